@@ -48,7 +48,7 @@ import type { Viewer } from './model/viewer.js';
 import { compare } from './read/compare.js';
 import { explain } from './read/explain.js';
 import { evaluate, TRUE } from './read/filter/compiled-filter.js';
-import { draftFits } from './read/filter/draft-fits.js';
+import { draftMatcher } from './read/filter/draft-matcher.js';
 import { FilterCompiler } from './read/filter/filter-compiler.js';
 import { readById, toEntry, virtualRow } from './read/read-entry.js';
 import { search } from './read/run/search.js';
@@ -157,7 +157,7 @@ export class Partition implements Directory {
       rules: RULES,
       lines: new RetryLines(),
       hasStates: await hasStates(store, options.readOnly ?? false),
-      fits: draftFits(compiler),
+      fits: draftMatcher(compiler),
       numbers: new NumberPools(),
       references: new ReferenceKeeper(() => context),
     };

@@ -201,7 +201,7 @@ for (const engine of NEAR_ENGINES) {
           expect(dns.sort()).to.deep.equal([...people, ...(scope === 'sub' ? [given.base] : [])].sort());
           // The entry itself, the aliases below it (HBase counts a row that matches twice) as they are met and as they
           // are followed, and what they lead to.
-          expect(outcome.looked).to.be.below((engine === 'hbase' ? 4 : 3) * count + 10);
+          expect(outcome.rowsExamined).to.be.below((engine === 'hbase' ? 4 : 3) * count + 10);
           const whole = work.rows - before;
           // Where they are, each one, the way to what it names, and that.
           expect(whole).to.be.below(15 * count);

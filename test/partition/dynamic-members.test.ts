@@ -54,7 +54,7 @@ for (const engine of NEAR_ENGINES) {
       await fixture.partition.search(fixture.params({ base: dn, scope: 'base', ...given }), {
         entry: async (hit) => {
           const whole = await hit.withMembers(given.most ?? 1000);
-          more = whole.more;
+          more = whole.hasMore;
           const { descriptions, context } = fixture.partition;
           expect(descriptions).to.equal(context.descriptions);
           const reader = context.reader.read(whole.row);

@@ -100,7 +100,7 @@ describe('rows that a search without an index looks at', () => {
           const fresh = await Partition.open(store, testSchema());
           const explained = await fresh.explain(loaded.params({ filter }));
           const rows = await inTable(loaded.store);
-          expect(explained).to.include({ plan: 'table', looked: rows, entries });
+          expect(explained).to.include({ plan: 'table', rowsExamined: rows, entries });
           // The names on the way are rows of that table, too.
           expect(work.rowsOf.get(TREE_TABLE.name)).to.be.within(rows, rows + 10);
         });

@@ -76,7 +76,7 @@ export interface SearchGiven {
   readonly signal?: { readonly aborted: boolean };
   readonly pageSize?: number;
   readonly resume?: Buffer;
-  readonly ownGroups?: boolean;
+  readonly directGroupsOnly?: boolean;
   readonly leaveMany?: { hasTime(here: number): boolean };
 }
 
@@ -193,7 +193,7 @@ export class Fixture {
       signal: given.signal,
       pageSize: given.pageSize,
       resume: given.resume,
-      ownGroups: given.ownGroups ?? false,
+      directGroupsOnly: given.directGroupsOnly ?? false,
       leaveMany: given.leaveMany,
     };
   }

@@ -99,7 +99,7 @@ for (const engine of ENGINES.filter((one) => one !== 'hbase')) {
         const filters = ['(objectClass=*)', '(description=d*)', '(description=d1*)'];
         const looked = async (filter: string, some: number): Promise<number> => {
           const { sink, client } = takes(some);
-          return (await fixture.partition.search({ ...fixture.params({ filter }), client }, sink)).looked;
+          return (await fixture.partition.search({ ...fixture.params({ filter }), client }, sink)).rowsExamined;
         };
         const all = Number.MAX_SAFE_INTEGER;
         for (const filter of filters)

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { parseFilter } from '../../src/ldap/filter-text.js';
 import { DescriptionTable } from '../../src/partition/model/descriptions.js';
 import { draftFromAttributes } from '../../src/partition/model/draft.js';
-import { draftFits } from '../../src/partition/read/filter/draft-fits.js';
+import { draftMatcher } from '../../src/partition/read/filter/draft-matcher.js';
 import { FilterCompiler } from '../../src/partition/read/filter/filter-compiler.js';
 import { attributes, openFixture, SUFFIX } from './fixture.js';
 
@@ -73,7 +73,7 @@ describe('spaces in a substring assertion', () => {
   it('match the same in an entry that is being written', async () => {
     const fixture = await openFixture('memory');
     const { schema } = fixture.partition;
-    const fits = draftFits(new FilterCompiler(schema, new DescriptionTable(schema)));
+    const fits = draftMatcher(new FilterCompiler(schema, new DescriptionTable(schema)));
     for (const [filter, titles] of MATCHES) {
       const found = TITLES.filter((title) => {
         return fits(parseFilter(filter), draftFromAttributes(schema, attributes({ title })));

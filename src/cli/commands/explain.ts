@@ -36,7 +36,7 @@ function formatExplanation(explanation: Explanation, unknown: readonly string[])
   }
   if (explanation.storeFilter !== undefined) lines.push(`row filter  ${explanation.storeFilter}`);
   lines.push(`candidates  ${formatCount(explanation.candidates)}`);
-  lines.push(`rows read   ${formatCount(explanation.looked)}`);
+  lines.push(`rows read   ${formatCount(explanation.rowsExamined)}`);
   lines.push(`entries     ${formatCount(explanation.entries)}`);
   if (explanation.advice !== undefined) lines.push(`advice      ${explanation.advice}`);
   return `${lines.join('\n')}\n`;

@@ -16,7 +16,13 @@ import { seenRow } from '../model/seen-row.js';
 import { equalityPrefix, indexTable, MASTER_TABLE, UUID_BYTES } from '../model/tables.js';
 import { MEMBER_URLS } from '../model/thresholds.js';
 import type { Viewer } from '../model/viewer.js';
-import { type Candidate, type CompiledFilter, evaluate, type Needs, TRUE } from '../read/filter/compiled-filter.js';
+import {
+  type Candidate,
+  type CompiledFilter,
+  evaluate,
+  type FilterInputs,
+  TRUE,
+} from '../read/filter/compiled-filter.js';
 import type { SearchContext } from '../read/run/search-context.js';
 import { countVisible } from '../read/run/visible-children.js';
 import { parentIdOffset } from '../tree/master-row.js';
@@ -39,7 +45,8 @@ export interface MemberUrl {
   /** The filter as parsed, and compiled. */
   readonly parsed: Filter;
   readonly filter: CompiledFilter;
-  readonly needs: Needs;
+  readonly inputs: FilterInputs;
+  /** Length of the URL in characters. */
   readonly size: number;
 }
 
@@ -202,13 +209,13 @@ export class UrlTest {
     return { row: seen, dn, hasSubordinates: false, numSubordinates: 0, sight, large: undefined };
   }
 
-  async #matches(candidate: Candidate, { filter, needs }: MemberUrl): Promise<boolean> {
+  async #matches(candidate: Candidate, { filter, inputs }: MemberUrl): Promise<boolean> {
     const { store, descriptions } = this.#context;
     const { row } = candidate;
-    const count = needs.subordinates
+    const count = inputs.subordinates
       ? await countVisible(this.#context, store, this.#viewer, { id: this.#id, row })
       : 0;
-    const cells = largeCellsOf(descriptions, row, needs.values);
+    const cells = largeCellsOf(descriptions, row, inputs.values);
     const large = cells.length > 0 ? await readAllLarge(store, MASTER_TABLE.name, this.#id, row, cells) : undefined;
     return evaluate(filter, { ...candidate, numSubordinates: count, hasSubordinates: count > 0, large }) === TRUE;
   }

@@ -39,14 +39,17 @@ export async function withMembers(
 ): Promise<MembersRow> {
   const stored = storedMembers(context, row);
   const room = most - stored.norms.size;
-  if (room < 0 || !isDynamic(context, row)) return { row, more: false };
+  if (room < 0 || !isDynamic(context, row)) return { row, hasMore: false };
   const found = new FoundMembers(context, stored.norms, room);
   for (const url of urlsIn(context, row)) await found.add(url, viewer, until);
   const cells = found.dns.slice(0, room).map((value, n) => {
     return { family: MASTER.upAttributes, qualifier: valueQualifier(stored.text, stored.next + n), value };
   });
   const more = found.dns.length > room;
-  return { row: Buffer.concat([row.subarray(0, stored.end), packSorted(cells), row.subarray(stored.end)]), more };
+  return {
+    row: Buffer.concat([row.subarray(0, stored.end), packSorted(cells), row.subarray(stored.end)]),
+    hasMore: more,
+  };
 }
 
 function isDynamic(context: SearchContext, row: Buffer): boolean {

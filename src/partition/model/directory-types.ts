@@ -100,7 +100,7 @@ export interface WriteOptions {
 
 export interface CompareOptions extends WriteOptions {
   /** As in `SearchParams`. */
-  readonly ownGroups?: boolean;
+  readonly directGroupsOnly?: boolean;
 }
 
 export interface ModifyOptions extends WriteOptions {

@@ -25,66 +25,70 @@ import { partForFilter } from './run/wide-part.js';
 
 const REFERRAL = '2.16.840.1.113730.3.1.34';
 
-/** What is asked. */
+/** The parameters of a compare operation. */
 interface Comparison {
   readonly dn: Dn;
-  readonly asked: AttributeDescription;
+  readonly attribute: AttributeDescription;
   readonly value: Buffer;
   readonly viewer: Viewer;
   readonly options: CompareOptions;
 }
 
-/** An entry as far as it has been read. */
-interface Read extends Located {
-  /** Values over 64 KiB, by latin-1 qualifier. */
+/** The part of an entry that has been read. */
+interface ReadEntry extends Located {
+  /** Values over 64 KiB by qualifier (Latin-1). */
   readonly large?: ReadonlyMap<string, Buffer> | undefined;
-  /** Attributes of which not all values are in the row. */
+  /** Attributes whose values are only partly in the row. */
   readonly wide?: readonly AttributeDescription[] | undefined;
 }
 
 /**
- * Whether the entry has the value, by the attribute's equality rule (RFC 4511 §4.10). A short entry is compared at
- * once.
+ * Whether the entry has the value, by the attribute's equality rule (RFC 4511 §4.10). The result for a short entry on
+ * an embedded store is available on return.
  */
 export function compare(
   context: SearchContext,
   dn: Dn,
-  attribute: string,
+  text: string,
   value: Buffer,
   viewer: Viewer,
   options: CompareOptions = {},
 ): Maybe<boolean> {
-  const comparison = { dn, asked: context.schema.requireAsked(attribute), value, viewer, options };
+  const comparison = { dn, attribute: context.schema.requireAsked(text), value, viewer, options };
   return context.shared.ahead(() =>
     chain(findEntry(context, context.store, dn, 'getHead'), (found) => {
-      const atOnce = found && isWhole(found.row) && !largeQualifiers(found.row) && !isComputed(comparison.asked.type);
-      return atOnce
+      const isShort =
+        found && isWhole(found.row) && !largeQualifiers(found.row) && !isComputed(comparison.attribute.type);
+      return isShort
         ? compareRow(context, found, comparison)
         : retryWhileReplaced(() => compareSlowly(context, comparison));
     }),
   );
 }
 
-/** Reads what is not at hand. */
+/** Compares an entry of which more than one row has to be read, or a computed attribute. */
 async function compareSlowly(context: SearchContext, comparison: Comparison): Promise<boolean> {
-  const { dn, asked, options } = comparison;
+  const { dn, attribute, options } = comparison;
   const { node, row: head } = await requireHead(context, context.store, dn, options.manageDsaIT ?? false);
   const { row, wide } = isWhole(head) ? { row: head } : await rowFor(context, { node, row: head }, comparison);
-  if (isComputed(asked.type)) return compareComputed(context, { node, row }, comparison);
-  const cells = largeCellsWhere(context.descriptions, row, (type) => asked.type.subtypes.includes(type));
+  if (isComputed(attribute.type)) return compareComputed(context, { node, row }, comparison);
+  const cells = largeCellsWhere(context.descriptions, row, (type) => attribute.type.subtypes.includes(type));
   const large = await readAllLarge(context.store, MASTER_TABLE.name, node.id, row, cells);
   return compareRow(context, { node, row, large, wide }, comparison);
 }
 
-/** Of a long entry all but its wide attributes, and of these the value asked for where it has it; else all of it. */
+/**
+ * Reads a split row: the head and the asserted value where that is enough, the whole row otherwise. Throws `LongWork`
+ * before the whole row of a long entry is read, if the options ask for it.
+ */
 async function rowFor(
   context: SearchContext,
   { node, row: head }: Located,
-  { asked, value, options, viewer }: Comparison,
-): Promise<Pick<Read, 'row' | 'wide'>> {
-  const isLookedInto = wideOf(context, head).some(({ description }) => viewer.looksInto?.has(description.type));
-  const { filter } = context.compiler.compile({ type: 'equal', attribute: asked.text, value }, UNRESTRICTED);
-  const part = isLookedInto ? undefined : await partForFilter(context, context.store, node.id, head, filter);
+  { attribute, value, options, viewer }: Comparison,
+): Promise<Pick<ReadEntry, 'row' | 'wide'>> {
+  const isNeededForRights = wideOf(context, head).some(({ description }) => viewer.looksInto?.has(description.type));
+  const { filter } = context.compiler.compile({ type: 'equal', attribute: attribute.text, value }, UNRESTRICTED);
+  const part = isNeededForRights ? undefined : await partForFilter(context, context.store, node.id, head, filter);
   if (part && !specialClass(context, part))
     return { row: part, wide: wideOf(context, head).map(({ description }) => description) };
   leaveLong(options.leaveLong, head);
@@ -94,48 +98,53 @@ async function rowFor(
 }
 
 /**
- * It looks at the whole row even when an early value is equal: a referral object, told by its `ref`, is never compared
- * itself (RFC 3296 §5.3).
+ * Compares by the row that has been read. The loop goes on after an equal value, as a referral object, recognized by
+ * its `ref`, is not compared (RFC 3296 §5.3).
  */
-function compareRow(context: SearchContext, read: Read, comparison: Comparison): Maybe<boolean> {
-  const { asked, value } = comparison;
-  const rule = asked.type.equality;
+function compareRow(context: SearchContext, read: ReadEntry, comparison: Comparison): Maybe<boolean> {
+  const { attribute, value } = comparison;
+  const rule = attribute.type.equality;
   const norm = rule?.normalizeAssertion(value);
   const sight = sightOf(read, comparison);
-  let present = read.wide?.some((other) => context.schema.matches(asked, other) && maySee(sight, other)) ?? false;
-  let equal = false;
-  let refers = false;
+  let isPresent =
+    read.wide?.some((other) => context.schema.matches(attribute, other) && mayCompare(sight, other)) ?? false;
+  let isEqual = false;
+  let isReferral = false;
   let isMemberUrl = false;
   const reader = context.reader.read(presentRow(context, read.row));
   for (let i = 0; i < reader.count; i++) {
     const stored = reader.stored[i]!;
     const { description } = stored;
-    refers ||= description.type.oid === REFERRAL;
-    isMemberUrl ||= stored.isMemberUrl && maySee(sight, description);
-    if (equal || !context.schema.matches(asked, description) || !maySee(sight, description)) continue;
-    present = true;
-    for (let v = reader.firsts[i]!; v < reader.firsts[i + 1]! && !equal; v++) {
+    isReferral ||= description.type.oid === REFERRAL;
+    isMemberUrl ||= stored.isMemberUrl && mayCompare(sight, description);
+    if (isEqual || !context.schema.matches(attribute, description) || !mayCompare(sight, description)) continue;
+    isPresent = true;
+    for (let v = reader.firsts[i]!; v < reader.firsts[i + 1]! && !isEqual; v++) {
       const large = read.large?.get(reader.qualifier(i, v).toString('latin1'));
       const form = norm && rule!.normalize(large ?? reader.value(v));
-      equal = form !== undefined && (rule!.test ? rule!.test(form, norm!) : form.equals(norm!));
+      isEqual = form !== undefined && (rule!.test ? rule!.test(form, norm!) : form.equals(norm!));
     }
   }
-  if (refers && !comparison.options.manageDsaIT) refuseReferral(context, read, comparison.dn);
-  refuse(asked, sight, norm !== undefined);
-  if (!equal && isMemberUrl && asked.type === groupTypes(context.schema).member && asked.options.length === 0)
+  if (isReferral && !comparison.options.manageDsaIT) refuseReferral(context, read, comparison.dn);
+  requireComparable(attribute, sight, norm !== undefined);
+  if (!isEqual && isMemberUrl && attribute.type === groupTypes(context.schema).member && attribute.options.length === 0)
     return context.findsMember(read.row, norm!, comparison.viewer);
-  if (!present) throw new LdapError('noSuchAttribute', `the entry has no attribute '${asked.text}'`);
-  return equal;
+  if (!isPresent) throw new LdapError('noSuchAttribute', `the entry has no attribute '${attribute.text}'`);
+  return isEqual;
 }
 
-/** Attributes that no row holds. */
+/** Compares a computed attribute, which no row holds. */
 async function compareComputed(context: SearchContext, found: Located, comparison: Comparison): Promise<boolean> {
-  const { asked, value, dn, options } = comparison;
+  const { attribute, value, dn, options } = comparison;
   const { row, node } = found;
   if (!options.manageDsaIT) refuseReferral(context, found, dn);
-  refuse(asked, sightOf(found, comparison), asked.type.equality?.normalizeAssertion(value) !== undefined);
-  if (isMembership(asked.type)) return compareMembership(context, node, comparison);
-  const { filter } = context.compiler.compile({ type: 'equal', attribute: asked.text, value }, UNRESTRICTED);
+  requireComparable(
+    attribute,
+    sightOf(found, comparison),
+    attribute.type.equality?.normalizeAssertion(value) !== undefined,
+  );
+  if (isMembership(attribute.type)) return compareMembership(context, node, comparison);
+  const { filter } = context.compiler.compile({ type: 'equal', attribute: attribute.text, value }, UNRESTRICTED);
   const numSubordinates = await countVisible(context, context.store, comparison.viewer, { id: node.id, row });
   const candidate = { row, dn: node.dn, hasSubordinates: numSubordinates > 0, numSubordinates };
   return evaluate(filter, { ...candidate, sight: undefined, large: undefined }) === TRUE;
@@ -144,31 +153,33 @@ async function compareComputed(context: SearchContext, found: Located, compariso
 async function compareMembership(
   context: SearchContext,
   { id }: Node,
-  { asked, value, dn, viewer, options }: Comparison,
+  { attribute, value, dn, viewer, options }: Comparison,
 ): Promise<boolean> {
-  const groups = await context.membershipsOf({ id, dn }, viewer, 'compare', options.ownGroups);
-  if (groups.size === 0) throw new LdapError('noSuchAttribute', `the entry has no attribute '${asked.text}'`);
-  return groups.has(asked.type.equality!.normalizeAssertion(value)!.toString('latin1'));
+  const groups = await context.membershipsOf({ id, dn }, viewer, 'compare', options.directGroupsOnly);
+  if (groups.size === 0) throw new LdapError('noSuchAttribute', `the entry has no attribute '${attribute.text}'`);
+  return groups.has(attribute.type.equality!.normalizeAssertion(value)!.toString('latin1'));
 }
 
-/** Throws `noSuchObject` where the entry may not be seen. */
+/**
+ * Returns the viewer's rights to the entry's attributes. Throws `noSuchObject` where the viewer may not see the entry.
+ */
 function sightOf({ node, row }: Located, { viewer }: Comparison): Sight | undefined {
   const sight = viewer.sightOf?.({ id: node.id, parent: node.parent ?? ROOT, row });
   if (viewer.sightOf && !sight) throw new HiddenEntry(node);
   return sight;
 }
 
-function maySee(sight: Sight | undefined, description: AttributeDescription): boolean {
+function mayCompare(sight: Sight | undefined, description: AttributeDescription): boolean {
   return (
     !isHidden(description.type) && (sight === undefined || sight.all('compare') || sight.allows('compare', description))
   );
 }
 
-/** Throws what is wrong with the comparison itself. */
-function refuse(asked: AttributeDescription, sight: Sight | undefined, isOfSyntax: boolean): void {
-  const { text, type } = asked;
-  if (!maySee(sight, asked))
+/** Throws where the comparison is not allowed, has no rule, or asserts a value of the wrong syntax. */
+function requireComparable(attribute: AttributeDescription, sight: Sight | undefined, hasSyntax: boolean): void {
+  const { text, type } = attribute;
+  if (!mayCompare(sight, attribute))
     throw new LdapError('insufficientAccessRights', `this needs the right 'compare' on attribute '${text}'`);
   if (!type.equality) throw new LdapError('inappropriateMatching', `attribute '${text}' has no equality rule`);
-  if (!isOfSyntax) throw new LdapError('invalidAttributeSyntax', `the value is not of the syntax of '${text}'`);
+  if (!hasSyntax) throw new LdapError('invalidAttributeSyntax', `the value is not of the syntax of '${text}'`);
 }

@@ -10,7 +10,7 @@ import type { Located } from '../tree/locate.js';
 import type { TreeContext } from '../tree/tree-context.js';
 import type { SearchContext } from './run/search-context.js';
 
-/** The entry as an object; large values are read only when asked for, else they are left out. */
+/** Returns the entry as an object. Large values are read if `withLarge` is set, and left out otherwise. */
 export async function toEntry(context: SearchContext, located: Located, withLarge: boolean): Promise<Entry> {
   const { node } = located;
   const row = presentRow(context, located.row);
@@ -31,8 +31,8 @@ export async function toEntry(context: SearchContext, located: Located, withLarg
 }
 
 /**
- * A packed master row of an entry that is in no table (root DSE, cn=Subschema, …), so that it is evaluated and encoded
- * like any other.
+ * Returns a packed master row for an entry that is in no table (root DSE, cn=Subschema, …). Filters and the encoder
+ * treat the row like a stored row.
  */
 export function virtualRow(
   context: TreeContext,

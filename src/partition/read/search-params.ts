@@ -6,8 +6,9 @@ import type { StoredDescription } from '../model/descriptions.js';
 import { UNRESTRICTED, type Viewer } from '../model/viewer.js';
 import type { Order } from './order/order.js';
 
-/** What a search returns of an entry. */
+/** The attributes that a search returns. */
 export interface Selects {
+  /** Whether attributes with this stored description are returned. */
   takes(stored: StoredDescription): boolean;
 }
 
@@ -17,51 +18,59 @@ export interface SearchParams {
   readonly deref: DerefAliases;
   readonly filter: Filter;
   readonly viewer: Viewer;
-  /** What the sink looks at of an entry: the row that it gets may lack other attributes. Absent: all. */
+  /** The attributes that the sink reads. Rows may lack other attributes. Absent: all attributes. */
   readonly selects?: Selects | undefined;
   readonly manageDsaIT: boolean;
-  /** Absent: the sink gets entries as they are found. */
+  /** Absent: entries reach the sink in the order in which the search finds them. */
   readonly order?: Order | undefined;
-  /** Throws `LongWork` where the filter looks into the values of a long entry, unless something was found before. */
+  /** Makes the search throw `LongWork` where the filter tests values of a long entry before anything was found. */
   readonly leaveLong?: boolean;
   /**
-   * Asked where an index names many candidates, with the number of such searches that are under way in this thread:
-   * where it has time `LongWork` is thrown, before anything was found.
+   * Tells whether another thread has time for a search with many candidates, given the number of such searches in this
+   * thread. The search then throws `LongWork` before anything was found.
    */
-  readonly leaveMany?: { hasTime(here: number): boolean } | undefined;
-  /** Entries at most, 0: no limit. */
+  readonly leaveMany?: { hasTime(searchesHere: number): boolean } | undefined;
+  /** Maximum number of entries; 0: no limit. */
   readonly sizeLimit: number;
-  /** `performance.now()` after which it ends with timeLimitExceeded; Infinity: none. */
+  /** The `performance.now()` after which the search ends with `timeLimitExceeded`; Infinity: no limit. */
   readonly deadline: number;
-  /** Rows looked at, at most; Infinity: none. */
+  /** Maximum number of rows examined; Infinity: no limit. */
   readonly lookLimit: number;
-  /** Ends the search with `canceled` at the next batch. */
+  /** Ends the search with `canceled` before the next batch. */
   readonly signal?: { readonly aborted: boolean } | undefined;
   /** The client on whose behalf the search runs; long searches share time slices by client. Default: one of its own. */
   readonly client?: Client | undefined;
   /**
-   * It is the one of a memberURL: its base need not be seen, and what an entry itself does not tell, such as the
-   * groups that it is in, is Undefined.
+   * Whether this is the search of a memberURL: the viewer need not see the base, and filter terms that need other
+   * entries, such as memberOf, are Undefined.
    */
   readonly ofUrl?: boolean;
-  /** memberOf has no groups by way of others; an in-chain match follows them in any case. */
-  readonly ownGroups?: boolean;
-  /** Where an earlier page ended; from `SearchOutcome.resume`. */
+  /** Whether memberOf excludes groups of groups. An in-chain match always follows these. */
+  readonly directGroupsOnly?: boolean;
+  /** The end of the previous page (`SearchOutcome.resume`). */
   readonly resume?: Buffer | undefined;
-  /** Ends the page after so many entries. */
+  /** Number of entries on a page. */
   readonly pageSize?: number | undefined;
 }
 
-/** What ends work whatever it has found. */
+/** The parameters that abort an operation, whatever it has returned so far. */
 export type Until = Pick<SearchParams, 'deadline' | 'signal'>;
 
-/** Throws what ends it. */
+/** Throws `canceled` or `timeLimitExceeded` if the operation is aborted or its deadline has passed. */
 export function requireTime({ deadline, signal }: Until): void {
   if (signal?.aborted) throw new LdapError('canceled', 'the search was ended');
   if (performance.now() > deadline) throw new LdapError('timeLimitExceeded', 'the search took longer than it may');
 }
 
-/** A search without limits that follows no alias and hides nothing but secrets; it lacks where and what for. */
+/** The error of a search that exceeds `lookLimit`. */
+export function lookLimitExceeded(): LdapError {
+  return new LdapError(
+    'adminLimitExceeded',
+    'the search looked at more entries than it may, without an index that helps; ask for less, or have an index added',
+  );
+}
+
+/** Parameters of a search without limits, aliases and hidden entries. Base, scope and filter are to be added. */
 export const EVERYTHING = {
   deref: 'never',
   viewer: UNRESTRICTED,
@@ -71,36 +80,35 @@ export const EVERYTHING = {
   lookLimit: Number.POSITIVE_INFINITY,
 } as const satisfies Partial<SearchParams>;
 
-/** How candidates were found: `base`: the one entry; `index`; `scope`: by a scan of its rows; `table`: of all rows. */
+/** How candidates were found: the base entry alone, an index, a scan of the scope, or a scan of the whole table. */
 export type SearchPlan = 'base' | 'index' | 'scope' | 'table';
 
 export interface SearchOutcome {
-  /** Entries handed to the sink. */
+  /** Number of entries passed to the sink. */
   readonly entries: number;
-  /** Rows looked at. */
-  readonly looked: number;
-  /** Set when the page is full and there may be more. */
+  /** Number of rows examined. */
+  readonly rowsExamined: number;
+  /** Resume cookie of the next page; undefined where there are no more entries. */
   readonly resume: Buffer | undefined;
   readonly plan: SearchPlan;
-  /** Such as "rowan index add employeeNumber": what would have helped a search that looked at many rows in vain. */
+  /** Returns the commands that add missing indexes, such as "rowan index add employeeNumber". */
   advice(): string | undefined;
 }
 
 export interface Explanation {
-  /** `base`, `index`, `scope` or `table`. */
-  readonly plan: string;
-  /** One line a considered term: its text, its (capped) count, and whether it was taken. */
+  readonly plan: SearchPlan;
+  /** The terms that the planner considered, with capped counts. */
   readonly terms: readonly {
     readonly term: string;
     readonly count: number | undefined;
     readonly taken: boolean;
     readonly why: string;
   }[];
-  /** Store filter as text where rows are scanned. */
+  /** The store filter as text, if rows are scanned. */
   readonly storeFilter: string | undefined;
   readonly candidates: number;
-  readonly looked: number;
+  readonly rowsExamined: number;
   readonly entries: number;
-  /** Such as "rowan index add employeeNumber"; undefined when an index was used. */
+  /** Commands such as "rowan index add employeeNumber"; undefined where an index was used. */
   readonly advice: string | undefined;
 }

@@ -1,35 +1,35 @@
 import type { Maybe } from '../../store/contract.js';
 import type { Sight } from '../model/viewer.js';
 
-/** The row of a dynamic group with its members in it. */
+/** The row of a dynamic group with its members as values. */
 export interface MembersRow {
   readonly row: Buffer;
-  /** There are more members than are in it. */
-  readonly more: boolean;
+  /** Whether the group has more members than the row holds. */
+  readonly hasMore: boolean;
 }
 
-/** One entry found. All buffers are the caller's to read only until `entry` returns or its promise resolves. */
+/** An entry that a search has found. The buffers are valid until `SearchSink.entry` returns or its promise resolves. */
 export interface Hit {
   readonly id: Buffer;
-  /** Packed master row, without what the viewer may not read; secrets stand in it. */
+  /** Packed master row without the attributes that the viewer may not read, but with secrets. */
   readonly row: Buffer;
   /** DN, UTF-8. */
   readonly dn: Buffer;
-  /** What the viewer may see of it; undefined: all but secrets. */
+  /** The viewer's rights to the attributes; undefined: all attributes except secrets. */
   readonly sight: Sight | undefined;
   hasSubordinates(): Maybe<boolean>;
   numSubordinates(): Maybe<number>;
-  /** DNs of the groups that it is in, as far as the viewer may read of them. */
+  /** Returns the DNs of the groups of the entry, as far as the viewer may read the membership. */
   memberOf(): Maybe<readonly Buffer[]>;
   /**
-   * Of a dynamic group its row as if the members that its URLs find stood in it, `most` members at most; as it is for
-   * who wants entries as they are stored.
+   * Returns the row of a dynamic group with the members that its URLs find as values, at most `limit` of them; under
+   * ManageDsaIT the row as stored.
    */
-  withMembers(most: number): Maybe<MembersRow>;
+  withMembers(limit: number): Maybe<MembersRow>;
 }
 
 export interface SearchSink {
-  /** A promise pauses the search until it resolves: back-pressure. */
+  /** A returned promise pauses the search until the promise resolves. */
   entry(hit: Hit): Maybe<void>;
   reference(urls: readonly string[]): Maybe<void>;
 }

@@ -184,7 +184,7 @@ function hasMemberUrl({ stored, count }: EntryReader): boolean {
 
 function withMembers(entry: ReplyEntry, selection: Selection): Maybe<ReplyEntry> {
   const { id, dn, sight } = entry;
-  return chain(entry.withMembers!(selection.maxMembers), ({ row, more }) => ({
+  return chain(entry.withMembers!(selection.maxMembers), ({ row, hasMore: more }) => ({
     id,
     dn,
     sight,

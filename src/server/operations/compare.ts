@@ -35,8 +35,8 @@ function compareStored(
   dn: Dn,
   request: CompareRequest,
 ): Maybe<Outcome> {
-  const ownGroups = !services.config.groups.nested;
-  const options = { manageDsaIT: controls.manageDsaIT, leaveLong: services.long !== undefined, ownGroups };
+  const directGroupsOnly = !services.config.groups.nested;
+  const options = { manageDsaIT: controls.manageDsaIT, leaveLong: services.long !== undefined, directGroupsOnly };
   const same = services.partition.compare(dn, request.attribute, request.value, viewer, options);
   return chain(same, (equal) => (equal ? COMPARE_TRUE : COMPARE_FALSE));
 }

@@ -116,7 +116,7 @@ function paramsOf(
     scope: request.scope,
     deref: services.config.aliases.dereference ? request.deref : 'never',
     filter: request.filter,
-    ownGroups: !services.config.groups.nested,
+    directGroupsOnly: !services.config.groups.nested,
     viewer,
     selects: selection.reads,
     manageDsaIT: controls.manageDsaIT,

@@ -34,7 +34,7 @@ export class SlowSearches {
   }
 
   consider({ filter, scope, base, boundAs, connection }: LoggedSearch, outcome: SearchOutcome): void {
-    const { entries, looked, plan } = outcome;
+    const { entries, rowsExamined: looked, plan } = outcome;
     if (this.#rows === 0 || looked - entries < this.#rows) return;
     const shape = printable(shapeOf(filter));
     const now = performance.now();

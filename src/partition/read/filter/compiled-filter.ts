@@ -4,55 +4,58 @@ import type { EvaluatedTypes } from '../../model/large.js';
 import type { Sight } from '../../model/viewer.js';
 
 /**
- * LDAP filters compiled for evaluation over packed master rows, three-valued as RFC 4511 §4.5.1.7 says: an undefined
- * term is neither true nor false, and NOT of undefined is undefined.
+ * The result of a filter, in the three-valued logic of RFC 4511 §4.5.1.7: an Undefined term is neither true nor false,
+ * and NOT of Undefined is Undefined. Compiled filters are evaluated on packed master rows.
  */
 export type Tri = 0 | 1 | 2;
 export const FALSE: Tri = 0;
 export const TRUE: Tri = 1;
 export const UNDEFINED: Tri = 2;
 
-/** What evaluation may look at besides the row; filled by the search as `Needs` says. */
+/** The entry on which a filter is evaluated. The search fills in the inputs that `FilterInputs` lists. */
 export interface Candidate {
+  /** Packed master row, without attributes that the viewer may not search by. */
   row: Buffer;
   dn: Buffer;
   hasSubordinates: boolean;
   numSubordinates: number;
-  /** What the viewer may see of the entry; undefined: all but secrets. What it may not search for is not in `row`. */
+  /** The viewer's rights to the attributes of the entry; undefined: all attributes except secrets. */
   sight: Sight | undefined;
-  /** Values over 64 KiB by latin-1 qualifier, when the filter looks into values and the row has such. */
+  /** Values over 64 KiB by qualifier (Latin-1), if the filter tests values and the row has large ones. */
   large: ReadonlyMap<string, Buffer> | undefined;
-  /** Names of the groups that the entry is in (`Dn.norm`, Latin-1); absent: not known, terms on them are Undefined. */
+  /** Names of the groups of the entry (`Dn.norm`, Latin-1). Absent: not known, and terms on groups are Undefined. */
   groups?: ReadonlySet<string>;
-  /** The same, but those by way of other groups. */
-  ownGroups?: ReadonlySet<string>;
-  /** The same of some of these: what these leave open is Undefined. */
-  someGroups?: ReadonlySet<string> | undefined;
-  /** Whether the entry is in the chain; absent: not known, terms on chains are Undefined. */
-  isIn?: (chain: Chain) => boolean;
+  /** The same without groups of groups. */
+  directGroups?: ReadonlySet<string>;
+  /** The groups of the entry among the groups that the filter names; terms on other groups are Undefined. */
+  namedGroups?: ReadonlySet<string> | undefined;
+  /** Whether a chain contains the entry. Absent: not known, and terms on chains are Undefined. */
+  isInChain?: (chain: Chain) => boolean;
 }
 
-/** To be filled in. */
+/** Returns a candidate to be filled in and reused. */
 export function emptyCandidate(): Candidate {
   return { row: EMPTY, dn: EMPTY, hasSubordinates: false, numSubordinates: 0, sight: undefined, large: undefined };
 }
 
-/** What refers to one of several entries in a way that the entry at hand does not tell. */
+/** The set of entries that lead to one of several end entries, which can be found out only from further entries. */
 export interface Chain {
-  /** `chain`: by values, directly or by way of others; `url`: dynamic groups, whose URLs find it. */
+  /**
+   * `chain`: entries that lead to an end by values, in one or more steps. `url`: groups with a URL that finds an end.
+   */
   readonly by: 'chain' | 'url';
-  /** The attribute whose values refer. */
+  /** The attribute whose values lead on, or that holds the URLs. */
   readonly type: AttributeType;
-  /** Normal forms of the DNs where the chains end. */
+  /** Normal forms of the DNs of the end entries. */
   readonly ends: readonly Buffer[];
-  /** Normal form of an object class that all entries of it have. */
+  /** Normal form of an object class of all entries in the chain. */
   readonly among?: Buffer | undefined;
 }
 
-/** How a term can be found in an index; `norm`s are not yet cut. */
+/** How an index finds the entries of a term. Normal forms are not yet cut to the length of index keys. */
 export type Lookup =
   | { readonly kind: 'equality'; readonly norm: Buffer }
-  /** Equal to one of several: at least two, rising, each once. */
+  /** Equal to one of at least two forms, which are sorted and distinct. */
   | { readonly kind: 'anyOf'; readonly norms: readonly Buffer[] }
   | { readonly kind: 'presence' }
   | { readonly kind: 'from' | 'upTo'; readonly norm: Buffer }
@@ -63,28 +66,28 @@ export type Lookup =
       readonly final: Buffer | undefined;
     };
 
-/** Normal form of a value; undefined where it does not fit the rule. */
+/** Returns the normal form of a value; undefined where the value does not have the syntax of the rule. */
 export type Normalize = (value: Buffer) => Buffer | undefined;
 
-/** A test of values by their normal forms. */
+/** A test of values by normal form. */
 export interface FormTest {
   readonly normalize: Normalize;
   matches(form: Buffer): boolean;
-  /** Where it is equality with one form: that form as Latin-1. */
+  /** For a test of equality with one form: the form as Latin-1. */
   readonly equal?: string;
 }
 
 export interface Term {
   readonly kind: 'term';
-  /** The type asked for and every visible type below it. */
+  /** The type that the filter names and all visible subtypes. */
   readonly types: readonly AttributeType[];
-  /** Undefined when neither an index nor a store filter can tell anything. */
+  /** Undefined where neither an index nor a store filter helps. */
   readonly lookup: Lookup | undefined;
-  /** The group (`Dn.norm`) in whose members alone the term can be true. */
+  /** The group (`Dn.norm`) outside whose members the term is never true. */
   readonly group?: Buffer | undefined;
-  /** The chain whose entries are those for which the term is true; beside a lookup: together with those it finds. */
+  /** The term is true for the entries of the chain and, if there is a lookup, for the entries of the lookup. */
   readonly chain?: Chain | undefined;
-  /** The lookup finds all for which the term is true but those of the chain, and no others: of these it is false. */
+  /** Whether the term, the chain aside, is true for exactly the entries of the lookup and false for all others. */
   readonly exact: boolean;
   evaluate(candidate: Candidate): Tri;
 }
@@ -95,18 +98,19 @@ export type CompiledFilter =
   | { readonly kind: 'not'; readonly of: CompiledFilter }
   | { readonly kind: 'undefined'; readonly why: string };
 
-export interface Needs {
+/** The inputs of a filter besides the row. */
+export interface FilterInputs {
   dn: boolean;
   subordinates: boolean;
-  /** The groups of an entry, where what is known without them leaves the filter Undefined. */
+  /** The groups of the entry; needed only while the filter is Undefined without them. */
   groups: boolean;
-  /** The same, but those by way of other groups. */
-  ownGroups: boolean;
-  /** Groups that terms name (`Dn.norm`, Latin-1). */
-  readonly named: string[];
-  /** Those that terms ask for, where what is known without them leaves the filter Undefined. */
+  /** The same without groups of groups. */
+  directGroups: boolean;
+  /** The groups that the filter names (`Dn.norm`, Latin-1). */
+  readonly groupNames: string[];
+  /** The chains that the filter names; needed only while the filter is Undefined without them. */
   readonly chains: Chain[];
-  /** Types whose values are looked into, not only at their presence: large ones have to be read. */
+  /** Types whose values are tested, not only for presence. Large values of these types have to be read. */
   values: EvaluatedTypes;
 }
 

@@ -1,19 +1,19 @@
 import type { AttributeDescription } from '../../../schema/schema-types.js';
 
-/** The equalities of an OR, by what they are equalities of. */
+/** The asserted values of the equalities in an OR, by attribute description. */
 export class EqualitySets {
   readonly #sets = new Map<AttributeDescription, Set<string>>();
 
-  /** `form`: a normal form of the description's equality rule. */
-  add(wanted: AttributeDescription, form: Buffer): void {
-    const set = this.#sets.get(wanted);
+  /** Adds a value, in the normal form of the description's equality rule. */
+  add(description: AttributeDescription, form: Buffer): void {
+    const set = this.#sets.get(description);
     const name = form.toString('latin1');
     if (set) set.add(name);
-    else this.#sets.set(wanted, new Set([name]));
+    else this.#sets.set(description, new Set([name]));
   }
 
-  /** Normal forms as Latin-1. */
-  *[Symbol.iterator](): Generator<{ readonly wanted: AttributeDescription; readonly forms: ReadonlySet<string> }> {
-    for (const [wanted, forms] of this.#sets) yield { wanted, forms };
+  /** Returns the values of each description, as Latin-1. */
+  *[Symbol.iterator](): Generator<{ readonly description: AttributeDescription; readonly forms: ReadonlySet<string> }> {
+    for (const [description, forms] of this.#sets) yield { description, forms };
   }
 }

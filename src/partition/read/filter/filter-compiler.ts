@@ -13,25 +13,26 @@ import {
   type Candidate,
   type CompiledFilter,
   FALSE,
+  type FilterInputs,
   type FormTest,
   type Lookup,
-  type Needs,
   type Term,
   TRUE,
 } from './compiled-filter.js';
 import { EqualitySets } from './equality-sets.js';
+import { FilterDescriptions } from './filter-descriptions.js';
 import {
   assertionTest,
   cellBytes,
   chainTerm,
   computedTerm,
-  isOrBelow,
+  isSubtypeOf,
   normalizeParts,
   partsLookup,
   partsTest,
   passes,
+  restrictedTerm,
   ruleTest,
-  seenTerm,
   setTest,
   undefinedTerm,
 } from './filter-terms.js';
@@ -39,9 +40,8 @@ import { SharedForms } from './forms.js';
 import { MemberTerm } from './member-term.js';
 import { parseSubstrings, type Substrings } from './substring-assertion.js';
 import { ValuesTerm } from './values-term.js';
-import { WantedDescriptions } from './wanted.js';
 
-/** Whether the lookup's forms (the equality rule's, as rows and indexes hold them) are also those of `rule`. */
+/** Whether `rule` has the same normal forms as the equality rule, whose forms rows and indexes hold. */
 function sharesForms(equality: MatchingRule | undefined, rule: MatchingRule): boolean {
   return equality !== undefined && stem(equality) === stem(rule);
 }
@@ -53,73 +53,67 @@ function stem(rule: MatchingRule): string {
 type ItemFilter = Exclude<Filter, { type: 'and' | 'or' | 'not' | 'extensible' }>;
 type Extensible = Extract<Filter, { type: 'extensible' }>;
 
-/** Compiles filters by a schema. It never fails: what cannot be asked is an undefined term. */
-export class FilterCompiler {
-  readonly #schema: Schema;
-  readonly #descriptions: DescriptionTable;
-  readonly #wanted: WantedDescriptions;
-  readonly #naming: NamesContext | undefined;
+/** The parts of a partition that compilations use. */
+interface Parts {
+  readonly schema: Schema;
+  readonly descriptions: DescriptionTable;
+  readonly filterDescriptions: FilterDescriptions;
+  readonly naming: NamesContext | undefined;
+}
 
-  /** `naming`: how rows that filters are looked up in may differ from those that they are evaluated on. */
+/** Compiles filters. Never fails: an assertion that is not valid in the schema becomes an Undefined term. */
+export class FilterCompiler {
+  readonly #parts: Parts;
+
+  /** `naming`: the renames of entries that stored references do not reflect yet. */
   constructor(schema: Schema, descriptions: DescriptionTable, naming?: NamesContext) {
-    this.#schema = schema;
-    this.#descriptions = descriptions;
-    this.#naming = naming;
-    this.#wanted = new WantedDescriptions(schema, descriptions);
+    const filterDescriptions = new FilterDescriptions(schema, descriptions);
+    this.#parts = { schema, descriptions, filterDescriptions, naming };
   }
 
   /**
-   * `alone`: of an entry alone; what is to be looked up elsewhere is Undefined. `ownGroups`: as `SearchParams` has it.
+   * Compiles a filter. `isLocal`: terms that need other entries, such as groups, stay Undefined. `directGroupsOnly`: as
+   * in `SearchParams`.
    */
-  compile(filter: Filter, viewer: Viewer, alone = false, ownGroups = false): { filter: CompiledFilter; needs: Needs } {
-    const compilation = new Compilation(
-      this.#schema,
-      this.#descriptions,
-      this.#wanted,
-      this.#naming,
-      viewer,
-      ownGroups,
-    );
+  compile(
+    filter: Filter,
+    viewer: Viewer,
+    isLocal = false,
+    directGroupsOnly = false,
+  ): { filter: CompiledFilter; inputs: FilterInputs } {
+    const compilation = new Compilation(this.#parts, viewer, directGroupsOnly);
     const compiled = compilation.filter(filter);
-    const { needs } = compilation;
-    return { filter: compiled, needs: alone ? { ...needs, groups: false, ownGroups: false, chains: [] } : needs };
+    const { inputs } = compilation;
+    return {
+      filter: compiled,
+      inputs: isLocal ? { ...inputs, groups: false, directGroups: false, chains: [] } : inputs,
+    };
   }
 }
 
 /** The compilation of one filter. */
 class Compilation {
-  readonly needs: Needs = {
+  readonly inputs: FilterInputs = {
     dn: false,
     subordinates: false,
     groups: false,
-    ownGroups: false,
-    named: [],
+    directGroups: false,
+    groupNames: [],
     chains: [],
     values: undefined,
   };
   readonly #schema: Schema;
-  readonly #descriptions: DescriptionTable;
-  readonly #wanted: WantedDescriptions;
-  readonly #naming: NamesContext | undefined;
+  readonly #parts: Parts;
   readonly #viewer: Viewer;
-  readonly #ownGroups: boolean;
+  readonly #directGroupsOnly: boolean;
   readonly #forms: SharedForms;
 
-  constructor(
-    schema: Schema,
-    descriptions: DescriptionTable,
-    wanted: WantedDescriptions,
-    naming: NamesContext | undefined,
-    viewer: Viewer,
-    ownGroups: boolean,
-  ) {
-    this.#schema = schema;
-    this.#descriptions = descriptions;
-    this.#wanted = wanted;
-    this.#naming = naming;
+  constructor(parts: Parts, viewer: Viewer, directGroupsOnly: boolean) {
+    this.#schema = parts.schema;
+    this.#parts = parts;
     this.#viewer = viewer;
-    this.#ownGroups = ownGroups;
-    this.#forms = new SharedForms(wanted);
+    this.#directGroupsOnly = directGroupsOnly;
+    this.#forms = new SharedForms(parts.filterDescriptions);
   }
 
   filter(filter: Filter): CompiledFilter {
@@ -133,15 +127,13 @@ class Compilation {
       case 'extensible':
         return this.#extensible(filter);
       default: {
-        const wanted = this.#asked(filter.attribute);
-        return 'kind' in wanted ? wanted : this.#attributeTerm(filter, wanted);
+        const description = this.#describe(filter.attribute);
+        return 'kind' in description ? description : this.#attributeTerm(filter, description);
       }
     }
   }
 
-  /**
-   * ANDs within it are taken apart. What several NOTs exclude is one OR: neither this nor that is not (this or that).
-   */
+  /** Compiles an AND. Nested ANDs are flattened. Several NOTs become the NOT of one OR. */
   #and(filters: readonly Filter[]): CompiledFilter {
     const of: CompiledFilter[] = [];
     const excluded: Filter[] = [];
@@ -155,106 +147,112 @@ class Compilation {
     return of.length === 1 ? of[0]! : { kind: 'and', of };
   }
 
-  /** ORs within it are taken apart; equalities of one description become one term. */
+  /** Compiles an OR. Nested ORs are flattened. Equalities of the same description become a single term. */
   #or(filters: readonly Filter[]): CompiledFilter {
     const of: CompiledFilter[] = [];
     const sets = new EqualitySets();
-    let unknown: CompiledFilter | undefined;
+    let undefinedPart: CompiledFilter | undefined;
     const visit = (part: Filter): void => {
       if (part.type === 'or') {
         part.filters.forEach(visit);
         return;
       }
       const equality = part.type === 'equal' || part.type === 'approx';
-      const made = equality ? this.#intoSet(part.attribute, part.value, sets) : this.filter(part);
-      // One undefined term says what many say.
-      if (made?.kind === 'undefined') unknown ??= made;
-      else if (made) of.push(made);
+      const compiled = equality ? this.#addToSet(part.attribute, part.value, sets) : this.filter(part);
+      // One Undefined term has the same effect as several.
+      if (compiled?.kind === 'undefined') undefinedPart ??= compiled;
+      else if (compiled) of.push(compiled);
     };
     filters.forEach(visit);
-    for (const { wanted, forms } of sets) of.push(this.#setTerm(wanted, forms));
-    if (unknown) of.push(unknown);
+    for (const { description, forms } of sets) of.push(this.#setTerm(description, forms));
+    if (undefinedPart) of.push(undefinedPart);
     return of.length === 1 ? of[0]! : { kind: 'or', of };
   }
 
-  /** Undefined when the equality is now among `sets`, else a term of its own. */
-  #intoSet(attribute: string, assertion: Buffer, sets: EqualitySets): CompiledFilter | undefined {
-    const wanted = this.#asked(attribute);
-    if ('kind' in wanted) return wanted;
-    const rule = wanted.type.equality;
-    if (!rule || rule.test || isComputed(wanted.type)) return this.#ruleTerm(wanted, rule, assertion);
+  /**
+   * Adds an equality to `sets` and returns undefined. Returns a term where the equality has to be a term of its own.
+   */
+  #addToSet(attribute: string, assertion: Buffer, sets: EqualitySets): CompiledFilter | undefined {
+    const description = this.#describe(attribute);
+    if ('kind' in description) return description;
+    const rule = description.type.equality;
+    if (!rule || rule.test || isComputed(description.type)) return this.#ruleTerm(description, rule, assertion);
     const norm = rule.normalizeAssertion(assertion);
-    if (!norm) return noValueOf(wanted);
-    sets.add(wanted, norm);
+    if (!norm) return invalidValue(description);
+    sets.add(description, norm);
   }
 
-  #setTerm(wanted: AttributeDescription, forms: ReadonlySet<string>): CompiledFilter {
-    const rule = wanted.type.equality!;
+  #setTerm(description: AttributeDescription, forms: ReadonlySet<string>): CompiledFilter {
+    const rule = description.type.equality!;
     const norms = Array.from(forms.size > 1 ? [...forms].sort() : forms, (form) => Buffer.from(form, 'latin1'));
     if (norms.length === 1)
-      return this.#term(wanted, ruleTest(rule, norms[0]!), { kind: 'equality', norm: norms[0]! }, true);
-    return this.#term(wanted, setTest(rule, forms), { kind: 'anyOf', norms }, true);
+      return this.#term(description, ruleTest(rule, norms[0]!), { kind: 'equality', norm: norms[0]! }, true);
+    return this.#term(description, setTest(rule, forms), { kind: 'anyOf', norms }, true);
   }
 
-  /** What a filter asks for, or the term that it comes to where it cannot be asked. */
-  #asked(attribute: string): AttributeDescription | CompiledFilter {
-    const wanted = this.#schema.describe(attribute);
-    if (!wanted) return undefinedTerm(`attribute '${attribute.slice(0, 100)}' is not in the schema`);
-    if (!isAskable(wanted)) return undefinedTerm(`attribute '${wanted.type.name}' has no binary form`);
-    if (isHidden(wanted.type)) return undefinedTerm(`attribute '${wanted.text}' may not be searched`);
-    return wanted;
+  /** Returns the description of an attribute, or an Undefined term where the attribute may not be searched by. */
+  #describe(attribute: string): AttributeDescription | CompiledFilter {
+    const description = this.#schema.describe(attribute);
+    if (!description) return undefinedTerm(`attribute '${attribute.slice(0, 100)}' is not in the schema`);
+    if (!isAskable(description)) return undefinedTerm(`attribute '${description.type.name}' has no binary form`);
+    if (isHidden(description.type)) return undefinedTerm(`attribute '${description.text}' may not be searched`);
+    return description;
   }
 
-  #attributeTerm(filter: ItemFilter, wanted: AttributeDescription): CompiledFilter {
+  #attributeTerm(filter: ItemFilter, description: AttributeDescription): CompiledFilter {
     switch (filter.type) {
       case 'present':
-        return this.#term(wanted, undefined, { kind: 'presence' }, true);
+        return this.#term(description, undefined, { kind: 'presence' }, true);
       case 'equal':
       case 'approx':
-        return this.#ruleTerm(wanted, wanted.type.equality, filter.value);
+        return this.#ruleTerm(description, description.type.equality, filter.value);
       case 'greaterOrEqual':
       case 'lessOrEqual':
-        return this.#boundTerm(wanted, filter.value, filter.type === 'greaterOrEqual');
+        return this.#boundTerm(description, filter.value, filter.type === 'greaterOrEqual');
       case 'substring':
-        return this.#substringTerm(filter, wanted);
+        return this.#substringTerm(filter, description);
     }
   }
 
-  #boundTerm(wanted: AttributeDescription, assertion: Buffer, up: boolean): CompiledFilter {
-    const { equality, ordering: rule } = wanted.type;
-    if (!rule) return undefinedTerm(`attribute '${wanted.text}' has no ordering rule`);
+  #boundTerm(description: AttributeDescription, assertion: Buffer, isLower: boolean): CompiledFilter {
+    const { equality, ordering: rule } = description.type;
+    if (!rule) return undefinedTerm(`attribute '${description.text}' has no ordering rule`);
     const bound = rule.normalizeAssertion(assertion);
-    if (!bound) return noValueOf(wanted);
+    if (!bound) return invalidValue(description);
     const lookup: Lookup | undefined = sharesForms(equality, rule)
-      ? { kind: up ? 'from' : 'upTo', norm: bound }
+      ? { kind: isLower ? 'from' : 'upTo', norm: bound }
       : undefined;
     const matches = (form: Buffer): boolean => {
       const order = Buffer.compare(form, bound);
-      return up ? order >= 0 : order <= 0;
+      return isLower ? order >= 0 : order <= 0;
     };
-    return this.#term(wanted, { normalize: rule.normalize, matches }, lookup, false);
+    return this.#term(description, { normalize: rule.normalize, matches }, lookup, false);
   }
 
   #ruleTerm(
-    wanted: AttributeDescription,
+    description: AttributeDescription,
     rule: MatchingRule | undefined,
     assertion: Buffer,
-    ownGroups = this.#ownGroups,
+    directGroupsOnly = this.#directGroupsOnly,
   ): CompiledFilter {
-    if (!rule) return undefinedTerm(`attribute '${wanted.text}' has no equality rule`);
+    if (!rule) return undefinedTerm(`attribute '${description.text}' has no equality rule`);
     const norm = rule.normalizeAssertion(assertion);
-    if (!norm) return noValueOf(wanted);
-    const same = rule === wanted.type.equality && rule.test === undefined;
+    if (!norm) return invalidValue(description);
+    const same = rule === description.type.equality && rule.test === undefined;
     const lookup: Lookup | undefined = same ? { kind: 'equality', norm } : undefined;
-    return this.#term(wanted, ruleTest(rule, norm), lookup, same, ownGroups);
+    return this.#term(description, ruleTest(rule, norm), lookup, same, directGroupsOnly);
   }
 
-  #substringTerm(asked: Substrings, wanted: AttributeDescription, rule = wanted.type.substrings): CompiledFilter {
-    if (!rule?.normalizePart) return undefinedTerm(`attribute '${wanted.text}' has no substrings rule`);
-    const parts = normalizeParts(rule, asked);
-    if (!parts) return undefinedTerm(`a part asked of '${wanted.text}' is not of its syntax`);
-    const lookup = sharesForms(wanted.type.equality, rule) ? partsLookup(rule, parts) : undefined;
-    return this.#term(wanted, partsTest(rule, parts), lookup, false);
+  #substringTerm(
+    substrings: Substrings,
+    description: AttributeDescription,
+    rule = description.type.substrings,
+  ): CompiledFilter {
+    if (!rule?.normalizePart) return undefinedTerm(`attribute '${description.text}' has no substrings rule`);
+    const parts = normalizeParts(rule, substrings);
+    if (!parts) return undefinedTerm(`a part asked of '${description.text}' is not of its syntax`);
+    const lookup = sharesForms(description.type.equality, rule) ? partsLookup(rule, parts) : undefined;
+    return this.#term(description, partsTest(rule, parts), lookup, false);
   }
 
   #extensible(filter: Extensible): CompiledFilter {
@@ -266,18 +264,18 @@ class Compilation {
       if (!rule) return undefinedTerm('an extensible match needs an attribute or a matching rule');
       return this.#anyAttributeTerm(filter, rule);
     }
-    const wanted = this.#asked(filter.attribute);
-    if ('kind' in wanted) return wanted;
-    if (rule && !this.#schema.ruleApplies(rule, wanted.type))
-      return undefinedTerm(`matching rule '${filter.rule}' does not suit attribute '${wanted.text}'`);
-    const term = this.#extensibleTerm(wanted, rule ?? wanted.type.equality, filter.value);
+    const description = this.#describe(filter.attribute);
+    if ('kind' in description) return description;
+    if (rule && !this.#schema.ruleApplies(rule, description.type))
+      return undefinedTerm(`matching rule '${filter.rule}' does not suit attribute '${description.text}'`);
+    const term = this.#extensibleTerm(description, rule ?? description.type.equality, filter.value);
     if (!filter.dnAttributes || term.kind !== 'term') return term;
-    const test = assertionTest((rule ?? wanted.type.equality)!, filter.value)!;
-    this.needs.dn = true;
+    const test = assertionTest((rule ?? description.type.equality)!, filter.value)!;
+    this.inputs.dn = true;
     const inDn = (candidate: Candidate) =>
-      this.#dnValues(
+      this.#matchesDn(
         candidate.dn,
-        (type) => wanted.options.length === 0 && type !== undefined && isOrBelow(type, wanted.type),
+        (type) => description.options.length === 0 && type !== undefined && isSubtypeOf(type, description.type),
         test,
       );
     return {
@@ -295,35 +293,39 @@ class Compilation {
   #inChain({ attribute, dnAttributes, value }: Extensible, rule: MatchingRule): CompiledFilter {
     if (attribute === undefined) return undefinedTerm('an in-chain match needs an attribute');
     if (dnAttributes) return undefinedTerm("an in-chain match does not look at names: leave out ':dn'");
-    const wanted = this.#asked(attribute);
-    if ('kind' in wanted) return wanted;
-    const { type, options, text } = wanted;
+    const description = this.#describe(attribute);
+    if ('kind' in description) return description;
+    const { type, options, text } = description;
     if (!this.#schema.ruleApplies(rule, type))
       return undefinedTerm(`an in-chain match does not suit attribute '${text}', whose values are no DNs`);
     if (options.length > 0) return undefinedTerm('an in-chain match takes an attribute without options');
-    // Groups in groups count there in any case.
-    if (isMembership(type)) return this.#ruleTerm(wanted, type.equality, value, false);
+    // An in-chain match on memberOf includes groups of groups, whatever `directGroupsOnly` says.
+    if (isMembership(type)) return this.#ruleTerm(description, type.equality, value, false);
     if (isComputed(type)) return undefinedTerm(`attribute '${text}' leads to no other entry`);
     const end = rule.normalizeAssertion(value);
-    if (!end) return noValueOf(wanted);
-    const term = chainTerm(type, end, this.needs);
-    return this.#viewer.sightOf ? seenTerm(term, wanted) : term;
+    if (!end) return invalidValue(description);
+    const term = chainTerm(type, end, this.inputs);
+    return this.#viewer.sightOf ? restrictedTerm(term, description) : term;
   }
 
-  #extensibleTerm(wanted: AttributeDescription, rule: MatchingRule | undefined, assertion: Buffer): CompiledFilter {
-    if (rule?.kind !== 'substrings') return this.#ruleTerm(wanted, rule, assertion);
+  #extensibleTerm(
+    description: AttributeDescription,
+    rule: MatchingRule | undefined,
+    assertion: Buffer,
+  ): CompiledFilter {
+    if (rule?.kind !== 'substrings') return this.#ruleTerm(description, rule, assertion);
     const parts = parseSubstrings(assertion);
-    return parts ? this.#substringTerm(parts, wanted, rule) : noValueOf(wanted);
+    return parts ? this.#substringTerm(parts, description, rule) : invalidValue(description);
   }
 
-  /** `(:rule:=value)`: every attribute the rule applies to. */
+  /** Compiles `(:rule:=value)`: a term on every attribute to which the rule applies. */
   #anyAttributeTerm(filter: Extensible, rule: MatchingRule): CompiledFilter {
     const test = assertionTest(rule, filter.value);
     if (!test) return undefinedTerm('the value asked for is not of the rule’s assertion syntax');
     const applies = (type: AttributeType) => !isHidden(type) && this.#schema.ruleApplies(rule, type);
-    this.needs.values = 'all';
-    if (filter.dnAttributes) this.needs.dn = true;
-    const descriptions = this.#descriptions;
+    this.inputs.values = 'all';
+    if (filter.dnAttributes) this.inputs.dn = true;
+    const descriptions = this.#parts.descriptions;
     return {
       kind: 'term',
       types: [],
@@ -338,82 +340,83 @@ class Compilation {
           }
           at = next;
         }
-        return filter.dnAttributes && this.#dnValues(candidate.dn, applies, test) ? TRUE : FALSE;
+        return filter.dnAttributes && this.#matchesDn(candidate.dn, applies, test) ? TRUE : FALSE;
       },
     };
   }
 
-  #dnValues(dn: Buffer, meant: (type: AttributeType) => boolean, test: FormTest): boolean {
+  /** Whether a value in the DN, of a type that `applies` accepts, passes the test. */
+  #matchesDn(dn: Buffer, applies: (type: AttributeType) => boolean, test: FormTest): boolean {
     for (const rdn of this.#schema.parseDnBytes(dn).rdns) {
-      for (const ava of rdn.avas) if (meant(ava.type) && passes(test, ava.value)) return true;
+      for (const ava of rdn.avas) if (applies(ava.type) && passes(test, ava.value)) return true;
     }
     return false;
   }
 
-  /** A term over the values of one description; `test` undefined: presence. */
+  /** Returns the term on the values of one description. `test` undefined: presence. */
   #term(
-    asked: AttributeDescription,
+    description: AttributeDescription,
     test: FormTest | undefined,
     lookup: Lookup | undefined,
     exact: boolean,
-    ownGroups = this.#ownGroups,
+    directGroupsOnly = this.#directGroupsOnly,
   ): CompiledFilter {
-    const { needs } = this;
-    const term = isComputed(asked.type)
-      ? computedTerm(asked.type, test, needs, ownGroups)
-      : this.#memberTerm(asked, this.#valuesTerm(asked, test, lookup, exact));
-    return this.#viewer.sightOf ? seenTerm(term, asked) : term;
+    const { inputs } = this;
+    const term = isComputed(description.type)
+      ? computedTerm(description.type, test, inputs, directGroupsOnly)
+      : this.#memberTerm(description, this.#valuesTerm(description, test, lookup, exact));
+    return this.#viewer.sightOf ? restrictedTerm(term, description) : term;
   }
 
-  /** Dynamic groups have members, too. */
-  #memberTerm(asked: AttributeDescription, values: Term): Term {
+  /** Extends an equality on `member` to the members that the URLs of dynamic groups find. */
+  #memberTerm(description: AttributeDescription, values: Term): Term {
     const { lookup } = values;
     const { member, urls, dynamic } = groupTypes(this.#schema);
-    if (asked.type !== member || asked.options.length > 0) return values;
+    if (description.type !== member || description.options.length > 0) return values;
     if (lookup?.kind !== 'equality' && lookup?.kind !== 'anyOf') return values;
     const [url] = urls;
     const hasUrl = url && this.#valuesTerm(this.#schema.requireDescription(url.name), undefined, undefined, false);
     const ends = lookup.kind === 'anyOf' ? lookup.norms : [lookup.norm];
     if (!hasUrl) return values;
-    const links = { by: 'url', type: url, ends, among: dynamic } as const;
-    this.needs.chains.push(links);
-    return new MemberTerm(values, hasUrl, links);
+    const chain = { by: 'url', type: url, ends, among: dynamic } as const;
+    this.inputs.chains.push(chain);
+    return new MemberTerm(values, hasUrl, chain);
   }
 
   #valuesTerm(
-    asked: AttributeDescription,
+    attribute: AttributeDescription,
     test: FormTest | undefined,
     lookup: Lookup | undefined,
     exact: boolean,
   ): Term {
-    const { needs } = this;
-    const wanted = this.#wanted.of(asked);
-    const stored = lookup && this.#storedLookup(wanted.types, lookup);
-    if (test && needs.values !== 'all') needs.values = union(needs.values, wanted.types);
-    const forms = test && this.#forms.of(wanted, test.normalize);
-    return new ValuesTerm(this.#wanted, wanted, test, forms, stored, exact);
+    const { inputs } = this;
+    const description = this.#parts.filterDescriptions.of(attribute);
+    const stored = lookup && this.#storedLookup(description.types, lookup);
+    if (test && inputs.values !== 'all') inputs.values = addTypes(inputs.values, description.types);
+    const forms = test && this.#forms.of(description, test.normalize);
+    return new ValuesTerm(this.#parts.filterDescriptions, description, test, forms, stored, exact);
   }
 
-  /** Rows may hold references under older names of their entries. */
+  /** Adds earlier names of renamed entries to a lookup of references, as rows may still hold these names. */
   #storedLookup(types: readonly AttributeType[], lookup: Lookup): Lookup {
-    const { names, references } = this.#naming?.shared ?? {};
+    const { names, references } = this.#parts.naming?.shared ?? {};
     if (!names || names.isEmpty || !types.some((type) => references!.has(type))) return lookup;
     if (lookup.kind !== 'equality' && lookup.kind !== 'anyOf') return lookup;
-    const asked = lookup.kind === 'anyOf' ? lookup.norms : [lookup.norm];
+    const current = lookup.kind === 'anyOf' ? lookup.norms : [lookup.norm];
     const forms = new Set(
-      asked.flatMap((norm) => [norm.toString('latin1'), ...names.storedForms(norm.toString('latin1'))]),
+      current.flatMap((norm) => [norm.toString('latin1'), ...names.storedForms(norm.toString('latin1'))]),
     );
     const norms = [...forms].sort().map((form) => Buffer.from(form, 'latin1'));
     return norms.length === 1 ? { kind: 'equality', norm: norms[0]! } : { kind: 'anyOf', norms };
   }
 }
 
-function union(some: ReadonlySet<AttributeType> | undefined, more: readonly AttributeType[]): Set<AttributeType> {
-  const all = (some as Set<AttributeType> | undefined) ?? new Set();
-  for (const type of more) all.add(type);
+function addTypes(set: ReadonlySet<AttributeType> | undefined, types: readonly AttributeType[]): Set<AttributeType> {
+  const all = (set as Set<AttributeType> | undefined) ?? new Set();
+  for (const type of types) all.add(type);
   return all;
 }
 
-function noValueOf({ text }: AttributeDescription): CompiledFilter {
+function invalidValue({ text }: AttributeDescription): CompiledFilter {
   return undefinedTerm(`the value asked of '${text}' is not of its syntax`);
 }

@@ -1,80 +1,79 @@
 import { CELL_HEADER, nextCell } from '../../../store/row.js';
 import { MASTER } from '../../model/tables.js';
 import type { Candidate, Normalize } from './compiled-filter.js';
+import type { FilterDescription, FilterDescriptions } from './filter-descriptions.js';
 import { cellBytes } from './filter-terms.js';
-import type { Wanted, WantedDescriptions } from './wanted.js';
 
-/**
- * The normal forms of the values that several terms of one filter look at: each value is normalized once a row, however
- * many the terms are.
- */
-export class Forms {
-  readonly #descriptions: WantedDescriptions;
-  readonly #wanted: Wanted;
+/** The normal forms of the values that several terms of a filter test. Each value is normalized once per row. */
+export class NormalForms {
+  readonly #descriptions: FilterDescriptions;
+  readonly #description: FilterDescription;
   readonly #normalize: Normalize;
-  /** How many terms look at them. One alone stops at the first value that matches instead. */
+  /** Number of terms that use the forms. A single term instead stops at the first value that matches. */
   terms = 0;
-  /** The row that `#list` is of. */
+  /** The row whose forms `#list` holds. */
   #row: Buffer | undefined;
   #list: readonly Buffer[] = [];
-  #names: Set<string> | undefined;
+  /** The forms of `#list` as Latin-1, built when first needed. */
+  #set: Set<string> | undefined;
 
-  constructor(descriptions: WantedDescriptions, wanted: Wanted, normalize: Normalize) {
+  constructor(descriptions: FilterDescriptions, description: FilterDescription, normalize: Normalize) {
     this.#descriptions = descriptions;
-    this.#wanted = wanted;
+    this.#description = description;
     this.#normalize = normalize;
   }
 
+  /** Returns the forms of the candidate's values. */
   of(candidate: Candidate): readonly Buffer[] {
     if (candidate.row !== this.#row) {
       this.#list = this.#read(candidate);
-      this.#names = undefined;
+      this.#set = undefined;
       this.#row = candidate.row;
     }
     return this.#list;
   }
 
-  /** Whether the form is among them, as Latin-1. */
+  /** Whether a value of the candidate has this form (Latin-1). */
   has(candidate: Candidate, form: string): boolean {
     const list = this.of(candidate);
-    this.#names ??= new Set(list.map((one) => one.toString('latin1')));
-    return this.#names.has(form);
+    this.#set ??= new Set(list.map((item) => item.toString('latin1')));
+    return this.#set.has(form);
   }
 
   #read(candidate: Candidate): Buffer[] {
     const { row } = candidate;
-    const wanted = this.#wanted;
+    const description = this.#description;
     const normalize = this.#normalize;
-    const found: Buffer[] = [];
+    const forms: Buffer[] = [];
     for (let at = 0; at < row.length; ) {
       const next = nextCell(row, at);
-      if (row[at] === MASTER.upAttributes && wanted.begins[row[at + CELL_HEADER]!] === 1) {
-        const meant = this.#descriptions.means(wanted, row, at);
-        const form = meant ? normalize(cellBytes(candidate, at, next)) : undefined;
-        if (form) found.push(form);
+      if (row[at] === MASTER.upAttributes && description.firstBytes[row[at + CELL_HEADER]!] === 1) {
+        const matches = this.#descriptions.matchesCell(description, row, at);
+        const form = matches ? normalize(cellBytes(candidate, at, next)) : undefined;
+        if (form) forms.push(form);
       }
       at = next;
     }
-    return found;
+    return forms;
   }
 }
 
-/** The forms that the terms of one filter share, by what they are forms of. */
+/** The normal forms that the terms of one filter share, by rule and description. */
 export class SharedForms {
-  readonly #descriptions: WantedDescriptions;
-  readonly #forms = new Map<Normalize, Map<Wanted, Forms>>();
+  readonly #descriptions: FilterDescriptions;
+  readonly #forms = new Map<Normalize, Map<FilterDescription, NormalForms>>();
 
-  constructor(descriptions: WantedDescriptions) {
+  constructor(descriptions: FilterDescriptions) {
     this.#descriptions = descriptions;
   }
 
-  /** For one more term. */
-  of(wanted: Wanted, normalize: Normalize): Forms {
+  /** Returns the forms for a further term. */
+  of(description: FilterDescription, normalize: Normalize): NormalForms {
     const known = this.#forms.get(normalize);
-    const byWanted = known ?? new Map<Wanted, Forms>();
-    if (!known) this.#forms.set(normalize, byWanted);
-    const forms = byWanted.get(wanted) ?? new Forms(this.#descriptions, wanted, normalize);
-    byWanted.set(wanted, forms);
+    const byDescription = known ?? new Map<FilterDescription, NormalForms>();
+    if (!known) this.#forms.set(normalize, byDescription);
+    const forms = byDescription.get(description) ?? new NormalForms(this.#descriptions, description, normalize);
+    byDescription.set(description, forms);
     forms.terms++;
     return forms;
   }

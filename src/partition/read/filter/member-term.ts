@@ -11,8 +11,8 @@ import {
 } from './compiled-filter.js';
 
 /**
- * Whether an entry has a member: among its values, or because one of its URLs finds it. A dynamic group's members are
- * not gone through: it is asked of the one.
+ * A term on `member`: true where a value matches, or where a URL of the entry, a dynamic group, finds the member. The
+ * other members of a dynamic group are not read.
  */
 export class MemberTerm implements Term {
   readonly kind = 'term';
@@ -20,7 +20,7 @@ export class MemberTerm implements Term {
   readonly #values: Term;
   readonly #hasUrl: Term;
 
-  /** `values`, `hasUrl`: terms over the values of `member`, and on the presence of memberURL. */
+  /** `values`: the term on the values of `member`. `hasUrl`: the term on the presence of memberURL. */
   constructor(values: Term, hasUrl: Term, chain: Chain) {
     this.#values = values;
     this.#hasUrl = hasUrl;
@@ -42,7 +42,7 @@ export class MemberTerm implements Term {
   evaluate(candidate: Candidate): Tri {
     if (this.#values.evaluate(candidate) === TRUE) return TRUE;
     if (this.#hasUrl.evaluate(candidate) !== TRUE) return FALSE;
-    const { isIn } = candidate;
-    return isIn ? (isIn(this.chain) ? TRUE : FALSE) : UNDEFINED;
+    const { isInChain } = candidate;
+    return isInChain ? (isInChain(this.chain) ? TRUE : FALSE) : UNDEFINED;
   }
 }

@@ -4,13 +4,13 @@ import { cutMark, cutNorm, normQualifier, oidBytes, prefixEnd, Q, TREE } from '.
 import { MAX_NORM } from '../../model/thresholds.js';
 import type { CompiledFilter, Lookup, Term } from './compiled-filter.js';
 
-/** A store filter, or the plain answers that need none. */
+/** A store filter, or `all` or `none` where every row or no row passes. */
 export type Translated = StoreFilter | 'all' | 'none';
 
 /**
- * Translates a filter to one over normAttributes. It may only widen: every entry for which the filter is true passes.
- * Two functions pull in opposite directions so that NOT stays right under three-valued logic: `mayBeTrue` keeps what
- * may be true, `mayBeFalse` what may be false; an undefined term is neither.
+ * Translates a filter to a store filter over normAttributes that passes every entry for which the filter may be true.
+ * The store filter may pass more entries, never fewer. For NOT, `mayBeFalse` passes every entry for which a filter may
+ * be false; under three-valued logic an Undefined term is in neither.
  */
 export function mayBeTrue(filter: CompiledFilter): Translated {
   switch (filter.kind) {
@@ -19,11 +19,11 @@ export function mayBeTrue(filter: CompiledFilter): Translated {
     case 'not':
       return mayBeFalse(filter.of);
     case 'and':
-      return both(filter.of.map(mayBeTrue));
+      return allOf(filter.of.map(mayBeTrue));
     case 'or':
-      return either(filter.of.map(mayBeTrue));
+      return anyOf(filter.of.map(mayBeTrue));
     case 'term':
-      return filter.lookup ? either([termMayBeTrue(filter.types, filter.lookup), ...referring(filter)]) : 'all';
+      return filter.lookup ? anyOf([termMayBeTrue(filter.types, filter.lookup), ...chainFilters(filter)]) : 'all';
   }
 }
 
@@ -34,16 +34,16 @@ function mayBeFalse(filter: CompiledFilter): Translated {
     case 'not':
       return mayBeTrue(filter.of);
     case 'and':
-      return either(filter.of.map(mayBeFalse));
+      return anyOf(filter.of.map(mayBeFalse));
     case 'or':
-      return both(filter.of.map(mayBeFalse));
+      return allOf(filter.of.map(mayBeFalse));
     case 'term':
       return isExact(filter) ? negate(mayBeTrue(filter)) : 'all';
   }
 }
 
-/** Rows for which the term may be true by what other entries say. */
-function referring({ chain }: Term): StoreFilter[] {
+/** Returns filters for the rows for which the term may be true because of other entries. */
+function chainFilters({ chain }: Term): StoreFilter[] {
   return chain?.type.subtypes.map((type) => termFilter(type, { kind: 'presence' })) ?? [];
 }
 
@@ -51,7 +51,7 @@ function isExact({ exact, lookup, chain, types }: Term): boolean {
   return exact && !chain && lookup !== undefined && !hasTooManyColumns(types, lookup);
 }
 
-/** Names of one OR: with more of them rows are let through that have any value of the types. */
+/** Maximum number of columns in one OR. With more values, every row that has a value of the types passes. */
 const MAX_COLUMNS = 20_000;
 
 function hasTooManyColumns(types: readonly AttributeType[], lookup: Lookup): boolean {
@@ -59,18 +59,18 @@ function hasTooManyColumns(types: readonly AttributeType[], lookup: Lookup): boo
 }
 
 function termMayBeTrue(types: readonly AttributeType[], lookup: Lookup): Translated {
-  if (lookup.kind !== 'anyOf') return either(types.map((type) => termFilter(type, lookup)));
-  if (hasTooManyColumns(types, lookup)) return either(types.map((type) => termFilter(type, { kind: 'presence' })));
-  return either(types.flatMap((type) => lookup.norms.map((norm) => termFilter(type, { kind: 'equality', norm }))));
+  if (lookup.kind !== 'anyOf') return anyOf(types.map((type) => termFilter(type, lookup)));
+  if (hasTooManyColumns(types, lookup)) return anyOf(types.map((type) => termFilter(type, { kind: 'presence' })));
+  return anyOf(types.flatMap((type) => lookup.norms.map((norm) => termFilter(type, { kind: 'equality', norm }))));
 }
 
-function both(parts: readonly Translated[]): Translated {
+function allOf(parts: readonly Translated[]): Translated {
   if (parts.includes('none')) return 'none';
   const of = parts.filter((p) => p !== 'all');
   return of.length === 0 ? 'all' : of.length === 1 ? of[0]! : { op: 'and', of: of as StoreFilter[] };
 }
 
-function either(parts: readonly Translated[]): Translated {
+function anyOf(parts: readonly Translated[]): Translated {
   if (parts.includes('all')) return 'all';
   const of = parts.filter((p) => p !== 'none');
   return of.length === 0 ? 'none' : of.length === 1 ? of[0]! : { op: 'or', of: of as StoreFilter[] };
@@ -99,14 +99,17 @@ const EQUALS = Buffer.from('=');
 const AFTER_FORM = Buffer.from([1]);
 const AFTER_ALL = Buffer.alloc(1, 0xff);
 
-/** Keys that start with `prefix` and hold forms at or above, at or below the bound; cut bounds widen. */
+/**
+ * Returns the range of the keys that start with `prefix` and hold a form >= the bound (`from`) or <= the bound
+ * (`upTo`). A bound that is cut to the length of keys widens the range.
+ */
 export function boundRange(
   prefix: Buffer,
   lookup: { readonly kind: 'from' | 'upTo'; readonly norm: Buffer },
 ): { from: Buffer; to: Buffer | undefined } {
   const bound = Buffer.concat([prefix, lookup.norm.subarray(0, MAX_NORM)]);
   if (lookup.kind === 'from') return { from: bound, to: prefixEnd(prefix) };
-  // Behind the form itself an index key goes on with a zero byte and the id.
+  // In an index key a zero byte and the id follow the form.
   const to = lookup.norm.length > MAX_NORM ? prefixEnd(bound) : Buffer.concat([bound, AFTER_FORM]);
   return { from: prefix, to };
 }
@@ -117,11 +120,11 @@ function patternFilter(type: AttributeType, prefix: Buffer, lookup: Extract<Look
   if (any.length === 0 && !final)
     return { op: 'anyColumn', family, match: { prefix: Buffer.concat([prefix, initial ?? Buffer.alloc(0)]) } };
   const pattern: StoreFilter = { op: 'anyColumn', family, match: { prefix, initial, any, final } };
-  // What follows the first 512 bytes of a cut value is not there to be seen.
+  // Keys hold only the first 512 bytes of a long value, so entries with a cut value pass.
   return { op: 'or', of: [pattern, { op: 'hasColumn', family, qualifier: cutMark(type.oid) }] };
 }
 
-/** Tree rows of entries that have others below them. */
+/** Passes the tree rows of entries with children. */
 export const HAS_CHILDREN: StoreFilter = {
   op: 'and',
   of: [
@@ -133,7 +136,7 @@ export const HAS_CHILDREN: StoreFilter = {
   ],
 };
 
-/** One line a filter, for `explain`. */
+/** Returns the filter as one line of text, for `explain`. */
 export function storeFilterText(filter: StoreFilter): string {
   switch (filter.op) {
     case 'and':

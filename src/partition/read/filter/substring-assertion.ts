@@ -1,26 +1,26 @@
-/** Parts of a substrings assertion, as a substring filter has them. */
+/** The parts of a substrings assertion. */
 export interface Substrings {
   readonly initial: Buffer | undefined;
   readonly any: readonly Buffer[];
   readonly final: Buffer | undefined;
 }
 
-/** More parts are no assertion that anybody means. */
+/** Assertions with more parts are refused. */
 const MAX_PARTS = 1000;
 const ASTERISK = 0x2a;
 const BACKSLASH = 0x5c;
 
-/** Offsets of the asterisks, no more than are looked at. */
-function asterisks(value: Buffer): number[] {
-  const found: number[] = [];
+/** Returns the offsets of at most `MAX_PARTS` + 1 asterisks. */
+function asteriskOffsets(value: Buffer): number[] {
+  const offsets: number[] = [];
   for (let at = value.indexOf(ASTERISK); at >= 0; at = value.indexOf(ASTERISK, at + 1)) {
-    if (found.push(at) > MAX_PARTS) break;
+    if (offsets.push(at) > MAX_PARTS) break;
   }
-  return found;
+  return offsets;
 }
 
-/** `\2A` and `\5C` stand for `*` and `\`; undefined where a backslash begins neither. */
-function unescaped(part: Buffer): Buffer | undefined {
+/** Replaces `\2A` and `\5C` by `*` and `\`. Returns undefined where a backslash begins no escape. */
+function decodeEscapes(part: Buffer): Buffer | undefined {
   if (!part.includes(BACKSLASH)) return part;
   const text = part.toString('latin1');
   if (/\\(?!2a|5c)/i.test(text)) return undefined;
@@ -31,16 +31,16 @@ function unescaped(part: Buffer): Buffer | undefined {
 }
 
 /**
- * A SubstringAssertion (RFC 4517 §3.3.30): what a substrings rule is asked with in an extensible match. Undefined when
- * it has no asterisk or too many, an empty part between two, or nothing but asterisks.
+ * Parses a SubstringAssertion (RFC 4517 §3.3.30), the assertion of a substrings rule in an extensible match. Returns
+ * undefined where the value has no asterisk or too many, an empty part in the middle, or nothing but asterisks.
  */
 export function parseSubstrings(value: Buffer): Substrings | undefined {
-  const at = asterisks(value);
-  if (at.length === 0 || at.length > MAX_PARTS || value.length === at.length) return undefined;
+  const offsets = asteriskOffsets(value);
+  if (offsets.length === 0 || offsets.length > MAX_PARTS || value.length === offsets.length) return undefined;
   const parts: Buffer[] = [];
-  for (let i = 0; i <= at.length; i++) {
-    const part = unescaped(value.subarray(i === 0 ? 0 : at[i - 1]! + 1, at[i] ?? value.length));
-    if (!part || (part.length === 0 && i > 0 && i < at.length)) return undefined;
+  for (let i = 0; i <= offsets.length; i++) {
+    const part = decodeEscapes(value.subarray(i === 0 ? 0 : offsets[i - 1]! + 1, offsets[i] ?? value.length));
+    if (!part || (part.length === 0 && i > 0 && i < offsets.length)) return undefined;
     parts.push(part);
   }
   const initial = parts[0]!;

@@ -1,16 +1,14 @@
 import type { Maybe } from '../../../store/contract.js';
 import type { SearchSink } from '../sink.js';
 
-/** How entries are to be ordered. */
+/** The order in which a search returns entries. */
 export interface Order {
+  /** Returns the stage that puts entries into order before they reach `sink`. */
   stage(sink: SearchSink): OrderStage;
 }
 
-/**
- * Between a search and its sink: takes the entries as they are found and gives them on in another order. It may keep
- * them until then.
- */
+/** A stage between a search and its sink that passes the entries on in another order, and may keep them meanwhile. */
 export interface OrderStage extends SearchSink {
-  /** All have been found: gives on what is still here. Not called where the search fails. */
+  /** Called after the last entry: passes on the kept entries. Not called where the search fails. */
   end(): Maybe<void>;
 }

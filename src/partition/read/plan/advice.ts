@@ -1,7 +1,7 @@
 import type { IndexSet } from '../../model/index-set.js';
 import type { CompiledFilter } from '../filter/compiled-filter.js';
 
-/** The indexes that would help most, as commands. */
+/** Returns the commands that add the indexes the filter lacks; undefined where the filter lacks none. */
 export function adviceFor(indexes: IndexSet, filter: CompiledFilter): string | undefined {
   const names = new Set<string>();
   const visit = (part: CompiledFilter): void => {
@@ -11,11 +11,11 @@ export function adviceFor(indexes: IndexSet, filter: CompiledFilter): string | u
       if (!indexes.of(type)) names.add(`rowan index add ${type.name}`);
     }
     if (part.kind !== 'term' || !part.lookup || part.lookup.kind === 'presence') return;
-    const middle = part.lookup.kind === 'pattern' && !part.lookup.initial;
+    const isInner = part.lookup.kind === 'pattern' && !part.lookup.initial;
     for (const type of part.types) {
       const index = indexes.of(type);
-      if (!index || (middle && !index.substring))
-        names.add(`rowan index add ${type.name}${middle ? ' --substring' : ''}`);
+      if (!index || (isInner && !index.substring))
+        names.add(`rowan index add ${type.name}${isInner ? ' --substring' : ''}`);
     }
   };
   visit(filter);

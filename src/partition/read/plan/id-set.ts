@@ -1,21 +1,21 @@
 import { sameRun } from '../../../bytes/compare.js';
 import { UUID_BYTES } from '../../model/tables.js';
 
-/** A set of entryUUIDs, some 30 bytes an id: a search keeps in it what it has looked at. */
+/** A set of entryUUIDs that takes about 30 bytes an id. Searches keep the ids of examined entries in sets. */
 export class IdSet {
   #ids = Buffer.alloc(64 * UUID_BYTES);
-  /** Number of the id plus one, by hash; 0 is free. */
+  /** Hash table of positions in `#ids`, plus one; 0 marks a free slot. */
   #slots = new Int32Array(128);
   #size = 0;
 
-  /** Whether the id `bytes[at, at + 16)` was not there yet. */
+  /** Adds the id `bytes[at, at + 16)`. Returns false where the set holds the id already. */
   add(bytes: Buffer, at: number): boolean {
     const mask = this.#slots.length - 1;
     for (let slot = hashOf(bytes, at) & mask; ; slot = (slot + 1) & mask) {
       const number = this.#slots[slot]!;
       if (number === 0) {
         this.#slots[slot] = ++this.#size;
-        this.#keep(bytes, at);
+        this.#append(bytes, at);
         return true;
       }
       if (sameRun(this.#ids, (number - 1) * UUID_BYTES, bytes, at, UUID_BYTES)) return false;
@@ -31,7 +31,7 @@ export class IdSet {
     }
   }
 
-  #keep(bytes: Buffer, at: number): void {
+  #append(bytes: Buffer, at: number): void {
     const to = (this.#size - 1) * UUID_BYTES;
     if (to === this.#ids.length) this.#ids = Buffer.concat([this.#ids, Buffer.alloc(to)]);
     for (let i = 0; i < UUID_BYTES; i++) this.#ids[to + i] = bytes[at + i]!;
@@ -50,7 +50,9 @@ export class IdSet {
   }
 }
 
-/** UUIDs of version 7 differ in the end of their time and in their random end, those of version 1 in the beginning. */
+/**
+ * UUIDs of version 7 differ in the last bytes of the time and in the random end; UUIDs of version 1 in the first bytes.
+ */
 function hashOf(bytes: Buffer, at: number): number {
   const begin = (bytes[at]! << 24) | (bytes[at + 1]! << 16) | (bytes[at + 2]! << 8) | bytes[at + 3]!;
   const low = (bytes[at + 4]! << 24) | (bytes[at + 5]! << 16) | (bytes[at + 6]! << 8) | bytes[at + 7]!;
@@ -59,14 +61,14 @@ function hashOf(bytes: Buffer, at: number): number {
   return mixed ^ (mixed >>> 15);
 }
 
-/** The most ids that `commonIds` takes as `a`. */
+/** Maximum number of ids in the list `a` of `commonIds`. */
 export const MAX_COMPARED = 2048;
 
-/** Places of ids plus one, by hash; 0 is free. */
+/** Hash table of offsets of ids, plus one; 0 marks a free slot. Zeroed after each use. */
 const slots = new Int32Array(2 * MAX_COMPARED);
 const WORDS = UUID_BYTES / 4;
 
-/** The ids of `b` that `a` has too, in their order. */
+/** Returns the ids of `b` that are also in `a`, in the order of `b`. */
 export function commonIds(a: Buffer, b: Buffer): Buffer {
   const x = wordsOf(a);
   const y = wordsOf(b);
@@ -89,16 +91,16 @@ export function commonIds(a: Buffer, b: Buffer): Buffer {
   return ids;
 }
 
-/** In the machine's byte order. */
+/** Returns the ids as 32-bit words in the byte order of the machine. */
 function wordsOf(ids: Buffer): Int32Array {
   const aligned = ids.byteOffset % 4 === 0 ? ids : new Uint8Array(ids);
   return new Int32Array(aligned.buffer, aligned.byteOffset, ids.length / 4);
 }
 
-/** Of a UUID of any version: whichever part of it is the same in all. */
+/** Hashes all 16 bytes, as any part may be the same in all ids. */
 function hashAt(ids: Int32Array, at: number): number {
-  const some = Math.imul(ids[at]! ^ Math.imul(ids[at + 1]!, 0x85ebca6b), 0x9e3779b1);
-  const mixed = some ^ ids[at + 2]! ^ Math.imul(ids[at + 3]!, 0xc2b2ae35);
+  const start = Math.imul(ids[at]! ^ Math.imul(ids[at + 1]!, 0x85ebca6b), 0x9e3779b1);
+  const mixed = start ^ ids[at + 2]! ^ Math.imul(ids[at + 3]!, 0xc2b2ae35);
   return mixed ^ (mixed >>> 15);
 }
 

@@ -16,73 +16,74 @@ import { boundRange } from '../filter/store-filter.js';
 import { commonIds, MAX_COMPARED } from './id-set.js';
 import { type Counted, countSource, type Source, sourceIds } from './sources.js';
 
-/**
- * A part of the filter that indexes can answer: the union of `sources` holds every entry for which the filter is true.
- */
+/** A plan to answer a filter by indexes: the union of `sources` holds every entry for which the filter is true. */
 export interface IndexPlan {
   readonly sources: readonly Source[];
-  /** The candidates themselves, where finding their number brought them along. */
+  /** The ids of all candidates, if planning has read them. */
   readonly ids?: Buffer;
-  /** Number of index rows, capped at `COUNT_CAP` a source for ranges. */
+  /** Number of index rows. Ranges are counted up to `COUNT_CAP` a source. */
   readonly count: number;
+  /** The attribute types of the terms that the plan uses, for `explain`. */
   readonly term: string;
 }
 
-/** Called for each term that was considered, for `explain`. */
+/** Called for each term that the planner considers, for `explain`. */
 export type Consider = (term: Term, count: number | undefined, why: string) => void;
 
-/** What a plan is made with. */
-export interface Asking {
+/** The context in which a filter is planned. */
+export interface PlanContext {
   readonly indexes: IndexSet;
   readonly reader: Reader;
   readonly consider?: Consider | undefined;
-  /** Ranges that are read to count them become their ids, or stay ranges, or there are to be none. */
+  /**
+   * Whether a range that planning has read becomes a list of ids (default) or stays a range, or plans have no ranges.
+   */
   readonly ranges?: 'ids' | 'kept' | 'none' | undefined;
-  /** Ids, rising, of all entries that may be in a group; undefined where it cannot tell. */
+  /** Returns the sorted ids of all possible members of a group; undefined where they are not known. */
   readonly membersOf: (group: Buffer) => Maybe<Buffer | undefined>;
-  /** Ids, rising, of the entries in a chain; absent where nothing is to be looked up in other entries. */
+  /** Returns the sorted ids of the entries in a chain; absent where other entries are not to be read. */
   readonly inChain?: ((chain: Chain) => Maybe<Buffer>) | undefined;
-  /** Called again and again while the plan is made: lets others through where that takes long. */
+  /** Called at intervals during planning, to let other work run. */
   readonly pause?: (() => Maybe<void>) | undefined;
 }
 
-/** Ranges are read up to here to count them: an index has no constant-time count of a range. */
+/** Number of rows up to which ranges are counted, which takes a read of the rows. */
 const COUNT_CAP = 2000;
 
 /**
- * The cheapest index plan for the filter, or undefined where indexes cannot answer it: a term takes its own index
- * rows, an AND its best part, an OR the union of all its parts. Equality and presence counts are exact, ranges capped.
+ * Returns the cheapest index plan for the filter, or undefined where indexes cannot answer the filter. A term uses its
+ * own index rows, an AND its cheapest part, an OR the union of all parts. Counts of equality and presence are exact.
  */
-export function planIndexes(filter: CompiledFilter, asking: Asking): Maybe<IndexPlan | undefined> {
+export function planIndexes(filter: CompiledFilter, context: PlanContext): Maybe<IndexPlan | undefined> {
   switch (filter.kind) {
     case 'undefined':
       return { sources: [], count: 0, term: '' };
     case 'not':
       return undefined;
     case 'term':
-      return (asking.consider ? undefined : fetchOne(filter, asking)) ?? planTerm(filter, asking);
+      return (context.consider ? undefined : readEquality(filter, context)) ?? planTerm(filter, context);
     case 'and':
-      return planAnd(filter.of, asking);
+      return planAnd(filter.of, context);
     case 'or':
-      return planOr(filter.of, asking);
+      return planOr(filter.of, context);
   }
 }
 
-/** With so few candidates it is asked of each whether it is in a group: its members are not gone through. */
+/** Number of candidates up to which each is checked for membership of a group, rather than the members listed. */
 const FEW_MEMBERS = 1000;
 
-/** Whether finding the candidates means going from entry to entry. */
-function isWayOff(part: CompiledFilter): boolean {
+/** Whether the candidates are found by references from entry to entry. */
+function isIndirect(part: CompiledFilter): boolean {
   return part.kind === 'term' && (part.group !== undefined || part.chain?.by === 'chain');
 }
 
 /**
- * Parts of an AND in the order in which they are looked at, which ends at one that leaves a single entry: equality
- * first, and there objectClass last; groups and chains behind all others.
+ * Orders the parts of an AND, of which planning stops at the first with a single candidate: equalities, equality on
+ * objectClass, further terms, groups and chains.
  */
-function rarestFirst(parts: readonly CompiledFilter[]): readonly CompiledFilter[] {
+function orderParts(parts: readonly CompiledFilter[]): readonly CompiledFilter[] {
   const rank = (part: CompiledFilter): number => {
-    if (isWayOff(part)) return 3;
+    if (isIndirect(part)) return 3;
     if (part.kind !== 'term' || part.lookup?.kind !== 'equality') return 2;
     return part.types[0]?.oid === OBJECT_CLASS_OID ? 1 : 0;
   };
@@ -91,42 +92,42 @@ function rarestFirst(parts: readonly CompiledFilter[]): readonly CompiledFilter[
   return parts;
 }
 
-/** As `planIndexes` for a part of a filter: counted, not read. */
-function planPart(filter: CompiledFilter, asking: Asking): Maybe<IndexPlan | undefined> {
-  return filter.kind === 'term' ? planTerm(filter, asking) : planIndexes(filter, asking);
+/** As `planIndexes`, for a part of a filter: counts the index rows without reading them. */
+function planPart(filter: CompiledFilter, context: PlanContext): Maybe<IndexPlan | undefined> {
+  return filter.kind === 'term' ? planTerm(filter, context) : planIndexes(filter, context);
 }
 
-/** Up to so many ids are read instead of counted. */
-const FETCH = 128;
+/** Number of ids up to which the list of an equality is read rather than counted. */
+const MAX_READ = 128;
 
 /**
- * A filter that is one equality over one attribute: the commonest of all. Its ids are read at once, which also counts
- * them.
+ * Plans an equality on one attribute, the most common filter. Reads the ids at once, which also counts them. Returns
+ * undefined for other terms.
  */
-function fetchOne(term: Term, asking: Asking): Maybe<IndexPlan | undefined> {
+function readEquality(term: Term, context: PlanContext): Maybe<IndexPlan | undefined> {
   if (term.lookup?.kind !== 'equality' || term.types.length !== 1) return undefined;
   const type = term.types[0]!;
-  const index = asking.indexes.of(type);
+  const index = context.indexes.of(type);
   if (!index?.ready) return undefined;
   const prefix = equalityPrefix(cutNorm(term.lookup.norm));
   const make = (ids: Buffer): IndexPlan | undefined => {
     const count = ids.length / UUID_BYTES;
-    return count < FETCH ? { sources: [{ table: index.table, prefix }], ids, count, term: type.name } : undefined;
+    return count < MAX_READ ? { sources: [{ table: index.table, prefix }], ids, count, term: type.name } : undefined;
   };
-  const more = term.chain && asking.inChain?.(term.chain);
-  const ids = asking.reader.postings(index.table, prefix, FETCH);
-  if (!more) return isPromise(ids) ? ids.then((i) => make(i) ?? planTerm(term, asking)) : make(ids);
-  return chain(ids, (i) => chain(more, (others) => (others.length === 0 && make(i)) || planTerm(term, asking)));
+  const chained = term.chain && context.inChain?.(term.chain);
+  const ids = context.reader.postings(index.table, prefix, MAX_READ);
+  if (!chained) return isPromise(ids) ? ids.then((read) => make(read) ?? planTerm(term, context)) : make(ids);
+  return chain(ids, (read) => chain(chained, (more) => (more.length === 0 && make(read)) || planTerm(term, context)));
 }
 
-function planAnd(parts: readonly CompiledFilter[], asking: Asking): Maybe<IndexPlan | undefined> {
-  const ordered = asking.consider ? parts : rarestFirst(parts);
+function planAnd(parts: readonly CompiledFilter[], context: PlanContext): Maybe<IndexPlan | undefined> {
+  const ordered = context.consider ? parts : orderParts(parts);
   return fold(ordered, undefined as IndexPlan | undefined, (best, part) => {
     const enough = part.kind === 'term' && part.group ? FEW_MEMBERS : 1;
-    if (best && best.count <= enough && !asking.consider) return best;
-    // The first is the rarest by its kind: its ids are worth reading at once.
-    const plan = best ? planPart(part, asking) : planIndexes(part, asking);
-    return chain(plan, (found) => paused(asking, cheaper(best, found)));
+    if (best && best.count <= enough && !context.consider) return best;
+    // The first part is probably the rarest, so its ids are read at once.
+    const plan = best ? planPart(part, context) : planIndexes(part, context);
+    return chain(plan, (found) => afterPause(context, cheaper(best, found)));
   });
 }
 
@@ -135,24 +136,24 @@ function cheaper(a: IndexPlan | undefined, b: IndexPlan | undefined): IndexPlan 
   return b.count < a.count ? b : a;
 }
 
-/** The value, when others have been let through. */
-function paused<T>({ pause }: Asking, value: T): Maybe<T> {
+/** Returns the value after a pause for other work. */
+function afterPause<T>({ pause }: PlanContext, value: T): Maybe<T> {
   const passed = pause?.();
   return isPromise(passed) ? passed.then(() => value) : value;
 }
 
-/** Undefined where one of the parts has no plan. */
-function planOr(parts: readonly CompiledFilter[], asking: Asking): Maybe<IndexPlan | undefined> {
+/** Returns undefined where a part has no plan. */
+function planOr(parts: readonly CompiledFilter[], context: PlanContext): Maybe<IndexPlan | undefined> {
   const plans: IndexPlan[] = [];
-  const all = fold(parts, true, (before, part) => {
-    if (!before) return false;
-    return chain(planPart(part, asking), (plan) => {
+  const isPlanned = fold(parts, true, (ok, part) => {
+    if (!ok) return false;
+    return chain(planPart(part, context), (plan) => {
       if (!plan) return false;
       plans.push(plan);
-      return paused(asking, true);
+      return afterPause(context, true);
     });
   });
-  return chain(all, (every) => (every ? union(plans) : undefined));
+  return chain(isPlanned, (ok) => (ok ? union(plans) : undefined));
 }
 
 function union(plans: readonly IndexPlan[]): IndexPlan {
@@ -163,33 +164,33 @@ function union(plans: readonly IndexPlan[]): IndexPlan {
   };
 }
 
-function planTerm(term: Term, asking: Asking): Maybe<IndexPlan | undefined> {
-  const { consider } = asking;
-  if (term.group) return planMembers(term, term.group, asking);
-  if (term.chain?.by === 'chain' && asking.inChain) return planChain(term, term.chain, asking.inChain, asking);
-  const choices = choicesOf(term, asking);
+function planTerm(term: Term, context: PlanContext): Maybe<IndexPlan | undefined> {
+  const { consider } = context;
+  if (term.group) return planMembers(term, term.group, context);
+  if (term.chain?.by === 'chain' && context.inChain) return planChain(term, term.chain, context.inChain, context);
+  const choices = sourcesByType(term, context);
   if (typeof choices === 'string') {
     consider?.(term, undefined, choices);
     return undefined;
   }
-  const taken = fold(choices, [] as Counted[], (sources, alternatives) =>
-    chain(fewest(alternatives, asking), (counted) => {
-      sources.push(counted);
+  const counted = fold(choices, [] as Counted[], (sources, alternatives) =>
+    chain(chooseSource(alternatives, context), (source) => {
+      sources.push(source);
       return sources;
     }),
   );
-  const more = term.chain && asking.inChain?.(term.chain);
-  return chain(taken, (all) =>
-    chain(more, (ids) => {
+  const chained = term.chain && context.inChain?.(term.chain);
+  return chain(counted, (all) =>
+    chain(chained, (ids) => {
       if (ids && ids.length > 0) all.push({ source: { ids }, count: ids.length / UUID_BYTES });
-      const count = all.reduce((sum, one) => sum + one.count, 0);
+      const count = all.reduce((sum, source) => sum + source.count, 0);
       consider?.(term, count, term.lookup!.kind);
       return { sources: all.map(({ source }) => source), count, term: term.types.map(({ name }) => name).join(',') };
     }),
   );
 }
 
-function planMembers(term: Term, group: Buffer, { membersOf, consider }: Asking): Maybe<IndexPlan | undefined> {
+function planMembers(term: Term, group: Buffer, { membersOf, consider }: PlanContext): Maybe<IndexPlan | undefined> {
   return chain(membersOf(group), (ids) => {
     const count = ids && ids.length / UUID_BYTES;
     consider?.(term, count, ids ? 'members' : 'the members of the group cannot be gone through');
@@ -199,23 +200,23 @@ function planMembers(term: Term, group: Buffer, { membersOf, consider }: Asking)
 
 function planChain(
   term: Term,
-  links: Chain,
-  inChain: NonNullable<Asking['inChain']>,
-  { consider }: Asking,
+  termChain: Chain,
+  inChain: NonNullable<PlanContext['inChain']>,
+  { consider }: PlanContext,
 ): Maybe<IndexPlan> {
-  return chain(inChain(links), (ids) => {
+  return chain(inChain(termChain), (ids) => {
     const count = ids.length / UUID_BYTES;
     consider?.(term, count, 'chain');
     return { sources: [{ ids }], count, term: term.types[0]!.name };
   });
 }
 
-/** For each type of a term the sources of which any one will do, or why no index can answer it. */
-function choicesOf({ lookup, types }: Term, { indexes, ranges }: Asking): Source[][] | string {
+/** Returns for each type of a term its alternative sources, or the reason why no index can answer the term. */
+function sourcesByType({ lookup, types }: Term, { indexes, ranges }: PlanContext): Source[][] | string {
   if (!lookup || types.length === 0) return 'no index can answer this match';
   const choices: Source[][] = [];
   for (const type of types) {
-    const ids = type.oid === ENTRY_UUID_OID ? idsOf(lookup) : undefined;
+    const ids = type.oid === ENTRY_UUID_OID ? namedIds(lookup) : undefined;
     if (ids) {
       choices.push([{ ids }]);
       continue;
@@ -232,67 +233,73 @@ function choicesOf({ lookup, types }: Term, { indexes, ranges }: Asking): Source
   return choices;
 }
 
-/** The entryUUIDs that a lookup of entryUUID names: they are the keys of the rows. */
-function idsOf(lookup: Lookup): Buffer | undefined {
+/** Returns the entryUUIDs in a lookup of entryUUID, which are the keys of the master rows. */
+function namedIds(lookup: Lookup): Buffer | undefined {
   if (lookup.kind !== 'equality' && lookup.kind !== 'anyOf') return undefined;
   const norms = lookup.kind === 'anyOf' ? lookup.norms : [lookup.norm];
   return norms.every(({ length }) => length === UUID_BYTES) ? Buffer.concat(norms) : undefined;
 }
 
-/** Of alternatives the one with the fewest rows; of long ones, what they have in common. Its count is of now. */
-function fewest(sources: readonly Source[], asking: Asking): Maybe<Counted> {
-  const { reader, pause } = asking;
-  const keepRanges = asking.ranges === 'kept';
+/**
+ * Returns the alternative with the fewest rows, or, of long alternatives, their intersection. The count is current, not
+ * a remembered one.
+ */
+function chooseSource(sources: readonly Source[], context: PlanContext): Maybe<Counted> {
+  const { reader, pause } = context;
+  const keepRanges = context.ranges === 'kept';
   if (sources.length === 1) return countSource(sources[0]!, reader, COUNT_CAP, { pause, keepRanges });
-  const recent = asking.consider ? undefined : asking.indexes.recent;
-  const counted = fold(sources, [] as Counted[], (found, source) =>
-    chain(countSource(source, reader, COUNT_CAP, { recent, keepRanges }), (one) => {
-      found.push(one);
-      return found;
+  const recent = context.consider ? undefined : context.indexes.recent;
+  const counted = fold(sources, [] as Counted[], (list, source) =>
+    chain(countSource(source, reader, COUNT_CAP, { recent, keepRanges }), (result) => {
+      list.push(result);
+      return list;
     }),
   );
   return chain(counted, (all) => {
     const [best, ...others] = all.sort((a, b) => a.count - b.count);
-    return chain(narrowed(best!, others, reader), (found) =>
-      found.remembered ? countSource(found.source, reader, COUNT_CAP) : found,
+    return chain(narrow(best!, others, reader), (found) =>
+      found.isRemembered ? countSource(found.source, reader, COUNT_CAP) : found,
     );
   });
 }
 
-/** Up to so many candidates are looked at, and one more for so many ids of the next list: reading it costs as much. */
+/**
+ * Number of candidates up to which a source is not narrowed. The number grows by 1 for every `IDS_PER_CANDIDATE` ids of
+ * the next list, as the read of these ids costs as much as the examination of a candidate.
+ */
 const FEW = 2;
-const IDS_A_CANDIDATE = 256;
+const IDS_PER_CANDIDATE = 256;
 
-/** Narrows a source by the next longer ones, one after another, while it is worth it. */
-function narrowed(best: Counted, others: readonly Counted[], reader: Reader): Maybe<Counted> {
+/** Intersects a source with the next longer sources, one after another, as long as that saves time. */
+function narrow(best: Counted, others: readonly Counted[], reader: Reader): Maybe<Counted> {
   const [next, ...rest] = others;
-  if (!next || next.count > MAX_COMPARED || best.count <= FEW + next.count / IDS_A_CANDIDATE) return best;
-  return chain(common(best, next, reader), (both) => (both ? narrowed(both, rest, reader) : best));
+  if (!next || next.count > MAX_COMPARED || best.count <= FEW + next.count / IDS_PER_CANDIDATE) return best;
+  return chain(intersect(best, next, reader), (both) => (both ? narrow(both, rest, reader) : best));
 }
 
 /**
- * Where lists lie while they are compared, if the engine answers at once. Memory of its own for each would be garbage
- * outside the heap, of which a few thousand searches a second make the collector stop the thread five times a second.
+ * Memory for the two lists of `intersect`, if the engine answers at once. New memory for each list would be garbage
+ * outside the heap: at a few thousand searches a second the collector stops the thread five times a second.
  */
-const compared = [
+const listMemory = [
   Buffer.allocUnsafeSlow((MAX_COMPARED + 1) * UUID_BYTES),
   Buffer.allocUnsafeSlow((MAX_COMPARED + 1) * UUID_BYTES),
 ] as const;
 
-/** Undefined when one of them has grown since it was counted. */
-function common(a: Counted, b: Counted, reader: Reader): Maybe<Counted | undefined> {
-  const idsOf = ({ source }: Counted, into: Buffer): Maybe<Buffer> =>
+/** Returns undefined where a list has grown since it was counted. */
+function intersect(a: Counted, b: Counted, reader: Reader): Maybe<Counted | undefined> {
+  const read = ({ source }: Counted, into: Buffer): Maybe<Buffer> =>
     sourceIds(source, reader, MAX_COMPARED + 1, undefined, into);
-  return chain(idsOf(a, compared[0]), (some) =>
-    chain(idsOf(b, compared[1]), (others) => {
-      if (Math.max(some.length, others.length) > MAX_COMPARED * UUID_BYTES) return undefined;
-      const ids = commonIds(some, others);
+  return chain(read(a, listMemory[0]), (first) =>
+    chain(read(b, listMemory[1]), (second) => {
+      if (Math.max(first.length, second.length) > MAX_COMPARED * UUID_BYTES) return undefined;
+      const ids = commonIds(first, second);
       return { source: { ids }, count: ids.length / UUID_BYTES };
     }),
   );
 }
 
-/** Alternatives, each of which alone holds every match. */
+/** Returns alternative sources. Each alone holds every match. */
 function termSources(index: Index, lookup: Lookup): Source[] {
   const { table } = index;
   switch (lookup.kind) {
@@ -321,7 +328,7 @@ function patternSources(index: Index, lookup: Extract<Lookup, { kind: 'pattern' 
   }
   if (!index.substringReady) return sources;
   for (const part of [...lookup.any, ...(lookup.final ? [lookup.final] : [])]) {
-    // A few grams of each part are enough to find a rare one.
+    // About eight grams of each part are enough to find a rare gram.
     const step = Math.max(1, Math.floor((part.length - 2) / 8));
     for (let at = 0; at + 3 <= part.length; at += step) sources.push({ table, prefix: gramPrefix(part, at) });
   }

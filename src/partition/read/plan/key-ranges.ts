@@ -5,12 +5,12 @@ import { MAX_NORM } from '../../model/thresholds.js';
 import type { CompiledFilter, Lookup, Term } from '../filter/compiled-filter.js';
 import { boundRange } from '../filter/store-filter.js';
 
-/** Keys `from` ≤ key < `to`; both given but for the end of the table. */
+/** The keys `from` <= key < `to`. Without `to`, the range ends with the table. */
 export interface Range extends KeyRange {
   readonly from: Buffer;
 }
 
-/** Rows of one index: rising ranges of keys that do not overlap. */
+/** Sorted ranges of keys of one index that do not overlap. */
 export interface IndexRanges {
   readonly index: Index;
   readonly ranges: readonly Range[];
@@ -19,63 +19,64 @@ export interface IndexRanges {
 const EQUALS = Buffer.of(EQUALITY);
 
 /**
- * The rows of indexes that hold every entry for which the filter is true, by index. Which ones follows from the filter
- * and the list of indexes alone, not from what is in them: pages of one search find the same. Undefined where there are
- * none.
+ * Returns ranges of index keys that hold every entry for which the filter is true, by index; undefined where indexes
+ * cannot answer the filter. The ranges depend only on the filter and the list of indexes, not on the data. All pages of
+ * a search therefore use the same ranges.
  */
 export function keyRanges(filter: CompiledFilter, indexes: IndexSet): readonly IndexRanges[] | undefined {
-  const found = new Map<Index, Range[]>();
-  if (!addRanges(filter, indexes, found)) return undefined;
-  const tables = [...found].map(([index, ranges]) => ({ index, ranges: merged(ranges) }));
+  const byIndex: RangesByIndex = new Map();
+  if (!addRanges(filter, indexes, byIndex)) return undefined;
+  const tables = [...byIndex].map(([index, ranges]) => ({ index, ranges: mergeRanges(ranges) }));
   return tables.sort((a, b) => (a.index.table < b.index.table ? -1 : 1));
 }
 
-type Found = Map<Index, Range[]>;
+type RangesByIndex = Map<Index, Range[]>;
 
-/** False where no index can answer the filter. */
-function addRanges(filter: CompiledFilter, indexes: IndexSet, found: Found): boolean {
+/** Adds the ranges of a filter. Returns false where no index can answer the filter. */
+function addRanges(filter: CompiledFilter, indexes: IndexSet, ranges: RangesByIndex): boolean {
   switch (filter.kind) {
     case 'undefined':
       return true;
     case 'not':
       return false;
     case 'or':
-      return filter.of.every((part) => addRanges(part, indexes, found));
+      return filter.of.every((part) => addRanges(part, indexes, ranges));
     case 'and':
-      return addBest(filter.of, indexes, found);
+      return addBest(filter.of, indexes, ranges);
     case 'term':
-      return addTerm(filter, indexes, found);
+      return addTerm(filter, indexes, ranges);
   }
 }
 
-/** Kinds of lookups, the one first that mostly finds the least. */
+/** Kinds of lookups, ordered by the usual number of entries, fewest first. */
 const RANKS = ['equality', 'anyOf', 'pattern', 'from', 'upTo', 'presence'];
 
-function addBest(parts: readonly CompiledFilter[], indexes: IndexSet, found: Found): boolean {
+/** Adds the ranges of the best part of an AND. */
+function addBest(parts: readonly CompiledFilter[], indexes: IndexSet, ranges: RangesByIndex): boolean {
   const rank = (part: CompiledFilter): number =>
     part.kind === 'term' ? RANKS.indexOf(part.lookup?.kind ?? '') : RANKS.length;
   const usable = parts.filter((part) => addRanges(part, indexes, new Map())).sort((a, b) => rank(a) - rank(b));
-  return usable.length > 0 && addRanges(usable[0]!, indexes, found);
+  return usable.length > 0 && addRanges(usable[0]!, indexes, ranges);
 }
 
-function addTerm({ lookup, types, chain }: Term, indexes: IndexSet, found: Found): boolean {
+function addTerm({ lookup, types, chain }: Term, indexes: IndexSet, ranges: RangesByIndex): boolean {
   if (!lookup || types.length === 0) return false;
-  if (chain && !addClass(chain.among, indexes, found)) return false;
+  if (chain && !addClass(chain.among, indexes, ranges)) return false;
   for (const type of types) {
     const index = indexes.of(type);
     if (!index?.ready) return false;
-    const ranges = rangesOf(index, lookup);
-    if (!ranges) return false;
-    found.set(index, [...(found.get(index) ?? []), ...ranges]);
+    const added = rangesOf(index, lookup);
+    if (!added) return false;
+    ranges.set(index, [...(ranges.get(index) ?? []), ...added]);
   }
   return true;
 }
 
-/** All entries of a class. */
-function addClass(norm: Buffer | undefined, indexes: IndexSet, found: Found): boolean {
+/** Adds the range of all entries of an object class, given in normal form. */
+function addClass(norm: Buffer | undefined, indexes: IndexSet, ranges: RangesByIndex): boolean {
   const index = indexes.list.find(({ type }) => type.oid === OBJECT_CLASS_OID);
   if (!index?.ready || !norm) return false;
-  found.set(index, [...(found.get(index) ?? []), startingWith(equalityPrefix(norm))]);
+  ranges.set(index, [...(ranges.get(index) ?? []), startingWith(equalityPrefix(norm))]);
   return true;
 }
 
@@ -95,7 +96,7 @@ function rangesOf(index: Index, lookup: Lookup): Range[] | undefined {
   }
 }
 
-/** From so many bytes on the beginning of a value is worth more than three bytes somewhere in it. */
+/** Length from which the initial part of a pattern selects fewer entries than a gram of three bytes. */
 const LONG_INITIAL = 3;
 
 function patternRange(index: Index, { initial, any, final }: Extract<Lookup, { kind: 'pattern' }>) {
@@ -109,8 +110,8 @@ function startingWith(prefix: Buffer): Range {
   return { from: prefix, to: prefixEnd(prefix) };
 }
 
-/** In order, those that overlap or meet put together. */
-function merged(ranges: readonly Range[]): Range[] {
+/** Sorts ranges and merges ranges that overlap or touch. */
+function mergeRanges(ranges: readonly Range[]): Range[] {
   const all: Range[] = [];
   for (const range of [...ranges].sort((a, b) => Buffer.compare(a.from, b.from))) {
     const last = all.at(-1);
@@ -121,8 +122,8 @@ function merged(ranges: readonly Range[]): Range[] {
   return all;
 }
 
-/** Whether one of the ranges holds the key. */
-export function holdsKey(ranges: readonly Range[], key: Buffer): boolean {
+/** Whether a range contains the key. */
+export function containsKey(ranges: readonly Range[], key: Buffer): boolean {
   let low = 0;
   let high = ranges.length;
   while (low < high) {

@@ -5,8 +5,8 @@ import type { RecentCounts } from '../../model/recent-counts.js';
 import { GRAM, UUID_BYTES } from '../../model/tables.js';
 
 /**
- * Where candidates come from: rows of one index, all of one key prefix, of any of several, or all in a range of keys;
- * or ids that are known.
+ * A source of candidates: known ids, or the rows of one index under one key prefix, under several prefixes, or in a
+ * range of keys.
  */
 export type Source =
   | { readonly ids: Buffer }
@@ -14,7 +14,10 @@ export type Source =
   | { readonly table: string; readonly prefixes: readonly Buffer[] }
   | { readonly table: string; readonly range: KeyRange };
 
-/** Ids of one source, at most `limit`; of a prefix those after `after`, in rising order, in `into` perhaps. */
+/**
+ * Returns ids of a source, at most `limit` where ids have to be read. Ids of prefixes are sorted and follow `after`.
+ * `into`: memory that the result may use.
+ */
 export function sourceIds(source: Source, reader: Reader, limit: number, after?: Buffer, into?: Buffer): Maybe<Buffer> {
   if ('ids' in source) return source.ids;
   if ('prefix' in source) return reader.postings(source.table, source.prefix, limit, after, into);
@@ -22,96 +25,96 @@ export function sourceIds(source: Source, reader: Reader, limit: number, after?:
   return reader.rangePostings(source.table, source.range, limit);
 }
 
-/** A source and how many index rows it has. */
+/** A source and the number of its index rows. */
 export interface Counted {
   readonly source: Source;
   readonly count: number;
-  /** Counted a moment ago. */
-  readonly remembered?: boolean;
+  /** Whether the count is from the last second rather than current. */
+  readonly isRemembered?: boolean;
 }
 
-/** The rows of one key, which an embedded engine counts at once. */
+/** Number of rows up to which the rows of a key are counted; an embedded engine counts in constant time. */
 const POSTING_CAP = 1_000_000_000;
 
-/** What `countSource` may use. */
-interface Counting {
-  /** What it knows of substring rows is good enough. */
+/** Options of `countSource`. */
+interface CountOptions {
+  /** Recent counts of substring rows, which may be returned instead of current counts. */
   readonly recent?: RecentCounts | undefined;
-  /** A range stays one. */
+  /** Whether the result for a range is the range itself rather than its ids. */
   readonly keepRanges?: boolean;
-  /** Called again and again where there are many lists: lets others through. */
+  /** Called between groups of lists, to let other work run. */
   readonly pause?: (() => Maybe<void>) | undefined;
 }
 
 /**
- * Counts a source; a range is read for it, up to `cap` rows, and one that ends before gives its ids instead, as short
- * lists do.
+ * Counts a source. Ranges and short lists are read for the count, ranges up to `cap` rows. A range or a set of lists
+ * that has been read completely is replaced by its ids.
  */
-export function countSource(source: Source, reader: Reader, cap: number, counting: Counting = {}): Maybe<Counted> {
+export function countSource(source: Source, reader: Reader, cap: number, options: CountOptions = {}): Maybe<Counted> {
   if ('ids' in source) return { source, count: source.ids.length / UUID_BYTES };
-  if ('prefixes' in source) return new ListCount(source, reader).count(counting.pause);
+  if ('prefixes' in source) return new ListCounter(source, reader).count(options.pause);
   if ('prefix' in source) {
     const { table, prefix } = source;
-    const memory = prefix[0] === GRAM ? counting.recent : undefined;
-    const known = memory?.get(table, prefix);
-    if (known !== undefined) return { source, count: known, remembered: true };
+    const recent = prefix[0] === GRAM ? options.recent : undefined;
+    const known = recent?.get(table, prefix);
+    if (known !== undefined) return { source, count: known, isRemembered: true };
     return chain(reader.postingCount(table, prefix, POSTING_CAP), (count) => {
-      memory?.set(table, prefix, count);
+      recent?.set(table, prefix, count);
       return { source, count };
     });
   }
   return chain(sourceIds(source, reader, cap + 1), (ids) => {
     const count = ids.length / UUID_BYTES;
-    return { source: count > cap || counting.keepRanges ? source : { ids }, count };
+    return { source: count > cap || options.keepRanges ? source : { ids }, count };
   });
 }
 
-type Lists = Extract<Source, { prefixes: readonly Buffer[] }>;
+type ListsSource = Extract<Source, { prefixes: readonly Buffer[] }>;
 
-/** Lists that are asked for together: where rows are spread over servers, each answer costs a journey. */
-const LISTS_TOGETHER = 64;
-/** A list up to here is read rather than counted. */
+/** Number of lists that one request reads. */
+const GROUP_SIZE = 64;
+/** Number of ids up to which a list is read rather than counted. */
 const SHORT_LIST = 64;
-/** The ids of all of them are kept up to here. */
-const MOST_IDS = 16_384;
+/** Number of ids up to which the ids of all lists are kept. */
+const MAX_KEPT = 16_384;
 
-/** Counts many lists, and keeps their ids where these are few: most lists have one or none. */
-class ListCount {
-  readonly #source: Lists;
+/** Counts many lists. Keeps the ids while there are few: most lists have one id or none. */
+class ListCounter {
+  readonly #source: ListsSource;
   readonly #reader: Reader;
   #ids: Buffer[] | undefined = [];
   #count = 0;
 
-  constructor(source: Lists, reader: Reader) {
+  constructor(source: ListsSource, reader: Reader) {
     this.#source = source;
     this.#reader = reader;
   }
 
   count(pause: (() => Maybe<void>) | undefined): Maybe<Counted> {
     const { prefixes } = this.#source;
-    const runs = Array.from({ length: Math.ceil(prefixes.length / LISTS_TOGETHER) }, (_, n) =>
-      prefixes.slice(n * LISTS_TOGETHER, (n + 1) * LISTS_TOGETHER),
+    const groups = Array.from({ length: Math.ceil(prefixes.length / GROUP_SIZE) }, (_, n) =>
+      prefixes.slice(n * GROUP_SIZE, (n + 1) * GROUP_SIZE),
     );
-    const counted = fold(runs, undefined as unknown, (_, run) => chain(this.#countRun(run), () => pause?.()));
+    const counted = fold(groups, undefined as unknown, (_, group) => chain(this.#countGroup(group), () => pause?.()));
     return chain(counted, () => ({
       source: this.#ids ? { ids: Buffer.concat(this.#ids) } : this.#source,
       count: this.#count,
     }));
   }
 
-  #countRun(prefixes: readonly Buffer[]): Maybe<unknown> {
+  #countGroup(prefixes: readonly Buffer[]): Maybe<unknown> {
     return chain(this.#reader.postingsMany(this.#source.table, prefixes, SHORT_LIST), (lists) => {
-      const counts = lists.map((ids, i) => this.#countOne(prefixes[i]!, ids));
+      const counts = lists.map((ids, i) => this.#countList(prefixes[i]!, ids));
       return counts.some(isPromise) ? Promise.all(counts) : undefined;
     });
   }
 
-  /** `ids` are the list's first ones. */
-  #countOne(prefix: Buffer, ids: Buffer): Maybe<void> {
-    const found = ids.length / UUID_BYTES;
-    if (found < SHORT_LIST) {
-      this.#count += found;
-      if (this.#count > MOST_IDS) this.#ids = undefined;
+  /** Counts one list; `ids` are its first ids. */
+  #countList(prefix: Buffer, ids: Buffer): Maybe<void> {
+    const read = ids.length / UUID_BYTES;
+    if (read < SHORT_LIST) {
+      this.#count += read;
+      if (this.#count > MAX_KEPT) this.#ids = undefined;
       this.#ids?.push(ids);
       return;
     }
@@ -122,20 +125,20 @@ class ListCount {
   }
 }
 
-/** The ids of several lists behind `after`, each list's in rising order, at most `limit` a list. */
-function idsOfLists({ table, prefixes }: Lists, reader: Reader, limit: number, after?: Buffer): Maybe<Buffer> {
+/** Returns the ids of several lists, list by list: at most `limit` ids a list, sorted, that follow `after`. */
+function idsOfLists({ table, prefixes }: ListsSource, reader: Reader, limit: number, after?: Buffer): Maybe<Buffer> {
   return chain(reader.postingsMany(table, prefixes, limit, after), (lists) => Buffer.concat(lists));
 }
 
-/** The entryUUIDs at the end of index keys. */
-function idsOf(keys: readonly Buffer[]): Buffer {
+/** Returns the entryUUIDs at the end of index keys. */
+function idsOfKeys(keys: readonly Buffer[]): Buffer {
   const ids = Buffer.allocUnsafe(keys.length * UUID_BYTES);
   let at = 0;
   for (const key of keys) at += key.copy(ids, at, key.length - UUID_BYTES);
   return ids;
 }
 
-/** Ids of one source as they come, some at a time; from a range the same one may come again under another value. */
+/** Yields the ids of a source in batches. A range may hold the same id under several values. */
 export function idBatches(source: Source, reader: Reader, limit: number): AsyncGenerator<Buffer> {
   return 'range' in source ? rangeBatches(source, reader) : prefixBatches(source, reader, limit);
 }
@@ -166,10 +169,10 @@ async function* prefixBatches(
 
 async function* rangeBatches(source: Extract<Source, { range: KeyRange }>, reader: Reader): AsyncGenerator<Buffer> {
   const scan = reader.scan(source.table, source.range, { keysOnly: true });
-  for await (const { keys } of batchesOf(scan)) yield idsOf(keys);
+  for await (const { keys } of batchesOf(scan)) yield idsOfKeys(keys);
 }
 
-/** Sorts 16-byte ids and drops repeated ones. */
+/** Sorts 16-byte ids and drops duplicates. */
 export function sortIds(ids: Buffer): Buffer {
   const n = ids.length / UUID_BYTES;
   const order = Array.from({ length: n }, (_, i) => ids.subarray(i * UUID_BYTES, (i + 1) * UUID_BYTES)).sort(

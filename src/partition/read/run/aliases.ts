@@ -14,11 +14,12 @@ import type { TreeContext } from '../../tree/tree-context.js';
 import type { SearchContext } from './search-context.js';
 import type { SearchRun } from './search-run.js';
 
-/** Aliases followed one after another before it is called a loop (survives CVE-2025-27497's kind). */
+/** Number of aliases followed in a row before the search fails with `loopDetect` (compare CVE-2025-27497). */
 const MAX_ALIASES = 16;
 
 /**
- * Finds `dn` where any name on the way, or the entry itself, may be an alias (RFC 4511 §4.5.1.3 derefFindingBaseObj).
+ * Finds the entry `dn`, where the entry and any entry above may be an alias (RFC 4511 §4.5.1.3, derefFindingBaseObj).
+ * `followed`: number of aliases followed so far.
  */
 export async function followPath(
   context: SearchContext,
@@ -30,10 +31,10 @@ export async function followPath(
   if (followed > MAX_ALIASES)
     throw new LdapError('loopDetect', `more than ${MAX_ALIASES} aliases lead to '${dn.text.slice(0, 200)}'`);
   const deepest = await deepestEntry(context, context.store, dn, 0);
-  const way = deepest ? downTo(deepest.node) : [];
+  const path = deepest ? pathTo(deepest.node) : [];
   const top = suffixAt(dn, context.shared.suffixes);
-  for (let i = 0; i < way.length; i++) {
-    const node = way[i]!;
+  for (let i = 0; i < path.length; i++) {
+    const node = path[i]!;
     const row = node === deepest!.node ? deepest!.row : await context.store.get(MASTER_TABLE.name, node.id);
     const target = row && aliasTarget(context, row);
     if (!target) continue;
@@ -42,13 +43,13 @@ export async function followPath(
     const rest = dn.rdns.slice(0, from).map((rdn) => rdn.text);
     const next = context.schema.parseDn([...rest, target].join(','));
     if (from > 0) return followPath(context, viewer, next, manageDsaIT, followed + 1);
-    return orAliasProblem(node, followSeen(context, viewer, next, manageDsaIT, followed + 1));
+    return orAliasProblem(node, followVisible(context, viewer, next, manageDsaIT, followed + 1));
   }
   return requireEntry(context, context.store, dn, manageDsaIT);
 }
 
-/** `followPath`, to an entry that is there for the viewer. */
-async function followSeen(
+/** As `followPath`; throws `HiddenEntry` where the viewer may not see the entry. */
+async function followVisible(
   context: SearchContext,
   viewer: Viewer,
   dn: Dn,
@@ -60,14 +61,14 @@ async function followSeen(
   throw new HiddenEntry(found.node);
 }
 
-/** From the suffix's entry down to the node. */
-function downTo(node: Node): Node[] {
-  const way: Node[] = [];
-  for (let n: Node | undefined = node; n && n !== ROOT; n = n.parent) way.push(n);
-  return way.reverse();
+/** Returns the nodes from the suffix entry down to the node. */
+function pathTo(node: Node): Node[] {
+  const path: Node[] = [];
+  for (let n: Node | undefined = node; n && n !== ROOT; n = n.parent) path.push(n);
+  return path.reverse();
 }
 
-/** DN that an alias entry stands for; undefined for any other entry. */
+/** Returns the DN that an alias entry names; undefined for any other entry. */
 function aliasTarget(context: TreeContext, row: Buffer): string | undefined {
   if (specialClass(context, row) !== 'alias') return undefined;
   const target = attributeValues(context, row, 'aliasedObjectName')[0];
@@ -75,7 +76,7 @@ function aliasTarget(context: TreeContext, row: Buffer): string | undefined {
   return target.toString();
 }
 
-/** An alias that names no entry is a problem of its own (RFC 4511 §4.1.9, aliasProblem). */
+/** Turns the error for a missing entry into `aliasProblem` of the alias that names the entry (RFC 4511 §4.1.9). */
 async function orAliasProblem(alias: Node, followed: Promise<Located>): Promise<Located> {
   try {
     return await followed;
@@ -92,12 +93,12 @@ function isMissing(error: unknown): boolean {
   return error instanceof LdapError && (error.result === 'noSuchObject' || error.result === 'aliasProblem');
 }
 
-/** Areas that aliases may lead to, at most. */
+/** Maximum number of areas that aliases may add to a search. */
 const MAX_AREAS = 10_000;
 
 /**
- * Adds the areas that aliases in the run's areas lead to. An alias whose entry is gone leads nowhere, one that leads
- * into an area that is searched anyway adds none.
+ * Adds the areas that the aliases in the search's areas name. An alias that names a missing entry, or an entry in an
+ * area that is searched anyway, adds none.
  */
 export async function followAliases(run: SearchRun, places: Places): Promise<void> {
   const { areas } = run;
@@ -106,45 +107,47 @@ export async function followAliases(run: SearchRun, places: Places): Promise<voi
     if (area.scope === 'base') continue;
     const scope = area.scope === 'one' ? 'base' : 'sub';
     for (const alias of places.below('alias', area.node, area.scope === 'one')) {
-      run.looked++;
+      run.rowsExamined++;
       const target = await targetOf(run.context, run.params.viewer, alias);
-      if (target && !areas.hold(target, scope)) areas.add({ node: target, scope });
+      if (target && !areas.includes(target, scope)) areas.add({ node: target, scope });
       if (areas.length > MAX_AREAS)
         throw new LdapError('adminLimitExceeded', `the search leads through more than ${MAX_AREAS} aliases`);
-      const pause = run.lookUp();
+      const pause = run.yieldIfDue();
       if (isPromise(pause)) await pause;
     }
   }
 }
 
-/** Undefined when the alias or the entry that it names is gone, or not there for the viewer. */
+/**
+ * Returns the entry that an alias names; undefined where the alias or the entry is missing or hidden from the viewer.
+ */
 async function targetOf(context: SearchContext, viewer: Viewer, alias: Node): Promise<Node | undefined> {
   const row = await context.store.get(MASTER_TABLE.name, alias.id);
   const text = row && (await isSeen(viewer, alias, () => row)) && aliasTarget(context, row);
   if (!text) return undefined;
   try {
-    return (await followSeen(context, viewer, context.schema.parseDn(text), true, 1)).node;
+    return (await followVisible(context, viewer, context.schema.parseDn(text), true, 1)).node;
   } catch (error) {
     if (isMissing(error)) return undefined;
     throw error;
   }
 }
 
-/** Continuation references for the referral objects in the areas (RFC 3296 §5.4, RFC 4511 §4.5.3). */
-export async function giveReferences(run: SearchRun, places: Places): Promise<void> {
+/** Sends continuation references for the referral objects in the areas (RFC 3296 §5.4, RFC 4511 §4.5.3). */
+export async function sendReferences(run: SearchRun, places: Places): Promise<void> {
   const { areas, context } = run;
   for (let i = 0; i < areas.length; i++) {
     const area = areas.at(i);
     if (area.scope === 'base') continue;
     const scope = area.scope === 'one' ? 'base' : 'sub';
     for (const node of places.below('referral', area.node, area.scope === 'one')) {
-      if (areas.coverBefore(i, node.id, node.parent!)) continue;
+      if (areas.hasEarlier(i, node.id, node.parent!)) continue;
       const row = await run.reader.get(MASTER_TABLE.name, node.id);
-      const isThere = row && (await isSeen(run.params.viewer, node, () => row));
-      const urls = isThere
+      const isVisible = row && (await isSeen(run.params.viewer, node, () => row));
+      const urls = isVisible
         ? referralUrls(context, row).map((url) => referralTo(url, [], node.dn.toString(), scope))
         : [];
-      const done = urls.length > 0 ? run.giveReference(urls) : run.lookUp();
+      const done = urls.length > 0 ? run.output.reference(urls) : run.yieldIfDue();
       if (isPromise(done)) await done;
     }
   }

@@ -6,40 +6,37 @@ import { Q, TREE, TREE_TABLE } from '../../model/tables.js';
 import { isWithin, nodeTreeKey, ROOT } from '../../tree/nodes.js';
 import type { IndexPlan } from '../plan/index-plan.js';
 import type { SearchParams } from '../search-params.js';
+import { INDEX_BATCH } from './batch-sizes.js';
 
-/** Candidates fetched in one go from an index. */
-export const BATCH = 512;
-/** Entries that are read together where rows are spread over servers: each answer costs a journey. */
-export const TOGETHER = 256;
-/** The entry a search begins at. */
+/** The base entry of a search. */
 export interface Base {
   readonly node: Node;
-  /** Its packed master row, where finding it brought it along. */
+  /** The packed master row, or its head, if the row was read when the base was resolved. */
   readonly row?: Buffer | undefined;
 }
 
-/** A base entry and a scope to search; aliases that are followed add more of them. */
+/** An entry and a scope to search. Aliases that are followed add areas to a search. */
 export interface Area extends Base {
   readonly scope: SearchParams['scope'];
 }
 
-/** A scan reads rows in order, an index one here and one there: so many scanned rows cost as much as one candidate. */
-export const SCAN_FACTOR = 4;
+/** Number of scanned rows that cost as much as one index candidate: a scan reads in order, an index at random. */
+const SCAN_FACTOR = 4;
 
-/** Whether an index plan of so many candidates is taken whatever the scope holds. */
-export function isFew(candidates: number): boolean {
-  return candidates * SCAN_FACTOR <= BATCH;
+/** Whether an index plan with this number of candidates is used without comparing the plan to the size of the scope. */
+export function isCheap(candidates: number): boolean {
+  return candidates * SCAN_FACTOR <= INDEX_BATCH;
 }
 
-/** The smaller of what the index offers and what the scope holds. */
+/** Chooses between the index plan and a scan of the scope, by cost. */
 export function choosePlan(reader: Reader, area: Area, plan: IndexPlan | undefined): Maybe<'index' | 'scope'> {
   if (!plan) return 'scope';
-  if (isFew(plan.count)) return 'index';
+  if (isCheap(plan.count)) return 'index';
   return chain(scopeSize(reader, area), (size) => (plan.count * SCAN_FACTOR <= size ? 'index' : 'scope'));
 }
 
-/** Whether an entry, known by its id and its parent, lies in the area. */
-function covers(area: Area, id: Buffer, parent: Node): boolean {
+/** Whether the area contains the entry with the given id and parent. */
+function contains(area: Area, id: Buffer, parent: Node): boolean {
   const { node, scope } = area;
   switch (scope) {
     case 'base':
@@ -53,19 +50,21 @@ function covers(area: Area, id: Buffer, parent: Node): boolean {
   }
 }
 
-/** Numbers of areas by the id of their entry: those that are this entry alone, and those that are its whole subtree. */
+/** Positions of the added areas by the id of their entry. */
 interface AddedAreas {
-  readonly bases: Map<string, number>;
+  /** Areas of a single entry. */
+  readonly entries: Map<string, number>;
+  /** Areas of a whole subtree. */
   readonly subtrees: Map<string, number>;
 }
 
 /**
- * The areas of a search, in the order in which they are searched: the first, which is what was asked for, and those
- * that aliases add, each an entry or a subtree. What is asked of them costs the depth of an entry, not their number.
+ * The areas of a search in the order in which the areas are searched: first the requested area, then the entries and
+ * subtrees that aliases add. The time of each method grows with the depth of the entry, not with the number of areas.
  */
 export class Areas {
   readonly #list: Area[];
-  /** Made when an alias adds the first of them. */
+  /** Created with the first added area. */
   #added: AddedAreas | undefined;
 
   constructor(first: Area) {
@@ -76,56 +75,59 @@ export class Areas {
     return this.#list.length;
   }
 
-  at(n: number): Area {
-    return this.#list[n]!;
+  at(index: number): Area {
+    return this.#list[index]!;
   }
 
   add(area: Area): void {
-    this.#added ??= { bases: new Map(), subtrees: new Map() };
-    const map = area.scope === 'base' ? this.#added.bases : this.#added.subtrees;
+    this.#added ??= { entries: new Map(), subtrees: new Map() };
+    const map = area.scope === 'base' ? this.#added.entries : this.#added.subtrees;
     map.set(area.node.id.toString('latin1'), this.#list.push(area) - 1);
   }
 
-  /** Whether one of them holds all that an area of this scope at the node would. */
-  hold(node: Node, scope: 'base' | 'sub'): boolean {
+  /** Whether some area contains the whole area of this scope at the node. */
+  includes(node: Node, scope: 'base' | 'sub'): boolean {
     const first = this.#list[0]!;
     if (first.scope === 'sub' && isWithin(node, first.node)) return true;
     if (!this.#added) return false;
-    const { bases, subtrees } = this.#added;
-    if (scope === 'base' && bases.has(node.id.toString('latin1'))) return true;
+    const { entries, subtrees } = this.#added;
+    if (scope === 'base' && entries.has(node.id.toString('latin1'))) return true;
     for (let n: Node | undefined = node; n && subtrees.size > 0; n = n.parent)
       if (subtrees.has(n.id.toString('latin1'))) return true;
     return false;
   }
 
-  /** Whether the entry lies in area `n` and in none before it. */
-  isOf(n: number, id: Buffer, parent: Node): boolean {
-    return covers(this.#list[n]!, id, parent) && (n === 0 || !this.coverBefore(n, id, parent));
+  /** Whether the area at `index` contains the entry, and no earlier area does. */
+  isFirstToContain(index: number, id: Buffer, parent: Node): boolean {
+    return contains(this.#list[index]!, id, parent) && !this.hasEarlier(index, id, parent);
   }
 
-  /** Whether the entry lies in an area before `n`. */
-  coverBefore(n: number, id: Buffer, parent: Node): boolean {
-    if (n === 0) return false;
-    if (covers(this.#list[0]!, id, parent)) return true;
-    const { bases, subtrees } = this.#added!;
-    const isBefore = (area: number | undefined): boolean => area !== undefined && area < n;
+  /** Whether an area before `index` contains the entry. */
+  hasEarlier(index: number, id: Buffer, parent: Node): boolean {
+    if (index === 0) return false;
+    if (contains(this.#list[0]!, id, parent)) return true;
+    const { entries, subtrees } = this.#added!;
+    const isBefore = (other: number | undefined): boolean => other !== undefined && other < index;
     const key = id.toString('latin1');
-    if (isBefore(bases.get(key)) || isBefore(subtrees.get(key))) return true;
-    for (let above: Node | undefined = parent; above && subtrees.size > 0; above = above.parent)
-      if (isBefore(subtrees.get(above.id.toString('latin1')))) return true;
+    if (isBefore(entries.get(key)) || isBefore(subtrees.get(key))) return true;
+    for (let node: Node | undefined = parent; node && subtrees.size > 0; node = node.parent)
+      if (isBefore(subtrees.get(node.id.toString('latin1')))) return true;
     return false;
   }
 }
 
-/** How many rows a scan of the area would look at. */
-export function scopeSize(reader: Reader, { node, scope }: Area): Maybe<number> {
+/** Returns the number of rows that a scan of the area would read. */
+function scopeSize(reader: Reader, { node, scope }: Area): Maybe<number> {
   if (node === ROOT) return Number.MAX_SAFE_INTEGER;
   const row = reader.getHead(TREE_TABLE.name, nodeTreeKey(node), true);
   const qualifier = scope === 'one' ? Q.oneLevelCount : Q.subLevelCount;
   return chain(row, (r) => Number(cellCounter(r, TREE.treeInfo, qualifier)) + 1);
 }
 
-/** The tree below a suffix is read in the order of the table: fewer seeks than going down into each parent. */
-export function wholeTable({ node, scope }: Area): boolean {
+/**
+ * Whether the area is scanned in the order of the whole tree table, as areas at or above a suffix are: fewer seeks than
+ * a scan of each parent's children.
+ */
+export function isWholeTable({ node, scope }: Area): boolean {
   return scope !== 'one' && (node === ROOT || node.parent === ROOT);
 }

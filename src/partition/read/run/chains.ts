@@ -6,45 +6,47 @@ import type { Chain } from '../filter/compiled-filter.js';
 import { IdSet } from '../plan/id-set.js';
 import type { SearchParams, Until } from '../search-params.js';
 
-/** Ids, rising, of the entries in a chain, as far as the viewer may search for what leads from one to the next. */
+/** Returns the sorted ids of the entries in a chain. Follows only values that the viewer may search by. */
 export type InChain = (chain: Chain, viewer: Viewer, bounds: WalkBounds) => Maybe<Buffer>;
 
-/** How far a walk from entry to entry may go. */
+/** Limits of a walk along references from entry to entry. The walk counts the numbers down. */
 export interface WalkBounds extends Until {
-  /** Entries that it may meet as yet. */
+  /** Number of entries that the walk may still visit. */
   entries: number;
-  /** Steps that it may take as yet. */
+  /** Number of steps that the walk may still take. */
   steps: number;
 }
 
-/** Entries that all chains of one search may lead to, and steps that they may take. */
-const MOST_ENTRIES = 200_000;
-const MOST_STEPS = 2000;
+/** Limits of all chains of one search together. */
+const MAX_ENTRIES = 200_000;
+const MAX_STEPS = 2000;
 
-interface Known {
+/** A chain that has been followed. */
+interface KnownChain {
   readonly ids: Maybe<Buffer>;
+  /** The ids as a set, built when `membershipTest` first needs it. */
   set?: IdSet;
 }
 
-/** The chains that one search asks for. Each is worked out once, when it is first needed. */
+/** The chains that the filter of one search names. Each chain is followed once, when first needed. */
 export class Chains {
   readonly #inChain: InChain;
   readonly #params: SearchParams;
   readonly #bounds: WalkBounds;
-  readonly #known = new Map<string, Known>();
+  readonly #known = new Map<string, KnownChain>();
 
   constructor(inChain: InChain, params: SearchParams) {
     const { deadline, signal } = params;
     this.#inChain = inChain;
     this.#params = params;
-    this.#bounds = { deadline, signal, entries: MOST_ENTRIES, steps: MOST_STEPS };
+    this.#bounds = { deadline, signal, entries: MAX_ENTRIES, steps: MAX_STEPS };
   }
 
-  /** Ids, rising, of the entries in a chain. */
+  /** Returns the sorted ids of the entries in a chain. */
   readonly idsIn = (chain: Chain): Maybe<Buffer> => this.#find(chain).ids;
 
-  /** Tells of an entry in which of the chains it is. */
-  async testOf(chains: readonly Chain[], id: Buffer): Promise<(chain: Chain) => boolean> {
+  /** Returns a function that tells whether a chain contains the entry. */
+  async membershipTest(chains: readonly Chain[], id: Buffer): Promise<(chain: Chain) => boolean> {
     for (const chain of chains) {
       const known = this.#find(chain);
       known.set ??= setOf(await known.ids);
@@ -52,7 +54,7 @@ export class Chains {
     return (chain) => this.#find(chain).set!.has(id, 0);
   }
 
-  #find(chain: Chain): Known {
+  #find(chain: Chain): KnownChain {
     const { by, type, ends } = chain;
     const key = [by, type.oid, ...ends.map((end) => end.toString('latin1'))].join('\0');
     let known = this.#known.get(key);

@@ -1,4 +1,4 @@
-import type { Maybe, Reader } from '../../../store/contract.js';
+import type { Maybe } from '../../../store/contract.js';
 import { chain } from '../../../store/maybe.js';
 import type { Sight } from '../../model/viewer.js';
 import type { SearchParams } from '../search-params.js';
@@ -6,8 +6,8 @@ import type { Hit, MembersRow } from '../sink.js';
 import type { SearchContext } from './search-context.js';
 import { countVisible, hasVisible } from './visible-children.js';
 
-/** An entry that a search has found. */
-export class Found implements Hit {
+/** An entry found by a search, as the sink receives it. */
+export class SearchHit implements Hit {
   readonly id: Buffer;
   readonly row: Buffer;
   readonly dn: Buffer;
@@ -31,33 +31,29 @@ export class Found implements Hit {
     this.sight = sight;
   }
 
-  get #reader(): Reader {
-    return this.#context.store;
-  }
-
   hasSubordinates(): Maybe<boolean> {
-    return hasVisible(this.#context, this.#reader, this.#params.viewer, this);
+    return hasVisible(this.#context, this.#context.store, this.#params.viewer, this);
   }
 
   numSubordinates(): Maybe<number> {
-    return countVisible(this.#context, this.#reader, this.#params.viewer, this);
+    return countVisible(this.#context, this.#context.store, this.#params.viewer, this);
   }
 
   memberOf(): Maybe<Buffer[]> {
     const { schema, membershipsOf } = this.#context;
-    const { viewer, ownGroups } = this.#params;
+    const { viewer, directGroupsOnly } = this.#params;
     const member = { id: Buffer.from(this.id), dn: schema.parseDnBytes(this.dn) };
-    return chain(membershipsOf(member, viewer, 'read', ownGroups), (groups) =>
+    return chain(membershipsOf(member, viewer, 'read', directGroupsOnly), (groups) =>
       Array.from(groups.values(), ({ dn }) => dn),
     );
   }
 
-  async withMembers(most: number): Promise<MembersRow> {
+  async withMembers(limit: number): Promise<MembersRow> {
     const { schema, withMembers } = this.#context;
     const { row, sight } = this;
     const { viewer, manageDsaIT } = this.#params;
     const mayRead = !sight || sight.all('read') || sight.allows('read', schema.requireDescription('member'));
-    if (manageDsaIT || !mayRead) return { row, more: false };
-    return withMembers(row, viewer, this.#params, most);
+    if (manageDsaIT || !mayRead) return { row, hasMore: false };
+    return withMembers(row, viewer, this.#params, limit);
   }
 }

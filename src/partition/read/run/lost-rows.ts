@@ -1,6 +1,5 @@
 import { batchesOf } from '../../../store/batches.js';
-import type { Maybe, Reader } from '../../../store/contract.js';
-import { chain, isPromise } from '../../../store/maybe.js';
+import type { Reader } from '../../../store/contract.js';
 import { cellCounter } from '../../../store/row.js';
 import { damaged } from '../../../store/store-error.js';
 import { OBJECT_CLASS_OID } from '../../model/index-set.js';
@@ -19,36 +18,35 @@ import type { SearchContext } from './search-context.js';
 const OBJECT_CLASS_TABLE = indexTable(OBJECT_CLASS_OID).name;
 
 /**
- * For a candidate whose master row is missing: it was deleted since the candidate was found, or the row is lost. Every
- * entry is of the class `top`: where a state of the store has that in its index and not the entry, throws `damaged`. An
- * engine without snapshots cannot tell.
+ * Checks a candidate without a master row: the entry has been deleted since an index named the entry, or the row is
+ * lost. Throws `damaged` where one snapshot has the entry in the index of objectClass, in which every entry is under
+ * `top`, and has no master row. Does nothing on an engine without snapshots.
  */
-export function requireDeleted(context: SearchContext, id: Buffer): Maybe<void> {
-  if (!context.store.supports.snapshot) return;
-  const norm = context.schema.attribute('objectClass')?.equality?.normalize(Buffer.from('top'));
+export async function requireDeleted({ store, schema }: SearchContext, id: Buffer): Promise<void> {
+  if (!store.supports.snapshot) return;
+  const norm = schema.attribute('objectClass')?.equality?.normalize(Buffer.from('top'));
   if (!norm) return;
-  const snapshot = context.store.snapshot();
-  const close = (): void => snapshot.close();
-  const look = chain(snapshot.getHead(MASTER_TABLE.name, id, true), (row) =>
-    row ? undefined : snapshot.get(OBJECT_CLASS_TABLE, Buffer.concat([equalityPrefix(norm), id])),
-  );
-  return closing(look, close, (indexed) => {
-    if (indexed) throw lostRow(id, 'an index names its entry');
-  });
+  const snapshot = store.snapshot();
+  try {
+    if (await snapshot.getHead(MASTER_TABLE.name, id, true)) return;
+    const posting = await snapshot.get(OBJECT_CLASS_TABLE, Buffer.concat([equalityPrefix(norm), id]));
+    if (posting) throw lostRow(id, 'an index names its entry');
+  } finally {
+    snapshot.close();
+  }
 }
 
-function closing<T>(value: Maybe<T>, close: () => void, then: (value: T) => void): Maybe<void> {
-  if (isPromise(value)) return value.finally(close).then(then);
-  close();
-  then(value);
+/** Handles an entry that a tree row names and that has no master row. Throws `damaged` where a snapshot shows both. */
+export function checkMissingRow(context: SearchContext, id: Buffer): void {
+  if (context.store.supports.snapshot) throw lostRow(id, 'a tree row names its entry');
 }
 
-/** The master row of an entry that a tree or index row of the same state names is not there. */
-export function lostRow(id: Buffer, why: string): Error {
+/** The error for a master row that is missing though another row of the same snapshot names the entry. */
+function lostRow(id: Buffer, why: string): Error {
   return damaged(MASTER_TABLE.name, Buffer.from(id), `it is missing, and ${why}`);
 }
 
-/** How many rows the tree table has by its counters: each suffix's entry, and those below it. */
+/** Returns the number of rows in the tree table by its counters: each suffix entry and the entries below. */
 async function rowsByCounters(reader: Reader): Promise<number> {
   const scan = reader.scan(TREE_TABLE.name, childrenRange(ROOT_ID));
   let rows = 0;
@@ -58,11 +56,12 @@ async function rowsByCounters(reader: Reader): Promise<number> {
 }
 
 /**
- * After a scan of the whole tree table that met so many rows: throws `damaged` where the counters of the same state say
- * more.
+ * Checks a scan of the whole tree table that found `count` rows. Throws `damaged` where the counters of the same
+ * snapshot give a greater number.
  */
-export async function requireAllRows(context: SearchContext, reader: Reader, met: number): Promise<void> {
+export async function requireAllRows(context: SearchContext, reader: Reader, count: number): Promise<void> {
   if (!context.store.supports.snapshot) return;
   const counted = await rowsByCounters(reader);
-  if (met < counted) throw damaged(TREE_TABLE.name, undefined, `it has ${met} rows, and its counters say ${counted}`);
+  if (count < counted)
+    throw damaged(TREE_TABLE.name, undefined, `it has ${count} rows, and its counters say ${counted}`);
 }

@@ -4,59 +4,58 @@ import type { Node } from '../../model/node.js';
 import type { Use, Viewer } from '../../model/viewer.js';
 import type { Places } from '../../tree/specials.js';
 import type { TreeContext } from '../../tree/tree-context.js';
-import type { CompiledFilter, Needs } from '../filter/compiled-filter.js';
+import type { CompiledFilter, FilterInputs } from '../filter/compiled-filter.js';
 import type { FilterCompiler } from '../filter/filter-compiler.js';
-import type { IndexPlan } from '../plan/index-plan.js';
+import type { IndexPlan, PlanContext } from '../plan/index-plan.js';
 import type { Until } from '../search-params.js';
 import type { MembersRow } from '../sink.js';
 import type { Base } from './area.js';
 import type { Chains, InChain } from './chains.js';
 
-/** What searches share. */
+/** The services that all searches of a partition use. */
 export interface SearchContext extends TreeContext {
   readonly store: Store;
   readonly compiler: FilterCompiler;
   readonly membershipsOf: MembershipsOf;
   /**
-   * Names of some of the groups that an entry is in: those of `groups` (`Dn.norm`, Latin-1) that have it among their
-   * values, as far as the viewer may search by these.
+   * Returns which of the named groups (`Dn.norm`, Latin-1) hold the entry among their values, as far as the viewer may
+   * search by these values.
    */
   readonly directGroups: (
     entry: { readonly id: Buffer; readonly parent: Node; readonly row: Buffer },
     groups: readonly string[],
     viewer: Viewer,
   ) => Maybe<ReadonlySet<string>>;
-  /** As `Asking` has it. */
-  readonly membersOf: (group: Buffer) => Promise<Buffer | undefined>;
+  readonly membersOf: PlanContext['membersOf'];
   readonly inChain: InChain;
-  /** Whether a URL of a dynamic group, whose row it is, finds the entry of this name (`Dn.norm`). */
+  /** Whether a URL in the row of a dynamic group finds the entry with this name (`Dn.norm`). */
   readonly findsMember: (row: Buffer, name: Buffer, viewer: Viewer) => Promise<boolean>;
   readonly withMembers: WithMembers;
 }
 
-/** The row of a dynamic group as if the members that its URLs find stood in it, `most` members at most. */
-export type WithMembers = (row: Buffer, viewer: Viewer, until: Until, most: number) => Promise<MembersRow>;
+/** Returns the row of a dynamic group with the members that its URLs find as values, at most `limit` of them. */
+export type WithMembers = (row: Buffer, viewer: Viewer, until: Until, limit: number) => Promise<MembersRow>;
 
 /**
- * The groups that an entry is in, by their names (`Dn.norm` as Latin-1), each with its DN: as far as the viewer sees
- * them and may use what makes the entry a member. `own`: none by way of others.
+ * Returns the groups of an entry by name (`Dn.norm` as Latin-1), each with its DN: groups that the viewer sees and
+ * whose membership values the viewer may use. `isDirect`: without groups of groups.
  */
 export type MembershipsOf = (
   member: { readonly id: Buffer; readonly dn: Dn },
   viewer: Viewer,
   use: Use,
-  own?: boolean,
+  isDirect?: boolean,
 ) => Maybe<ReadonlyMap<string, { readonly dn: Buffer }>>;
 
-/** What a search begins with. */
+/** The result of the preparation of a search. */
 export interface Prepared {
-  /** Where aliases and referrals are; undefined where there are none. */
+  /** The positions of aliases and referrals; undefined where the search need not know them. */
   readonly places: Places | undefined;
   readonly filter: CompiledFilter;
-  readonly needs: Needs;
-  /** Undefined where the filter asks for none. */
+  readonly inputs: FilterInputs;
+  /** Undefined where the filter has no chains. */
   readonly chains: Chains | undefined;
   readonly base: Base;
-  /** The index plan, where it was asked for together with the rest. */
+  /** The index plan, if planning began before the base was found. */
   readonly plan: Promise<IndexPlan | undefined> | undefined;
 }

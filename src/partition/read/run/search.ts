@@ -9,113 +9,104 @@ import { type Consider, type IndexPlan, planIndexes } from '../plan/index-plan.j
 import { type PagePlan, planPages } from '../plan/page-plan.js';
 import type { SearchOutcome, SearchParams } from '../search-params.js';
 import type { SearchSink } from '../sink.js';
-import { followAliases, giveReferences } from './aliases.js';
-import { type Area, type Base, choosePlan, isFew, wholeTable } from './area.js';
+import { followAliases, sendReferences } from './aliases.js';
+import { type Area, choosePlan, isCheap } from './area.js';
 import { BaseGone, requireBase, resolveBase, searchBase } from './base.js';
 import { Chains } from './chains.js';
 import { searchIndex } from './index-search.js';
+import { workOrOffload } from './many-candidates.js';
 import { parseResume, type Resume } from './page.js';
 import { searchPage } from './page-search.js';
-import { rideAlong } from './passes.js';
 import { resumeArea, scanArea } from './scope-scan.js';
 import type { Prepared, SearchContext } from './search-context.js';
 import { SearchRun } from './search-run.js';
 
 /**
- * Finds entries (RFC 4511 §4.5) and hands them to `sink` in the order of the store. A short search over an embedded
- * store ends at once.
+ * Finds entries (RFC 4511 §4.5) and passes them to `sink` in the order of the store. A short search on an embedded
+ * store is done on return.
+ *
+ * The search starts again, once, where an index has been dropped or a cached base deleted before anything was returned.
  */
 export function search(
   context: SearchContext,
   params: SearchParams,
   sink: SearchSink,
-  told?: PlanTold,
+  observer?: PlanObserver,
 ): Maybe<SearchOutcome> {
-  const attempt: Attempt = { run: undefined, told };
+  const attempt: Attempt = { run: undefined };
+  const retry = (error: unknown): Maybe<SearchOutcome> => {
+    const isStale = error instanceof BaseGone || (error instanceof StoreError && error.code === 'noTable');
+    if (!isStale || attempt.run?.output.hasBegun) throw error;
+    context.nodes.clear();
+    return chain(context.shared.refresh(), () => searchOnce(context, params, sink, { run: undefined }, observer));
+  };
   try {
-    const outcome = searchOnce(context, params, sink, attempt);
-    return isPromise(outcome) ? outcome.catch((error) => searchAgain(context, params, sink, attempt, error)) : outcome;
+    const outcome = searchOnce(context, params, sink, attempt, observer);
+    return isPromise(outcome) ? outcome.catch(retry) : outcome;
   } catch (error) {
-    return searchAgain(context, params, sink, attempt, error);
+    return retry(error);
   }
 }
 
-/** What `explain` wants to hear of the plan of the base's area, which is then made in any case. */
-export interface PlanTold {
+/** Receives the index plan of the base's area, for `explain`. With an observer, a plan is always made. */
+export interface PlanObserver {
   readonly consider: Consider;
   planned(filter: CompiledFilter, plan: IndexPlan | undefined): void;
 }
 
 interface Attempt {
   run: SearchRun | undefined;
-  readonly told?: PlanTold | undefined;
 }
 
-/** All that a search does, in this order. */
+/** Runs all steps of a search in order. */
 function searchOnce(
   context: SearchContext,
   params: SearchParams,
   sink: SearchSink,
   attempt: Attempt,
+  observer: PlanObserver | undefined,
 ): Maybe<SearchOutcome> {
-  // What is shared by all front ends as of now, the filter compiled, the base found.
-  return chain(prepare(context, params, attempt.told), (prepared) => {
+  // Refresh the shared state, compile the filter, find the base.
+  return chain(prepare(context, params, observer), (prepared) => {
     const stage = params.order?.stage(sink);
     const run = new SearchRun(context, params, stage ?? sink, prepared);
     attempt.run = run;
-    // Where to look besides the base's area, and what is to be asked elsewhere.
-    return chain(meetSpecials(run), () =>
-      // For each area: the plan, and its candidates, each of which goes through `SearchRun.consider` to the sink.
-      chain(searchAreas(run, prepared.plan), () => chain(stage?.end(), () => end(run))),
+    // Add the areas of aliases, send references.
+    return chain(handleSpecials(run, prepared.places), () =>
+      // Plan each area, and check each candidate (`checkRow`). Matching entries go to the sink.
+      chain(searchAreas(run, prepared.plan), () => chain(stage?.end(), () => finish(run))),
     );
   });
 }
 
-/** An index was dropped, or the cached base deleted, before anything was given: looks again at what is there now. */
-function searchAgain(
-  context: SearchContext,
-  params: SearchParams,
-  sink: SearchSink,
-  { run, told }: Attempt,
-  error: unknown,
-): Maybe<SearchOutcome> {
-  const gone = error instanceof BaseGone || (error instanceof StoreError && error.code === 'noTable');
-  if (!gone || run?.gave) throw error;
-  context.nodes.clear();
-  return chain(context.shared.refresh(), () => searchOnce(context, params, sink, { run: undefined, told }));
-}
-
-function prepare(context: SearchContext, params: SearchParams, told: PlanTold | undefined): Maybe<Prepared> {
+function prepare(context: SearchContext, params: SearchParams, observer: PlanObserver | undefined): Maybe<Prepared> {
   return context.shared.ahead((early) => {
-    const specials = specialsOf(context, context.store);
-    return isPromise(specials)
-      ? specials.then((known) => prepareWith(context, params, known, early, told))
-      : prepareWith(context, params, specials, early, told);
+    const { filter, inputs } = context.compiler.compile(
+      params.filter,
+      params.viewer,
+      params.ofUrl,
+      params.directGroupsOnly,
+    );
+    const chains = inputs.chains.length > 0 ? new Chains(context.inChain, params) : undefined;
+    const plansEarly = observer !== undefined || (early && params.scope !== 'base' && !params.pageSize);
+    const plan = plansEarly ? planEarly(context, filter, chains, observer) : undefined;
+    return chain(specialsOf(context, context.store), (specials) =>
+      chain(needsPlaces(params, specials) ? placesOf(context, specials) : undefined, (places) =>
+        chain(resolveBase(context, params, specials, places), (base) => ({
+          places,
+          filter,
+          inputs,
+          chains,
+          base,
+          plan,
+        })),
+      ),
+    );
   });
 }
 
-function prepareWith(
-  context: SearchContext,
-  params: SearchParams,
-  specials: Specials,
-  early: boolean,
-  told: PlanTold | undefined,
-): Maybe<Prepared> {
-  const { filter, needs } = context.compiler.compile(params.filter, params.viewer, params.ofUrl, params.ownGroups);
-  const chains = needs.chains.length > 0 ? new Chains(context.inChain, params) : undefined;
-  const isAsked = told !== undefined || (early && params.scope !== 'base' && !params.pageSize);
-  const plan = isAsked ? askEarly(context, filter, chains, told) : undefined;
-  const whole = (places: Places | undefined, base: Base): Prepared => ({ places, filter, needs, chains, base, plan });
-  if (asksForPlaces(params, specials))
-    return chain(placesOf(context, specials), (places) =>
-      chain(resolveBase(context, params, specials, places), (base) => whole(places, base)),
-    );
-  const base = resolveBase(context, params, specials, undefined);
-  return isPromise(base) ? base.then((found) => whole(undefined, found)) : whole(undefined, base);
-}
-
-/** Where aliases are matters to who follows them, and where referrals are, to who is not to get them as entries. */
-function asksForPlaces({ deref, manageDsaIT }: SearchParams, { aliases, referrals }: Specials): boolean {
+/** Whether the search has to know the positions of aliases, to follow them, or of referrals, to return references. */
+function needsPlaces({ deref, manageDsaIT }: SearchParams, { aliases, referrals }: Specials): boolean {
   return (aliases && deref !== 'never') || (referrals && !manageDsaIT);
 }
 
@@ -124,48 +115,46 @@ function placesOf(context: SearchContext, specials: Specials): Maybe<Places> {
   return specials.places(context, context.store, () => slice.yieldIfOver());
 }
 
-/** Where answers take a journey, the index is asked before the base is found. */
-function askEarly(
+/** Begins to plan before the base is found, which saves a round trip where rows are on servers. */
+function planEarly(
   context: SearchContext,
   filter: CompiledFilter,
   chains: Chains | undefined,
-  told: PlanTold | undefined,
+  observer: PlanObserver | undefined,
 ): Prepared['plan'] | undefined {
   const { shared, store: reader, membersOf } = context;
-  const asking = { indexes: shared.indexes, reader, membersOf, inChain: chains?.idsIn, consider: told?.consider };
-  const plan = planIndexes(filter, asking);
-  if (told) return awaitedLater(tellPlan(filter, plan, told));
-  return isPromise(plan) ? awaitedLater(plan) : undefined;
+  const planContext = {
+    indexes: shared.indexes,
+    reader,
+    membersOf,
+    inChain: chains?.idsIn,
+    consider: observer?.consider,
+  };
+  const plan = planIndexes(filter, planContext);
+  if (!observer) return isPromise(plan) ? awaitedLater(plan) : undefined;
+  const report = (made: IndexPlan | undefined): IndexPlan | undefined => {
+    observer.planned(filter, made);
+    return made;
+  };
+  return awaitedLater(Promise.resolve(plan).then(report));
 }
 
-async function tellPlan(
-  filter: CompiledFilter,
-  asked: Maybe<IndexPlan | undefined>,
-  told: PlanTold,
-): Promise<IndexPlan | undefined> {
-  const plan = await asked;
-  told.planned(filter, plan);
-  return plan;
+/** Adds the areas of aliases, and sends references for referrals. Most areas contain neither. */
+function handleSpecials(run: SearchRun, places: Places | undefined): Maybe<void> {
+  const { params, areas } = run;
+  const { scope, deref, manageDsaIT } = params;
+  if (!places || scope === 'base') return;
+  const has = (kind: 'alias' | 'referral') => places.below(kind, areas.at(0).node, scope === 'one').length > 0;
+  const aliases = (deref === 'searching' || deref === 'always') && has('alias');
+  const referrals = !manageDsaIT && (aliases || has('referral'));
+  if (!aliases && !referrals) return;
+  run.excluded = { aliases, referrals };
+  return chain(aliases ? followAliases(run, places) : undefined, () =>
+    referrals && !params.resume ? sendReferences(run, places) : undefined,
+  );
 }
 
-/** Aliases in the area lead to others; referrals in them become references. Most searches meet neither. */
-function meetSpecials(run: SearchRun): Maybe<void> {
-  const { places, params, areas } = run;
-  if (!places || params.scope === 'base') return;
-  const { node, scope } = areas.at(0);
-  const follow = run.followsAliases && places.below('alias', node, scope === 'one').length > 0;
-  const refer = !params.manageDsaIT && (follow || places.below('referral', node, scope === 'one').length > 0);
-  if (!follow && !refer) return;
-  return meet(run, places, follow, refer);
-}
-
-async function meet(run: SearchRun, places: NonNullable<Prepared['places']>, follow: boolean, refer: boolean) {
-  if (follow) await followAliases(run, places);
-  run.hides = { aliases: follow, referrals: refer };
-  if (refer && !run.params.resume) await giveReferences(run, places);
-}
-
-/** One after another; an entry that lies in an earlier one is not given again. */
+/** Searches the areas one after another. An entry in several areas is returned once. */
 function searchAreas(run: SearchRun, early: Prepared['plan']): Maybe<void> {
   const resume = run.params.resume && parseResume(run.params.resume);
   if (!resume && run.areas.length === 1) return searchArea(run, run.areas.at(0), undefined, early);
@@ -173,16 +162,16 @@ function searchAreas(run: SearchRun, early: Prepared['plan']): Maybe<void> {
 }
 
 async function searchEach(run: SearchRun, resume: Resume | undefined, early: Prepared['plan']): Promise<void> {
-  for (run.area = resume?.area ?? 0; run.area < run.areas.length && !run.ended; run.area++) {
-    const at = resume?.area === run.area ? resume : undefined;
-    const done = searchArea(run, run.areas.at(run.area), at, run.area === 0 ? early : undefined);
+  for (run.area = resume?.area ?? 0; run.area < run.areas.length && !run.isPageFull; run.area++) {
+    const start = resume?.area === run.area ? resume : undefined;
+    const done = searchArea(run, run.areas.at(run.area), start, run.area === 0 ? early : undefined);
     if (isPromise(done)) await done;
-    const pause = run.lookUp();
+    const pause = run.yieldIfDue();
     if (isPromise(pause)) await pause;
   }
 }
 
-/** By the cheapest way: the base entry, an index or a scan; `resume` is where the page before ended. */
+/** Searches one area by the cheapest plan: the base entry, an index or a scan. `resume`: end of the previous page. */
 function searchArea(
   run: SearchRun,
   area: Area,
@@ -194,60 +183,44 @@ function searchArea(
     case 's':
     case 't':
       return run.withSnapshot(async () => {
-        run.indexed =
-          run.params.viewer.sightOf !== undefined && (await planPages(run.filter, run.asking())) !== undefined;
+        run.isIndexed =
+          run.params.viewer.sightOf !== undefined && (await planPages(run.filter, run.planContext())) !== undefined;
         await resumeArea(run, area, resume.kind as 's' | 't', resume.key);
       });
     case 'i':
     case 'r':
-      run.indexed = true;
+      run.isIndexed = true;
       return run.withSnapshot(async () => searchPage(run, undefined, resume));
   }
   if (run.params.pageSize !== undefined)
-    return chain(planPages(run.filter, run.asking()), (plan) => searchFirstPage(run, area, plan));
-  return chain(early ?? planIndexes(run.filter, run.asking()), (plan) => {
-    run.indexed = plan !== undefined;
-    // A handful of candidates is read within one turn, which is one state of the store already.
-    if (plan && isFew(plan.count)) return searchIndex(run, plan);
+    return chain(planPages(run.filter, run.planContext()), (plan) => searchFirstPage(run, area, plan));
+  return chain(early ?? planIndexes(run.filter, run.planContext()), (plan) => {
+    run.isIndexed = plan !== undefined;
+    // A few candidates are read without a pause, during which the state of the store does not change.
+    if (plan && isCheap(plan.count)) return searchIndex(run, plan);
     return searchLong(run, area, plan);
   });
 }
 
 async function searchFirstPage(run: SearchRun, area: Area, plan: PagePlan | undefined): Promise<void> {
-  run.indexed = plan !== undefined;
+  run.isIndexed = plan !== undefined;
   const chosen = await choosePlan(run.reader, area, plan);
-  if (chosen === 'scope') return scan(run, area);
+  if (chosen === 'scope') return scanArea(run, area);
   return run.withSnapshot(async () => searchPage(run, plan, undefined));
 }
 
 async function searchLong(run: SearchRun, area: Area, plan: IndexPlan | undefined): Promise<void> {
   const chosen = await choosePlan(run.reader, area, plan);
-  if (chosen === 'scope') return scan(run, area);
-  return run.doOrLeave(plan!.count, () => run.withSnapshot(async () => searchIndex(run, plan!)));
+  if (chosen === 'scope') return scanArea(run, area);
+  return workOrOffload(run, plan!.count, () => run.withSnapshot(async () => searchIndex(run, plan!)));
 }
 
-/** The first range together with other searches that look at it, the rest on the same state. */
-async function scan(run: SearchRun, area: Area): Promise<void> {
-  let release = (): void => {};
-  const kind = wholeTable(area) ? 't' : 's';
-  run.plan = kind === 't' ? 'table' : 'scope';
-  try {
-    await scanArea(run, area, kind, async (range, filter) => {
-      const ride = await rideAlong(run, range, filter, kind);
-      release = ride.release;
-      return ride.containers;
-    });
-  } finally {
-    run.readFrom(run.context.store);
-    release();
-  }
-}
-
-/** Where nothing was found, the base itself must still be there. */
-function end(run: SearchRun): Maybe<SearchOutcome> {
-  const { context, filter, entries, looked, resume, plan } = run;
+/** Returns the outcome. Where nothing was found, checks that the base entry still exists. */
+function finish(run: SearchRun): Maybe<SearchOutcome> {
+  const { context, filter, output, rowsExamined, plan, params, areas } = run;
+  const { entries, resume } = output;
   const advice = () => adviceFor(context.shared.indexes, filter);
-  const outcome = { entries, looked, resume, plan, advice };
-  if (entries > 0 || run.params.resume) return outcome;
-  return chain(requireBase(run, run.areas.at(0).node), () => outcome);
+  const outcome = { entries, rowsExamined, resume, plan, advice };
+  if (entries > 0 || params.resume) return outcome;
+  return chain(requireBase(run, areas.at(0).node), () => outcome);
 }

@@ -9,8 +9,8 @@ import { childCount } from '../../tree/master-row.js';
 import type { SearchContext } from './search-context.js';
 
 /**
- * How many entries right below an entry are there for the viewer. Where it does not see all of them each is looked at,
- * until there are `enough`.
+ * Returns the number of visible children of an entry. Where children may be hidden from the viewer, each child is
+ * checked, until `enough` visible children have been found.
  */
 export function countVisible(
   context: SearchContext,
@@ -19,13 +19,12 @@ export function countVisible(
   entry: { readonly id: Buffer; readonly row: Buffer },
   enough = Number.POSITIVE_INFINITY,
 ): Maybe<number> {
-  if (!viewer.sightOf) return childCount(reader, entry.row);
   const count = childCount(reader, entry.row);
-  if (isPromise(count) || count > 0) return countSeen(context, reader, viewer, entry.id, count, enough);
-  return count;
+  if (!viewer.sightOf || count === 0) return count;
+  return checkChildren(context, reader, viewer, entry.id, count, enough);
 }
 
-async function countSeen(
+async function checkChildren(
   context: SearchContext,
   reader: Reader,
   viewer: Viewer,
@@ -40,20 +39,20 @@ async function countSeen(
   if (viewer.seesAllBelow?.(node)) return all;
   const slice = new TimeSlice();
   const scan = reader.scan(TREE_TABLE.name, childrenRange(node.id));
-  let seen = 0;
+  let visible = 0;
   for await (const batch of batchesOf(scan)) {
     const ids = batch.rows.map((row) => Buffer.from(cellValue(row!, TREE.treeInfo, Q.id)!));
     const rows = await reader.getMany(MASTER_TABLE.name, ids);
     for (let i = 0; i < ids.length; i++) {
       const row = rows[i];
-      if (row && viewer.sightOf!({ id: ids[i]!, parent: node, row }) && ++seen >= enough) return seen;
+      if (row && viewer.sightOf!({ id: ids[i]!, parent: node, row }) && ++visible >= enough) return visible;
     }
     await slice.yieldIfOver();
   }
-  return seen;
+  return visible;
 }
 
-/** Whether there is any: as `countVisible`. */
+/** Whether the viewer sees a child of the entry. */
 export function hasVisible(
   context: SearchContext,
   reader: Reader,

@@ -26,7 +26,7 @@ import type { TreeContext } from '../../tree/tree-context.js';
 import type { CompiledFilter, Term } from '../filter/compiled-filter.js';
 import type { Selects } from '../search-params.js';
 
-/** Whether any wide attribute is to be returned. */
+/** Whether a wide attribute of the entry is to be returned. */
 export function returnsWide(context: TreeContext, head: Buffer, selects: Selects | undefined): boolean {
   if (!selects) return true;
   return wideAttributes(head).some(({ text }) => {
@@ -36,9 +36,9 @@ export function returnsWide(context: TreeContext, head: Buffer, selects: Selects
 }
 
 /**
- * The part of an entry whose row is long, of which `head` has come, that a filter looks at: of the wide attributes only
- * the values that it names. A group is found by its member at a cost that does not grow with the group. Undefined when
- * the filter needs more of a wide attribute, or the row has changed since its head was read.
+ * Reads the part of a split row that the filter needs: the head, and of wide attributes only the values that the filter
+ * names. The cost to find a group by a member therefore does not grow with the group. Returns undefined where the
+ * filter needs more of a wide attribute, or the row has changed since `head` was read.
  */
 export function partForFilter(
   context: TreeContext,
@@ -48,19 +48,19 @@ export function partForFilter(
   filter: CompiledFilter,
 ): Maybe<Buffer | undefined> {
   const wide = wideOf(context, head);
-  const names = wide.length > 0 ? namesIn(context, head, wide, filter) : undefined;
-  if (!names) return undefined;
+  const named = wide.length > 0 ? namedCells(context, head, wide, filter) : undefined;
+  if (!named) return undefined;
   const treeRow = treeKey(parentIdOf(head), normRdnOf(head));
-  const named = names.size > 0 ? reader.getColumns(TREE_TABLE.name, treeRow, normRanges(names.values())) : undefined;
-  return chain(named, (cells) =>
-    chain(reader.getColumns(MASTER_TABLE.name, id, masterRanges(wide, indexesIn(cells))), (row) =>
+  const cells = named.size > 0 ? reader.getColumns(TREE_TABLE.name, treeRow, normRanges(named.values())) : undefined;
+  return chain(cells, (read) =>
+    chain(reader.getColumns(MASTER_TABLE.name, id, masterRanges(wide, indexesIn(read))), (row) =>
       row && isSameVersion(row, head) ? row : undefined,
     ),
   );
 }
 
-/** Tree cells of the values that the filter names; undefined when it needs more of a wide attribute. */
-function namesIn(
+/** Returns the tree cells of the values that the filter names; undefined where the filter needs more values. */
+function namedCells(
   context: TreeContext,
   head: Buffer,
   wide: readonly Wide[],
@@ -68,40 +68,40 @@ function namesIn(
 ): Map<string, Buffer> | undefined {
   if (largeQualifiers(head) || wide.some(({ next }) => next > MAX_NEXT)) return undefined;
   const types = new Set(wide.map(({ description }) => description.type));
-  // Whether an entry is an alias or a referral is seen from its classes.
+  // All classes are needed to recognize an alias or a referral.
   if (types.has(context.schema.requireDescription('objectClass').type)) return undefined;
-  const names = new Map<string, Buffer>();
-  return addNames(filter, types, names) ? names : undefined;
+  const cells = new Map<string, Buffer>();
+  return addCells(filter, types, cells) ? cells : undefined;
 }
 
-/** False when the filter needs more. */
-function addNames(filter: CompiledFilter, types: ReadonlySet<AttributeType>, names: Map<string, Buffer>): boolean {
+/** Adds the cells of the values that the filter names. Returns false where the filter needs more values. */
+function addCells(filter: CompiledFilter, types: ReadonlySet<AttributeType>, cells: Map<string, Buffer>): boolean {
   switch (filter.kind) {
     case 'undefined':
       return true;
     case 'term':
-      return addName(filter, types, names);
+      return addTermCells(filter, types, cells);
     case 'not':
-      return addNames(filter.of, types, names);
+      return addCells(filter.of, types, cells);
     default:
-      return filter.of.every((part) => addNames(part, types, names));
+      return filter.of.every((part) => addCells(part, types, cells));
   }
 }
 
-function addName(
-  { types: asked, exact, lookup, chain: links }: Term,
+function addTermCells(
+  { types: termTypes, exact, lookup, chain: links }: Term,
   types: ReadonlySet<AttributeType>,
-  names: Map<string, Buffer>,
+  cells: Map<string, Buffer>,
 ): boolean {
   if (links?.by === 'chain') return true;
   if (links?.type.subtypes.some((type) => types.has(type))) return false;
-  if (asked.length > 0 && !asked.some((type) => types.has(type))) return true;
+  if (termTypes.length > 0 && !termTypes.some((type) => types.has(type))) return true;
   if (!exact || (lookup?.kind !== 'equality' && lookup?.kind !== 'anyOf')) return false;
-  for (const type of asked) {
-    if (type.equality !== asked[0]!.equality) return false;
+  for (const type of termTypes) {
+    if (type.equality !== termTypes[0]!.equality) return false;
     for (const norm of lookup.kind === 'anyOf' ? lookup.norms : [lookup.norm]) {
       const qualifier = normQualifier(oidBytes(type.oid), cutNorm(norm));
-      names.set(qualifier.toString('latin1'), qualifier);
+      cells.set(qualifier.toString('latin1'), qualifier);
     }
   }
   return true;

@@ -1,0 +1,19 @@
+import type { Filter } from '../../../ldap/ldap-types.js';
+import type { Draft } from '../../model/draft.js';
+import { detachedRow } from '../../model/entry-cells.js';
+import { UNRESTRICTED } from '../../model/viewer.js';
+import { type CompiledFilter, emptyCandidate, evaluate, TRUE } from './compiled-filter.js';
+import type { FilterCompiler } from './filter-compiler.js';
+
+/** Returns a function that tells whether an entry to be written matches a filter. Compiled filters are kept. */
+export function draftMatcher(compiler: FilterCompiler): (filter: Filter, entry: Draft) => boolean {
+  const compiledFilters = new WeakMap<Filter, CompiledFilter>();
+  return (filter, entry) => {
+    let compiled = compiledFilters.get(filter);
+    if (!compiled) {
+      compiled = compiler.compile(filter, UNRESTRICTED).filter;
+      compiledFilters.set(filter, compiled);
+    }
+    return evaluate(compiled, { ...emptyCandidate(), row: detachedRow(entry) }) === TRUE;
+  };
+}

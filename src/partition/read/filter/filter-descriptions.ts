@@ -1,0 +1,68 @@
+import { BoundedMap } from '../../../cache/bounded-map.js';
+import type { Schema } from '../../../schema/schema.js';
+import type { AttributeDescription, AttributeType } from '../../../schema/schema-types.js';
+import type { DescriptionTable } from '../../model/descriptions.js';
+import { isHidden } from '../../model/viewer.js';
+
+/** An attribute description that a filter names, as all terms on the description use it. */
+export interface FilterDescription {
+  readonly description: AttributeDescription;
+  /** The type and its subtypes, without hidden types. */
+  readonly types: readonly AttributeType[];
+  /** Whether values of `types` always match: the description has no option, and no subtype is hidden. */
+  readonly isComplete: boolean;
+  /** By number of a stored description: 1 matches, 2 does not match, absent: not decided yet. */
+  readonly decisions: number[];
+  /** 1 for each byte with which a matching stored description may begin. Rules out most cells at once. */
+  readonly firstBytes: Uint8Array;
+}
+
+function firstBytesOf({ type: { subtypes } }: AttributeDescription): Uint8Array {
+  const bytes = new Uint8Array(256);
+  for (const type of subtypes) {
+    for (const name of [...type.names, type.oid, 'oid']) {
+      bytes[name.toLowerCase().charCodeAt(0)] = 1;
+      bytes[name.toUpperCase().charCodeAt(0)] = 1;
+    }
+  }
+  return bytes;
+}
+
+/** Number of filter descriptions that are kept. */
+const MAX_KEPT = 4096;
+
+/** A cache of filter descriptions, and of which stored descriptions match each of them. */
+export class FilterDescriptions {
+  readonly #schema: Schema;
+  readonly #stored: DescriptionTable;
+  readonly #kept = new BoundedMap<AttributeDescription, FilterDescription>(MAX_KEPT);
+
+  constructor(schema: Schema, stored: DescriptionTable) {
+    this.#schema = schema;
+    this.#stored = stored;
+  }
+
+  of(description: AttributeDescription): FilterDescription {
+    let found = this.#kept.get(description);
+    if (!found) {
+      const { subtypes } = description.type;
+      const types = subtypes.filter((type) => !isHidden(type));
+      const isComplete = description.options.length === 0 && types.length === subtypes.length;
+      found = { description, types, isComplete, decisions: [], firstBytes: firstBytesOf(description) };
+      this.#kept.set(description, found);
+    }
+    return found;
+  }
+
+  /** Whether the cell at offset `at` of `row` holds a value of the description. */
+  matchesCell({ description, types, decisions }: FilterDescription, row: Buffer, at: number): boolean {
+    const stored = this.#stored.ofCell(row, at);
+    let decision = decisions[stored.number];
+    if (decision === undefined) {
+      const matches = types.includes(stored.description.type) && this.#schema.matches(description, stored.description);
+      decision = matches ? 1 : 2;
+      decisions[stored.number] = decision;
+    }
+    return decision === 1;
+  }
+}

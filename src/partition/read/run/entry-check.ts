@@ -1,0 +1,132 @@
+import type { Maybe } from '../../../store/contract.js';
+import { awaited, chain, done, isPromise, type Work } from '../../../store/maybe.js';
+import { isReplaced, largeCellsOf } from '../../model/large.js';
+import { leaveLong } from '../../model/long-work.js';
+import type { Node } from '../../model/node.js';
+import { presentRow } from '../../model/present-row.js';
+import { seenRow } from '../../model/seen-row.js';
+import { MASTER_TABLE } from '../../model/tables.js';
+import { isWhole } from '../../model/wide.js';
+import { isSameVersion, wideOf } from '../../model/wide-read.js';
+import { dnOf, isOfClass, parentIdOffset } from '../../tree/master-row.js';
+import { evaluate, TRUE, type Tri, UNDEFINED } from '../filter/compiled-filter.js';
+import { lookLimitExceeded } from '../search-params.js';
+import type { ExaminedEntry } from './examined-entry.js';
+import { readInputs } from './filter-inputs.js';
+import type { PlanKind } from './page.js';
+import type { SearchRun } from './search-run.js';
+import { partForFilter, returnsWide } from './wide-part.js';
+
+/** As `checkRow`, for a candidate of whose master row at least the head has been read. */
+export function checkHead(run: SearchRun, id: Buffer, head: Buffer, kind: PlanKind, key: Buffer): Maybe<void> {
+  if (isWhole(head)) return checkRow(run, id, head, kind, key);
+  const { context, params, reader, filter } = run;
+  const { looksInto } = params.viewer;
+  if (looksInto && wideOf(context, head).some(({ description }) => looksInto.has(description.type)))
+    return readAndCheck(run, id, head, kind, key);
+  const isPartial = returnsWide(context, head, params.selects);
+  return chain(partForFilter(context, reader, id, head, filter), (part) =>
+    part ? checkRow(run, id, part, kind, key, isPartial) : readAndCheck(run, id, head, kind, key),
+  );
+}
+
+/** Checks an entry whose filter or access rules need more of a split row than a part. */
+function readAndCheck(run: SearchRun, id: Buffer, head: Buffer, kind: PlanKind, key: Buffer): Maybe<void> {
+  leaveLong(run.params.leaveLong && !run.output.hasBegun, head);
+  return chain(run.reader.get(MASTER_TABLE.name, id), (row) => row && checkRow(run, id, row, kind, key));
+}
+
+/**
+ * Checks a candidate against scope, visibility and filter, and passes a matching entry to the search's output. The
+ * candidates of a search are checked in sequence, as all of them use `run.entry`.
+ */
+export function checkRow(
+  run: SearchRun,
+  id: Buffer,
+  row: Buffer,
+  kind: PlanKind,
+  key: Buffer,
+  isPartial = false,
+): Maybe<void> {
+  const { context, entry } = run;
+  const storedRow = presentRow(context, row);
+  entry.id = id;
+  entry.storedRow = storedRow;
+  entry.isPartial = isPartial;
+  entry.kind = kind;
+  entry.key = key;
+  const parent = context.nodes.byIdAt(storedRow, parentIdOffset(storedRow));
+  return isPromise(parent) ? parent.then((node) => checkScope(run, entry, node)) : checkScope(run, entry, parent);
+}
+
+function checkScope(run: SearchRun, entry: ExaminedEntry, parent: Node | undefined): Maybe<void> {
+  const { context, params, excluded } = run;
+  const { id, storedRow } = entry;
+  if (!parent || run.isPageFull || !run.areas.isFirstToContain(run.area, id, parent)) return;
+  if (excluded && isOfClass(context, storedRow, excluded.aliases, excluded.referrals)) return;
+  const { sightOf } = params.viewer;
+  const sight = sightOf?.({ id, parent, row: storedRow });
+  if (sightOf) {
+    if (!sight) return;
+    if (!run.isIndexed && ++run.visibleEntries > params.lookLimit) throw lookLimitExceeded();
+  }
+  entry.parent = parent;
+  entry.sight = sight;
+  entry.row = seenRow(context.descriptions, storedRow, sight, 'search');
+  return checkFilter(run, entry);
+}
+
+function checkFilter(run: SearchRun, entry: ExaminedEntry): Maybe<void> {
+  const { context, inputs, filter } = run;
+  if (inputs.dn) entry.dn = dnOf(entry.storedRow, entry.parent);
+  entry.namedGroups = undefined;
+  if (inputs.subordinates || largeCellsOf(context.descriptions, entry.row, inputs.values).length > 0)
+    return done(checkWithInputs(run, { ...entry }));
+  entry.large = undefined;
+  const result = evaluate(filter, entry);
+  if (result !== UNDEFINED) return outputIf(result, run, entry);
+  if (inputs.chains.length > 0) return done(checkWithInputs(run, { ...entry }));
+  if (!inputs.groups && !inputs.directGroups) return;
+  return inputs.groupNames.length > 0 ? checkNamedGroups(run, entry) : done(checkWithInputs(run, { ...entry }));
+}
+
+/** Looks into the groups that the filter names, and finds all groups of the entry only where these do not decide. */
+function checkNamedGroups(run: SearchRun, entry: ExaminedEntry): Maybe<void> {
+  const { context, inputs, filter, params } = run;
+  const { id, storedRow, parent } = entry;
+  return chain(context.directGroups({ id, row: storedRow, parent }, inputs.groupNames, params.viewer), (groups) => {
+    entry.namedGroups = groups;
+    const result = evaluate(filter, entry);
+    return result === UNDEFINED ? done(checkWithInputs(run, { ...entry })) : outputIf(result, run, entry);
+  });
+}
+
+/** Reads the inputs that the row does not hold, then checks the filter. `entry` is a copy, as fields are added. */
+function* checkWithInputs(run: SearchRun, entry: ExaminedEntry): Work<void> {
+  const { id, kind, key } = entry;
+  try {
+    yield* readInputs(run, entry);
+  } catch (error) {
+    if (!isReplaced(error)) throw error;
+    run.rowsExamined++;
+    const head = yield* awaited(run.reader.getHead(MASTER_TABLE.name, id));
+    if (head) yield* awaited(checkHead(run, id, head, kind, key));
+    return;
+  }
+  yield* awaited(outputIf(evaluate(run.filter, entry), run, entry));
+}
+
+function outputIf(result: Tri, run: SearchRun, entry: ExaminedEntry): Maybe<void> {
+  if (result !== TRUE || run.acceptsKey?.(entry) === false) return;
+  return entry.isPartial ? readAndOutput(run, entry) : run.output.entry(entry, run.area);
+}
+
+/** Reads the whole row of an entry whose part matched. An entry that has changed since is checked anew. */
+function readAndOutput(run: SearchRun, entry: ExaminedEntry): Maybe<void> {
+  return chain(run.reader.get(MASTER_TABLE.name, entry.id), (row) => {
+    if (!row) return;
+    if (!isSameVersion(row, entry.storedRow)) return checkRow(run, entry.id, row, entry.kind, entry.key);
+    entry.storedRow = presentRow(run.context, row);
+    return run.output.entry(entry, run.area);
+  });
+}

@@ -1,0 +1,25 @@
+import { EMPTY } from '../../../store/row.js';
+import type { Node } from '../../model/node.js';
+import { ROOT } from '../../tree/nodes.js';
+import { type Candidate, emptyCandidate } from '../filter/compiled-filter.js';
+import type { PlanKind } from './page.js';
+
+/** The entry that a search is examining. `row` holds the attributes that the viewer may search by. */
+export interface ExaminedEntry extends Candidate {
+  id: Buffer;
+  /** The master row with all attributes. */
+  storedRow: Buffer;
+  /** Whether `storedRow` holds only the part of a split row that the filter needs, and more is to be returned. */
+  isPartial: boolean;
+  parent: Node;
+  /** How the entry was found. */
+  kind: PlanKind;
+  /** The key behind which the next page starts if this page ends here (`Resume`). */
+  key: Buffer;
+}
+
+/** Returns an entry to be filled in. A search reuses the same object for all candidates. */
+export function emptyEntry(): ExaminedEntry {
+  const place = { id: EMPTY, storedRow: EMPTY, isPartial: false, parent: ROOT, kind: 'b', key: EMPTY } as const;
+  return { ...emptyCandidate(), ...place };
+}

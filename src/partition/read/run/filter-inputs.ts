@@ -1,0 +1,42 @@
+import { awaited, type Work } from '../../../store/maybe.js';
+import { largeCellsOf, readAllLarge } from '../../model/large.js';
+import { MASTER_TABLE } from '../../model/tables.js';
+import { dnOf } from '../../tree/master-row.js';
+import { evaluate, UNDEFINED } from '../filter/compiled-filter.js';
+import type { ExaminedEntry } from './examined-entry.js';
+import type { SearchRun } from './search-run.js';
+import { countVisible } from './visible-children.js';
+
+/**
+ * Reads the inputs of the filter that the entry's row does not hold: large values, counts of children, chains, groups.
+ * Chains and groups are read only while the filter is Undefined without them.
+ */
+export function* readInputs(run: SearchRun, entry: ExaminedEntry): Work<void> {
+  const { context, reader, inputs, filter } = run;
+  const { id, storedRow, parent } = entry;
+  const cells = largeCellsOf(context.descriptions, entry.row, inputs.values);
+  if (cells.length > 0) entry.large = yield* awaited(readAllLarge(reader, MASTER_TABLE.name, id, entry.row, cells));
+  entry.numSubordinates = inputs.subordinates
+    ? yield* awaited(countVisible(context, reader, run.params.viewer, { id, row: storedRow }))
+    : 0;
+  entry.hasSubordinates = entry.numSubordinates > 0;
+  entry.dn = dnOf(storedRow, parent);
+  if (inputs.chains.length > 0 && evaluate(filter, entry) === UNDEFINED)
+    entry.isInChain = yield* awaited(run.chains!.membershipTest(inputs.chains, id));
+  if ((inputs.groups || inputs.directGroups) && evaluate(filter, entry) === UNDEFINED) yield* readGroups(run, entry);
+}
+
+/** Reads the groups of the entry: first the groups that the filter names, and all groups where these do not decide. */
+function* readGroups({ context, inputs, filter, params }: SearchRun, entry: ExaminedEntry): Work<void> {
+  const { viewer } = params;
+  const { id, storedRow, parent } = entry;
+  if (inputs.groupNames.length > 0 && !entry.namedGroups) {
+    const named = context.directGroups({ id, row: storedRow, parent }, inputs.groupNames, viewer);
+    entry.namedGroups = yield* awaited(named);
+    if (evaluate(filter, entry) !== UNDEFINED) return;
+  }
+  const dn = context.schema.parseDnBytes(entry.dn);
+  const groupsOf = (isDirect: boolean) => context.membershipsOf({ id, dn }, viewer, 'search', isDirect);
+  if (inputs.groups) entry.groups = new Set((yield* awaited(groupsOf(false))).keys());
+  if (inputs.directGroups) entry.directGroups = new Set((yield* awaited(groupsOf(true))).keys());
+}

@@ -1,0 +1,88 @@
+import { LdapError } from '../../../ldap/ldap-error.js';
+import type { Maybe } from '../../../store/contract.js';
+import { EMPTY } from '../../../store/row.js';
+import type { Node } from '../../model/node.js';
+import { seenRow } from '../../model/seen-row.js';
+import { dnOf } from '../../tree/master-row.js';
+import { IdSet } from '../plan/id-set.js';
+import type { SearchParams } from '../search-params.js';
+import type { SearchSink } from '../sink.js';
+import type { Areas } from './area.js';
+import type { ExaminedEntry } from './examined-entry.js';
+import { SearchHit } from './hit.js';
+import { formatResume, pathHash, type Resume } from './page.js';
+import type { SearchContext } from './search-context.js';
+
+/** Passes the entries and references of one search to its sink, up to the size limit and the page size. */
+export class SearchOutput {
+  /** Number of entries passed on. */
+  entries = 0;
+  /** Precedes the entry's key in the resume cookie. */
+  keyPrefix: Buffer = EMPTY;
+  /** Resume cookie of the next page; undefined unless this page is full. */
+  resume: Buffer | undefined;
+  readonly #context: SearchContext;
+  readonly #params: SearchParams;
+  readonly #sink: SearchSink;
+  readonly #areas: Areas;
+  /** Position of the last entry passed on, and its parent. */
+  #last: Resume | undefined;
+  #lastParent: Node | undefined;
+  #hasReferences = false;
+  /** Ids of the entries passed on; kept only where `#isRepeated` needs them. */
+  #ids: IdSet | undefined;
+
+  constructor(context: SearchContext, params: SearchParams, sink: SearchSink, areas: Areas) {
+    this.#context = context;
+    this.#params = params;
+    this.#sink = sink;
+    this.#areas = areas;
+  }
+
+  /** Whether the sink has received anything. */
+  get hasBegun(): boolean {
+    return this.entries > 0 || this.#hasReferences;
+  }
+
+  /** Passes on a continuation reference. */
+  reference(urls: readonly string[]): Maybe<void> {
+    this.#hasReferences = true;
+    return this.#sink.reference(urls);
+  }
+
+  /** Passes on an entry found in area number `area`, unless the page is full. Throws `sizeLimitExceeded`. */
+  entry({ id, storedRow, parent, kind, key, sight }: ExaminedEntry, area: number): Maybe<void> {
+    const { sizeLimit, pageSize } = this.#params;
+    if ((kind === 's' || kind === 't') && this.#isRepeated(id)) return;
+    if (sizeLimit > 0 && this.entries >= sizeLimit) {
+      throw new LdapError('sizeLimitExceeded', 'there are more entries than were asked for or are allowed');
+    }
+    if (pageSize !== undefined && this.entries >= pageSize) {
+      this.#endPage();
+      return;
+    }
+    this.entries++;
+    if (pageSize !== undefined) {
+      this.#last = { area, kind, key: Buffer.concat([this.keyPrefix, key]) };
+      this.#lastParent = parent;
+    }
+    const row = seenRow(this.#context.descriptions, storedRow, sight, 'read');
+    return this.#sink.entry(new SearchHit(this.#context, this.#params, id, row, dnOf(storedRow, parent), sight));
+  }
+
+  /** A scan without a snapshot meets an entry again at its new place when the entry is moved meanwhile. */
+  #isRepeated(id: Buffer): boolean {
+    if (this.#context.store.supports.snapshot) return false;
+    this.#ids ??= new IdSet();
+    return !this.#ids.add(id, 0);
+  }
+
+  /** The page is full and another entry matches: the next page starts behind the last entry passed on. */
+  #endPage(): void {
+    const last = this.#last ?? { area: 0, kind: 'b', key: EMPTY };
+    const isBelow = last.kind === 's' && last.key.length > 0;
+    const base = this.#areas.at(last.area).node;
+    const key = isBelow ? Buffer.concat([pathHash(this.#lastParent!, base), last.key]) : last.key;
+    this.resume = formatResume({ ...last, key });
+  }
+}

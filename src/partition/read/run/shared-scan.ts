@@ -1,0 +1,224 @@
+import { TimeSlice } from '../../../fair/time-slice.js';
+import type { Batch, Maybe, Scan, Snapshot, Store, StoreFilter } from '../../../store/contract.js';
+import { isPromise } from '../../../store/maybe.js';
+import { compileFilter, type RowTest } from '../../../store/row-filter.js';
+import { keyAfter } from '../../../store/tables.js';
+import { MASTER_TABLE, TREE_TABLE } from '../../model/tables.js';
+import { CLOCK_INTERVAL, READ_BATCH } from './batch-sizes.js';
+import { checkHead } from './entry-check.js';
+import { checkMissingRow, requireAllRows } from './lost-rows.js';
+import { hasChildren, idOf, remainingRows, type ScanTarget, scanRest } from './range-scan.js';
+import type { SearchRun } from './search-run.js';
+
+/** Units of work between two looks at the clock. The test of a row costs 1 unit, the check of an entry `CHECK_COST`. */
+const CLOCK_WORK = 256;
+const CHECK_COST = 32;
+
+/** The result of a shared scan for one search. */
+export interface ScanShare {
+  /** Ids of the entries with children. */
+  readonly containers: Buffer[];
+  /** Releases the snapshot of the scan, which stays open until every search has released it. */
+  release(): void;
+}
+
+/** A search that takes part in a shared scan. */
+export interface Participant {
+  readonly run: SearchRun;
+  readonly filter: StoreFilter | undefined;
+  readonly containers: Buffer[];
+  readonly resolve: (share: ScanShare) => void;
+  readonly reject: (error: unknown) => void;
+  /** Whether the search has left the scan: it is finished, has failed, or goes on alone. */
+  hasLeft: boolean;
+}
+
+/** Reads a range of tree rows once for several searches. Each search checks the entries whose rows pass its filter. */
+export class SharedScan {
+  readonly #target: Omit<ScanTarget, 'filter'>;
+  readonly #snapshot: Snapshot;
+  /** Number of searches that have not released the snapshot. */
+  #holders: number;
+  /** Whether entries are read in batches, because each read is a round trip to a server. */
+  readonly #isSpread: boolean;
+  #participants: Participant[];
+  /** Compiled filters; empty for a single participant, whose filter the store applies. */
+  readonly #tests = new Map<Participant, RowTest>();
+  /** Number of rows scanned. */
+  #rowCount = 0;
+  readonly #slice = new TimeSlice();
+  /** Units of work since the last look at the clock. */
+  #work = 0;
+
+  constructor(store: Store, target: Omit<ScanTarget, 'filter'>, participants: Participant[]) {
+    this.#target = target;
+    this.#participants = participants;
+    this.#isSpread = store.supports.spread === true;
+    this.#snapshot = store.snapshot();
+    this.#holders = participants.length;
+    for (const { run } of participants) run.reader = this.#snapshot;
+  }
+
+  /** Runs the scan. On return every participant is settled, except those that go on alone. */
+  async run(): Promise<void> {
+    const { range, kind } = this.#target;
+    let scan: Scan | undefined;
+    try {
+      scan = this.#snapshot.scan(TREE_TABLE.name, range, { filter: unionOf(this.#participants) });
+      while (this.#participants.length > 0) {
+        const next = scan.next();
+        const batch = isPromise(next) ? await next : next;
+        if (!batch) {
+          if (kind === 't') await requireAllRows(this.#participants[0]!.run.context, this.#snapshot, this.#rowCount);
+          break;
+        }
+        this.#rowCount += batch.scanned;
+        await this.#checkBatch(batch);
+        const pause = this.#slice.yieldIfOver();
+        if (isPromise(pause)) await pause;
+      }
+      for (const participant of this.#participants) this.#finish(participant);
+    } catch (error) {
+      for (const participant of this.#participants) this.#fail(participant, error);
+    } finally {
+      scan?.close();
+    }
+  }
+
+  async #checkBatch(batch: Batch): Promise<void> {
+    const isAlone = this.#participants.length === 1;
+    for (const { run } of this.#participants) run.rowsExamined += batch.scanned;
+    let heads: readonly (Buffer | undefined)[] | undefined;
+    for (let i = 0; i < batch.keys.length; i++) {
+      const pause = i % CLOCK_INTERVAL === CLOCK_INTERVAL - 1 ? this.#slice.yieldIfOver() : undefined;
+      if (isPromise(pause)) await pause;
+      if (this.#isSpread && i % READ_BATCH === 0) heads = await this.#readHeads(batch, i);
+      const treeRow = batch.rows[i]!;
+      const id = idOf(treeRow);
+      let head = heads ? heads[i % READ_BATCH] : null;
+      for (const participant of [...this.#participants]) {
+        const pause = this.#work > CLOCK_WORK ? this.#resetWorkAndYield() : undefined;
+        if (isPromise(pause)) await pause;
+        this.#work++;
+        if (participant.hasLeft || (!isAlone && !this.#testOf(participant)(treeRow))) continue;
+        if (head === null) head = await this.#snapshot.getHead(MASTER_TABLE.name, id);
+        this.#checkEntry(participant, batch, i, id, head);
+        this.#work += CHECK_COST;
+      }
+    }
+    this.#participants = this.#participants.filter((participant) => {
+      participant.hasLeft = !requireLimits(participant);
+      if (participant.hasLeft) this.#release();
+      return !participant.hasLeft;
+    });
+  }
+
+  #resetWorkAndYield(): Maybe<void> {
+    this.#work = 0;
+    return this.#slice.yieldIfOver();
+  }
+
+  #testOf(participant: Participant): RowTest {
+    let test = this.#tests.get(participant);
+    if (!test) {
+      test = participant.filter ? compileFilter(participant.filter) : () => true;
+      this.#tests.set(participant, test);
+    }
+    return test;
+  }
+
+  /** Reads the entries of the next rows; none where no participant is left. */
+  async #readHeads(batch: Batch, from: number): Promise<readonly (Buffer | undefined)[]> {
+    if (this.#participants.length === 0) return [];
+    const rows = batch.rows.slice(from, from + READ_BATCH);
+    return this.#snapshot.getMany(
+      MASTER_TABLE.name,
+      rows.map((row) => idOf(row!)),
+    );
+  }
+
+  /** Checks the entry of row number `i` for a participant. A participant that would have to wait leaves the scan. */
+  #checkEntry(participant: Participant, batch: Batch, i: number, id: Buffer, head: Buffer | undefined): void {
+    const { run, containers } = participant;
+    const { kind } = this.#target;
+    const room = run.params.client?.waitForDrain();
+    if (isPromise(room)) {
+      this.#leave(participant, batch, i, room);
+      return;
+    }
+    if (kind === 's' && hasChildren(batch.rows[i])) containers.push(Buffer.from(id));
+    try {
+      if (!head) {
+        checkMissingRow(run.context, id);
+        return;
+      }
+      const done = checkHead(run, id, head, kind, batch.keys[i]!);
+      if (isPromise(done)) this.#leave(participant, batch, i + 1, done);
+      else if (run.isPageFull) this.#finish(participant);
+    } catch (error) {
+      this.#fail(participant, error);
+    }
+  }
+
+  /**
+   * Lets a search that has to wait, for its client or for a read, go on alone from row number `next` of the batch. The
+   * other searches need not wait. A search that waits for its client holds no rows, only the key to continue from.
+   */
+  #leave(participant: Participant, batch: Batch, next: number, waiting: Promise<void>): void {
+    this.#remove(participant);
+    const { run, filter, containers } = participant;
+    const { until, keys } = batch;
+    const room = run.isClientBehind ? waiting : undefined;
+    const from = next > 0 ? keyAfter(keys[next - 1]!) : Buffer.from(keys[0]!);
+    // Rows can be kept only if the engine tells where the batch ends.
+    const isKept = until !== undefined && !room;
+    const rest = isKept ? remainingRows(batch, next, filter) : { from, dropped: keys.length - next, room };
+    const target = { ...this.#target, filter };
+    const rowCount = this.#rowCount;
+    waiting
+      .then(() => scanRest(run, rest, until, target, rowCount, containers))
+      .then(
+        () => this.#finish(participant),
+        (error) => this.#fail(participant, error),
+      );
+  }
+
+  #finish(participant: Participant): void {
+    this.#remove(participant);
+    participant.resolve({ containers: participant.containers, release: () => this.#release() });
+  }
+
+  #fail(participant: Participant, error: unknown): void {
+    this.#remove(participant);
+    this.#release();
+    participant.reject(error);
+  }
+
+  #remove(participant: Participant): void {
+    participant.hasLeft = true;
+    this.#participants = this.#participants.filter((other) => other !== participant);
+  }
+
+  #release(): void {
+    if (--this.#holders === 0) this.#snapshot.close();
+  }
+}
+
+/** Whether the search is within its limits; otherwise the search is rejected. */
+export function requireLimits({ run, reject }: Participant): boolean {
+  try {
+    run.checkLimits();
+    return true;
+  } catch (error) {
+    reject(error);
+    return false;
+  }
+}
+
+/** Returns a filter that passes every row that passes the filter of some participant. */
+function unionOf(participants: readonly Participant[]): StoreFilter | undefined {
+  const filters = new Set(participants.map(({ filter }) => filter));
+  if (filters.has(undefined)) return undefined;
+  const of = [...filters] as StoreFilter[];
+  return of.length === 1 ? of[0] : { op: 'or', of };
+}
