@@ -23,7 +23,7 @@ export type { Explanation, SearchOutcome, SearchParams } from './partition/read/
 export type { Hit, SearchSink } from './partition/read/sink.js';
 export { hashPassword, isHashed, verifyPassword } from './password/index.js';
 export { type Dn, Schema, SchemaError, type SchemaOptions } from './schema/index.js';
-export { mount, RowanServer } from './server/index.js';
+export { type MountableServer, mount, RowanServer } from './server/index.js';
 export { type Config, makeConfig } from './server/settings/index.js';
 export type { Store } from './store/contract.js';
 export { openLmdbStore } from './store/lmdb/index.js';

@@ -90,7 +90,7 @@ function commandLines({ text }: Page): string[] {
 function npmScripts(pages: readonly Page[]): Set<string> {
   const lines = pages.flatMap(commandLines);
   const named = lines.flatMap((line) => [...line.matchAll(/\bnpm (?:run (?:-\S+ )*)?([a-z][\w:]*)/g)]);
-  return new Set(named.map((match) => match[1]!).filter((name) => name !== 'ci'));
+  return new Set(named.map((match) => match[1]!).filter((name) => name !== 'ci' && name !== 'install'));
 }
 
 interface RowanCommand {

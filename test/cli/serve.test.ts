@@ -433,6 +433,7 @@ describe('cli: npm start and the launcher', () => {
     const say = async (): Promise<string> => {
       const child = startRowan(args);
       const said = await heard(child, 'Ctrl-C ends it.');
+      expect(said).to.match(/^rowan ready: ldap:\/\/127\.0\.0\.1:\d+ pid \d+ suffixes dc=example,dc=com$/m);
       const password = /password +(\S{20}) /.exec(said)?.[1];
       if (password) {
         const client = new Client({ url: /ldap:\/\/\S+/.exec(said)![0] });

@@ -2,8 +2,9 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { type Access, openRoot } from '../../src/store/lmdb/file/environment.js';
+import { openRoot } from '../../src/store/lmdb/file/environment.js';
 import { memoryLimit } from '../../src/store/lmdb/file/read-ahead.js';
+import type { LmdbOptions } from '../../src/store/lmdb/lmdb-options.js';
 
 const MAPS = '/proc/self/smaps';
 const GIB = 2 ** 30;
@@ -23,7 +24,7 @@ describe('lmdb: reading ahead', () => {
   });
   afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-  async function isRandom(access: Access, memory: number): Promise<boolean> {
+  async function isRandom(access: LmdbOptions, memory: number): Promise<boolean> {
     const root = openRoot(folder, access, memory);
     try {
       return flagsOf(join(folder, 'data.mdb')).includes('rr');

@@ -95,11 +95,8 @@ async function createLocalServer(
   };
 }
 
-/** Serves until a signal ends it. `onReady` is called once, when all listeners are open. */
-export async function serve(
-  settings: Settings,
-  onReady: (urls: readonly string[], suffixes: string) => void,
-): Promise<void> {
+/** Serves until a signal ends it. Prints one line when all listeners are open, and calls `onReady` after it. */
+export async function serve(settings: Settings, onReady?: (urls: readonly string[]) => void): Promise<void> {
   const { createLog, logUncaught } = await import('../log.js');
   const log = createLog(settings.config);
   logUncaught(log);
@@ -111,7 +108,9 @@ export async function serve(
     const stopped = stopSignal();
     process.on('SIGHUP', () => server?.renewCertificate());
     const urls = await server.listen();
-    onReady(urls, directory.partition.settings.suffixes.join(' '));
+    const suffixes = directory.partition.settings.suffixes.join(' ');
+    process.stdout.write(`rowan ready: ${urls.join(' ')} pid ${process.pid} suffixes ${suffixes}\n`);
+    onReady?.(urls);
     maintenance.start();
     log.info({ reason: await stopped }, 'stopping');
   } finally {
@@ -124,9 +123,6 @@ export async function serve(
 
 export function addServe(program: Command): void {
   addServerOptions(directoryCommand(program, 'serve', 'serve the directory to LDAP clients', EXAMPLES)).action(
-    (_options: object, command: Command) =>
-      serve(settingsOf(command), (urls, suffixes) => {
-        process.stdout.write(`rowan ready: ${urls.join(' ')} pid ${process.pid} suffixes ${suffixes}\n`);
-      }),
+    (_options: object, command: Command) => serve(settingsOf(command)),
   );
 }

@@ -47,7 +47,17 @@ export interface LdapjsResponse {
 
 export type LdapjsHandler = (request: LdapjsRequest, response: LdapjsResponse, next: (error?: Error) => void) => void;
 
-/** The result of `ldapjs.createServer()`. */
+type Method = (...args: never[]) => unknown;
+
+/**
+ * A server of `ldapjs.createServer()`, as callers of `mount` see it. The names of its methods tell it from other
+ * objects; a program needs no types of ldapjs.
+ */
+export type MountableServer = Readonly<
+  Record<'search' | 'bind' | 'add' | 'del' | 'modify' | 'modifyDN' | 'compare' | 'exop' | 'on', Method>
+>;
+
+/** The methods of the server with the types that the mount relies on. */
 export interface LdapjsServer {
   search(name: string, handler: LdapjsHandler): unknown;
   bind(name: string, handler: LdapjsHandler): unknown;

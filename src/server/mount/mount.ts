@@ -21,6 +21,7 @@ import type {
   LdapjsRequest,
   LdapjsResponse,
   LdapjsServer,
+  MountableServer,
   MountedConnection,
 } from './ldapjs-objects.js';
 import { LdapjsReply, sendOutcome } from './reply.js';
@@ -41,7 +42,7 @@ const EVERYWHERE = '';
  * bind; passwords must be valid UTF-8 (docs/server.md). Routes of the program for longer DNs take precedence.
  */
 export function mount(
-  server: ldapjs.Server,
+  server: MountableServer,
   partition: Partition,
   config: Config = makeConfig(),
   log: Logger = pino({ level: 'silent' }),

@@ -1,16 +1,11 @@
 import type { Store } from '../contract.js';
-import { type Access, openEnvironment } from './file/environment.js';
+import { openEnvironment } from './file/environment.js';
 import { prepareFolder } from './file/folder.js';
 import { toStoreError } from './file/lmdb-errors.js';
 import { type OnPages, verifyStructure } from './file/structure.js';
-import { LmdbStore, type StoreOptions } from './store.js';
+import type { LmdbOptions } from './lmdb-options.js';
+import { LmdbStore } from './store.js';
 import { WriteHold } from './write/hold.js';
-
-/** `readOnly` opens an existing store without ever writing to it. */
-export interface LmdbOptions extends Access, StoreOptions {
-  /** False: an absent store is an error. Defaults to true, with `readOnly` to false. */
-  readonly create?: boolean;
-}
 
 /**
  * Opens the store in `folder`, which several processes may do at once. Errors: `format` (data of another version or of
@@ -47,4 +42,4 @@ export function holdWrites(folder: string, why: string): void {
   new WriteHold(folder).hold(why);
 }
 
-export type { LmdbStore } from './store.js';
+export type { LmdbOptions } from './lmdb-options.js';

@@ -7,17 +7,10 @@ import type { Failpoint } from './failpoint.js';
 import type { Environment } from './file/environment.js';
 import type { LmdbTable } from './file/lmdb-table.js';
 import { Ingester } from './ingest/ingester.js';
+import type { LmdbOptions } from './lmdb-options.js';
 import { LmdbReader } from './read/lmdb-reader.js';
 import { Committer } from './write/committer.js';
 import { WriteHold } from './write/hold.js';
-
-export interface StoreOptions {
-  readonly readOnly?: boolean;
-  /** Writes where writes are held: to repair. */
-  readonly evenIfDamaged?: boolean;
-  /** For tests. */
-  readonly failpoint?: Failpoint;
-}
 
 /** The LMDB engine. Reads answer at once; writers of one process take turns here, those of several by LMDB's lock. */
 export class LmdbStore extends LmdbReader implements Store {
@@ -32,7 +25,7 @@ export class LmdbStore extends LmdbReader implements Store {
   #turn: Promise<unknown> = Promise.resolve();
   #closing: Promise<void> | undefined;
 
-  constructor(env: Environment, options: StoreOptions) {
+  constructor(env: Environment, options: LmdbOptions) {
     super(env);
     const { readOnly = false, evenIfDamaged = false, failpoint } = options;
     this.#readOnly = readOnly;

@@ -2,6 +2,7 @@ import { open, type RootDatabase, type Transaction } from 'lmdb';
 import type { TableSpec } from '../../contract.js';
 import { StoreError } from '../../store-error.js';
 import { noTable } from '../../tables.js';
+import type { LmdbOptions } from '../lmdb-options.js';
 import { Catalog } from './catalog.js';
 import { Dictionary } from './dictionary.js';
 import { isLmdbError, toStoreError } from './lmdb-errors.js';
@@ -12,13 +13,6 @@ import { Records } from './records.js';
 
 /** LMDB's longest key with 8 KiB pages, bytes. */
 export const MAX_KEY = 4026;
-
-/** How an environment is used. */
-export interface Access {
-  readonly readOnly?: boolean;
-  /** Whole tables are read from end to end, all of them: the system may read on ahead. */
-  readonly inOrder?: boolean;
-}
 
 /** How long a table that another process dropped may look empty here before it is missed, ms. */
 const CATALOG_AGE_MS = 50;
@@ -170,7 +164,7 @@ export class Environment {
 }
 
 /** Opens LMDB in a folder that `prepareFolder` has made ready; each thread has an environment of its own. */
-export function openEnvironment(folder: string, access: Access = {}): Environment {
+export function openEnvironment(folder: string, access: LmdbOptions = {}): Environment {
   return new Environment(folder, openRoot(folder, access));
 }
 
@@ -180,7 +174,7 @@ export function maxKeyOf(root: RootDatabase): number {
 }
 
 /** `memory`: bytes. */
-export function openRoot(folder: string, access: Access = {}, memory = memoryLimit()): RootDatabase {
+export function openRoot(folder: string, access: LmdbOptions = {}, memory = memoryLimit()): RootDatabase {
   return open({
     path: folder,
     // A folder whose name has a dot in it is a folder all the same.
