@@ -9,17 +9,17 @@ export interface Argon2Parameters {
   readonly parallelism: number;
 }
 
-/** OWASP's minimum for argon2id: about 15 ms of one core. */
+/** OWASP's minimum for argon2id, about 15 ms of one core. */
 export const DEFAULT_ARGON2: Argon2Parameters = { memoryKiB: 19_456, timeCost: 2, parallelism: 1 };
 
 /**
- * The PHC string: `$argon2id$v=19$m=19456,t=2,p=1$salt$hash`, both in base64 without padding; v is absent in version
- * 1.0.
+ * The PHC string: `$argon2id$v=19$m=19456,t=2,p=1$salt$hash`, salt and hash in base64 without padding. Version 1.0 has
+ * no `v`.
  */
 const pattern =
   /^\$argon2(id|i|d)\$(?:v=(16|19)\$)?m=(\d{1,8}),t=(\d{1,4}),p=(\d{1,3})\$([A-Za-z0-9+/]{11,86})\$([A-Za-z0-9+/]{16,172})$/;
 
-/** The library's numbers; its own enumerations are gone at run time. */
+/** The library's numbers of the variants. The library's own enumerations do not exist at run time. */
 const algorithms: Readonly<Record<string, number>> = { d: 0, i: 1, id: 2 };
 const VERSION_1_0 = 0;
 export const VERSION_1_3 = 1;
@@ -28,7 +28,7 @@ function within(value: number, range: { readonly min: number; readonly max: numb
   return value >= range.min && value <= range.max;
 }
 
-/** What is wrong with the parameters, or undefined. */
+/** Returns the fault of the parameters as text, or undefined. */
 export function argon2Fault(p: Argon2Parameters): string | undefined {
   for (const key of ['memoryKiB', 'timeCost', 'parallelism'] as const) {
     const range = ARGON2_LIMITS[key];
@@ -47,7 +47,7 @@ export interface Argon2Text extends Argon2Parameters {
   readonly hash: Buffer;
 }
 
-/** The parts of a PHC string, undefined when it is malformed or asks for more than the limits allow. */
+/** Parses a PHC string. Undefined when the string is malformed or exceeds the limits. */
 export function parseArgon2(phc: string): Argon2Text | undefined {
   const match = pattern.exec(phc);
   if (!match) return undefined;
@@ -66,22 +66,22 @@ export function parseArgon2(phc: string): Argon2Text | undefined {
   return argon2Fault(parsed) === undefined ? parsed : undefined;
 }
 
-/** False at once when the text cannot be verified. */
+/** Returns false synchronously when the PHC string cannot be verified. */
 export function verifyArgon2(phc: string, clear: Buffer): boolean | Promise<boolean> {
   const parsed = parseArgon2(phc);
-  return parsed ? computed(parsed, clear).then((bytes) => timingSafeEqual(bytes, parsed.hash)) : false;
+  return parsed ? compute(parsed, clear).then((bytes) => timingSafeEqual(bytes, parsed.hash)) : false;
 }
 
 /**
- * The one of the texts, which differ in their hashes alone, that the password verifies against: one computation for
- * all. Undefined at once when they cannot be verified.
+ * Verifies the password against PHC strings that differ only in their hashes, in a single computation. Resolves to the
+ * string that matches. Returns undefined synchronously when none of the strings can be verified.
  */
 export function verifyArgon2Any(phcs: readonly string[], clear: Buffer): Promise<string | undefined> | undefined {
   const parsed = phcs.map(parseArgon2);
-  const sound = parsed.find((one) => one !== undefined);
+  const valid = parsed.find((text) => text !== undefined);
   return (
-    sound &&
-    computed(sound, clear).then((bytes) =>
+    valid &&
+    compute(valid, clear).then((bytes) =>
       phcs.find((_, i) => {
         const hash = parsed[i]?.hash;
         return hash?.length === bytes.length && timingSafeEqual(bytes, hash);
@@ -90,12 +90,12 @@ export function verifyArgon2Any(phcs: readonly string[], clear: Buffer): Promise
   );
 }
 
-/** Texts of which this is the same can be verified together: everything but the hash, and its length. */
-export function argon2Setting(phc: string): string {
+/** Returns a key that is equal for PHC strings that a single computation verifies: everything but the hash. */
+export function argon2GroupKey(phc: string): string {
   return `${phc.length} ${phc.slice(0, phc.lastIndexOf('$'))}`;
 }
 
-function computed(parsed: Argon2Text, clear: Buffer): Promise<Buffer> {
+function compute(parsed: Argon2Text, clear: Buffer): Promise<Buffer> {
   return argon2.hashRaw(clear, {
     algorithm: algorithms[parsed.variant]!,
     version: parsed.version,
@@ -108,7 +108,7 @@ function computed(parsed: Argon2Text, clear: Buffer): Promise<Buffer> {
 }
 
 /**
- * PHC string of the password, with a salt of its own if none is given; `TypeError` when the parameters are out of
+ * Returns the PHC string of the password. Default salt: random. Throws `TypeError` when the parameters are out of
  * bounds.
  */
 export function hashArgon2(clear: Buffer, parameters: Argon2Parameters, salt?: Buffer): Promise<string> {
@@ -119,7 +119,7 @@ export function hashArgon2(clear: Buffer, parameters: Argon2Parameters, salt?: B
   return argon2.hash(clear, salt ? { ...options, salt } : options);
 }
 
-/** A PHC string with these parameters that no password verifies: salt and hash are random. */
+/** Returns a PHC string that no password matches: salt and hash are random. */
 export function unmatchedArgon2(p: Argon2Parameters): string {
   const text = (bytes: number): string => randomBytes(bytes).toString('base64').replace(/=+$/, '');
   return `$argon2id$v=19$m=${p.memoryKiB},t=${p.timeCost},p=${p.parallelism}$${text(16)}$${text(32)}`;

@@ -1,26 +1,27 @@
 import { createHmac, randomBytes } from 'node:crypto';
 
 export interface CredentialCacheOptions {
-  /** How long a verified credential is remembered. */
+  /** Lifetime of a verified credential. */
   readonly seconds?: number;
-  /** Credentials remembered at most; memory is 40 bytes each, taken at the start. */
+  /** Capacity. The table takes 40 bytes for each credential, allocated at the start. */
   readonly entries?: number;
-  /** Milliseconds that never go back; for tests. */
+  /** A monotonic clock in milliseconds, for tests. */
   readonly now?: () => number;
 }
 
 const DIGEST = 32;
+/** Slots of a set. */
 const WAYS = 4;
-/** Digest and, as a double, the time it ends. */
+/** Bytes of a slot: the digest, then the time of expiry as a double. */
 const SLOT = DIGEST + 8;
 
 /**
- * Remembers for a short time which credentials were verified, so that an application that binds the same user again
- * does not pay for argon2id each time. It holds neither passwords nor hashes of them that mean anything elsewhere: the
- * key is an HMAC-SHA-256, under a random key of this process, of the entry's state, the stored value and the clear
- * password. So a changed entry, by whichever process or front end, is another key: nothing has to be invalidated.
+ * Remembers verified credentials for a short time, so that an application that binds the same user again does not pay
+ * for argon2id each time. The cache holds neither passwords nor reusable hashes. A key is an HMAC-SHA-256, under a
+ * random key of this process, of the entry's state, the stored value and the clear password. A change of the entry, by
+ * any process or front end, thus changes the key, and no invalidation is needed.
  *
- * A table of sets of four slots of fixed size; a full set gives up the slot that would end first.
+ * The table consists of sets of four slots of fixed size. A full set evicts the slot that expires first.
  */
 export class CredentialCache {
   readonly #key = randomBytes(DIGEST);
@@ -36,21 +37,18 @@ export class CredentialCache {
     this.#now = options.now ?? (() => performance.now());
   }
 
-  /**
-   * The credential was verified within the last `seconds`, and neither the entry's state nor the stored value has
-   * changed.
-   */
+  /** Whether the credential was verified within the last `seconds`, for this state and stored value. */
   has(entry: Buffer, stored: Buffer, clear: Buffer): boolean {
     const digest = this.#digest(entry, stored, clear);
     const at = this.#find(digest);
     return at >= 0 && this.#slots.readDoubleLE(at + DIGEST) > this.#now();
   }
 
-  /** To be called after the credential was verified, never otherwise. */
+  /** Adds a credential. Call only after the credential was verified. */
   remember(entry: Buffer, stored: Buffer, clear: Buffer): void {
     const digest = this.#digest(entry, stored, clear);
     let at = this.#find(digest);
-    if (at < 0) at = this.#oldest(digest);
+    if (at < 0) at = this.#firstToExpire(digest);
     digest.copy(this.#slots, at);
     this.#slots.writeDoubleLE(this.#now() + this.#milliseconds, at + DIGEST);
   }
@@ -79,13 +77,13 @@ export class CredentialCache {
     return -1;
   }
 
-  #oldest(digest: Buffer): number {
+  #firstToExpire(digest: Buffer): number {
     const start = this.#setStart(digest);
-    let best = start;
+    let first = start;
     for (let way = 1; way < WAYS; way++) {
       const at = start + way * SLOT;
-      if (this.#slots.readDoubleLE(at + DIGEST) < this.#slots.readDoubleLE(best + DIGEST)) best = at;
+      if (this.#slots.readDoubleLE(at + DIGEST) < this.#slots.readDoubleLE(first + DIGEST)) first = at;
     }
-    return best;
+    return first;
   }
 }

@@ -1,18 +1,18 @@
 import { SHA_CRYPT_ROUNDS } from './crypt/forms.js';
 import { bodyStart, knownScheme } from './schemes.js';
 
-/**
- * What verifying a stored value costs, in units of one KiB of argon2 memory written once. The factors of other schemes
- * are processor time beside argon2's, measured on one machine: they are right within some fifth elsewhere.
- */
+// The cost of verifying a stored value, in units of one KiB of argon2 memory written once. The factors of other schemes
+// are their processor time relative to argon2, measured on one machine. On other machines the factors are accurate to
+// about a fifth.
 
-/** Taking the memory costs as much as so many passes over it. */
+/** Allocating the memory costs as much as this number of passes over the memory. */
 const ARGON2_START = 0.6;
-/** OWASP's minimum for argon2id (19 MiB, two passes), about 20 ms of one core. */
-export const ONE_COST = argon2Cost(19_456, 2);
+/** The cost of OWASP's minimum for argon2id (19 MiB, two passes), about 20 ms of one core. */
+export const DEFAULT_ARGON2_COST = argon2Cost(19_456, 2);
 
+/** Cost of an iteration, by digest. */
 const PBKDF2_ITERATION: Readonly<Record<string, number>> = { sha1: 1.2, sha256: 1.2, sha512: 3.1 };
-/** Of a round, and of a round for each byte of the password. */
+/** Cost of a round, and additional cost of a round for each byte of the password. */
 const SHA_CRYPT_ROUND: Readonly<Record<string, readonly [number, number]>> = { '5': [5.4, 0.008], '6': [6.6, 0.012] };
 const MD5_CRYPT = 6500;
 const DES_CRYPT = 2000;
@@ -22,8 +22,8 @@ export function argon2Cost(memoryKiB: number, timeCost: number): number {
   return memoryKiB * (timeCost + ARGON2_START);
 }
 
-/** Parameters of an argon2 computation of that cost, in at most `memoryKiB`. */
-export function argon2Spending(
+/** Returns the parameters of an argon2 computation of the given cost, in at most `memoryKiB`. */
+export function argon2ParametersFor(
   cost: number,
   memoryKiB: number,
 ): { memoryKiB: number; timeCost: number; parallelism: 1 } {
@@ -31,28 +31,28 @@ export function argon2Spending(
   return { memoryKiB: Math.max(8, Math.round(cost / (timeCost + ARGON2_START))), timeCost, parallelism: 1 };
 }
 
-/** What a password is taken to have where it is not known. */
+/** The assumed length of a password when the password is not known. */
 const USUAL_BYTES = 12;
 
 /**
- * Of what the value asks for, with a password of so many bytes, whether or not it is sound: 0 where it is verified at
- * once or never.
+ * Returns the cost of verifying a password of `passwordBytes` against the value. Malformed values have a cost, too. 0
+ * for schemes that are verified at once or never.
  */
 export function costOf(stored: Buffer, passwordBytes = USUAL_BYTES): number {
   const scheme = knownScheme(stored);
   if (scheme === undefined) return 0;
   const text = (): string => stored.toString('latin1', bodyStart(stored));
-  if (scheme.kind === 'argon2') return askedOfArgon2(text());
+  if (scheme.kind === 'argon2') return argon2CostOf(text());
   if (scheme.kind === 'pbkdf2') return (Number(/^\d+/.exec(text())?.[0]) || 0) * PBKDF2_ITERATION[scheme.digest]!;
-  return scheme.kind === 'crypt' ? askedOfCrypt(text(), passwordBytes) : 0;
+  return scheme.kind === 'crypt' ? cryptCostOf(text(), passwordBytes) : 0;
 }
 
-function askedOfArgon2(text: string): number {
-  const asked = /\$m=(\d+),t=(\d+)/.exec(text);
-  return asked ? argon2Cost(Number(asked[1]), Number(asked[2])) : 0;
+function argon2CostOf(text: string): number {
+  const match = /\$m=(\d+),t=(\d+)/.exec(text);
+  return match ? argon2Cost(Number(match[1]), Number(match[2])) : 0;
 }
 
-function askedOfCrypt(text: string, passwordBytes: number): number {
+function cryptCostOf(text: string, passwordBytes: number): number {
   const sha = /^\$([56])\$(?:rounds=(\d+)\$)?/.exec(text);
   if (sha) {
     const [round, byte] = SHA_CRYPT_ROUND[sha[1]!]!;

@@ -1,7 +1,7 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { bodyStart, type Scheme } from './schemes.js';
 
-/** Clear password and salt side by side, so that one call digests both; wiped after each use. */
+/** Holds the clear password and the salt side by side, for a single call of the digest. Wiped after each use. */
 let scratch = Buffer.alloc(256);
 
 function digestOf(algorithm: string, clear: Buffer, salt: Buffer): Buffer {
@@ -14,7 +14,7 @@ function digestOf(algorithm: string, clear: Buffer, salt: Buffer): Buffer {
   return result;
 }
 
-/** Bytes of base64 text, strictly: undefined when anything in it is not base64. */
+/** Decodes base64 strictly: undefined when the text contains anything else. */
 export function decodeBase64(text: string): Buffer | undefined {
   let end = text.length;
   while (end > 0 && text.charCodeAt(end - 1) === 0x3d && text.length - end < 2) end--;
@@ -22,14 +22,14 @@ export function decodeBase64(text: string): Buffer | undefined {
   return bytes.length === Math.floor((end * 3) / 4) && end % 4 !== 1 ? bytes : undefined;
 }
 
-/** The digest and, where salted, the salt after it; undefined when the value is malformed. */
+/** Returns the digest, followed by the salt if the scheme has one; undefined when the value is malformed. */
 export function parseDigest(scheme: Scheme, stored: Buffer): Buffer | undefined {
   const bytes = decodeBase64(stored.toString('latin1', bodyStart(stored)));
   if (bytes === undefined) return undefined;
   return (scheme.salted ? bytes.length > scheme.bytes : bytes.length === scheme.bytes) ? bytes : undefined;
 }
 
-/** `{SHA}`, `{SSHA}` and their kind: base64 of the digest and, where salted, the salt after it. */
+/** Verifies `{SHA}`, `{SSHA}` and similar schemes: base64 of the digest, followed by the salt if there is one. */
 export function verifyDigest(scheme: Scheme, stored: Buffer, clear: Buffer): boolean {
   const bytes = parseDigest(scheme, stored);
   if (bytes === undefined) return false;
@@ -37,26 +37,28 @@ export function verifyDigest(scheme: Scheme, stored: Buffer, clear: Buffer): boo
   return timingSafeEqual(digest, bytes.subarray(0, scheme.bytes));
 }
 
-/** Compares clear texts of any two lengths in time that does not depend on where they differ. */
+/** Compares clear texts of any lengths. The time does not depend on where the texts differ. */
 export function verifyClear(stored: Buffer, clear: Buffer): boolean {
   return timingSafeEqual(hash('sha256', stored, 'buffer'), hash('sha256', clear, 'buffer'));
 }
 
 const SALT_BYTES = 16;
 let salts: Buffer = Buffer.alloc(0);
-let saltAt = 0;
+let saltOffset = 0;
 
-/** Sixteen random bytes, drawn from the system in blocks: one call a value would cost more than the hash. */
+/**
+ * Returns sixteen random bytes. The system is asked for blocks, as a call for each salt would cost more than the hash.
+ */
 function nextSalt(): Buffer {
-  if (saltAt >= salts.length) {
+  if (saltOffset >= salts.length) {
     salts = randomBytes(SALT_BYTES * 256);
-    saltAt = 0;
+    saltOffset = 0;
   }
-  saltAt += SALT_BYTES;
-  return salts.subarray(saltAt - SALT_BYTES, saltAt);
+  saltOffset += SALT_BYTES;
+  return salts.subarray(saltOffset - SALT_BYTES, saltOffset);
 }
 
-/** `{SSHA512}` of the password, at once. */
+/** Returns the `{SSHA512}` value of the password. */
 export function ssha512(clear: Buffer): Buffer {
   const salt = nextSalt();
   const digest = digestOf('sha512', clear, salt);

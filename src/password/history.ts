@@ -2,54 +2,57 @@ import { hash } from 'node:crypto';
 import { BoundedMap } from '../cache/bounded-map.js';
 import type { Source } from './source.js';
 
-/** Failures one after another that a source which had succeeded is forgiven. */
-const FORGIVEN = 3;
-/** How many ranks there are. */
+/** Number of consecutive failures that a source may have after a success and still be trusted. */
+const FORGIVEN_FAILURES = 3;
+/** Number of ranks, from 0. */
 export const RANKS = 4;
 
 /**
- * Which sources have given right passwords before, and which wrong ones. Bounded: of the right ones and of the wrong
- * ones the one that was heard of longest ago is forgotten, so that no number of failures makes it forget a success.
+ * Remembers which sources gave right passwords and which gave wrong ones. Bounded: right and wrong sources are kept
+ * apart, and of each kind the source that was seen longest ago is forgotten. So no number of failures makes a success
+ * forgotten.
  */
 export class History {
-  /** Failures since the last success. */
-  readonly #right: BoundedMap<string, number>;
-  /** Those that never succeeded. */
-  readonly #wrong: BoundedMap<string, true>;
-  /** Connections of which the last password was wrong. */
-  readonly #failing = new WeakSet<object>();
+  /** Sources that succeeded, with their failures since the last success. */
+  readonly #succeeded: BoundedMap<string, number>;
+  /** Sources that failed and never succeeded. */
+  readonly #failed: BoundedMap<string, true>;
+  /** Connections whose last password was wrong. */
+  readonly #failingConnections = new WeakSet<object>();
 
   constructor(size: number) {
-    this.#right = new BoundedMap(size, 'oldest');
-    this.#wrong = new BoundedMap(size, 'oldest');
+    this.#succeeded = new BoundedMap(size, 'oldest');
+    this.#failed = new BoundedMap(size, 'oldest');
   }
 
   /**
-   * 0: it has succeeded before; 3: it has failed and never succeeded. Else 1, or 2 where the last password that came
-   * through its connection was wrong, whoever that was for.
+   * Returns the rank of the source in the queue of slow work. 0: the source has succeeded before. 3: the source has
+   * failed and never succeeded. 2: the last password of its connection was wrong, for whichever user. 1: none of these.
    */
   rank(source: Source): 0 | 1 | 2 | 3 {
     const key = keyOf(source);
-    const failures = this.#right.get(key);
-    if (failures !== undefined && failures < FORGIVEN) return 0;
-    if (this.#wrong.has(key)) return 3;
-    return source.connection && this.#failing.has(source.connection) ? 2 : 1;
+    const failures = this.#succeeded.get(key);
+    if (failures !== undefined && failures < FORGIVEN_FAILURES) return 0;
+    if (this.#failed.has(key)) return 3;
+    return source.connection && this.#failingConnections.has(source.connection) ? 2 : 1;
   }
 
-  note(source: Source, success: boolean): void {
-    this.#noteIdentity(keyOf(source), success);
+  /** Records whether a password of the source was right. */
+  record(source: Source, isRight: boolean): void {
+    this.#recordSource(keyOf(source), isRight);
     if (!source.connection) return;
-    if (success) this.#failing.delete(source.connection);
-    else this.#failing.add(source.connection);
+    if (isRight) this.#failingConnections.delete(source.connection);
+    else this.#failingConnections.add(source.connection);
   }
 
-  #noteIdentity(key: string, success: boolean): void {
-    const failures = this.#right.get(key);
-    this.#right.delete(key);
-    this.#wrong.delete(key);
-    if (success) this.#right.set(key, 0);
-    else if (failures !== undefined) this.#right.set(key, failures + 1);
-    else this.#wrong.set(key, true);
+  #recordSource(key: string, isRight: boolean): void {
+    const failures = this.#succeeded.get(key);
+    // A key that is set again becomes the newest.
+    this.#succeeded.delete(key);
+    this.#failed.delete(key);
+    if (isRight) this.#succeeded.set(key, 0);
+    else if (failures !== undefined) this.#succeeded.set(key, failures + 1);
+    else this.#failed.set(key, true);
   }
 }
 

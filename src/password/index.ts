@@ -1,9 +1,10 @@
-/** Stored passwords: making, verifying and judging them. Knows no entry and no LDAP. */
+/** Makes, verifies and judges stored passwords. Independent of entries and LDAP. */
 export type { Argon2Parameters } from './argon2.js';
 export { CredentialCache, type CredentialCacheOptions } from './cache.js';
-export { costOf, ONE_COST } from './cost.js';
+export { costOf, DEFAULT_ARGON2_COST } from './cost.js';
+export { maxTotalCost, totalCost, unaffordableValues, valuesNotTried } from './cost-groups.js';
 export { MAX_PASSWORD_BYTES, MAX_STORED_BYTES } from './limits.js';
-export { Matches } from './matches.js';
+export { PasswordMatcher } from './password-matcher.js';
 export {
   DEFAULT_POLICY,
   type HashScheme,
@@ -21,10 +22,9 @@ export {
 } from './quality/breached.js';
 export { Judge, JudgingFault, judge } from './quality/judge.js';
 export { clearText, isHashed, isSlow, schemeOf } from './schemes.js';
-export { SlowWorkFull, SlowWorkLeft, slowWork } from './slow-work.js';
+export { SlowWorkAbandoned, SlowWorkFull, slowWork } from './slow-work.js';
 export type { Source } from './source.js';
 export { base32, matchingSteps, newTotpSecret, totpUri } from './totp.js';
-export { costTogether, mostTogether, tooDearOf, untriedOf } from './tried.js';
-export { givenAs, isVerifiable, kindText } from './verifiable.js';
+export { describeKind, isVerifiable, passwordKind } from './verifiable.js';
 export { failureCost, PasswordVerifier } from './verifier.js';
 export { verifyPassword } from './verify.js';

@@ -1,13 +1,11 @@
-/**
- * What a stored hash may ask for. A value beyond these bounds is unusable and never verifies: whoever may write a
- * password must not be able to stop the server with it (10⁹ iterations, gigabytes of memory).
- */
+// Bounds of stored hashes. Values beyond these bounds never verify. Without bounds, a user who may write a password
+// could stop the server by a hash of 10⁹ iterations or gigabytes of memory.
 
-/** Longer passwords are refused when set and never verify: sha-crypt's work grows with the square of the length. */
+/** Longer passwords are refused and never verify, because SHA-crypt's work grows with the square of the length. */
 export const MAX_PASSWORD_BYTES = 1024;
 /**
- * Longer ones never verify against SHA-crypt and MD5-crypt, whose every round takes the whole password: a bind that
- * fails would cost more than others, by up to twice.
+ * Longer passwords never verify against SHA-crypt and MD5-crypt. Each of their rounds digests the whole password, and a
+ * failed bind would cost up to twice as much as others.
  */
 export const MAX_CRYPT_PASSWORD_BYTES = 256;
 /** Longer stored values are not hashes. */
@@ -17,12 +15,12 @@ export const ARGON2_LIMITS = {
   memoryKiB: { min: 8, max: 262_144 },
   timeCost: { min: 1, max: 64 },
   parallelism: { min: 1, max: 16 },
-  /** memoryKiB × timeCost: about three seconds of one core. */
+  /** The largest product of `memoryKiB` and `timeCost`, about three seconds of one core. */
   work: 4_194_304,
 } as const;
 
 export const MAX_PBKDF2_ITERATIONS = 2_000_000;
-/** glibc's own bound is 999,999,999; what tools choose by themselves goes to about 700,000. */
+/** glibc allows 999,999,999. Tools choose up to about 700,000 by default. */
 export const MAX_SHA_CRYPT_ROUNDS = 1_000_000;
-/** log₂ of the rounds. */
+/** Binary logarithm of the rounds. */
 export const MAX_BCRYPT_COST = 14;

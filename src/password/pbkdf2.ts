@@ -6,7 +6,7 @@ import type { Scheme } from './schemes.js';
 
 const derive = promisify(pbkdf2);
 
-/** `iterations$salt$hash`, salt and hash in base64 with `.` for `+` and no padding (OpenLDAP's pw-pbkdf2). */
+/** `iterations$salt$hash`, with salt and hash in base64, with `.` for `+` and no padding (OpenLDAP's pw-pbkdf2). */
 const pattern = /^([1-9]\d{0,9})\$([A-Za-z0-9./+]{1,172})\$([A-Za-z0-9./+]{1,172})$/;
 
 function decode(text: string): Buffer | undefined {
@@ -19,7 +19,7 @@ interface Pbkdf2Text {
   readonly expected: Buffer;
 }
 
-/** The parts of the text, undefined when it is malformed or asks for more than the limits allow. */
+/** Parses the text. Undefined when the text is malformed or exceeds the limits. */
 export function parsePbkdf2(scheme: Scheme, text: string): Pbkdf2Text | undefined {
   const match = pattern.exec(text);
   if (!match) return undefined;
@@ -30,7 +30,7 @@ export function parsePbkdf2(scheme: Scheme, text: string): Pbkdf2Text | undefine
   return { iterations, salt, expected };
 }
 
-/** False at once when the text cannot be verified. */
+/** Returns false synchronously when the text cannot be verified. */
 export function verifyPbkdf2(scheme: Scheme, text: string, clear: Buffer): boolean | Promise<boolean> {
   const parsed = parsePbkdf2(scheme, text);
   if (!parsed) return false;

@@ -8,7 +8,7 @@ import {
   VERSION_1_3,
   verifyArgon2,
 } from './argon2.js';
-import { argon2Cost, argon2Spending, costOf } from './cost.js';
+import { argon2Cost, argon2ParametersFor, costOf } from './cost.js';
 import { ssha512 } from './digest.js';
 import { MAX_PASSWORD_BYTES } from './limits.js';
 import { bodyStart, knownScheme } from './schemes.js';
@@ -20,8 +20,8 @@ export interface PasswordPolicy {
   readonly scheme: HashScheme;
   readonly argon2: Argon2Parameters;
   /**
-   * Stored values that cost more (`costOf`) are not verified, unless the policy's own cost more. None: as `limits.ts`
-   * allows.
+   * Stored values that cost more (`costOf`) are not verified, unless the policy's own scheme costs as much. Default:
+   * the bounds of `limits.ts`.
    */
   readonly maxCost?: number;
 }
@@ -36,8 +36,8 @@ function checkLength(clear: Buffer): void {
 }
 
 /**
- * `{SSHA512}` value for the password, at once: for the bulk loader. `RangeError` when empty or over
- * `MAX_PASSWORD_BYTES`.
+ * Returns an `{SSHA512}` value synchronously, for bulk loads. Throws `RangeError` when the password is empty or longer
+ * than `MAX_PASSWORD_BYTES`.
  */
 export function hashPasswordFast(clear: Buffer): Buffer {
   checkLength(clear);
@@ -45,29 +45,30 @@ export function hashPasswordFast(clear: Buffer): Buffer {
 }
 
 /**
- * Value to store for the password: `{ARGON2}$argon2id$…`, or `{SSHA512}…`. Rejects with `RangeError` as
- * `hashPasswordFast`. With `beside`, the other values of its entry, argon2 takes the salt of one of them where it can:
- * whether a password is one of them is then found by one computation.
+ * Returns the value to store for the password: `{ARGON2}$argon2id$…`, or `{SSHA512}…`. Rejects with `RangeError` as
+ * `hashPasswordFast` does. `others` are the other values of the entry. If possible, argon2 reuses the salt of another
+ * value, so that a single computation verifies a password against all of them.
  */
 export async function hashPassword(
   clear: Buffer,
   policy: PasswordPolicy = DEFAULT_POLICY,
-  beside: readonly Buffer[] = [],
+  others: readonly Buffer[] = [],
 ): Promise<Buffer> {
   checkLength(clear);
   if (policy.scheme === 'ssha512') return ssha512(clear);
-  return Buffer.from('{ARGON2}' + (await hashArgon2(clear, policy.argon2, sharedSalt(beside, policy))), 'latin1');
+  return Buffer.from('{ARGON2}' + (await hashArgon2(clear, policy.argon2, sharedSalt(others, policy))), 'latin1');
 }
 
-function sharedSalt(beside: readonly Buffer[], policy: PasswordPolicy): Buffer | undefined {
-  for (const value of beside) {
+/** Returns the salt of a value that the policy made. */
+function sharedSalt(others: readonly Buffer[], policy: PasswordPolicy): Buffer | undefined {
+  for (const value of others) {
     const parsed = argon2Of(value);
     if (parsed && isMadeBy(parsed, policy)) return parsed.salt;
   }
   return undefined;
 }
 
-/** Argon2id with the very parameters of the policy, as `hashPassword` makes it. */
+/** Whether `hashPassword` makes values of this form: argon2id with the parameters of the policy. */
 function isMadeBy(parsed: Argon2Text, { argon2 }: PasswordPolicy): boolean {
   return (
     parsed.variant === 'id' &&
@@ -85,30 +86,31 @@ function argon2Of(stored: Buffer): Argon2Text | undefined {
 
 const HASH_BYTES = 32;
 
-/** What a bind that fails costs. */
+/** Returns the cost of a failed bind. */
 export function policyCost({ scheme, argon2 }: PasswordPolicy): number {
   return scheme === 'argon2id' ? argon2Cost(argon2.memoryKiB, argon2.timeCost) : 0;
 }
 
-/** Whether the value may be verified, and stored, as far as its cost goes. */
+/** Whether the cost of the value allows verifying and storing it. */
 export function isAffordable(stored: Buffer, policy: PasswordPolicy): boolean {
   if (policy.maxCost === undefined) return true;
   return costOf(stored) <= Math.max(policy.maxCost, policyCost(policy));
 }
 
-/** Work of that cost, for nothing. */
+/** Runs a computation of the given cost and discards the result. */
 export async function spend(cost: number, clear: Buffer, policy: PasswordPolicy): Promise<void> {
-  if (cost < MIN_SPENT) return;
-  await verifyArgon2(unmatchedArgon2(argon2Spending(cost, policy.argon2.memoryKiB)), clear);
+  if (cost < MIN_COST) return;
+  await verifyArgon2(unmatchedArgon2(argon2ParametersFor(cost, policy.argon2.memoryKiB)), clear);
 }
 
-/** Less cannot be told from none. */
-const MIN_SPENT = argon2Cost(8, 1);
+/** The smallest cost of an argon2 computation. Smaller costs are not measurable. */
+const MIN_COST = argon2Cost(8, 1);
 
+/** See `Scheme.strength`. */
 const strengths: Readonly<Record<HashScheme, number>> = { argon2id: 4, ssha512: 2 };
 const SLOW_CRYPT = /^\$(?:[56]|2[aby])\$/;
 
-/** See `Scheme.strength`; what a scheme's own text adds is looked at here. Foreign values have none to compare. */
+/** Returns `Scheme.strength`, for crypt by the form of the value. Undefined for foreign schemes. */
 function strengthOf(stored: Buffer): number | undefined {
   const scheme = knownScheme(stored);
   if (scheme === undefined) return 0;
@@ -119,27 +121,29 @@ function strengthOf(stored: Buffer): number | undefined {
 }
 
 /**
- * The value is weaker than what the policy would store now (another scheme, or argon2id with less work), or a bind that
- * fails with it costs more: it is dearer itself, or it and one of the others (`beside`) are not verified together.
+ * Whether the value should be replaced by one that the policy makes. True when the value is weaker (another scheme, or
+ * argon2id with less work), and when a failed bind costs more because of the value: its own cost is higher, or a single
+ * computation cannot verify it together with the `others`.
  */
 export function needsUpgrade(
   stored: Buffer,
   policy: PasswordPolicy = DEFAULT_POLICY,
-  beside: readonly Buffer[] = [],
+  others: readonly Buffer[] = [],
 ): boolean {
   const strength = strengthOf(stored);
   if (strength === undefined) return false;
   if (strength < strengths[policy.scheme]) return true;
   if (policy.scheme !== 'argon2id') return false;
-  const has = argon2Of(stored);
-  if (!has) return false;
-  if (!isMadeBy(has, policy) && isOther(has, policy)) return true;
-  const salt = sharedSalt(beside, policy);
-  return salt !== undefined && !salt.equals(has.salt);
+  const parsed = argon2Of(stored);
+  if (!parsed) return false;
+  if (!isMadeBy(parsed, policy) && differsInCost(parsed, policy)) return true;
+  const salt = sharedSalt(others, policy);
+  return salt !== undefined && !salt.equals(parsed.salt);
 }
 
-function isOther(has: Argon2Text, { argon2 }: PasswordPolicy): boolean {
+function differsInCost(parsed: Argon2Text, { argon2 }: PasswordPolicy): boolean {
   return (
-    has.variant !== 'id' || argon2Cost(has.memoryKiB, has.timeCost) !== argon2Cost(argon2.memoryKiB, argon2.timeCost)
+    parsed.variant !== 'id' ||
+    argon2Cost(parsed.memoryKiB, parsed.timeCost) !== argon2Cost(argon2.memoryKiB, argon2.timeCost)
   );
 }

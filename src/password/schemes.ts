@@ -1,24 +1,19 @@
-/**
- * The schemes of stored passwords: `{SCHEME}` and the scheme's own text (RFC 3112's idea, in OpenLDAP's spelling, which
- * every directory and its LDIF use). One table says how each is verified and how strong it is.
- */
+// The schemes of stored passwords. A value is `{SCHEME}` and the scheme's own text (RFC 3112, in OpenLDAP's spelling,
+// which all directories and their LDIF use).
 
-/**
- * How a scheme is verified. `foreign` schemes point elsewhere (SASL, an OTP, …): stored as they are, never verified
- * here.
- */
+/** How a scheme is verified. Values of `foreign` schemes (SASL, one-time passwords) are stored but never verified. */
 export type SchemeKind = 'clear' | 'digest' | 'argon2' | 'pbkdf2' | 'crypt' | 'foreign';
 
 export interface Scheme {
   /** Upper case. */
   readonly name: string;
   readonly kind: SchemeKind;
-  /** node:crypto's name of the digest, for `digest` and `pbkdf2`. */
+  /** The digest's name in node:crypto, for `digest` and `pbkdf2`. */
   readonly digest: string;
-  /** Bytes of the digest. */
+  /** Length of the digest, in bytes. */
   readonly bytes: number;
   readonly salted: boolean;
-  /** 0 clear, 1 unsalted or MD5, 2 salted and fast, 3 made to be slow, 4 made to need memory. */
+  /** 0 clear, 1 unsalted or MD5, 2 salted and fast, 3 slow by design, 4 memory-hard. */
   readonly strength: number;
 }
 
@@ -88,7 +83,7 @@ const OPEN = 0x7b;
 const CLOSE = 0x7d;
 const MAX_NAME = 32;
 
-/** Offset of the byte after `{SCHEME}`, or 0 when the value does not begin like that. */
+/** Returns the offset of the byte after `{SCHEME}`, or 0 when the value has no such prefix. */
 export function bodyStart(stored: Buffer): number {
   if (stored[0] !== OPEN) return 0;
   const last = Math.min(stored.length - 1, MAX_NAME + 1);
@@ -105,13 +100,13 @@ export function bodyStart(stored: Buffer): number {
   return 0;
 }
 
-/** The name in `{SCHEME}`, upper case, known or not; undefined when the value has no such prefix: it is clear text. */
+/** Returns the name in `{SCHEME}`, known or not, in upper case; undefined for clear text without a prefix. */
 export function schemeOf(stored: Buffer): string | undefined {
   const body = bodyStart(stored);
   return body === 0 ? undefined : stored.toString('latin1', 1, body - 1).toUpperCase();
 }
 
-/** The scheme of a stored value, undefined when it has none or an unknown one. */
+/** Returns the scheme of a stored value; undefined for an unknown scheme or none. */
 export function knownScheme(stored: Buffer): Scheme | undefined {
   const body = bodyStart(stored);
   if (body === 0) return undefined;
@@ -119,18 +114,18 @@ export function knownScheme(stored: Buffer): Scheme | undefined {
   return byName.get(name) ?? byName.get(name.toUpperCase());
 }
 
-/** The value carries a scheme other than clear text, known or not: it is to be stored as it is. */
+/** Whether the value has a scheme other than clear text, known or not. Such values are stored unchanged. */
 export function isHashed(value: Buffer): boolean {
   return bodyStart(value) !== 0 && knownScheme(value)?.kind !== 'clear';
 }
 
-/** Verifying the value takes milliseconds and is done off the event loop. */
+/** Whether verifying the value takes milliseconds. Slow values are verified off the event loop. */
 export function isSlow(stored: Buffer): boolean {
   const kind = knownScheme(stored)?.kind;
   return kind === 'argon2' || kind === 'pbkdf2' || kind === 'crypt';
 }
 
-/** The clear password in a value that is not hashed: without `{CLEARTEXT}` where that is written before it. */
+/** Returns the password of a value that is not hashed, without a `{CLEARTEXT}` prefix. */
 export function clearText(value: Buffer): Buffer {
   return knownScheme(value)?.kind === 'clear' ? value.subarray(bodyStart(value)) : value;
 }

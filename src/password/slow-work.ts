@@ -11,7 +11,7 @@ export class SlowWorkFull extends Error {
 }
 
 /** Thrown when the source of a piece of work is gone before the work began. */
-export class SlowWorkLeft extends Error {
+export class SlowWorkAbandoned extends Error {
   constructor() {
     super('nobody waits for this password any more');
   }
@@ -22,13 +22,13 @@ interface Piece {
   reject(error: Error): void;
 }
 
-/** The most pieces that wait. One network has at most half of them. */
+/** The most waiting pieces. A single network has at most half of the capacity. */
 const CAPACITY = 4096;
 /** The most sources that `History` remembers. */
 const HISTORY_SIZE = 10_000;
 /** The capacity for expensive pieces is this part of the capacity for usual ones. */
 const EXPENSIVE_CAPACITY_DIVISOR = 8;
-/** While usual pieces wait, one piece in so many that begin is an expensive one. */
+/** While pieces of both kinds wait, every fourth piece that begins is expensive. */
 const EXPENSIVE_INTERVAL = 4;
 const LOCAL_SOURCE: Source = { network: '', identity: '' };
 
@@ -45,11 +45,11 @@ class PieceQueue {
 }
 
 /**
- * Runs at most `size` pieces of slow work at a time. Argon2 and PBKDF2 run on libuv's thread pool, which the store
- * writes through too: a storm of binds must not fill it. Waiting pieces are ordered by their source (`RankedQueue`, by
- * network, identity and connection): sources that gave a right password before come first, and a source that sends
- * wrong ones delays only itself. A piece whose source is gone leaves the queue. Expensive pieces have a queue of their
- * own, and leave at least one of several places to usual ones.
+ * Runs at most `size` pieces of slow work at a time. Argon2 and PBKDF2 run on libuv's thread pool, which the store also
+ * writes through: a storm of binds must not occupy all threads. Waiting pieces are ordered by their source, by rank and
+ * then by network, identity and connection (`RankedQueue`). Sources that gave a right password before come first, and a
+ * source of wrong passwords delays only itself. A piece whose source is gone leaves the queue. Expensive pieces wait in
+ * a separate queue. If `size` is above 1, expensive pieces leave at least one place to usual pieces.
  */
 export class SlowWork {
   readonly #size: number;
@@ -72,9 +72,11 @@ export class SlowWork {
     return this.#usual.queue.size + this.#expensive.queue.size;
   }
 
-  /** Runs `work` when there is room. Rejects with `SlowWorkFull`, or with `SlowWorkLeft` when the source is gone. */
+  /**
+   * Runs `work` when there is room. Rejects with `SlowWorkFull`, or with `SlowWorkAbandoned` when the source is gone.
+   */
   async run<T>(work: () => Promise<T>, source: Source = LOCAL_SOURCE, isExpensive = false): Promise<T> {
-    if (source.gone) throw new SlowWorkLeft();
+    if (source.gone) throw new SlowWorkAbandoned();
     const pieces = isExpensive ? this.#expensive : this.#usual;
     if (this.#mayBegin(pieces)) pieces.running++;
     else await this.#wait(pieces, source);
@@ -110,7 +112,7 @@ export class SlowWork {
     return new Promise((resolve, reject) => {
       const cancel = source.onceGone?.(() => {
         queue.remove(piece);
-        reject(new SlowWorkLeft());
+        reject(new SlowWorkAbandoned());
       });
       const piece: Piece = {
         begin: () => {
@@ -128,8 +130,8 @@ export class SlowWork {
   }
 
   /** Records whether a password of the source was right. */
-  note(source: Source, success: boolean): void {
-    this.#history.note(source, success);
+  note(source: Source, isRight: boolean): void {
+    this.#history.record(source, isRight);
   }
 }
 

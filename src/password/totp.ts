@@ -1,17 +1,18 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 
-/** Codes of RFC 6238: HMAC-SHA-1, steps of 30 seconds, six digits, as every program for them takes by default. */
+// Codes of RFC 6238 with the default parameters of authenticator programs: HMAC-SHA-1, steps of 30 seconds, six digits.
 
 export const CODE_DIGITS = 6;
+/** Milliseconds. */
 const STEP = 30_000;
-/** As long as the hash (RFC 4226 §4). */
+/** The length of the hash (RFC 4226 §4). */
 const SECRET_BYTES = 20;
 
 export function newTotpSecret(): Buffer {
   return randomBytes(SECRET_BYTES);
 }
 
-/** RFC 4226 §5.3. */
+/** Returns the code of a counter (RFC 4226 §5.3). */
 export function hotp(secret: Buffer, counter: number, digits = CODE_DIGITS): string {
   const message = Buffer.alloc(8);
   message.writeBigUInt64BE(BigInt(counter));
@@ -20,37 +21,37 @@ export function hotp(secret: Buffer, counter: number, digits = CODE_DIGITS): str
   return String(number % 10 ** digits).padStart(digits, '0');
 }
 
-/** Number of the step at a time, in milliseconds since 1970. */
+/** Returns the number of the step at `now`, in milliseconds since 1970. */
 export function stepAt(now: number): number {
   return Math.floor(now / STEP);
 }
 
-/** The steps of which the code is, in their order: the present one, the one before and the next. */
+/** Returns the steps that the code belongs to, out of the previous, the current and the next step. */
 export function matchingSteps(secret: Buffer, code: string, now: number): number[] {
-  const given = Buffer.from(code);
-  const present = stepAt(now);
-  return [present - 1, present, present + 1].filter((step) => {
-    const right = Buffer.from(hotp(secret, step));
-    return right.length === given.length && timingSafeEqual(right, given);
+  const actual = Buffer.from(code);
+  const current = stepAt(now);
+  return [current - 1, current, current + 1].filter((step) => {
+    const expected = Buffer.from(hotp(secret, step));
+    return expected.length === actual.length && timingSafeEqual(expected, actual);
   });
 }
 
-/** What a program for codes reads, as text or from a QR code. */
+/** Returns the URI that authenticator programs read, as text or from a QR code. */
 export function totpUri(secret: Buffer, issuer: string, account: string): string {
-  const [who, whose] = [issuer, account].map(encodeURIComponent);
-  return `otpauth://totp/${who}:${whose}?secret=${base32(secret)}&issuer=${who}&algorithm=SHA1&digits=6&period=30`;
+  const [encodedIssuer, encodedAccount] = [issuer, account].map(encodeURIComponent);
+  return `otpauth://totp/${encodedIssuer}:${encodedAccount}?secret=${base32(secret)}&issuer=${encodedIssuer}&algorithm=SHA1&digits=6&period=30`;
 }
 
 const LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
 
-/** RFC 4648 §6, without padding. */
+/** Encodes in base32 (RFC 4648 §6) without padding. */
 export function base32(bytes: Buffer): string {
   let text = '';
   let bits = 0;
-  let held = 0;
+  let pending = 0;
   for (const byte of bytes) {
-    held = ((held << 8) | byte) & 0xfff;
-    for (bits += 8; bits >= 5; bits -= 5) text += LETTERS[(held >> (bits - 5)) & 31]!;
+    pending = ((pending << 8) | byte) & 0xfff;
+    for (bits += 8; bits >= 5; bits -= 5) text += LETTERS[(pending >> (bits - 5)) & 31]!;
   }
-  return bits > 0 ? text + LETTERS[(held << (5 - bits)) & 31]! : text;
+  return bits > 0 ? text + LETTERS[(pending << (5 - bits)) & 31]! : text;
 }

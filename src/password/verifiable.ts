@@ -1,11 +1,11 @@
 import { parseArgon2 } from './argon2.js';
-import { isCryptSound } from './crypt/forms.js';
+import { isValidCrypt } from './crypt/forms.js';
 import { parseDigest } from './digest.js';
 import { MAX_STORED_BYTES } from './limits.js';
 import { parsePbkdf2 } from './pbkdf2.js';
 import { bodyStart, isHashed, knownScheme } from './schemes.js';
 
-/** Whether some password may verify against the stored value: scheme and form are known, the limits are kept. */
+/** Whether a password may verify against the value: scheme and form are known, and the limits are kept. */
 export function isVerifiable(stored: Buffer): boolean {
   if (stored.length > MAX_STORED_BYTES) return false;
   const body = bodyStart(stored);
@@ -21,26 +21,27 @@ export function isVerifiable(stored: Buffer): boolean {
     case 'pbkdf2':
       return parsePbkdf2(scheme, stored.toString('latin1', body)) !== undefined;
     case 'crypt':
-      return isCryptSound(stored.toString('latin1', body));
+      return isValidCrypt(stored.toString('latin1', body));
     default:
       return false;
   }
 }
 
 /**
- * What somebody gives as a password: `clear` text, to be hashed; a value `hashed` in a way that is verified here; or a
- * `foreign` one, with which nobody can bind. Whatever begins with `{SCHEME}` is to be stored as it is.
+ * Classifies a value that is written to a password attribute: `clear` text, which is to be hashed; a `hashed` value
+ * that can be verified; or a `foreign` value, which never verifies. Values with a `{SCHEME}` prefix are stored
+ * unchanged.
  */
-export function givenAs(value: Buffer): 'clear' | 'hashed' | 'foreign' {
+export function passwordKind(value: Buffer): 'clear' | 'hashed' | 'foreign' {
   if (!isHashed(value)) return 'clear';
   return isVerifiable(value) ? 'hashed' : 'foreign';
 }
 
 /**
- * The kind of a stored value, for people: `{SASL}`, or `{CRYPT}$y$`. An unknown scheme is not named: it may be part of
- * what was meant as clear text.
+ * Returns the kind of a stored value for messages, such as `{SASL}` or `{CRYPT}$y$`. The name of an unknown scheme is
+ * not shown, because it may be part of a clear password.
  */
-export function kindText(stored: Buffer): string {
+export function describeKind(stored: Buffer): string {
   const scheme = knownScheme(stored);
   if (!scheme) return 'an unknown {SCHEME}';
   const id = scheme.kind === 'crypt' && /^\$[0-9a-z]{1,4}\$/.exec(stored.toString('latin1', bodyStart(stored)));

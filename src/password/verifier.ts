@@ -1,33 +1,32 @@
 import { verifyArgon2Any } from './argon2.js';
 import type { CredentialCache } from './cache.js';
 import { costOf } from './cost.js';
+import { costOfGroups, type Group, groupsToTry, isExpensive } from './cost-groups.js';
 import { type PasswordPolicy, policyCost, spend } from './policy.js';
 import { bodyStart, isSlow } from './schemes.js';
 import { slowWork } from './slow-work.js';
 import type { Source } from './source.js';
-import { costOfGroups, type Group, isDear, triedOf } from './tried.js';
 import { verifyPassword } from './verify.js';
 
-/** Verifies a bind: an entry's passwords, from the cache where possible, a failure always at the same price. */
+/** Verifies the password of a bind, from the cache if possible. Every failure costs the same time. */
 export class PasswordVerifier {
   readonly #policy: PasswordPolicy;
   readonly #cache: CredentialCache | undefined;
-  readonly #leftOut: ((entry: Buffer) => void) | undefined;
+  readonly #onValuesSkipped: ((entry: Buffer) => void) | undefined;
 
-  /** `leftOut` is told of an entry of whose values some are not tried, as they cost too much. */
-  constructor(policy: PasswordPolicy, cache?: CredentialCache, leftOut?: (entry: Buffer) => void) {
+  /** `onValuesSkipped` is called for an entry with values that are not tried, because the values cost too much. */
+  constructor(policy: PasswordPolicy, cache?: CredentialCache, onValuesSkipped?: (entry: Buffer) => void) {
     this.#policy = policy;
     this.#cache = cache;
-    this.#leftOut = leftOut;
+    this.#onValuesSkipped = onValuesSkipped;
   }
 
   /**
-   * The stored value that `clear` verifies against, or undefined. `entry` is the entry's id and whatever changes with
-   * it: what the cache knows holds for that state. An entry that does not exist has no values and any state. Fast
-   * schemes and cached credentials that match answer at once; other work waits for its turn as one of `source`, and
-   * rejects with `SlowWorkFull` where too many wait. A failure costs one verification of the policy's scheme, whether
-   * the user exists or not and however cheap its stored values are, so that time does not tell them apart; more only
-   * where those cost more.
+   * Returns the stored value that `clear` verifies against, or undefined. `entry` is the state of the entry (id and
+   * version), under which the cache keeps credentials. A missing entry has no values and an arbitrary state. Matches of
+   * fast schemes and of the cache are returned at once. Other work waits in the queue of `source`, and rejects with
+   * `SlowWorkFull`. A failure costs one verification of the policy's scheme, whether the user exists or not, so that
+   * the time does not reveal which users exist. Only stored values that cost more make a failure cost more.
    */
   verify(
     entry: Buffer,
@@ -41,8 +40,8 @@ export class PasswordVerifier {
       else if (verifyPassword(value, clear) === true) return value;
     }
     const cache = this.#cache;
-    const known = cache && slow.find((value) => cache.has(entry, value, clear));
-    return known ?? this.#verifySlowly(entry, slow, clear, source);
+    const cached = cache && slow.find((value) => cache.has(entry, value, clear));
+    return cached ?? this.#verifySlowly(entry, slow, clear, source);
   }
 
   async #verifySlowly(
@@ -51,65 +50,69 @@ export class PasswordVerifier {
     clear: Buffer,
     source: Source | undefined,
   ): Promise<Buffer | undefined> {
-    const groups = triedOf(slow, this.#policy);
-    if (groups.reduce((count, group) => count + group.length, 0) < slow.length) this.#leftOut?.(entry);
-    const matched = await this.#try(groups, clear, source);
+    const groups = groupsToTry(slow, this.#policy);
+    if (groups.reduce((count, group) => count + group.length, 0) < slow.length) this.#onValuesSkipped?.(entry);
+    const matched = await this.#tryGroups(groups, clear, source);
     if (source) slowWork.note(source, matched !== undefined);
     if (matched) this.#cache?.remember(entry, matched, clear);
     return matched;
   }
 
-  /** What costs no more than the policy's scheme is one piece of work, with what it lacks; others come in several. */
-  async #try(groups: readonly Group[], clear: Buffer, source: Source | undefined): Promise<Buffer | undefined> {
-    const usual = policyCost(this.#policy);
-    const pieces = piecesOf(groups, usual);
-    let left = usual;
+  /**
+   * Tries the groups in pieces of slow work that cost about as much as the policy's scheme. If no group matches, the
+   * last piece also spends the rest of the cost of the policy's scheme.
+   */
+  async #tryGroups(groups: readonly Group[], clear: Buffer, source: Source | undefined): Promise<Buffer | undefined> {
+    const usualCost = policyCost(this.#policy);
+    const pieces = splitIntoPieces(groups, usualCost);
+    let left = usualCost;
     for (const [i, piece] of pieces.entries()) {
       const work = async (): Promise<Buffer | undefined> => {
         for (const group of piece) {
-          const working = verifyAny(group, clear);
-          if (!working) continue;
-          left -= spent(costOf(group[0]!, clear.length));
-          const matched = await working;
+          const computation = verifyAny(group, clear);
+          if (!computation) continue;
+          left -= countCost(costOf(group[0]!, clear.length));
+          const matched = await computation;
           if (matched) return matched;
         }
-        if (i === pieces.length - 1 && left > 0) await spend(spent(left), clear, this.#policy);
+        if (i === pieces.length - 1 && left > 0) await spend(countCost(left), clear, this.#policy);
         return undefined;
       };
-      const matched = await slowWork.run(work, source, isDear(costOfGroups(piece), this.#policy));
+      const matched = await slowWork.run(work, source, isExpensive(costOfGroups(piece), this.#policy));
       if (matched) return matched;
     }
     return undefined;
   }
 }
 
-function spent(cost: number): number {
+/** Adds the cost to the total of the process, and returns the cost. */
+function countCost(cost: number): number {
   slowWork.spent += cost;
   return cost;
 }
 
-/** At least one, of `usual` cost each but for the last, or of one dearer group. */
-function piecesOf(groups: readonly Group[], usual: number): Group[][] {
+/** Returns at least one piece. A piece costs at most `usualCost`, unless it is a single group that costs more. */
+function splitIntoPieces(groups: readonly Group[], usualCost: number): Group[][] {
   const pieces: Group[][] = [[]];
   let cost = 0;
   for (const group of groups) {
-    const more = costOf(group[0]!);
-    if (cost > 0 && cost + more > usual) {
+    const groupCost = costOf(group[0]!);
+    if (cost > 0 && cost + groupCost > usualCost) {
       pieces.push([]);
       cost = 0;
     }
     pieces.at(-1)!.push(group);
-    cost += more;
+    cost += groupCost;
   }
   return pieces;
 }
 
-/** What a bind that fails costs with these values stored, in units of `costOf`: the policy's cost at least. */
+/** Returns the cost of a failed bind with these stored values, in units of `costOf`. At least the policy's cost. */
 export function failureCost(stored: readonly Buffer[], policy: PasswordPolicy): number {
-  return Math.max(costOfGroups(triedOf(stored, policy)), policyCost(policy));
+  return Math.max(costOfGroups(groupsToTry(stored, policy)), policyCost(policy));
 }
 
-/** The value of a group that matches; undefined at once where there is nothing to work on. */
+/** Resolves to the value of the group that matches. Returns undefined at once when no value needs a computation. */
 function verifyAny(group: Group, clear: Buffer): Promise<Buffer | undefined> | undefined {
   const [first] = group;
   if (group.length > 1) {

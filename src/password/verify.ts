@@ -6,9 +6,9 @@ import { verifyPbkdf2 } from './pbkdf2.js';
 import { bodyStart, knownScheme } from './schemes.js';
 
 /**
- * Whether `clear` is the password that `stored` was made of. Digests and clear text answer at once, argon2, PBKDF2 and
- * crypt with a promise, done off the event loop. Never throws or rejects: a value that is malformed, of an unknown
- * scheme or asks for more work than `limits.ts` allows verifies nothing, and neither does an empty password.
+ * Whether `stored` was made from the password `clear`. Digests and clear text are verified synchronously, argon2,
+ * PBKDF2 and crypt off the event loop. Never throws or rejects. Returns false for an empty password, and for a value
+ * that is malformed, has an unknown scheme or needs more work than `limits.ts` allows.
  */
 export function verifyPassword(stored: Buffer, clear: Buffer): boolean | Promise<boolean> {
   if (clear.length === 0 || clear.length > MAX_PASSWORD_BYTES || stored.length > MAX_STORED_BYTES) return false;

@@ -4,13 +4,13 @@ import type { Modification, PartialAttribute } from '../ldap/ldap-types.js';
 import { isPassword } from '../partition/index.js';
 import {
   clearText,
-  givenAs,
+  describeKind,
   hashPasswordFast,
   isSlow,
-  kindText,
   MAX_STORED_BYTES,
   type PasswordPolicy,
-  tooDearOf,
+  passwordKind,
+  unaffordableValues,
 } from '../password/index.js';
 import type { Schema } from '../schema/index.js';
 import { lockPredicateOf } from '../server/passwords/account-lock.js';
@@ -124,7 +124,7 @@ export class ImportedPasswords {
       const { accountState } = this.#roleOf(type);
       if (accountState && String(values[0]).toUpperCase() !== 'FALSE') counts.countState(accountState);
     }
-    const foreign = (value: Buffer) => givenAs(value) === 'foreign';
+    const foreign = (value: Buffer) => passwordKind(value) === 'foreign';
     if (attributes.some(({ type, values }) => this.#isPassword(type) && values.some(foreign)))
       counts.foreignEntries.add(dn);
     return this.#convert(attributes, [], counts).filter(({ values }) => values.length > 0);
@@ -138,7 +138,7 @@ export class ImportedPasswords {
       if (isLocking || accountState) return false;
       if (!isPassword) continue;
       for (const value of values)
-        if (value.length > MAX_STORED_BYTES || isSlow(value) || givenAs(value) !== 'hashed') return false;
+        if (value.length > MAX_STORED_BYTES || isSlow(value) || passwordKind(value) !== 'hashed') return false;
     }
     return true;
   }
@@ -176,7 +176,7 @@ export class ImportedPasswords {
   ): PartialAttribute[] {
     const passwords = attributes.flatMap(({ type, values }) => (this.#isPassword(type) ? values : []));
     const storable = passwords.filter((value) => value.length <= MAX_STORED_BYTES);
-    const costly = tooDearOf(storable, kept, this.#policy);
+    const costly = unaffordableValues(storable, kept, this.#policy);
     if (this.#refuseCostly) this.#requireAcceptable(passwords, costly, kept);
     return attributes.map((attribute) => {
       const { type, values } = attribute;
@@ -189,14 +189,14 @@ export class ImportedPasswords {
   }
 
   #requireAcceptable(passwords: readonly Buffer[], costly: readonly Buffer[], kept: readonly Buffer[]): void {
-    for (const value of passwords) if (givenAs(value) !== 'clear') refuseUnusableHash(value, this.#policy);
+    for (const value of passwords) if (passwordKind(value) !== 'clear') refuseUnusableHash(value, this.#policy);
     // Each hash is cheap enough alone, but not together with the others.
     if (costly.length > 0) refuseCostly([...kept, ...passwords], this.#policy);
   }
 
   /** Returns undefined when the value is left out. */
   #convertValue(value: Buffer, isTooCostly: boolean, counts: PasswordCounts): Buffer | undefined {
-    const form = givenAs(value);
+    const form = passwordKind(value);
     if (form === 'clear') {
       counts.hashed++;
       return hashClear(clearText(value));
@@ -207,7 +207,7 @@ export class ImportedPasswords {
     }
     if (form === 'foreign') {
       counts.foreign++;
-      counts.kinds.add(kindText(value));
+      counts.kinds.add(describeKind(value));
     }
     return value;
   }

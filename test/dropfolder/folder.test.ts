@@ -14,7 +14,7 @@ import { expect } from 'chai';
 import { pino } from 'pino';
 import { DropFolder } from '../../src/dropfolder/drop-folder.js';
 import { DropError } from '../../src/dropfolder/layout.js';
-import { ONE_COST } from '../../src/password/cost.js';
+import { DEFAULT_ARGON2_COST } from '../../src/password/cost.js';
 import { DEFAULT_POLICY } from '../../src/password/policy.js';
 import { type Fixture, openFixture, SUFFIX } from '../partition/fixture.js';
 import { Drop, dropSettings, type Place, unit, unitDn } from './drop.js';
@@ -339,7 +339,7 @@ describe('a drop folder', () => {
   });
 
   it('refuses password hashes that cost more than the settings allow, and says why', async () => {
-    const policy = { ...DEFAULT_POLICY, maxCost: 10 * ONE_COST };
+    const policy = { ...DEFAULT_POLICY, maxCost: 10 * DEFAULT_ARGON2_COST };
     const hash = '{PBKDF2-SHA256}1000000000$c2FsdA$aGFzaA';
     const change = `dn: uid=b,${SUFFIX}\nchangetype: modify\nreplace: userPassword\nuserPassword: ${hash}\n-\n\n`;
     drop.drop('dear.ldif', person('a', `userPassword: ${hash}\n`) + person('b') + change);

@@ -2,17 +2,17 @@ import { expect } from 'chai';
 import { shaCrypt } from '../../src/password/crypt/sha-crypt.js';
 import {
   costOf,
+  DEFAULT_ARGON2_COST,
   failureCost,
   hashPassword,
   isAffordable,
   needsUpgrade,
-  ONE_COST,
   type PasswordPolicy,
   PasswordVerifier,
   policyCost,
   slowWork,
-  tooDearOf,
-  untriedOf,
+  unaffordableValues,
+  valuesNotTried,
   verifyPassword,
 } from '../../src/password/index.js';
 import { MAX_CRYPT_PASSWORD_BYTES } from '../../src/password/limits.js';
@@ -21,7 +21,7 @@ const bytes = (text: string): Buffer => Buffer.from(text);
 const policy: PasswordPolicy = {
   scheme: 'argon2id',
   argon2: { memoryKiB: 8192, timeCost: 2, parallelism: 1 },
-  maxCost: 32 * ONE_COST,
+  maxCost: 32 * DEFAULT_ARGON2_COST,
 };
 const id = Buffer.alloc(24, 1);
 const base64 = (length: number): string => Buffer.alloc(length, 7).toString('base64').replace(/=+$/, '');
@@ -82,7 +82,7 @@ describe('what a bind that fails costs', () => {
 
   it('never is that of a hash above the bound, which verifies nothing', async () => {
     const dear = await hashPassword(bytes('right'), { ...policy, argon2: { ...policy.argon2, timeCost: 8 } });
-    const strict = { ...policy, maxCost: ONE_COST };
+    const strict = { ...policy, maxCost: DEFAULT_ARGON2_COST };
     expect(isAffordable(dear, policy)).to.equal(true);
     expect(isAffordable(dear, strict)).to.equal(false);
     expect(await new PasswordVerifier(policy).verify(id, [dear], bytes('right'))).to.equal(dear);
@@ -94,23 +94,23 @@ describe('what a bind that fails costs', () => {
   });
 
   it('is bounded for all values of an entry together: the dearest are not tried', async () => {
-    const strict = { ...policy, argon2: { ...policy.argon2, memoryKiB: 64 }, maxCost: ONE_COST };
+    const strict = { ...policy, argon2: { ...policy.argon2, memoryKiB: 64 }, maxCost: DEFAULT_ARGON2_COST };
     const others = Array.from({ length: 7 }, (_, n) => pbkdf2(10_000 + n));
     const right = await hashPassword(bytes('right'), strict);
     const told: Buffer[] = [];
     const verifier = new PasswordVerifier(strict, undefined, (entry) => told.push(entry));
     const before = slowWork.spent;
     expect(await verifier.verify(id, [...others, right], bytes('wrong'))).to.equal(undefined);
-    expect(slowWork.spent - before).to.be.within(ONE_COST / 2, ONE_COST);
+    expect(slowWork.spent - before).to.be.within(DEFAULT_ARGON2_COST / 2, DEFAULT_ARGON2_COST);
     expect(told).to.deep.equal([id]);
-    expect(failureCost([...others, right], strict)).to.be.at.most(ONE_COST);
-    expect(untriedOf([...others, right], strict)).to.deep.equal(others.slice(4));
-    expect(tooDearOf([...others, right], [], strict)).to.deep.equal(others.slice(4));
-    expect(tooDearOf([...others, right], [others[0]!, others[6]!], strict)).to.deep.equal(others.slice(3, 6));
-    expect(tooDearOf([bytes('clear'), right], others, strict)).to.deep.equal([right]);
-    expect(tooDearOf([await hashPassword(bytes('other'), strict, [right])], [right, ...others], strict)).to.deep.equal(
-      [],
-    );
+    expect(failureCost([...others, right], strict)).to.be.at.most(DEFAULT_ARGON2_COST);
+    expect(valuesNotTried([...others, right], strict)).to.deep.equal(others.slice(4));
+    expect(unaffordableValues([...others, right], [], strict)).to.deep.equal(others.slice(4));
+    expect(unaffordableValues([...others, right], [others[0]!, others[6]!], strict)).to.deep.equal(others.slice(3, 6));
+    expect(unaffordableValues([bytes('clear'), right], others, strict)).to.deep.equal([right]);
+    expect(
+      unaffordableValues([await hashPassword(bytes('other'), strict, [right])], [right, ...others], strict),
+    ).to.deep.equal([]);
     expect(await verifier.verify(id, [...others, right], bytes('right'))).to.equal(right);
     expect(await verifier.verify(id, [right], bytes('wrong'))).to.equal(undefined);
     expect(told).to.have.length(2);
@@ -158,7 +158,7 @@ describe('what a bind that fails costs', () => {
   });
 
   it('is known of a text without working on it', () => {
-    expect(costOf(argon2(19_456, 2))).to.equal(ONE_COST);
+    expect(costOf(argon2(19_456, 2))).to.equal(DEFAULT_ARGON2_COST);
     for (const huge of [
       '{ARGON2}$argon2id$v=19$m=4294967295,t=4294967295,p=1$c2FsdHNhbHQ$aGFzaA',
       '{PBKDF2-SHA512}1000000000$c2FsdA$aGFzaA',

@@ -2,14 +2,14 @@ import { expect } from 'chai';
 import {
   clearText,
   DEFAULT_POLICY,
-  givenAs,
+  describeKind,
   hashPassword,
   hashPasswordFast,
   isHashed,
   isSlow,
-  kindText,
   needsUpgrade,
   type PasswordPolicy,
+  passwordKind,
   schemeOf,
   verifyPassword,
 } from '../../src/password/index.js';
@@ -73,9 +73,9 @@ describe('password policy', () => {
     }
     expect(isHashed(bytes('{SASL}user@REALM'))).to.equal(true);
     expect(isHashed(bytes('{hello}world'))).to.equal(true);
-    for (const [stored] of slowVectors) expect(givenAs(bytes(stored)), stored).to.equal('hashed');
+    for (const [stored] of slowVectors) expect(passwordKind(bytes(stored)), stored).to.equal('hashed');
     for (const [stored] of fastVectors)
-      expect(givenAs(bytes(stored)), stored).to.equal(/^\{[sm]/i.test(stored) ? 'hashed' : 'clear');
+      expect(passwordKind(bytes(stored)), stored).to.equal(/^\{[sm]/i.test(stored) ? 'hashed' : 'clear');
     for (const foreign of [
       '{SASL}user@REALM',
       '{hello}world',
@@ -90,7 +90,7 @@ describe('password policy', () => {
       '{PBKDF2-SHA256}1000$c2FsdA$aGFzaA',
       '{ARGON2}$argon2id$v=19$m=8',
     ])
-      expect(givenAs(bytes(foreign)), foreign).to.equal('foreign');
+      expect(passwordKind(bytes(foreign)), foreign).to.equal('foreign');
     for (const clear of [
       '{}x',
       '{hello world}x',
@@ -100,11 +100,11 @@ describe('password policy', () => {
       `{${'x'.repeat(33)}}x`,
       '{CLEARTEXT}x',
     ])
-      expect(givenAs(bytes(clear)), clear).to.equal('clear');
+      expect(passwordKind(bytes(clear)), clear).to.equal('clear');
     expect(isHashed(bytes('{ssha}x'))).to.equal(true);
-    expect(kindText(bytes('{crypt}$y$j9T$abc$def'))).to.equal('{CRYPT}$y$');
-    expect(kindText(bytes('{CRYPT}abhfCpXqd4GrI'))).to.equal('{CRYPT}');
-    expect(kindText(bytes('{hello}world'))).to.equal('an unknown {SCHEME}');
+    expect(describeKind(bytes('{crypt}$y$j9T$abc$def'))).to.equal('{CRYPT}$y$');
+    expect(describeKind(bytes('{CRYPT}abhfCpXqd4GrI'))).to.equal('{CRYPT}');
+    expect(describeKind(bytes('{hello}world'))).to.equal('an unknown {SCHEME}');
     expect(clearText(bytes('{cleartext}abc')).toString()).to.equal('abc');
     expect(clearText(bytes('{hello}world')).toString()).to.equal('{hello}world');
   });

@@ -1,8 +1,8 @@
 import { expect } from 'chai';
+import { MAX_SLOW_VALUES } from '../../src/password/cost-groups.js';
 import { CredentialCache, hashPassword, type PasswordPolicy, PasswordVerifier } from '../../src/password/index.js';
 import { SlowWork } from '../../src/password/slow-work.js';
 import type { Source } from '../../src/password/source.js';
-import { MAX_SLOW_VALUES } from '../../src/password/tried.js';
 import { gate } from './hold.js';
 
 const bytes = (text: string): Buffer => Buffer.from(text);
@@ -308,12 +308,12 @@ describe('SlowWork, of many sources', () => {
     const stays = work.run(async () => 'done', own);
     expect(work.waiting).to.equal(2);
     leave!();
-    expect(await said).to.equal('SlowWorkLeft');
+    expect(await said).to.equal('SlowWorkAbandoned');
     expect(work.waiting).to.equal(1);
     open();
     await running;
     expect(await stays).to.equal('done');
-    expect(await work.run(async () => 'done', { ...own, gone: true }).catch(nameOf)).to.equal('SlowWorkLeft');
+    expect(await work.run(async () => 'done', { ...own, gone: true }).catch(nameOf)).to.equal('SlowWorkAbandoned');
     expect(work.waiting).to.equal(0);
   });
 });

@@ -3,14 +3,14 @@ import type { Dangling } from '../../partition/index.js';
 import type { Breach } from '../../partition/model/directory-types.js';
 import {
   costOf,
+  DEFAULT_ARGON2_COST,
+  describeKind,
   failureCost,
   isAffordable,
   isVerifiable,
-  kindText,
-  ONE_COST,
   type PasswordPolicy,
   policyCost,
-  untriedOf,
+  valuesNotTried,
 } from '../../password/index.js';
 import { hashPolicyOf } from '../../server/passwords/hash-policy.js';
 import { damagedPages, RESTORE, refuseDamagedPages } from '../damaged-pages.js';
@@ -47,11 +47,12 @@ Examples:
  */
 function printNotes(policy: PasswordPolicy, where: string, stored: readonly Buffer[]): void {
   const note = (message: string): void => void process.stdout.write(`note password ${where}: ${message}\n`);
-  const times = (cost: number): string => (cost / ONE_COST).toFixed(1);
+  const times = (cost: number): string => (cost / DEFAULT_ARGON2_COST).toFixed(1);
   for (const value of stored) {
-    if (!isVerifiable(value)) note(`${kindText(value)} cannot be verified here: nobody can bind with it; set another`);
+    if (!isVerifiable(value))
+      note(`${describeKind(value)} cannot be verified here: nobody can bind with it; set another`);
   }
-  for (const value of untriedOf(stored.filter(isVerifiable), policy)) {
+  for (const value of valuesNotTried(stored.filter(isVerifiable), policy)) {
     const cost = times(costOf(value));
     const above = isAffordable(value, policy) ? 'together with the others of its entry above' : 'above';
     note(

@@ -1,7 +1,7 @@
 import { parentPort } from 'node:worker_threads';
 import { verifyCryptText } from './crypt.js';
 
-/** The worker thread's side of `pool.ts`: one job in, one answer out, in order. */
+// The program of the worker thread of `pool.ts`. Jobs are answered in the order of their arrival.
 
 export interface CryptJob {
   readonly id: number;

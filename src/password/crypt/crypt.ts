@@ -1,15 +1,16 @@
 import { timingSafeEqual } from 'node:crypto';
 import bcrypt from 'bcryptjs';
 import desCrypt from 'unix-crypt-td-js';
-import { forms, isWorkedOn } from './forms.js';
+import { forms, needsComputation } from './forms.js';
 import { md5Crypt } from './md5-crypt.js';
 import { shaCrypt } from './sha-crypt.js';
 
 /**
- * The crypt text of `key` with the setting of `stored`; undefined when that is malformed or asks for too much. Slow.
+ * Returns the crypt(3) text of `key` with the settings of `stored`. Undefined when `stored` is malformed or exceeds the
+ * limits. Slow.
  */
 export function cryptText(stored: string, key: Buffer): string | undefined {
-  if (!isWorkedOn(stored, key)) return undefined;
+  if (!needsComputation(stored, key)) return undefined;
   if (forms.sha.test(stored)) return shaCrypt(stored, key);
   if (forms.md5.test(stored)) return md5Crypt(stored, key);
   if (forms.bcrypt.test(stored)) return bcrypt.hashSync(key.toString('utf8'), stored);

@@ -1,8 +1,8 @@
 const alphabet = './0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
 /**
- * crypt(3)'s base 64 of a digest, least significant six bits first. `order` has groups of up to three indices into the
- * digest, the most significant byte first; a group of n bytes gives n + 1 characters.
+ * Encodes a digest in the base 64 of crypt(3), least significant six bits first. `order` has groups of up to three
+ * indices into the digest, most significant byte first. A group of n bytes gives n + 1 characters.
  */
 export function encode64(digest: Buffer, order: readonly (readonly number[])[]): string {
   let text = '';

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { MAX_BCRYPT_COST, MAX_CRYPT_PASSWORD_BYTES, MAX_SHA_CRYPT_ROUNDS } from '../limits.js';
 
-/** The forms of crypt(3) text that are verified. */
+/** The supported forms of crypt(3) text. Comments name the capture groups. */
 export const forms = {
   /** Variant, rounds, salt. */
   sha: /^\$([56])\$(?:rounds=(\d{1,10})\$)?([^$\n]{0,16})\$[./0-9A-Za-z]+$/,
@@ -12,18 +12,21 @@ export const forms = {
   des: /^[./0-9A-Za-z]{13}$/,
 };
 
+/** The rounds of a SHA-crypt text without a number of rounds. */
 export const SHA_CRYPT_ROUNDS = 5000;
 const MIN_SHA_CRYPT_ROUNDS = 1000;
 const MIN_BCRYPT_COST = 4;
 
-/** Rounds that a text of SHA-crypt asks for; undefined where crypt(3) would not write so few, or they are too many. */
-export function shaRounds(asked: string | undefined): number | undefined {
-  const rounds = asked === undefined ? SHA_CRYPT_ROUNDS : Number(asked);
+/**
+ * Returns the rounds of a SHA-crypt text; undefined when crypt(3) never writes that number, or the limit is exceeded.
+ */
+export function shaRounds(digits: string | undefined): number | undefined {
+  const rounds = digits === undefined ? SHA_CRYPT_ROUNDS : Number(digits);
   return rounds >= MIN_SHA_CRYPT_ROUNDS && rounds <= MAX_SHA_CRYPT_ROUNDS ? rounds : undefined;
 }
 
-/** Whether the text has one of the forms, with a setting that is sound and within the limits. */
-export function isCryptSound(stored: string): boolean {
+/** Whether the text has a supported form with valid settings within the limits. */
+export function isValidCrypt(stored: string): boolean {
   const sha = forms.sha.exec(stored);
   if (sha) return shaRounds(sha[2]) !== undefined;
   const bcrypt = forms.bcrypt.exec(stored);
@@ -32,11 +35,11 @@ export function isCryptSound(stored: string): boolean {
 }
 
 /**
- * Whether the password is worked on with the setting of `stored`. A NUL ends a password for crypt(3), so one with a NUL
- * inside would match by its beginning: it never does here.
+ * Whether verifying the password against `stored` needs a computation; otherwise the password does not match. crypt(3)
+ * ends a password at a NUL, so that a password with a NUL would match by its beginning. Such passwords never match.
  */
-export function isWorkedOn(stored: string, clear: Buffer): boolean {
-  if (clear.includes(0) || !isCryptSound(stored)) return false;
+export function needsComputation(stored: string, clear: Buffer): boolean {
+  if (clear.includes(0) || !isValidCrypt(stored)) return false;
   if (forms.bcrypt.test(stored)) return isUtf8(clear);
   return forms.des.test(stored) || clear.length <= MAX_CRYPT_PASSWORD_BYTES;
 }

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { encode64 } from './encode64.js';
 import { forms } from './forms.js';
 
-/** MD5-crypt (`$1$`), as Poul-Henning Kamp defined it for FreeBSD in 1994; a thousand rounds, always. */
+// MD5-crypt (`$1$`), as defined by Poul-Henning Kamp for FreeBSD in 1994. The number of rounds is fixed.
 
 const ROUNDS = 1000;
 const order = [[0, 6, 12], [1, 7, 13], [2, 8, 14], [3, 9, 15], [4, 10, 5], [11]];
@@ -13,14 +13,14 @@ function md5(parts: readonly Buffer[]): Buffer {
 }
 
 function initialDigest(key: Buffer, salt: Buffer): Buffer {
-  const other = md5([key, salt, key]);
+  const alternate = md5([key, salt, key]);
   const parts = [key, Buffer.from('$1$'), salt];
-  for (let left = key.length; left > 0; left -= 16) parts.push(other.subarray(0, Math.min(16, left)));
+  for (let left = key.length; left > 0; left -= 16) parts.push(alternate.subarray(0, Math.min(16, left)));
   for (let n = key.length; n > 0; n >>= 1) parts.push(n & 1 ? zero : key.subarray(0, 1));
   return md5(parts);
 }
 
-/** The crypt text of `key` with the salt of `stored`, or undefined when that is malformed. */
+/** Returns the crypt text of `key` with the salt of `stored`; undefined when `stored` is malformed. */
 export function md5Crypt(stored: string, key: Buffer): string | undefined {
   const match = forms.md5.exec(stored);
   if (!match) return undefined;

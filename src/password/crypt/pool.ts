@@ -1,6 +1,6 @@
 import { Worker } from 'node:worker_threads';
 import type { CryptAnswer, CryptJob } from './crypt-worker.js';
-import { isWorkedOn } from './forms.js';
+import { needsComputation } from './forms.js';
 
 type Settle = (matches: boolean) => void;
 
@@ -15,9 +15,9 @@ function answer(message: CryptAnswer): void {
   settle?.(message.matches);
 }
 
-/** A worker that dies takes its jobs with it: none of them verified. The next job starts another. */
-function lost(dead: Worker): void {
-  if (worker !== dead) return;
+/** Answers the jobs of a crashed worker with false. The next job starts a new worker. */
+function handleExit(crashed: Worker): void {
+  if (worker !== crashed) return;
   worker = undefined;
   const settles = [...waiting.values()];
   waiting.clear();
@@ -27,23 +27,23 @@ function lost(dead: Worker): void {
 function start(): Worker {
   const started = new Worker(new URL('./crypt-worker.js', import.meta.url), { name: 'rowan-crypt' });
   started.on('message', answer);
-  started.on('error', () => lost(started));
-  started.on('exit', () => lost(started));
+  started.on('error', () => handleExit(started));
+  started.on('exit', () => handleExit(started));
   return started;
 }
 
 /**
- * Verifies crypt(3) text in one worker thread, started at the first use; jobs are done in order of arrival. It keeps
- * the process alive only while a job waits. False at once when there is nothing to work on.
+ * Verifies crypt(3) text in a worker thread, which is started at the first use and keeps the process alive only while a
+ * job waits. Returns false synchronously when no computation is needed.
  */
 export function verifyCrypt(stored: string, clear: Buffer): boolean | Promise<boolean> {
-  if (!isWorkedOn(stored, clear)) return false;
+  if (!needsComputation(stored, clear)) return false;
   worker ??= start();
-  const at = worker;
+  const current = worker;
   const job: CryptJob = { id: ++lastId, stored, clear: Uint8Array.from(clear) };
   return new Promise((resolve) => {
     waiting.set(job.id, resolve);
-    at.ref();
-    at.postMessage(job, [job.clear.buffer as ArrayBuffer]);
+    current.ref();
+    current.postMessage(job, [job.clear.buffer as ArrayBuffer]);
   });
 }

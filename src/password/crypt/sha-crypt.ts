@@ -2,32 +2,27 @@ import { hash } from 'node:crypto';
 import { encode64 } from './encode64.js';
 import { forms, shaRounds } from './forms.js';
 
-/**
- * SHA-crypt (`$5$` SHA-256, `$6$` SHA-512), after Ulrich Drepper's specification
- * (https://www.akkadia.org/drepper/SHA-crypt.txt, public domain). The step numbers below are the specification's.
- */
+// SHA-crypt (`$5$` SHA-256, `$6$` SHA-512), after Ulrich Drepper's specification
+// (https://www.akkadia.org/drepper/SHA-crypt.txt, public domain). The step numbers below are the specification's.
 
 interface Variant {
   readonly algorithm: string;
   readonly bytes: number;
-  /**
-   * Indices into the digest in output order, three a group (most significant byte first); the last group may be
-   * shorter.
-   */
+  /** Groups of indices into the digest, as `encode64` takes them. */
   readonly order: readonly (readonly number[])[];
 }
 
 /**
- * The specification's tables follow a rule: each group is the one before, every index one up, turned round by one
+ * Generates a table of the specification. Each group is the previous group with every index incremented, rotated by one
  * place.
  */
-function groups(count: number, step: number, turnLeft: boolean, last: readonly number[]): number[][] {
+function groups(count: number, step: number, rotateLeft: boolean, last: readonly number[]): number[][] {
   const order: number[][] = [];
   let group = [0, step, 2 * step];
   for (let i = 0; i < count; i++) {
     order.push(group);
     const [a, b, c] = group.map((index) => index + 1) as [number, number, number];
-    group = turnLeft ? [b, c, a] : [c, a, b];
+    group = rotateLeft ? [b, c, a] : [c, a, b];
   }
   order.push([...last]);
   return order;
@@ -44,16 +39,16 @@ function repeat(bytes: Buffer, length: number): Buffer {
   return out;
 }
 
-/** Steps 4 to 12: the digest that the rounds start from. */
+/** Returns the digest that the rounds start from (steps 4 to 12). */
 function initialDigest(variant: Variant, key: Buffer, salt: Buffer): Buffer {
-  const other = hash(variant.algorithm, Buffer.concat([key, salt, key]), 'buffer');
-  const parts = [key, salt, repeat(other, key.length)];
-  for (let n = key.length; n > 0; n >>= 1) parts.push(n & 1 ? other : key);
+  const alternate = hash(variant.algorithm, Buffer.concat([key, salt, key]), 'buffer');
+  const parts = [key, salt, repeat(alternate, key.length)];
+  for (let n = key.length; n > 0; n >>= 1) parts.push(n & 1 ? alternate : key);
   return hash(variant.algorithm, Buffer.concat(parts), 'buffer');
 }
 
-/** Step 21. */
-function turn(variant: Variant, start: Buffer, p: Buffer, s: Buffer, rounds: number): Buffer {
+/** Returns the digest after all rounds (step 21). */
+function runRounds(variant: Variant, start: Buffer, p: Buffer, s: Buffer, rounds: number): Buffer {
   const scratch = Buffer.alloc(2 * p.length + s.length + variant.bytes);
   let digest = start;
   for (let i = 0; i < rounds; i++) {
@@ -68,9 +63,8 @@ function turn(variant: Variant, start: Buffer, p: Buffer, s: Buffer, rounds: num
 }
 
 /**
- * The crypt text of `key` with the setting (algorithm, rounds, salt) of `stored`; undefined when that is malformed or
- * has fewer rounds than crypt(3) writes or more than `MAX_SHA_CRYPT_ROUNDS`. Takes from ten milliseconds to seconds:
- * not for the main thread.
+ * Returns the crypt text of `key` with the algorithm, rounds and salt of `stored`. Undefined when `stored` is malformed
+ * or `shaRounds` refuses its rounds. Takes from ten milliseconds to seconds, and must not run in the main thread.
  */
 export function shaCrypt(stored: string, key: Buffer): string | undefined {
   const match = forms.sha.exec(stored);
@@ -84,6 +78,6 @@ export function shaCrypt(stored: string, key: Buffer): string | undefined {
   const salts = hash(variant.algorithm, repeat(salt, salt.length * (16 + start[0]!)), 'buffer');
   const p = repeat(keys, key.length);
   const s = repeat(salts, salt.length);
-  const digest = turn(variant, start, p, s, rounds);
+  const digest = runRounds(variant, start, p, s, rounds);
   return stored.slice(0, stored.lastIndexOf('$') + 1) + encode64(digest, variant.order);
 }

@@ -1,6 +1,7 @@
 declare module 'unix-crypt-td-js' {
   /**
-   * crypt(3)'s DES form: 13 characters, the salt's two first. Only the low seven bits of the first eight bytes count.
+   * Returns crypt(3)'s DES form: 13 characters, of which two are the salt. Uses only the low seven bits of the first
+   * eight bytes of the password.
    */
   export default function unixCryptTD(password: readonly number[], salt: string): string;
 }

@@ -2,48 +2,47 @@ import { hash } from 'node:crypto';
 import { type FileHandle, open, opendir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/**
- * Known breached passwords, as haveibeenpwned gives them away: lines of the SHA-1 of a password in upper-case hex, a
- * colon and a count, sorted. Either one file of them, or a folder of files that are named by the first five digits,
- * with or without `.txt`, whose lines have the other 35. A look-up reads some ten blocks, whatever the size.
- */
+// Lists of breached passwords in the format of haveibeenpwned: sorted lines with the SHA-1 of a password in upper-case
+// hex, a colon and a count. A list is either a single file, or a folder of files named by the first five digits, with
+// or without `.txt`, whose lines have the remaining 35 digits. A look-up reads about ten blocks, whatever the size.
 
 const DIGITS = 40;
 const PREFIX = 5;
-/** Longer lines are none. */
+/** The most bytes of a line. */
 const MAX_LINE = 512;
-/** What is left of a file is read at once and gone through. */
+/** Bytes. A range of at most this size is read whole and searched line by line. */
 const BLOCK = 4096;
 const LF = 0x0a;
 
-/** The list is not there, or is none. */
+/** Thrown when a list is missing or has another format. */
 export class BreachedListFault extends Error {
   override readonly name = 'BreachedListFault';
 }
 
-/** Throws `BreachedListFault` where no list is at the path. */
+/** Throws `BreachedListFault` when the path has no list. */
 export async function requireBreachedList(path: string): Promise<void> {
-  await reading(path, async () => {
+  await asListFault(path, async () => {
     if ((await stat(path)).isDirectory()) await requirePrefixFile(path);
-    else await inFile(path, '0'.repeat(DIGITS));
+    else await fileContains(path, '0'.repeat(DIGITS));
   });
 }
 
 /** Whether the password is in the list. Throws `BreachedListFault`. */
 export function isBreached(path: string, clear: Buffer): Promise<boolean> {
   const digits = hash('sha1', clear, 'hex').toUpperCase();
-  return reading(path, async () => {
-    if (!(await stat(path)).isDirectory()) return (await inFile(path, digits)) ?? false;
+  return asListFault(path, async () => {
+    if (!(await stat(path)).isDirectory()) return (await fileContains(path, digits)) ?? false;
     const file = join(path, digits.slice(0, PREFIX));
     const rest = digits.slice(PREFIX);
-    const found = (await inFile(`${file}.txt`, rest, true)) ?? (await inFile(file, rest, true));
-    // Of a folder that holds nothing, as it is not mounted, nobody can tell what would be in it.
+    const found = (await fileContains(`${file}.txt`, rest, true)) ?? (await fileContains(file, rest, true));
+    // An empty folder, perhaps one that is not mounted, must not pass for a list without the password.
     if (found === undefined) await requirePrefixFile(path);
     return found ?? false;
   });
 }
 
-async function reading<T>(path: string, work: () => Promise<T>): Promise<T> {
+/** Runs `work` and turns its errors into `BreachedListFault`. */
+async function asListFault<T>(path: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
@@ -57,13 +56,13 @@ async function requirePrefixFile(folder: string): Promise<void> {
   throw new BreachedListFault(`${folder}: no file is named by five hex digits, as 21BD1.txt`);
 }
 
-/** Whether a line of the file begins with the digits; undefined where there is no file and there may be none. */
-async function inFile(path: string, digits: string, mayLack = false): Promise<boolean | undefined> {
+/** Whether a line of the file begins with the digits; undefined when the file is missing and `mayBeMissing` is set. */
+async function fileContains(path: string, digits: string, mayBeMissing = false): Promise<boolean | undefined> {
   let file: FileHandle;
   try {
     file = await open(path);
   } catch (error) {
-    if (mayLack && (error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    if (mayBeMissing && (error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw error;
   }
   try {
@@ -73,6 +72,7 @@ async function inFile(path: string, digits: string, mayLack = false): Promise<bo
   }
 }
 
+/** A sorted file of lines that begin with hex digits. */
 class SortedLines {
   readonly #path: string;
   readonly #file: FileHandle;
@@ -85,13 +85,13 @@ class SortedLines {
     this.#form = new RegExp(`^([0-9A-F]{${digits}})(?:\\s*:\\s*\\d+)?\\s*$`);
   }
 
-  /** By bisection: the line, if it is there, begins at `from` or behind, and before `to`. */
+  /** Searches by bisection. A line with the digits begins at or after `from` and before `to`. */
   async has(digits: string): Promise<boolean> {
     let from = 0;
     let { size: to } = await this.#file.stat();
     while (to - from > BLOCK) {
       const middle = from + Math.floor((to - from) / 2);
-      const { start, key } = await this.#lineBehind(middle);
+      const { start, key } = await this.#lineAfter(middle);
       if (key === undefined || start >= to) to = middle + 1;
       else if (key === digits) return true;
       else if (key < digits) from = start;
@@ -100,14 +100,14 @@ class SortedLines {
     const rest = await this.#read(from, to - from + MAX_LINE);
     for (let at = 0; at < rest.length && from + at < to; ) {
       const end = rest.indexOf(LF, at);
-      if (this.#key(rest.subarray(at, end < 0 ? rest.length : end)) === digits) return true;
+      if (this.#keyOf(rest.subarray(at, end < 0 ? rest.length : end)) === digits) return true;
       at = end < 0 ? rest.length : end + 1;
     }
     return false;
   }
 
-  /** The first line that begins behind the position. */
-  async #lineBehind(position: number): Promise<{ readonly start: number; readonly key: string | undefined }> {
+  /** Returns the first line that begins after the position; `key` is undefined at the end of the file. */
+  async #lineAfter(position: number): Promise<{ readonly start: number; readonly key: string | undefined }> {
     const bytes = await this.#read(position, 2 * MAX_LINE);
     const begin = bytes.indexOf(LF) + 1;
     if (begin === 0 || begin === bytes.length) {
@@ -115,10 +115,10 @@ class SortedLines {
       throw this.#fault();
     }
     const end = bytes.indexOf(LF, begin);
-    return { start: position + begin, key: this.#key(bytes.subarray(begin, end < 0 ? bytes.length : end)) };
+    return { start: position + begin, key: this.#keyOf(bytes.subarray(begin, end < 0 ? bytes.length : end)) };
   }
 
-  #key(line: Buffer): string {
+  #keyOf(line: Buffer): string {
     const key = this.#form.exec(line.toString('latin1'))?.[1];
     if (key === undefined) throw this.#fault();
     return key;
@@ -131,8 +131,8 @@ class SortedLines {
   }
 
   async #read(position: number, length: number): Promise<Buffer> {
-    const want = Math.min(length, this.#block.length);
-    const { bytesRead } = await this.#file.read(this.#block, 0, want, position);
+    const count = Math.min(length, this.#block.length);
+    const { bytesRead } = await this.#file.read(this.#block, 0, count, position);
     return this.#block.subarray(0, bytesRead);
   }
 }

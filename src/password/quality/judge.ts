@@ -3,21 +3,22 @@ import { SlowWork } from '../slow-work.js';
 import type { Source } from '../source.js';
 import type { QualityAnswer, QualityJob } from './quality-worker.js';
 
-/** A password that could not be judged: the text says why, and holds nothing of it. */
+/** Thrown when a password could not be judged. The message never contains the password. */
 export class JudgingFault extends Error {
   override readonly name = 'JudgingFault';
 }
 
 const SECONDS = 10;
-/** Jobs that wait at most; one network has at most half of them. */
-const ROOM = 256;
+/** The most waiting jobs. A single network has at most half of the capacity. */
+const CAPACITY = 256;
 
 /**
- * Estimates the strength of passwords, and asks the operator's own module, in a thread that is started at the first
- * use: neither holds the event loop. One job at a time; one that does not end in time ends with its thread.
+ * Judges passwords by an estimate of their strength and by the operator's own module. Both run in a thread, which is
+ * started at the first use, so that the event loop is not blocked. Jobs run one at a time. When a job does not end in
+ * time, the thread is terminated.
  */
 export class Judge {
-  readonly #queue = new SlowWork(1, ROOM);
+  readonly #queue = new SlowWork(1, CAPACITY);
   readonly #milliseconds: number;
   #worker: Worker | undefined;
   #settle: ((answer: QualityAnswer | undefined) => void) | undefined;
@@ -27,8 +28,8 @@ export class Judge {
   }
 
   /**
-   * What is to be changed in the password; undefined: nothing. Rejects with `JudgingFault`, with `SlowWorkFull` where
-   * too many wait, and with `SlowWorkLeft`.
+   * Returns the reason to refuse the password, with what to change; undefined: none. Rejects with `JudgingFault`,
+   * `SlowWorkFull` or `SlowWorkAbandoned`.
    */
   reason(job: QualityJob, source: Source): Promise<string | undefined> {
     return this.#queue.run(async () => {
@@ -39,7 +40,7 @@ export class Judge {
     }, source);
   }
 
-  /** Undefined: the thread has ended, or has been ended. */
+  /** Resolves to undefined when the job did not end in time or the thread has crashed. */
   async #ask(job: QualityJob): Promise<QualityAnswer | undefined> {
     this.#worker ??= this.#start();
     const worker = this.#worker;
@@ -62,17 +63,17 @@ export class Judge {
 
   #start(): Worker {
     const worker = new Worker(new URL('./quality-worker.js', import.meta.url), { name: 'rowan-quality' });
-    const lost = (): void => {
+    const handleExit = (): void => {
       if (this.#worker !== worker) return;
       this.#worker = undefined;
       this.#settle?.(undefined);
     };
     worker.on('message', (answer: QualityAnswer) => this.#settle?.(answer));
-    worker.on('error', lost);
-    worker.on('exit', lost);
+    worker.on('error', handleExit);
+    worker.on('exit', handleExit);
     return worker;
   }
 }
 
-/** The one of this process. */
+/** The judge of this process. */
 export const judge = new Judge();

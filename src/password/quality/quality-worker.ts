@@ -1,28 +1,29 @@
 import { parentPort } from 'node:worker_threads';
 
-/** The worker thread's side of `judge.ts`: one job in, one answer out. */
+// The program of the worker thread of `judge.ts`. Each job gets one answer.
 
 export interface QualityJob {
   readonly clear: string;
-  /** What its entry is called by. */
+  /** The names of the entry. A password made of them is weak. */
   readonly names: readonly string[];
   readonly dn: string;
-  /** Strength that is needed, 0 to 4; 0: it is not estimated. */
+  /** The required strength, 0 to 4. 0: the strength is not estimated. */
   readonly score: number;
-  /** URL of a module of the operator's own. */
+  /** URL of the operator's own module. */
   readonly check: string | undefined;
 }
 
 export type QualityAnswer =
-  /** What is to be changed; undefined: nothing. */
+  /** The reason to refuse the password; undefined: none. */
   | { readonly reason: string | undefined }
-  /** The operator's module cannot be used. */
+  /** Why the operator's module cannot be used. */
   | { readonly fault: string };
 
-/** What the module exports. */
+/** The default export of the operator's module. */
 type Check = (clear: string, about: { readonly dn: string; readonly names: readonly string[] }) => unknown;
 
-const MOST_REASON = 300;
+/** The most characters of a reason. */
+const MAX_REASON = 300;
 
 async function judge(job: QualityJob): Promise<QualityAnswer> {
   const { clear, names, score } = job;
@@ -31,30 +32,30 @@ async function judge(job: QualityJob): Promise<QualityAnswer> {
     const reason = weakness(clear, names, score);
     if (reason !== undefined) return { reason };
   }
-  return job.check === undefined ? { reason: undefined } : ownCheck(job, job.check);
+  return job.check === undefined ? { reason: undefined } : runCheck(job, job.check);
 }
 
-async function ownCheck({ clear, names, dn }: QualityJob, url: string): Promise<QualityAnswer> {
-  let given: unknown;
+async function runCheck({ clear, names, dn }: QualityJob, url: string): Promise<QualityAnswer> {
+  let result: unknown;
   try {
     const { default: check } = (await import(url)) as { readonly default: unknown };
     if (typeof check !== 'function') return { fault: 'it has no default export that is a function' };
-    // Without a password it is asked whether it is there.
+    // A job without a password only checks that the module can be loaded.
     if (clear === '') return { reason: undefined };
-    given = await (check as Check)(clear, { dn, names: [...names] });
+    result = await (check as Check)(clear, { dn, names: [...names] });
   } catch (error) {
-    return { fault: `it throws ${whatWasThrown(error)}` };
+    return { fault: `it throws ${describeThrown(error)}` };
   }
-  if (given === undefined || given === null || given === true) return { reason: undefined };
-  if (typeof given !== 'string' || given === '')
-    return { fault: `it returns ${typeof given}, and neither a text nor undefined` };
-  const reason = given.replace(/\p{C}/gu, ' ').slice(0, MOST_REASON);
-  // What it says goes into an answer; the password does not.
+  if (result === undefined || result === null || result === true) return { reason: undefined };
+  if (typeof result !== 'string' || result === '')
+    return { fault: `it returns ${typeof result}, and neither a text nor undefined` };
+  const reason = result.replace(/\p{C}/gu, ' ').slice(0, MAX_REASON);
+  // The reason is sent to the client and must not contain the password.
   return { reason: reason.includes(clear) ? 'the password does not suit this site; choose another' : reason };
 }
 
-/** Kind and place: the message may hold the password. */
-function whatWasThrown(error: unknown): string {
+/** Describes an error by kind and place only, because the message may contain the password. */
+function describeThrown(error: unknown): string {
   if (!(error instanceof Error)) return typeof error;
   const place = error.stack?.split('\n').find((line) => /^\s+at /.test(line));
   const kind = /^[A-Za-z]{1,40}$/.test(error.name) ? error.name : 'an error';

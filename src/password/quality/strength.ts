@@ -1,12 +1,12 @@
 import { ZxcvbnFactory } from '@zxcvbn-ts/core';
 import { adjacencyGraphs, dictionary } from '@zxcvbn-ts/language-common';
 
-/** What is behind this is not looked at: the time grows with the square of the length. */
-const LOOKED_AT = 100;
+/** Characters after this number are ignored, because the time grows with the square of the length. */
+const MAX_LENGTH = 100;
 
-const estimator = new ZxcvbnFactory({ dictionary, graphs: adjacencyGraphs, maxLength: LOOKED_AT });
+const estimator = new ZxcvbnFactory({ dictionary, graphs: adjacencyGraphs, maxLength: MAX_LENGTH });
 
-/** What makes a password easy to guess, by the estimator's name for it. */
+/** Explanations of a weak password, by the warnings of the estimator. */
 const REASONS: Readonly<Record<string, string>> = {
   straightRow: 'it is a row of keys',
   keyPattern: 'it is a pattern on the keyboard',
@@ -25,12 +25,12 @@ const REASONS: Readonly<Record<string, string>> = {
   userInputs: 'it is made of names of its entry',
 };
 
-/** What is to be changed in a password of which less than `least` (0 to 4) is to be said; undefined: nothing. */
-export function weakness(clear: string, names: readonly string[], least: number): string | undefined {
+/** Returns the reason to refuse a password whose strength (0 to 4) is below `minimum`; undefined: none. */
+export function weakness(clear: string, names: readonly string[], minimum: number): string | undefined {
   const words = names.flatMap((name) => [name, ...name.split(/[^\p{L}\p{N}]+/u)]).filter((word) => word !== '');
   const { score, feedback } = estimator.check(clear, words);
-  if (score >= least) return undefined;
+  if (score >= minimum) return undefined;
   const reason = feedback.warning === null ? undefined : REASONS[feedback.warning];
   const why = reason === undefined ? '' : `: ${reason}`;
-  return `the password is too easy to guess (${score} of 4, ${least} are needed)${why}; add words that do not belong together`;
+  return `the password is too easy to guess (${score} of 4, ${minimum} are needed)${why}; add words that do not belong together`;
 }

@@ -1,7 +1,7 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { StateAttribute } from '../../partition/model/account-state.js';
 import type { Viewer } from '../../partition/model/viewer.js';
-import { Matches } from '../../password/index.js';
+import { PasswordMatcher } from '../../password/index.js';
 import type { CompareRequest } from '../../protocol/ldap-messages.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { isPasswordAttribute } from '../passwords/password-hashing.js';
@@ -75,7 +75,7 @@ async function comparePassword(context: Context, dn: Dn, request: CompareRequest
   const { passwords } = credentials;
   await requireValidBind(services, session, requester, { id: found.node.id, credentials });
   if (passwords.length === 0) throw new LdapError('noSuchAttribute', `the entry has no '${request.attribute}'`);
-  const matches = new Matches(services.hashing.policy, workSource(context));
+  const matches = new PasswordMatcher(services.hashing.policy, workSource(context));
   const isRight = await verifyInSession(context, found.node.id, credentials, () =>
     matches.find(request.value, passwords),
   );

@@ -1,7 +1,7 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { Modification } from '../../ldap/ldap-types.js';
 import type { Target } from '../../partition/index.js';
-import { clearText, givenAs, Matches } from '../../password/index.js';
+import { clearText, PasswordMatcher, passwordKind } from '../../password/index.js';
 import type { ModifyRequest } from '../../protocol/ldap-messages.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { credentialsAfter, isCredential } from '../passwords/credentials.js';
@@ -64,7 +64,7 @@ function includesValue(values: readonly Buffer[], value: Buffer): boolean {
 }
 
 function clearPassword(value: Buffer): Buffer | undefined {
-  return givenAs(value) === 'clear' ? clearText(value) : undefined;
+  return passwordKind(value) === 'clear' ? clearText(value) : undefined;
 }
 
 function changesOnlyPasswords({ services }: Context, { changes }: ModifyRequest): boolean {
@@ -88,7 +88,7 @@ async function modifyPasswords(context: Context, request: ModifyRequest, dn: Dn)
   const found = await partition.findRow(dn);
   const siblings = found ? credentialReader.read(found.row).passwords : [];
   const hashed = await hashing.hashChanges(request.changes, siblings, workSource(context));
-  const matches = new Matches(hashing.policy, workSource(context));
+  const matches = new PasswordMatcher(hashing.policy, workSource(context));
   const options = {
     manageDsaIT: controls.manageDsaIT,
     leaveLong: services.long !== undefined && !changesOnlyPasswords(context, request),

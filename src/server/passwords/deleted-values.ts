@@ -1,5 +1,5 @@
 import type { Modification } from '../../ldap/ldap-types.js';
-import { clearText, isHashed, type Matches } from '../../password/index.js';
+import { clearText, isHashed, type PasswordMatcher } from '../../password/index.js';
 import type { Schema } from '../../schema/index.js';
 import { isPasswordAttribute } from './password-hashing.js';
 
@@ -11,7 +11,7 @@ export async function resolveDeletedPasswords(
   schema: Schema,
   changes: readonly Modification[],
   stored: readonly Buffer[],
-  matches: Matches,
+  matches: PasswordMatcher,
 ): Promise<Modification[]> {
   const resolved: Modification[] = [];
   for (const change of changes) {
@@ -27,7 +27,7 @@ export async function resolveDeletedPasswords(
 }
 
 /** Returns the stored value equal to `sent` or verified by it as a clear password, and `sent` when there is none. */
-async function storedValue(sent: Buffer, stored: readonly Buffer[], matches: Matches): Promise<Buffer> {
+async function storedValue(sent: Buffer, stored: readonly Buffer[], matches: PasswordMatcher): Promise<Buffer> {
   if (stored.some((value) => value.equals(sent)) || isHashed(sent)) return sent;
   return (await matches.find(clearText(sent), stored)) ?? sent;
 }

@@ -2,7 +2,14 @@ import type { Logger } from 'pino';
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { Modification, PartialAttribute } from '../../ldap/ldap-types.js';
 import { isPassword } from '../../partition/index.js';
-import { clearText, givenAs, hashPassword, type PasswordPolicy, type Source, slowWork } from '../../password/index.js';
+import {
+  clearText,
+  hashPassword,
+  type PasswordPolicy,
+  passwordKind,
+  type Source,
+  slowWork,
+} from '../../password/index.js';
 import type { Schema } from '../../schema/index.js';
 import type { Config } from '../settings/index.js';
 import { hashPolicyOf } from './hash-policy.js';
@@ -89,7 +96,7 @@ export class PasswordHashing {
 
   /** Returns the value to store for one that a client sent. Throws `constraintViolation` for an unusable hash. */
   async #hashUnlessHashed(value: Buffer, siblings: readonly Buffer[], source: Source): Promise<Buffer> {
-    const form = givenAs(value);
+    const form = passwordKind(value);
     if (form === 'clear') return this.hash(clearText(value), siblings, source);
     refuseUnusableHash(value, this.policy);
     if (form === 'foreign') this.#warnOfForeign();

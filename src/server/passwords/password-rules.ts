@@ -1,4 +1,4 @@
-import type { Matches, Source } from '../../password/index.js';
+import type { PasswordMatcher, Source } from '../../password/index.js';
 import type { AccountPolicy } from './account-policy.js';
 import type { RowCredentials } from './credentials.js';
 import { rememberedPasswords } from './password-history.js';
@@ -22,7 +22,7 @@ export interface PasswordChange {
 
 /** Checks for new passwords. The work is charged to `source`. */
 export interface PasswordChecks {
-  readonly matches: Matches;
+  readonly matches: PasswordMatcher;
   readonly quality: Quality;
   readonly source: Source;
 }
@@ -103,7 +103,7 @@ async function refuseReused(
   policy: AccountPolicy,
   credentials: RowCredentials,
   clear: Buffer,
-  matches: Matches,
+  matches: PasswordMatcher,
 ): Promise<void> {
   if (policy.inHistory === 0) return;
   const known = [...credentials.passwords, ...rememberedPasswords(credentials.account?.history ?? [])];

@@ -3,12 +3,12 @@ import type { PartialAttribute } from '../../ldap/ldap-types.js';
 import { MAX_PASSWORDS } from '../../partition/index.js';
 import {
   costOf,
-  costTogether,
+  DEFAULT_ARGON2_COST,
   isAffordable,
   MAX_STORED_BYTES,
-  mostTogether,
-  ONE_COST,
+  maxTotalCost,
   type PasswordPolicy,
+  totalCost,
 } from '../../password/index.js';
 
 export function refuseTooMany(values: number): void {
@@ -29,7 +29,7 @@ export function refuseUnusableHash(value: Buffer, policy: PasswordPolicy): void 
       `a stored password of ${value.length} bytes is too long; ${MAX_STORED_BYTES} is the most`,
     );
   if (isAffordable(value, policy)) return;
-  const times = Math.ceil(costOf(value) / ONE_COST);
+  const times = Math.ceil(costOf(value) / DEFAULT_ARGON2_COST);
   throw new LdapError(
     'constraintViolation',
     `verifying this password hash costs ${times} times what a hash should (see passwords.maxCost); give the password itself, or a cheaper hash`,
@@ -38,9 +38,9 @@ export function refuseUnusableHash(value: Buffer, policy: PasswordPolicy): void 
 
 /** Refuses hashes of one entry that cost too much together: a bind would not try all of them. */
 export function refuseCostly(hashes: readonly Buffer[], policy: PasswordPolicy): void {
-  const cost = costTogether(hashes, policy);
-  if (cost <= mostTogether(policy)) return;
-  const times = Math.ceil(cost / ONE_COST);
+  const cost = totalCost(hashes, policy);
+  if (cost <= maxTotalCost(policy)) return;
+  const times = Math.ceil(cost / DEFAULT_ARGON2_COST);
   throw new LdapError(
     'constraintViolation',
     `verifying these password hashes costs ${times} times what a hash should (see passwords.maxCost); give the passwords themselves, or fewer`,
@@ -51,5 +51,5 @@ export function refuseCostly(hashes: readonly Buffer[], policy: PasswordPolicy):
  * Refuses a change from the hashes `stored` to the hashes `after` that makes hashes which cost too much cost even more.
  */
 export function refuseCostlier(stored: readonly Buffer[], after: readonly Buffer[], policy: PasswordPolicy): void {
-  if (costTogether(after, policy) > costTogether(stored, policy)) refuseCostly(after, policy);
+  if (totalCost(after, policy) > totalCost(stored, policy)) refuseCostly(after, policy);
 }

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { LdapError } from '../../ldap/ldap-error.js';
 import { damageOf } from '../../partition/index.js';
-import { SlowWorkFull, SlowWorkLeft } from '../../password/index.js';
+import { SlowWorkAbandoned, SlowWorkFull } from '../../password/index.js';
 import type { Services } from '../services/services.js';
 import { type Outcome, outcome, outcomeOf } from '../words/outcome.js';
 
@@ -17,7 +17,7 @@ export function failureOutcome(error: unknown, { log, partition, config }: Failu
   const damage = damageOf(error);
   if (error instanceof LdapError && !damage) return outcomeOf(error);
   if (error instanceof SlowWorkFull) return outcome('busy', `${error.message}; try again`);
-  if (error instanceof SlowWorkLeft) return outcome('canceled', error.message);
+  if (error instanceof SlowWorkAbandoned) return outcome('canceled', error.message);
   const incident = randomBytes(6).toString('hex');
   if (damage) {
     const { table, key, message } = damage;

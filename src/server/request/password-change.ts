@@ -1,6 +1,6 @@
 import type { Modification } from '../../ldap/ldap-types.js';
 import type { SplitChanges, Target } from '../../partition/model/directory-types.js';
-import type { Matches } from '../../password/index.js';
+import type { PasswordMatcher } from '../../password/index.js';
 import { credentialsAfter, type RowCredentials } from '../passwords/credentials.js';
 import { Login } from '../passwords/login.js';
 import { operationalChanges } from '../passwords/operational-changes.js';
@@ -31,7 +31,7 @@ export async function passwordChanges(
   credentials: RowCredentials,
   requested: RequestedPasswords,
   changes: readonly Modification[],
-  matches: Matches,
+  matches: PasswordMatcher,
 ): Promise<SplitChanges> {
   const { services, session } = context;
   const { policies, credentialReader, schema, quality } = services;

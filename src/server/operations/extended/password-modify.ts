@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto';
 import { LdapError } from '../../../ldap/ldap-error.js';
 import type { Target } from '../../../partition/index.js';
-import { Matches } from '../../../password/index.js';
+import { PasswordMatcher } from '../../../password/index.js';
 import {
   decodePasswordModify,
   encodeGeneratedPassword,
@@ -46,7 +46,7 @@ async function changeAdmin(context: Context, fields: PasswordModify, clear: Buff
   const { services, session } = context;
   const { partition, hashing } = services;
   requireAdmin(session, "change the administrator's password");
-  const matches = new Matches(hashing.policy, workSource(context));
+  const matches = new PasswordMatcher(hashing.policy, workSource(context));
   if (fields.oldPassword && !(await matches.find(fields.oldPassword, [await partition.adminPassword()])))
     throw wrongOldPassword();
   const stored = await hashing.hash(clear, [], workSource(context));
@@ -74,7 +74,7 @@ async function changeUser(context: Context, dn: Dn, fields: PasswordModify, clea
   const value = await hashing.hash(clear, [], workSource(context));
   const replace = { operation: 'replace', attribute: { type: 'userPassword', values: [value] } } as const;
   const options = { manageDsaIT: controls.manageDsaIT, touches: ['userPassword', ...PASSWORD_ATTRIBUTES] };
-  const matches = new Matches(hashing.policy, workSource(context));
+  const matches = new PasswordMatcher(hashing.policy, workSource(context));
   await keepBindValid(session, (willStore) => {
     const changesOf = async (target: Target) => {
       const { id, row } = target;

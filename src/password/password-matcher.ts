@@ -1,16 +1,13 @@
 import { costOf } from './cost.js';
+import { isExpensive, valuesNotTried } from './cost-groups.js';
 import type { PasswordPolicy } from './policy.js';
 import { isSlow } from './schemes.js';
 import { slowWork } from './slow-work.js';
 import type { Source } from './source.js';
-import { isDear, untriedOf } from './tried.js';
 import { verifyPassword } from './verify.js';
 
-/**
- * Which clear passwords verify against which stored values: each pair is worked out once, however often it is asked
- * for.
- */
-export class Matches {
+/** Finds the stored values that clear passwords verify against. Each pair is computed once. */
+export class PasswordMatcher {
   readonly #policy: PasswordPolicy;
   readonly #source: Source;
   readonly #known = new Map<string, boolean>();
@@ -21,12 +18,12 @@ export class Matches {
   }
 
   /**
-   * The first of an entry's stored values that the clear password verifies against; those that no bind tries are left
-   * out. Rejects with `SlowWorkFull`.
+   * Returns the first stored value that the clear password verifies against, without values that no bind tries. Rejects
+   * with `SlowWorkFull`.
    */
   async find(clear: Buffer, stored: readonly Buffer[]): Promise<Buffer | undefined> {
-    const untried = untriedOf(stored, this.#policy);
-    for (const value of stored) if (!untried.includes(value) && (await this.#matches(value, clear))) return value;
+    const excluded = valuesNotTried(stored, this.#policy);
+    for (const value of stored) if (!excluded.includes(value) && (await this.#matches(value, clear))) return value;
     return undefined;
   }
 
@@ -42,7 +39,7 @@ export class Matches {
 
   #verify(stored: Buffer, clear: Buffer): boolean | Promise<boolean> {
     if (!isSlow(stored)) return verifyPassword(stored, clear);
-    const dear = isDear(costOf(stored), this.#policy);
-    return slowWork.run(async () => verifyPassword(stored, clear), this.#source, dear);
+    const expensive = isExpensive(costOf(stored), this.#policy);
+    return slowWork.run(async () => verifyPassword(stored, clear), this.#source, expensive);
   }
 }

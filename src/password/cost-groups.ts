@@ -1,0 +1,92 @@
+import { argon2GroupKey } from './argon2.js';
+import { costOf, DEFAULT_ARGON2_COST } from './cost.js';
+import { isAffordable, type PasswordPolicy, policyCost } from './policy.js';
+import { isSlow, knownScheme } from './schemes.js';
+
+/** The most values in slow schemes that a bind tries. An entry cannot store more. */
+export const MAX_SLOW_VALUES = 8;
+
+/** Stored values that a single computation verifies. */
+export type Group = readonly Buffer[];
+
+/**
+ * Returns the values in slow schemes that a bind tries, in groups, cheapest first. The groups together cost no more
+ * than `maxTotalCost`.
+ */
+export function groupsToTry(stored: readonly Buffer[], policy: PasswordPolicy): readonly Group[] {
+  const groups = groupValues(affordableSlow(stored, policy).slice(0, MAX_SLOW_VALUES));
+  return groups.length < 2 ? groups : cheapest(groups, maxTotalCost(policy));
+}
+
+/** Returns the values in slow schemes that no bind tries. */
+export function valuesNotTried(stored: readonly Buffer[], policy: PasswordPolicy): Buffer[] {
+  const tried = groupsToTry(stored, policy).flat();
+  return stored.filter((value) => isSlow(value) && !tried.includes(value));
+}
+
+/** Returns the values of `added` that cost too much, alone or together with the `existing` values of the entry. */
+export function unaffordableValues(
+  added: readonly Buffer[],
+  existing: readonly Buffer[],
+  policy: PasswordPolicy,
+): Buffer[] {
+  const existingKeys = new Set(affordableSlow(existing, policy).map(groupKeyOf));
+  const groups = groupValues(affordableSlow(added, policy)).filter(([first]) => !existingKeys.has(groupKeyOf(first!)));
+  const kept = cheapest(groups, Math.max(0, maxTotalCost(policy) - totalCost(existing, policy)));
+  const dropped = groups.filter((group) => !kept.includes(group)).flat();
+  return added.filter((value) => !isAffordable(value, policy) || dropped.includes(value));
+}
+
+/** Returns the cost of verifying all values that are affordable alone, in units of `costOf`. */
+export function totalCost(stored: readonly Buffer[], policy: PasswordPolicy): number {
+  return costOfGroups(groupValues(affordableSlow(stored, policy)));
+}
+
+function affordableSlow(stored: readonly Buffer[], policy: PasswordPolicy): Buffer[] {
+  return stored.filter((value) => isSlow(value) && isAffordable(value, policy));
+}
+
+export function costOfGroups(groups: readonly Group[]): number {
+  return groups.reduce((cost, [first]) => cost + costOf(first!), 0);
+}
+
+/**
+ * Returns the most that the values of an entry may cost together: the maximum of a single value, but at least two
+ * computations of the policy's scheme.
+ */
+export function maxTotalCost(policy: PasswordPolicy): number {
+  return policy.maxCost === undefined ? Number.POSITIVE_INFINITY : Math.max(policy.maxCost, 2 * policyCost(policy));
+}
+
+/** Whether work of this cost counts as expensive in `SlowWork.run`. */
+export function isExpensive(cost: number, policy: PasswordPolicy): boolean {
+  return cost > 2 * Math.max(policyCost(policy), DEFAULT_ARGON2_COST);
+}
+
+/** Returns the cheapest groups, as many as cost no more than `maxCost` together. */
+function cheapest(groups: readonly Group[], maxCost: number): Group[] {
+  let left = maxCost;
+  return [...groups]
+    .sort((a, b) => costOf(a[0]!) - costOf(b[0]!))
+    .filter(([first]) => {
+      left -= costOf(first!);
+      return left >= 0;
+    });
+}
+
+function groupValues(values: readonly Buffer[]): Group[] {
+  const groups = new Map<string, Buffer[]>();
+  for (const value of values) {
+    const key = groupKeyOf(value);
+    const group = groups.get(key);
+    if (group) group.push(value);
+    else groups.set(key, [value]);
+  }
+  return [...groups.values()];
+}
+
+/** Returns a key that is equal for values that a single computation verifies. */
+function groupKeyOf(value: Buffer): string {
+  const text = value.toString('latin1');
+  return knownScheme(value)?.kind === 'argon2' ? argon2GroupKey(text) : text;
+}
