@@ -1,3 +1,4 @@
+import { KeyedLock } from '../fair/keyed-lock.js';
 import { LdapError } from '../ldap/ldap-error.js';
 import type { Filter, Modification, PartialAttribute } from '../ldap/ldap-types.js';
 import type { Schema } from '../schema/schema.js';
@@ -83,7 +84,6 @@ import { deletedEntries, purge } from './write/purge.js';
 import { type RenameTarget, rename } from './write/rename.js';
 import { restore } from './write/restore.js';
 import { restoreSubtree, type SubtreeRestore } from './write/restore-subtree.js';
-import { RetryLines } from './write/retry-lines.js';
 import { RULES } from './write/rules/index.js';
 
 export interface PartitionOptions {
@@ -155,7 +155,7 @@ export class Partition implements Directory {
       withMembers: (row, viewer, until, most) => withMembers(context, row, viewer, until, most),
       membershipsOf: (member, viewer, use, own) => membershipsOf(context, member, viewer, use, own),
       rules: RULES,
-      lines: new RetryLines(),
+      locks: new KeyedLock(),
       hasStates: await hasStates(store, options.readOnly ?? false),
       fits: draftMatcher(compiler),
       numbers: new NumberPools(),

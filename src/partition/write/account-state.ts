@@ -28,8 +28,8 @@ export type StateEdit = (state: AccountState | undefined) => AccountState | unde
  * none. Changes of one account that are made in this process take turns.
  */
 export async function changeState(context: WriteContext, id: Buffer, edit: StateEdit): Promise<void> {
-  const line = `state ${id.toString('latin1')}`;
-  await context.lines.enter(line);
+  const key = `state ${id.toString('latin1')}`;
+  await context.locks.acquire(key);
   try {
     for (let tries = 1; !(await tryChange(context, id, edit)); tries++) {
       if (tries === MAX_TRIES) throw new LdapError('busy', 'others keep binding to this account; try again');
@@ -37,7 +37,7 @@ export async function changeState(context: WriteContext, id: Buffer, edit: State
       context.store.renewReads?.();
     }
   } finally {
-    context.lines.leave(line);
+    context.locks.release(key);
   }
 }
 

@@ -80,8 +80,8 @@ export async function asAllowed<T>(context: WriteContext, { access }: Actor, att
   }
 }
 
-/** Whoever was too late so often goes to the end of the line. */
-const TRIES_IN_TURN = 8;
+/** Failed attempts after which a write releases the lock of its entry and queues for the lock again. */
+const TRIES_PER_LOCK = 8;
 
 /**
  * Runs one write: `attempt` reads, checks and commits a plan. When a guard did not hold, somebody else was faster:
@@ -96,14 +96,14 @@ async function retrying<T>(
   ahead: LargeAhead,
   also: AttachedSteps | undefined,
 ): Promise<T> {
-  let line: string | undefined;
-  const enter = async (): Promise<void> => {
-    line = name.toString('latin1');
-    await context.lines.enter(line);
+  let lockedKey: string | undefined;
+  const lock = async (): Promise<void> => {
+    lockedKey = name.toString('latin1');
+    await context.locks.acquire(lockedKey);
   };
   try {
-    // Who comes now does not pass those who were too late.
-    if (context.lines.has(name)) await enter();
+    // A new write of the entry waits behind the repeated ones.
+    if (context.locks.isHeld(name)) await lock();
     for (let tries = 1; ; tries++) {
       const fresh = context.shared.fresh();
       if (isPromise(fresh)) await fresh;
@@ -117,11 +117,11 @@ async function retrying<T>(
           throw new LdapError('busy', 'others keep changing this entry; try again', { cause: error });
         if (also) await unlessMissed(also, ahead);
       }
-      if (line !== undefined && tries % TRIES_IN_TURN === 0) {
-        context.lines.leave(line);
-        line = undefined;
+      if (lockedKey !== undefined && tries % TRIES_PER_LOCK === 0) {
+        context.locks.release(lockedKey);
+        lockedKey = undefined;
       }
-      if (line === undefined) await enter();
+      if (lockedKey === undefined) await lock();
       await pause(tries);
       const again = context.shared.refresh();
       if (isPromise(again)) await again;
@@ -130,7 +130,7 @@ async function retrying<T>(
       if (tries > 1 && (tries & (tries - 1)) === 0) context.nodes.clear();
     }
   } finally {
-    if (line !== undefined) context.lines.leave(line);
+    if (lockedKey !== undefined) context.locks.release(lockedKey);
   }
 }
 

@@ -1,3 +1,4 @@
+import type { KeyedLock } from '../../fair/keyed-lock.js';
 import type { LdapError } from '../../ldap/ldap-error.js';
 import type { Filter } from '../../ldap/ldap-types.js';
 import type { Maybe, PlanStep, Store } from '../../store/contract.js';
@@ -9,7 +10,6 @@ import type { Node } from '../model/node.js';
 import type { TreeContext } from '../tree/tree-context.js';
 import type { Change, Stored } from './change.js';
 import type { NumberPools } from './number-pools.js';
-import type { RetryLines } from './retry-lines.js';
 
 /** What the writing operations share. */
 export interface WriteContext extends TreeContext {
@@ -17,7 +17,11 @@ export interface WriteContext extends TreeContext {
   readonly csn: CsnClock;
   /** What holds for every change, in the order in which it is asked. */
   readonly rules: readonly Rule[];
-  readonly lines: RetryLines;
+  /**
+   * Locks of entries whose write is repeated because another write was faster, and of account states. Without the locks
+   * all repeated writes of an entry but one would fail again, and block the event loop meanwhile.
+   */
+  readonly locks: KeyedLock;
   /** Table `state` is there: not in a directory of an older version that is only read. */
   readonly hasStates: boolean;
   /** Whether the entry, whose large values are at hand, matches; its place in the tree is not asked. */
