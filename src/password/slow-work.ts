@@ -10,7 +10,7 @@ export class SlowWorkFull extends Error {
   }
 }
 
-/** Thrown when the source of a piece of work is gone before the work began. */
+/** Thrown when the result of waiting work is no longer wanted. */
 export class SlowWorkAbandoned extends Error {
   constructor() {
     super('nobody waits for this password any more');
@@ -26,7 +26,7 @@ interface Piece {
 const CAPACITY = 4096;
 /** The most sources that `History` remembers. */
 const HISTORY_SIZE = 10_000;
-/** The capacity for expensive pieces is this part of the capacity for usual ones. */
+/** The capacity for expensive pieces is the capacity for usual pieces divided by this number. */
 const EXPENSIVE_CAPACITY_DIVISOR = 8;
 /** While pieces of both kinds wait, every fourth piece that begins is expensive. */
 const EXPENSIVE_INTERVAL = 4;
@@ -48,8 +48,8 @@ class PieceQueue {
  * Runs at most `size` pieces of slow work at a time. Argon2 and PBKDF2 run on libuv's thread pool, which the store also
  * writes through: a storm of binds must not occupy all threads. Waiting pieces are ordered by their source, by rank and
  * then by network, identity and connection (`RankedQueue`). Sources that gave a right password before come first, and a
- * source of wrong passwords delays only itself. A piece whose source is gone leaves the queue. Expensive pieces wait in
- * a separate queue. If `size` is above 1, expensive pieces leave at least one place to usual pieces.
+ * source of wrong passwords delays only itself. A piece whose result is no longer wanted leaves the queue. Expensive
+ * pieces wait in a separate queue. If `size` is above 1, expensive pieces leave at least one place to usual pieces.
  */
 export class SlowWork {
   readonly #size: number;
@@ -73,10 +73,10 @@ export class SlowWork {
   }
 
   /**
-   * Runs `work` when there is room. Rejects with `SlowWorkFull`, or with `SlowWorkAbandoned` when the source is gone.
+   * Runs `work` when there is room. Rejects with `SlowWorkFull`, or with `SlowWorkAbandoned` when `source.isGone`.
    */
   async run<T>(work: () => Promise<T>, source: Source = LOCAL_SOURCE, isExpensive = false): Promise<T> {
-    if (source.gone) throw new SlowWorkAbandoned();
+    if (source.isGone) throw new SlowWorkAbandoned();
     const pieces = isExpensive ? this.#expensive : this.#usual;
     if (this.#mayBegin(pieces)) pieces.running++;
     else await this.#wait(pieces, source);
@@ -110,7 +110,7 @@ export class SlowWork {
 
   #wait({ queue }: PieceQueue, source: Source): Promise<void> {
     return new Promise((resolve, reject) => {
-      const cancel = source.onceGone?.(() => {
+      const cancel = source.onGone?.(() => {
         queue.remove(piece);
         reject(new SlowWorkAbandoned());
       });
@@ -130,7 +130,7 @@ export class SlowWork {
   }
 
   /** Records whether a password of the source was right. */
-  note(source: Source, isRight: boolean): void {
+  recordResult(source: Source, isRight: boolean): void {
     this.#history.record(source, isRight);
   }
 }

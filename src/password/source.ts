@@ -7,7 +7,7 @@ export interface Source {
   /** Stands for the connection of the request. */
   readonly connection?: object | undefined;
   /** True when the result is no longer wanted: the connection is closed or the operation abandoned. */
-  readonly gone?: boolean;
-  /** Calls `leave` when `gone` becomes true. Returns a function that cancels the call. */
-  onceGone?(leave: () => void): () => void;
+  readonly isGone?: boolean;
+  /** Registers a callback for when `isGone` becomes true. Returns a function that removes the callback. */
+  onGone?(callback: () => void): () => void;
 }

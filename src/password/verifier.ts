@@ -53,7 +53,7 @@ export class PasswordVerifier {
     const groups = groupsToTry(slow, this.#policy);
     if (groups.reduce((count, group) => count + group.length, 0) < slow.length) this.#onValuesSkipped?.(entry);
     const matched = await this.#tryGroups(groups, clear, source);
-    if (source) slowWork.note(source, matched !== undefined);
+    if (source) slowWork.recordResult(source, matched !== undefined);
     if (matched) this.#cache?.remember(entry, matched, clear);
     return matched;
   }

@@ -167,19 +167,19 @@ describe('SlowWork, of many sources', () => {
   it('who succeeded before goes before all who did not, however many they are', async () => {
     const work = new SlowWork(1);
     const many = Array.from({ length: 200 }, (_, n) => ({ ...own, identity: `uid=u${n}` }));
-    work.note(own, true);
+    work.recordResult(own, true);
     expect((await turns(work, [...many, own])).indexOf('10.0.0.1 uid=ann')).to.equal(0);
-    for (let n = 0; n < 3; n++) work.note(own, false);
+    for (let n = 0; n < 3; n++) work.recordResult(own, false);
     const amidst = [...many.slice(0, 100), own, ...many.slice(100)];
     expect((await turns(work, amidst)).indexOf('10.0.0.1 uid=ann'), 'after failures').to.be.at.least(100);
-    work.note(own, true);
+    work.recordResult(own, true);
     expect((await turns(work, [...many, own])).indexOf('10.0.0.1 uid=ann'), 'after a success').to.equal(0);
   });
 
   it('however many fail, it is not forgotten who succeeded before', async () => {
     const work = new SlowWork(1);
-    work.note(own, true);
-    for (let n = 0; n < 20_001; n++) work.note({ ...own, identity: `uid=x${n}` }, false);
+    work.recordResult(own, true);
+    for (let n = 0; n < 20_001; n++) work.recordResult({ ...own, identity: `uid=x${n}` }, false);
     const many = Array.from({ length: 20 }, (_, n) => ({ ...own, identity: `uid=u${n}` }));
     expect((await turns(work, [many[0]!, own, ...many.slice(1)])).indexOf('10.0.0.1 uid=ann')).to.equal(0);
   });
@@ -195,12 +195,13 @@ describe('SlowWork, of many sources', () => {
   it('nor behind those whose connections have failed, whomever they name next', async () => {
     const work = new SlowWork(1);
     const connections = Array.from({ length: 200 }, (_, n) => ({ n }));
-    for (const connection of connections) work.note({ ...own, identity: `uid=x${connection.n}`, connection }, false);
+    for (const connection of connections)
+      work.recordResult({ ...own, identity: `uid=x${connection.n}`, connection }, false);
     const named = (connection: { n: number }) => ({ ...own, identity: `uid=y${connection.n}`, connection });
     const wrong = connections.map(named);
     const order = await turns(work, [...wrong.slice(0, 100), own, ...wrong.slice(100)]);
     expect(order[0]).to.equal('10.0.0.1 uid=ann');
-    work.note({ ...own, identity: 'uid=right', connection: connections[100]! }, true);
+    work.recordResult({ ...own, identity: 'uid=right', connection: connections[100]! }, true);
     const after = await turns(work, wrong);
     expect(after[0], 'a right password makes up for the wrong ones').to.equal('10.0.0.1 uid=y100');
   });
@@ -208,8 +209,8 @@ describe('SlowWork, of many sources', () => {
   it('no rank waits for ever for those before it', async () => {
     const work = new SlowWork(1);
     const failing = { connection: 1 };
-    work.note(attacker, false);
-    work.note({ ...own, identity: 'uid=x', connection: failing }, false);
+    work.recordResult(attacker, false);
+    work.recordResult({ ...own, identity: 'uid=x', connection: failing }, false);
     const doubtful = { ...own, identity: 'uid=doubtful', connection: failing };
     const others = Array.from({ length: 60 }, (_, n) => ({ network: '10.0.0.2', identity: `uid=u${n}` }));
     const order = await turns(work, [attacker, attacker, doubtful, doubtful, ...others]);
@@ -220,7 +221,7 @@ describe('SlowWork, of many sources', () => {
 
   it('who has only failed comes last, and has its turns', async () => {
     const work = new SlowWork(1);
-    work.note(attacker, false);
+    work.recordResult(attacker, false);
     const others = Array.from({ length: 40 }, (_, n) => ({ network: '10.0.0.2', identity: `uid=u${n}` }));
     const order = await turns(work, [attacker, attacker, attacker, ...others]);
     const at = order.flatMap((one, i) => (one === '10.6.6.6 uid=ann' ? [i] : []));
@@ -284,7 +285,7 @@ describe('SlowWork, of many sources', () => {
 
   it('who succeeded before finds room where others have taken it all', async () => {
     const work = new SlowWork(1, 20);
-    work.note(own, true);
+    work.recordResult(own, true);
     const many = Array.from({ length: 30 }, (_, n) => ({ ...own, identity: `uid=u${n}` }));
     const said = await ends(work, [...many, own]);
     expect(said.at(-1)).to.equal('done');
@@ -298,7 +299,7 @@ describe('SlowWork, of many sources', () => {
     let leave: (() => void) | undefined;
     const going: Source = {
       ...own,
-      onceGone: (told) => {
+      onGone: (told) => {
         leave = told;
         return () => undefined;
       },
@@ -313,7 +314,7 @@ describe('SlowWork, of many sources', () => {
     open();
     await running;
     expect(await stays).to.equal('done');
-    expect(await work.run(async () => 'done', { ...own, gone: true }).catch(nameOf)).to.equal('SlowWorkAbandoned');
+    expect(await work.run(async () => 'done', { ...own, isGone: true }).catch(nameOf)).to.equal('SlowWorkAbandoned');
     expect(work.waiting).to.equal(0);
   });
 });

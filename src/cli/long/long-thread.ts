@@ -17,8 +17,8 @@ import { WriteQueue } from './write-queue.js';
 const PROGRAM = new URL('./thread.js', import.meta.url);
 /** Milliseconds without requests after which the thread is stopped to free its memory. */
 const IDLE_MS = 60_000;
-/** Number of open requests at which the thread takes searches only while the server itself runs more of them. */
-const MAX_REQUESTS = 4;
+/** With fewer open requests the thread has time for searches with many results. See `LongWorker.hasTime`. */
+const BUSY_REQUESTS = 4;
 /** The number of the first thread's writer. Lower numbers belong to processes. */
 const FIRST_WRITER = 0x1000;
 
@@ -33,7 +33,7 @@ interface OpenRequest {
 
 /**
  * Runs long requests in a thread, which opens the directory as another process would. The thread starts with the first
- * request and stops when it was idle.
+ * request and stops after `IDLE_MS` without requests.
  */
 export class LongThread implements LongWorker {
   readonly #data: ThreadData;
@@ -55,9 +55,9 @@ export class LongThread implements LongWorker {
   }
 
   /** Starts the thread if none runs; a later call may then return true. */
-  hasTime(here: number): boolean {
+  hasTime(localSearches: number): boolean {
     this.#thread ??= this.#start();
-    return this.#isReady && this.#openRequests.size < Math.max(MAX_REQUESTS, here);
+    return this.#isReady && this.#openRequests.size < Math.max(BUSY_REQUESTS, localSearches);
   }
 
   async run(request: LongRequest, reply: LongReply): Promise<LongResult> {

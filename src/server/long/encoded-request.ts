@@ -37,7 +37,7 @@ export function decodeUnlessLong(frame: Frame, limits: DecodeLimits): RequestMes
   return isManyChanges(request, length) ? { id, op: request.op, bytes: bytesOf(frame) } : message;
 }
 
-/** Encodes a request again that was found to be long only while it ran. */
+/** Encodes a request that turned out to be long after it was decoded. */
 export function encodedRequestOf(message: RequestMessage): EncodedRequest {
   return {
     id: message.id,

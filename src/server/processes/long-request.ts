@@ -40,10 +40,10 @@ export interface LongReply {
 /** Runs long requests outside the event loop that serves the connections. */
 export interface LongWorker {
   /**
-   * Whether the worker has time for a search with many results now. `here` is the number of such searches that run in
-   * the calling thread.
+   * Whether the worker has time for a search with many results now. `localSearches` is the number of such searches that
+   * run in the calling thread. A worker takes the search if the worker has fewer requests than that.
    */
-  hasTime(here: number): boolean;
+  hasTime(localSearches: number): boolean;
   /**
    * Rejects with a `ProtocolError` when the message cannot be decoded, otherwise with an `LdapError`: `busy` when too
    * many requests wait.

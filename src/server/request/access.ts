@@ -174,12 +174,12 @@ export abstract class OperationSource implements Source {
     return this.#context.session;
   }
 
-  get gone(): boolean {
+  get isGone(): boolean {
     return this.#context.aborted;
   }
 
-  onceGone(leave: () => void): () => void {
-    return this.#context.onAbortWhileWaiting(leave);
+  onGone(callback: () => void): () => void {
+    return this.#context.onAbortWhileWaiting(callback);
   }
 }
 
