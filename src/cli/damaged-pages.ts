@@ -4,7 +4,6 @@ import { CliError } from './exit.js';
 import type { Settings } from './options.js';
 import { startProgress } from './progress.js';
 
-/** Remedy for damaged pages. */
 export const RESTORE =
   'restore a backup, or run "rowan export --even-if-damaged", which may miss entries, crash or never end, and import what it gives into a new folder';
 

@@ -2,10 +2,8 @@ import { LdapError } from '../ldap/ldap-error.js';
 import { storeFailureOf } from '../partition/model/store-errors.js';
 import { StoreError, type StoreErrorCode } from '../store/store-error.js';
 
-/** Exit codes of the process. */
 export const ExitCode = { ok: 0, failure: 1, usage: 2 } as const;
 
-/** A command has failed. `message` is shown to the user. */
 export class CliError extends Error {
   override readonly name: string = 'CliError';
   readonly exitCode: number;

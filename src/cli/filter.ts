@@ -4,7 +4,6 @@ import type { Filter } from '../ldap/ldap-types.js';
 import type { Schema } from '../schema/index.js';
 import { UsageError } from './exit.js';
 
-/** Parses a filter from the command line. */
 export function parseFilterArgument(text: string): Filter {
   try {
     return parseFilter(text);
@@ -19,10 +18,7 @@ export function requireAttributes(filter: Filter, schema: Schema): void {
   for (const attribute of attributesOf(filter)) schema.requireDescription(attribute);
 }
 
-/**
- * Returns one message for each attribute of the filter that the schema lacks. The server evaluates terms on them as
- * Undefined.
- */
+/** Returns a message for each attribute that the schema lacks. The server evaluates terms on them as Undefined. */
 export function unknownAttributes(filter: Filter, schema: Schema): string[] {
   const messages = new Set<string>();
   for (const attribute of attributesOf(filter)) {

@@ -11,7 +11,6 @@ const POLL_MS = 1000;
 /** Seconds without a heartbeat after which the files of another process are taken over. */
 const LEASE_SECONDS = 60;
 
-/** Returns the jobs of a server with these settings. */
 export function jobsOf(partition: Partition, config: Config, log: Pick<Logger, 'info' | 'warn' | 'error'>): Job[] {
   const { folder } = config.dropfolder;
   const standard = standardJobs(partition, config);
@@ -35,14 +34,9 @@ function dropFolderJob(
       const identity = as === undefined ? undefined : partition.schema.parseDn(as);
       const settings = {
         ...{ as: identity, mapping, validateFirst, maxBytes },
-        ...{ policy: hashPolicyOf(config), accounts: config.passwords },
+        ...{ policy: hashPolicyOf(config), accounts: config.passwords, lease: LEASE_SECONDS, poll: LEASE_SECONDS },
       };
-      const drop = await DropFolder.open(
-        folder,
-        partition,
-        { ...settings, lease: LEASE_SECONDS, poll: LEASE_SECONDS },
-        log,
-      );
+      const drop = await DropFolder.open(folder, partition, settings, log);
       try {
         const { processed, error, expired, failed } = await runWithSignal(run, (signal) => drop.settle(signal));
         const counts = `${counted(processed, 'file')} processed, ${error} with refused records, ${expired} expired, ${failed} left`;

@@ -31,7 +31,6 @@ export function formatLine(json: string): string {
   return `${new Date(time).toISOString()} ${(LEVELS[level] ?? String(level)).padEnd(5)} ${msg ?? ''}${fields.join('')}${stack}\n`;
 }
 
-/** Makes an uncaught error the last line of the log. */
 export function logUncaught(log: Logger): void {
   setUncaughtReporter((err) => log.fatal({ err }, 'an error that nobody caught ends the process'));
 }

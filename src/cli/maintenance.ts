@@ -47,7 +47,6 @@ export class Maintenance {
     this.#enqueue('references', () => this.#updateReferences());
   }
 
-  /** Resolves when the running work has ended. */
   async stop(): Promise<void> {
     this.#stopped = true;
     clearInterval(this.#timer);

@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Command } from 'commander';
 import { type Preset, presetText } from '../access/presets.js';
 import { LdapError } from '../ldap/ldap-error.js';
 import { initDirectory, Partition, parseNames, storedSource } from '../partition/index.js';
@@ -14,10 +15,9 @@ import { openLmdbStore } from '../store/lmdb/index.js';
 import { TrialStore } from '../store/trial.js';
 import { CliError, describeError, UsageError } from './exit.js';
 import { onInterruption } from './interruption.js';
-import type { Settings } from './options.js';
+import { type Settings, settingsOf } from './options.js';
 import { openStore, type StoreOptions } from './store.js';
 
-/** The open directory of a command. */
 export interface OpenDirectory {
   readonly partition: Partition;
   readonly schema: Schema;
@@ -26,7 +26,6 @@ export interface OpenDirectory {
   close(): Promise<void>;
 }
 
-/** Returns the schema that the settings give to a new directory. */
 export function configuredSchema({ config }: Settings): Schema {
   return readSchemaFolders(() => Schema.load({ extra: config.schema.folders, nis: config.schema.nis }));
 }
@@ -68,7 +67,6 @@ export interface OpenOptions extends Omit<StoreOptions, 'create'> {
   readonly anySchema?: boolean;
 }
 
-/** Opens a directory made by `rowan init`. */
 export async function openDirectory(settings: Settings, options: OpenOptions = {}): Promise<OpenDirectory> {
   const { worker = 0, anySchema = false, ...storeOptions } = options;
   const store = await openStore(settings.store, settings.config, { ...storeOptions, create: false });
@@ -100,6 +98,17 @@ export async function withDirectory<T>(
   } finally {
     await directory.close();
   }
+}
+
+/** Returns the action of a command: `work` with the directory, the arguments and the options of the command line. */
+export function directoryAction<A extends readonly unknown[]>(
+  options: OpenOptions,
+  work: (directory: OpenDirectory, ...args: A) => Promise<void>,
+): (...args: [...A, Command]) => Promise<void> {
+  return (...args) =>
+    withDirectory(settingsOf(args[args.length - 1] as Command), options, (directory) =>
+      work(directory, ...(args.slice(0, -1) as unknown as A)),
+    );
 }
 
 /** Runs `work` on a trial copy of the directory. All writes go to a temporary store and are discarded. */
@@ -134,12 +143,10 @@ function rejectAsUsage<T>(work: () => T): T {
   }
 }
 
-/** Parses a DN from the command line. */
 export function parseDnArgument(schema: Schema, text: string): Dn {
   return rejectAsUsage(() => schema.parseDn(text));
 }
 
-/** Looks up an attribute from the command line. */
 export function parseAttributeArgument(schema: Schema, text: string): AttributeDescription {
   return rejectAsUsage(() => schema.requireDescription(text));
 }

@@ -4,7 +4,6 @@ import type { Config, SettingName } from '../server/settings/index.js';
 import { addSettingFlags, flagValues, type LoadedConfig, loadConfig } from './config/index.js';
 import { UsageError } from './exit.js';
 
-/** The settings in force for a command. */
 export interface Settings {
   readonly config: Config;
   /** Place of the directory: its folder, absolute, or an `hbase://` URL. */
@@ -35,7 +34,6 @@ export function directoryCommand(
   return addSettingFlags(command, COMMON_SETTINGS);
 }
 
-/** Adds all settings as flags. */
 export function addServerOptions(command: Command): Command {
   return addSettingFlags(command);
 }

@@ -14,7 +14,6 @@ Examples:
 Exit codes: 0 done, 1 failed, 2 the command line is wrong.
 `;
 
-/** Adds a command to the program. */
 type Add = (program: Command) => void;
 
 /** In the order of the help. Modules are loaded on demand: most commands need few of them. */
@@ -69,10 +68,7 @@ function endQuietlyOnClosedPipe(): void {
   });
 }
 
-/**
- * `lmdb` prints the error of a failed commit before it rejects. Suppresses that line, since the code that awaits the
- * commit reports the error.
- */
+/** Suppresses errors of failed commits that `lmdb` prints itself. The caller of the commit reports them. */
 function suppressLmdbErrors(): void {
   const print = console.error;
   console.error = (...given: unknown[]) => {

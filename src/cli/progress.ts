@@ -41,10 +41,7 @@ function describeShare({ part, first }: Meter): string[] {
   return [`${Math.floor(part * 100)} %`, ...timeLeft(first, part, performance.now())];
 }
 
-/**
- * Returns the time left, extrapolated from share `first.part` at `first.at` and `part` at `now` (milliseconds). Empty
- * when unknown.
- */
+/** Extrapolates the time left from two shares and their times in milliseconds. Empty when unknown. */
 export function timeLeft(first: { readonly part: number; readonly at: number }, part: number, now: number): string[] {
   if (part <= first.part || part >= 1) return [];
   const seconds = Math.ceil(((now - first.at) * (1 - part)) / (part - first.part) / 1000);

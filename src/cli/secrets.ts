@@ -26,7 +26,6 @@ export function readPasswordFile(path: string): Buffer {
   return checkSecret(bytes.subarray(0, end), path);
 }
 
-/** Reads the first line of standard input. */
 export async function readPasswordInput(): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let length = 0;
@@ -44,7 +43,6 @@ export function canPrompt(): boolean {
   return process.stdin.isTTY === true && process.stderr.isTTY === true;
 }
 
-/** Reads one line from the terminal without echo. Ctrl-C and Ctrl-D reject with an error. */
 function readHidden(question: string): Promise<string> {
   const { stdin, stderr } = process;
   // Echo is off before the question appears, so that fast typing stays hidden.
@@ -77,7 +75,6 @@ function readHidden(question: string): Promise<string> {
   });
 }
 
-/** Asks twice on the terminal. */
 export async function promptNewPassword(what: string): Promise<Buffer> {
   const first = await readHidden(`New password for ${what}: `);
   if (first === '') throw new CliError('the password is empty');

@@ -7,9 +7,7 @@ const HEARTBEAT_PREFIX = '.alive-';
 /** Heartbeats that a claimant writes in the time of one lease. */
 const HEARTBEATS_PER_LEASE = 5;
 
-/**
- * A file in `processing` that this process has claimed. Another process takes the claim over when this one seems dead.
- */
+/** A file in `processing` that this process has claimed. Other processes may take the claim over after a lease. */
 export interface ClaimedFile {
   readonly claim: Claim;
   readonly path: string;

@@ -4,7 +4,6 @@ import type { Schema } from '../schema/schema.js';
 import type { AttributeType, Dn } from '../schema/schema-types.js';
 import { DropError } from './layout.js';
 
-/** Action on entries that have no row in the file. */
 export type GoneAction = 'nothing' | 'delete' | { readonly attribute: string; readonly value: string };
 
 /** How rows of a CSV file become entries. The fields are those of the mapping file (docs/dropfolder.md). */

@@ -17,7 +17,6 @@ import { type RecordSource, readChunks, refusalComment, type SourceRecord } from
 /** Largest size of a row, in bytes. */
 const MAX_ROW = 1024 * 1024;
 
-/** An entry, with the part of it that the applying identity may read. */
 interface VisibleEntry {
   readonly entry: Entry;
   /** Undefined: the whole entry is visible. */

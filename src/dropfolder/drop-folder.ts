@@ -26,14 +26,13 @@ export interface DropFolderSettings extends FileSettings {
   readonly mapping?: string | undefined;
 }
 
-/** Number of files by result. */
 export type PassResult = Readonly<Record<FileResult, number>> & {
   /** Files that could not be finished now. They stay in `target` or `processing`. */
   readonly failed: number;
 };
 
 /** Returns a function that opens CSV files by a mapping file, which is read again for each file. */
-export function csvSourceFactory(
+export function csvOpener(
   mapping: string | undefined,
   partition: Partition,
   access?: Actor['access'],
@@ -81,7 +80,7 @@ export class DropFolder {
     const actor = await actorFor(partition, settings.as, settings.accounts, log);
     const claims = new Claims(layout, settings.lease * 1000);
     const finisher = new FileFinisher(layout, claims, partition.store, log);
-    const csvSource = csvSourceFactory(settings.mapping, partition, actor.access);
+    const csvSource = csvOpener(settings.mapping, partition, actor.access);
     return new DropFolder({ layout, claims, finisher, partition, actor, settings, csvSource, log }, settings, log);
   }
 
@@ -114,9 +113,7 @@ export class DropFolder {
     }
   }
 
-  /**
-   * Repeats passes until only files of living processes are left. Waits for the lease of processes that may be dead.
-   */
+  /** Repeats passes until only files of living processes are left. Waits a lease for processes that may be dead. */
   async settle(signal?: AbortSignal): Promise<PassResult> {
     const sum = { processed: 0, error: 0, expired: 0, failed: 0 };
     for (;;) {

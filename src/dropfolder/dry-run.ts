@@ -7,9 +7,7 @@ import { DropError, Layout, openClaimed, printable } from './layout.js';
 import { nameFault, parseFileName } from './names.js';
 import { LdifSource } from './source.js';
 
-/**
- * Describes, line by line, what the dropped files would change. Changes and moves nothing; secret values are not shown.
- */
+/** Describes the changes of the dropped files line by line, without secret values. Changes and moves nothing. */
 export async function* dryRun(
   folder: string,
   partition: Partition,

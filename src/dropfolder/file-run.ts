@@ -36,11 +36,9 @@ export interface FileSettings {
   readonly maxBytes: number;
   /** Checks a whole file against the schema before its first record is applied. */
   readonly validateFirst: boolean;
-  /** Limits the cost of password hashes. */
   readonly policy: PasswordPolicy;
 }
 
-/** The services that every file run uses. */
 export interface FileContext {
   readonly layout: Layout;
   readonly claims: Claims;
@@ -53,7 +51,6 @@ export interface FileContext {
   readonly log: Pick<Logger, 'error'>;
 }
 
-/** Processes one claimed file to its end. */
 export class FileRun {
   readonly #context: FileContext;
   readonly #name: FileName;
@@ -67,7 +64,6 @@ export class FileRun {
     this.#passwords = new ImportedPasswords(context.partition.schema, context.settings.policy, true);
   }
 
-  /** The claim as last renamed. */
   get claimed(): ClaimedFile {
     return this.#claimed;
   }
@@ -109,7 +105,6 @@ export class FileRun {
     return new FileRefused(`it cannot be read or worked on (${code}); see to that, and drop it again`);
   }
 
-  /** Finishes a file of which no more records will be applied. */
   async #refuse(
     { message: reason, errors }: FileRefused,
     source: RecordSource | undefined,

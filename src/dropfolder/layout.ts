@@ -27,7 +27,6 @@ export function isTransient(error: unknown): boolean {
   return hasCode(error, 'ENOSPC', 'EDQUOT', 'EIO', 'EROFS', 'EMFILE', 'ENFILE', 'ENOMEM', 'ESTALE');
 }
 
-/** The folders below one drop folder. */
 export class Layout {
   /** Absolute. */
   readonly folder: string;
@@ -59,9 +58,7 @@ export class Layout {
     }
   }
 
-  /**
-   * Opens a drop folder that exists. Throws `DropError` when `incoming/target` is missing or a folder is unsuitable.
-   */
+  /** Opens an existing drop folder. Throws `DropError` when `incoming/target` is missing or a folder is unsuitable. */
   static async openExisting(folder: string): Promise<Layout> {
     const layout = new Layout(resolve(folder));
     await requireFolder(layout.folder, 'the folder');
@@ -89,10 +86,7 @@ export class Layout {
     for (const place of places) await syncFolder(this.path(place));
   }
 
-  /**
-   * Opens the drop folder that `replyTo` names, below the parent of this one. Throws `DropError` when `replyTo` leads
-   * elsewhere or to no drop folder.
-   */
+  /** Opens the drop folder `replyTo`, below the parent of this one. Throws `DropError` when it is no such folder. */
   async openReplyFolder(replyTo: string): Promise<Layout> {
     const root = dirname(this.folder);
     const parts = replyTo.split('/');
@@ -159,10 +153,7 @@ export async function openClaimed(path: string | Buffer, maxBytes: number): Prom
   throw new DropError(`it has ${size} bytes, and may have ${maxBytes}; make several of it, or load it by rowan import`);
 }
 
-/**
- * Writes a file durably and atomically, replacing any file of that path. `part` is the temporary path. The caller syncs
- * the folder.
- */
+/** Writes a file durably and atomically. `part` is the temporary path. The caller syncs the folder. */
 export async function replaceFile(
   path: string,
   part: string,
@@ -181,9 +172,7 @@ export async function replaceFile(
 export const OWNER_ONLY_MODE = 0o600;
 export const WORLD_READABLE_MODE = 0o644;
 
-/**
- * Like `replaceFile`, for a short text that everybody may read, and only when `path` is free. Returns whether it was.
- */
+/** Like `replaceFile` for a short text readable by all, but only if `path` is free. Returns whether it was free. */
 export async function createFile(path: string, part: string, text: string): Promise<boolean> {
   await writePart(part, [Buffer.from(text)], WORLD_READABLE_MODE);
   try {

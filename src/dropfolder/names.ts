@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
 
-/** The fields of a file name. */
 export interface FileName {
   /** The name as dropped. */
   readonly name: string;

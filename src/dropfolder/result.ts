@@ -26,7 +26,6 @@ const MAX_LISTED_ERRORS = 10;
 const FILE_RESULTS = ['processed', 'error', 'expired'] as const;
 export type FileResult = (typeof FILE_RESULTS)[number];
 
-/** The content of `NAME.receipt.json`. */
 export interface Receipt {
   readonly id: string;
   readonly correlation: string;
@@ -49,7 +48,6 @@ export interface Receipt {
   readonly errors: readonly { readonly line: number; readonly reason: string }[];
 }
 
-/** The result of a file and its details. */
 export interface Outcome {
   readonly result: FileResult;
   readonly state: DropState;
@@ -155,7 +153,6 @@ export class FileFinisher {
     throw new Error(`${file.path}: there is a file of its name in ${outcome.result} already`);
   }
 
-  /** Does the steps that follow the receipt. */
   async #finishAfterReceipt(file: ClaimedFile, { place, name }: FinalLocation, receipt: Receipt): Promise<FileResult> {
     await this.#layout.sync(place);
     // Two processes may finish one file. The second may have read incomplete refusals.

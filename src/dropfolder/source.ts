@@ -4,25 +4,18 @@ import { formatComment, formatRecord, LdifParser, type LdifRecord } from '../ldi
 import type { Refusal } from '../partition/model/drop-rows.js';
 import type { ChangeRecord } from '../records/apply.js';
 
-/** One record of a file. */
 export interface SourceRecord {
   /** Line where the record begins, from 1. 0 when no line belongs to the record. */
   readonly line: number;
   /** DN of a record without a line. */
   readonly dn?: string | undefined;
-  /**
-   * Returns the change to apply in the current state of the directory; undefined when there is nothing to change.
-   * Throws `LdapError` when the record is invalid.
-   */
+  /** Returns the change to apply now, undefined for none. Throws `LdapError` when the record is invalid. */
   change(): ChangeRecord | undefined | Promise<ChangeRecord | undefined>;
 }
 
 /** The records of a file. The file can be read repeatedly. */
 export interface RecordSource {
-  /**
-   * Yields the records in order, starting with number `done` (from 0). `refused` has the DNs of records without a line
-   * that were refused before.
-   */
+  /** Yields the records in order from number `done` (from 0). `refused`: refused records without a line, as DNs. */
   items(done: number, refused?: ReadonlySet<string>): AsyncGenerator<SourceRecord>;
   /** Yields the refused records as LDIF with comments. `refusals` are in order. */
   rejects(refusals: readonly Refusal[]): AsyncGenerator<Buffer>;
@@ -40,7 +33,6 @@ export async function* readChunks(file: FileHandle): AsyncGenerator<Buffer> {
   }
 }
 
-/** An LDIF file: its records, in order. */
 export class LdifSource implements RecordSource {
   readonly #file: FileHandle;
 

@@ -15,10 +15,7 @@ export interface InvalidRecords {
 
 const MAX_LISTED_ERRORS = 10;
 
-/**
- * Checks each record of a file against the schema alone. Changes nothing, and does not read the entries that modify
- * records change.
- */
+/** Checks each record against the schema alone. The entries that modify records change are not read. */
 export async function validate({ schema }: Partition, source: RecordSource): Promise<InvalidRecords> {
   const errors: InvalidRecords['errors'][number][] = [];
   let count = 0;

@@ -21,7 +21,6 @@ export type JobOutcome = 'done' | 'failed' | 'stopped';
 export interface JobState {
   /** The process that runs the job, as `HOST:PID`. Absent while no process runs it. */
   readonly holder?: string;
-  /** Start of the last run. */
   readonly started?: number;
   /** End of the last run. Absent while it runs. */
   readonly ended?: number;

@@ -1,9 +1,6 @@
 import type { Piecework } from '../partition/index.js';
 
-/**
- * The context of a running job. `proceed` rejects with `JobLost` when another process has taken the job over, and with
- * `JobStopped` when this process ends.
- */
+/** `proceed` rejects with `JobLost` if another process has the job now, with `JobStopped` if this process ends. */
 export type JobRun = Piecework;
 
 /** A maintenance task. Of all processes that serve a directory, one at a time runs it. */
@@ -18,7 +15,6 @@ export interface Job {
   run(run: JobRun): Promise<string>;
 }
 
-/** Another process has taken the job over. */
 export class JobLost extends Error {
   override readonly name = 'JobLost';
 

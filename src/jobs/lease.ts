@@ -14,7 +14,6 @@ const MAX_RESULT_LENGTH = 500;
 
 const PROCESS = `${hostname()}:${process.pid}`;
 
-/** Options of a lease. */
 export interface LeaseOptions {
   /** Ends the run before its next step. */
   readonly stop: AbortSignal;
@@ -23,7 +22,6 @@ export interface LeaseOptions {
   readonly leaseMs: number;
 }
 
-/** A job that this process has taken. */
 export class Lease implements JobRun {
   readonly fence: RowStep;
   readonly #store: Store;
@@ -116,10 +114,7 @@ export class LeaseWatch {
     this.#leaseMs = leaseMs;
   }
 
-  /**
-   * Whether the holder counts as dead: neither term nor heartbeat has changed for the time of a lease. False without a
-   * holder.
-   */
+  /** Whether the holder is dead: term and heartbeat have not changed for a lease. False without a holder. */
   hasDied({ name, term, beat, state }: JobRow): boolean {
     if (state.holder === undefined) return false;
     const mark = `${term} ${beat}`;

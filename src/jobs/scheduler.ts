@@ -8,7 +8,6 @@ import { nextStart, OFF } from './schedule.js';
 /** Longest interval between two checks of the jobs, in milliseconds. Other processes may change jobs, or die. */
 const POLL_MS = 10_000;
 
-/** Receives the outcome of jobs. */
 export interface JobsLog {
   done(job: string, result: string, ms: number): void;
   failed(job: string, error: unknown): void;

@@ -5,7 +5,6 @@ import type { Job } from './job.js';
 
 const DAY_MS = 86_400_000;
 
-/** The settings of the server that jobs use. */
 export interface JobSettings {
   readonly history: { readonly deletedDays: number; readonly changesDays: number };
   readonly tls: { readonly cert: string | undefined };

@@ -5,7 +5,7 @@ export type {
   LdifContent,
   LdifControl,
   LdifDelete,
-  LdifDetachedValue as LdifApart,
+  LdifDetachedValue,
   LdifFailure,
   LdifModify,
   LdifOptions,

@@ -10,12 +10,8 @@ export interface LdifControl {
 interface Located {
   /** Line of the file where the record begins, which is its `dn:` line. Counts from 1. */
   readonly line: number;
-  /** Byte offset of that line in the file. */
   readonly offset: number;
-  /**
-   * The unchanged text of the record, from its `dn:` line to the end of its last line. A view of the input, for a
-   * rejects file.
-   */
+  /** The unchanged text from the `dn:` line to the end of the last line. A view of the input, for a rejects file. */
   readonly text: Buffer;
   /** Values of a long record that `text` does not contain. `formatRecord` inserts them. */
   readonly apart?: readonly LdifDetachedValue[];
@@ -38,10 +34,7 @@ interface ChangeBase extends RecordWithDn {
 /** An entry without `changetype:`. */
 export interface LdifContent extends RecordWithDn {
   readonly kind: 'content';
-  /**
-   * One attribute for each description, in order of first appearance. Descriptions that differ only in case are merged
-   * under the first spelling.
-   */
+  /** Attributes in order of appearance. Descriptions that differ only in case are merged under the first spelling. */
   readonly attributes: readonly PartialAttribute[];
 }
 
@@ -81,14 +74,9 @@ export type LdifRecord = LdifContent | LdifAdd | LdifDelete | LdifModify | LdifR
 export interface LdifOptions {
   /** Decides which `:<` URLs may be read; only `file:` is supported. Default: none. */
   readonly allowUrls?: ((url: URL) => boolean) | undefined;
-  /**
-   * Limit for the text of a record and for a file named by a URL, in bytes. Longer records are errors. Default: 256
-   * MiB.
-   */
+  /** Limit in bytes for the text of a record and for a file named by a URL. Default: 256 MiB. */
   readonly maxRecordBytes?: number | undefined;
-  /**
-   * Records above this size, in bytes, are not kept as text: long values are decoded as they arrive. Default: 1 MiB.
-   */
+  /** In records above this size, in bytes, long values are decoded as they arrive. Default: 1 MiB. */
   readonly longRecordBytes?: number | undefined;
 }
 

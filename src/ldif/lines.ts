@@ -60,10 +60,7 @@ export class LineReader {
     return this.#nextLine;
   }
 
-  /**
-   * Moves to the next record, past blank lines. Returns false at the end of the block. Between records a line of spaces
-   * counts as blank.
-   */
+  /** Moves to the next record, past blank lines and lines of spaces. Returns false at the end of the block. */
   nextRecord(): boolean {
     const block = this.#block;
     this.#recordEnded = false;
@@ -131,7 +128,6 @@ export class LineReader {
     return this.#spacesLine > 0 && isDn ? new LdifFault(this.#spacesLine, SPACES_MESSAGE) : fault;
   }
 
-  /** Skips the rest of the record. */
   skipRecord(): void {
     while (this.next());
   }

@@ -67,7 +67,6 @@ export class LongRecord {
     return this.#head;
   }
 
-  /** The last two bytes. */
   get tail(): Buffer {
     return this.#tail;
   }
@@ -89,7 +88,6 @@ export class LongRecord {
     return at;
   }
 
-  /** Tells the record that the file has ended. */
   end(): void {
     this.#endLogicalLine();
   }
@@ -200,10 +198,7 @@ class LongValue {
   }
 }
 
-/**
- * Buffer capacities that are tried first, in bytes. A larger buffer gets the maximum at once, since the system backs
- * memory only when it is written.
- */
+/** Small buffer capacities. A larger buffer gets the maximum: the system backs memory only when it is written. */
 const CAPACITIES = [1024 * 1024, 16 * 1024 * 1024];
 
 /** A buffer that grows, with little more memory in use than bytes stored. */

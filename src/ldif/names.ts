@@ -23,10 +23,7 @@ const MAX_NAMES = 20_000;
 /** RFC 4512 §2.5, and underscores, which old directories wrote. The schema decides whether a type exists. */
 export const ATTRIBUTE_DESCRIPTION = /^[A-Za-z0-9][A-Za-z0-9._-]*(?:;[A-Za-z0-9_-]+)*$/;
 
-/**
- * Interns attribute descriptions: equal bytes give the same object, without a string for the lookup. Every line of a
- * bulk load passes through this table.
- */
+/** Interns attribute descriptions without a string per lookup. Every line of a bulk load is looked up here. */
 export class NameTable {
   #buckets: Name[][] = [];
   #groups = new Map<string, NameGroup>();
@@ -44,9 +41,7 @@ export class NameTable {
     return next;
   }
 
-  /**
-   * Returns the description in `bytes[from, to)` with the hash `hash` (see `hashStep`); undefined when it is malformed.
-   */
+  /** Returns the description in `bytes[from, to)`, whose hash (`hashStep`) is `hash`; undefined when malformed. */
   intern(bytes: Buffer, from: number, to: number, hash: number): Name | undefined {
     const name = this.#find(bytes, from, to, hash) ?? this.#add(bytes, from, to, hash);
     if (name && this.#last) this.#last.next = name;

@@ -51,7 +51,6 @@ export class LdifParser {
     this.#longBytes = options.longRecordBytes ?? LONG_RECORD;
   }
 
-  /** Returns the records that this chunk completes. */
   push(chunk: Buffer): LdifRecord[] {
     if (this.#isUtf16) return [];
     if (this.#firstBytes.length < 2) {
@@ -182,7 +181,6 @@ export class LdifParser {
     return records;
   }
 
-  /** Removes a byte order mark at the start of the file. */
   #stripBom(block: Buffer): Buffer {
     if (this.#offset > 0 || !block.subarray(0, BOM.length).equals(BOM)) return block;
     this.#offset += BOM.length;

@@ -19,10 +19,7 @@ let recordCount = 0;
 /** The last lines of an `ldapsearch` dump that was made without `-LLL`. */
 const DUMP_HINTS = new Map(['search', 'result'].map((name) => [name, ' (a dump of ldapsearch: make it with -LLL)']));
 
-/**
- * Reads one record from its `dn:` line to the blank line that ends it. Throws `LdifFault`; the caller then skips the
- * rest.
- */
+/** Reads one record from its `dn:` line to its end. Throws `LdifFault`; the caller then skips the rest. */
 export function readRecord(lines: LineReader, options: LdifOptions): RecordBody {
   const { lower } = lines.readName().group;
   if (lower !== 'dn') throw new LdifFault(lines.number, `a record begins with "dn:"${DUMP_HINTS.get(lower) ?? ''}`);
@@ -162,7 +159,6 @@ function readControl(lines: LineReader, options: LdifOptions): LdifControl {
   return { oid: oid!, critical: critical === 'true', value: bytes };
 }
 
-/** Version 1 is the only one there is. */
 export function checkVersion(lines: LineReader, options: LdifOptions): void {
   if (readText(lines, options).trim() !== '1') throw new LdifFault(lines.number, 'only LDIF version 1 can be read');
 }

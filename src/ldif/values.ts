@@ -73,10 +73,7 @@ export function readText(lines: LineReader, options: LdifOptions): string {
   return plainText(lines) ?? decodedText(lines, options);
 }
 
-/**
- * Returns ASCII text, without allocating a view. Undefined for base64, a URL or other text. Names are short and mostly
- * ASCII.
- */
+/** Returns ASCII text without allocating a view; undefined for any other value. Most names are ASCII. */
 function plainText({ bytes, colon, stop }: LineReader): string | undefined {
   let at = colon + 1;
   while (at < stop && bytes[at] === SPACE) at++;

@@ -33,10 +33,7 @@ export class PasswordCounts {
   readonly kinds = new Set<string>();
   /** DNs of the first entries with foreign hashes. */
   readonly foreignEntries = new Set<string>();
-  /**
-   * Hashes left out: verifying them, alone or together with the others of the entry, costs more than the settings
-   * allow.
-   */
+  /** Hashes left out because verifying them, alone or with the others of the entry, costs more than allowed. */
   tooCostly = 0;
   /** Accounts that the file declares locked: no bind with their passwords succeeds. */
   locked = 0;
@@ -110,7 +107,6 @@ export class ImportedPasswords {
     return isLocking !== undefined && values.some(isLocking);
   }
 
-  /** Whether any of the attributes holds passwords. */
   hasPasswords(attributes: readonly PartialAttribute[]): boolean {
     for (const { type } of attributes) if (this.#isPassword(type)) return true;
     return false;
@@ -165,10 +161,7 @@ export class ImportedPasswords {
     });
   }
 
-  /**
-   * Returns the attributes to store in an entry that keeps the passwords `kept`. An attribute all of whose values cost
-   * too much is left without values.
-   */
+  /** Returns the attributes to store beside the passwords `kept`. Values that cost too much are left out. */
   #convert(
     attributes: readonly PartialAttribute[],
     kept: readonly Buffer[],

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { csvSourceFactory } from '../../src/dropfolder/drop-folder.js';
+import { csvOpener } from '../../src/dropfolder/drop-folder.js';
 import { dryRun } from '../../src/dropfolder/dry-run.js';
 import { Partition } from '../../src/partition/index.js';
 import { Fixture, openFixture, SUFFIX, testSchema } from '../partition/fixture.js';
@@ -57,7 +57,7 @@ describe('CSV files in a drop folder', () => {
 
   async function dryLines(text: string): Promise<string[]> {
     drop.drop('hr.csv', HEAD + text);
-    const csvSource = csvSourceFactory(mapping, fixture.partition);
+    const csvSource = csvOpener(mapping, fixture.partition);
     const lines: string[] = [];
     for await (const line of dryRun(drop.folder, fixture.partition, { maxBytes: 1e6, csvSource })) lines.push(line);
     return lines;

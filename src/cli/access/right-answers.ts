@@ -12,7 +12,6 @@ export const ANONYMOUS = 'anonymous';
 /** Security strength in bits of the best cipher, and of a local socket. */
 export const MAX_STRENGTH = 256;
 
-/** How a client is connected. */
 export interface Connection {
   /** Undefined: a local socket. */
   readonly address: string | undefined;
@@ -22,7 +21,6 @@ export interface Connection {
   readonly mechanism: Mechanism;
 }
 
-/** Whether a right is granted, and the reason. */
 export interface Answer {
   readonly right: Right;
   readonly granted: boolean;

@@ -11,14 +11,12 @@ import { policyOfEntry } from '../../server/passwords/account-policy.js';
 import { CliError, counted } from '../exit.js';
 import type { OpenDirectory } from '../open-directory.js';
 
-/** The text of access rules, and their origin. */
 export interface RulesText {
   /** Prefix of line numbers in messages. */
   readonly origin: string;
   readonly text: string;
 }
 
-/** Rules stored in the directory. */
 export interface StoredRules extends RulesText {
   /** 0 if no rules were ever stored. The default preset applies then. */
   readonly version: number;
@@ -45,7 +43,6 @@ export async function rulesOfVersion(partition: OpenDirectory['partition'], vers
   return { version, origin: `version ${version}`, text: stored.text };
 }
 
-/** Parses rules. Throws a `CliError` with all faults. */
 export function parseRulesText({ origin, text }: RulesText, { schema }: Pick<OpenDirectory, 'schema'>): AccessRules {
   const { rules, faults } = parseRules(text, schema);
   if (!rules) throw new CliError(formatFaults(origin, faults).join('\n'));

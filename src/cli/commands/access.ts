@@ -21,8 +21,8 @@ import {
   rulesOfVersion,
 } from '../access/rules-file.js';
 import { CliError, counted, UsageError } from '../exit.js';
-import { type OpenDirectory, parseAttributeArgument, parseDnArgument, withDirectory } from '../open-directory.js';
-import { directoryCommand, settingsOf } from '../options.js';
+import { directoryAction, type OpenDirectory, parseAttributeArgument, parseDnArgument } from '../open-directory.js';
+import { directoryCommand } from '../options.js';
 import { addFromSlapd } from './access-from-slapd.js';
 
 const EXAMPLES = `
@@ -58,18 +58,6 @@ function parseStrength(text: string): number {
 function parseAddress(text: string): string {
   if (isIP(text) === 0) throw new InvalidArgumentError('an IPv4 or IPv6 address is wanted.');
   return text;
-}
-
-/** Wraps an action that only reads the directory. */
-function readOnlyAction<A extends readonly unknown[]>(
-  work: (directory: OpenDirectory, ...args: A) => Promise<void>,
-): (...args: [...A, Command]) => Promise<void> {
-  return (...args) => {
-    const command = args[args.length - 1] as Command;
-    return withDirectory(settingsOf(command), { readOnly: true }, (directory) =>
-      work(directory, ...(args.slice(0, -1) as unknown as A)),
-    );
-  };
 }
 
 function print(text: string): void {
@@ -204,22 +192,20 @@ export function addAccess(program: Command): void {
 
   directoryCommand(access, 'show', 'show the access rules in force', EXAMPLES)
     .option('--version <number>', 'those of an earlier version', parseVersion)
-    .action(readOnlyAction(show));
+    .action(directoryAction({ readOnly: true }, show));
 
   directoryCommand(access, 'apply', 'put access rules in force, in place of all that are', EXAMPLES)
     .argument('[file]', 'YAML file of rules')
     .option('--version <number>', 'those of an earlier version', parseVersion)
     .addOption(new Option('--preset <name>', 'those of a preset').choices(Object.keys(PRESETS)))
-    .action((file: string | undefined, source: RulesOptions, command: Command) =>
-      withDirectory(settingsOf(command), {}, (directory) => apply(directory, file, source)),
-    );
+    .action(directoryAction({}, apply));
 
   directoryCommand(access, 'diff', 'show what a file of rules would change', EXAMPLES)
     .argument('<file>', 'YAML file of rules')
-    .action(readOnlyAction((directory, file: string, _options: object) => diff(directory, file)));
+    .action(directoryAction({ readOnly: true }, diff));
 
   directoryCommand(access, 'history', 'list the versions of the access rules', EXAMPLES).action(
-    readOnlyAction((directory, _options: object) => history(directory)),
+    directoryAction({ readOnly: true }, history),
   );
 
   directoryCommand(access, 'explain', 'show what somebody may do with an entry, and by which rules', EXAMPLES)
@@ -230,12 +216,12 @@ export function addAccess(program: Command): void {
     .option('--address <address>', 'where the client is (default: at this machine, by ldapi)', parseAddress)
     .option('--tls <bits>', 'of its cipher; 0: without TLS', parseStrength, MAX_STRENGTH)
     .addOption(new Option('--mechanism <name>', 'by which the user has bound').choices(MECHANISMS).default('simple'))
-    .action(readOnlyAction(explain));
+    .action(directoryAction({ readOnly: true }, explain));
 
   directoryCommand(access, 'test', 'compare a table of expectations with what the rules say', EXAMPLES)
     .argument('<file>', 'YAML file of expectations')
     .option('--rules <file>', 'these rules in place of those in force')
-    .action(readOnlyAction(test));
+    .action(directoryAction({ readOnly: true }, test));
 
   addFromSlapd(access);
 }

@@ -11,13 +11,11 @@ import { type Account, readAccount } from './account-report.js';
 
 interface AccountCommandOptions {
   readonly readOnly?: boolean;
-  /** Shown with `--help`. */
   readonly examples: string;
   /** Further settings that the command takes as flags. */
   readonly settings?: readonly SettingName[];
 }
 
-/** Input of the command besides the DN. */
 interface CommandInput {
   readonly options: Readonly<Record<string, unknown>>;
   readonly config: Config;

@@ -11,7 +11,7 @@ import {
 } from '../../server/passwords/application-password.js';
 import { CredentialReader } from '../../server/passwords/credentials.js';
 import { readValue, SettingFault } from '../../server/settings/kinds.js';
-import { collect } from '../config/index.js';
+import { collectValues } from '../config/index.js';
 import { CliError } from '../exit.js';
 import { type OpenDirectory, parseDnArgument } from '../open-directory.js';
 import { addAccountCommand, modify } from './account-command.js';
@@ -99,7 +99,7 @@ export function addAccountPassword(account: Command): void {
     },
   )
     .requiredOption('--name <name>', 'what it is for; what it is revoked by')
-    .option('--network <network>', 'address or network that clients are in; may be repeated', collect)
+    .option('--network <network>', 'address or network that clients are in; may be repeated', collectValues)
     .option('--used-by <dn>', 'good only on a connection that was bound as this entry before')
     .option('--expires <time>', 'for how long it is good, such as 90d', parseLifetime);
 

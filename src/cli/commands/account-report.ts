@@ -11,11 +11,9 @@ import type { Config } from '../../server/settings/index.js';
 import { counted } from '../exit.js';
 import type { OpenDirectory } from '../open-directory.js';
 
-/** State of an account for the commands. */
 export interface Account {
   readonly entry: Entry;
   readonly credentials: RowCredentials;
-  /** The attributes that lock the account. */
   readonly locks: readonly EntryAttribute[];
   /** Undefined when the account has no policy, or its policy entry is missing. */
   readonly chosenPolicy: ChosenPolicy | undefined;

@@ -4,7 +4,6 @@ import { ExitCode } from '../exit.js';
 /** Environment variable of the child process that reads for `rowan check`. */
 const READER_VARIABLE = 'READER_OF_ROWAN_CHECK';
 
-/** Whether this process is the reading child. */
 export function isReader(): boolean {
   return process.env[READER_VARIABLE] === '1' && process.send !== undefined;
 }
@@ -19,7 +18,6 @@ export function endWithParent(): () => void {
   };
 }
 
-/** Tells the parent which table is being read. */
 export function reportTable(table: string): void {
   process.send?.(table);
 }

@@ -41,10 +41,7 @@ Examples:
     rowan repair --references --data data
 `;
 
-/**
- * Prints notes about stored passwords for their owners and the operator. They are no breaches: the passwords were valid
- * when they were stored.
- */
+/** Prints notes about stored passwords. Notes are no breaches: the passwords were valid when they were stored. */
 function printNotes(policy: PasswordPolicy, where: string, stored: readonly Buffer[]): void {
   const note = (message: string): void => void process.stdout.write(`note password ${where}: ${message}\n`);
   const times = (cost: number): string => (cost / DEFAULT_ARGON2_COST).toFixed(1);

@@ -1,10 +1,5 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import {
-  csvSourceFactory,
-  DropFolder,
-  type DropFolderSettings,
-  type PassResult,
-} from '../../dropfolder/drop-folder.js';
+import { csvOpener, DropFolder, type DropFolderSettings, type PassResult } from '../../dropfolder/drop-folder.js';
 import { dryRun } from '../../dropfolder/dry-run.js';
 import { actorFor } from '../../dropfolder/identity.js';
 import { DropError } from '../../dropfolder/layout.js';
@@ -57,7 +52,7 @@ function makeSettings({ schema }: OpenDirectory, { config }: Settings, flags: Dr
   };
 }
 
-async function runDropFolder(
+async function runFolder(
   directory: OpenDirectory,
   settings: Settings,
   folder: string,
@@ -66,7 +61,7 @@ async function runDropFolder(
   if (flags.dryRun) {
     const { as, accounts } = makeSettings(directory, settings, flags);
     const { access } = await actorFor(directory.partition, as, accounts, createLog(settings.config));
-    const csvSource = csvSourceFactory(flags.mapping, directory.partition, access);
+    const csvSource = csvOpener(flags.mapping, directory.partition, access);
     for await (const line of dryRun(folder, directory.partition, { ...flags, csvSource }))
       process.stdout.write(`${line}\n`);
     return;
@@ -107,7 +102,7 @@ export function addDropFolder(program: Command): void {
     .option('--max-bytes <number>', 'refuse longer files', parsePositive, GIB)
     .option(
       '--lease <seconds>',
-      'take the files over of a process that has said nothing for so long',
+      'take over the files of a process without a sign of life for this time',
       parsePositive,
       60,
     )
@@ -115,7 +110,7 @@ export function addDropFolder(program: Command): void {
     .action(async (folder: string, flags: DropFlags, command: Command) => {
       const settings = settingsOf(command);
       try {
-        await withDirectory(settings, {}, (directory) => runDropFolder(directory, settings, folder, flags));
+        await withDirectory(settings, {}, (directory) => runFolder(directory, settings, folder, flags));
       } catch (error) {
         if (error instanceof DropError) throw new CliError(error.message, { cause: error });
         throw error;

@@ -63,7 +63,6 @@ function isWhole(attributes: readonly ExportAttribute[]): attributes is PartialA
   return attributes.every(({ values }) => values.every((value) => value instanceof Uint8Array));
 }
 
-/** Resolves with the number of entries written. */
 async function exportEntries(
   directory: OpenDirectory,
   options: ExportOptions,

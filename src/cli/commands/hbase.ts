@@ -5,7 +5,7 @@ import { splitKeys } from '../../partition/upkeep/regions.js';
 import type { Schema } from '../../schema/index.js';
 import type { TableSpec } from '../../store/contract.js';
 import { isHBaseUrl } from '../../store/hbase/settings.js';
-import { collect } from '../config/index.js';
+import { collectValues } from '../config/index.js';
 import { CliError, counted, UsageError } from '../exit.js';
 import { configuredSchema, withDirectory } from '../open-directory.js';
 import { directoryCommand, loadSettings, type Settings } from '../options.js';
@@ -31,16 +31,13 @@ function attributeTables(schema: Schema, names: readonly string[]): TableSpec[] 
   });
 }
 
-/**
- * Returns the schema of the settings, or that of the directory if `only` needs it. Before `init` there is no directory.
- */
+/** Returns the schema of the settings, or of the directory if `only` needs it: before `init` there is no directory. */
 async function schemaFor(settings: Settings, only: readonly string[] = []): Promise<Schema> {
   const given = configuredSchema(settings);
   if (only.every((name) => given.attribute(name))) return given;
   return withDirectory(settings, {}, async ({ schema }) => schema);
 }
 
-/** Returns the settings of a command that requires HBase. */
 function hbaseCommandSettings(command: Command): Settings {
   const { config } = loadSettings(command);
   const { store } = config;
@@ -96,15 +93,12 @@ export function addHBase(program: Command): void {
   const hbase = program.command('hbase').description('tables in HBase').addHelpText('after', EXAMPLES);
 
   directoryCommand(hbase, 'schema', "print the commands of HBase's shell that make the tables", EXAMPLES)
-    .option('--only <attribute>', 'only the table of an index (may be repeated)', collect)
+    .option('--only <attribute>', 'only the table of an index (may be repeated)', collectValues)
     .action((options: { only?: readonly string[] }, command: Command) =>
       printSchema(hbaseCommandSettings(command), options.only),
     );
 
-  directoryCommand(
-    hbase,
-    'verify',
-    'compare the tables with what they have to be, and tell where their regions are',
-    EXAMPLES,
-  ).action((_options: object, command: Command) => verify(hbaseCommandSettings(command)));
+  directoryCommand(hbase, 'verify', 'compare the tables with what they have to be, and tell where their regions are')
+    .addHelpText('after', EXAMPLES)
+    .action((_options: object, command: Command) => verify(hbaseCommandSettings(command)));
 }

@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
 import { DEFAULT_PRESET, PRESETS, type Preset } from '../../access/presets.js';
-import { collect } from '../config/index.js';
+import { collectValues } from '../config/index.js';
 import { UsageError } from '../exit.js';
 import { createDirectory } from '../open-directory.js';
 import { directoryCommand, settingsOf } from '../options.js';
@@ -50,7 +50,7 @@ async function adminPassword(adminDn: string, file: string | undefined): Promise
 
 export function addInit(program: Command): void {
   directoryCommand(program, 'init', 'create a directory', EXAMPLES)
-    .requiredOption('--suffix <dn>', 'DN below which entries will live (may be repeated)', collect)
+    .requiredOption('--suffix <dn>', 'DN below which entries will live (may be repeated)', collectValues)
     .requiredOption('--admin-dn <dn>', 'DN the administrator binds with; it needs no entry')
     .option('--admin-password-file <file>', "file that holds the administrator's password")
     .addOption(

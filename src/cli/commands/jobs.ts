@@ -1,13 +1,5 @@
 import type { Command } from 'commander';
-import {
-  describeLastRun,
-  describeNextRun,
-  disabledStep,
-  type Job,
-  type JobRow,
-  readJob,
-  runNow,
-} from '../../jobs/index.js';
+import { disabledStep, type Job, type JobRow, lastRunText, nextRunText, readJob, runNow } from '../../jobs/index.js';
 import type { Partition } from '../../partition/index.js';
 import { CliError, UsageError } from '../exit.js';
 import { jobsOf } from '../jobs.js';
@@ -43,8 +35,8 @@ async function list(settings: Settings): Promise<void> {
       const row = await readJob(partition.store, job.name);
       const lines = [
         `schedule  ${job.schedule}`,
-        `last      ${describeLastRun(row)}`,
-        `next      ${describeNextRun(job, row)}`,
+        `last      ${lastRunText(row)}`,
+        `next      ${nextRunText(job, row)}`,
       ];
       process.stdout.write(`${job.name}: ${job.description}\n${lines.map((line) => `  ${line}\n`).join('')}`);
     }

@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import { withDirectory } from '../open-directory.js';
-import { directoryCommand, settingsOf } from '../options.js';
+import { directoryAction, type OpenDirectory } from '../open-directory.js';
+import { directoryCommand } from '../options.js';
 
 const EXAMPLES = `
 Examples:
@@ -17,27 +17,21 @@ function parseNumber(text: string): number {
   return Number(text);
 }
 
-async function set(attribute: string, first: number, last: number, _options: object, command: Command): Promise<void> {
-  await withDirectory(settingsOf(command), {}, async ({ partition }) => {
-    await partition.setNumbers(attribute, first, last);
-    process.stdout.write(`${attribute}: numbers from ${first} to ${last} are given out\n`);
-  });
+async function set({ partition }: OpenDirectory, attribute: string, first: number, last: number): Promise<void> {
+  await partition.setNumbers(attribute, first, last);
+  process.stdout.write(`${attribute}: numbers from ${first} to ${last} are given out\n`);
 }
 
-async function show(_options: object, command: Command): Promise<void> {
-  await withDirectory(settingsOf(command), { readOnly: true }, async ({ partition }) => {
-    for (const { attribute, first, last, next } of await partition.numberRanges()) {
-      const left = next > BigInt(last) ? 'none is left' : `next ${next}`;
-      process.stdout.write(`${attribute.padEnd(20)} ${first} to ${last}, ${left}\n`);
-    }
-  });
+async function show({ partition }: OpenDirectory): Promise<void> {
+  for (const { attribute, first, last, next } of await partition.numberRanges()) {
+    const left = next > BigInt(last) ? 'none is left' : `next ${next}`;
+    process.stdout.write(`${attribute.padEnd(20)} ${first} to ${last}, ${left}\n`);
+  }
 }
 
-async function remove(attribute: string, _options: object, command: Command): Promise<void> {
-  await withDirectory(settingsOf(command), {}, async ({ partition }) => {
-    await partition.removeNumbers(attribute);
-    process.stdout.write(`${attribute}: no numbers are given out\n`);
-  });
+async function remove({ partition }: OpenDirectory, attribute: string): Promise<void> {
+  await partition.removeNumbers(attribute);
+  process.stdout.write(`${attribute}: no numbers are given out\n`);
 }
 
 export function addNumber(program: Command): void {
@@ -46,15 +40,17 @@ export function addNumber(program: Command): void {
     .description('show and change which numbers are given out to "auto"')
     .addHelpText('after', EXAMPLES);
 
-  directoryCommand(number, 'show', 'show the ranges of numbers', EXAMPLES).action(show);
+  directoryCommand(number, 'show', 'show the ranges of numbers', EXAMPLES).action(
+    directoryAction({ readOnly: true }, show),
+  );
 
   directoryCommand(number, 'set', 'give out numbers of an attribute', EXAMPLES)
     .argument('<attribute>', 'of the syntax Integer, with an index')
     .argument('<first>', 'the first of them', parseNumber)
     .argument('<last>', 'the last of them', parseNumber)
-    .action(set);
+    .action(directoryAction({}, set));
 
   directoryCommand(number, 'remove', 'give out no more numbers of an attribute', EXAMPLES)
     .argument('<attribute>')
-    .action(remove);
+    .action(directoryAction({}, remove));
 }

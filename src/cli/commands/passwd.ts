@@ -56,8 +56,7 @@ async function setPassword(
     const own = credentials.read(row);
     const now = Date.now();
     const kept = operationalChanges(policy, own, change, now);
-    // The server may have a policy unknown to this command. Without this change, the time of the old password would
-    // stay.
+    // The server may have a policy unknown to this command. Otherwise the time of the old password would stay.
     if (!policy && own.account?.changed !== undefined) {
       const values = [Buffer.from(generalizedTime(now))];
       kept.push({ operation: 'replace', attribute: { type: 'pwdChangedTime', values } });

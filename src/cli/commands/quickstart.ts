@@ -64,17 +64,10 @@ Ctrl-C ends it.
 `);
 }
 
-/** `npm start` runs this command. */
 export function addQuickstart(program: Command): void {
-  const command = directoryCommand(
-    program,
-    'quickstart',
-    'serve a sample directory, made when there is none',
-    undefined,
-    {
-      hidden: true,
-    },
-  );
+  const command = directoryCommand(program, 'quickstart', 'serve a sample directory, made when there is none', '', {
+    hidden: true,
+  });
   addServerOptions(command).action(async (_options: object, self: Command) => {
     const settings = settingsOf(self, 'data');
     if (settings.config.store !== undefined)

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import { withDirectory } from '../open-directory.js';
-import { directoryCommand, settingsOf } from '../options.js';
+import { directoryAction, type OpenDirectory } from '../open-directory.js';
+import { directoryCommand } from '../options.js';
 
 const EXAMPLES = `
 Examples:
@@ -13,17 +13,13 @@ Examples:
 Which values name an entry that is not there: rowan check --references
 `;
 
-async function show(_options: object, command: Command): Promise<void> {
-  await withDirectory(settingsOf(command), { readOnly: true }, async ({ partition }) => {
-    for (const name of partition.references()) process.stdout.write(`${name}\n`);
-  });
+async function show({ partition }: OpenDirectory): Promise<void> {
+  for (const name of partition.references()) process.stdout.write(`${name}\n`);
 }
 
-async function set(attributes: string[], _options: object, command: Command): Promise<void> {
-  await withDirectory(settingsOf(command), {}, async ({ partition }) => {
-    await partition.setReferences(attributes);
-    process.stdout.write(`attributes that follow names: ${partition.references().join(', ')}\n`);
-  });
+async function set({ partition }: OpenDirectory, attributes: string[]): Promise<void> {
+  await partition.setReferences(attributes);
+  process.stdout.write(`attributes that follow names: ${partition.references().join(', ')}\n`);
 }
 
 export function addReferences(program: Command): void {
@@ -32,9 +28,11 @@ export function addReferences(program: Command): void {
     .description('show and change which attributes follow the names of the entries that they name')
     .addHelpText('after', EXAMPLES);
 
-  directoryCommand(references, 'show', 'show the attributes', EXAMPLES).action(show);
+  directoryCommand(references, 'show', 'show the attributes', EXAMPLES).action(
+    directoryAction({ readOnly: true }, show),
+  );
 
   directoryCommand(references, 'set', 'have these attributes follow names, and no others', EXAMPLES)
     .argument('<attributes...>', 'whose values are DNs, with an index')
-    .action(set);
+    .action(directoryAction({}, set));
 }

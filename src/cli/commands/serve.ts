@@ -46,7 +46,6 @@ function stopSignal(): Promise<string> {
 /** A running server: this process alone, with workers, or as a supervisor of workers. */
 interface ServerHandle {
   listen(): Promise<string[]>;
-  /** Called on SIGHUP. */
   renewCertificate(): void;
   close(): Promise<void>;
 }

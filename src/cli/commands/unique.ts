@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { CliError, counted, formatCount } from '../exit.js';
-import { withDirectory } from '../open-directory.js';
-import { directoryCommand, settingsOf } from '../options.js';
+import { directoryAction, type OpenDirectory } from '../open-directory.js';
+import { directoryCommand } from '../options.js';
 import { startProgress } from '../progress.js';
 
 const EXAMPLES = `
@@ -30,46 +30,40 @@ interface Scope {
   readonly filter?: string;
 }
 
-async function add(attributes: string[], { subtree, filter }: Scope, command: Command): Promise<void> {
-  await withDirectory(settingsOf(command), {}, async ({ partition }) => {
-    const number = await partition.addUnique({ attributes, subtree, filter });
-    const progress = startProgress('unique', 'entries');
-    let [read, conflicts] = [0, 0];
-    await partition.finishUnique({
-      onProgress(done) {
-        read = done;
-        progress.update(done);
-      },
-      onConflict(conflict) {
-        if (conflict.number !== number) return;
-        conflicts++;
-        const owners = conflict.dns.length > 0 ? conflict.dns : ['more entries than can be listed'];
-        process.stdout.write(`'${conflict.value}' is the value of\n${owners.map((dn) => `  ${dn}\n`).join('')}`);
-      },
-    });
-    progress.finish();
-    if (conflicts > 0)
-      throw new CliError(
-        `${counted(conflicts, 'value')} of several entries: the constraint is listed, and not in force. Change the entries and give the command again; "rowan unique remove ${number}" takes it back`,
-      );
-    process.stdout.write(`constraint ${number} is in force (${formatCount(read)} entries read)\n`);
+async function add({ partition }: OpenDirectory, attributes: string[], { subtree, filter }: Scope): Promise<void> {
+  const number = await partition.addUnique({ attributes, subtree, filter });
+  const progress = startProgress('unique', 'entries');
+  let [read, conflicts] = [0, 0];
+  await partition.finishUnique({
+    onProgress(done) {
+      read = done;
+      progress.update(done);
+    },
+    onConflict(conflict) {
+      if (conflict.number !== number) return;
+      conflicts++;
+      const owners = conflict.dns.length > 0 ? conflict.dns : ['more entries than can be listed'];
+      process.stdout.write(`'${conflict.value}' is the value of\n${owners.map((dn) => `  ${dn}\n`).join('')}`);
+    },
   });
+  progress.finish();
+  if (conflicts > 0)
+    throw new CliError(
+      `${counted(conflicts, 'value')} of several entries: the constraint is listed, and not in force. Change the entries and give the command again; "rowan unique remove ${number}" takes it back`,
+    );
+  process.stdout.write(`constraint ${number} is in force (${formatCount(read)} entries read)\n`);
 }
 
-async function show(_options: object, command: Command): Promise<void> {
-  await withDirectory(settingsOf(command), { readOnly: true }, async ({ partition }) => {
-    for (const { record, text } of partition.uniqueConstraints()) {
-      const state = record.ready ? 'in force' : 'not in force';
-      process.stdout.write(`${String(record.number).padEnd(4)} ${state.padEnd(13)} ${text}\n`);
-    }
-  });
+async function show({ partition }: OpenDirectory): Promise<void> {
+  for (const { record, text } of partition.uniqueConstraints()) {
+    const state = record.ready ? 'in force' : 'not in force';
+    process.stdout.write(`${String(record.number).padEnd(4)} ${state.padEnd(13)} ${text}\n`);
+  }
 }
 
-async function remove(number: number, _options: object, command: Command): Promise<void> {
-  await withDirectory(settingsOf(command), {}, async ({ partition }) => {
-    await partition.removeUnique(number);
-    process.stdout.write(`constraint ${number} is removed\n`);
-  });
+async function remove({ partition }: OpenDirectory, number: number): Promise<void> {
+  await partition.removeUnique(number);
+  process.stdout.write(`constraint ${number} is removed\n`);
 }
 
 export function addUnique(program: Command): void {
@@ -78,19 +72,17 @@ export function addUnique(program: Command): void {
     .description('show and change which values no two entries may have')
     .addHelpText('after', EXAMPLES);
 
-  directoryCommand(unique, 'show', 'show the uniqueness constraints', EXAMPLES).action(show);
+  directoryCommand(unique, 'show', 'show the uniqueness constraints', EXAMPLES).action(
+    directoryAction({ readOnly: true }, show),
+  );
 
-  directoryCommand(
-    unique,
-    'add <attributes...>',
-    'no two entries have one value, in whichever of these attributes',
-    EXAMPLES,
-  )
+  directoryCommand(unique, 'add <attributes...>', 'no two entries have one value, in whichever of these attributes')
+    .addHelpText('after', EXAMPLES)
     .option('--subtree <dn>', 'of entries at or below this one (default: of all)')
     .option('--filter <filter>', 'of entries that match (default: of all)')
-    .action(add);
+    .action(directoryAction({}, add));
 
   directoryCommand(unique, 'remove', 'remove a constraint', EXAMPLES)
     .argument('<number>', 'as "rowan unique show" shows it', parseNumber)
-    .action(remove);
+    .action(directoryAction({}, remove));
 }

@@ -14,22 +14,19 @@ Examples:
 `;
 
 export function addWarm(program: Command): void {
-  directoryCommand(
-    program,
-    'warm',
-    'read indexes and entries into memory, so that the first searches need not wait',
-    EXAMPLES,
-  ).action((_options: object, command: Command) =>
-    withDirectory(settingsOf(command), { readOnly: true }, async ({ partition, address }) => {
-      if (partition.store.supports.spread)
-        throw new CliError(`${address}: HBase has caches of its own; warm is for a folder`);
-      const progress = startProgress('warm', 'entries');
-      const { entries, indexed } = await partition.warm((what, done) => {
-        progress.phase(what);
-        progress.update(done);
-      });
-      progress.finish();
-      process.stdout.write(`read ${formatCount(entries)} entries and ${formatCount(indexed)} index rows\n`);
-    }),
-  );
+  directoryCommand(program, 'warm', 'read indexes and entries into memory, so that the first searches need not wait')
+    .addHelpText('after', EXAMPLES)
+    .action((_options: object, command: Command) =>
+      withDirectory(settingsOf(command), { readOnly: true }, async ({ partition, address }) => {
+        if (partition.store.supports.spread)
+          throw new CliError(`${address}: HBase has caches of its own; warm is for a folder`);
+        const progress = startProgress('warm', 'entries');
+        const { entries, indexed } = await partition.warm((what, done) => {
+          progress.phase(what);
+          progress.update(done);
+        });
+        progress.finish();
+        process.stdout.write(`read ${formatCount(entries)} entries and ${formatCount(indexed)} index rows\n`);
+      }),
+    );
 }

@@ -25,8 +25,7 @@ const PLACEHOLDERS: Readonly<Record<SettingSpec['kind'], string>> = {
   urls: '<url>',
 };
 
-/** Collects the values of a repeatable option. */
-export function collect(value: string, before: readonly string[] | undefined): string[] {
+export function collectValues(value: string, before: readonly string[] | undefined): string[] {
   return [...(before ?? []), value];
 }
 
@@ -43,7 +42,7 @@ function makeOption(name: SettingName): Option {
     `${settingFlag(name)} ${PLACEHOLDERS[spec.kind]}`,
     `${spec.help.replaceAll('`', '')} (${notes})`,
   );
-  return spec.kind === 'paths' || spec.kind === 'urls' ? option.argParser(collect) : option;
+  return spec.kind === 'paths' || spec.kind === 'urls' ? option.argParser(collectValues) : option;
 }
 
 /**
@@ -57,7 +56,6 @@ export function addSettingFlags(command: Command, names: readonly SettingName[] 
   return command;
 }
 
-/** Returns the settings given as flags, for `loadConfig`. */
 export function flagValues(command: Command): FlagValues {
   const values: Partial<Record<SettingName, string | boolean | readonly string[]>> = {};
   for (const name of settingNames) {

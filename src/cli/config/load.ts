@@ -48,7 +48,6 @@ export class ConfigError extends CliError {
   }
 }
 
-/** Variables that the program reads besides settings. */
 const NON_SETTING_VARIABLES = new Set([
   'ROWAN_CONFIG',
   'ROWAN_ADMIN_PASSWORD',

@@ -13,7 +13,6 @@ import {
   settings,
 } from '../../server/settings/index.js';
 
-/** A setting in the file. */
 export interface FileSetting {
   readonly name: SettingName;
   readonly value: AnyValue;

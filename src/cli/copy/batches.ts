@@ -2,7 +2,6 @@ import { batchesOf } from '../../store/batches.js';
 import type { LoadRow, Reader, TableSpec } from '../../store/contract.js';
 import { EMPTY } from '../../store/row.js';
 
-/** Limits of a batch. */
 const MAX_ROWS = 4000;
 const MAX_BYTES = 8 * 1024 * 1024;
 
@@ -25,9 +24,7 @@ function rowCollector(): Collector {
   return { add: (key, row) => rows.push({ key, row }), rows: () => rows };
 }
 
-/**
- * Groups keys by prefix and sorts the groups, since keys of another prefix length may come between those of one prefix.
- */
+/** Groups keys by prefix, and sorts the groups: keys of another prefix length may come between those of one prefix. */
 function postingCollector(suffixBytes: number): Collector {
   const lists = new Map<string, Buffer[]>();
   return {

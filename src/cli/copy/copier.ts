@@ -10,7 +10,6 @@ import { COPY_TABLE, CopyState, hashSource } from './state.js';
 const NO_STEPS = { steps: [], decisive: 0 } as const;
 
 export interface CopyProgress {
-  /** A table is begun. */
   beginTable(name: string): void;
   /** `count` more rows are copied. */
   addRows(count: number): void;

@@ -78,7 +78,6 @@ export class CopyState {
     return this.#put(rowKey(table), 'done', EMPTY);
   }
 
-  /** Marks the copy as complete. */
   recordComplete(): Promise<void> {
     return this.#target.dropTable(COPY_TABLE.name);
   }

@@ -22,10 +22,7 @@ export class AccountStates {
     this.#services = { partition, policies, credentialReader: new CredentialReader(partition.descriptions) };
   }
 
-  /**
-   * Returns the attributes with the account state in place of the stored state attributes. On damage calls `onLost`
-   * with one of them.
-   */
+  /** Replaces stored state attributes by the current account state. On damage, `onLost` gets a state attribute. */
   async withStates(
     entry: Salvaged,
     attributes: ExportAttribute[],

@@ -4,7 +4,6 @@ import type { Salvaged } from '../../partition/upkeep/salvage.js';
 import type { Schema } from '../../schema/index.js';
 import { cellFamily, nextCell, qualifierLength, qualifierStart, valueStart } from '../../store/row.js';
 
-/** Decides which attributes an export writes. */
 export class AttributeSelection {
   readonly #schema: Schema;
   readonly #operational: boolean;
@@ -74,10 +73,7 @@ export async function entryAttributes(
   return attributes.filter(({ values }) => values.length > 0);
 }
 
-/**
- * Reads a large value. Returns undefined when it is damaged. Long values are read once beforehand, since output cannot
- * be taken back.
- */
+/** Returns undefined for a damaged value. Long values are read twice, since output cannot be taken back. */
 async function largeValue(large: LargeReader, qualifier: Buffer): Promise<ExportValue | undefined> {
   const isLong = large.lengthOf(qualifier) > MAX_HELD_BYTES;
   const whole: Buffer[] = [];

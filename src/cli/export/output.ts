@@ -68,7 +68,6 @@ export class OutputStream {
     if (this.#error) throw this.#error;
   }
 
-  /** Resolves when all bytes are written. */
   async end(): Promise<void> {
     await this.#flush();
     if (this.#stream === process.stdout) return;

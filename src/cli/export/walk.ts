@@ -16,10 +16,7 @@ async function search(
   await partition.search({ ...EVERYTHING, base, scope, filter }, { entry: visit, reference: () => undefined });
 }
 
-/**
- * Visits every readable entry at and below `base` once, level by level, so that parents come before their children. The
- * sink also receives unreadable entries.
- */
+/** Visits the entries at and below `base`, parents before children. The sink also receives unreadable entries. */
 export async function walkAll(partition: Partition, base: Dn, sink: SalvageSink): Promise<void> {
   const salvage = new Salvage(partition.store, partition.schema, sink);
   if (await salvage.below(base, partition.context.shared.suffixes)) return;

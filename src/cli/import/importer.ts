@@ -1,5 +1,5 @@
 import { LdapError } from '../../ldap/ldap-error.js';
-import type { LdifApart, LdifContent, LdifFailure, LdifRecord } from '../../ldif/index.js';
+import type { LdifContent, LdifDetachedValue, LdifFailure, LdifRecord } from '../../ldif/index.js';
 import { isComputed, type Partition, storeFailureOf } from '../../partition/index.js';
 import type { Actor, LoadEntry, LoadReject, LoadSource } from '../../partition/model/directory-types.js';
 import type { PasswordPolicy } from '../../password/index.js';
@@ -14,9 +14,7 @@ import { StateCounts, stripStateOptions } from './state-options.js';
 const JOURNAL_INTERVAL_MS = 200;
 
 export interface ImportOptions {
-  /** Limits the cost of password hashes. */
   readonly policy: PasswordPolicy;
-  /** Continues after a refused record. */
   readonly continue: boolean;
   /** Resumes an interrupted import: records before byte `done` are skipped, and existing entries count as done. */
   readonly resume: { readonly done: number } | undefined;
@@ -24,24 +22,22 @@ export interface ImportOptions {
   readonly onProgress: (records: number, phase: string, done: number) => void;
 }
 
-export interface ImportOutcome {
-  loaded: number;
-  changed: number;
-  rejected: number;
-  /** Refused records by kind. */
-  readonly refusals: RefusalCounts;
+export class ImportOutcome {
+  loaded = 0;
+  changed = 0;
+  rejected = 0;
+  readonly refusals = new RefusalCounts();
   /** Size of the file, or of standard input. */
-  bytes: number;
+  bytes = 0;
   /** Entries that the interrupted import had loaded before. */
-  existing: number;
+  existing = 0;
   /** Counts for loaded entries and applied changes. */
-  readonly passwords: PasswordCounts;
+  readonly passwords = new PasswordCounts();
   /** Attributes that are not stored, since the server computes them on demand. */
-  leftOut: number;
+  leftOut = 0;
   firstLeftOut: { readonly line: number; readonly attribute: string } | undefined;
   /** Counts for loaded entries and applied changes. */
-  readonly state: StateCounts;
-  /** The record that stopped the import. */
+  readonly state = new StateCounts();
   stoppedAt: { readonly line: number; readonly reason: string } | undefined;
 }
 
@@ -53,7 +49,7 @@ function isChange(record: LdifRecord): boolean {
   return !isContent(record);
 }
 
-const NO_DETACHED_VALUES: readonly LdifApart[] = [];
+const NO_DETACHED_VALUES: readonly LdifDetachedValue[] = [];
 
 /** The record of an entry in the bulk loader. */
 class LoadedRecord implements RejectedRecord {
@@ -61,12 +57,10 @@ class LoadedRecord implements RejectedRecord {
   /** Byte offset of the record in the file. */
   readonly offset: number;
   readonly text: Buffer;
-  readonly apart: readonly LdifApart[];
-  /** Undefined when the record has no passwords. */
+  readonly apart: readonly LdifDetachedValue[];
   passwords: PasswordCounts | undefined;
   /** Undefined when no value of the record has state options. */
   state: StateCounts | undefined;
-  /** Attributes of the record that are not stored. */
   leftOut: string[] | undefined;
 
   constructor({ line, offset, text, apart = NO_DETACHED_VALUES }: LdifContent) {
@@ -91,19 +85,7 @@ export class Importer {
   readonly #options: ImportOptions;
   readonly #actor: Actor;
   readonly #passwords: ImportedPasswords;
-  readonly #outcome: ImportOutcome = {
-    loaded: 0,
-    changed: 0,
-    rejected: 0,
-    refusals: new RefusalCounts(),
-    bytes: 0,
-    existing: 0,
-    passwords: new PasswordCounts(),
-    leftOut: 0,
-    firstLeftOut: undefined,
-    state: new StateCounts(),
-    stoppedAt: undefined,
-  };
+  readonly #outcome = new ImportOutcome();
   #lastJournalWrite = performance.now();
   /** Byte offset of the last record that was loaded, applied or refused. */
   #doneOffset = 0;
@@ -148,10 +130,7 @@ export class Importer {
     if (!this.#options.continue) this.#outcome.stoppedAt ??= { line: record.line, reason };
   }
 
-  /**
-   * Yields batches of content records until a change record, the end of the file, or a refused record that stops the
-   * import.
-   */
+  /** Yields content records in batches until a change record, the end of the file, or a fatal refusal. */
   async *#contentBatches(): AsyncGenerator<LoadEntry[]> {
     while (!this.#outcome.stoppedAt && (await this.#source.hasMore())) {
       const records = this.#source.takeWhile(isContent);

@@ -2,7 +2,6 @@ import { readFileSync, rmSync } from 'node:fs';
 import { removeLeftovers, replaceFile } from '../whole-file.js';
 import type { Fingerprint } from './source.js';
 
-/** Progress of an unfinished import. */
 export interface ImportProgress extends Fingerprint {
   /** Byte offset in the file. Every record before it was loaded, applied or refused. */
   readonly done: number;

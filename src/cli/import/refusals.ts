@@ -20,14 +20,10 @@ interface RefusalKind {
   count: number;
 }
 
-/**
- * Counts refusals by kind. Reasons that differ only in numbers are one kind. Beyond `MAX_KINDS`, quoted texts are
- * ignored as well.
- */
+/** Counts refusals by kind. Numbers in reasons are ignored; beyond `MAX_KINDS` kinds, quoted texts too. */
 export class RefusalCounts {
   readonly #kinds = new Map<string, RefusalKind>();
 
-  /** `line`: first line of the record. */
   add(line: number, reason: string): void {
     const text = reason.replace(/^line \d+: /, '');
     const fine = text.replaceAll(/\d+/g, '0');

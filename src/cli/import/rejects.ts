@@ -1,8 +1,7 @@
 import { closeSync, fchmodSync, fstatSync, openSync, readSync, type Stats, statSync, writeSync } from 'node:fs';
-import { formatComment, formatRecord, type LdifApart } from '../../ldif/index.js';
+import { formatComment, formatRecord, type LdifDetachedValue } from '../../ldif/index.js';
 import { UsageError } from '../exit.js';
 
-/** First line of every rejects file. */
 const FIRST_LINE = /^# line \d+: /;
 const FIRST_LINE_BYTES = 32;
 
@@ -12,13 +11,10 @@ export interface RejectedRecord {
   /** The unchanged text of the record. */
   readonly text: Buffer;
   /** Values that `text` does not contain. */
-  readonly apart?: readonly LdifApart[];
+  readonly apart?: readonly LdifDetachedValue[];
 }
 
-/**
- * Throws when rejects at `path` would overwrite the input, under whatever name, or a file that is no rejects file.
- * `input`: `-` is standard input.
- */
+/** Throws if `path` is the input (`-`: standard input), under any name, or a file with other content than rejects. */
 export function checkRejectsPath(path: string, input: string): void {
   const found = regularFile(path);
   if (!found) return;

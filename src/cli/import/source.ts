@@ -3,7 +3,6 @@ import { closeSync, createReadStream, fstatSync, openSync, readSync } from 'node
 import { type LdifOptions, LdifParser, type LdifRecord } from '../../ldif/index.js';
 import { CliError } from '../exit.js';
 
-/** Bytes per read call. */
 const READ_BYTES = 512 * 1024;
 /** Bytes parsed at a time. Small pieces keep records short-lived, which spares the garbage collector. */
 const PARSE_BYTES = 64 * 1024;
@@ -49,7 +48,6 @@ export function openInput(path: string): InputFile {
   return { name: path, chunks: createReadStream(path, { fd, highWaterMark: READ_BYTES, ...start }), fingerprint };
 }
 
-/** The records of a file. */
 export class RecordSource {
   readonly #chunks: AsyncIterator<Buffer>;
   readonly #parser: LdifParser;
@@ -58,7 +56,6 @@ export class RecordSource {
   /** Bytes that are read but not parsed. */
   #chunk: Buffer = Buffer.alloc(0);
   #ended = false;
-  /** Bytes read so far. */
   bytes = 0;
 
   constructor(chunks: AsyncIterable<Buffer>, options: LdifOptions) {
@@ -101,7 +98,6 @@ export class RecordSource {
     return all;
   }
 
-  /** Stops reading the file. */
   async close(): Promise<void> {
     this.#ended = true;
     this.#batch = [];

@@ -2,13 +2,9 @@ import type { PartialAttribute } from '../../ldap/ldap-types.js';
 import type { Schema } from '../../schema/index.js';
 import { stateOptionsOf } from '../../schema/state-options.js';
 
-/** Counts of values with state options, in one or more records. */
 export class StateCounts {
-  /**
-   * Values left out: the other server keeps them as deleted, or the single value of the attribute is present already.
-   */
+  /** Values left out: deleted in the other server, or the attribute has its single value already. */
   deleted = 0;
-  /** Values stored without their state options. */
   stripped = 0;
   first: { readonly line: number; readonly attribute: string } | undefined;
 
@@ -23,9 +19,7 @@ interface MergedAttribute extends PartialAttribute {
   readonly values: Buffer[];
 }
 
-/**
- * Returns the attributes of a new entry without the change metadata of another server. `line` is that of the record.
- */
+/** Returns the attributes of a new entry without the change metadata of another server. `line`: of the record. */
 export function stripStateOptions(
   schema: Schema,
   line: number,

@@ -3,10 +3,7 @@ import { isHBaseUrl } from '../../store/hbase/settings.js';
 import { holdWrites } from '../../store/lmdb/index.js';
 import type { Settings } from '../options.js';
 
-/**
- * Signals by which LMDB ends a process that reads damaged pages. SIGABRT is excluded: a process out of memory also ends
- * so.
- */
+/** Signals that end a process with damaged LMDB pages. SIGABRT is not included: it also means out of memory. */
 const CRASH_SIGNAL = /\bSIG(?:SEGV|BUS)\b/;
 
 /** Stops all writes when a worker may have crashed because of damaged data. */

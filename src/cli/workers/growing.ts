@@ -111,10 +111,7 @@ export class GrowingServer implements WorkerOwner, Siblings {
     else if (change < 0) this.#shrink();
   }
 
-  /**
-   * Returns the share of the time since the last check that the event loop was busy. A member that did not answer
-   * counts as fully busy.
-   */
+  /** Returns the busy share of the event loop since the last check. A member that did not answer counts as busy. */
   #busyShare(member: Member, ms: number): number {
     const before = this.#busyMs.get(member);
     const busyMs = member.counts?.busyMs ?? before;
@@ -187,9 +184,7 @@ export class GrowingServer implements WorkerOwner, Siblings {
     this.#balancer.renewCertificate();
   }
 
-  /**
-   * Stops accepting, lets all processes answer the requests they have begun, and resolves when the workers have ended.
-   */
+  /** Stops accepting, lets all processes finish begun requests, and resolves when the workers have ended. */
   async close(): Promise<void> {
     this.#stopping = true;
     clearInterval(this.#timer);

@@ -12,10 +12,7 @@ export interface GrowthRules {
 const MAX_PROCESSES = 8;
 /** Load is high when the event loops are busy for this share of the time on average. */
 const BUSY_SHARE = 0.8;
-/**
- * Load is low when one process fewer would be busy for this share of its time. The distance to `BUSY_SHARE` prevents
- * oscillation.
- */
+/** Load is low when one process fewer would be this busy. The distance to `BUSY_SHARE` prevents oscillation. */
 const IDLE_SHARE = 0.4;
 
 /** Leaves one core to threads, the system and other programs. */

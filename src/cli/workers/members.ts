@@ -20,7 +20,6 @@ export interface Member {
   readonly isReady: boolean;
   /** Whether the member gets new connections. */
   readonly acceptsConnections: boolean;
-  /** The last known counts. */
   readonly counts: Counts | undefined;
   /** Hands over a socket. `elsewhere` is the number of connections of the other members. */
   assign(arrival: IncomingSocket, elsewhere: number): void;
@@ -112,7 +111,6 @@ export class ConnectionBalancer<M extends Member> {
     for (const member of this.#members) member.renewCertificate();
   }
 
-  /** Stops accepting connections. */
   close(): void {
     this.#closed = true;
     for (const listener of this.#listeners) listener.close();

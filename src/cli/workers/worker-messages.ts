@@ -2,12 +2,9 @@ import type { ChildProcess, SendHandle } from 'node:child_process';
 import type { Answer, Question } from '../../server/processes/siblings.js';
 import type { Settings } from '../options.js';
 
-/** A message from the supervisor to a worker. */
 export type WorkerOrder =
   | { readonly type: 'start'; readonly worker: number; readonly settings: Settings }
-  /**
-   * Accompanies a socket accepted at `listen[index]`. `elsewhere` is the number of connections of the other workers.
-   */
+  /** Sent with a socket accepted at `listen[index]`. `elsewhere` is the number of connections of the other workers. */
   | { readonly type: 'socket'; readonly id: number; readonly index: number; readonly elsewhere: number }
   | { readonly type: 'question'; readonly id: number; readonly question: Question }
   /** Answers of the other workers to a question of this worker. */
@@ -15,14 +12,12 @@ export type WorkerOrder =
   | { readonly type: 'renewCertificate' }
   | { readonly type: 'stop' };
 
-/** A message from a worker to the supervisor. */
 export type WorkerReport =
   | { readonly type: 'ready' }
   /** The worker could not start serving. */
   | { readonly type: 'failed'; readonly message: string }
   /** A socket has arrived. */
   | { readonly type: 'taken'; readonly id: number }
-  /** A socket of the worker was closed. */
   | { readonly type: 'closed' }
   | { readonly type: 'question'; readonly id: number; readonly question: Question }
   | { readonly type: 'answer'; readonly id: number; readonly answer: Answer };

@@ -14,7 +14,6 @@ const ANSWER_MS = 1000;
 /** Time beyond `shutdownSeconds` after which a worker is killed. */
 const KILL_DELAY_MS = 5000;
 
-/** Receives the events of a worker. */
 export interface WorkerOwner {
   /** The worker asks the other processes a question. */
   onQuestion(asker: WorkerProcess, question: Question): Promise<Answer[]>;
@@ -24,7 +23,6 @@ export interface WorkerOwner {
   onEnded(worker: WorkerProcess, reason: string, arrivals: IncomingSocket[]): void;
 }
 
-/** The handle of a worker process. */
 export class WorkerProcess implements Member {
   readonly number: number;
   /** Resolves when the worker serves, rejects when it ends before. */
@@ -37,7 +35,6 @@ export class WorkerProcess implements Member {
   isDraining = false;
   #ready = false;
   #hasEnded = false;
-  /** The last known counts. */
   counts: Counts | undefined;
   /** Undefined when the process could not be started. */
   readonly #process: ChildProcess | undefined;
@@ -62,10 +59,7 @@ export class WorkerProcess implements Member {
     this.#send({ type: 'start', worker, settings });
   }
 
-  /**
-   * Some failures are thrown, others emitted. A thrown one is reported later, since the owner lacks this object until
-   * the constructor returns.
-   */
+  /** Starts the process. A thrown failure is reported later, once the owner has this object from the constructor. */
   #forkProcess(): ChildProcess | undefined {
     try {
       const child = fork(PROGRAM, [], { serialization: 'advanced', stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });

@@ -1,6 +1,6 @@
 import {
-  describeLastRun,
-  describeNextRun,
+  lastRunText,
+  nextRunText,
   formatTime,
   type JobRow,
   readJob,
@@ -18,7 +18,7 @@ export async function jobsAttributes(partition: Partition, config: Config): Prom
   const jobs = standardJobs(partition, config);
   for (const job of jobs) {
     const row = await readJob(partition.store, job.name);
-    lines.push(`${job.name}.schedule: ${job.schedule}`, ...runs(row, describeNextRun(job, row)));
+    lines.push(`${job.name}.schedule: ${job.schedule}`, ...runs(row, nextRunText(job, row)));
   }
   for (const row of await readJobs(partition.store))
     if (!jobs.some(({ name }) => name === row.name)) lines.push(...runs(row, formatTime(row.state.next)));
@@ -34,5 +34,5 @@ export async function jobsAttributes(partition: Partition, config: Config): Prom
 }
 
 function runs(row: JobRow, next: string): string[] {
-  return [`${row.name}.last: ${describeLastRun(row)}`, `${row.name}.next: ${next}`];
+  return [`${row.name}.last: ${lastRunText(row)}`, `${row.name}.next: ${next}`];
 }
