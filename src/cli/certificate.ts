@@ -4,7 +4,7 @@ import type { RowanServer } from '../server/server.js';
 /** Reloads the certificate after SIGHUP and logs the result. */
 export function renewCertificate(server: RowanServer, log: Logger): void {
   server.renewCertificate().then(
-    (renewed) => log.info(renewed ? 'the certificate was read anew' : 'SIGHUP: there is no certificate to read anew'),
-    (error: Error) => log.error(`the certificate could not be read anew, the old one stays: ${error.message}`),
+    (renewed) => log.info(renewed ? 'the certificate was reloaded' : 'SIGHUP: there is no certificate to reload'),
+    (error: Error) => log.error(`the certificate could not be reloaded, the old one stays: ${error.message}`),
   );
 }

@@ -32,7 +32,7 @@ export function formatLine(json: string): string {
 }
 
 export function logUncaught(log: Logger): void {
-  setUncaughtReporter((err) => log.fatal({ err }, 'an error that nobody caught ends the process'));
+  setUncaughtReporter((err) => log.fatal({ err }, 'an uncaught error ends the process'));
 }
 
 /** Creates the log of the server, on standard error. Lines of a worker carry its number. */

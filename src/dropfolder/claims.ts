@@ -61,10 +61,8 @@ export class Claims {
     if (this.#timer) return;
     await this.#writeHeartbeat();
     // A failed heartbeat is not reported here: at worst other processes take the claims over, and report more.
-    this.#timer = setInterval(
-      () => void this.#writeHeartbeat().catch(() => undefined),
-      this.#leaseMs / HEARTBEATS_PER_LEASE,
-    );
+    const interval = this.#leaseMs / HEARTBEATS_PER_LEASE;
+    this.#timer = setInterval(() => void this.#writeHeartbeat().catch(() => undefined), interval);
     this.#timer.unref();
   }
 

@@ -26,10 +26,10 @@ export interface DropFolderSettings extends FileSettings {
   readonly mapping?: string | undefined;
 }
 
-export type PassResult = Readonly<Record<FileResult, number>> & {
-  /** Files that could not be finished now. They stay in `target` or `processing`. */
-  readonly failed: number;
-};
+/** Number of files by result. Failed files could not be finished now, and stay in `target` or `processing`. */
+export type PassResult = Record<FileResult | 'failed', number>;
+
+export type DropLog = Pick<Logger, 'info' | 'warn' | 'error'>;
 
 /** Returns a function that opens CSV files by a mapping file, which is read again for each file. */
 export function csvOpener(
@@ -51,19 +51,11 @@ const FILES_PER_SCAN = 50;
  * `DropFolder` for its lifetime, since the object remembers when the heartbeats of other processes last changed.
  */
 export class DropFolder {
-  readonly #layout: Layout;
-  readonly #claims: Claims;
   readonly #settings: DropFolderSettings;
-  readonly #log: Pick<Logger, 'info' | 'warn' | 'error'>;
+  readonly #log: DropLog;
   readonly #context: FileContext;
 
-  private constructor(
-    context: FileContext,
-    settings: DropFolderSettings,
-    log: Pick<Logger, 'info' | 'warn' | 'error'>,
-  ) {
-    this.#layout = context.layout;
-    this.#claims = context.claims;
+  private constructor(context: FileContext, settings: DropFolderSettings, log: DropLog) {
     this.#settings = settings;
     this.#log = log;
     this.#context = context;
@@ -74,7 +66,7 @@ export class DropFolder {
     folder: string,
     partition: Partition,
     settings: DropFolderSettings,
-    log: Pick<Logger, 'info' | 'warn' | 'error'>,
+    log: DropLog,
   ): Promise<DropFolder> {
     const layout = await Layout.open(folder);
     const actor = await actorFor(partition, settings.as, settings.accounts, log);
@@ -90,12 +82,12 @@ export class DropFolder {
    * its file up. Throws store failures; other failures are logged and counted.
    */
   async pass(signal?: AbortSignal): Promise<PassResult> {
-    await this.#claims.start();
+    await this.#context.claims.start();
     const result = { processed: 0, error: 0, expired: 0, failed: 0 };
-    const { available } = await this.#claims.survey();
+    const { available } = await this.#context.claims.survey();
     for (const text of available) {
       if (signal?.aborted) return result;
-      await this.#processFile(await this.#claims.takeOver(text), result, signal);
+      await this.#processFile(await this.#context.claims.takeOver(text), result, signal);
     }
     const stuck = new Set<string>();
     for (;;) {
@@ -103,7 +95,7 @@ export class DropFolder {
       if (names.length === 0) return result;
       for (const name of names.slice(0, FILES_PER_SCAN)) {
         if (signal?.aborted) return result;
-        const file = await this.#claims.claim(name).catch((error: unknown) => {
+        const file = await this.#context.claims.claim(name).catch((error: unknown) => {
           stuck.add(name);
           this.#countFailure(name, error, result);
           return undefined;
@@ -120,7 +112,7 @@ export class DropFolder {
       const result = await this.pass(signal);
       for (const key of ['processed', 'error', 'expired'] as const) sum[key] += result[key];
       sum.failed = result.failed;
-      const { heldCount, available, allAlive } = await this.#claims.survey();
+      const { heldCount, available, allAlive } = await this.#context.claims.survey();
       const isSettled = available.length === 0 ? heldCount === 0 || allAlive : result.failed > 0;
       if (signal?.aborted || isSettled) return sum;
       await sleep((this.#settings.lease * 1000) / 10, undefined, { signal }).catch(() => undefined);
@@ -151,23 +143,19 @@ export class DropFolder {
   /** Calls `wake` on file system events. Without them, files are found by polling. */
   #watch(signal: AbortSignal, wake: () => void): void {
     try {
-      const watcher = watch(this.#layout.path('target'), { signal }, wake);
+      const watcher = watch(this.#context.layout.path('target'), { signal }, wake);
       watcher.on('error', () => watcher.close());
     } catch (error) {
-      this.#log.warn({ reason: String(error) }, 'the system does not tell of new files; they are looked for');
+      this.#log.warn({ reason: String(error) }, 'the system does not report new files; the folder is polled');
     }
   }
 
   /** Removes the heartbeat file, so that other processes need not wait for the lease of this one. */
   close(): Promise<void> {
-    return this.#claims.close();
+    return this.#context.claims.close();
   }
 
-  async #processFile(
-    file: ClaimedFile | undefined,
-    result: Record<keyof PassResult, number>,
-    signal?: AbortSignal,
-  ): Promise<void> {
+  async #processFile(file: ClaimedFile | undefined, result: PassResult, signal?: AbortSignal): Promise<void> {
     if (!file) return;
     const run = new FileRun(this.#context, file);
     const { name } = file.claim;
@@ -181,7 +169,7 @@ export class DropFolder {
       );
     } catch (error) {
       // Another process may succeed, or this one later.
-      await this.#claims.release(run.claimed);
+      await this.#context.claims.release(run.claimed);
       if (signal?.aborted) return;
       if (storeFailureOf(error)) throw error;
       this.#countFailure(name, error, result);
@@ -189,7 +177,7 @@ export class DropFolder {
   }
 
   /** Counts and logs a failure. The next pass tries the file again. */
-  #countFailure(name: string, error: unknown, result: Record<keyof PassResult, number>): void {
+  #countFailure(name: string, error: unknown, result: PassResult): void {
     result.failed++;
     const isElsewhere = hasCode(error, 'EXDEV', 'EBUSY');
     const reason = isElsewhere
@@ -201,25 +189,28 @@ export class DropFolder {
   }
 
   /** Returns the names in `target` in order of processing. Files with unacceptable names are moved to `error`. */
-  async #listTarget(result: Record<keyof PassResult, number>): Promise<string[]> {
+  async #listTarget(result: PassResult): Promise<string[]> {
     const found: { name: string; priority: number; mtime: number }[] = [];
-    for (const bytes of await this.#layout.names('target')) {
+    for (const bytes of await this.#context.layout.names('target')) {
       const fault = nameFault(bytes);
       if (fault !== undefined) {
         await this.#refuseName(bytes, fault, result);
         continue;
       }
       const name = bytes.toString();
-      const stats = await lstat(this.#layout.path('target', name)).catch(ignoreMissing);
+      const stats = await lstat(this.#context.layout.path('target', name)).catch(ignoreMissing);
       if (stats) found.push({ name, priority: parseFileName(name).priority, mtime: stats.mtimeMs });
     }
     found.sort((a, b) => b.priority - a.priority || a.mtime - b.mtime || (a.name < b.name ? -1 : 1));
     return found.map(({ name }) => name);
   }
 
-  async #refuseName(bytes: Buffer, reason: string, result: Record<keyof PassResult, number>): Promise<void> {
+  async #refuseName(bytes: Buffer, reason: string, result: PassResult): Promise<void> {
     const name = `${newToken().slice(0, 8)}~${printable(bytes.toString()).slice(0, MAX_NAME / 4)}`;
-    if (!(await renameIfPresent(this.#layout.bytePath('target', bytes), this.#layout.path('error', name)))) return;
+    if (
+      !(await renameIfPresent(this.#context.layout.bytePath('target', bytes), this.#context.layout.path('error', name)))
+    )
+      return;
     await this.#context.finisher.writeNameReceipt(name, reason);
     result.error++;
     this.#log.warn({ name, reason }, 'a dropped file is refused');

@@ -64,8 +64,7 @@ class EntryAccess implements Access {
     await partition.freshAccess();
     const access = await this.#control.current();
     const found = await partition.findRow(this.#dn);
-    if (!found)
-      throw new DropError(`'${this.#dn.text}', by whose rights files are applied, is not there; add the entry`);
+    if (!found) throw new DropError(`'${this.#dn.text}', whose rights apply to files, does not exist; add the entry`);
     await this.#requireUsable(found.id, found.row);
     const namesGroups = access.groups.length > 0;
     if (!namesGroups && this.#rightsSource?.access === access && this.#rightsSource.id.equals(found.id)) return;

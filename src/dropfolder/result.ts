@@ -150,7 +150,7 @@ export class FileFinisher {
       const known = await readReceipt(path);
       if (known?.delivery === file.claim.token) return this.#finishAfterReceipt(file, location, known);
     }
-    throw new Error(`${file.path}: there is a file of its name in ${outcome.result} already`);
+    throw new Error(`${file.path}: a file of this name is already in ${outcome.result} already`);
   }
 
   async #finishAfterReceipt(file: ClaimedFile, { place, name }: FinalLocation, receipt: Receipt): Promise<FileResult> {

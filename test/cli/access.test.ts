@@ -261,7 +261,7 @@ manage   no     no rule grants it
     expect(whole).to.match(/^read, search, compare, add, delete, replace +telephoneNumber$/m);
     expect(whole).to.match(/^limits: sizeLimit 50, lookLimit without limit, timeLimit 60 s$/m);
     const nobody = await accessDoes('explain', '--as', 'anonymous', ...to, '--attribute', 'cn', '--right', 'read');
-    expect(nobody).to.match(/^read +no +the entry is not there for who asks: no rule grants it$/m);
+    expect(nobody).to.match(/^read +no +the entry is not visible to this user: no rule grants it$/m);
   });
 
   it('explain: secrets go out where nobody listens in, and are never searched', async () => {
@@ -286,7 +286,7 @@ manage   no     no rule grants it
     ]);
     expect(await said('--as', `uid=nobody,${PEOPLE}`, '--to', ADA)).to.deep.equal([
       1,
-      `rowan: 'uid=nobody,${PEOPLE}' is not there, so that nobody can ask as this user`,
+      `rowan: 'uid=nobody,${PEOPLE}' does not exist, so its rights cannot be explained`,
     ]);
     expect((await said('--as', ADA, '--to', `uid=nobody,${PEOPLE}`))[1]).to.match(/\(noSuchObject\)$/);
     expect(await said('--as', ADA, '--to', ADA, '--right', 'read')).to.deep.equal([
@@ -328,7 +328,7 @@ manage   no     no rule grants it
       `rowan: table.yaml:1: ${ADA} cannot 'replace' on attribute 'telephoneNumber' of ${ADA}: denied by 'not their own'`,
       `rowan: table.yaml:5: ${BRAM} cannot 'remove' on ${ADA}: no rule grants it`,
       `rowan: table.yaml:5: ${BRAM} can 'see' on ${ADA}: given by 'users read'`,
-      `rowan: table.yaml:6: 'uid=nobody,${PEOPLE}' is not there, so that nobody can ask as this user`,
+      `rowan: table.yaml:6: 'uid=nobody,${PEOPLE}' does not exist, so its rights cannot be explained`,
     ]);
     expect(fifth).to.match(/^rowan: table\.yaml:7: uid=nobody,/);
     expect(sixth).to.equal(`rowan: table.yaml:8: ${BRAM} can 'see' on ${ADA}: given by 'users read'`);

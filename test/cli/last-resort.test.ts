@@ -40,7 +40,7 @@ describe('cli: what nobody caught', () => {
         options(),
       );
       await heard(child, 'rowan ready');
-      const said = heard(child, 'nobody caught');
+      const said = heard(child, 'uncaught error');
       child.kill(signal);
       const line = JSON.parse((await said).trim().split('\n').at(-1)!) as { level: number; err: { stack: string } };
       expect(line.level).to.equal(60);

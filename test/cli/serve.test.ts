@@ -223,7 +223,7 @@ describe('cli: serve', () => {
       });
     const before = await serial();
     makeCertificate(sandbox.folder);
-    const told = heard(server.process, 'the certificate was read anew');
+    const told = heard(server.process, 'the certificate was reloaded');
     server.process.kill('SIGHUP');
     await told;
     expect(await serial()).not.to.equal(before);

@@ -230,7 +230,7 @@ describe('cli: workers', () => {
     local.close();
     makeCertificate(sandbox.folder);
     trusted.push(readFileSync(cert));
-    const told = heard(two.server.process, 'the certificate was read anew worker=');
+    const told = heard(two.server.process, 'the certificate was reloaded worker=');
     two.server.process.kill('SIGHUP');
     await told;
     while ((await both()).has(before!));

@@ -60,7 +60,7 @@ export class RightsExplainer {
     if (dn.norm.equals(schema.parseDn(partition.settings.adminDn).norm))
       throw new CliError('the administrator is above rules, and may do everything');
     const found = await partition.findRow(dn);
-    if (!found) throw new CliError(`'${dn.text}' is not there, so that nobody can ask as this user`);
+    if (!found) throw new CliError(`'${dn.text}' does not exist, so its rights cannot be explained`);
     return { id: found.id, dn };
   }
 
@@ -77,7 +77,7 @@ export class RightsExplainer {
     const see = rights.explain(entry, undefined).find(({ right }) => right === 'see')!;
     const unseen = see.given
       ? undefined
-      : `the entry is not there for who asks: ${this.#describeDenial(see, undefined)}`;
+      : `the entry is not visible to this user: ${this.#describeDenial(see, undefined)}`;
     return rights.explain(entry, attribute).map((decision) => {
       const { right, given, rules } = decision;
       if (unseen !== undefined && right !== 'see') return { right, granted: false, reason: unseen };

@@ -191,13 +191,13 @@ export function addAccess(program: Command): void {
     .addHelpText('after', EXAMPLES);
 
   directoryCommand(access, 'show', 'show the access rules in force', EXAMPLES)
-    .option('--version <number>', 'those of an earlier version', parseVersion)
+    .option('--version <number>', 'rules of an earlier version', parseVersion)
     .action(directoryAction({ readOnly: true }, show));
 
-  directoryCommand(access, 'apply', 'put access rules in force, in place of all that are', EXAMPLES)
+  directoryCommand(access, 'apply', 'put access rules in force, replacing the current ones', EXAMPLES)
     .argument('[file]', 'YAML file of rules')
-    .option('--version <number>', 'those of an earlier version', parseVersion)
-    .addOption(new Option('--preset <name>', 'those of a preset').choices(Object.keys(PRESETS)))
+    .option('--version <number>', 'rules of an earlier version', parseVersion)
+    .addOption(new Option('--preset <name>', 'rules of a preset').choices(Object.keys(PRESETS)))
     .action(directoryAction({}, apply));
 
   directoryCommand(access, 'diff', 'show what a file of rules would change', EXAMPLES)
@@ -208,19 +208,19 @@ export function addAccess(program: Command): void {
     directoryAction({ readOnly: true }, history),
   );
 
-  directoryCommand(access, 'explain', 'show what somebody may do with an entry, and by which rules', EXAMPLES)
+  directoryCommand(access, 'explain', 'show what a user may do with an entry, and by which rules', EXAMPLES)
     .requiredOption('--as <dn>', `a user's DN, or "${ANONYMOUS}"`)
     .requiredOption('--to <dn>', 'the entry')
     .option('--attribute <name>', 'an attribute of the entry')
-    .option('--right <right>', 'this right alone')
-    .option('--address <address>', 'where the client is (default: at this machine, by ldapi)', parseAddress)
-    .option('--tls <bits>', 'of its cipher; 0: without TLS', parseStrength, MAX_STRENGTH)
-    .addOption(new Option('--mechanism <name>', 'by which the user has bound').choices(MECHANISMS).default('simple'))
+    .option('--right <right>', 'only this right')
+    .option('--address <address>', 'address of the client (default: this machine, by ldapi)', parseAddress)
+    .option('--tls <bits>', 'strength of the TLS cipher; 0: without TLS', parseStrength, MAX_STRENGTH)
+    .addOption(new Option('--mechanism <name>', 'how the user has bound').choices(MECHANISMS).default('simple'))
     .action(directoryAction({ readOnly: true }, explain));
 
-  directoryCommand(access, 'test', 'compare a table of expectations with what the rules say', EXAMPLES)
+  directoryCommand(access, 'test', 'check a table of expectations against the rules', EXAMPLES)
     .argument('<file>', 'YAML file of expectations')
-    .option('--rules <file>', 'these rules in place of those in force')
+    .option('--rules <file>', 'check these rules instead of those in force')
     .action(directoryAction({ readOnly: true }, test));
 
   addFromSlapd(access);

@@ -98,10 +98,10 @@ export function addAccountPassword(account: Command): void {
       return `application password '${name}' of ${dn.text}: ${shown}   (shown this once)`;
     },
   )
-    .requiredOption('--name <name>', 'what it is for; what it is revoked by')
-    .option('--network <network>', 'address or network that clients are in; may be repeated', collectValues)
-    .option('--used-by <dn>', 'good only on a connection that was bound as this entry before')
-    .option('--expires <time>', 'for how long it is good, such as 90d', parseLifetime);
+    .requiredOption('--name <name>', 'name of the password; "revoke" needs it')
+    .option('--network <network>', 'address or network of the clients; may be repeated', collectValues)
+    .option('--used-by <dn>', 'valid only on a connection that was bound as this entry before')
+    .option('--expires <time>', 'lifetime, such as 90d', parseLifetime);
 
   addAccountCommand(
     password,
@@ -118,7 +118,7 @@ export function addAccountPassword(account: Command): void {
   addAccountCommand(
     password,
     'revoke <dn>',
-    'take an application password away; its sessions end',
+    'remove an application password; its sessions end',
     { examples: EXAMPLES },
     async (directory, dn, _account, { options }) => {
       const { name } = options as unknown as { readonly name: string };
@@ -131,7 +131,7 @@ export function addAccountPassword(account: Command): void {
     },
   )
     .alias('remove')
-    .requiredOption('--name <name>', 'which one');
+    .requiredOption('--name <name>', 'name of the password');
 }
 
 function describePassword(

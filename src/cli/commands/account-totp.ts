@@ -51,8 +51,8 @@ export function addAccountTotp(account: Command): void {
       return `second factor of ${dn.text} is set\n${totpUri(secret, issuer, dn.text)}   (shown this once)`;
     },
   )
-    .option('--issuer <name>', 'whose it is, as the program for codes shows it', 'Rowan')
-    .option('--replace', 'in the place of the one that there is');
+    .option('--issuer <name>', 'issuer that the program for codes shows', 'Rowan')
+    .option('--replace', 'replace the present second factor');
 
   addAccountCommand(
     totp,

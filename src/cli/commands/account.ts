@@ -62,7 +62,7 @@ export function addAccount(program: Command): void {
   addAccountCommand(
     account,
     'unlock <dn>',
-    'take all locks of the entry away',
+    'remove all locks of the entry',
     { examples: EXAMPLES },
     async (directory, dn, found) => {
       const { entry, locks, credentials, policy, state } = found;

@@ -89,16 +89,16 @@ export function addDeleted(program: Command): void {
 
   directoryCommand(deleted, 'restore', 'bring a deleted entry back', EXAMPLES)
     .argument('<entryUUID>', 'as "rowan deleted list" shows it', parseId)
-    .option('--subtree', 'with what was deleted below it; the entry itself may be there')
-    .option('--since <time>', 'of those below it only what was deleted then or later', parseTime)
+    .option('--subtree', 'also what was deleted below it; the entry itself may exist')
+    .option('--since <time>', 'below it, only entries deleted then or later', parseTime)
     .action((id: Buffer, options: RestoreOptions, command: Command) => {
       if (options.since !== undefined && !options.subtree) command.error("error: '--since' goes with '--subtree'");
       return withDirectory(settingsOf(command), {}, ({ partition }) => restore(partition, id, options));
     });
 
   directoryCommand(deleted, 'purge', 'remove deleted entries for good', EXAMPLES)
-    .option('--older-than <days>', 'only those deleted so many days ago or earlier', parseDays)
-    .option('--all', 'every one of them')
+    .option('--older-than <days>', 'only entries deleted at least this many days ago', parseDays)
+    .option('--all', 'all deleted entries')
     .action((options: { olderThan?: number; all?: boolean }, command: Command) => {
       if ((options.olderThan === undefined) === (options.all !== true))
         command.error("error: give either '--older-than <days>' or '--all'");

@@ -95,18 +95,13 @@ export function addDropFolder(program: Command): void {
   directoryCommand(program, 'dropfolder', 'apply LDIF and CSV files that are moved into a folder', EXAMPLES)
     .argument('<folder>', 'the drop folder; incoming/target and others are made below it')
     .option('--once', 'end when nothing is left to do, instead of waiting for files')
-    .option('--as <dn>', 'by the rights of this entry (default: the administrator)')
+    .option('--as <dn>', 'with the rights of this entry (default: the administrator)')
     .option('--mapping <file>', 'YAML file that says how rows of .csv files become entries')
     .option('--dry-run', 'print what the files in target would change, and change nothing')
     .option('--validate-first', 'check a whole file against the schema before its first record is applied')
     .option('--max-bytes <number>', 'refuse longer files', parsePositive, GIB)
-    .option(
-      '--lease <seconds>',
-      'take over the files of a process without a sign of life for this time',
-      parsePositive,
-      60,
-    )
-    .option('--poll <seconds>', 'look for files at least so often', parsePositive, 5)
+    .option('--lease <seconds>', 'take over files of a process that has been silent for this time', parsePositive, 60)
+    .option('--poll <seconds>', 'look for files at least at this interval', parsePositive, 5)
     .action(async (folder: string, flags: DropFlags, command: Command) => {
       const settings = settingsOf(command);
       try {

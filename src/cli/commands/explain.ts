@@ -55,10 +55,12 @@ function requireOnlySuffix(suffixes: readonly string[]): string {
 
 export function addExplain(program: Command): void {
   directoryCommand(program, 'explain', 'show how a search is answered', EXAMPLES)
-    .argument('<filter>', 'as RFC 4515 writes it')
-    .option('--base <dn>', 'where the search starts (default: the suffix, where there is just one)')
+    .argument('<filter>', 'search filter (RFC 4515)')
+    .option('--base <dn>', 'base of the search (default: the suffix, if there is only one)')
     .addOption(
-      new Option('--scope <scope>', 'how far it goes').choices(['base', 'one', 'sub', 'subordinate']).default('sub'),
+      new Option('--scope <scope>', 'scope of the search')
+        .choices(['base', 'one', 'sub', 'subordinate'])
+        .default('sub'),
     )
     .action((filter: string, options: ExplainOptions, command: Command) => {
       const parsed = parseFilterArgument(filter);

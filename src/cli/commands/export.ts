@@ -103,12 +103,9 @@ export function addExport(program: Command): void {
   addSettingFlags(command, ['passwords.policy'])
     .option('--base <dn>', 'only this entry and those below it')
     .option('--filter <filter>', 'only entries that match')
-    .option(
-      '--output <file>',
-      'instead of standard output to a file that only its owner may read; it is there when it is whole',
-    )
+    .option('--output <file>', 'write to this file, which only its owner may read; it appears when it is complete')
     .option('--no-operational', 'leave out entryUUID, createTimestamp and the like')
-    .option('--even-if-damaged', 'do not verify the pages of the data file first: give what can be read')
+    .option('--even-if-damaged', 'do not verify the pages of the data file first; export what can be read')
     .action(async (options: ExportOptions, command: Command) => {
       const settings = settingsOf(command);
       if (!options.evenIfDamaged) await refuseDamagedPages(settings, 'export');

@@ -80,10 +80,10 @@ async function verify(settings: Settings): Promise<void> {
     const wrong = await registry.verify(INTERNAL_TABLES);
     if (!wrong) throw new CliError('the tables can be looked at over a REST gateway only, and hbase.rest is none');
     for (const [table, faults] of wrong) for (const fault of faults) process.stdout.write(`${table}: ${fault}\n`);
-    if (wrong.size > 0) throw new CliError(`${counted(wrong.size, 'table')} not as they have to be`);
+    if (wrong.size > 0) throw new CliError(`${counted(wrong.size, 'table')} not as required`);
     for (const [table, counts] of await registry.countRegions(INTERNAL_TABLES))
       process.stdout.write(`${table}: ${formatRegions(counts)}\n`);
-    process.stdout.write('the tables are as they have to be\n');
+    process.stdout.write('the tables are as required\n');
   } finally {
     await client.close();
   }
@@ -98,7 +98,7 @@ export function addHBase(program: Command): void {
       printSchema(hbaseCommandSettings(command), options.only),
     );
 
-  directoryCommand(hbase, 'verify', 'compare the tables with what they have to be, and tell where their regions are')
+  directoryCommand(hbase, 'verify', 'verify the tables, and show where their regions are')
     .addHelpText('after', EXAMPLES)
     .action((_options: object, command: Command) => verify(hbaseCommandSettings(command)));
 }

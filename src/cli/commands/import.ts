@@ -133,12 +133,9 @@ export function addImport(program: Command): void {
     .argument('<file>', 'LDIF file, or - for standard input')
     .option('--continue', 'go on after records that are refused')
     .option('--rejects <file>', 'where refused records go (default: FILE.rejects)')
-    .option(
-      '--resume',
-      'take entries that exist for loaded, as after an interrupted import (found out by itself for files)',
-    )
+    .option('--resume', 'count existing entries as loaded, as after an interrupted import (automatic for files)')
     .option('--no-resume', 'start from the beginning, although an import of this file was interrupted')
-    .option('--dry-run', 'parse and check everything, tell what would be refused, and write nothing')
+    .option('--dry-run', 'check everything and report what would be refused; write nothing')
     .option('--allow-urls', "read values of 'attribute:< file:///…' from the files named")
     .action((file: string, flags: ImportFlags, command: Command) => {
       const settings = settingsOf(command);

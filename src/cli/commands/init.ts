@@ -54,9 +54,7 @@ export function addInit(program: Command): void {
     .requiredOption('--admin-dn <dn>', 'DN the administrator binds with; it needs no entry')
     .option('--admin-password-file <file>', "file that holds the administrator's password")
     .addOption(
-      new Option('--access <name>', 'access rules that it begins with')
-        .choices(Object.keys(PRESETS))
-        .default(DEFAULT_PRESET),
+      new Option('--access <name>', 'initial access rules').choices(Object.keys(PRESETS)).default(DEFAULT_PRESET),
     )
     .action(async (options: InitOptions, command: Command) => {
       const settings = settingsOf(command);

@@ -84,10 +84,10 @@ export function addJobs(program: Command): void {
         runJob(partition, findJob(jobsOf(partition, settings.config, createLog(settings.config)), name)),
       );
     });
-  add('disable', 'have no server start the job by itself')
+  add('disable', 'keep servers from starting the job by themselves')
     .argument('<job>')
     .action((name: string, _options: object, command: Command) => setDisabled(settingsOf(command), name, true));
-  add('enable', 'have the job started by its schedule again')
+  add('enable', 'let servers start the job by its schedule again')
     .argument('<job>')
     .action((name: string, _options: object, command: Command) => setDisabled(settingsOf(command), name, false));
 }

@@ -37,7 +37,7 @@ async function remove({ partition }: OpenDirectory, attribute: string): Promise<
 export function addNumber(program: Command): void {
   const number = program
     .command('number')
-    .description('show and change which numbers are given out to "auto"')
+    .description('show and change the ranges of numbers for "auto"')
     .addHelpText('after', EXAMPLES);
 
   directoryCommand(number, 'show', 'show the ranges of numbers', EXAMPLES).action(
@@ -45,9 +45,9 @@ export function addNumber(program: Command): void {
   );
 
   directoryCommand(number, 'set', 'give out numbers of an attribute', EXAMPLES)
-    .argument('<attribute>', 'of the syntax Integer, with an index')
-    .argument('<first>', 'the first of them', parseNumber)
-    .argument('<last>', 'the last of them', parseNumber)
+    .argument('<attribute>', 'attribute of syntax Integer, with an index')
+    .argument('<first>', 'first number', parseNumber)
+    .argument('<last>', 'last number', parseNumber)
     .action(directoryAction({}, set));
 
   directoryCommand(number, 'remove', 'give out no more numbers of an attribute', EXAMPLES)

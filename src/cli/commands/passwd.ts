@@ -69,9 +69,9 @@ async function setPassword(
 export function addPasswd(program: Command): void {
   const command = directoryCommand(program, 'passwd', "set the administrator's or an entry's password", EXAMPLES);
   addSettingFlags(command, ['passwords.policy', 'passwords.shadow'])
-    .argument('[dn]', 'whose password; without it the administrator')
+    .argument('[dn]', 'entry whose password is set (default: the administrator)')
     .option('--password-file <file>', 'file that holds the new password')
-    .option('--generate', 'make a password up and show it')
+    .option('--generate', 'generate a password and show it')
     .action((given: string | undefined, options: PasswdOptions, command: Command) => {
       if (options.generate && options.passwordFile !== undefined) {
         throw new CliError('give either --generate or --password-file', { exitCode: 2 });

@@ -33,6 +33,6 @@ export function addReferences(program: Command): void {
   );
 
   directoryCommand(references, 'set', 'have these attributes follow names, and no others', EXAMPLES)
-    .argument('<attributes...>', 'whose values are DNs, with an index')
+    .argument('<attributes...>', 'attributes whose values are DNs, with an index')
     .action(directoryAction({}, set));
 }

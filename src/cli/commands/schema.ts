@@ -22,7 +22,7 @@ access rules need cannot be taken away.
 
 function describeSource({ nis, files }: SchemaSource): string {
   const names = files.map(({ name }) => name).join(', ');
-  return `NIS schema ${nis}, ${files.length === 0 ? 'no files of its own' : `own files: ${names}`}`;
+  return `NIS schema ${nis}, ${files.length === 0 ? 'remove the schema files of the directory' : `own files: ${names}`}`;
 }
 
 /** Joins the texts of the files, each after a comment with its name. */
@@ -57,10 +57,10 @@ async function requireRulesFit(directory: OpenDirectory, next: Schema): Promise<
 export function addSchema(program: Command): void {
   const schema = program
     .command('schema')
-    .description("show the directory's schema, give it another")
+    .description('show and change the schema of the directory')
     .addHelpText('after', EXAMPLES);
 
-  directoryCommand(schema, 'show', 'which schema the directory has', EXAMPLES)
+  directoryCommand(schema, 'show', 'show the schema of the directory', EXAMPLES)
     .option('--text', 'the text of its own files, as LDIF')
     .action((flags: { text?: boolean }, command: Command) =>
       withDirectory(settingsOf(command), { readOnly: true, anySchema: true }, async (directory) => {
@@ -70,7 +70,7 @@ export function addSchema(program: Command): void {
     );
 
   directoryCommand(schema, 'set', 'give the directory the schema of these settings', EXAMPLES)
-    .option('--without-files', 'no files of its own')
+    .option('--without-files', 'remove the schema files of the directory')
     .action((flags: { withoutFiles?: boolean }, command: Command) => {
       const settings = settingsOf(command);
       return withDirectory(settings, { anySchema: true }, async (directory) => {

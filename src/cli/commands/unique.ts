@@ -76,10 +76,10 @@ export function addUnique(program: Command): void {
     directoryAction({ readOnly: true }, show),
   );
 
-  directoryCommand(unique, 'add <attributes...>', 'no two entries have one value, in whichever of these attributes')
+  directoryCommand(unique, 'add <attributes...>', 'require that no two entries share a value in these attributes')
     .addHelpText('after', EXAMPLES)
-    .option('--subtree <dn>', 'of entries at or below this one (default: of all)')
-    .option('--filter <filter>', 'of entries that match (default: of all)')
+    .option('--subtree <dn>', 'only for entries at or below this one (default: all)')
+    .option('--filter <filter>', 'only for entries that match (default: all)')
     .action(directoryAction({}, add));
 
   directoryCommand(unique, 'remove', 'remove a constraint', EXAMPLES)
