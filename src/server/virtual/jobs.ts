@@ -1,8 +1,8 @@
 import {
-  lastRunText,
-  nextRunText,
   formatTime,
   type JobRow,
+  lastRunText,
+  nextRunText,
   readJob,
   readJobs,
   standardJobs,
