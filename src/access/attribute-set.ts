@@ -2,9 +2,7 @@ import { descriptionMatches } from '../schema/describer.js';
 import type { AttributeDescription, AttributeType } from '../schema/schema-types.js';
 import type { AttributeSet } from './rule.js';
 
-/**
- * The attribute set of rules without `attributes`: all attributes except secrets, the entry itself, and its children.
- */
+/** The set of rules without `attributes`: all attributes except secrets, the entry itself, and its children. */
 export const ALL_ATTRIBUTES: AttributeSet = {
   entry: true,
   children: true,

@@ -115,10 +115,7 @@ class Check implements CheckedRules {
       this.#fault(`'${dn.text}' is no password policy; it needs the class pwdPolicy and pwdAttribute: userPassword`);
   }
 
-  /**
-   * Reports password policy rules that never apply as faults, and rules whose order is decided by their names alone as
-   * warnings.
-   */
+  /** Reports policy rules that never apply, and warns where only the names decide which of two rules applies. */
   order(rules: readonly PolicyRule[]): void {
     const ofKind = new Map<string, PolicyRule>();
     const exactly = new Map<string, PolicyRule>();

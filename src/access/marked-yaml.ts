@@ -68,10 +68,7 @@ export class MarkedYaml {
     return document;
   }
 
-  /**
-   * Parses the text. Returns undefined if the `yaml` package runs out of stack, which it reports by an exception or as
-   * an error of the document.
-   */
+  /** Parses the text. Undefined if the parser runs out of stack, which it throws or reports as an error. */
   #parsed(text: string): Document.Parsed | undefined {
     try {
       // `fields` reports duplicate keys. The check of the package takes time quadratic in the number of keys.

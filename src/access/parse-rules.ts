@@ -86,10 +86,7 @@ class RulesReader {
     return found;
   }
 
-  /**
-   * Reads the name of an item. Messages of further faults begin with this name. `instead` is the name of an item that
-   * has none; '' if a name is required.
-   */
+  /** Reads a name, with which further faults begin. `instead`: name of an unnamed item; '' if a name is required. */
   #name(node: Node, what: string, instead: string, lines: Map<string, number>): string {
     const name = isMap(node) ? node.get('name', true) : undefined;
     if (!isMap(node) || !name) {

@@ -35,10 +35,7 @@ export interface Place {
 
 const NOWHERE: ReadonlyMap<string, RuleSet> = new Map();
 
-/**
- * Finds the rules that apply to an entry by its place alone, given the parent's node and the RDN. The result for each
- * node is computed once.
- */
+/** Finds the rules for an entry by its parent's node and its RDN. The result for each node is cached. */
 export class Places {
   readonly #top = new Name();
   readonly #sets = new Map<string, RuleSet>();

@@ -23,10 +23,7 @@ export function inOrder(rules: readonly PolicyRule[]): PlacedPolicy[] {
   );
 }
 
-/**
- * Precedence of a rule by its kind of condition: among rules that match an account, the one with the highest weight
- * applies.
- */
+/** Precedence of a rule: among the rules that match an account, the rule with the highest weight applies. */
 export function weight({ groups, filters }: PolicyRule): number {
   return (groups ? 2 : 0) + (filters ? 1 : 0);
 }

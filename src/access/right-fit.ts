@@ -25,9 +25,7 @@ export function unfitting(word: string, rights: readonly Right[], about: Attribu
   return remedy(word, set, types);
 }
 
-/**
- * The rights that a rule can grant on an attribute: secrets are not searchable, computed attributes are not writable.
- */
+/** The rights that a rule can grant: secrets are not searchable, computed attributes are not writable. */
 function rightsOn(type: AttributeType): RightSet {
   if (isServersSecret(type)) return NO_RIGHTS;
   return OF_ATTRIBUTE & ~(type.secret ? SEARCH : NO_RIGHTS) & ~(isComputed(type) ? WRITING : NO_RIGHTS);

@@ -344,10 +344,7 @@ function affectsViewing(rule: AccessRule): boolean {
   return others && (rights & VIEW & OF_ATTRIBUTE) !== NO_RIGHTS;
 }
 
-/**
- * The viewer of an asker. An asker who may view everything except secrets gets `UNRESTRICTED`, so that rows need no
- * check.
- */
+/** The viewer of an asker: `UNRESTRICTED`, without checks of rows, if the rules hide nothing but secrets. */
 function viewerOf(held: HeldRules, rules: readonly Held[], looksInto: ReadonlySet<AttributeType>): Viewer {
   const isSame = rules.every(({ condition, rule }) => !condition && !rule.to.place);
   const secrets = rules.some(({ rule }) => rule.to.attributes.descriptions.some(({ type }) => type.secret));

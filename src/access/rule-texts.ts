@@ -2,10 +2,7 @@ import { isMap, isSeq, parseDocument, stringify, type YAMLMap } from 'yaml';
 
 const ORDER = ['name', 'who', 'policy', 'to', 'group', 'allow', 'deny'];
 
-/**
- * The rules, limits and password policies of a file by kind and name (`rule 'helpdesk'`), each in one canonical
- * notation. The file must have no faults.
- */
+/** The items of a valid rules file in canonical notation, by kind and name, such as `rule 'helpdesk'`. */
 export function ruleTexts(text: string): Map<string, string> {
   const found = new Map<string, string>();
   const { contents } = parseDocument(text);

@@ -20,9 +20,7 @@ export interface Who {
   /** One of these attributes of the entry contains the asker's DN. */
   readonly attribute?: readonly AttributeType[];
   readonly network?: readonly Network[];
-  /**
-   * Minimum strength of the cipher in bits; a local socket counts as 256. 0 allows secrets on unencrypted connections.
-   */
+  /** Minimum strength of the cipher in bits (local socket: 256). 0 allows secrets on unencrypted connections. */
   readonly strength?: number;
   /** Values of `MECHANISMS`. */
   readonly mechanism?: readonly string[];

@@ -38,10 +38,7 @@ export function startsWith(bytes: Uint8Array, prefix: Uint8Array, start = 0, sto
   return true;
 }
 
-/**
- * Order of `a[from, to)` and `b`: < 0, 0 or > 0. Searches call this function once per cell, so the parameters are kept
- * to four.
- */
+/** Order of `a[from, to)` and `b`: < 0, 0 or > 0. Called once per cell, so it has four parameters only. */
 export function compareRun(a: Uint8Array, from: number, to: number, b: Uint8Array): number {
   const n = to - from;
   const m = b.length;

@@ -20,10 +20,7 @@ export function findBytes(bytes: Buffer, part: Buffer, from: number, accept?: (a
   return -1;
 }
 
-/**
- * The algorithm of Knuth, Morris and Pratt. A byte is examined again only where it continues a repetition of the
- * beginning of the part.
- */
+/** Knuth, Morris and Pratt: a byte is examined again only where the beginning of the part may repeat. */
 function findLong(bytes: Buffer, part: Buffer, from: number, accept?: (at: number) => boolean): number {
   const borders = known.get(part) ?? bordersOf(part);
   let same = 0;

@@ -17,10 +17,7 @@ export const CR_ALONE = "the line ends are CR alone; convert them to LF, with tr
 
 export const CR_DOUBLED = "the line ends are CR CR LF; take the CRs out, with tr -d '\\r'";
 
-/**
- * The error message for a CR in `bytes[from, to)` that is neither part of a CRLF nor the last byte; undefined if there
- * is no such CR.
- */
+/** The error for a CR in `bytes[from, to)` that is neither part of a CRLF nor the last byte; else undefined. */
 export function crProblem(bytes: Buffer, from: number, to: number): string | undefined {
   let problem: string | undefined;
   for (let at = bytes.indexOf(CR, from); at >= 0 && at < to; at = bytes.indexOf(CR, at + 1)) {

@@ -91,10 +91,7 @@ export function escapeValue(value: Buffer): string {
   return value.toString('latin1').replace(/[^ -~]|[()*\\]/g, escapeBytes);
 }
 
-/**
- * Escapes the characters that filters (RFC 4515 §3) or logs must not contain: control, format, unassigned and separator
- * characters.
- */
+/** Escapes characters that filters (RFC 4515 §3) or logs must not contain, such as control characters. */
 export function escapeText(text: string): string {
   return text.replace(/[()*\\\p{C}\p{Zl}\p{Zp}]/gu, (found) => escapeBytes(Buffer.from(found).toString('latin1')));
 }

@@ -1,7 +1,4 @@
-/**
- * Longest text, in UTF-16 units, that is encoded in a loop. For longer texts the loop costs more than a call into the
- * runtime.
- */
+/** Longest text, in UTF-16 units, to encode in a loop. For longer texts a call of the runtime is cheaper. */
 const SHORT = 64;
 
 /** The text in UTF-8, like `Buffer.from`. Much cheaper for short ASCII texts such as names. */

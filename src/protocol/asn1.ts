@@ -3,10 +3,7 @@ import { LdapError } from '../ldap/ldap-error.js';
 import { SEQUENCE } from './tags.js';
 import { Writer } from './writer.js';
 
-/**
- * Reads and writes the values of controls and extended operations, where speed does not matter. All functions throw
- * LdapError `protocolError`.
- */
+/** Values of controls and extended operations, where speed does not matter. Errors are LdapError `protocolError`. */
 
 /** Limits for parsing untrusted values with `fromBER`. The content of octet strings is not parsed. */
 const bounds = { maxDepth: 8, maxNodes: 64, parseEmbedded: false, copyInput: false };

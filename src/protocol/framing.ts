@@ -26,10 +26,7 @@ export interface FramerLimits {
   readonly admit?: (head: Buffer, total: number) => Admission;
 }
 
-/**
- * Number of bytes at the beginning of a message that contain the messageID and the operation's tag, in any encoding of
- * the lengths.
- */
+/** These first bytes of a message contain the messageID and the operation's tag, however lengths are encoded. */
 export const HEAD_BYTES = 32;
 /** Identifier octet, 0x84 and four length octets. */
 const LONGEST_HEADER = 6;
@@ -226,10 +223,7 @@ export class Framer {
   }
 }
 
-/**
- * Size of a buffer that holds `have` bytes of a message of `total` bytes and will receive more. `total` is 0 while
- * unknown.
- */
+/** Buffer size for `have` bytes of a message of `total` bytes and for further bytes. `total`: 0 while unknown. */
 function roomFor(have: number, total: number): number {
   if (total === 0) return FIRST_PART;
   return have >= total / TRUSTED_PART ? total : Math.max(FIRST_PART, 2 * have);

@@ -41,10 +41,7 @@ export class Reader {
     return this.at < this.end ? this.buffer[this.at]! : -1;
   }
 
-  /**
-   * Reads the identifier and length octets of an element with `tag` and returns the length of the content, which begins
-   * at `at`.
-   */
+  /** Reads the identifier and length octets of an element. Returns the length of the content, which is at `at`. */
   header(tag: number, what: string): number {
     if (this.at >= this.end) throw this.error(`${what} is missing`);
     const found = this.buffer[this.at]!;

@@ -11,10 +11,7 @@ const KEPT_SLABS = 64;
 /** A group of slabs in one allocation. The system gets the memory back as a whole. */
 class Area {
   readonly bytes = Buffer.allocUnsafeSlow(AREA_SLABS * SLAB);
-  /**
-   * Reference count of each slab: one for the writer that fills the slab, and one for each piece of the slab that has
-   * not been sent yet.
-   */
+  /** References to each slab: by the writer that fills the slab, and by each piece that is not sent yet. */
   readonly #holds = new Uint16Array(AREA_SLABS);
   readonly #free: number[] = [];
   /** Index of the first slab that was never used. */
@@ -79,10 +76,7 @@ export function slabsWereMany(): boolean {
   return areas.length > 1 || (areas.length === 1 && areas[0]!.used > KEPT_SLABS);
 }
 
-/**
- * Abandons the current areas: new slabs come from new areas, and the system gets an old area back when all references
- * to its slabs are dropped.
- */
+/** New slabs come from new areas from now on. The system gets an old area back after its last reference. */
 export function leaveSlabs(): void {
   areas = [];
 }

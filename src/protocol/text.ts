@@ -43,10 +43,7 @@ const DOT = 0x2e;
 const ZERO = 0x30;
 const NINE = 0x39;
 
-/**
- * Whether `buffer[from, to)` is a numericoid (RFC 4512 §1.4): at least two numbers without leading zeros, separated by
- * dots.
- */
+/** Whether the range is a numericoid (RFC 4512 §1.4): two or more numbers without leading zeros and dots between. */
 export function isNumericOid(buffer: Buffer, from: number, to: number): boolean {
   let dots = 0;
   let start = from;

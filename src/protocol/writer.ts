@@ -1,9 +1,6 @@
 import { holdSlab, releaseSlab, SLAB, takeSlab } from './slabs.js';
 
-/**
- * Size in bytes of the pieces in which long responses are sent. A slab has room for one piece and for a message after
- * the piece.
- */
+/** Bytes of a piece of a long response. A slab has room for a piece and for a message after the piece. */
 export const PIECE = 48 * 1024;
 /** Up to this number of bytes a loop is faster than TypedArray.set, because of the cost of the call. */
 const SHORT = 80;
@@ -29,9 +26,7 @@ export function integerBytes(value: number): number {
   return value < 0x800000 ? 5 : 6;
 }
 
-/**
- * Writes identifier and length octets at `at`; the caller has reserved the space. Returns the offset of the content.
- */
+/** Writes identifier and length octets into reserved space at `at`. Returns the offset of the content. */
 export function putHeader(buffer: Buffer, at: number, tag: number, length: number): number {
   buffer[at] = tag;
   if (length > 0x7f) return putLongLength(buffer, at + 1, length);
@@ -46,10 +41,7 @@ function putLongLength(buffer: Buffer, at: number, length: number): number {
   return at;
 }
 
-/**
- * Copies the short range `source[from, to)`. Copying eight bytes per iteration takes half the time of copying single
- * bytes.
- */
+/** Copies a short range. Copying eight bytes per iteration takes half the time of copying single bytes. */
 export function copyShort(target: Uint8Array, at: number, source: Uint8Array, from: number, to: number): void {
   let i = from;
   let o = at;

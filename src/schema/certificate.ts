@@ -20,10 +20,7 @@ const MAX_RDNS = 256;
 const MAX_AVAS = 64;
 const EXPLICIT_0 = 0xa0;
 
-/**
- * The components of `tbs` if `der` is a SEQUENCE { tbs SEQUENCE, algorithm SEQUENCE, signature BIT STRING }; else
- * undefined.
- */
+/** The components of `tbs` in SEQUENCE { tbs SEQUENCE, algorithm SEQUENCE, signature BIT STRING }. */
 function signed(der: Buffer): Tlv[] | undefined {
   const top = readTlv(der, 0, der.length);
   if (!top || top.tag !== Tag.sequence || top.end !== der.length || !wellFormed(der)) return undefined;
@@ -39,9 +36,7 @@ function follows(parts: readonly Tlv[], from: number, tags: readonly number[]): 
   return tags.every((tag, i) => parts[from + i]?.tag === tag);
 }
 
-/**
- * Tags of the fields of a TBSCertificate after its version: serial number, algorithm, issuer, validity, subject, key.
- */
+/** Tags of a TBSCertificate after the version: serial number, algorithm, issuer, validity, subject, key. */
 const CERTIFICATE = [Tag.integer, Tag.sequence, Tag.sequence, Tag.sequence, Tag.sequence, Tag.sequence];
 
 function certificateFields(der: Buffer): Tlv[] | undefined {
@@ -128,10 +123,7 @@ const SERIAL = /serialNumber\s+(-?(?:0|[1-9]\d*)|'[0-9A-Fa-f]{2,128}'H)/y;
 const ISSUER = /issuer\s+(?:rdnSequence\s*:\s*)?"((?:[^"]|"")*)"/y;
 const SPACES = /\s*/y;
 
-/**
- * Parses `{ serialNumber 1, issuer rdnSequence:"…" }` (RFC 4523 §3.1) or the older form `serial$issuer`. Undefined if
- * the text has neither form.
- */
+/** Parses `{ serialNumber 1, issuer rdnSequence:"…" }` (RFC 4523 §3.1) or the older form `serial$issuer`. */
 export function parseCertificateAssertion(text: string): CertificateAssertion | undefined {
   if (text.length > MAX_ASSERTION) return undefined;
   const dollar = text.indexOf('$');

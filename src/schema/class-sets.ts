@@ -14,10 +14,7 @@ export interface ClassSet {
   readonly must: readonly TypeNode[];
   /** The DIT content rule of the structural class. */
   readonly rule: ContentRule | undefined;
-  /**
-   * Indexed by `TypeNode.index`: 1 if the classes or the content rule require or allow the type and the content rule
-   * does not preclude it.
-   */
+  /** By `TypeNode.index`: 1 if classes or content rule allow the type and the content rule does not preclude it. */
   readonly allowed: Uint8Array;
 }
 

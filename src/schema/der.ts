@@ -55,10 +55,7 @@ export function readTlv(der: Buffer, at: number, limit: number): Tlv | undefined
   return end <= limit ? { tag, at, start, end } : undefined;
 }
 
-/**
- * The elements between two offsets; undefined if the elements do not fill the range exactly or if there are more than
- * `max`.
- */
+/** The elements that fill the range exactly; undefined if there are gaps or more than `max` elements. */
 export function children(der: Buffer, start: number, end: number, max = 1 << 20): Tlv[] | undefined {
   const found: Tlv[] = [];
   for (let at = start; at < end; ) {
@@ -90,10 +87,7 @@ function nested(der: Buffer, tlv: Tlv, depth: number): boolean {
 const MAX_OID = 128;
 const MAX_ARC = Number.MAX_SAFE_INTEGER / 128;
 
-/**
- * The contents of an OBJECT IDENTIFIER as dotted text; undefined if truncated, longer than 128 bytes or with an arc of
- * 2⁵³ or more.
- */
+/** Dotted text of an OBJECT IDENTIFIER; undefined if truncated, over 128 bytes or with an arc of 2⁵³ or more. */
 export function oidText(der: Buffer, start: number, end: number): string | undefined {
   if (end <= start || end - start > MAX_OID || der[end - 1]! >= 0x80) return undefined;
   const arcs: number[] = [];

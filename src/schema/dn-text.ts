@@ -9,10 +9,7 @@ const SPACE = 0x20;
 const EQUALS = 0x3d;
 const BACKSLASH = 0x5c;
 
-/**
- * Class of a byte in a value: 0 literal, 1 escaped with a backslash, 2 escaped in hexadecimal, 3 end of the value, 4
- * space, 5 backslash.
- */
+/** Class of a byte in a value: 0 literal, 1 escaped by backslash, 2 by hexadecimal, 3 end, 4 space, 5 backslash. */
 const VALUE = new Uint8Array(256);
 for (const byte of Buffer.from('"#;<=>')) VALUE[byte] = 1;
 for (let byte = 0; byte < SPACE; byte++) VALUE[byte] = 2;

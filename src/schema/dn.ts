@@ -277,10 +277,7 @@ class Parser {
     return Buffer.from(out);
   }
 
-  /**
-   * Parses `#` and the BER of a value in hexadecimal (RFC 4514 §2.4). Returns the characters of a string element, else
-   * the BER.
-   */
+  /** Parses `#` and BER in hexadecimal (RFC 4514 §2.4) to the characters of a string element, else to the BER. */
   private hexValue(): Buffer {
     const { bytes } = this;
     const start = ++this.at;
@@ -295,9 +292,7 @@ class Parser {
   }
 }
 
-/**
- * The RDN in this server's notation. Names of types and values are as written, except that numeric OIDs become names.
- */
+/** The RDN in this server's notation. Types and values are as written, but numeric OIDs become names. */
 function rdnText({ avas, start, end }: RawRdn, parser: Parser): string {
   if (parser.isProper(start, end)) return parser.slice(start, end);
   const nameOf = ({ name, type }: RawAva): string => (/^\d/.test(name) ? type!.name : name);
@@ -334,10 +329,7 @@ function bound(bytes: Buffer): void {
   }
 }
 
-/**
- * Joins the texts of RDNs with commas; returns `given` if equal. Checks the length, because the text may be longer than
- * the parsed notation.
- */
+/** Joins RDNs with commas; returns `given` if equal. Checks the length, since the text may have grown. */
 function dnText(rdns: readonly Rdn[], given: string): string {
   const text = joinTexts(rdns);
   if (text === given) return given;
@@ -361,9 +353,7 @@ export function parseDn(given: string, context: DnContext): Dn {
   return { rdns, text: dnText(rdns, given), norm: joinRdns(rdns.map((rdn) => rdn.norm)) };
 }
 
-/**
- * Offset of the comma after the RDN that begins at `from`; -1 if there is none, or if an escape or quote comes first.
- */
+/** Offset of the comma after the RDN that begins at `from`; -1 without comma, and if an escape or quote is first. */
 export function nextComma(text: string, from: number): number {
   for (let i = from; i < text.length; i++) {
     const code = text.charCodeAt(i);
@@ -373,10 +363,7 @@ export function nextComma(text: string, from: number): number {
   return -1;
 }
 
-/**
- * Parses a DN with a known ancestor other than the root. The RDNs before the comma at `end` are plain. Returns the same
- * result as `parseDn`.
- */
+/** Like `parseDn`, for plain RDNs up to the comma at `end` and a known ancestor other than the root. */
 export function parseBelow(given: string, end: number, ancestor: Dn, context: DnContext): Dn {
   const parser = new Parser(given, utf8Bytes(given.slice(0, end)), context, true);
   const raw = parser.rdns();
@@ -401,10 +388,7 @@ export function ancestorOf(dn: Dn, count: number): Dn {
   return { rdns: dn.rdns.slice(count), text: dn.text.slice(text), norm: dn.norm.subarray(norm) };
 }
 
-/**
- * RDNs, leftmost first, with the OIDs (or unknown names) and values of their attributes. Throws LdapError
- * invalidDNSyntax.
- */
+/** OIDs (or unknown names) and values of the RDNs, leftmost first. Throws LdapError invalidDNSyntax. */
 export function parseLoose(text: string, context: DnContext): { oid: string; value: Buffer }[][] {
   const bytes = Buffer.from(text, 'utf8');
   bound(bytes);

@@ -35,10 +35,7 @@ export class EntryChecker {
     this.seen = new Uint32Array(types);
   }
 
-  /**
-   * Checks an entry as it would be stored against RFC 4512 §2. Returns the structural class. Throws an LdapError that
-   * describes the violation.
-   */
+  /** Checks an entry against RFC 4512 §2. Returns the structural class; throws LdapError. */
   check(attributes: readonly CheckedAttribute[], rdn: Rdn, options: CheckOptions): ObjectClass {
     const set = this.sets.get(objectClassOf(attributes).values);
     this.round = this.round === 0xffffffff ? this.restart() : this.round + 1;
@@ -193,10 +190,7 @@ function invalid(description: AttributeDescription, count: number, index: number
   throw new LdapError('invalidAttributeSyntax', `${which} of '${description.text}' ${wrong}`);
 }
 
-/**
- * The normal form for comparisons; the value itself if there is no equality rule or the value does not fit the rule
- * (RFC 4512 §2.2).
- */
+/** The normal form for comparisons; the value itself if no equality rule fits the value (RFC 4512 §2.2). */
 function formOf(description: AttributeDescription, value: Buffer): Buffer {
   return description.type.equality?.normalize(value) ?? value;
 }

@@ -29,9 +29,7 @@ interface Line {
 
 const MAX_FILE = 16 * 1024 * 1024;
 const KINDS = new Map<string, DefinitionKind>(DEFINITION_KINDS.map((kind) => [kind.toLowerCase(), kind]));
-/**
- * Attributes that are skipped. `structuralobjectclass` and the following names are in every file written by slaptest.
- */
+/** Attributes to skip. slaptest writes `structuralobjectclass` and the following attributes into every file. */
 const IGNORED = new Set(
   `dn version objectclass cn description structuralobjectclass entryuuid creatorsname createtimestamp entrycsn
   modifiersname modifytimestamp`.split(/\s+/),

@@ -1,19 +1,13 @@
 import { checkOid } from './syntax-text.js';
 
-/**
- * Checks Guide and Enhanced Guide (RFC 4517 §3.3.14, §3.3.10), which suggest attributes to search for entries of a
- * class.
- */
+/** Checks Guide and Enhanced Guide (RFC 4517 §3.3.14, §3.3.10): suggested search attributes for a class. */
 
 const MAX_GUIDE = 65536;
 
 /** A whole term, or `!` or `(` at the beginning of a term. Spaces are allowed as in RFC 2252 §6.15. */
 const TERM = / *(?:([!(])|\?(?:true|false)|(?:[a-z][a-z0-9-]*|\d+(?:\.\d+)+) *\$ *(?:eq|substr|ge|le|approx)) */iy;
 
-/**
- * Whether the text consists of terms with `&` and `|` between terms, `!` before terms, and parentheses. Makes one pass
- * at any nesting depth.
- */
+/** Whether the text is made of terms, `&`, `|`, `!` and parentheses. Makes one pass at any nesting depth. */
 function isCriteria(text: string): boolean {
   let depth = 0;
   for (let at = 0; at < text.length; ) {

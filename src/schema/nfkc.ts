@@ -4,10 +4,7 @@
  * sort.
  */
 
-/**
- * Runs of combining marks that are longer than in any script: Unicode's Stream-Safe Text Format (UAX #15 §13) allows 30
- * marks.
- */
+/** Longer runs of combining marks than in any script: the Stream-Safe Text Format (UAX #15 §13) allows 30. */
 const LONG_RUNS = /[\p{M}\uff9e\uff9f]{32,}/gu;
 /** Texts of up to this number of characters are fast without sorting. */
 const SHORT = 128;

@@ -53,10 +53,7 @@ export function integerOf(form: Buffer): bigint {
 const MIN_64 = -(2n ** 63n);
 const MAX_64 = 2n ** 64n - 1n;
 
-/**
- * The number as 8 bytes in two's complement, for the bitwise rules. Undefined unless the number is between -2⁶³ and
- * 2⁶⁴-1.
- */
+/** The number in 8 bytes of two's complement, for the bitwise rules; undefined outside of -2⁶³ to 2⁶⁴-1. */
 export function integerBits(value: Buffer): Buffer | undefined {
   if (value.length > 20 || checkInteger(value) !== undefined) return undefined;
   const number = BigInt(value.toString('latin1'));

@@ -32,9 +32,7 @@ const ONE_SPACE = Buffer.from(' ');
 const TWO_SPACES = Buffer.from('  ');
 const SLOW = 0x80;
 
-/**
- * Normal form of each ASCII byte. Other bytes map to 0x80 or more and never to themselves, which selects the slow path.
- */
+/** Normal form of each ASCII byte. Other bytes map to 0x80 or more, never to themselves: the slow path. */
 const EXACT = Uint8Array.from({ length: 256 }, (_, byte) => {
   if (byte >= SPACE && byte < 0x7f) return byte;
   return byte === SLOW ? SLOW + 1 : SLOW;
@@ -160,9 +158,7 @@ const SPACES = anyOf(
   [[0x0009, 0x000d], 0x0085, 0x00a0, 0x1680, [0x2000, 0x200a], 0x2028, 0x2029, 0x202f, 0x205f, 0x3000],
   'gu',
 );
-/**
- * Prohibited characters (§2.4): unassigned, private use, surrogates, deprecated tone marks, the replacement character.
- */
+/** Prohibited (§2.4): unassigned, private use, surrogates, deprecated tone marks, replacement character. */
 const PROHIBITED = anyOf([0x0340, 0x0341, 0xfffd], 'u', '\\p{Cn}\\p{Co}\\p{Cs}');
 /** Insignificant spaces (§2.6.1): spaces that do not carry a combining mark. */
 const SPACE_RUN = /(?: (?!\p{M}))+/gu;

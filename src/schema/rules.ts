@@ -96,9 +96,7 @@ function ia5Part(prepare: NonNullable<RuleCode['normalizePart']>): Pick<RuleCode
 const TRUE = Buffer.from('TRUE');
 const FALSE = Buffer.from('FALSE');
 
-/**
- * Accepts any case, because ABNF literals (RFC 4517 §3.3.3) are case-insensitive. Entries may contain upper case only.
- */
+/** Accepts any case, since ABNF literals (RFC 4517 §3.3.3) ignore case. Entries may contain upper case only. */
 function normalizeBoolean(value: Buffer): Buffer | undefined {
   const text = value.length <= 5 ? value.toString('latin1').toUpperCase() : '';
   return text === 'TRUE' ? TRUE : text === 'FALSE' ? FALSE : undefined;
@@ -108,10 +106,7 @@ function normalizeBits(value: Buffer): Buffer | undefined {
   return checkBitString(value) === undefined ? value : undefined;
 }
 
-/**
- * Applies `form` to each line and joins the results with `$`. Escapes are kept, so that an escaped `$` does not
- * separate lines.
- */
+/** Applies `form` to each line and joins the results with `$`. Keeps escapes, so that lines stay distinct. */
 function byLines(form: NonNullable<RuleCode['normalizePart']>): NonNullable<RuleCode['normalizePart']> {
   return (value, where) => {
     const lines = dollarLines(value) ?? [];
@@ -143,9 +138,7 @@ function firstComponent(value: Buffer): Buffer | undefined {
   return component === undefined ? undefined : Buffer.from(component);
 }
 
-/**
- * `test` of the word rules: whether the value contains the assertion between characters other than letters and digits.
- */
+/** `test` of the word rules: whether the value contains the assertion between other than letters and digits. */
 function hasWord(value: Buffer, assertion: Buffer): boolean {
   if (assertion.length === 0) return false;
   const isWord = (at: number) => !isWordByte(value[at - 1]) && !isWordByte(value[at + assertion.length]);
@@ -282,9 +275,7 @@ function dnRules(context: Context): [string, RuleCode][] {
   ];
 }
 
-/**
- * Separates DN and bit string in the normal form of a NameAndOptionalUID. Unambiguous, because no RDN begins with `#`.
- */
+/** Between DN and bit string in the form of a NameAndOptionalUID. Unambiguous: no RDN begins with `#`. */
 const SEPARATOR = Buffer.from(',');
 
 function oidRules(context: Context): [string, RuleCode][] {

@@ -46,9 +46,7 @@ export interface MatchingRule {
   pad?(form: Buffer, where: 'whole' | 'initial' | 'any' | 'final'): Buffer;
   /** Compares the forms of a stored value and an assertion, for rules other than equality of forms. */
   readonly test?: (value: Buffer, assertion: Buffer) => boolean;
-  /**
-   * Whether the rule also follows values to entries whose own values match. Such rules need access to the directory.
-   */
+  /** Whether the rule follows values to entries whose values match. Such rules need the directory. */
   readonly inChain?: true;
 }
 
@@ -75,9 +73,7 @@ export interface AttributeType {
   readonly collective: boolean;
   readonly noUserModification: boolean;
   readonly usage: Usage;
-  /**
-   * Whether the usage is not userApplications. Operational attributes are returned only if requested by name or `+`.
-   */
+  /** Whether the usage is not userApplications. Operational attributes are returned only on request. */
   readonly operational: boolean;
   /** Whether values are secrets such as passwords, which are never returned, filtered on, indexed or logged. */
   readonly secret: boolean;
@@ -99,10 +95,7 @@ export interface ObjectClass {
   readonly definition: string;
 }
 
-/**
- * An attribute description (RFC 4512 §2.5): type and options. Equal descriptions are the same object. Options are in
- * lower case and sorted.
- */
+/** An attribute description (RFC 4512 §2.5). Equal descriptions are the same object. */
 export interface AttributeDescription {
   readonly type: AttributeType;
   /** Options without `binary`, which affects the transfer encoding but not subtyping. */
@@ -125,9 +118,7 @@ export interface Ava {
 export interface Rdn {
   /** In the given order. */
   readonly avas: readonly Ava[];
-  /**
-   * The RDN in the notation of RFC 4514. Case of types and values and valid escapes are kept as the user wrote them.
-   */
+  /** The RDN by RFC 4514. Case of types and values and valid escapes are kept as the user wrote them. */
   readonly text: string;
   /**
    * `OID=normal form`. The parts of a multi-valued RDN are sorted and joined with `+`. Bytes `\`, `+` and `,` of a form

@@ -142,26 +142,17 @@ export class Schema {
     return this.tables.syntaxes.get(oid);
   }
 
-  /**
-   * Whether an extensible match may use the rule on attributes of the type (matchingRuleUse, RFC 4512 §4.1.4). False
-   * for secrets.
-   */
+  /** Whether an extensible match may use the rule on the type (RFC 4512 §4.1.4). False for secrets. */
   ruleApplies(rule: MatchingRule, type: AttributeType): boolean {
     return isSuitable(rule as RuleNode, type);
   }
 
-  /**
-   * The attribute description; undefined if the type is unknown or the text malformed. Equal descriptions are the same
-   * object.
-   */
+  /** The description; undefined for an unknown type or malformed text. Equal descriptions are the same object. */
   describe(text: string): AttributeDescription | undefined {
     return this.describer.describe(text);
   }
 
-  /**
-   * Like `describe`, but throws LdapError undefinedAttributeType for an unknown type and protocolError for malformed
-   * text.
-   */
+  /** Like `describe`, but throws LdapError: undefinedAttributeType, or protocolError for malformed text. */
   requireDescription(text: string): AttributeDescription {
     const description = this.describer.describe(text);
     if (description) return description;
@@ -207,10 +198,7 @@ export class Schema {
     return wanted === stored || descriptionMatches(wanted, stored);
   }
 
-  /**
-   * Parses a DN in the notation of RFC 4514 or RFC 2253, of at most 64 KiB and 1,000 RDNs. Throws LdapError
-   * invalidDNSyntax with position and reason.
-   */
+  /** Parses a DN (RFC 4514, RFC 2253) of at most 64 KiB and 1,000 RDNs. Throws LdapError invalidDNSyntax. */
   parseDn(text: string): Dn {
     if (text.length > MAX_DN || !this.dnsSeen.knows(text)) return this.parseNewDn(text);
     const known = this.dns.get(text);
@@ -347,10 +335,7 @@ export class Schema {
     return this.published;
   }
 
-  /**
-   * The types that `@name` in an attribute list selects (RFC 4529 §3): all types that the class requires or allows.
-   * Undefined for an unknown class.
-   */
+  /** Types that the class requires or allows, for `@name` in attribute lists (RFC 4529 §3). */
   expandClass(nameOrOid: string): readonly AttributeType[] | undefined {
     const { classes, types } = this.tables;
     const node = classes.get(nameOrOid);

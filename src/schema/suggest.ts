@@ -5,10 +5,7 @@ let before = new Uint8Array(MAX_NAME + 1);
 let last = new Uint8Array(MAX_NAME + 1);
 let row = new Uint8Array(MAX_NAME + 1);
 
-/**
- * Edit distance from `a` to `b` with insertions, deletions, replacements and swaps of adjacent characters; `limit + 1`
- * if the distance exceeds `limit`.
- */
+/** Edits (insert, delete, replace, swap neighbours) from `a` to `b`; `limit + 1` if there are more than `limit`. */
 function distance(a: string, b: string, limit: number): number {
   if (b.length > MAX_NAME || Math.abs(a.length - b.length) > limit) return limit + 1;
   for (let j = 0; j <= b.length; j++) last[j] = j;

@@ -1,9 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 
-/**
- * Checks of character syntaxes (RFC 4517 §3.3). Each check makes one pass and returns an error message without the
- * value.
- */
+/** Checks of character syntaxes (RFC 4517 §3.3). Each makes one pass; messages do not contain the value. */
 
 export type Check = (value: Buffer) => string | undefined;
 
@@ -142,10 +139,7 @@ export function dollarLines(value: Buffer): { start: number; end: number }[] | u
   return lines;
 }
 
-/**
- * Lines of directory strings separated by `$`, with escapes `\24` and `\5C` (§3.3.28). Empty lines are accepted because
- * they are common.
- */
+/** Directory strings separated by `$`, with escapes `\24` and `\5C` (§3.3.28). Empty lines are common. */
 export function checkPostalAddress(value: Buffer): string | undefined {
   if (value.length === 0) return 'is empty';
   if (!isUtf8(value)) return 'is not UTF-8';

@@ -100,10 +100,7 @@ function zoneMinutes(zone: string): number | undefined {
   return (zone[0] === '-' ? -1 : 1) * (hours * 60 + minutes);
 }
 
-/**
- * Whether the value has the form `YYYYMMDDhhmmssZ`. The length alone is not enough, since other forms may have the same
- * length.
- */
+/** Whether the value has the form `YYYYMMDDhhmmssZ`. Other forms may have the same length. */
 function isPlain(value: Buffer): boolean {
   return fits(value, PLAIN);
 }

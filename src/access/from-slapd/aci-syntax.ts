@@ -68,9 +68,7 @@ function parsePermission(text: string): AciPermission {
   };
 }
 
-/**
- * Parses a bind rule. `and` and `or` have the same precedence and associate to the left; `not` has a higher precedence.
- */
+/** Parses a bind rule. `and` and `or` have equal precedence, from left to right; `not` binds tighter. */
 class BindParser {
   #rest: string;
 

@@ -2,10 +2,7 @@ import type { BindItem, BindRule } from './aci-syntax.js';
 import { ANONYMOUS, areApart, EVERYBODY, USERS, type WhoSet, whoInBoth, whoWithout } from './who-set.js';
 import type { RuleWords } from './words.js';
 
-/**
- * How to approximate conditions that rules cannot express: `less` matches nobody, `more` matches everybody who may be
- * meant.
- */
+/** How to approximate inexpressible conditions: `less` matches nobody, `more` everybody who may be meant. */
 export type Lean = 'less' | 'more';
 
 const STRENGTH = /^\d{1,3}$/;

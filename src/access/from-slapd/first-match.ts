@@ -62,9 +62,7 @@ export class FirstMatch {
     if (region.place.scope === 'children') this.#denyAbove(element, region, who, rights);
   }
 
-  /**
-   * The step without the parts that earlier steps decide, and the earlier steps whose part has to be denied by a rule.
-   */
+  /** The step without the parts that earlier steps decide, and the earlier steps that need a rule to deny. */
   #narrowed(element: Element, at: number) {
     let { region, who, rights } = element;
     const denied: number[] = [];
@@ -166,10 +164,7 @@ export class FirstMatch {
     this.drafts.push({ kind: 'deny', ...region, attributes, place, who: plain, rights, origin: step.origin, stops });
   }
 
-  /**
-   * Drops conditions `not` until a rule can express `who`, since a rule has only one `not`. The result may match more
-   * askers.
-   */
+  /** Drops conditions `not` until one is left, since a rule has only one. The result may match more askers. */
   #plainAtLeast(who: WhoSet, step: Element, stops: Origin) {
     for (let nots = who.nots; ; nots = nots.slice(0, -1)) {
       const plain = plainWho({ ...who, nots });

@@ -5,10 +5,7 @@ export interface Name {
   readonly rdns: readonly { readonly text: string; readonly norm: string }[];
 }
 
-/**
- * A set of entries. `children` are all entries below a name, without the entry itself. The subtree of the root is
- * everything.
- */
+/** A set of entries. `children` are all entries below a name. The subtree of the root is everything. */
 export interface Place {
   readonly scope: 'base' | 'one' | 'subtree' | 'children';
   readonly name: Name;

@@ -16,10 +16,7 @@ export interface SlapdStep {
   readonly who: WhoSet;
   readonly privileges: number;
   readonly unsure: string | undefined;
-  /**
-   * The region that the step was made for. Within one region, steps with `sureWho` match exactly the askers of the
-   * source.
-   */
+  /** The region of the clause. Within a region, steps with `sureWho` match exactly the askers of the source. */
   readonly of: object;
   readonly sureWho: boolean;
   readonly origin: Origin;

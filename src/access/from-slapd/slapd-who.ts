@@ -179,10 +179,7 @@ function prefixOf(mask: string): number | 'none' {
   return /^1*0*$/.test(bits) ? bits.replace(/0+$/, '').length : 'none';
 }
 
-/**
- * Whether the address has bits outside the mask. slapd compares the masked client address with the unmasked address of
- * the rule.
- */
+/** Whether the address has bits outside the mask; then slapd's rule never matches. */
 function hasHostBits(address: string, prefix: number): boolean {
   if (address.includes(':')) return false;
   const bits = address

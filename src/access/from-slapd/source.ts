@@ -101,10 +101,7 @@ function withoutNumber(text: string): string {
   return text.replace(/^\{-?\d+\}\s*/, '');
 }
 
-/**
- * Assigns lines to databases. Lines of the frontend and lines outside of databases come after the lines of each
- * database.
- */
+/** Assigns lines to databases. Lines of the frontend or of no database come last in each database. */
 function databasesOf(sections: readonly Section[], report: Report): SlapdDatabase[] {
   const global = sections.filter(({ kind }) => kind === 'global').flatMap(({ access }) => access);
   for (const { line } of sections.filter(({ kind }) => kind === 'own').flatMap(({ access }) => access))

@@ -105,10 +105,7 @@ function belowOf({ scope, name }: Place): Seen {
   return { place: { scope: 'children', name }, exact: scope === 'subtree' };
 }
 
-/**
- * Entries that have a child in the place. The root is omitted, because only the administrator creates entries below the
- * root.
- */
+/** Entries that have a child in the place, except the root: only the administrator adds entries below it. */
 function aboveOf({ scope, name }: Place): Seen[] {
   if (scope === 'one') return [{ place: { scope: 'base', name }, exact: true }];
   const parent = parentOf(name);

@@ -5,10 +5,7 @@ import type { Schema } from '../../schema/schema.js';
 import { parseRules } from '../parse-rules.js';
 import { type Name, nameOf } from './place.js';
 
-/**
- * Converts parts of the source into the notation of rules. For parts that rules cannot have, the methods return the
- * reason as a text.
- */
+/** Converts parts of the source into the notation of rules, or returns the reason why rules cannot have a part. */
 export class RuleWords {
   readonly #schema: Schema;
 

@@ -97,10 +97,7 @@ function grouped(drafts: readonly RuleDraft[], bits: AttributeBits): Group[] {
   return [...groups.values()];
 }
 
-/**
- * Merges parts: parts with the same attributes, parts with the same rights, and parts for `entry` and `children` with
- * the main part.
- */
+/** Merges parts with equal attributes or equal rights, and the parts of `entry` and `children` with the rest. */
 function joinParts(parts: Group['parts'], bits: AttributeBits): void {
   const entry = taken(parts, ENTRY);
   const children = taken(parts, CHILDREN);

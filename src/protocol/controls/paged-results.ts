@@ -4,10 +4,7 @@ import { INTEGER, OCTET_STRING } from '../tags.js';
 
 /** Value of the paged results control (RFC 2696 §2). */
 export interface PagedResults {
-  /**
-   * In a request: requested entries per page; 0 ends the paging. In a response: estimated size of the result; 0 if
-   * unknown.
-   */
+  /** Request: entries per page; 0 ends the paging. Response: estimated size of the result; 0 if unknown. */
   readonly size: number;
   /** Empty in the first request and in the last response. */
   readonly cookie: Buffer;

@@ -2,10 +2,7 @@ import { writeSequence } from '../asn1.js';
 import { MAX_INT } from '../reader.js';
 import { context, contextConstructed } from '../tags.js';
 
-/**
- * Error codes of the control (draft-behera-ldap-password-policy-10 §6.2; `passwordTooLong` is an extension of
- * OpenLDAP).
- */
+/** Errors of the control (draft-behera-ldap-password-policy-10 §6.2; `passwordTooLong` is of OpenLDAP). */
 export const PasswordPolicyError = {
   passwordExpired: 0,
   accountLocked: 1,

@@ -16,10 +16,7 @@ export interface PasswordModify {
 const MAX_VALUE = 64 * 1024;
 const what = 'password modify';
 
-/**
- * A request without a value asks the server to generate a password for the bound user. Throws LdapError
- * `protocolError`.
- */
+/** Without a value the server generates a password for the bound user. Throws LdapError `protocolError`. */
 export function decodePasswordModify(value: Buffer | undefined): PasswordModify {
   if (value === undefined) return { userIdentity: undefined, oldPassword: undefined, newPassword: undefined };
   const elements = readSequence(value, what, MAX_VALUE);
