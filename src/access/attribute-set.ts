@@ -13,14 +13,14 @@ export const ALL_ATTRIBUTES: AttributeSet = {
 };
 
 /** Whether the attribute is a secret that only the server writes. No rule can grant rights on such an attribute. */
-export function isServersSecret({ secret, noUserModification }: AttributeType): boolean {
+export function isServerSecret({ secret, noUserModification }: AttributeType): boolean {
   return secret && noUserModification;
 }
 
 /** Whether the set contains the attribute. A secret has to be named explicitly. */
 export function covers(set: AttributeSet, description: AttributeDescription): boolean {
   const { type } = description;
-  if (isServersSecret(type)) return false;
+  if (isServerSecret(type)) return false;
   if (set.descriptions.some((named) => (!type.secret || named.type.secret) && descriptionMatches(named, description)))
     return true;
   if (type.secret) return false;

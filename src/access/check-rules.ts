@@ -1,9 +1,9 @@
 import type { Entry } from '../partition/model/directory-types.js';
 import type { Partition } from '../partition/partition.js';
 import type { AttributeType, Dn } from '../schema/schema-types.js';
-import { isAtOrBelow } from './asker.js';
 import type { RuleFault } from './marked-yaml.js';
-import { inOrder, weight } from './policy-choice.js';
+import { byPrecedence, weight } from './policy-choice.js';
+import { isAtOrBelow } from './requester.js';
 import type { AccessRules, PolicyRule, Target, Who } from './rule.js';
 
 /** Result of checking parsed rules against a directory. */
@@ -16,7 +16,7 @@ export interface CheckedRules {
 type Checkable = Pick<Partition, 'findRow' | 'readById' | 'suffixes' | 'settings' | 'schema' | 'context'>;
 
 /** OIDs of member, uniqueMember and memberURL: an entry with one of these attributes is a group. */
-const MEMBERS = new Set(['2.5.4.31', '2.5.4.50', '2.16.840.1.113730.3.1.198']);
+const MEMBER_TYPES = new Set(['2.5.4.31', '2.5.4.50', '2.16.840.1.113730.3.1.198']);
 
 /** Checks rules against the entries and suffixes of a directory. */
 export async function checkRules(
@@ -45,7 +45,7 @@ export async function checkRules(
 }
 
 /** What the directory has at a DN: no entry, an entry, or an entry with group members. */
-type Found = 'missing' | 'entry' | 'group';
+type EntryKind = 'missing' | 'entry' | 'group';
 
 class Check implements CheckedRules {
   readonly faults: RuleFault[] = [];
@@ -55,7 +55,7 @@ class Check implements CheckedRules {
   readonly #admin: Dn;
   readonly #monitor: Dn;
   readonly #subschema: Dn;
-  readonly #known = new Map<string, Found>();
+  readonly #known = new Map<string, EntryKind>();
 
   constructor(partition: Checkable) {
     const { schema, settings } = partition;
@@ -76,7 +76,7 @@ class Check implements CheckedRules {
   async who({ dn, subtree, group, not }: Who): Promise<void> {
     for (const one of dn ?? []) await this.#user(one);
     for (const one of subtree ?? [])
-      if (!this.#holdsEntriesOf(one)) this.#fault(`no user lies below '${one.text}': ${this.#suffixes()}`);
+      if (!this.#mayHaveEntriesAt(one)) this.#fault(`no user lies below '${one.text}': ${this.#suffixes()}`);
     for (const one of group ?? []) await this.group(one);
     if (not) await this.who(not);
   }
@@ -100,7 +100,7 @@ class Check implements CheckedRules {
       if (base.norm.equals(this.#monitor.norm)) continue;
       if (base.norm.equals(this.#subschema.norm))
         this.#fault('this never applies: cn=Subschema is shown to everybody, whatever the rules');
-      else if (!this.#isAbout(place!.scope, base))
+      else if (!this.#containsSuffix(place!.scope, base))
         this.#fault(`this never applies: '${base.text}' is below no suffix: ${this.#suffixes()}`);
       else if (this.#isBelowSuffix(base) && (await this.#find(base)) === 'missing')
         this.#warn(`'${base.text}' is not there; it holds once it is`);
@@ -119,9 +119,13 @@ class Check implements CheckedRules {
   order(rules: readonly PolicyRule[]): void {
     const ofKind = new Map<string, PolicyRule>();
     const exactly = new Map<string, PolicyRule>();
-    for (const { rule, subtree } of inOrder(rules)) {
-      const kind = keyOf([String(weight(rule)), textOf(subtree)]);
-      const accounts = keyOf([kind, keyOf(rule.groups?.map(textOf)), keyOf(rule.filters?.map(({ text }) => text))]);
+    for (const { rule, subtree } of byPrecedence(rules)) {
+      const kind = listKey([String(weight(rule)), dnKey(subtree)]);
+      const accounts = listKey([
+        kind,
+        listKey(rule.groups?.map(dnKey)),
+        listKey(rule.filters?.map(({ text }) => text)),
+      ]);
       const same = exactly.get(accounts);
       const alike = ofKind.get(kind);
       this.subject = { line: rule.line, name: `password policy '${rule.name}'` };
@@ -143,12 +147,12 @@ class Check implements CheckedRules {
   }
 
   /** Whether entries of the directory can be at or below the DN. */
-  #holdsEntriesOf(dn: Dn): boolean {
+  #mayHaveEntriesAt(dn: Dn): boolean {
     return this.#isBelowSuffix(dn) || this.#partition.suffixes.some((suffix) => isAtOrBelow(suffix, dn));
   }
 
   /** Whether a scope with a base above the suffixes contains a suffix. */
-  #isAbout(scope: 'base' | 'one' | 'subtree', base: Dn): boolean {
+  #containsSuffix(scope: 'base' | 'one' | 'subtree', base: Dn): boolean {
     if (this.#isBelowSuffix(base)) return true;
     const below = this.#partition.suffixes.filter((suffix) => isAtOrBelow(suffix, base));
     if (scope === 'one') return below.some(({ rdns }) => rdns.length === base.rdns.length + 1);
@@ -156,7 +160,7 @@ class Check implements CheckedRules {
   }
 
   /** Looks up a DN. The result is cached, because rules name the same entries repeatedly. */
-  async #find(dn: Dn): Promise<Found> {
+  async #find(dn: Dn): Promise<EntryKind> {
     const key = dn.norm.toString('latin1');
     let found = this.#known.get(key);
     if (!found) {
@@ -169,21 +173,21 @@ class Check implements CheckedRules {
 
   #hasMembers(row: Buffer): boolean {
     const reader = this.#partition.context.reader.read(row);
-    for (let i = 0; i < reader.count; i++) if (namesMembers(reader.stored[i]!.description.type)) return true;
+    for (let i = 0; i < reader.count; i++) if (isMemberType(reader.stored[i]!.description.type)) return true;
     return false;
   }
 }
 
-function textOf(dn: Dn | undefined): string {
+function dnKey(dn: Dn | undefined): string {
   return dn ? dn.norm.toString('latin1') : '';
 }
 
 /** An unambiguous map key for a list of texts. */
-function keyOf(texts: readonly string[] = []): string {
+function listKey(texts: readonly string[] = []): string {
   return JSON.stringify(texts);
 }
 
-/** Whether the type or one of its supertypes is in `MEMBERS`. */
-function namesMembers(type: AttributeType | undefined): boolean {
-  return type !== undefined && (MEMBERS.has(type.oid) || namesMembers(type.superior));
+/** Whether the type or one of its supertypes is in `MEMBER_TYPES`. */
+function isMemberType(type: AttributeType | undefined): boolean {
+  return type !== undefined && (MEMBER_TYPES.has(type.oid) || isMemberType(type.superior));
 }

@@ -1,63 +1,63 @@
 import type { EntryReader } from '../partition/model/entry-reader.js';
 import type { FilterCompiler } from '../partition/read/filter/filter-compiler.js';
 import type { Dn } from '../schema/schema-types.js';
-import { type Asker, decide, type InGroup } from './asker.js';
 import { type CompiledRule, compileRule } from './conditions.js';
-import { KnownGroups } from './known-groups.js';
+import { MembershipCache } from './membership-cache.js';
 import { Places } from './places.js';
 import { PolicyChoice } from './policy-choice.js';
+import { decide, type IsMember, type Requester } from './requester.js';
 import { Rights } from './rights.js';
 import type { AccessRules, Limits, Who } from './rule.js';
 
 /** The parts of a directory that compiled rules need. */
-export interface Ground {
+export interface CompileContext {
   readonly suffixes: readonly Dn[];
   readonly compiler: FilterCompiler;
   /** Reader whose state is valid within one call only. */
   readonly reader: EntryReader;
 }
 
-/** Rights and limits of one asker. */
-export interface Entitled {
+/** Rights and limits of one requester. */
+export interface Entitlement {
   readonly rights: Rights;
   readonly limits: Limits;
 }
 
-/** A compiled set of rules. `entitle` evaluates it for one asker. */
+/** A compiled set of rules. `entitle` evaluates it for one requester. */
 export class CompiledAccess {
   readonly version: number;
-  /** Groups named by rules and limits: membership in these has to be looked up for each asker. */
+  /** Groups named by rules and limits: membership in these has to be looked up for each requester. */
   readonly groups: readonly Dn[];
   readonly passwordPolicies: PolicyChoice;
   readonly #rules: AccessRules;
   readonly #compiled: readonly CompiledRule[];
   readonly #places: Places;
-  readonly #ground: Ground;
+  readonly #context: CompileContext;
   /** Cached memberships in `groups`. Every new set of rules starts with an empty cache. */
-  readonly known = new KnownGroups();
+  readonly known = new MembershipCache();
 
-  constructor(version: number, rules: AccessRules, ground: Ground) {
+  constructor(version: number, rules: AccessRules, context: CompileContext) {
     this.version = version;
     this.#rules = rules;
-    this.#ground = ground;
-    this.#compiled = rules.rules.map((rule) => compileRule(ground.compiler, rule));
-    this.#places = new Places(rules.rules, ground.suffixes);
-    this.passwordPolicies = new PolicyChoice(rules.passwordPolicies, ground.compiler);
+    this.#context = context;
+    this.#compiled = rules.rules.map((rule) => compileRule(context.compiler, rule));
+    this.#places = new Places(rules.rules, context.suffixes);
+    this.passwordPolicies = new PolicyChoice(rules.passwordPolicies, context.compiler);
     const groups = new Map<string, Dn>();
     for (const { who } of [...rules.rules, ...rules.limits]) addGroups(who, groups);
     this.groups = [...groups.values()];
   }
 
-  entitle(asker: Asker, inGroup: InGroup): Entitled {
-    const rights = new Rights(this.version, this.#compiled, this.#places, this.#ground.reader, asker, inGroup);
-    return { rights, limits: this.#limitsOf(asker, inGroup) };
+  entitle(requester: Requester, inGroup: IsMember): Entitlement {
+    const rights = new Rights(this.version, this.#compiled, this.#places, this.#context.reader, requester, inGroup);
+    return { rights, limits: this.#limitsOf(requester, inGroup) };
   }
 
-  /** Merges the limits that apply to the asker: the widest value wins. */
-  #limitsOf(asker: Asker, inGroup: InGroup): Limits {
+  /** Merges the limits that apply to the requester: the widest value wins. */
+  #limitsOf(requester: Requester, inGroup: IsMember): Limits {
     const held: Record<string, number> = {};
     for (const { who, limits } of this.#rules.limits) {
-      if (decide(who, asker, inGroup) !== true) continue;
+      if (decide(who, requester, inGroup) !== true) continue;
       for (const [name, value] of Object.entries(limits)) held[name] = name in held ? wider(held[name]!, value) : value;
     }
     return held;

@@ -11,7 +11,7 @@ import {
 } from '../partition/read/filter/compiled-filter.js';
 import type { FilterCompiler } from '../partition/read/filter/filter-compiler.js';
 import type { AttributeType } from '../schema/schema-types.js';
-import type { Asker, EntryTest } from './asker.js';
+import type { EntryTest, Requester } from './requester.js';
 import { NO_RIGHTS } from './right.js';
 import type { AccessRule } from './rule.js';
 
@@ -29,17 +29,17 @@ export function compileRule(compiler: FilterCompiler, rule: AccessRule): Compile
   return { rule, filters };
 }
 
-/** The condition of a rule for one asker; undefined if the rule applies to all entries at its places. */
+/** The condition of a rule for one requester; undefined if the rule applies to all entries at its places. */
 export function conditionOf(
   { rule, filters }: CompiledRule,
   test: EntryTest | undefined,
-  asker: Asker,
+  requester: Requester,
   reader: EntryReader,
 ): Condition | undefined {
   const matches = filters && filterCondition(filters, rule.deny !== NO_RIGHTS);
-  const points = test && testCondition(test, asker, reader);
-  if (!matches || !points) return matches ?? points;
-  return (entry) => points(entry) && matches(entry);
+  const hasDnValue = test && testCondition(test, requester, reader);
+  if (!matches || !hasDnValue) return matches ?? hasDnValue;
+  return (entry) => hasDnValue(entry) && matches(entry);
 }
 
 /**
@@ -58,23 +58,23 @@ export function filterCondition(
   };
 }
 
-function testCondition(test: EntryTest, asker: Asker, reader: EntryReader): Condition {
-  const { user } = asker;
+function testCondition(test: EntryTest, requester: Requester, reader: EntryReader): Condition {
+  const { user } = requester;
   if (test.self) return ({ id }) => id.equals(user!.id);
   if (test.attribute) {
     const types = new Set(test.attribute.flatMap(({ subtypes }) => subtypes));
-    return ({ row }) => points(reader, row, types, user!.dn.norm);
+    return ({ row }) => hasDnValue(reader, row, types, user!.dn.norm);
   }
   if (test.all) {
-    const parts = test.all.map((part) => testCondition(part, asker, reader));
+    const parts = test.all.map((part) => testCondition(part, requester, reader));
     return (entry) => parts.every((part) => part(entry));
   }
-  const inner = testCondition(test.not!, asker, reader);
+  const inner = testCondition(test.not!, requester, reader);
   return (entry) => !inner(entry);
 }
 
 /** Whether one of the attributes contains the DN. */
-function points(reader: EntryReader, row: Buffer, types: ReadonlySet<AttributeType>, norm: Buffer): boolean {
+function hasDnValue(reader: EntryReader, row: Buffer, types: ReadonlySet<AttributeType>, norm: Buffer): boolean {
   reader.read(row);
   for (let i = 0; i < reader.count; i++) {
     const { type } = reader.stored[i]!.description;
@@ -86,7 +86,7 @@ function points(reader: EntryReader, row: Buffer, types: ReadonlySet<AttributeTy
 }
 
 /** Adds to `into` the types whose values the rule reads in entries. */
-export function lookedInto({ rule, filters }: CompiledRule, into: Set<AttributeType>): void {
+export function collectReadTypes({ rule, filters }: CompiledRule, into: Set<AttributeType>): void {
   const visit = (filter: CompiledFilter): void => {
     if (filter.kind === 'term') for (const type of filter.types) into.add(type);
     else if (filter.kind === 'not') visit(filter.of);

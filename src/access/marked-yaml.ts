@@ -24,11 +24,11 @@ export interface MarkedText {
   readonly line: number;
 }
 
-const NOTHING: Fields = new Map();
+const NO_FIELDS: Fields = new Map();
 const MAX_BYTES = 1024 * 1024;
 
 /** Hints for `[*]` and `[@person]`, where the messages of the YAML parser do not help users who do not know YAML. */
-const QUOTES: Readonly<Record<string, string>> = {
+const QUOTING_HINTS: Readonly<Record<string, string>> = {
   BAD_ALIAS: '; put "*" into quotes',
   BAD_SCALAR_START: '; put "@class" into quotes',
 };
@@ -44,7 +44,7 @@ export class MarkedYaml {
 
   constructor(text: string) {
     const document = this.#parse(text);
-    if (document && this.faults.length === 0 && document.contents && !isNothing(document.contents))
+    if (document && this.faults.length === 0 && document.contents && !isNull(document.contents))
       this.root = document.contents;
   }
 
@@ -60,7 +60,7 @@ export class MarkedYaml {
       return undefined;
     }
     for (const { pos, message, code } of document.errors)
-      this.fault(this.#lineAt(pos[0]), `this is not YAML: ${message}${QUOTES[code] ?? ''}`);
+      this.fault(this.#lineAt(pos[0]), `this is not YAML: ${message}${QUOTING_HINTS[code] ?? ''}`);
     if (this.faults.length > 0) return undefined;
     visit(document, {
       Alias: (_, node) => this.fault(this.line(node), 'anchors and aliases (&x, *x) are not read; write it out'),
@@ -101,7 +101,7 @@ export class MarkedYaml {
   fields(node: Node, what: string, known: readonly string[]): Fields {
     if (!isMap(node)) {
       this.fault(this.line(node), `${what} has to be made of keys: ${known.join(', ')}`);
-      return NOTHING;
+      return NO_FIELDS;
     }
     const fields = new Map<string, Field>();
     for (const { key, value } of node.items) {
@@ -110,7 +110,7 @@ export class MarkedYaml {
       if (!known.includes(name)) this.#unknown(line, name, what, known);
       else if (fields.has(name))
         this.fault(line, `'${name}' is there already, in line ${fields.get(name)!.line}; keep one`);
-      else if (value === null || isNothing(value as Node))
+      else if (value === null || isNull(value as Node))
         this.fault(line, `'${name}' has no value; give it one, or take the key away`);
       else fields.set(name, { key: name, line, value: value as Node });
     }
@@ -156,7 +156,7 @@ export class MarkedYaml {
   /** Like `texts`, but refuses unquoted DNs in brackets, because YAML splits such a list at the commas of the DNs. */
   dnTexts(field: Field): MarkedText[] {
     const { key, line, value } = field;
-    if (isSeq(value) && value.flow && value.items.length > 1 && value.items.some((item) => isPlain(item as Node))) {
+    if (isSeq(value) && value.flow && value.items.length > 1 && value.items.some((item) => isUnquoted(item as Node))) {
       this.fault(line, `'${key}': DNs within [ ] go into quotes: a comma parts the list there`);
       return [];
     }
@@ -177,7 +177,7 @@ export class MarkedYaml {
   }
 }
 
-function isNothing(node: Node): boolean {
+function isNull(node: Node): boolean {
   return isScalar(node) && node.value === null;
 }
 
@@ -185,6 +185,6 @@ function isText(node: Node): node is Scalar<string> {
   return isScalar(node) && typeof node.value === 'string';
 }
 
-function isPlain(node: Node): boolean {
+function isUnquoted(node: Node): boolean {
   return isScalar(node) && node.type === 'PLAIN';
 }

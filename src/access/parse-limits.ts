@@ -5,13 +5,13 @@ import type { WhoReader } from './parse-who.js';
 import type { LimitRule, Limits, Who } from './rule.js';
 
 /** The largest value of each limit. 0 means no limit, except for `inFlight`, which starts at 1. */
-const MOST: Readonly<Record<Exclude<keyof Limits, 'timeLimit'>, number>> = {
+const MAX: Readonly<Record<Exclude<keyof Limits, 'timeLimit'>, number>> = {
   sizeLimit: 2_147_483_647,
   lookLimit: 2_147_483_647,
   pageSize: 2_147_483_647,
   inFlight: 1_000_000,
 };
-const MOST_SECONDS = 86_400;
+const MAX_SECONDS = 86_400;
 const KEYS = ['name', 'who', 'sizeLimit', 'timeLimit', 'lookLimit', 'pageSize', 'inFlight'];
 const SECONDS: Readonly<Record<string, number>> = { '': 1, s: 1, m: 60, h: 3600, d: 86_400 };
 
@@ -30,16 +30,16 @@ export class LimitsReader {
     const line = this.#yaml.line(node);
     const field = fields.get('who');
     const who = this.#who.read(field, line);
-    const ofEntries = dependsOnEntry(who);
+    const ofEntries = entryKeyOf(who);
     if (ofEntries) this.#yaml.fault(field!.line, `a limit is for requests, not for entries; take '${ofEntries}' away`);
     return { name, line, who, limits: this.#limits(fields, line) };
   }
 
   #limits(fields: Fields, line: number): Limits {
     const limits: { -readonly [K in keyof Limits]: Limits[K] } = {};
-    for (const key of Object.keys(MOST) as (keyof typeof MOST)[]) {
+    for (const key of Object.keys(MAX) as (keyof typeof MAX)[]) {
       const field = fields.get(key);
-      if (field) limits[key] = this.#yaml.whole(field, key === 'inFlight' ? 1 : 0, MOST[key]) ?? 0;
+      if (field) limits[key] = this.#yaml.whole(field, key === 'inFlight' ? 1 : 0, MAX[key]) ?? 0;
     }
     const time = fields.get('timeLimit');
     if (time) limits.timeLimit = this.#seconds(time);
@@ -52,7 +52,7 @@ export class LimitsReader {
     const given = isScalar(value) ? String(value.value) : '';
     const match = /^(\d{1,9}) ?([smhd]?)$/.exec(given.trim());
     const seconds = match ? Number(match[1]) * SECONDS[match[2]!]! : Number.NaN;
-    if (seconds <= MOST_SECONDS) return seconds;
+    if (seconds <= MAX_SECONDS) return seconds;
     this.#yaml.fault(
       line,
       `'timeLimit' has to be a number of seconds, or one like "30 s" or "5 m", up to a day; 0: no limit`,
@@ -61,8 +61,8 @@ export class LimitsReader {
   }
 }
 
-function dependsOnEntry({ self, attribute, not }: Who): string | undefined {
+function entryKeyOf({ self, attribute, not }: Who): string | undefined {
   if (self) return 'self';
   if (attribute) return 'attribute';
-  return not && dependsOnEntry(not);
+  return not && entryKeyOf(not);
 }

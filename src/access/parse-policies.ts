@@ -40,13 +40,13 @@ export class PoliciesReader {
   #policy(field: Field | undefined, line: number): Dn {
     if (!field) {
       this.#yaml.fault(line, "it names no policy; add 'policy', the DN of an entry of class pwdPolicy");
-      return NOWHERE;
+      return NO_DN;
     }
     const dns = readDns(this.#yaml, this.#schema, field);
     if (dns.length > 1) this.#yaml.fault(field.line, "'policy' has to be one DN");
-    return dns[0] ?? NOWHERE;
+    return dns[0] ?? NO_DN;
   }
 }
 
 /** Placeholder for a policy DN that has a fault. */
-const NOWHERE: Dn = { rdns: [], text: '', norm: Buffer.alloc(0) };
+const NO_DN: Dn = { rdns: [], text: '', norm: Buffer.alloc(0) };

@@ -7,8 +7,8 @@ import { PoliciesReader } from './parse-policies.js';
 import { EVERYTHING, TargetReader } from './parse-target.js';
 import { WhoReader } from './parse-who.js';
 import { NO_RIGHTS, type RightSet, rightSet, rightsIn } from './right.js';
-import { unfitting } from './right-fit.js';
-import { RIGHT_WORDS, rightsNamed } from './right-words.js';
+import { misfitReason } from './right-fit.js';
+import { RIGHT_WORDS, rightsOfWord } from './right-words.js';
 import type { AccessRule, AccessRules, AttributeSet } from './rule.js';
 
 export type { RuleFault } from './marked-yaml.js';
@@ -136,13 +136,13 @@ class RulesReader {
     if (!field) return NO_RIGHTS;
     let set = NO_RIGHTS;
     for (const { text, line } of this.#yaml.texts(field)) {
-      const rights = rightsNamed(text);
+      const rights = rightsOfWord(text);
       if (!rights) {
         const remedy = didYouMean(text, RIGHT_WORDS) || `; there are ${RIGHT_WORDS.join(', ')}`;
         this.#yaml.fault(line, `'${shown(text)}' is no right${remedy}`);
         continue;
       }
-      const why = about && unfitting(text, rights, about);
+      const why = about && misfitReason(text, rights, about);
       if (why !== undefined) this.#yaml.fault(line, why);
       set |= rightSet(...rights);
     }

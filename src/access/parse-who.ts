@@ -5,9 +5,9 @@ import { isComputed } from '../partition/model/computed.js';
 import type { Schema } from '../schema/schema.js';
 import type { AttributeType, Dn } from '../schema/schema-types.js';
 import { shown } from '../schema/suggest.js';
-import { MECHANISMS } from './asker.js';
 import type { Field, Fields, MarkedText, MarkedYaml } from './marked-yaml.js';
 import { parseNetwork } from './parse-network.js';
+import { MECHANISMS } from './requester.js';
 import type { Network, Who } from './rule.js';
 
 const KEYS = [
@@ -25,7 +25,7 @@ const KEYS = [
 ] as const;
 
 /** Keys that never match an anonymous client. */
-const OF_USERS = ['users', 'self', 'dn', 'subtree', 'group', 'attribute', 'mechanism'] as const;
+const USER_KEYS = ['users', 'self', 'dn', 'subtree', 'group', 'attribute', 'mechanism'] as const;
 const MAX_DEPTH = 8;
 /** Bits of the strongest cipher. */
 const MAX_STRENGTH = 256;
@@ -57,7 +57,7 @@ export class WhoReader {
       if (field) who[key] = readDns(this.#yaml, this.#schema, field);
     }
     const attribute = fields.get('attribute');
-    if (attribute) who.attribute = this.#yaml.texts(attribute).flatMap((text) => this.#pointing(text));
+    if (attribute) who.attribute = this.#yaml.texts(attribute).flatMap((text) => this.#dnAttribute(text));
     const network = fields.get('network');
     if (network) who.network = this.#yaml.texts(network).flatMap((text) => this.#network(text));
     const strength = fields.get('strength');
@@ -66,7 +66,7 @@ export class WhoReader {
     if (mechanism) who.mechanism = this.#yaml.texts(mechanism).flatMap((text) => this.#mechanism(text));
     const not = fields.get('not');
     if (not) who.not = this.#not(not, depth);
-    this.#checkIsSomebody(fields, who);
+    this.#checkMatchesSomebody(fields, who);
     return who;
   }
 
@@ -78,7 +78,7 @@ export class WhoReader {
     return false;
   }
 
-  #pointing({ text, line }: MarkedText): readonly AttributeType[] {
+  #dnAttribute({ text, line }: MarkedText): readonly AttributeType[] {
     const description = attempt(this.#yaml, line, () => this.#schema.requireDescription(text));
     if (!description) return [];
     const { type, options, binary } = description;
@@ -115,19 +115,20 @@ export class WhoReader {
   }
 
   /** Reports clauses that match nobody because their keys exclude each other. */
-  #checkIsSomebody(fields: Fields, { not }: Who): void {
+  #checkMatchesSomebody(fields: Fields, { not }: Who): void {
     const anonymous = fields.get('anonymous');
-    const other = anonymous && OF_USERS.find((key) => fields.has(key));
-    if (other) this.#never(anonymous.line, `who has not bound fits no '${other}'; take 'anonymous' or '${other}' away`);
+    const other = anonymous && USER_KEYS.find((key) => fields.has(key));
+    if (other)
+      this.#faultNever(anonymous.line, `who has not bound fits no '${other}'; take 'anonymous' or '${other}' away`);
     const field = fields.get('not');
     if (!not || !field) return;
-    if (Object.keys(not).length === 0) this.#never(field.line, `'not: {}' is nobody; say who not`);
+    if (Object.keys(not).length === 0) this.#faultNever(field.line, `'not: {}' is nobody; say who not`);
     for (const key of ['anonymous', 'users', 'self'] as const)
       if (fields.has(key) && not[key] && Object.keys(not).length === 1)
-        this.#never(field.line, `'${key}' and 'not: { ${key}: true }' exclude each other; take one away`);
+        this.#faultNever(field.line, `'${key}' and 'not: { ${key}: true }' exclude each other; take one away`);
   }
 
-  #never(line: number, why: string): void {
+  #faultNever(line: number, why: string): void {
     this.#yaml.fault(line, `this never applies: ${why}`);
   }
 }
@@ -141,12 +142,12 @@ export function readDns(yaml: MarkedYaml, schema: Schema, field: Field): readonl
 }
 
 /** Runs `work`. An LdapError becomes a fault, and the function returns undefined. */
-export function attempt<T>(yaml: MarkedYaml, line: number, work: () => T, ahead = ''): T | undefined {
+export function attempt<T>(yaml: MarkedYaml, line: number, work: () => T, prefix = ''): T | undefined {
   try {
     return work();
   } catch (error) {
     if (!(error instanceof LdapError)) throw error;
-    yaml.fault(line, `${ahead}${error.message}`);
+    yaml.fault(line, `${prefix}${error.message}`);
     return undefined;
   }
 }

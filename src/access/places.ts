@@ -2,7 +2,7 @@ import type { Node } from '../partition/model/node.js';
 import { cutNorm } from '../partition/model/tables.js';
 import { ROOT } from '../partition/tree/nodes.js';
 import type { Dn } from '../schema/schema-types.js';
-import { isAtOrBelow } from './asker.js';
+import { isAtOrBelow } from './requester.js';
 import type { AccessRule } from './rule.js';
 
 /** The rules that apply at a place, by number in ascending order. Equal sets are one object. */
@@ -13,8 +13,8 @@ export interface RuleSet {
 }
 
 /** A name in the tree of the names that rules mention. */
-class Name {
-  readonly below = new Map<string, Name>();
+class NameNode {
+  readonly below = new Map<string, NameNode>();
   readonly base: number[] = [];
   readonly one: number[] = [];
   readonly subtree: number[] = [];
@@ -30,14 +30,14 @@ export interface Place {
   readonly named: ReadonlyMap<string, RuleSet>;
   /** For entries at any depth below that no rule names. */
   readonly inherited: RuleSet;
-  readonly name: Name | undefined;
+  readonly name: NameNode | undefined;
 }
 
-const NOWHERE: ReadonlyMap<string, RuleSet> = new Map();
+const NO_NAMES: ReadonlyMap<string, RuleSet> = new Map();
 
 /** Finds the rules for an entry by its parent's node and its RDN. The result for each node is cached. */
 export class Places {
-  readonly #top = new Name();
+  readonly #top = new NameNode();
   readonly #sets = new Map<string, RuleSet>();
   /** Results by node. A rename creates new nodes, so entries of the map never go stale. */
   #known = new WeakMap<Node, Place>();
@@ -88,8 +88,8 @@ export class Places {
     return more.length === 0 ? set : this.#set([...set.rules, ...more]);
   }
 
-  #placeOf(own: RuleSet, above: RuleSet, name: Name | undefined): Place {
-    if (!name) return { own, children: above, named: NOWHERE, inherited: above, name };
+  #placeOf(own: RuleSet, above: RuleSet, name: NameNode | undefined): Place {
+    if (!name) return { own, children: above, named: NO_NAMES, inherited: above, name };
     const inherited = name === this.#top ? above : this.#union(above, name.subtree);
     const children = this.#union(inherited, name.one);
     const named = new Map<string, RuleSet>();
@@ -110,11 +110,11 @@ export class Places {
   }
 }
 
-function child(name: Name, norm: Buffer): Name {
+function child(name: NameNode, norm: Buffer): NameNode {
   const key = norm.toString('latin1');
   let below = name.below.get(key);
   if (!below) {
-    below = new Name();
+    below = new NameNode();
     name.below.set(key, below);
   }
   return below;

@@ -1,8 +1,8 @@
 import { UNRESTRICTED } from '../partition/model/viewer.js';
 import type { FilterCompiler } from '../partition/read/filter/filter-compiler.js';
 import type { Dn } from '../schema/schema-types.js';
-import { type InGroup, isAtOrBelow } from './asker.js';
 import { filterCondition } from './conditions.js';
+import { type IsMember, isAtOrBelow } from './requester.js';
 import type { PolicyRule } from './rule.js';
 
 /** A policy rule with one of its subtrees. */
@@ -16,7 +16,7 @@ export interface PlacedPolicy {
  * All policy rules in order of precedence. A rule with groups comes before a rule with filters, and that before a rule
  * with neither. Among equal rules the deeper subtree comes first, and among equal depths the first name.
  */
-export function inOrder(rules: readonly PolicyRule[]): PlacedPolicy[] {
+export function byPrecedence(rules: readonly PolicyRule[]): PlacedPolicy[] {
   const placed = rules.flatMap((rule) => (rule.subtrees ?? [undefined]).map((subtree) => ({ rule, subtree })));
   return placed.sort(
     (a, b) => weight(b.rule) - weight(a.rule) || depth(b) - depth(a) || (a.rule.name < b.rule.name ? -1 : 1),
@@ -32,7 +32,7 @@ function depth({ subtree }: PlacedPolicy): number {
   return subtree?.rdns.length ?? -1;
 }
 
-interface Compiled extends PlacedPolicy {
+interface CompiledPolicy extends PlacedPolicy {
   readonly matches: ((entry: { readonly row: Buffer }) => boolean) | undefined;
 }
 
@@ -40,20 +40,20 @@ interface Compiled extends PlacedPolicy {
 export class PolicyChoice {
   readonly rules: readonly PolicyRule[];
   /** Whether some rules depend on group membership. */
-  readonly ofGroups: boolean;
-  readonly #order: readonly Compiled[];
+  readonly usesGroups: boolean;
+  readonly #order: readonly CompiledPolicy[];
 
   constructor(rules: readonly PolicyRule[], compiler: FilterCompiler) {
     this.rules = rules;
-    this.ofGroups = rules.some(({ groups }) => groups);
-    this.#order = inOrder(rules).map((placed) => {
+    this.usesGroups = rules.some(({ groups }) => groups);
+    this.#order = byPrecedence(rules).map((placed) => {
       const filters = placed.rule.filters?.map(({ filter }) => compiler.compile(filter, UNRESTRICTED).filter);
       return { ...placed, matches: filters && filterCondition(filters, false) };
     });
   }
 
-  of(dn: Dn, entry: { readonly row: Buffer }, inGroup: InGroup): PolicyRule | undefined {
-    const fits = ({ rule: { groups }, subtree, matches }: Compiled): boolean =>
+  of(dn: Dn, entry: { readonly row: Buffer }, inGroup: IsMember): PolicyRule | undefined {
+    const fits = ({ rule: { groups }, subtree, matches }: CompiledPolicy): boolean =>
       (!subtree || isAtOrBelow(dn, subtree)) && (!groups || groups.some(inGroup)) && (!matches || matches(entry));
     return this.#order.find(fits)?.rule;
   }

@@ -1,7 +1,15 @@
 import { isComputed } from '../partition/model/computed.js';
 import type { AttributeType } from '../schema/schema-types.js';
-import { isServersSecret } from './attribute-set.js';
-import { NO_RIGHTS, OF_ATTRIBUTE, OF_CHILDREN, OF_ENTRY, type Right, type RightSet, rightSet } from './right.js';
+import { isServerSecret } from './attribute-set.js';
+import {
+  ATTRIBUTE_RIGHTS,
+  CHILDREN_RIGHTS,
+  ENTRY_RIGHTS,
+  NO_RIGHTS,
+  type Right,
+  type RightSet,
+  rightSet,
+} from './right.js';
 import type { AttributeSet } from './rule.js';
 
 const WRITING = rightSet('add', 'delete', 'replace');
@@ -11,35 +19,35 @@ const SEARCH = rightSet('search');
  * Why `word`, a right in a rule, can never apply to the attributes of the rule; undefined if it can. A word for several
  * rights is accepted if one of the rights can apply.
  */
-export function unfitting(word: string, rights: readonly Right[], about: AttributeSet): string | undefined {
+export function misfitReason(word: string, rights: readonly Right[], about: AttributeSet): string | undefined {
   const set = rightSet(...rights);
   const types = [...about.types, ...about.descriptions.map(({ type }) => type)];
   const isOpen = about.user || about.operational;
   const fits =
-    (about.entry ? OF_ENTRY : NO_RIGHTS) |
-    (about.children ? OF_CHILDREN : NO_RIGHTS) |
-    (isOpen ? OF_ATTRIBUTE : types.reduce((sum, type) => sum | rightsOn(type), NO_RIGHTS));
+    (about.entry ? ENTRY_RIGHTS : NO_RIGHTS) |
+    (about.children ? CHILDREN_RIGHTS : NO_RIGHTS) |
+    (isOpen ? ATTRIBUTE_RIGHTS : types.reduce((sum, type) => sum | rightsOn(type), NO_RIGHTS));
   if (set & fits) return undefined;
   if (types.length === 0 && !isOpen && !about.entry && !about.children)
     return 'this never applies: the classes named have secrets alone; name them, such as userPassword';
-  return remedy(word, set, types);
+  return misfitText(word, set, types);
 }
 
 /** The rights that a rule can grant: secrets are not searchable, computed attributes are not writable. */
 function rightsOn(type: AttributeType): RightSet {
-  if (isServersSecret(type)) return NO_RIGHTS;
-  return OF_ATTRIBUTE & ~(type.secret ? SEARCH : NO_RIGHTS) & ~(isComputed(type) ? WRITING : NO_RIGHTS);
+  if (isServerSecret(type)) return NO_RIGHTS;
+  return ATTRIBUTE_RIGHTS & ~(type.secret ? SEARCH : NO_RIGHTS) & ~(isComputed(type) ? WRITING : NO_RIGHTS);
 }
 
-function remedy(word: string, set: RightSet, types: readonly AttributeType[]): string {
-  if (!(set & OF_ATTRIBUTE)) {
-    const [place, name] = set & OF_CHILDREN ? ['what comes below an entry', 'children'] : ['the entry', 'entry'];
+function misfitText(word: string, set: RightSet, types: readonly AttributeType[]): string {
+  if (!(set & ATTRIBUTE_RIGHTS)) {
+    const [place, name] = set & CHILDREN_RIGHTS ? ['what comes below an entry', 'children'] : ['the entry', 'entry'];
     return `'${word}' is a right on ${place}; add '${name}' to attributes`;
   }
   if (types.length === 0)
     return `'${word}' is a right on attributes; add them to attributes, or "*" for all but secrets`;
   const names = types.map(({ name }) => `'${name}'`).join(', ');
-  if (types.some(isServersSecret)) return `this never applies: ${names} is for the server alone`;
+  if (types.some(isServerSecret)) return `this never applies: ${names} is for the server alone`;
   if (types.some(({ secret }) => secret)) return `this never applies: nobody searches for secrets such as ${names}`;
   return `this never applies: ${names} is worked out when it is asked for, and cannot be written`;
 }

@@ -23,7 +23,7 @@ export const RIGHTS = [
 export type Right = (typeof RIGHTS)[number];
 
 /** Words that stand for several rights. */
-export const SHORT: Readonly<Record<string, readonly Right[]>> = {
+export const RIGHT_GROUPS: Readonly<Record<string, readonly Right[]>> = {
   view: ['see', 'read', 'search', 'compare'],
   write: ['add', 'delete', 'replace'],
 };
@@ -44,6 +44,6 @@ export function rightsIn(set: RightSet): Right[] {
 }
 
 /** The rights that apply to an entry, to the place right below it, and to attributes. */
-export const OF_ENTRY = rightSet('see', 'remove', 'rename', 'moveOut', 'proxy', 'manage');
-export const OF_CHILDREN = rightSet('create', 'moveIn');
-export const OF_ATTRIBUTE = rightSet('read', 'search', 'compare', 'add', 'delete', 'replace', 'manage');
+export const ENTRY_RIGHTS = rightSet('see', 'remove', 'rename', 'moveOut', 'proxy', 'manage');
+export const CHILDREN_RIGHTS = rightSet('create', 'moveIn');
+export const ATTRIBUTE_RIGHTS = rightSet('read', 'search', 'compare', 'add', 'delete', 'replace', 'manage');

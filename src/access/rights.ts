@@ -6,16 +6,16 @@ import { normRdnOf } from '../partition/model/tables.js';
 import { UNRESTRICTED, type Viewed, type Viewer } from '../partition/model/viewer.js';
 import { ROOT } from '../partition/tree/nodes.js';
 import type { AttributeDescription, AttributeType } from '../schema/schema-types.js';
-import type { Asker, InGroup } from './asker.js';
-import { decide } from './asker.js';
 import { covers } from './attribute-set.js';
-import { type CompiledRule, type Condition, conditionOf, lookedInto } from './conditions.js';
+import { type CompiledRule, type Condition, collectReadTypes, conditionOf } from './conditions.js';
 import type { Places, RuleSet } from './places.js';
+import type { IsMember, Requester } from './requester.js';
+import { decide } from './requester.js';
 import {
+  ATTRIBUTE_RIGHTS,
+  CHILDREN_RIGHTS,
+  ENTRY_RIGHTS,
   NO_RIGHTS,
-  OF_ATTRIBUTE,
-  OF_CHILDREN,
-  OF_ENTRY,
   type Right,
   type RightSet,
   rightSet,
@@ -28,26 +28,26 @@ const VIEW = rightSet('see', 'read', 'search', 'compare');
 const USES = ['search', 'compare', 'read'] as const;
 const MOVE = rightSet('rename', 'moveOut');
 
-/** A rule that applies to the asker. */
-interface Held {
+/** A rule that applies to the requester. */
+interface ApplicableRule {
   readonly rule: AccessRule;
   /** Decides for which entries the rule applies; undefined: for all entries at its places. */
   readonly condition: Condition | undefined;
 }
 
-/** The rules of one `RuleSet` that apply to the asker, split into rules without and rules with a condition. */
-class Local {
+/** The rules of one `RuleSet` that apply to the requester, split into rules without and rules with a condition. */
+class RulesAtPlace {
   readonly #always: readonly AccessRule[];
-  readonly #conditional: readonly Held[];
+  readonly #conditional: readonly ApplicableRule[];
   readonly #confidential: boolean;
   /** Sights by the conditional rules that apply: one character `0` or `1` per rule. */
   readonly #sights = new Map<string, RuleSight>();
   /** The sight of all entries if there are no conditional rules; else undefined. */
   readonly constant: RuleSight | undefined;
-  /** Whether the asker may see the entries; undefined if that depends on the entry. */
+  /** Whether the requester may see the entries; undefined if that depends on the entry. */
   readonly seen: boolean | undefined;
 
-  constructor(held: readonly Held[], confidential: boolean) {
+  constructor(held: readonly ApplicableRule[], confidential: boolean) {
     this.#always = held.filter(({ condition }) => !condition).map(({ rule }) => rule);
     this.#conditional = held.filter(({ condition }) => condition);
     this.#confidential = confidential;
@@ -71,7 +71,7 @@ class Local {
     for (let i = 0; i < conditional.length; i++) key += conditional[i]!.condition!(entry) ? '1' : '0';
     let sight = this.#sights.get(key);
     if (!sight) {
-      if (this.#sights.size >= MOST_SIGHTS) this.#sights.clear();
+      if (this.#sights.size >= MAX_SIGHTS) this.#sights.clear();
       const more = conditional.filter((_, i) => key[i] === '1').map(({ rule }) => rule);
       sight = new RuleSight([...this.#always, ...more], this.#confidential);
       this.#sights.set(key, sight);
@@ -80,33 +80,33 @@ class Local {
   }
 }
 
-const MOST_SIGHTS = 1024;
+const MAX_SIGHTS = 1024;
 
-/** The rules that apply to the asker, by place. */
-class HeldRules {
+/** The rules that apply to the requester, by place. */
+class ApplicableRules {
   readonly #places: Places;
-  readonly #held: ReadonlyMap<number, Held>;
+  readonly #held: ReadonlyMap<number, ApplicableRule>;
   readonly #confidential: boolean;
   /** By `RuleSet.number`. */
-  readonly #locals: (Local | undefined)[] = [];
+  readonly #locals: (RulesAtPlace | undefined)[] = [];
 
-  constructor(places: Places, held: ReadonlyMap<number, Held>, confidential: boolean) {
+  constructor(places: Places, held: ReadonlyMap<number, ApplicableRule>, confidential: boolean) {
     this.#places = places;
     this.#held = held;
     this.#confidential = confidential;
   }
 
-  at({ number, rules }: RuleSet): Local {
+  at({ number, rules }: RuleSet): RulesAtPlace {
     let local = this.#locals[number];
     if (!local) {
       const held = rules.map((rule) => this.#held.get(rule)).filter((one) => one !== undefined);
-      local = new Local(held, this.#confidential);
+      local = new RulesAtPlace(held, this.#confidential);
       this.#locals[number] = local;
     }
     return local;
   }
 
-  of(entry: Viewed): Local {
+  of(entry: Viewed): RulesAtPlace {
     const place = this.#places.of(entry.parent);
     if (place.named.size === 0) return this.at(place.children);
     const rdn = (entry.normRdn ?? normRdnOf(entry.row)).toString('latin1');
@@ -114,7 +114,7 @@ class HeldRules {
   }
 
   /** The sight of an entry; for the root, the rights on its children. */
-  met({ node, row }: CheckedEntry): RuleSight {
+  sightOf({ node, row }: CheckedEntry): RuleSight {
     const { id, parent, normRdn } = node;
     return this.#own(node).of({ id, parent: parent ?? ROOT, row, normRdn });
   }
@@ -125,7 +125,7 @@ class HeldRules {
   }
 
   /** The rules at the entry's own place, looked up by its parent: the node of a new entry is not in the tree. */
-  #own(node: Node): Local {
+  #own(node: Node): RulesAtPlace {
     if (node === ROOT) return this.at(this.#places.of(ROOT).own);
     const place = this.#places.of(node.parent ?? ROOT);
     const named = place.named.size > 0 ? place.named.get(node.normRdn.toString('latin1')) : undefined;
@@ -137,7 +137,7 @@ class HeldRules {
     return this.#own(node).constant;
   }
 
-  /** Whether the asker may see the entry at a node; undefined if that depends on the entry's content. */
+  /** Whether the requester may see the entry at a node; undefined if that depends on the entry's content. */
   sees(node: Node): boolean | undefined {
     return this.#own(node).seen;
   }
@@ -156,39 +156,43 @@ export interface RightReason {
   readonly rules: readonly string[];
 }
 
-/** The rights of an asker by the rules that apply to that asker. */
+/** The rights of a requester by the rules that apply to that requester. */
 export class Rights implements Access {
   readonly version: number;
   readonly viewer: Viewer;
-  readonly asker: Asker;
-  readonly #held: ReadonlyMap<number, Held>;
-  readonly #all: HeldRules;
+  readonly requester: Requester;
+  readonly #held: ReadonlyMap<number, ApplicableRule>;
+  readonly #all: ApplicableRules;
 
   constructor(
     version: number,
     compiled: readonly CompiledRule[],
     places: Places,
     reader: EntryReader,
-    asker: Asker,
-    inGroup: InGroup,
+    requester: Requester,
+    inGroup: IsMember,
   ) {
     this.version = version;
-    this.asker = asker;
-    const held = new Map<number, Held>();
-    const viewing = new Map<number, Held>();
+    this.requester = requester;
+    const held = new Map<number, ApplicableRule>();
+    const viewing = new Map<number, ApplicableRule>();
     const looksInto = new Set<AttributeType>();
     compiled.forEach((one, number) => {
-      const decided = decide(one.rule.who, asker, inGroup);
+      const decided = decide(one.rule.who, requester, inGroup);
       if (decided === false) return;
-      const condition = conditionOf(one, decided === true ? undefined : decided, asker, reader);
+      const condition = conditionOf(one, decided === true ? undefined : decided, requester, reader);
       const rule = { rule: one.rule, condition };
       held.set(number, rule);
       if (affectsViewing(one.rule)) viewing.set(number, rule);
-      if (condition) lookedInto(one, looksInto);
+      if (condition) collectReadTypes(one, looksInto);
     });
     this.#held = held;
-    this.#all = new HeldRules(places, held, asker.confidential);
-    this.viewer = viewerOf(new HeldRules(places, viewing, asker.confidential), [...viewing.values()], looksInto);
+    this.#all = new ApplicableRules(places, held, requester.confidential);
+    this.viewer = viewerOf(
+      new ApplicableRules(places, viewing, requester.confidential),
+      [...viewing.values()],
+      looksInto,
+    );
   }
 
   renew(): undefined {}
@@ -199,9 +203,9 @@ export class Rights implements Access {
     for (const { rule } of this.#held.values()) {
       const { attributes } = rule.to;
       if (!(rule.allow & bit)) continue;
-      if (attributes.entry && bit & OF_ENTRY) return true;
-      if (attributes.children && bit & OF_CHILDREN) return true;
-      if (bit & OF_ATTRIBUTE && isAboutAttributes(rule)) return true;
+      if (attributes.entry && bit & ENTRY_RIGHTS) return true;
+      if (attributes.children && bit & CHILDREN_RIGHTS) return true;
+      if (bit & ATTRIBUTE_RIGHTS && isAboutAttributes(rule)) return true;
     }
     return false;
   }
@@ -230,11 +234,11 @@ export class Rights implements Access {
     if (refused) return this.nowhere(refused.how, refused.description);
     const names = op === 'add' ? (rdn?.avas ?? []) : [];
     const unnamed = names.find(({ type }) => ![...this.#held.values()].some(({ rule }) => isAbout(rule, type)));
-    return unnamed && this.#nowhereText(`'add' on attribute '${unnamed.type.name}'`);
+    return unnamed && this.#missingAnywhere(`'add' on attribute '${unnamed.type.name}'`);
   }
 
   checkTarget({ op, changes }: WriteRequest, entry: CheckedEntry): LdapError | undefined {
-    const sight = this.#all.met(entry);
+    const sight = this.#all.sightOf(entry);
     switch (op) {
       case 'add':
         return sight.children & rightSet('create') ? undefined : this.missing('create', entry, 'below');
@@ -248,15 +252,16 @@ export class Rights implements Access {
   }
 
   checkNewEntry({ changes }: WriteRequest, entry: CheckedEntry): LdapError | undefined {
-    return this.#changes(this.#all.met(entry), changes, entry);
+    return this.#changes(this.#all.sightOf(entry), changes, entry);
   }
 
   checkMove({ entry, renamed, superior, changes }: Move): LdapError | undefined {
-    const sight = this.#all.met(entry);
+    const sight = this.#all.sightOf(entry);
     if (renamed && !(sight.entry & rightSet('rename'))) return this.missing('rename', entry);
     if (superior) {
       if (!(sight.entry & rightSet('moveOut'))) return this.missing('moveOut', entry);
-      if (!(this.#all.met(superior).children & rightSet('moveIn'))) return this.missing('moveIn', superior, 'below');
+      if (!(this.#all.sightOf(superior).children & rightSet('moveIn')))
+        return this.missing('moveIn', superior, 'below');
     }
     return this.#changes(sight, changes, entry);
   }
@@ -269,18 +274,18 @@ export class Rights implements Access {
 
   /** The rights on an entry, on its attributes, and below it. */
   of(entry: CheckedEntry): RuleSight {
-    return this.#all.met(entry);
+    return this.#all.sightOf(entry);
   }
 
   /** Each right on the entry and below it, or on an attribute, with the rules that decide. */
   explain(entry: CheckedEntry, attribute: AttributeDescription | undefined): RightReason[] {
-    const sight = this.#all.met(entry);
+    const sight = this.#all.sightOf(entry);
     const rules = this.#all.rules(entry);
     const kinds: [RightSet, (rule: AccessRule) => boolean, RightSet][] = attribute
-      ? [[OF_ATTRIBUTE, ({ to }) => covers(to.attributes, attribute), sight.on(attribute)]]
+      ? [[ATTRIBUTE_RIGHTS, ({ to }) => covers(to.attributes, attribute), sight.on(attribute)]]
       : [
-          [OF_ENTRY, ({ to }) => to.attributes.entry, sight.entry],
-          [OF_CHILDREN, ({ to }) => to.attributes.children, sight.children],
+          [ENTRY_RIGHTS, ({ to }) => to.attributes.entry, sight.entry],
+          [CHILDREN_RIGHTS, ({ to }) => to.attributes.children, sight.children],
         ];
     return kinds.flatMap(([of, isAboutIt, given]) => {
       const about = rules.filter(isAboutIt);
@@ -288,24 +293,24 @@ export class Rights implements Access {
     });
   }
 
-  /** The error for an asker who may see the entry but lacks a right on it. */
+  /** The error for a requester that may see the entry but lacks a right on it. */
   missing(right: Right, { node }: Pick<CheckedEntry, 'node'>, on?: AttributeDescription | 'below'): LdapError {
     const where = node === ROOT ? 'the root' : `'${node.dn.toString()}'`;
-    if (on === 'below') return this.#lacks(`'${right}' below ${where}`);
-    return this.#lacks(`'${right}'${on ? ` on attribute '${on.text}'` : ''} of ${where}`);
+    if (on === 'below') return this.#missingRight(`'${right}' below ${where}`);
+    return this.#missingRight(`'${right}'${on ? ` on attribute '${on.text}'` : ''} of ${where}`);
   }
 
-  /** The error for an asker who lacks a right on every entry. */
+  /** The error for a requester that lacks a right on every entry. */
   nowhere(right: Right, description?: AttributeDescription): LdapError {
-    return this.#nowhereText(`'${right}'${description ? ` on attribute '${description.text}'` : ''}`);
+    return this.#missingAnywhere(`'${right}'${description ? ` on attribute '${description.text}'` : ''}`);
   }
 
-  #nowhereText(what: string): LdapError {
-    return this.#lacks(`${what}, on any entry`);
+  #missingAnywhere(what: string): LdapError {
+    return this.#missingRight(`${what}, on any entry`);
   }
 
-  #lacks(what: string): LdapError {
-    const remedy = this.asker.user ? '' : '; bind first';
+  #missingRight(what: string): LdapError {
+    const remedy = this.requester.user ? '' : '; bind first';
     return new LdapError('insufficientAccessRights', `this needs the right ${what}${remedy}`);
   }
 }
@@ -341,11 +346,15 @@ function affectsViewing(rule: AccessRule): boolean {
   if (decidesSight(rule)) return true;
   if (descriptions.some(({ type }) => type.secret) && rights & rightSet('read')) return true;
   const others = sets.user || sets.operational || sets.types.size > 0 || descriptions.some(({ type }) => !type.secret);
-  return others && (rights & VIEW & OF_ATTRIBUTE) !== NO_RIGHTS;
+  return others && (rights & VIEW & ATTRIBUTE_RIGHTS) !== NO_RIGHTS;
 }
 
-/** The viewer of an asker: `UNRESTRICTED`, without checks of rows, if the rules hide nothing but secrets. */
-function viewerOf(held: HeldRules, rules: readonly Held[], looksInto: ReadonlySet<AttributeType>): Viewer {
+/** The viewer of a requester: `UNRESTRICTED`, without checks of rows, if the rules hide nothing but secrets. */
+function viewerOf(
+  held: ApplicableRules,
+  rules: readonly ApplicableRule[],
+  looksInto: ReadonlySet<AttributeType>,
+): Viewer {
   const isSame = rules.every(({ condition, rule }) => !condition && !rule.to.place);
   const secrets = rules.some(({ rule }) => rule.to.attributes.descriptions.some(({ type }) => type.secret));
   const everywhere = isSame && !secrets ? held.constantAt(ROOT) : undefined;

@@ -1,7 +1,7 @@
 import type { Sight, Use } from '../partition/model/viewer.js';
 import type { AttributeDescription, AttributeType } from '../schema/schema-types.js';
 import { covers, coversAll } from './attribute-set.js';
-import { NO_RIGHTS, OF_ATTRIBUTE, OF_CHILDREN, OF_ENTRY, type RightSet, rightSet } from './right.js';
+import { ATTRIBUTE_RIGHTS, CHILDREN_RIGHTS, ENTRY_RIGHTS, NO_RIGHTS, type RightSet, rightSet } from './right.js';
 import type { AccessRule } from './rule.js';
 
 const SEE = rightSet('see');
@@ -11,7 +11,7 @@ const BITS: Readonly<Record<Use, RightSet>> = {
   read: rightSet('read'),
 };
 
-/** The rights of an asker on an entry: the union of the allowed rights without the denied rights. */
+/** The rights of a requester on an entry: the union of the allowed rights without the denied rights. */
 export class RuleSight implements Sight {
   /** Rights on the entry itself, and on the place right below it. */
   readonly entry: RightSet;
@@ -27,8 +27,8 @@ export class RuleSight implements Sight {
   constructor(rules: readonly AccessRule[], confidential: boolean) {
     this.#rules = rules;
     this.#confidential = confidential;
-    this.entry = sum(rules.filter(({ to }) => to.attributes.entry)) & OF_ENTRY;
-    this.children = sum(rules.filter(({ to }) => to.attributes.children)) & OF_CHILDREN;
+    this.entry = sum(rules.filter(({ to }) => to.attributes.entry)) & ENTRY_RIGHTS;
+    this.children = sum(rules.filter(({ to }) => to.attributes.children)) & CHILDREN_RIGHTS;
     this.#whole = sum(rules.filter(({ to }) => coversAll(to.attributes))) & sum(rules);
   }
 
@@ -52,13 +52,13 @@ export class RuleSight implements Sight {
 
   #on(description: AttributeDescription): RightSet {
     const about = this.#rules.filter(({ to }) => covers(to.attributes, description));
-    const rights = sum(about) & OF_ATTRIBUTE;
+    const rights = sum(about) & ATTRIBUTE_RIGHTS;
     if (!description.type.secret) return rights;
     // Secrets are never searchable. Reading a secret requires a confidential connection, or a rule that sets the
     // required strength.
     const goesOut =
       this.#confidential || about.some(({ who, allow }) => who.strength !== undefined && allow & BITS.read);
-    return rights & ~BITS.search & (goesOut ? OF_ATTRIBUTE : ~BITS.read);
+    return rights & ~BITS.search & (goesOut ? ATTRIBUTE_RIGHTS : ~BITS.read);
   }
 
   allows(use: Use, description: AttributeDescription): boolean {

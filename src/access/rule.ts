@@ -3,21 +3,21 @@ import type { AttributeDescription, AttributeType, Dn } from '../schema/schema-t
 import type { RightSet } from './right.js';
 
 /**
- * Matches askers. All fields that are set have to match; a list matches if one of its elements does. Without fields it
+ * Matches requesters. All fields that are set have to match; a list matches if one of its elements does. Without fields it
  * matches everybody, bound or not. Rules do not apply to the administrator.
  */
 export interface Who {
   readonly anonymous?: true;
   /** Any client that is bound as an entry. */
   readonly users?: true;
-  /** The entry is the asker's own. */
+  /** The entry is the requester's own. */
   readonly self?: true;
   readonly dn?: readonly Dn[];
-  /** The asker is one of these entries or lies below one. */
+  /** The requester is one of these entries or lies below one. */
   readonly subtree?: readonly Dn[];
-  /** The asker is a member of one of these groups, directly, by a nested group or by the URL of a dynamic group. */
+  /** The requester is a member of one of these groups, directly, by a nested group or by the URL of a dynamic group. */
   readonly group?: readonly Dn[];
-  /** One of these attributes of the entry contains the asker's DN. */
+  /** One of these attributes of the entry contains the requester's DN. */
   readonly attribute?: readonly AttributeType[];
   readonly network?: readonly Network[];
   /** Minimum strength of the cipher in bits (local socket: 256). 0 allows secrets on unencrypted connections. */
@@ -99,7 +99,7 @@ export interface LimitRule {
 
 /**
  * Assigns a password policy to accounts. All fields that are set have to match; a list matches if one of its elements
- * does. `inOrder` defines which of several matching rules applies.
+ * does. `byPrecedence` defines which of several matching rules applies.
  */
 export interface PolicyRule {
   readonly name: string;

@@ -46,7 +46,7 @@ export class Base64Decoder {
   #count = 0;
   #padding = 0;
   /** Position of the first invalid character, counted from 1; 0 while there is none. */
-  #wrong = 0;
+  #invalidAt = 0;
   #out = Buffer.allocUnsafeSlow(DECODED);
 
   /** Decodes one more part. The returned bytes are valid until the next call. */
@@ -59,7 +59,7 @@ export class Base64Decoder {
     for (let at = 0; at < text.length; at++) {
       const digit = digits[text[at]!]!;
       if (digit === INVALID || this.#padding > 0) {
-        this.#takeOdd(text[at]!, this.#count + at + 1);
+        this.#takeNonDigit(text[at]!, this.#count + at + 1);
         continue;
       }
       bits = ((bits << 6) | digit) & 0xffff;
@@ -76,14 +76,14 @@ export class Base64Decoder {
   }
 
   /** Handles a character that is not a base64 digit: padding or an error. */
-  #takeOdd(character: number, position: number): void {
+  #takeNonDigit(character: number, position: number): void {
     if (character === PAD && this.#padding < 2) this.#padding++;
-    else if (this.#wrong === 0) this.#wrong = position - this.#padding;
+    else if (this.#invalidAt === 0) this.#invalidAt = position - this.#padding;
   }
 
   /** Ends the text. Returns an error message, or undefined if the whole text was valid. */
   end(): string | undefined {
-    if (this.#wrong > 0) return badCharacter(this.#wrong);
+    if (this.#invalidAt > 0) return badCharacter(this.#invalidAt);
     return this.#count % 4 === 0 ? undefined : badLength(this.#count);
   }
 }

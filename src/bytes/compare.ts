@@ -25,7 +25,7 @@ export function sameRun(a: Uint8Array, from: number, b: Uint8Array, at: number, 
 }
 
 /** Whether `bytes` holds `part` at offset `at`. Compares backwards, like `sameRun`. */
-export function standsAt(bytes: Uint8Array, at: number, part: Uint8Array): boolean {
+export function hasBytesAt(bytes: Uint8Array, at: number, part: Uint8Array): boolean {
   for (let i = part.length - 1; i >= 0; i--) if (bytes[at + i] !== part[i]) return false;
   return true;
 }

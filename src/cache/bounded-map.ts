@@ -4,21 +4,21 @@
  */
 export class BoundedMap<K, V> extends Map<K, V> {
   readonly #limit: number;
-  readonly #forgets: 'all' | 'oldest';
+  readonly #eviction: 'all' | 'oldest';
 
-  constructor(limit: number, forgets: 'all' | 'oldest' = 'all') {
+  constructor(limit: number, eviction: 'all' | 'oldest' = 'all') {
     super();
     this.#limit = limit;
-    this.#forgets = forgets;
+    this.#eviction = eviction;
   }
 
   override set(key: K, value: V): this {
-    if (this.size >= this.#limit && !this.has(key)) this.#makeRoom();
+    if (this.size >= this.#limit && !this.has(key)) this.#evict();
     return super.set(key, value);
   }
 
-  #makeRoom(): void {
-    if (this.#forgets === 'all') this.clear();
+  #evict(): void {
+    if (this.#eviction === 'all') this.clear();
     else this.delete(this.keys().next().value!);
   }
 }

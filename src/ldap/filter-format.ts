@@ -21,7 +21,7 @@ export function formatFilter(filter: Filter, options: FormatOptions = {}): strin
 
 class Formatter {
   text = '';
-  #cut = false;
+  #isTruncated = false;
   readonly #maxValue: number;
   readonly #maxText: number;
 
@@ -32,8 +32,8 @@ class Formatter {
 
   filter(filter: Filter): void {
     if (this.text.length >= this.#maxText) {
-      if (!this.#cut) this.text += '…';
-      this.#cut = true;
+      if (!this.#isTruncated) this.text += '…';
+      this.#isTruncated = true;
       return;
     }
     this.text += '(';

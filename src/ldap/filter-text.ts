@@ -130,7 +130,7 @@ class Parser {
     const any = parts.slice(1, -1);
     if (any.length === 0 && initial.length === 0 && final.length === 0) return { type: 'present', attribute };
     if (any.some((part) => part.length === 0)) throw new FilterError("two '*' without a value between them", this.at);
-    return { type: 'substring', attribute, initial: whenAny(initial), any, final: whenAny(final) };
+    return { type: 'substring', attribute, initial: undefinedIfEmpty(initial), any, final: undefinedIfEmpty(final) };
   }
 
   /** Parses `[dn:][rule:]=value`; the first `:` has been consumed. */
@@ -193,6 +193,6 @@ function unescapeInPlace(bytes: Buffer): Buffer {
 
 const comparisons = { '>=': 'greaterOrEqual', '<=': 'lessOrEqual', '~=': 'approx' } as const;
 
-function whenAny(part: Buffer): Buffer | undefined {
+function undefinedIfEmpty(part: Buffer): Buffer | undefined {
   return part.length > 0 ? part : undefined;
 }

@@ -17,7 +17,7 @@ const SCOPES: ReadonlySet<string> = new Set(['base', 'one', 'sub']);
 
 /** Parses an LDAP URL. Returns undefined if the text is not an LDAP URL. DN and filter are not parsed. */
 export function parseLdapUrl(text: string): LdapUrl | undefined {
-  const parts = URL.exec(text)?.slice(1).map(decoded);
+  const parts = URL.exec(text)?.slice(1).map(decodePart);
   if (!parts || parts.includes(undefined)) return undefined;
   const [host, dn, attributes, scope, filter, extensions] = parts as string[];
   const named = scope!.toLowerCase() || 'base';
@@ -25,19 +25,19 @@ export function parseLdapUrl(text: string): LdapUrl | undefined {
   return {
     host: host!,
     dn: dn!,
-    attributes: listed(attributes!),
+    attributes: splitList(attributes!),
     scope: named as LdapUrl['scope'],
     filter: filter! || '(objectClass=*)',
-    criticalExtensions: listed(extensions!).filter((name) => name.startsWith('!')),
+    criticalExtensions: splitList(extensions!).filter((name) => name.startsWith('!')),
   };
 }
 
 /** Number of items in the filter of the URL. Literal `(` and `*` in values are escaped, so the count is right. */
-export function filterItems({ filter }: LdapUrl): number {
+export function countFilterItems({ filter }: LdapUrl): number {
   return filter.match(/[(*]/g)?.length ?? 1;
 }
 
-function decoded(part = ''): string | undefined {
+function decodePart(part = ''): string | undefined {
   try {
     return decodeURIComponent(part);
   } catch (error) {
@@ -46,6 +46,6 @@ function decoded(part = ''): string | undefined {
   }
 }
 
-function listed(text: string): string[] {
+function splitList(text: string): string[] {
   return text === '' ? [] : text.split(',');
 }

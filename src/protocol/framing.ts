@@ -17,7 +17,7 @@ export interface FramerLimits {
   /** Including identifier and length octets. */
   readonly maxMessageBytes: number;
   /** Messages of more bytes need the approval of `admit`. */
-  readonly freeBytes?: number;
+  readonly exemptBytes?: number;
   /**
    * Decides whether the Framer keeps a message. After `wait` the Framer calls `admit` again in the next call of `next`.
    * `head`: the first bytes of the message, at least `HEAD_BYTES`; `total`: length of the message. `next` passes
@@ -31,9 +31,9 @@ export const HEAD_BYTES = 32;
 /** Identifier octet, 0x84 and four length octets. */
 const LONGEST_HEADER = 6;
 const EMPTY = Buffer.alloc(0);
-const FIRST_PART = 1024;
-/** When 1/`TRUSTED_PART` of a message has arrived, the buffer grows to the whole length. */
-const TRUSTED_PART = 8;
+const INITIAL_PART_BYTES = 1024;
+/** When 1/`TRUSTED_FRACTION` of a message has arrived, the buffer grows to the whole length. */
+const TRUSTED_FRACTION = 8;
 
 /**
  * Finds message boundaries in the bytes of a connection.
@@ -56,9 +56,9 @@ export class Framer {
   /** Whether `admit` has approved the message in `#part`. */
   #admitted = false;
   /** Remaining bytes of a message that is skipped. */
-  #dropping = 0;
+  #bytesToSkip = 0;
   /** Whether `admit` has returned `wait` for the current message. */
-  #waits = false;
+  #isWaiting = false;
 
   constructor(limits: FramerLimits) {
     this.#limits = limits;
@@ -71,10 +71,10 @@ export class Framer {
 
   /** The next whole message, or undefined if more bytes are needed. */
   next(): Frame | undefined {
-    if (this.#waits) this.#askAgain();
-    while (this.#head < this.#queue.length && !this.#waits) {
+    if (this.#isWaiting) this.#retryAdmission();
+    while (this.#head < this.#queue.length && !this.#isWaiting) {
       const chunk = this.#queue[this.#head]!;
-      const frame = this.#take(chunk);
+      const frame = this.#consume(chunk);
       if (this.#at === chunk.length) this.#dropChunk();
       if (frame) return frame;
     }
@@ -83,46 +83,46 @@ export class Framer {
 
   /**
    * Calls `admit` again for a waiting message in `#part`, since no further chunk may follow. A waiting message in a
-   * chunk is tried again by `#cut`.
+   * chunk is tried again by `#consumeFromChunk`.
    */
-  #askAgain(): void {
-    this.#waits = false;
+  #retryAdmission(): void {
+    this.#isWaiting = false;
     if (this.#part) this.#admitPart(this.#part, EMPTY, this.#messageLength(this.#part, 0, this.#partLength));
   }
 
-  #take(chunk: Buffer): Frame | undefined {
-    if (this.#dropping > 0) {
-      const count = Math.min(this.#dropping, chunk.length - this.#at);
-      this.#dropping -= count;
+  #consume(chunk: Buffer): Frame | undefined {
+    if (this.#bytesToSkip > 0) {
+      const count = Math.min(this.#bytesToSkip, chunk.length - this.#at);
+      this.#bytesToSkip -= count;
       this.#at += count;
       return undefined;
     }
-    return this.#part ? this.#fill(this.#part, chunk) : this.#cut(chunk);
+    return this.#part ? this.#fillPart(this.#part, chunk) : this.#consumeFromChunk(chunk);
   }
 
   /** Whether a message has begun and not ended. */
-  get begun(): boolean {
-    return this.#dropping > 0 || this.pending > 0;
+  get hasPartialMessage(): boolean {
+    return this.#bytesToSkip > 0 || this.pendingBytes > 0;
   }
 
   /** Bytes received and not yet returned. */
-  get pending(): number {
+  get pendingBytes(): number {
     let bytes = this.#partLength - this.#at;
     for (let i = this.#head; i < this.#queue.length; i++) bytes += this.#queue[i]!.length;
     return bytes;
   }
 
-  #cut(chunk: Buffer): Frame | undefined {
+  #consumeFromChunk(chunk: Buffer): Frame | undefined {
     const start = this.#at;
     const total = this.#messageLength(chunk, start, chunk.length);
-    if (chunk.length - start >= Math.min(HEAD_BYTES, total) && !this.#admits(chunk.subarray(start), total)) {
+    if (chunk.length - start >= Math.min(HEAD_BYTES, total) && !this.#isAdmitted(chunk.subarray(start), total)) {
       return undefined;
     }
     if (total > 0 && total <= chunk.length - start) {
       this.#at = start + total;
       return { buffer: chunk, start, end: this.#at };
     }
-    this.#part = Buffer.allocUnsafeSlow(roomFor(chunk.length - start, total));
+    this.#part = Buffer.allocUnsafeSlow(bufferSize(chunk.length - start, total));
     this.#partLength = 0;
     this.#admitted = chunk.length - start >= HEAD_BYTES;
     this.#append(this.#part, chunk, chunk.length - start);
@@ -130,17 +130,17 @@ export class Framer {
   }
 
   /** Calls `admit` and records the answers `wait` and `drop`. */
-  #admits(head: Buffer, total: number): boolean {
-    const { admit, freeBytes = 0 } = this.#limits;
-    if (!admit || total <= freeBytes) return true;
+  #isAdmitted(head: Buffer, total: number): boolean {
+    const { admit, exemptBytes = 0 } = this.#limits;
+    if (!admit || total <= exemptBytes) return true;
     const verdict = admit(head, total);
-    if (verdict === 'wait') this.#waits = true;
-    if (verdict === 'drop') this.#dropping = total - this.#partLength;
+    if (verdict === 'wait') this.#isWaiting = true;
+    if (verdict === 'drop') this.#bytesToSkip = total - this.#partLength;
     return verdict === 'keep';
   }
 
   /** Moves bytes from the chunk to the part: the header first, then the rest of the message. */
-  #fill(part: Buffer, chunk: Buffer): Frame | undefined {
+  #fillPart(part: Buffer, chunk: Buffer): Frame | undefined {
     let total = this.#messageLength(part, 0, this.#partLength);
     while (total === 0) {
       if (this.#at === chunk.length) return undefined;
@@ -149,30 +149,30 @@ export class Framer {
     }
     if (!this.#admitted && !this.#admitPart(part, chunk, total)) return undefined;
     const wanted = Math.min(total - this.#partLength, chunk.length - this.#at);
-    const whole = this.#append(this.#room(part, wanted, total), chunk, wanted);
+    const whole = this.#append(this.#growPart(part, wanted, total), chunk, wanted);
     if (this.#partLength < total) return undefined;
-    this.#forgetPart();
+    this.#clearPart();
     return { buffer: whole, start: 0, end: total };
   }
 
-  /** Fills the part with the first `HEAD_BYTES` of the message, which fit into `FIRST_PART`, and calls `admit`. */
+  /** Fills the part with the first `HEAD_BYTES` of the message, which fit into `INITIAL_PART_BYTES`, and calls `admit`. */
   #admitPart(part: Buffer, chunk: Buffer, total: number): boolean {
     const lacking = Math.min(HEAD_BYTES, total) - this.#partLength;
     if (lacking > 0) this.#append(part, chunk, Math.min(lacking, chunk.length - this.#at));
     if (this.#partLength < Math.min(HEAD_BYTES, total)) return false;
-    this.#admitted = this.#admits(part.subarray(0, this.#partLength), total);
-    if (this.#dropping > 0) this.#forgetPart();
+    this.#admitted = this.#isAdmitted(part.subarray(0, this.#partLength), total);
+    if (this.#bytesToSkip > 0) this.#clearPart();
     return this.#admitted;
   }
 
-  #forgetPart(): void {
+  #clearPart(): void {
     this.#part = undefined;
     this.#partLength = 0;
   }
 
-  #room(part: Buffer, wanted: number, total: number): Buffer {
+  #growPart(part: Buffer, wanted: number, total: number): Buffer {
     if (this.#partLength + wanted <= part.length) return part;
-    const larger = Buffer.allocUnsafeSlow(roomFor(this.#partLength + wanted, total));
+    const larger = Buffer.allocUnsafeSlow(bufferSize(this.#partLength + wanted, total));
     part.copy(larger, 0, 0, this.#partLength);
     this.#part = larger;
     return larger;
@@ -205,7 +205,7 @@ export class Framer {
     if (tag !== SEQUENCE) throw notAMessage(buffer.subarray(start, end));
     if (have < 2) return 0;
     const first = buffer[start + 1]!;
-    if (first <= 0x7f) return this.#checked(2 + first);
+    if (first <= 0x7f) return this.#checkLength(2 + first);
     const count = first & 0x7f;
     if (count === 0) throw new ProtocolError('LDAP message has an indefinite length', 1);
     if (count > LONGEST_HEADER - 2)
@@ -213,10 +213,10 @@ export class Framer {
     if (have < 2 + count) return 0;
     let length = 0;
     for (let i = 0; i < count; i++) length = length * 256 + buffer[start + 2 + i]!;
-    return this.#checked(2 + count + length);
+    return this.#checkLength(2 + count + length);
   }
 
-  #checked(total: number): number {
+  #checkLength(total: number): number {
     const max = this.#limits.maxMessageBytes;
     if (total > max) throw new ProtocolError(`LDAP message of ${total} bytes; ${max} are accepted`, 1);
     return total;
@@ -224,9 +224,9 @@ export class Framer {
 }
 
 /** Buffer size for `have` bytes of a message of `total` bytes and for further bytes. `total`: 0 while unknown. */
-function roomFor(have: number, total: number): number {
-  if (total === 0) return FIRST_PART;
-  return have >= total / TRUSTED_PART ? total : Math.max(FIRST_PART, 2 * have);
+function bufferSize(have: number, total: number): number {
+  if (total === 0) return INITIAL_PART_BYTES;
+  return have >= total / TRUSTED_FRACTION ? total : Math.max(INITIAL_PART_BYTES, 2 * have);
 }
 
 function notAMessage(bytes: Buffer): ProtocolError {

@@ -12,7 +12,7 @@ const KEPT_SLABS = 64;
 class Area {
   readonly bytes = Buffer.allocUnsafeSlow(AREA_SLABS * SLAB);
   /** References to each slab: by the writer that fills the slab, and by each piece that is not sent yet. */
-  readonly #holds = new Uint16Array(AREA_SLABS);
+  readonly #references = new Uint16Array(AREA_SLABS);
   readonly #free: number[] = [];
   /** Index of the first slab that was never used. */
   used = 0;
@@ -21,17 +21,17 @@ class Area {
   take(): Buffer | undefined {
     const i = this.#free.pop() ?? (this.used < AREA_SLABS ? this.used++ : undefined);
     if (i === undefined) return undefined;
-    this.#holds[i] = 1;
+    this.#references[i] = 1;
     return this.bytes.subarray(i * SLAB, (i + 1) * SLAB);
   }
 
-  hold(piece: Buffer): void {
-    this.#holds[indexOf(piece)]!++;
+  retain(piece: Buffer): void {
+    this.#references[indexOf(piece)]!++;
   }
 
   release(piece: Buffer): void {
     const i = indexOf(piece);
-    if (--this.#holds[i]! === 0) this.#free.push(i);
+    if (--this.#references[i]! === 0) this.#free.push(i);
   }
 }
 
@@ -57,26 +57,26 @@ export function takeSlab(): Buffer {
 }
 
 /** Whether the piece is part of a slab. */
-export function isSlab(piece: Buffer): boolean {
+export function isSlabPiece(piece: Buffer): boolean {
   return areaOf.has(piece.buffer);
 }
 
 /** Adds a reference to the slab of the piece, so that the bytes stay valid. No effect on other buffers. */
-export function holdSlab(piece: Buffer): void {
-  areaOf.get(piece.buffer)?.hold(piece);
+export function retainSlab(piece: Buffer): void {
+  areaOf.get(piece.buffer)?.retain(piece);
 }
 
-/** Drops a reference that `takeSlab` or `holdSlab` added. */
+/** Drops a reference that `takeSlab` or `retainSlab` added. */
 export function releaseSlab(piece: Buffer): void {
   areaOf.get(piece.buffer)?.release(piece);
 }
 
 /** Whether the peak number of slabs in use was so high that giving the memory back to the system pays off. */
-export function slabsWereMany(): boolean {
+export function hadManySlabs(): boolean {
   return areas.length > 1 || (areas.length === 1 && areas[0]!.used > KEPT_SLABS);
 }
 
 /** New slabs come from new areas from now on. The system gets an old area back after its last reference. */
-export function leaveSlabs(): void {
+export function abandonSlabs(): void {
   areas = [];
 }

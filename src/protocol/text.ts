@@ -8,12 +8,12 @@ import { isUtf8 } from 'node:buffer';
  */
 const SLOTS = 2048;
 const LONGEST = 64;
-const seen: string[] = new Array<string>(SLOTS).fill('');
+const recentTexts: string[] = new Array<string>(SLOTS).fill('');
 
 /** The UTF-8 text in `buffer[from, to)`, or undefined if the bytes are not valid UTF-8. */
 export function readText(buffer: Buffer, from: number, to: number): string | undefined {
   const length = to - from;
-  if (length > LONGEST) return readLong(buffer, from, to);
+  if (length > LONGEST) return decodeUtf8(buffer, from, to);
   let hash = length;
   let bits = 0;
   for (let i = from; i < to; i++) {
@@ -21,21 +21,21 @@ export function readText(buffer: Buffer, from: number, to: number): string | und
     bits |= byte;
     hash = (Math.imul(hash, 31) + byte) | 0;
   }
-  if (bits > 0x7f) return readLong(buffer, from, to);
+  if (bits > 0x7f) return decodeUtf8(buffer, from, to);
   const slot = (hash ^ (hash >>> 13)) & (SLOTS - 1);
-  const last = seen[slot]!;
-  if (last.length === length && spells(last, buffer, from)) return last;
+  const last = recentTexts[slot]!;
+  if (last.length === length && equalsText(last, buffer, from)) return last;
   const text = buffer.toString('latin1', from, to);
-  seen[slot] = text;
+  recentTexts[slot] = text;
   return text;
 }
 
-function spells(text: string, buffer: Buffer, from: number): boolean {
+function equalsText(text: string, buffer: Buffer, from: number): boolean {
   for (let i = 0; i < text.length; i++) if (text.charCodeAt(i) !== buffer[from + i]) return false;
   return true;
 }
 
-function readLong(buffer: Buffer, from: number, to: number): string | undefined {
+function decodeUtf8(buffer: Buffer, from: number, to: number): string | undefined {
   return isUtf8(buffer.subarray(from, to)) ? buffer.toString('utf8', from, to) : undefined;
 }
 

@@ -1,4 +1,4 @@
-import { holdSlab, releaseSlab, SLAB, takeSlab } from './slabs.js';
+import { releaseSlab, retainSlab, SLAB, takeSlab } from './slabs.js';
 
 /** Bytes of a piece of a long response. A slab has room for a piece and for a message after the piece. */
 export const PIECE = 48 * 1024;
@@ -62,7 +62,7 @@ export function copyShort(target: Uint8Array, at: number, source: Uint8Array, fr
  * Writes BER elements (docs/formats/ber.md) into a slab that the responses of one connection share. `take` returns a
  * view of the bytes written since the last `take`; further output goes behind these bytes.
  *
- * With `again` the writer gets its slabs from `takeSlab`. Then the receiver of a view has to call `releaseSlab` with
+ * With `reusesSlabs` the writer gets its slabs from `takeSlab`. Then the receiver of a view has to call `releaseSlab` with
  * the view.
  *
  * Hot paths may write to `buffer[at++]` directly after `reserve`. `reserve` may move bytes to a new buffer, so a caller
@@ -73,10 +73,10 @@ export class Writer {
   /** Offset of the next byte. */
   at = 0;
   #start = 0;
-  readonly #again: boolean;
+  readonly #reusesSlabs: boolean;
 
-  constructor(again = false) {
-    this.#again = again;
+  constructor(reusesSlabs = false) {
+    this.#reusesSlabs = reusesSlabs;
   }
 
   /** Number of bytes written and not taken. */
@@ -92,7 +92,7 @@ export class Writer {
   #grow(count: number): void {
     const written = this.at - this.#start;
     const wanted = written + count;
-    const larger = this.#larger(wanted);
+    const larger = this.#allocate(wanted);
     if (written > 0) this.buffer.copy(larger, 0, this.#start, this.at);
     releaseSlab(this.buffer);
     this.buffer = larger;
@@ -100,23 +100,23 @@ export class Writer {
     this.at = written;
   }
 
-  #larger(wanted: number): Buffer {
+  #allocate(wanted: number): Buffer {
     if (wanted > SLAB / 2) return Buffer.allocUnsafeSlow(2 * wanted);
-    return this.#again ? takeSlab() : Buffer.allocUnsafeSlow(SLAB);
+    return this.#reusesSlabs ? takeSlab() : Buffer.allocUnsafeSlow(SLAB);
   }
 
   /** Returns the bytes written since the last `take`. The caller owns the view. */
   take(): Buffer {
     if (this.at === this.#start) return EMPTY;
     const taken = this.buffer.subarray(this.#start, this.at);
-    holdSlab(taken);
+    retainSlab(taken);
     this.#start = this.at;
-    if (this.buffer.length > SLAB || this.at > PIECE) this.leave();
+    if (this.buffer.length > SLAB || this.at > PIECE) this.release();
     return taken;
   }
 
   /** Releases the buffer; further output goes to a new buffer. All bytes must have been taken. */
-  leave(): void {
+  release(): void {
     releaseSlab(this.buffer);
     this.buffer = EMPTY;
     this.#start = 0;

@@ -1,4 +1,4 @@
-import { children, oidText, readTlv, stringBytes, Tag, type Tlv, wellFormed } from './der.js';
+import { children, isWellFormedDer, oidText, readTlv, stringBytes, Tag, type Tlv } from './der.js';
 
 /** Extracts from X.509 structures the parts that the syntaxes of RFC 4523 and certificateExactMatch need. */
 
@@ -21,9 +21,9 @@ const MAX_AVAS = 64;
 const EXPLICIT_0 = 0xa0;
 
 /** The components of `tbs` in SEQUENCE { tbs SEQUENCE, algorithm SEQUENCE, signature BIT STRING }. */
-function signed(der: Buffer): Tlv[] | undefined {
+function signedParts(der: Buffer): Tlv[] | undefined {
   const top = readTlv(der, 0, der.length);
-  if (!top || top.tag !== Tag.sequence || top.end !== der.length || !wellFormed(der)) return undefined;
+  if (!top || top.tag !== Tag.sequence || top.end !== der.length || !isWellFormedDer(der)) return undefined;
   const parts = children(der, top.start, top.end, 3);
   const [tbs, algorithm, signature] = parts ?? [];
   if (tbs?.tag !== Tag.sequence || algorithm?.tag !== Tag.sequence || signature?.tag !== Tag.bitString)
@@ -32,7 +32,7 @@ function signed(der: Buffer): Tlv[] | undefined {
 }
 
 /** Whether the tags of `parts`, from index `from` on, begin with `tags`. */
-function follows(parts: readonly Tlv[], from: number, tags: readonly number[]): boolean {
+function hasTags(parts: readonly Tlv[], from: number, tags: readonly number[]): boolean {
   return tags.every((tag, i) => parts[from + i]?.tag === tag);
 }
 
@@ -40,10 +40,10 @@ function follows(parts: readonly Tlv[], from: number, tags: readonly number[]): 
 const CERTIFICATE = [Tag.integer, Tag.sequence, Tag.sequence, Tag.sequence, Tag.sequence, Tag.sequence];
 
 function certificateFields(der: Buffer): Tlv[] | undefined {
-  const parts = signed(der);
+  const parts = signedParts(der);
   if (!parts) return undefined;
   const fields = parts[0]?.tag === EXPLICIT_0 ? parts.slice(1) : parts;
-  return follows(fields, 0, CERTIFICATE) ? fields : undefined;
+  return hasTags(fields, 0, CERTIFICATE) ? fields : undefined;
 }
 
 export function checkCertificate(der: Buffer): string | undefined {
@@ -51,10 +51,10 @@ export function checkCertificate(der: Buffer): string | undefined {
 }
 
 export function checkCertificateList(der: Buffer): string | undefined {
-  const parts = signed(der);
+  const parts = signedParts(der);
   const from = parts?.[0]?.tag === Tag.integer ? 1 : 0;
   const time = parts?.[from + 2]?.tag;
-  const valid = parts && follows(parts, from, [Tag.sequence, Tag.sequence]);
+  const valid = parts && hasTags(parts, from, [Tag.sequence, Tag.sequence]);
   if (valid && (time === Tag.utcTime || time === Tag.generalizedTime)) return undefined;
   return 'is not an X.509 certificate revocation list in DER';
 }
@@ -73,7 +73,8 @@ export function checkCertificatePair(der: Buffer): string | undefined {
 export function checkAlgorithm(der: Buffer): string | undefined {
   const top = readTlv(der, 0, der.length);
   const first = top && readTlv(der, top.start, top.end);
-  const valid = top?.tag === Tag.sequence && (first?.tag === Tag.oid || first?.tag === Tag.sequence) && wellFormed(der);
+  const valid =
+    top?.tag === Tag.sequence && (first?.tag === Tag.oid || first?.tag === Tag.sequence) && isWellFormedDer(der);
   return valid ? undefined : 'is not an algorithm identifier in DER';
 }
 

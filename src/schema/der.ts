@@ -68,17 +68,17 @@ export function children(der: Buffer, start: number, end: number, max = 1 << 20)
 }
 
 /** Whether the buffer is a single well-formed element, including nested elements. */
-export function wellFormed(der: Buffer): boolean {
+export function isWellFormedDer(der: Buffer): boolean {
   const top = readTlv(der, 0, der.length);
-  return top !== undefined && top.end === der.length && nested(der, top, 0);
+  return top !== undefined && top.end === der.length && isNestedWellFormed(der, top, 0);
 }
 
-function nested(der: Buffer, tlv: Tlv, depth: number): boolean {
+function isNestedWellFormed(der: Buffer, tlv: Tlv, depth: number): boolean {
   if ((tlv.tag & CONSTRUCTED) === 0) return true;
   if (depth === MAX_DEPTH) return false;
   for (let at = tlv.start; at < tlv.end; ) {
     const child = readTlv(der, at, tlv.end);
-    if (!child || !nested(der, child, depth + 1)) return false;
+    if (!child || !isNestedWellFormed(der, child, depth + 1)) return false;
     at = child.end;
   }
   return true;

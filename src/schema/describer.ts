@@ -58,12 +58,12 @@ export class Describer {
  * Whether a request may use the description: `;binary` is allowed only for syntaxes in BER (RFC 4522 §3). Stored
  * entries may have `;binary` on other types, from older versions of Rowan.
  */
-export function isAskable({ binary, type }: AttributeDescription): boolean {
+export function isRequestable({ binary, type }: AttributeDescription): boolean {
   return !binary || type.syntax.ber;
 }
 
-export function requireAskable(description: AttributeDescription): void {
-  if (isAskable(description)) return;
+export function requireRequestable(description: AttributeDescription): void {
+  if (isRequestable(description)) return;
   const { name } = description.type;
   throw new LdapError('undefinedAttributeType', `attribute '${name}' has no binary form; leave out ';binary'`);
 }

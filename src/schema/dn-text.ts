@@ -27,21 +27,21 @@ const HEX = new Uint8Array(256);
 for (const byte of Buffer.from('0123456789abcdefABCDEF')) HEX[byte] = 1;
 
 /** Offset after the escape whose backslash is at `at`; -1 if RFC 4514 does not allow the escape. */
-function afterEscape(bytes: Buffer, at: number, end: number): number {
+function skipEscape(bytes: Buffer, at: number, end: number): number {
   if (at + 2 < end && HEX[bytes[at + 1]!] === 1 && HEX[bytes[at + 2]!] === 1) return at + 3;
   const kind = at + 1 < end ? VALUE[bytes[at + 1]!]! : 0;
   return kind === 0 || kind === 2 ? -1 : at + 2;
 }
 
 /** Offset after the value that begins at `from`; -1 if the value is not in this server's notation. */
-function afterValue(bytes: Buffer, from: number, end: number): number {
+function skipValue(bytes: Buffer, from: number, end: number): number {
   let at = from;
   let space = -1;
   while (at < end) {
     const kind = VALUE[bytes[at]!]!;
     if (kind === 3) break;
     if (kind === 5) {
-      at = afterEscape(bytes, at, end);
+      at = skipEscape(bytes, at, end);
       if (at < 0) return -1;
     } else if (kind === 1 || kind === 2 || (kind === 4 && at === from)) return -1;
     else {
@@ -53,13 +53,13 @@ function afterValue(bytes: Buffer, from: number, end: number): number {
 }
 
 /** Whether the RDNs in `bytes[from, end)` are in this server's notation. UTF-8 is not checked. */
-export function isProper(bytes: Buffer, from: number, end: number): boolean {
+export function isCanonical(bytes: Buffer, from: number, end: number): boolean {
   let at = from;
   for (;;) {
     if (NAME[bytes[at]!] !== 2) return false;
     while (at < end && NAME[bytes[at]!] !== 0) at++;
     if (at >= end || bytes[at] !== EQUALS) return false;
-    at = afterValue(bytes, at + 1, end);
+    at = skipValue(bytes, at + 1, end);
     if (at < 0) return false;
     if (at === end) return true;
     at++;

@@ -3,7 +3,7 @@ import { LdapError } from '../ldap/ldap-error.js';
 import { utf8Bytes } from '../ldap/text.js';
 import { readTlv, stringBytes } from './der.js';
 import { avaNorm, joinRdns, rdnNorm } from './dn-norm.js';
-import { formatDnValue, isProper } from './dn-text.js';
+import { formatDnValue, isCanonical } from './dn-text.js';
 import type { AttributeType, Ava, Dn, MatchingRule, Rdn } from './schema-types.js';
 import { didYouMean, shown } from './suggest.js';
 
@@ -88,8 +88,8 @@ class Parser {
     return this.ascii ? this.text.slice(start, end) : this.bytes.toString('utf8', start, end);
   }
 
-  isProper(start: number, end: number): boolean {
-    return isProper(this.bytes, start, end);
+  isCanonical(start: number, end: number): boolean {
+    return isCanonical(this.bytes, start, end);
   }
 
   fail(why: string, at = this.at): never {
@@ -294,7 +294,7 @@ class Parser {
 
 /** The RDN in this server's notation. Types and values are as written, but numeric OIDs become names. */
 function rdnText({ avas, start, end }: RawRdn, parser: Parser): string {
-  if (parser.isProper(start, end)) return parser.slice(start, end);
+  if (parser.isCanonical(start, end)) return parser.slice(start, end);
   const nameOf = ({ name, type }: RawAva): string => (/^\d/.test(name) ? type!.name : name);
   return avas.map((ava) => `${nameOf(ava)}=${formatDnValue(ava.value)}`).join('+');
 }
@@ -323,7 +323,7 @@ function finishAva({ type, value }: RawAva, { start }: RawRdn, parser: Parser, c
   return { type: type!, value, norm };
 }
 
-function bound(bytes: Buffer): void {
+function checkDnLength(bytes: Buffer): void {
   if (bytes.length > MAX_DN) {
     throw new LdapError('invalidDNSyntax', `DN of ${bytes.length} bytes; at most ${MAX_DN} are allowed`);
   }
@@ -333,7 +333,7 @@ function bound(bytes: Buffer): void {
 function dnText(rdns: readonly Rdn[], given: string): string {
   const text = joinTexts(rdns);
   if (text === given) return given;
-  if (text.length > MAX_DN / 3) bound(Buffer.from(text));
+  if (text.length > MAX_DN / 3) checkDnLength(Buffer.from(text));
   return text;
 }
 
@@ -347,7 +347,7 @@ function joinTexts(rdns: readonly Rdn[]): string {
 /** Parses a DN. Throws LdapError invalidDNSyntax. The values are views of one copy of the text. */
 export function parseDn(given: string, context: DnContext): Dn {
   const bytes = utf8Bytes(given);
-  bound(bytes);
+  checkDnLength(bytes);
   const parser = new Parser(given, bytes, context, true);
   const rdns = parser.rdns().map((rdn) => finishRdn(rdn, parser, context));
   return { rdns, text: dnText(rdns, given), norm: joinRdns(rdns.map((rdn) => rdn.norm)) };
@@ -391,6 +391,6 @@ export function ancestorOf(dn: Dn, count: number): Dn {
 /** OIDs (or unknown names) and values of the RDNs, leftmost first. Throws LdapError invalidDNSyntax. */
 export function parseLoose(text: string, context: DnContext): { oid: string; value: Buffer }[][] {
   const bytes = Buffer.from(text, 'utf8');
-  bound(bytes);
+  checkDnLength(bytes);
   return new Parser(text, bytes, context, false).rdns().map((rdn) => rdn.avas);
 }

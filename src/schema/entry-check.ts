@@ -19,7 +19,7 @@ export interface CheckOptions {
 }
 
 const OBJECT_CLASS = '2.5.4.0';
-const FEW = 8;
+const MAX_PAIRWISE = 8;
 
 /** Checks whole entries. Each schema has one checker; `check` allocates no memory for a valid entry. */
 export class EntryChecker {
@@ -42,7 +42,7 @@ export class EntryChecker {
     for (let i = 0; i < attributes.length; i++) this.checkAttribute(attributes[i]!, set, options.system === true);
     for (let i = 0; i < set.must.length; i++) {
       const type = set.must[i]!;
-      if (this.seen[type.index] !== this.round) missing(type, set);
+      if (this.seen[type.index] !== this.round) failMissing(type, set);
     }
     if (options.naming !== false) checkNaming(attributes, rdn);
     return set.structural;
@@ -80,7 +80,7 @@ export class EntryChecker {
     const remedy = this.classes.all
       .filter((node) => node.kind === 'AUXILIARY' && allows(node) && (!rule || rule.aux.has(node)))
       .reduce<ClassNode | undefined>(
-        (best, node) => (best && demands(best, type) <= demands(node, type) ? best : node),
+        (best, node) => (best && countOtherRequired(best, type) <= countOtherRequired(node, type) ? best : node),
         undefined,
       );
     const added = remedy ?? chain;
@@ -93,7 +93,7 @@ export class EntryChecker {
 }
 
 /** Number of attributes that the class requires in addition to `type`. */
-function demands(node: ClassNode, type: TypeNode): number {
+function countOtherRequired(node: ClassNode, type: TypeNode): number {
   return node.must.size - (node.must.has(type) ? 1 : 0);
 }
 
@@ -126,7 +126,7 @@ function objectClassOf(attributes: readonly CheckedAttribute[]): CheckedAttribut
   );
 }
 
-function missing(type: TypeNode, set: ClassSet): never {
+function failMissing(type: TypeNode, set: ClassSet): never {
   const by = set.classes.find((node) => node.must.has(type)) ?? set.structural;
   const what = by.must.has(type) ? `object class '${by.name}'` : `the DIT content rule of '${by.name}'`;
   throw new LdapError('objectClassViolation', `${what} requires attribute '${type.name}'; add it`);
@@ -136,7 +136,7 @@ function missing(type: TypeNode, set: ClassSet): never {
 function checkNaming(attributes: readonly CheckedAttribute[], rdn: Rdn): void {
   for (let i = 0; i < rdn.avas.length; i++) {
     const ava = rdn.avas[i]!;
-    if (!holds(attributes, ava)) {
+    if (!hasAva(attributes, ava)) {
       throw new LdapError(
         'namingViolation',
         `the value of '${ava.type.name}' in the entry's RDN is not among its attributes; add it to '${ava.type.name}'`,
@@ -145,16 +145,16 @@ function checkNaming(attributes: readonly CheckedAttribute[], rdn: Rdn): void {
   }
 }
 
-function holds(attributes: readonly CheckedAttribute[], ava: Ava): boolean {
+function hasAva(attributes: readonly CheckedAttribute[], ava: Ava): boolean {
   for (let i = 0; i < attributes.length; i++) {
     const { description, values } = attributes[i]!;
     if (description.type !== ava.type || description.options.length > 0) continue;
-    for (let k = 0; k < values.length; k++) if (isAva(values[k]!, ava)) return true;
+    for (let k = 0; k < values.length; k++) if (matchesAva(values[k]!, ava)) return true;
   }
   return false;
 }
 
-function isAva(value: Buffer, ava: Ava): boolean {
+function matchesAva(value: Buffer, ava: Ava): boolean {
   if (value.equals(ava.value)) return true;
   const norm = ava.type.equality?.normalize(value);
   return norm?.equals(ava.norm) === true;
@@ -170,7 +170,7 @@ export function checkValues(description: AttributeDescription, values: readonly 
   if (values.length === 0) throw new LdapError('protocolError', `attribute '${description.text}' has no value`);
   for (let i = 0; i < values.length; i++) {
     const wrong = type.syntax.check(values[i]!);
-    if (wrong !== undefined) invalid(description, values.length, i, wrong);
+    if (wrong !== undefined) failInvalid(description, values.length, i, wrong);
   }
   if (values.length === 1) return;
   if (type.singleValue) {
@@ -179,13 +179,14 @@ export function checkValues(description: AttributeDescription, values: readonly 
       `attribute '${description.text}' has ${values.length} values; it may have one`,
     );
   }
-  const twice = values.length <= FEW ? equalPair(description, values) : equalAmongMany(description, values);
+  const twice =
+    values.length <= MAX_PAIRWISE ? findDuplicate(description, values) : findDuplicateHashed(description, values);
   if (twice >= 0) {
     throw new LdapError('attributeOrValueExists', `value ${twice + 1} of '${description.text}' equals an earlier one`);
   }
 }
 
-function invalid(description: AttributeDescription, count: number, index: number, wrong: string): never {
+function failInvalid(description: AttributeDescription, count: number, index: number, wrong: string): never {
   const which = count === 1 ? 'the value' : `value ${index + 1}`;
   throw new LdapError('invalidAttributeSyntax', `${which} of '${description.text}' ${wrong}`);
 }
@@ -196,7 +197,7 @@ function formOf(description: AttributeDescription, value: Buffer): Buffer {
 }
 
 /** Index of a value that equals an earlier value, or -1. */
-function equalPair(description: AttributeDescription, values: readonly Buffer[]): number {
+function findDuplicate(description: AttributeDescription, values: readonly Buffer[]): number {
   const forms: Buffer[] = [];
   for (let i = 0; i < values.length; i++) {
     const form = formOf(description, values[i]!);
@@ -206,7 +207,7 @@ function equalPair(description: AttributeDescription, values: readonly Buffer[])
   return -1;
 }
 
-function equalAmongMany(description: AttributeDescription, values: readonly Buffer[]): number {
+function findDuplicateHashed(description: AttributeDescription, values: readonly Buffer[]): number {
   const forms = new Set<string>();
   for (let i = 0; i < values.length; i++) {
     forms.add(formOf(description, values[i]!).toString('latin1'));

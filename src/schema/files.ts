@@ -9,7 +9,7 @@ import { didYouMean, shown } from './suggest.js';
 import { LDAP_SYNTAX } from './syntaxes.js';
 
 /** A definition in a schema file. */
-export interface Declared {
+export interface SourceDefinition {
   readonly kind: DefinitionKind;
   readonly text: string;
   readonly file: string;
@@ -54,7 +54,7 @@ export function systemMacros(): Macros {
 }
 
 /** Compares file names. A number in braces counts as a number: cn={10}own.ldif comes after cn={9}other.ldif. */
-function byNumber(a: string, b: string): number {
+function compareNames(a: string, b: string): number {
   const [one, other] = [a, b].map((name) => name.replace(/\{(\d+)\}/, (_, digits: string) => digits.padStart(9, '0')));
   return one! < other! ? -1 : 1;
 }
@@ -64,14 +64,16 @@ export function schemaFiles(folder: string): string[] {
   try {
     return readdirSync(folder)
       .filter((name) => name.endsWith('.ldif'))
-      .sort(byNumber)
+      .sort(compareNames)
       .map((name) => join(folder, name));
   } catch (cause) {
-    throw new SchemaError(`schema folder '${folder}' cannot be read (${reason(cause)}); create it or correct its path`);
+    throw new SchemaError(
+      `schema folder '${folder}' cannot be read (${errorCode(cause)}); create it or correct its path`,
+    );
   }
 }
 
-function reason(cause: unknown): string {
+function errorCode(cause: unknown): string {
   return cause instanceof Error && 'code' in cause ? String(cause.code) : String(cause);
 }
 
@@ -80,7 +82,10 @@ function readText(file: string): string {
   try {
     bytes = readFileSync(file);
   } catch (cause) {
-    throw new SchemaError(`cannot be read (${reason(cause)}); correct its permissions or remove it`, { file, line: 0 });
+    throw new SchemaError(`cannot be read (${errorCode(cause)}); correct its permissions or remove it`, {
+      file,
+      line: 0,
+    });
   }
   if (bytes.length > MAX_FILE) {
     throw new SchemaError(`${bytes.length} bytes; a schema file has at most ${MAX_FILE}`, { file, line: 0 });
@@ -89,7 +94,7 @@ function readText(file: string): string {
 }
 
 /** The definitions of a file. */
-export function readSchemaFile(file: string): Declared[] {
+export function readSchemaFile(file: string): SourceDefinition[] {
   return readDefinitions(readText(file), file);
 }
 
@@ -98,10 +103,10 @@ export function readSchemaFile(file: string): Declared[] {
  * A folder without schema files is an error.
  */
 export function readSchemaFolders(folders: readonly string[]): SchemaFile[] {
-  return folders.flatMap(someSchemaFiles).map((path) => ({ name: path, text: readText(path) }));
+  return folders.flatMap(requireSchemaFiles).map((path) => ({ name: path, text: readText(path) }));
 }
 
-function someSchemaFiles(folder: string): string[] {
+function requireSchemaFiles(folder: string): string[] {
   const files = schemaFiles(folder);
   if (files.length > 0) return files;
   const other = readdirSync(folder).find((name) => name.endsWith('.schema'));
@@ -127,15 +132,15 @@ function decode(bytes: Buffer, file: string): string {
  * Attribute names and OID macros of OpenLDAP's cn=config (`olcAttributeTypes`, `olcObjectIdentifier`) are supported;
  * macros that the file defines are added to `macros`. `file` is used in error messages only.
  */
-export function readDefinitions(text: string, file: string, macros = systemMacros()): Declared[] {
-  const declared: Declared[] = [];
+export function readDefinitions(text: string, file: string, macros = systemMacros()): SourceDefinition[] {
+  const declared: SourceDefinition[] = [];
   for (const line of unfold(text, file)) {
-    const { name, value } = split(line, file);
+    const { name, value } = splitLine(line, file);
     const plain = name.replace(/^olc/i, '').toLowerCase();
     const body = value.replace(/^\{\d+\}/, '');
     const kind = KINDS.get(plain);
-    if (kind) declared.push({ kind, text: expand(body, macros), file, line: line.line });
-    else if (plain === 'objectidentifier') define(body, macros, file, line.line);
+    if (kind) declared.push({ kind, text: expandMacros(body, macros), file, line: line.line });
+    else if (plain === 'objectidentifier') defineMacro(body, macros, file, line.line);
     else if (!IGNORED.has(plain)) {
       const hint = didYouMean(name, DEFINITION_KINDS) || '; remove it';
       throw new SchemaError(`'${shown(name)}' is not a schema attribute${hint}`, { file, line: line.line });
@@ -168,7 +173,7 @@ function unfold(text: string, file: string): Line[] {
   return lines.filter((line) => !line.comment);
 }
 
-function split(line: Line, file: string): { name: string; value: string } {
+function splitLine(line: Line, file: string): { name: string; value: string } {
   const match = /^([A-Za-z][A-Za-z0-9;.-]*):(:?)[ ]*(.*)$/s.exec(line.text);
   if (!match) {
     const what = `'${shown(line.text.slice(0, 40))}' is not 'attribute: value'`;
@@ -183,7 +188,7 @@ function split(line: Line, file: string): { name: string; value: string } {
   return { name, value: decoded.toString('utf8') };
 }
 
-function define(body: string, macros: Macros, file: string, line: number): void {
+function defineMacro(body: string, macros: Macros, file: string, line: number): void {
   const match = /^\s*([A-Za-z][\w.-]*)\s+(\S+)\s*$/.exec(body);
   if (!match) throw new SchemaError("expected 'name OID' for an object identifier macro", { file, line });
   macros.set(match[1]!.toLowerCase(), resolveMacro(match[2]!, macros));
@@ -201,7 +206,7 @@ function resolveMacro(word: string, macros: Macros): string {
   return text;
 }
 
-function expand(body: string, macros: Macros): string {
+function expandMacros(body: string, macros: Macros): string {
   return body
     .replace(/^(\s*\(\s*)(\S+)/, (_, open: string, oid: string) => open + resolveMacro(oid, macros))
     .replace(/(\bSYNTAX\s+)([A-Za-z][\w:.-]*)/, (_, key: string, oid: string) => key + resolveMacro(oid, macros));

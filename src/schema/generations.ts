@@ -7,15 +7,15 @@ const SLOTS = 8192;
  * more than computing the value again. May take a new key for a known key, but never misses a recent key for long.
  */
 export class Doorkeeper {
-  readonly #seen = new Int32Array(SLOTS);
+  readonly #recentHashes = new Int32Array(SLOTS);
 
   /** Whether the key was seen before. Records the key. */
   knows(key: string): boolean {
     let hash = key.length;
     for (let i = 0; i < key.length; i++) hash = (Math.imul(hash, 31) + key.charCodeAt(i)) | 0;
     const slot = (hash ^ (hash >>> 13)) & (SLOTS - 1);
-    if (this.#seen[slot] === hash) return true;
-    this.#seen[slot] = hash;
+    if (this.#recentHashes[slot] === hash) return true;
+    this.#recentHashes[slot] = hash;
     return false;
   }
 }
@@ -24,7 +24,7 @@ export class Doorkeeper {
  * A bounded cache with two generations: entries in use survive, the rest is dropped when the young generation is full.
  * Holds at most `2 × size` items; keys of more than 1,024 characters are not cached.
  */
-export class TwoGenerations<T> {
+export class GenerationCache<T> {
   private readonly size: number;
   private young = new Map<string, T>();
   private old = new Map<string, T>();

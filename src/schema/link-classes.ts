@@ -1,6 +1,6 @@
 import { formatDefinition } from './definition.js';
 import { ClassNode, type TypeNode } from './nodes.js';
-import { describe, fail, field, has, type Parsed, Registry, unknown } from './parsed.js';
+import { describe, fail, failUndefined, firstValue, hasKeyword, type ParsedDefinition, Registry } from './parsed.js';
 import type { ObjectClass } from './schema-types.js';
 
 const TOP = '2.5.6.0';
@@ -16,11 +16,11 @@ const MAY_DERIVE: Record<ObjectClass['kind'], readonly ObjectClass['kind'][]> = 
 /** Links classes, superiors first. */
 class ClassLinker {
   readonly classes = new Registry<ClassNode>();
-  private readonly parsed = new Map<string, Parsed>();
-  private readonly open = new Set<Parsed>();
+  private readonly parsed = new Map<string, ParsedDefinition>();
+  private readonly open = new Set<ParsedDefinition>();
   private readonly types: Registry<TypeNode>;
 
-  constructor(all: readonly Parsed[], types: Registry<TypeNode>) {
+  constructor(all: readonly ParsedDefinition[], types: Registry<TypeNode>) {
     this.types = types;
     for (const parsed of all) {
       this.parsed.set(parsed.definition.id, parsed);
@@ -29,7 +29,7 @@ class ClassLinker {
     for (const parsed of all) this.link(parsed);
   }
 
-  private link(parsed: Parsed): ClassNode {
+  private link(parsed: ParsedDefinition): ClassNode {
     const done = this.classes.get(parsed.definition.id);
     if (done) return done;
     if (this.open.has(parsed)) fail(parsed, `${describe(parsed)} is above itself; break the circle of SUP`);
@@ -38,8 +38,8 @@ class ClassLinker {
     const node = new ClassNode({
       oid: parsed.definition.id,
       names: parsed.names,
-      description: field(parsed, 'DESC'),
-      obsolete: has(parsed, 'OBSOLETE'),
+      description: firstValue(parsed, 'DESC'),
+      obsolete: hasKeyword(parsed, 'OBSOLETE'),
       kind,
       superiors: this.superiors(parsed, kind),
       must: this.attributes(parsed, 'MUST'),
@@ -51,14 +51,14 @@ class ClassLinker {
     return node;
   }
 
-  private kind(parsed: Parsed): ObjectClass['kind'] {
-    const given = KINDS.filter((kind) => has(parsed, kind));
+  private kind(parsed: ParsedDefinition): ObjectClass['kind'] {
+    const given = KINDS.filter((kind) => hasKeyword(parsed, kind));
     if (given.length > 1) fail(parsed, `${describe(parsed)} is ${given.join(' and ')}; keep one`);
     return given[0] ?? 'STRUCTURAL';
   }
 
   /** A class without SUP derives from `top`, if the schema defines `top`. */
-  private superiors(parsed: Parsed, kind: ObjectClass['kind']): ClassNode[] {
+  private superiors(parsed: ParsedDefinition, kind: ObjectClass['kind']): ClassNode[] {
     const names = parsed.definition.fields.get('SUP');
     if (!names) {
       const top = parsed.definition.id === TOP ? undefined : this.parsed.get(TOP);
@@ -66,7 +66,7 @@ class ClassLinker {
     }
     return names.map((name) => {
       const above = this.parsed.get(name.toLowerCase());
-      if (!above) unknown(parsed, 'superior class', name, this.parsed.keys());
+      if (!above) failUndefined(parsed, 'superior class', name, this.parsed.keys());
       const superior = this.link(above);
       if (!MAY_DERIVE[kind].includes(superior.kind)) {
         const derives = MAY_DERIVE[kind].join(' or ').toLowerCase();
@@ -77,14 +77,14 @@ class ClassLinker {
     });
   }
 
-  private attributes(parsed: Parsed, keyword: 'MUST' | 'MAY'): TypeNode[] {
+  private attributes(parsed: ParsedDefinition, keyword: 'MUST' | 'MAY'): TypeNode[] {
     const names = parsed.definition.fields.get(keyword) ?? [];
     return names.map(
-      (name) => this.types.get(name) ?? unknown(parsed, `attribute of ${keyword}`, name, this.types.names()),
+      (name) => this.types.get(name) ?? failUndefined(parsed, `attribute of ${keyword}`, name, this.types.names()),
     );
   }
 }
 
-export function linkClasses(all: readonly Parsed[], types: Registry<TypeNode>): Registry<ClassNode> {
+export function linkClasses(all: readonly ParsedDefinition[], types: Registry<TypeNode>): Registry<ClassNode> {
   return new ClassLinker(all, types).classes;
 }

@@ -1,5 +1,5 @@
 import type { ClassNode, TypeNode } from './nodes.js';
-import { describe, fail, has, type Parsed, type Registry, unknown } from './parsed.js';
+import { describe, fail, failUndefined, hasKeyword, type ParsedDefinition, type Registry } from './parsed.js';
 
 /** The requirements of a DIT content rule (RFC 4512 §4.1.6) on entries, in addition to the object classes. */
 export interface ContentRule {
@@ -13,7 +13,7 @@ export interface ContentRule {
 
 /** The content rules in force by structural class. */
 export function linkContentRules(
-  all: readonly Parsed[],
+  all: readonly ParsedDefinition[],
   types: Registry<TypeNode>,
   classes: Registry<ClassNode>,
 ): ReadonlyMap<ClassNode, ContentRule> {
@@ -25,12 +25,12 @@ export function linkContentRules(
       fail(parsed, `${describe(parsed)}: ${id} is no structural object class; give the OID of the one that it governs`);
     const attributes = (keyword: string): Set<TypeNode> => {
       const named = (name: string): TypeNode =>
-        types.get(name) ?? unknown(parsed, `attribute of ${keyword}`, name, types.names());
+        types.get(name) ?? failUndefined(parsed, `attribute of ${keyword}`, name, types.names());
       return new Set((fields.get(keyword) ?? []).map(named));
     };
     const aux = new Set<ClassNode>();
     for (const name of fields.get('AUX') ?? []) {
-      const node = classes.get(name) ?? unknown(parsed, 'class of AUX', name, classes.names());
+      const node = classes.get(name) ?? failUndefined(parsed, 'class of AUX', name, classes.names());
       if (node.kind !== 'AUXILIARY')
         fail(parsed, `${describe(parsed)}: class '${name}' of AUX is not auxiliary; remove it`);
       for (const above of node.lineage) aux.add(above);
@@ -41,7 +41,7 @@ export function linkContentRules(
       if (not.has(type)) fail(parsed, `${what}; remove it from NOT`);
     }
     const rule = { aux, must: attributes('MUST'), may: attributes('MAY'), not };
-    if (!has(parsed, 'OBSOLETE')) rules.set(structural, rule);
+    if (!hasKeyword(parsed, 'OBSOLETE')) rules.set(structural, rule);
   }
   return rules;
 }

@@ -1,6 +1,6 @@
 import { formatDefinition } from './definition.js';
-import { goesWith, type RuleNode, type SyntaxNode, TypeNode } from './nodes.js';
-import { describe, fail, field, has, type Parsed, Registry, unknown } from './parsed.js';
+import { isCompatible, type RuleNode, type SyntaxNode, TypeNode } from './nodes.js';
+import { describe, fail, failUndefined, firstValue, hasKeyword, type ParsedDefinition, Registry } from './parsed.js';
 import type { MatchingRule, Usage } from './schema-types.js';
 import { didYouMean } from './suggest.js';
 import { LDAP_SYNTAX } from './syntaxes.js';
@@ -30,14 +30,14 @@ const USAGES = new Map<string, Usage>(
 /** Links attribute types, superiors first. */
 class TypeLinker {
   readonly types = new Registry<TypeNode>();
-  private readonly parsed = new Map<string, Parsed>();
-  private readonly open = new Set<Parsed>();
+  private readonly parsed = new Map<string, ParsedDefinition>();
+  private readonly open = new Set<ParsedDefinition>();
   private readonly syntaxes: ReadonlyMap<string, SyntaxNode>;
   private readonly rules: Registry<RuleNode>;
   private readonly isNew: boolean;
 
   constructor(
-    all: readonly Parsed[],
+    all: readonly ParsedDefinition[],
     syntaxes: ReadonlyMap<string, SyntaxNode>,
     rules: Registry<RuleNode>,
     isNew: boolean,
@@ -52,7 +52,7 @@ class TypeLinker {
     for (const parsed of all) this.link(parsed);
   }
 
-  private link(parsed: Parsed): TypeNode {
+  private link(parsed: ParsedDefinition): TypeNode {
     const done = this.types.get(parsed.definition.id);
     if (done) return done;
     if (this.open.has(parsed)) fail(parsed, `${describe(parsed)} is above itself; break the circle of SUP`);
@@ -64,39 +64,39 @@ class TypeLinker {
       index: this.types.all.length,
       oid: parsed.definition.id,
       names: parsed.names,
-      description: field(parsed, 'DESC'),
-      obsolete: has(parsed, 'OBSOLETE'),
+      description: firstValue(parsed, 'DESC'),
+      obsolete: hasKeyword(parsed, 'OBSOLETE'),
       superior,
       equality: this.rule(parsed, 'EQUALITY', 'equality') ?? superior?.equality,
       ordering: this.rule(parsed, 'ORDERING', 'ordering') ?? superior?.ordering,
       substrings: this.rule(parsed, 'SUBSTR', 'substrings') ?? superior?.substrings,
       syntax,
       maxLength,
-      singleValue: has(parsed, 'SINGLE-VALUE'),
-      collective: has(parsed, 'COLLECTIVE'),
-      noUserModification: has(parsed, 'NO-USER-MODIFICATION'),
+      singleValue: hasKeyword(parsed, 'SINGLE-VALUE'),
+      collective: hasKeyword(parsed, 'COLLECTIVE'),
+      noUserModification: hasKeyword(parsed, 'NO-USER-MODIFICATION'),
       usage,
       secret: isSecret(parsed) || superior?.secret === true,
       definition: formatDefinition(parsed.definition),
     });
-    if (this.isNew) for (const rule of [type.equality, type.ordering]) refuseMisfit(parsed, rule, syntax);
+    if (this.isNew) for (const rule of [type.equality, type.ordering]) refuseIncompatible(parsed, rule, syntax);
     this.types.add(type);
     this.open.delete(parsed);
     return type;
   }
 
-  private superior(parsed: Parsed): TypeNode | undefined {
-    const name = field(parsed, 'SUP');
+  private superior(parsed: ParsedDefinition): TypeNode | undefined {
+    const name = firstValue(parsed, 'SUP');
     if (name === undefined) return undefined;
     const above = this.parsed.get(name.toLowerCase());
-    return above ? this.link(above) : unknown(parsed, 'superior', name, this.parsed.keys());
+    return above ? this.link(above) : failUndefined(parsed, 'superior', name, this.parsed.keys());
   }
 
   private syntax(
-    parsed: Parsed,
+    parsed: ParsedDefinition,
     superior: TypeNode | undefined,
   ): { syntax: SyntaxNode; maxLength: number | undefined } {
-    const text = field(parsed, 'SYNTAX');
+    const text = firstValue(parsed, 'SYNTAX');
     if (text === undefined) {
       if (!superior)
         fail(parsed, `${describe(parsed)} has neither SYNTAX nor SUP; add one, such as SYNTAX ${LDAP_SYNTAX}.15`);
@@ -112,8 +112,8 @@ class TypeLinker {
     return { syntax, maxLength: match[2] === undefined ? undefined : Number(match[2]) };
   }
 
-  private usage(parsed: Parsed, superior: TypeNode | undefined): Usage {
-    const text = field(parsed, 'USAGE') ?? 'userApplications';
+  private usage(parsed: ParsedDefinition, superior: TypeNode | undefined): Usage {
+    const text = firstValue(parsed, 'USAGE') ?? 'userApplications';
     const usage = USAGES.get(text.toLowerCase());
     if (!usage) {
       const hint = didYouMean(text, USAGES.values()) || `; use one of ${[...USAGES.values()].join(', ')}`;
@@ -128,11 +128,11 @@ class TypeLinker {
     return usage;
   }
 
-  private rule(parsed: Parsed, keyword: string, kind: MatchingRule['kind']): MatchingRule | undefined {
-    const name = field(parsed, keyword);
+  private rule(parsed: ParsedDefinition, keyword: string, kind: MatchingRule['kind']): MatchingRule | undefined {
+    const name = firstValue(parsed, keyword);
     if (name === undefined) return undefined;
     const rule = this.rules.get(name);
-    if (!rule) unknown(parsed, `matching rule of ${keyword}`, name, this.rules.names());
+    if (!rule) failUndefined(parsed, `matching rule of ${keyword}`, name, this.rules.names());
     if (rule.kind !== kind)
       fail(parsed, `${describe(parsed)}: ${keyword} ${rule.name} is a rule for ${rule.kind}, not ${kind}`);
     return rule;
@@ -140,8 +140,8 @@ class TypeLinker {
 }
 
 /** Refuses a rule that has no normal forms for values of the syntax: filters would never find such values. */
-function refuseMisfit(parsed: Parsed, rule: MatchingRule | undefined, syntax: SyntaxNode): void {
-  if (!rule || goesWith(rule as RuleNode, syntax)) return;
+function refuseIncompatible(parsed: ParsedDefinition, rule: MatchingRule | undefined, syntax: SyntaxNode): void {
+  if (!rule || isCompatible(rule as RuleNode, syntax)) return;
   const { name } = rule as RuleNode;
   fail(
     parsed,
@@ -149,12 +149,12 @@ function refuseMisfit(parsed: Parsed, rule: MatchingRule | undefined, syntax: Sy
   );
 }
 
-function isSecret(parsed: Parsed): boolean {
-  return SECRET.has(parsed.definition.id) || field(parsed, 'X-SECRET')?.toUpperCase() === 'TRUE';
+function isSecret(parsed: ParsedDefinition): boolean {
+  return SECRET.has(parsed.definition.id) || firstValue(parsed, 'X-SECRET')?.toUpperCase() === 'TRUE';
 }
 
 export function linkTypes(
-  all: readonly Parsed[],
+  all: readonly ParsedDefinition[],
   syntaxes: ReadonlyMap<string, SyntaxNode>,
   rules: Registry<RuleNode>,
   isNew: boolean,

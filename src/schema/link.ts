@@ -1,16 +1,16 @@
 import type { Context } from './context.js';
 import { DefinitionError, type DefinitionKind, formatDefinition, parseDefinition } from './definition.js';
-import { type Declared, shortName } from './files.js';
+import { type SourceDefinition, shortName } from './files.js';
 import { linkClasses } from './link-classes.js';
 import { type ContentRule, linkContentRules } from './link-content.js';
 import { linkTypes } from './link-types.js';
 import type { ClassNode, RuleNode, SyntaxNode, TypeNode } from './nodes.js';
-import { describe, fail, field, type Parsed, Registry } from './parsed.js';
+import { describe, fail, firstValue, type ParsedDefinition, Registry } from './parsed.js';
 import { ruleCode } from './rules.js';
 import { SchemaError } from './schema-error.js';
 import { syntaxCode } from './syntaxes.js';
 
-export interface Tables {
+export interface SchemaTables {
   readonly syntaxes: ReadonlyMap<string, SyntaxNode>;
   readonly rules: Registry<RuleNode>;
   readonly types: Registry<TypeNode>;
@@ -20,7 +20,7 @@ export interface Tables {
   readonly others: ReadonlyMap<DefinitionKind, readonly string[]>;
 }
 
-function parse(declared: Declared): Parsed {
+function parse(declared: SourceDefinition): ParsedDefinition {
   try {
     const definition = parseDefinition(declared.kind, declared.text);
     return { definition, names: definition.fields.get('NAME') ?? [], file: declared.file, line: declared.line };
@@ -31,8 +31,8 @@ function parse(declared: Declared): Parsed {
 }
 
 /** Refuses a second definition of an OID, or of a name within its kind. */
-function refuseDuplicates(all: readonly Parsed[]): void {
-  const seen = new Map<string, Parsed>();
+function refuseDuplicates(all: readonly ParsedDefinition[]): void {
+  const seen = new Map<string, ParsedDefinition>();
   for (const parsed of all) {
     const { kind, id } = parsed.definition;
     const keys = [kind === 'matchingRuleUse' || kind === 'dITContentRules' ? `${kind} ${id}` : id];
@@ -49,31 +49,31 @@ function refuseDuplicates(all: readonly Parsed[]): void {
   }
 }
 
-function linkSyntaxes(all: readonly Parsed[], context: Context): Map<string, SyntaxNode> {
+function linkSyntaxes(all: readonly ParsedDefinition[], context: Context): Map<string, SyntaxNode> {
   const code = syntaxCode(context);
   const syntaxes = new Map<string, SyntaxNode>();
   for (const parsed of all) {
     const oid = parsed.definition.id;
-    const builtIn = code.has(oid) ? oid : (field(parsed, 'X-SUBST') ?? '');
+    const builtIn = code.has(oid) ? oid : (firstValue(parsed, 'X-SUBST') ?? '');
     const known = code.get(builtIn);
     if (!known)
       fail(parsed, `syntax ${oid} is not built in; add X-SUBST 'OID' of a built-in syntax to check its values as`);
-    const description = field(parsed, 'DESC') ?? oid;
+    const description = firstValue(parsed, 'DESC') ?? oid;
     syntaxes.set(oid, { oid, description, ...known, builtIn, definition: formatDefinition(parsed.definition) });
   }
   return syntaxes;
 }
 
-function linkRules(all: readonly Parsed[], syntaxes: ReadonlyMap<string, SyntaxNode>, context: Context) {
+function linkRules(all: readonly ParsedDefinition[], syntaxes: ReadonlyMap<string, SyntaxNode>, context: Context) {
   const code = ruleCode(context);
   const rules = new Registry<RuleNode>();
   for (const parsed of all) {
     const oid = parsed.definition.id;
-    const builtIn = code.has(oid) ? oid : (field(parsed, 'X-SUBST') ?? '');
+    const builtIn = code.has(oid) ? oid : (firstValue(parsed, 'X-SUBST') ?? '');
     const known = code.get(builtIn);
     if (!known)
       fail(parsed, `matching rule ${oid} is not built in; add X-SUBST 'OID' of a built-in rule to evaluate it as`);
-    const syntax = field(parsed, 'SYNTAX');
+    const syntax = firstValue(parsed, 'SYNTAX');
     if (syntax === undefined) fail(parsed, 'a matching rule needs SYNTAX; add that of its assertion value');
     if (!syntaxes.has(syntax)) fail(parsed, `syntax ${syntax} is not defined; add an ldapSyntaxes value for it`);
     const names = parsed.names;
@@ -96,17 +96,17 @@ function linkRules(all: readonly Parsed[], syntaxes: ReadonlyMap<string, SyntaxN
  * Builds a schema from definitions in any order. Throws SchemaError at the first mistake. `isNew`: whether no directory
  * uses the definitions yet; then useless definitions are errors, too.
  */
-export function link(declared: readonly Declared[], context: Context, isNew: boolean): Tables {
+export function link(declared: readonly SourceDefinition[], context: Context, isNew: boolean): SchemaTables {
   const all = declared.map(parse);
   refuseDuplicates(all);
-  const kinds = new Map<DefinitionKind, Parsed[]>();
+  const kinds = new Map<DefinitionKind, ParsedDefinition[]>();
   for (const parsed of all) {
     const kind = parsed.definition.kind;
     const list = kinds.get(kind);
     if (list) list.push(parsed);
     else kinds.set(kind, [parsed]);
   }
-  const of = (kind: DefinitionKind): readonly Parsed[] => kinds.get(kind) ?? [];
+  const of = (kind: DefinitionKind): readonly ParsedDefinition[] => kinds.get(kind) ?? [];
   const syntaxes = linkSyntaxes(of('ldapSyntaxes'), context);
   const rules = linkRules(of('matchingRules'), syntaxes, context);
   const types = linkTypes(of('attributeTypes'), syntaxes, rules, isNew);

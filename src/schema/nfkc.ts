@@ -28,33 +28,33 @@ const known = new Map<string, readonly Mark[]>();
 
 export function nfkc(text: string): string {
   const isShort = text.length <= SHORT;
-  return (isShort ? text : text.replace(LONG_RUNS, ordered)).normalize('NFKC');
+  return (isShort ? text : text.replace(LONG_RUNS, orderMarks)).normalize('NFKC');
 }
 
 /** Decomposes a run and puts it into canonical order. */
-function ordered(run: string): string {
+function orderMarks(run: string): string {
   const parts: string[] = [];
   let marks: Mark[] = [];
   for (const char of run) {
-    for (const mark of decomposed(char)) {
+    for (const mark of decompose(char)) {
       if (mark.rank === 0) {
-        parts.push(sorted(marks), mark.text);
+        parts.push(sortMarks(marks), mark.text);
         marks = [];
       } else marks.push(mark);
     }
   }
-  parts.push(sorted(marks));
+  parts.push(sortMarks(marks));
   return parts.join('');
 }
 
-function sorted(marks: Mark[]): string {
+function sortMarks(marks: Mark[]): string {
   marks.sort((a, b) => a.rank - b.rank);
   let text = '';
   for (const mark of marks) text += mark.text;
   return text;
 }
 
-function decomposed(char: string): readonly Mark[] {
+function decompose(char: string): readonly Mark[] {
   let marks = known.get(char);
   if (!marks) {
     marks = [...char.normalize('NFKD')].map((text) => ({ text, rank: rankOf(text) }));
@@ -65,19 +65,19 @@ function decomposed(char: string): readonly Mark[] {
 
 /** Finds the rank of a mark by the runtime's reordering of the mark next to the marks in `CLASSES`. */
 function rankOf(mark: string): number {
-  const isStarter = !isBehind(mark, CLASSES[0]!) && !isBehind(CLASSES.at(-1)!, mark);
+  const isStarter = !sortsAfter(mark, CLASSES[0]!) && !sortsAfter(CLASSES.at(-1)!, mark);
   if (isStarter) return 0;
   let low = 0;
   let high = CLASSES.length - 1;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (isBehind(mark, CLASSES[middle]!)) low = middle + 1;
+    if (sortsAfter(mark, CLASSES[middle]!)) low = middle + 1;
     else high = middle;
   }
   return low + 1;
 }
 
 /** Whether canonical order puts `a` after `b`. */
-function isBehind(a: string, b: string): boolean {
+function sortsAfter(a: string, b: string): boolean {
   return (a + b).normalize('NFD') !== a + b;
 }

@@ -121,23 +121,23 @@ export interface SyntaxNode extends Syntax {
 }
 
 /** Syntaxes with values in ASCII only, as arcs below `LDAP_SYNTAX`. */
-const ASCII = [6, 7, 11, 24, 27, 36, 38, 44, 50, 53];
+const ASCII_SYNTAXES = [6, 7, 11, 24, 27, 36, 38, 44, 50, 53];
 /** Arcs of further syntaxes whose values have normal forms by a rule, in addition to the rule's `appliesTo`. */
-const ALSO: Readonly<Record<string, readonly number[]>> = {
+const ADDITIONAL_SYNTAXES: Readonly<Record<string, readonly number[]>> = {
   '2.5.13.20': [36, 44],
   '2.5.13.23': [12],
-  '1.3.6.1.4.1.1466.109.114.1': ASCII,
-  '1.3.6.1.4.1.1466.109.114.2': ASCII,
+  '1.3.6.1.4.1.1466.109.114.1': ASCII_SYNTAXES,
+  '1.3.6.1.4.1.1466.109.114.2': ASCII_SYNTAXES,
 };
 /** Rules by which every text has a normal form, and rules by which every value has a normal form. */
-const TEXT = new Set(['2.5.13.2', '2.5.13.3', '2.5.13.5', '2.5.13.6']);
-const OCTETS = new Set(['2.5.13.17', '2.5.13.18']);
+const TEXT_RULES = new Set(['2.5.13.2', '2.5.13.3', '2.5.13.5', '2.5.13.6']);
+const OCTET_RULES = new Set(['2.5.13.17', '2.5.13.18']);
 
 /** Whether filters with the rule can find values of the syntax. */
-export function goesWith(rule: RuleNode, syntax: SyntaxNode): boolean {
-  if (rule.appliesTo.has(syntax.builtIn) || OCTETS.has(rule.builtIn)) return true;
-  if (TEXT.has(rule.builtIn)) return !syntax.binary;
-  return ALSO[rule.builtIn]?.some((arc) => syntax.builtIn === `${LDAP_SYNTAX}.${arc}`) === true;
+export function isCompatible(rule: RuleNode, syntax: SyntaxNode): boolean {
+  if (rule.appliesTo.has(syntax.builtIn) || OCTET_RULES.has(rule.builtIn)) return true;
+  if (TEXT_RULES.has(rule.builtIn)) return !syntax.binary;
+  return ADDITIONAL_SYNTAXES[rule.builtIn]?.some((arc) => syntax.builtIn === `${LDAP_SYNTAX}.${arc}`) === true;
 }
 
 /**

@@ -3,7 +3,7 @@ import { SchemaError } from './schema-error.js';
 import { didYouMean } from './suggest.js';
 
 /** A definition and its position in the source, for error messages. */
-export interface Parsed {
+export interface ParsedDefinition {
   readonly definition: Definition;
   readonly names: readonly string[];
   readonly file: string;
@@ -34,26 +34,31 @@ export class Registry<T extends { readonly oid: string; readonly names: readonly
   }
 }
 
-export function fail(parsed: Parsed, message: string): never {
+export function fail(parsed: ParsedDefinition, message: string): never {
   throw new SchemaError(message, parsed);
 }
 
 /** First value of a keyword. */
-export function field(parsed: Parsed, keyword: string): string | undefined {
+export function firstValue(parsed: ParsedDefinition, keyword: string): string | undefined {
   return parsed.definition.fields.get(keyword)?.[0];
 }
 
-export function has(parsed: Parsed, keyword: string): boolean {
+export function hasKeyword(parsed: ParsedDefinition, keyword: string): boolean {
   return parsed.definition.fields.has(keyword);
 }
 
-export function describe(parsed: Parsed): string {
+export function describe(parsed: ParsedDefinition): string {
   const [name] = parsed.names;
   return name === undefined ? parsed.definition.id : `'${name}'`;
 }
 
 /** Reports an undefined reference: `what 'name' is not defined; did you mean …`. */
-export function unknown(parsed: Parsed, what: string, name: string, candidates: Iterable<string>): never {
+export function failUndefined(
+  parsed: ParsedDefinition,
+  what: string,
+  name: string,
+  candidates: Iterable<string>,
+): never {
   const hint = didYouMean(name, candidates) || '; define it or correct the name';
   fail(parsed, `${describe(parsed)}: ${what} '${name}' is not defined${hint}`);
 }

@@ -17,12 +17,12 @@ import { nfkc } from './nfkc.js';
 export type Part = 'whole' | 'initial' | 'any' | 'final';
 
 /** Whether the part is at the beginning of the value. */
-export function opens(where: Part): boolean {
+export function isAtStart(where: Part): boolean {
   return where === 'whole' || where === 'initial';
 }
 
 /** Whether the part is at the end of the value. */
-export function closes(where: Part): boolean {
+export function isAtEnd(where: Part): boolean {
   return where === 'whole' || where === 'final';
 }
 
@@ -53,11 +53,11 @@ export function prepareExact(value: Buffer): Buffer | undefined {
 }
 
 export function preparePartIgnore(part: Buffer, where: Part): Buffer | undefined {
-  return prepare(part, FOLD, opens(where), closes(where));
+  return prepare(part, FOLD, isAtStart(where), isAtEnd(where));
 }
 
 export function preparePartExact(part: Buffer, where: Part): Buffer | undefined {
-  return prepare(part, EXACT, opens(where), closes(where));
+  return prepare(part, EXACT, isAtStart(where), isAtEnd(where));
 }
 
 /** Makes one pass over ASCII. Copies the value only at the first byte that changes. */
@@ -72,7 +72,7 @@ function prepare(value: Buffer, map: Uint8Array, trimStart: boolean, trimEnd: bo
   }
   if (i < n) return prepareFrom(value, i, afterSpace, map, trimStart, trimEnd);
   if (n > 0 && (!afterSpace || !trimEnd)) return value;
-  return trimmed(value, n, trimEnd);
+  return trimEndSpace(value, n, trimEnd);
 }
 
 function prepareFrom(
@@ -97,11 +97,11 @@ function prepareFrom(
     } else afterSpace = false;
     out[length++] = byte;
   }
-  return trimmed(out, length, trimEnd);
+  return trimEndSpace(out, length, trimEnd);
 }
 
 /** Removes a trailing space. An empty result becomes one space. */
-function trimmed(bytes: Buffer, length: number, trimEnd: boolean): Buffer {
+function trimEndSpace(bytes: Buffer, length: number, trimEnd: boolean): Buffer {
   const end = trimEnd && length > 0 && bytes[length - 1] === SPACE ? length - 1 : length;
   if (end === 0) return ONE_SPACE;
   return end === bytes.length ? bytes : bytes.subarray(0, end);
@@ -117,7 +117,7 @@ const INNER_SPACE = /(?<!^) (?!\p{M}|$)/gu;
 export function pad(form: Buffer, where: Part): Buffer {
   if (form.equals(ONE_SPACE)) return where === 'whole' ? TWO_SPACES : ONE_SPACE;
   const inner = form.toString('utf8').replace(INNER_SPACE, '  ');
-  return Buffer.from(`${opens(where) ? ' ' : ''}${inner}${closes(where) ? ' ' : ''}`);
+  return Buffer.from(`${isAtStart(where) ? ' ' : ''}${inner}${isAtEnd(where) ? ' ' : ''}`);
 }
 
 type Range = number | readonly [number, number];
@@ -186,21 +186,24 @@ function prepareUnicode(value: Buffer, fold: boolean, trimStart: boolean, trimEn
   const squeezed = text.replace(SPACE_RUN, ' ');
   const marked = /^ \p{M}/u.test(squeezed);
   const bytes = Buffer.from(trimStart && !marked && squeezed.startsWith(' ') ? squeezed.slice(1) : squeezed);
-  return trimmed(bytes, bytes.length, trimEnd);
+  return trimEndSpace(bytes, bytes.length, trimEnd);
 }
 
 /** numericString (§2.6.2): without spaces. */
 export function prepareNumeric(value: Buffer): Buffer | undefined {
-  return without(value, EXACT, SPACE, SPACE) ?? strip(value, false, / /g);
+  return removeBytes(value, EXACT, SPACE, SPACE) ?? removeCharacters(value, false, / /g);
 }
 
 /** telephoneNumber (§2.6.3): without spaces and hyphens, case-folded. */
 export function prepareTelephone(value: Buffer): Buffer | undefined {
-  return without(value, FOLD, SPACE, HYPHEN) ?? strip(value, true, /[ \-\u058A\u2010\u2011\u2212\uFE63\uFF0D]/g);
+  return (
+    removeBytes(value, FOLD, SPACE, HYPHEN) ??
+    removeCharacters(value, true, /[ \-\u058A\u2010\u2011\u2212\uFE63\uFF0D]/g)
+  );
 }
 
 /** An ASCII value without two bytes; undefined if the value is not ASCII. */
-function without(value: Buffer, map: Uint8Array, one: number, other: number): Buffer | undefined {
+function removeBytes(value: Buffer, map: Uint8Array, one: number, other: number): Buffer | undefined {
   const n = value.length;
   let i = 0;
   for (; i < n; i++) {
@@ -223,7 +226,7 @@ function without(value: Buffer, map: Uint8Array, one: number, other: number): Bu
   return out;
 }
 
-function strip(value: Buffer, fold: boolean, insignificant: RegExp): Buffer | undefined {
+function removeCharacters(value: Buffer, fold: boolean, insignificant: RegExp): Buffer | undefined {
   const text = preparedText(value, fold);
   return text === undefined ? undefined : Buffer.from(text.replace(insignificant, ''));
 }

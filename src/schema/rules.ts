@@ -4,8 +4,8 @@ import { certificateFacts, integerText, parseCertificateAssertion } from './cert
 import type { Context } from './context.js';
 import { allBits, integerBits, normalizeInteger, someBits } from './number.js';
 import {
-  closes,
-  opens,
+  isAtEnd,
+  isAtStart,
   type Part,
   pad,
   prepareExact,
@@ -25,7 +25,7 @@ import {
   checkPostalAddress,
   checkPrintable,
   checkTelephone,
-  dollarLines,
+  splitDollarLines,
 } from './syntax-text.js';
 import { LDAP_SYNTAX, uidStart } from './syntaxes.js';
 import { normalizeCsn, normalizeGeneralizedTime, normalizeUuid } from './time.js';
@@ -58,7 +58,7 @@ const DEFINITIONS = syntaxes(3, 16, 30, 31, 35, 37, 54);
  * `normalize` restricted to values that pass `check`. Used for assertions: assertions have to conform to the syntax,
  * while stored values from older versions may not.
  */
-function ofSyntax(check: Check, normalize: Normalize): Normalize {
+function onlyIfValid(check: Check, normalize: Normalize): Normalize {
   return (value) => (check(value) === undefined ? normalize(value) : undefined);
 }
 
@@ -66,7 +66,7 @@ function ofSyntax(check: Check, normalize: Normalize): Normalize {
  * Equality, ordering and substrings rules with a common normal form. `check` is the check of the assertion syntax, for
  * syntaxes that are stricter than `normalize`.
  */
-function family(
+function ruleFamily(
   oids: { equality?: string; ordering?: string; substrings?: string },
   normalize: Normalize,
   appliesTo: readonly string[],
@@ -74,7 +74,7 @@ function family(
   check?: Check,
 ): [string, RuleCode][] {
   const rules: [string, RuleCode][] = [];
-  const forms = { normalize, normalizeAssertion: check ? ofSyntax(check, normalize) : normalize, appliesTo };
+  const forms = { normalize, normalizeAssertion: check ? onlyIfValid(check, normalize) : normalize, appliesTo };
   if (oids.equality) rules.push([oids.equality, { kind: 'equality', ...forms }]);
   if (oids.ordering) rules.push([oids.ordering, { kind: 'ordering', ...forms }]);
   if (oids.substrings && parts) rules.push([oids.substrings, { kind: 'substrings', ...forms, ...parts }]);
@@ -85,7 +85,7 @@ const identity: Normalize = (value) => value;
 
 /** Restricts a rule to ASCII values; other values do not fit the rule. */
 function ia5(prepare: Normalize): Normalize {
-  return ofSyntax(checkIa5, prepare);
+  return onlyIfValid(checkIa5, prepare);
 }
 
 /** Like `ia5`, for parts. */
@@ -107,13 +107,13 @@ function normalizeBits(value: Buffer): Buffer | undefined {
 }
 
 /** Applies `form` to each line and joins the results with `$`. Keeps escapes, so that lines stay distinct. */
-function byLines(form: NonNullable<RuleCode['normalizePart']>): NonNullable<RuleCode['normalizePart']> {
+function forEachLine(form: NonNullable<RuleCode['normalizePart']>): NonNullable<RuleCode['normalizePart']> {
   return (value, where) => {
-    const lines = dollarLines(value) ?? [];
+    const lines = splitDollarLines(value) ?? [];
     const forms: Buffer[] = [];
     for (const [i, { start, end }] of lines.entries()) {
-      const isClosed = i < lines.length - 1 || closes(where);
-      const place = i > 0 || opens(where) ? (isClosed ? 'whole' : 'initial') : isClosed ? 'final' : 'any';
+      const isClosed = i < lines.length - 1 || isAtEnd(where);
+      const place = i > 0 || isAtStart(where) ? (isClosed ? 'whole' : 'initial') : isClosed ? 'final' : 'any';
       const line = form(value.subarray(start, end), place);
       if (!line) return undefined;
       if (forms.length > 0) forms.push(DOLLAR);
@@ -123,9 +123,9 @@ function byLines(form: NonNullable<RuleCode['normalizePart']>): NonNullable<Rule
   };
 }
 
-const listPart = byLines(preparePartIgnore);
+const listPart = forEachLine(preparePartIgnore);
 /** A normal form never has more lines than a value may have. */
-const padLines = byLines(pad) as typeof pad;
+const padLines = forEachLine(pad) as typeof pad;
 const normalizeList: Normalize = (value) => listPart(value, 'whole');
 
 const DOLLAR = Buffer.from('$');
@@ -156,56 +156,56 @@ function stringRules(): [string, RuleCode][] {
   const words: RuleCode = {
     kind: 'equality',
     normalize: prepareIgnore,
-    normalizeAssertion: ofSyntax(checkDirectoryString, prepareIgnore),
+    normalizeAssertion: onlyIfValid(checkDirectoryString, prepareIgnore),
     test: hasWord,
     appliesTo: STRINGS,
   };
   // Parts have the assertion syntax of the equality rule (RFC 4511 §4.5.1.7.2).
-  const numericPart = ofSyntax(checkNumericString, prepareNumeric);
-  const telephonePart = ofSyntax(checkPrintable, prepareTelephone);
+  const numericPart = onlyIfValid(checkNumericString, prepareNumeric);
+  const telephonePart = onlyIfValid(checkPrintable, prepareTelephone);
   return [
-    ...family(
+    ...ruleFamily(
       { equality: '2.5.13.2', ordering: '2.5.13.3', substrings: '2.5.13.4' },
       prepareIgnore,
       STRINGS,
       { normalizePart: preparePartIgnore, pad },
       checkDirectoryString,
     ),
-    ...family(
+    ...ruleFamily(
       { equality: '2.5.13.5', ordering: '2.5.13.6', substrings: '2.5.13.7' },
       prepareExact,
       STRINGS,
       { normalizePart: preparePartExact, pad },
       checkDirectoryString,
     ),
-    ...family(
+    ...ruleFamily(
       { equality: '2.5.13.8', ordering: '2.5.13.9', substrings: '2.5.13.10' },
       prepareNumeric,
       syntaxes(36),
       { normalizePart: numericPart },
       checkNumericString,
     ),
-    ...family(
+    ...ruleFamily(
       { equality: '2.5.13.11', substrings: '2.5.13.12' },
       normalizeList,
       syntaxes(41),
       { normalizePart: listPart, pad: padLines },
       checkPostalAddress,
     ),
-    ...family(
+    ...ruleFamily(
       { equality: '2.5.13.20', substrings: '2.5.13.21' },
       prepareTelephone,
       syntaxes(50),
       { normalizePart: telephonePart },
       checkTelephone,
     ),
-    ...family(
+    ...ruleFamily(
       { equality: '1.3.6.1.4.1.1466.109.114.2', substrings: '1.3.6.1.4.1.1466.109.114.3' },
       ignoreIa5,
       IA5,
       ia5Part(preparePartIgnore),
     ),
-    ...family(
+    ...ruleFamily(
       { equality: '1.3.6.1.4.1.1466.109.114.1', substrings: '1.3.6.1.4.1.4203.1.2.1' },
       exactIa5,
       IA5,
@@ -221,19 +221,24 @@ function valueRules(): [string, RuleCode][] {
   const integers = syntaxes(27);
   const bits = { kind: 'equality', normalize: integerBits, appliesTo: integers } as const;
   return [
-    ...family({ equality: '2.5.13.13' }, normalizeBoolean, syntaxes(7)),
-    ...family({ equality: '2.5.13.14', ordering: '2.5.13.15' }, normalizeInteger, integers),
-    ...family({ equality: '2.5.13.16' }, normalizeBits, syntaxes(6)),
-    ...family({ equality: '2.5.13.17', ordering: '2.5.13.18', substrings: '2.5.13.19' }, identity, OCTETS, octetPart),
-    ...family({ equality: '2.5.13.27', ordering: '2.5.13.28' }, normalizeGeneralizedTime, syntaxes(24)),
-    ...family({ equality: '1.3.6.1.1.16.2', ordering: '1.3.6.1.1.16.3' }, normalizeUuid, ['1.3.6.1.1.16.1']),
-    ...family({ equality: '1.3.6.1.4.1.4203.666.11.2.2', ordering: '1.3.6.1.4.1.4203.666.11.2.3' }, normalizeCsn, [
+    ...ruleFamily({ equality: '2.5.13.13' }, normalizeBoolean, syntaxes(7)),
+    ...ruleFamily({ equality: '2.5.13.14', ordering: '2.5.13.15' }, normalizeInteger, integers),
+    ...ruleFamily({ equality: '2.5.13.16' }, normalizeBits, syntaxes(6)),
+    ...ruleFamily(
+      { equality: '2.5.13.17', ordering: '2.5.13.18', substrings: '2.5.13.19' },
+      identity,
+      OCTETS,
+      octetPart,
+    ),
+    ...ruleFamily({ equality: '2.5.13.27', ordering: '2.5.13.28' }, normalizeGeneralizedTime, syntaxes(24)),
+    ...ruleFamily({ equality: '1.3.6.1.1.16.2', ordering: '1.3.6.1.1.16.3' }, normalizeUuid, ['1.3.6.1.1.16.1']),
+    ...ruleFamily({ equality: '1.3.6.1.4.1.4203.666.11.2.2', ordering: '1.3.6.1.4.1.4203.666.11.2.3' }, normalizeCsn, [
       '1.3.6.1.4.1.4203.666.11.2.1',
     ]),
     ['1.2.840.113556.1.4.803', { ...bits, test: allBits }],
     ['1.2.840.113556.1.4.804', { ...bits, test: someBits }],
     ...['2.5.13.22', '2.5.13.24'].flatMap((equality) =>
-      family({ equality }, prepareIgnore, syntaxes(42, 43), undefined, checkDirectoryString),
+      ruleFamily({ equality }, prepareIgnore, syntaxes(42, 43), undefined, checkDirectoryString),
     ),
   ];
 }
@@ -265,8 +270,8 @@ function dnRules(context: Context): [string, RuleCode][] {
     return norm && hash >= 0 ? Buffer.concat([norm, SEPARATOR, value.subarray(hash)]) : norm;
   };
   return [
-    ...family({ equality: '2.5.13.1' }, normalize, DNS),
-    ...family({ equality: '2.5.13.23' }, named, syntaxes(34)),
+    ...ruleFamily({ equality: '2.5.13.1' }, normalize, DNS),
+    ...ruleFamily({ equality: '2.5.13.23' }, named, syntaxes(34)),
     ['1.3.6.1.4.1.4203.666.4.9', relation((value, base) => value.equals(base) || isBelow(value, base))],
     ['1.3.6.1.4.1.4203.666.4.8', relation(isChild)],
     ['1.3.6.1.4.1.4203.666.4.10', relation(isBelow)],
@@ -296,10 +301,10 @@ function oidRules(context: Context): [string, RuleCode][] {
     return { kind: 'equality', normalize, normalizeAssertion, appliesTo };
   };
   return [
-    ...family({ equality: '2.5.13.0' }, oid, syntaxes(38)),
+    ...ruleFamily({ equality: '2.5.13.0' }, oid, syntaxes(38)),
     ['2.5.13.29', first(integerComponent, normalizeInteger, syntaxes(17))],
     ['2.5.13.30', first(oidComponent, oid, DEFINITIONS)],
-    ['2.5.13.31', first(stringComponent, ofSyntax(checkDirectoryString, prepareIgnore), DEFINITIONS)],
+    ['2.5.13.31', first(stringComponent, onlyIfValid(checkDirectoryString, prepareIgnore), DEFINITIONS)],
   ];
 }
 

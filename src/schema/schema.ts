@@ -3,21 +3,21 @@ import { fileURLToPath } from 'node:url';
 import { LdapError } from '../ldap/ldap-error.js';
 import { ClassSets, EXTENSIBLE } from './class-sets.js';
 import type { Context } from './context.js';
-import { Describer, descriptionMatches, isWellFormed, requireAskable } from './describer.js';
+import { Describer, descriptionMatches, isWellFormed, requireRequestable } from './describer.js';
 import { ancestorOf, type DnContext, MAX_DN, nextComma, parseBelow, parseDn, parseLoose } from './dn.js';
 import { joinRdns, rdnNorm } from './dn-norm.js';
 import { type CheckedAttribute, type CheckOptions, checkValues, EntryChecker, refuseOptions } from './entry-check.js';
 import {
-  type Declared,
   readDefinitions,
   readSchemaFile,
   readSchemaFolders,
+  type SourceDefinition,
   schemaFiles,
   shortName,
   systemMacros,
 } from './files.js';
-import { Doorkeeper, TwoGenerations } from './generations.js';
-import { link, type Tables } from './link.js';
+import { Doorkeeper, GenerationCache } from './generations.js';
+import { link, type SchemaTables } from './link.js';
 import { isSuitable, type RuleNode } from './nodes.js';
 import { prepareIgnore } from './prepare.js';
 import { SchemaError } from './schema-error.js';
@@ -30,7 +30,7 @@ import type {
   Rdn,
   Syntax,
 } from './schema-types.js';
-import { type NisSchema, type SchemaSource, storable } from './source.js';
+import { type NisSchema, type SchemaSource, toStorableSource } from './source.js';
 import { stateOptionsOf } from './state-options.js';
 import { type SchemaAttribute, subschema } from './subschema.js';
 import { didYouMean, shown } from './suggest.js';
@@ -48,50 +48,50 @@ export interface SchemaOptions {
 const BUILT_IN = fileURLToPath(new URL('../../../schema', import.meta.url));
 const NIS_FILES: Record<NisSchema, string> = { rfc2307: 'rfc2307-nis.ldif', rfc2307bis: 'rfc2307bis-nis.ldif' };
 const CASE_IGNORE = '2.5.13.2';
-const KEPT_DNS = 4096;
+const DN_CACHE_SIZE = 4096;
 const MAX_NESTED_DNS = 4;
 /** Number of ancestors of a new DN to look up in the cache. */
-const TRIED = 4;
+const MAX_ANCESTOR_LOOKUPS = 4;
 
 /** The schema of a server. Immutable once loaded. */
 export class Schema {
   /** The part of the schema that a directory stores. */
   readonly source: SchemaSource;
-  private readonly tables: Tables;
+  private readonly tables: SchemaTables;
   private readonly describer: Describer;
   private readonly checker: EntryChecker;
   private readonly dnContext: DnContext;
-  private readonly dns = new TwoGenerations<Dn>(KEPT_DNS);
-  private readonly dnsSeen = new Doorkeeper();
+  private readonly dns = new GenerationCache<Dn>(DN_CACHE_SIZE);
+  private readonly recentDns = new Doorkeeper();
   /** Parent of the most recently parsed DN. */
   private lastParent: Dn | undefined;
   private readonly oids = new Map<string, Buffer>();
   /** Current nesting depth of DNs within values of DNs. */
   private nested = 0;
   /** Whether errors are discarded, so that computing suggestions would be a waste. */
-  private quiet = false;
-  private published: readonly SchemaAttribute[] | undefined;
+  private discardsErrors = false;
+  private subschemaAttributes: readonly SchemaAttribute[] | undefined;
 
   /** Reads the definitions. Throws SchemaError with file and line at the first mistake. */
   static load(options: SchemaOptions = {}): Schema {
     const files = readSchemaFolders(options.extra ?? []);
-    return Schema.made({ nis: options.nis ?? 'rfc2307', files }, options.folder ?? BUILT_IN, true);
+    return Schema.create({ nis: options.nis ?? 'rfc2307', files }, options.folder ?? BUILT_IN, true);
   }
 
   /** Loads the built-in definitions selected by `source` and the files in `source`. Throws like `load`. */
   static of(source: SchemaSource, folder = BUILT_IN): Schema {
-    return Schema.made(source, folder, false);
+    return Schema.create(source, folder, false);
   }
 
-  private static made(source: SchemaSource, folder: string, isNew: boolean): Schema {
-    const left = NIS_FILES[source.nis === 'rfc2307bis' ? 'rfc2307' : 'rfc2307bis'];
-    const builtIn = schemaFiles(folder).filter((file) => shortName(file) !== left);
+  private static create(source: SchemaSource, folder: string, isNew: boolean): Schema {
+    const unusedFile = NIS_FILES[source.nis === 'rfc2307bis' ? 'rfc2307' : 'rfc2307bis'];
+    const builtIn = schemaFiles(folder).filter((file) => shortName(file) !== unusedFile);
     const macros = systemMacros();
     const own = source.files.flatMap(({ name, text }) => readDefinitions(text, name, macros));
-    return new Schema([...builtIn.flatMap(readSchemaFile), ...own], storable(source), isNew);
+    return new Schema([...builtIn.flatMap(readSchemaFile), ...own], toStorableSource(source), isNew);
   }
 
-  private constructor(declared: readonly Declared[], source: SchemaSource, isNew: boolean) {
+  private constructor(declared: readonly SourceDefinition[], source: SchemaSource, isNew: boolean) {
     this.source = source;
     this.tables = link(declared, this.context(), isNew);
     const fallback = this.tables.rules.get(CASE_IGNORE);
@@ -100,7 +100,7 @@ export class Schema {
     const { types, classes, contentRules } = this.tables;
     this.dnContext = {
       attribute: (name) => types.get(name),
-      attributeNames: () => (this.quiet ? [] : types.names()),
+      attributeNames: () => (this.discardsErrors ? [] : types.names()),
       fallback,
     };
     this.describer = new Describer(types);
@@ -111,9 +111,9 @@ export class Schema {
     return {
       parseDn: (text) => this.parseNested(text),
       resolveOid: (text) => this.resolveOid(text),
-      dnNorm: (text) => this.attempt(() => this.parseNested(text).norm),
+      dnNorm: (text) => this.undefinedOnError(() => this.parseNested(text).norm),
       composeNorm: (rdns) => this.composeNorm(rdns),
-      looseNorm: (text) => this.attempt(() => this.composeNorm(parseLoose(text, this.dnContext))),
+      looseNorm: (text) => this.undefinedOnError(() => this.composeNorm(parseLoose(text, this.dnContext))),
     };
   }
 
@@ -163,21 +163,21 @@ export class Schema {
   }
 
   /** Like `requireDescription`, for attributes that a request compares. */
-  requireAsked(text: string): AttributeDescription {
+  requireComparable(text: string): AttributeDescription {
     const description = this.requireDescription(text);
-    requireAskable(description);
+    requireRequestable(description);
     return description;
   }
 
   /**
-   * Like `requireAsked`, for attributes that are written. Refuses options on secrets and operational attributes, option
+   * Like `requireComparable`, for attributes that are written. Refuses options on secrets and operational attributes, option
    * ranges (RFC 3866 §2.2) and state options of another server.
    */
   requireStorable(text: string): AttributeDescription {
     const description = this.requireDescription(text);
     const { type } = description;
     if (type.secret) refuseOptions(description);
-    requireAskable(description);
+    requireRequestable(description);
     if (description.options.length === 0) return description;
     const state = stateOptionsOf(text);
     if (state) {
@@ -200,7 +200,7 @@ export class Schema {
 
   /** Parses a DN (RFC 4514, RFC 2253) of at most 64 KiB and 1,000 RDNs. Throws LdapError invalidDNSyntax. */
   parseDn(text: string): Dn {
-    if (text.length > MAX_DN || !this.dnsSeen.knows(text)) return this.parseNewDn(text);
+    if (text.length > MAX_DN || !this.recentDns.knows(text)) return this.parseNewDn(text);
     const known = this.dns.get(text);
     if (known) return known;
     const dn = this.parseNewDn(text);
@@ -216,7 +216,7 @@ export class Schema {
     if (text.length > MAX_DN)
       throw new LdapError('invalidDNSyntax', `DN of over ${MAX_DN} bytes; at most that many are allowed`);
     const commas: number[] = [];
-    for (let at = nextComma(text, 0); at >= 0 && commas.length < TRIED; at = nextComma(text, at + 1)) {
+    for (let at = nextComma(text, 0); at >= 0 && commas.length < MAX_ANCESTOR_LOOKUPS; at = nextComma(text, at + 1)) {
       const first = commas.push(at) === 1;
       const ancestor = first && this.isLastParent(text, at + 1) ? this.lastParent : this.dns.get(text.slice(at + 1));
       if (!ancestor || ancestor.rdns.length === 0) continue;
@@ -268,16 +268,16 @@ export class Schema {
   }
 
   /** The result of `parse`; undefined if it throws an LdapError. */
-  private attempt(parse: () => Buffer | undefined): Buffer | undefined {
-    const { quiet } = this;
-    this.quiet = true;
+  private undefinedOnError(parse: () => Buffer | undefined): Buffer | undefined {
+    const { discardsErrors } = this;
+    this.discardsErrors = true;
     try {
       return parse();
     } catch (error) {
       if (error instanceof LdapError) return undefined;
       throw error;
     } finally {
-      this.quiet = quiet;
+      this.discardsErrors = discardsErrors;
     }
   }
 
@@ -304,7 +304,7 @@ export class Schema {
     const oid = (classes.get(name) ?? types.get(name) ?? rules.get(name))?.oid;
     if (oid === undefined) return /^\d+(?:\.\d+)+$/.test(name) ? Buffer.from(name, 'latin1') : undefined;
     const form = Buffer.from(oid, 'latin1');
-    if (this.oids.size < KEPT_DNS) this.oids.set(text, form);
+    if (this.oids.size < DN_CACHE_SIZE) this.oids.set(text, form);
     return form;
   }
 
@@ -331,8 +331,8 @@ export class Schema {
 
   /** The attributes of cn=Subschema (RFC 4512 §4.2). */
   subschema(): readonly SchemaAttribute[] {
-    this.published ??= subschema(this.tables);
-    return this.published;
+    this.subschemaAttributes ??= subschema(this.tables);
+    return this.subschemaAttributes;
   }
 
   /** Types that the class requires or allows, for `@name` in attribute lists (RFC 4529 §3). */

@@ -14,7 +14,7 @@ export interface SchemaSource {
 const MAX_TEXT = 4 * 1024 * 1024;
 
 /** The source with file names in place of paths. Throws SchemaError if the files are too long to be stored. */
-export function storable({ nis, files }: SchemaSource): SchemaSource {
+export function toStorableSource({ nis, files }: SchemaSource): SchemaSource {
   const length = files.reduce((sum, file) => sum + file.text.length, 0);
   if (length > MAX_TEXT) {
     throw new SchemaError(`schema files of ${length} characters; all of them together may have ${MAX_TEXT}`);

@@ -1,4 +1,4 @@
-import type { Tables } from './link.js';
+import type { SchemaTables } from './link.js';
 import { isSuitable, type RuleNode } from './nodes.js';
 
 export interface SchemaAttribute {
@@ -7,7 +7,7 @@ export interface SchemaAttribute {
 }
 
 /** The matching rule use `( OID NAME 'rule' APPLIES ( … ) )`; undefined if the rule suits no attribute type. */
-function useOf(rule: RuleNode, tables: Tables): string | undefined {
+function useOf(rule: RuleNode, tables: SchemaTables): string | undefined {
   const types = tables.types.all.filter((type) => isSuitable(rule, type));
   if (types.length === 0) return undefined;
   const names = types.map((type) => type.name);
@@ -15,7 +15,7 @@ function useOf(rule: RuleNode, tables: Tables): string | undefined {
 }
 
 /** The schema as attributes of a subschema entry. Kinds without definitions are left out. */
-export function subschema(tables: Tables): SchemaAttribute[] {
+export function subschema(tables: SchemaTables): SchemaAttribute[] {
   const uses = tables.rules.all.map((rule) => useOf(rule, tables)).filter((use) => use !== undefined);
   const attributes: SchemaAttribute[] = [
     { type: 'ldapSyntaxes', values: [...tables.syntaxes.values()].map((syntax) => syntax.definition) },

@@ -1,29 +1,29 @@
 const MAX_NAME = 64;
 
 /** Rows of the edit distance table: second last, last, current. */
-let before = new Uint8Array(MAX_NAME + 1);
-let last = new Uint8Array(MAX_NAME + 1);
+let secondLastRow = new Uint8Array(MAX_NAME + 1);
+let lastRow = new Uint8Array(MAX_NAME + 1);
 let row = new Uint8Array(MAX_NAME + 1);
 
 /** Edits (insert, delete, replace, swap neighbours) from `a` to `b`; `limit + 1` if there are more than `limit`. */
 function distance(a: string, b: string, limit: number): number {
   if (b.length > MAX_NAME || Math.abs(a.length - b.length) > limit) return limit + 1;
-  for (let j = 0; j <= b.length; j++) last[j] = j;
+  for (let j = 0; j <= b.length; j++) lastRow[j] = j;
   for (let i = 1; i <= a.length; i++) {
     let least = i;
     row[0] = i;
     for (let j = 1; j <= b.length; j++) {
       const same = a.charCodeAt(i - 1) === b.charCodeAt(j - 1);
-      let d = Math.min(last[j]! + 1, row[j - 1]! + 1, last[j - 1]! + (same ? 0 : 1));
+      let d = Math.min(lastRow[j]! + 1, row[j - 1]! + 1, lastRow[j - 1]! + (same ? 0 : 1));
       const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
-      if (swapped) d = Math.min(d, before[j - 2]! + 1);
+      if (swapped) d = Math.min(d, secondLastRow[j - 2]! + 1);
       row[j] = d;
       if (d < least) least = d;
     }
     if (least > limit) return limit + 1;
-    [before, last, row] = [last, row, before];
+    [secondLastRow, lastRow, row] = [lastRow, row, secondLastRow];
   }
-  return last[b.length]!;
+  return lastRow[b.length]!;
 }
 
 /** The name most similar to `wanted`; undefined if no name is close enough to be a typing error. Ignores case. */

@@ -33,7 +33,7 @@ function firstOutside(value: Buffer, table: Uint8Array, start = 0, end = value.l
   return -1;
 }
 
-function all(value: Buffer, table: Uint8Array, what: string): string | undefined {
+function checkAll(value: Buffer, table: Uint8Array, what: string): string | undefined {
   if (value.length === 0) return 'is empty';
   const at = firstOutside(value, table);
   return at < 0 ? undefined : `byte ${at + 1} is not ${what}`;
@@ -63,11 +63,11 @@ export function checkIa5(value: Buffer): string | undefined {
 }
 
 export function checkPrintable(value: Buffer): string | undefined {
-  return all(value, PRINTABLE, "a printable-string character (letters, digits, space and '()+,-./:?=)");
+  return checkAll(value, PRINTABLE, "a printable-string character (letters, digits, space and '()+,-./:?=)");
 }
 
 export function checkNumericString(value: Buffer): string | undefined {
-  return all(value, NUMERIC, 'a digit or space');
+  return checkAll(value, NUMERIC, 'a digit or space');
 }
 
 /** A printable string (RFC 4517 §3.3.31) with characters other than spaces and hyphens. */
@@ -80,7 +80,7 @@ export function checkTelephone(value: Buffer): string | undefined {
 
 export function checkCountry(value: Buffer): string | undefined {
   if (value.length !== 2) return 'is not a country code of two letters';
-  return all(value, PRINTABLE, 'a printable-string character');
+  return checkAll(value, PRINTABLE, 'a printable-string character');
 }
 
 export function checkBoolean(value: Buffer): string | undefined {
@@ -127,7 +127,7 @@ const MAX_LINES = 1000;
 const TOO_MANY = 'has more than 1,000 parts between dollar signs';
 
 /** The lines of a value that are separated by `$`, as offsets; undefined for more than 1,000 lines. */
-export function dollarLines(value: Buffer): { start: number; end: number }[] | undefined {
+export function splitDollarLines(value: Buffer): { start: number; end: number }[] | undefined {
   const lines: { start: number; end: number }[] = [];
   let start = 0;
   for (let at = value.indexOf(DOLLAR); at >= 0; at = value.indexOf(DOLLAR, start)) {
@@ -143,7 +143,7 @@ export function dollarLines(value: Buffer): { start: number; end: number }[] | u
 export function checkPostalAddress(value: Buffer): string | undefined {
   if (value.length === 0) return 'is empty';
   if (!isUtf8(value)) return 'is not UTF-8';
-  if (!dollarLines(value)) return TOO_MANY;
+  if (!splitDollarLines(value)) return TOO_MANY;
   for (let at = value.indexOf(BACKSLASH); at >= 0; at = value.indexOf(BACKSLASH, at + 1)) {
     const written = value.toString('latin1', at + 1, at + 3);
     if (!/^(?:24|5c)$/i.test(written)) return `byte ${at + 1}: a backslash is written \\5C and a dollar sign \\24`;
@@ -186,7 +186,7 @@ const FAX = new Set([
 
 /** Telephone number and fax parameters, separated by `$` (§3.3.11). */
 export function checkFaxNumber(value: Buffer): string | undefined {
-  const [number, ...parameters] = dollarLines(value) ?? [];
+  const [number, ...parameters] = splitDollarLines(value) ?? [];
   if (!number) return TOO_MANY;
   for (const { start, end } of parameters) {
     if (!FAX.has(value.toString('latin1', start, Math.min(end, start + 32)).toLowerCase()))
@@ -199,7 +199,7 @@ const TELETEX = /^(?:graphic|control|misc|page|private):/s;
 
 /** Terminal identifier and parameters `key:value`, separated by `$` (§3.3.32). */
 export function checkTeletex(value: Buffer): string | undefined {
-  const [terminal, ...parameters] = dollarLines(value) ?? [];
+  const [terminal, ...parameters] = splitDollarLines(value) ?? [];
   if (!terminal) return TOO_MANY;
   const known = parameters.every(({ start }) => TELETEX.test(value.toString('latin1', start, start + 16)));
   if (!known) return 'has an unknown teletex parameter';
@@ -208,7 +208,7 @@ export function checkTeletex(value: Buffer): string | undefined {
 
 /** Number, country and answerback as printable strings, separated by `$` (§3.3.33). */
 export function checkTelex(value: Buffer): string | undefined {
-  const lines = dollarLines(value);
+  const lines = splitDollarLines(value);
   if (lines?.length !== 3) return 'is not number$country$answerback';
   for (const { start, end } of lines) {
     const wrong = checkPrintable(value.subarray(start, end));

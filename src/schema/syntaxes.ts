@@ -3,7 +3,7 @@ import { LdapError } from '../ldap/ldap-error.js';
 import { checkAlgorithm, checkCertificate, checkCertificateList, checkCertificatePair } from './certificate.js';
 import type { Context } from './context.js';
 import { DefinitionError, type DefinitionKind, parseDefinition } from './definition.js';
-import { isProper } from './dn-text.js';
+import { isCanonical } from './dn-text.js';
 import { checkEnhancedGuide, checkGuide } from './guide.js';
 import { checkInteger } from './number.js';
 import type { Check } from './syntax-text.js';
@@ -17,11 +17,11 @@ export interface SyntaxCode {
   readonly check: Check;
   readonly binary: boolean;
   readonly ber: boolean;
-  readonly proper?: Proper;
+  readonly proper?: Canonicalize;
 }
 
 /** Type of `Syntax.proper`. */
-type Proper = (value: Buffer) => Buffer;
+type Canonicalize = (value: Buffer) => Buffer;
 
 const MAX_DEFINITION = 65536;
 
@@ -54,7 +54,7 @@ function dnCheck(context: Context): Check {
 }
 
 /** Removes line ends after DER, which values read from files may have. */
-function withoutLineEnd(check: Check): Proper {
+function withoutLineEnd(check: Check): Canonicalize {
   return (value) => {
     let end = value.length;
     while (end > 0 && (value[end - 1] === 0x0a || value[end - 1] === 0x0d)) end--;
@@ -65,9 +65,9 @@ function withoutLineEnd(check: Check): Proper {
 }
 
 /** Converts a DN to the notation of RFC 4514. */
-function properDn(context: Context): Proper {
+function canonicalDn(context: Context): Canonicalize {
   return (value) => {
-    if (value.length === 0 || isProper(value, 0, value.length) || !isUtf8(value)) return value;
+    if (value.length === 0 || isCanonical(value, 0, value.length) || !isUtf8(value)) return value;
     try {
       const given = value.toString('utf8');
       const { text } = context.parseDn(given);
@@ -163,7 +163,7 @@ const DEFINITIONS: Record<string, DefinitionKind> = {
 /** Implementations of all supported syntaxes, by OID. The LDIF definitions select the syntaxes of the schema. */
 export function syntaxCode(context: Context): Map<string, SyntaxCode> {
   const code = new Map<string, SyntaxCode>();
-  const add = (oid: string, check: Check, binary = false, proper?: Proper) => {
+  const add = (oid: string, check: Check, binary = false, proper?: Canonicalize) => {
     code.set(oid, { check, binary, ber: BER.has(oid), ...(proper && { proper }) });
   };
   for (const [arc, check] of Object.entries(textSyntaxes())) add(`${LDAP_SYNTAX}.${arc}`, check);
@@ -174,13 +174,13 @@ export function syntaxCode(context: Context): Map<string, SyntaxCode> {
   }
   for (const [arc, kind] of Object.entries(DEFINITIONS)) add(`${LDAP_SYNTAX}.${arc}`, definitionCheck(kind));
   const checkDn = dnCheck(context);
-  const writeDn = properDn(context);
+  const writeDn = canonicalDn(context);
   add(`${LDAP_SYNTAX}.12`, checkDn, false, writeDn);
   const checkNamed: Check = (value) => {
     const hash = uidStart(value);
     return checkDn(hash < 0 ? value : value.subarray(0, hash));
   };
-  const writeNamed: Proper = (value) => {
+  const writeNamed: Canonicalize = (value) => {
     const hash = uidStart(value);
     if (hash < 0) return writeDn(value);
     const given = value.subarray(0, hash);

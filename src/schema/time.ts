@@ -102,7 +102,7 @@ function zoneMinutes(zone: string): number | undefined {
 
 /** Whether the value has the form `YYYYMMDDhhmmssZ`. Other forms may have the same length. */
 function isPlain(value: Buffer): boolean {
-  return fits(value, PLAIN);
+  return matchesPattern(value, PLAIN);
 }
 
 /** Maximum length of a time in bytes, since fractions have no limit of their own. No clock needs more. */
@@ -165,7 +165,7 @@ const HEX = Uint8Array.from({ length: 256 }, (_, byte) => {
   return byte < 0x80 && digit >= 0 ? digit : 16;
 });
 
-function fits(value: Buffer, pattern: Buffer): boolean {
+function matchesPattern(value: Buffer, pattern: Buffer): boolean {
   if (value.length !== pattern.length) return false;
   for (let i = 0; i < pattern.length; i++) {
     const byte = value[i]!;
@@ -178,7 +178,8 @@ function fits(value: Buffer, pattern: Buffer): boolean {
 
 /** Checks a change sequence number `YYYYMMDDhhmmss.ffffffZ#count#server#mod`; the numbers are hexadecimal. */
 export function checkCsn(value: Buffer): string | undefined {
-  if (!fits(value, CSN)) return 'is not a change sequence number like 20261231235959.000000Z#000000#000#000000';
+  if (!matchesPattern(value, CSN))
+    return 'is not a change sequence number like 20261231235959.000000Z#000000#000#000000';
   return checkPlain(value);
 }
 
@@ -193,13 +194,13 @@ export function normalizeCsn(value: Buffer): Buffer | undefined {
 }
 
 export function checkUuid(value: Buffer): string | undefined {
-  if (fits(value, UUID)) return undefined;
+  if (matchesPattern(value, UUID)) return undefined;
   return 'is not a UUID like 597ae2f6-16a6-1027-98f4-d28b5365dc14';
 }
 
 /** Normal form: the 16 bytes of the UUID. */
 export function normalizeUuid(value: Buffer): Buffer | undefined {
-  if (!fits(value, UUID)) return undefined;
+  if (!matchesPattern(value, UUID)) return undefined;
   const bytes = Buffer.allocUnsafe(16);
   for (let at = 0, to = 0; at < value.length; at += 2) {
     if (UUID[at] !== HEX_DIGIT) at++;

@@ -1,4 +1,4 @@
-import { compareRun, standsAt } from '../bytes/compare.js';
+import { compareRun, hasBytesAt } from '../bytes/compare.js';
 import type { QualifierMatch, StoreFilter } from './contract.js';
 import { CELL_HEADER } from './row.js';
 import { commonPrefix, isOneOf, type NameTest, orParts, startsWithOneOf } from './row-filter-any.js';
@@ -82,8 +82,8 @@ function hasColumn(family: number, qualifier: Buffer, value: Buffer | undefined)
       if (f > family) return false;
       const q = (row[at + 1]! << 8) | row[at + 2]!;
       const v = ((row[at + 3]! << 24) | (row[at + 4]! << 16) | (row[at + 5]! << 8) | row[at + 6]!) >>> 0;
-      if (q === n && f === family && standsAt(row, at + CELL_HEADER, qualifier)) {
-        return value === undefined || (v === value.length && standsAt(row, at + CELL_HEADER + q, value));
+      if (q === n && f === family && hasBytesAt(row, at + CELL_HEADER, qualifier)) {
+        return value === undefined || (v === value.length && hasBytesAt(row, at + CELL_HEADER + q, value));
       }
       at += CELL_HEADER + q + v;
     }
@@ -163,8 +163,8 @@ function compileMatch(match: QualifierMatch): NameTest {
   return {
     heads: [head],
     matches: (row, start, stop) => {
-      if (stop - start < head.length + tail || !standsAt(row, start, head)) return false;
-      if (final && !standsAt(row, stop - tail, final)) return false;
+      if (stop - start < head.length + tail || !hasBytesAt(row, start, head)) return false;
+      if (final && !hasBytesAt(row, stop - tail, final)) return false;
       let at = start + head.length;
       for (let i = 0; i < any.length; i++) {
         const part = any[i]!;
@@ -180,7 +180,7 @@ function compileMatch(match: QualifierMatch): NameTest {
 /** Offset of the first occurrence of `part` within `row[from..to)`, or -1. */
 function find(row: Buffer, from: number, to: number, part: Buffer): number {
   const last = to - part.length;
-  for (let at = from; at <= last; at++) if (standsAt(row, at, part)) return at;
+  for (let at = from; at <= last; at++) if (hasBytesAt(row, at, part)) return at;
   return -1;
 }
 

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { expect } from 'chai';
-import type { Asker } from '../../src/access/asker.js';
 import { CompiledAccess } from '../../src/access/compiled-access.js';
 import { parseRules } from '../../src/access/parse-rules.js';
+import type { Requester } from '../../src/access/requester.js';
 import type { Rights } from '../../src/access/rights.js';
 import { uuidText } from '../../src/partition/model/uuid.js';
 import { type Fixture, type Random, SYSTEM } from '../partition/fixture.js';
@@ -52,7 +52,7 @@ export async function rightsOf(
   entries: ReadonlyMap<string, PlainEntry>,
 ): Promise<Rights> {
   const user = dn === undefined ? undefined : { id: (await fixture.read(dn)).id, dn: fixture.dn(dn) };
-  const asker: Asker = { user, address, strength, confidential: strength > 0, mechanism: user && mechanism };
+  const requester: Requester = { user, address, strength, confidential: strength > 0, mechanism: user && mechanism };
   const groups = dn === undefined ? [] : [...groupsOf(dn, entries.values())].map((group) => fixture.dn(group).norm);
-  return access.entitle(asker, (group) => groups.some((norm) => norm.equals(group.norm))).rights;
+  return access.entitle(requester, (group) => groups.some((norm) => norm.equals(group.norm))).rights;
 }

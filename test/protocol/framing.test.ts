@@ -59,7 +59,7 @@ describe('protocol: framing', () => {
         framer.push(message.subarray(cut));
         const out = drain(framer);
         expect(out.length === 1 && out[0]!.equals(message), `cut at ${cut}`).to.equal(true);
-        expect(framer.pending).to.equal(0);
+        expect(framer.pendingBytes).to.equal(0);
       }
     }
   });
@@ -115,7 +115,7 @@ describe('protocol: framing', () => {
     });
     Buffer.allocUnsafeSlow = allocUnsafeSlow;
     expect(allocated).to.be.within(framers.length * 1009, framers.length * 2048);
-    expect(framers.map((framer) => framer.pending)).to.deep.equal(framers.map(() => 1009));
+    expect(framers.map((framer) => framer.pendingBytes)).to.deep.equal(framers.map(() => 1009));
   });
 
   it('says what is wrong with a header', () => {
@@ -167,7 +167,7 @@ describe('protocol: framing', () => {
       let asked = 0;
       const framer = new Framer({
         maxMessageBytes,
-        freeBytes: 100,
+        exemptBytes: 100,
         admit: (head, total) => {
           expect(total).to.equal(long.length);
           expect(head.subarray(0, HEAD_BYTES)).to.deep.equal(long.subarray(0, HEAD_BYTES));
@@ -184,7 +184,7 @@ describe('protocol: framing', () => {
       }
       expect(lengths, `${piece} bytes at a time`).to.deep.equal([short.length, long.length, short.length]);
       expect(asked).to.equal(verdicts.length);
-      expect(framer.begun).to.equal(false);
+      expect(framer.hasPartialMessage).to.equal(false);
     }
   });
 });

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { expect } from 'chai';
 import { TimeSlice, waitForFirstSlice } from '../../src/fair/time-slice.js';
-import { slabsWereMany } from '../../src/protocol/slabs.js';
+import { hadManySlabs } from '../../src/protocol/slabs.js';
 import { PIECE } from '../../src/protocol/writer.js';
 import { Output } from '../../src/server/connection/output.js';
 import { SendQueue } from '../../src/server/connection/send-queue.js';
@@ -150,7 +150,7 @@ describe('server: what goes out', () => {
             if (peer.output.writer.length >= PIECE) peer.output.flush();
           }
         }
-        many ||= slabsWereMany();
+        many ||= hadManySlabs();
         if (next(10) === 0) await new Promise(setImmediate);
       }
       expect(many, 'many at once').to.equal(true);
@@ -161,7 +161,7 @@ describe('server: what goes out', () => {
         expect(peer.wrong, `peer ${peer.whose}`).to.equal(-1);
       }
       while (all.bytes > 0) await new Promise(setImmediate);
-      expect(slabsWereMany(), 'many are left').to.equal(false);
+      expect(hadManySlabs(), 'many are left').to.equal(false);
     } finally {
       for (const { near, far } of peers) {
         near.destroy();
@@ -201,7 +201,7 @@ describe('server: what goes out', () => {
     for (let turn = 0; turn < 20; turn++) {
       for (const output of outputs) output.writer.raw(STREAM.subarray(0, 1000));
       for (const output of outputs) await output.waitUntilSent();
-      expect(slabsWereMany(), `turn ${turn}`).to.equal(false);
+      expect(hadManySlabs(), `turn ${turn}`).to.equal(false);
     }
     for (const sockets of peers) for (const socket of sockets) socket.destroy();
   });

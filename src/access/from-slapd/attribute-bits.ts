@@ -1,6 +1,6 @@
 import type { Schema } from '../../schema/schema.js';
 import type { AttributeType } from '../../schema/schema-types.js';
-import { isServersSecret } from '../attribute-set.js';
+import { isServerSecret } from '../attribute-set.js';
 
 /** A set of attribute types, `entry` and `children`, with one bit each. */
 export type Attributes = bigint;
@@ -31,7 +31,7 @@ export class AttributeBits {
 
   constructor(schema: Schema) {
     this.#schema = schema;
-    this.#types = [...schema.attributes()].filter((type) => !isServersSecret(type));
+    this.#types = [...schema.attributes()].filter((type) => !isServerSecret(type));
     for (const [i, type] of this.#types.entries()) this.#bits.set(type, 1n << BigInt(FIRST + i));
     this.user = this.#of((type) => !type.operational && !type.secret);
     this.operational = this.#of((type) => type.operational && !type.secret);

@@ -2,7 +2,7 @@ import type { RightSet } from '../right.js';
 import type { Attributes } from './attribute-bits.js';
 import type { Place } from './place.js';
 import type { Region } from './region.js';
-import type { PlainWho, WhoSet } from './who-set.js';
+import type { RuleWho, WhoSet } from './who-set.js';
 
 /** A position in the source. */
 export interface Origin {
@@ -11,7 +11,7 @@ export interface Origin {
   readonly text: string;
 }
 
-/** A step of a first-match list: the first step that matches the asker and the region decides the rights. */
+/** A step of a first-match list: the first step that matches the requester and the region decides the rights. */
 export interface Element {
   readonly region: Region;
   readonly who: WhoSet;
@@ -33,9 +33,9 @@ export interface RuleDraft {
   readonly place: Place;
   readonly filters: readonly string[];
   readonly attributes: Attributes;
-  readonly who: PlainWho;
+  readonly who: RuleWho;
   readonly rights: RightSet;
   readonly origin: Origin;
   /** For a denial: the source line whose grant the rule limits. */
-  readonly stops?: Origin;
+  readonly limitedGrant?: Origin;
 }

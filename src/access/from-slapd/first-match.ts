@@ -2,9 +2,9 @@ import { NO_RIGHTS, type RightSet } from '../right.js';
 import type { AttributeBits } from './attribute-bits.js';
 import type { Element, Origin, RuleDraft } from './element.js';
 import { EVERYWHERE, type Place } from './place.js';
-import { type Region, regionContains, regionInBoth, regionWithout } from './region.js';
+import { intersectRegions, type Region, regionContains, subtractRegion } from './region.js';
 import type { Report } from './report.js';
-import { areApart, EVERYBODY, plainWho, type WhoSet, whoContains, whoInBoth, whoWithout } from './who-set.js';
+import { areDisjoint, EVERYBODY, intersectWho, subtractWho, toRuleWho, type WhoSet, whoContains } from './who-set.js';
 
 /**
  * Translates a first-match list into rules. Each step becomes a rule that allows. If an earlier step grants less, the
@@ -26,20 +26,20 @@ export class FirstMatch {
     this.#report = report;
     elements.forEach((element, i) => {
       if (element.rights === NO_RIGHTS) return;
-      if (element.unsure === undefined) this.#give(element, i);
-      else if (!this.#isGivenLater(element, i)) this.#tellNotGiven(element.origin.line, element.unsure);
+      if (element.unsure === undefined) this.#grant(element, i);
+      else if (!this.#isGrantedLater(element, i)) this.#reportNotTranslated(element.origin.line, element.unsure);
     });
   }
 
-  #tellNotGiven(line: number, why: string): void {
+  #reportNotTranslated(line: number, why: string): void {
     if (this.#loss === undefined) this.#report.left(line, why);
     else this.#report.less(line, this.#loss);
   }
 
   /** Whether a later step grants the same rights to all of `who`, and no step between them restricts these rights. */
-  #isGivenLater({ region, who, rights }: Element, at: number): boolean {
+  #isGrantedLater({ region, who, rights }: Element, at: number): boolean {
     for (const other of this.#elements.slice(at + 1)) {
-      if (isApart(other, region, who)) continue;
+      if (isDisjoint(other, region, who)) continue;
       if ((rights & ~other.rights) !== 0) return false;
       if (other.unsure === undefined && regionContains(other.region, region) && whoContains(other.who, who))
         return true;
@@ -47,29 +47,29 @@ export class FirstMatch {
     return false;
   }
 
-  #give(element: Element, at: number): void {
-    const narrowed = this.#narrowed(element, at);
+  #grant(element: Element, at: number): void {
+    const narrowed = this.#narrow(element, at);
     if (!narrowed) return;
     const { region, who, rights, denied } = narrowed;
     const { origin } = element;
-    const plain = plainWho(who);
+    const plain = toRuleWho(who);
     if (!plain || !this.#bits.words(region.attributes)) {
       this.#report.left(origin.line, 'no rule can say whom or what it is about, when those before it are left out');
       return;
     }
-    this.drafts.push({ kind: 'allow', ...region, place: widened(region.place), who: plain, rights, origin });
+    this.drafts.push({ kind: 'allow', ...region, place: toSubtree(region.place), who: plain, rights, origin });
     for (const i of denied) this.#deny(i, region, who, rights & ~this.#elements[i]!.rights, origin);
-    if (region.place.scope === 'children') this.#denyAbove(element, region, who, rights);
+    if (region.place.scope === 'children') this.#denyAtEntry(element, region, who, rights);
   }
 
   /** The step without the parts that earlier steps decide, and the earlier steps that need a rule to deny. */
-  #narrowed(element: Element, at: number) {
+  #narrow(element: Element, at: number) {
     let { region, who, rights } = element;
     const denied: number[] = [];
     for (let i = 0; i < at; i++) {
       const before = this.#elements[i]!;
-      if ((rights & ~before.rights) === 0 || isApart(before, region, who)) continue;
-      if (before.unsure !== undefined) this.#tellHeldBack(before, element);
+      if ((rights & ~before.rights) === 0 || isDisjoint(before, region, who)) continue;
+      if (before.unsure !== undefined) this.#reportHeldBack(before, element);
       const allOfIt = regionContains(before.region, region);
       const allOfThem = whoContains(before.who, who);
       if (allOfIt && allOfThem) {
@@ -77,30 +77,30 @@ export class FirstMatch {
         if (before.unsure === undefined || rights === NO_RIGHTS) return undefined;
         continue;
       }
-      const fewer = allOfIt ? whoWithout(who, before.who) : undefined;
-      if (fewer && plainWho(fewer)) {
+      const fewer = allOfIt ? subtractWho(who, before.who) : undefined;
+      if (fewer && toRuleWho(fewer)) {
         who = fewer;
         continue;
       }
-      const less = allOfThem ? regionWithout(region, before.region, this.#bits) : undefined;
+      const less = allOfThem ? subtractRegion(region, before.region, this.#bits) : undefined;
       if (less) region = less;
       else denied.push(i);
     }
     return { region, who, rights, denied };
   }
 
-  #tellHeldBack({ origin, unsure }: Element, later: Element): void {
+  #reportHeldBack({ origin, unsure }: Element, later: Element): void {
     const [of, to] = [origin.line, later.origin.line];
     const what = of === to ? 'what stands behind it here' : `line ${to}`;
     this.#report.less(of, this.#loss ?? `${unsure}: ${what} gives less for that`);
   }
 
   /** A rule for the children of an entry becomes a rule for its subtree. Adds denials for the entry itself. */
-  #denyAbove(element: Element, region: Region, who: WhoSet, rights: RightSet): void {
+  #denyAtEntry(element: Element, region: Region, who: WhoSet, rights: RightSet): void {
     const above: Region = { ...region, place: { scope: 'base', name: region.place.name } };
     this.#elements.forEach((other, i) => {
       const extra = rights & ~other.rights;
-      if (other !== element && extra !== NO_RIGHTS && !isApart(other, above, who))
+      if (other !== element && extra !== NO_RIGHTS && !isDisjoint(other, above, who))
         this.#deny(i, above, who, extra, element.origin);
     });
     const all = { ...above, place: EVERYWHERE, filters: [] };
@@ -112,80 +112,96 @@ export class FirstMatch {
       unsure: undefined,
       origin: element.origin,
     };
-    this.#denyFor(end, this.#elements.length, above, who, rights, element.origin);
+    this.#denyWithin(end, this.#elements.length, above, who, rights, element.origin);
   }
 
-  #deny(at: number, given: Region, to: WhoSet, extra: RightSet, stops: Origin): void {
-    this.#denyFor(this.#elements[at]!, at, given, to, extra, stops);
+  #deny(at: number, given: Region, to: WhoSet, extra: RightSet, limitedGrant: Origin): void {
+    this.#denyWithin(this.#elements[at]!, at, given, to, extra, limitedGrant);
   }
 
   /** Denies in region `given` the rights `extra` that `step` does not grant, except where steps before it decide. */
-  #denyFor(step: Element, at: number, given: Region, to: WhoSet, extra: RightSet, stops: Origin): void {
-    let region = regionInBoth(step.region, given);
+  #denyWithin(step: Element, at: number, given: Region, to: WhoSet, extra: RightSet, limitedGrant: Origin): void {
+    let region = intersectRegions(step.region, given);
     if (!region) return;
-    const both = whoInBoth(step.who, to);
+    const both = intersectWho(step.who, to);
     let who = both === 'unknown' ? step.who : both;
     for (let i = 0; who && i < at; i++) {
       const before = this.#elements[i]!;
-      if ((before.rights & extra) === 0 || isApart(before, region, who)) continue;
+      if ((before.rights & extra) === 0 || isDisjoint(before, region, who)) continue;
       if (before.unsure !== undefined) {
-        this.#tellLost(before, step, stops);
+        this.#reportLost(before, step, limitedGrant);
         continue;
       }
       if (regionContains(before.region, region)) {
-        const fewer = whoWithout(who, before.who);
+        const fewer = subtractWho(who, before.who);
         if (!fewer) return;
-        if (plainWho(fewer)) {
+        if (toRuleWho(fewer)) {
           who = fewer;
           continue;
         }
       } else if (whoContains(before.who, who)) {
-        const less = regionWithout(region, before.region, this.#bits);
+        const less = subtractRegion(region, before.region, this.#bits);
         if (less) {
           region = less;
           continue;
         }
       }
-      this.#tellLost(before, step, stops);
+      this.#reportLost(before, step, limitedGrant);
     }
-    if (who) this.#pushDenial(step, region, who, extra, stops);
+    if (who) this.#pushDenial(step, region, who, extra, limitedGrant);
   }
 
-  #pushDenial(step: Element, region: Region, who: WhoSet, rights: RightSet, stops: Origin): void {
-    const plain = this.#plainAtLeast(who, step, stops);
+  #pushDenial(step: Element, region: Region, who: WhoSet, rights: RightSet, limitedGrant: Origin): void {
+    const plain = this.#ruleWhoContaining(who, step, limitedGrant);
     let { attributes } = region;
     if (!this.#bits.words(attributes)) {
       attributes |= attributes & this.#bits.secret ? this.#bits.secret : this.#bits.plain;
-      this.#tellWiderDenial(step, { ...region, attributes }, who, rights, stops);
+      this.#reportWiderDenial(step, { ...region, attributes }, who, rights, limitedGrant);
     }
     if (region.place.scope === 'children')
-      this.#tellWiderDenial(step, { ...region, place: { ...region.place, scope: 'base' } }, who, rights, stops);
-    const place = widened(region.place);
-    this.drafts.push({ kind: 'deny', ...region, attributes, place, who: plain, rights, origin: step.origin, stops });
+      this.#reportWiderDenial(
+        step,
+        { ...region, place: { ...region.place, scope: 'base' } },
+        who,
+        rights,
+        limitedGrant,
+      );
+    const place = toSubtree(region.place);
+    this.drafts.push({
+      kind: 'deny',
+      ...region,
+      attributes,
+      place,
+      who: plain,
+      rights,
+      origin: step.origin,
+      limitedGrant,
+    });
   }
 
-  /** Drops conditions `not` until one is left, since a rule has only one. The result may match more askers. */
-  #plainAtLeast(who: WhoSet, step: Element, stops: Origin) {
+  /** Drops conditions `not` until one is left, since a rule has only one. The result may match more requesters. */
+  #ruleWhoContaining(who: WhoSet, step: Element, limitedGrant: Origin) {
     for (let nots = who.nots; ; nots = nots.slice(0, -1)) {
-      const plain = plainWho({ ...who, nots });
+      const plain = toRuleWho({ ...who, nots });
       if (!plain) continue;
       if (nots.length < who.nots.length)
         this.#report.less(
           step.origin.line,
           this.#loss ??
-            `what it stops of line ${stops.line} is stopped for some more, since a rule has one 'not' alone`,
+            `what it stops of line ${limitedGrant.line} is stopped for some more, since a rule has one 'not' alone`,
         );
       return plain;
     }
   }
 
-  #tellWiderDenial(step: Element, region: Region, who: WhoSet, rights: RightSet, stops: Origin): void {
+  #reportWiderDenial(step: Element, region: Region, who: WhoSet, rights: RightSet, limitedGrant: Origin): void {
     for (const other of this.#elements)
-      if (other !== step && other.rights & rights && !isApart(other, region, who)) this.#tellLost(other, step, stops);
+      if (other !== step && other.rights & rights && !isDisjoint(other, region, who))
+        this.#reportLost(other, step, limitedGrant);
   }
 
-  #tellLost(lost: Element, step: Element, stops: Origin): void {
-    const [of, to] = [lost.origin.line, stops.line];
+  #reportLost(lost: Element, step: Element, limitedGrant: Origin): void {
+    const [of, to] = [lost.origin.line, limitedGrant.line];
     const there = step.origin.line === of ? '' : ` where line ${step.origin.line} is about the same`;
     const what = to === of ? 'another part of this line' : `line ${to}`;
     const why = `it gives less${there}: no rule can stop what ${what} gives there, and leave this`;
@@ -193,10 +209,10 @@ export class FirstMatch {
   }
 }
 
-function isApart(element: Element, region: Region, who: WhoSet): boolean {
-  return !element.first || areApart(element.first, who) || !regionInBoth(element.region, region);
+function isDisjoint(element: Element, region: Region, who: WhoSet): boolean {
+  return !element.first || areDisjoint(element.first, who) || !intersectRegions(element.region, region);
 }
 
-function widened(place: Place): Place {
+function toSubtree(place: Place): Place {
   return place.scope === 'children' ? { ...place, scope: 'subtree' } : place;
 }

@@ -27,44 +27,44 @@ export function parentOf({ rdns }: Name): Name | undefined {
   return rdns.length === 0 ? undefined : { rdns: rdns.slice(1) };
 }
 
-export function isSame(a: Name, b: Name): boolean {
-  return a.rdns.length === b.rdns.length && isWithin(a, b);
+export function isSameName(a: Name, b: Name): boolean {
+  return a.rdns.length === b.rdns.length && isAtOrBelow(a, b);
 }
 
 /** Whether `name` equals `above` or lies below it. */
-export function isWithin(name: Name, above: Name): boolean {
+export function isAtOrBelow(name: Name, above: Name): boolean {
   const from = name.rdns.length - above.rdns.length;
   return from >= 0 && above.rdns.every(({ norm }, i) => norm === name.rdns[from + i]!.norm);
 }
 
 /** Whether the place contains the entry with the name. */
-export function holds({ scope, name: above }: Place, name: Name): boolean {
+export function containsName({ scope, name: above }: Place, name: Name): boolean {
   const depth = name.rdns.length - above.rdns.length;
-  if (!isWithin(name, above)) return false;
+  if (!isAtOrBelow(name, above)) return false;
   if (scope === 'subtree') return true;
   return scope === 'base' ? depth === 0 : scope === 'one' ? depth === 1 : depth > 0;
 }
 
 /** The intersection of two places; undefined if it is empty. */
-export function placeInBoth(a: Place, b: Place): Place | undefined {
-  if (a.scope === 'base') return holds(b, a.name) ? a : undefined;
-  if (b.scope === 'base') return holds(a, b.name) ? b : undefined;
+export function intersectPlaces(a: Place, b: Place): Place | undefined {
+  if (a.scope === 'base') return containsName(b, a.name) ? a : undefined;
+  if (b.scope === 'base') return containsName(a, b.name) ? b : undefined;
   if (a.scope === 'one') return oneWithin(a, b);
   if (b.scope === 'one') return oneWithin(b, a);
-  if (isSame(a.name, b.name)) return a.scope === 'children' ? a : b;
-  if (isWithin(a.name, b.name)) return a;
-  return isWithin(b.name, a.name) ? b : undefined;
+  if (isSameName(a.name, b.name)) return a.scope === 'children' ? a : b;
+  if (isAtOrBelow(a.name, b.name)) return a;
+  return isAtOrBelow(b.name, a.name) ? b : undefined;
 }
 
 function oneWithin(one: Place, other: Place): Place | undefined {
-  if (other.scope === 'one') return isSame(one.name, other.name) ? one : undefined;
-  if (isWithin(one.name, other.name)) return one;
+  if (other.scope === 'one') return isSameName(one.name, other.name) ? one : undefined;
+  if (isAtOrBelow(one.name, other.name)) return one;
   const parent = parentOf(other.name);
-  const isChild = other.scope === 'subtree' && parent && isSame(parent, one.name);
+  const isChild = other.scope === 'subtree' && parent && isSameName(parent, one.name);
   return isChild ? { scope: 'base', name: other.name } : undefined;
 }
 
 export function placeContains(outer: Place, inner: Place): boolean {
-  const both = placeInBoth(outer, inner);
-  return both !== undefined && both.scope === inner.scope && isSame(both.name, inner.name);
+  const both = intersectPlaces(outer, inner);
+  return both !== undefined && both.scope === inner.scope && isSameName(both.name, inner.name);
 }

@@ -1,5 +1,5 @@
 import type { AttributeBits, Attributes } from './attribute-bits.js';
-import { type Place, placeContains, placeInBoth } from './place.js';
+import { intersectPlaces, type Place, placeContains } from './place.js';
 
 /** The scope of a line: the attributes of the entries at a place that match all filters. */
 export interface Region {
@@ -14,10 +14,10 @@ export function negated(filter: string): string {
 }
 
 /** The intersection of two regions; undefined if it is empty. */
-export function regionInBoth(a: Region, b: Region): Region | undefined {
+export function intersectRegions(a: Region, b: Region): Region | undefined {
   const attributes = a.attributes & b.attributes;
   if (!attributes) return undefined;
-  const place = placeInBoth(a.place, b.place);
+  const place = intersectPlaces(a.place, b.place);
   if (!place || a.filters.some((filter) => b.filters.includes(negated(filter)))) return undefined;
   return { place, filters: [...new Set([...a.filters, ...b.filters])], attributes };
 }
@@ -31,7 +31,7 @@ export function regionContains(outer: Region, inner: Region): boolean {
 }
 
 /** The difference of two regions; undefined if rules cannot express it. */
-export function regionWithout(region: Region, without: Region, bits: AttributeBits): Region | undefined {
+export function subtractRegion(region: Region, without: Region, bits: AttributeBits): Region | undefined {
   if (!placeContains(without.place, region.place)) return undefined;
   const more = without.filters.filter((filter) => !region.filters.includes(filter));
   const attributes = region.attributes & ~without.attributes;

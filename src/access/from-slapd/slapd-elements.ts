@@ -5,7 +5,7 @@ import { regionContains } from './region.js';
 import type { Report } from './report.js';
 import type { SlapdStep } from './slapd-steps.js';
 import { PRIVILEGES } from './slapd-syntax.js';
-import { type WhoSet, whoWithout } from './who-set.js';
+import { subtractWho, type WhoSet } from './who-set.js';
 
 /** The rights for a set of slapd privileges. */
 type Meaning = (privileges: number) => RightSet;
@@ -39,7 +39,7 @@ const WRITE = rightSet('add', 'delete', 'replace');
 export function elementLists(steps: readonly SlapdStep[], bits: AttributeBits, report: Report): Element[][] {
   return [
     elementsOf(steps, bits.plain, ON_ATTRIBUTE),
-    ofSecrets(steps, bits, report),
+    secretLists(steps, bits, report),
     elementsOf(steps, ENTRY, ON_ENTRY),
     elementsOf(steps, CHILDREN, BELOW),
   ];
@@ -62,7 +62,7 @@ export function elementsOf(
  * Lists for secrets. A line that does not name a secret grants no rights on the secret, except writing `userPassword`.
  * Secrets are never searchable.
  */
-function ofSecrets(steps: readonly SlapdStep[], bits: AttributeBits, report: Report): Element[] {
+function secretLists(steps: readonly SlapdStep[], bits: AttributeBits, report: Report): Element[] {
   const untold = new Map<number, string[]>();
   const elements = bits.typesIn(bits.secret).flatMap((type) => {
     const bit = bits.sum([type]);
@@ -91,9 +91,9 @@ function withFirst<T extends Omit<Element, 'first'> & SlapdStep>(steps: readonly
     let first: WhoSet | undefined = step.who;
     for (const before of steps.slice(0, i)) {
       if (!first) break;
-      const isSame = before.of === step.of && before.sureWho;
-      if (isSame || (before.unsure === undefined && regionContains(before.region, step.region)))
-        first = whoWithout(first, before.who);
+      const isSameName = before.of === step.of && before.sureWho;
+      if (isSameName || (before.unsure === undefined && regionContains(before.region, step.region)))
+        first = subtractWho(first, before.who);
     }
     return { ...step, first };
   });

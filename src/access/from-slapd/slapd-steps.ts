@@ -1,13 +1,13 @@
 import type { Attributes } from './attribute-bits.js';
 import type { Origin } from './element.js';
 import type { LogicalLine } from './logical-lines.js';
-import { type Place, placeInBoth } from './place.js';
+import { intersectPlaces, type Place } from './place.js';
 import type { Region } from './region.js';
 import type { Report } from './report.js';
 import { PRIVILEGES, parseClause, type SlapdBy, type SlapdClause, SlapdSyntaxError } from './slapd-syntax.js';
 import type { WhatReader } from './slapd-what.js';
 import type { WhoReader } from './slapd-who.js';
-import { areApart, EVERYBODY, type WhoSet, whoWithout } from './who-set.js';
+import { areDisjoint, EVERYBODY, subtractWho, type WhoSet } from './who-set.js';
 
 /** A step of a first-match list with slapd's privileges. */
 export interface SlapdStep {
@@ -16,7 +16,7 @@ export interface SlapdStep {
   readonly who: WhoSet;
   readonly privileges: number;
   readonly unsure: string | undefined;
-  /** The region of the clause. Within a region, steps with `sureWho` match exactly the askers of the source. */
+  /** The region of the clause. Within a region, steps with `sureWho` match exactly the requesters of the source. */
   readonly of: object;
   readonly sureWho: boolean;
   readonly origin: Origin;
@@ -49,17 +49,20 @@ export class StepReader {
   read(lines: readonly LogicalLine[], within: readonly Place[]): SlapdStep[] {
     const clauses = lines.map((line) => this.#clause(line));
     const steps = clauses.flatMap((clause, i) => {
-      const isCarried = clauses.slice(0, i).some((before) => !before || before.by.some(isCarrying));
-      return clause ? this.#steps(clause, isCarried) : [this.#unread(lines[i]!)];
+      const isCarried = clauses.slice(0, i).some((before) => !before || before.by.some(carriesOn));
+      return clause ? this.#steps(clause, isCarried) : [this.#unknownStep(lines[i]!)];
     });
-    if (lines.length === 0) steps.push(this.#toAll(READ, { line: 1, text: 'no lines: all may read' }));
+    if (lines.length === 0) steps.push(this.#stepForAll(READ, { line: 1, text: 'no lines: all may read' }));
     return within.flatMap((place) => [
-      ...steps.flatMap((step) => clipped(step, place)),
-      { ...this.#toAll(0, { line: lines.at(-1)?.line ?? 1, text: 'the end' }), region: { ...this.#everything, place } },
+      ...steps.flatMap((step) => clip(step, place)),
+      {
+        ...this.#stepForAll(0, { line: lines.at(-1)?.line ?? 1, text: 'the end' }),
+        region: { ...this.#everything, place },
+      },
     ]);
   }
 
-  #toAll(privileges: number, origin: Origin): SlapdStep {
+  #stepForAll(privileges: number, origin: Origin): SlapdStep {
     const region = this.#everything;
     return { region, named: 0n, who: EVERYBODY, privileges, unsure: undefined, of: origin, sureWho: true, origin };
   }
@@ -77,8 +80,8 @@ export class StepReader {
   }
 
   /** A step with unknown content: the following steps cannot be sure. */
-  #unread({ line, text }: LogicalLine): SlapdStep {
-    return { ...this.#toAll(0, { line, text }), unsure: 'it cannot be read' };
+  #unknownStep({ line, text }: LogicalLine): SlapdStep {
+    return { ...this.#stepForAll(0, { line, text }), unsure: 'it cannot be read' };
   }
 
   /** `isCarried`: whether earlier lines may leave privileges that this line adds to. */
@@ -89,9 +92,9 @@ export class StepReader {
     const steps: SlapdStep[] = [];
     let carried = isCarried;
     const push = (given: WhoSet, privileges: number, why: string | undefined, text: string) => {
-      const held = passed.find(({ who, unsure }) => unsure !== undefined && !areApart(who, given));
+      const held = passed.find(({ who, unsure }) => unsure !== undefined && !areDisjoint(who, given));
       let who: WhoSet | undefined = given;
-      for (const one of passed) if (who && one.unsure === undefined) who = whoWithout(who, one.who);
+      for (const one of passed) if (who && one.unsure === undefined) who = subtractWho(who, one.who);
       if (!who) return;
       for (const of of regions) {
         const { named, unsure, ...region } = of;
@@ -111,13 +114,13 @@ export class StepReader {
     };
     for (const one of by) {
       const { who, unsure } = this.#who.read(one.who, line);
-      const text = shortened(`to ${what.text} by ${one.text}`);
+      const text = truncate(`to ${what.text} by ${one.text}`);
       if (who && one.control === 'break') passed.push({ who, unsure });
       else if (who && one.control === 'stop') push(who, this.#privileges(one, carried, line), unsure, text);
-      if (one.control !== 'stop') carried ||= isCarrying(one);
+      if (one.control !== 'stop') carried ||= carriesOn(one);
     }
-    push(EVERYBODY, 0, undefined, shortened(`to ${what.text} by * none`));
-    this.#tellLeft(regions, steps);
+    push(EVERYBODY, 0, undefined, truncate(`to ${what.text} by * none`));
+    this.#reportInexact(regions, steps);
     return steps;
   }
 
@@ -134,7 +137,7 @@ export class StepReader {
     return how === '-' ? 0 : privileges;
   }
 
-  #tellLeft(regions: readonly { readonly unsure: string | undefined }[], steps: readonly SlapdStep[]): void {
+  #reportInexact(regions: readonly { readonly unsure: string | undefined }[], steps: readonly SlapdStep[]): void {
     const line = steps[0]?.origin.line;
     for (const { unsure } of regions) if (unsure !== undefined && line !== undefined) this.#report.left(line, unsure);
     for (const { unsure, origin } of steps) if (unsure !== undefined) this.#report.left(origin.line, unsure);
@@ -142,15 +145,15 @@ export class StepReader {
 }
 
 /** Whether the `by` clause passes privileges on to later clauses. */
-function isCarrying({ control, access }: SlapdBy): boolean {
+function carriesOn({ control, access }: SlapdBy): boolean {
   return control !== 'stop' && access.how !== '-' && access.privileges > 0;
 }
 
-function clipped(step: SlapdStep, place: Place): SlapdStep[] {
-  const both = placeInBoth(step.region.place, place);
+function clip(step: SlapdStep, place: Place): SlapdStep[] {
+  const both = intersectPlaces(step.region.place, place);
   return both ? [{ ...step, region: { ...step.region, place: both } }] : [];
 }
 
-function shortened(text: string): string {
+function truncate(text: string): string {
   return text.length <= MAX_TEXT ? text : `${text.slice(0, MAX_TEXT)}…`;
 }

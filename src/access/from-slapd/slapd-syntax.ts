@@ -44,7 +44,7 @@ export interface SlapdWho {
 export interface SlapdAccess {
   readonly how: '=' | '+' | '-';
   readonly privileges: number;
-  /** Whether the access covers only values that are the DN of the asker. */
+  /** Whether the access covers only values that are the DN of the requester. */
   readonly ownValues: boolean;
 }
 

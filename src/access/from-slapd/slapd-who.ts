@@ -1,21 +1,21 @@
 import type { Report } from './report.js';
 import type { SlapdWho } from './slapd-syntax.js';
-import { ANONYMOUS, EVERYBODY, USERS, type WhoSet, whoInBoth } from './who-set.js';
+import { ANONYMOUS, EVERYBODY, intersectWho, USERS, type WhoSet } from './who-set.js';
 import type { RuleWords } from './words.js';
 
-export interface FoundWho {
+export interface TranslatedWho {
   /** Undefined: nobody. */
   readonly who: WhoSet | undefined;
   /** Undefined if `who` is exact. Otherwise the reason why `who` is a superset. */
   readonly unsure?: string;
 }
 
-const NOBODY: FoundWho = { who: undefined };
+const NOBODY_MATCHES: TranslatedWho = { who: undefined };
 const NESTED = "whoever is in a group in the group counts here, too, and by 'member' and 'uniqueMember' alike";
 const MEMBERS = ['member', 'uniquemember', 'memberurl'];
 /** Strength that slapd assigns to a local socket. */
-const LOCAL_STRENGTH = 71;
-const MOST_STRENGTH = 256;
+const SLAPD_LOCAL_STRENGTH = 71;
+const MAX_STRENGTH = 256;
 
 /** Translates the `who` of a `by` clause. */
 export class WhoReader {
@@ -28,12 +28,12 @@ export class WhoReader {
   }
 
   /** The intersection of all parts. */
-  read(parts: readonly SlapdWho[], line: number): FoundWho {
-    let found: FoundWho = { who: EVERYBODY };
+  read(parts: readonly SlapdWho[], line: number): TranslatedWho {
+    let found: TranslatedWho = { who: EVERYBODY };
     for (const part of parts) {
       const next = this.#part(part, line);
-      if (!found.who || !next.who) return NOBODY;
-      const both = whoInBoth(found.who, next.who);
+      if (!found.who || !next.who) return NOBODY_MATCHES;
+      const both = intersectWho(found.who, next.who);
       const why = [found.unsure, next.unsure, both === 'unknown' ? 'a rule names one of each kind alone' : undefined];
       const unsure = why.filter((one) => one !== undefined).join('; ');
       found = { who: both === 'unknown' ? found.who : both, ...(unsure && { unsure }) };
@@ -41,7 +41,7 @@ export class WhoReader {
     return found;
   }
 
-  #part(part: SlapdWho, line: number): FoundWho {
+  #part(part: SlapdWho, line: number): TranslatedWho {
     const { key, style, value = '' } = part;
     switch (key) {
       case '*':
@@ -51,11 +51,11 @@ export class WhoReader {
       case 'users':
         return { who: USERS };
       case 'self':
-        return style === '' ? { who: { self: true, nots: [] } } : cannot(part, USERS);
+        return style === '' ? { who: { self: true, nots: [] } } : unsupported(part, USERS);
       case 'dn':
         return this.#dn(part, line);
       case 'dnattr': {
-        const attribute = this.#words.pointing(value);
+        const attribute = this.#words.dnAttribute(value);
         if (typeof attribute === 'string') return { who: { attribute: [attribute], nots: [] } };
         return { who: USERS, unsure: `'${part.text}': ${attribute.why}` };
       }
@@ -70,25 +70,25 @@ export class WhoReader {
       case 'realusers':
       case 'realdn':
       case 'realdnattr':
-        return cannot(part, USERS);
+        return unsupported(part, USERS);
       default:
-        return cannot(part, EVERYBODY);
+        return unsupported(part, EVERYBODY);
     }
   }
 
-  #dn(part: SlapdWho, line: number): FoundWho {
+  #dn(part: SlapdWho, line: number): TranslatedWho {
     const { style, value = '' } = part;
     if (style === 'regex') return this.#regex(part);
     if (value === '*') return { who: USERS };
-    if (value.includes('$')) return cannot(part, USERS);
+    if (value.includes('$')) return unsupported(part, USERS);
     const name = this.#words.name(value);
     if ('why' in name) {
       this.#report.left(line, `'${part.text}' is nobody who can be here: ${name.why}`);
-      return NOBODY;
+      return NOBODY_MATCHES;
     }
     if (/^cn=auth$/i.test(name.rdns.at(-1)?.text ?? '')) {
       this.#report.said(line, `nobody is '${value}' here; the administrator is above rules`);
-      return NOBODY;
+      return NOBODY_MATCHES;
     }
     switch (style) {
       case '':
@@ -100,68 +100,68 @@ export class WhoReader {
       case 'subtree':
         return { who: name.rdns.length === 0 ? EVERYBODY : { subtree: [name], nots: [] } };
       case 'children':
-        return { who: name.rdns.length === 0 ? USERS : below(name) };
+        return { who: name.rdns.length === 0 ? USERS : strictlyBelow(name) };
       case 'one':
       case 'onelevel':
-        return cannot(part, name.rdns.length === 0 ? USERS : below(name));
+        return unsupported(part, name.rdns.length === 0 ? USERS : strictlyBelow(name));
       default:
-        return cannot(part, USERS);
+        return unsupported(part, USERS);
     }
   }
 
-  #regex(part: SlapdWho): FoundWho {
+  #regex(part: SlapdWho): TranslatedWho {
     const { value = '' } = part;
     if (/^\^?\.\*\$*$/.test(value)) return { who: EVERYBODY };
     if (/^\^?\.\+\$*$/.test(value)) return { who: USERS };
     const [, ahead, suffix = ''] =
       /^(\^\(\.[+*],\)\?|\^?\.[+*],)([\w-]+=[\w -]+(?:,[\w-]+=[\w -]+)*)\$+$/.exec(value) ?? [];
     const name = ahead === undefined ? undefined : this.#words.name(suffix);
-    if (!name || 'why' in name) return cannot(part, mayBeAnonymous(value) ? EVERYBODY : USERS);
-    return { who: ahead!.endsWith('?') ? { subtree: [name], nots: [] } : below(name) };
+    if (!name || 'why' in name) return unsupported(part, mayMatchAnonymous(value) ? EVERYBODY : USERS);
+    return { who: ahead!.endsWith('?') ? { subtree: [name], nots: [] } : strictlyBelow(name) };
   }
 
-  #group(part: SlapdWho, line: number): FoundWho {
+  #group(part: SlapdWho, line: number): TranslatedWho {
     const { parts, style, value = '' } = part;
     const name = ['', 'exact', 'base'].includes(style) ? this.#words.name(value) : undefined;
-    if (!name) return cannot(part, USERS);
+    if (!name) return unsupported(part, USERS);
     if ('why' in name) return { who: USERS, unsure: `'${part.text}': ${name.why}` };
     const [, attribute = 'member'] = parts;
-    if (!MEMBERS.includes(attribute.toLowerCase())) return cannot(part, USERS);
+    if (!MEMBERS.includes(attribute.toLowerCase())) return unsupported(part, USERS);
     this.#report.differs(line, `'${part.text}': ${NESTED}`);
     return { who: { group: [name], nots: [] } };
   }
 
-  #peer(part: SlapdWho): FoundWho {
+  #peer(part: SlapdWho): TranslatedWho {
     const { style, value = '' } = part;
-    if (style !== 'ip' && style !== 'ipv6') return cannot(part, EVERYBODY);
+    if (style !== 'ip' && style !== 'ipv6') return unsupported(part, EVERYBODY);
     const [, address = '', mask, port] = /^([^%{]*)(?:%([^{]*))?(\{\d+\})?$/.exec(value) ?? [];
     const bits = mask === undefined ? undefined : prefixOf(mask);
-    if (bits === 'none' || port !== undefined) return cannot(part, EVERYBODY);
-    if (bits !== undefined && hasHostBits(address, bits)) return cannot(part, EVERYBODY);
+    if (bits === 'none' || port !== undefined) return unsupported(part, EVERYBODY);
+    if (bits !== undefined && hasHostBits(address, bits)) return unsupported(part, EVERYBODY);
     const network = this.#words.network(bits === undefined ? address : `${address}/${bits}`);
-    return typeof network === 'string' ? { who: { network: [network], nots: [] } } : cannot(part, EVERYBODY);
+    return typeof network === 'string' ? { who: { network: [network], nots: [] } } : unsupported(part, EVERYBODY);
   }
 
-  #strength(part: SlapdWho, line: number): FoundWho {
+  #strength(part: SlapdWho, line: number): TranslatedWho {
     const bits = Number(part.value);
-    if (!Number.isInteger(bits) || bits < 0 || bits > MOST_STRENGTH) return cannot(part, EVERYBODY);
+    if (!Number.isInteger(bits) || bits < 0 || bits > MAX_STRENGTH) return unsupported(part, EVERYBODY);
     if (bits === 0) return { who: EVERYBODY };
-    if (bits > LOCAL_STRENGTH || part.key === 'tls_ssf')
-      this.#report.differs(line, `'${part.text}': a socket of this machine counts as ${MOST_STRENGTH} bits here`);
+    if (bits > SLAPD_LOCAL_STRENGTH || part.key === 'tls_ssf')
+      this.#report.differs(line, `'${part.text}': a socket of this machine counts as ${MAX_STRENGTH} bits here`);
     return { who: { strength: bits, nots: [] } };
   }
 }
 
-function below(name: NonNullable<WhoSet['dn']>[number]): WhoSet {
+function strictlyBelow(name: NonNullable<WhoSet['dn']>[number]): WhoSet {
   return { subtree: [name], nots: [{ dn: [name], nots: [] }] };
 }
 
-function cannot({ text }: SlapdWho, who: WhoSet): FoundWho {
+function unsupported({ text }: SlapdWho, who: WhoSet): TranslatedWho {
   return { who, unsure: `no rule can say '${text}'` };
 }
 
 /** Whether a regular expression may match the empty DN. */
-function mayBeAnonymous(pattern: string): boolean {
+function mayMatchAnonymous(pattern: string): boolean {
   try {
     return !pattern.includes('=') || new RegExp(pattern).test('');
   } catch (error) {

@@ -1,7 +1,7 @@
-import { isSame, isWithin, type Name, textOf } from './place.js';
+import { isAtOrBelow, isSameName, type Name, textOf } from './place.js';
 
 /**
- * A set of askers: like the `who` of a rule, but with any number of `not`. A list matches if one of its elements does.
+ * A set of requesters: like the `who` of a rule, but with any number of `not`. A list matches if one of its elements does.
  * Functions return `undefined` for the empty set.
  */
 export interface WhoSet {
@@ -25,8 +25,8 @@ export const USERS: WhoSet = { users: true, nots: [] };
 export const ANONYMOUS: WhoSet = { anonymous: true, nots: [] };
 
 /** Keys that never match an anonymous client. */
-const OF_USERS = ['users', 'self', 'dn', 'subtree', 'group', 'attribute', 'mechanism'] as const;
-const KEYS = ['anonymous', ...OF_USERS, 'network', 'strength'] as const;
+const USER_KEYS = ['users', 'self', 'dn', 'subtree', 'group', 'attribute', 'mechanism'] as const;
+const KEYS = ['anonymous', ...USER_KEYS, 'network', 'strength'] as const;
 type Key = (typeof KEYS)[number];
 
 function keysOf(who: WhoSet): Key[] {
@@ -34,7 +34,7 @@ function keysOf(who: WhoSet): Key[] {
 }
 
 function isUser(who: WhoSet): boolean {
-  return OF_USERS.some((key) => who[key] !== undefined);
+  return USER_KEYS.some((key) => who[key] !== undefined);
 }
 
 /** Whether every member of `who` satisfies the condition `key` of `outer`, judged by the keys of `who`. */
@@ -46,13 +46,13 @@ function implies(who: WhoSet, outer: WhoSet, key: Key): boolean {
     case 'self':
       return who[key] === true;
     case 'dn':
-      return who.dn?.every((one) => outer.dn!.some((other) => isSame(one, other))) ?? false;
+      return who.dn?.every((one) => outer.dn!.some((other) => isSameName(one, other))) ?? false;
     case 'subtree':
       return [who.dn, who.subtree].some((names) =>
-        names?.every((one) => outer.subtree!.some((above) => isWithin(one, above))),
+        names?.every((one) => outer.subtree!.some((above) => isAtOrBelow(one, above))),
       );
     case 'group':
-      return who.group?.every((one) => outer.group!.some((other) => isSame(one, other))) ?? false;
+      return who.group?.every((one) => outer.group!.some((other) => isSameName(one, other))) ?? false;
     case 'strength':
       return who.strength !== undefined && who.strength >= outer.strength!;
     default:
@@ -62,38 +62,42 @@ function implies(who: WhoSet, outer: WhoSet, key: Key): boolean {
 
 /** Whether `outer` contains `inner`. False if undecidable. */
 export function whoContains(outer: WhoSet, inner: WhoSet): boolean {
-  return keysOf(outer).every((key) => implies(inner, outer, key)) && outer.nots.every((not) => areApart(inner, not));
+  return keysOf(outer).every((key) => implies(inner, outer, key)) && outer.nots.every((not) => areDisjoint(inner, not));
 }
 
 /** Whether the sets are disjoint. False if undecidable. */
-export function areApart(a: WhoSet, b: WhoSet): boolean {
+export function areDisjoint(a: WhoSet, b: WhoSet): boolean {
   if ((a.anonymous && isUser(b)) || (b.anonymous && isUser(a))) return true;
-  if (namesApart(a, b)) return true;
-  return a.nots.some((not) => whoContains(not, b)) || b.nots.some((not) => whoContains(not, a)) || notsMeet(a, b);
+  if (haveDisjointNames(a, b)) return true;
+  return (
+    a.nots.some((not) => whoContains(not, b)) ||
+    b.nots.some((not) => whoContains(not, a)) ||
+    notsCoverIntersection(a, b)
+  );
 }
 
 /** Whether a `not` of one set covers the whole intersection of the sets. */
-function notsMeet(a: WhoSet, b: WhoSet): boolean {
+function notsCoverIntersection(a: WhoSet, b: WhoSet): boolean {
   return [...a.nots, ...b.nots].some(
     (not) => not.nots.length === 0 && keysOf(not).every((key) => implies(a, not, key) || implies(b, not, key)),
   );
 }
 
-function namesApart(a: WhoSet, b: WhoSet): boolean {
-  if (a.dn && b.dn && !a.dn.some((one) => b.dn!.some((other) => isSame(one, other)))) return true;
+function haveDisjointNames(a: WhoSet, b: WhoSet): boolean {
+  if (a.dn && b.dn && !a.dn.some((one) => b.dn!.some((other) => isSameName(one, other)))) return true;
   const outside = (dns?: readonly Name[], trees?: readonly Name[]) =>
-    dns && trees && !dns.some((one) => trees.some((above) => isWithin(one, above)));
+    dns && trees && !dns.some((one) => trees.some((above) => isAtOrBelow(one, above)));
   if (outside(a.dn, b.subtree) || outside(b.dn, a.subtree)) return true;
-  const related = (one: Name) => b.subtree!.some((other) => isWithin(one, other) || isWithin(other, one));
+  const related = (one: Name) => b.subtree!.some((other) => isAtOrBelow(one, other) || isAtOrBelow(other, one));
   return Boolean(a.subtree && b.subtree && !a.subtree.some(related));
 }
 
 /** Simplifies a set; undefined if the set is empty. */
-function tidy(given: WhoSet): WhoSet | undefined {
+function simplify(given: WhoSet): WhoSet | undefined {
   const who: Draft = { ...given };
   if (who.anonymous && isUser(who)) return undefined;
   if (who.dn && who.subtree) {
-    who.dn = who.dn.filter((one) => who.subtree!.some((above) => isWithin(one, above)));
+    who.dn = who.dn.filter((one) => who.subtree!.some((above) => isAtOrBelow(one, above)));
     delete who.subtree;
   }
   if (isUser(who) && (who.users ?? false) && keysOf(who).some((key) => key !== 'users' && isUserKey(key)))
@@ -103,16 +107,17 @@ function tidy(given: WhoSet): WhoSet | undefined {
     const positive: WhoSet = { ...who, nots: [] };
     const left = withoutImplied(not, positive);
     if (keysOf(left).length === 0 && left.nots.length === 0) return undefined;
-    if (areApart(positive, left)) continue;
+    if (areDisjoint(positive, left)) continue;
     const twice = keysOf(left).length === 0 && left.nots.length === 1 ? left.nots[0]! : undefined;
-    const both = twice ? whoInBoth(positive, twice) : 'unknown';
+    const both = twice ? intersectWho(positive, twice) : 'unknown';
     if (!both) return undefined;
     // `both` has additional keys, so the conditions kept so far have to be simplified again.
-    if (both !== 'unknown') return tidy({ ...both, nots: [...both.nots, ...given.nots.filter((one) => one !== not)] });
-    if (isOnly(left, 'users')) who.anonymous = true;
-    else if (isOnly(left, 'anonymous')) {
+    if (both !== 'unknown')
+      return simplify({ ...both, nots: [...both.nots, ...given.nots.filter((one) => one !== not)] });
+    if (hasOnly(left, 'users')) who.anonymous = true;
+    else if (hasOnly(left, 'anonymous')) {
       if (!isUser(who)) who.users = true;
-    } else if (who.dn && (isOnly(left, 'dn') || isOnly(left, 'subtree'))) {
+    } else if (who.dn && (hasOnly(left, 'dn') || hasOnly(left, 'subtree'))) {
       who.dn = who.dn.filter((one) => !whoContains(left, { dn: [one], nots: [] }));
     } else if (!nots.some((other) => whoContains(other, left))) nots.push(left);
   }
@@ -122,10 +127,10 @@ function tidy(given: WhoSet): WhoSet | undefined {
 }
 
 function isUserKey(key: Key): boolean {
-  return (OF_USERS as readonly Key[]).includes(key);
+  return (USER_KEYS as readonly Key[]).includes(key);
 }
 
-function isOnly(who: WhoSet, key: Key): boolean {
+function hasOnly(who: WhoSet, key: Key): boolean {
   const keys = keysOf(who);
   return who.nots.length === 0 && keys.length === 1 && keys[0] === key;
 }
@@ -138,46 +143,48 @@ function withoutImplied(not: WhoSet, positive: WhoSet): WhoSet {
 }
 
 /** The intersection of two sets. `unknown` if the intersection may not be empty and a `WhoSet` cannot express it. */
-export function whoInBoth(a: WhoSet, b: WhoSet): WhoSet | undefined | 'unknown' {
-  if (areApart(a, b)) return undefined;
+export function intersectWho(a: WhoSet, b: WhoSet): WhoSet | undefined | 'unknown' {
+  if (areDisjoint(a, b)) return undefined;
   if (whoContains(a, b)) return b;
   if (whoContains(b, a)) return a;
   const both: Draft = { ...a, ...b, nots: [...a.nots, ...b.nots] };
   if (a.strength !== undefined && b.strength !== undefined) both.strength = Math.max(a.strength, b.strength);
-  if (a.dn && b.dn) both.dn = a.dn.filter((one) => b.dn!.some((other) => isSame(one, other)));
-  if (a.subtree && b.subtree) both.subtree = deeper(a.subtree, b.subtree);
+  if (a.dn && b.dn) both.dn = a.dn.filter((one) => b.dn!.some((other) => isSameName(one, other)));
+  if (a.subtree && b.subtree) both.subtree = deeperNames(a.subtree, b.subtree);
   for (const key of ['group', 'attribute', 'network', 'mechanism'] as const) {
     if (!a[key] || !b[key]) continue;
     if (implies(a, b, key)) Object.assign(both, { [key]: a[key] });
     else if (!implies(b, a, key)) return 'unknown';
   }
-  return tidy(both);
+  return simplify(both);
 }
 
-function deeper(a: readonly Name[], b: readonly Name[]): Name[] {
-  return a.flatMap((one) => b.flatMap((other) => (isWithin(one, other) ? [one] : isWithin(other, one) ? [other] : [])));
+function deeperNames(a: readonly Name[], b: readonly Name[]): Name[] {
+  return a.flatMap((one) =>
+    b.flatMap((other) => (isAtOrBelow(one, other) ? [one] : isAtOrBelow(other, one) ? [other] : [])),
+  );
 }
 
 /** The difference of two sets; undefined if it is empty. */
-export function whoWithout(who: WhoSet, not: WhoSet): WhoSet | undefined {
-  return tidy({ ...who, nots: [...who.nots, not] });
+export function subtractWho(who: WhoSet, not: WhoSet): WhoSet | undefined {
+  return simplify({ ...who, nots: [...who.nots, not] });
 }
 
 /** Simplifies a set that is not empty. */
-export function tidied(who: WhoSet): WhoSet {
-  return tidy(who) ?? who;
+export function simplifyNonEmpty(who: WhoSet): WhoSet {
+  return simplify(who) ?? who;
 }
 
 /** A `who` in the notation of rules. */
-export type PlainWho = { readonly [key: string]: unknown };
+export type RuleWho = { readonly [key: string]: unknown };
 
 /** The notation of a set; undefined if a rule cannot express the set because a rule has only one `not`. */
-export function plainWho(who: WhoSet): PlainWho | undefined {
+export function toRuleWho(who: WhoSet): RuleWho | undefined {
   const plain: { [key: string]: unknown } = {};
   for (const key of keysOf(who)) plain[key] = plainValue(who[key]!);
-  const nots = merged(who.nots);
+  const nots = mergeNots(who.nots);
   if (nots.length === 0) return plain;
-  const not = nots.length === 1 ? plainWho(nots[0]!) : undefined;
+  const not = nots.length === 1 ? toRuleWho(nots[0]!) : undefined;
   return not && { ...plain, not };
 }
 
@@ -188,18 +195,18 @@ function plainValue(value: true | number | readonly (Name | string)[]): unknown 
 }
 
 /** Merges conditions `not` that have the same single key. */
-function merged(nots: readonly WhoSet[]): WhoSet[] {
+function mergeNots(nots: readonly WhoSet[]): WhoSet[] {
   const found: WhoSet[] = [];
   for (const not of nots) {
     const keys = keysOf(not);
-    const at = found.findIndex((other) => keys.length === 1 && isOnly(not, keys[0]!) && isOnly(other, keys[0]!));
+    const at = found.findIndex((other) => keys.length === 1 && hasOnly(not, keys[0]!) && hasOnly(other, keys[0]!));
     if (at < 0) found.push(not);
-    else found[at] = union(found[at]!, not, keys[0]!);
+    else found[at] = mergeValues(found[at]!, not, keys[0]!);
   }
   return found;
 }
 
-function union(a: WhoSet, b: WhoSet, key: Key): WhoSet {
+function mergeValues(a: WhoSet, b: WhoSet, key: Key): WhoSet {
   if (key === 'strength') return { strength: Math.min(a.strength!, b.strength!), nots: [] };
   const [one, other] = [a[key], b[key]];
   return Array.isArray(one) && Array.isArray(other) ? { [key]: [...one, ...other], nots: [] } : a;

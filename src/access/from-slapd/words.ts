@@ -34,8 +34,8 @@ export class RuleWords {
     }
   }
 
-  /** The name of an attribute type whose values are DNs of askers. */
-  pointing(given: string): string | { readonly why: string } {
+  /** The name of an attribute type whose values are DNs of requesters. */
+  dnAttribute(given: string): string | { readonly why: string } {
     const why = this.#fault({ who: { attribute: given }, allow: ['see'] });
     return why === undefined ? this.#schema.attribute(given)!.name : { why };
   }

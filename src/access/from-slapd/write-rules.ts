@@ -1,6 +1,15 @@
 import { Document, isMap, isSeq } from 'yaml';
 import { isComputed } from '../../partition/model/computed.js';
-import { NO_RIGHTS, OF_ATTRIBUTE, OF_CHILDREN, OF_ENTRY, type RightSet, rightSet, rightsIn, SHORT } from '../right.js';
+import {
+  ATTRIBUTE_RIGHTS,
+  CHILDREN_RIGHTS,
+  ENTRY_RIGHTS,
+  NO_RIGHTS,
+  RIGHT_GROUPS,
+  type RightSet,
+  rightSet,
+  rightsIn,
+} from '../right.js';
 import { type AttributeBits, type Attributes, CHILDREN, ENTRY, NO_ATTRIBUTES } from './attribute-bits.js';
 import type { RuleDraft } from './element.js';
 import { textOf } from './place.js';
@@ -11,7 +20,7 @@ const WRITING = rightSet('add', 'delete', 'replace');
 const MAX_TEXT = 180;
 
 /** Drafts of the same kind for the same `who`, place and filters. */
-interface Group {
+interface DraftGroup {
   readonly first: RuleDraft;
   /** Rights by attributes; each part becomes a rule. */
   readonly parts: { attributes: Attributes; rights: RightSet }[];
@@ -37,16 +46,18 @@ export function writeRules(
   const names = new Map<string, number>();
   const rules: Rule[] = [];
   const comments: string[] = [];
-  const told = new Set<string>();
+  const toldTexts = new Set<string>();
   for (const group of grouped(drafts, bits)) {
-    const about = remarks.filter((one) => group.numbers.has(one.line) && one.kind !== 'said' && !told.has(one.text));
+    const about = remarks.filter(
+      (one) => group.numbers.has(one.line) && one.kind !== 'said' && !toldTexts.has(one.text),
+    );
     const comment = [...group.lines, ...about.map(({ line, text }) => `not exact, line ${line}: ${text}`)];
     for (const { attributes, rights } of group.parts) {
       const rule = ruleOf(group.first, attributes, rights, bits, names);
       if (!rule) continue;
       rules.push(rule);
       comments.push(comment.map((line) => ` ${oneLine(line)}`).join('\n'));
-      for (const { text } of about) told.add(text);
+      for (const { text } of about) toldTexts.add(text);
       comment.length = group.lines.size;
     }
   }
@@ -77,11 +88,11 @@ function oneLine(text: string): string {
   return plain.length <= MAX_TEXT ? plain : `${plain.slice(0, MAX_TEXT)}…`;
 }
 
-function grouped(drafts: readonly RuleDraft[], bits: AttributeBits): Group[] {
-  const groups = new Map<string, Group>();
+function grouped(drafts: readonly RuleDraft[], bits: AttributeBits): DraftGroup[] {
+  const groups = new Map<string, DraftGroup>();
   const sorted = [...drafts].sort((a, b) => a.origin.line - b.origin.line);
   for (const draft of sorted) {
-    const { kind, who, place, filters, attributes, rights, origin, stops } = draft;
+    const { kind, who, place, filters, attributes, rights, origin, limitedGrant } = draft;
     const key = JSON.stringify([kind, who, place.scope, textOf(place.name), filters]);
     let group = groups.get(key);
     if (!group) {
@@ -89,7 +100,7 @@ function grouped(drafts: readonly RuleDraft[], bits: AttributeBits): Group[] {
       groups.set(key, group);
     }
     group.parts.push({ attributes, rights });
-    const why = stops ? `; line ${stops.line} gives no more there` : '';
+    const why = limitedGrant ? `; line ${limitedGrant.line} gives no more there` : '';
     group.lines.add(`line ${origin.line}: ${origin.text}${why}`);
     group.numbers.add(origin.line);
   }
@@ -98,9 +109,9 @@ function grouped(drafts: readonly RuleDraft[], bits: AttributeBits): Group[] {
 }
 
 /** Merges parts with equal attributes or equal rights, and the parts of `entry` and `children` with the rest. */
-function joinParts(parts: Group['parts'], bits: AttributeBits): void {
-  const entry = taken(parts, ENTRY);
-  const children = taken(parts, CHILDREN);
+function joinParts(parts: DraftGroup['parts'], bits: AttributeBits): void {
+  const entry = takeParts(parts, ENTRY);
+  const children = takeParts(parts, CHILDREN);
   for (let i = 0; i < parts.length; i++) {
     for (let j = i + 1; j < parts.length; j++) {
       const [a, b] = [parts[i]!, parts[j]!];
@@ -124,7 +135,7 @@ function joinParts(parts: Group['parts'], bits: AttributeBits): void {
   }
 }
 
-function taken(parts: Group['parts'], bit: Attributes): { attributes: Attributes; rights: RightSet } {
+function takeParts(parts: DraftGroup['parts'], bit: Attributes): { attributes: Attributes; rights: RightSet } {
   let rights = NO_RIGHTS;
   let found = NO_ATTRIBUTES;
   for (let i = parts.length - 1; i >= 0; i--) {
@@ -137,13 +148,13 @@ function taken(parts: Group['parts'], bit: Attributes): { attributes: Attributes
 }
 
 function ruleOf(
-  { kind, who, place, filters, origin, stops }: RuleDraft,
+  { kind, who, place, filters, origin, limitedGrant }: RuleDraft,
   attributes: Attributes,
   given: RightSet,
   bits: AttributeBits,
   names: Map<string, number>,
 ): Rule | undefined {
-  const rights = fitting(given, attributes, bits);
+  const rights = applicableRights(given, attributes, bits);
   const words = attributeWords(attributes, rights, bits);
   if (rights === NO_RIGHTS) return undefined;
   const to = {
@@ -152,16 +163,16 @@ function ruleOf(
     ...(words && { attributes: words }),
   };
   const by = origin.text.slice(origin.text.lastIndexOf(' by ') + 1);
-  const text = stops ? `line ${origin.line} stops line ${stops.line}` : `line ${origin.line}, ${by}`;
-  const name = named(oneLine(text).trim(), names);
+  const text = limitedGrant ? `line ${origin.line} stops line ${limitedGrant.line}` : `line ${origin.line}, ${by}`;
+  const name = uniqueName(oneLine(text).trim(), names);
   return { name, who, ...(Object.keys(to).length > 0 && { to }), [kind]: rightWords(rights) };
 }
 
 /** The rights that apply to the attributes. */
-function fitting(rights: RightSet, attributes: Attributes, bits: AttributeBits): RightSet {
-  let fits = (attributes & ENTRY ? OF_ENTRY : NO_RIGHTS) | (attributes & CHILDREN ? OF_CHILDREN : NO_RIGHTS);
+function applicableRights(rights: RightSet, attributes: Attributes, bits: AttributeBits): RightSet {
+  let fits = (attributes & ENTRY ? ENTRY_RIGHTS : NO_RIGHTS) | (attributes & CHILDREN ? CHILDREN_RIGHTS : NO_RIGHTS);
   const types = bits.typesIn(attributes);
-  if (types.length > 0) fits |= OF_ATTRIBUTE & ~(types.every(isComputed) ? WRITING : NO_RIGHTS);
+  if (types.length > 0) fits |= ATTRIBUTE_RIGHTS & ~(types.every(isComputed) ? WRITING : NO_RIGHTS);
   return rights & fits;
 }
 
@@ -169,11 +180,11 @@ function fitting(rights: RightSet, attributes: Attributes, bits: AttributeBits):
 function attributeWords(attributes: Attributes, rights: RightSet, bits: AttributeBits): string[] | undefined {
   const types = attributes & ~ENTRY & ~CHILDREN;
   const isWhole = (bit: Attributes, own: RightSet) => attributes & bit || (rights & own) === NO_RIGHTS;
-  if (types === bits.plain && isWhole(ENTRY, OF_ENTRY) && isWhole(CHILDREN, OF_CHILDREN)) return undefined;
+  if (types === bits.plain && isWhole(ENTRY, ENTRY_RIGHTS) && isWhole(CHILDREN, CHILDREN_RIGHTS)) return undefined;
   return bits.words(attributes);
 }
 
-function named(name: string, names: Map<string, number>): string {
+function uniqueName(name: string, names: Map<string, number>): string {
   const count = (names.get(name) ?? 0) + 1;
   names.set(name, count);
   return count === 1 ? name : `${name} (${count})`;
@@ -181,7 +192,7 @@ function named(name: string, names: Map<string, number>): string {
 
 function rightWords(rights: RightSet): string[] {
   const words: string[] = rightsIn(rights);
-  for (const [word, parts] of Object.entries(SHORT)) {
+  for (const [word, parts] of Object.entries(RIGHT_GROUPS)) {
     if (!parts.every((part) => words.includes(part))) continue;
     words.splice(words.indexOf(parts[0]!), 0, word);
     for (const part of parts) words.splice(words.indexOf(part), 1);

@@ -1,8 +1,8 @@
 import { isIP } from 'node:net';
-import { MECHANISMS, type Mechanism } from '../../access/asker.js';
 import { type Field, type Fields, MarkedYaml, type RuleFault } from '../../access/marked-yaml.js';
-import { OF_ATTRIBUTE, OF_CHILDREN, OF_ENTRY, type Right, rightSet } from '../../access/right.js';
-import { RIGHT_WORDS, rightsNamed } from '../../access/right-words.js';
+import { MECHANISMS, type Mechanism } from '../../access/requester.js';
+import { ATTRIBUTE_RIGHTS, CHILDREN_RIGHTS, ENTRY_RIGHTS, type Right, rightSet } from '../../access/right.js';
+import { RIGHT_WORDS, rightsOfWord } from '../../access/right-words.js';
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { Schema } from '../../schema/index.js';
 import type { AttributeDescription, Dn } from '../../schema/schema-types.js';
@@ -127,7 +127,7 @@ class ExpectationsReader {
   #readRights(field: Field | undefined, ofAttribute: boolean): Right[] {
     if (!field) return [];
     return this.#yaml.texts(field).flatMap(({ text, line }) => {
-      const rights = rightsNamed(text);
+      const rights = rightsOfWord(text);
       if (!rights) {
         const remedy = didYouMean(text, RIGHT_WORDS) || `; there are ${RIGHT_WORDS.join(', ')}`;
         this.#yaml.fault(line, `'${shown(text)}' is no right${remedy}`);
@@ -141,7 +141,7 @@ class ExpectationsReader {
 }
 
 export function appliesTo(right: Right, ofAttribute: boolean): boolean {
-  return (rightSet(right) & (ofAttribute ? OF_ATTRIBUTE : OF_ENTRY | OF_CHILDREN)) !== 0;
+  return (rightSet(right) & (ofAttribute ? ATTRIBUTE_RIGHTS : ENTRY_RIGHTS | CHILDREN_RIGHTS)) !== 0;
 }
 
 export function misfitMessage(word: string, ofAttribute: boolean): string {

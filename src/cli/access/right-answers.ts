@@ -1,6 +1,6 @@
-import type { Asker, Mechanism } from '../../access/asker.js';
-import { CompiledAccess, type Entitled } from '../../access/compiled-access.js';
-import { OF_ATTRIBUTE, type Right, rightSet } from '../../access/right.js';
+import { CompiledAccess, type Entitlement } from '../../access/compiled-access.js';
+import type { Mechanism, Requester } from '../../access/requester.js';
+import { ATTRIBUTE_RIGHTS, type Right, rightSet } from '../../access/right.js';
 import type { Rights } from '../../access/rights.js';
 import type { AccessRules } from '../../access/rule.js';
 import { UNRESTRICTED } from '../../partition/index.js';
@@ -33,7 +33,7 @@ export class RightsExplainer {
   readonly #directory: OpenDirectory;
   readonly #rules: AccessRules;
   readonly #compiled: CompiledAccess;
-  readonly #cache = new Map<string, Entitled>();
+  readonly #cache = new Map<string, Entitlement>();
 
   constructor(directory: OpenDirectory, rules: AccessRules) {
     const { suffixes, context } = directory.partition;
@@ -43,7 +43,7 @@ export class RightsExplainer {
   }
 
   /** Returns the rights of a user DN, or of `anonymous`. */
-  async rightsOf(as: Dn | typeof ANONYMOUS, { address, strength, mechanism }: Connection): Promise<Entitled> {
+  async rightsOf(as: Dn | typeof ANONYMOUS, { address, strength, mechanism }: Connection): Promise<Entitlement> {
     const key = [as === ANONYMOUS ? as : as.norm.toString('latin1'), address, strength, mechanism].join('\n');
     let known = this.#cache.get(key);
     if (!known) {
@@ -55,7 +55,7 @@ export class RightsExplainer {
     return known;
   }
 
-  async #findUser(dn: Dn): Promise<NonNullable<Asker['user']>> {
+  async #findUser(dn: Dn): Promise<NonNullable<Requester['user']>> {
     const { partition, schema } = this.#directory;
     if (dn.norm.equals(schema.parseDn(partition.settings.adminDn).norm))
       throw new CliError('the administrator is above rules, and may do everything');
@@ -64,11 +64,11 @@ export class RightsExplainer {
     return { id: found.id, dn };
   }
 
-  async #computeRights(asker: Asker): Promise<Entitled> {
-    const isAsked = asker.user && this.#compiled.groups.length > 0;
-    const names = isAsked ? await this.#directory.partition.groupsOf(asker.user) : new Set<string>();
+  async #computeRights(requester: Requester): Promise<Entitlement> {
+    const isAsked = requester.user && this.#compiled.groups.length > 0;
+    const names = isAsked ? await this.#directory.partition.groupsOf(requester.user) : new Set<string>();
     const inGroup = (group: Dn) => names.has(group.norm.toString('latin1'));
-    return this.#compiled.entitle(asker, inGroup);
+    return this.#compiled.entitle(requester, inGroup);
   }
 
   /** Explains each right on an entry and below it, or on an attribute. */
@@ -107,7 +107,7 @@ export class RightsExplainer {
     reader.read(entry.row);
     const descriptions = reader.stored.slice(0, reader.count).map(({ description }) => description);
     const sight = rights.of(entry);
-    return sight.seen ? descriptions.map((description) => [description, sight.on(description) & OF_ATTRIBUTE]) : [];
+    return sight.seen ? descriptions.map((description) => [description, sight.on(description) & ATTRIBUTE_RIGHTS]) : [];
   }
 }
 

@@ -1,10 +1,10 @@
 import { isIP } from 'node:net';
 import { hostname, userInfo } from 'node:os';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { MECHANISMS, type Mechanism } from '../../access/asker.js';
 import { parseRules } from '../../access/parse-rules.js';
 import { DEFAULT_PRESET, PRESETS, type Preset } from '../../access/presets.js';
-import { RIGHT_WORDS, rightsNamed } from '../../access/right-words.js';
+import { MECHANISMS, type Mechanism } from '../../access/requester.js';
+import { RIGHT_WORDS, rightsOfWord } from '../../access/right-words.js';
 import { appliesTo, checkExpectation, misfitMessage, readExpectations } from '../access/expectations.js';
 import { formatAttributeRights, formatConnection, formatLimits, formatRights } from '../access/explained.js';
 import { ANONYMOUS, type Connection, MAX_STRENGTH, RightsExplainer } from '../access/right-answers.js';
@@ -177,7 +177,7 @@ async function explain(directory: OpenDirectory, question: ExplainOptions): Prom
 }
 
 function parseRight(word: string, ofAttribute: boolean): readonly string[] {
-  const rights = rightsNamed(word);
+  const rights = rightsOfWord(word);
   if (!rights) throw new UsageError(`'${word}' is no right; there are ${RIGHT_WORDS.join(', ')}`);
   const fitting = rights.filter((right) => appliesTo(right, ofAttribute));
   if (fitting.length === 0) throw new UsageError(`${misfitMessage(word, ofAttribute)} (--attribute)`);

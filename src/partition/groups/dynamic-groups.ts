@@ -2,7 +2,7 @@ import { TimeSlice } from '../../fair/time-slice.js';
 import { parseFilter } from '../../ldap/filter-text.js';
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { Filter, Scope } from '../../ldap/ldap-types.js';
-import { filterItems, parseLdapUrl } from '../../ldap/ldap-url.js';
+import { countFilterItems, parseLdapUrl } from '../../ldap/ldap-url.js';
 import { utf8Bytes } from '../../ldap/text.js';
 import type { AttributeType, Dn } from '../../schema/schema-types.js';
 import type { Maybe } from '../../store/contract.js';
@@ -156,7 +156,7 @@ export function* urlsIn(context: SearchContext, row: Buffer): Generator<MemberUr
 function compiled(context: SearchContext, type: AttributeType, text: string): MemberUrl | undefined {
   const url = parseLdapUrl(text);
   if (url?.host !== '' || url.criticalExtensions.length > 0) return undefined;
-  if (filterItems(url) > MEMBER_URLS.items) return undefined;
+  if (countFilterItems(url) > MEMBER_URLS.items) return undefined;
   try {
     const base = context.schema.parseDn(url.dn);
     const parsed = parseFilter(url.filter);

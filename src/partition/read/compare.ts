@@ -54,7 +54,7 @@ export function compare(
   viewer: Viewer,
   options: CompareOptions = {},
 ): Maybe<boolean> {
-  const comparison = { dn, attribute: context.schema.requireAsked(text), value, viewer, options };
+  const comparison = { dn, attribute: context.schema.requireComparable(text), value, viewer, options };
   return context.shared.ahead(() =>
     chain(findEntry(context, context.store, dn, 'getHead'), (found) => {
       const isShort =

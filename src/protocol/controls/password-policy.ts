@@ -19,7 +19,7 @@ export const PasswordPolicyError = {
 export type PasswordPolicyErrorName = keyof typeof PasswordPolicyError;
 
 /** Value of the response control: at most one warning and at most one error. */
-export interface PasswordPolicyTold {
+export interface PasswordPolicyResponse {
   /** Seconds until the password expires. */
   readonly expiresIn?: number | undefined;
   /** Grace logins that are left. */
@@ -27,7 +27,7 @@ export interface PasswordPolicyTold {
   readonly error?: PasswordPolicyErrorName | undefined;
 }
 
-export function encodePasswordPolicy({ expiresIn, grace, error }: PasswordPolicyTold): Buffer {
+export function encodePasswordPolicy({ expiresIn, grace, error }: PasswordPolicyResponse): Buffer {
   return writeSequence((writer) => {
     if (expiresIn !== undefined || grace !== undefined) {
       const warning = writer.begin(contextConstructed(0));

@@ -61,7 +61,7 @@ export class Intake {
     const { messageBytes, unboundMessageBytes } = this.#owner.services.config.limits;
     return new Framer({
       maxMessageBytes: messageBytes,
-      freeBytes: Math.min(SMALL, unboundMessageBytes),
+      exemptBytes: Math.min(SMALL, unboundMessageBytes),
       admit: (head, total) => this.#admit(head, total),
     });
   }
@@ -107,7 +107,7 @@ export class Intake {
 
   /** Whether a message has arrived in part. */
   get hasPartial(): boolean {
-    return this.#framer.begun;
+    return this.#framer.hasPartialMessage;
   }
 
   /** Called with the first bytes of each message that is not small. */

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { beforeEachSlice } from '../../fair/time-slice.js';
-import { leaveSlabs, slabsWereMany } from '../../protocol/slabs.js';
+import { abandonSlabs, hadManySlabs } from '../../protocol/slabs.js';
 import { PIECE, Writer } from '../../protocol/writer.js';
 import type { Maybe } from '../words/maybe.js';
 import { LongMessages } from './long-messages.js';
@@ -30,9 +30,9 @@ beforeEachSlice(flushAll);
 
 /** Returns the memory of many responses to the system when no connection has unsent or unflushed bytes. */
 function freeSlabsWhenIdle(allUnsent: Unsent): void {
-  if (allUnsent.bytes > 0 || unflushed.length > 0 || !slabsWereMany()) return;
-  for (const writer of pool) writer.leave();
-  leaveSlabs();
+  if (allUnsent.bytes > 0 || unflushed.length > 0 || !hadManySlabs()) return;
+  for (const writer of pool) writer.release();
+  abandonSlabs();
 }
 
 /**
@@ -111,7 +111,7 @@ export class Output {
     this.#writer = undefined;
     const bytes = writer.take();
     if (pool.length < MAX_POOLED) pool.push(writer);
-    else writer.leave();
+    else writer.release();
     if (this.#longMessages.going) this.#longMessages.hold(bytes);
     else this.#queue.push(bytes);
   }

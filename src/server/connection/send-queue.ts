@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { isSlab, releaseSlab, SLAB } from '../../protocol/slabs.js';
+import { isSlabPiece, releaseSlab, SLAB } from '../../protocol/slabs.js';
 import type { Unsent } from './unsent.js';
 
 /**
@@ -89,7 +89,7 @@ export class SendQueue {
 
 /** Copies a small piece of a large buffer, which would keep the whole buffer in memory while it is queued. */
 function compact(piece: Buffer): Buffer {
-  const bufferBytes = isSlab(piece) ? SLAB : piece.buffer.byteLength;
+  const bufferBytes = isSlabPiece(piece) ? SLAB : piece.buffer.byteLength;
   if (piece.length >= bufferBytes / 2) return piece;
   const copy = Buffer.from(piece);
   releaseSlab(piece);

@@ -4,7 +4,7 @@ import { STATE_ATTRIBUTES, type StateAttribute } from '../../partition/model/acc
 import { DescriptionTable, type StoredDescription } from '../../partition/model/descriptions.js';
 import { isHidden, type Sight } from '../../partition/model/viewer.js';
 import type { Selects } from '../../partition/read/search-params.js';
-import { descriptionMatches, isAskable } from '../../schema/describer.js';
+import { descriptionMatches, isRequestable } from '../../schema/describer.js';
 import type { Schema } from '../../schema/schema.js';
 import type { AttributeDescription, AttributeType } from '../../schema/schema-types.js';
 import { COMPUTED, COMPUTED_WHEN_NAMED } from './computed.js';
@@ -167,7 +167,7 @@ export function parseSelection(schema: Schema, names: readonly string[], withMem
     else {
       const ranged = parseRange(name);
       const description = schema.describe(ranged?.name ?? name);
-      if (!description || !isAskable(description)) continue;
+      if (!description || !isRequestable(description)) continue;
       if (!ranged) descriptions.set(description.text, description);
       else if (!ranges.has(description)) ranges.set(description, ranged.range);
     }

@@ -1,7 +1,7 @@
 import { ResultCode } from '../../ldap/ldap-error.js';
 import type { FoundRow } from '../../partition/partition.js';
 import { matchingSteps } from '../../password/index.js';
-import type { PasswordPolicyTold } from '../../protocol/controls/password-policy.js';
+import type { PasswordPolicyResponse } from '../../protocol/controls/password-policy.js';
 import type { BindRequest } from '../../protocol/ldap-messages.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { isLockInForce } from '../passwords/account-lock.js';
@@ -149,7 +149,7 @@ function bindWithPolicy(attempt: Attempt, policy: AccountPolicy): Maybe<Outcome>
   const login = new Login(partition, found!.id, policy, credentials);
   return chain(login.isLocked(), (locked) => {
     if (locked || isAccountClosed(attempt, policy)) {
-      const policyState: PasswordPolicyTold = policy.tellLockout ? { error: 'accountLocked' } : {};
+      const policyState: PasswordPolicyResponse = policy.tellLockout ? { error: 'accountLocked' } : {};
       return chain(verify(attempt, true), () => refuseBind(attempt.context, policyState));
     }
     const verifying = verify(attempt, false, policy.secondFactor);
@@ -168,7 +168,7 @@ function finishBind(attempt: Attempt, login: Login, proof: Proof | undefined, to
       .then((written) => (written ? withPolicyControl(attempt.context, REFUSED, {}) : refuseBind(attempt.context)));
   return chain(login.admit(tookTime, { application: proof.application?.id, steps: proof.steps }), (admitted) => {
     if (!admitted || admitted.expired) {
-      const policyState: PasswordPolicyTold = admitted ? { error: 'passwordExpired' } : {};
+      const policyState: PasswordPolicyResponse = admitted ? { error: 'passwordExpired' } : {};
       // A cached credential was verified at once. Without this work the fast refusal would reveal the right password.
       return chain(tookTime ? undefined : verify(attempt, true), () => refuseBind(attempt.context, policyState));
     }
@@ -238,7 +238,7 @@ function mayUseApplication({ context }: Attempt, application: ApplicationPasswor
 /**
  * Refuses a bind without recording a failure. Writes nevertheless when failures count, so that the time is the same.
  */
-function refuseBind(context: Context, policyState: PasswordPolicyTold = {}): Maybe<Outcome> {
+function refuseBind(context: Context, policyState: PasswordPolicyResponse = {}): Maybe<Outcome> {
   const { partition, policies } = context.services;
   return chain(policies.anyCountsFailures(), (failuresCount) => {
     const written = failuresCount ? partition.changeDecoyState() : undefined;
@@ -249,7 +249,7 @@ function refuseBind(context: Context, policyState: PasswordPolicyTold = {}): May
 function acceptBind(
   attempt: Attempt,
   { matched, application, steps }: Proof,
-  policyState: PasswordPolicyTold = {},
+  policyState: PasswordPolicyResponse = {},
   expires?: number,
 ): Outcome {
   const { context, found, credentials, generation, password } = attempt;

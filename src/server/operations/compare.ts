@@ -19,7 +19,7 @@ export function compare(context: Context, request: CompareRequest): Maybe<Outcom
   const { schema } = context.services;
   const viewer = viewerOf(context);
   const dn = schema.parseDn(request.dn);
-  const description = schema.requireAsked(request.attribute);
+  const description = schema.requireComparable(request.attribute);
   if (description.type.secret) {
     requireConfidential(context);
     return comparePassword(context, dn, request);
@@ -45,7 +45,7 @@ function compareStored(
 async function compareState(context: Context, dn: Dn, request: CompareRequest): Promise<Outcome> {
   const { services } = context;
   const { rights } = requestRights(context) ?? {};
-  const asked = services.schema.requireAsked(request.attribute);
+  const asked = services.schema.requireComparable(request.attribute);
   const viewer = viewerOf(context);
   const found = await services.partition.findVisible(dn, viewer);
   if (rights && !rights.of(found).allows('compare', asked)) throw rights.missing('compare', found, asked);
@@ -67,7 +67,7 @@ async function comparePassword(context: Context, dn: Dn, request: CompareRequest
   requireOwnPassword(requester);
   const { rights } = requestRights(context) ?? {};
   const found = await services.partition.findVisible(dn, viewerOf(context));
-  const description = services.schema.requireAsked(request.attribute);
+  const description = services.schema.requireComparable(request.attribute);
   if (!isPasswordAttribute(services.schema, request.attribute))
     throw new LdapError('insufficientAccessRights', `attribute '${request.attribute}' may not be compared`);
   if (rights && !rights.of(found).allows('compare', description)) throw rights.missing('compare', found, description);

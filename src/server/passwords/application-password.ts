@@ -1,6 +1,6 @@
 import { randomBytes, randomInt } from 'node:crypto';
-import { inNetworks } from '../../access/asker.js';
 import { parseNetwork } from '../../access/parse-network.js';
+import { inNetworks } from '../../access/requester.js';
 import type { Network } from '../../access/rule.js';
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { PasswordUse } from '../../partition/model/account-state.js';

@@ -31,7 +31,7 @@ export class AssignedPolicies {
 
   /** Returns the policy rule of an account. `version`: version of the entry. */
   of(access: CompiledAccess, id: Buffer, version: bigint): Maybe<PolicyRule | undefined> {
-    const groups = access.passwordPolicies.ofGroups ? this.#directory.groupsVersion() : undefined;
+    const groups = access.passwordPolicies.usesGroups ? this.#directory.groupsVersion() : undefined;
     return chain(groups, (groupsVersion) => {
       const known = this.#choices.get(id.toString('latin1'));
       const isCurrent =

@@ -1,4 +1,12 @@
-import { NO_RIGHTS, OF_ATTRIBUTE, OF_CHILDREN, OF_ENTRY, type Right, rightSet, rightsIn } from '../../access/right.js';
+import {
+  ATTRIBUTE_RIGHTS,
+  CHILDREN_RIGHTS,
+  ENTRY_RIGHTS,
+  NO_RIGHTS,
+  type Right,
+  rightSet,
+  rightsIn,
+} from '../../access/right.js';
 import type { RightReason, Rights } from '../../access/rights.js';
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { CheckedEntry } from '../../partition/model/directory-types.js';
@@ -33,7 +41,7 @@ interface Wanted {
 }
 
 const MANAGE = rightSet('manage');
-const EVERY_RIGHT = OF_ENTRY | OF_CHILDREN | OF_ATTRIBUTE;
+const EVERY_RIGHT = ENTRY_RIGHTS | CHILDREN_RIGHTS | ATTRIBUTE_RIGHTS;
 
 /**
  * Returns a function that encodes the attributes `aclRights` and `aclRightsInfo` of an entry when the search names
@@ -158,7 +166,7 @@ class EntryRights {
   #rightsOnEntry(): number {
     if (!this.#rights) return EVERY_RIGHT;
     const { entry, children } = this.#rights.of(this.#entry);
-    return this.#isVisible ? (entry & OF_ENTRY) | (children & OF_CHILDREN) : NO_RIGHTS;
+    return this.#isVisible ? (entry & ENTRY_RIGHTS) | (children & CHILDREN_RIGHTS) : NO_RIGHTS;
   }
 
   writeRights(writer: Writer, typesOnly: boolean): void {
@@ -169,13 +177,13 @@ class EntryRights {
     const rights = [
       ...flags(own, LEGACY_ENTRY_RIGHTS),
       `write:${Number(writes || (own & rightSet('rename')) !== NO_RIGHTS)}`,
-      ...rightsIn(OF_ENTRY | OF_CHILDREN).map((right) => flag(right, own, [right])),
+      ...rightsIn(ENTRY_RIGHTS | CHILDREN_RIGHTS).map((right) => flag(right, own, [right])),
     ];
     writeAttribute(writer, 'aclRights;entryLevel', rights.join(), typesOnly);
     for (const attribute of this.#attributes) {
       const set = this.#rightsOn(attribute);
       const names = [
-        ...rightsIn(OF_ATTRIBUTE).map((right) => flag(right, set, [right])),
+        ...rightsIn(ATTRIBUTE_RIGHTS).map((right) => flag(right, set, [right])),
         ...flags(set, LEGACY_ATTRIBUTE_RIGHTS),
         flag('proxy', own, ['proxy']),
       ];
@@ -198,7 +206,7 @@ class EntryRights {
 
   #reasons(attribute: AttributeDescription | undefined): readonly RightReason[] {
     if (this.#rights) return this.#rights.explain(this.#entry, attribute);
-    const rights = rightsIn(attribute ? OF_ATTRIBUTE : OF_ENTRY | OF_CHILDREN);
+    const rights = rightsIn(attribute ? ATTRIBUTE_RIGHTS : ENTRY_RIGHTS | CHILDREN_RIGHTS);
     return rights.map((right) => ({ right, given: true, rules: [] }));
   }
 

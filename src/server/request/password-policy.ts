@@ -1,4 +1,4 @@
-import { encodePasswordPolicy, type PasswordPolicyTold } from '../../protocol/controls/password-policy.js';
+import { encodePasswordPolicy, type PasswordPolicyResponse } from '../../protocol/controls/password-policy.js';
 import type { Control } from '../../protocol/ldap-messages.js';
 import { ControlOid } from '../../protocol/oids.js';
 import { PolicyRefusal } from '../passwords/policy-refusal.js';
@@ -13,7 +13,7 @@ import type { Context } from './context.js';
 export function withPolicyControl(
   { controls }: Pick<Context, 'controls'>,
   outcome: Outcome,
-  state: PasswordPolicyTold,
+  state: PasswordPolicyResponse,
 ): Outcome {
   if (controls.passwordPolicy)
     return { ...outcome, controls: [control(ControlOid.passwordPolicy, encodePasswordPolicy(state))] };

@@ -1,5 +1,5 @@
-import type { Asker, InGroup } from '../../access/asker.js';
 import type { CompiledAccess } from '../../access/compiled-access.js';
+import type { IsMember, Requester } from '../../access/requester.js';
 import type { Rights } from '../../access/rights.js';
 import type { Schema } from '../../schema/schema.js';
 import type { Dn } from '../../schema/schema-types.js';
@@ -81,22 +81,26 @@ function computeRights(
 ): Maybe<SessionRights> {
   const { services, transport } = context;
   const user = identity.kind === 'user' ? new User(services.schema, identity) : undefined;
-  const asker = askerOf(context, user, mechanismOf(identity));
+  const requester = requesterOf(context, user, mechanismOf(identity));
   return chain(ruleGroupsOf(services, access, user, groups), (names) => {
-    const { rights, limits } = access.entitle(asker, isInGroup(names));
+    const { rights, limits } = access.entitle(requester, isInGroup(names));
     return { rights, limits, identity, access, encrypted: transport.encrypted, groups };
   });
 }
 
 /** Returns the rights that another user, or an anonymous client (undefined), would have on this connection. */
-export async function rightsOfNamed(context: RightsContext, user: Asker['user']): Promise<Rights> {
+export async function rightsOfNamed(context: RightsContext, user: Requester['user']): Promise<Rights> {
   const { services } = context;
   const access = await services.access.current();
   const names = user && access.groups.length > 0 ? await services.partition.groupsOf(user) : NO_GROUPS;
-  return access.entitle(askerOf(context, user, user && 'simple'), isInGroup(names)).rights;
+  return access.entitle(requesterOf(context, user, user && 'simple'), isInGroup(names)).rights;
 }
 
-function askerOf({ transport }: RightsContext, user: Asker['user'], mechanism: Asker['mechanism']): Asker {
+function requesterOf(
+  { transport }: RightsContext,
+  user: Requester['user'],
+  mechanism: Requester['mechanism'],
+): Requester {
   const { address, strength, confidential } = transport;
   return { user, address, strength, confidential, mechanism };
 }
@@ -146,7 +150,7 @@ function ruleGroupsOf(
   });
 }
 
-function isInGroup(names: ReadonlySet<string>): InGroup {
+function isInGroup(names: ReadonlySet<string>): IsMember {
   return (group) => names.has(groupName(group));
 }
 
@@ -155,7 +159,7 @@ function groupName({ norm }: Dn): string {
   return norm.toString('latin1');
 }
 
-function mechanismOf(identity: Identity): Asker['mechanism'] {
+function mechanismOf(identity: Identity): Requester['mechanism'] {
   if (identity.kind !== 'user') return undefined;
   return identity.application ? 'application' : 'simple';
 }

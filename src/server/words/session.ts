@@ -1,4 +1,4 @@
-import type { CompiledAccess, Entitled } from '../../access/compiled-access.js';
+import type { CompiledAccess, Entitlement } from '../../access/compiled-access.js';
 
 /** The identity that a connection is bound as. A bind replaces the whole identity (RFC 4511 §4.2.1). */
 export type Identity =
@@ -42,7 +42,7 @@ export function identityKey(identity: Identity): string {
 let connections = 0;
 
 /** The rights of an identity, and the state that they were computed from. */
-export interface SessionRights extends Entitled {
+export interface SessionRights extends Entitlement {
   readonly identity: Identity;
   readonly access: CompiledAccess;
   readonly encrypted: boolean;

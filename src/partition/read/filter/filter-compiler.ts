@@ -1,5 +1,5 @@
 import type { Filter } from '../../../ldap/ldap-types.js';
-import { isAskable } from '../../../schema/describer.js';
+import { isRequestable } from '../../../schema/describer.js';
 import type { Schema } from '../../../schema/schema.js';
 import type { AttributeDescription, AttributeType, MatchingRule } from '../../../schema/schema-types.js';
 import { nextCell } from '../../../store/row.js';
@@ -194,7 +194,7 @@ class Compilation {
   #describe(attribute: string): AttributeDescription | CompiledFilter {
     const description = this.#schema.describe(attribute);
     if (!description) return undefinedTerm(`attribute '${attribute.slice(0, 100)}' is not in the schema`);
-    if (!isAskable(description)) return undefinedTerm(`attribute '${description.type.name}' has no binary form`);
+    if (!isRequestable(description)) return undefinedTerm(`attribute '${description.type.name}' has no binary form`);
     if (isHidden(description.type)) return undefinedTerm(`attribute '${description.text}' may not be searched`);
     return description;
   }

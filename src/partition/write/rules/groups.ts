@@ -1,5 +1,5 @@
 import { LdapError } from '../../../ldap/ldap-error.js';
-import { filterItems, parseLdapUrl } from '../../../ldap/ldap-url.js';
+import { countFilterItems, parseLdapUrl } from '../../../ldap/ldap-url.js';
 import { uidStart } from '../../../schema/syntaxes.js';
 import type { Draft } from '../../model/draft.js';
 import { GROUPS_STEP, type GroupTypes, groupTypes, UID_STEP, UNIQUE_MEMBER_MATCH } from '../../model/group-rows.js';
@@ -49,7 +49,7 @@ function urlFault({ urls }: GroupTypes, { op, before, after }: Change): string |
   if (size > MEMBER_URLS.bytes) return `those of an entry have ${MEMBER_URLS.bytes} bytes at most`;
   const isLong = come
     .map((bytes) => parseLdapUrl(bytes.toString()))
-    .some((url) => url && filterItems(url) > MEMBER_URLS.items);
+    .some((url) => url && countFilterItems(url) > MEMBER_URLS.items);
   return isLong ? `a filter has ${MEMBER_URLS.items} items at most` : undefined;
 }
 

@@ -1,4 +1,4 @@
-import { standsAt } from '../../../bytes/compare.js';
+import { hasBytesAt } from '../../../bytes/compare.js';
 import { CELL_HEADER, cellFamily, EMPTY, nextCell, qualifierLength } from '../../row.js';
 import { IN_QUALIFIER, IN_VALUE, NOWHERE, type Word, Words } from './words.js';
 
@@ -84,9 +84,9 @@ export class CellAt {
     const n = fixed.length;
     const start = at + CELL_HEADER;
     if (row[at] !== family || (headed ? this.value < start + n : this.value !== start + n)) return false;
-    if (!standsAt(row, start, fixed)) return false;
+    if (!hasBytesAt(row, start, fixed)) return false;
     if (!headed) return true;
-    if (this.end - this.value !== value.length || !standsAt(row, this.value, value)) return false;
+    if (this.end - this.value !== value.length || !hasBytesAt(row, this.value, value)) return false;
     this.headed = true;
     this.fixed = start + n;
     this.from = this.fixed;
@@ -175,14 +175,14 @@ export class Vocabulary {
 }
 
 function isCell({ cell }: Word, row: Buffer, at: number, end: number): boolean {
-  return cell.length === end - at && standsAt(row, at, cell);
+  return cell.length === end - at && hasBytesAt(row, at, cell);
 }
 
 /** Whether the subject has the pattern's bytes at its ends. */
 export function fits({ before, behind }: Pattern, { row, from, to }: CellAt): boolean {
   const start = from + before.length;
   const end = to - behind.length;
-  return start <= end && standsAt(row, from, before) && standsAt(row, end, behind);
+  return start <= end && hasBytesAt(row, from, before) && hasBytesAt(row, end, behind);
 }
 
 export function nameHash({ row, at, fixed, headed, value, end }: CellAt): number {

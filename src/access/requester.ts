@@ -7,7 +7,7 @@ export const MECHANISMS = ['simple', 'application'] as const;
 export type Mechanism = (typeof MECHANISMS)[number];
 
 /** The identity and the connection of a client: everything that rules check apart from the entry. */
-export interface Asker {
+export interface Requester {
   /** The bound user; undefined: anonymous. */
   readonly user: { readonly id: Buffer; readonly dn: Dn } | undefined;
   /** IP address of the client; undefined for a local socket. */
@@ -20,11 +20,11 @@ export interface Asker {
   readonly confidential: boolean;
 }
 
-/** Whether the asker is a member of the group. Called for groups that rules name. */
-export type InGroup = (group: Dn) => boolean;
+/** Whether the requester is a member of the group. Called for groups that rules name. */
+export type IsMember = (group: Dn) => boolean;
 
-/** The result of a `Who` clause for a known asker: true, false, or a test of the entry. */
-export type Decided = boolean | EntryTest;
+/** The result of a `Who` clause for a known requester: true, false, or a test of the entry. */
+export type Decision = boolean | EntryTest;
 
 export interface EntryTest {
   /** Exactly one field is set. */
@@ -34,15 +34,16 @@ export interface EntryTest {
   readonly not?: EntryTest;
 }
 
-export function decide(who: Who, asker: Asker, inGroup: InGroup): Decided {
-  const { user } = asker;
+export function decide(who: Who, requester: Requester, inGroup: IsMember): Decision {
+  const { user } = requester;
   if (who.anonymous && user) return false;
   if (who.users && !user) return false;
   if (who.dn && !(user && who.dn.some((dn) => dn.norm.equals(user.dn.norm)))) return false;
   if (who.subtree && !(user && who.subtree.some((dn) => isAtOrBelow(user.dn, dn)))) return false;
-  if (who.network && !inNetworks(asker.address, who.network)) return false;
-  if (who.strength !== undefined && asker.strength < who.strength) return false;
-  if (who.mechanism && !(asker.mechanism !== undefined && who.mechanism.includes(asker.mechanism))) return false;
+  if (who.network && !inNetworks(requester.address, who.network)) return false;
+  if (who.strength !== undefined && requester.strength < who.strength) return false;
+  if (who.mechanism && !(requester.mechanism !== undefined && who.mechanism.includes(requester.mechanism)))
+    return false;
   if (who.group && !(user && who.group.some(inGroup))) return false;
   const rest: EntryTest[] = [];
   if (who.self) {
@@ -54,7 +55,7 @@ export function decide(who: Who, asker: Asker, inGroup: InGroup): Decided {
     rest.push({ attribute: who.attribute });
   }
   if (who.not) {
-    const inner = decide(who.not, asker, inGroup);
+    const inner = decide(who.not, requester, inGroup);
     if (inner === true) return false;
     if (inner !== false) rest.push({ not: inner });
   }
