@@ -3,8 +3,8 @@ import type { AttributeDescription, AttributeType, Dn } from '../schema/schema-t
 import type { RightSet } from './right.js';
 
 /**
- * Matches requesters. All fields that are set have to match; a list matches if one of its elements does. Without fields it
- * matches everybody, bound or not. Rules do not apply to the administrator.
+ * Matches requesters. All fields that are set have to match; a list matches if one of its elements does. Without fields
+ * it matches everybody, bound or not. Rules do not apply to the administrator.
  */
 export interface Who {
   readonly anonymous?: true;

@@ -155,7 +155,9 @@ export class Framer {
     return { buffer: whole, start: 0, end: total };
   }
 
-  /** Fills the part with the first `HEAD_BYTES` of the message, which fit into `INITIAL_PART_BYTES`, and calls `admit`. */
+  /**
+   * Fills the part with the first `HEAD_BYTES` of the message, which fit into `INITIAL_PART_BYTES`, and calls `admit`.
+   */
   #admitPart(part: Buffer, chunk: Buffer, total: number): boolean {
     const lacking = Math.min(HEAD_BYTES, total) - this.#partLength;
     if (lacking > 0) this.#append(part, chunk, Math.min(lacking, chunk.length - this.#at));

@@ -62,8 +62,8 @@ export function copyShort(target: Uint8Array, at: number, source: Uint8Array, fr
  * Writes BER elements (docs/formats/ber.md) into a slab that the responses of one connection share. `take` returns a
  * view of the bytes written since the last `take`; further output goes behind these bytes.
  *
- * With `reusesSlabs` the writer gets its slabs from `takeSlab`. Then the receiver of a view has to call `releaseSlab` with
- * the view.
+ * With `reusesSlabs` the writer gets its slabs from `takeSlab`. Then the receiver of a view has to call `releaseSlab`
+ * with the view.
  *
  * Hot paths may write to `buffer[at++]` directly after `reserve`. `reserve` may move bytes to a new buffer, so a caller
  * must not keep `buffer` or `at` across `reserve`. Marks are relative to the first byte not taken and stay valid.

@@ -170,8 +170,8 @@ export class Schema {
   }
 
   /**
-   * Like `requireComparable`, for attributes that are written. Refuses options on secrets and operational attributes, option
-   * ranges (RFC 3866 §2.2) and state options of another server.
+   * Like `requireComparable`, for attributes that are written. Refuses options on secrets and operational attributes,
+   * option ranges (RFC 3866 §2.2) and state options of another server.
    */
   requireStorable(text: string): AttributeDescription {
     const description = this.requireDescription(text);

@@ -37,8 +37,8 @@ export class TargetReader {
   }
 
   /**
-   * `entry` is the entry that has the aci. With `less`, targets that rules cannot express yield no place; with
-   * `more` they are ignored, which widens the rule.
+   * `entry` is the entry that has the aci. With `less`, targets that rules cannot express yield no place; with `more`
+   * they are ignored, which widens the rule.
    */
   read(targets: readonly AciTarget[], entry: Name, approximation: Approximation): TranslatedTarget {
     const unsupported: string[] = [];

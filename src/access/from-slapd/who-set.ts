@@ -1,8 +1,8 @@
 import { isAtOrBelow, isSameName, type Name, textOf } from './place.js';
 
 /**
- * A set of requesters: like the `who` of a rule, but with any number of `not`. A list matches if one of its elements does.
- * Functions return `undefined` for the empty set.
+ * A set of requesters: like the `who` of a rule, but with any number of `not`. A list matches if one of its elements
+ * does. Functions return `undefined` for the empty set.
  */
 export interface WhoSet {
   readonly users?: true;
