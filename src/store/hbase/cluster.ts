@@ -19,33 +19,24 @@ export interface OpenTable {
    * HBase skips all puts of a timestamp in a single step.
    */
   readonly lock: CellName & Required<Timestamped>;
-  /**
-   * Options of reads: of rows, their first family, rows with locks, and locks. The objects are reused, because the
-   * client caches their encoding.
-   */
+  /** Read options: rows, their first family, rows with locks, locks. Reused, because the client caches encodings. */
   readonly rowReads: ReadOptions;
   readonly headReads: ReadOptions;
   readonly rowAndLockReads: ReadOptions;
   readonly lockReads: ReadOptions;
-  readonly familyReads: FamilyReads;
+  readonly familyReads: Map<string, ReadOptions>;
 }
 
-/** Caches the read options of sets of families, because the client caches their encoding by object. */
-export class FamilyReads {
-  readonly #known = new Map<string, ReadOptions>();
-
-  /** Returns undefined for an empty set. */
-  get(families: ReadonlySet<number>): ReadOptions | undefined {
-    if (families.size === 0) return undefined;
-    const sorted = [...families].sort((a, b) => a - b);
-    const name = sorted.join();
-    let options = this.#known.get(name);
-    if (!options) {
-      options = { families: sorted };
-      this.#known.set(name, options);
-    }
-    return options;
+/** Returns the options of reads of the families, which must not be empty. Reused like the others of `OpenTable`. */
+export function familyReads({ familyReads }: OpenTable, families: ReadonlySet<number>): ReadOptions {
+  const sorted = [...families].sort((a, b) => a - b);
+  const name = sorted.join();
+  let options = familyReads.get(name);
+  if (!options) {
+    options = { families: sorted };
+    familyReads.set(name, options);
   }
+  return options;
 }
 
 function openTable(spec: TableSpec, handle: TableHandle, rowFamilies: readonly number[]): OpenTable {
@@ -59,7 +50,7 @@ function openTable(spec: TableSpec, handle: TableHandle, rowFamilies: readonly n
     headReads: { families: rowFamilies.slice(0, 1) },
     rowAndLockReads: { families: [...rowFamilies, lock.family] },
     lockReads: { columns: [lock] },
-    familyReads: new FamilyReads(),
+    familyReads: new Map(),
   };
 }
 
@@ -146,10 +137,7 @@ export class Cluster {
     return this.client.mutate(table, { ...mutation, repeatable: true, unknownIsFalse: true });
   }
 
-  /**
-   * Throws the error. For a missing table, removes the table from the cache and replaces the error by one with the
-   * store's own table name.
-   */
+  /** Throws the error. A missing table is removed from the cache and reported by the store's own table name. */
   rethrow(name: string, error: unknown): never {
     if (error instanceof StoreError && error.code === 'noTable') {
       this.forgetTable(name);

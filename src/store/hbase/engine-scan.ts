@@ -4,15 +4,12 @@ import { isPromise } from '../maybe.js';
 import { compileFilter, type RowTest } from '../row-filter.js';
 import { keyAfter, noTable } from '../tables.js';
 import type { Cluster, OpenTable } from './cluster.js';
-import { type ServerFilter, translate } from './filter/index.js';
+import { type ServerFilter, translate } from './filter/translate.js';
 import { hbaseRange } from './hbase-bounds.js';
 import type { Overlay } from './overlay.js';
 import type { HBaseScan, RowBatch } from './rpc/rpc-types.js';
 
-/**
- * Number of rows read by a scanner. A scanner reads its region as of its opening, so the next scanner sees later
- * changes.
- */
+/** Number of rows per scanner. A scanner reads its region as of its opening. The next one sees later changes. */
 const SCANNER_ROWS = 1000;
 
 /**

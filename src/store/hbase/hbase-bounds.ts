@@ -2,10 +2,7 @@ import type { KeyRange } from '../contract.js';
 import { afterPrefix } from '../tables.js';
 import { MAX_KEY } from './journal/plan-rows.js';
 
-/**
- * Returns the range with bounds of at most `MAX_KEY` bytes, the longest that HBase accepts, or undefined for an empty
- * range.
- */
+/** Returns the range with bounds of at most `MAX_KEY` bytes, HBase's limit, or undefined for an empty range. */
 export function hbaseRange({ from, to }: KeyRange): KeyRange | undefined {
   if (to?.length === 0) return undefined;
   const low = from && shortenBound(from);

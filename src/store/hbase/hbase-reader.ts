@@ -7,21 +7,18 @@ import { unpackRow } from '../row.js';
 import { afterPrefix, keyAfter } from '../tables.js';
 import type { Cluster, OpenTable } from './cluster.js';
 import { EngineScan } from './engine-scan.js';
-import { columnPrefixFilter } from './filter/index.js';
+
 import { hbaseRange } from './hbase-bounds.js';
 import { MAX_KEY } from './journal/plan-rows.js';
 import type { Overlay } from './overlay.js';
-import { KEY_ONLY } from './rpc/requests.js';
+import { columnPrefixFilter, KEY_ONLY } from './rpc/filters.js';
 
 /** Up to this number of keys are read by a look-up combined with those of other callers. More are read by a scan. */
 const MAX_LOOKUP_KEYS = 1000;
 /** Number of keys read at once when all keys are requested. */
 const KEYS_PER_READ = 5000;
 
-/**
- * Reads rows without a snapshot. The `get`, `getMany` and look-up calls of a turn of the event loop are combined into
- * common requests.
- */
+/** Reads rows without a snapshot. Gets and look-ups of a turn of the event loop share requests. */
 export class HBaseReader implements Reader {
   protected readonly cluster: Cluster;
   readonly #overlay: Overlay;
@@ -118,10 +115,7 @@ export class HBaseReader implements Reader {
     });
   }
 
-  /**
-   * Passes on the keys that consist of `prefix` and a suffix. The range may also contain rows of longer prefixes, which
-   * are skipped by their length.
-   */
+  /** Passes on the keys that consist of `prefix` and a suffix. Rows of longer prefixes are skipped by length. */
   async #forEachPostingKey(
     table: OpenTable,
     prefix: Buffer,

@@ -11,7 +11,7 @@ import { runPlan, throwUnlessStoreError, waitForAll, withGates } from './journal
 import type { Session } from './journal/session.js';
 import { STEP } from './journal/tickets.js';
 import { Fenced } from './journal/writer.js';
-import { FIRST_KEY_ONLY } from './rpc/requests.js';
+import { FIRST_KEY_ONLY } from './rpc/filters.js';
 import type { RowMutation } from './rpc/rpc-types.js';
 
 /** Number of rows read at once, number of rows written at once, and number of concurrent writes. */

@@ -23,10 +23,7 @@ export interface HBaseSettings extends RpcSettings {
 export type Durability = 'default' | 'fsync';
 
 export interface HBaseOptions {
-  /**
-   * `hbase://HOST:PORT[,HOST:PORT…][/[NAMESPACE:][PREFIX]][?rest=HOST:PORT]`. Without hosts, the masters of the site
-   * file are used.
-   */
+  /** `hbase://HOST:PORT[,…][/[NAMESPACE:][PREFIX]][?rest=HOST:PORT]`. Without hosts: the site file's masters. */
   readonly url: string;
   /** Settings from an hbase-site.xml. */
   readonly site?: SiteSettings | undefined;

@@ -24,10 +24,7 @@ function formatError(message: string): StoreError {
   return new StoreError('format', `hbase-site.xml: ${message}`);
 }
 
-/**
- * Parses an hbase-site.xml. Throws `StoreError` `format` for invalid files, and for Kerberos and TLS, which Rowan does
- * not support.
- */
+/** Parses an hbase-site.xml. Throws `StoreError` `format`, also for Kerberos and TLS, which are not supported. */
 export function siteSettings(text: string): SiteSettings {
   const properties = siteProperties(text);
   const value = (name: string): string | undefined => resolveReferences(properties, name);
@@ -63,9 +60,7 @@ function parseInteger(name: string, text: string | undefined, max: number): numb
   return number;
 }
 
-/**
- * Replaces `${other}` by the value of that property. As in Hadoop, references to missing properties stay as they are.
- */
+/** Replaces `${other}` by that property's value. As in Hadoop, unknown references stay. */
 function resolveReferences(properties: ReadonlyMap<string, string>, name: string): string | undefined {
   let value = properties.get(name);
   for (let depth = 0; value?.includes('${'); depth++) {
@@ -78,10 +73,7 @@ function resolveReferences(properties: ReadonlyMap<string, string>, name: string
   return value;
 }
 
-/**
- * Parses the flat format of Hadoop's files: `<configuration>` of `<property>` with `<name>` and `<value>`. Rejects a
- * DOCTYPE and included files.
- */
+/** Parses Hadoop's flat format: `<configuration>` of `<property>` with `<name>` and `<value>`. No DOCTYPE. */
 export function siteProperties(source: string): Map<string, string> {
   if (source.length > MAX_CHARACTERS) throw formatError(`${source.length} characters are no configuration`);
   const reader = new SiteReader();

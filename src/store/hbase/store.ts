@@ -41,10 +41,7 @@ export async function openHBaseStore(settings: HBaseSettings, options: HBaseStor
   }
 }
 
-/**
- * Returns twice the time after which the locks of a writer that died within a batch are free, ms: its lease, the
- * interval of the checks, and `late`.
- */
+/** Twice the time, ms, after which the locks of a writer that died within a batch are free. */
 function patientTimeout(lease: number, late: number): number {
   return 2 * (2 * lease + late);
 }
@@ -85,23 +82,23 @@ export class HBaseStore extends HBaseReader implements Store {
 
   async start(): Promise<void> {
     // The counter is created last: when it exists, all tables do.
-    if (!(await this.#journal.exists())) {
+    if (!(await this.#journal.tickets.exists())) {
       await this.#registry.ensure(INTERNAL_TABLES);
-      await this.#journal.ensure();
+      await this.#journal.tickets.ensure();
     }
     await this.#journal.start();
   }
 
   async createTable(spec: TableSpec): Promise<void> {
     this.#checkOpen();
-    await this.#registry.create(spec, () => this.#journal.ticket());
+    await this.#registry.create(spec, () => this.#journal.tickets.draw(1));
     await this.cluster.table(spec.name);
   }
 
   async dropTable(name: string): Promise<void> {
     this.#checkOpen();
     this.cluster.forgetTable(name);
-    await this.#registry.drop(name, () => this.#journal.ticket());
+    await this.#registry.drop(name, () => this.#journal.tickets.draw(1));
     this.cluster.forgetTable(name);
   }
 

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import type { Cell, QualifierMatch, StoreFilter, TableSpec } from '../../../src/store/contract.js';
-import { translate } from '../../../src/store/hbase/filter/index.js';
+import { translate } from '../../../src/store/hbase/filter/translate.js';
 import { HBaseClient } from '../../../src/store/hbase/rpc/client.js';
 import type { TableHandle } from '../../../src/store/hbase/rpc/rpc-types.js';
 import { TableRegistry } from '../../../src/store/hbase/schema/index.js';

@@ -1,5 +1,4 @@
 import type { QualifierMatch } from '../../contract.js';
-import type { EncodedFilter } from '../rpc/rpc-types.js';
 import {
   binaryComparator,
   Compare,
@@ -12,7 +11,8 @@ import {
   regexComparator,
   skipFilter,
   valueFilter,
-} from './encode.js';
+} from '../rpc/filters.js';
+import type { EncodedFilter } from '../rpc/rpc-types.js';
 
 /** A test of a single cell. */
 export type CellTest =
@@ -59,10 +59,7 @@ export function cellFilter(test: CellTest): EncodedFilter {
   ]);
 }
 
-/**
- * As `cellFilter`, for a single test over a single family: the server seeks to the cells and skips the rest of the row
- * after them.
- */
+/** As `cellFilter`, for a single test over a single family: the server seeks to the cells, then leaves the row. */
 export function seekFilter(test: CellTest): EncodedFilter {
   if (test.op === 'is') return cellFilter(test);
   const { match } = test;
@@ -87,13 +84,10 @@ function inverseCellFilter(match: QualifierMatch): EncodedFilter {
  * HBase does not evaluate a failed FamilyFilter again in the same row, so cells of later families would count as well.
  */
 export function rowsWithoutFilter(match: QualifierMatch, family: string): EncodedFilter {
-  return skipFilter(filterList('one', [familyFilter(Compare.notEqual, family), inverseCellFilter(match)]));
+  return skipFilter(filterList('one', [familyFilter(Compare.notEqual, Buffer.from(family)), inverseCellFilter(match)]));
 }
 
-/**
- * Returns the number of bytes that the test fixes. Among several tests the one with the highest number is likely to
- * pass the fewest cells.
- */
+/** Returns the number of bytes that the test fixes. Tests with more bytes probably pass fewer cells. */
 export function selectivity(test: CellTest): number {
   if (test.op === 'is') return Number.MAX_SAFE_INTEGER;
   const { match } = test;

@@ -1,8 +1,8 @@
 import type { CellName, StoreFilter } from '../../contract.js';
 import { EMPTY } from '../../row.js';
+import { Compare, columnFilter, filterList } from '../rpc/filters.js';
 import type { EncodedFilter } from '../rpc/rpc-types.js';
 import { type CellTest, cellFilter, rowsWithoutFilter, seekFilter, selectivity } from './cells.js';
-import { Compare, columnFilter, filterList } from './encode.js';
 
 /** The parameters of a scan with which the region servers evaluate a filter. */
 export interface ServerFilter {
@@ -14,10 +14,7 @@ export interface ServerFilter {
   readonly families: readonly number[];
   /** The columns to be requested; undefined: all columns of the families. */
   readonly columns: readonly CellName[] | undefined;
-  /**
-   * Whether rows are returned with all cells of `data`. Otherwise only some cells are returned, and the rows must be
-   * read by key.
-   */
+  /** Whether rows are returned with all cells of `data`. Otherwise the rows must be read by key. */
   readonly wholeRows: boolean;
   /** Whether only matching rows are returned. Otherwise the result may contain other rows as well. */
   readonly exact: boolean;
@@ -53,7 +50,7 @@ type Part =
   | {
       readonly kind: 'cells';
       readonly of: readonly CellTest[];
-      readonly rowsPart: readonly RowTest[];
+      readonly rows: readonly RowTest[];
       readonly exact: boolean;
     };
 
@@ -77,10 +74,10 @@ export function translate(filter: StoreFilter, { names, data }: Families): Serve
     }
     case 'cells': {
       const cells =
-        part.of.length === 1 && part.rowsPart.length === 0 && used.length === 1
+        part.of.length === 1 && part.rows.length === 0 && used.length === 1
           ? seekFilter(part.of[0]!)
           : filterList('one', part.of.map(cellFilter));
-      const rows = part.rowsPart.map((test) => encodeRows(test, names));
+      const rows = part.rows.map((test) => encodeRows(test, names));
       return {
         ...everything,
         filter: filterList('all', [...rows, cells]),
@@ -117,14 +114,14 @@ function isColumnList(filter: StoreFilter): boolean {
 function translatePart(filter: StoreFilter, last: number | undefined): Part {
   switch (filter.op) {
     case 'hasColumn':
-      return rows({ op: 'has', family: filter.family, qualifier: filter.qualifier });
+      return rowsPart({ op: 'has', family: filter.family, qualifier: filter.qualifier });
     case 'columnEquals':
-      return rows({ op: 'equals', family: filter.family, qualifier: filter.qualifier, value: filter.value });
+      return rowsPart({ op: 'equals', family: filter.family, qualifier: filter.qualifier, value: filter.value });
     case 'anyColumn':
       return {
         kind: 'cells',
         of: [{ op: 'any', family: filter.family, match: filter.match }],
-        rowsPart: [],
+        rows: [],
         exact: true,
       };
     case 'and':
@@ -136,19 +133,16 @@ function translatePart(filter: StoreFilter, last: number | undefined): Part {
   }
 }
 
-/**
- * Translates the complement. Negation is pushed down to single tests, for which HBase has exact filters. `last`: the
- * last family of a row.
- */
+/** Translates the complement by negating single tests, which HBase does exactly. `last`: the row's last family. */
 function translateNegated(filter: StoreFilter, last: number | undefined): Part {
   switch (filter.op) {
     case 'hasColumn':
-      return rows({ op: 'hasNot', family: filter.family, qualifier: filter.qualifier });
+      return rowsPart({ op: 'hasNot', family: filter.family, qualifier: filter.qualifier });
     case 'columnEquals':
-      return rows({ op: 'differs', family: filter.family, qualifier: filter.qualifier, value: filter.value });
+      return rowsPart({ op: 'differs', family: filter.family, qualifier: filter.qualifier, value: filter.value });
     case 'anyColumn':
       if (filter.family !== last) return { kind: 'unknown' };
-      return rows({ op: 'lacks', test: { op: 'any', family: filter.family, match: filter.match } });
+      return rowsPart({ op: 'lacks', test: { op: 'any', family: filter.family, match: filter.match } });
     case 'and':
       return combineOr(filter.of.map((part) => translateNegated(part, last)));
     case 'or':
@@ -158,7 +152,7 @@ function translateNegated(filter: StoreFilter, last: number | undefined): Part {
   }
 }
 
-function rows(test: RowTest): Part {
+function rowsPart(test: RowTest): Part {
   return { kind: 'rows', test, exact: true };
 }
 
@@ -171,12 +165,12 @@ function combineAnd(parts: readonly Part[]): Part {
     if (part.kind === 'rows') tests.push(part.test);
     if (part.kind === 'rows' || part.kind === 'cells') exact &&= part.exact;
     if (part.kind !== 'cells') continue;
-    tests.push(...part.rowsPart);
+    tests.push(...part.rows);
     // The tests may match different cells, and no single cell passes both. The client evaluates the other test.
     if (best) exact = false;
     if (!best || lowestSelectivity(part.of) > lowestSelectivity(best)) best = part.of;
   }
-  if (best) return { kind: 'cells', of: best, rowsPart: tests, exact };
+  if (best) return { kind: 'cells', of: best, rows: tests, exact };
   if (tests.length === 0) return { kind: exact ? 'true' : 'unknown' };
   return { kind: 'rows', test: tests.length === 1 ? tests[0]! : { op: 'all', of: tests }, exact };
 }
@@ -203,7 +197,7 @@ function combineOr(all: readonly Part[]): Part {
     of.push(...cells.of);
     exact &&= cells.exact;
   }
-  return { kind: 'cells', of, rowsPart: [], exact };
+  return { kind: 'cells', of, rows: [], exact };
 }
 
 interface CellsPart {
@@ -213,7 +207,7 @@ interface CellsPart {
 
 /** Returns cell tests for a part: every row that passes the part has a cell that passes at least one test. */
 function asCells(part: Part): CellsPart | undefined {
-  if (part.kind === 'cells') return { of: part.of, exact: part.exact && part.rowsPart.length === 0 };
+  if (part.kind === 'cells') return { of: part.of, exact: part.exact && part.rows.length === 0 };
   if (part.kind !== 'rows') return undefined;
   const cells = cellsOfRows(part.test);
   return cells && { of: cells.of, exact: cells.exact && part.exact };
@@ -263,7 +257,11 @@ function encodeRows(test: RowTest, names: readonly string[]): EncodedFilter {
       return rowsWithoutFilter(test.test.match, names[test.test.family]!);
     default: {
       const { family, qualifier } = test;
-      const column = { family: names[family]!, qualifier, orMissing: test.op === 'hasNot' || test.op === 'differs' };
+      const column = {
+        family: Buffer.from(names[family]!),
+        qualifier,
+        orMissing: test.op === 'hasNot' || test.op === 'differs',
+      };
       if (test.op === 'equals' || test.op === 'differs') {
         const compare = test.op === 'equals' ? Compare.equal : Compare.notEqual;
         return columnFilter({ ...column, compare, value: test.value });

@@ -2,7 +2,7 @@ import { batchesOf } from '../../batches.js';
 import { cellValue, unpackRow } from '../../row.js';
 import { StoreError } from '../../store-error.js';
 import type { Cluster } from '../cluster.js';
-import { KEY_ONLY } from '../rpc/requests.js';
+import { KEY_ONLY } from '../rpc/filters.js';
 import type { Clock, Pace } from './clock.js';
 import { ID_BYTES } from './codec.js';
 import { JOURNAL, STATE } from './journal-tables.js';
@@ -54,10 +54,7 @@ async function listRecords({ client, journal }: Cluster): Promise<string[]> {
   return records;
 }
 
-/**
- * Returns the ids, beats and states of the writers of the records and of writers with unfinished plans. The text
- * changes as long as any of the writers lives.
- */
+/** Describes the state of the writers with the records or with unfinished plans. Changes while any of them lives. */
 async function readProgress({ client, journal }: Cluster, ticket: bigint, records: readonly string[]): Promise<string> {
   const writers = new Set(records.map((record) => record.slice(0, ID_BYTES)));
   let progress = '';

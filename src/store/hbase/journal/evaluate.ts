@@ -8,10 +8,7 @@ import { MAX_KEY, type PlanRow, rowId } from './plan-rows.js';
 import { sumByCell } from './shared-rows.js';
 import { STEP } from './tickets.js';
 
-/**
- * The cells that a plan's guards and counters look at: guarded cells of separate families, and the rows with at least
- * the families concerned.
- */
+/** The cells that guards and counters look at: cells of separate families, and rows with the families concerned. */
 export interface PlanReads {
   readonly rows: ReadonlyMap<string, Buffer | undefined>;
   /** By family, then `cellKey`. */
@@ -129,10 +126,7 @@ function rowChange({ table, key, id, steps }: PlanRow, changes: Changes, before:
   };
 }
 
-/**
- * Returns the cells that the steps delete and do not put afterwards, without duplicates, in order. The cells need not
- * exist.
- */
+/** Returns the cells that the steps delete and do not put later, without duplicates, in order. */
 function deletedCells({ spec }: OpenTable, steps: readonly RowStep[], after: Buffer | undefined): CellName[] {
   const names = steps.flatMap((step) => step.delete ?? []).filter(({ family }) => !spec.families[family]?.separate);
   names.sort(compareCells);
@@ -150,10 +144,7 @@ function packIncrements(increments: readonly Increment[]): Buffer {
   return packRow(increments.map(({ family, qualifier, by }) => ({ family, qualifier, value: counterBytes(by) })));
 }
 
-/**
- * Assigns keys to the appended rows. The stage numbers them from `ticket` + 1 on within each table. In HBase each has a
- * ticket of its own.
- */
+/** Assigns a ticket to each appended row as key. The stage numbers the rows of each table from `ticket` + 1 on. */
 function appendedRows(plan: Plan, changes: Changes, ticket: bigint): AppendedRow[] {
   const list: AppendedRow[] = [];
   const lastByTable = new Map<string, bigint>();

@@ -19,20 +19,14 @@ export const JOURNAL = { state: 0, plan: 1, ask: 2 } as const;
 /** The row `ticket` is the counter from which tickets are drawn. */
 export const NUMBERS_TABLE: InternalTable = { name: 'numbers', families: [{ name: 'n' }] };
 
-/**
- * Rows with nothing but locks, one per table, with the table's name as key. Held exclusively during a load of the
- * table, and shared by plans that write in it.
- */
+/** Rows with nothing but locks, by table name: exclusive during a load of the table, shared by plans that write. */
 export const GATES_TABLE: InternalTable = { name: 'gates', families: [{ name: 'lock', ordered: true }] };
 
 export const INTERNAL_TABLES: readonly InternalTable[] = [JOURNAL_TABLE, NUMBERS_TABLE, GATES_TABLE];
 
 /** `floor`: a ticket of 8 bytes below those of all unfinished and future plans of the writer. */
 export const STATE = { state: Buffer.from('state'), beat: Buffer.from('beat'), floor: Buffer.from('floor') } as const;
-/**
- * The states of a writer. `alive`: it may decide plans. `swept`: it may not. `drained`: its decided plans are applied,
- * and its locks are dead.
- */
+/** A writer may decide plans, or may not, or its decided plans are applied and its locks are dead. */
 export const ALIVE = Buffer.from('alive');
 export const SWEPT = Buffer.from('swept');
 export const DRAINED = Buffer.from('drained');

@@ -36,7 +36,7 @@ export class Journal {
   readonly overlay = new Overlay();
   readonly #cluster: Cluster;
   readonly #options: JournalOptions;
-  readonly #tickets: Tickets;
+  readonly tickets: Tickets;
   readonly #sweeper: Sweeper;
   #session: Session | undefined;
   #opening: Promise<Session> | undefined;
@@ -48,22 +48,8 @@ export class Journal {
     this.#cluster = cluster;
     this.#options = options;
     const { clock, pace, failpoint } = options;
-    this.#tickets = new Tickets(cluster, clock);
-    this.#sweeper = new Sweeper(cluster, this.#tickets, clock, pace, (id) => this.#isOwn(id), failpoint);
-  }
-
-  /** Draws a ticket: a number above all tickets drawn before. */
-  ticket(): Promise<bigint> {
-    return this.#tickets.draw(1);
-  }
-
-  /** Whether the ticket counter exists. It is created last, by `ensure`. */
-  exists(): Promise<boolean> {
-    return this.#tickets.exists();
-  }
-
-  ensure(): Promise<void> {
-    return this.#tickets.ensure();
+    this.tickets = new Tickets(cluster, clock);
+    this.#sweeper = new Sweeper(cluster, this.tickets, clock, pace, (id) => this.#isOwn(id), failpoint);
   }
 
   async start(): Promise<void> {
@@ -87,7 +73,7 @@ export class Journal {
 
   async #open(): Promise<Session> {
     for (let sessions = 1; ; sessions++) {
-      const session = new Session(this.#cluster, this.#tickets, this.#options, (ended) => this.#sweepEnded(ended));
+      const session = new Session(this.#cluster, this.tickets, this.#options, (ended) => this.#sweepEnded(ended));
       try {
         await session.open();
       } catch (error) {
@@ -147,7 +133,7 @@ export class Journal {
 
   /** As `Store.settled`. */
   async settled(): Promise<bigint> {
-    const ticket = await this.#tickets.read();
+    const ticket = await this.tickets.read();
     const lowest = await lowestFloor(this.#cluster, ticket, (id) => this.#isOwn(id));
     const session = this.#session;
     const settled = session && !session.isEnded ? session.writer.unfinished.floor(lowest) : lowest;
@@ -159,7 +145,7 @@ export class Journal {
   /** As `Store.quiet`. */
   async waitForDecidedPlans(): Promise<void> {
     const { clock, pace } = this.#options;
-    const ticket = await this.#tickets.read();
+    const ticket = await this.tickets.read();
     await waitForDecidedPlans(this.#cluster, ticket, () => this.settled(), clock, pace);
   }
 
@@ -186,9 +172,7 @@ export class Journal {
     }
   }
 
-  /**
-   * Resolves when HBase has answered nothing for `Pace.silenceTimeout`. Never resolves when `ended` is aborted first.
-   */
+  /** Resolves when HBase has answered nothing for `Pace.silenceTimeout`, unless `ended` is aborted first. */
   waitForSilence(ended: AbortSignal): Promise<void> {
     const { clock, pace, answerCount } = this.#options;
     return new Promise((resolve) => {

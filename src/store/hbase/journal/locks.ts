@@ -35,10 +35,7 @@ export function holdersOf(lock: RowLock): readonly Buffer[] {
   return lock.kind === 'exclusive' ? [lock.writer] : lock.holders.map((holder) => holder.writer);
 }
 
-/**
- * Removes writers from a row's lock whose value is `found`. Returns false when the value has changed. Other cells of
- * the row stay as they are.
- */
+/** Removes writers from a row's lock whose value is `found`. Returns false when the value has changed. */
 export async function removeHolders(
   cluster: Cluster,
   { table, key }: LockedRow,
@@ -106,10 +103,7 @@ export function lockOf({ lock }: OpenTable, row: Buffer): Buffer | undefined {
   return found && !found.equals(EMPTY_LOCK) ? found : undefined;
 }
 
-/**
- * Returns the part of a mutation that unlocks the row by deleting the lock cell, or by emptying the cell with
- * `keepsCell`.
- */
+/** Returns the cells that unlock a row: a delete of its lock cell, or, with `keepsCell`, an empty value. */
 export function unlockCells({ table }: LockedRow, keepsCell: boolean): Required<Pick<RowMutation, 'put' | 'delete'>> {
   return keepsCell ? { put: [{ ...table.lock, value: EMPTY_LOCK }], delete: [] } : { put: [], delete: [table.lock] };
 }

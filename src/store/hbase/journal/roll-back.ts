@@ -1,7 +1,7 @@
 import { batchesOf } from '../../batches.js';
 import { unpackRow } from '../../row.js';
 import { type Cluster, unlessDropped } from '../cluster.js';
-import { KEY_ONLY } from '../rpc/requests.js';
+import { KEY_ONLY } from '../rpc/filters.js';
 import type { RowMutation } from '../rpc/rpc-types.js';
 
 /**

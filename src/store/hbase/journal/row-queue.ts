@@ -31,10 +31,7 @@ export class PlanContext {
     this.#holdsGates = holdsGates;
   }
 
-  /**
-   * Returns the plan's outcome, or rejects with `unavailable` at the deadline. A plan that is still running then ends
-   * at its next call of `checkDeadline`.
-   */
+  /** Returns the plan's outcome, or rejects with `unavailable` at the deadline. The plan ends at its next check. */
   async withDeadline<T>(work: Promise<T>): Promise<T> {
     let stop: Stop | undefined;
     const late = new Promise<never>((_, reject) => {

@@ -29,10 +29,7 @@ export function rowOfRequest(name: Buffer): { table: string; key: Buffer } {
 
 /** Size from which a cell of requests is closed and another one begun, in bytes. */
 const MAX_CELL_BYTES = 256 * 1024;
-/**
- * Bytes of the version, which is the head of a cell, and of the head of each request: the priority and the length of
- * the name.
- */
+/** A cell starts with the version, a request with the priority and the length of the name, in bytes. */
 const VERSION_BYTES = 8;
 const REQUEST_HEADER = 12;
 
@@ -133,10 +130,7 @@ export class RowRequests {
     this.#ownId = ownId;
   }
 
-  /**
-   * Requests the rows from the holder. Returns false when the holder is not alive. A request that was sent with the
-   * same priority within the resend interval is not written again.
-   */
+  /** Requests the rows, unless just requested with the same priority. Returns false when the holder is not alive. */
   send(holder: Buffer, rows: readonly RowLockRequest[], plan: PlanContext): Promise<boolean> {
     const to = holder.toString('latin1');
     let outbox = this.#outboxes.get(to);
@@ -167,10 +161,7 @@ export class RowRequests {
     return request;
   }
 
-  /**
-   * Sends the requests of the plan again that were sent longer ago than the resend interval. For a plan that still
-   * waits without having met a lock.
-   */
+  /** Sends old requests of the plan again. For a plan that waits without having met a lock. */
   async resend(plan: PlanContext): Promise<void> {
     const before = this.#clock.now() - this.#resendMs;
     const writes: Promise<boolean>[] = [];
@@ -181,10 +172,7 @@ export class RowRequests {
     await Promise.all(writes);
   }
 
-  /**
-   * Removes the plan from all requests. Each holder is sent the next priority in the queue for the row, or that the row
-   * is not requested any more.
-   */
+  /** Removes the plan from all requests. Holders are sent the next priority, or that a row is no longer requested. */
   withdraw(plan: PlanContext): void {
     for (const [to, outbox] of this.#outboxes) {
       let changes = false;

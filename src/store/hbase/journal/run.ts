@@ -3,7 +3,7 @@ import { awaitedLater } from '../../maybe.js';
 import { cellValue } from '../../row.js';
 import { StoreError } from '../../store-error.js';
 import { cellKey } from '../../tables.js';
-import { GATES } from '../cluster.js';
+import { familyReads, GATES } from '../cluster.js';
 import type { ReadOptions } from '../rpc/rpc-types.js';
 import { applyRecord, changeRow } from './apply.js';
 import { encodeRecord, exclusiveLock, type PlanRecord } from './codec.js';
@@ -16,10 +16,7 @@ import type { Session } from './session.js';
 import { SharedRow } from './shared-rows.js';
 import { Fenced } from './writer.js';
 
-/**
- * Runs a plan. Rejects with `Fenced` when the session ended before the plan was decided. `heldGates`: tables whose
- * gates the caller holds. `batch`: the batch that is decided with the plan.
- */
+/** Runs a plan. Rejects with `Fenced` when the session ended before. `heldGates`: tables whose gates are held. */
 export async function runPlan(
   session: Session,
   plan: Plan,
@@ -80,9 +77,7 @@ function wantedRows(rows: readonly PlanRow[]): RowLockRequest[] {
   return wanted;
 }
 
-/**
- * The reason why a try failed: rows that other writers hold, or rows that are reserved for plans with lower priorities.
- */
+/** Why a try failed: rows that other writers hold, or rows that are reserved for lower priorities. */
 type Obstacle = readonly Conflict[] | 'reserved';
 
 /**
@@ -139,10 +134,7 @@ class PlanRun {
     return this.#session.options.failpoint?.(point);
   }
 
-  /**
-   * Acquires the shared rows. Returns the conflicts. Gates come first, so that the plan does not read rows of a batch
-   * that has not ended.
-   */
+  /** Acquires the shared rows. Returns the conflicts. Gates come first: rows of a running batch are not read. */
   async #holdShared(): Promise<readonly Conflict[]> {
     const isGate = ({ table }: PlanRow) => table.spec.name === GATES;
     const conflicts = await this.#hold(this.#rows.filter(isGate));
@@ -244,8 +236,8 @@ class PlanRun {
     }
     const work: Promise<void>[] = [];
     for (const row of this.#exclusive) {
-      const options = row.table.familyReads.get(familiesToRead(row));
-      if (options) work.push(this.#readRow(row, options, rows));
+      const families = familiesToRead(row);
+      if (families.size > 0) work.push(this.#readRow(row, familyReads(row.table, families), rows));
       const names = guardedSeparateCells(row);
       if (names.length > 0) work.push(this.#readCells(row, names, cells));
     }

@@ -73,16 +73,7 @@ export class Session {
     const { clock, pace } = options;
     this.writer = new Writer(cluster, tickets, clock, pace.lease, options.newId());
     this.emptyCells = new EmptyLockCells(cluster, clock, pace.emptyCellIdle);
-    this.shared = new SharedRows(
-      cluster,
-      this.writer,
-      this.emptyCells,
-      tickets,
-      clock,
-      pace,
-      () => this.abandon(),
-      () => this.#finishFoldedRecords(),
-    );
+    this.shared = new SharedRows(this);
     this.queue = new RowQueue(clock, pace.requestExpiry);
     this.requests = new RowRequests(cluster, clock, pace.requestResend, this.writer.id);
   }
@@ -91,13 +82,13 @@ export class Session {
     return this.options.pace;
   }
 
-  get #clock(): Clock {
+  get clock(): Clock {
     return this.options.clock;
   }
 
   /** Creates the context of a new plan. `holdsGates`: this front end holds gates of tables for the plan. */
   createContext(holdsGates = false): PlanContext {
-    return new PlanContext(this.#clock, this.pace.planTimeout, holdsGates);
+    return new PlanContext(this.clock, this.pace.planTimeout, holdsGates);
   }
 
   async open(): Promise<void> {
@@ -111,7 +102,7 @@ export class Session {
 
   #repeat(ms: number, work: () => Promise<void>): void {
     let isRunning = false;
-    const stop = this.#clock.every(ms, () => {
+    const stop = this.clock.every(ms, () => {
       // The renewal of the beat may have found that the writer was given up.
       if (this.isEnded) return this.abandon();
       if (isRunning) return;
@@ -185,7 +176,7 @@ export class Session {
     else this.#unfolded.push({ sequence, plan, bytes, rows });
   }
 
-  #finishFoldedRecords(): void {
+  finishFoldedRecords(): void {
     const left: UnfoldedRecord[] = [];
     for (const record of this.#unfolded) {
       const { sequence, plan, bytes, rows } = record;
@@ -197,7 +188,7 @@ export class Session {
 
   /** Reads the requests of other front ends, and releases the requested rows. */
   async #pollRequests(): Promise<void> {
-    const now = this.#clock.now();
+    const now = this.clock.now();
     const isIdle = this.shared.size === 0 && !this.queue.hasWaiters;
     if (isIdle && now - this.#lastPoll < this.pace.idleRequestPoll) return;
     this.#lastPoll = now;
@@ -286,12 +277,9 @@ export class Session {
     });
   }
 
-  /**
-   * Releases shared rows that were not used for `Pace.sharedIdle` and, above the maximum number, the least recently
-   * used.
-   */
+  /** Releases shared rows unused for `Pace.sharedIdle`, and above the maximum the least recently used. */
   async #releaseIdle(): Promise<void> {
-    const before = this.#clock.now() - this.pace.sharedIdle;
+    const before = this.clock.now() - this.pace.sharedIdle;
     let excess = this.shared.size - MAX_SHARED_ROWS;
     const idle: SharedRow[] = [];
     for (const row of this.shared.rows()) {

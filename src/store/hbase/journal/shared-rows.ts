@@ -91,47 +91,33 @@ function withIncrements(row: Buffer | undefined, adds: readonly Increment[]): Bu
   return editRow(row, incrementedCells(row, adds));
 }
 
+/** The parts of the session that shared rows use. */
+interface SharedRowsOwner {
+  readonly cluster: Cluster;
+  readonly writer: Writer;
+  readonly emptyCells: EmptyLockCells;
+  readonly tickets: Tickets;
+  readonly clock: Clock;
+  readonly pace: Pace;
+  /** Called when a fold failed for good. */
+  abandon(): void;
+  /** Called after each fold. */
+  finishFoldedRecords(): void;
+}
+
 /** The rows that a writer holds shared, and the increments of their counters that are not folded yet. */
 export class SharedRows {
-  readonly #cluster: Cluster;
-  readonly #writer: Writer;
-  readonly #emptyCells: EmptyLockCells;
-  readonly #tickets: Tickets;
-  readonly #clock: Clock;
-  readonly #pace: Pace;
+  readonly #owner: SharedRowsOwner;
   readonly #rows = new Map<string, SharedRow>();
   /** By table: the number of rows with pending increments, and the time of the last fold (`logicalClock`). */
   readonly #tableStates = new Map<string, { pendingRows: number; lastFold: number }>();
-  /**
-   * Time of the last fold by row, oldest first (`logicalClock`). Folds up to `#foldTimesStart` have been dropped from
-   * the map.
-   */
+  /** Time of the last fold by row, oldest first (`logicalClock`). Folds up to `#foldTimesStart` were dropped. */
   readonly #foldTimes = new Map<string, number>();
   #foldTimesStart = logicalClock.now();
   #joins = 0;
-  /** Called when a fold failed for good. */
-  readonly #onFailure: (error: unknown) => void;
-  /** Called after each fold. */
-  readonly #onFold: () => void;
 
-  constructor(
-    cluster: Cluster,
-    writer: Writer,
-    emptyCells: EmptyLockCells,
-    tickets: Tickets,
-    clock: Clock,
-    pace: Pace,
-    onFailure: (error: unknown) => void,
-    onFold: () => void,
-  ) {
-    this.#cluster = cluster;
-    this.#writer = writer;
-    this.#emptyCells = emptyCells;
-    this.#tickets = tickets;
-    this.#clock = clock;
-    this.#pace = pace;
-    this.#onFailure = onFailure;
-    this.#onFold = onFold;
+  constructor(owner: SharedRowsOwner) {
+    this.#owner = owner;
   }
 
   get size(): number {
@@ -152,7 +138,7 @@ export class SharedRows {
   wasFolding(id: string, since: number): boolean {
     const row = this.#rows.get(id);
     // Increments that an ended session had pending are folded by the sweeper.
-    if (this.#writer.isFenced) return row !== undefined && !row.isFolded;
+    if (this.#owner.writer.isFenced) return row !== undefined && !row.isFolded;
     return (row !== undefined && row.folding.length > 0) || (this.#foldTimes.get(id) ?? this.#foldTimesStart) > since;
   }
 
@@ -166,7 +152,7 @@ export class SharedRows {
     const row = this.#rows.get(id) ?? new SharedRow(table, key, id);
     this.#rows.delete(id);
     this.#rows.set(id, row);
-    row.usedAt = this.#clock.now();
+    row.usedAt = this.#owner.clock.now();
     row.acquiring ??= this.#acquire(row);
     const lock = await row.acquiring;
     return lock ? { row: { table, key }, lock } : row;
@@ -195,14 +181,14 @@ export class SharedRows {
    * A try that arrives after the row was released therefore creates a hold under which no record was decided.
    */
   async #join(row: SharedRow): Promise<Buffer | undefined> {
-    const end = this.#clock.now() + this.#pace.planTimeout;
-    let ownHold: Holder = { writer: this.#writer.id, folded: this.#writer.sequence };
+    const end = this.#owner.clock.now() + this.#owner.pace.planTimeout;
+    let ownHold: Holder = { writer: this.#owner.writer.id, folded: this.#owner.writer.sequence };
     let lock: Buffer | undefined;
     for (;;) {
       const value = withHolder(lock, ownHold, joinMark(ownHold.writer, ++this.#joins));
       const isJoined = await this.#tryJoin(row, lock, value, end);
       if (isJoined) break;
-      if (isJoined === undefined) ownHold = { ...ownHold, folded: this.#writer.skipSequence() };
+      if (isJoined === undefined) ownHold = { ...ownHold, folded: this.#owner.writer.skipSequence() };
       lock = (await this.#read(row)).lock;
       if (lock && parseLock(lock).kind === 'exclusive') return lock;
       if (lock?.equals(value)) break;
@@ -226,17 +212,21 @@ export class SharedRows {
       ? ({ op: 'equals', ...table.lock, value: lock } as const)
       : ({ op: 'absent', ...table.lock } as const);
     try {
-      return await this.#cluster.client.mutate(table.handle, { key, guards: [guard], put: [{ ...table.lock, value }] });
+      return await this.#owner.cluster.client.mutate(table.handle, {
+        key,
+        guards: [guard],
+        put: [{ ...table.lock, value }],
+      });
     } catch (error) {
-      if (!mayBeDone(error) || this.#clock.now() >= end) throw error;
-      await this.#clock.sleep(this.#pace.requestPoll);
+      if (!mayBeDone(error) || this.#owner.clock.now() >= end) throw error;
+      await this.#owner.clock.sleep(this.#owner.pace.requestPoll);
       return undefined;
     }
   }
 
   /** Reads the lock cell and the row at once. */
   async #read({ table, key }: SharedRow): Promise<{ lock: Buffer | undefined; row: Buffer | undefined }> {
-    const cells = await this.#cluster.client.get(table.handle, key, table.rowAndLockReads);
+    const cells = await this.#owner.cluster.client.get(table.handle, key, table.rowAndLockReads);
     if (!cells) return { lock: undefined, row: undefined };
     const lock = lockOf(table, cells);
     const cell = cellValue(cells, table.lock.family, table.lock.qualifier);
@@ -254,12 +244,12 @@ export class SharedRows {
     if (row.isFolded) this.#tableState(row).pendingRows++;
     row.pending.push(...adds);
     row.sequence = sequence;
-    const since = this.#clock.now() - row.foldedAt;
+    const since = this.#owner.clock.now() - row.foldedAt;
     const haveCells = adds.every((add) => row.content && cellValue(row.content, add.family, add.qualifier));
-    if (since >= this.#pace.foldInterval || !haveCells) return this.fold(row);
-    row.stopFold ??= this.#clock.after(
-      this.#pace.foldInterval - since,
-      () => void this.fold(row).catch(this.#onFailure),
+    if (since >= this.#owner.pace.foldInterval || !haveCells) return this.fold(row);
+    row.stopFold ??= this.#owner.clock.after(
+      this.#owner.pace.foldInterval - since,
+      () => void this.fold(row).catch(() => this.#owner.abandon()),
     );
     return undefined;
   }
@@ -268,15 +258,12 @@ export class SharedRows {
   fold(row: SharedRow): Promise<void> {
     row.stopFold?.();
     row.stopFold = undefined;
-    row.foldedAt = this.#clock.now();
+    row.foldedAt = this.#owner.clock.now();
     row.foldWork = row.foldWork.then(() => this.#foldPending(row, false));
     return row.foldWork;
   }
 
-  /**
-   * Folds the pending increments and removes this writer from the lock. The caller has the exclusive local lock of the
-   * row.
-   */
+  /** Folds the pending increments and removes this writer from the lock. The caller has the row's local lock. */
   async release(row: SharedRow): Promise<void> {
     row.stopFold?.();
     row.state = 'releasing';
@@ -285,7 +272,7 @@ export class SharedRows {
       await this.#foldPending(row, true);
     } catch (error) {
       // The pending increments are now in the journal only.
-      this.#onFailure(error);
+      this.#owner.abandon();
       throw error;
     }
     this.#remove(row);
@@ -293,14 +280,14 @@ export class SharedRows {
 
   async #foldPending(row: SharedRow, isRelease: boolean): Promise<void> {
     if (row.pending.length === 0 && !isRelease) return;
-    if (this.#writer.isFenced) throw new Fenced();
+    if (this.#owner.writer.isFenced) throw new Fenced();
     const { sequence } = row;
     row.folding = sumByCell(row.pending);
     row.pending = [];
-    const ownHold = { writer: this.#writer.id, folded: sequence };
+    const ownHold = { writer: this.#owner.writer.id, folded: sequence };
     while (!(await this.#tryFold(row, ownHold, isRelease)) && !(await this.#reread(row, ownHold, isRelease)));
     row.folded = sequence;
-    this.#onFold();
+    this.#owner.finishFoldedRecords();
   }
 
   /** Returns false when the lock cell has changed since it was read. */
@@ -308,12 +295,12 @@ export class SharedRows {
     const { table, key } = row;
     const counters = incrementedCells(row.content, row.folding);
     // Drawn after the row was last read, and therefore greater than the timestamps in it.
-    const ticket = counters.length > 0 ? await this.#tickets.draw(1) : undefined;
+    const ticket = counters.length > 0 ? await this.#owner.tickets.draw(1) : undefined;
     const value = isRelease ? withoutHolder(row.lock, ownHold.writer, ticket) : withHolder(row.lock, ownHold, ticket);
     const change = value
       ? { put: [{ ...table.lock, value }], delete: [] }
-      : unlockCells(row, this.#emptyCells.recordUnlock(row));
-    const done = await this.#cluster.mutateGuarded(table.handle, {
+      : unlockCells(row, this.#owner.emptyCells.recordUnlock(row));
+    const done = await this.#owner.cluster.mutateGuarded(table.handle, {
       key,
       guards: [{ op: 'equals', ...table.lock, value: row.lock }],
       put: [...counters, ...change.put],
@@ -352,10 +339,7 @@ export class SharedRows {
     return state;
   }
 
-  /**
-   * Reads the row again after a failed condition. Returns true when the fold had been written after all, false when
-   * another front end has changed the lock cell.
-   */
+  /** Reads the row after a failed condition. Returns true when the fold had been written after all. */
   async #reread(row: SharedRow, ownHold: Holder, isRelease: boolean): Promise<boolean> {
     const current = await this.#read(row);
     const currentHold = current.lock && findHolder(current.lock, ownHold.writer);

@@ -157,9 +157,7 @@ export class Sweeper {
     return (await this.#drain(id)) !== 'later';
   }
 
-  /**
-   * Applies the plans of a fenced writer and rolls back its undecided batches. Several sweepers may do this at once.
-   */
+  /** Applies the plans of a fenced writer and rolls back its batches. Several sweepers may do this at once. */
   async #drain(id: Buffer, watched?: WatchedWriter): Promise<DrainResult> {
     const { client, journal } = this.#cluster;
     const began = this.#clock.now();
@@ -196,10 +194,7 @@ export class Sweeper {
     return began - watched.rolledBackAt >= this.#pace.lateArrival;
   }
 
-  /**
-   * Removes the locks of drained writers from all tables, then their journal rows. Returns whether there were any
-   * writers.
-   */
+  /** Removes the locks of drained writers, then their journal rows. Returns whether there were any. */
   async removeDrained(ids: readonly Buffer[]): Promise<boolean> {
     if (ids.length === 0) return false;
     await removeFromAllLocks(this.#cluster, ids);
@@ -281,10 +276,7 @@ export async function removeOrphanPieces({ client, journal }: Cluster): Promise<
   }
 }
 
-/**
- * Returns false when the work failed with a `StoreError`. The writer is then tried again at the next check, and the
- * other writers are not held up.
- */
+/** Returns false when the work failed with a `StoreError`: the next check tries again. */
 async function falseOnStoreError(work: () => Promise<boolean>): Promise<boolean> {
   try {
     return await work();

@@ -62,10 +62,7 @@ export class Tickets {
     }
   }
 
-  /**
-   * Creates the counter if it does not exist. It starts at the time in microseconds since 1970, which is above the
-   * tickets of a counter that was lost.
-   */
+  /** Creates the counter. It starts at microseconds since 1970, above the tickets of a counter that was lost. */
   async ensure(): Promise<void> {
     const { client, numbers } = this.#cluster;
     if (await client.get(numbers, KEY, TICKET_CELL)) return;

@@ -3,10 +3,7 @@ import { cellValue } from '../../row.js';
 import type { Cluster } from '../cluster.js';
 import { DRAINED, JOURNAL, STATE } from './journal-tables.js';
 
-/**
- * The plans of a writer that have a ticket, or are about to draw one, and are not finished. Rows that they append may
- * still be missing.
- */
+/** The plans of a writer that have or are about to draw a ticket. Rows that they append may still be missing. */
 export class UnfinishedPlans {
   readonly #lowerBounds = new Map<symbol, bigint>();
 

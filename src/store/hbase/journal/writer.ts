@@ -34,10 +34,7 @@ const GROUP_REMOVALS = 2000;
 /** Number of empty request cells that stay in the row. */
 const MAX_EMPTY_CELLS = 32;
 
-/**
- * First byte of the qualifier of a batch in family `plan`, followed by its ticket. Other qualifiers are sequences of
- * records.
- */
+/** A qualifier in family `plan` is a record's sequence, or this byte and the ticket of a batch. */
 const BATCH_PREFIX = 0x62;
 const BATCH_NAME_BYTES = 9;
 
@@ -70,9 +67,7 @@ export class Writer {
 
   readonly #clock: Clock;
   readonly #tickets: Tickets;
-  /**
-   * The lowest ticket of these plans is in the journal as `floor`, which limits `Store.settled` of other front ends.
-   */
+  /** The lowest ticket of these plans is the `floor` in the journal. It limits `Store.settled` elsewhere. */
   readonly unfinished = new UnfinishedPlans();
 
   constructor(cluster: Cluster, tickets: Tickets, clock: Clock, leaseMs: number, id: Buffer) {
@@ -130,10 +125,7 @@ export class Writer {
     for (const { reject } of this.#queue.splice(0)) reject(new Fenced());
   }
 
-  /**
-   * Resolves when other front ends cannot have given up this writer yet. Rejects with `Fenced`, or with `unavailable`
-   * when the lease cannot be renewed.
-   */
+  /** Resolves if the lease lasts. Rejects with `Fenced`, or `unavailable` when the lease cannot be renewed. */
   async ensureLease(): Promise<void> {
     if (this.#clock.now() - this.#renewedAt < this.#leaseMs / 2) return;
     await this.#renew();
@@ -229,7 +221,7 @@ export class Writer {
   async #putPieces({ parts, length }: EncodedRecord, plan: bigint): Promise<Buffer> {
     const count = Math.ceil(length / PIECE_BYTES);
     let i = 0;
-    for (const value of pieces(parts)) {
+    for (const value of splitPieces(parts)) {
       const put = [{ family: JOURNAL.plan, qualifier: Buffer.from('piece'), value }];
       const key = pieceKey(this.id, plan, i++);
       await this.#cluster.client.putMany(this.#cluster.journal, [{ key, put, timestamp: ABOVE_TICKETS }]);
@@ -240,10 +232,7 @@ export class Writer {
     return value;
   }
 
-  /**
-   * Writes the records of all queued plans by one mutation. The next mutation is sent when this one is known to be
-   * there.
-   */
+  /** Writes the records of all queued plans by one mutation, and the next mutation after its answer. */
   async #decideAll(): Promise<void> {
     while (this.#queue.length > 0 && !this.#isFenced) {
       const group = this.#takeGroup();
@@ -315,17 +304,17 @@ export class Writer {
     const { client, journal } = this.#cluster;
     // The next decision removes the other ones.
     const done = this.#isDeciding ? [] : this.#finished.splice(0, GROUP_REMOVALS);
-    const splitPieces = this.#finishedPieces.splice(0);
+    const pieces = this.#finishedPieces.splice(0);
     try {
       if (done.length > 0 && !(await this.#mutatePlans([], done.map(sequenceBytes)))) this.abandon();
-      if (splitPieces.length > 0)
+      if (pieces.length > 0)
         await client.putMany(
           journal,
-          splitPieces.map((key) => ({ key, deleteRow: true, timestamp: ABOVE_TICKETS_ROW })),
+          pieces.map((key) => ({ key, deleteRow: true, timestamp: ABOVE_TICKETS_ROW })),
         );
     } catch (error) {
       this.#finished.unshift(...done);
-      this.#finishedPieces.unshift(...splitPieces);
+      this.#finishedPieces.unshift(...pieces);
       throw error;
     }
   }
@@ -369,9 +358,7 @@ function batchName(ticket: bigint): Buffer {
   return Buffer.concat([Buffer.from([BATCH_PREFIX]), sequenceBytes(ticket)]);
 }
 
-/**
- * Returns the ticket of the batch that a qualifier of family `plan` names, or undefined for the qualifier of a record.
- */
+/** Returns the ticket of the batch named by a qualifier of family `plan`, or undefined for a record. */
 export function batchTicket(qualifier: Buffer): bigint | undefined {
   return qualifier.length === BATCH_NAME_BYTES && qualifier[0] === BATCH_PREFIX
     ? qualifier.readBigUInt64BE(1)
@@ -386,10 +373,7 @@ export function pieceKey(id: Buffer, plan: bigint, piece: number): Buffer {
   return key;
 }
 
-/**
- * Reads the record in a cell of family `plan` of writer `id`. Returns undefined when its pieces are gone, which means
- * that the record was finished.
- */
+/** Reads the record in a cell of family `plan`. Returns undefined for a finished record, whose pieces are gone. */
 export async function readRecord(cluster: Cluster, id: Buffer, value: Buffer): Promise<Buffer | undefined> {
   if (value[0] === WHOLE) return value.subarray(1);
   const plan = value.readBigUInt64BE(1);
@@ -404,7 +388,7 @@ export async function readRecord(cluster: Cluster, id: Buffer, value: Buffer): P
 }
 
 /** Splits the concatenated parts into pieces of `PIECE_BYTES`. */
-function* pieces(parts: readonly Buffer[]): Generator<Buffer> {
+function* splitPieces(parts: readonly Buffer[]): Generator<Buffer> {
   let chunk: Buffer[] = [];
   let bytes = 0;
   for (const part of parts) {

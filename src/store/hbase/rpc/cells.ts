@@ -132,10 +132,7 @@ function copyBytes(from: Buffer, at: number, to: Buffer, start: number, length: 
   else from.copy(to, start, at, at + length);
 }
 
-/**
- * A position in a cell block. `parse` reads the lengths of the cell at this position and checks them; `advance` moves
- * to the next cell.
- */
+/** A position in a cell block. `parse` reads and checks the lengths of the cell; `advance` moves to the next one. */
 export class CellCursor {
   readonly block: Buffer;
   offset = 0;
@@ -225,10 +222,7 @@ export class CellBlock {
   readonly #table: TableCodec;
   #out: Buffer;
   #length = 0;
-  /**
-   * The completed parts: long values and the bytes between them. The part under construction starts at `#partStart` of
-   * `#out`.
-   */
+  /** Completed parts: long values and the bytes between. The current part starts at `#partStart` of `#out`. */
   readonly #parts: Buffer[] = [];
   #partStart = 0;
   count = 0;

@@ -163,10 +163,7 @@ export class HBaseClient {
     );
   }
 
-  /**
-   * As `putMany`, with packed rows: row `i` is put under `keys[i]`. No cell may occur twice. Families may be in any
-   * order.
-   */
+  /** As `putMany`, with packed rows: row `i` is put under `keys[i]`, families in any order, no cell twice. */
   async putRows(
     table: TableHandle,
     keys: readonly Buffer[],
@@ -207,10 +204,7 @@ export class HBaseClient {
     });
   }
 
-  /**
-   * Increments counters of a row, all or none. Returns their new values in order. Never repeated when the increment may
-   * have been applied.
-   */
+  /** Increments counters of a row, all or none. Returns the new values. Not repeated when it may have been applied. */
   async increment(table: TableHandle, key: Buffer, add: readonly Increment[]): Promise<bigint[]> {
     const codec = this.#codecOf(table);
     const { messages, cells } = encodeMutation(codec, { key, add });

@@ -11,10 +11,7 @@ export interface Expirable {
   expire(): void;
 }
 
-/**
- * The pending operations in the order of their deadlines. An operation waits in several places in succession. This
- * class ends the operation in time, whichever place that is.
- */
+/** The pending operations in the order of their deadlines. Ends each in time, whichever queue it waits in. */
 export class Deadlines {
   readonly #pending = new Set<Expirable>();
   #timer: NodeJS.Timeout | undefined;

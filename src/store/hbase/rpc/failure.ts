@@ -1,7 +1,4 @@
-/**
- * The reason why a call failed, and the appropriate reaction. Most failures are handled by retries. Only the rest
- * become a `StoreError`.
- */
+/** Why a call failed, and how to react. Most failures are handled by retries; the rest become a `StoreError`. */
 export interface FailureTraits {
   /** The server has not applied anything. */
   readonly notApplied?: boolean;
@@ -33,10 +30,7 @@ export class Failure extends Error {
     this.exception = options.exception;
   }
 
-  /**
-   * Returns the failure of a look-up that must precede the operation: the operation itself was not sent. `advice` is
-   * appended to the message.
-   */
+  /** Returns the failure of a look-up that precedes the operation, which was not sent. `advice` is appended. */
   static ofLookup(what: string, cause: Failure, advice = ''): Failure {
     const traits = { undone: true, final: cause.traits.final === true };
     const options = cause.exception === undefined ? { cause } : { cause, exception: cause.exception };

@@ -1,9 +1,6 @@
 import { StoreError } from '../../store-error.js';
 
-/**
- * Maximum length of a frame, bytes. Servers answer with at most 100 MB of cells
- * (`hbase.server.scanner.max.result.size`).
- */
+/** Maximum length of a frame, bytes. Servers answer with at most 100 MB (`hbase.server.scanner.max.result.size`). */
 export const MAX_FRAME = 256 * 1024 * 1024;
 
 /** The first four bytes of an HTTP response, read as the length of a frame. */

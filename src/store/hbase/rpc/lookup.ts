@@ -4,9 +4,10 @@ import { keyAfter } from '../../tables.js';
 import { CellCursor, type TableCodec } from './cells.js';
 import type { Deadlines, Expirable } from './deadlines.js';
 import { Failure } from './failure.js';
+import { encodeFilter } from './filters.js';
 import { MessageWriter } from './protobuf.js';
 import type { Region } from './regions.js';
-import { encodeColumnList, filterMessage } from './requests.js';
+import { encodeColumnList } from './requests.js';
 import { Attempts, failureOrThrow } from './retry.js';
 import type { ReadOptions } from './rpc-types.js';
 import { readScanResponse } from './scan-response.js';
@@ -188,10 +189,7 @@ export class Lookups {
     }
   }
 
-  /**
-   * Resolves the look-up or continues it where the answer ended: at the end of the region when the region was read
-   * completely (`whole`), otherwise at `next`.
-   */
+  /** Resolves the look-up, or continues it at `next`, or after the region if that was read completely (`whole`). */
   #finishOrContinue(region: Region, lookup: Lookup, whole: boolean, next: Buffer | undefined): void {
     const reached = whole ? region.end : next;
     const open = whole && region.end.length === 0;
@@ -277,7 +275,7 @@ function rangesFilter(lookups: readonly Lookup[]): Buffer {
         .bool(4, false),
     );
   }
-  return filterMessage('MultiRowRangeFilter', filter);
+  return encodeFilter('MultiRowRangeFilter', filter);
 }
 
 /** Adds each key to all look-ups whose ranges contain it. Returns the last key. `lookups` are sorted by start. */

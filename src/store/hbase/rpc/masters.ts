@@ -42,10 +42,7 @@ export class Masters {
     });
   }
 
-  /**
-   * Calls the active master, and repeats the call while there is none or it is starting. For requests that may be
-   * repeated.
-   */
+  /** Calls the active master, repeatedly while there is none. For requests that may be repeated. */
   async call(method: string, request: Buffer): Promise<Buffer> {
     const attempts = new Attempts(this.#settings, this.#pauses);
     for (;;) {

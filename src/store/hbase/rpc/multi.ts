@@ -6,19 +6,14 @@ import type { Answer } from './wire.js';
 
 /** The part of a Multi request that concerns a row. */
 export interface Action {
-  /**
-   * Fields of the message Action other than its index: `get` 3 or `mutation` 2. Several fields make an atomic change.
-   */
+  /** Fields of the message Action: `get` 3 or `mutation` 2. Several fields make an atomic change. */
   readonly bodies: readonly Buffer[];
   readonly cells: readonly Buffer[];
   /** The bodies are applied all or none, under `condition` (a field of RegionAction) if given. */
   readonly atomic: boolean;
   readonly condition: Buffer | undefined;
   readonly region: Region;
-  /**
-   * Receives the answer: `count` cells at the cursor, which the callee must read past. `processed`: false when the
-   * condition did not hold.
-   */
+  /** Receives the answer: `count` cells to be read from the cursor. `processed`: whether the condition held. */
   complete(cells: CellCursor, count: number, processed: boolean): void;
   fail(failure: Failure): void;
 }

@@ -1,17 +1,15 @@
 import type { CellName, Guard } from '../../contract.js';
 import { compareCells, counterBytes, EMPTY } from '../../row.js';
 import { CellBlock, DELETE_COLUMN, encodeRow, estimateBytes, LATEST, type TableCodec } from './cells.js';
+import { binaryComparator, Compare, columnFilter, encodeList, familyFilter, filterList } from './filters.js';
 import { MessageWriter } from './protobuf.js';
-import { checkKey, filterList, filterMessage } from './requests.js';
+import { checkKey } from './requests.js';
 import type { RowMutation } from './rpc-types.js';
 
 /** MutationProto.MutationType */
 const INCREMENT = 1;
 const PUT = 2;
 const DELETE = 3;
-/** CompareType */
-const LESS = 0;
-const EQUAL = 2;
 
 /** An encoded mutation: MutationProto messages (row 1, mutate_type 2, associated_cell_count 8) and their cells. */
 export interface EncodedMutation {
@@ -89,10 +87,7 @@ function encodeDeletes(table: TableCodec, mutation: RowMutation): CellBlock {
   return block;
 }
 
-/**
- * Encodes the guards as Condition messages, to be tried in order until one holds. There are two only for a counter that
- * may be 0 or absent.
- */
+/** Encodes guards as Conditions, of which one has to hold. Two are needed for a counter that may be absent. */
 export function encodeConditions(table: TableCodec, key: Buffer, guards: readonly Guard[]): Buffer[] {
   const [guard] = guards;
   if (!guard) throw new TypeError('no guard');
@@ -117,58 +112,34 @@ function columnCondition(table: TableCodec, key: Buffer, name: CellName, value: 
     .bytes(1, key)
     .bytes(2, table.family(name.family))
     .bytes(3, name.qualifier)
-    .uint(4, EQUAL)
+    .uint(4, Compare.equal)
     .message(5, binaryComparator(value))
     .finish();
 }
 
-/**
- * Condition: row 1, filter 7. The server reads the whole row through the filter, but only the first cell of families
- * without a guard.
- */
+/** Condition: row 1, filter 7. Only the first cell of families without a guard is read. */
 function filterCondition(table: TableCodec, key: Buffer, guards: readonly Guard[]): Buffer {
-  const families = [...new Set(guards.map((guard) => guard.family))].map((family) =>
-    filterMessage(
-      'FamilyFilter',
-      new MessageWriter().message(
-        1,
-        new MessageWriter().uint(1, EQUAL).message(2, binaryComparator(table.family(family))),
-      ),
-    ),
-  );
-  const filter = filterList(true, [filterList(false, families), ...guards.map((guard) => guardFilter(table, guard))]);
+  const families = [...new Set(guards.map(({ family }) => family))];
+  const ofFamilies = families.map((family) => familyFilter(Compare.equal, table.family(family)));
+  const filter = filterList('all', [
+    encodeList('one', ofFamilies),
+    ...guards.map((guard) => guardFilter(table, guard)),
+  ]);
   return new MessageWriter().bytes(1, key).bytes(7, filter).finish();
 }
 
 function guardFilter(table: TableCodec, guard: Guard): Buffer {
+  const column = { family: table.family(guard.family), qualifier: guard.qualifier };
+  const { equal, less } = Compare;
   switch (guard.op) {
     case 'absent':
       // No value is less than the empty one, so only a row without the cell passes.
-      return columnFilter(table, guard, LESS, EMPTY, false);
+      return columnFilter({ ...column, compare: less, value: EMPTY, orMissing: true });
     case 'equals':
-      return columnFilter(table, guard, EQUAL, guard.value, true);
-    case 'counterEquals':
-      return columnFilter(table, guard, EQUAL, counterBytes(guard.value), guard.value !== 0n);
+      return columnFilter({ ...column, compare: equal, value: guard.value, orMissing: false });
+    case 'counterEquals': {
+      const value = counterBytes(guard.value);
+      return columnFilter({ ...column, compare: equal, value, orMissing: guard.value === 0n });
+    }
   }
-}
-
-/**
- * SingleColumnValueFilter: column_family 1, column_qualifier 2, compare_op 3, comparator 4, filter_if_missing 5,
- * latest_version_only 6.
- */
-function columnFilter(table: TableCodec, name: CellName, op: number, value: Buffer, requireColumn: boolean): Buffer {
-  const fields = new MessageWriter()
-    .bytes(1, table.family(name.family))
-    .bytes(2, name.qualifier)
-    .uint(3, op)
-    .message(4, binaryComparator(value))
-    .bool(5, requireColumn)
-    .bool(6, true);
-  return filterMessage('SingleColumnValueFilter', fields);
-}
-
-/** Comparator: name 1, serialized_comparator 2 of BinaryComparator { comparable 1 { value 1 } }. */
-function binaryComparator(value: Buffer): MessageWriter {
-  const comparator = new MessageWriter().message(1, new MessageWriter().bytes(1, value));
-  return new MessageWriter().string(1, 'org.apache.hadoop.hbase.filter.BinaryComparator').message(2, comparator);
 }

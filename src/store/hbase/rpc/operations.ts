@@ -85,10 +85,7 @@ export abstract class RowOperation implements QueuedAction {
   /** Whether executing the operation twice leaves the stored data unchanged, as for reads. */
   protected abstract readonly isRead: boolean;
 
-  /**
-   * Sends the operation again, after the other answers of this response were processed. Until then the operation counts
-   * as answered.
-   */
+  /** Sends the operation again when the other answers are processed. Until then it counts as answered. */
   protected dispatchAgain(): void {
     if (!this.isAbandoned) queueMicrotask(() => this.dispatcher.dispatch(this));
   }

@@ -25,16 +25,10 @@ const META_NAME = 'hbase:meta';
 const INFO = Buffer.from('info');
 /** Greater than every region id, which consists of decimal digits. */
 const AFTER_IDS = ':';
-/**
- * Number of rows of hbase:meta per request: for a whole table, and for reading backwards from a key, past parents of
- * split regions.
- */
+/** Rows of hbase:meta per request: for a table, and backwards from a key past parents of split regions. */
 const META_ROWS = 500;
 const META_ROWS_BACKWARDS = 4;
-/**
- * When a server with more regions of a table is lost, the whole table is read again, which is faster than single
- * look-ups.
- */
+/** When more regions of a table are lost with a server, the whole table is read again, which is faster. */
 const MAX_SINGLE_LOOKUPS = 4;
 
 /** Cache of region locations, by table and key. Entries are read from hbase:meta and kept until a request fails. */
@@ -60,10 +54,7 @@ export class Regions {
     return region && (region.end.length === 0 || Buffer.compare(key, region.end) < 0) ? region : undefined;
   }
 
-  /**
-   * Returns the region of the key. Rejects with `StoreError` `noTable` when hbase:meta has no such table, and with
-   * `Failure` when the region is not known at present.
-   */
+  /** Returns the region of the key. Rejects with `StoreError` `noTable`, or `Failure` when it is not known now. */
   async locate(table: string, key: Buffer, attempts: Attempts): Promise<Region> {
     if (table === META_NAME) return this.#locateMeta(attempts);
     for (;;) {
@@ -151,10 +142,7 @@ export class Regions {
     return next;
   }
 
-  /**
-   * Reads hbase:meta backwards from the key to the first region that is not a split parent. If this region does not
-   * contain the key, none does at present.
-   */
+  /** Reads hbase:meta backwards from the key to the first region that is no split parent. */
   async #readRegion(table: string, key: Buffer, attempts: Attempts): Promise<void> {
     const stop = Buffer.from(`${table},,`);
     let isThere = false;

@@ -84,10 +84,7 @@ export class Attempts {
     await this.#pauses.pause(pause);
   }
 
-  /**
-   * Returns the end of the pause after a failure, monotonic ms. Operations of a caller that fail in the same turn share
-   * the pause.
-   */
+  /** Returns the end of the pause, monotonic ms. Failures of a caller in the same turn share the pause. */
   #nextResume(failure: Failure): number {
     const overloaded = failure.traits.overloaded === true;
     if (this.#failureInTurn && (this.#failureInTurn.overloaded || !overloaded)) return this.#resumeAt;

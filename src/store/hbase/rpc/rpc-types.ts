@@ -7,10 +7,7 @@ export interface RpcSettings {
   readonly operationTimeoutMs: number;
   /** Time limit of an answer, ms. A server drops a call that waited longer in its queue. */
   readonly rpcTimeoutMs: number;
-  /**
-   * The servers' `hbase.client.scanner.timeout.period`, ms. A scan that was idle for longer is reopened after its last
-   * row.
-   */
+  /** The servers' `hbase.client.scanner.timeout.period`, ms, after which an idle scan is reopened. */
   readonly scannerTimeoutMs: number;
   /** Shortest pause before a retry, ms. The pause grows with each attempt. */
   readonly retryPauseMs: number;
@@ -63,17 +60,11 @@ export interface RowBatch {
   readonly rows: Buffer[];
   /** Number of rows that the servers looked at for this batch, including those dropped by the filter. */
   readonly scanned: number;
-  /**
-   * The key before which the servers have looked at every row, or `end` for the end of the scan. Undefined for a
-   * reversed scan.
-   */
+  /** The key before which all rows have been looked at; `end`: the whole range. Undefined for a reversed scan. */
   readonly until: Buffer | 'end' | undefined;
 }
 
-/**
- * A running scan. `next` returns `undefined` at the end. A batch may be empty, because servers limit the time of a
- * request.
- */
+/** A running scan. `next` returns `undefined` at the end, and may return an empty batch after a time limit. */
 export interface HBaseScan {
   next(): Promise<RowBatch | undefined>;
   /** Releases the scanner at the server. May be called at any time and repeatedly. */
@@ -101,10 +92,7 @@ export interface RowMutation {
    * without a lock.
    */
   readonly guards?: readonly Guard[];
-  /**
-   * Deletes all families of the handle up to `timestamp` - 1. Requires `timestamp` when combined with `put`, and may
-   * not be combined with `add`.
-   */
+  /** Deletes all families up to `timestamp` - 1. Requires `timestamp` beside `put`, and excludes `add`. */
   readonly deleteRow?: boolean;
   readonly delete?: readonly (CellName & Timestamped)[];
   readonly put?: readonly (Cell & Timestamped)[];

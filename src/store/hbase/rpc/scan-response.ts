@@ -24,34 +24,16 @@ export function readScanResponse(message: MessageReader): ScanResponse {
   let cursor: Buffer | undefined;
   let filteredRows = 0;
   while (message.next()) {
-    switch (message.field) {
-      case 1:
-        cellCounts.push(message.uint());
-        break;
-      case 2:
-        scannerId = message.uint64();
-        break;
-      case 3:
-        hasMore = message.bool();
-        break;
-      case 7:
-        partial.push(message.bool());
-        break;
-      case 8:
-        hasMoreInRegion = message.bool();
-        break;
-      case 9:
-        isHeartbeat = message.bool();
-        break;
-      case 10:
-        filteredRows = readFilteredRows(message.message());
-        break;
-      case 12:
-        cursor = readCursor(message.message());
-        break;
-      default:
-        message.skip();
-    }
+    const { field } = message;
+    if (field === 1) cellCounts.push(message.uint());
+    else if (field === 2) scannerId = message.uint64();
+    else if (field === 3) hasMore = message.bool();
+    else if (field === 7) partial.push(message.bool());
+    else if (field === 8) hasMoreInRegion = message.bool();
+    else if (field === 9) isHeartbeat = message.bool();
+    else if (field === 10) filteredRows = readFilteredRows(message.message());
+    else if (field === 12) cursor = readCursor(message.message());
+    else message.skip();
   }
   return { cellCounts, partial, scannerId, hasMore, hasMoreInRegion, isHeartbeat, cursor, filteredRows };
 }

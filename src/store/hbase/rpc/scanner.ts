@@ -2,10 +2,11 @@ import type { KeyRange } from '../../contract.js';
 import { keyAfter } from '../../tables.js';
 import { CellCursor, type TableCodec } from './cells.js';
 import { Failure } from './failure.js';
+import { FIRST_KEY_ONLY, filterList, KEY_ONLY } from './filters.js';
 import { PartialRow } from './partial-row.js';
 import { MessageWriter } from './protobuf.js';
 import type { Region, Regions } from './regions.js';
-import { encodeColumnList, FIRST_KEY_ONLY, filterList, KEY_ONLY } from './requests.js';
+import { encodeColumnList } from './requests.js';
 import { Attempts, type Pauses } from './retry.js';
 import type { HBaseScan, HBaseScanOptions, RowBatch, RpcSettings, RpcStatistics } from './rpc-types.js';
 import { readScanResponse, type ScanResponse } from './scan-response.js';
@@ -40,10 +41,7 @@ interface OpenScanner {
   lastUsed: number;
 }
 
-/**
- * The position at which the scan continues. `key` undefined: the open end of the range. `inclusive`: whether the row
- * `key` is still to be read.
- */
+/** Where the scan continues. `key`: undefined for the open end. `inclusive`: whether row `key` is to be read. */
 interface Position {
   readonly key: Buffer | undefined;
   readonly inclusive: boolean;
@@ -298,5 +296,5 @@ function timeRange({ timestamp }: HBaseScanOptions): MessageWriter | undefined {
 function scanFilter(options: HBaseScanOptions): Buffer | undefined {
   if (!options.keysOnly) return options.filter;
   // The filter determines the first cell of a row, so only the values can be omitted.
-  return options.filter ? filterList(true, [options.filter, KEY_ONLY]) : FIRST_KEY_ONLY;
+  return options.filter ? filterList('all', [options.filter, KEY_ONLY]) : FIRST_KEY_ONLY;
 }

@@ -9,10 +9,7 @@ interface QueuedCall {
   readonly reject: (failure: Failure) => void;
 }
 
-/**
- * A request counts for at most this fraction of `maxQueuedBytes`. Otherwise a value of 100 MB and other requests would
- * block each other.
- */
+/** A request counts for at most this part of `maxQueuedBytes`, so that a value of 100 MB blocks no others. */
 const MAX_REQUEST_DIVISOR = 4;
 
 /** Amount by which each answer raises the limit again after an overload has halved it. */
@@ -50,10 +47,7 @@ export class Server {
     this.#limit = settings.maxInFlightPerServer;
   }
 
-  /**
-   * Reserves space for a request of this size among the pending requests, until `release`. Returns false when too many
-   * bytes are pending. A single request is always accepted.
-   */
+  /** Reserves space for a request until `release`. False when full. A single request is always accepted. */
   reserve(bytes: number): boolean {
     const counted = this.#countedBytes(bytes);
     if (this.#reservedBytes > 0 && this.#reservedBytes + counted > this.#settings.maxQueuedBytes) return false;
@@ -76,10 +70,7 @@ export class Server {
     });
   }
 
-  /**
-   * Sends a request as soon as fewer calls than the limit are under way. `expires`: the caller's deadline, monotonic
-   * ms.
-   */
+  /** Sends a request when fewer calls than the limit are under way. `expires`: deadline, monotonic ms. */
   async call(method: string, message: Buffer, cells: readonly Buffer[], expires: number): Promise<Answer> {
     if (this.#inFlight >= Math.floor(this.#limit)) await this.#waitForSlot(expires);
     this.#inFlight++;
@@ -92,10 +83,7 @@ export class Server {
     }
   }
 
-  /**
-   * Retires the server if it has no connection and was not used for `operationTimeoutMs`. Returns whether the server is
-   * retired, which makes all later calls fail.
-   */
+  /** Retires a server unused for `operationTimeoutMs`, without a connection. Later calls to it fail. */
   retireIfUnused(): boolean {
     if (this.#connection || this.#opening || this.#inFlight > 0 || this.#reservedBytes > 0) return false;
     this.#isRetired = performance.now() - this.#lastUsed >= this.#settings.operationTimeoutMs;
@@ -125,9 +113,7 @@ export class Server {
     }
   }
 
-  /**
-   * Halves the limit of concurrent calls, once for all operations whose failures arrive in a turn of the event loop.
-   */
+  /** Halves the limit of concurrent calls, once for all failures of a turn of the event loop. */
   reduceLimit(): void {
     if (this.#isHalved) return;
     this.#isHalved = true;
@@ -222,9 +208,7 @@ function closedFailure(server: string): Failure {
   );
 }
 
-/**
- * The servers that a client talks to, by `host:port` and service. Retires unused servers whenever a new one is added.
- */
+/** The servers of a client, by `host:port` and service. Adding a server retires unused ones. */
 export class Servers {
   readonly #all = new Map<string, Server>();
   #isClosed = false;

@@ -6,9 +6,7 @@ import { type ExistingTable, Gateway } from './gateway.js';
 import { alterCommand, createCommand, dropCommands } from './shell.js';
 import { type MasterCall, splitAt, spreadRegions } from './split.js';
 
-/**
- * Attributes that must have a safe value, because other values lose data. The operator may change all other attributes.
- */
+/** Attributes whose unsafe values would lose data. The operator may change all other attributes. */
 const SAFE_ATTRIBUTES: readonly {
   readonly name: string;
   readonly isSafe: (value: string) => boolean;
@@ -23,10 +21,7 @@ const SAFE_ATTRIBUTES: readonly {
 const RACE_MS = 60_000;
 const RACE_PAUSE_MS = 100;
 
-/**
- * Whether another front end creates the table at the same time: the gateway disables and enables a table that came into
- * existence during the request, and two such requests may collide.
- */
+/** Whether two requests to create the table collided: the gateway disables and enables an existing table. */
 function isRace(error: unknown): boolean {
   return error instanceof StoreError && /Table(NotEnabled|NotDisabled|Exists)Exception/.test(error.message);
 }

@@ -30,7 +30,7 @@ export interface ExistingRegion {
   readonly end: Buffer;
 }
 
-type GatewayError = Error & { code?: number | string; schemaBody?: string };
+type GatewayError = Error & { code?: number | string; body?: string };
 
 /** Access to tables by HBase's REST gateway, with the npm package `hbase`. All errors are `StoreError`. */
 export class Gateway {
@@ -38,10 +38,7 @@ export class Gateway {
   readonly #address: string;
   readonly #isGuessed: boolean;
 
-  /**
-   * `address`: a URL `http://HOST:PORT[/PATH]`, or https with verification of the certificate. `isGuessed`: whether the
-   * address is a guess, which error messages mention.
-   */
+  /** `address`: `http://HOST:PORT[/PATH]`, or https with verification. `isGuessed`: mentioned in error messages. */
   constructor(address: string, isGuessed: boolean) {
     const url = new URL(address);
     const secure = url.protocol === 'https:';
@@ -84,7 +81,7 @@ export class Gateway {
   async create(table: TableDescriptor): Promise<boolean> {
     const made = await this.#request(
       'making a table',
-      (done) => this.#client.table(table.name).create(body(table), done),
+      (done) => this.#client.table(table.name).create(schemaBody(table), done),
       304,
     );
     return made !== undefined;
@@ -93,7 +90,7 @@ export class Gateway {
   /** Adds families. The table is out of service for a moment. */
   async addFamilies(table: TableDescriptor, names: readonly string[]): Promise<void> {
     const families = table.families.filter(({ name }) => names.includes(name));
-    const change = body({ ...table, families });
+    const change = schemaBody({ ...table, families });
     await this.#request('adding a family', (done) => this.#client.table(table.name).update(change, done));
   }
 
@@ -126,7 +123,7 @@ export class Gateway {
       const message = `${gateway} does not answer (${error.code ?? error.message}); ${this.#addressHint()}`;
       return new StoreError('unavailable', message, { cause: error });
     }
-    const reason = firstLine(error.schemaBody);
+    const reason = firstLine(error.body);
     const namespace = NO_NAMESPACE.exec(reason)?.[1];
     if (namespace !== undefined) return this.#namespaceError(namespace, error);
     // A message without an exception of HBase may come from another kind of server.
@@ -158,7 +155,7 @@ function firstLine(text: string | undefined): string {
   return line.slice(0, 300).replace(/\b(\S+Exception): \1:/, '$1:');
 }
 
-function body({ attributes, families }: TableDescriptor): object {
+function schemaBody({ attributes, families }: TableDescriptor): object {
   return { ...attributes, ColumnSchema: families.map(({ name, attributes }) => ({ name, ...attributes })) };
 }
 

@@ -210,10 +210,7 @@ export class TableRegistry {
     return (await this.#readRows()).filter(({ state }) => !state).map(({ spec }) => spec);
   }
 
-  /**
-   * Returns the defects of the HBase tables, by table name, or undefined without a gateway. Throws `noTable` when there
-   * is no directory.
-   */
+  /** Returns the defects by table name, or undefined without a gateway. Throws `noTable` without a directory. */
   async verify(internal: readonly InternalTable[]): Promise<Map<string, string[]> | undefined> {
     await this.requireExists();
     const defects = new Map<string, string[]>();

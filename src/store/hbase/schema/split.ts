@@ -3,9 +3,7 @@ import { StoreError } from '../../store-error.js';
 import { MessageWriter } from '../rpc/protobuf.js';
 import type { ExistingRegion, Gateway, LiveServer } from './gateway.js';
 
-/**
- * Calls a method of HBase's MasterService at the active master, with an encoded request. Returns the encoded answer.
- */
+/** Calls a method of the active master's MasterService. Request and answer are encoded messages. */
 export type MasterCall = (method: string, request: Buffer) => Promise<Buffer>;
 
 const WAIT_MS = 30_000;

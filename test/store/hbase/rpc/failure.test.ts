@@ -11,9 +11,9 @@ describe('hbase/rpc failures', () => {
       `${HBASE}.exceptions.RegionMovedException`,
       'x.RegionMovedException: Region moved to: hostname=a',
     );
-    expect(moved.traits).to.include({ undone: true, moved: true, final: false });
+    expect(moved.traits).to.include({ notApplied: true, moved: true, final: false });
     const large = failureOf('s:1', `${HBASE}.MultiActionResultTooLarge`, '');
-    expect(large.traits).to.include({ undone: true, atOnce: true });
+    expect(large.traits).to.include({ notApplied: true, retryAtOnce: true });
     const queue = failureOf(
       's:1',
       `${HBASE}.CallQueueTooBigException`,
@@ -22,7 +22,7 @@ describe('hbase/rpc failures', () => {
         overloaded: true,
       },
     );
-    expect(queue.traits).to.include({ undone: true, overloaded: true, final: false });
+    expect(queue.traits).to.include({ notApplied: true, overloaded: true, final: false });
     expect(queue.message).to.equal('s:1: CallQueueTooBigException: full');
   });
 

@@ -3,8 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { KeyRange } from '../../../../src/store/contract.js';
 import type { HBaseClient } from '../../../../src/store/hbase/rpc/client.js';
+import { encodeFilter, filterList } from '../../../../src/store/hbase/rpc/filters.js';
 import { MessageWriter } from '../../../../src/store/hbase/rpc/protobuf.js';
-import { filterList, filterMessage } from '../../../../src/store/hbase/rpc/requests.js';
 import type { HBaseScanOptions, RowMutation, TableHandle } from '../../../../src/store/hbase/rpc/rpc-types.js';
 import { packRow } from '../../../../src/store/row.js';
 import { hbase } from '../../../hbase/server.js';
@@ -23,14 +23,14 @@ const rowOf = (i: number) => packRow(cells(i));
 
 /** Column `qualifier` of family '1' only. */
 function columnPrefix(prefix: string): Buffer {
-  return filterMessage('ColumnPrefixFilter', new MessageWriter().string(1, prefix));
+  return encodeFilter('ColumnPrefixFilter', new MessageWriter().string(1, prefix));
 }
 
 /** The cells whose value contains one of many texts, of which only the last is there, in the last row. */
 function slowFilter(comparisons: number): Buffer {
   const texts = Array.from({ length: comparisons }, (_, i) => (i === comparisons - 1 ? String(ROWS - 1) : `none${i}`));
   return filterList(
-    false,
+    'one',
     texts.map((text) => {
       // ValueFilter: compare_filter 1 { compare_op 1 = EQUAL, comparator 2 { name 1, SubstringComparator 2 { substr 1 }
       // } }
@@ -38,7 +38,7 @@ function slowFilter(comparisons: number): Buffer {
       const comparator = new MessageWriter()
         .string(1, 'org.apache.hadoop.hbase.filter.SubstringComparator')
         .message(2, substring);
-      return filterMessage(
+      return encodeFilter(
         'ValueFilter',
         new MessageWriter().message(1, new MessageWriter().uint(1, 2).message(2, comparator)),
       );

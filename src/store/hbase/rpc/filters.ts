@@ -1,7 +1,5 @@
-import { MessageWriter } from '../rpc/protobuf.js';
-import type { EncodedFilter } from '../rpc/rpc-types.js';
-
-/** Encodes HBase's filters and comparators as hbase.pb.Filter and hbase.pb.Comparator messages. */
+import { MessageWriter } from './protobuf.js';
+import type { EncodedFilter } from './rpc-types.js';
 
 const PACKAGE = 'org.apache.hadoop.hbase.filter.';
 
@@ -9,32 +7,31 @@ const PACKAGE = 'org.apache.hadoop.hbase.filter.';
 export const Compare = { less: 0, lessOrEqual: 1, equal: 2, notEqual: 3, greaterOrEqual: 4, greater: 5 } as const;
 export type CompareType = (typeof Compare)[keyof typeof Compare];
 
-export interface Comparator {
-  readonly message: MessageWriter;
+/** An hbase.pb.Comparator: name 1, serialized_comparator 2. */
+type Comparator = MessageWriter;
+
+/** `hbase.pb.Filter`: name 1, serialized_filter 2. */
+export function encodeFilter(name: string, fields: MessageWriter): EncodedFilter {
+  return comparator(name, fields).finish();
 }
 
-function encodeFilter(name: string, fields: MessageWriter): EncodedFilter {
-  return new MessageWriter()
-    .string(1, PACKAGE + name)
-    .message(2, fields)
-    .finish();
+/** Comparators have the same fields as filters. */
+function comparator(name: string, fields: MessageWriter): Comparator {
+  return new MessageWriter().string(1, PACKAGE + name).message(2, fields);
 }
 
-/** Encodes a comparator whose only field is a ByteArrayComparable. */
-function bytesComparator(name: string, bytes: Buffer): Comparator {
-  const fields = new MessageWriter().message(1, new MessageWriter().bytes(1, bytes));
-  return {
-    message: new MessageWriter().string(1, PACKAGE + name).message(2, fields),
-  };
+/** A ByteArrayComparable, the only field of comparators of bytes. */
+function comparable(bytes: Buffer): MessageWriter {
+  return new MessageWriter().message(1, new MessageWriter().bytes(1, bytes));
 }
 
 export function binaryComparator(bytes: Buffer): Comparator {
-  return bytesComparator('BinaryComparator', bytes);
+  return comparator('BinaryComparator', comparable(bytes));
 }
 
 /** Equal to all byte strings that start with `bytes`. */
 export function prefixComparator(bytes: Buffer): Comparator {
-  return bytesComparator('BinaryPrefixComparator', bytes);
+  return comparator('BinaryPrefixComparator', comparable(bytes));
 }
 
 const DOTALL = 32;
@@ -42,16 +39,11 @@ const DOTALL = 32;
 /** Equal to all byte strings in which the pattern is found. Each character of the pattern is a byte. */
 export function regexComparator(pattern: string): Comparator {
   const fields = new MessageWriter().string(1, pattern).uint(2, DOTALL).string(3, 'ISO-8859-1').string(4, 'JAVA');
-  return {
-    message: new MessageWriter().string(1, `${PACKAGE}RegexStringComparator`).message(2, fields),
-  };
+  return comparator('RegexStringComparator', fields);
 }
 
 function compareFilter(name: string, compare: CompareType, to: Comparator): EncodedFilter {
-  return encodeFilter(
-    name,
-    new MessageWriter().message(1, new MessageWriter().uint(1, compare).message(2, to.message)),
-  );
+  return encodeFilter(name, new MessageWriter().message(1, new MessageWriter().uint(1, compare).message(2, to)));
 }
 
 /** Filters cells by qualifier. */
@@ -64,15 +56,13 @@ export function valueFilter(compare: CompareType, to: Comparator): EncodedFilter
   return compareFilter('ValueFilter', compare, to);
 }
 
-/**
- * Filters cells by family. A failed test ends the row for the list that contains the filter: see `rowsWithoutFilter`.
- */
-export function familyFilter(compare: CompareType, family: string): EncodedFilter {
-  return compareFilter('FamilyFilter', compare, binaryComparator(Buffer.from(family)));
+/** Filters cells by family. A failed test ends the row for the enclosing list: see `rowsWithoutFilter`. */
+export function familyFilter(compare: CompareType, family: Buffer): EncodedFilter {
+  return compareFilter('FamilyFilter', compare, binaryComparator(family));
 }
 
 export interface ColumnTest {
-  readonly family: string;
+  readonly family: Buffer;
   readonly qualifier: Buffer;
   readonly compare: CompareType;
   readonly value: Buffer;
@@ -80,13 +70,16 @@ export interface ColumnTest {
   readonly orMissing: boolean;
 }
 
-/** Filters whole rows by the value of a column. */
+/**
+ * Filters whole rows by the value of a column. SingleColumnValueFilter: column_family 1, column_qualifier 2,
+ * compare_op 3, comparator 4, filter_if_missing 5, latest_version_only 6.
+ */
 export function columnFilter({ family, qualifier, compare, value, orMissing }: ColumnTest): EncodedFilter {
   const fields = new MessageWriter()
-    .string(1, family)
+    .bytes(1, family)
     .bytes(2, qualifier)
     .uint(3, compare)
-    .message(4, binaryComparator(value).message)
+    .message(4, binaryComparator(value))
     .bool(5, !orMissing)
     .bool(6, true);
   return encodeFilter('SingleColumnValueFilter', fields);
@@ -104,18 +97,25 @@ export function columnPrefixFilter(prefix: Buffer): EncodedFilter {
 
 /** Passes cells with `from` ≤ qualifier < `to`. The server skips all other cells. */
 export function columnRangeFilter(from: Buffer, to: Buffer): EncodedFilter {
-  return encodeFilter(
-    'ColumnRangeFilter',
-    new MessageWriter().bytes(1, from).bool(2, true).bytes(3, to).bool(4, false),
-  );
+  const fields = new MessageWriter().bytes(1, from).bool(2, true).bytes(3, to).bool(4, false);
+  return encodeFilter('ColumnRangeFilter', fields);
 }
 
 const LIST_OPERATORS = { all: 1, one: 2 } as const;
 
-/** Combines filters. A single filter is returned as it is. */
-export function filterList(operator: keyof typeof LIST_OPERATORS, of: readonly EncodedFilter[]): EncodedFilter {
-  if (of.length === 1) return of[0]!;
+/** Combines filters, also a single one. */
+export function encodeList(operator: keyof typeof LIST_OPERATORS, of: readonly EncodedFilter[]): EncodedFilter {
   const fields = new MessageWriter().uint(1, LIST_OPERATORS[operator]);
   for (const part of of) fields.bytes(2, part);
   return encodeFilter('FilterList', fields);
 }
+
+/** Combines filters. A single filter is returned as it is. */
+export function filterList(operator: keyof typeof LIST_OPERATORS, of: readonly EncodedFilter[]): EncodedFilter {
+  return of.length === 1 ? of[0]! : encodeList(operator, of);
+}
+
+/** Returns cells without their values. */
+export const KEY_ONLY = encodeFilter('KeyOnlyFilter', new MessageWriter().bool(1, false));
+/** Returns the first cell of each row, without its value. */
+export const FIRST_KEY_ONLY = filterList('all', [encodeFilter('FirstKeyOnlyFilter', new MessageWriter()), KEY_ONLY]);
