@@ -6,7 +6,7 @@ import { CLOCK, type Clock, PACE } from '../../src/store/hbase/journal/clock.js'
 import { randomId } from '../../src/store/hbase/journal/codec.js';
 import { rowId } from '../../src/store/hbase/journal/plan-rows.js';
 import type { PlanContext } from '../../src/store/hbase/journal/row-queue.js';
-import type { RowLockRequest } from '../../src/store/hbase/journal/row-requests.js';
+import type { WantedRow } from '../../src/store/hbase/journal/row-requests.js';
 import { Session } from '../../src/store/hbase/journal/session.js';
 import { Tickets } from '../../src/store/hbase/journal/tickets.js';
 import { TableRegistry } from '../../src/store/hbase/schema/index.js';
@@ -21,7 +21,7 @@ describe('what one front end asks of another', () => {
   /** What the asker takes for the time; absent: the time. */
   let askersNow: number | undefined;
   let holder: Session;
-  let rows: (count: number, length?: number) => RowLockRequest[];
+  let rows: (count: number, length?: number) => WantedRow[];
 
   before(async function () {
     const settings = (await hbase(this)).settings(freshPrefix());
@@ -60,7 +60,7 @@ describe('what one front end asks of another', () => {
     return (await holder.writer.readRequests()).map(({ id, exclusive, priority }) => `${id} ${exclusive} ${priority}`);
   }
 
-  const asked = (wanted: readonly RowLockRequest[], { priority }: PlanContext): string[] =>
+  const asked = (wanted: readonly WantedRow[], { priority }: PlanContext): string[] =>
     wanted.map(({ id, exclusive }) => `${id} ${exclusive} ${priority}`);
 
   /** Waits until the holder is asked for that. */

@@ -3,7 +3,7 @@ import { Cluster } from '../../src/store/hbase/cluster.js';
 import { type HBaseStore, openHBaseStore } from '../../src/store/hbase/index.js';
 import { CLOCK, PACE } from '../../src/store/hbase/journal/clock.js';
 import { randomId } from '../../src/store/hbase/journal/codec.js';
-import { ABOVE_TICKETS, ABOVE_TICKETS_ROW, JOURNAL } from '../../src/store/hbase/journal/journal-tables.js';
+import { JOURNAL, MAX_TIME, MAX_TIME_ROW } from '../../src/store/hbase/journal/journal-tables.js';
 import { readLock } from '../../src/store/hbase/journal/locks.js';
 import { runPlan } from '../../src/store/hbase/journal/run.js';
 import { Session } from '../../src/store/hbase/journal/session.js';
@@ -94,7 +94,7 @@ describe('front ends that died', function () {
     expect(await store.deadLocks(false)).to.equal(0);
     await store.client.putMany(
       cluster.journal,
-      ids.map((key) => ({ key, deleteRow: true, timestamp: ABOVE_TICKETS_ROW })),
+      ids.map((key) => ({ key, deleteRow: true, timestamp: MAX_TIME_ROW })),
     );
     const before = await hotLocks();
     expect(await store.deadLocks(false)).to.equal(2);
@@ -111,7 +111,7 @@ describe('front ends that died', function () {
     const pieces = [dead, living].flatMap((id) => [0, 1].map((n) => pieceKey(id, 1n, n)));
     await store.client.putMany(
       cluster.journal,
-      pieces.map((key) => ({ key, put, timestamp: ABOVE_TICKETS })),
+      pieces.map((key) => ({ key, put, timestamp: MAX_TIME })),
     );
     const there = async (): Promise<boolean[]> =>
       (await store.client.getMany(cluster.journal, pieces)).map((row) => row !== undefined);

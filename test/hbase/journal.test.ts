@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import type { Store } from '../../src/store/contract.js';
 import { type HBaseStore, openHBaseStore } from '../../src/store/hbase/index.js';
-import { ABOVE_TICKETS } from '../../src/store/hbase/journal/journal-tables.js';
+import { MAX_TIME } from '../../src/store/hbase/journal/journal-tables.js';
 import { HBaseClient } from '../../src/store/hbase/rpc/client.js';
 import { tableHandle } from '../../src/store/hbase/schema/index.js';
 import type { HBaseSettings } from '../../src/store/hbase/settings.js';
@@ -140,7 +140,7 @@ describe('journal', () => {
     await start('run:0', whole.points.indexOf('point decide after'), 'SIGKILL', under).ended;
     const client = new HBaseClient(alone);
     const rows = tableHandle(alone, ROWS);
-    const lock = { family: rows.families.length - 1, qualifier: EMPTY, timestamp: ABOVE_TICKETS };
+    const lock = { family: rows.families.length - 1, qualifier: EMPTY, timestamp: MAX_TIME };
     await client.putMany(rows, [{ key: Buffer.from('0/changed'), delete: [lock] }]);
     await client.close();
     const second = await open();

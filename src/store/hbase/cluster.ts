@@ -2,12 +2,11 @@ import type { CellName, Maybe, TableSpec } from '../contract.js';
 import { EMPTY } from '../row.js';
 import { StoreError } from '../store-error.js';
 import { noTable } from '../tables.js';
-import { ABOVE_TICKETS, GATES_TABLE, JOURNAL_TABLE, NUMBERS_TABLE } from './journal/journal-tables.js';
+import { GATES_TABLE, JOURNAL_TABLE, MAX_TIME, NUMBERS_TABLE } from './journal/journal-tables.js';
 import type { HBaseClient } from './rpc/client.js';
 import type { ReadOptions, RowMutation, TableHandle, Timestamped } from './rpc/rpc-types.js';
 import type { TableRegistry } from './schema/index.js';
 
-/** A table with everything that the engine needs to access it. */
 export interface OpenTable {
   readonly spec: TableSpec;
   readonly handle: TableHandle;
@@ -40,7 +39,7 @@ export function familyReads({ familyReads }: OpenTable, families: ReadonlySet<nu
 }
 
 function openTable(spec: TableSpec, handle: TableHandle, rowFamilies: readonly number[]): OpenTable {
-  const lock = { family: handle.families.length - 1, qualifier: EMPTY, timestamp: ABOVE_TICKETS };
+  const lock = { family: handle.families.length - 1, qualifier: EMPTY, timestamp: MAX_TIME };
   return {
     spec,
     handle,
@@ -60,7 +59,6 @@ export type RowClient = Pick<
   'get' | 'getMany' | 'scan' | 'lookup' | 'mutate' | 'putMany' | 'putRows' | 'increment'
 >;
 
-/** The operations on tables that reads and plans use. */
 export type TableLookup = Pick<TableRegistry, 'internal' | 'find' | 'handle' | 'list'>;
 
 /** The row operations of the client, with a cache of the known tables. */
@@ -99,7 +97,6 @@ export class Cluster {
     return table;
   }
 
-  /** Returns the names of all tables whose rows are locked. */
   async lockedTables(): Promise<string[]> {
     const specs = await this.#registry.list();
     return [GATES, ...specs.map(({ name }) => name)];

@@ -161,24 +161,18 @@ export class HBaseReader implements Reader {
   }
 
   /** Passes on up to `limit` keys of the range in several calls. */
-  async #forEachKeys(
-    table: OpenTable,
-    range: KeyRange,
-    limit: number,
-    onKeys: (keys: Buffer[]) => void,
-  ): Promise<void> {
+  async #forEachKeys(table: OpenTable, range: KeyRange, limit: number, visit: (keys: Buffer[]) => void): Promise<void> {
     let { from } = range;
     for (let left = limit; left > 0; ) {
       const wanted = Math.min(left, KEYS_PER_READ);
       const keys = await this.#readKeys(table, { from, to: range.to }, wanted);
-      onKeys(keys);
+      visit(keys);
       left -= keys.length;
       if (keys.length < wanted) return;
       from = keyAfter(keys.at(-1)!);
     }
   }
 
-  /** Returns the first `limit` keys of the range. */
   async #readKeys(table: OpenTable, range: KeyRange, limit: number): Promise<Buffer[]> {
     const bounds = hbaseRange(range);
     if (!bounds || limit <= 0) return [];

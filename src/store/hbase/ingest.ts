@@ -19,7 +19,6 @@ const ROWS_PER_READ = 2000;
 const ROWS_PER_WRITE = 500;
 const MAX_WRITES = 4;
 
-/** The rows of a batch for a table. */
 interface BatchTable {
   readonly table: OpenTable;
   readonly load: LoadTable;
@@ -50,7 +49,7 @@ export async function ingest(session: Session, tables: readonly LoadTable[], pla
       const tables = parts.filter((part) => !isReplaced(part)).map(({ table }) => table.spec.name);
       const batch = await session.writer.announceBatch(ticket, tables);
       await failpoint(session, 'batch announced');
-      const window = new WriteWindow();
+      const window = new Writes();
       let isWritten = false;
       try {
         await writeAll(session, parts, ticket, window);
@@ -88,12 +87,7 @@ function isReplaced(part: BatchTable): boolean {
   return needsGate(part) && !part.load.absent;
 }
 
-async function writeAll(
-  session: Session,
-  parts: readonly BatchTable[],
-  ticket: bigint,
-  window: WriteWindow,
-): Promise<void> {
+async function writeAll(session: Session, parts: readonly BatchTable[], ticket: bigint, window: Writes): Promise<void> {
   try {
     let number = ticket;
     for (const part of parts) {
@@ -113,7 +107,7 @@ async function writeAll(
 }
 
 /** Limits concurrent writes. The next write is prepared while others are under way. */
-class WriteWindow {
+class Writes {
   readonly #running: Promise<void>[] = [];
   /** Whether a write has failed that may have been applied. */
   isUnknown = false;
@@ -176,7 +170,7 @@ async function writeRows(
   part: BatchTable,
   ticket: bigint,
   first: bigint,
-  window: WriteWindow,
+  window: Writes,
 ): Promise<void> {
   const { table, load, rows } = part;
   const { client } = session.cluster;

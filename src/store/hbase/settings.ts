@@ -3,7 +3,6 @@ import { StoreError } from '../store-error.js';
 import type { RpcSettings } from './rpc/rpc-types.js';
 import type { SiteSettings } from './site-file.js';
 
-/** All settings of the HBase engine. */
 export interface HBaseSettings extends RpcSettings {
   /** URL of the REST gateway, which creates and drops tables; undefined if none may be used. */
   readonly rest: string | undefined;
@@ -75,7 +74,6 @@ export function isHBaseUrl(text: string): boolean {
   return text.startsWith('hbase://');
 }
 
-/** Parses an `hbase://` URL. */
 function parseAddress(url: string): Address {
   const match = /^hbase:\/\/([^/?#]*)(?:\/([^?#]*))?(?:\?rest=([^&#]+))?$/.exec(url);
   if (!match) throw formatError(`"${url.slice(0, 200)}" is no HBase address like ${EXAMPLE}`);

@@ -1,7 +1,6 @@
 import { SaxesParser } from 'saxes';
 import { StoreError } from '../store-error.js';
 
-/** The settings that Rowan uses from an hbase-site.xml. */
 export interface SiteSettings {
   /** `host` or `host:port`. */
   readonly masters: readonly string[];

@@ -1,13 +1,6 @@
 import { expect } from 'chai';
 import type { Plan, TableSpec } from '../../../src/store/contract.js';
-import {
-  ABOVE_TICKETS,
-  DRAINED,
-  IS_ALIVE,
-  JOURNAL,
-  STATE,
-  SWEPT,
-} from '../../../src/store/hbase/journal/journal-tables.js';
+import { DRAINED, IS_ALIVE, JOURNAL, MAX_TIME, STATE, SWEPT } from '../../../src/store/hbase/journal/journal-tables.js';
 import { rowId } from '../../../src/store/hbase/journal/plan-rows.js';
 import { PlanContext } from '../../../src/store/hbase/journal/row-queue.js';
 import { StoreError } from '../../../src/store/store-error.js';
@@ -64,7 +57,7 @@ describe('the journal, where an answer is lost', () => {
           key: holder.writer.id,
           guards: [IS_ALIVE],
           put: [{ family: JOURNAL.state, qualifier: STATE.state, value: SWEPT }],
-          timestamp: ABOVE_TICKETS,
+          timestamp: MAX_TIME,
         }),
     );
     const row = { table, key: Buffer.from('a'), id: rowId(TABLE.name, Buffer.from('a')), exclusive: true };

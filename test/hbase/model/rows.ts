@@ -1,6 +1,6 @@
 import type { CellName, Guard, KeyRange, TableSpec } from '../../../src/store/contract.js';
 import type { RowClient, TableLookup } from '../../../src/store/hbase/cluster.js';
-import { ABOVE_TICKETS, INTERNAL_TABLES } from '../../../src/store/hbase/journal/journal-tables.js';
+import { INTERNAL_TABLES, MAX_TIME } from '../../../src/store/hbase/journal/journal-tables.js';
 import type { ReadOptions, RowMutation, TableHandle } from '../../../src/store/hbase/rpc/rpc-types.js';
 import { internalHandle, tableHandle } from '../../../src/store/hbase/schema/index.js';
 import { hbaseSettings } from '../../../src/store/hbase/settings.js';
@@ -69,7 +69,7 @@ class Table {
     if (deleteRow) {
       // Cells of ordered families have the timestamp FOREVER.
       for (const [name, { family }] of row.cells)
-        if (this.ordered(family) && timestamp! > ABOVE_TICKETS) row.cells.delete(name);
+        if (this.ordered(family) && timestamp! > MAX_TIME) row.cells.delete(name);
       if (timestamp! - 1n > row.gone && !this.ordered(0)) row.gone = timestamp! - 1n;
     }
     for (const name of gone) {

@@ -14,7 +14,6 @@ import {
 } from '../rpc/filters.js';
 import type { EncodedFilter } from '../rpc/rpc-types.js';
 
-/** A test of a single cell. */
 export type CellTest =
   | { readonly op: 'is'; readonly family: number; readonly qualifier: Buffer; readonly value: Buffer | undefined }
   | { readonly op: 'any'; readonly family: number; readonly match: QualifierMatch };

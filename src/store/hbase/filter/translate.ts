@@ -10,7 +10,6 @@ export interface ServerFilter {
   readonly matchesNone: boolean;
   /** Undefined: every row with a requested cell is returned. */
   readonly filter: EncodedFilter | undefined;
-  /** Families to be scanned. */
   readonly families: readonly number[];
   /** The columns to be requested; undefined: all columns of the families. */
   readonly columns: readonly CellName[] | undefined;

@@ -4,14 +4,12 @@ import { CELL_HEADER, EMPTY, packSorted, unpackRow } from '../../row.js';
 import { StoreError } from '../../store-error.js';
 import { REFERENCE_FROM } from '../rpc/cells.js';
 
-/** Length of a writer's id. */
 export const ID_BYTES = 8;
 
 export function randomId(): Buffer {
   return randomBytes(ID_BYTES);
 }
 
-/** The parsed lock cell of a row. */
 export type RowLock = { readonly kind: 'exclusive'; readonly writer: Buffer; readonly plan: bigint } | SharedLock;
 
 export interface SharedLock {
@@ -114,7 +112,6 @@ export interface Addition {
   readonly joinSequence: bigint;
 }
 
-/** An index row to put or to delete. */
 export interface IndexMark {
   readonly table: string;
   readonly key: Buffer;
@@ -130,7 +127,6 @@ export interface AppendedRow {
 
 const FORMAT = 3;
 
-/** The bytes of a record, as a list of parts. */
 export interface EncodedRecord {
   readonly parts: readonly Buffer[];
   readonly length: number;

@@ -3,7 +3,6 @@ import type { Clock } from './clock.js';
 import { LOCK_BATCH, type LockedRow, removeEmptyCell } from './locks.js';
 import { rowId } from './plan-rows.js';
 
-/** Maximum number of rows that are remembered. */
 const MAX_ROWS = 1024;
 
 interface UnlockedRow {
@@ -72,7 +71,6 @@ export class EmptyLockCells {
     this.#removals = [];
   }
 
-  /** Deletes all remaining cells. */
   async close(): Promise<void> {
     this.#isClosed = true;
     while (this.#unlocked.size > 0) this.#dropFirst();

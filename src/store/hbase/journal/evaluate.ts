@@ -82,7 +82,6 @@ function readCellKeys(reads: PlanReads, table: string, family: number, prefix: B
     .map((id) => Buffer.from(id.slice(prefixLength), 'latin1'));
 }
 
-/** Collects the changes of the stage. */
 class Changes {
   readonly rows = new Map<string, Buffer | undefined>();
   /** Cells of separate families, by row. */

@@ -37,6 +37,6 @@ export const IS_ALIVE = { op: 'equals', family: JOURNAL.state, qualifier: STATE.
  * Timestamp of all cells and deletes in `ordered` families, above every ticket and every clock. In these families the
  * order of arrival counts: a delete masks the cells that are there, and none that arrive later.
  */
-export const ABOVE_TICKETS = 1n << 62n;
+export const MAX_TIME = 1n << 62n;
 /** The timestamp for `deleteRow`, which masks only cells with lower timestamps. */
-export const ABOVE_TICKETS_ROW = ABOVE_TICKETS + 1n;
+export const MAX_TIME_ROW = MAX_TIME + 1n;

@@ -30,7 +30,6 @@ export async function readLock(cluster: Cluster, { table, key }: LockedRow): Pro
   return row && lockOf(table, row);
 }
 
-/** Returns the ids of the writers that hold the row. */
 export function holdersOf(lock: RowLock): readonly Buffer[] {
   return lock.kind === 'exclusive' ? [lock.writer] : lock.holders.map((holder) => holder.writer);
 }
@@ -54,11 +53,7 @@ export async function removeHolders(
 }
 
 /** Returns the writers that are dead: without a journal row, or drained. All plans that they decided are applied. */
-async function findDeadWriters(
-  cluster: Cluster,
-  writers: readonly Buffer[],
-  includeDrained = true,
-): Promise<Set<string>> {
+async function findDead(cluster: Cluster, writers: readonly Buffer[], includeDrained = true): Promise<Set<string>> {
   const rows = await cluster.client.getMany(cluster.journal, writers, STATE_CELL);
   const dead = writers.filter((_, i) => {
     const state = rows[i] && cellValue(rows[i], JOURNAL.state, STATE.state);
@@ -69,7 +64,7 @@ async function findDeadWriters(
 
 /** Removes dead writers from a row's lock whose value is `found`. */
 export async function removeDeadHolders(cluster: Cluster, row: LockedRow, found: Buffer): Promise<void> {
-  const dead = await findDeadWriters(cluster, holdersOf(parseLock(found)));
+  const dead = await findDead(cluster, holdersOf(parseLock(found)));
   if (dead.size > 0) await removeHolders(cluster, row, found, (writer) => dead.has(writer.toString('latin1')));
 }
 
@@ -155,7 +150,7 @@ export async function countDeadLocks(cluster: Cluster, remove: boolean): Promise
       const writers = new Map<string, Buffer>();
       const holders = locks.map(({ lock }) => holdersOf(parseLock(lock)));
       for (const writer of holders.flat()) writers.set(writer.toString('latin1'), writer);
-      const dead = await findDeadWriters(cluster, [...writers.values()], remove);
+      const dead = await findDead(cluster, [...writers.values()], remove);
       const isDead = (writer: Buffer): boolean => dead.has(writer.toString('latin1'));
       const left = locks.filter((_, i) => holders[i]!.some(isDead));
       count += left.length;

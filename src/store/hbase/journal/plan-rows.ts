@@ -55,10 +55,8 @@ export async function planRows(cluster: Cluster, plan: Plan, heldGates: readonly
 function accessOf(step: RowStep, { spec }: OpenTable): RowAccess {
   if (spec.suffixBytes !== undefined) return step.guards?.length ? 'exclusive' : 'blind';
   if (step.deleteRow || step.put?.length || step.delete?.length) return isFollower(step) ? 'follower' : 'exclusive';
-  const isStable = step.guards?.every(
-    (guard) => guard.op !== 'counterEquals' && !spec.families[guard.family]?.separate,
-  );
-  return (isStable ?? true) ? 'shared' : 'exclusive';
+  const stable = step.guards?.every((guard) => guard.op !== 'counterEquals' && !spec.families[guard.family]?.separate);
+  return (stable ?? true) ? 'shared' : 'exclusive';
 }
 
 function isFollower(step: RowStep): boolean {

@@ -129,7 +129,6 @@ export class RowQueue {
     return this.#waiting.size > 0 || this.#requests.size > 0;
   }
 
-  /** Adds a waiting plan to the queue of each of the rows. */
   enqueue(plan: PlanContext, rows: readonly LockRequest[]): void {
     for (const { id } of rows) {
       const known = this.#waiting.get(id);
@@ -138,7 +137,6 @@ export class RowQueue {
     }
   }
 
-  /** Removes the plan from the queue of each of the rows. */
   dequeue(plan: PlanContext, rows: readonly LockRequest[]): void {
     for (const { id } of rows) {
       const known = this.#waiting.get(id);

@@ -2,12 +2,11 @@ import { counterBytes, EMPTY } from '../../row.js';
 import type { Cluster, OpenTable } from '../cluster.js';
 import type { Clock } from './clock.js';
 import { ID_BYTES } from './codec.js';
-import { ABOVE_TICKETS, IS_ALIVE, JOURNAL } from './journal-tables.js';
+import { IS_ALIVE, JOURNAL, MAX_TIME } from './journal-tables.js';
 import { rowId } from './plan-rows.js';
 import type { LockRequest, PlanContext, RemoteRequest } from './row-queue.js';
 
-/** A lock request with the table and key of its row. */
-export interface RowLockRequest extends LockRequest {
+export interface WantedRow extends LockRequest {
   readonly table: OpenTable;
   readonly key: Buffer;
 }
@@ -16,12 +15,11 @@ const EXCLUSIVE = 0x58;
 const SHARED = 0x53;
 
 /** Returns the identifier of a request: requester, lock mode, name of the row's table, 0, key of the row. */
-function requestName(requester: Buffer, { table, key, exclusive }: RowLockRequest): Buffer {
+function requestName(requester: Buffer, { table, key, exclusive }: WantedRow): Buffer {
   const mode = Buffer.from([exclusive ? EXCLUSIVE : SHARED]);
   return Buffer.concat([requester, mode, Buffer.from(`${table.spec.name}\0`, 'latin1'), key]);
 }
 
-/** Returns the row that the identifier of a request contains. */
 export function rowOfRequest(name: Buffer): { table: string; key: Buffer } {
   const at = name.indexOf(0, ID_BYTES + 1);
   return { table: name.toString('latin1', ID_BYTES + 1, at), key: name.subarray(at + 1) };
@@ -46,10 +44,7 @@ function cellQualifier(requester: Buffer, index: number): Buffer {
  * nothing is requested any more. Deleting cells would be slower: a region server that reads the row passes every
  * earlier deletion.
  */
-function encodeCells(
-  requests: readonly { readonly name: Buffer; readonly priority: bigint }[],
-  version: bigint,
-): Buffer[] {
+function encodeCells(requests: readonly Pick<RemoteRequest, 'name' | 'priority'>[], version: bigint): Buffer[] {
   const cells: Buffer[] = [];
   let parts: Buffer[] = [];
   let bytes = 0;
@@ -70,7 +65,6 @@ function encodeCells(
   return cells;
 }
 
-/** Returns the requests that a cell contains. */
 export function parseRequestCell(cell: Buffer, value: Buffer): RemoteRequest[] {
   const requests: RemoteRequest[] = [];
   const version = value.subarray(0, VERSION_BYTES);
@@ -131,7 +125,7 @@ export class RowRequests {
   }
 
   /** Requests the rows, unless just requested with the same priority. Returns false when the holder is not alive. */
-  send(holder: Buffer, rows: readonly RowLockRequest[], plan: PlanContext): Promise<boolean> {
+  send(holder: Buffer, rows: readonly WantedRow[], plan: PlanContext): Promise<boolean> {
     const to = holder.toString('latin1');
     let outbox = this.#outboxes.get(to);
     if (!outbox) {
@@ -150,7 +144,7 @@ export class RowRequests {
     return this.#schedule(holder, outbox);
   }
 
-  #sentRequest(requests: Map<string, SentRequest>, row: RowLockRequest): SentRequest {
+  #sentRequest(requests: Map<string, SentRequest>, row: WantedRow): SentRequest {
     const name = requestName(this.#ownId, row);
     const id = name.toString('latin1');
     let request = requests.get(id);
@@ -230,9 +224,9 @@ export class RowRequests {
   }
 
   #mutate(key: Buffer, cells: readonly Buffer[]): Promise<boolean> {
-    const put = cells.map((value, index) => ({
+    const put = cells.map((value, i) => ({
       family: JOURNAL.ask,
-      qualifier: cellQualifier(this.#ownId, index),
+      qualifier: cellQualifier(this.#ownId, i),
       value,
     }));
     // False always means that the holder is not alive, even when an earlier try whose answer was lost has succeeded.
@@ -240,7 +234,7 @@ export class RowRequests {
       key,
       guards: [IS_ALIVE],
       put,
-      timestamp: ABOVE_TICKETS,
+      timestamp: MAX_TIME,
     });
   }
 }

@@ -11,7 +11,7 @@ import { cellId, evaluate, type PlanReads, rowIncrements } from './evaluate.js';
 import { type Conflict, type LockedRow, readLock } from './locks.js';
 import { countAppends, gateRow, type PlanRow, planRows } from './plan-rows.js';
 import type { PlanContext } from './row-queue.js';
-import type { RowLockRequest } from './row-requests.js';
+import type { WantedRow } from './row-requests.js';
 import type { Session } from './session.js';
 import { SharedRow } from './shared-rows.js';
 import { Fenced } from './writer.js';
@@ -69,8 +69,8 @@ async function retryUntilDone(
 }
 
 /** The rows that the plan locks, exclusively or shared. */
-function wantedRows(rows: readonly PlanRow[]): RowLockRequest[] {
-  const wanted: RowLockRequest[] = [];
+function wantedRows(rows: readonly PlanRow[]): WantedRow[] {
+  const wanted: WantedRow[] = [];
   for (const { table, key, id, access } of rows)
     if (access === 'exclusive' || access === 'shared')
       wanted.push({ table, key, id, exclusive: access === 'exclusive' });
@@ -109,16 +109,13 @@ class PlanRun {
     this.#lock = exclusiveLock(session.writer.id, this.#planNumber);
   }
 
-  async attempt(
-    wanted: readonly RowLockRequest[],
-    work: (run: PlanRun) => Promise<void>,
-  ): Promise<Obstacle | undefined> {
+  async attempt(rows: readonly WantedRow[], work: (run: PlanRun) => Promise<void>): Promise<Obstacle | undefined> {
     const { localLocks, activePlans, queue } = this.#session;
-    const release = await localLocks.acquire(wanted);
+    const release = await localLocks.acquire(rows);
     try {
       if (this.#session.isEnded) throw new Fenced();
       this.#context.checkDeadline();
-      if (wanted.some((request) => !queue.mayTake(request, this.#context.priority))) return 'reserved';
+      if (rows.some((request) => !queue.mayTake(request, this.#context.priority))) return 'reserved';
       let conflicts = await this.#holdShared();
       if (conflicts.length === 0) conflicts = await this.#lockRows();
       if (conflicts.length > 0) return conflicts;
@@ -245,19 +242,11 @@ class PlanRun {
     return { rows, cells, joinSequences };
   }
 
-  async #readRow(
-    { table, key, id }: PlanRow,
-    options: ReadOptions,
-    rows: Map<string, Buffer | undefined>,
-  ): Promise<void> {
+  async #readRow({ table, key, id }: PlanRow, options: ReadOptions, rows: Values): Promise<void> {
     rows.set(id, await this.#session.cluster.client.get(table.handle, key, options));
   }
 
-  async #readCells(
-    { table, key }: PlanRow,
-    names: readonly CellName[],
-    cells: Map<string, Buffer | undefined>,
-  ): Promise<void> {
+  async #readCells({ table, key }: PlanRow, names: readonly CellName[], cells: Values): Promise<void> {
     const row = await this.#session.cluster.client.get(table.handle, key, { columns: names });
     for (const { family, qualifier } of names) {
       const value = row && cellValue(row, family, qualifier);
@@ -320,6 +309,8 @@ class PlanRun {
   }
 }
 
+type Values = Map<string, Buffer | undefined>;
+
 /** Returns the families of the row that guards and counters look at. The others are written without being read. */
 function familiesToRead({ table, steps }: PlanRow): Set<number> {
   const families = new Set<number>();
@@ -348,7 +339,6 @@ function unknownOutcome(error: unknown): StoreError {
   });
 }
 
-/** Throws errors that are not failures of the store. */
 export function throwUnlessStoreError(error: unknown): void {
   if (!(error instanceof StoreError)) throw error;
 }

@@ -17,7 +17,7 @@ import {
 } from './locks.js';
 import { rowId } from './plan-rows.js';
 import { PlanContext, RowQueue } from './row-queue.js';
-import { type RowLockRequest, RowRequests, rowOfRequest } from './row-requests.js';
+import { RowRequests, rowOfRequest, type WantedRow } from './row-requests.js';
 import { type SharedRow, SharedRows } from './shared-rows.js';
 import type { Tickets } from './tickets.js';
 import { Fenced, Writer } from './writer.js';
@@ -58,7 +58,6 @@ export class Session {
   sweeping: Promise<void> | undefined;
   #plans = 0n;
   #unfolded: UnfoldedRecord[] = [];
-  /** Ids of the rows that are being released. */
   readonly #releasing = new Set<string>();
   readonly #onEnd: (session: Session) => void;
   #timers: Stop[] = [];
@@ -250,17 +249,13 @@ export class Session {
   /** Removes locks of dead writers, and requests all rows that the plan wants from the living holders. */
   async resolveConflicts(
     conflicts: readonly Conflict[],
-    wanted: readonly RowLockRequest[],
+    wanted: readonly WantedRow[],
     context: PlanContext,
   ): Promise<void> {
     await Promise.all(conflicts.map((conflict) => this.#resolveConflict(conflict, wanted, context)));
   }
 
-  async #resolveConflict(
-    { row, lock }: Conflict,
-    wanted: readonly RowLockRequest[],
-    context: PlanContext,
-  ): Promise<void> {
+  async #resolveConflict({ row, lock }: Conflict, wanted: readonly WantedRow[], context: PlanContext): Promise<void> {
     const others = holdersOf(parseLock(lock)).filter((writer) => !writer.equals(this.writer.id));
     if (others.length === 0) return this.#removeUnknownLock(row);
     const areAlive = await Promise.all(others.map((writer) => this.requests.send(writer, wanted, context)));

@@ -142,7 +142,7 @@ export class SharedRows {
     return (row !== undefined && row.folding.length > 0) || (this.#foldTimes.get(id) ?? this.#foldTimesStart) > since;
   }
 
-  /** Returns the rows, the lowest recently used first. */
+  /** Returns the rows, the least recently used first. */
   rows(): Iterable<SharedRow> {
     return this.#rows.values();
   }
@@ -158,7 +158,6 @@ export class SharedRows {
     return lock ? { row: { table, key }, lock } : row;
   }
 
-  /** Resolves with the conflicting lock, if there is one. */
   async #acquire(row: SharedRow): Promise<Buffer | undefined> {
     try {
       const lock = await this.#join(row);
@@ -224,7 +223,6 @@ export class SharedRows {
     }
   }
 
-  /** Reads the lock cell and the row at once. */
   async #read({ table, key }: SharedRow): Promise<{ lock: Buffer | undefined; row: Buffer | undefined }> {
     const cells = await this.#owner.cluster.client.get(table.handle, key, table.rowAndLockReads);
     if (!cells) return { lock: undefined, row: undefined };
@@ -314,7 +312,6 @@ export class SharedRows {
     return true;
   }
 
-  /** Marks the increments in `folding` as written. */
   #markFolded(row: SharedRow): void {
     if (row.folding.length === 0) return;
     row.folding = [];

@@ -7,7 +7,7 @@ import { type Cluster, type OpenTable, unlessDropped } from '../cluster.js';
 import { applyFound, type Failpoint } from './apply.js';
 import type { Clock, Pace, Stop } from './clock.js';
 import { type Addition, decodeRecord, ID_BYTES, type PlanRecord, parseLock, sharedLock } from './codec.js';
-import { ABOVE_TICKETS, ABOVE_TICKETS_ROW, DRAINED, IS_ALIVE, JOURNAL, STATE, SWEPT } from './journal-tables.js';
+import { DRAINED, IS_ALIVE, JOURNAL, MAX_TIME, MAX_TIME_ROW, STATE, SWEPT } from './journal-tables.js';
 import { lockOf, removeFromAllLocks } from './locks.js';
 import { rowId } from './plan-rows.js';
 import { rollBackBatch } from './roll-back.js';
@@ -27,7 +27,6 @@ interface LoggedAddition extends Pick<Addition, 'increments' | 'joinSequence'> {
 type DrainResult = 'drained' | 'byOther' | 'later';
 
 interface WatchedWriter {
-  /** Values of the cells `beat` and `state`. */
   readonly beatAndState: Buffer;
   /** Time at which these values were first read, monotonic ms. */
   readonly since: number;
@@ -142,7 +141,7 @@ export class Sweeper {
       key: id,
       guards: [guard],
       put,
-      timestamp: ABOVE_TICKETS,
+      timestamp: MAX_TIME,
     });
   }
 
@@ -252,7 +251,7 @@ export class Sweeper {
     const pieces = await keysOf(client.scan(journal, { from: keyAfter(id), to }, { keysOnly: true }));
     await client.putMany(
       journal,
-      [...pieces, id].map((key) => ({ key, deleteRow: true, timestamp: ABOVE_TICKETS_ROW })),
+      [...pieces, id].map((key) => ({ key, deleteRow: true, timestamp: MAX_TIME_ROW })),
     );
   }
 }
@@ -271,7 +270,7 @@ export async function removeOrphanPieces({ client, journal }: Cluster): Promise<
     const orphans = pieces.filter((_, i) => !writers[i]);
     await client.putMany(
       journal,
-      orphans.map((key) => ({ key, deleteRow: true, timestamp: ABOVE_TICKETS_ROW })),
+      orphans.map((key) => ({ key, deleteRow: true, timestamp: MAX_TIME_ROW })),
     );
   }
 }

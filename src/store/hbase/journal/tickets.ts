@@ -51,7 +51,6 @@ export class Tickets {
     return ticket;
   }
 
-  /** Whether the counter and its table exist. */
   async exists(): Promise<boolean> {
     try {
       const { client, numbers } = this.#cluster;

@@ -4,7 +4,7 @@ import { mayBeDone, StoreError } from '../../store-error.js';
 import type { Cluster } from '../cluster.js';
 import type { Clock, Stop } from './clock.js';
 import { type EncodedRecord, ID_BYTES } from './codec.js';
-import { ABOVE_TICKETS, ABOVE_TICKETS_ROW, ALIVE, IS_ALIVE, JOURNAL, STATE } from './journal-tables.js';
+import { ALIVE, IS_ALIVE, JOURNAL, MAX_TIME, MAX_TIME_ROW, STATE } from './journal-tables.js';
 import type { RemoteRequest } from './row-queue.js';
 import { parseRequestCell } from './row-requests.js';
 import type { Tickets } from './tickets.js';
@@ -19,7 +19,6 @@ export class Fenced extends Error {
 
 interface QueuedDecision {
   readonly record: Buffer;
-  /** The batch to which the plan belongs. */
   readonly batch: Buffer | undefined;
   onDecided(sequence: bigint): void;
   resolve(): void;
@@ -112,7 +111,7 @@ export class Writer {
         { family: JOURNAL.state, qualifier: STATE.beat, value: counterBytes(0n) },
         this.#floorCell(),
       ],
-      timestamp: ABOVE_TICKETS,
+      timestamp: MAX_TIME,
     });
     this.#renewedAt = sentAt;
     this.#stopBeat = this.#clock.every(this.#leaseMs / 5, () => void this.#renewFloor().catch(() => undefined));
@@ -156,7 +155,7 @@ export class Writer {
         key: this.id,
         guards: [IS_ALIVE],
         put,
-        timestamp: ABOVE_TICKETS,
+        timestamp: MAX_TIME,
         repeatable: true,
       }))
     ) {
@@ -189,9 +188,7 @@ export class Writer {
   /** Removes the announcement after the batch was rolled back. */
   async retractBatch(batch: Buffer): Promise<void> {
     const deletes = [{ family: JOURNAL.plan, qualifier: batch }];
-    await this.#cluster.client.putMany(this.#cluster.journal, [
-      { key: this.id, delete: deletes, timestamp: ABOVE_TICKETS },
-    ]);
+    await this.#cluster.client.putMany(this.#cluster.journal, [{ key: this.id, delete: deletes, timestamp: MAX_TIME }]);
   }
 
   /**
@@ -224,7 +221,7 @@ export class Writer {
     for (const value of splitPieces(parts)) {
       const put = [{ family: JOURNAL.plan, qualifier: Buffer.from('piece'), value }];
       const key = pieceKey(this.id, plan, i++);
-      await this.#cluster.client.putMany(this.#cluster.journal, [{ key, put, timestamp: ABOVE_TICKETS }]);
+      await this.#cluster.client.putMany(this.#cluster.journal, [{ key, put, timestamp: MAX_TIME }]);
     }
     const value = Buffer.alloc(13, PIECES);
     value.writeBigUInt64BE(plan, 1);
@@ -256,11 +253,11 @@ export class Writer {
         }
       } catch (error) {
         this.abandon();
-        const unknown = new StoreError('unavailable', 'the journal did not answer', {
+        const lost = new StoreError('unavailable', 'the journal did not answer', {
           cause: error,
           applied: 'unknown',
         });
-        for (const { reject } of group) reject(unknown);
+        for (const { reject } of group) reject(lost);
       }
     }
     this.#isDeciding = false;
@@ -275,10 +272,7 @@ export class Writer {
   }
 
   /** Puts and deletes cells of family `plan`. Returns false when the writer was given up. */
-  #mutatePlans(
-    put: { family: number; qualifier: Buffer; value: Buffer }[],
-    names: readonly Buffer[],
-  ): Promise<boolean> {
+  #mutatePlans(put: Cell[], names: readonly Buffer[]): Promise<boolean> {
     const { client, journal } = this.#cluster;
     const deletes = names.map((qualifier) => ({ family: JOURNAL.plan, qualifier }));
     return client.mutate(journal, {
@@ -286,7 +280,7 @@ export class Writer {
       guards: [IS_ALIVE],
       put,
       delete: deletes,
-      timestamp: ABOVE_TICKETS,
+      timestamp: MAX_TIME,
       repeatable: true,
     });
   }
@@ -310,7 +304,7 @@ export class Writer {
       if (pieces.length > 0)
         await client.putMany(
           journal,
-          pieces.map((key) => ({ key, deleteRow: true, timestamp: ABOVE_TICKETS_ROW })),
+          pieces.map((key) => ({ key, deleteRow: true, timestamp: MAX_TIME_ROW })),
         );
     } catch (error) {
       this.#finished.unshift(...done);
@@ -339,7 +333,7 @@ export class Writer {
   #deleteCells(cells: readonly CellName[]): Promise<void> {
     const deletes = cells.map(({ family, qualifier }) => ({ family, qualifier }));
     return this.#cluster.client.putMany(this.#cluster.journal, [
-      { key: this.id, delete: deletes, timestamp: ABOVE_TICKETS },
+      { key: this.id, delete: deletes, timestamp: MAX_TIME },
     ]);
   }
 
@@ -350,7 +344,7 @@ export class Writer {
     await this.removeFinished();
     this.abandon();
     const { client, journal } = this.#cluster;
-    await client.putMany(journal, [{ key: this.id, deleteRow: true, timestamp: ABOVE_TICKETS_ROW }]);
+    await client.putMany(journal, [{ key: this.id, deleteRow: true, timestamp: MAX_TIME_ROW }]);
   }
 }
 

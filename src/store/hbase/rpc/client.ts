@@ -79,13 +79,7 @@ export class HBaseClient {
       const codec = this.#codecOf(table);
       const fields = codec.encodeOnce(options, encodeGetOptions);
       checkKey(key);
-      const sink = new RowCollector(
-        this.#deadlines,
-        new Attempts(this.settings, this.#pauses),
-        1,
-        ([row]) => resolve(row),
-        reject,
-      );
+      const sink = new RowCollector(this.#deadlines, this.#attempts(), 1, ([row]) => resolve(row), reject);
       this.#dispatchGet(codec, key, fields, sink, 0);
     });
   }
@@ -97,13 +91,7 @@ export class HBaseClient {
       const fields = codec.encodeOnce(options, encodeGetOptions);
       if (keys.length === 0) return resolve([]);
       for (const key of keys) checkKey(key);
-      const sink = new RowCollector(
-        this.#deadlines,
-        new Attempts(this.settings, this.#pauses),
-        keys.length,
-        resolve,
-        reject,
-      );
+      const sink = new RowCollector(this.#deadlines, this.#attempts(), keys.length, resolve, reject);
       for (let i = 0; i < keys.length; i++) this.#dispatchGet(codec, keys[i]!, fields, sink, i);
     });
   }
@@ -164,14 +152,9 @@ export class HBaseClient {
   }
 
   /** As `putMany`, with packed rows: row `i` is put under `keys[i]`, families in any order, no cell twice. */
-  async putRows(
-    table: TableHandle,
-    keys: readonly Buffer[],
-    rows: readonly Buffer[],
-    timestamp: bigint,
-  ): Promise<void> {
+  async putRows(table: TableHandle, keys: readonly Buffer[], rows: readonly Buffer[], stamp: bigint): Promise<void> {
     const codec = this.#codecOf(table);
-    const end = putKeyEnd(timestamp);
+    const end = putKeyEnd(stamp);
     const parts = rows.map((row, i) => {
       const { message, cells } = encodePut(codec, keys[i]!, row, end);
       const bodies = cells.length > 0 ? [encodeMutationField(message)] : [];
@@ -209,7 +192,7 @@ export class HBaseClient {
     const codec = this.#codecOf(table);
     const { messages, cells } = encodeMutation(codec, { key, add });
     if (messages.length === 0) return [];
-    const attempts = new Attempts(this.settings, this.#pauses);
+    const attempts = this.#attempts();
     for (;;) {
       let region: Region | undefined;
       try {
@@ -229,7 +212,7 @@ export class HBaseClient {
   /** Reads the regions from hbase:meta, in key order. Rejects with `noTable` when there are none. */
   async regions(table: TableHandle): Promise<RegionInfo[]> {
     const codec = this.#codecOf(table);
-    const attempts = new Attempts(this.settings, this.#pauses);
+    const attempts = this.#attempts();
     for (;;) {
       try {
         const regions = await this.#regions.readAll(codec.name, attempts);
@@ -250,6 +233,10 @@ export class HBaseClient {
     this.#isClosed = true;
     this.#servers.close();
     this.#pauses.wakeAll();
+  }
+
+  #attempts(): Attempts {
+    return new Attempts(this.settings, this.#pauses);
   }
 
   #codecOf(table: TableHandle): TableCodec {
@@ -286,7 +273,7 @@ export class HBaseClient {
       this.#rows,
       codec,
       key,
-      new Attempts(this.settings, this.#pauses),
+      this.#attempts(),
       parts,
       (done) => ended(() => resolve(done)),
       (error) => ended(() => reject(error)),

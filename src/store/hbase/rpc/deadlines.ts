@@ -3,7 +3,6 @@ import { Failure } from './failure.js';
 /** Interval at which deadlines are checked, ms. */
 const CHECK_MS = 50;
 
-/** An operation with a deadline. */
 export interface Expirable {
   /** Deadline, monotonic ms. */
   readonly expires: number;

@@ -11,11 +11,10 @@ import { encodeColumnList } from './requests.js';
 import { Attempts, failureOrThrow } from './retry.js';
 import type { ReadOptions } from './rpc-types.js';
 import { readScanResponse } from './scan-response.js';
-import type { ScanContext } from './scanner.js';
+import { closeScanner, type ScanContext } from './scanner.js';
 
 /** Maximum number of concurrent scans per server. At the maximum, look-ups accumulate. */
 const MAX_IN_FLIGHT = 2;
-/** Maximum number of ranges in a scan. */
 const MAX_RANGES = 64;
 /** Maximum number of keys requested by a scan. Ranges not reached by then are requested again, one by one. */
 const MAX_KEYS = 4_000;
@@ -158,7 +157,7 @@ export class Lookups {
   }
 
   async #send(region: Region, lookups: readonly Lookup[]): Promise<void> {
-    const { servers, statistics } = this.#context;
+    const { servers, settings, statistics } = this.#context;
     const { server } = region;
     this.#inFlight.set(server, (this.#inFlight.get(server) ?? 0) + 1);
     try {
@@ -176,7 +175,7 @@ export class Lookups {
       const next = last ? keyAfter(last) : response.cursor;
       const whole = !response.hasMoreInRegion;
       if (response.hasMore && !whole && response.scannerId !== undefined)
-        this.#closeScanner(region, response.scannerId);
+        closeScanner(servers.get(server), response.scannerId, settings);
       for (const lookup of sorted) this.#finishOrContinue(region, lookup, whole, next);
     } catch (e) {
       if (e instanceof Failure) this.#context.noteFailure(e, region);
@@ -200,15 +199,6 @@ export class Lookups {
     if (reached && Buffer.compare(reached, lookup.from) > 0) lookup.from = reached;
     if (!whole) lookup.isAlone = true;
     this.#dispatch(lookup);
-  }
-
-  #closeScanner(region: Region, scanner: bigint): void {
-    const request = new MessageWriter().uint(3, scanner).uint(4, 0).bool(5, true).finish();
-    const expires = performance.now() + this.#context.settings.rpcTimeoutMs;
-    this.#context.servers
-      .get(region.server)
-      .call('Scan', request, [], expires)
-      .catch(() => undefined);
   }
 }
 

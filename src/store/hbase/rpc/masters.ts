@@ -25,7 +25,7 @@ export class Masters {
 
   /** Returns `host:port` of the server of hbase:meta. */
   metaServer(attempts: Attempts): Promise<string> {
-    return this.#query('GetMetaRegionLocations', attempts, (message) => {
+    return this.#ask('GetMetaRegionLocations', attempts, (message) => {
       // GetMetaRegionLocationsResponse: meta_locations 1 of RegionLocation: region_info 1, server_name 2. The first
       // location is the primary; replicas follow.
       while (message.next()) {
@@ -47,7 +47,7 @@ export class Masters {
     const attempts = new Attempts(this.#settings, this.#pauses);
     for (;;) {
       try {
-        const master = await this.#query('GetActiveMaster', attempts, (message) => {
+        const master = await this.#ask('GetActiveMaster', attempts, (message) => {
           while (message.next()) {
             if (message.field === 1) return readServerName(message.message());
             message.skip();
@@ -64,11 +64,7 @@ export class Masters {
     }
   }
 
-  async #query(
-    method: string,
-    attempts: Attempts,
-    read: (message: MessageReader) => string | undefined,
-  ): Promise<string> {
+  async #ask(method: string, attempts: Attempts, read: (answer: MessageReader) => string | undefined): Promise<string> {
     let failure: Failure | undefined;
     const { masters } = this.#settings;
     for (let i = 0; i < masters.length; i++) {

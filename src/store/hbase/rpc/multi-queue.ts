@@ -3,7 +3,6 @@ import { type Action, type ActionGroup, completeMulti, encodeMulti, groupActions
 import type { RpcStatistics } from './rpc-types.js';
 import type { Server } from './server.js';
 
-/** An action in the queue. */
 export interface QueuedAction extends Action {
   /** Deadline of the caller, monotonic ms. */
   readonly expires: number;
@@ -19,7 +18,6 @@ export interface QueuedAction extends Action {
 export interface MultiLimits {
   /** Maximum number of concurrent Multi requests of the queue. At the maximum, actions accumulate. */
   readonly maxInFlight: number;
-  /** Maximum number of actions in a Multi. */
   readonly maxActions: number;
   /** Up to this number of actions are sent as one Multi. More are spread over the remaining requests. */
   readonly spreadAbove: number;

@@ -14,7 +14,6 @@ export interface Dispatcher {
   dispatch(operation: RowOperation): void;
   /** Updates regions and servers after a failure. */
   noteFailure(failure: Failure, region: Region): void;
-  /** Counts received cells. */
   countCells(cells: number): void;
 }
 

@@ -10,7 +10,6 @@ import type { Servers } from './server.js';
 /** A region as read from hbase:meta. Compared by identity: looking up a region again returns another object. */
 export interface Region {
   readonly table: string;
-  /** First key. */
   readonly start: Buffer;
   /** First key after the region; empty for the last region. */
   readonly end: Buffer;
@@ -46,7 +45,6 @@ export class Regions {
     this.#masters = masters;
   }
 
-  /** Returns the cached region of the key. */
   cached(table: string, key: Buffer): Region | undefined {
     const list = this.#tables.get(table);
     if (!list) return undefined;
@@ -89,7 +87,6 @@ export class Regions {
     if (at >= 0) list!.splice(at, 1);
   }
 
-  /** Removes all regions of the server from the cache. */
   dropServer(server: string): void {
     for (const [table, list] of this.#tables) {
       const left = list.filter((region) => region.server !== server);
@@ -288,7 +285,6 @@ function findByStart(list: readonly Region[], key: Buffer): number {
   return low - 1;
 }
 
-/** The content of some rows of hbase:meta. */
 interface MetaRows {
   readonly count: number;
   /** Regions without the parents of split ones. */

@@ -30,7 +30,6 @@ export interface ScanContext {
   noteFailure(failure: Failure, region: Region): void;
 }
 
-/** A scanner that is open at a server. */
 interface OpenScanner {
   readonly id: bigint;
   readonly server: Server;
@@ -249,11 +248,13 @@ export class RegionScan implements HBaseScan {
     const scanner = this.#scanner;
     this.#scanner = undefined;
     this.#partial = new PartialRow(this.#table);
-    if (!scanner || !notify) return;
-    const request = new MessageWriter().uint(3, scanner.id).uint(4, 0).bool(5, true).finish();
-    const expires = performance.now() + this.#context.settings.rpcTimeoutMs;
-    scanner.server.call('Scan', request, [], expires).catch(() => undefined);
+    if (scanner && notify) closeScanner(scanner.server, scanner.id, this.#context.settings);
   }
+}
+
+export function closeScanner(server: Server, id: bigint, { rpcTimeoutMs }: RpcSettings): void {
+  const request = new MessageWriter().uint(3, id).uint(4, 0).bool(5, true).finish();
+  server.call('Scan', request, [], performance.now() + rpcTimeoutMs).catch(() => undefined);
 }
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };

@@ -131,16 +131,10 @@ export class Server {
     this.#opening ??= this.#open().finally(() => {
       this.#opening = undefined;
     });
-    return withDeadline(this.#opening, expires, () => this.#timeoutFailure(expires - now));
-  }
-
-  #timeoutFailure(ms: number): Failure {
-    const message = `${this.name}: no connection within ${Math.round(ms)} ms`;
-    return new Failure(message, UNREACHABLE);
-  }
-
-  #lostFailure(): Failure {
-    return new Failure(`${this.name}: the connection was lost`, UNREACHABLE);
+    return withDeadline(this.#opening, expires, () => {
+      const message = `${this.name}: no connection within ${Math.round(expires - now)} ms`;
+      return new Failure(message, UNREACHABLE);
+    });
   }
 
   async #open(): Promise<Connection> {
@@ -161,7 +155,7 @@ export class Server {
       );
       opened = connection;
       if (signal.aborted) connection.close();
-      if (connection.isClosed) throw this.#lostFailure();
+      if (connection.isClosed) throw new Failure(`${this.name}: the connection was lost`, UNREACHABLE);
       this.#connection = connection;
       this.#recentFailure = undefined;
       return connection;

@@ -67,7 +67,6 @@ export class TableAdmin {
     this.#call = call;
   }
 
-  /** Whether a gateway may be used. */
   get hasGateway(): boolean {
     return this.#gateway !== undefined;
   }

@@ -6,6 +6,8 @@ import type { Durability, HBaseSettings } from '../settings.js';
 /** The settings that determine the HBase name of a table. */
 export type Naming = Pick<HBaseSettings, 'namespace' | 'prefix'>;
 
+type DescriptorSettings = Naming & Pick<HBaseSettings, 'durability'>;
+
 /** Attributes as spelled by HBase's shell and REST gateway. Other attributes have HBase's defaults. */
 export interface FamilyDescriptor {
   readonly name: string;
@@ -60,10 +62,7 @@ export function internalHandle(naming: Naming, table: InternalTable): TableHandl
   return { name: tableName(naming, table.name), families: table.families.map(({ name }) => name) };
 }
 
-export function describeInternal(
-  settings: Naming & Pick<HBaseSettings, 'durability'>,
-  table: InternalTable,
-): TableDescriptor {
+export function describeInternal(settings: DescriptorSettings, table: InternalTable): TableDescriptor {
   return {
     name: tableName(settings, table.name),
     attributes: { DURABILITY: DURABILITY[settings.durability] },
@@ -80,7 +79,7 @@ export const DURABILITY: Readonly<Record<Durability, string>> = { default: 'USE_
 
 /** Returns the description of the HBase table for a spec. docs/hbase.md gives the reasons. */
 export function describeTable(
-  settings: Naming & Pick<HBaseSettings, 'durability'>,
+  settings: DescriptorSettings,
   spec: TableSpec,
   splits: readonly Buffer[] = [],
 ): TableDescriptor {

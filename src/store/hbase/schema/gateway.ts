@@ -55,13 +55,11 @@ export class Gateway {
     this.#client.connection.options.rejectUnauthorized = true;
   }
 
-  /** Returns the names of all tables of the cluster. */
   async tables(): Promise<string[]> {
     const list = await this.#request<readonly { name: string }[] | null>('tables', (done) => this.#client.tables(done));
     return (list ?? []).map(({ name }) => name);
   }
 
-  /** Returns the running region servers. */
   async servers(): Promise<LiveServer[]> {
     const status = await this.#request<unknown>('the state of the cluster', (done) =>
       this.#client.status_cluster(done),

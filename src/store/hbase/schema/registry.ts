@@ -23,7 +23,6 @@ const STATE = Buffer.from('state');
 const DROPPING = 'dropping ';
 const CREATING = 'making ';
 
-/** A row of the catalog. */
 interface CatalogRow {
   readonly spec: TableSpec;
   readonly specBytes: Buffer;
@@ -147,15 +146,12 @@ export class TableRegistry {
   }
 
   /** Marks the row as `dropping`. Returns undefined when the row has changed. */
-  async #markDropping(
-    { spec, specBytes, state: before }: CatalogRow,
-    draw: DrawTicket,
-  ): Promise<CatalogRow | undefined> {
+  async #markDropping({ spec, specBytes, state: old }: CatalogRow, draw: DrawTicket): Promise<CatalogRow | undefined> {
     const ticket = await draw();
     const state = Buffer.from(DROPPING + ticket);
     const guards: Guard[] = [
       { op: 'equals', ...specCell(specBytes) },
-      before ? { op: 'equals', ...stateCell(before) } : { op: 'absent', family: 0, qualifier: STATE },
+      old ? { op: 'equals', ...stateCell(old) } : { op: 'absent', family: 0, qualifier: STATE },
     ];
     const marked = await this.#updateRow(spec.name, guards, { put: [stateCell(state)], timestamp: ticket });
     return marked ? { spec, specBytes, state } : undefined;
@@ -279,11 +275,8 @@ function parseRow(name: string, row: Buffer): CatalogRow | undefined {
   const specBytes = cellValue(row, 0, SPEC);
   if (!specBytes) return undefined;
   try {
-    return {
-      spec: checkSpec(JSON.parse(specBytes.toString()) as TableSpec),
-      specBytes,
-      state: cellValue(row, 0, STATE),
-    };
+    const spec = checkSpec(JSON.parse(specBytes.toString()) as TableSpec);
+    return { spec, specBytes, state: cellValue(row, 0, STATE) };
   } catch (error) {
     throw new StoreError('corrupt', `the catalog of tables holds no spec for ${name}`, { cause: error });
   }
