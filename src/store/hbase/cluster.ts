@@ -2,7 +2,7 @@ import type { CellName, Maybe, TableSpec } from '../contract.js';
 import { EMPTY } from '../row.js';
 import { StoreError } from '../store-error.js';
 import { noTable } from '../tables.js';
-import { GATES_TABLE, JOURNAL_TABLE, MAX_TIME, NUMBERS_TABLE } from './journal/journal-tables.js';
+import { GATES_TABLE, JOURNAL_TABLE, MAX_TIME, MAX_TIME_ROW, NUMBERS_TABLE } from './journal/journal-tables.js';
 import type { HBaseClient } from './rpc/client.js';
 import type { ReadOptions, RowMutation, TableHandle, Timestamped } from './rpc/rpc-types.js';
 import type { TableRegistry } from './schema/index.js';
@@ -132,6 +132,13 @@ export class Cluster {
    */
   mutateGuarded(table: TableHandle, mutation: RowMutation): Promise<boolean> {
     return this.client.mutate(table, { ...mutation, repeatable: true, unknownIsFalse: true });
+  }
+
+  deleteJournalRows(keys: readonly Buffer[]): Promise<void> {
+    return this.client.putMany(
+      this.journal,
+      keys.map((key) => ({ key, deleteRow: true, timestamp: MAX_TIME_ROW })),
+    );
   }
 
   /** Throws the error. A missing table is removed from the cache and reported by the store's own table name. */

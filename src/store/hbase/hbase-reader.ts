@@ -29,21 +29,17 @@ export class HBaseReader implements Reader {
   }
 
   get(name: string, key: Buffer): Maybe<Buffer | undefined> {
-    return this.#get(name, key, false);
+    return this.getHead(name, key);
   }
 
-  #get(name: string, key: Buffer, head: boolean): Promise<Buffer | undefined> {
+  getHead(name: string, key: Buffer, only = false): Maybe<Buffer | undefined> {
     return this.#withTable(name, async (table) => {
       if (!isKey(key, MAX_KEY)) return undefined;
-      const options = head ? table.headReads : table.rowReads;
+      const options = only ? table.headReads : table.rowReads;
       const since = this.#overlay.now();
       const row = await this.cluster.client.get(table.handle, key, options);
       return this.#overlay.withPending(this.cluster, table, key, options, row, since);
     });
-  }
-
-  getHead(name: string, key: Buffer, only = false): Maybe<Buffer | undefined> {
-    return this.#get(name, key, only);
   }
 
   getColumns(name: string, key: Buffer, ranges: readonly ColumnRange[]): Maybe<Buffer | undefined> {

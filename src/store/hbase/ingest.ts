@@ -48,7 +48,7 @@ export async function ingest(session: Session, tables: readonly LoadTable[], pla
       const ticket = await first;
       const tables = parts.filter((part) => !isReplaced(part)).map(({ table }) => table.spec.name);
       const batch = await session.writer.announceBatch(ticket, tables);
-      await failpoint(session, 'batch announced');
+      await session.options.failpoint?.('batch announced');
       const window = new Writes();
       let isWritten = false;
       try {
@@ -78,10 +78,6 @@ async function rollBack(session: Session, batch: Buffer, ticket: bigint, tables:
   }
 }
 
-function failpoint(session: Session, point: string): unknown {
-  return session.options.failpoint?.(point);
-}
-
 /** Whether the rows are replaced by single plans. */
 function isReplaced(part: BatchTable): boolean {
   return needsGate(part) && !part.load.absent;
@@ -94,7 +90,7 @@ async function writeAll(session: Session, parts: readonly BatchTable[], ticket: 
       await writeRows(session, part, ticket, number, window);
       if (session.options.failpoint) {
         await window.drain();
-        await failpoint(session, `batch ${part.table.spec.name}`);
+        await session.options.failpoint(`batch ${part.table.spec.name}`);
       }
       if (part.load.append) number += STEP * BigInt(part.rows.length);
     }

@@ -256,11 +256,8 @@ function encodeRows(test: RowTest, names: readonly string[]): EncodedFilter {
       return rowsWithoutFilter(test.test.match, names[test.test.family]!);
     default: {
       const { family, qualifier } = test;
-      const column = {
-        family: Buffer.from(names[family]!),
-        qualifier,
-        orMissing: test.op === 'hasNot' || test.op === 'differs',
-      };
+      const orMissing = test.op === 'hasNot' || test.op === 'differs';
+      const column = { family: Buffer.from(names[family]!), qualifier, orMissing };
       if (test.op === 'equals' || test.op === 'differs') {
         const compare = test.op === 'equals' ? Compare.equal : Compare.notEqual;
         return columnFilter({ ...column, compare, value: test.value });

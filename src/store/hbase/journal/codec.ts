@@ -142,25 +142,16 @@ export function encodeRecord(record: PlanRecord): EncodedRecord {
   out.list(record.shared, ({ table, key, increments, joinSequence }) =>
     out.text(table).bytes(key).bytes(increments).uint64(joinSequence),
   );
-  out.list(record.blind, ({ table, key, put }) =>
-    out
-      .text(table)
-      .bytes(key)
-      .uint32(put ? 1 : 0),
-  );
+  out.list(record.blind, ({ table, key, put }) => out.text(table).bytes(key).bool(put));
   out.list(record.appends, ({ table, key, row }) => out.text(table).bytes(key).bytes(row));
   writeChanges(out, record.followers);
   return out.finish();
 }
 
 function writeChanges(out: RecordEncoder, changes: readonly RowChange[]): void {
-  out.list(changes, ({ table, key, deleteRow, deletes, puts }) => {
-    out
-      .text(table)
-      .bytes(key)
-      .uint32(deleteRow ? 1 : 0);
-    out.bytes(deletes).cells(puts);
-  });
+  out.list(changes, ({ table, key, deleteRow, deletes, puts }) =>
+    out.text(table).bytes(key).bool(deleteRow).bytes(deletes).cells(puts),
+  );
 }
 
 /** Throws `format` for a record of another version, and `corrupt` for a truncated one. */
@@ -217,6 +208,10 @@ class RecordEncoder {
     const at = this.#reserve(4);
     this.#out.writeUInt32BE(value, at);
     return this;
+  }
+
+  bool(value: boolean): this {
+    return this.uint32(value ? 1 : 0);
   }
 
   uint64(value: bigint): this {

@@ -57,7 +57,7 @@ async function retryUntilDone(
       if (!isQueued) queue.enqueue(context, wanted);
       isQueued = true;
       if (obstacle === 'reserved') await requests.resend(context);
-      else await session.resolveConflicts(obstacle, wanted, context);
+      else await Promise.all(obstacle.map((conflict) => session.resolveConflict(conflict, wanted, context)));
       await context.backOff(pace.firstBackoff, pace.maxBackoff);
     }
   } finally {

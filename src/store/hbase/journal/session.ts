@@ -247,15 +247,7 @@ export class Session {
   }
 
   /** Removes locks of dead writers, and requests all rows that the plan wants from the living holders. */
-  async resolveConflicts(
-    conflicts: readonly Conflict[],
-    wanted: readonly WantedRow[],
-    context: PlanContext,
-  ): Promise<void> {
-    await Promise.all(conflicts.map((conflict) => this.#resolveConflict(conflict, wanted, context)));
-  }
-
-  async #resolveConflict({ row, lock }: Conflict, wanted: readonly WantedRow[], context: PlanContext): Promise<void> {
+  async resolveConflict({ row, lock }: Conflict, wanted: readonly WantedRow[], context: PlanContext): Promise<void> {
     const others = holdersOf(parseLock(lock)).filter((writer) => !writer.equals(this.writer.id));
     if (others.length === 0) return this.#removeUnknownLock(row);
     const areAlive = await Promise.all(others.map((writer) => this.requests.send(writer, wanted, context)));

@@ -207,15 +207,12 @@ export class SharedRows {
   /** Sends a try without repeating it. Returns undefined when the answer was lost and there is time for another try. */
   async #tryJoin(row: SharedRow, lock: Buffer | undefined, value: Buffer, end: number): Promise<boolean | undefined> {
     const { table, key } = row;
+    const { client } = this.#owner.cluster;
     const guard = lock
       ? ({ op: 'equals', ...table.lock, value: lock } as const)
       : ({ op: 'absent', ...table.lock } as const);
     try {
-      return await this.#owner.cluster.client.mutate(table.handle, {
-        key,
-        guards: [guard],
-        put: [{ ...table.lock, value }],
-      });
+      return await client.mutate(table.handle, { key, guards: [guard], put: [{ ...table.lock, value }] });
     } catch (error) {
       if (!mayBeDone(error) || this.#owner.clock.now() >= end) throw error;
       await this.#owner.clock.sleep(this.#owner.pace.requestPoll);

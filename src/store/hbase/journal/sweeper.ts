@@ -7,7 +7,7 @@ import { type Cluster, type OpenTable, unlessDropped } from '../cluster.js';
 import { applyFound, type Failpoint } from './apply.js';
 import type { Clock, Pace, Stop } from './clock.js';
 import { type Addition, decodeRecord, ID_BYTES, type PlanRecord, parseLock, sharedLock } from './codec.js';
-import { DRAINED, IS_ALIVE, JOURNAL, MAX_TIME, MAX_TIME_ROW, STATE, SWEPT } from './journal-tables.js';
+import { DRAINED, IS_ALIVE, JOURNAL, MAX_TIME, STATE, SWEPT } from './journal-tables.js';
 import { lockOf, removeFromAllLocks } from './locks.js';
 import { rowId } from './plan-rows.js';
 import { rollBackBatch } from './roll-back.js';
@@ -249,29 +249,20 @@ export class Sweeper {
     const { client, journal } = this.#cluster;
     const to = Buffer.concat([id, Buffer.alloc(ID_BYTES + 5, 0xff)]);
     const pieces = await keysOf(client.scan(journal, { from: keyAfter(id), to }, { keysOnly: true }));
-    await client.putMany(
-      journal,
-      [...pieces, id].map((key) => ({ key, deleteRow: true, timestamp: MAX_TIME_ROW })),
-    );
+    await this.#cluster.deleteJournalRows([...pieces, id]);
   }
 }
 
 /** Deletes pieces of records that arrived after the row of their writer was deleted. */
-export async function removeOrphanPieces({ client, journal }: Cluster): Promise<void> {
+export async function removeOrphanPieces(cluster: Cluster): Promise<void> {
+  const { client, journal } = cluster;
   const scan = client.scan(journal, {}, { keysOnly: true });
   for await (const batch of batchesOf(scan)) {
     const pieces = batch.keys.filter((key) => key.length > ID_BYTES);
     // The writers are read after their pieces: a writer that does not exist by then will never exist.
-    const writers = await client.getMany(
-      journal,
-      pieces.map((key) => key.subarray(0, ID_BYTES)),
-      { families: [JOURNAL.state] },
-    );
-    const orphans = pieces.filter((_, i) => !writers[i]);
-    await client.putMany(
-      journal,
-      orphans.map((key) => ({ key, deleteRow: true, timestamp: MAX_TIME_ROW })),
-    );
+    const ids = pieces.map((key) => key.subarray(0, ID_BYTES));
+    const writers = await client.getMany(journal, ids, { families: [JOURNAL.state] });
+    await cluster.deleteJournalRows(pieces.filter((_, i) => !writers[i]));
   }
 }
 

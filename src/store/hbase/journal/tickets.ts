@@ -106,16 +106,15 @@ export class Tickets {
   /** Increments the counter. A try whose answer was lost leaves a gap. */
   async #increment(by: bigint): Promise<bigint> {
     const { client, numbers } = this.#cluster;
+    const draw = async () => (await client.increment(numbers, KEY, [{ ...CELL, by }]))[0]!;
     try {
-      return (await client.increment(numbers, KEY, [{ ...CELL, by }]))[0]!;
+      return await draw();
     } catch (error) {
       if (!mayBeDone(error)) throw error;
-      try {
-        return (await client.increment(numbers, KEY, [{ ...CELL, by }]))[0]!;
-      } catch (secondError) {
-        // No plan depends on a ticket that was not handed out.
-        throw new StoreError('unavailable', 'no ticket could be drawn', { cause: secondError });
-      }
     }
+    return draw().catch((cause: unknown) => {
+      // No plan depends on a ticket that was not handed out.
+      throw new StoreError('unavailable', 'no ticket could be drawn', { cause });
+    });
   }
 }

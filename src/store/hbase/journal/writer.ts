@@ -4,7 +4,7 @@ import { mayBeDone, StoreError } from '../../store-error.js';
 import type { Cluster } from '../cluster.js';
 import type { Clock, Stop } from './clock.js';
 import { type EncodedRecord, ID_BYTES } from './codec.js';
-import { ALIVE, IS_ALIVE, JOURNAL, MAX_TIME, MAX_TIME_ROW, STATE } from './journal-tables.js';
+import { ALIVE, IS_ALIVE, JOURNAL, MAX_TIME, STATE } from './journal-tables.js';
 import type { RemoteRequest } from './row-queue.js';
 import { parseRequestCell } from './row-requests.js';
 import type { Tickets } from './tickets.js';
@@ -146,19 +146,9 @@ export class Writer {
 
   async #writeBeat(): Promise<void> {
     if (this.#isFenced) throw new Fenced();
-    const { client, journal } = this.#cluster;
     const sentAt = this.#clock.now();
     const value = counterBytes(++this.#beat);
-    const put = [{ family: JOURNAL.state, qualifier: STATE.beat, value }, this.#floorCell()];
-    if (
-      !(await client.mutate(journal, {
-        key: this.id,
-        guards: [IS_ALIVE],
-        put,
-        timestamp: MAX_TIME,
-        repeatable: true,
-      }))
-    ) {
+    if (!(await this.#mutate([{ family: JOURNAL.state, qualifier: STATE.beat, value }, this.#floorCell()], []))) {
       this.abandon();
       throw new Fenced();
     }
@@ -176,7 +166,7 @@ export class Writer {
     const batch = batchName(ticket);
     const value = Buffer.from(JSON.stringify(tables));
     try {
-      if (await this.#mutatePlans([{ family: JOURNAL.plan, qualifier: batch, value }], [])) return batch;
+      if (await this.#mutate([{ family: JOURNAL.plan, qualifier: batch, value }], [])) return batch;
     } catch (error) {
       if (mayBeDone(error)) this.abandon();
       throw error;
@@ -187,8 +177,7 @@ export class Writer {
 
   /** Removes the announcement after the batch was rolled back. */
   async retractBatch(batch: Buffer): Promise<void> {
-    const deletes = [{ family: JOURNAL.plan, qualifier: batch }];
-    await this.#cluster.client.putMany(this.#cluster.journal, [{ key: this.id, delete: deletes, timestamp: MAX_TIME }]);
+    await this.#deleteCells([{ family: JOURNAL.plan, qualifier: batch }]);
   }
 
   /**
@@ -242,7 +231,7 @@ export class Writer {
       const batches = group.flatMap(({ batch }) => batch ?? []);
       let sequence = this.#sequence - BigInt(group.length);
       try {
-        if (await this.#mutatePlans([...put, this.#floorCell()], [...done, ...batches])) {
+        if (await this.#mutate([...put, this.#floorCell()], [...done, ...batches])) {
           for (const { onDecided, resolve } of group) {
             onDecided(++sequence);
             resolve();
@@ -271,18 +260,12 @@ export class Writer {
     return this.#queue.splice(0, count);
   }
 
-  /** Puts and deletes cells of family `plan`. Returns false when the writer was given up. */
-  #mutatePlans(put: Cell[], names: readonly Buffer[]): Promise<boolean> {
+  /** Puts cells, and deletes records and batches. Returns false when the writer was given up. */
+  #mutate(put: Cell[], names: readonly Buffer[]): Promise<boolean> {
     const { client, journal } = this.#cluster;
     const deletes = names.map((qualifier) => ({ family: JOURNAL.plan, qualifier }));
-    return client.mutate(journal, {
-      key: this.id,
-      guards: [IS_ALIVE],
-      put,
-      delete: deletes,
-      timestamp: MAX_TIME,
-      repeatable: true,
-    });
+    const mutation = { key: this.id, guards: [IS_ALIVE], put, delete: deletes, timestamp: MAX_TIME };
+    return client.mutate(journal, { ...mutation, repeatable: true });
   }
 
   /** Marks the record and its pieces for removal. */
@@ -295,17 +278,12 @@ export class Writer {
   /** Removes finished records. Records that stay cost nothing but time of a sweeper. */
   async removeFinished(): Promise<void> {
     if (this.#isFenced) return;
-    const { client, journal } = this.#cluster;
     // The next decision removes the other ones.
     const done = this.#isDeciding ? [] : this.#finished.splice(0, GROUP_REMOVALS);
     const pieces = this.#finishedPieces.splice(0);
     try {
-      if (done.length > 0 && !(await this.#mutatePlans([], done.map(sequenceBytes)))) this.abandon();
-      if (pieces.length > 0)
-        await client.putMany(
-          journal,
-          pieces.map((key) => ({ key, deleteRow: true, timestamp: MAX_TIME_ROW })),
-        );
+      if (done.length > 0 && !(await this.#mutate([], done.map(sequenceBytes)))) this.abandon();
+      if (pieces.length > 0) await this.#cluster.deleteJournalRows(pieces);
     } catch (error) {
       this.#finished.unshift(...done);
       this.#finishedPieces.unshift(...pieces);
@@ -331,10 +309,9 @@ export class Writer {
   }
 
   #deleteCells(cells: readonly CellName[]): Promise<void> {
+    const { client, journal } = this.#cluster;
     const deletes = cells.map(({ family, qualifier }) => ({ family, qualifier }));
-    return this.#cluster.client.putMany(this.#cluster.journal, [
-      { key: this.id, delete: deletes, timestamp: MAX_TIME },
-    ]);
+    return client.putMany(journal, [{ key: this.id, delete: deletes, timestamp: MAX_TIME }]);
   }
 
   /** Deletes the journal row when every plan is finished. Locks of this writer are dead from then on. */
@@ -343,8 +320,7 @@ export class Writer {
     this.#stopBeat?.();
     await this.removeFinished();
     this.abandon();
-    const { client, journal } = this.#cluster;
-    await client.putMany(journal, [{ key: this.id, deleteRow: true, timestamp: MAX_TIME_ROW }]);
+    await this.#cluster.deleteJournalRows([this.id]);
   }
 }
 

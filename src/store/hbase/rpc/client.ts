@@ -122,13 +122,14 @@ export class HBaseClient {
     const guards = mutation.guards ?? [];
     if (messages.length === 0) return guards.length === 0 || this.#guardsHold(table, mutation);
     const conditions = guards.length === 0 ? [] : encodeConditions(codec, mutation.key, guards);
-    return this.#mutate(codec, mutation.key, {
+    const parts = {
       bodies: messages.map(encodeMutationField),
       cells,
       conditions: conditions.map((condition) => new MessageWriter().bytes(4, condition).finish()),
       repeatable: mutation.repeatable === true,
       unknownIsFalse: mutation.unknownIsFalse === true,
-    });
+    };
+    return new Promise((resolve, reject) => this.#dispatchMutation(codec, mutation.key, parts, resolve, reject));
   }
 
   /**
@@ -252,10 +253,6 @@ export class HBaseClient {
   #dispatchGet(codec: TableCodec, key: Buffer, fields: Buffer, sink: RowCollector, index: number): void {
     const body = encodeGetField(key, fields);
     this.#rows.dispatch(new GetOperation(this.#rows, codec, key, sink.attempts, body, sink, index));
-  }
-
-  #mutate(codec: TableCodec, key: Buffer, parts: MutationParts): Promise<boolean> {
-    return new Promise((resolve, reject) => this.#dispatchMutation(codec, key, parts, resolve, reject));
   }
 
   #dispatchMutation(

@@ -1,5 +1,6 @@
 import { sameBytes } from '../../../bytes/compare.js';
 import type { KeyRange } from '../../contract.js';
+import { EMPTY } from '../../row.js';
 import { keyAfter } from '../../tables.js';
 import { CellCursor, type TableCodec } from './cells.js';
 import type { Deadlines, Expirable } from './deadlines.js';
@@ -46,7 +47,7 @@ class Lookup implements Expirable {
   ) {
     this.table = table;
     this.columns = columns;
-    this.from = range.from ?? NO_KEY;
+    this.from = range.from ?? EMPTY;
     this.to = range.to;
     this.limit = limit;
     this.attempts = attempts;
@@ -71,8 +72,6 @@ class Lookup implements Expirable {
     return this.to !== undefined && Buffer.compare(this.to, key) <= 0;
   }
 }
-
-const NO_KEY = Buffer.alloc(0);
 
 /**
  * Finds the first keys of many ranges. Ranges in a region are combined into a scan with a MultiRowRangeFilter and read
@@ -261,7 +260,7 @@ function rangesFilter(lookups: readonly Lookup[]): Buffer {
       new MessageWriter()
         .bytes(1, from)
         .bool(2, true)
-        .bytes(3, to ?? NO_KEY)
+        .bytes(3, to ?? EMPTY)
         .bool(4, false),
     );
   }

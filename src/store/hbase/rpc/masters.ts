@@ -1,10 +1,9 @@
+import { EMPTY } from '../../row.js';
 import { Failure } from './failure.js';
 import type { MessageReader } from './protobuf.js';
 import { Attempts, failureOrThrow, type Pauses } from './retry.js';
 import type { RpcSettings } from './rpc-types.js';
 import type { Servers } from './server.js';
-
-const EMPTY_MESSAGE = Buffer.alloc(0);
 
 /**
  * Finds the server of hbase:meta and the active master. Any master in the settings is asked, beginning with the one
@@ -73,7 +72,7 @@ export class Masters {
       const share = (attempts.expires - performance.now()) / (masters.length - i);
       try {
         const server = this.#servers.get(masters[at]!, 'ClientMetaService');
-        const answer = await server.call(method, EMPTY_MESSAGE, [], performance.now() + share);
+        const answer = await server.call(method, EMPTY, [], performance.now() + share);
         const found = read(answer.message);
         if (found) {
           this.#preferred = at;

@@ -91,21 +91,19 @@ export class MultiQueue {
   }
 
   async #send(operations: readonly QueuedAction[]): Promise<void> {
+    const { name } = this.#server;
     this.#inFlight++;
     for (const operation of operations) operation.inFlight = true;
     try {
       const groups = groupActions(operations);
       const answer = await this.#server.call('Multi', encodeMulti(groups), cellsOf(groups), latestDeadline(operations));
       this.#statistics.actions += operations.length;
-      completeMulti(this.#server.name, groups, answer);
+      completeMulti(name, groups, answer);
       if (!operations.every(({ isAnswered }) => isAnswered))
-        failUnanswered(operations, new Failure(`${this.#server.name}: an action was left without an answer`));
+        failUnanswered(operations, new Failure(`${name}: an action was left without an answer`));
     } catch (e) {
-      const { name } = this.#server;
-      failUnanswered(
-        operations,
-        e instanceof Failure ? e : new Failure(`${name}: ${(e as Error).message}`, {}, { cause: e }),
-      );
+      const failure = e instanceof Failure ? e : new Failure(`${name}: ${(e as Error).message}`, {}, { cause: e });
+      failUnanswered(operations, failure);
     } finally {
       for (const operation of operations) this.#server.release(operation.bytes);
       this.#inFlight--;

@@ -120,11 +120,8 @@ function columnCondition(table: TableCodec, key: Buffer, name: CellName, value: 
 /** Condition: row 1, filter 7. Only the first cell of families without a guard is read. */
 function filterCondition(table: TableCodec, key: Buffer, guards: readonly Guard[]): Buffer {
   const families = [...new Set(guards.map(({ family }) => family))];
-  const ofFamilies = families.map((family) => familyFilter(Compare.equal, table.family(family)));
-  const filter = filterList('all', [
-    encodeList('one', ofFamilies),
-    ...guards.map((guard) => guardFilter(table, guard)),
-  ]);
+  const tests = families.map((family) => familyFilter(Compare.equal, table.family(family)));
+  const filter = filterList('all', [encodeList('one', tests), ...guards.map((guard) => guardFilter(table, guard))]);
   return new MessageWriter().bytes(1, key).bytes(7, filter).finish();
 }
 

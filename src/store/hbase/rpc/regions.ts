@@ -1,3 +1,4 @@
+import { EMPTY } from '../../row.js';
 import { StoreError } from '../../store-error.js';
 import { CellCursor } from './cells.js';
 import { withDeadline } from './deadlines.js';
@@ -19,7 +20,6 @@ export interface Region {
   readonly specifier: Buffer;
 }
 
-const EMPTY = Buffer.alloc(0);
 const META_NAME = 'hbase:meta';
 const INFO = Buffer.from('info');
 /** Greater than every region id, which consists of decimal digits. */

@@ -1,4 +1,5 @@
 import type { KeyRange } from '../../contract.js';
+import { EMPTY } from '../../row.js';
 import { keyAfter } from '../../tables.js';
 import { CellCursor, type TableCodec } from './cells.js';
 import { Failure } from './failure.js';
@@ -128,7 +129,7 @@ export class RegionScan implements HBaseScan {
       if (key && inclusive) return regions.locate(this.#table.name, key, attempts);
       return regions.locateBefore(this.#table.name, key, attempts);
     }
-    return regions.locate(this.#table.name, key ?? NO_KEY, attempts);
+    return regions.locate(this.#table.name, key ?? EMPTY, attempts);
   }
 
   #request(region: Region, attempts: Attempts): Promise<Answer> {
@@ -152,8 +153,8 @@ export class RegionScan implements HBaseScan {
   #encodeScan(): Buffer {
     return new MessageWriter()
       .raw(this.#fields)
-      .bytes(3, this.#position.key ?? NO_KEY)
-      .bytes(4, this.#stop.key ?? NO_KEY)
+      .bytes(3, this.#position.key ?? EMPTY)
+      .bytes(4, this.#stop.key ?? EMPTY)
       .bool(21, this.#position.inclusive)
       .bool(22, this.#stop.inclusive)
       .finish();
@@ -258,8 +259,6 @@ export function closeScanner(server: Server, id: bigint, { rpcTimeoutMs }: RpcSe
 }
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
-
-const NO_KEY = Buffer.alloc(0);
 
 function isEmpty(range: KeyRange, inclusiveEnd: boolean): boolean {
   if (!range.from || !range.to) return false;

@@ -1,3 +1,4 @@
+import { EMPTY } from '../../row.js';
 import { Failure, failureOf } from './failure.js';
 import { MessageReader, MessageWriter, varintLength, writeVarint } from './protobuf.js';
 
@@ -8,8 +9,6 @@ export interface Answer {
 }
 
 const CODEC = 'org.apache.hadoop.hbase.codec.KeyValueCodec';
-const EMPTY = Buffer.alloc(0);
-
 /** Encodes the start of a connection: 'HBas', version 0, authentication SIMPLE (80), and the ConnectionHeader. */
 export function encodePreamble(service: string, user: string): Buffer {
   const version = new MessageWriter()
