@@ -6,16 +6,14 @@ import { keyAfter, noTable } from '../tables.js';
 import type { Cluster, OpenTable } from './cluster.js';
 import { type ServerFilter, translate } from './filter/translate.js';
 import { hbaseRange } from './hbase-bounds.js';
+import { logicalClock } from './journal/logical-clock.js';
 import type { Overlay } from './overlay.js';
 import type { HBaseScan, RowBatch } from './rpc/rpc-types.js';
 
 /** Number of rows per scanner. A scanner reads its region as of its opening. The next one sees later changes. */
 const SCANNER_ROWS = 1000;
 
-/**
- * A scan with a filter that the region servers evaluate. If they return only the matching cells, the rows are read by
- * key. Conditions that HBase cannot express are evaluated here.
- */
+/** A scan with a filter evaluated by the region servers, and here as far as HBase cannot express it. */
 export class EngineScan implements Scan {
   readonly #cluster: Cluster;
   readonly #name: string;
@@ -104,7 +102,7 @@ export class EngineScan implements Scan {
     this.#serverFilter = serverFilter;
     const { families, filter: encoded, columns } = serverFilter ?? {};
     const reads = families ? { families, filter: encoded, ...(columns && { columns }) } : table.rowReads;
-    this.#openedAt = this.#overlay.now();
+    this.#openedAt = logicalClock.now();
     this.#requested = this.#test ? SCANNER_ROWS : Math.min(SCANNER_ROWS, this.#rowsLeft);
     this.#scan = this.#cluster.client.scan(table.handle, bounds, {
       ...reads,
@@ -136,7 +134,7 @@ export class EngineScan implements Scan {
   async #completeRows(table: OpenTable, batch: RowBatch): Promise<(Buffer | undefined)[]> {
     const { keys } = batch;
     const isWhole = this.#serverFilter?.wholeRows ?? true;
-    const since = isWhole ? this.#openedAt : this.#overlay.now();
+    const since = isWhole ? this.#openedAt : logicalClock.now();
     const rows = isWhole ? batch.rows : await this.#cluster.client.getMany(table.handle, keys, table.rowReads);
     return this.#overlay.withPendingRows(this.#cluster, table, keys, rows, since);
   }

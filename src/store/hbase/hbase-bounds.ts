@@ -1,6 +1,6 @@
 import type { KeyRange } from '../contract.js';
 import { afterPrefix } from '../tables.js';
-import { MAX_KEY } from './journal/plan-rows.js';
+import { MAX_KEY } from './rpc/requests.js';
 
 /** Returns the range with bounds of at most `MAX_KEY` bytes, HBase's limit, or undefined for an empty range. */
 export function hbaseRange({ from, to }: KeyRange): KeyRange | undefined {

@@ -9,9 +9,10 @@ import type { Cluster, OpenTable } from './cluster.js';
 import { EngineScan } from './engine-scan.js';
 
 import { hbaseRange } from './hbase-bounds.js';
-import { MAX_KEY } from './journal/plan-rows.js';
+import { logicalClock } from './journal/logical-clock.js';
 import type { Overlay } from './overlay.js';
 import { columnPrefixFilter, KEY_ONLY } from './rpc/filters.js';
+import { MAX_KEY } from './rpc/requests.js';
 
 /** Up to this number of keys are read by a look-up combined with those of other callers. More are read by a scan. */
 const MAX_LOOKUP_KEYS = 1000;
@@ -36,7 +37,7 @@ export class HBaseReader implements Reader {
     return this.#withTable(name, async (table) => {
       if (!isKey(key, MAX_KEY)) return undefined;
       const options = only ? table.headReads : table.rowReads;
-      const since = this.#overlay.now();
+      const since = logicalClock.now();
       const row = await this.cluster.client.get(table.handle, key, options);
       return this.#overlay.withPending(this.cluster, table, key, options, row, since);
     });
@@ -53,7 +54,7 @@ export class HBaseReader implements Reader {
   getMany(name: string, keys: readonly Buffer[]): Maybe<(Buffer | undefined)[]> {
     return this.#withTable(name, async (table) => {
       if (!keys.every((key) => isKey(key, MAX_KEY))) return Promise.all(keys.map((key) => this.get(name, key)));
-      const since = this.#overlay.now();
+      const since = logicalClock.now();
       const rows = await this.cluster.client.getMany(table.handle, keys, table.rowReads);
       return this.#overlay.withPendingRows(this.cluster, table, keys, rows, since);
     });

@@ -1,18 +1,17 @@
 import { checkKey } from '../checks.js';
 import type { LoadRow, LoadTable, Plan } from '../contract.js';
 import { isPromise } from '../maybe.js';
-import { unpackRow } from '../row.js';
+import { counterBytes, unpackRow } from '../row.js';
 import { mayBeDone, StoreError } from '../store-error.js';
 import { MARK_ROW } from '../tables.js';
 import type { OpenTable } from './cluster.js';
-import { MAX_KEY } from './journal/plan-rows.js';
 import { rollBackBatch } from './journal/roll-back.js';
 import { runPlan, throwUnlessStoreError, waitForAll, withGates } from './journal/run.js';
 import type { Session } from './journal/session.js';
 import { STEP } from './journal/tickets.js';
 import { Fenced } from './journal/writer.js';
 import { FIRST_KEY_ONLY } from './rpc/filters.js';
-import type { RowMutation } from './rpc/rpc-types.js';
+import { MAX_KEY } from './rpc/requests.js';
 
 /** Number of rows read at once, number of rows written at once, and number of concurrent writes. */
 const ROWS_PER_READ = 2000;
@@ -176,7 +175,7 @@ async function writeRows(
   }
   for (let at = 0; at < rows.length; at += ROWS_PER_WRITE) {
     const chunk = rows.slice(at, at + ROWS_PER_WRITE);
-    const keys = chunk.map(({ key }, i) => (load.append ? appendKey(first + STEP * BigInt(at + i)) : key));
+    const keys = chunk.map(({ key }, i) => (load.append ? counterBytes(first + STEP * BigInt(at + i)) : key));
     // Rows written after a rollback by another front end would stay.
     await session.writer.ensureLease();
     await window.add(client.putRows(table.handle, keys, chunk.map(packedRow), ticket));
@@ -188,17 +187,8 @@ function packedRow({ row, separate }: LoadRow): Buffer {
   return separate ? Buffer.concat([row, separate]) : row;
 }
 
-function appendKey(number: bigint): Buffer {
-  const key = Buffer.allocUnsafe(8);
-  key.writeBigUInt64BE(number);
-  return key;
-}
-
-function unpackCells({ row, separate }: LoadRow): NonNullable<RowMutation['put']> {
-  return separate ? [...unpackRow(row), ...unpackRow(separate)] : unpackRow(row);
-}
-
-async function replaceRow(session: Session, table: OpenTable, row: LoadRow): Promise<void> {
-  const steps = [{ table: table.spec.name, key: row.key, deleteRow: true, put: unpackCells(row) }];
+async function replaceRow(session: Session, table: OpenTable, { key, row, separate }: LoadRow): Promise<void> {
+  const put = separate ? [...unpackRow(row), ...unpackRow(separate)] : unpackRow(row);
+  const steps = [{ table: table.spec.name, key, deleteRow: true, put }];
   await runPlan(session, { steps, decisive: 0 }, session.createContext(true), [table.spec.name]);
 }

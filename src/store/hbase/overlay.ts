@@ -4,10 +4,7 @@ import { rowId } from './journal/plan-rows.js';
 import type { Session } from './journal/session.js';
 import type { ReadOptions } from './rpc/rpc-types.js';
 
-/**
- * Applies the increments of this front end that are not folded yet to rows that are read. When a fold of the row took
- * place during the read, the row may or may not contain it, and is read again.
- */
+/** Applies unfolded increments to rows that are read. After a fold during the read, a row is read again. */
 export class Overlay {
   /** The last session is the current one. The others have ended and are being swept. */
   #sessions: readonly Session[] = [];
@@ -23,12 +20,7 @@ export class Overlay {
     this.#removedAt = logicalClock.tick();
   }
 
-  /** The logical time, to be taken before a read. */
-  now(): number {
-    return logicalClock.now();
-  }
-
-  /** Returns a row that was read since `since` as `options` say, with the pending increments applied. */
+  /** Applies the pending increments to a row that was read with `options` after `since` (`logicalClock`). */
   async withPending(
     { client }: Cluster,
     { spec, handle }: OpenTable,
@@ -44,7 +36,8 @@ export class Overlay {
       await Promise.all(this.#sessions.map((session) => session.waitForFold(id)));
       moment = logicalClock.now();
     }
-    return this.#addPending(id, found);
+    const held = this.#sessions.at(-1)?.shared.get(id);
+    return held ? held.withPending(found) : found;
   }
 
   /** As `withPending`, for whole rows that were read together. */
@@ -66,10 +59,5 @@ export class Overlay {
 
   #wasFolding(id: string, since: number): boolean {
     return this.#removedAt > since || this.#sessions.some(({ shared }) => shared.wasFolding(id, since));
-  }
-
-  #addPending(id: string, row: Buffer | undefined): Buffer | undefined {
-    const held = this.#sessions.at(-1)?.shared.get(id);
-    return held ? held.withPending(row) : row;
   }
 }

@@ -75,16 +75,14 @@ function resolveReferences(properties: ReadonlyMap<string, string>, name: string
 /** Parses Hadoop's flat format: `<configuration>` of `<property>` with `<name>` and `<value>`. No DOCTYPE. */
 export function siteProperties(source: string): Map<string, string> {
   if (source.length > MAX_CHARACTERS) throw formatError(`${source.length} characters are no configuration`);
-  const reader = new SiteReader();
-  reader.read(source);
-  return reader.properties;
+  return new SiteReader().read(source);
 }
 
 /** The allowed elements by depth, from the outermost. */
 const ALLOWED_ELEMENTS = [['configuration'], ['property'], ['name', 'value', 'description', 'final', 'source']];
 
 class SiteReader {
-  readonly properties = new Map<string, string>();
+  readonly #properties = new Map<string, string>();
   readonly #parser = new SaxesParser();
   #depth = 0;
   #fields: { name?: string; value?: string } = {};
@@ -100,8 +98,9 @@ class SiteReader {
     parser.on('cdata', (text) => this.#appendText(text));
   }
 
-  read(source: string): void {
+  read(source: string): Map<string, string> {
     this.#parser.write(source).close();
+    return this.#properties;
   }
 
   #fail(message: string): never {
@@ -129,7 +128,7 @@ class SiteReader {
 
   #addProperty({ name, value }: { readonly name?: string; readonly value?: string }): void {
     if (name === undefined || name === '') this.#fail('a property without a name');
-    if (this.properties.size === MAX_PROPERTIES) this.#fail(`more than ${MAX_PROPERTIES} properties`);
-    if (value !== undefined) this.properties.set(name, value);
+    if (this.#properties.size === MAX_PROPERTIES) this.#fail(`more than ${MAX_PROPERTIES} properties`);
+    if (value !== undefined) this.#properties.set(name, value);
   }
 }

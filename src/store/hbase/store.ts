@@ -41,11 +41,6 @@ export async function openHBaseStore(settings: HBaseSettings, options: HBaseStor
   }
 }
 
-/** Twice the time, ms, after which the locks of a writer that died within a batch are free. */
-function patientTimeout(lease: number, late: number): number {
-  return 2 * (2 * lease + late);
-}
-
 /** The store over HBase: docs/adr/0015-hbase-journal.md. */
 export class HBaseStore extends HBaseReader implements Store {
   readonly supports = { atomicPlan: false, snapshot: false, processes: true, durable: true, spread: true } as const;
@@ -62,13 +57,15 @@ export class HBaseStore extends HBaseReader implements Store {
     const lease = options.leaseMs ?? PACE.lease;
     const lateArrival = settings.rpcTimeoutMs;
     const plan = settings.operationTimeoutMs;
+    // Twice the time after which the locks of a writer that died within a batch are free.
+    const patientPlan = Math.max(plan, 2 * (2 * lease + lateArrival));
     const journal = new Journal(cluster, {
       clock: CLOCK,
       pace: {
         ...PACE,
         lease,
         lateArrival,
-        planTimeout: options.patient ? Math.max(plan, patientTimeout(lease, lateArrival)) : plan,
+        planTimeout: options.patient ? patientPlan : plan,
       },
       answerCount: () => client.statistics.bytesReceived,
       newId: randomId,

@@ -108,16 +108,10 @@ class MutationBatches {
 
   async run(failpoint: Failpoint | undefined, name: string): Promise<void> {
     if (this.#mutations.size === 0) return;
-    const work = [...this.#mutations].map(
-      ([table, list]) =>
-        () =>
-          this.#put(table, list),
-    );
+    const put = (name: string, list: readonly RowMutation[]) =>
+      unlessDropped(this.#cluster, name, (table) => this.#cluster.client.putMany(table.handle, list));
+    const work = [...this.#mutations].map((entry) => () => put(...entry));
     await runEach(work, failpoint, name);
-  }
-
-  #put(name: string, mutations: readonly RowMutation[]): Promise<void> {
-    return unlessDropped(this.#cluster, name, (table) => this.#cluster.client.putMany(table.handle, mutations));
   }
 }
 

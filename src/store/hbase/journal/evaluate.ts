@@ -3,8 +3,9 @@ import { cellValue, compareCells, counterBytes, EMPTY, packRow, unpackRow } from
 import { cellChanges } from '../../row-edit.js';
 import { Stage, type StagedRow, type StagedTable } from '../../stage.js';
 import type { Cluster, OpenTable } from '../cluster.js';
+import { MAX_KEY } from '../rpc/requests.js';
 import type { Addition, AppendedRow, IndexMark, PlanRecord, RowChange } from './codec.js';
-import { MAX_KEY, type PlanRow, rowId } from './plan-rows.js';
+import { type PlanRow, rowId } from './plan-rows.js';
 import { sumByCell } from './shared-rows.js';
 import { STEP } from './tickets.js';
 

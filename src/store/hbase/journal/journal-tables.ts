@@ -2,10 +2,7 @@ import type { InternalTable } from '../schema/index.js';
 
 /** Tables of the engine itself, which `Store.tables` does not return. */
 
-/**
- * One row per writer (an open store), with its id of 8 bytes as key. Records that are too long for one cell are in rows
- * of their own, with writer id, plan number and piece number as key.
- */
+/** A row per writer (an open store), by its id of 8 bytes. Long records have rows by writer, plan and piece. */
 export const JOURNAL_TABLE: InternalTable = {
   name: 'journal',
   families: [

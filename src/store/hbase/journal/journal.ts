@@ -108,13 +108,10 @@ export class Journal {
     return this.#track(this.#runInSession(work));
   }
 
-  async #track(running: Promise<void>): Promise<void> {
+  #track(work: Promise<void>): Promise<void> {
+    const running = work.finally(() => this.#running.delete(running));
     this.#running.add(running);
-    try {
-      await running;
-    } finally {
-      this.#running.delete(running);
-    }
+    return running;
   }
 
   async #runInSession(work: (session: Session) => Promise<void>): Promise<void> {

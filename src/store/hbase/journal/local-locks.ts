@@ -34,10 +34,7 @@ class RowLatch {
   }
 }
 
-/**
- * Locks between the plans of this process: a row is shared by many plans or locked by one, first come, first served. A
- * plan acquires its rows in the order of their ids, which rules out deadlocks.
- */
+/** Locks between the plans of this process, first come, first served. Locking rows by id rules out deadlocks. */
 export class LocalLocks {
   readonly #latches = new Map<string, RowLatch>();
 

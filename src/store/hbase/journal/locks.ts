@@ -37,10 +37,11 @@ export function holdersOf(lock: RowLock): readonly Buffer[] {
 /** Removes writers from a row's lock whose value is `found`. Returns false when the value has changed. */
 export async function removeHolders(
   cluster: Cluster,
-  { table, key }: LockedRow,
+  row: LockedRow,
   found: Buffer,
-  isGone: (writer: Buffer) => boolean,
+  isGone: WriterTest,
 ): Promise<boolean> {
+  const { table, key } = row;
   const lock = parseLock(found);
   const left = lock.kind === 'shared' ? lock.holders.filter(({ writer }) => !isGone(writer)) : [];
   const rest = lock.kind === 'shared' ? sharedLock(left, lock.mark) : undefined;
@@ -52,32 +53,36 @@ export async function removeHolders(
   });
 }
 
-/** Returns the writers that are dead: without a journal row, or drained. All plans that they decided are applied. */
-async function findDead(cluster: Cluster, writers: readonly Buffer[], includeDrained = true): Promise<Set<string>> {
+type WriterTest = (writer: Buffer) => boolean;
+
+function isAmong(writers: readonly Buffer[]): WriterTest {
+  const ids = new Set(writers.map((writer) => writer.toString('latin1')));
+  return (writer) => ids.has(writer.toString('latin1'));
+}
+
+/** Finds the writers that are dead: without a journal row, or drained. All plans that they decided are applied. */
+async function findDead(cluster: Cluster, writers: readonly Buffer[], includeDrained = true): Promise<WriterTest> {
   const rows = await cluster.client.getMany(cluster.journal, writers, STATE_CELL);
   const dead = writers.filter((_, i) => {
     const state = rows[i] && cellValue(rows[i], JOURNAL.state, STATE.state);
     return !state || (includeDrained && state.equals(DRAINED));
   });
-  return new Set(dead.map((writer) => writer.toString('latin1')));
+  return isAmong(dead);
 }
 
 /** Removes dead writers from a row's lock whose value is `found`. */
 export async function removeDeadHolders(cluster: Cluster, row: LockedRow, found: Buffer): Promise<void> {
-  const dead = await findDead(cluster, holdersOf(parseLock(found)));
-  if (dead.size > 0) await removeHolders(cluster, row, found, (writer) => dead.has(writer.toString('latin1')));
+  const holders = holdersOf(parseLock(found));
+  const isDead = await findDead(cluster, holders);
+  if (holders.some(isDead)) await removeHolders(cluster, row, found, isDead);
 }
 
-/**
- * Calls `work` with the locks of a table, batch by batch. The lock family has a file of its own, so the scan reads
- * nothing else. `emptyCells`: free rows that have kept their lock cells.
- */
+/** Calls `work` with the locks of all tables in batches. `emptyCells`: free rows that have kept their lock cells. */
 async function forEachLock(
   cluster: Cluster,
-  name: string,
   work: (locks: readonly Conflict[], emptyCells: readonly LockedRow[]) => Promise<void>,
 ): Promise<void> {
-  await unlessDropped(cluster, name, async (table) => {
+  const scanLocks = async (table: OpenTable): Promise<void> => {
     const scan = cluster.client.scan(table.handle, {}, table.lockReads);
     for await (const batch of batchesOf(scan)) {
       const locks: Conflict[] = [];
@@ -89,7 +94,8 @@ async function forEachLock(
       }
       await work(locks, emptyCells);
     }
-  });
+  };
+  for (const name of await cluster.lockedTables()) await unlessDropped(cluster, name, scanLocks);
 }
 
 /** Returns the lock in a row that was read with its lock cell, or undefined when the row is free. */
@@ -113,22 +119,15 @@ export async function removeEmptyCell(cluster: Cluster, { table, key }: LockedRo
 
 /** Removes the writers, which are dead, from the locks of all tables, and deletes empty lock cells. */
 export async function removeFromAllLocks(cluster: Cluster, writers: readonly Buffer[]): Promise<void> {
-  const dead = new Set(writers.map((writer) => writer.toString('latin1')));
-  const isDead = (writer: Buffer): boolean => dead.has(writer.toString('latin1'));
-  for (const name of await cluster.lockedTables())
-    await forEachLock(cluster, name, async (locks, emptyCells) => {
-      await Promise.all(locks.map(({ row, lock }) => removeDeadFromRow(cluster, row, lock, isDead)));
-      // Empty cells of living front ends go as well. They come back where the row is changed often.
-      await Promise.all(emptyCells.map((row) => removeEmptyCell(cluster, row)));
-    });
+  const isDead = isAmong(writers);
+  await forEachLock(cluster, async (locks, emptyCells) => {
+    await Promise.all(locks.map(({ row, lock }) => removeDeadFromRow(cluster, row, lock, isDead)));
+    // Empty cells of living front ends go as well. They come back where the row is changed often.
+    await Promise.all(emptyCells.map((row) => removeEmptyCell(cluster, row)));
+  });
 }
 
-async function removeDeadFromRow(
-  cluster: Cluster,
-  row: LockedRow,
-  seen: Buffer,
-  isDead: (writer: Buffer) => boolean,
-): Promise<void> {
+async function removeDeadFromRow(cluster: Cluster, row: LockedRow, seen: Buffer, isDead: WriterTest): Promise<void> {
   for (let found: Buffer | undefined = seen; found; found = await readLock(cluster, row)) {
     if (!holdersOf(parseLock(found)).some(isDead)) return;
     if (await removeHolders(cluster, row, found, isDead)) return;
@@ -143,18 +142,16 @@ async function removeDeadFromRow(
  */
 export async function countDeadLocks(cluster: Cluster, remove: boolean): Promise<number> {
   let count = 0;
-  for (const name of await cluster.lockedTables())
-    await forEachLock(cluster, name, async (locks, emptyCells) => {
-      if (remove) await Promise.all(emptyCells.map((row) => removeEmptyCell(cluster, row)));
-      // The journal is read after the locks: a writer that held a lock then and has no journal row now is dead.
-      const writers = new Map<string, Buffer>();
-      const holders = locks.map(({ lock }) => holdersOf(parseLock(lock)));
-      for (const writer of holders.flat()) writers.set(writer.toString('latin1'), writer);
-      const dead = await findDead(cluster, [...writers.values()], remove);
-      const isDead = (writer: Buffer): boolean => dead.has(writer.toString('latin1'));
-      const left = locks.filter((_, i) => holders[i]!.some(isDead));
-      count += left.length;
-      if (remove) await Promise.all(left.map(({ row, lock }) => removeDeadFromRow(cluster, row, lock, isDead)));
-    });
+  await forEachLock(cluster, async (locks, emptyCells) => {
+    if (remove) await Promise.all(emptyCells.map((row) => removeEmptyCell(cluster, row)));
+    // The journal is read after the locks: a writer that held a lock then and has no journal row now is dead.
+    const writers = new Map<string, Buffer>();
+    const holders = locks.map(({ lock }) => holdersOf(parseLock(lock)));
+    for (const writer of holders.flat()) writers.set(writer.toString('latin1'), writer);
+    const isDead = await findDead(cluster, [...writers.values()], remove);
+    const left = locks.filter((_, i) => holders[i]!.some(isDead));
+    count += left.length;
+    if (remove) await Promise.all(left.map(({ row, lock }) => removeDeadFromRow(cluster, row, lock, isDead)));
+  });
   return count;
 }

@@ -2,9 +2,7 @@ import { checkKey } from '../../checks.js';
 import type { Plan, PlanStep, RowStep } from '../../contract.js';
 import { isPromise } from '../../maybe.js';
 import { type Cluster, GATES, type OpenTable } from '../cluster.js';
-
-/** Maximum length of a key in HBase, in bytes. */
-export const MAX_KEY = 0x7fff;
+import { MAX_KEY } from '../rpc/requests.js';
 
 /**
  * How a plan accesses a row. `exclusive`: locked, read and changed. `shared`: guards and counters only. `blind`: an

@@ -49,7 +49,7 @@ export class PlanContext {
 
   #deadlineError(): StoreError {
     return this.#mayBeDecided
-      ? new StoreError('unavailable', 'the store did not answer while a plan was applied', { applied: 'unknown' })
+      ? unknownOutcome()
       : new StoreError(
           'unavailable',
           'other front ends hold rows of a plan for too long (one that died, until the others give it up: try again), ' +
@@ -80,6 +80,11 @@ export class PlanContext {
   backOff(first: number, longest: number): Promise<void> {
     return this.#clock.sleep(Math.min(longest, first * 2 ** Math.min(this.#backoffs++, 10)));
   }
+}
+
+export function unknownOutcome(cause?: unknown): StoreError {
+  const message = 'the store did not answer while a plan was applied';
+  return new StoreError('unavailable', message, { cause, applied: 'unknown' });
 }
 
 /** A row to be locked, exclusively or shared with other holders. */
@@ -150,10 +155,7 @@ export class RowQueue {
    * the last call. `expired`: the requests that were not sent again within the expiry time, because the sender has
    * given up or is dead.
    */
-  updateRequests(requests: readonly RemoteRequest[]): {
-    readonly fresh: readonly RemoteRequest[];
-    readonly expired: readonly RemoteRequest[];
-  } {
+  updateRequests(requests: readonly RemoteRequest[]): { fresh: RemoteRequest[]; expired: RemoteRequest[] } {
     const now = this.#clock.now();
     const previous = new Map<string, TrackedRequest>();
     for (const list of this.#requests.values()) for (const request of list) previous.set(requestId(request), request);

@@ -105,10 +105,7 @@ class Outbox {
   next: Promise<boolean> | undefined;
 }
 
-/**
- * The requests of this front end to the holders of rows. Each request has the lowest priority of the plans here that
- * wait for the row. A single mutation writes all requests to a holder.
- */
+/** The requests of this front end: per row the lowest priority of its plans, per holder a single mutation. */
 export class RowRequests {
   readonly #cluster: Cluster;
   readonly #clock: Clock;

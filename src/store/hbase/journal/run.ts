@@ -4,13 +4,12 @@ import { cellValue } from '../../row.js';
 import { StoreError } from '../../store-error.js';
 import { cellKey } from '../../tables.js';
 import { familyReads, GATES } from '../cluster.js';
-import type { ReadOptions } from '../rpc/rpc-types.js';
 import { applyRecord, changeRow } from './apply.js';
 import { encodeRecord, exclusiveLock, type PlanRecord } from './codec.js';
 import { cellId, evaluate, type PlanReads, rowIncrements } from './evaluate.js';
 import { type Conflict, type LockedRow, readLock } from './locks.js';
 import { countAppends, gateRow, type PlanRow, planRows } from './plan-rows.js';
-import type { PlanContext } from './row-queue.js';
+import { type PlanContext, unknownOutcome } from './row-queue.js';
 import type { WantedRow } from './row-requests.js';
 import type { Session } from './session.js';
 import { SharedRow } from './shared-rows.js';
@@ -234,16 +233,15 @@ class PlanRun {
     const work: Promise<void>[] = [];
     for (const row of this.#exclusive) {
       const families = familiesToRead(row);
-      if (families.size > 0) work.push(this.#readRow(row, familyReads(row.table, families), rows));
+      if (families.size > 0) {
+        const reading = this.#session.cluster.client.get(row.table.handle, row.key, familyReads(row.table, families));
+        work.push(reading.then((content) => void rows.set(row.id, content)));
+      }
       const names = guardedSeparateCells(row);
       if (names.length > 0) work.push(this.#readCells(row, names, cells));
     }
     await waitForAll(work);
     return { rows, cells, joinSequences };
-  }
-
-  async #readRow({ table, key, id }: PlanRow, options: ReadOptions, rows: Values): Promise<void> {
-    rows.set(id, await this.#session.cluster.client.get(table.handle, key, options));
   }
 
   async #readCells({ table, key }: PlanRow, names: readonly CellName[], cells: Values): Promise<void> {
@@ -330,13 +328,6 @@ function guardedSeparateCells({ table, steps }: PlanRow): CellName[] {
 async function isSweptAfterwards(session: Session): Promise<boolean> {
   const [result] = await Promise.allSettled([session.sweeping]);
   return session.sweeping !== undefined && result.status === 'fulfilled';
-}
-
-function unknownOutcome(error: unknown): StoreError {
-  return new StoreError('unavailable', 'the store did not answer while a plan was applied', {
-    cause: error,
-    applied: 'unknown',
-  });
 }
 
 export function throwUnlessStoreError(error: unknown): void {

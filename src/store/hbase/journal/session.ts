@@ -46,6 +46,8 @@ export class Session {
   readonly cluster: Cluster;
   readonly tickets: Tickets;
   readonly options: SessionOptions;
+  readonly clock: Clock;
+  readonly pace: Pace;
   readonly writer: Writer;
   readonly shared: SharedRows;
   readonly emptyCells: EmptyLockCells;
@@ -70,19 +72,13 @@ export class Session {
     this.options = options;
     this.#onEnd = onEnd;
     const { clock, pace } = options;
+    this.clock = clock;
+    this.pace = pace;
     this.writer = new Writer(cluster, tickets, clock, pace.lease, options.newId());
     this.emptyCells = new EmptyLockCells(cluster, clock, pace.emptyCellIdle);
     this.shared = new SharedRows(this);
     this.queue = new RowQueue(clock, pace.requestExpiry);
     this.requests = new RowRequests(cluster, clock, pace.requestResend, this.writer.id);
-  }
-
-  get pace(): Pace {
-    return this.options.pace;
-  }
-
-  get clock(): Clock {
-    return this.options.clock;
   }
 
   /** Creates the context of a new plan. `holdsGates`: this front end holds gates of tables for the plan. */

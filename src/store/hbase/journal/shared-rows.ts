@@ -1,4 +1,4 @@
-import type { Increment } from '../../contract.js';
+import type { Cell, Increment } from '../../contract.js';
 import { cellCounter, cellValue, compareCells, counterBytes } from '../../row.js';
 import { editRow } from '../../row-edit.js';
 import { mayBeDone, StoreError } from '../../store-error.js';
@@ -77,10 +77,7 @@ export function sumByCell(adds: readonly Increment[]): Increment[] {
 }
 
 /** Returns the counter cells of the row with the increments applied. */
-export function incrementedCells(
-  row: Buffer | undefined,
-  adds: readonly Increment[],
-): { family: number; qualifier: Buffer; value: Buffer }[] {
+export function incrementedCells(row: Buffer | undefined, adds: readonly Increment[]): Cell[] {
   return sumByCell(adds).map(({ family, qualifier, by }) => {
     const value = counterBytes(BigInt.asIntN(64, cellCounter(row, family, qualifier) + by));
     return { family, qualifier, value };

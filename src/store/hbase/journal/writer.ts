@@ -18,7 +18,7 @@ export class Fenced extends Error {
 }
 
 interface QueuedDecision {
-  readonly record: Buffer;
+  readonly value: Buffer;
   readonly batch: Buffer | undefined;
   onDecided(sequence: bigint): void;
   resolve(): void;
@@ -40,12 +40,6 @@ const BATCH_NAME_BYTES = 9;
 /** First byte of a record in family `plan`. */
 const WHOLE = 0;
 const PIECES = 1;
-
-export function sequenceBytes(sequence: bigint): Buffer {
-  const out = Buffer.allocUnsafe(8);
-  out.writeBigUInt64BE(sequence);
-  return out;
-}
 
 /** A writer's row in the journal: its lease, and the plans that it has decided and not finished. */
 export class Writer {
@@ -163,7 +157,7 @@ export class Writer {
    */
   async announceBatch(ticket: bigint, tables: readonly string[]): Promise<Buffer> {
     await this.ensureLease();
-    const batch = batchName(ticket);
+    const batch = Buffer.concat([Buffer.from([BATCH_PREFIX]), counterBytes(ticket)]);
     const value = Buffer.from(JSON.stringify(tables));
     try {
       if (await this.#mutate([{ family: JOURNAL.plan, qualifier: batch, value }], [])) return batch;
@@ -197,7 +191,7 @@ export class Writer {
         : await this.#putPieces(record, plan);
     if (this.#isFenced) throw new Fenced();
     return new Promise((resolve, reject) => {
-      this.#queue.push({ record: value, batch, onDecided, resolve, reject });
+      this.#queue.push({ value, batch, onDecided, resolve, reject });
       if (this.#isDeciding) return;
       this.#isDeciding = true;
       this.#clock.defer(() => void this.#decideAll());
@@ -222,12 +216,12 @@ export class Writer {
   async #decideAll(): Promise<void> {
     while (this.#queue.length > 0 && !this.#isFenced) {
       const group = this.#takeGroup();
-      const put = group.map(({ record }) => ({
+      const put = group.map(({ value }) => ({
         family: JOURNAL.plan,
-        qualifier: sequenceBytes(++this.#sequence),
-        value: record,
+        qualifier: counterBytes(++this.#sequence),
+        value,
       }));
-      const done = this.#finished.splice(0, GROUP_REMOVALS).map(sequenceBytes);
+      const done = this.#finished.splice(0, GROUP_REMOVALS).map(counterBytes);
       const batches = group.flatMap(({ batch }) => batch ?? []);
       let sequence = this.#sequence - BigInt(group.length);
       try {
@@ -256,7 +250,7 @@ export class Writer {
     let bytes = 0;
     let count = 0;
     while (count < this.#queue.length && (count === 0 || bytes < GROUP_BYTES))
-      bytes += this.#queue[count++]!.record.length;
+      bytes += this.#queue[count++]!.value.length;
     return this.#queue.splice(0, count);
   }
 
@@ -282,7 +276,7 @@ export class Writer {
     const done = this.#isDeciding ? [] : this.#finished.splice(0, GROUP_REMOVALS);
     const pieces = this.#finishedPieces.splice(0);
     try {
-      if (done.length > 0 && !(await this.#mutate([], done.map(sequenceBytes)))) this.abandon();
+      if (done.length > 0 && !(await this.#mutate([], done.map(counterBytes)))) this.abandon();
       if (pieces.length > 0) await this.#cluster.deleteJournalRows(pieces);
     } catch (error) {
       this.#finished.unshift(...done);
@@ -322,10 +316,6 @@ export class Writer {
     this.abandon();
     await this.#cluster.deleteJournalRows([this.id]);
   }
-}
-
-function batchName(ticket: bigint): Buffer {
-  return Buffer.concat([Buffer.from([BATCH_PREFIX]), sequenceBytes(ticket)]);
 }
 
 /** Returns the ticket of the batch named by a qualifier of family `plan`, or undefined for a record. */

@@ -44,7 +44,7 @@ export const UNREACHABLE: FailureTraits = { notApplied: true, serverGone: true, 
 const REGION_MOVED: FailureTraits = { notApplied: true, moved: true };
 const BUSY: FailureTraits = { notApplied: true, overloaded: true };
 const NOT_READY: FailureTraits = { notApplied: true };
-const REFUSED: FailureTraits = { notApplied: true, final: true };
+export const REFUSED: FailureTraits = { notApplied: true, final: true };
 const SCANNER_LOST: FailureTraits = { scannerLost: true };
 
 /** By the simple name of the exception class, whatever its package or enclosing class. */

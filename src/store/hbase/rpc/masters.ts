@@ -5,10 +5,7 @@ import { Attempts, failureOrThrow, type Pauses } from './retry.js';
 import type { RpcSettings } from './rpc-types.js';
 import type { Servers } from './server.js';
 
-/**
- * Finds the server of hbase:meta and the active master. Any master in the settings is asked, beginning with the one
- * that answered last. Region servers answer as well, because `ClientMetaService` runs on both.
- */
+/** Finds the server of hbase:meta and the active master, from any master, the one that answered last first. */
 export class Masters {
   readonly #settings: RpcSettings;
   readonly #servers: Servers;

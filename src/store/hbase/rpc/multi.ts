@@ -1,8 +1,8 @@
 import { CellCursor } from './cells.js';
-import { type Failure, failureOf } from './failure.js';
+import type { Failure } from './failure.js';
 import { type MessageReader, varintLength, writeVarint } from './protobuf.js';
 import type { Region } from './regions.js';
-import type { Answer } from './wire.js';
+import { type Answer, readException } from './wire.js';
 
 /** The part of a Multi request that concerns a row. */
 export interface Action {
@@ -129,7 +129,7 @@ function completeGroup(server: string, group: ActionGroup, result: MessageReader
     if (result.field === 1) {
       const inner = result.message();
       if (!first.atomic) completeAction(server, group, inner, cursor);
-    } else if (result.field === 2) failure = readException(server, result.message());
+    } else if (result.field === 2) failure = readException(result.message(), server);
     else if (result.field === 3) processed = result.bool();
     else result.skip();
   }
@@ -144,7 +144,7 @@ function completeAction(server: string, group: ActionGroup, result: MessageReade
   while (result.next()) {
     if (result.field === 1) index = result.uint();
     else if (result.field === 2) count = readCellCount(result.message());
-    else if (result.field === 3) failure = readException(server, result.message());
+    else if (result.field === 3) failure = readException(result.message(), server);
     else result.skip();
   }
   const action = group[index];
@@ -161,16 +161,4 @@ function readCellCount(result: MessageReader): number {
     else result.skip();
   }
   return count;
-}
-
-/** Reads a NameBytesPair { name 1, value 2 } with an exception: class name and stack trace. */
-function readException(server: string, pair: MessageReader): Failure {
-  let name = '';
-  let trace = '';
-  while (pair.next()) {
-    if (pair.field === 1) name = pair.string();
-    else if (pair.field === 2) trace = pair.string();
-    else pair.skip();
-  }
-  return failureOf(server, name, trace);
 }

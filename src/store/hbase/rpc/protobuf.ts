@@ -1,9 +1,6 @@
 import { StoreError } from '../../store-error.js';
 
-/**
- * The subset of Protocol Buffers that HBase's messages need: varints, length-delimited fields, and skipping of unknown
- * fields. Field numbers are given where messages are built and read.
- */
+/** The subset of Protocol Buffers that HBase's messages need. Field numbers are given where they are used. */
 
 const VARINT = 0;
 const FIXED64 = 1;

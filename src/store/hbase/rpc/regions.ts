@@ -6,6 +6,7 @@ import { Failure } from './failure.js';
 import type { Masters } from './masters.js';
 import { MessageReader, MessageWriter } from './protobuf.js';
 import { type Attempts, failureOrThrow } from './retry.js';
+import { readScanResponse } from './scan-response.js';
 import type { Servers } from './server.js';
 
 /** A region as read from hbase:meta. Compared by identity: looking up a region again returns another object. */
@@ -294,16 +295,10 @@ interface MetaRows {
 }
 
 function readMetaRows(table: string, message: MessageReader, cells: CellCursor, limit: number): MetaRows {
-  const counts: number[] = [];
-  let more = true;
-  while (message.next()) {
-    if (message.field === 1) counts.push(message.uint());
-    else if (message.field === 8) more = message.bool();
-    else message.skip();
-  }
+  const { cellCounts, hasMoreInRegion } = readScanResponse(message);
   const regions: (Region | Unassigned)[] = [];
   let last: Buffer | undefined;
-  for (const count of counts) {
+  for (const count of cellCounts) {
     let info: Buffer | undefined;
     let server = '';
     for (let i = 0; i < count; i++) {
@@ -317,7 +312,8 @@ function readMetaRows(table: string, message: MessageReader, cells: CellCursor, 
     const region = info && last && readRegion(table, last, info, server);
     if (region) regions.push(region);
   }
-  return { count: counts.length, regions, last: more && counts.length >= limit ? last : undefined };
+  const count = cellCounts.length;
+  return { count, regions, last: hasMoreInRegion && count >= limit ? last : undefined };
 }
 
 /** Returns undefined for a split parent, which waits for removal by the master, and for a replica. */

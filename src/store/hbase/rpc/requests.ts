@@ -4,7 +4,7 @@ import { MessageWriter } from './protobuf.js';
 import type { ReadOptions } from './rpc-types.js';
 
 /** Maximum length of a row key in HBase, bytes. */
-const MAX_KEY = 0x7fff;
+export const MAX_KEY = 0x7fff;
 
 export function checkKey(key: Buffer): void {
   if (key.length === 0 || key.length > MAX_KEY) {

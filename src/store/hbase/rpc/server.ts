@@ -1,6 +1,6 @@
 import { Connection } from './connection.js';
 import { withDeadline } from './deadlines.js';
-import { Failure, UNREACHABLE } from './failure.js';
+import { Failure, REFUSED, UNREACHABLE } from './failure.js';
 import type { RpcSettings, RpcStatistics } from './rpc-types.js';
 import type { Answer } from './wire.js';
 
@@ -15,10 +15,7 @@ const MAX_REQUEST_DIVISOR = 4;
 /** Amount by which each answer raises the limit again after an overload has halved it. */
 const RECOVERY = 0.1;
 
-/**
- * A service of a server: its connection, reopened after a loss, and the limits on pending requests. When the server
- * reports an overload, the limit of concurrent calls is halved. Each answer raises it again.
- */
+/** A service of a server: its connection, reopened after a loss, and limits that an overload halves. */
 export class Server {
   readonly name: string;
   readonly #service: string;
@@ -64,10 +61,7 @@ export class Server {
   }
 
   fullFailure(): Failure {
-    return new Failure(`${this.name}: ${this.#reservedBytes} bytes of requests wait already`, {
-      notApplied: true,
-      final: true,
-    });
+    return new Failure(`${this.name}: ${this.#reservedBytes} bytes of requests wait already`, REFUSED);
   }
 
   /** Sends a request when fewer calls than the limit are under way. `expires`: deadline, monotonic ms. */
@@ -195,11 +189,7 @@ export class Server {
 }
 
 function closedFailure(server: string): Failure {
-  return new Failure(
-    `${server}: the HBase client was closed`,
-    { notApplied: true, final: true },
-    { exception: 'ClientClosed' },
-  );
+  return new Failure(`${server}: the HBase client was closed`, REFUSED, { exception: 'ClientClosed' });
 }
 
 /** The servers of a client, by `host:port` and service. Adding a server retires unused ones. */

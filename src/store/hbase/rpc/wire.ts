@@ -110,7 +110,11 @@ export function readResponseHeader(reader: MessageReader, server: string): Respo
   return { id, cellBytes, failure };
 }
 
-function readException(reader: MessageReader, server: string): Failure {
+/**
+ * Reads an ExceptionResponse: exception_class_name 1, stack_trace 2, do_not_retry 5, server_overloaded 6. Also reads a
+ * NameBytesPair { name 1, value 2 } with the same content.
+ */
+export function readException(reader: MessageReader, server: string): Failure {
   let name = '';
   let trace = '';
   let final = false;

@@ -94,10 +94,7 @@ export class TableAdmin {
     }
   }
 
-  /**
-   * Creates the table, pre-split, with its regions spread over the servers. An existing table is verified, and missing
-   * families are added. `exists` checks for the table when there is no gateway.
-   */
+  /** Creates the table, pre-split and spread. An existing one is verified, and missing families are added. */
   async create(table: TableDescriptor, exists: () => Promise<boolean>): Promise<void> {
     const gateway = this.#gateway;
     if (!gateway) {

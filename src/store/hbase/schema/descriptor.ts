@@ -6,7 +6,7 @@ import type { Durability, HBaseSettings } from '../settings.js';
 /** The settings that determine the HBase name of a table. */
 export type Naming = Pick<HBaseSettings, 'namespace' | 'prefix'>;
 
-type DescriptorSettings = Naming & Pick<HBaseSettings, 'durability'>;
+type Settings = Naming & Pick<HBaseSettings, 'durability'>;
 
 /** Attributes as spelled by HBase's shell and REST gateway. Other attributes have HBase's defaults. */
 export interface FamilyDescriptor {
@@ -62,7 +62,7 @@ export function internalHandle(naming: Naming, table: InternalTable): TableHandl
   return { name: tableName(naming, table.name), families: table.families.map(({ name }) => name) };
 }
 
-export function describeInternal(settings: DescriptorSettings, table: InternalTable): TableDescriptor {
+export function describeInternal(settings: Settings, table: InternalTable): TableDescriptor {
   return {
     name: tableName(settings, table.name),
     attributes: { DURABILITY: DURABILITY[settings.durability] },
@@ -78,11 +78,7 @@ export function describeInternal(settings: DescriptorSettings, table: InternalTa
 export const DURABILITY: Readonly<Record<Durability, string>> = { default: 'USE_DEFAULT', fsync: 'FSYNC_WAL' };
 
 /** Returns the description of the HBase table for a spec. docs/hbase.md gives the reasons. */
-export function describeTable(
-  settings: DescriptorSettings,
-  spec: TableSpec,
-  splits: readonly Buffer[] = [],
-): TableDescriptor {
+export function describeTable(settings: Settings, spec: TableSpec, splits: readonly Buffer[] = []): TableDescriptor {
   return {
     name: tableName(settings, spec.name),
     attributes: { DURABILITY: DURABILITY[settings.durability] },

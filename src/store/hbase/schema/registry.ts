@@ -61,10 +61,7 @@ export class TableRegistry {
     return internalHandle(this.#settings, table);
   }
 
-  /**
-   * Creates the catalog and the internal tables if they do not exist. Existing tables are verified if the gateway
-   * answers. Nothing else in opening a store needs the gateway.
-   */
+  /** Creates the catalog and the internal tables. Existing ones are verified if the gateway answers. */
   async ensure(tables: readonly InternalTable[]): Promise<void> {
     const all = [CATALOG, ...tables];
     const exists = (table: InternalTable): Promise<boolean> => this.#exists(this.internal(table));

@@ -58,10 +58,7 @@ async function requestSplit(call: MasterCall, table: string, region: ExistingReg
 /** RegionSpecifierType */
 const ENCODED_REGION_NAME = 2;
 
-/**
- * Assigns the regions of a new table to the region servers round-robin, beginning with the server of the first region.
- * Without this, split regions stay on a server until HBase's balancer runs.
- */
+/** Spreads the regions of a new table over the servers, round-robin. HBase's balancer would do so later. */
 export async function spreadRegions(gateway: Gateway, call: MasterCall, table: string): Promise<void> {
   const regions = await openRegions(gateway, table);
   const servers = await gateway.servers();
