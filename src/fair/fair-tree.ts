@@ -81,13 +81,17 @@ export class FairTree<T> {
 
   /** Returns the subtree right below this tree that holds the most items. */
   largestChild(): FairTree<T> | undefined {
-    let largest: FairTree<T> | undefined;
-    for (const child of this.#children.values()) if (child.size > (largest?.size ?? 0)) largest = child;
-    return largest;
+    return largestOf(this.#children.values());
   }
 
   /** Returns the newest item under the largest keys of each level: the item to drop when room is short. */
   newestOfLargest(): T | undefined {
     return this.#items.at(-1) ?? this.largestChild()?.newestOfLargest();
   }
+}
+
+export function largestOf<T>(trees: Iterable<FairTree<T>>): FairTree<T> | undefined {
+  let largest: FairTree<T> | undefined;
+  for (const tree of trees) if (tree.size > (largest?.size ?? 0)) largest = tree;
+  return largest;
 }

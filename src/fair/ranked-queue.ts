@@ -1,4 +1,4 @@
-import { FairTree } from './fair-tree.js';
+import { FairTree, largestOf } from './fair-tree.js';
 
 /** Number of `shift` calls of which one serves a rank other than the lowest with items. */
 const OTHER_RANK_INTERVAL = 8;
@@ -109,12 +109,6 @@ export class RankedQueue<T> {
     if (size === 0) this.#groupSizes.delete(group);
     else this.#groupSizes.set(group, size);
   }
-}
-
-function largestOf<T>(trees: readonly FairTree<T>[]): FairTree<T> | undefined {
-  let largest: FairTree<T> | undefined;
-  for (const tree of trees) if (tree.size > (largest?.size ?? 0)) largest = tree;
-  return largest;
 }
 
 function totalSize<T>(trees: readonly FairTree<T>[]): number {

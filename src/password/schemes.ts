@@ -43,25 +43,9 @@ const pbkdf2 = (name: string, digest: string, bytes: number): Scheme => ({
 });
 
 const foreign = [
-  'SASL',
-  'KERBEROS',
-  'GSSAPI',
-  'UNIX',
-  'LANMAN',
-  'NTHASH',
-  'NS-MTA-MD5',
-  'RADIUS',
-  'TOTP1',
-  'TOTP256',
-  'TOTP512',
-  'TOTP1ANDPW',
-  'TOTP256ANDPW',
-  'TOTP512ANDPW',
-  'PKCS5S2',
-  'PBKDF2_SHA256',
-  'GOST_YESCRYPT',
-  'SCRYPT',
-];
+  'SASL KERBEROS GSSAPI UNIX LANMAN NTHASH NS-MTA-MD5 RADIUS PKCS5S2 PBKDF2_SHA256 GOST_YESCRYPT SCRYPT',
+  'TOTP1 TOTP256 TOTP512 TOTP1ANDPW TOTP256ANDPW TOTP512ANDPW',
+].flatMap((names) => names.split(' '));
 
 const table: readonly Scheme[] = [
   ...digests(),

@@ -1,5 +1,5 @@
 import { verifyArgon2 } from './argon2.js';
-import { verifyCrypt } from './crypt/pool.js';
+import { verifyCrypt } from './crypt/verify-crypt.js';
 import { verifyClear, verifyDigest } from './digest.js';
 import { MAX_PASSWORD_BYTES, MAX_STORED_BYTES } from './limits.js';
 import { verifyPbkdf2 } from './pbkdf2.js';

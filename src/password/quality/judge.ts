@@ -1,4 +1,4 @@
-import { Worker } from 'node:worker_threads';
+import { JobThread } from '../job-thread.js';
 import { SlowWork } from '../slow-work.js';
 import type { Source } from '../source.js';
 import type { QualityAnswer, QualityJob } from './quality-worker.js';
@@ -20,8 +20,10 @@ const CAPACITY = 256;
 export class Judge {
   readonly #queue = new SlowWork(1, CAPACITY);
   readonly #milliseconds: number;
-  #worker: Worker | undefined;
-  #settle: ((answer: QualityAnswer | undefined) => void) | undefined;
+  readonly #thread = new JobThread<QualityJob, QualityAnswer>(
+    new URL('./quality-worker.js', import.meta.url),
+    'rowan-quality',
+  );
 
   constructor(milliseconds = SECONDS * 1000) {
     this.#milliseconds = milliseconds;
@@ -42,36 +44,14 @@ export class Judge {
 
   /** Resolves to undefined when the job did not end in time or the thread has crashed. */
   async #ask(job: QualityJob): Promise<QualityAnswer | undefined> {
-    this.#worker ??= this.#start();
-    const worker = this.#worker;
     let timer: NodeJS.Timeout | undefined;
-    const answer = await new Promise<QualityAnswer | undefined>((resolve) => {
-      this.#settle = resolve;
+    const timeout = new Promise<undefined>((resolve) => {
       timer = setTimeout(resolve, this.#milliseconds, undefined);
-      worker.ref();
-      worker.postMessage(job);
     });
+    const answer = await Promise.race([this.#thread.run(job), timeout]);
     clearTimeout(timer);
-    this.#settle = undefined;
-    worker.unref();
-    if (!answer) {
-      this.#worker = undefined;
-      await worker.terminate();
-    }
+    if (!answer) await this.#thread.terminate();
     return answer;
-  }
-
-  #start(): Worker {
-    const worker = new Worker(new URL('./quality-worker.js', import.meta.url), { name: 'rowan-quality' });
-    const handleExit = (): void => {
-      if (this.#worker !== worker) return;
-      this.#worker = undefined;
-      this.#settle?.(undefined);
-    };
-    worker.on('message', (answer: QualityAnswer) => this.#settle?.(answer));
-    worker.on('error', handleExit);
-    worker.on('exit', handleExit);
-    return worker;
   }
 }
 

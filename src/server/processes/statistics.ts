@@ -47,11 +47,9 @@ export class Statistics {
   }
 
   counts(): Counts {
-    const { worker, startedAt, connectionsCurrent, connectionsTotal, connectionsRefused, entriesSent } = this;
     const busyMs = performance.eventLoopUtilization().active;
-    const process_ = { worker, pid: process.pid, startedAt, memoryBytes: process.memoryUsage.rss(), busyMs };
-    const connections = { connectionsCurrent, connectionsTotal, connectionsRefused };
-    return { ...process_, ...connections, entriesSent, operations: { ...this.operations } };
+    const memoryBytes = process.memoryUsage.rss();
+    return { ...this, pid: process.pid, memoryBytes, busyMs, operations: { ...this.operations } };
   }
 
   /** Adds the totals of a process that has ended. */
@@ -63,21 +61,22 @@ export class Statistics {
   }
 }
 
+const SUMMED = [
+  'memoryBytes',
+  'busyMs',
+  'connectionsCurrent',
+  'connectionsTotal',
+  'connectionsRefused',
+  'entriesSent',
+] as const;
+
 /** Returns the sum of the counters, with `worker` and `pid` of the first element. */
-export function sumCounts(all: readonly [Counts, ...Counts[]]): Counts {
-  const sum = (of: (counts: Counts) => number): number => all.reduce((total, counts) => total + of(counts), 0);
-  const operations = noOperations();
-  for (const op of Object.keys(operations) as Request['op'][]) operations[op] = sum((counts) => counts.operations[op]);
-  return {
-    worker: all[0].worker,
-    pid: all[0].pid,
-    startedAt: Math.min(...all.map((counts) => counts.startedAt)),
-    memoryBytes: sum((counts) => counts.memoryBytes),
-    busyMs: sum((counts) => counts.busyMs),
-    connectionsCurrent: sum((counts) => counts.connectionsCurrent),
-    connectionsTotal: sum((counts) => counts.connectionsTotal),
-    connectionsRefused: sum((counts) => counts.connectionsRefused),
-    entriesSent: sum((counts) => counts.entriesSent),
-    operations,
-  };
+export function sumCounts([first, ...others]: readonly [Counts, ...Counts[]]): Counts {
+  const sum = { ...first, operations: { ...first.operations } };
+  for (const counts of others) {
+    sum.startedAt = Math.min(sum.startedAt, counts.startedAt);
+    for (const key of SUMMED) sum[key] += counts[key];
+    for (const op of Object.keys(sum.operations) as Request['op'][]) sum.operations[op] += counts.operations[op];
+  }
+  return sum;
 }

@@ -1,0 +1,50 @@
+import { Worker } from 'node:worker_threads';
+
+/**
+ * A worker thread that answers jobs in the order of their arrival. The thread is started at the first job, and again
+ * after a crash. It keeps the process alive only while a job waits.
+ */
+export class JobThread<Job, Answer> {
+  readonly #program: URL;
+  readonly #name: string;
+  #worker: Worker | undefined;
+  #waiting: ((answer: Answer | undefined) => void)[] = [];
+
+  constructor(program: URL, name: string) {
+    this.#program = program;
+    this.#name = name;
+  }
+
+  /** Resolves to undefined when the thread has crashed or was terminated. */
+  run(job: Job, transfer: readonly ArrayBuffer[] = []): Promise<Answer | undefined> {
+    this.#worker ??= this.#start();
+    const worker = this.#worker;
+    return new Promise((resolve) => {
+      this.#waiting.push(resolve);
+      worker.ref();
+      worker.postMessage(job, transfer);
+    });
+  }
+
+  async terminate(): Promise<void> {
+    const worker = this.#worker;
+    this.#forget();
+    await worker?.terminate();
+  }
+
+  #start(): Worker {
+    const worker = new Worker(this.#program, { name: this.#name });
+    worker.on('message', (answer: Answer) => {
+      if (this.#worker !== worker) return;
+      this.#waiting.shift()?.(answer);
+      if (this.#waiting.length === 0) worker.unref();
+    });
+    for (const event of ['error', 'exit']) worker.on(event, () => this.#worker === worker && this.#forget());
+    return worker;
+  }
+
+  #forget(): void {
+    this.#worker = undefined;
+    for (const resolve of this.#waiting.splice(0)) resolve(undefined);
+  }
+}
