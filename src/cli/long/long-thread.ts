@@ -2,16 +2,13 @@ import { Worker } from 'node:worker_threads';
 import type { Logger } from 'pino';
 import { bufferOf } from '../../ldap/bytes.js';
 import { LdapError } from '../../ldap/ldap-error.js';
-import { ProtocolError } from '../../protocol/protocol-error.js';
 import type { LongReply, LongRequest, LongResult, LongWorker } from '../../server/processes/long-request.js';
-import type { Outcome } from '../../server/words/outcome.js';
 import { identityKey } from '../../server/words/session.js';
 import type { Settings } from '../options.js';
 import { PieceSource } from './piece-source.js';
 import { RequestQuota } from './request-quota.js';
-import { restoreIdentity } from './restore-identity.js';
 import type { ThreadData } from './thread.js';
-import type { Failure, ThreadOrder, ThreadReport } from './thread-messages.js';
+import { errorOf, restoreResult, type ThreadOrder, type ThreadReport } from './thread-messages.js';
 import { WriteQueue } from './write-queue.js';
 
 const PROGRAM = new URL('./thread.js', import.meta.url);
@@ -179,23 +176,4 @@ export class LongThread implements LongWorker {
     thread?.postMessage({ type: 'stop' } satisfies ThreadOrder);
     await this.#exited;
   }
-}
-
-/** Returns a posted result with its bytes as Buffers. */
-function restoreResult({ outcome, identity, entries }: LongResult): LongResult {
-  const { controls } = outcome;
-  const restored: Outcome = controls
-    ? {
-        ...outcome,
-        controls: controls.map((control) => ({ ...control, value: control.value && bufferOf(control.value) })),
-      }
-    : outcome;
-  return { outcome: restored, identity: restoreIdentity(identity), entries };
-}
-
-function errorOf({ message, result, protocol }: Failure): LdapError {
-  if (!protocol) return new LdapError(result, message);
-  const error = new ProtocolError('', protocol.offset, protocol.fatal, result);
-  error.message = message;
-  return error;
 }

@@ -1,5 +1,9 @@
-import type { ResultName } from '../../ldap/ldap-error.js';
+import { bufferOf } from '../../ldap/bytes.js';
+import { LdapError, type ResultName } from '../../ldap/ldap-error.js';
+import { ProtocolError } from '../../protocol/protocol-error.js';
 import type { LongRequest, LongResult } from '../../server/processes/long-request.js';
+import type { Identity } from '../../server/words/session.js';
+import { describeError } from '../exit.js';
 
 /** A message to the thread. `id` is the number of the request. */
 export type ThreadOrder =
@@ -30,4 +34,48 @@ export interface Failure {
   readonly result: ResultName;
   /** Set when the LDAP message cannot be decoded: where the fault is, and whether the connection must end. */
   readonly protocol?: { readonly offset: number; readonly fatal: boolean };
+}
+
+/** Turns an error of the thread into plain data. */
+export function failureOf(error: unknown): Failure {
+  if (error instanceof ProtocolError) {
+    const { message, result, offset, fatal } = error;
+    return { message, result, protocol: { offset, fatal } };
+  }
+  if (error instanceof LdapError) return { message: error.message, result: error.result };
+  return { message: describeError(error), result: 'other' };
+}
+
+/** Turns the plain data into the error that a local request would have thrown. */
+export function errorOf({ message, result, protocol }: Failure): LdapError {
+  if (!protocol) return new LdapError(result, message);
+  const error = new ProtocolError('', protocol.offset, protocol.fatal, result);
+  error.message = message;
+  return error;
+}
+
+/** Returns a posted result with its bytes as Buffers. */
+export function restoreResult({ outcome, identity, entries }: LongResult): LongResult {
+  const controls = outcome.controls?.map((control) => ({
+    ...control,
+    value: control.value && bufferOf(control.value),
+  }));
+  return { outcome: controls ? { ...outcome, controls } : outcome, identity: restoreIdentity(identity), entries };
+}
+
+/** Returns an identity that was posted from another thread with its bytes as Buffers, which arrive as plain arrays. */
+export function restoreIdentity(identity: Identity): Identity {
+  switch (identity.kind) {
+    case 'anonymous':
+      return identity;
+    case 'admin':
+      return { ...identity, password: bufferOf(identity.password) };
+    case 'user':
+      return {
+        ...identity,
+        id: bufferOf(identity.id),
+        passwords: identity.passwords.map(bufferOf),
+        application: identity.application && bufferOf(identity.application),
+      };
+  }
 }

@@ -1,17 +1,14 @@
 /** Program of the thread that runs long requests. `LongThread` starts it. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { LdapError } from '../../ldap/ldap-error.js';
-import { ProtocolError } from '../../protocol/protocol-error.js';
 import { runLongRequest } from '../../server/long/run-long-request.js';
 import type { LongReply, LongRequest } from '../../server/processes/long-request.js';
 import { createServices, type Services } from '../../server/services/services.js';
 import type { Maybe } from '../../server/words/maybe.js';
-import { describeError } from '../exit.js';
 import { createLog } from '../log.js';
 import { openDirectory } from '../open-directory.js';
 import type { Settings } from '../options.js';
-import { restoreIdentity } from './restore-identity.js';
-import type { Failure, ThreadOrder, ThreadReport } from './thread-messages.js';
+import { failureOf, restoreIdentity, type ThreadOrder, type ThreadReport } from './thread-messages.js';
 
 /** The parameters of the thread. */
 export interface ThreadData {
@@ -104,15 +101,6 @@ async function run(services: Services, id: number, request: LongRequest): Promis
   } finally {
     replies.delete(id);
   }
-}
-
-function failureOf(error: unknown): Failure {
-  if (error instanceof ProtocolError) {
-    const { message, result, offset, fatal } = error;
-    return { message, result, protocol: { offset, fatal } };
-  }
-  if (error instanceof LdapError) return { message: error.message, result: error.result };
-  return { message: describeError(error), result: 'other' };
 }
 
 const directory = await openDirectory(settings, { worker: writer });
