@@ -1,3 +1,4 @@
+import type { Argon2Parameters } from './argon2.js';
 import { SHA_CRYPT_ROUNDS } from './crypt/forms.js';
 import { bodyStart, knownScheme } from './schemes.js';
 
@@ -23,10 +24,7 @@ export function argon2Cost(memoryKiB: number, timeCost: number): number {
 }
 
 /** Returns the parameters of an argon2 computation of the given cost, in at most `memoryKiB`. */
-export function argon2ParametersFor(
-  cost: number,
-  memoryKiB: number,
-): { memoryKiB: number; timeCost: number; parallelism: 1 } {
+export function argon2ParametersFor(cost: number, memoryKiB: number): Argon2Parameters {
   const timeCost = Math.max(1, Math.ceil(cost / memoryKiB - ARGON2_START));
   return { memoryKiB: Math.max(8, Math.round(cost / (timeCost + ARGON2_START))), timeCost, parallelism: 1 };
 }

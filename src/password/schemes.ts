@@ -33,14 +33,9 @@ function digests(): Scheme[] {
   return table;
 }
 
-const pbkdf2 = (name: string, digest: string, bytes: number): Scheme => ({
-  name,
-  kind: 'pbkdf2',
-  digest,
-  bytes,
-  salted: true,
-  strength: 3,
-});
+function pbkdf2(name: string, digest: string, bytes: number): Scheme {
+  return { name, kind: 'pbkdf2', digest, bytes, salted: true, strength: 3 };
+}
 
 const foreign = [
   'SASL KERBEROS GSSAPI UNIX LANMAN NTHASH NS-MTA-MD5 RADIUS PKCS5S2 PBKDF2_SHA256 GOST_YESCRYPT SCRYPT',
