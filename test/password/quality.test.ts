@@ -121,7 +121,7 @@ describe('password quality', () => {
   });
 
   describe('in a thread', () => {
-    const job = { names: [], dn: 'uid=ada', score: 0, check: undefined };
+    const job = { names: [], dn: 'uid=ada', minScore: 0, check: undefined };
     function module(name: string, text: string): string {
       const path = join(folder, name);
       writeFileSync(path, text);
@@ -130,7 +130,7 @@ describe('password quality', () => {
 
     it('a password of 100 KB does not hold the event loop', async () => {
       const judge = new Judge();
-      await judge.reason({ ...job, clear: 'to start it', score: 1 }, SOURCE);
+      await judge.refusalReason({ ...job, clear: 'to start it', minScore: 1 }, SOURCE);
       for (const clear of ['a1!'.repeat(35_000), 'x'.repeat(100_000), '(('.repeat(50_000)]) {
         let turns = 0;
         let ended = false;
@@ -139,7 +139,7 @@ describe('password quality', () => {
           if (!ended) setImmediate(turn);
         };
         setImmediate(turn);
-        await judge.reason({ ...job, clear, score: 4 }, SOURCE);
+        await judge.refusalReason({ ...job, clear, minScore: 4 }, SOURCE);
         ended = true;
         expect(turns).to.be.above(5);
       }
@@ -152,11 +152,11 @@ describe('password quality', () => {
         `export default async (password, { dn, names }) =>
            password === 'good' ? undefined : 'not for ' + dn + ' ' + names.join('/');`,
       );
-      expect(await judge.reason({ ...job, clear: 'good', check }, SOURCE)).to.equal(undefined);
-      expect(await judge.reason({ ...job, clear: 'bad', names: ['Ada', 'A. L.'], check }, SOURCE)).to.equal(
+      expect(await judge.refusalReason({ ...job, clear: 'good', check }, SOURCE)).to.equal(undefined);
+      expect(await judge.refusalReason({ ...job, clear: 'bad', names: ['Ada', 'A. L.'], check }, SOURCE)).to.equal(
         'not for uid=ada Ada/A. L.',
       );
-      expect(await judge.reason({ ...job, clear: 'password', score: 2, check }, SOURCE)).to.match(/too easy/);
+      expect(await judge.refusalReason({ ...job, clear: 'password', minScore: 2, check }, SOURCE)).to.match(/too easy/);
     });
 
     it('a module that does not end is broken off, and the next password is judged', async () => {
@@ -164,9 +164,11 @@ describe('password quality', () => {
       for (const body of ['for (;;);', 'return new Promise(() => {});', 'process.exit(1);']) {
         const check = module('endless.mjs', `export default () => { ${body} }`);
         // Another name each time: a thread keeps the modules that it has read.
-        const error = await failure(judge.reason({ ...job, clear: 'x', check: `${check}?${body.length}` }, SOURCE));
+        const error = await failure(
+          judge.refusalReason({ ...job, clear: 'x', check: `${check}?${body.length}` }, SOURCE),
+        );
         expect(error).to.be.instanceOf(JudgingFault);
-        expect(await judge.reason({ ...job, clear: 'password', score: 1 }, SOURCE)).to.match(/too easy/);
+        expect(await judge.refusalReason({ ...job, clear: 'password', minScore: 1 }, SOURCE)).to.match(/too easy/);
       }
     });
 
@@ -182,25 +184,25 @@ describe('password quality', () => {
         'return false;',
       ].entries()) {
         const check = module(`throws${n}.mjs`, `export default (password) => { ${body} }`);
-        const error = await failure(judge.reason({ ...job, clear, check }, SOURCE));
+        const error = await failure(judge.refusalReason({ ...job, clear, check }, SOURCE));
         expect(error, body).to.be.instanceOf(JudgingFault);
         expect(error.stack).to.include(`throws${n}.mjs`).and.not.include(clear);
       }
       const check = module('echo.mjs', "export default (password) => 'do not take ' + password + '\\u0000\\n';");
-      expect(await judge.reason({ ...job, clear, check }, SOURCE)).to.match(/choose another/);
+      expect(await judge.refusalReason({ ...job, clear, check }, SOURCE)).to.match(/choose another/);
     });
 
     it('a module that is not there, or exports nothing, is a fault', async () => {
       const judge = new Judge();
       const missing = pathToFileURL(join(folder, 'missing.mjs')).href;
       for (const check of [missing, module('nothing.mjs', 'export const x = 1;'), module('syntax.mjs', 'export {{')])
-        expect(await failure(judge.reason({ ...job, clear: '', check }, SOURCE))).to.be.instanceOf(JudgingFault);
+        expect(await failure(judge.refusalReason({ ...job, clear: '', check }, SOURCE))).to.be.instanceOf(JudgingFault);
     });
 
     it('more than there is room for is refused', async () => {
       const judge = new Judge();
       const ends = await Promise.allSettled(
-        Array.from({ length: 400 }, () => judge.reason({ ...job, clear: 'x9#Tq!mZ2$pL', score: 4 }, SOURCE)),
+        Array.from({ length: 400 }, () => judge.refusalReason({ ...job, clear: 'x9#Tq!mZ2$pL', minScore: 4 }, SOURCE)),
       );
       const refused = ends.filter((end) => end.status === 'rejected');
       expect(refused.length).to.be.above(0);

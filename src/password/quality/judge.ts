@@ -33,7 +33,7 @@ export class Judge {
    * Returns the reason to refuse the password, with what to change; undefined: none. Rejects with `JudgingFault`,
    * `SlowWorkFull` or `SlowWorkAbandoned`.
    */
-  reason(job: QualityJob, source: Source): Promise<string | undefined> {
+  refusalReason(job: QualityJob, source: Source): Promise<string | undefined> {
     return this.#queue.run(async () => {
       const answer = await this.#ask(job);
       if (!answer) throw new JudgingFault('the check of the password did not end in time');

@@ -8,7 +8,7 @@ export interface QualityJob {
   readonly names: readonly string[];
   readonly dn: string;
   /** The required strength, 0 to 4. 0: the strength is not estimated. */
-  readonly score: number;
+  readonly minScore: number;
   /** URL of the operator's own module. */
   readonly check: string | undefined;
 }
@@ -26,10 +26,10 @@ type Check = (clear: string, about: { readonly dn: string; readonly names: reado
 const MAX_REASON = 300;
 
 async function judge(job: QualityJob): Promise<QualityAnswer> {
-  const { clear, names, score } = job;
-  if (score > 0) {
+  const { clear, names, minScore } = job;
+  if (minScore > 0) {
     const { weakness } = await import('./strength.js');
-    const reason = weakness(clear, names, score);
+    const reason = weakness(clear, names, minScore);
     if (reason !== undefined) return { reason };
   }
   return job.check === undefined ? { reason: undefined } : runCheck(job, job.check);

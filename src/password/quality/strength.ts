@@ -25,12 +25,12 @@ const REASONS: Readonly<Record<string, string>> = {
   userInputs: 'it is made of names of its entry',
 };
 
-/** Returns the reason to refuse a password whose strength (0 to 4) is below `minimum`; undefined: none. */
-export function weakness(clear: string, names: readonly string[], minimum: number): string | undefined {
+/** Returns the reason to refuse a password whose strength (0 to 4) is below `minScore`; undefined: none. */
+export function weakness(clear: string, names: readonly string[], minScore: number): string | undefined {
   const words = names.flatMap((name) => [name, ...name.split(/[^\p{L}\p{N}]+/u)]).filter((word) => word !== '');
   const { score, feedback } = estimator.check(clear, words);
-  if (score >= minimum) return undefined;
+  if (score >= minScore) return undefined;
   const reason = feedback.warning === null ? undefined : REASONS[feedback.warning];
   const why = reason === undefined ? '' : `: ${reason}`;
-  return `the password is too easy to guess (${score} of 4, ${minimum} are needed)${why}; add words that do not belong together`;
+  return `the password is too easy to guess (${score} of 4, ${minScore} are needed)${why}; add words that do not belong together`;
 }

@@ -39,7 +39,7 @@ export class Quality {
     try {
       if (this.#breached !== undefined) await requireBreachedList(this.#breached);
       if (this.#check !== undefined)
-        await judge.reason({ clear: '', names: [], dn: '', score: 0, check: this.#check }, NO_SOURCE);
+        await judge.refusalReason({ clear: '', names: [], dn: '', minScore: 0, check: this.#check }, NO_SOURCE);
     } catch (error) {
       if (error instanceof BreachedListFault) throw new LdapError('other', `passwords.breached: ${error.message}`);
       if (error instanceof JudgingFault) throw new LdapError('other', `passwords.check: ${error.message}`);
@@ -76,6 +76,6 @@ export class Quality {
       return 'the password is known from breaches of others; choose one that you use nowhere else';
     const check = isChecked ? this.#check : undefined;
     if (minScore === 0 && check === undefined) return undefined;
-    return judge.reason({ clear: clear.toString(), names, dn, score: minScore, check }, source);
+    return judge.refusalReason({ clear: clear.toString(), names, dn, minScore, check }, source);
   }
 }
