@@ -4,7 +4,7 @@ import { CliError } from './exit.js';
 import type { Settings } from './options.js';
 import { startProgress } from './progress.js';
 
-export const RESTORE =
+export const RESTORE_REMEDY =
   'restore a backup, or run "rowan export --even-if-damaged", which may miss entries, crash or never end, and import what it gives into a new folder';
 
 /** Returns the damage in the pages of the data file, one line each. LMDB must not read a file with damaged pages. */
@@ -19,10 +19,12 @@ export async function damagedPages({ store }: Settings, command: string): Promis
 }
 
 /** Throws a `CliError` that lists the damage, if any. */
-export async function refuseDamagedPages(settings: Settings, command: string): Promise<void> {
+export async function requireUndamagedPages(settings: Settings, command: string): Promise<void> {
   const findings = await damagedPages(settings, command);
   if (findings.length === 0) return;
   throw new CliError(
-    [...findings, `pages of ${settings.store} are damaged, and it is not read any further: ${RESTORE}`].join('\n'),
+    [...findings, `pages of ${settings.store} are damaged, and it is not read any further: ${RESTORE_REMEDY}`].join(
+      '\n',
+    ),
   );
 }

@@ -73,11 +73,11 @@ export function reportUnexpected(error: unknown): void {
 }
 
 /** Formats `1234567` as `1,234,567`. The first call of `toLocaleString` would take 35 ms. */
-export function formatCount(count: number): string {
+export function formatNumber(count: number): string {
   return String(Math.round(count)).replaceAll(/\B(?=(\d{3})+$)/g, ',');
 }
 
 /** `1 entry`, `1,200 entries`. */
-export function counted(count: number, one: string, many = `${one}s`): string {
-  return `${formatCount(count)} ${count === 1 ? one : many}`;
+export function pluralize(count: number, one: string, many = `${one}s`): string {
+  return `${formatNumber(count)} ${count === 1 ? one : many}`;
 }

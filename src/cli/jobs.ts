@@ -4,7 +4,7 @@ import { type Job, type JobRun, standardJobs } from '../jobs/index.js';
 import type { Partition } from '../partition/index.js';
 import { hashPolicyOf } from '../server/passwords/hash-policy.js';
 import type { Config } from '../server/settings/index.js';
-import { counted } from './exit.js';
+import { pluralize } from './exit.js';
 
 /** Milliseconds between two checks whether a run of job `dropfolder` has to end. */
 const POLL_MS = 1000;
@@ -34,7 +34,7 @@ function dropFolderJob(folder: string, partition: Partition, config: Config, log
       const drop = await DropFolder.open(folder, partition, settings, log);
       try {
         const { processed, error, expired, failed } = await runWithSignal(run, (signal) => drop.settle(signal));
-        const counts = `${counted(processed, 'file')} processed, ${error} with refused records, ${expired} expired, ${failed} left`;
+        const counts = `${pluralize(processed, 'file')} processed, ${error} with refused records, ${expired} expired, ${failed} left`;
         if (error + failed > 0) throw new Error(`${counts}; see the receipts in ${join(folder, 'incoming/error')}`);
         return counts;
       } finally {

@@ -1,24 +1,24 @@
 import { ExitCode, reportError } from './exit.js';
 
-type Report = (error: unknown) => void;
+type Reporter = (error: unknown) => void;
 
-let report: Report | undefined;
+let currentReporter: Reporter | undefined;
 
 /**
  * Ends the process on an uncaught error, since its state is unknown. `reporter` is called first; if it throws, the
  * error goes to standard error. A later call replaces the reporter.
  */
-export function setUncaughtReporter(reporter: Report): void {
-  if (!report) {
-    process.on('uncaughtException', end);
-    process.on('unhandledRejection', end);
+export function setUncaughtReporter(reporter: Reporter): void {
+  if (!currentReporter) {
+    process.on('uncaughtException', reportAndExit);
+    process.on('unhandledRejection', reportAndExit);
   }
-  report = reporter;
+  currentReporter = reporter;
 }
 
-function end(error: unknown): void {
+function reportAndExit(error: unknown): void {
   try {
-    report!(error);
+    currentReporter!(error);
   } catch {
     reportError(error);
   } finally {

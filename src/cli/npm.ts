@@ -29,7 +29,7 @@ function isShell(pid: number): boolean {
  * this process. A script that puts rowan into the background with `&` wants rowan to outlive npm: nothing is watched
  * then, nor without npm. Returns a function that stops watching.
  */
-export function whenNpmEnds(onEnd: () => void): () => void {
+export function watchNpm(onEnd: () => void): () => void {
   const script = process.env.npm_lifecycle_script ?? '';
   if (!/\browan\b/.test(script) || /(?<![&>])&(?![&>])/.test(script)) return () => undefined;
   const parent = process.ppid;

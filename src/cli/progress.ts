@@ -1,5 +1,5 @@
 import { Presets, SingleBar } from 'cli-progress';
-import { formatCount } from './exit.js';
+import { formatNumber } from './exit.js';
 
 const LINE_MS = 2000;
 const BAR_MS = 100;
@@ -21,31 +21,31 @@ interface Meter {
   done: number;
   part: number | undefined;
   /** The first known share, and its time of `performance.now()`. */
-  first: { readonly part: number; readonly at: number } | undefined;
+  firstShare: { readonly part: number; readonly at: number } | undefined;
 }
 
 function formatRate(meter: Meter): string {
   const seconds = (performance.now() - meter.start) / 1000;
-  return seconds > 0 ? formatCount(meter.done / seconds) : '0';
+  return seconds > 0 ? formatNumber(meter.done / seconds) : '0';
 }
 
 function record(meter: Meter, done: number, part: number | undefined): void {
   meter.done = done;
   meter.part = part;
-  if (part !== undefined) meter.first ??= { part, at: performance.now() };
+  if (part !== undefined) meter.firstShare ??= { part, at: performance.now() };
 }
 
 /** Returns the share done in percent and the time left, as far as they are known. */
-function describeShare({ part, first }: Meter): string[] {
-  if (part === undefined || !first) return [];
-  return [`${Math.floor(part * 100)} %`, ...timeLeft(first, part, performance.now())];
+function describeShare({ part, firstShare }: Meter): string[] {
+  if (part === undefined || !firstShare) return [];
+  return [`${Math.floor(part * 100)} %`, ...timeLeft(firstShare, part, performance.now())];
 }
 
 /** Extrapolates the time left from two shares and their times in milliseconds. Empty when unknown. */
 export function timeLeft(first: { readonly part: number; readonly at: number }, part: number, now: number): string[] {
   if (part <= first.part || part >= 1) return [];
   const seconds = Math.ceil(((now - first.at) * (1 - part)) / (part - first.part) / 1000);
-  return [seconds < 120 ? `${seconds} s left` : `${formatCount(Math.ceil(seconds / 60))} min left`];
+  return [seconds < 120 ? `${seconds} s left` : `${formatNumber(Math.ceil(seconds / 60))} min left`];
 }
 
 /** A progress bar for a terminal. */
@@ -68,7 +68,7 @@ function barProgress(meter: Meter): Progress {
     return {
       phase: meter.phase,
       share,
-      count: formatCount(meter.done),
+      count: formatNumber(meter.done),
       unit: meter.unit,
       speed: formatRate(meter),
       left: rest,
@@ -105,7 +105,7 @@ function barProgress(meter: Meter): Progress {
 function lineProgress(meter: Meter): Progress {
   let printed = meter.start;
   const print = (): void => {
-    const parts = [`${formatCount(meter.done)} ${meter.unit}`, `${formatRate(meter)}/s`, ...describeShare(meter)];
+    const parts = [`${formatNumber(meter.done)} ${meter.unit}`, `${formatRate(meter)}/s`, ...describeShare(meter)];
     process.stderr.write(`${meter.phase}: ${parts.join(', ')}\n`);
   };
   return {
@@ -135,7 +135,7 @@ export function startProgress(name: string, unit: string): Progress {
     phase: name,
     done: 0,
     part: undefined,
-    first: undefined,
+    firstShare: undefined,
   };
   return process.stderr.isTTY ? barProgress(meter) : lineProgress(meter);
 }

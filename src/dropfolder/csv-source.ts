@@ -152,7 +152,7 @@ export class CsvSource implements RecordSource {
     const [existing, ...others] = await this.#search({ type: 'equal', attribute: key.attribute, value });
     if (others.length > 0)
       throw new LdapError('constraintViolation', `several entries have this ${key.attribute}; let one have it`);
-    const desired = [...attributes].map(([type, templates]) => ({ type, values: fillAll(templates, row) }));
+    const desired = [...attributes].map(([type, templates]) => ({ type, values: fillTemplates(templates, row) }));
     const constantValues = [...constants].map(([type, values]) => ({
       type,
       values: values.map((value) => Buffer.from(value)),
@@ -272,7 +272,7 @@ function toPartialAttribute({ type, values }: DesiredAttribute): PartialAttribut
 }
 
 /** Fills the templates. Empty and repeated values are dropped. */
-function fillAll(templates: readonly string[], row: Row['values']): Buffer[] {
+function fillTemplates(templates: readonly string[], row: Row['values']): Buffer[] {
   const values = templates.map((template) => fillTemplate(template, row).trim());
   return [...new Set(values.filter((value) => value !== ''))].map((value) => Buffer.from(value));
 }

@@ -6,8 +6,8 @@ import { StoreError } from '../store/store-error.js';
 /** Table `meta` holds one row for each job (docs/formats/tables.md). */
 const TABLE = 'meta';
 const PREFIX = 'job,';
-const F = 0;
-const cell = (name: string) => ({ family: F, qualifier: Buffer.from(name) });
+const FAMILY = 0;
+const cell = (name: string) => ({ family: FAMILY, qualifier: Buffer.from(name) });
 /** Counts how often a process has taken the job. */
 const TERM = cell('term');
 /** Counts the heartbeats of holders. */
@@ -58,12 +58,12 @@ export async function readJobs(reader: Reader): Promise<JobRow[]> {
 }
 
 function toJob(name: string, row: Buffer | undefined): JobRow {
-  const text = row && cellValue(row, F, STATE.qualifier)?.toString();
+  const text = row && cellValue(row, FAMILY, STATE.qualifier)?.toString();
   return {
     name,
-    term: cellCounter(row, F, TERM.qualifier),
-    beat: cellCounter(row, F, BEAT.qualifier),
-    disabled: row !== undefined && cellValue(row, F, DISABLED.qualifier) !== undefined,
+    term: cellCounter(row, FAMILY, TERM.qualifier),
+    beat: cellCounter(row, FAMILY, BEAT.qualifier),
+    disabled: row !== undefined && cellValue(row, FAMILY, DISABLED.qualifier) !== undefined,
     state: text === undefined ? {} : parseState(name, text),
   };
 }

@@ -108,7 +108,7 @@ export class Lease implements JobRun {
 /** Detects dead holders of jobs: their heartbeat has not changed while this process watched. */
 export class LeaseWatch {
   readonly #leaseMs: number;
-  readonly #seen = new Map<string, { readonly mark: string; readonly since: number }>();
+  readonly #heartbeats = new Map<string, { readonly mark: string; readonly since: number }>();
 
   constructor(leaseMs = LEASE_MS) {
     this.#leaseMs = leaseMs;
@@ -118,10 +118,10 @@ export class LeaseWatch {
   hasDied({ name, term, beat, state }: JobRow): boolean {
     if (state.holder === undefined) return false;
     const mark = `${term} ${beat}`;
-    const seen = this.#seen.get(name);
+    const seen = this.#heartbeats.get(name);
     const now = performance.now();
     if (seen?.mark === mark) return now - seen.since >= this.#leaseMs;
-    this.#seen.set(name, { mark, since: now });
+    this.#heartbeats.set(name, { mark, since: now });
     return false;
   }
 }

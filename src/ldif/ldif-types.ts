@@ -7,7 +7,7 @@ export interface LdifControl {
   readonly value: Buffer | undefined;
 }
 
-interface Located {
+interface RecordPosition {
   /** Line of the file where the record begins, which is its `dn:` line. Counts from 1. */
   readonly line: number;
   readonly offset: number;
@@ -23,7 +23,7 @@ export interface LdifDetachedValue {
   readonly value: Buffer;
 }
 
-interface RecordWithDn extends Located {
+interface RecordWithDn extends RecordPosition {
   readonly dn: string;
 }
 
@@ -61,7 +61,7 @@ export interface LdifRename extends ChangeBase {
 }
 
 /** A record that is not valid LDIF. Reading continues after the record. */
-export interface LdifFailure extends Located {
+export interface LdifFailure extends RecordPosition {
   readonly kind: 'error';
   /** Line of the mistake. */
   readonly faultLine: number;

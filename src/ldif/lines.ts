@@ -23,8 +23,8 @@ export class LineReader {
   readonly #block: Buffer;
   readonly #names: NameTable;
   readonly #hasCr: boolean;
-  #at = 0;
-  /** Number of the physical line at `#at`. */
+  #offset = 0;
+  /** Number of the physical line at `#offset`. */
   #nextLine: number;
   /** Whether the end of the record has been passed. */
   #recordEnded = false;
@@ -47,7 +47,7 @@ export class LineReader {
   longLine: LongLine | undefined;
 
   constructor(block: Buffer, firstLine: number, names: NameTable, longLines: readonly LongLine[] = []) {
-    if (longLines.length > 0) this.#longLines = new Map(longLines.map((line) => [line.at, line]));
+    if (longLines.length > 0) this.#longLines = new Map(longLines.map((line) => [line.offset, line]));
     this.#block = block;
     this.#names = names;
     this.#hasCr = block.includes(CR);
@@ -66,12 +66,12 @@ export class LineReader {
     this.#recordEnded = false;
     this.#spacesLine = 0;
     for (;;) {
-      if (this.#at >= block.length) return false;
-      let at = this.#at;
+      if (this.#offset >= block.length) return false;
+      let at = this.#offset;
       while (block[at] === SPACE) at++;
       if (block[at] === CR) at++;
       if (at < block.length && block[at] !== LF) return true;
-      this.#at = at + 1;
+      this.#offset = at + 1;
       this.#nextLine++;
     }
   }
@@ -85,25 +85,25 @@ export class LineReader {
     const block = this.#block;
     const end = block.length;
     for (;;) {
-      const from = this.#at;
+      const from = this.#offset;
       if (from >= end) return this.#endRecord();
       let stop = this.#contentEnd(from);
       const number = this.#nextLine++;
       if (stop === from) return this.#endRecord();
-      const folded = this.#at < end && block[this.#at] === SPACE;
-      while (this.#at < end && block[this.#at] === SPACE) {
-        let at = this.#at;
+      const folded = this.#offset < end && block[this.#offset] === SPACE;
+      while (this.#offset < end && block[this.#offset] === SPACE) {
+        let at = this.#offset;
         stop = this.#contentEnd(at);
         while (at < stop && block[at] === SPACE) at++;
         if (at === stop) this.#spacesLine = this.#nextLine;
         this.#nextLine++;
       }
       // Not a comment with a CR inside, which would hide the text behind the CR.
-      if (block[from] === HASH && !(this.#hasCr && crProblem(block, from, this.#at))) continue;
+      if (block[from] === HASH && !(this.#hasCr && crProblem(block, from, this.#offset))) continue;
       if (this.#longLines) this.#readLongLine(from);
       this.number = number;
       this.from = from;
-      this.end = Math.min(this.#at, end);
+      this.end = Math.min(this.#offset, end);
       if (folded) this.#unfold(from, stop);
       else {
         this.bytes = block;
@@ -116,7 +116,7 @@ export class LineReader {
 
   #readLongLine(from: number): void {
     this.longLine = this.#longLines!.get(from);
-    this.#nextLine += this.longLine?.folds ?? 0;
+    this.#nextLine += this.longLine?.foldCount ?? 0;
   }
 
   /** Returns the root cause of a fault in the current line: a CR or a line of spaces, if any, else `fault` itself. */
@@ -161,7 +161,7 @@ export class LineReader {
     return name;
   }
 
-  /** Returns the end of the content of the physical line at `from`, and moves `#at` to the next line. */
+  /** Returns the end of the content of the physical line at `from`, and moves `#offset` to the next line. */
   #contentEnd(from: number): number {
     const block = this.#block;
     const near = Math.min(block.length, from + SHORT_LINE);
@@ -171,7 +171,7 @@ export class LineReader {
       const found = block.indexOf(LF, at);
       at = found < 0 ? block.length : found;
     }
-    this.#at = at + 1;
+    this.#offset = at + 1;
     return at > from && block[at - 1] === CR ? at - 1 : at;
   }
 

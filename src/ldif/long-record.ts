@@ -16,9 +16,9 @@ export const REJECT_BYTES = 64 * 1024;
 /** A line of a long record whose value was decoded on arrival. The text of the record has only its name and `::`. */
 export interface LongLine {
   /** Offset of the line in the text. */
-  readonly at: number;
+  readonly offset: number;
   /** Number of continuation lines in the file, which the text does not have. */
-  readonly folds: number;
+  readonly foldCount: number;
   /** The decoded value, or the mistake in it as a string. */
   readonly value: Buffer | string;
 }
@@ -141,7 +141,7 @@ export class LongRecord {
 
   #endLogicalLine(): void {
     if (!this.#value) return;
-    this.longLines.push({ at: this.#lineStart, folds: this.#foldCount, value: this.#value.end() });
+    this.longLines.push({ offset: this.#lineStart, foldCount: this.#foldCount, value: this.#value.end() });
     this.#text.push(LF_BYTES);
     this.#value = undefined;
   }

@@ -236,9 +236,9 @@ export class LdifParser {
 /** Adds the values that the text lacks. A record with an invalid value keeps only its beginning as text. */
 function attachValues(record: LdifRecord, from: number, { text, longLines, head }: LongRecord): LdifRecord {
   const apart: LdifDetachedValue[] = [];
-  for (const { at, value } of longLines) {
+  for (const { offset, value } of longLines) {
     if (typeof value === 'string') return { ...record, text: Buffer.concat([head, TRUNCATED_NOTE]) };
-    apart.push({ at: text.indexOf(LF, at) - from, value });
+    apart.push({ at: text.indexOf(LF, offset) - from, value });
   }
   return { ...record, apart };
 }

@@ -1,6 +1,6 @@
 import { diffLines } from 'diff';
 import { ruleTexts } from '../../access/rule-texts.js';
-import { counted } from '../exit.js';
+import { pluralize } from '../exit.js';
 
 /** Formats the differences between two valid rule texts, rule by rule. */
 export function rulesDiff(before: string, after: string): string {
@@ -13,7 +13,7 @@ export function rulesDiff(before: string, after: string): string {
     ...added.map((name) => `added ${name}\n${prefixLines('+', now.get(name)!)}`),
     ...removed.map((name) => `removed ${name}\n${prefixLines('-', old.get(name)!)}`),
     ...changed.map((name) => `changed ${name}\n${lineDiff(old.get(name)!, now.get(name)!)}`),
-    `${added.length} added, ${removed.length} removed, ${changed.length} changed; ${counted(same, 'is', 'are')} the same\n`,
+    `${added.length} added, ${removed.length} removed, ${changed.length} changed; ${pluralize(same, 'is', 'are')} the same\n`,
   ].join('');
 }
 

@@ -8,7 +8,7 @@ import type { AccessRules } from '../../access/rule.js';
 import type { Entry } from '../../partition/model/directory-types.js';
 import type { Schema } from '../../schema/index.js';
 import { policyOfEntry } from '../../server/passwords/account-policy.js';
-import { CliError, counted } from '../exit.js';
+import { CliError, pluralize } from '../exit.js';
 import type { OpenDirectory } from '../open-directory.js';
 
 export interface RulesText {
@@ -68,8 +68,9 @@ export function formatFaults(origin: string, faults: readonly RuleFault[]): stri
 
 /** `12 rules, 1 limit, 2 password policies`. */
 export function describeSize({ rules, limits, passwordPolicies }: AccessRules): string {
-  const sizes = [counted(rules.length, 'rule')];
-  if (limits.length > 0) sizes.push(counted(limits.length, 'limit'));
-  if (passwordPolicies.length > 0) sizes.push(counted(passwordPolicies.length, 'password policy', 'password policies'));
+  const sizes = [pluralize(rules.length, 'rule')];
+  if (limits.length > 0) sizes.push(pluralize(limits.length, 'limit'));
+  if (passwordPolicies.length > 0)
+    sizes.push(pluralize(passwordPolicies.length, 'password policy', 'password policies'));
   return sizes.join(', ');
 }

@@ -3,11 +3,11 @@ import type { Command } from 'commander';
 import { type Translation, translate } from '../../access/from-slapd/from-slapd.js';
 import type { Remark, RemarkKind } from '../../access/from-slapd/report.js';
 import { Schema } from '../../schema/index.js';
+import { AtomicFile } from '../atomic-file.js';
 import { addSettingFlags } from '../config/index.js';
 import { CliError } from '../exit.js';
 import { readSchemaFolders } from '../open-directory.js';
 import { loadSettings } from '../options.js';
-import { AtomicFile } from '../whole-file.js';
 
 const EXAMPLES = `
 Examples:

@@ -20,7 +20,7 @@ import {
   rulesOfPreset,
   rulesOfVersion,
 } from '../access/rules-file.js';
-import { CliError, counted, UsageError } from '../exit.js';
+import { CliError, pluralize, UsageError } from '../exit.js';
 import { directoryAction, type OpenDirectory, parseAttributeArgument, parseDnArgument } from '../open-directory.js';
 import { directoryCommand } from '../options.js';
 import { addFromSlapd } from './access-from-slapd.js';
@@ -142,7 +142,7 @@ async function test(directory: OpenDirectory, file: string, options: { rules?: s
     if (messages.length > 0) lines++;
     failed.push(...messages.map((message) => `${table.origin}:${expected.line}: ${message}`));
   }
-  print(`${counted(expectations.length, 'expectation')}, ${lines} not as expected\n`);
+  print(`${pluralize(expectations.length, 'expectation')}, ${lines} not as expected\n`);
   if (failed.length > 0) throw new CliError(failed.join('\n'));
 }
 

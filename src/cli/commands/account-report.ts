@@ -8,7 +8,7 @@ import { CredentialReader, type RowCredentials } from '../../server/passwords/cr
 import { type ChosenPolicy, Policies } from '../../server/passwords/policies.js';
 import { AccessControl } from '../../server/services/access-control.js';
 import type { Config } from '../../server/settings/index.js';
-import { counted } from '../exit.js';
+import { pluralize } from '../exit.js';
 import type { OpenDirectory } from '../open-directory.js';
 
 export interface Account {
@@ -54,9 +54,9 @@ export function formatAccount(account: Account, now: number): string {
     account.entry.dn,
     ...(locked.length > 0 ? locked : ['not locked']),
     ...policyLines(account, now),
-    ...(passwords.length > 0 ? [counted(passwords.length, 'password')] : []),
+    ...(passwords.length > 0 ? [pluralize(passwords.length, 'password')] : []),
     ...(totp ? ['second factor: a code of six digits behind the password'] : []),
-    ...(applications.length > 0 ? [counted(applications.length, 'application password')] : []),
+    ...(applications.length > 0 ? [pluralize(applications.length, 'application password')] : []),
   ].join('\n  ');
 }
 
@@ -92,8 +92,8 @@ function policyLines(
   }
   const { failures, graceUses, lastSuccess } = state;
   if (failures.length > 0)
-    lines.push(`${counted(failures.length, 'failed bind')}, the last ${formatTime(failures.at(-1)!)}`);
-  if (graceUses.length > 0) lines.push(`${counted(graceUses.length, 'grace login')} used`);
+    lines.push(`${pluralize(failures.length, 'failed bind')}, the last ${formatTime(failures.at(-1)!)}`);
+  if (graceUses.length > 0) lines.push(`${pluralize(graceUses.length, 'grace login')} used`);
   if (lastSuccess > 0) lines.push(`last bind ${formatTime(lastSuccess)}, or within an hour of it`);
   return lines;
 }

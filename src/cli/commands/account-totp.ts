@@ -28,7 +28,7 @@ interface EnrollOptions {
 }
 
 /** Enrolling does not depend on reading the stored secret, so errors are not logged. */
-const SILENT = { error: () => undefined };
+const NO_LOG = { error: () => undefined };
 
 export function addAccountTotp(account: Command): void {
   const totp = account
@@ -46,7 +46,7 @@ export function addAccountTotp(account: Command): void {
       if (credentials.totp && !instead)
         throw new CliError(`${dn.text} has a second factor; --replace puts another in its place`);
       const secret = newTotpSecret();
-      const sealed = new SecondFactor(config.passwords.totpKey, SILENT).seal(secret);
+      const sealed = new SecondFactor(config.passwords.totpKey, NO_LOG).seal(secret);
       await modify(directory, dn, [replace([sealed])], true);
       return `second factor of ${dn.text} is set\n${totpUri(secret, issuer, dn.text)}   (shown this once)`;
     },

@@ -13,8 +13,8 @@ import {
   valuesNotTried,
 } from '../../password/index.js';
 import { hashPolicyOf } from '../../server/passwords/hash-policy.js';
-import { damagedPages, RESTORE, refuseDamagedPages } from '../damaged-pages.js';
-import { ExitCode, formatCount } from '../exit.js';
+import { damagedPages, RESTORE_REMEDY, requireUndamagedPages } from '../damaged-pages.js';
+import { ExitCode, formatNumber } from '../exit.js';
 import { withDirectory } from '../open-directory.js';
 import { directoryCommand, type Settings, settingsOf } from '../options.js';
 import { startProgress } from '../progress.js';
@@ -98,7 +98,9 @@ async function check(settings: Settings, references: boolean): Promise<number> {
 /** Prints page damage. Nothing else is checked, since LMDB cannot be trusted to read damaged pages. */
 function printDamaged(findings: readonly string[]): number {
   for (const finding of findings) process.stdout.write(`structure ${finding}\n`);
-  process.stdout.write(`breaches found: ${formatCount(findings.length)}; the rows were not looked at: ${RESTORE}\n`);
+  process.stdout.write(
+    `breaches found: ${formatNumber(findings.length)}; the rows were not looked at: ${RESTORE_REMEDY}\n`,
+  );
   return ExitCode.failure;
 }
 
@@ -116,13 +118,13 @@ function checkRows(settings: Settings, references: boolean): Promise<number> {
     progress.finish();
     if (references) {
       const count = await partition.danglingReferences(printDangling);
-      process.stdout.write(`references to entries that are not there: ${formatCount(count)}\n`);
+      process.stdout.write(`references to entries that are not there: ${formatNumber(count)}\n`);
     }
     const dead = (await partition.store.deadLocks?.(false)) ?? 0;
     if (dead > 0)
-      process.stdout.write(`note locks: rows that front ends hold which died: ${formatCount(dead)}; ${HARMLESS}\n`);
+      process.stdout.write(`note locks: rows that front ends hold which died: ${formatNumber(dead)}; ${HARMLESS}\n`);
     if (breaches > 0) {
-      process.stdout.write(`breaches found: ${formatCount(breaches)}\n`);
+      process.stdout.write(`breaches found: ${formatNumber(breaches)}\n`);
       return ExitCode.failure;
     }
     const released = await partition.store.releaseWrites?.();
@@ -139,7 +141,7 @@ export function addRepair(program: Command): void {
 }
 
 async function repair(settings: Settings, references: boolean): Promise<void> {
-  await refuseDamagedPages(settings, 'repair');
+  await requireUndamagedPages(settings, 'repair');
   await withDirectory(settings, { evenIfDamaged: true }, async ({ partition }) => {
     const progress = startProgress('repair', 'rows');
     let left = 0;
@@ -151,14 +153,14 @@ async function repair(settings: Settings, references: boolean): Promise<void> {
     progress.finish();
     if (references) {
       const removed = await partition.danglingReferences(printDangling, true);
-      process.stdout.write(`references removed: ${formatCount(removed)}\n`);
+      process.stdout.write(`references removed: ${formatNumber(removed)}\n`);
     }
     const freed = (await partition.store.deadLocks?.(true)) ?? 0;
-    if (freed > 0) process.stdout.write(`freed rows of front ends that died: ${formatCount(freed)}\n`);
-    if (repaired > 0) process.stdout.write(`repaired: ${formatCount(repaired)}\n`);
+    if (freed > 0) process.stdout.write(`freed rows of front ends that died: ${formatNumber(freed)}\n`);
+    if (repaired > 0) process.stdout.write(`repaired: ${formatNumber(repaired)}\n`);
     else if (left === 0) process.stdout.write('nothing to repair\n');
     if (left === 0) return;
-    process.stdout.write(`not repaired: ${formatCount(left)}, the last of the lines above\n`);
+    process.stdout.write(`not repaired: ${formatNumber(left)}, the last of the lines above\n`);
     process.exitCode = ExitCode.failure;
   });
 }

@@ -6,7 +6,7 @@ import { isHBaseUrl } from '../../store/hbase/settings.js';
 import { addSettingFlags } from '../config/index.js';
 import { Copier } from '../copy/copier.js';
 import { CopyState } from '../copy/state.js';
-import { counted, UsageError } from '../exit.js';
+import { pluralize, UsageError } from '../exit.js';
 import { loadSettings } from '../options.js';
 import { startProgress } from '../progress.js';
 import { openStore } from '../store.js';
@@ -79,7 +79,7 @@ export function addCopy(program: Command): void {
       const { config } = loadSettings(self);
       if (resolveAddress(flags.from) === resolveAddress(flags.to)) throw new UsageError('--from and --to are the same');
       const count = await withStores(flags, config, (from, to) => copy(from, to, flags.restart === true));
-      process.stdout.write(`copied ${counted(count, 'row')} from ${flags.from} to ${flags.to}\n`);
+      process.stdout.write(`copied ${pluralize(count, 'row')} from ${flags.from} to ${flags.to}\n`);
     });
   addSettingFlags(command, ['hbase.site', 'hbase.rest', 'hbase.durability', 'hbase.regions']);
 }

@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { type Partition, parseUuid, uuidText } from '../../partition/index.js';
-import { CliError, counted, formatCount } from '../exit.js';
+import { CliError, formatNumber, pluralize } from '../exit.js';
 import { withDirectory } from '../open-directory.js';
 import { directoryCommand, settingsOf } from '../options.js';
 
@@ -67,8 +67,8 @@ async function restore(partition: Partition, id: Buffer, { subtree, since = 0 }:
       process.stdout.write(`left ${uuidText(entry.id)}  ${entry.dn}: ${error.message}\n`);
     },
   });
-  process.stdout.write(`restored: ${formatCount(restored)}\n`);
-  if (left > 0) throw new CliError(`${counted(left, 'entry stays', 'entries stay')} deleted: see the lines above`);
+  process.stdout.write(`restored: ${formatNumber(restored)}\n`);
+  if (left > 0) throw new CliError(`${pluralize(left, 'entry stays', 'entries stay')} deleted: see the lines above`);
 }
 
 export function addDeleted(program: Command): void {
@@ -105,7 +105,7 @@ export function addDeleted(program: Command): void {
       return withDirectory(settingsOf(command), {}, async ({ partition }) => {
         const now = Date.now();
         const purged = await partition.purge(options.all ? now + DAY_MS : now - options.olderThan! * DAY_MS);
-        process.stdout.write(`purged: ${formatCount(purged)}\n`);
+        process.stdout.write(`purged: ${formatNumber(purged)}\n`);
       });
     });
 }

@@ -4,7 +4,7 @@ import { dryRun } from '../../dropfolder/dry-run.js';
 import { actorFor } from '../../dropfolder/identity.js';
 import { DropError } from '../../dropfolder/layout.js';
 import { hashPolicyOf } from '../../server/passwords/hash-policy.js';
-import { CliError, counted } from '../exit.js';
+import { CliError, pluralize } from '../exit.js';
 import { createLog } from '../log.js';
 import { type OpenDirectory, parseDnArgument, withDirectory } from '../open-directory.js';
 import { directoryCommand, type Settings, settingsOf } from '../options.js';
@@ -85,7 +85,7 @@ async function runFolder(
 
 function printResult({ processed, error, expired, failed }: PassResult): void {
   process.stdout.write(
-    `${counted(processed, 'file')} processed, ${error} with refused records, ${expired} expired, ${failed} left\n`,
+    `${pluralize(processed, 'file')} processed, ${error} with refused records, ${expired} expired, ${failed} left\n`,
   );
   if (error + failed > 0)
     throw new CliError('files were refused, wholly or in part: see the receipts in incoming/error');

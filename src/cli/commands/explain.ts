@@ -2,7 +2,7 @@ import { type Command, Option } from 'commander';
 import type { Scope } from '../../ldap/ldap-types.js';
 import { EVERYTHING } from '../../partition/index.js';
 import type { Explanation } from '../../partition/read/search-params.js';
-import { formatCount, UsageError } from '../exit.js';
+import { formatNumber, UsageError } from '../exit.js';
 import { parseFilterArgument, unknownAttributes } from '../filter.js';
 import { parseDnArgument, withDirectory } from '../open-directory.js';
 import { directoryCommand, settingsOf } from '../options.js';
@@ -31,13 +31,13 @@ function formatExplanation(explanation: Explanation, unknown: readonly string[])
   const lines = unknown.map((fault) => `note        ${fault}; its term is never true, and neither is the opposite`);
   lines.push(`plan        ${PLANS[explanation.plan] ?? explanation.plan}`);
   for (const { term, count, taken, why } of explanation.terms) {
-    const size = count === undefined ? 'not counted' : formatCount(count);
+    const size = count === undefined ? 'not counted' : formatNumber(count);
     lines.push(`${taken ? '  taken   ' : '  left    '}  ${term}: ${size}${why === '' ? '' : ` (${why})`}`);
   }
   if (explanation.storeFilter !== undefined) lines.push(`row filter  ${explanation.storeFilter}`);
-  lines.push(`candidates  ${formatCount(explanation.candidates)}`);
-  lines.push(`rows read   ${formatCount(explanation.rowsExamined)}`);
-  lines.push(`entries     ${formatCount(explanation.entries)}`);
+  lines.push(`candidates  ${formatNumber(explanation.candidates)}`);
+  lines.push(`rows read   ${formatNumber(explanation.rowsExamined)}`);
+  lines.push(`entries     ${formatNumber(explanation.entries)}`);
   if (explanation.advice !== undefined) lines.push(`advice      ${explanation.advice}`);
   return `${lines.join('\n')}\n`;
 }

@@ -5,8 +5,8 @@ import { formatEntry, formatEntryPieces, VERSION_LINE } from '../../ldif/index.j
 import { largeQualifiers, type Partition } from '../../partition/index.js';
 import type { LostEntry, Salvaged } from '../../partition/upkeep/salvage.js';
 import { addSettingFlags } from '../config/index.js';
-import { refuseDamagedPages } from '../damaged-pages.js';
-import { CliError, counted } from '../exit.js';
+import { requireUndamagedPages } from '../damaged-pages.js';
+import { CliError, pluralize } from '../exit.js';
 import { AccountStates } from '../export/account-states.js';
 import { AttributeSelection, type ExportAttribute, entryAttributes } from '../export/entry-attributes.js';
 import { LossReport } from '../export/losses.js';
@@ -108,11 +108,11 @@ export function addExport(program: Command): void {
     .option('--even-if-damaged', 'do not verify the pages of the data file first; export what can be read')
     .action(async (options: ExportOptions, command: Command) => {
       const settings = settingsOf(command);
-      if (!options.evenIfDamaged) await refuseDamagedPages(settings, 'export');
+      if (!options.evenIfDamaged) await requireUndamagedPages(settings, 'export');
       await withDirectory(settings, { readOnly: true, inOrder: true }, async (directory) => {
         const { count, losses } = await exportEntries(directory, options, settings.config.passwords.policy);
         if (options.output !== undefined)
-          process.stdout.write(`exported ${counted(count, 'entry', 'entries')} to ${options.output}\n`);
+          process.stdout.write(`exported ${pluralize(count, 'entry', 'entries')} to ${options.output}\n`);
         if (losses.isPartial) throw new CliError(losses.summary);
       });
     });

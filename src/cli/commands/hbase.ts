@@ -6,7 +6,7 @@ import type { Schema } from '../../schema/index.js';
 import type { TableSpec } from '../../store/contract.js';
 import { isHBaseUrl } from '../../store/hbase/settings.js';
 import { collectValues } from '../config/index.js';
-import { CliError, counted, UsageError } from '../exit.js';
+import { CliError, pluralize, UsageError } from '../exit.js';
 import { configuredSchema, withDirectory } from '../open-directory.js';
 import { directoryCommand, loadSettings, type Settings } from '../options.js';
 import { hbaseSettingsOf } from '../store.js';
@@ -66,7 +66,7 @@ async function printSchema(settings: Settings, only: readonly string[] | undefin
 function formatRegions(counts: ReadonlyMap<string, number>): string {
   const all = [...counts.values()].reduce((sum, count) => sum + count, 0);
   const each = [...counts].sort(([a], [b]) => (a < b ? -1 : 1)).map(([server, count]) => `${count} on ${server}`);
-  return `${counted(all, 'region')}: ${each.join(', ')}`;
+  return `${pluralize(all, 'region')}: ${each.join(', ')}`;
 }
 
 async function verify(settings: Settings): Promise<void> {
@@ -80,7 +80,7 @@ async function verify(settings: Settings): Promise<void> {
     const wrong = await registry.verify(INTERNAL_TABLES);
     if (!wrong) throw new CliError('the tables can be looked at over a REST gateway only, and hbase.rest is none');
     for (const [table, faults] of wrong) for (const fault of faults) process.stdout.write(`${table}: ${fault}\n`);
-    if (wrong.size > 0) throw new CliError(`${counted(wrong.size, 'table')} not as required`);
+    if (wrong.size > 0) throw new CliError(`${pluralize(wrong.size, 'table')} not as required`);
     for (const [table, counts] of await registry.countRegions(INTERNAL_TABLES))
       process.stdout.write(`${table}: ${formatRegions(counts)}\n`);
     process.stdout.write('the tables are as required\n');

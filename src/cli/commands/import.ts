@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import type { PasswordPolicy } from '../../password/index.js';
 import { hashPolicyOf } from '../../server/passwords/hash-policy.js';
 import { isHBaseUrl } from '../../store/hbase/settings.js';
-import { CliError, counted } from '../exit.js';
+import { CliError, pluralize } from '../exit.js';
 import { Importer, type ImportOutcome } from '../import/importer.js';
 import { ImportJournal } from '../import/journal.js';
 import { checkRejectsPath, RejectsFile } from '../import/rejects.js';
@@ -98,10 +98,10 @@ async function importFile(
   const start = performance.now();
   const removeHandlers = onInterruption(() => {
     progress.finish();
-    if (isDry) return `interrupted after about ${counted(records, 'record')}; nothing was written`;
+    if (isDry) return `interrupted after about ${pluralize(records, 'record')}; nothing was written`;
     const way = journal ? (flags.resume === false ? 'the same command without --no-resume' : 'the same command') : '';
     const goesOn = way === '' ? 'the same input with --resume goes on' : `${way} goes on`;
-    return `interrupted after about ${counted(records, 'record')}; ${goesOn}`;
+    return `interrupted after about ${pluralize(records, 'record')}; ${goesOn}`;
   });
   const running = importer.run().then((ended) => {
     if (size !== undefined && !ended.stoppedAt) progress.update(records, 1);
@@ -125,7 +125,7 @@ function throwIfRejected(outcome: ImportOutcome, input: InputFile, rejects: Reje
   }
   if (outcome.rejected === 0) return;
   const where = rejects ? `refused: see ${rejects.path}` : `would be refused`;
-  throw new CliError(`${counted(outcome.rejected, 'record')} ${where}`);
+  throw new CliError(`${pluralize(outcome.rejected, 'record')} ${where}`);
 }
 
 export function addImport(program: Command): void {

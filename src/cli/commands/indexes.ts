@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { formatCount } from '../exit.js';
+import { formatNumber } from '../exit.js';
 import { withDirectory } from '../open-directory.js';
 import { directoryCommand, settingsOf } from '../options.js';
 import { startProgress } from '../progress.js';
@@ -46,7 +46,7 @@ export function addIndex(program: Command): void {
           progress.update(done);
         });
         progress.finish();
-        process.stdout.write(`index on ${attribute} is ready (${formatCount(indexed)} entries read)\n`);
+        process.stdout.write(`index on ${attribute} is ready (${formatNumber(indexed)} entries read)\n`);
       }),
     );
 

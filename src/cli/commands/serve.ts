@@ -5,7 +5,7 @@ import { renewCertificate } from '../certificate.js';
 import { UsageError } from '../exit.js';
 import type { LongThread } from '../long/long-thread.js';
 import { Maintenance } from '../maintenance.js';
-import { whenNpmEnds } from '../npm.js';
+import { watchNpm } from '../npm.js';
 import { openDirectory } from '../open-directory.js';
 import { addServerOptions, directoryCommand, type Settings, settingsOf } from '../options.js';
 
@@ -38,7 +38,7 @@ function stopSignal(): Promise<string> {
       }
       resolve(reason);
     };
-    const unwatch = whenNpmEnds(() => stop('npm has ended'));
+    const unwatch = watchNpm(() => stop('npm has ended'));
     for (const name of ['SIGTERM', 'SIGINT'] as const) process.on(name, stop);
   });
 }

@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import { CliError, counted, formatCount } from '../exit.js';
+import { CliError, formatNumber, pluralize } from '../exit.js';
 import { directoryAction, type OpenDirectory } from '../open-directory.js';
 import { directoryCommand } from '../options.js';
 import { startProgress } from '../progress.js';
@@ -49,9 +49,9 @@ async function add({ partition }: OpenDirectory, attributes: string[], { subtree
   progress.finish();
   if (conflicts > 0)
     throw new CliError(
-      `${counted(conflicts, 'value')} of several entries: the constraint is listed, and not in force. Change the entries and give the command again; "rowan unique remove ${number}" takes it back`,
+      `${pluralize(conflicts, 'value')} of several entries: the constraint is listed, and not in force. Change the entries and give the command again; "rowan unique remove ${number}" takes it back`,
     );
-  process.stdout.write(`constraint ${number} is in force (${formatCount(read)} entries read)\n`);
+  process.stdout.write(`constraint ${number} is in force (${formatNumber(read)} entries read)\n`);
 }
 
 async function show({ partition }: OpenDirectory): Promise<void> {

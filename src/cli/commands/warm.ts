@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { CliError, formatCount } from '../exit.js';
+import { CliError, formatNumber } from '../exit.js';
 import { withDirectory } from '../open-directory.js';
 import { directoryCommand, settingsOf } from '../options.js';
 import { startProgress } from '../progress.js';
@@ -26,7 +26,7 @@ export function addWarm(program: Command): void {
           progress.update(done);
         });
         progress.finish();
-        process.stdout.write(`read ${formatCount(entries)} entries and ${formatCount(indexed)} index rows\n`);
+        process.stdout.write(`read ${formatNumber(entries)} entries and ${formatNumber(indexed)} index rows\n`);
       }),
     );
 }

@@ -1,6 +1,6 @@
 import { uuidText } from '../../partition/index.js';
 import type { LostEntry, Salvaged } from '../../partition/upkeep/salvage.js';
-import { counted } from '../exit.js';
+import { pluralize } from '../exit.js';
 import type { OutputStream } from './output.js';
 
 /** Reports what an export could not read: on standard error, and as comments in the output. */
@@ -43,8 +43,8 @@ export class LossReport {
   }
 
   get summary(): string {
-    const entries = counted(this.#entries, 'entry', 'entries');
-    const values = this.#values > 0 ? ` and ${counted(this.#values, 'value')}` : '';
+    const entries = pluralize(this.#entries, 'entry', 'entries');
+    const values = this.#values > 0 ? ` and ${pluralize(this.#values, 'value')}` : '';
     return `this export is partial: ${entries}${values} could not be read`;
   }
 }

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { constants, createWriteStream, openSync, statSync, type WriteStream } from 'node:fs';
-import { AtomicFile } from '../whole-file.js';
+import { AtomicFile } from '../atomic-file.js';
 
 const BLOCK_BYTES = 64 * 1024;
 

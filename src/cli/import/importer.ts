@@ -30,7 +30,7 @@ export class ImportOutcome {
   /** Size of the file, or of standard input. */
   bytes = 0;
   /** Entries that the interrupted import had loaded before. */
-  existing = 0;
+  existingEntries = 0;
   /** Counts for loaded entries and applied changes. */
   readonly passwords = new PasswordCounts();
   /** Attributes that are not stored, since the server computes them on demand. */
@@ -195,7 +195,7 @@ export class Importer {
   #handleReject({ entry, reason, result }: LoadReject): void {
     const source = toLoadedRecord(entry);
     this.#doneOffset = Math.max(this.#doneOffset, source.offset);
-    if (this.#isLoadedBefore(result)) this.#outcome.existing++;
+    if (this.#isLoadedBefore(result)) this.#outcome.existingEntries++;
     else this.#reject(source, reason);
   }
 

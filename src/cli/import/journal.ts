@@ -1,5 +1,5 @@
 import { readFileSync, rmSync } from 'node:fs';
-import { removeLeftovers, replaceFile } from '../whole-file.js';
+import { removeLeftovers, replaceFile } from '../atomic-file.js';
 import type { Fingerprint } from './source.js';
 
 export interface ImportProgress extends Fingerprint {

@@ -1,5 +1,5 @@
 import type { ResultName } from '../../ldap/ldap-error.js';
-import { formatCount } from '../exit.js';
+import { formatNumber } from '../exit.js';
 
 /** Kinds that are counted separately. Further kinds are merged. */
 const MAX_KINDS = 100;
@@ -41,7 +41,7 @@ export class RefusalCounts {
     return kinds.map(({ reason, line, count }) => {
       const result = /^(\w+): /.exec(reason)?.[1] as ResultName | undefined;
       const remedy = reason.includes('; ') ? '' : `; ${(result && REMEDIES[result]) ?? DEFAULT_REMEDY}`;
-      return `${formatCount(count)} × ${reason}, the first at line ${line}${remedy}`;
+      return `${formatNumber(count)} × ${reason}, the first at line ${line}${remedy}`;
     });
   }
 }

@@ -24,7 +24,7 @@ function defaultRules(): GrowthRules {
   };
 }
 
-/** Returns the rules of this machine. `ROWAN_AUTO_WORKERS=MOST,STARTMS,ENDMS` overrides them for tests. */
+/** Returns the rules of this machine. `ROWAN_AUTO_WORKERS=MAX,STARTMS,ENDMS` overrides them for tests. */
 export function growthRules(env: string | undefined = process.env.ROWAN_AUTO_WORKERS): GrowthRules {
   const match = /^(\d{1,3}),(\d{1,9}),(\d{1,9})$/.exec(env ?? '');
   if (!match) return defaultRules();
