@@ -11,7 +11,7 @@ const LEVELS: Readonly<Record<number, string>> = {
   60: 'FATAL',
 };
 
-/** Formats a value on one line, with quotes if it has spaces. */
+/** Formats a value on one line. Values with spaces are quoted. */
 function formatValue(value: unknown): string {
   if (typeof value === 'string') return /[\s"=]|^$/.test(value) ? JSON.stringify(value) : value;
   if (typeof value === 'object' && value !== null && 'message' in value) return JSON.stringify(value.message);

@@ -12,7 +12,7 @@ const INTERVAL_MS = 60_000;
 
 /**
  * Background work of a serving process: runs jobs, finishes interrupted index builds, enforces uniqueness constraints
- * once their conflicts are gone, updates references, and warns when the schema of the directory has changed.
+ * once their conflicts are gone, and updates references. Warns when the schema of the directory has changed.
  */
 export class Maintenance {
   readonly #partition: Partition;

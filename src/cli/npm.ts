@@ -24,10 +24,10 @@ function isShell(pid: number): boolean {
 }
 
 /**
- * Calls `onEnd` when npm, or the shell in which npm runs a script, has ended, if `npx rowan`, `npm start` or another
- * script that names rowan started this process. On SIGTERM npm signals only its shell, which dies without notifying
- * this process. A script that puts rowan into the background with `&` wants rowan to outlive npm: nothing is watched
- * then, nor without npm. Returns a function that stops watching.
+ * Calls `onEnd` when npm, or the shell in which npm runs a script, has ended. Only applies if `npx rowan`, `npm start`
+ * or another script that names rowan has started this process. On SIGTERM npm signals only its shell, which dies
+ * without notifying this process. A script that puts rowan into the background with `&` wants rowan to outlive npm:
+ * nothing is watched then, nor without npm. Returns a function that stops watching.
  */
 export function watchNpm(onEnd: () => void): () => void {
   const script = process.env.npm_lifecycle_script ?? '';

@@ -17,7 +17,7 @@ function checkSecret(secret: Buffer, where: string): Buffer {
   return secret;
 }
 
-/** Reads a password file. One line end at its end, as editors add it, is not part of the password. */
+/** Reads a password file. A line end at the end of the file, as editors add, is not part of the password. */
 export function readPasswordFile(path: string): Buffer {
   const bytes = readFileSync(path);
   let end = bytes.length;

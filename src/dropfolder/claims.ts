@@ -36,8 +36,8 @@ export interface ClaimSurvey {
 }
 
 /**
- * The claims on files. A claim is a file name in `processing`, made by a rename, which only one process can win. A
- * living claimant regularly writes a new number into a heartbeat file of its own. When that number has not changed for
+ * The claims on files. A claim is a file name in `processing`. A rename makes the claim, and only one process can win a
+ * rename. A living claimant regularly writes a new number into its heartbeat file. When that number has not changed for
  * the time of a lease, by the clock of the observer, the claims of the claimant may be taken over. Clocks of two
  * machines are never compared. A living claimant that is taken for dead does no harm: the row of the file guards every
  * change.

@@ -30,10 +30,10 @@ interface Row {
 }
 
 /**
- * Records of a CSV file: one per row, which brings the entry to the values of the row, then one per entry whose row is
- * gone. Each change is computed when it is applied: a row that the entry matches already changes nothing. An entry that
- * the applying identity may not see counts as absent. An attribute that it may not read counts as different: the change
- * is then tried, and refused by the access rules.
+ * Records of a CSV file. Each row brings its entry to the values of the row. After the rows come the entries whose row
+ * is gone. Each change is computed when it is applied: a row that the entry matches already changes nothing. An entry
+ * that the applying identity may not see counts as absent. An attribute that it may not read counts as different: the
+ * change is then tried, and refused by the access rules.
  */
 export class CsvSource implements RecordSource {
   readonly #file: FileHandle;
@@ -203,8 +203,8 @@ export class CsvSource implements RecordSource {
   }
 
   /**
-   * Returns the DNs of entries that have a key, no row, and not yet the `gone` action; the deepest first. An entry
-   * whose key may not be read is left alone, since the file may have a row for it.
+   * Returns the DNs of entries that have a key but no row, except those with the `gone` action done; the deepest first.
+   * Entries whose key may not be read are left alone, since the file may have a row for them.
    */
   async #findGone(refused: ReadonlySet<string>): Promise<string[]> {
     const { key, gone } = this.#mapping;

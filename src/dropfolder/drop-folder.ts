@@ -150,7 +150,7 @@ export class DropFolder {
     }
   }
 
-  /** Removes the heartbeat file, so that other processes need not wait for the lease of this one. */
+  /** Removes the heartbeat file: other processes may take the claims of this process over without waiting. */
   close(): Promise<void> {
     return this.#context.claims.close();
   }

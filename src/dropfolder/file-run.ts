@@ -197,7 +197,7 @@ export class FileRun {
     return true;
   }
 
-  /** Applies the records that are left. Returns false when another process has done one of them in the meantime. */
+  /** Applies the remaining records. Returns false when another process has meanwhile applied the next record. */
   async #applyFrom(
     { done, refused }: DropState,
     source: RecordSource,

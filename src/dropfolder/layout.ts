@@ -86,7 +86,7 @@ export class Layout {
     for (const place of places) await syncFolder(this.path(place));
   }
 
-  /** Opens the drop folder `replyTo`, below the parent of this one. Throws `DropError` when it is no such folder. */
+  /** Opens the drop folder `replyTo`, below the parent of this folder. Throws `DropError` for any other path. */
   async openReplyFolder(replyTo: string): Promise<Layout> {
     const root = dirname(this.folder);
     const parts = replyTo.split('/');

@@ -3,7 +3,7 @@ import type { Piecework } from '../partition/index.js';
 /** `proceed` rejects with `JobLost` if another process has the job now, with `JobStopped` if this process ends. */
 export type JobRun = Piecework;
 
-/** A maintenance task. Of all processes that serve a directory, one at a time runs it. */
+/** A maintenance task. Among the processes that serve a directory, at most one runs the task at a time. */
 export interface Job {
   /** Letters, digits and hyphens. */
   readonly name: string;

@@ -8,9 +8,9 @@ import { LEASE_MS, Lease, LeaseWatch } from './lease.js';
 const POLL_MS = 500;
 
 /**
- * Runs the job in this process, regardless of its schedule. Resolves with the report of the job. When another process
- * holds the job, `onWait` is called and the holder is watched: rejects if it is alive, takes the job over if it is
- * dead.
+ * Runs the job in this process, regardless of its schedule. Resolves with the report of the job. If another process
+ * holds the job, `onWait` is called and the heartbeat of the holder is watched: the call rejects for a living holder,
+ * and takes the job over from a dead one.
  */
 export async function runNow(
   store: Store,
@@ -24,7 +24,7 @@ export async function runNow(
     store.renewReads?.();
     const row = await readJob(store, job.name);
     if (row.state.holder === undefined || watch.hasDied(row)) {
-      // The user who stops this run does not want a server to resume it.
+      // The user has stopped this run, so no server may resume the job.
       const lease = await Lease.take(store, job, row, { stop, whenStopped: 'failed', leaseMs });
       if (lease) return lease.run();
       continue;

@@ -4,8 +4,8 @@ import { Cron } from 'croner';
 export const OFF = 'off';
 
 /**
- * Returns the first time after `after` that matches a pattern of five fields (minute, hour, day of month, month, day of
- * week), in milliseconds since 1970, in the time zone of the server. Undefined: never.
+ * Returns the first match of a cron pattern after `after`, in milliseconds since 1970. The five fields are minute,
+ * hour, day of month, month and day of week, in the time zone of the server. Undefined: never.
  */
 export function nextStart(schedule: string, after: number): number | undefined {
   if (schedule === OFF) return undefined;

@@ -19,8 +19,9 @@ export interface SchedulerOptions {
 }
 
 /**
- * Runs jobs when they are due, one after another. Every process that serves a directory has a scheduler; a lease in the
- * directory lets one of them run a job. When the holder of a job dies, another process runs the job again.
+ * Runs jobs when they are due, one at a time. Every process that serves a directory has a scheduler; leases in the
+ * directory keep two processes from running the same job. When the holder of a job dies, another process repeats the
+ * job.
  */
 export class Scheduler {
   readonly #store: Store;

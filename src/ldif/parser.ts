@@ -12,18 +12,14 @@ const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
 const LONG_RECORD = 1024 * 1024;
 /** In a long record, lines above this fraction of the size of a long record are decoded on arrival. */
 const LONG_LINE = 1 / 16;
-/** Not an attribute line, so that nobody imports a truncated record as a whole one. */
+/** Not an attribute line, so that a truncated record fails to import. */
 const TRUNCATED_NOTE = Buffer.from('\n(the rest of the record is left out here)\n');
 const OMITTED_NOTE = Buffer.from('(the text is left out here)\n');
 
 /**
- * Reads LDIF (RFC 2849) from chunks of any size; content and change records may be mixed. Since a blank line always
- * ends a record, everything up to the last blank line of a chunk is parsed at once, with values that are views of the
- * chunk. The rest waits for the next chunk. The caller must not change chunks afterwards.
- *
- *   const parser = new LdifParser();
- *   for await (const chunk of stream) for (const record of parser.push(chunk)) …
- *   for (const record of parser.end()) …
+ * Reads LDIF (RFC 2849) from chunks of any size; content and change records may be mixed. A blank line always ends a
+ * record. Everything up to the last blank line of a chunk is therefore parsed at once, with values that are views of
+ * the chunk. The rest waits for the next chunk. The caller must not change chunks afterwards.
  */
 export class LdifParser {
   readonly #options: LdifOptions;

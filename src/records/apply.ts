@@ -51,7 +51,7 @@ export async function applyChange(
   }
 }
 
-/** Adds imported passwords to an entry. The existing passwords limit them, so each attempt converts them anew. */
+/** Applies a modify record with passwords. Each attempt converts anew, since the present passwords count too. */
 async function modify(
   partition: Partition,
   dn: Dn,

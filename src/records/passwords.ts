@@ -23,7 +23,7 @@ const MAX_LISTED_ENTRIES = 20;
 /** Attributes of account state that an import takes over and counts. */
 const ACCOUNT_STATE: ReadonlySet<string> = new Set(['pwdChangedTime', 'pwdFailureTime', 'pwdHistory', 'pwdReset']);
 
-/** Counts of what happened to the passwords of one or more records. */
+/** Counts of passwords in a record or in a whole import. */
 export class PasswordCounts {
   /** Passwords in the clear, now hashed. */
   hashed = 0;
@@ -33,7 +33,7 @@ export class PasswordCounts {
   readonly kinds = new Set<string>();
   /** DNs of the first entries with foreign hashes. */
   readonly foreignEntries = new Set<string>();
-  /** Hashes left out because verifying them, alone or with the others of the entry, costs more than allowed. */
+  /** Hashes left out: verifying the passwords of the entry would cost more than the settings allow. */
   tooCostly = 0;
   /** Accounts that the file declares locked: no bind with their passwords succeeds. */
   locked = 0;

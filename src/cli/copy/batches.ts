@@ -24,7 +24,7 @@ function rowCollector(): Collector {
   return { add: (key, row) => rows.push({ key, row }), rows: () => rows };
 }
 
-/** Groups keys by prefix, and sorts the groups: keys of another prefix length may come between those of one prefix. */
+/** Groups keys by prefix, and sorts the groups: the scan may mix prefixes of different lengths. */
 function postingCollector(suffixBytes: number): Collector {
   const lists = new Map<string, Buffer[]>();
   return {

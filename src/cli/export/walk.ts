@@ -35,7 +35,7 @@ function depthOf(dn: Buffer): number {
 }
 
 /**
- * Visits the matching entries at and below `base`, upper ones first: one search finds their depths, then one search
+ * Visits the matching entries at and below `base`, upper ones first. The first search finds their depths; then a search
  * runs per depth. On damage, every readable entry is tested instead.
  */
 export async function walkMatching(partition: Partition, base: Dn, filter: Filter, sink: SalvageSink): Promise<void> {

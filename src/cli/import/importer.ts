@@ -76,7 +76,7 @@ function toLoadedRecord(entry: LoadSource): LoadedRecord {
   throw new TypeError('the loader gave back an entry that it was not given');
 }
 
-/** Imports the records of a source: content records through the bulk loader, change records one by one. */
+/** Imports the records of a source: content records through the bulk loader, change records singly. */
 export class Importer {
   readonly #partition: Partition;
   readonly #source: RecordSource;

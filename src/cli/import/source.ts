@@ -79,7 +79,7 @@ export class RecordSource {
       if (!done) this.#chunk = value;
       this.bytes += this.#chunk.length;
     }
-    // Records may be long: they are released before the next ones are read.
+    // Records may be long. Releases the current ones before the next are read.
     this.#batch = [];
     this.#at = 0;
     const piece = this.#chunk.subarray(0, PARSE_BYTES);

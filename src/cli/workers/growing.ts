@@ -48,9 +48,8 @@ class LocalServer implements Member {
 }
 
 /**
- * A server that starts worker processes under load and ends them when idle. The first process serves as well, alone as
- * long as that is enough; it then behaves like a server of one process. It accepts all connections. Each connection
- * goes to the process with the fewest connections and stays there.
+ * A server that starts worker processes under load and ends them when idle. The first process serves as well, at first
+ * alone. It accepts all connections. Each connection goes to the process with the fewest connections and stays there.
  */
 export class GrowingServer implements WorkerOwner, Siblings {
   readonly worker = 1;

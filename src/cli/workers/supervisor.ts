@@ -113,7 +113,7 @@ export class Supervisor implements WorkerOwner {
     this.#workers.renewCertificate();
   }
 
-  /** Stops accepting, lets the workers answer the requests they have begun, and resolves when they have ended. */
+  /** Stops accepting, lets the workers answer pending requests, and resolves when all workers have ended. */
   async close(): Promise<void> {
     this.#stopping = true;
     this.#workers.close();

@@ -181,7 +181,7 @@ export class WorkerProcess implements Member {
   }
 }
 
-/** Lets the workers answer the requests they have begun, kills slow ones, and resolves when all have ended. */
+/** Lets the workers answer pending requests, kills slow workers, and resolves when all have ended. */
 export async function endWorkers(workers: Iterable<WorkerProcess>, { config }: Settings): Promise<void> {
   const all = [...workers];
   for (const worker of all) worker.stop();
