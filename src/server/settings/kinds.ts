@@ -7,7 +7,7 @@ interface Described {
   readonly help: string;
 }
 
-interface Bounded {
+export interface Bounded {
   readonly min: number;
   readonly max: number;
   /** Whether 0 means no limit. */

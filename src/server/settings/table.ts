@@ -1,5 +1,23 @@
 import { ARGON2_LIMITS } from '../../password/limits.js';
-import type { SettingSpec } from './kinds.js';
+import type { Bounded, SettingSpec } from './kinds.js';
+
+/** A whole number. */
+function integer(defaultValue: number, bounds: Bounded) {
+  return { kind: 'integer', default: defaultValue, ...bounds } as const;
+}
+
+/** A number of bytes. */
+function size(defaultValue: number, bounds: Bounded) {
+  return { kind: 'size', default: defaultValue, ...bounds } as const;
+}
+
+function seconds(defaultValue: number, bounds: Bounded) {
+  return { kind: 'duration', unit: 'seconds', default: defaultValue, ...bounds } as const;
+}
+
+function days(defaultValue: number, bounds: Bounded) {
+  return { kind: 'duration', unit: 'days', default: defaultValue, ...bounds } as const;
+}
 
 /**
  * The table of all settings. The configuration file, flags, variables, checks, `--help`, `rowan config` and
@@ -31,11 +49,7 @@ export const settings = {
     help: 'What an acknowledged write has reached: `default`, the memory of the data nodes that keep copies; `fsync`, their disks. It is set when tables are made.',
   },
   'hbase.operationSeconds': {
-    kind: 'duration',
-    unit: 'seconds',
-    default: 30,
-    min: 1,
-    max: 3600,
+    ...seconds(30, { min: 1, max: 3600 }),
     help: 'Deadline of one operation on HBase, retries included; then the client is told `unavailable`.',
   },
   'hbase.user': {
@@ -45,10 +59,7 @@ export const settings = {
     help: 'Who HBase takes Rowan for, where it does not ask for proof: `rowan` unless given.',
   },
   'hbase.regions': {
-    kind: 'integer',
-    default: 0,
-    min: 0,
-    max: 1000,
+    ...integer(0, { min: 0, max: 1000 }),
     help: 'Regions that a large table begins with; 0: as many as there are region servers (`rowan hbase schema`: 8).',
   },
   listen: {
@@ -90,31 +101,19 @@ export const settings = {
     help: 'How passwords given in the clear are stored.',
   },
   'passwords.argon2.memoryKiB': {
-    kind: 'integer',
-    default: 19_456,
-    min: 64,
-    max: ARGON2_LIMITS.memoryKiB.max,
+    ...integer(19_456, { min: 64, max: ARGON2_LIMITS.memoryKiB.max }),
     help: 'Memory of one argon2id hash, in KiB.',
   },
   'passwords.argon2.timeCost': {
-    kind: 'integer',
-    default: 2,
-    min: ARGON2_LIMITS.timeCost.min,
-    max: ARGON2_LIMITS.timeCost.max,
+    ...integer(2, { min: ARGON2_LIMITS.timeCost.min, max: ARGON2_LIMITS.timeCost.max }),
     help: 'Passes of one argon2id hash.',
   },
   'passwords.argon2.parallelism': {
-    kind: 'integer',
-    default: 1,
-    min: ARGON2_LIMITS.parallelism.min,
-    max: ARGON2_LIMITS.parallelism.max,
+    ...integer(1, { min: ARGON2_LIMITS.parallelism.min, max: ARGON2_LIMITS.parallelism.max }),
     help: 'Lanes of one argon2id hash.',
   },
   'passwords.maxCost': {
-    kind: 'integer',
-    default: 32,
-    min: 1,
-    max: 1000,
+    ...integer(32, { min: 1, max: 1000 }),
     help: 'Most that verifying a stored hash may cost, and all of an entry together, in multiples of argon2id with 19 MiB and 2 passes (about 20 ms of a core). Dearer ones are refused when they are stored, left out by import, and never verified.',
   },
   'passwords.policy': {
@@ -157,168 +156,90 @@ export const settings = {
     help: 'Remember in memory for a short time which credentials were verified, so that the next bind is fast.',
   },
   'credentialCache.seconds': {
-    kind: 'duration',
-    unit: 'seconds',
-    default: 60,
-    min: 1,
-    max: 3600,
+    ...seconds(60, { min: 1, max: 3600 }),
     help: 'How long they are remembered. A changed password is never served from the cache.',
   },
   'credentialCache.entries': {
-    kind: 'integer',
-    default: 10_000,
-    min: 1,
-    max: 1_000_000,
+    ...integer(10_000, { min: 1, max: 1_000_000 }),
     help: 'How many are remembered; 40 bytes of memory each.',
   },
 
   'limits.messageBytes': {
-    kind: 'size',
-    default: 16 * 1024 ** 2,
-    min: 64 * 1024,
-    max: 256 * 1024 ** 2,
+    ...size(16 * 1024 ** 2, { min: 64 * 1024, max: 256 * 1024 ** 2 }),
     help: 'Largest request. It bounds the largest value that can be added over LDAP.',
   },
   'limits.unboundMessageBytes': {
-    kind: 'size',
-    default: 64 * 1024,
-    min: 4 * 1024,
-    max: 256 * 1024 ** 2,
+    ...size(64 * 1024, { min: 4 * 1024, max: 256 * 1024 ** 2 }),
     help: 'Largest request of a client that has not bound.',
   },
   'limits.requestBytes': {
-    kind: 'size',
-    default: 64 * 1024 ** 2,
-    min: 1024 ** 2,
-    max: 64 * 1024 ** 3,
+    ...size(64 * 1024 ** 2, { min: 1024 ** 2, max: 64 * 1024 ** 3 }),
     help: 'Requests that arrive or are at work, of all connections of a process together. Large ones wait until there is room, and one user has no more than half of it; each small one counts 6 KiB more than its bytes.',
   },
   'limits.filterDepth': { kind: 'integer', default: 100, min: 8, max: 500, help: 'Nesting of a filter.' },
   'limits.filterNodes': {
-    kind: 'integer',
-    default: 10_000,
-    min: 16,
-    max: 1_000_000,
+    ...integer(10_000, { min: 16, max: 1_000_000 }),
     help: 'Terms of a filter, `&`, `|` and `!` included.',
   },
   'limits.controls': { kind: 'integer', default: 32, min: 4, max: 1000, help: 'Controls of a request.' },
   'limits.requestsInFlight': {
-    kind: 'integer',
-    default: 1000,
-    min: 1,
-    max: 100_000,
+    ...integer(1000, { min: 1, max: 100_000 }),
     help: 'Requests of one connection at work; more are read when some have been answered.',
   },
   'limits.longRequests': {
-    kind: 'integer',
-    default: 1000,
-    min: 2,
-    max: 1_000_000,
+    ...integer(1000, { min: 2, max: 1_000_000 }),
     help: 'Requests of a process at a time that would hold it for long and are done in a thread, or wait for it; one user has no more than half of them. More are answered `busy`.',
   },
   'limits.unsentBytes': {
-    kind: 'size',
-    default: 4 * 1024 ** 2,
-    min: 64 * 1024,
-    max: 1024 ** 3,
+    ...size(4 * 1024 ** 2, { min: 64 * 1024, max: 1024 ** 3 }),
     help: 'Replies of one connection that wait for the client; beyond it searches pause.',
   },
   'limits.allUnsentBytes': {
-    kind: 'size',
-    default: 64 * 1024 ** 2,
-    min: 1024 ** 2,
-    max: 64 * 1024 ** 3,
+    ...size(64 * 1024 ** 2, { min: 1024 ** 2, max: 64 * 1024 ** 3 }),
     help: 'Replies that wait for clients, of all connections of a process together. Each connection may have as much waiting as is free; beyond it its searches pause.',
   },
   'limits.slowReaderSeconds': {
-    kind: 'duration',
-    unit: 'seconds',
-    default: 60,
-    min: 1,
-    max: 86_400,
-    zeroIsUnlimited: true,
+    ...seconds(60, { min: 1, max: 86_400, zeroIsUnlimited: true }),
     help: 'A client that reads nothing of its waiting replies for so long is disconnected.',
   },
   'limits.idleSeconds': {
-    kind: 'duration',
-    unit: 'seconds',
-    default: 900,
-    min: 1,
-    max: 31_536_000,
-    zeroIsUnlimited: true,
+    ...seconds(900, { min: 1, max: 31_536_000, zeroIsUnlimited: true }),
     help: 'A connection without requests is closed after so long.',
   },
   'limits.bindSeconds': {
-    kind: 'duration',
-    unit: 'seconds',
-    default: 30,
-    min: 1,
-    max: 3600,
+    ...seconds(30, { min: 1, max: 3600 }),
     help: 'Time for a TLS handshake, for the first request after it, and for the rest of a request that has begun.',
   },
   'limits.connections': {
-    kind: 'integer',
-    default: 10_000,
-    min: 1,
-    max: 1_000_000,
+    ...integer(10_000, { min: 1, max: 1_000_000 }),
     help: 'Connections at a time, of all workers together; more are refused.',
   },
   'limits.pageCookieSeconds': {
-    kind: 'duration',
-    unit: 'seconds',
-    default: 3600,
-    min: 1,
-    max: 604_800,
+    ...seconds(3600, { min: 1, max: 604_800 }),
     help: 'How long a client may wait before it asks for the next page of a search.',
   },
   'limits.search.sizeLimit': {
-    kind: 'integer',
-    default: 10_000,
-    min: 1,
-    max: 2_147_483_647,
-    zeroIsUnlimited: true,
+    ...integer(10_000, { min: 1, max: 2_147_483_647, zeroIsUnlimited: true }),
     help: 'Entries of one search of a user, or of one page of it.',
   },
   'limits.search.timeLimitSeconds': {
-    kind: 'duration',
-    unit: 'seconds',
-    default: 60,
-    min: 1,
-    max: 86_400,
-    zeroIsUnlimited: true,
+    ...seconds(60, { min: 1, max: 86_400, zeroIsUnlimited: true }),
     help: 'Time of one search of a user.',
   },
   'limits.search.lookLimit': {
-    kind: 'integer',
-    default: 0,
-    min: 1,
-    max: 2_147_483_647,
-    zeroIsUnlimited: true,
+    ...integer(0, { min: 1, max: 2_147_483_647, zeroIsUnlimited: true }),
     help: 'Entries that one search of a user may look at; it bounds searches that no index serves.',
   },
   'limits.admin.sizeLimit': {
-    kind: 'integer',
-    default: 0,
-    min: 1,
-    max: 2_147_483_647,
-    zeroIsUnlimited: true,
+    ...integer(0, { min: 1, max: 2_147_483_647, zeroIsUnlimited: true }),
     help: 'As `limits.search.sizeLimit`, for the administrator.',
   },
   'limits.admin.timeLimitSeconds': {
-    kind: 'duration',
-    unit: 'seconds',
-    default: 0,
-    min: 1,
-    max: 86_400,
-    zeroIsUnlimited: true,
+    ...seconds(0, { min: 1, max: 86_400, zeroIsUnlimited: true }),
     help: 'As `limits.search.timeLimitSeconds`, for the administrator.',
   },
   'limits.admin.lookLimit': {
-    kind: 'integer',
-    default: 0,
-    min: 1,
-    max: 2_147_483_647,
-    zeroIsUnlimited: true,
+    ...integer(0, { min: 1, max: 2_147_483_647, zeroIsUnlimited: true }),
     help: 'As `limits.search.lookLimit`, for the administrator.',
   },
 
@@ -341,19 +262,11 @@ export const settings = {
   },
 
   'history.changesDays': {
-    kind: 'duration',
-    unit: 'days',
-    default: 30,
-    min: 0,
-    max: 36_500,
+    ...days(30, { min: 0, max: 36_500 }),
     help: 'How long change records are kept. They are kept as long as deleted entries in any case.',
   },
   'history.deletedDays': {
-    kind: 'duration',
-    unit: 'days',
-    default: 30,
-    min: 0,
-    max: 36_500,
+    ...days(30, { min: 0, max: 36_500 }),
     help: 'How long deleted entries can be restored.',
   },
 
@@ -378,10 +291,7 @@ export const settings = {
     help: 'When a sample of the entries is checked, as `jobs.purge.schedule`.',
   },
   'jobs.check.entries': {
-    kind: 'integer',
-    default: 1000,
-    min: 1,
-    max: 1_000_000,
+    ...integer(1000, { min: 1, max: 1_000_000 }),
     help: 'Entries that job `check` looks at, drawn at random.',
   },
   'jobs.certificate.schedule': {
@@ -390,11 +300,7 @@ export const settings = {
     help: 'When it is looked whether the certificate of `tls.cert` is about to expire, as `jobs.purge.schedule`.',
   },
   'jobs.certificate.days': {
-    kind: 'duration',
-    unit: 'days',
-    default: 30,
-    min: 1,
-    max: 3650,
+    ...days(30, { min: 1, max: 3650 }),
     help: 'How long before its end job `certificate` warns of the certificate.',
   },
 
@@ -423,10 +329,7 @@ export const settings = {
     help: 'Check a whole dropped file against the schema before its first record is applied.',
   },
   'dropfolder.maxBytes': {
-    kind: 'size',
-    default: 1024 ** 3,
-    min: 1024,
-    max: 1024 ** 4,
+    ...size(1024 ** 3, { min: 1024, max: 1024 ** 4 }),
     help: 'Longer dropped files are refused.',
   },
 
@@ -454,11 +357,7 @@ export const settings = {
     help: 'For people, or one JSON object a line.',
   },
   'log.slowSearchRows': {
-    kind: 'integer',
-    default: 5000,
-    min: 1,
-    max: 2_147_483_647,
-    zeroIsUnlimited: true,
+    ...integer(5000, { min: 1, max: 2_147_483_647, zeroIsUnlimited: true }),
     help: 'A search that looks at so many entries in vain is logged with its plan and the index it lacks.',
   },
 
@@ -469,11 +368,7 @@ export const settings = {
   },
 
   shutdownSeconds: {
-    kind: 'duration',
-    unit: 'seconds',
-    default: 30,
-    min: 0,
-    max: 3600,
+    ...seconds(30, { min: 0, max: 3600 }),
     help: 'After SIGTERM or SIGINT, time for the requests at work; then connections are closed.',
   },
 } as const satisfies Readonly<Record<string, SettingSpec>>;
