@@ -1,11 +1,10 @@
 import { LdapError, ResultCode } from '../../ldap/ldap-error.js';
-import type { Abandonable } from '../operations/abandon.js';
 import type { Outstanding } from '../request/context.js';
 import type { Operation } from '../request/operation.js';
 import type { Maybe } from '../words/maybe.js';
 
 /** The operations of a connection that could not be answered at once and have not ended. */
-export class OutstandingOperations implements Abandonable, Outstanding {
+export class OutstandingOperations implements Outstanding {
   readonly #byId = new Map<number, Operation>();
   /** Whether a bind is outstanding. */
   isBinding = false;
@@ -29,7 +28,10 @@ export class OutstandingOperations implements Abandonable, Outstanding {
     operation.onEnd?.(code);
   }
 
-  /** RFC 4511 §4.11. Stops searches, and operations other than binds that wait for slow work. */
+  /**
+   * Abandons an operation without a response (RFC 4511 §4.11): a search, or an operation other than a bind that waits
+   * for slow work. Other operations and unknown message IDs are ignored.
+   */
   abandon(messageId: number): void {
     const operation = this.#byId.get(messageId);
     if (!operation || operation.op === 'bind') return;

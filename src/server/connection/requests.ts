@@ -4,7 +4,6 @@ import type { Control, Request, RequestMessage } from '../../protocol/ldap-messa
 import { ProtocolError } from '../../protocol/protocol-error.js';
 import { ConnectionReply } from '../long/connection-reply.js';
 import { type EncodedRequest, encodedRequestOf, longRequestOf } from '../long/encoded-request.js';
-import { abandon } from '../operations/abandon.js';
 import { type AnsweredRequest, perform } from '../operations/perform.js';
 import { refusalByKind } from '../request/access.js';
 import type { Transport } from '../request/context.js';
@@ -90,7 +89,7 @@ export class Requests {
 
   #beginShort({ id, request, controls }: RequestMessage): void {
     if (request.op === 'unbind') this.#owner.unbind();
-    else if (request.op === 'abandon') abandon(this.#operations, request);
+    else if (request.op === 'abandon') this.#operations.abandon(request.target);
     else this.#start(id, request, controls);
   }
 

@@ -23,10 +23,6 @@ const NOT_SELECTED = 2;
  * (`forSight`).
  */
 export class Selection {
-  readonly #userAttributes: boolean;
-  readonly #operationalAttributes: boolean;
-  readonly #descriptions: readonly AttributeDescription[];
-  readonly #types: ReadonlySet<AttributeType>;
   #decisions = new Uint8Array(256);
   /** Selected attributes that are computed, not stored. */
   readonly computed: readonly AttributeDescription[];
@@ -43,10 +39,6 @@ export class Selection {
 
   constructor(parts: SelectionParts) {
     this.#parts = parts;
-    this.#userAttributes = parts.userAttributes;
-    this.#operationalAttributes = parts.operationalAttributes;
-    this.#descriptions = parts.descriptions;
-    this.#types = parts.types;
     this.computed = parts.computed;
     this.states = parts.states;
     this.ranges = parts.ranges.size > 0 ? parts.ranges : undefined;
@@ -115,11 +107,12 @@ export class Selection {
 
   #selects(found: AttributeDescription): boolean {
     const { type } = found;
+    const { userAttributes, operationalAttributes, types, descriptions } = this.#parts;
     if (this.#parts.excluded?.has(type) && found.options.length === 0) return false;
     if (isHidden(type)) return this.#parts.readableSecrets?.has(found) ?? false;
-    if (type.operational ? this.#operationalAttributes : this.#userAttributes) return true;
-    if (this.#types.has(type) || this.ranges?.has(found)) return true;
-    return this.#descriptions.some((asked) => asked === found || descriptionMatches(asked, found));
+    if (type.operational ? operationalAttributes : userAttributes) return true;
+    if (types.has(type) || this.ranges?.has(found)) return true;
+    return descriptions.some((asked) => asked === found || descriptionMatches(asked, found));
   }
 }
 
@@ -131,7 +124,7 @@ function rangeTooHigh(): LdapError {
   return new LdapError('adminLimitExceeded', `a dynamic group gives out ${MAX_MEMBERS} members; ${remedy}`);
 }
 
-export interface SelectionParts {
+interface SelectionParts {
   readonly userAttributes: boolean;
   readonly operationalAttributes: boolean;
   readonly descriptions: readonly AttributeDescription[];
@@ -154,7 +147,7 @@ export interface SelectionParts {
  * alone: no attributes; `@class`: the attributes of an object class (RFC 4529); `name;range=0-999`: a range of the
  * values of exactly this description. Unknown names select nothing. `withMemberOf`: `*` includes memberOf.
  */
-export function parseSelection(schema: Schema, names: readonly string[], withMemberOf = false): SelectionParts {
+function parseSelection(schema: Schema, names: readonly string[], withMemberOf = false): SelectionParts {
   const descriptions = new Map<string, AttributeDescription>();
   const ranges = new Map<AttributeDescription, ValueRange>();
   const types = new Set<AttributeType>();

@@ -8,17 +8,11 @@ export interface ValueRange {
   readonly high: number;
 }
 
-/** An attribute description without its range option, and the range. */
-export interface RangedDescription {
-  readonly name: string;
-  readonly range: ValueRange;
-}
-
 const OPTION = /;range=([^;]*)/i;
 const RANGE = /^(\d{1,10})-(?:(\d{1,10})|\*)$/;
 
-/** Splits a description with a range option; undefined: no such option. Throws when the option is malformed. */
-export function parseRange(description: string): RangedDescription | undefined {
+/** Splits a description into name and range; undefined: no range option. Throws when the option is malformed. */
+export function parseRange(description: string): { name: string; range: ValueRange } | undefined {
   const option = OPTION.exec(description);
   if (!option) return undefined;
   const numbers = RANGE.exec(option[1]!);

@@ -21,7 +21,6 @@ export interface LdapjsRequest {
    * password modify request.
    */
   readonly requestValue?: unknown;
-  /** Encodes the request in BER. */
   toBer(): { readonly buffer: Buffer };
 }
 
@@ -38,7 +37,6 @@ export interface LdapjsResponse {
   _writeResponse?: (ber: BerWriter) => BerWriter;
   addReferral(url: string): void;
   addControl(control: unknown): void;
-  /** Only in search responses. */
   send(message: unknown): void;
   createSearchEntry(parts: { objectName: string; attributes: unknown[] }): unknown;
   createSearchReference(urls: string[]): unknown;
@@ -47,25 +45,14 @@ export interface LdapjsResponse {
 
 export type LdapjsHandler = (request: LdapjsRequest, response: LdapjsResponse, next: (error?: Error) => void) => void;
 
-type Method = (...args: never[]) => unknown;
+/** Methods of an ldapjs server that add a handler for an operation at a DN. */
+export const ROUTES = ['search', 'bind', 'add', 'del', 'modify', 'modifyDN', 'compare'] as const;
 
-/**
- * A server of `ldapjs.createServer()`, as callers of `mount` see it. The names of its methods tell it from other
- * objects; a program needs no types of ldapjs.
- */
-export type MountableServer = Readonly<
-  Record<'search' | 'bind' | 'add' | 'del' | 'modify' | 'modifyDN' | 'compare' | 'exop' | 'on', Method>
->;
+/** A server of `ldapjs.createServer()` for callers of `mount`, without types of ldapjs. */
+export type MountableServer = Readonly<Record<(typeof ROUTES)[number] | 'exop' | 'on', (...args: never[]) => unknown>>;
 
 /** The methods of the server with the types that the mount relies on. */
-export interface LdapjsServer {
-  search(name: string, handler: LdapjsHandler): unknown;
-  bind(name: string, handler: LdapjsHandler): unknown;
-  add(name: string, handler: LdapjsHandler): unknown;
-  del(name: string, handler: LdapjsHandler): unknown;
-  modify(name: string, handler: LdapjsHandler): unknown;
-  modifyDN(name: string, handler: LdapjsHandler): unknown;
-  compare(name: string, handler: LdapjsHandler): unknown;
+export interface LdapjsServer extends Record<(typeof ROUTES)[number], (dn: string, handler: LdapjsHandler) => unknown> {
   exop(oid: string, handler: LdapjsHandler): unknown;
   on(event: 'error', listener: (error: Error) => void): unknown;
 }

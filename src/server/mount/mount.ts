@@ -16,13 +16,14 @@ import { readControls } from '../words/controls.js';
 import { networkOf } from '../words/network.js';
 import type { Outcome } from '../words/outcome.js';
 import { ANONYMOUS, Session } from '../words/session.js';
-import type {
-  LdapjsHandler,
-  LdapjsRequest,
-  LdapjsResponse,
-  LdapjsServer,
-  MountableServer,
-  MountedConnection,
+import {
+  type LdapjsHandler,
+  type LdapjsRequest,
+  type LdapjsResponse,
+  type LdapjsServer,
+  type MountableServer,
+  type MountedConnection,
+  ROUTES,
 } from './ldapjs-objects.js';
 import { LdapjsReply, sendOutcome } from './reply.js';
 
@@ -50,13 +51,7 @@ export function mount(
   const services = createServices(partition, config, log);
   const mounted = server as unknown as LdapjsServer;
   const handler = makeHandler(services);
-  mounted.search(EVERYWHERE, handler);
-  mounted.bind(EVERYWHERE, handler);
-  mounted.add(EVERYWHERE, handler);
-  mounted.del(EVERYWHERE, handler);
-  mounted.modify(EVERYWHERE, handler);
-  mounted.modifyDN(EVERYWHERE, handler);
-  mounted.compare(EVERYWHERE, handler);
+  for (const route of ROUTES) mounted[route](EVERYWHERE, handler);
   mounted.exop(ExtendedOid.whoAmI, handler);
   mounted.exop(ExtendedOid.passwordModify, handler);
   mounted.on('error', (error) => log.debug({ error: error.message }, 'ldapjs'));

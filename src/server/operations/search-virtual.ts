@@ -1,6 +1,5 @@
 import { LdapError } from '../../ldap/ldap-error.js';
-import type { Virtual } from '../../partition/index.js';
-import { UNRESTRICTED, type Viewer } from '../../partition/model/viewer.js';
+import { UNRESTRICTED } from '../../partition/model/viewer.js';
 import type { SearchRequest } from '../../protocol/ldap-messages.js';
 import type { Selection } from '../entry/selection.js';
 import { viewerOf } from '../request/access.js';
@@ -19,23 +18,13 @@ export function searchVirtual(
 ): Maybe<Outcome> {
   const viewer = virtual.readers === 'anybody' ? UNRESTRICTED : viewerOf(context);
   if (request.scope === 'one' || request.scope === 'subordinate') return SUCCESS;
-  return chain(virtual.row(), (row) =>
-    searchRow(context, request, viewer, { id: NO_ID, row, dn: virtual.dn, normRdn: virtual.norm }, selection, reply),
-  );
-}
-
-function searchRow(
-  context: Context,
-  request: SearchRequest,
-  viewer: Viewer,
-  virtual: Virtual,
-  selection: Selection,
-  reply: SearchReply,
-): Maybe<Outcome> {
-  const entry = context.services.partition.findVirtual(virtual, request.filter, viewer);
-  if (!entry) return SUCCESS;
-  if (context.aborted) throw new LdapError('canceled', 'canceled');
-  return chain(reply.entry(entry, selection, request.typesOnly), () => SUCCESS);
+  return chain(virtual.row(), (row) => {
+    const virtualRow = { id: NO_ID, row, dn: virtual.dn, normRdn: virtual.norm };
+    const entry = context.services.partition.findVirtual(virtualRow, request.filter, viewer);
+    if (!entry) return SUCCESS;
+    if (context.aborted) throw new LdapError('canceled', 'canceled');
+    return chain(reply.entry(entry, selection, request.typesOnly), () => SUCCESS);
+  });
 }
 
 const NO_ID = Buffer.alloc(16);

@@ -16,8 +16,11 @@ import { chain, isPromise, type Maybe } from '../words/maybe.js';
 import { type Outcome, SUCCESS } from '../words/outcome.js';
 import { searchVirtual } from './search-virtual.js';
 
-/** A search as the partition runs it, with the attributes to return. */
+/** A request for a search, prepared for the partition. */
 interface PreparedSearch {
+  readonly context: Context;
+  readonly request: SearchRequest;
+  readonly reply: SearchReply;
   readonly params: SearchParams;
   readonly selection: Selection;
   /** Position of a later page; undefined: the first page. */
@@ -35,19 +38,12 @@ export function search(context: Context, request: SearchRequest, reply: SearchRe
   const from = controls.paged && startOfPage(context, request, base);
   if (controls.paged?.size === 0) return endOfPages();
   const params = paramsOf(context, request, base, selection, viewer, from);
-  const prepared = { params, selection, from };
-  return chain(extrasReader(context, request, selection), (readExtras) =>
-    run(context, request, prepared, reply, readExtras),
-  );
+  const prepared = { context, request, reply, params, selection, from };
+  return chain(extrasReader(context, request, selection), (readExtras) => run(prepared, readExtras));
 }
 
-function run(
-  context: Context,
-  request: SearchRequest,
-  { params, selection, from }: PreparedSearch,
-  reply: SearchReply,
-  readExtras: ExtrasReader | undefined,
-): Maybe<Outcome> {
+function run(search: PreparedSearch, readExtras: ExtrasReader | undefined): Maybe<Outcome> {
+  const { context, request, reply, params, selection } = search;
   const { typesOnly } = request;
   const found = context.services.partition.search(params, {
     entry: readExtras
@@ -55,8 +51,8 @@ function run(
       : (hit) => reply.entry(hit, selection, typesOnly),
     reference: (urls) => reply.reference(urls),
   });
-  if (isPromise(found)) return found.then((outcome) => finish(context, request, params, from, outcome));
-  return finish(context, request, params, from, found);
+  if (isPromise(found)) return found.then((outcome) => finish(search, outcome));
+  return finish(search, found);
 }
 
 function withExtras(hit: Hit, extras: EntryExtras | undefined): ReplyEntry {
@@ -132,13 +128,7 @@ function paramsOf(
   };
 }
 
-function finish(
-  context: Context,
-  request: SearchRequest,
-  params: SearchParams,
-  from: PagePosition | undefined,
-  found: SearchOutcome,
-): Outcome {
+function finish({ context, request, params, from }: PreparedSearch, found: SearchOutcome): Outcome {
   const { services, session, controls } = context;
   const { base, scope, filter } = request;
   const { dn: boundAs, connection } = session;

@@ -1,44 +1,5 @@
 import type { Entry } from '../../partition/model/directory-types.js';
 
-/** A password policy (draft-behera-ldap-password-policy-10 §5.2), compiled. Durations are milliseconds; 0: none. */
-export interface AccountPolicy {
-  readonly minAge: number;
-  readonly maxAge: number;
-  /** Number of old passwords that may not be reused. */
-  readonly inHistory: number;
-  /** 0: quality is not checked; 1: only clear passwords are checked; 2: hashed passwords are refused. */
-  readonly checkQuality: number;
-  /** Minimum strength of a new password, 0 to 4; 0: strength is not estimated. */
-  readonly minScore: number;
-  readonly minLength: number;
-  readonly maxLength: number;
-  /** Time before the expiry from which binds get a warning. */
-  readonly expireWarning: number;
-  /** Number of binds that are allowed with an expired password. */
-  readonly graceLimit: number;
-  /** Time after the expiry in which these binds are allowed; 0: without limit. */
-  readonly graceExpiry: number;
-  readonly lockout: boolean;
-  /** Duration of a lock; 0: until it is unlocked. */
-  readonly lockoutDuration: number;
-  readonly maxFailure: number;
-  /** Time after which a failure no longer counts; 0: failures count until a successful bind. */
-  readonly failureCountInterval: number;
-  readonly maxRecordedFailure: number;
-  readonly mustChange: boolean;
-  readonly allowUserChange: boolean;
-  readonly safeModify: boolean;
-  /** Time without binds after the first failure, and the most to which it grows. */
-  readonly minDelay: number;
-  readonly maxDelay: number;
-  /** Time without a bind after which the account is locked. */
-  readonly maxIdle: number;
-  /** Whether a TOTP code must follow the password. */
-  readonly secondFactor: boolean;
-  /** Whether the password policy control reports a locked account, even with a wrong password. */
-  readonly tellLockout: boolean;
-}
-
 /** Returns the policy in an entry; undefined: the entry is no password policy for userPassword. */
 export function policyOfEntry({ attributes }: Entry): AccountPolicy | undefined {
   const values = new Map(attributes.map((a) => [a.type.name.toLowerCase(), a.values.map(String)]));
@@ -49,8 +10,11 @@ export function policyOfEntry({ attributes }: Entry): AccountPolicy | undefined 
   return isPolicy && isForUserPassword ? policyOfValues(values) : undefined;
 }
 
+/** A compiled password policy (draft-behera-ldap-password-policy-10 §5.2). Durations are milliseconds; 0: none. */
+export type AccountPolicy = Readonly<ReturnType<typeof policyOfValues>>;
+
 /** `values`: attribute values by attribute name in lower case. */
-function policyOfValues(values: ReadonlyMap<string, readonly string[]>): AccountPolicy {
+function policyOfValues(values: ReadonlyMap<string, readonly string[]>) {
   const number = (name: string, defaultValue = 0) => {
     const value = Number(values.get(name.toLowerCase())?.[0] ?? defaultValue);
     return Number.isSafeInteger(value) && value > 0 ? value : 0;
@@ -63,26 +27,38 @@ function policyOfValues(values: ReadonlyMap<string, readonly string[]>): Account
   return {
     minAge: seconds('pwdMinAge'),
     maxAge: seconds('pwdMaxAge'),
+    /** Number of old passwords that may not be reused. */
     inHistory: Math.min(number('pwdInHistory'), MAX_HISTORY),
+    /** 0: quality is not checked; 1: only clear passwords are checked; 2: hashed passwords are refused. */
     checkQuality: number('pwdCheckQuality'),
+    /** Minimum strength of a new password, 0 to 4; 0: strength is not estimated. */
     minScore: Math.min(number('rowanPwdMinScore'), MAX_SCORE),
     minLength: number('pwdMinLength'),
     maxLength: number('pwdMaxLength'),
+    /** Time before the expiry from which binds get a warning. */
     expireWarning: seconds('pwdExpireWarning'),
+    /** Number of binds that are allowed with an expired password. */
     graceLimit: number('pwdGraceAuthNLimit', DEFAULT_GRACE_LOGINS),
+    /** Time after the expiry in which these binds are allowed; 0: without limit. */
     graceExpiry: seconds('pwdGraceExpiry'),
     lockout: flag('pwdLockout'),
+    /** Duration of a lock; 0: until it is unlocked. */
     lockoutDuration: seconds('pwdLockoutDuration'),
     maxFailure: number('pwdMaxFailure'),
+    /** Time after which a failure no longer counts; 0: failures count until a successful bind. */
     failureCountInterval: seconds('pwdFailureCountInterval'),
     maxRecordedFailure: number('pwdMaxRecordedFailure'),
     mustChange: flag('pwdMustChange'),
     allowUserChange: flag('pwdAllowUserChange', true),
     safeModify: flag('pwdSafeModify'),
+    /** Time without binds after the first failure. Each further failure doubles it, up to `maxDelay`. */
     minDelay: seconds('pwdMinDelay'),
     maxDelay: seconds('pwdMaxDelay'),
+    /** Time without a bind after which the account is locked. */
     maxIdle: seconds('pwdMaxIdle'),
+    /** Whether a TOTP code must follow the password. */
     secondFactor: flag('rowanPwdSecondFactor'),
+    /** Whether the password policy control reports a locked account, even with a wrong password. */
     tellLockout: flag('rowanPwdTellLockout'),
   };
 }
