@@ -1,7 +1,4 @@
-/**
- * The server module of ldapjs, imported without the client, which takes as long to load. The published types lack this
- * module.
- */
+/** The server of ldapjs without its client, which takes as long to load. The published types lack this module. */
 declare module 'ldapjs/lib/server.js' {
   import type { EventEmitter } from 'node:events';
   import type { Server as NetServer } from 'node:net';

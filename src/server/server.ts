@@ -103,10 +103,7 @@ export class RowanServer implements ConnectionOwner {
     if (this.#siblings && !this.#siblings.alone) this.services.partition.renewReads();
   }
 
-  /**
-   * Reads certificate and key again, for new handshakes. Keeps the old ones when it rejects. Resolves with false
-   * without TLS.
-   */
+  /** Reads certificate and key again for new handshakes, or rejects and keeps the old ones. False without TLS. */
   async renewCertificate(): Promise<boolean> {
     const tls = await readTls(this.#config);
     if (!tls) return false;

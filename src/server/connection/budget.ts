@@ -38,7 +38,6 @@ export class Budget {
     return this.#used;
   }
 
-  /** Number of waiting claims. */
   get waiting(): number {
     return this.#queue.size;
   }

@@ -22,7 +22,6 @@ import type { Rounds, Sender } from './rounds.js';
 import { acceptTls, isEncrypted, strengthOf } from './tls.js';
 import type { Unsent } from './unsent.js';
 
-/** The server of a connection. */
 export interface ConnectionOwner {
   readonly services: Services;
   /** The TLS certificate for StartTLS; undefined when the server has none. */
@@ -30,7 +29,6 @@ export interface ConnectionOwner {
   readonly decodeLimits: DecodeLimits;
   /** Memory for the requests of all connections. */
   readonly requestBudget: Budget;
-  /** Unsent bytes of all connections. */
   readonly unsent: Unsent;
   readonly rounds: Rounds;
   /** Called when bytes have arrived, before they are processed. */
@@ -80,10 +78,10 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
     this.services = owner.services;
     const { limits } = this.services.config;
     this.#deadlines = new Deadlines(limits);
-    this.#intake = new Intake(this, owner.requestBudget, owner.decodeLimits);
     this.#socket = this.#listen(socket);
     this.#output = new Output(this.#socket, limits.unsentBytes, owner.unsent);
     this.#requests = new Requests(this, this.#output);
+    this.#intake = new Intake(this, this.#requests, owner.requestBudget, owner.decodeLimits);
   }
 
   get encrypted(): boolean {
@@ -113,10 +111,6 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
 
   get session(): Session {
     return this.#requests.session;
-  }
-
-  refusalOf(op: AnsweredRequest['op']): LdapError | undefined {
-    return this.#requests.refusalOf(op);
   }
 
   get isClosing(): boolean {
@@ -154,7 +148,6 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
     this.#socket.removeAllListeners().on('error', IGNORE);
   };
 
-  /** Called by `Rounds`. */
   beginRequests(): void {
     this.#process();
   }
@@ -352,7 +345,7 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
     this.#close();
   }
 
-  /** Ends the connection after an unbind. TLS ends with a closing message; a plain connection is destroyed at once. */
+  /** Ends the connection after an unbind: at once, unless bytes are unsent or TLS has to send its closing message. */
   unbind(): void {
     this.#output.flush();
     if (this.#output.unsent > 0 || this.encrypted) this.#close();

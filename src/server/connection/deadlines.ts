@@ -34,10 +34,7 @@ export class Deadlines {
     this.#limits = limits;
   }
 
-  /**
-   * Returns the timeout that has expired. `sentAt`: when the bytes in the socket were written, 0 when there are none;
-   * `hasOutstanding`: whether operations are outstanding.
-   */
+  /** Returns the expired timeout. `sentAt`: when the bytes in the socket were written; 0: none. */
   expired(now: number, sentAt: number, hasOutstanding: boolean): Expiry | undefined {
     const { bindSeconds, slowReaderSeconds, idleSeconds } = this.#limits;
     const over = (since: number, seconds: number): boolean => since > 0 && seconds > 0 && now - since > seconds * 1000;

@@ -6,19 +6,13 @@ import type { DecodeLimits } from '../../protocol/limits.js';
 import { ProtocolError } from '../../protocol/protocol-error.js';
 import { decodeUnlessLong, type EncodedRequest } from '../long/encoded-request.js';
 import type { AnsweredRequest } from '../operations/perform.js';
-import type { Services } from '../services/services.js';
-import type { Session } from '../words/session.js';
 import type { Budget, Claimant } from './budget.js';
+import type { Requests } from './requests.js';
 
 /** A received request: decoded, or still encoded when another thread runs it. */
 export type ReceivedRequest = RequestMessage | EncodedRequest;
 
-/** The connection whose requests arrive. */
 export interface IntakeOwner extends Claimant {
-  readonly services: Services;
-  readonly session: Session;
-  /** Returns the error that refuses every operation of the kind `op`; undefined: none. */
-  refusalOf(op: AnsweredRequest['op']): LdapError | undefined;
   /** Answers a request whose bytes are dropped. */
   refuseUnread(id: number, op: AnsweredRequest['op'], error: LdapError): void;
 }
@@ -34,6 +28,7 @@ const OVERHEAD = 6 * 1024;
  */
 export class Intake {
   readonly #owner: IntakeOwner;
+  readonly #requests: Requests;
   readonly #budget: Budget;
   readonly #decodeLimits: DecodeLimits;
   #framer: Framer;
@@ -50,15 +45,16 @@ export class Intake {
   /** Bytes of the request last returned by `next`; 0 once a caller has taken on their release. */
   unassignedBytes = 0;
 
-  constructor(owner: IntakeOwner, budget: Budget, decodeLimits: DecodeLimits) {
+  constructor(owner: IntakeOwner, requests: Requests, budget: Budget, decodeLimits: DecodeLimits) {
     this.#owner = owner;
+    this.#requests = requests;
     this.#budget = budget;
     this.#decodeLimits = decodeLimits;
     this.#framer = this.#newFramer();
   }
 
   #newFramer(): Framer {
-    const { messageBytes, unboundMessageBytes } = this.#owner.services.config.limits;
+    const { messageBytes, unboundMessageBytes } = this.#requests.services.config.limits;
     return new Framer({
       maxMessageBytes: messageBytes,
       exemptBytes: Math.min(SMALL, unboundMessageBytes),
@@ -80,7 +76,7 @@ export class Intake {
     else this.#reserve(bytes);
     try {
       const { buffer, start, end } = frame;
-      const message = this.#owner.services.long
+      const message = this.#requests.services.long
         ? decodeUnlessLong(frame, this.#decodeLimits)
         : decodeRequest(buffer, start, end, this.#decodeLimits);
       this.unassignedBytes = bytes;
@@ -102,7 +98,7 @@ export class Intake {
    */
   get mayAccept(): boolean {
     if (this.#held === 0 || this.#incompleteClaim > 0) return true;
-    return this.#held < this.#owner.services.config.limits.messageBytes && this.#small <= this.#budget.free;
+    return this.#held < this.#requests.services.config.limits.messageBytes && this.#small <= this.#budget.free;
   }
 
   /** Whether a message has arrived in part. */
@@ -112,7 +108,7 @@ export class Intake {
 
   /** Called with the first bytes of each message that is not small. */
   #admit(head: Buffer, total: number): Admission {
-    const { services, session } = this.#owner;
+    const { services, session } = this.#requests;
     const peeked = peekRequest(head, 0, total);
     const unbound = session.identity.kind === 'anonymous';
     const limit = unbound ? services.config.limits.unboundMessageBytes : services.config.limits.messageBytes;
@@ -121,7 +117,7 @@ export class Intake {
       return 'keep';
     }
     const { id, op } = peeked;
-    const refusal = this.#owner.refusalOf(op) ?? (total > limit ? tooLong(total, limit) : undefined);
+    const refusal = this.#requests.refusalOf(op) ?? (total > limit ? tooLong(total, limit) : undefined);
     if (refusal) {
       this.#owner.refuseUnread(id, op, refusal);
       return 'drop';
@@ -130,7 +126,7 @@ export class Intake {
   }
 
   #claim(bytes: number): boolean {
-    const { services, session } = this.#owner;
+    const { services, session } = this.#requests;
     if (this.#claimed === 0) this.#claimIdentity = session.key;
     const withinLimit = this.#held === 0 || this.#held + bytes <= services.config.limits.messageBytes;
     this.#isBlocked = !withinLimit || !this.#budget.claim(this.#owner, this.#claimIdentity, bytes);

@@ -9,9 +9,7 @@ import type { Unsent } from './unsent.js';
 
 const MAX_POOLED = 16;
 
-/**
- * Unused writers. A connection holds a writer only while it has unflushed bytes, so an idle connection has no buffer.
- */
+/** Unused writers. An idle connection has no writer, because it returns the writer when all bytes are flushed. */
 const pool: Writer[] = [];
 
 /** Outputs with unflushed bytes, oldest first. */
@@ -88,10 +86,7 @@ export class Output {
     return this.#writer;
   }
 
-  /**
-   * Waits while the output is full. Called after each of many messages. Flushes in small pieces, because each piece
-   * that the peer receives counts as progress.
-   */
+  /** Waits while the output is full. Flushes small pieces, as each piece that the peer receives counts as progress. */
   waitForDrain(): Maybe<void> {
     if (this.#writer && this.#writer.length >= PIECE) this.flush();
     if (!this.full || this.#queue.closed) return;

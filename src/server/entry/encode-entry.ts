@@ -12,9 +12,7 @@ import { type OpenLargeValues, OutgoingAttributes, ShownNames } from './outgoing
 import type { EntryExtras, ReplyEntry } from './reply-entry.js';
 import type { Selection } from './selection.js';
 
-/** Sends encoded messages. */
 export interface WriterSource {
-  /** The writer for the next message. */
   readonly writer: Writer;
   /**
    * Sends one message in pieces, and resolves when the last piece was handed over. After a rejection either no piece
@@ -125,10 +123,7 @@ export class EntryEncoder {
     return selected.length > 0 ? new Set(selected) : undefined;
   }
 
-  /**
-   * Encodes the message in pieces and yields to the event loop between pieces. Values outside the row are opened before
-   * the first piece.
-   */
+  /** Encodes the message in pieces, yielding between pieces. Opens the values outside the row first. */
   async *#pieces(
     messageId: number,
     entry: ReplyEntry,

@@ -45,9 +45,7 @@ export class OutgoingAttributes {
   readonly #names: ShownNames;
   readonly #entry: EntryReader;
   #large: SelectedLarge | undefined;
-  /**
-   * Per selected attribute: index in the entry, values `[from, to)`, encoded name, length of the content of its SET.
-   */
+  /** Per selected attribute: index in the entry, values `[from, to)`, encoded name, content length of its SET. */
   readonly #indexes: number[] = [];
   readonly #froms: number[] = [];
   readonly #tos: number[] = [];
@@ -66,10 +64,7 @@ export class OutgoingAttributes {
     this.#names = names;
   }
 
-  /**
-   * Selects attributes of the entry in the reader, and returns their encoded length in bytes. `moreMembers`: whether
-   * the entry has more members than the row contains.
-   */
+  /** Selects attributes of the entry and returns their encoded length. `moreMembers`: the row lacks some members. */
   select(selection: Selection, typesOnly: boolean, large?: SelectedLarge, moreMembers = false): number {
     const { count, stored, firsts } = this.#entry;
     const { ranges } = selection;
@@ -130,10 +125,7 @@ export class OutgoingAttributes {
     }
   }
 
-  /**
-   * Writes until `writer` holds some `limit` bytes, or a value `follows` that is not in the row; false when all is
-   * written.
-   */
+  /** Writes up to about `limit` bytes, or until `nextLarge` has to follow. Returns false when all is written. */
   write(writer: Writer, limit: number): boolean {
     for (; this.#at < this.#count; this.#at++) {
       const i = this.#indexes[this.#at]!;

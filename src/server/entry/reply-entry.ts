@@ -1,6 +1,5 @@
 import type { Hit } from '../../partition/read/sink.js';
 
-/** An entry to be sent to a client. */
 export interface ReplyEntry extends Pick<Hit, 'id' | 'row' | 'dn' | 'sight'> {
   /** Absent when the row contains every attribute: root DSE, cn=Subschema, cn=Monitor. */
   readonly numSubordinates?: Hit['numSubordinates'];

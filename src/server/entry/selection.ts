@@ -124,18 +124,7 @@ function rangeTooHigh(): LdapError {
   return new LdapError('adminLimitExceeded', `a dynamic group gives out ${MAX_MEMBERS} members; ${remedy}`);
 }
 
-interface SelectionParts {
-  readonly userAttributes: boolean;
-  readonly operationalAttributes: boolean;
-  readonly descriptions: readonly AttributeDescription[];
-  /** Types selected by `@class`. */
-  readonly types: ReadonlySet<AttributeType>;
-  readonly computed: readonly AttributeDescription[];
-  readonly states: readonly AttributeDescription[];
-  readonly ranges: ReadonlyMap<AttributeDescription, ValueRange>;
-  readonly member: AttributeDescription | undefined;
-  /** Secrets that the search names. */
-  readonly secrets: readonly AttributeDescription[];
+interface SelectionParts extends ReturnType<typeof parseSelection> {
   /** The secrets that are returned. */
   readonly readableSecrets?: ReadonlySet<AttributeDescription>;
   /** Types that are not returned although the list selects them. */
@@ -147,7 +136,7 @@ interface SelectionParts {
  * alone: no attributes; `@class`: the attributes of an object class (RFC 4529); `name;range=0-999`: a range of the
  * values of exactly this description. Unknown names select nothing. `withMemberOf`: `*` includes memberOf.
  */
-function parseSelection(schema: Schema, names: readonly string[], withMemberOf = false): SelectionParts {
+function parseSelection(schema: Schema, names: readonly string[], withMemberOf: boolean) {
   const descriptions = new Map<string, AttributeDescription>();
   const ranges = new Map<AttributeDescription, ValueRange>();
   const types = new Set<AttributeType>();

@@ -6,9 +6,7 @@ export type ListenAddress =
 
 const DEFAULT_PORT = { ldap: 389, ldaps: 636 } as const;
 
-/**
- * Parses `ldap://host:port`, `ldaps://host:port` or `ldapi://%2frun%2frowan.sock`. An empty host means all interfaces.
- */
+/** Parses `ldap://host:port`, `ldaps://host:port` or `ldapi://%2frun%2frowan.sock`. No host: all interfaces. */
 export function parseListenUrl(url: string): ListenAddress {
   const match = /^(ldaps?|ldapi):\/\/([^/?#]*)\/?$/i.exec(url);
   if (!match) throw invalidUrl(url, 'expected ldap://host:port, ldaps://host:port or ldapi://%2fpath%2fto%2fsocket');

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { chmod, unlink } from 'node:fs/promises';
 import { connect, type Server as NetServer } from 'node:net';
 import type { Logger } from 'pino';
@@ -60,16 +61,10 @@ async function openListener(address: ListenAddress, net: NetServer, options: Lis
   return { url, close: () => void net.close() };
 }
 
-function listen(net: NetServer, address: ListenAddress): Promise<void> {
-  return new Promise((resolve, reject) => {
-    net.once('error', reject);
-    const listening = (): void => {
-      net.off('error', reject);
-      resolve();
-    };
-    if (address.scheme === 'ldapi') net.listen(address.path, listening);
-    else net.listen({ host: address.host, port: address.port, backlog: 1024 }, listening);
-  });
+async function listen(net: NetServer, address: ListenAddress): Promise<void> {
+  if (address.scheme === 'ldapi') net.listen(address.path);
+  else net.listen({ host: address.host, port: address.port, backlog: 1024 });
+  await once(net, 'listening');
 }
 
 /** Removes the socket file of a server that no longer runs. Returns whether the file was removed. */
@@ -105,9 +100,7 @@ function cannotListen(address: ListenAddress, error: unknown): Error {
 
 let warnedAt = Number.NEGATIVE_INFINITY;
 
-/**
- * Warns, at most once a second, of a connection that was refused, for example for lack of a file descriptor (EMFILE).
- */
+/** Warns, at most once a second, of a refused connection, for example for lack of a file descriptor (EMFILE). */
 function warnRarely(log: Logger, address: ListenAddress, error: NodeJS.ErrnoException): void {
   const now = performance.now();
   if (now - warnedAt < 1000) return;

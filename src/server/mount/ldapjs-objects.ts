@@ -16,10 +16,7 @@ export interface LdapjsRequest {
   readonly connection: MountedConnection;
   /** OID of an extended request. */
   readonly requestName?: string;
-  /**
-   * Value of an extended request as ldapjs has decoded it; undefined when ldapjs could not decode it. An object for a
-   * password modify request.
-   */
+  /** Value of an extended request if ldapjs could decode it: an object for a password modify request. */
   readonly requestValue?: unknown;
   toBer(): { readonly buffer: Buffer };
 }

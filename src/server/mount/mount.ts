@@ -95,10 +95,7 @@ function sessionOf(
   return mounted;
 }
 
-/**
- * Makes the connection anonymous at each bind request (RFC 4513 §4), including requests that ldapjs answers itself or
- * cannot decode.
- */
+/** Makes the connection anonymous at each bind request (RFC 4513 §4), even one that ldapjs answers or rejects. */
 function resetAtBind(mounted: MountedSession, connection: MountedConnection): void {
   const end = (): void => {
     mounted.session.beginBind();

@@ -67,7 +67,7 @@ function bindWithoutPassword(name: string): Outcome {
 function bindAdmin(context: Context, dn: Dn, password: Buffer): Maybe<Outcome> {
   const { services, session } = context;
   return chain(services.partition.adminPassword(), (stored) =>
-    chain(services.verifier.verify(NOBODY, [stored], password, new BindSource(context, dn)), (matched) => {
+    chain(services.verifier.verify(NOBODY, [stored], password, new OperationSource(context, dn)), (matched) => {
       if (!matched) return refuseBind(context);
       session.identity = { kind: 'admin', dn: services.partition.settings.adminDn, password: stored };
       return withPolicyControl(context, SUCCESS, {});
@@ -81,20 +81,6 @@ function cacheKey(id: Buffer, version: bigint): Buffer {
   state.set(id, 0);
   state.writeBigInt64BE(version, id.length);
   return state;
-}
-
-/** Slow work of a bind, charged to the DN in the request. */
-class BindSource extends OperationSource {
-  readonly #dn: Dn;
-
-  constructor(context: Context, dn: Dn) {
-    super(context);
-    this.#dn = dn;
-  }
-
-  get identity(): string {
-    return this.#dn.norm.toString('latin1');
-  }
 }
 
 /** A bind of a user after the lookup of the entry. */
@@ -217,7 +203,12 @@ function verifyPassword(
 ): Maybe<Proof | undefined> {
   const state = cacheKey(found?.id ?? NOBODY, credentials.version);
   const { verifier } = context.services;
-  const verifying = verifier.verify(state, locked ? [] : credentials.passwords, password, new BindSource(context, dn));
+  const verifying = verifier.verify(
+    state,
+    locked ? [] : credentials.passwords,
+    password,
+    new OperationSource(context, dn),
+  );
   return chain(verifying, (matched) => matched && { matched });
 }
 
@@ -235,9 +226,7 @@ function mayUseApplication({ context }: Attempt, application: ApplicationPasswor
   return isBindValid(services, earlier);
 }
 
-/**
- * Refuses a bind without recording a failure. Writes nevertheless when failures count, so that the time is the same.
- */
+/** Refuses a bind without recording a failure. Writes nevertheless when failures count, to take the same time. */
 function refuseBind(context: Context, policyState: PasswordPolicyResponse = {}): Maybe<Outcome> {
   const { partition, policies } = context.services;
   return chain(policies.anyCountsFailures(), (failuresCount) => {

@@ -5,7 +5,7 @@ import { PasswordMatcher } from '../../password/index.js';
 import type { CompareRequest } from '../../protocol/ldap-messages.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { isPasswordAttribute } from '../passwords/password-hashing.js';
-import { requestRights, requireConfidential, viewerOf, workSource } from '../request/access.js';
+import { OperationSource, requestRights, requireConfidential, viewerOf } from '../request/access.js';
 import type { Context } from '../request/context.js';
 import { verifyInSession } from '../request/password-change.js';
 import { requireOwnPassword } from '../request/password-policy.js';
@@ -75,7 +75,7 @@ async function comparePassword(context: Context, dn: Dn, request: CompareRequest
   const { passwords } = credentials;
   await requireValidBind(services, session, requester, { id: found.node.id, credentials });
   if (passwords.length === 0) throw new LdapError('noSuchAttribute', `the entry has no '${request.attribute}'`);
-  const matches = new PasswordMatcher(services.hashing.policy, workSource(context));
+  const matches = new PasswordMatcher(services.hashing.policy, new OperationSource(context));
   const isRight = await verifyInSession(context, found.node.id, credentials, () =>
     matches.find(request.value, passwords),
   );

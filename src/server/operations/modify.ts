@@ -9,7 +9,7 @@ import { resolveDeletedPasswords } from '../passwords/deleted-values.js';
 import { PASSWORD_ATTRIBUTES } from '../passwords/operational-changes.js';
 import { isPasswordAttribute } from '../passwords/password-hashing.js';
 import { refuseCostlier } from '../passwords/refusals.js';
-import { actorOf, isOwn, requireConfidential, requireRightsFor, workSource } from '../request/access.js';
+import { actorOf, isOwn, OperationSource, requireConfidential, requireRightsFor } from '../request/access.js';
 import type { Context } from '../request/context.js';
 import { passwordChanges, verifyInSession } from '../request/password-change.js';
 import { requireOwnPassword, runPasswordChange } from '../request/password-policy.js';
@@ -87,8 +87,8 @@ async function modifyPasswords(context: Context, request: ModifyRequest, dn: Dn)
   await partition.requireAllowed(dn, request.changes, actor, controls);
   const found = await partition.findRow(dn);
   const siblings = found ? credentialReader.read(found.row).passwords : [];
-  const hashed = await hashing.hashChanges(request.changes, siblings, workSource(context));
-  const matches = new PasswordMatcher(hashing.policy, workSource(context));
+  const hashed = await hashing.hashChanges(request.changes, siblings, new OperationSource(context));
+  const matches = new PasswordMatcher(hashing.policy, new OperationSource(context));
   const options = {
     manageDsaIT: controls.manageDsaIT,
     leaveLong: services.long !== undefined && !changesOnlyPasswords(context, request),

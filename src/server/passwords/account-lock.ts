@@ -22,12 +22,8 @@ export function lockPredicateOf({ type, options }: AttributeDescription): ((valu
 
 /** A lock of the account by an attribute of its entry. */
 export interface EntryLock {
-  /** Name of the attribute. */
   readonly name: string;
-  /**
-   * Start of the lock in milliseconds since 1970, from which a policy may end the lock (draft-behera-10 §5.3.3);
-   * undefined: the lock is permanent.
-   */
+  /** Start (ms since 1970) from which a policy may end the lock (draft-behera-10 §5.3.3); undefined: permanent. */
   readonly since: number | undefined;
 }
 

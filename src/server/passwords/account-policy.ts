@@ -78,10 +78,7 @@ export function withMaxAge(policy: AccountPolicy | undefined, maxAge: number | u
   return { ...(policy ?? NO_POLICY), maxAge: Math.min(policy?.maxAge || maxAge, maxAge) };
 }
 
-/**
- * Returns the policy of an account with a second factor. Adds a lockout when failures have no consequences, because the
- * code could be guessed otherwise.
- */
+/** Returns the policy of an account with a second factor, with a lockout so that the code cannot be guessed. */
 export function withLockout(policy: AccountPolicy = NO_POLICY): AccountPolicy {
   if (countsFailures(policy)) return policy;
   const lock = { lockout: true, maxFailure: 10, failureCountInterval: 15 * MINUTE, lockoutDuration: 15 * MINUTE };

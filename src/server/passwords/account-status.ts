@@ -4,9 +4,7 @@ import type { RowAccount } from './row-account.js';
 
 /** Status of an account under a policy. `now` is in milliseconds since 1970. Nothing here reads or writes the store. */
 
-/**
- * Returns the stored state of an account. Without stored state, returns the state that an import put into the entry.
- */
+/** Returns the stored state of an account, or else the state that an import has put into the entry. */
 export function stateOf(row: RowAccount | undefined, stored: AccountState | undefined): AccountState {
   if (stored) return stored;
   if (!row) return NO_STATE;
@@ -125,10 +123,7 @@ export function changedAt(row: RowAccount | undefined, { since }: AccountState):
   return row?.changed ?? (since > 0 ? since : undefined);
 }
 
-/**
- * Returns when sessions end that have bound with the password: when the password has expired and the time for grace
- * logins is over. Undefined: never.
- */
+/** Returns when sessions end: when the password and the time for grace logins have expired; undefined: never. */
 export function sessionExpiry(
   { maxAge, graceLimit, graceExpiry }: AccountPolicy,
   row: RowAccount | undefined,

@@ -89,7 +89,6 @@ export function createApplicationPassword(
   return { value: Buffer.from(JSON.stringify(stored)), clear };
 }
 
-/** The stored JSON value. */
 interface StoredPassword {
   readonly id: string;
   readonly name: string;

@@ -9,7 +9,7 @@ import type { PasswordHashing } from './password-hashing.js';
 const MAX_QUEUED = 1000;
 const MAX_REMEMBERED = 10_000;
 
-/** The source of all upgrades in the queue for slow work, so that upgrades delay no client. */
+/** Source of upgrades in the fair queue for slow work. A network of their own keeps upgrades from delaying clients. */
 const UPGRADES: Source = { network: 'upgrades', identity: '' };
 
 /** Results of an upgrade whose password or entry was changed by a client meanwhile. */
@@ -43,10 +43,7 @@ export class HashUpgrades {
     this.#log = log;
   }
 
-  /**
-   * Queues an upgrade of `stored`, which a bind has verified with `clear`, when it is weaker than the policy. `all`:
-   * all passwords of the entry.
-   */
+  /** Queues an upgrade of `stored`, verified with `clear`, when it is too weak. `all`: all passwords of the entry. */
   consider(dn: string, id: Buffer, stored: Buffer, clear: Buffer, all: readonly Buffer[]): void {
     if (!this.#enabled) return;
     const siblings = all.length === 1 ? [] : all.filter((value) => !value.equals(stored));

@@ -1,4 +1,4 @@
-import { chain, isPromise, type Maybe, type Partition } from '../../partition/index.js';
+import { chain, type Maybe, type Partition } from '../../partition/index.js';
 import type { AccountState } from '../../partition/model/account-state.js';
 import type { AccountPolicy } from './account-policy.js';
 import {
@@ -33,14 +33,11 @@ export class Login {
 
   /** Whether the account is locked. */
   isLocked(): Maybe<boolean> {
-    const stored = this.#directory.accountState(this.#id);
-    return isPromise(stored) ? stored.then((state) => this.#isLocked(state)) : this.#isLocked(stored);
-  }
-
-  #isLocked(stored: AccountState | undefined): boolean {
-    this.#stored = stored;
-    const { account } = this.#credentials;
-    return isLockedOut(this.#policy, account, stateOf(account, stored), Date.now());
+    return chain(this.#directory.accountState(this.#id), (stored) => {
+      this.#stored = stored;
+      const { account } = this.#credentials;
+      return isLockedOut(this.#policy, account, stateOf(account, stored), Date.now());
+    });
   }
 
   /** Returns when a session that begins now ends; see `sessionExpiry`. */
@@ -66,12 +63,10 @@ export class Login {
    */
   admit(reread: boolean, by: VerifiedPassword): Maybe<Admission | undefined> {
     const stored = reread ? this.#directory.accountState(this.#id) : this.#stored;
-    return isPromise(stored) ? stored.then((state) => this.#admit(state, by)) : this.#admit(stored, by);
-  }
-
-  #admit(stored: AccountState | undefined, by: VerifiedPassword): Maybe<Admission | undefined> {
-    const result = this.#evaluate(stored, by);
-    return result?.state ? this.#store(by) : result;
+    return chain(stored, (state) => {
+      const result = this.#evaluate(state, by);
+      return result?.state ? this.#store(by) : result;
+    });
   }
 
   #evaluate(stored: AccountState | undefined, { application, steps }: VerifiedPassword): Admission | undefined {

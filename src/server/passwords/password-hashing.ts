@@ -103,10 +103,7 @@ export class PasswordHashing {
     return value;
   }
 
-  /**
-   * Warns once, because a client that stores one such value stores many. The scheme's name is not logged: it may be a
-   * part of a password that was meant as clear text.
-   */
+  /** Warns once of hashes in unknown schemes. Does not log the scheme: it may be a part of a clear password. */
   #warnOfForeign(): void {
     if (this.#warnedOfForeign) return;
     this.#warnedOfForeign = true;

@@ -98,10 +98,7 @@ export class Policies {
     return chain(this.#find(dn), (policy) => policy && { policy, dn: dn.text, by: 'setting' as const });
   }
 
-  /**
-   * Whether failed binds have consequences for some account. Then every failed bind writes, so that its duration does
-   * not reveal the accounts.
-   */
+  /** Whether some account counts failed binds. Then all failed binds write, so that the time reveals no account. */
   anyCountsFailures(): Maybe<boolean> {
     return chain(this.#readAll(), () => chain(this.#ofDefault(), () => this.#countsFailures));
   }

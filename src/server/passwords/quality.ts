@@ -49,13 +49,18 @@ export class Quality {
 
   /** Returns why the password is refused; undefined: accepted. Throws `unavailable` when it cannot be checked. */
   async reason(
-    policy: AccountPolicy,
+    { checkQuality, minScore }: AccountPolicy,
     clear: Buffer,
-    about: PasswordEntry,
+    { names, dn }: PasswordEntry,
     source: Source,
   ): Promise<string | undefined> {
+    const isChecked = checkQuality > 0;
+    const check = isChecked ? this.#check : undefined;
     try {
-      return await this.#reason(policy, clear, about, source);
+      if (isChecked && this.#breached !== undefined && (await isBreached(this.#breached, clear)))
+        return 'the password is known from breaches of others; choose one that you use nowhere else';
+      if (minScore === 0 && check === undefined) return undefined;
+      return await judge.refusalReason({ clear: clear.toString(), names, dn, minScore, check }, source);
     } catch (error) {
       if (!(error instanceof BreachedListFault || error instanceof JudgingFault)) throw error;
       this.#log.error({ reason: error.message }, 'new passwords cannot be judged, and are refused');
@@ -63,19 +68,5 @@ export class Quality {
         cause: error,
       });
     }
-  }
-
-  async #reason(
-    { checkQuality, minScore }: AccountPolicy,
-    clear: Buffer,
-    { names, dn }: PasswordEntry,
-    source: Source,
-  ): Promise<string | undefined> {
-    const isChecked = checkQuality > 0;
-    if (isChecked && this.#breached !== undefined && (await isBreached(this.#breached, clear)))
-      return 'the password is known from breaches of others; choose one that you use nowhere else';
-    const check = isChecked ? this.#check : undefined;
-    if (minScore === 0 && check === undefined) return undefined;
-    return judge.refusalReason({ clear: clear.toString(), names, dn, minScore, check }, source);
   }
 }

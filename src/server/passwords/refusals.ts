@@ -47,9 +47,7 @@ export function refuseCostly(hashes: readonly Buffer[], policy: PasswordPolicy):
   );
 }
 
-/**
- * Refuses a change from the hashes `stored` to the hashes `after` that makes hashes which cost too much cost even more.
- */
+/** Refuses a change of the hashes `stored` to `after` when they cost too much and more than before. */
 export function refuseCostlier(stored: readonly Buffer[], after: readonly Buffer[], policy: PasswordPolicy): void {
   if (totalCost(after, policy) > totalCost(stored, policy)) refuseCostly(after, policy);
 }

@@ -25,59 +25,57 @@ type MutableAccount = {
   -readonly [K in keyof RowAccount]: RowAccount[K] extends readonly (infer V)[] ? V[] : RowAccount[K];
 };
 
-const READERS: Readonly<Record<string, (into: MutableAccount, value: Buffer) => void>> = {
-  pwdpolicysubentry(into, value) {
-    into.policy = value.toString();
-  },
-  pwdchangedtime(into, value) {
-    into.changed = generalizedTimeMs(value);
-  },
-  pwdreset(into, value) {
-    into.reset = value.toString('latin1').toUpperCase() === 'TRUE';
-  },
-  pwdstarttime(into, value) {
-    into.start = generalizedTimeMs(value);
-  },
-  pwdendtime(into, value) {
-    into.end = earlier(into.end, generalizedTimeMs(value));
-  },
-  pwdhistory(into, value) {
-    into.history.push(value);
-  },
-  pwdfailuretime(into, value) {
-    const ms = generalizedTimeMs(value);
-    if (ms !== undefined) into.failures.push(ms);
-  },
-  pwdgraceusetime(into, value) {
-    const ms = generalizedTimeMs(value);
-    if (ms !== undefined) into.graceUses.push(ms);
-  },
-  pwdlastsuccess(into, value) {
-    into.lastSuccess = generalizedTimeMs(value);
-  },
+type AttributeReader = (account: MutableAccount, value: Buffer) => void;
+
+const READERS: Readonly<Record<string, AttributeReader>> = {
+  pwdpolicysubentry: setField('policy', (value) => value.toString()),
+  pwdchangedtime: setField('changed', generalizedTimeMs),
+  pwdreset: setField('reset', (value) => value.toString('latin1').toUpperCase() === 'TRUE'),
+  pwdstarttime: setField('start', generalizedTimeMs),
+  pwdendtime: setEnd(generalizedTimeMs),
+  pwdhistory: (account, value) => void account.history.push(value),
+  pwdfailuretime: addTime('failures'),
+  pwdgraceusetime: addTime('graceUses'),
+  pwdlastsuccess: setField('lastSuccess', generalizedTimeMs),
 };
 
 /** Readers of RFC 2307 attributes, used with the setting `passwords.shadow`. */
 const SHADOW_READERS: typeof READERS = {
-  shadowexpire(into, value) {
-    into.end = earlier(into.end, days(value));
+  shadowexpire: setEnd(days),
+  shadowlastchange(account, value) {
+    account.changed ??= days(value);
   },
-  shadowlastchange(into, value) {
-    into.changed ??= days(value);
-  },
-  shadowmax(into, value) {
-    into.maxAge = days(value);
-  },
+  shadowmax: setField('maxAge', days),
 };
+
+function setField<Field extends keyof MutableAccount>(
+  field: Field,
+  parse: (value: Buffer) => MutableAccount[Field],
+): AttributeReader {
+  return (account, value) => {
+    account[field] = parse(value);
+  };
+}
+
+function addTime(field: 'failures' | 'graceUses'): AttributeReader {
+  return (account, value) => {
+    const ms = generalizedTimeMs(value);
+    if (ms !== undefined) account[field].push(ms);
+  };
+}
+
+/** Several attributes end an account: the earliest time applies. */
+function setEnd(parse: (value: Buffer) => number | undefined): AttributeReader {
+  return (account, value) => {
+    const end = parse(value);
+    if (end !== undefined) account.end = Math.min(account.end ?? end, end);
+  };
+}
 
 /** Converts days to milliseconds; undefined for values that mean never: -1, 0, 99999 and more. */
 function days(value: Buffer): number | undefined {
   const number = Number(value.toString('latin1'));
   return number > 0 && number < 99_999 ? number * 86_400_000 : undefined;
-}
-
-function earlier(one: number | undefined, other: number | undefined): number | undefined {
-  return one !== undefined && other !== undefined ? Math.min(one, other) : (one ?? other);
 }
 
 /** Whether an attribute belongs to the account. `name`: name in lower case. */

@@ -4,6 +4,7 @@ import type { Access, CheckedEntry, Move, WriteRequest } from '../../partition/m
 import { UNRESTRICTED, type Viewer } from '../../partition/model/viewer.js';
 import type { Source } from '../../password/index.js';
 import type { Request } from '../../protocol/ldap-messages.js';
+import type { Dn } from '../../schema/schema-types.js';
 import type { ServedActor } from '../services/services.js';
 import { chain, isPromise, type Maybe } from '../words/maybe.js';
 import type { Identity, Session, SessionRights } from '../words/session.js';
@@ -55,9 +56,7 @@ export function requireRightsFor(context: Context, op: Request['op']): void {
   if (error) throw error;
 }
 
-/**
- * Returns the viewer for all reads of an operation, with the rights of its session. Throws when it may read nothing.
- */
+/** Returns the viewer for all reads of an operation. Throws when the session may read nothing. */
 export function viewerOf(context: Context): Viewer {
   const rights = requestRights(context)?.rights;
   if (!rights) return UNRESTRICTED;
@@ -151,18 +150,20 @@ class SessionAccess implements Access {
   }
 }
 
-/** Returns the source to which slow work of the operation is charged: the session's identity and network. */
-export function workSource(context: Context): Source {
-  return new SessionSource(context);
-}
-
-/** An operation as a source of slow work. Most properties are computed only when the work has to wait. */
-export abstract class OperationSource implements Source {
+/** An operation as the source of slow work. The work is charged to `dn`, or else to the session's identity. */
+export class OperationSource implements Source {
   readonly #context: Context;
-  abstract readonly identity: string;
+  readonly #dn: Dn | undefined;
+  readonly #sessionKey: string;
 
-  constructor(context: Context) {
+  constructor(context: Context, dn?: Dn) {
     this.#context = context;
+    this.#dn = dn;
+    this.#sessionKey = dn ? '' : context.session.key;
+  }
+
+  get identity(): string {
+    return this.#dn ? this.#dn.norm.toString('latin1') : this.#sessionKey;
   }
 
   get network(): string {
@@ -180,14 +181,5 @@ export abstract class OperationSource implements Source {
 
   onGone(callback: () => void): () => void {
     return this.#context.onAbortWhileWaiting(callback);
-  }
-}
-
-class SessionSource extends OperationSource {
-  readonly identity: string;
-
-  constructor(context: Context) {
-    super(context);
-    this.identity = context.session.key;
   }
 }

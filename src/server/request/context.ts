@@ -24,10 +24,7 @@ export interface Transport {
   readonly strength: number;
   /** The client's network as `networkOf` returns it. */
   readonly network: string;
-  /**
-   * Starts TLS on the connection after the response has been sent (RFC 4511 §4.14). Throws `LdapError` when TLS is not
-   * possible.
-   */
+  /** Starts TLS after the response has been sent (RFC 4511 §4.14). Throws `LdapError` when TLS is impossible. */
   startTls(): void;
 }
 

@@ -29,17 +29,6 @@ interface Subject {
   readonly isOwn: boolean;
 }
 
-/** The parts of the result that the search requests. */
-interface Wanted {
-  readonly rights: boolean;
-  readonly reasons: boolean;
-  readonly typesOnly: boolean;
-  /** Attributes named by the control or by the search. */
-  readonly attributes: readonly AttributeDescription[];
-  /** Whether the attributes that the entry has and the client may read are included. */
-  readonly presentAttributes: boolean;
-}
-
 const MANAGE = rightSet('manage');
 const EVERY_RIGHT = ENTRY_RIGHTS | CHILDREN_RIGHTS | ATTRIBUTE_RIGHTS;
 
@@ -75,7 +64,8 @@ export async function effectiveRights(
   };
 }
 
-function wantedOf({ services }: Context, request: SearchRequest, more: readonly string[]): Wanted {
+/** Returns the parts of the result that the search requests. `more`: the attributes that the control names. */
+function wantedOf({ services }: Context, request: SearchRequest, more: readonly string[]) {
   const { schema } = services;
   const names = request.attributes.map((name) => name.toLowerCase().split(';')[0]!);
   const described = more.map((name) => schema.requireDescription(name));
@@ -85,6 +75,7 @@ function wantedOf({ services }: Context, request: SearchRequest, more: readonly 
     reasons: names.includes('aclrightsinfo'),
     typesOnly: request.typesOnly,
     attributes: [...described, ...named],
+    /** Whether the attributes that the entry has and the client may read are included. */
     presentAttributes: names.includes('*'),
   };
 }

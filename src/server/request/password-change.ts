@@ -4,18 +4,14 @@ import type { PasswordMatcher } from '../../password/index.js';
 import { credentialsAfter, type RowCredentials } from '../passwords/credentials.js';
 import { Login } from '../passwords/login.js';
 import { operationalChanges } from '../passwords/operational-changes.js';
-import { refuseByPolicy } from '../passwords/password-rules.js';
+import { type PasswordChange, refuseByPolicy } from '../passwords/password-rules.js';
 import { isPromise, type Maybe } from '../words/maybe.js';
-import { isOwn, workSource } from './access.js';
+import { isOwn, OperationSource } from './access.js';
 import type { Context } from './context.js';
 import { requireNoReset } from './password-policy.js';
 
 /** A change of userPassword that a client requests. */
-export interface RequestedPasswords {
-  /** New clear passwords; undefined for each password that the client sent hashed. */
-  readonly clear: readonly (Buffer | undefined)[];
-  /** Throws when the old password in the request is wrong; undefined: the request has no old password. */
-  readonly requireOld: (() => Promise<void>) | undefined;
+export interface RequestedPasswords extends Pick<PasswordChange, 'clear' | 'requireOld'> {
   /** Whether the request itself writes pwdReset. */
   readonly writesReset: boolean;
 }
@@ -52,7 +48,7 @@ export async function passwordChanges(
       names: credentialReader.namesIn(target.row),
       dn,
     };
-    await refuseByPolicy(policy, credentials, change, { matches, quality, source: workSource(context) });
+    await refuseByPolicy(policy, credentials, change, { matches, quality, source: new OperationSource(context) });
   } else await requireOld?.();
   // A user who keeps the old password does not count as having changed the password.
   const setsPasswords = clear.length > 0 && !(changesOwn && keepsOld);

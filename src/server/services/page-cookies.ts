@@ -7,7 +7,6 @@ import type { Dn } from '../../schema/schema-types.js';
 
 /** The position at which the next page of a search begins. */
 export interface PagePosition {
-  /** See `SearchParams.resume`. */
   readonly resume: Buffer;
   /** Number of entries sent in earlier pages. */
   readonly sent: number;

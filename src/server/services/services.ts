@@ -26,10 +26,7 @@ import { SlowSearches } from './slow-searches.js';
 /** The author of a write, with rights that are decided in each attempt of the write. */
 export type ServedActor = Actor & { readonly access: Access };
 
-/**
- * The part of the directory that operations may use. Writes require an actor with rights, and the methods for
- * maintenance are left out.
- */
+/** The part of the directory for operations: no maintenance, and no writes without an actor with rights. */
 export type ServedDirectory = Pick<
   Partition,
   | 'accessVersion'
@@ -68,7 +65,6 @@ type WithServedActor<Args extends unknown[]> = { [I in keyof Args]: Args[I] exte
 export interface Services {
   readonly partition: ServedDirectory;
   readonly schema: Schema;
-  /** DN of the administrator. */
   readonly admin: Dn;
   readonly config: Config;
   readonly log: Logger;
@@ -93,10 +89,7 @@ export interface Services {
 }
 
 /** The other processes and threads of the server. */
-export interface Helpers {
-  readonly siblings?: Siblings | undefined;
-  readonly long?: LongWorker | undefined;
-}
+export type Helpers = Partial<Pick<Services, 'siblings' | 'long'>>;
 
 export function createServices(
   partition: Partition,

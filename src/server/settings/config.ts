@@ -4,7 +4,6 @@ import { type SettingName, settingNames, settings } from './table.js';
 
 type Table = typeof settings;
 
-/** Values by the settings' names. */
 export type SettingValues = { readonly [N in SettingName]: SettingValue<Table[N]> };
 
 type Nested<Name extends string, Value> = Name extends `${infer Head}.${infer Rest}`
@@ -16,7 +15,6 @@ type Flat<T> = T extends readonly unknown[] ? T : T extends object ? { readonly 
 /** All settings, nested as in the YAML file: `config.limits.messageBytes`. */
 export type Config = Flat<Intersection<{ [N in SettingName]: Nested<N, SettingValues[N]> }[SettingName]>>;
 
-/** Returns the default value of each setting. */
 export function defaultValues(): SettingValues {
   const values: Record<string, unknown> = {};
   for (const name of settingNames) {
@@ -50,7 +48,6 @@ export interface Conflict {
   readonly message: string;
 }
 
-/** Returns the settings that contradict each other. */
 export function conflicts(config: Config): Conflict[] {
   const found: Conflict[] = [];
   const { data, store, tls, passwords, listen } = config;

@@ -1,7 +1,6 @@
 import { type DecodeLimits, defaultLimits } from '../../protocol/limits.js';
 import type { Config } from './index.js';
 
-/** Returns the limits for decoding requests according to the configuration. */
 export function decodeLimits({ limits }: Config): DecodeLimits {
   return {
     ...defaultLimits,

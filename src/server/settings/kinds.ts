@@ -32,17 +32,13 @@ export type SettingSpec =
   | (Described & { readonly kind: 'mode'; readonly default: string })
   /** Start times of a job: a cron pattern of five fields, or `off`. */
   | (Described & { readonly kind: 'schedule'; readonly default: string })
-  /**
-   * A file or folder, relative to the configuration file's folder or, in flags and variables, to the current folder.
-   */
+  /** A path, relative to the configuration file's folder or, in flags and variables, to the current folder. */
   | (Described & { readonly kind: 'path' })
   | (Described & { readonly kind: 'paths'; readonly default: readonly string[] })
   /** A text that matches `pattern`. `form` describes the pattern in messages: `must be …`. */
   | (Described & { readonly kind: 'text'; readonly pattern: RegExp; readonly form: string })
-  /** URLs that the server listens on. */
   | (Described & { readonly kind: 'urls'; readonly default: readonly string[] });
 
-/** The type of a setting's value. */
 export type SettingValue<S extends SettingSpec> = S extends { readonly kind: 'integer' | 'size' | 'duration' }
   ? number
   : S extends { readonly kind: 'count' }

@@ -1,7 +1,6 @@
 import { ARGON2_LIMITS } from '../../password/limits.js';
 import type { Bounded, SettingSpec } from './kinds.js';
 
-/** A whole number. */
 function integer(defaultValue: number, bounds: Bounded) {
   return { kind: 'integer', default: defaultValue, ...bounds } as const;
 }

@@ -16,7 +16,7 @@ export interface RequestControls {
   readonly passwordPolicy: boolean;
   /** Whether found entries have the rights of an identity. */
   readonly effectiveRights: EffectiveRightsRequest | undefined;
-  /** Whether found entries have a control that says if a bind as the entry can succeed. */
+  /** Whether found entries have a control that tells whether a bind as the entry can succeed. */
   readonly accountUsability: boolean;
 }
 

@@ -15,9 +15,7 @@ export type Identity =
       readonly version: bigint;
       /** Copies of the stored passwords at `version`. The bind is valid while the entry has these passwords. */
       readonly passwords: readonly Buffer[];
-      /**
-       * Copy of the stored application password that was used. The bind is then valid while the entry has that value.
-       */
+      /** Copy of the application password that was used. The bind is then valid while the entry has this value. */
       readonly application: Buffer | undefined;
       /** Whether the password must be changed before other operations. */
       readonly mustChange: boolean;
@@ -38,7 +36,6 @@ export function identityKey(identity: Identity): string {
   return identity.kind === 'user' ? identity.id.toString('hex') : identity.kind;
 }
 
-/** Number of connections of this process so far. */
 let connections = 0;
 
 /** The rights of an identity, and the state that they were computed from. */

@@ -10,7 +10,14 @@ import {
 import type { ExtendedRequest } from '../../../protocol/ldap-messages.js';
 import type { Dn } from '../../../schema/schema-types.js';
 import { PASSWORD_ATTRIBUTES } from '../../passwords/operational-changes.js';
-import { actorOf, isOwn, requireAdmin, requireBound, requireConfidential, workSource } from '../../request/access.js';
+import {
+  actorOf,
+  isOwn,
+  OperationSource,
+  requireAdmin,
+  requireBound,
+  requireConfidential,
+} from '../../request/access.js';
 import type { Context } from '../../request/context.js';
 import { namedIdentity } from '../../request/named-identity.js';
 import { passwordChanges, verifyInSession } from '../../request/password-change.js';
@@ -46,10 +53,10 @@ async function changeAdmin(context: Context, fields: PasswordModify, clear: Buff
   const { services, session } = context;
   const { partition, hashing } = services;
   requireAdmin(session, "change the administrator's password");
-  const matches = new PasswordMatcher(hashing.policy, workSource(context));
+  const matches = new PasswordMatcher(hashing.policy, new OperationSource(context));
   if (fields.oldPassword && !(await matches.find(fields.oldPassword, [await partition.adminPassword()])))
     throw wrongOldPassword();
-  const stored = await hashing.hash(clear, [], workSource(context));
+  const stored = await hashing.hash(clear, [], new OperationSource(context));
   await session.runExclusively(() =>
     keepBindValid(session, async (willStore) => {
       const { identity } = session;
@@ -71,10 +78,10 @@ async function changeUser(context: Context, dn: Dn, fields: PasswordModify, clea
   const actor = actorOf(context);
   const anyPassword = { operation: 'replace', attribute: { type: 'userPassword', values: [] } } as const;
   await partition.requireAllowed(dn, [anyPassword], actor, controls);
-  const value = await hashing.hash(clear, [], workSource(context));
+  const value = await hashing.hash(clear, [], new OperationSource(context));
   const replace = { operation: 'replace', attribute: { type: 'userPassword', values: [value] } } as const;
   const options = { manageDsaIT: controls.manageDsaIT, touches: ['userPassword', ...PASSWORD_ATTRIBUTES] };
-  const matches = new PasswordMatcher(hashing.policy, workSource(context));
+  const matches = new PasswordMatcher(hashing.policy, new OperationSource(context));
   await keepBindValid(session, (willStore) => {
     const changesOf = async (target: Target) => {
       const { id, row } = target;
