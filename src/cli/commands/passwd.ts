@@ -51,7 +51,7 @@ async function setPassword(
   if (name.norm.equals(schema.parseDn(adminDn).norm)) return partition.setAdminPassword(stored);
   const { policy } = await readAccount(directory, name, passwords);
   const credentials = new CredentialReader(partition.descriptions, passwords.shadow);
-  const change = { isOwn: false, after: [stored], setsPasswords: true, writesReset: false };
+  const change = { isOwn: false, passwordsAfter: [stored], setsPasswords: true, writesReset: false };
   const changesOf = ({ row }: Target) => {
     const own = credentials.read(row);
     const now = Date.now();

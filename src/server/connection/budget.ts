@@ -79,7 +79,6 @@ export class Budget {
     this.#wakeNext();
   }
 
-  /** Removes the waiting claim of a claimant. */
   cancelClaim(claimant: Claimant): void {
     if (this.#queue.delete(claimant)) this.#wakeNext();
   }

@@ -14,10 +14,10 @@ import type { Session } from '../words/session.js';
 import type { Budget } from './budget.js';
 import { PlainBytes } from './connection-errors.js';
 import { Deadlines } from './deadlines.js';
-import { Intake, type IntakeOwner, type ReceivedRequest } from './intake.js';
+import { Intake, type IntakeOwner } from './intake.js';
 import { Output } from './output.js';
 import { startReading } from './reading.js';
-import { Requests, type RequestsOwner } from './requests.js';
+import { type ReceivedRequest, Requests, type RequestsOwner } from './requests.js';
 import type { Rounds, Sender } from './rounds.js';
 import { acceptTls, isEncrypted, strengthOf } from './tls.js';
 import type { Unsent } from './unsent.js';
@@ -27,7 +27,6 @@ export interface ConnectionOwner {
   /** The TLS certificate for StartTLS; undefined when the server has none. */
   readonly secureContext: SecureContext | undefined;
   readonly decodeLimits: DecodeLimits;
-  /** Memory for the requests of all connections. */
   readonly requestBudget: Budget;
   readonly unsent: Unsent;
   readonly rounds: Rounds;
@@ -104,7 +103,6 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
     return networkOf(this.#socket.remoteAddress);
   }
 
-  /** Most requests that may be in flight. */
   get #maxInFlight(): number {
     return this.session.rights?.limits.inFlight || this.services.config.limits.requestsInFlight;
   }

@@ -25,7 +25,6 @@ export class Deadlines {
   openedAt = this.lastActive;
   /** When the first bytes of an incomplete message came. */
   partialSince = 0;
-  /** When the TLS handshake began. */
   handshakeSince = 0;
   /** When the server closed its side. */
   closingSince = 0;

@@ -1,16 +1,12 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import { decodeRequest, peekRequest } from '../../protocol/decode.js';
 import { type Admission, Framer } from '../../protocol/framing.js';
-import type { RequestMessage } from '../../protocol/ldap-messages.js';
 import type { DecodeLimits } from '../../protocol/limits.js';
 import { ProtocolError } from '../../protocol/protocol-error.js';
-import { decodeUnlessLong, type EncodedRequest } from '../long/encoded-request.js';
+import { decodeUnlessLong } from '../long/encoded-request.js';
 import type { AnsweredRequest } from '../operations/perform.js';
 import type { Budget, Claimant } from './budget.js';
-import type { Requests } from './requests.js';
-
-/** A received request: decoded, or still encoded when another thread runs it. */
-export type ReceivedRequest = RequestMessage | EncodedRequest;
+import type { ReceivedRequest, Requests } from './requests.js';
 
 export interface IntakeOwner extends Claimant {
   /** Answers a request whose bytes are dropped. */

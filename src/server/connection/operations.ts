@@ -6,7 +6,6 @@ import type { Maybe } from '../words/maybe.js';
 /** The operations of a connection that could not be answered at once and have not ended. */
 export class OutstandingOperations implements Outstanding {
   readonly #byId = new Map<number, Operation>();
-  /** Whether a bind is outstanding. */
   isBinding = false;
 
   get size(): number {

@@ -14,7 +14,6 @@ const pool: Writer[] = [];
 
 /** Outputs with unflushed bytes, oldest first. */
 let unflushed: Output[] = [];
-/** When the first of `unflushed` was added. */
 let unflushedSince = 0;
 /** Longest time that a response waits for others to be flushed together, in milliseconds. */
 const MAX_DELAY_MS = 0.5;

@@ -16,23 +16,22 @@ import { chain, isPromise, type Maybe } from '../words/maybe.js';
 import type { Outcome } from '../words/outcome.js';
 import { Session } from '../words/session.js';
 import { inUse, PlainBytes, SessionEnded } from './connection-errors.js';
-import type { ReceivedRequest } from './intake.js';
 import { OutstandingOperations } from './operations.js';
 import type { Output } from './output.js';
 import { Replies } from './replies.js';
 
-/** The connection that requests came through. */
+/** A received request: decoded, or still encoded when another thread runs it. */
+export type ReceivedRequest = RequestMessage | EncodedRequest;
+
 export interface RequestsOwner extends Transport {
   readonly services: Services;
   /** Whether no more responses may be sent. */
   readonly isClosing: boolean;
   /** Returns the size of the request that begins. The caller passes it to `requestEnded` later. */
   takeRequestBytes(): number;
-  /** Called after a response was written. */
   responseWritten(): void;
   /** Called when a request that could not be answered at once has ended; `bytes` is its size. */
   requestEnded(bytes: number): void;
-  /** Called for an unbind request. */
   unbind(): void;
   /** Called for a message that cannot be decoded. */
   handleProtocolError(error: ProtocolError): void;

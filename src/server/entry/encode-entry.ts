@@ -52,7 +52,6 @@ export class EntryEncoder {
   readonly table: DescriptionTable;
   readonly #large: LargeValues;
   readonly #names = new ShownNames();
-  /** Reader and attributes of the current short entry. */
   readonly #reader: EntryReader;
   readonly #attributes: OutgoingAttributes;
 

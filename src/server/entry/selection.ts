@@ -84,7 +84,6 @@ export class Selection {
     return selection;
   }
 
-  /** Whether the stored attribute is returned. */
   takes(stored: StoredDescription): boolean {
     const { number } = stored;
     const decision = number < this.#decisions.length ? this.#decisions[number]! : UNDECIDED;
@@ -185,7 +184,6 @@ const MAX_CACHED = 500;
 const MAX_CACHED_NAMES = 64;
 const MAX_CACHED_LENGTH = 1024;
 
-/** Cache of compiled attribute lists. */
 export class Selections {
   readonly #schema: Schema;
   readonly #withMemberOf: boolean;

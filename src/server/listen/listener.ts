@@ -11,12 +11,10 @@ export const SPARE_CONNECTIONS = 256;
 interface ListenOptions {
   /** Most open sockets, including unfinished TLS handshakes. Further connections stay in the system's backlog. */
   readonly maxConnections: number;
-  /** Permissions of an ldapi socket. */
   readonly socketMode: number;
   readonly log: Logger;
 }
 
-/** A listening URL. */
 export interface Listener {
   readonly url: string;
   /** Stops accepting. Open connections continue. */

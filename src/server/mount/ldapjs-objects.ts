@@ -14,7 +14,6 @@ export interface LdapjsRequest {
   readonly messageId: number;
   readonly type: string;
   readonly connection: MountedConnection;
-  /** OID of an extended request. */
   readonly requestName?: string;
   /** Value of an extended request if ldapjs could decode it: an object for a password modify request. */
   readonly requestValue?: unknown;

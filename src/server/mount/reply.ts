@@ -69,7 +69,6 @@ export class LdapjsReply implements SearchReply {
   }
 }
 
-/** Ends an ldapjs response with an outcome. */
 export function sendOutcome(response: LdapjsResponse, outcome: Outcome): void {
   response.matchedDN = outcome.matchedDN;
   response.diagnosticMessage = outcome.message;

@@ -94,9 +94,7 @@ interface Attempt {
   readonly generation: number;
 }
 
-/** Result of a successful verification. */
 interface Proof {
-  /** The stored value that was verified. */
   readonly matched: Buffer;
   /** The application password that was used; absent: a password of the entry. */
   readonly application?: ApplicationPassword;

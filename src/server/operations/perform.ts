@@ -14,7 +14,6 @@ import { modify } from './modify.js';
 import { modifyDn } from './modify-dn.js';
 import { search } from './search.js';
 
-/** Requests that have a response. */
 export type AnsweredRequest = Exclude<Request, { op: 'unbind' | 'abandon' }>;
 
 /** Runs an operation, synchronously when possible. Throws or rejects with the error that ends the operation. */

@@ -27,13 +27,11 @@ export interface ApplicationLimits {
   readonly expires: number | undefined;
 }
 
-/** A password for a single application. */
 export interface ApplicationPassword extends ApplicationLimits {
   /** 16 hex digits. */
   readonly id: string;
   readonly created: number;
   readonly hash: Buffer;
-  /** The stored value. */
   readonly value: Buffer;
 }
 

@@ -11,7 +11,6 @@ import { TOTP_SECRET } from './second-factor.js';
 
 const USER_PASSWORD = '2.5.4.35';
 
-/** The credentials in the row of an entry. */
 export interface RowCredentials {
   readonly version: bigint;
   /** Stored values of userPassword without options: views into the row. */

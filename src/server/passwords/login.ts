@@ -31,7 +31,6 @@ export class Login {
     this.#credentials = credentials;
   }
 
-  /** Whether the account is locked. */
   isLocked(): Maybe<boolean> {
     return chain(this.#directory.accountState(this.#id), (stored) => {
       this.#stored = stored;

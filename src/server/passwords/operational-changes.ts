@@ -13,9 +13,7 @@ export function operationalChanges(
   credentials: RowCredentials,
   change: {
     readonly isOwn: boolean;
-    /** The passwords of the entry after the change. */
-    readonly after: readonly Buffer[];
-    /** Whether the change sets new passwords. */
+    readonly passwordsAfter: readonly Buffer[];
     readonly setsPasswords: boolean;
     /** Whether the request itself writes pwdReset. */
     readonly writesReset: boolean;
@@ -34,7 +32,7 @@ export function operationalChanges(
   }
   if (!policy) return changes;
   if (change.setsPasswords) set('pwdChangedTime', [Buffer.from(generalizedTime(now))]);
-  const history = historyAfter(policy, credentials, change.after, now);
+  const history = historyAfter(policy, credentials, change.passwordsAfter, now);
   if (history) set('pwdHistory', history);
   return changes;
 }

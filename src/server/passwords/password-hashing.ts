@@ -15,7 +15,7 @@ import type { Config } from '../settings/index.js';
 import { hashPolicyOf } from './hash-policy.js';
 import { refuseCostly, refuseDuplicates, refuseTooMany, refuseUnusableHash } from './refusals.js';
 
-/** Whether the attribute `description` names holds passwords. */
+/** Whether an attribute holds passwords. */
 export function isPasswordAttribute(schema: Schema, description: string): boolean {
   const known = schema.describe(description);
   return known !== undefined && isPassword(known.type);

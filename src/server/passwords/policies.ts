@@ -31,7 +31,6 @@ interface CompiledPolicy {
   readonly policy: AccountPolicy;
 }
 
-/** Number of compiled policies in the cache. */
 const MAX_POLICIES = 1000;
 
 /** The compiled password policies of the directory. A policy is read again after its entry has changed. */
@@ -63,7 +62,6 @@ export class Policies {
     this.#default = defaultDn === undefined ? undefined : defaultOf(directory, defaultDn);
   }
 
-  /** Returns the policy of an account. */
   of(id: Buffer, credentials: RowCredentials): Maybe<AccountPolicy | undefined> {
     return chain(this.choose(id, credentials), (chosen) => withMaxAge(chosen?.policy, credentials.account?.maxAge));
   }

@@ -12,7 +12,6 @@ import {
 import type { Config } from '../settings/index.js';
 import type { AccountPolicy } from './account-policy.js';
 
-/** The entry of a new password. */
 interface PasswordEntry {
   readonly names: readonly string[];
   readonly dn: string;

@@ -4,7 +4,6 @@ import { generalizedTimeMs } from '../../schema/time.js';
 export interface RowAccount {
   /** DN of the password policy, as stored. */
   readonly policy: string | undefined;
-  /** When the password was changed. */
   readonly changed: number | undefined;
   /** Maximum age of the password in milliseconds, in addition to the policy. */
   readonly maxAge: number | undefined;
@@ -83,7 +82,6 @@ export function isAccountAttribute(name: string, shadow: boolean): boolean {
   return Object.hasOwn(READERS, name) || (shadow && Object.hasOwn(SHADOW_READERS, name));
 }
 
-/** Returns an account without any attributes. */
 export function emptyAccount(): RowAccount {
   return {
     policy: undefined,

@@ -14,7 +14,6 @@ export interface SearchReply {
 
 /** The network side of the connection that an operation came through. */
 export interface Transport {
-  /** Whether the connection uses TLS. */
   readonly encrypted: boolean;
   /** Whether eavesdropping is ruled out: the connection uses TLS or a local socket. */
   readonly confidential: boolean;
@@ -38,7 +37,6 @@ export interface Outstanding {
   cancel(target: number, own: number): Maybe<void>;
 }
 
-/** The context in which an operation runs. */
 export interface Context {
   readonly id: number;
   readonly services: Services;

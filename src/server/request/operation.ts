@@ -34,7 +34,6 @@ export class Operation implements Context, SearchReply {
   /** Size of the request, to be released in `Intake`. */
   bytes = 0;
   aborted = false;
-  /** Called when the operation is aborted. */
   onAbort: (() => void) | undefined;
   /** Called when the operation is aborted while it waits and has changed nothing. */
   #stopWaiting: (() => void) | undefined;

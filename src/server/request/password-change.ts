@@ -10,7 +10,6 @@ import { isOwn, OperationSource } from './access.js';
 import type { Context } from './context.js';
 import { requireNoReset } from './password-policy.js';
 
-/** A change of userPassword that a client requests. */
 export interface RequestedPasswords extends Pick<PasswordChange, 'clear' | 'requireOld'> {
   /** Whether the request itself writes pwdReset. */
   readonly writesReset: boolean;
@@ -54,7 +53,12 @@ export async function passwordChanges(
   const setsPasswords = clear.length > 0 && !(changesOwn && keepsOld);
   return {
     asked: changes,
-    kept: operationalChanges(policy, credentials, { isOwn: changesOwn, after, setsPasswords, writesReset }, Date.now()),
+    kept: operationalChanges(
+      policy,
+      credentials,
+      { isOwn: changesOwn, passwordsAfter: after, setsPasswords, writesReset },
+      Date.now(),
+    ),
   };
 }
 

@@ -14,7 +14,6 @@ export interface LoggedSearch {
   readonly filter: Filter;
   /** DN of the client; '' when anonymous. */
   readonly boundAs: string;
-  /** `Session.connection`. */
   readonly connection: number;
 }
 

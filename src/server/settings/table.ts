@@ -5,7 +5,6 @@ function integer(defaultValue: number, bounds: Bounded) {
   return { kind: 'integer', default: defaultValue, ...bounds } as const;
 }
 
-/** A number of bytes. */
 function size(defaultValue: number, bounds: Bounded) {
   return { kind: 'size', default: defaultValue, ...bounds } as const;
 }

@@ -18,7 +18,6 @@ export interface VirtualEntry {
   readonly name: string;
   /** The DN in UTF-8. */
   readonly dn: Buffer;
-  /** The normalized DN. */
   readonly norm: Buffer;
   /** The clients that may read the entry: all clients, or clients with the right by the access rules. */
   readonly readers: 'anybody' | 'entitled';

@@ -6,7 +6,6 @@ import type { Control, Request } from '../../protocol/ldap-messages.js';
 import { ControlOid } from '../../protocol/oids.js';
 import { printable } from './printable.js';
 
-/** The decoded controls of a request. */
 export interface RequestControls {
   /** ManageDsaIT (RFC 3296): referral and alias entries are treated as ordinary entries. */
   readonly manageDsaIT: boolean;

@@ -104,7 +104,6 @@ async function change(
   await services.partition.modify(dn, changesOf, actorOf(context), { touches: [APPLICATION_PASSWORD] });
 }
 
-/** Requires the right to replace the password. */
 async function requireRight(context: Context, dn: Dn): Promise<void> {
   const replace = { operation: 'replace', attribute: { type: 'userPassword', values: [] } } as const;
   await context.services.partition.requireAllowed(dn, [replace], actorOf(context));
