@@ -2,8 +2,8 @@ import { hash } from 'node:crypto';
 import { BoundedMap } from '../cache/bounded-map.js';
 import type { Source } from './source.js';
 
-/** Number of consecutive failures that a source may have after a success and still be trusted. */
-const FORGIVEN_FAILURES = 3;
+/** Number of consecutive failures after which a source that has succeeded is no longer trusted. */
+const DISTRUST_FAILURES = 3;
 /** Number of ranks, from 0. */
 export const RANKS = 4;
 
@@ -26,13 +26,14 @@ export class History {
   }
 
   /**
-   * Returns the rank of the source in the queue of slow work. 0: the source has succeeded before. 3: the source has
-   * failed and never succeeded. 2: the last password of its connection was wrong, for whichever user. 1: none of these.
+   * Returns the rank of the source in the queue of slow work. 0: the source has succeeded and is trusted. 1: no other
+   * case. 2: the last password of the connection was wrong, for whichever user. 3: the source has failed and never
+   * succeeded.
    */
   rank(source: Source): 0 | 1 | 2 | 3 {
     const key = keyOf(source);
     const failures = this.#succeeded.get(key);
-    if (failures !== undefined && failures < FORGIVEN_FAILURES) return 0;
+    if (failures !== undefined && failures < DISTRUST_FAILURES) return 0;
     if (this.#failed.has(key)) return 3;
     return source.connection && this.#failingConnections.has(source.connection) ? 2 : 1;
   }

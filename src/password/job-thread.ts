@@ -2,7 +2,7 @@ import { Worker } from 'node:worker_threads';
 
 /**
  * A worker thread that answers jobs in the order of their arrival. The thread is started at the first job, and again
- * after a crash. It keeps the process alive only while a job waits.
+ * after a crash. The thread keeps the process alive only while a job waits.
  */
 export class JobThread<Job, Answer> {
   readonly #program: URL;
