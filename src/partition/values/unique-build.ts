@@ -27,7 +27,7 @@ import type { Unique } from '../model/value-rules.js';
 import type { WriteContext } from '../write/context.js';
 import { freshly } from '../write/freshly.js';
 import { mergeSteps } from '../write/merge-steps.js';
-import { isInScope, standingOf } from '../write/unique-scope.js';
+import { isInScope, positionOf } from '../write/unique-scope.js';
 import { sweepUnique } from './unique-admin.js';
 
 /** Number of entries whose rows are written in one plan. */
@@ -224,7 +224,7 @@ async function conflictOf(context: WriteContext, unique: Unique, norm: Buffer): 
   const dns: string[] = [];
   for (const text of ids) {
     const id = Buffer.from(text, 'latin1');
-    const { path } = await standingOf(context.store, id, { id: NOBODY, to: undefined });
+    const { path } = await positionOf(context.store, id, { id: NOBODY, to: undefined });
     if (!isInScope(unique, path, context.shared.suffixes)) continue;
     const node = await context.nodes.byId(id);
     if (node) dns.push(node.dn.toString());

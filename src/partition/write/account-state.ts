@@ -14,18 +14,18 @@ import { MASTER, MASTER_TABLE, normRdnOf, Q, STATE_TABLE } from '../model/tables
 import { MAX_TRIES } from '../model/thresholds.js';
 import type { WriteContext } from './context.js';
 
-/** What binds have left behind about the account of an entry; undefined: nothing. */
+/** Reads the state of an account that binds maintain; undefined where no bind has stored a state. */
 export function readState({ store, hasStates }: WriteContext, id: Buffer): Maybe<StoredState | undefined> {
   if (!hasStates) return undefined;
   return chain(store.get(STATE_TABLE.name, id), (row) => row && stateOfRow(row));
 }
 
-/** The state as it shall be, or undefined where it stays as it is. Called again where others were faster. */
+/** Returns the new state, or undefined for no change. Called again after a concurrent change. */
 export type StateEdit = (state: AccountState | undefined) => AccountState | undefined;
 
 /**
- * Changes the state of an account, exactly, whoever else does so: no change of the entry. An entry that has gone has
- * none. Changes of one account that are made in this process take turns.
+ * Changes the state of an account atomically. The entry itself does not change; a deleted entry has no state. Changes
+ * of one account are made one after another within this process.
  */
 export async function changeState(context: WriteContext, id: Buffer, edit: StateEdit): Promise<void> {
   const key = `state ${id.toString('latin1')}`;
@@ -51,26 +51,27 @@ async function tryChange(context: WriteContext, id: Buffer, edit: StateEdit): Pr
   return guardsHold(store.commit({ steps: [stateStep(id, state, stored?.version ?? 0n), entry], decisive: 0 }));
 }
 
-/** Forgets failures, their lock and grace logins. */
+/** Clears failures, their lock and grace logins. */
 export async function clearState(context: WriteContext, id: Buffer): Promise<void> {
   await changeState(context, id, unlocked);
 }
 
-/** Takes as long as a change of somebody's state. */
+/** Makes a commit that takes as long as a change of a state, for accounts that do not exist. */
 export async function changeDecoyState({ store, hasStates }: WriteContext): Promise<void> {
   if (hasStates) await store.commit({ steps: [decoyStep()], decisive: 0 });
 }
 
+/** Whether the state has no failures, lock, grace logins or unlock time. */
 export function isClear({ failures, lockedUntil, graceUses, since }: AccountState): boolean {
   return failures.length === 0 && lockedUntil === 0 && graceUses.length === 0 && since === 0;
 }
 
-/** What is left when the account was unlocked: it counts as used now, however idle it was. */
+/** Returns the state after an unlock. The account counts as used now, even if it was idle. */
 export function unlocked(state = NO_STATE): AccountState {
   return { ...cleared(state), since: Date.now() };
 }
 
-/** What is left when the password was changed. */
+/** Returns the state after a change of the password. */
 export function cleared(state: AccountState): AccountState {
   const { lastSuccess, uses, totpStep } = state;
   return { ...NO_STATE, lastSuccess, uses, totpStep };

@@ -18,7 +18,7 @@ import type { Target, WriteContext } from './context.js';
 import { LargeAhead } from './large-ahead.js';
 import { requireSeen } from './rules/access.js';
 
-/** Adds an entry (RFC 4511 §4.7) and resolves with its entryUUID. */
+/** Adds an entry (RFC 4511 §4.7) and returns its entryUUID. */
 export async function add(
   context: WriteContext,
   dn: Dn,
@@ -32,7 +32,7 @@ export async function add(
   return addDraft(context, draft, dn, { op: 'add', actor, changes, rdn: dn.rdns[0]! }, options);
 }
 
-/** Adds the entry that the draft is. */
+/** Adds an entry given as a draft, and returns its entryUUID. */
 export async function addDraft(
   context: WriteContext,
   draft: Draft,
@@ -58,7 +58,7 @@ export async function addDraft(
   return change.id;
 }
 
-/** Adds what follows from the rest: superclasses, the RDN's values, an entryUUID. Gives the entryUUID. */
+/** Adds superclasses, the values of the RDN and an entryUUID to the draft. Returns the entryUUID. */
 export function completeEntry(context: WriteContext, draft: Draft, dn: Dn): Buffer {
   completeClasses(context.schema, draft);
   completeRdn(draft, context.schema, dn.rdns[0]!);
@@ -66,7 +66,7 @@ export function completeEntry(context: WriteContext, draft: Draft, dn: Dn): Buff
   return draft.id;
 }
 
-/** The entryUUID that a privileged writer brings. */
+/** Returns the entryUUID that a privileged writer has set; undefined if there is none. */
 function givenId(draft: Draft): Buffer | undefined {
   const text = draft.text('entryUUID');
   if (text === undefined) return undefined;
@@ -76,7 +76,7 @@ function givenId(draft: Draft): Buffer | undefined {
   return id;
 }
 
-/** The change that adds the entry below `parent`. */
+/** Returns the change that adds the entry below `parent`. */
 export function addition(
   after: Draft,
   dn: Dn,
@@ -94,7 +94,7 @@ export function addition(
   return { op: 'add', id, actor, before: undefined, after, place, obstacle, isBatched };
 }
 
-/** A guard failed: is the entryUUID, which a privileged writer may bring, another entry's? */
+/** Returns an error if another entry has the entryUUID. Called after a failed guard, as privileged writers set ids. */
 async function takenId(context: WriteContext, id: Buffer): Promise<LdapError | undefined> {
   const row = context.store.get(MASTER_TABLE.name, id);
   return (isPromise(row) ? await row : row)
@@ -102,13 +102,13 @@ async function takenId(context: WriteContext, id: Buffer): Promise<LdapError | u
     : undefined;
 }
 
-/** Where an entry may come: the one above it, and what is said where the name is taken. */
+/** The parent of a new entry, and the error where the name is taken. */
 interface NewPlace extends Target {
   readonly stored: undefined;
   readonly obstacle: LdapError | undefined;
 }
 
-/** Refuses a name that has no parent. */
+/** Finds the parent of a new entry. Throws `noSuchObject` where the parent does not exist. */
 async function placeFor(context: WriteContext, dn: Dn, actor: Actor, options: WriteOptions): Promise<NewPlace> {
   const { store, shared } = context;
   const found = findEntry(context, store, dn);
@@ -135,7 +135,7 @@ async function parentOf(context: WriteContext, dn: Dn, { access }: Actor, option
     throw new LdapError('namingViolation', 'an alias entry has no entries below it', {
       matchedDN: parent.node.dn.toString(),
     });
-  // A referral object takes the place of what would be below it (RFC 3296 §5.3).
+  // A referral object stands for the whole subtree below (RFC 3296 §5.3).
   if (special === 'referral' && !options.manageDsaIT) return throwNoSuchObject(context, store, dn);
   return parent.node;
 }

@@ -11,24 +11,24 @@ import { NamesPending } from './names-pending.js';
 import { planOf } from './plan.js';
 import { applyRules, refuseAsked, refuseFound } from './rules/apply.js';
 
-/** One write, as an operation describes it. */
+/** One write of an entry. */
 export interface Write<F extends Target> {
-  /** The entry's DN as it is compared, or what else tells the entry from others. */
+  /** Normal form of the entry's DN, or other bytes that identify the entry. Retries of one entry wait by name. */
   readonly name: Buffer;
   readonly asked: WriteRequest;
-  /** Where large values are written before the plan that makes them visible. */
+  /** Writes large values before the plan that makes them visible. */
   readonly ahead: LargeAhead;
-  /** What its plan does besides. */
+  /** Further steps of the plan. */
   readonly also?: AttachedSteps | undefined;
-  /** Reads the entry that the plan will guard. */
+  /** Reads the entry whose version the plan guards. */
   find(): Promise<F>;
-  /** What is done to it. */
+  /** Returns the change of the entry. */
   change(found: F): Promise<Change>;
 }
 
 /**
- * Every write of one entry, stage by stage. All but the first are an attempt, which is made again from the start when a
- * guard of its plan did not hold. Gives the change that was made.
+ * Runs a write of one entry and returns the change. After the check of the request, the stages form an attempt, which
+ * is repeated from the start when a guard of the plan fails.
  */
 export async function write<F extends Target>(context: WriteContext, work: Write<F>): Promise<Change> {
   refuseAsked(context, work.asked);
@@ -68,7 +68,7 @@ async function writeNow<F extends Target>(
   );
 }
 
-/** What the attempt ends with names entries alone that are there for who writes, by the rights of now. */
+/** Runs an attempt under the current access rights. Errors do not reveal entries that the actor may not see. */
 export async function asAllowed<T>(context: WriteContext, { access }: Actor, attempt: () => Promise<T>): Promise<T> {
   if (!access) return attempt();
   const renewed = access.renew();
@@ -84,9 +84,9 @@ export async function asAllowed<T>(context: WriteContext, { access }: Actor, att
 const TRIES_PER_LOCK = 8;
 
 /**
- * Runs one write: `attempt` reads, checks and commits a plan. When a guard did not hold, somebody else was faster:
- * it is run again on what is there now, in turn with others who write the entry again. What was written ahead of a
- * write that fails is taken away.
+ * Runs the attempt of a write, which reads, checks and commits a plan. A failed guard means that another write was
+ * faster: the attempt is repeated on the current state, under the lock of the entry. Large values
+ * that were written ahead are removed when the write fails.
  */
 async function retrying<T>(
   context: WriteContext,
@@ -125,8 +125,7 @@ async function retrying<T>(
       await pause(tries);
       const again = context.shared.refresh();
       if (isPromise(again)) await again;
-      // A parent that was removed meanwhile shows only when it is read again: the 2nd, 4th, 8th … time, as all names
-      // go.
+      // Cached nodes may name a parent that has been removed. All nodes are dropped after the 2nd, 4th, 8th, … try.
       if (tries > 1 && (tries & (tries - 1)) === 0) context.nodes.clear();
     }
   } finally {
@@ -134,6 +133,7 @@ async function retrying<T>(
   }
 }
 
+/** Lets `also` end the write, after its steps were not committed. */
 async function unlessMissed(also: AttachedSteps, ahead: LargeAhead): Promise<void> {
   try {
     await also.missed();
@@ -143,7 +143,7 @@ async function unlessMissed(also: AttachedSteps, ahead: LargeAhead): Promise<voi
   }
 }
 
-/** Others go on before a write is tried again; the more often it failed, the longer it waits. */
+/** Waits before the next try: up to the third try for other events, then for a random time of at most 20 ms. */
 function pause(tries: number): Promise<void> {
   return new Promise((resolve) => {
     if (tries <= 3) setImmediate(resolve);

@@ -8,64 +8,63 @@ import type { Node } from '../model/node.js';
 import type { Carried } from './large-ahead.js';
 
 /**
- * What is done to one entry, as a value. It is made inside an attempt, from the row whose version the plan guards: so
- * what rules decide on it is decided on the entry that is changed, or the attempt fails and another makes it anew.
- * `planOf` makes every step from it; several changes can make one plan.
+ * The change of one entry, as a value. A change is made inside an attempt from the row whose version the plan guards.
+ * So rules decide on the entry that is really changed: otherwise the attempt fails, and the next attempt makes a new
+ * change. `planOf` derives all steps of the plan from one or several changes.
  */
 export interface Change {
   readonly op: ChangeOp;
   /** entryUUID. */
   readonly id: Buffer;
   readonly actor: Actor;
-  /** The entry as it is; undefined: it comes. */
+  /** The entry before the change; undefined for a new entry. */
   readonly before: Stored | undefined;
-  /** The entry as it will be; undefined: it goes. Rules amend it until the plan is made. */
+  /** The entry after the change; undefined for a deletion. Rules may amend the draft until the plan is made. */
   readonly after: Draft | undefined;
   readonly place: Place;
-  /** Of a modify: what was asked for, and what the server keeps with it. */
+  /** For a modify: the requested modifications, and those that the server adds. */
   readonly modifications?: readonly Modification[];
-  /** Of a deletion and a restoration: the row of table `deleted`. */
+  /** For a deletion and a restoration: the row of table `deleted`. */
   readonly aside?: Aside;
-  /** What stands against it in the tree (name taken, entries below): said only to who may make the change. */
+  /** The obstacle in the tree (name taken, children). Reported only to an actor who may make the change. */
   readonly obstacle?: LdapError | undefined;
-  /** It brings references up to date: the entry's schema is not looked at. */
+  /** Whether the change only updates references; the schema of the entry is then not checked. */
   readonly settles?: boolean | undefined;
-  /** It goes with others of a bulk load. Where their plan does not hold each is made again, alone. */
+  /** Whether the change is part of a bulk load. If the plan of a batch fails, each change is made again, alone. */
   readonly isBatched?: boolean;
 }
 
-/** An entry as its master row has it. */
+/** An entry as stored. */
 export interface Stored {
-  /** Packed. Of an entry with wide attributes perhaps without the values that stay: see `open-narrow.ts`. */
+  /** Packed master row. For an entry with wide attributes, values that stay may be missing (`open-narrow.ts`). */
   readonly row: Buffer;
-  /** Large values of the types whose forms change are read; others are pointers. */
+  /** Large values are pointers, except those of types whose normal forms change. */
   readonly draft: Draft;
 }
 
-/** Where the entry stands, before and after. */
+/** The position of the entry in the tree, before and after the change. */
 export interface Place {
-  /** Undefined: nowhere yet. */
+  /** Undefined for a new entry. */
   readonly from: Node | undefined;
-  /** Undefined: nowhere any more. The same as `from` when it stays. */
+  /** Undefined for a deletion. The same object as `from` where the entry keeps its position. */
   readonly to: Node | undefined;
-  /** The RDN as given, of a suffix the whole DN: of the entry as it will be, of one that goes as it was. */
+  /** The RDN as the user wrote it; for a suffix the whole DN. For a deletion the RDN before the change. */
   readonly upRdn: Buffer;
-  /** `upRdn`, parsed: its values are the entry's. */
+  /** `upRdn`, parsed. */
   readonly rdn: Rdn;
-  /** Of an entry that gets another tree row: the one it has, whose counters go along. */
+  /** The current tree row of an entry that gets a new tree row, to which the counters are copied. */
   readonly treeRow?: Buffer | undefined;
 }
 
+/** The row of table `deleted` that a change reads or replaces. */
 export interface Aside {
-  /** Of a restoration the row that is brought back; of a deletion the one of an earlier entry with this entryUUID. */
+  /** For a restoration the row to be restored; for a deletion the row of an earlier entry with the same entryUUID. */
   readonly row: Buffer | undefined;
-  /** Chunks of large values, on their way to the other table. */
+  /** Large values that move between the tables. */
   readonly carried: Carried;
 }
 
-/**
- * Types of which the entry before and after does not have the same attributes. Drafts share those that did not change.
- */
+/** Returns the types whose attributes the change adds, removes or replaces. Drafts share unchanged attributes. */
 export function changedTypes({ before, after }: Change): Set<AttributeType> {
   const types = new Set<AttributeType>();
   const were = before?.draft.attributes ?? [];

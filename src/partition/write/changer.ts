@@ -7,11 +7,11 @@ import { attributeKey, type Draft, type DraftAttribute, storedValues } from '../
 import { ValueSet, valueName } from '../model/value-set.js';
 import type { WriteContext } from './context.js';
 
-/** The changes of a modify request on a draft. */
+/** Applies the modifications of a modify request to a draft. */
 export class Changer {
   readonly #context: WriteContext;
   readonly #draft: Draft;
-  /** Attributes whose values are being changed one by one, by `attributeKey`. */
+  /** Attributes whose values are being added and deleted, by `attributeKey`. `close` writes the values back. */
   readonly #open = new Map<string, ValueSet>();
 
   constructor(context: WriteContext, draft: Draft) {
@@ -21,7 +21,7 @@ export class Changer {
 
   apply({ operation, attribute: { type, values: given } }: Modification): void {
     const { schema } = this.#context;
-    // What older versions stored, and would be refused now, can be deleted.
+    // A delete may name descriptions that older versions stored and that are refused now.
     const description = operation === 'delete' ? schema.requireDescription(type) : schema.requireStorable(type);
     const values = operation === 'delete' ? given : storedValues(description.type, given);
     if (operation === 'add') this.#add(description, type, values);
@@ -63,7 +63,7 @@ export class Changer {
     else if (!isInAccountState(description.type)) throw absent(text);
   }
 
-  /** Secrets under options, which older versions took, go with the secret itself. */
+  /** Removes secrets under options, which older versions accepted, together with the secret itself. */
   #dropUnderOptions(description: AttributeDescription): void {
     if (!description.type.secret || hasOptions(description)) return;
     for (const other of this.#draft.ofType(description.type)) {
@@ -83,7 +83,7 @@ export class Changer {
     return attribute && this.#begin(this.#withoutBinary(attribute));
   }
 
-  /** Secrets that older versions took as `;binary` lose it when they change. */
+  /** Removes the option `binary`, which older versions accepted, from a secret that changes. */
   #withoutBinary(attribute: DraftAttribute): DraftAttribute {
     const { type, options, binary } = attribute.description;
     if (!type.secret || !binary || options.length > 0) return attribute;
@@ -102,13 +102,13 @@ export class Changer {
     this.#open.delete(key);
   }
 
-  /** To be called behind the last change. */
+  /** Writes all changed values back to the draft. Called after the last modification. */
   close(): void {
     for (const key of [...this.#open.keys()]) this.#close(key);
   }
 }
 
-/** RFC 4512 §2.5.1: without an equality rule no value is added to others or deleted alone. */
+/** Without an equality rule single values can be neither added nor deleted (RFC 4512 §2.5.1). */
 function requireEquality({ type }: AttributeDescription, text: string): void {
   if (type.equality) return;
   const what = `attribute '${text}' has no equality rule, by which one of its values is told from another`;
@@ -119,7 +119,7 @@ function absent(text: string): LdapError {
   return new LdapError('noSuchAttribute', `the entry has no attribute '${text}'`);
 }
 
-/** RFC 4525: adds an integer to every value. */
+/** Adds an integer to every value (RFC 4525). */
 function increment(draft: Draft, description: AttributeDescription, text: string, values: readonly Buffer[]): void {
   if (values.length !== 1) throw new LdapError('protocolError', `incrementing '${text}' needs exactly one value`);
   if (description.type.syntax.oid !== INTEGER_SYNTAX)

@@ -4,7 +4,7 @@ import type { Schema } from '../../schema/schema.js';
 import type { Rdn } from '../../schema/schema-types.js';
 import { type Draft, type DraftValue, hasValue, storedValues } from '../model/draft.js';
 
-/** Completes objectClass with the superclasses of what is given, so that filters on them match (RFC 4512 §3.3). */
+/** Adds the superclasses of the given classes to objectClass, so that filters on superclasses match (RFC 4512 §3.3). */
 export function completeClasses(schema: Schema, draft: Draft): void {
   const description = schema.requireDescription('objectClass');
   const attribute = draft.get(description);
@@ -13,11 +13,11 @@ export function completeClasses(schema: Schema, draft: Draft): void {
   if (missing.length > 0) draft.append(description, attribute.text, missing);
 }
 
-/** Entries of a kind have the same list of classes: what it lacks is worked out once. */
+/** Caches the missing superclasses by list of classes, as most entries have one of a few lists. */
 class MissingClasses {
   readonly #schema: Schema;
   readonly #known = new BoundedMap<string, readonly Buffer[]>(MAX_CLASS_LISTS);
-  /** The list before, which is mostly the next one too. */
+  /** The last list, which is usually also the next. */
   #last: readonly Buffer[] = [];
   #lastMissing: readonly Buffer[] = [];
 
@@ -58,7 +58,7 @@ function missingClasses(schema: Schema, values: readonly DraftValue[]): readonly
   return lists.of(values);
 }
 
-/** Names of the classes above `names` that are not among them. */
+/** Returns the names of the superclasses of `names` that are not in `names`. */
 function superclasses(schema: Schema, names: readonly string[]): string[] {
   const present = new Set(names.map((name) => schema.objectClass(name)?.oid));
   const missing: string[] = [];
@@ -75,10 +75,7 @@ function superclasses(schema: Schema, names: readonly string[]): string[] {
   return missing;
 }
 
-/**
- * Adds the values of the RDN that the entry does not have (RFC 4511 §4.7 asks clients to give them; like others, Rowan
- * adds them).
- */
+/** Adds the values of the RDN that the entry lacks. RFC 4511 §4.7 asks clients to send them; most servers add them. */
 export function completeRdn(draft: Draft, schema: Schema, rdn: Rdn): void {
   for (const ava of rdn.avas) {
     const description = schema.requireDescription(ava.type.name);

@@ -11,73 +11,73 @@ import type { TreeContext } from '../tree/tree-context.js';
 import type { Change, Stored } from './change.js';
 import type { NumberPools } from './number-pools.js';
 
-/** What the writing operations share. */
+/** The services that all writes of a partition use. */
 export interface WriteContext extends TreeContext {
   readonly store: Store;
   readonly csn: CsnClock;
-  /** What holds for every change, in the order in which it is asked. */
+  /** The rules for every change, in the order in which they apply. */
   readonly rules: readonly Rule[];
   /**
    * Locks of entries whose write is repeated because another write was faster, and of account states. Without the locks
    * all repeated writes of an entry but one would fail again, and block the event loop meanwhile.
    */
   readonly locks: KeyedLock;
-  /** Table `state` is there: not in a directory of an older version that is only read. */
+  /** Whether table `state` exists. A directory of an older version that is opened read-only lacks it. */
   readonly hasStates: boolean;
-  /** Whether the entry, whose large values are at hand, matches; its place in the tree is not asked. */
+  /** Whether the entry matches the filter. Large values must have been read; terms on the DN do not match. */
   fits(filter: Filter, entry: Draft): boolean;
   readonly numbers: NumberPools;
   readonly references: References;
 }
 
-/** A change of a name that was made, with the key of the tree row that the entry had. */
+/** A committed change of a name, with the key of the former tree row. */
 export interface FollowedChange extends NameChange {
   readonly key: Buffer;
 }
 
-/** What brings references up to date with the names of the entries that they name. */
+/** Updates references after changes of the names of entries. */
 export interface References {
-  /** Whether a value of some entry names the entry of this name (`Dn.norm` as Latin-1). */
+  /** Whether a value of some entry refers to the name (`Dn.norm` as Latin-1). */
   named(name: string): Maybe<boolean>;
-  /** Resolves when no change of a name is pending. */
+  /** Waits until no change of a name is pending. */
   settle(): Promise<void>;
-  /** An entry has changed its name: settles what is pending, and what no plan could know of. Does not wait. */
+  /** Starts the update of references after the name of an entry has changed. Does not wait. */
   changed(change: FollowedChange): void;
   /** Follows the changes given to `changed` that are not done, after a failure. Rejects if that fails again. */
   follow(): Promise<void>;
-  /** How names have changed since the entry was deleted, at the time that its row in table `deleted` has. */
+  /** Returns the changes of names since the entry `id` was deleted, at `time` as in its row of table `deleted`. */
   changesSince(id: Buffer, time: Buffer): Promise<NameChanges>;
-  /** Leaves what is pending; resolves when nothing is done any more. */
+  /** Stops updates, and resolves when none is running. Pending changes stay pending. */
   close(): Promise<void>;
 }
 
-/** What a rule says of a change; undefined: nothing against it, nothing to add. */
+/** The decision of a rule on a change. Undefined: the change is allowed, and the rule adds nothing. */
 export type Verdict =
   | { readonly refuse: LdapError }
   | {
-      /** Changes the entry as it will be. Not for deletions. */
+      /** Amends the entry as it will be after the change. Not called for deletions. */
       readonly amend?: (after: Draft) => void;
-      /** Go into the plan with the change: guards and rows of the rule's own. */
+      /** Steps that the rule adds to the plan: guards, and rows of its own. */
       readonly steps?: readonly PlanStep[];
     }
   | undefined;
 
-/** What an attempt has read before it makes a change: it comes true only while this is what is there. */
+/** The entry that an attempt has read. The plan is committed only if the entry has not changed. */
 export interface Target {
-  /** The entry, or the one below which another comes. */
+  /** The entry, or the parent of a new entry. */
   readonly node: Node;
-  /** Undefined where an entry comes. */
+  /** Undefined for a new entry. */
   readonly stored: Stored | undefined;
 }
 
-/** Something that holds for every write, whoever makes it and by which operation. */
+/** A rule for every write, whatever the actor and the operation. */
 export interface Rule {
-  /** For messages to developers. */
+  /** Name for developers. */
   readonly name: string;
-  /** Before anything is read: what is refused whatever the entry is. */
+  /** Checks the request, before anything is read. Returns the reason for a refusal. */
   checkRequest?(context: WriteContext, asked: WriteRequest): LdapError | undefined;
-  /** In each attempt, when the entry is read and before its values are looked at. */
+  /** Called in each attempt after the entry has been read. Returns the reason for a refusal. */
   checkTarget?(context: WriteContext, asked: WriteRequest, target: Target): Maybe<LdapError | undefined>;
-  /** In each attempt, on the change that is about to be planned. Sees what the rules before it have amended. */
+  /** Called in each attempt before the plan is made. The change includes the amendments of earlier rules. */
   change?(context: WriteContext, change: Change): Maybe<Verdict>;
 }

@@ -3,7 +3,7 @@ import type { Node } from '../model/node.js';
 import { Q, TREE, TREE_TABLE } from '../model/tables.js';
 import { nodeTreeKey, ROOT } from '../tree/nodes.js';
 
-/** Adds to the counters of `parent` and of every entry above it; each is guarded to be still the same entry. */
+/** Returns steps that add to the counters of `parent` and of all entries above. Each step guards the entryUUID. */
 export function countSteps(parent: Node, one: bigint, sub: bigint): RowStep[] {
   const steps: RowStep[] = [];
   for (let node: Node | undefined = parent; node && node !== ROOT; node = node.parent)
@@ -22,7 +22,7 @@ function countStep(node: Node, one: bigint, sub: bigint): RowStep {
   };
 }
 
-/** The steps for many entries that come below the nodes: one for each entry that counts, with the sum. */
+/** Returns the counter steps for many new entries, given by parent: one step for each ancestor, with the sum. */
 export function sumSteps(counts: ReadonlyMap<Node, number>): RowStep[] {
   const sums = new Map<string, { readonly node: Node; one: number; sub: number }>();
   for (const [parent, count] of counts) {

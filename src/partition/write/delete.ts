@@ -13,7 +13,7 @@ import type { WriteContext } from './context.js';
 import { carryLarge, LargeAhead, NOTHING_CARRIED } from './large-ahead.js';
 import { findWhole, loadLarge } from './open.js';
 
-/** Deletes a leaf entry (RFC 4511 §4.8). Its rows are kept in table `deleted` until they are restored or purged. */
+/** Deletes a leaf entry (RFC 4511 §4.8). Its rows stay in table `deleted` until the entry is restored or purged. */
 export async function remove(context: WriteContext, dn: Dn, actor: Actor, options: WriteOptions = {}): Promise<void> {
   if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be deleted');
   const ahead = new LargeAhead(context.store, DELETED_TABLE.name);
@@ -54,7 +54,7 @@ async function nonLeafError(context: WriteContext, node: Node): Promise<LdapErro
   return new LdapError('notAllowedOnNonLeaf', 'right below the entry there are others; delete them first');
 }
 
-/** What the deletion needs to know of table `deleted`. */
+/** Reads the row of table `deleted` that the deletion replaces, and the large values that move there. */
 async function asideOf(context: WriteContext, id: Buffer, row: Buffer, ahead: LargeAhead): Promise<Aside> {
   const carried = largeQualifiers(row)
     ? await carryLarge(context.store, ahead, MASTER_TABLE.name, id, row)

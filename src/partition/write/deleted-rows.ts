@@ -7,7 +7,7 @@ import type { Change } from './change.js';
 import type { WriteContext } from './context.js';
 import { carriedCells } from './large-ahead.js';
 
-/** Steps that keep a deleted entry's rows; one of the same entryUUID that was deleted earlier makes room. */
+/** Returns the steps that keep a deleted entry. They replace an earlier deleted entry with the same entryUUID. */
 export function keepSteps({ id, actor, before, place, aside }: Change, time: Buffer): PlanStep[] {
   const { row: earlier, carried } = aside!;
   const { separate, ahead } = carried;
@@ -25,7 +25,7 @@ export function keepSteps({ id, actor, before, place, aside }: Change, time: Buf
           : { op: 'absent', family: DELETED.deletion, qualifier: DELETION.time },
         ...(ahead ? [ahead.guard] : []),
       ],
-      // Not the whole row: what was written ahead is in it.
+      // The row itself is not deleted, as it holds the large values that were written ahead.
       delete: [...(earlier ? cellsWithChunks(earlier) : []), ...(ahead ? [ahead.mark] : [])],
       put: [
         ...put,
@@ -38,7 +38,7 @@ export function keepSteps({ id, actor, before, place, aside }: Change, time: Buf
   ];
 }
 
-/** Names of all cells of a row and of the chunks of its large values. */
+/** Returns the names of all cells of a row, and of the chunks of its large values. */
 function cellsWithChunks(row: Buffer): CellName[] {
   const chunks = largeCells(row).flatMap((at) => {
     const start = valueStart(row, at);
@@ -47,8 +47,8 @@ function cellsWithChunks(row: Buffer): CellName[] {
   return [...unpackRow(row), ...chunks.map((qualifier) => ({ family: DELETED.largeValues, qualifier }))];
 }
 
-/** Steps that take an entry that is restored out of the deleted ones. */
-export function bringBackSteps({ id, aside }: Change): PlanStep[] {
+/** Returns the steps that remove a restored entry from the deleted entries. */
+export function restoreSteps({ id, aside }: Change): PlanStep[] {
   const family = DELETED.deletion;
   const time = cellValue(aside!.row!, family, DELETION.time)!;
   const references = cellCounter(aside!.row!, family, DELETION.references);
@@ -67,8 +67,8 @@ export function bringBackSteps({ id, aside }: Change): PlanStep[] {
 }
 
 /**
- * Steps by which the row of a deleted entry remembers a value that named it, to come back with it. None where the entry
- * is forgotten.
+ * Returns the steps that save a reference to a deleted entry in the row of the deleted entry, so that a restoration
+ * brings the reference back. Returns none where the entry has been purged.
  */
 export async function saveSteps(
   context: Pick<WriteContext, 'store'>,
@@ -79,7 +79,7 @@ export async function saveSteps(
   return time ? [saveStep(gone, time, reference)] : [];
 }
 
-/** Undefined where the entry is not in table `deleted`. */
+/** Returns the time of deletion; undefined where the entry is not in table `deleted`. */
 export async function timeOfDeletion({ store }: Pick<WriteContext, 'store'>, id: Buffer): Promise<Buffer | undefined> {
   const row = await store.get(DELETED_TABLE.name, id);
   return row && cellValue(row, DELETED.deletion, DELETION.time);

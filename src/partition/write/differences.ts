@@ -2,7 +2,7 @@ import type { Cell, RowStep } from '../../store/contract.js';
 import { MARK } from '../../store/row.js';
 import type { ImpliedRow } from '../model/implied.js';
 
-/** Steps that bring the index rows of `id` from `before` to `after`. */
+/** Returns the steps that change the index rows of the entry `id` from `before` to `after`. */
 export function indexSteps(id: Buffer, before: readonly ImpliedRow[], after: readonly ImpliedRow[]): RowStep[] {
   const { gone, come } = differences(before, after, ({ index, prefix }) => `${index.type.oid} ${nameOf(prefix)}`);
   const steps: RowStep[] = [];
@@ -13,7 +13,7 @@ export function indexSteps(id: Buffer, before: readonly ImpliedRow[], after: rea
   return steps;
 }
 
-/** Cells of normAttributes that go and that come. */
+/** Returns the cells of normAttributes to be deleted and to be written. */
 export function normCellChanges(
   before: readonly Cell[],
   after: readonly Cell[],
@@ -27,22 +27,22 @@ export function normCellChanges(
   return { gone: [...gone], come };
 }
 
-/** What goes and what comes from one list to another, of things that are known by a name. */
+/** Compares two lists of items by name. Returns the items to be removed, and the new or changed items. */
 function differences<T>(
   before: readonly T[],
   after: readonly T[],
-  nameOf: (one: T) => string,
+  nameOf: (item: T) => string,
   isSame: (a: T, b: T) => boolean = () => true,
 ): { gone: Iterable<T>; come: readonly T[] } {
   if (before.length === 0 || after.length === 0) return { gone: before, come: after };
   const gone = new Map<string, T>();
-  for (const one of before) gone.set(nameOf(one), one);
+  for (const item of before) gone.set(nameOf(item), item);
   const come: T[] = [];
-  for (const one of after) {
-    const name = nameOf(one);
+  for (const item of after) {
+    const name = nameOf(item);
     const known = gone.get(name);
     gone.delete(name);
-    if (known === undefined || !isSame(known, one)) come.push(one);
+    if (known === undefined || !isSame(known, item)) come.push(item);
   }
   return { gone: gone.values(), come };
 }

@@ -4,8 +4,8 @@ import { MAX_TRIES } from '../model/thresholds.js';
 import type { WriteContext } from './context.js';
 
 /**
- * Runs it on the shared row as it is now, and again for as long as others change what it guards: the lists in that row,
- * a claim, the rows of a constraint.
+ * Runs `work` on the current shared row, and repeats it while other processes change what its plan guards: the lists in
+ * the shared row, a claim, the rows of a constraint.
  */
 export async function freshly<T>(context: WriteContext, work: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries++) {

@@ -19,45 +19,47 @@ import {
 import { MASTER } from '../model/tables.js';
 import { AHEAD, LARGE_VALUE, PORTION } from '../model/thresholds.js';
 
-/** No chunk of a value in a plan has a qualifier that goes on so: their numbers begin with 0. */
+/** Set in the first byte of names. Chunks that are written with a plan have no name, and their numbers begin with 0. */
 const NAME_BIT = 0x80;
 
-/** A value that is to be written in chunks. */
+/** A value to be written in chunks. */
 export interface LargeSource {
   readonly qualifier: Buffer;
-  /** The value, or the pointer of one that stands elsewhere. */
+  /** The value, or the pointer to a value in another table. */
   readonly of: Buffer;
+  /** Whether `of` is a pointer. */
   readonly stored: boolean;
-  /** In order; undefined for one that is lost. */
+  /** Returns the chunks in order; undefined stands for a lost chunk. */
   chunks(): Iterable<Buffer> | AsyncIterable<Buffer | undefined>;
 }
 
-/** What the plan's step for the row says of values that were written ahead. */
+/** Values that were written ahead, as the step of the plan on the row needs them. */
 export interface WrittenAhead {
-  /** Nobody has taken the chunks for left over. */
+  /** Fails if the chunks have been swept as left over. */
   readonly guard: Guard;
-  /** Goes with the plan: the chunks belong to values from then on. */
+  /** The mark cell, which the plan deletes: from then on the chunks belong to values. */
   readonly mark: CellName;
-  /** By latin-1 qualifier. */
+  /** The pointers to the values by qualifier (Latin-1). */
   readonly pointers: ReadonlyMap<string, Buffer>;
 }
 
+/** The values that are being written ahead. */
 interface Writing extends WrittenAhead {
   readonly id: Buffer;
   readonly sources: readonly LargeSource[];
   readonly mark: Cell;
   readonly pointers: Map<string, Buffer>;
-  /** Every chunk that may be there. */
+  /** All chunks that may have been written. */
   readonly chunks: CellName[];
-  /** All of them are. */
+  /** Whether all values have been written. */
   whole: boolean;
 }
 
 /**
- * Writes large values into a row before the plan that makes them visible, some chunks at a time, under a name of their
- * own, so that no chunk that anybody reads is written over. A mark, the cell of that name, stands beside them until the
- * plan takes it away: it guards that nobody has swept them. What a process that ended leaves behind is found by the
- * check.
+ * Writes large values into a row before the plan that makes them visible, a few chunks at a time. The chunks have a
+ * random name, so that no chunk in use is overwritten. A mark, a cell of that name, exists until the plan deletes it,
+ * and the plan guards that the mark exists: the chunks have not been swept. Chunks of a process that has ended are
+ * found by the check.
  */
 export class LargeAhead {
   readonly #store: Store;
@@ -69,10 +71,10 @@ export class LargeAhead {
     this.#table = table;
   }
 
-  /** Has the values in the row `id`; the same values of an earlier try are not written again. */
+  /** Writes the values into the row `id`. Values that an earlier try has written are not written again. */
   async write(id: Buffer, sources: readonly LargeSource[]): Promise<WrittenAhead> {
     const known = this.#writing;
-    if (known?.whole && known.id.equals(id) && isSame(known.sources, sources) && (await this.#stands(known)))
+    if (known?.whole && known.id.equals(id) && isSame(known.sources, sources) && (await this.#isMarked(known)))
       return known;
     await this.discard();
     const name = randomBytes(NAME_BYTES);
@@ -87,7 +89,8 @@ export class LargeAhead {
     return writing;
   }
 
-  async #stands({ id, mark: { family, qualifier, value } }: Writing): Promise<boolean> {
+  /** Whether the mark still exists. */
+  async #isMarked({ id, mark: { family, qualifier, value } }: Writing): Promise<boolean> {
     const cells = await this.#store.getCells(this.#table, id, family, qualifier);
     return cells !== undefined && cellValue(cells, family, qualifier)?.equals(value) === true;
   }
@@ -115,7 +118,7 @@ export class LargeAhead {
     await this.#commit({ table: this.#table, key: id, guards: [guard], put });
   }
 
-  /** Takes away what no plan has made visible. */
+  /** Deletes the chunks that no plan has made visible. */
   async discard(): Promise<void> {
     const writing = this.#writing;
     if (!writing) return;
@@ -125,7 +128,7 @@ export class LargeAhead {
     await guardsHold(this.#commit({ table: this.#table, key: id, guards: [guard], delete: [mark, ...chunks] }));
   }
 
-  /** `discard` after a failure: where the store has failed too, the chunks stay, for the check to find. */
+  /** As `discard`, after a failure: if the store fails as well, the chunks stay, and the check finds them. */
   tidy(): Promise<void> {
     return this.discard().catch(() => undefined);
   }
@@ -152,7 +155,7 @@ function timeNow(): Buffer {
   return time;
 }
 
-/** The new large values of an entry where they are to be written ahead; undefined for nearly every entry. */
+/** Returns the new large values of an entry if they are to be written ahead; undefined for most entries. */
 export function newLarge(draft: Draft): LargeSource[] | undefined {
   let bytes = 0;
   const { attributes } = draft;
@@ -166,10 +169,11 @@ export function newLarge(draft: Draft): LargeSource[] | undefined {
     for (const { bytes: value, index, pointer } of values)
       if (!pointer && value.length > LARGE_VALUE) sources.push(sourceOf(valueQualifier(text, index), value));
   }
-  return ofAll(sources) > AHEAD ? sources : undefined;
+  return totalLength(sources) > AHEAD ? sources : undefined;
 }
 
-function ofAll(sources: readonly LargeSource[]): number {
+/** Returns the total length of the values in bytes. */
+function totalLength(sources: readonly LargeSource[]): number {
   return sources.reduce((sum, { of, stored }) => sum + (stored ? largeLength(of) : of.length), 0);
 }
 
@@ -177,20 +181,20 @@ function sourceOf(qualifier: Buffer, of: Buffer): LargeSource {
   return { qualifier, of, stored: false, chunks: () => chunksOf(of) };
 }
 
-/** The large values of a row as they are put into another table. */
+/** The large values of a row that moves to another table. */
 export interface Carried {
-  /** Chunks that go with the plan. */
+  /** Chunks to be written with the plan. */
   readonly separate: readonly Cell[];
-  /** Or those that are there already. */
+  /** Chunks that have been written ahead. */
   readonly ahead: WrittenAhead | undefined;
 }
 
-/** Of a row that has none. */
+/** For a row without large values. */
 export const NOTHING_CARRIED: Carried = { separate: [], ahead: undefined };
 
 /**
- * Brings the large values of the row `id` from one table to another, where `ahead` writes. The plan has to guard that
- * the row is still the same. Chunks that are lost stay so.
+ * Copies the large values of the row `id` from the table `from` to the table of `ahead`, or returns them for the plan.
+ * The plan has to guard that the row has not changed. Lost chunks stay lost.
  */
 export async function carryLarge(
   store: Store,
@@ -210,13 +214,13 @@ export async function carryLarge(
       chunks: () => readExistingChunks(store, from, id, chunkNames(qualifier, of)),
     };
   });
-  if (ofAll(sources) > AHEAD) return { separate: [], ahead: await ahead.write(id, sources) };
+  if (totalLength(sources) > AHEAD) return { separate: [], ahead: await ahead.write(id, sources) };
   const separate: Cell[] = [];
   for await (const cell of storedChunks(store, from, id, row)) separate.push(cell);
   return { separate, ahead: undefined };
 }
 
-/** The cells of the row with the pointers that its values have in the other table. */
+/** Returns the cells of the row with pointers to the large values in the other table. */
 export function carriedCells(row: Buffer, { ahead }: Carried): Cell[] {
   const cells = unpackRow(row);
   if (!ahead) return cells;
@@ -227,15 +231,15 @@ export function carriedCells(row: Buffer, { ahead }: Carried): Cell[] {
   });
 }
 
-/** Whether the qualifier of a cell of `largeValues` is that of a mark. */
+/** Whether a cell of `largeValues` with this qualifier is a mark. */
 export function isMark(qualifier: Buffer): boolean {
   return qualifier.length === NAME_BYTES && (qualifier[0]! & NAME_BIT) !== 0;
 }
 
-/** A mark that is older was left by a process that ended, ms. */
+/** Age in milliseconds from which a mark counts as left by a process that has ended. */
 const ABANDONED_MS = 10 * 60_000;
 
-/** Whether values are perhaps being written at this moment: `cells` are those of their mark. */
+/** Whether the values of the mark may be being written at this moment. `cells`: the cells that hold the mark. */
 export function isBeingWritten(cells: Buffer | undefined, mark: Buffer): boolean {
   const time = cells && cellValue(cells, MASTER.largeValues, mark);
   return time?.length === 8 && Math.abs(Date.now() - Number(time.readBigUInt64BE())) < ABANDONED_MS;

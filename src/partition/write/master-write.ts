@@ -10,22 +10,23 @@ import type { Change } from './change.js';
 import type { WriteContext } from './context.js';
 import type { WrittenAhead } from './large-ahead.js';
 
-/** What a change does to the master row. */
+/** The write of the master row. */
 export interface MasterWrite {
   readonly step: RowStep;
-  /** Of what was there before: see `before-image.ts`. */
+  /** The before image for the change record (`before-image.ts`). */
   readonly before: Buffer | undefined;
 }
 
 const FIRST_VERSION = counterBytes(1n);
 
+/** Returns the step that writes the master row of a change. */
 export function masterWrite(context: WriteContext, change: Change, written: WrittenAhead | undefined): MasterWrite {
-  if (!change.after) return { step: leaving(change), before: undefined };
-  if (change.before) return changing(context, change, written);
-  return coming(context, change, written ?? change.aside?.carried.ahead);
+  if (!change.after) return { step: deleteStep(change), before: undefined };
+  if (change.before) return update(context, change, written);
+  return insert(context, change, written ?? change.aside?.carried.ahead);
 }
 
-function leaving({ id, before }: Change): RowStep {
+function deleteStep({ id, before }: Change): RowStep {
   return { table: MASTER_TABLE.name, key: id, guards: [isVersion(before!.row)], deleteRow: true };
 }
 
@@ -38,8 +39,8 @@ function infoOf({ place: { to, upRdn } }: Change, version: Buffer): TreeInfo {
   return { parentId: to!.parent!.id, normRdn: to!.normRdn, upRdn, version };
 }
 
-/** An entry that is added, or comes back from table `deleted` with all that it had there. */
-function coming(context: WriteContext, change: Change, ahead: WrittenAhead | undefined): MasterWrite {
+/** Inserts an entry that is added, or restored from table `deleted`. */
+function insert(context: WriteContext, change: Change, ahead: WrittenAhead | undefined): MasterWrite {
   const { id, after, aside } = change;
   const version = aside ? nextVersion(aside.row!) : FIRST_VERSION;
   const { cells, separate } = entryCells(after!, infoOf(change, version), LARGE_VALUE, ahead?.pointers);
@@ -55,7 +56,7 @@ function coming(context: WriteContext, change: Change, ahead: WrittenAhead | und
   return { step, before: aside && beforeOf(context, withoutDeletion(aside.row!), cells) };
 }
 
-/** A row of table `deleted` as the master row that it was. */
+/** Returns the master row that a row of table `deleted` was. */
 function withoutDeletion(row: Buffer): Buffer {
   let at = 0;
   while (at < row.length && row[at]! <= MASTER.upAttributes) at = nextCell(row, at);
@@ -66,8 +67,8 @@ function beforeOf(context: WriteContext, row: Buffer, cells: readonly Cell[]): B
   return encodeBefore(context.descriptions, row, cellChanges(row, cells));
 }
 
-/** Guarded by its version; only cells that differ are written. */
-function changing(context: WriteContext, change: Change, ahead: WrittenAhead | undefined): MasterWrite {
+/** Updates the master row, guarded by its version. Only cells that differ are written. */
+function update(context: WriteContext, change: Change, ahead: WrittenAhead | undefined): MasterWrite {
   const { row } = change.before!;
   const { cells, separate } = entryCells(change.after!, infoOf(change, nextVersion(row)), LARGE_VALUE, ahead?.pointers);
   const changes = cellChanges(row, cells);
@@ -82,12 +83,12 @@ function changing(context: WriteContext, change: Change, ahead: WrittenAhead | u
   return { step, before: encodeBefore(context.descriptions, row, changes) };
 }
 
-/** Above every version that the row had: whoever remembers one sees that the entry has changed. */
+/** Returns a version above every version that the row has had, so that cached versions are recognized as outdated. */
 function nextVersion(row: Buffer): Buffer {
   return counterBytes(versionOf(row) + 1n);
 }
 
-/** Chunks of the row's large values that are gone or replaced, but for those that are written anew. */
+/** Returns the chunks of large values that are removed or replaced, except chunks that are written again. */
 function goneChunks(row: Buffer, cells: readonly Cell[], separate: readonly Cell[]): CellName[] {
   const large = largeQualifiers(row);
   if (!large) return [];

@@ -3,9 +3,9 @@ import { guardHolds } from '../../store/row-edit.js';
 import { StoreError } from '../../store/store-error.js';
 
 /**
- * The steps of a plan with those of one row made one, in the order in which rows come first: each row is guarded once,
- * and counters that several changes add to are added to once. What a plan does, and when it fails, stays the same.
- * Throws `StoreError` `guard` where a step can never follow one before it.
+ * Merges the steps on each row into one step. Rows keep the order of their first steps. Guards are not repeated, and
+ * increments of a counter are added up. The effect of the plan, and when the plan fails, stay the same. Throws
+ * `StoreError` `guard` where a step contradicts an earlier step of the same row.
  */
 export function mergeSteps(steps: readonly PlanStep[]): PlanStep[] {
   const rows = new Map<string, Merged>();
@@ -17,7 +17,7 @@ export function mergeSteps(steps: readonly PlanStep[]): PlanStep[] {
     }
     const name = `${step.table} ${step.key.toString('latin1')}`;
     const known = rows.get(name);
-    if (known) known.follow(step);
+    if (known) known.add(step);
     else {
       const first = new Merged(step);
       rows.set(name, first);
@@ -27,7 +27,7 @@ export function mergeSteps(steps: readonly PlanStep[]): PlanStep[] {
   return merged.map((step) => (step instanceof Merged ? step.step() : step));
 }
 
-/** The cells that a row's steps have touched, as the last of them leaves them. */
+/** The merged steps on one row: the effect of all steps so far on each cell. */
 class Merged {
   readonly #table: string;
   readonly #key: Buffer;
@@ -42,20 +42,20 @@ class Merged {
   constructor(step: RowStep) {
     this.#table = step.table;
     this.#key = step.key;
-    this.follow(step);
+    this.add(step);
   }
 
-  follow(step: RowStep): void {
+  add(step: RowStep): void {
     this.#steps.push(step);
     for (const guard of step.guards ?? []) this.#guard(guard);
     if (step.deleteRow) {
       this.#deleteRow = true;
       for (const cells of [this.#deletes, this.#puts, this.#adds]) cells.clear();
     }
-    for (const cell of step.delete ?? []) this.#forget(cell, this.#deletes, cell);
+    for (const cell of step.delete ?? []) this.#replace(cell, this.#deletes, cell);
     for (const cell of step.put ?? []) {
       this.#deletes.delete(nameOf(cell));
-      this.#forget(cell, this.#puts, cell);
+      this.#replace(cell, this.#puts, cell);
     }
     for (const add of step.add ?? []) {
       const known = this.#adds.get(nameOf(add));
@@ -64,15 +64,15 @@ class Merged {
     this.#follows &&= step.follows === true;
   }
 
-  /** What was to happen to the cell does not; this does. */
-  #forget<T extends CellName>(cell: CellName, list: Map<string, T>, now: T): void {
+  /** Replaces what earlier steps do to the cell. */
+  #replace<T extends CellName>(cell: CellName, list: Map<string, T>, now: T): void {
     const name = nameOf(cell);
     this.#puts.delete(name);
     this.#adds.delete(name);
     list.set(name, now);
   }
 
-  /** A guard on what an earlier step leaves is known now; another is one on the row as it is. */
+  /** Decides a guard on a cell that an earlier step has written; keeps other guards, which test the stored row. */
   #guard(guard: Guard): void {
     const name = nameOf(guard);
     const put = this.#puts.get(name);
@@ -93,7 +93,7 @@ class Merged {
     return value;
   }
 
-  /** The guard on the counter before it was added to. */
+  /** Returns the guard for the stored value of a counter that an earlier step increments. */
   #before(guard: Guard, add: Increment): Guard {
     if (guard.op !== 'counterEquals') throw new TypeError(`a counter of ${this.#table} is guarded by ${guard.op}`);
     return { ...guard, value: guard.value - add.by };

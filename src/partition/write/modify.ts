@@ -28,7 +28,7 @@ import { openNarrow } from './open-narrow.js';
 import { isSpecial } from './plan.js';
 import { refuseAsked, refuseFound } from './rules/apply.js';
 
-/** Changes an entry (RFC 4511 §4.6): all of the modifications or none. */
+/** Modifies an entry (RFC 4511 §4.6): applies all of the modifications or none. */
 export async function modify(
   context: WriteContext,
   dn: Dn,
@@ -38,7 +38,7 @@ export async function modify(
 ): Promise<void> {
   if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be modified');
   const fixed = typeof given === 'function' ? undefined : given;
-  const foretold = fixed ?? options.touches?.map(anyChange);
+  const announced = fixed ?? options.touches?.map(anyChange);
   const asked = { op: 'modify', actor, changes: changesOf(context, fixed ?? []) } as const;
   const ahead = new LargeAhead(context.store, MASTER_TABLE.name);
   await write(context, {
@@ -49,7 +49,7 @@ export async function modify(
     async find() {
       const { node, row } = await requireHead(context, context.store, dn, options.manageDsaIT ?? false);
       const stored =
-        (foretold && (await openNarrow(context, { node, row }, dn, foretold))) ??
+        (announced && (await openNarrow(context, { node, row }, dn, announced))) ??
         (await openWhole(context, { node, row }, options.leaveLong ?? false));
       if (!options.manageDsaIT && isSpecial(stored.draft)) refuseReferral(context, { node, row: stored.row }, dn);
       return { node, stored };
@@ -60,7 +60,7 @@ export async function modify(
         : await madeFor(given as ModificationsOf, { id: node.id, row: stored.row });
       const modifications = kept.length > 0 ? [...wanted, ...kept] : wanted;
       if (!fixed) {
-        refuseUntold(modifications, options.touches);
+        requireAnnounced(modifications, options.touches);
         await refuseAll(context, { ...asked, changes: changesOf(context, wanted) }, { node, stored });
       }
       if (!options.settles) requireSettled(context, modifications);
@@ -69,7 +69,10 @@ export async function modify(
   });
 }
 
-/** Values are told apart by their names of now: stored ones of other names have to follow first. */
+/**
+ * Throws `NamesPending` where a modification names a reference whose stored form may be an earlier name: values are
+ * compared by current names, so that stored references have to be updated first.
+ */
 function requireSettled({ shared, schema }: WriteContext, modifications: readonly Modification[]): void {
   if (shared.names.isEmpty) return;
   for (const { attribute } of modifications) {
@@ -80,23 +83,25 @@ function requireSettled({ shared, schema }: WriteContext, modifications: readonl
   }
 }
 
+/** Calls the function that makes the modifications for the entry. */
 async function madeFor(of: ModificationsOf, target: Parameters<ModificationsOf>[0]): Promise<SplitChanges> {
   const made = await of(target);
   return 'kept' in made ? made : { asked: made, kept: [] };
 }
 
-/** Stands for whatever may be done to the attribute. */
+/** Returns a modification that stands for any change of the attribute. */
 function anyChange(type: string): Modification {
   return { operation: 'replace', attribute: { type, values: [] } };
 }
 
-function refuseUntold(modifications: readonly Modification[], touches: readonly string[] | undefined): void {
-  const told = touches && new Set(touches);
-  const untold = told && modifications.find(({ attribute }) => !told.has(attribute.type));
-  if (untold) throw new TypeError(`'${untold.attribute.type}' is changed, which was not foretold`);
+/** Throws where a modification changes an attribute that the caller has not announced in `touches`. */
+function requireAnnounced(modifications: readonly Modification[], touches: readonly string[] | undefined): void {
+  const announced = touches && new Set(touches);
+  const other = announced && modifications.find(({ attribute }) => !announced.has(attribute.type));
+  if (other) throw new TypeError(`'${other.attribute.type}' is changed, which was not announced`);
 }
 
-/** Throws what refuses the changes to the actor, as far as the entry is now: before work for them is done. */
+/** Throws where the actor may not make the changes to the entry as it is now. Called before expensive preparations. */
 export async function requireAllowed(
   context: WriteContext,
   dn: Dn,
@@ -112,13 +117,13 @@ export async function requireAllowed(
   });
 }
 
-/** What was not known when the entry was looked for is refused now. */
+/** Checks modifications that were not known before the entry was read. */
 async function refuseAll(context: WriteContext, asked: WriteRequest, target: Target): Promise<void> {
   refuseAsked(context, asked);
   await refuseFound(context, asked, target);
 }
 
-/** An increment (RFC 4525) takes the place of the values that are there. */
+/** Returns the changes by attribute, for access checks. An increment (RFC 4525) counts as a replacement. */
 function changesOf(context: WriteContext, modifications: readonly Modification[]): AttributeChange[] {
   return modifications.map(({ operation, attribute }) => ({
     how: operation === 'increment' ? 'replace' : operation,
@@ -136,8 +141,8 @@ async function modified(
   { leaveLong, settles }: ModifyOptions,
 ): Promise<Change> {
   const { store, schema } = context;
-  const looked = (type: AttributeType) => isLookedAt(context, modifications, type);
-  const loaded = loadLarge(store, MASTER_TABLE.name, node.id, draft, looked, leaveLong);
+  const isNeeded = (type: AttributeType) => needsValues(context, modifications, type);
+  const loaded = loadLarge(store, MASTER_TABLE.name, node.id, draft, isNeeded, leaveLong);
   const before = { row, draft: await loaded };
   const after = before.draft.copy();
   const changer = new Changer(context, after);
@@ -152,10 +157,10 @@ async function modified(
 }
 
 /**
- * Whether the values that the entry has matter: other rows are made from them, or the changes do not take all of them
- * away.
+ * Whether the modifications need the current values of a type: other rows derive from the values, or a modification of
+ * the type keeps some of the values.
  */
-function isLookedAt(context: WriteContext, modifications: readonly Modification[], type: AttributeType): boolean {
+function needsValues(context: WriteContext, modifications: readonly Modification[], type: AttributeType): boolean {
   const { schema } = context;
   let touched = false;
   for (const { operation, attribute } of modifications) {
@@ -166,7 +171,7 @@ function isLookedAt(context: WriteContext, modifications: readonly Modification[
   return touched && formRule(type) !== undefined;
 }
 
-/** The values that name the entry stay (RFC 4511 §4.6: notAllowedOnRDN). */
+/** Throws `notAllowedOnRDN` where a value of the RDN is missing (RFC 4511 §4.6). */
 function checkNaming(context: WriteContext, draft: Draft, rdn: Rdn): void {
   for (const ava of rdn.avas) {
     const attribute = draft.get(context.schema.requireDescription(ava.type.name));

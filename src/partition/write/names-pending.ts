@@ -1,6 +1,6 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 
-/** A write depends on names that have changed. `write` settles them, so that references follow, and tries again. */
+/** Thrown by a write that depends on a name with a pending change. `write` waits for the references, then retries. */
 export class NamesPending extends LdapError {
   constructor() {
     super('busy', 'references to entries that were renamed or deleted are being brought up to date; try again');

@@ -6,16 +6,19 @@ import { readNumbers, takeStep } from '../model/number-rows.js';
 import type { NumberRange } from '../model/value-rules.js';
 import type { SharedState } from '../tree/shared-state.js';
 
-/** Numbers taken at a time where a commit costs round trips: those that are left when a process ends are gaps. */
+/**
+ * Quantity of numbers that a process takes at a time where a commit costs round trips. Numbers that are left when the
+ * process ends become gaps.
+ */
 const BLOCK = 100n;
 
-/** Where ranges are, and their rows. */
-export interface Numbered {
+/** The context of number ranges. */
+export interface NumberContext {
   readonly store: Store;
   readonly shared: SharedState;
 }
 
-/** Numbers of one range that this process has taken and not yet given. */
+/** The numbers of one range that this process has taken and not yet assigned: `next` to `until` - 1. */
 class Pool {
   next = 0n;
   until = 0n;
@@ -23,13 +26,13 @@ class Pool {
   filling: Promise<void> | undefined;
 }
 
-/** The numbers that this process gives out: each was taken from its range by a plan, and is given once. */
+/** The numbers that this process assigns. Each number is taken from its range by a plan, and is assigned once. */
 export class NumberPools {
-  /** By number of the range. */
+  /** Pools by number of the range. */
   readonly #pools = new Map<number, Pool>();
 
-  /** The next number. `StoreError` `guard` where the range is not in force any more. */
-  async take(context: Numbered, range: NumberRange): Promise<bigint> {
+  /** Returns the next number. Throws `StoreError` `guard` where the range has been removed. */
+  async take(context: NumberContext, range: NumberRange): Promise<bigint> {
     const pool = this.#poolOf(context, range);
     pool.waiting++;
     try {
@@ -45,7 +48,7 @@ export class NumberPools {
     }
   }
 
-  #poolOf({ shared }: Numbered, { record }: NumberRange): Pool {
+  #poolOf({ shared }: NumberContext, { record }: NumberRange): Pool {
     const known = this.#pools.get(record.number);
     if (known) return known;
     const numbers = new Set(shared.values.numbers.map((range) => range.record.number));
@@ -56,8 +59,8 @@ export class NumberPools {
   }
 }
 
-/** Takes as many as are waited for, or a block. */
-async function fill(context: Numbered, range: NumberRange, pool: Pool): Promise<void> {
+/** Takes numbers from the range: one for each waiting caller, or a block. */
+async function fill(context: NumberContext, range: NumberRange, pool: Pool): Promise<void> {
   const { shared, store } = context;
   for (;;) {
     const { next } = await readNumbers(store, range);

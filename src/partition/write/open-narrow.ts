@@ -24,16 +24,16 @@ import type { Stored } from './change.js';
 import type { WriteContext } from './context.js';
 
 /**
- * Opens an entry with wide attributes for changes of a few of their values, without reading the others: the members of
- * a group that stay. The draft has of each wide attribute the values that the changes name, as far as the entry has
- * them, and says that there are others. That is all that a modify looks at when it adds and deletes values by name:
+ * Reads an entry with wide attributes for a modify that adds and deletes a few of their values, such as members of a
+ * group. Other values are not read. The draft holds, of each wide attribute, the values that the changes name, and the
+ * number of the remaining values. A modify that adds and deletes values by name needs no more:
  *
- * - whether a named value is there, and under which index, is what the tree row's cell of its normal form says;
- * - the checks of a value are its own, and of equal values those that are named can alone be two;
- * - presence, in the tree row and in the index, stays: half of `WIDE_VALUES` are left at least.
+ * - The tree row has a cell for the normal form of each value, which tells whether the value exists, and its index.
+ * - Each value is checked by itself, and only the named values can be equal to each other.
+ * - The attribute stays present, in the tree row and in the index: at least half of `WIDE_VALUES` values remain.
  *
- * Where that does not hold (`narrowed`) it gives undefined, and the entry is read whole. So it is where values of a
- * wide attribute are to be unique.
+ * Returns undefined where these conditions do not hold (`narrowed`), or where the values have to be unique. The caller
+ * then reads the whole entry.
  */
 export async function openNarrow(
   context: WriteContext,
@@ -55,13 +55,14 @@ export async function openNarrow(
   return { row, draft };
 }
 
+/** The parts of the entry to be read. */
 interface Narrowed {
   readonly wide: readonly Wide[];
-  /** Tree cells of the values that the changes name, in order. */
+  /** Tree cells of the values that the changes name, in key order. */
   readonly norms: readonly ColumnRange[];
 }
 
-/** Undefined when the changes do not just name values of wide attributes. */
+/** Returns undefined where a change of a wide attribute does more than add and delete named values. */
 function narrowed(
   context: WriteContext,
   head: Buffer,
@@ -94,9 +95,7 @@ function narrowed(
   return { wide, norms: normRanges(norms.values()) };
 }
 
-/**
- * Whether the tree row tells of a value whether it is there, and a substring index does not depend on the other values.
- */
+/** Whether the tree row identifies values by normal form, and no substring index depends on the remaining values. */
 function isNamedByNorm(context: WriteContext, type: AttributeType): boolean {
   return (
     !type.secret && type.equality !== undefined && !type.equality.test && !context.shared.indexes.of(type)?.substring
@@ -104,8 +103,8 @@ function isNamedByNorm(context: WriteContext, type: AttributeType): boolean {
 }
 
 /**
- * Says in the draft what was left out. False when the row lacks a value of which the tree row speaks, or its type
- * stands there under other options too.
+ * Records in the draft the number of values that were not read. Returns false where the row lacks a value that the tree
+ * row has, or holds the type under other options as well.
  */
 function setRests(draft: Draft, wide: readonly Wide[], indexes: Indexes): boolean {
   for (const { description, text, count, next } of wide) {

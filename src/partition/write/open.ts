@@ -15,7 +15,7 @@ import { type Located, refuseReferral, requireHead } from '../tree/locate.js';
 import type { Stored } from './change.js';
 import type { WriteContext } from './context.js';
 
-/** The entry at `dn`, whole; referrals and names that are not there are refused. */
+/** Reads the whole entry at `dn`. Throws `noSuchObject` or `referral`. */
 export async function findWhole(
   context: WriteContext,
   dn: Dn,
@@ -27,7 +27,9 @@ export async function findWhole(
   return { node: found.node, stored };
 }
 
-/** Reads an entry whole, of which perhaps the head alone was read; with `leave`, `LongWork` where it is long. */
+/**
+ * Reads the whole entry, of which only the head may have been read. With `leave`, throws `LongWork` for a long entry.
+ */
 export async function openWhole(context: WriteContext, { node, row: found }: Located, leave: boolean): Promise<Stored> {
   leaveLong(leave, found);
   const read = isWhole(found) ? found : context.store.get(MASTER_TABLE.name, node.id);
@@ -38,8 +40,8 @@ export async function openWhole(context: WriteContext, { node, row: found }: Loc
 }
 
 /**
- * The draft with the large values of these types read, which are compared and normalized: itself where it has none.
- * With `leave`, `LongWork` where they are long together.
+ * Returns the draft with the large values of the wanted types, which are compared and normalized. Returns the draft
+ * itself if it has none. With `leave`, throws `LongWork` if the values are long together.
  */
 export async function loadLarge(
   store: Reader,
@@ -62,7 +64,7 @@ export async function loadLarge(
   return loaded ?? draft;
 }
 
-/** Bytes of the large values that are not read. */
+/** Returns the total length in bytes of the large values that have not been read. */
 function largeBytes(draft: Draft, wanted: (type: AttributeType) => boolean): number {
   let bytes = 0;
   for (const attribute of draft.attributes)
@@ -71,6 +73,7 @@ function largeBytes(draft: Draft, wanted: (type: AttributeType) => boolean): num
   return bytes;
 }
 
+/** Whether a value of the attribute is a pointer to a large value. */
 export function hasStored({ values }: DraftAttribute): boolean {
   for (let i = 0; i < values.length; i++) if (values[i]!.stored) return true;
   return false;

@@ -10,35 +10,36 @@ import { specialValue } from '../tree/referrals.js';
 import { type Change, changedTypes } from './change.js';
 import type { WriteContext } from './context.js';
 import { countSteps } from './counters.js';
-import { bringBackSteps, keepSteps } from './deleted-rows.js';
+import { keepSteps, restoreSteps } from './deleted-rows.js';
 import { indexSteps, normCellChanges } from './differences.js';
 import type { WrittenAhead } from './large-ahead.js';
 import { type MasterWrite, masterWrite } from './master-write.js';
 import { mergeSteps } from './merge-steps.js';
 
-/** A change with what was written for it before its plan. */
+/** A change and the large values that were written before its plan. */
 export interface Planned {
   readonly change: Change;
-  /** Its new large values, where they are in its row already. */
+  /** The new large values that are already in the row. */
   readonly written?: WrittenAhead | undefined;
 }
 
 /**
- * The plan of one change, or of several that happen together. The first step decides: the name that is taken or given
- * up, or the row that is changed. Then the shared row, the tree row that follows, counters, rows of table `deleted`,
- * index rows, the change record. `more`: steps that go with them.
+ * Returns the plan of one change, or of several changes that are committed together. The first step is decisive: the
+ * name that is taken or released, or the row that is changed. Then come the shared row, the tree row, counters, rows of
+ * table `deleted`, index rows and the change record. `more`: further steps.
  */
 export function planOf(context: WriteContext, planned: readonly Planned[], more: readonly PlanStep[] = []): Plan {
   const steps: PlanStep[] = [];
-  for (const one of planned) addSteps(context, one, steps);
+  for (const change of planned) addSteps(context, change, steps);
   for (const step of more) steps.push(step);
-  // The steps of one change are on rows of their own: to merge those of a large group costs as much as to make them.
-  const apart = planned.length === 1 && !isMove(planned[0]!.change) && !more.some((step) => meets(step, steps));
-  return { steps: apart ? steps : mergeSteps(steps), decisive: 0 };
+  // The steps of one change touch different rows, and merging the steps of a large group would double the cost.
+  const areDistinct =
+    planned.length === 1 && !isMove(planned[0]!.change) && !more.some((step) => sharesRow(step, steps));
+  return { steps: areDistinct ? steps : mergeSteps(steps), decisive: 0 };
 }
 
-/** Whether another step is on the same row. */
-function meets(step: PlanStep, steps: readonly PlanStep[]): boolean {
+/** Whether another step touches the same row. */
+function sharesRow(step: PlanStep, steps: readonly PlanStep[]): boolean {
   if ('append' in step) return false;
   const { table, key } = step;
   return steps.filter((one) => one.table === table && !('append' in one) && one.key.equals(key)).length > 1;
@@ -61,7 +62,7 @@ function addSteps(context: WriteContext, { change, written }: Planned, steps: Pl
   steps.push(recordStep(context, change, master, time, attributes));
 }
 
-/** Implied rows and cells of the entry as it is and as it will be: of those types that do not stay as they are. */
+/** The implied rows and cells of the entry before and after the change, for the types that change. */
 interface ImpliedChange {
   readonly before: Implied;
   readonly after: Implied;
@@ -90,7 +91,7 @@ function impliedBy(
 const idIs = (node: Node): Guard => ({ op: 'equals', family: TREE.treeInfo, qualifier: Q.id, value: node.id });
 const FREE: Guard = { op: 'absent', family: TREE.treeInfo, qualifier: Q.id };
 
-/** Tree rows that come and go: names that are taken and given up. Empty where the entry keeps its tree row. */
+/** Returns the steps that insert and delete tree rows, which take and release names. Empty if the tree row stays. */
 function nameSteps({ id, place: { from, to, treeRow } }: Change, implied: ImpliedChange): RowStep[] {
   const table = TREE_TABLE.name;
   if (!from) {
@@ -121,7 +122,7 @@ function nameSteps({ id, place: { from, to, treeRow } }: Change, implied: Implie
   ];
 }
 
-/** The tree row of an entry that keeps it: its master row stands for it. */
+/** Returns the step that updates a tree row which stays. The step follows the master row, which is decisive. */
 function followingStep(node: Node, id: Buffer, implied: ImpliedChange): RowStep {
   const { gone, come } = normCellChanges(implied.before.cells, implied.after.cells);
   return {
@@ -135,8 +136,8 @@ function followingStep(node: Node, id: Buffer, implied: ImpliedChange): RowStep 
 }
 
 /**
- * Guards the list of indexes, and the access rules that allowed the change; says that names have changed where others
- * may remember them.
+ * Returns the step on the shared row. Guards the list of indexes and the access rules that allowed the change, and
+ * raises the tree version where cached names become outdated.
  */
 function sharedStep(context: WriteContext, change: Change): RowStep {
   const { op, actor, place, before, after } = change;
@@ -147,7 +148,7 @@ function sharedStep(context: WriteContext, change: Change): RowStep {
   return context.shared.guardStep(moved || were !== are, version, dependsOnNames(context, change));
 }
 
-/** Whether it takes or gives up a name, or changes references. */
+/** Whether the change takes or releases a name, or changes references. */
 function dependsOnNames({ shared }: WriteContext, change: Change): boolean {
   const { from, to } = change.place;
   if (from !== to) return true;
@@ -155,7 +156,7 @@ function dependsOnNames({ shared }: WriteContext, change: Change): boolean {
   return false;
 }
 
-/** Whether the entry changes what `specialsOf` tells. */
+/** Whether the entry is an alias or a referral, so that its changes affect `specialsOf`. */
 export function isSpecial(draft: Draft): boolean {
   return draft.attributes.some(
     ({ description, values }) =>
@@ -163,14 +164,14 @@ export function isSpecial(draft: Draft): boolean {
   );
 }
 
-/** Whether the entry gets another parent. */
+/** Whether the change gives the entry another parent. */
 function isMove({ place: { from, to } }: Change): boolean {
   return from !== undefined && to !== undefined && !from.parent!.id.equals(to.parent!.id);
 }
 
 /**
- * The counters of those above it; of a move also that they still stand where they were read: two moves cannot make a
- * circle.
+ * Returns the steps on the counters of all ancestors. A move also guards that the ancestors keep their parents, so that
+ * two concurrent moves cannot form a circle.
  */
 function counterSteps(change: Change): RowStep[] {
   const { from, to, treeRow } = change.place;
@@ -195,7 +196,7 @@ function chainGuards(parent: Node): RowStep[] {
 
 function asideSteps(change: Change, time: Buffer): PlanStep[] {
   if (!change.aside) return [];
-  return change.op === 'restore' ? bringBackSteps(change) : keepSteps(change, time);
+  return change.op === 'restore' ? restoreSteps(change) : keepSteps(change, time);
 }
 
 function recordStep(

@@ -8,7 +8,7 @@ import { DELETED, DELETED_TABLE, DELETION, PURGE_TABLE, parentIdOf, UUID_BYTES }
 import { uuidText } from '../model/uuid.js';
 import type { WriteContext } from './context.js';
 
-/** What can be restored, in the order of entryUUIDs. */
+/** Yields the deleted entries that can be restored, in the order of entryUUIDs. */
 export async function* deletedEntries(store: Store): AsyncGenerator<DeletedEntry> {
   const scan = store.scan(DELETED_TABLE.name, {});
   for await (const { keys, rows } of batchesOf(scan))
@@ -29,22 +29,22 @@ function toDeleted(id: Buffer, row: Buffer): DeletedEntry {
   };
 }
 
-/** Deleted entries forgotten in one plan. */
-const PURGED_TOGETHER = 128;
+/** Number of deleted entries that one plan purges. */
+const PURGE_BATCH = 128;
 
-/** Forgets the entries deleted before `before` (ms since 1970) for good; resolves with their number. */
+/** Purges the entries that were deleted before `before` (ms since 1970), and returns their number. */
 export async function purge(context: WriteContext, before: number, piecework?: Piecework): Promise<number> {
   const to = Buffer.allocUnsafe(8);
   to.writeBigUInt64BE(BigInt(Math.max(0, Math.ceil(before))));
   const scan = context.store.scan(PURGE_TABLE.name, { to }, { keysOnly: true });
   let purged = 0;
   for await (const { keys } of batchesOf(scan))
-    for (let at = 0; at < keys.length; at += PURGED_TOGETHER)
-      purged += await purgeKeys(context, keys.slice(at, at + PURGED_TOGETHER), piecework);
+    for (let at = 0; at < keys.length; at += PURGE_BATCH)
+      purged += await purgeKeys(context, keys.slice(at, at + PURGE_BATCH), piecework);
   return purged;
 }
 
-/** All in one plan, or one by one when an entry of them was restored meanwhile. */
+/** Purges all keys in one plan, or one by one where an entry has been restored meanwhile. Returns the number. */
 async function purgeKeys(
   context: WriteContext,
   keys: readonly Buffer[],

@@ -26,8 +26,8 @@ export interface RenameTarget {
 }
 
 /**
- * Renames or moves an entry with all that is below it (RFC 4511 §4.9). Children hang on the entryUUID, so the cost does
- * not grow with the subtree: one tree row, one master row and the counters of two ancestor chains.
+ * Renames or moves an entry with its subtree (RFC 4511 §4.9). Children refer to the entryUUID of their parent, so the
+ * cost does not grow with the subtree: one tree row, one master row and the counters of two ancestor chains.
  */
 export async function rename(
   context: WriteContext,
@@ -103,7 +103,7 @@ function suffixOf(node: Node): Node {
   return top;
 }
 
-/** The entry without the old RDN's values, when asked to, and with the new one's. */
+/** Returns the entry before and after: with the values of the new RDN, and without those of the old if `deleteOld`. */
 async function renamed(
   context: WriteContext,
   node: Node,
@@ -123,7 +123,7 @@ async function renamed(
 
 function dropRdn(context: WriteContext, draft: Draft, rdn: Rdn): void {
   for (const ava of rdn.avas) {
-    // What the server keeps stays with the entry (a repaired entry may be named by its entryUUID).
+    // Operational attributes stay: a repaired entry may be named by its entryUUID.
     if (ava.type.noUserModification) continue;
     const attribute = draft.get(context.schema.requireDescription(ava.type.name));
     if (!attribute) continue;
@@ -133,7 +133,7 @@ function dropRdn(context: WriteContext, draft: Draft, rdn: Rdn): void {
   }
 }
 
-/** The change that gives the entry its new place. */
+/** Returns the change that gives the entry its new name or parent. */
 async function renaming(
   context: WriteContext,
   from: Node,
@@ -152,7 +152,7 @@ async function renaming(
   return { op: 'rename', id: from.id, actor, before, after, place, obstacle };
 }
 
-/** The entry's tree row, where it is to have another, and what is said where the new name is taken. */
+/** Returns the current tree row if the rename replaces it, and the error where the new name is taken. */
 async function treeRowOf(
   context: WriteContext,
   from: Node,

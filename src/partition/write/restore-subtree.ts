@@ -7,23 +7,23 @@ import type { WriteContext } from './context.js';
 import { deletedEntries } from './purge.js';
 import { restore } from './restore.js';
 
-/** Entries brought back at once. */
-const TOGETHER = 16;
-/** A longer way up goes in a circle. */
+/** Number of entries that are restored at the same time. */
+const CONCURRENCY = 16;
+/** Maximum number of ancestors. A longer chain is a cycle. */
 const MAX_DEPTH = 1000;
 
 export interface SubtreeRestore {
-  /** Entries deleted before (ms since 1970) are left alone. */
+  /** Entries that were deleted before this time (ms since 1970) are not restored. */
   readonly since?: number;
   readonly onRestored: (dn: string) => void;
-  /** An entry that stays deleted, and why. */
+  /** Called for each entry that stays deleted, with the reason. */
   readonly onLeft: (entry: DeletedEntry, error: LdapError) => void;
 }
 
 /**
- * Brings back the entry `id`, unless it is there, and what was deleted below it, parents before their children.
- * Rejects as `restore` does where the entry itself does not come back. Each pass over the deleted entries brings back
- * those whose parents are there by then: nothing is kept from one to the next.
+ * Restores the entry `id`, unless the entry exists, and all entries that were deleted below, parents before children.
+ * Throws as `restore` does where the entry itself cannot be restored. Each pass over the deleted entries restores the
+ * entries whose parents exist by then, and keeps nothing in memory for the next pass.
  */
 export async function restoreSubtree(
   context: WriteContext,
@@ -40,47 +40,48 @@ export async function restoreSubtree(
   await pass(context, id, actor, options);
 }
 
-interface Passed {
+/** The result of a pass. */
+interface PassResult {
   restored: number;
   left: number;
 }
 
 type PassOptions = Omit<SubtreeRestore, 'onLeft'> & { readonly onLeft: SubtreeRestore['onLeft'] | undefined };
 
-async function pass(context: WriteContext, top: Buffer, actor: Actor, options: PassOptions): Promise<Passed> {
-  const passed = { restored: 0, left: 0 };
+async function pass(context: WriteContext, top: Buffer, actor: Actor, options: PassOptions): Promise<PassResult> {
+  const result = { restored: 0, left: 0 };
   const { since = 0, onRestored, onLeft } = options;
-  const bringBack = async (entry: DeletedEntry): Promise<void> => {
+  const restoreEntry = async (entry: DeletedEntry): Promise<void> => {
     if (!(await wasBelow(context, entry, top))) return;
     try {
       onRestored(await restore(context, entry.id, actor));
-      passed.restored++;
+      result.restored++;
     } catch (error) {
       if (!(error instanceof LdapError)) throw error;
-      passed.left++;
+      result.left++;
       onLeft?.(entry, error);
     }
   };
-  let some: DeletedEntry[] = [];
+  let batch: DeletedEntry[] = [];
   for await (const entry of deletedEntries(context.store)) {
     if (entry.time < since) continue;
-    some.push(entry);
-    if (some.length < TOGETHER) continue;
-    await Promise.all(some.map(bringBack));
-    some = [];
+    batch.push(entry);
+    if (batch.length < CONCURRENCY) continue;
+    await Promise.all(batch.map(restoreEntry));
+    batch = [];
   }
-  await Promise.all(some.map(bringBack));
-  return passed;
+  await Promise.all(batch.map(restoreEntry));
+  return result;
 }
 
-/** Whether the entry was deleted below `top`; other deleted entries may stand between them. */
+/** Whether the entry was deleted below `top`, perhaps with further deleted entries in between. */
 async function wasBelow(context: WriteContext, { parentId }: DeletedEntry, top: Buffer): Promise<boolean> {
   let at = parentId;
   for (let depth = 0; depth < MAX_DEPTH && !at.equals(ROOT_ID); depth++) {
     if (at.equals(top)) return true;
     let node = await context.nodes.byId(at);
     const row = node ? undefined : await rowOf(context, DELETED_TABLE.name, at);
-    // One that is in neither table may have come back between the two looks.
+    // An entry in neither table may have been restored between the two reads.
     if (!row) node ??= await context.nodes.byId(at);
     if (!row) return node !== undefined && isBelow(node, top);
     at = Buffer.from(parentIdOf(row));

@@ -26,9 +26,9 @@ import { carryLarge, LargeAhead, NOTHING_CARRIED } from './large-ahead.js';
 import { loadLarge } from './open.js';
 
 /**
- * Brings a deleted entry back with its entryUUID and all its values, under the parent it had, wherever that is now;
- * resolves with its DN. Refused with `noSuchObject` when it or its parent is not there, `entryAlreadyExists` when its
- * name or its entryUUID is taken.
+ * Restores a deleted entry with its entryUUID and all values below its former parent, wherever the parent is now.
+ * Returns the DN. Throws `noSuchObject` where the deleted entry or its parent does not exist, `entryAlreadyExists`
+ * where the name or the entryUUID is taken.
  */
 export async function restore(context: WriteContext, id: Buffer, actor: Actor): Promise<string> {
   const ahead = new LargeAhead(context.store, MASTER_TABLE.name);
@@ -43,7 +43,7 @@ export async function restore(context: WriteContext, id: Buffer, actor: Actor): 
   return change.place.to!.dn.toString();
 }
 
-/** The deleted entry's row, and where it comes back. */
+/** Reads the row of the deleted entry, and finds its parent. */
 async function findDeleted(context: WriteContext, id: Buffer): Promise<Target & { readonly row: Buffer }> {
   const read = context.store.get(DELETED_TABLE.name, id);
   const row = isPromise(read) ? await read : read;
@@ -74,7 +74,7 @@ async function restoration(
   return { op: 'restore', id, actor, before: undefined, after, place, aside: { row, carried }, obstacle };
 }
 
-/** The parent by its entryUUID; a suffix stands at the root while it is one. */
+/** Finds the parent by its entryUUID. The parent of a suffix is the root, as long as the suffix is configured. */
 async function parentFor(context: WriteContext, row: Buffer): Promise<Node> {
   const parentId = Buffer.from(parentIdOf(row));
   const was = cellValue(row, DELETED.deletion, DELETION.dn)?.toString() ?? '';
@@ -95,7 +95,7 @@ async function parentFor(context: WriteContext, row: Buffer): Promise<Node> {
   );
 }
 
-/** What is said where the name or the entryUUID is another entry's. */
+/** Returns the error where another entry has the name or the entryUUID. */
 async function takenError(context: WriteContext, node: Node): Promise<LdapError | undefined> {
   const tree = context.store.get(TREE_TABLE.name, nodeTreeKey(node));
   if (isPromise(tree) ? await tree : tree)

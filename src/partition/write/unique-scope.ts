@@ -9,26 +9,26 @@ import { suffixAt } from '../tree/nodes.js';
 
 const MAX_DEPTH = 2 * MAX_RDNS;
 
-/** Normalized RDNs as tree keys have them, from the suffix down. */
+/** Normalized RDNs as in tree keys, from the suffix down. */
 type Path = readonly Buffer[];
 
-/** An entry that gets another place, as the plan at hand has it. */
-export interface Moving {
+/** The move of an entry in the plan that is being made. */
+export interface PendingMove {
   readonly id: Buffer;
-  /** Undefined: it goes. */
+  /** Undefined for a deletion. */
   readonly to: Node | undefined;
 }
 
-/** Where an entry stands, by rows that are read now: what nodes remember may be older than a guard. */
-export interface Standing {
-  /** Undefined: it, or an entry above it, is not there. */
+/** The position of an entry by current rows. Cached nodes may be older than a guard. */
+export interface Position {
+  /** Undefined where the entry or an ancestor does not exist. */
   readonly path: Path | undefined;
-  /** Steps by which a plan holds only while it stands there. */
+  /** Steps that make a plan fail if the position changes. */
   readonly guards: readonly RowStep[];
 }
 
-/** The place of an entry, behind the plan that moves `moving`. */
-export async function standingOf(reader: Reader, id: Buffer, moving: Moving): Promise<Standing> {
+/** Returns the position of an entry after the plan that moves `moving`. */
+export async function positionOf(reader: Reader, id: Buffer, moving: PendingMove): Promise<Position> {
   const path: Buffer[] = [];
   const guards: RowStep[] = [];
   let at = id;
@@ -41,7 +41,7 @@ export async function standingOf(reader: Reader, id: Buffer, moving: Moving): Pr
     }
     const read = reader.getHead(MASTER_TABLE.name, at, true);
     const row = isPromise(read) ? await read : read;
-    // Nothing stands so deep: above a damaged entry there may be a circle.
+    // A longer path is a cycle above a damaged entry.
     if (!row || path.length > MAX_DEPTH) return { path: undefined, guards: [] };
     const [normRdn, parentId] = [Buffer.from(normRdnOf(row)), Buffer.from(parentIdOf(row))];
     guards.push(placeGuard(at, normRdn, parentId));
@@ -63,7 +63,7 @@ export function pathOf(node: Node): Path {
   return path.reverse();
 }
 
-/** The path of a name; undefined where no suffix has it. */
+/** Returns the path of a DN; undefined where the DN is not below a suffix. */
 export function pathOfDn(dn: Dn, suffixes: readonly Dn[]): Path | undefined {
   const top = suffixAt(dn, suffixes);
   if (top < 0) return undefined;
@@ -78,7 +78,7 @@ export function isAtOrBelow(path: Path, top: Path): boolean {
   return path.length >= top.length && top.every((norm, i) => norm.equals(path[i]!));
 }
 
-/** Whether entries with this place are in the subtree of the constraint. */
+/** Whether the path is in the subtree of the constraint. */
 export function isInScope({ subtree }: Unique, path: Path | undefined, suffixes: readonly Dn[]): boolean {
   if (!path) return false;
   if (!subtree) return true;
@@ -86,7 +86,7 @@ export function isInScope({ subtree }: Unique, path: Path | undefined, suffixes:
   return top !== undefined && isAtOrBelow(path, top);
 }
 
-/** Whether entries get in or out of the subtree of the constraint when one, with all below it, gets another place. */
+/** Whether a move, with the subtree of the entry, takes entries into or out of the subtree of the constraint. */
 export function crosses({ subtree }: Unique, from: Node, to: Node, suffixes: readonly Dn[]): boolean {
   const top = subtree && pathOfDn(subtree, suffixes);
   if (!top) return false;

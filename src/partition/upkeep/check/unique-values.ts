@@ -18,7 +18,7 @@ import {
 } from '../../model/unique-rows.js';
 import { uuidText } from '../../model/uuid.js';
 import type { Unique } from '../../model/value-rules.js';
-import { isInScope, standingOf } from '../../write/unique-scope.js';
+import { isInScope, positionOf } from '../../write/unique-scope.js';
 import { rowProblem } from './row-problem.js';
 import { type Survey, shown } from './survey.js';
 
@@ -164,7 +164,7 @@ class UniquePass {
     const inScope: string[] = [];
     for (const text of ids) {
       const id = Buffer.from(text, 'latin1');
-      const { path } = await standingOf(reader, id, { id: NOBODY, to: undefined });
+      const { path } = await positionOf(reader, id, { id: NOBODY, to: undefined });
       if (isInScope(this.#unique, path, context.shared.suffixes)) inScope.push(uuidText(id));
     }
     if (inScope.length > 1)

@@ -14,10 +14,7 @@ import { HiddenEntry } from '../../tree/sight.js';
 import { type Change, changedTypes } from '../change.js';
 import type { Rule, Target, Verdict, WriteContext } from '../context.js';
 
-/**
- * Whoever writes may do it: by what the request says, and by the entry that it is done to. Actors without access may do
- * all.
- */
+/** Checks the actor's rights, by the request and by the entry. Actors without `access` may do everything. */
 export const ACCESS: Rule = {
   name: 'access',
 
@@ -28,7 +25,7 @@ export const ACCESS: Rule = {
   checkTarget(context, asked, target) {
     const { access } = asked.actor;
     if (access?.version === undefined) return undefined;
-    return chain(met(context, access, target), (entry) => {
+    return chain(entryForRights(context, access, target), (entry) => {
       requireSeen(access, entry);
       return access.checkTarget(asked, entry);
     });
@@ -46,14 +43,14 @@ function refusedAs(refuse: ReturnType<Access['checkTarget']>): Verdict {
   return refuse && { refuse };
 }
 
-/** Throws where the entry is not there for who writes. */
+/** Throws where the actor may not see the entry. */
 export function requireSeen({ viewer }: Access, { node, row }: CheckedEntry): void {
   if (node === ROOT || !viewer.sightOf) return;
   if (!viewer.sightOf({ id: node.id, parent: node.parent ?? ROOT, row })) throw new HiddenEntry(node);
 }
 
-/** The entry with its row, as far as rights look into it. */
-function met(context: WriteContext, { viewer }: Access, { node, stored }: Target): Maybe<CheckedEntry> {
+/** Returns the entry with the row on which rights are evaluated. */
+function entryForRights(context: WriteContext, { viewer }: Access, { node, stored }: Target): Maybe<CheckedEntry> {
   if (node === ROOT) return { node, row: EMPTY };
   const isKnown = stored && (viewer.looksInto === undefined || stored.draft.attributes.every(({ rest }) => !rest));
   return isKnown ? { node, row: presentRow(context, stored.row) } : read(context, node);
@@ -66,7 +63,7 @@ function read(context: WriteContext, node: Node): Maybe<CheckedEntry> {
   });
 }
 
-/** What a change was asked as: of an add the attributes that it was given and its name. */
+/** Returns the request for a change, with all attributes of the new entry and its RDN. */
 function askedOf({ op, actor, after, place }: Change): Parameters<Access['checkNewEntry']>[0] {
   const changes = (after?.attributes ?? []).map(({ description }) => ({ how: 'add', description }) as const);
   return { op: op === 'delete' ? 'delete' : op, actor, changes, rdn: place.rdn };
@@ -79,17 +76,19 @@ function addedEntry({ after, place }: Change): CheckedEntry {
 function moved(context: WriteContext, access: Access, change: Change): Maybe<Verdict> {
   const { before, place } = change;
   const { from, to } = place as { from: Node; to: Node };
-  const entry = met(context, access, { node: from, stored: before });
+  const entry = entryForRights(context, access, { node: from, stored: before });
   const superior = from.parent!.id.equals(to.parent!.id) ? undefined : read(context, to.parent!);
-  return chain(entry, (e) =>
-    chain(superior, (s) => {
+  return chain(entry, (movedEntry) =>
+    chain(superior, (newParent) => {
       const renamed = !from.normRdn.equals(to.normRdn) || !place.upRdn.equals(upRdnOf(before!.row));
-      return refusedAs(access.checkMove({ entry: e, renamed, superior: s, changes: rdnChanges(change) }));
+      return refusedAs(
+        access.checkMove({ entry: movedEntry, renamed, superior: newParent, changes: rdnChanges(change) }),
+      );
     }),
   );
 }
 
-/** What the change of the name changes in the attributes. */
+/** Returns the changes of attributes that a rename implies. */
 function rdnChanges(change: Change): AttributeChange[] {
   const changes: AttributeChange[] = [];
   for (const type of changedTypes(change)) {
@@ -101,8 +100,8 @@ function rdnChanges(change: Change): AttributeChange[] {
   return changes;
 }
 
-/** Whether one has values of the description that the other has not. */
-function hasMore(one: Draft, other: Draft, description: AttributeDescription): boolean {
+/** Whether `draft` has values of the description that `other` lacks. */
+function hasMore(draft: Draft, other: Draft, description: AttributeDescription): boolean {
   const known = other.get(description)?.values ?? [];
-  return one.get(description)?.values.some(({ bytes }) => !known.some((value) => value.bytes.equals(bytes))) ?? false;
+  return draft.get(description)?.values.some(({ bytes }) => !known.some((value) => value.bytes.equals(bytes))) ?? false;
 }

@@ -8,8 +8,8 @@ import type { Rule, WriteContext } from '../context.js';
 const LOCK = 'pwdAccountLockedTime';
 
 /**
- * What binds have left behind about an account goes with its entry; failures, their lock and grace logins are forgotten
- * when the password is changed, or an administrator's lock, be there one or not. The latter ends idleness, too.
+ * Deletes the account state with its entry. Clears failures, their lock and grace logins when the password changes, or
+ * when a modify deletes or replaces the administrator's lock, even if there is none. The latter also ends idleness.
  */
 export const ACCOUNT_STATE: Rule = {
   name: 'account state',
@@ -17,7 +17,7 @@ export const ACCOUNT_STATE: Rule = {
   change(context, change) {
     if (!context.hasStates) return undefined;
     if (change.op === 'delete') return { steps: [{ table: STATE_TABLE.name, key: change.id, deleteRow: true }] };
-    // The server itself puts stronger hashes of the same passwords in their place.
+    // The server itself, an actor without DN, replaces hashes of unchanged passwords.
     if (change.op !== 'modify' || change.actor.dn === '') return undefined;
     const unlocks = touches(context, change, LOCK);
     if (!unlocks && !touches(context, change, 'userPassword')) return undefined;

@@ -4,7 +4,7 @@ import type { WriteRequest } from '../../model/directory-types.js';
 import type { Change } from '../change.js';
 import type { Target, Verdict, WriteContext } from '../context.js';
 
-/** Throws what the first rule says that refuses the request. */
+/** Throws the error of the first rule that refuses the request. */
 export function refuseAsked(context: WriteContext, asked: WriteRequest): void {
   const { rules } = context;
   for (let i = 0; i < rules.length; i++) {
@@ -13,7 +13,7 @@ export function refuseAsked(context: WriteContext, asked: WriteRequest): void {
   }
 }
 
-/** The same when the entry is there. */
+/** Throws the error of the first rule that refuses the request for the entry. */
 export async function refuseFound(context: WriteContext, asked: WriteRequest, target: Target): Promise<void> {
   const { rules } = context;
   for (let i = 0; i < rules.length; i++) {
@@ -23,7 +23,7 @@ export async function refuseFound(context: WriteContext, asked: WriteRequest, ta
   }
 }
 
-/** Runs the rules in their order; gives the steps that they add, and throws what the first one says that refuses. */
+/** Applies the rules to the change in order. Returns the added steps. Throws the error of the first refusal. */
 export function applyRules(context: WriteContext, change: Change): Maybe<PlanStep[]> {
   return applyFrom(context, change, 0, []);
 }
@@ -35,16 +35,17 @@ function applyFrom(context: WriteContext, change: Change, first: number, steps: 
     if (!verdict) continue;
     if (isPromise(verdict)) {
       return verdict.then((known) => {
-        take(change, known, steps);
+        accept(change, known, steps);
         return applyFrom(context, change, i + 1, steps);
       });
     }
-    take(change, verdict, steps);
+    accept(change, verdict, steps);
   }
   return steps;
 }
 
-function take({ after }: Change, verdict: Verdict, steps: PlanStep[]): void {
+/** Carries out the decision of a rule. */
+function accept({ after }: Change, verdict: Verdict, steps: PlanStep[]): void {
   if (!verdict) return;
   if ('refuse' in verdict) throw verdict.refuse;
   if (after) verdict.amend?.(after);

@@ -8,8 +8,8 @@ import { type Change, changedTypes } from '../change.js';
 import type { Rule } from '../context.js';
 
 /**
- * Whoever remembers who is in which group learns that it may be otherwise now. Of names that change the shared row
- * tells. URLs that come stay within what is evaluated of them.
+ * Invalidates cached memberships when groups change. (Changes of names are recorded in the shared row.) Refuses new
+ * member URLs that exceed the limits of evaluation.
  */
 export const GROUPS: Rule = {
   name: 'groups',
@@ -30,7 +30,7 @@ function changesGroups({ all }: GroupTypes, change: Change): boolean {
   return false;
 }
 
-/** Values that are there already, by an older version, may stay, and what comes back from table `deleted` does. */
+/** Returns what is wrong with new member URLs. URLs from older versions may stay, and restored entries are exempt. */
 function urlFault({ urls }: GroupTypes, { op, before, after }: Change): string | undefined {
   let count = 0;
   let size = 0;
@@ -58,7 +58,7 @@ function isGroup({ attributes }: Draft, types: GroupTypes['all']): boolean {
   return false;
 }
 
-/** Whether a value that is at hand, as all are that come, has a UID behind the DN. */
+/** Whether a loaded value, as all new values are, has a UID after the DN. */
 function hasUid({ attributes }: Draft, { all }: GroupTypes): boolean {
   return attributes.some(({ description: { type }, values }) => {
     const takesUid = all.has(type) && type.equality?.oid === UNIQUE_MEMBER_MATCH;

@@ -11,8 +11,8 @@ import { SERVER_KEPT } from './server-kept.js';
 import { UNIQUE } from './unique.js';
 
 /**
- * The rules of every directory. Who may not write learns nothing of the others; what the server keeps and counts is
- * made of what they leave.
+ * The rules of every directory, in order. Access comes first, so that an actor without rights learns nothing from other
+ * rules. Rules that derive data from the entry come after the rules that check and complete the entry.
  */
 export const RULES: readonly Rule[] = [
   ACCESS,

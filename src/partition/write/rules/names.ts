@@ -1,7 +1,7 @@
 import { LdapError } from '../../../ldap/ldap-error.js';
 import type { Rule } from '../context.js';
 
-/** What names an entry has an equality rule: without one no two names could be told apart. */
+/** Requires an equality rule of attributes in RDNs: without such a rule names cannot be compared. */
 export const NAMES: Rule = {
   name: 'names',
 

@@ -8,12 +8,12 @@ import type { NumberRange, ValueRules } from '../../model/value-rules.js';
 import { type Change, changedTypes } from '../change.js';
 import type { Rule, Verdict, WriteContext } from '../context.js';
 
-/** What a client writes that wants the next number. */
+/** The value by which a client asks for the next number. */
 const AUTO = textBytes('auto');
 
 /**
- * Gives out numbers: a value `auto` of an attribute that has a range becomes the next number that no entry has. Numbers
- * that clients say themselves are counted, and move the range on.
+ * Assigns numbers: replaces a value `auto` of an attribute with a range by the next number that no entry has. Numbers
+ * that clients choose themselves are counted, and advance the range.
  */
 export const NUMBERS: Rule = {
   name: 'numbers',
@@ -22,19 +22,19 @@ export const NUMBERS: Rule = {
     const { values } = context.shared;
     const { after } = change;
     if (values.numbers.length === 0 || !after) return undefined;
-    const asked = values.numbers.filter((range) => asks(range, after));
-    if (asked.length > 0) return given(context, change, asked);
-    // Those of a batch are counted with it.
-    return change.isBatched ? undefined : counted(context.store, change, values);
+    const ranges = values.numbers.filter((range) => hasAutoValue(range, after));
+    if (ranges.length > 0) return assignNumbers(context, change, ranges);
+    // The numbers of a batch are counted with the batch.
+    return change.isBatched ? undefined : countNumbers(context.store, change, values);
   },
 };
 
-/** Whether an entry wants to be given a number: it goes into no batch. */
+/** Whether an entry asks for a number. Such an entry cannot be part of a batch. */
 export function asksForNumber({ numbers }: ValueRules, draft: Draft): boolean {
-  return numbers.some((range) => asks(range, draft));
+  return numbers.some((range) => hasAutoValue(range, draft));
 }
 
-function asks(range: NumberRange, draft: Draft): boolean {
+function hasAutoValue(range: NumberRange, draft: Draft): boolean {
   return draft.ofType(range.type).some(hasAuto);
 }
 
@@ -42,14 +42,14 @@ function hasAuto({ values }: DraftAttribute): boolean {
   return values.some(({ bytes }) => bytes.equals(AUTO));
 }
 
-async function given(context: WriteContext, change: Change, ranges: readonly NumberRange[]): Promise<Verdict> {
+async function assignNumbers(context: WriteContext, change: Change, ranges: readonly NumberRange[]): Promise<Verdict> {
   const steps: RowStep[] = [];
   const numbers = new Map<NumberRange, Buffer>();
   for (const range of ranges) {
-    // It will not be: that is told when the other rules have been asked.
+    // The change will fail because of its obstacle, after the other rules. No number is taken.
     if (change.obstacle) numbers.set(range, textBytes(String(range.first)));
     else {
-      // Read before the numbers that entries have: who says one meanwhile makes the plan fail.
+      // Read before the index: a client that chooses a number meanwhile makes the plan fail.
       const { said } = await readNumbers(context.store, range);
       numbers.set(range, textBytes(String(await nextFree(context, range))));
       steps.push(noneChosenStep(range, said));
@@ -71,7 +71,7 @@ function replaceAuto(draft: Draft, { type }: NumberRange, number: Buffer): void 
   }
 }
 
-/** The next number that no entry has. */
+/** Returns the next number that no entry has. */
 async function nextFree(context: WriteContext, range: NumberRange): Promise<bigint> {
   const index = context.shared.indexes.of(range.type);
   if (!index?.ready)
@@ -87,33 +87,33 @@ async function nextFree(context: WriteContext, range: NumberRange): Promise<bigi
   }
 }
 
-/** What clients say of one range. */
+/** The numbers of one range that clients have chosen. */
 export interface ChosenNumbers {
   readonly range: NumberRange;
   readonly count: number;
   readonly highest: bigint;
 }
 
-function counted(store: Store, change: Change, values: ValueRules): Maybe<Verdict> {
+function countNumbers(store: Store, change: Change, values: ValueRules): Maybe<Verdict> {
   const { before, after } = change;
   const types = before && changedTypes(change);
-  const said = chosenNumbers(values, after!).filter(({ range }) => !types || types.has(range.type));
-  return said.length === 0 ? undefined : chosenSteps(store, said).then((steps) => ({ steps }));
+  const chosen = chosenNumbers(values, after!).filter(({ range }) => !types || types.has(range.type));
+  return chosen.length === 0 ? undefined : chosenSteps(store, chosen).then((steps) => ({ steps }));
 }
 
-/** Numbers of the ranges that an entry has. */
+/** Returns the numbers of ranges in an entry. */
 export function chosenNumbers({ numbers }: ValueRules, draft: Draft): ChosenNumbers[] {
   const found: ChosenNumbers[] = [];
   for (const range of numbers) {
-    const said = [...numbersIn(range, draft)].map((highest) => ({ range, count: 1, highest }));
-    if (said.length > 0) found.push(said.reduce(addChosen));
+    const chosen = [...numbersIn(range, draft)].map((highest) => ({ range, count: 1, highest }));
+    if (chosen.length > 0) found.push(chosen.reduce(addChosen));
   }
   return found;
 }
 
-export function addChosen(one: ChosenNumbers, other: ChosenNumbers): ChosenNumbers {
-  const { highest } = one.highest > other.highest ? one : other;
-  return { range: one.range, count: one.count + other.count, highest };
+export function addChosen(a: ChosenNumbers, b: ChosenNumbers): ChosenNumbers {
+  const { highest } = a.highest > b.highest ? a : b;
+  return { range: a.range, count: a.count + b.count, highest };
 }
 
 function* numbersIn({ type, first, last }: NumberRange, draft: Draft): Generator<bigint> {
@@ -126,13 +126,13 @@ function* numbersIn({ type, first, last }: NumberRange, draft: Draft): Generator
   }
 }
 
-/** As many as the greatest number of a range has. */
+/** Number of digits of the greatest number that a range may have. */
 const MAX_DIGITS = 16;
 
-/** Steps that count the numbers, and move their ranges on behind the highest. */
-export async function chosenSteps(store: Store, said: readonly ChosenNumbers[]): Promise<RowStep[]> {
+/** Returns the steps that count the chosen numbers, and advance the ranges beyond the highest. */
+export async function chosenSteps(store: Store, chosen: readonly ChosenNumbers[]): Promise<RowStep[]> {
   const steps: RowStep[] = [];
-  for (const { range, count, highest } of said) {
+  for (const { range, count, highest } of chosen) {
     steps.push(chosenStep(range, count));
     const { next } = await readNumbers(store, range);
     if (highest >= next) steps.push(takeStep(range, next, highest + 1n));

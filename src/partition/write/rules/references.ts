@@ -14,13 +14,13 @@ import type { Rule, Verdict, WriteContext } from '../context.js';
 import { saveSteps } from '../deleted-rows.js';
 import { NamesPending } from '../names-pending.js';
 
-/** So many changes of names may be pending; who makes another one waits. */
-const MOST_PENDING = 64;
+/** Maximum number of pending changes of names. Further changes wait. */
+const MAX_PENDING = 64;
 
 /**
- * References follow the names of the entries that they name. A rename or deletion of an entry that others name puts the
- * change of its name into the shared row, in its plan: from then on readers see references with it, and `References`
- * brings the stored values up to date. Nobody takes a name, or writes a value, that a pending change gives up.
+ * Keeps references up to date with the names of entries. The plan of a rename or deletion of a referenced entry records
+ * the change of the name in the shared row. From then on readers see references under the new name, and `References`
+ * updates the stored values. Meanwhile no write may take the old name or refer to it.
  */
 export const REFERENCES: Rule = {
   name: 'references',
@@ -28,15 +28,15 @@ export const REFERENCES: Rule = {
   change(context, change) {
     const { op, obstacle } = change;
     if (obstacle) return undefined;
-    refuseGivenUp(context, change);
+    requireNamesSettled(context, change);
     if (op === 'restore') return restored(context, change);
     if (op === 'delete' || op === 'rename') return changed(context, change);
     return undefined;
   },
 };
 
-/** Throws where the change depends on a name that is given up. */
-function refuseGivenUp(context: WriteContext, { op, id, before, after, place: { from, to } }: Change): void {
+/** Throws `NamesPending` where the write depends on a name with a pending change. */
+function requireNamesSettled(context: WriteContext, { op, id, before, after, place: { from, to } }: Change): void {
   const { names, references } = context.shared;
   if (names.records.length === 0) return;
   if (to && to !== from && names.includesForm(makeName(context, to))) throw new NamesPending();
@@ -52,7 +52,7 @@ function refuseGivenUp(context: WriteContext, { op, id, before, after, place: { 
       throw new NamesPending();
 }
 
-/** A deletion, or a rename. */
+/** Records the change of the name of a deleted or renamed entry. */
 function changed(context: WriteContext, { id, place }: Change): Maybe<Verdict> {
   const { shared, references } = context;
   if (shared.references.size === 0) return undefined;
@@ -62,7 +62,7 @@ function changed(context: WriteContext, { id, place }: Change): Maybe<Verdict> {
   const isAbove = place.to !== undefined && cellCounter(place.treeRow, TREE.treeInfo, Q.oneLevelCount) > 0n;
   return chain(isAbove || references.named(name), (isNamed): Verdict => {
     if (!isNamed) return undefined;
-    if (shared.names.records.length >= MOST_PENDING) throw new NamesPending();
+    if (shared.names.records.length >= MAX_PENDING) throw new NamesPending();
     const record: NameChange = {
       id: id.toString('hex'),
       from: from.toString(),
@@ -74,7 +74,7 @@ function changed(context: WriteContext, { id, place }: Change): Maybe<Verdict> {
   });
 }
 
-/** What names the entry does so again; what it names itself is called as it is now. */
+/** Restores the references to the entry, and updates the references of the entry to current names. */
 async function restored(context: WriteContext, change: Change): Promise<Verdict> {
   const { shared } = context;
   const id = change.id.toString('hex');
@@ -88,12 +88,15 @@ async function restored(context: WriteContext, change: Change): Promise<Verdict>
     steps.push(restoredStep(change.id, saved));
   }
   if (records.length !== known.length || saved.length > 0) steps.push(shared.namesStep(records), GROUPS_STEP);
-  const own = await followed(context, change);
+  const own = await updateOwnReferences(context, change);
   return { steps: [...steps, ...own.steps], amend: own.amend };
 }
 
-/** The references of a restored entry, as names have changed since it was deleted, and those that it owes. */
-async function followed(
+/**
+ * Updates the references of a restored entry by the changes of names since the deletion, and adds the references that
+ * were saved in its row.
+ */
+async function updateOwnReferences(
   context: WriteContext,
   { id, after, aside }: Change,
 ): Promise<{ steps: PlanStep[]; amend: (draft: Draft) => void }> {
@@ -107,7 +110,7 @@ async function followed(
   for (const attribute of names?.isEmpty === false ? attributes : []) {
     const { type } = attribute.description;
     const kept: DraftValue[] = [];
-    // What was a name of nobody may be the name of another value's entry by now.
+    // A name that no entry had may by now be the name of an entry that another value refers to.
     const forms = new Set<string>();
     for (const value of attribute.values) {
       const present = names!.includesForm(formOf(type, value.bytes)) ? names!.present(type, value.bytes) : value.bytes;
@@ -137,7 +140,7 @@ async function followed(
   return { steps, amend };
 }
 
-/** What a restored entry is to name, where that is there; else that entry's row remembers it. */
+/** Returns the saved references whose entries exist. Saves the others in the rows of the deleted entries. */
 async function owedValues(
   context: WriteContext,
   id: Buffer,
@@ -154,7 +157,7 @@ async function owedValues(
   return values;
 }
 
-/** Unless it is there; the empty DN that stands for all values goes. */
+/** Adds a reference unless the entry has it. Removes the empty DN, the placeholder for a required attribute. */
 function addValue({ schema }: WriteContext, draft: Draft, text: string, value: Buffer): void {
   const description = schema.requireDescription(text);
   const { type } = description;

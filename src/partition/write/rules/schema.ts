@@ -3,10 +3,7 @@ import type { Draft, DraftAttribute } from '../../model/draft.js';
 import { textBytes } from '../../model/texts.js';
 import type { Rule, WriteContext } from '../context.js';
 
-/**
- * The entry as it will be obeys the schema; keeps structuralObjectClass. What comes back from table `deleted` comes as
- * it was.
- */
+/** Checks the entry against the schema, and sets structuralObjectClass. Restored entries come back unchecked. */
 export const SCHEMA: Rule = {
   name: 'schema',
 
@@ -17,30 +14,30 @@ export const SCHEMA: Rule = {
     const was = known && context.schema.objectClass(known.toString('latin1'));
     if (was) context.schema.checkObjectClassChange(was, structural);
     if (known?.equals(textBytes(structural.name))) return undefined;
-    return { amend: (draft) => keep(context, draft, structural.name) };
+    return { amend: (draft) => setStructuralClass(context, draft, structural.name) };
   },
 };
 
-function keep({ schema }: WriteContext, draft: Draft, structural: string): void {
+function setStructuralClass({ schema }: WriteContext, draft: Draft, structural: string): void {
   const name = 'structuralObjectClass';
   draft.replace(schema.requireDescription(name), name, [textBytes(structural)]);
 }
 
-/** Every check on the whole entry. Values that are as in `before`, the stored entry, were checked when they came. */
+/** Checks the whole entry. Values that are unchanged from `before` have been checked when they were written. */
 function checkDraft({ schema }: WriteContext, draft: Draft, rdn: Rdn, before?: Draft) {
   const attributes: CheckedAttribute[] = [];
   for (const attribute of draft.attributes) {
     const known = before?.get(attribute.description);
-    attributes.push(checked(attribute, known !== undefined && isRest(attribute, known)));
+    attributes.push(checked(attribute, known !== undefined && hasNoNewValue(attribute, known)));
   }
   return schema.checkEntry(attributes, rdn, { system: true });
 }
 
 /**
- * Whether it has no value that was not there before: older versions took some that are refused now, which stay when
- * others are deleted.
+ * Whether the attribute has no new value. Older versions accepted values that are refused now; such values may stay
+ * when other values are deleted.
  */
-function isRest(attribute: DraftAttribute, known: DraftAttribute): boolean {
+function hasNoNewValue(attribute: DraftAttribute, known: DraftAttribute): boolean {
   if (attribute === known) return true;
   if (attribute.rest !== known.rest || attribute.values.length >= known.values.length) return false;
   let at = 0;
@@ -55,7 +52,7 @@ function checked({ description, values, rest }: DraftAttribute, asBefore: boolea
   if (values.length === 1)
     return { description, values: [values[0]!.bytes], unchanged: asBefore || values[0]!.stored === true };
   const bytes: Buffer[] = [];
-  // Large values, or the values of a wide attribute, that were not read: the attribute was not touched.
+  // Values that were not read, large ones or those of a wide attribute, show that the attribute is unchanged.
   let unchanged = asBefore || (rest !== undefined && values.length === 0);
   for (let i = 0; i < values.length; i++) {
     bytes.push(values[i]!.bytes);

@@ -1,7 +1,7 @@
 import { secretNameError, tooManyPasswordsError } from '../../model/secrets.js';
 import type { Rule } from '../context.js';
 
-/** Secrets name no entry, and passwords are few. (That they take no options is for the schema to say.) */
+/** Refuses secrets in RDNs and too many passwords. (The schema rule refuses options on secrets.) */
 export const SECRETS: Rule = {
   name: 'secrets',
 

@@ -10,8 +10,8 @@ import { uuidTextBytes } from '../../model/uuid.js';
 import type { Rule, WriteContext } from '../context.js';
 
 /**
- * Attributes that only the server writes are refused from others (RFC 4512 §4.1.2 NO-USER-MODIFICATION), also where a
- * name would bring the value; and the server writes them: entryUUID, entryCSN, times, who it was.
+ * Refuses writes of attributes that only the server writes (RFC 4512 §4.1.2 NO-USER-MODIFICATION), also as values of an
+ * RDN, and sets these attributes: entryUUID, entryCSN, times, names of the actors.
  */
 export const SERVER_KEPT: Rule = {
   name: 'server-kept attributes',
@@ -34,7 +34,7 @@ export const SERVER_KEPT: Rule = {
   },
 };
 
-/** Some are never stored, whoever writes. */
+/** Whether the actor may not write the type. Computed attributes are never stored, not even for privileged actors. */
 function isKept(type: AttributeType, actor: Actor): boolean {
   return type.noUserModification && (!actor.system || isComputed(type));
 }
@@ -53,7 +53,7 @@ function set({ schema }: WriteContext, draft: Draft, name: string, value: Buffer
   draft.replace(schema.requireDescription(name), name, [value]);
 }
 
-/** What a privileged writer brought stays. */
+/** Sets the attributes of a new entry. Values from a privileged writer stay. */
 function stampNew(context: WriteContext, draft: Draft, actor: Actor, id: Buffer): void {
   const now = textBytes(generalizedTime(Date.now()));
   setDefault(context, draft, 'entryUUID', uuidTextBytes(id));

@@ -23,27 +23,27 @@ import type { Unique } from '../../model/value-rules.js';
 import { type Change, changedTypes } from '../change.js';
 import type { Rule, Verdict, WriteContext } from '../context.js';
 import { hasStored, loadLarge } from '../open.js';
-import { crosses, isInScope, standingOf } from '../unique-scope.js';
+import { crosses, isInScope, positionOf } from '../unique-scope.js';
 
 /**
- * Values that are to be unique are nobody else's in the scope of the constraint. The row of a value says whose it is,
- * also of entries outside of the constraint's subtree, so that these can be moved into it: see ADR 32.
+ * Refuses a value that another entry in the scope of a uniqueness constraint has. The row of a value lists its owners,
+ * including entries outside the subtree of the constraint, which may be moved into the subtree (ADR 32).
  */
 export const UNIQUE: Rule = {
   name: 'unique values',
 
   change(context, change) {
     const { unique } = context.shared.values;
-    // A name that is taken is told of first: whoever imports once more takes such an entry for done.
+    // A taken name is reported first: a repeated import skips such entries as done.
     if (unique.length === 0 || change.obstacle) return undefined;
     const touched = touchedBy(change, unique);
     if (change.isBatched) return touched.length === 0 ? undefined : { steps: firstSteps(context, change, touched) };
     const crossed = crossedBy(context, change, unique);
-    return touched.length + crossed.length === 0 ? undefined : judged(context, change, touched, crossed);
+    return touched.length + crossed.length === 0 ? undefined : checkConstraints(context, change, touched, crossed);
   },
 };
 
-/** Constraints that the change concerns: none, for all but a few changes. */
+/** Returns the constraints on attributes that the change touches; none for most changes. */
 function touchedBy(change: Change, unique: readonly Unique[]): readonly Unique[] {
   const { before, after } = change;
   if (before && after) {
@@ -54,13 +54,13 @@ function touchedBy(change: Change, unique: readonly Unique[]): readonly Unique[]
   return unique.filter(({ types }) => attributes.some(({ description }) => types.has(description.type)));
 }
 
-/** Constraints over the edge of whose subtree entries go. */
+/** Returns the constraints into or out of whose subtree the change moves entries. */
 function crossedBy({ shared }: WriteContext, { op, place }: Change, unique: readonly Unique[]): readonly Unique[] {
   if (op !== 'rename') return [];
-  return unique.filter((one) => crosses(one, place.from!, place.to!, shared.suffixes));
+  return unique.filter((constraint) => crosses(constraint, place.from!, place.to!, shared.suffixes));
 }
 
-/** Of a batch: each value is nobody's, or its entries are added one by one. */
+/** Returns the steps for an entry of a batch. They fail where a value has an owner; entries are then added singly. */
 function firstSteps(context: WriteContext, { id, after }: Change, touched: readonly Unique[]): RowStep[] {
   return touched.flatMap((unique) =>
     [...valuesIn(context, unique, after).values()].map((norm) => firstOwnerStep(unique, norm, id)),
@@ -74,7 +74,7 @@ function valuesIn(context: WriteContext, unique: Unique, draft: Draft | undefine
 
 const NONE: ReadonlyMap<string, Buffer> = new Map();
 
-async function judged(
+async function checkConstraints(
   context: WriteContext,
   change: Change,
   touched: readonly Unique[],
@@ -82,7 +82,7 @@ async function judged(
 ): Promise<Verdict> {
   const steps: PlanStep[] = [];
   for (const unique of new Set([...touched, ...crossed])) {
-    const turned = touched.includes(unique) ? await turnedValues(context, change, unique) : NOTHING;
+    const turned = touched.includes(unique) ? await changedValues(context, change, unique) : NO_VALUES;
     if (turned.gone.size + turned.come.size > 0) {
       const made = await valueSteps(context, change, unique, turned);
       if (made instanceof LdapError) return { refuse: made };
@@ -96,19 +96,19 @@ async function judged(
   return { steps };
 }
 
-/** Cut normal forms, by Latin-1. */
-interface Turned {
+/** The values that a change removes and adds: cut normal forms, by the same as Latin-1. */
+interface ValueChange {
   readonly gone: ReadonlyMap<string, Buffer>;
   readonly come: ReadonlyMap<string, Buffer>;
 }
 
-const NOTHING: Turned = { gone: NONE, come: NONE };
+const NO_VALUES: ValueChange = { gone: NONE, come: NONE };
 
-/** Values that the change takes from the entry, and gives it, as the constraint sees them. */
-async function turnedValues(context: WriteContext, change: Change, unique: Unique): Promise<Turned> {
+/** Returns the values under the constraint that the change removes from the entry and adds to it. */
+async function changedValues(context: WriteContext, change: Change, unique: Unique): Promise<ValueChange> {
   const { before, after } = change;
-  const were = valuesIn(context, unique, before && (await whole(context, change.id, unique, before.draft)));
-  const are = valuesIn(context, unique, after && (await whole(context, change.id, unique, after)));
+  const were = valuesIn(context, unique, before && (await withLargeValues(context, change.id, unique, before.draft)));
+  const are = valuesIn(context, unique, after && (await withLargeValues(context, change.id, unique, after)));
   return { gone: without(were, are), come: without(are, were) };
 }
 
@@ -116,18 +116,25 @@ function without(all: ReadonlyMap<string, Buffer>, some: ReadonlyMap<string, Buf
   return new Map([...all].filter(([name]) => !some.has(name)));
 }
 
-/** The draft with the large values that the constraint looks at. */
-async function whole({ store }: WriteContext, id: Buffer, { relevantTypes }: Unique, draft: Draft): Promise<Draft> {
-  const lacks = draft.attributes.some((one) => relevantTypes.has(one.description.type) && hasStored(one));
+/** Returns the draft with the large values that the constraint needs. */
+async function withLargeValues(
+  { store }: WriteContext,
+  id: Buffer,
+  { relevantTypes }: Unique,
+  draft: Draft,
+): Promise<Draft> {
+  const lacks = draft.attributes.some(
+    (attribute) => relevantTypes.has(attribute.description.type) && hasStored(attribute),
+  );
   return lacks ? loadLarge(store, MASTER_TABLE.name, id, draft, (type) => relevantTypes.has(type)) : draft;
 }
 
-/** Steps that give values away and take others. */
+/** Returns the steps that change the owners of values, or the error where an added value is taken. */
 async function valueSteps(
   context: WriteContext,
   change: Change,
   unique: Unique,
-  { gone, come }: Turned,
+  { gone, come }: ValueChange,
 ): Promise<PlanStep[] | LdapError> {
   const norms = [...gone.values(), ...come.values()];
   const read = context.store.getMany(
@@ -139,12 +146,12 @@ async function valueSteps(
   const steps: PlanStep[] = [];
   for (const [i, norm] of norms.entries()) {
     const owners = ownersOf(rows[i]);
-    const others = owners.ids.filter((one) => one !== id);
+    const others = owners.ids.filter((owner) => owner !== id);
     const comes = i >= gone.size;
-    // While the rows are made, one may not have been made yet.
+    // While the rows of a new constraint are being built, the row may not exist yet.
     if (!comes && others.length === owners.ids.length) continue;
     if (comes && unique.record.ready && (owners.many || others.length > 0)) {
-      const made = await besideOthers(context, change, unique, { ...owners, ids: others });
+      const made = await guardSharedValue(context, change, unique, { ...owners, ids: others });
       if (made instanceof LdapError) return made;
       steps.push(...made);
     }
@@ -153,8 +160,11 @@ async function valueSteps(
   return steps;
 }
 
-/** Guards by which the entry may have a value of others: not all of them are in the constraint's subtree. */
-async function besideOthers(
+/**
+ * Returns the guards under which the entry may share a value with other owners, because either the entry or all other
+ * owners are outside the subtree; the error otherwise.
+ */
+async function guardSharedValue(
   { store, shared }: WriteContext,
   change: Change,
   unique: Unique,
@@ -163,11 +173,11 @@ async function besideOthers(
   if (!unique.subtree) return takenError(unique);
   if (many || ids.length >= MAX_OWNERS) return manyError(unique);
   const moving = { id: change.id, to: change.place.to };
-  const own = await standingOf(store, change.id, moving);
+  const own = await positionOf(store, change.id, moving);
   if (!isInScope(unique, own.path, shared.suffixes)) return [...own.guards];
   const steps: RowStep[] = [];
   for (const id of ids) {
-    const { path, guards } = await standingOf(store, Buffer.from(id, 'latin1'), moving);
+    const { path, guards } = await positionOf(store, Buffer.from(id, 'latin1'), moving);
     if (isInScope(unique, path, shared.suffixes)) return takenError(unique);
     steps.push(...guards);
   }
@@ -175,61 +185,62 @@ async function besideOthers(
 }
 
 /**
- * Entries get in or out of the subtree: of no value that several entries have two may be in it then. Whoever lets
- * another entry have a value meanwhile, or moves entries over the edge, makes this plan fail.
+ * Checks a move into or out of the subtree: of the owners of each shared value, at most one may be in the subtree then.
+ * The returned step makes the plan fail if a concurrent plan adds an owner to a value or moves entries as well.
  */
 async function crossingStep(
   context: WriteContext,
   change: Change,
   unique: Unique,
-  turned: Turned,
+  turned: ValueChange,
 ): Promise<RowStep | LdapError> {
   const { store } = context;
   const { together } = await readUniqueState(store, unique);
   if (!unique.record.ready) return conflictStep(unique, together);
-  // What was decided before is to be seen wholly.
+  // Wait until plans that have been decided are fully visible.
   await store.quiet?.();
   const moving = { id: change.id, to: change.place.to };
   const scan = store.scan(UNIQUE_TABLE.name, severalRange(unique), { keysOnly: true });
   for await (const batch of batchesOf(scan)) {
     for (const key of batch.keys) {
       const norm = uniqueKeyParts(key).value!;
-      const ids = await ownersBehind(context, change, unique, turned, norm);
+      const ids = await ownersAfter(context, change, unique, turned, norm);
       if ((await countInScope(context, unique, ids, moving)) > 1) return movedError(unique);
     }
   }
   return conflictStep(unique, together);
 }
 
-async function ownersBehind(
+/** Returns the owners of a value after the change. */
+async function ownersAfter(
   { store }: WriteContext,
   { id }: Change,
   unique: Unique,
-  { gone, come }: Turned,
+  { gone, come }: ValueChange,
   norm: Buffer,
 ): Promise<readonly string[]> {
   const { ids } = ownersOf(await store.get(UNIQUE_TABLE.name, ownersKey(unique, norm)));
   const [own, name] = [idText(id), idText(norm)];
-  if (gone.has(name)) return ids.filter((one) => one !== own);
+  if (gone.has(name)) return ids.filter((owner) => owner !== own);
   return come.has(name) && !ids.includes(own) ? [...ids, own] : ids;
 }
 
-/** How many of the entries are in the scope; 2 for all that are more. */
+/** Returns the number of entries in the scope, at most 2. */
 async function countInScope(
   { store, shared }: WriteContext,
   unique: Unique,
   ids: readonly string[],
-  moving: Parameters<typeof standingOf>[2],
+  moving: Parameters<typeof positionOf>[2],
 ): Promise<number> {
   let count = 0;
   for (const id of ids) {
-    const { path } = await standingOf(store, Buffer.from(id, 'latin1'), moving);
+    const { path } = await positionOf(store, Buffer.from(id, 'latin1'), moving);
     if (isInScope(unique, path, shared.suffixes) && ++count === 2) break;
   }
   return count;
 }
 
-/** Names no entry: who writes may not see it. */
+/** The message does not name the other entry, which the actor may not see. */
 function takenError({ text }: Unique): LdapError {
   return new LdapError('constraintViolation', `another entry has this value already, which is to be unique: ${text}`);
 }
