@@ -16,12 +16,12 @@ import { build } from 'esbuild';
 const root = fileURLToPath(new URL('..', import.meta.url));
 const outdir = `${root}dist/bundle/cli`;
 
-/** Modules that hand on what the file of commands and workers has. */
-const handedOn = {
-  name: 'handed-on',
+/** Modules that re-export what the file of commands and workers contains. */
+const reExports = {
+  name: 're-export',
   setup({ onResolve, onLoad }) {
-    onResolve({ filter: /^(?:\.\/program\.js|worker)$/ }, ({ path }) => ({ path, namespace: 'handed-on' }));
-    onLoad({ filter: /.*/, namespace: 'handed-on' }, ({ path }) => {
+    onResolve({ filter: /^(?:\.\/program\.js|worker)$/ }, ({ path }) => ({ path, namespace: 're-export' }));
+    onLoad({ filter: /.*/, namespace: 're-export' }, ({ path }) => {
       const program = "require('../../../scripts/program.cjs').program()";
       const run = `export const run = async () => (await ${program}.main()).run();`;
       return { contents: path === 'worker' ? `await ${program}.worker();` : run };
@@ -29,10 +29,7 @@ const handedOn = {
   },
 };
 
-/**
- * Packages with native parts, loaded as CommonJS: as modules each of their files would be looked up and scanned for its
- * exports.
- */
+/** Packages with native parts. They are loaded as CommonJS, since Node would look up and scan each file of a module. */
 const required = {
   name: 'required',
   setup({ onResolve, onLoad }) {
@@ -87,10 +84,10 @@ await Promise.all([
     chunkNames: '[name]-[hash]',
     splitting: true,
     format: 'esm',
-    plugins: [handedOn, required],
-    // Read by few commands.
+    plugins: [reExports, required],
+    // Few commands read these.
     external: ['../../../scripts/program.cjs', 'hbase', 'yaml'],
-    // What CommonJS packages ask for by `require`.
+    // Provides `require` for CommonJS packages.
     banner: {
       js: "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);",
     },

@@ -1,4 +1,4 @@
-/** Runs what commands have in common, and keeps what V8 has compiled for it beside the bundled command line. */
+/** Runs the code that all commands share, and stores what V8 has compiled beside the bundled command line. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,12 +1,12 @@
-// Loads the bundled command line with what V8 made of it in `code-cache.mjs`, which spares its processes a third of
-// their start. Without that, or with what another Node or V8 made, V8 compiles it as usual.
+// Loads the bundled command line with the V8 code cache of `code-cache.mjs`, which saves a third of the start time.
+// Without the cache, or with that of another Node or V8, V8 compiles as usual.
 const { readFileSync } = require('node:fs');
 const { createRequire, wrap } = require('node:module');
 const { dirname, join } = require('node:path');
 const { Script } = require('node:vm');
 
 const FILE = join(__dirname, '../dist/bundle/cli/program.cjs');
-/** V8 itself only compares lengths, so the build removes it with the program that it is of. */
+/** V8 only compares lengths, so the build removes the cache together with the program. */
 const CACHE = `${FILE}.cache`;
 
 function readCache() {
@@ -25,7 +25,7 @@ function loadProgram() {
   return { program: module.exports, script };
 }
 
-/** Node's own loader alone finds the map to the sources. */
+/** Only the loader of Node itself finds the source map. */
 const program = () => (process.env.ROWAN_DEBUG === '1' ? require(FILE) : loadProgram().program);
 
 module.exports = { CACHE, loadProgram, program };

@@ -27,7 +27,7 @@ const stamp = join(root, 'dist/.tsbuildinfo');
 const compiler = join(root, 'node_modules/typescript/bin/tsc');
 const parent = process.ppid;
 
-/** Latest change below a folder, in milliseconds since 1970. */
+/** Returns the time of the latest change below a folder, in milliseconds since 1970. */
 function newest(folder) {
   let latest = 0;
   readdirSync(folder, { withFileTypes: true }).forEach((item) => {
@@ -51,7 +51,7 @@ function build() {
     const run = spawnSync(process.execPath, args, { cwd: root, encoding: 'utf8' });
     if (run.status !== 0) fail(run.stdout + run.stderr + 'rowan: the sources do not compile');
   });
-  // The compiler leaves its record alone when nothing changed; its time is what isStale looks at.
+  // The compiler does not touch its record when nothing changed, but `isStale` looks at the time of the record.
   const now = new Date();
   utimesSync(stamp, now, now);
   // npm was told to end meanwhile.

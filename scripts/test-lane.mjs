@@ -9,11 +9,11 @@ import { format } from 'node:util';
 import Mocha from 'mocha';
 
 const GRACE_MS = 60_000;
-/** Ends a test that hangs; on a busy machine a process may take ten times its usual time. */
+/** Time limit that ends a hanging test. On a busy machine a process may take ten times its usual time. */
 const TEST_MS = 300_000;
 const { Base, Spec } = Mocha.reporters;
 
-// Mocha would leave it unheard, and whoever waits for that promise waits until the test's time is over.
+// Mocha would ignore the rejection, and the test that waits for the promise would run into its time limit.
 process.on('unhandledRejection', (reason) => {
   throw reason;
 });
@@ -28,24 +28,24 @@ function taken() {
   return text;
 }
 
-/** Tells what passed and failed; why it failed is told at the end of the run. */
+/** Prints passed and failed tests. The reasons of failures are printed at the end of the run. */
 class Progress extends Spec {
   epilogue() {}
 }
 
-/** Part `hbase` are the tests that have the word in their title, `rest` the others, `all` both. */
+/** Part `hbase`: tests with that word in their title. Part `rest`: the other tests. Part `all`: both. */
 function keep(suite, part) {
   const wanted = (test) => part === 'all' || /\bhbase\b/i.test(test.fullTitle()) === (part === 'hbase');
   suite.tests = suite.tests.filter(wanted);
   for (const child of suite.suites) keep(child, part);
 }
 
-/** Before a test needs it: it may take longer to start than a test may take. */
+/** Starts HBase before the first test needs it, since the start may take longer than a test may. */
 async function startHBase(folder) {
   const { isPresent } = await import(pathToFileURL(join(folder, 'require.js')).href);
   if (process.env.ROWAN_HBASE_URL || !isPresent('hbase')) return;
   const { runningHBase } = await import(pathToFileURL(join(folder, 'hbase/server.js')).href);
-  // The tests tell why it does not start.
+  // The tests report why HBase does not start.
   await runningHBase().catch(() => undefined);
 }
 
@@ -77,13 +77,13 @@ async function run({ folder, file, part, grep, bail }) {
   return { output, passed: stats.passes, failed: failed.length, skipped: stats.pending, failures };
 }
 
-/** What tests of this process were left out for so far. */
+/** Returns the reasons for which tests of this process were left out so far. */
 async function leftOut(folder) {
   const require = await import(pathToFileURL(join(folder, 'require.js')).href);
   return require.leftOut();
 }
 
-/** Leaves when nothing runs any more, or says what still does. */
+/** Exits when nothing is running any more, or reports what is still running. */
 function leave() {
   process.off('disconnect', abandoned);
   process.disconnect();

@@ -24,14 +24,14 @@ import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
-/** A file that takes longer blocks its process, and no time-out of mocha's is heard. */
+/** A file that takes longer blocks its process, and the time limits of mocha cannot fire. */
 const FILE_MS = 20 * 60_000;
-/** The most files that may fail first and pass then. */
+/** Number of flaky files up to which the run passes. */
 const MOST_FLAKY = 3;
-/** How many files the list of the slowest ones has. */
+/** Length of the list of the slowest files. */
 const SLOWEST = 10;
 const MEMORY = '/dev/shm';
-/** What must be free there. */
+/** Memory that must be free for temporary folders. */
 const MEMORY_BYTES = 6 * 2 ** 30;
 const root = fileURLToPath(new URL('..', import.meta.url));
 const LANE = fileURLToPath(new URL('test-lane.mjs', import.meta.url));
@@ -62,7 +62,7 @@ const times = whole('times');
 const folder = join(root, values.dist, 'test');
 
 function testFiles() {
-  // What was compiled of a file that is gone by now stays in the folder.
+  // The compiled form of a deleted test stays in the folder.
   const isThere = (name) => existsSync(join(root, 'test', name.replace(/\.js$/, '.ts')));
   const all = readdirSync(folder, { recursive: true }).filter((name) => name.endsWith('.test.js') && isThere(name));
   const wanted = positionals.map((name) => name.replace(/^test\//, '').replace(/\.[jt]s$/, ''));
@@ -70,7 +70,7 @@ function testFiles() {
   return chosen.sort().map((name) => join(folder, name));
 }
 
-/** The test modules that a module imports at its head, itself included. */
+/** Returns the test modules that a module imports, directly or not, and the module itself. */
 function imported(file, seen = new Set()) {
   if (seen.has(file) || !file.startsWith(folder)) return seen;
   seen.add(file);
@@ -79,10 +79,10 @@ function imported(file, seen = new Set()) {
   return seen;
 }
 
-/** `NEAR_ENGINES` has HBase in soak alone. */
+/** With `NEAR_ENGINES`, HBase is used in soak runs only. */
 const RUNS_OVER_EACH_ENGINE = values.soak ? /\b(?:NEAR_)?ENGINES\b|\bopenRecycled\b/ : /\bENGINES\b|\bopenRecycled\b/;
 
-/** Files and which part of them (see `test-lane.mjs`): what runs over HBase, and all else. */
+/** Returns the files and their parts (see `test-lane.mjs`): what runs over HBase, and the rest. */
 function queues() {
   const overHBase = [];
   const others = [];
@@ -99,8 +99,8 @@ function queues() {
 }
 
 /**
- * Where temporary folders are: in memory, as half of the time is otherwise spent on waiting for the disk. Soak works on
- * the disk.
+ * Returns the place of temporary folders: in memory, since disk waits take half of the time otherwise; on disk for
+ * soak.
  */
 function temporary() {
   if (process.env.TMPDIR !== undefined || values.soak || !existsSync(MEMORY)) return {};
@@ -115,7 +115,7 @@ const results = new Map();
 const flaky = new Map();
 const seconds = new Map();
 const missing = new Map();
-/** What belongs to no file. */
+/** Results that belong to no file. */
 const others = { passed: 0, failed: 0, skipped: 0, failures: [] };
 
 const failure = (title, why) => `  1) ${title}:\n     ${why}\n`;
@@ -127,7 +127,7 @@ function failed(title, why) {
   others.failures.push(failure(title, why));
 }
 
-/** One process after another, until the queue is empty. */
+/** Runs processes one after another until the queue is empty. */
 class Lane {
   #queue;
   #leftOut = [];
@@ -140,7 +140,7 @@ class Lane {
     while (this.#queue.length > 0) await this.#process();
   }
 
-  /** Resolves when the process has ended: the queue is empty, or a file has ended the process. */
+  /** Resolves when the process has ended, because the queue is empty or a file has ended the process. */
   #process() {
     const child = fork(LANE, [], { env, stdio: 'inherit' });
     let task;
@@ -183,7 +183,7 @@ class Lane {
   }
 }
 
-/** Runs each file that failed once more, alone. */
+/** Runs each failed file once more, alone. */
 async function secondRun() {
   const firsts = new Map([...results].filter(([, { failed }]) => failed > 0));
   if (values.bail || firsts.size === 0) return;
@@ -229,7 +229,7 @@ const tasks = queues();
 if (tasks.overHBase.length + tasks.others.length === 0)
   usage(`no test file in ${relative(root, folder)} matches ${positionals.join(', ')}`);
 await Promise.all([
-  // Whose HBase has ended by then.
+  // The HBase of this lane has ended by then, so the lane takes other files.
   new Lane(tasks.overHBase).run().then(() => new Lane(tasks.others).run()),
   ...Array.from({ length: lanes }, () => new Lane(tasks.others).run()),
 ]);

@@ -1,4 +1,7 @@
-/** npm run bench -- access: what access rules cost a search, beside the administrator, who is above them. */
+/**
+ * npm run bench -- access: the cost of access rules for a search, compared with the administrator, to whom no rules
+ * apply.
+ */
 import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -19,7 +22,7 @@ const USAGE = `npm run bench -- access [options]
 const person = (n) => `uid=user.${n},ou=people,${BASE}`;
 const group = (n) => `cn=rules ${n},${BASE}`;
 
-/** Rules that are 50 with that of all users, five of them with a filter or a group. */
+/** The rules for all users plus others, 50 rules in total; five of them have a filter or a group. */
 function rules() {
   const made = ['  - { name: users read, who: { users: true }, allow: [view] }'];
   for (let n = 0; n < 44; n++) {
@@ -36,7 +39,7 @@ function rules() {
   return `rules:\n${made.join('\n')}\n`;
 }
 
-/** Who asks; `held`: a rule with a filter looks at each entry. */
+/** The identities that search. `held`: a rule with a filter is evaluated on each entry. */
 const askers = [
   { title: 'the administrator', dn: ADMIN },
   { title: 'a user, by 50 rules', dn: person(0), password: PASSWORD },

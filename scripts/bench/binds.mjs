@@ -1,4 +1,4 @@
-/** npm run bench -- binds: how long a bind takes that fails, by why it does. */
+/** npm run bench -- binds: the duration of failing binds, by the reason of the failure. */
 import { createHash, randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -12,10 +12,10 @@ import { ADMIN, BASE } from './rows.mjs';
 import { Rowan } from './servers.mjs';
 
 const PASSWORD = 'password';
-/** The same, as SHA-1. */
+/** The same password as SHA-1. */
 const BROUGHT = `{SHA}${createHash('sha1').update(PASSWORD).digest('base64')}`;
 const POLICY = `cn=policy,${BASE}`;
-/** Locks after one failure, and who has not bound for a second. */
+/** A policy that locks an account after one failure, and after a second without a bind. */
 const STRICT = `cn=strict,${BASE}`;
 const NAMES = ['sound', 'brought', 'locked', 'expired', 'guessed', 'idle', 'coded'];
 const USAGE = `npm run bench -- binds [options]
@@ -38,7 +38,7 @@ const kinds = [
   { title: 'expired, with a wrong password', dn: person('expired'), password: 'wrong' },
 ];
 
-/** Failures are counted, and never so many that they lock. */
+/** The policy counts failures, but allows so many that no account is locked. */
 const LDIF = `dn: ${BASE}
 objectClass: dcObject
 objectClass: organization
@@ -124,7 +124,7 @@ export async function main(root, args) {
   process.stdout.write(`\n${formatRows([['why the bind fails', 'median ms', 'of the first', 'p95 ms'], ...lines])}\n`);
 }
 
-/** As the server hashes them. */
+/** Sets passwords through the server, so that they are hashed as the server hashes. */
 async function setPasswords({ port, password }, names) {
   const client = new Client({ url: `ldap://127.0.0.1:${port}` });
   await client.bind(ADMIN, password);
@@ -133,7 +133,7 @@ async function setPasswords({ port, password }, names) {
   await client.unbind();
 }
 
-/** One failure locks, and so does a second without a bind. */
+/** Locks accounts: by one failure, and by a second without a bind. */
 async function lockOut({ port }) {
   const client = new Client({ url: `ldap://127.0.0.1:${port}` });
   await refused(client, person('guessed'), 'wrong');

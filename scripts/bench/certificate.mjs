@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { isInstalled } from './machine.mjs';
 
-/** Those of the rows that this machine can drive; `say` is told what the others lack. */
+/** Returns the rows that this machine can drive. `say` receives what is missing for the other rows. */
 export function rowsToDrive(rows, say) {
   const missing = rows.some((row) => row.tls) ? missingForTls() : [];
   if (missing.length === 0) return rows;
@@ -11,15 +11,13 @@ export function rowsToDrive(rows, say) {
   return rows.filter((row) => !row.tls);
 }
 
-/** The Debian packages without which there are no rows under TLS. */
+/** The Debian packages that rows under TLS require. */
 function missingForTls() {
   const header = spawnSync('gcc', ['-E', '-'], { input: '#include <openssl/ssl.h>\n', encoding: 'utf8' });
   return [...(header.status === 0 ? [] : ['libssl-dev']), ...(isInstalled('openssl') ? [] : ['openssl'])];
 }
 
-/**
- * A certificate for 127.0.0.1 that both servers show; its key is of P-256, as certificate authorities make them now.
- */
+/** Makes a certificate for 127.0.0.1 that both servers use. The key is P-256, as certificate authorities now use. */
 export function makeCertificate(folder) {
   const [cert, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
   const kind = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '2'];

@@ -1,16 +1,16 @@
 /**
- * The client that `fairness.mjs` watches, in a process of its own, so that what the load does to its own process
- * delays it nothing: searches for one person after another while it is told to, and says what it waited.
+ * The probing client of `fairness.mjs`. A process of its own keeps the load from delaying the probe. On command it
+ * searches for one person after another, and reports how long it waited.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ADMIN, PASSWORD } from '../../dist/test/cli/rowan.js';
 import { Arena } from '../../dist/test/server/fairness/arena.js';
 import { RawClient } from '../../dist/test/server/raw-client.js';
 
-/** Between an answer and the next search: the probe is not to be a load itself. */
+/** Pause between an answer and the next search, so that the probe is no load itself. */
 const GAP_MS = 1;
 
-/** Ends what the probe does now. */
+/** Ends the current measurement. */
 let end;
 
 async function probe(client, { signal }) {
@@ -27,14 +27,15 @@ async function probe(client, { signal }) {
 }
 
 /**
- * Of all moments, not of all searches: a block of two seconds delays one search of the probe, and all that others would
- * have sent meanwhile. Who comes `t` into a wait waits for the rest of it.
+ * The percentile over moments, not over searches: a block of two seconds delays only one search of the probe, but all
+ * searches that other clients would have sent meanwhile. A client that arrives `t` into a wait waits for the rest of
+ * it.
  */
 function p99(worst, time) {
   let sum = 0;
   for (let k = 1; k <= worst.length; k++) {
     sum += worst[k - 1];
-    // So long is what one per cent of the time exceeds, if it lies between this wait and the next one.
+    // The wait exceeded during one per cent of the time, if it lies between this wait and the next.
     const bound = (sum - time / 100) / k;
     if (bound >= (worst[k] ?? 0)) return Math.max(bound, 0);
   }

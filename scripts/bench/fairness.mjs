@@ -1,4 +1,4 @@
-/** npm run bench -- fairness: how long a search waits beside legal requests at their largest. */
+/** npm run bench -- fairness: how long a search waits beside legal requests of the largest size. */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -59,7 +59,7 @@ async function lineOf(arena, probe, name, load, ms) {
   return [name, ...[busy, idle].flatMap(({ p50, p99, longest }) => [p50, p99, longest].map((n) => n.toFixed(1)))];
 }
 
-/** Waits until the server has done what was asked of it before: that is no part of the next load. */
+/** Waits until the server has finished earlier requests, which are no part of the next load. */
 async function quiet(pid) {
   for (let before = cpuSeconds(pid), still = 0; still < 3; before = cpuSeconds(pid)) {
     await sleep(30);
@@ -67,7 +67,7 @@ async function quiet(pid) {
   }
 }
 
-/** What the probe waits while `work` goes on. */
+/** Returns the waits of the probe during `work`. */
 async function watched(probe, work) {
   const told = once(probe, 'message');
   probe.send('begin');

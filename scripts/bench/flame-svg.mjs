@@ -1,13 +1,16 @@
-/** A V8 CPU profile as a flame graph: callers below, callees above, a frame as wide as the time spent in it. */
+/**
+ * Renders a V8 CPU profile as a flame graph: callers below, callees above. The width of a frame is the time spent in
+ * it.
+ */
 
 const WIDTH = 1200;
 const ROW = 16;
 const CHARACTER = 6.1;
-/** Frames narrower than this are left out, px. */
+/** Narrower frames are left out. In pixels. */
 const NARROWEST = 1.2;
 const HEADER = 44;
 
-/** What a frame belongs to, by its file: name, test, colour. The first that fits counts. */
+/** The parts of the program, by file: name, test, colour. The first match counts. */
 const PARTS = [
   ['garbage collector', /^\(garbage collector\)/, '#c9c9c9'],
   ['server', /\/src\/server\//, '#f2a65a'],
@@ -20,7 +23,7 @@ const PARTS = [
   ['native and other', /./, '#dddddd'],
 ];
 
-/** Sums the samples between two times (µs from the profile's start) into a tree of frames. */
+/** Sums the samples between two times (µs since the start of the profile) into a tree of frames. */
 function treeOf({ profile, from, until }) {
   const nodes = new Map(profile.nodes.map((node) => [node.id, node]));
   const parents = new Map();
@@ -61,7 +64,7 @@ function escaped(text) {
   return text.replace(/[&<>"]/g, (c) => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' })[c]);
 }
 
-/** Frames with their place: `x` and `width` in px, `depth` from the bottom. */
+/** Yields the frames with their places: `x` and `width` in pixels, `depth` from the bottom. */
 function placed(frame, x, depth, scale, out) {
   let at = x;
   const children = [...frame.children.values()].sort((a, b) => (a.name < b.name ? -1 : 1));

@@ -1,4 +1,4 @@
-/** npm run bench -- groups: what groups cost, Rowan beside slapd with its overlay dynlist. */
+/** npm run bench -- groups: the cost of groups, in Rowan and in slapd with its overlay dynlist. */
 import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -12,10 +12,10 @@ import { Rowan, Slapd } from './servers.mjs';
 
 /** Members of the large group. */
 const MEMBERS = 100_000;
-/** The first of the people is in so many groups in groups: in as many directly, and each of these in one more, … */
+/** Groups of the first person in total. Groups are nested `DEPTH` deep, with `GROUPS / DEPTH` on each level. */
 const GROUPS = 1000;
 const DEPTH = 5;
-/** New members get numbers of their own. */
+/** First number for new members, so that numbers do not collide. */
 const FIRST_NEW = 100_000_000;
 const GROUP = `cn=group,${BASE}`;
 const USAGE = `npm run bench -- groups [options]
@@ -27,14 +27,14 @@ const USAGE = `npm run bench -- groups [options]
 
 const person = (n) => `uid=user.${n},ou=people,${BASE}`;
 
-/** Rules that do not give all to everybody. */
+/** Access rules that grant less than everything to all users. */
 const RULES = `rules:
   - { name: all read, who: {}, allow: [view] }
   - { name: but for phones, who: { users: true }, to: { attributes: [homePhone] }, deny: [view] }
 `;
 const USER = ['-D', person(1), '-W', 'password'];
 
-/** One client that waits for each answer. `rowan`: slapd has nothing like it. */
+/** One client that waits for each answer. `rowan`: slapd has no such feature. */
 const rows = [
   { title: '(uid=x), its cn', args: ['-m', 'search', '-r', 'cn'] },
   { title: '(&(uid=x)(memberOf=G)), its cn', args: ['-m', 'and', '-o', `memberOf=${GROUP}`, '-r', 'cn'] },
@@ -112,8 +112,8 @@ function otherServer(folder, root, { against, 'no-slapd': noSlapd }) {
 }
 
 /**
- * Milliseconds that the median rename takes; they lie where they lay when it ends. Between renames the members are
- * waited for: who takes the old name has to.
+ * Returns the median duration of a rename in milliseconds. At the end the entries are back in their place. Between
+ * renames, references are awaited: an entry that takes an old name has to wait for them too.
  */
 async function driveRenames(server) {
   const client = new Client({ url: `ldap://127.0.0.1:${server.port}` });
@@ -136,7 +136,7 @@ async function driveRenames(server) {
   return median(taken);
 }
 
-/** Milliseconds that the median of a row's requests takes; Infinity where none was answered in time. */
+/** Returns the median duration of the requests of a row in milliseconds; Infinity if none was answered in time. */
 function driveRow(root, server, { args, write }, seconds, turn) {
   const load = ['-n', MEMBERS, '-c', 1, '-d', 1, '-t', seconds, '-b', BASE, ...args];
   if (write) load.push('-D', ADMIN, '-W', server.password, '-s', FIRST_NEW + turn * 1_000_000);

@@ -1,6 +1,6 @@
 /**
- * Loaded into a front end before its own program (`node --import`): answers every message of the parent with what its
- * HBase client has counted. ROWAN_BENCH_DIST is the compiled form that the front end runs.
+ * Loaded into a front end before its own program (`node --import`). Answers every message of the parent with the counts
+ * of the HBase client. ROWAN_BENCH_DIST is the compiled form that the front end runs.
  */
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -11,7 +11,7 @@ const { HBaseClient } = await import(
 
 let client;
 const { get } = HBaseClient.prototype;
-/** The first get tells which client the store has; then all is as it was. */
+/** The first get reveals the client of the store; the method is then restored. */
 HBaseClient.prototype.get = function (...args) {
   client = this;
   HBaseClient.prototype.get = get;
@@ -19,5 +19,5 @@ HBaseClient.prototype.get = function (...args) {
 };
 
 process.on('message', () => process.send(client.statistics));
-// A front end ends when it is told to, not when its parent does.
+// A front end ends on command, not with its parent.
 process.channel.unref();

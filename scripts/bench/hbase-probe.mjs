@@ -1,7 +1,7 @@
 /**
- * hbase-probe.mjs DIST URL flush | rates SECONDS PID: a program of its own over Rowan's HBase client, without a
- * directory. `flush` writes all tables out of HBase's memory; `rates` prints as JSON what the client alone gets from
- * HBase whose process is PID.
+ * hbase-probe.mjs DIST URL flush | rates SECONDS PID: uses the HBase client of Rowan without a directory. `flush`
+ * writes all tables from the memory of HBase to disk. `rates` prints as JSON the rates of the client alone; PID is the
+ * HBase process.
  */
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -14,7 +14,7 @@ const { openHBaseStore } = await load('index.js');
 const { hbaseSettings } = await load('settings.js');
 const { MessageWriter, MessageReader } = await load('rpc/protobuf.js');
 
-/** Keys that are asked for. */
+/** Number of keys to read. */
 const MOST_KEYS = 100_000;
 const MULTI = 100;
 const FLUSH_MS = 120_000;
@@ -46,7 +46,10 @@ async function masterKeys(table) {
   return keys;
 }
 
-/** `callers` at once, each `rows` at a time; rows a second, and processor time of both sides a row, µs. */
+/**
+ * Runs `callers` concurrent calls of `rows` rows each. Returns rows a second, and processor time of both sides per row
+ * in µs.
+ */
 async function measure(name, callers, rows, ask) {
   const length = Number(seconds) * 1000;
   const before = { at: performance.now(), own: process.cpuUsage(), hbase: cpuSeconds(hbasePid) };

@@ -51,7 +51,7 @@ function rpcTable(rpc) {
   return formatRows([['HBase client alone', 'callers', 'rate', 'client µs', 'HBase µs'], ...lines]);
 }
 
-/** How the rate with two front ends compares with that of one just before. */
+/** Compares each rate of two front ends with the rate of one front end measured just before. */
 function ratios(rows) {
   return rows.flatMap((row, i) => {
     if (row.frontEnds < 2) return [];

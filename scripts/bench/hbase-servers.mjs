@@ -9,8 +9,7 @@ import { ROWAN_FLAGS, Server, timed } from './servers.mjs';
 const COUNT = pathToFileURL(join(dirname(fileURLToPath(import.meta.url)), 'hbase-count.mjs')).href;
 
 /**
- * As on a cluster: reports spell out the requests in hand, which takes a fifth of the time of a bulk load when made
- * each half second.
+ * As on a cluster. Reports list the current requests; at the default of half a second they take a fifth of a bulk load.
  */
 const REPORT_MS = 3000;
 
@@ -21,7 +20,7 @@ function isFree(port) {
   });
 }
 
-/** Below the ports that the system gives to outgoing connections, and so that those of `scripts/hbase` follow it. */
+/** Below the ports for outgoing connections. The ports of `scripts/hbase` are derived from this port. */
 async function freeMasterPort() {
   while (true) {
     const port = 21_000 + Math.floor(Math.random() * 8_000);
@@ -30,7 +29,7 @@ async function freeMasterPort() {
   }
 }
 
-/** An HBase of this run's own: one JVM, which ends with this process too. */
+/** An HBase for this run: one JVM, which ends with this process. */
 export class HBase {
   constructor(root, data, memory) {
     this.script = join(root, 'scripts/hbase');
@@ -59,7 +58,7 @@ export class HBase {
 export class FrontEnd extends Server {
   name = 'Rowan';
 
-  /** `dist`: the compiled form, where it is not the usual one. */
+  /** `dist`: the compiled form. Default: that of the checkout. */
   constructor(folder, root, url, dist) {
     super(folder);
     this.url = url;
@@ -81,7 +80,7 @@ export class FrontEnd extends Server {
     this.run('init', '--suffix', BASE, '--admin-dn', ADMIN);
   }
 
-  /** Seconds that it takes. */
+  /** Returns the duration in seconds. */
   load(file) {
     return this.run('import', file);
   }
@@ -95,7 +94,7 @@ export class FrontEnd extends Server {
     };
   }
 
-  /** Requests to HBase since it was started. */
+  /** Returns the number of requests to HBase since the start. */
   async requests() {
     const statistics = await new Promise((resolve, reject) => {
       this.process.once('message', resolve);

@@ -11,10 +11,10 @@ import { cpuSeconds, describeMachine, machineCpuSeconds } from './machine.mjs';
 import { median } from './report.mjs';
 import { ADMIN, CONNECTIONS } from './rows.mjs';
 
-/** Each turn that adds people takes numbers of its own. */
+/** Numbers reserved for each turn that adds people. */
 const NEW_A_TURN = 10_000_000;
 
-/** What is measured, and what is wanted a second with 1 and with 16 in flight on each of 8 connections. */
+/** The measured rows, with the required rates a second for 1 and for 16 requests in flight on each of 8 connections. */
 const ROWS = [
   { name: 'search', title: '(uid=x), all attributes', wanted: [8000, 20_000] },
   { name: 'base', title: 'base object', wanted: [8000, 20_000] },
@@ -26,9 +26,9 @@ const ROWS = [
 const NAMES = [...ROWS.map((row) => row.name), 'rpc', 'two'];
 const LOAD_WANTED = 3000;
 const DEPTHS = [1, 16];
-/** Turns before the first that counts: Java compiles what is used. */
+/** Uncounted turns at the start, in which Java compiles. */
 const WARM_TURNS = 4;
-/** Rows that are measured with two front ends, too. */
+/** Rows that are also measured with two front ends. */
 const TWO = ['search', 'modify'];
 
 const USAGE = `npm run bench -- hbase [options]
@@ -90,7 +90,7 @@ class Run {
     process.stderr.write(`${rowLine(row)}\n`);
   }
 
-  /** Whatever was started is gone when it returns. */
+  /** Stops all started processes. */
   clear() {
     for (const { process: child } of this.frontEnds) child?.kill('SIGKILL');
     this.hbase.stop();
@@ -115,7 +115,7 @@ class Run {
       await second.start();
       await this.drive([second], { name: 'search' }, 16);
       for (const row of ROWS.filter(({ name }) => TWO.includes(name))) {
-        // Again with one, so that both are of the same minute.
+        // Measures one front end again, so that both rates are of the same minute.
         await this.row(row, 16, undefined, [first]);
         await this.row(row, 16, undefined, [first, second]);
       }
@@ -131,7 +131,8 @@ class Run {
     frontEnd.init();
     const clock = this.clock([]);
     const seconds = frontEnd.load(file);
-    // The loader's own processor time is not its parent's to see once it has ended; it is among the others here.
+    // The processor time of the loader itself is part of the others here, since the parent cannot read it after the
+    // end.
     this.add({
       title: 'bulk load',
       wanted: LOAD_WANTED,
@@ -142,8 +143,8 @@ class Run {
   }
 
   /**
-   * Begins to measure; what it gives tells for so many operations the processor time of each, µs, and of all processes
-   * a second.
+   * Starts measuring. The returned function takes a number of operations and reports, per operation, the processor time
+   * of each process in µs, and the time of all processes a second.
    */
   clock(frontEnds) {
     const pids = [this.hbase.pid, ...frontEnds.map((one) => one.process.pid)];
@@ -157,7 +158,7 @@ class Run {
     };
   }
 
-  /** Runs hbase-probe.mjs; what it printed. */
+  /** Runs hbase-probe.mjs and returns its output. */
   probe(...args) {
     const program = join(this.root, 'scripts/bench/hbase-probe.mjs');
     const dist = this.dist ?? join(this.root, 'dist');
@@ -167,7 +168,7 @@ class Run {
     return run.stdout;
   }
 
-  /** One turn: the connections divided among the front ends. */
+  /** Drives one turn with the connections divided among the front ends. */
   async drive(frontEnds, row, depth, connections = CONNECTIONS) {
     const { entries, seconds } = this.options;
     const requests = await Promise.all(frontEnds.map((one) => one.requests()));
@@ -202,7 +203,9 @@ class Run {
     this.add({ title, depth, wanted, frontEnds: frontEnds.length, ...figures, front });
   }
 
-  /** One client, one request at a time: nothing is gathered, so the requests to HBase are those of one operation. */
+  /**
+   * Uses one client with one request at a time: nothing is batched, so the HBase requests are those of one operation.
+   */
   async alone({ title, ...row }, frontEnd) {
     this.add({ title, depth: 'alone', frontEnds: 1, ...(await this.drive([frontEnd], row, 1, 1)) });
   }

@@ -1,4 +1,4 @@
-/** What memory one large value takes: the most that each operation came to, beside a server that has done nothing. */
+/** The memory for one large value: the peak of each operation, and that of an idle server. */
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -12,18 +12,18 @@ const EVERY_MS = 2;
 const PASSWORD = 'secret';
 const DN = `uid=large,${BASE}`;
 
-/** MiB that a process and those it has started have for themselves, without the pages of files that they map. */
+/** Returns the private memory of a process and its children in MiB, without mapped files. */
 function ownMemory(pid) {
   try {
     const status = processes(pid).map((one) => readFileSync(`/proc/${one}/status`, 'latin1'));
     return status.reduce((sum, text) => sum + Number(/^RssAnon:\s+(\d+) kB$/m.exec(text)?.[1] ?? 0) / 1024, 0);
   } catch {
-    // One of them has ended meanwhile.
+    // One of the processes has ended meanwhile.
     return 0;
   }
 }
 
-/** MiB that a process came to at most while `work` ran. */
+/** Returns the peak of private memory in MiB while `work` runs. */
 async function peak(pid, work) {
   let most = ownMemory(pid);
   const timer = setInterval(() => {
@@ -38,8 +38,8 @@ async function peak(pid, work) {
 }
 
 /**
- * Rows `{ title, peak, idle }` in MiB of memory that a process has for itself, each of one operation with a value of
- * `size` MiB. `root`: the compiled checkout; `say` is told of each row when it is there.
+ * Returns rows `{ title, peak, idle }` of private memory in MiB, one per operation on a value of `size` MiB. `root` is
+ * the compiled checkout. `say` receives each row when it is done.
  */
 export async function largeValueRows(root, { size = 100, say = () => undefined } = {}) {
   const { RawClient } = await import(join(root, 'dist/test/server/raw-client.js'));

@@ -2,10 +2,10 @@ import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-/** The load generator, from the root of the project. */
+/** Path of the load generator in the project. */
 export const LOAD = '.cache/ldapload';
 
-/** Compiles it; `tls`: with TLS, which wants the package libssl-dev. */
+/** Compiles the load generator. `tls` requires the package libssl-dev. */
 export function compileLoad(root, tls = false) {
   const source = join(root, 'scripts/load/ldapload.c');
   const load = join(root, LOAD);
@@ -14,21 +14,21 @@ export function compileLoad(root, tls = false) {
   execFileSync('gcc', ['-O2', '-o', load, source, ...openssl], { stdio: 'inherit' });
 }
 
-/** Writes so many people as LDIF. */
+/** Writes LDIF with `count` people. */
 export function makePeople(root, count, file) {
   const args = ['-c', '"$0" "$1" "$2" > "$3"', process.execPath, join(root, 'scripts/people.mjs'), String(count), file];
   const run = spawnSync('sh', args, { encoding: 'utf8' });
   if (run.status !== 0) throw new Error(`people.mjs failed: ${run.stderr}`);
 }
 
-/** Drives a server with the options given; what ldapload measured. Throws when a request failed. */
+/** Drives a server with ldapload and returns the measurements. Throws when a request failed. */
 export function drive(root, port, args) {
   const run = spawnSync(join(root, LOAD), ['-p', String(port), '-j', ...args.map(String)], { encoding: 'utf8' });
   if (run.status !== 0) throw new Error(`ldapload ${args.join(' ')}: ${run.stderr}${run.stdout}`);
   return JSON.parse(run.stdout);
 }
 
-/** Starts a load that runs beside another; `end` stops waiting for it only when it is done. */
+/** Starts a background load. `end` waits until the load is done. */
 export function driveBeside(root, port, args) {
   const run = spawn(join(root, LOAD), ['-p', String(port), '-j', ...args.map(String)]);
   const said = [];

@@ -6,7 +6,7 @@ function firstLine(text) {
   return text.trim().split('\n')[0] ?? '';
 }
 
-/** The commit of a checkout, and whether it has been changed since. */
+/** Returns the commit of a checkout, and whether files have changed since. */
 export function commit(root) {
   const git = (...args) => execFileSync('git', args, { cwd: root, encoding: 'utf8' }).trim();
   try {
@@ -17,7 +17,7 @@ export function commit(root) {
   }
 }
 
-/** Whether a program is there to start. */
+/** Whether a program is installed. */
 export function isInstalled(program) {
   return spawnSync('sh', ['-c', 'command -v "$0"', program]).status === 0;
 }
@@ -28,7 +28,7 @@ function slapdVersion() {
   return /slapd ([\d.]+\S*)/.exec(said.stderr + said.stdout)?.[1] ?? 'unknown version';
 }
 
-/** What a figure depends on. */
+/** Describes the hardware and software that figures depend on. */
 export function describeMachine(root) {
   const all = cpus();
   return {
@@ -43,14 +43,15 @@ export function describeMachine(root) {
   };
 }
 
-/** A process and those that it has started. */
+/** Returns a process and its children. */
 export function processes(pid) {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
   return [pid, ...children.flatMap(processes)];
 }
 
 /**
- * Memory of a process outside the page cache, in bytes: what /proc/PID/smaps_rollup calls anonymous and shared memory.
+ * Returns the memory of a process outside the page cache in bytes: anonymous and shared memory in
+ * /proc/PID/smaps_rollup.
  */
 export function privateMemory(pid) {
   const text = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
@@ -58,14 +59,15 @@ export function privateMemory(pid) {
   return (kib('Anonymous') + kib('Pss_Shmem')) * 1024;
 }
 
-/** What /proc counts processor time in: USER_HZ, which is 100 on every Linux that Node runs on. */
+/** Unit of processor time in /proc: USER_HZ, which is 100 on every Linux that Node runs on. */
 const TICKS_A_SECOND = 100;
 
-/** Processor time that a process has taken, all its threads, in seconds; 0 for one that has ended. */
+/** Returns the processor time of all threads of a process in seconds; 0 for an ended process. */
 export function cpuSeconds(pid) {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    // The name, in parentheses, may hold anything; utime and stime are fields 14 and 15, the first after it is 3.
+    // The name, in parentheses, may contain anything. utime and stime are fields 14 and 15; the first after the name is
+    // 3.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     return (Number(fields[11]) + Number(fields[12])) / TICKS_A_SECOND;
   } catch (error) {
@@ -74,7 +76,7 @@ export function cpuSeconds(pid) {
   }
 }
 
-/** Processor time that all processes together have taken since the start, in seconds. */
+/** Returns the processor time of all processes together since boot, in seconds. */
 export function machineCpuSeconds() {
   const [, user, nice, system, , , irq, softirq, steal] = readFileSync('/proc/stat', 'utf8')
     .split('\n')[0]

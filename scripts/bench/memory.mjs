@@ -1,6 +1,6 @@
 /**
- * npm run bench -- memory: what a server holds while clients ask for more than it may keep for them, and what each
- * operation on one large value takes.
+ * npm run bench -- memory: the memory of a server while clients ask for more than it may keep for them, and the memory
+ * of each operation on one large value.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
@@ -22,7 +22,9 @@ const REST_MS = 5000;
 
 const everything = searchRequest(PEOPLE, { scope: 'one' });
 
-/** 200 connections ask for everything, a thousand times each, and do not read; then others do, and others again. */
+/**
+ * 200 connections request everything a thousand times and do not read the answers; then other connections do the same.
+ */
 async function unread(arena) {
   for (let flood = 0; flood < FLOODS; flood++) {
     for (const client of await arena.users(200)) {
@@ -34,7 +36,7 @@ async function unread(arena) {
   }
 }
 
-/** Adds of 6.5 MiB that are refused, of clients that have not bound. */
+/** Refused adds of 6.5 MiB by clients that have not bound. */
 async function refused(arena) {
   const attributes = personAttributes('large', { description: 'x'.repeat(6.5 * MIB) });
   const request = { op: 'add', dn: `uid=large,${PEOPLE}`, attributes };
@@ -42,7 +44,7 @@ async function refused(arena) {
   const clients = await Promise.all(Array.from({ length: FLOOD }, () => arena.open()));
   for (const client of clients) client.write(bytes);
   for (const client of clients) await client.answer(7);
-  // The rest is passed over, and the connection is of use.
+  // The rest of the request is skipped, and the connection stays usable.
   for (const client of clients) await client.search('');
 }
 
@@ -69,14 +71,14 @@ export async function main(root, args) {
   process.stdout.write(`\n${formatRows([['MiB, a value of 100 MiB', 'idle', 'at most'], ...large])}\n`);
 }
 
-/** Over a server of its own: the collector leaves what it wants to. */
+/** Measures on a server of its own, since the garbage collector keeps memory. */
 async function lineOf(name, load) {
   const arena = new Arena();
   try {
     await arena.make();
     await arena.start();
     const memory = () => privateMemory(arena.server.process.pid);
-    // What a server comes to have that has sent as much to one who reads is not looked for.
+    // Answers to clients that read come first: their memory is no part of the measured growth.
     for (const client of await arena.users(5)) await client.request(everything);
     arena.release();
     const before = memory();
@@ -96,7 +98,7 @@ async function lineOf(name, load) {
   }
 }
 
-/** A server without work collects little, so it is asked now and then. */
+/** An idle server collects little garbage, so the server gets a request now and then. */
 async function rested(arena, memory) {
   const client = await arena.admin();
   const until = performance.now() + REST_MS;

@@ -1,4 +1,4 @@
-/** npm run bench -- profile: in which part of the program each row spends the time of its main thread. */
+/** npm run bench -- profile: the time of the main thread by part of the program, for each row. */
 import { appendFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';

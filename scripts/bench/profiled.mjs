@@ -6,10 +6,10 @@ import { compileLoad, drive, makePeople } from './load.mjs';
 import { rowArgs, rowPort } from './rows.mjs';
 import { Rowan } from './servers.mjs';
 
-/** The first part of a load, in which functions are still being compiled, ms. */
+/** Duration of the first part of a load, in which V8 is compiling, in milliseconds. */
 const WARM_UP = 1500;
 
-/** A directory of people, served by processes that are profiled. */
+/** A directory of people, served by profiled processes. */
 export class Profiled {
   constructor(root, entries, tls = false) {
     this.root = root;
@@ -27,17 +27,16 @@ export class Profiled {
     makePeople(root, entries, this.file);
   }
 
-  /** Loads the people; the profile of the main thread, from the first entry to the last, and entries a second. */
+  /**
+   * Loads the people. Returns the profile of the main thread from the first entry to the last, and entries a second.
+   */
   load() {
     const profiles = this.#flags();
     const seconds = this.rowan.load(this.file);
     return { profile: taken(profiles), from: 0, until: Number.POSITIVE_INFINITY, ops: this.entries / seconds };
   }
 
-  /**
-   * Runs one row of the benchmark on a server of its own; its profile, and between which of its microseconds the load
-   * was on.
-   */
+  /** Runs one row on a server of its own. Returns the profile, and the range of its microseconds under load. */
   async run(row, { depth, seconds, first }) {
     const { rowan, entries } = this;
     const profiles = this.#flags();
@@ -60,7 +59,7 @@ export class Profiled {
   }
 }
 
-/** The profile of the longest run of a main thread. */
+/** Returns the profile of the longest run of a main thread. */
 function taken(folder) {
   // CPU.DATE.TIME.PROCESS.THREAD.NUMBER.cpuprofile
   const names = readdirSync(folder).filter((name) => name.split('.')[4] === '0');

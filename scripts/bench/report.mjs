@@ -14,7 +14,7 @@ const FORMATS = {
   bytes: (value) => `${(value / 2 ** 20).toFixed(0)} MiB`,
 };
 
-/** How many times better Rowan is: more for a rate, less for all else. */
+/** Returns how many times better Rowan is. For a rate more is better, for other units less. */
 export function ratio(result) {
   if (result.rowan === undefined || result.other === undefined) return undefined;
   return result.unit === 'rate' ? result.rowan / result.other : result.other / result.rowan;
@@ -35,13 +35,13 @@ function cells(result) {
   ];
 }
 
-/** `other`: what stands beside Rowan. */
+/** `other`: the server that Rowan is compared with. */
 export function formatTable(results, other) {
   const heads = ['work', 'in flight', 'Rowan', other, 'ratio', 'p99 ms', `${other} p99 ms`];
   return formatRows([heads, ...results.map(cells)]);
 }
 
-/** A Markdown table whose columns are even; the first of the rows are its heads. */
+/** Formats an aligned Markdown table. The first row has the headings. */
 export function formatRows(rows) {
   const widths = rows[0].map((_, column) => Math.max(...rows.map((row) => row[column].length)));
   const line = (row) =>
@@ -50,7 +50,7 @@ export function formatRows(rows) {
   return [line(rows[0]), rule, ...rows.slice(1).map(line)].join('\n');
 }
 
-/** Appends the run to the page, which it begins when there is none. */
+/** Appends the run to the page. Creates a missing page. */
 export function record(file, { machine, run, results }) {
   if (!existsSync(file)) {
     mkdirSync(dirname(file), { recursive: true });

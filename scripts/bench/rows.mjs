@@ -1,9 +1,9 @@
-/** What is measured. Every row drives both servers with the same options of scripts/load/ldapload.c. */
+/** The measured rows. Every row drives both servers with the same options of scripts/load/ldapload.c. */
 
 export const BASE = 'dc=example,dc=com';
 export const ADMIN = 'cn=admin,dc=example,dc=com';
 
-/** How many of the numbers below `entries` start with the digits of `prefix`. */
+/** Counts the numbers below `entries` whose digits start with `prefix`. */
 export function numbersStarting(prefix, entries) {
   let count = 0;
   for (let low = prefix, width = 1; low < entries; low *= 10, width *= 10) {
@@ -13,22 +13,19 @@ export function numbersStarting(prefix, entries) {
   return count;
 }
 
-/**
- * Two-digit prefixes, all with the same number of results where `entries` is a power of ten; else any number is taken.
- */
+/** Two-digit prefixes with equal numbers of results if `entries` is a power of ten; otherwise any number. */
 function prefixOptions(entries) {
   const same = numbersStarting(10, entries) === numbersStarting(99, entries);
   return ['-l', '10', '-n', '100', '-v', 'Common user.%u', '-e', same ? String(numbersStarting(10, entries)) : '-1'];
 }
 
-/** People of the row `argon2id`. */
+/** Number of people in the row `argon2id`. */
 const REPEATED = 100;
 
 /**
- * `mode`: of ldapload. `depths`: requests in flight on each connection. `write`: bound as the administrator.
- * `tls`: sessions under TLS, with full handshakes or resumed ones. `options(entries)`: more options. `argon2id`: so
- * many people get their password anew where the server hashes it so. `extra`: measured only when named with `--only` or
- * under `--all`.
+ * The rows driven by ldapload. `mode`: its mode. `depths`: requests in flight on each connection. `write`: binds as the
+ * administrator. `tls`: TLS with full or resumed handshakes. `options(entries)`: further options. `argon2id`: number of
+ * people whose passwords are set again, hashed by the server. `extra`: measured only with `--only` or `--all`.
  */
 export const loadRows = [
   { name: 'search', title: '(uid=x), all attributes', mode: 'search', depths: [1, 16] },
@@ -70,15 +67,15 @@ export const loadRows = [
   { name: 'sessions-resumed', title: 'the same, TLS, resumed', mode: 'sessions', depths: [1], tls: 'resumed' },
 ];
 
-/** Connections that the load generator opens. */
+/** Connections of the load generator. */
 export const CONNECTIONS = 8;
 
-/** The port of a server that a row speaks to. */
+/** Returns the server port that a row uses. */
 export function rowPort(row, server) {
   return row.tls ? server.tlsPort : server.port;
 }
 
-/** Options of ldapload for one turn of a row; `first`: where the numbers of people that it adds begin. */
+/** Returns the options of ldapload for one turn of a row. `first`: first number of the people that the turn adds. */
 export function rowArgs(row, { entries, depth, seconds, first, password }) {
   const more = row.options?.(entries) ?? [];
   const args = ['-m', row.mode, '-c', CONNECTIONS, '-d', depth, '-t', seconds, ...more];
@@ -89,7 +86,7 @@ export function rowArgs(row, { entries, depth, seconds, first, password }) {
   return args;
 }
 
-/** Rows that are no load: bulk load, start, memory. */
+/** Rows without a load generator: bulk load, start, memory. */
 export const otherRows = ['load', 'start', 'memory'];
 
 export function rowNames() {

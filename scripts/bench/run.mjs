@@ -1,6 +1,6 @@
 /**
- * npm run bench [-- OPTIONS]: Rowan beside slapd, same data, same load generator, turns alternating, medians.
- * `--help` lists the options; docs/lab/runs.md takes the results.
+ * npm run bench [-- OPTIONS]: compares Rowan with slapd on the same data with the same load generator, in alternating
+ * turns; reports medians. `--help` lists the options; docs/lab/runs.md takes the results.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -90,13 +90,13 @@ const options = other ? undefined : readOptions();
 const wanted = (name, extra) => (options.only ? options.only.includes(name) : options.all || !extra);
 const say = (text) => process.stderr.write(`${text}\n`);
 
-/** One turn of one row. */
+/** Drives one turn of one row. */
 function driveRow(server, row, depth, first) {
   const { entries, seconds } = options;
   return drive(root, rowPort(row, server), rowArgs(row, { entries, depth, seconds, first, password: server.password }));
 }
 
-/** Runs `turn` for every server in alternation; the measurements by server. */
+/** Runs `turn` for each server in alternation. Returns the measurements by server. */
 async function inTurns(servers, turn) {
   const taken = new Map(servers.map((server) => [server, []]));
   for (let i = 0; i < options.turns; i++) {
@@ -105,7 +105,7 @@ async function inTurns(servers, turn) {
   return servers.map((server) => taken.get(server));
 }
 
-/** Each turn that adds people takes numbers of its own. */
+/** Numbers reserved for each turn that adds people. */
 const NEW_A_TURN = 10_000_000;
 let firstNew = 0;
 
@@ -148,9 +148,7 @@ async function measureStart(servers) {
   for (const server of servers) await server.start();
 }
 
-/**
- * A turn of each server that is not counted goes before: what is measured are servers that have been up for a while.
- */
+/** One uncounted turn per server comes first, so that warm servers are measured. */
 async function measureRow(servers, row) {
   if (row.argon2id) for (const server of servers) await server.hashPasswords?.(row.argon2id);
   for (const depth of row.depths) {
@@ -169,7 +167,7 @@ async function measureRow(servers, row) {
   }
 }
 
-/** Not every server resumes: this slapd's GnuTLS gives no tickets, and makes a full handshake instead. */
+/** Some servers cannot resume: GnuTLS in this slapd issues no tickets, and makes full handshakes instead. */
 function sayResumed(servers, shares) {
   const said = servers.map(({ name }, i) => `${name} ${Math.round(100 * shares[i])} %`);
   say(`resumed of the handshakes: ${said.join(', ')}`);
@@ -215,7 +213,7 @@ async function main() {
 }
 
 function finish(machine) {
-  // Where this machine keeps the single figures and the other version is of no use to others.
+  // Leaves out options with paths of this machine.
   const given = process.argv
     .slice(2)
     .filter((_, i, all) => !['--json', '--against'].some((flag) => all[i] === flag || all[i - 1] === flag));

@@ -1,7 +1,7 @@
 import { appendFileSync } from 'node:fs';
 import { formatRows } from './report.mjs';
 
-/** A figure with its unit. */
+/** Formats a figure with its unit. */
 export function shown({ unit, value }) {
   const digits = unit === '/s' || unit === 'bytes' || unit === 'MiB' || value >= 100 ? 0 : value >= 10 ? 1 : 2;
   const number = value.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits });
@@ -9,7 +9,8 @@ export function shown({ unit, value }) {
 }
 
 /**
- * A Markdown table: a line for each thing measured, a column for each size, and how the last compares with the first.
+ * Formats a Markdown table: a line for each measurement, a column for each size, and the ratio of the last to the
+ * first.
  */
 export function scaleTable(columns) {
   const titles = [...columns[0].results.keys()];

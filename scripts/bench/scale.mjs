@@ -1,4 +1,4 @@
-/** npm run bench -- scale: how the cost of each thing grows with the number of entries. */
+/** npm run bench -- scale: how costs grow with the number of entries. */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync, statfsSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -13,11 +13,11 @@ import { recordScale, scaleTable, shown } from './scale-report.mjs';
 import { Rowan } from './servers.mjs';
 
 const SIZES = [10_000, 100_000, 1_000_000, 10_000_000];
-/** Disk that a person takes while it is loaded, with some to spare. */
+/** Disk space in bytes for a person during a load, with a reserve. */
 const BYTES_A_PERSON = 2000;
 const MEMBERS = 100_000;
 const GROUP = `cn=group,${BASE}`;
-/** New people and members get numbers of their own. */
+/** First number of new people and members, so that numbers do not collide. */
 const FIRST_NEW = 100_000_000;
 
 const USAGE = `npm run bench -- scale [options]
@@ -66,7 +66,7 @@ const grouped = [
   ['add one member to 100,000', ['-m', 'grow', '-a', 'member', '-f', GROUP, '-s', FIRST_NEW]],
 ];
 
-/** Everything that is measured of one directory. */
+/** All measurements of one directory. */
 class Directory {
   results = new Map();
 
@@ -105,7 +105,7 @@ class Directory {
     await this.rowan.stop();
   }
 
-  /** The people come through a pipe: they are made as they are read. */
+  /** Loads through a pipe: the people are made while they are read. */
   load() {
     const { rowan } = this;
     rowan.empty();
@@ -141,7 +141,7 @@ class Directory {
     return ['-D', ADMIN, '-W', this.rowan.password];
   }
 
-  /** The median of one client that waits for nobody, and the rate of eight. */
+  /** Measures the median of one client with one request at a time, and the rates of eight clients. */
   drivePeople(title, args) {
     const writes = title.includes('durable');
     const turn = (connections, depth, numbers) => {
@@ -159,7 +159,7 @@ class Directory {
     this.add(`${title}: median`, 'ms', drive(this.root, this.rowan.port, [...load, ...this.admin]).p50_ms);
   }
 
-  /** One client's (uid=x) while another runs searches without an index over everything. */
+  /** Measures (uid=x) of one client while another searches everything without an index. */
   async searchBesideScans() {
     const { port } = this.rowan;
     const common = ['-n', this.size, '-c', 1, '-d', 1];
@@ -171,7 +171,7 @@ class Directory {
     this.add('(uid=x) beside unindexed scans: p99', 'ms', p99_ms);
   }
 
-  /** Renames the subtree of all people, there and back. */
+  /** Renames the subtree of all people, and renames it back. */
   async rename() {
     const client = new Client({ url: `ldap://127.0.0.1:${this.rowan.port}` });
     await client.bind(ADMIN, this.rowan.password);
@@ -189,7 +189,7 @@ class Directory {
   }
 }
 
-/** Bytes of a file that are on the disk. */
+/** Returns the bytes of a file that are allocated on disk. */
 function allocated(file) {
   return statSync(file).blocks * 512;
 }

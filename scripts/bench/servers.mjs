@@ -9,7 +9,7 @@ import { ADMIN, BASE } from './rows.mjs';
 
 const PASSWORD = 'secret';
 const START_LIMIT_MS = 60_000;
-/** An anonymous bind, and what its success looks like: message 1, bindResponse, success. */
+/** An anonymous bind, and the bytes of its success: message 1, bindResponse, success. */
 const BIND = Buffer.from('300c020101600702010304008000', 'hex');
 
 export async function freePort() {
@@ -32,7 +32,7 @@ function answers(port) {
   });
 }
 
-/** Runs a program to its end; seconds it took. */
+/** Runs a program to its end. Returns the duration in seconds. */
 export function timed(program, args, options = {}) {
   const start = performance.now();
   const run = spawnSync(program, args, { encoding: 'utf8', maxBuffer: 2 ** 26, ...options });
@@ -41,9 +41,9 @@ export function timed(program, args, options = {}) {
   return (performance.now() - start) / 1000;
 }
 
-/** A server that is loaded from a file, started and stopped. A subclass says with which programs. */
+/** A server that is loaded from a file, started and stopped. Subclasses define the programs. */
 export class Server {
-  /** Files of what TLS is spoken with at `tlsPort`; undefined: none is. To be set before anything is loaded. */
+  /** Certificate files for TLS at `tlsPort`; undefined for no TLS. Must be set before the load. */
   certificate;
 
   constructor(folder) {
@@ -58,7 +58,7 @@ export class Server {
     return ['ignore', 'pipe', 'pipe'];
   }
 
-  /** Starts it; milliseconds until it answers a bind. */
+  /** Starts the server. Returns the milliseconds until it answers a bind. */
   async start() {
     this.port = await freePort();
     if (this.certificate) this.tlsPort = await freePort();
@@ -89,7 +89,7 @@ export class Server {
     return processes(this.process.pid).reduce((sum, pid) => sum + privateMemory(pid), 0);
   }
 
-  /** What was written before is on the disk, so that nobody pays for it in his turn. */
+  /** Syncs the disk first, so that earlier writes do not slow a later measurement. */
   empty() {
     rmSync(this.folder, { recursive: true, force: true });
     mkdirSync(this.folder, { recursive: true });
@@ -115,12 +115,12 @@ export class Rowan extends Server {
     return timed(program, [...first, ...args], { env });
   }
 
-  /** As a user starts it, with the Node flags of its first line, or with others in their place. */
+  /** Starts with the Node flags of the first line of the program, as a user does, or with other flags. */
   launch() {
     return this.nodeFlags.length > 0 ? [process.execPath, ...this.nodeFlags, this.rowan] : [this.rowan];
   }
 
-  /** Seconds to load `file` into an empty directory. */
+  /** Loads `file` into an empty directory. Returns the duration in seconds. */
   load(file) {
     this.empty();
     this.run('init', '--data', this.data, '--suffix', BASE, '--admin-dn', ADMIN, '--access', 'anybody-reads');
@@ -131,7 +131,7 @@ export class Rowan extends Server {
     this.run('index', 'add', 'cn', '--substring', '--data', this.data);
   }
 
-  /** Sets the passwords of the first people to what they are, so that they are hashed as the server hashes. */
+  /** Sets the passwords of the first people again, so that the server hashes them. */
   async hashPasswords(people) {
     const client = new Client({ url: `ldap://127.0.0.1:${this.port}` });
     try {
@@ -156,7 +156,7 @@ export class Rowan extends Server {
   }
 }
 
-/** As slapd.conf has it: anybody reads, no limit on results, passwords stay as they are stored. */
+/** The settings of slapd.conf: everybody reads, results are unlimited, stored passwords stay as they are. */
 export const ROWAN_FLAGS = [
   '--passwords-upgrade-at-bind',
   'false',
@@ -168,7 +168,7 @@ export const ROWAN_FLAGS = [
 
 export class Slapd extends Server {
   name = 'slapd';
-  /** More lines of its configuration, ahead of the database, and of the database. */
+  /** Further configuration lines: before the database, and inside it. */
   globals = [];
   lines = [];
 
@@ -186,7 +186,7 @@ export class Slapd extends Server {
     return timed('slapadd', ['-q', '-f', this.conf, '-l', file]);
   }
 
-  /** slapd.conf has a `sub` index on cn. */
+  /** slapd.conf already has a `sub` index on cn. */
   addMiddleIndex() {}
 
   #tls() {

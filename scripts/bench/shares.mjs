@@ -1,4 +1,6 @@
-/** Parts of the program: the socket with Node's streams, LMDB with its package, rooms of src, V8's collector. */
+/**
+ * Parts of the program: sockets and Node streams, LMDB with its package, folders of src, the garbage collector of V8.
+ */
 export const PARTS = [
   'socket',
   'LMDB',
@@ -21,7 +23,7 @@ const ROOMS = new Map([
   ['server', 'server'],
 ]);
 
-/** The part that a frame belongs to; undefined where its caller decides: a buffer is copied on somebody's behalf. */
+/** Returns the part of a frame. Undefined when the caller decides, such as for a buffer copy. */
 function partOf({ functionName, url }) {
   if (functionName === '(garbage collector)') return 'collector';
   if (functionName === 'writeBuffer' || /^node:(net|internal\/stream|stream)/.test(url)) return 'socket';
@@ -30,10 +32,7 @@ function partOf({ functionName, url }) {
   return room && (ROOMS.get(room) ?? 'other');
 }
 
-/**
- * Microseconds between `from` and `until` of a profile by V8, that the thread was busy and that it waited; those busy
- * by part.
- */
+/** Returns the busy and the idle microseconds of a V8 profile between `from` and `until`; the busy ones by part. */
 export function sharesOf(profile, from, until) {
   const nodes = new Map(profile.nodes.map((node) => [node.id, node]));
   const callers = new Map();

@@ -20,6 +20,10 @@ const OMITTED_NOTE = Buffer.from('(the text is left out here)\n');
  * Reads LDIF (RFC 2849) from chunks of any size; content and change records may be mixed. A blank line always ends a
  * record. Everything up to the last blank line of a chunk is therefore parsed at once, with values that are views of
  * the chunk. The rest waits for the next chunk. The caller must not change chunks afterwards.
+ *
+ *   const parser = new LdifParser();
+ *   for await (const chunk of stream) for (const record of parser.push(chunk)) …
+ *   for (const record of parser.end()) …
  */
 export class LdifParser {
   readonly #options: LdifOptions;
