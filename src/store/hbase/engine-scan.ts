@@ -24,7 +24,7 @@ export class EngineScan implements Scan {
   #table: OpenTable | undefined;
   #scan: HBaseScan | undefined;
   #serverFilter: ServerFilter | undefined;
-  #test: RowTest | undefined;
+  #rowTest: RowTest | undefined;
   #rowsLeft: number;
   /** Number of rows received from the current scanner. */
   #received = 0;
@@ -98,12 +98,12 @@ export class EngineScan implements Scan {
     const serverFilter = filter && translate(filter, { names: table.handle.families, data: table.rowFamilies });
     if (serverFilter?.matchesNone) return undefined;
     // Counters that are not folded yet influence a filter only by their presence, and new counters are folded at once.
-    if (filter && !serverFilter?.exact) this.#test = compileFilter(filter);
+    if (filter && !serverFilter?.exact) this.#rowTest = compileFilter(filter);
     this.#serverFilter = serverFilter;
     const { families, filter: encoded, columns } = serverFilter ?? {};
     const reads = families ? { families, filter: encoded, ...(columns && { columns }) } : table.rowReads;
     this.#openedAt = logicalClock.now();
-    this.#requested = this.#test ? SCANNER_ROWS : Math.min(SCANNER_ROWS, this.#rowsLeft);
+    this.#requested = this.#rowTest ? SCANNER_ROWS : Math.min(SCANNER_ROWS, this.#rowsLeft);
     this.#scan = this.#cluster.client.scan(table.handle, bounds, {
       ...reads,
       reverse: reverse ?? false,
@@ -115,18 +115,18 @@ export class EngineScan implements Scan {
 
   async #toBatch(table: OpenTable, batch: RowBatch): Promise<Batch> {
     const keysOnly = this.#options.keysOnly ?? false;
-    const needsRows = !keysOnly || this.#test !== undefined;
+    const needsRows = !keysOnly || this.#rowTest !== undefined;
     const keys: Buffer[] = [];
     const rows: (Buffer | undefined)[] = [];
     const complete = needsRows ? await this.#completeRows(table, batch) : undefined;
     for (let i = 0; i < batch.keys.length && this.#rowsLeft > 0; i++) {
       const row = complete?.[i];
-      if (complete && (!row || (this.#test && !this.#test(row)))) continue;
+      if (complete && (!row || (this.#rowTest && !this.#rowTest(row)))) continue;
       keys.push(batch.keys[i]!);
       rows.push(keysOnly ? undefined : row);
       this.#rowsLeft--;
     }
-    // After a batch was cut at the limit, the progress of the servers is of no use.
+    // The caller of a batch that was cut at the limit needs no progress.
     const { scanned, until } = batch;
     return { keys, rows, scanned, ...(until && this.#rowsLeft > 0 && { until }) };
   }

@@ -56,7 +56,7 @@ export async function ingest(session: Session, tables: readonly LoadTable[], pla
         await runPlan(session, plan, session.createContext(true), gated, batch);
       } catch (error) {
         // Rows may still arrive. The sweeper of this writer deletes them later.
-        if (window.isUnknown) session.abandon();
+        if (window.mayBeApplied) session.abandon();
         if (!session.isEnded) await rollBack(session, batch, ticket, tables);
         // A sweeper that gave up this writer may have rolled back the batch before its last rows arrived.
         else if (!isWritten || error instanceof Fenced)
@@ -105,12 +105,12 @@ async function writeAll(session: Session, parts: readonly BatchTable[], ticket: 
 class Writes {
   readonly #running: Promise<void>[] = [];
   /** Whether a write has failed that may have been applied. */
-  isUnknown = false;
+  mayBeApplied = false;
 
   /** Resolves when another write may start. Rejects when an earlier write has failed. */
   async add(work: Promise<void>): Promise<void> {
     work.catch((error: unknown) => {
-      if (mayBeDone(error)) this.isUnknown = true;
+      if (mayBeDone(error)) this.mayBeApplied = true;
     });
     this.#running.push(work);
     if (this.#running.length >= MAX_WRITES) await this.#running.shift();

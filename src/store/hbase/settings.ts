@@ -124,8 +124,8 @@ export function hbaseSettings(options: HBaseOptions): HBaseSettings {
     throw formatError(`no HBase master is named: give ${EXAMPLE}, or an hbase-site.xml with hbase.masters`);
   }
   const host = first.slice(0, first.lastIndexOf(':'));
-  const given = options.rest ?? address.rest;
-  const rest = given ?? (site?.restPort === undefined ? undefined : `http://${host}:${site.restPort}`);
+  const explicitRest = options.rest ?? address.rest;
+  const rest = explicitRest ?? (site?.restPort === undefined ? undefined : `http://${host}:${site.restPort}`);
   return {
     ...DEFAULTS,
     ...site?.timeouts,
@@ -137,7 +137,7 @@ export function hbaseSettings(options: HBaseOptions): HBaseSettings {
     splitKeys: options.splitKeys,
     namespace: address.namespace,
     prefix: address.prefix,
-    isRestGuessed: given === undefined,
+    isRestGuessed: explicitRest === undefined,
     rest: rest === undefined ? defaultGateway(first) : parseGateway(rest),
   };
 }

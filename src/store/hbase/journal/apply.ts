@@ -13,7 +13,7 @@ export type Failpoint = (name: string) => Maybe<void>;
  * Applies a record that was found in the journal. Once one of its locked rows is changed, the steps that precede locked
  * rows are skipped: later plans may have reverted them, and HBase forgets the deletion in time.
  */
-export async function applyFound(
+export async function applyFoundRecord(
   cluster: Cluster,
   writer: Buffer,
   record: PlanRecord,

@@ -45,11 +45,11 @@ export function exclusiveLock(writer: Buffer, plan: bigint): Buffer {
 }
 
 /** Encodes a shared lock. Returns undefined without holders: the row is free. */
-export function sharedLock(holders: readonly Holder[], counted: bigint): Buffer | undefined {
+export function sharedLock(holders: readonly Holder[], mark: bigint): Buffer | undefined {
   if (holders.length === 0) return undefined;
   const out = Buffer.allocUnsafe(SHARED_HEADER_BYTES + ENTRY_BYTES * holders.length);
   out[0] = SHARED;
-  let at = out.writeBigUInt64BE(counted, 1);
+  let at = out.writeBigUInt64BE(mark, 1);
   for (const { writer, folded } of holders) {
     out.set(writer, at);
     at = out.writeBigUInt64BE(folded, at + ID_BYTES);

@@ -22,7 +22,7 @@ export class EmptyLockCells {
   readonly #cluster: Cluster;
   readonly #clock: Clock;
   readonly #idleMs: number;
-  /** By row id, the row unlocked first in front. */
+  /** By row id, the least recently unlocked row first. */
   readonly #unlocked = new Map<string, UnlockedRow>();
   /** Rows whose empty cells are to be deleted. */
   #removals: LockedRow[] = [];

@@ -93,7 +93,7 @@ export interface LockRequest {
   readonly exclusive: boolean;
 }
 
-/** A request of another front end for a row, with the lowest priority of its plans that wait for this row. */
+/** A request of another front end for a row, with the lowest priority number of its waiting plans. */
 export interface RemoteRequest extends LockRequest {
   /** Identifies the requesting front end, the lock mode and the row. */
   readonly name: Buffer;
@@ -114,9 +114,9 @@ interface TrackedRequest extends RemoteRequest {
 }
 
 /**
- * The fair queue for rows: the waiting plans of this front end, and the requests of other front ends. When another
- * front end requests a row with a lower priority than all plans that wait here, the row is released. No plan here takes
- * the row before the requester.
+ * The fair queue for rows: the waiting plans of this front end, and the requests of other front ends. A row is released
+ * when another front end requests it with a lower priority number than all plans that wait here. No plan here takes the
+ * row before the requester.
  */
 export class RowQueue {
   readonly #clock: Clock;
@@ -175,7 +175,7 @@ export class RowQueue {
     return { fresh, expired };
   }
 
-  /** Returns the lowest priority among the live remote requests that conflict with the lock request. */
+  /** Returns the lowest priority number among the live remote requests that conflict with the lock request. */
   #lowestPriority({ id, exclusive }: LockRequest): bigint | undefined {
     let lowest: bigint | undefined;
     const now = this.#clock.now();

@@ -133,11 +133,11 @@ class PlanRun {
   /** Acquires the shared rows. Returns the conflicts. Gates come first: rows of a running batch are not read. */
   async #holdShared(): Promise<readonly Conflict[]> {
     const isGate = ({ table }: PlanRow) => table.spec.name === GATES;
-    const conflicts = await this.#hold(this.#rows.filter(isGate));
-    return conflicts.length > 0 ? conflicts : this.#hold(this.#rows.filter((row) => !isGate(row)));
+    const conflicts = await this.#acquireRows(this.#rows.filter(isGate));
+    return conflicts.length > 0 ? conflicts : this.#acquireRows(this.#rows.filter((row) => !isGate(row)));
   }
 
-  async #hold(rows: readonly PlanRow[]): Promise<readonly Conflict[]> {
+  async #acquireRows(rows: readonly PlanRow[]): Promise<readonly Conflict[]> {
     const { shared } = this.#session;
     const conflicts: Conflict[] = [];
     const work: Promise<unknown>[] = [];

@@ -66,9 +66,9 @@ export class SharedRow implements LockedRow {
 }
 
 /** Adds up the increments of each cell. Returns them in cell order. */
-export function sumByCell(adds: readonly Increment[]): Increment[] {
+export function sumByCell(increments: readonly Increment[]): Increment[] {
   const list: { family: number; qualifier: Buffer; by: bigint }[] = [];
-  for (const add of adds) {
+  for (const add of increments) {
     const known = list.find((sum) => compareCells(sum, add) === 0);
     if (known) known.by += add.by;
     else list.push({ ...add });
@@ -77,15 +77,15 @@ export function sumByCell(adds: readonly Increment[]): Increment[] {
 }
 
 /** Returns the counter cells of the row with the increments applied. */
-export function incrementedCells(row: Buffer | undefined, adds: readonly Increment[]): Cell[] {
-  return sumByCell(adds).map(({ family, qualifier, by }) => {
+export function incrementedCells(row: Buffer | undefined, increments: readonly Increment[]): Cell[] {
+  return sumByCell(increments).map(({ family, qualifier, by }) => {
     const value = counterBytes(BigInt.asIntN(64, cellCounter(row, family, qualifier) + by));
     return { family, qualifier, value };
   });
 }
 
-function withIncrements(row: Buffer | undefined, adds: readonly Increment[]): Buffer | undefined {
-  return editRow(row, incrementedCells(row, adds));
+function withIncrements(row: Buffer | undefined, increments: readonly Increment[]): Buffer | undefined {
+  return editRow(row, incrementedCells(row, increments));
 }
 
 /** The parts of the session that shared rows use. */
@@ -232,12 +232,12 @@ export class SharedRows {
    * Adds increments of the decided plan with record `sequence`. Returns undefined when the caller may be answered at
    * once. Returns the fold when the last one is longer ago than the fold interval or when a counter cell is new.
    */
-  add(row: SharedRow, adds: readonly Increment[], sequence: bigint): Promise<void> | undefined {
+  add(row: SharedRow, increments: readonly Increment[], sequence: bigint): Promise<void> | undefined {
     if (row.isFolded) this.#tableState(row).pendingRows++;
-    row.pending.push(...adds);
+    row.pending.push(...increments);
     row.sequence = sequence;
     const since = this.#owner.clock.now() - row.foldedAt;
-    const haveCells = adds.every((add) => row.content && cellValue(row.content, add.family, add.qualifier));
+    const haveCells = increments.every((add) => row.content && cellValue(row.content, add.family, add.qualifier));
     if (since >= this.#owner.pace.foldInterval || !haveCells) return this.fold(row);
     row.stopFold ??= this.#owner.clock.after(
       this.#owner.pace.foldInterval - since,

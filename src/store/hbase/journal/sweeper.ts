@@ -4,7 +4,7 @@ import { cellValue, unpackRow } from '../../row.js';
 import { StoreError } from '../../store-error.js';
 import { keyAfter } from '../../tables.js';
 import { type Cluster, type OpenTable, unlessDropped } from '../cluster.js';
-import { applyFound, type Failpoint } from './apply.js';
+import { applyFoundRecord, type Failpoint } from './apply.js';
 import type { Clock, Pace, Stop } from './clock.js';
 import { type Addition, decodeRecord, ID_BYTES, type PlanRecord, parseLock, sharedLock } from './codec.js';
 import { DRAINED, IS_ALIVE, JOURNAL, MAX_TIME, STATE, SWEPT } from './journal-tables.js';
@@ -175,7 +175,7 @@ export class Sweeper {
       if (bytes) records.push([qualifier.readBigUInt64BE(0), decodeRecord(bytes)]);
     }
     for (const [, record] of records) {
-      await applyFound(this.#cluster, id, record, this.#failpoint);
+      await applyFoundRecord(this.#cluster, id, record, this.#failpoint);
       await this.#failpoint?.('sweep applied');
     }
     await this.#foldRecords(id, records);

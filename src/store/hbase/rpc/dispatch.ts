@@ -66,23 +66,23 @@ export class RowDispatcher implements Dispatcher {
 
   #enqueue(operation: RowOperation, region: Region): void {
     operation.sendTo(region);
-    const lanes = this.#queuesOf(region.server);
-    if (operation instanceof GetOperation) lanes.gets.add(operation);
-    else if (operation.atomic) lanes.changes.add(operation);
-    else lanes.puts.add(operation);
+    const queues = this.#queuesOf(region.server);
+    if (operation instanceof GetOperation) queues.gets.add(operation);
+    else if (operation.atomic) queues.changes.add(operation);
+    else queues.puts.add(operation);
   }
 
   #queuesOf(name: string): ServerQueues {
     const server = this.#servers.get(name);
-    let lanes = this.#queues.get(server);
-    if (!lanes) {
-      lanes = {
+    let queues = this.#queues.get(server);
+    if (!queues) {
+      queues = {
         gets: new MultiQueue(server, GET_LIMITS, this.#statistics),
         puts: new MultiQueue(server, PUT_LIMITS, this.#statistics),
         changes: new MultiQueue(server, CHANGE_LIMITS, this.#statistics),
       };
-      this.#queues.set(server, lanes);
+      this.#queues.set(server, queues);
     }
-    return lanes;
+    return queues;
   }
 }

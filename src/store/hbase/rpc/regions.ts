@@ -143,11 +143,11 @@ export class Regions {
   /** Reads hbase:meta backwards from the key to the first region that is no split parent. */
   async #readRegion(table: string, key: Buffer, attempts: Attempts): Promise<void> {
     const stop = Buffer.from(`${table},,`);
-    let isThere = false;
+    let exists = false;
     let from: Buffer | undefined = Buffer.concat([Buffer.from(`${table},`), key, Buffer.from(`,${AFTER_IDS}`)]);
     while (from) {
       const part: MetaRows = await this.#scanMeta(table, { from, stop, reversed: true }, META_ROWS_BACKWARDS, attempts);
-      isThere ||= part.count > 0;
+      exists ||= part.count > 0;
       const nearest = part.regions[0];
       if (nearest && endsAfter(nearest, key)) {
         if (!isOpen(nearest)) throw new RegionNotOpen(table, nearest);
@@ -156,7 +156,7 @@ export class Regions {
       }
       from = nearest ? undefined : part.last;
     }
-    if (isThere) throw new RegionNotOpen(table);
+    if (exists) throw new RegionNotOpen(table);
     this.#tables.delete(table);
     throw new StoreError('noTable', `no table ${table}`);
   }

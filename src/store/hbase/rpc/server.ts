@@ -13,7 +13,7 @@ interface QueuedCall {
 const MAX_REQUEST_DIVISOR = 4;
 
 /** Amount by which each answer raises the limit again after an overload has halved it. */
-const RECOVERY = 0.1;
+const LIMIT_RECOVERY = 0.1;
 
 /** A service of a server: its connection, reopened after a loss, and limits that an overload halves. */
 export class Server {
@@ -99,7 +99,7 @@ export class Server {
     if (timeout <= 0) throw new Failure(`${this.name}: no time left for ${method}`, { notApplied: true });
     try {
       const answer = await connection.call(method, message, cells, timeout);
-      if (this.#limit < this.#settings.maxInFlightPerServer) this.#limit += RECOVERY;
+      if (this.#limit < this.#settings.maxInFlightPerServer) this.#limit += LIMIT_RECOVERY;
       return answer;
     } catch (e) {
       if (e instanceof Failure && e.traits.overloaded) this.reduceLimit();
