@@ -23,7 +23,7 @@ export const INTERNAL_TABLES: readonly InternalTable[] = [JOURNAL_TABLE, NUMBERS
 
 /** `floor`: a ticket of 8 bytes below those of all unfinished and future plans of the writer. */
 export const STATE = { state: Buffer.from('state'), beat: Buffer.from('beat'), floor: Buffer.from('floor') } as const;
-/** A writer may decide plans, or may not, or its decided plans are applied and its locks are dead. */
+/** States of a writer: may decide plans; may not; all decided plans are applied, so its locks are dead. */
 export const ALIVE = Buffer.from('alive');
 export const SWEPT = Buffer.from('swept');
 export const DRAINED = Buffer.from('drained');
