@@ -115,7 +115,7 @@ export function filterList(operator: keyof typeof LIST_OPERATORS, of: readonly E
   return of.length === 1 ? of[0]! : encodeList(operator, of);
 }
 
-/** Returns cells without their values. */
+/** Filter that omits the values of cells. */
 export const KEY_ONLY = encodeFilter('KeyOnlyFilter', new MessageWriter().bool(1, false));
-/** Returns the first cell of each row, without its value. */
+/** Filter that passes the first cell of each row, without its value. */
 export const FIRST_KEY_ONLY = filterList('all', [encodeFilter('FirstKeyOnlyFilter', new MessageWriter()), KEY_ONLY]);
