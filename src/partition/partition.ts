@@ -63,7 +63,7 @@ import { EntryIds } from './tree/entry-ids.js';
 import { findEntry, type Located, requireEntry } from './tree/locate.js';
 import { NodeCache, ROOT } from './tree/nodes.js';
 import { SharedState } from './tree/shared-state.js';
-import { HiddenEntry, isSeen, seenError } from './tree/sight.js';
+import { errorAsSeen, HiddenEntry, isVisible } from './tree/sight.js';
 import { check } from './upkeep/check/check.js';
 import { type Sampled, sampleCheck } from './upkeep/check/sample.js';
 import type { OnPasswords } from './upkeep/check/survey.js';
@@ -219,7 +219,7 @@ export class Partition implements Directory {
     const find = () => findEntry(this.context, this.store, dn);
     return this.#translatedMaybe(() =>
       chain(
-        this.context.shared.ahead(find),
+        this.context.shared.readFresh(find),
         (found) => found && { id: found.node.id, row: found.row, node: found.node },
       ),
     );
@@ -230,7 +230,7 @@ export class Partition implements Directory {
     const find = async (): Promise<Located> => {
       await this.context.shared.fresh();
       const found = await requireEntry(this.context, this.store, dn, false);
-      const seen = isSeen(viewer, found.node, () => found.row);
+      const seen = isVisible(viewer, found.node, () => found.row);
       if (isPromise(seen) ? await seen : seen) return found;
       throw new HiddenEntry(found.node);
     };
@@ -263,7 +263,7 @@ export class Partition implements Directory {
   /** Returns the current version counter of an entry; undefined if the entry is gone. */
   versionOf(id: Buffer): Maybe<bigint | undefined> {
     const head = () => this.store.getHead(MASTER_TABLE.name, id, true);
-    return this.#translatedMaybe(() => chain(this.context.shared.ahead(head), (row) => row && versionOf(row)));
+    return this.#translatedMaybe(() => chain(this.context.shared.readFresh(head), (row) => row && versionOf(row)));
   }
 
   /**
@@ -311,7 +311,7 @@ export class Partition implements Directory {
   #maskErrors<T>(viewer: Viewer, work: () => Maybe<T>): Maybe<T> {
     if (!viewer.sightOf) return work();
     const throwMasked = async (error: unknown): Promise<never> => {
-      throw await seenError(this.context, this.store, viewer, error);
+      throw await errorAsSeen(this.context, this.store, viewer, error);
     };
     try {
       const result = work();
@@ -563,10 +563,10 @@ export class Partition implements Directory {
     try {
       const result = work();
       if (isPromise(result)) return this.#translated(result);
-      this.outage.succeeded(failures);
+      this.outage.recordSuccess(failures);
       return result;
     } catch (error) {
-      this.outage.failed(error);
+      this.outage.recordFailure(error);
       throw toLdapError(error);
     }
   }
@@ -575,10 +575,10 @@ export class Partition implements Directory {
     const { failures } = this.outage;
     try {
       const result = await work;
-      this.outage.succeeded(failures);
+      this.outage.recordSuccess(failures);
       return result;
     } catch (error) {
-      this.outage.failed(error);
+      this.outage.recordFailure(error);
       throw toLdapError(error);
     }
   }

@@ -90,17 +90,17 @@ for (const engine of NEAR_ENGINES) {
             const { viewer } = rights;
             const { id, parent } = met.node;
             const sight = viewer.sightOf?.({ id, parent: parent!, row: met.row });
-            const isSeen = viewer.sightOf === undefined || sight !== undefined;
-            expect(isSeen, `${entry.dn}: ${said()}`).to.equal(meant.includes('see entry'));
+            const isVisible = viewer.sightOf === undefined || sight !== undefined;
+            expect(isVisible, `${entry.dn}: ${said()}`).to.equal(meant.includes('see entry'));
             const told = viewer.sees?.(met.node);
-            if (told !== undefined) expect(told, `${entry.dn}: ${said()}`).to.equal(isSeen);
+            if (told !== undefined) expect(told, `${entry.dn}: ${said()}`).to.equal(isVisible);
             for (const attribute of ASKED) {
               const { type } = fixture.partition.schema.requireDescription(attribute);
               for (const use of USES)
                 if (viewer.mayUse?.(met.node, use, type))
                   expect(meant, `${entry.dn}: ${said()}`).to.include.members(['see entry', `${use} ${attribute}`]);
             }
-            if (!isSeen) continue;
+            if (!isVisible) continue;
             for (const attribute of ASKED) {
               const description = fixture.partition.schema.requireDescription(attribute);
               for (const use of USES) {

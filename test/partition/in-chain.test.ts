@@ -113,9 +113,9 @@ class Naive {
 
   groupsOf(dn: string): Set<string> {
     const self = this.#nodes.find((node) => node.dn === dn);
-    const isSeen = self && !this.#blind.entries.has(dn);
+    const isVisible = self && !this.#blind.entries.has(dn);
     const finding = this.#nodes.filter(
-      (node) => isSeen && node.finds && node.finds === self.title && this.#may(node, 'memberURL'),
+      (node) => isVisible && node.finds && node.finds === self.title && this.#may(node, 'memberURL'),
     );
     const dynamic = finding.map((node) => node.dn);
     return new Set([...dynamic, ...this.#leadingTo([dn, ...dynamic], ['member', 'uniqueMember'])]);

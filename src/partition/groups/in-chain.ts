@@ -43,7 +43,7 @@ async function byValues(
   const types = type.subtypes.filter((one) => !isHidden(one) && !isComputed(one) && namesEntries(one));
   const namers = await namersIn(context, types, true);
   for (let step = ends.map((end) => end.toString('latin1')); step.length > 0; )
-    step = await walk.take(await idsNaming(context, namers, step, bounds));
+    step = await walk.goUp(await idsNaming(context, namers, step, bounds));
   return idsOf(walk);
 }
 
@@ -57,10 +57,10 @@ async function byUrls(context: SearchContext, { ends }: Chain, viewer: Viewer, b
     const member = await entryNamed(context, end);
     if (member) found.push(...(await dynamicGroupsOf(context, version, member, viewer)));
   }
-  await walk.take(found);
+  await walk.goUp(found);
   return idsOf(walk);
 }
 
-function idsOf({ met }: Walk): Buffer {
-  return sortIds(Buffer.concat(Array.from(met.values(), ({ node }) => node.id)));
+function idsOf({ visited }: Walk): Buffer {
+  return sortIds(Buffer.concat(Array.from(visited.values(), ({ node }) => node.id)));
 }

@@ -29,7 +29,7 @@ export function membershipsOf(
   own = false,
 ): Maybe<ReadonlyMap<string, Named>> {
   const walk = new Walk(context, viewer, use);
-  return chain(walkGroups(context, walk, member.dn.norm, member, viewer, !own), () => walk.met);
+  return chain(walkGroups(context, walk, member.dn.norm, member, viewer, !own), () => walk.visited);
 }
 
 /** Walks up to the groups of the name (`Dn.norm`). `member`: the entry with this name. */
@@ -48,10 +48,10 @@ export function walkGroups(
       const known = KnownSteps.at(context, version);
       const namers = yield* awaited(known.namers(uids));
       const named = (id: Buffer) => known.named(id);
-      const found = yield* awaited(walk.take(dynamic, named));
+      const found = yield* awaited(walk.goUp(dynamic, named));
       let step = nested ? found : [];
       step.push(name.toString('latin1'));
-      do step = yield* awaited(walk.take(yield* awaited(known.naming(namers, step)), named));
+      do step = yield* awaited(walk.goUp(yield* awaited(known.naming(namers, step)), named));
       while (nested && step.length > 0);
     })(),
   );

@@ -23,7 +23,7 @@ export interface GroupsState {
 export function groupsState(context: VersionContext): Maybe<GroupsState> {
   const { shared, store } = context;
   return chain(
-    shared.ahead(() => store.get(META_TABLE.name, GROUPS_KEY)),
+    shared.readFresh(() => store.get(META_TABLE.name, GROUPS_KEY)),
     (row) => {
       const version = groupChanges(row) + BigInt(shared.generation);
       return { version: store.quiet ? version + completionCount(store, version) : version, uids: mayHaveUids(row) };

@@ -23,7 +23,7 @@ const TOGETHER = 64;
  */
 export class Walk {
   /** The visited entries by name (`Dn.norm` as Latin-1). */
-  readonly met = new Map<string, Named>();
+  readonly visited = new Map<string, Named>();
   readonly #context: SearchContext;
   readonly #viewer: Viewer;
   readonly #use: Use;
@@ -39,11 +39,11 @@ export class Walk {
   }
 
   /** Goes one level up. Returns the names of the entries not visited before. */
-  take(found: readonly NamingEntries[], named: NamedOf = (id) => namedOfId(this.#context, id)): Maybe<string[]> {
-    return done(this.#take(found, named));
+  goUp(found: readonly NamingEntries[], named: NamedOf = (id) => namedOfId(this.#context, id)): Maybe<string[]> {
+    return done(this.#goUp(found, named));
   }
 
-  *#take(found: readonly NamingEntries[], named: NamedOf): Work<string[]> {
+  *#goUp(found: readonly NamingEntries[], named: NamedOf): Work<string[]> {
     const bounds = this.#bounds;
     if (bounds && bounds.steps-- <= 0) throw tooLong();
     const fresh: string[] = [];
@@ -51,7 +51,7 @@ export class Walk {
       const { ids } = naming;
       for (let at = 0; at < ids.length; at += TOGETHER * UUID_BYTES) {
         if (bounds) requireTime(bounds);
-        yield* this.#takeSome(naming, at, named, fresh);
+        yield* this.#visit(naming, at, named, fresh);
         const pause = this.#slice.yieldIfOver();
         if (isPromise(pause)) yield pause;
       }
@@ -59,7 +59,7 @@ export class Walk {
     return fresh;
   }
 
-  *#takeSome(naming: NamingEntries, from: number, namedOf: NamedOf, fresh: string[]): Work<void> {
+  *#visit(naming: NamingEntries, from: number, namedOf: NamedOf, fresh: string[]): Work<void> {
     const { ids } = naming;
     const asked: ReturnType<NamedOf>[] = [];
     let waits = false;
@@ -71,14 +71,14 @@ export class Walk {
     }
     const all = waits ? yield* awaited(Promise.all(asked)) : (asked as (Named | undefined)[]);
     for (const named of all) {
-      if (!named || this.met.has(named.name)) continue;
+      if (!named || this.visited.has(named.name)) continue;
       // The viewer may be allowed to use another attribute that names the entry, so the entry stays unvisited.
       const { sightOf } = this.#viewer;
       if (sightOf && !(yield* awaited(maySee(this.#context, this.#viewer, this.#use, named.node, naming.type))))
         continue;
       if (this.#bounds && this.#bounds.entries-- <= 0) throw tooLong();
       this.#ids.add(named.node.id, 0);
-      this.met.set(named.name, named);
+      this.visited.set(named.name, named);
       fresh.push(named.name);
     }
   }

@@ -150,7 +150,7 @@ export async function dropIndex(context: WriteContext, attribute: string): Promi
     if (!(error instanceof StoreError)) throw error;
     const message =
       `the index of '${type.name}' is out of use already, but its table is still there, ` +
-      `until a server that can drops it (each tries within two minutes): ${error.message}`;
+      `until a server that can drops it (each attempts within two minutes): ${error.message}`;
     throw new StoreError(error.code, message, { cause: error });
   }
 }

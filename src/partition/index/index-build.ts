@@ -18,8 +18,8 @@ import { buildCell, claimName, claimUnfinished, cursorName, ownClaim, recordsOf,
 const ENTRIES = 256;
 const ROWS = 2000;
 /** Attempts of a chunk before its entries are written one by one. */
-const CHUNK_TRIES = 3;
-const ENTRY_TRIES = 1000;
+const CHUNK_ATTEMPTS = 3;
+const ENTRY_ATTEMPTS = 1000;
 
 /**
  * Completes all unfinished indexes. Writers already update a registered index, so only entries from before are added:
@@ -131,19 +131,19 @@ async function commitChunk(
   const { index, claim } = building;
   const cursor = { family: 0, qualifier: cursorName(index.type.oid), value: keys.at(-1)! };
   let steps = made;
-  for (let tries = 1; ; tries++) {
+  for (let attempts = 1; ; attempts++) {
     try {
       await context.store.commit({ steps: [ownClaim(index.type.oid, claim, [cursor]), ...steps], decisive: 0 });
       return true;
     } catch (error) {
       if (!isGuardFailure(error)) throw error;
       if (!(await buildCell(context, claimName(index.type.oid)))?.equals(claim)) return false;
-      if (keys.length > 1 && tries === CHUNK_TRIES) {
+      if (keys.length > 1 && attempts === CHUNK_ATTEMPTS) {
         for (const key of keys)
           if (!(await commitChunk(context, building, [key], await readSteps(context, index, [key])))) return false;
         return true;
       }
-      if (tries === ENTRY_TRIES)
+      if (attempts === ENTRY_ATTEMPTS)
         throw new LdapError('busy', 'an entry keeps changing while it is indexed; try again', { cause: error });
       steps = await readSteps(context, index, keys);
     }

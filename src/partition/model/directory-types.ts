@@ -88,7 +88,7 @@ export interface AttachedSteps {
    * Called when a guard of the plan failed, of these steps or of others. Throws to end the write, with nothing done, if
    * the steps can no longer succeed. Otherwise the write is attempted again.
    */
-  missed(): Maybe<void>;
+  onGuardFailure(): Maybe<void>;
 }
 
 export interface WriteOptions {

@@ -86,7 +86,7 @@ function recordStep(id: string, name: string, number: number, as?: 'refused' | '
 export function alsoRecord(store: Store, id: string, name: string, number: number): AttachedSteps {
   return {
     steps: [recordStep(id, name, number)],
-    async missed() {
+    async onGuardFailure() {
       if ((await readDrop(store, id))?.done !== number) throw new RecordDone();
     },
   };

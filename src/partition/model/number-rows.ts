@@ -21,14 +21,14 @@ function rangeKey({ record }: Pick<NumberRange, 'record'>): Buffer {
 export interface NumberState {
   /** The first number that has not been assigned. */
   readonly next: bigint;
-  readonly said: bigint;
+  readonly chosen: bigint;
 }
 
 export async function readNumbers(reader: Reader, range: NumberRange): Promise<NumberState> {
   const row = await reader.get(META_TABLE.name, rangeKey(range));
   return {
     next: range.first + cellCounter(row, NEXT.family, NEXT.qualifier),
-    said: cellCounter(row, CHOSEN.family, CHOSEN.qualifier),
+    chosen: cellCounter(row, CHOSEN.family, CHOSEN.qualifier),
   };
 }
 
@@ -44,8 +44,8 @@ export function chosenStep(range: NumberRange, count: number): RowStep {
 }
 
 /** Plan step whose guard holds while no client has chosen another number. */
-export function noneChosenStep(range: NumberRange, said: bigint): RowStep {
-  const guards: Guard[] = [{ op: 'counterEquals', ...CHOSEN, value: said }];
+export function noneChosenStep(range: NumberRange, chosen: bigint): RowStep {
+  const guards: Guard[] = [{ op: 'counterEquals', ...CHOSEN, value: chosen }];
   return { table: META_TABLE.name, key: rangeKey(range), guards };
 }
 

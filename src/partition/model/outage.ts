@@ -6,9 +6,9 @@ const REPORT_INTERVAL_MS = 60_000;
 /** Receives reports of outages. */
 export interface OutageListener {
   /** The store has stopped answering. `message` names the failed operation. */
-  began(message: string): void;
+  onOutage(message: string): void;
   /** The store answers again, after `ms` milliseconds. */
-  ended(ms: number): void;
+  onRecovery(ms: number): void;
 }
 
 /** Detects outages of the store from the results of operations. */
@@ -24,7 +24,7 @@ export class Outage {
   }
 
   /** Records a failed operation. */
-  failed(error: unknown): void {
+  recordFailure(error: unknown): void {
     if (!(error instanceof StoreError) || error.code !== 'unavailable') return;
     this.failures++;
     if (this.#since !== undefined) return;
@@ -32,15 +32,15 @@ export class Outage {
     this.#since = now;
     if (now - this.#reportedAt < REPORT_INTERVAL_MS) return;
     this.#reportedAt = now;
-    this.listener?.began(error.message.split('\n', 1)[0]!);
+    this.listener?.onOutage(error.message.split('\n', 1)[0]!);
   }
 
   /** Records a success. If `failures` differs from its value at the start of the operation, it proves nothing. */
-  succeeded(failures: number): void {
+  recordSuccess(failures: number): void {
     if (this.#since === undefined || failures !== this.failures) return;
     const { isReported } = this;
     const ms = performance.now() - this.#since;
     this.#since = undefined;
-    if (isReported) this.listener?.ended(ms);
+    if (isReported) this.listener?.onRecovery(ms);
   }
 }

@@ -63,10 +63,10 @@ export interface Owners {
   /** entryUUIDs as Latin-1. */
   readonly ids: readonly string[];
   /** True if there are too many owners to list. */
-  readonly many: boolean;
+  readonly isTruncated: boolean;
 }
 
-const NOBODY: Owners = { bytes: undefined, ids: [], many: false };
+const NOBODY: Owners = { bytes: undefined, ids: [], isTruncated: false };
 
 export function ownersOf(row: Buffer | undefined): Owners {
   if (!row) return NOBODY;
@@ -75,25 +75,25 @@ export function ownersOf(row: Buffer | undefined): Owners {
     throw new StoreError('corrupt', 'a row of table unique does not say whose the value is; run `rowan check`');
   const ids: string[] = [];
   for (let at = 0; at < bytes.length; at += UUID_BYTES) ids.push(bytes.toString('latin1', at, at + UUID_BYTES));
-  return { bytes, ids, many: bytes.length === 0 };
+  return { bytes, ids, isTruncated: bytes.length === 0 };
 }
 
 export const idText = (id: Buffer): string => id.toString('latin1');
 
 /** Steps that change the owners of a value from `before` to `after`. The guard fails if they have changed. */
 export function ownersSteps(unique: Unique, norm: Buffer, before: Owners, after: readonly string[]): RowStep[] {
-  const many = before.many || after.length > MAX_OWNERS;
+  const isTruncated = before.isTruncated || after.length > MAX_OWNERS;
   const table = UNIQUE_TABLE.name;
   const guard: Guard = before.bytes ? { op: 'equals', ...OWNERS, value: before.bytes } : { op: 'absent', ...OWNERS };
-  const value = many ? EMPTY : Buffer.from([...after].sort().join(''), 'latin1');
-  const put = after.length > 0 || many ? { put: [{ ...OWNERS, value }] } : { deleteRow: true };
+  const value = isTruncated ? EMPTY : Buffer.from([...after].sort().join(''), 'latin1');
+  const put = after.length > 0 || isTruncated ? { put: [{ ...OWNERS, value }] } : { deleteRow: true };
   const steps: RowStep[] = [{ table, key: ownersKey(unique, norm), guards: [guard], ...put }];
-  const were = before.many || before.ids.length > 1;
-  const are = many || after.length > 1;
+  const hadSeveral = before.isTruncated || before.ids.length > 1;
+  const hasSeveral = isTruncated || after.length > 1;
   const several = keyOf(unique, KIND.several, norm);
-  if (are && !were) steps.push({ table, key: several, put: [MARK] });
-  if (were && !are) steps.push({ table, key: several, deleteRow: true });
-  if (are && after.length > before.ids.length) steps.push(conflictStep(unique));
+  if (hasSeveral && !hadSeveral) steps.push({ table, key: several, put: [MARK] });
+  if (hadSeveral && !hasSeveral) steps.push({ table, key: several, deleteRow: true });
+  if (hasSeveral && after.length > before.ids.length) steps.push(conflictStep(unique));
   return steps;
 }
 
@@ -108,30 +108,32 @@ export function isFirstOwner({ table, guards }: RowStep): boolean {
 }
 
 /** Returns the step that writes or deletes the row for a value with several owners. */
-export function severalStep(unique: Unique, norm: Buffer, are: boolean): RowStep {
+export function severalStep(unique: Unique, norm: Buffer, hasSeveral: boolean): RowStep {
   const key = keyOf(unique, KIND.several, norm);
-  return are ? { table: UNIQUE_TABLE.name, key, put: [MARK] } : { table: UNIQUE_TABLE.name, key, deleteRow: true };
+  return hasSeveral
+    ? { table: UNIQUE_TABLE.name, key, put: [MARK] }
+    : { table: UNIQUE_TABLE.name, key, deleteRow: true };
 }
 
-/** Step that counts a value with several owners. With `ifStill`, the guard fails if the counter has changed. */
-export function conflictStep(unique: Unique, ifStill?: bigint): RowStep {
+/** Step that counts a value with several owners. With `expected`, the guard fails if the counter has changed. */
+export function conflictStep(unique: Unique, expected?: bigint): RowStep {
   return {
     table: UNIQUE_TABLE.name,
     key: keyOf(unique, KIND.state),
-    ...(ifStill !== undefined && { guards: [{ op: 'counterEquals', ...CONFLICTS, value: ifStill }] }),
+    ...(expected !== undefined && { guards: [{ op: 'counterEquals', ...CONFLICTS, value: expected }] }),
     add: [{ ...CONFLICTS, by: 1n }],
   };
 }
 
 export interface UniqueState {
-  readonly together: bigint;
+  readonly conflicts: bigint;
   readonly done: Buffer | undefined;
 }
 
 export async function readUniqueState(reader: Reader, unique: Unique): Promise<UniqueState> {
   const row = await reader.get(UNIQUE_TABLE.name, keyOf(unique, KIND.state));
   return {
-    together: cellCounter(row, CONFLICTS.family, CONFLICTS.qualifier),
+    conflicts: cellCounter(row, CONFLICTS.family, CONFLICTS.qualifier),
     done: row && cellValue(row, DONE.family, DONE.qualifier),
   };
 }

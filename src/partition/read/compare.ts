@@ -55,7 +55,7 @@ export function compare(
   options: CompareOptions = {},
 ): Maybe<boolean> {
   const comparison = { dn, attribute: context.schema.requireComparable(text), value, viewer, options };
-  return context.shared.ahead(() =>
+  return context.shared.readFresh(() =>
     chain(findEntry(context, context.store, dn, 'getHead'), (found) => {
       const isShort =
         found && isWhole(found.row) && !largeQualifiers(found.row) && !isComputed(comparison.attribute.type);

@@ -71,7 +71,7 @@ async function danglingInEntry(
   remove: boolean,
 ): Promise<{ readonly dn: string; readonly value: Replaced }[]> {
   const { store, schema, nodes } = context;
-  for (let tries = 0; tries < MAX_TRIES; tries++) {
+  for (let attempts = 0; attempts < MAX_TRIES; attempts++) {
     const stored = await store.get(MASTER_TABLE.name, id);
     const node = stored && (await nodes.byId(id));
     if (!node) return [];
@@ -125,6 +125,6 @@ async function freeNameGuard({ nodes, shared }: SearchContext, dn: Dn): Promise<
   const parent = isSuffix ? ROOT : await nodes.byDn(dn, 1, shared.suffixes);
   if (!parent) return undefined;
   const key = treeKey(parent.id, cutNorm(isSuffix ? dn.norm : dn.rdns[0]!.norm));
-  const isFree: Guard = { op: 'absent', family: TREE.treeInfo, qualifier: Q.id };
-  return { table: TREE_TABLE.name, key, guards: [isFree] };
+  const nameIsFree: Guard = { op: 'absent', family: TREE.treeInfo, qualifier: Q.id };
+  return { table: TREE_TABLE.name, key, guards: [nameIsFree] };
 }

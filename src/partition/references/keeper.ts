@@ -60,7 +60,7 @@ export class ReferenceKeeper implements References {
     this.#context = context;
   }
 
-  named(name: string): Maybe<boolean> {
+  isReferenced(name: string): Maybe<boolean> {
     return chain(this.#findHolders(this.#context().shared.names.storedForms(name)), (found) => found.length > 0);
   }
 
@@ -71,7 +71,7 @@ export class ReferenceKeeper implements References {
     return this.#settling;
   }
 
-  changed(change: FollowedChange): void {
+  onNameChanged(change: FollowedChange): void {
     this.#changed.push(change);
     // After a failure the changes stay in `#changed` or in the shared row. The next change of a name retries, and the
     // maintenance of the server, which reports failures.
@@ -168,8 +168,8 @@ export class ReferenceKeeper implements References {
     const forms = names.formsBefore(0);
     if ((await this.#findHolders(forms)).length === 0) return;
     // The guard holds while no entry has the name.
-    const isFree: Guard = { op: 'absent', family: TREE.treeInfo, qualifier: Q.id };
-    const guards = [{ table: TREE_TABLE.name, key, guards: [isFree] }];
+    const nameIsFree: Guard = { op: 'absent', family: TREE.treeInfo, qualifier: Q.id };
+    const guards = [{ table: TREE_TABLE.name, key, guards: [nameIsFree] }];
     const holds = async () => (await store.get(TREE_TABLE.name, key)) === undefined;
     try {
       if (await holds()) await this.#rewriteHolders(forms, { names, guards, holds });
@@ -230,7 +230,7 @@ export class ReferenceKeeper implements References {
   async #rewrite(id: Buffer, pending: Pending): Promise<void> {
     const context = this.#context();
     const { nodes, schema, descriptions, shared } = context;
-    for (let tries = 0; tries < MAX_TRIES; tries++) {
+    for (let attempts = 0; attempts < MAX_TRIES; attempts++) {
       if (this.#isClosing) throw new LdapError('unavailable', 'the directory is being closed');
       const row = await referringRow(context, id, pending.names);
       const node = row && (await nodes.byId(id));
@@ -254,9 +254,10 @@ export class ReferenceKeeper implements References {
     const row = await context.store.get(META_TABLE.name, restoredKey(id));
     if (!row) return;
     for (const saved of savedReferences(row)) {
-      let tries = 0;
+      let attempts = 0;
       while (!(await this.#restoreReference(id, saved)))
-        if (++tries === MAX_TRIES) throw new LdapError('busy', 'others keep changing an entry that is to name another');
+        if (++attempts === MAX_TRIES)
+          throw new LdapError('busy', 'others keep changing an entry that is to name another');
     }
   }
 

@@ -45,7 +45,7 @@ export async function replaceValues(
   stale: readonly Replaced[],
   { guards, holds }: Omit<Pending, 'names'>,
 ): Promise<void> {
-  const missed = async (): Promise<void> => {
+  const onGuardFailure = async (): Promise<void> => {
     if (!(await holds())) throw new Overtaken();
   };
   const modifications = placeholders(context, entry.row, stale);
@@ -63,7 +63,7 @@ export async function replaceValues(
     await modify(context, entry.dn, modifications, SERVER, {
       settles: true,
       manageDsaIT: true,
-      also: { steps, missed },
+      also: { steps, onGuardFailure },
     });
     modifications.length = 0;
     await new Promise((resolve) => setImmediate(resolve));

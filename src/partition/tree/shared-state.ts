@@ -122,7 +122,7 @@ export class SharedState {
    * Calls `fresh`, then `work`, which may only read. If the store answers late, `work` starts at once (`early`) on the
    * known state, and runs again if the row turns out to have changed. This saves one round trip.
    */
-  ahead<T>(work: (early: boolean) => Maybe<T>): Maybe<T> {
+  readFresh<T>(work: (early: boolean) => Maybe<T>): Maybe<T> {
     const fresh = this.fresh();
     if (!isPromise(fresh)) return work(false);
     const known = this.#row;

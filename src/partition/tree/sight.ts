@@ -9,7 +9,7 @@ import { ROOT } from './nodes.js';
 import type { TreeContext } from './tree-context.js';
 
 /** True if the viewer sees the entry. `row` returns the master row and is called only if the answer depends on it. */
-export function isSeen({ sees, sightOf }: Viewer, node: Node, row: () => Maybe<Buffer | undefined>): Maybe<boolean> {
+export function isVisible({ sees, sightOf }: Viewer, node: Node, row: () => Maybe<Buffer | undefined>): Maybe<boolean> {
   if (!sightOf || node === ROOT) return true;
   const known = sees?.(node);
   if (known !== undefined) return known;
@@ -19,12 +19,12 @@ export function isSeen({ sees, sightOf }: Viewer, node: Node, row: () => Maybe<B
   );
 }
 
-/** Like `isSeen`, for an entry whose row has not been read. */
-export function isNodeSeen(reader: Reader, viewer: Viewer, node: Node): Maybe<boolean> {
-  return isSeen(viewer, node, () => reader.get(MASTER_TABLE.name, node.id));
+/** Like `isVisible`, for an entry whose row has not been read. */
+export function isNodeVisible(reader: Reader, viewer: Viewer, node: Node): Maybe<boolean> {
+  return isVisible(viewer, node, () => reader.get(MASTER_TABLE.name, node.id));
 }
 
-/** Thrown for an existing entry that is hidden. `seenError` translates it to the error for a missing entry. */
+/** Thrown for an existing entry that is hidden. `errorAsSeen` translates it to the error for a missing entry. */
 export class HiddenEntry extends LdapError {
   readonly node: Node;
 
@@ -35,7 +35,7 @@ export class HiddenEntry extends LdapError {
 }
 
 /** Returns the error as the viewer may see it: matchedDN is a visible entry, and hidden entries look missing. */
-export async function seenError(
+export async function errorAsSeen(
   context: TreeContext,
   reader: Reader,
   viewer: Viewer,
@@ -44,7 +44,7 @@ export async function seenError(
   if (!viewer.sightOf || !(error instanceof LdapError)) return error;
   if (error instanceof HiddenEntry) return hiddenError(context, reader, viewer, error.node);
   const { result, message, matchedDN } = error;
-  const visibleDN = matchedDN && (await nearestSeen(context, reader, viewer, matchedDN));
+  const visibleDN = matchedDN && (await deepestVisible(context, reader, viewer, matchedDN));
   // Any other detail would distinguish a missing entry from a hidden one.
   if (result === 'noSuchObject') return new LdapError(result, NO_ENTRY, { matchedDN: visibleDN, cause: error });
   if (visibleDN === matchedDN) return error;
@@ -56,16 +56,16 @@ export async function seenError(
 const NO_ENTRY = 'there is no entry with this name';
 
 async function hiddenError(context: TreeContext, reader: Reader, viewer: Viewer, node: Node): Promise<LdapError> {
-  const matchedDN = node.parent ? await nearestSeen(context, reader, viewer, node.parent.dn.toString()) : '';
+  const matchedDN = node.parent ? await deepestVisible(context, reader, viewer, node.parent.dn.toString()) : '';
   return new LdapError('noSuchObject', NO_ENTRY, { matchedDN });
 }
 
 /** Returns the DN of the deepest entry at or above `dn` that the viewer sees; '' if there is none. */
-async function nearestSeen(context: TreeContext, reader: Reader, viewer: Viewer, dn: string): Promise<string> {
+async function deepestVisible(context: TreeContext, reader: Reader, viewer: Viewer, dn: string): Promise<string> {
   const found = findEntry(context, reader, context.schema.parseDn(dn));
   let node: Node | undefined = (isPromise(found) ? await found : found)?.node;
   for (; node && node !== ROOT; node = node.parent) {
-    const seen = isNodeSeen(reader, viewer, node);
+    const seen = isNodeVisible(reader, viewer, node);
     if (isPromise(seen) ? await seen : seen) return node.dn.toString();
   }
   return '';

@@ -33,8 +33,8 @@ import { sweepUnique } from './unique-admin.js';
 /** Number of entries whose rows are written in one plan. */
 const ENTRIES = 256;
 /** Attempts of a chunk before its entries are written one by one. */
-const CHUNK_TRIES = 3;
-const ENTRY_TRIES = 1000;
+const CHUNK_ATTEMPTS = 3;
+const ENTRY_ATTEMPTS = 1000;
 
 /** A value that several entries in the scope of a constraint have, which prevents putting it in force. */
 export interface Conflict {
@@ -104,7 +104,7 @@ async function makeChunk(
   found: readonly (Buffer | undefined)[],
 ): Promise<boolean> {
   let rows = found;
-  for (let tries = 1; ; tries++) {
+  for (let attempts = 1; ; attempts++) {
     const unique = currentConstraint(context, number);
     if (!unique) return false;
     try {
@@ -112,13 +112,13 @@ async function makeChunk(
       return true;
     } catch (error) {
       if (!isGuardFailure(error)) throw error;
-      if (tries === ENTRY_TRIES)
+      if (attempts === ENTRY_ATTEMPTS)
         throw new LdapError('busy', 'an entry keeps changing while it is looked at; try again', { cause: error });
     }
     const fresh = context.shared.refresh();
     if (isPromise(fresh)) await fresh;
     rows = await context.store.getMany(MASTER_TABLE.name, keys);
-    if (keys.length === 1 || tries < CHUNK_TRIES) continue;
+    if (keys.length === 1 || attempts < CHUNK_ATTEMPTS) continue;
     for (const [i, key] of keys.entries()) if (!(await makeChunk(context, number, [key], [rows[i]]))) return false;
     return true;
   }
@@ -131,18 +131,18 @@ async function commitChunk(
   rows: readonly (Buffer | undefined)[],
 ): Promise<void> {
   const steps: PlanStep[] = [context.shared.guardStep(false), doneStep(unique, keys.at(-1)!)];
-  const come = new Map<string, { readonly norm: Buffer; readonly ids: string[] }>();
+  const newValues = new Map<string, { readonly norm: Buffer; readonly ids: string[] }>();
   for (const [i, id] of keys.entries()) {
     const entry = await valuesOf(context, unique, id, rows[i]);
     if (entry.values.size === 0) continue;
     steps.push(entry.guard!);
     for (const [name, norm] of entry.values) {
-      const known = come.get(name);
+      const known = newValues.get(name);
       if (known) known.ids.push(idText(id));
-      else come.set(name, { norm, ids: [idText(id)] });
+      else newValues.set(name, { norm, ids: [idText(id)] });
     }
   }
-  const all = [...come.values()];
+  const all = [...newValues.values()];
   const owners = await context.store.getMany(
     UNIQUE_TABLE.name,
     all.map(({ norm }) => ownersKey(unique, norm)),
@@ -153,7 +153,7 @@ async function commitChunk(
 
 function addOwnersSteps(unique: Unique, norm: Buffer, owners: Owners, ids: readonly string[]): PlanStep[] {
   const more = ids.filter((id) => !owners.ids.includes(id));
-  return more.length === 0 || owners.many ? [] : ownersSteps(unique, norm, owners, [...owners.ids, ...more]);
+  return more.length === 0 || owners.isTruncated ? [] : ownersSteps(unique, norm, owners, [...owners.ids, ...more]);
 }
 
 /** Returns the values of an entry under a constraint, and the guard that the entry has not changed. */
@@ -197,11 +197,11 @@ async function putInForce(
   });
 }
 
-async function setReady(context: WriteContext, { record }: Unique, { together }: UniqueState): Promise<void> {
+async function setReady(context: WriteContext, { record }: Unique, { conflicts }: UniqueState): Promise<void> {
   const { shared } = context;
   const { records } = shared.values;
   const unique = records.unique.map((one) => (one.number === record.number ? { ...one, ready: true } : one));
-  const still = conflictStep(currentConstraint(context, record.number)!, together);
+  const still = conflictStep(currentConstraint(context, record.number)!, conflicts);
   await shared.setValues({ ...records, unique }, [still]);
 }
 
@@ -219,8 +219,8 @@ export async function* conflictsOf(context: WriteContext, unique: Unique): Async
 async function conflictOf(context: WriteContext, unique: Unique, norm: Buffer): Promise<Conflict | undefined> {
   const { number } = unique.record;
   const value = norm.toString();
-  const { ids, many } = ownersOf(await context.store.get(UNIQUE_TABLE.name, ownersKey(unique, norm)));
-  if (many) return { number, value, dns: [] };
+  const { ids, isTruncated } = ownersOf(await context.store.get(UNIQUE_TABLE.name, ownersKey(unique, norm)));
+  if (isTruncated) return { number, value, dns: [] };
   const dns: string[] = [];
   for (const text of ids) {
     const id = Buffer.from(text, 'latin1');

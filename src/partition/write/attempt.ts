@@ -3,7 +3,7 @@ import { isPromise } from '../../store/maybe.js';
 import { isGuardFailure } from '../../store/store-error.js';
 import type { Actor, AttachedSteps, WriteRequest } from '../model/directory-types.js';
 import { MAX_TRIES } from '../model/thresholds.js';
-import { seenError } from '../tree/sight.js';
+import { errorAsSeen } from '../tree/sight.js';
 import type { Change } from './change.js';
 import type { Target, WriteContext } from './context.js';
 import { type LargeAhead, newLarge } from './large-ahead.js';
@@ -76,7 +76,7 @@ export async function asAllowed<T>(context: WriteContext, { access }: Actor, att
   try {
     return await attempt();
   } catch (error) {
-    throw await seenError(context, context.store, access.viewer, error);
+    throw await errorAsSeen(context, context.store, access.viewer, error);
   }
 }
 
@@ -136,7 +136,7 @@ async function retrying<T>(
 /** Lets `also` end the write, after its steps were not committed. */
 async function unlessMissed(also: AttachedSteps, ahead: LargeAhead): Promise<void> {
   try {
-    await also.missed();
+    await also.onGuardFailure();
   } catch (error) {
     await ahead.tidy();
     throw error;

@@ -38,12 +38,12 @@ export interface FollowedChange extends NameChange {
 /** Updates references after changes of the names of entries. */
 export interface References {
   /** Whether a value of some entry refers to the name (`Dn.norm` as Latin-1). */
-  named(name: string): Maybe<boolean>;
+  isReferenced(name: string): Maybe<boolean>;
   /** Waits until no change of a name is pending. */
   settle(): Promise<void>;
   /** Starts the update of references after the name of an entry has changed. Does not wait. */
-  changed(change: FollowedChange): void;
-  /** Follows the changes given to `changed` that are not done, after a failure. Rejects if that fails again. */
+  onNameChanged(change: FollowedChange): void;
+  /** Follows the changes given to `onNameChanged` that are not done, after a failure. Rejects if that fails again. */
   follow(): Promise<void>;
   /** Returns the changes of names since the entry `id` was deleted, at `time` as in its row of table `deleted`. */
   changesSince(id: Buffer, time: Buffer): Promise<NameChanges>;

@@ -26,7 +26,7 @@ export async function remove(context: WriteContext, dn: Dn, actor: Actor, option
     change: ({ node, stored }) => deletion(context, dn, node, stored, actor, ahead, options.leaveLong),
   });
   const from = change.place.from!;
-  context.references.changed({ id: change.id.toString('hex'), from: from.dn.toString(), key: nodeTreeKey(from) });
+  context.references.onNameChanged({ id: change.id.toString('hex'), from: from.dn.toString(), key: nodeTreeKey(from) });
 }
 
 async function deletion(

@@ -65,7 +65,7 @@ export async function rename(
   context.nodes.clear();
   const { from, to: place } = change.place;
   const names = { from: from!.dn.toString(), to: place!.dn.toString() };
-  context.references.changed({ id: change.id.toString('hex'), ...names, key: nodeTreeKey(from!) });
+  context.references.onNameChanged({ id: change.id.toString('hex'), ...names, key: nodeTreeKey(from!) });
 }
 
 async function requireSuperior(

@@ -8,7 +8,7 @@ import type { Viewer } from '../../model/viewer.js';
 import { deepestEntry, type Located, requireEntry } from '../../tree/locate.js';
 import { ROOT, suffixAt } from '../../tree/nodes.js';
 import { referralTo, referralUrls, specialClass } from '../../tree/referrals.js';
-import { HiddenEntry, isSeen } from '../../tree/sight.js';
+import { HiddenEntry, isVisible } from '../../tree/sight.js';
 import type { Places } from '../../tree/specials.js';
 import type { TreeContext } from '../../tree/tree-context.js';
 import type { SearchContext } from './search-context.js';
@@ -38,7 +38,7 @@ export async function followPath(
     const row = node === deepest!.node ? deepest!.row : await context.store.get(MASTER_TABLE.name, node.id);
     const target = row && aliasTarget(context, row);
     if (!target) continue;
-    if (!(await isSeen(viewer, node, () => row))) throw new HiddenEntry(node);
+    if (!(await isVisible(viewer, node, () => row))) throw new HiddenEntry(node);
     const from = top - i;
     const rest = dn.rdns.slice(0, from).map((rdn) => rdn.text);
     const next = context.schema.parseDn([...rest, target].join(','));
@@ -57,7 +57,7 @@ async function followVisible(
   followed: number,
 ): Promise<Located> {
   const found = await followPath(context, viewer, dn, manageDsaIT, followed);
-  if (await isSeen(viewer, found.node, () => found.row)) return found;
+  if (await isVisible(viewer, found.node, () => found.row)) return found;
   throw new HiddenEntry(found.node);
 }
 
@@ -123,7 +123,7 @@ export async function followAliases(run: SearchRun, places: Places): Promise<voi
  */
 async function targetOf(context: SearchContext, viewer: Viewer, alias: Node): Promise<Node | undefined> {
   const row = await context.store.get(MASTER_TABLE.name, alias.id);
-  const text = row && (await isSeen(viewer, alias, () => row)) && aliasTarget(context, row);
+  const text = row && (await isVisible(viewer, alias, () => row)) && aliasTarget(context, row);
   if (!text) return undefined;
   try {
     return (await followVisible(context, viewer, context.schema.parseDn(text), true, 1)).node;
@@ -143,8 +143,8 @@ export async function sendReferences(run: SearchRun, places: Places): Promise<vo
     for (const node of places.below('referral', area.node, area.scope === 'one')) {
       if (areas.hasEarlier(i, node.id, node.parent!)) continue;
       const row = await run.reader.get(MASTER_TABLE.name, node.id);
-      const isVisible = row && (await isSeen(run.params.viewer, node, () => row));
-      const urls = isVisible
+      const isThere = row && (await isVisible(run.params.viewer, node, () => row));
+      const urls = isThere
         ? referralUrls(context, row).map((url) => referralTo(url, [], node.dn.toString(), scope))
         : [];
       const done = urls.length > 0 ? run.output.reference(urls) : run.yieldIfDue();

@@ -8,7 +8,7 @@ import { isWhole } from '../../model/wide.js';
 import { findEntry, requireEntry } from '../../tree/locate.js';
 import { ROOT } from '../../tree/nodes.js';
 import { withScope } from '../../tree/referrals.js';
-import { HiddenEntry, isSeen } from '../../tree/sight.js';
+import { HiddenEntry, isVisible } from '../../tree/sight.js';
 import type { Places, Specials } from '../../tree/specials.js';
 import type { SearchParams } from '../search-params.js';
 import { followPath } from './aliases.js';
@@ -48,7 +48,7 @@ function requireVisible(context: SearchContext, { viewer, ofUrl }: SearchParams,
   if (!viewer.sightOf || ofUrl) return base;
   // `row` may be only the head of a split row.
   const row = () => (base.row && isWhole(base.row) ? base.row : context.store.get(MASTER_TABLE.name, base.node.id));
-  return chain(isSeen(viewer, base.node, row), (seen) => {
+  return chain(isVisible(viewer, base.node, row), (seen) => {
     if (!seen) throw new HiddenEntry(base.node);
     return base;
   });

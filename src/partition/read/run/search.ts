@@ -80,7 +80,7 @@ function searchOnce(
 }
 
 function prepare(context: SearchContext, params: SearchParams, observer: PlanObserver | undefined): Maybe<Prepared> {
-  return context.shared.ahead((early) => {
+  return context.shared.readFresh((early) => {
     const { filter, inputs } = context.compiler.compile(
       params.filter,
       params.viewer,

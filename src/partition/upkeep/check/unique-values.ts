@@ -52,7 +52,7 @@ class UniquePass {
     if (!isWhole) this.#survey.leaveOut('unique values of no entry', MASTER_TABLE.name);
     await this.#each(ownersRange(this.#unique), async (norm, row) => {
       const owners = await this.#readable(norm, row);
-      if (!owners || owners.many) return;
+      if (!owners || owners.isTruncated) return;
       const wrong = isWhole ? await this.#wrong(norm, owners) : [];
       if (wrong.length > 0) return this.#tooMany(norm, owners, wrong);
       if (owners.ids.length < 2) return;
@@ -72,7 +72,7 @@ class UniquePass {
       const row = await this.#survey.get(UNIQUE_TABLE.name, ownersKey(this.#unique, norm));
       if (row && problemOf(row)) return;
       const owners = ownersOf(row);
-      if (owners.many || owners.ids.length > 1) return;
+      if (owners.isTruncated || owners.ids.length > 1) return;
       await this.#report(norm, "a row says that it is several entries', and it is not; repair removes it", [
         ...this.#still(norm, owners),
         severalStep(this.#unique, norm, false),
@@ -94,7 +94,7 @@ class UniquePass {
       for (const [i, { id, row, norm }] of wanted.entries()) {
         if (found[i] && problemOf(found[i])) continue;
         const owners = ownersOf(found[i]);
-        if (owners.many || owners.ids.includes(idText(id))) continue;
+        if (owners.isTruncated || owners.ids.includes(idText(id))) continue;
         await this.#report(norm, `it is not said to be that of entry ${uuidText(id)}; repair says so`, [
           ...survey.guards(id, cellValue(row, MASTER.treeInfo, Q.version)),
           ...ownersSteps(this.#unique, norm, owners, [...owners.ids, idText(id)]),
@@ -172,7 +172,7 @@ class UniquePass {
   }
 
   #still(norm: Buffer, { bytes }: Owners): PlanStep[] {
-    const [step] = ownersSteps(this.#unique, norm, { bytes, ids: [], many: false }, []);
+    const [step] = ownersSteps(this.#unique, norm, { bytes, ids: [], isTruncated: false }, []);
     const { table, key, guards } = step!;
     return [{ table, key, guards: guards! }];
   }

@@ -50,9 +50,9 @@ async function assignNumbers(context: WriteContext, change: Change, ranges: read
     if (change.obstacle) numbers.set(range, textBytes(String(range.first)));
     else {
       // Read before the index: a client that chooses a number meanwhile makes the plan fail.
-      const { said } = await readNumbers(context.store, range);
+      const { chosen } = await readNumbers(context.store, range);
       numbers.set(range, textBytes(String(await nextFree(context, range))));
-      steps.push(noneChosenStep(range, said));
+      steps.push(noneChosenStep(range, chosen));
     }
   }
   return {

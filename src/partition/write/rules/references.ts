@@ -60,7 +60,7 @@ function changed(context: WriteContext, { id, place }: Change): Maybe<Verdict> {
   const name = makeName(context, place.from!);
   if (place.to && makeName(context, place.to) === name) return undefined;
   const isAbove = place.to !== undefined && cellCounter(place.treeRow, TREE.treeInfo, Q.oneLevelCount) > 0n;
-  return chain(isAbove || references.named(name), (isNamed): Verdict => {
+  return chain(isAbove || references.isReferenced(name), (isNamed): Verdict => {
     if (!isNamed) return undefined;
     if (shared.names.records.length >= MAX_PENDING) throw new NamesPending();
     const record: NameChange = {

@@ -150,7 +150,7 @@ async function valueSteps(
     const comes = i >= gone.size;
     // While the rows of a new constraint are being built, the row may not exist yet.
     if (!comes && others.length === owners.ids.length) continue;
-    if (comes && unique.record.ready && (owners.many || others.length > 0)) {
+    if (comes && unique.record.ready && (owners.isTruncated || others.length > 0)) {
       const made = await guardSharedValue(context, change, unique, { ...owners, ids: others });
       if (made instanceof LdapError) return made;
       steps.push(...made);
@@ -168,10 +168,10 @@ async function guardSharedValue(
   { store, shared }: WriteContext,
   change: Change,
   unique: Unique,
-  { ids, many }: Owners,
+  { ids, isTruncated }: Owners,
 ): Promise<RowStep[] | LdapError> {
   if (!unique.subtree) return takenError(unique);
-  if (many || ids.length >= MAX_OWNERS) return manyError(unique);
+  if (isTruncated || ids.length >= MAX_OWNERS) return manyError(unique);
   const moving = { id: change.id, to: change.place.to };
   const own = await positionOf(store, change.id, moving);
   if (!isInScope(unique, own.path, shared.suffixes)) return [...own.guards];
@@ -195,8 +195,8 @@ async function crossingStep(
   turned: ValueChange,
 ): Promise<RowStep | LdapError> {
   const { store } = context;
-  const { together } = await readUniqueState(store, unique);
-  if (!unique.record.ready) return conflictStep(unique, together);
+  const { conflicts } = await readUniqueState(store, unique);
+  if (!unique.record.ready) return conflictStep(unique, conflicts);
   // Wait until plans that have been decided are fully visible.
   await store.quiet?.();
   const moving = { id: change.id, to: change.place.to };
@@ -208,7 +208,7 @@ async function crossingStep(
       if ((await countInScope(context, unique, ids, moving)) > 1) return movedError(unique);
     }
   }
-  return conflictStep(unique, together);
+  return conflictStep(unique, conflicts);
 }
 
 /** Returns the owners of a value after the change. */
