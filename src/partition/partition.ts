@@ -1,11 +1,9 @@
 import { KeyedLock } from '../fair/keyed-lock.js';
-import { LdapError } from '../ldap/ldap-error.js';
 import type { Filter, Modification, PartialAttribute } from '../ldap/ldap-types.js';
 import type { Schema } from '../schema/schema.js';
 import type { Dn } from '../schema/schema-types.js';
 import type { Maybe, Store } from '../store/contract.js';
 import { chain, isPromise } from '../store/maybe.js';
-import { StoreError } from '../store/store-error.js';
 import { type LoadOptions, load } from './bulk/load.js';
 import type { Directory } from './directory.js';
 import { latestCsn, trimChanges } from './feed/history.js';
@@ -495,16 +493,7 @@ export class Partition implements Directory {
 
   /** Replaces version `instead` of the access rules. Resolves with the new version. */
   async setAccess(text: string, by: string, instead: number): Promise<number> {
-    return this.#translated(this.#setAccess(text, by, instead));
-  }
-
-  async #setAccess(text: string, by: string, instead: number): Promise<number> {
-    try {
-      return await this.context.shared.setAccess(text, by, instead);
-    } catch (error) {
-      if (!(error instanceof StoreError) || error.code !== 'guard') throw error;
-      throw new LdapError('busy', 'somebody else has changed the access rules meanwhile; look at them and try again');
-    }
+    return this.#translated(this.context.shared.setAccess(text, by, instead));
   }
 
   adminPassword(): Maybe<Buffer> {

@@ -13,6 +13,7 @@ import { CHANGES_TABLE, MASTER_TABLE, TREE_TABLE } from '../model/tables.js';
 import { isFirstOwner, UNIQUE_TABLE } from '../model/unique-rows.js';
 import type { NumberRange, ValueRules } from '../model/value-rules.js';
 import { sharedGuard } from '../tree/shared-row.js';
+import type { SharedState } from '../tree/shared-state.js';
 import type { TreeContext } from '../tree/tree-context.js';
 import type { Change } from '../write/change.js';
 import { sumSteps } from '../write/counters.js';
@@ -41,13 +42,6 @@ interface BatchItem {
   readonly draft: Draft | undefined;
 }
 
-/** Parts of the shared row that the plan of a batch guards. */
-export interface BatchGuards {
-  readonly values: ValueRules;
-  /** `SharedState.namesGuard`. */
-  readonly namesGuard: RowStep;
-}
-
 /** Entries written together. `add` packs them at once, so that only a few objects per entry stay in memory. */
 export class BulkBatch {
   /** Nodes of the entries, by normalized DN. */
@@ -72,15 +66,15 @@ export class BulkBatch {
   readonly #owners: RowStep[] = [];
   readonly #chosen = new Map<NumberRange, ChosenNumbers>();
 
-  constructor(actor: Actor, layouts: Layouts, { values, namesGuard }: BatchGuards) {
+  constructor(actor: Actor, layouts: Layouts, shared: SharedState) {
     this.#indexes = layouts.indexes;
-    this.#values = values;
-    this.#namesGuard = namesGuard;
+    this.#values = shared.values;
+    this.#namesGuard = shared.namesGuard();
     this.#rows = new BulkRows(layouts);
     this.#changes = new ChangeRows(actor, layouts);
   }
 
-  /** Counts of assigned-range numbers that the entries of the batch contain. */
+  /** Chosen numbers of assigned ranges in the batch. */
   get chosen(): readonly ChosenNumbers[] {
     return [...this.#chosen.values()];
   }

@@ -90,8 +90,7 @@ class BulkLoader {
   }
 
   #newBatch(): BulkBatch {
-    const { shared } = this.#context;
-    return new BulkBatch(this.#actor, this.#layouts, { values: shared.values, namesGuard: shared.namesGuard() });
+    return new BulkBatch(this.#actor, this.#layouts, this.#context.shared);
   }
 
   /** Takes the entries from index `from` on. References to `entries` end when the call is done. */

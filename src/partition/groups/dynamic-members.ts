@@ -134,10 +134,7 @@ class FoundMembers {
       const outcome = await search(
         this.#context,
         { ...params, pageSize, resume },
-        {
-          entry: ({ id, dn }) => this.#take(id, dn),
-          reference: () => undefined,
-        },
+        { entry: ({ id, dn }) => this.#take(id, dn), reference: () => undefined },
       );
       resume = outcome.resume;
       if (!resume) return;

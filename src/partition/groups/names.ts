@@ -9,7 +9,6 @@ import { parentIdOffset } from '../tree/master-row.js';
 import { makeName } from '../tree/node-name.js';
 import { makeNode } from '../tree/nodes.js';
 
-/** An existing entry and its name. */
 export interface Named {
   /** `Dn.norm`, as Latin-1. */
   readonly name: string;

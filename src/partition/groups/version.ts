@@ -4,7 +4,6 @@ import { GROUPS_KEY, groupChanges, mayHaveUids } from '../model/group-rows.js';
 import { META_TABLE } from '../model/tables.js';
 import type { TreeContext } from '../tree/tree-context.js';
 
-/** The context that the version of the groups depends on. */
 interface VersionContext extends Pick<TreeContext, 'shared'> {
   readonly store: Store;
 }

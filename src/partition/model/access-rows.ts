@@ -1,15 +1,14 @@
 import type { Guard, Reader, RowStep } from '../../store/contract.js';
 import { cellValue } from '../../store/row.js';
 import { StoreError } from '../../store/store-error.js';
-import { META_TABLE } from './tables.js';
+import { META_TABLE, numberedKey } from './tables.js';
 
 /** Key prefix of the `meta` rows with the access rules, one row per version (docs/formats/tables.md). */
-const PREFIX = Buffer.from('access,');
+const PREFIX = 'access,';
 const F = 0;
 const q = (text: string) => Buffer.from(text);
 const CELL = { text: q('text'), by: q('by'), time: q('time') } as const;
 
-/** One version of the access rules of the directory. */
 export interface StoredAccess {
   /** The first version is 1. */
   readonly version: number;
@@ -20,13 +19,6 @@ export interface StoredAccess {
   readonly time: number;
 }
 
-function accessKey(version: number): Buffer {
-  const key = Buffer.alloc(PREFIX.length + 4);
-  PREFIX.copy(key);
-  key.writeUInt32BE(version, PREFIX.length);
-  return key;
-}
-
 /** Returns the plan step that stores a new version. Its guard fails if the version exists. */
 export function accessStep({ version, text, by, time }: StoredAccess): RowStep {
   const guards: Guard[] = [{ op: 'absent', family: F, qualifier: CELL.text }];
@@ -35,12 +27,12 @@ export function accessStep({ version, text, by, time }: StoredAccess): RowStep {
     { family: F, qualifier: CELL.by, value: Buffer.from(by) },
     { family: F, qualifier: CELL.time, value: Buffer.from(String(time)) },
   ];
-  return { table: META_TABLE.name, key: accessKey(version), guards, put };
+  return { table: META_TABLE.name, key: numberedKey(PREFIX, version), guards, put };
 }
 
 /** Returns one version of the access rules, or undefined if it does not exist. */
 export async function readAccess(reader: Reader, version: number): Promise<StoredAccess | undefined> {
-  const row = await reader.get(META_TABLE.name, accessKey(version));
+  const row = await reader.get(META_TABLE.name, numberedKey(PREFIX, version));
   return row && toAccess(version, row);
 }
 

@@ -8,7 +8,6 @@ import { textBytes } from './texts.js';
 export const CHANGE_OPS = ['add', 'modify', 'rename', 'delete', 'restore'] as const;
 export type ChangeOp = (typeof CHANGE_OPS)[number];
 
-/** Qualifiers of change records, all in family 0. */
 export const CHANGE = {
   attributes: Buffer.from('attributes'),
   before: Buffer.from('before'),

@@ -9,7 +9,6 @@ import { hashBytes } from './hash.js';
 /** Bytes of the value index at the end of an upAttributes qualifier. */
 export const INDEX_BYTES = 4;
 
-/** An attribute description as rows store it. */
 export interface StoredDescription {
   /** Small, dense number that is stable for the life of the table, used as an array index by searches. */
   readonly number: number;
@@ -37,7 +36,6 @@ export class DescriptionTable {
     this.#schema = schema;
   }
 
-  /** All interned descriptions, by number. */
   get all(): readonly StoredDescription[] {
     return this.#all;
   }

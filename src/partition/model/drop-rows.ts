@@ -2,7 +2,7 @@ import type { Guard, PlanStep, Reader, RowStep, Store } from '../../store/contra
 import { cellCounter, cellValue } from '../../store/row.js';
 import { guardsHold } from '../../store/store-error.js';
 import type { AttachedSteps } from './directory-types.js';
-import { META_TABLE } from './tables.js';
+import { META_TABLE, numberedKey } from './tables.js';
 
 /** Rows of table `meta` for files of a drop folder: their progress and refusals (docs/formats/tables.md). */
 const F = 0;
@@ -43,9 +43,7 @@ function rowKey(id: string): Buffer {
 }
 
 function refusalKey(id: string, number: number): Buffer {
-  const key = Buffer.from(`drop,${id},####`);
-  key.writeUInt32BE(number, key.length - 4);
-  return key;
+  return numberedKey(`drop,${id},`, number);
 }
 
 /** Creates the row of a file, unless it exists. From now on the absence of the row means that the file is done. */
@@ -114,7 +112,6 @@ async function commitRecord(store: Store, steps: PlanStep[]): Promise<void> {
   if (!(await guardsHold(store.commit({ steps, decisive: 0 })))) throw new RecordDone();
 }
 
-/** Yields the refused records of a file in order. */
 export async function* readRefusals(reader: Reader, id: string): AsyncGenerator<Refusal> {
   const from = refusalKey(id, 0);
   const scan = reader.scan(META_TABLE.name, { from, to: Buffer.from(`drop,${id}-`) });

@@ -90,25 +90,18 @@ export class IndexSet {
   }
 
   info(): IndexInfo[] {
-    const key: IndexInfo = {
-      attribute: 'entryUUID',
-      oid: ENTRY_UUID_OID,
-      substring: false,
-      presence: false,
-      state: 'ready',
-    };
-    return [
-      key,
-      ...this.list.map(
-        (i): IndexInfo => ({
-          attribute: i.type.name,
-          oid: i.type.oid,
-          substring: i.substring,
-          presence: i.presence,
-          state: isComplete(i) ? 'ready' : 'building',
-        }),
-      ),
-    ];
+    const listed = this.list.map((index): IndexInfo => {
+      const { type, substring, presence } = index;
+      return {
+        attribute: type.name,
+        oid: type.oid,
+        substring,
+        presence,
+        state: isComplete(index) ? 'ready' : 'building',
+      };
+    });
+    const entryUuid = { attribute: 'entryUUID', oid: ENTRY_UUID_OID, substring: false, presence: false } as const;
+    return [{ ...entryUuid, state: 'ready' }, ...listed];
   }
 }
 

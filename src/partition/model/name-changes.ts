@@ -23,7 +23,6 @@ interface Parsed {
   readonly change: NameChange;
   readonly from: Dn;
   readonly to: Dn | undefined;
-  /** `Dn.norm` as Latin-1. */
   readonly fromNorm: string;
   readonly toNorm: string | undefined;
 }

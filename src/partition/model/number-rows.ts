@@ -1,6 +1,6 @@
 import type { Guard, Reader, RowStep } from '../../store/contract.js';
 import { cellCounter } from '../../store/row.js';
-import { META_TABLE } from './tables.js';
+import { META_TABLE, numberedKey } from './tables.js';
 import type { NumberRange } from './value-rules.js';
 
 const F = 0;
@@ -11,11 +11,7 @@ const CHOSEN = { family: F, qualifier: Buffer.from('said') };
 
 /** Key of the row of table `meta` for a range of assigned numbers (docs/formats/tables.md). */
 function rangeKey({ record }: Pick<NumberRange, 'record'>): Buffer {
-  const prefix = Buffer.from('number,');
-  const key = Buffer.alloc(prefix.length + 4);
-  prefix.copy(key);
-  key.writeUInt32BE(record.number, prefix.length);
-  return key;
+  return numberedKey('number,', record.number);
 }
 
 export interface NumberState {

@@ -1,4 +1,3 @@
-/** Maximum age of a count, in milliseconds. */
 const MAX_AGE_MS = 1000;
 /** Maximum number of counts of all tables together. */
 const MAX_COUNTS = 16_384;

@@ -104,6 +104,13 @@ export function childrenRange(parentId: Buffer): { from: Buffer; to: Buffer } {
   return { from, to };
 }
 
+/** Returns the key `prefix` and a 4-byte number. */
+export function numberedKey(prefix: string, number: number): Buffer {
+  const key = Buffer.from(`${prefix}####`);
+  key.writeUInt32BE(number, key.length - 4);
+  return key;
+}
+
 /** Returns the key of the row appended under a number. */
 export function numberKey(number: bigint): Buffer {
   const key = Buffer.allocUnsafe(8);

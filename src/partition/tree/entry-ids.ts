@@ -36,7 +36,6 @@ export class EntryIds {
   }
 }
 
-/** Returns a hash of the name, never 0. */
 function tagOf(parent: Buffer, normRdn: Buffer): number {
   return hashBytes(normRdn, 0, normRdn.length, hashBytes(parent)) | 1;
 }

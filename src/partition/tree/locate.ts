@@ -180,9 +180,7 @@ export async function throwNoSuchObject(
     throwIfReferral(context, ancestor, dn, dn.rdns.length - depth(context, ancestor.node));
   }
   const matchedDN = ancestor ? ancestor.node.dn.toString() : '';
-  throw new LdapError('noSuchObject', ancestor ? message : noAncestorMessage(context, dn), {
-    matchedDN,
-  });
+  throw new LdapError('noSuchObject', ancestor ? message : noAncestorMessage(context, dn), { matchedDN });
 }
 
 /** Returns the message for a name without an existing ancestor: it is below no suffix, or the suffix has no entry. */

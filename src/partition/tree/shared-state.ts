@@ -1,3 +1,4 @@
+import { LdapError } from '../../ldap/ldap-error.js';
 import type { Schema } from '../../schema/schema.js';
 import type { AttributeType, Dn } from '../../schema/schema-types.js';
 import type { SchemaSource } from '../../schema/source.js';
@@ -249,14 +250,16 @@ export class SharedState {
     await this.refresh();
   }
 
-  /** Replaces version `instead` of the access rules and returns the new version, or throws `StoreError` `guard`. */
+  /** Replaces version `instead` of the access rules and returns the new version, or throws `busy`. */
   async setAccess(text: string, by: string, instead: number): Promise<number> {
     const version = instead + 1;
     const cell = { family: F, qualifier: CELL.access };
     const guards: Guard[] = [{ op: 'counterEquals', ...cell, value: BigInt(instead) }];
     const put = [{ ...cell, value: counterBytes(BigInt(version)) }];
     const shared = { table: META_TABLE.name, key: SHARED_KEY, guards, put };
-    await this.#store.commit({ steps: [shared, accessStep({ version, text, by, time: Date.now() })], decisive: 0 });
+    const steps = [shared, accessStep({ version, text, by, time: Date.now() })];
+    if (!(await guardsHold(this.#store.commit({ steps, decisive: 0 }))))
+      throw new LdapError('busy', 'somebody else has changed the access rules meanwhile; look at them and try again');
     await this.refresh();
     return version;
   }

@@ -19,11 +19,6 @@ export function isVisible({ sees, sightOf }: Viewer, node: Node, row: () => Mayb
   );
 }
 
-/** Like `isVisible`, for an entry whose row has not been read. */
-export function isNodeVisible(reader: Reader, viewer: Viewer, node: Node): Maybe<boolean> {
-  return isVisible(viewer, node, () => reader.get(MASTER_TABLE.name, node.id));
-}
-
 /** Thrown for an existing entry that is hidden. `errorAsSeen` translates it to the error for a missing entry. */
 export class HiddenEntry extends LdapError {
   readonly node: Node;
@@ -65,7 +60,8 @@ async function deepestVisible(context: TreeContext, reader: Reader, viewer: View
   const found = findEntry(context, reader, context.schema.parseDn(dn));
   let node: Node | undefined = (isPromise(found) ? await found : found)?.node;
   for (; node && node !== ROOT; node = node.parent) {
-    const seen = isNodeVisible(reader, viewer, node);
+    const { id } = node;
+    const seen = isVisible(viewer, node, () => reader.get(MASTER_TABLE.name, id));
     if (isPromise(seen) ? await seen : seen) return node.dn.toString();
   }
   return '';
