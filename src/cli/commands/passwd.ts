@@ -55,13 +55,16 @@ async function setPassword(
   const changesOf = ({ row }: Target) => {
     const own = credentials.read(row);
     const now = Date.now();
-    const kept = operationalChanges(policy, own, change, now);
+    const added = operationalChanges(policy, own, change, now);
     // The server may have a policy unknown to this command. Otherwise the time of the old password would stay.
     if (!policy && own.account?.changed !== undefined) {
       const values = [Buffer.from(generalizedTime(now))];
-      kept.push({ operation: 'replace', attribute: { type: 'pwdChangedTime', values } });
+      added.push({ operation: 'replace', attribute: { type: 'pwdChangedTime', values } });
     }
-    return { asked: [{ operation: 'replace', attribute: { type: 'userPassword', values: [stored] } } as const], kept };
+    return {
+      requested: [{ operation: 'replace', attribute: { type: 'userPassword', values: [stored] } } as const],
+      added,
+    };
   };
   return partition.modify(name, changesOf, { dn: adminDn });
 }

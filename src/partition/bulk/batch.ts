@@ -24,9 +24,9 @@ import { cellOf, type Layouts } from './layout.js';
 import { BulkRows, putValue } from './rows.js';
 
 /** Maximum number of entries per batch. Writing that many holds the write lock for some tens of milliseconds. */
-const ENTRIES = 2000;
+const ENTRIES_PER_BATCH = 2000;
 /** Maximum total size of the rows of a batch, in bytes. */
-const BYTES = 8 * 1024 * 1024;
+const BYTES_PER_BATCH = 8 * 1024 * 1024;
 
 export interface BatchEntry {
   readonly source: LoadSource;
@@ -38,11 +38,11 @@ export interface BatchEntry {
 interface BatchItem {
   readonly source: LoadSource;
   readonly node: Node;
-  /** Kept only if the row does not contain all values. */
+  /** Kept only if the packed row does not contain all values of the entry. */
   readonly draft: Draft | undefined;
 }
 
-/** Entries written together. `add` packs them at once, so that only a few objects per entry stay in memory. */
+/** A batch of entries. `add` packs each entry at once, so that few objects per entry stay in memory. */
 export class BulkBatch {
   /** Nodes of the entries, by normalized DN. */
   readonly nodes = new Map<string, Node>();
@@ -89,7 +89,7 @@ export class BulkBatch {
   }
 
   get full(): boolean {
-    return this.size >= ENTRIES || this.#rows.bytes >= BYTES;
+    return this.size >= ENTRIES_PER_BATCH || this.#rows.bytes >= BYTES_PER_BATCH;
   }
 
   /** Adds an entry after the rules have been applied, with the steps that they added. `name` is the normalized DN. */
@@ -145,7 +145,7 @@ export class BulkBatch {
     for (const { source } of this.#items) yield source;
   }
 
-  /** Yields the entries in the order added, to be written one by one. */
+  /** Yields the entries in the order added, for writing each on its own. */
   *entries(context: TreeContext): Generator<BatchEntry> {
     const rows = new Map<string, Buffer>();
     this.#master ??= this.#rows.master;
@@ -179,7 +179,7 @@ class ChangeRows {
     this.#packer = new RowPacker(layouts.room.changes);
     const by = Buffer.from(actor.dn);
     this.#by = fixed(packCell(CHANGE.by, by));
-    this.#room = by.length + CELLS;
+    this.#room = by.length + CELL_BYTES;
   }
 
   add({ id, dn }: Node, csn: Buffer): void {
@@ -213,4 +213,4 @@ const ID = fixed(cellOf(0, CHANGE.id));
 const TIME = cellOf(0, CHANGE.time);
 const OP_ADD_TIME = fixed(packCell(CHANGE.op, Buffer.from('add')), TIME);
 /** Upper bound for the cell headers and short values of a change record, in bytes. */
-const CELLS = 256;
+const CELL_BYTES = 256;

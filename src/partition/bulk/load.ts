@@ -39,7 +39,7 @@ interface Prepared {
 }
 
 /** Number of batches written while the next one is prepared. */
-const IN_FLIGHT = 2;
+const MAX_WRITING = 2;
 
 /**
  * Loads entries in bulk. The loader makes all checks of an add and writes the same rows. The difference is that rows
@@ -243,7 +243,7 @@ class BulkLoader {
 
   /** Starts writing the batch. Resolves when the next batch may be prepared. */
   async flush(): Promise<void> {
-    while (this.#writing.length >= IN_FLIGHT) await this.#writing[0]!.written;
+    while (this.#writing.length >= MAX_WRITING) await this.#writing[0]!.written;
     const batch = this.#batch;
     const { indexes } = this.#context.shared;
     if (indexes !== this.#layouts.indexes) this.#layouts = new Layouts(indexes);
@@ -259,7 +259,7 @@ class BulkLoader {
     await this.#written;
   }
 
-  /** Writes the batch, or its entries one by one if its plan fails. Waits for the batch before, for its parents. */
+  /** Writes the batch, or entry by entry if its plan fails. Waits for the batch before, which may contain parents. */
   async #write(batch: BulkBatch, before: Promise<void>): Promise<void> {
     await before;
     if (!this.#isAborted && (batch.hasOrphans || !(await this.#ingest(batch)))) await this.#writeOneByOne(batch);
@@ -292,7 +292,7 @@ class BulkLoader {
         refused.add(node);
       }
     }
-    // Batches prepared since then may have the refused entries as parents. Entries from now on find the stored state.
+    // Later batches may contain children of refused entries. Entries prepared from now on see the stored state.
     for (const later of [...this.#writing, this.#batch]) later.markOrphans(refused);
     batch.nodes.clear();
     this.#parent = undefined;

@@ -25,7 +25,7 @@ export async function trimChanges(store: Store, before: number, piecework?: Piec
     const steps: PlanStep[] = old.map((key) => ({ table: CHANGES_TABLE.name, key, deleteRow: true }));
     if (steps.length > 0) await store.commit({ steps: fenced(steps, piecework), decisive: 0 });
     trimmed += old.length;
-    // Records are ordered by time, so the first younger one ends the trim.
+    // Records are ordered by time, so the first younger record ends the trim.
     if (old.length < keys.length) break;
   }
   return trimmed;

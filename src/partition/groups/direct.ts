@@ -10,11 +10,11 @@ import type { SearchContext } from '../read/run/search-context.js';
 import { makeName } from '../tree/node-name.js';
 import { ReadNode, ROOT } from '../tree/nodes.js';
 import { maySee } from './group-sight.js';
-import { KnownSteps } from './known-steps.js';
 import { dnOfName } from './names.js';
+import { StepCache } from './step-cache.js';
 
-/** Memberships in up to this number of groups are tested one by one. For more, all groups are computed. */
-const FEW = 4;
+/** Up to this number of groups are tested individually. For more, the caller computes all groups of the entry. */
+const MAX_DIRECT = 4;
 
 /** Returns which of `groups` name the entry directly, if the viewer may search by that. One index row per group. */
 export function directGroups(
@@ -25,12 +25,12 @@ export function directGroups(
 ): Maybe<ReadonlySet<string>> {
   const found = new Set<string>();
   const normRdn = normRdnOf(entry.row);
-  if (groups.length > FEW || normRdn.length > MAX_NORM) return found;
+  if (groups.length > MAX_DIRECT || normRdn.length > MAX_NORM) return found;
   const name = makeName(context, new ReadNode(entry.id, entry.row, entry.parent, normRdn));
   const forms = context.shared.names.storedForms(name);
   const prefixes = forms.map((form) => equalityPrefix(cutNorm(Buffer.from(form, 'latin1'))));
   return fold(groups, found, (all, group) =>
-    chain(hasOne(context, group, prefixes, viewer), (has) => (has ? all.add(group) : all)),
+    chain(groupNamesEntry(context, group, prefixes, viewer), (has) => (has ? all.add(group) : all)),
   );
 }
 
@@ -45,7 +45,12 @@ function dnOf(group: string): Dn {
 }
 
 /** True if the group names the entry. An outdated node does no harm, because a deleted group is in no index. */
-function hasOne(context: SearchContext, group: string, prefixes: readonly Buffer[], viewer: Viewer): Maybe<boolean> {
+function groupNamesEntry(
+  context: SearchContext,
+  group: string,
+  prefixes: readonly Buffer[],
+  viewer: Viewer,
+): Maybe<boolean> {
   const { store, nodes, shared } = context;
   return chain(nodes.byDn(dnOf(group), 0, shared.suffixes), (node) => {
     if (!node || node === ROOT) return false;
@@ -59,6 +64,6 @@ function hasOne(context: SearchContext, group: string, prefixes: readonly Buffer
         return viewer.sightOf ? maySee(context, viewer, 'search', node, type) : true;
       });
     };
-    return fold(KnownSteps.typesUsed(context), false, (has, type) => has || names(type));
+    return fold(StepCache.typesUsed(context), false, (has, type) => has || names(type));
   });
 }

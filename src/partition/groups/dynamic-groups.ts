@@ -31,9 +31,9 @@ import type { NamingEntries } from './namers.js';
 import { shortRow } from './short-row.js';
 
 const OBJECT_CLASS_TABLE = indexTable(OBJECT_CLASS_OID).name;
-const BATCH = 256;
+const IDS_PER_READ = 256;
 /** Total length of the memberURLs kept in memory, in characters. With more, each request reads them from the store. */
-const MOST_KEPT = 4 * 1024 * 1024;
+const MAX_CACHED_CHARS = 4 * 1024 * 1024;
 
 /** Viewer for compiling filters. The rights of the actual viewer are checked on each candidate. */
 const ANY_VIEWER: Viewer = { sightOf: () => undefined };
@@ -79,12 +79,12 @@ async function readAndFind(context: SearchContext, version: bigint, urlTest: Url
   const read = async function* () {
     for await (const group of readGroups(context)) {
       size += group.size;
-      if (size <= MOST_KEPT) groups.push(group);
+      if (size <= MAX_CACHED_CHARS) groups.push(group);
       yield group;
     }
   };
   const found = await matchingGroups(read(), urlTest);
-  if (size <= MOST_KEPT) kept.set(context, { version, groups });
+  if (size <= MAX_CACHED_CHARS) kept.set(context, { version, groups });
   return found;
 }
 
@@ -117,9 +117,9 @@ export async function* dynamicGroupIds({ schema, store }: SearchContext): AsyncG
   if (!dynamic) return;
   const prefix = equalityPrefix(dynamic);
   for (let after: Buffer | undefined; ; ) {
-    const ids = await store.postings(OBJECT_CLASS_TABLE, prefix, BATCH, after);
+    const ids = await store.postings(OBJECT_CLASS_TABLE, prefix, IDS_PER_READ, after);
     for (let at = 0; at < ids.length; at += UUID_BYTES) yield Buffer.from(ids.subarray(at, at + UUID_BYTES));
-    if (ids.length < BATCH * UUID_BYTES) return;
+    if (ids.length < IDS_PER_READ * UUID_BYTES) return;
     after = Buffer.from(ids.subarray(ids.length - UUID_BYTES));
   }
 }

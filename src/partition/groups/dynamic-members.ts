@@ -28,7 +28,7 @@ export async function findsMember(context: SearchContext, row: Buffer, name: Buf
 
 /**
  * Returns the row of a dynamic group extended by the members that its URLs select, as far as the viewer could find them
- * by the filters. They follow the stored members, and `most` limits the number of all members.
+ * by the filters. The selected members follow the stored members. `most` limits the total number.
  */
 export async function withMembers(
   context: SearchContext,
@@ -40,7 +40,7 @@ export async function withMembers(
   const stored = storedMembers(context, row);
   const room = most - stored.norms.size;
   if (room < 0 || !isDynamic(context, row)) return { row, hasMore: false };
-  const found = new FoundMembers(context, stored.norms, room);
+  const found = new MemberCollector(context, stored.norms, room);
   for (const url of urlsIn(context, row)) await found.add(url, viewer, until);
   const cells = found.dns.slice(0, room).map((value, n) => {
     return { family: MASTER.upAttributes, qualifier: valueQualifier(stored.text, stored.next + n), value };
@@ -92,7 +92,7 @@ function storedMembers({ schema, descriptions }: SearchContext, row: Buffer): St
 }
 
 /** Collects the entries that URLs select, without duplicates, and one more than fits in `room`. */
-class FoundMembers {
+class MemberCollector {
   readonly dns: Buffer[] = [];
   readonly #context: SearchContext;
   readonly #stored: ReadonlySet<string>;

@@ -14,7 +14,7 @@ import { ALL } from './namers.js';
 import { dnOfName } from './names.js';
 
 /** Maximum number of members that are enumerated as candidates. */
-const MOST_MEMBERS = 200_000;
+const MAX_MEMBERS = 200_000;
 
 /**
  * Returns the ids, in ascending order, of all entries that may be in the group with this name (`Dn.norm`), by the
@@ -32,11 +32,11 @@ export async function membersOf(context: SearchContext, group: Buffer): Promise<
   }
   const dynamic = new IdSet();
   for await (const id of dynamicGroupIds(context)) dynamic.add(id, 0);
-  return new Descent(context, groups, dynamic).from(dnOfName(group));
+  return new MemberSearch(context, groups, dynamic).from(dnOfName(group));
 }
 
 /** Traversal from a group down to its members. */
-class Descent {
+class MemberSearch {
   readonly #context: SearchContext;
   readonly #groups: IdSet;
   readonly #dynamic: IdSet;
@@ -60,7 +60,7 @@ class Descent {
         if (isPromise(pause)) await pause;
         const found = await this.#idOf(member);
         if (!found || !this.#met.add(found, 0)) continue;
-        if (this.#ids.push(found) > MOST_MEMBERS) return undefined;
+        if (this.#ids.push(found) > MAX_MEMBERS) return undefined;
         if (this.#groups.has(found, 0) || this.#dynamic.has(found, 0)) step.push(found);
       }
     }

@@ -4,8 +4,8 @@ import { awaited, chain, done, type Work } from '../../store/maybe.js';
 import { UNRESTRICTED, type Use, type Viewer } from '../model/viewer.js';
 import type { SearchContext } from '../read/run/search-context.js';
 import { dynamicGroupsOf } from './dynamic-groups.js';
-import { KnownSteps } from './known-steps.js';
 import type { Named } from './names.js';
+import { StepCache } from './step-cache.js';
 import { groupsState } from './version.js';
 import { Walk } from './walk.js';
 
@@ -45,13 +45,13 @@ export function walkGroups(
     (function* (): Work<void> {
       const { version, uids } = yield* awaited(groupsState(context));
       const dynamic = member ? yield* awaited(dynamicGroupsOf(context, version, member, viewer)) : [];
-      const known = KnownSteps.at(context, version);
+      const known = StepCache.at(context, version);
       const namers = yield* awaited(known.namers(uids));
       const named = (id: Buffer) => known.named(id);
       const found = yield* awaited(walk.goUp(dynamic, named));
       let step = nested ? found : [];
       step.push(name.toString('latin1'));
-      do step = yield* awaited(walk.goUp(yield* awaited(known.naming(namers, step)), named));
+      do step = yield* awaited(walk.goUp(yield* awaited(known.findNaming(namers, step)), named));
       while (nested && step.length > 0);
     })(),
   );

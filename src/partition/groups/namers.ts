@@ -11,7 +11,7 @@ import { EVERYTHING, type Until } from '../read/search-params.js';
 /** A limit that no list reaches. */
 export const ALL = 0x7fffffff;
 /** Number of names whose postings are requested together. */
-const TOGETHER = 64;
+const NAMES_PER_READ = 64;
 
 /** An attribute whose index finds the entries that name an entry. */
 interface Indexed {
@@ -118,8 +118,8 @@ function* naming(
     if (ids.length > 0) found.get(form)!.push({ type, ids });
   };
   for (const { type, table, uids } of indexed) {
-    for (let at = 0; at < sorted.length; at += TOGETHER) {
-      const some = sorted.slice(at, at + TOGETHER).map((name) => Buffer.from(name, 'latin1'));
+    for (let at = 0; at < sorted.length; at += NAMES_PER_READ) {
+      const some = sorted.slice(at, at + NAMES_PER_READ).map((name) => Buffer.from(name, 'latin1'));
       const lists = context.store.postingsMany(
         table,
         some.map((norm) => equalityPrefix(cutNorm(norm))),
@@ -163,7 +163,7 @@ async function filterByDn(context: SearchContext, type: AttributeType, norm: Buf
   for (let at = 0; at < ids.length; at += UUID_BYTES) {
     const id = ids.subarray(at, at + UUID_BYTES);
     const row = await context.store.get(MASTER_TABLE.name, id);
-    if (row && namesOneOf(context, row, type, wanted)) right.push(id);
+    if (row && hasNameIn(context, row, type, wanted)) right.push(id);
   }
   return Buffer.concat(right);
 }
@@ -190,8 +190,7 @@ async function idsByReading(
     },
     {
       entry({ id, row }) {
-        for (const type of types)
-          if (namesOneOf(context, row, type, wanted)) found.push({ type, ids: Buffer.from(id) });
+        for (const type of types) if (hasNameIn(context, row, type, wanted)) found.push({ type, ids: Buffer.from(id) });
       },
       reference: () => undefined,
     },
@@ -199,7 +198,7 @@ async function idsByReading(
   return found;
 }
 
-function namesOneOf(context: SearchContext, row: Buffer, type: AttributeType, wanted: ReadonlySet<string>): boolean {
+function hasNameIn(context: SearchContext, row: Buffer, type: AttributeType, wanted: ReadonlySet<string>): boolean {
   const reader = context.reader.read(row);
   for (let i = 0; i < reader.count; i++) {
     if (reader.stored[i]!.description.type !== type) continue;

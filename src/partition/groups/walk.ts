@@ -12,9 +12,9 @@ import { maySee } from './group-sight.js';
 import type { NamingEntries } from './namers.js';
 import { type Named, namedOfId } from './names.js';
 
-type NamedOf = (id: Buffer) => Maybe<Named | undefined>;
+type ReadNamed = (id: Buffer) => Maybe<Named | undefined>;
 
-const TOGETHER = 64;
+const ENTRIES_PER_READ = 64;
 
 /**
  * Walk from a name up to the entries that name it, to the entries that name those entries, and so on. Each entry is
@@ -39,17 +39,17 @@ export class Walk {
   }
 
   /** Goes one level up. Returns the names of the entries not visited before. */
-  goUp(found: readonly NamingEntries[], named: NamedOf = (id) => namedOfId(this.#context, id)): Maybe<string[]> {
+  goUp(found: readonly NamingEntries[], named: ReadNamed = (id) => namedOfId(this.#context, id)): Maybe<string[]> {
     return done(this.#goUp(found, named));
   }
 
-  *#goUp(found: readonly NamingEntries[], named: NamedOf): Work<string[]> {
+  *#goUp(found: readonly NamingEntries[], named: ReadNamed): Work<string[]> {
     const bounds = this.#bounds;
     if (bounds && bounds.steps-- <= 0) throw tooLong();
     const fresh: string[] = [];
     for (const naming of found) {
       const { ids } = naming;
-      for (let at = 0; at < ids.length; at += TOGETHER * UUID_BYTES) {
+      for (let at = 0; at < ids.length; at += ENTRIES_PER_READ * UUID_BYTES) {
         if (bounds) requireTime(bounds);
         yield* this.#visit(naming, at, named, fresh);
         const pause = this.#slice.yieldIfOver();
@@ -59,11 +59,11 @@ export class Walk {
     return fresh;
   }
 
-  *#visit(naming: NamingEntries, from: number, namedOf: NamedOf, fresh: string[]): Work<void> {
+  *#visit(naming: NamingEntries, from: number, namedOf: ReadNamed, fresh: string[]): Work<void> {
     const { ids } = naming;
-    const asked: ReturnType<NamedOf>[] = [];
+    const asked: ReturnType<ReadNamed>[] = [];
     let waits = false;
-    for (let at = from; at < ids.length && at < from + TOGETHER * UUID_BYTES; at += UUID_BYTES) {
+    for (let at = from; at < ids.length && at < from + ENTRIES_PER_READ * UUID_BYTES; at += UUID_BYTES) {
       if (this.#ids.has(ids, at)) continue;
       const named = namedOf(ids.subarray(at, at + UUID_BYTES));
       waits ||= isPromise(named);

@@ -15,9 +15,9 @@ import { freshly } from '../write/freshly.js';
 import { buildCell, claimName, claimUnfinished, cursorName, ownClaim, recordsOf, sweepClaims } from './index-admin.js';
 
 /** Limits of a plan, which delays other writers and the event loop by a few milliseconds. */
-const ENTRIES = 256;
-const ROWS = 2000;
-/** Attempts of a chunk before its entries are written one by one. */
+const ENTRIES_PER_PLAN = 256;
+const ROWS_PER_PLAN = 2000;
+/** Attempts of a chunk before each of its entries is written in a plan of its own. */
 const CHUNK_ATTEMPTS = 3;
 const ENTRY_ATTEMPTS = 1000;
 
@@ -78,7 +78,7 @@ async function buildBatch(
   let first = 0;
   for (let i = 0; i < keys.length; i++) {
     steps.push(...(await entrySteps(context, building.index, keys[i]!, rows[i])));
-    const full = steps.length >= ROWS || i + 1 - first >= ENTRIES;
+    const full = steps.length >= ROWS_PER_PLAN || i + 1 - first >= ENTRIES_PER_PLAN;
     if (!full && i + 1 < keys.length) continue;
     if (!(await commitChunk(context, building, keys.slice(first, i + 1), steps))) return false;
     steps = [];

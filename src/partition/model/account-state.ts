@@ -137,7 +137,7 @@ export function stateStep(id: Buffer, state: AccountState, instead: bigint): Row
   };
 }
 
-/** Number of rows that binds to unknown names write to. These binds take as long as failed binds of accounts. */
+/** Number of decoy rows. A bind to an unknown name writes to a decoy row, to take as long as a failed bind. */
 const DECOY_ROWS = 16;
 
 /** True for the key of a decoy row: its number, as 16 bytes. */

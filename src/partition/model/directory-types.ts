@@ -54,11 +54,11 @@ export interface Access {
   readonly version: number | undefined;
   readonly viewer: Viewer;
   /** Checks the request alone, before any entry is read. */
-  checkRequest(asked: WriteRequest): LdapError | undefined;
+  checkRequest(request: WriteRequest): LdapError | undefined;
   /** Checks the request when the target, or the parent of a new entry, has been read. The entry is visible. */
-  checkTarget(asked: WriteRequest, entry: CheckedEntry): LdapError | undefined;
+  checkTarget(request: WriteRequest, entry: CheckedEntry): LdapError | undefined;
   /** Checks an add with the complete new entry, without the attributes that the server sets. */
-  checkNewEntry(asked: WriteRequest, entry: CheckedEntry): LdapError | undefined;
+  checkNewEntry(request: WriteRequest, entry: CheckedEntry): LdapError | undefined;
   checkMove(moved: Move): LdapError | undefined;
 }
 
@@ -124,8 +124,8 @@ export type ChangesOf = (target: Target) => Maybe<readonly Modification[] | Spli
 
 /** Modifications of the client, and modifications that the server adds without an access check. */
 export interface SplitChanges {
-  readonly asked: readonly Modification[];
-  readonly kept: readonly Modification[];
+  readonly requested: readonly Modification[];
+  readonly added: readonly Modification[];
 }
 
 /** Directory-wide settings that `initDirectory` writes to table `meta` and every front end reads. */
@@ -174,7 +174,7 @@ export interface LoadSource {
 export interface LoadEntry extends LoadSource {
   readonly dn: string;
   readonly attributes: readonly PartialAttribute[];
-  /** Passed to a reject instead of the entry, so that the loader can release the attributes early. */
+  /** Reported for a rejected entry instead of the entry itself, whose attributes the loader can then release early. */
   readonly source?: LoadSource;
 }
 

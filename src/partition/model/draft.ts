@@ -33,12 +33,12 @@ export function attributeKey({ type, options }: AttributeDescription): string {
 }
 
 /** Up to this number of attributes, `Draft.get` searches linearly. */
-const FEW = 32;
+const LINEAR_LIMIT = 32;
 
 /** An entry under construction or change. Attributes are keyed by type and options, in order of first mention. */
 export class Draft {
   readonly #attributes: DraftAttribute[] = [];
-  /** Built once there are more than `FEW` attributes. */
+  /** Built once there are more than `LINEAR_LIMIT` attributes. */
   #byKey: Map<string, DraftAttribute> | undefined;
   id: Buffer | undefined;
 
@@ -48,7 +48,7 @@ export class Draft {
 
   get(description: AttributeDescription): DraftAttribute | undefined {
     const attributes = this.#attributes;
-    if (attributes.length > FEW) return this.#attributesByKey().get(attributeKey(description));
+    if (attributes.length > LINEAR_LIMIT) return this.#attributesByKey().get(attributeKey(description));
     for (let i = 0; i < attributes.length; i++) {
       const attribute = attributes[i]!;
       if (attribute.description === description || isSame(attribute.description, description)) return attribute;
@@ -197,7 +197,7 @@ export function draftFromAttributes(schema: Schema, given: readonly PartialAttri
   return draft;
 }
 
-/** True if the values contain the value of the RDN's AVA. */
+/** True if one of the values equals the value in the RDN, byte by byte or by the equality rule. */
 export function hasValue(values: readonly DraftValue[], { type, value, norm }: Ava): boolean {
   for (let i = 0; i < values.length; i++) {
     const { bytes } = values[i]!;

@@ -10,7 +10,7 @@ const q = (text: string) => ({ family: F, qualifier: Buffer.from(text) });
 const CELL = { name: q('name'), start: q('start'), done: q('done'), refused: q('refused'), unchanged: q('unchanged') };
 const REFUSAL = { line: q('line'), reason: q('reason'), dn: q('dn') };
 /** Number of refusals deleted per plan when a file is done. */
-const AT_A_TIME = 500;
+const REFUSALS_PER_PLAN = 500;
 
 export interface DropState {
   /** Number of records done (applied, refused or unchanged), which is the number of the next record, from 0. */
@@ -139,7 +139,7 @@ export async function endDrop(store: Store, id: string): Promise<void> {
   };
   for await (const { number } of readRefusals(store, id)) {
     steps.push({ table: META_TABLE.name, key: refusalKey(id, number), deleteRow: true });
-    if (steps.length === AT_A_TIME) await flush();
+    if (steps.length === REFUSALS_PER_PLAN) await flush();
   }
   steps.push({ table: META_TABLE.name, key: rowKey(id), deleteRow: true });
   await flush();

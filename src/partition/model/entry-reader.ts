@@ -25,7 +25,7 @@ export class EntryReader {
   #values = 0;
   /** Length of the qualifier of the last value read. */
   #qualifier = 0;
-  /** Descriptions by name numbers of `laidOut`. */
+  /** Cache of descriptions by the name numbers that `laidOut` assigns. */
   readonly #byName: (StoredDescription | undefined)[] = [];
   #numbering: object | undefined;
 

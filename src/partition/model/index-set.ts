@@ -5,7 +5,7 @@ import type { IndexInfo } from './directory-types.js';
 import { RecentCounts } from './recent-counts.js';
 import { indexTable } from './tables.js';
 
-/** An index of an attribute. Writers update an index from its creation on; searches use it only once it is `ready`. */
+/** An index of an attribute. Writers update it from its creation on; searches use it once `ready`. */
 export interface Index {
   readonly type: AttributeType;
   readonly table: string;
@@ -26,7 +26,7 @@ export function isComplete(index: Index): boolean {
 export const OBJECT_CLASS_OID = '2.5.4.0';
 
 /** Attributes that every entry has, so an index of their presence is useless. */
-const EVERYWHERE = new Set([OBJECT_CLASS_OID, '1.3.6.1.4.1.4203.666.1.7']);
+const IN_EVERY_ENTRY = new Set([OBJECT_CLASS_OID, '1.3.6.1.4.1.4203.666.1.7']);
 
 /** entryUUID needs no index table, because it is the key of the master row. */
 export const ENTRY_UUID_OID = '1.3.6.1.1.16.4';
@@ -79,7 +79,7 @@ export class IndexSet {
         substring,
         ready,
         substringReady,
-        presence: !EVERYWHERE.has(type.oid),
+        presence: !IN_EVERY_ENTRY.has(type.oid),
       };
     });
     for (const index of this.list) this.#byOid.set(index.type.oid, index);

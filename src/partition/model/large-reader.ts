@@ -15,7 +15,7 @@ export class LargeReader {
   readonly #snapshot: Snapshot | undefined;
   readonly #id: Buffer;
   readonly #row: Buffer;
-  /** The values that are large now. The caller's large value may have been replaced by a short one. */
+  /** Qualifiers of large values in `#row`. A value that was large for the caller may be short by now. */
   readonly #large: ReadonlySet<string> | undefined;
 
   private constructor(reader: Reader, snapshot: Snapshot | undefined, id: Buffer, row: Buffer) {

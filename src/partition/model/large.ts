@@ -57,7 +57,7 @@ export function chunkCount(pointer: Buffer): number {
   return Math.ceil(largeLength(pointer) / CHUNK);
 }
 
-const TOGETHER = 4;
+const PARALLEL_CHUNKS = 4;
 
 /**
  * Yields the chunks of the value behind `qualifier` of the entry `id`, in order, with only a few in memory. Throws
@@ -89,8 +89,8 @@ export async function* readExistingChunks(
   names: readonly Buffer[],
   verify?: () => Promise<void>,
 ): AsyncGenerator<Buffer | undefined, void, undefined> {
-  for (let first = 0; first < names.length; first += TOGETHER) {
-    const some = names.slice(first, first + TOGETHER);
+  for (let first = 0; first < names.length; first += PARALLEL_CHUNKS) {
+    const some = names.slice(first, first + PARALLEL_CHUNKS);
     const read = await Promise.all(some.map((name) => reader.getCells(table, id, MASTER.largeValues, name)));
     await verify?.();
     for (const [i, name] of some.entries()) yield read[i] && cellValue(read[i], MASTER.largeValues, name);

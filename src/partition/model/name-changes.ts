@@ -83,7 +83,7 @@ export class NameChanges {
     let known = this.#belowCache.get(above);
     if (!known) {
       known = this.#namesBelow(dn.subarray(comma + 1));
-      if (this.#belowCache.size >= MOST_TEXTS) this.#belowCache.clear();
+      if (this.#belowCache.size >= MAX_CACHED) this.#belowCache.clear();
       this.#belowCache.set(above, known);
     }
     if (known.all) return true;
@@ -156,7 +156,7 @@ export class NameChanges {
     let known = this.#presentCache.get(above);
     if (known === undefined) {
       known = this.#presentAbove(dn.subarray(comma + 1), only!);
-      if (this.#presentCache.size >= MOST_TEXTS) this.#presentCache.clear();
+      if (this.#presentCache.size >= MAX_CACHED) this.#presentCache.clear();
       this.#presentCache.set(above, known);
     }
     return known ? Buffer.concat([dn.subarray(0, comma), known]) : undefined;
@@ -222,14 +222,14 @@ interface NamesBelow {
 }
 
 /** Limit of the caches by text. */
-const MOST_TEXTS = 10_000;
+const MAX_CACHED = 10_000;
 const COMMA = Buffer.from(',');
-const PLAIN = /^[a-z][a-z0-9-]*=(?=[^,]*[a-z])[a-z0-9._@]+(?: [a-z0-9._@]+)*$/i;
+const PLAIN_RDN = /^[a-z][a-z0-9-]*=(?=[^,]*[a-z])[a-z0-9._@]+(?: [a-z0-9._@]+)*$/i;
 
 /** Returns the offset of the comma after an unambiguous first RDN (ignoring case and type aliases); else -1. */
 function endOfPlainRdn(dn: Buffer): number {
   const comma = dn.indexOf(0x2c);
-  return comma > 0 && PLAIN.test(dn.toString('latin1', 0, comma)) ? comma : -1;
+  return comma > 0 && PLAIN_RDN.test(dn.toString('latin1', 0, comma)) ? comma : -1;
 }
 
 function normTextOf({ norm }: Dn): string {

@@ -101,7 +101,7 @@ function nameOf({ type, description }: ReferenceCell, value: Buffer): string {
 }
 
 /** Up to this number of names, a text comparison selects the values to normalize. */
-const FEW = 64;
+const MAX_TEXT_COMPARED = 64;
 
 /** Names of the row's values that may equal a current form. `probe`: the forms that need a look-up; default: all. */
 function candidateNames(
@@ -113,14 +113,14 @@ function candidateNames(
     Buffer.isBuffer(present) ? [withoutUid(type, present)] : [],
   );
   const has = new Set<string>();
-  if (wanted.length <= FEW) {
+  if (wanted.length <= MAX_TEXT_COMPARED) {
     const few = names.forNames(wanted);
     for (const cell of values) if (few.mayInclude(withoutUid(cell.type, cell.value))) has.add(nameOf(cell, cell.value));
     return { has };
   }
   for (const cell of values) has.add(nameOf(cell, cell.value));
   // A single move of a subtree never makes two names equal.
-  const isOne = names.records.length === 1 && values.length <= FEW;
+  const isOne = names.records.length === 1 && values.length <= MAX_TEXT_COMPARED;
   return isOne ? { has, probe: names.forNames(values.map(({ type, value }) => withoutUid(type, value))) } : { has };
 }
 

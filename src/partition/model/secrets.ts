@@ -31,7 +31,7 @@ export function tooManyPasswordsError(type: AttributeType, values: number): Ldap
   return new LdapError('constraintViolation', message);
 }
 
-/** True for userPassword and its subtypes. Clear-text values of these types are hashed before they are stored. */
+/** True for userPassword and its subtypes. Clear-text values of these types are stored as hashes. */
 export function isPassword(type: AttributeType): boolean {
   for (let t: AttributeType | undefined = type; t; t = t.superior) if (t.oid === USER_PASSWORD) return true;
   return false;

@@ -32,7 +32,7 @@ export interface Dangling {
   readonly value: string;
 }
 
-const ROWS = 16;
+const ROWS_PER_READ = 16;
 /** During a removal a missing name may be taken by a new entry. `replaceValues` then throws `Overtaken`. */
 const NO_PENDING = { guards: [], holds: () => Promise.resolve(false) };
 
@@ -50,7 +50,7 @@ export async function reportDangling(
   let count = 0;
   for (const type of shared.references) {
     const source = { table: shared.indexes.of(type)!.table, prefix: PRESENCE_PREFIX };
-    for await (const batch of idBatches(source, store, ROWS)) {
+    for await (const batch of idBatches(source, store, ROWS_PER_READ)) {
       for (let at = 0; at < batch.length; at += UUID_BYTES) {
         const id = Buffer.from(batch.subarray(at, at + UUID_BYTES));
         for (const { dn, value } of await danglingInEntry(context, id, type, remove)) {

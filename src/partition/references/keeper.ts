@@ -27,7 +27,7 @@ import { changesSince } from './changes-since.js';
 import { Overtaken, type Pending, replaceValues, SERVER, singleValue } from './replace.js';
 
 /** Number of rows per read when all entries with references are checked. */
-const ROWS = 16;
+const ROWS_PER_READ = 16;
 
 /** Results that show that the entry or a value has changed, so that the entry must be read again. */
 const STALE_RESULTS = new Set(['noSuchAttribute', 'attributeOrValueExists', 'noSuchObject']);
@@ -45,7 +45,7 @@ type KeeperContext = SearchContext & WriteContext;
 
 /**
  * Updates stored references after the changes of names in the shared row, entry by entry, and removes the changes from
- * the row when done. Several processes may do so at once. If one of them dies, another continues.
+ * the row when done. Several processes may do so at once. If a process dies, another process continues.
  */
 export class ReferenceKeeper implements References {
   readonly #context: () => KeeperContext;
@@ -211,7 +211,7 @@ export class ReferenceKeeper implements References {
     const slice = new TimeSlice();
     for (const type of references) {
       const source = { table: indexes.of(type)!.table, prefix: PRESENCE_PREFIX };
-      for await (const batch of idBatches(source, store, ROWS)) {
+      for await (const batch of idBatches(source, store, ROWS_PER_READ)) {
         const ids: Buffer[] = [];
         for (let at = 0; at < batch.length; at += UUID_BYTES)
           ids.push(Buffer.from(batch.subarray(at, at + UUID_BYTES)));

@@ -33,7 +33,7 @@ export interface Pending {
 }
 
 /** Number of values of one entry that are replaced per plan. */
-const TOGETHER = 500;
+const VALUES_PER_PLAN = 500;
 
 /**
  * Replaces values, some hundreds per plan, while the changes are pending. Throws `Overtaken` once they are not. If a
@@ -49,9 +49,9 @@ export async function replaceValues(
     if (!(await holds())) throw new Overtaken();
   };
   const modifications = placeholders(context, entry.row, stale);
-  for (let at = 0; at < stale.length; at += TOGETHER) {
+  for (let at = 0; at < stale.length; at += VALUES_PER_PLAN) {
     const steps: PlanStep[] = [...guards];
-    for (const { type, description, value, present, guard } of stale.slice(at, at + TOGETHER)) {
+    for (const { type, description, value, present, guard } of stale.slice(at, at + VALUES_PER_PLAN)) {
       if (guard) steps.push(guard);
       modifications.push(singleValue('delete', description, value));
       if (Buffer.isBuffer(present)) modifications.push(singleValue('add', description, present));

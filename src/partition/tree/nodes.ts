@@ -45,7 +45,7 @@ export function makeNode(id: Buffer, row: Buffer, parent: Node): Node {
   return { id, parent, normRdn: Buffer.from(normRdnOf(row)), dn: joinDn(upRdnOf(row), parent.dn) };
 }
 
-/** Node of an entry just read. Retains the row, so callers must not keep it. Computes the DN on demand. */
+/** Node of an entry just read. Computes the DN on demand. Callers must not keep the node: it retains the row. */
 export class ReadNode implements Node {
   readonly id: Buffer;
   readonly parent: Node;

@@ -10,7 +10,7 @@ export function specialValue(value: Buffer): 'alias' | 'referral' | undefined {
   return text === 'referral' || text === '2.16.840.1.113730.3.2.6' ? 'referral' : undefined;
 }
 
-/** Returns `alias` or `referral` if the entry has that object class. */
+/** Returns `alias` or `referral` for an entry of that object class, and undefined for any other entry. */
 export function specialClass(context: TreeContext, row: Buffer): 'alias' | 'referral' | undefined {
   for (const value of attributeValues(context, row, 'objectClass')) {
     const special = specialValue(value);

@@ -11,9 +11,9 @@ import type { TreeContext } from './tree-context.js';
 export type SpecialKind = 'alias' | 'referral';
 
 const OBJECT_CLASS_TABLE = indexTable(OBJECT_CLASS_OID).name;
-const BATCH = 256;
+const IDS_PER_READ = 256;
 /** Maximum number of places that are cached. With more, each search that needs places reads them again. */
-const MOST_KEPT = 50_000;
+const MAX_CACHED = 50_000;
 
 /** Returns the key prefix of the index rows for an object class. */
 function classPrefix(context: TreeContext, name: SpecialKind): Buffer {
@@ -46,7 +46,7 @@ export class Specials {
       this.#loading = undefined;
     });
     const places = await this.#loading;
-    if (places.size <= MOST_KEPT) this.#places = places;
+    if (places.size <= MAX_CACHED) this.#places = places;
     return places;
   }
 }
@@ -54,7 +54,7 @@ export class Specials {
 /** Cached result by node cache, valid for one era of the cache. */
 const known = new WeakMap<NodeCache, { readonly era: number; readonly specials: Specials }>();
 
-/** Returns the aliases and referrals. Asks the store once per version of the tree whether there are any. */
+/** Returns the aliases and referrals, after checking once per version of the tree whether there are any. */
 export function specialsOf(context: TreeContext, reader: Reader): Maybe<Specials> {
   const { nodes } = context;
   const { era } = nodes;
@@ -139,7 +139,7 @@ async function findKind(
   const prefix = classPrefix(context, kind);
   let after: Buffer | undefined;
   for (;;) {
-    const ids = await reader.postings(OBJECT_CLASS_TABLE, prefix, BATCH, after);
+    const ids = await reader.postings(OBJECT_CLASS_TABLE, prefix, IDS_PER_READ, after);
     for (let at = 0; at < ids.length; at += UUID_BYTES) {
       const found = placeOf(context, reader, kind, Buffer.from(ids.subarray(at, at + UUID_BYTES)));
       const node = isPromise(found) ? await found : found;
@@ -147,7 +147,7 @@ async function findKind(
       const pause = pass();
       if (isPromise(pause)) await pause;
     }
-    if (ids.length < BATCH * UUID_BYTES) return;
+    if (ids.length < IDS_PER_READ * UUID_BYTES) return;
     after = Buffer.from(ids.subarray(ids.length - UUID_BYTES));
   }
 }

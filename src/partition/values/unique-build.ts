@@ -31,8 +31,8 @@ import { isInScope, positionOf } from '../write/unique-scope.js';
 import { sweepUnique } from './unique-admin.js';
 
 /** Number of entries whose rows are written in one plan. */
-const ENTRIES = 256;
-/** Attempts of a chunk before its entries are written one by one. */
+const ENTRIES_PER_PLAN = 256;
+/** Attempts of a chunk before each of its entries is written in a plan of its own. */
 const CHUNK_ATTEMPTS = 3;
 const ENTRY_ATTEMPTS = 1000;
 
@@ -84,9 +84,9 @@ async function makeRows(context: WriteContext, number: number, progress: Progres
   const { done: at } = await readUniqueState(context.store, unique);
   const scan = context.store.scan(MASTER_TABLE.name, at ? { from: keyAfter(at) } : {});
   for await (const batch of batchesOf(scan)) {
-    for (let from = 0; from < batch.keys.length; from += ENTRIES) {
-      const keys = batch.keys.slice(from, from + ENTRIES);
-      const rows = batch.rows.slice(from, from + ENTRIES);
+    for (let from = 0; from < batch.keys.length; from += ENTRIES_PER_PLAN) {
+      const keys = batch.keys.slice(from, from + ENTRIES_PER_PLAN);
+      const rows = batch.rows.slice(from, from + ENTRIES_PER_PLAN);
       if (!(await makeChunk(context, number, keys, rows))) return false;
       progress.done += keys.length;
       progress.report?.(progress.done);

@@ -55,13 +55,13 @@ export async function modify(
       return { node, stored };
     },
     async change({ node, stored }) {
-      const { asked: wanted, kept } = fixed
-        ? { asked: fixed, kept: [] }
+      const { requested, added } = fixed
+        ? { requested: fixed, added: [] }
         : await madeFor(given as ModificationsOf, { id: node.id, row: stored.row });
-      const modifications = kept.length > 0 ? [...wanted, ...kept] : wanted;
+      const modifications = added.length > 0 ? [...requested, ...added] : requested;
       if (!fixed) {
         requireAnnounced(modifications, options.touches);
-        await refuseAll(context, { ...asked, changes: changesOf(context, wanted) }, { node, stored });
+        await refuseAll(context, { ...asked, changes: changesOf(context, requested) }, { node, stored });
       }
       if (!options.settles) requireSettled(context, modifications);
       return modified(context, dn, node, stored, modifications, actor, options);
@@ -86,7 +86,7 @@ function requireSettled({ shared, schema }: WriteContext, modifications: readonl
 /** Calls the function that makes the modifications for the entry. */
 async function madeFor(of: ModificationsOf, target: Parameters<ModificationsOf>[0]): Promise<SplitChanges> {
   const made = await of(target);
-  return 'kept' in made ? made : { asked: made, kept: [] };
+  return 'added' in made ? made : { requested: made, added: [] };
 }
 
 /** Returns a modification that stands for any change of the attribute. */

@@ -52,8 +52,8 @@ export async function passwordChanges(
   // A user who keeps the old password does not count as having changed the password.
   const setsPasswords = clear.length > 0 && !(changesOwn && keepsOld);
   return {
-    asked: changes,
-    kept: operationalChanges(
+    requested: changes,
+    added: operationalChanges(
       policy,
       credentials,
       { isOwn: changesOwn, passwordsAfter: after, setsPasswords, writesReset },

@@ -99,7 +99,7 @@ async function change(
   const changesOf = async ({ id, row }: Target): Promise<SplitChanges> => {
     const credentials = services.credentialReader.read(row);
     await requireValidBind(services, session, requester, { id, credentials });
-    return { asked: [], kept: [make(applicationPasswordsOf(credentials.applications))] };
+    return { requested: [], added: [make(applicationPasswordsOf(credentials.applications))] };
   };
   await services.partition.modify(dn, changesOf, actorOf(context), { touches: [APPLICATION_PASSWORD] });
 }

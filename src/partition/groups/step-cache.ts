@@ -7,14 +7,14 @@ import { idsNaming, indexedNaming, type Namers, type NamingEntries, namersIn } f
 import { type Named, namedOfId } from './names.js';
 
 /** Approximate maximum size of the cache in bytes. */
-const MOST_KEPT = 8 * 1024 * 1024;
+const MAX_BYTES = 8 * 1024 * 1024;
 /** Approximate overhead of an object and its place in a map, in bytes. */
-const OBJECT = 200;
+const OBJECT_BYTES = 200;
 
 const NONE: ReadonlyMap<string, readonly NamingEntries[]> = new Map();
 
 /** Cache of steps from entries up to groups, and of names of groups, valid at one version of the groups. */
-export class KnownSteps {
+export class StepCache {
   readonly #context: SearchContext;
   readonly #version: bigint;
   readonly #namings = new Map<string, readonly NamingEntries[]>();
@@ -28,18 +28,18 @@ export class KnownSteps {
   }
 
   /** Returns the cache for a version. Where incomplete plans are visible, data may be too old, so nothing is kept. */
-  static at(context: SearchContext, version: bigint): KnownSteps {
-    if (context.store.quiet) return new KnownSteps(context, version);
+  static at(context: SearchContext, version: bigint): StepCache {
+    if (context.store.quiet) return new StepCache(context, version);
     const before = known.get(context);
     if (before && before.#version === version) return before;
-    const steps = new KnownSteps(context, version);
+    const steps = new StepCache(context, version);
     known.set(context, steps);
     return steps;
   }
 
   /** Returns the types that named members at the last look-up. */
   static typesUsed(context: SearchContext): readonly AttributeType[] {
-    return used.get(context) ?? groupTypes(context.schema).members;
+    return lastTypes.get(context) ?? groupTypes(context.schema).members;
   }
 
   /** Like `namersIn`, for all types that name members. */
@@ -47,13 +47,13 @@ export class KnownSteps {
     if (this.#namers) return this.#namers;
     return chain(namersIn(this.#context, groupTypes(this.#context.schema).members, uids), (namers) => {
       this.#namers = namers;
-      used.set(this.#context, namers.types);
+      lastTypes.set(this.#context, namers.types);
       return namers;
     });
   }
 
   /** Like `idsNaming`. With indexes, only unknown names are looked up. */
-  naming(namers: Namers, names: readonly string[]): Maybe<NamingEntries[]> {
+  findNaming(namers: Namers, names: readonly string[]): Maybe<NamingEntries[]> {
     if (namers.others.size > 0) return idsNaming(this.#context, namers, names);
     return done(this.#naming(namers, names));
   }
@@ -63,7 +63,7 @@ export class KnownSteps {
     const read = unknown.length > 0 ? yield* awaited(indexedNaming(this.#context, namers, unknown)) : NONE;
     const found = names.flatMap((name) => this.#namings.get(name) ?? read.get(name)!);
     for (const [name, namings] of read) {
-      this.#count(namings.reduce((bytes, { ids }) => bytes + OBJECT + ids.length, OBJECT + name.length));
+      this.#addBytes(namings.reduce((bytes, { ids }) => bytes + OBJECT_BYTES + ids.length, OBJECT_BYTES + name.length));
       this.#namings.set(name, namings);
     }
     return found;
@@ -75,20 +75,20 @@ export class KnownSteps {
     if (before) return before;
     return chain(namedOfId(this.#context, id), (named) => {
       if (!named) return undefined;
-      this.#count(3 * OBJECT + 3 * named.dn.length);
+      this.#addBytes(3 * OBJECT_BYTES + 3 * named.dn.length);
       this.#named.set(key, named);
       return named;
     });
   }
 
-  #count(bytes: number): void {
+  #addBytes(bytes: number): void {
     this.#bytes += bytes;
-    if (this.#bytes <= MOST_KEPT) return;
+    if (this.#bytes <= MAX_BYTES) return;
     this.#namings.clear();
     this.#named.clear();
     this.#bytes = bytes;
   }
 }
 
-const known = new WeakMap<SearchContext, KnownSteps>();
-const used = new WeakMap<SearchContext, readonly AttributeType[]>();
+const known = new WeakMap<SearchContext, StepCache>();
+const lastTypes = new WeakMap<SearchContext, readonly AttributeType[]>();
