@@ -67,7 +67,7 @@ function checkNumbers({ shared }: WriteContext, type: AttributeType, first: numb
   if (!shared.indexes.of(type)?.ready) refuse(`it needs an index; first: rowan index add ${type.name}`);
 }
 
-/** Moves the range above the highest number in use. If interrupted, the server skips each used number when it assigns. */
+/** Moves the range above the highest number in use. If interrupted, the server skips used numbers later. */
 async function skipUsedNumbers(context: WriteContext, type: AttributeType): Promise<void> {
   await freshly(context, async () => {
     const { shared, store } = context;
