@@ -271,8 +271,9 @@ class BulkLoader {
   /** Returns false if a guard failed and nothing was stored. */
   async #ingest(batch: BulkBatch): Promise<boolean> {
     const { store } = this.#context;
-    const steps = await chosenSteps(store, batch.chosen);
-    if (!(await guardsHold(store.ingest(...batch.rows(steps))))) return false;
+    // `rows` throws `guard`, too.
+    const write = async () => store.ingest(...batch.rows(await chosenSteps(store, batch.chosen)));
+    if (!(await guardsHold(write()))) return false;
     for (const source of batch.sources()) this.#count(source);
     return true;
   }
