@@ -8,7 +8,7 @@ import { type LoadOptions, load } from './bulk/load.js';
 import type { Directory } from './directory.js';
 import { latestCsn, trimChanges } from './feed/history.js';
 import { directGroups } from './groups/direct.js';
-import { findsMember, withMembers } from './groups/dynamic-members.js';
+import { isDynamicMember, withMembers } from './groups/dynamic-members.js';
 import { inChain } from './groups/in-chain.js';
 import { membersOf } from './groups/members.js';
 import { groupsOf, membershipsOf } from './groups/memberships.js';
@@ -149,7 +149,7 @@ export class Partition implements Directory {
       membersOf: (group) => membersOf(context, group),
       inChain: (chain, viewer, bounds) => inChain(context, chain, viewer, bounds),
       directGroups: (entry, groups, viewer) => directGroups(context, entry, groups, viewer),
-      findsMember: (row, name, viewer) => findsMember(context, row, name, viewer),
+      isDynamicMember: (row, name, viewer) => isDynamicMember(context, row, name, viewer),
       withMembers: (row, viewer, until, most) => withMembers(context, row, viewer, until, most),
       membershipsOf: (member, viewer, use, own) => membershipsOf(context, member, viewer, use, own),
       rules: RULES,

@@ -27,7 +27,7 @@ import type { SearchContext } from '../read/run/search-context.js';
 import { countVisible } from '../read/run/visible-children.js';
 import { parentIdOffset } from '../tree/master-row.js';
 import { suffixAt } from '../tree/nodes.js';
-import type { NamingEntries } from './namers.js';
+import type { Referrers } from './referrers.js';
 import { shortRow } from './short-row.js';
 
 const OBJECT_CLASS_TABLE = indexTable(OBJECT_CLASS_OID).name;
@@ -65,7 +65,7 @@ export function dynamicGroupsOf(
   version: bigint,
   member: { readonly id: Buffer; readonly dn: Dn },
   viewer: Viewer,
-): Maybe<NamingEntries[]> {
+): Maybe<Referrers[]> {
   const known = kept.get(context);
   const isKnown = known?.version === version;
   if (isKnown && known.groups.length === 0) return [];
@@ -73,7 +73,7 @@ export function dynamicGroupsOf(
   return isKnown ? matchingGroups(known.groups, urlTest) : readAndFind(context, version, urlTest);
 }
 
-async function readAndFind(context: SearchContext, version: bigint, urlTest: UrlTest): Promise<NamingEntries[]> {
+async function readAndFind(context: SearchContext, version: bigint, urlTest: UrlTest): Promise<Referrers[]> {
   const groups: DynamicGroup[] = [];
   let size = 0;
   const read = async function* () {
@@ -91,8 +91,8 @@ async function readAndFind(context: SearchContext, version: bigint, urlTest: Url
 async function matchingGroups(
   groups: Iterable<DynamicGroup> | AsyncIterable<DynamicGroup>,
   urlTest: UrlTest,
-): Promise<NamingEntries[]> {
-  const found: NamingEntries[] = [];
+): Promise<Referrers[]> {
+  const found: Referrers[] = [];
   for await (const { id: ids, urls } of groups) {
     for (const url of urls) if (await urlTest.isSelectedBy(url)) found.push({ type: url.type, ids });
   }

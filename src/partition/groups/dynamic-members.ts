@@ -18,7 +18,12 @@ import { entryNamed } from './names.js';
 const NOTHING = { takes: () => false };
 
 /** True if a URL of the dynamic group in `row` matches the entry with this name (`Dn.norm`). */
-export async function findsMember(context: SearchContext, row: Buffer, name: Buffer, viewer: Viewer): Promise<boolean> {
+export async function isDynamicMember(
+  context: SearchContext,
+  row: Buffer,
+  name: Buffer,
+  viewer: Viewer,
+): Promise<boolean> {
   const member = isDynamic(context, row) ? await entryNamed(context, name) : undefined;
   if (!member) return false;
   const urlTest = new UrlTest(context, member, viewer);

@@ -11,16 +11,16 @@ import type { SearchContext } from '../read/run/search-context.js';
 import { requireTime } from '../read/search-params.js';
 import { dynamicGroupsOf, hasDynamicGroups } from './dynamic-groups.js';
 import { walkGroups } from './memberships.js';
-import { idsNaming, type NamingEntries, namersIn } from './namers.js';
 import { entryNamed } from './names.js';
+import { idsReferringTo, type Referrers, referrerLookup } from './referrers.js';
 import { groupsVersion } from './version.js';
 import { Walk } from './walk.js';
 
 /** Returns the sorted ids of the entries in a chain whose linking values the viewer may search for. */
 export function inChain(context: SearchContext, links: Chain, viewer: Viewer, bounds: WalkBounds): Maybe<Buffer> {
-  if (links.by === 'chain') return byValues(context, links, viewer, bounds);
+  if (links.by === 'chain') return chainByValues(context, links, viewer, bounds);
   const known = hasDynamicGroups(context);
-  const find = (there: boolean) => (there ? byUrls(context, links, viewer, bounds) : EMPTY);
+  const find = (there: boolean) => (there ? chainByUrls(context, links, viewer, bounds) : EMPTY);
   return isPromise(known) ? known.then(find) : find(known);
 }
 
@@ -29,7 +29,7 @@ export function inChain(context: SearchContext, links: Chain, viewer: Viewer, bo
  * of these entries, and so on. For an attribute that names members the result is the groups of the entry through any
  * kind of membership, the same as in memberOf.
  */
-async function byValues(
+async function chainByValues(
   context: SearchContext,
   { type, ends }: Chain,
   viewer: Viewer,
@@ -41,17 +41,22 @@ async function byValues(
     return idsOf(walk);
   }
   const types = type.subtypes.filter((one) => !isHidden(one) && !isComputed(one) && namesEntries(one));
-  const namers = await namersIn(context, types, true);
+  const lookup = await referrerLookup(context, types, true);
   for (let step = ends.map((end) => end.toString('latin1')); step.length > 0; )
-    step = await walk.goUp(await idsNaming(context, namers, step, bounds));
+    step = await walk.goUp(await idsReferringTo(context, lookup, step, bounds));
   return idsOf(walk);
 }
 
 /** Returns the dynamic groups that have one of the names as a member. */
-async function byUrls(context: SearchContext, { ends }: Chain, viewer: Viewer, bounds: WalkBounds): Promise<Buffer> {
+async function chainByUrls(
+  context: SearchContext,
+  { ends }: Chain,
+  viewer: Viewer,
+  bounds: WalkBounds,
+): Promise<Buffer> {
   const walk = new Walk(context, viewer, 'search', bounds);
   const version = await groupsVersion(context);
-  const found: NamingEntries[] = [];
+  const found: Referrers[] = [];
   for (const end of ends) {
     requireTime(bounds);
     const member = await entryNamed(context, end);

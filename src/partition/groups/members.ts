@@ -10,8 +10,8 @@ import { sortIds } from '../read/plan/sources.js';
 import type { SearchContext } from '../read/run/search-context.js';
 import { findEntry } from '../tree/locate.js';
 import { dynamicGroupIds } from './dynamic-groups.js';
-import { ALL } from './namers.js';
 import { dnOfName } from './names.js';
+import { ALL } from './referrers.js';
 
 /** Maximum number of members that are enumerated as candidates. */
 const MAX_MEMBERS = 200_000;

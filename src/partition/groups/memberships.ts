@@ -46,12 +46,12 @@ export function walkGroups(
       const { version, uids } = yield* awaited(groupsState(context));
       const dynamic = member ? yield* awaited(dynamicGroupsOf(context, version, member, viewer)) : [];
       const known = StepCache.at(context, version);
-      const namers = yield* awaited(known.namers(uids));
+      const lookup = yield* awaited(known.lookup(uids));
       const named = (id: Buffer) => known.named(id);
       const found = yield* awaited(walk.goUp(dynamic, named));
       let step = nested ? found : [];
       step.push(name.toString('latin1'));
-      do step = yield* awaited(walk.goUp(yield* awaited(known.findNaming(namers, step)), named));
+      do step = yield* awaited(walk.goUp(yield* awaited(known.referrers(lookup, step)), named));
       while (nested && step.length > 0);
     })(),
   );

@@ -9,8 +9,8 @@ import type { WalkBounds } from '../read/run/chains.js';
 import type { SearchContext } from '../read/run/search-context.js';
 import { requireTime } from '../read/search-params.js';
 import { maySee } from './group-sight.js';
-import type { NamingEntries } from './namers.js';
 import { type Named, namedOfId } from './names.js';
+import type { Referrers } from './referrers.js';
 
 type ReadNamed = (id: Buffer) => Maybe<Named | undefined>;
 
@@ -39,19 +39,19 @@ export class Walk {
   }
 
   /** Goes one level up. Returns the names of the entries not visited before. */
-  goUp(found: readonly NamingEntries[], named: ReadNamed = (id) => namedOfId(this.#context, id)): Maybe<string[]> {
+  goUp(found: readonly Referrers[], named: ReadNamed = (id) => namedOfId(this.#context, id)): Maybe<string[]> {
     return done(this.#goUp(found, named));
   }
 
-  *#goUp(found: readonly NamingEntries[], named: ReadNamed): Work<string[]> {
+  *#goUp(found: readonly Referrers[], named: ReadNamed): Work<string[]> {
     const bounds = this.#bounds;
     if (bounds && bounds.steps-- <= 0) throw tooLong();
     const fresh: string[] = [];
-    for (const naming of found) {
-      const { ids } = naming;
+    for (const referrers of found) {
+      const { ids } = referrers;
       for (let at = 0; at < ids.length; at += ENTRIES_PER_READ * UUID_BYTES) {
         if (bounds) requireTime(bounds);
-        yield* this.#visit(naming, at, named, fresh);
+        yield* this.#visit(referrers, at, named, fresh);
         const pause = this.#slice.yieldIfOver();
         if (isPromise(pause)) yield pause;
       }
@@ -59,13 +59,13 @@ export class Walk {
     return fresh;
   }
 
-  *#visit(naming: NamingEntries, from: number, namedOf: ReadNamed, fresh: string[]): Work<void> {
-    const { ids } = naming;
+  *#visit(referrers: Referrers, from: number, readNamed: ReadNamed, fresh: string[]): Work<void> {
+    const { ids } = referrers;
     const asked: ReturnType<ReadNamed>[] = [];
     let waits = false;
     for (let at = from; at < ids.length && at < from + ENTRIES_PER_READ * UUID_BYTES; at += UUID_BYTES) {
       if (this.#ids.has(ids, at)) continue;
-      const named = namedOf(ids.subarray(at, at + UUID_BYTES));
+      const named = readNamed(ids.subarray(at, at + UUID_BYTES));
       waits ||= isPromise(named);
       asked.push(named);
     }
@@ -74,7 +74,7 @@ export class Walk {
       if (!named || this.visited.has(named.name)) continue;
       // The viewer may be allowed to use another attribute that names the entry, so the entry stays unvisited.
       const { sightOf } = this.#viewer;
-      if (sightOf && !(yield* awaited(maySee(this.#context, this.#viewer, this.#use, named.node, naming.type))))
+      if (sightOf && !(yield* awaited(maySee(this.#context, this.#viewer, this.#use, named.node, referrers.type))))
         continue;
       if (this.#bounds && this.#bounds.entries-- <= 0) throw tooLong();
       this.#ids.add(named.node.id, 0);

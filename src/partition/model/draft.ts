@@ -108,7 +108,7 @@ export class Draft {
   }
 
   /** Adds stored values, which keep their indexes. */
-  join(description: AttributeDescription, text: string, values: readonly DraftValue[]): void {
+  addStored(description: AttributeDescription, text: string, values: readonly DraftValue[]): void {
     const known = this.get(description);
     this.#set(known ? { ...known, values: [...known.values, ...values] } : { description, text, values }, known);
   }

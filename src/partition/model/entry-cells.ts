@@ -26,7 +26,7 @@ export function draftFromRow(
       values.push(isLarge ? { ...value, stored: true } : value);
     }
     const { description, name } = reader.stored[i]!;
-    draft.join(description, name, values);
+    draft.addStored(description, name, values);
   }
   return draft;
 }

@@ -128,7 +128,7 @@ function compareRow(context: SearchContext, read: ReadEntry, comparison: Compari
   if (isReferral && !comparison.options.manageDsaIT) refuseReferral(context, read, comparison.dn);
   requireComparable(attribute, sight, norm !== undefined);
   if (!isEqual && isMemberUrl && attribute.type === groupTypes(context.schema).member && attribute.options.length === 0)
-    return context.findsMember(read.row, norm!, comparison.viewer);
+    return context.isDynamicMember(read.row, norm!, comparison.viewer);
   if (!isPresent) throw new LdapError('noSuchAttribute', `the entry has no attribute '${attribute.text}'`);
   return isEqual;
 }

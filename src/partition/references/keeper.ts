@@ -3,7 +3,7 @@ import { LdapError } from '../../ldap/ldap-error.js';
 import type { Guard, Maybe, PlanStep } from '../../store/contract.js';
 import { chain, isPromise } from '../../store/maybe.js';
 import { guardsHold } from '../../store/store-error.js';
-import { idsHolding, type NamingEntries } from '../groups/namers.js';
+import { idsWithForms, type Referrers } from '../groups/referrers.js';
 import { groupsState } from '../groups/version.js';
 import { attributeValues } from '../model/entry-cells.js';
 import { DN_MATCH, groupTypes, UNIQUE_MEMBER_MATCH } from '../model/group-rows.js';
@@ -180,7 +180,7 @@ export class ReferenceKeeper implements References {
   }
 
   /** Returns the entries that have values with these forms. */
-  #findHolders(forms: readonly string[]): Maybe<NamingEntries[]> {
+  #findHolders(forms: readonly string[]): Maybe<Referrers[]> {
     const context = this.#context();
     const { references, indexes } = context.shared;
     const { members } = groupTypes(context.schema);
@@ -188,9 +188,9 @@ export class ReferenceKeeper implements References {
       const lists = [...references].map((type) => {
         const mayHaveUids = uids || !members.includes(type);
         const hasUids = mayHaveUids && type.equality?.oid === UNIQUE_MEMBER_MATCH;
-        return idsHolding(context, { indexed: [{ type, table: indexes.of(type)!.table, uids: hasUids }] }, forms);
+        return idsWithForms(context, { indexed: [{ type, table: indexes.of(type)!.table, uids: hasUids }] }, forms);
       });
-      const found = lists.some(isPromise) ? Promise.all(lists) : (lists as Map<string, NamingEntries[]>[]);
+      const found = lists.some(isPromise) ? Promise.all(lists) : (lists as Map<string, Referrers[]>[]);
       return chain(found, (all) => all.flatMap((one) => [...one.values()].flat()));
     });
   }

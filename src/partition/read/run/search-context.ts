@@ -29,7 +29,7 @@ export interface SearchContext extends TreeContext {
   readonly membersOf: PlanContext['membersOf'];
   readonly inChain: InChain;
   /** Whether a URL in the row of a dynamic group finds the entry with this name (`Dn.norm`). */
-  readonly findsMember: (row: Buffer, name: Buffer, viewer: Viewer) => Promise<boolean>;
+  readonly isDynamicMember: (row: Buffer, name: Buffer, viewer: Viewer) => Promise<boolean>;
   readonly withMembers: WithMembers;
 }
 

@@ -13,7 +13,7 @@ export const ALL = 0x7fffffff;
 /** Number of names whose postings are requested together. */
 const NAMES_PER_READ = 64;
 
-/** An attribute whose index finds the entries that name an entry. */
+/** An index that finds the entries that name a given entry. */
 interface Indexed {
   readonly type: AttributeType;
   readonly table: string;
@@ -21,31 +21,31 @@ interface Indexed {
   readonly uids: boolean;
 }
 
-/** Entries that name an entry. */
-export interface NamingEntries {
+/** The entries that name a given entry by one attribute. */
+export interface Referrers {
   readonly type: AttributeType;
   readonly ids: Buffer;
 }
 
-/** The ways to find entries that name an entry. */
-export interface Namers {
+/** The indexes and attributes by which entries name other entries. */
+export interface ReferrerLookup {
   readonly indexed: readonly Indexed[];
   readonly types: readonly AttributeType[];
   /** Attributes without a ready index. All entries with these attributes are read. */
-  readonly others: ReadonlySet<AttributeType>;
+  readonly unindexed: ReadonlySet<AttributeType>;
 }
 
-/** Returns the namers for these types, without types that no entry has. `uids`: as in `GroupsState`. */
-export function namersIn(
+/** Returns the lookup for these types, without types that no entry has. `uids`: as in `GroupsState`. */
+export function referrerLookup(
   { shared, store }: SearchContext,
   types: readonly AttributeType[],
   uids: boolean,
-): Maybe<Namers> {
-  const found = { indexed: [] as Indexed[], types: [] as AttributeType[], others: new Set<AttributeType>() };
+): Maybe<ReferrerLookup> {
+  const found = { indexed: [] as Indexed[], types: [] as AttributeType[], unindexed: new Set<AttributeType>() };
   return fold(types, found, (all, type) => {
     const index = shared.indexes.of(type);
     if (!index?.ready) {
-      all.others.add(type);
+      all.unindexed.add(type);
       return all;
     }
     return chain(store.postingCount(index.table, PRESENCE_PREFIX, 1), (count) => {
@@ -59,61 +59,61 @@ export function namersIn(
 }
 
 /** Returns entries that name one of `names` (`Dn.norm` as Latin-1). `until` bounds reading all entries. */
-export function idsNaming(
+export function idsReferringTo(
   context: SearchContext,
-  namers: Namers,
+  lookup: ReferrerLookup,
   names: readonly string[],
   until?: Until,
-): Maybe<NamingEntries[]> {
-  return done(idsNamingIn(context, namers, names, until));
+): Maybe<Referrers[]> {
+  return done(idsReferringToSteps(context, lookup, names, until));
 }
 
-function* idsNamingIn(
+function* idsReferringToSteps(
   context: SearchContext,
-  namers: Namers,
+  lookup: ReferrerLookup,
   names: readonly string[],
   until: Until | undefined,
-): Work<NamingEntries[]> {
-  const { others } = namers;
-  const found = others.size > 0 ? yield* awaited(idsByReading(context, others, new Set(names), until)) : [];
-  for (const some of (yield* awaited(indexedNaming(context, namers, names))).values()) found.push(...some);
+): Work<Referrers[]> {
+  const { unindexed } = lookup;
+  const found = unindexed.size > 0 ? yield* awaited(idsByReading(context, unindexed, new Set(names), until)) : [];
+  for (const some of (yield* awaited(indexedReferrers(context, lookup, names))).values()) found.push(...some);
   return found;
 }
 
-export function indexedNaming(
+export function indexedReferrers(
   context: SearchContext,
-  namers: Namers,
+  lookup: ReferrerLookup,
   names: readonly string[],
-): Maybe<Map<string, NamingEntries[]>> {
+): Maybe<Map<string, Referrers[]>> {
   const { names: changes } = context.shared;
   const forms = new Map(names.map((name) => [name, name]));
   if (!changes.isEmpty) {
     forms.clear();
     for (const name of names) for (const form of changes.storedForms(name)) forms.set(form, name);
   }
-  const found = new Map(names.map((name) => [name, [] as NamingEntries[]]));
-  return chain(done(naming(context, namers, [...forms.keys()])), (all) => {
+  const found = new Map(names.map((name) => [name, [] as Referrers[]]));
+  return chain(done(referrersByForm(context, lookup, [...forms.keys()])), (all) => {
     for (const [form, some] of all) found.get(forms.get(form)!)!.push(...some);
     return found;
   });
 }
 
-/** Returns the entries whose indexed values have one of the forms, by form. */
-export function idsHolding(
+/** Returns the referrers by form, for entries whose indexed values have a form of `forms`. */
+export function idsWithForms(
   context: SearchContext,
-  namers: Pick<Namers, 'indexed'>,
+  lookup: Pick<ReferrerLookup, 'indexed'>,
   forms: readonly string[],
-): Maybe<Map<string, NamingEntries[]>> {
-  return done(naming(context, namers, forms));
+): Maybe<Map<string, Referrers[]>> {
+  return done(referrersByForm(context, lookup, forms));
 }
 
-function* naming(
+function* referrersByForm(
   context: SearchContext,
-  { indexed }: Pick<Namers, 'indexed'>,
+  { indexed }: Pick<ReferrerLookup, 'indexed'>,
   forms: readonly string[],
-): Work<Map<string, NamingEntries[]>> {
+): Work<Map<string, Referrers[]>> {
   const sorted = [...forms].sort();
-  const found = new Map(sorted.map((form) => [form, [] as NamingEntries[]]));
+  const found = new Map(sorted.map((form) => [form, [] as Referrers[]]));
   const add = (form: string, type: AttributeType, ids: Buffer): void => {
     if (ids.length > 0) found.get(form)!.push({ type, ids });
   };
@@ -174,8 +174,8 @@ async function idsByReading(
   types: ReadonlySet<AttributeType>,
   wanted: ReadonlySet<string>,
   until: Until | undefined,
-): Promise<NamingEntries[]> {
-  const found: NamingEntries[] = [];
+): Promise<Referrers[]> {
+  const found: Referrers[] = [];
   const filters = [...types].map(({ name }) => ({ type: 'present', attribute: name }) as const);
   const base: Dn = context.schema.parseDn('');
   await search(
