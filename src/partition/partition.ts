@@ -246,9 +246,8 @@ export class Partition implements Directory {
   }
 
   /**
-   * Returns a number that changes whenever any process may have changed the members or the name of a group. The members
-   * of dynamic groups also depend on the entries: see `versionOf`. The number is meaningful only within this process
-   * and thread.
+   * Returns a number, of this process and thread, that changes whenever members or names of groups may have changed.
+   * Members of dynamic groups also depend on the entries: see `versionOf`.
    */
   groupsVersion(): Maybe<bigint> {
     const { moment } = this;

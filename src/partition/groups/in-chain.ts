@@ -25,9 +25,8 @@ export function inChain(context: SearchContext, links: Chain, viewer: Viewer, bo
 }
 
 /**
- * Returns the entries whose values of an attribute lead to a name: entries that contain the name, entries that name one
- * of these entries, and so on. For an attribute that names members the result is the groups of the entry through any
- * kind of membership, the same as in memberOf.
+ * Returns the entries from which values of an attribute lead to a name, directly or over other entries. For an
+ * attribute that names members these are the groups of the entry through any kind of membership, as in memberOf.
  */
 async function chainByValues(
   context: SearchContext,

@@ -15,11 +15,10 @@ export interface Member {
 }
 
 /**
- * Returns the groups of the entry by their names (`Dn.norm` as Latin-1): groups that name the entry, groups whose URLs
- * match the entry, groups that name one of these groups, and so on. The search goes upwards from the entry, level by
- * level, by the indexes of the attributes that name members. A group is skipped, with the groups above it, if it is
- * hidden from the viewer or the viewer may not use the values that make the entry a member. With `own`, nested groups
- * are left out.
+ * Returns the groups of the entry by name (`Dn.norm` as Latin-1): groups that name the entry, groups whose URLs match
+ * the entry, and the groups of these groups. The search goes up level by level, by the indexes of the attributes that
+ * name members. A group is skipped, with the groups above, if the viewer may not see the group or the values that make
+ * the entry a member. With `own`, nested groups are left out.
  */
 export function membershipsOf(
   context: SearchContext,

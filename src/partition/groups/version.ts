@@ -15,9 +15,8 @@ export interface GroupsState {
 }
 
 /**
- * Returns the state of the groups. The version increases whenever the members of a group may have changed: it is the
- * sum of the counter in row `groups` and the generation of the shared row, which covers changes of names. The version
- * is meaningful only within this process.
+ * Returns the state of the groups. The version, a number of this process, increases whenever the members of a group may
+ * have changed: it adds the counter in row `groups` and, for names, the generation of the shared row.
  */
 export function groupsState(context: VersionContext): Maybe<GroupsState> {
   const { shared, store } = context;

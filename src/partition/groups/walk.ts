@@ -17,9 +17,8 @@ type ReadNamed = (id: Buffer) => Maybe<Named | undefined>;
 const ENTRIES_PER_READ = 64;
 
 /**
- * Walk from a name up to the entries that name it, to the entries that name those entries, and so on. Each entry is
- * visited once, so cycles end. An entry is skipped, with the entries above it, if it is hidden from the viewer or the
- * viewer may not use the values that contain the name.
+ * Walk from a name up to the entries that name it, to their referrers, and so on. Each entry is visited once, so cycles
+ * end. A hidden entry, or an entry whose referring values the viewer may not use, is skipped with its referrers.
  */
 export class Walk {
   /** The visited entries by name (`Dn.norm` as Latin-1). */

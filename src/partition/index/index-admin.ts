@@ -14,10 +14,9 @@ import { freshly } from '../write/freshly.js';
 
 /**
  * Key of the row `building` of table meta. For each index that is being built or dropped the row holds `OID:claim`, 8
- * bytes of time and 8 random bytes. The holder of the claim may create and drop the table, and builds the index. The
- * claim is replaced when the build starts anew, and the guards of the former builder then fail. A claim with time 0 was
- * given up: other processes need not wait, and the table of an index that is not listed must be dropped. `OID:at` holds
- * the last entryUUID processed.
+ * bytes of time and 8 random bytes. The holder of the claim may create and drop the table, and builds the index. A new
+ * build replaces the claim, so the guards of the former builder fail. A claim with time 0 was given up: other processes
+ * need not wait, and the table of an unlisted index must be dropped. `OID:at` is the last entryUUID done.
  */
 export const BUILD_KEY = Buffer.from('building');
 export const claimName = (oid: string) => Buffer.from(`${oid}:claim`);
@@ -53,9 +52,8 @@ const REQUIRED = new Set([OBJECT_CLASS_OID, ENTRY_UUID_OID]);
 
 /**
  * Registers an index, which every writer updates from then on. `buildIndexes` then adds the existing entries, and
- * searches use the index once it is complete. A plain index can be extended by substrings and remains in use during the
- * build. An index that is being built stays as it is. Without `onWait`, an index that another process builds or drops
- * is `busy`.
+ * searches use the index once it is complete. A plain index can be extended by substrings and remains in use. An index
+ * under construction stays as it is. Without `onWait`, a claim of another process is `busy`.
  */
 export async function addIndex(
   context: WriteContext,

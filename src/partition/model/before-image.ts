@@ -224,9 +224,8 @@ class ImageReader {
 }
 
 /**
- * Returns the master row as it was before a change of the kind `modify`, `rename` or (with the row in table `deleted`)
- * `restore`. Values of secret attributes stay as they are in `after`, and large values are pointers to chunks that may
- * be gone.
+ * Returns the master row before a change of the kind `modify`, `rename` or (with the row in table `deleted`) `restore`.
+ * Secret values stay as in `after`, and large values are pointers to chunks that may be gone.
  */
 export function rowBefore(after: Buffer, { info, attributes }: BeforeImage): Buffer {
   const edits: Edit[] = [];

@@ -6,9 +6,8 @@ import { toLdapError } from './store-errors.js';
 import { largeQualifiers, MASTER, MASTER_TABLE } from './tables.js';
 
 /**
- * Reads the values over 64 KiB of one entry in pieces, with only a few chunks in memory. All reads are of one moment if
- * the store has snapshots. Otherwise `pieces` fails if the value is replaced during the read. Callers must close the
- * reader.
+ * Reads the values over 64 KiB of one entry in pieces, with few chunks in memory. All reads are of one moment if the
+ * store has snapshots, else `pieces` fails if the value is replaced during the read. Must be closed.
  */
 export class LargeReader {
   readonly #reader: Reader;

@@ -144,9 +144,8 @@ export class NameChanges {
   }
 
   /**
-   * Fast path of `present` for a single rename or move of a subtree, when the text alone shows that the DN lies below
-   * it: only the part above the first RDN changes. Returns undefined if the text is not conclusive. Makes the values of
-   * a large group cheap.
+   * Fast path of `present` for a single rename or move of a subtree: if the text shows that the DN lies below, only the
+   * part above the first RDN changes. Undefined if the text is not conclusive. Meant for large groups.
    */
   presentBelow(dn: Buffer): Buffer | undefined {
     const [only, ...more] = this.#changes;

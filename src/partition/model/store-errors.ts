@@ -1,10 +1,7 @@
 import { LdapError, type ResultName } from '../../ldap/ldap-error.js';
 import { StoreError, type StoreErrorCode } from '../../store/store-error.js';
 
-/**
- * Result and diagnostic message of each store error. Messages name no path or row of the server; the log has these from
- * `cause`.
- */
+/** Result and message of each store error. Messages name no path or row; the log has them from `cause`. */
 const TRANSLATIONS: Record<StoreErrorCode, readonly [ResultName, string]> = {
   guard: ['busy', 'others keep changing this entry; try again'],
   noTable: ['unavailable', 'an index was dropped while it was used; try again'],

@@ -1,7 +1,6 @@
 /**
- * Sizes above which data is handled differently. docs/terms.md explains the terms. A change of `LARGE_VALUE`, `CHUNK`
- * or `WIDE_VALUES` affects the stored form of entries written from then on. A change of `MAX_NORM` makes stored cut
- * forms invalid.
+ * Sizes above which data is handled differently: see docs/terms.md. A change of `LARGE_VALUE`, `CHUNK` or `WIDE_VALUES`
+ * affects entries that are written from then on. A change of `MAX_NORM` invalidates stored cut forms.
  */
 
 /** Bytes. A longer value is *large*: it is stored in chunks in family largeValues, so that searches do not read it. */

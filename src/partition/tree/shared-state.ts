@@ -190,8 +190,7 @@ export class SharedState {
 
   /**
    * Returns the plan step that guards the lists of indexes and value rules that the plan was made for. `moved` marks
-   * the tree as changed. With `access`, the step also guards the version of the access rules, and with `names` the
-   * pending changes of names.
+   * the tree as changed. Optional guards: the version of the access rules, and the pending changes of names.
    */
   guardStep(moved: boolean, access?: number, names = false): RowStep {
     const step = sharedGuard({ indexes: this.#indexes, values: this.#values }, moved);

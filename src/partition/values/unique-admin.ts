@@ -19,9 +19,8 @@ export interface UniqueDefinition {
 }
 
 /**
- * Lists a constraint, whose rows every writer updates from then on, and resolves with its number. `finishUnique` then
- * adds the rows of existing entries and puts the constraint in force. A listed constraint that is not yet in force
- * stays as it is.
+ * Lists a constraint, whose rows every writer updates from then on. `finishUnique` adds the rows of existing entries
+ * and puts the constraint in force. A listed constraint that is not in force stays as it is. Resolves with its number.
  */
 export async function addUnique(context: WriteContext, given: UniqueDefinition): Promise<number> {
   const wanted = validateDefinition(context, given);
