@@ -128,10 +128,7 @@ class RulesReader {
     this.#yaml.fault(line, `'${names}' is both allowed and denied; deny wins, so take it out of one`);
   }
 
-  /**
-   * Parses a list of rights. `about` holds the attributes of the rule, or undefined if these have faults: then the
-   * check of rights against attributes is skipped.
-   */
+  /** Parses rights and checks these against the attributes `about`; undefined `about`: attributes with faults. */
   #rights(field: Field | undefined, about: AttributeSet | undefined): RightSet {
     if (!field) return NO_RIGHTS;
     let set = NO_RIGHTS;

@@ -15,10 +15,7 @@ import type { AttributeSet } from './rule.js';
 const WRITING = rightSet('add', 'delete', 'replace');
 const SEARCH = rightSet('search');
 
-/**
- * Why `word`, a right in a rule, can never apply to the attributes of the rule; undefined if it can. A word for several
- * rights is accepted if one of the rights can apply.
- */
+/** Why the right `word` can never apply to the attributes of the rule; undefined if a part of it can. */
 export function misfitReason(word: string, rights: readonly Right[], about: AttributeSet): string | undefined {
   const set = rightSet(...rights);
   const types = [...about.types, ...about.descriptions.map(({ type }) => type)];

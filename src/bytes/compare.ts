@@ -15,10 +15,7 @@ export function sameBytes(a: Uint8Array, b: Buffer, start = 0, end = b.length): 
   return true;
 }
 
-/**
- * Whether `a` at offset `from` and `b` at offset `at` hold the same `length` bytes. Compares backwards, because the
- * operands often share a prefix.
- */
+/** Whether `length` bytes of `a` at `from` and of `b` at `at` are equal. Backwards, as prefixes are often equal. */
 export function sameRun(a: Uint8Array, from: number, b: Uint8Array, at: number, length: number): boolean {
   for (let i = length - 1; i >= 0; i--) if (a[from + i] !== b[at + i]) return false;
   return true;

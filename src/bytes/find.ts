@@ -36,10 +36,7 @@ function findLong(bytes: Buffer, part: Buffer, from: number, accept?: (at: numbe
   return -1;
 }
 
-/**
- * Failure function of Knuth, Morris and Pratt: for each offset, the length of the longest proper prefix of the part
- * that also ends at this offset.
- */
+/** Failure function: length of the longest proper prefix of the part that ends at the offset, too. */
 function bordersOf(part: Buffer): Int32Array {
   const borders = new Int32Array(part.length);
   let same = 0;

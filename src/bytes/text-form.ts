@@ -1,10 +1,7 @@
 const CR = 0x0d;
 const LF = 0x0a;
 
-/**
- * The error message for a text in UTF-16, with or without a byte order mark, recognized by its first two bytes.
- * Undefined for any other text.
- */
+/** The error for a text in UTF-16, with or without byte order mark, by its first two bytes; else undefined. */
 export function utf16Problem([first, second]: Buffer): string | undefined {
   const isMarked = (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff);
   const isAscii = second !== undefined && (first === 0) !== (second === 0);

@@ -6,10 +6,7 @@ import { defaultLimits } from './limits.js';
 import { hex, Reader } from './reader.js';
 import { context, ENUMERATED, isRequestOp, OCTET_STRING, opOfTag, opTags, REFERRAL, SEQUENCE, SET } from './tags.js';
 
-/**
- * Decodes the LDAPMessage that fills `buffer[start, end)` as a response, for clients and tests. messageID 0 is an
- * unsolicited notification. Throws ProtocolError.
- */
+/** Decodes the response in `buffer[start, end)`, for clients and tests. Throws ProtocolError. */
 export function decodeResponse(buffer: Buffer, start = 0, end = buffer.length): ResponseMessage {
   const reader = new Reader(buffer, start, end);
   const message = reader.enter(SEQUENCE, 'LDAP message');

@@ -81,10 +81,7 @@ export class Framer {
     return undefined;
   }
 
-  /**
-   * Calls `admit` again for a waiting message in `#part`, since no further chunk may follow. A waiting message in a
-   * chunk is tried again by `#consumeFromChunk`.
-   */
+  /** Calls `admit` again for a waiting message that is in `#part`. `#consumeFromChunk` retries the others. */
   #retryAdmission(): void {
     this.#isWaiting = false;
     if (this.#part) this.#admitPart(this.#part, EMPTY, this.#messageLength(this.#part, 0, this.#partLength));

@@ -1,7 +1,4 @@
-/**
- * Limits on the memory that the decoder may use for one message. A message beyond a limit is refused with a non-fatal
- * ProtocolError that names the limit.
- */
+/** Limits of what one message may contain. A non-fatal ProtocolError names the limit that is exceeded. */
 export interface DecodeLimits {
   /** Nesting depth of filters. The decoder recurses, so the value has to stay below 1,000. */
   readonly maxFilterDepth: number;

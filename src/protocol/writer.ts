@@ -129,10 +129,7 @@ export class Writer {
     this.at = putHeader(this.buffer, this.at, tag, length);
   }
 
-  /**
-   * Writes primitive elements with the contents `bytes[starts[i], ends[i])` for `i` in `[from, to)`. The ranges are in
-   * ascending order and do not overlap.
-   */
+  /** Writes an element for each range `bytes[starts[i], ends[i])`. Ranges ascend and do not overlap. */
   octetStrings(tag: number, bytes: Buffer, starts: Int32Array, ends: Int32Array, from: number, to: number): void {
     if (from === to) return;
     this.reserve(6 * (to - from) + ends[to - 1]! - starts[from]!);

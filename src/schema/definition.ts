@@ -28,10 +28,7 @@ export interface Definition {
 /** A syntax error in a definition. The message gives the error and its position. */
 export class DefinitionError extends Error {}
 
-/**
- * Syntax of a keyword's value. flag: no value; word: a bare word; quoted: a quoted string; names, oids: a word or a
- * list in parentheses.
- */
+/** flag: no value; word: a bare word; quoted: a quoted string; names, oids: a word or a list in parentheses. */
 type Shape = 'flag' | 'word' | 'quoted' | 'names' | 'oids';
 
 const COMMON: Record<string, Shape> = { NAME: 'names', DESC: 'quoted', OBSOLETE: 'flag' };

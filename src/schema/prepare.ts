@@ -39,10 +39,7 @@ const EXACT = Uint8Array.from({ length: 256 }, (_, byte) => {
 });
 const FOLD = EXACT.map((byte) => (byte >= 0x41 && byte <= 0x5a ? byte + 0x20 : byte));
 
-/**
- * caseIgnore: prepared and case-folded. Undefined if the bytes are not UTF-8 or contain a prohibited character. Returns
- * the same buffer if nothing changes.
- */
+/** caseIgnore: prepared and folded; undefined if not UTF-8 or prohibited. Same buffer if nothing changes. */
 export function prepareIgnore(value: Buffer): Buffer | undefined {
   return prepare(value, FOLD, true, true);
 }

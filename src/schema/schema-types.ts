@@ -9,10 +9,7 @@ export interface Syntax {
   readonly ber: boolean;
   /** Error message for an invalid value; undefined for a valid value. The message never contains bytes of the value. */
   check(value: Buffer): string | undefined;
-  /**
-   * Converts a value to the form that is stored and returned. Invalid values are returned unchanged. Undefined if the
-   * syntax keeps values as given.
-   */
+  /** Converts a value to its stored form; invalid values stay unchanged. Default: values are stored as given. */
   readonly proper?: (value: Buffer) => Buffer;
 }
 
@@ -31,10 +28,7 @@ export interface MatchingRule {
   readonly syntax: string;
   /** Normal form of a stored value; undefined if the value does not fit the rule, so that it matches nothing. */
   normalize(value: Buffer): Buffer | undefined;
-  /**
-   * Normal form of an assertion; undefined if the assertion does not have the assertion syntax (the filter item is
-   * Undefined, RFC 4511 §4.5.1.7).
-   */
+  /** Normal form of an assertion; undefined if its syntax is wrong (the item is Undefined, RFC 4511 §4.5.1.7). */
   normalizeAssertion(assertion: Buffer): Buffer | undefined;
   /** Normal form of a part of a substrings assertion. Only for `substrings` rules. */
   normalizePart?(part: Buffer, where: 'initial' | 'any' | 'final'): Buffer | undefined;
@@ -98,7 +92,7 @@ export interface ObjectClass {
 /** An attribute description (RFC 4512 §2.5). Equal descriptions are the same object. */
 export interface AttributeDescription {
   readonly type: AttributeType;
-  /** Options without `binary`, which affects the transfer encoding but not subtyping. */
+  /** Sorted, in lower case, without `binary`, which affects the transfer encoding but not subtyping. */
   readonly options: readonly string[];
   /** Whether the description has the option `;binary`. */
   readonly binary: boolean;

@@ -47,10 +47,7 @@ function checkPlain(value: Buffer): string | undefined {
   );
 }
 
-/**
- * Converts the fraction of an hour (3,600 s) or minute (60 s) into whole seconds and the fraction of a second. The
- * fractions are strings of decimal digits.
- */
+/** Converts a fraction of an hour (3,600 s) or minute (60 s) to whole seconds and a fraction of a second. */
 function scaleFraction(digits: string, seconds: number): { whole: number; fraction: string } {
   const out = new Array<string>(digits.length);
   let carry = 0;

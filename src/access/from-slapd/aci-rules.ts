@@ -20,10 +20,7 @@ const ATTRIBUTE_MEANINGS: Readonly<Record<string, RightSet>> = {
 };
 const ENTRY_MEANINGS: Readonly<Record<string, RightSet>> = { delete: rightSet('remove'), proxy: rightSet('proxy') };
 const ALL = ['read', 'search', 'compare', 'write', 'add', 'delete'];
-/**
- * Longest list of attributes for a filter `(|(a=*)(b=*)…)` that decides whether an entry is visible: an entry is hidden
- * if no attribute of the list may be read.
- */
+/** Longest list of attributes in a filter for visibility: an entry without a readable attribute is hidden. */
 const MAX_PRESENCE_TESTS = 20;
 const MAX_TEXT = 100;
 
@@ -79,7 +76,7 @@ export class AciReader {
   #parse({ line, text, dn }: AciValue): ParsedAci[] {
     const entry = dn === '' ? ROOT_NAME : this.#words.name(dn);
     if ('why' in entry) {
-      this.#report.left(line, `it stands at no entry that can be here: ${entry.why}`);
+      this.#report.add('left', line, `it stands at no entry that can be here: ${entry.why}`);
       return [];
     }
     try {
@@ -91,7 +88,7 @@ export class AciReader {
       const denies = /\bdeny\b/i.test(text);
       if (denies) this.#unreadable.push({ entry, line });
       const all = denies ? '; since it denies something, all is denied there' : '';
-      this.#report.left(line, `it cannot be read: ${error.message}${all}`);
+      this.#report.add('left', line, `it cannot be read: ${error.message}${all}`);
       return [];
     }
   }
@@ -114,14 +111,14 @@ export class AciReader {
     const whos = reader.read(bind, approximation).flatMap((who) => this.#ruleWhos(who, approximation, origin));
     const target = new TargetReader(this.#words, this.#bits).read(aci.targets, entry, approximation);
     for (const why of [...reader.unsupported, ...target.unsupported])
-      this.#report.left(origin.line, approximation === 'less' ? why : `${why}; it denies more for that`);
+      this.#report.add('left', origin.line, approximation === 'less' ? why : `${why}; it denies more for that`);
     const { place } = target;
     if (!place || whos.length === 0) return [];
     const named = rights.flatMap((right) => (right === 'all' ? ALL : [right]));
     const parts = { kind, whos, target: { ...target, place }, rights: named, origin };
     for (const right of named)
       if (!(right in ATTRIBUTE_MEANINGS || right in ENTRY_MEANINGS || right === 'add'))
-        this.#report.left(origin.line, `no rule has the right '${right}'`);
+        this.#report.add('left', origin.line, `no rule has the right '${right}'`);
     return [
       ...this.#attributeRules(parts),
       ...this.#seeRules(parts),
@@ -133,7 +130,11 @@ export class AciReader {
   #ruleWhos(who: WhoSet, approximation: Approximation, { line }: Origin): RuleWho[] {
     const plain = toRuleWho(who);
     if (plain) return [plain];
-    this.#report.left(line, `a rule has one 'not' alone${approximation === 'more' ? '; it denies more for that' : ''}`);
+    this.#report.add(
+      'left',
+      line,
+      `a rule has one 'not' alone${approximation === 'more' ? '; it denies more for that' : ''}`,
+    );
     if (approximation === 'less') return [];
     return [toRuleWho({ ...who, nots: [] })!];
   }
@@ -154,7 +155,7 @@ export class AciReader {
 
   #reportScope(kind: string, { line }: Origin): void {
     const why = kind === 'allow' ? 'one level below it alone' : 'the entry itself, too';
-    this.#report.less(line, `no rule is about all below an entry without the entry: this ${kind}s for ${why}`);
+    this.#report.add('less', line, `no rule is about all below an entry without the entry: this ${kind}s for ${why}`);
   }
 
   #attributeRules(parts: Parts): RuleDraft[] {
@@ -163,7 +164,7 @@ export class AciReader {
     if (set === NO_RIGHTS) return [];
     if (kind === 'deny') return this.#denyRules(parts, set);
     if (target.attributes === undefined) {
-      this.#report.left(origin.line, "it names no attributes ('targetattr'), and is about the entry alone");
+      this.#report.add('left', origin.line, "it names no attributes ('targetattr'), and is about the entry alone");
       return [];
     }
     const secrets = target.attributes & this.#bits.secret;
@@ -172,7 +173,7 @@ export class AciReader {
     if (unnamed && set & (VIEW_OF_SECRET | WRITE)) this.#reportSecrets(unnamed, origin);
     const plain = this.#listable(parts, target.attributes & this.#bits.plain);
     const except = target.except & plain;
-    if (except) this.#report.less(origin.line, 'what it leaves out no other line gives those whom it is for');
+    if (except) this.#report.add('less', origin.line, 'what it leaves out no other line gives those whom it is for');
     return [
       ...this.#makeDrafts(parts, plain, set),
       ...this.#makeDrafts(parts, secrets & target.named, set & ~rightSet('search')),
@@ -183,12 +184,16 @@ export class AciReader {
 
   #reportSecrets(unnamed: Attributes, { line }: Origin): void {
     const names = this.#bits.typesIn(unnamed).map(({ name }) => name);
-    this.#report.secrets(line, `nothing is given to be seen of secrets that it does not name: ${names.join(', ')}`);
+    this.#report.add(
+      'secrets',
+      line,
+      `nothing is given to be seen of secrets that it does not name: ${names.join(', ')}`,
+    );
   }
 
   #listable({ origin }: Parts, attributes: Attributes): Attributes {
     if (this.#bits.words(attributes)) return attributes;
-    this.#report.left(origin.line, 'no short list of attributes says what it is about');
+    this.#report.add('left', origin.line, 'no short list of attributes says what it is about');
     return 0n;
   }
 
@@ -196,7 +201,8 @@ export class AciReader {
     const { plain, secret } = this.#bits;
     const given = parts.target.attributes ?? plain | secret;
     const isWide = this.#bits.words(given) !== undefined && !parts.target.except;
-    if (!isWide) this.#report.less(parts.origin.line, 'it denies more attributes, since no short list says which');
+    if (!isWide)
+      this.#report.add('less', parts.origin.line, 'it denies more attributes, since no short list says which');
     return this.#makeDrafts(parts, isWide ? given : plain | secret, set);
   }
 
@@ -211,14 +217,14 @@ export class AciReader {
     if (kind === 'deny') {
       if (!named) return [];
       if ((attributes & user) !== user)
-        this.#report.less(origin.line, "whoever may not read 'objectClass' does not see the entry either");
+        this.#report.add('less', origin.line, "whoever may not read 'objectClass' does not see the entry either");
       return this.#makeDrafts(parts, ENTRY, see);
     }
     if (named) return this.#makeDrafts(parts, ENTRY, see);
     const types = this.#bits.typesIn(attributes & this.#bits.plain & ~this.#unreadableAttributes);
     if (types.length === 0) return [];
     if (types.length > MAX_PRESENCE_TESTS) {
-      this.#report.left(origin.line, "it is not told that the entry is seen: name 'objectClass', too");
+      this.#report.add('left', origin.line, "it is not told that the entry is seen: name 'objectClass', too");
       return [];
     }
     const present = types.map(({ name }) => `(${name}=*)`);
@@ -243,11 +249,11 @@ export class AciReader {
     const create = rightSet('create');
     if (kind === 'deny') {
       if (target.filters.length > 0)
-        this.#report.less(origin.line, 'it denies to make what its filter leaves out, too');
+        this.#report.add('less', origin.line, 'it denies to make what its filter leaves out, too');
       const parent = parentOf(name);
       const above: Place[] = parent && parent.rdns.length > 0 ? [{ scope: 'base', name: parent }] : [];
       if (above.length > 0 && !isSameName(name, ROOT_NAME))
-        this.#report.less(origin.line, 'it denies to make anything beside the entry, too');
+        this.#report.add('less', origin.line, 'it denies to make anything beside the entry, too');
       const places: Place[] = [
         ...above,
         { scope: scope === 'one' ? 'base' : scope === 'base' ? 'base' : 'subtree', name },
@@ -255,7 +261,7 @@ export class AciReader {
       return places.flatMap((place) => this.#makeDrafts(parts, CHILDREN, create, { place, filters: [] }));
     }
     if (target.filters.length > 0 || scope === 'base') {
-      this.#report.left(origin.line, 'who may make an entry is told of its parent, whatever the entry is');
+      this.#report.add('left', origin.line, 'who may make an entry is told of its parent, whatever the entry is');
       return [];
     }
     const place: Place = { scope: scope === 'one' ? 'base' : 'subtree', name };

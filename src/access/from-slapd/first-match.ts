@@ -32,8 +32,8 @@ export class FirstMatch {
   }
 
   #reportNotTranslated(line: number, why: string): void {
-    if (this.#loss === undefined) this.#report.left(line, why);
-    else this.#report.less(line, this.#loss);
+    if (this.#loss === undefined) this.#report.add('left', line, why);
+    else this.#report.add('less', line, this.#loss);
   }
 
   /** Whether a later step grants the same rights to all of `who`, and no step between them restricts these rights. */
@@ -54,7 +54,11 @@ export class FirstMatch {
     const { origin } = element;
     const plain = toRuleWho(who);
     if (!plain || !this.#bits.words(region.attributes)) {
-      this.#report.left(origin.line, 'no rule can say whom or what it is about, when those before it are left out');
+      this.#report.add(
+        'left',
+        origin.line,
+        'no rule can say whom or what it is about, when those before it are left out',
+      );
       return;
     }
     this.drafts.push({ kind: 'allow', ...region, place: toSubtree(region.place), who: plain, rights, origin });
@@ -92,7 +96,7 @@ export class FirstMatch {
   #reportHeldBack({ origin, unsure }: Element, later: Element): void {
     const [of, to] = [origin.line, later.origin.line];
     const what = of === to ? 'what stands behind it here' : `line ${to}`;
-    this.#report.less(of, this.#loss ?? `${unsure}: ${what} gives less for that`);
+    this.#report.add('less', of, this.#loss ?? `${unsure}: ${what} gives less for that`);
   }
 
   /** A rule for the children of an entry becomes a rule for its subtree. Adds denials for the entry itself. */
@@ -185,7 +189,8 @@ export class FirstMatch {
       const plain = toRuleWho({ ...who, nots });
       if (!plain) continue;
       if (nots.length < who.nots.length)
-        this.#report.less(
+        this.#report.add(
+          'less',
           step.origin.line,
           this.#loss ??
             `what it stops of line ${limitedGrant.line} is stopped for some more, since a rule has one 'not' alone`,
@@ -205,7 +210,7 @@ export class FirstMatch {
     const there = step.origin.line === of ? '' : ` where line ${step.origin.line} is about the same`;
     const what = to === of ? 'another part of this line' : `line ${to}`;
     const why = `it gives less${there}: no rule can stop what ${what} gives there, and leave this`;
-    this.#report.less(of, this.#loss ?? why);
+    this.#report.add('less', of, this.#loss ?? why);
   }
 }
 

@@ -60,7 +60,7 @@ function slapdDrafts(
 ): RuleDraft[] {
   const steps = databasesInOrder(databases, words, report).flatMap(({ access, within }) => reader.read(access, within));
   if (steps.length > MAX_STEPS) {
-    report.left(1, `${steps.length} steps are too many; at most ${MAX_STEPS} are worked out: part the file`);
+    report.add('left', 1, `${steps.length} steps are too many; at most ${MAX_STEPS} are worked out: part the file`);
     return [];
   }
   return [
@@ -72,7 +72,7 @@ function slapdDrafts(
 function structure(steps: readonly SlapdStep[], report: Report) {
   const lists = structureLists(steps);
   if (lists.every((list) => list.length <= MAX_STEPS)) return lists;
-  report.left(1, 'who may make, remove, rename and move entries is too much to be worked out: part the file');
+  report.add('left', 1, 'who may make, remove, rename and move entries is too much to be worked out: part the file');
   return [];
 }
 
@@ -88,7 +88,7 @@ function databasesInOrder(databases: readonly SlapdDatabase[], words: RuleWords,
     suffixes.flatMap((suffix) => {
       const name = words.name(suffix);
       if (!('why' in name)) return [{ access, within: [{ scope: 'subtree', name }] as const, depth: name.rdns.length }];
-      report.left(access[0]?.line ?? 1, `the suffix '${suffix}' is no name: ${name.why}`);
+      report.add('left', access[0]?.line ?? 1, `the suffix '${suffix}' is no name: ${name.why}`);
       return [];
     }),
   );

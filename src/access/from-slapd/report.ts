@@ -15,28 +15,8 @@ export interface Remark {
 export class Report {
   readonly #remarks = new Map<string, Remark>();
 
-  #add(line: number, kind: RemarkKind, text: string): void {
+  add(kind: RemarkKind, line: number, text: string): void {
     this.#remarks.set(`${line} ${kind} ${text}`, { line, kind, text });
-  }
-
-  left(line: number, text: string): void {
-    this.#add(line, 'left', text);
-  }
-
-  less(line: number, text: string): void {
-    this.#add(line, 'less', text);
-  }
-
-  secrets(line: number, text: string): void {
-    this.#add(line, 'secrets', text);
-  }
-
-  differs(line: number, text: string): void {
-    this.#add(line, 'differs', text);
-  }
-
-  said(line: number, text: string): void {
-    this.#add(line, 'said', text);
   }
 
   /** Sorted by line. */

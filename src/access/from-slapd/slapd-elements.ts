@@ -58,10 +58,7 @@ export function elementsOf(
   );
 }
 
-/**
- * Lists for secrets. A line that does not name a secret grants no rights on the secret, except writing `userPassword`.
- * Secrets are never searchable.
- */
+/** Lists for secrets. A line grants rights only on secrets that it names, except writing `userPassword`. */
 function secretLists(steps: readonly SlapdStep[], bits: AttributeBits, report: Report): Element[] {
   const untold = new Map<number, string[]>();
   const elements = bits.typesIn(bits.secret).flatMap((type) => {
@@ -77,12 +74,12 @@ function secretLists(steps: readonly SlapdStep[], bits: AttributeBits, report: R
     );
     const lost = list.find((one) => one.first && one.lost !== NO_RIGHTS && one.unsure === undefined)?.origin;
     if (lost && type === bits.password)
-      report.secrets(lost.line, `'${type.name}' is read and compared by those whom a line that names it lets`);
+      report.add('secrets', lost.line, `'${type.name}' is read and compared by those whom a line that names it lets`);
     else if (lost) untold.set(lost.line, [...(untold.get(lost.line) ?? []), type.name]);
     return list;
   });
   for (const [line, names] of untold)
-    report.secrets(line, `nothing is given of secrets that no line names: ${names.join(', ')}`);
+    report.add('secrets', line, `nothing is given of secrets that no line names: ${names.join(', ')}`);
   return elements;
 }
 

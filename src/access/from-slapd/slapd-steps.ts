@@ -74,7 +74,7 @@ export class StepReader {
       return clause;
     } catch (error) {
       if (!(error instanceof SlapdSyntaxError)) throw error;
-      this.#report.left(line.line, `it cannot be read: ${error.message}`);
+      this.#report.add('left', line.line, `it cannot be read: ${error.message}`);
       return undefined;
     }
   }
@@ -127,20 +127,21 @@ export class StepReader {
   #privileges({ text, access }: SlapdBy, carried: boolean, line: number): number {
     const { how, privileges, ownValues } = access;
     if (privileges & PRIVILEGES.x && privileges <= (PRIVILEGES.d | PRIVILEGES.x))
-      this.#report.said(line, `'${text}': binding needs no right here, so this gives nothing`);
+      this.#report.add('said', line, `'${text}': binding needs no right here, so this gives nothing`);
     if (ownValues && privileges > 0) {
-      this.#report.left(line, `'${text}': no rule is about the values alone that are the DN of who asks`);
+      this.#report.add('left', line, `'${text}': no rule is about the values alone that are the DN of who asks`);
       return 0;
     }
     if (how !== '=' && carried && (how === '-' || privileges > 0 || access.how === '+'))
-      this.#report.less(line, `'${text}': what lines before it leave to be added to is not added`);
+      this.#report.add('less', line, `'${text}': what lines before it leave to be added to is not added`);
     return how === '-' ? 0 : privileges;
   }
 
   #reportInexact(regions: readonly { readonly unsure: string | undefined }[], steps: readonly SlapdStep[]): void {
     const line = steps[0]?.origin.line;
-    for (const { unsure } of regions) if (unsure !== undefined && line !== undefined) this.#report.left(line, unsure);
-    for (const { unsure, origin } of steps) if (unsure !== undefined) this.#report.left(origin.line, unsure);
+    for (const { unsure } of regions)
+      if (unsure !== undefined && line !== undefined) this.#report.add('left', line, unsure);
+    for (const { unsure, origin } of steps) if (unsure !== undefined) this.#report.add('left', origin.line, unsure);
   }
 }
 

@@ -74,11 +74,11 @@ export class WhatReader {
     if (!scope) return { place: EVERYWHERE, unsure: `no rule can say 'dn.${style}'` };
     const name = this.#words.name(pattern);
     if ('why' in name) {
-      this.#report.left(line, `it is about no entry that can be here: ${name.why}`);
+      this.#report.add('left', line, `it is about no entry that can be here: ${name.why}`);
       return undefined;
     }
     if (this.#isOwn(name, scope)) {
-      this.#report.said(line, 'this is about an entry of the server itself, which is not for rules');
+      this.#report.add('said', line, 'this is about an entry of the server itself, which is not for rules');
       return undefined;
     }
     if (name.rdns.length > 0) return { place: { scope, name } };
@@ -87,10 +87,7 @@ export class WhatReader {
       : { place: EVERYWHERE };
   }
 
-  /**
-   * Whether the place is an entry of the server itself: the root DSE and cn=Subschema, which are readable by everybody,
-   * or cn=config, which does not exist in Rowan.
-   */
+  /** Whether the place is an entry of the server: the root DSE, cn=Subschema or cn=config. Rules do not apply there. */
   #isOwn({ rdns }: Name, scope: Place['scope']): boolean {
     if (rdns.length === 0) return scope === 'base';
     return /^cn=(?:subschema|config)$/i.test(rdns.at(-1)!.text);
@@ -122,12 +119,12 @@ export class WhatReader {
       const type = attr.includes(';') ? this.#bits.named(attr.split(';', 1)[0]!) : undefined;
       if (type !== undefined) found.reason = `'${attr}': rules made here do not tell options from one another`;
       else if (!/^[@!]/.test(attr)) {
-        this.#report.left(line, `attribute '${attr}' is not in the schema`);
+        this.#report.add('left', line, `attribute '${attr}' is not in the schema`);
         continue;
       } else found.reason = `object class '${attr.slice(1)}' is not in the schema`;
       found.unsure |= type ?? this.#bits.plain | this.#bits.secret;
     }
-    if (found.unsure) this.#report.left(line, found.reason);
+    if (found.unsure) this.#report.add('left', line, found.reason);
     return { ...found, unsure: found.unsure & ~found.sure };
   }
 

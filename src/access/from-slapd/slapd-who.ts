@@ -83,11 +83,11 @@ export class WhoReader {
     if (value.includes('$')) return unsupported(part, USERS);
     const name = this.#words.name(value);
     if ('why' in name) {
-      this.#report.left(line, `'${part.text}' is nobody who can be here: ${name.why}`);
+      this.#report.add('left', line, `'${part.text}' is nobody who can be here: ${name.why}`);
       return NOBODY_MATCHES;
     }
     if (/^cn=auth$/i.test(name.rdns.at(-1)?.text ?? '')) {
-      this.#report.said(line, `nobody is '${value}' here; the administrator is above rules`);
+      this.#report.add('said', line, `nobody is '${value}' here; the administrator is above rules`);
       return NOBODY_MATCHES;
     }
     switch (style) {
@@ -127,7 +127,7 @@ export class WhoReader {
     if ('why' in name) return { who: USERS, unsure: `'${part.text}': ${name.why}` };
     const [, attribute = 'member'] = parts;
     if (!MEMBERS.includes(attribute.toLowerCase())) return unsupported(part, USERS);
-    this.#report.differs(line, `'${part.text}': ${NESTED}`);
+    this.#report.add('differs', line, `'${part.text}': ${NESTED}`);
     return { who: { group: [name], nots: [] } };
   }
 
@@ -147,7 +147,7 @@ export class WhoReader {
     if (!Number.isInteger(bits) || bits < 0 || bits > MAX_STRENGTH) return unsupported(part, EVERYBODY);
     if (bits === 0) return { who: EVERYBODY };
     if (bits > SLAPD_LOCAL_STRENGTH || part.key === 'tls_ssf')
-      this.#report.differs(line, `'${part.text}': a socket of this machine counts as ${MAX_STRENGTH} bits here`);
+      this.#report.add('differs', line, `'${part.text}': a socket of this machine counts as ${MAX_STRENGTH} bits here`);
     return { who: { strength: bits, nots: [] } };
   }
 }

@@ -59,8 +59,8 @@ function readConf(lines: readonly LogicalLine[], report: Report): SlapdDatabase[
         section.access.push({ line, text: withoutNumber(rest) });
         break;
       case 'include':
-        if (/\.schema"?$/.test(rest)) report.said(line, `schema is given by --schema-folders, not by ${rest}`);
-        else report.left(line, `the file ${rest} is not read; give its lines in one file with these`);
+        if (/\.schema"?$/.test(rest)) report.add('said', line, `schema is given by --schema-folders, not by ${rest}`);
+        else report.add('left', line, `the file ${rest} is not read; give its lines in one file with these`);
     }
   }
   return databasesOf(sections, report);
@@ -105,7 +105,7 @@ function withoutNumber(text: string): string {
 function databasesOf(sections: readonly Section[], report: Report): SlapdDatabase[] {
   const global = sections.filter(({ kind }) => kind === 'global').flatMap(({ access }) => access);
   for (const { line } of sections.filter(({ kind }) => kind === 'own').flatMap(({ access }) => access))
-    report.said(line, 'this is about cn=config or cn=monitor, which are not for rules');
+    report.add('said', line, 'this is about cn=config or cn=monitor, which are not for rules');
   const data = sections.filter(({ kind }) => kind === 'data');
   if (data.length === 0) return global.length === 0 ? [] : [{ suffixes: [], access: global }];
   const found = data.map(({ suffixes, access }) => ({ suffixes, access: [...access, ...global] }));
@@ -156,8 +156,8 @@ function recordsOf(lines: readonly LogicalLine[], report: Report): Value[][] {
     const bytes = Buffer.from(parts[3]!.trimEnd());
     const decoded = parts[2] === '' ? undefined : decodeBase64(bytes, 0, bytes.length);
     const value = decoded?.toString() ?? parts[3]!;
-    if (typeof decoded === 'string') report.left(line, decoded);
-    else if (value.includes('\u{fffd}')) report.left(line, `the value of ${name} is not UTF-8`);
+    if (typeof decoded === 'string') report.add('left', line, decoded);
+    else if (value.includes('\u{fffd}')) report.add('left', line, `the value of ${name} is not UTF-8`);
     else records.at(-1)!.push({ line, name, value });
   }
   return records;
