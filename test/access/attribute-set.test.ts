@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { covers } from '../../src/access/attribute-set.js';
 import { Schema } from '../../src/schema/index.js';
 
-describe('attributes of a rule', () => {
+describe('attributes of an access rule', () => {
   const schema = Schema.load();
   const set = (...names: string[]) => ({
     entry: false,
@@ -13,7 +13,7 @@ describe('attributes of a rule', () => {
     descriptions: names.map((name) => schema.requireDescription(name)),
   });
 
-  it('are secrets where these are named, but for those that the server alone writes', () => {
+  it('an access rule covers secrets only by name, and never secrets that only the server writes', () => {
     const secrets = [...schema.attributes()].filter(({ secret }) => secret).map(({ name }) => name);
     const all = set('cn', ...secrets);
     const covered = secrets.filter((name) => covers(all, schema.requireDescription(name)));

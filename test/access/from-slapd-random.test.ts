@@ -169,10 +169,10 @@ function eachRight(
   }
 }
 
-describe('rules made from slapd, beside what slapd means', function () {
+describe('random slapd access lines translated into rules', function () {
   this.timeout(600_000);
 
-  it('never give a right that slapd does not, and give the same where they are told to be exact', () => {
+  it('rules from slapd never grant more than slapd, and grant the same where the report says exact', () => {
     const counts = { rounds: 0, exact: 0, given: 0, lost: 0 };
     repeat(rounds(60, 3000), (random) => {
       const one = randomCase(random);

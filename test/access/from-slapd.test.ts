@@ -30,7 +30,7 @@ function exact(text: string): string[] {
 }
 
 describe('rules from slapd', () => {
-  describe('levels and privileges', () => {
+  describe('slapd levels and privileges', () => {
     const LEVELS: Readonly<Record<string, string | undefined>> = {
       none: undefined,
       disclose: undefined,
@@ -52,14 +52,14 @@ describe('rules from slapd', () => {
       '': undefined,
     };
     for (const [level, rights] of Object.entries(LEVELS))
-      it(`'${level}' is ${rights ?? 'nothing'}`, () => {
+      it(`slapd level '${level}' becomes ${rights ?? 'nothing'}`, () => {
         const rules = exact(`access to attrs=cn by users ${level}`);
         expect(rules).to.deep.equal(
           rights === undefined ? [] : [`{who:{users:true},to:{attributes:[cn]},allow:[${rights}]}`],
         );
       });
 
-    it('on entry and children are rights of the entry and below it', () => {
+    it('slapd privileges on entry and children become rights of the entry and below the entry', () => {
       expect(exact('access to attrs=entry by users read')).to.deep.equal([
         '{who:{users:true},to:{attributes:[entry]},allow:[see]}',
       ]);
@@ -72,26 +72,26 @@ describe('rules from slapd', () => {
       ]);
     });
 
-    it('on oneself are none to make, remove or rename', () => {
+    it('slapd privileges by self give no right to create, remove or rename', () => {
       expect(exact('access to * by self write')).to.deep.equal([
         '{who:{self:true},allow:[view,write,moveIn]}',
         '{who:{self:true},to:{attributes:[userPassword]},allow:[write]}',
       ]);
     });
 
-    it('for binding are told to need no right', () => {
+    it('the slapd privilege auth becomes no right, and the report says so', () => {
       const { remarks } = translated('access to attrs=userPassword by self write by anonymous auth');
       expect(remarks).to.deep.equal(["1 said: 'anonymous auth': binding needs no right here, so this gives nothing"]);
     });
 
-    it('on what the server alone may see are none', () => {
+    it('slapd privileges on attributes of the server alone become no rights', () => {
       expect(translated('access to attrs=pwdHistory by users read').rules).to.deep.equal([]);
       expect(exact('access to attrs=cn,pwdHistory by users =c')).to.deep.equal([
         '{who:{users:true},to:{attributes:[cn]},allow:[compare]}',
       ]);
     });
 
-    it('for own values alone are left', () => {
+    it('slapd privileges on own values only are not translated', () => {
       const { rules, remarks } = translated('access to attrs=member by users selfwrite by * read');
       expect(rules).to.deep.equal(['{who:{anonymous:true},to:{attributes:[member]},allow:[read,search,compare]}']);
       expect(remarks).to.deep.equal([
@@ -100,7 +100,7 @@ describe('rules from slapd', () => {
     });
   });
 
-  describe('who', () => {
+  describe('slapd who clauses', () => {
     const CN = `cn=a,${SUFFIX}`;
     const EXACT: Readonly<Record<string, string>> = {
       '*': '{}',
@@ -127,13 +127,13 @@ describe('rules from slapd', () => {
       [`dn.subtree="${SUFFIX}" dn.exact="${CN}"`]: `{dn:${CN}}`,
     };
     for (const [who, expected] of Object.entries(EXACT))
-      it(`'${who}'`, () => {
+      it(`slapd who '${who}' is translated`, () => {
         expect(exact(`access to attrs=cn by ${who} =c`)).to.deep.equal([
           `{who:${expected},to:{attributes:[cn]},allow:[compare]}`,
         ]);
       });
 
-    it('of a group: nested ones count, which is told', () => {
+    it('a slapd group includes nested groups, and the report says so', () => {
       const group = `cn=g,${SUFFIX}`;
       const nested = "whoever is in a group in the group counts here, too, and by 'member' and 'uniqueMember' alike";
       for (const key of ['group', 'group.exact', 'group/groupOfUniqueNames/uniqueMember', 'group/groupOfNames.exact']) {
@@ -143,7 +143,7 @@ describe('rules from slapd', () => {
       }
     });
 
-    it('of a strong cipher: a socket of the machine is told', () => {
+    it('a slapd strength above that of local sockets is reported', () => {
       for (const who of ['ssf=128', 'tls_ssf=56'])
         expect(translated(`access to attrs=cn by ${who} =c`).remarks).to.deep.equal([
           `1 differs: '${who}': a socket of this machine counts as 256 bits here`,
@@ -172,7 +172,7 @@ describe('rules from slapd', () => {
       `group/posixGroup/memberUid="cn=g,${SUFFIX}"`,
     ];
     for (const who of LEFT)
-      it(`'${who}' gives nothing, and stops what it stopped`, () => {
+      it(`slapd who '${who}' grants nothing and limits later lines`, () => {
         const { rules, remarks } = translated(`access to attrs=cn by ${who} =c by users read`);
         expect(
           remarks.some((one) => one.startsWith('1 left: no rule can say')),
@@ -184,7 +184,7 @@ describe('rules from slapd', () => {
         expect(more.rules, 'where it gave more').to.deep.equal([all]);
       });
 
-    it('of whom there is nobody is left out', () => {
+    it('a slapd who that matches nobody is left out', () => {
       const root = 'gidNumber=0+uidNumber=0,cn=peercred,cn=external,cn=auth';
       const { rules, remarks } = translated(
         `access to * by dn.exact=${root} manage by * break\naccess to attrs=cn by * read`,
@@ -194,7 +194,7 @@ describe('rules from slapd', () => {
     });
   });
 
-  describe('what', () => {
+  describe('slapd what clauses', () => {
     const OU = `ou=a,${SUFFIX}`;
     const WHAT: Readonly<Record<string, string | undefined>> = {
       [`dn="${OU}"`]: `{base:${OU},attributes:[cn]}`,
@@ -211,13 +211,13 @@ describe('rules from slapd', () => {
       'filter=(objectClass=person)': '{filter:(objectClass=person),attributes:[cn]}',
     };
     for (const [what, to] of Object.entries(WHAT))
-      it(`'${what}'`, () => {
+      it(`slapd what '${what}' is translated`, () => {
         expect(exact(`access to ${what} attrs=cn by users =c`)).to.deep.equal([
           `{who:{users:true},to:${to},allow:[compare]}`,
         ]);
       });
 
-    it("'dn.children' is the subtree without its top", () => {
+    it("slapd what 'dn.children' becomes the subtree without its top", () => {
       expect(exact(`access to dn.children="${OU}" attrs=cn by users =c`)).to.deep.equal([
         `{who:{users:true},to:{subtree:${OU},attributes:[cn]},allow:[compare]}`,
         `{who:{users:true},to:{base:${OU},attributes:[cn]},deny:[compare]}`,
@@ -232,12 +232,12 @@ describe('rules from slapd', () => {
       '+': '[+]',
     };
     for (const [attrs, words] of Object.entries(ATTRS))
-      it(`'attrs=${attrs}'`, () => {
+      it(`slapd what 'attrs=${attrs}' is translated`, () => {
         const [rule] = exact(`access to attrs=${attrs} by users =c`);
         expect(rule).to.equal(`{who:{users:true},to:{attributes:${words}},allow:[compare]}`);
       });
 
-    it('that no rule can say gives nothing, and stops what it stopped', () => {
+    it('a slapd what that rules cannot express grants nothing and limits later lines', () => {
       for (const what of [
         'attrs=cn val.regex=x',
         'attrs=cn;lang-en',
@@ -258,7 +258,7 @@ describe('rules from slapd', () => {
       }
     });
 
-    it('that is a regular expression for one level stops no other', () => {
+    it('a slapd regular expression for one level does not limit other levels', () => {
       const { rules } = translated(
         `access to dn.regex="^uid=([^,]+),${OU}$" attrs=cn by * none\naccess to attrs=cn by * =c`,
       );
@@ -270,7 +270,7 @@ describe('rules from slapd', () => {
         expect(translated(`access to dn.regex="${pattern}" attrs=cn by users =c`).rules, pattern).to.deep.equal([]);
     });
 
-    it('that is no entry here, or the server itself, is left out', () => {
+    it('a slapd what that is not an entry here, or is the server itself, is left out', () => {
       const text =
         'access to dn.base="" by * read\naccess to dn.base="cn=Subschema" by * read\naccess to attrs=cn by * =c';
       expect(exact(text)).to.deep.equal(['{who:{},to:{attributes:[cn]},allow:[compare]}']);
@@ -279,10 +279,10 @@ describe('rules from slapd', () => {
     });
   });
 
-  describe('the first that holds decides', () => {
+  describe("slapd's first matching line decides", () => {
     const read = (who: string, more = '') => `{who:${who},to:{${more}attributes:[cn]},allow:[read,search,compare]}`;
 
-    it('of several who', () => {
+    it('the first matching slapd who clause decides', () => {
       expect(exact('access to attrs=cn by anonymous none by * read')).to.deep.equal([read('{users:true}')]);
       expect(exact('access to attrs=cn by self none by users read')).to.deep.equal([
         read('{users:true,not:{self:true}}'),
@@ -293,7 +293,7 @@ describe('rules from slapd', () => {
       ]);
     });
 
-    it('of an attribute and all', () => {
+    it('the first matching slapd line decides for an attribute before all attributes', () => {
       expect(exact('access to attrs=cn by self read by * none\naccess to * by users read')).to.deep.equal([
         read('{self:true}'),
         '{who:{users:true,not:{self:true}},to:{attributes:[cn]},deny:[read,search,compare]}',
@@ -301,7 +301,7 @@ describe('rules from slapd', () => {
       ]);
     });
 
-    it('of a subtree and all', () => {
+    it('the first matching slapd line decides for a subtree before all entries', () => {
       expect(
         exact(`access to dn.subtree="ou=a,${SUFFIX}" by dn="cn=b,${SUFFIX}" read\naccess to * by users read`),
       ).to.deep.equal([
@@ -311,17 +311,17 @@ describe('rules from slapd', () => {
       ]);
     });
 
-    it('of a filter and all', () => {
+    it('the first matching slapd line decides for a filter before all entries', () => {
       expect(exact('access to filter=(sn=x) attrs=cn by * none\naccess to attrs=cn by * read')).to.deep.equal([
         read('{}', 'filter:(!(sn=x)),'),
       ]);
     });
 
-    it('and what can never come to is left out', () => {
+    it('a slapd line that never applies is left out', () => {
       expect(exact('access to * by * none\naccess to * by users write')).to.deep.equal([]);
     });
 
-    it('and what no rule can stop alone is told to be less', () => {
+    it('a slapd line that rules cannot limit separately is reported as giving less', () => {
       const group = `cn=g,${SUFFIX}`;
       const { rules, remarks } = translated(
         `access to dn.subtree="ou=a,${SUFFIX}" attrs=cn by self read by group=${group} read\naccess to attrs=cn by users read`,
@@ -334,7 +334,7 @@ describe('rules from slapd', () => {
       ]);
     });
 
-    it("but behind 'break'", () => {
+    it("slapd's 'break' passes on to later lines", () => {
       expect(
         exact(`access to attrs=cn by dn="cn=a,${SUFFIX}" break by * none\naccess to attrs=cn by * read`),
       ).to.deep.equal([read(`{dn:cn=a,${SUFFIX}}`)]);
@@ -342,14 +342,14 @@ describe('rules from slapd', () => {
       expect(exact('access to attrs=cn by users break'), 'to the end').to.deep.equal([]);
     });
 
-    it("and 'continue' leaves it to the next", () => {
+    it("slapd's 'continue' passes on to the next clause", () => {
       expect(exact('access to attrs=cn by users none continue by * read')).to.deep.equal([read('{}')]);
       const { rules, remarks } = translated('access to attrs=cn by users =r continue by * +c');
       expect(rules).to.deep.equal(['{who:{},to:{attributes:[cn]},allow:[compare]}']);
       expect(remarks).to.deep.equal(["1 less: '* +c': what lines before it leave to be added to is not added"]);
     });
 
-    it('and behind a line that cannot be read there is nothing', () => {
+    it('lines after an unreadable slapd line grant nothing', () => {
       const { rules, remarks } = translated(
         'access to attrs=cn by users read\naccess what by users\naccess to * by * read',
       );
@@ -358,8 +358,8 @@ describe('rules from slapd', () => {
     });
   });
 
-  describe('files', () => {
-    it('of several databases: each by its suffix, the frontend behind', () => {
+  describe('slapd configuration files', () => {
+    it('lines of several slapd databases apply to their suffixes, before lines of the frontend', () => {
       const text = [
         'access to attrs=cn by users =r',
         'database mdb',
@@ -379,7 +379,7 @@ describe('rules from slapd', () => {
       expect(remarks).to.deep.equal(['8 said: this is about cn=config or cn=monitor, which are not for rules']);
     });
 
-    it('of cn=config: folded, in base64, by their numbers', () => {
+    it('a cn=config is read with folded lines, base64 and ordering numbers', () => {
       const second = Buffer.from('{1}to * by users read').toString('base64');
       const { rules, remarks, read } = translated(
         [
@@ -406,14 +406,14 @@ describe('rules from slapd', () => {
       ]);
     });
 
-    it('with a text behind two colons that is not base64 are told by their line', () => {
+    it('invalid base64 in a cn=config is reported with its line', () => {
       const { remarks } = translated(
         `dn: olcDatabase={1}mdb,cn=config\nolcSuffix: ${SUFFIX}\nolcAccess:: to * by * read`,
       );
       expect(remarks.join()).to.include('3 left: character 3 of the text behind "::" is not base64');
     });
 
-    it('with line ends within values make no other rules', () => {
+    it('line ends within values of a cn=config make no additional rules', () => {
       const value = Buffer.from('to dn.base="ou=a\n- name: x,o=b" attrs=cn by dn="cn=a\n- name: y,o=b" =c').toString(
         'base64',
       );
@@ -425,13 +425,13 @@ describe('rules from slapd', () => {
       ).to.deep.equal([[schema.parseDn('cn=a\n- name: y,o=b').text]]);
     });
 
-    it('with nothing of the kind', () => {
+    it('a file without access lines yields no rules', () => {
       expect(translate('loglevel stats\n', schema).read).to.equal(0);
       expect(translate('dn: o=a\nobjectClass: organization\no: a\n', schema).read).to.equal(0);
     });
   });
 
-  describe('from aci values', () => {
+  describe('rules from aci values', () => {
     const VERSION = '(version 3.0; acl "it"; ';
     const OU = `ou=a,${SUFFIX}`;
 
@@ -473,7 +473,7 @@ describe('rules from slapd', () => {
       ],
     };
     for (const [bind, rules] of Object.entries(BIND))
-      it(`'${bind}'`, () => {
+      it(`aci bind rule '${bind}' is translated`, () => {
         expect(aci(`(targetattr="cn")${VERSION}allow (compare) ${bind};)`).rules).to.deep.equal(rules);
       });
 
@@ -491,7 +491,7 @@ describe('rules from slapd', () => {
       'authmethod = "ssl"',
     ];
     for (const bind of LEFT)
-      it(`'${bind}' allows nothing, and denies to all whom it may mean`, () => {
+      it(`aci bind rule '${bind}' allows nothing, and denies to all who may be meant`, () => {
         const allowed = aci(`(targetattr="cn")${VERSION}allow (compare) ${bind};)`, false);
         expect(allowed).to.deep.equal({ rules: [], told: [`2 left: no rule can say '${bind}'`] });
         const negated = aci(`(targetattr="cn")${VERSION}allow (compare) not (${bind});)`, false);
@@ -500,7 +500,7 @@ describe('rules from slapd', () => {
         expect(rules.join()).to.match(/^\{who:\{(?:users:true)?\},to:\{subtree:ou=a[^}]*\},deny:\[compare\]\}$/);
       });
 
-    it('by their rights', () => {
+    it('aci rights are translated', () => {
       const rights = (right: string, target = '(targetattr="*")') =>
         aci(`${target}${VERSION}allow (${right}) userdn="ldap:///all";)`).rules;
       const all = `{who:{users:true},to:{subtree:${OU}`;
@@ -520,7 +520,7 @@ describe('rules from slapd', () => {
       ]);
     });
 
-    it('by their targets', () => {
+    it('aci targets are translated', () => {
       const of = (target: string) =>
         aci(`${target}${VERSION}allow (compare) userdn="ldap:///all";)`).rules.map(
           (rule) => /to:(.*),allow/.exec(rule)![1],
@@ -540,7 +540,7 @@ describe('rules from slapd', () => {
       expect(of('(targetattr!="userPassword")')).to.deep.equal([`{subtree:${OU}}`]);
     });
 
-    it('by what no rule can say', () => {
+    it('aci parts that rules cannot express are reported', () => {
       for (const target of [
         `(target="ldap:///uid=*,${OU}")`,
         '(target!="ldap:///cn=b,o=x")',
@@ -559,7 +559,7 @@ describe('rules from slapd', () => {
       });
     });
 
-    it('that deny: what is denied no other gives, and who may read nothing sees nothing', () => {
+    it('an aci denial overrides grants, and a client that may read nothing of an entry does not see the entry', () => {
       const { rules } = aci(`(targetattr="*")${VERSION}deny (read) userdn="ldap:///self";)`);
       expect(rules).to.deep.equal([
         `{who:{self:true},to:{subtree:${OU},attributes:[*,authPassword,userPassword,entry]},deny:[see,read]}`,
@@ -574,7 +574,7 @@ describe('rules from slapd', () => {
       expect(two).to.include(`{who:{users:true},to:{subtree:${OU},filter:(sn=*),attributes:[entry]},allow:[see]}`);
     });
 
-    it('that cannot be read: where they deny, all is denied', () => {
+    it('an unreadable aci with a denial denies everything', () => {
       const { rules, told } = aci(`(targetattr="cn")${VERSION}deny (compare) nobody;)`, false);
       expect(told).to.deep.equal([
         '2 left: it cannot be read: its bind rule is none; since it denies something, all is denied there',
@@ -588,7 +588,7 @@ describe('rules from slapd', () => {
     });
   });
 
-  it('are those of the page', () => {
+  it('the rules on the documentation page are those of the translation', () => {
     const page = readFileSync(`${root}docs/from-slapd-acls.md`, 'utf8');
     const fences = [...page.matchAll(/^```(conf|ldif|yaml|text)\n([\s\S]*?)^```/gm)];
     const examples = fences.filter(([, language]) => language === 'conf' || language === 'ldif');

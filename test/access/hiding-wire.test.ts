@@ -214,9 +214,9 @@ async function tryRound(engine: Engine, random: Random, count: number): Promise<
 
 // Over HBase two directories take a while to be made.
 for (const engine of NEAR_ENGINES) {
-  describe(`what may not be seen, on the wire (${engine})`, () => {
+  describe(`hidden entries on the wire (${engine})`, () => {
     const random = new Random();
-    it(`two directories that differ in it alone answer byte for byte alike (seed ${random.seed})`, async () => {
+    it(`two directories that differ only in hidden data answer byte for byte alike (seed ${random.seed})`, async () => {
       const times = rounds(1, engine === 'hbase' ? 5 : 60);
       for (let round = 0; round < times; round++) await tryRound(engine, random, engine === 'hbase' ? 40 : 120);
     }).timeout(600_000);

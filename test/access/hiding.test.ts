@@ -156,9 +156,9 @@ function randomWrite(
 
 // Over HBase two directories take a while to be made.
 for (const engine of NEAR_ENGINES) {
-  describe(`what may not be seen (${engine})`, () => {
+  describe(`hidden entries (${engine})`, () => {
     const random = new Random();
-    it(`makes no difference to who may not see it (seed ${random.seed})`, async () => {
+    it(`hidden data makes no difference to a client that may not see it (seed ${random.seed})`, async () => {
       const times = rounds(2, engine === 'hbase' ? 5 : 60);
       for (let round = 0; round < times; round++) {
         const entries = randomEntries(random);

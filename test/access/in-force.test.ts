@@ -85,7 +85,7 @@ describe('access rules in force', () => {
 
   const count = (answer: Answer) => [answer.code, answer.entries.length];
 
-  it('passwords go out in the clear where, and only where, a rule says strength: 0', async () => {
+  it('passwords are sent in the clear only where a rule says strength: 0', async () => {
     const item = (name: string, n: number, who = '') =>
       `- { name: ${name}, who: { users: true${who} }, to: { base: "${personDn(`p${n}`)}", attributes: [userPassword] }, allow: [read] }\n`;
     await inForce(
@@ -105,7 +105,7 @@ describe('access rules in force', () => {
     }
   });
 
-  it('what is refused names the missing right and the attribute, and no rule', async () => {
+  it('a refusal names the missing right and the attribute, and no rule', async () => {
     await inForce(`rules:\n${READ}- { name: own, who: { self: true }, to: { attributes: [mobile, entry, cn] }, allow: [write, rename] }
 - { name: secretive, who: { users: true }, to: { attributes: [title] }, deny: [compare] }
 - { name: makers, who: { attribute: seeAlso }, allow: [remove, create, moveOut, moveIn, add] }\n`);
@@ -136,7 +136,7 @@ describe('access rules in force', () => {
     }
   });
 
-  it('self-service: users read, and change what is listed of themselves alone', async () => {
+  it('the preset self-service lets users read, and change the listed attributes of their own entries', async () => {
     await inForce(PRESETS['self-service'].replace('        - sshPublicKey\n', ''));
     const client = await as(0);
     expect(await read(client, 1, 'mail')).to.deep.equal([0, 'mail']);
@@ -149,7 +149,7 @@ describe('access rules in force', () => {
     expect((await (await as(undefined)).search(PEOPLE)).code).to.equal(50);
   });
 
-  it('closed: a bind, the own entry, and nothing else', async () => {
+  it('the preset closed lets users bind and read their own entries only', async () => {
     await inForce(PRESETS.closed);
     const client = await as(1);
     expect(await read(client, 1, 'mail', 'userPassword')).to.deep.equal([0, 'mail']);
@@ -161,12 +161,12 @@ describe('access rules in force', () => {
     expect((await (await as(undefined)).search(personDn('p1'))).code).to.equal(50);
   });
 
-  describe('limit', () => {
+  describe('limits in access rules', () => {
     /** For p0, for p1 by way of a group; others have the settings'. */
     const limited = (limits: string, more = '') =>
       inForce(`rules:\n${READ}limits:\n- { who: { dn: "${personDn('p0')}" }, ${limits} }\n${more}`);
 
-    it('entries of a search; the widest counts, and a group has more', async () => {
+    it("the widest size limit of a client's rules applies, and a group may have more", async () => {
       const group = `cn=services,${SUFFIX}`;
       const members = attributes({ objectClass: 'groupOfNames', cn: 'services', member: personDn('p1') });
       await partition.add(partition.schema.parseDn(group), members, ADMIN);
@@ -181,7 +181,7 @@ describe('access rules in force', () => {
       expect(count(await (await as(2)).search(PEOPLE, ALL))).to.deep.equal([0, PERSONS]);
     });
 
-    it('seconds of a search', async () => {
+    it('a time limit in access rules ends a search', async () => {
       await limited('timeLimit: 1 s');
       const [first, second] = [await as(0), await as(2)];
       delay = 1100;
@@ -189,13 +189,13 @@ describe('access rules in force', () => {
       expect((await second.search(PEOPLE, UNINDEXED)).code).to.equal(0);
     });
 
-    it('entries that a search looks at', async () => {
+    it('a look limit in access rules ends a search', async () => {
       await limited('lookLimit: 5');
       expect((await (await as(0)).search(PEOPLE, UNINDEXED)).code).to.equal(11);
       expect((await (await as(2)).search(PEOPLE, UNINDEXED)).code).to.equal(0);
     });
 
-    it('entries of a page', async () => {
+    it('a page size limit in access rules bounds pages', async () => {
       await limited('pageSize: 4');
       const value = encodePagedResults({ size: 30, cookie: Buffer.alloc(0) });
       const paged = [{ oid: ControlOid.pagedResults, critical: true, value }];
@@ -209,7 +209,7 @@ describe('access rules in force', () => {
       }
     });
 
-    it('requests in flight: of who has one a quick request waits for a slow one', async () => {
+    it('with a limit of one request in flight a quick request waits for a slow request', async () => {
       await limited('inFlight: 1');
       for (const [n, first] of [
         [0, 'slow'],

@@ -8,14 +8,14 @@ import { NEAR_ENGINES } from '../partition/near-engines.js';
 const rules = (name: string) => `rules:\n- { name: ${name}, who: {}, allow: [view] }\n`;
 
 for (const engine of NEAR_ENGINES) {
-  describe(`access rules, kept (${engine})`, () => {
+  describe(`access rules stored in a directory (${engine})`, () => {
     let fixture: Fixture;
     before(async () => {
       fixture = await openFixture(engine);
     });
     after(() => fixture.close());
 
-    it('by version: each stays as it was given', async () => {
+    it('every version of the access rules is stored as given', async () => {
       const { partition } = fixture;
       expect([partition.accessVersion, await partition.accessRules(), await partition.accessHistory()]).to.deep.equal([
         0,
@@ -34,7 +34,7 @@ for (const engine of NEAR_ENGINES) {
       ]);
     });
 
-    it('are replaced by one of several who want it at once; the others are told', async () => {
+    it('of several concurrent replacements of the access rules one succeeds and the others fail', async () => {
       const { partition } = fixture;
       const instead = partition.accessVersion;
       const names = ['c', 'd', 'e', 'f'];
@@ -46,7 +46,7 @@ for (const engine of NEAR_ENGINES) {
       await refused('busy', partition.setAccess(rules('g'), 'cn=x', instead), /look at them and try again/);
     });
 
-    it('are the same for another who has the directory open', async () => {
+    it('new access rules apply in another process that has the directory open', async () => {
       const { partition, store } = fixture;
       const other = await Partition.open(store, partition.schema);
       const version = await partition.setAccess(rules('h'), 'cn=x', partition.accessVersion);
@@ -55,7 +55,7 @@ for (const engine of NEAR_ENGINES) {
       expect((await other.accessRules())?.text).to.equal(rules('h'));
     });
 
-    it('are compared with the entries that they name', async () => {
+    it('access rules are checked against the entries that they name', async () => {
       const { partition } = fixture;
       await fixture.add(`cn=g,${SUFFIX}`, { objectClass: 'groupOfNames', member: `cn=p,${SUFFIX}` });
       await fixture.add(`cn=p,${SUFFIX}`, { objectClass: 'person', sn: 'p' });
@@ -72,7 +72,7 @@ limits:
       expect(places(warnings)).to.deep.equal(["4 rule 'person'", "4 rule 'person'"]);
     });
 
-    it('password policies among them are compared with the entries, and with each other', async () => {
+    it('password policies in access rules are checked against the entries and against each other', async () => {
       const { partition } = fixture;
       await fixture.add(`cn=policy,${SUFFIX}`, { objectClass: 'device' });
       await fixture.add(`cn=other,${SUFFIX}`, { objectClass: 'device' });

@@ -17,7 +17,7 @@ interface Answers {
 const FILE = fileURLToPath(new URL('../../../test/access/slapacl-answers.json', import.meta.url));
 
 describe('the naive slapd', () => {
-  it('says what slapacl said', () => {
+  it('the naive slapd gives the answers of slapacl', () => {
     const { attributes, entries, cases } = JSON.parse(readFileSync(FILE, 'utf8')) as Answers;
     const all = new Map(entries.map(([dn, values]): [string, PlainEntry] => [dn, { dn, values: new Map(values) }]));
     expect(cases).to.have.lengthOf(24);

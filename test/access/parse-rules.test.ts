@@ -342,19 +342,19 @@ const LIMIT_FAULTS: readonly (readonly [what: string, lines: readonly string[], 
   ],
 ];
 
-describe('access rules, read', () => {
+describe('parsing of access rules', () => {
   for (const [what, lines, faults] of FAULTS)
-    it(`fault: ${what}`, () => {
+    it(`an access rule is refused: ${what}`, () => {
       expect(faultsOf(rule(...lines))).to.deep.equal(faults);
     });
 
   for (const [what, lines, faults] of LIMIT_FAULTS)
-    it(`fault: a limit ${what}`, () => {
+    it(`a limit in an access file is refused: ${what}`, () => {
       const text = ['rules: []', 'limits:', '- name: l', ...lines.map((line) => `  ${line}`)].join('\n');
       expect(faultsOf(text)).to.deep.equal(faults);
     });
 
-  it('fault: a name that is missing, no text, or there twice', () => {
+  it('rule names that are missing, not a text or duplicate are refused', () => {
     const body = '  who: {}\n  allow: [see]';
     const text = `rules:\n- who: {}\n  allow: [see]\n- name: a\n${body}\n- name: a\n${body}\n- name: 7\n${body}\n`;
     expect(faultsOf(text)).to.deep.equal([
@@ -364,7 +364,7 @@ describe('access rules, read', () => {
     ]);
   });
 
-  it('fault: a file that is none', () => {
+  it('a text that is not a rules file is refused', () => {
     const none =
       "there are no rules; write 'rules:' and the rules below it, or 'rules: []' for nobody but the administrator";
     expect(faultsOf('')).to.deep.equal([`1: ${none}`]);
@@ -381,7 +381,7 @@ describe('access rules, read', () => {
     expect(faultsOf('rules: []\nrules: []\n')).to.deep.equal(["2: 'rules' is there already, in line 1; keep one"]);
   });
 
-  it('fault: a file that is too long, nested too deep, or of too many rules', () => {
+  it('a rules file that is too long, nested too deep or has too many rules is refused', () => {
     expect(faultsOf(`rules: []\n#${'x'.repeat(1024 * 1024)}`)).to.deep.equal([
       '1: the file has 1048587 bytes; at most 1048576 are read',
     ]);
@@ -392,7 +392,7 @@ describe('access rules, read', () => {
     ]);
   });
 
-  it('tells all faults of a file at once, in its order', () => {
+  it('all faults of a rules file are reported at once, in the order of the file', () => {
     const text = `rules:
 - name: a
   who: { users: true }
@@ -413,7 +413,7 @@ limits:
     ]);
   });
 
-  it('reads every word', () => {
+  it('every keyword of a rules file is parsed', () => {
     const { rules, limits } = parsed(`rules:
 - name: all of who
   who:
@@ -473,7 +473,7 @@ limits:
     ]);
   });
 
-  it('reads limits without names, which are numbered, and a strength of 0', () => {
+  it('limits without names are numbered, and a strength of 0 is accepted', () => {
     const { rules, limits } = parsed(`rules:
 - name: helpdesk resets passwords
   who: { group: "cn=helpdesk,ou=groups,dc=example,dc=com", strength: 128 }
@@ -496,17 +496,17 @@ limits:
     expect(faultsOf('rules: []\nlimits:\n- { who: {} }\n')[0]).to.match(/^3: limit 1: it limits nothing/);
   });
 
-  it('takes subtypes for an attribute that points to who asks', () => {
+  it("'attribute' in a who clause includes subtypes", () => {
     const [one] = parsed(rule('who: { attribute: distinguishedName }', 'allow: [see]')).rules;
     expect(one!.who.attribute?.map(({ name }) => name)).to.include.members(['distinguishedName', 'member', 'owner']);
   });
 
-  it('takes a short word of which some rights do not fit', () => {
+  it('a right word is accepted if some of its rights fit the attributes', () => {
     for (const attributes of ['cn', 'entry', 'userPassword', 'entryDN'])
       expect(parsed(rule(USERS, `to: { attributes: [${attributes}] }`, 'allow: [view]')).rules).to.have.lengthOf(1);
   });
 
-  it('reads password policies', () => {
+  it('password policies in a rules file are parsed', () => {
     const text = `rules: []
 passwordPolicies:
 - { name: all, policy: "cn=all,dc=example" }
@@ -523,7 +523,7 @@ passwordPolicies:
     expect(some!.groups!.map((dn) => dn.text)).to.deep.equal(['cn=g,dc=example']);
   });
 
-  it('tells what is wrong with password policies', () => {
+  it('faults in password policies of a rules file are reported', () => {
     const text = `rules: []
 passwordPolicies:
 - { name: a }
@@ -543,7 +543,7 @@ passwordPolicies:
     ]);
   });
 
-  it('takes no rules at all for nobody but the administrator', () => {
+  it('a rules file without rules is accepted, for a directory of the administrator alone', () => {
     expect(parsed('rules: []\n')).to.deep.equal({ rules: [], limits: [], passwordPolicies: [] });
   });
 });

@@ -161,12 +161,12 @@ describe('access recipes', () => {
     },
   };
 
-  it('are five, each of which is tried', () => {
+  it('the page of access recipes has five recipes, all of which are tested', () => {
     expect(recipes().map(({ title }) => title)).to.deep.equal(Object.keys(SEEN));
   });
 
   for (const { title, rules, table } of recipes())
-    it(`${title}: the rules are taken as they stand, and do what the page says`, async () => {
+    it(`the rules of the recipe '${title}' are accepted as written and do what the page says`, async () => {
       const files = { rules, table, none: 'rules: []\n' };
       for (const [name, text] of Object.entries(files)) writeFileSync(sandbox.path(`${name}.yaml`), text);
       const test = ['access', 'test', sandbox.path('table.yaml'), '--data', sandbox.data];

@@ -74,7 +74,7 @@ for (const engine of NEAR_ENGINES) {
     });
     after(() => fixture.close());
 
-    it(`are those that the words of random rules mean (seed ${random.seed})`, async () => {
+    it(`rights by random access rules are those of the naive evaluation (seed ${random.seed})`, async () => {
       for (let round = 0; round < rounds(engine === 'hbase' ? 3 : 8, 200); round++) {
         const rules = validRules(random, fixture, 1 + random.int(12));
         const naive = new Naive(rules, entries);

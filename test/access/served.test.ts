@@ -382,7 +382,7 @@ const FRONTS: readonly (readonly [name: string, decisions: number, open: () => P
 ];
 
 for (const [name, wanted, open] of FRONTS) {
-  describe(`access rules, served (${name})`, () => {
+  describe(`access rules on a server (${name})`, () => {
     const random = new Random();
     let served: Served;
     let entries: Map<string, PlainEntry>;
@@ -395,7 +395,7 @@ for (const [name, wanted, open] of FRONTS) {
     });
     after(() => served?.stop());
 
-    it(`clients are answered as the words of random rules say (seed ${random.seed})`, async () => {
+    it(`a server answers clients by random access rules as the naive evaluation does (seed ${random.seed})`, async () => {
       const { fixture } = served;
       const { partition } = fixture;
       const codes = new Map<number, number>();

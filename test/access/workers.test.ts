@@ -73,13 +73,13 @@ async function bound(port: number, dn: string, password: string): Promise<RawCli
   return client;
 }
 
-describe('a changed group or rule set counts at the next operation of open sessions', () => {
+describe('a changed group or rule set applies to the next operation of open sessions', () => {
   const clients: RawClient[] = [];
   afterEach(() => {
     for (const client of clients.splice(0)) client.close();
   });
 
-  it('at each worker, and at a mount on the same folder', async () => {
+  it('a changed group or rule set applies in each worker, and in a mount on the same folder', async () => {
     const sandbox = new Sandbox();
     await sandbox.initSample();
     const two = await TwoWorkers.start(sandbox, [
@@ -118,7 +118,7 @@ describe('a changed group or rule set counts at the next operation of open sessi
     }
   });
 
-  it('at each of two front ends over HBase', async function () {
+  it('a changed group or rule set applies in each of two front ends over HBase', async function () {
     const settings = (await hbase(this)).settings(freshPrefix());
     const stores = [await openHBaseStore(settings), await openHBaseStore(settings)] as const;
     const adminPassword = hashPasswordFast(Buffer.from(ADMIN.password));

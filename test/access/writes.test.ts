@@ -103,7 +103,7 @@ for (const engine of NEAR_ENGINES) {
     });
     after(() => fixture.close());
 
-    it(`are those that the words of random rules allow (seed ${random.seed})`, async () => {
+    it(`writes by random access rules are allowed as in the naive evaluation (seed ${random.seed})`, async () => {
       const { context } = fixture.partition;
       const stopped: WriteContext = { ...context, rules: [...RULES, LAST] };
       const outcomes = { allowed: 0, refused: 0 };
@@ -135,7 +135,7 @@ for (const engine of NEAR_ENGINES) {
       expect(outcomes.refused).to.be.greaterThan(0);
     }).timeout(600_000);
 
-    it('are refused to who sees everything and may write nothing', async () => {
+    it('a client that sees everything and may write nothing is refused every write', async () => {
       const rules = [{ name: 'users read', who: { users: true as const }, allow: ['view'] }];
       const asker = { dn: PEOPLE[0]!, address: undefined, strength: 256 };
       const rights = await rightsOf(fixture, compiledOf(fixture, rules), asker, entries);

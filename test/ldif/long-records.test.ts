@@ -60,7 +60,7 @@ function formatted(record: LdifRecord): Buffer {
 }
 
 describe('LDIF: long records', () => {
-  it('are read as short ones, however they come', () => {
+  it('long records are read like short records, however they are split', () => {
     const r = random();
     let apart = 0;
     for (let round = 0; round < 60; round++) {
@@ -78,7 +78,7 @@ describe('LDIF: long records', () => {
     expect(apart).to.be.greaterThan(100);
   });
 
-  it('what is wrong in them is told with its line, and what is kept of them is no whole record', () => {
+  it('errors in long records are reported with their line, and the rest is not taken for a whole record', () => {
     const good = Buffer.alloc(3000, 7).toString('base64');
     const wrong = {
       [notBase64(11)]: `${good.slice(0, 10)}!${good.slice(11)}`,
@@ -103,7 +103,7 @@ describe('LDIF: long records', () => {
     expect(formatted(record!).toString().replaceAll('\n ', '')).to.equal(bad.replace(':: ', '::'));
   });
 
-  it('are changes too, end with the file, and are not too long', () => {
+  it('long records may be changes, may end with the file, and have a maximum length', () => {
     const text = Buffer.alloc(2000, 'text ');
     const change = `dn: cn=a\nchangetype: modify\nreplace: description\ndescription: ${text}\n-\nadd: cn\ncn: b`;
     const [record] = parse(change, { longRecordBytes: LONG }, 64);

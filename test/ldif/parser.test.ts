@@ -19,14 +19,14 @@ function fault(text: string): { line: number; faultLine: number; reason: string 
 const SPACES = 'a line of spaces alone continues the line before it; make it empty, so that it ends the record';
 
 describe('LDIF: reading', () => {
-  it('takes line ends of both kinds, a byte order mark, and no last line end', () => {
+  it('LDIF may have both kinds of line ends, a byte order mark, and no last line end', () => {
     const expected = ['cn=a', 'cn=a', 'sn=b c'];
     expect(content('dn: cn=a\ncn: a\nsn: b \n c')).to.deep.equal(expected);
     expect(content('\ufeffdn: cn=a\r\ncn: a\r\nsn: b \r\n c\r\n\r\n')).to.deep.equal(expected);
     expect(content('\r\n\n  \nversion: 1\r\n\r\ndn: cn=a\ncn: a\r\nsn: b c\n')).to.deep.equal(expected);
   });
 
-  it('keeps values to the byte', () => {
+  it('LDIF values are read byte for byte', () => {
     expect(content('dn:\ncn:\nsn: \nx:   a  \nx:b:c\nx: :d\nx:: \nx::IA==\nx: Jörg')).to.deep.equal([
       '',
       'cn=',
@@ -40,7 +40,7 @@ describe('LDIF: reading', () => {
     ]);
   });
 
-  it('joins folded lines wherever they are folded, also by a line of one space', () => {
+  it('folded lines are joined wherever they are folded, also by a line of one space', () => {
     expect(content('d\n n: cn\n =a\nc\n n\n :\n  a\n  b\n \nsn:\n : Y\n Q=\n =\n')).to.deep.equal([
       'cn=a',
       'cn=a b',
@@ -48,14 +48,14 @@ describe('LDIF: reading', () => {
     ]);
   });
 
-  it('leaves out comments, folded ones too, anywhere', () => {
+  it('comments are skipped anywhere, including folded comments', () => {
     const text =
       '# extended LDIF\n#\n# LDAPv3\n# base <dc=a>\n#  with a fold\n  more: of it\n\n# a\ndn: cn=a\n#cn: x\n y: z\ncn: a\n# end\n\n# search result\n';
     expect(parse(text)).to.have.length(1);
     expect(content(text)).to.deep.equal(['cn=a', 'cn=a']);
   });
 
-  it('groups values by description, in order, whatever the case', () => {
+  it('values are grouped by attribute description in order, in any case', () => {
     expect(plain(parse('dn: a=b\nCN: 1\nsn: 2\ncn: 3\ncn;lang-de: 4\nCn;LANG-DE: 5\n')[0]!)).to.deep.equal({
       kind: 'content',
       dn: 'a=b',
@@ -67,13 +67,13 @@ describe('LDIF: reading', () => {
     });
   });
 
-  it('takes version lines at the beginning of any record, alone or not', () => {
+  it('version lines are accepted at the beginning of any record, alone or not', () => {
     const records = parse('version: 1\n\nversion: 1\ndn: cn=a\ncn: a\n\nversion: 1\n');
     expect(records.map(({ kind, line }) => [kind, line])).to.deep.equal([['content', 4]]);
     expect(fault('version: 2\ndn: cn=a\ncn: a\n').reason).to.equal('line 1: only LDIF version 1 can be read');
   });
 
-  it('knows the line, the byte and the text of each record', () => {
+  it('each record has its line, byte offset and text', () => {
     const text =
       '# c\n\n\ndn: cn=a\ncn: a\n\n# d\nversion: 1\ndn: cn=b\ncn: fol\n ded\n# e\nsn: x\n# f\n\r\nbroken\n\ndn: cn=c\ncn: c';
     const records = parse(text);
@@ -142,7 +142,7 @@ describe('LDIF: reading', () => {
     ['dn: cn=a\ncontrol: x\n', 2, 'expected "control: OID", then "true" or "false", then ": value"'],
   ];
   for (const [text, line, reason] of faults) {
-    it(`says what is wrong: ${reason}`, () => {
+    it(`an LDIF error is reported: ${reason}`, () => {
       expect(fault(text).reason).to.equal(`line ${line}: ${reason}`);
       expect(fault(text).faultLine).to.equal(line);
       const next = parse(text + '\ndn: cn=next\ncn: next\n');
@@ -154,7 +154,7 @@ describe('LDIF: reading', () => {
     });
   }
 
-  it('reads no file for a name, nor for another keyword', () => {
+  it('no file is read for a name or another keyword', () => {
     const url = `< ${pathToFileURL(process.execPath)}\n`;
     const texts = [
       `dn:${url}cn: a\n`,
@@ -168,7 +168,7 @@ describe('LDIF: reading', () => {
     }
   });
 
-  it('names line ends of CR alone in a text without any LF, however long it is', () => {
+  it('line ends of CR alone are named in a text without LF, of any length', () => {
     const text = `dn: cn=a\rcn: ${'a'.repeat(2000)}\r\rdn: cn=b\rcn: b\r`;
     for (const options of [{}, { longRecordBytes: 800 }, { maxRecordBytes: 1000 }]) {
       const records = parse(text, options, 100);
@@ -179,7 +179,7 @@ describe('LDIF: reading', () => {
     expect(content('# a comment\r\n#  of two\r\n  lines\r\ndn: cn=a\r\ncn: a\r\n')).to.deep.equal(['cn=a', 'cn=a']);
   });
 
-  it('finds a CR in a value of a long record, and takes CRLF there', () => {
+  it('a CR in a value of a long record is found, and CRLF is accepted there', () => {
     const text = (value: string): string => `dn: cn=a\r\ncn: ${value}\r\n b\r\nsn:: DQ==\r\n`;
     const value = 'a'.repeat(2000);
     const options = { longRecordBytes: 800 };
@@ -188,7 +188,7 @@ describe('LDIF: reading', () => {
     expect(parse(text(`${value}\rb`), options, 100)[0]).to.have.property('reason', `line 2: ${CR_ALONE}`);
   });
 
-  it('tells a text in UTF-16 once, with the way to convert it, in any chunks', () => {
+  it('a text in UTF-16 is reported once, with the command to convert it, in any chunks', () => {
     const text = 'dn: cn=a\ncn: a\n\ndn: cn=b\ncn: b\n';
     const little = Buffer.from(text, 'utf16le');
     const marked = Buffer.from(`\ufeff${text}`, 'utf16le');
@@ -203,12 +203,12 @@ describe('LDIF: reading', () => {
     }
   });
 
-  it('takes a modification without its last dash, and the record after it', () => {
+  it('a modification without its last dash is read, and so is the next record', () => {
     const records = parse('dn: cn=a\nchangetype: modify\ndelete: cn\n\ndn: cn=b\nadd: cn\n\n');
     expect(records.map(({ kind }) => kind)).to.deep.equal(['modify', 'content']);
   });
 
-  it('gives the same records wherever the text is cut', () => {
+  it('LDIF yields the same records wherever the text is split', () => {
     const text =
       '\ufeff# c\r\nversion: 1\r\n\r\ndn: cn=a\r\ncn: a\r\n b\r\n\r\n\r\ndn:: Y249Yg==\ncn: b\n\n\n# d\n\nbroken\nx: y\n\n \ndn: cn=c\nchangetype: modify\nadd: cn\ncn: x\n-\n\ndn: cn=d\ncn: d';
     const expected = parse(text).map(whole);
@@ -219,7 +219,7 @@ describe('LDIF: reading', () => {
     }
   });
 
-  it('refuses a record that is too long and reads on, in any chunks', () => {
+  it('a record that is too long is refused and reading goes on, in any chunks', () => {
     const long = 'dn: cn=long\n' + `cn: ${'x'.repeat(70)}\n`.repeat(100);
     const text = `dn: cn=a\ncn: a\n\n${long}\ndn: cn=b\ncn: b\n`;
     for (const size of [1, 7, 500, 1000, 7000, 100_000]) {
@@ -242,7 +242,7 @@ describe('LDIF: reading', () => {
     ]);
   });
 
-  it('reads lines of megabytes, folded or not', async () => {
+  it('lines of megabytes are read, folded or not', async () => {
     const value = Buffer.alloc(1_500_000, 'abc\n');
     for (const wrap of [true, false]) {
       const bytes = formatEntry('cn=a', [{ type: 'jpegPhoto', values: [value, Buffer.alloc(1_000_000, 'x')] }], {

@@ -48,7 +48,7 @@ function randomEntry(r: Random): { dn: string; attributes: Attributes } {
 }
 
 describe('LDIF: random entries', () => {
-  it('come back as they were written', () => {
+  it('random entries are written and read back unchanged', () => {
     const r = random();
     const entries = Array.from({ length: 300 }, () => randomEntry(r));
     for (const wrap of [true, false]) {
@@ -68,7 +68,7 @@ describe('LDIF: random entries', () => {
     }
   });
 
-  it('are the same with values that come in pieces, which are base64', async () => {
+  it('base64 values that arrive in pieces are read like whole values', async () => {
     const r = random();
     async function* cut(value: Buffer): AsyncGenerator<Buffer> {
       for (let at = 0, next = 0; at < value.length; at = next) {
@@ -106,14 +106,14 @@ describe('LDIF: random entries', () => {
     }
   });
 
-  it('writes what is safe as it is, and only that', () => {
+  it('safe values are written as text and all other values in base64', () => {
     const values = ['plain text', ' a', 'a ', ':a', '<a', 'a:<', 'ä', '\x7f', ''].map((text) => Buffer.from(text));
     expect(formatEntry('cn=ä', [{ type: 'x', values }]).toString()).to.equal(
       'dn:: Y249w6Q=\nx: plain text\nx:: IGE=\nx:: YSA=\nx:: OmE=\nx:: PGE=\nx: a:<\nx:: w6Q=\nx:: fw==\nx:\n\n',
     );
   });
 
-  it('mutated by the thousand, are records or faults, the same in any chunks', () => {
+  it('mutated LDIF yields the same records or faults however it is split into chunks', () => {
     const r = random();
     const changes = Buffer.from(
       'dn: cn=a\ncontrol: 1.2.3 true: x\nchangetype: modify\nadd: cn\ncn: x\n-\nreplace: sn\n-\n\ndn: cn=b\nchangetype: moddn\nnewrdn: cn=c\ndeleteoldrdn: 1\nnewsuperior: dc=x\n\n',

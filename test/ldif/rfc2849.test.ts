@@ -7,7 +7,7 @@ import { parse, plain } from './helpers.js';
 
 /** The examples of RFC 2849, shortened where they repeat themselves. */
 describe('LDIF: the examples of RFC 2849', () => {
-  it('1: a simple file with two entries', () => {
+  it('RFC 2849 example 1 is read: a simple file with two entries', () => {
     const text = `version: 1
 dn: cn=Barbara Jensen, ou=Product Development, dc=airius, dc=com
 objectclass: top
@@ -43,7 +43,7 @@ telephonenumber: +1 408 555 1212
     ]);
   });
 
-  it('2 and 3: folded and base64 values', () => {
+  it('RFC 2849 examples 2 and 3 are read: folded and base64 values', () => {
     const text = `version: 1
 dn:cn=Barbara Jensen, ou=Product Development, dc=airius, dc=com
 cn:Barbara Jensen
@@ -82,7 +82,7 @@ description:: V2hhdCBhIGNhcmVmdWwgcmVhZGVyIHlvdSBhcmUhICBUaGlzIHZhbHVlIGlzIGJhc2
     ]);
   });
 
-  it('4: UTF-8 DNs in base64, attribute options, comments', () => {
+  it('RFC 2849 example 4 is read: UTF-8 DNs in base64, attribute options, comments', () => {
     const text = `version: 1
 dn:: b3U95Za25qWt6YOoLG89QWlyaXVz
 # dn:: ou=<JapaneseOU>,o=Airius
@@ -106,7 +106,7 @@ ou;lang-en: Sales
     ]);
   });
 
-  it('5: values from files, refused unless allowed', () => {
+  it('RFC 2849 example 5 is read only if values from files are allowed', () => {
     const folder = mkdtempSync(join(tmpdir(), 'rowan-ldif-'));
     const photo = join(folder, 'photo.jpg');
     writeFileSync(photo, 'JPEG\n');
@@ -135,7 +135,7 @@ ou;lang-en: Sales
     }
   });
 
-  it('6 and 7: change records and controls', () => {
+  it('RFC 2849 examples 6 and 7 are read: change records and controls', () => {
     const text = `version: 1
 # Add a new entry
 dn: cn=Fiona Jensen, ou=Marketing, dc=airius, dc=com

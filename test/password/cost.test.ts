@@ -32,7 +32,7 @@ const pbkdf2 = (iterations: number): Buffer =>
 const SHA512_CRYPT =
   '$saltstring$svn8UoSVapNtMuq1ukKS4tPQd8iKwSMHWjlO/O817G3uBnIFNjnQJuesI68OTLiBFdcbYEdFCoEOfaS35inz1.';
 
-describe('what a bind that fails costs', () => {
+describe('cost of failed binds', () => {
   /** Work that is done for one, in units of `costOf`. */
   async function spentOn(stored: readonly Buffer[], clear = bytes('wrong')): Promise<number> {
     const before = slowWork.spent;
@@ -40,7 +40,7 @@ describe('what a bind that fails costs', () => {
     return slowWork.spent - before;
   }
 
-  it('is the same whoever is named and whatever is stored', async () => {
+  it('a failed bind costs the same for any name and any stored value', async () => {
     const first = await hashPassword(bytes('a'), policy);
     const second = await hashPassword(bytes('b'), policy, [first]);
     const third = await hashPassword(bytes('c'), policy, [first, second]);
@@ -68,7 +68,7 @@ describe('what a bind that fails costs', () => {
       ).to.be.closeTo(policyCost(policy), 1);
   });
 
-  it('is more only where what is stored costs more, which asks for an upgrade', async () => {
+  it('a failed bind costs more only where the stored hash costs more, which asks for an upgrade', async () => {
     const alone = await hashPassword(bytes('a'), policy);
     for (const stored of [[argon2(8192, 4)], [alone, await hashPassword(bytes('b'), policy)]]) {
       const cost = await spentOn(stored);
@@ -80,7 +80,7 @@ describe('what a bind that fails costs', () => {
     expect(needsUpgrade(alone, policy, [await hashPassword(bytes('b'), policy, [alone])])).to.equal(false);
   });
 
-  it('never is that of a hash above the bound, which verifies nothing', async () => {
+  it('a failed bind never pays for a hash above the bound, which verifies nothing', async () => {
     const dear = await hashPassword(bytes('right'), { ...policy, argon2: { ...policy.argon2, timeCost: 8 } });
     const strict = { ...policy, maxCost: DEFAULT_ARGON2_COST };
     expect(isAffordable(dear, policy)).to.equal(true);
@@ -93,7 +93,7 @@ describe('what a bind that fails costs', () => {
     expect(isAffordable(dear, { ...strict, argon2: { ...policy.argon2, timeCost: 8 } })).to.equal(true);
   });
 
-  it('is bounded for all values of an entry together: the dearest are not tried', async () => {
+  it('the cost of all values of an entry is bounded together: the most expensive values are not tried', async () => {
     const strict = { ...policy, argon2: { ...policy.argon2, memoryKiB: 64 }, maxCost: DEFAULT_ARGON2_COST };
     const others = Array.from({ length: 7 }, (_, n) => pbkdf2(10_000 + n));
     const right = await hashPassword(bytes('right'), strict);
@@ -116,7 +116,7 @@ describe('what a bind that fails costs', () => {
     expect(told).to.have.length(2);
   });
 
-  it('is paid in pieces that wait for their turns one by one', async () => {
+  it('verification works in pieces that are scheduled one by one', async () => {
     const strict = { ...policy, argon2: { ...policy.argon2, memoryKiB: 64 } };
     const run = slowWork.run;
     const pieces: boolean[] = [];
@@ -137,7 +137,7 @@ describe('what a bind that fails costs', () => {
     expect(pieces).to.deep.equal([false, false, false, false, true]);
   });
 
-  it('of SHA-crypt grows with the password, as far as that is worked on', async () => {
+  it('the cost of SHA-crypt grows with the password up to the bound', async () => {
     const short = 12;
     for (const form of ['5', '6']) {
       const stored = bytes(`{CRYPT}$${form}$saltstring$${'A'.repeat(form === '5' ? 43 : 86)}`);
@@ -157,7 +157,7 @@ describe('what a bind that fails costs', () => {
     }
   });
 
-  it('is known of a text without working on it', () => {
+  it('the cost of a stored hash is known without computing it', () => {
     expect(costOf(argon2(19_456, 2))).to.equal(DEFAULT_ARGON2_COST);
     for (const huge of [
       '{ARGON2}$argon2id$v=19$m=4294967295,t=4294967295,p=1$c2FsdHNhbHQ$aGFzaA',
@@ -170,7 +170,7 @@ describe('what a bind that fails costs', () => {
       expect(costOf(bytes(none)), none).to.equal(0);
   });
 
-  it('several passwords of one entry share a salt, and each is told from the others', async () => {
+  it('several passwords of an entry share a salt, and each is distinguished from the others', async () => {
     const values: Buffer[] = [];
     for (const word of ['one', 'two', 'three']) values.push(await hashPassword(bytes(word), policy, values));
     expect(new Set(values.map((value) => value.toString().split('$')[4])).size).to.equal(1);

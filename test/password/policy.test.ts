@@ -27,7 +27,7 @@ async function rejection(promise: Promise<unknown>): Promise<unknown> {
 }
 
 describe('password policy', () => {
-  it('stores argon2id with the parameters of the policy', async () => {
+  it('passwords are stored as argon2id with the parameters of the policy', async () => {
     const stored = await hashPassword(bytes('geheim'), small);
     expect(stored.toString()).to.match(
       /^\{ARGON2\}\$argon2id\$v=19\$m=64,t=2,p=1\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$/,
@@ -37,7 +37,7 @@ describe('password policy', () => {
     expect((await hashPassword(bytes('geheim'))).toString()).to.include('$m=19456,t=2,p=1$');
   });
 
-  it('stores SSHA512, each time with another salt', async () => {
+  it('passwords are stored as SSHA512 with a new salt each time', async () => {
     const values = new Set<string>();
     for (let i = 0; i < 1000; i++) values.add(hashPasswordFast(bytes('geheim')).toString());
     expect(values.size).to.equal(1000);
@@ -45,7 +45,7 @@ describe('password policy', () => {
     expect((await hashPassword(bytes('geheim'), weak)).toString()).to.match(/^\{SSHA512\}[A-Za-z0-9+/]{107}=$/);
   });
 
-  it('refuses what cannot be stored, without repeating it', async () => {
+  it('a password that cannot be stored is refused without repeating it', async () => {
     for (const clear of [Buffer.alloc(0), Buffer.alloc(1025, 'geheim')]) {
       expect(() => hashPasswordFast(clear))
         .to.throw(RangeError)
@@ -57,7 +57,7 @@ describe('password policy', () => {
     expect(await rejection(hashPassword(bytes('geheim'), excessive))).to.be.instanceOf(TypeError);
   });
 
-  it('knows schemes by their prefix, in any case', () => {
+  it('password schemes are recognized by their prefix in any case', () => {
     expect(schemeOf(bytes('{ssha}abc'))).to.equal('SSHA');
     expect(schemeOf(bytes('{PBKDF2-SHA256}1'))).to.equal('PBKDF2-SHA256');
     expect(schemeOf(bytes('{nosuch}abc'))).to.equal('NOSUCH');
@@ -65,7 +65,7 @@ describe('password policy', () => {
       expect(schemeOf(bytes(clear)), clear).to.equal(undefined);
   });
 
-  it('tells hashed values from clear ones', () => {
+  it('hashed passwords are distinguished from clear passwords', () => {
     for (const [stored] of slowVectors) expect(isHashed(bytes(stored)) && isSlow(bytes(stored)), stored).to.equal(true);
     for (const [stored] of fastVectors) {
       expect(isHashed(bytes(stored)), stored).to.equal(/^\{[sm]/i.test(stored));
@@ -109,7 +109,7 @@ describe('password policy', () => {
     expect(clearText(bytes('{hello}world')).toString()).to.equal('{hello}world');
   });
 
-  it('asks for an upgrade of what is weaker', async () => {
+  it('weaker hashes than those of the policy ask for an upgrade', async () => {
     for (const [stored] of [...fastVectors, ...slowVectors]) expect(needsUpgrade(bytes(stored)), stored).to.equal(true);
     expect(needsUpgrade(await hashPassword(bytes('a')))).to.equal(false);
     const own = await hashPassword(bytes('a'), small);

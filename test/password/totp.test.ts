@@ -5,13 +5,13 @@ import { hotp, stepAt } from '../../src/password/totp.js';
 /** The secret of RFC 4226 appendix D and, for SHA-1, of RFC 6238 appendix B. */
 const SECRET = Buffer.from('12345678901234567890');
 
-describe('password: codes', () => {
-  it('are those of RFC 4226, appendix D', () => {
+describe('password: one-time codes', () => {
+  it('codes are those of RFC 4226, appendix D', () => {
     const codes = Array.from({ length: 10 }, (_, counter) => hotp(SECRET, counter));
     expect(codes.join(' ')).to.equal('755224 287082 359152 969429 338314 254676 287922 162583 399871 520489');
   });
 
-  it('are those of RFC 6238, appendix B', () => {
+  it('codes are those of RFC 6238, appendix B', () => {
     for (const [seconds, code] of [
       [59, '94287082'],
       [1111111109, '07081804'],
@@ -23,7 +23,7 @@ describe('password: codes', () => {
       expect(hotp(SECRET, stepAt(seconds * 1000), 8), String(seconds)).to.equal(code);
   });
 
-  it('may be one step early or late', () => {
+  it('codes may be one step early or late', () => {
     const now = 1_800_000_000_000;
     const step = stepAt(now);
     for (const drift of [-1, 0, 1])
@@ -33,7 +33,7 @@ describe('password: codes', () => {
       expect(matchingSteps(SECRET, code, now)).to.deep.equal([]);
   });
 
-  it('the URI names secret, issuer and account', () => {
+  it('the URI of a code contains secret, issuer and account', () => {
     // RFC 4648 §10.
     for (const [text, expected] of [
       ['', ''],

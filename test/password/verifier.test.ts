@@ -11,7 +11,7 @@ const id = Buffer.alloc(16, 1);
 const ssha = bytes('{SSHA}MDMxPOJ0RRnnLx0ABLNr2PozekikvkUa');
 
 describe('CredentialCache', () => {
-  it('remembers exactly the credential, until its time is over', () => {
+  it('the credential cache keeps exactly the credential, until its time is over', () => {
     let now = 1000;
     const cache = new CredentialCache({ seconds: 60, entries: 100, now: () => now });
     const stored = bytes('{ARGON2}x');
@@ -32,7 +32,7 @@ describe('CredentialCache', () => {
     expect(cache.has(id, stored, bytes('a'))).to.equal(false);
   });
 
-  it('gives up the oldest when it is full', () => {
+  it('the credential cache evicts the oldest entry when it is full', () => {
     let now = 1;
     const cache = new CredentialCache({ entries: 4, now: () => now });
     for (let i = 0; i < 6; i++, now++) cache.remember(id, bytes('x'), bytes(String(i)));
@@ -42,12 +42,12 @@ describe('CredentialCache', () => {
 });
 
 describe('PasswordVerifier', () => {
-  it('answers at once for a fast scheme and names the value that matched', () => {
+  it('a fast scheme is verified at once, and the matching value is named', () => {
     const verifier = new PasswordVerifier(policy);
     expect(verifier.verify(id, [bytes('{SHA}x'), ssha], bytes('secret'))).to.equal(ssha);
   });
 
-  it('pays for argon2 on every failure, with or without an entry', async () => {
+  it('every failed verification pays for argon2, with or without an entry', async () => {
     const verifier = new PasswordVerifier(policy);
     for (const values of [[], [ssha], [bytes('{ARGON2}broken')], [bytes('{NOSUCH}x')]]) {
       const result = verifier.verify(id, values, bytes('wrong'));
@@ -56,7 +56,7 @@ describe('PasswordVerifier', () => {
     }
   });
 
-  it('answers from the cache until the stored value changes', async () => {
+  it('verification uses the cache until the stored value changes', async () => {
     const verifier = new PasswordVerifier(policy, new CredentialCache());
     const stored = await hashPassword(bytes('geheim'), policy);
     const first = verifier.verify(id, [stored], bytes('geheim'));
@@ -70,7 +70,7 @@ describe('PasswordVerifier', () => {
     expect(await verifier.verify(id, [await hashPassword(bytes('neu'), policy)], bytes('geheim'))).to.equal(undefined);
   });
 
-  it('tries a bounded number of slow values', async () => {
+  it('a bounded number of slow values is tried', async () => {
     const verifier = new PasswordVerifier(policy);
     const others: Buffer[] = [];
     for (let i = 0; i < MAX_SLOW_VALUES; i++) others.push(await hashPassword(bytes('other'), policy));
@@ -81,7 +81,7 @@ describe('PasswordVerifier', () => {
 });
 
 describe('SlowWork', () => {
-  it('runs no more than its size at a time, in order, also after failures', async () => {
+  it('slow work runs at most its size at a time, in order, also after failures', async () => {
     const work = new SlowWork(2);
     const begun: number[] = [];
     let running = 0;
@@ -102,8 +102,8 @@ describe('SlowWork', () => {
   });
 });
 
-describe('SlowWork, of pieces that are dear', () => {
-  it('leaves one turn to others, however many there are', async () => {
+describe('SlowWork of expensive pieces', () => {
+  it('expensive slow work leaves one slot to other work, however much expensive work there is', async () => {
     const work = new SlowWork(3);
     const { opened, open } = gate();
     let begun = 0;
@@ -120,7 +120,7 @@ describe('SlowWork, of pieces that are dear', () => {
     expect([begun, work.waiting]).to.deep.equal([9, 0]);
   });
 
-  it('has its turns beside others, where there is but one at a time', async () => {
+  it('expensive slow work gets its share where there is only one slot', async () => {
     const work = new SlowWork(1);
     const { opened, open } = gate();
     const first = work.run(() => opened);
@@ -134,7 +134,7 @@ describe('SlowWork, of pieces that are dear', () => {
   });
 });
 
-describe('SlowWork, of many sources', () => {
+describe('SlowWork of many sources', () => {
   const own = { network: '10.0.0.1', identity: 'uid=ann' };
   const attacker = { network: '10.6.6.6', identity: 'uid=ann' };
 
@@ -151,20 +151,20 @@ describe('SlowWork, of many sources', () => {
     return began;
   }
 
-  it('a right password does not wait for 200 wrong ones of another network', async () => {
+  it('a correct password does not wait for 200 wrong passwords from another network', async () => {
     const work = new SlowWork(1);
     const wrong = Array.from({ length: 200 }, () => attacker);
     const order = await turns(work, [...wrong, own]);
     expect(order.indexOf('10.0.0.1 uid=ann')).to.be.at.most(1);
   });
 
-  it('nor for those of its own network that name others', async () => {
+  it('a correct password does not wait for wrong passwords of other names from its own network', async () => {
     const work = new SlowWork(1);
     const wrong = Array.from({ length: 200 }, () => ({ ...own, identity: 'uid=eve' }));
     expect((await turns(work, [...wrong, own])).indexOf('10.0.0.1 uid=ann')).to.be.at.most(1);
   });
 
-  it('who succeeded before goes before all who did not, however many they are', async () => {
+  it('an identity that succeeded before goes first, however many others wait', async () => {
     const work = new SlowWork(1);
     const many = Array.from({ length: 200 }, (_, n) => ({ ...own, identity: `uid=u${n}` }));
     work.recordResult(own, true);
@@ -176,7 +176,7 @@ describe('SlowWork, of many sources', () => {
     expect((await turns(work, [...many, own])).indexOf('10.0.0.1 uid=ann'), 'after a success').to.equal(0);
   });
 
-  it('however many fail, it is not forgotten who succeeded before', async () => {
+  it('failures, however many, do not make the queue forget which identities succeeded before', async () => {
     const work = new SlowWork(1);
     work.recordResult(own, true);
     for (let n = 0; n < 20_001; n++) work.recordResult({ ...own, identity: `uid=x${n}` }, false);
@@ -184,7 +184,7 @@ describe('SlowWork, of many sources', () => {
     expect((await turns(work, [many[0]!, own, ...many.slice(1)])).indexOf('10.0.0.1 uid=ann')).to.equal(0);
   });
 
-  it('who comes for the first time does not stand behind all that came before him', async () => {
+  it('a first attempt does not wait for all earlier attempts', async () => {
     const many = Array.from({ length: 2000 }, (_, n) => ({ ...own, identity: `uid=u${n}`, connection: { n } }));
     const order = await turns(new SlowWork(1), [...many, own]);
     expect(order.indexOf('10.0.0.1 uid=ann')).to.be.at.most(1);
@@ -192,7 +192,7 @@ describe('SlowWork, of many sources', () => {
     expect(order.indexOf('10.0.0.1 uid=u0')).to.be.at.most(2);
   });
 
-  it('nor behind those whose connections have failed, whomever they name next', async () => {
+  it('a first attempt does not wait for connections that have failed, whatever names they try next', async () => {
     const work = new SlowWork(1);
     const connections = Array.from({ length: 200 }, (_, n) => ({ n }));
     for (const connection of connections)
@@ -206,7 +206,7 @@ describe('SlowWork, of many sources', () => {
     expect(after[0], 'a right password makes up for the wrong ones').to.equal('10.0.0.1 uid=y100');
   });
 
-  it('no rank waits for ever for those before it', async () => {
+  it('no rank of the queue waits forever for higher ranks', async () => {
     const work = new SlowWork(1);
     const failing = { connection: 1 };
     work.recordResult(attacker, false);
@@ -219,7 +219,7 @@ describe('SlowWork, of many sources', () => {
     expect(at('uid=doubtful')[0]).to.be.below(16);
   });
 
-  it('who has only failed comes last, and has its turns', async () => {
+  it('an identity that has only failed comes last, and still gets its turn', async () => {
     const work = new SlowWork(1);
     work.recordResult(attacker, false);
     const others = Array.from({ length: 40 }, (_, n) => ({ network: '10.0.0.2', identity: `uid=u${n}` }));
@@ -228,7 +228,7 @@ describe('SlowWork, of many sources', () => {
     expect(at).to.deep.equal([7, 15, 23]);
   });
 
-  it('refuses what there is no room for, and one network leaves half of it', async () => {
+  it('slow work beyond the queue limit is refused, and one network leaves half of the queue free', async () => {
     const work = new SlowWork(1, 10);
     const { opened, open } = gate();
     const running = work.run(() => opened);
@@ -257,14 +257,14 @@ describe('SlowWork, of many sources', () => {
   }
   const count = (said: readonly string[]) => said.filter((one) => one === 'done').length;
 
-  it('one identity takes no place in its network that another needs', async () => {
+  it('one identity takes no place in its network that another identity needs', async () => {
     const eve = { ...own, identity: 'uid=eve' };
     const said = await ends(new SlowWork(1, 20), [...Array(30).fill(eve), ...Array(3).fill(own)]);
     expect(count(said.slice(0, 30))).to.equal(7);
     expect(count(said.slice(30))).to.equal(3);
   });
 
-  it('nor one connection of an identity that another connection needs', async () => {
+  it('one connection of an identity takes no place that another connection needs', async () => {
     const [one, other] = [{ n: 1 }, { n: 2 }];
     const first = { ...own, connection: one };
     const second = { ...own, connection: other };
@@ -273,7 +273,7 @@ describe('SlowWork, of many sources', () => {
     expect(count(said.slice(30))).to.equal(5);
   });
 
-  it('nor many networks one that a further needs', async () => {
+  it('many networks take no place that a further network needs', async () => {
     const from = (network: string): Source => ({ network, identity: 'x' });
     const said = await ends(new SlowWork(1, 20), [
       ...Array(10).fill(from('a')),
@@ -283,7 +283,7 @@ describe('SlowWork, of many sources', () => {
     expect([0, 10, 20].map((at) => count(said.slice(at, at + 10)))).to.deep.equal([7, 7, 6]);
   });
 
-  it('who succeeded before finds room where others have taken it all', async () => {
+  it('an identity that succeeded before finds a place in a full queue', async () => {
     const work = new SlowWork(1, 20);
     work.recordResult(own, true);
     const many = Array.from({ length: 30 }, (_, n) => ({ ...own, identity: `uid=u${n}` }));
@@ -292,7 +292,7 @@ describe('SlowWork, of many sources', () => {
     expect(count(said)).to.equal(10);
   });
 
-  it('leaves the queue when nobody waits for it any more', async () => {
+  it('work leaves the queue when nobody waits for it any more', async () => {
     const work = new SlowWork(1);
     const { opened, open } = gate();
     const running = work.run(() => opened);

@@ -11,14 +11,14 @@ const wrong = (clear: string): Buffer[] => [bytes('X' + clear.slice(1)), bytes('
 
 describe('verifyPassword', () => {
   for (const [stored, clear] of fastVectors) {
-    it(`answers at once for ${stored.slice(0, 40)}`, () => {
+    it(`verifyPassword answers at once for ${stored.slice(0, 40)}`, () => {
       expect(verifyPassword(bytes(stored), bytes(clear))).to.equal(true);
       for (const other of wrong(clear)) expect(verifyPassword(bytes(stored), other), String(other)).to.equal(false);
     });
   }
 
   for (const [stored, clear] of slowVectors) {
-    it(`answers with a promise for ${stored.slice(0, 40)}`, async () => {
+    it(`verifyPassword answers with a promise for ${stored.slice(0, 40)}`, async () => {
       const result = verifyPassword(bytes(stored), bytes(clear));
       expect(result).to.be.instanceOf(Promise);
       expect(await result).to.equal(true);
@@ -28,7 +28,7 @@ describe('verifyPassword', () => {
   }
 
   for (const stored of unusable) {
-    it(`refuses at once ${stored.slice(0, 60) || 'the empty value'}`, () => {
+    it(`verifyPassword refuses at once ${stored.slice(0, 60) || 'the empty value'}`, () => {
       for (const clear of ['secret', 'correct hörse', stored, ' ']) {
         if (clear !== '') expect(verifyPassword(bytes(stored), bytes(clear))).to.equal(false);
       }
@@ -36,12 +36,12 @@ describe('verifyPassword', () => {
   }
 
   for (const stored of unusableSlow) {
-    it(`refuses ${stored.slice(0, 60)}`, async () => {
+    it(`verifyPassword refuses ${stored.slice(0, 60)}`, async () => {
       expect(await verifyPassword(bytes(stored), bytes('correct hörse'))).to.equal(false);
     });
   }
 
-  it('verifies no empty password, whatever is stored', async () => {
+  it('an empty password is never verified, whatever is stored', async () => {
     const empty = Buffer.alloc(0);
     const sha1OfNothing = bytes('{SHA}2jmj7l5rSw0yVb/vlWAYkK/YBwk=');
     for (const stored of [empty, bytes('{CLEARTEXT}'), sha1OfNothing]) {
@@ -49,18 +49,18 @@ describe('verifyPassword', () => {
     }
   });
 
-  it('verifies no password beyond the bound', () => {
+  it('a password beyond the maximum length is never verified', () => {
     const longest = Buffer.alloc(MAX_PASSWORD_BYTES, 0x61);
     expect(verifyPassword(longest, longest)).to.equal(true);
     const tooLong = Buffer.alloc(MAX_PASSWORD_BYTES + 1, 0x61);
     expect(verifyPassword(tooLong, tooLong)).to.equal(false);
   });
 
-  it('takes no password with a NUL for its beginning under crypt', async () => {
+  it('a password with a NUL does not match its beginning under crypt', async () => {
     expect(await verifyPassword(bytes('{CRYPT}abhfCpXqd4GrI'), bytes('correct hörse\0more'))).to.equal(false);
   });
 
-  it('does slow work off the event loop', async () => {
+  it('slow hashes are computed off the event loop', async () => {
     const sha = slowVectors.find(([stored]) => stored.startsWith('{CRYPT}$6$saltstring$Mt'))!;
     let settled = false;
     const result = Promise.resolve(verifyPassword(bytes(sha[0]), bytes(sha[1]))).then((matches) => {
@@ -72,7 +72,7 @@ describe('verifyPassword', () => {
     expect(await result).to.equal(true);
   });
 
-  it('never throws on mutated values', async () => {
+  it('mutated stored values never cause an exception', async () => {
     const seed = Number(process.env.ROWAN_SEED ?? Date.now() % 1e9);
     let state = seed;
     const random = (below: number): number => {

@@ -24,7 +24,7 @@ const REQUESTS: readonly ApplicationPasswordsRequest[] = [
 ];
 
 describe('protocol: application passwords', () => {
-  it('requests come back as they were, and cut anywhere are refused', () => {
+  it('application password requests are encoded and decoded, and refused when truncated anywhere', () => {
     for (const request of REQUESTS) {
       const bytes = encodeApplicationPasswords(request);
       expect(decodeApplicationPasswords(bytes)).to.deep.equal(request);
@@ -33,12 +33,12 @@ describe('protocol: application passwords', () => {
     }
   });
 
-  it('what does not belong together is refused', () => {
+  it('application password requests with fields that do not belong together are refused', () => {
     for (const hex of ['30060a01018101 61', '30060a01018201 61', '30030a0102', '30030a0100', '30060a01008101ff'])
       expect(() => decodeApplicationPasswords(Buffer.from(hex.replaceAll(' ', ''), 'hex')), hex).to.throw();
   });
 
-  it('answers are what docs/server.md says', () => {
+  it('application password responses are encoded as docs/server.md says', () => {
     expect(decodeAddedPassword(encodeAddedPassword('abc'))).to.equal('abc');
     expect(encodeAddedPassword('abc').toString('hex')).to.equal('30058003616263');
     const listed = encodeListedPasswords([{ name: 'a', networks: 'n', created: 'c', lastUse: 'l' }]);

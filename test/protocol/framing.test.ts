@@ -36,7 +36,7 @@ function refusal(bytes: Buffer | string, max = maxMessageBytes): ProtocolError {
 }
 
 describe('protocol: framing', () => {
-  it('whole messages of one chunk come out as views', () => {
+  it('whole messages in one chunk are returned as views', () => {
     const framer = new Framer({ maxMessageBytes });
     const chunk = Buffer.concat(messages);
     framer.push(chunk);
@@ -50,7 +50,7 @@ describe('protocol: framing', () => {
     expect(framer.next()!.buffer).to.equal(chunk);
   });
 
-  it('any message cut in two anywhere waits, then comes out whole', () => {
+  it('a message split in two anywhere is returned whole once it is complete', () => {
     for (const message of messages) {
       for (let cut = 1; cut < message.length; cut++) {
         const framer = new Framer({ maxMessageBytes });
@@ -65,7 +65,7 @@ describe('protocol: framing', () => {
   });
 
   it(
-    'random chunks, read at random times',
+    'messages are framed from random chunks that are read at random times',
     seeded((random) => {
       const stream = Buffer.concat(messages);
       for (let round = 0; round < 100; round++) {
@@ -84,7 +84,7 @@ describe('protocol: framing', () => {
     }),
   );
 
-  it('1 MB one byte at a time', () => {
+  it('a message of 1 MB is framed from single bytes', () => {
     const message = seq(str(Buffer.alloc(1 << 20, 7)));
     const framer = new Framer({ maxMessageBytes: message.length });
     const out: Buffer[] = [];
@@ -96,7 +96,7 @@ describe('protocol: framing', () => {
     expect(out[0]!.equals(message)).to.equal(true);
   });
 
-  it('allocates by what arrived, not by what a length claims', () => {
+  it('the framer allocates by the bytes received, not by the claimed length', () => {
     const { allocUnsafeSlow } = Buffer;
     let allocated = 0;
     Buffer.allocUnsafeSlow = (size) => {
@@ -118,7 +118,7 @@ describe('protocol: framing', () => {
     expect(framers.map((framer) => framer.pendingBytes)).to.deep.equal(framers.map(() => 1009));
   });
 
-  it('says what is wrong with a header', () => {
+  it('errors describe the problem of a message header', () => {
     expect(refusal(Buffer.from([0x30, 0x80, 2, 1])).message).to.contain('indefinite');
     expect(refusal(Buffer.from([0x30, 0x85])).message).to.contain('5 bytes');
     expect(refusal(Buffer.from([0x30, 0x89, 0, 0, 0, 0, 0, 0, 0, 0, 1])).message).to.contain('9 bytes');
@@ -131,7 +131,7 @@ describe('protocol: framing', () => {
     expect(refusal(Buffer.from([0xff, 0xf4, 0xff, 0xfd, 6])).message).to.contain('0xff');
   });
 
-  it('the limit counts the header', () => {
+  it('the limit of the message size includes the header', () => {
     const message = seq(str(Buffer.alloc(90)));
     expect(refusal(message, message.length - 1).message).to.contain(`${message.length} bytes`);
     const framer = new Framer({ maxMessageBytes: message.length });
@@ -139,14 +139,14 @@ describe('protocol: framing', () => {
     expect(drain(framer)).to.have.length(1);
   });
 
-  it('messages before a bad byte still come out', () => {
+  it('messages before an invalid byte are still returned', () => {
     const framer = new Framer({ maxMessageBytes });
     framer.push(Buffer.concat([messages[0]!, tlv(4, 'x')]));
     expect(framer.next()).to.not.equal(undefined);
     expect(() => framer.next()).to.throw(ProtocolError, '0x04');
   });
 
-  it('bad headers cut at every byte are refused as well', () => {
+  it('invalid headers are refused when split at any byte', () => {
     const bad = Buffer.from([0x30, 0x84, 0xff, 0xff, 0xff, 0xff]);
     for (let cut = 1; cut < bad.length; cut++) {
       const framer = new Framer({ maxMessageBytes });
@@ -157,7 +157,7 @@ describe('protocol: framing', () => {
     }
   });
 
-  it('asks whether a message is kept when its head is there, however it is cut; what is dropped is passed over', () => {
+  it('admission is asked once the head of a message is there, however split; dropped messages are skipped', () => {
     const long = seq(int(7), tlv(0x68, Buffer.alloc(500)));
     const short = seq(int(8), tlv(0x42));
     const bytes = Buffer.concat([long, short, long, long, short]);

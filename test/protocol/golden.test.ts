@@ -122,9 +122,9 @@ const responses: [string, Response, Buffer][] = [
   ],
 ];
 
-describe('protocol: bytes by hand', () => {
+describe('protocol: reference bytes', () => {
   for (const [name, request, bytes] of requests) {
-    it(name, () => {
+    it(`${name} is encoded and decoded as the reference bytes`, () => {
       const decoded: RequestMessage = { id: 5, request, controls: [] };
       expect(encodeRequest(decoded).toString('hex')).to.equal(message(bytes).toString('hex'));
       expect(decodeRequest(message(bytes), 0, message(bytes).length)).to.deep.equal(decoded);
@@ -132,12 +132,12 @@ describe('protocol: bytes by hand', () => {
   }
 
   for (const [name, response, bytes] of responses) {
-    it(name, () => {
+    it(`response ${name} is encoded as the reference bytes`, () => {
       expect(respond({ id: 5, response }).toString('hex')).to.equal(message(bytes).toString('hex'));
     });
   }
 
-  it('a result by the short way is the same', () => {
+  it('a result is encoded alike by writeResult and encodeResponse', () => {
     const writer = new Writer();
     const control = { oid: '1.2', critical: true, value: Buffer.from('v') };
     const result = { code: 10, matchedDN: 'o=x', message: 'm', referrals: ['ldap://h'] };
@@ -147,14 +147,14 @@ describe('protocol: bytes by hand', () => {
     expect(short.toString('hex')).to.equal(writer.take().toString('hex'));
   });
 
-  it('searchEntry: all lengths are short', () => {
+  it('a searchEntry is encoded with short lengths', () => {
     const attributes = [{ type: 'sn', values: [Buffer.from('b')] }];
     const entry = respond({ id: 5, response: { op: 'searchEntry', dn: 'o=x', attributes } });
     const parts = ['3017', '020105', '6412', '04036f3d78', '300b', '3009', '0402736e', '3103', '040162'];
     expect(entry.toString('hex')).to.equal(parts.join(''));
   });
 
-  it('Notice of Disconnection', () => {
+  it('the Notice of Disconnection is encoded as the reference bytes', () => {
     const writer = new Writer();
     writeDisconnection(writer, 2, 'bad');
     const oid = tlv(0x8a, '1.3.6.1.4.1.1466.20036');
@@ -163,7 +163,7 @@ describe('protocol: bytes by hand', () => {
     );
   });
 
-  it('the example of docs/formats/ber.md', () => {
+  it('the example in docs/formats/ber.md decodes', () => {
     const page = readFileSync(new URL('../../../docs/formats/ber.md', import.meta.url), 'utf8');
     const hex = page
       .split('## Worked example')[1]!
@@ -189,7 +189,7 @@ describe('protocol: bytes by hand', () => {
   });
 });
 
-describe('protocol: what BER permits', () => {
+describe('protocol: variants that BER permits', () => {
   const decode = (bytes: Buffer): RequestMessage => decodeRequest(bytes, 0, bytes.length);
   const abandon = (target: number, id = 5): RequestMessage => ({
     id,
@@ -197,22 +197,22 @@ describe('protocol: what BER permits', () => {
     controls: [],
   });
 
-  it('lengths longer than needed', () => {
+  it('lengths longer than needed are accepted', () => {
     const body = Buffer.from('0282000105' + '50840000000109', 'hex');
     const bytes = Buffer.concat([Buffer.from([0x30, 0x83, 0, 0, body.length]), body]);
     expect(decode(bytes)).to.deep.equal(abandon(9));
   });
 
-  it('integers longer than needed, of up to four bytes', () => {
+  it('integers longer than needed, of up to four bytes, are accepted', () => {
     expect(decode(seq(int(0, 0, 0, 5), tlv(0x50, [0, 9])))).to.deep.equal(abandon(9));
   });
 
-  it('any byte but 0 is true', () => {
+  it('any byte other than 0 is true', () => {
     const request = decode(message(tlv(0x6c, str('cn=a'), str('cn=b'), tlv(1, [1])))).request;
     expect(request).to.have.property('deleteOldRdn', true);
   });
 
-  it('a criticality of FALSE that is written out', () => {
+  it('an explicit criticality of FALSE is accepted', () => {
     const { controls } = decode(message(tlv(0x42), tlv(0xa0, seq(str('1.2'), bool(false), str('')))));
     expect(controls).to.deep.equal([{ oid: '1.2', critical: false, value: Buffer.alloc(0) }]);
   });

@@ -40,7 +40,7 @@ describe('protocol: malformed messages', function () {
     Error.stackTraceLimit = stackTraceLimit;
   });
 
-  it('every request cut at every byte is refused', () => {
+  it('every request truncated at any byte is refused', () => {
     for (const bytes of samples) {
       for (let cut = 0; cut < bytes.length; cut++) {
         expect(attempt(bytes, cut), `${bytes.toString('hex')} cut at ${cut}`).to.be.instanceOf(ProtocolError);
@@ -48,14 +48,14 @@ describe('protocol: malformed messages', function () {
     }
   });
 
-  it('every request cut at every byte, under an outer length that agrees', () => {
+  it('every request truncated at any byte with a matching outer length is refused', () => {
     for (const bytes of samples) {
       const header = bytes[1]! > 0x80 ? 2 + (bytes[1]! & 0x7f) : 2;
       for (let cut = header; cut < bytes.length; cut++) attempt(seq(bytes.subarray(header, cut)));
     }
   });
 
-  it('every byte of every request replaced by every value', () => {
+  it('every byte of every request replaced by every value is decoded or refused', () => {
     this;
     for (const sample of samples.filter((_, i) => i % 2 === 0 || i === 1)) {
       const bytes = Buffer.from(sample);
@@ -71,7 +71,7 @@ describe('protocol: malformed messages', function () {
   });
 
   it(
-    `${MUTATED} mutated requests`,
+    `${MUTATED} mutated requests are decoded or refused`,
     seeded((random) => {
       let decoded = 0;
       for (let i = 0; i < MUTATED; i++) {
@@ -82,7 +82,7 @@ describe('protocol: malformed messages', function () {
   );
 
   it(
-    'mutated responses, read by the client side',
+    'mutated responses are decoded or refused by the client side',
     seeded((random) => {
       const responses = responseMessages.map(respond);
       for (let i = 0; i < 30_000; i++) {
@@ -132,8 +132,8 @@ function mutate(sample: Buffer, random: Random): Buffer {
   return bytes;
 }
 
-describe('protocol: what a refused request tells', () => {
-  it('messageID and operation, as far as they were read', () => {
+describe('protocol: information about refused requests', () => {
+  it('the error of a refused request has the messageID and operation that were read', () => {
     expect(refused(Buffer.from([0x30, 0]))).to.include({ messageId: undefined, op: undefined, fatal: true });
     expect(refused(message())).to.include({ messageId: 5, op: undefined, fatal: true });
     const bind = refused(message(tlv(0x60, int(3), str('cn=a'))));
@@ -141,7 +141,7 @@ describe('protocol: what a refused request tells', () => {
     expect(bind.message).to.equal('authentication is missing (byte 16 of the message)');
   });
 
-  it('an unknown operation, a response, an HTTP body', () => {
+  it('an unknown operation, a response and an HTTP body are refused', () => {
     expect(refused(message(tlv(0x7e))).message).to.contain('0x7e');
     expect(refused(message(tlv(0x7e)))).to.include({ messageId: 5, op: undefined, fatal: true });
     const response = refused(message(tlv(0x65, enumerated(0), str(''), str(''))));
@@ -149,7 +149,7 @@ describe('protocol: what a refused request tells', () => {
     expect(response).to.include({ messageId: 5, op: undefined });
   });
 
-  it('messageID 0, negative, too long', () => {
+  it('a messageID that is 0, negative or too long is refused', () => {
     for (const id of [int(0), int(0xff), int(0x80, 0, 0, 0), int(0, 0x80, 0, 0, 0), tlv(2)]) {
       expect(refused(seq(id, tlv(0x42)))).to.include({ messageId: undefined, fatal: true });
     }
@@ -157,7 +157,7 @@ describe('protocol: what a refused request tells', () => {
     expect(() => decodeResponse(seq(int(0xff), tlv(0x79)))).to.throw(ProtocolError, 'messageID is -1');
   });
 
-  it('lengths: indefinite, over four bytes, past the end', () => {
+  it('lengths that are indefinite, over four bytes or past the end are refused', () => {
     const within = (...octets: number[]): string =>
       refused(message(tlv(0x60, int(3), Buffer.from([4, ...octets])))).message;
     expect(within(0x80, 0, 0)).to.contain('indefinite');
@@ -167,7 +167,7 @@ describe('protocol: what a refused request tells', () => {
     expect(within(3, 1, 2)).to.contain('does not fit into the 2');
   });
 
-  it('bytes left over', () => {
+  it('surplus bytes are refused', () => {
     expect(refused(Buffer.concat([message(tlv(0x42)), Buffer.from([0])])).message).to.contain('1 bytes follow');
     expect(refused(message(tlv(0x42, [1]))).message).to.contain('has content');
     expect(refused(message(tlv(0x42), str('x'))).message).to.contain('unexpected tag 0x04');
@@ -176,7 +176,7 @@ describe('protocol: what a refused request tells', () => {
     expect(refused(message(twice)).message).to.contain('unexpected tag 0x80');
   });
 
-  it('a sound encoding with unacceptable content refuses the request alone', () => {
+  it('a sound encoding with unacceptable content is refused without a fatal error', () => {
     const search = (scope: number, limit: number): Buffer =>
       message(
         tlv(0x63, str(''), enumerated(scope), enumerated(0), int(limit), int(0), bool(false), tlv(0x87, 'a'), seq()),
@@ -198,12 +198,12 @@ describe('protocol: what a refused request tells', () => {
     }
   });
 
-  it('an unknown authentication choice', () => {
+  it('an unknown authentication choice is refused', () => {
     const error = refused(message(tlv(0x60, int(3), str(''), tlv(0xa5, str('x')))));
     expect(error).to.include({ fatal: false, messageId: 5, op: 'bind', result: 'authMethodNotSupported' });
   });
 
-  it('an extended request whose OID is a DN, empty, odd or huge', () => {
+  it('an extended request whose OID is a DN, empty, malformed or huge is refused', () => {
     for (const oid of ['dc=x', '', '1', '1.', '.1', '1..2', '01.2', '1.02', '1.2 ', `1.${'2'.repeat(254_000)}`]) {
       const error = refused(message(tlv(0x77, tlv(0x80, oid))));
       expect(error).to.include({ fatal: false, op: 'extended' });
@@ -213,10 +213,10 @@ describe('protocol: what a refused request tells', () => {
   });
 });
 
-describe('protocol: bounds of one message', () => {
+describe('protocol: limits of one message', () => {
   const deep = (tag: number, depth: number): Buffer => searchWith(nested(tag, depth));
 
-  it('filters up to the depth that is allowed', () => {
+  it('filters are accepted up to the allowed depth', () => {
     for (const tag of [0xa0, 0xa1, 0xa2]) {
       expect(attempt(deep(tag, defaultLimits.maxFilterDepth))).to.have.property('id', 5);
       for (const depth of [101, 1000, 5000, 100_000]) {
@@ -227,7 +227,7 @@ describe('protocol: bounds of one message', () => {
     }
   });
 
-  it('SEQUENCEs nested a million deep, where they are skipped and where they are not', () => {
+  it('SEQUENCEs nested a million deep are skipped or refused', () => {
     const stack = nested(0x30, 1_000_000);
     expect(refused(seq(stack)).message).to.contain('messageID');
     expect(refused(message(stack)).message).to.contain('protocolOp 0x30');
@@ -235,7 +235,7 @@ describe('protocol: bounds of one message', () => {
     expect(attempt(message(tlv(0x42), nested(0xa5, 1_000_000)))).to.have.property('id', 5);
   });
 
-  it('counts, each said in the diagnostic', () => {
+  it('limits of counts are enforced and named in the diagnostic message', () => {
     const { maxControls, maxFilterNodes, maxSelected, maxAttributes, maxValues } = defaultLimits;
     const many = (count: number, part: Buffer): Buffer => Buffer.concat(Array<Buffer>(count).fill(part));
     const add = (count: number, attribute: Buffer): Buffer =>
@@ -261,7 +261,7 @@ describe('protocol: bounds of one message', () => {
     }
   });
 
-  it('limits of the caller', () => {
+  it('limits given by the caller are enforced', () => {
     const bytes = deep(0xa2, 3);
     const decode = (maxFilterDepth: number): unknown =>
       decodeRequest(bytes, 0, bytes.length, { ...defaultLimits, maxFilterDepth });
@@ -278,7 +278,7 @@ describe('protocol: bounds of one message', () => {
     expect(request.filter.value.buffer).to.equal(bytes.buffer);
   });
 
-  it('10,000 selected names, odd ones and repeated ones', () => {
+  it('10,000 selected names are accepted, including unusual and repeated names', () => {
     const names = [
       '1.1',
       '*',

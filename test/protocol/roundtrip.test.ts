@@ -88,31 +88,31 @@ function randomRequest(random: Random): RequestMessage {
 }
 
 describe('protocol: round trips', () => {
-  it('covers every operation', () => {
+  it('the samples cover every operation', () => {
     const ops = [...requestMessages.map((m) => m.request.op), ...responseMessages.map((m) => m.response.op)];
     expect(new Set<string>(ops)).to.deep.equal(new Set(Object.keys(opTags)));
   });
 
   for (const [i, message] of requestMessages.entries()) {
-    it(`request ${i}: ${message.request.op}, ${message.controls.length} controls`, () => {
+    it(`request ${i} is encoded and decoded: ${message.request.op}, ${message.controls.length} controls`, () => {
       expect(decodeRequest(...amid(encodeRequest(message)))).to.deep.equal(message);
     });
   }
 
   for (const [i, message] of responseMessages.entries()) {
-    it(`response ${i}: ${message.response.op}, ${message.controls?.length ?? 0} controls`, () => {
+    it(`response ${i} is encoded and decoded: ${message.response.op}, ${message.controls?.length ?? 0} controls`, () => {
       expect(decodeResponse(...amid(respond(message)))).to.deep.equal(message);
     });
   }
 
-  it('leaves referrals out of a result that is not a referral', () => {
+  it('referrals are omitted from a result that is not a referral', () => {
     const result = { op: 'searchDone', code: 0, matchedDN: '', message: '' } as const;
     const response = decodeResponse(respond({ id: 1, response: { ...result, referrals: ['ldap://x'] } })).response;
     expect(response).to.deep.equal(result);
   });
 
   it(
-    'random requests',
+    'random requests are encoded and decoded',
     seeded((random) => {
       for (let i = 0; i < 1500; i++) {
         const message = randomRequest(random);
@@ -122,7 +122,7 @@ describe('protocol: round trips', () => {
   );
 
   it(
-    'random entries',
+    'random entries are encoded and decoded',
     seeded((random) => {
       for (let i = 0; i < 1000; i++) {
         const response = { op: 'searchEntry', dn: random.pick(texts), attributes: randomAttributes(random) } as const;

@@ -39,7 +39,7 @@ const garbage: [string, Buffer | undefined][] = [
 ];
 
 describe('protocol: paged results', () => {
-  it('both ways, against bytes by hand', () => {
+  it('the paged results control is encoded and decoded as the reference bytes', () => {
     for (const size of [0, 100, 128, 40_000, 0x7fffff, 0x800000, 0x7fffffff]) {
       const value = { size, cookie: b([0x30, 0, 0xff]) };
       expect(decodePagedResults(encodePagedResults(value))).to.deep.equal(value);
@@ -53,18 +53,18 @@ describe('protocol: paged results', () => {
     expect(decodePagedResults(seq(int(0, 0x80), str('abc')))).to.deep.equal({ size: 128, cookie: b('abc') });
   });
 
-  it('a cookie that is BER itself stays bytes', () => {
+  it('a cookie that is itself BER stays bytes', () => {
     const cookie = seq(str('a'), nested(0x30, 50));
     expect(decodePagedResults(seq(int(1), str(cookie))).cookie.equals(cookie)).to.equal(true);
   });
 
   for (const [name, value] of garbage) {
-    it(`a value ${name}`, () => {
+    it(`a paged results value is refused: ${name}`, () => {
       expect(refused(() => decodePagedResults(value))).to.match(/^paged results control: /);
     });
   }
 
-  it('sizes and cookies that are none', () => {
+  it('invalid sizes and cookies of paged results are refused', () => {
     expect(refused(() => decodePagedResults(seq(int(0xff), str(''))))).to.contain('-1 is out of range');
     expect(refused(() => decodePagedResults(seq(int(0, 0x80, 0, 0, 0), str(''))))).to.contain('5 bytes');
     expect(refused(() => decodePagedResults(seq(int(1))))).to.contain('OCTET STRING is missing');
@@ -75,7 +75,7 @@ describe('protocol: paged results', () => {
 });
 
 describe('protocol: password modify', () => {
-  it('every combination of parts, both ways', () => {
+  it('every combination of password modify fields is encoded and decoded', () => {
     for (let parts = 0; parts < 8; parts++) {
       const value = {
         userIdentity: parts & 1 ? 'uid=jürgen,dc=x' : undefined,
@@ -86,24 +86,24 @@ describe('protocol: password modify', () => {
     }
   });
 
-  it('bytes by hand', () => {
+  it('password modify is encoded as the reference bytes', () => {
     const value = { userIdentity: 'u', oldPassword: b('old'), newPassword: b('new') };
     const bytes = seq(tlv(0x80, 'u'), tlv(0x81, 'old'), tlv(0x82, 'new'));
     expect(decodePasswordModify(bytes)).to.deep.equal(value);
     expect(encodePasswordModify(value).toString('hex')).to.equal(bytes.toString('hex'));
   });
 
-  it('no value asks for a new password of the bound user', () => {
+  it('password modify without a value asks for a generated password of the bound user', () => {
     expect(decodePasswordModify(undefined)).to.deep.equal(decodePasswordModify(seq()));
   });
 
   for (const [name, value] of garbage.slice(1)) {
-    it(`a value ${name}`, () => {
+    it(`a password modify value is refused: ${name}`, () => {
       expect(refused(() => decodePasswordModify(value))).to.match(/^password modify: /);
     });
   }
 
-  it('parts out of order, twice, of other tags, not UTF-8', () => {
+  it('password modify fields out of order, duplicate, with other tags or not in UTF-8 are refused', () => {
     expect(refused(() => decodePasswordModify(seq(tlv(0x82, 'n'), tlv(0x81, 'o'))))).to.contain(
       '1 components too many',
     );
@@ -112,12 +112,12 @@ describe('protocol: password modify', () => {
     expect(refused(() => decodePasswordModify(seq(tlv(0x80, [0xc3, 0x28]))))).to.contain('UTF-8');
   });
 
-  it('errors never hold a password', () => {
+  it('errors of password modify never contain a password', () => {
     const text = refused(() => decodePasswordModify(seq(tlv(0x81, 'hunter2'), tlv(0x82, 'hunter3'), str('hunter4'))));
     expect(text).to.not.contain('hunter');
   });
 
-  it('the generated password', () => {
+  it('the generated password is encoded and decoded', () => {
     const bytes = encodeGeneratedPassword(b('made up'));
     expect(bytes.toString('hex')).to.equal(seq(tlv(0x80, 'made up')).toString('hex'));
     expect(decodeGeneratedPassword(bytes)).to.deep.equal(b('made up'));
@@ -127,20 +127,20 @@ describe('protocol: password modify', () => {
 });
 
 describe('protocol: cancel', () => {
-  it('both ways', () => {
+  it('cancel values are encoded and decoded', () => {
     for (const id of [0, 1, 255, 0x7fffffff]) expect(decodeCancel(encodeCancel(id))).to.equal(id);
     expect(encodeCancel(200).toString('hex')).to.equal(seq(int(0, 200)).toString('hex'));
   });
 
   for (const [name, value] of garbage) {
-    it(`a value ${name}`, () => {
+    it(`a cancel value is refused: ${name}`, () => {
       expect(refused(() => decodeCancel(value))).to.match(/^cancel: /);
     });
   }
 });
 
 describe('protocol: values', () => {
-  it('a control without a value has none', () => {
+  it('a control that is defined without a value is refused with a value', () => {
     expectNoValue({ oid: '1.2', critical: true, value: undefined }, 'ManageDsaIT');
     expectNoValue({ oid: '1.2', critical: true, value: b('') }, 'ManageDsaIT');
     expect(refused(() => expectNoValue({ oid: '1.2', critical: true, value: b('x') }, 'ManageDsaIT'))).to.contain(
@@ -149,7 +149,7 @@ describe('protocol: values', () => {
   });
 
   it(
-    'mutated ones are read or refused, nothing else',
+    'mutated values are decoded or refused, without other exceptions',
     seeded((random) => {
       const decoders = [decodePagedResults, decodePasswordModify, decodeCancel, decodeGeneratedPassword];
       const samples = [

@@ -6,7 +6,7 @@ import { seeded } from './random.js';
 const lengths = [0, 1, 7, 8, 9, 80, 81, 127, 128, 129, 255, 256, 65_535, 65_536, 70_000];
 
 describe('protocol: writer', () => {
-  it('octet strings of every length, whole and in part', () => {
+  it('octet strings of every length are written, whole and in part', () => {
     const writer = new Writer();
     for (const length of [...lengths, 0x1000000]) {
       const bytes = Buffer.alloc(length + 5, 'abcdefghijk');
@@ -17,14 +17,14 @@ describe('protocol: writer', () => {
     }
   });
 
-  it('a part of a view that does not begin its ArrayBuffer', () => {
+  it('a part of a view that does not begin at its ArrayBuffer is written', () => {
     const writer = new Writer();
     const view = Buffer.from('x'.repeat(500) + 'y'.repeat(500)).subarray(400);
     writer.raw(view, 50, 350);
     expect(writer.take().toString()).to.equal('x'.repeat(50) + 'y'.repeat(250));
   });
 
-  it('texts in UTF-8', () => {
+  it('texts are written in UTF-8', () => {
     const writer = new Writer();
     for (const text of [
       '',
@@ -42,7 +42,7 @@ describe('protocol: writer', () => {
     }
   });
 
-  it('integers in the shortest form', () => {
+  it('integers are written in the shortest form', () => {
     const writer = new Writer();
     const forms: [number, string][] = [
       [0, '00'],
@@ -65,7 +65,7 @@ describe('protocol: writer', () => {
     }
   });
 
-  it('begin: any length of content, in the shortest form', () => {
+  it('begin and end write content of any length in the shortest form', () => {
     const writer = new Writer();
     for (const length of [...lengths, 0x1000000]) {
       const bytes = Buffer.alloc(length, 'abcdefghijk');
@@ -76,7 +76,7 @@ describe('protocol: writer', () => {
     }
   });
 
-  it('octet strings that are parts of one buffer, of every length', () => {
+  it('octetStrings writes parts of one buffer of every length', () => {
     const writer = new Writer();
     const bytes = Buffer.alloc(400_000, 'abcdefghijk');
     let at = 0;
@@ -89,7 +89,7 @@ describe('protocol: writer', () => {
     expect(writer.take().equals(Buffer.concat(wanted.slice(4, 6)))).to.equal(true);
   });
 
-  it('takes share a slab and keep what they hold', () => {
+  it('buffers taken from a writer share a slab and keep their bytes', () => {
     const writer = new Writer();
     const taken: Buffer[] = [];
     for (let i = 0; i < 5000; i++) {
@@ -101,7 +101,7 @@ describe('protocol: writer', () => {
     expect(wrong).to.equal(-1);
   });
 
-  it('nothing written: an empty buffer, also twice', () => {
+  it('take returns an empty buffer if nothing was written, also twice', () => {
     const writer = new Writer();
     expect(writer.take()).to.have.length(0);
     writer.boolean(1, true);
@@ -109,7 +109,7 @@ describe('protocol: writer', () => {
     expect(writer.take()).to.have.length(0);
   });
 
-  it('a large reply does not keep its buffer', () => {
+  it('a large reply does not keep the buffer of the writer', () => {
     const writer = new Writer();
     writer.raw(Buffer.alloc(10 << 20));
     expect(writer.take()).to.have.length(10 << 20);
@@ -118,7 +118,7 @@ describe('protocol: writer', () => {
   });
 
   it(
-    'random trees of elements, marks held while the buffer moves',
+    'marks stay valid while the buffer moves, in random trees of elements',
     seeded((random) => {
       const writer = new Writer();
       const write = (depth: number): Buffer => {

@@ -7,7 +7,7 @@ const exact = rule('certificateExactMatch');
 const check = schema.attribute('userCertificate')!.syntax.check;
 
 describe('certificates', () => {
-  it('are accepted in DER and told from lists', () => {
+  it('certificates in DER are accepted and distinguished from revocation lists', () => {
     expect(check(CERTIFICATE)).to.equal(undefined);
     expect(check(LIST)).to.match(/not an X.509 certificate/);
     const list = schema.attribute('certificateRevocationList')!.syntax;
@@ -23,7 +23,7 @@ describe('certificates', () => {
     expect(pair.check(forward)).to.match(/not a pair/);
   });
 
-  it('are stored without the line end of the file that they come from', () => {
+  it('certificates are stored without trailing line ends', () => {
     for (const [name, der] of [
       ['userCertificate', CERTIFICATE],
       ['certificateRevocationList', LIST],
@@ -59,14 +59,14 @@ describe('certificates', () => {
     [`{ serialNumber ${'9'.repeat(1000)}, issuer rdnSequence:"cn=a" }`, undefined],
   ];
   for (const [assertion, expected] of assertions) {
-    it(`match ${JSON.stringify(assertion.slice(0, 80))}: ${expected}`, () => {
+    it(`a certificate matches ${JSON.stringify(assertion.slice(0, 80))}: ${expected}`, () => {
       const form = exact.normalizeAssertion(bytes(assertion));
       const stored = exact.normalize(CERTIFICATE)!;
       expect(form?.equals(stored)).to.equal(expected);
     });
   }
 
-  it('cut at any byte are refused', () => {
+  it('certificates truncated at any byte are refused', () => {
     for (let n = 0; n < CERTIFICATE.length; n++) {
       expect(check(CERTIFICATE.subarray(0, n)), `${n}`).to.be.a('string');
       expect(exact.normalize(CERTIFICATE.subarray(0, n))).to.equal(undefined);
@@ -74,7 +74,7 @@ describe('certificates', () => {
     expect(check(Buffer.concat([CERTIFICATE, Buffer.from([0])]))).to.be.a('string');
   });
 
-  it('with bytes changed never throw', () => {
+  it('certificates with changed bytes never cause an exception', () => {
     const syntaxes = ['userCertificate', 'certificateRevocationList', 'crossCertificatePair', 'supportedAlgorithms'];
     const checks = syntaxes.map((name) => schema.attribute(name)!.syntax.check);
     repeat(20000, (random) => {

@@ -4,7 +4,7 @@ import { Schema } from '../../src/schema/index.js';
 import { schema } from './helpers.js';
 
 describe('built-in definitions', () => {
-  it('load with either NIS schema', () => {
+  it('the built-in definitions load with either NIS schema', () => {
     expect(Schema.load({ nis: 'rfc2307' }).objectClass('posixGroup')!.kind).to.equal('STRUCTURAL');
     const bis = Schema.load({ nis: 'rfc2307bis' });
     expect(bis.objectClass('posixGroup')!.kind).to.equal('AUXILIARY');
@@ -15,7 +15,7 @@ describe('built-in definitions', () => {
     expect(bis.attribute('automountKey')).to.not.equal(undefined);
   });
 
-  it('are all published, and read back the same from their text', () => {
+  it('all built-in definitions are published, and their text parses to the same definitions', () => {
     let count = 0;
     for (const { type, values } of schema.subschema()) {
       for (const value of values) {
@@ -29,7 +29,7 @@ describe('built-in definitions', () => {
     expect(count).to.be.greaterThan(350);
   });
 
-  it('have no name or OID twice and say what they are', () => {
+  it('built-in definitions have descriptions and unique names and OIDs', () => {
     const seen = new Set<string>();
     for (const type of schema.attributes()) {
       for (const key of [type.oid, ...type.names.map((name) => name.toLowerCase())]) {
@@ -42,7 +42,7 @@ describe('built-in definitions', () => {
     }
   });
 
-  it('inherit syntax and rules', () => {
+  it('attribute types inherit syntax and matching rules', () => {
     const cn = schema.attribute('commonName')!;
     expect(cn.name).to.equal('cn');
     expect(cn.superior).to.equal(schema.attribute('name'));
@@ -58,7 +58,7 @@ describe('built-in definitions', () => {
     expect(below).to.not.include('uid');
   });
 
-  it('inherit what classes require and allow', () => {
+  it('object classes inherit required and allowed attributes', () => {
     const person = schema.objectClass('inetOrgPerson')!;
     const names = (types: Iterable<{ name: string }>) => [...types].map((type) => type.name);
     expect(names(person.must)).to.have.members(['objectClass', 'sn', 'cn']);
@@ -75,7 +75,7 @@ describe('built-in definitions', () => {
     expect(schema.expandClass('persom')).to.equal(undefined);
   });
 
-  it('mark secrets and operational attributes', () => {
+  it('secrets and operational attributes are marked', () => {
     const secret = [...schema.attributes()].filter((type) => type.secret).map((type) => type.name);
     const own = ['rowanAppPassword', 'rowanTotpSecret'];
     expect(secret).to.have.members(['userPassword', 'authPassword', 'pwdHistory', ...own]);
@@ -87,7 +87,7 @@ describe('built-in definitions', () => {
     expect(schema.attribute('pwdReset')!.noUserModification).to.equal(false);
   });
 
-  it('hold the OIDs that clients know by heart', () => {
+  it('well-known OIDs are defined', () => {
     const known = {
       cn: '2.5.4.3',
       userPassword: '2.5.4.35',
@@ -106,7 +106,7 @@ describe('built-in definitions', () => {
     expect(schema.rule('dnSubtreeMatch')!.oid).to.equal('1.3.6.1.4.1.4203.666.4.9');
   });
 
-  it('are those of every document that the directory builds on', () => {
+  it('the definitions of all supported documents are built in', () => {
     const classes: Record<string, readonly string[]> = {
       'RFC 4512': ['top', 'alias', 'subschema', 'extensibleObject'],
       'RFC 4519': ['person', 'organization', 'organizationalUnit', 'groupOfNames', 'groupOfUniqueNames', 'dcObject'],
@@ -135,7 +135,7 @@ describe('built-in definitions', () => {
       for (const name of names) expect(schema.attribute(name), `${name} of ${document}`).to.not.equal(undefined);
   });
 
-  it('say which attributes a rule may be used with', () => {
+  it('matchingRuleUse lists the attributes that a rule may be used with', () => {
     const uses = schema.subschema().find((attribute) => attribute.type === 'matchingRuleUse')!.values;
     const bits = uses.find((use) => use.startsWith('( 1.2.840.113556.1.4.803 '))!;
     expect(bits).to.match(/ NAME 'integerBitAndMatch' APPLIES \( .*uidNumber .*\)/);
@@ -159,8 +159,8 @@ describe('built-in definitions', () => {
   });
 });
 
-describe('definition text', () => {
-  it('is read whatever its quotes, order and spaces', () => {
+describe('text of schema definitions', () => {
+  it('a definition is parsed with any quotes, order of keywords and spaces', () => {
     const loose = parseDefinition(
       'attributeTypes',
       "(1.2.3 SYNTAX '1.2.4{5}'   name ( a 'b' ) DESC 'it\\27s' X-A 'y')",
@@ -182,10 +182,10 @@ describe('definition text', () => {
     ['( 1.2.3 NAME ( ) )', /empty list/],
   ];
   for (const [text, message] of mistakes) {
-    it(`refuses ${text}`, () => expect(() => parseDefinition('attributeTypes', text)).to.throw(message));
+    it(`definition ${text} is refused`, () => expect(() => parseDefinition('attributeTypes', text)).to.throw(message));
   }
 
-  it('refuses a list without dollars', () => {
+  it('a definition with a list without dollar signs is refused', () => {
     expect(() => parseDefinition('objectClasses', '( 1.2.3 MUST ( a b ) )')).to.throw(
       /'b' at character 18 where '\$' should be/,
     );

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { refused, schema } from './helpers.js';
 
 describe('attribute descriptions', () => {
-  it('are one object, options sorted and in small letters', () => {
+  it('equal attribute descriptions are one object with sorted options in lower case', () => {
     const german = schema.describe('CN;lang-DE;X-b;x-a')!;
     expect(german.text).to.equal('cn;lang-de;x-a;x-b');
     expect(german.options).to.deep.equal(['lang-de', 'x-a', 'x-b']);
@@ -11,7 +11,7 @@ describe('attribute descriptions', () => {
     expect(schema.describe('cn;x-a;x-a')!.options).to.deep.equal(['x-a']);
   });
 
-  it('keep binary apart', () => {
+  it('the option binary is kept apart from other options', () => {
     const binary = schema.describe('userCertificate;Binary')!;
     expect(binary.binary).to.equal(true);
     expect(binary.options).to.deep.equal([]);
@@ -34,12 +34,12 @@ describe('attribute descriptions', () => {
     ['sn', 'cn', false],
   ];
   for (const [wanted, stored, expected] of relation) {
-    it(`${wanted} ${expected ? 'stands for' : 'does not stand for'} ${stored}`, () => {
+    it(`attribute description ${wanted} ${expected ? 'stands for' : 'does not stand for'} ${stored}`, () => {
       expect(schema.matches(schema.describe(wanted)!, schema.describe(stored)!)).to.equal(expected);
     });
   }
 
-  it('of unknown types say what may have been meant', () => {
+  it('the error for an unknown attribute type suggests similar names', () => {
     refused('undefinedAttributeType', /^attribute 'mial' is not in the schema; did you mean 'mail'\?$/, () =>
       schema.requireDescription('mial'),
     );
@@ -51,13 +51,13 @@ describe('attribute descriptions', () => {
   });
 
   for (const text of ['', ';', 'cn;', 'cn;lang_de', 'c n', 'cn;;x', '1.', 'cn\u0000', `cn;${'x'.repeat(2000)}`]) {
-    it(`${JSON.stringify(text.slice(0, 20))} is malformed`, () => {
+    it(`attribute description ${JSON.stringify(text.slice(0, 20))} is malformed`, () => {
       expect(schema.describe(text)).to.equal(undefined);
       refused('protocolError', /is not an attribute description/, () => schema.requireDescription(text));
     });
   }
 
-  it('stay right when more are asked for than are kept', () => {
+  it('attribute descriptions stay correct when more are used than the cache holds', () => {
     const first = schema.describe('cn;x-first')!;
     for (let i = 0; i < 20000; i++) expect(schema.describe(`cn;x-${i}`)!.options[0]).to.equal(`x-${i}`);
     expect(schema.describe('cn;x-first')).to.deep.equal(first);

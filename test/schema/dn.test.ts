@@ -43,14 +43,14 @@ describe('distinguished names', () => {
     ['   ', '', ''],
   ];
   for (const [text, norm, written = text] of same) {
-    it(`${JSON.stringify(text)} is ${norm}`, () => {
+    it(`DN ${JSON.stringify(text)} has the norm ${norm}`, () => {
       expect(schema.parseDn(text).norm.toString()).to.equal(norm);
       expect(schema.parseDn(text).text).to.equal(written);
       expect(schema.parseDn(written).text).to.equal(written);
     });
   }
 
-  it('keep the case of types and values', () => {
+  it('the text of a DN keeps the case of types and values', () => {
     const dn = schema.parseDn(' CN=J\\C3\\BCrgen + sn = Müller , DC="x" ');
     expect(dn.rdns.map((rdn) => rdn.text)).to.deep.equal(['CN=Jürgen+sn=Müller', 'DC=x']);
     expect(dn.rdns[0]!.avas.map((ava) => [ava.type.name, ava.value.toString(), ava.norm.toString()])).to.deep.equal([
@@ -61,7 +61,7 @@ describe('distinguished names', () => {
     expect(schema.parseDn('userPassword=" \\ff\\fe "').text).to.equal('userPassword=\\ \\ff\\fe\\ ');
   });
 
-  it('normalize each value by the rule of its type', () => {
+  it('the norm of a DN normalizes each value by the equality rule of its type', () => {
     expect(schema.parseDn('uidNumber=100').norm.equals(schema.parseDn('uidNumber=\\31\\30\\30').norm)).to.equal(true);
     expect(schema.parseDn('telephoneNumber=\\+1 55-5').norm).to.deep.equal(
       schema.parseDn('telephoneNumber=\\2b1555').norm,
@@ -106,19 +106,19 @@ describe('distinguished names', () => {
     ['member=nosuch\\=x', /does not fit/],
   ];
   for (const [text, message] of wrong) {
-    it(`refuse ${JSON.stringify(text)}`, () => {
+    it(`DN ${JSON.stringify(text)} is refused`, () => {
       refused('invalidDNSyntax', message, () => schema.parseDn(text));
       refused('invalidDNSyntax', message, () => schema.parseDn(text));
       refused('invalidDNSyntax', /./, () => schema.parseDn(`${text} ,dc=example,`));
     });
   }
 
-  it('from bytes must be UTF-8', () => {
+  it('a DN in bytes has to be UTF-8', () => {
     expect(schema.parseDnBytes(bytes('cn=Ü')).norm.toString()).to.equal(`${CN}=ü`);
     refused('invalidDNSyntax', /not UTF-8/, () => schema.parseDnBytes(Buffer.from([0x63, 0x6e, 0x3d, 0xff])));
   });
 
-  it('from bytes do not keep the buffer', () => {
+  it('a DN parsed from bytes does not retain the buffer', () => {
     const text = bytes('cn=kept,dc=example');
     const dn = schema.parseDnBytes(text);
     text.fill(0);
@@ -127,14 +127,14 @@ describe('distinguished names', () => {
     expect(dn.norm.toString()).to.equal(`${CN}=kept,${DC}=example`);
   });
 
-  it('are right when more come than are kept', () => {
+  it('DNs stay correct when more are used than the cache holds', () => {
     for (let i = 0; i < 30000; i++) {
       const dn = schema.parseDn(`cn=N${i},ou=O${i % 7000},dc=Example`);
       expect(dn.norm.toString()).to.equal(`${CN}=n${i},2.5.4.11=o${i % 7000},${DC}=example`);
     }
   });
 
-  it('of one RDN come from parseRdn', () => {
+  it('parseRdn parses a DN of one RDN', () => {
     expect(schema.parseRdn('sn=B+cn=A').norm.toString()).to.equal(`2.5.4.3=a+2.5.4.4=b`);
     refused('invalidDNSyntax', /one RDN expected, 2 given/, () => schema.parseRdn('cn=a,cn=b'));
     refused('invalidDNSyntax', /one RDN expected, 0 given/, () => schema.parseRdn(''));
@@ -181,7 +181,7 @@ describe('distinguished names', () => {
       .join(random.pick([',', ' , ', ';', ', ']));
   }
 
-  it('have one norm however they are written, cached or not', () => {
+  it('a DN has the same norm in every notation, cached or not', () => {
     const fresh = Schema.load();
     repeat(3000, (random) => {
       const dn = randomDn(random);
@@ -195,7 +195,7 @@ describe('distinguished names', () => {
     });
   });
 
-  it('are texts that ldap3 reads, and that mean the same', function () {
+  it('ldap3 parses the texts of DNs with the same meaning', function () {
     needs(this, 'python3-ldap3');
     const texts = new Set<string>();
     repeat(2000, (random) => {
@@ -210,7 +210,7 @@ describe('distinguished names', () => {
     expect(status, stderr).to.equal(0);
   });
 
-  it('are at most 64 KiB, however short they were given', () => {
+  it('the text of a DN has at most 64 KiB, even if the given notation is shorter', () => {
     const quoted = `cn="${','.repeat(40_000)}x",dc=x`;
     refused('invalidDNSyntax', /DN of 80\d+ bytes; at most 65536/, () => schema.parseDn(quoted));
     schema.parseDn(`dc=y,ou=${'ü'.repeat(20_000)}`);
@@ -222,7 +222,7 @@ describe('distinguished names', () => {
     expect(member.equality!.normalizeAssertion(Buffer.from(quoted))).to.equal(undefined);
   });
 
-  it('that differ have norms that differ', () => {
+  it('different DNs have different norms', () => {
     repeat(3000, (random) => {
       const dn = randomDn(random);
       const other = structuredClone(dn);
@@ -232,7 +232,7 @@ describe('distinguished names', () => {
     });
   });
 
-  it('are the same parsed below a known parent as parsed whole', () => {
+  it('a DN parsed below a known parent equals the DN parsed as a whole', () => {
     repeat(3000, (random) => {
       const parent = write(random, randomDn(random));
       const child = random.pick([

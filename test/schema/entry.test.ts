@@ -20,7 +20,7 @@ function without(name: keyof typeof PERSON): Record<string, string | readonly st
 }
 
 describe('entry checks', () => {
-  it('let a right entry pass and give its structural class', () => {
+  it('a valid entry passes the check, which returns its structural class', () => {
     expect(check(PERSON).name).to.equal('inetOrgPerson');
     expect(check({ ...PERSON, objectClass: 'inetOrgPerson' }).name).to.equal('inetOrgPerson');
     expect(check({ ...PERSON, objectClass: ['INETORGPERSON', '2.5.6.6'] }).name).to.equal('inetOrgPerson');
@@ -39,23 +39,23 @@ describe('entry checks', () => {
     ['two chains from one', ['inetOrgPerson', 'residentialPerson'], /do not derive from one another/],
   ];
   for (const [what, objectClass, message] of classes) {
-    it(`refuse classes: ${what}`, () =>
+    it(`object classes are refused: ${what}`, () =>
       refused('objectClassViolation', message, () => check({ ...PERSON, objectClass })));
   }
 
-  it('refuse an entry without objectClass and one that repeats a class', () => {
+  it('an entry without objectClass, or with a duplicate class, is refused', () => {
     refused('objectClassViolation', /no attribute 'objectClass'/, () => check(without('objectClass')));
     refused('attributeOrValueExists', /object class 'person' is given twice/, () =>
       check({ ...PERSON, objectClass: ['person', '2.5.6.6'] }),
     );
   });
 
-  it('take several superiors as one chain', () => {
+  it('a class with several superiors counts as one chain', () => {
     const pilot = { objectClass: ['pilotOrganization', 'organization', 'organizationalUnit'], o: 'a', ou: 'b' };
     expect(check(pilot, schema.parseRdn('o=a')).name).to.equal('pilotOrganization');
   });
 
-  it('ask for what classes require, inherited too', () => {
+  it('an entry needs the attributes that its classes require, including inherited requirements', () => {
     refused(
       'objectClassViolation',
       /object class '(?:inetOrgP|organizationalP|p)erson' requires attribute 'sn'; add it/,
@@ -75,14 +75,14 @@ describe('entry checks', () => {
     );
   });
 
-  it('ask anew at every entry', () => {
+  it('required attributes are checked in every entry anew', () => {
     check(PERSON);
     refused('objectClassViolation', /requires attribute 'sn'/, () => check(without('sn')));
     check(PERSON);
     refused('objectClassViolation', /requires attribute 'cn'/, () => check(without('cn')));
   });
 
-  it('refuse what no class allows, and say which would', () => {
+  it('an attribute that no class allows is refused, with a suggested class', () => {
     refused(
       'objectClassViolation',
       /'homeDirectory' is not allowed by the object classes top, person, .*; add object class 'posixAccount' or leave it out/,
@@ -94,19 +94,19 @@ describe('entry checks', () => {
     refused('objectClassViolation', /'name' is not allowed/, () => check({ ...PERSON, name: 'x' }));
   });
 
-  it('allow every user attribute with extensibleObject', () => {
+  it('extensibleObject allows every user attribute', () => {
     const objectClass = [...PERSON.objectClass, 'extensibleObject'];
     expect(check({ ...PERSON, objectClass, homeDirectory: '/home/hh', dc: 'x' }).name).to.equal('inetOrgPerson');
   });
 
-  it('allow operational attributes, but the server-maintained ones to the server alone', () => {
+  it('operational attributes are allowed, but server-maintained attributes only to the server', () => {
     expect(check({ ...PERSON, pwdReset: 'TRUE' }).name).to.equal('inetOrgPerson');
     const maintained = { ...PERSON, entryUUID: '597ae2f6-16a6-1027-98f4-d28b5365dc14' };
     refused('constraintViolation', /'entryUUID' is maintained by the server/, () => check(maintained));
     expect(check(maintained, RDN, { system: true }).name).to.equal('inetOrgPerson');
   });
 
-  it('want the RDN among the values', () => {
+  it('an entry has to contain the values of its RDN', () => {
     refused('namingViolation', /value of 'cn' in the entry's RDN/, () => check(PERSON, schema.parseRdn('cn=other')));
     refused('namingViolation', /value of 'uid'/, () => check(PERSON, schema.parseRdn('cn=horatio hornblower+uid=hh')));
     refused('namingViolation', /value of 'name'/, () => check(PERSON, schema.parseRdn('name=horatio hornblower')));
@@ -115,7 +115,7 @@ describe('entry checks', () => {
     refused('namingViolation', /./, () => check({ ...without('cn'), 'cn;x-a': 'b', cn: 'c' }, schema.parseRdn('cn=b')));
   });
 
-  it('let the structural class change into itself only', () => {
+  it('the structural class of an entry cannot change', () => {
     const person = schema.objectClass('person')!;
     schema.checkObjectClassChange(person, person);
     refused('objectClassModsProhibited', /'person' and cannot become 'inetOrgPerson'/, () =>
@@ -123,7 +123,7 @@ describe('entry checks', () => {
     );
   });
 
-  it('make the sets of classes again when more come than are kept', () => {
+  it('class sets stay correct when more are used than the cache holds', () => {
     const auxiliary = [...schema.objectClasses()].filter((node) => node.kind === 'AUXILIARY').map((node) => node.name);
     for (let i = 0; i < 3000; i++) {
       const some = auxiliary.filter((_, k) => k < 12 && (i >> k) & 1);
@@ -145,7 +145,7 @@ describe('value checks', () => {
     );
   }
 
-  it('name the attribute, the value and what is wrong, but not the value', () => {
+  it('the error for a value names the attribute, the number of the value and the problem, but not the value', () => {
     refused('invalidAttributeSyntax', /^the value of 'uidNumber' is not an integer: byte 2 is not a digit$/, () =>
       values('uidNumber', '1x'),
     );
@@ -159,7 +159,7 @@ describe('value checks', () => {
     refused('protocolError', /'cn' has no value/, () => values('cn'));
   });
 
-  it('count values and find equal ones', () => {
+  it('the number of values and duplicate values are checked', () => {
     refused('constraintViolation', /'uidNumber' has 2 values; it may have one/, () => values('uidNumber', '1', '2'));
     refused('attributeOrValueExists', /value 3 of 'cn' equals an earlier one/, () => values('cn', 'a', 'b', ' A '));
     refused('attributeOrValueExists', /value 2 of 'member'/, () => values('member', 'cn=a,dc=b', 'CN=A , DC=B'));
@@ -172,12 +172,12 @@ describe('value checks', () => {
     values('description', ...Array.from({ length: 1000 }, (_, i) => `d${i}`));
   });
 
-  it('compare octets where text has no form', () => {
+  it('values without a normal form are compared by their octets', () => {
     values('cn', '\ue000', '\ue001');
     refused('attributeOrValueExists', /value 2/, () => values('cn', '\ue000', '\ue000'));
   });
 
-  it('take values longer than the bound that a definition hints at', () => {
+  it('values longer than the bound in the definition are accepted', () => {
     expect(schema.attribute('userPassword')!.maxLength).to.equal(128);
     values('userPassword', bytes('x'.repeat(500)));
   });

@@ -62,7 +62,7 @@ describe('hostile values', function () {
   const partFunctions = new Set([...rules].flatMap((rule) => rule.normalizePart ?? []));
 
   for (const [name, value] of Object.entries(HOSTILE)) {
-    it(`${name}: every syntax and rule answers`, () => {
+    it(`every syntax and rule returns a result for a hostile value: ${name}`, () => {
       for (const syntax of syntaxes)
         expect(syntax.check(value)).to.satisfy((wrong: unknown) => wrong === undefined || typeof wrong === 'string');
       const forms = [...functions].map((normalize) => normalize(value));
@@ -76,7 +76,7 @@ describe('hostile values', function () {
       }
     });
 
-    it(`${name}: as DN, description and class it is right or an LdapError`, () => {
+    it(`a hostile value as DN, description or class is valid or an LdapError: ${name}`, () => {
       const text = value.toString();
       const rdn = schema.parseRdn('cn=x');
       const objectClass = schema.describe('objectClass')!;
@@ -99,7 +99,7 @@ describe('hostile values', function () {
     });
   }
 
-  it('has limits for DNs, said in the diagnostic', () => {
+  it('the limits of DNs are enforced, and the diagnostic message names the limit', () => {
     const dn = (n: number) => Array.from({ length: n }, () => 'ou=x').join(',');
     expect(schema.parseDn(dn(1000)).rdns).to.have.length(1000);
     expect(() => schema.parseDn(dn(1001))).to.throw(LdapError, /more than 1000 RDNs/);
@@ -108,7 +108,7 @@ describe('hostile values', function () {
     expect(() => schema.parseDn(`cn=${'é'.repeat(40000)}`)).to.throw(LdapError, /65536/);
   });
 
-  it('at random throw nothing but LdapError', () => {
+  it('random values cause no other exception than LdapError', () => {
     const pieces = [
       'cn',
       'member',

@@ -7,7 +7,7 @@ import { LdapError } from '../../src/ldap/ldap-error.js';
 import { Schema, SchemaError } from '../../src/schema/index.js';
 import { refused } from './helpers.js';
 
-describe("the operator's schema files", () => {
+describe('schema files of the operator', () => {
   let folder: string;
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), 'rowan-schema-'));
@@ -21,7 +21,7 @@ describe("the operator's schema files", () => {
 
   const head = 'dn: cn=own,cn=schema\nobjectClass: subschema\ncn: own\n';
 
-  it('add to the built-in ones, in any order', () => {
+  it('schema files of the operator extend the built-in schema in any order', () => {
     const schema = load(
       `${head}# a comment\n  that goes on\nattributeTypes: ( 1.3.6.1.4.1.99999.1 NAME 'shoeSize'\n  SUP sizes )\n` +
         "attributeTypes: ( 1.3.6.1.4.1.99999.2 NAME 'sizes' EQUALITY integerMatch\r\n" +
@@ -33,7 +33,7 @@ describe("the operator's schema files", () => {
     expect(schema.objectClass('shoe')!.may.has(schema.attribute('shoeSize')!)).to.equal(true);
   });
 
-  it('may be those of OpenLDAP, macros and all', () => {
+  it('schema files of OpenLDAP are accepted, including macros', () => {
     const schema = load(
       'dn: cn={9}own,cn=schema,cn=config\nobjectClass: olcSchemaConfig\ncn: {9}own\n' +
         'olcObjectIdentifier: {0}Own 1.3.6.1.4.1.99999\nolcObjectIdentifier: {1}OwnAttr Own:7\n' +
@@ -43,7 +43,7 @@ describe("the operator's schema files", () => {
     expect(schema.objectClass('hatted')!.oid).to.equal('1.3.6.1.4.1.99999.8.1');
   });
 
-  it('may use macros of files before them, with dots in their names, and those that slapd has by itself', () => {
+  it('a schema file may use macros of earlier files, with dots in their names, and macros predefined in slapd', () => {
     const write = (name: string, text: string) => writeFileSync(join(folder, name), text);
     write(
       'cn={9}first.ldif',
@@ -62,7 +62,7 @@ describe("the operator's schema files", () => {
     expect(schema.attribute('isHat')!.syntax.check(Buffer.from('TRUE'))).to.equal(undefined);
   });
 
-  it('may be made of .schema files as docs/cli.md says, whatever their lines are indented by', () => {
+  it('.schema files with any indentation can be converted as docs/cli.md says', () => {
     const page = readFileSync(new URL('../../../docs/cli.md', import.meta.url), 'utf8');
     const recipe = /^ {4}sed -E .*?own\.ldif$/ms.exec(page)![0];
     const indents = ['    ', '\t', ' ', '\t  '];
@@ -95,7 +95,7 @@ describe("the operator's schema files", () => {
     }
   });
 
-  it('may bring syntaxes and rules that behave like known ones', () => {
+  it('a schema file may define syntaxes and rules that behave like built-in ones', () => {
     const schema = load(
       `${head}ldapSyntaxes: ( 1.3.6.1.4.1.99999.9 DESC 'hex' X-SUBST '1.3.6.1.4.1.1466.115.121.1.26' )\n` +
         "matchingRules: ( 1.3.6.1.4.1.99999.10 NAME 'hexMatch' SYNTAX 1.3.6.1.4.1.99999.9 X-SUBST '1.3.6.1.4.1.1466.109.114.2' )\n" +
@@ -111,7 +111,7 @@ describe("the operator's schema files", () => {
     expect(schema.attribute('key')!.syntax.check(Buffer.from('é'))).to.match(/ASCII/);
   });
 
-  it('may bring abstract classes, which only serve to derive others', () => {
+  it('a schema file may define abstract classes, which serve only to derive other classes', () => {
     const schema = load(
       `${head}objectClasses: ( 1.3.6.1.4.1.99999.1 NAME 'thing' SUP top ABSTRACT MUST description )\n` +
         "objectClasses: ( 1.3.6.1.4.1.99999.2 NAME 'tool' SUP thing AUXILIARY )\n",
@@ -131,7 +131,7 @@ describe("the operator's schema files", () => {
     expect(check('device', 'thing', 'tool').name).to.equal('device');
   });
 
-  it('may bring DIT content rules, which entries of their structural class obey', () => {
+  it('a schema file may define DIT content rules, which apply to entries of the structural class', () => {
     const rule =
       'AUX ( uidObject $ strongAuthenticationUser ) MUST serialNumber MAY ( info $ mail ) NOT ( l $ seeAlso )';
     const schema = load(`${head}dITContentRules: ( 2.5.6.14 NAME 'deviceContent' ${rule} X-ORIGIN 'x' )
@@ -168,7 +168,7 @@ nameForms: ( 1.3.6.1.4.1.99999.8 NAME 'deviceForm' OC device MUST serialNumber )
     expect(published).to.include.members(['dITContentRules', 'nameForms']);
   });
 
-  it('may have the rules of text with every text syntax, and a stored schema has what it was given', () => {
+  it('text rules are accepted with every text syntax, and a stored schema accepts every combination that it has', () => {
     const uses = [
       'caseIgnoreMatch:26',
       'caseExactMatch:44',
@@ -299,7 +299,7 @@ nameForms: ( 1.3.6.1.4.1.99999.8 NAME 'deviceForm' OC device MUST serialNumber )
     ['line ends of CR alone', `# own\rdn: cn=own\robjectClass: subschema\r`, 1, /the line ends are CR alone; convert/],
   ];
   for (const [what, text, line, message] of mistakes) {
-    it(`name file, line and remedy of ${what}`, () => {
+    it(`the error about ${what} names file, line and remedy`, () => {
       let error: unknown;
       try {
         load(Buffer.from(text, 'latin1'));
@@ -315,17 +315,17 @@ nameForms: ( 1.3.6.1.4.1.99999.8 NAME 'deviceForm' OC device MUST serialNumber )
     });
   }
 
-  it('may have lines of spaces between their entries', () => {
+  it('a schema file may have lines of spaces between entries', () => {
     const text = `${head}\n  \nattributeTypes: ( 1.3.6.1.4.1.99999.1 NAME 'own' SUP name )\n \n\n`;
     expect(load(text).attribute('own')!.oid).to.equal('1.3.6.1.4.1.99999.1');
   });
 
-  it('refuse a circle of superiors', () => {
+  it('a cycle of superiors is refused', () => {
     const text = `${head}attributeTypes: ( 1.2.3.1 NAME 'a' SUP b )\nattributeTypes: ( 1.2.3.2 NAME 'b' SUP a )\n`;
     expect(() => load(text)).to.throw(SchemaError, /break the circle of SUP/);
   });
 
-  it('must be in a folder that is there', () => {
+  it('a schema folder has to exist', () => {
     expect(() => Schema.load({ extra: [join(folder, 'gone')] })).to.throw(
       SchemaError,
       /cannot be read \(ENOENT\); create it/,

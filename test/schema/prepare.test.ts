@@ -48,20 +48,21 @@ describe('string preparation', () => {
     ['unassigned \u0378', undefined],
   ];
   for (const [text, form] of cases) {
-    it(`makes ${JSON.stringify(form)} of ${JSON.stringify(text)}`, () => expect(ignore(text)).to.equal(form));
+    it(`string preparation makes ${JSON.stringify(form)} of ${JSON.stringify(text)}`, () =>
+      expect(ignore(text)).to.equal(form));
   }
 
-  it('keeps case where it counts', () => {
+  it('caseExact preparation keeps case', () => {
     expect(prepareExact(bytes('  Foo   BÄR '))!.toString()).to.equal('Foo BÄR');
     expect(prepareExact(bytes('Straße'))!.toString()).to.equal('Straße');
   });
 
-  it('refuses what is not UTF-8', () => {
+  it('string preparation refuses bytes that are not UTF-8', () => {
     for (const hex of ['ff', '61c3', 'c080', 'eda080', 'f8888080'])
       expect(prepareIgnore(Buffer.from(hex, 'hex')), hex).to.equal(undefined);
   });
 
-  it('hands back the same buffer when nothing changes', () => {
+  it('string preparation returns the same buffer if nothing changes', () => {
     for (const text of ['foo bar', 'x', 'a.b@c-d']) {
       const value = bytes(text);
       expect(prepareIgnore(value)).to.equal(value);
@@ -72,7 +73,7 @@ describe('string preparation', () => {
     expect(upper.toString()).to.equal('Foo');
   });
 
-  it('keeps a space of a part where the value may have one', () => {
+  it('preparation of a part keeps a space where the value may have a space', () => {
     const part = (text: string, where: 'initial' | 'any' | 'final') =>
       preparePartIgnore(bytes(text), where)!.toString();
     expect(part('  Foo  ', 'initial')).to.equal('foo ');
@@ -113,7 +114,7 @@ describe('string preparation', () => {
     'ǰ',
   ];
 
-  it('changes nothing the second time', () => {
+  it('preparation of a prepared string changes nothing', () => {
     repeat(20000, (random) => {
       const value = bytes(random.text(pieces, 12));
       for (const prepare of [prepareIgnore, prepareExact]) {
@@ -123,7 +124,7 @@ describe('string preparation', () => {
     });
   });
 
-  it('gives ASCII the same form by its short way and by the long one', () => {
+  it('ASCII is prepared alike on the fast and on the slow path', () => {
     repeat(20000, (random) => {
       const text = random.text([' ', 'a', 'B', '  ', 'Z', '9', '\\'], 10);
       for (const prepare of [prepareIgnore, prepareExact]) {
@@ -133,7 +134,7 @@ describe('string preparation', () => {
     });
   });
 
-  it('is the same for every case and spacing of a text', () => {
+  it('a text has the same prepared form in any case and spacing', () => {
     repeat(5000, (random) => {
       const words = Array.from({ length: 1 + random.below(4) }, () => `x${random.text(['a', 'Q', 'é', 'ß', 'ж'], 5)}`);
       const variant = () =>
@@ -145,8 +146,8 @@ describe('string preparation', () => {
   });
 });
 
-describe('marks in a row', () => {
-  it('are put into order, however many they are', () => {
+describe('runs of combining marks', () => {
+  it('runs of combining marks of any length are put into canonical order', () => {
     const pairs = 150_000;
     const given = bytes(`A${'\u0301\u0316'.repeat(pairs)}b`);
     const form = `${'a'}${'\u0316'.repeat(pairs)}${'\u0301'.repeat(pairs)}b`.normalize('NFKC');
@@ -157,7 +158,7 @@ describe('marks in a row', () => {
     expect(prepareNumeric(given)!.toString() === form.replace('á', 'Á')).to.equal(true);
   });
 
-  it('of every kind are put into order as the runtime does it', () => {
+  it('every kind of combining mark is ordered as by the runtime', () => {
     const all: string[] = [];
     for (let code = 0x80; code < 0x110000; code++) {
       const char = String.fromCodePoint(code);
@@ -174,7 +175,7 @@ describe('marks in a row', () => {
     });
   });
 
-  it('are all that the order moves', () => {
+  it('canonical ordering moves combining marks only', () => {
     const first = '\u0334';
     const last = '\u0345';
     for (let code = 0x80; code < 0x110000; code++) {

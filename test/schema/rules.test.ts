@@ -101,7 +101,7 @@ describe('equality rules', () => {
     });
   }
 
-  it('are symmetric, and give a form of their own form where it is text', () => {
+  it('equality rules are symmetric, and normal forms that are text have the same normal form', () => {
     const names = [
       'caseIgnoreMatch',
       'caseExactMatch',
@@ -131,7 +131,7 @@ describe('ordering rules', () => {
     return BigInt(digits) * (random.below(2) ? 1n : -1n);
   }
 
-  it('order integers of any size by bytes', () => {
+  it('integerOrderingMatch orders integers of any size by bytes', () => {
     repeat(10000, (random) => {
       const a = randomInteger(random);
       const b = random.below(5) ? randomInteger(random) : a + BigInt(random.below(3) - 1);
@@ -142,14 +142,14 @@ describe('ordering rules', () => {
     });
   });
 
-  it('order integers across the change of length encoding', () => {
+  it('integerOrderingMatch orders integers across the change of the length encoding', () => {
     const numbers = [254, 255, 256, 1000].flatMap((n) => [`1${'0'.repeat(n - 1)}`, '9'.repeat(n)]);
     const sorted = [...numbers.map((n) => `-${n}`).reverse(), '-1', '0', '1', ...numbers];
     const forms = sorted.map((number) => form('integerMatch', number)!);
     for (let i = 1; i < forms.length; i++) expect(Buffer.compare(forms[i - 1]!, forms[i]!)).to.equal(-1);
   });
 
-  it('order times by bytes, whatever their zone and precision', () => {
+  it('generalizedTimeOrderingMatch orders times by bytes, in any zone and precision', () => {
     repeat(10000, (random) => {
       const time = () => {
         const ms = Date.UTC(
@@ -177,7 +177,7 @@ describe('ordering rules', () => {
     });
   });
 
-  it('order change sequence numbers, strings and octets', () => {
+  it('change sequence numbers, strings and octets are ordered by bytes', () => {
     const csn = (time: string, count: string) =>
       form('CSNOrderingMatch', `20261121083556.${time}Z#${count}#000#000000`)!;
     expect(Buffer.compare(csn('000009', '00000f'), csn('000010', '000000'))).to.equal(-1);
@@ -245,7 +245,7 @@ describe('substrings rules', () => {
     });
   }
 
-  it('take parts of the assertion syntax of the equality rule', () => {
+  it('parts of a substrings assertion have the assertion syntax of the equality rule', () => {
     const part = (name: string, text: string) => rule(name).normalizePart!(bytes(text), 'any');
     expect(part('numericStringSubstringsMatch', '1a')).to.equal(undefined);
     expect(part('telephoneNumberSubstringsMatch', 'é')).to.equal(undefined);
@@ -254,7 +254,7 @@ describe('substrings rules', () => {
     expect(part('caseExactIA5SubstringsMatch', 'é')).to.equal(undefined);
   });
 
-  it('are there for every attribute that names one', () => {
+  it('every substrings rule named by an attribute type is implemented', () => {
     for (const type of schema.attributes()) {
       if (type.substrings) expect(type.substrings.normalizePart, type.name).to.be.a('function');
       for (const kind of ['equality', 'ordering', 'substrings'] as const) {

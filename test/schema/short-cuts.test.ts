@@ -29,8 +29,8 @@ function sameByBothWays(time: string): void {
   expect(form?.toString(), time).to.equal(normalizeGeneralizedTime(long)?.toString());
 }
 
-describe('the short cuts of the schema', () => {
-  it('take a time of 15 characters with a fraction for what it is', () => {
+describe('fast paths of the schema', () => {
+  it('a time of 15 characters with a fraction is not taken for a plain time', () => {
     const times: [string, string][] = [
       ['200102030430.0Z', '20010203043000'],
       ['2001020304.500Z', '20010203043000'],
@@ -43,7 +43,7 @@ describe('the short cuts of the schema', () => {
     }
   });
 
-  it('refuse a time outside the years 0 to 9999 in UTC, which has no form', () => {
+  it('a time outside of the years 0 to 9999 in UTC is refused and has no normal form', () => {
     for (const time of ['00000101000000+0100', '99991231235959-0100']) {
       expect(checkGeneralizedTime(bytes(time)), time).to.equal('is before the year 0 or after 9999 in UTC');
       expect(normalizeGeneralizedTime(bytes(time)), time).to.equal(undefined);
@@ -52,11 +52,11 @@ describe('the short cuts of the schema', () => {
       expect(checkGeneralizedTime(bytes(time)), time).to.equal(undefined);
   });
 
-  it('tell of every time the same as the long way', () => {
+  it('the fast check of times gives the same results as the slow check', () => {
     repeat(10_000, (random) => sameByBothWays(clock(random)));
   });
 
-  it('prepare every part of ASCII as they do with another character in it', () => {
+  it('the fast preparation of ASCII parts gives the same forms as the slow preparation', () => {
     repeat(5000, (random) => {
       const part = random.text([' ', '  ', 'a', 'B', '9', '-', '\t', '\u007f'], 8);
       for (const where of ['initial', 'any', 'final'] as const) {
@@ -68,7 +68,7 @@ describe('the short cuts of the schema', () => {
     });
   });
 
-  it('prepare every number of ASCII as they do with another character in it', () => {
+  it('the fast preparation of ASCII numbers gives the same forms as the slow preparation', () => {
     repeat(5000, (random) => {
       const text = random.text([' ', '-', 'a', 'B', '9', '+', '\t', '\u007f'], 8);
       for (const prepare of [prepareNumeric, prepareTelephone]) {
@@ -78,7 +78,7 @@ describe('the short cuts of the schema', () => {
     });
   });
 
-  it('judge a short text as they judge it behind a long one', () => {
+  it('a short text is checked like a long text', () => {
     repeat(5000, (random) => {
       const text = random.below(2) === 0 ? random.bytes(6) : bytes(random.text(['a', 'é', '\u0000', '😀'], 6));
       if (text.length === 0) return;
@@ -87,7 +87,7 @@ describe('the short cuts of the schema', () => {
     });
   });
 
-  it('find equal values among few as among many', () => {
+  it('duplicate values are found among few and among many values', () => {
     const description = schema.requireDescription('description');
     const others = Array.from({ length: 12 }, (_, i) => bytes(`other ${i}`));
     const told = (values: readonly Buffer[]): string => {
@@ -106,7 +106,7 @@ describe('the short cuts of the schema', () => {
     });
   });
 
-  it('know the classes of an entry again however they are written', () => {
+  it('object classes in any notation have the same class set', () => {
     repeat(2000, (random) => {
       const write = (name: string) => random.pick([name, name.toUpperCase(), schema.objectClass(name)!.oid]);
       const names = random.shuffle([

@@ -129,7 +129,7 @@ describe('syntaxes', () => {
   for (const [arc, [valid, invalid]] of Object.entries(TABLE)) {
     const oid = arc.includes('.') ? arc : `${ARC}.${arc}`;
     const syntax = schema.syntax(oid)!;
-    it(`${syntax.description} accepts and refuses`, () => {
+    it(`syntax ${syntax.description} accepts valid and refuses invalid values`, () => {
       for (const value of valid) expect(syntax.check(Buffer.from(value)), value).to.equal(undefined);
       for (const value of invalid) {
         const wrong = syntax.check(Buffer.from(value, value === '\xff' ? 'latin1' : 'utf8'));
@@ -138,14 +138,14 @@ describe('syntaxes', () => {
     });
   }
 
-  it('never repeat what they refuse', () => {
+  it('error messages of syntaxes never contain the refused value', () => {
     for (const type of schema.attributes()) {
       const wrong = type.syntax.check(Buffer.from('\u0001Zebra7\xff~'));
       if (wrong !== undefined) expect(wrong, type.name).to.not.contain('Zebra7');
     }
   });
 
-  it('mark as binary what is not text', () => {
+  it('syntaxes that are not text are marked as binary', () => {
     const binary = ['userPassword', 'jpegPhoto', 'userCertificate', 'audio'];
     for (const name of binary) expect(schema.attribute(name)!.syntax.binary, name).to.equal(true);
     for (const name of ['cn', 'mail', 'uidNumber']) expect(schema.attribute(name)!.syntax.binary, name).to.equal(false);
