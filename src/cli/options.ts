@@ -22,6 +22,11 @@ const COMMON_SETTINGS: readonly SettingName[] = [
   'schema.nis',
 ];
 
+/** Adds a command that only has subcommands. */
+export function commandGroup(parent: Command, name: string, description: string, examples: string): Command {
+  return parent.command(name).description(description).addHelpText('after', examples);
+}
+
 /** Adds a command on a directory, with `--config` and `COMMON_SETTINGS` as flags. `--help` ends with the examples. */
 export function directoryCommand(
   parent: Command,

@@ -22,7 +22,7 @@ import {
 } from '../access/rules-file.js';
 import { CliError, pluralize, UsageError } from '../exit.js';
 import { directoryAction, type OpenDirectory, parseAttributeArgument, parseDnArgument } from '../open-directory.js';
-import { directoryCommand } from '../options.js';
+import { commandGroup, directoryCommand } from '../options.js';
 import { addFromSlapd } from './access-from-slapd.js';
 
 const EXAMPLES = `
@@ -185,10 +185,7 @@ function parseRight(word: string, ofAttribute: boolean): readonly string[] {
 }
 
 export function addAccess(program: Command): void {
-  const access = program
-    .command('access')
-    .description('show, change, explain and test who may do what')
-    .addHelpText('after', EXAMPLES);
+  const access = commandGroup(program, 'access', 'show, change, explain and test who may do what', EXAMPLES);
 
   directoryCommand(access, 'show', 'show the access rules in force', EXAMPLES)
     .option('--version <number>', 'rules of an earlier version', parseVersion)

@@ -9,41 +9,42 @@ import { type OpenDirectory, parseDnArgument, withDirectory } from '../open-dire
 import { directoryCommand, settingsOf } from '../options.js';
 import { type Account, readAccount } from './account-report.js';
 
-interface AccountCommandOptions {
-  readonly readOnly?: boolean;
-  readonly examples: string;
-  /** Further settings that the command takes as flags. */
-  readonly settings?: readonly SettingName[];
-}
-
 interface CommandInput {
   readonly options: Readonly<Record<string, unknown>>;
   readonly config: Config;
 }
 
-/** Adds a command on an existing entry. The result of `work` is printed. */
-export function addAccountCommand(
-  parent: Command,
-  usage: string,
-  summary: string,
-  { readOnly = false, examples, settings: more = [] }: AccountCommandOptions,
-  work: (directory: OpenDirectory, dn: Dn, account: Account, given: CommandInput) => Promise<string>,
-): Command {
-  return addSettingFlags(directoryCommand(parent, usage, summary, examples), [
-    'passwords.policy',
-    'passwords.shadow',
-    ...more,
-  ]).action((named: string, options: CommandInput['options'], command: Command) => {
-    const settings = settingsOf(command);
-    const { config } = settings;
-    return withDirectory(settings, { readOnly }, async (directory) => {
-      const dn = parseDnArgument(directory.schema, named);
-      if (dn.norm.equals(directory.schema.parseDn(directory.partition.settings.adminDn).norm))
-        throw new CliError(`the administrator is above locks; "rowan passwd" sets the administrator's password`);
-      const account = await readAccount(directory, dn, config.passwords);
-      process.stdout.write(`${await work(directory, dn, account, { options, config })}\n`);
+type AccountWork = (directory: OpenDirectory, dn: Dn, account: Account, input: CommandInput) => Promise<string>;
+
+interface AccountCommandOptions {
+  readonly readOnly?: boolean;
+  /** Further settings that the command takes as flags. */
+  readonly settings?: readonly SettingName[];
+}
+
+/** Returns a function that adds commands on an existing entry. The result of `work` is printed. */
+export function accountCommands(parent: Command, examples: string) {
+  return (
+    usage: string,
+    summary: string,
+    work: AccountWork,
+    { readOnly = false, settings: more = [] }: AccountCommandOptions = {},
+  ): Command =>
+    addSettingFlags(directoryCommand(parent, usage, summary, examples), [
+      'passwords.policy',
+      'passwords.shadow',
+      ...more,
+    ]).action((name: string, options: CommandInput['options'], command: Command) => {
+      const settings = settingsOf(command);
+      const { config } = settings;
+      return withDirectory(settings, { readOnly }, async (directory) => {
+        const dn = parseDnArgument(directory.schema, name);
+        if (dn.norm.equals(directory.schema.parseDn(directory.partition.settings.adminDn).norm))
+          throw new CliError(`the administrator is above locks; "rowan passwd" sets the administrator's password`);
+        const account = await readAccount(directory, dn, config.passwords);
+        process.stdout.write(`${await work(directory, dn, account, { options, config })}\n`);
+      });
     });
-  });
 }
 
 /** `system` allows writing operational attributes. */

@@ -14,7 +14,8 @@ import { readValue, SettingFault } from '../../server/settings/kinds.js';
 import { collectValues } from '../config/index.js';
 import { CliError } from '../exit.js';
 import { type OpenDirectory, parseDnArgument } from '../open-directory.js';
-import { addAccountCommand, modify } from './account-command.js';
+import { commandGroup } from '../options.js';
+import { accountCommands, modify } from './account-command.js';
 import { formatTime } from './account-report.js';
 
 const EXAMPLES = `
@@ -70,56 +71,45 @@ interface AddOptions {
 }
 
 export function addAccountPassword(account: Command): void {
-  const password = account
-    .command('password')
-    .description('make, list and revoke application passwords')
-    .addHelpText('after', EXAMPLES);
+  const password = commandGroup(account, 'password', 'make, list and revoke application passwords', EXAMPLES);
+  const add = accountCommands(password, EXAMPLES);
 
-  addAccountCommand(
-    password,
-    'add <dn>',
-    'make an application password, and show it',
-    { examples: EXAMPLES },
-    async (directory, dn, _account, { options }) => {
-      const { name, network = [], usedBy, expires } = options as unknown as AddOptions;
-      const now = Date.now();
-      const limits = {
-        name,
-        networks: networksOf(network),
-        usedBy: usedBy === undefined ? undefined : parseDnArgument(directory.schema, usedBy).text,
-        expires: expires === undefined ? undefined : now + expires * 1000,
-      };
-      let shown = '';
-      await modifyPasswords(directory, dn, (present) => {
-        const { value, clear } = createApplicationPassword(limits, present, now);
-        shown = clear;
-        return { operation: 'add', attribute: { type: APPLICATION_PASSWORD, values: [value] } };
-      });
-      return `application password '${name}' of ${dn.text}: ${shown}   (shown this once)`;
-    },
-  )
+  add('add <dn>', 'make an application password, and show it', async (directory, dn, _account, { options }) => {
+    const { name, network = [], usedBy, expires } = options as unknown as AddOptions;
+    const now = Date.now();
+    const limits = {
+      name,
+      networks: networksOf(network),
+      usedBy: usedBy === undefined ? undefined : parseDnArgument(directory.schema, usedBy).text,
+      expires: expires === undefined ? undefined : now + expires * 1000,
+    };
+    let shown = '';
+    await modifyPasswords(directory, dn, (present) => {
+      const { value, clear } = createApplicationPassword(limits, present, now);
+      shown = clear;
+      return { operation: 'add', attribute: { type: APPLICATION_PASSWORD, values: [value] } };
+    });
+    return `application password '${name}' of ${dn.text}: ${shown}   (shown this once)`;
+  })
     .requiredOption('--name <name>', 'name of the password; "revoke" needs it')
     .option('--network <network>', 'address or network of the clients; may be repeated', collectValues)
     .option('--used-by <dn>', 'valid only on a connection that was bound as this entry before')
     .option('--expires <time>', 'lifetime, such as 90d', parseLifetime);
 
-  addAccountCommand(
-    password,
+  add(
     'list <dn>',
     'list the application passwords of an entry',
-    { readOnly: true, examples: EXAMPLES },
     async (_directory, dn, { credentials, state }) => {
       const present = applicationPasswordsOf(credentials.applications);
       if (present.length === 0) return `${dn.text} has no application passwords`;
       return present.map((one) => describePassword(one, state.uses.find(({ id }) => id === one.id)?.time)).join('\n');
     },
+    { readOnly: true },
   );
 
-  addAccountCommand(
-    password,
+  add(
     'revoke <dn>',
     'remove an application password; its sessions end',
-    { examples: EXAMPLES },
     async (directory, dn, _account, { options }) => {
       const { name } = options as unknown as { readonly name: string };
       await modifyPasswords(directory, dn, (present) => {

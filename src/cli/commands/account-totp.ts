@@ -3,7 +3,8 @@ import type { Modification } from '../../ldap/ldap-types.js';
 import { newTotpSecret, totpUri } from '../../password/index.js';
 import { SecondFactor, TOTP_SECRET } from '../../server/passwords/second-factor.js';
 import { CliError } from '../exit.js';
-import { addAccountCommand, modify } from './account-command.js';
+import { commandGroup } from '../options.js';
+import { accountCommands, modify } from './account-command.js';
 
 const EXAMPLES = `
 Examples:
@@ -31,16 +32,12 @@ interface EnrollOptions {
 const NO_LOG = { error: () => undefined };
 
 export function addAccountTotp(account: Command): void {
-  const totp = account
-    .command('totp')
-    .description('make and remove second factors: codes of six digits (RFC 6238)')
-    .addHelpText('after', EXAMPLES);
+  const totp = commandGroup(account, 'totp', 'make and remove second factors: six-digit codes (RFC 6238)', EXAMPLES);
+  const add = accountCommands(totp, EXAMPLES);
 
-  addAccountCommand(
-    totp,
+  add(
     'enroll <dn>',
     'make a second factor, and show it',
-    { examples: EXAMPLES, settings: ['passwords.totpKey'] },
     async (directory, dn, { credentials }, { options, config }) => {
       const { issuer, replace: instead } = options as unknown as EnrollOptions;
       if (credentials.totp && !instead)
@@ -50,19 +47,14 @@ export function addAccountTotp(account: Command): void {
       await modify(directory, dn, [replace([sealed])], true);
       return `second factor of ${dn.text} is set\n${totpUri(secret, issuer, dn.text)}   (shown this once)`;
     },
+    { settings: ['passwords.totpKey'] },
   )
     .option('--issuer <name>', 'issuer that the program for codes shows', 'Rowan')
     .option('--replace', 'replace the present second factor');
 
-  addAccountCommand(
-    totp,
-    'remove <dn>',
-    'remove the second factor of an entry',
-    { examples: EXAMPLES },
-    async (directory, dn, { credentials }) => {
-      if (!credentials.totp) return `${dn.text} has no second factor`;
-      await modify(directory, dn, [replace([])], true);
-      return `the second factor of ${dn.text} is removed`;
-    },
-  );
+  add('remove <dn>', 'remove the second factor of an entry', async (directory, dn, { credentials }) => {
+    if (!credentials.totp) return `${dn.text} has no second factor`;
+    await modify(directory, dn, [replace([])], true);
+    return `the second factor of ${dn.text} is removed`;
+  });
 }

@@ -1,12 +1,15 @@
 import type { Command } from 'commander';
 import type { Modification } from '../../ldap/ldap-types.js';
 import { generalizedTime } from '../../partition/model/csn.js';
+import type { Dn } from '../../schema/schema-types.js';
 import { LOCKED_PERMANENTLY } from '../../server/passwords/account-lock.js';
 import { isLockedOut } from '../../server/passwords/account-status.js';
 import { CliError } from '../exit.js';
-import { addAccountCommand, modify } from './account-command.js';
+import type { OpenDirectory } from '../open-directory.js';
+import { commandGroup } from '../options.js';
+import { accountCommands, modify } from './account-command.js';
 import { addAccountPassword } from './account-password.js';
-import { formatAccount } from './account-report.js';
+import { type Account, formatAccount } from './account-report.js';
 import { addAccountTotp } from './account-totp.js';
 
 const EXAMPLES = `
@@ -31,85 +34,52 @@ function replace(type: string, ...values: string[]): Modification {
 }
 
 export function addAccount(program: Command): void {
-  const account = program
-    .command('account')
-    .description(
-      'show, lock and unlock accounts, let passwords expire, and make application passwords and second factors',
-    )
-    .addHelpText('after', EXAMPLES);
+  const description = 'show and lock accounts, expire passwords, make application passwords and second factors';
+  const account = commandGroup(program, 'account', description, EXAMPLES);
+  const add = accountCommands(account, EXAMPLES);
 
-  addAccountCommand(
-    account,
-    'show <dn>',
-    'show whether an entry can be bound as',
-    { readOnly: true, examples: EXAMPLES },
-    async (_directory, _dn, found) => formatAccount(found, Date.now()),
-  );
+  const show = async (_directory: OpenDirectory, _dn: Dn, found: Account) => formatAccount(found, Date.now());
+  add('show <dn>', 'show whether an entry can be bound as', show, { readOnly: true });
 
-  addAccountCommand(
-    account,
-    'lock <dn>',
-    'let nobody bind as the entry',
-    { examples: EXAMPLES },
-    async (directory, dn, { locks }) => {
-      if (locks.length > 0)
-        return `${dn.text} is locked already, by ${locks.map(({ description }) => description).join(', ')}`;
-      await modify(directory, dn, [replace('pwdAccountLockedTime', LOCKED_PERMANENTLY)]);
-      return `${dn.text} is locked`;
-    },
-  );
+  add('lock <dn>', 'let nobody bind as the entry', async (directory, dn, { locks }) => {
+    if (locks.length > 0)
+      return `${dn.text} is locked already, by ${locks.map(({ description }) => description).join(', ')}`;
+    await modify(directory, dn, [replace('pwdAccountLockedTime', LOCKED_PERMANENTLY)]);
+    return `${dn.text} is locked`;
+  });
 
-  addAccountCommand(
-    account,
-    'unlock <dn>',
-    'remove all locks of the entry',
-    { examples: EXAMPLES },
-    async (directory, dn, found) => {
-      const { entry, locks, credentials, policy, state } = found;
-      const now = Date.now();
-      const isClosed = state.lockedUntil > now || (policy && isLockedOut(policy, credentials.account, state, now));
-      if (locks.length === 0 && !isClosed && state.failures.length === 0) return `${dn.text} is not locked`;
-      if (locks.length > 0)
-        await modify(
-          directory,
-          dn,
-          locks.map(({ description }) => replace(description)),
-        );
-      await directory.partition.clearAccountState(entry.id);
-      return `${dn.text} is unlocked`;
-    },
-  );
+  add('unlock <dn>', 'remove all locks of the entry', async (directory, dn, found) => {
+    const { entry, locks, credentials, policy, state } = found;
+    const now = Date.now();
+    const isClosed = state.lockedUntil > now || (policy && isLockedOut(policy, credentials.account, state, now));
+    if (locks.length === 0 && !isClosed && state.failures.length === 0) return `${dn.text} is not locked`;
+    if (locks.length > 0)
+      await modify(
+        directory,
+        dn,
+        locks.map(({ description }) => replace(description)),
+      );
+    await directory.partition.clearAccountState(entry.id);
+    return `${dn.text} is unlocked`;
+  });
 
-  addAccountCommand(
-    account,
-    'expire <dn>',
-    'let the password of the entry expire now',
-    { examples: EXAMPLES },
-    async (directory, dn, found) => {
-      const { maxAge = 0, graceExpiry = 0 } = found.policy ?? {};
-      if (maxAge === 0)
-        throw new CliError(
-          `the passwords of ${dn.text} do not expire: ${found.chosenPolicy ? `${found.chosenPolicy.dn} has no pwdMaxAge` : 'it has no password policy'}; "rowan account must-change" asks for a new one`,
-        );
-      // Sets the time of the last change so that grace logins, which may end some time after expiry, remain possible.
-      const since =
-        graceExpiry > 0 ? Math.min(found.credentials.account?.changed ?? Date.now(), Date.now() - maxAge) : 0;
-      await modify(directory, dn, [replace('pwdChangedTime', generalizedTime(since))], true);
-      return `the password of ${dn.text} has expired`;
-    },
-  );
+  add('expire <dn>', 'let the password of the entry expire now', async (directory, dn, found) => {
+    const { maxAge = 0, graceExpiry = 0 } = found.policy ?? {};
+    if (maxAge === 0)
+      throw new CliError(
+        `the passwords of ${dn.text} do not expire: ${found.chosenPolicy ? `${found.chosenPolicy.dn} has no pwdMaxAge` : 'it has no password policy'}; "rowan account must-change" asks for a new one`,
+      );
+    // Sets the time of the last change so that grace logins, which may end some time after expiry, remain possible.
+    const since = graceExpiry > 0 ? Math.min(found.credentials.account?.changed ?? Date.now(), Date.now() - maxAge) : 0;
+    await modify(directory, dn, [replace('pwdChangedTime', generalizedTime(since))], true);
+    return `the password of ${dn.text} has expired`;
+  });
 
-  addAccountCommand(
-    account,
-    'must-change <dn>',
-    'ask for another password at the next bind',
-    { examples: EXAMPLES },
-    async (directory, dn, { credentials }) => {
-      if (credentials.account?.reset) return `the password of ${dn.text} has to be changed already`;
-      await modify(directory, dn, [replace('pwdReset', 'TRUE')]);
-      return `the password of ${dn.text} has to be changed`;
-    },
-  );
+  add('must-change <dn>', 'ask for another password at the next bind', async (directory, dn, { credentials }) => {
+    if (credentials.account?.reset) return `the password of ${dn.text} has to be changed already`;
+    await modify(directory, dn, [replace('pwdReset', 'TRUE')]);
+    return `the password of ${dn.text} has to be changed`;
+  });
 
   addAccountPassword(account);
   addAccountTotp(account);

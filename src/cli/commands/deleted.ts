@@ -2,7 +2,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { type Partition, parseUuid, uuidText } from '../../partition/index.js';
 import { CliError, formatNumber, pluralize } from '../exit.js';
 import { withDirectory } from '../open-directory.js';
-import { directoryCommand, settingsOf } from '../options.js';
+import { commandGroup, directoryCommand, settingsOf } from '../options.js';
 
 const DAY_MS = 86_400_000;
 
@@ -72,10 +72,7 @@ async function restore(partition: Partition, id: Buffer, { subtree, since = 0 }:
 }
 
 export function addDeleted(program: Command): void {
-  const deleted = program
-    .command('deleted')
-    .description('list, restore and purge deleted entries')
-    .addHelpText('after', EXAMPLES);
+  const deleted = commandGroup(program, 'deleted', 'list, restore and purge deleted entries', EXAMPLES);
 
   directoryCommand(deleted, 'list', 'show deleted entries that can be restored', EXAMPLES).action(
     (_options: object, command: Command) =>

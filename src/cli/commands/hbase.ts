@@ -8,7 +8,7 @@ import { isHBaseUrl } from '../../store/hbase/settings.js';
 import { collectValues } from '../config/index.js';
 import { CliError, pluralize, UsageError } from '../exit.js';
 import { configuredSchema, withDirectory } from '../open-directory.js';
-import { directoryCommand, loadSettings, type Settings } from '../options.js';
+import { commandGroup, directoryCommand, loadSettings, type Settings } from '../options.js';
 import { hbaseSettingsOf } from '../store.js';
 
 const EXAMPLES = `
@@ -90,7 +90,7 @@ async function verify(settings: Settings): Promise<void> {
 }
 
 export function addHBase(program: Command): void {
-  const hbase = program.command('hbase').description('tables in HBase').addHelpText('after', EXAMPLES);
+  const hbase = commandGroup(program, 'hbase', 'tables in HBase', EXAMPLES);
 
   directoryCommand(hbase, 'schema', "print the commands of HBase's shell that make the tables", EXAMPLES)
     .option('--only <attribute>', 'only the table of an index (may be repeated)', collectValues)

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { formatNumber } from '../exit.js';
-import { withDirectory } from '../open-directory.js';
-import { directoryCommand, settingsOf } from '../options.js';
+import { directoryAction, type OpenDirectory } from '../open-directory.js';
+import { commandGroup, directoryCommand } from '../options.js';
 import { startProgress } from '../progress.js';
 
 const EXAMPLES = `
@@ -21,40 +21,38 @@ function printWaiting(ms: number): void {
   );
 }
 
-export function addIndex(program: Command): void {
-  const index = program.command('index').description('list, add and drop indexes').addHelpText('after', EXAMPLES);
+async function list({ partition }: OpenDirectory): Promise<void> {
+  for (const { attribute, oid, state, presence, substring } of partition.indexes()) {
+    const kinds = ['equality', ...(presence ? ['presence'] : []), ...(substring ? ['substrings'] : [])];
+    process.stdout.write(`${attribute.padEnd(20)} ${oid.padEnd(28)} ${state.padEnd(9)} ${kinds.join(', ')}\n`);
+  }
+}
 
-  directoryCommand(index, 'list', 'show the indexes', EXAMPLES).action((_options: object, command: Command) =>
-    withDirectory(settingsOf(command), { readOnly: true }, async ({ partition }) => {
-      const rows = partition.indexes().map((one) => {
-        const kinds = ['equality', ...(one.presence ? ['presence'] : []), ...(one.substring ? ['substrings'] : [])];
-        return `${one.attribute.padEnd(20)} ${one.oid.padEnd(28)} ${one.state.padEnd(9)} ${kinds.join(', ')}\n`;
-      });
-      process.stdout.write(rows.join(''));
-    }),
-  );
+async function add({ partition }: OpenDirectory, attribute: string, options: { substring?: boolean }): Promise<void> {
+  await partition.addIndex(attribute, { substring: options.substring === true, onWait: printWaiting });
+  const progress = startProgress('index', 'entries');
+  let indexed = 0;
+  await partition.buildIndexes((done) => {
+    indexed = done;
+    progress.update(done);
+  });
+  progress.finish();
+  process.stdout.write(`index on ${attribute} is ready (${formatNumber(indexed)} entries read)\n`);
+}
+
+async function drop({ partition }: OpenDirectory, attribute: string): Promise<void> {
+  await partition.dropIndex(attribute);
+  process.stdout.write(`index on ${attribute} is dropped\n`);
+}
+
+export function addIndex(program: Command): void {
+  const index = commandGroup(program, 'index', 'list, add and drop indexes', EXAMPLES);
+
+  directoryCommand(index, 'list', 'show the indexes', EXAMPLES).action(directoryAction({ readOnly: true }, list));
 
   directoryCommand(index, 'add <attribute>', 'add an index and build it', EXAMPLES)
     .option('--substring', 'also index every three characters, for (attribute=*part*)')
-    .action((attribute: string, options: { substring?: boolean }, command: Command) =>
-      withDirectory(settingsOf(command), {}, async ({ partition }) => {
-        await partition.addIndex(attribute, { substring: options.substring === true, onWait: printWaiting });
-        const progress = startProgress('index', 'entries');
-        let indexed = 0;
-        await partition.buildIndexes((done) => {
-          indexed = done;
-          progress.update(done);
-        });
-        progress.finish();
-        process.stdout.write(`index on ${attribute} is ready (${formatNumber(indexed)} entries read)\n`);
-      }),
-    );
+    .action(directoryAction({}, add));
 
-  directoryCommand(index, 'drop <attribute>', 'remove an index', EXAMPLES).action(
-    (attribute: string, _options: object, command: Command) =>
-      withDirectory(settingsOf(command), {}, async ({ partition }) => {
-        await partition.dropIndex(attribute);
-        process.stdout.write(`index on ${attribute} is dropped\n`);
-      }),
-  );
+  directoryCommand(index, 'drop <attribute>', 'remove an index', EXAMPLES).action(directoryAction({}, drop));
 }

@@ -5,7 +5,7 @@ import { CliError, UsageError } from '../exit.js';
 import { jobsOf } from '../jobs.js';
 import { createLog } from '../log.js';
 import { withDirectory } from '../open-directory.js';
-import { directoryCommand, type Settings, settingsOf } from '../options.js';
+import { commandGroup, directoryCommand, type Settings, settingsOf } from '../options.js';
 
 const EXAMPLES = `
 Examples:
@@ -67,10 +67,7 @@ async function setDisabled(settings: Settings, name: string, disabled: boolean):
 }
 
 export function addJobs(program: Command): void {
-  const jobs = program
-    .command('jobs')
-    .description('show, run, disable and enable the scheduled jobs')
-    .addHelpText('after', EXAMPLES);
+  const jobs = commandGroup(program, 'jobs', 'show, run, disable and enable the scheduled jobs', EXAMPLES);
   const add = (name: string, description: string) => directoryCommand(jobs, name, description, EXAMPLES);
 
   add('list', 'show when each job ran, and when it runs next').action((_options: object, command: Command) =>

@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { directoryAction, type OpenDirectory } from '../open-directory.js';
-import { directoryCommand } from '../options.js';
+import { commandGroup, directoryCommand } from '../options.js';
 
 const EXAMPLES = `
 Examples:
@@ -35,10 +35,7 @@ async function remove({ partition }: OpenDirectory, attribute: string): Promise<
 }
 
 export function addNumber(program: Command): void {
-  const number = program
-    .command('number')
-    .description('show and change the ranges of numbers for "auto"')
-    .addHelpText('after', EXAMPLES);
+  const number = commandGroup(program, 'number', 'show and change the ranges of numbers for "auto"', EXAMPLES);
 
   directoryCommand(number, 'show', 'show the ranges of numbers', EXAMPLES).action(
     directoryAction({ readOnly: true }, show),

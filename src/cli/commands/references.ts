@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { directoryAction, type OpenDirectory } from '../open-directory.js';
-import { directoryCommand } from '../options.js';
+import { commandGroup, directoryCommand } from '../options.js';
 
 const EXAMPLES = `
 Examples:
@@ -23,10 +23,12 @@ async function set({ partition }: OpenDirectory, attributes: string[]): Promise<
 }
 
 export function addReferences(program: Command): void {
-  const references = program
-    .command('references')
-    .description('show and change which attributes follow the names of the entries that they name')
-    .addHelpText('after', EXAMPLES);
+  const references = commandGroup(
+    program,
+    'references',
+    'show and change which attributes follow the names of the entries that they name',
+    EXAMPLES,
+  );
 
   directoryCommand(references, 'show', 'show the attributes', EXAMPLES).action(
     directoryAction({ readOnly: true }, show),

@@ -4,7 +4,7 @@ import { Schema, type SchemaSource } from '../../schema/index.js';
 import { currentRules, parseRulesText } from '../access/rules-file.js';
 import { UsageError } from '../exit.js';
 import { type OpenDirectory, readSchemaFolders, withDirectory } from '../open-directory.js';
-import { directoryCommand, type Settings, settingsOf } from '../options.js';
+import { commandGroup, directoryCommand, type Settings, settingsOf } from '../options.js';
 
 const EXAMPLES = `
 Examples:
@@ -55,10 +55,7 @@ async function requireRulesFit(directory: OpenDirectory, next: Schema): Promise<
 }
 
 export function addSchema(program: Command): void {
-  const schema = program
-    .command('schema')
-    .description('show and change the schema of the directory')
-    .addHelpText('after', EXAMPLES);
+  const schema = commandGroup(program, 'schema', 'show and change the schema of the directory', EXAMPLES);
 
   directoryCommand(schema, 'show', 'show the schema of the directory', EXAMPLES)
     .option('--text', 'the text of its own files, as LDIF')

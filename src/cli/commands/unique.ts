@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { CliError, formatNumber, pluralize } from '../exit.js';
 import { directoryAction, type OpenDirectory } from '../open-directory.js';
-import { directoryCommand } from '../options.js';
+import { commandGroup, directoryCommand } from '../options.js';
 import { startProgress } from '../progress.js';
 
 const EXAMPLES = `
@@ -67,10 +67,7 @@ async function remove({ partition }: OpenDirectory, number: number): Promise<voi
 }
 
 export function addUnique(program: Command): void {
-  const unique = program
-    .command('unique')
-    .description('show and change which values no two entries may have')
-    .addHelpText('after', EXAMPLES);
+  const unique = commandGroup(program, 'unique', 'show and change which values no two entries may have', EXAMPLES);
 
   directoryCommand(unique, 'show', 'show the uniqueness constraints', EXAMPLES).action(
     directoryAction({ readOnly: true }, show),

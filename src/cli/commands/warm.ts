@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { CliError, formatNumber } from '../exit.js';
-import { withDirectory } from '../open-directory.js';
-import { directoryCommand, settingsOf } from '../options.js';
+import { directoryAction, type OpenDirectory } from '../open-directory.js';
+import { directoryCommand } from '../options.js';
 import { startProgress } from '../progress.js';
 
 const EXAMPLES = `
@@ -13,20 +13,19 @@ Examples:
     rowan import --data data people.ldif && rowan warm --data data
 `;
 
+async function warm({ partition, address }: OpenDirectory): Promise<void> {
+  if (partition.store.supports.spread)
+    throw new CliError(`${address}: HBase has caches of its own; warm is for a folder`);
+  const progress = startProgress('warm', 'entries');
+  const { entries, indexed } = await partition.warm((phase, done) => {
+    progress.phase(phase);
+    progress.update(done);
+  });
+  progress.finish();
+  process.stdout.write(`read ${formatNumber(entries)} entries and ${formatNumber(indexed)} index rows\n`);
+}
+
 export function addWarm(program: Command): void {
-  directoryCommand(program, 'warm', 'read indexes and entries into memory, so that the first searches need not wait')
-    .addHelpText('after', EXAMPLES)
-    .action((_options: object, command: Command) =>
-      withDirectory(settingsOf(command), { readOnly: true }, async ({ partition, address }) => {
-        if (partition.store.supports.spread)
-          throw new CliError(`${address}: HBase has caches of its own; warm is for a folder`);
-        const progress = startProgress('warm', 'entries');
-        const { entries, indexed } = await partition.warm((what, done) => {
-          progress.phase(what);
-          progress.update(done);
-        });
-        progress.finish();
-        process.stdout.write(`read ${formatNumber(entries)} entries and ${formatNumber(indexed)} index rows\n`);
-      }),
-    );
+  const description = 'read indexes and entries into memory, so that the first searches need not wait';
+  directoryCommand(program, 'warm', description, EXAMPLES).action(directoryAction({ readOnly: true }, warm));
 }
