@@ -22,7 +22,7 @@ access rules need cannot be taken away.
 
 function describeSource({ nis, files }: SchemaSource): string {
   const names = files.map(({ name }) => name).join(', ');
-  return `NIS schema ${nis}, ${files.length === 0 ? 'remove the schema files of the directory' : `own files: ${names}`}`;
+  return `NIS schema ${nis}, ${files.length === 0 ? 'no files of its own' : `own files: ${names}`}`;
 }
 
 /** Joins the texts of the files, each after a comment with its name. */
