@@ -74,7 +74,9 @@ async function comparePassword(context: Context, dn: Dn, request: CompareRequest
   const credentials = services.credentialReader.read(found.row);
   const { passwords } = credentials;
   await requireValidBind(services, session, requester, { id: found.node.id, credentials });
-  if (passwords.length === 0) throw new LdapError('noSuchAttribute', `the entry has no '${request.attribute}'`);
+  // Secrets take no options, so no entry has a value under one.
+  if (passwords.length === 0 || description.options.length > 0)
+    throw new LdapError('noSuchAttribute', `the entry has no '${request.attribute}'`);
   const matches = new PasswordMatcher(services.hashing.policy, new OperationSource(context));
   const isRight = await verifyInSession(context, found.node.id, credentials, () =>
     matches.find(request.value, passwords),

@@ -9,7 +9,14 @@ import { resolveDeletedPasswords } from '../passwords/deleted-values.js';
 import { PASSWORD_ATTRIBUTES } from '../passwords/operational-changes.js';
 import { isPasswordAttribute } from '../passwords/password-hashing.js';
 import { refuseCostlier } from '../passwords/refusals.js';
-import { actorOf, isOwn, OperationSource, requireConfidential, requireRightsFor } from '../request/access.js';
+import {
+  actorOf,
+  isOwn,
+  OperationSource,
+  refuseAdminPassword,
+  requireConfidential,
+  requireRightsFor,
+} from '../request/access.js';
 import type { Context } from '../request/context.js';
 import { passwordChanges, verifyInSession } from '../request/password-change.js';
 import { requireOwnPassword, runPasswordChange } from '../request/password-policy.js';
@@ -23,6 +30,7 @@ export async function modify(context: Context, request: ModifyRequest): Promise<
   const dn = services.schema.parseDn(request.dn);
   if (request.changes.some((c) => isPasswordAttribute(services.schema, c.attribute.type))) {
     requireConfidential(context);
+    refuseAdminPassword(context, dn);
     return runPasswordChange(context, async () => {
       requireOwnPassword(context.session.identity);
       await modifyPasswords(context, request, dn);

@@ -100,6 +100,29 @@ export function writeSuite(directory: SuiteDirectory): void {
       expect(await compare('entryDN', dn.toUpperCase())).to.equal(6);
     });
 
+    it('a password under an option is never equal in a compare', async () => {
+      const dn = await directory.addPerson('optioned', { userPassword: 'own' });
+      const user = await directory.connectAs(dn, 'own');
+      for (const [attribute, code] of [
+        ['userPassword', 6],
+        ['userPassword;x-a', 16],
+      ] as const)
+        expect((await user.request({ op: 'compare', dn, attribute, value: Buffer.from('own') })).code).to.equal(code);
+    });
+
+    it('an entry with the name of the administrator gets no password', async () => {
+      const { admin, served } = directory;
+      const password = { type: 'userPassword', values: [Buffer.from('x')] };
+      const added = await admin.request({ op: 'add', dn: served.adminDn, attributes: [password] });
+      expect([added.code, added.final.message]).to.deep.equal([
+        53,
+        `'${served.adminDn}' binds with the password of the administrator: leave userPassword out; password modify ` +
+          'and `rowan passwd` change the password of the administrator',
+      ]);
+      const changes = [{ operation: 'replace', attribute: password }] as const;
+      expect((await admin.request({ op: 'modify', dn: served.adminDn, changes })).code).to.equal(53);
+    });
+
     it('a user reads, and changes its own password alone', async () => {
       const dn = await directory.addPerson('owner', { userPassword: 'mine' });
       const other = await directory.addPerson('other', { userPassword: 'theirs' });

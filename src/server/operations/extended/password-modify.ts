@@ -24,6 +24,7 @@ import { passwordChanges, verifyInSession } from '../../request/password-change.
 import { requireNoReset, requireOwnPassword, runPasswordChange } from '../../request/password-policy.js';
 import { keepBindValid, outdatedBind, requireValidBind } from '../../request/validity.js';
 import { type Outcome, SUCCESS } from '../../words/outcome.js';
+import type { Session } from '../../words/session.js';
 
 /**
  * Password Modify (RFC 3062). Users change their own password, the administrator all passwords. An old password in the
@@ -77,7 +78,9 @@ async function changeUser(context: Context, dn: Dn, fields: PasswordModify, clea
   const identity = session.identity;
   const actor = actorOf(context);
   const anyPassword = { operation: 'replace', attribute: { type: 'userPassword', values: [] } } as const;
-  await partition.requireAllowed(dn, [anyPassword], actor, controls);
+  await partition.requireAllowed(dn, [anyPassword], actor, controls).catch((error: unknown) => {
+    throw withoutExistence(session, fields.userIdentity, error);
+  });
   const value = await hashing.hash(clear, [], new OperationSource(context));
   const replace = { operation: 'replace', attribute: { type: 'userPassword', values: [value] } } as const;
   const options = { manageDsaIT: controls.manageDsaIT, touches: ['userPassword', ...PASSWORD_ATTRIBUTES] };
@@ -106,6 +109,16 @@ async function changeUser(context: Context, dn: Dn, fields: PasswordModify, clea
   });
 }
 
+/**
+ * Returns the error for a client that may not change the password of another entry: the same one whether the entry
+ * exists or not. The administrator is told what is wrong.
+ */
+function withoutExistence(session: Session, named: string | undefined, error: unknown): unknown {
+  if (session.isAdmin || named === undefined || !(error instanceof LdapError)) return error;
+  if (error.result !== 'noSuchObject' && error.result !== 'insufficientAccessRights') return error;
+  return new LdapError('insufficientAccessRights', `'${named}' is no entry whose password you may change`);
+}
+
 function wrongOldPassword(): LdapError {
   return new LdapError('invalidCredentials', 'the old password is wrong');
 }
@@ -116,7 +129,9 @@ async function targetDn(context: Context, identity: string | undefined): Promise
   if (identity === undefined) return services.schema.parseDn(session.dn);
   if (identity === '')
     throw new LdapError('protocolError', 'userIdentity is empty; leave it out for the bound identity');
-  return namedIdentity(context, identity);
+  return namedIdentity(context, identity).catch((error: unknown) => {
+    throw withoutExistence(session, identity, error);
+  });
 }
 
 /** 56 letters and digits that look different from each other. A password of 16 has about 93 random bits. */
