@@ -67,7 +67,7 @@ import { type Sampled, sampleCheck } from './upkeep/check/sample.js';
 import type { OnPasswords } from './upkeep/check/survey.js';
 import { recount } from './upkeep/recount.js';
 import { type OnRepaired, repair } from './upkeep/repair.js';
-import { type Warmed, warm } from './upkeep/warm.js';
+import { type WarmResult, warm } from './upkeep/warm.js';
 import { type AssignedRange, assignedRanges, removeNumbers, setNumbers } from './values/number-admin.js';
 import { setReferences } from './values/reference-admin.js';
 import { addUnique, removeUnique, type UniqueDefinition } from './values/unique-admin.js';
@@ -399,7 +399,7 @@ export class Partition implements Directory {
   }
 
   /** Reads the data that indexed searches read, so that the operating system caches it. */
-  async warm(onProgress: (what: string, entries: number) => void): Promise<Warmed> {
+  async warm(onProgress: (what: string, entries: number) => void): Promise<WarmResult> {
     return this.#translated(warm(this.store, this.context.shared.indexes, onProgress));
   }
 

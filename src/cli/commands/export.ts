@@ -3,7 +3,7 @@ import { LdapError } from '../../ldap/ldap-error.js';
 import type { PartialAttribute } from '../../ldap/ldap-types.js';
 import { formatEntry, formatEntryPieces, VERSION_LINE } from '../../ldif/index.js';
 import { largeQualifiers, type Partition } from '../../partition/index.js';
-import type { LostEntry, Salvaged } from '../../partition/upkeep/salvage.js';
+import type { LostEntry, SalvagedEntry } from '../../partition/upkeep/salvage.js';
 import { addSettingFlags } from '../config/index.js';
 import { requireUndamagedPages } from '../damaged-pages.js';
 import { CliError, pluralize } from '../exit.js';
@@ -37,7 +37,7 @@ interface ExportOptions {
 
 async function writeEntry(
   partition: Partition,
-  salvaged: Salvaged,
+  salvaged: SalvagedEntry,
   selection: AttributeSelection,
   states: AccountStates | undefined,
   output: OutputStream,
@@ -78,7 +78,7 @@ async function exportEntries(
   const progress = options.output === undefined ? undefined : startProgress('export', 'entries');
   let count = 0;
   const losses = new LossReport(output);
-  const entry = async (found: Salvaged): Promise<void> => {
+  const entry = async (found: SalvagedEntry): Promise<void> => {
     await writeEntry(partition, found, selection, states, output, losses);
     count++;
     progress?.update(count);

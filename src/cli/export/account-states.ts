@@ -1,7 +1,7 @@
 import { damageOf } from '../../partition/index.js';
 import { STATE_ATTRIBUTES } from '../../partition/model/account-state.js';
 import { generalizedTime } from '../../partition/model/csn.js';
-import type { Salvaged } from '../../partition/upkeep/salvage.js';
+import type { SalvagedEntry } from '../../partition/upkeep/salvage.js';
 import { CredentialReader } from '../../server/passwords/credentials.js';
 import { Policies } from '../../server/passwords/policies.js';
 import { type StateServices, statesOf } from '../../server/request/state-attributes.js';
@@ -24,7 +24,7 @@ export class AccountStates {
 
   /** Replaces stored state attributes by the current account state. On damage, `onLost` gets a state attribute. */
   async withStates(
-    entry: Salvaged,
+    entry: SalvagedEntry,
     attributes: ExportAttribute[],
     onLost: (attribute: string) => void,
   ): Promise<ExportAttribute[]> {
@@ -37,7 +37,7 @@ export class AccountStates {
     }
   }
 
-  async #replaceStates({ id, row }: Salvaged, attributes: ExportAttribute[]): Promise<ExportAttribute[]> {
+  async #replaceStates({ id, row }: SalvagedEntry, attributes: ExportAttribute[]): Promise<ExportAttribute[]> {
     const { partition, credentialReader } = this.#services;
     const { passwords, applications, account } = credentialReader.read(row);
     // Without passwords no bind is possible, so no state exists.

@@ -1,6 +1,6 @@
 import { damageOf, INDEX_BYTES, largeQualifiers, MASTER } from '../../partition/index.js';
 import type { LargeReader } from '../../partition/model/large-reader.js';
-import type { Salvaged } from '../../partition/upkeep/salvage.js';
+import type { SalvagedEntry } from '../../partition/upkeep/salvage.js';
 import type { Schema } from '../../schema/index.js';
 import { cellFamily, nextCell, qualifierLength, qualifierStart, valueStart } from '../../store/row.js';
 
@@ -42,7 +42,7 @@ const MAX_HELD_BYTES = 1024 * 1024;
  * Damaged values are left out and reported to `onLost`.
  */
 export async function entryAttributes(
-  { row }: Salvaged,
+  { row }: SalvagedEntry,
   selection: AttributeSelection,
   large: LargeReader | undefined,
   onLost: (attribute: string) => void,

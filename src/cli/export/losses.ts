@@ -1,5 +1,5 @@
 import { uuidText } from '../../partition/index.js';
-import type { LostEntry, Salvaged } from '../../partition/upkeep/salvage.js';
+import type { LostEntry, SalvagedEntry } from '../../partition/upkeep/salvage.js';
 import { pluralize } from '../exit.js';
 import type { OutputStream } from './output.js';
 
@@ -19,7 +19,7 @@ export class LossReport {
     await this.#report(`lost entry: ${dn ? escapeControls(dn) : 'its name is not known'} (${uuid}; ${why})`);
   }
 
-  async reportValue({ id, dn }: Salvaged, attribute: string): Promise<void> {
+  async reportValue({ id, dn }: SalvagedEntry, attribute: string): Promise<void> {
     this.#values++;
     await this.#report(`lost value: ${attribute} of ${escapeControls(dn)} (entryUUID ${uuidText(id)})`);
   }

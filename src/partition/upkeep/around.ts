@@ -4,29 +4,31 @@ import type { StoreError } from '../../store/store-error.js';
 import { keyAfter } from '../../store/tables.js';
 import { isDamage } from '../model/store-errors.js';
 
-/** Rows that could be read. */
+/** Rows that have been read. */
 export interface Rows {
   readonly keys: readonly Buffer[];
-  /** Undefined where keys alone were asked for. */
+  /** Undefined for a scan of keys only. */
   readonly rows: readonly (Buffer | undefined)[];
 }
 
-/** A place where rows could not be read: one at least, whose key the damage may have changed. */
+/** A part of a range that holds at least one unreadable row. The damage may have changed the key of the row. */
 export interface Gap {
   readonly error: StoreError;
-  /** Key of the row that is damaged, where it is known. */
+  /** Key of the damaged row, if known. */
   readonly key: Buffer | undefined;
-  /** Between the last row that was read before and the first one behind; what had such a key was not read. */
+  /** Start of the gap: behind the last row that was read before. Undefined: start of the table. */
   readonly from: Buffer | undefined;
+  /** End of the gap: the first row that was read after. Undefined: end of the table. */
   readonly to: Buffer | undefined;
 }
 
-/** Rows read one by one before batches are tried again. */
+/** Number of rows that are read singly around damage, before batches are tried again. */
 const SINGLY = 4096;
 
 /**
- * The rows of a range in key order, of a table without `suffixBytes`. Around a damaged row they are read one by one, so
- * that those beside it come all the same. Where nothing tells how to go on, the rest of the range is a gap.
+ * Yields the rows of a range in key order, and gaps. The table has no `suffixBytes`. Around a damaged row, rows are
+ * read singly, so that intact rows next to the damage are found. If the read cannot go on, the rest of the range is a
+ * gap.
  */
 export async function* readAround(
   reader: Reader,
@@ -64,7 +66,7 @@ export async function* readAround(
         hopped = key;
       } else {
         yield* gaps.close(key);
-        // It may be gone since its key was read.
+        // The row may have been deleted since its key was read.
         if (row || keysOnly) yield { keys: [key!], rows: [row] };
       }
       if (!key) {
@@ -76,7 +78,7 @@ export async function* readAround(
   }
 }
 
-/** Gaps whose end is not known yet. */
+/** Collects gaps until the next row that can be read. */
 class OpenGaps {
   #gaps: { readonly error: StoreError; readonly key: Buffer | undefined }[] = [];
   #from: Buffer | undefined;
@@ -93,14 +95,17 @@ class OpenGaps {
   }
 }
 
-/** A row that was read, or that was not; without a key nothing behind it can be. */
+/** The next row, or the damage. Without a key the rest of the range cannot be read. */
 interface Next {
   readonly key: Buffer | undefined;
   readonly row?: Buffer | undefined;
   readonly error?: StoreError;
 }
 
-/** `hopped`: the damaged row that was met last; `isOn`: the range begins behind a row that was met. */
+/**
+ * Reads the next row of a range. `hopped`: key of the last damaged row. `isOn`: whether the range begins behind a row
+ * that has been read or skipped.
+ */
 async function readNext(
   reader: Reader,
   table: string,
@@ -112,20 +117,20 @@ async function readNext(
   let key: Buffer | undefined;
   const scan = reader.scan(table, range, { keysOnly: true, limit: 1, besideDamage: true });
   try {
-    // No further than to a key: what lies behind it may be damaged, too.
+    // Read no further than the first key, as following rows may be damaged as well.
     for await (const { keys } of batchesOf(scan)) {
       [key] = keys;
       if (key) break;
     }
   } catch (error) {
     if (!isDamage(error)) throw error;
-    const met = error.key;
-    // An engine looks at a row behind the range or at the last one, too, to be sure that there are no more.
-    if (met && range.to && met.compare(range.to) >= 0) return 'end';
-    const order = met && range.from ? met.compare(range.from) : 1;
-    if (order < 0 && hopped?.equals(met!)) return 'end';
-    // Rows behind the one that was read last are lost, or this is no key of the table.
-    return { key: order < 0 || (order === 0 && isOn) ? undefined : met, error };
+    const damaged = error.key;
+    // To find the end of a range, an engine also reads the row behind the range, or the last row again.
+    if (damaged && range.to && damaged.compare(range.to) >= 0) return 'end';
+    const order = damaged && range.from ? damaged.compare(range.from) : 1;
+    if (order < 0 && hopped?.equals(damaged!)) return 'end';
+    // Otherwise the key is not in the range: the following rows are lost, or the key is not of this table.
+    return { key: order < 0 || (order === 0 && isOn) ? undefined : damaged, error };
   }
   if (!key) return 'end';
   if (keysOnly) return { key };

@@ -4,22 +4,22 @@ import { parentIdOf, ROOT_ID, UUID_BYTES, upRdnOf } from '../model/tables.js';
 import { uuidText } from '../model/uuid.js';
 import { joinDn } from '../tree/nodes.js';
 
-/** A longer way up goes in a circle. */
+/** Maximum number of ancestors. A longer chain is a cycle. */
 const MAX_DEPTH = 1000;
 
-/** The normalized RDN in the key of a tree row; of a suffix its whole DN. */
+/** Returns the normalized RDN in the key of a tree row; for a suffix the whole DN. */
 function normRdnIn(key: Buffer): Buffer {
   return key.subarray(UUID_BYTES + 1);
 }
 
-/** DN of an entry whose row is lost, as the key of its tree row and the name of its parent tell it. */
+/** Returns the DN of an entry whose row is lost, from the key of its tree row and the DN `above` of its parent. */
 export function lostDn(schema: Schema, key: Buffer, id: Buffer, above: Buffer): Buffer {
   return joinDn(Buffer.from(rdnText(schema, normRdnIn(key), id)), above);
 }
 
 /**
- * DN of an entry by the master rows from its own up to the root, which `rowOf` gives. Where it gives none, the name
- * ends with what `lostName` knows of that entry, or else with its entryUUID.
+ * Returns the DN of an entry from the master rows of the entry and its ancestors, read by `rowOf`. At an ancestor
+ * without a row, the DN ends with `lostName` of the ancestor, or with its entryUUID.
  */
 export async function dnByRows(
   id: Buffer,
@@ -43,7 +43,7 @@ function entryName(id: Buffer): string {
   return `entryUUID=${uuidText(id)}`;
 }
 
-/** The RDN in a tree row's key: values in their normalized form. Where no name can be made of that, the entryUUID. */
+/** Returns the RDN in the key of a tree row, with normalized values; an RDN of the entryUUID if that is no name. */
 function rdnText(schema: Schema, norm: Buffer, id: Buffer): string {
   try {
     const text = split(norm, ',')
@@ -61,7 +61,7 @@ function rdnText(schema: Schema, norm: Buffer, id: Buffer): string {
   return entryName(id);
 }
 
-/** In a normalized name these separators stand for nothing else. */
+/** Splits a normalized name, in which separators within values are escaped. */
 function split(norm: Buffer, separator: ',' | '+'): Buffer[] {
   return norm
     .toString('latin1')
@@ -73,7 +73,7 @@ function avaText(schema: Schema, ava: Buffer): string {
   const equals = ava.indexOf(0x3d);
   const oid = ava.toString('latin1', 0, Math.max(equals, 0));
   let value = '';
-  // `\2b`, `\2c` and `\5c` are escapes of a DN as they are; other bytes become escapes.
+  // `\2b`, `\2c` and `\5c` are valid escapes in a DN. Other special bytes are escaped here.
   for (const byte of ava.subarray(equals + 1)) {
     const char = String.fromCharCode(byte);
     value += /[0-9A-Za-z\\]/.test(char) ? char : `\\${byte.toString(16).padStart(2, '0')}`;

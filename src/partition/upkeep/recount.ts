@@ -4,13 +4,13 @@ import { fenced, type Piecework } from '../model/piecework.js';
 import type { WriteContext } from '../write/context.js';
 import { surveyTree } from './check/check.js';
 
-/** Steps that set counters, by what is wrong with them. */
+/** Steps that set counters, by the description of the wrong counter. */
 type Fixes = Map<string, readonly PlanStep[]>;
 
 /**
- * Sets the counters of entries (oneLevelCount, subLevelCount) that are not what is there; resolves with their number.
- * Runs beside writers: a counter that changes meanwhile is left for the next time. Where the store has no snapshots, a
- * counter counts as wrong when it is found so twice, with every plan between that was decided before wholly done.
+ * Corrects wrong counters of entries (oneLevelCount, subLevelCount), and returns their number. May run beside writers:
+ * a counter that changes meanwhile is left for the next run. On a store without snapshots a counter counts as wrong if
+ * two surveys find the same error, and all plans that were decided in between are fully applied.
  */
 export async function recount(context: WriteContext, piecework?: Piecework): Promise<number> {
   let wrong = await wrongCounters(context, piecework);
@@ -19,14 +19,14 @@ export async function recount(context: WriteContext, piecework?: Piecework): Pro
     const again = await wrongCounters(context, piecework);
     wrong = new Map([...again].filter(([key]) => wrong.has(key)));
   }
-  let mended = 0;
+  let fixed = 0;
   for (const steps of wrong.values()) {
     await piecework?.proceed();
     // A guard fails if the counters or the entry have changed since the survey.
-    if (await guardsHold(context.store.commit({ steps: fenced(steps, piecework), decisive: 0 }))) mended++;
+    if (await guardsHold(context.store.commit({ steps: fenced(steps, piecework), decisive: 0 }))) fixed++;
   }
-  if (mended > 0) context.nodes.clear();
-  return mended;
+  if (fixed > 0) context.nodes.clear();
+  return fixed;
 }
 
 async function wrongCounters(context: WriteContext, piecework: Piecework | undefined): Promise<Fixes> {

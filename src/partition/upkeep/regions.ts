@@ -1,13 +1,13 @@
 import type { TableSpec } from '../../store/contract.js';
 import { DELETED_TABLE, MASTER_TABLE, TREE_TABLE } from '../model/tables.js';
 
-/** First characters of normal forms, rising: what equality rows of an index are spread over. */
+/** First characters of normal forms, sorted. Equality rows of an index are spread over these. */
 const FORM_STARTS = '0123456789abcdefghijklmnopqrstuvwxyz';
 
 /**
- * Keys at which a new table is best cut into about `regions` parts, for an engine whose tables are spread over servers:
- * rising, none for tables whose rows are few or written at the end. It is a beginning; such engines split on as they
- * grow.
+ * Returns sorted keys at which a new table is split into about `regions` parts, for an engine whose tables are spread
+ * over servers. Tables with few rows, or with rows that are appended, are not split. The engine splits growing parts
+ * further itself.
  */
 export function splitKeys(spec: TableSpec, regions: number): Buffer[] {
   if (spec.name === MASTER_TABLE.name || spec.name === DELETED_TABLE.name || spec.name === TREE_TABLE.name) {
@@ -16,7 +16,7 @@ export function splitKeys(spec: TableSpec, regions: number): Buffer[] {
   return spec.name.startsWith('index_') ? indexSplits(regions) : [];
 }
 
-/** Keys that begin with a random entryUUID. */
+/** Split keys for tables whose keys begin with a random entryUUID. */
 function uuidSplits(regions: number): Buffer[] {
   const keys: Buffer[] = [];
   for (let i = 1; i < regions; i++) {
@@ -27,7 +27,7 @@ function uuidSplits(regions: number): Buffer[] {
   return keys;
 }
 
-/** Presence rows (`*`), equality rows (`=`) by their first characters, substring rows (`~`). */
+/** Split keys for presence rows (`*`), equality rows (`=`) by first character, and substring rows (`~`). */
 function indexSplits(regions: number): Buffer[] {
   const keys: string[] = [];
   if (regions > 1) keys.push('=');

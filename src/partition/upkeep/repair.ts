@@ -7,46 +7,47 @@ import type { WriteContext } from '../write/context.js';
 import { survey } from './check/check.js';
 import type { Report } from './check/survey.js';
 
-/** A pass mends what it can see; the rows that follow from what it mended are mended by the next. */
+/** Maximum number of passes. Rows that derive from repaired rows are repaired in the next pass. */
 const MAX_PASSES = 12;
-/** Gets a breach, and whether it was mended or is left. */
-export type OnRepaired = (breach: Breach, mended: boolean) => void;
+/** Called for each breach with whether the breach has been repaired. */
+export type OnRepaired = (breach: Breach, isRepaired: boolean) => void;
 
-/** Fixes committed together. */
-const TOGETHER = 256;
+/** Number of fixes that are committed at the same time. */
+const FIX_BATCH = 256;
 
 /**
- * Restores tree rows, counters, normAttributes and index rows from table master alone; resolves with the number of
- * breaches mended. Entries are never removed: one without a parent, or in a circle, is put below the first suffix under
- * a name of its own (docs/operations.md). May run beside writers: every fix is guarded by what it was made from, and
- * one that comes too late is made again in the next pass. A clean directory is left as it is.
- * Where rows cannot be read, nothing is written that their content may decide. `onBreach` gets each breach that was
- * mended and, at the end, each that is left.
+ * Rebuilds tree rows, counters, normAttributes and index rows from table master alone. Returns the number of repaired
+ * breaches. Entries are never removed: an entry without a parent, or in a cycle, is moved below the first suffix under
+ * a unique name (docs/operations.md). May run beside writers: every fix guards the rows from which the fix derives, and
+ * an outdated fix is made again in the next pass. A directory without breaches is not changed.
+ *
+ * Where rows cannot be read, nothing is written that depends on their content. `onBreach` is called for each repaired
+ * breach and, at the end, for each remaining breach.
  */
 export async function repair(
   context: WriteContext,
   onBreach?: OnRepaired,
   onProgress?: (done: number) => void,
 ): Promise<number> {
-  let mended = 0;
+  let repaired = 0;
   for (let pass = 1; ; pass++) {
     const left: Breach[] = [];
     const fixes = new Fixes(context, onBreach, left);
     const report: Report = ({ breach, fix }) => (fix ? fixes.add(breach, fix) : void left.push(breach));
     await survey(context, report, onProgress, undefined, true);
     await fixes.flush();
-    mended += fixes.done;
+    repaired += fixes.done;
     if (fixes.done > 0) context.nodes.clear();
     if (fixes.done === 0 || pass === MAX_PASSES) {
-      // Others may have learned by rows that were wrong who is in which group.
-      if (mended > 0) await context.store.commit({ steps: [GROUPS_STEP], decisive: 0 });
+      // Cached memberships may derive from wrong rows.
+      if (repaired > 0) await context.store.commit({ steps: [GROUPS_STEP], decisive: 0 });
       for (const breach of left) onBreach?.(breach, false);
-      return mended;
+      return repaired;
     }
   }
 }
 
-/** Commits many fixes at a time, so that they share their flushes. */
+/** Commits many fixes at the same time, so that the fixes share flushes. */
 class Fixes {
   readonly #context: WriteContext;
   readonly #onBreach: OnRepaired | undefined;
@@ -54,7 +55,7 @@ class Fixes {
   #waiting: { readonly breach: Breach; readonly fix: readonly PlanStep[] }[] = [];
   done = 0;
 
-  /** `left` gets what damage keeps from being mended. */
+  /** `left` receives breaches that cannot be repaired because of damage. */
   constructor(context: WriteContext, onBreach: OnRepaired | undefined, left: Breach[]) {
     this.#left = left;
     this.#context = context;
@@ -63,22 +64,22 @@ class Fixes {
 
   async add(breach: Breach, fix: readonly PlanStep[]): Promise<void> {
     this.#waiting.push({ breach, fix });
-    if (this.#waiting.length >= TOGETHER) await this.flush();
+    if (this.#waiting.length >= FIX_BATCH) await this.flush();
   }
 
   async flush(): Promise<void> {
     const waiting = this.#waiting;
     this.#waiting = [];
-    const mended = await Promise.all(waiting.map(({ breach, fix }) => this.#mend(breach, fix)));
+    const results = await Promise.all(waiting.map(({ breach, fix }) => this.#apply(breach, fix)));
     for (const [i, { breach }] of waiting.entries()) {
-      if (!mended[i]) continue;
+      if (!results[i]) continue;
       this.done++;
       this.#onBreach?.(breach, true);
     }
   }
 
-  /** Whether the fix was still right and is done. */
-  async #mend(breach: Breach, fix: readonly PlanStep[]): Promise<boolean> {
+  /** Commits a fix. Returns false where the fix is outdated or damage prevents the fix. */
+  async #apply(breach: Breach, fix: readonly PlanStep[]): Promise<boolean> {
     try {
       await this.#context.store.commit({ steps: fix, decisive: 0 });
       return true;

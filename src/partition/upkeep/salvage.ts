@@ -25,62 +25,61 @@ import { type Rows, readAround } from './around.js';
 import { dnByRows, lostDn } from './lost-name.js';
 
 /** An entry that can be read. */
-export interface Salvaged {
+export interface SalvagedEntry {
   readonly id: Buffer;
   /** Packed master row. */
   readonly row: Buffer;
-  /** UTF-8; below a lost entry with the name that is left of that one. */
+  /** DN, UTF-8. For an entry below a lost entry, with what is known of the name of the lost entry. */
   readonly dn: Buffer;
 }
 
-/** An entry that cannot. */
+/** An entry that cannot be read. */
 export interface LostEntry {
-  /** Undefined where that is lost, too; there may be several such entries then. */
+  /** Undefined where the id is lost as well; the damage may then concern several entries. */
   readonly id: Buffer | undefined;
-  /** From its tree row, where that can be read. */
+  /** From the tree row, if that can be read. */
   readonly dn: Buffer | undefined;
   readonly why: string;
 }
 
 export interface SalvageSink {
-  /** A rejection by damage makes it a lost entry. */
-  entry(entry: Salvaged): Promise<void>;
+  /** If this rejects because of damage, the entry counts as lost. */
+  entry(entry: SalvagedEntry): Promise<void>;
   lost(entry: LostEntry): Promise<void>;
 }
 
 /** A tree row. */
-interface Place {
+interface TreeRow {
   readonly id: Buffer;
   readonly key: Buffer;
-  /** Others are below it. */
-  readonly deep: boolean;
+  readonly hasChildren: boolean;
 }
 
-/** An entry below which others are. */
+/** An entry with children. */
 interface Parent {
   readonly id: Buffer;
   readonly dn: Buffer;
-  /** Of its tree row, where that can be read. */
+  /** Key of the tree row, if that can be read. */
   readonly key: Buffer | undefined;
 }
 
-/** Where tree rows could not be read, or are fewer than there should be. */
+/** A range in which tree rows cannot be read, or are fewer than the counter says. */
 interface Hole {
   readonly from: Buffer | undefined;
   readonly to: Buffer | undefined;
-  /** Keys, latin-1, of those that were read all the same. */
+  /** Keys (Latin-1) in the range that have been read nevertheless. */
   readonly seen?: ReadonlySet<string>;
 }
 
 /**
- * Every entry at and below a base that can be read, a parent always before its children, and each that is lost. Rows
- * that cannot be read are gone around; where tree rows are lost, entries are found by what they say themselves.
+ * Finds every readable entry at and below a base, parents before children, and every lost entry. Rows that cannot be
+ * read are skipped. Where tree rows are lost, entries are found by their master rows.
  */
 export class Salvage {
   readonly #store: Store;
   readonly #schema: Schema;
   readonly #sink: SalvageSink;
-  /** DNs of entries that are lost, by latin-1 id. */
+  /** DNs of the lost entries by id (Latin-1). */
   readonly #lost = new Map<string, Buffer | undefined>();
   #holes: Hole[] = [];
 
@@ -90,7 +89,7 @@ export class Salvage {
     this.#sink = sink;
   }
 
-  /** Resolves with false when the base does not exist. */
+  /** Visits the base and the entries below. Returns false where the base does not exist. */
   async below(base: Dn, suffixes: readonly Dn[]): Promise<boolean> {
     const place = await this.#find(base, suffixes);
     if (place === 'absent') return false;
@@ -108,8 +107,8 @@ export class Salvage {
     return true;
   }
 
-  /** By tree rows alone; undefined where one of them is damaged. */
-  async #find(base: Dn, suffixes: readonly Dn[]): Promise<Place | 'absent' | undefined> {
+  /** Finds the base by tree rows. Returns undefined where a tree row is damaged. */
+  async #find(base: Dn, suffixes: readonly Dn[]): Promise<TreeRow | 'absent' | undefined> {
     let at = suffixAt(base, suffixes);
     if (at < 0) return 'absent';
     let key = treeKey(ROOT_ID, cutNorm(Buffer.from(normText(base, at), 'latin1')));
@@ -121,12 +120,12 @@ export class Salvage {
       }
       const id = row && cellValue(row, TREE.treeInfo, Q.id);
       if (!id) return 'absent';
-      if (at === 0) return { id, key, deep: true };
+      if (at === 0) return { id, key, hasChildren: true };
       key = treeKey(id, cutNorm(base.rdns[--at]!.norm));
     }
   }
 
-  /** The row, or the damage that keeps it from being read. */
+  /** Returns the row, or the error for damage. */
   async #read(table: string, key: Buffer, reader: Reader = this.#store): Promise<Buffer | StoreError | undefined> {
     try {
       return await reader.get(table, key);
@@ -151,27 +150,27 @@ export class Salvage {
     for (let parent = parents.pop(); parent; parent = parents.pop()) {
       const snapshot = this.#store.snapshot();
       try {
-        let met = 0;
+        let count = 0;
         for await (const part of readAround(snapshot, TREE_TABLE.name, childrenRange(parent.id))) {
           if ('error' in part) {
             this.#holes.push({ from: part.from, to: part.to });
             continue;
           }
-          met += part.keys.length;
-          await this.#visit(this.#places(part), parent.dn, snapshot, parents);
+          count += part.keys.length;
+          await this.#visit(this.#treeRows(part), parent.dn, snapshot, parents);
         }
-        await this.#requireCount(parent, met, snapshot);
+        await this.#checkCount(parent, count, snapshot);
       } finally {
         snapshot.close();
       }
     }
   }
 
-  /** Tree rows may be lost without an error: the counter of the parent tells. */
-  async #requireCount({ id, key }: Parent, met: number, snapshot: Reader): Promise<void> {
+  /** Compares the number of tree rows with the counter of the parent, as tree rows may be lost without an error. */
+  async #checkCount({ id, key }: Parent, count: number, snapshot: Reader): Promise<void> {
     if (!key || !this.#store.supports.snapshot) return;
     const row = await this.#read(TREE_TABLE.name, key, snapshot);
-    if (!(row instanceof Buffer) || cellCounter(row, TREE.treeInfo, Q.oneLevelCount) <= BigInt(met)) return;
+    if (!(row instanceof Buffer) || cellCounter(row, TREE.treeInfo, Q.oneLevelCount) <= BigInt(count)) return;
     const range = childrenRange(id);
     const seen = new Set<string>();
     for await (const part of readAround(snapshot, TREE_TABLE.name, range, true))
@@ -179,13 +178,13 @@ export class Salvage {
     this.#holes.push({ ...range, seen });
   }
 
-  #places({ keys, rows }: Rows): Place[] {
-    const places: Place[] = [];
+  #treeRows({ keys, rows }: Rows): TreeRow[] {
+    const places: TreeRow[] = [];
     for (const [i, key] of keys.entries()) {
       try {
         const id = cellValue(rows[i]!, TREE.treeInfo, Q.id);
         if (id?.length !== UUID_BYTES) throw new StoreError('corrupt', 'a tree row leads nowhere');
-        places.push({ id, key, deep: cellCounter(rows[i], TREE.treeInfo, Q.oneLevelCount) !== 0n });
+        places.push({ id, key, hasChildren: cellCounter(rows[i], TREE.treeInfo, Q.oneLevelCount) !== 0n });
       } catch (error) {
         if (!isDamage(error)) throw error;
         this.#holes.push({ from: key, to: keyAfter(key) });
@@ -194,24 +193,24 @@ export class Salvage {
     return places;
   }
 
-  /** Entries right below `above`; those that have others below them are added to `parents`. */
-  async #visit(places: readonly Place[], above: Buffer, reader: Reader, parents: Parent[]): Promise<void> {
+  /** Visits the children of the entry with DN `above`, and adds children that have children to `parents`. */
+  async #visit(places: readonly TreeRow[], above: Buffer, reader: Reader, parents: Parent[]): Promise<void> {
     const rows = await this.#readMany(
       places.map(({ id }) => id),
       reader,
     );
-    for (const [i, { id, key, deep }] of places.entries()) {
+    for (const [i, { id, key, hasChildren }] of places.entries()) {
       const row = rows[i];
-      // Without states of the store nobody can tell what is lost from what was deleted.
+      // Without a snapshot a lost row cannot be distinguished from a deleted entry.
       if (!row && !this.#store.supports.snapshot) continue;
-      const dn = (row instanceof Buffer && (await this.#give(id, row, above))) || lostDn(this.#schema, key, id, above);
-      if (!row || row instanceof StoreError) await this.#tell(id, dn, row?.message ?? 'its row is missing');
-      if (deep) parents.push({ id: Buffer.from(id), dn, key });
+      const dn = (row instanceof Buffer && (await this.#pass(id, row, above))) || lostDn(this.#schema, key, id, above);
+      if (!row || row instanceof StoreError) await this.#reportLost(id, dn, row?.message ?? 'its row is missing');
+      if (hasChildren) parents.push({ id: Buffer.from(id), dn, key });
     }
   }
 
-  /** Hands out an entry; gives its DN, undefined where its row does not even tell that. */
-  async #give(id: Buffer, row: Buffer, above: Buffer): Promise<Buffer | undefined> {
+  /** Passes an entry to the sink. Returns the DN; undefined where the row does not have one. */
+  async #pass(id: Buffer, row: Buffer, above: Buffer): Promise<Buffer | undefined> {
     let dn: Buffer | undefined;
     try {
       dn = joinDn(upRdnOf(row), above);
@@ -219,12 +218,12 @@ export class Salvage {
     } catch (error) {
       const damage = damageOf(error);
       if (!damage) throw error;
-      await this.#tell(id, dn, damage.message);
+      await this.#reportLost(id, dn, damage.message);
     }
     return dn;
   }
 
-  async #tell(id: Buffer | undefined, dn: Buffer | undefined, why: string): Promise<void> {
+  async #reportLost(id: Buffer | undefined, dn: Buffer | undefined, why: string): Promise<void> {
     const name = id?.toString('latin1');
     if (name !== undefined) {
       if (this.#lost.has(name)) return;
@@ -233,43 +232,43 @@ export class Salvage {
     await this.#sink.lost({ id, dn, why });
   }
 
-  /** Entries whose tree rows lie where those could not be read. */
+  /** Finds entries whose tree rows are in holes, by a scan of table master. */
   async #rescue(holes: readonly Hole[], base: Dn): Promise<void> {
     const found: { readonly id: Buffer; readonly dn: Dn; readonly above: Buffer }[] = [];
     for await (const part of readAround(this.#store, MASTER_TABLE.name, {})) {
       if ('error' in part) {
-        await this.#tell(part.key?.length === UUID_BYTES ? part.key : undefined, undefined, part.error.message);
+        await this.#reportLost(part.key?.length === UUID_BYTES ? part.key : undefined, undefined, part.error.message);
         continue;
       }
       for (const [i, id] of part.keys.entries()) {
         const row = part.rows[i]!;
-        const key = placeOf(row);
+        const key = treeKeyOf(row);
         if (!key || !holes.some((hole) => isIn(hole, key))) continue;
         const above = await this.#dnOf(Buffer.from(parentIdOf(row)));
-        const dn = parsed(this.#schema, joinDn(upRdnOf(row), above));
+        const dn = parseDn(this.#schema, joinDn(upRdnOf(row), above));
         if (dn && suffixAt(dn, [base]) >= 0) found.push({ id, dn, above });
       }
     }
     found.sort((a, b) => a.dn.rdns.length - b.dn.rdns.length);
     for (const { id, above } of found) {
       const row = await this.#read(MASTER_TABLE.name, id);
-      const dn = row instanceof Buffer && (await this.#give(id, row, above));
+      const dn = row instanceof Buffer && (await this.#pass(id, row, above));
       if (dn) await this.#descend([{ id, dn, key: undefined }]);
     }
   }
 
-  /** By master rows, up to the root or to an entry that is lost. */
+  /** Returns a DN from master rows, up to the root or to a lost entry. */
   #dnOf(id: Buffer): Promise<Buffer> {
     const rowOf = async (at: Buffer): Promise<Buffer | undefined> => {
       const row = await this.#read(MASTER_TABLE.name, at);
-      return row instanceof Buffer && placeOf(row) ? row : undefined;
+      return row instanceof Buffer && treeKeyOf(row) ? row : undefined;
     };
     return dnByRows(id, rowOf, (at) => this.#lost.get(at.toString('latin1')));
   }
 }
 
-/** Key of the tree row of an entry; undefined where its row does not tell. */
-function placeOf(row: Buffer): Buffer | undefined {
+/** Returns the key of the tree row of an entry; undefined where the master row is damaged. */
+function treeKeyOf(row: Buffer): Buffer | undefined {
   try {
     const parentId = parentIdOf(row);
     return parentId.length === UUID_BYTES ? treeKey(parentId, normRdnOf(row)) : undefined;
@@ -279,7 +278,7 @@ function placeOf(row: Buffer): Buffer | undefined {
   }
 }
 
-function parsed(schema: Schema, dn: Buffer): Dn | undefined {
+function parseDn(schema: Schema, dn: Buffer): Dn | undefined {
   try {
     return schema.parseDnBytes(dn);
   } catch (error) {

@@ -4,26 +4,25 @@ import { isPromise } from '../../store/maybe.js';
 import type { IndexSet } from '../model/index-set.js';
 import { MASTER, MASTER_TABLE } from '../model/tables.js';
 
-/** What `warm` reads. */
-export interface Warmed {
-  /** Rows of entries. */
+/** The number of rows that `warm` has read. */
+export interface WarmResult {
   readonly entries: number;
-  /** Rows of indexes. */
+  /** Number of index rows. */
   readonly indexed: number;
 }
 
-/** No row has it: each is looked at, none is handed out. */
+/** A filter that no row passes, so that all rows are read and none is returned. */
 const NOTHING: StoreFilter = { op: 'hasColumn', family: MASTER.treeInfo, qualifier: Buffer.alloc(0) };
 
 /**
- * Reads what searches with an index read, the indexes and the entries, so that the system has it in its cache.
- * `onProgress` gets what is being read and how many entries were.
+ * Reads the indexes and the entries into the page cache of the system, ahead of the first searches.
+ * `onProgress` receives what is being read and the number of entries read.
  */
 export async function warm(
   store: Store,
   indexes: IndexSet,
   onProgress: (what: string, entries: number) => void,
-): Promise<Warmed> {
+): Promise<WarmResult> {
   let indexed = 0;
   for (const { table, type } of indexes.list) {
     onProgress(`index of ${type.name}`, 0);

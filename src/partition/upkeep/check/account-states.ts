@@ -5,11 +5,11 @@ import { uuidText } from '../../model/uuid.js';
 import { rowProblem } from './row-problem.js';
 import type { Survey } from './survey.js';
 
-/** Each account state can be read, and belongs to an entry. */
+/** Checks that each account state can be read and belongs to an entry. */
 export async function checkAccountStates(survey: Survey): Promise<void> {
   if (!survey.context.hasStates) return;
-  if (!survey.isWhole(MASTER_TABLE.name)) survey.leaveOut('account states of no entry', MASTER_TABLE.name);
-  await survey.each(STATE_TABLE.name, false, async (keys, rows) => {
+  if (!survey.isWhole(MASTER_TABLE.name)) survey.skip('account states of no entry', MASTER_TABLE.name);
+  await survey.forEachBatch(STATE_TABLE.name, false, async (keys, rows) => {
     const entries = await survey.getMany(MASTER_TABLE.name, keys);
     for (const [i, key] of keys.entries()) {
       if (isDecoyRow(key)) continue;

@@ -14,16 +14,17 @@ import { checkTree } from './tree.js';
 import { checkTreeRows } from './tree-rows.js';
 import { checkUnique } from './unique-values.js';
 
-/** More breaches than that are no writes that go on meanwhile. */
-const PASSING = 10_000;
+/** Maximum number of breaches that concurrent writes may explain. */
+const MAX_TRANSIENT = 10_000;
 
 /**
- * Verifies every invariant of the directory (docs/formats/tables.md) and tells each breach; resolves with their number.
- * Reads one state where the engine offers it, so writers may go on meanwhile. On an engine without snapshots a plan
- * that is half done shows as breaches, those of a front end that has died until others finish them: what is found there
- * counts when it is still so after all that was decided until then is done. Holds 36 bytes and a few counters an entry
- * in memory.
- * `onPasswords` gets the passwords of each entry that has some.
+ * Verifies every invariant of the directory (docs/formats/tables.md), and reports each breach. Returns the number of
+ * breaches. Reads one snapshot if the engine has snapshots, so that writers may go on. On other engines a plan that is
+ * applied halfway looks like a breach, also a plan of a front end that has died until other front ends finish the plan:
+ * a breach then counts only if a second survey finds the breach again, after all plans that had been decided are fully
+ * applied. Takes 36 bytes and a few counters of memory an entry.
+ *
+ * `onPasswords` receives the passwords of each entry that has any.
  */
 export async function check(
   context: WriteContext,
@@ -37,14 +38,14 @@ export async function check(
   const breaches = await survey(
     context,
     ({ breach }) => {
-      if (found.size > PASSING) return onBreach(breach);
+      if (found.size > MAX_TRANSIENT) return onBreach(breach);
       found.set(textOf(breach), breach);
-      if (found.size > PASSING) for (const one of found.values()) onBreach(one);
+      if (found.size > MAX_TRANSIENT) for (const earlier of found.values()) onBreach(earlier);
     },
     onProgress,
     onPasswords,
   );
-  if (found.size === 0 || found.size > PASSING) return breaches;
+  if (found.size === 0 || found.size > MAX_TRANSIENT) return breaches;
   await context.store.quiet?.();
   let left = 0;
   const again = ({ breach }: Finding): void => {
@@ -61,8 +62,8 @@ function textOf({ invariant, where, message }: Breach): string {
 }
 
 /**
- * One pass; a report may mend what it is told at once: what follows in the same pass still sees the state it began
- * with. `mends`: damage is looked for first, so that nothing is mended by what the damage hides.
+ * Checks the whole directory once. `report` may repair breaches at once: the survey goes on reading the state at its
+ * start. With `mends`, damage is searched for first, so that no repair depends on rows that damage hides.
  */
 export async function survey(
   context: WriteContext,
@@ -71,34 +72,34 @@ export async function survey(
   onPasswords?: OnPasswords,
   mends = false,
 ): Promise<number> {
-  return surveying(context, report, onProgress, async (pass) => {
+  return runSurvey(context, report, onProgress, async (pass) => {
     pass.onPasswords = onPasswords;
     if (mends) await pass.findDamage([MASTER_TABLE.name, TREE_TABLE.name, DELETED_TABLE.name]);
     await checkSettings(pass);
-    await pass.part('entries', checkEntries);
+    await pass.runPart('entries', checkEntries);
     for (const table of [MASTER_TABLE.name, DELETED_TABLE.name])
-      await pass.part('large values', () => checkLostChunks(pass, table));
-    await pass.part('tree', checkTree);
-    await pass.part('tree rows', checkTreeRows);
-    await pass.part('index rows', checkIndexRows);
-    await pass.part('history', checkHistory);
-    await pass.part('account states', checkAccountStates);
-    await pass.part('unique values', checkUnique);
-    await pass.tellLeftOut();
+      await pass.runPart('large values', () => checkLostChunks(pass, table));
+    await pass.runPart('tree', checkTree);
+    await pass.runPart('tree rows', checkTreeRows);
+    await pass.runPart('index rows', checkIndexRows);
+    await pass.runPart('history', checkHistory);
+    await pass.runPart('account states', checkAccountStates);
+    await pass.runPart('unique values', checkUnique);
+    await pass.reportSkipped();
   });
 }
 
-/** One pass over the entries and how they stand below each other, counters included. */
+/** Checks the entries, their positions in the tree and the counters. */
 export function surveyTree(context: WriteContext, report: Report, onProgress: OnProgress): Promise<number> {
-  return surveying(context, report, onProgress, async (pass) => {
+  return runSurvey(context, report, onProgress, async (pass) => {
     await pass.findDamage([MASTER_TABLE.name, TREE_TABLE.name]);
-    await pass.part('entries', checkEntries);
-    await pass.part('tree', checkTree);
+    await pass.runPart('entries', checkEntries);
+    await pass.runPart('tree', checkTree);
   });
 }
 
-/** One pass in which `look` does what is to be done; resolves with the number of breaches. */
-export async function surveying(
+/** Runs the checks in `look` on one snapshot, and returns the number of breaches. */
+export async function runSurvey(
   context: WriteContext,
   report: Report,
   onProgress: OnProgress | undefined,

@@ -14,14 +14,14 @@ import { checkLarge } from './large-values.js';
 import { rowProblem } from './row-problem.js';
 import type { Survey } from './survey.js';
 
-/** Deleted entries and their order of purge agree; change records can be read. */
+/** Checks that deleted entries and purge rows agree, and that change records can be read. */
 export async function checkHistory(survey: Survey): Promise<void> {
   let matched = 0;
-  await survey.each(DELETED_TABLE.name, false, async (keys, rows) => {
+  await survey.forEachBatch(DELETED_TABLE.name, false, async (keys, rows) => {
     for (const [i, key] of keys.entries()) if (await checkDeleted(survey, key, rows[i]!)) matched++;
   });
   if ((await survey.count(PURGE_TABLE.name)) !== matched) await checkPurge(survey);
-  await survey.each(CHANGES_TABLE.name, false, async (keys, rows) => {
+  await survey.forEachBatch(CHANGES_TABLE.name, false, async (keys, rows) => {
     for (const [i, key] of keys.entries()) {
       const problem = rowProblem(rows[i]!);
       if (problem)
@@ -32,7 +32,7 @@ export async function checkHistory(survey: Survey): Promise<void> {
   });
 }
 
-/** Whether the deleted entry has its purge row. */
+/** Checks a deleted entry. Returns whether its purge row exists. */
 async function checkDeleted(survey: Survey, key: Buffer, row: Buffer): Promise<boolean> {
   const where = key.length === UUID_BYTES ? uuidText(key) : `key ${key.toString('hex')}`;
   const problem = rowProblem(row) ?? (key.length === UUID_BYTES ? undefined : 'the key is not an entryUUID');
@@ -60,12 +60,12 @@ async function checkDeleted(survey: Survey, key: Buffer, row: Buffer): Promise<b
   try {
     await checkLarge(survey, DELETED_TABLE.name, key, row, [same]);
   } catch (error) {
-    await survey.tellDamage(error, { table: DELETED_TABLE.name, key, apart: true });
+    await survey.reportDamage(error, { table: DELETED_TABLE.name, key, apart: true });
   }
   const purge = purgeKey(time, key);
   if (await survey.get(PURGE_TABLE.name, purge)) return true;
   if (!survey.isWhole(PURGE_TABLE.name)) {
-    survey.leaveOut('purge rows of deleted entries', PURGE_TABLE.name);
+    survey.skip('purge rows of deleted entries', PURGE_TABLE.name);
     return false;
   }
   await survey.report('purge', where, 'the deleted entry has no purge row and would be kept for ever; repair puts it', [
@@ -92,8 +92,8 @@ function setTime(key: Buffer): PlanStep[] {
 }
 
 async function checkPurge(survey: Survey): Promise<void> {
-  if (!survey.isWhole(DELETED_TABLE.name)) return survey.leaveOut('purge rows of no entry', DELETED_TABLE.name);
-  await survey.each(PURGE_TABLE.name, true, async (keys) => {
+  if (!survey.isWhole(DELETED_TABLE.name)) return survey.skip('purge rows of no entry', DELETED_TABLE.name);
+  await survey.forEachBatch(PURGE_TABLE.name, true, async (keys) => {
     const ids = keys.map((key) => key.subarray(key.length - UUID_BYTES));
     const rows = await survey.getMany(DELETED_TABLE.name, ids);
     for (const [i, key] of keys.entries()) {

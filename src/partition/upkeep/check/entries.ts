@@ -38,14 +38,14 @@ export interface EntryRow {
   readonly row: Buffer;
   readonly version: Buffer;
   readonly treeKey: Buffer;
-  /** Undefined when a large value is lost: what the entry implies is not known. */
+  /** The implied rows; undefined where a large value is lost. */
   readonly implied: Implied | undefined;
 }
 
-/** Rows looked at together: their tree and index rows are read in one go a table. */
+/** Number of entries that are checked together, with one read of their tree rows. */
 const GROUP = 64;
 
-/** Every master row and its own tree row; the index rows that it implies are added up. */
+/** Checks every master row and its tree row, and adds the implied index rows to the fingerprints. */
 export async function checkEntries(survey: Survey): Promise<void> {
   await checkEntriesIn(survey, {}, async (entries) => {
     for (const { id, implied } of entries)
@@ -53,17 +53,17 @@ export async function checkEntries(survey: Survey): Promise<void> {
   });
 }
 
-/** The entries of a range of entryUUIDs; `look` gets those whose rows can be read. */
+/** Checks the entries in a range of entryUUIDs. `visit` is called with the readable entries. */
 export async function checkEntriesIn(
   survey: Survey,
   range: KeyRange,
-  look: (entries: readonly EntryRow[]) => Promise<void>,
+  visit: (entries: readonly EntryRow[]) => Promise<void>,
 ): Promise<void> {
-  const take = async (keys: readonly Buffer[], rows: readonly (Buffer | undefined)[]): Promise<void> => {
+  const checkBatch = async (keys: readonly Buffer[], rows: readonly (Buffer | undefined)[]): Promise<void> => {
     for (let from = 0; from < keys.length; from += GROUP) {
       const entries: EntryRow[] = [];
       for (let i = from; i < Math.min(from + GROUP, keys.length); i++) {
-        const entry = await readSound(survey, keys[i]!, rows[i]!);
+        const entry = await readUndamaged(survey, keys[i]!, rows[i]!);
         if (entry) entries.push(entry);
       }
       const treeRows = await survey.getMany(
@@ -71,19 +71,19 @@ export async function checkEntriesIn(
         entries.map((entry) => entry.treeKey),
       );
       for (const [i, entry] of entries.entries()) await checkTreeRow(survey, entry, treeRows[i]);
-      await look(entries);
-      await survey.breathe(0);
+      await visit(entries);
+      await survey.progress(0);
     }
   };
-  await survey.each(MASTER_TABLE.name, false, take, range);
+  await survey.forEachBatch(MASTER_TABLE.name, false, checkBatch, range);
 }
 
-/** As `readEntry`; where what belongs to the row is damaged, that is told. */
-async function readSound(survey: Survey, key: Buffer, row: Buffer): Promise<EntryRow | undefined> {
+/** As `readEntry`. Reports damage of data that belongs to the row, and then returns undefined. */
+async function readUndamaged(survey: Survey, key: Buffer, row: Buffer): Promise<EntryRow | undefined> {
   try {
     return await readEntry(survey, key, row);
   } catch (error) {
-    await survey.tellDamage(error, { table: MASTER_TABLE.name, key, apart: true });
+    await survey.reportDamage(error, { table: MASTER_TABLE.name, key, apart: true });
     return undefined;
   }
 }
@@ -94,9 +94,9 @@ async function readEntry(survey: Survey, key: Buffer, row: Buffer): Promise<Entr
     await survey.report('row', where, 'a key of table master is not an entryUUID; nothing can be made of it');
     return undefined;
   }
-  const problem = unreadableWhy(survey, row);
+  const problem = unreadableReason(survey, row);
   if (problem) {
-    // It still stands where it says, so that what is below it is not taken for lost.
+    // The entry keeps its position, so that the entries below do not count as lost.
     const parentId = problem.parentId ?? ROOT_ID;
     survey.unreadable.add(key.toString('latin1'));
     survey.oneLevel[survey.ids.push(key, parentId)] = Number.NaN;
@@ -133,7 +133,8 @@ export function impliedBy(survey: Survey, draft: Draft): Implied {
   return implied;
 }
 
-function unreadableWhy(survey: Survey, row: Buffer): { why: string; parentId: Buffer | undefined } | undefined {
+/** Returns why a master row cannot be read, and its parent if known; undefined for a readable row. */
+function unreadableReason(survey: Survey, row: Buffer): { why: string; parentId: Buffer | undefined } | undefined {
   let parentId: Buffer | undefined;
   try {
     checkRow(row);
@@ -154,7 +155,7 @@ function unreadableWhy(survey: Survey, row: Buffer): { why: string; parentId: Bu
   }
 }
 
-/** The entry's name is what its `upRdn` says, and at the root only suffixes stand. */
+/** Checks that the normalized name matches `upRdn`, and that entries at the root are suffixes. */
 async function checkName(survey: Survey, id: Buffer, row: Buffer): Promise<void> {
   const parentId = parentIdOf(row);
   const upRdn = upRdnOf(row);
@@ -186,7 +187,7 @@ async function checkName(survey: Survey, id: Buffer, row: Buffer): Promise<void>
   }
 }
 
-/** The attribute entryUUID says what the key says. */
+/** Checks that the attribute entryUUID matches the key. */
 async function checkUuid(survey: Survey, id: Buffer, row: Buffer, version: Buffer, draft: Draft): Promise<void> {
   const text = uuidText(id);
   const found = attributeValues(survey.context, row, 'entryUUID');
@@ -219,12 +220,12 @@ async function checkTreeRow(survey: Survey, entry: EntryRow, row: Buffer | undef
       'treeRow',
       where,
       'the entry has no tree row, so its name does not find it; repair makes it',
-      rebuilt(survey, entry),
+      rebuildSteps(survey, entry),
     );
   const problem = rowProblem(row);
   if (problem) survey.foreign.add(key.toString('latin1'));
   if (problem)
-    return survey.report('treeRow', where, `${problem}; repair makes the tree row anew`, rebuilt(survey, entry));
+    return survey.report('treeRow', where, `${problem}; repair makes the tree row anew`, rebuildSteps(survey, entry));
   const owner = cellValue(row, TREE.treeInfo, Q.id);
   if (!owner?.equals(id)) return checkForeign(survey, entry, owner);
   survey.treeRows++;
@@ -247,11 +248,13 @@ async function checkTreeRow(survey: Survey, entry: EntryRow, row: Buffer | undef
   ]);
 }
 
-/** The tree row of the entry's name leads to another id: that entry's name too, or nobody's. */
+/**
+ * Handles a tree row with the name of the entry and the id of another: two entries share the name, or the row is wrong.
+ */
 async function checkForeign(survey: Survey, entry: EntryRow, owner: Buffer | undefined): Promise<void> {
   const where = uuidText(entry.id);
   const other = owner?.length === UUID_BYTES ? await survey.get(MASTER_TABLE.name, owner) : undefined;
-  // Whether the other entry has this name, too, is not known.
+  // The name of the other entry is unknown.
   if (owner && survey.lost.has(owner.toString('latin1'))) return;
   if (!other || !treeKey(parentIdOf(other), normRdnOf(other)).equals(entry.treeKey)) {
     survey.foreign.add(entry.treeKey.toString('latin1'));
@@ -259,7 +262,7 @@ async function checkForeign(survey: Survey, entry: EntryRow, owner: Buffer | und
       'id',
       where,
       `the tree row of the entry's name leads to ${owner ? owner.toString('hex') : 'no id'}; repair makes it anew`,
-      rebuilt(survey, entry),
+      rebuildSteps(survey, entry),
     );
   }
   const parentId = parentIdOf(entry.row);
@@ -271,15 +274,15 @@ async function checkForeign(survey: Survey, entry: EntryRow, owner: Buffer | und
   await survey.report('name', where, `${message}; repair renames it to '${rdn.text}'`, fix);
 }
 
-/** -1 for a counter that is none. */
+/** Returns the value of a counter; -1 for a malformed counter. */
 function counter(row: Buffer, qualifier: Buffer): number {
   const value = cellValue(row, TREE.treeInfo, qualifier);
   if (!value) return 0;
   return value.length === 8 ? Number(value.readBigInt64BE()) : -1;
 }
 
-/** The tree row from the entry alone; its counters follow in the next pass. */
-function rebuilt(survey: Survey, entry: EntryRow): readonly PlanStep[] | undefined {
+/** Returns the steps that rebuild a tree row from the entry. Counters follow in the next pass. */
+function rebuildSteps(survey: Survey, entry: EntryRow): readonly PlanStep[] | undefined {
   if (!entry.implied) return undefined;
   const put = [{ family: TREE.treeInfo, qualifier: Q.id, value: entry.id }, ...entry.implied.cells];
   return [

@@ -1,13 +1,13 @@
 /**
- * What a set of index rows comes to: their number and two sums of hashes of their keys, whatever their order. Sets that
- * differ, by damage and not by design, have different ones but for one chance in 2⁶⁴.
+ * The fingerprint of a set of index rows: their number, and two sums of hashes of the keys, independent of order. Sets
+ * that differ by accident have the same fingerprint with probability 2⁻⁶⁴.
  */
 export class Fingerprint {
   count = 0;
   #a = 0;
   #b = 0;
 
-  /** The row of `prefix` + `id`; the parts of a key may be given in one. */
+  /** Adds the row with the key `prefix` + `id`. Without `id`, `prefix` is the whole key. */
   add(prefix: Buffer, id?: Buffer): void {
     let a = 0x811c9dc5;
     let b = 0x9747b28c;
@@ -27,7 +27,7 @@ export class Fingerprint {
   }
 }
 
-/** Spreads every bit of the hash over all of it, so that sums of hashes do not cancel out. */
+/** Spreads every bit over the whole hash, so that sums of hashes do not cancel out. */
 function mixed(hash: number): number {
   let h = hash ^ (hash >>> 16);
   h = Math.imul(h, 0x7feb352d);

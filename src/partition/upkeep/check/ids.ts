@@ -1,8 +1,8 @@
 import { UUID_BYTES } from '../../model/tables.js';
 
 /**
- * The place of every entry in the tree, 36 bytes an entry: ids as they come from table `master`, in rising order,
- * and their parents' ids. A million entries take 36 MB.
+ * The ids of all entries and of their parents, in the order of ids, by entry number. Takes 36 bytes an entry, or 36 MB
+ * for a million entries.
  */
 export class IdTable {
   #ids = Buffer.alloc(1024 * UUID_BYTES);
@@ -13,7 +13,7 @@ export class IdTable {
     return this.#length;
   }
 
-  /** `id` is above every id before it. Gives the entry's number. */
+  /** Appends an entry, whose id is greater than all earlier ids. Returns the entry number. */
   push(id: Buffer, parentId: Buffer): number {
     const at = this.#length * UUID_BYTES;
     if (at === this.#ids.length) {
@@ -33,7 +33,7 @@ export class IdTable {
     return this.#parents.subarray(number * UUID_BYTES, (number + 1) * UUID_BYTES);
   }
 
-  /** Number of the entry `id`, or -1. */
+  /** Returns the number of the entry `id`, or -1. */
   find(id: Buffer): number {
     let low = 0;
     let high = this.#length - 1;

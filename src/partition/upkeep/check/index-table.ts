@@ -9,15 +9,15 @@ import { Fingerprint } from './fingerprint.js';
 import { type Survey, shown } from './survey.js';
 
 /**
- * The rows of every index are those that the entries imply. Their fingerprint tells, so a row is looked up only where
- * something is wrong. An index that is being built may lack some.
+ * Checks that the rows of every index are exactly those that the entries imply. Fingerprints are compared first, and
+ * rows are looked up only where these differ. An index that is being built may lack rows.
  */
 export async function checkIndexRows(survey: Survey): Promise<void> {
   for (const [index, expected] of survey.expected) {
     if (isComplete(index) && (await fingerprint(survey, index)).equals(expected)) continue;
-    // What a damaged list has is not known: it is neither missing nor too many.
+    // The content of a damaged list is unknown, so its rows are neither missing nor superfluous.
     if (!survey.isWhole(index.table)) {
-      survey.leaveOut(`index of ${index.type.name}`, index.table);
+      survey.skip(`index of ${index.type.name}`, index.table);
       continue;
     }
     if (isComplete(index)) await checkMissing(survey, index);
@@ -27,7 +27,7 @@ export async function checkIndexRows(survey: Survey): Promise<void> {
 
 async function fingerprint(survey: Survey, index: Index): Promise<Fingerprint> {
   const found = new Fingerprint();
-  await survey.each(index.table, true, async (keys) => {
+  await survey.forEachBatch(index.table, true, async (keys) => {
     for (const key of keys) {
       if (survey.unreadable.size === 0 || !survey.unreadable.has(key.toString('latin1', key.length - UUID_BYTES)))
         found.add(key);
@@ -37,7 +37,7 @@ async function fingerprint(survey: Survey, index: Index): Promise<Fingerprint> {
 }
 
 async function checkMissing(survey: Survey, index: Index): Promise<void> {
-  await survey.each(MASTER_TABLE.name, false, async (ids, rows) => {
+  await survey.forEachBatch(MASTER_TABLE.name, false, async (ids, rows) => {
     const wanted: { readonly id: Buffer; readonly row: Buffer; readonly prefix: Buffer }[] = [];
     for (const [i, id] of ids.entries()) {
       if (id.length !== UUID_BYTES || survey.unreadable.has(id.toString('latin1'))) continue;
@@ -65,8 +65,8 @@ async function checkMissing(survey: Survey, index: Index): Promise<void> {
 
 async function checkExtra(survey: Survey, index: Index): Promise<void> {
   const isWhole = survey.isWhole(MASTER_TABLE.name);
-  if (!isWhole) survey.leaveOut(`rows of no entry in the index of ${index.type.name}`, MASTER_TABLE.name);
-  await survey.each(index.table, true, async (keys) => {
+  if (!isWhole) survey.skip(`rows of no entry in the index of ${index.type.name}`, MASTER_TABLE.name);
+  await survey.forEachBatch(index.table, true, async (keys) => {
     const ids = keys.map((key) => key.subarray(key.length - UUID_BYTES));
     const masters = await survey.getMany(MASTER_TABLE.name, ids);
     for (const [i, key] of keys.entries()) {
@@ -90,7 +90,7 @@ async function checkExtra(survey: Survey, index: Index): Promise<void> {
   });
 }
 
-/** Prefixes of the rows that an entry implies in one index. */
+/** Returns the prefixes of the rows that an entry implies in an index. */
 async function prefixesOf(survey: Survey, index: Index, id: Buffer, row: Buffer): Promise<Buffer[]> {
   return retryWhileReplaced(async (again) => {
     const now = again ? await survey.get(MASTER_TABLE.name, id) : row;

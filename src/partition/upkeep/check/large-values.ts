@@ -15,16 +15,17 @@ import { uuidText } from '../../model/uuid.js';
 import { isBeingWritten, isMark } from '../../write/large-ahead.js';
 import { type Survey, shown } from './survey.js';
 
+/** The large values of a row. */
 export interface LargeValues {
-  /** By latin-1 qualifier those values that are wanted. */
+  /** The wanted values by qualifier (Latin-1). */
   readonly values: ReadonlyMap<string, Buffer>;
-  /** A value is lost, so what the entry implies is not known. */
+  /** Whether a value is lost, so that the rows that the entry implies are unknown. */
   readonly broken: boolean;
 }
 
 /**
- * Verifies the values over 64 KiB of one row: every chunk there, length and SHA-256 right, no chunk left over. Only the
- * values that are `wanted` are joined.
+ * Verifies the values over 64 KiB of a row: every chunk exists, length and SHA-256 are right, and no chunk is left
+ * over. Returns the wanted values; undefined where the row has no large values.
  */
 export async function checkLarge(
   survey: Survey,
@@ -45,8 +46,8 @@ export async function checkLarge(
   for (const name of qualifiers ?? []) {
     const qualifier = Buffer.from(name, 'latin1');
     const pointer = cellValue(row, MASTER.upAttributes, qualifier);
-    const large: Large | undefined = pointer && { table, id, qualifier, pointer };
-    const value = large && takeNames(names, large) && (await verified(survey, large, wanted(qualifier)));
+    const large: LargeLocation | undefined = pointer && { table, id, qualifier, pointer };
+    const value = large && takeNames(names, large) && (await verify(survey, large, wanted(qualifier)));
     if (value) {
       if (value !== true) values.set(name, value);
       continue;
@@ -61,7 +62,7 @@ export async function checkLarge(
       `value ${shown(qualifier)}: ${what}; it cannot be restored from what the directory holds: delete or replace it, or restore a backup`,
     );
   }
-  if (names.size > 0) await leaveBeingWritten(survey, table, id, names);
+  if (names.size > 0) await excludeActiveWrites(survey, table, id, names);
   if (names.size > 0 && !broken) {
     const gone = [...names].map((name) => ({ family: MASTER.largeValues, qualifier: Buffer.from(name, 'latin1') }));
     await survey.report(
@@ -74,8 +75,8 @@ export async function checkLarge(
   return { values, broken };
 }
 
-/** Takes out of `names` what is being written at this moment: it will belong to values, or be taken away. */
-async function leaveBeingWritten(survey: Survey, table: string, id: Buffer, names: Set<string>): Promise<void> {
+/** Removes from `names` the chunks that a writer is writing at this moment. */
+async function excludeActiveWrites(survey: Survey, table: string, id: Buffer, names: Set<string>): Promise<void> {
   const cells = Array.from(names, (name) => Buffer.from(name, 'latin1'));
   for (const mark of await marksOfWriters(survey, table, id, cells)) {
     const name = mark.toString('latin1');
@@ -83,7 +84,7 @@ async function leaveBeingWritten(survey: Survey, table: string, id: Buffer, name
   }
 }
 
-/** The marks among the names of cells beside which values are being written at this moment. */
+/** Returns the marks, among the names of cells, of writers that are active at this moment. */
 async function marksOfWriters(survey: Survey, table: string, id: Buffer, names: readonly Buffer[]): Promise<Buffer[]> {
   const marks: Buffer[] = [];
   for (const mark of names.filter(isMark))
@@ -91,55 +92,57 @@ async function marksOfWriters(survey: Survey, table: string, id: Buffer, names: 
   return marks;
 }
 
-/** Rows looked up together. */
-const TOGETHER = 500;
+/** Number of rows that are read together. */
+const ROW_BATCH = 500;
 
-/** Chunks whose row is gone: nothing leads to them. */
+/** Reports chunks whose row does not exist. */
 export async function checkLostChunks(survey: Survey, table: string): Promise<void> {
-  if (!survey.isWhole(table)) return survey.leaveOut(`large values of no entry in table ${table}`, table);
+  if (!survey.isWhole(table)) return survey.skip(`large values of no entry in table ${table}`, table);
   let after: Buffer | undefined;
   for (;;) {
-    const keys = await survey.reader.keysOfCells(table, MASTER.largeValues, TOGETHER, after);
+    const keys = await survey.reader.keysOfCells(table, MASTER.largeValues, ROW_BATCH, after);
     const rows = await survey.getMany(table, keys);
     for (const [i, key] of keys.entries()) {
-      if (rows[i] || !survey.isWhole(table) || (await isComing(survey, table, key))) continue;
+      if (rows[i] || !survey.isWhole(table) || (await isBeingAdded(survey, table, key))) continue;
       const where = key.length === UUID_BYTES ? uuidText(key) : `key ${shown(key)}`;
       const guards: Guard[] = [{ op: 'absent', family: MASTER.treeInfo, qualifier: Q.parentId }];
       await survey.report('large', where, `chunks of values in table ${table}, but no entry; repair removes them`, [
         { table, key, guards, deleteRow: true },
       ]);
     }
-    if (keys.length < TOGETHER) return;
+    if (keys.length < ROW_BATCH) return;
     after = keys.at(-1);
-    await survey.breathe(keys.length);
+    await survey.progress(keys.length);
   }
 }
 
-/** Whether an entry is being written whose large values are there already. */
-async function isComing(survey: Survey, table: string, key: Buffer): Promise<boolean> {
+/** Whether a new entry is being written whose large values have been written ahead. */
+async function isBeingAdded(survey: Survey, table: string, key: Buffer): Promise<boolean> {
   const names = await survey.reader.namesOfCells(table, key, MASTER.largeValues);
   return (await marksOfWriters(survey, table, key, names)).length > 0;
 }
 
-/** Where a value is. */
-interface Large {
+/** The location of a large value. */
+interface LargeLocation {
   readonly table: string;
   readonly id: Buffer;
   readonly qualifier: Buffer;
   readonly pointer: Buffer;
 }
 
-/** Takes the chunks of one value out of `names`; false when they are not all there. */
-function takeNames(names: Set<string>, { qualifier, pointer }: Large): boolean {
+/** Removes the chunks of a value from `names`. Returns false where a chunk is missing. */
+function takeNames(names: Set<string>, { qualifier, pointer }: LargeLocation): boolean {
   if (pointer.length !== POINTER_BYTES && pointer.length !== POINTER_BYTES + NAME_BYTES) return false;
   if (chunkCount(pointer) > names.size) return false;
   return chunkNames(qualifier, pointer).every((name) => names.delete(name.toString('latin1')));
 }
 
-/** The value, or `true` where it is not `wanted`; undefined when its chunks are not what the pointer says. */
-async function verified(
+/**
+ * Verifies the chunks of a value against the pointer. Returns the value, or `true` if not wanted; undefined if wrong.
+ */
+async function verify(
   survey: Survey,
-  { table, id, qualifier, pointer }: Large,
+  { table, id, qualifier, pointer }: LargeLocation,
   wanted: boolean,
 ): Promise<Buffer | true | undefined> {
   const sum = createHash('sha256');
@@ -150,7 +153,7 @@ async function verified(
     sum.update(part);
     bytes += part.length;
     if (wanted) parts.push(part);
-    await survey.breathe(0);
+    await survey.progress(0);
   }
   if (bytes !== largeLength(pointer) || !sum.digest().equals(pointer.subarray(8, POINTER_BYTES))) return undefined;
   return wanted ? Buffer.concat(parts) : true;

@@ -10,7 +10,7 @@ import { nextVersion, type Survey } from './survey.js';
 
 const family = MASTER.upAttributes;
 
-/** Operational attributes stand without options, and no attribute under the state options of another server. */
+/** Checks that operational attributes have no options, and no attribute has state options of another server. */
 export async function checkOptions(
   survey: Survey,
   id: Buffer,
@@ -50,13 +50,15 @@ export async function checkOptions(
   );
 }
 
-/** Secrets under options are another matter (`checkSecrets`). */
+/** Whether the options of an attribute are wrong. Secrets with options are handled by `checkSecrets`. */
 function isWrong({ description: { type, options }, text }: DraftAttribute): boolean {
   if (options.length === 0 || type.secret) return false;
   return type.operational || stateOptionsOf(text) !== undefined;
 }
 
-/** Values that are live and that their attribute lacks, under its own name; whether large ones are among them. */
+/**
+ * Returns the live values that the attribute without options lacks, under its name, and whether large ones would move.
+ */
 function keptOf(
   survey: Survey,
   draft: Draft,

@@ -7,7 +7,7 @@ import { uuidText } from '../../model/uuid.js';
 import { editedCells, repairRecord } from './record.js';
 import { nextVersion, type Survey } from './survey.js';
 
-/** The name, normalized and as it is written, that an entry's `upRdn` says; undefined when that is no name. */
+/** Returns the normalized and written form of the name in `upRdn`; undefined where `upRdn` is not a name. */
 export function nameOf(survey: Survey, parentId: Buffer, upRdn: Buffer): { norm: Buffer; text: string } | undefined {
   const dn = parsedDn(survey, upRdn);
   if (!dn) return undefined;
@@ -16,7 +16,7 @@ export function nameOf(survey: Survey, parentId: Buffer, upRdn: Buffer): { norm:
   return rdns.length === 1 ? { norm: cutNorm(rdns[0]!.norm), text } : undefined;
 }
 
-/** The DN in `upRdn`; undefined when it is none. */
+/** Parses the DN in `upRdn`; undefined where `upRdn` is not a DN. */
 export function parsedDn(survey: Survey, upRdn: Buffer): Dn | undefined {
   try {
     return survey.context.schema.parseDnBytes(upRdn);
@@ -27,8 +27,8 @@ export function parsedDn(survey: Survey, upRdn: Buffer): Dn | undefined {
 }
 
 /**
- * Gives an entry a name that no other can have: its own RDN and its entryUUID (`cn=a+entryUUID=…`), or the entryUUID
- * alone where its RDN is no name.
+ * Returns an RDN that no other entry can have: the RDN of the entry with its entryUUID (`cn=a+entryUUID=…`), or the
+ * entryUUID alone where the RDN is not valid.
  */
 export function uniqueRdn(survey: Survey, id: Buffer, row: Buffer): Rdn {
   const { schema } = survey.context;
@@ -43,7 +43,7 @@ export function uniqueRdn(survey: Survey, id: Buffer, row: Buffer): Rdn {
   }
 }
 
-/** Gives an entry another place: its master row alone; the rows that follow from it are mended in the next pass. */
+/** Returns the steps that move an entry in its master row. Derived rows are repaired in the next pass. */
 export function placeSteps(
   survey: Survey,
   id: Buffer,

@@ -6,7 +6,7 @@ import { changeCells, changeTime } from '../../model/change-record.js';
 import { CHANGES_TABLE, upRdnOf } from '../../model/tables.js';
 import type { Survey } from './survey.js';
 
-/** The change record of a master row that repair has changed to `after`, cells in the order of their names. */
+/** Returns the change record for a repair that changes a master row to the cells `after`, sorted by name. */
 export function repairRecord(
   survey: Survey,
   id: Buffer,
@@ -20,7 +20,7 @@ export function repairRecord(
   return { table: CHANGES_TABLE.name, append: changeCells(record) };
 }
 
-/** The cells of a row without some, and with others in place of its own. */
+/** Returns the sorted cells of a row without the cells that are gone, and with the cells in `put`. */
 export function editedCells(row: Buffer, isGone: (cell: Cell) => boolean, put: readonly Cell[]): Cell[] {
   const replaced = (cell: Cell) => put.some((c) => c.family === cell.family && c.qualifier.equals(cell.qualifier));
   const kept = unpackRow(row).filter((cell) => !isGone(cell) && !replaced(cell));

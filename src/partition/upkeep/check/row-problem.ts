@@ -1,7 +1,7 @@
 import { checkRow } from '../../../store/row-edit.js';
 import { StoreError } from '../../../store/store-error.js';
 
-/** Why the bytes are no packed row; undefined where they are one. */
+/** Returns why the bytes are not a valid packed row; undefined for a valid row. */
 export function rowProblem(row: Buffer): string | undefined {
   try {
     checkRow(row);

@@ -8,13 +8,13 @@ import type { Piecework } from '../../model/piecework.js';
 import { MASTER_TABLE, UUID_BYTES } from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
 import type { WriteContext } from '../../write/context.js';
-import { surveying } from './check.js';
+import { runSurvey } from './check.js';
 import { checkEntriesIn, type EntryRow } from './entries.js';
 import type { Survey } from './survey.js';
 
-/** Entries checked at one place of the directory. */
+/** Number of neighbouring entries that are checked together. */
 const RUN = 50;
-/** Bytes by which entryUUIDs are told apart when a place is drawn. */
+/** Number of random bytes of a drawn key. */
 const DRAWN_BYTES = 8;
 
 export interface Sampled {
@@ -23,15 +23,14 @@ export interface Sampled {
 }
 
 /**
- * Checks some entries, drawn at random, each with its tree row, its large values and its index rows, as `check` does
- * with all of them. Counters are not checked. They are drawn in runs of 50; of overlapping runs
- * each entry counts once.
+ * Checks a random sample of entries: each entry with its tree row, large values and index rows, as `check` does.
+ * Counters are not checked. The sample consists of runs of 50 entries. An entry in several runs counts once.
  */
 export async function sampleCheck(context: WriteContext, entries: number, piecework?: Piecework): Promise<Sampled> {
   const places = await drawPlaces(context, entries);
   const found = await checkPlaces(context, places, piecework);
   if (found.breaches.length === 0 || context.store.supports.snapshot) return found;
-  // What a plan that is half done shows as a breach is none when the plan is done.
+  // A breach may come from a plan that is applied halfway, so check again when all plans are applied.
   await context.store.quiet?.();
   const again = await checkPlaces(context, places, piecework);
   const before = new Set(found.breaches.map(textOf));
@@ -40,13 +39,13 @@ export async function sampleCheck(context: WriteContext, entries: number, piecew
 
 const textOf = ({ invariant, where, message }: Breach): string => `${invariant} ${where}: ${message}`;
 
-/** Where entries are checked: keys from which on, and how many at each. */
+/** The runs of a sample: their first keys, and the number of entries in each. */
 interface Places {
   readonly keys: readonly Buffer[];
   readonly run: number;
 }
 
-/** For `entries` entries; of a directory that has no more, all are checked. */
+/** Draws runs for the number of entries. A directory with fewer entries is checked completely. */
 async function drawPlaces({ store }: WriteContext, entries: number): Promise<Places> {
   const there = await store.count(MASTER_TABLE.name, {}, entries);
   if (there < entries) return { keys: there > 0 ? [Buffer.alloc(UUID_BYTES)] : [], run: there };
@@ -71,9 +70,9 @@ async function checkPlaces(
   piecework: Piecework | undefined,
 ): Promise<Sampled> {
   const breaches: Breach[] = [];
-  /** entryUUIDs, Latin-1: places may overlap. */
+  /** The entryUUIDs (Latin-1) of checked entries, as runs may overlap. */
   const seen = new Set<string>();
-  await surveying(
+  await runSurvey(
     context,
     ({ breach }) => void breaches.push(breach),
     () => piecework?.proceed(),
@@ -81,7 +80,7 @@ async function checkPlaces(
       for (const place of keys) {
         await piecework?.proceed();
         const later = await checkRun(pass, { from: place }, run, seen);
-        // Behind the last entry it goes on with the first, so that each is as likely to be drawn.
+        // A run wraps around at the last entry, so that all entries are equally likely to be drawn.
         if (later < run) await checkRun(pass, { to: place }, run - later, seen);
       }
     },
@@ -89,7 +88,7 @@ async function checkPlaces(
   return { entries: seen.size, breaches };
 }
 
-/** Checks the first `limit` entries of a range at most; resolves with their number. */
+/** Checks the first entries of a range, at most `limit`, and returns their number. */
 async function checkRun(survey: Survey, range: KeyRange, limit: number, seen: Set<string>): Promise<number> {
   const keys = await keysOf(survey.reader.scan(MASTER_TABLE.name, range, { limit, keysOnly: true }));
   if (keys.length === 0) return 0;
@@ -99,7 +98,7 @@ async function checkRun(survey: Survey, range: KeyRange, limit: number, seen: Se
   return keys.length;
 }
 
-/** Each row that an entry implies in an index that is complete is there. */
+/** Checks that the index rows of the entries exist in all complete indexes. */
 async function checkPostings(survey: Survey, entries: readonly EntryRow[]): Promise<void> {
   for (const { id, implied } of entries) {
     const rows = (implied?.rows ?? []).filter(({ index }) => isComplete(index));

@@ -9,7 +9,7 @@ import { parsedDn } from './place.js';
 import { editedCells, repairRecord } from './record.js';
 import { nextVersion, type Survey } from './survey.js';
 
-/** Secrets stand under their own name alone, without options, and never in the name of an entry. */
+/** Checks that secrets have no options and are not part of the name of an entry. */
 export async function checkSecrets(
   survey: Survey,
   id: Buffer,
@@ -52,7 +52,9 @@ export async function checkSecrets(
   ]);
 }
 
-/** `;binary` makes no other attribute: these are the secret itself. */
+/**
+ * Whether repair keeps the values. The option `binary` does not make another attribute, so its values are the secret.
+ */
 function isKept({ description, values }: DraftAttribute): boolean {
   return description.options.length === 0 && values.every(({ stored, pointer }) => !stored && !pointer);
 }

@@ -8,7 +8,7 @@ import { uuidText } from '../../model/uuid.js';
 import { settingsStep } from '../../tree/shared-row.js';
 import { nextVersion, type Survey, shown } from './survey.js';
 
-/** No attribute is stored that is worked out when it is asked for. */
+/** Checks that no computed attribute is stored. */
 export async function checkComputed(survey: Survey, id: Buffer, version: Buffer, { attributes }: Draft): Promise<void> {
   const computed = attributes.filter(({ description }) => isComputed(description.type));
   if (computed.length === 0) return;
@@ -24,7 +24,7 @@ export async function checkComputed(survey: Survey, id: Buffer, version: Buffer,
   );
 }
 
-/** Values are in the form in which they are stored: DNs as RFC 4514 writes them. */
+/** Checks that values have their canonical spelling, such as that of RFC 4514 for DNs. */
 export async function checkForms(survey: Survey, id: Buffer, version: Buffer, draft: Draft): Promise<void> {
   const put: Cell[] = [];
   let first: string | undefined;
@@ -52,7 +52,7 @@ function versionCell(version: Buffer): Cell {
   return { family: MASTER.treeInfo, qualifier: Q.version, value: nextVersion(version) };
 }
 
-/** The suffixes and the administrator's name are written as RFC 4514 does. */
+/** Checks that suffixes and the administrator's DN have the spelling of RFC 4514. */
 export async function checkSettings(survey: Survey): Promise<void> {
   const { schema, shared } = survey.context;
   const { suffixes, adminDn } = shared.settings;

@@ -14,66 +14,66 @@ import { readAround } from '../around.js';
 import { Fingerprint } from './fingerprint.js';
 import { IdTable } from './ids.js';
 
-/** A breach and the plan that mends it; without one, nothing that the directory holds can. */
+/** A breach, and the steps that repair it. Without steps the directory does not hold enough to repair the breach. */
 export interface Finding {
   readonly breach: Breach;
   readonly fix: readonly PlanStep[] | undefined;
 }
 
-/** Told of the passwords that an entry has, as stored: what they are worth is for others to judge. */
+/** Called with the stored passwords of an entry, whose strength the caller judges. */
 export type OnPasswords = (where: string, stored: readonly Buffer[]) => void;
 
 export type Report = (finding: Finding) => Maybe<void>;
 
-/** Told how far a pass is, in rows, and of which table; a pass waits for what it gives back. */
+/** Called with the number of rows read so far, and the table. The survey waits for a returned promise. */
 export type OnProgress = (done: number, table?: string) => Maybe<void>;
 
-/** How long the check may hold the event loop, in milliseconds. */
+/** Milliseconds for which the check may block the event loop. */
 const TURN_MS = 8;
 
-/** Breaches whose mending gives an entry a place or a counter: right only when all entries are known. */
-const OF_THE_TREE: ReadonlySet<string> = new Set(['treeRow', 'id', 'name', 'parent', 'cycle', 'count']);
+/** Breaches whose repair sets a position or a counter, which is correct only if all entries are known. */
+const TREE_INVARIANTS: ReadonlySet<string> = new Set(['treeRow', 'id', 'name', 'parent', 'cycle', 'count']);
 
-/** Where a read met damage, as far as the reader knows. */
-interface Met {
+/** The place of damage, as far as the reader knows. */
+interface DamagedPlace {
   readonly table: string;
   readonly key?: Buffer | undefined;
-  /** Only what belongs to the row was damaged, such as a large value: the row itself was read. */
+  /** Whether the row itself has been read, and only data that belongs to the row, such as a large value, is damaged. */
   readonly apart?: boolean;
 }
 
-/** One pass over a directory: what it reads, and what it has learnt so far. */
+/** One run of checks over a directory: access to its rows, and the results so far. */
 export class Survey {
   readonly context: WriteContext;
-  /** One state, where the engine offers it. */
+  /** A snapshot, if the engine has snapshots. */
   readonly reader: Reader;
   readonly indexes: IndexSet;
   readonly values: ValueRules;
-  /** Normalized DNs as latin-1 text, in the order of the settings. */
+  /** Normalized DNs (Latin-1) in the order of the settings. */
   readonly suffixNorms: ReadonlySet<string>;
   readonly ids = new IdTable();
-  /** By entry number: what the tree row's counters say; NaN where the entry has no tree row of its own. */
+  /** The stored counters by entry number; NaN where the entry has no tree row of its own. */
   readonly oneLevel: number[] = [];
   readonly subLevel: number[] = [];
-  /** Entries whose rows cannot be read whole: what they imply is not known, so what belongs to them is left alone. */
+  /** Ids of entries that cannot be read completely. Rows that derive from these entries are not judged. */
   readonly unreadable = new Set<string>();
-  /** Keys, latin-1, of tree rows at the place of an entry that are not its own, so that they are told once. */
+  /** Keys (Latin-1) of tree rows that have the name of an entry and belong to another; reported once. */
   readonly foreign = new Set<string>();
-  /** Tree rows that belong to an entry. */
+  /** Number of tree rows that belong to an entry. */
   treeRows = 0;
-  /** Index rows that entries imply. */
+  /** The index rows that entries imply. */
   readonly expected = new Map<Index, Fingerprint>();
   breaches = 0;
   onPasswords: OnPasswords | undefined;
-  /** Entries whose rows are damaged, as latin-1: even where they stand is not known from them. */
+  /** Ids (Latin-1) of entries whose master rows are damaged, so that even their positions are unknown. */
   readonly lost = new Set<string>();
-  /** Tables of which some row could not be read. */
+  /** Tables with rows that could not be read. */
   readonly #damaged = new Set<string>();
-  /** A part of the work broke off. */
+  /** Whether a part of the checks has been broken off. */
   #broken = false;
-  /** Checks that were left out, and the tables that could not be read for them. */
-  readonly #leftOut = new Map<string, string>();
-  /** Damage that was told: table and key. */
+  /** Checks that were skipped, and the table that could not be read. */
+  readonly #skipped = new Map<string, string>();
+  /** Table and key of the damage reported so far. */
   readonly #damages = new Set<string>();
   readonly #report: Report;
   readonly #onProgress: OnProgress | undefined;
@@ -93,31 +93,31 @@ export class Survey {
 
   async report(invariant: string, where: string, message: string, fix?: readonly PlanStep[]): Promise<void> {
     this.breaches++;
-    const held = fix && OF_THE_TREE.has(invariant) && !this.isWhole(MASTER_TABLE.name);
+    const held = fix && TREE_INVARIANTS.has(invariant) && !this.isWhole(MASTER_TABLE.name);
     const breach = { invariant, where, message: held ? `${message}, once table master can be read whole` : message };
     const done = this.#report({ breach, fix: held ? undefined : fix });
     if (isPromise(done)) await done;
   }
 
-  /** Whether every row of the table could be read so far. */
+  /** Whether all rows of the table have been readable so far. */
   isWhole(table: string): boolean {
     return !this.#broken && !this.#damaged.has(table);
   }
 
-  /** A check is left out, or a part of it, as not all of `table` could be read. Told once, at the end. */
-  leaveOut(check: string, table: string): void {
-    if (!this.#leftOut.has(check)) this.#leftOut.set(check, table);
+  /** Notes that a check, or a part of it, is skipped because `table` cannot be read completely. Reported at the end. */
+  skip(check: string, table: string): void {
+    if (!this.#skipped.has(check)) this.#skipped.set(check, table);
   }
 
-  async tellLeftOut(): Promise<void> {
-    for (const [check, table] of this.#leftOut) {
+  async reportSkipped(): Promise<void> {
+    for (const [check, table] of this.#skipped) {
       const why = this.#damaged.has(table) ? `rows of table ${table} cannot be read` : 'a part of the check broke off';
       await this.report('unchecked', check, `${why}, so not all of this was checked, and repair leaves it alone`);
     }
   }
 
-  /** After `rows` more rows: tells how far it is and lets others through. */
-  async breathe(rows: number): Promise<void> {
+  /** Counts rows; at intervals reports progress and lets other work run. */
+  async progress(rows: number): Promise<void> {
     this.#done += rows;
     if (performance.now() - this.#turnBegan < TURN_MS) return;
     await this.#onProgress?.(this.#done);
@@ -125,7 +125,7 @@ export class Survey {
     this.#turnBegan = performance.now();
   }
 
-  /** First steps of every fix of an entry: it is still what was looked at, and so are the indexes. */
+  /** Returns the first steps of every fix: guards that the entry and the list of indexes have not changed. */
   guards(id: Buffer, version: Buffer | undefined, moved = false): PlanStep[] {
     const guard: Guard = version
       ? { op: 'equals', family: MASTER.treeInfo, qualifier: Q.version, value: version }
@@ -133,49 +133,49 @@ export class Survey {
     return [{ table: MASTER_TABLE.name, key: id, guards: [guard] }, sharedGuard(this, moved)];
   }
 
-  /** Does one part of the work. Damage that ends it is told, and the other parts go on. */
-  async part(name: string, work: (survey: Survey) => Promise<void>): Promise<void> {
+  /** Runs one part of the checks. Damage that ends the part is reported, and further parts go on. */
+  async runPart(name: string, work: (survey: Survey) => Promise<void>): Promise<void> {
     try {
       await work(this);
     } catch (error) {
-      await this.tellDamage(error);
+      await this.reportDamage(error);
       this.#broken = true;
-      this.leaveOut(name, (error as StoreError).table ?? 'of the store');
+      this.skip(name, (error as StoreError).table ?? 'of the store');
     }
   }
 
-  /** Tells of damage, each once; throws any other error. */
-  async tellDamage(error: unknown, met?: Met): Promise<void> {
+  /** Reports damage, once for each place. Throws any other error. */
+  async reportDamage(error: unknown, place?: DamagedPlace): Promise<void> {
     if (!isDamage(error)) throw error;
-    const table = met?.table ?? error.table;
-    const key = met?.key ?? error.key;
+    const table = place?.table ?? error.table;
+    const key = place?.key ?? error.key;
     if (table === MASTER_TABLE.name && key) {
       this.unreadable.add(key.toString('latin1'));
-      if (!met?.apart) this.lost.add(key.toString('latin1'));
+      if (!place?.apart) this.lost.add(key.toString('latin1'));
     }
-    if (table && !met?.apart) this.#damaged.add(table);
+    if (table && !place?.apart) this.#damaged.add(table);
     const name = `${table} ${key?.toString('latin1') ?? error.message}`;
     if (this.#damages.has(name)) return;
     this.#damages.add(name);
     await this.report('damage', damagedPlace(table, key), `${error.message}; ${remedy(table)}`);
   }
 
-  /** Reads tables for nothing but their damage, so that it is known before anything is mended. */
+  /** Reads tables to find their damage before anything is repaired. */
   async findDamage(tables: readonly string[]): Promise<void> {
-    for (const table of tables) await this.each(table, false, async () => undefined);
+    for (const table of tables) await this.forEachBatch(table, false, async () => undefined);
   }
 
-  /** All batches of a table, or of a range of one without lists, in key order; damaged rows are told, not given. */
-  async each(
+  /** Visits the rows of a table, or of a range of a table without lists, in key order. Damaged rows are reported. */
+  async forEachBatch(
     table: string,
     keysOnly: boolean,
     look: (keys: readonly Buffer[], rows: readonly (Buffer | undefined)[]) => Promise<void>,
     range: KeyRange = {},
   ): Promise<void> {
     await this.#onProgress?.(this.#done, table);
-    if (this.#isListed(table)) return this.#eachListed(table, keysOnly, look);
+    if (this.#isListed(table)) return this.#forEachList(table, keysOnly, look);
     for await (const part of readAround(this.reader, table, range, keysOnly)) {
-      if ('error' in part) await this.tellDamage(part.error, { table, key: part.key });
+      if ('error' in part) await this.reportDamage(part.error, { table, key: part.key });
       else await this.#take(part, look);
     }
   }
@@ -184,8 +184,8 @@ export class Survey {
     return table === PURGE_TABLE.name || isIndex(table);
   }
 
-  /** Of a table of lists: behind a damaged one it goes on, but others of its batch may be lost with it. */
-  async #eachListed(
+  /** Visits a table of lists. The scan goes on behind a damaged list; other lists of its batch may be lost with it. */
+  async #forEachList(
     table: string,
     keysOnly: boolean,
     look: (keys: readonly Buffer[], rows: readonly (Buffer | undefined)[]) => Promise<void>,
@@ -200,7 +200,7 @@ export class Survey {
             const next = scan.next();
             batch = isPromise(next) ? await next : next;
           } catch (error) {
-            await this.tellDamage(error, { table });
+            await this.reportDamage(error, { table });
             const { key } = error as StoreError;
             if (!key || (from && key.compare(from) < 0)) return;
             from = prefixEnd(key);
@@ -221,10 +221,10 @@ export class Survey {
     look: (keys: readonly Buffer[], rows: readonly (Buffer | undefined)[]) => Promise<void>,
   ): Promise<void> {
     await look(keys, rows);
-    await this.breathe(keys.length);
+    await this.progress(keys.length);
   }
 
-  /** Of a row that is damaged, which is told, undefined. */
+  /** Reads rows. A damaged row is reported, and undefined here. */
   async getMany(table: string, keys: readonly Buffer[]): Promise<(Buffer | undefined)[]> {
     if (keys.length === 0) return [];
     try {
@@ -238,21 +238,21 @@ export class Survey {
     return rows;
   }
 
-  /** Of a row that is damaged, which is told, undefined. */
+  /** Reads a row. Reports damage and then returns undefined. */
   async get(table: string, key: Buffer): Promise<Buffer | undefined> {
     try {
       const row = this.reader.get(table, key);
       return isPromise(row) ? await row : row;
     } catch (error) {
-      await this.tellDamage(error, { table, key });
+      await this.reportDamage(error, { table, key });
       return undefined;
     }
   }
 
-  /** Number of rows, counted without holding the event loop. */
+  /** Counts the rows of a table without blocking the event loop. */
   async count(table: string): Promise<number> {
     let count = 0;
-    await this.each(table, true, async (keys) => {
+    await this.forEachBatch(table, true, async (keys) => {
       count += keys.length;
     });
     return count;
@@ -268,7 +268,7 @@ function damagedPlace(table: string | undefined, key: Buffer | undefined): strin
   return `${table ?? 'store'}${key ? ` ${shown(key)}` : ''}`;
 }
 
-/** What helps: entries are the source of all else. */
+/** Returns the advice for damage in a table. All other tables derive from table master. */
 function remedy(table: string | undefined): string {
   if (table === MASTER_TABLE.name)
     return 'the entry is lost: restore a backup, or export what can be read and import it';
@@ -281,7 +281,7 @@ export function nextVersion(version: Buffer | undefined): Buffer {
   return version ? counterBytes(version.readBigInt64BE() + 1n) : counterBytes(1n);
 }
 
-/** A cell name or key for messages: printable characters as they are, at most 80. */
+/** Returns a cell name or key for messages: at most 80 bytes, with escapes for bytes that are not printable. */
 export function shown(bytes: Buffer): string {
   const text = bytes
     .subarray(0, 80)

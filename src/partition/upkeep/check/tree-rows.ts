@@ -17,15 +17,15 @@ import { dnByRows, lostDn } from '../lost-name.js';
 import { rowProblem } from './row-problem.js';
 import { type Survey, shown } from './survey.js';
 
-/** Tree rows that no entry implies. Those that entries imply were counted, so most often a count is enough. */
+/** Reports tree rows that no entry implies. If the number of rows is the number of implied rows, there are none. */
 export async function checkTreeRows(survey: Survey): Promise<void> {
   if ((await survey.count(TREE_TABLE.name)) !== survey.treeRows || survey.lost.size > 0) await checkTreeExtras(survey);
 }
 
 async function checkTreeExtras(survey: Survey): Promise<void> {
   const isWhole = survey.isWhole(MASTER_TABLE.name);
-  if (!isWhole) survey.leaveOut('tree rows of no entry', MASTER_TABLE.name);
-  await survey.each(TREE_TABLE.name, false, async (keys, rows) => {
+  if (!isWhole) survey.skip('tree rows of no entry', MASTER_TABLE.name);
+  await survey.forEachBatch(TREE_TABLE.name, false, async (keys, rows) => {
     const ids = rows.map((row) => idOf(row!));
     const known = ids.map((id) => id !== undefined && survey.ids.find(id) >= 0);
     const masters = await survey.getMany(MASTER_TABLE.name, ids.filter((_, i) => known[i]) as Buffer[]);
@@ -33,7 +33,7 @@ async function checkTreeExtras(survey: Survey): Promise<void> {
     for (const [i, key] of keys.entries()) {
       const id = ids[i];
       const master = known[i] ? masters[next++] : undefined;
-      if (id && survey.lost.has(id.toString('latin1'))) await tellName(survey, id, key);
+      if (id && survey.lost.has(id.toString('latin1'))) await reportName(survey, id, key);
       if (id && survey.unreadable.has(id.toString('latin1'))) continue;
       if (survey.foreign.has(key.toString('latin1')) || (master && placeOf(master).equals(key))) continue;
       if (!isWhole && !master) continue;
@@ -50,8 +50,8 @@ async function checkTreeExtras(survey: Survey): Promise<void> {
   });
 }
 
-/** An entry whose row is damaged has a name still. */
-async function tellName(survey: Survey, id: Buffer, key: Buffer): Promise<void> {
+/** Reports the name of an entry whose master row is damaged. */
+async function reportName(survey: Survey, id: Buffer, key: Buffer): Promise<void> {
   const rowOf = async (at: Buffer): Promise<Buffer | undefined> => {
     const row = await survey.get(MASTER_TABLE.name, at);
     return row && !rowProblem(row) ? row : undefined;

@@ -15,20 +15,20 @@ import { uuidText } from '../../model/uuid.js';
 import { placeSteps, uniqueRdn } from './place.js';
 import { type Survey, shown } from './survey.js';
 
-/** Parents by entry number. */
+/** Special values in the list of parents by entry number. */
 const AT_ROOT = -1;
 const MISSING = -2;
 
-/** Every entry has a parent that exists, nothing is its own ancestor, and the counters are what is there. */
+/** Checks that parents exist, that no entry is its own ancestor, and that counters are right. */
 export async function checkTree(survey: Survey): Promise<void> {
   const parents = await parentNumbers(survey);
   const { oneLevel, subLevel, looped } = countBelow(parents);
   const home = await homeForLost(survey, parents);
   const isWhole = survey.isWhole(MASTER_TABLE.name);
-  if (!isWhole) survey.leaveOut('counters of entries', MASTER_TABLE.name);
+  if (!isWhole) survey.skip('counters of entries', MASTER_TABLE.name);
   for (let i = 0; i < parents.length; i++) {
     if (parents[i] === MISSING && !isWhole) {
-      survey.leaveOut('parents that do not exist', MASTER_TABLE.name);
+      survey.skip('parents that do not exist', MASTER_TABLE.name);
     } else if (parents[i] === MISSING) {
       await reattach(
         survey,
@@ -41,7 +41,7 @@ export async function checkTree(survey: Survey): Promise<void> {
       await checkSuffix(survey, i, home);
     }
     if (!looped[i] && isWhole) await checkCounters(survey, i, oneLevel[i]!, subLevel[i]!);
-    if ((i & 1023) === 0) await survey.breathe(0);
+    if ((i & 1023) === 0) await survey.progress(0);
   }
   for (const first of loops(parents, looped)) {
     await reattach(survey, first, home, 'cycle', 'the entry is its own ancestor');
@@ -55,12 +55,12 @@ async function parentNumbers(survey: Survey): Promise<Int32Array> {
     const parentId = ids.parentId(i);
     const found = parentId.equals(ROOT_ID) ? AT_ROOT : ids.find(parentId);
     parents[i] = found === -1 && !parentId.equals(ROOT_ID) ? MISSING : found;
-    if ((i & 4095) === 0) await survey.breathe(0);
+    if ((i & 4095) === 0) await survey.progress(0);
   }
   return parents;
 }
 
-/** Takes leaves off until none is left: what remains goes round in circles. */
+/** Counts children and descendants by repeated removal of leaves. Entries that remain are in cycles, and `looped`. */
 function countBelow(parents: Int32Array): { oneLevel: Uint32Array; subLevel: Uint32Array; looped: Uint8Array } {
   const oneLevel = new Uint32Array(parents.length);
   const subLevel = new Uint32Array(parents.length);
@@ -81,7 +81,7 @@ function countBelow(parents: Int32Array): { oneLevel: Uint32Array; subLevel: Uin
   return { oneLevel, subLevel, looped };
 }
 
-/** One entry of every circle. */
+/** Returns one entry of every cycle. */
 function loops(parents: Int32Array, looped: Uint8Array): number[] {
   const firsts: number[] = [];
   const seen = new Uint8Array(parents.length);
@@ -93,7 +93,7 @@ function loops(parents: Int32Array, looped: Uint8Array): number[] {
   return firsts;
 }
 
-/** The suffix entry below which entries without a parent are put: that of the first suffix that has one. */
+/** Returns the entry of the first suffix that has one. Entries without a parent are moved below this entry. */
 async function homeForLost(survey: Survey, parents: Int32Array): Promise<Buffer | undefined> {
   const found = new Map<string, Buffer>();
   for (let i = 0; i < parents.length; i++) {
@@ -106,7 +106,7 @@ async function homeForLost(survey: Survey, parents: Int32Array): Promise<Buffer 
   return undefined;
 }
 
-/** Puts an entry that hangs nowhere below a suffix, with all that is below it, under a name that nothing else has. */
+/** Reports a misplaced entry. The fix moves the entry with its subtree below a suffix under a unique name. */
 async function reattach(
   survey: Survey,
   number: number,
@@ -136,7 +136,7 @@ async function reattach(
   );
 }
 
-/** At the root stand the suffixes and nothing else. */
+/** Checks that an entry at the root is a suffix. */
 async function checkSuffix(survey: Survey, number: number, home: Buffer | undefined): Promise<void> {
   const id = survey.ids.id(number);
   if (survey.unreadable.has(id.toString('latin1'))) return;
@@ -149,7 +149,7 @@ async function checkSuffix(survey: Survey, number: number, home: Buffer | undefi
 async function checkCounters(survey: Survey, number: number, one: number, sub: number): Promise<void> {
   const storedOne = survey.oneLevel[number]!;
   const storedSub = survey.subLevel[number]!;
-  // Without a tree row of its own there is nothing to compare yet.
+  // An entry without a tree row has no counters to compare.
   if (Number.isNaN(storedOne) || (storedOne === one && storedSub === sub)) return;
   const id = survey.ids.id(number);
   const row = await survey.get(MASTER_TABLE.name, id);
@@ -163,7 +163,7 @@ async function checkCounters(survey: Survey, number: number, one: number, sub: n
   ]);
 }
 
-/** Sets the counters, if they are still what was looked at. */
+/** Returns the step that sets the counters, guarded by the counters that were read. */
 function counterStep(id: Buffer, key: Buffer, treeRow: Buffer | undefined, one: number, sub: number): RowStep {
   const same = (qualifier: Buffer): Guard => {
     const value = treeRow && cellValue(treeRow, TREE.treeInfo, qualifier);

@@ -23,15 +23,15 @@ import { rowProblem } from './row-problem.js';
 import { type Survey, shown } from './survey.js';
 
 /**
- * The rows of each uniqueness constraint say whose values are, and no two entries in the scope of one that is in force
- * have one. Of one that is not, rows may be missing.
+ * Checks the owners of values under each uniqueness constraint, and that no two entries in the scope of a constraint in
+ * force share a value. Rows of a constraint that is not yet in force may be missing.
  */
 export async function checkUnique(survey: Survey): Promise<void> {
   for (const unique of survey.values.unique) {
     const pass = new UniquePass(survey, unique);
-    await pass.owners();
-    await pass.several();
-    if (unique.record.ready) await pass.missing();
+    await pass.checkOwners();
+    await pass.checkShared();
+    if (unique.record.ready) await pass.checkEntries();
   }
 }
 
@@ -46,44 +46,44 @@ class UniquePass {
     this.#unique = unique;
   }
 
-  /** Every owner has the value, and of several one at most is in the scope. */
-  async owners(): Promise<void> {
+  /** Checks that every owner has the value, and that at most one owner is in the scope. */
+  async checkOwners(): Promise<void> {
     const isWhole = this.#survey.isWhole(MASTER_TABLE.name);
-    if (!isWhole) this.#survey.leaveOut('unique values of no entry', MASTER_TABLE.name);
+    if (!isWhole) this.#survey.skip('unique values of no entry', MASTER_TABLE.name);
     await this.#each(ownersRange(this.#unique), async (norm, row) => {
-      const owners = await this.#readable(norm, row);
+      const owners = await this.#readOwners(norm, row);
       if (!owners || owners.isTruncated) return;
-      const wrong = isWhole ? await this.#wrong(norm, owners) : [];
-      if (wrong.length > 0) return this.#tooMany(norm, owners, wrong);
+      const wrong = isWhole ? await this.#wrongOwners(norm, owners) : [];
+      if (wrong.length > 0) return this.#reportWrongOwners(norm, owners, wrong);
       if (owners.ids.length < 2) return;
-      const several = await this.#survey.get(UNIQUE_TABLE.name, severalStep(this.#unique, norm, true).key);
-      if (!several)
+      const shared = await this.#survey.get(UNIQUE_TABLE.name, severalStep(this.#unique, norm, true).key);
+      if (!shared)
         await this.#report(norm, "it is several entries', and no row says so; repair puts it", [
-          ...this.#still(norm, owners),
+          ...this.#ownersGuard(norm, owners),
           severalStep(this.#unique, norm, true),
         ]);
-      if (this.#unique.record.ready) await this.#conflict(norm, owners);
+      if (this.#unique.record.ready) await this.#reportConflict(norm, owners);
     });
   }
 
-  /** A value that is listed as several entries' is. */
-  async several(): Promise<void> {
+  /** Checks that each value in the list of shared values has several owners. */
+  async checkShared(): Promise<void> {
     await this.#each(severalRange(this.#unique), async (norm) => {
       const row = await this.#survey.get(UNIQUE_TABLE.name, ownersKey(this.#unique, norm));
       if (row && problemOf(row)) return;
       const owners = ownersOf(row);
       if (owners.isTruncated || owners.ids.length > 1) return;
       await this.#report(norm, "a row says that it is several entries', and it is not; repair removes it", [
-        ...this.#still(norm, owners),
+        ...this.#ownersGuard(norm, owners),
         severalStep(this.#unique, norm, false),
       ]);
     });
   }
 
-  /** Every entry is the owner of its values. */
-  async missing(): Promise<void> {
+  /** Checks that every entry is an owner of its values. */
+  async checkEntries(): Promise<void> {
     const survey = this.#survey;
-    await survey.each(MASTER_TABLE.name, false, async (ids, rows) => {
+    await survey.forEachBatch(MASTER_TABLE.name, false, async (ids, rows) => {
       const wanted: { readonly id: Buffer; readonly row: Buffer; readonly norm: Buffer }[] = [];
       for (const [i, id] of ids.entries()) {
         if (id.length !== UUID_BYTES || survey.unreadable.has(idText(id))) continue;
@@ -107,7 +107,7 @@ class UniquePass {
     { from, to }: { readonly from: Buffer; readonly to: Buffer },
     look: (norm: Buffer, row: Buffer) => Promise<void>,
   ): Promise<void> {
-    await this.#survey.each(UNIQUE_TABLE.name, false, async (keys, rows) => {
+    await this.#survey.forEachBatch(UNIQUE_TABLE.name, false, async (keys, rows) => {
       for (const [i, key] of keys.entries()) {
         if (key.compare(from) < 0 || key.compare(to) >= 0) continue;
         await look(Buffer.from(uniqueKeyParts(key).value!), rows[i]!);
@@ -115,8 +115,8 @@ class UniquePass {
     });
   }
 
-  /** Undefined where the row cannot be read, which is told. */
-  async #readable(norm: Buffer, row: Buffer): Promise<Owners | undefined> {
+  /** Returns the owners in a row. Reports a row that cannot be read, and returns undefined. */
+  async #readOwners(norm: Buffer, row: Buffer): Promise<Owners | undefined> {
     const problem = problemOf(row);
     if (!problem) return ownersOf(row);
     await this.#report(norm, `${problem}; repair makes the row anew`, [
@@ -125,8 +125,11 @@ class UniquePass {
     return undefined;
   }
 
-  /** Owners that do not have the value, with their rows. */
-  async #wrong(norm: Buffer, { ids }: Owners): Promise<{ readonly id: Buffer; readonly row: Buffer | undefined }[]> {
+  /** Returns the owners that do not have the value, with their rows. */
+  async #wrongOwners(
+    norm: Buffer,
+    { ids }: Owners,
+  ): Promise<{ readonly id: Buffer; readonly row: Buffer | undefined }[]> {
     const keys = ids.map((id) => Buffer.from(id, 'latin1'));
     const rows: Rows = await this.#survey.getMany(MASTER_TABLE.name, keys);
     const wrong: { readonly id: Buffer; readonly row: Buffer | undefined }[] = [];
@@ -138,7 +141,7 @@ class UniquePass {
     return wrong;
   }
 
-  async #tooMany(
+  async #reportWrongOwners(
     norm: Buffer,
     owners: Owners,
     wrong: readonly { readonly id: Buffer; readonly row: Buffer | undefined }[],
@@ -159,7 +162,7 @@ class UniquePass {
     ]);
   }
 
-  async #conflict(norm: Buffer, { ids }: Owners): Promise<void> {
+  async #reportConflict(norm: Buffer, { ids }: Owners): Promise<void> {
     const { reader, context } = this.#survey;
     const inScope: string[] = [];
     for (const text of ids) {
@@ -171,7 +174,8 @@ class UniquePass {
       await this.#report(norm, `entries ${inScope.join(', ')} have it; change all but one of them`);
   }
 
-  #still(norm: Buffer, { bytes }: Owners): PlanStep[] {
+  /** Returns the step that guards the owners of a value. */
+  #ownersGuard(norm: Buffer, { bytes }: Owners): PlanStep[] {
     const [step] = ownersSteps(this.#unique, norm, { bytes, ids: [], isTruncated: false }, []);
     const { table, key, guards } = step!;
     return [{ table, key, guards: guards! }];
@@ -189,7 +193,7 @@ class UniquePass {
       const { filter } = this.#unique;
       return filter && !context.fits(filter, draft) ? new Map() : uniqueValues(this.#unique, draft);
     } catch (error) {
-      // It was changed while it was read.
+      // The entry has been changed while it was read.
       if (isReplaced(error)) return new Map();
       throw error;
     }

@@ -6,9 +6,7 @@ import { uuidText } from '../../model/uuid.js';
 import { type WideAttribute, wideAttributes, wideList } from '../../model/wide.js';
 import { nextVersion, type Survey } from './survey.js';
 
-/**
- * What the row says of its wide attributes is so: their number of values, and that new ones get indexes of their own.
- */
+/** Checks the list of wide attributes in a row: the number of values, and that new values get unused indexes. */
 export async function checkWide(survey: Survey, id: Buffer, row: Buffer, version: Buffer, draft: Draft): Promise<void> {
   const cell = cellValue(row, MASTER.treeInfo, Q.wide);
   if (!cell) return;
