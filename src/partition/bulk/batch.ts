@@ -25,7 +25,6 @@ import { BulkRows, putValue } from './rows.js';
 
 /** Maximum number of entries per batch. Writing that many holds the write lock for some tens of milliseconds. */
 const ENTRIES_PER_BATCH = 2000;
-/** Maximum total size of the rows of a batch, in bytes. */
 const BYTES_PER_BATCH = 8 * 1024 * 1024;
 
 export interface BatchEntry {

@@ -10,7 +10,6 @@ import { EVERYTHING, type Until } from '../read/search-params.js';
 
 /** A limit that no list reaches. */
 export const ALL = 0x7fffffff;
-/** Number of names whose postings are requested together. */
 const NAMES_PER_READ = 64;
 
 /** An index that finds the entries that name a given entry. */

@@ -9,7 +9,6 @@ const F = 0;
 const q = (text: string) => ({ family: F, qualifier: Buffer.from(text) });
 const CELL = { name: q('name'), start: q('start'), done: q('done'), refused: q('refused'), unchanged: q('unchanged') };
 const REFUSAL = { line: q('line'), reason: q('reason'), dn: q('dn') };
-/** Number of refusals deleted per plan when a file is done. */
 const REFUSALS_PER_PLAN = 500;
 
 export interface DropState {

@@ -220,7 +220,6 @@ interface NamesBelow {
   readonly types: ReadonlySet<string>;
 }
 
-/** Limit of the caches by text. */
 const MAX_CACHED = 10_000;
 const COMMA = Buffer.from(',');
 const PLAIN_RDN = /^[a-z][a-z0-9-]*=(?=[^,]*[a-z])[a-z0-9._@]+(?: [a-z0-9._@]+)*$/i;

@@ -30,7 +30,6 @@ export function staleValues(naming: NamesContext, row: Buffer): StaleValue[] {
   return step.value;
 }
 
-/** Number of values between two yields. */
 const VALUES_PER_YIELD = 256;
 
 /** Generator version of `staleValues`: yields regularly so that the event loop can run. */

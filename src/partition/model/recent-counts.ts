@@ -1,5 +1,4 @@
 const MAX_AGE_MS = 1000;
-/** Maximum number of counts of all tables together. */
 const MAX_COUNTS = 16_384;
 
 /**

@@ -26,7 +26,6 @@ import { modify } from '../write/modify.js';
 import { changesSince } from './changes-since.js';
 import { Overtaken, type Pending, replaceValues, SERVER, singleValue } from './replace.js';
 
-/** Number of rows per read when all entries with references are checked. */
 const ROWS_PER_READ = 16;
 
 /** Results that show that the entry or a value has changed, so that the entry must be read again. */

@@ -32,7 +32,6 @@ export interface Pending {
   holds(): Promise<boolean>;
 }
 
-/** Number of values of one entry that are replaced per plan. */
 const VALUES_PER_PLAN = 500;
 
 /**

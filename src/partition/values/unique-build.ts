@@ -30,7 +30,6 @@ import { mergeSteps } from '../write/merge-steps.js';
 import { isInScope, positionOf } from '../write/unique-scope.js';
 import { sweepUnique } from './unique-admin.js';
 
-/** Number of entries whose rows are written in one plan. */
 const ENTRIES_PER_PLAN = 256;
 /** Attempts of a chunk before each of its entries is written in a plan of its own. */
 const CHUNK_ATTEMPTS = 3;
