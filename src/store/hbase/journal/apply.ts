@@ -74,7 +74,7 @@ function markMutation({ key, put }: IndexMark, ticket: bigint): RowMutation {
   return put ? { key, put: [MARK], timestamp: ticket } : { key, delete: [MARK], timestamp: ticket };
 }
 
-/** Runs all functions at once; with a failpoint in sequence, with calls of it before and after each. */
+/** Runs all functions at once. With a failpoint, runs them in sequence and calls it before and after each. */
 async function runEach(
   work: readonly (() => Promise<unknown>)[],
   failpoint: Failpoint | undefined,

@@ -10,7 +10,7 @@ export interface Expirable {
   expire(): void;
 }
 
-/** The pending operations in the order of their deadlines. Ends each in time, whichever queue it waits in. */
+/** The pending operations in the order of their deadlines. Each operation ends in time, wherever it waits. */
 export class Deadlines {
   readonly #pending = new Set<Expirable>();
   #timer: NodeJS.Timeout | undefined;
@@ -27,7 +27,7 @@ export class Deadlines {
   #expireDue(): void {
     const now = performance.now();
     for (const operation of this.#pending) {
-      // All operations have the same time limit, so the following ones expire later.
+      // All operations have the same time limit, so the following operations expire later.
       if (operation.expires > now) return;
       this.#pending.delete(operation);
       operation.expire();

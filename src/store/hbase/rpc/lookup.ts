@@ -17,7 +17,7 @@ import { closeScanner, type ScanContext } from './scanner.js';
 /** Maximum number of concurrent scans per server. At the maximum, look-ups accumulate. */
 const MAX_IN_FLIGHT = 2;
 const MAX_RANGES = 64;
-/** Maximum number of keys requested by a scan. Ranges not reached by then are requested again, one by one. */
+/** Maximum number of keys requested by a scan. Ranges not reached by then are requested again singly. */
 const MAX_KEYS = 4_000;
 /** Size at which a server ends an answer, bytes. */
 const MAX_ANSWER_BYTES = 2 * 1024 * 1024;

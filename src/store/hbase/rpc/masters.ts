@@ -5,7 +5,7 @@ import { Attempts, failureOrThrow, type Pauses } from './retry.js';
 import type { RpcSettings } from './rpc-types.js';
 import type { Servers } from './server.js';
 
-/** Finds the server of hbase:meta and the active master, from any master, the one that answered last first. */
+/** Finds the server of hbase:meta and the active master. Asks the masters in order, the last responder first. */
 export class Masters {
   readonly #settings: RpcSettings;
   readonly #servers: Servers;

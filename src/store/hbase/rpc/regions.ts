@@ -37,7 +37,7 @@ export class Regions {
   readonly #masters: Masters;
   /** Regions by table, sorted by start key, without overlap, possibly with gaps. */
   readonly #tables = new Map<string, Region[]>();
-  /** Running look-ups by table. There is at most one per table, so that many callers of a moved region share it. */
+  /** Running look-ups by table. Callers of a moved region share the look-up of its table. */
   readonly #lookups = new Map<string, Promise<void>>();
   #meta: Promise<Region> | undefined;
 

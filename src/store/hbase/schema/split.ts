@@ -58,7 +58,7 @@ async function requestSplit(call: MasterCall, table: string, region: ExistingReg
 /** RegionSpecifierType */
 const ENCODED_REGION_NAME = 2;
 
-/** Spreads the regions of a new table over the servers, round-robin. HBase's balancer would do so later. */
+/** Spreads a new table over the servers. Otherwise all regions stay on one until HBase's balancer runs. */
 export async function spreadRegions(gateway: Gateway, call: MasterCall, table: string): Promise<void> {
   const regions = await openRegions(gateway, table);
   const servers = await gateway.servers();
