@@ -37,7 +37,7 @@ for (const engine of NEAR_ENGINES) {
       await fixture.close();
     });
 
-    it('come back as they were put, and are no change of the entry', async () => {
+    it('account states are stored and read, and do not change the entry', async () => {
       const before = await fixture.read(ANN);
       const records = await fixture.store.count(CHANGES_TABLE.name, {}, 1000);
       expect(await state()).to.equal(undefined);
@@ -49,7 +49,7 @@ for (const engine of NEAR_ENGINES) {
       expect(await fixture.store.count(CHANGES_TABLE.name, {}, 1000)).to.equal(records);
     });
 
-    it('count each of many changes by several processes at once', async () => {
+    it('every one of many concurrent changes of an account state by several processes counts', async () => {
       const other = await Partition.open(fixture.store, testSchema());
       const one = (partition: Partition, n: number) =>
         partition.changeAccountState(ann, (known = NO_STATE) => ({ ...known, failures: [...known.failures, n] }));
@@ -58,7 +58,7 @@ for (const engine of NEAR_ENGINES) {
       expect([...failures].sort((a, b) => a - b)).to.deep.equal(Array.from({ length: 40 }, (_, n) => n));
     });
 
-    it('go with their entry, and a restored one begins anew', async () => {
+    it('an account state is deleted with its entry, and a restored entry has a new state', async () => {
       await set(LOCKED);
       await fixture.delete(ANN);
       expect(await fixture.store.get(STATE_TABLE.name, ann)).to.equal(undefined);
@@ -68,7 +68,7 @@ for (const engine of NEAR_ENGINES) {
       expect(await state()).to.equal(undefined);
     });
 
-    it('forget failures when the password changes, or the lock of an administrator', async () => {
+    it("an account state forgets failures when the password or the administrator's lock changes", async () => {
       for (const [type, value] of [
         ['userPassword', '{SSHA}y'],
         ['pwdAccountLockedTime', '000001010000Z'],
@@ -89,7 +89,7 @@ for (const engine of NEAR_ENGINES) {
       expect(since, 'it counts as used').to.be.greaterThan(LOCKED.since);
     });
 
-    it('of no entry, and those that cannot be read, are told and removed', async () => {
+    it('account states of no entry and unreadable states are reported and removed', async () => {
       const lost = newUuid();
       const put = [{ family: 0, qualifier: Buffer.from('failures'), value: Buffer.alloc(7) }];
       const steps = [
@@ -105,7 +105,7 @@ for (const engine of NEAR_ENGINES) {
       expect((await scanAll(fixture.store, STATE_TABLE.name, {})).keys).to.have.length(1);
     });
 
-    it('get their table in a directory of an older version when it is opened to write', async () => {
+    it('a directory of an older version gets the table of account states when it is opened for writing', async () => {
       await fixture.store.dropTable(STATE_TABLE.name);
       const reading = await Partition.open(fixture.store, testSchema(), { readOnly: true });
       expect(await reading.accountState(ann)).to.equal(undefined);
@@ -119,7 +119,7 @@ for (const engine of NEAR_ENGINES) {
 }
 
 describe('account states', () => {
-  it('outlive the process (lmdb)', async function () {
+  it('account states survive the process (lmdb)', async function () {
     if (!ENGINES.includes('lmdb')) this.skip();
     const fixture = await openFixture('lmdb');
     const ann = await fixture.person('ann', SUFFIX);

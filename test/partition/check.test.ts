@@ -90,7 +90,7 @@ for (const engine of ENGINES) {
       await fixture.expectClean();
     }
 
-    it('a tree row is missing', async () => {
+    it('check finds, and repair restores, a missing tree row', async () => {
       await mends(
         [{ table: TREE_TABLE.name, key: annKey(), deleteRow: true }],
         [['treeRow', uuidText(ann)]],
@@ -99,7 +99,7 @@ for (const engine of ENGINES) {
       expect(await fixture.find('(mail=ann@example.com)')).to.deep.equal([`cn=ann,ou=people,${SUFFIX}`]);
     });
 
-    near('the tree row of an entry with children is missing', async () => {
+    near('check finds, and repair restores, the missing tree row of an entry with children', async () => {
       await mends(
         [{ table: TREE_TABLE.name, key: treeKey(suffix, Buffer.from('2.5.4.11=people')), deleteRow: true }],
         [['treeRow', uuidText(people)]],
@@ -108,17 +108,17 @@ for (const engine of ENGINES) {
       expect(await fixture.counts(`ou=people,${SUFFIX}`)).to.deep.equal([2, 2]);
     });
 
-    near('a tree row leads to a wrong id', async () => {
+    near('check finds, and repair corrects, a tree row with a wrong id', async () => {
       const put = [{ family: TREE.treeInfo, qualifier: Q.id, value: Buffer.alloc(16, 9) }];
       await mends([{ table: TREE_TABLE.name, key: annKey(), put }], [['id', uuidText(ann)]], /leads to 0909/);
     });
 
-    near('a tree row has no id', async () => {
+    near('check finds, and repair corrects, a tree row without an id', async () => {
       const gone = [{ family: TREE.treeInfo, qualifier: Q.id }];
       await mends([{ table: TREE_TABLE.name, key: annKey(), delete: gone }], [['id', uuidText(ann)]], /leads to no id/);
     });
 
-    near('a tree row too many, of an entry that stands elsewhere', async () => {
+    near('check finds, and repair removes, a surplus tree row of an entry that is elsewhere', async () => {
       const key = treeKey(people, norm('nobody'));
       const put = [{ family: TREE.treeInfo, qualifier: Q.id, value: ann }];
       await mends(
@@ -128,13 +128,13 @@ for (const engine of ENGINES) {
       );
     });
 
-    near('a tree row too many, of no entry', async () => {
+    near('check finds, and repair removes, a surplus tree row of no entry', async () => {
       const key = treeKey(people, norm('nobody'));
       const put = [{ family: TREE.treeInfo, qualifier: Q.id, value: Buffer.alloc(16, 5) }];
       await mends([{ table: TREE_TABLE.name, key, put }], [['treeRow', `tree ${shownKey(key)}`]], /is no entry/);
     });
 
-    it('counters are wrong', async () => {
+    it('check finds, and repair corrects, wrong counters', async () => {
       const put = [
         { family: TREE.treeInfo, qualifier: Q.oneLevelCount, value: counterBytes(7n) },
         { family: TREE.treeInfo, qualifier: Q.subLevelCount, value: counterBytes(8n) },
@@ -149,7 +149,7 @@ for (const engine of ENGINES) {
       await fixture.expectClean();
     });
 
-    near('a counter is no number', async () => {
+    near('check finds, and repair corrects, a counter that is not a number', async () => {
       const put = [{ family: TREE.treeInfo, qualifier: Q.subLevelCount, value: Buffer.from('x') }];
       await mends(
         [{ table: TREE_TABLE.name, key: treeKey(suffix, Buffer.from('2.5.4.11=people')), put }],
@@ -158,7 +158,7 @@ for (const engine of ENGINES) {
       );
     });
 
-    near('normAttributes lack, have too many and have wrong cells', async () => {
+    near('check finds, and repair corrects, missing, surplus and wrong cells of normAttributes', async () => {
       const gone = [{ family: TREE.normAttributes, qualifier: norm('ann') }];
       const put = [
         { family: TREE.normAttributes, qualifier: norm('zoe'), value: Buffer.alloc(4) },
@@ -171,7 +171,7 @@ for (const engine of ENGINES) {
       );
     });
 
-    it('an equality row is missing', async () => {
+    it('check finds, and repair restores, a missing equality row', async () => {
       const key = Buffer.concat([equalityPrefix(Buffer.from('ann')), ann]);
       await mends(
         [{ table: CN, key, deleteRow: true }],
@@ -181,7 +181,7 @@ for (const engine of ENGINES) {
       expect(await fixture.find('(cn=ann)')).to.have.length(1);
     });
 
-    near('a presence row is missing', async () => {
+    near('check finds, and repair restores, a missing presence row', async () => {
       await mends(
         [{ table: CN, key: Buffer.concat([Buffer.from('*'), ann]), deleteRow: true }],
         [['index', uuidText(ann)]],
@@ -189,7 +189,7 @@ for (const engine of ENGINES) {
       );
     });
 
-    it('rows of a substring index are missing and too many', async () => {
+    it('check finds, and repair corrects, missing and surplus rows of a substring index', async () => {
       await fixture.partition.addIndex('sn', { substring: true });
       await fixture.partition.buildIndexes();
       await fixture.expectClean();
@@ -210,7 +210,7 @@ for (const engine of ENGINES) {
       );
     });
 
-    it('index rows too many: of a value the entry has not, and of no entry', async () => {
+    it('check finds, and repair removes, surplus index rows of a value that an entry lacks, and of no entry', async () => {
       const wrong = Buffer.concat([equalityPrefix(Buffer.from('zoe')), ann]);
       const lost = Buffer.concat([equalityPrefix(Buffer.from('ann')), Buffer.alloc(16, 5)]);
       await mends(
@@ -226,7 +226,7 @@ for (const engine of ENGINES) {
       );
     });
 
-    it('a parent does not exist: the entry comes back below the suffix with what is below it', async () => {
+    it('repair moves an entry without a parent below the suffix, with its subtree', async () => {
       await raw(fixture, { table: MASTER_TABLE.name, key: people, deleteRow: true });
       const found = await fixture.breaches();
       expect(found.filter((b) => b.invariant === 'parent').map((b) => b.where)).to.have.members([
@@ -247,7 +247,7 @@ for (const engine of ENGINES) {
       ).to.equal(300_000);
     });
 
-    near('entries are their own ancestors', async () => {
+    near('check finds, and repair resolves, entries that are their own ancestors', async () => {
       const inner = await fixture.unit('inner', `ou=people,${SUFFIX}`);
       const put = [{ family: MASTER.treeInfo, qualifier: Q.parentId, value: inner }];
       await raw(fixture, { table: MASTER_TABLE.name, key: people, put });
@@ -264,7 +264,7 @@ for (const engine of ENGINES) {
       ]);
     });
 
-    it('two entries have one name', async () => {
+    it('check finds, and repair resolves, two entries with one name', async () => {
       const row = await master(fixture, bob);
       const put = [
         { family: MASTER.treeInfo, qualifier: Q.normRdn, value: norm('ann') },
@@ -281,13 +281,13 @@ for (const engine of ENGINES) {
       );
     });
 
-    near('normRdn is not the normal form of upRdn', async () => {
+    near('check finds, and repair corrects, a normRdn that is not the normal form of upRdn', async () => {
       const put = [{ family: MASTER.treeInfo, qualifier: Q.upRdn, value: Buffer.from('cn=Anna') }];
       await mends([{ table: MASTER_TABLE.name, key: ann, put }], [['name', uuidText(ann)]], /is not the normal form/);
       expect(await fixture.find('(cn=ann)')).to.deep.equal([`cn=Anna,ou=people,${SUFFIX}`]);
     });
 
-    near('an entry stands at the root and is no suffix', async () => {
+    near('check finds, and repair moves, an entry at the root that is not a suffix', async () => {
       const dn = Buffer.from('cn=ann,o=gone');
       const put = [
         { family: MASTER.treeInfo, qualifier: Q.parentId, value: ROOT_ID },
@@ -301,7 +301,7 @@ for (const engine of ENGINES) {
       expect(await fixture.find('(cn=ann)')).to.deep.equal([`cn=ann+entryUUID=${uuidText(ann)},${SUFFIX}`]);
     });
 
-    near('attribute entryUUID is another', async () => {
+    near('check finds, and repair corrects, a wrong entryUUID attribute', async () => {
       const put = [
         { family: MASTER.upAttributes, qualifier: valueQualifier('entryUUID', 0), value: Buffer.from(uuidText(bob)) },
       ];
@@ -312,7 +312,7 @@ for (const engine of ENGINES) {
       expect(await fixture.values(`cn=ann,ou=people,${SUFFIX}`, 'entryUUID')).to.deep.equal([uuidText(ann)]);
     });
 
-    it('chunks too many are removed', async () => {
+    it('surplus chunks are removed by repair', async () => {
       const put = [
         {
           family: MASTER.largeValues,
@@ -324,7 +324,7 @@ for (const engine of ENGINES) {
       await mends([{ table: MASTER_TABLE.name, key: ann, put }], [['large', uuidText(ann)]], /belong to no value/);
     });
 
-    it('chunks of an entry that is gone are removed, deleted entries’ too', async () => {
+    it('chunks of entries that are gone are removed by repair, also of deleted entries', async () => {
       const lost = [Buffer.alloc(16, 1), Buffer.alloc(16, 2)];
       const chunk = { qualifier: chunkQualifier(valueQualifier('jpegPhoto', 0), 0), value: Buffer.alloc(9) };
       const put = [{ family: MASTER.largeValues, ...chunk }];
@@ -340,7 +340,7 @@ for (const engine of ENGINES) {
       expect(await fixture.store.keysOfCells(DELETED_TABLE.name, MASTER.largeValues, 10)).to.deep.equal([]);
     });
 
-    it('a chunk that is gone or changed is told and cannot be mended', async () => {
+    it('a missing or changed chunk is reported and cannot be repaired', async () => {
       const qualifier = chunkQualifier(valueQualifier('jpegPhoto', 0), 1);
       for (const step of [
         {
@@ -358,7 +358,7 @@ for (const engine of ENGINES) {
       }
     });
 
-    near('a master row that cannot be read is told, and what belongs to it is left alone', async () => {
+    near('an unreadable master row is reported, and its other rows are kept', async () => {
       const put = [
         { family: MASTER.upAttributes, qualifier: valueQualifier('noSuchAttribute', 0), value: Buffer.from('x') },
       ];
@@ -371,7 +371,7 @@ for (const engine of ENGINES) {
       await fixture.expectClean();
     });
 
-    near('a master row without its parentId is told', async () => {
+    near('a master row without parentId is reported', async () => {
       await raw(fixture, {
         table: MASTER_TABLE.name,
         key: ann,
@@ -381,7 +381,7 @@ for (const engine of ENGINES) {
       expect(found.filter((b) => b.where === uuidText(ann)).map((b) => b.invariant)).to.deep.equal(['row']);
     });
 
-    it('deleted entries and their order of purge disagree', async () => {
+    it('check finds, and repair corrects, a purge order that does not match the deleted entries', async () => {
       await fixture.delete(`cn=ann,ou=people,${SUFFIX}`);
       await fixture.delete(`cn=bob,ou=people,${SUFFIX}`);
       await fixture.expectClean();
@@ -406,7 +406,7 @@ for (const engine of ENGINES) {
       await fixture.expectClean();
     });
 
-    near('deleted entries without a time, or that cannot be read', async function () {
+    near('check finds, and repair removes, deleted entries that have no time or are unreadable', async function () {
       // LMDB takes no packed row that is cut.
       if (engine !== 'memory' && engine !== 'delayed') this.skip();
       await fixture.delete(`cn=ann,ou=people,${SUFFIX}`);
@@ -432,7 +432,7 @@ for (const engine of ENGINES) {
       expect(await ids()).to.deep.equal([]);
     });
 
-    it('a change record that cannot be read', async function () {
+    it('check reports an unreadable change record', async function () {
       // HBase keeps cells, not packed rows, and LMDB takes no packed row that is cut.
       if (engine !== 'memory' && engine !== 'delayed') this.skip();
       const scan = fixture.store.scan(CHANGES_TABLE.name, {}, { reverse: true, limit: 1 });
@@ -443,7 +443,7 @@ for (const engine of ENGINES) {
       expect(await fixture.store.get(CHANGES_TABLE.name, key!)).to.equal(undefined);
     });
 
-    it('all tree and index rows are lost', async () => {
+    it('repair restores all tree and index rows after their loss', async () => {
       const before = await fixture.find('(objectClass=*)');
       await fixture.partition.addIndex('description', {});
       for (const { name } of await fixture.store.tables()) {

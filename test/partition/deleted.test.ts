@@ -30,7 +30,7 @@ for (const engine of ENGINES) {
       return found;
     }
 
-    near('are listed with DN, time and deleter', async () => {
+    near('deleted entries are listed with DN, time and deleter', async () => {
       const before = Date.now();
       await fixture.delete(ANN);
       const [entry, ...more] = await deleted();
@@ -43,7 +43,7 @@ for (const engine of ENGINES) {
       expect(entry!.time).to.be.within(before, Date.now());
     });
 
-    it('come back with entryUUID, values and a higher version', async () => {
+    it('a restored entry has its entryUUID, its values and a higher version', async () => {
       await fixture.modify(ANN, change('add', 'title', 'x'));
       const before = await fixture.read(ANN);
       await fixture.delete(ANN);
@@ -62,7 +62,7 @@ for (const engine of ENGINES) {
       await refused('noSuchObject', fixture.partition.restore(ann, SYSTEM));
     });
 
-    near('come back below their parent wherever that is now', async () => {
+    near('a restored entry is placed below its parent wherever the parent is now', async () => {
       await fixture.delete(ANN);
       await fixture.unit('there');
       await fixture.rename(PEOPLE, 'ou=folk', { newSuperior: `ou=there,${SUFFIX}` });
@@ -70,7 +70,7 @@ for (const engine of ENGINES) {
       expect(await fixture.counts(`ou=there,${SUFFIX}`)).to.deep.equal([1, 2]);
     });
 
-    near('are refused while their parent is gone or their name is taken', async () => {
+    near('a restore is refused while the parent is missing or the name is taken', async () => {
       await fixture.delete(ANN);
       await fixture.delete(PEOPLE);
       await refused('noSuchObject', fixture.partition.restore(ann, SYSTEM), /parent .* is gone/);
@@ -84,7 +84,7 @@ for (const engine of ENGINES) {
       await refused('noSuchObject', fixture.partition.restore(Buffer.alloc(16, 3), SYSTEM), /no deleted entry/);
     });
 
-    near('a suffix comes back too', async () => {
+    near('a deleted suffix can be restored', async () => {
       const { id } = await fixture.read(SUFFIX);
       for (const dn of [ANN, PEOPLE, SUFFIX]) await fixture.delete(dn);
       expect(await fixture.partition.restore(id, SYSTEM)).to.equal(SUFFIX);
@@ -93,7 +93,7 @@ for (const engine of ENGINES) {
       expect(await fixture.find('(cn=ann)')).to.deep.equal([ANN]);
     });
 
-    it('two restores at once: one of them wins', async () => {
+    it('of two concurrent restores one succeeds', async () => {
       await fixture.delete(ANN);
       const both = await Promise.allSettled([
         fixture.partition.restore(ann, SYSTEM),
@@ -104,7 +104,7 @@ for (const engine of ENGINES) {
         if (r.status === 'rejected') expect(['noSuchObject', 'entryAlreadyExists']).to.include(r.reason.result);
     });
 
-    near('of one entryUUID, deleted twice, is the later one', async () => {
+    near('of two deleted entries with one entryUUID the later one is restored', async () => {
       await fixture.delete(ANN);
       await fixture.add(ANN, { objectClass: 'person', sn: 'anew', entryUUID: uuidText(ann) }, SYSTEM);
       await refused('entryAlreadyExists', fixture.partition.restore(ann, SYSTEM));
@@ -116,7 +116,7 @@ for (const engine of ENGINES) {
       expect(await fixture.values(ANN, 'sn')).to.deep.equal(['anew']);
     });
 
-    describe('a subtree comes back', () => {
+    describe('restore of a subtree', () => {
       const B = `ou=b,ou=a,${PEOPLE}`;
       const all = [PEOPLE, `ou=a,${PEOPLE}`, B, ANN, `cn=x,ou=a,${PEOPLE}`, `cn=y,${B}`];
 
@@ -146,7 +146,7 @@ for (const engine of ENGINES) {
         return { back, left };
       }
 
-      it('parents first, nothing but what was below it, whatever the order of entryUUIDs', async () => {
+      it('a subtree is restored parents first and without other entries, in any order of entryUUIDs', async () => {
         await remove([...all, `cn=z,ou=other,${SUFFIX}`]);
         const { back, left } = await restored(people);
         expect(left).to.deep.equal([]);
@@ -159,26 +159,29 @@ for (const engine of ENGINES) {
         await refused('noSuchObject', restored(Buffer.alloc(16, 3)), /no deleted entry/);
       });
 
-      near('but for what was deleted before, and for names that are taken and what was below those', async () => {
-        await remove(all.slice(1));
-        await fixture.unit('b', PEOPLE);
-        await fixture.rename(`ou=b,${PEOPLE}`, 'ou=a');
-        const a = `ou=a,${PEOPLE}`;
-        expect(await restored(people, Date.now() + 60_000)).to.deep.equal({ back: [], left: [] });
-        const { back, left } = await restored(people);
-        expect(back).to.deep.equal([ANN]);
-        expect(left).to.have.members([
-          `${a} entryAlreadyExists`,
-          `cn=x,${a} noSuchObject`,
-          `${B} noSuchObject`,
-          `cn=y,${B} noSuchObject`,
-        ]);
-        await fixture.rename(a, 'ou=c');
-        expect((await restored(people)).left).to.deep.equal([]);
-        expect(await fixture.counts(PEOPLE)).to.deep.equal([3, 6]);
-      });
+      near(
+        'a restored subtree omits entries deleted before, and entries at names that are taken with their subtrees',
+        async () => {
+          await remove(all.slice(1));
+          await fixture.unit('b', PEOPLE);
+          await fixture.rename(`ou=b,${PEOPLE}`, 'ou=a');
+          const a = `ou=a,${PEOPLE}`;
+          expect(await restored(people, Date.now() + 60_000)).to.deep.equal({ back: [], left: [] });
+          const { back, left } = await restored(people);
+          expect(back).to.deep.equal([ANN]);
+          expect(left).to.have.members([
+            `${a} entryAlreadyExists`,
+            `cn=x,${a} noSuchObject`,
+            `${B} noSuchObject`,
+            `cn=y,${B} noSuchObject`,
+          ]);
+          await fixture.rename(a, 'ou=c');
+          expect((await restored(people)).left).to.deep.equal([]);
+          expect(await fixture.counts(PEOPLE)).to.deep.equal([3, 6]);
+        },
+      );
 
-      it('with what is looked at while its parent comes back', async () => {
+      it('a restored subtree includes an entry that is examined while its parent is restored', async () => {
         const OTHER = `ou=other,${SUFFIX}`;
         const { id } = await fixture.read(OTHER);
         await remove([OTHER, `cn=z,${OTHER}`]);
@@ -204,7 +207,7 @@ for (const engine of ENGINES) {
         expect(back).to.deep.equal([OTHER, `cn=z,${OTHER}`]);
       });
 
-      it('while another restores it, too', async () => {
+      it('a subtree can be restored by two clients at the same time', async () => {
         await remove(all);
         await fixture.partition.restore(people, SYSTEM);
         const both = await Promise.all([restored(people), restored(people)]);
@@ -213,7 +216,7 @@ for (const engine of ENGINES) {
       });
     });
 
-    near('are purged by time and then gone for good', async () => {
+    near('deleted entries are purged after their time and cannot be restored then', async () => {
       await fixture.delete(ANN);
       expect(await fixture.partition.purge(Date.now() - 60_000)).to.equal(0);
       expect(await fixture.partition.purge(Date.now() + 60_000)).to.equal(1);
@@ -221,7 +224,7 @@ for (const engine of ENGINES) {
       await refused('noSuchObject', fixture.partition.restore(ann, SYSTEM));
     });
 
-    it('are purged in any number, also while some are restored', async () => {
+    it('any number of deleted entries is purged, also while some are restored', async () => {
       const ids = await Promise.all(Array.from({ length: 300 }, (_, n) => fixture.person(`p${n}`, PEOPLE)));
       await Promise.all(ids.map((_, n) => fixture.delete(`cn=p${n},${PEOPLE}`)));
       const some = ids.slice(0, 10).map((id) => fixture.partition.restore(id, SYSTEM));
@@ -251,7 +254,7 @@ for (const engine of ENGINES) {
       return found;
     }
 
-    near('change records say what was done, in the order of their entryCSNs', async () => {
+    near('change records describe the changes in the order of their entryCSNs', async () => {
       await fixture.modify(ANN, change('add', 'userPassword', 'very secret'));
       await fixture.rename(ANN, 'cn=anna');
       await fixture.delete(`cn=anna,${PEOPLE}`);
@@ -270,7 +273,7 @@ for (const engine of ENGINES) {
       expect(JSON.stringify(found)).to.not.match(/very secret/);
     });
 
-    it('change records are trimmed by time, but for the last', async () => {
+    it('change records are trimmed by time, except the last record', async () => {
       const all = await records();
       const { partition } = fixture;
       const day = 86_400_000;
@@ -288,9 +291,9 @@ for (const engine of ENGINES) {
     });
   });
 
-  describe(`the clock jumps (${engine})`, () => {
+  describe(`clock jumps (${engine})`, () => {
     const near = nearTests(engine);
-    near('back by a day: entryCSN still rises, over a restart too', async () => {
+    near('entryCSN rises although the clock goes back by a day, also across a restart', async () => {
       let now = Date.now();
       const fixture = await openFixture(engine, { now: () => now });
       const csns: string[] = [];

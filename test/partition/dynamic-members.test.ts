@@ -69,7 +69,7 @@ for (const engine of NEAR_ENGINES) {
     const compare = async (dn: string, value: string, viewer: Viewer = UNRESTRICTED, attribute = 'member') =>
       fixture.partition.compare(fixture.dn(dn), attribute, Buffer.from(value), viewer);
 
-    it('are those whom its URLs find, behind those that it names', async () => {
+    it('members of a dynamic group are the entries found by its URLs, after the members it names', async () => {
       expect(await members(bosses)).to.have.members([ann, bob]);
       expect(await members(both)).to.deep.equal([carl, ann, bob]);
       expect(await members(plain)).to.deep.equal([ann]);
@@ -81,12 +81,12 @@ for (const engine of NEAR_ENGINES) {
       expect(all).to.have.length(new Set(all).size).and.include.members([ann, bob, carl, bosses, both, plain]);
     });
 
-    it('are as stored for who wants entries so', async () => {
+    it('dynamic members are not returned to a client that asks for entries as stored', async () => {
       expect(await members(bosses, { manageDsaIT: true })).to.deep.equal([]);
       expect(await members(both, { manageDsaIT: true })).to.deep.equal([carl, ann]);
     });
 
-    it('are no more than are wanted, and it is told that there are more', async () => {
+    it('dynamic members are returned up to the limit, with a note that there are more', async () => {
       expect(await members(both, { most: 3 })).to.deep.equal([carl, ann, bob]);
       expect(await members(both, { most: 2 })).to.deep.equal([carl, ann, 'more']);
       expect(await members(both, { most: 1 })).to.deep.equal([carl, ann]);
@@ -107,7 +107,7 @@ for (const engine of NEAR_ENGINES) {
         .and.not.include('more');
     });
 
-    it('are tested by filters', async () => {
+    it('dynamic members are tested by filters', async () => {
       expect(await fixture.find(`(member=${ann})`)).to.deep.equal([both, bosses, plain].sort());
       expect(await fixture.find(`(member=${bob.toUpperCase()})`)).to.deep.equal([both, bosses].sort());
       expect(await fixture.find(`(member=${carl})`)).to.deep.equal([both]);
@@ -123,7 +123,7 @@ for (const engine of NEAR_ENGINES) {
       expect(await fixture.find(`(member=${bob})`)).to.deep.equal([]);
     });
 
-    it('are tested by filters in pages and without an index', async () => {
+    it('dynamic members are tested by filters in pages and without an index', async () => {
       const inPages = async (filter: string): Promise<string[]> => {
         const dns: string[] = [];
         for (let resume: Buffer | undefined; ; ) {
@@ -142,7 +142,7 @@ for (const engine of NEAR_ENGINES) {
       }
     });
 
-    it('are tested without looking at the others, by the index', async () => {
+    it('dynamic members are tested by the index without reading other entries', async () => {
       await fixture.load(
         Array.from({ length: 300 }, (_, n) => ({
           dn: `cn=x${n},${PEOPLE}`,
@@ -163,7 +163,7 @@ for (const engine of NEAR_ENGINES) {
       }
     });
 
-    it('cost a filter one index row where there are no dynamic groups', async () => {
+    it('a filter on members costs one index row where there are no dynamic groups', async () => {
       await fixture.delete(bosses);
       await fixture.delete(both);
       const { store, work } = counted(fixture.store);
@@ -177,7 +177,7 @@ for (const engine of NEAR_ENGINES) {
       expect(await rows(`(member=${ann})`)).to.equal(await rows('(cn=plain)'));
     });
 
-    it('are compared', async () => {
+    it('dynamic members are compared', async () => {
       expect(await compare(bosses, ann)).to.equal(true);
       expect(await compare(bosses, carl)).to.equal(false);
       expect(await compare(both, carl)).to.equal(true);
@@ -189,7 +189,7 @@ for (const engine of NEAR_ENGINES) {
       await refused('noSuchAttribute', compare(ann, bob));
     });
 
-    it('are found by as many URLs, bytes and items of filters as are taken, and more are refused', async () => {
+    it('dynamic groups beyond the limits of URLs, bytes and filter items are refused', async () => {
       const dn = `cn=limits,${GROUPS}`;
       /** Base and scope are there; `length` bytes. */
       const url = (filter: string, length = 0) => `ldap:///${PEOPLE}?${'x'.repeat(length)}?one?${filter}`;
@@ -229,7 +229,7 @@ for (const engine of NEAR_ENGINES) {
       await refused('constraintViolation', fixture.modify(dn, change('add', 'memberURL', url('(cn=ann)'))));
     });
 
-    it('are not found by URLs beyond the limits, which older versions took and which may be deleted', async () => {
+    it('URLs beyond the limits from older versions find no members and can be deleted', async () => {
       const url = (name: string) => `ldap:///${PEOPLE}??one?(cn=${name})`;
       const urls = Array.from({ length: MEMBER_URLS.values }, (_, n) => url(`n${n}`));
       const long = `ldap:///${PEOPLE}??one?(|${'(cn=bob)'.repeat(MEMBER_URLS.items)})`;
@@ -243,7 +243,7 @@ for (const engine of NEAR_ENGINES) {
       expect(await members(bosses)).to.have.members([ann, carl]);
     });
 
-    it('are compared in a group of many values, too', async () => {
+    it('dynamic members are compared in a group of many values, too', async () => {
       const many = Array.from({ length: 3000 }, (_, n) => `cn=m${n},${PEOPLE}`);
       await fixture.modify(both, change('add', 'member', ...many));
       expect(await compare(both, bob)).to.equal(true);
@@ -253,7 +253,7 @@ for (const engine of NEAR_ENGINES) {
       expect(await members(both, { most: 4000 })).to.have.length(3003);
     });
 
-    it('need the right on memberURL, on member and on what the filter asks for', async () => {
+    it('dynamic members need rights on memberURL, on member and on the attributes of the filter', async () => {
       const blindTo = (what: string, ...uses: string[]) =>
         hiding(({ name }, _, use) => name === what && uses.includes(use));
       const seen = async (viewer: Viewer) => ({
@@ -280,7 +280,7 @@ for (const engine of NEAR_ENGINES) {
       expect(await seen(noBase), 'the base need not be seen').to.deep.equal(yes);
     });
 
-    it('are those whose memberOf has the group', () =>
+    it('dynamic members are the entries whose memberOf contains the group', () =>
       seeded(async (random) => {
         const people = Array.from({ length: 12 }, (_, n) => `cn=r${n},${PEOPLE}`);
         for (let n = 0; n < people.length; n++)

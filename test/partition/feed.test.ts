@@ -50,7 +50,7 @@ for (const engine of ENGINES) {
     const row = async (id: Buffer) => (await fixture.store.get(MASTER_TABLE.name, id))!;
     const imageOf = ({ before }: NumberedChange) => decodeBefore(before!);
 
-    it('tell what a modify removed, replaced and added', async () => {
+    it('a change record describes the removed, replaced and added values of a modify', async () => {
       const id = await fixture.person('ann', SUFFIX, { mail: ['a@x', 'b@x'], telephoneNumber: '1' });
       const before = await row(id);
       await fixture.modify(
@@ -77,7 +77,7 @@ for (const engine of ENGINES) {
       expect(undone).to.deep.equal(shown(before));
     });
 
-    it('tell length and hash of a large value', async () => {
+    it('a change record has the length and hash of a large value', async () => {
       const photo = Buffer.alloc(70_000, 0xd8);
       const id = await fixture.person('big', SUFFIX, { jpegPhoto: photo });
       const before = await row(id);
@@ -89,7 +89,7 @@ for (const engine of ENGINES) {
       expect(shown(rowBefore(await row(id), image))).to.deep.equal(shown(before));
     });
 
-    it('of a rename tell the old name and place', async () => {
+    it('the change record of a rename has the old name and place', async () => {
       await fixture.unit('there');
       const id = await fixture.person('moving');
       await allOf(reader);
@@ -103,7 +103,7 @@ for (const engine of ENGINES) {
       expect(shown(rowBefore(await row(id), image))).to.deep.equal(shown(before));
     });
 
-    it('of a deletion refer to table deleted; of a restoration tell what that had', async () => {
+    it('change records of deletion and restoration refer to the table of deleted entries', async () => {
       const id = await fixture.person('gone');
       await allOf(reader);
       const before = await row(id);
@@ -118,7 +118,7 @@ for (const engine of ENGINES) {
       expect(shown(rowBefore(await row(id), imageOf(restored!)))).to.deep.equal(shown(before));
     });
 
-    it('lead back through random changes, row by row', () =>
+    it('change records lead back through random changes, row by row', () =>
       seeded(async (random) => {
         const id = await fixture.person('walk', SUFFIX, { objectClass: 'inetOrgPerson', uid: 'w' });
         await allOf(reader);
@@ -143,7 +143,7 @@ for (const engine of ENGINES) {
         expect(rows).to.deep.equal([]);
       }));
 
-    it('are read from a number on, and none is given twice', async () => {
+    it('change records are read from a number on, and none is returned twice', async () => {
       const from = reader.position;
       for (let i = 0; i < 5; i++) await fixture.person(`many${i}`);
       const first = await allOf(reader);
@@ -189,7 +189,7 @@ async function ticketed(): Promise<{ store: Store; draw(): bigint; finish(ticket
 }
 
 describe('change records that appear out of order', () => {
-  it('are given in order, each once, whatever order their writers end in', () =>
+  it('change records are returned in order and once, in whatever order their writers finish', () =>
     seeded(async (random) => {
       const { store, draw, finish } = await ticketed();
       const reader = new ChangeReader(store);

@@ -50,12 +50,12 @@ for (const engine of ENGINES) {
     });
     after(() => fixture.close());
 
-    it('has an example of every table', () => {
+    it('docs/formats/tables.md has an example of every table', () => {
       expect([...examples.keys()].sort()).to.deep.equal(Object.keys(rows).sort());
     });
 
     for (const [name, { key, row }] of examples) {
-      it(`${name} is what is stored`, async () => {
+      it(`the example '${name}' in docs/formats/tables.md is what is stored`, async () => {
         const stored = rows[name]!;
         // Its first eight bytes are the time of the deletion.
         if (name === 'purge')
@@ -75,7 +75,7 @@ for (const engine of ENGINES) {
 }
 
 describe('docs/formats/tables.md', () => {
-  it('before image is what is encoded, and decoded', () => {
+  it('the before image in docs/formats/tables.md is encoded and decoded', () => {
     const [, block] = /<!-- before image -->\n```hex\n([^`]*)```/.exec(readFileSync(PAGE, 'utf8'))!;
     const bytes = Buffer.from(block!.replace(/#.*$/gm, '').replace(/\s/g, ''), 'hex');
     const value = (name: string, index: number, text: string) => ({
@@ -107,7 +107,7 @@ describe('docs/formats/tables.md', () => {
     expect(unpackRow(back)).to.deep.equal(unpackRow(packRow([version(1n), ...before.slice(0, 4), after[4]!])));
   });
 
-  it('a before image that is cut or damaged is refused', () => {
+  it('a truncated or damaged before image is refused', () => {
     const [, block] = /<!-- before image -->\n```hex\n([^`]*)```/.exec(readFileSync(PAGE, 'utf8'))!;
     const bytes = Buffer.from(block!.replace(/#.*$/gm, '').replace(/\s/g, ''), 'hex');
     const whole = new Set([12, 29, 38, 49]);

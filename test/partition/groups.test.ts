@@ -53,7 +53,7 @@ async function dynamic(fixture: Fixture, cn: string, ...memberURL: string[]): Pr
 }
 
 describe('LDAP URLs', () => {
-  it('are read in their parts, percent-decoded, with the defaults of RFC 4516', () => {
+  it('LDAP URLs are parsed, percent-decoded, with the defaults of RFC 4516', () => {
     expect(parseLdapUrl('ldap:///o=A%20B,c=de??sub?(cn=%2a%3f)')).to.deep.equal({
       host: '',
       dn: 'o=A B,c=de',
@@ -73,7 +73,7 @@ describe('LDAP URLs', () => {
     expect(parseLdapUrl('ldap://')).to.include({ host: '', dn: '', scope: 'base' });
   });
 
-  it('are none where scheme, scope or a percent code is not one', () => {
+  it('LDAP URLs with a wrong scheme, scope or percent code are not parsed', () => {
     for (const text of ['http:///o=x', 'ldap:/o=x', 'ldap:///o=x??down', 'ldap:///o=%zz', 'ldap:///o=x?a?sub?f?e?more'])
       expect(parseLdapUrl(text), text).to.equal(undefined);
   });
@@ -96,7 +96,7 @@ for (const engine of ENGINES) {
     const expectGroups = async (dn: string, ...dns: string[]) =>
       expect(await groupsOf(fixture, dn)).to.deep.equal(names(fixture, dns));
 
-    near('are those that name an entry, however the name is written, and those that name these', async () => {
+    near('groups of an entry include all that name it in any notation, and groups that name these', async () => {
       const a = await group(fixture, 'a', 'CN=Ann ,  OU=people,dc=Example,dc=com');
       const b = await group(fixture, 'b', a.toUpperCase(), `cn=nobody,${PEOPLE}`);
       const c = await group(fixture, 'c', b);
@@ -106,7 +106,7 @@ for (const engine of ENGINES) {
       await expectGroups(c);
     });
 
-    near('end at a circle', async () => {
+    near('nested groups end at a cycle', async () => {
       const [a, b] = [`cn=a,${GROUPS}`, `cn=b,${GROUPS}`];
       await group(fixture, 'a', b, ann);
       await group(fixture, 'b', a);
@@ -114,7 +114,7 @@ for (const engine of ENGINES) {
       await expectGroups(a, a, b);
     });
 
-    near('name members with a UID, too, in names of any length', async () => {
+    near('groups name members with a UID, in names of any length', async () => {
       for (const n of [1, 400, 505, 508, 509, 510, 511, 512, 513, 514, 700]) {
         const rest = `,${PEOPLE}`;
         const bare = fixture.dn(`cn=x${rest}`).norm.length - 1;
@@ -134,7 +134,7 @@ for (const engine of ENGINES) {
       }
     });
 
-    near('name members with a UID where an older version made the directory, which counted none', async () => {
+    near('groups name members with a UID in a directory of an older version that did not count them', async () => {
       const dn = `cn=u,${GROUPS}`;
       await fixture.add(dn, { objectClass: 'groupOfUniqueNames', cn: 'u', uniqueMember: `${ann}#'1'B` });
       const step = { table: META_TABLE.name, key: GROUPS_KEY, deleteRow: true };
@@ -142,7 +142,7 @@ for (const engine of ENGINES) {
       await expectGroups(ann, dn);
     });
 
-    near('name members with a UID when a modify brings it, a restore or a load', async () => {
+    near('groups name members with a UID from a modify, a restore and a load', async () => {
       const dn = `cn=u,${GROUPS}`;
       const values = { objectClass: 'groupOfUniqueNames', cn: 'u', uniqueMember: 'cn=nobody' };
       const uids = async () =>
@@ -161,7 +161,7 @@ for (const engine of ENGINES) {
       await expectGroups(ann, dn, `cn=l,${GROUPS}`);
     });
 
-    near('are found without an index, too, and in every suffix', async () => {
+    near('groups are found without an index and in every suffix', async () => {
       const a = await group(fixture, 'a', ann);
       await fixture.add('o=other', { objectClass: 'organization', o: 'other' });
       const values = { objectClass: 'groupOfUniqueNames', cn: 'u', uniqueMember: [`${ann}#'1'B`, a] };
@@ -173,7 +173,7 @@ for (const engine of ENGINES) {
       await expectGroups(a, 'cn=u,o=other');
     });
 
-    it('have names longer than a row key holds', async () => {
+    it('groups may have names longer than a row key', async () => {
       const long = `ou=${'o'.repeat(600)}`;
       await fixture.add(`${long},${SUFFIX}`, { objectClass: 'organizationalUnit', ou: 'o'.repeat(600) });
       const a = `cn=${'a'.repeat(700)},${long},${SUFFIX}`;
@@ -183,7 +183,7 @@ for (const engine of ENGINES) {
       await expectGroups(ann, a, b);
     });
 
-    near('by search have whom their URLs find: base, scope, filter', async () => {
+    near('dynamic groups contain the entries that base, scope and filter of their URLs find', async () => {
       const all = await dynamic(fixture, 'all', `ldap:///${SUFFIX}??sub?(title=boss)`);
       const one = await dynamic(fixture, 'one', `ldap:///${PEOPLE}??one`, 'ldap:///o=nowhere??sub');
       const base = await dynamic(fixture, 'base', `ldap:///${ann.replaceAll(' ', '%20')}`);
@@ -200,7 +200,7 @@ for (const engine of ENGINES) {
       await expectGroups(SUFFIX, `cn=suffixes,${GROUPS}`);
     });
 
-    near('by search are members of others; whom these have is not asked of them', async () => {
+    near('dynamic groups are members of other groups, and find groups without the members of these', async () => {
       const bosses = await dynamic(fixture, 'bosses', `ldap:///${PEOPLE}??sub?(title=boss)`);
       const a = await group(fixture, 'a', bosses);
       // Finds group a, not its members.
@@ -210,7 +210,7 @@ for (const engine of ENGINES) {
       await expectGroups(bosses, a);
     });
 
-    near('by search are known again when one comes, changes, or is one no more', async () => {
+    near('dynamic groups are known again when one is added, changed or removed', async () => {
       const dn = `cn=d,${GROUPS}`;
       await expectGroups(ann);
       await dynamic(fixture, 'd', `ldap:///${PEOPLE}??sub?(title=boss)`);
@@ -225,7 +225,7 @@ for (const engine of ENGINES) {
       await expectGroups(ann);
     });
 
-    near('of ten thousand members are not read for one of them', async () => {
+    near('groups of ten thousand members are not read for one member', async () => {
       const member = Array.from({ length: 10_000 }, (_, n) => `cn=m${n},${PEOPLE}`);
       const wide = await group(fixture, 'wide', ann, ...member);
       const both = `cn=both,${GROUPS}`;
@@ -242,7 +242,7 @@ for (const engine of ENGINES) {
       expect(work.rows).to.be.lessThan(60);
     });
 
-    it('have a version that every change of memberships changes, and no other', async () => {
+    it('the version of memberships changes with every change of memberships, and only then', async () => {
       const other = await Partition.open(fixture.store, testSchema());
       const a = `cn=a,${GROUPS}`;
       let last = [await version(), await other.groupsVersion()];
@@ -288,7 +288,7 @@ for (const engine of ENGINES) {
       });
     });
 
-    it('have a version that changes once more when plans are done that may have been seen half done', async () => {
+    it('the version of memberships changes again when plans end that may have been seen half done', async () => {
       const waiting: { resolve: () => void; reject: (error: Error) => void }[] = [];
       const quiet = () => new Promise<void>((resolve, reject) => waiting.push({ resolve, reject }));
       const store = new Proxy(fixture.store, {
@@ -317,7 +317,7 @@ for (const engine of ENGINES) {
       expect(await front.groupsVersion()).to.equal(second + 1n);
     });
 
-    it('cost a write that touches none of them no step, and a batch of a load one', async () => {
+    it('a write that touches no memberships takes no additional step, and a batch of a load takes one', async () => {
       const { store, work } = counted(fixture.store);
       const front = new Fixture(
         watchingIngest(store, work.plans),
@@ -360,7 +360,7 @@ for (const engine of ENGINES) {
       );
     });
 
-    near('are counted in one step of a plan, whatever else is on the row', async () => {
+    near('memberships are counted in one step of a plan, whatever else changes in the row', async () => {
       const { store, work } = counted(fixture.store);
       const more = { name: 'more', change: () => ({ steps: [GROUPS_STEP, { ...GROUPS_STEP }] }) };
       const context = { ...fixture.partition.context, store, rules: [...RULES, more] };
@@ -371,7 +371,7 @@ for (const engine of ENGINES) {
       expect(steps[0]).to.have.nested.property('add[0].by', 3n);
     });
 
-    near('of random graphs are those that a plain evaluation gives, and their version tells each change', function () {
+    near('groups in random graphs are those of a plain evaluation, and the version shows each change', function () {
       this.timeout(600_000);
       return seeded(async (random) => {
         for (let n = 0; n < rounds(1, engine === 'hbase' ? 2 : 6); n++) {

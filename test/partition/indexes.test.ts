@@ -36,7 +36,7 @@ for (const engine of ENGINES) {
     const plan = async (filter: string) => (await fixture.partition.explain(fixture.params({ filter }))).plan;
     const state = (attribute: string) => fixture.partition.indexes().find((i) => i.attribute === attribute)?.state;
 
-    it('added, built, used, dropped', async () => {
+    it('an index is added, built, used and dropped', async () => {
       const wanted = await fixture.find('(employeeNumber=7)');
       expect(await plan('(employeeNumber=7)')).to.equal('table');
       await fixture.partition.addIndex('employeeNumber', {});
@@ -56,7 +56,7 @@ for (const engine of ENGINES) {
       await fixture.modify(`cn=p1,${PEOPLE}`, change('replace', 'employeeNumber', '99'));
     });
 
-    it('built while others write', async () => {
+    it('an index is built while other clients write', async () => {
       let stop = false;
       let writes = 0;
       const writer = async (k: number): Promise<void> => {
@@ -78,7 +78,7 @@ for (const engine of ENGINES) {
       expect(state('employeeNumber')).to.equal('ready');
     });
 
-    it('goes on where a builder stopped', async () => {
+    it('an index build continues where a builder stopped', async () => {
       await fixture.partition.addIndex('employeeNumber', {});
       let seen = 0;
       const died = fixture.partition.buildIndexes((done) => {
@@ -101,7 +101,7 @@ for (const engine of ENGINES) {
       expect(await fixture.find('(employeeNumber=99)')).to.deep.equal([`cn=p1,${PEOPLE}`]);
     });
 
-    it('becomes one with substrings and serves meanwhile', async () => {
+    it('an index is extended by substrings and stays in use meanwhile', async () => {
       await fixture.partition.addIndex('sn', { substring: true });
       expect(state('sn')).to.equal('building');
       expect(await plan('(sn=p7)')).to.equal('index');
@@ -112,7 +112,7 @@ for (const engine of ENGINES) {
       await refused('entryAlreadyExists', fixture.partition.addIndex('sn', { substring: true }));
     });
 
-    near('with substrings finds every entry when lists are not as long as they were', async () => {
+    near('an index with substrings finds every entry when lists are shorter than before', async () => {
       // More than are compared with others at once.
       const many = engine === 'hbase' ? 100 : 2100;
       const given = Array.from({ length: many }, (_, n) => fixture.person(`long-${n}`, PEOPLE));
@@ -142,7 +142,7 @@ for (const engine of ENGINES) {
       expect(chosen?.count).to.equal(many);
     });
 
-    near('with substrings looks at what two parts of a pattern have in common', async () => {
+    near('an index with substrings intersects two parts of a pattern', async () => {
       const names = Array.from({ length: 60 }, (_, n) => `red-${n % 3}-green-${n % 20}`);
       for (const [n, sn] of names.entries()) await fixture.person(`c${n}`, PEOPLE, { sn });
       await fixture.partition.addIndex('sn', { substring: true });
@@ -155,7 +155,7 @@ for (const engine of ENGINES) {
       expect([explained.plan, explained.candidates]).to.deep.equal(['index', expected]);
     });
 
-    it('dropped and added again while it is built', async () => {
+    it('an index is dropped and added again while it is built', async () => {
       await fixture.partition.addIndex('employeeNumber', {});
       let dropped: Promise<void> | undefined;
       await fixture.partition.buildIndexes(() => {
@@ -169,7 +169,7 @@ for (const engine of ENGINES) {
       expect(await fixture.find('(employeeNumber=*49*)')).to.have.length(COUNT / 50);
     });
 
-    near('two of one attribute at once: one is told that it is busy, or waits', async () => {
+    near('of two concurrent builds of an index of one attribute one is refused as busy, or waits', async () => {
       const both = await Promise.allSettled([
         fixture.partition.addIndex('title', {}),
         fixture.partition.addIndex('title', {}),
@@ -191,7 +191,7 @@ for (const engine of ENGINES) {
       await refused('entryAlreadyExists', fixture.partition.addIndex('title', { onWait }));
     });
 
-    near('two of different attributes at once do not hinder each other', async () => {
+    near('concurrent builds of indexes of different attributes do not hinder each other', async () => {
       const { partition } = fixture;
       await Promise.all([partition.addIndex('title', {}), partition.addIndex('employeeNumber', {})]);
       await partition.buildIndexes();
@@ -218,7 +218,7 @@ for (const engine of ENGINES) {
       }
     };
 
-    near('one whose table cannot be dropped now is told when the others are built', async () => {
+    near('an index whose table cannot be dropped now is reported after the other indexes are built', async () => {
       const { partition } = fixture;
       await leaveClaim(partition.store);
       await partition.addIndex('employeeNumber', {});
@@ -229,7 +229,7 @@ for (const engine of ENGINES) {
       expect(state('employeeNumber')).to.equal('ready');
     });
 
-    it('one whose table could not be made is added again at once', async () => {
+    it('an index whose table could not be created can be added again at once', async () => {
       const { partition } = fixture;
       for (const what of ['createTable', 'dropTable'] as const)
         await refusing(what, () => refused('unavailable', partition.addIndex('title')));
@@ -238,7 +238,7 @@ for (const engine of ENGINES) {
       expect(state('title')).to.equal('ready');
     });
 
-    near('what is left of one whose table could not be made is dropped by who builds next', async () => {
+    near('remains of an index whose table could not be created are dropped by the next builder', async () => {
       const { partition } = fixture;
       const { store } = partition;
       await refusing('createTable', () => refused('unavailable', partition.addIndex('title')));
@@ -248,7 +248,7 @@ for (const engine of ENGINES) {
       expect(await store.get(META_TABLE.name, BUILD_KEY)).to.equal(undefined);
     });
 
-    it('one whose table could not be dropped is out of use, says so, and is dropped or added again at once', async () => {
+    it('an index whose table could not be dropped is out of use, says so, and can be dropped or added at once', async () => {
       const { partition } = fixture;
       const { name } = indexTable('2.16.840.1.113730.3.1.3');
       const tables = async () => (await partition.store.tables()).map((table) => table.name);
@@ -273,7 +273,7 @@ for (const engine of ENGINES) {
       expect(state('employeeNumber')).to.equal('ready');
     });
 
-    it('what a process that died was dropping is dropped once, and not when it is added again', async () => {
+    it('an index that a dead process was dropping is dropped once, and not when it is added again', async () => {
       const { partition } = fixture;
       const { store } = partition;
       await leaveClaim(store);
@@ -295,7 +295,7 @@ for (const engine of ENGINES) {
       expect(await fixture.find('(title=dr.)')).to.have.length(1);
     });
 
-    near('refuses what cannot help', async () => {
+    near('a useless index is refused', async () => {
       const { partition } = fixture;
       await refused('undefinedAttributeType', partition.addIndex('titel', {}), /did you mean/);
       await refused('entryAlreadyExists', partition.addIndex('cn', {}));
@@ -308,7 +308,7 @@ for (const engine of ENGINES) {
         await refused('unwillingToPerform', partition.dropIndex(name), /needs/);
     });
 
-    it('another front end of the same store follows', async () => {
+    it('another front end of the same store uses a new index', async () => {
       const other = await Partition.open(fixture.store, fixture.partition.schema);
       await fixture.partition.addIndex('employeeNumber', {});
       await other.modify(fixture.dn(`cn=p1,${PEOPLE}`), [change('replace', 'employeeNumber', '99')], { dn: '' });

@@ -44,7 +44,7 @@ for (const engine of ENGINES) {
       expect(found.map((f) => wanted.findIndex((w) => w.equals(f)))).to.deep.equal([...wanted.keys()]);
     }
 
-    it('come piece by piece', async () => {
+    it('values in many chunks are read piece by piece', async () => {
       const large = await fixture.partition.openLarge(id);
       expect(large.lengthOf(qualifier)).to.equal(LENGTH);
       const pieces: Buffer[] = [];
@@ -55,7 +55,7 @@ for (const engine of ENGINES) {
       large.close();
     });
 
-    it('replaced while they are read: the old one where the store has snapshots, else an error, never a mixture', async () => {
+    it('a large value replaced while it is read yields the old value or an error, never a mixture', async () => {
       const large = await fixture.partition.openLarge(id);
       const pieces = large.pieces(qualifier);
       const read = [(await pieces.next()).value!];
@@ -73,7 +73,7 @@ for (const engine of ENGINES) {
       large.close();
     });
 
-    it('replaced by a short one since it was looked for: the short one', async () => {
+    it('a large value replaced by a short value since the lookup yields the short value', async () => {
       const short = photo(50, 3);
       await fixture.modify(ANN, change('replace', 'jpegPhoto', short));
       const large = await fixture.partition.openLarge(id);
@@ -84,7 +84,7 @@ for (const engine of ENGINES) {
       large.close();
     });
 
-    it('replaced while others look into them: searched, compared and read as they were before or after', async () => {
+    it('a large value replaced during search, compare or read yields the value before or after', async () => {
       const texts = ['a', 'b', 'c'].map((letter, i) => `${letter.repeat(70_000 * (i + 1))} all`);
       await fixture.modify(ANN, change('replace', 'description', texts[0]!));
       let over = false;
@@ -109,7 +109,7 @@ for (const engine of ENGINES) {
       expect(looks).to.be.greaterThan(0);
     });
 
-    it('one that lacks a chunk is told', async () => {
+    it('a large value without one of its chunks is reported', async () => {
       const name = Buffer.concat([qualifier, Buffer.from([0, 0, 0, 7])]);
       const cell = { family: MASTER.largeValues, qualifier: name };
       const kept = await chain(fixture.store.getCells('master', id, MASTER.largeValues, name), (cells) => cells!);
@@ -120,7 +120,7 @@ for (const engine of ENGINES) {
       await expectPhotos(first);
     });
 
-    it('added, refused twice, deleted by value, replaced and removed', async () => {
+    it('large values are added, refused twice, deleted by value, replaced and removed', async () => {
       const [one, two] = ['one ', 'two '].map((word) => word.repeat(LENGTH / 4).trim()) as [string, string];
       const expectTexts = async (...wanted: string[]) => {
         const { attributes } = await fixture.read(ANN, true);
@@ -142,7 +142,7 @@ for (const engine of ENGINES) {
       await expectPhotos();
     });
 
-    it('replaced and removed without being read', async () => {
+    it('large values are replaced and removed without being read', async () => {
       const name = Buffer.concat([qualifier, Buffer.from([0, 0, 0, 7])]);
       const gone = [{ family: MASTER.largeValues, qualifier: name }];
       await fixture.store.commit({ steps: [{ table: 'master', key: id, delete: gone }], decisive: 0 });
@@ -150,14 +150,14 @@ for (const engine of ENGINES) {
       await expectPhotos(photo(70_000, 4));
     });
 
-    it('come back with a deleted entry', async () => {
+    it('large values are restored with a deleted entry', async () => {
       await fixture.delete(ANN);
       await fixture.expectClean();
       await fixture.partition.restore(parseUuid(uuidText(id)), { dn: '' });
       await expectPhotos(first);
     });
 
-    it('leave indexes of other attributes alone, and are found by their own', async () => {
+    it('large values do not affect indexes of other attributes, and are found by their own index', async () => {
       const text = 'long '.repeat(LENGTH / 5);
       await fixture.modify(ANN, change('add', 'description', text));
       await fixture.partition.addIndex('description', {});

@@ -50,13 +50,13 @@ for (const engine of NEAR_ENGINES) {
     });
     const NOT = { shown: false, found: false, indexed: false, compared: false };
 
-    it('has the DNs of the groups, as they are written', async () => {
+    it('memberOf contains the DNs of the groups as written', async () => {
       expect(await shown(ann)).to.deep.equal([outer, bosses, inner].sort());
       expect(await shown(inner)).to.deep.equal([outer]);
       expect(await shown(bob)).to.deep.equal([]);
     });
 
-    it('is compared as DNs are', async () => {
+    it('memberOf is compared as DNs are', async () => {
       expect(await compare(ann, outer.toUpperCase().replace(',', ' , '))).to.equal(true);
       expect(await compare(ann, bosses)).to.equal(true);
       expect(await compare(ann, GROUPS)).to.equal(false);
@@ -64,7 +64,7 @@ for (const engine of NEAR_ENGINES) {
       await refused('invalidAttributeSyntax', compare(ann, 'no DN'));
     });
 
-    it('is found by every kind of filter', async () => {
+    it('memberOf works in every kind of filter', async () => {
       expect(await fixture.find(`(memberOf=${outer})`)).to.deep.equal([ann, inner].sort());
       expect(await fixture.find(`(memberOf:dnSubtreeMatch:=${GROUPS})`)).to.deep.equal([ann, inner].sort());
       expect(await fixture.find('(isMemberOf=*)')).to.deep.equal([ann, inner].sort());
@@ -74,14 +74,14 @@ for (const engine of NEAR_ENGINES) {
       expect(await fixture.find(`(memberOf=cn=nobody,${GROUPS})`)).to.deep.equal([]);
     });
 
-    it('of no other group than a dynamic one goes through its members alone', async () => {
+    it('memberOf of a group that is not dynamic is searched by the members of the group', async () => {
       const explain = async (filter: string) => fixture.partition.explain(fixture.params({ filter }));
       const plan = await explain(`(memberOf=${outer})`);
       expect(plan).to.include({ plan: 'index', candidates: 2, rowsExamined: 2, entries: 2 });
       expect((await explain(`(&(objectClass=top)(memberOf=${bosses}))`)).entries).to.equal(1);
     });
 
-    it('asks of few candidates, not for the members', async () => {
+    it('memberOf is evaluated for few candidates without reading all members', async () => {
       const member = Array.from({ length: 2000 }, (_, n) => `cn=m${n},${PEOPLE}`);
       const wide = `cn=wide,${GROUPS}`;
       await fixture.add(wide, { objectClass: 'groupOfNames', cn: 'wide', member: [ann, ...member] });
@@ -142,7 +142,7 @@ for (const engine of NEAR_ENGINES) {
       expect(await rows({ ...all, mayUse: () => false })).to.equal(plain + 2);
     });
 
-    it('finds an entry at once where the store does', async () => {
+    it('memberOf finds an entry synchronously where the store does', async () => {
       const { attributes } = await fixture.read(bosses);
       await fixture.delete(bosses);
       for (const group of [`(memberOf=${inner})`, `(memberOf=${outer})`, `(!(memberOf=${GROUPS}))`]) {
@@ -160,7 +160,7 @@ for (const engine of NEAR_ENGINES) {
       await fixture.add(bosses, Object.fromEntries(stored.map(({ description, values }) => [description, values])));
     });
 
-    it('hides a group that the viewer does not see, and what it leads to', async () => {
+    it('memberOf hides groups that the viewer does not see, and groups reached through these', async () => {
       const viewer: Viewer = {
         sightOf: (entry) => (viewedDn(entry) === inner ? undefined : { all: () => true, allows: () => true }),
       };
@@ -169,7 +169,7 @@ for (const engine of NEAR_ENGINES) {
       expect(await seen(bosses, viewer)).to.deep.equal({ shown: true, found: true, indexed: true, compared: true });
     });
 
-    it('needs the right on what names the member in the group, of the same use', async () => {
+    it('memberOf needs the same right on the attribute that names the member in the group', async () => {
       const without = (what: string, ...uses: string[]) =>
         hiding(({ name }, _, use) => name === what && uses.includes(use));
       expect(await seen(inner, without('member', 'read', 'search', 'compare'))).to.deep.equal(NOT);
@@ -182,7 +182,7 @@ for (const engine of NEAR_ENGINES) {
       expect(await seen(bosses, without('memberURL', 'read'))).to.deep.equal({ ...yes, shown: false });
     });
 
-    it('does not tell by a dynamic group what a search would not', async () => {
+    it('memberOf reveals nothing by a dynamic group that a search would not', async () => {
       const viewer = hiding(({ name }, _, use) => name === 'title' && use === 'search');
       expect(await seen(bosses, viewer)).to.deep.equal(NOT);
       const others = `cn=others,${GROUPS}`;
@@ -196,7 +196,7 @@ for (const engine of NEAR_ENGINES) {
       }
     });
 
-    it('needs the right on itself', async () => {
+    it('memberOf needs a right on memberOf itself', async () => {
       const viewer = hiding(({ name }, entry, use) => name === 'memberOf' && use !== 'read' && viewedDn(entry) === ann);
       expect(await fixture.find(`(memberOf=${inner})`, { viewer })).to.deep.equal([]);
       expect(await fixture.find(`(&(cn=ann)(!(memberOf=${inner})))`, { viewer }), 'Undefined').to.deep.equal([]);

@@ -42,7 +42,7 @@ for (const engine of ENGINES) {
     };
     const next = async () => Number((await fixture.partition.numberRanges())[0]!.next);
 
-    near('are the next ones, and "auto" is no integer where none are', async () => {
+    near('"auto" assigns the next number, and is not an integer where no numbers are assigned', async () => {
       await refused('invalidAttributeSyntax', fixture.add(...account('a')));
       await set(1000, 1999);
       expect([await given('a'), await given('b'), await given('c')]).to.deep.equal([1000, 1001, 1002]);
@@ -54,14 +54,14 @@ for (const engine of ENGINES) {
       await refused('invalidAttributeSyntax', fixture.add(...account('d')));
     });
 
-    it('are given by a modify, too', async () => {
+    it('a modify assigns numbers, too', async () => {
       await set(1000, 1999);
       await fixture.add(...account('a', '7'));
       await fixture.modify(`uid=a,${SUFFIX}`, change('replace', 'uidNumber', 'auto'));
       expect(await numberOf('a')).to.equal(1000);
     });
 
-    near('begin behind the highest that an entry of the range has', async () => {
+    near('assigned numbers start above the highest number in the range that an entry has', async () => {
       for (const [n, number] of ['999', '1005', '1500', '2000', '10000', '1499'].entries())
         await fixture.add(...account(`p${n}`, number));
       await set(1000, 1999);
@@ -70,7 +70,7 @@ for (const engine of ENGINES) {
       expect(await given('b')).to.equal(10);
     });
 
-    near('go on behind what clients say, and pass what they said below', async () => {
+    near('assigned numbers continue above numbers given by clients, and skip given numbers', async () => {
       await set(1000, 1999);
       expect(await given('a')).to.equal(1000);
       const before = await next();
@@ -85,7 +85,7 @@ for (const engine of ENGINES) {
       expect(await next()).to.equal(1801);
     });
 
-    it('are none that an entry has, where setting the range broke off', async () => {
+    it('no number of an entry is assigned again after the setup of the range broke off', async () => {
       await fixture.add(...account('a', '1000'));
       await fixture.add(...account('b', '1001'));
       let plans = 0;
@@ -101,7 +101,7 @@ for (const engine of ENGINES) {
       expect(await given('c')).to.equal(1002);
     });
 
-    near('end with the range, and say so', async () => {
+    near('assigning numbers fails at the end of the range', async () => {
       await set(1000, 1002);
       for (const [n, uid] of ['a', 'b', 'c'].entries()) expect(await given(uid)).to.equal(1000 + n);
       const message = /all numbers for 'uidNumber' from 1000 to 1002 are given out.*rowan number set/;
@@ -111,7 +111,7 @@ for (const engine of ENGINES) {
       expect(await given('d')).to.equal(1003);
     });
 
-    near('are not given for a name that is taken', async () => {
+    near('no number is assigned for a name that is taken', async () => {
       await set(1000, 1999);
       await given('a');
       const before = await next();
@@ -119,7 +119,7 @@ for (const engine of ENGINES) {
       expect(await next()).to.equal(before);
     });
 
-    it('are given once, to many at once, at several front ends', async () => {
+    it('each number is assigned once to many concurrent clients at several front ends', async () => {
       await set(1000, 9999);
       const fronts = [fixture, await anotherFront(fixture), await anotherFront(fixture)];
       const uids = Array.from({ length: 60 }, (_, n) => `u${n}`);
@@ -128,7 +128,7 @@ for (const engine of ENGINES) {
       await endFronts(fixture, fronts);
     });
 
-    it("are no others' that are said at the same time", async () => {
+    it('no number is assigned that another client gives at the same time', async () => {
       await set(1000, 9999);
       const other = await frontOf(fixture.store);
       for (let n = 0; n < 5; n++) {
@@ -149,7 +149,7 @@ for (const engine of ENGINES) {
       }
     });
 
-    it('are given in a bulk load, which moves them on', async () => {
+    it('a bulk load assigns numbers and advances the next number', async () => {
       await set(1000, 9999);
       const entries = [account('a', '1500'), account('b'), account('c', '1200'), account('d')];
       await fixture.load(entries.map(([dn, values]) => ({ dn, values })));
@@ -163,7 +163,7 @@ for (const engine of ENGINES) {
       expect(await next()).to.equal(2001);
     });
 
-    near('are refused where they cannot be given', async () => {
+    near('an impossible assignment of numbers is refused', async () => {
       const { partition } = fixture;
       await refused('undefinedAttributeType', partition.setNumbers('uidNumberr', 1, 2));
       await refused('unwillingToPerform', partition.setNumbers('uid', 1, 2), /Integer/);
@@ -175,7 +175,7 @@ for (const engine of ENGINES) {
       await refused('unwillingToPerform', fixture.add(...account('a')), /rowan index add uidNumber/);
     });
 
-    near('cost a write without such an attribute no step', async () => {
+    near('a write without such attributes takes no additional step', async () => {
       await set(1000, 1999);
       const { store, work } = counted(fixture.store);
       const front = await frontOf(store);

@@ -52,7 +52,7 @@ for (const engine of ENGINES) {
     });
     afterEach(() => fixture.close());
 
-    it('follow a renamed entry before the stored values do, and after', async () => {
+    it('references follow a renamed entry before and after the stored values do', async () => {
       const dn = await group(fixture, 'g', person('ann'), person('bob'));
       const unique = `cn=u,${GROUPS}`;
       const values = [`${person('ann')}#'0101'B`, person('bob')];
@@ -86,7 +86,7 @@ for (const engine of ENGINES) {
       await fixture.expectClean();
     });
 
-    it('follow what lies below a renamed or moved entry, and leave names of nobody as they are', async () => {
+    it('references follow entries below a renamed or moved entry, and names of no entry stay', async () => {
       const dn = await group(fixture, 'g', person('ann'), `cn=x,${SUFFIX}`, 'CN=Bob, OU=People,dc=example,dc=com');
       const front = await idleFront(fixture);
       await front.rename(PEOPLE, 'ou=staff', { newSuperior: GROUPS });
@@ -100,7 +100,7 @@ for (const engine of ENGINES) {
       await fixture.expectClean();
     });
 
-    it('go with a deleted entry at once, and come back with it where they were', async () => {
+    it('references are removed with a deleted entry at once, and restored to their places with the entry', async () => {
       const dn = await group(fixture, 'g', person('ann'), person('bob'));
       const one = await group(fixture, 'one', person('ann'));
       const front = await idleFront(fixture);
@@ -123,7 +123,7 @@ for (const engine of ENGINES) {
       await fixture.expectClean();
     });
 
-    it('of a deleted entry come back when it is restored before they were removed', async () => {
+    it('references of a deleted entry are restored if it is restored before their removal', async () => {
       const dn = await group(fixture, 'g', person('ann'), person('bob'));
       const front = await idleFront(fixture);
       await front.delete(person('ann'));
@@ -133,7 +133,7 @@ for (const engine of ENGINES) {
       await fixture.expectClean();
     });
 
-    it('of a group that comes back name its members as they are called by then', async () => {
+    it('references of a restored group have the current names of its members', async () => {
       const dn = await group(fixture, 'g', person('ann'), person('bob'));
       const { id } = await fixture.read(dn);
       await fixture.delete(dn);
@@ -148,7 +148,7 @@ for (const engine of ENGINES) {
       await fixture.expectClean();
     });
 
-    it('let nobody take a name, or write a value, before they have followed', async () => {
+    it('names and values stay reserved until references have followed', async () => {
       const dn = await group(fixture, 'g', person('ann'), person('bob'));
       const front = await idleFront(fixture);
       await front.rename(person('ann'), 'cn=anna');
@@ -166,7 +166,7 @@ for (const engine of ENGINES) {
       await fixture.expectClean();
     });
 
-    it('of a large group follow a few at a time', async () => {
+    it('references of a large group follow a few at a time', async () => {
       const count = engine === 'hbase' ? 600 : 2_500;
       const people = Array.from({ length: count }, (_, n) => person(`p${n}`));
       const dn = await group(fixture, 'g', ...people, person('ann'));
@@ -179,7 +179,7 @@ for (const engine of ENGINES) {
       await fixture.expectClean();
     });
 
-    near('of a deleted subtree come back with it, whichever entry comes back first', async () => {
+    near('references of a deleted subtree are restored with it, in any order of its entries', async () => {
       const dn = await group(fixture, 'g', person('ann'), person('bob'));
       const { id } = await fixture.read(dn);
       await fixture.delete(person('ann'));
@@ -198,7 +198,7 @@ for (const engine of ENGINES) {
       await fixture.expectClean();
     });
 
-    near('come back while the group is renamed', async () => {
+    near('references are restored while the group is renamed', async () => {
       const dn = await group(fixture, 'g', person('ann'), person('bob'));
       await fixture.delete(person('ann'));
       await fixture.partition.settleReferences();
@@ -209,7 +209,7 @@ for (const engine of ENGINES) {
       expect(await members(fixture, `cn=h,${GROUPS}`)).to.deep.equal([person('ann'), person('bob')]);
     });
 
-    near('with UIDs, some hundreds of one entry, go with it and come back each as it was', async () => {
+    near('hundreds of references with UIDs to one entry are removed and restored with it unchanged', async () => {
       const values = [
         person('ann'),
         ...Array.from({ length: 600 }, (_, n) => `${person('ann')}#'${n.toString(2).padStart(10, '0')}'B`),
@@ -224,7 +224,7 @@ for (const engine of ENGINES) {
       await fixture.expectClean();
     });
 
-    near('are not changed by a process that is late', async () => {
+    near('references are not changed by a process that is late', async () => {
       const dn = await group(fixture, 'g', person('ann'), person('bob'));
       let gate: Promise<void> | undefined;
       let arrive = (): void => undefined;
@@ -262,7 +262,7 @@ for (const engine of ENGINES) {
       await fixture.expectClean();
     });
 
-    near('that come late follow after a failure of the store', async () => {
+    near('references follow after a failure of the store', async () => {
       let isAway = true;
       const store = new Proxy(fixture.store, {
         get(target, name) {
@@ -283,7 +283,7 @@ for (const engine of ENGINES) {
       await fixture.expectClean();
     });
 
-    near('do not wait for ever where another entry has the entryUUID of a forgotten one', async () => {
+    near('references do not wait forever where another entry has the entryUUID of a forgotten entry', async () => {
       const dn = await group(fixture, 'g', person('ann'), person('bob'));
       const front = await idleFront(fixture);
       await front.delete(person('ann'));
@@ -297,7 +297,7 @@ for (const engine of ENGINES) {
       expect(await members(fixture, dn)).to.deep.equal([person('bob')]);
     });
 
-    near('follow an entry whose class demands what it lacks', async () => {
+    near('references of an entry follow even if the entry lacks a required attribute', async () => {
       const dn = await group(fixture, 'g', person('ann'), person('bob'));
       await fixture.put(dn, 'objectClass', 'groupOfNames', 'person');
       await fixture.rename(person('ann'), 'cn=anna');
@@ -305,7 +305,7 @@ for (const engine of ENGINES) {
       expect(await members(fixture, dn)).to.deep.equal([person('anna'), person('bob')]);
     });
 
-    near('are listed and removed where they name nothing here, and not behind a referral', async () => {
+    near('references to missing entries are listed and removed, but not below a referral', async () => {
       const names = Array.from({ length: 600 }, (_, n) => person(`nobody${n}`));
       const dn = await group(fixture, 'g', ...names);
       const far = { objectClass: ['referral', 'extensibleObject'], ou: 'far', ref: 'ldap://elsewhere/ou=far' };
@@ -320,7 +320,7 @@ for (const engine of ENGINES) {
       await fixture.expectClean();
     });
 
-    near('stay readable where a move makes names longer than a DN may be', async () => {
+    near('references stay readable where a move makes names longer than a DN may be', async () => {
       const chain = (ou: string) =>
         Array.from(
           { length: 600 },
@@ -344,7 +344,7 @@ for (const engine of ENGINES) {
       expect((await members(fixture, dn)).map((name) => name.slice(-60))).to.include(person('anna'));
     });
 
-    it('are those of a plain model after random changes at two front ends', () =>
+    it('references agree with a plain model after random changes at two front ends', () =>
       seeded(async (random) => {
         const front = new Fixture(fixture.store, await Partition.open(fixture.store, testSchema()), undefined);
         const idle = await idleFront(fixture);
@@ -358,7 +358,7 @@ for (const engine of ENGINES) {
         await fixture.expectClean();
       })).timeout(600_000);
 
-    it('stay right while entries are renamed and deleted and groups change at once', () =>
+    it('references stay correct while entries are renamed and deleted and groups change concurrently', () =>
       seeded(async (random) => {
         const front = new Fixture(fixture.store, await Partition.open(fixture.store, testSchema()), undefined);
         const count = engine === 'hbase' ? 12 : 40;

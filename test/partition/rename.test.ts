@@ -35,7 +35,7 @@ for (const engine of ENGINES) {
       await fixture.close();
     });
 
-    near('changes the name and its values', async () => {
+    near('a rename changes the name and the values of the RDN', async () => {
       await fixture.rename(`cn=bob,${A}`, 'cn=Robert', { deleteOldRdn: false });
       expect(await fixture.values(`cn=robert,${A}`, 'cn')).to.deep.equal(['bob', 'Robert']);
       await fixture.rename(`cn=robert,${A}`, 'cn=Rob');
@@ -45,7 +45,7 @@ for (const engine of ENGINES) {
       await refused('noSuchObject', fixture.read(`cn=bob,${A}`));
     });
 
-    near('to the same name in other letters, and to a multi-valued one and back', async () => {
+    near('a rename may change the case of a name, and make a name multi-valued and back', async () => {
       await fixture.rename(`cn=bob,${A}`, 'CN=BOB');
       expect((await fixture.read(`cn=bob,${A}`)).dn).to.equal(`CN=BOB,${A}`);
       await fixture.rename(`cn=bob,${A}`, 'cn=bob+sn=bob');
@@ -53,7 +53,7 @@ for (const engine of ENGINES) {
       expect(await fixture.values(`sn=bob,${A}`, 'cn')).to.have.length(1);
     });
 
-    it('of a container keeps what is below it findable, by name and by search', async () => {
+    it('entries below a renamed container are found by name and by search', async () => {
       expect(await fixture.find('(mail=ann@x)')).to.deep.equal([`cn=ann,ou=deep,${A}`]);
       await fixture.rename(A, 'ou=anew');
       expect(await fixture.find('(mail=ann@x)')).to.deep.equal([`cn=ann,ou=deep,ou=anew,${SUFFIX}`]);
@@ -64,7 +64,7 @@ for (const engine of ENGINES) {
       expect(await fixture.counts(`ou=anew,${SUFFIX}`)).to.deep.equal([2, 3]);
     });
 
-    it('moves a subtree and its counts', async () => {
+    it('a move takes the subtree and the counters along', async () => {
       await fixture.rename(`ou=deep,${A}`, 'ou=deeper', { newSuperior: B });
       expect(await fixture.counts(A)).to.deep.equal([1, 1]);
       expect(await fixture.counts(B)).to.deep.equal([1, 2]);
@@ -75,12 +75,12 @@ for (const engine of ENGINES) {
       expect(await fixture.counts(A)).to.deep.equal([2, 2]);
     });
 
-    near('to where it is already changes the name only', async () => {
+    near('a move to the current parent changes the name only', async () => {
       await fixture.rename(`cn=bob,${A}`, 'cn=rob', { newSuperior: A });
       expect(await fixture.counts(A)).to.deep.equal([2, 3]);
     });
 
-    near('refuses what cannot be', async () => {
+    near('an impossible rename is refused', async () => {
       await refused('entryAlreadyExists', fixture.rename(A, 'ou=b'));
       await refused('unwillingToPerform', fixture.rename(A, 'ou=a', { newSuperior: `ou=deep,${A}` }));
       await refused('unwillingToPerform', fixture.rename(A, 'ou=a', { newSuperior: A }));
@@ -103,7 +103,7 @@ for (const engine of ENGINES) {
       await refused('invalidDNSyntax', fixture.rename(`cn=bob,${A}`, 'employeeNumber=\\00\\ff'));
     });
 
-    near('a name by entryUUID, as repair gives it, can be changed and leaves the entryUUID', async () => {
+    near('a name by entryUUID given by repair can be changed, and the entryUUID stays', async () => {
       const { id } = await fixture.read(`cn=bob,${A}`);
       const to = { newRdn: `cn=bob+entryUUID=${uuidText(id)}`, deleteOldRdn: true, newSuperior: undefined };
       await fixture.partition.rename(fixture.dn(`cn=bob,${A}`), to, SYSTEM);
@@ -111,7 +111,7 @@ for (const engine of ENGINES) {
       expect(await fixture.values(`cn=bob,${A}`, 'entryUUID')).to.deep.equal([uuidText(id)]);
     });
 
-    near('nothing moves below an alias', async () => {
+    near('a move below an alias is refused', async () => {
       await fixture.add(`cn=alias,${SUFFIX}`, {
         objectClass: ['alias', 'extensibleObject'],
         cn: 'alias',
@@ -121,7 +121,7 @@ for (const engine of ENGINES) {
       await refused('namingViolation', fixture.unit('x', `cn=alias,${SUFFIX}`));
     });
 
-    it('A below B while B goes below A: one of them is refused and there is no circle', async () => {
+    it('of two moves of A below B and B below A one is refused, so that there is no cycle', async () => {
       for (let n = 0; n < 10; n++) {
         const moves = await Promise.allSettled([
           fixture.rename(A, 'ou=a', { newSuperior: B }),
@@ -134,7 +134,7 @@ for (const engine of ENGINES) {
       }
     });
 
-    near('deep ancestors moving below each other at once make no circle', async () => {
+    near('concurrent moves of deep ancestors below each other make no cycle', async () => {
       await fixture.unit('inner', B);
       for (let n = 0; n < 5; n++) {
         const moves = await Promise.allSettled([
@@ -149,7 +149,7 @@ for (const engine of ENGINES) {
       }
     });
 
-    near('one entry renamed twice at once: the second finds it gone', async () => {
+    near('the second of two concurrent renames of an entry does not find the old name', async () => {
       const renames = await Promise.allSettled([
         fixture.rename(`cn=bob,${A}`, 'cn=b1'),
         fixture.rename(`cn=bob,${A}`, 'cn=b2'),
@@ -158,7 +158,7 @@ for (const engine of ENGINES) {
       for (const r of renames) if (r.status === 'rejected') expect(r.reason.result).to.equal('noSuchObject');
     });
 
-    it('by many at once is made again by one after another, and holds nobody up', async () => {
+    it('many concurrent renames of an entry succeed one after another without blocking others', async () => {
       const count = engine === 'hbase' ? 20 : 100;
       const { store, work } = counted(fixture.store);
       const front = new Fixture(store, await Partition.open(store, testSchema()), undefined);
@@ -180,7 +180,7 @@ for (const engine of ENGINES) {
       expect(most).to.be.at.most(2);
     });
 
-    it('while others write below it', async () => {
+    it('a rename succeeds while other clients write below the entry', async () => {
       const adds = Array.from({ length: 10 }, (_, n) => fixture.person(`p${n}`, A));
       const all = await Promise.allSettled([
         ...adds,
@@ -192,7 +192,7 @@ for (const engine of ENGINES) {
       expect(await fixture.counts(`ou=a2,${B}`)).to.deep.equal([2 + added, 3 + added]);
     });
 
-    near('a container deleted and made again under its name is the new one', async () => {
+    near('after a container is deleted and added again its name refers to the new container', async () => {
       await fixture.unit('c');
       expect(await fixture.find('(cn=*)', { base: `ou=c,${SUFFIX}` })).to.deep.equal([]);
       await refused('noSuchObject', fixture.read(`cn=x,ou=c,${SUFFIX}`));

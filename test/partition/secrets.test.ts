@@ -68,7 +68,7 @@ for (const engine of NEAR_ENGINES) {
     }
 
     for (const description of OPTIONED) {
-      it(`${description} is refused, whoever brings it`, async () => {
+      it(`${description} is refused from any client`, async () => {
         const why = /holds secrets and takes no options/;
         for (const actor of [ACTOR, SYSTEM]) {
           const values = { objectClass: CLASSES, cn: 'x', sn: 'x', [description]: 's' };
@@ -86,7 +86,7 @@ for (const engine of NEAR_ENGINES) {
       });
     }
 
-    it('stored under options go with the secret, and keep no other change from being made', async () => {
+    it('values of secrets stored under options are deleted with the secret, and block no other change', async () => {
       for (const last of [change('replace', 'userPassword', '{SSHA}two'), change('delete', 'userPassword')]) {
         await fixture.modify(ANN, change('replace', 'userPassword', '{SSHA}one'));
         await store('userPassword;x-hid', 'hidden', 'more');
@@ -99,7 +99,7 @@ for (const engine of NEAR_ENGINES) {
       }
     });
 
-    it('stored under options are found by check and removed by repair', async () => {
+    it('values of secrets stored under options are found by check and removed by repair', async () => {
       await store('userPassword;x-hid', 'hidden', 'more');
       const [breach, ...more] = await fixture.breaches();
       expect(more).to.deep.equal([]);
@@ -112,7 +112,7 @@ for (const engine of NEAR_ENGINES) {
       await fixture.expectClean();
     });
 
-    it(';binary is refused beside the secret itself, too', async () => {
+    it(';binary is refused for a secret, too', async () => {
       const why = /holds secrets and takes no options/;
       const values = { objectClass: CLASSES, cn: 'x', sn: 'x', userPassword: 'a', 'userPassword;binary': 'b' };
       await refused('constraintViolation', fixture.add(`cn=x,${SUFFIX}`, values), why);
@@ -124,7 +124,7 @@ for (const engine of NEAR_ENGINES) {
       expect(await fixture.values(ANN, 'userPassword')).to.deep.equal(['{SSHA}one']);
     });
 
-    it('stored as ;binary lose it with the next change, and are replaced and deleted as others', async () => {
+    it('secrets stored as ;binary lose the option with the next change, and can be replaced and deleted', async () => {
       const changes: [ReturnType<typeof change>, string[]][] = [
         [change('add', 'userPassword', 'more'), ['hidden', 'more']],
         [change('replace', 'userPassword', 'two'), ['two']],
@@ -144,7 +144,7 @@ for (const engine of NEAR_ENGINES) {
       }
     });
 
-    it('stored as ;binary are found by check, and repair keeps their values without it', async () => {
+    it('secrets stored as ;binary are found by check, and repair removes the option', async () => {
       await fixture.modify(ANN, change('delete', 'userPassword'));
       await store('userPassword;binary', 'one', 'two');
       await store('userPassword;binary;x-hid', 'hidden');
@@ -160,7 +160,7 @@ for (const engine of NEAR_ENGINES) {
       await fixture.expectClean();
     });
 
-    it('passwords are eight at most, however they come', async () => {
+    it('an entry has at most eight passwords, in whatever way they are added', async () => {
       const many = Array.from({ length: 9 }, (_, n) => `{SSHA}${n}`);
       const why = /would have 9 values; an entry has 8 passwords at most/;
       const values = { objectClass: CLASSES, cn: 'x', sn: 'x', userPassword: many };
@@ -179,7 +179,7 @@ for (const engine of NEAR_ENGINES) {
       await fixture.expectClean();
     });
 
-    it('name no entry', async () => {
+    it('a secret cannot be in an RDN', async () => {
       const why = /'userPassword' holds secrets and cannot name an entry/;
       const values = { objectClass: CLASSES, cn: 'x', sn: 'x' };
       for (const rdn of ['userPassword=s3cr3t', 'cn=x+userPassword=s3cr3t', '2.5.4.35=s3cr3t']) {
@@ -197,7 +197,7 @@ for (const engine of NEAR_ENGINES) {
       await fixture.expectClean();
     });
 
-    it('that name an entry are told by check, which does not repeat them', async () => {
+    it('check reports secrets in RDNs without repeating the values', async () => {
       const put = [
         { family: MASTER.treeInfo, qualifier: Q.upRdn, value: Buffer.from('userPassword=s3cr3t') },
         { family: MASTER.treeInfo, qualifier: Q.normRdn, value: Buffer.from('2.5.4.35=s3cr3t') },
@@ -217,7 +217,7 @@ for (const engine of NEAR_ENGINES) {
 }
 
 describe('secrets', () => {
-  it('name no suffix', async () => {
+  it('a secret cannot be in the name of a suffix', async () => {
     const settings = { adminDn: 'cn=admin', adminPassword: Buffer.from('{SSHA}x') };
     for (const suffix of ['userPassword=s3cr3t', 'o=x,userPassword=s3cr3t'])
       await refused(

@@ -81,7 +81,7 @@ for (const engine of ENGINES) {
     const bob = `cn=bob,${PEOPLE}`;
 
     near(
-      'are refused to a second entry by add, modify and rename, whatever the case, without naming the first',
+      'a unique value is refused to a second entry by add, modify and rename, in any case, without naming the first',
       async () => {
         await turnOn();
         await person('ann', 'ann');
@@ -95,32 +95,38 @@ for (const engine of ENGINES) {
       },
     );
 
-    near('stay with their entry when it writes them again, removes and adds them, and is renamed by them', async () => {
-      await turnOn();
-      await person('ann', 'ann');
-      await fixture.modify(ann, change('replace', 'uid', 'ann'));
-      await fixture.modify(ann, change('replace', 'uid', 'ANN', 'other'));
-      await fixture.modify(ann, change('delete', 'uid', 'ann'), change('add', 'uid', 'Ann'));
-      await fixture.rename(ann, 'uid=ann', { deleteOldRdn: false });
-      await fixture.rename(`uid=ann,${PEOPLE}`, 'cn=ann', { newSuperior: MACHINES });
-      await refused('constraintViolation', person('bob', 'other'), TAKEN);
-    });
+    near(
+      'unique values stay with their entry when it writes, removes and adds them, or is renamed by them',
+      async () => {
+        await turnOn();
+        await person('ann', 'ann');
+        await fixture.modify(ann, change('replace', 'uid', 'ann'));
+        await fixture.modify(ann, change('replace', 'uid', 'ANN', 'other'));
+        await fixture.modify(ann, change('delete', 'uid', 'ann'), change('add', 'uid', 'Ann'));
+        await fixture.rename(ann, 'uid=ann', { deleteOldRdn: false });
+        await fixture.rename(`uid=ann,${PEOPLE}`, 'cn=ann', { newSuperior: MACHINES });
+        await refused('constraintViolation', person('bob', 'other'), TAKEN);
+      },
+    );
 
-    near('are free again when they are removed, replaced, renamed away, or their entry is deleted', async () => {
-      await turnOn();
-      await person('ann', ['a', 'b', 'c']);
-      await fixture.modify(ann, change('delete', 'uid', 'a'));
-      await person('1', 'a');
-      await fixture.modify(ann, change('replace', 'uid', 'd'));
-      await person('2', ['b', 'c']);
-      await fixture.rename(ann, 'uid=e', { deleteOldRdn: false });
-      await fixture.rename(`uid=e,${PEOPLE}`, 'cn=ann', { deleteOldRdn: true });
-      await person('3', 'e');
-      await fixture.delete(ann);
-      await person('4', 'd');
-    });
+    near(
+      'unique values are free again when removed, replaced or renamed away, or when their entry is deleted',
+      async () => {
+        await turnOn();
+        await person('ann', ['a', 'b', 'c']);
+        await fixture.modify(ann, change('delete', 'uid', 'a'));
+        await person('1', 'a');
+        await fixture.modify(ann, change('replace', 'uid', 'd'));
+        await person('2', ['b', 'c']);
+        await fixture.rename(ann, 'uid=e', { deleteOldRdn: false });
+        await fixture.rename(`uid=e,${PEOPLE}`, 'cn=ann', { deleteOldRdn: true });
+        await person('3', 'e');
+        await fixture.delete(ann);
+        await person('4', 'd');
+      },
+    );
 
-    near('come back with a restored entry, if they are still free', async () => {
+    near('unique values are restored with an entry if they are still free', async () => {
       await turnOn();
       const id = await person('ann', 'ann');
       await fixture.delete(ann);
@@ -131,7 +137,7 @@ for (const engine of ENGINES) {
       await refused('constraintViolation', fixture.modify(bob, change('add', 'uid', 'ann')), TAKEN);
     });
 
-    near('may be those of several attributes together, of their subtypes and options', async () => {
+    near('unique values may span several attributes, their subtypes and options', async () => {
       await turnOn({ attributes: ['mail', 'cn'] });
       await fixture.person('ann', PEOPLE, { mail: 'ann@x' });
       await refused('constraintViolation', fixture.person('ANN@X', MACHINES), /'mail', 'cn'/);
@@ -139,17 +145,20 @@ for (const engine of ENGINES) {
       await fixture.person('c', PEOPLE, { mail: 'c' });
     });
 
-    near('of entries that match a filter are kept when they begin and cease to match', async () => {
-      await turnOn({ attributes: ['uid'], filter: '(title=staff)' });
-      await person('ann', 'x', PEOPLE, { title: 'staff' });
-      await person('bob', 'x');
-      await refused('constraintViolation', fixture.modify(bob, change('add', 'title', 'Staff')), TAKEN);
-      await fixture.modify(ann, change('replace', 'title', 'guest'));
-      await fixture.modify(bob, change('add', 'title', 'staff'));
-      await refused('constraintViolation', fixture.modify(ann, change('replace', 'title', 'staff')), TAKEN);
-    });
+    near(
+      'unique values of entries that match a filter are updated when an entry begins or ceases to match',
+      async () => {
+        await turnOn({ attributes: ['uid'], filter: '(title=staff)' });
+        await person('ann', 'x', PEOPLE, { title: 'staff' });
+        await person('bob', 'x');
+        await refused('constraintViolation', fixture.modify(bob, change('add', 'title', 'Staff')), TAKEN);
+        await fixture.modify(ann, change('replace', 'title', 'guest'));
+        await fixture.modify(bob, change('add', 'title', 'staff'));
+        await refused('constraintViolation', fixture.modify(ann, change('replace', 'title', 'staff')), TAKEN);
+      },
+    );
 
-    near('are said to be taken only behind a name that is', async () => {
+    near('an error about a unique value comes only after the error about a name that is taken', async () => {
       await turnOn();
       await person('ann', 'ann');
       await refused('entryAlreadyExists', person('ann', 'ann'));
@@ -158,10 +167,10 @@ for (const engine of ENGINES) {
       expect(rejects[0]).to.match(/^1 entryAlreadyExists/);
     });
 
-    describe('in a subtree', () => {
+    describe('unique values in a subtree', () => {
       beforeEach(() => turnOn({ attributes: ['uid'], subtree: PEOPLE }));
 
-      near('may be those of entries outside of it', async () => {
+      near('unique values in a subtree may equal values of entries outside of the subtree', async () => {
         await person('ann', 'x');
         await person('m1', 'x', MACHINES);
         await person('m2', 'x', MACHINES);
@@ -170,17 +179,20 @@ for (const engine of ENGINES) {
         await person('bob', 'x');
       });
 
-      near('are looked at when an entry is moved in, and are free when it is moved out', async () => {
-        await person('ann', 'x');
-        await person('m', 'x', MACHINES);
-        await refused('constraintViolation', fixture.rename(`cn=m,${MACHINES}`, 'cn=m', { newSuperior: PEOPLE }));
-        await fixture.rename(ann, 'cn=ann', { newSuperior: MACHINES });
-        await fixture.rename(`cn=m,${MACHINES}`, 'cn=m', { newSuperior: PEOPLE });
-        await refused('constraintViolation', person('bob', 'x'), TAKEN);
-        await refused('constraintViolation', fixture.rename(`cn=ann,${MACHINES}`, 'cn=ann', { newSuperior: PEOPLE }));
-      });
+      near(
+        'unique values are checked when an entry is moved into a subtree, and are free when it is moved out',
+        async () => {
+          await person('ann', 'x');
+          await person('m', 'x', MACHINES);
+          await refused('constraintViolation', fixture.rename(`cn=m,${MACHINES}`, 'cn=m', { newSuperior: PEOPLE }));
+          await fixture.rename(ann, 'cn=ann', { newSuperior: MACHINES });
+          await fixture.rename(`cn=m,${MACHINES}`, 'cn=m', { newSuperior: PEOPLE });
+          await refused('constraintViolation', person('bob', 'x'), TAKEN);
+          await refused('constraintViolation', fixture.rename(`cn=ann,${MACHINES}`, 'cn=ann', { newSuperior: PEOPLE }));
+        },
+      );
 
-      it('are looked at when a subtree is moved in, under another name, too, and two in it have one', async () => {
+      it('unique values are checked when a subtree is moved in, also with another name or with two equal values', async () => {
         await fixture.unit('lab', MACHINES);
         const lab = `ou=lab,${MACHINES}`;
         await person('l1', 'x', lab);
@@ -196,7 +208,7 @@ for (const engine of ENGINES) {
         await refused('constraintViolation', person('ann', 'z'), TAKEN);
       });
 
-      describe('are right where somebody does something between looking and writing:', () => {
+      describe('unique values with concurrent changes between check and write', () => {
         const lab = `ou=lab,${MACHINES}`;
         const moveLab = (by = fixture) => by.rename(lab, 'ou=lab', { newSuperior: PEOPLE });
         /** What `work` at a front end ends with, where `between` is done right before its first plan. */
@@ -219,22 +231,22 @@ for (const engine of ENGINES) {
           await person('ann', 'a');
         });
 
-        it('a subtree with the value comes in', async () => {
+        it('unique values stay unique when a subtree with the value is moved in concurrently', async () => {
           expect(await meeting((front) => front.add(...personOf('bob', 'm')), moveLab)).to.equal('constraintViolation');
         });
 
-        it('the entry that takes the value comes in', async () => {
+        it('unique values stay unique when the entry that takes the value is moved in concurrently', async () => {
           const take = (front: Fixture) => front.modify(`cn=m,${lab}`, change('replace', 'uid', 'a'));
           expect(await meeting(take, moveLab)).to.equal('noSuchObject');
           await refused('constraintViolation', fixture.modify(`cn=m,ou=lab,${PEOPLE}`, change('replace', 'uid', 'a')));
         });
 
-        it('an entry takes the value in a subtree that comes in', async () => {
+        it('unique values stay unique when an entry takes the value in a subtree that is moved in', async () => {
           const take = () => fixture.modify(`cn=m,${lab}`, change('replace', 'uid', 'a'));
           expect(await meeting(moveLab, take)).to.equal('constraintViolation');
         });
 
-        it('another subtree with the value comes in', async () => {
+        it('unique values stay unique when another subtree with the value is moved in', async () => {
           await fixture.unit('hall', MACHINES);
           await person('h', 'm', `ou=hall,${MACHINES}`);
           const moveHall = () => fixture.rename(`ou=hall,${MACHINES}`, 'ou=hall', { newSuperior: PEOPLE });
@@ -242,7 +254,7 @@ for (const engine of ENGINES) {
         });
       });
 
-      near('are looked at when a subtree takes the name that the constraint is of', async () => {
+      near('unique values are checked when a subtree takes the name of the constraint', async () => {
         await person('m1', 'x', MACHINES);
         await person('m2', 'x', MACHINES);
         await fixture.delete(PEOPLE);
@@ -255,7 +267,7 @@ for (const engine of ENGINES) {
       });
     });
 
-    near('are refused where the constraint cannot be kept', async () => {
+    near('unique values are refused where the constraint cannot be enforced', async () => {
       const add = (given: Parameters<Partition['addUnique']>[0]) => fixture.partition.addUnique(given);
       await refused('undefinedAttributeType', add({ attributes: ['uidd'] }));
       await refused('unwillingToPerform', add({ attributes: ['userPassword'] }), /secret/);
@@ -269,7 +281,7 @@ for (const engine of ENGINES) {
       await refused('noSuchObject', fixture.partition.removeUnique(7));
     });
 
-    it('are not put in force while there are conflicts, which are named, and then are', async () => {
+    it('a constraint on unique values is enforced only after the reported conflicts are resolved', async () => {
       await person('ann', ['x', 'y']);
       await person('bob', 'X');
       await person('carl', 'y', MACHINES);
@@ -288,7 +300,7 @@ for (const engine of ENGINES) {
       await refused('constraintViolation', person('dora', 'x'), TAKEN);
     });
 
-    it('are not put in force where a conflict comes at the last moment', async () => {
+    it('a constraint on unique values is not enforced if a conflict appears at the last moment', async () => {
       await person('ann', 'x');
       let met = false;
       const commit: Store['commit'] = async (plan) => {
@@ -306,7 +318,7 @@ for (const engine of ENGINES) {
       expect(inForce()).to.deep.equal([false]);
     });
 
-    near('in a subtree conflict there alone', async () => {
+    near('unique values in a subtree conflict in this subtree only', async () => {
       await person('ann', 'x');
       await person('m1', 'x', MACHINES);
       await person('m2', 'x', MACHINES);
@@ -316,7 +328,7 @@ for (const engine of ENGINES) {
       expect(inForce()).to.deep.equal([false, true]);
     });
 
-    near('count no more when their constraint is removed, and its rows go', async () => {
+    near('unique values end when their constraint is removed, and the rows are deleted', async () => {
       await turnOn();
       await person('ann', 'x');
       await fixture.partition.removeUnique(1);
@@ -325,7 +337,7 @@ for (const engine of ENGINES) {
       expect(await turnOn()).to.deep.equal([{ number: 2, value: 'x', dns: [ann, bob] }]);
     });
 
-    it('rows of a constraint whose removal broke off are swept', async () => {
+    it('rows of a constraint whose removal was interrupted are deleted', async () => {
       await turnOn();
       await person('ann', 'x');
       const { partition } = await frontOf(failing(fixture.store, (n) => n > 1));
@@ -335,7 +347,7 @@ for (const engine of ENGINES) {
       expect(await fixture.store.count(UNIQUE_TABLE.name, {}, 10)).to.equal(0);
     });
 
-    it('are made by whoever goes on where the work broke off, wherever that was', async () => {
+    it('the setup of unique values continues wherever it was interrupted', async () => {
       await load(
         fixture,
         Array.from({ length: 300 }, (_, n) => personOf(`p${n}`, `u${n}`)),
@@ -354,7 +366,7 @@ for (const engine of ENGINES) {
       await refused('constraintViolation', person('ann', 'u299'), TAKEN);
     });
 
-    it('go to one of many that want them at once, at several front ends', async () => {
+    it('a unique value goes to one of many concurrent clients at several front ends', async () => {
       await turnOn();
       const fronts = [fixture, await anotherFront(fixture), await anotherFront(fixture)];
       for (let n = 0; n < 4; n++) {
@@ -368,7 +380,7 @@ for (const engine of ENGINES) {
       await endFronts(fixture, fronts);
     });
 
-    it('go to one where entries are moved in, added and changed at once', async () => {
+    it('a unique value goes to one entry while entries are moved in, added and changed', async () => {
       await turnOn({ attributes: ['uid'], subtree: PEOPLE });
       const fronts = [fixture, await anotherFront(fixture)];
       for (let n = 0; n < 4; n++) {
@@ -389,7 +401,7 @@ for (const engine of ENGINES) {
       await endFronts(fixture, fronts);
     });
 
-    it('of a bulk load are refused with their lines, those of the load itself and those that were there', async () => {
+    it('duplicate unique values in a bulk load are refused with their lines, within the load and against the directory', async () => {
       await turnOn();
       await person('ann', 'ann');
       const { loaded, rejects } = await load(fixture, [
@@ -407,7 +419,7 @@ for (const engine of ENGINES) {
       await refused('constraintViolation', person('6', 'five'), TAKEN);
     });
 
-    it('are right where a constraint comes into force during a load, and during writes', async () => {
+    it('unique values are correct when a constraint comes into force during a load and during writes', async () => {
       const entries = Array.from({ length: 300 }, (_, n) => personOf(`p${n}`, `u${n % 290}`));
       const other = await frontOf(fixture.store);
       const [, , { loaded }] = await Promise.all([
@@ -422,7 +434,7 @@ for (const engine of ENGINES) {
       await fixture.expectClean();
     });
 
-    it('are checked, and their rows mended', async () => {
+    it('rows of unique values are checked and repaired', async () => {
       await turnOn();
       const id = await person('ann', 'ann');
       await person('bob', 'bob');
@@ -449,7 +461,7 @@ for (const engine of ENGINES) {
       await person('carl', 'nobody');
     });
 
-    near('that two entries have all the same are told by check', async () => {
+    near('check reports unique values that two entries have', async () => {
       await turnOn();
       await person('ann', 'ann');
       await person('bob', 'bob');
@@ -461,7 +473,7 @@ for (const engine of ENGINES) {
       await fixture.modify(bob, change('replace', 'uid', 'bob'));
     });
 
-    it('cost a write that touches none of them nothing, and one that does one row', async () => {
+    it('unique values cost nothing in a write that does not touch them, and one row in a write that does', async () => {
       await turnOn();
       const { store, work } = counted(fixture.store);
       const front = await frontOf(store);
@@ -481,7 +493,7 @@ for (const engine of ENGINES) {
       expect(rows()).to.equal(1);
     });
 
-    it('are as a plain evaluation has them, after random operations', function () {
+    it('unique values agree with a plain evaluation after random operations', function () {
       this.timeout(600_000);
       return seeded(async (random) => {
         const times = engine === 'hbase' ? rounds(60, 300) : rounds(250, 2000);

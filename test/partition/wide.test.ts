@@ -49,19 +49,26 @@ for (const engine of ENGINES) {
     });
     afterEach(() => f.close());
 
-    near('are listed with their number and next index, and no longer once they are few', async () => {
-      await group(256);
-      expect(await listed()).to.deep.equal([]);
-      await f.modify(GROUP, change('add', 'member', member(256)));
-      expect(await listed()).to.deep.equal([{ text: 'member', next: 257, count: 257 }]);
-      await f.modify(GROUP, change('delete', 'member', member(256)), change('add', 'member', member(300), member(301)));
-      expect(await listed()).to.deep.equal([{ text: 'member', next: 259, count: 258 }]);
-      await f.modify(GROUP, change('delete', 'member', ...numbers(0, 131).map((i) => member(i))));
-      expect(await listed()).to.deep.equal([]);
-      await f.expectClean();
-    });
+    near(
+      'wide attributes are listed with their number and next index, and no longer once they have few values',
+      async () => {
+        await group(256);
+        expect(await listed()).to.deep.equal([]);
+        await f.modify(GROUP, change('add', 'member', member(256)));
+        expect(await listed()).to.deep.equal([{ text: 'member', next: 257, count: 257 }]);
+        await f.modify(
+          GROUP,
+          change('delete', 'member', member(256)),
+          change('add', 'member', member(300), member(301)),
+        );
+        expect(await listed()).to.deep.equal([{ text: 'member', next: 259, count: 258 }]);
+        await f.modify(GROUP, change('delete', 'member', ...numbers(0, 131).map((i) => member(i))));
+        expect(await listed()).to.deep.equal([]);
+        await f.expectClean();
+      },
+    );
 
-    near('get and lose values, in any spelling, with the errors of any attribute', async () => {
+    near('wide attributes get and lose values in any spelling, with the errors of other attributes', async () => {
       await group(2000);
       await f.modify(GROUP, change('delete', 'member', member(7, 1)), change('add', 'member', member(2000)));
       expect([await is(7), await is(2000, 2), await is(1999, 1), await is(2001)]).to.deep.equal([
@@ -83,7 +90,7 @@ for (const engine of ENGINES) {
       await f.expectClean();
     });
 
-    it('are not read for a change that is decided at the entry, where that says that it leaves them alone', async () => {
+    it('wide attributes are not read for a change that declares to leave them alone', async () => {
       await group(2000);
       const whole = (await f.read(GROUP)).row.length;
       const seen: number[] = [];
@@ -109,7 +116,7 @@ for (const engine of ENGINES) {
       await f.expectClean();
     });
 
-    near('leave the other attributes to be compared, and errors to be told', async () => {
+    near('wide attributes do not affect comparisons of other attributes and errors', async () => {
       await group(2000);
       const compare = async (attribute: string, value: string, viewer: Viewer = UNRESTRICTED) =>
         f.partition.compare(f.dn(GROUP), attribute, Buffer.from(value), viewer);
@@ -128,7 +135,7 @@ for (const engine of ENGINES) {
       );
     });
 
-    near('of a referral object refer all the same', async () => {
+    near('wide attributes of a referral object yield the referral, too', async () => {
       const entry = `cn=elsewhere,${SUFFIX}`;
       const ref = numbers(0, 600).map((i) => `ldap://host${i}.example.com/cn=elsewhere,dc=example,dc=com??sub`);
       await f.add(entry, { objectClass: ['referral', 'extensibleObject'], cn: 'elsewhere', ref }, ACTOR, true);
@@ -143,7 +150,7 @@ for (const engine of ENGINES) {
       await f.expectClean();
     });
 
-    near('of which the values come under several options are read whole', async () => {
+    near('wide attributes with values under several options are read as a whole', async () => {
       await group(300);
       await f.modify(GROUP, change('add', 'member;x-a', member(5), member(500)));
       await f.modify(GROUP, change('add', 'member', member(500)), change('delete', 'member', member(5)));
@@ -153,7 +160,7 @@ for (const engine of ENGINES) {
       await f.expectClean();
     });
 
-    it('that a substring index covers keep its rows', async () => {
+    it('wide attributes with a substring index keep their index rows', async () => {
       const entry = `cn=many,${SUFFIX}`;
       const texts = numbers(0, 400).map((i) => `text ${i}`);
       await f.add(entry, { objectClass: 'organizationalRole', cn: 'many', description: texts });
@@ -165,7 +172,7 @@ for (const engine of ENGINES) {
       await f.expectClean();
     });
 
-    near('change as a plain list of values does', () =>
+    near('wide attributes change like a plain list of values', () =>
       seeded(async (random) => {
         await group(600);
         const model = new Set(numbers(0, 600));
@@ -190,7 +197,7 @@ for (const engine of ENGINES) {
       }),
     );
 
-    near('are left out of what a search reads that does not return them, whatever its filter', async () => {
+    near('wide attributes are not read by a search that does not return them, with any filter', async () => {
       await group(1500);
       await f.modify(GROUP, change('delete', 'member', member(700)), change('add', 'description', 'big', 'group'));
       await f.add(`cn=other,${SUFFIX}`, { objectClass: 'groupOfNames', cn: 'other', member: member(700) });
@@ -221,7 +228,7 @@ for (const engine of ENGINES) {
       expect(Number(hit!.slice(GROUP.length))).to.satisfy((n: number) => (engine === 'lmdb' ? n < 1000 : n === 5000));
     });
 
-    near('are counted and numbered by check, and repaired', async () => {
+    near('wide attributes are counted and numbered by check, and repaired', async () => {
       await group(300);
       const { id, row } = await f.read(GROUP);
       const list = wideAttributes(row);
@@ -242,7 +249,7 @@ for (const engine of ENGINES) {
 }
 
 describe('partition: an entry with 20,000 values', () => {
-  it('is not read as a whole to add, delete or compare one of them', async () => {
+  it('an entry with 20,000 values is not read as a whole to add, delete or compare one value', async () => {
     const { store, folder } = await openStore('lmdb');
     const schema = testSchema();
     await initDirectory(

@@ -35,8 +35,8 @@ for (const engine of ENGINES) {
       await fixture.close();
     });
 
-    describe('add', () => {
-      it('gives operational attributes, superclasses and the values of the RDN', async () => {
+    describe('adding entries', () => {
+      it('an added entry gets operational attributes, superclasses and the values of its RDN', async () => {
         const id = await fixture.add(`cn=Bo+sn=Derek,${PEOPLE}`, { objectClass: 'inetOrgPerson' });
         const dn = `sn=derek+cn=bo,${PEOPLE}`;
         expect(await fixture.values(dn, 'objectClass')).to.deep.equal([
@@ -56,7 +56,7 @@ for (const engine of ENGINES) {
         expect(await fixture.find('(objectClass=top)')).to.have.length(4);
       });
 
-      near('refuses what is there, what has no parent and what is not allowed', async () => {
+      near('an add is refused for an existing name, a missing parent and disallowed attributes', async () => {
         await refused('entryAlreadyExists', fixture.person('ANN', PEOPLE));
         const lost = await refused('noSuchObject', fixture.person('x', `ou=a,ou=b,${PEOPLE}`));
         expect(lost.matchedDN).to.equal(PEOPLE);
@@ -91,7 +91,7 @@ for (const engine of ENGINES) {
         expect(await fixture.counts(PEOPLE)).to.deep.equal([1, 1]);
       });
 
-      near('a suffix is an entry like others, and only with its own name', async () => {
+      near('a suffix is added like other entries, and only under its own name', async () => {
         await fixture.add(OTHER, { objectClass: 'organization', o: 'other' });
         await fixture.person('x', OTHER);
         expect(await fixture.find('(objectClass=*)', { base: OTHER })).to.deep.equal([`cn=x,${OTHER}`, OTHER]);
@@ -100,7 +100,7 @@ for (const engine of ENGINES) {
         await refused('unwillingToPerform', fixture.rename(OTHER, 'o=another'));
       });
 
-      near('a suffix is apart from all others, from the start and when it is added', async () => {
+      near('suffixes never contain each other, at the start and when a suffix is added', async () => {
         const settings = { adminDn: 'cn=admin', adminPassword: Buffer.from('x') };
         const { schema } = fixture.partition;
         for (const [suffixes, result] of [
@@ -123,7 +123,7 @@ for (const engine of ENGINES) {
         expect(fixture.partition.settings.suffixes).to.have.length(4);
       });
 
-      near('takes entryUUID and times from the server only, and no UUID twice', async () => {
+      near('entryUUID and times come from the server only, and no UUID is used twice', async () => {
         const entryUUID = '11111111-2222-3333-4444-555555555555';
         const id = await fixture.add(
           `cn=x,${PEOPLE}`,
@@ -140,14 +140,14 @@ for (const engine of ENGINES) {
         await refused('constraintViolation', fixture.add(`cn=y,${PEOPLE}`, nil, SYSTEM));
       });
 
-      it('of one name at once has one winner', async () => {
+      it('of several concurrent adds of one name one succeeds', async () => {
         const all = await Promise.allSettled(Array.from({ length: 8 }, () => fixture.person('race', PEOPLE)));
         expect(all.filter((r) => r.status === 'fulfilled')).to.have.length(1);
         for (const r of all) if (r.status === 'rejected') expect(r.reason.result).to.equal('entryAlreadyExists');
         expect(await fixture.counts(PEOPLE)).to.deep.equal([2, 2]);
       });
 
-      it('below a parent that is being deleted: one of the two is refused', async () => {
+      it('of an add and the concurrent delete of its parent one is refused', async () => {
         for (let n = 0; n < 10; n++) {
           await fixture.unit('brief');
           const [added, deleted] = await Promise.allSettled([
@@ -160,15 +160,15 @@ for (const engine of ENGINES) {
         }
       });
 
-      near('is found by names written in any way', async () => {
+      near('an added entry is found by its name in any notation', async () => {
         await fixture.person('Ä\\, b\\+c ', PEOPLE);
         expect((await fixture.read(`CN=ä\\2C  B\\2bC,OU=PEOPLE , DC=Example,DC=COM`)).dn).to.match(/^cn=Ä/);
         await refused('entryAlreadyExists', fixture.add(`cn=ä\\, B\\+C,${PEOPLE}`, { objectClass: 'person', sn: 'x' }));
       });
     });
 
-    describe('modify', () => {
-      it('adds, deletes, replaces', async () => {
+    describe('modifying entries', () => {
+      it('a modify adds, deletes and replaces values', async () => {
         await fixture.modify(ANN, change('add', 'mail', 'a@x', 'b@x'), change('add', 'description', 'one'));
         await fixture.modify(
           ANN,
@@ -184,7 +184,7 @@ for (const engine of ENGINES) {
         expect(await fixture.find('(|(mail=*)(description=*))')).to.deep.equal([]);
       });
 
-      it('does all of it or nothing', async () => {
+      it('a modify takes effect completely or not at all', async () => {
         await refused(
           'noSuchAttribute',
           fixture.modify(ANN, change('add', 'mail', 'a@x'), change('delete', 'description')),
@@ -201,7 +201,7 @@ for (const engine of ENGINES) {
         expect(await fixture.values(ANN, 'mail')).to.deep.equal([]);
       });
 
-      near('refuses what the schema forbids', async () => {
+      near('a modify that the schema forbids is refused', async () => {
         await refused('objectClassViolation', fixture.modify(ANN, change('delete', 'sn')));
         await refused('objectClassViolation', fixture.modify(ANN, change('add', 'uidNumber', '1')));
         await refused('undefinedAttributeType', fixture.modify(ANN, change('add', 'nosuch', 'x')));
@@ -220,7 +220,7 @@ for (const engine of ENGINES) {
         await refused('noSuchObject', fixture.modify(`cn=zoe,${PEOPLE}`, change('add', 'mail', 'a@x')));
       });
 
-      near('adds and deletes no single value of an attribute without an equality rule', async () => {
+      near('single values of an attribute without an equality rule cannot be added or deleted', async () => {
         const noRule = /'jpegPhoto' has no equality rule.*replace all of its values/;
         const photo = (...values: string[]) => change('replace', 'jpegPhoto', ...values);
         await refused('inappropriateMatching', fixture.modify(ANN, change('delete', 'jpegPhoto', 'a')), noRule);
@@ -241,7 +241,7 @@ for (const engine of ENGINES) {
         expect(await fixture.find('(jpegPhoto=*)')).to.deep.equal([]);
       });
 
-      near('keeps the values that name the entry', async () => {
+      near('a modify cannot remove the values of the RDN', async () => {
         await refused('notAllowedOnRDN', fixture.modify(ANN, change('delete', 'cn', 'ann')));
         await refused('notAllowedOnRDN', fixture.modify(ANN, change('replace', 'cn', 'other')));
         await fixture.modify(ANN, change('replace', 'cn', 'other', 'ANN'));
@@ -249,13 +249,13 @@ for (const engine of ENGINES) {
         await refused('notAllowedOnRDN', fixture.modify(SUFFIX, change('delete', 'dc')));
       });
 
-      near('leaves entryUUID alone whoever asks', async () => {
+      near('entryUUID cannot be modified by anybody', async () => {
         const entryUUID = uuidText(Buffer.alloc(16, 1));
         const changes = [change('replace', 'entryUUID', entryUUID)];
         await refused('constraintViolation', fixture.partition.modify(fixture.dn(ANN), changes, SYSTEM));
       });
 
-      near('completes the superclasses of a class that is added', async () => {
+      near('the superclasses of an added class are added', async () => {
         await fixture.add(`uid=p,${PEOPLE}`, { objectClass: 'account', uid: 'p' });
         await fixture.modify(`uid=p,${PEOPLE}`, change('add', 'objectClass', 'posixAccount'), ...posix());
         expect(await fixture.find('(&(objectClass=posixAccount)(objectClass=top))')).to.deep.equal([`uid=p,${PEOPLE}`]);
@@ -268,7 +268,7 @@ for (const engine of ENGINES) {
         ]);
       });
 
-      it('increments integers of any size', async () => {
+      it('increment works on integers of any size', async () => {
         const dn = `uid=p,${PEOPLE}`;
         await fixture.add(dn, {
           objectClass: ['account', 'posixAccount'],
@@ -291,7 +291,7 @@ for (const engine of ENGINES) {
         await refused('noSuchAttribute', fixture.modify(ANN, change('increment', 'uidNumber', '1')));
       });
 
-      near('tells attribute options apart', async () => {
+      near('attributes with different options are distinguished', async () => {
         await fixture.modify(
           ANN,
           change('add', 'cn;lang-de', 'Anna'),
@@ -310,7 +310,7 @@ for (const engine of ENGINES) {
         expect(await fixture.find('(cn=ann)')).to.deep.equal([ANN]);
       });
 
-      near('leaves values that older versions took when others go', async () => {
+      near('values accepted by older versions stay when other values are deleted', async () => {
         await fixture.modify(ANN, change('add', 'telephoneNumber', '+1 5'));
         await fixture.put(ANN, 'telephoneNumber', '+1 5', 'call me?!', '+1#2');
         await refused('invalidAttributeSyntax', fixture.modify(ANN, change('add', 'telephoneNumber', '*6')));
@@ -327,50 +327,60 @@ for (const engine of ENGINES) {
         expect(await fixture.values(ANN, 'telephoneNumber')).to.deep.equal(['+1 7']);
       });
 
-      near('takes ;binary with BER alone; what older versions stored is read and deleted', async () => {
-        const unsuited = ['co;binary', 'cn;lang-de;binary', 'jpegPhoto;binary'];
-        for (const type of unsuited) {
-          await refused('undefinedAttributeType', fixture.modify(ANN, change('add', type, 'x')), /no binary form/);
-          await refused('undefinedAttributeType', fixture.modify(ANN, change('replace', type, 'x')));
-          await refused('undefinedAttributeType', fixture.person('bob', PEOPLE, { [type]: 'x' }));
-        }
-        await fixture.modify(ANN, change('add', 'userSMIMECertificate;binary', 'x'));
-        await fixture.put(ANN, 'title;binary', 'old');
-        expect(await fixture.values(ANN, 'title;binary')).to.deep.equal(['old']);
-        expect(await fixture.find('(&(cn=ann)(title=old))')).to.deep.equal([ANN]);
-        expect(await fixture.find('(&(cn=ann)(title;binary=old))')).to.deep.equal([]);
-        expect(await fixture.find('(&(cn=ann)(!(title;binary=new)))')).to.deep.equal([]);
-        await fixture.modify(ANN, change('add', 'description', 'beside it'));
-        await fixture.modify(ANN, change('delete', 'title;binary', 'old'));
-        expect(await fixture.values(ANN, 'title;binary')).to.deep.equal([]);
-        await fixture.put(ANN, 'title;binary', 'old');
-        await fixture.modify(ANN, change('delete', 'title'));
-        expect(await fixture.values(ANN, 'title;binary')).to.deep.equal([]);
-      });
+      near(
+        ';binary is accepted with BER syntaxes only; values stored by older versions can be read and deleted',
+        async () => {
+          const unsuited = ['co;binary', 'cn;lang-de;binary', 'jpegPhoto;binary'];
+          for (const type of unsuited) {
+            await refused('undefinedAttributeType', fixture.modify(ANN, change('add', type, 'x')), /no binary form/);
+            await refused('undefinedAttributeType', fixture.modify(ANN, change('replace', type, 'x')));
+            await refused('undefinedAttributeType', fixture.person('bob', PEOPLE, { [type]: 'x' }));
+          }
+          await fixture.modify(ANN, change('add', 'userSMIMECertificate;binary', 'x'));
+          await fixture.put(ANN, 'title;binary', 'old');
+          expect(await fixture.values(ANN, 'title;binary')).to.deep.equal(['old']);
+          expect(await fixture.find('(&(cn=ann)(title=old))')).to.deep.equal([ANN]);
+          expect(await fixture.find('(&(cn=ann)(title;binary=old))')).to.deep.equal([]);
+          expect(await fixture.find('(&(cn=ann)(!(title;binary=new)))')).to.deep.equal([]);
+          await fixture.modify(ANN, change('add', 'description', 'beside it'));
+          await fixture.modify(ANN, change('delete', 'title;binary', 'old'));
+          expect(await fixture.values(ANN, 'title;binary')).to.deep.equal([]);
+          await fixture.put(ANN, 'title;binary', 'old');
+          await fixture.modify(ANN, change('delete', 'title'));
+          expect(await fixture.values(ANN, 'title;binary')).to.deep.equal([]);
+        },
+      );
 
-      near('takes no range of options; what older versions stored under one is read and deleted', async () => {
-        for (const type of ['description;lang-', 'description;lang-en-', 'description;x-a-;lang-en']) {
-          await refused('undefinedAttributeType', fixture.modify(ANN, change('add', type, 'x')), /stands for several/);
-          await refused('undefinedAttributeType', fixture.modify(ANN, change('replace', type, 'x')));
-          await refused('undefinedAttributeType', fixture.person('bob', PEOPLE, { [type]: 'x' }));
-        }
-        await fixture.put(ANN, 'title;lang-', 'old');
-        expect(await fixture.values(ANN, 'title;lang-')).to.deep.equal(['old']);
-        await fixture.modify(ANN, change('add', 'description', 'beside it'));
-        await fixture.modify(ANN, change('delete', 'title;lang-'));
-        expect(await fixture.values(ANN, 'title;lang-')).to.deep.equal([]);
-        await fixture.modify(ANN, change('add', 'title;lang-en-gb', 'boss'));
-        expect(await fixture.find('(title;lang-en-=boss)')).to.deep.equal([ANN]);
-      });
+      near(
+        'option ranges are refused; values stored under a range by older versions can be read and deleted',
+        async () => {
+          for (const type of ['description;lang-', 'description;lang-en-', 'description;x-a-;lang-en']) {
+            await refused(
+              'undefinedAttributeType',
+              fixture.modify(ANN, change('add', type, 'x')),
+              /stands for several/,
+            );
+            await refused('undefinedAttributeType', fixture.modify(ANN, change('replace', type, 'x')));
+            await refused('undefinedAttributeType', fixture.person('bob', PEOPLE, { [type]: 'x' }));
+          }
+          await fixture.put(ANN, 'title;lang-', 'old');
+          expect(await fixture.values(ANN, 'title;lang-')).to.deep.equal(['old']);
+          await fixture.modify(ANN, change('add', 'description', 'beside it'));
+          await fixture.modify(ANN, change('delete', 'title;lang-'));
+          expect(await fixture.values(ANN, 'title;lang-')).to.deep.equal([]);
+          await fixture.modify(ANN, change('add', 'title;lang-en-gb', 'boss'));
+          expect(await fixture.find('(title;lang-en-=boss)')).to.deep.equal([ANN]);
+        },
+      );
 
-      it('two at once both take effect', async () => {
+      it('two concurrent modifies both take effect', async () => {
         await Promise.all(Array.from({ length: 20 }, (_, n) => fixture.modify(ANN, change('add', 'mail', `m${n}@x`))));
         expect(await fixture.values(ANN, 'mail')).to.have.length(20);
         expect(await fixture.find('(mail=m7@x)')).to.deep.equal([ANN]);
         expect((await fixture.read(ANN)).version).to.equal(21n);
       });
 
-      near('keeps every value in the order given', async () => {
+      near('values are kept in the order given', async () => {
         await fixture.modify(ANN, change('add', 'mail', 'c@x', 'a@x', 'b@x'));
         await fixture.modify(ANN, change('delete', 'mail', 'a@x'));
         await fixture.modify(ANN, change('add', 'mail', 'a@x'));
@@ -387,10 +397,10 @@ for (const engine of ENGINES) {
       }
     });
 
-    describe('values over 64 KiB', () => {
+    describe('values over 64 KiB in writes', () => {
       const photo = (size: number, fill: number) => Buffer.alloc(size, fill);
 
-      it('are kept, replaced and deleted', async () => {
+      it('values over 64 KiB are stored, replaced and deleted', async () => {
         for (const size of [65_536, 65_537, 131_072, 131_073, 1_048_576]) {
           const value = photo(size, size % 251);
           await fixture.modify(ANN, change('replace', 'jpegPhoto', value));
@@ -408,7 +418,7 @@ for (const engine of ENGINES) {
         await fixture.expectClean();
       });
 
-      it('are searched, compared and found in an index', async () => {
+      it('values over 64 KiB are searched, compared and found by an index', async () => {
         const text = `${'long '.repeat(30_000)}end`;
         const other = `${'long '.repeat(30_000)}and`;
         await fixture.modify(ANN, change('add', 'description', text, other, 'short'));
@@ -436,7 +446,7 @@ for (const engine of ENGINES) {
         expect(await fixture.find('(description=*and)')).to.deep.equal([ANN]);
       });
 
-      it('survive delete, restore and rename', async () => {
+      it('values over 64 KiB survive delete, restore and rename', async () => {
         const value = photo(300_000, 9);
         await fixture.modify(ANN, change('add', 'jpegPhoto', value), change('add', 'description', 'x'.repeat(70_000)));
         const { id } = await fixture.read(ANN);
@@ -450,8 +460,8 @@ for (const engine of ENGINES) {
       });
     });
 
-    describe('delete', () => {
-      near('takes leaves only', async () => {
+    describe('deleting entries', () => {
+      near('only leaves can be deleted', async () => {
         const error = await refused(
           'notAllowedOnNonLeaf',
           fixture.delete(PEOPLE),
@@ -465,7 +475,7 @@ for (const engine of ENGINES) {
         expect(await fixture.counts(SUFFIX)).to.deep.equal([0, 0]);
       });
 
-      it('frees the name at once', async () => {
+      it('the name of a deleted entry is free at once', async () => {
         for (let n = 0; n < 3; n++) {
           await fixture.delete(ANN);
           await fixture.person('ann', PEOPLE, { description: String(n) });
@@ -475,11 +485,11 @@ for (const engine of ENGINES) {
       });
     });
 
-    describe('compare', () => {
+    describe('comparing values', () => {
       const compare = async (dn: string, attribute: string, value: string, viewer: Viewer = UNRESTRICTED) =>
         fixture.partition.compare(fixture.dn(dn), attribute, Buffer.from(value), viewer);
 
-      near('follows the equality rule, subtypes and options', async () => {
+      near('compare uses the equality rule, subtypes and options', async () => {
         await fixture.modify(ANN, change('add', 'cn;lang-de', 'Anna'));
         expect(await compare(ANN, 'cn', ' ANN ')).to.equal(true);
         expect(await compare(ANN, 'cn', 'Anna')).to.equal(true);
@@ -489,7 +499,7 @@ for (const engine of ENGINES) {
         expect(await compare(ANN, 'entryDN', ANN.toUpperCase())).to.equal(true);
       });
 
-      near('refuses precisely', async () => {
+      near('compare fails with a precise error', async () => {
         await refused('noSuchAttribute', compare(ANN, 'mail', 'x'));
         await refused('undefinedAttributeType', compare(ANN, 'nosuch', 'x'));
         await refused('undefinedAttributeType', compare(ANN, 'cn;binary', 'ann'));
