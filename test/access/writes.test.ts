@@ -16,7 +16,7 @@ import { compiledOf, fill, rightsOf, validRules } from './rules-fixture.js';
 
 /** What is allowed comes to the last rule, which refuses it: nothing is ever written. */
 const ALLOWED = 'this was allowed';
-const LAST: Rule = { name: 'last', change: () => ({ refuse: new LdapError('other', ALLOWED) }) };
+const LAST: Rule = { name: 'last', checkChange: () => ({ refuse: new LdapError('other', ALLOWED) }) };
 
 interface Attempt {
   readonly what: string;

@@ -97,7 +97,7 @@ for (const engine of ENGINES) {
       let other: Promise<unknown> | undefined;
       const slow: Rule = {
         name: 'somebody is faster',
-        change: async () => {
+        checkChange: async () => {
           other ??= (async () => {
             await fixture.rename(`cn=mine,${SUFFIX}`, 'cn=away');
             await fixture.person('mine');
@@ -123,7 +123,7 @@ for (const engine of ENGINES) {
       const description = fixture.partition.schema.requireDescription('description');
       const amending: Rule = {
         name: 'amends',
-        change: (_, { op }) =>
+        checkChange: (_, { op }) =>
           op === 'add'
             ? {
                 amend: (draft) => draft.replace(description, 'description', [Buffer.from('amended')]),
@@ -135,7 +135,7 @@ for (const engine of ENGINES) {
       };
       const seeing: Rule = {
         name: 'sees',
-        change: async (_, { after }) =>
+        checkChange: async (_, { after }) =>
           after?.text('description') === 'amended' ? undefined : { refuse: denied('not amended') },
       };
       const values = attributes({ objectClass: 'person', sn: 'x' });
@@ -160,7 +160,7 @@ for (const engine of ENGINES) {
       count();
       const failing: Rule = {
         name: 'somebody was faster',
-        change: () => {
+        checkChange: () => {
           if (left-- > 0) throw new StoreError('guard', 'tried again');
           return undefined;
         },

@@ -15,7 +15,7 @@ import { addDraft, addition, completeEntry } from '../write/add.js';
 import type { Change } from '../write/change.js';
 import type { WriteContext } from '../write/context.js';
 import { newLarge } from '../write/large-ahead.js';
-import { applyRules, refuseAsked } from '../write/rules/apply.js';
+import { applyRules, requireRequestAllowed } from '../write/rules/apply.js';
 import { asksForNumber, chosenNumbers, chosenSteps } from '../write/rules/numbers.js';
 import { BulkBatch } from './batch.js';
 import { Layouts } from './layout.js';
@@ -154,7 +154,7 @@ class BulkLoader {
       throw this.#orphanError(dn);
     }
     if (this.#nodeOf(name)) throw new LdapError('entryAlreadyExists', 'an entry with this name came before');
-    refuseAsked(this.#context, this.#requestFor(dn));
+    requireRequestAllowed(this.#context, this.#requestFor(dn));
     const draft = draftFromAttributes(this.#context.schema, entry.attributes);
     this.#leaveOutComputed(entry, draft);
     const hasUuid = draft.text('entryUUID') !== undefined;

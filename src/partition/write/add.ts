@@ -15,7 +15,7 @@ import { write } from './attempt.js';
 import type { Change } from './change.js';
 import { completeClasses, completeRdn } from './complete.js';
 import type { Target, WriteContext } from './context.js';
-import { LargeAhead } from './large-ahead.js';
+import { LargeValueWriter } from './large-ahead.js';
 import { requireSeen } from './rules/access.js';
 
 /** Adds an entry (RFC 4511 §4.7) and returns its entryUUID. */
@@ -40,12 +40,12 @@ export async function addDraft(
   asked: WriteRequest,
   options: WriteOptions = {},
 ): Promise<Buffer> {
-  const ahead = new LargeAhead(context.store, MASTER_TABLE.name);
+  const largeWriter = new LargeValueWriter(context.store, MASTER_TABLE.name);
   let id: Buffer | undefined;
   const change = await write(context, {
     name: dn.norm,
     asked,
-    ahead,
+    largeWriter,
     also: options.also,
     find: () => placeFor(context, dn, asked.actor, options),
     async change({ node, obstacle }) {

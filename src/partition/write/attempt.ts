@@ -6,10 +6,10 @@ import { MAX_TRIES } from '../model/thresholds.js';
 import { errorAsSeen } from '../tree/sight.js';
 import type { Change } from './change.js';
 import type { Target, WriteContext } from './context.js';
-import { type LargeAhead, newLarge } from './large-ahead.js';
+import { type LargeValueWriter, newLarge } from './large-ahead.js';
 import { NamesPending } from './names-pending.js';
 import { planOf } from './plan.js';
-import { applyRules, refuseAsked, refuseFound } from './rules/apply.js';
+import { applyRules, requireEntryAllowed, requireRequestAllowed } from './rules/apply.js';
 
 /** One write of an entry. */
 export interface Write<F extends Target> {
@@ -17,7 +17,7 @@ export interface Write<F extends Target> {
   readonly name: Buffer;
   readonly asked: WriteRequest;
   /** Writes large values before the plan that makes them visible. */
-  readonly ahead: LargeAhead;
+  readonly largeWriter: LargeValueWriter;
   /** Further steps of the plan. */
   readonly also?: AttachedSteps | undefined;
   /** Reads the entry whose version the plan guards. */
@@ -31,7 +31,7 @@ export interface Write<F extends Target> {
  * is repeated from the start when a guard of the plan fails.
  */
 export async function write<F extends Target>(context: WriteContext, work: Write<F>): Promise<Change> {
-  refuseAsked(context, work.asked);
+  requireRequestAllowed(context, work.asked);
   for (let tries = 1; ; tries++) {
     try {
       return await writeNow(context, work);
@@ -44,7 +44,7 @@ export async function write<F extends Target>(context: WriteContext, work: Write
 
 async function writeNow<F extends Target>(
   context: WriteContext,
-  { name, asked, ahead, also, ...work }: Write<F>,
+  { name, asked, largeWriter, also, ...work }: Write<F>,
 ): Promise<Change> {
   return retrying(
     context,
@@ -52,18 +52,18 @@ async function writeNow<F extends Target>(
     asked.actor,
     async () => {
       const found = await work.find();
-      await refuseFound(context, asked, found);
+      await requireEntryAllowed(context, asked, found);
       const change = await work.change(found);
       const added = applyRules(context, change);
       const steps = isPromise(added) ? await added : added;
       if (change.obstacle) throw change.obstacle;
       const large = change.after && newLarge(change.after);
-      const written = large && (await ahead.write(change.id, large));
+      const written = large && (await largeWriter.write(change.id, large));
       await context.store.commit(planOf(context, [{ change, written }], also ? [...steps, ...also.steps] : steps));
       context.shared.expire();
       return change;
     },
-    ahead,
+    largeWriter,
     also,
   );
 }
@@ -93,7 +93,7 @@ async function retrying<T>(
   name: Buffer,
   actor: Actor,
   attempt: () => Promise<T>,
-  ahead: LargeAhead,
+  largeWriter: LargeValueWriter,
   also: AttachedSteps | undefined,
 ): Promise<T> {
   let lockedKey: string | undefined;
@@ -111,11 +111,11 @@ async function retrying<T>(
         return await asAllowed(context, actor, attempt);
       } catch (error) {
         const isGuard = isGuardFailure(error);
-        if (!isGuard || tries === MAX_TRIES) await ahead.tidy();
+        if (!isGuard || tries === MAX_TRIES) await largeWriter.tidy();
         if (!isGuard) throw error;
         if (tries === MAX_TRIES)
           throw new LdapError('busy', 'others keep changing this entry; try again', { cause: error });
-        if (also) await unlessMissed(also, ahead);
+        if (also) await unlessMissed(also, largeWriter);
       }
       if (lockedKey !== undefined && tries % TRIES_PER_LOCK === 0) {
         context.locks.release(lockedKey);
@@ -134,11 +134,11 @@ async function retrying<T>(
 }
 
 /** Lets `also` end the write, after its steps were not committed. */
-async function unlessMissed(also: AttachedSteps, ahead: LargeAhead): Promise<void> {
+async function unlessMissed(also: AttachedSteps, largeWriter: LargeValueWriter): Promise<void> {
   try {
     await also.onGuardFailure();
   } catch (error) {
-    await ahead.tidy();
+    await largeWriter.tidy();
     throw error;
   }
 }

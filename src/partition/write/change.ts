@@ -25,7 +25,7 @@ export interface Change {
   /** For a modify: the requested modifications, and those that the server adds. */
   readonly modifications?: readonly Modification[];
   /** For a deletion and a restoration: the row of table `deleted`. */
-  readonly aside?: Aside;
+  readonly deletedRow?: DeletedRow;
   /** The obstacle in the tree (name taken, children). Reported only to an actor who may make the change. */
   readonly obstacle?: LdapError | undefined;
   /** Whether the change only updates references; the schema of the entry is then not checked. */
@@ -57,7 +57,7 @@ export interface Place {
 }
 
 /** The row of table `deleted` that a change reads or replaces. */
-export interface Aside {
+export interface DeletedRow {
   /** For a restoration the row to be restored; for a deletion the row of an earlier entry with the same entryUUID. */
   readonly row: Buffer | undefined;
   /** Large values that move between the tables. */

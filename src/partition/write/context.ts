@@ -79,5 +79,5 @@ export interface Rule {
   /** Called in each attempt after the entry has been read. Returns the reason for a refusal. */
   checkTarget?(context: WriteContext, asked: WriteRequest, target: Target): Maybe<LdapError | undefined>;
   /** Called in each attempt before the plan is made. The change includes the amendments of earlier rules. */
-  change?(context: WriteContext, change: Change): Maybe<Verdict>;
+  checkChange?(context: WriteContext, change: Change): Maybe<Verdict>;
 }

@@ -8,22 +8,22 @@ import type { Node } from '../model/node.js';
 import { DELETED_TABLE, largeQualifiers, MASTER_TABLE, Q, TREE, TREE_TABLE, upRdnOf } from '../model/tables.js';
 import { nodeTreeKey } from '../tree/nodes.js';
 import { write } from './attempt.js';
-import type { Aside, Change, Stored } from './change.js';
+import type { Change, DeletedRow, Stored } from './change.js';
 import type { WriteContext } from './context.js';
-import { carryLarge, LargeAhead, NOTHING_CARRIED } from './large-ahead.js';
+import { carryLarge, LargeValueWriter, NOTHING_CARRIED } from './large-ahead.js';
 import { findWhole, loadLarge } from './open.js';
 
 /** Deletes a leaf entry (RFC 4511 §4.8). Its rows stay in table `deleted` until the entry is restored or purged. */
 export async function remove(context: WriteContext, dn: Dn, actor: Actor, options: WriteOptions = {}): Promise<void> {
   if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be deleted');
-  const ahead = new LargeAhead(context.store, DELETED_TABLE.name);
+  const largeWriter = new LargeValueWriter(context.store, DELETED_TABLE.name);
   const change = await write(context, {
     name: dn.norm,
     asked: { op: 'delete', actor, changes: [] },
-    ahead,
+    largeWriter,
     also: options.also,
     find: () => findWhole(context, dn, options),
-    change: ({ node, stored }) => deletion(context, dn, node, stored, actor, ahead, options.leaveLong),
+    change: ({ node, stored }) => deletion(context, dn, node, stored, actor, largeWriter, options.leaveLong),
   });
   const from = change.place.from!;
   context.references.onNameChanged({ id: change.id.toString('hex'), from: from.dn.toString(), key: nodeTreeKey(from) });
@@ -35,16 +35,18 @@ async function deletion(
   node: Node,
   { row, draft }: Stored,
   actor: Actor,
-  ahead: LargeAhead,
+  largeWriter: LargeValueWriter,
   leave?: boolean,
 ): Promise<Change> {
   const obstacle = await nonLeafError(context, node);
   const isNormalized = (type: AttributeType): boolean => formRule(type) !== undefined;
   const loaded = loadLarge(context.store, MASTER_TABLE.name, node.id, draft, isNormalized, leave);
   const before = { row, draft: await loaded };
-  const aside = obstacle ? { row: undefined, carried: NOTHING_CARRIED } : await asideOf(context, node.id, row, ahead);
+  const deletedRow = obstacle
+    ? { row: undefined, carried: NOTHING_CARRIED }
+    : await readDeletedRow(context, node.id, row, largeWriter);
   const place = { from: node, to: undefined, upRdn: upRdnOf(row), rdn: dn.rdns[0]! };
-  return { op: 'delete', id: node.id, actor, before, after: undefined, place, aside, obstacle };
+  return { op: 'delete', id: node.id, actor, before, after: undefined, place, deletedRow, obstacle };
 }
 
 async function nonLeafError(context: WriteContext, node: Node): Promise<LdapError | undefined> {
@@ -55,9 +57,14 @@ async function nonLeafError(context: WriteContext, node: Node): Promise<LdapErro
 }
 
 /** Reads the row of table `deleted` that the deletion replaces, and the large values that move there. */
-async function asideOf(context: WriteContext, id: Buffer, row: Buffer, ahead: LargeAhead): Promise<Aside> {
+async function readDeletedRow(
+  context: WriteContext,
+  id: Buffer,
+  row: Buffer,
+  largeWriter: LargeValueWriter,
+): Promise<DeletedRow> {
   const carried = largeQualifiers(row)
-    ? await carryLarge(context.store, ahead, MASTER_TABLE.name, id, row)
+    ? await carryLarge(context.store, largeWriter, MASTER_TABLE.name, id, row)
     : NOTHING_CARRIED;
   const read = context.store.get(DELETED_TABLE.name, id);
   return { row: isPromise(read) ? await read : read, carried };

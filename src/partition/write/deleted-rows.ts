@@ -8,9 +8,9 @@ import type { WriteContext } from './context.js';
 import { carriedCells } from './large-ahead.js';
 
 /** Returns the steps that keep a deleted entry. They replace an earlier deleted entry with the same entryUUID. */
-export function keepSteps({ id, actor, before, place, aside }: Change, time: Buffer): PlanStep[] {
-  const { row: earlier, carried } = aside!;
-  const { separate, ahead } = carried;
+export function keepSteps({ id, actor, before, place, deletedRow }: Change, time: Buffer): PlanStep[] {
+  const { row: earlier, carried } = deletedRow!;
+  const { separate, written } = carried;
   const about = (qualifier: Buffer, value: Buffer): Cell => ({ family: DELETED.deletion, qualifier, value });
   const earlierTime = earlier && cellValue(earlier, DELETED.deletion, DELETION.time);
   const put = [...carriedCells(before!.row, carried), ...separate];
@@ -23,10 +23,10 @@ export function keepSteps({ id, actor, before, place, aside }: Change, time: Buf
         earlierTime
           ? { op: 'equals', family: DELETED.deletion, qualifier: DELETION.time, value: earlierTime }
           : { op: 'absent', family: DELETED.deletion, qualifier: DELETION.time },
-        ...(ahead ? [ahead.guard] : []),
+        ...(written ? [written.guard] : []),
       ],
       // The row itself is not deleted, as it holds the large values that were written ahead.
-      delete: [...(earlier ? cellsWithChunks(earlier) : []), ...(ahead ? [ahead.mark] : [])],
+      delete: [...(earlier ? cellsWithChunks(earlier) : []), ...(written ? [written.mark] : [])],
       put: [
         ...put,
         about(DELETION.dn, place.from!.dn),
@@ -48,10 +48,10 @@ function cellsWithChunks(row: Buffer): CellName[] {
 }
 
 /** Returns the steps that remove a restored entry from the deleted entries. */
-export function restoreSteps({ id, aside }: Change): PlanStep[] {
+export function restoreSteps({ id, deletedRow }: Change): PlanStep[] {
   const family = DELETED.deletion;
-  const time = cellValue(aside!.row!, family, DELETION.time)!;
-  const references = cellCounter(aside!.row!, family, DELETION.references);
+  const time = cellValue(deletedRow!.row!, family, DELETION.time)!;
+  const references = cellCounter(deletedRow!.row!, family, DELETION.references);
   return [
     {
       table: DELETED_TABLE.name,

@@ -34,7 +34,7 @@ export interface LargeSource {
 }
 
 /** Values that were written ahead, as the step of the plan on the row needs them. */
-export interface WrittenAhead {
+export interface WrittenValues {
   /** Fails if the chunks have been swept as left over. */
   readonly guard: Guard;
   /** The mark cell, which the plan deletes: from then on the chunks belong to values. */
@@ -44,7 +44,7 @@ export interface WrittenAhead {
 }
 
 /** The values that are being written ahead. */
-interface Writing extends WrittenAhead {
+interface Writing extends WrittenValues {
   readonly id: Buffer;
   readonly sources: readonly LargeSource[];
   readonly mark: Cell;
@@ -61,7 +61,7 @@ interface Writing extends WrittenAhead {
  * and the plan guards that the mark exists: the chunks have not been swept. Chunks of a process that has ended are
  * found by the check.
  */
-export class LargeAhead {
+export class LargeValueWriter {
   readonly #store: Store;
   readonly #table: string;
   #writing: Writing | undefined;
@@ -72,7 +72,7 @@ export class LargeAhead {
   }
 
   /** Writes the values into the row `id`. Values that an earlier try has written are not written again. */
-  async write(id: Buffer, sources: readonly LargeSource[]): Promise<WrittenAhead> {
+  async write(id: Buffer, sources: readonly LargeSource[]): Promise<WrittenValues> {
     const known = this.#writing;
     if (known?.whole && known.id.equals(id) && isSame(known.sources, sources) && (await this.#isMarked(known)))
       return known;
@@ -186,19 +186,19 @@ export interface Carried {
   /** Chunks to be written with the plan. */
   readonly separate: readonly Cell[];
   /** Chunks that have been written ahead. */
-  readonly ahead: WrittenAhead | undefined;
+  readonly written: WrittenValues | undefined;
 }
 
 /** For a row without large values. */
-export const NOTHING_CARRIED: Carried = { separate: [], ahead: undefined };
+export const NOTHING_CARRIED: Carried = { separate: [], written: undefined };
 
 /**
- * Copies the large values of the row `id` from the table `from` to the table of `ahead`, or returns them for the plan.
- * The plan has to guard that the row has not changed. Lost chunks stay lost.
+ * Copies the large values of the row `id` from the table `from` to the table of `largeWriter`, or returns them for the
+ * plan. The plan has to guard that the row has not changed. Lost chunks stay lost.
  */
 export async function carryLarge(
   store: Store,
-  ahead: LargeAhead,
+  largeWriter: LargeValueWriter,
   from: string,
   id: Buffer,
   row: Buffer,
@@ -214,19 +214,19 @@ export async function carryLarge(
       chunks: () => readExistingChunks(store, from, id, chunkNames(qualifier, of)),
     };
   });
-  if (totalLength(sources) > AHEAD) return { separate: [], ahead: await ahead.write(id, sources) };
+  if (totalLength(sources) > AHEAD) return { separate: [], written: await largeWriter.write(id, sources) };
   const separate: Cell[] = [];
   for await (const cell of storedChunks(store, from, id, row)) separate.push(cell);
-  return { separate, ahead: undefined };
+  return { separate, written: undefined };
 }
 
 /** Returns the cells of the row with pointers to the large values in the other table. */
-export function carriedCells(row: Buffer, { ahead }: Carried): Cell[] {
+export function carriedCells(row: Buffer, { written }: Carried): Cell[] {
   const cells = unpackRow(row);
-  if (!ahead) return cells;
+  if (!written) return cells;
   return cells.map((cell) => {
     const pointer =
-      cell.family === MASTER.upAttributes ? ahead.pointers.get(cell.qualifier.toString('latin1')) : undefined;
+      cell.family === MASTER.upAttributes ? written.pointers.get(cell.qualifier.toString('latin1')) : undefined;
     return pointer ? { ...cell, value: pointer } : cell;
   });
 }

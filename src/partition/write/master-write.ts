@@ -8,7 +8,7 @@ import { largeQualifiers, MASTER, MASTER_TABLE, Q, versionOf } from '../model/ta
 import { LARGE_VALUE } from '../model/thresholds.js';
 import type { Change } from './change.js';
 import type { WriteContext } from './context.js';
-import type { WrittenAhead } from './large-ahead.js';
+import type { WrittenValues } from './large-ahead.js';
 
 /** The write of the master row. */
 export interface MasterWrite {
@@ -20,10 +20,10 @@ export interface MasterWrite {
 const FIRST_VERSION = counterBytes(1n);
 
 /** Returns the step that writes the master row of a change. */
-export function masterWrite(context: WriteContext, change: Change, written: WrittenAhead | undefined): MasterWrite {
+export function masterWrite(context: WriteContext, change: Change, written: WrittenValues | undefined): MasterWrite {
   if (!change.after) return { step: deleteStep(change), before: undefined };
   if (change.before) return update(context, change, written);
-  return insert(context, change, written ?? change.aside?.carried.ahead);
+  return insert(context, change, written ?? change.deletedRow?.carried.written);
 }
 
 function deleteStep({ id, before }: Change): RowStep {
@@ -40,20 +40,20 @@ function infoOf({ place: { to, upRdn } }: Change, version: Buffer): TreeInfo {
 }
 
 /** Inserts an entry that is added, or restored from table `deleted`. */
-function insert(context: WriteContext, change: Change, ahead: WrittenAhead | undefined): MasterWrite {
-  const { id, after, aside } = change;
-  const version = aside ? nextVersion(aside.row!) : FIRST_VERSION;
-  const { cells, separate } = entryCells(after!, infoOf(change, version), LARGE_VALUE, ahead?.pointers);
+function insert(context: WriteContext, change: Change, written: WrittenValues | undefined): MasterWrite {
+  const { id, after, deletedRow } = change;
+  const version = deletedRow ? nextVersion(deletedRow.row!) : FIRST_VERSION;
+  const { cells, separate } = entryCells(after!, infoOf(change, version), LARGE_VALUE, written?.pointers);
   const absent = { op: 'absent', family: MASTER.treeInfo, qualifier: Q.parentId } as const;
-  const chunks = aside ? [...separate, ...aside.carried.separate] : separate;
+  const chunks = deletedRow ? [...separate, ...deletedRow.carried.separate] : separate;
   const step = {
     table: MASTER_TABLE.name,
     key: id,
-    guards: ahead ? [absent, ahead.guard] : [absent],
-    ...(ahead && { delete: [ahead.mark] }),
+    guards: written ? [absent, written.guard] : [absent],
+    ...(written && { delete: [written.mark] }),
     put: chunks.length > 0 ? [...cells, ...chunks] : cells,
   };
-  return { step, before: aside && beforeOf(context, withoutDeletion(aside.row!), cells) };
+  return { step, before: deletedRow && beforeOf(context, withoutDeletion(deletedRow.row!), cells) };
 }
 
 /** Returns the master row that a row of table `deleted` was. */
@@ -68,16 +68,21 @@ function beforeOf(context: WriteContext, row: Buffer, cells: readonly Cell[]): B
 }
 
 /** Updates the master row, guarded by its version. Only cells that differ are written. */
-function update(context: WriteContext, change: Change, ahead: WrittenAhead | undefined): MasterWrite {
+function update(context: WriteContext, change: Change, written: WrittenValues | undefined): MasterWrite {
   const { row } = change.before!;
-  const { cells, separate } = entryCells(change.after!, infoOf(change, nextVersion(row)), LARGE_VALUE, ahead?.pointers);
+  const { cells, separate } = entryCells(
+    change.after!,
+    infoOf(change, nextVersion(row)),
+    LARGE_VALUE,
+    written?.pointers,
+  );
   const changes = cellChanges(row, cells);
   const chunks = goneChunks(row, cells, separate);
   const step = {
     table: MASTER_TABLE.name,
     key: change.id,
-    guards: ahead ? [isVersion(row), ahead.guard] : [isVersion(row)],
-    delete: ahead ? [...changes.gone, ...chunks, ahead.mark] : [...changes.gone, ...chunks],
+    guards: written ? [isVersion(row), written.guard] : [isVersion(row)],
+    delete: written ? [...changes.gone, ...chunks, written.mark] : [...changes.gone, ...chunks],
     put: separate.length > 0 ? [...changes.come, ...separate] : changes.come,
   };
   return { step, before: encodeBefore(context.descriptions, row, changes) };

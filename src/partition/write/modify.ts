@@ -21,12 +21,12 @@ import type { Change, Stored } from './change.js';
 import { Changer } from './changer.js';
 import { completeClasses } from './complete.js';
 import type { Target, WriteContext } from './context.js';
-import { LargeAhead } from './large-ahead.js';
+import { LargeValueWriter } from './large-ahead.js';
 import { NamesPending } from './names-pending.js';
 import { loadLarge, openWhole } from './open.js';
 import { openNarrow } from './open-narrow.js';
 import { isSpecial } from './plan.js';
-import { refuseAsked, refuseFound } from './rules/apply.js';
+import { requireEntryAllowed, requireRequestAllowed } from './rules/apply.js';
 
 /** Modifies an entry (RFC 4511 §4.6): applies all of the modifications or none. */
 export async function modify(
@@ -40,11 +40,11 @@ export async function modify(
   const fixed = typeof given === 'function' ? undefined : given;
   const announced = fixed ?? options.touches?.map(anyChange);
   const asked = { op: 'modify', actor, changes: changesOf(context, fixed ?? []) } as const;
-  const ahead = new LargeAhead(context.store, MASTER_TABLE.name);
+  const largeWriter = new LargeValueWriter(context.store, MASTER_TABLE.name);
   await write(context, {
     name: dn.norm,
     asked,
-    ahead,
+    largeWriter,
     also: options.also,
     async find() {
       const { node, row } = await requireHead(context, context.store, dn, options.manageDsaIT ?? false);
@@ -110,17 +110,17 @@ export async function requireAllowed(
   { manageDsaIT = false }: WriteOptions = {},
 ): Promise<void> {
   const asked = { op: 'modify', actor, changes: changesOf(context, changes) } as const;
-  refuseAsked(context, asked);
+  requireRequestAllowed(context, asked);
   await asAllowed(context, actor, async () => {
     const { node } = await requireHead(context, context.store, dn, manageDsaIT);
-    await refuseFound(context, asked, { node, stored: undefined });
+    await requireEntryAllowed(context, asked, { node, stored: undefined });
   });
 }
 
 /** Checks modifications that were not known before the entry was read. */
 async function refuseAll(context: WriteContext, asked: WriteRequest, target: Target): Promise<void> {
-  refuseAsked(context, asked);
-  await refuseFound(context, asked, target);
+  requireRequestAllowed(context, asked);
+  await requireEntryAllowed(context, asked, target);
 }
 
 /** Returns the changes by attribute, for access checks. An increment (RFC 4525) counts as a replacement. */

@@ -12,7 +12,7 @@ import type { WriteContext } from './context.js';
 import { countSteps } from './counters.js';
 import { keepSteps, restoreSteps } from './deleted-rows.js';
 import { indexSteps, normCellChanges } from './differences.js';
-import type { WrittenAhead } from './large-ahead.js';
+import type { WrittenValues } from './large-ahead.js';
 import { type MasterWrite, masterWrite } from './master-write.js';
 import { mergeSteps } from './merge-steps.js';
 
@@ -20,7 +20,7 @@ import { mergeSteps } from './merge-steps.js';
 export interface Planned {
   readonly change: Change;
   /** The new large values that are already in the row. */
-  readonly written?: WrittenAhead | undefined;
+  readonly written?: WrittenValues | undefined;
 }
 
 /**
@@ -56,7 +56,7 @@ function addSteps(context: WriteContext, { change, written }: Planned, steps: Pl
   if (names.length === 0) steps.push(followingStep(place.to!, id, implied));
   for (const step of counterSteps(change)) steps.push(step);
   const time = changeTime();
-  for (const step of asideSteps(change, time)) steps.push(step);
+  for (const step of deletedRowSteps(change, time)) steps.push(step);
   for (const step of indexSteps(id, implied.before.rows, implied.after.rows)) steps.push(step);
   const attributes = types && [...types].map(({ name }) => name);
   steps.push(recordStep(context, change, master, time, attributes));
@@ -194,8 +194,8 @@ function chainGuards(parent: Node): RowStep[] {
   return steps;
 }
 
-function asideSteps(change: Change, time: Buffer): PlanStep[] {
-  if (!change.aside) return [];
+function deletedRowSteps(change: Change, time: Buffer): PlanStep[] {
+  if (!change.deletedRow) return [];
   return change.op === 'restore' ? restoreSteps(change) : keepSteps(change, time);
 }
 

@@ -15,7 +15,7 @@ import { write } from './attempt.js';
 import type { Change, Stored } from './change.js';
 import { completeRdn } from './complete.js';
 import type { WriteContext } from './context.js';
-import { LargeAhead } from './large-ahead.js';
+import { LargeValueWriter } from './large-ahead.js';
 import { findWhole, loadLarge } from './open.js';
 import { requireSeen } from './rules/access.js';
 
@@ -42,11 +42,11 @@ export async function rename(
   const superior = to.newSuperior === undefined ? undefined : schema.parseDn(to.newSuperior);
   if (superior && superior.rdns.length >= MAX_RDNS)
     throw new LdapError('invalidDNSyntax', `the new DN has more than ${MAX_RDNS} RDNs`);
-  const ahead = new LargeAhead(context.store, MASTER_TABLE.name);
+  const largeWriter = new LargeValueWriter(context.store, MASTER_TABLE.name);
   const change = await write(context, {
     name: dn.norm,
     asked: { op: 'rename', actor, changes: [], rdn },
-    ahead,
+    largeWriter,
     also: options.also,
     find: () => findWhole(context, dn, options),
     async change({ node, stored }) {

@@ -22,7 +22,7 @@ import { joinDn, nodeTreeKey, ROOT } from '../tree/nodes.js';
 import { write } from './attempt.js';
 import type { Change } from './change.js';
 import type { Target, WriteContext } from './context.js';
-import { carryLarge, LargeAhead, NOTHING_CARRIED } from './large-ahead.js';
+import { carryLarge, LargeValueWriter, NOTHING_CARRIED } from './large-ahead.js';
 import { loadLarge } from './open.js';
 
 /**
@@ -31,13 +31,13 @@ import { loadLarge } from './open.js';
  * where the name or the entryUUID is taken.
  */
 export async function restore(context: WriteContext, id: Buffer, actor: Actor): Promise<string> {
-  const ahead = new LargeAhead(context.store, MASTER_TABLE.name);
+  const largeWriter = new LargeValueWriter(context.store, MASTER_TABLE.name);
   const change = await write(context, {
     name: id,
     asked: { op: 'restore', actor, changes: [] },
-    ahead,
+    largeWriter,
     find: () => findDeleted(context, id),
-    change: ({ node, row }) => restoration(context, id, node, row, actor, ahead),
+    change: ({ node, row }) => restoration(context, id, node, row, actor, largeWriter),
   });
   await context.references.settle();
   return change.place.to!.dn.toString();
@@ -61,17 +61,19 @@ async function restoration(
   parent: Node,
   row: Buffer,
   actor: Actor,
-  ahead: LargeAhead,
+  largeWriter: LargeValueWriter,
 ): Promise<Change> {
   const upRdn = upRdnOf(row);
   const to: Node = { id, parent, normRdn: normRdnOf(row), dn: joinDn(upRdn, parent.dn) };
   const obstacle = await takenError(context, to);
   const stored = draftFromRow(context.descriptions, row, largeQualifiers(row));
   const after = await loadLarge(context.store, DELETED_TABLE.name, id, stored, (type) => formRule(type) !== undefined);
-  const carried = obstacle ? NOTHING_CARRIED : await carryLarge(context.store, ahead, DELETED_TABLE.name, id, row);
+  const carried = obstacle
+    ? NOTHING_CARRIED
+    : await carryLarge(context.store, largeWriter, DELETED_TABLE.name, id, row);
   const rdn = context.schema.parseDnBytes(upRdn).rdns[0]!;
   const place = { from: undefined, to, upRdn, rdn };
-  return { op: 'restore', id, actor, before: undefined, after, place, aside: { row, carried }, obstacle };
+  return { op: 'restore', id, actor, before: undefined, after, place, deletedRow: { row, carried }, obstacle };
 }
 
 /** Finds the parent by its entryUUID. The parent of a suffix is the root, as long as the suffix is configured. */

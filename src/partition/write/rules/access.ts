@@ -31,7 +31,7 @@ export const ACCESS: Rule = {
     });
   },
 
-  change(context, change) {
+  checkChange(context, change) {
     const { access } = change.actor;
     if (access?.version === undefined) return undefined;
     if (change.op === 'add') return refusedAs(access.checkNewEntry(askedOf(change), addedEntry(change)));

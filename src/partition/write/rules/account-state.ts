@@ -14,7 +14,7 @@ const LOCK = 'pwdAccountLockedTime';
 export const ACCOUNT_STATE: Rule = {
   name: 'account state',
 
-  change(context, change) {
+  checkChange(context, change) {
     if (!context.hasStates) return undefined;
     if (change.op === 'delete') return { steps: [{ table: STATE_TABLE.name, key: change.id, deleteRow: true }] };
     // The server itself, an actor without DN, replaces hashes of unchanged passwords.

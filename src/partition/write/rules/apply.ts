@@ -5,7 +5,7 @@ import type { Change } from '../change.js';
 import type { Target, Verdict, WriteContext } from '../context.js';
 
 /** Throws the error of the first rule that refuses the request. */
-export function refuseAsked(context: WriteContext, asked: WriteRequest): void {
+export function requireRequestAllowed(context: WriteContext, asked: WriteRequest): void {
   const { rules } = context;
   for (let i = 0; i < rules.length; i++) {
     const refusal = rules[i]!.checkRequest?.(context, asked);
@@ -14,7 +14,7 @@ export function refuseAsked(context: WriteContext, asked: WriteRequest): void {
 }
 
 /** Throws the error of the first rule that refuses the request for the entry. */
-export async function refuseFound(context: WriteContext, asked: WriteRequest, target: Target): Promise<void> {
+export async function requireEntryAllowed(context: WriteContext, asked: WriteRequest, target: Target): Promise<void> {
   const { rules } = context;
   for (let i = 0; i < rules.length; i++) {
     const verdict = rules[i]!.checkTarget?.(context, asked, target);
@@ -31,7 +31,7 @@ export function applyRules(context: WriteContext, change: Change): Maybe<PlanSte
 function applyFrom(context: WriteContext, change: Change, first: number, steps: PlanStep[]): Maybe<PlanStep[]> {
   const { rules } = context;
   for (let i = first; i < rules.length; i++) {
-    const verdict = rules[i]!.change?.(context, change);
+    const verdict = rules[i]!.checkChange?.(context, change);
     if (!verdict) continue;
     if (isPromise(verdict)) {
       return verdict.then((known) => {

@@ -14,7 +14,7 @@ import type { Rule } from '../context.js';
 export const GROUPS: Rule = {
   name: 'groups',
 
-  change({ schema }, change) {
+  checkChange({ schema }, change) {
     const types = groupTypes(schema);
     if (!changesGroups(types, change)) return undefined;
     const fault = urlFault(types, change);

@@ -18,7 +18,7 @@ const AUTO = textBytes('auto');
 export const NUMBERS: Rule = {
   name: 'numbers',
 
-  change(context, change) {
+  checkChange(context, change) {
     const { values } = context.shared;
     const { after } = change;
     if (values.numbers.length === 0 || !after) return undefined;

@@ -25,7 +25,7 @@ const MAX_PENDING = 64;
 export const REFERENCES: Rule = {
   name: 'references',
 
-  change(context, change) {
+  checkChange(context, change) {
     const { op, obstacle } = change;
     if (obstacle) return undefined;
     requireNamesSettled(context, change);
@@ -78,7 +78,7 @@ function changed(context: WriteContext, { id, place }: Change): Maybe<Verdict> {
 async function restored(context: WriteContext, change: Change): Promise<Verdict> {
   const { shared } = context;
   const id = change.id.toString('hex');
-  const row = change.aside!.row!;
+  const row = change.deletedRow!.row!;
   const known = shared.names.records;
   const records = known.filter((record) => record.id !== id || record.to !== undefined);
   const saved = savedReferences(row);
@@ -98,10 +98,10 @@ async function restored(context: WriteContext, change: Change): Promise<Verdict>
  */
 async function updateOwnReferences(
   context: WriteContext,
-  { id, after, aside }: Change,
+  { id, after, deletedRow }: Change,
 ): Promise<{ steps: PlanStep[]; amend: (draft: Draft) => void }> {
   const { references } = context.shared;
-  const row = aside!.row!;
+  const row = deletedRow!.row!;
   const steps: PlanStep[] = [];
   const amended = new Map<DraftAttribute, DraftValue[]>();
   const attributes = after!.attributes.filter(({ description: { type } }) => references.has(type));

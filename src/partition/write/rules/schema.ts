@@ -7,7 +7,7 @@ import type { Rule, WriteContext } from '../context.js';
 export const SCHEMA: Rule = {
   name: 'schema',
 
-  change(context, { op, before, after, place, settles }) {
+  checkChange(context, { op, before, after, place, settles }) {
     if (!after || op === 'restore' || settles) return undefined;
     const structural = checkDraft(context, after, place.rdn, before?.draft);
     const known = before?.draft.value('structuralObjectClass');

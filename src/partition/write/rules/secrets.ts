@@ -9,7 +9,7 @@ export const SECRETS: Rule = {
     return rdn && secretNameError(rdn);
   },
 
-  change(_, { before, after, op }) {
+  checkChange(_, { before, after, op }) {
     if (!after || op === 'restore') return undefined;
     for (const attribute of after.attributes) {
       const { description, values } = attribute;

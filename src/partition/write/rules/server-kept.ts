@@ -28,7 +28,7 @@ export const SERVER_KEPT: Rule = {
     return ava && kept(ava.type.name, 'be chosen by a name');
   },
 
-  change(context, { id, actor, before, after, op }) {
+  checkChange(context, { id, actor, before, after, op }) {
     if (!after) return undefined;
     return { amend: (draft) => (before || op === 'restore' ? stampModified : stampNew)(context, draft, actor, id) };
   },

@@ -32,7 +32,7 @@ import { crosses, isInScope, positionOf } from '../unique-scope.js';
 export const UNIQUE: Rule = {
   name: 'unique values',
 
-  change(context, change) {
+  checkChange(context, change) {
     const { unique } = context.shared.values;
     // A taken name is reported first: a repeated import skips such entries as done.
     if (unique.length === 0 || change.obstacle) return undefined;
