@@ -35,7 +35,7 @@ export class RowanServer implements ConnectionOwner {
   #receivers: Receiver[] = [];
   #listeners: Listener[] = [];
   /** Number of connections of the other processes. */
-  #elsewhere = 0;
+  #siblingConnections = 0;
   #sweeper: NodeJS.Timeout | undefined;
   #closing: Promise<void> | undefined;
   #onEmpty: (() => void) | undefined;
@@ -81,11 +81,11 @@ export class RowanServer implements ConnectionOwner {
   }
 
   /**
-   * Takes a socket that another process accepted at the URL with this index in `listen`. `elsewhere`: number of
-   * connections of the other processes.
+   * Takes a socket that another process accepted at the URL with this index in `listen`. `siblingConnections`: number
+   * of connections of the other processes.
    */
-  receive(index: number, socket: Socket, elsewhere: number): void {
-    this.#elsewhere = elsewhere;
+  receive(index: number, socket: Socket, siblingConnections: number): void {
+    this.#siblingConnections = siblingConnections;
     this.#receivers[index]!.receive(socket);
   }
 
@@ -94,7 +94,7 @@ export class RowanServer implements ConnectionOwner {
     const { statistics, upgrades } = this.services;
     if (question.about === 'counts') return { counts: statistics.counts() };
     const stored = Buffer.from(question.stored);
-    const upgraded = upgrades.currentOf(Buffer.from(question.id), stored);
+    const upgraded = upgrades.currentHash(Buffer.from(question.id), stored);
     return { upgraded: upgraded === stored ? undefined : upgraded };
   }
 
@@ -131,7 +131,7 @@ export class RowanServer implements ConnectionOwner {
 
   #accept(socket: Socket): void {
     const { statistics, config } = this.services;
-    if (this.#connections.size + this.#elsewhere >= config.limits.connections || this.#closing) {
+    if (this.#connections.size + this.#siblingConnections >= config.limits.connections || this.#closing) {
       statistics.connectionsRefused++;
       refuse(socket, this.#closing ? 'unavailable' : 'busy');
       return;

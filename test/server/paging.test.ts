@@ -77,7 +77,7 @@ describe('server: paged results', () => {
   });
 
   it('an expired cookie is refused', async () => {
-    const { pages } = running.server.services;
+    const { pageCookies } = running.server.services;
     const request = { op: 'search', base: PEOPLE, scope: 'one', deref: 'never', sizeLimit: 0, timeLimit: 0 } as const;
     const whole = {
       ...request,
@@ -87,7 +87,7 @@ describe('server: paged results', () => {
     } as const;
     const base = running.partition.schema.parseDn(PEOPLE);
     const longAgo = Date.now() - 4_000_000;
-    const cookie = pages.seal({ resume: Buffer.alloc(3), sent: 1 }, whole, base, 'admin', longAgo);
+    const cookie = pageCookies.seal({ resume: Buffer.alloc(3), sent: 1 }, whole, base, 'admin', longAgo);
     const answer = await page(admin, 3, cookie);
     expect(answer.code).to.equal(53);
     expect(answer.final.message).to.contain('expired');

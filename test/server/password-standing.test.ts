@@ -3,10 +3,10 @@ import { type AccountState, NO_STATE } from '../../src/partition/model/account-s
 import type { AccountPolicy } from '../../src/server/passwords/account-policy.js';
 import {
   admit,
+  effectiveState,
   isLockedOut,
   isOutsideDates,
   stateAfterFailure,
-  stateOf,
 } from '../../src/server/passwords/account-status.js';
 import { emptyAccount } from '../../src/server/passwords/row-account.js';
 
@@ -150,7 +150,7 @@ describe('how an account stands', () => {
   it('begins with what an import brought, as far as the password has not been changed since', () => {
     const row = { ...ROW, changed: T, failures: [T - 1, T + 1], graceUses: [T - 1, T + 2], lastSuccess: T + 3 };
     const brought = { ...NO_STATE, failures: [T + 1], graceUses: [T + 2], lastSuccess: T + 3 };
-    expect(stateOf(row, undefined)).to.deep.equal(brought);
-    expect(stateOf(row, NO_STATE)).to.equal(NO_STATE);
+    expect(effectiveState(row, undefined)).to.deep.equal(brought);
+    expect(effectiveState(row, NO_STATE)).to.equal(NO_STATE);
   });
 });

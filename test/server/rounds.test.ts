@@ -14,17 +14,17 @@ describe('server: rounds of requests', () => {
       },
     });
     const all = ['a', 'b', 'c', 'd'].map((name) => sender(name, 3));
-    expect(rounds.left).to.equal(4);
+    expect(rounds.remainingMs).to.equal(4);
     for (const one of all) rounds.enqueue(one, 1);
-    expect(rounds.left, 'who comes now begins one request').to.equal(0);
+    expect(rounds.remainingMs, 'who comes now begins one request').to.equal(0);
     await round();
     expect(begun).to.deep.equal(['a', 'b']);
-    expect(rounds.left).to.be.below(0);
+    expect(rounds.remainingMs).to.be.below(0);
     await round();
     expect(begun.slice(2)).to.deep.equal(['c', 'd']);
     while (begun.length < 12) await round();
     expect(begun.join('')).to.equal('abcdabcdabcd');
     await round();
-    expect(rounds.left).to.equal(4);
+    expect(rounds.remainingMs).to.equal(4);
   });
 });

@@ -1,6 +1,6 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 
-export function inUse(id: number): LdapError {
+export function messageIdInUse(id: number): LdapError {
   return new LdapError('protocolError', `messageID ${id} is in use`);
 }
 
@@ -12,7 +12,7 @@ export class SessionEnded extends Error {
 }
 
 /** The client sent clear text after StartTLS. */
-export class PlainBytes extends Error {
+export class PlaintextAfterStartTls extends Error {
   constructor() {
     super('StartTLS: nothing may be sent before the handshake');
   }

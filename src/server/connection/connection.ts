@@ -12,7 +12,7 @@ import { chain } from '../words/maybe.js';
 import { networkOf } from '../words/network.js';
 import type { Session } from '../words/session.js';
 import type { Budget } from './budget.js';
-import { PlainBytes } from './connection-errors.js';
+import { PlaintextAfterStartTls } from './connection-errors.js';
 import { Deadlines } from './deadlines.js';
 import { Intake, type IntakeOwner } from './intake.js';
 import { Output } from './output.js';
@@ -44,14 +44,12 @@ const MAX_BEGUN = 64;
  */
 const LINGER_MS = 300;
 
-const IGNORE = (): void => undefined;
-
 type State = 'open' | 'draining' | 'closing' | 'closed';
 
 /**
- * A connection of a client. It decodes received bytes into requests and begins them in the order of arrival, while the
- * output is not full. A bind or StartTLS begins when all earlier requests have ended, and later requests wait for it
- * (RFC 4511 §4.2.1, §4.14).
+ * A connection of a client. Decodes received bytes into requests and begins the requests in their order, while the
+ * output is not full. A bind or StartTLS begins when all earlier requests have ended, and delays later ones (RFC 4511
+ * §4.2.1, §4.14).
  */
 export class Connection implements RequestsOwner, IntakeOwner, Sender {
   rosterIndex = -1;
@@ -138,12 +136,12 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
 
   readonly #onClose = (): void => {
     this.#state = 'closed';
-    this.#requests.abortAll();
+    this.#requests.operations.abortAll();
     this.#output.close();
     this.#intake.close();
     this.#owner.connectionClosed(this);
     // V8 may collect a closed socket late. Without listeners the socket does not keep this connection in memory.
-    this.#socket.removeAllListeners().on('error', IGNORE);
+    this.#socket.removeAllListeners().on('error', () => undefined);
   };
 
   beginRequests(): void {
@@ -158,7 +156,7 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
     Output.flushIfDue(began);
     for (let begun = 0; this.#mayBegin(); begun++) {
       const spent = begun === 0 ? 0 : performance.now() - began;
-      if (begun === MAX_BEGUN || spent > rounds.left) {
+      if (begun === MAX_BEGUN || spent > rounds.remainingMs) {
         this.#roundScheduled = true;
         rounds.enqueue(this, spent);
         break;
@@ -174,13 +172,14 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
   }
 
   #mayBegin(): boolean {
-    if (this.#state !== 'open' || this.#requests.isBinding || this.#deadlines.handshakeSince > 0) return false;
-    if (this.#requests.outstanding >= this.#maxInFlight || this.#output.full) return false;
+    if (this.#state !== 'open' || this.#requests.operations.isBinding || this.#deadlines.handshakeSince > 0)
+      return false;
+    if (this.#requests.operations.size >= this.#maxInFlight || this.#output.full) return false;
     return this.#waitingBind !== undefined || this.#intake.mayAccept;
   }
 
   #mustWait(message: ReceivedRequest): boolean {
-    return 'request' in message && message.request.op === 'bind' && this.#requests.outstanding > 0;
+    return 'request' in message && message.request.op === 'bind' && this.#requests.operations.size > 0;
   }
 
   /**
@@ -295,7 +294,7 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
 
   startTls(): void {
     if (!this.#owner.secureContext) throw new LdapError('protocolError', 'StartTLS: the server has no certificate');
-    if (this.#intake.hasPartial) throw new PlainBytes();
+    if (this.#intake.hasPartial) throw new PlaintextAfterStartTls();
     this.#deadlines.handshakeSince = performance.now();
   }
 
@@ -308,7 +307,7 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
     if (this.#state !== 'open') return;
     const plain = this.#socket;
     if (plain.readableLength > 0 || this.#intake.hasPartial)
-      return this.disconnect('protocolError', new PlainBytes().message);
+      return this.disconnect('protocolError', new PlaintextAfterStartTls().message);
     plain.off('data', this.#onData).off('error', this.#onError).off('close', this.#onClose);
     const socket = acceptTls(plain, this.#owner.secureContext!);
     this.#output.moveTo(socket);
@@ -329,11 +328,11 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
   shutDown(): void {
     if (this.#state !== 'open') return;
     this.#state = 'draining';
-    if (this.#requests.outstanding === 0) this.#close();
+    if (this.#requests.operations.size === 0) this.#close();
   }
 
   #disconnectWhenIdle(): void {
-    if (this.#requests.outstanding === 0) this.disconnect('unavailable', 'the server is shutting down');
+    if (this.#requests.operations.size === 0) this.disconnect('unavailable', 'the server is shutting down');
   }
 
   /** Sends a Notice of Disconnection (RFC 4511 §4.4.1) and closes the connection. */
@@ -356,7 +355,7 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
     const isShutdown = this.#state === 'draining';
     this.#state = 'closing';
     this.#deadlines.closingSince = performance.now();
-    this.#requests.abortAll();
+    this.#requests.operations.abortAll();
     void chain(this.#output.waitUntilSent(), () => {
       this.#socket.end();
       if (isShutdown) setTimeout(() => this.destroy(), LINGER_MS);
@@ -365,18 +364,18 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
 
   destroy(): void {
     this.#state = 'closed';
-    this.#requests.abortAll();
+    this.#requests.operations.abortAll();
     this.#output.close();
     this.#socket.destroy();
   }
 
   /** Ends the connection when a timeout has expired. */
   checkDeadlines(now: number): void {
-    const expiry = this.#deadlines.expired(now, this.#output.sentAt, this.#requests.outstanding > 0);
+    const expiry = this.#deadlines.findExpired(now, this.#output.sentAt, this.#requests.operations.size > 0);
     if (!expiry) return;
     this.services.log.info({ connection: this.session.connection, reason: expiry.reason }, 'connection ended');
-    if (expiry.end === 'notify') this.disconnect('unavailable', expiry.reason);
-    else if (expiry.end === 'close') this.#close();
+    if (expiry.action === 'notify') this.disconnect('unavailable', expiry.reason);
+    else if (expiry.action === 'close') this.#close();
     else this.destroy();
   }
 }

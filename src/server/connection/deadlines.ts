@@ -6,7 +6,7 @@ import type { Config } from '../settings/index.js';
  * next request. After a plain close they connect again.
  */
 export interface Expiry {
-  readonly end: 'destroy' | 'close' | 'notify';
+  readonly action: 'destroy' | 'close' | 'notify';
   readonly reason: string;
 }
 
@@ -34,15 +34,17 @@ export class Deadlines {
   }
 
   /** Returns the expired timeout. `sentAt`: when the bytes in the socket were written; 0: none. */
-  expired(now: number, sentAt: number, hasOutstanding: boolean): Expiry | undefined {
+  findExpired(now: number, sentAt: number, hasOutstanding: boolean): Expiry | undefined {
     const { bindSeconds, slowReaderSeconds, idleSeconds } = this.#limits;
     const over = (since: number, seconds: number): boolean => since > 0 && seconds > 0 && now - since > seconds * 1000;
-    if (over(this.handshakeSince, bindSeconds)) return { end: 'destroy', reason: 'the TLS handshake was not finished' };
-    if (over(sentAt, slowReaderSeconds)) return { end: 'destroy', reason: 'the client does not read' };
-    if (over(this.closingSince, CLOSING_SECONDS)) return { end: 'destroy', reason: 'the client did not close' };
-    if (over(this.openedAt, bindSeconds)) return { end: 'close', reason: 'no request came' };
-    if (over(this.partialSince, bindSeconds)) return { end: 'notify', reason: 'a message was begun and not finished' };
-    if (!hasOutstanding && over(this.lastActive, idleSeconds)) return { end: 'close', reason: 'idle for too long' };
+    if (over(this.handshakeSince, bindSeconds))
+      return { action: 'destroy', reason: 'the TLS handshake was not finished' };
+    if (over(sentAt, slowReaderSeconds)) return { action: 'destroy', reason: 'the client does not read' };
+    if (over(this.closingSince, CLOSING_SECONDS)) return { action: 'destroy', reason: 'the client did not close' };
+    if (over(this.openedAt, bindSeconds)) return { action: 'close', reason: 'no request came' };
+    if (over(this.partialSince, bindSeconds))
+      return { action: 'notify', reason: 'a message was begun and not finished' };
+    if (!hasOutstanding && over(this.lastActive, idleSeconds)) return { action: 'close', reason: 'idle for too long' };
     return undefined;
   }
 }

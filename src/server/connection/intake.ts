@@ -14,7 +14,7 @@ export interface IntakeOwner extends Claimant {
 }
 
 /** Requests up to this size are accepted without a claim: each connection may always send one. */
-const SMALL = 64 * 1024;
+const SMALL_REQUEST_BYTES = 64 * 1024;
 /** Memory that an outstanding search uses besides the bytes of its request. */
 const OVERHEAD = 6 * 1024;
 
@@ -29,11 +29,11 @@ export class Intake {
   readonly #decodeLimits: DecodeLimits;
   #framer: Framer;
   /** Bytes of all requests that are not answered. */
-  #held = 0;
+  #heldBytes = 0;
   /** Part of the budget reserved for small requests. */
-  #small = 0;
+  #smallReserved = 0;
   /** Part of the budget claimed for large requests, and the identity that it is claimed for. */
-  #claimed = 0;
+  #claimedBytes = 0;
   #claimIdentity = '';
   /** Part of the claim that is for a message which has not arrived completely. */
   #incompleteClaim = 0;
@@ -53,7 +53,7 @@ export class Intake {
     const { messageBytes, unboundMessageBytes } = this.#requests.services.config.limits;
     return new Framer({
       maxMessageBytes: messageBytes,
-      exemptBytes: Math.min(SMALL, unboundMessageBytes),
+      exemptBytes: Math.min(SMALL_REQUEST_BYTES, unboundMessageBytes),
       admit: (head, total) => this.#admit(head, total),
     });
   }
@@ -68,7 +68,7 @@ export class Intake {
     const frame = this.#framer.next();
     if (!frame) return undefined;
     const bytes = frame.end - frame.start;
-    if (bytes > SMALL) this.#incompleteClaim = 0;
+    if (bytes > SMALL_REQUEST_BYTES) this.#incompleteClaim = 0;
     else this.#reserve(bytes);
     try {
       const { buffer, start, end } = frame;
@@ -93,8 +93,10 @@ export class Intake {
    * with many outstanding requests come to share the budget evenly.
    */
   get mayAccept(): boolean {
-    if (this.#held === 0 || this.#incompleteClaim > 0) return true;
-    return this.#held < this.#requests.services.config.limits.messageBytes && this.#small <= this.#budget.free;
+    if (this.#heldBytes === 0 || this.#incompleteClaim > 0) return true;
+    return (
+      this.#heldBytes < this.#requests.services.config.limits.messageBytes && this.#smallReserved <= this.#budget.free
+    );
   }
 
   /** Whether a message has arrived in part. */
@@ -109,7 +111,8 @@ export class Intake {
     const unbound = session.identity.kind === 'anonymous';
     const limit = unbound ? services.config.limits.unboundMessageBytes : services.config.limits.messageBytes;
     if (!peeked || peeked.op === 'unbind' || peeked.op === 'abandon') {
-      if (total > Math.min(limit, SMALL)) throw new ProtocolError(`LDAP message of ${total} bytes without sense`, 1);
+      if (total > Math.min(limit, SMALL_REQUEST_BYTES))
+        throw new ProtocolError(`LDAP message of ${total} bytes without sense`, 1);
       return 'keep';
     }
     const { id, op } = peeked;
@@ -118,17 +121,17 @@ export class Intake {
       this.#owner.refuseUnread(id, op, refusal);
       return 'drop';
     }
-    return total <= SMALL || this.#claim(total) ? 'keep' : 'wait';
+    return total <= SMALL_REQUEST_BYTES || this.#claim(total) ? 'keep' : 'wait';
   }
 
   #claim(bytes: number): boolean {
     const { services, session } = this.#requests;
-    if (this.#claimed === 0) this.#claimIdentity = session.key;
-    const withinLimit = this.#held === 0 || this.#held + bytes <= services.config.limits.messageBytes;
+    if (this.#claimedBytes === 0) this.#claimIdentity = session.key;
+    const withinLimit = this.#heldBytes === 0 || this.#heldBytes + bytes <= services.config.limits.messageBytes;
     this.#isBlocked = !withinLimit || !this.#budget.claim(this.#owner, this.#claimIdentity, bytes);
     if (this.#isBlocked) return false;
-    this.#held += bytes;
-    this.#claimed += bytes;
+    this.#heldBytes += bytes;
+    this.#claimedBytes += bytes;
     this.#incompleteClaim = bytes;
     return true;
   }
@@ -139,20 +142,20 @@ export class Intake {
   }
 
   #reserve(bytes: number): void {
-    this.#held += bytes;
-    this.#small += bytes + OVERHEAD;
+    this.#heldBytes += bytes;
+    this.#smallReserved += bytes + OVERHEAD;
     this.#budget.reserve(bytes + OVERHEAD);
   }
 
   /** Releases the bytes of a request that was answered or dropped. */
   release(bytes: number): void {
     if (bytes === 0) return;
-    this.#held -= bytes;
-    if (bytes <= SMALL) {
-      this.#small -= bytes + OVERHEAD;
+    this.#heldBytes -= bytes;
+    if (bytes <= SMALL_REQUEST_BYTES) {
+      this.#smallReserved -= bytes + OVERHEAD;
       this.#budget.release(bytes + OVERHEAD);
     } else {
-      this.#claimed -= bytes;
+      this.#claimedBytes -= bytes;
       this.#budget.releaseClaim(this.#claimIdentity, bytes);
     }
   }

@@ -6,6 +6,7 @@ import type { Maybe } from '../words/maybe.js';
 /** The operations of a connection that could not be answered at once and have not ended. */
 export class OutstandingOperations implements Outstanding {
   readonly #byId = new Map<number, Operation>();
+  /** Whether a bind is outstanding, so that no other request may begin. */
   isBinding = false;
 
   get size(): number {

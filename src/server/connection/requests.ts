@@ -15,7 +15,7 @@ import { NO_CONTROLS, readControls } from '../words/controls.js';
 import { chain, isPromise, type Maybe } from '../words/maybe.js';
 import type { Outcome } from '../words/outcome.js';
 import { Session } from '../words/session.js';
-import { inUse, PlainBytes, SessionEnded } from './connection-errors.js';
+import { messageIdInUse, PlaintextAfterStartTls, SessionEnded } from './connection-errors.js';
 import { OutstandingOperations } from './operations.js';
 import type { Output } from './output.js';
 import { Replies } from './replies.js';
@@ -39,14 +39,14 @@ export interface RequestsOwner extends Transport {
   destroy(): void;
 }
 
-/** Runs the requests of one connection and answers them. Requests that wait for something run concurrently. */
+/** Runs and answers the requests of one connection. Requests that have to wait run concurrently. */
 export class Requests {
   readonly services: Services;
   readonly session = new Session();
   readonly #owner: RequestsOwner;
   readonly #output: Output;
   readonly #replies: Replies;
-  readonly #operations = new OutstandingOperations();
+  readonly operations = new OutstandingOperations();
   readonly #scope: OperationScope;
 
   constructor(owner: RequestsOwner, output: Output) {
@@ -59,25 +59,10 @@ export class Requests {
       services,
       session: this.session,
       transport: owner,
-      outstanding: this.#operations,
+      outstanding: this.operations,
       client: output,
       results: this.#replies,
     };
-  }
-
-  /** Number of requests that have begun and not ended. */
-  get outstanding(): number {
-    return this.#operations.size;
-  }
-
-  /** Whether a bind is outstanding, so that no other request may begin. */
-  get isBinding(): boolean {
-    return this.#operations.isBinding;
-  }
-
-  /** Aborts all requests, after the connection was closed. */
-  abortAll(): void {
-    this.#operations.abortAll();
   }
 
   begin(message: ReceivedRequest): void {
@@ -88,14 +73,14 @@ export class Requests {
 
   #beginShort({ id, request, controls }: RequestMessage): void {
     if (request.op === 'unbind') this.#owner.unbind();
-    else if (request.op === 'abandon') this.#operations.abandon(request.target);
+    else if (request.op === 'abandon') this.operations.abandon(request.target);
     else this.#start(id, request, controls);
   }
 
   #start(id: number, request: AnsweredRequest, controls: readonly Control[]): void {
     if (request.op === 'bind') this.session.beginBind();
     try {
-      if (this.#operations.has(id)) throw inUse(id);
+      if (this.operations.has(id)) throw messageIdInUse(id);
       const operation = new Operation(this.#scope, id, request.op, readControls(request.op, controls));
       const outcome = this.#run(operation, request);
       if (isPromise(outcome)) this.#track(operation, outcome, { id, request, controls });
@@ -108,7 +93,7 @@ export class Requests {
 
   #startLong({ id, op, bytes }: EncodedRequest): void {
     const operation = new Operation(this.#scope, id, op, NO_CONTROLS);
-    const refusal = this.#operations.has(id) ? inUse(id) : this.refusalOf(op);
+    const refusal = this.operations.has(id) ? messageIdInUse(id) : this.refusalOf(op);
     if (refusal) this.fail(id, op, refusal);
     else this.#track(operation, this.#runLong(operation, bytes));
   }
@@ -144,7 +129,7 @@ export class Requests {
 
   /** Adds an operation that runs. `message`: its request, when the operation may turn out to be long work. */
   #track(operation: Operation, outcome: Promise<Outcome>, message?: RequestMessage): void {
-    this.#operations.add(operation);
+    this.operations.add(operation);
     operation.bytes = this.#owner.takeRequestBytes();
     this.#answerWhenDone(operation, outcome, message);
   }
@@ -162,14 +147,14 @@ export class Requests {
   }
 
   #end(operation: Operation, code: number, answer: () => void): void {
-    this.#operations.end(operation, code);
+    this.operations.end(operation, code);
     if (!operation.silent) answer();
     this.#owner.requestEnded(operation.bytes);
   }
 
   fail(id: number, op: Request['op'], error: unknown): void {
     if (error instanceof SessionEnded) this.#owner.disconnect('strongerAuthRequired', error.message);
-    else if (error instanceof PlainBytes) this.#owner.disconnect('protocolError', error.message);
+    else if (error instanceof PlaintextAfterStartTls) this.#owner.disconnect('protocolError', error.message);
     else if (error instanceof ProtocolError)
       this.#owner.handleProtocolError(Object.assign(error, { messageId: id, op }));
     else this.answer(id, op, failureOutcome(error, this.services));

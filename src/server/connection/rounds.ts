@@ -8,34 +8,34 @@ export interface Sender {
 }
 
 /**
- * Shares the event loop among connections. In one iteration of the event loop, senders with many requests have
- * `ROUND_MS` together and take turns; a connection whose bytes arrive begins one request in any case. So a client with
- * one request does not wait for the requests of others, however many there are.
+ * Shares the event loop among connections. In one iteration, connections with queued requests share `ROUND_MS` in
+ * turns, and a connection whose bytes arrive begins at least one request. Clients with many requests do not delay a
+ * client with a single request.
  */
 export class Rounds {
-  #left = ROUND_MS;
+  #remainingMs = ROUND_MS;
   readonly #queue: Sender[] = [];
 
   /** Milliseconds for which a connection may go on to begin requests after its first request. */
-  get left(): number {
-    return this.#left;
+  get remainingMs(): number {
+    return this.#remainingMs;
   }
 
   /** Queues a sender that has begun requests for `ms` milliseconds and has more. */
   enqueue(sender: Sender, ms: number): void {
-    this.#left -= ms;
+    this.#remainingMs -= ms;
     if (this.#queue.push(sender) === 1) setImmediate(this.#round);
   }
 
   readonly #round = (): void => {
-    this.#left = ROUND_MS;
+    this.#remainingMs = ROUND_MS;
     const senders = this.#queue.splice(0);
     let served = 0;
-    while (served < senders.length && this.#left > 0) senders[served++]!.beginRequests();
+    while (served < senders.length && this.#remainingMs > 0) senders[served++]!.beginRequests();
     // Senders that were not served go before senders that were queued again.
     const scheduled = this.#queue.length > 0;
     this.#queue.unshift(...senders.slice(served));
-    if (this.#queue.length === 0) this.#left = ROUND_MS;
+    if (this.#queue.length === 0) this.#remainingMs = ROUND_MS;
     else if (!scheduled) setImmediate(this.#round);
   };
 }

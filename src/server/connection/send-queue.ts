@@ -3,8 +3,8 @@ import { isSlabPiece, releaseSlab, SLAB } from '../../protocol/slabs.js';
 import type { Unsent } from './unsent.js';
 
 /**
- * Queue of the bytes to be written to a socket. The socket holds one piece at a time, so that each piece received by
- * the peer counts as progress. The other pieces wait in the queue.
+ * Queue of the bytes to be written to a socket. The socket gets one piece at a time, because each piece received by the
+ * peer counts as progress.
  */
 export class SendQueue {
   #socket: Socket;

@@ -4,13 +4,13 @@ import { Writer } from '../../protocol/writer.js';
 import type { AttributeDescription } from '../../schema/schema-types.js';
 import { chain, type Maybe } from '../words/maybe.js';
 import type { ReplyEntry } from './reply-entry.js';
-import { type ValueRange, valuesIn } from './value-range.js';
+import { selectRange, type ValueRange } from './value-range.js';
 
 /** DN of the subschema subentry of all entries (RFC 4512 §4.2). */
 export const SUBSCHEMA_DN = 'cn=Subschema';
 
 /** Attributes that are computed, not stored. For entryDN see RFC 5020. */
-export const COMPUTED = ['entryDN', 'subschemaSubentry', 'hasSubordinates', 'numSubordinates'];
+export const COMPUTED_ATTRIBUTES = ['entryDN', 'subschemaSubentry', 'hasSubordinates', 'numSubordinates'];
 /** Computed attributes that `+` does not select, because they cost more. */
 export const COMPUTED_WHEN_NAMED = ['memberOf', 'isMemberOf'];
 
@@ -40,7 +40,7 @@ export function writeComputed(
         if (values.length === 0) continue;
         const range = ranges?.get(description);
         const { from, to, option } = range
-          ? valuesIn(range, values.length)
+          ? selectRange(range, values.length)
           : { from: 0, to: values.length, option: '' };
         encodeAttribute(writer, { type: text + option, values: typesOnly ? [] : values.slice(from, to) });
       }

@@ -4,7 +4,7 @@ import { attributeBytes, nameElement, writeAttributeHead } from '../../protocol/
 import { OCTET_STRING } from '../../protocol/tags.js';
 import { elementBytes, type Writer } from '../../protocol/writer.js';
 import type { Selection } from './selection.js';
-import { valuesIn, WHOLE } from './value-range.js';
+import { ALL_VALUES, selectRange } from './value-range.js';
 
 /** The values of one entry that are too long for its row. Must be closed. */
 export interface OpenLargeValues {
@@ -47,15 +47,15 @@ export class OutgoingAttributes {
   #large: SelectedLarge | undefined;
   /** Per selected attribute: index in the entry, values `[from, to)`, encoded name, content length of its SET. */
   readonly #indexes: number[] = [];
-  readonly #froms: number[] = [];
-  readonly #tos: number[] = [];
+  readonly #firstValues: number[] = [];
+  readonly #endValues: number[] = [];
   readonly #encodedNames: Buffer[] = [];
-  readonly #sets: number[] = [];
+  readonly #setLengths: number[] = [];
   #count = 0;
   #typesOnly = false;
   /** Position of `write`: index of the selected attribute and of the next value. */
-  #at = 0;
-  #next = 0;
+  #position = 0;
+  #nextValue = 0;
   /** Qualifier of the large value that the caller has to write next. */
   nextLarge: Buffer | undefined;
 
@@ -71,8 +71,8 @@ export class OutgoingAttributes {
     const cut = moreMembers ? selection.member : undefined;
     this.#large = large;
     this.#typesOnly = typesOnly;
-    this.#at = 0;
-    this.#next = -1;
+    this.#position = 0;
+    this.#nextValue = -1;
     let bytes = 0;
     let taken = 0;
     for (let i = 0; i < count; i++) {
@@ -81,19 +81,19 @@ export class OutgoingAttributes {
       let from = firsts[i]!;
       let to = firsts[i + 1]!;
       const { description } = stored[i]!;
-      const range = ranges?.get(description) ?? (description === cut ? WHOLE : undefined);
+      const range = ranges?.get(description) ?? (description === cut ? ALL_VALUES : undefined);
       if (range) {
-        const part = valuesIn(range, to - from, description === cut);
+        const part = selectRange(range, to - from, description === cut);
         name = nameElement(description.text + part.option);
         to = from + part.to;
         from += part.from;
       }
       const set = typesOnly ? 0 : this.#valueBytes(i, from, to);
       this.#indexes[taken] = i;
-      this.#froms[taken] = from;
-      this.#tos[taken] = to;
+      this.#firstValues[taken] = from;
+      this.#endValues[taken] = to;
       this.#encodedNames[taken] = name;
-      this.#sets[taken++] = set;
+      this.#setLengths[taken++] = set;
       bytes += elementBytes(attributeBytes(name, set));
     }
     this.#count = taken;
@@ -120,21 +120,22 @@ export class OutgoingAttributes {
     const { row, starts, ends } = this.#entry;
     const count = this.#count;
     for (let n = 0; n < count; n++) {
-      writeAttributeHead(writer, this.#encodedNames[n]!, this.#sets[n]!);
-      if (!this.#typesOnly) writer.octetStrings(OCTET_STRING, row, starts, ends, this.#froms[n]!, this.#tos[n]!);
+      writeAttributeHead(writer, this.#encodedNames[n]!, this.#setLengths[n]!);
+      if (!this.#typesOnly)
+        writer.octetStrings(OCTET_STRING, row, starts, ends, this.#firstValues[n]!, this.#endValues[n]!);
     }
   }
 
   /** Writes up to about `limit` bytes, or until `nextLarge` has to follow. Returns false when all is written. */
   write(writer: Writer, limit: number): boolean {
-    for (; this.#at < this.#count; this.#at++) {
-      const i = this.#indexes[this.#at]!;
-      if (this.#next < 0) {
-        writeAttributeHead(writer, this.#encodedNames[this.#at]!, this.#sets[this.#at]!);
-        this.#next = this.#froms[this.#at]!;
+    for (; this.#position < this.#count; this.#position++) {
+      const i = this.#indexes[this.#position]!;
+      if (this.#nextValue < 0) {
+        writeAttributeHead(writer, this.#encodedNames[this.#position]!, this.#setLengths[this.#position]!);
+        this.#nextValue = this.#firstValues[this.#position]!;
       }
-      if (this.#writeValues(writer, i, this.#tos[this.#at]!, limit)) return true;
-      this.#next = -1;
+      if (this.#writeValues(writer, i, this.#endValues[this.#position]!, limit)) return true;
+      this.#nextValue = -1;
     }
     return false;
   }
@@ -143,12 +144,12 @@ export class OutgoingAttributes {
   #writeValues(writer: Writer, i: number, end: number, limit: number): boolean {
     const { row, starts, ends } = this.#entry;
     const large = this.#large;
-    while (this.#next < end) {
-      const from = this.#next;
+    while (this.#nextValue < end) {
+      const from = this.#nextValue;
       this.nextLarge = large && this.#largeQualifier(large, i, from);
-      this.#next = this.nextLarge ? from + 1 : this.#fits(from, end, limit - writer.length);
+      this.#nextValue = this.nextLarge ? from + 1 : this.#fits(from, end, limit - writer.length);
       if (this.nextLarge) writer.header(OCTET_STRING, large!.values.lengthOf(this.nextLarge));
-      else writer.octetStrings(OCTET_STRING, row, starts, ends, from, this.#next);
+      else writer.octetStrings(OCTET_STRING, row, starts, ends, from, this.#nextValue);
       if (this.nextLarge || writer.length >= limit) return true;
     }
     return false;

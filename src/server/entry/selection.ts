@@ -7,12 +7,12 @@ import type { Selects } from '../../partition/read/search-params.js';
 import { descriptionMatches, isRequestable } from '../../schema/describer.js';
 import type { Schema } from '../../schema/schema.js';
 import type { AttributeDescription, AttributeType } from '../../schema/schema-types.js';
-import { COMPUTED, COMPUTED_WHEN_NAMED } from './computed.js';
+import { COMPUTED_ATTRIBUTES, COMPUTED_WHEN_NAMED } from './computed.js';
 import type { ReplacedStates } from './reply-entry.js';
 import { parseRange, type ValueRange } from './value-range.js';
 
 /** The state attribute that is also stored in the entry, when an administrator locks the account. */
-const LOCK: StateAttribute = 'pwdAccountLockedTime';
+const LOCK_ATTRIBUTE: StateAttribute = 'pwdAccountLockedTime';
 const UNDECIDED = 0;
 const SELECTED = 1;
 const NOT_SELECTED = 2;
@@ -78,7 +78,7 @@ export class Selection {
     if (known) return known;
     const { states } = this.#parts;
     const types = states.map(({ type }) => type);
-    const excluded = new Set(replaced === 'states' ? types.filter(({ name }) => name !== LOCK) : types);
+    const excluded = new Set(replaced === 'states' ? types.filter(({ name }) => name !== LOCK_ATTRIBUTE) : types);
     const selection = new Selection({ ...this.#parts, excluded });
     this.#without.set(replaced, selection);
     return selection;
@@ -155,12 +155,12 @@ function parseSelection(schema: Schema, names: readonly string[], withMemberOf: 
   }
   const isNamed = (known: AttributeDescription) => descriptions.get(known.text) === known || ranges.has(known);
   const computed = [
-    ...described(schema, COMPUTED).filter((known) => operationalAttributes || isNamed(known)),
-    ...described(schema, COMPUTED_WHEN_NAMED).filter(
+    ...describeAll(schema, COMPUTED_ATTRIBUTES).filter((known) => operationalAttributes || isNamed(known)),
+    ...describeAll(schema, COMPUTED_WHEN_NAMED).filter(
       (known, i) => isNamed(known) || (withMemberOf && userAttributes && i === 0),
     ),
   ];
-  const states = described(schema, STATE_ATTRIBUTES).filter((known) => operationalAttributes || isNamed(known));
+  const states = describeAll(schema, STATE_ATTRIBUTES).filter((known) => operationalAttributes || isNamed(known));
   const named = [...descriptions.values()];
   const secrets = named.filter(({ type }) => isHidden(type));
   return {
@@ -176,7 +176,7 @@ function parseSelection(schema: Schema, names: readonly string[], withMemberOf: 
   };
 }
 
-function described(schema: Schema, names: readonly string[]): AttributeDescription[] {
+function describeAll(schema: Schema, names: readonly string[]): AttributeDescription[] {
   return names.flatMap((name) => schema.describe(name) ?? []);
 }
 

@@ -25,13 +25,13 @@ export function parseRange(description: string): { name: string; range: ValueRan
   return { name: description.replace(option[0], ''), range: { low, high } };
 }
 
-export const WHOLE: ValueRange = { low: 0, high: Number.POSITIVE_INFINITY };
+export const ALL_VALUES: ValueRange = { low: 0, high: Number.POSITIVE_INFINITY };
 
 /**
  * Returns the part `[from, to)` of `count` values that a range selects, and the option that describes the part. `more`:
  * whether the attribute has more than `count` values.
  */
-export function valuesIn(
+export function selectRange(
   { low, high }: ValueRange,
   count: number,
   more = false,

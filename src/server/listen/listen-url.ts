@@ -30,7 +30,7 @@ function decode(text: string): string | undefined {
 }
 
 /** Returns the URL that clients use, with the port that the system chose. */
-export function shownUrl(address: ListenAddress, port: number): string {
+export function clientUrl(address: ListenAddress, port: number): string {
   if (address.scheme === 'ldapi') return address.url;
   const host = address.host.includes(':') ? `[${address.host}]` : address.host;
   return `${address.scheme}://${host}:${port}`;

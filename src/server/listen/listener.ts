@@ -3,7 +3,7 @@ import { chmod, unlink } from 'node:fs/promises';
 import { connect, type Server as NetServer } from 'node:net';
 import type { Logger } from 'pino';
 import type { Config } from '../settings/index.js';
-import { type ListenAddress, shownUrl } from './listen-url.js';
+import { clientUrl, type ListenAddress } from './listen-url.js';
 
 /** Sockets accepted above the configured number of connections, for TLS handshakes and for refusals. */
 export const SPARE_CONNECTIONS = 256;
@@ -55,7 +55,7 @@ async function openListener(address: ListenAddress, net: NetServer, options: Lis
   net.on('error', (error) => warnRarely(options.log, address, error));
   if (address.scheme === 'ldapi') await chmod(address.path, options.socketMode);
   const bound = net.address();
-  const url = shownUrl(address, bound !== null && typeof bound === 'object' ? bound.port : 0);
+  const url = clientUrl(address, bound !== null && typeof bound === 'object' ? bound.port : 0);
   return { url, close: () => void net.close() };
 }
 

@@ -4,9 +4,8 @@ export interface RosterMember {
 }
 
 /**
- * A set of short-lived members. A JavaScript `Set` links each outgrown hash table to the next one: once V8 has moved
- * one table to its old generation, all later tables and every member that they ever had stay in memory until a full
- * garbage collection.
+ * A set of short-lived members. V8 links each outgrown hash table of a `Set` to the next one. Once a table is in the
+ * old generation, all later tables and their former members stay in memory until a full garbage collection.
  */
 export class Roster<T extends RosterMember> {
   readonly #members: T[] = [];

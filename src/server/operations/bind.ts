@@ -26,7 +26,7 @@ import { Session } from '../words/session.js';
  */
 const REFUSED: Outcome = { code: ResultCode.invalidCredentials, matchedDN: '', message: 'wrong DN or password' };
 
-const NOBODY = Buffer.alloc(16);
+const NO_ENTRY_ID = Buffer.alloc(16);
 const NO_ENTRY: RowCredentials = {
   version: 0n,
   passwords: [],
@@ -67,7 +67,7 @@ function bindWithoutPassword(name: string): Outcome {
 function bindAdmin(context: Context, dn: Dn, password: Buffer): Maybe<Outcome> {
   const { services, session } = context;
   return chain(services.partition.adminPassword(), (stored) =>
-    chain(services.verifier.verify(NOBODY, [stored], password, new OperationSource(context, dn)), (matched) => {
+    chain(services.verifier.verify(NO_ENTRY_ID, [stored], password, new OperationSource(context, dn)), (matched) => {
       if (!matched) return refuseBind(context);
       session.identity = { kind: 'admin', dn: services.partition.settings.adminDn, password: stored };
       return withPolicyControl(context, SUCCESS, {});
@@ -84,7 +84,7 @@ function cacheKey(id: Buffer, version: bigint): Buffer {
 }
 
 /** A bind of a user after the lookup of the entry. */
-interface Attempt {
+interface BindAttempt {
   readonly context: Context;
   readonly dn: Dn;
   readonly password: Buffer;
@@ -116,7 +116,7 @@ function bindUser(context: Context, dn: Dn, password: Buffer): Maybe<Outcome> {
   });
 }
 
-function bindWithoutPolicy(attempt: Attempt): Maybe<Outcome> {
+function bindWithoutPolicy(attempt: BindAttempt): Maybe<Outcome> {
   return chain(verify(attempt, isAccountClosed(attempt, undefined)), (proof) => {
     if (!proof) return refuseBind(attempt.context);
     if (!proof.application) return acceptBind(attempt, proof);
@@ -127,7 +127,7 @@ function bindWithoutPolicy(attempt: Attempt): Maybe<Outcome> {
 }
 
 /** Checks the lock of the account before verifying the password, and again when verifying has taken time. */
-function bindWithPolicy(attempt: Attempt, policy: AccountPolicy): Maybe<Outcome> {
+function bindWithPolicy(attempt: BindAttempt, policy: AccountPolicy): Maybe<Outcome> {
   const { found, credentials } = attempt;
   const { partition } = attempt.context.services;
   const login = new Login(partition, found!.id, policy, credentials);
@@ -145,7 +145,7 @@ function bindWithPolicy(attempt: Attempt, policy: AccountPolicy): Maybe<Outcome>
   });
 }
 
-function finishBind(attempt: Attempt, login: Login, proof: Proof | undefined, tookTime: boolean): Maybe<Outcome> {
+function finishBind(attempt: BindAttempt, login: Login, proof: Proof | undefined, tookTime: boolean): Maybe<Outcome> {
   if (!proof)
     return login
       .fail()
@@ -162,13 +162,13 @@ function finishBind(attempt: Attempt, login: Login, proof: Proof | undefined, to
 }
 
 /** Whether attributes of the entry lock or close the account. */
-function isAccountClosed({ credentials: { lock, account } }: Attempt, policy: AccountPolicy | undefined): boolean {
+function isAccountClosed({ credentials: { lock, account } }: BindAttempt, policy: AccountPolicy | undefined): boolean {
   const now = Date.now();
   return isLockInForce(lock, policy, now) || isOutsideDates(account, now);
 }
 
 /** Verifies the password. On a locked account every password fails, in the same time and with the same response. */
-function verify(attempt: Attempt, locked: boolean, secondFactor = false): Maybe<Proof | undefined> {
+function verify(attempt: BindAttempt, locked: boolean, secondFactor = false): Maybe<Proof | undefined> {
   const { credentials, password } = attempt;
   const application = locked ? undefined : matchingApplication(credentials.applications, password);
   if (!application) {
@@ -185,7 +185,7 @@ function verify(attempt: Attempt, locked: boolean, secondFactor = false): Maybe<
  * verifying is still done, and fails. So the time reveals nothing about the password to a client without a code, and a
  * cached credential is not sufficient.
  */
-function verifyWithCode(attempt: Attempt): Maybe<Proof | undefined> {
+function verifyWithCode(attempt: BindAttempt): Maybe<Proof | undefined> {
   const { credentials, password } = attempt;
   const split = splitCode(password);
   const secret = credentials.totp && attempt.context.services.secondFactor.open(credentials.totp);
@@ -195,11 +195,11 @@ function verifyWithCode(attempt: Attempt): Maybe<Proof | undefined> {
 }
 
 function verifyPassword(
-  { context, dn, found, credentials }: Attempt,
+  { context, dn, found, credentials }: BindAttempt,
   password: Buffer,
   locked: boolean,
 ): Maybe<Proof | undefined> {
-  const state = cacheKey(found?.id ?? NOBODY, credentials.version);
+  const state = cacheKey(found?.id ?? NO_ENTRY_ID, credentials.version);
   const { verifier } = context.services;
   const verifying = verifier.verify(
     state,
@@ -211,7 +211,7 @@ function verifyPassword(
 }
 
 /** Whether an application password may be used now, on this connection and after the previous bind. */
-function mayUseApplication({ context }: Attempt, application: ApplicationPassword): Maybe<boolean> {
+function mayUseApplication({ context }: BindAttempt, application: ApplicationPassword): Maybe<boolean> {
   const { services, session, transport } = context;
   if (!isUsable(application, transport.address, Date.now())) return false;
   const { usedBy } = application;
@@ -234,7 +234,7 @@ function refuseBind(context: Context, policyState: PasswordPolicyResponse = {}):
 }
 
 function acceptBind(
-  attempt: Attempt,
+  attempt: BindAttempt,
   { matched, application, steps }: Proof,
   policyState: PasswordPolicyResponse = {},
   expires?: number,
@@ -245,7 +245,7 @@ function acceptBind(
   const identity = userIdentity(id, name, generation, credentials, application?.value, expires);
   context.session.identity = identity;
   const clear = steps ? splitCode(password)!.password : password;
-  if (!application) context.services.upgrades.consider(name, id, matched, clear, credentials.passwords);
+  if (!application) context.services.upgrades.enqueueIfWeak(name, id, matched, clear, credentials.passwords);
   return withPolicyControl(
     context,
     SUCCESS,

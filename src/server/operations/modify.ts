@@ -81,8 +81,7 @@ function changesOnlyPasswords({ services }: Context, { changes }: ModifyRequest)
 
 /**
  * Changes an entry with passwords. The rights are checked before passwords are hashed, and again in each attempt for
- * the entry that the attempt has read. In between, the entry may have been renamed or replaced, or its passwords
- * changed, so that the bind is no longer valid.
+ * the entry that the attempt has read: in between, the entry may have been renamed, replaced or given other passwords.
  *
  * A change of passwords alone runs in this thread even when the entry is long, because only this thread knows which
  * passwords other requests of the session store meanwhile.

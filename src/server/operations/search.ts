@@ -73,7 +73,7 @@ function withExtras(hit: Hit, extras: EntryExtras | undefined): ReplyEntry {
 function startOfPage(context: Context, request: SearchRequest, base: Dn): PagePosition | undefined {
   const { services, session, controls } = context;
   const cookie = controls.paged!.cookie;
-  return cookie.length === 0 ? undefined : services.pages.open(cookie, request, base, session.key);
+  return cookie.length === 0 ? undefined : services.pageCookies.open(cookie, request, base, session.key);
 }
 
 /** Returns the smaller of two limits; 0 means no limit. */
@@ -130,23 +130,21 @@ function paramsOf(
 
 function finish({ context, request, params, from }: PreparedSearch, found: SearchOutcome): Outcome {
   const { services, session, controls } = context;
-  const { base, scope, filter } = request;
-  const { dn: boundAs, connection } = session;
-  services.slowSearches.consider({ base, scope, filter, boundAs, connection }, found);
+  services.slowSearches.logIfSlow(request, session, found);
   if (!controls.paged) return SUCCESS;
   const sent = (from?.sent ?? 0) + found.entries;
   const cookie = found.resume
-    ? services.pages.seal({ resume: found.resume, sent }, request, params.base, session.key)
+    ? services.pageCookies.seal({ resume: found.resume, sent }, request, params.base, session.key)
     : Buffer.alloc(0);
-  return paged(cookie);
+  return pagedOutcome(cookie);
 }
 
 /** Ends a paged search at the request of the client: a page size of 0 (RFC 2696 §3). The estimate 0 means unknown. */
 function endOfPages(): Outcome {
-  return paged(Buffer.alloc(0));
+  return pagedOutcome(Buffer.alloc(0));
 }
 
-function paged(cookie: Buffer): Outcome {
+function pagedOutcome(cookie: Buffer): Outcome {
   const value = encodePagedResults({ size: 0, cookie });
   return { ...SUCCESS, controls: [{ oid: ControlOid.pagedResults, critical: false, value }] };
 }

@@ -5,7 +5,7 @@ import { generalizedTimeMs } from '../../schema/time.js';
 export const LOCKED_PERMANENTLY = '000001010000Z';
 
 /** Attributes that lock accounts (names in lower case), and predicates for the values that do. */
-const LOCKS: ReadonlyMap<string, (value: Buffer) => boolean> = new Map([
+const LOCK_PREDICATES: ReadonlyMap<string, (value: Buffer) => boolean> = new Map([
   ['pwdaccountlockedtime', () => true],
   ['nsaccountlock', isTrue],
   ['logindisabled', isTrue],
@@ -17,7 +17,7 @@ function isTrue(value: Buffer): boolean {
 
 /** Returns the predicate for values that lock the account; undefined: the attribute never locks. */
 export function lockPredicateOf({ type, options }: AttributeDescription): ((value: Buffer) => boolean) | undefined {
-  return options.length > 0 ? undefined : LOCKS.get(type.name.toLowerCase());
+  return options.length > 0 ? undefined : LOCK_PREDICATES.get(type.name.toLowerCase());
 }
 
 /** A lock of the account by an attribute of its entry. */

@@ -5,7 +5,7 @@ import type { RowAccount } from './row-account.js';
 /** Status of an account under a policy. `now` is in milliseconds since 1970. Nothing here reads or writes the store. */
 
 /** Returns the stored state of an account, or else the state that an import has put into the entry. */
-export function stateOf(row: RowAccount | undefined, stored: AccountState | undefined): AccountState {
+export function effectiveState(row: RowAccount | undefined, stored: AccountState | undefined): AccountState {
   if (stored) return stored;
   if (!row) return NO_STATE;
   const since = row.changed ?? 0;

@@ -13,7 +13,7 @@ export const MAX_APPLICATION_PASSWORDS = 16;
 
 const MAX_NETWORKS = 16;
 const MAX_DN_BYTES = 2000;
-const NAME = /^[^\p{C}\p{Z}](?:[^\p{C}]{0,62}[^\p{C}\p{Z}])?$/u;
+const NAME_PATTERN = /^[^\p{C}\p{Z}](?:[^\p{C}]{0,62}[^\p{C}\p{Z}])?$/u;
 const HOUR = 3_600_000;
 
 /** Name and restrictions of an application password. */
@@ -37,7 +37,7 @@ export interface ApplicationPassword extends ApplicationLimits {
 
 /** 32 letters and digits that look different from each other. A password of 24 has 120 random bits. */
 const LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789';
-const FORM = /^[a-km-np-z2-9]{6}(?:-[a-km-np-z2-9]{6}){3}$/;
+const PASSWORD_PATTERN = /^[a-km-np-z2-9]{6}(?:-[a-km-np-z2-9]{6}){3}$/;
 
 /** Parses networks. Throws `LdapError` with `constraintViolation`. */
 export function networksOf(texts: readonly string[]): Network[] {
@@ -57,7 +57,7 @@ export function createApplicationPassword(
   now: number,
 ): { readonly value: Buffer; readonly clear: string } {
   const { name, networks, usedBy, expires } = limits;
-  if (!NAME.test(name))
+  if (!NAME_PATTERN.test(name))
     throw new LdapError(
       'constraintViolation',
       'the name of an application password has 1 to 64 characters, none of them a control character, and no space at its ends',
@@ -107,7 +107,7 @@ function parse(value: Buffer): ApplicationPassword | undefined {
     const { id, name, created, hash, expires, networks = [], usedBy } = JSON.parse(value.toString()) as StoredPassword;
     const isWellFormed =
       /^[0-9a-f]{16}$/.test(id) &&
-      NAME.test(name) &&
+      NAME_PATTERN.test(name) &&
       Number.isSafeInteger(created) &&
       typeof hash === 'string' &&
       (expires === undefined || Number.isSafeInteger(expires)) &&
@@ -131,7 +131,7 @@ function parse(value: Buffer): ApplicationPassword | undefined {
 
 /** Returns the application password that `clear` matches, regardless of its restrictions. */
 export function matchingApplication(values: readonly Buffer[], clear: Buffer): ApplicationPassword | undefined {
-  if (values.length === 0 || !FORM.test(clear.toString('latin1'))) return undefined;
+  if (values.length === 0 || !PASSWORD_PATTERN.test(clear.toString('latin1'))) return undefined;
   return applicationPasswordsOf(values).find(({ hash }) => verifyPassword(hash, clear) === true);
 }
 

@@ -7,8 +7,8 @@ import { hashPolicyOf } from './hash-policy.js';
 const MAX_WARNED_STATES = 1000;
 
 /**
- * Returns the verifier of binds. It logs one warning for each state of an entry of which a bind skips passwords that
- * cost too much. The warning contains neither the passwords nor the name of the entry.
+ * Returns the verifier of binds. Logs one warning for each state of an entry with passwords that cost too much to
+ * verify. The warning contains neither passwords nor names.
  */
 export function createBindVerifier(config: Config, log: Logger): PasswordVerifier {
   const { enabled, seconds, entries } = config.credentialCache;

@@ -13,7 +13,7 @@ const MAX_REMEMBERED = 10_000;
 const UPGRADES: Source = { network: 'upgrades', identity: '' };
 
 /** Results of an upgrade whose password or entry was changed by a client meanwhile. */
-const OVERTAKEN: ReadonlySet<string> = new Set(['noSuchAttribute', 'noSuchObject']);
+const OVERTAKEN_RESULTS: ReadonlySet<string> = new Set(['noSuchAttribute', 'noSuchObject']);
 
 interface Upgrade {
   readonly dn: string;
@@ -44,7 +44,7 @@ export class HashUpgrades {
   }
 
   /** Queues an upgrade of `stored`, verified with `clear`, when it is too weak. `all`: all passwords of the entry. */
-  consider(dn: string, id: Buffer, stored: Buffer, clear: Buffer, all: readonly Buffer[]): void {
+  enqueueIfWeak(dn: string, id: Buffer, stored: Buffer, clear: Buffer, all: readonly Buffer[]): void {
     if (!this.#enabled) return;
     const siblings = all.length === 1 ? [] : all.filter((value) => !value.equals(stored));
     if (!needsUpgrade(stored, this.#hashing.policy, siblings)) return;
@@ -61,7 +61,7 @@ export class HashUpgrades {
   }
 
   /** Returns the hash that this process has stored in place of `stored`, or `stored` itself. */
-  currentOf(id: Buffer, stored: Buffer): Buffer {
+  currentHash(id: Buffer, stored: Buffer): Buffer {
     return (this.#upgraded.size > 0 && this.#upgraded.get(keyOf(id, stored))) || stored;
   }
 
@@ -77,7 +77,7 @@ export class HashUpgrades {
       } catch (error) {
         this.#upgraded.delete(key);
         const reason = error instanceof LdapError ? error.result : 'error';
-        if (!OVERTAKEN.has(reason))
+        if (!OVERTAKEN_RESULTS.has(reason))
           this.#log.info({ reason }, 'a password was not upgraded; its next bind tries again');
       }
       upgrade.clear.fill(0);

@@ -5,10 +5,10 @@ import {
   type Admission,
   admit,
   admitApplication,
+  effectiveState,
   isLockedOut,
   sessionExpiry,
   stateAfterFailure,
-  stateOf,
 } from './account-status.js';
 import { usesAfter } from './application-password.js';
 import type { RowCredentials } from './credentials.js';
@@ -35,21 +35,21 @@ export class Login {
     return chain(this.#directory.accountState(this.#id), (stored) => {
       this.#stored = stored;
       const { account } = this.#credentials;
-      return isLockedOut(this.#policy, account, stateOf(account, stored), Date.now());
+      return isLockedOut(this.#policy, account, effectiveState(account, stored), Date.now());
     });
   }
 
   /** Returns when a session that begins now ends; see `sessionExpiry`. */
   sessionEnd(): number | undefined {
     const { account } = this.#credentials;
-    return sessionExpiry(this.#policy, account, stateOf(account, this.#stored), Date.now());
+    return sessionExpiry(this.#policy, account, effectiveState(account, this.#stored), Date.now());
   }
 
   /** Records a wrong password. Resolves with false when failures do not count. */
   async fail(): Promise<boolean> {
     let after: AccountState | undefined;
     await this.#directory.changeAccountState(this.#id, (stored) => {
-      after = stateAfterFailure(this.#policy, stateOf(this.#credentials.account, stored), Date.now());
+      after = stateAfterFailure(this.#policy, effectiveState(this.#credentials.account, stored), Date.now());
       return after;
     });
     return after !== undefined;
@@ -70,7 +70,7 @@ export class Login {
 
   #evaluate(stored: AccountState | undefined, { application, steps }: VerifiedPassword): Admission | undefined {
     const { account, applications } = this.#credentials;
-    const state = stateOf(account, stored);
+    const state = effectiveState(account, stored);
     const now = Date.now();
     if (isLockedOut(this.#policy, account, state, now)) return undefined;
     if (application !== undefined)
@@ -107,7 +107,7 @@ export function recordUse(
   application: string,
 ): Maybe<void> {
   const after = (stored: AccountState | undefined): AccountState | undefined => {
-    const state = stateOf(account, stored);
+    const state = effectiveState(account, stored);
     const uses = usesAfter(state.uses, application, applications, Date.now());
     return uses && { ...state, uses };
   };

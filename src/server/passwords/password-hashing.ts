@@ -54,14 +54,14 @@ export class PasswordHashing {
     siblings: readonly Buffer[],
     source: Source,
   ): Promise<readonly PartialAttribute[]> {
-    const passwords = attributes.flatMap(({ type, values }) => (this.#isPasswordAttribute(type) ? values : []));
+    const passwords = attributes.flatMap(({ type, values }) => (isPasswordAttribute(this.#schema, type) ? values : []));
     refuseTooMany(passwords.length);
     refuseCostly(passwords, this.policy);
     const hashed: PartialAttribute[] = [];
     const known = [...siblings];
     for (const attribute of attributes) {
       const { type, values } = attribute;
-      if (!this.#isPasswordAttribute(type)) hashed.push(attribute);
+      if (!isPasswordAttribute(this.#schema, type)) hashed.push(attribute);
       else {
         refuseDuplicates(attribute);
         const stored: Buffer[] = [];
@@ -84,7 +84,7 @@ export class PasswordHashing {
     const stored = changes.filter(({ operation }) => operation !== 'delete').map(({ attribute }) => attribute);
     const attributes = await this.hashAttributes(stored, siblings, source);
     const deleted = changes.filter(
-      ({ operation, attribute: { type } }) => operation === 'delete' && this.#isPasswordAttribute(type),
+      ({ operation, attribute: { type } }) => operation === 'delete' && isPasswordAttribute(this.#schema, type),
     );
     refuseTooMany(deleted.reduce((sum, { attribute }) => sum + attribute.values.length, 0));
     let next = 0;
@@ -110,9 +110,5 @@ export class PasswordHashing {
     this.#log.warn(
       'a password was stored as it came, in a scheme or form that is not verified here: no bind will succeed',
     );
-  }
-
-  #isPasswordAttribute(description: string): boolean {
-    return isPasswordAttribute(this.#schema, description);
   }
 }

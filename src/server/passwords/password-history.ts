@@ -5,7 +5,7 @@ import { generalizedTime } from '../../partition/model/csn.js';
  * length and the stored password, separated by `#`.
  */
 const OCTET_STRING_SYNTAX = '1.3.6.1.4.1.1466.115.121.1.40';
-const HASH = 0x23;
+const NUMBER_SIGN = 0x23;
 
 export function historyValue(stored: Buffer, now: number): Buffer {
   return Buffer.concat([Buffer.from(`${generalizedTime(now)}#${OCTET_STRING_SYNTAX}#${stored.length}#`), stored]);
@@ -16,7 +16,7 @@ export function rememberedPasswords(history: readonly Buffer[]): Buffer[] {
   return history.flatMap((value) => {
     let at = -1;
     for (let part = 0; part < 3; part++) {
-      at = value.indexOf(HASH, at + 1);
+      at = value.indexOf(NUMBER_SIGN, at + 1);
       if (at < 0) return [];
     }
     return [value.subarray(at + 1)];

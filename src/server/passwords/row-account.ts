@@ -1,28 +1,30 @@
 import { generalizedTimeMs } from '../../schema/time.js';
 
 /** Account attributes in the row of an entry. Times are in milliseconds since 1970. */
-export interface RowAccount {
-  /** DN of the password policy, as stored. */
-  readonly policy: string | undefined;
-  readonly changed: number | undefined;
-  /** Maximum age of the password in milliseconds, in addition to the policy. */
-  readonly maxAge: number | undefined;
-  /** Whether the password must be changed before other operations. */
-  readonly reset: boolean;
-  /** Start and end of the time in which the account may be used. */
-  readonly start: number | undefined;
-  readonly end: number | undefined;
-  /** Values of pwdHistory: views into the row. */
-  readonly history: readonly Buffer[];
-  /** State from an import. A row of the table `state` takes precedence. */
-  readonly failures: readonly number[];
-  readonly graceUses: readonly number[];
-  readonly lastSuccess: number | undefined;
-}
+export type RowAccount = Readonly<MutableAccount>;
 
-type MutableAccount = {
-  -readonly [K in keyof RowAccount]: RowAccount[K] extends readonly (infer V)[] ? V[] : RowAccount[K];
-};
+type MutableAccount = ReturnType<typeof emptyAccount>;
+
+export function emptyAccount() {
+  return {
+    /** DN of the password policy, as stored. */
+    policy: undefined as string | undefined,
+    changed: undefined as number | undefined,
+    /** Maximum age of the password in milliseconds, in addition to the policy. */
+    maxAge: undefined as number | undefined,
+    /** Whether the password must be changed before other operations. */
+    reset: false,
+    /** Start and end of the time in which the account may be used. */
+    start: undefined as number | undefined,
+    end: undefined as number | undefined,
+    /** Values of pwdHistory: views into the row. */
+    history: [] as Buffer[],
+    /** State from an import. A row of the table `state` takes precedence. */
+    failures: [] as number[],
+    graceUses: [] as number[],
+    lastSuccess: undefined as number | undefined,
+  };
+}
 
 type AttributeReader = (account: MutableAccount, value: Buffer) => void;
 
@@ -80,21 +82,6 @@ function days(value: Buffer): number | undefined {
 /** Whether an attribute belongs to the account. `name`: name in lower case. */
 export function isAccountAttribute(name: string, shadow: boolean): boolean {
   return Object.hasOwn(READERS, name) || (shadow && Object.hasOwn(SHADOW_READERS, name));
-}
-
-export function emptyAccount(): RowAccount {
-  return {
-    policy: undefined,
-    changed: undefined,
-    maxAge: undefined,
-    reset: false,
-    start: undefined,
-    end: undefined,
-    history: [],
-    failures: [],
-    graceUses: [],
-    lastSuccess: undefined,
-  };
 }
 
 /** Adds a value of an attribute for which `isAccountAttribute` is true. Returns `account`, or a new account. */

@@ -6,10 +6,10 @@ import { LdapError } from '../../ldap/ldap-error.js';
 /** The attribute with the encrypted TOTP secret of an entry; see `SecondFactor`. */
 export const TOTP_SECRET = 'rowanTotpSecret';
 
-const KEY = 32;
-const KEY_ID = 4;
-const NONCE = 12;
-const TAG = 16;
+const KEY_BYTES = 32;
+const KEY_ID_BYTES = 4;
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
 const CIPHER = 'aes-256-gcm';
 const SCHEME = Buffer.from('{AES256GCM}');
 
@@ -21,10 +21,10 @@ function readKey(path: string): Buffer {
   } catch (cause) {
     throw new LdapError('other', `passwords.totpKey: ${(cause as Error).message}`, { cause });
   }
-  if (key.length !== KEY)
+  if (key.length !== KEY_BYTES)
     throw new LdapError(
       'other',
-      `passwords.totpKey: ${path} has ${key.length} bytes, and a key has ${KEY}; "openssl rand ${KEY} > ${path}" makes one`,
+      `passwords.totpKey: ${path} has ${key.length} bytes, and a key has ${KEY_BYTES}; "openssl rand ${KEY_BYTES} > ${path}" makes one`,
     );
   return key;
 }
@@ -42,7 +42,7 @@ export class SecondFactor {
   /** `path`: path of the key file; undefined: no key, so that no secret can be read. */
   constructor(path: string | undefined, log: Pick<Logger, 'error'>) {
     this.#key = path === undefined ? undefined : readKey(path);
-    this.#keyId = this.#key && hash('sha256', this.#key, 'buffer').subarray(0, KEY_ID);
+    this.#keyId = this.#key && hash('sha256', this.#key, 'buffer').subarray(0, KEY_ID_BYTES);
     this.#log = log;
   }
 
@@ -53,7 +53,7 @@ export class SecondFactor {
         'unwillingToPerform',
         'a second factor needs the setting passwords.totpKey: a file of 32 random bytes under which it is stored',
       );
-    const nonce = randomBytes(NONCE);
+    const nonce = randomBytes(NONCE_BYTES);
     const cipher = createCipheriv(CIPHER, this.#key, nonce);
     const sealed = Buffer.concat([cipher.update(secret), cipher.final()]);
     const body = Buffer.concat([this.#keyId, nonce, cipher.getAuthTag(), sealed]);
@@ -77,11 +77,15 @@ export class SecondFactor {
   #open(value: Buffer): Buffer | undefined {
     if (!this.#key || !this.#keyId || !value.subarray(0, SCHEME.length).equals(SCHEME)) return undefined;
     const body = Buffer.from(value.toString('latin1', SCHEME.length), 'base64');
-    if (body.length <= KEY_ID + NONCE + TAG || !body.subarray(0, KEY_ID).equals(this.#keyId)) return undefined;
-    const [nonce, tag] = [body.subarray(KEY_ID, KEY_ID + NONCE), body.subarray(KEY_ID + NONCE, KEY_ID + NONCE + TAG)];
+    if (body.length <= KEY_ID_BYTES + NONCE_BYTES + TAG_BYTES || !body.subarray(0, KEY_ID_BYTES).equals(this.#keyId))
+      return undefined;
+    const [nonce, tag] = [
+      body.subarray(KEY_ID_BYTES, KEY_ID_BYTES + NONCE_BYTES),
+      body.subarray(KEY_ID_BYTES + NONCE_BYTES, KEY_ID_BYTES + NONCE_BYTES + TAG_BYTES),
+    ];
     try {
-      const decipher = createDecipheriv(CIPHER, this.#key, nonce, { authTagLength: TAG }).setAuthTag(tag);
-      return Buffer.concat([decipher.update(body.subarray(KEY_ID + NONCE + TAG)), decipher.final()]);
+      const decipher = createDecipheriv(CIPHER, this.#key, nonce, { authTagLength: TAG_BYTES }).setAuthTag(tag);
+      return Buffer.concat([decipher.update(body.subarray(KEY_ID_BYTES + NONCE_BYTES + TAG_BYTES)), decipher.final()]);
     } catch {
       // The tag does not match: the stored bytes were changed.
       return undefined;

@@ -2,7 +2,7 @@ import type { AccountState } from '../../partition/model/account-state.js';
 import type { AccountUsability } from '../../protocol/controls/account-usability.js';
 import { isLockInForce } from './account-lock.js';
 import type { AccountPolicy } from './account-policy.js';
-import { changedAt, isLockedOut, isOutsideDates, stateOf } from './account-status.js';
+import { changedAt, effectiveState, isLockedOut, isOutsideDates } from './account-status.js';
 import type { RowCredentials } from './credentials.js';
 
 /** Returns whether a bind with the password of an account can succeed. `now`: milliseconds since 1970. */
@@ -12,7 +12,7 @@ export function usabilityOf(
   stored: AccountState | undefined,
   now: number,
 ): AccountUsability {
-  const state = stateOf(account, stored);
+  const state = effectiveState(account, stored);
   const lacksCode = policy?.secondFactor === true && !totp;
   const isClosed = lacksCode || isLockInForce(lock, policy, now) || isOutsideDates(account, now);
   const isLocked = policy !== undefined && isLockedOut(policy, account, state, now);

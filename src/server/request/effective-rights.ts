@@ -22,13 +22,6 @@ import type { Context } from './context.js';
 import { namedIdentity } from './named-identity.js';
 import { rightsOfNamed } from './rights.js';
 
-/** The identity whose rights are returned. `rights` is undefined for the administrator. */
-interface Subject {
-  readonly rights: Rights | undefined;
-  /** Whether the rights are the client's own, which the client may always read. */
-  readonly isOwn: boolean;
-}
-
 const MANAGE = rightSet('manage');
 const EVERY_RIGHT = ENTRY_RIGHTS | CHILDREN_RIGHTS | ATTRIBUTE_RIGHTS;
 
@@ -80,7 +73,14 @@ function wantedOf({ services }: Context, request: SearchRequest, more: readonly 
   };
 }
 
-async function subjectOf(context: Context, authzId: string | undefined): Promise<Subject> {
+/**
+ * Returns the rights of the identity in the control; undefined: the administrator. `isOwn`: whether the rights are
+ * those of the client, who may always read them.
+ */
+async function subjectOf(
+  context: Context,
+  authzId: string | undefined,
+): Promise<{ rights: Rights | undefined; isOwn: boolean }> {
   const rights = requestRights(context)?.rights;
   if (authzId === undefined) return { rights, isOwn: true };
   const { session, services } = context;

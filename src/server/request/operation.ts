@@ -61,7 +61,7 @@ export class Operation implements Context, SearchReply {
     this.#stopWaiting?.();
   }
 
-  /** Whether the operation waits and has changed nothing, so that it can be abandoned. */
+  /** Whether the operation waits and has changed nothing: it may be abandoned. */
   get isWaiting(): boolean {
     return this.#stopWaiting !== undefined;
   }

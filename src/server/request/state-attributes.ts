@@ -10,7 +10,7 @@ import type { Services } from '../services/services.js';
 import { chain, type Maybe } from '../words/maybe.js';
 import type { Context } from './context.js';
 
-type Values = Readonly<Record<StateAttribute, readonly Buffer[]>>;
+type StateValues = Readonly<Record<StateAttribute, readonly Buffer[]>>;
 
 /** Whether the attribute shows account state that binds store. */
 export function isStateAttribute({ type, options }: AttributeDescription): boolean {
@@ -26,7 +26,11 @@ export type StateServices = Pick<Services, 'credentialReader' | 'policies'> & {
  * the entry apply. `lockoutDuration`: the duration to show for a lock without a known policy; undefined: such a lock is
  * not shown.
  */
-export function statesOf(services: StateServices, id: Buffer, lockoutDuration?: number): Maybe<Values | undefined> {
+export function statesOf(
+  services: StateServices,
+  id: Buffer,
+  lockoutDuration?: number,
+): Maybe<StateValues | undefined> {
   const now = Date.now();
   return chain(services.partition.accountState(id), (state) => {
     if (!state) return undefined;
@@ -41,7 +45,7 @@ async function withLock(
   state: AccountState,
   now: number,
   defaultDuration: number | undefined,
-): Promise<Values> {
+): Promise<StateValues> {
   const entry = await partition.readById(id);
   const credentials = entry && credentialReader.read(entry.row);
   const policy = credentials && (await policies.forBinds(id, credentials));

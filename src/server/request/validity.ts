@@ -1,6 +1,6 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import { isLockInForce } from '../passwords/account-lock.js';
-import { isOutsideDates, sessionExpiry, stateOf } from '../passwords/account-status.js';
+import { effectiveState, isOutsideDates, sessionExpiry } from '../passwords/account-status.js';
 import { applicationPasswordsOf } from '../passwords/application-password.js';
 import { type RowCredentials, sameValues } from '../passwords/credentials.js';
 import type { Services } from '../services/services.js';
@@ -61,7 +61,10 @@ async function revalidate(services: Services, session: Session, identity: UserId
   if (session.identity !== identity) return true;
   // The session may itself be storing these passwords. The identity is updated only after that write has ended.
   if (!isKept) return !identity.application && isBeingStored(session, passwords);
-  const state = stateOf(account, policy?.maxAge ? await services.partition.accountState(identity.id) : undefined);
+  const state = effectiveState(
+    account,
+    policy?.maxAge ? await services.partition.accountState(identity.id) : undefined,
+  );
   if (session.identity !== identity) return true;
   const expires = policy && sessionExpiry(policy, account, state, now);
   session.identity = userIdentity(identity.id, entry.dn, generation, credentials, identity.application, expires);
@@ -92,7 +95,7 @@ export function userIdentity(
   const known = { kind: 'user', dn, generation, id, version, passwords: copies } as const;
   const ends = [account?.end, application ? applicationPasswordsOf([application])[0]?.expires : expires];
   const until = Math.min(...ends.filter((time) => time !== undefined));
-  // A session with an application password may not change the password, so it is not asked to.
+  // An application password may not change the password, so the session is not required to.
   const mustChange = !application && (account?.reset ?? false);
   return { ...known, application: application && Buffer.from(application), mustChange, until };
 }
@@ -121,7 +124,7 @@ async function afterUpgrades(
   return Promise.all(
     known.map(async (stored) => {
       if (findPresent(stored)) return stored;
-      const upgraded = upgrades.currentOf(id, stored);
+      const upgraded = upgrades.currentHash(id, stored);
       if (!siblings || siblings.alone || findPresent(upgraded)) return upgraded;
       const answers = await siblings.ask({ about: 'upgraded', id, stored });
       const theirs = answers.map(({ upgraded }) => findPresent(upgraded)).find((value) => value !== undefined);
@@ -142,7 +145,7 @@ export async function requireValidBind(
   requester: Identity,
   { id, credentials }: { readonly id: Buffer; readonly credentials: RowCredentials },
 ): Promise<void> {
-  const identity = isSame(session.identity, requester) ? session.identity : requester;
+  const identity = isSameUser(session.identity, requester) ? session.identity : requester;
   const isAnotherEntry = identity.kind === 'user' && !identity.id.equals(id);
   const current = isAnotherEntry ? await credentialsOf(services, identity) : credentials;
   if (!current || !(await isValid(services, session, identity, current))) throw outdatedBind();
@@ -173,7 +176,7 @@ async function isValid(
   return stored.equals(identity.password) || isBeingStored(session, [stored]);
 }
 
-function isSame(one: Identity, other: Identity): boolean {
+function isSameUser(one: Identity, other: Identity): boolean {
   if (one.kind === 'user' && other.kind === 'user') return one.id.equals(other.id);
   return one.kind === other.kind;
 }

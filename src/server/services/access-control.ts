@@ -7,7 +7,7 @@ import type { Partition } from '../../partition/index.js';
 import type { Maybe } from '../words/maybe.js';
 
 /** The rules while the stored rules cannot be read: only the administrator has rights. */
-const CLOSED: AccessRules = { rules: [], limits: [], passwordPolicies: [] };
+const NO_ACCESS: AccessRules = { rules: [], limits: [], passwordPolicies: [] };
 
 /** The access rules of the directory. Each version of the rules is compiled once. */
 export class AccessControl {
@@ -71,6 +71,6 @@ export class AccessControl {
       { version, reason },
       'the access rules cannot be read: nobody but the administrator may do anything',
     );
-    return CLOSED;
+    return NO_ACCESS;
   }
 }

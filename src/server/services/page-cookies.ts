@@ -14,8 +14,8 @@ export interface PagePosition {
 
 /** Layout of a cookie: format, expiry in seconds (u32), entries sent (u32), resume key, MAC (docs/server.md). */
 const FORMAT = 1;
-const HEADER = 9;
-const MAC = 32;
+const HEADER_BYTES = 9;
+const MAC_BYTES = 32;
 
 /**
  * Cookies of the paged results control (RFC 2696). Cookies are signed and stateless, so that a search can continue on a
@@ -32,7 +32,7 @@ export class PageCookies {
   }
 
   seal(position: PagePosition, request: SearchRequest, base: Dn, identity: string, now = Date.now()): Buffer {
-    const head = Buffer.alloc(HEADER);
+    const head = Buffer.alloc(HEADER_BYTES);
     head[0] = FORMAT;
     head.writeUInt32BE(Math.floor(now / 1000) + this.#seconds, 1);
     head.writeUInt32BE(position.sent, 5);
@@ -42,9 +42,10 @@ export class PageCookies {
 
   /** Throws `unwillingToPerform` (RFC 2696 §3) for a cookie that is forged, expired, or of another search or user. */
   open(cookie: Buffer, request: SearchRequest, base: Dn, identity: string, now = Date.now()): PagePosition {
-    const body = cookie.subarray(0, Math.max(0, cookie.length - MAC));
+    const body = cookie.subarray(0, Math.max(0, cookie.length - MAC_BYTES));
     const isGenuine =
-      body.length >= HEADER && timingSafeEqual(cookie.subarray(body.length), this.#mac(body, request, base, identity));
+      body.length >= HEADER_BYTES &&
+      timingSafeEqual(cookie.subarray(body.length), this.#mac(body, request, base, identity));
     if (!isGenuine || body[0] !== FORMAT) {
       throw new LdapError(
         'unwillingToPerform',
@@ -54,7 +55,7 @@ export class PageCookies {
     if (body.readUInt32BE(1) * 1000 < now) {
       throw new LdapError('unwillingToPerform', 'paged results: the cookie has expired; search again');
     }
-    return { resume: Buffer.from(body.subarray(HEADER)), sent: body.readUInt32BE(5) };
+    return { resume: Buffer.from(body.subarray(HEADER_BYTES)), sent: body.readUInt32BE(5) };
   }
 
   #mac(body: Buffer, request: SearchRequest, base: Dn, identity: string): Buffer {

@@ -83,7 +83,7 @@ export interface Services {
   readonly policies: Policies;
   readonly quality: Quality;
   readonly secondFactor: SecondFactor;
-  readonly pages: PageCookies;
+  readonly pageCookies: PageCookies;
   readonly slowSearches: SlowSearches;
   readonly virtual: VirtualEntries;
 }
@@ -122,7 +122,7 @@ export function createServices(
     policies: new Policies(partition, config.passwords.policy, access, log),
     quality: new Quality(config, log),
     secondFactor: new SecondFactor(config.passwords.totpKey, log),
-    pages: new PageCookies(partition, config.limits.pageCookieSeconds),
+    pageCookies: new PageCookies(partition, config.limits.pageCookieSeconds),
     slowSearches: new SlowSearches(config.log.slowSearchRows, log),
     virtual: new VirtualEntries(partition, config, statistics, siblings),
   };

@@ -1,21 +1,13 @@
 import type { Logger } from 'pino';
 import { BoundedMap } from '../../cache/bounded-map.js';
-import type { Filter, Scope } from '../../ldap/ldap-types.js';
+import type { Filter } from '../../ldap/ldap-types.js';
 import type { SearchOutcome } from '../../partition/read/search-params.js';
+import type { SearchRequest } from '../../protocol/ldap-messages.js';
 import { printable } from '../words/printable.js';
+import type { Session } from '../words/session.js';
 
 const MAX_SHAPES = 1000;
 const REPEAT_AFTER_MS = 10 * 60 * 1000;
-
-/** A search and the client that sent the search. */
-export interface LoggedSearch {
-  readonly base: string;
-  readonly scope: Scope;
-  readonly filter: Filter;
-  /** DN of the client; '' when anonymous. */
-  readonly boundAs: string;
-  readonly connection: number;
-}
 
 /**
  * Logs slow searches with the index that would have helped, at most once in `REPEAT_AFTER_MS` for each shape of filter.
@@ -32,7 +24,7 @@ export class SlowSearches {
     this.#log = log;
   }
 
-  consider({ filter, scope, base, boundAs, connection }: LoggedSearch, outcome: SearchOutcome): void {
+  logIfSlow({ filter, scope, base }: SearchRequest, { dn, connection }: Session, outcome: SearchOutcome): void {
     const { entries, rowsExamined: looked, plan } = outcome;
     if (this.#rows === 0 || looked - entries < this.#rows) return;
     const shape = printable(shapeOf(filter));
@@ -41,7 +33,7 @@ export class SlowSearches {
     this.#loggedAt.set(shape, now);
     const advice = plan === 'index' ? undefined : outcome.advice();
     this.#log.warn(
-      { base: printable(base), scope, filter: shape, boundAs: printable(boundAs), connection, plan, looked, entries },
+      { base: printable(base), scope, filter: shape, boundAs: printable(dn), connection, plan, looked, entries },
       `slow search: looked at ${looked} rows for ${entries} entries${advice ? `; ${advice}` : ''}`,
     );
   }

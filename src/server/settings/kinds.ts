@@ -62,7 +62,7 @@ export class SettingFault extends Error {
   override readonly name = 'SettingFault';
 }
 
-function number(spec: SettingSpec & Bounded, value: number): number {
+function checkNumber(spec: SettingSpec & Bounded, value: number): number {
   if (!Number.isInteger(value)) throw new SettingFault('must be a whole number');
   if (value === 0 && spec.zeroIsUnlimited) return 0;
   if (value < spec.min || value > spec.max) {
@@ -72,7 +72,7 @@ function number(spec: SettingSpec & Bounded, value: number): number {
   return value;
 }
 
-function withUnit(text: string, units: Readonly<Record<string, number>>, example: string): number {
+function parseWithUnit(text: string, units: Readonly<Record<string, number>>, example: string): number {
   const match = /^(\d{1,15}(?:\.\d{1,3})?) *([A-Za-z]*)$/.exec(text.trim());
   const unit = match?.[2] ?? '';
   const factor = unit === '' ? 1 : Object.hasOwn(units, unit) ? units[unit] : undefined;
@@ -82,20 +82,19 @@ function withUnit(text: string, units: Readonly<Record<string, number>>, example
 
 const SIZES = { B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3 };
 const SECONDS = { s: 1, m: 60, h: 3600, d: 86_400 };
-const DAY = 86_400;
 
-function duration(spec: SettingSpec & { readonly kind: 'duration' }, raw: unknown): number {
+function parseDuration(spec: SettingSpec & { readonly kind: 'duration' }, raw: unknown): number {
   if (typeof raw === 'number') return raw;
   if (typeof raw !== 'string') throw new SettingFault('must be a number, or one like "30 d"');
   if (/^\d+$/.test(raw.trim())) return Number(raw);
-  const seconds = withUnit(raw, SECONDS, '"90 s", "15 m", "2 h" or "30 d"');
-  const value = spec.unit === 'days' ? seconds / DAY : seconds;
+  const seconds = parseWithUnit(raw, SECONDS, '"90 s", "15 m", "2 h" or "30 d"');
+  const value = spec.unit === 'days' ? seconds / SECONDS.d : seconds;
   if (!Number.isInteger(value)) throw new SettingFault(`must be a whole number of ${spec.unit}`);
   return value;
 }
 
 /** Parses a list or a text. A text is split at `separator`; without a separator the text is the only element. */
-function list(raw: unknown, separator: RegExp | undefined): readonly string[] {
+function parseList(raw: unknown, separator: RegExp | undefined): readonly string[] {
   if (typeof raw === 'string') {
     const parts = separator === undefined ? [raw] : raw.split(separator);
     return parts.filter((part) => part !== '');
@@ -104,7 +103,7 @@ function list(raw: unknown, separator: RegExp | undefined): readonly string[] {
   throw new SettingFault('must be a list of texts');
 }
 
-function listenUrl(text: string): string {
+function checkListenUrl(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (!url || !/^(?:ldaps?|ldapi):$/.test(url.protocol) || !text.includes('://')) {
     throw new SettingFault(
@@ -129,22 +128,22 @@ export function readValue(
 ): AnyValue {
   switch (spec.kind) {
     case 'integer':
-      if (typeof raw === 'number') return number(spec, raw);
-      if (isText && typeof raw === 'string' && /^-?\d{1,15}$/.test(raw.trim())) return number(spec, Number(raw));
+      if (typeof raw === 'number') return checkNumber(spec, raw);
+      if (isText && typeof raw === 'string' && /^-?\d{1,15}$/.test(raw.trim())) return checkNumber(spec, Number(raw));
       throw new SettingFault('must be a whole number');
     case 'count': {
       if (raw === spec.default) return raw;
       const count = isText && typeof raw === 'string' && /^\d{1,15}$/.test(raw.trim()) ? Number(raw) : raw;
-      if (typeof count === 'number') return number(spec, count);
+      if (typeof count === 'number') return checkNumber(spec, count);
       throw new SettingFault(`must be a whole number, or ${spec.default}`);
     }
     case 'size':
-      return number(
+      return checkNumber(
         spec,
-        typeof raw === 'number' ? raw : withUnit(String(raw), SIZES, '"64 KiB", "16 MiB" or "1 GiB"'),
+        typeof raw === 'number' ? raw : parseWithUnit(String(raw), SIZES, '"64 KiB", "16 MiB" or "1 GiB"'),
       );
     case 'duration':
-      return number(spec, duration(spec, raw));
+      return checkNumber(spec, parseDuration(spec, raw));
     case 'boolean':
       if (typeof raw === 'boolean') return raw;
       if (isText && /^(?:true|yes|on|1)$/i.test(String(raw))) return true;
@@ -170,9 +169,9 @@ export function readValue(
       if (typeof raw === 'string' && spec.pattern.test(raw)) return raw;
       throw new SettingFault(`must be ${spec.form}`);
     case 'paths':
-      return list(raw, isText ? / *, */ : undefined).map(resolve);
+      return parseList(raw, isText ? / *, */ : undefined).map(resolve);
     case 'urls': {
-      const urls = list(raw, isText ? /[ ,]+/ : undefined).map(listenUrl);
+      const urls = parseList(raw, isText ? /[ ,]+/ : undefined).map(checkListenUrl);
       if (urls.length === 0) throw new SettingFault('must have at least one URL');
       return urls;
     }

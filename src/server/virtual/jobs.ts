@@ -18,10 +18,10 @@ export async function jobsAttributes(partition: Partition, config: Config): Prom
   const jobs = standardJobs(partition, config);
   for (const job of jobs) {
     const row = await readJob(partition.store, job.name);
-    lines.push(`${job.name}.schedule: ${job.schedule}`, ...runs(row, nextRunText(job, row)));
+    lines.push(`${job.name}.schedule: ${job.schedule}`, ...runTimes(row, nextRunText(job, row)));
   }
   for (const row of await readJobs(partition.store))
-    if (!jobs.some(({ name }) => name === row.name)) lines.push(...runs(row, formatTime(row.state.next)));
+    if (!jobs.some(({ name }) => name === row.name)) lines.push(...runTimes(row, formatTime(row.state.next)));
   return [
     ['objectClass', ['top', 'monitor', 'monitoredObject', 'extensibleObject']],
     ['cn', ['Jobs']],
@@ -33,6 +33,6 @@ export async function jobsAttributes(partition: Partition, config: Config): Prom
   ];
 }
 
-function runs(row: JobRow, next: string): string[] {
+function runTimes(row: JobRow, next: string): string[] {
   return [`${row.name}.last: ${lastRunText(row)}`, `${row.name}.next: ${next}`];
 }

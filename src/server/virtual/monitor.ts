@@ -9,12 +9,12 @@ import type { VirtualAttributes } from './virtual-attributes.js';
 /** Attributes of cn=Monitor: figures of all processes together, then of each process. */
 export function monitorAttributes(statistics: Statistics, siblings: Siblings | undefined): Maybe<VirtualAttributes> {
   const own = statistics.counts();
-  if (!siblings || siblings.alone) return describe(own, figures(own));
+  if (!siblings || siblings.alone) return monitorEntry(own, figures(own));
   return chain(siblings.ask({ about: 'counts' }), (answers) => {
     const others = answers.flatMap(({ counts }) => counts ?? []);
     const workers = [own, ...others].filter(({ worker }) => worker > 0).sort((a, b) => a.worker - b.worker);
     const total = sumCounts([own, ...others]);
-    return describe(total, [...figures(total), `worker: ${own.worker}`, ...workers.flatMap(workerFigures)]);
+    return monitorEntry(total, [...figures(total), `worker: ${own.worker}`, ...workers.flatMap(workerFigures)]);
   });
 }
 
@@ -41,7 +41,7 @@ function workerFigures({ worker, pid, memoryBytes, connectionsCurrent, operation
 }
 
 /** Puts each figure into a value of `description`, `name: number`, which clients show by default. */
-function describe({ startedAt }: Counts, figures: readonly string[]): VirtualAttributes {
+function monitorEntry({ startedAt }: Counts, figures: readonly string[]): VirtualAttributes {
   const time = generalizedTime(new Date(startedAt));
   return [
     ['objectClass', ['top', 'monitor', 'monitorServer', 'extensibleObject']],

@@ -1,6 +1,6 @@
 import { isIPv6 } from 'node:net';
 
-const GROUPS = 8;
+const IPV6_GROUPS = 8;
 /** A /64: an IPv6 client controls the lower 64 bits of its address. */
 const NETWORK_GROUPS = 4;
 
@@ -13,6 +13,6 @@ export function networkOf(address: string | undefined): string {
   const [head = '', tail] = address.split('%', 1)[0]!.toLowerCase().split('::');
   const before = head === '' ? [] : head.split(':');
   const after = tail ? tail.split(':') : [];
-  const zeros = tail === undefined ? 0 : GROUPS - before.length - after.length;
+  const zeros = tail === undefined ? 0 : IPV6_GROUPS - before.length - after.length;
   return `${[...before, ...Array(zeros).fill('0'), ...after].slice(0, NETWORK_GROUPS).join(':')}::/64`;
 }

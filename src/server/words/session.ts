@@ -71,7 +71,7 @@ export class Session {
     this.identity = ANONYMOUS;
   }
 
-  /** Runs changes of the session's own credentials one at a time, so that each sees the result of the one before. */
+  /** Runs changes of the session's own credentials one at a time, each based on the result of the previous one. */
   runExclusively<T>(change: () => Promise<T>): Promise<T> {
     const result = this.#lastChange.then(change);
     this.#lastChange = result.catch(() => undefined);

@@ -57,7 +57,7 @@ export function applicationPasswords(context: Context, request: ExtendedRequest)
 async function add(context: Context, dn: Dn, fields: ApplicationPasswordFields): Promise<string> {
   const limits = limitsOf(context, fields);
   let shown = '';
-  await change(context, dn, (present) => {
+  await changePasswords(context, dn, (present) => {
     const { value, clear } = createApplicationPassword(limits, present, Date.now());
     shown = clear;
     return { operation: 'add', attribute: attributeOf(value) };
@@ -80,7 +80,7 @@ function attributeOf(value: Buffer): PartialAttribute {
 }
 
 async function remove(context: Context, dn: Dn, name: string): Promise<void> {
-  await change(context, dn, (present) => {
+  await changePasswords(context, dn, (present) => {
     const removed = present.find((other) => other.name === name);
     if (!removed) throw new LdapError('noSuchAttribute', 'there is no application password with this name');
     return { operation: 'delete', attribute: attributeOf(Buffer.from(removed.value)) };
@@ -88,10 +88,10 @@ async function remove(context: Context, dn: Dn, name: string): Promise<void> {
 }
 
 /** Changes the application passwords that each attempt reads. */
-async function change(
+async function changePasswords(
   context: Context,
   dn: Dn,
-  make: (present: readonly ApplicationPassword[]) => Modification,
+  changeFor: (present: readonly ApplicationPassword[]) => Modification,
 ): Promise<void> {
   const { services, session } = context;
   const requester = session.identity;
@@ -99,7 +99,7 @@ async function change(
   const changesOf = async ({ id, row }: Target): Promise<SplitChanges> => {
     const credentials = services.credentialReader.read(row);
     await requireValidBind(services, session, requester, { id, credentials });
-    return { requested: [], added: [make(applicationPasswordsOf(credentials.applications))] };
+    return { requested: [], added: [changeFor(applicationPasswordsOf(credentials.applications))] };
   };
   await services.partition.modify(dn, changesOf, actorOf(context), { touches: [APPLICATION_PASSWORD] });
 }
