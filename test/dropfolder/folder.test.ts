@@ -291,7 +291,7 @@ describe('a drop folder', () => {
     expect(attributes.find(({ description }) => description === 'creatorsName')?.values.map(String)).to.deep.equal([
       hr,
     ]);
-    expect(await refusal({ as: fixture.dn(`cn=nobody,${SUFFIX}`) })).to.match(/is not there; add the entry/);
+    expect(await refusal({ as: fixture.dn(`cn=nobody,${SUFFIX}`) })).to.match(/does not exist; add the entry/);
   });
 
   it('applies nothing by the rights of an entry that is locked, or outside its dates', async () => {
