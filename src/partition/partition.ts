@@ -130,7 +130,7 @@ export class Partition implements Directory {
 
   /** Opens the directory in `store`. Throws `StoreError` `format` if there is none. */
   static async open(store: Store, schema: Schema, options: PartitionOptions = {}): Promise<Partition> {
-    const descriptions = new DescriptionTable(schema);
+    const descriptions = new DescriptionTable(schema, store.rowLayout);
     const nodes = new NodeCache(store);
     const shared = new SharedState(store, schema, () => nodes.clear());
     await shared.fresh();

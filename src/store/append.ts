@@ -1,10 +1,7 @@
 import type { Maybe, Reader } from './contract.js';
 import { chain } from './maybe.js';
 
-/**
- * Number of the last row of a table whose rows are appended; 0 when it is empty. `Store.settled` of an engine with
- * atomic plans.
- */
+/** `Store.settled` of engines with atomic plans: the number of the last row of a table; 0 for an empty table. */
 export function lastNumber(reader: Reader, table: string): Maybe<bigint> {
   const scan = reader.scan(table, {}, { reverse: true, limit: 1, keysOnly: true });
   return chain(scan.next(), (batch) => {

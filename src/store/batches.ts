@@ -7,8 +7,8 @@ interface Batches<B> {
 }
 
 /**
- * The batches of a scan, which is closed however this ends. Each costs some turns of the queue of promises, which the
- * passes of a search (`scanPart`, `Passes`) do without where the engine answers at once.
+ * Yields the batches of a scan and closes the scan at the end, also after an error. Each batch costs some microtasks.
+ * The passes of a search (`scanPart`, `Passes`) avoid that cost when the engine is synchronous.
  */
 export async function* batchesOf<B = Batch>(scan: Batches<B>): AsyncGenerator<B, void, undefined> {
   try {
@@ -23,7 +23,7 @@ export async function* batchesOf<B = Batch>(scan: Batches<B>): AsyncGenerator<B,
   }
 }
 
-/** All keys of a scan: one that gives few, or has a limit. */
+/** All keys of a scan. For scans with few rows or a limit. */
 export async function keysOf(scan: Batches<Pick<Batch, 'keys'>>): Promise<Buffer[]> {
   const all: Buffer[] = [];
   for await (const { keys } of batchesOf(scan)) all.push(...keys);

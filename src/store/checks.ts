@@ -2,13 +2,11 @@ import type { ColumnRange, ScanOptions, TableSpec } from './contract.js';
 import { StoreError } from './store-error.js';
 
 /*
- * What every engine refuses, in one place. Lengths that depend on data give `limit`; what no caller may ever ask gives
- * a TypeError.
+ * Argument checks that all engines share. A length that depends on data throws `limit`; a request that no caller may
+ * make throws a TypeError.
  */
 
-/**
- * A key's length must suit the engine, and a key of a table with `suffixBytes` is a non-empty prefix and the suffix.
- */
+/** Throws `limit` if the key is too long, is empty, or lacks a prefix before the suffix of `suffixBytes`. */
 export function checkKey(key: Buffer, spec: TableSpec, maxKey: number): void {
   if (key.length > maxKey) {
     throw new StoreError('limit', `key of ${key.length} bytes in table ${spec.name}; ${maxKey} are the most`);
@@ -18,7 +16,7 @@ export function checkKey(key: Buffer, spec: TableSpec, maxKey: number): void {
   }
 }
 
-/** Whether a row can have this key: others are not there. */
+/** Returns whether a row can have this key. A row with any other key cannot exist. */
 export function isKey(key: Buffer, maxKey: number): boolean {
   return key.length > 0 && key.length <= maxKey;
 }
@@ -31,7 +29,7 @@ export function checkFamilies(names: readonly { readonly family: number }[] | un
   }
 }
 
-/** Ranges that name a separate family, or none that the table has, are a programming mistake. */
+/** Throws TypeError if a range names a separate or unknown family. */
 export function checkRanges(ranges: readonly ColumnRange[], spec: TableSpec): void {
   for (const { family } of ranges) {
     const found = spec.families[family];
@@ -48,7 +46,7 @@ export function checkScan(spec: TableSpec, options: ScanOptions): void {
     throw new TypeError(`table ${spec.name} has suffixes: it is not scanned from its end`);
 }
 
-/** `suffixBytes` of a table that has it; `after` is a suffix. */
+/** Returns `suffixBytes` of the table. Throws TypeError for a table without it, or if `after` is no suffix. */
 export function suffixOf({ name, suffixBytes }: TableSpec, after?: Buffer): number {
   if (suffixBytes === undefined) throw new TypeError(`table ${name} has no suffixBytes`);
   if (after && after.length !== suffixBytes)

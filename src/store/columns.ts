@@ -1,7 +1,7 @@
 import type { ColumnRange } from './contract.js';
 import { compareQualifier, nextCell } from './row.js';
 
-/** The cells of `row[0..end)` that lie in `ranges`, packed, in a buffer of its own; undefined when there are none. */
+/** Returns the cells of `row[0..end)` in `ranges`, packed into a new buffer; undefined when there are none. */
 export function selectColumns(row: Buffer, end: number, ranges: readonly ColumnRange[]): Buffer | undefined {
   const parts: Buffer[] = [];
   let at = 0;

@@ -1,25 +1,47 @@
 /**
- * The store contract: HBase's data model and nothing that HBase cannot keep.
+ * The store contract: HBase's data model, without any promise that HBase cannot keep.
  *
  *   table → row (byte-ordered key) → family → qualifier → value, all bytes
  *
- * One row changes atomically. A write plan of several rows is ordered, all or nothing and durable once
- * `commit` resolves; whether other readers may see it half done in between is what `supports.atomicPlan` says.
+ * One row changes atomically. A write plan of several rows is ordered, all or nothing, and durable once `commit`
+ * resolves. `supports.atomicPlan` tells whether readers may see a plan half done in between.
  *
  * A row travels as one packed buffer of sorted cells (`row.ts`, docs/formats/packed-row.md).
  */
 
-/** A value that an embedded engine may hand over at once. Await it only when `isPromise` says so: see `maybe.ts`. */
+/**
+ * A value that an embedded engine may return synchronously. Await the value only if `isPromise` is true (`maybe.ts`).
+ */
 export type Maybe<T> = T | Promise<T>;
 
-/** A family of a table. Its number in packed rows is its index in `TableSpec.families`. */
+/** A column family. The number of a family in packed rows is the index in `TableSpec.families`. */
 export interface FamilySpec {
   readonly name: string;
   /**
-   * Cells of a `separate` family are stored apart from the row and are read only by `getCells`; `get`, `getMany`
-   * and `scan` never return them and filters do not see them. For values too large to be dragged along.
+   * Cells of a `separate` family are stored apart from the row and are read only by `getCells`: `get`, `getMany` and
+   * `scan` never return them, and filters do not see them. For values too large to be read with every row.
    */
   readonly separate?: boolean;
+}
+
+/**
+ * Offsets of the cells of one packed row, a by-product of decoding. To avoid an allocation per row, an engine
+ * overwrites the same `RowLayout` with each decoded row. A caller that has just read a row compares the row with `row`:
+ * on a match, the caller may use these offsets and names instead of walking the cells.
+ */
+export interface RowLayout {
+  /** The described row, to be compared by identity; undefined when the last decoded row has no layout. */
+  readonly row: Buffer | undefined;
+  /** Number of cells in `row`. */
+  readonly count: number;
+  /** Cell `n` is `row[begins[n], begins[n + 1])`; the last cell ends with the row. Longer than `count`. */
+  readonly begins: Int32Array;
+  /**
+   * A number for the family and qualifier of cell `n`, or 0. Cells of any two rows with the same number above 0 have
+   * the same family and qualifier, as long as `numbering` is the same object.
+   */
+  readonly names: Int32Array;
+  readonly numbering: object;
 }
 
 export interface TableSpec {
@@ -27,38 +49,38 @@ export interface TableSpec {
   readonly name: string;
   readonly families: readonly FamilySpec[];
   /**
-   * For index tables: every key is a prefix and a suffix of exactly this many bytes, and every row is the one
-   * cell `MARK` (family 0, empty qualifier, empty value). `postings` and `postingCount` are cheap on such tables, and
-   * an engine may store the suffixes of a prefix together.
+   * For index tables: every key consists of a prefix and a suffix of exactly this many bytes, and every row is the
+   * single cell `MARK` (family 0, empty qualifier, empty value). `postings` and `postingCount` are cheap on such
+   * tables, and an engine may store the suffixes of a prefix together.
    */
   readonly suffixBytes?: number;
-  /** Keys of this table arrive in rising order (an engine may use it to place and split). */
+  /** New keys of this table are in rising order: a hint for the engine's placing and splitting of rows. */
   readonly rising?: boolean;
 }
 
-/** Keys `from` ≤ key < `to`, by byte order; an absent bound is open. */
+/** The keys `from` ≤ key < `to`, in byte order. An absent bound is open. */
 export interface KeyRange {
   readonly from?: Buffer | undefined;
   readonly to?: Buffer | undefined;
 }
 
-/** Evaluated where the rows are. An engine may widen what it cannot express, never narrow; families by number. */
+/**
+ * A filter that the engine evaluates where the rows are. An engine that cannot express a part may widen the filter,
+ * never narrow it. Families are given by number.
+ */
 export type StoreFilter =
   | { readonly op: 'hasColumn'; readonly family: number; readonly qualifier: Buffer }
   | { readonly op: 'anyColumn'; readonly family: number; readonly match: QualifierMatch }
   | { readonly op: 'columnEquals'; readonly family: number; readonly qualifier: Buffer; readonly value: Buffer }
   | { readonly op: 'and' | 'or'; readonly of: readonly StoreFilter[] }
-  /** Exact complement; the partition uses it only over parts that are themselves exact. */
+  /** The exact complement. The partition negates only filters that no engine widens. */
   | { readonly op: 'not'; readonly of: StoreFilter };
 
 export type QualifierMatch =
   | { readonly prefix: Buffer }
-  /** `from` ≤ qualifier < `to`; both given. */
+  /** `from` ≤ qualifier < `to`. */
   | { readonly from: Buffer; readonly to: Buffer }
-  /**
-   * Qualifiers that start with `prefix + initial`, contain each of `any` in order after it, and end with `final`,
-   * without overlap.
-   */
+  /** Qualifiers that consist of `prefix + initial`, each of `any` in order, and `final`, with any bytes between. */
   | {
       readonly prefix: Buffer;
       readonly initial?: Buffer | undefined;
@@ -68,110 +90,112 @@ export type QualifierMatch =
 
 export interface ScanOptions {
   readonly filter?: StoreFilter | undefined;
-  /** From the end of the range to its start; for tables without `suffixBytes`. */
+  /** Scans from the end of the range to its start. Only for tables without `suffixBytes`. */
   readonly reverse?: boolean;
-  /** At most this many rows in all. */
+  /** Maximum number of rows in all batches together. */
   readonly limit?: number;
-  /** A key that a scan of this range and direction gave: only what comes behind it there. Its row may have gone. */
+  /** Resumes behind this key of an earlier scan of the same range and direction. The row itself may be gone. */
   readonly after?: Buffer | undefined;
-  /** Keys only: the rows come back as `undefined`. */
+  /** Returns keys only: every row is `undefined`. */
   readonly keysOnly?: boolean;
   /**
-   * The row before the range may be damaged, and the caller knows: the engine does not prove that it hides no row of
-   * the range.
+   * Skips the proof, from the row before the range, that no damaged key hides rows. For callers that know of damage.
    */
-  readonly besideDamage?: boolean;
+  readonly skipBoundaryCheck?: boolean;
 }
 
 /**
- * Rows of one batch, in key order; `rows[i]` belongs to `keys[i]`. Of a table with `suffixBytes` each row comes once,
- * in an order of the engine's own, the same in every scan.
+ * The rows of one batch, in key order; `rows[i]` belongs to `keys[i]`. A table with `suffixBytes` returns each row
+ * once, in an order that the engine chooses, the same in every scan.
  */
 export interface Batch {
   readonly keys: readonly Buffer[];
-  /** Packed rows, owned by the caller; `undefined` only under `keysOnly`. */
+  /** Packed rows, owned by the caller; `undefined` only with `keysOnly`. */
   readonly rows: readonly (Buffer | undefined)[];
-  /** How many rows the engine looked at for this batch, matching or not. */
+  /** Number of rows that the engine examined for this batch, matching or not. */
   readonly scanned: number;
-  /** The key before which a scan in key order has looked at each row, or that it is at its end; if the engine tells. */
+  /**
+   * The key before which a scan in key order has examined all rows, or `end` when the scan has examined its whole
+   * range. Absent when the engine does not report its progress.
+   */
   readonly until?: Buffer | 'end';
 }
 
 /**
- * A running scan. `next` gives a batch (it may be empty: an engine ends a batch when it has looked at enough rows,
- * so that the caller can yield to others) or `undefined` at the end. `close` releases what the scan holds; it is
- * safe to call twice and at any time.
+ * A running scan. `next` returns a batch, or `undefined` at the end. A batch may be empty: an engine ends a batch after
+ * a limited number of examined rows, to let the caller yield to other work. `close` releases the resources of the scan;
+ * it may be called twice and at any time.
  */
 export interface Scan {
   next(): Maybe<Batch | undefined>;
   close(): void;
 }
 
-/** Cells of one family: `from` ≤ qualifier < `to`; an absent bound is open. */
+/** The cells of one family with `from` ≤ qualifier < `to`. An absent bound is open. */
 export interface ColumnRange {
   readonly family: number;
   readonly from?: Buffer | undefined;
   readonly to?: Buffer | undefined;
 }
 
-/** What can be read. Buffers handed out are the caller's own, but for those that are lent. */
+/** The read methods of a store. Returned buffers belong to the caller, except those of `getScratchHead`. */
 export interface Reader {
   get(table: string, key: Buffer): Maybe<Buffer | undefined>;
   /**
-   * As `get`, but a *split* row, which the engine keeps in segments, may come with its first family alone. The
-   * caller can tell: every row has cells of other families, too. With `only` any row may come so.
+   * As `get`, but may return only the first family of a *split* row, which the engine keeps in segments. The caller
+   * recognizes such a result, because every whole row has cells of other families, too. With `headOnly` the engine may
+   * return only the first family of any row.
    */
-  getHead(table: string, key: Buffer, only?: boolean): Maybe<Buffer | undefined>;
+  getHead(table: string, key: Buffer, headOnly?: boolean): Maybe<Buffer | undefined>;
   /**
-   * As `getHead`, of an engine that answers at once and has memory to lend. The next call of `lendHead` in this thread,
-   * of whatever store, overwrites the row. Absent where an engine lends nothing.
+   * As `getHead`, but synchronous, and the row lies in scratch memory: the next call of `getScratchHead` in this
+   * thread, on any store, overwrites the row. Absent when the engine has no scratch memory.
    */
-  lendHead?(table: string, key: Buffer): Buffer | undefined;
-  /** The row that `lendHead` gave last is the caller's own from now on. */
-  keepLent?(): void;
+  getScratchHead?(table: string, key: Buffer): Buffer | undefined;
+  /** Makes the row that `getScratchHead` returned last the caller's own. */
+  detachScratch?(): void;
   /**
-   * Some cells of one row, in order, as a packed row; undefined when there are none. `ranges` rise and do not overlap;
-   * separate families are not among them. Costs what it gives, not what the row holds, where rows are kept in parts.
+   * Returns the cells of one row in `ranges`, in order, as a packed row; undefined when there are none. `ranges` are in
+   * rising order, do not overlap, and name no separate family. The cost of reading a split row grows with the returned
+   * cells, not with the size of the row.
    */
   getColumns(table: string, key: Buffer, ranges: readonly ColumnRange[]): Maybe<Buffer | undefined>;
-  /** In the order of `keys`. */
+  /** Returns the rows in the order of `keys`. */
   getMany(table: string, keys: readonly Buffer[]): Maybe<(Buffer | undefined)[]>;
-  /**
-   * Cells of a `separate` family of one row whose qualifier starts with `prefix`, in order, as a packed row; undefined
-   * when there are none.
-   */
+  /** Returns the cells of a `separate` family whose qualifier starts with `prefix`, as a packed row, or undefined. */
   getCells(table: string, key: Buffer, family: number, prefix: Buffer): Maybe<Buffer | undefined>;
   /**
-   * Keys of the rows that have cells of a `separate` family, other cells or not, in an order of the engine's own: at
-   * most `limit`, those behind `after` only. For checks; no read of entries needs it.
+   * Returns the keys of the rows that have cells of a `separate` family, whether or not the row itself exists, in an
+   * order that the engine chooses: at most `limit` keys, all behind `after`. Only consistency checks use it.
    */
   keysOfCells(table: string, family: number, limit: number, after?: Buffer): Maybe<Buffer[]>;
-  /** Qualifiers of the cells of a `separate` family of one row, in order: what `getCells` gives, without the values. */
+  /** As `getCells` with an empty prefix, but returns the qualifiers only, in order. */
   namesOfCells(table: string, key: Buffer, family: number): Maybe<Buffer[]>;
   scan(table: string, range: KeyRange, options?: ScanOptions): Scan;
   /**
-   * For tables with `suffixBytes`: the suffixes of the rows whose key is `prefix` + suffix, in byte order, one after
-   * another in one buffer; at most `limit` of them, those > `after` only. An engine that answers at once may put them
-   * into `into`, which is the caller's.
+   * For tables with `suffixBytes`: returns the suffixes of the rows whose key is `prefix` + suffix, concatenated in
+   * byte order; at most `limit` suffixes, all greater than `after`. A synchronous engine may write the suffixes into
+   * `into`, a buffer of the caller, and return a view of that.
    */
   postings(table: string, prefix: Buffer, limit: number, after?: Buffer, into?: Buffer): Maybe<Buffer>;
-  /** `postings` of each of several prefixes, in their order. It costs least where they rise. */
-  postingsMany(table: string, prefixes: readonly Buffer[], limit: number, after?: Buffer): Maybe<Buffer[]>;
   /**
-   * For tables with `suffixBytes`: the suffixes of the rows in the range, at most `limit`, in an order of the engine's
-   * own.
+   * Calls `postings` for each prefix and returns the results in the order of `prefixes`. Rising prefixes cost least.
    */
+  postingsMany(table: string, prefixes: readonly Buffer[], limit: number, after?: Buffer): Maybe<Buffer[]>;
+  /** For tables with `suffixBytes`: returns at most `limit` suffixes of rows in the range, in any order. */
   rangePostings(table: string, range: KeyRange, limit: number): Maybe<Buffer>;
   /**
-   * How many rows `postings` would give without a limit, counted up to `cap`; constant time where suffixes are stored
-   * together.
+   * Returns the number of rows that `postings` would return without a limit, counted up to `cap`. Takes constant time
+   * when the engine stores the suffixes of a prefix together.
    */
   postingCount(table: string, prefix: Buffer, cap: number): Maybe<number>;
-  /** Number of rows in the range, counted up to `cap`. */
+  /** Returns the number of rows in the range, counted up to `cap`. */
   count(table: string, range: KeyRange, cap: number): Maybe<number>;
 }
 
-/** A reader of one state, where the engine `supports.snapshot`; otherwise like the store itself. */
+/**
+ * A reader of one state if the engine has `supports.snapshot`; otherwise it reads the present state as the store does.
+ */
 export interface Snapshot extends Reader {
   close(): void;
 }
@@ -198,27 +222,26 @@ export interface Increment extends CellName {
   readonly by: bigint;
 }
 
-/** One row of a plan. Guards are checked first; without any change it is a guard alone. */
+/** One row of a plan. Guards are checked first. A step may consist of guards alone. */
 export interface RowStep {
   readonly table: string;
   readonly key: Buffer;
   readonly guards?: readonly Guard[];
-  /** The whole row goes (separate families too), before `put`. */
+  /** Deletes the whole row, separate families included, before `put`. */
   readonly deleteRow?: boolean;
   readonly delete?: readonly CellName[];
   readonly put?: readonly Cell[];
   readonly add?: readonly Increment[];
   /**
-   * For a step of `put` and `delete`: another row of the plan stands for this one. Every plan that changes these cells,
-   * or takes the row away, also changes or guards that other row, none guards the cells, and the step's own guards hold
-   * whenever that row's do. An engine that locks rows may then leave this one unlocked and its guards unread.
+   * For a step of `put` and `delete` only: a leading row of the same plan protects this row. Every plan that changes
+   * these cells or deletes this row also changes or guards the leading row; no plan guards these cells; and the guards
+   * of this step hold whenever the guards of the leading row do. An engine that locks rows may leave this row unlocked
+   * and its guards unchecked.
    */
   readonly follows?: boolean;
 }
 
-/**
- * Appends a row whose key is an 8-byte big-endian number, greater than that of every row appended to the table before.
- */
+/** Appends a row. Its key is an 8-byte big-endian number, greater than all keys appended to the table before. */
 export interface AppendStep {
   readonly table: string;
   readonly append: readonly Cell[];
@@ -226,85 +249,86 @@ export interface AppendStep {
 
 export type PlanStep = RowStep | AppendStep;
 
-/** Steps in order. A later step sees what an earlier one of the same plan did. */
+/** Steps in order. A later step sees the effects of earlier steps of the same plan. */
 export interface Plan {
   readonly steps: readonly PlanStep[];
-  /**
-   * Index of the step that decides: before it everything can be undone, from it on everything must be finished (HBase
-   * journal).
-   */
+  /** Index of the deciding step: before that step the plan can be undone, afterwards it must be finished. */
   readonly decisive: number;
 }
 
 export interface Supports {
-  /** No reader sees a plan half done. */
+  /** Readers never see a plan half done. */
   readonly atomicPlan: boolean;
-  /** `snapshot()` reads one state. */
+  /** `snapshot()` reads one state of the whole store. */
   readonly snapshot: boolean;
   /** Several processes may open the store at once. */
   readonly processes: boolean;
-  /** Survives the process. */
+  /** Data survives the process. */
   readonly durable: boolean;
-  /** Rows are spread over servers by their keys: new ones are better drawn at random than rising. */
+  /** Rows are spread over servers by key, so new rows should have random keys instead of rising keys. */
   readonly spread?: boolean;
 }
 
 export interface Store extends Reader {
   readonly supports: Supports;
   /**
-   * Creates the table, or opens it when it is there with the same spec; `StoreError` `conflict` when the spec differs.
+   * The layout of the row that this store or a snapshot of this store decoded last: the same object for the life of the
+   * store. Absent when the engine keeps rows packed and decodes nothing.
    */
+  readonly rowLayout?: RowLayout;
+  /** Creates the table unless it exists. Rejects with `StoreError` `conflict` if it exists with another spec. */
   createTable(spec: TableSpec): Promise<void>;
-  /** Removes the table and its rows; no error when absent. Scans that run on it end with `noTable`. */
+  /** Removes the table and its rows, if the table exists. Running scans of the table fail with `noTable`. */
   dropTable(name: string): Promise<void>;
-  /** Specs of all tables that exist, by name. */
+  /** Returns the specs of all tables, sorted by name. */
   tables(): Promise<TableSpec[]>;
   snapshot(): Snapshot;
   /**
-   * What is read from now on is as new as this moment, other processes' commits included. Absent where every read is;
-   * an engine that has it may otherwise read a state that is a few milliseconds old.
+   * Makes all later reads include the commits made before this call, by other processes too. Without the call, reads
+   * may return a state that is a few milliseconds old. Absent when the engine always reads the newest state.
    */
   renewReads?(): void;
   /**
-   * Applies the plan and resolves when it is durable. Rejects with `StoreError` `guard` (nothing was done; read again),
-   * or another code; `StoreError.applied` tells whether the plan may have been applied all the same.
+   * Applies the plan and resolves when the plan is durable. Rejects with `StoreError` `guard` if a guard failed and
+   * nothing was done: the caller reads and plans again. With any other code, `StoreError.applied` tells whether the
+   * plan may have been applied nevertheless.
    */
   commit(plan: Plan): Promise<void>;
   /**
-   * One batch of a bulk load: whole rows, and a plan that goes with them (counters, guards, appended rows). All of it
-   * or nothing where `supports.atomicPlan`; durable when it resolves. Rejects with `guard` when a guard of the plan
-   * fails or a row of an `absent` table is there already.
+   * Writes one batch of a bulk load: whole rows, and a plan for counters, guards and appended rows. All or nothing with
+   * `supports.atomicPlan`; durable when the promise resolves. Rejects with `guard` when a guard of the plan fails or a
+   * row of an `absent` table exists already.
    */
   ingest(tables: readonly LoadTable[], plan: Plan): Promise<void>;
   /**
-   * What is stored is damaged: no process writes from now on, restarts included, but is refused with `held`, until
-   * `releaseWrites`. `why` is for people. Absent where an engine does not know damage.
+   * Blocks all writes because stored data is damaged: until `releaseWrites`, every process gets `held`, also after a
+   * restart. `why` is shown to the operator. Absent when the engine cannot detect damage.
    */
   holdWrites?(why: string): void;
-  /** Resolves with whether writes were held. */
+  /** Allows writes again. Resolves with true if they were held. */
   releaseWrites?(): Promise<boolean>;
   /**
-   * Counts the rows that processes which died have left locked; with `remove` they are no more, nor is what else is
-   * left of those processes. Others meet them without harm: what had begun was finished or dropped before. Absent where
-   * a lock ends with its process.
+   * Returns the number of row locks left by dead processes. With `remove`, deletes the locks and all other remains of
+   * dead processes. Such locks do no harm to other processes, because the plans behind them were finished or rolled
+   * back before. Absent when a lock ends with its process.
    */
-  deadLocks?(remove: boolean): Promise<number>;
+  countDeadLocks?(remove: boolean): Promise<number>;
   /**
-   * Nobody asks for anything any more: where what is still going on cannot get at the data, it is given up at once.
-   * Before `close`, which does the same. Absent where the data is on this machine.
+   * Announces that no more requests will come. From now on, a pending request that cannot reach the data fails at once
+   * instead of retrying. `close` does the same. Absent when the data is on this machine.
    */
-  ending?(): void;
+  beginClose?(): void;
   /**
-   * Resolves when every plan that anybody had decided before is wholly done, its counters and the plans of those who
-   * have died included: it waits for as long as those live whose plans they are. Rejects with `unavailable` where
-   * nobody does and nobody takes them up.
-   * Absent where a plan is never seen half done.
+   * Resolves when all plans that were decided before the call, by any process, are complete, including counters and the
+   * plans of processes that died. Waits as long as the processes that run these plans are alive. Rejects with
+   * `unavailable` when a plan's process is dead and no other process takes over. Absent when readers never see a plan
+   * half done.
    */
-  quiet?(): Promise<void>;
+  waitUntilQuiet?(): Promise<void>;
   /**
-   * A number up to which appended rows are final: every row of `table` with such a number that will ever be there can
-   * be read now, and belongs to a plan that was decided. It never falls. Rows above it may be there, with gaps that are
-   * filled later.
+   * Returns the number up to which the appended rows of `table` are final: all rows up to that number can be read now
+   * and belong to decided plans, and no row will be inserted among them. The number never falls. Rows above it may
+   * exist, with gaps that are filled later.
    */
   settled(table: string): Maybe<bigint>;
   close(): Promise<void>;
@@ -313,13 +337,14 @@ export interface Store extends Reader {
 export interface LoadTable {
   readonly table: string;
   /**
-   * In rising key order, each key once. For a table with `suffixBytes` the key is a prefix and the row its suffixes,
-   * rising, one after another. A `PackedRows` (load.ts) may be taken over as it is: it is not to be used afterwards.
+   * Rows in rising key order, each key once. For a table with `suffixBytes` the key is a prefix, and the row is the
+   * concatenation of the suffixes in rising order. The engine may take over the memory of a `PackedRows` (`load.ts`),
+   * so the caller must not use the `PackedRows` afterwards.
    */
   readonly rows: Iterable<LoadRow>;
-  /** None of the keys may exist. */
+  /** Rejects the batch with `guard` if a row with any of the keys exists. */
   readonly absent?: boolean;
-  /** The keys are not used: the rows get numbers as those of an `AppendStep` do. */
+  /** Ignores the keys and appends the rows as `AppendStep` does. */
   readonly append?: boolean;
 }
 
@@ -327,6 +352,6 @@ export interface LoadRow {
   readonly key: Buffer;
   /** Packed row, without separate cells. Empty for tables with `suffixBytes`. */
   readonly row: Buffer;
-  /** Cells of separate families, packed. */
+  /** Packed cells of separate families. */
   readonly separate?: Buffer | undefined;
 }

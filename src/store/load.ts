@@ -3,17 +3,17 @@ import { putBytes } from './put.js';
 import { sortKeys } from './sort-keys.js';
 
 /**
- * Rows for a bulk load in one piece of memory, made without an object a row. Each row begins at a multiple of 4 with
- * three lengths (u32, the machine's order: key, row, separate cells), then the bytes of the three. They are packed in
- * any order, and sorted by whoever takes them, who may be another thread.
+ * Rows for a bulk load in one buffer, built without an object per row. Each row begins at a multiple of 4 with three
+ * lengths (u32, host byte order): key, row, separate cells. The bytes of the three parts follow. Rows are packed in any
+ * order; the consumer, which may be another thread, sorts them.
  */
 export class PackedRows implements Iterable<LoadRow> {
   /**
-   * From the start of its ArrayBuffer. An engine that hands the memory to another thread gives it back when it could
-   * not write, and may give it to `giveMemory` when it has.
+   * Begins at the start of its ArrayBuffer. An engine that transfers the memory to another thread sets `bytes` again if
+   * the write failed, and may pass the memory to `recycleMemory` if the write succeeded.
    */
   bytes: Buffer;
-  /** Where each row begins. */
+  /** The offset of each row in `bytes`. */
   readonly offsets: Uint32Array;
 
   constructor(bytes: Buffer, offsets: Uint32Array) {
@@ -35,7 +35,7 @@ export class PackedRows implements Iterable<LoadRow> {
     return packer.rows();
   }
 
-  /** In key order; rows of one key stay in the order of packing. */
+  /** Returns the same rows in key order. Rows with equal keys stay in the order of packing. */
   sorted(): PackedRows {
     const { bytes, offsets } = this;
     const words = wordsOf(bytes);
@@ -52,7 +52,7 @@ export class PackedRows implements Iterable<LoadRow> {
     return new PackedRows(bytes, order);
   }
 
-  /** In key order. */
+  /** Yields the rows in key order. */
   *[Symbol.iterator](): Generator<LoadRow> {
     const cursor = new RowCursor(this.sorted());
     while (cursor.next()) {
@@ -72,7 +72,7 @@ function wordsOf({ buffer }: Buffer): Uint32Array {
 
 const HEADER = 12;
 
-/** Walks packed rows in the order of their offsets; the row in hand is told by offsets. */
+/** Walks packed rows in the order of `offsets`. The fields are the offsets of the current row's parts in `bytes`. */
 export class RowCursor {
   readonly bytes: Buffer;
   readonly #words: Uint32Array;
@@ -101,16 +101,13 @@ export class RowCursor {
   }
 }
 
-/**
- * Memory that nobody uses, kept for the rows of the next batch: new memory costs its zeros and the garbage collector's
- * time.
- */
+/** Unused memory, kept for the next batches: new memory costs zeroing and garbage collection. */
 const spare: ArrayBuffer[] = [];
 let spareBytes = 0;
 const MAX_SPARE = 32 * 1024 * 1024;
 
-/** Takes over memory of packed rows that nobody reads any more. */
-export function giveMemory(memory: readonly ArrayBuffer[]): void {
+/** Takes back the memory of packed rows that are no longer in use. */
+export function recycleMemory(memory: readonly ArrayBuffer[]): void {
   for (const part of memory) {
     if (spareBytes + part.byteLength > MAX_SPARE) continue;
     spareBytes += part.byteLength;
@@ -118,16 +115,13 @@ export function giveMemory(memory: readonly ArrayBuffer[]): void {
   }
 }
 
-/** Four sizes from one power of two to the next: parts of one size take the place of each other. */
+/** Rounds up to one of four sizes per power of two, so that buffers can be reused more often. */
 function sizeFor(length: number): number {
   const step = 2 ** Math.max(Math.floor(Math.log2(length)) - 2, 12);
   return Math.ceil(length / step) * step;
 }
 
-/**
- * The smallest spare part of at least `length` bytes, or new memory; never of Node's pool: it may be handed to another
- * thread.
- */
+/** Returns the smallest sufficient spare buffer, or new memory, but not of Node's pool: threads transfer the memory. */
 function takeMemory(length: number): ArrayBuffer {
   let best = -1;
   for (let i = 0; i < spare.length; i++) {
@@ -143,9 +137,9 @@ function takeMemory(length: number): ArrayBuffer {
 const LEAST_BYTES = 64 * 1024;
 
 /**
- * Packs rows one after another: `begin`, the key's bytes, `endKey`, the row's, `endRow`, those of the separate cells,
- * `end`. Bytes are written by `write` or by the caller: `reserve`, then `bytes` (or `view`, the same memory) from `at`
- * on.
+ * Packs rows one after another. For each row the caller calls `begin`, writes the key, calls `endKey`, writes the
+ * packed row, calls `endRow`, writes the separate cells, and calls `end`. The caller writes with `write`, or calls
+ * `reserve` and then fills `bytes` (or `view`, the same memory) from `at` on.
  */
 export class RowPacker {
   bytes: Buffer;
@@ -158,14 +152,14 @@ export class RowPacker {
   #rowStart = 0;
   #separateStart = 0;
 
-  /** `expected`: bytes that will be packed; there may be more. */
+  /** `expected`: estimated number of bytes to be packed. */
   constructor(expected = 0) {
     this.bytes = Buffer.from(takeMemory(Math.max(expected, LEAST_BYTES)));
     this.view = new DataView(this.bytes.buffer);
     this.#words = wordsOf(this.bytes);
   }
 
-  /** `room`: bytes that the caller will write without `reserve`. */
+  /** Reserves `room` bytes in advance: the caller may write them without calling `reserve`. */
   begin(room = 0): void {
     this.at = (this.at + 3) & ~3;
     this.reserve(HEADER + room);
@@ -192,7 +186,7 @@ export class RowPacker {
     this.#words[word + 2] = this.at - this.#separateStart;
   }
 
-  /** Makes room for `length` more bytes. `bytes` may be another buffer afterwards. */
+  /** Makes room for `length` more bytes. May replace `bytes` and `view`. */
   reserve(length: number): void {
     const needed = this.at + length;
     if (needed <= this.bytes.length) return;
@@ -202,7 +196,7 @@ export class RowPacker {
     this.bytes = larger;
     this.view = new DataView(larger.buffer);
     this.#words = wordsOf(larger);
-    giveMemory([bytes.buffer as ArrayBuffer]);
+    recycleMemory([bytes.buffer as ArrayBuffer]);
   }
 
   write(from: Uint8Array): void {
@@ -216,7 +210,7 @@ export class RowPacker {
     this.#starts = larger;
   }
 
-  /** All that was packed. Nothing more may be packed. */
+  /** Returns the packed rows. The packer must not be used afterwards. */
   rows(): PackedRows {
     return new PackedRows(this.bytes, this.#starts.slice(0, this.count));
   }

@@ -1,30 +1,25 @@
 import type { Maybe } from './contract.js';
 
-/**
- * Tells whether a `Maybe` has to be awaited. `if (isPromise(x)) x = await x` costs nothing when the engine answered at
- * once.
- */
+/** Returns whether a `Maybe` has to be awaited. `if (isPromise(x)) x = await x` costs nothing for a plain value. */
 export function isPromise<T>(value: Maybe<T>): value is Promise<T> {
   return value instanceof Promise;
 }
 
 /**
- * Goes on with the value: at once when it is there. What `then` throws is thrown at once or rejects, as the value came.
+ * Calls `then` with the value: synchronously unless the value is a promise. An error of `then` is thrown if the call
+ * was synchronous, and rejects the returned promise otherwise.
  */
 export function chain<T, U>(value: Maybe<T>, then: (value: T) => Maybe<U>): Maybe<U> {
   return isPromise(value) ? value.then(then) : then(value);
 }
 
-/**
- * The promise, which is awaited later, or by nobody where something else has failed: until then its failure does not
- * count as unhandled.
- */
-export function awaitedLater<T>(promise: Promise<T>): Promise<T> {
+/** Marks a rejection of the promise as handled. For promises that are awaited later, or never after another error. */
+export function markHandled<T>(promise: Promise<T>): Promise<T> {
   promise.catch(() => undefined);
   return promise;
 }
 
-/** `step` over the items, one after another: at once for as long as nothing has to be awaited. */
+/** Reduces the items with `step`, one after another: synchronously until a step returns a promise. */
 export function fold<T, S>(items: readonly T[], start: S, step: (state: S, item: T) => Maybe<S>): Maybe<S> {
   let state = start;
   for (let i = 0; i < items.length; i++) {
@@ -35,15 +30,15 @@ export function fold<T, S>(items: readonly T[], start: S, step: (state: S, item:
   return state;
 }
 
-/** Work that is written in a row, though it may have to wait: `yield* awaited(…)` does so where it has to. */
+/** Sequential work as a generator, run by `runWork`. `yield* awaited(maybe)` in it waits only for promises. */
 export type Work<T> = Generator<Promise<unknown>, T, unknown>;
 
 export function* awaited<T>(value: Maybe<T>): Work<T> {
   return isPromise(value) ? ((yield value) as T) : value;
 }
 
-/** Does the work: at once for as long as nothing has to be awaited. */
-export function done<T>(work: Work<T>): Maybe<T> {
+/** Runs the work: synchronously until a promise has to be awaited. */
+export function runWork<T>(work: Work<T>): Maybe<T> {
   const step = work.next();
   return step.done ? step.value : doRest(work, step.value);
 }

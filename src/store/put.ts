@@ -1,14 +1,14 @@
-/** Bytes that are written again and again, four in a number: a quarter of the steps that a copy byte by byte takes. */
+/** Bytes that are written often, stored as 32-bit words: copying takes a quarter of the steps of a copy by bytes. */
 export interface Fixed {
   readonly words: Int32Array;
-  /** Bytes that count. `putFixed` writes up to three more behind them. */
+  /** Number of meaningful bytes. `putFixed` writes up to three more bytes behind them. */
   readonly length: number;
 }
 
-/** What `putFixed` may write beyond its bytes. */
+/** Maximum number of bytes that `putFixed` writes beyond `length`. */
 export const FIXED_EXCESS = 3;
 
-export function fixed(...parts: readonly Uint8Array[]): Fixed {
+export function fixedBytes(...parts: readonly Uint8Array[]): Fixed {
   const bytes = Buffer.concat(parts);
   const padded = Buffer.alloc((bytes.length + FIXED_EXCESS) & ~FIXED_EXCESS);
   padded.set(bytes);
@@ -17,16 +17,16 @@ export function fixed(...parts: readonly Uint8Array[]): Fixed {
   return { words, length: bytes.length };
 }
 
-/** Writes the bytes at `at`; gives the offset behind them. There must be room for `FIXED_EXCESS` more. */
+/** Writes the bytes at `at` and returns the offset behind them. Needs `FIXED_EXCESS` more bytes of room. */
 export function putFixed(view: DataView, at: number, { words, length }: Fixed): number {
   for (let i = 0, to = at; i < words.length; i++, to += 4) view.setInt32(to, words[i]!);
   return at + length;
 }
 
-/** Longer runs are copied by the runtime: a call costs as much as a loop over so many bytes. */
+/** Longer runs are copied with `set`, whose call costs as much as a loop over this many bytes. */
 const LOOP = 64;
 
-/** Writes `from` at `at`; gives the offset behind it. */
+/** Writes `from` at `at` and returns the offset behind it. */
 export function putBytes(bytes: Uint8Array, at: number, from: Uint8Array): number {
   const n = from.length;
   if (n > LOOP) bytes.set(from, at);

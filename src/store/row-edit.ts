@@ -13,14 +13,14 @@ import {
 } from './row.js';
 import { StoreError } from './store-error.js';
 
-/** One cell of a row after a step: its new value, or `undefined` when it goes. */
+/** The change of one cell: the new value, or undefined to delete the cell. */
 export interface Edit {
   readonly family: number;
   readonly qualifier: Buffer;
   readonly value: Buffer | undefined;
 }
 
-/** Whether `value`, the cell's present value or undefined, satisfies the guard. */
+/** Returns whether the present value of the guarded cell satisfies the guard. */
 export function guardHolds(guard: Guard, value: Buffer | undefined): boolean {
   switch (guard.op) {
     case 'absent':
@@ -32,47 +32,47 @@ export function guardHolds(guard: Guard, value: Buffer | undefined): boolean {
   }
 }
 
-/** The number in a counter cell; 0 when absent; `corrupt` when it is not 8 bytes. */
+/** The number in a counter cell; 0 if the cell is absent. Throws `corrupt` if the value is not 8 bytes. */
 export function counterOf(value: Buffer | undefined): bigint {
   if (!value) return 0n;
   if (value.length !== 8) throw new StoreError('corrupt', `counter of ${value.length} bytes`);
   return value.readBigInt64BE();
 }
 
-/** The value of an increment's cell afterwards; `limit` beyond 64 bits. */
-export function incremented(add: Increment, value: Buffer | undefined): Buffer {
+/** The value of the cell after the increment. Throws `limit` beyond 64 bits. */
+export function addToCounter(add: Increment, value: Buffer | undefined): Buffer {
   const sum = counterOf(value) + add.by;
   if (BigInt.asIntN(64, sum) !== sum) throw new StoreError('limit', 'counter beyond 64 bits');
   return counterBytes(sum);
 }
 
 /**
- * What the step does to the cells of a row that are stored in it (`stored` tells by family number), sorted by name,
- * each name once: deletes, then puts, then increments. `present` gives a cell's value as it is. `deleteRow` is the
- * caller's.
+ * Returns the edits of the step, sorted by name, each name once. Deletes apply first, then puts, then increments.
+ * `readCell` returns the present value of a cell. `isStored` returns whether the cells of a family lie in the row;
+ * cells of separate families and `deleteRow` are left to the caller.
  */
 export function editsOf(
   step: RowStep,
-  present: (name: CellName) => Buffer | undefined,
-  stored: (family: number) => boolean,
+  readCell: (name: CellName) => Buffer | undefined,
+  isStored: (family: number) => boolean,
 ): readonly Edit[] {
-  if (!step.delete?.length && !step.add?.length) return lastOfEachName(putsOf(step, stored));
+  if (!step.delete?.length && !step.add?.length) return lastOfEachName(putsOf(step, isStored));
   const edits: Edit[] = [];
   for (const name of step.delete ?? []) {
-    if (stored(name.family)) edits.push({ family: name.family, qualifier: name.qualifier, value: undefined });
+    if (isStored(name.family)) edits.push({ family: name.family, qualifier: name.qualifier, value: undefined });
   }
-  for (const cell of putsOf(step, stored)) edits.push(cell);
+  for (const cell of putsOf(step, isStored)) edits.push(cell);
   for (const add of step.add ?? []) {
-    if (!stored(add.family)) throw new TypeError('a counter cannot live in a separate family');
+    if (!isStored(add.family)) throw new TypeError('a counter cannot live in a separate family');
     const before = edits.findLast((e) => compareCells(e, add) === 0);
-    const value = before ? before.value : present(add);
-    edits.push({ family: add.family, qualifier: add.qualifier, value: incremented(add, value) });
+    const value = before ? before.value : readCell(add);
+    edits.push({ family: add.family, qualifier: add.qualifier, value: addToCounter(add, value) });
   }
   return lastOfEachName(edits);
 }
 
-function putsOf({ put = [] }: RowStep, stored: (family: number) => boolean): readonly Edit[] {
-  return put.every(({ family }) => stored(family)) ? put : put.filter(({ family }) => stored(family));
+function putsOf({ put = [] }: RowStep, isStored: (family: number) => boolean): readonly Edit[] {
+  return put.every(({ family }) => isStored(family)) ? put : put.filter(({ family }) => isStored(family));
 }
 
 function lastOfEachName(edits: readonly Edit[]): readonly Edit[] {
@@ -88,14 +88,14 @@ function lastOfEachName(edits: readonly Edit[]): readonly Edit[] {
   return unique;
 }
 
-/** The row with the edits in it, always a buffer of its own; undefined when no cell is left. */
+/** Returns a new row with the edits applied; undefined when no cell is left. */
 export function editRow(row: Buffer | undefined, edits: readonly Edit[]): Buffer | undefined {
   if (!row) return newRow(edits);
   const old = row;
   let length = old.length;
   for (const edit of edits) if (edit.value) length += CELL_HEADER + edit.qualifier.length + edit.value.length;
   const out = Buffer.allocUnsafe(length);
-  // The old row goes to the end first: from there its parts move forward, which takes no object for each of them.
+  // The old row is copied to the end of `out`; its parts then move forward, without an object per part.
   const end = length - old.length;
   out.set(old, end);
   let to = 0;
@@ -104,7 +104,7 @@ export function editRow(row: Buffer | undefined, edits: readonly Edit[]): Buffer
     const at = seek(old, from, edit);
     out.copyWithin(to, end + from, end + at);
     to += at - from;
-    from = at < old.length && isCell(old, at, edit) ? nextCell(old, at) : at;
+    from = at < old.length && hasName(old, at, edit) ? nextCell(old, at) : at;
     if (edit.value) to = writeCell(out, to, edit.family, edit.qualifier, edit.value);
   }
   out.copyWithin(to, end + from, length);
@@ -132,35 +132,35 @@ function seek(row: Buffer, at: number, name: CellName): number {
   return at;
 }
 
-/** By what a row that is to be differs from the packed row that is. All in the order of names. */
+/** The difference between a present packed row and its wanted cells, each list sorted by name. */
 export interface CellChanges {
-  /** Cells that go, as they are. */
-  readonly gone: readonly Cell[];
-  /** Cells that are new, or get another value. */
-  readonly come: readonly Cell[];
-  /** What is in the place of each of `come`; undefined: nothing. */
-  readonly was: readonly (Buffer | undefined)[];
+  /** Cells to delete, with their present values. */
+  readonly removed: readonly Cell[];
+  /** Cells to add or overwrite, with their new values. */
+  readonly written: readonly Cell[];
+  /** The present value of each cell of `written`; undefined for an added cell. */
+  readonly previous: readonly (Buffer | undefined)[];
 }
 
-/** By what cells that rise by name differ from a packed row. */
+/** Compares a packed row with the wanted cells, which are sorted by name. */
 export function cellChanges(row: Buffer, cells: readonly Cell[]): CellChanges {
-  const gone: Cell[] = [];
-  const come: Cell[] = [];
-  const was: (Buffer | undefined)[] = [];
+  const removed: Cell[] = [];
+  const written: Cell[] = [];
+  const previous: (Buffer | undefined)[] = [];
   let at = 0;
   for (const cell of cells) {
-    for (const to = seek(row, at, cell); at < to; at = nextCell(row, at)) gone.push(cellAt(row, at));
-    const there = at < row.length && isCell(row, at, cell);
+    for (const to = seek(row, at, cell); at < to; at = nextCell(row, at)) removed.push(cellAt(row, at));
+    const there = at < row.length && hasName(row, at, cell);
     const start = there ? valueStart(row, at) : 0;
     const next = there ? nextCell(row, at) : at;
     if (!there || !sameBytes(cell.value, row, start, next)) {
-      come.push(cell);
-      was.push(there ? row.subarray(start, next) : undefined);
+      written.push(cell);
+      previous.push(there ? row.subarray(start, next) : undefined);
     }
     at = next;
   }
-  for (; at < row.length; at = nextCell(row, at)) gone.push(cellAt(row, at));
-  return { gone, come, was };
+  for (; at < row.length; at = nextCell(row, at)) removed.push(cellAt(row, at));
+  return { removed, written, previous };
 }
 
 function cellAt(row: Buffer, at: number): Cell {
@@ -172,7 +172,7 @@ function cellAt(row: Buffer, at: number): Cell {
   };
 }
 
-function isCell(row: Buffer, at: number, name: CellName): boolean {
+function hasName(row: Buffer, at: number, name: CellName): boolean {
   return row[at] === name.family && compareQualifier(row, at, name.qualifier) === 0;
 }
 
@@ -187,14 +187,14 @@ function writeCell(out: Buffer, at: number, family: number, qualifier: Buffer, v
   return at + CELL_HEADER + q + value.length;
 }
 
-/** Checks that every length in a packed row stays inside it and that the cells rise; `corrupt` otherwise. */
+/** Throws `corrupt` unless all lengths in the packed row stay inside the row and the cells are in order. */
 export function checkRow(row: Buffer): void {
   let last = -1;
   for (let at = 0; at < row.length; ) {
     if (at + CELL_HEADER > row.length)
       throw new StoreError('corrupt', `packed row of ${row.length} bytes is cut at offset ${at}`);
     const next = nextCell(row, at);
-    if (last >= 0 && !rises(row, last, at)) {
+    if (last >= 0 && !isInOrder(row, last, at)) {
       throw new StoreError('corrupt', `cells of a packed row are out of order at offset ${at}`);
     }
     last = at;
@@ -202,7 +202,7 @@ export function checkRow(row: Buffer): void {
   }
 }
 
-function rises(row: Buffer, a: number, b: number): boolean {
+function isInOrder(row: Buffer, a: number, b: number): boolean {
   if (row[a]! !== row[b]!) return row[a]! < row[b]!;
   const start = b + CELL_HEADER;
   const qualifier = row.subarray(start, start + row.readUInt16BE(b + 1));

@@ -3,17 +3,17 @@ import type { QualifierMatch, StoreFilter } from './contract.js';
 
 /** A test of qualifiers. */
 export interface NameTest {
-  /** What passes begins with one of these. There is at least one; it may be empty. */
-  readonly heads: readonly Buffer[];
+  /** A passing qualifier starts with one of these prefixes. At least one element, which may be empty. */
+  readonly prefixes: readonly Buffer[];
   /** Tests the qualifier in `row[start..stop)`. */
   readonly matches: (row: Buffer, start: number, stop: number) => boolean;
 }
 
-/** Parts of an OR that one walk over a row's cells answers together, and the others. */
+/** The parts of an OR, grouped: one walk over a row's cells evaluates all parts but `others`. */
 export interface OrParts {
-  /** By family: is there a cell with any of these names? */
+  /** By family: the qualifiers that `hasColumn` parts look for. */
   readonly names: ReadonlyMap<number, readonly Buffer[]>;
-  /** By family: is there a cell whose name starts with any of these? */
+  /** By family: the prefixes of qualifiers that `anyColumn` parts look for. */
   readonly prefixes: ReadonlyMap<number, readonly Buffer[]>;
   readonly patterns: readonly Pattern[];
   readonly others: readonly StoreFilter[];
@@ -24,8 +24,8 @@ interface Pattern {
   readonly match: QualifierMatch;
 }
 
-/** The parts of ORs within ORs; the same one twice counts once. */
-export function alternatives(of: readonly StoreFilter[]): ReadonlySet<StoreFilter> {
+/** Flattens nested ORs into a set of their parts. */
+export function flattenOr(of: readonly StoreFilter[]): ReadonlySet<StoreFilter> {
   const parts = new Set<StoreFilter>();
   const visit = (filter: StoreFilter): void => {
     if (filter.op === 'or') filter.of.forEach(visit);
@@ -35,12 +35,12 @@ export function alternatives(of: readonly StoreFilter[]): ReadonlySet<StoreFilte
   return parts;
 }
 
-export function orParts(of: readonly StoreFilter[]): OrParts {
+export function groupOrParts(of: readonly StoreFilter[]): OrParts {
   const names = new Map<number, Buffer[]>();
   const prefixes = new Map<number, Buffer[]>();
   const patterns: Pattern[] = [];
   const others: StoreFilter[] = [];
-  for (const filter of alternatives(of)) {
+  for (const filter of flattenOr(of)) {
     if (filter.op === 'hasColumn') push(names, filter.family, filter.qualifier);
     else if (filter.op === 'anyColumn' && 'prefix' in filter.match) {
       if ('any' in filter.match) patterns.push({ family: filter.family, match: filter.match });
@@ -56,55 +56,55 @@ function push(lists: Map<number, Buffer[]>, family: number, bytes: Buffer): void
   else lists.set(family, [bytes]);
 }
 
-/** Whether a qualifier is one of `names`. */
+/** Returns a test for qualifiers equal to one of `names`. */
 export function isOneOf(names: readonly Buffer[]): NameTest {
-  return among(unique(names), true);
+  return searchTest(sortedUnique(names), true);
 }
 
-/** Whether a qualifier starts with one of `prefixes`. */
+/** Returns a test for qualifiers that start with one of `prefixes`. */
 export function startsWithOneOf(prefixes: readonly Buffer[]): NameTest {
-  // Without those that begin with another, only the last one that is not above the qualifier can be its beginning.
-  const free: Buffer[] = [];
-  for (const prefix of unique(prefixes)) {
-    const last = free.at(-1);
-    if (!last || !startsWith(prefix, last)) free.push(prefix);
+  // Once no prefix starts with another prefix, only the last prefix ≤ the qualifier can match.
+  const kept: Buffer[] = [];
+  for (const prefix of sortedUnique(prefixes)) {
+    const last = kept.at(-1);
+    if (!last || !startsWith(prefix, last)) kept.push(prefix);
   }
-  return among(free, false);
+  return searchTest(kept, false);
 }
 
 /**
- * By binary search among those that begin as all of them do: whether a qualifier starts with the last of `sorted` that
- * is not above it or, where it has to be `whole`, is that one.
+ * Returns a test by binary search: a qualifier passes if it starts with the last element of `sorted` ≤ the qualifier.
+ * With `whole`, the two must be equal. Qualifiers without the common prefix of `sorted` are rejected first.
  */
-function among(sorted: readonly Buffer[], whole: boolean): NameTest {
+function searchTest(sorted: readonly Buffer[], whole: boolean): NameTest {
   const common = commonPrefix(sorted[0]!, sorted.at(-1)!);
   return {
-    heads: sorted,
+    prefixes: sorted,
     matches: (row, start, stop) => {
       if (!startsWith(row, common, start, stop)) return false;
-      const at = lastNotAbove(sorted, row, start, stop);
+      const at = lastAtMost(sorted, row, start, stop);
       if (at < 0 || (whole && sorted[at]!.length !== stop - start)) return false;
       return startsWith(row, sorted[at]!, start, stop);
     },
   };
 }
 
-/** Sorted, each once; thousands that come so already cost a comparison each. */
-export function unique(list: readonly Buffer[]): Buffer[] {
+/** Sorts and deduplicates the list. A list that is sorted already costs one comparison per element. */
+export function sortedUnique(list: readonly Buffer[]): Buffer[] {
   const rises = list.every((bytes, i) => i === 0 || Buffer.compare(list[i - 1]!, bytes) <= 0);
   const sorted = rises ? list : [...list].sort(Buffer.compare);
   return sorted.filter((bytes, i) => i === 0 || !bytes.equals(sorted[i - 1]!));
 }
 
-/** What two names have in common at their beginnings; of a sorted list's first and last, all have it. */
+/** The common prefix of two names. For the first and last of a sorted list, all names between share it. */
 export function commonPrefix(first: Buffer, last: Buffer): Buffer {
   let n = 0;
   while (n < first.length && n < last.length && first[n] === last[n]) n++;
   return first.subarray(0, n);
 }
 
-/** Index of the last of `sorted` that is ≤ the qualifier, or -1. */
-function lastNotAbove(sorted: readonly Buffer[], row: Buffer, start: number, stop: number): number {
+/** Index of the last element of `sorted` that is ≤ the qualifier, or -1. */
+function lastAtMost(sorted: readonly Buffer[], row: Buffer, start: number, stop: number): number {
   let low = 0;
   let high = sorted.length;
   while (low < high) {

@@ -1,13 +1,13 @@
 import { compareRun, hasBytesAt } from '../bytes/compare.js';
 import type { QualifierMatch, StoreFilter } from './contract.js';
 import { CELL_HEADER } from './row.js';
-import { commonPrefix, isOneOf, type NameTest, orParts, startsWithOneOf } from './row-filter-any.js';
+import { commonPrefix, groupOrParts, isOneOf, type NameTest, startsWithOneOf } from './row-filter-any.js';
 import { StoreError } from './store-error.js';
 
 /**
- * Tells whether the packed row in `row[0..end)` matches; `end` is the row's length when the buffer is longer (a scan
- * evaluates rows in the engine's own read buffer). Allocates nothing. A row whose lengths point past its end throws
- * `corrupt`, unless the answer was known before the damaged cell.
+ * Returns whether the packed row in `row[0..end)` matches. `end` is needed when the buffer is longer than the row: a
+ * scan evaluates rows in the engine's read buffer. Allocates nothing. A row whose lengths point past its end throws
+ * `corrupt`, unless the result is known before the damaged cell.
  */
 export type RowTest = (row: Buffer, end?: number) => boolean;
 
@@ -45,9 +45,9 @@ function every(tests: readonly Test[]): Test {
   };
 }
 
-/** Parts that look at the names of one family's cells are answered by one walk over them. */
+/** Compiles an OR. One walk over the cells of a family tests all parts that depend on the qualifiers of that family. */
 function compileOr(of: readonly StoreFilter[]): Test {
-  const { names, prefixes, patterns, others } = orParts(of);
+  const { names, prefixes, patterns, others } = groupOrParts(of);
   const walks = new Map<number, NameTest[]>();
   const add = (family: number, test: NameTest): void => {
     const tests = walks.get(family);
@@ -69,10 +69,7 @@ function some(tests: readonly Test[]): Test {
   };
 }
 
-/**
- * One cell by name and, if given, by value. Lengths are compared before bytes, bytes from the end: names share
- * prefixes.
- */
+/** Compiles a test for a cell. Compares lengths first, then bytes from the end, because qualifiers share prefixes. */
 function hasColumn(family: number, qualifier: Buffer, value: Buffer | undefined): Test {
   const n = qualifier.length;
   return (row, end) => {
@@ -92,9 +89,9 @@ function hasColumn(family: number, qualifier: Buffer, value: Buffer | undefined)
   };
 }
 
-/** A cell whose name passes one of the tests. */
+/** Compiles a test for a cell of the family whose qualifier passes one of the tests. */
 function anyColumn(family: number, tests: readonly NameTest[]): Test {
-  const { least, last, before } = gateOf(tests);
+  const { minLength, last, secondLast } = gateOf(tests);
   return (row, end) => {
     let at = 0;
     while (at < end) {
@@ -105,11 +102,11 @@ function anyColumn(family: number, tests: readonly NameTest[]): Test {
       const start = at + CELL_HEADER;
       const stop = start + q;
       if (
-        q >= least &&
+        q >= minLength &&
         f === family &&
         stop <= end &&
-        last[row[start + least - 1]!] === 1 &&
-        before[row[start + least - 2]!] === 1 &&
+        last[row[start + minLength - 1]!] === 1 &&
+        secondLast[row[start + minLength - 2]!] === 1 &&
         passes(tests, row, start, stop)
       )
         return true;
@@ -126,33 +123,33 @@ function passes(tests: readonly NameTest[], row: Buffer, start: number, stop: nu
 }
 
 /**
- * What a name must have for one of the tests: at `least` so many bytes, of which the last has its entry in `last` and
- * the one before in `before`.
+ * A cheap necessary condition for passing any of the tests. A qualifier must have at least `minLength` bytes. Of its
+ * first `minLength` bytes, the last must be set in `last` and the last but one in `secondLast`.
  */
 interface Gate {
-  readonly least: number;
+  readonly minLength: number;
   readonly last: Uint8Array;
-  readonly before: Uint8Array;
+  readonly secondLast: Uint8Array;
 }
 
-/** Two bytes turn most names away. Where a name has no such byte, what lies there may be anything. */
+/** Two bytes reject most qualifiers. The table of a byte that not every prefix has accepts all values. */
 function gateOf(tests: readonly NameTest[]): Gate {
-  const heads = tests.flatMap((test) => test.heads);
-  const least = Math.min(...heads.map((head) => head.length));
-  const [last, before] = [1, 2].map((back) => {
+  const prefixes = tests.flatMap((test) => test.prefixes);
+  const minLength = Math.min(...prefixes.map((head) => head.length));
+  const [last, secondLast] = [1, 2].map((back) => {
     const bytes = new Uint8Array(256);
-    if (back > least) bytes.fill(1);
-    else for (const head of heads) bytes[head[least - back]!] = 1;
+    if (back > minLength) bytes.fill(1);
+    else for (const head of prefixes) bytes[head[minLength - back]!] = 1;
     return bytes;
   });
-  return { least, last: last!, before: before! };
+  return { minLength, last: last!, secondLast: secondLast! };
 }
 
 function compileMatch(match: QualifierMatch): NameTest {
   if ('from' in match) {
     const { from, to } = match;
     return {
-      heads: [commonPrefix(from, to)],
+      prefixes: [commonPrefix(from, to)],
       matches: (row, start, stop) => compareRun(row, start, stop, from) >= 0 && compareRun(row, start, stop, to) < 0,
     };
   }
@@ -161,7 +158,7 @@ function compileMatch(match: QualifierMatch): NameTest {
   const { any, final } = match;
   const tail = final?.length ?? 0;
   return {
-    heads: [head],
+    prefixes: [head],
     matches: (row, start, stop) => {
       if (stop - start < head.length + tail || !hasBytesAt(row, start, head)) return false;
       if (final && !hasBytesAt(row, stop - tail, final)) return false;

@@ -7,7 +7,7 @@ import { StoreError } from './store-error.js';
  *
  *   family u8 │ qualifier length u16 │ value length u32 │ qualifier │ value   (big-endian; docs/formats/packed-row.md)
  *
- * Readers walk it with the functions below and plain offsets, without building objects:
+ * Readers walk the row by offsets with the functions below, without building objects:
  *
  *   for (let at = 0; at < row.length; at = nextCell(row, at)) { … qualifierStart(at) … }
  */
@@ -39,7 +39,7 @@ export function valueStart(row: Buffer, at: number): number {
   return at + CELL_HEADER + qualifierLength(row, at);
 }
 
-/** Offset of the cell after the one at `at`. A length that points past the row's end throws `corrupt`. */
+/** Offset of the cell after the cell at `at`. Throws `corrupt` if a length points past the end of the row. */
 export function nextCell(row: Buffer, at: number): number {
   const next = at + CELL_HEADER + qualifierLength(row, at) + valueLength(row, at);
   if (!(next <= row.length))
@@ -74,7 +74,7 @@ export function cellValue(row: Buffer, family: number, qualifier: Buffer): Buffe
   return row.subarray(start, start + valueLength(row, at));
 }
 
-/** All cells, views into the row. For writers and tests; readers on the search path walk offsets. */
+/** All cells as views into the row. For writers and tests; hot paths walk the row by offsets. */
 export function unpackRow(row: Buffer): Cell[] {
   const cells: Cell[] = [];
   for (let at = 0; at < row.length; ) {
@@ -106,7 +106,7 @@ export function compareCells(
   return p.length - q.length;
 }
 
-/** Longer runs are copied and compared by the runtime: a call costs as much as a loop over so many bytes. */
+/** Longer runs are copied with `set`, whose call costs as much as a loop over this many bytes. */
 const LOOP = 64;
 
 function copyBytes(from: Buffer, to: Buffer, at: number): void {
@@ -114,7 +114,7 @@ function copyBytes(from: Buffer, to: Buffer, at: number): void {
   else for (let i = 0; i < from.length; i++) to[at + i] = from[i]!;
 }
 
-/** Packs cells that are sorted by `compareCells` and hold no name twice. */
+/** Packs cells that are sorted by `compareCells`, each name once. */
 export function packSorted(cells: readonly Cell[]): Buffer {
   let length = 0;
   for (const cell of cells) length += CELL_HEADER + cell.qualifier.length + cell.value.length;
@@ -139,7 +139,7 @@ export function packSorted(cells: readonly Cell[]): Buffer {
   return row;
 }
 
-/** Packs cells in any order; of two with one name the later wins. */
+/** Packs cells in any order. Of two cells with the same name, the later wins. */
 export function packRow(cells: readonly Cell[]): Buffer {
   const sorted = isRising(cells) ? cells : sortCells(cells);
   return packSorted(sorted);
@@ -150,7 +150,7 @@ function isRising(cells: readonly Cell[]): boolean {
   return true;
 }
 
-/** Up to so many cells are sorted by insertion: they usually come nearly in order. */
+/** Up to this many cells are sorted by insertion, since they are usually almost sorted. */
 const FEW = 96;
 
 function sortCells(cells: readonly Cell[]): Cell[] {
@@ -179,7 +179,7 @@ export function counterBytes(value: bigint): Buffer {
   return b;
 }
 
-/** The counter in the cell `family`:`qualifier`; 0 when absent; `corrupt` when not 8 bytes. */
+/** The counter in the cell `family`:`qualifier`; 0 if absent. Throws `corrupt` if the value is not 8 bytes. */
 export function cellCounter(row: Buffer | undefined, family: number, qualifier: Buffer): bigint {
   const value = row && cellValue(row, family, qualifier);
   if (!value) return 0n;

@@ -1,4 +1,4 @@
-/** Byte strings in one piece of memory: the key `i` is `bytes[starts[i], ends[i])`. */
+/** Byte strings in one buffer: key `i` is `bytes[starts[i], ends[i])`. */
 export interface KeyList {
   readonly bytes: Uint8Array;
   readonly starts: Uint32Array;
@@ -6,15 +6,17 @@ export interface KeyList {
   readonly count: number;
 }
 
-/** Fewer keys are sorted by insertion. */
+/** Up to this many keys are sorted by insertion. */
 const FEW = 12;
-/** Bytes of a key in one number, in base 257: 0 stands for the key's end. */
+/**
+ * Number of key bytes that are packed into one number, as digits in base 257. Digit 0 stands for the end of the key.
+ */
 const STEP = 4;
 const BASE = 257;
-/** The number's lower digits: the position, which keeps equal keys in their order. */
+/** The packed number is multiplied by this, to add the key's position, which keeps equal keys in order. */
 const POSITIONS = 2 ** 20;
 
-/** Positions of the keys in byte order; equal keys stay in the order given. At most 2^20 keys. */
+/** Returns the indexes of the keys in byte order. The sort is stable. At most 2^20 keys. */
 export function sortKeys(keys: KeyList): Uint32Array {
   if (keys.count > POSITIONS) throw new RangeError(`${keys.count} keys to sort; ${POSITIONS} are the most`);
   const order = new Uint32Array(keys.count);
@@ -44,7 +46,7 @@ class Sorter {
     }
     const common = this.#common(from, to, depth);
     if (common < 0) return;
-    // Numbers are read before the parts are sorted, which use the same memory.
+    // The loop reads all numbers before the recursive calls reuse the memory.
     const numbers = this.#numbered(from, to, common);
     const order = this.#order;
     const before = this.#before;
@@ -78,7 +80,7 @@ class Sorter {
     return numbers.sort();
   }
 
-  /** How many bytes all of them have in common; -1 when they are equal. */
+  /** Length of the common prefix of `order[from, to)`; -1 when all keys are equal. */
   #common(from: number, to: number, depth: number): number {
     const { bytes, starts, ends } = this.#keys;
     const first = this.#order[from]!;

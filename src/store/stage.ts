@@ -5,40 +5,36 @@ import { type Edit, editRow, editsOf, guardHolds } from './row-edit.js';
 import { StoreError } from './store-error.js';
 import { cellKey, MARK_ROW } from './tables.js';
 
-/** A table as an engine holds it. */
 export interface StagedTable {
   readonly spec: TableSpec;
 }
 
-/** A row that an engine keeps in parts, so that reading and changing some cells costs little. Never changes itself. */
+/** A row that an engine keeps in parts, so that reading and changing a few cells is cheap. Immutable. */
 export interface SplitRow {
   value(family: number, qualifier: Buffer): Buffer | undefined;
-  /** The row with the edits in it, which rise by name; undefined when no cell is left. */
-  edited(edits: readonly Edit[]): SplitRow | undefined;
+  /** Returns the row with the edits applied, which are sorted by name; undefined when no cell is left. */
+  withEdits(edits: readonly Edit[]): SplitRow | undefined;
 }
 
-/** A row as it is staged: packed, or in parts. */
 export type StagedRow = Buffer | SplitRow;
 
-/**
- * What an engine gives a stage to read: the state that the batch starts from. Buffers handed over are the stage's own.
- */
+/** Reads the state that a batch starts from. Implemented by the engine. Returned buffers belong to the stage. */
 export interface StageSource<T extends StagedTable> {
-  /** Longest key the engine takes, bytes. */
+  /** Length of the longest key that the engine accepts, in bytes. */
   readonly maxKey: number;
   table(name: string): T;
   row(table: T, key: Buffer): StagedRow | undefined;
-  /** The cell of a separate family under `cellKey(rowKey, qualifier)`. */
+  /** The value of a separate family under `key`, made by `cellKey(rowKey, qualifier)`. */
   cell(table: T, family: number, key: Buffer): Buffer | undefined;
-  /** Keys of a separate family that start with `prefix`. */
+  /** The keys of a separate family that start with `prefix`. */
   cellKeys(table: T, family: number, prefix: Buffer): Buffer[];
-  /** The greatest number ever appended to the table, 0 when none. */
+  /** The greatest row number ever appended to the table; 0 for none. */
   lastAppended(table: T): bigint;
 }
 
-/** Receives what a batch changed, each row, cell and number once; undefined means it goes. */
+/** Receives the changes of a batch: each row, cell and last number once. An undefined row or value means deletion. */
 export interface StageSink<T extends StagedTable> {
-  /** `before` is what the source gave; `unread` when it was not asked. */
+  /** `before` is the row as the source returned it, or `unread`. */
   row(table: T, key: Buffer, row: StagedRow | undefined, before: StagedRow | undefined | 'unread'): void;
   cell(table: T, family: number, key: Buffer, value: Buffer | undefined): void;
   appended(table: T, last: bigint): void;
@@ -47,9 +43,9 @@ export interface StageSink<T extends StagedTable> {
 interface Slot<V> {
   readonly key: Buffer;
   value: V | undefined;
-  /** As the source gave it. */
+  /** The value as the source returned it. */
   before: V | undefined | 'unread';
-  /** False while `value` was neither read nor written: index rows are written unread. */
+  /** False until `value` is read or written. Index rows are written without being read. */
   known: boolean;
   dirty: boolean;
 }
@@ -59,14 +55,14 @@ type CellSlot = Slot<Buffer>;
 
 interface Pending {
   readonly rows: Map<string, RowSlot>;
-  /** By family number; only separate families. */
+  /** The cells of separate families, by family number. */
   readonly cells: Map<number, Map<string, CellSlot>>;
   appended: bigint | undefined;
 }
 
 /**
- * The changes of a batch of plans before any of them is written. Each plan sees those before it; one that fails is
- * taken back alone. A row that many plans change is read once and written once.
+ * Collects the changes of a batch of plans in memory before the engine writes them. Each plan sees the changes of
+ * earlier plans; a plan that fails is undone alone. A row that many plans change is read once and written once.
  */
 export class Stage<T extends StagedTable> {
   readonly #source: StageSource<T>;
@@ -77,12 +73,12 @@ export class Stage<T extends StagedTable> {
     this.#source = source;
   }
 
-  /** Stages one plan, or throws (`guard` with the step's index, …) with nothing of it staged. */
+  /** Stages one plan. On an error (`guard` with the step's index, and others), undoes the plan and throws. */
   apply(plan: Plan): void {
     this.#undo = [];
     let index = 0;
     try {
-      for (; index < plan.steps.length; index++) this.#step(plan.steps[index]!, index);
+      for (; index < plan.steps.length; index++) this.#stageStep(plan.steps[index]!, index);
     } catch (error) {
       for (const undo of this.#undo.reverse()) undo();
       throw error;
@@ -99,14 +95,14 @@ export class Stage<T extends StagedTable> {
     }
   }
 
-  #step(step: PlanStep, index: number): void {
-    if ('append' in step) this.#append(step);
-    else this.#row(step, index);
+  #stageStep(step: PlanStep, index: number): void {
+    if ('append' in step) this.#stageAppend(step);
+    else this.#stageRow(step, index);
   }
 
-  #append(step: AppendStep): void {
+  #stageAppend(step: AppendStep): void {
     const table = this.#source.table(step.table);
-    const pending = this.#pending(table);
+    const pending = this.#pendingOf(table);
     const before = pending.appended;
     const next = (before ?? this.#source.lastAppended(table)) + 1n;
     const key = Buffer.allocUnsafe(8);
@@ -120,9 +116,9 @@ export class Stage<T extends StagedTable> {
     this.#write(slot, packRow(step.append));
   }
 
-  #row(step: RowStep, index: number): void {
+  #stageRow(step: RowStep, index: number): void {
     const table = this.#source.table(step.table);
-    const pending = this.#pending(table);
+    const pending = this.#pendingOf(table);
     checkStep(step, table.spec, this.#source.maxKey);
     const slot = this.#slot(pending.rows, step.key);
     for (const guard of step.guards ?? []) {
@@ -133,17 +129,17 @@ export class Stage<T extends StagedTable> {
         throw new StoreError('guard', `guard ${guard.op} of step ${index} on ${step.table} failed`, { step: index });
       }
     }
-    if (table.spec.suffixBytes !== undefined) this.#mark(step, slot);
-    else this.#change(table, pending, slot, step);
+    if (table.spec.suffixBytes !== undefined) this.#stageIndexRow(step, slot);
+    else this.#stageCells(table, pending, slot, step);
   }
 
-  /** Index rows: there or not. */
-  #mark(step: RowStep, slot: RowSlot): void {
+  /** An index row has no cells to edit: the step either writes or deletes it. */
+  #stageIndexRow(step: RowStep, slot: RowSlot): void {
     if (step.put?.length) this.#write(slot, MARK_ROW);
     else if (step.deleteRow || step.delete?.length) this.#write(slot, undefined);
   }
 
-  #change(table: T, pending: Pending, slot: RowSlot, step: RowStep): void {
+  #stageCells(table: T, pending: Pending, slot: RowSlot, step: RowStep): void {
     if (step.deleteRow) {
       for (const [family, spec] of table.spec.families.entries()) {
         if (spec.separate) this.#deleteCells(table, pending, family, step.key);
@@ -164,7 +160,7 @@ export class Stage<T extends StagedTable> {
       (name) => valueIn(row, name),
       (family) => !separate(family),
     );
-    if (edits.length || step.deleteRow) this.#write(slot, edited(row, edits));
+    if (edits.length || step.deleteRow) this.#write(slot, applyEdits(row, edits));
   }
 
   #deleteCells(table: T, pending: Pending, family: number, key: Buffer): void {
@@ -216,7 +212,7 @@ export class Stage<T extends StagedTable> {
     slot.dirty = true;
   }
 
-  #pending(table: T): Pending {
+  #pendingOf(table: T): Pending {
     let pending = this.#tables.get(table);
     if (!pending) {
       pending = { rows: new Map(), cells: new Map(), appended: undefined };
@@ -249,11 +245,11 @@ function valueIn(row: StagedRow | undefined, { family, qualifier }: CellName): B
   return row instanceof Uint8Array ? cellValue(row, family, qualifier) : row?.value(family, qualifier);
 }
 
-function edited(row: StagedRow | undefined, edits: readonly Edit[]): StagedRow | undefined {
-  return row === undefined || row instanceof Uint8Array ? editRow(row, edits) : row.edited(edits);
+function applyEdits(row: StagedRow | undefined, edits: readonly Edit[]): StagedRow | undefined {
+  return row === undefined || row instanceof Uint8Array ? editRow(row, edits) : row.withEdits(edits);
 }
 
-/** Lengths that depend on data give `limit`; what no caller may ever ask gives a TypeError. */
+/** Throws `limit` for lengths that depend on data, and TypeError for a step that no caller may request. */
 function checkStep(step: RowStep, spec: TableSpec, maxKey: number): void {
   checkKey(step.key, spec, maxKey);
   checkFamilies(step.guards, spec);

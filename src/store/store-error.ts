@@ -1,13 +1,13 @@
 /**
  * The errors of the store contract.
  *
- * | code | when | what the caller may do |
+ * | code | when | remedy |
  * | --- | --- | --- |
  * | `guard` | a guard of the plan did not hold; nothing was done | read again, plan again |
  * | `noTable` | the table does not exist | create it |
  * | `conflict` | a table exists with another spec | nothing |
- * | `corrupt` | a file or message cannot be read as what it should be | restore; try again |
- * | `damaged` | stored bytes are not what was written; `table`, `key`: where, if known | `rowan check`, restore |
+ * | `corrupt` | a file or message is malformed | restore; try again |
+ * | `damaged` | stored bytes differ from the written bytes; `table`, `key`: where, if known | `rowan check`, restore |
  * | `held` | the data is damaged, and nothing is written until the operator has looked | `rowan check` |
  * | `format` | the data belongs to a newer Rowan, or to something else | upgrade |
  * | `permission` | the folder or file may not be read or written | change the mode |
@@ -34,7 +34,7 @@ export interface StoreErrorOptions {
   cause?: unknown;
   /** For `guard`: index of the step whose guard failed. */
   step?: number;
-  /** Whether a rejected plan took effect. */
+  /** Whether a rejected plan was applied. */
   applied?: 'no' | 'unknown';
   /** For `damaged`: the table, and the key of the row in it. */
   table?: string;
@@ -59,7 +59,7 @@ export class StoreError extends Error {
   }
 }
 
-/** What is stored under `key` of a table is not what was written; `detail` says in what way. */
+/** A `damaged` error for a row, or for a whole table without `key`. `detail` describes the damage. */
 export function damaged(table: string, key: Buffer | undefined, detail: string, cause?: unknown): StoreError {
   const where = key ? `row ${key.toString('hex')} of table ${table}` : `table ${table}`;
   return new StoreError('damaged', `${where} is damaged: ${detail}`, { table, cause, ...(key && { key }) });
@@ -81,7 +81,7 @@ export async function guardsHold(commit: Promise<void>): Promise<boolean> {
   }
 }
 
-/** Whether it may have been done although it failed: nobody knows. */
-export function mayBeDone(error: unknown): boolean {
+/** Returns whether a failed plan may have been applied nevertheless. */
+export function mayBeApplied(error: unknown): boolean {
   return error instanceof StoreError && error.applied === 'unknown';
 }

@@ -5,7 +5,7 @@ import { StoreError } from './store-error.js';
 /** The packed row of every key in a table with `suffixBytes`. */
 export const MARK_ROW = packSorted([MARK]);
 
-/** Checks a spec that a caller gives; a wrong one is a programming mistake. Returns a copy of the known fields only. */
+/** Checks a caller's spec and returns a copy of its known fields. An invalid spec is a programming error. */
 export function checkSpec(spec: TableSpec): TableSpec {
   if (!/^[a-z0-9_.]{1,200}$/.test(spec.name)) throw new TypeError(`table name "${spec.name}": 1 to 200 of a-z 0-9 _ .`);
   if (spec.families.length < 1 || spec.families.length > 255) throw new TypeError('a table has 1 to 255 families');
@@ -27,7 +27,7 @@ export function checkSpec(spec: TableSpec): TableSpec {
   };
 }
 
-/** Both specs as `checkSpec` returns them. */
+/** Compares two specs as returned by `checkSpec`. */
 export function sameSpec(a: TableSpec, b: TableSpec): boolean {
   return JSON.stringify(a) === JSON.stringify(b);
 }
@@ -45,7 +45,7 @@ export function cellKey(key: Buffer, qualifier: Buffer): Buffer {
   return out;
 }
 
-/** The row key in what `cellKey` made. */
+/** The row key in a key made by `cellKey`. */
 export function rowKeyOf(cell: Buffer): Buffer {
   return cell.subarray(2, 2 + cell.readUInt16BE());
 }
@@ -58,7 +58,7 @@ export function keyAfter(key: Buffer): Buffer {
   return after;
 }
 
-/** The smallest key that is greater than every key that starts with `prefix`; undefined when there is none. */
+/** The smallest key greater than every key that starts with `prefix`; undefined if the prefix is all 0xff bytes. */
 export function afterPrefix(prefix: Buffer): Buffer | undefined {
   for (let i = prefix.length - 1; i >= 0; i--) {
     if (prefix[i]! < 0xff) {

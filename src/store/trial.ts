@@ -2,49 +2,50 @@ import type { KeyRange, LoadTable, Maybe, Plan, Reader, RowStep, ScanOptions, St
 import { StoreError } from './store-error.js';
 
 /**
- * A store as another would be after what is written here, while that other is only read. Rows that are written go to a
- * third one. Index tables and appended rows stay as they are, and scans and counts give what the other has: writes are
- * decided by rows that are read by their keys.
+ * A store for dry runs: reads a base store, which stays unchanged, and writes to an overlay store. Reads by key see the
+ * writes. Scans, counts, index tables and appended rows show the base only, which suffices because writes are decided
+ * by rows that are read by key.
  */
 export class TrialStore implements Store {
   readonly supports: Store['supports'];
   readonly #base: Store;
-  readonly #top: Store;
-  /** Tables that are copied by rows as they are needed. */
-  readonly #kept: ReadonlySet<string>;
-  /** Rows that stand in `#top`, or nowhere, where a plan took them away. */
-  readonly #lifted = new Set<string>();
+  readonly #overlay: Store;
+  /** Tables whose rows are copied to the overlay before a change. */
+  readonly #copied: ReadonlySet<string>;
+  /** Rows that are read from the overlay: copied rows, including rows that a plan has deleted since. */
+  readonly #moved = new Set<string>();
 
-  private constructor(base: Store, top: Store, kept: ReadonlySet<string>) {
+  private constructor(base: Store, overlay: Store, copied: ReadonlySet<string>) {
     this.supports = { ...base.supports, snapshot: false };
     this.#base = base;
-    this.#top = top;
-    this.#kept = kept;
+    this.#overlay = overlay;
+    this.#copied = copied;
   }
 
-  /** `top` is empty, and closed with this one; `base` is not. */
-  static async over(base: Store, top: Store): Promise<TrialStore> {
+  /** `overlay` must be empty; `close` closes the overlay, but not `base`. */
+  static async over(base: Store, overlay: Store): Promise<TrialStore> {
     const specs = (await base.tables()).filter(({ suffixBytes }) => suffixBytes === undefined);
-    for (const spec of specs) await top.createTable(spec);
-    return new TrialStore(base, top, new Set(specs.map(({ name }) => name)));
+    for (const spec of specs) await overlay.createTable(spec);
+    return new TrialStore(base, overlay, new Set(specs.map(({ name }) => name)));
   }
 
-  async #from(table: string, key: Buffer): Promise<Reader> {
-    if (!this.#kept.has(table)) return this.#base;
-    const isThere = this.#lifted.has(nameOf(table, key)) || (await this.#top.getHead(table, key, true)) !== undefined;
-    return isThere ? this.#top : this.#base;
+  async #storeOf(table: string, key: Buffer): Promise<Reader> {
+    if (!this.#copied.has(table)) return this.#base;
+    const isThere =
+      this.#moved.has(rowName(table, key)) || (await this.#overlay.getHead(table, key, true)) !== undefined;
+    return isThere ? this.#overlay : this.#base;
   }
 
   async get(table: string, key: Buffer): Promise<Buffer | undefined> {
-    return (await this.#from(table, key)).get(table, key);
+    return (await this.#storeOf(table, key)).get(table, key);
   }
 
-  async getHead(table: string, key: Buffer, only?: boolean): Promise<Buffer | undefined> {
-    return (await this.#from(table, key)).getHead(table, key, only);
+  async getHead(table: string, key: Buffer, headOnly?: boolean): Promise<Buffer | undefined> {
+    return (await this.#storeOf(table, key)).getHead(table, key, headOnly);
   }
 
   async getColumns(...args: Parameters<Reader['getColumns']>): Promise<Buffer | undefined> {
-    return (await this.#from(args[0], args[1])).getColumns(...args);
+    return (await this.#storeOf(args[0], args[1])).getColumns(...args);
   }
 
   getMany(table: string, keys: readonly Buffer[]): Promise<(Buffer | undefined)[]> {
@@ -52,7 +53,7 @@ export class TrialStore implements Store {
   }
 
   async getCells(...args: Parameters<Reader['getCells']>): Promise<Buffer | undefined> {
-    return (await this.#top.getCells(...args)) ?? this.#base.getCells(...args);
+    return (await this.#overlay.getCells(...args)) ?? this.#base.getCells(...args);
   }
 
   keysOfCells = (...args: Parameters<Reader['keysOfCells']>): Maybe<Buffer[]> => this.#base.keysOfCells(...args);
@@ -72,41 +73,41 @@ export class TrialStore implements Store {
   async dropTable(): Promise<void> {}
 
   async commit(plan: Plan): Promise<void> {
-    const { steps } = await this.#lift(plan);
-    if (steps.length > 0) await this.#top.commit({ steps, decisive: 0 });
+    const { steps } = await this.#copyRows(plan);
+    if (steps.length > 0) await this.#overlay.commit({ steps, decisive: 0 });
   }
 
   async ingest(tables: readonly LoadTable[], plan: Plan): Promise<void> {
-    const kept = tables.filter(({ table, append }) => !append && this.#kept.has(table));
-    for (const { table, rows, absent } of kept) {
+    const loaded = tables.filter(({ table, append }) => !append && this.#copied.has(table));
+    for (const { table, rows, absent } of loaded) {
       if (!absent) continue;
-      // What stands in `#top`, or was taken away there, is its own to judge.
+      // The overlay itself checks the rows that were moved there.
       const keys = Array.from(rows, ({ key }) => Buffer.from(key)).filter(
-        (key) => !this.#lifted.has(nameOf(table, key)),
+        (key) => !this.#moved.has(rowName(table, key)),
       );
       const there = await this.#base.getMany(table, keys);
       if (there.some((row) => row !== undefined)) throw new StoreError('guard', 'a row is there already', { table });
     }
-    await this.#top.ingest(kept, await this.#lift(plan));
+    await this.#overlay.ingest(loaded, await this.#copyRows(plan));
   }
 
-  /** The steps of the plan that are tried, all rows of which stand in `#top` then. */
-  async #lift({ steps }: Plan): Promise<Plan> {
-    const tried = steps.filter((step): step is RowStep => 'key' in step && this.#kept.has(step.table));
-    for (const { table, key } of tried) {
-      const from = await this.#from(table, key);
+  /** Copies the rows of the plan to the overlay. Returns the steps that the overlay can apply. */
+  async #copyRows({ steps }: Plan): Promise<Plan> {
+    const applicable = steps.filter((step): step is RowStep => 'key' in step && this.#copied.has(step.table));
+    for (const { table, key } of applicable) {
+      const from = await this.#storeOf(table, key);
       const row = from === this.#base ? await from.get(table, key) : undefined;
-      if (row) await this.#top.ingest([{ table, rows: [{ key, row }] }], { steps: [], decisive: 0 });
-      this.#lifted.add(nameOf(table, key));
+      if (row) await this.#overlay.ingest([{ table, rows: [{ key, row }] }], { steps: [], decisive: 0 });
+      this.#moved.add(rowName(table, key));
     }
-    return { steps: tried, decisive: 0 };
+    return { steps: applicable, decisive: 0 };
   }
 
   close(): Promise<void> {
-    return this.#top.close();
+    return this.#overlay.close();
   }
 }
 
-function nameOf(table: string, key: Buffer): string {
+function rowName(table: string, key: Buffer): string {
   return `${table}\0${key.toString('latin1')}`;
 }

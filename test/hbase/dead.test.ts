@@ -91,16 +91,16 @@ describe('front ends that died', function () {
   it('and were given up by who did not look at all rows are counted, and taken away when it is asked for', async () => {
     const ids = await die(3);
     await die(2);
-    expect(await store.deadLocks(false)).to.equal(0);
+    expect(await store.countDeadLocks(false)).to.equal(0);
     await store.client.putMany(
       cluster.journal,
       ids.map((key) => ({ key, deleteRow: true, timestamp: MAX_TIME_ROW })),
     );
     const before = await hotLocks();
-    expect(await store.deadLocks(false)).to.equal(2);
+    expect(await store.countDeadLocks(false)).to.equal(2);
     expect(await hotLocks()).to.deep.equal(before);
-    expect(await store.deadLocks(true)).to.equal(2);
-    expect(await store.deadLocks(false)).to.equal(0);
+    expect(await store.countDeadLocks(true)).to.equal(2);
+    expect(await store.countDeadLocks(false)).to.equal(0);
     const after = await hotLocks();
     expect(after.map((lock) => lock!.length)).to.deep.equal(before.map((lock) => lock!.length - 3 * 16));
   });
@@ -115,9 +115,9 @@ describe('front ends that died', function () {
     );
     const there = async (): Promise<boolean[]> =>
       (await store.client.getMany(cluster.journal, pieces)).map((row) => row !== undefined);
-    await store.deadLocks(false);
+    await store.countDeadLocks(false);
     expect(await there()).to.deep.equal([true, true, true, true]);
-    await store.deadLocks(true);
+    await store.countDeadLocks(true);
     expect(await there()).to.deep.equal([false, false, true, true]);
   });
 });

@@ -62,7 +62,7 @@ describe('the lock cell of a row that is changed again and again', () => {
       await store.commit(plan('4'));
       await other.commit(plan('5'));
       expect(await cell()).to.equal('');
-      expect(await store.deadLocks(false)).to.equal(0);
+      expect(await store.countDeadLocks(false)).to.equal(0);
       const row = await store.get(ROWS.name, KEY);
       expect(cellValue(row!, 0, Buffer.from('id'))?.toString()).to.equal('5');
     } finally {

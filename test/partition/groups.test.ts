@@ -293,7 +293,7 @@ for (const engine of ENGINES) {
       const quiet = () => new Promise<void>((resolve, reject) => waiting.push({ resolve, reject }));
       const store = new Proxy(fixture.store, {
         get: (target, name) => {
-          const member: unknown = name === 'quiet' ? quiet : Reflect.get(target, name);
+          const member: unknown = name === 'waitUntilQuiet' ? quiet : Reflect.get(target, name);
           return typeof member === 'function' ? member.bind(target) : member;
         },
       });

@@ -267,8 +267,9 @@ for (const engine of ENGINES) {
       const store = new Proxy(fixture.store, {
         get(target, name) {
           const member: unknown = Reflect.get(target, name);
-          if (name !== 'quiet') return typeof member === 'function' ? member.bind(target) : member;
-          return () => (isAway ? Promise.reject(new StoreError('unavailable', 'no answer')) : target.quiet?.());
+          if (name !== 'waitUntilQuiet') return typeof member === 'function' ? member.bind(target) : member;
+          return () =>
+            isAway ? Promise.reject(new StoreError('unavailable', 'no answer')) : target.waitUntilQuiet?.();
         },
       });
       const front = new Fixture(fixture.store, await Partition.open(store, testSchema()), undefined);

@@ -23,7 +23,7 @@ const SUFFIX_BYTES = 16;
 const ROWS: Readonly<Record<string, (answer: never) => number>> = {
   get: () => 1,
   getHead: () => 1,
-  lendHead: () => 1,
+  getScratchHead: () => 1,
   getColumns: () => 1,
   getCells: () => 1,
   getMany: (rows: readonly unknown[]) => rows.length,

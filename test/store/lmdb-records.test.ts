@@ -5,8 +5,8 @@ import { expect } from 'chai';
 import { open, type RootDatabase } from 'lmdb';
 import type { Cell, LoadRow, Store, StoreFilter } from '../../src/store/contract.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
-import { CHECK_BYTES, isSound } from '../../src/store/lmdb/record/check.js';
-import { decodedRow, offsetBehind, type RecordAt, varint } from '../../src/store/lmdb/record/decode.js';
+import { CHECK_BYTES, hasValidCheck } from '../../src/store/lmdb/record/check.js';
+import { decodeRow, nextOffset, type RecordView, readVarint } from '../../src/store/lmdb/record/decode.js';
 import { RowEncoder } from '../../src/store/lmdb/record/encode.js';
 import { Learner } from '../../src/store/lmdb/record/learner.js';
 import { compileRecordFilter } from '../../src/store/lmdb/record/record-filter.js';
@@ -64,12 +64,12 @@ class Codec {
   readonly vocabulary = new Vocabulary();
   readonly #encoder = new RowEncoder(this.vocabulary, new Learner(this.vocabulary), () => undefined);
 
-  record(key: Buffer, row: Buffer): RecordAt {
+  record(key: Buffer, row: Buffer): RecordView {
     // Rows to load lie somewhere in a larger buffer.
     const around = Buffer.concat([bytes('xyz'), row, bytes('zyx')]);
     this.#encoder.encode(key, 0, key.length, around, 3, 3 + row.length);
     const { record, length } = this.#encoder;
-    expect(isSound(key, 0, key.length, record, length)).to.equal(true);
+    expect(hasValidCheck(key, 0, key.length, record, length)).to.equal(true);
     return {
       keys: key,
       from: 0,
@@ -89,9 +89,9 @@ describe('lmdb: records', () => {
     for (let i = 0; i < 1000; i++) {
       const row = packRow(anyCells(next));
       const at = codec.record(anyKey(next), row);
-      expect(decodedRow(codec.vocabulary.words, at, false), `seed ${seed}`).to.deep.equal(row);
+      expect(decodeRow(codec.vocabulary.words, at, false), `seed ${seed}`).to.deep.equal(row);
       const first = packRow(unfold(row, 0));
-      expect(decodedRow(codec.vocabulary.words, at, true) ?? Buffer.alloc(0), `seed ${seed}`).to.deep.equal(first);
+      expect(decodeRow(codec.vocabulary.words, at, true) ?? Buffer.alloc(0), `seed ${seed}`).to.deep.equal(first);
       packed += row.length;
       encoded += at.end;
     }
@@ -110,8 +110,8 @@ describe('lmdb: records', () => {
       const row = packRow(anyCells(next));
       const at = codec.record(anyKey(next), row);
       for (const [n, [test, recordTest]] of tests.entries()) {
-        const length = varint(at.bytes, 0);
-        const takes = recordTest(codec.vocabulary.words, at, offsetBehind(), length);
+        const length = readVarint(at.bytes, 0);
+        const takes = recordTest(codec.vocabulary.words, at, nextOffset(), length);
         expect(takes, `seed ${seed}: ${JSON.stringify(filters[n])}`).to.equal(test(row));
         if (takes) passed++;
       }
@@ -127,12 +127,12 @@ describe('lmdb: records', () => {
       for (const part of [at.keys, at.bytes]) {
         for (let bit = 0; bit < Math.min(part.length, 400) * 8; bit++) {
           part[bit >> 3]! ^= 1 << (bit & 7);
-          expect(isSound(at.keys, 0, at.to, at.bytes, at.bytes.length), `seed ${seed}`).to.equal(false);
+          expect(hasValidCheck(at.keys, 0, at.to, at.bytes, at.bytes.length), `seed ${seed}`).to.equal(false);
           part[bit >> 3]! ^= 1 << (bit & 7);
         }
       }
-      expect(isSound(at.keys, 0, at.to, at.bytes, at.bytes.length)).to.equal(true);
-      expect(isSound(at.keys, 0, at.to, at.bytes, at.bytes.length - 1)).to.equal(false);
+      expect(hasValidCheck(at.keys, 0, at.to, at.bytes, at.bytes.length)).to.equal(true);
+      expect(hasValidCheck(at.keys, 0, at.to, at.bytes, at.bytes.length - 1)).to.equal(false);
     }
   });
 

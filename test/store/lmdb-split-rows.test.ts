@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { open, type RootDatabase } from 'lmdb';
 import type { Cell, Store } from '../../src/store/contract.js';
-import { roomIn } from '../../src/store/lmdb/file/pages.js';
+import { overflowRoom } from '../../src/store/lmdb/file/pages.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
 import { CHECK_BYTES } from '../../src/store/lmdb/record/check.js';
 import { SEGMENT } from '../../src/store/lmdb/rows/segments.js';
@@ -86,10 +86,10 @@ describe('lmdb: split rows', () => {
         return (db.getStats() as { overflowPages: number }).overflowPages;
       });
     for (const count of [1, 2]) {
-      expect(await pages(roomIn(count))).to.equal(count);
-      expect(await pages(roomIn(count) + 1)).to.equal(count + 1);
+      expect(await pages(overflowRoom(count))).to.equal(count);
+      expect(await pages(overflowRoom(count) + 1)).to.equal(count + 1);
     }
-    expect(SEGMENT + CHECK_BYTES).to.equal(roomIn(2));
+    expect(SEGMENT + CHECK_BYTES).to.equal(overflowRoom(2));
   });
 
   it('of which one cell changes change in one segment', async () => {

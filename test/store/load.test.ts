@@ -1,11 +1,11 @@
 import { expect } from 'chai';
-import { giveMemory, PackedRows, RowPacker } from '../../src/store/load.js';
-import { FIXED_EXCESS, fixed, putBytes, putFixed } from '../../src/store/put.js';
+import { PackedRows, RowPacker, recycleMemory } from '../../src/store/load.js';
+import { FIXED_EXCESS, fixedBytes, putBytes, putFixed } from '../../src/store/put.js';
 import { sortKeys } from '../../src/store/sort-keys.js';
 import { bytes, random } from './suite/fixture.js';
 
 /** A cell of family 1 with the qualifier `q`, its value left out. */
-const HEAD = fixed(Buffer.from([1, 0, 1, 9, 9, 9, 9]), Buffer.from('q'));
+const HEAD = fixedBytes(Buffer.from([1, 0, 1, 9, 9, 9, 9]), Buffer.from('q'));
 
 function listOf(keys: readonly Buffer[]) {
   const all = Buffer.concat(keys);
@@ -61,7 +61,7 @@ describe('packed rows for a load', () => {
     // Whatever other tests have given: none is left, or the next rows would be packed into that.
     for (let n = 0; n < 512; n++) PackedRows.of([]);
     const first = PackedRows.of(rows(3000, 'x'));
-    giveMemory([first.bytes.buffer as ArrayBuffer]);
+    recycleMemory([first.bytes.buffer as ArrayBuffer]);
     const again = rows(2500, 'y');
     const packed = PackedRows.of(again);
     expect(packed.bytes.buffer).to.equal(first.bytes.buffer);

@@ -120,7 +120,7 @@ function checkRows(settings: Settings, references: boolean): Promise<number> {
       const count = await partition.danglingReferences(printDangling);
       process.stdout.write(`references to entries that are not there: ${formatNumber(count)}\n`);
     }
-    const dead = (await partition.store.deadLocks?.(false)) ?? 0;
+    const dead = (await partition.store.countDeadLocks?.(false)) ?? 0;
     if (dead > 0)
       process.stdout.write(`note locks: rows that front ends hold which died: ${formatNumber(dead)}; ${HARMLESS}\n`);
     if (breaches > 0) {
@@ -155,7 +155,7 @@ async function repair(settings: Settings, references: boolean): Promise<void> {
       const removed = await partition.danglingReferences(printDangling, true);
       process.stdout.write(`references removed: ${formatNumber(removed)}\n`);
     }
-    const freed = (await partition.store.deadLocks?.(true)) ?? 0;
+    const freed = (await partition.store.countDeadLocks?.(true)) ?? 0;
     if (freed > 0) process.stdout.write(`freed rows of front ends that died: ${formatNumber(freed)}\n`);
     if (repaired > 0) process.stdout.write(`repaired: ${formatNumber(repaired)}\n`);
     else if (left === 0) process.stdout.write('nothing to repair\n');

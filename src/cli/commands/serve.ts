@@ -114,7 +114,7 @@ export async function serve(settings: Settings, onReady?: (urls: readonly string
     log.info({ reason: await stopped }, 'stopping');
   } finally {
     await server?.close();
-    directory.partition.store.ending?.();
+    directory.partition.store.beginClose?.();
     await maintenance.stop();
     await directory.close();
   }

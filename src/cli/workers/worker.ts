@@ -65,7 +65,7 @@ async function serve(worker: number, settings: Settings): Promise<void> {
     });
   } finally {
     await server.close();
-    directory.partition.store.ending?.();
+    directory.partition.store.beginClose?.();
     await long.close();
     await directory.close();
   }

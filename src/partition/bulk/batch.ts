@@ -1,6 +1,6 @@
 import type { LoadRow, LoadTable, Plan, PlanStep, RowStep } from '../../store/contract.js';
 import { type PackedRows, RowPacker } from '../../store/load.js';
-import { type Fixed, fixed, putFixed } from '../../store/put.js';
+import { type Fixed, fixedBytes, putFixed } from '../../store/put.js';
 import { counterBytes, packRow, packSorted } from '../../store/row.js';
 import { StoreError } from '../../store/store-error.js';
 import { CHANGE, changeTime } from '../model/change-record.js';
@@ -177,7 +177,7 @@ class ChangeRows {
     this.#layouts = layouts;
     this.#packer = new RowPacker(layouts.room.changes);
     const by = Buffer.from(actor.dn);
-    this.#by = fixed(packCell(CHANGE.by, by));
+    this.#by = fixedBytes(packCell(CHANGE.by, by));
     this.#room = by.length + CELL_BYTES;
   }
 
@@ -206,10 +206,10 @@ function packCell(qualifier: Buffer, value: Buffer): Buffer {
   return packSorted([{ family: 0, qualifier, value }]);
 }
 
-const CSN = fixed(cellOf(0, CHANGE.csn));
-const DN = fixed(cellOf(0, CHANGE.dn));
-const ID = fixed(cellOf(0, CHANGE.id));
+const CSN = fixedBytes(cellOf(0, CHANGE.csn));
+const DN = fixedBytes(cellOf(0, CHANGE.dn));
+const ID = fixedBytes(cellOf(0, CHANGE.id));
 const TIME = cellOf(0, CHANGE.time);
-const OP_ADD_TIME = fixed(packCell(CHANGE.op, Buffer.from('add')), TIME);
+const OP_ADD_TIME = fixedBytes(packCell(CHANGE.op, Buffer.from('add')), TIME);
 /** Upper bound for the cell headers and short values of a change record, in bytes. */
 const CELL_BYTES = 256;

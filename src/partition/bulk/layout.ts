@@ -1,6 +1,6 @@
 import { BoundedMap } from '../../cache/bounded-map.js';
 import type { AttributeDescription, AttributeType } from '../../schema/schema-types.js';
-import { FIXED_EXCESS, type Fixed, fixed } from '../../store/put.js';
+import { FIXED_EXCESS, type Fixed, fixedBytes } from '../../store/put.js';
 import { CELL_HEADER } from '../../store/row.js';
 import type { DraftAttribute } from '../model/draft.js';
 import { valueQualifier } from '../model/entry-cells.js';
@@ -114,7 +114,7 @@ function masterParts(attributes: readonly DraftAttribute[]): MasterPart[] {
   const places = [...attributes.keys()].sort((a, b) => (attributes[a]!.text < attributes[b]!.text ? -1 : 1));
   return places.map((place) => ({
     place,
-    head: fixed(cellOf(MASTER.upAttributes, valueQualifier(attributes[place]!.text, 0))),
+    head: fixedBytes(cellOf(MASTER.upAttributes, valueQualifier(attributes[place]!.text, 0))),
   }));
 }
 
@@ -163,24 +163,24 @@ function treeCells({ type: { oid }, maker }: TypePart, type: number): TreeCell[]
   return [presence, whole(cutMark(oid), true), forms];
 }
 
-const NOTHING = fixed();
+const NOTHING = fixedBytes();
 
 /** Joins complete cells with the part that follows. */
 function treeParts(cells: readonly TreeCell[]): TreePart[] {
   const parts: TreePart[] = [];
   let before: Buffer[] = [];
   const end = (): void => {
-    if (before.length > 0) parts.push({ before: fixed(...before), type: -1, head: NOTHING, mark: false });
+    if (before.length > 0) parts.push({ before: fixedBytes(...before), type: -1, head: NOTHING, mark: false });
     before = [];
   };
   for (const { cell, type, forms, mark } of cells) {
     if (mark) {
       end();
-      parts.push({ before: fixed(cell), type, head: NOTHING, mark });
+      parts.push({ before: fixedBytes(cell), type, head: NOTHING, mark });
     } else {
       before.push(cell);
       if (!forms) continue;
-      parts.push({ before: fixed(...before), type, head: fixed(cell), mark });
+      parts.push({ before: fixedBytes(...before), type, head: fixedBytes(cell), mark });
       before = [];
     }
   }

@@ -2,7 +2,7 @@ import { sameBytes } from '../../bytes/compare.js';
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { Dn } from '../../schema/schema-types.js';
 import type { Maybe, PlanStep } from '../../store/contract.js';
-import { awaitedLater, isPromise } from '../../store/maybe.js';
+import { isPromise, markHandled } from '../../store/maybe.js';
 import { guardsHold, StoreError } from '../../store/store-error.js';
 import { isComputed } from '../model/computed.js';
 import type { Actor, LoadEntry, LoadProgress, LoadReject, LoadSource, WriteRequest } from '../model/directory-types.js';
@@ -250,7 +250,7 @@ class BulkLoader {
     this.#batch = this.#newBatch();
     if (batch.size === 0 || this.#isAborted) return;
     this.#writing.push(batch);
-    batch.written = awaitedLater(this.#write(batch, this.#written));
+    batch.written = markHandled(this.#write(batch, this.#written));
     this.#written = batch.written;
   }
 

@@ -1,5 +1,5 @@
 import { type PackedRows, RowPacker } from '../../store/load.js';
-import { FIXED_EXCESS, fixed, putBytes, putFixed } from '../../store/put.js';
+import { FIXED_EXCESS, fixedBytes, putBytes, putFixed } from '../../store/put.js';
 import { CELL_HEADER, packRow, packSorted } from '../../store/row.js';
 import { INDEX_BYTES } from '../model/descriptions.js';
 import type { Draft, DraftAttribute } from '../model/draft.js';
@@ -14,11 +14,11 @@ import { cellOf, FORM_POSITION, type Layout, type Layouts, type TreePart } from 
 
 const COMMA = 0x2c;
 
-const ID = fixed(cellOf(TREE.treeInfo, Q.id, UUID_BYTES));
-const NORM_RDN = fixed(cellOf(MASTER.treeInfo, Q.normRdn));
-const PARENT_ID = fixed(cellOf(MASTER.treeInfo, Q.parentId));
-const UP_RDN = fixed(cellOf(MASTER.treeInfo, Q.upRdn));
-const VERSION = fixed(cellOf(MASTER.treeInfo, Q.version));
+const ID = fixedBytes(cellOf(TREE.treeInfo, Q.id, UUID_BYTES));
+const NORM_RDN = fixedBytes(cellOf(MASTER.treeInfo, Q.normRdn));
+const PARENT_ID = fixedBytes(cellOf(MASTER.treeInfo, Q.parentId));
+const UP_RDN = fixedBytes(cellOf(MASTER.treeInfo, Q.upRdn));
+const VERSION = fixedBytes(cellOf(MASTER.treeInfo, Q.version));
 /** Upper bound for the cells and heads above, in bytes. */
 const TREE_INFO = 256;
 /** Offset of the value length within a cell. */

@@ -1,6 +1,6 @@
 import type { Dn } from '../../schema/schema-types.js';
 import type { Maybe } from '../../store/contract.js';
-import { awaited, chain, done, type Work } from '../../store/maybe.js';
+import { awaited, chain, runWork, type Work } from '../../store/maybe.js';
 import { UNRESTRICTED, type Use, type Viewer } from '../model/viewer.js';
 import type { SearchContext } from '../read/run/search-context.js';
 import { dynamicGroupsOf } from './dynamic-groups.js';
@@ -40,7 +40,7 @@ export function walkGroups(
   viewer: Viewer,
   nested: boolean,
 ): Maybe<void> {
-  return done(
+  return runWork(
     (function* (): Work<void> {
       const { version, uids } = yield* awaited(groupsState(context));
       const dynamic = member ? yield* awaited(dynamicGroupsOf(context, version, member, viewer)) : [];

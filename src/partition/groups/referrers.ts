@@ -1,6 +1,6 @@
 import type { AttributeType, Dn } from '../../schema/schema-types.js';
 import type { KeyRange, Maybe } from '../../store/contract.js';
-import { awaited, chain, done, fold, isPromise, type Work } from '../../store/maybe.js';
+import { awaited, chain, fold, isPromise, runWork, type Work } from '../../store/maybe.js';
 import { UNIQUE_MEMBER_MATCH, withoutUid } from '../model/group-rows.js';
 import { cutNorm, equalityPrefix, MASTER_TABLE, PRESENCE_PREFIX, UUID_BYTES } from '../model/tables.js';
 import { MAX_NORM } from '../model/thresholds.js';
@@ -64,7 +64,7 @@ export function idsReferringTo(
   names: readonly string[],
   until?: Until,
 ): Maybe<Referrers[]> {
-  return done(idsReferringToSteps(context, lookup, names, until));
+  return runWork(idsReferringToSteps(context, lookup, names, until));
 }
 
 function* idsReferringToSteps(
@@ -91,7 +91,7 @@ export function indexedReferrers(
     for (const name of names) for (const form of changes.storedForms(name)) forms.set(form, name);
   }
   const found = new Map(names.map((name) => [name, [] as Referrers[]]));
-  return chain(done(referrersByForm(context, lookup, [...forms.keys()])), (all) => {
+  return chain(runWork(referrersByForm(context, lookup, [...forms.keys()])), (all) => {
     for (const [form, some] of all) found.get(forms.get(form)!)!.push(...some);
     return found;
   });
@@ -103,7 +103,7 @@ export function idsWithForms(
   lookup: Pick<ReferrerLookup, 'indexed'>,
   forms: readonly string[],
 ): Maybe<Map<string, Referrers[]>> {
-  return done(referrersByForm(context, lookup, forms));
+  return runWork(referrersByForm(context, lookup, forms));
 }
 
 function* referrersByForm(

@@ -1,6 +1,6 @@
 import type { AttributeType } from '../../schema/schema-types.js';
 import type { Maybe } from '../../store/contract.js';
-import { awaited, chain, done, type Work } from '../../store/maybe.js';
+import { awaited, chain, runWork, type Work } from '../../store/maybe.js';
 import { groupTypes } from '../model/group-rows.js';
 import type { SearchContext } from '../read/run/search-context.js';
 import { type Named, namedOfId } from './names.js';
@@ -29,7 +29,7 @@ export class StepCache {
 
   /** Returns the cache for a version. Where incomplete plans are visible, data may be too old, so nothing is kept. */
   static at(context: SearchContext, version: bigint): StepCache {
-    if (context.store.quiet) return new StepCache(context, version);
+    if (context.store.waitUntilQuiet) return new StepCache(context, version);
     const before = caches.get(context);
     if (before && before.#version === version) return before;
     const steps = new StepCache(context, version);
@@ -55,7 +55,7 @@ export class StepCache {
   /** Like `idsReferringTo`. With indexes, only unknown names are looked up. */
   referrers(lookup: ReferrerLookup, names: readonly string[]): Maybe<Referrers[]> {
     if (lookup.unindexed.size > 0) return idsReferringTo(this.#context, lookup, names);
-    return done(this.#referrers(lookup, names));
+    return runWork(this.#referrers(lookup, names));
   }
 
   *#referrers(lookup: ReferrerLookup, names: readonly string[]): Work<Referrers[]> {

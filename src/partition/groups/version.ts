@@ -24,7 +24,10 @@ export function groupsState(context: VersionContext): Maybe<GroupsState> {
     shared.readFresh(() => store.get(META_TABLE.name, GROUPS_KEY)),
     (row) => {
       const version = groupChanges(row) + BigInt(shared.generation);
-      return { version: store.quiet ? version + completionCount(store, version) : version, uids: mayHaveUids(row) };
+      return {
+        version: store.waitUntilQuiet ? version + completionCount(store, version) : version,
+        uids: mayHaveUids(row),
+      };
     },
   );
 }
@@ -61,7 +64,7 @@ function completionCount(store: Store, version: bigint): bigint {
 /** Waits for the completion of all plans. If the store fails, the next caller waits again. */
 async function awaitQuiet(store: Store, state: StoreWatch): Promise<void> {
   try {
-    await store.quiet!();
+    await store.waitUntilQuiet!();
     state.completions++;
   } catch {
     state.version = undefined;

@@ -1,7 +1,7 @@
 import { TimeSlice } from '../../fair/time-slice.js';
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { Maybe } from '../../store/contract.js';
-import { awaited, done, isPromise, type Work } from '../../store/maybe.js';
+import { awaited, isPromise, runWork, type Work } from '../../store/maybe.js';
 import { UUID_BYTES } from '../model/tables.js';
 import type { Use, Viewer } from '../model/viewer.js';
 import { IdSet } from '../read/plan/id-set.js';
@@ -39,7 +39,7 @@ export class Walk {
 
   /** Goes one level up. Returns the names of the entries not visited before. */
   goUp(found: readonly Referrers[], named: ReadNamed = (id) => namedOfId(this.#context, id)): Maybe<string[]> {
-    return done(this.#goUp(found, named));
+    return runWork(this.#goUp(found, named));
   }
 
   *#goUp(found: readonly Referrers[], named: ReadNamed): Work<string[]> {

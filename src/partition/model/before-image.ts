@@ -53,7 +53,7 @@ export interface BeforeImage {
 export function encodeBefore(descriptions: DescriptionTable, row: Buffer, changes: CellChanges): Buffer {
   const out = new ImageWriter();
   const large = largeQualifiers(row);
-  const { gone, come, was } = changes;
+  const { removed: gone, written: come, previous: was } = changes;
   let g = 0;
   let c = 0;
   let group: AttributeGroup | undefined;

@@ -1,6 +1,7 @@
 import { sameBytes } from '../../bytes/compare.js';
 import type { Schema } from '../../schema/schema.js';
 import type { AttributeDescription } from '../../schema/schema-types.js';
+import type { RowLayout } from '../../store/contract.js';
 import { CELL_HEADER, qualifierLength } from '../../store/row.js';
 import { StoreError } from '../../store/store-error.js';
 import { groupTypes } from './group-rows.js';
@@ -31,9 +32,12 @@ export class DescriptionTable {
   readonly #schema: Schema;
   #slots: (StoredDescription | undefined)[] = new Array(1024);
   readonly #all: StoredDescription[] = [];
+  /** Where the store describes the row that it decoded last, for the entry readers that use this table. */
+  readonly rowLayout: RowLayout | undefined;
 
-  constructor(schema: Schema) {
+  constructor(schema: Schema, rowLayout?: RowLayout) {
     this.#schema = schema;
+    this.rowLayout = rowLayout;
   }
 
   get all(): readonly StoredDescription[] {

@@ -1,5 +1,5 @@
 import { sameRun } from '../../bytes/compare.js';
-import { LAID_OUT_CELLS, laidOut } from '../../store/laid-out.js';
+import type { RowLayout } from '../../store/contract.js';
 import { CELL_HEADER, EMPTY, nextCell, qualifierLength, valueLength, valueStart } from '../../store/row.js';
 import { StoreError } from '../../store/store-error.js';
 import { DescriptionTable, INDEX_BYTES, type StoredDescription } from './descriptions.js';
@@ -13,6 +13,7 @@ const ATTRIBUTES = MASTER.upAttributes;
  */
 export class EntryReader {
   readonly #table: DescriptionTable;
+  readonly #layout: RowLayout | undefined;
   row: Buffer = EMPTY;
   count = 0;
   readonly stored: StoredDescription[] = [];
@@ -25,16 +26,18 @@ export class EntryReader {
   #values = 0;
   /** Length of the qualifier of the last value read. */
   #qualifier = 0;
-  /** Cache of descriptions by the name numbers that `laidOut` assigns. */
+  /** Descriptions by the numbers in `RowLayout.names`. */
   readonly #byName: (StoredDescription | undefined)[] = [];
   #numbering: object | undefined;
 
   constructor(table: DescriptionTable) {
     this.#table = table;
+    this.#layout = table.rowLayout;
   }
 
   read(row: Buffer): this {
-    if (laidOut.row === row && laidOut.count <= LAID_OUT_CELLS) return this.#readLaidOut(row);
+    const layout = this.#layout;
+    if (layout?.row === row) return this.#readByLayout(row, layout);
     this.open(row);
     this.readMore(0x7fffffff);
     return this;
@@ -84,8 +87,8 @@ export class EntryReader {
     return at < length && row[at] === ATTRIBUTES;
   }
 
-  #readLaidOut(row: Buffer): this {
-    const { count: cells, names, begins, numbering } = laidOut;
+  /** As `read`, with the offsets of `layout`: neither walks the cells nor compares their names. */
+  #readByLayout(row: Buffer, { count: cells, names, begins, numbering }: RowLayout): this {
     if (numbering !== this.#numbering) {
       this.#numbering = numbering;
       this.#byName.length = 0;
@@ -119,7 +122,7 @@ export class EntryReader {
     return this;
   }
 
-  /** Returns the description of a name number of `laidOut`. Number 0 is no name and is not cached. */
+  /** Returns the description of a number in `RowLayout.names`. Number 0 is no name and is not cached. */
   #nameOf(name: number, row: Buffer, start: number, end: number): StoredDescription {
     const found = this.#table.intern(row, start, end);
     if (name > 0) this.#byName[name] = found;

@@ -112,7 +112,7 @@ export class ReferenceKeeper implements References {
   async #settleNow(names: NameChanges): Promise<void> {
     const context = this.#context();
     const pending = this.#pending(names);
-    await context.store.quiet?.();
+    await context.store.waitUntilQuiet?.();
     if (names.records.some(({ below }) => below)) await this.#rewriteAll(pending);
     else {
       const forms = names.records.flatMap(({ restored }, n) => (restored ? [] : names.formsBefore(n)));
@@ -145,7 +145,7 @@ export class ReferenceKeeper implements References {
     const { shared, schema, store } = this.#context();
     while (this.#changed.length > 0 && !this.#isClosing) {
       const changed = [...this.#changed];
-      await store.quiet?.();
+      await store.waitUntilQuiet?.();
       const fresh = shared.refresh();
       if (isPromise(fresh)) await fresh;
       const names = changed.map(({ from }) => schema.parseDn(from).norm.toString('latin1'));

@@ -3,7 +3,7 @@ import type { Schema } from '../../schema/schema.js';
 import type { AttributeType, Dn } from '../../schema/schema-types.js';
 import type { SchemaSource } from '../../schema/source.js';
 import type { Guard, Maybe, RowStep, Store } from '../../store/contract.js';
-import { awaitedLater, isPromise } from '../../store/maybe.js';
+import { isPromise, markHandled } from '../../store/maybe.js';
 import { cellCounter, cellValue, counterBytes } from '../../store/row.js';
 import { guardsHold, StoreError } from '../../store/store-error.js';
 import { accessStep } from '../model/access-rows.js';
@@ -127,7 +127,7 @@ export class SharedState {
     const fresh = this.fresh();
     if (!isPromise(fresh)) return work(false);
     const known = this.#row;
-    const early = awaitedLater(new Promise<T>((resolve) => resolve(work(true))));
+    const early = markHandled(new Promise<T>((resolve) => resolve(work(true))));
     return fresh.then(() => (this.#row === known ? early : work(false)));
   }
 

@@ -41,7 +41,7 @@ export async function* readAround(
   let hopped: Buffer | undefined;
   const gaps = new OpenGaps();
   for (;;) {
-    const scan = reader.scan(table, { from: at, to }, { keysOnly, besideDamage: true });
+    const scan = reader.scan(table, { from: at, to }, { keysOnly, skipBoundaryCheck: true });
     try {
       for await (const batch of batchesOf(scan)) {
         if (batch.keys.length === 0) continue;
@@ -115,7 +115,7 @@ async function readNext(
   isOn: boolean,
 ): Promise<Next | 'end'> {
   let key: Buffer | undefined;
-  const scan = reader.scan(table, range, { keysOnly: true, limit: 1, besideDamage: true });
+  const scan = reader.scan(table, range, { keysOnly: true, limit: 1, skipBoundaryCheck: true });
   try {
     // Read no further than the first key, as following rows may be damaged as well.
     for await (const { keys } of batchesOf(scan)) {

@@ -15,7 +15,7 @@ type Fixes = Map<string, readonly PlanStep[]>;
 export async function recount(context: WriteContext, piecework?: Piecework): Promise<number> {
   let wrong = await wrongCounters(context, piecework);
   if (wrong.size > 0 && !context.store.supports.snapshot) {
-    await context.store.quiet?.();
+    await context.store.waitUntilQuiet?.();
     const again = await wrongCounters(context, piecework);
     wrong = new Map([...again].filter(([key]) => wrong.has(key)));
   }

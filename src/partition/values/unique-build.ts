@@ -188,7 +188,7 @@ async function putInForce(
     if (!unique || unique.record.ready) return;
     const before = await readUniqueState(context.store, unique);
     // Wait until all plans decided so far are completely visible.
-    await context.store.quiet?.();
+    await context.store.waitUntilQuiet?.();
     const found: Conflict[] = [];
     for await (const conflict of conflictsOf(context, unique)) found.push(conflict);
     for (const conflict of found) onConflict?.(conflict);

@@ -82,8 +82,8 @@ function update(context: WriteContext, change: Change, written: WrittenValues | 
     table: MASTER_TABLE.name,
     key: change.id,
     guards: written ? [isVersion(row), written.guard] : [isVersion(row)],
-    delete: written ? [...changes.gone, ...chunks, written.mark] : [...changes.gone, ...chunks],
-    put: separate.length > 0 ? [...changes.come, ...separate] : changes.come,
+    delete: written ? [...changes.removed, ...chunks, written.mark] : [...changes.removed, ...chunks],
+    put: separate.length > 0 ? [...changes.written, ...separate] : changes.written,
   };
   return { step, before: encodeBefore(context.descriptions, row, changes) };
 }

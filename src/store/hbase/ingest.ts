@@ -2,7 +2,7 @@ import { checkKey } from '../checks.js';
 import type { LoadRow, LoadTable, Plan } from '../contract.js';
 import { isPromise } from '../maybe.js';
 import { counterBytes, unpackRow } from '../row.js';
-import { mayBeDone, StoreError } from '../store-error.js';
+import { mayBeApplied, StoreError } from '../store-error.js';
 import { MARK_ROW } from '../tables.js';
 import type { OpenTable } from './cluster.js';
 import { rollBackBatch } from './journal/roll-back.js';
@@ -110,7 +110,7 @@ class Writes {
   /** Resolves when another write may start. Rejects when an earlier write has failed. */
   async add(work: Promise<void>): Promise<void> {
     work.catch((error: unknown) => {
-      if (mayBeDone(error)) this.mayBeApplied = true;
+      if (mayBeApplied(error)) this.mayBeApplied = true;
     });
     this.#running.push(work);
     if (this.#running.length >= MAX_WRITES) await this.#running.shift();

@@ -119,13 +119,13 @@ export class HBaseStore extends HBaseReader implements Store {
     return this.#journal.run((session) => ingest(session, tables, plan));
   }
 
-  async deadLocks(remove: boolean): Promise<number> {
+  async countDeadLocks(remove: boolean): Promise<number> {
     this.#checkOpen();
     if (remove) await removeOrphanPieces(this.cluster);
     return countDeadLocks(this.cluster, remove);
   }
 
-  async quiet(): Promise<void> {
+  async waitUntilQuiet(): Promise<void> {
     this.#checkOpen();
     return this.#journal.waitForDecidedPlans();
   }
@@ -142,7 +142,7 @@ export class HBaseStore extends HBaseReader implements Store {
 
   /** Releases all rows as long as HBase answers. Other front ends remove the rest when the lease ends. */
   async #close(): Promise<void> {
-    this.ending();
+    this.beginClose();
     try {
       await this.#journal.close();
     } finally {
@@ -151,7 +151,7 @@ export class HBaseStore extends HBaseReader implements Store {
     }
   }
 
-  ending(): void {
+  beginClose(): void {
     this.#silence ??= this.#journal.waitForSilence(this.#closed.signal).then(() => this.client.close());
   }
 

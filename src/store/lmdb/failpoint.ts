@@ -1,29 +1,29 @@
 /**
- * The moments of a write at which a process may die, named in their order (docs/formats/lmdb.md). A test hands in what
- * is called at each of them; what that throws is thrown there.
+ * The points of a write at which a test may kill the process, in order (docs/formats/lmdb.md). The store calls the
+ * test's `Failpoint` at each point, and an error that it throws is thrown there.
  */
 export const FAILPOINTS = [
   /** A batch of plans is about to be written. */
   'commit begin',
-  /** The plans are staged, nothing is written. */
+  /** The plans of the batch are staged, but not written. */
   'commit staged',
-  /** All is written to pages in memory, nothing to the file. */
+  /** All changes are written to pages in memory, but not to the file. */
   'commit written',
-  /** The transaction is flushed, nobody was told. */
+  /** The transaction is flushed, but the callers have no result yet. */
   'commit durable',
-  /** Another process has changed the tables, which are about to be opened anew. */
+  /** Another process has changed the list of tables, which is about to be reloaded. */
   'tables changed',
-  /** A table is listed and its databases are made, in a transaction that is open. */
+  /** A table is in the catalog and its databases exist; the transaction is still open. */
   'table created',
-  /** A table is emptied and no longer listed, in a transaction that is open. */
+  /** A table is emptied and removed from the catalog; the transaction is still open. */
   'table dropped',
-  /** In the thread of bulk batches: one has come, … */
+  /** In the thread for bulk batches: a batch has arrived, … */
   'ingest begin',
-  /** … its rows are written, its plan is not, … */
+  /** … the rows are written, but not the plan, … */
   'ingest rows',
-  /** … its plan is written, … */
+  /** … the plan is written, … */
   'ingest written',
-  /** … the transaction is flushed, nobody was told. */
+  /** … the transaction is flushed, but the caller has no result yet. */
   'ingest durable',
 ] as const;
 

@@ -8,9 +8,9 @@ import { LmdbStore } from './store.js';
 import { WriteHold } from './write/hold.js';
 
 /**
- * Opens the store in `folder`, which several processes may do at once. Errors: `format` (data of another version or of
- * something else, or none and `create` is false), `corrupt`, `permission`, `full`; each names the folder and what
- * helps.
+ * Opens the store in `folder`. Several processes may open the same store. Rejects with `format` (data of another
+ * version or another program, or no data and `create` is false), `corrupt`, `permission` or `full`; the message names
+ * the folder and a remedy.
  */
 export async function openLmdbStore(folder: string, options: LmdbOptions = {}): Promise<Store> {
   const readOnly = options.readOnly ?? false;
@@ -23,8 +23,8 @@ export async function openLmdbStore(folder: string, options: LmdbOptions = {}): 
 }
 
 /**
- * What is wrong with the pages of the store in `folder`, one line each; none where LMDB may read them. Where there is
- * something, writes are held from now on. Rejects as `openLmdbStore` does.
+ * Checks the pages of the store in `folder`. Resolves with the findings, one line each; empty if LMDB may read the
+ * pages. Any finding blocks writes to the store from now on. Rejects as `openLmdbStore` does.
  */
 export async function findDamagedPages(folder: string, onPages?: OnPages): Promise<string[]> {
   try {
@@ -37,7 +37,7 @@ export async function findDamagedPages(folder: string, onPages?: OnPages): Promi
   }
 }
 
-/** No process writes to the store in `folder` from now on, until `Store.releaseWrites`. */
+/** Blocks writes to the store in `folder` for all processes, until `Store.releaseWrites`. */
 export function holdWrites(folder: string, why: string): void {
   new WriteHold(folder).hold(why);
 }

@@ -1,15 +1,15 @@
 import type { Failpoint } from './failpoint.js';
 
-/** How `openLmdbStore` opens a folder. */
+/** Options of `openLmdbStore`. */
 export interface LmdbOptions {
-  /** False: an absent store is an error. Default: true, with `readOnly` false. */
+  /** Whether to create an absent store. Default: true, but false with `readOnly`. */
   readonly create?: boolean;
   /** Opens an existing store without ever writing to it. */
   readonly readOnly?: boolean;
-  /** All tables are read from end to end: the system may read ahead. */
+  /** The caller reads whole tables in order, so read-ahead by the operating system stays on. */
   readonly inOrder?: boolean;
-  /** Writes although writes are held, for `rowan repair`. */
+  /** Allows writes although they are blocked because of damage. For `rowan repair`. */
   readonly evenIfDamaged?: boolean;
-  /** For tests. */
+  /** Called at the points of `FAILPOINTS`; for tests. */
   readonly failpoint?: Failpoint;
 }

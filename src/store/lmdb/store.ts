@@ -1,6 +1,6 @@
 import type { Transaction } from 'lmdb';
 import { lastNumber } from '../append.js';
-import type { LoadTable, Maybe, Plan, Snapshot, Store, TableSpec } from '../contract.js';
+import type { LoadTable, Maybe, Plan, RowLayout, Snapshot, Store, TableSpec } from '../contract.js';
 import { StoreError } from '../store-error.js';
 import { checkSpec, sameSpec } from '../tables.js';
 import type { Failpoint } from './failpoint.js';
@@ -12,7 +12,7 @@ import { LmdbReader } from './read/lmdb-reader.js';
 import { Committer } from './write/committer.js';
 import { WriteHold } from './write/hold.js';
 
-/** The LMDB engine. Reads answer at once; writers of one process take turns here, those of several by LMDB's lock. */
+/** The LMDB engine. Reads are synchronous. Writers are serialized here, and across processes by LMDB's lock. */
 export class LmdbStore extends LmdbReader implements Store {
   readonly supports = { atomicPlan: true, snapshot: true, processes: true, durable: true } as const;
   readonly #readOnly: boolean;
@@ -36,7 +36,11 @@ export class LmdbStore extends LmdbReader implements Store {
     this.#ingester = new Ingester(env.folder, failpoint);
   }
 
-  /** `batches` is the number of transactions (and flushes) that `commit` took for `plans` plans. */
+  get rowLayout(): RowLayout {
+    return this.env.rowLayout;
+  }
+
+  /** Number of transactions (and flushes) of `commit` so far, and of the plans in these transactions. */
   get stats(): { readonly batches: number; readonly plans: number } {
     return this.#committer.stats;
   }
@@ -97,7 +101,7 @@ export class LmdbStore extends LmdbReader implements Store {
 
   snapshot(): Snapshot {
     this.checkOpen();
-    const snapshot = new LmdbSnapshot(this.env, this.env.held(), () => {
+    const snapshot = new LmdbSnapshot(this.env, this.env.beginSnapshot(), () => {
       this.#snapshots.delete(snapshot);
     });
     this.#snapshots.add(snapshot);
@@ -111,9 +115,9 @@ export class LmdbStore extends LmdbReader implements Store {
 
   async ingest(tables: readonly LoadTable[], plan: Plan): Promise<void> {
     this.#checkWritable();
-    // Written by a thread of its own, which takes LMDB's lock like another process.
+    // The ingest thread takes LMDB's write lock like another process.
     await this.#ingester.ingest(tables, plan);
-    // The state of this tick may be an older one.
+    // The read transaction of this tick may still show the state before.
     this.renewReads();
   }
 

@@ -8,10 +8,10 @@ import { cellKey, checkSpec, MARK_ROW, noTable, sameSpec } from '../tables.js';
 import { MemoryReader, type MemoryTable, separateOf } from './memory-reader.js';
 import { Tree } from './tree.js';
 
-/** Longest key, bytes; HBase's limit. */
+/** Length of the longest key, in bytes: the limit of HBase. */
 const MAX_KEY = 0x7fff;
 
-/** A store in this process's memory, for tests and trials. Every call takes effect at once; nothing survives. */
+/** Opens a store in the memory of this process, for tests and trials. All calls complete synchronously. */
 export function openMemoryStore(): Store {
   return new MemoryStore();
 }
@@ -63,8 +63,8 @@ class MemoryStore extends MemoryReader implements Store {
   }
 
   async ingest(tables: readonly LoadTable[], plan: Plan): Promise<void> {
-    // The plan may count in rows that are loaded, so they are there first; what fails takes them away again.
-    const before = tables.map(({ table: name }) => [this.table(name), forked(this.table(name))] as const);
+    // The plan may change counters in loaded rows, so the rows are written first. A failure restores the tables.
+    const before = tables.map(({ table: name }) => [this.table(name), fork(this.table(name))] as const);
     try {
       for (const table of tables) this.#load(table);
       this.#apply(plan);
@@ -113,13 +113,13 @@ class MemoryStore extends MemoryReader implements Store {
   }
 }
 
-/** The table as it stands, apart from what happens to it later. */
-function forked(table: MemoryTable): MemoryTable {
+/** Returns a copy of the table that later changes do not affect. */
+function fork(table: MemoryTable): MemoryTable {
   const cells = new Map([...table.cells].map(([family, tree]) => [family, tree.fork()]));
   return { ...table, rows: table.rows.fork(), cells };
 }
 
-/** Makes the table what `forked` kept of it. */
+/** Restores the table from a copy made by `fork`. */
 function restore(table: MemoryTable, saved: MemoryTable): void {
   table.rows.restore(saved.rows);
   for (const [family, tree] of table.cells) tree.restore(saved.cells.get(family)!);
@@ -131,7 +131,7 @@ class MemorySnapshot extends MemoryReader implements Snapshot {
 
   constructor(tables: ReadonlyMap<string, MemoryTable>) {
     super();
-    for (const [name, table] of tables) this.#tables.set(name, forked(table));
+    for (const [name, table] of tables) this.#tables.set(name, fork(table));
   }
 
   protected override table(name: string): MemoryTable {
@@ -178,7 +178,7 @@ class TableSource implements StageSource<MemoryTable> {
   }
 }
 
-/** Keys and values are copied in: a caller may reuse its buffers once `commit` has resolved. */
+/** Writes staged changes. Copies keys and values, since the caller may reuse its buffers after `commit`. */
 const SINK: StageSink<MemoryTable> = {
   row(table, key, row) {
     if (row) table.rows.set(Buffer.from(key), row as Buffer);

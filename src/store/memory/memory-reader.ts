@@ -7,26 +7,23 @@ import { compileFilter, type RowTest } from '../row-filter.js';
 import { cellKey, keyAfter, noTable, rowKeyOf } from '../tables.js';
 import type { Tree } from './tree.js';
 
-/** A scan ends a batch after so many rows looked at, … */
+/** A batch of a scan ends after this many examined rows, … */
 const BATCH_ROWS = 1000;
-/** … or so many milliseconds, so that a long scan lets others in. */
+/** … or this many milliseconds, so that a long scan yields to other work. */
 const BATCH_MS = 1;
 
 export interface MemoryTable {
   readonly spec: TableSpec;
   readonly rows: Tree;
-  /** By family number, the separate ones: value by `cellKey`. */
+  /** The separate families by number: values by `cellKey`. */
   readonly cells: ReadonlyMap<number, Tree>;
   appended: bigint;
   dropped: boolean;
 }
 
-/**
- * Reads the tables of the store or of a snapshot. Buffers are copied on the way out: the caller may do with them as it
- * likes.
- */
+/** Reads the tables of the store or of a snapshot. Returns copies, so that the caller may change the buffers. */
 export abstract class MemoryReader implements Reader {
-  /** The table, or `noTable`, or `closed`. */
+  /** Returns the table. Throws `noTable` or `closed`. */
   protected abstract table(name: string): MemoryTable;
 
   get(name: string, key: Buffer): Buffer | undefined {
@@ -144,7 +141,7 @@ export abstract class MemoryReader implements Reader {
     return suffixOf(this.table(name).spec, after);
   }
 
-  /** Keys that are `prefix` and a suffix; a longer prefix that starts with this one has its rows among them. */
+  /** Visits the keys of `prefix` + suffix. Skips the rows of longer prefixes, which lie between these keys. */
   #eachPosting(name: string, prefix: Buffer, after: Buffer | undefined, visit: (key: Buffer) => boolean): void {
     const suffix = this.#suffix(name, after);
     const from = after ? Buffer.concat([prefix, after]) : prefix;
@@ -217,7 +214,7 @@ class MemoryScan implements Scan {
   }
 }
 
-/** The cells of a separate family. */
+/** The tree of a separate family. */
 export function separateOf({ spec, cells }: MemoryTable, family: number): Tree {
   checkSeparate(spec, family);
   return cells.get(family)!;

@@ -1,18 +1,18 @@
 import { lowerBound } from '../../bytes/compare.js';
 
-/** Keys of the longest leaf; a fuller one is split in two. */
-const LEAF = 256;
+/** Maximum number of keys of a leaf. A fuller leaf is split in two. */
+const MAX_LEAF_KEYS = 256;
 
 interface Leaf {
   keys: Buffer[];
   values: Buffer[];
-  /** The tree that may change the leaf; others copy it first. */
+  /** Token of the tree that may change the leaf in place; other trees copy the leaf first. */
   owner: object;
 }
 
 /**
- * A sorted map from byte keys to buffers, in leaves of some hundred: search is logarithmic, an insertion moves one
- * leaf. `fork` gives a copy at the price of the list of leaves; each side copies a leaf when it changes it.
+ * A sorted map from byte keys to buffers, stored in leaves of a few hundred keys. A search takes logarithmic time, an
+ * insertion moves the keys of one leaf. `fork` returns a copy-on-write copy, which copies only the list of leaves.
  */
 export class Tree {
   #leaves: Leaf[] = [];
@@ -25,7 +25,7 @@ export class Tree {
     return copy;
   }
 
-  /** Takes the content of a fork back, whatever happened to this tree meanwhile. */
+  /** Restores the content of a fork. The fork remains usable. */
   restore(fork: Tree): void {
     this.#leaves = fork.#leaves.slice();
     this.#owner = {};
@@ -53,7 +53,7 @@ export class Tree {
     }
     leaf.keys.splice(at, 0, key);
     leaf.values.splice(at, 0, value);
-    if (leaf.keys.length > LEAF) this.#split(index, at === leaf.keys.length - 1);
+    if (leaf.keys.length > MAX_LEAF_KEYS) this.#split(index, at === leaf.keys.length - 1);
   }
 
   delete(key: Buffer): void {
@@ -67,10 +67,7 @@ export class Tree {
     if (leaf.keys.length === 0) this.#leaves.splice(index, 1);
   }
 
-  /**
-   * Calls `visit` for keys in order from the first ≥ `from` (> when exclusive) until it returns false; true when the
-   * end was reached.
-   */
+  /** Visits keys ≥ `from` (> `from` if `exclusive`) in rising order until `visit` returns false. True at the end. */
   forward(from: Buffer | undefined, exclusive: boolean, visit: (key: Buffer, value: Buffer) => boolean): boolean {
     let index = from ? Math.max(0, this.#leafOf(from)) : 0;
     let at = from && this.#leaves[index] ? lowerBound(this.#leaves[index]!.keys, from) : 0;
@@ -82,7 +79,7 @@ export class Tree {
     return true;
   }
 
-  /** The same downwards from the last key < `to`. */
+  /** As `forward`, but in falling order from the last key < `to`. */
   backward(to: Buffer | undefined, visit: (key: Buffer, value: Buffer) => boolean): boolean {
     let index = to ? this.#leafOf(to) : this.#leaves.length - 1;
     if (index < 0) return true;
@@ -115,7 +112,7 @@ export class Tree {
     return copy;
   }
 
-  /** Rising keys leave full leaves behind. */
+  /** Splits a leaf. With rising keys, splits before the last key, so that the left leaf stays full. */
   #split(index: number, rising: boolean): void {
     const leaf = this.#leaves[index]!;
     const at = rising ? leaf.keys.length - 1 : leaf.keys.length >> 1;

@@ -1,5 +1,5 @@
 import type { Maybe } from '../../../store/contract.js';
-import { awaitedLater, isPromise } from '../../../store/maybe.js';
+import { isPromise, markHandled } from '../../../store/maybe.js';
 import { UUID_BYTES } from '../../model/tables.js';
 import type { Viewer } from '../../model/viewer.js';
 import type { Chain } from '../filter/compiled-filter.js';
@@ -60,7 +60,7 @@ export class Chains {
     let known = this.#known.get(key);
     if (!known) {
       const ids = this.#inChain(chain, this.#params.viewer, this.#bounds);
-      known = { ids: isPromise(ids) ? awaitedLater(ids) : ids };
+      known = { ids: isPromise(ids) ? markHandled(ids) : ids };
       this.#known.set(key, known);
     }
     return known;

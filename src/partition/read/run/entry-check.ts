@@ -1,5 +1,5 @@
 import type { Maybe } from '../../../store/contract.js';
-import { awaited, chain, done, isPromise, type Work } from '../../../store/maybe.js';
+import { awaited, chain, isPromise, runWork, type Work } from '../../../store/maybe.js';
 import { isReplaced, largeCellsOf } from '../../model/large.js';
 import { leaveLong } from '../../model/long-work.js';
 import type { Node } from '../../model/node.js';
@@ -81,13 +81,13 @@ function checkFilter(run: SearchRun, entry: ExaminedEntry): Maybe<void> {
   if (inputs.dn) entry.dn = dnOf(entry.storedRow, entry.parent);
   entry.namedGroups = undefined;
   if (inputs.subordinates || largeCellsOf(context.descriptions, entry.row, inputs.values).length > 0)
-    return done(checkWithInputs(run, { ...entry }));
+    return runWork(checkWithInputs(run, { ...entry }));
   entry.large = undefined;
   const result = evaluate(filter, entry);
   if (result !== UNDEFINED) return outputIf(result, run, entry);
-  if (inputs.chains.length > 0) return done(checkWithInputs(run, { ...entry }));
+  if (inputs.chains.length > 0) return runWork(checkWithInputs(run, { ...entry }));
   if (!inputs.groups && !inputs.directGroups) return;
-  return inputs.groupNames.length > 0 ? checkNamedGroups(run, entry) : done(checkWithInputs(run, { ...entry }));
+  return inputs.groupNames.length > 0 ? checkNamedGroups(run, entry) : runWork(checkWithInputs(run, { ...entry }));
 }
 
 /** Looks into the groups that the filter names, and finds all groups of the entry only where these do not decide. */
@@ -97,7 +97,7 @@ function checkNamedGroups(run: SearchRun, entry: ExaminedEntry): Maybe<void> {
   return chain(context.directGroups({ id, row: storedRow, parent }, inputs.groupNames, params.viewer), (groups) => {
     entry.namedGroups = groups;
     const result = evaluate(filter, entry);
-    return result === UNDEFINED ? done(checkWithInputs(run, { ...entry })) : outputIf(result, run, entry);
+    return result === UNDEFINED ? runWork(checkWithInputs(run, { ...entry })) : outputIf(result, run, entry);
   });
 }
 

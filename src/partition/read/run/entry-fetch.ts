@@ -11,13 +11,13 @@ import type { SearchRun } from './search-run.js';
 export function examineEntry(run: SearchRun, id: Buffer, kind: PlanKind = 'b', key: Buffer = id): Maybe<void> {
   run.rowsExamined++;
   const { reader } = run;
-  const lends = reader.lendHead && !run.params.order;
-  const head = lends ? reader.lendHead!(MASTER_TABLE.name, id) : reader.getHead(MASTER_TABLE.name, id);
+  const lends = reader.getScratchHead && !run.params.order;
+  const head = lends ? reader.getScratchHead!(MASTER_TABLE.name, id) : reader.getHead(MASTER_TABLE.name, id);
   if (isPromise(head))
     return head.then((row) => (row ? checkHead(run, id, row, kind, key) : checkMissing(run, id, kind)));
   if (!head) return checkMissing(run, id, kind);
   const done = checkHead(run, id, head, kind, key);
-  if (lends && isPromise(done)) reader.keepLent!();
+  if (lends && isPromise(done)) reader.detachScratch!();
   return done;
 }
 

@@ -1,6 +1,6 @@
 import { TimeSlice } from '../../../fair/time-slice.js';
 import type { Maybe } from '../../../store/contract.js';
-import { awaitedLater, chain, isPromise } from '../../../store/maybe.js';
+import { chain, isPromise, markHandled } from '../../../store/maybe.js';
 import { StoreError } from '../../../store/store-error.js';
 import { type Places, type Specials, specialsOf } from '../../tree/specials.js';
 import type { CompiledFilter } from '../filter/compiled-filter.js';
@@ -131,12 +131,12 @@ function planEarly(
     consider: observer?.consider,
   };
   const plan = planIndexes(filter, planContext);
-  if (!observer) return isPromise(plan) ? awaitedLater(plan) : undefined;
+  if (!observer) return isPromise(plan) ? markHandled(plan) : undefined;
   const report = (made: IndexPlan | undefined): IndexPlan | undefined => {
     observer.planned(filter, made);
     return made;
   };
-  return awaitedLater(Promise.resolve(plan).then(report));
+  return markHandled(Promise.resolve(plan).then(report));
 }
 
 /** Adds the areas of aliases, and sends references for referrals. Most areas contain neither. */

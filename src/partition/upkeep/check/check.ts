@@ -46,7 +46,7 @@ export async function check(
     onPasswords,
   );
   if (found.size === 0 || found.size > MAX_TRANSIENT) return breaches;
-  await context.store.quiet?.();
+  await context.store.waitUntilQuiet?.();
   let left = 0;
   const again = ({ breach }: Finding): void => {
     if (!found.delete(textOf(breach))) return;

@@ -31,7 +31,7 @@ export async function sampleCheck(context: WriteContext, entries: number, piecew
   const found = await checkPlaces(context, places, piecework);
   if (found.breaches.length === 0 || context.store.supports.snapshot) return found;
   // A breach may come from a plan that is applied halfway, so check again when all plans are applied.
-  await context.store.quiet?.();
+  await context.store.waitUntilQuiet?.();
   const again = await checkPlaces(context, places, piecework);
   const before = new Set(found.breaches.map(textOf));
   return { entries: again.entries, breaches: again.breaches.filter((breach) => before.has(textOf(breach))) };

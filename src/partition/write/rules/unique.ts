@@ -198,7 +198,7 @@ async function crossingStep(
   const { conflicts } = await readUniqueState(store, unique);
   if (!unique.record.ready) return conflictStep(unique, conflicts);
   // Wait until plans that have been decided are fully visible.
-  await store.quiet?.();
+  await store.waitUntilQuiet?.();
   const moving = { id: change.id, to: change.place.to };
   const scan = store.scan(UNIQUE_TABLE.name, severalRange(unique), { keysOnly: true });
   for await (const batch of batchesOf(scan)) {

@@ -114,7 +114,7 @@ function rowChange({ table, key, id, steps }: PlanRow, changes: Changes, before:
   const separate = changes.cells.get(id);
   const deleteRow = steps.some((step) => step.deleteRow);
   const deletes = deleteRow ? [] : deletedCells(table, steps, after);
-  const puts = deleteRow ? unpackRow(after ?? EMPTY) : cellChanges(before ?? EMPTY, unpackRow(after ?? EMPTY)).come;
+  const puts = deleteRow ? unpackRow(after ?? EMPTY) : cellChanges(before ?? EMPTY, unpackRow(after ?? EMPTY)).written;
   return {
     table: table.spec.name,
     key,

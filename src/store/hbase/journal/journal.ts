@@ -1,5 +1,5 @@
 import type { Plan } from '../../contract.js';
-import { mayBeDone, StoreError } from '../../store-error.js';
+import { mayBeApplied, StoreError } from '../../store-error.js';
 import type { Cluster } from '../cluster.js';
 import { Overlay } from '../overlay.js';
 import { waitForDecidedPlans } from './decided-plans.js';
@@ -77,7 +77,7 @@ export class Journal {
       try {
         await session.open();
       } catch (error) {
-        if (mayBeDone(error) && sessions < MAX_SESSIONS) continue;
+        if (mayBeApplied(error) && sessions < MAX_SESSIONS) continue;
         throw error;
       }
       this.#session = session;

@@ -1,5 +1,5 @@
 import type { CellName, Plan } from '../../contract.js';
-import { awaitedLater } from '../../maybe.js';
+import { markHandled } from '../../maybe.js';
 import { cellValue } from '../../row.js';
 import { StoreError } from '../../store-error.js';
 import { cellKey } from '../../tables.js';
@@ -283,7 +283,7 @@ class PlanRun {
         if (!row || !increments || increments.length === 0) continue;
         rows.push(row);
         const fold = session.shared.add(row, increments, sequence);
-        if (fold) folds.push(awaitedLater(fold));
+        if (fold) folds.push(markHandled(fold));
       }
     });
     try {

@@ -1,4 +1,4 @@
-import { awaitedLater } from '../../maybe.js';
+import { markHandled } from '../../maybe.js';
 import type { Cluster } from '../cluster.js';
 import type { Failpoint } from './apply.js';
 import type { Clock, Pace, Stop } from './clock.js';
@@ -146,7 +146,7 @@ export class Session {
   async withTickets<T>(count: number, work: (first: Promise<bigint>) => Promise<T>): Promise<T> {
     const { unfinished } = this.writer;
     const plan = unfinished.begin(this.tickets.greatest);
-    const first = awaitedLater(this.tickets.draw(count));
+    const first = markHandled(this.tickets.draw(count));
     void first.then(
       (ticket) => unfinished.setTicket(plan, ticket),
       () => undefined,

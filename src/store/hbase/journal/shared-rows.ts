@@ -1,7 +1,7 @@
 import type { Cell, Increment } from '../../contract.js';
 import { cellCounter, cellValue, compareCells, counterBytes } from '../../row.js';
 import { editRow } from '../../row-edit.js';
-import { mayBeDone, StoreError } from '../../store-error.js';
+import { mayBeApplied, StoreError } from '../../store-error.js';
 import type { Cluster, OpenTable } from '../cluster.js';
 import type { Clock, Pace, Stop } from './clock.js';
 import { type Holder, parseLock, type SharedLock, sharedLock } from './codec.js';
@@ -211,7 +211,7 @@ export class SharedRows {
     try {
       return await client.mutate(table.handle, { key, guards: [guard], put: [{ ...table.lock, value }] });
     } catch (error) {
-      if (!mayBeDone(error) || this.#owner.clock.now() >= end) throw error;
+      if (!mayBeApplied(error) || this.#owner.clock.now() >= end) throw error;
       await this.#owner.clock.sleep(this.#owner.pace.requestPoll);
       return undefined;
     }

@@ -1,5 +1,5 @@
 import { cellCounter, counterBytes, EMPTY } from '../../row.js';
-import { mayBeDone, StoreError } from '../../store-error.js';
+import { mayBeApplied, StoreError } from '../../store-error.js';
 import type { Cluster } from '../cluster.js';
 import type { Clock } from './clock.js';
 
@@ -110,7 +110,7 @@ export class Tickets {
     try {
       return await draw();
     } catch (error) {
-      if (!mayBeDone(error)) throw error;
+      if (!mayBeApplied(error)) throw error;
     }
     return draw().catch((cause: unknown) => {
       // No plan depends on a ticket that was not handed out.

@@ -1,6 +1,6 @@
 import type { Cell, CellName } from '../../contract.js';
 import { counterBytes, unpackRow } from '../../row.js';
-import { mayBeDone, StoreError } from '../../store-error.js';
+import { mayBeApplied, StoreError } from '../../store-error.js';
 import type { Cluster } from '../cluster.js';
 import type { Clock, Stop } from './clock.js';
 import { type EncodedRecord, ID_BYTES } from './codec.js';
@@ -162,7 +162,7 @@ export class Writer {
     try {
       if (await this.#mutate([{ family: JOURNAL.plan, qualifier: batch, value }], [])) return batch;
     } catch (error) {
-      if (mayBeDone(error)) this.abandon();
+      if (mayBeApplied(error)) this.abandon();
       throw error;
     }
     this.abandon();

@@ -1,7 +1,7 @@
 import type { Increment, KeyRange } from '../../contract.js';
 import { cellValue, compareCells } from '../../row.js';
 import { guardHolds } from '../../row-edit.js';
-import { mayBeDone, StoreError } from '../../store-error.js';
+import { mayBeApplied, StoreError } from '../../store-error.js';
 import { CellCursor, putKeyEnd, TableCodec } from './cells.js';
 import { Deadlines, type Expirable } from './deadlines.js';
 import { RowDispatcher } from './dispatch.js';
@@ -176,7 +176,7 @@ export class HBaseClient {
       };
       const fail = (error: unknown): void => {
         // An error of a mutation that may have been applied takes precedence.
-        if (!failed || mayBeDone(error)) failed = { error };
+        if (!failed || mayBeApplied(error)) failed = { error };
         done();
       };
       for (const [i, part] of parts.entries()) {

@@ -13,10 +13,7 @@ interface CatalogEntry {
   readonly spec: TableSpec;
 }
 
-/**
- * The tables of a store and what is counted about them (docs/formats/lmdb.md). Changes are made inside write
- * transactions.
- */
+/** The list of tables, with the counters of each (docs/formats/lmdb.md). Changes need a write transaction. */
 export class Catalog {
   readonly #db: Db;
 
@@ -24,7 +21,7 @@ export class Catalog {
     this.#db = openDb(root, 'catalog');
   }
 
-  /** Rises with every change of the tables; inside a write transaction it is the newest. */
+  /** A number that rises with every change of the list of tables; inside a write transaction the newest. */
   get generation(): number {
     return this.#number(GENERATION) ?? 0;
   }
@@ -37,7 +34,7 @@ export class Catalog {
     return entries;
   }
 
-  /** Adds a table under a number that no table had before, and returns the number. */
+  /** Adds a table under a new id, which no table had before, and returns the id. */
   addEntry(spec: TableSpec): number {
     const id = (this.#number(NEXT_ID) ?? 0) + 1;
     this.#put(NEXT_ID, id);
@@ -56,7 +53,7 @@ export class Catalog {
     this.#put(GENERATION, this.generation + 1);
   }
 
-  /** The last number appended to the table; inside a write transaction it is the newest. */
+  /** The last row number appended to the table; inside a write transaction the newest. */
   lastAppended(id: number): bigint {
     return this.#db.get(appendedKey(id))?.readBigUInt64BE() ?? 0n;
   }

@@ -2,8 +2,8 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StoreError } from '../../store-error.js';
 import {
-  areFileFlags,
   FLAGS_AT,
+  hasKnownFlags,
   LAST_PAGE_AT,
   MAGIC,
   MAGIC_AT,
@@ -14,7 +14,7 @@ import {
   VERSION_AT,
 } from './meta-layout.js';
 
-/** In the folder of a store. */
+/** Name of the data file in the folder of a store. */
 export const DATA_FILE = 'data.mdb';
 
 interface Meta {
@@ -24,12 +24,12 @@ interface Meta {
 }
 
 /**
- * Checks what LMDB trusts when it maps the file: both meta pages, and that every page they count is in the file. A file
- * cut short would end the process with SIGBUS at the first read. An absent or empty file is new. Where pages are not in
- * the file `needsNone` tells whether they are all free: LMDB does not write pages that a transaction takes and gives
- * back.
+ * Checks what LMDB trusts when mapping the file: both meta pages must be sound, and the file must contain all counted
+ * pages. A truncated file would kill the process with SIGBUS at the first read. An absent or empty file is new. If
+ * pages are missing, `missingAreFree` must return whether all of them are free, because LMDB does not write pages that
+ * a transaction allocates and frees again.
  */
-export async function checkDataFile(path: string, needsNone: () => Promise<boolean>): Promise<void> {
+export async function checkDataFile(path: string, missingAreFree: () => Promise<boolean>): Promise<void> {
   let file: FileHandle;
   try {
     file = await open(path, 'r');
@@ -38,9 +38,9 @@ export async function checkDataFile(path: string, needsNone: () => Promise<boole
     throw error;
   }
   try {
-    // Another process may be writing a meta page while it is read: only what stays wrong is wrong.
+    // Another process may be writing a meta page meanwhile, so only a lasting problem counts.
     for (let attempt = 0; ; attempt++) {
-      const problem = await problemOf(file, path, needsNone);
+      const problem = await problemOf(file, path, missingAreFree);
       if (!problem) return;
       if (attempt === 3) throw problem;
       await sleep(20);
@@ -53,7 +53,7 @@ export async function checkDataFile(path: string, needsNone: () => Promise<boole
 async function problemOf(
   file: FileHandle,
   path: string,
-  needsNone: () => Promise<boolean>,
+  missingAreFree: () => Promise<boolean>,
 ): Promise<StoreError | undefined> {
   if ((await file.stat()).size === 0) return undefined;
   const first = await readMeta(file, path, 0);
@@ -63,7 +63,7 @@ async function problemOf(
   const newest = first.transaction > second.transaction ? first : second;
   const { size } = await file.stat();
   const needed = (newest.lastPage + 1n) * BigInt(newest.pageSize);
-  if (BigInt(size) >= needed || (await needsNone())) return undefined;
+  if (BigInt(size) >= needed || (await missingAreFree())) return undefined;
   return damaged(path, `it should have ${needed} bytes and has ${size}`);
 }
 
@@ -84,7 +84,7 @@ async function readMeta(file: FileHandle, path: string, at: number): Promise<Met
     return damaged(path, `the page at byte ${at} tells a page size of ${pageSize}`);
   }
   const flags = meta.readUInt16LE(FLAGS_AT);
-  if (!areFileFlags(flags)) return damaged(path, `the page at byte ${at} has flags ${flags}`);
+  if (!hasKnownFlags(flags)) return damaged(path, `the page at byte ${at} has flags ${flags}`);
   return {
     pageSize,
     lastPage: meta.readBigUInt64LE(LAST_PAGE_AT),

@@ -3,26 +3,29 @@ import type { TableSpec } from '../../contract.js';
 import { StoreError } from '../../store-error.js';
 import { noTable } from '../../tables.js';
 import type { LmdbOptions } from '../lmdb-options.js';
+import { DecodedLayout } from '../record/row-layout.js';
 import { Catalog } from './catalog.js';
 import { Dictionary } from './dictionary.js';
 import { isLmdbError, toStoreError } from './lmdb-errors.js';
 import { type LmdbTable, openTable } from './lmdb-table.js';
 import { PAGE } from './pages.js';
-import { memoryLimit, outgrows } from './read-ahead.js';
+import { exceedsMemory, memoryLimit } from './read-ahead.js';
 import { Records } from './records.js';
 
 /** LMDB's longest key with 8 KiB pages, bytes. */
 export const MAX_KEY = 4026;
 
-/** How long a table that another process dropped may look empty here before it is missed, ms. */
-const CATALOG_AGE_MS = 50;
+/**
+ * Minimum time between two checks for tables dropped by other processes, in ms. Until then such a table looks empty.
+ */
+const CATALOG_CHECK_MS = 50;
 
 /**
- * The LMDB environment of one folder, and its open tables. Other processes create and drop tables too: a name that is
- * not known here is looked up, and readers that find nothing ask `recheck`.
+ * The LMDB environment of one folder, with its open tables. Other processes create and drop tables, too. So an unknown
+ * table name is looked up in the catalog, and a reader that finds nothing calls `recheck`.
  *
- * A dropped table's databases are emptied, never deleted, and its number is not used again: LMDB crashes when a
- * handle outlives its database.
+ * The databases of a dropped table are emptied but never deleted, and the table's id is not reused, because LMDB
+ * crashes when a handle outlives its database.
  */
 export class Environment {
   readonly folder: string;
@@ -31,8 +34,10 @@ export class Environment {
   readonly catalog: Catalog;
   readonly dictionary: Dictionary;
   readonly tables = new Map<string, LmdbTable>();
+  /** Implements `Store.rowLayout`. */
+  readonly rowLayout = new DecodedLayout();
   closed = false;
-  /** Write transactions begun; whoever begins one adds one. */
+  /** Number of write transactions begun. Code that begins a transaction adds 1. */
   writes = 0;
   #generation = -1;
   #checked = 0;
@@ -46,7 +51,7 @@ export class Environment {
     this.refresh();
   }
 
-  /** The open table; `noTable` when there is none. */
+  /** Returns the open table. Throws `noTable` if the table does not exist. */
   table(name: string): LmdbTable {
     return this.tables.get(name) ?? this.#find(name);
   }
@@ -63,39 +68,39 @@ export class Environment {
     if (this.closed) throw new StoreError('closed', `store in ${this.folder} is closed`);
   }
 
-  /** What went wrong in a read, for the caller to throw. */
-  failure(error: unknown): unknown {
+  /** Converts an error of a read into the error for the caller to throw. */
+  readError(error: unknown): unknown {
     if (this.closed) return new StoreError('closed', `store in ${this.folder} is closed`);
-    // LMDB answers nothing more in a transaction that met a damaged page: those who read next take another.
+    // After a damaged page, LMDB refuses all reads in the transaction, so later reads need a new transaction.
     if (isLmdbError(error)) this.root.resetReadTxn();
     return toStoreError(error, this.folder);
   }
 
   /**
-   * Runs the action in a write transaction and resolves when it is durable. What throws in it has written nothing: the
-   * action's is a transaction within the one that is committed. Rejects with what a StoreError says of it.
+   * Runs the action in a write transaction and resolves when the transaction is durable. If the action throws, nothing
+   * is written, because the action runs in a nested transaction. Rejects with a StoreError.
    */
   async transact(action: () => void): Promise<void> {
     try {
       await this.root.childTransaction(() => {
-        // LMDB's promise of this commit is not the one above; rejected and unheard it would end the process.
+        // LMDB has a second promise for this commit: its rejection must be handled, or it would end the process.
         this.root.committed.then(undefined, () => undefined);
         this.writes++;
         action();
       });
     } catch (error) {
-      throw await this.#commitFailure(error);
+      throw await this.#commitError(error);
     }
   }
 
-  /** What went wrong in a commit. It has not happened, unless it was the meta page that LMDB could not write. */
-  async #commitFailure(error: unknown): Promise<unknown> {
+  /** Converts an error of a commit. The commit was not applied, unless LMDB failed to write the meta page. */
+  async #commitError(error: unknown): Promise<unknown> {
     const { commitError } = error as { commitError?: Promise<never> };
     const cause = commitError ? await commitError.catch((reason: unknown) => reason) : error;
     return toStoreError(cause, this.folder, this.#canRead() ? 'no' : 'unknown');
   }
 
-  /** LMDB refuses everything after a meta page that it could not write. */
+  /** Returns whether LMDB still answers. After a failed write of the meta page, LMDB refuses all calls. */
   #canRead(): boolean {
     try {
       this.root.resetReadTxn();
@@ -106,26 +111,24 @@ export class Environment {
     }
   }
 
-  /** Throws `noTable` when the table, in which nothing was found, has gone meanwhile. */
+  /** Throws `noTable` if another process has dropped the table. Called when a read found nothing. */
   recheck(table: LmdbTable): void {
     const now = performance.now();
-    if (now - this.#checked > CATALOG_AGE_MS) {
+    if (now - this.#checked > CATALOG_CHECK_MS) {
       this.#checked = now;
       if (!this.isCurrent()) this.refresh();
     }
     if (table.dropped) throw noTable(table.spec.name);
   }
 
-  /** Whether the catalog is the one whose tables are open; also inside a write transaction. */
+  /** Returns whether the open tables match the catalog. May be called inside a write transaction. */
   isCurrent(): boolean {
     return this.catalog.generation === this.#generation;
   }
 
-  /**
-   * Opens the tables that the catalog has and drops the handles of those it no longer has. Not inside a transaction.
-   */
+  /** Opens new tables of the catalog and forgets dropped tables. Must not be called inside a transaction. */
   refresh(): void {
-    // Opening a database commits LMDB's current read transaction: a snapshot that shares it must not be hit.
+    // Opening a database commits LMDB's current read transaction, which a snapshot may share: take a new one first.
     this.root.resetReadTxn();
     const { generation } = this.catalog;
     const entries = this.catalog.entries();
@@ -138,19 +141,19 @@ export class Environment {
     this.#generation = generation;
   }
 
-  /** The read transaction of this tick, held until `done()` is called on it. */
-  held(): Transaction {
+  /** Returns a read transaction for a snapshot. The caller must call its `done()`. */
+  beginSnapshot(): Transaction {
     try {
-      // A database that is opened later is unknown to the transaction, so all are opened before.
+      // The transaction does not see databases that are opened later, so all tables are opened first.
       if (!this.isCurrent()) this.refresh();
       return this.root.useReadTransaction();
     } catch (error) {
-      throw this.failure(error);
+      throw this.readError(error);
     }
   }
 
   openTable(spec: TableSpec, id: number): LmdbTable {
-    return openTable(this.root, spec, id, new Records(this.dictionary, this, id, spec.name));
+    return openTable(this.root, spec, id, new Records(this, id, spec.name));
   }
 
   forget(table: LmdbTable): void {
@@ -163,21 +166,21 @@ export class Environment {
   }
 }
 
-/** Opens LMDB in a folder that `prepareFolder` has made ready; each thread has an environment of its own. */
+/** Opens LMDB in a folder that `prepareFolder` has checked. Each thread needs an environment of its own. */
 export function openEnvironment(folder: string, access: LmdbOptions = {}): Environment {
   return new Environment(folder, openRoot(folder, access));
 }
 
-/** The longest key, bytes. */
+/** Length of the longest key that the environment accepts, in bytes. */
 export function maxKeyOf(root: RootDatabase): number {
   return Math.min(MAX_KEY, (root as unknown as { maxKeySize: number }).maxKeySize);
 }
 
-/** `memory`: bytes. */
+/** Opens the LMDB environment. `memory`: bytes available for the page cache. */
 export function openRoot(folder: string, access: LmdbOptions = {}, memory = memoryLimit()): RootDatabase {
   return open({
     path: folder,
-    // A folder whose name has a dot in it is a folder all the same.
+    // Without this option, lmdb-js takes a folder name with a dot for a file.
     noSubdir: false,
     readOnly: access.readOnly === true,
     pageSize: PAGE,
@@ -185,8 +188,9 @@ export function openRoot(folder: string, access: LmdbOptions = {}, memory = memo
     maxReaders: 512,
     encoding: 'binary',
     keyEncoding: 'binary',
-    // A commit is flushed before it ends: a process that is killed in the midst of it harms no other (ADR 22).
+    // Flush each commit before the next begins: then a process killed during a commit does no harm to other processes
+    // (ADR 22).
     overlappingSync: false,
-    ...({ permissionsMode: 0o600, noReadAhead: !access.inOrder && outgrows(folder, memory) } as object),
+    ...({ permissionsMode: 0o600, noReadAhead: !access.inOrder && exceedsMemory(folder, memory) } as object),
   });
 }

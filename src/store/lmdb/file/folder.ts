@@ -15,7 +15,7 @@ interface Marker {
 
 const CURRENT: Marker = { format: FORMAT, store: 'lmdb' };
 
-/** Makes the folder ready for LMDB, or says why it cannot be: LMDB itself crashes on files that are not its own. */
+/** Checks the folder for LMDB, which crashes on malformed files, or creates the folder with `create`. */
 export async function prepareFolder(folder: string, create: boolean, readOnly: boolean): Promise<void> {
   if (!(await hasMarker(folder))) await createMarker(folder, create);
   await checkAccess(folder, readOnly);
@@ -25,10 +25,7 @@ export async function prepareFolder(folder: string, create: boolean, readOnly: b
 const READ = constants.R_OK;
 const WRITE = constants.R_OK | constants.W_OK;
 
-/**
- * What LMDB opens for reading and writing. It crashes when it may not have its lock file, which readers write to as
- * well.
- */
+/** Throws unless all files are accessible. LMDB crashes without access to its lock file, which readers write, too. */
 async function checkAccess(folder: string, readOnly: boolean): Promise<void> {
   await access(folder, (readOnly ? READ : WRITE) | constants.X_OK);
   await accessIfThere(join(folder, DATA_FILE), readOnly ? READ : WRITE);
@@ -36,12 +33,12 @@ async function checkAccess(folder: string, readOnly: boolean): Promise<void> {
     const locked = await accessIfThere(join(folder, LOCK), WRITE);
     if (!locked) await access(folder, WRITE);
   } catch (error) {
-    // Nobody writes to a file system that cannot be written to: LMDB reads there without a lock.
+    // On a read-only file system, LMDB reads without a lock.
     if (!readOnly || (error as NodeJS.ErrnoException).code !== 'EROFS') throw error;
   }
 }
 
-/** Whether the file exists; throws when it does and may not be used. */
+/** Returns whether the file exists. Throws if it exists but is not accessible. */
 async function accessIfThere(path: string, mode: number): Promise<boolean> {
   try {
     await access(path, mode);
@@ -52,7 +49,7 @@ async function accessIfThere(path: string, mode: number): Promise<boolean> {
   }
 }
 
-/** Whether the folder has a marker, of the format that this Rowan reads; throws for any other. */
+/** Returns whether the folder has a marker of the current format. Throws for any other marker. */
 async function hasMarker(folder: string): Promise<boolean> {
   try {
     checkMarker(folder, await readFile(join(folder, MARKER), 'utf8'));
@@ -96,10 +93,7 @@ async function createMarker(folder: string, create: boolean): Promise<void> {
   await writeMarker(folder, CURRENT);
 }
 
-/**
- * Makes a folder and those above it, for their owner alone. Node's own way never ends where a folder that is there
- * takes no other, as `/proc` does.
- */
+/** Creates a folder and its parents with mode 0700. Node's recursive `mkdir` would loop forever in `/proc`. */
 async function makeFolder(folder: string): Promise<void> {
   const parent = dirname(folder);
   if (parent !== folder && !(await accessIfThere(parent, constants.F_OK))) await makeFolder(parent);
@@ -115,7 +109,7 @@ async function makeFolder(folder: string): Promise<void> {
   }
 }
 
-/** Written whole or not at all, and durable before there is any data. */
+/** Writes the marker atomically and durably, before there is any data. */
 async function writeMarker(folder: string, marker: Marker): Promise<void> {
   const temporary = join(folder, `${MARKER}.${process.pid}`);
   const file = await open(temporary, 'w', 0o600);

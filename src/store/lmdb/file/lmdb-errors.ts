@@ -1,10 +1,10 @@
 import { statfsSync } from 'node:fs';
 import { StoreError } from '../../store-error.js';
 
-/** LMDB's own codes, as `lmdb` puts them on its errors; positive ones are the system's errno. */
+/** Error codes of LMDB, as in `code` of the errors of `lmdb`. Positive codes are errno values of the system. */
 const CORRUPT = new Set([
   ...[-30797, -30796, -30793], // page not found, corrupted, not an LMDB file
-  ...[-30787, -30786, -30779], // more levels than a tree has, a page fuller than a page is, what never happens
+  ...[-30787, -30786, -30779], // cursor stack too deep, page overfull, internal problem
 ]);
 const PANIC = -30795;
 const VERSION = -30794;
@@ -26,12 +26,12 @@ function codeOf(error: unknown): number | undefined {
   return typeof code === 'number' ? code : undefined;
 }
 
-/** Whether LMDB itself reports it, and not what reads its rows. */
+/** Returns whether the error comes from LMDB or the system, and not from Rowan's own code. */
 export function isLmdbError(error: unknown): boolean {
   return codeOf(error) !== undefined;
 }
 
-/** Says of an error from LMDB or the file system what it means for the store in `folder`, and what helps. */
+/** Converts an error of LMDB or the file system into a StoreError whose message names the folder and a remedy. */
 export function toStoreError(error: unknown, folder: string, applied: 'no' | 'unknown' = 'no'): unknown {
   if (error instanceof StoreError || error instanceof TypeError) return error;
   const code = errno(error);
@@ -80,10 +80,10 @@ export function toStoreError(error: unknown, folder: string, applied: 'no' | 'un
   return new StoreError('unavailable', `store in ${folder} failed: ${messageOf(error)}`, options);
 }
 
-/** A device with less room than this is taken for full when LMDB reports an I/O error, bytes. */
+/** An I/O error on a device with less free space than this, in bytes, is reported as `full`. */
 const NEARLY_FULL = 4 << 20;
 
-/** LMDB calls a write that was cut short an I/O error, which on a full device it nearly always is. */
+/** LMDB reports a short write as an I/O error; on a nearly full device, lack of space is the likely cause. */
 function isNearlyFull(folder: string): boolean {
   const { bavail, bsize } = statfsSync(folder);
   return bavail * bsize < NEARLY_FULL;

@@ -2,25 +2,25 @@ import type { RootDatabase, Transaction } from 'lmdb';
 import { checkSeparate } from '../../checks.js';
 import type { TableSpec } from '../../contract.js';
 import { type Db, openDb } from './database.js';
-import { shortened, viewOf } from './read-buffer.js';
+import { shorten, viewOf } from './read-buffer.js';
 import type { Records } from './records.js';
 import { Scanner } from './scanner.js';
 
-/** An open table: LMDB handles by use. */
+/** An open table with its LMDB handles. */
 export interface LmdbTable {
   readonly spec: TableSpec;
   readonly id: number;
-  /** Verifies what is read and makes what is written. */
+  /** Verifies, decodes and encodes the records of the table. */
   readonly records: Records;
-  /** Record by row key; of a table with `suffixBytes`, list by prefix (`lists.ts`). */
+  /** Records by row key; for a table with `suffixBytes`, lists by prefix (`lists.ts`). */
   readonly rows: Db;
-  /** The same table, read without building rows. */
+  /** Range reads of `rows`. */
   readonly scanner: Scanner;
-  /** By family number, the separate ones: value by `cellKey`, with a check as all values here. */
+  /** The separate families by number: values with a check, by `cellKey`. */
   readonly cells: ReadonlyMap<number, Db>;
-  /** Segments of split rows (`segments.ts`); undefined with `suffixBytes`. */
+  /** Segments of split rows (`segments.ts`); undefined for a table with `suffixBytes`. */
   readonly segments: Db | undefined;
-  /** Blocks of long lists (`lists.ts`); undefined without `suffixBytes`. */
+  /** Blocks of long lists (`lists.ts`); undefined for a table without `suffixBytes`. */
   readonly blocks: { readonly rows: Db; readonly scanner: Scanner } | undefined;
   dropped: boolean;
 }
@@ -31,7 +31,7 @@ export function separateOf({ spec, cells }: LmdbTable, family: number): Db {
   return cells.get(family)!;
 }
 
-/** Opens the handles of a table, creating its databases when they are absent and the store may write. */
+/** Opens the handles of a table. Creates absent databases unless the store is read-only. */
 export function openTable(root: RootDatabase, spec: TableSpec, id: number, records: Records): LmdbTable {
   const name = `t${id}`;
   const rows = openDb(root, name);
@@ -62,10 +62,15 @@ interface FastGet {
 }
 
 /**
- * The value under the key in one of the table's databases, verified and without its check, or undefined. It lies in
- * LMDB's read buffer; `read-buffer.ts` says how to take it out.
+ * Reads the value under the key from one of the table's databases, verified and without the check; undefined if the key
+ * is absent. The value lies in LMDB's read buffer, see `read-buffer.ts`.
  */
-export function getSound({ records }: LmdbTable, db: Db, key: Buffer, transaction?: Transaction): Buffer | undefined {
+export function getVerified(
+  { records }: LmdbTable,
+  db: Db,
+  key: Buffer,
+  transaction?: Transaction,
+): Buffer | undefined {
   const bytes = (db as unknown as FastGet).getBinaryFast(key, transaction && { transaction });
-  return bytes && shortened(bytes, records.verify(key, 0, key.length, viewOf(bytes), bytes.length));
+  return bytes && shorten(bytes, records.verify(key, 0, key.length, viewOf(bytes), bytes.length));
 }

@@ -2,17 +2,17 @@ import { PAGE_HEADER } from './pages.js';
 
 /*
  * The start of LMDB's data file (format version 2, little-endian; docs/formats/lmdb.md): page 0 and page 1 are meta
- * pages. After the header of the page come
+ * pages. The header of the page is followed by
  *
  *   magic u32 │ version u32 │ address u64 │ map size u64 │ two databases of 48 bytes │ last page u64 │ transaction u64
  *
- * The databases are the free list and the one that names all others. The first u32 of the free list is the page size,
- * its flags are those of the file.
+ * The databases are the free list and the list of named databases. The first u32 of the free list is the page size, and
+ * the flags of the free list are the flags of the file.
  */
 export const MAGIC = 0xbeefc0de;
 export const VERSION = 2;
 
-/** Bytes of LMDB's record of a database. */
+/** Length of LMDB's record of a database, in bytes. */
 export const RECORD_BYTES = 48;
 
 export const MAGIC_AT = PAGE_HEADER;
@@ -26,12 +26,12 @@ export const LAST_PAGE_AT = MAIN_AT + RECORD_BYTES;
 export const TRANSACTION_AT = LAST_PAGE_AT + 8;
 export const META_BYTES = TRANSACTION_AT + 8;
 
-/** The free list has integers as keys. */
+/** Flag: the keys of the free list are integers. */
 const INTEGER_KEYS = 8;
-/** A commit is not flushed before the next begins: programs that open the file otherwise than Rowan set it. */
+/** Flag: a commit may be flushed after the next one begins. Programs other than Rowan may set this flag. */
 const OVERLAPPING_SYNC = 0x1000;
 
-/** LMDB crashes where it finds others, such as that of a third meta page. */
-export function areFileFlags(flags: number): boolean {
+/** Returns whether LMDB accepts the file flags: other flags, such as that of a third meta page, make LMDB crash. */
+export function hasKnownFlags(flags: number): boolean {
   return (flags & ~OVERLAPPING_SYNC) === INTEGER_KEYS;
 }

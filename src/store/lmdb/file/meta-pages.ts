@@ -1,7 +1,7 @@
 import {
-  areFileFlags,
   FLAGS_AT,
   FREE_AT,
+  hasKnownFlags,
   LAST_PAGE_AT,
   MAGIC,
   MAGIC_AT,
@@ -17,21 +17,20 @@ import { u64 } from './page-check.js';
 import type { PageFile } from './page-file.js';
 import { PAGE } from './pages.js';
 
-/** The flag of a meta page. */
+/** Page kind of a meta page. */
 const META = 8;
-/** More than a process can map, bytes. */
+/** Larger than the address space of a process, in bytes. */
 const LARGEST_MAP = 2 ** 47;
 
 /**
- * The last pages that are counted may not be in the file: a transaction took them, and gave them back before it ended.
- * So many at the most.
+ * Maximum number of counted pages missing in the file: LMDB never writes pages allocated and freed in a transaction.
  */
-const MOST_UNWRITTEN = 65_536;
+const MAX_UNWRITTEN = 65_536;
 
-/** How often the pages are read until they stay as they are for a moment. */
+/** Maximum number of reads until two successive reads of the meta pages agree. */
 const ATTEMPTS = 1000;
 
-/** What LMDB keeps of a database. */
+/** LMDB's record of a database: flags, depth, page counts and root page. */
 export interface DatabaseRecord {
   readonly flags: number;
   readonly depth: number;
@@ -39,16 +38,16 @@ export interface DatabaseRecord {
   readonly leafPages: number;
   readonly overflowPages: number;
   readonly entries: number;
-  /** Undefined where it is empty. */
+  /** Number of the root page; undefined for an empty database. */
   readonly root: number | undefined;
 }
 
-/** What a state of the file begins with. */
+/** The contents of a meta page, which describes one state of the file. */
 export interface Meta {
   readonly transaction: number;
-  /** The last page that is in use, or free. */
+  /** Number of the last page that is in use or free. */
   readonly lastPage: number;
-  /** The last one that is in the file, too. */
+  /** Number of the last such page that is in the file. */
   readonly lastWritten: number;
   readonly free: DatabaseRecord;
   readonly main: DatabaseRecord;
@@ -67,10 +66,10 @@ export function readRecord(bytes: Buffer, at: number): DatabaseRecord {
   };
 }
 
-/** The newest state, as LMDB chooses it, or what is wrong with the pages that tell of it. */
+/** Reads the newest meta page, chosen as LMDB does, or returns the problems of the meta pages. */
 export function readNewest(file: PageFile): Meta | string[] {
   let pages = readBoth(file);
-  // Another process may be writing one of them.
+  // Another process may be writing a meta page.
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     const again = readBoth(file);
     const settled = again.every((page, i) => page.equals(pages[i]!));
@@ -102,7 +101,7 @@ function readBoth(file: PageFile): Buffer[] {
   });
 }
 
-/** What LMDB or `data-file.ts` looks at in both pages. */
+/** Checks the fields of a meta page that LMDB or `data-file.ts` rely on. */
 function metaProblems(page: Buffer): string[] {
   if (page.readUInt32LE(MAGIC_AT) !== MAGIC) return ['is no LMDB meta page'];
   if ((page.readUInt16LE(18) & META) === 0) return ['is not marked as a meta page'];
@@ -113,10 +112,10 @@ function metaProblems(page: Buffer): string[] {
   const mapSize = u64(page, MAP_SIZE_AT);
   if (mapSize > LARGEST_MAP) return [`tells a map of ${mapSize} bytes`];
   const flags = page.readUInt16LE(FLAGS_AT);
-  return areFileFlags(flags) ? [] : [`has flags ${flags}`];
+  return hasKnownFlags(flags) ? [] : [`has flags ${flags}`];
 }
 
-/** Each transaction writes the meta page that the one before has left. */
+/** Transactions write the two meta pages in turns, so their numbers must be successive and match the page. */
 function transactionsProblem(first: number, second: number): string {
   if (first === 0 && second === 0) return '';
   const fits = Math.abs(first - second) === 1 && first % 2 === 0;
@@ -125,7 +124,7 @@ function transactionsProblem(first: number, second: number): string {
 
 function newestProblem(page: Buffer, size: number): string {
   const lastPage = u64(page, LAST_PAGE_AT);
-  if (lastPage < 1 || lastPage > size / PAGE + MOST_UNWRITTEN)
+  if (lastPage < 1 || lastPage > size / PAGE + MAX_UNWRITTEN)
     return `counts pages up to ${lastPage}, the file has ${size} bytes`;
   return '';
 }

@@ -2,17 +2,17 @@ import { compareRuns } from '../../../bytes/compare.js';
 import { PAGE, PAGE_HEADER } from './pages.js';
 
 /*
- * A page of a tree (docs/formats/lmdb.md): number u64 │ transaction u64 │ u16 │ kind u16 │ lower u16 │ upper u16, then
- * the offsets of its nodes, free room, the nodes. Offsets count from behind the header. A node: two u16 and flags u16,
- * which are the child's number (48 bits) or the value's length (32 bits) and its flags │ key length u16 │ key │ value.
+ * Layout of a page of a tree (docs/formats/lmdb.md): number u64 │ transaction u64 │ u16 │ kind u16 │ lower u16 │ upper
+ * u16 │ offsets of the nodes │ free room │ nodes. Offsets count from the end of the header. Layout of a node: child
+ * page (48 bits), or length of the value u32 and flags u16 │ key length u16 │ key │ value.
  */
 export const BRANCH = 1;
 export const LEAF = 2;
 export const OVERFLOW = 4;
-/** Flags of a node: its value is in pages of its own; its value tells of a database. */
+/** Flags of a node: the value lies in overflow pages; the value is the record of a database. */
 export const BIG = 1;
 export const SUBDATA = 2;
-/** Bytes that a node of a value in pages of its own has in the value's place. */
+/** Bytes in place of the value in a node whose value lies in overflow pages. */
 export const BIG_BYTES = 24;
 
 const KIND_AT = 18;
@@ -21,32 +21,32 @@ const UPPER_AT = 22;
 const NODE_HEADER = 8;
 const ROOM = PAGE - PAGE_HEADER;
 
-/** A key where it lies. */
+/** A key as a run of bytes. */
 export interface KeyAt {
   readonly bytes: Buffer;
   readonly at: number;
   readonly length: number;
 }
 
-/** What the pages of one tree have to be like. */
+/** Requirements for the pages of one tree. */
 export interface TreeRules {
-  /** Keys are u64, the lowest byte first. */
+  /** Whether keys are little-endian u64. */
   readonly integers: boolean;
   readonly longestKey: number;
-  /** Nodes that a branch has at least. */
-  readonly branchNodes: number;
-  /** What the flags of a leaf's nodes may be, each. */
+  /** Minimum number of nodes of a branch page. */
+  readonly minBranchNodes: number;
+  /** The allowed flags of leaf nodes. */
   readonly leafFlags: readonly number[];
-  /** The transaction of the state that is looked at. */
+  /** The transaction that wrote the checked state: no page may be newer. */
   readonly transaction: number;
 }
 
-/** A u64; what is above 2⁵³ is rounded, which leaves it above all that it is compared with. */
+/** Reads a u64. A value above 2⁵³ is rounded, but stays above all numbers with which it is compared. */
 export function u64(bytes: Buffer, at: number): number {
   return bytes.readUInt32LE(at) + bytes.readUInt32LE(at + 4) * 0x1_0000_0000;
 }
 
-/** What is wrong with the header of a page, but for `lower` and `upper`. */
+/** Returns the problem of a page header, except of `lower` and `upper`; empty if there is none. */
 export function headerProblem(bytes: Buffer, at: number, page: number, kind: number, newest: number): string {
   const number = u64(bytes, at);
   if (number !== page) return `calls itself page ${number}`;
@@ -56,21 +56,21 @@ export function headerProblem(bytes: Buffer, at: number, page: number, kind: num
   return transaction > newest ? `is of transaction ${transaction}, which was not yet` : '';
 }
 
-/** Number of pages that an overflow page says it begins. */
-export function runLength(bytes: Buffer, at: number): number {
+/** Number of pages of a long value, according to its first overflow page. */
+export function overflowPages(bytes: Buffer, at: number): number {
   return bytes.readUInt32LE(at + LOWER_AT);
 }
 
-/** Looks at one page of a tree at a time; what it has found of its nodes is good until the next. */
+/** Checks one page of a tree at a time. The node accessors are valid for the last page, if that has no problem. */
 export class PageCheck {
-  /** The page that was looked at last. */
+  /** The last page begins at offset `at` of `bytes` and has `count` nodes. */
   bytes: Buffer = Buffer.alloc(0);
   at = 0;
   count = 0;
-  /** Length of the node that begins at an offset, by half of it. */
+  /** Length of the node at each offset; the index is half the offset. */
   readonly #lengths = new Uint16Array(ROOM / 2 + 1);
 
-  /** What is wrong with the page at `at`; an empty text where nothing is. Its keys are in [low, high). */
+  /** Returns the problem of the page at `at`; empty if there is none. The keys must lie in [low, high). */
   problem(bytes: Buffer, at: number, page: number, leaf: boolean, rules: TreeRules, low?: KeyAt, high?: KeyAt): string {
     this.bytes = bytes;
     this.at = at;
@@ -82,18 +82,18 @@ export class PageCheck {
     );
   }
 
-  #boundsProblem(leaf: boolean, { branchNodes }: TreeRules): string {
+  #boundsProblem(leaf: boolean, { minBranchNodes }: TreeRules): string {
     const lower = this.bytes.readUInt16LE(this.at + LOWER_AT);
     const upper = this.bytes.readUInt16LE(this.at + UPPER_AT);
     if (lower % 2 !== 0 || upper % 2 !== 0 || lower > upper || upper > ROOM) {
       return `has its free room from ${lower} to ${upper} of ${ROOM} bytes`;
     }
     this.count = lower / 2;
-    const least = leaf ? 1 : branchNodes;
+    const least = leaf ? 1 : minBranchNodes;
     return this.count < least ? `has ${this.count} nodes, at least ${least} belong there` : '';
   }
 
-  /** Nodes fill what is behind the free room, without a gap. */
+  /** The nodes must fill the page behind the free room, without gaps. */
   #nodesProblem(leaf: boolean, rules: TreeRules): string {
     const lengths = this.#lengths;
     const upper = this.bytes.readUInt16LE(this.at + UPPER_AT);
@@ -117,7 +117,7 @@ export class PageCheck {
     const offset = this.#offset(i);
     if (offset % 2 !== 0 || offset < upper || offset > ROOM - NODE_HEADER) return `has node ${i} at offset ${offset}`;
     const keyLength = this.keyLength(i);
-    // The first key of a branch stands for all that is smaller, whatever it is.
+    // The first key of a branch page is not used: it stands for all smaller keys.
     const shortest = !leaf && i === 0 ? 0 : rules.integers ? rules.longestKey : 1;
     if (keyLength < shortest || keyLength > rules.longestKey) return `has a key of ${keyLength} bytes in node ${i}`;
     if (leaf && !rules.leafFlags.includes(this.flags(i))) return `has flags ${this.flags(i)} in node ${i}`;
@@ -152,7 +152,7 @@ export class PageCheck {
     return this.bytes.readUInt16LE(this.at + PAGE_HEADER + 2 * i);
   }
 
-  /** Where node i begins. */
+  /** Offset of node `i` in `bytes`. */
   #node(i: number): number {
     return this.at + PAGE_HEADER + this.#offset(i);
   }
@@ -177,7 +177,7 @@ export class PageCheck {
     return (this.flags(i) & BIG) !== 0;
   }
 
-  /** Of the value, also where it is in pages of its own. */
+  /** Length of the value, whether in the node or in overflow pages. */
   valueLength(i: number): number {
     return this.bytes.readUInt32LE(this.#node(i));
   }
@@ -191,7 +191,7 @@ export class PageCheck {
   }
 }
 
-/** As `compareRuns`. */
+/** Compares two little-endian u64 keys; same parameters as `compareRuns`. */
 function compareIntegers(a: Uint8Array, from: number, _to: number, b: Uint8Array, start: number, _end: number): number {
   for (let i = 7; i >= 0; i--) {
     const difference = a[from + i]! - b[start + i]!;

@@ -1,10 +1,10 @@
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { PAGE } from './pages.js';
 
-/** What cannot be read, with the page that it was about. */
-export class Unreadable extends Error {}
+/** Thrown when a page cannot be read. The message names the page. */
+export class UnreadablePage extends Error {}
 
-/** The data file, read page by page without LMDB. */
+/** Reads pages of the data file without LMDB. */
 export class PageFile {
   readonly #fd: number;
 
@@ -16,12 +16,12 @@ export class PageFile {
     return fstatSync(this.#fd).size;
   }
 
-  /** Reads so many bytes from the beginning of a page. Throws `Unreadable`. */
+  /** Reads `length` bytes from the beginning of a page into `into`. Throws `UnreadablePage`. */
   read(page: number, into: Buffer, length: number): void {
     let done = 0;
     while (done < length) {
       const read = this.#read(page, into, done, length - done);
-      if (read === 0) throw new Unreadable(`page ${page}: is not in the file`);
+      if (read === 0) throw new UnreadablePage(`page ${page}: is not in the file`);
       done += read;
     }
   }
@@ -30,7 +30,7 @@ export class PageFile {
     try {
       return readSync(this.#fd, into, done, length, page * PAGE + done);
     } catch (error) {
-      throw new Unreadable(`page ${page}: cannot be read: ${(error as Error).message}`);
+      throw new UnreadablePage(`page ${page}: cannot be read: ${(error as Error).message}`);
     }
   }
 

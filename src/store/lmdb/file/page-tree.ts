@@ -1,52 +1,52 @@
 import type { DatabaseRecord } from './meta-pages.js';
-import { headerProblem, type KeyAt, OVERFLOW, PageCheck, runLength, type TreeRules, u64 } from './page-check.js';
-import { type PageFile, Unreadable } from './page-file.js';
-import { PAGE, PAGE_HEADER, roomIn } from './pages.js';
+import { headerProblem, type KeyAt, OVERFLOW, overflowPages, PageCheck, type TreeRules, u64 } from './page-check.js';
+import { type PageFile, UnreadablePage } from './page-file.js';
+import { overflowRoom, PAGE, PAGE_HEADER } from './pages.js';
 
-/** Pages that lie together are read together, so many at the most. */
-const TOGETHER = 64;
-/** LMDB goes no deeper. */
-const DEEPEST = 32;
+/** Maximum number of adjacent pages that are read in one call. */
+const MAX_READ_PAGES = 64;
+/** Maximum depth of a tree in LMDB. */
+const MAX_DEPTH = 32;
 
-/** What a walk over several trees shares. */
-export interface Walk {
+/** State that the checks of all trees of a file share. */
+export interface FileCheck {
   readonly file: PageFile;
-  /** Why the page may not be used here and now; empty, and the page used, where it may. */
+  /** Marks the page as used and returns an empty string, or returns why the page may not be used here. */
   claim(page: number): string;
-  find(finding: string): void;
-  /** Whether enough has been found. */
-  readonly full: boolean;
-  /** So many pages more have been looked at. */
-  looked(pages: number): void;
+  report(finding: string): void;
+  /** Whether the maximum number of findings is reached. */
+  readonly isFull: boolean;
+  /** Adds to the number of checked pages. */
+  addProgress(pages: number): void;
 }
 
-/** A value in pages of its own. */
-interface Run {
+/** A long value in overflow pages. */
+interface LongValue {
   readonly page: number;
   readonly pages: number;
   readonly length: number;
   readonly key: Buffer | undefined;
 }
 
-/** A page below a branch, and where its keys are to be. */
+/** A page below a branch, whose keys must lie in [low, high). */
 interface Child {
   readonly page: number;
   readonly low: KeyAt | undefined;
   readonly high: KeyAt | undefined;
 }
 
-/** Called with each row of a tree; both are copies or good until it returns. */
+/** Called with each row of a tree. Key and value may be valid only during the call. */
 export type OnRow = (key: Buffer, value: Buffer, flags: number) => void;
 
-/** Looks at every page of one tree. Yields now and then, so that others have their turn. */
+/** Checks every page of one tree. `run` yields regularly, so that the caller can give way to other work. */
 export class PageTree {
-  readonly #walk: Walk;
+  readonly #file: FileCheck;
   readonly #name: string;
   readonly #record: DatabaseRecord;
   readonly #rules: TreeRules;
   readonly #onRow: OnRow | undefined;
-  readonly #leaves = new PageCheck();
-  readonly #together = Buffer.allocUnsafe(TOGETHER * PAGE);
+  readonly #check = new PageCheck();
+  readonly #readBuffer = Buffer.allocUnsafe(MAX_READ_PAGES * PAGE);
   readonly #branches: Buffer[] = [];
   #branchPages = 0;
   #leafPages = 0;
@@ -54,8 +54,8 @@ export class PageTree {
   #entries = 0;
   #sound = true;
 
-  constructor(walk: Walk, name: string, record: DatabaseRecord, rules: TreeRules, onRow?: OnRow) {
-    this.#walk = walk;
+  constructor(file: FileCheck, name: string, record: DatabaseRecord, rules: TreeRules, onRow?: OnRow) {
+    this.#file = file;
     this.#name = name;
     this.#record = record;
     this.#rules = rules;
@@ -64,11 +64,11 @@ export class PageTree {
 
   *run(): Generator<void> {
     const { root, depth } = this.#record;
-    if (root !== undefined && (depth === 0 || depth > DEEPEST)) {
-      this.#walk.find(`${this.#name}: is said to be ${depth} pages deep`);
+    if (root !== undefined && (depth === 0 || depth > MAX_DEPTH)) {
+      this.#file.report(`${this.#name}: is said to be ${depth} pages deep`);
       return;
     }
-    if (root !== undefined) yield* this.#pages([{ page: root, low: undefined, high: undefined }], depth);
+    if (root !== undefined) yield* this.#checkSubtrees([{ page: root, low: undefined, high: undefined }], depth);
     if (this.#sound) this.#compareCounts();
   }
 
@@ -81,56 +81,56 @@ export class PageTree {
       ['entries', this.#record.entries, this.#entries],
     ];
     for (const [what, said, found] of counts) {
-      if (said !== found) this.#walk.find(`${this.#name}: is said to have ${said} ${what}, and has ${found}`);
+      if (said !== found) this.#file.report(`${this.#name}: is said to have ${said} ${what}, and has ${found}`);
     }
   }
 
-  #find(page: number, problem: string): void {
+  #report(page: number, problem: string): void {
     this.#sound = false;
-    this.#walk.find(`page ${page} of ${this.#name}: ${problem}`);
+    this.#file.report(`page ${page} of ${this.#name}: ${problem}`);
   }
 
-  /** Does the work; what cannot be read is a finding. */
-  #reading(page: number, work: () => void): void {
+  /** Runs the work and reports an unreadable page as a finding. */
+  #tryRead(page: number, work: () => void): void {
     try {
       work();
     } catch (error) {
-      if (!(error instanceof Unreadable)) throw error;
-      this.#find(page, error.message);
+      if (!(error instanceof UnreadablePage)) throw error;
+      this.#report(page, error.message);
     }
   }
 
-  /** Pages that are as far above the leaves as `depth` says, 1 for leaves. */
-  *#pages(children: readonly Child[], depth: number): Generator<void> {
+  /** Checks the subtrees of the given depth; depth 1 means leaves. */
+  *#checkSubtrees(children: readonly Child[], depth: number): Generator<void> {
     if (depth === 1) {
-      yield* this.#leafRuns(children);
+      yield* this.#checkLeaves(children);
       return;
     }
     for (const child of children) {
-      if (this.#walk.full) return;
-      const below = this.#branch(child, depth);
-      if (below) yield* this.#pages(below, depth - 1);
+      if (this.#file.isFull) return;
+      const below = this.#checkBranch(child, depth);
+      if (below) yield* this.#checkSubtrees(below, depth - 1);
     }
   }
 
-  /** The children of a branch; undefined where it is damaged. */
-  #branch({ page, low, high }: Child, depth: number): Child[] | undefined {
-    const why = this.#walk.claim(page);
+  /** Checks a branch page and returns its children; undefined if the page is damaged. */
+  #checkBranch({ page, low, high }: Child, depth: number): Child[] | undefined {
+    const why = this.#file.claim(page);
     if (why) {
-      this.#find(page, why);
+      this.#report(page, why);
       return undefined;
     }
-    // Keys in it are bounds of what is below, so it stays until all that has been looked at.
+    // The keys of the branch are bounds for the pages below, so each depth has a buffer.
     const bytes = this.#branches[depth] ?? Buffer.allocUnsafe(PAGE);
     this.#branches[depth] = bytes;
     let children: Child[] | undefined;
-    this.#reading(page, () => {
-      this.#walk.file.read(page, bytes, PAGE);
-      this.#walk.looked(1);
+    this.#tryRead(page, () => {
+      this.#file.file.read(page, bytes, PAGE);
+      this.#file.addProgress(1);
       this.#branchPages++;
-      const check = this.#leaves;
+      const check = this.#check;
       const problem = check.problem(bytes, 0, page, false, this.#rules, low, high);
-      if (problem) this.#find(page, problem);
+      if (problem) this.#report(page, problem);
       else {
         const keyAt = (i: number): KeyAt => ({ bytes, at: check.keyAt(i), length: check.keyLength(i) });
         const keys = Array.from({ length: check.count }, (_, i) => (i === 0 ? low : keyAt(i)));
@@ -140,40 +140,40 @@ export class PageTree {
     return children;
   }
 
-  /** Leaves in the order of the file; those that lie together are read together. */
-  *#leafRuns(children: readonly Child[]): Generator<void> {
+  /** Checks leaves in file order and reads adjacent leaves together. */
+  *#checkLeaves(children: readonly Child[]): Generator<void> {
     const claimed = children.filter(({ page }) => {
-      const why = this.#walk.claim(page);
-      if (why) this.#find(page, why);
+      const why = this.#file.claim(page);
+      if (why) this.#report(page, why);
       return why === '';
     });
     claimed.sort((a, b) => a.page - b.page);
-    let runs: Run[] = [];
-    for (let first = 0; first < claimed.length && !this.#walk.full; ) {
+    let longValues: LongValue[] = [];
+    for (let first = 0; first < claimed.length && !this.#file.isFull; ) {
       const page = claimed[first]!.page;
       let count = 1;
-      while (count < TOGETHER && claimed[first + count]?.page === page + count) count++;
-      this.#reading(page, () => {
-        this.#walk.file.read(page, this.#together, count * PAGE);
-        for (let i = 0; i < count; i++) this.#leaf(claimed[first + i]!, i * PAGE, runs);
-        this.#walk.looked(count);
+      while (count < MAX_READ_PAGES && claimed[first + count]?.page === page + count) count++;
+      this.#tryRead(page, () => {
+        this.#file.file.read(page, this.#readBuffer, count * PAGE);
+        for (let i = 0; i < count; i++) this.#checkLeaf(claimed[first + i]!, i * PAGE, longValues);
+        this.#file.addProgress(count);
       });
       first += count;
-      if (runs.length >= TOGETHER * TOGETHER) {
-        this.#values(runs);
-        runs = [];
+      if (longValues.length >= MAX_READ_PAGES * MAX_READ_PAGES) {
+        this.#checkLongValues(longValues);
+        longValues = [];
       }
       yield;
     }
-    this.#values(runs);
+    this.#checkLongValues(longValues);
   }
 
-  #leaf({ page, low, high }: Child, at: number, runs: Run[]): void {
+  #checkLeaf({ page, low, high }: Child, at: number, longValues: LongValue[]): void {
     this.#leafPages++;
-    const check = this.#leaves;
-    const problem = check.problem(this.#together, at, page, true, this.#rules, low, high);
+    const check = this.#check;
+    const problem = check.problem(this.#readBuffer, at, page, true, this.#rules, low, high);
     if (problem) {
-      this.#find(page, problem);
+      this.#report(page, problem);
       return;
     }
     this.#entries += check.count;
@@ -182,40 +182,42 @@ export class PageTree {
       const length = check.valueLength(i);
       if (check.isBig(i)) {
         const key = this.#onRow && Buffer.from(check.key(i));
-        runs.push({ page: u64(check.bytes, valueAt), pages: u64(check.bytes, valueAt + 16), length, key });
+        longValues.push({ page: u64(check.bytes, valueAt), pages: u64(check.bytes, valueAt + 16), length, key });
       } else this.#onRow?.(check.key(i), check.bytes.subarray(valueAt, valueAt + length), check.flags(i));
     }
   }
 
-  /** Values in pages of their own, in the order of the file. */
-  #values(runs: Run[]): void {
-    runs.sort((a, b) => a.page - b.page);
-    for (const run of runs) if (!this.#walk.full) this.#reading(run.page, () => this.#value(run));
+  /** Checks long values in file order. */
+  #checkLongValues(values: LongValue[]): void {
+    values.sort((a, b) => a.page - b.page);
+    for (const value of values) if (!this.#file.isFull) this.#tryRead(value.page, () => this.#checkLongValue(value));
   }
 
-  #value({ page, pages, length, key }: Run): void {
-    if (pages < 1 || length > roomIn(pages)) {
-      this.#find(page, `is said to begin ${pages} pages for a value of ${length} bytes`);
+  #checkLongValue({ page, pages, length, key }: LongValue): void {
+    if (pages < 1 || length > overflowRoom(pages)) {
+      this.#report(page, `is said to begin ${pages} pages for a value of ${length} bytes`);
       return;
     }
     for (let i = 0; i < pages; i++) {
-      const why = this.#walk.claim(page + i);
+      const why = this.#file.claim(page + i);
       if (why) {
-        this.#find(page + i, why);
+        this.#report(page + i, why);
         return;
       }
     }
     this.#overflowPages += pages;
-    const bytes = this.#together;
-    this.#walk.file.read(page, bytes, PAGE_HEADER);
-    this.#walk.looked(pages);
+    const bytes = this.#readBuffer;
+    this.#file.file.read(page, bytes, PAGE_HEADER);
+    this.#file.addProgress(pages);
     const problem =
       headerProblem(bytes, 0, page, OVERFLOW, this.#rules.transaction) ||
-      (runLength(bytes, 0) === pages ? '' : `begins ${runLength(bytes, 0)} pages, where it is said to begin ${pages}`);
-    if (problem) this.#find(page, problem);
+      (overflowPages(bytes, 0) === pages
+        ? ''
+        : `begins ${overflowPages(bytes, 0)} pages, where it is said to begin ${pages}`);
+    if (problem) this.#report(page, problem);
     else if (key && this.#onRow) {
       const value = Buffer.allocUnsafe(PAGE_HEADER + length);
-      this.#walk.file.read(page, value, value.length);
+      this.#file.file.read(page, value, value.length);
       this.#onRow(key, value.subarray(PAGE_HEADER), 0);
     }
   }

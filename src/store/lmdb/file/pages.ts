@@ -2,11 +2,11 @@
 export const PAGE = 8192;
 
 /**
- * What a page begins with, and the first of a run of pages with one long value: `MDB_page_header` in LMDB's `mdb.c`.
+ * Bytes of the header of a page, or of the first of several pages with one long value (`MDB_page_header` in `mdb.c`).
  */
 export const PAGE_HEADER = 24;
 
-/** The longest value, in bytes, that takes so many pages of its own. */
-export function roomIn(pages: number): number {
+/** The longest value, in bytes, that fits into this many overflow pages. */
+export function overflowRoom(pages: number): number {
   return pages * PAGE - PAGE_HEADER;
 }

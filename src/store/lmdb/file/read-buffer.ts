@@ -1,8 +1,8 @@
 import { allocate } from '../record/room.js';
 
 /**
- * `getBinaryFast` and decoders get LMDB's shared read buffer: one large Buffer whose `length` is set to the value's
- * size at each read. Its elements are the truth, its methods are not (they see the real length).
+ * The shared read buffer of LMDB, passed to decoders and returned by `getBinaryFast`: a large Buffer whose `length`
+ * property is set to the value's size at each read. Element access is right, but methods see the real length.
  */
 interface SharedBytes extends Buffer {
   isGlobal?: boolean;
@@ -12,7 +12,7 @@ interface SharedBytes extends Buffer {
 let shared: Buffer | undefined;
 let plain: Buffer = Buffer.alloc(0);
 
-/** A plain Buffer over the same memory, from its start; longer than the value. Good until the next read. */
+/** Returns a plain Buffer over the same memory, longer than the value. The value is valid until the next read. */
 export function viewOf(bytes: Buffer): Buffer {
   if (bytes === shared) return plain;
   const { isGlobal, maxLength } = bytes as SharedBytes;
@@ -24,14 +24,14 @@ export function viewOf(bytes: Buffer): Buffer {
   return view;
 }
 
-/** The value without its last bytes. */
-export function shortened(bytes: Buffer, length: number): Buffer {
+/** Returns the first `length` bytes of the value, in the same memory. */
+export function shorten(bytes: Buffer, length: number): Buffer {
   if (!(bytes as SharedBytes).isGlobal) return bytes.subarray(0, length);
   (bytes as { length: number }).length = length;
   return bytes;
 }
 
-/** The first `length` bytes of a value as a Buffer of the caller's own, in `into` where that has room. */
+/** Copies the first `length` bytes of a value: into `into` if that has room, else into a new Buffer. */
 export function copyOf(bytes: Buffer, length: number, into?: Buffer): Buffer {
   const out = into && length <= into.length ? into.subarray(0, length) : allocate(length);
   viewOf(bytes).copy(out, 0, 0, length);

@@ -1,45 +1,49 @@
 import type { Transaction } from 'lmdb';
 import { damaged, StoreError } from '../../store-error.js';
-import { CHECK_BYTES, isSound } from '../record/check.js';
-import { decodedRow, offsetBehind, type RecordAt, UnknownWord, varint } from '../record/decode.js';
+import { CHECK_BYTES, hasValidCheck } from '../record/check.js';
+import { decodeRow, nextOffset, type RecordView, readVarint, UnknownWord } from '../record/decode.js';
 import { RowEncoder } from '../record/encode.js';
 import { Learner } from '../record/learner.js';
 import type { RecordTest } from '../record/record-filter.js';
+import type { DecodedLayout } from '../record/row-layout.js';
 import { Vocabulary } from '../record/vocabulary.js';
 import { Words } from '../record/words.js';
 import type { Dictionary } from './dictionary.js';
 
-/** Counts the write transactions: in each a writer looks once whether others have added words. */
-export interface Writes {
+/** The part of the environment that the records of all tables share. */
+export interface RecordContext {
+  readonly dictionary: Dictionary;
+  /** Number of write transactions so far. A writer checks once per transaction for words that other writers added. */
   readonly writes: number;
+  readonly rowLayout: DecodedLayout;
 }
 
-/** The records of one table: verifies and decodes those that are read, makes those that are written. */
+/** Verifies and decodes the records of one table. */
 export class Records {
-  readonly #dictionary: Dictionary;
-  readonly #writes: Writes;
+  readonly #shared: RecordContext;
   readonly #id: number;
   readonly #name: string;
-  /** As committed: what a transaction adds is found when a row that was committed has it. */
-  readonly #words = new Words();
-  readonly #at: RecordAt = { keys: Buffer.alloc(0), from: 0, to: 0, bytes: Buffer.alloc(0), end: 0 };
+  /** Committed words. New words are loaded when a committed row refers to them. */
+  readonly #words: Words;
+  readonly #at: RecordView = { keys: Buffer.alloc(0), from: 0, to: 0, bytes: Buffer.alloc(0), end: 0 };
   #writer: RecordWriter | undefined;
 
-  constructor(dictionary: Dictionary, writes: Writes, id: number, name: string) {
-    this.#dictionary = dictionary;
-    this.#writes = writes;
+  constructor(shared: RecordContext, id: number, name: string) {
+    this.#shared = shared;
     this.#id = id;
     this.#name = name;
+    this.#words = new Words(shared.rowLayout);
   }
 
-  /** Verifies the value `bytes[0, length)` under `keys[from, to)`; gives its length without the check. */
+  /** Verifies the check of `bytes[0, length)` under the key `keys[from, to)`. Returns the length without the check. */
   verify(keys: Buffer, from: number, to: number, bytes: Buffer, length: number): number {
-    if (!isSound(keys, from, to, bytes, length)) throw this.damaged(keys.subarray(from, to), 'its check does not fit');
+    if (!hasValidCheck(keys, from, to, bytes, length))
+      throw this.damaged(keys.subarray(from, to), 'its check does not fit');
     return length - CHECK_BYTES;
   }
 
-  /** Where a record lies that was verified; good until the next call. */
-  at(keys: Buffer, from: number, to: number, bytes: Buffer, end: number): RecordAt {
+  /** Returns a view of a verified record, which is valid until the next call. */
+  view(keys: Buffer, from: number, to: number, bytes: Buffer, end: number): RecordView {
     const at = this.#at;
     at.keys = keys;
     at.from = from;
@@ -50,36 +54,36 @@ export class Records {
   }
 
   /**
-   * The packed row; with `first` its first family alone, undefined where that has no cell. Throws `UnknownWord` where
-   * the row has a word that is new: it is to be read again after `learn`, which uses LMDB's buffers. `lends`: see
-   * `lendHead` of the contract.
+   * Returns the packed row; with `headOnly`, the first family only, undefined if that has no cell. Throws `UnknownWord`
+   * if the record has a new word: the caller then calls `loadWords`, which overwrites LMDB's buffers, and reads the row
+   * again. `inScratch`: see `getScratchHead` of the contract.
    */
-  row(at: RecordAt, first = false, lends = false): Buffer | undefined {
+  decode(at: RecordView, headOnly = false, inScratch = false): Buffer | undefined {
     try {
-      return decodedRow(this.#words, at, first, lends);
+      return decodeRow(this.#words, at, headOnly, inScratch);
     } catch (error) {
       throw this.#failure(at, error);
     }
   }
 
-  /** As `row`: whether the filter, which is of this table, takes it. */
-  matches(test: RecordTest, at: RecordAt): boolean {
+  /** Returns whether the record matches the filter, which was compiled for this table. Throws as `decode`. */
+  matches(test: RecordTest, at: RecordView): boolean {
     try {
-      const length = varint(at.bytes, 0);
-      return test(this.#words, at, offsetBehind(), length);
+      const length = readVarint(at.bytes, 0);
+      return test(this.#words, at, nextOffset(), length);
     } catch (error) {
       throw this.#failure(at, error);
     }
   }
 
-  /** Reads the words that came since. Not inside a write transaction. */
-  learn(transaction: Transaction | undefined): void {
-    const words = this.#dictionary.read(this.#id, this.#name, this.#words.count + 1, transaction);
+  /** Reads the words that were committed since the last call. Must not be called inside a write transaction. */
+  loadWords(transaction: Transaction | undefined): void {
+    const words = this.#shared.dictionary.read(this.#id, this.#name, this.#words.count + 1, transaction);
     if (words.length === 0) throw damaged(this.#name, undefined, 'a row has a word that is not in its dictionary');
     for (const word of words) this.#words.add(word);
   }
 
-  #failure({ keys, from, to }: RecordAt, error: unknown): unknown {
+  #failure({ keys, from, to }: RecordView, error: unknown): unknown {
     return error instanceof StoreError ? this.damaged(keys.subarray(from, to), error.message) : error;
   }
 
@@ -87,22 +91,22 @@ export class Records {
     return damaged(this.#name, Buffer.from(key), detail);
   }
 
-  /** Of the present write transaction, in which it may use LMDB's read buffer once. */
+  /** The writer for the current write transaction. The first use in a transaction may overwrite LMDB's read buffer. */
   get writer(): RecordWriter {
-    this.#writer ??= new RecordWriter(this.#dictionary, this.#id, this.#name);
-    this.#writer.begin(this.#writes.writes);
+    this.#writer ??= new RecordWriter(this.#shared.dictionary, this.#id, this.#name);
+    this.#writer.begin(this.#shared.writes);
     return this.#writer;
   }
 }
 
-/** Makes records inside write transactions, and words for what they have in common. */
+/** Encodes and decodes records inside write transactions, and adds words to the dictionary. */
 export class RecordWriter {
   readonly #dictionary: Dictionary;
   readonly #id: number;
   readonly #name: string;
   readonly #vocabulary = new Vocabulary();
   readonly #encoder: RowEncoder;
-  /** Of the words in hand, and the transaction in which that was found to be the newest. */
+  /** The stamp of the loaded words, and the transaction in which the stamp was last compared. */
   #stamp = '';
   #write = -1;
 
@@ -120,7 +124,7 @@ export class RecordWriter {
     return this.#vocabulary.words;
   }
 
-  /** Others may have written since the last transaction, and what that one added may have been taken back. */
+  /** Reloads the words if another writer added words since, or if the last transaction was rolled back. */
   begin(write: number): void {
     if (write === this.#write) return;
     this.#write = write;
@@ -132,10 +136,10 @@ export class RecordWriter {
     this.#stamp = stamp;
   }
 
-  /** The packed row of a record that was verified. */
-  row(at: RecordAt): Buffer {
+  /** Returns the packed row of a verified record. */
+  decode(at: RecordView): Buffer {
     try {
-      return decodedRow(this.words, at, false)!;
+      return decodeRow(this.words, at, false)!;
     } catch (error) {
       if (!(error instanceof UnknownWord || error instanceof StoreError)) throw error;
       const detail = error instanceof StoreError ? error.message : 'it has a word that is not in the dictionary';
@@ -143,15 +147,17 @@ export class RecordWriter {
     }
   }
 
-  /** The record of the packed row `row[start, end)` under `keys[from, to)`; good until the next call. */
-  record(keys: Buffer, from: number, to: number, row: Buffer, start: number, end: number): RowEncoder {
+  /**
+   * Encodes the packed row `row[start, end)` under the key `keys[from, to)`. The result is valid until the next call.
+   */
+  encode(keys: Buffer, from: number, to: number, row: Buffer, start: number, end: number): RowEncoder {
     this.#encoder.encode(keys, from, to, row, start, end);
     return this.#encoder;
   }
 
-  /** The same as a value. */
-  value(key: Buffer, row: Buffer): Buffer {
-    const { record, length } = this.record(key, 0, key.length, row, 0, row.length);
+  /** Encodes a packed row and returns the record as a buffer, which is valid until the next call. */
+  encodeValue(key: Buffer, row: Buffer): Buffer {
+    const { record, length } = this.encode(key, 0, key.length, row, 0, row.length);
     return record.subarray(0, length);
   }
 }

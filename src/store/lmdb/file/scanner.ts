@@ -5,18 +5,15 @@ import { type Db, openDb } from './database.js';
 import { viewOf } from './read-buffer.js';
 import type { Records } from './records.js';
 
-/** Receives the rows of a running scan while they lie in LMDB's read buffer. */
+/** Receives the rows of a scan while they lie in LMDB's read buffer. */
 export interface RangeSink {
-  /**
-   * The key is `keys[from..to)`, the value, verified and without its check, `row[0..length)`; both good only during the
-   * call.
-   */
+  /** Receives a row, valid only during the call: the key `keys[from..to)` and the verified value `row[0..length)`. */
   row(keys: Buffer, from: number, to: number, row: Buffer, length: number): void;
-  /** It wants no more. */
+  /** True stops the scan. */
   readonly full: boolean;
 }
 
-/** Rows from `start` to before `end`, or with `reverse` the other way; a bound that is undefined bounds nothing. */
+/** Rows from `start` up to `end`, exclusive; with `reverse` in descending order. An undefined bound is open. */
 export interface RowRange {
   readonly start: Buffer | undefined;
   readonly end: Buffer | undefined;
@@ -25,16 +22,16 @@ export interface RowRange {
   readonly reverse?: boolean | undefined;
 }
 
-/** One run through a range. */
-interface Run {
+/** The state of one walk through a range. */
+interface Walk {
   readonly range: RowRange;
   readonly sink: RangeSink;
   started: boolean;
-  /** A row beyond the end was met. */
+  /** Whether a row beyond the end was found. */
   ended: boolean;
 }
 
-/** Whether the first row that LMDB found for a range lies outside it: a damaged key has led it astray. */
+/** Returns whether the first row that LMDB found lies before the range, as can happen with a damaged key. */
 function liesBefore({ start, reverse = false }: RowRange, keys: Buffer, from: number, to: number): boolean {
   if (!start) return false;
   const order = compareRuns(keys, from, to, start);
@@ -47,16 +44,16 @@ function isBeyond({ end, reverse = false, inclusiveEnd }: RowRange, keys: Buffer
   return order === 0 ? !inclusiveEnd : order > 0 !== reverse;
 }
 
-/** `md_entries` of a database's record: LMDB keeps a 64-bit count 32 bytes in. */
+/** Offset of the 64-bit field `md_entries` in LMDB's record of a database. */
 const ENTRIES_AT = 32;
 
-/** Undefined where there is no record. */
+/** Number of entries in LMDB's record of a database; undefined without a record. */
 function entriesIn(record: Buffer | undefined): number | undefined {
   return record && Number(record.readBigUInt64LE(ENTRIES_AT));
 }
 
-/** Compares the key of one row with another. */
-class Comparison implements RangeSink {
+/** Takes one row and compares its key with a given key. */
+class KeyComparison implements RangeSink {
   full = false;
   order = 0;
   readonly #key: Buffer | undefined;
@@ -71,15 +68,17 @@ class Comparison implements RangeSink {
   }
 }
 
-/** Reads ranges of a database by handing each row on unbuilt: half the time a row of a scan takes is its copy. */
+/**
+ * Reads ranges of a database and passes each row on in LMDB's buffer. Copying a row would double the cost of a scan.
+ */
 export class Scanner {
   readonly #root: RootDatabase;
   /** The key of the database's record in LMDB's list of databases. */
   readonly #record: Buffer;
   readonly #db: Db;
   readonly #table: string;
-  #run: Run | undefined;
-  /** Where the last key lies. */
+  #active: Walk | undefined;
+  /** The last key is `#keys[#from, #to)`. */
   #keys: Buffer = Buffer.alloc(0);
   #from = 0;
   #to = 0;
@@ -110,79 +109,80 @@ export class Scanner {
           const to = this.#to;
           const row = viewOf(bytes);
           const length = records.verify(keys, from, to, row, end);
-          const run = this.#run!;
-          if (!run.started && liesBefore(run.range, keys, from, to))
+          const walk = this.#active!;
+          if (!walk.started && liesBefore(walk.range, keys, from, to))
             throw damaged(this.#table, Buffer.from(keys.subarray(from, to)), 'it does not stand where its key belongs');
-          run.ended = isBeyond(run.range, keys, from, to);
-          if (run.ended) return;
-          run.started = true;
-          run.sink.row(keys, from, to, row, length);
+          walk.ended = isBeyond(walk.range, keys, from, to);
+          if (walk.ended) return;
+          walk.started = true;
+          walk.sink.row(keys, from, to, row, length);
         },
       },
     });
   }
 
   /**
-   * Hands the rows of a range, one at least, to the sink until it is full; true when the range has no more. The range
-   * ends at a sound row beyond it, or behind the table's last row: LMDB takes a damaged key for one beyond the end, or
-   * for none.
+   * Passes rows of the range to the sink, at least one, until the sink is full. Returns true at the end of the range.
+   * Since LMDB may mistake a damaged key for the end, the end is proved: either by a sound row beyond the range, or by
+   * comparing the last row with the last row of the table.
    */
-  handOut(range: RowRange, sink: RangeSink, transaction: Transaction | undefined): boolean {
-    const run = { range, sink, started: false, ended: false };
-    if (!this.#walk(run, transaction)) return false;
-    if (!run.ended) this.#requireLast(run, transaction);
+  scan(range: RowRange, sink: RangeSink, transaction: Transaction | undefined): boolean {
+    const walk = { range, sink, started: false, ended: false };
+    if (!this.#walk(walk, transaction)) return false;
+    if (!walk.ended) this.#proveEnd(walk, transaction);
     return true;
   }
 
-  /** The key that was handed out last. */
+  /** A copy of the key of the last row. */
   get lastKey(): Buffer {
     return Buffer.from(this.#keys.subarray(this.#from, this.#to));
   }
 
-  /** How the key of the first row of the range compares with `key`; undefined: none was found. */
-  orderOfFirst(range: RowRange, key: Buffer | undefined, transaction: Transaction | undefined): number | undefined {
-    const sink = new Comparison(key);
+  /** Compares the key of the first row of the range with `key`; undefined if LMDB finds no row. */
+  compareFirst(range: RowRange, key: Buffer | undefined, transaction: Transaction | undefined): number | undefined {
+    const sink = new KeyComparison(key);
     this.#walk({ range, sink, started: false, ended: false }, transaction);
     return sink.full ? sink.order : undefined;
   }
 
-  /** By LMDB's own count, which lies apart from the pages of the rows. */
+  /** Returns whether the table is empty by LMDB's own entry count, which is independent of the pages of the rows. */
   isEmpty(transaction: Transaction | undefined): boolean {
     return (transaction ? entriesIn(this.#root.get(this.#record, { transaction })) : this.#entries()) === 0;
   }
 
-  /** In the transaction of this tick, or in the one that writes. */
+  /** Number of entries in the current read transaction, or in the write transaction. */
   #entries(): number {
     return (this.#db as unknown as { db: { stat(): { entryCount: number } } }).db.stat().entryCount;
   }
 
-  /** False when the sink is full. */
-  #walk(run: Run, transaction: Transaction | undefined): boolean {
-    const outer = this.#run;
-    this.#run = run;
-    // Without a name LMDB would take an end of its own.
-    const options = { ...run.range, end: undefined, ...(transaction && { transaction }) } as object;
+  /** Returns false when the sink is full. */
+  #walk(walk: Walk, transaction: Transaction | undefined): boolean {
+    const outer = this.#active;
+    this.#active = walk;
+    // With `end` left out, LMDB would use an end of its own.
+    const options = { ...walk.range, end: undefined, ...(transaction && { transaction }) } as object;
     const rows = this.#db.getRange(options as RangeOptions)[Symbol.iterator]();
     try {
       do {
-        if (rows.next().done || run.ended) return true;
-      } while (!run.sink.full);
+        if (rows.next().done || walk.ended) return true;
+      } while (!walk.sink.full);
       return false;
     } finally {
       rows.return?.();
-      this.#run = outer;
+      this.#active = outer;
     }
   }
 
   /**
-   * LMDB found none behind the last row, or none at all: so that one is the table's last, or the last lies before the
-   * start.
+   * Proves the end of a walk for which LMDB found no row beyond the range: the last row of the walk must be the
+   * outermost row of the table. If the walk had no row, the outermost row must lie before the start. Throws `damaged`
+   * otherwise.
    */
-  #requireLast({ range, started }: Run, transaction: Transaction | undefined): void {
+  #proveEnd({ range, started }: Walk, transaction: Transaction | undefined): void {
     const { start, reverse = false } = range;
     const known = started ? this.lastKey : start;
     const last = { start: undefined, end: undefined, reverse: !reverse };
-    const order = this.orderOfFirst(last, known, transaction);
+    const order = this.compareFirst(last, known, transaction);
     if (order === undefined ? !started && this.isEmpty(transaction) : this.#isLast(order, range, started)) return;
     throw damaged(this.#table, known, 'the rows behind it are lost');
   }

@@ -1,7 +1,7 @@
 import type { Guard, LoadTable, Plan, PlanStep } from '../../contract.js';
 import { PackedRows } from '../../load.js';
 
-/** How a bulk batch travels to the thread that writes it: packed rows, whose memory is handed over. */
+/** The rows of one table in a message to the ingest thread, which takes over their memory. */
 export interface PackedTable {
   readonly table: string;
   readonly absent: boolean;
@@ -22,7 +22,7 @@ export function rowsOf({ bytes, offsets }: PackedTable): PackedRows {
   return new PackedRows(Buffer.from(bytes), offsets);
 }
 
-/** A message brings buffers as plain byte arrays; the plan is small, so they are wrapped again. */
+/** Restores the Buffers of a plan, which a message delivers as plain byte arrays. */
 export function revivePlan(plan: Plan): Plan {
   return { steps: plan.steps.map((step) => revive(step) as PlanStep), decisive: plan.decisive };
 }

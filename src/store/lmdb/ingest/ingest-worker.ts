@@ -13,13 +13,13 @@ import { FAIL, type FailpointPassed, type IngestData, type IngestReply, type Ing
 import { TableLoader } from './loader.js';
 
 /**
- * The thread that writes bulk batches, so that the next ones are prepared meanwhile. Batches that wait are written in
- * one transaction; one that fails is taken out of it.
+ * The thread that writes bulk batches, while the main thread prepares the next batches. All waiting batches are written
+ * in one transaction. If a batch fails, the transaction is aborted and repeated without that batch.
  */
 
-/** Commit here and now. */
-const AT_ONCE = 2 as TransactionFlags;
-/** A transaction takes no more batches after so many milliseconds: others wait for the write lock. */
+/** Flag of lmdb-js: commit synchronously. */
+const SYNCHRONOUS = 2 as TransactionFlags;
+/** A transaction takes no more batches after this many milliseconds, because other writers wait for the lock. */
 const TRANSACTION_MS = 150;
 
 const { folder, gate } = workerData as IngestData;
@@ -28,7 +28,7 @@ const env = openEnvironment(folder);
 const loaders = new Map<LmdbTable, TableLoader>();
 
 port.on('message', (first: IngestRequest) => {
-  passed('ingest begin');
+  waitAtFailpoint('ingest begin');
   const requests = [first];
   let failure = attempt(requests, true);
   while (failure) {
@@ -36,12 +36,12 @@ port.on('message', (first: IngestRequest) => {
     for (const request of failed) reply(request, failure.error);
     failure = requests.length > 0 ? attempt(requests, false) : undefined;
   }
-  if (requests.length > 0) passed('ingest durable');
+  if (requests.length > 0) waitAtFailpoint('ingest durable');
   for (const request of requests) reply(request);
 });
 
-/** Waits until whoever wants to look at the failpoint has done so. */
-function passed(failpoint: FailpointName): void {
+/** Stops at a failpoint until the main thread has called the test's `Failpoint`; throws if that throws. */
+function waitAtFailpoint(failpoint: FailpointName): void {
   if (!gate) return;
   Atomics.store(gate, 0, WAIT);
   port.postMessage({ failpoint } satisfies FailpointPassed);
@@ -49,13 +49,13 @@ function passed(failpoint: FailpointName): void {
   if (Atomics.load(gate, 0) === FAIL) throw new Error(`failpoint ${failpoint}`);
 }
 
-/** Why nothing was written: the request at `at`, or at -1 the commit. */
+/** The reason why a transaction was aborted: the failed request `at`, or the commit if `at` is -1. */
 interface Failure {
   readonly at: number;
   readonly error: unknown;
 }
 
-/** Writes the requests in one transaction; with `more`, those too that wait behind them, which are added. */
+/** Writes the requests in one transaction. With `more`, also takes waiting requests and adds them to `requests`. */
 function attempt(requests: IngestRequest[], more: boolean): Failure | undefined {
   let failure: Failure | undefined;
   try {
@@ -66,7 +66,7 @@ function attempt(requests: IngestRequest[], more: boolean): Failure | undefined 
         current = env.isCurrent();
         failure = current ? writeAll(requests, more) : undefined;
         return current && !failure ? undefined : ABORT;
-      }, AT_ONCE);
+      }, SYNCHRONOUS);
     }
     return failure;
   } catch (error) {
@@ -74,7 +74,7 @@ function attempt(requests: IngestRequest[], more: boolean): Failure | undefined 
   }
 }
 
-/** Not inside a transaction. */
+/** Opens loaders for new tables and drops those of dropped tables. Must not be called inside a transaction. */
 function openTables(): void {
   if (env.isCurrent() && loaders.size > 0) return;
   env.refresh();
@@ -109,19 +109,22 @@ function writeBatch({ tables, plan }: IngestRequest): void {
     if (packed.append) env.catalog.putAppended(table.id, loader.append(rows, env.catalog.lastAppended(table.id)));
     else loader.write(rows, packed.absent);
   }
-  passed('ingest rows');
+  waitAtFailpoint('ingest rows');
   const stage = new Stage(new EnvironmentSource(env));
   stage.apply(revivePlan(plan));
   drainInto(env, stage);
-  passed('ingest written');
+  waitAtFailpoint('ingest written');
 }
 
 function reply({ id, tables }: IngestRequest, error?: unknown): void {
   const memory = tables.map(({ bytes }) => bytes);
-  port.postMessage({ id, memory, ...(error !== undefined && { error: shown(error) }) } satisfies IngestReply, memory);
+  port.postMessage(
+    { id, memory, ...(error !== undefined && { error: serializeError(error) }) } satisfies IngestReply,
+    memory,
+  );
 }
 
-function shown(error: unknown): NonNullable<IngestReply['error']> {
+function serializeError(error: unknown): NonNullable<IngestReply['error']> {
   const known = toStoreError(error, folder);
   const code = known instanceof StoreError ? known.code : undefined;
   return { code, message: known instanceof Error ? known.message : String(known) };

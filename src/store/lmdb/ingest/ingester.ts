@@ -1,6 +1,6 @@
 import { Worker } from 'node:worker_threads';
 import type { LoadTable, Plan } from '../../contract.js';
-import { giveMemory, type PackedRows } from '../../load.js';
+import { type PackedRows, recycleMemory } from '../../load.js';
 import { StoreError, type StoreErrorCode } from '../../store-error.js';
 import type { Failpoint, FailpointName } from '../failpoint.js';
 import { type PackedTable, packedRows, packTable } from './ingest-codec.js';
@@ -14,19 +14,19 @@ export interface IngestRequest {
 export interface IngestReply {
   readonly id: number;
   readonly error?: { readonly code: StoreErrorCode | undefined; readonly message: string };
-  /** The memory of the tables. */
+  /** The memory of the request's tables, transferred back. */
   readonly memory: readonly ArrayBuffer[];
 }
 
-/** The thread is at a failpoint and waits for `go`. */
+/** Message of the thread: it has stopped at a failpoint and waits for `GO` or `FAIL`. */
 export interface FailpointPassed {
   readonly failpoint: FailpointName;
 }
 
-/** What the thread begins with. */
+/** The `workerData` of the thread. */
 export interface IngestData {
   readonly folder: string;
-  /** Where failpoints are wanted: set to `GO` or `FAIL` when the one that the thread is at was looked at. */
+  /** Present if failpoints are used: the main thread sets it to `GO` or `FAIL` to release the thread. */
   readonly gate?: Int32Array<SharedArrayBuffer> | undefined;
 }
 
@@ -34,26 +34,26 @@ export const WAIT = 0;
 export const GO = 1;
 export const FAIL = 2;
 
-interface Waiting {
+interface PendingBatch {
   readonly rows: readonly PackedRows[];
   readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
 }
 
-/** A thread that writes bulk batches, and the batches that it has. */
+/** A thread that writes bulk batches, with its pending batches. */
 class IngestThread {
   readonly #worker: Worker;
   readonly #failpoint: Failpoint | undefined;
   readonly #gate: Int32Array<SharedArrayBuffer> | undefined;
-  readonly #ended: () => void;
-  readonly #waiting = new Map<number, Waiting>();
+  readonly #onEnd: () => void;
+  readonly #pending = new Map<number, PendingBatch>();
   #id = 0;
 
-  /** `ended`: it takes no more batches, and those that it had were refused. */
-  constructor(folder: string, failpoint: Failpoint | undefined, ended: () => void) {
+  /** `onEnd` is called when the thread has died, after which it must get no more batches. */
+  constructor(folder: string, failpoint: Failpoint | undefined, onEnd: () => void) {
     this.#failpoint = failpoint;
     this.#gate = failpoint && new Int32Array(new SharedArrayBuffer(4));
-    this.#ended = ended;
+    this.#onEnd = onEnd;
     const workerData: IngestData = { folder, gate: this.#gate };
     this.#worker = new Worker(new URL('./ingest-worker.js', import.meta.url), { workerData });
     this.#worker.on('message', (reply: IngestReply | FailpointPassed) =>
@@ -68,7 +68,7 @@ class IngestThread {
     const packed = tables.map((table, i) => packTable(table, rows[i]!));
     const id = ++this.#id;
     return new Promise<void>((resolve, reject) => {
-      this.#waiting.set(id, { rows, resolve, reject });
+      this.#pending.set(id, { rows, resolve, reject });
       const request: IngestRequest = { id, tables: packed, plan };
       this.#worker.postMessage(
         request,
@@ -89,23 +89,23 @@ class IngestThread {
   }
 
   #settle({ id, error, memory }: IngestReply): void {
-    const waiting = this.#waiting.get(id)!;
-    this.#waiting.delete(id);
+    const batch = this.#pending.get(id)!;
+    this.#pending.delete(id);
     if (!error) {
-      giveMemory(memory);
-      waiting.resolve();
+      recycleMemory(memory);
+      batch.resolve();
       return;
     }
-    for (const [i, bytes] of memory.entries()) waiting.rows[i]!.bytes = Buffer.from(bytes);
-    waiting.reject(error.code ? new StoreError(error.code, error.message) : new Error(error.message));
+    for (const [i, bytes] of memory.entries()) batch.rows[i]!.bytes = Buffer.from(bytes);
+    batch.reject(error.code ? new StoreError(error.code, error.message) : new Error(error.message));
   }
 
   #fail(error: Error): void {
-    this.#ended();
-    for (const { reject } of this.#waiting.values()) {
+    this.#onEnd();
+    for (const { reject } of this.#pending.values()) {
       reject(new StoreError('unavailable', 'a bulk batch could not be written', { cause: error, applied: 'unknown' }));
     }
-    this.#waiting.clear();
+    this.#pending.clear();
   }
 
   async end(): Promise<void> {
@@ -113,15 +113,12 @@ class IngestThread {
   }
 }
 
-/**
- * Hands bulk batches to a thread of their own (`ingest-worker.ts`), which lives from the first batch to `close`, or to
- * its death.
- */
+/** Sends bulk batches to the ingest thread (`ingest-worker.ts`), which the first batch starts, also after a crash. */
 export class Ingester {
   readonly #folder: string;
   readonly #failpoint: Failpoint | undefined;
   #thread: IngestThread | undefined;
-  /** Batches are written in the order given; this one ends last. */
+  /** The last batch. The thread writes batches in order. */
   #last: Promise<void> = Promise.resolve();
 
   constructor(folder: string, failpoint?: Failpoint) {
@@ -143,7 +140,7 @@ export class Ingester {
     return thread;
   }
 
-  /** A thread that is stopped within a transaction would leave the write lock behind, so it finishes what it has. */
+  /** Waits for pending batches first: a thread that is terminated inside a transaction would keep the write lock. */
   async close(): Promise<void> {
     await this.#last;
     await this.#thread?.end();

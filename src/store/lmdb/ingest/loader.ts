@@ -9,29 +9,29 @@ import type { Db } from '../file/database.js';
 import { type LmdbTable, separateOf } from '../file/lmdb-table.js';
 import { ListWriter } from '../lists/list-writer.js';
 import { recordRoom } from '../lists/lists.js';
-import { sealed, sealRun } from '../record/check.js';
-import { headOf, isHead, isSplit } from '../rows/segments.js';
+import { appendCheck, withCheck } from '../record/check.js';
+import { headOf, isHead, needsSplit } from '../rows/segments.js';
 import { removeSegments, splitRow } from '../rows/split-row.js';
 import { SuffixRun } from './suffix-run.js';
 
-/** Bytes to be written next: LMDB's encoders read them from here, so that no object is made for a key or a value. */
+/** The key or value to be written next. LMDB's encoders read the bytes from here, so a write allocates no objects. */
 class Piece {
   bytes: Buffer = Buffer.alloc(0);
   start = 0;
   end = 0;
 }
 
-/** What an encoder may give back: a buffer of which only a part counts (lmdb-js's way of reusing buffers). */
+/** A result of an encoder that uses only the part [start, end) of a buffer, as lmdb-js allows for reuse of buffers. */
 type Window = Buffer & { start?: number; end?: number };
 
-/** The handle's put takes no key and no value: they are what its pieces say. */
+/** A database handle whose put takes the key from a `Piece` known to the encoder. */
 interface PieceDb {
   putSync(key: undefined, value: Piece, options?: PutOptions): boolean;
 }
 
-/** Only behind the last key; false where it does not belong there. LMDB then fills its pages and skips the search. */
+/** Appends without a search, so that LMDB fills its pages. `putSync` returns false if the key is not the greatest. */
 const APPEND: PutOptions = { append: true };
-/** False where the key is there. */
+/** Does not overwrite: `putSync` returns false if the key exists. */
 const ABSENT: PutOptions = { noOverwrite: true };
 
 /** Writes packed rows of one table inside write transactions. */
@@ -42,12 +42,12 @@ export class TableLoader {
   readonly #value = new Piece();
   readonly #maxKey: number;
   readonly #lists: ListWriter | undefined;
-  /** The rows so far came behind the table's last one. */
+  /** Whether all rows so far could be appended behind the last row of the table. */
   #appending = true;
-  /** The prefix before had no list. */
-  #mostlyNew = true;
+  /** Whether the previous prefix had no list. */
+  #previousWasNew = true;
 
-  /** Opens a handle of its own, so not inside a transaction. */
+  /** Opens a database handle, so the constructor must not be called inside a transaction. */
   constructor(root: RootDatabase, table: LmdbTable, maxKey: number) {
     this.#table = table;
     this.#maxKey = maxKey;
@@ -55,7 +55,7 @@ export class TableLoader {
     this.#lists = table.spec.suffixBytes === undefined ? undefined : new ListWriter(table, maxKey);
   }
 
-  /** In key order. `absent`: throws `guard` when one of the rows is there; else each replaces what is there. */
+  /** Writes the rows in key order. With `absent`, throws `guard` if a row exists; otherwise replaces existing rows. */
   write(rows: PackedRows, absent: boolean): void {
     const cursor = this.#begin(rows.sorted());
     if (this.#lists) this.#writeLists(cursor, this.#lists);
@@ -65,33 +65,33 @@ export class TableLoader {
   #writeRows(cursor: RowCursor, absent: boolean): void {
     const key = this.#key;
     for (let first = true; cursor.next(); first = false) {
-      if (!first && !this.#isAbove(cursor)) throw new TypeError('rows to load must rise by key');
-      this.#takeKey(cursor);
+      if (!first && !this.#isGreater(cursor)) throw new TypeError('rows to load must rise by key');
+      this.#setKey(cursor);
       if (key.start === key.end || key.end - key.start > this.#maxKey)
         checkKey(this.#rowKey(), this.#table.spec, this.#maxKey);
       this.#writeRow(cursor, absent);
     }
   }
 
-  /** Whether the cursor's key is above the one in hand. */
-  #isAbove({ bytes, keyStart, rowStart }: RowCursor): boolean {
+  /** Returns whether the cursor's key is greater than the current key. */
+  #isGreater({ bytes, keyStart, rowStart }: RowCursor): boolean {
     return compareRuns(bytes, keyStart, rowStart, bytes, this.#key.start, this.#key.end) > 0;
   }
 
-  #isSame({ bytes, keyStart, rowStart }: RowCursor): boolean {
+  #hasSameKey({ bytes, keyStart, rowStart }: RowCursor): boolean {
     const { start, end } = this.#key;
     if (end - start !== rowStart - keyStart) return false;
-    // They are sorted, and differ at their ends if at all.
+    // Sorted keys of equal length usually differ near the end.
     for (let i = end - start - 1; i >= 0; i--) if (bytes[keyStart + i] !== bytes[start + i]) return false;
     return true;
   }
 
-  #takeKey({ keyStart, rowStart }: RowCursor): void {
+  #setKey({ keyStart, rowStart }: RowCursor): void {
     this.#key.start = keyStart;
     this.#key.end = rowStart;
   }
 
-  /** The rows get the numbers after `last`; gives the last one. */
+  /** Appends the rows under the numbers behind `last`. Returns the last number. */
   append(rows: PackedRows, last: bigint): bigint {
     const cursor = this.#begin(rows);
     const number = Buffer.alloc(8);
@@ -116,7 +116,7 @@ export class TableLoader {
     const { bytes, separateStart, end } = cursor;
     const { cells } = this.#table;
     if (!absent) this.#removeSegments();
-    if (isSplit(this.#key.end - this.#key.start, separateStart - cursor.rowStart, this.#maxKey))
+    if (needsSplit(this.#key.end - this.#key.start, separateStart - cursor.rowStart, this.#maxKey))
       this.#putSplit(bytes.subarray(cursor.rowStart, separateStart), absent);
     else this.#putRecord(cursor, absent);
     if (cells.size === 0 || (absent && separateStart === end)) return;
@@ -125,7 +125,7 @@ export class TableLoader {
     if (separateStart < end) this.#writeCells(key, bytes.subarray(separateStart, end));
   }
 
-  /** The record that the pieces make. */
+  /** Writes the record in `#key` and `#value`. */
   #put(absent: boolean): void {
     if (!this.#append() && !this.#db.putSync(undefined, this.#value, absent ? ABSENT : undefined))
       throw new StoreError('guard', `a row of ${this.#table.spec.name} that is to be loaded exists`);
@@ -133,7 +133,7 @@ export class TableLoader {
 
   #putRecord({ bytes, rowStart, separateStart }: RowCursor, absent: boolean): void {
     const { bytes: keys, start, end } = this.#key;
-    const made = this.#table.records.writer.record(keys, start, end, bytes, rowStart, separateStart);
+    const made = this.#table.records.writer.encode(keys, start, end, bytes, rowStart, separateStart);
     this.#value.bytes = made.record;
     this.#value.end = made.length;
     this.#put(absent);
@@ -149,7 +149,7 @@ export class TableLoader {
 
   #removeSegments(): void {
     const key = this.#rowKey();
-    // Unverified: a record that is damaged can be replaced.
+    // Reads without verifying, so that a damaged record can be replaced.
     const record = this.#table.rows.getBinaryFast(key);
     if (record && isHead(record)) removeSegments(this.#table, key, this.#maxKey);
   }
@@ -158,17 +158,17 @@ export class TableLoader {
     return this.#key.bytes.subarray(this.#key.start, this.#key.end);
   }
 
-  /** The rows of one key come one after another. */
+  /** Writes lists. Rows with equal keys are adjacent and belong to one list. */
   #writeLists(cursor: RowCursor, lists: ListWriter): void {
     const run = new SuffixRun(this.#table.spec.suffixBytes!);
     let open = false;
     while (cursor.next()) {
-      if (open && this.#isSame(cursor)) {
+      if (open && this.#hasSameKey(cursor)) {
         run.add(cursor);
         continue;
       }
       if (open) this.#writeList(run, lists);
-      this.#takeKey(cursor);
+      this.#setKey(cursor);
       run.start(cursor);
       open = true;
     }
@@ -188,14 +188,14 @@ export class TableLoader {
     if (bytes <= recordRoom(length, spec.suffixBytes!)) {
       const value = this.#value;
       const { bytes: keys, start, end } = this.#key;
-      const made = sealRun(keys, start, end, run.bytes, run.from, run.to);
+      const made = appendCheck(keys, start, end, run.bytes, run.from, run.to);
       value.bytes = made.bytes;
       value.end = made.length;
       if (this.#append()) return;
-      // What comes once is mostly new where the one before was, what comes often was mostly there.
-      if (bytes === spec.suffixBytes && this.#mostlyNew && this.#db.putSync(undefined, value, ABSENT)) return;
+      // A prefix with a single suffix is usually new if the previous prefix was; other prefixes usually exist already.
+      if (bytes === spec.suffixBytes && this.#previousWasNew && this.#db.putSync(undefined, value, ABSENT)) return;
     }
-    this.#mostlyNew = !lists.change(this.#rowKey(), run.bytes.subarray(run.from, run.to), EMPTY);
+    this.#previousWasNew = !lists.change(this.#rowKey(), run.bytes.subarray(run.from, run.to), EMPTY);
   }
 
   #append(): boolean {
@@ -208,12 +208,12 @@ export class TableLoader {
       const db = separateOf(this.#table, packed[at]!);
       const value = valueStart(packed, at);
       const name = cellKey(key, packed.subarray(qualifierStart(at), value));
-      db.putSync(name, sealed(name, packed.subarray(value, nextCell(packed, at))));
+      db.putSync(name, withCheck(name, packed.subarray(value, nextCell(packed, at))));
     }
   }
 }
 
-/** Opens the table's rows with encoders that copy the key from `key` and take the value from the piece given. */
+/** Opens the rows of the table with an encoder that copies the key from `key` and takes the value from a `Piece`. */
 function openPieces(root: RootDatabase, table: LmdbTable, key: Piece): PieceDb {
   const options = {
     keyEncoder: {
@@ -228,7 +228,7 @@ function openPieces(root: RootDatabase, table: LmdbTable, key: Piece): PieceDb {
     encoder: {
       encode(value: Piece): Buffer {
         const bytes: Window = value.bytes;
-        // Counted from the start of its memory.
+        // Offsets count from the start of the ArrayBuffer.
         bytes.start = bytes.byteOffset + value.start;
         bytes.end = bytes.byteOffset + value.end;
         return bytes;

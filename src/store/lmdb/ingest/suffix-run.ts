@@ -1,45 +1,43 @@
 import type { RowCursor } from '../../load.js';
 
-/**
- * The suffixes that a bulk batch has for one prefix: those of one row where they lie, those of several put together.
- */
+/** The suffixes of a bulk batch for one prefix. Suffixes of several rows are copied, those of one row are not. */
 export class SuffixRun {
-  /** `bytes[from, to)` once it is ended: rising, each once. */
+  /** After `end`, `bytes[from, to)` contains the suffixes in rising order, each once. */
   bytes: Buffer = Buffer.alloc(0);
   from = 0;
   to = 0;
   readonly #suffix: number;
-  #own = Buffer.allocUnsafe(4096);
-  #rises = true;
+  #copy = Buffer.allocUnsafe(4096);
+  #isSorted = true;
 
   constructor(suffix: number) {
     this.#suffix = suffix;
   }
 
-  /** The row that the cursor is at. */
+  /** Starts with the current row of the cursor. */
   start({ bytes, rowStart, separateStart }: RowCursor): void {
     this.#check(rowStart, separateStart);
     this.bytes = bytes;
     this.from = rowStart;
     this.to = separateStart;
-    this.#rises = this.#isRising(bytes, rowStart, separateStart);
+    this.#isSorted = this.#isRising(bytes, rowStart, separateStart);
   }
 
-  /** One more. */
+  /** Adds the current row of the cursor. */
   add({ bytes, rowStart, separateStart }: RowCursor): void {
     this.#check(rowStart, separateStart);
-    if (this.bytes !== this.#own) this.#takeOver();
+    if (this.bytes !== this.#copy) this.#copyFirst();
     const length = separateStart - rowStart;
     this.#reserve(length);
     const last = this.to - this.#suffix;
-    const { bytes: own, to } = this;
-    for (let i = 0; i < length; i++) own[to + i] = bytes[rowStart + i]!;
+    const { bytes: copy, to } = this;
+    for (let i = 0; i < length; i++) copy[to + i] = bytes[rowStart + i]!;
     this.to = to + length;
-    this.#rises &&= this.#isRising(own, Math.max(last, 0), this.to);
+    this.#isSorted &&= this.#isRising(copy, Math.max(last, 0), this.to);
   }
 
   end(): void {
-    if (this.#rises) return;
+    if (this.#isSorted) return;
     const n = this.#suffix;
     const suffixes: Buffer[] = [];
     for (let at = this.from; at < this.to; at += n) suffixes.push(this.bytes.subarray(at, at + n));
@@ -53,9 +51,9 @@ export class SuffixRun {
     if ((to - from) % this.#suffix !== 0) throw new TypeError(`suffixes to load have ${this.#suffix} bytes each`);
   }
 
-  #takeOver(): void {
+  #copyFirst(): void {
     const { bytes, from, to } = this;
-    this.bytes = this.#own;
+    this.bytes = this.#copy;
     this.from = 0;
     this.to = 0;
     this.#reserve(to - from);
@@ -63,10 +61,10 @@ export class SuffixRun {
   }
 
   #reserve(length: number): void {
-    if (this.to + length <= this.#own.length) return;
+    if (this.to + length <= this.#copy.length) return;
     const larger = Buffer.allocUnsafe((this.to + length) * 2);
-    this.#own.copy(larger, 0, 0, this.to);
-    this.#own = larger;
+    this.#copy.copy(larger, 0, 0, this.to);
+    this.#copy = larger;
     this.bytes = larger;
   }
 

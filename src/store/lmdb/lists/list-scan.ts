@@ -6,12 +6,12 @@ import type { RangeSink } from '../file/scanner.js';
 import { allocate } from '../record/room.js';
 import { boundsOf } from '../rows/key-bounds.js';
 import { Collector, type ScanShape } from '../rows/row-scan.js';
-import { firstAt } from './lists.js';
+import { lowerBoundIn } from './lists.js';
 import { isPrefix, Prefixes } from './prefixes.js';
 
 /**
- * One batch of a table with `suffixBytes`: the rows of one prefix after another, in the order of prefixes. Returns the
- * key to resume after, which is the last one of the batch, or undefined at the end of the range.
+ * Reads one batch of a table with `suffixBytes`: the rows of one prefix after another, in the order of prefixes.
+ * `resume` is the key to resume after, which is the last key of the batch; undefined at the end of the range.
  */
 export function scanLists(
   table: LmdbTable,
@@ -29,14 +29,14 @@ export function scanLists(
 }
 
 class ListScan implements RangeSink {
-  /** Ends a run through records: enough is collected, or the rows of a list have to be walked. */
+  /** Stops a scan of records: the batch is full, or the next list must be walked. */
   full = false;
   readonly #collector: Collector;
   readonly #prefixes: Prefixes;
   readonly #from: Buffer | undefined;
   readonly #to: Buffer | undefined;
   readonly #suffix: number;
-  /** A prefix whose record alone was met: its list is long, or only some of its rows lie in the range. */
+  /** A prefix whose list must be walked, because the list is long or only partly in the range. */
   #pending: Buffer | undefined;
   #last: Buffer | undefined;
   readonly #mark = Buffer.from(MARK_ROW);
@@ -53,10 +53,10 @@ class ListScan implements RangeSink {
     const from = this.#from;
     const resumed = after?.subarray(0, after.length - this.#suffix);
     if (resumed) this.#walk(resumed, after!.subarray(resumed.length));
-    if (from && !after) this.#prefixes.requireBefore(from);
-    // Rows of a prefix with which the start begins: it stands before the start.
+    if (from && !after) this.#prefixes.proveStart(from);
+    // If a prefix is a prefix of `from`, the prefix lies before the range, but rows may lie in the range.
     if (from && (!resumed || Buffer.compare(resumed, from) < 0)) {
-      for (const prefix of this.#prefixes.ancestors(from).reverse()) {
+      for (const prefix of this.#prefixes.prefixesOf(from).reverse()) {
         const done = resumed && Buffer.compare(prefix, resumed) <= 0;
         if (!this.full && !done && prefix.length < from.length) this.#walk(prefix, undefined);
       }
@@ -64,7 +64,7 @@ class ListScan implements RangeSink {
     let start = resumed && (!from || Buffer.compare(resumed, from) >= 0) ? resumed : from;
     let exclusiveStart = start !== undefined && start === resumed;
     while (!this.full) {
-      this.#prefixes.hand({ start, end: this.#to, exclusiveStart }, this);
+      this.#prefixes.scan({ start, end: this.#to, exclusiveStart }, this);
       const prefix = this.#pending;
       if (!prefix) break;
       this.#pending = undefined;
@@ -88,7 +88,7 @@ class ListScan implements RangeSink {
     }
   }
 
-  /** The rows of a prefix that lie in the range, behind the suffix `after`. */
+  /** Emits the rows of a prefix that lie in the range, behind the suffix `after`. */
   #walk(prefix: Buffer, after: Buffer | undefined): void {
     const n = this.#suffix;
     const from = this.#from;
@@ -96,8 +96,12 @@ class ListScan implements RangeSink {
     const to = this.#to;
     const high = to && isPrefix(prefix, to) ? to.subarray(prefix.length) : undefined;
     this.#prefixes.lists.walk(prefix, after ?? low, (run, begin, end) => {
-      const first = after ? firstAt(run, begin, end, n, after, true) : low ? firstAt(run, begin, end, n, low) : begin;
-      const stop = high ? firstAt(run, begin, end, n, high) : end;
+      const first = after
+        ? lowerBoundIn(run, begin, end, n, after, true)
+        : low
+          ? lowerBoundIn(run, begin, end, n, low)
+          : begin;
+      const stop = high ? lowerBoundIn(run, begin, end, n, high) : end;
       this.#emit(prefix, run, first, stop);
       return !this.full && stop === end;
     });
@@ -108,10 +112,10 @@ class ListScan implements RangeSink {
     const { length } = prefix;
     for (let at = from; at < to; at += n) {
       const key = allocate(length + n);
-      // Shorter than what a call of `copy` is worth.
+      // Too short for a call of `copy` to be worthwhile.
       for (let i = 0; i < length; i++) key[i] = prefix[i]!;
       for (let i = 0; i < n; i++) key[length + i] = run[at + i]!;
-      this.#collector.own(key, this.#mark);
+      this.#collector.add(key, this.#mark);
       this.#last = key;
       if (this.#collector.full) {
         this.full = true;

@@ -1,26 +1,39 @@
 import { compareRuns } from '../../../bytes/compare.js';
 import { EMPTY } from '../../row.js';
 import type { Db } from '../file/database.js';
-import { getSound, type LmdbTable } from '../file/lmdb-table.js';
+import { getVerified, type LmdbTable } from '../file/lmdb-table.js';
 import { copyOf, viewOf } from '../file/read-buffer.js';
-import { sealed } from '../record/check.js';
+import { withCheck } from '../record/check.js';
 import { firstSegmentKey } from '../rows/segments.js';
-import { blockKey, blockRoom, firstAt, hasBlocks, headIn, headLength, inBlocks, Lists, recordRoom } from './lists.js';
+import {
+  blockKey,
+  blockRoom,
+  headLength,
+  headLengthIn,
+  Lists,
+  lowerBoundIn,
+  mayHaveBlocks,
+  recordRoom,
+  suffixesInBlocks,
+} from './lists.js';
 
-const SCRATCH = 4096;
-/** Copied here; what is longer by the runtime, whose call costs as much. */
+const SCRATCH_BYTES = 4096;
+/** Shorter runs are copied byte by byte, because `copy` costs as much as a loop over this many bytes. */
 const SHORT = 128;
 
-/** Two runs of rising suffixes that are to be in a list, and not. */
+/** Two runs of rising suffixes: to add to a list and to remove from it. */
 interface Changes {
   readonly added: Buffer;
   readonly removed: Buffer;
 }
 
-/** A long list while it is changed: its record, parted, and what its blocks are found by. */
-interface LongList {
+/** A list while it is changed. */
+interface OpenList {
+  /** Key of the first block. */
   readonly first: Buffer;
+  /** Number of suffixes in blocks. */
   count: number;
+  /** The suffixes in the record. */
   tail: Buffer;
 }
 
@@ -33,8 +46,8 @@ export class ListWriter {
   readonly #lists: Lists;
   readonly #records: Db;
   readonly #blocks: Db;
-  /** For records that only grow: the usual way, which leaves nothing to the garbage collector. */
-  readonly #scratch = Buffer.allocUnsafe(SCRATCH);
+  /** Buffer for records that only grow: the most frequent change leaves no garbage. */
+  readonly #scratch = Buffer.allocUnsafe(SCRATCH_BYTES);
 
   constructor(table: LmdbTable, maxKey: number) {
     this.#table = table;
@@ -46,28 +59,26 @@ export class ListWriter {
     this.#blocks = table.blocks!.rows;
   }
 
-  /**
-   * Takes the suffixes `removed` out of the prefix's list and puts `added` in; both rise, and have none in common.
-   * Tells whether there was a list.
-   */
+  /** Changes the list of the prefix. `added` and `removed` rise and are disjoint. Returns whether the list existed. */
   change(prefix: Buffer, added: Buffer, removed: Buffer): boolean {
     const n = this.#suffix;
     const found = this.#lists.record(prefix);
-    // Of one that is new nothing is proved: that would cost a write more than the write (docs/lab/trials.md).
-    if (!found && removed.length > 0) this.#lists.requireNone(prefix);
+    // Absence is not proved when suffixes are only added: the proof would cost more than the write
+    // (docs/lab/trials.md).
+    if (!found && removed.length > 0) this.#lists.proveAbsent(prefix);
     if (found && removed.length === 0 && this.#append(prefix, found, added)) return true;
     const record = found ? copyOf(found, found.length) : EMPTY;
-    const head = headIn(record.length, n);
+    const head = headLengthIn(record.length, n);
     const list = {
       first: firstSegmentKey(prefix),
-      count: head ? inBlocks(record) : 0,
+      count: head ? suffixesInBlocks(record) : 0,
       tail: record.subarray(head),
     };
     let changes: Changes = { added, removed };
     if (head) {
-      const lower = this.#below(changes, list.tail);
+      const lower = this.#changesBelow(changes, list.tail);
       this.#changeBlocks(list, lower);
-      changes = behind(changes, lower);
+      changes = without(changes, lower);
     }
     list.tail = merge(list.tail, changes, n);
     if (list.count > 0 && list.tail.length < record.length - head) this.#refill(list);
@@ -75,9 +86,7 @@ export class ListWriter {
     return found !== undefined;
   }
 
-  /**
-   * Writes suffixes behind those of the record, long or not, where they rise above them and there is room; else false.
-   */
+  /** Appends the suffixes to the record if they are greater than its suffixes and there is room; else returns false. */
   #append(prefix: Buffer, record: Buffer, added: Buffer): boolean {
     const n = this.#suffix;
     const { length } = record;
@@ -91,18 +100,18 @@ export class ListWriter {
     return true;
   }
 
-  #write(prefix: Buffer, list: LongList, before: boolean): void {
+  #write(prefix: Buffer, list: OpenList, before: boolean): void {
     const n = this.#suffix;
     const room = recordRoom(prefix.length, n) - headLength(n);
-    if (list.tail.length > room && hasBlocks(prefix.length, n, this.#maxKey)) this.#spill(list);
+    if (list.tail.length > room && mayHaveBlocks(prefix.length, n, this.#maxKey)) this.#spill(list);
     const { count, tail } = list;
     if (count > 0) this.#put(this.#records, prefix, Buffer.concat([headOf(count, n), tail]));
     else if (tail.length > 0) this.#put(this.#records, prefix, tail);
     else if (before) this.#records.removeSync(prefix);
   }
 
-  /** All of the record's suffixes but the last go behind the last block's, into full blocks. */
-  #spill(list: LongList): void {
+  /** Moves all suffixes of the record but the last into full blocks, behind the suffixes of the last block. */
+  #spill(list: OpenList): void {
     const end = list.tail.length - this.#suffix;
     const run = list.tail.subarray(0, end);
     const key = list.count > 0 ? this.#lastBlock(list) : list.first;
@@ -112,8 +121,8 @@ export class ListWriter {
     list.tail = list.tail.subarray(end);
   }
 
-  /** Takes the last block into the record where both are small, or nothing is left there. */
-  #refill(list: LongList): void {
+  /** Moves the last block into the record if both are small or the record has no suffix left. */
+  #refill(list: OpenList): void {
     const { tail } = list;
     if (list.count === 0 || tail.length >= this.#room >> 3) return;
     const key = this.#lastBlock(list);
@@ -125,64 +134,64 @@ export class ListWriter {
   }
 
   #put(db: Db, key: Buffer, run: Buffer): void {
-    db.putSync(key, sealed(key, run));
+    db.putSync(key, withCheck(key, run));
   }
 
   #block(key: Buffer): Buffer | undefined {
-    const block = getSound(this.#table, this.#blocks, key);
+    const block = getVerified(this.#table, this.#blocks, key);
     return block && copyOf(block, block.length);
   }
 
-  #lastBlock({ first }: LongList): Buffer {
+  #lastBlock({ first }: OpenList): Buffer {
     const key = this.#lists.lastBlock(first);
     if (!key) throw this.#lists.damaged(first.subarray(2));
     return key;
   }
 
-  /** The changes that belong to blocks: before the first suffix of the record. */
-  #below({ added, removed }: Changes, tail: Buffer): Changes {
+  /** The changes below the first suffix of `tail`. */
+  #changesBelow({ added, removed }: Changes, tail: Buffer): Changes {
     const n = this.#suffix;
     const bound = tail.subarray(0, n);
     return {
-      added: added.subarray(0, firstAt(added, 0, added.length, n, bound)),
-      removed: removed.subarray(0, firstAt(removed, 0, removed.length, n, bound)),
+      added: added.subarray(0, lowerBoundIn(added, 0, added.length, n, bound)),
+      removed: removed.subarray(0, lowerBoundIn(removed, 0, removed.length, n, bound)),
     };
   }
 
-  #changeBlocks(list: LongList, all: Changes): void {
+  #changeBlocks(list: OpenList, all: Changes): void {
     const n = this.#suffix;
     let left = all;
     while (left.added.length + left.removed.length > 0) {
-      const key = this.#lists.blockOf(list.first, lowest(left, n)) ?? list.first;
+      const key = this.#lists.blockOf(list.first, lowestSuffix(left, n)) ?? list.first;
       const next = this.#lists.nextBlock(list.first, key);
-      const here = next ? this.#below(left, next.subarray(list.first.length)) : left;
+      const here = next ? this.#changesBelow(left, next.subarray(list.first.length)) : left;
       this.#changeBlock(list, key, next, here);
-      left = behind(left, here);
+      left = without(left, here);
     }
   }
 
-  #changeBlock(list: LongList, key: Buffer, next: Buffer | undefined, changes: Changes): void {
+  #changeBlock(list: OpenList, key: Buffer, next: Buffer | undefined, changes: Changes): void {
     const n = this.#suffix;
     const room = this.#room;
     const before = this.#block(key) ?? EMPTY;
     let after = merge(before, changes, n);
     list.count += (after.length - before.length) / n;
-    if (next && after.length < before.length && after.length < room >> 2) after = this.#joined(after, next);
+    if (next && after.length < before.length && after.length < room >> 2) after = this.#joinNext(after, next);
     const parts = Math.ceil(after.length / room);
     if (parts === 0) this.#blocks.removeSync(key);
     else this.#putBlocks(list, key, after, Math.ceil(after.length / n / parts) * n);
   }
 
-  /** The run, and that of the next block behind it where both are small. */
-  #joined(run: Buffer, next: Buffer): Buffer {
+  /** Returns the run, joined with the next block if both are small. */
+  #joinNext(run: Buffer, next: Buffer): Buffer {
     const neighbour = this.#block(next)!;
     if (run.length + neighbour.length > this.#room >> 1) return run;
     this.#blocks.removeSync(next);
     return Buffer.concat([run, neighbour]);
   }
 
-  /** In blocks of `size` bytes, the first under `key`, the others under the names of their first suffixes. */
-  #putBlocks({ first }: LongList, key: Buffer, run: Buffer, size: number): void {
+  /** Writes blocks of `size` bytes, the first under `key`, the others under keys made from their first suffixes. */
+  #putBlocks({ first }: OpenList, key: Buffer, run: Buffer, size: number): void {
     const n = this.#suffix;
     for (let at = 0; at < run.length; at += size) {
       const name = at === 0 ? key : blockKey(first, run.subarray(at, at + n), n);
@@ -197,18 +206,18 @@ function headOf(count: number, suffix: number): Buffer {
   return head;
 }
 
-function lowest({ added, removed }: Changes, n: number): Buffer {
+function lowestSuffix({ added, removed }: Changes, n: number): Buffer {
   const a = added.subarray(0, n);
   const b = removed.subarray(0, n);
   if (a.length === 0) return b;
   return b.length === 0 || Buffer.compare(a, b) < 0 ? a : b;
 }
 
-function behind(all: Changes, done: Changes): Changes {
+function without(all: Changes, done: Changes): Changes {
   return { added: all.added.subarray(done.added.length), removed: all.removed.subarray(done.removed.length) };
 }
 
-/** The run with the changes made. */
+/** Returns the run with the changes applied. */
 function merge(run: Buffer, { added, removed }: Changes, n: number): Buffer {
   const end = run.length;
   if (removed.length === 0) {
@@ -222,7 +231,7 @@ function merge(run: Buffer, { added, removed }: Changes, n: number): Buffer {
   for (let a = 0, r = 0; a < added.length || r < removed.length; ) {
     const adds = r === removed.length || (a < added.length && added.compare(removed, r, r + n, a, a + n) < 0);
     const suffix = adds ? added.subarray(a, a + n) : removed.subarray(r, r + n);
-    const place = firstAt(run, at, end, n, suffix);
+    const place = lowerBoundIn(run, at, end, n, suffix);
     to += run.copy(out, to, at, place);
     at = place < end && run.compare(suffix, 0, n, place, place + n) === 0 ? place + n : place;
     if (adds) {

@@ -1,18 +1,17 @@
 import type { Transaction } from 'lmdb';
 import type { KeyRange } from '../../contract.js';
 import { EMPTY } from '../../row.js';
-import { requireBeyond } from '../file/absent.js';
-import { getSound, type LmdbTable } from '../file/lmdb-table.js';
+import { proveBoundary } from '../file/absent.js';
+import { getVerified, type LmdbTable } from '../file/lmdb-table.js';
 import type { RangeSink, RowRange } from '../file/scanner.js';
-import { firstAt, Lists, type Take } from './lists.js';
+import { Lists, lowerBoundIn, type RunVisitor } from './lists.js';
 
-/** Prefixes up to so many bytes are looked up one by one. */
-const PROBED = 16;
+/** Prefixes up to this length, in bytes, are looked up one by one. */
+const MAX_PROBED = 16;
 
 /**
- * Ranges of rows in a table with `suffixBytes`. LMDB has the prefixes in order, the contract's ranges are of whole
- * keys: where one prefix starts with another, rows of the shorter one may lie in a range in which the prefix itself
- * does not.
+ * Reads ranges of rows in a table with `suffixBytes`. LMDB sorts by prefix, but the ranges of the contract are ranges
+ * of whole keys: rows of a short prefix may lie in a range although the prefix itself lies outside.
  */
 export class Prefixes {
   readonly lists: Lists;
@@ -20,7 +19,7 @@ export class Prefixes {
   readonly #transaction: Transaction | undefined;
   readonly #maxKey: number;
 
-  /** `maxKey`: bytes of the longest key. */
+  /** `maxKey`: length of the longest key, in bytes. */
   constructor(table: LmdbTable, maxKey: number, transaction: Transaction | undefined) {
     this.lists = new Lists(table, transaction);
     this.#table = table;
@@ -28,14 +27,14 @@ export class Prefixes {
     this.#transaction = transaction;
   }
 
-  /** Number of rows in the range, up to `cap`. */
+  /** Counts the rows in the range, up to `cap`. */
   count(range: KeyRange, cap: number): number {
     const counter = new Counter(this.lists, range.to, cap);
     this.#run(range, counter);
     return Math.min(counter.count, cap);
   }
 
-  /** The suffixes of the rows in the range, at most `limit`, one prefix after another. */
+  /** Returns the suffixes of the rows in the range, at most `limit`, one prefix after another. */
   collect(range: KeyRange, limit: number): Buffer {
     const collector = new SuffixCollector(this.lists.suffix, range.to, limit);
     this.#run(range, collector);
@@ -43,70 +42,72 @@ export class Prefixes {
   }
 
   #run({ from, to }: KeyRange, sink: ListSink): void {
-    // Rows of a prefix shorter than `from`: only some of them lie in the range.
-    for (const prefix of from ? this.ancestors(from) : []) {
-      if (prefix.length < from!.length && !sink.full) this.#within(prefix, from, to, sink.take);
+    // Of a prefix that is shorter than `from`, some rows may lie in the range.
+    for (const prefix of from ? this.prefixesOf(from) : []) {
+      if (prefix.length < from!.length && !sink.full) this.#visitList(prefix, from, to, sink.visit);
     }
-    if (from?.length) this.requireBefore(from);
-    if (!sink.full) this.hand({ start: from?.length ? from : undefined, end: to }, sink);
-    for (const prefix of sink.later) if (!sink.full) this.#within(prefix, undefined, to, sink.take);
+    if (from?.length) this.proveStart(from);
+    if (!sink.full) this.scan({ start: from?.length ? from : undefined, end: to }, sink);
+    for (const prefix of sink.deferred) if (!sink.full) this.#visitList(prefix, undefined, to, sink.visit);
   }
 
-  /** Hands out the suffixes of the prefix's rows in the range. */
-  #within(prefix: Buffer, from: Buffer | undefined, to: Buffer | undefined, take: Take): void {
+  /** Visits the suffixes of the prefix whose rows lie in the range. */
+  #visitList(prefix: Buffer, from: Buffer | undefined, to: Buffer | undefined, visit: RunVisitor): void {
     const n = this.lists.suffix;
     const start = from?.subarray(prefix.length) ?? EMPTY;
     const end = to && isPrefix(prefix, to) ? to.subarray(prefix.length) : undefined;
     this.lists.walk(prefix, start, (run, low, high) => {
-      const begin = firstAt(run, low, high, n, start);
-      const stop = end ? firstAt(run, low, high, n, end) : high;
-      return (stop <= begin || take(run, begin, stop)) && stop === high;
+      const begin = lowerBoundIn(run, low, high, n, start);
+      const stop = end ? lowerBoundIn(run, low, high, n, end) : high;
+      return (stop <= begin || visit(run, begin, stop)) && stop === high;
     });
   }
 
-  /** Before a scan of a range that begins here. */
-  requireBefore(from: Buffer): void {
-    requireBeyond(this.#table, this.#sought(from), true, this.#transaction);
+  /** Proves the start of a scan that begins at `from`, see `proveBoundary`. */
+  proveStart(from: Buffer): void {
+    proveBoundary(this.#table, this.#truncate(from), true, this.#transaction);
   }
 
-  /** Hands the records of the prefixes to `sink` until it is full. */
-  hand(range: RowRange, sink: RangeSink): void {
-    const start = range.start && this.#sought(range.start);
-    this.#table.scanner.handOut({ ...range, start }, sink, this.#transaction);
+  /** Passes the records of the prefixes to the sink until the sink is full. */
+  scan(range: RowRange, sink: RangeSink): void {
+    const start = range.start && this.#truncate(range.start);
+    this.#table.scanner.scan({ ...range, start }, sink, this.#transaction);
   }
 
-  /** Prefixes are shorter than the longest key: none lies between a bound that is longer and its beginning. */
-  #sought(bound: Buffer): Buffer {
+  /**
+   * Truncates a bound to the longest key. No prefix lies between the bound and the result, since prefixes are shorter.
+   */
+  #truncate(bound: Buffer): Buffer {
     return bound.subarray(0, this.#maxKey);
   }
 
-  /** The prefixes in the table with which `key` starts (itself included), longest first. */
-  ancestors(key: Buffer): Buffer[] {
+  /** The prefixes in the table that are prefixes of `key` or equal to `key`, longest first. */
+  prefixesOf(key: Buffer): Buffer[] {
     const found: Buffer[] = [];
-    let bound = this.#sought(key);
+    let bound = this.#truncate(key);
     let inclusive = true;
     for (;;) {
-      const prefix = this.#prefix({ start: bound, reverse: true, exclusiveStart: !inclusive, end: undefined });
+      const prefix = this.#firstKey({ start: bound, reverse: true, exclusiveStart: !inclusive, end: undefined });
       if (!prefix) return found;
       const common = commonLength(prefix, key);
       if (common === prefix.length) found.push(prefix);
-      if (common <= PROBED) return found.concat(this.#probed(key, common < prefix.length ? common : common - 1));
+      if (common <= MAX_PROBED) return found.concat(this.#probe(key, common < prefix.length ? common : common - 1));
       bound = key.subarray(0, common);
       inclusive = common < prefix.length;
     }
   }
 
-  /** Those of at most `length` bytes: a lookup each is cheaper than a cursor. */
-  #probed(key: Buffer, length: number): Buffer[] {
+  /** The prefixes of at most `length` bytes, found by one lookup each, which is cheaper than a cursor. */
+  #probe(key: Buffer, length: number): Buffer[] {
     const found: Buffer[] = [];
     for (let n = length; n > 0; n--) {
       const prefix = key.subarray(0, n);
-      if (getSound(this.#table, this.#table.rows, prefix, this.#transaction)) found.push(prefix);
+      if (getVerified(this.#table, this.#table.rows, prefix, this.#transaction)) found.push(prefix);
     }
     return found;
   }
 
-  #prefix(options: object): Buffer | undefined {
+  #firstKey(options: object): Buffer | undefined {
     const transaction = this.#transaction;
     const one = { ...options, limit: 1, ...(transaction && { transaction }) };
     for (const key of this.#table.rows.getKeys(one)) return key;
@@ -114,9 +115,10 @@ export class Prefixes {
   }
 }
 
-/** Takes what a range has record by record, and run by run of the prefixes that it has left for later. */
+/** Receives the records of a range. Lists that must be walked are put off: they are visited run by run afterwards. */
 abstract class ListSink implements RangeSink {
-  readonly later: Buffer[] = [];
+  /** Prefixes whose lists must be walked after the scan. */
+  readonly deferred: Buffer[] = [];
   readonly #end: Buffer | undefined;
 
   constructor(end: Buffer | undefined) {
@@ -124,15 +126,15 @@ abstract class ListSink implements RangeSink {
   }
 
   abstract readonly full: boolean;
-  abstract readonly take: Take;
-  /** Takes a record; false when it has to be walked. */
+  abstract readonly visit: RunVisitor;
+  /** Receives the record of a list that lies in the range. Returns false if the list must be walked. */
   protected abstract record(record: Buffer, length: number): boolean;
 
   row(keys: Buffer, from: number, to: number, record: Buffer, length: number): void {
     const end = this.#end;
-    // Of the rows under a prefix with which the end starts only some lie in the range.
+    // Of a prefix that is a prefix of `end`, only some rows lie in the range.
     const partly = end && to - from <= end.length && keys.compare(end, 0, to - from, from, to) === 0;
-    if (partly || !this.record(record, length)) this.later.push(Buffer.from(keys.subarray(from, to)));
+    if (partly || !this.record(record, length)) this.deferred.push(Buffer.from(keys.subarray(from, to)));
   }
 }
 
@@ -156,7 +158,7 @@ class Counter extends ListSink {
     return true;
   }
 
-  readonly take: Take = (_run, from, to) => {
+  readonly visit: RunVisitor = (_run, from, to) => {
     this.count += (to - from) / this.#lists.suffix;
     return !this.full;
   };
@@ -182,14 +184,14 @@ class SuffixCollector extends ListSink {
     return this.#bytes.subarray(0, this.#length);
   }
 
-  /** A long list goes on in blocks. */
+  /** Returns false for a long list, which continues in blocks. */
   protected record(record: Buffer, length: number): boolean {
     if (length % this.#suffix !== 0) return false;
-    this.take(record, 0, length);
+    this.visit(record, 0, length);
     return true;
   }
 
-  readonly take: Take = (run, from, to) => {
+  readonly visit: RunVisitor = (run, from, to) => {
     const length = this.#length + Math.min(to - from, this.#most - this.#length);
     if (length > this.#bytes.length) {
       const larger = Buffer.allocUnsafeSlow(length * 2);

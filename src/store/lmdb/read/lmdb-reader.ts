@@ -4,21 +4,21 @@ import { selectColumns } from '../../columns.js';
 import type { Cell, ColumnRange, KeyRange, Reader, Scan, ScanOptions } from '../../contract.js';
 import { EMPTY, packSorted } from '../../row.js';
 import { afterPrefix, cellKey, MARK_ROW, rowKeyOf } from '../../tables.js';
-import { requireAbsent } from '../file/absent.js';
+import { proveAbsent } from '../file/absent.js';
 import type { Environment } from '../file/environment.js';
-import { getSound, type LmdbTable, separateOf } from '../file/lmdb-table.js';
+import { getVerified, type LmdbTable, separateOf } from '../file/lmdb-table.js';
 import { viewOf } from '../file/read-buffer.js';
 import { Lists } from '../lists/lists.js';
 import { Prefixes } from '../lists/prefixes.js';
 import { UnknownWord } from '../record/decode.js';
-import { keepLent } from '../record/room.js';
+import { detachScratch } from '../record/room.js';
 import { countRows } from '../rows/row-scan.js';
-import { isHead, lengthIn, Segments } from '../rows/segments.js';
+import { isHead, rowLengthIn, Segments } from '../rows/segments.js';
 import { LmdbScan } from './lmdb-scan.js';
 
 const FIRST_FAMILY: readonly ColumnRange[] = [{ family: 0 }];
 
-/** Reads at once, from the state of this tick or, with a transaction, from that of its snapshot. */
+/** Reads synchronously from the state of this tick or, with a transaction, from the state of a snapshot. */
 export class LmdbReader implements Reader {
   protected readonly env: Environment;
   readonly #transaction: Transaction | undefined;
@@ -30,7 +30,7 @@ export class LmdbReader implements Reader {
     this.#options = transaction && { transaction };
   }
 
-  /** Throws `closed` when reading is over. */
+  /** Throws `closed` if the store or snapshot is closed. */
   protected checkOpen(): void {
     this.env.checkOpen();
   }
@@ -41,29 +41,29 @@ export class LmdbReader implements Reader {
       try {
         return this.#get(table, key);
       } catch (error) {
-        this.#learnOrThrow(table, error);
+        this.#loadWordsOrThrow(table, error);
       }
     }
   }
 
-  /** After it the row is read again: it has words that are new. Else it throws. */
-  #learnOrThrow(table: LmdbTable, error: unknown): void {
-    if (!(error instanceof UnknownWord)) throw this.env.failure(error);
-    table.records.learn(this.#transaction);
+  /** Loads new words after `UnknownWord`, so that the caller can retry. Throws any other error. */
+  #loadWordsOrThrow(table: LmdbTable, error: unknown): void {
+    if (!(error instanceof UnknownWord)) throw this.env.readError(error);
+    table.records.loadWords(this.#transaction);
   }
 
   #get(table: LmdbTable, key: Buffer): Buffer | undefined {
     if (!isKey(key, this.env.maxKey)) return undefined;
     const suffix = table.spec.suffixBytes;
     if (suffix !== undefined) return this.#mark(table, key, suffix);
-    const bytes = getSound(table, table.rows, key, this.#transaction);
-    if (bytes && isHead(bytes)) return this.#segments(table, key).row(lengthIn(bytes));
-    if (bytes) return decodedRow(table, key, bytes, false);
-    return this.#absent(table, key);
+    const bytes = getVerified(table, table.rows, key, this.#transaction);
+    if (bytes && isHead(bytes)) return this.#segments(table, key).row(rowLengthIn(bytes));
+    if (bytes) return decodeRow(table, key, bytes, false);
+    return this.#proveAbsent(table, key);
   }
 
-  #absent(table: LmdbTable, key: Buffer): undefined {
-    requireAbsent(table, key, this.#transaction);
+  #proveAbsent(table: LmdbTable, key: Buffer): undefined {
+    proveAbsent(table, key, this.#transaction);
     this.env.recheck(table);
   }
 
@@ -71,31 +71,31 @@ export class LmdbReader implements Reader {
     return new Segments(table, key, this.env.maxKey, this.#transaction);
   }
 
-  getHead(name: string, key: Buffer, only = false): Buffer | undefined {
-    return this.#some(this.env.table(name), key, undefined, only);
+  getHead(name: string, key: Buffer, headOnly = false): Buffer | undefined {
+    return this.#readCells(this.env.table(name), key, undefined, headOnly);
   }
 
-  lendHead(name: string, key: Buffer): Buffer | undefined {
-    return this.#some(this.env.table(name), key, undefined, false, true);
+  getScratchHead(name: string, key: Buffer): Buffer | undefined {
+    return this.#readCells(this.env.table(name), key, undefined, false, true);
   }
 
-  keepLent(): void {
-    keepLent();
+  detachScratch(): void {
+    detachScratch();
   }
 
   getColumns(name: string, key: Buffer, ranges: readonly ColumnRange[]): Buffer | undefined {
     const table = this.env.table(name);
     checkRanges(ranges, table.spec);
-    return this.#some(table, key, ranges, false);
+    return this.#readCells(table, key, ranges, false);
   }
 
-  /** Without ranges the row, or its first family: of a long one, and where `only` that is wanted. */
-  #some(
+  /** Returns the cells in `ranges`; without ranges the row, but of a split row or with `headOnly` the first family. */
+  #readCells(
     table: LmdbTable,
     key: Buffer,
     ranges: readonly ColumnRange[] | undefined,
-    only: boolean,
-    lends = false,
+    headOnly: boolean,
+    inScratch = false,
   ): Buffer | undefined {
     for (;;) {
       try {
@@ -103,15 +103,15 @@ export class LmdbReader implements Reader {
           const row = this.#get(table, key);
           return row && ranges ? selectColumns(row, row.length, ranges) : row;
         }
-        const bytes = getSound(table, table.rows, key, this.#transaction);
+        const bytes = getVerified(table, table.rows, key, this.#transaction);
         if (bytes && isHead(bytes)) return this.#segments(table, key).columns(ranges ?? FIRST_FAMILY);
         if (bytes) {
-          const row = decodedRow(table, key, bytes, only, lends);
+          const row = decodeRow(table, key, bytes, headOnly, inScratch);
           return row && ranges ? selectColumns(row, row.length, ranges) : row;
         }
-        return this.#absent(table, key);
+        return this.#proveAbsent(table, key);
       } catch (error) {
-        this.#learnOrThrow(table, error);
+        this.#loadWordsOrThrow(table, error);
       }
     }
   }
@@ -131,7 +131,7 @@ export class LmdbReader implements Reader {
       try {
         for (; i < keys.length; i++) rows[i] = this.#get(table, keys[i]!);
       } catch (error) {
-        this.#learnOrThrow(table, error);
+        this.#loadWordsOrThrow(table, error);
       }
     }
     return rows;
@@ -151,7 +151,7 @@ export class LmdbReader implements Reader {
       }
       if (cells.length === 0) this.env.recheck(table);
     } catch (error) {
-      throw this.env.failure(error);
+      throw this.env.readError(error);
     }
     return cells.length ? packSorted(cells) : undefined;
   }
@@ -167,7 +167,7 @@ export class LmdbReader implements Reader {
       if (names.length === 0) this.env.recheck(table);
       return names;
     } catch (error) {
-      throw this.env.failure(error);
+      throw this.env.readError(error);
     }
   }
 
@@ -177,7 +177,7 @@ export class LmdbReader implements Reader {
     const keys: Buffer[] = [];
     let last = after;
     try {
-      // One seek a row: it may have thousands of cells.
+      // One seek per row, because a row may have thousands of cells.
       while (keys.length < limit) {
         const start = last && afterPrefix(cellKey(last, EMPTY));
         const [found] = db.getKeys({ ...(start && { start }), limit: 1, ...this.#options });
@@ -187,7 +187,7 @@ export class LmdbReader implements Reader {
       }
       if (keys.length === 0) this.env.recheck(table);
     } catch (error) {
-      throw this.env.failure(error);
+      throw this.env.readError(error);
     }
     return keys;
   }
@@ -205,7 +205,7 @@ export class LmdbReader implements Reader {
       if (found.length === 0) this.env.recheck(table);
       return found;
     } catch (error) {
-      throw this.env.failure(error);
+      throw this.env.readError(error);
     }
   }
 
@@ -218,7 +218,7 @@ export class LmdbReader implements Reader {
       if (found.some((list) => list.length === 0)) this.env.recheck(table);
       return found;
     } catch (error) {
-      throw this.env.failure(error);
+      throw this.env.readError(error);
     }
   }
 
@@ -230,7 +230,7 @@ export class LmdbReader implements Reader {
       if (found.length === 0) this.env.recheck(table);
       return found;
     } catch (error) {
-      throw this.env.failure(error);
+      throw this.env.readError(error);
     }
   }
 
@@ -243,7 +243,7 @@ export class LmdbReader implements Reader {
       if (size === 0) this.env.recheck(table);
       return Math.min(size, cap);
     } catch (error) {
-      throw this.env.failure(error);
+      throw this.env.readError(error);
     }
   }
 
@@ -257,17 +257,17 @@ export class LmdbReader implements Reader {
       if (count === 0) this.env.recheck(table);
       return count;
     } catch (error) {
-      throw this.env.failure(error);
+      throw this.env.readError(error);
     }
   }
 }
 
-function decodedRow(
+function decodeRow(
   { records }: LmdbTable,
   key: Buffer,
   bytes: Buffer,
-  first: boolean,
-  lends = false,
+  headOnly: boolean,
+  inScratch = false,
 ): Buffer | undefined {
-  return records.row(records.at(key, 0, key.length, viewOf(bytes), bytes.length), first, lends);
+  return records.decode(records.view(key, 0, key.length, viewOf(bytes), bytes.length), headOnly, inScratch);
 }

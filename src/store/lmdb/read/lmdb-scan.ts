@@ -11,7 +11,7 @@ import { compileRecordFilter } from '../record/record-filter.js';
 import { Collector, type ScanShape, scanRows } from '../rows/row-scan.js';
 import { Segments } from '../rows/segments.js';
 
-/** Holds no LMDB cursor between batches: each goes on after the last key looked at. */
+/** A scan without an LMDB cursor between batches: each batch resumes after the last examined key. */
 export class LmdbScan implements Scan {
   readonly #env: Environment;
   readonly #checkOpen: () => void;
@@ -47,7 +47,7 @@ export class LmdbScan implements Scan {
       splitTest: test,
       reverse: options.reverse ?? false,
       keysOnly: options.keysOnly ?? false,
-      besideDamage: options.besideDamage ?? false,
+      skipBoundaryCheck: options.skipBoundaryCheck ?? false,
     };
     if (this.#left <= 0 || (listed && test && !test(MARK_ROW))) this.#done = true;
   }
@@ -61,7 +61,7 @@ export class LmdbScan implements Scan {
       return this.#batch();
     } catch (error) {
       this.#done = true;
-      throw this.#env.failure(error);
+      throw this.#env.readError(error);
     }
   }
 
@@ -90,7 +90,7 @@ export class LmdbScan implements Scan {
         return collector;
       } catch (error) {
         if (!(error instanceof UnknownWord)) throw error;
-        this.#table.records.learn(this.#transaction);
+        this.#table.records.loadWords(this.#transaction);
       }
     }
   }

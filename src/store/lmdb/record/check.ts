@@ -1,22 +1,22 @@
 /**
- * The check at the end of every value that LMDB holds: 32 bits over its key and the bytes before, kept in the machine's
- * byte order as LMDB's own numbers are. It takes a quarter of the time that the copy out of LMDB takes, so it is
- * verified at every read (docs/formats/lmdb.md).
+ * The check at the end of every stored value: 32 bits over the key and the value, in host byte order like LMDB's own
+ * numbers. Computing the check takes a quarter of the time of the copy out of LMDB, so every read verifies the check
+ * (docs/formats/lmdb.md).
  *
- * Each step (xor, odd multiplication, rotation) is a bijection of what it has in hand and of the word it takes in, so a
- * change of one word is always noticed, any other but once in 2³² times.
+ * Each step (xor, odd multiplication, rotation) is a bijection of the state and of the next input word. So a change of
+ * a single word is always detected; any other change is missed once in 2³² times.
  */
 export const CHECK_BYTES = 4;
 
 const PRIME = 0x9e3779b1 | 0;
-/** Four lanes, which a processor works on at once. */
+/** Initial values of four independent lanes, which a processor computes in parallel. */
 const LANES = [0x243f6a88 | 0, 0x85a308d3 | 0, 0x13198a2e | 0, 0x03707344 | 0] as const;
 
-/** The value in hand as words, from `start` on; of the read buffer, which stays the same, they are kept. */
+/** The memory that contains the current value, as 32-bit words. Cached, because LMDB's read buffer stays the same. */
 let memory: ArrayBufferLike | undefined;
 let words: Int32Array = new Int32Array(0);
 
-/** Sets `words`; gives the index of the first one. */
+/** Makes `words` cover the value. Returns the index of the value's first word. */
 function openWords(bytes: Buffer, length: number): number {
   const { buffer, byteOffset } = bytes;
   if ((byteOffset & 3) !== 0) {
@@ -32,8 +32,8 @@ function openWords(bytes: Buffer, length: number): number {
   return byteOffset >>> 2;
 }
 
-/** The check of the value `bytes[0, length)` under the key `keys[from, to)`. */
-export function checkOf(keys: Buffer, from: number, to: number, bytes: Buffer, length: number): number {
+/** Computes the check of the value `bytes[0, length)` under the key `keys[from, to)`. */
+export function computeCheck(keys: Buffer, from: number, to: number, bytes: Buffer, length: number): number {
   let a: number = LANES[0];
   let b: number = LANES[1];
   let c: number = LANES[2];
@@ -65,43 +65,50 @@ function rotated(word: number): number {
   return (word << 13) | (word >>> 19);
 }
 
-/** Where values are put together with their checks; longer ones get their own memory. */
+/** Buffer for a value with its check. Grows with longer values. */
 let scratch = Buffer.allocUnsafeSlow(32 * 1024);
 
-/** Shorter values are copied here, longer ones by the runtime, whose call costs as much. */
+/** Shorter values are copied byte by byte, because `copy` costs as much as a loop over this many bytes. */
 const LOOP = 64;
 
-/** A value and the check behind it: `bytes[0, length)`, good until the next one is made. */
-export interface Sealed {
+/** A value followed by its check, `bytes[0, length)`. Valid until the next call of `appendCheck` or `withCheck`. */
+export interface CheckedValue {
   bytes: Buffer;
   length: number;
 }
 
-const last: Sealed = { bytes: scratch, length: 0 };
+const last: CheckedValue = { bytes: scratch, length: 0 };
 
-/** The value `bytes[start, end)` under `keys[from, to)`, with its check. */
-export function sealRun(keys: Buffer, from: number, to: number, bytes: Buffer, start: number, end: number): Sealed {
+/** Appends the check to the value `bytes[start, end)` under the key `keys[from, to)`. */
+export function appendCheck(
+  keys: Buffer,
+  from: number,
+  to: number,
+  bytes: Buffer,
+  start: number,
+  end: number,
+): CheckedValue {
   const length = end - start;
   if (length + CHECK_BYTES > scratch.length) scratch = Buffer.allocUnsafeSlow(2 * length);
   const out = scratch;
   if (length > LOOP) bytes.copy(out, 0, start, end);
   else for (let i = 0; i < length; i++) out[i] = bytes[start + i]!;
-  out.writeInt32LE(checkOf(keys, from, to, out, length), length);
+  out.writeInt32LE(computeCheck(keys, from, to, out, length), length);
   last.bytes = out;
   last.length = length + CHECK_BYTES;
   return last;
 }
 
-/** The same as a buffer; good until the next one is made. */
-export function sealed(key: Buffer, value: Buffer): Buffer {
-  const { bytes, length } = sealRun(key, 0, key.length, value, 0, value.length);
+/** Returns the value with its check as a buffer, which is valid until the next call of `withCheck` or `appendCheck`. */
+export function withCheck(key: Buffer, value: Buffer): Buffer {
+  const { bytes, length } = appendCheck(key, 0, key.length, value, 0, value.length);
   return bytes.subarray(0, length);
 }
 
-/** Whether `bytes[0, length)`, read under the key, ends with its check. By elements: right in LMDB's read buffer. */
-export function isSound(keys: Buffer, from: number, to: number, bytes: Buffer, length: number): boolean {
+/** Returns whether `bytes[0, length)` ends with the right check. Element access: `bytes` may be LMDB's read buffer. */
+export function hasValidCheck(keys: Buffer, from: number, to: number, bytes: Buffer, length: number): boolean {
   const end = length - CHECK_BYTES;
   if (end < 0) return false;
   const check = bytes[end]! | (bytes[end + 1]! << 8) | (bytes[end + 2]! << 16) | (bytes[end + 3]! << 24);
-  return check === checkOf(keys, from, to, bytes, end);
+  return check === computeCheck(keys, from, to, bytes, end);
 }

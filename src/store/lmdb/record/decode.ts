@@ -1,16 +1,16 @@
-import { laidOut } from '../../laid-out.js';
 import { CELL_HEADER, MAX_QUALIFIER } from '../../row.js';
 import { StoreError } from '../../store-error.js';
-import { lend, type Room, reserve, taken, written } from './room.js';
-import { IN_QUALIFIER, NOWHERE, ONE_BYTE, type Words } from './words.js';
+import { type Room, reserve, reserveScratch, takeBytes, viewBytes } from './room.js';
+import { LAYOUT_CELLS } from './row-layout.js';
+import { IN_QUALIFIER, NO_HOLE, ONE_BYTE, type Words } from './words.js';
 
 /**
- * Cells of a record back to those of a packed row (docs/formats/lmdb.md). What is read here has passed its check;
- * lengths are looked at all the same before anything is written by them.
+ * Decoder of records into packed rows (docs/formats/lmdb.md). Records have passed their check already; all lengths are
+ * validated nevertheless before bytes are written.
  */
 
-/** A record in memory: its key and its value without the check. */
-export interface RecordAt {
+/** A record in memory: the key is `keys[from, to)`, the value without the check is `bytes[0, end)`. */
+export interface RecordView {
   keys: Buffer;
   from: number;
   to: number;
@@ -18,12 +18,12 @@ export interface RecordAt {
   end: number;
 }
 
-/** A number stands in the record that no word has. The words are to be read anew. */
+/** Thrown when a record has a word number that is not known yet: the caller must read the new words and retry. */
 export class UnknownWord extends Error {}
 
-/** So many holes of a row, and the two that are not its own, may be repeated. */
-export const REPEATED = 32;
-/** Holes that every row begins with: what its key ends with, and the text of a key that is a UUID. */
+/** Number of holes of a row, including the two of the key, that later cells may refer to. */
+export const MAX_HOLES = 32;
+/** The two holes that exist in every row: the end of the row key, and the text of a row key that is a UUID. */
 export const KEY_END = 0;
 export const KEY_AS_UUID = 1;
 export const FIRST_HOLE = 2;
@@ -34,81 +34,90 @@ const QUALIFIER_LENGTH = 1;
 const VALUE_LENGTH = 3;
 const EQUALS = 0x3d;
 const DASH = 0x2d;
-/** Shorter runs are copied byte by byte: a call of the runtime costs as much. */
+/** Shorter runs are copied byte by byte, because `copy` costs as much as a loop over this many bytes. */
 const LOOP = 48;
 
-/** Where the holes of the row in hand lie, by their numbers. */
-const starts = new Int32Array(REPEATED);
-const lengths = new Int32Array(REPEATED);
+/** Offsets and lengths of the current row's holes in the record, by hole number. */
+const starts = new Int32Array(MAX_HOLES);
+const lengths = new Int32Array(MAX_HOLES);
 let holes = FIRST_HOLE;
-/** The qualifier of the last cell that was spelled out. */
+/** The qualifier of the last spelled-out cell. */
 const spelled = Buffer.allocUnsafeSlow(MAX_QUALIFIER);
 
-/** Offset behind what was read last. */
-let behind = 0;
+/** Offset behind the item that was read last: a second result of the functions below, without an allocation. */
+let next = 0;
 
-export function offsetBehind(): number {
-  return behind;
+export function nextOffset(): number {
+  return next;
 }
 
-/** Seven bits a byte, the lowest first; the last byte is below 128. */
-export function varint(bytes: Buffer, at: number): number {
+/** Reads a readVarint: seven bits per byte, the lowest first; the last byte is below 128. */
+export function readVarint(bytes: Buffer, at: number): number {
   const byte = bytes[at]!;
-  behind = at + 1;
-  return byte < 0x80 ? byte : longVarint(bytes, at + 1, byte & 0x7f);
+  next = at + 1;
+  return byte < 0x80 ? byte : readLongVarint(bytes, at + 1, byte & 0x7f);
 }
 
-function longVarint(bytes: Buffer, at: number, low: number): number {
+function readLongVarint(bytes: Buffer, at: number, low: number): number {
   let value = low;
   for (let i = at, shift = 7; ; i++, shift += 7) {
     const byte = bytes[i]!;
-    if (shift > 28 || (shift === 28 && byte > 3)) throw broken();
+    if (shift > 28 || (shift === 28 && byte > 3)) throw malformed();
     value |= (byte & 0x7f) << shift;
     if (byte >= 0x80) continue;
-    behind = i + 1;
+    next = i + 1;
     return value;
   }
 }
 
-export function broken(): StoreError {
+export function malformed(): StoreError {
   return new StoreError('corrupt', 'the cells of a record do not have the lengths of which it speaks');
 }
 
-/** The number at `at`, 0 where a cell is spelled out. */
-export function wordNumber(bytes: Buffer, at: number): number {
+/** Reads the word number at `at`; 0 for a cell that is spelled out. */
+export function readWordNumber(bytes: Buffer, at: number): number {
   const byte = bytes[at]!;
-  behind = at + 1;
+  next = at + 1;
   if (byte < ONE_BYTE) return byte;
-  behind++;
+  next++;
   return ONE_BYTE + ((byte - ONE_BYTE) << 8) + bytes[at + 1]!;
 }
 
 /**
- * The packed row of a record; with `first` its first family alone, undefined where that has no cell. A row that is lent
- * is good until another is (`room.ts`).
+ * Returns the packed row of a record. With `headOnly`, returns the cells of the first family only; undefined if there
+ * are none. With `inScratch`, the next row in scratch memory overwrites the returned row (`room.ts`).
  */
-export function decodedRow(words: Words, at: RecordAt, first: boolean, lends = false): Buffer | undefined {
-  const length = varint(at.bytes, 0);
-  const start = behind;
-  const room = lends ? lend(length) : reserve(length);
-  // It is no longer told of the row before, whatever comes of this one.
-  laidOut.row = undefined;
-  const size = decodeCells(words, at, start, room, length, first);
+export function decodeRow(words: Words, at: RecordView, headOnly: boolean, inScratch = false): Buffer | undefined {
+  const length = readVarint(at.bytes, 0);
+  const start = next;
+  const room = inScratch ? reserveScratch(length) : reserve(length);
+  const { layout } = words;
+  // Decoding overwrites the layout of the previous row, also on failure.
+  layout.row = undefined;
+  const size = decodeCells(words, at, start, room, length, headOnly);
   if (size === 0) return undefined;
-  const row = lends ? written(room, size) : taken(room, size);
-  laidOut.row = row;
-  laidOut.numbering = words.numbering;
+  const row = inScratch ? viewBytes(room, size) : takeBytes(room, size);
+  if (layout.count <= LAYOUT_CELLS) layout.row = row;
+  layout.numbering = words.numbering;
   return row;
 }
 
 /**
- * Writes the packed row of the cells from `at` on into the room, which has place for `length` bytes; gives how many it
- * wrote. With `first` only the cells of the first family.
+ * Writes the cells from `at` on into the room of `length` bytes, as a packed row, and returns their length in bytes.
+ * With `headOnly`, writes the cells of the first family only.
  */
-function decodeCells(words: Words, record: RecordAt, at: number, room: Room, length: number, first: boolean): number {
+function decodeCells(
+  words: Words,
+  record: RecordView,
+  at: number,
+  room: Room,
+  length: number,
+  headOnly: boolean,
+): number {
   const { bytes, end } = record;
   const { count, families, holes: kinds, pool, heads, headLengths, tails, tailLengths, fixedLengths } = words;
-  const { names, begins } = laidOut;
+  const { layout } = words;
+  const { names, begins } = layout;
   const origin = room.start;
   let cells = 0;
   const { view, bytes: out } = room;
@@ -119,32 +128,32 @@ function decodeCells(words: Words, record: RecordAt, at: number, room: Room, len
     let number = bytes[at++]!;
     if (number >= ONE_BYTE) number = ONE_BYTE + ((number - ONE_BYTE) << 8) + bytes[at++]!;
     if (number > count) throw new UnknownWord();
-    if (first && (number === 0 ? bytes[at] : families[number]) !== 0) break;
+    if (headOnly && (number === 0 ? bytes[at] : families[number]) !== 0) break;
     begins[cells] = to - origin;
     names[cells++] = number;
     if (number === 0) {
-      to = putSpelled(record, at, room, to, limit);
-      at = behind;
+      to = putSpelledCell(record, at, room, to, limit);
+      at = next;
       continue;
     }
     const cell = to;
     let from = heads[number]!;
     to += headLengths[number]!;
-    if (to > limit) throw broken();
+    if (to > limit) throw malformed();
     for (let i = cell; i < to; i += 4) view.setInt32(i, pool[from++]!);
     const kind = kinds[number]!;
-    if (kind === NOWHERE) continue;
+    if (kind === NO_HOLE) continue;
     let n = bytes[at]!;
     if (n < 0x80) at++;
     else {
-      n = varint(bytes, at);
-      at = behind;
+      n = readVarint(bytes, at);
+      at = next;
     }
     let size: number;
     if ((n & 1) === 0) {
       size = n >> 1;
-      if (at + size > end || to + size > limit) throw broken();
-      if (hole < REPEATED) {
+      if (at + size > end || to + size > limit) throw malformed();
+      if (hole < MAX_HOLES) {
         starts[hole] = at;
         lengths[hole++] = size;
       }
@@ -166,11 +175,11 @@ function decodeCells(words: Words, record: RecordAt, at: number, room: Room, len
     from = tails[number]!;
     const start = to;
     to += tail;
-    if (to > limit) throw broken();
+    if (to > limit) throw malformed();
     for (let i = start; i < to; i += 4) view.setInt32(i, pool[from++]!);
   }
-  laidOut.count = cells;
-  if (!first && to !== limit) throw broken();
+  layout.count = cells;
+  if (!headOnly && to !== limit) throw malformed();
   return to - room.start;
 }
 
@@ -178,19 +187,19 @@ function putHead(words: Words, number: number, room: Room, to: number, limit: nu
   return putWords(words.pool, words.heads[number]!, words.headLengths[number]!, room, to, limit);
 }
 
-/** Four bytes at a time; up to three behind the last one are written too. */
+/** Writes four bytes at a time, up to three bytes beyond `length`. */
 function putWords(pool: Int32Array, from: number, length: number, { view }: Room, to: number, limit: number): number {
   const end = to + length;
-  if (end > limit) throw broken();
+  if (end > limit) throw malformed();
   for (let i = from, at = to; at < end; at += 4) view.setInt32(at, pool[i++]!);
   return end;
 }
 
-/** Writes a cell with a hole, whose bytes are at `at`; gives the offset behind it. */
-export function putHoled(
+/** Writes a cell whose hole is filled by the record's bytes at `at`. Returns the offset behind the cell. */
+export function putHoleCell(
   words: Words,
   number: number,
-  record: RecordAt,
+  record: RecordView,
   at: number,
   room: Room,
   to: number,
@@ -204,61 +213,61 @@ export function putHoled(
   return putWords(words.pool, words.tails[number]!, words.tailLengths[number]!, room, end, limit);
 }
 
-function putHole(record: RecordAt, at: number, room: Room, to: number, limit: number): number {
+function putHole(record: RecordView, at: number, room: Room, to: number, limit: number): number {
   const { bytes, end } = record;
-  const n = varint(bytes, at);
+  const n = readVarint(bytes, at);
   if ((n & 1) === 1) return putRepeated(record, n >>> 1, room, to, limit);
-  const from = behind;
+  const from = next;
   const length = n >> 1;
-  if (from + length > end || to + length > limit) throw broken();
+  if (from + length > end || to + length > limit) throw malformed();
   noteHole(from, length);
-  behind = from + length;
+  next = from + length;
   return copyRun(bytes, from, length, room.bytes, to);
 }
 
 function noteHole(from: number, length: number): void {
-  if (holes === REPEATED) return;
+  if (holes === MAX_HOLES) return;
   starts[holes] = from;
   lengths[holes++] = length;
 }
 
-/** Notes the holes of the cells from `at` to `end`, for a cell behind them that may repeat one. */
-export function noteHoles(words: Words, record: RecordAt, at: number, end: number): void {
+/** Records the holes of the cells from `at` to `end`, because a later cell may repeat a hole. */
+export function noteHoles(words: Words, record: RecordView, at: number, end: number): void {
   const { bytes } = record;
   holes = FIRST_HOLE;
   for (let i = at; i < end; ) {
-    const number = wordNumber(bytes, i);
-    if (number === 0) skipSpelled(bytes, behind);
-    else if (words.holes[number] !== NOWHERE) skipHole(record, behind);
-    i = behind;
+    const number = readWordNumber(bytes, i);
+    if (number === 0) skipSpelled(bytes, next);
+    else if (words.holes[number] !== NO_HOLE) skipHole(record, next);
+    i = next;
   }
 }
 
 function skipSpelled(bytes: Buffer, at: number): void {
-  varint(bytes, at + 1);
-  const rest = varint(bytes, behind);
-  const value = varint(bytes, behind);
-  behind += rest + value;
+  readVarint(bytes, at + 1);
+  const rest = readVarint(bytes, next);
+  const value = readVarint(bytes, next);
+  next += rest + value;
 }
 
-/** Goes past the hole at `at`. */
-function skipHole({ bytes }: RecordAt, at: number): void {
-  const n = varint(bytes, at);
+/** Skips the hole at `at`. */
+function skipHole({ bytes }: RecordView, at: number): void {
+  const n = readVarint(bytes, at);
   if ((n & 1) === 1) return;
-  noteHole(behind, n >> 1);
-  behind += n >> 1;
+  noteHole(next, n >> 1);
+  next += n >> 1;
 }
 
-function putRepeated(record: RecordAt, hole: number, room: Room, to: number, limit: number): number {
+function putRepeated(record: RecordView, hole: number, room: Room, to: number, limit: number): number {
   const { keys, bytes } = record;
   if (hole === KEY_AS_UUID) return putUuid(record, room.bytes, to, limit);
   const from = hole === KEY_END ? keyEnd(keys, record.from, record.to) : starts[hole]!;
   const length = hole === KEY_END ? record.to - from : lengths[hole]!;
-  if (hole >= holes || to + length > limit) throw broken();
+  if (hole >= holes || to + length > limit) throw malformed();
   return copyRun(hole === KEY_END ? keys : bytes, from, length, room.bytes, to);
 }
 
-/** Where the end of a key begins: behind its last `=`, or with the key. */
+/** Offset of the end part of a key: behind the last `=`, or the start of the key. */
 export function keyEnd(keys: Buffer, from: number, to: number): number {
   let at = to;
   while (at > from && keys[at - 1] !== EQUALS) at--;
@@ -267,9 +276,9 @@ export function keyEnd(keys: Buffer, from: number, to: number): number {
 
 const HEX = Buffer.from('0123456789abcdef');
 
-/** Writes the key, 16 bytes, as a UUID is written. */
-export function putUuid({ keys, from, to: end }: RecordAt, out: Buffer, to: number, limit: number): number {
-  if (end - from !== UUID_BYTES || to + UUID_TEXT > limit) throw broken();
+/** Writes the 16-byte key in the text form of a UUID. */
+export function putUuid({ keys, from, to: end }: RecordView, out: Buffer, to: number, limit: number): number {
+  if (end - from !== UUID_BYTES || to + UUID_TEXT > limit) throw malformed();
   let at = to;
   for (let i = 0; i < UUID_BYTES; i++) {
     if (i === 4 || i === 6 || i === 8 || i === 10) out[at++] = DASH;
@@ -280,15 +289,15 @@ export function putUuid({ keys, from, to: end }: RecordAt, out: Buffer, to: numb
   return at;
 }
 
-/** Writes a cell that is spelled out from `at` on; gives the offset behind it. */
-export function putSpelled({ bytes, end }: RecordAt, at: number, room: Room, to: number, limit: number): number {
-  const shared = varint(bytes, at + 1);
-  const rest = varint(bytes, behind);
-  const value = varint(bytes, behind);
-  const from = behind;
+/** Writes the cell that is spelled out at `at`. Returns the offset behind the cell. */
+export function putSpelledCell({ bytes, end }: RecordView, at: number, room: Room, to: number, limit: number): number {
+  const shared = readVarint(bytes, at + 1);
+  const rest = readVarint(bytes, next);
+  const value = readVarint(bytes, next);
+  const from = next;
   const qualifier = shared + rest;
   const last = to + CELL_HEADER + qualifier + value;
-  if (qualifier > MAX_QUALIFIER || from + rest + value > end || last > limit) throw broken();
+  if (qualifier > MAX_QUALIFIER || from + rest + value > end || last > limit) throw malformed();
   copyRun(bytes, from, rest, spelled, shared);
   const { bytes: out, view } = room;
   out[to] = bytes[at]!;
@@ -296,7 +305,7 @@ export function putSpelled({ bytes, end }: RecordAt, at: number, room: Room, to:
   view.setUint32(to + VALUE_LENGTH, value);
   copyRun(spelled, 0, qualifier, out, to + CELL_HEADER);
   copyRun(bytes, from + rest, value, out, last - value);
-  behind = from + rest + value;
+  next = from + rest + value;
   return last;
 }
 

@@ -1,34 +1,34 @@
 import { CELL_HEADER, qualifierLength, valueLength } from '../../row.js';
 import { StoreError } from '../../store-error.js';
-import { CHECK_BYTES, checkOf } from './check.js';
+import { CHECK_BYTES, computeCheck } from './check.js';
 import {
   FIRST_HOLE,
   KEY_AS_UUID,
   KEY_END,
   keyEnd,
+  MAX_HOLES,
   putUuid,
-  REPEATED,
-  type RecordAt,
+  type RecordView,
   UUID_BYTES,
   UUID_TEXT,
 } from './decode.js';
 import type { Learner } from './learner.js';
-import { CellAt, fits, type Name, type Vocabulary } from './vocabulary.js';
+import { CellCursor, matchesPattern, type Name, type Vocabulary } from './vocabulary.js';
 import { ONE_BYTE, type Word } from './words.js';
 
-/** All rows are learned from at first, … */
+/** The learner sees each of the first rows of a process, … */
 const ALL_ROWS = 512;
-/** … later one of so many. */
-const ONE_OF = 8;
-/** Longer holes are not looked for among those before. */
-const LONGEST_REPEAT = 128;
-/** What a cell that is spelled out takes more than in a packed row, at most; and a whole record. */
+/** … and later one row in this many. */
+const SAMPLE = 8;
+/** Longer holes are not compared with earlier holes. */
+const MAX_REPEAT_BYTES = 128;
+/** Maximum bytes that a spelled-out cell takes beyond its packed form; a whole record takes at most this much more. */
 const EXCESS = 8;
 const LOOP = 48;
 
-/** Makes records of the packed rows of one table. */
+/** Encodes packed rows of one table as records. */
 export class RowEncoder {
-  /** The record that was made last is `record[0, length)`. */
+  /** The last encoded record is `record[0, length)`. */
   record = Buffer.allocUnsafeSlow(8192);
   length = 0;
   readonly #vocabulary: Vocabulary;
@@ -36,42 +36,42 @@ export class RowEncoder {
   readonly #added: (word: Word) => void;
   #rows = 0;
   #last: Name | undefined;
-  readonly #cell = new CellAt();
-  /** Holes of the row in hand: those of its own lie in the record; the first two here. */
-  readonly #starts = new Int32Array(REPEATED);
-  readonly #lengths = new Int32Array(REPEATED);
+  readonly #cell = new CellCursor();
+  /** Offsets and lengths of the current row's holes, by number: in the record, but the first two in key and `#uuid`. */
+  readonly #starts = new Int32Array(MAX_HOLES);
+  readonly #lengths = new Int32Array(MAX_HOLES);
   #holes = FIRST_HOLE;
   readonly #uuid = Buffer.alloc(UUID_TEXT);
-  readonly #key: RecordAt = { keys: this.#uuid, from: 0, to: 0, bytes: this.#uuid, end: 0 };
-  /** Of the cell that was spelled out last, where its qualifier lies in the row. */
+  readonly #key: RecordView = { keys: this.#uuid, from: 0, to: 0, bytes: this.#uuid, end: 0 };
+  /** The qualifier of the last spelled-out cell is `row[#spelled, #spelledEnd)`. */
   #spelled = 0;
   #spelledEnd = 0;
 
-  /** `added` keeps a word that was found. */
+  /** `added` is called with each new word, to store it. */
   constructor(vocabulary: Vocabulary, learner: Learner, added: (word: Word) => void) {
     this.#vocabulary = vocabulary;
     this.#learner = learner;
     this.#added = added;
   }
 
-  /** The words are no longer those that they were. */
+  /** Must be called when the vocabulary was cleared. */
   reset(): void {
     this.#last = undefined;
   }
 
-  /** Makes the record of the packed row `row[start, end)` under `keys[from, to)`. */
+  /** Encodes the packed row `row[start, end)` under the key `keys[from, to)`, with the check. */
   encode(keys: Buffer, from: number, to: number, row: Buffer, start: number, end: number): void {
     this.#begin(keys, from, to, end - start);
-    const learns = this.#rows < ALL_ROWS || this.#rows % ONE_OF === 0;
+    const learns = this.#rows < ALL_ROWS || this.#rows % SAMPLE === 0;
     this.#rows++;
     const cell = this.#cell;
-    // The last row's last name foretells the first one's.
+    // The last name of the row before predicts the first name of this row.
     let name = this.#last;
     for (let at = start; at < end; at = cell.end) {
       cell.set(row, at);
       if (cell.end > end) throw new StoreError('corrupt', `packed row is cut inside the cell at offset ${at - start}`);
       const before = this.length;
-      name = this.#vocabulary.nameOf(cell, name);
+      name = this.#vocabulary.findName(cell, name);
       this.#putCell(cell, name);
       if (!learns) continue;
       const word = this.length - before > 2 ? this.#learner.learn(cell, name, this.length - before) : undefined;
@@ -81,7 +81,7 @@ export class RowEncoder {
       }
     }
     this.#last = name;
-    const check = checkOf(keys, from, to, this.record, this.length);
+    const check = computeCheck(keys, from, to, this.record, this.length);
     this.record.writeInt32LE(check, this.length);
     this.length += CHECK_BYTES;
   }
@@ -103,21 +103,21 @@ export class RowEncoder {
     this.#putVarint(packed);
   }
 
-  #putCell(cell: CellAt, name: Name | undefined): void {
+  #putCell(cell: CellCursor, name: Name | undefined): void {
     if (name) {
-      const whole = this.#vocabulary.wholeCell(name, cell);
+      const whole = this.#vocabulary.findWholeCell(name, cell);
       if (whole !== 0) {
         this.#putNumber(whole);
         return;
       }
       for (const pattern of name.patterns) {
-        if (!fits(pattern, cell)) continue;
+        if (!matchesPattern(pattern, cell)) continue;
         this.#putNumber(pattern.number);
-        this.#putHole(cell.row, cell.from + pattern.before.length, cell.to - pattern.behind.length);
+        this.#putHole(cell.row, cell.subjectStart + pattern.prefix.length, cell.subjectEnd - pattern.suffix.length);
         return;
       }
     }
-    this.#putSpelled(cell.row, cell.at, cell.value, cell.end);
+    this.#putSpelled(cell.row, cell.at, cell.valueStart, cell.end);
   }
 
   #putNumber(number: number): void {
@@ -136,20 +136,20 @@ export class RowEncoder {
 
   #putHole(row: Buffer, from: number, to: number): void {
     const length = to - from;
-    const repeated = length > 1 && length <= LONGEST_REPEAT ? this.#holeLike(row, from, length) : -1;
+    const repeated = length > 1 && length <= MAX_REPEAT_BYTES ? this.#holeLike(row, from, length) : -1;
     if (repeated >= 0) {
       this.#putVarint(repeated * 2 + 1);
       return;
     }
     this.#putVarint(length * 2);
-    if (this.#holes < REPEATED) {
+    if (this.#holes < MAX_HOLES) {
       this.#starts[this.#holes] = this.length;
       this.#lengths[this.#holes++] = length;
     }
     this.#putRun(row, from, to);
   }
 
-  /** The number of an earlier hole with the same bytes, -1 where there is none. */
+  /** Returns the number of an earlier hole with the same bytes; -1 if there is none. */
   #holeLike(row: Buffer, from: number, length: number): number {
     for (let hole = 0; hole < this.#holes; hole++) {
       if (this.#lengths[hole] !== length) continue;
@@ -163,8 +163,9 @@ export class RowEncoder {
   }
 
   /**
-   * Word number 0 │ family │ bytes shared with the qualifier spelled before │ length of the rest │ of the value
-   * │ rest │ value
+   * Writes a cell without a word:
+   *
+   *   0 │ family │ bytes shared with the last spelled qualifier │ length of the rest │ value length │ rest │ value
    */
   #putSpelled(row: Buffer, at: number, value: number, end: number): void {
     const start = at + CELL_HEADER;

@@ -2,24 +2,32 @@ import { lowerBound, startsWith } from '../../../bytes/compare.js';
 import type { QualifierMatch, StoreFilter } from '../../contract.js';
 import { CELL_HEADER, EMPTY } from '../../row.js';
 import { compileFilter, type RowTest } from '../../row-filter.js';
-import { alternatives, orParts, unique } from '../../row-filter-any.js';
-import { noteHoles, offsetBehind, putHoled, putSpelled, type RecordAt, UnknownWord, varint } from './decode.js';
+import { flattenOr, groupOrParts, sortedUnique } from '../../row-filter-any.js';
+import {
+  nextOffset,
+  noteHoles,
+  putHoleCell,
+  putSpelledCell,
+  type RecordView,
+  readVarint,
+  UnknownWord,
+} from './decode.js';
 import { newRoom } from './room.js';
-import { IN_VALUE, NOWHERE, ONE_BYTE, type Word, type Words } from './words.js';
+import { IN_VALUE, NO_HOLE, ONE_BYTE, type Word, type Words } from './words.js';
 
-/** Tells whether the row of the record, whose cells begin at `at`, matches; `packed` is the row's length. */
-export type RecordTest = (words: Words, record: RecordAt, at: number, packed: number) => boolean;
+/** Returns whether a record matches. Its cells begin at `at`; `packed` is the length of the packed row. */
+export type RecordTest = (words: Words, record: RecordView, at: number, packed: number) => boolean;
 
 /**
- * Compiles a filter once per scan into a test of records: most cells are told by their word's number alone, and no row
- * is decoded that does not match. Right for the words of one table.
+ * Compiles a filter, once per scan, into a test of records. The word number alone decides most cells, and only matching
+ * rows are decoded. The test caches results per word, which are valid for the words of one table only.
  */
 export function compileRecordFilter(filter: StoreFilter): RecordTest {
   switch (filter.op) {
     case 'hasColumn':
     case 'columnEquals':
     case 'anyColumn':
-      return someCell(filter);
+      return compileCellFilter(filter);
     case 'and': {
       const tests = filter.of.map(compileRecordFilter);
       return (words, record, at, packed) => {
@@ -36,12 +44,12 @@ export function compileRecordFilter(filter: StoreFilter): RecordTest {
   }
 }
 
-/** Parts that ask for a cell, each for one, are answered by one walk; the same part twice counts once. */
+/** Compiles an OR. One walk over the record tests all parts that look for a single cell. */
 function compileOr(of: readonly StoreFilter[]): RecordTest {
-  const parts = [...alternatives(of)];
-  const cells = parts.filter(asksForCell);
-  const tests = parts.filter((part) => !asksForCell(part)).map(compileRecordFilter);
-  if (cells.length > 0) tests.unshift(someCell({ op: 'or', of: cells }));
+  const parts = [...flattenOr(of)];
+  const cells = parts.filter(isCellFilter);
+  const tests = parts.filter((part) => !isCellFilter(part)).map(compileRecordFilter);
+  if (cells.length > 0) tests.unshift(compileCellFilter({ op: 'or', of: cells }));
   if (tests.length === 1) return tests[0]!;
   return (words, record, at, packed) => {
     for (let i = 0; i < tests.length; i++) if (tests[i]!(words, record, at, packed)) return true;
@@ -49,24 +57,25 @@ function compileOr(of: readonly StoreFilter[]): RecordTest {
   };
 }
 
-function asksForCell({ op }: StoreFilter): boolean {
+function isCellFilter({ op }: StoreFilter): boolean {
   return op === 'hasColumn' || op === 'columnEquals' || op === 'anyColumn';
 }
 
-/**
- * Whether a cell with this word passes: it does not (and what fills its hole is behind it, or it has no hole), it does,
- * its hole decides, or neither it nor a later cell does. 0: not found out yet.
- */
+/** Verdicts of a filter on the cells with a given word; 0 means not computed yet. The cell does not match, … */
 const NO = 1;
-const NO_HOLE = 2;
+/** … does not match and has no hole to skip, … */
+const NO_WITHOUT_HOLE = 2;
+/** … matches, … */
 const YES = 3;
+/** … matches or not, depending on the bytes of the hole, … */
 const MAYBE = 4;
-const NONE = 5;
+/** … does not match, and no later cell of the record can match. */
+const NO_MORE = 5;
 
-/** Of a filter that asks for a cell. A cell that is put together is tested as a row of one cell. */
-function someCell(filter: StoreFilter): RecordTest {
-  const asked = askedOf(filter);
-  const { test } = asked;
+/** Compiles a filter that looks for a single cell. A cell that must be decoded is tested as a row of one cell. */
+function compileCellFilter(filter: StoreFilter): RecordTest {
+  const cellFilter = prepareCellFilter(filter);
+  const { test } = cellFilter;
   let verdicts = new Uint8Array(64);
   let room = newRoom(256);
   const decide = (words: Words, number: number): number => {
@@ -76,7 +85,7 @@ function someCell(filter: StoreFilter): RecordTest {
       more.set(verdicts);
       verdicts = more;
     }
-    const verdict = verdictOf(asked, words.list[number - 1]!);
+    const verdict = verdictOf(cellFilter, words.list[number - 1]!);
     verdicts[number] = verdict;
     return verdict;
   };
@@ -89,8 +98,8 @@ function someCell(filter: StoreFilter): RecordTest {
       let number = bytes[at++]!;
       if (number >= ONE_BYTE) number = ONE_BYTE + ((number - ONE_BYTE) << 8) + bytes[at++]!;
       if (number === 0) {
-        const length = putSpelled(record, at, room, 0, packed);
-        at = offsetBehind();
+        const length = putSpelledCell(record, at, room, 0, packed);
+        at = nextOffset();
         if (test(room.bytes, length)) return true;
         continue;
       }
@@ -99,20 +108,20 @@ function someCell(filter: StoreFilter): RecordTest {
         verdict = decide(words, number);
         known = verdicts;
       }
-      if (verdict === NO_HOLE) continue;
+      if (verdict === NO_WITHOUT_HOLE) continue;
       let n = bytes[at]!;
       if (verdict === MAYBE) {
         if ((n & 1) === 1) noteHoles(words, record, from, start);
-        if (test(room.bytes, putHoled(words, number, record, at, room, 0, packed))) return true;
-        at = offsetBehind();
+        if (test(room.bytes, putHoleCell(words, number, record, at, room, 0, packed))) return true;
+        at = nextOffset();
         continue;
       }
       if (verdict === YES) return true;
-      if (verdict === NONE) return false;
+      if (verdict === NO_MORE) return false;
       if (n < 0x80) at++;
       else {
-        n = varint(bytes, at);
-        at = offsetBehind();
+        n = readVarint(bytes, at);
+        at = nextOffset();
       }
       if ((n & 1) === 0) at += n >> 1;
     }
@@ -120,27 +129,27 @@ function someCell(filter: StoreFilter): RecordTest {
   };
 }
 
-/** A filter that asks for a cell, compiled once for all words. */
-interface Asked {
-  readonly cells: AskedCells;
+/** A filter that looks for a single cell, prepared for computing verdicts. */
+interface CellFilter {
+  readonly cells: WantedCells;
   readonly test: RowTest;
-  /** What of the filter can be told without values. */
+  /** The filter without its conditions on values. */
   readonly names: RowTest;
   readonly looksAtValues: boolean;
 }
 
-function askedOf(filter: StoreFilter): Asked {
+function prepareCellFilter(filter: StoreFilter): CellFilter {
   const test = compileFilter(filter);
   const values = looksAtValues(filter);
   const names = values ? compileFilter(namesOnly(filter)) : test;
-  return { cells: new AskedCells(filter), test, names, looksAtValues: values };
+  return { cells: new WantedCells(filter), test, names, looksAtValues: values };
 }
 
-function verdictOf({ cells, test, names, looksAtValues }: Asked, { hole, at, cell }: Word): number {
-  const stop = Math.min(hole === NOWHERE ? cell.length : at, CELL_HEADER + cell.readUInt16BE(1));
-  // Cells lie in the order of their families and qualifiers.
-  if (cells.areBefore(cell[0]!, cell.subarray(CELL_HEADER, stop))) return NONE;
-  if (hole === NOWHERE) return test(cell) ? YES : NO_HOLE;
+function verdictOf({ cells, test, names, looksAtValues }: CellFilter, { hole, at, cell }: Word): number {
+  const stop = Math.min(hole === NO_HOLE ? cell.length : at, CELL_HEADER + cell.readUInt16BE(1));
+  // Cells are sorted by family and qualifier.
+  if (cells.areBefore(cell[0]!, cell.subarray(CELL_HEADER, stop))) return NO_MORE;
+  if (hole === NO_HOLE) return test(cell) ? YES : NO_WITHOUT_HOLE;
   if (hole === IN_VALUE) {
     if (!names(cell)) return NO;
     return looksAtValues ? MAYBE : YES;
@@ -150,35 +159,35 @@ function verdictOf({ cells, test, names, looksAtValues }: Asked, { hole, at, cel
 
 type AnyColumn = Extract<StoreFilter, { readonly op: 'anyColumn' }>;
 
-/** Where the cells lie that a filter asks for: thousands of names are told as quickly as one. */
-class AskedCells {
-  /** By family, rising. */
+/** The family and qualifier conditions of a filter, searchable in logarithmic time. */
+class WantedCells {
+  /** Sorted qualifiers by family. */
   readonly #names = new Map<number, readonly Buffer[]>();
   readonly #patterns: readonly AnyColumn[];
 
   constructor(filter: StoreFilter) {
-    for (const [family, names] of orParts([namesOnly(filter)]).names) this.#names.set(family, unique(names));
-    this.#patterns = [...alternatives([filter])].filter((part) => part.op === 'anyColumn');
+    for (const [family, names] of groupOrParts([namesOnly(filter)]).names) this.#names.set(family, sortedUnique(names));
+    this.#patterns = [...flattenOr([filter])].filter((part) => part.op === 'anyColumn');
   }
 
-  /** Whether one may have a qualifier that begins with these bytes. */
+  /** Returns whether a wanted cell may have a qualifier that starts with these bytes. */
   mayBegin(family: number, start: Buffer): boolean {
     const names = this.#names.get(family);
     if (names && startsWith(names[lowerBound(names, start)] ?? EMPTY, start)) return true;
     return this.#patterns.some((part) => part.family === family && mayMatch(part.match, start));
   }
 
-  /** Whether all lie before those whose qualifier begins with these bytes. */
+  /** Returns whether all wanted cells lie before the cells whose qualifier starts with these bytes. */
   areBefore(family: number, start: Buffer): boolean {
-    for (const [its, names] of this.#names) {
-      if (its > family || (its === family && Buffer.compare(start, names.at(-1)!) <= 0)) return false;
+    for (const [wanted, names] of this.#names) {
+      if (wanted > family || (wanted === family && Buffer.compare(start, names.at(-1)!) <= 0)) return false;
     }
     return this.#patterns.every((part) => isBefore(part, family, start));
   }
 }
 
-function isBefore({ family: its, match }: AnyColumn, family: number, start: Buffer): boolean {
-  if (its !== family) return its < family;
+function isBefore({ family: wanted, match }: AnyColumn, family: number, start: Buffer): boolean {
+  if (wanted !== family) return wanted < family;
   if ('from' in match) return Buffer.compare(start, match.to) > 0;
   const head = headOf(match);
   return Buffer.compare(start, head) > 0 && !startsWith(start, head);
@@ -197,7 +206,7 @@ function looksAtValues(filter: StoreFilter): boolean {
 
 function mayMatch(match: QualifierMatch, start: Buffer): boolean {
   if ('from' in match) {
-    // The names that begin so are those from `start` to the first one that does not.
+    // The qualifiers that start with `start` form an interval, which begins at `start`.
     return (
       Buffer.compare(match.to, start) > 0 && (Buffer.compare(match.from, start) <= 0 || startsWith(match.from, start))
     );
@@ -206,7 +215,7 @@ function mayMatch(match: QualifierMatch, start: Buffer): boolean {
   return startsWith(head, start) || startsWith(start, head);
 }
 
-/** What the qualifiers of a pattern begin with. */
+/** The prefix of all qualifiers that match the pattern. */
 function headOf(match: Exclude<QualifierMatch, { readonly from: Buffer }>): Buffer {
   return 'any' in match && match.initial ? Buffer.concat([match.prefix, match.initial]) : match.prefix;
 }

@@ -1,46 +1,48 @@
-/** Copies up to a quarter of a slab share one: an allocation costs more than the copy. */
+/**
+ * Bytes of a slab. Copies of up to a quarter of this size share a slab, since an allocation costs more than the copy.
+ */
 const SLAB = 32 * 1024;
 
-/** Memory that is being filled. Up to three bytes behind what was asked for may be written. */
+/** Memory that is being filled. Writers may write up to three bytes beyond the requested length. */
 export interface Room {
   bytes: Buffer;
   view: DataView;
-  /** Where in `bytes` and in `view` it begins. */
+  /** Offset of the room in `bytes` and `view`. */
   start: number;
 }
 
 const EXCESS = 3;
 
-/** Room for `length` bytes, of its own. */
+/** Allocates room for `length` bytes. */
 export function newRoom(length: number): Room {
   const bytes = Buffer.allocUnsafeSlow(length + EXCESS);
   return { bytes, view: new DataView(bytes.buffer), start: 0 };
 }
 
 const slab = newRoom(SLAB);
-/** Memory that is written again and again stays in the processor's caches, and leaves nothing to collect. */
-const lent = newRoom(SLAB);
-/** Bytes that were lent last. */
-let lentLength = 0;
+/** The memory of `reserveScratch`. Reused memory stays in the processor's caches and leaves no garbage. */
+const scratch = newRoom(SLAB);
+/** Length of the last reservation in `scratch`. */
+let scratchLength = 0;
 
-/** Room for `length` bytes. `taken` makes them, or as many as were needed, the caller's own, before the next call. */
+/** Returns room for `length` bytes. Before the next call, `takeBytes` must claim the bytes that were used. */
 export function reserve(length: number): Room {
-  return roomIn(slab, length);
+  return roomInSlab(slab, length);
 }
 
-/** Room for `length` bytes that are good until it is called again, or for ever where `keepLent` is called before. */
-export function lend(length: number): Room {
-  lentLength = length;
-  return roomIn(lent, length);
+/** Returns room for `length` bytes. The next call overwrites the room, unless `detachScratch` is called before. */
+export function reserveScratch(length: number): Room {
+  scratchLength = length;
+  return roomInSlab(scratch, length);
 }
 
-/** What was lent last is the caller's own. */
-export function keepLent(): void {
-  advance(lent, lentLength);
-  lentLength = 0;
+/** Makes the last room of `reserveScratch` the caller's own. */
+export function detachScratch(): void {
+  advance(scratch, scratchLength);
+  scratchLength = 0;
 }
 
-function roomIn(shared: Room, length: number): Room {
+function roomInSlab(shared: Room, length: number): Room {
   if (length > SLAB >> 2) return newRoom(length);
   if (shared.start + length > SLAB) {
     const { bytes, view } = newRoom(SLAB);
@@ -51,15 +53,15 @@ function roomIn(shared: Room, length: number): Room {
   return shared;
 }
 
-export function taken(room: Room, length: number): Buffer {
-  const out = written(room, length);
+export function takeBytes(room: Room, length: number): Buffer {
+  const out = viewBytes(room, length);
   advance(room, length);
   return out;
 }
 
-/** The first `length` bytes of a room. */
-export function written({ bytes, start }: Room, length: number): Buffer {
-  // Half the time of `subarray`, which asks for the memory each time.
+/** Returns the first `length` bytes of a room as a Buffer. */
+export function viewBytes({ bytes, start }: Room, length: number): Buffer {
+  // Takes half the time of `subarray`.
   return Buffer.from(bytes.buffer as ArrayBuffer, start, length);
 }
 
@@ -67,7 +69,7 @@ function advance(room: Room, length: number): void {
   room.start += (length + 7) & ~7;
 }
 
-/** A Buffer of the caller's own; its bytes are anything. */
+/** Returns an uninitialized Buffer that belongs to the caller. */
 export function allocate(length: number): Buffer {
-  return taken(reserve(length), length);
+  return takeBytes(reserve(length), length);
 }

@@ -1,34 +1,36 @@
 import { hasBytesAt } from '../../../bytes/compare.js';
 import { CELL_HEADER, cellFamily, EMPTY, nextCell, qualifierLength } from '../../row.js';
-import { IN_QUALIFIER, IN_VALUE, NOWHERE, type Word, Words } from './words.js';
+import { IN_QUALIFIER, IN_VALUE, NO_HOLE, type Word, Words } from './words.js';
 
-/** What a cell's word has around its hole. */
+/** A word with a hole: the bytes of the subject before and behind the hole. */
 interface Pattern {
   readonly number: number;
-  readonly before: Buffer;
-  readonly behind: Buffer;
+  readonly prefix: Buffer;
+  readonly suffix: Buffer;
 }
 
 /**
- * What cells are told apart by before their bytes are looked at: the qualifier. Of a qualifier with a `=`, what it
- * begins with, to the `=`; the rest of it is the cell's subject, and its value belongs to the name. Else the value is
- * the subject.
+ * A cell name, by which words are found. A cell consists of a name and a *subject*, the part that varies. If the
+ * qualifier has a `=`, the subject is the rest of the qualifier behind the `=`, and the name is the start of the
+ * qualifier and the value. Otherwise the name is the qualifier, and the subject is the value.
  */
 export interface Name {
   readonly family: number;
+  /** The qualifier, or its start up to and including the `=`. */
   readonly fixed: Buffer;
-  readonly headed: boolean;
-  /** Of a name that ends with `=`. */
+  /** Whether `fixed` ends with a `=`. */
+  readonly hasEquals: boolean;
+  /** The value of the cells, if `hasEquals`; else empty. */
   readonly value: Buffer;
-  /** Those with the most bytes first. */
+  /** Words with a hole, in descending order of length. */
   readonly patterns: Pattern[];
-  /** Words without a hole, by the hash of their subject. */
-  readonly cells: Map<number, number>;
-  /** The one met last. */
-  last: number;
-  /** Another name of the same hash. */
-  readonly chain: Name | undefined;
-  /** The one that followed last time. */
+  /** Numbers of the words without a hole, by the hash of the subject. */
+  readonly wholeCells: Map<number, number>;
+  /** Number of the whole-cell word that matched last; 0 for none. */
+  lastCell: number;
+  /** The next name with the same hash. */
+  readonly nextSameHash: Name | undefined;
+  /** The name that followed this name the last time: a guess for the next cell. */
   next: Name | undefined;
   readonly hash: number;
 }
@@ -43,90 +45,93 @@ export function hashOf(hash: number, bytes: Buffer, from: number, to: number): n
   return h;
 }
 
-/** A cell of a packed row, its name and its subject told by offsets. */
-export class CellAt {
+/** A cell of a packed row, divided into name and subject by offsets in `row`. */
+export class CellCursor {
   row: Buffer = EMPTY;
   at = 0;
-  /** Where the name, the qualifier and the cell end. */
-  fixed = 0;
-  value = 0;
+  /** End of the name's part of the qualifier. */
+  nameEnd = 0;
+  /** Start of the value, which is the end of the qualifier. */
+  valueStart = 0;
   end = 0;
-  headed = false;
-  /** The subject. */
-  from = 0;
-  to = 0;
+  hasEquals = false;
+  /** The subject is `row[subjectStart, subjectEnd)`. */
+  subjectStart = 0;
+  subjectEnd = 0;
 
   set(row: Buffer, at: number): void {
     this.row = row;
     this.at = at;
-    this.value = at + CELL_HEADER + qualifierLength(row, at);
+    this.valueStart = at + CELL_HEADER + qualifierLength(row, at);
     this.end = nextCell(row, at);
-    this.headed = false;
-    this.from = this.value;
-    this.to = this.end;
-    this.fixed = this.value;
+    this.hasEquals = false;
+    this.subjectStart = this.valueStart;
+    this.subjectEnd = this.end;
+    this.nameEnd = this.valueStart;
   }
 
-  /** Looks for the end of the name. */
-  part(): void {
+  /** Divides the cell at the first `=` of the qualifier. Without a `=`, the subject stays the value. */
+  divide(): void {
     let i = this.at + CELL_HEADER;
-    while (i < this.value && this.row[i] !== EQUALS) i++;
-    if (i === this.value) return;
-    this.headed = true;
-    this.fixed = i + 1;
-    this.from = i + 1;
-    this.to = this.value;
+    while (i < this.valueStart && this.row[i] !== EQUALS) i++;
+    if (i === this.valueStart) return;
+    this.hasEquals = true;
+    this.nameEnd = i + 1;
+    this.subjectStart = i + 1;
+    this.subjectEnd = this.valueStart;
   }
 
-  /** Takes it that the name ends where this one does; false where it is another. */
-  is({ family, fixed, headed, value }: Name): boolean {
+  /** Returns whether the cell has the given name; if so, divides the cell accordingly. */
+  divideAs({ family, fixed, hasEquals, value }: Name): boolean {
     const { row, at } = this;
     const n = fixed.length;
     const start = at + CELL_HEADER;
-    if (row[at] !== family || (headed ? this.value < start + n : this.value !== start + n)) return false;
+    if (row[at] !== family || (hasEquals ? this.valueStart < start + n : this.valueStart !== start + n)) return false;
     if (!hasBytesAt(row, start, fixed)) return false;
-    if (!headed) return true;
-    if (this.end - this.value !== value.length || !hasBytesAt(row, this.value, value)) return false;
-    this.headed = true;
-    this.fixed = start + n;
-    this.from = this.fixed;
-    this.to = this.value;
+    if (!hasEquals) return true;
+    if (this.end - this.valueStart !== value.length || !hasBytesAt(row, this.valueStart, value)) return false;
+    this.hasEquals = true;
+    this.nameEnd = start + n;
+    this.subjectStart = this.nameEnd;
+    this.subjectEnd = this.valueStart;
     return true;
   }
 }
 
-/** The words of one table, found by cells. */
+/** The words of one table, searchable by cell. */
 export class Vocabulary {
   readonly words = new Words();
-  /** Words without a hole. */
+  /** Number of words without a hole. */
   wholeCells = 0;
   readonly #names = new Map<number, Name>();
-  readonly #cell = new CellAt();
+  readonly #cell = new CellCursor();
 
-  /** The name of a cell, which is then parted; undefined where no word has it. `before`: that of the cell before. */
-  nameOf(cell: CellAt, before: Name | undefined): Name | undefined {
+  /**
+   * Divides the cell and returns its name, or undefined if no word has the name. `before`: name of the previous cell.
+   */
+  findName(cell: CellCursor, before: Name | undefined): Name | undefined {
     const guess = before?.next;
-    if (guess && cell.is(guess)) return guess;
-    cell.part();
-    const found = this.#named(cell);
+    if (guess && cell.divideAs(guess)) return guess;
+    cell.divide();
+    const found = this.#lookUpName(cell);
     if (before && found) before.next = found;
     return found;
   }
 
-  #named(cell: CellAt): Name | undefined {
-    let name = this.#names.get(nameHash(cell));
-    while (name && !(name.headed === cell.headed && cell.is(name))) name = name.chain;
+  #lookUpName(cell: CellCursor): Name | undefined {
+    let name = this.#names.get(hashOfName(cell));
+    while (name && !(name.hasEquals === cell.hasEquals && cell.divideAs(name))) name = name.nextSameHash;
     return name;
   }
 
-  /** The word without a hole that is this cell; 0 where there is none. */
-  wholeCell(name: Name, { row, at, from, to, end }: CellAt): number {
-    if (name.cells.size === 0) return 0;
+  /** Returns the number of the whole-cell word that equals the cell; 0 if there is none. */
+  findWholeCell(name: Name, { row, at, subjectStart: from, subjectEnd: to, end }: CellCursor): number {
+    if (name.wholeCells.size === 0) return 0;
     const { list } = this.words;
-    if (name.last !== 0 && isCell(list[name.last - 1]!, row, at, end)) return name.last;
-    const number = name.cells.get(hashOf(FNV_START, row, from, to));
+    if (name.lastCell !== 0 && isCell(list[name.lastCell - 1]!, row, at, end)) return name.lastCell;
+    const number = name.wholeCells.get(hashOf(FNV_START, row, from, to));
     if (number === undefined || !isCell(list[number - 1]!, row, at, end)) return 0;
-    name.last = number;
+    name.lastCell = number;
     return number;
   }
 
@@ -140,32 +145,32 @@ export class Vocabulary {
     const number = this.words.add(word);
     const cell = this.#cell;
     cell.set(word.cell, 0);
-    cell.part();
-    const name = this.#named(cell) ?? this.#newName(cell);
-    if (word.hole === NOWHERE) {
+    cell.divide();
+    const name = this.#lookUpName(cell) ?? this.#newName(cell);
+    if (word.hole === NO_HOLE) {
       this.wholeCells++;
-      name.cells.set(hashOf(FNV_START, word.cell, cell.from, cell.to), number);
+      name.wholeCells.set(hashOf(FNV_START, word.cell, cell.subjectStart, cell.subjectEnd), number);
     } else {
-      const before = word.cell.subarray(cell.from, word.at);
-      const behind = word.cell.subarray(word.at, cell.to);
-      name.patterns.push({ number, before, behind });
-      name.patterns.sort((a, b) => b.before.length + b.behind.length - a.before.length - a.behind.length);
+      const prefix = word.cell.subarray(cell.subjectStart, word.at);
+      const suffix = word.cell.subarray(word.at, cell.subjectEnd);
+      name.patterns.push({ number, prefix, suffix });
+      name.patterns.sort((a, b) => b.prefix.length + b.suffix.length - a.prefix.length - a.suffix.length);
     }
     return number;
   }
 
-  #newName(cell: CellAt): Name {
-    const { row, at, headed } = cell;
-    const hash = nameHash(cell);
+  #newName(cell: CellCursor): Name {
+    const { row, at, hasEquals } = cell;
+    const hash = hashOfName(cell);
     const name: Name = {
       family: cellFamily(row, at),
-      fixed: Buffer.from(row.subarray(at + CELL_HEADER, cell.fixed)),
-      headed,
-      value: headed ? Buffer.from(row.subarray(cell.value, cell.end)) : EMPTY,
+      fixed: Buffer.from(row.subarray(at + CELL_HEADER, cell.nameEnd)),
+      hasEquals,
+      value: hasEquals ? Buffer.from(row.subarray(cell.valueStart, cell.end)) : EMPTY,
       patterns: [],
-      cells: new Map(),
-      last: 0,
-      chain: this.#names.get(hash),
+      wholeCells: new Map(),
+      lastCell: 0,
+      nextSameHash: this.#names.get(hash),
       next: undefined,
       hash,
     };
@@ -178,24 +183,27 @@ function isCell({ cell }: Word, row: Buffer, at: number, end: number): boolean {
   return cell.length === end - at && hasBytesAt(row, at, cell);
 }
 
-/** Whether the subject has the pattern's bytes at its ends. */
-export function fits({ before, behind }: Pattern, { row, from, to }: CellAt): boolean {
-  const start = from + before.length;
-  const end = to - behind.length;
-  return start <= end && hasBytesAt(row, from, before) && hasBytesAt(row, end, behind);
+/** Returns whether the subject of the cell starts and ends with the bytes of the pattern. */
+export function matchesPattern(
+  { prefix, suffix }: Pattern,
+  { row, subjectStart: from, subjectEnd: to }: CellCursor,
+): boolean {
+  const start = from + prefix.length;
+  const end = to - suffix.length;
+  return start <= end && hasBytesAt(row, from, prefix) && hasBytesAt(row, end, suffix);
 }
 
-export function nameHash({ row, at, fixed, headed, value, end }: CellAt): number {
-  const hash = hashOf(Math.imul(FNV_START ^ row[at]!, FNV_PRIME), row, at + CELL_HEADER, fixed);
-  return headed ? hashOf(hash, row, value, end) : hash;
+export function hashOfName({ row, at, nameEnd, hasEquals, valueStart, end }: CellCursor): number {
+  const hash = hashOf(Math.imul(FNV_START ^ row[at]!, FNV_PRIME), row, at + CELL_HEADER, nameEnd);
+  return hasEquals ? hashOf(hash, row, valueStart, end) : hash;
 }
 
-/** The word of a cell with a hole `[from, to)`, or with none. */
-export function wordOf({ row, at, end, value }: CellAt, hole: Word['hole'], from: number, to: number): Word {
-  if (hole === NOWHERE) return { hole, at: end - at, cell: Buffer.from(row.subarray(at, end)) };
+/** Makes a word from a cell, with a hole at `row[from, to)` unless `hole` is `NO_HOLE`. */
+export function makeWord({ row, at, end, valueStart }: CellCursor, hole: Word['hole'], from: number, to: number): Word {
+  if (hole === NO_HOLE) return { hole, at: end - at, cell: Buffer.from(row.subarray(at, end)) };
   const cell = Buffer.concat([row.subarray(at, from), row.subarray(to, end)]);
   const gone = to - from;
-  if (hole === IN_QUALIFIER) cell.writeUInt16BE(value - at - CELL_HEADER - gone, 1);
-  if (hole === IN_VALUE) cell.writeUInt32BE(end - value - gone, 3);
+  if (hole === IN_QUALIFIER) cell.writeUInt16BE(valueStart - at - CELL_HEADER - gone, 1);
+  if (hole === IN_VALUE) cell.writeUInt32BE(end - valueStart - gone, 3);
   return { hole, at: from - at, cell };
 }

@@ -1,47 +1,53 @@
 import { CELL_HEADER, qualifierLength, valueLength } from '../../row.js';
+import { DecodedLayout } from './row-layout.js';
 
-/** Where a word leaves room for bytes that differ from cell to cell. */
-export const NOWHERE = 0;
+/** The position of a word's hole: the place of the bytes that differ from cell to cell. */
+export const NO_HOLE = 0;
 export const IN_QUALIFIER = 1;
 export const IN_VALUE = 2;
 
 /**
- * A cell that many rows have, or what many cells have in common: a packed cell with a hole in its qualifier, in its
- * value or nowhere. Its lengths are those without the hole's bytes.
+ * A dictionary entry: a whole packed cell that occurs in many rows, or a packed cell with a hole in the qualifier or
+ * the value, for the common bytes of many cells. The length fields of the cell do not count the bytes of the hole.
  */
 export interface Word {
-  readonly hole: typeof NOWHERE | typeof IN_QUALIFIER | typeof IN_VALUE;
-  /** Offset of the hole in the cell; the cell's length where there is none. */
+  readonly hole: typeof NO_HOLE | typeof IN_QUALIFIER | typeof IN_VALUE;
+  /** Offset of the hole in the cell; the length of the cell if there is no hole. */
   readonly at: number;
   readonly cell: Buffer;
 }
 
-/** A word is no longer than so many bytes. */
-export const LONGEST_WORD = 192;
-/**
- * Numbers below this are written in one byte, those from it on in two. 0 is no word: it begins a cell that is spelled
- * out.
- */
+/** Maximum length of a word, in bytes. */
+export const MAX_WORD_BYTES = 192;
+/** Word numbers below this take one byte, others two bytes. Number 0 marks a cell that is spelled out. */
 export const ONE_BYTE = 192;
 
-/** The words of one table by number, beginning with 1, as a decoder needs them: their bytes as words of four. */
+/** The words of one table by number, from 1 on, in the form for decoding: bytes packed into 32-bit integers. */
 export class Words {
-  /** By number. The bytes before the hole, from `heads[n]` on in `pool`; those behind it from `tails[n]` on. */
+  /**
+   * Arrays by word number. The bytes before the hole begin at `pool[heads[n]]`, the bytes behind at `pool[tails[n]]`.
+   */
   holes = new Uint8Array(64);
   families = new Uint8Array(64);
   heads = new Int32Array(64);
   headLengths = new Int32Array(64);
   tails = new Int32Array(64);
   tailLengths = new Int32Array(64);
-  /** Length of the part that the hole adds to, without it. */
+  /** Length of the qualifier or value that contains the hole, without the hole. */
   fixedLengths = new Int32Array(64);
-  /** Another object when numbers are given anew. */
+  /** A token that is replaced when the numbers are assigned anew. See `RowLayout.numbering`. */
   numbering = {};
   pool = new Int32Array(1024);
   readonly list: Word[] = [];
+  /** Receives the layout of each decoded row. The readable tables of a store share one object. */
+  readonly layout: DecodedLayout;
   #used = 0;
 
-  /** The greatest number in use. */
+  constructor(layout = new DecodedLayout()) {
+    this.layout = layout;
+  }
+
+  /** The greatest word number in use. */
   get count(): number {
     return this.list.length;
   }
@@ -96,21 +102,21 @@ function doubled<T extends Uint8Array | Int32Array>(array: T, kind: new (length:
   return larger;
 }
 
-/** As kept in LMDB: kind of hole u8 │ its offset u8 │ the cell. */
+/** The stored form of a word: kind of hole u8 │ offset of the hole u8 │ cell. */
 export function wordToBytes({ hole, at, cell }: Word): Buffer {
   return Buffer.concat([Buffer.from([hole, at]), cell]);
 }
 
-/** Undefined where the bytes are no word. */
+/** Parses the stored form of a word; undefined if malformed. */
 export function wordFromBytes(bytes: Buffer): Word | undefined {
   const hole = bytes[0];
   const at = bytes[1]!;
   const cell = bytes.subarray(2);
-  if (hole !== NOWHERE && hole !== IN_QUALIFIER && hole !== IN_VALUE) return undefined;
-  if (cell.length < CELL_HEADER || cell.length > LONGEST_WORD) return undefined;
+  if (hole !== NO_HOLE && hole !== IN_QUALIFIER && hole !== IN_VALUE) return undefined;
+  if (cell.length < CELL_HEADER || cell.length > MAX_WORD_BYTES) return undefined;
   const value = CELL_HEADER + qualifierLength(cell, 0);
   if (value + valueLength(cell, 0) !== cell.length) return undefined;
   const [first, last] =
-    hole === NOWHERE ? [cell.length, cell.length] : hole === IN_VALUE ? [value, cell.length] : [CELL_HEADER, value];
+    hole === NO_HOLE ? [cell.length, cell.length] : hole === IN_VALUE ? [value, cell.length] : [CELL_HEADER, value];
   return at >= first && at <= last ? { hole, at, cell } : undefined;
 }

@@ -1,6 +1,6 @@
 import type { KeyRange } from '../../contract.js';
 
-/** A key range as LMDB can take it: bounds no longer than a key may be, empty ones absent. */
+/** A key range for LMDB: bounds are at most as long as the longest key, and empty bounds are absent. */
 export interface Bounds {
   readonly from: Buffer | undefined;
   readonly fromExclusive: boolean;
@@ -8,7 +8,10 @@ export interface Bounds {
   readonly toInclusive: boolean;
 }
 
-/** `undefined` for a range that holds nothing. A bound longer than any key is cut, which turns its side around. */
+/**
+ * Converts a range; undefined for an empty range. A bound longer than any key is truncated, which makes a lower bound
+ * exclusive and an upper bound inclusive.
+ */
 export function boundsOf(range: KeyRange, maxKey: number): Bounds | undefined {
   const { from, to } = range;
   if (to && (to.length === 0 || (from && Buffer.compare(from, to) >= 0))) return undefined;

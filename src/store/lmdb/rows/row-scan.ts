@@ -1,32 +1,32 @@
 import type { Transaction } from 'lmdb';
 import type { Batch, KeyRange } from '../../contract.js';
 import type { RowTest } from '../../row-filter.js';
-import { requireBeyond } from '../file/absent.js';
+import { proveBoundary } from '../file/absent.js';
 import type { LmdbTable } from '../file/lmdb-table.js';
 import type { Records } from '../file/records.js';
 import type { RangeSink, RowRange } from '../file/scanner.js';
 import type { RecordTest } from '../record/record-filter.js';
 import { allocate } from '../record/room.js';
 import { boundsOf } from './key-bounds.js';
-import { isHead, lengthIn, type Segments } from './segments.js';
+import { isHead, rowLengthIn, type Segments } from './segments.js';
 
-/** A batch ends after so many rows looked at, … */
+/** A batch ends after this many examined rows, … */
 export const BATCH_ROWS = 2000;
-/** … so many bytes copied out, … */
+/** … this many copied bytes, … */
 export const BATCH_BYTES = 256 * 1024;
-/** … or so many milliseconds, so that a long scan lets others in. */
+/** … or this many milliseconds, so that a long scan yields to other work. */
 export const BATCH_MS = 1;
 
 export interface ScanShape {
-  /** Of records, and of rows that are kept in segments. */
+  /** The filter, compiled for records and for the packed rows of split rows. */
   readonly test: RecordTest | undefined;
   readonly splitTest: RowTest | undefined;
   readonly reverse: boolean;
   readonly keysOnly: boolean;
-  readonly besideDamage: boolean;
+  readonly skipBoundaryCheck: boolean;
 }
 
-/** Collects one batch; looks at records in place and decodes those that match. */
+/** Collects one batch of rows: tests records in LMDB's buffer and decodes the records that match. */
 export class Collector implements RangeSink {
   readonly keys: Buffer[] = [];
   readonly rows: (Buffer | undefined)[] = [];
@@ -51,8 +51,8 @@ export class Collector implements RangeSink {
   row(keys: Buffer, from: number, to: number, record: Buffer, length: number): void {
     this.scanned++;
     const records = this.#records;
-    const at = records.at(keys, from, to, record, length);
-    // Of a split row only the head is here: the batch ends with it, and `complete` reads the rest.
+    const at = records.view(keys, from, to, record, length);
+    // Only the head of a split row is here, so the batch ends and `complete` reads the segments.
     this.#split = isHead(record) && (!this.#keysOnly || this.#test !== undefined);
     if (!this.#split && this.#test && !records.matches(this.#test, at)) return;
     const key = allocate(to - from);
@@ -60,25 +60,24 @@ export class Collector implements RangeSink {
     this.#bytes += key.length;
     let row: Buffer | undefined;
     if (this.#split) row = Buffer.from(record.subarray(0, length));
-    else if (!this.#keysOnly) row = records.row(at);
+    else if (!this.#keysOnly) row = records.decode(at);
     this.keys.push(key);
     this.rows.push(row);
     this.#bytes += row?.length ?? 0;
   }
 
   /**
-   * To be called when the cursor is closed: puts a split row in the place of its head, or takes it out when it does not
-   * match.
+   * Replaces the head of a split row by the row, or drops the row if it does not match. Called without an open cursor.
    */
   complete(segmentsOf: (key: Buffer) => Segments): void {
     if (!this.#split) return;
-    const row = segmentsOf(this.keys.at(-1)!).row(lengthIn(this.rows.pop()!));
+    const row = segmentsOf(this.keys.at(-1)!).row(rowLengthIn(this.rows.pop()!));
     if (!this.#splitTest || this.#splitTest(row)) this.rows.push(this.#keysOnly ? undefined : row);
     else this.keys.pop();
   }
 
-  /** Adds a row whose key is already the caller's own. */
-  own(key: Buffer, row: Buffer): void {
+  /** Adds a row without a test. `key` becomes the property of the batch. */
+  add(key: Buffer, row: Buffer): void {
     this.scanned++;
     this.keys.push(key);
     this.rows.push(this.#keysOnly ? undefined : row);
@@ -104,7 +103,7 @@ export class Collector implements RangeSink {
   }
 }
 
-/** One batch of a plain table. Returns the key to resume after, or undefined at the end of the range. */
+/** Reads one batch of a table without `suffixBytes`. Returns the key to resume after; undefined at the end. */
 export function scanRows(
   table: LmdbTable,
   range: KeyRange,
@@ -116,17 +115,17 @@ export function scanRows(
 ): Buffer | undefined {
   const rows = rowRange(range, after, shape.reverse, maxKey);
   if (!rows) return undefined;
-  if (!shape.besideDamage) requireStart(table, rows, transaction);
+  if (!shape.skipBoundaryCheck) proveStart(table, rows, transaction);
   const { scanner } = table;
-  return scanner.handOut(rows, collector, transaction) ? undefined : scanner.lastKey;
+  return scanner.scan(rows, collector, transaction) ? undefined : scanner.lastKey;
 }
 
-/** LMDB finds the start by comparing it with other keys: where one of them is damaged, rows would be left out. */
-function requireStart(table: LmdbTable, { start, reverse }: RowRange, transaction: Transaction | undefined): void {
-  if (start) requireBeyond(table, start, !reverse, transaction);
+/** Proves that LMDB finds the right start of the range: a damaged key could make LMDB skip rows. */
+function proveStart(table: LmdbTable, { start, reverse }: RowRange, transaction: Transaction | undefined): void {
+  if (start) proveBoundary(table, start, !reverse, transaction);
 }
 
-/** The range as a scanner takes it; `after` replaces the bound the scan starts from. */
+/** Converts the range for `Scanner.scan`; `after` replaces the bound at which the scan starts. */
 function rowRange(range: KeyRange, after: Buffer | undefined, reverse: boolean, maxKey: number): RowRange | undefined {
   const bounds = boundsOf(range, maxKey);
   if (!bounds) return undefined;
@@ -139,7 +138,7 @@ function rowRange(range: KeyRange, after: Buffer | undefined, reverse: boolean, 
   };
 }
 
-/** Number of rows in the range of a plain table, up to `cap`. */
+/** Counts the rows in a range of a table without `suffixBytes`, up to `cap`. */
 export function countRows(
   table: LmdbTable,
   range: KeyRange,
@@ -149,9 +148,9 @@ export function countRows(
 ): number {
   const rows = rowRange(range, undefined, false, maxKey);
   if (!rows || cap <= 0) return 0;
-  requireStart(table, rows, transaction);
+  proveStart(table, rows, transaction);
   const counter = new Counter(cap);
-  table.scanner.handOut(rows, counter, transaction);
+  table.scanner.scan(rows, counter, transaction);
   return counter.count;
 }
 

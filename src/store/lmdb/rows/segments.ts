@@ -5,47 +5,48 @@ import { EMPTY } from '../../row.js';
 import { StoreError } from '../../store-error.js';
 import { afterPrefix } from '../../tables.js';
 import type { Db } from '../file/database.js';
-import { getSound, type LmdbTable } from '../file/lmdb-table.js';
-import { roomIn } from '../file/pages.js';
+import { getVerified, type LmdbTable } from '../file/lmdb-table.js';
+import { overflowRoom } from '../file/pages.js';
 import { viewOf } from '../file/read-buffer.js';
-import { CHECK_BYTES, sealed } from '../record/check.js';
+import { CHECK_BYTES, withCheck } from '../record/check.js';
 
 /**
- * Split rows. A row over `SPLIT` bytes is kept as segments of consecutive cells in a database of their own, so that a
- * step that touches a few of 100,000 cells reads and writes a few segments; its record in the table is a head:
+ * Split rows. A row over `SPLIT` bytes is stored as segments of consecutive cells in a separate database, so that a
+ * step that changes a few of 100,000 cells reads and writes a few segments only. The record of the row is a head:
  *
  *   0 │ length of the whole row u32
  *
- * A record begins with its row's length, which is never 0. Segments have the keys
+ * Other records begin with the length of the row, which is never 0. Segments have the keys
  *
  *   row key length u16 │ row key │ family u8 │ qualifier
  *
- * with the name of their first cell, cut to what tells it from the cell before; the first segment's key ends after the
- * row key. So the segment of a cell is the last one whose key is not above the cell's (docs/formats/lmdb.md).
+ * with the name of the first cell of the segment, truncated to the bytes that distinguish it from the previous cell.
+ * The key of the first segment ends after the row key. So the segment of a cell is the last segment whose key is not
+ * above the key made from the cell's name (docs/formats/lmdb.md).
  */
 const HEAD = 0;
 
-/** A row longer than this is split, … */
+/** A row longer than this, in bytes, is split, … */
 const SPLIT = 32 * 1024;
-/** … one that has become shorter than this is joined, … */
+/** … a split row that has become shorter than this is joined again, … */
 export const JOIN = 16 * 1024;
-/** … and a segment never grows beyond this, but for a single cell: two pages of LMDB with its check. */
-export const SEGMENT = roomIn(2) - CHECK_BYTES;
+/** … and a segment with more than one cell never exceeds this size, which fits two LMDB pages with the check. */
+export const SEGMENT = overflowRoom(2) - CHECK_BYTES;
 
 const HEAD_BYTES = 5;
 
-/** Whether a row is to be split. One whose key leaves no room for a segment's is not. */
-export function isSplit(keyLength: number, length: number, maxKey: number): boolean {
+/** Returns whether a row must be split. A row whose key leaves no room for segment keys is not split. */
+export function needsSplit(keyLength: number, length: number, maxKey: number): boolean {
   return length > SPLIT && 2 + keyLength <= maxKey;
 }
 
-/** Whether the record is the head of a split row. */
+/** Returns whether the record is the head of a split row. */
 export function isHead(record: Buffer): boolean {
   return record[0] === HEAD;
 }
 
-/** The head's length field; by elements, which are right in LMDB's shared buffer too. */
-export function lengthIn(head: Buffer): number {
+/** Reads the row length from a head. Uses element access, so `head` may be LMDB's read buffer. */
+export function rowLengthIn(head: Buffer): number {
   return ((head[1]! << 24) | (head[2]! << 16) | (head[3]! << 8) | head[4]!) >>> 0;
 }
 
@@ -55,10 +56,10 @@ export function headOf(key: Buffer, length: number): Buffer {
   const head = Buffer.allocUnsafe(HEAD_BYTES);
   head[0] = HEAD;
   head.writeUInt32BE(length, 1);
-  return sealed(key, head);
+  return withCheck(key, head);
 }
 
-/** Key of a row's first segment, and beginning of the others'. */
+/** Key of the first segment of a row, and prefix of the keys of the other segments. */
 export function firstSegmentKey(rowKey: Buffer): Buffer {
   const key = Buffer.allocUnsafe(2 + rowKey.length);
   key.writeUInt16BE(rowKey.length);
@@ -80,7 +81,7 @@ export interface Segment {
   readonly cells: Buffer;
 }
 
-/** The segments of one split row, as they are stored. */
+/** Reads the stored segments of one split row. */
 export class Segments {
   readonly first: Buffer;
   readonly #table: LmdbTable;
@@ -98,7 +99,7 @@ export class Segments {
     this.#with = transaction ? { transaction } : {};
   }
 
-  /** In order, from the one at `from` on. */
+  /** Yields the segments in order, from the key `from` on. */
   *from(from = this.first): Generator<Segment> {
     const options = { start: from, end: afterPrefix(this.first)!, ...this.#with };
     for (const { key, value } of this.#db.getRange(options as RangeOptions)) yield this.#segment(key, value);
@@ -113,7 +114,7 @@ export class Segments {
     return this.#db.getKeys(options as RangeOptions);
   }
 
-  /** The segment in which the cell is, or belongs; undefined before the first one. */
+  /** The segment that contains the cell, or would contain it; undefined before the first segment. */
   of(family: number, qualifier: Buffer): Segment | undefined {
     const name = segmentKey(this.first, family, qualifier);
     for (const { key, value } of this.#db.getRange(this.#upTo(name))) return this.#segment(key, value);
@@ -132,12 +133,12 @@ export class Segments {
     return undefined;
   }
 
-  /** The whole row; `length` is what its head says. */
+  /** Reads the whole row, whose length is `length` according to the head. */
   row(length: number): Buffer {
     const row = Buffer.allocUnsafeSlow(length);
     let at = 0;
     for (const key of this.#keysFrom()) {
-      const cells = getSound(this.#table, this.#db, key, this.#transaction);
+      const cells = getVerified(this.#table, this.#db, key, this.#transaction);
       if (!cells || at + cells.length > length) throw this.#damaged(length);
       at += viewOf(cells).copy(row, at, 0, cells.length);
     }
@@ -152,27 +153,27 @@ export class Segments {
     );
   }
 
-  /** Cells of the ranges, which rise; a segment that several of them meet is read once. */
+  /** Returns the cells in the ranges, which are in rising order. Reads a segment once, even for several ranges. */
   columns(ranges: readonly ColumnRange[]): Buffer | undefined {
     const parts: Buffer[] = [];
-    let run: SegmentRun | undefined;
+    let cursor: SegmentCursor | undefined;
     try {
       for (const range of ranges) {
         const from = segmentKey(this.first, range.family, range.from ?? EMPTY);
         const end = range.to ? segmentKey(this.first, range.family, range.to) : this.#familyEnd(range.family);
-        if (!run?.covers(from)) {
-          run?.close();
-          run = new SegmentRun(this.#keysFrom(this.#keyOf(from)), this.#table, this.#transaction);
+        if (!cursor?.covers(from)) {
+          cursor?.close();
+          cursor = new SegmentCursor(this.#keysFrom(this.#keyOf(from)), this.#table, this.#transaction);
         }
-        run.select(range, end, parts);
+        cursor.select(range, end, parts);
       }
     } finally {
-      run?.close();
+      cursor?.close();
     }
     return parts.length > 1 ? Buffer.concat(parts) : parts[0];
   }
 
-  /** Key of the segment in which the cell of this name is; undefined before the first one. */
+  /** Key of the segment that contains the cell with this name; undefined before the first segment. */
   #keyOf(name: Buffer): Buffer | undefined {
     for (const key of this.#db.getKeys(this.#upTo(name))) return key;
     return undefined;
@@ -188,12 +189,12 @@ export class Segments {
   }
 }
 
-/** A way through consecutive segments, which knows where the present one ends. */
-class SegmentRun {
+/** A cursor over consecutive segments, with the key of the next segment as the end of the current segment. */
+class SegmentCursor {
   readonly #keys: Iterator<Buffer>;
   readonly #table: LmdbTable;
   readonly #transaction: Transaction | undefined;
-  /** Of the present segment, undefined behind the last one; and of the one after it. */
+  /** Key of the current segment, and of the next; undefined behind the last segment. */
   #key: Buffer | undefined;
   #next: Buffer | undefined;
 
@@ -206,23 +207,23 @@ class SegmentRun {
   }
 
   /**
-   * Adds the cells of a range, which begins in the present segment, to `parts`, and stays at the segment where it ends.
+   * Appends the cells of the range, which begins in the current segment, to `parts`. Stops in the segment of its end.
    */
   select(range: ColumnRange, end: Buffer, parts: Buffer[]): void {
     for (; this.#key; this.#advance()) {
-      const cells = getSound(this.#table, this.#table.segments!, this.#key, this.#transaction);
+      const cells = getVerified(this.#table, this.#table.segments!, this.#key, this.#transaction);
       const found = cells && selectColumns(viewOf(cells), cells.length, [range]);
       if (found) parts.push(found);
       if (this.covers(end)) return;
     }
   }
 
-  /** Whether a cell at or behind the present segment's beginning is in it, by its key. */
+  /** Returns whether the key lies before the next segment. The key must not lie before the current segment. */
   covers(key: Buffer): boolean {
     return this.#next === undefined || Buffer.compare(key, this.#next) < 0;
   }
 
-  /** Lets go of LMDB's cursor. */
+  /** Closes LMDB's cursor. */
   close(): void {
     this.#keys.return?.();
   }

@@ -2,17 +2,17 @@ import { CELL_HEADER, cellValue, EMPTY, nextCell, qualifierLength } from '../../
 import { type Edit, editRow } from '../../row-edit.js';
 import type { SplitRow } from '../../stage.js';
 import type { LmdbTable } from '../file/lmdb-table.js';
-import { sealed } from '../record/check.js';
+import { withCheck } from '../record/check.js';
 import { headOf, JOIN, SEGMENT, type Segment, Segments, segmentKey } from './segments.js';
 
-/** New segments are filled to this size, so that cells that come later find room. */
-const FILL = (SEGMENT * 3) >> 2;
+/** New segments are filled up to this size, in bytes, to leave room for later cells. */
+const FILL_BYTES = (SEGMENT * 3) >> 2;
 
-/** A split row within a write transaction: the stored segments, and those that have changed since. */
+/** A split row within a write transaction: the stored segments and the changed segments. */
 export class StagedSplitRow implements SplitRow {
   readonly segments: Segments;
   readonly length: number;
-  /** By key as Latin-1 text; an empty one goes. */
+  /** Changed segments by key as Latin-1 text. A segment without cells is to be deleted. */
   readonly changed: ReadonlyMap<string, Segment>;
 
   constructor(segments: Segments, length: number, changed: ReadonlyMap<string, Segment> = new Map()) {
@@ -25,7 +25,7 @@ export class StagedSplitRow implements SplitRow {
     return cellValue(this.#segmentOf(family, qualifier).cells, family, qualifier);
   }
 
-  edited(edits: readonly Edit[]): StagedSplitRow | undefined {
+  withEdits(edits: readonly Edit[]): StagedSplitRow | undefined {
     const changed = new Map(this.changed);
     let { length } = this;
     for (let i = 0; i < edits.length; ) {
@@ -40,7 +40,7 @@ export class StagedSplitRow implements SplitRow {
     return length > 0 ? new StagedSplitRow(this.segments, length, changed) : undefined;
   }
 
-  /** The whole row as it will be. */
+  /** Returns the whole changed row. */
   packed(): Buffer {
     const parts: Buffer[] = [];
     const first = this.changed.get(this.segments.first.toString('latin1'));
@@ -62,48 +62,48 @@ export class StagedSplitRow implements SplitRow {
   }
 }
 
-/** Writes what has changed of a split row, inside the write transaction. */
+/** Writes the changes of a split row, inside the write transaction. */
 export function writeSplitRow(table: LmdbTable, rowKey: Buffer, row: StagedSplitRow, maxKey: number): void {
   if (row.length < JOIN) {
     const packed = row.packed();
     removeSegments(table, rowKey, maxKey);
-    table.rows.putSync(rowKey, table.records.writer.value(rowKey, packed));
+    table.rows.putSync(rowKey, table.records.writer.encodeValue(rowKey, packed));
     return;
   }
   const db = table.segments!;
   for (const { key, cells } of row.changed.values()) {
     if (cells.length === 0) db.removeSync(key);
-    else putSplit(table, row.segments.first, key, cells, maxKey);
+    else putSegments(table, row.segments.first, key, cells, maxKey);
   }
   table.rows.putSync(rowKey, headOf(rowKey, row.length));
 }
 
-/** Writes the segments of a packed row that has none yet. Its head is the caller's. */
+/** Writes the segments of a packed row that has no segments yet. The caller writes the head. */
 export function splitRow(table: LmdbTable, rowKey: Buffer, row: Buffer, maxKey: number): void {
   const { first } = new Segments(table, rowKey, maxKey);
-  putSplit(table, first, first, row, maxKey);
+  putSegments(table, first, first, row, maxKey);
 }
 
-/** Removes the segments of a row that was long. */
+/** Deletes the segments of a row. */
 export function removeSegments(table: LmdbTable, rowKey: Buffer, maxKey: number): void {
   for (const key of new Segments(table, rowKey, maxKey).keys()) table.segments!.removeSync(key);
 }
 
-/** Puts cells under `key`; more than a segment holds go on in others, each under the name of its first cell. */
-function putSplit(table: LmdbTable, first: Buffer, key: Buffer, cells: Buffer, maxKey: number): void {
+/** Writes cells as the segment `key` and, if they are too long, as further segments named by their first cells. */
+function putSegments(table: LmdbTable, first: Buffer, key: Buffer, cells: Buffer, maxKey: number): void {
   const db = table.segments!;
   if (cells.length <= SEGMENT) {
-    db.putSync(key, sealed(key, cells));
+    db.putSync(key, withCheck(key, cells));
     return;
   }
   let start = 0;
   let name = key;
   for (let at = 0, before = -1; at < cells.length; ) {
     const next = nextCell(cells, at);
-    if (at > start && next - start > FILL) {
+    if (at > start && next - start > FILL_BYTES) {
       const own = separator(first, cells, before, at);
       if (own.length <= maxKey) {
-        db.putSync(name, sealed(name, cells.subarray(start, at)));
+        db.putSync(name, withCheck(name, cells.subarray(start, at)));
         name = own;
         start = at;
       }
@@ -111,10 +111,10 @@ function putSplit(table: LmdbTable, first: Buffer, key: Buffer, cells: Buffer, m
     before = at;
     at = next;
   }
-  db.putSync(name, sealed(name, cells.subarray(start)));
+  db.putSync(name, withCheck(name, cells.subarray(start)));
 }
 
-/** Key of a segment that begins with the cell at `at`, no longer than tells it from the cell at `before`. */
+/** Key of a segment that begins with the cell at `at`: only as long as needed to sort behind the cell at `before`. */
 function separator(first: Buffer, cells: Buffer, before: number, at: number): Buffer {
   const length = qualifierLength(cells, at);
   const start = at + CELL_HEADER;

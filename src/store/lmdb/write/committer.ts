@@ -5,22 +5,24 @@ import { afterPrefix, MARK_ROW } from '../../tables.js';
 import type { Failpoint } from '../failpoint.js';
 import type { Environment } from '../file/environment.js';
 import { toStoreError } from '../file/lmdb-errors.js';
-import { getSound, type LmdbTable } from '../file/lmdb-table.js';
+import { getVerified, type LmdbTable } from '../file/lmdb-table.js';
 import { copyOf, viewOf } from '../file/read-buffer.js';
 import { ListWriter } from '../lists/list-writer.js';
 import { Lists } from '../lists/lists.js';
-import { sealed } from '../record/check.js';
-import { headOf, isHead, isSplit, lengthIn, Segments } from '../rows/segments.js';
+import { withCheck } from '../record/check.js';
+import { headOf, isHead, needsSplit, rowLengthIn, Segments } from '../rows/segments.js';
 import { removeSegments, StagedSplitRow, splitRow, writeSplitRow } from '../rows/split-row.js';
 
-/** A batch takes no more plans after so many steps, … */
+/** A batch takes no more plans after this many steps, … */
 const BATCH_STEPS = 2048;
-/** … or so many milliseconds of staging: the event loop stands still meanwhile. */
+/** … or this many milliseconds of staging, which blocks the event loop. */
 const BATCH_MS = 15;
-/** Those who were answered just now mostly ask again at once: a batch waits so long for them, … */
+/**
+ * Clients that just got a result often send the next write at once. A batch waits this long for such plans, in ms, …
+ */
 const GATHER_MS = 1;
-/** … if the one before took so many times as long. */
-const WORTH = 4;
+/** … if the previous batch took at least this many times as long. */
+const GATHER_FACTOR = 4;
 
 interface Job {
   readonly plan: Plan;
@@ -28,29 +30,29 @@ interface Job {
   readonly reject: (error: unknown) => void;
 }
 
-/** What became of a job once its batch is durable. */
+/** The result of a job, to be delivered when the batch is durable. */
 interface Outcome {
   readonly job: Job;
   readonly error: unknown;
 }
 
 /**
- * Group commit. Plans that arrive while one batch is written and flushed make up the next; each batch is one LMDB
- * transaction and one flush. Within it, each plan sees those before it, and one whose guard fails is left out alone.
+ * Group commit. Plans that arrive while a batch is written and flushed form the next batch; each batch is one LMDB
+ * transaction and one flush. Each plan sees the earlier plans of its batch. A plan whose guard fails is left out alone.
  */
 export class Committer {
-  /** Transactions written and plans decided so far. */
+  /** Number of transactions and plans so far. */
   readonly stats = { batches: 0, plans: 0 };
   readonly #env: Environment;
   readonly #exclusive: <R>(task: () => Promise<R>) => Promise<R>;
   readonly #failpoint: Failpoint | undefined;
   #queue: Job[] = [];
   #running: Promise<void> | undefined;
-  /** Plans that were in work when the last batch ended, its own and those that waited; 0 when it was short. */
+  /** Expected size of the next batch: the plans written or waiting at the end of the last; 0 after a short batch. */
   #expected = 0;
   #endedAt = 0;
-  /** Begins the batch that waits for more plans. */
-  #begin: (() => void) | undefined;
+  /** Ends the wait for more plans. */
+  #stopGathering: (() => void) | undefined;
 
   constructor(env: Environment, exclusive: <R>(task: () => Promise<R>) => Promise<R>, failpoint?: Failpoint) {
     this.#env = env;
@@ -62,11 +64,11 @@ export class Committer {
     return new Promise((resolve, reject) => {
       this.#queue.push({ plan, resolve, reject });
       this.#running ??= this.#run();
-      if (this.#queue.length >= this.#expected) this.#begin?.();
+      if (this.#queue.length >= this.#expected) this.#stopGathering?.();
     });
   }
 
-  /** Resolves when nothing is waiting and nothing is being written. */
+  /** Resolves when no plan is waiting or being written. */
   async idle(): Promise<void> {
     while (this.#running) await this.#running;
   }
@@ -74,8 +76,7 @@ export class Committer {
   async #run(): Promise<void> {
     try {
       while (this.#queue.length) {
-        if (this.#queue.length < this.#expected && performance.now() - this.#endedAt < GATHER_MS)
-          await this.#gathered();
+        if (this.#queue.length < this.#expected && performance.now() - this.#endedAt < GATHER_MS) await this.#gather();
         await this.#exclusive(() => this.#batch());
       }
     } finally {
@@ -83,12 +84,12 @@ export class Committer {
     }
   }
 
-  #gathered(): Promise<void> {
+  #gather(): Promise<void> {
     return new Promise((resolve) => {
-      const late = setTimeout(() => this.#begin!(), GATHER_MS);
-      this.#begin = () => {
-        clearTimeout(late);
-        this.#begin = undefined;
+      const timer = setTimeout(() => this.#stopGathering!(), GATHER_MS);
+      this.#stopGathering = () => {
+        clearTimeout(timer);
+        this.#stopGathering = undefined;
         resolve();
       };
     });
@@ -96,13 +97,13 @@ export class Committer {
 
   async #batch(): Promise<void> {
     const outcomes: Outcome[] = [];
-    const began = performance.now();
+    const beganAt = performance.now();
     try {
       this.#failpoint?.('commit begin');
       await this.#env.transact(() => this.#writeBatch(outcomes));
       this.#failpoint?.('commit durable');
     } catch (error) {
-      // A transaction that could not begin has taken no plan: then the first one hears of it, or it would never end.
+      // If the transaction could not begin, it took no plan: reject the first plan, or the loop would never end.
       const jobs = outcomes.length ? outcomes.map((outcome) => outcome.job) : this.#queue.splice(0, 1);
       for (const job of jobs) job.reject(error);
       return;
@@ -110,7 +111,7 @@ export class Committer {
     this.stats.batches++;
     this.stats.plans += outcomes.length;
     this.#endedAt = performance.now();
-    this.#expected = this.#endedAt - began < WORTH * GATHER_MS ? 0 : outcomes.length + this.#queue.length;
+    this.#expected = this.#endedAt - beganAt < GATHER_FACTOR * GATHER_MS ? 0 : outcomes.length + this.#queue.length;
     for (const { job, error } of outcomes) {
       if (error === undefined) job.resolve();
       else job.reject(error);
@@ -119,8 +120,7 @@ export class Committer {
   }
 
   /**
-   * Where the tables have changed. When that cannot be done, who waits first hears so, and the next one has it tried
-   * again.
+   * Reloads the tables if the catalog has changed. A failure rejects the first waiting plan; the next plan tries again.
    */
   #reopen(): void {
     try {
@@ -132,7 +132,7 @@ export class Committer {
     }
   }
 
-  /** Inside the write transaction. Leaves the queue alone when the tables have changed: they are reopened first. */
+  /** Runs inside the write transaction. Takes no plans if the catalog has changed: tables are reloaded first. */
   #writeBatch(outcomes: Outcome[]): void {
     if (!this.#env.isCurrent()) return;
     const stage = new Stage(new EnvironmentSource(this.#env));
@@ -161,7 +161,7 @@ export class Committer {
   }
 }
 
-/** Reads inside the write transaction. */
+/** Reads rows for a stage, inside the write transaction. */
 export class EnvironmentSource implements StageSource<LmdbTable> {
   readonly maxKey: number;
   readonly #env: Environment;
@@ -185,14 +185,14 @@ export class EnvironmentSource implements StageSource<LmdbTable> {
     }
     const { records } = table;
     const { writer } = records;
-    const bytes = getSound(table, table.rows, key);
+    const bytes = getVerified(table, table.rows, key);
     if (!bytes) return undefined;
-    if (isHead(bytes)) return new StagedSplitRow(new Segments(table, key, this.maxKey), lengthIn(bytes));
-    return writer.row(records.at(key, 0, key.length, viewOf(bytes), bytes.length));
+    if (isHead(bytes)) return new StagedSplitRow(new Segments(table, key, this.maxKey), rowLengthIn(bytes));
+    return writer.decode(records.view(key, 0, key.length, viewOf(bytes), bytes.length));
   }
 
   cell(table: LmdbTable, family: number, key: Buffer): Buffer | undefined {
-    const bytes = getSound(table, table.cells.get(family)!, key);
+    const bytes = getVerified(table, table.cells.get(family)!, key);
     return bytes && copyOf(bytes, bytes.length);
   }
 
@@ -205,24 +205,24 @@ export class EnvironmentSource implements StageSource<LmdbTable> {
   }
 }
 
-/** Writes what was staged, inside the write transaction. */
+/** Writes the staged changes, inside the write transaction. */
 export function drainInto(env: Environment, stage: Stage<LmdbTable>): void {
   const sink = new EnvironmentSink(env);
   stage.drain(sink);
   sink.writeLists();
 }
 
-/** Suffixes that are to be in a list, and not. */
+/** Suffixes to add to a list and to remove from it. */
 interface ListChange {
   readonly prefix: Buffer;
   readonly added: Buffer[];
   readonly removed: Buffer[];
 }
 
-/** Every length was checked before: what fails here is LMDB, and fails the batch. */
+/** Writes staged changes to LMDB. All lengths were checked before, so only LMDB can fail, which fails the batch. */
 class EnvironmentSink implements StageSink<LmdbTable> {
   readonly #env: Environment;
-  /** By prefix as Latin-1 text: a list is written once, however many of its rows change. */
+  /** Changes by prefix as Latin-1 text, collected so that each list is written once. */
   readonly #lists = new Map<LmdbTable, Map<string, ListChange>>();
 
   constructor(env: Environment) {
@@ -237,7 +237,7 @@ class EnvironmentSink implements StageSink<LmdbTable> {
     } else if (row instanceof StagedSplitRow) {
       writeSplitRow(table, key, row, this.#env.maxKey);
     } else {
-      this.#whole(table, key, row as Buffer | undefined, before);
+      this.#writeRow(table, key, row as Buffer | undefined, before);
     }
   }
 
@@ -259,29 +259,30 @@ class EnvironmentSink implements StageSink<LmdbTable> {
   writeLists(): void {
     for (const [table, lists] of this.#lists) {
       const writer = new ListWriter(table, this.#env.maxKey);
-      for (const { prefix, added, removed } of lists.values()) writer.change(prefix, risen(added), risen(removed));
+      for (const { prefix, added, removed } of lists.values())
+        writer.change(prefix, concatSorted(added), concatSorted(removed));
     }
   }
 
-  /** A row that was read as one record, or is new, or goes. */
-  #whole(table: LmdbTable, key: Buffer, row: Buffer | undefined, before: StagedRow | undefined | 'unread'): void {
+  /** Writes or deletes a row that is not staged as a split row. */
+  #writeRow(table: LmdbTable, key: Buffer, row: Buffer | undefined, before: StagedRow | undefined | 'unread'): void {
     const { maxKey } = this.#env;
-    if (before === 'unread' ? isSplitAt(table, key) : before instanceof StagedSplitRow) {
+    if (before === 'unread' ? isStoredSplit(table, key) : before instanceof StagedSplitRow) {
       removeSegments(table, key, maxKey);
     }
     if (!row) {
       table.rows.removeSync(key);
-    } else if (isSplit(key.length, row.length, maxKey)) {
+    } else if (needsSplit(key.length, row.length, maxKey)) {
       splitRow(table, key, row, maxKey);
       table.rows.putSync(key, headOf(key, row.length));
     } else {
-      table.rows.putSync(key, table.records.writer.value(key, row));
+      table.rows.putSync(key, table.records.writer.encodeValue(key, row));
     }
   }
 
   cell(table: LmdbTable, family: number, key: Buffer, value: Buffer | undefined): void {
     const db = table.cells.get(family)!;
-    if (value) db.putSync(key, sealed(key, value));
+    if (value) db.putSync(key, withCheck(key, value));
     else db.removeSync(key);
   }
 
@@ -290,12 +291,12 @@ class EnvironmentSink implements StageSink<LmdbTable> {
   }
 }
 
-/** Unverified: a record that is damaged can be replaced and deleted. */
-function isSplitAt(table: LmdbTable, key: Buffer): boolean {
+/** Reads without verifying, so that a damaged record can be replaced and deleted. */
+function isStoredSplit(table: LmdbTable, key: Buffer): boolean {
   const record = table.rows.getBinaryFast(key);
   return record !== undefined && isHead(record);
 }
 
-function risen(suffixes: Buffer[]): Buffer {
+function concatSorted(suffixes: Buffer[]): Buffer {
   return suffixes.length === 1 ? suffixes[0]! : Buffer.concat(suffixes.sort(Buffer.compare));
 }

@@ -3,49 +3,50 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StoreError } from '../../store-error.js';
 
-/** In the folder of a store whose data was found damaged; for people as well (docs/formats/lmdb.md). */
+/** Name of the file that marks damaged data in the folder of a store (docs/formats/lmdb.md). */
 const MARKER = 'rowan-damaged.json';
-/** How long another process may go on writing, ms. */
-const AGE_MS = 100;
+/** Interval between checks for the file, in ms. For this long, another process may continue to write. */
+const CHECK_MS = 100;
 
 /**
- * Whether writes to a folder are held because its data is damaged. A file says so, to every process and after a
- * restart.
+ * The block on writes to a folder whose data is damaged. A marker file makes it known to other processes and restarts.
  */
 export class WriteHold {
   readonly #path: string;
   #held = false;
-  /** The file could not be made. */
-  #alone = false;
+  /** True if the file could not be created, so that the block exists in this process only. */
+  #inMemoryOnly = false;
   #why = 'it cannot be read where';
-  #looked = Number.NEGATIVE_INFINITY;
+  #checkedAt = Number.NEGATIVE_INFINITY;
 
   constructor(folder: string) {
     this.#path = join(folder, MARKER);
   }
 
-  /** The first reason stays. Where the file cannot be made, this process alone holds, as long as it lives. */
+  /**
+   * Blocks writes. An earlier reason is kept. If the file cannot be created, only this process blocks, until it ends.
+   */
   hold(why: string): void {
     if (this.#held) return;
     this.#held = true;
     this.#why = why;
-    this.#looked = performance.now();
+    this.#checkedAt = performance.now();
     try {
       writeFileSync(this.#path, `${JSON.stringify({ found: new Date().toISOString(), why })}\n`, {
         flag: 'wx',
         mode: 0o600,
       });
     } catch (error) {
-      this.#alone = (error as NodeJS.ErrnoException).code !== 'EEXIST';
+      this.#inMemoryOnly = (error as NodeJS.ErrnoException).code !== 'EEXIST';
     }
   }
 
-  /** Throws `held`. */
+  /** Throws `held` if writes are blocked. */
   check(): void {
     const now = performance.now();
-    if (now - this.#looked > AGE_MS) {
-      this.#looked = now;
-      this.#held = this.#alone || existsSync(this.#path);
+    if (now - this.#checkedAt > CHECK_MS) {
+      this.#checkedAt = now;
+      this.#held = this.#inMemoryOnly || existsSync(this.#path);
     }
     if (this.#held) {
       throw new StoreError(
@@ -67,7 +68,7 @@ export class WriteHold {
     const held = this.#held || existsSync(this.#path);
     await rm(this.#path, { force: true });
     this.#held = false;
-    this.#alone = false;
+    this.#inMemoryOnly = false;
     return held;
   }
 }

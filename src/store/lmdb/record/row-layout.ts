@@ -1,0 +1,13 @@
+import type { RowLayout } from '../../contract.js';
+
+/** Rows with more cells than this have no layout. */
+export const LAYOUT_CELLS = 512;
+
+/** The `RowLayout` that the decoder writes. */
+export class DecodedLayout implements RowLayout {
+  row: Buffer | undefined;
+  count = 0;
+  readonly begins = new Int32Array(LAYOUT_CELLS);
+  readonly names = new Int32Array(LAYOUT_CELLS);
+  numbering = {};
+}
