@@ -33,7 +33,7 @@ async function changeOf({ partition }: Fixture, operation: Operation): Promise<C
   const seen: Change[] = [];
   const last = {
     name: 'last',
-    change: (_: WriteContext, made: Change) => {
+    checkChange: (_: WriteContext, made: Change) => {
       seen.push(made);
       return { refuse: stop };
     },
