@@ -54,7 +54,7 @@ export class MarkedYaml {
       this.fault(1, `the file has ${bytes} bytes; at most ${MAX_BYTES} are read`);
       return undefined;
     }
-    const document = this.#parsed(text);
+    const document = this.#parseDocument(text);
     if (!document) {
       this.fault(1, 'the file is nested too deep');
       return undefined;
@@ -69,7 +69,7 @@ export class MarkedYaml {
   }
 
   /** Parses the text. Undefined if the parser runs out of stack, which it throws or reports as an error. */
-  #parsed(text: string): Document.Parsed | undefined {
+  #parseDocument(text: string): Document.Parsed | undefined {
     try {
       // `fields` reports duplicate keys. The check of the package takes time quadratic in the number of keys.
       const document = parseDocument(text, { lineCounter: this.#lines, prettyErrors: false, uniqueKeys: false });

@@ -22,7 +22,7 @@ export interface Element {
    * Undefined if `region` and `who` are exact. Otherwise the reason why rules cannot express the step exactly: then
    * `region` and `who` are supersets, the step grants nothing, and later steps grant at most its rights there.
    */
-  readonly unsure: string | undefined;
+  readonly inexactReason: string | undefined;
   readonly origin: Origin;
 }
 

@@ -26,8 +26,8 @@ export class FirstMatch {
     this.#report = report;
     elements.forEach((element, i) => {
       if (element.rights === NO_RIGHTS) return;
-      if (element.unsure === undefined) this.#grant(element, i);
-      else if (!this.#isGrantedLater(element, i)) this.#reportNotTranslated(element.origin.line, element.unsure);
+      if (element.inexactReason === undefined) this.#grant(element, i);
+      else if (!this.#isGrantedLater(element, i)) this.#reportNotTranslated(element.origin.line, element.inexactReason);
     });
   }
 
@@ -41,7 +41,7 @@ export class FirstMatch {
     for (const other of this.#elements.slice(at + 1)) {
       if (isDisjoint(other, region, who)) continue;
       if ((rights & ~other.rights) !== 0) return false;
-      if (other.unsure === undefined && regionContains(other.region, region) && whoContains(other.who, who))
+      if (other.inexactReason === undefined && regionContains(other.region, region) && whoContains(other.who, who))
         return true;
     }
     return false;
@@ -73,12 +73,12 @@ export class FirstMatch {
     for (let i = 0; i < at; i++) {
       const before = this.#elements[i]!;
       if ((rights & ~before.rights) === 0 || isDisjoint(before, region, who)) continue;
-      if (before.unsure !== undefined) this.#reportHeldBack(before, element);
+      if (before.inexactReason !== undefined) this.#reportHeldBack(before, element);
       const allOfIt = regionContains(before.region, region);
       const allOfThem = whoContains(before.who, who);
       if (allOfIt && allOfThem) {
         rights &= before.rights;
-        if (before.unsure === undefined || rights === NO_RIGHTS) return undefined;
+        if (before.inexactReason === undefined || rights === NO_RIGHTS) return undefined;
         continue;
       }
       const fewer = allOfIt ? subtractWho(who, before.who) : undefined;
@@ -93,10 +93,10 @@ export class FirstMatch {
     return { region, who, rights, denied };
   }
 
-  #reportHeldBack({ origin, unsure }: Element, later: Element): void {
+  #reportHeldBack({ origin, inexactReason }: Element, later: Element): void {
     const [of, to] = [origin.line, later.origin.line];
     const what = of === to ? 'what stands behind it here' : `line ${to}`;
-    this.#report.add('less', of, this.#loss ?? `${unsure}: ${what} gives less for that`);
+    this.#report.add('less', of, this.#loss ?? `${inexactReason}: ${what} gives less for that`);
   }
 
   /** A rule for the children of an entry becomes a rule for its subtree. Adds denials for the entry itself. */
@@ -113,7 +113,7 @@ export class FirstMatch {
       who: EVERYBODY,
       first: EVERYBODY,
       rights: NO_RIGHTS,
-      unsure: undefined,
+      inexactReason: undefined,
       origin: element.origin,
     };
     this.#denyWithin(end, this.#elements.length, above, who, rights, element.origin);
@@ -132,7 +132,7 @@ export class FirstMatch {
     for (let i = 0; who && i < at; i++) {
       const before = this.#elements[i]!;
       if ((before.rights & extra) === 0 || isDisjoint(before, region, who)) continue;
-      if (before.unsure !== undefined) {
+      if (before.inexactReason !== undefined) {
         this.#reportLost(before, step, limitedGrant);
         continue;
       }

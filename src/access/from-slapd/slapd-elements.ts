@@ -72,7 +72,7 @@ function secretLists(steps: readonly SlapdStep[], bits: AttributeBits, report: R
         return [{ ...step, region: { ...step.region, attributes: bit }, rights, lost: all & ~rights }];
       }),
     );
-    const lost = list.find((one) => one.first && one.lost !== NO_RIGHTS && one.unsure === undefined)?.origin;
+    const lost = list.find((one) => one.first && one.lost !== NO_RIGHTS && one.inexactReason === undefined)?.origin;
     if (lost && type === bits.password)
       report.add('secrets', lost.line, `'${type.name}' is read and compared by those whom a line that names it lets`);
     else if (lost) untold.set(lost.line, [...(untold.get(lost.line) ?? []), type.name]);
@@ -88,8 +88,8 @@ function withFirst<T extends Omit<Element, 'first'> & SlapdStep>(steps: readonly
     let first: WhoSet | undefined = step.who;
     for (const before of steps.slice(0, i)) {
       if (!first) break;
-      const isSameName = before.of === step.of && before.sureWho;
-      if (isSameName || (before.unsure === undefined && regionContains(before.region, step.region)))
+      const isSameName = before.of === step.of && before.isWhoExact;
+      if (isSameName || (before.inexactReason === undefined && regionContains(before.region, step.region)))
         first = subtractWho(first, before.who);
     }
     return { ...step, first };

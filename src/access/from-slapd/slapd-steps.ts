@@ -15,10 +15,10 @@ export interface SlapdStep {
   readonly named: Attributes;
   readonly who: WhoSet;
   readonly privileges: number;
-  readonly unsure: string | undefined;
-  /** The region of the clause. Within a region, steps with `sureWho` match exactly the requesters of the source. */
+  readonly inexactReason: string | undefined;
+  /** The region of the clause. Within a region, steps with `isWhoExact` match exactly the requesters of the source. */
   readonly of: object;
-  readonly sureWho: boolean;
+  readonly isWhoExact: boolean;
   readonly origin: Origin;
 }
 
@@ -64,7 +64,16 @@ export class StepReader {
 
   #stepForAll(privileges: number, origin: Origin): SlapdStep {
     const region = this.#everything;
-    return { region, named: 0n, who: EVERYBODY, privileges, unsure: undefined, of: origin, sureWho: true, origin };
+    return {
+      region,
+      named: 0n,
+      who: EVERYBODY,
+      privileges,
+      inexactReason: undefined,
+      of: origin,
+      isWhoExact: true,
+      origin,
+    };
   }
 
   #clause(line: LogicalLine): SlapdClause | undefined {
@@ -81,42 +90,42 @@ export class StepReader {
 
   /** A step with unknown content: the following steps cannot be sure. */
   #unknownStep({ line, text }: LogicalLine): SlapdStep {
-    return { ...this.#stepForAll(0, { line, text }), unsure: 'it cannot be read' };
+    return { ...this.#stepForAll(0, { line, text }), inexactReason: 'it cannot be read' };
   }
 
   /** `isCarried`: whether earlier lines may leave privileges that this line adds to. */
   #steps({ line, what, by }: SlapdClause, isCarried: boolean): SlapdStep[] {
     const regions = this.#what.read(what, line);
     if (regions.length === 0) return [];
-    const passed: { who: WhoSet; unsure: string | undefined }[] = [];
+    const passed: { who: WhoSet; inexactReason: string | undefined }[] = [];
     const steps: SlapdStep[] = [];
     let carried = isCarried;
     const push = (given: WhoSet, privileges: number, why: string | undefined, text: string) => {
-      const held = passed.find(({ who, unsure }) => unsure !== undefined && !areDisjoint(who, given));
+      const held = passed.find(({ who, inexactReason }) => inexactReason !== undefined && !areDisjoint(who, given));
       let who: WhoSet | undefined = given;
-      for (const one of passed) if (who && one.unsure === undefined) who = subtractWho(who, one.who);
+      for (const one of passed) if (who && one.inexactReason === undefined) who = subtractWho(who, one.who);
       if (!who) return;
       for (const of of regions) {
-        const { named, unsure, ...region } = of;
-        const unsureWho = why ?? held?.unsure;
+        const { named, inexactReason, ...region } = of;
+        const unsureWho = why ?? held?.inexactReason;
         const origin = { line, text };
         steps.push({
           region,
           named,
           who,
           privileges,
-          unsure: unsure ?? unsureWho,
+          inexactReason: inexactReason ?? unsureWho,
           of,
-          sureWho: unsureWho === undefined,
+          isWhoExact: unsureWho === undefined,
           origin,
         });
       }
     };
     for (const one of by) {
-      const { who, unsure } = this.#who.read(one.who, line);
+      const { who, inexactReason } = this.#who.read(one.who, line);
       const text = truncate(`to ${what.text} by ${one.text}`);
-      if (who && one.control === 'break') passed.push({ who, unsure });
-      else if (who && one.control === 'stop') push(who, this.#privileges(one, carried, line), unsure, text);
+      if (who && one.control === 'break') passed.push({ who, inexactReason });
+      else if (who && one.control === 'stop') push(who, this.#privileges(one, carried, line), inexactReason, text);
       if (one.control !== 'stop') carried ||= carriesOn(one);
     }
     push(EVERYBODY, 0, undefined, truncate(`to ${what.text} by * none`));
@@ -137,11 +146,15 @@ export class StepReader {
     return how === '-' ? 0 : privileges;
   }
 
-  #reportInexact(regions: readonly { readonly unsure: string | undefined }[], steps: readonly SlapdStep[]): void {
+  #reportInexact(
+    regions: readonly { readonly inexactReason: string | undefined }[],
+    steps: readonly SlapdStep[],
+  ): void {
     const line = steps[0]?.origin.line;
-    for (const { unsure } of regions)
-      if (unsure !== undefined && line !== undefined) this.#report.add('left', line, unsure);
-    for (const { unsure, origin } of steps) if (unsure !== undefined) this.#report.add('left', origin.line, unsure);
+    for (const { inexactReason } of regions)
+      if (inexactReason !== undefined && line !== undefined) this.#report.add('left', line, inexactReason);
+    for (const { inexactReason, origin } of steps)
+      if (inexactReason !== undefined) this.#report.add('left', origin.line, inexactReason);
   }
 }
 

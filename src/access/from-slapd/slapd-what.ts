@@ -10,12 +10,12 @@ export interface SlapdRegion extends Region {
   /** Attributes that the clause names explicitly. */
   readonly named: Attributes;
   /** Undefined if the region is exact. Otherwise the reason why the region is a superset of the clause's `what`. */
-  readonly unsure: string | undefined;
+  readonly inexactReason: string | undefined;
 }
 
 interface Found {
   readonly place: Place;
-  readonly unsure?: string;
+  readonly inexactReason?: string;
 }
 
 const SCOPES: Readonly<Record<string, Place['scope']>> = {
@@ -54,16 +54,17 @@ export class WhatReader {
     const found = what.dn ? this.#place(what.dn, line) : { place: EVERYWHERE };
     if (!found) return [];
     const { place } = found;
-    const why: string[] = found.unsure === undefined ? [] : [found.unsure];
+    const why: string[] = found.inexactReason === undefined ? [] : [found.inexactReason];
     const filter = what.filter === undefined ? undefined : this.#words.filter(what.filter);
     const filters = typeof filter === 'string' ? [filter] : [];
     if (typeof filter === 'object') why.push(`no rule can have its filter: ${filter.why}`);
     if (what.values) why.push('rules do not tell values from one another');
-    const { sure, named, unsure, reason } = this.#attributes(what.attrs, line);
+    const { exact, named, inexact, reason } = this.#attributes(what.attrs, line);
     const regions: SlapdRegion[] = [];
     const all = why.length > 0 ? why.join('; ') : undefined;
-    if (unsure) regions.push({ place, filters, attributes: unsure, named: NO_ATTRIBUTES, unsure: all ?? reason });
-    if (sure) regions.push({ place, filters, attributes: sure, named, unsure: all });
+    if (inexact)
+      regions.push({ place, filters, attributes: inexact, named: NO_ATTRIBUTES, inexactReason: all ?? reason });
+    if (exact) regions.push({ place, filters, attributes: exact, named, inexactReason: all });
     return regions;
   }
 
@@ -71,7 +72,7 @@ export class WhatReader {
     if (pattern === '*') return { place: EVERYWHERE };
     if (style === 'regex') return this.#regex(pattern);
     const scope = SCOPES[style];
-    if (!scope) return { place: EVERYWHERE, unsure: `no rule can say 'dn.${style}'` };
+    if (!scope) return { place: EVERYWHERE, inexactReason: `no rule can say 'dn.${style}'` };
     const name = this.#words.name(pattern);
     if ('why' in name) {
       this.#report.add('left', line, `it is about no entry that can be here: ${name.why}`);
@@ -83,7 +84,7 @@ export class WhatReader {
     }
     if (name.rdns.length > 0) return { place: { scope, name } };
     return scope === 'one'
-      ? { place: EVERYWHERE, unsure: 'no rule can say what is one below the root' }
+      ? { place: EVERYWHERE, inexactReason: 'no rule can say what is one below the root' }
       : { place: EVERYWHERE };
   }
 
@@ -95,24 +96,24 @@ export class WhatReader {
 
   #regex(pattern: string): Found {
     if (/^\^?\.\*\$*$/.test(pattern)) return { place: EVERYWHERE };
-    const unsure = `no rule can say the regular expression ${pattern}`;
+    const inexactReason = `no rule can say the regular expression ${pattern}`;
     const [, start, ahead = '', suffix = ''] = SIMPLE_REGEX.exec(pattern) ?? [];
     const name = LITERAL.test(suffix) ? this.#words.name(suffix) : undefined;
-    if (!name || 'why' in name) return { place: EVERYWHERE, unsure };
+    if (!name || 'why' in name) return { place: EVERYWHERE, inexactReason };
     if (ANY_ABOVE.test(ahead)) return { place: { scope: 'children', name } };
-    if (start !== '^') return { place: EVERYWHERE, unsure };
+    if (start !== '^') return { place: EVERYWHERE, inexactReason };
     if (ahead === '') return { place: { scope: 'base', name } };
     if (ahead.endsWith('?')) return { place: { scope: 'subtree', name } };
-    return { place: { scope: 'one', name }, ...(ONE_ABOVE.test(ahead) ? {} : { unsure }) };
+    return { place: { scope: 'one', name }, ...(ONE_ABOVE.test(ahead) ? {} : { inexactReason }) };
   }
 
   #attributes(attrs: readonly string[] | undefined, line: number) {
-    const found = { sure: NO_ATTRIBUTES, named: NO_ATTRIBUTES, unsure: NO_ATTRIBUTES, reason: '' };
-    if (!attrs) return { ...found, sure: this.#bits.everything };
+    const found = { exact: NO_ATTRIBUTES, named: NO_ATTRIBUTES, inexact: NO_ATTRIBUTES, reason: '' };
+    if (!attrs) return { ...found, exact: this.#bits.everything };
     for (const attr of attrs) {
       const bits = this.#wordBits(attr);
       if (bits !== undefined) {
-        found.sure |= bits;
+        found.exact |= bits;
         if (/^\w/.test(attr)) found.named |= bits;
         continue;
       }
@@ -122,10 +123,10 @@ export class WhatReader {
         this.#report.add('left', line, `attribute '${attr}' is not in the schema`);
         continue;
       } else found.reason = `object class '${attr.slice(1)}' is not in the schema`;
-      found.unsure |= type ?? this.#bits.plain | this.#bits.secret;
+      found.inexact |= type ?? this.#bits.plain | this.#bits.secret;
     }
-    if (found.unsure) this.#report.add('left', line, found.reason);
-    return { ...found, unsure: found.unsure & ~found.sure };
+    if (found.inexact) this.#report.add('left', line, found.reason);
+    return { ...found, inexact: found.inexact & ~found.exact };
   }
 
   #wordBits(attr: string): Attributes | undefined {

@@ -7,7 +7,7 @@ export interface TranslatedWho {
   /** Undefined: nobody. */
   readonly who: WhoSet | undefined;
   /** Undefined if `who` is exact. Otherwise the reason why `who` is a superset. */
-  readonly unsure?: string;
+  readonly inexactReason?: string;
 }
 
 const NOBODY_MATCHES: TranslatedWho = { who: undefined };
@@ -34,9 +34,13 @@ export class WhoReader {
       const next = this.#part(part, line);
       if (!found.who || !next.who) return NOBODY_MATCHES;
       const both = intersectWho(found.who, next.who);
-      const why = [found.unsure, next.unsure, both === 'unknown' ? 'a rule names one of each kind alone' : undefined];
-      const unsure = why.filter((one) => one !== undefined).join('; ');
-      found = { who: both === 'unknown' ? found.who : both, ...(unsure && { unsure }) };
+      const why = [
+        found.inexactReason,
+        next.inexactReason,
+        both === 'unknown' ? 'a rule names one of each kind alone' : undefined,
+      ];
+      const inexactReason = why.filter((one) => one !== undefined).join('; ');
+      found = { who: both === 'unknown' ? found.who : both, ...(inexactReason && { inexactReason }) };
     }
     return found;
   }
@@ -57,7 +61,7 @@ export class WhoReader {
       case 'dnattr': {
         const attribute = this.#words.dnAttribute(value);
         if (typeof attribute === 'string') return { who: { attribute: [attribute], nots: [] } };
-        return { who: USERS, unsure: `'${part.text}': ${attribute.why}` };
+        return { who: USERS, inexactReason: `'${part.text}': ${attribute.why}` };
       }
       case 'group':
         return this.#group(part, line);
@@ -124,7 +128,7 @@ export class WhoReader {
     const { parts, style, value = '' } = part;
     const name = ['', 'exact', 'base'].includes(style) ? this.#words.name(value) : undefined;
     if (!name) return unsupported(part, USERS);
-    if ('why' in name) return { who: USERS, unsure: `'${part.text}': ${name.why}` };
+    if ('why' in name) return { who: USERS, inexactReason: `'${part.text}': ${name.why}` };
     const [, attribute = 'member'] = parts;
     if (!MEMBERS.includes(attribute.toLowerCase())) return unsupported(part, USERS);
     this.#report.add('differs', line, `'${part.text}': ${NESTED}`);
@@ -157,7 +161,7 @@ function strictlyBelow(name: NonNullable<WhoSet['dn']>[number]): WhoSet {
 }
 
 function unsupported({ text }: SlapdWho, who: WhoSet): TranslatedWho {
-  return { who, unsure: `no rule can say '${text}'` };
+  return { who, inexactReason: `no rule can say '${text}'` };
 }
 
 /** Whether a regular expression may match the empty DN. */

@@ -76,7 +76,8 @@ function pair(
   const who = intersectWho(here.who, other.who);
   const first = here.first && firstThere && intersectWho(here.first, firstThere);
   if (!who || !first) return [];
-  const unsure = here.unsure ?? there.unsure ?? (sure && other.exact && who !== 'unknown' ? undefined : TWO_ENTRIES);
+  const inexactReason =
+    here.inexactReason ?? there.inexactReason ?? (sure && other.exact && who !== 'unknown' ? undefined : TWO_ENTRIES);
   const { origin } = rights !== 0 && there.origin.line > here.origin.line ? there : here;
   return [
     {
@@ -84,7 +85,7 @@ function pair(
       who: who === 'unknown' ? here.who : who,
       first: first === 'unknown' ? here.first : first,
       rights,
-      unsure,
+      inexactReason,
       origin,
     },
   ];
