@@ -37,14 +37,14 @@ describe('server: who may what', () => {
     expect((await nobody.search('')).code).to.equal(0);
   }
 
-  it('without a bind: nothing but the root DSE, unless the access rules say otherwise', async () => {
+  it('without a bind only the root DSE is readable, unless the access rules allow more', async () => {
     await begin();
     expect((await nobody.search(PEOPLE, EVERYBODY)).code).to.equal(50);
     expect((await nobody.request(PERSON)).code).to.equal(50);
     await expectNoMore();
   });
 
-  it('anybody reads where the access rules say so, but no password and no more', async () => {
+  it('anonymous clients read where the access rules allow it, but no passwords and nothing else', async () => {
     await begin({}, PRESETS['anybody-reads']);
     const { code, entries } = await nobody.search(PEOPLE, EVERYBODY);
     expect([code, entries.length]).to.deep.equal([0, 4]);
@@ -53,7 +53,7 @@ describe('server: who may what', () => {
     await expectNoMore();
   });
 
-  it('who may replace the password of others does so, however often their entries have changed', async () => {
+  it('a client that may replace passwords of others can do so, however often their entries have changed', async () => {
     const who = `who: { dn: "${personDn('p0')}" }`;
     const rules = `rules:\n  - { name: all read, who: { users: true }, allow: [view] }\n  - { name: resets, ${who}, to: { attributes: [userPassword] }, allow: [replace] }\n`;
     await begin({}, rules);
@@ -75,7 +75,7 @@ describe('server: who may what', () => {
     helper.close();
   });
 
-  it('groups that rules name count as they are, in sessions that go on and in those that begin', async () => {
+  it('groups in access rules apply with their current members, in existing and in new sessions', async () => {
     const allow = (group: string, attribute: string): string =>
       `  - { name: ${group}, who: { group: "cn=${group},${PEOPLE}" }, to: { attributes: [${attribute}] }, allow: [read] }\n`;
     const seeing =
@@ -121,7 +121,7 @@ describe('server: who may what', () => {
     old.close();
   });
 
-  it('passwords.requireTls holds for a compare, too', async () => {
+  it('passwords.requireTls applies to compare, too', async () => {
     await begin({ 'passwords.requireTls': true }, PRESETS['anybody-reads']);
     for (const attribute of ['userPassword', 'userPassword;x-hid', 'authPassword']) {
       const secret = { ...PERSON, attribute, value: Buffer.from('secret-0') };

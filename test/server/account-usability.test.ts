@@ -74,7 +74,7 @@ describe('server: account usability', () => {
     return control?.value;
   }
 
-  it('is told of every entry that has a password', async () => {
+  it('account usability is returned for every entry that has a password', async () => {
     const admin = await RawClient.open(server.port);
     await admin.bind(ADMIN.dn, ADMIN.password);
     const of = (uid: string) => told(admin, personDn(uid));
@@ -95,7 +95,7 @@ describe('server: account usability', () => {
     admin.close();
   });
 
-  it('is told users of themselves alone', async () => {
+  it('account usability is returned to users for their own entries only', async () => {
     const user = await RawClient.open(server.port);
     expect(await user.bind(personDn('good'), 'right')).to.equal(0);
     expect((await told(user, personDn('good')))?.[0]).to.equal(0x80);

@@ -49,7 +49,7 @@ describe('damage of what is stored', () => {
     partition = await Partition.open(await openLmdbStore(folder), testSchema());
   };
 
-  it('ends a search with an incident, and a line in the log names table and key', async () => {
+  it('a damaged row ends a search with an incident, and the log names table and key', async () => {
     const client = await connect();
     const error = await failure(client.search(SUFFIX, { filter: '(objectClass=*)' }));
     expect(error.code).to.equal(80);
@@ -60,7 +60,7 @@ describe('damage of what is stored', () => {
     expect(told[0]).to.include({ level: 50, table: MASTER_TABLE.name, key: lost.toString('hex') });
   });
 
-  it('has the directory read only from then on, after a restart too, until it is released', async () => {
+  it('a damaged directory becomes read-only until it is released, also across a restart', async () => {
     let client = await connect();
     await add(client, 'before');
     await failure(client.search(SUFFIX, { filter: '(objectClass=*)' }));
@@ -83,7 +83,7 @@ describe('damage of what is stored', () => {
     await add(client, 'released');
   });
 
-  it('leaves the directory writable where the setting says so', async () => {
+  it('a damaged directory stays writable where the setting says so', async () => {
     const client = await connect({ readOnlyWhenDamaged: false });
     expect((await failure(client.search(SUFFIX, { filter: '(objectClass=*)' }))).code).to.equal(80);
     await add(client, 'after');

@@ -72,7 +72,7 @@ describe('server: changes of passwords', () => {
     await running.partition.store.commit({ steps: [{ table: MASTER_TABLE.name, key: id, put }], decisive: 0 });
   }
 
-  it('take no options from anybody', async () => {
+  it('changes of passwords with attribute options are refused', async () => {
     await begin();
     const own = await connectAs(personDn('p0'), 'secret-0');
     for (const client of [own, admin]) {

@@ -186,7 +186,7 @@ describe('server: password policy', () => {
     }
   });
 
-  it('tells of a lock where it says so, whatever the password, and to those who ask', async () => {
+  it('a bind reports a lock where the policy says so, for any password, to clients that ask', async () => {
     const lock = { pwdLockout: 'TRUE', pwdMaxFailure: '2' };
     const closed = { locked: { pwdAccountLockedTime: '000001010000Z' }, ended: { pwdEndTime: '20200101000000Z' } };
     const one = await begin({ ...lock, rowanPwdTellLockout: 'TRUE' }, { guessed: {}, ...closed });
@@ -287,7 +287,7 @@ describe('server: password policy', () => {
     for (const client of [grace, hana, open, reset]) client.close();
   });
 
-  describe('cannot be got round', () => {
+  describe('password policy cannot be circumvented', () => {
     const RULES = `rules:
   - { name: own, who: { self: true }, to: { attributes: [userPassword] }, allow: [compare, write] }
   - { name: users read, who: { users: true }, allow: [view] }
@@ -398,7 +398,7 @@ describe('server: password policy', () => {
     });
   });
 
-  it('one that is not there is told once, when the server starts, and none', async () => {
+  it('a missing password policy is reported once, when the server starts, and does not apply', async () => {
     const one = await start(DEFAULT, 1);
     running.push(one);
     const told = (): number => one.lines.filter((line) => line.includes('a password policy is not there')).length;

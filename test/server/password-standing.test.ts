@@ -83,7 +83,7 @@ describe('how an account stands', () => {
     expect(delays).to.deep.equal([1000, 2000, 3000, 3000]);
   });
 
-  it('keeps a bounded number of failures', () => {
+  it('the account state keeps a bounded number of failures', () => {
     const policy = { ...lockout, maxFailure: 1_000_000 };
     const state = failing(
       policy,
@@ -147,7 +147,7 @@ describe('how an account stands', () => {
     expect(isOutsideDates(undefined, T)).to.equal(false);
   });
 
-  it('begins with what an import brought, as far as the password has not been changed since', () => {
+  it('the account state starts with imported values, unless the password has changed since', () => {
     const row = { ...ROW, changed: T, failures: [T - 1, T + 1], graceUses: [T - 1, T + 2], lastSuccess: T + 3 };
     const brought = { ...NO_STATE, failures: [T + 1], graceUses: [T + 2], lastSuccess: T + 3 };
     expect(effectiveState(row, undefined)).to.deep.equal(brought);

@@ -59,7 +59,7 @@ for (const engine of ENGINES) {
       return code;
     }
 
-    it('an application password binds at both from when it is there until it is revoked', async () => {
+    it('an application password binds at both front ends from its creation until it is revoked', async () => {
       const made = createApplicationPassword(
         { name: 'imap', networks: [], usedBy: undefined, expires: undefined },
         [],
@@ -73,7 +73,7 @@ for (const engine of ENGINES) {
       for (const at of [0, 1]) expect(await bind(at, P0, made.clear)).to.equal(49);
     });
 
-    it('a code is taken once, wherever', async () => {
+    it('a code of a second factor is accepted once, at whichever front end', async () => {
       const time = now();
       Date.now = () => time;
       const password = `secret-1${hotp(secret, stepAt(time))}`;

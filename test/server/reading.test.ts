@@ -19,7 +19,7 @@ describe('server: what a socket brings', () => {
     return { client, end };
   }
 
-  it('is read without a stream, into buffers that stay as they are', async () => {
+  it('a socket is read without a stream, into buffers that stay unchanged', async () => {
     const pieces: Buffer[] = [];
     let moved = false;
     let arrived = 0;
@@ -43,7 +43,7 @@ describe('server: what a socket brings', () => {
     await end();
   });
 
-  it('comes with pauses, an answer and both ends of the connection', async () => {
+  it('a socket is read with pauses, a response and both ends of the connection', async () => {
     let used: Socket | undefined;
     const got: string[] = [];
     const { client, end } = await accepted((socket) => {
@@ -70,7 +70,7 @@ describe('server: what a socket brings', () => {
     await end();
   });
 
-  it('is read as a stream where there is no system socket', async () => {
+  it('a connection without a system socket is read as a stream', async () => {
     const stream = new PassThrough();
     const got: Buffer[] = [];
     const used = startReading(stream as unknown as Socket, (bytes) => got.push(bytes));

@@ -43,7 +43,7 @@ describe('server: limits of a search', () => {
     expect(await user.bind(personDn('p1'), 'secret-1')).to.equal(0);
   }
 
-  it('of size: so many entries, then sizeLimitExceeded; the smaller of the two counts', async () => {
+  it('a search returns as many entries as its size limit, then sizeLimitExceeded; the smaller limit applies', async () => {
     await serve({ 'limits.search.sizeLimit': 20, 'limits.admin.sizeLimit': 900 });
     const given = async (client: RawClient, sizeLimit: number): Promise<[number, number]> => {
       const { code, entries } = await client.search(PEOPLE, { ...ALL, sizeLimit });
@@ -58,7 +58,7 @@ describe('server: limits of a search', () => {
     expect([one.code, one.entries.length], 'just so many').to.deep.equal([0, 1]);
   });
 
-  it('of time: what was found until then, then timeLimitExceeded', async () => {
+  it('a search returns the entries found within its time limit, then timeLimitExceeded', async () => {
     await serve({ 'limits.search.timeLimitSeconds': 1 });
     using clock = new StoppedClock();
     scans = () => clock.pass(1100);
@@ -82,7 +82,7 @@ describe('server: limits of a search', () => {
     ['forward', 1, 60, 0],
     ['back', -1, 1, 3],
   ] as const)
-    it(`of time: whatever the clock of the system says, set ${direction} meanwhile`, async () => {
+    it(`the time limit of a search does not depend on the system clock being set ${direction}`, async () => {
       await serve({});
       const { now } = Date;
       using clock = new StoppedClock();
@@ -98,7 +98,7 @@ describe('server: limits of a search', () => {
       }
     });
 
-  it('of rows looked at: adminLimitExceeded with a word on why', async () => {
+  it('a search beyond the limit of rows fails with adminLimitExceeded and a reason', async () => {
     await serve({ 'limits.search.lookLimit': 700 });
     const { code, final } = await user.search(PEOPLE, UNINDEXED);
     expect(code).to.equal(11);

@@ -37,7 +37,7 @@ describe('server: slow work', () => {
     return entry.attributes.find((a) => a.description === 'userPassword')?.values.length ?? 0;
   }
 
-  it('of one user leaves room for the others of his network, and goes when he goes', async () => {
+  it('slow work of one user leaves room for others in the same network, and ends with the connection', async () => {
     const users = await Promise.all(Array.from({ length: CLIENTS }, () => open('p0', 'secret-0')));
     const victim = await open();
     const held = hold();
@@ -69,7 +69,7 @@ describe('server: slow work', () => {
     expect(await passwordsOf('p0')).to.equal(1);
   });
 
-  it('of an operation that is abandoned is not done', async () => {
+  it('slow work of an abandoned operation is not done', async () => {
     const user = await open('p0', 'secret-0');
     const held = hold();
     const [modify] = user.sendTogether([addPassword('p0', 'one', 'two')]);
@@ -82,7 +82,7 @@ describe('server: slow work', () => {
     expect(await passwordsOf('p0')).to.equal(1);
   });
 
-  it('of a bind goes with its connection, and is not abandoned', async () => {
+  it('slow work of a bind ends with the connection, and cannot be abandoned', async () => {
     const [leaving, staying] = [await open(), await open()];
     const held = hold();
     leaving.send(simpleBind(personDn('p0'), 'wrong'));

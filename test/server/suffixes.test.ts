@@ -32,7 +32,7 @@ describe('server: two suffixes', () => {
   const move = (dn: string, newRdn: string, newSuperior: string) =>
     client.request({ op: 'modifyDN', dn, newRdn, deleteOldRdn: true, newSuperior });
 
-  it('a move from one to the other is refused with affectsMultipleDSAs (71), of a leaf and of a tree', async () => {
+  it('a move of a leaf or tree between suffixes is refused with affectsMultipleDSAs (71)', async () => {
     const leaf = await move(personDn('p0'), 'uid=p0', OTHER);
     expect([leaf.code, leaf.final.message]).to.deep.equal([
       71,
@@ -44,7 +44,7 @@ describe('server: two suffixes', () => {
     expect((await client.search(OTHER, { scope: 'one' })).entries).to.have.length(0);
   });
 
-  it('a new superior that is in neither, or below no suffix, is told apart', async () => {
+  it('a new superior below no suffix is distinguished from one in another suffix', async () => {
     expect((await move(personDn('p0'), 'uid=p0', 'o=Nowhere')).code).to.equal(32);
     expect((await move(personDn('p0'), 'uid=p0', `ou=none,${OTHER}`)).code).to.equal(32);
     expect((await move(personDn('p0'), 'uid=p0', '')).code).to.equal(53);

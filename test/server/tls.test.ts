@@ -52,7 +52,7 @@ describe('server: TLS and ldapi', () => {
     client.listenTo(socket);
   }
 
-  it('ldaps', async () => {
+  it('ldaps connections are served', async () => {
     const client = await openTls();
     expect(await client.bind(ADMIN.dn, ADMIN.password)).to.equal(0);
     expect((await client.search(SUFFIX, { scope: 'sub' })).entries).to.have.length(4);
@@ -86,7 +86,7 @@ describe('server: TLS and ldapi', () => {
     expect(await refused(cert, key, key)).to.equal(`tls.ca: ${key} holds no certificate in PEM`);
   });
 
-  it('ldapi', async () => {
+  it('ldapi connections are served', async () => {
     const socket = connect(path);
     await once(socket, 'connect');
     const client = new RawClient(socket);
@@ -95,7 +95,7 @@ describe('server: TLS and ldapi', () => {
     client.close();
   });
 
-  it('StartTLS, told in the root DSE', async () => {
+  it('StartTLS works and is listed in the root DSE', async () => {
     const client = await RawClient.open(running.port);
     const dse = await client.search('', { attributes: ['supportedExtension'] });
     expect(dse.entries[0]!.attributes.get('supportedExtension')!.map(String)).to.include(ExtendedOid.startTls);

@@ -72,7 +72,7 @@ for (const engine of ENGINES) {
       }
     }
 
-    it('one gets it, and fifteen are told where it is to be unique', async () => {
+    it('a unique value goes to one of sixteen clients at two front ends, and the others learn the constraint', async () => {
       for (let round = 0; round < rounds(4, 40); round++) {
         const ended = await Promise.all(clients.map((_, n) => add(n, `p${round}-${n}`, `u${round}`)));
         const refused = ended.filter((end) => end !== undefined);
