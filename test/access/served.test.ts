@@ -7,7 +7,6 @@ import { expect } from 'chai';
 import ldapjs from 'ldapjs';
 import { parseFilter } from '../../src/ldap/filter-text.js';
 import type { Scope } from '../../src/ldap/ldap-types.js';
-import { decodeAddedPassword, encodeApplicationPasswords } from '../../src/protocol/extended/application-passwords.js';
 import type { Request } from '../../src/protocol/ldap-messages.js';
 import { ExtendedOid } from '../../src/protocol/oids.js';
 import { mount } from '../../src/server/mount/mount.js';
@@ -22,6 +21,7 @@ import {
   Random,
   SYSTEM,
 } from '../partition/fixture.js';
+import { decodeAddedPassword, encodeApplicationPasswords } from '../protocol/client-values.js';
 import { rounds } from '../rounds.js';
 import { CHEAP, start } from '../server/directory.js';
 import { type Answer, RawClient, searchRequest } from '../server/raw-client.js';

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { expect } from 'chai';
-import { encodePasswordModify } from '../../src/protocol/extended/password-modify.js';
 import { ExtendedOid } from '../../src/protocol/oids.js';
+import { encodePasswordModify } from '../protocol/client-values.js';
 import { RawClient } from '../server/raw-client.js';
 import { ADMIN, PASSWORD, PEOPLE, type RunningServer, rowanDoes, Sandbox, SUFFIX, serve } from './rowan.js';
 

@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import { hashPasswordFast } from '../../src/password/index.js';
 import { decodePagedResults, encodePagedResults } from '../../src/protocol/controls/paged-results.js';
-import { encodePasswordModify } from '../../src/protocol/extended/password-modify.js';
 import { ControlOid, ExtendedOid } from '../../src/protocol/oids.js';
+import { encodePasswordModify } from '../protocol/client-values.js';
 import { rounds } from '../rounds.js';
 import type { Answer, RawClient } from '../server/raw-client.js';
 import { PEOPLE, rowanDoes, Sandbox, SUFFIX } from './rowan.js';

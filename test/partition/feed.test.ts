@@ -1,6 +1,4 @@
 import { expect } from 'chai';
-import { ChangeReader, type NumberedChange, oldestChange } from '../../src/partition/feed/change-reader.js';
-import { decodeBefore, rowBefore } from '../../src/partition/model/before-image.js';
 import {
   CHANGES_TABLE,
   DELETED,
@@ -13,6 +11,8 @@ import {
 import type { Store } from '../../src/store/contract.js';
 import { openMemoryStore } from '../../src/store/memory/index.js';
 import { cellValue, packSorted, unpackRow } from '../../src/store/row.js';
+import { decodeBefore, rowBefore } from './before-image.js';
+import { ChangeReader, type NumberedChange, oldestChange } from './change-reader.js';
 import { change, ENGINES, type Fixture, openFixture, SUFFIX, seeded } from './fixture.js';
 
 async function allOf(reader: ChangeReader): Promise<NumberedChange[]> {

@@ -1,12 +1,11 @@
 import { expect } from 'chai';
 import {
   type ApplicationPasswordsRequest,
-  decodeAddedPassword,
   decodeApplicationPasswords,
   encodeAddedPassword,
-  encodeApplicationPasswords,
   encodeListedPasswords,
 } from '../../src/protocol/extended/application-passwords.js';
+import { decodeAddedPassword, encodeApplicationPasswords } from './client-values.js';
 
 const REQUESTS: readonly ApplicationPasswordsRequest[] = [
   { action: 'list', entry: undefined },

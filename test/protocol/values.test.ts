@@ -2,14 +2,10 @@ import { expect } from 'chai';
 import { LdapError } from '../../src/ldap/ldap-error.js';
 import { expectNoValue } from '../../src/protocol/controls/no-value.js';
 import { decodePagedResults, encodePagedResults } from '../../src/protocol/controls/paged-results.js';
-import { decodeCancel, encodeCancel } from '../../src/protocol/extended/cancel.js';
-import {
-  decodeGeneratedPassword,
-  decodePasswordModify,
-  encodeGeneratedPassword,
-  encodePasswordModify,
-} from '../../src/protocol/extended/password-modify.js';
+import { decodeCancel } from '../../src/protocol/extended/cancel.js';
+import { decodePasswordModify, encodeGeneratedPassword } from '../../src/protocol/extended/password-modify.js';
 import { int, nested, seq, str, tlv } from './bytes.js';
+import { decodeGeneratedPassword, encodeCancel, encodePasswordModify } from './client-values.js';
 import { seeded } from './random.js';
 
 const b = Buffer.from;

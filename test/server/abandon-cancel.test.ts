@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import { encodeCancel } from '../../src/protocol/extended/cancel.js';
 import { ExtendedOid } from '../../src/protocol/oids.js';
+import { encodeCancel } from '../protocol/client-values.js';
 import { ADMIN, PEOPLE, personDn, type Running, SUFFIX, start } from './directory.js';
 import { RawClient, searchRequest, simpleBind } from './raw-client.js';
 

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { PRESETS } from '../../src/access/presets.js';
-import { encodePasswordModify } from '../../src/protocol/extended/password-modify.js';
 import { ExtendedOid } from '../../src/protocol/oids.js';
+import { encodePasswordModify } from '../protocol/client-values.js';
 import { ADMIN, attributes, PEOPLE, personDn, type Running, SUFFIX, start } from './directory.js';
 import { RawClient } from './raw-client.js';
 

@@ -1,9 +1,9 @@
 import { expect } from 'chai';
 import type { Modification } from '../../src/ldap/ldap-types.js';
 import { generalizedTime } from '../../src/partition/model/csn.js';
-import { encodePasswordModify } from '../../src/protocol/extended/password-modify.js';
 import { ExtendedOid } from '../../src/protocol/oids.js';
 import { change, type Random } from '../partition/fixture.js';
+import { encodePasswordModify } from '../protocol/client-values.js';
 import { AccountModel, FOR_GOOD, type ModelPolicy, type Verdict } from './account-model.js';
 import { attributes, PEOPLE, personAttributes, personDn, SUFFIX } from './directory.js';
 import { type Answer, RawClient, simpleBind } from './raw-client.js';

@@ -1,13 +1,9 @@
 import { expect } from 'chai';
 import { STATE_TABLE } from '../../src/partition/model/tables.js';
-import {
-  type ApplicationPasswordsRequest,
-  decodeAddedPassword,
-  encodeApplicationPasswords,
-} from '../../src/protocol/extended/application-passwords.js';
-import { encodePasswordModify } from '../../src/protocol/extended/password-modify.js';
+import type { ApplicationPasswordsRequest } from '../../src/protocol/extended/application-passwords.js';
 import { ExtendedOid } from '../../src/protocol/oids.js';
 import type { Plan } from '../../src/store/contract.js';
+import { decodeAddedPassword, encodeApplicationPasswords, encodePasswordModify } from '../protocol/client-values.js';
 import { ADMIN, attributes, CHEAP, PEOPLE, personDn, type Running, SUFFIX, start, testSchema } from './directory.js';
 import { type Answer, RawClient } from './raw-client.js';
 import { policyError, policyTold } from './suite/password-policy.js';

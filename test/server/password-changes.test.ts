@@ -2,11 +2,11 @@ import { expect } from 'chai';
 import type { Modification } from '../../src/ldap/ldap-types.js';
 import { valueQualifier } from '../../src/partition/model/entry-cells.js';
 import { MASTER, MASTER_TABLE } from '../../src/partition/model/tables.js';
-import { encodePasswordModify } from '../../src/protocol/extended/password-modify.js';
 import type { Request } from '../../src/protocol/ldap-messages.js';
 import { ExtendedOid } from '../../src/protocol/oids.js';
 import type { SettingValues } from '../../src/server/settings/index.js';
 import { hold } from '../password/hold.js';
+import { encodePasswordModify } from '../protocol/client-values.js';
 import { ADMIN, addPerson, CHEAP, PEOPLE, personDn, type Running, start, testSchema } from './directory.js';
 import { RawClient } from './raw-client.js';
 

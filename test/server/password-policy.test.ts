@@ -6,11 +6,11 @@ import { Partition } from '../../src/partition/index.js';
 import { generalizedTime } from '../../src/partition/model/csn.js';
 import { STATE_TABLE } from '../../src/partition/model/tables.js';
 import { slowWork } from '../../src/password/index.js';
-import { encodePasswordModify } from '../../src/protocol/extended/password-modify.js';
 import { ControlOid, ExtendedOid } from '../../src/protocol/oids.js';
 import type { Plan } from '../../src/store/contract.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
 import { seq, tlv } from '../protocol/bytes.js';
+import { encodePasswordModify } from '../protocol/client-values.js';
 import {
   ADMIN,
   attributes,

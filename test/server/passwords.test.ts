@@ -1,9 +1,9 @@
 import { expect } from 'chai';
 import { slowWork } from '../../src/password/index.js';
-import { encodePasswordModify } from '../../src/protocol/extended/password-modify.js';
 import { ExtendedOid } from '../../src/protocol/oids.js';
 import type { SettingValues } from '../../src/server/settings/index.js';
 import { hold } from '../password/hold.js';
+import { encodePasswordModify } from '../protocol/client-values.js';
 import { ADMIN, addPerson, attributes, CHEAP, personDn, type Running, start, testSchema } from './directory.js';
 import { RawClient, simpleBind } from './raw-client.js';
 

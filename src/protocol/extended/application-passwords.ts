@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { LdapError } from '../../ldap/ldap-error.js';
 import { expectEnd, readInteger, readSequence, readTagged, writeSequence } from '../asn1.js';
 import { encodeOptional } from '../encode.js';
-import { context, ENUMERATED, SEQUENCE } from '../tags.js';
+import { context, SEQUENCE } from '../tags.js';
 
 const ACTIONS = ['add', 'list', 'remove'] as const;
 
@@ -63,30 +63,9 @@ function textOf(field: Buffer): string {
   return field.toString();
 }
 
-export function encodeApplicationPasswords(request: ApplicationPasswordsRequest): Buffer {
-  return writeSequence((writer) => {
-    writer.integer(ENUMERATED, ACTIONS.indexOf(request.action));
-    encodeOptional(writer, context(0), request.entry);
-    if (request.action === 'list') return;
-    encodeOptional(writer, context(1), request.name);
-    if (request.action === 'remove') return;
-    encodeOptional(writer, context(2), request.networks);
-    encodeOptional(writer, context(3), request.usedBy);
-    encodeOptional(writer, context(4), request.expires);
-  });
-}
-
 /** responseValue of `add`: the password. The server never shows the password again. */
 export function encodeAddedPassword(password: string): Buffer {
   return writeSequence((writer) => writer.text(context(0), password));
-}
-
-export function decodeAddedPassword(value: Buffer | undefined): string {
-  const elements = readSequence(value, what, MAX_VALUE);
-  const password = readTagged(elements[0], 0);
-  expectEnd(elements, 1, what);
-  if (!password) throw new LdapError('protocolError', `${what}: the password is missing`);
-  return password.toString();
 }
 
 /** responseValue of `list`. */

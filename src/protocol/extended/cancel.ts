@@ -1,6 +1,5 @@
-import { expectEnd, readInteger, readSequence, writeSequence } from '../asn1.js';
+import { expectEnd, readInteger, readSequence } from '../asn1.js';
 import { MAX_INT } from '../reader.js';
-import { INTEGER } from '../tags.js';
 
 const MAX_VALUE = 64;
 
@@ -11,8 +10,4 @@ export function decodeCancel(value: Buffer | undefined): number {
   const target = readInteger(elements[0], what, 0, MAX_INT);
   expectEnd(elements, 1, what);
   return target;
-}
-
-export function encodeCancel(target: number): Buffer {
-  return writeSequence((writer) => writer.integer(INTEGER, target));
 }

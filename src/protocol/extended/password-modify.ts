@@ -1,7 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { LdapError } from '../../ldap/ldap-error.js';
 import { expectEnd, readSequence, readTagged, writeSequence } from '../asn1.js';
-import { encodeOptional } from '../encode.js';
 import { context } from '../tags.js';
 
 /** requestValue of the password modify operation (RFC 3062 §2). */
@@ -35,24 +34,7 @@ export function decodePasswordModify(value: Buffer | undefined): PasswordModify 
   return { userIdentity: identity?.toString('utf8'), oldPassword, newPassword };
 }
 
-export function encodePasswordModify({ userIdentity, oldPassword, newPassword }: PasswordModify): Buffer {
-  return writeSequence((writer) => {
-    encodeOptional(writer, context(0), userIdentity);
-    encodeOptional(writer, context(1), oldPassword);
-    encodeOptional(writer, context(2), newPassword);
-  });
-}
-
 /** responseValue: the password that the server generated. */
 export function encodeGeneratedPassword(password: Buffer): Buffer {
   return writeSequence((writer) => writer.octetString(context(0), password));
-}
-
-/** The password that the server generated, or undefined. */
-export function decodeGeneratedPassword(value: Buffer | undefined): Buffer | undefined {
-  if (value === undefined) return undefined;
-  const elements = readSequence(value, what, MAX_VALUE);
-  const password = readTagged(elements[0], 0);
-  expectEnd(elements, password === undefined ? 0 : 1, what);
-  return password;
 }

@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import { encodeRequest } from '../../../src/protocol/encode-request.js';
-import { encodePasswordModify } from '../../../src/protocol/extended/password-modify.js';
 import { ExtendedOid } from '../../../src/protocol/oids.js';
 import { int, seq, str, tlv } from '../../protocol/bytes.js';
+import { encodePasswordModify } from '../../protocol/client-values.js';
 import { type RawClient, simpleBind } from '../raw-client.js';
 import { type SuiteDirectory, texts } from './directory.js';
 

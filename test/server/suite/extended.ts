@@ -1,12 +1,8 @@
 import { expect } from 'chai';
-import { encodeCancel } from '../../../src/protocol/extended/cancel.js';
-import {
-  decodeGeneratedPassword,
-  encodePasswordModify,
-  type PasswordModify,
-} from '../../../src/protocol/extended/password-modify.js';
+import type { PasswordModify } from '../../../src/protocol/extended/password-modify.js';
 import { ExtendedOid } from '../../../src/protocol/oids.js';
 import { int, seq, tlv } from '../../protocol/bytes.js';
+import { decodeGeneratedPassword, encodeCancel, encodePasswordModify } from '../../protocol/client-values.js';
 import type { Answer, RawClient } from '../raw-client.js';
 import type { SuiteDirectory } from './directory.js';
 

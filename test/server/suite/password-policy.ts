@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import { generalizedTime } from '../../../src/partition/model/csn.js';
-import { encodePasswordModify } from '../../../src/protocol/extended/password-modify.js';
 import { ControlOid, ExtendedOid } from '../../../src/protocol/oids.js';
 import { int, seq, tlv } from '../../protocol/bytes.js';
+import { encodePasswordModify } from '../../protocol/client-values.js';
 import { type Answer, type RawClient, simpleBind } from '../raw-client.js';
 import { type SuiteDirectory, texts } from './directory.js';
 

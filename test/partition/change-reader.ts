@@ -1,8 +1,8 @@
-import { batchesOf, keysOf } from '../../store/batches.js';
-import type { Store } from '../../store/contract.js';
-import { isPromise } from '../../store/maybe.js';
-import { type ChangeRecord, changeRecord } from '../model/change-record.js';
-import { CHANGES_TABLE, numberKey } from '../model/tables.js';
+import { type ChangeRecord, changeRecord } from '../../src/partition/model/change-record.js';
+import { CHANGES_TABLE, numberKey } from '../../src/partition/model/tables.js';
+import { batchesOf, keysOf } from '../../src/store/batches.js';
+import type { Store } from '../../src/store/contract.js';
+import { isPromise } from '../../src/store/maybe.js';
 
 export interface NumberedChange extends ChangeRecord {
   readonly number: bigint;
