@@ -13,9 +13,15 @@ import { evaluate, TRUE, type Tri, UNDEFINED } from '../filter/compiled-filter.j
 import { lookLimitExceeded } from '../search-params.js';
 import type { ExaminedEntry } from './examined-entry.js';
 import { readInputs } from './filter-inputs.js';
+import { requireDeleted } from './lost-rows.js';
 import type { PlanKind } from './page.js';
 import type { SearchRun } from './search-run.js';
 import { partForFilter, returnsWide } from './wide-part.js';
+
+/** Checks that an entry which an index names and which has no master row has been deleted. */
+export function checkMissing(run: SearchRun, id: Buffer, kind: PlanKind): Maybe<void> {
+  return kind === 'i' || kind === 'r' ? requireDeleted(run.context, id) : undefined;
+}
 
 /** As `checkRow`, for a candidate of whose master row at least the head has been read. */
 export function checkHead(run: SearchRun, id: Buffer, head: Buffer, kind: PlanKind, key: Buffer): Maybe<void> {
@@ -111,6 +117,7 @@ function* checkWithInputs(run: SearchRun, entry: ExaminedEntry): Work<void> {
     run.rowsExamined++;
     const head = yield* awaited(run.reader.getHead(MASTER_TABLE.name, id));
     if (head) yield* awaited(checkHead(run, id, head, kind, key));
+    else yield* awaited(checkMissing(run, id, kind));
     return;
   }
   yield* awaited(outputIf(evaluate(run.filter, entry), run, entry));

@@ -2,8 +2,7 @@ import type { Maybe } from '../../../store/contract.js';
 import { isPromise } from '../../../store/maybe.js';
 import { MASTER_TABLE } from '../../model/tables.js';
 import { CLOCK_INTERVAL, ROWS_AFTER_WAIT } from './batch-sizes.js';
-import { checkHead, checkRow } from './entry-check.js';
-import { requireDeleted } from './lost-rows.js';
+import { checkHead, checkMissing, checkRow } from './entry-check.js';
 import type { PlanKind } from './page.js';
 import type { SearchRun } from './search-run.js';
 
@@ -56,9 +55,4 @@ async function examineBatch(
     if (isPromise(pause)) await pause;
   }
   return undefined;
-}
-
-/** Checks that an entry which an index names and which has no master row has been deleted. */
-function checkMissing(run: SearchRun, id: Buffer, kind: PlanKind): Maybe<void> {
-  return kind === 'i' || kind === 'r' ? requireDeleted(run.context, id) : undefined;
 }

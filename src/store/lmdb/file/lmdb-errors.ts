@@ -1,5 +1,5 @@
 import { statfsSync } from 'node:fs';
-import { StoreError } from '../../store-error.js';
+import { StoreError, type StoreErrorCode } from '../../store-error.js';
 
 /** Error codes of LMDB, as in `code` of the errors of `lmdb`. Positive codes are errno values of the system. */
 const CORRUPT = new Set([
@@ -34,50 +34,38 @@ export function isLmdbError(error: unknown): boolean {
 /** Converts an error of LMDB or the file system into a StoreError whose message names the folder and a remedy. */
 export function toStoreError(error: unknown, folder: string, applied: 'no' | 'unknown' = 'no'): unknown {
   if (error instanceof StoreError || error instanceof TypeError) return error;
-  const code = errno(error);
-  const options = { cause: error, applied };
-  if (code === undefined) {
-    return new StoreError('unavailable', `store in ${folder} failed: ${messageOf(error)}`, options);
+  const [code, message] = describe(error, errno(error), folder);
+  return new StoreError(code, message, { cause: error, applied });
+}
+
+function describe(error: unknown, code: number | undefined, folder: string): [StoreErrorCode, string] {
+  if (code === undefined) return ['unavailable', `store in ${folder} failed: ${messageOf(error)}`];
+  if (FULL.has(code) || (code === EIO && isNearlyFull(folder)))
+    return ['full', `no room left to write to ${folder}; free space on its device and try again`];
+  if (CORRUPT.has(code)) return ['damaged', `data in ${folder} is damaged: ${messageOf(error)}`];
+  switch (code) {
+    case EACCES:
+    case EPERM:
+    case EROFS: {
+      const path = (error as NodeJS.ErrnoException).path ?? folder;
+      return ['permission', `${path} may not be read and written by this user; change its owner or mode`];
+    }
+    case VERSION:
+      return ['format', `data in ${folder} was written by another version of the store; upgrade Rowan`];
+    case READERS_FULL:
+      return ['unavailable', `too many readers have ${folder} open; stop some`];
+    case PANIC:
+      return [
+        'unavailable',
+        `LMDB takes nothing more for ${folder} after a write that failed midway; end all processes that have it open, and start again`,
+      ];
+    case DBS_FULL:
+      return ['limit', `too many tables in ${folder}`];
+    case EIO:
+      return ['unavailable', `input/output error in ${folder}; check its device and limits`];
+    default:
+      return ['unavailable', `store in ${folder} failed: ${messageOf(error)}`];
   }
-  if (FULL.has(code) || (code === EIO && isNearlyFull(folder))) {
-    return new StoreError(
-      'full',
-      `no room left to write to ${folder}; free space on its device and try again`,
-      options,
-    );
-  }
-  if (code === EACCES || code === EPERM || code === EROFS) {
-    return new StoreError(
-      'permission',
-      `${(error as NodeJS.ErrnoException).path ?? folder} may not be read and written by this user; change its owner or mode`,
-      options,
-    );
-  }
-  if (CORRUPT.has(code)) {
-    return new StoreError('damaged', `data in ${folder} is damaged: ${messageOf(error)}`, options);
-  }
-  if (code === VERSION) {
-    return new StoreError(
-      'format',
-      `data in ${folder} was written by another version of the store; upgrade Rowan`,
-      options,
-    );
-  }
-  if (code === READERS_FULL) {
-    return new StoreError('unavailable', `too many readers have ${folder} open; stop some`, options);
-  }
-  if (code === PANIC) {
-    return new StoreError(
-      'unavailable',
-      `LMDB takes nothing more for ${folder} after a write that failed midway; end all processes that have it open, and start again`,
-      options,
-    );
-  }
-  if (code === DBS_FULL) return new StoreError('limit', `too many tables in ${folder}`, options);
-  if (code === EIO) {
-    return new StoreError('unavailable', `input/output error in ${folder}; check its device and limits`, options);
-  }
-  return new StoreError('unavailable', `store in ${folder} failed: ${messageOf(error)}`, options);
 }
 
 /** An I/O error on a device with less free space than this, in bytes, is reported as `full`. */

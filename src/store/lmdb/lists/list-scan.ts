@@ -1,4 +1,5 @@
 import type { Transaction } from 'lmdb';
+import { startsWith } from '../../../bytes/compare.js';
 import type { KeyRange } from '../../contract.js';
 import { MARK_ROW } from '../../tables.js';
 import type { LmdbTable } from '../file/lmdb-table.js';
@@ -7,7 +8,7 @@ import { allocate } from '../record/room.js';
 import { boundsOf } from '../rows/key-bounds.js';
 import { Collector, type ScanShape } from '../rows/row-scan.js';
 import { lowerBoundIn } from './lists.js';
-import { isPrefix, Prefixes } from './prefixes.js';
+import { Prefixes } from './prefixes.js';
 
 /**
  * Reads one batch of a table with `suffixBytes`: the rows of one prefix after another, in the order of prefixes.
@@ -80,7 +81,7 @@ class ListScan implements RangeSink {
     const prefix = allocate(to - from);
     keys.copy(prefix, 0, from, to);
     const end = this.#to;
-    if (length % this.#suffix === 0 && !(end && isPrefix(prefix, end))) {
+    if (length % this.#suffix === 0 && !(end && startsWith(end, prefix))) {
       this.#emit(prefix, record, 0, length);
     } else {
       this.#pending = prefix;
@@ -92,9 +93,9 @@ class ListScan implements RangeSink {
   #walk(prefix: Buffer, after: Buffer | undefined): void {
     const n = this.#suffix;
     const from = this.#from;
-    const low = from && isPrefix(prefix, from) ? from.subarray(prefix.length) : undefined;
+    const low = from && startsWith(from, prefix) ? from.subarray(prefix.length) : undefined;
     const to = this.#to;
-    const high = to && isPrefix(prefix, to) ? to.subarray(prefix.length) : undefined;
+    const high = to && startsWith(to, prefix) ? to.subarray(prefix.length) : undefined;
     this.#prefixes.lists.walk(prefix, after ?? low, (run, begin, end) => {
       const first = after
         ? lowerBoundIn(run, begin, end, n, after, true)

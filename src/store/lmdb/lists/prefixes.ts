@@ -1,4 +1,5 @@
 import type { Transaction } from 'lmdb';
+import { startsWith } from '../../../bytes/compare.js';
 import type { KeyRange } from '../../contract.js';
 import { EMPTY } from '../../row.js';
 import { proveBoundary } from '../file/absent.js';
@@ -55,7 +56,7 @@ export class Prefixes {
   #visitList(prefix: Buffer, from: Buffer | undefined, to: Buffer | undefined, visit: RunVisitor): void {
     const n = this.lists.suffix;
     const start = from?.subarray(prefix.length) ?? EMPTY;
-    const end = to && isPrefix(prefix, to) ? to.subarray(prefix.length) : undefined;
+    const end = to && startsWith(to, prefix) ? to.subarray(prefix.length) : undefined;
     this.lists.walk(prefix, start, (run, low, high) => {
       const begin = lowerBoundIn(run, low, high, n, start);
       const stop = end ? lowerBoundIn(run, low, high, n, end) : high;
@@ -203,13 +204,6 @@ class SuffixCollector extends ListSink {
     this.#length = length;
     return !this.full;
   };
-}
-
-export function isPrefix(prefix: Buffer, key: Buffer): boolean {
-  if (prefix.length > key.length) return false;
-  let i = 0;
-  while (i < prefix.length && prefix[i] === key[i]) i++;
-  return i === prefix.length;
 }
 
 function commonLength(a: Buffer, b: Buffer): number {
