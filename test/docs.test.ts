@@ -157,6 +157,19 @@ describe('documents', () => {
     expect([...new Set(named)].filter((path) => !existsSync(join(root, path)))).to.deep.equal([]);
   });
 
+  it('the table of decisions in architecture.md names files that exist', () => {
+    const { text } = page('docs/architecture.md');
+    const table = text.slice(text.indexOf('## Where is it decided'), text.indexOf('## The data, in short'));
+    // A name without a folder is in the folder of the file before it.
+    let folder = '';
+    const named = [...table.matchAll(/`([\w./-]+)\.ts`/g)].map(([, file]) => {
+      if (file!.includes('/')) folder = dirname(file!);
+      return `src/${file!.includes('/') ? file : `${folder}/${file}`}.ts`;
+    });
+    expect(named.length).to.be.greaterThan(80);
+    expect(named.filter((file) => !existsSync(join(root, file)))).to.deep.equal([]);
+  });
+
   it('are all in the index of docs', () => {
     const index = page('docs/README.md').text;
     const left = pages
