@@ -162,7 +162,7 @@ describe('documents', () => {
     const table = text.slice(text.indexOf('## Where is it decided'), text.indexOf('## The data, in short'));
     // A name without a folder is in the folder of the file before it.
     let folder = '';
-    const named = [...table.matchAll(/`([\w./-]+)\.ts`/g)].map(([, file]) => {
+    const named = [...table.matchAll(/`(?:src\/)?([\w./-]+)\.ts`/g)].map(([, file]) => {
       if (file!.includes('/')) folder = dirname(file!);
       return `src/${file!.includes('/') ? file : `${folder}/${file}`}.ts`;
     });
