@@ -29,8 +29,8 @@ export class Maintenance {
     this.#log = log;
     this.#intervalMs = everyMs;
     this.#scheduler = new Scheduler(partition.store, jobsOf(partition, config, log), {
-      done: (job, result, ms) => this.#log.info({ job, ms: Math.round(ms) }, result),
-      failed: (job, error) => this.#logFailure(job, error, 'a job failed'),
+      logResult: (job, result, ms) => this.#log.info({ job, ms: Math.round(ms) }, result),
+      logFailure: (job, error) => this.#logFailure(job, error, 'a job failed'),
     });
     logOutages(partition, log);
   }

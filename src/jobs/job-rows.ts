@@ -7,13 +7,13 @@ import { StoreError } from '../store/store-error.js';
 const TABLE = 'meta';
 const PREFIX = 'job,';
 const FAMILY = 0;
-const cell = (name: string) => ({ family: FAMILY, qualifier: Buffer.from(name) });
+const columnOf = (qualifier: string) => ({ family: FAMILY, qualifier: Buffer.from(qualifier) });
 /** Counts how often a process has taken the job. */
-const TERM = cell('term');
+const TERM = columnOf('term');
 /** Counts the heartbeats of holders. */
-const BEAT = cell('beat');
-const STATE = cell('state');
-const DISABLED = cell('disabled');
+const BEAT = columnOf('beat');
+const STATE = columnOf('state');
+const DISABLED = columnOf('disabled');
 
 export type JobOutcome = 'done' | 'failed' | 'stopped';
 
@@ -36,25 +36,25 @@ export interface JobState {
 export interface JobRow {
   readonly name: string;
   readonly term: bigint;
-  readonly beat: bigint;
-  readonly disabled: boolean;
+  readonly beatCount: bigint;
+  readonly isDisabled: boolean;
   readonly state: JobState;
 }
 
-const keyOf = (name: string): Buffer => Buffer.from(PREFIX + name);
+const jobKey = (name: string): Buffer => Buffer.from(PREFIX + name);
 
 export async function readJob(reader: Reader, name: string): Promise<JobRow> {
-  return toJob(name, await reader.get(TABLE, keyOf(name)));
+  return toJob(name, await reader.get(TABLE, jobKey(name)));
 }
 
 /** Returns all jobs that the directory has rows of, by name. */
 export async function readJobs(reader: Reader): Promise<JobRow[]> {
-  const found: JobRow[] = [];
-  const to = Buffer.from(PREFIX);
-  to[to.length - 1]!++;
-  for await (const { keys, rows } of batchesOf(reader.scan(TABLE, { from: Buffer.from(PREFIX), to })))
-    for (const [i, key] of keys.entries()) found.push(toJob(key.toString().slice(PREFIX.length), rows[i]));
-  return found;
+  const jobs: JobRow[] = [];
+  const endKey = Buffer.from(PREFIX);
+  endKey[endKey.length - 1]!++;
+  for await (const { keys, rows } of batchesOf(reader.scan(TABLE, { from: Buffer.from(PREFIX), to: endKey })))
+    for (const [i, key] of keys.entries()) jobs.push(toJob(key.toString().slice(PREFIX.length), rows[i]));
+  return jobs;
 }
 
 function toJob(name: string, row: Buffer | undefined): JobRow {
@@ -62,8 +62,8 @@ function toJob(name: string, row: Buffer | undefined): JobRow {
   return {
     name,
     term: cellCounter(row, FAMILY, TERM.qualifier),
-    beat: cellCounter(row, FAMILY, BEAT.qualifier),
-    disabled: row !== undefined && cellValue(row, FAMILY, DISABLED.qualifier) !== undefined,
+    beatCount: cellCounter(row, FAMILY, BEAT.qualifier),
+    isDisabled: row !== undefined && cellValue(row, FAMILY, DISABLED.qualifier) !== undefined,
     state: text === undefined ? {} : parseState(name, text),
   };
 }
@@ -78,36 +78,37 @@ function parseState(name: string, text: string): JobState {
 
 const stateCell = (state: JobState) => ({ ...STATE, value: Buffer.from(JSON.stringify(state)) });
 const counterGuard = (counter: typeof TERM, value: bigint): Guard => ({ op: 'counterEquals', ...counter, value });
-const step = (name: string, rest: Omit<RowStep, 'table' | 'key'>): RowStep => ({
+const jobStep = (name: string, actions: Omit<RowStep, 'table' | 'key'>): RowStep => ({
   table: TABLE,
-  key: keyOf(name),
-  ...rest,
+  key: jobKey(name),
+  ...actions,
 });
 
 /** Takes the job. The guards fail when another process has taken it or written a heartbeat since `row` was read. */
-export function takeStep({ name, term, beat }: JobRow, state: JobState): RowStep {
+export function takeStep({ name, term, beatCount }: JobRow, state: JobState): RowStep {
   const add = [
     { ...TERM, by: 1n },
     { ...BEAT, by: 1n },
   ];
-  return step(name, { guards: [counterGuard(TERM, term), counterGuard(BEAT, beat)], add, put: [stateCell(state)] });
+  const guards = [counterGuard(TERM, term), counterGuard(BEAT, beatCount)];
+  return jobStep(name, { guards, add, put: [stateCell(state)] });
 }
 
 /** Guards that no process has taken the job since `term`. */
 export function fenceStep(name: string, term: bigint): RowStep {
-  return step(name, { guards: [counterGuard(TERM, term)] });
+  return jobStep(name, { guards: [counterGuard(TERM, term)] });
 }
 
 /** Writes a heartbeat for the holder of `term`. */
 export function beatStep(name: string, term: bigint): RowStep {
-  return step(name, { guards: [counterGuard(TERM, term)], add: [{ ...BEAT, by: 1n }] });
+  return jobStep(name, { guards: [counterGuard(TERM, term)], add: [{ ...BEAT, by: 1n }] });
 }
 
 /** Stores the state of the job. The guard fails when another process has taken the job since `term`. */
 export function stateStep(name: string, term: bigint, state: JobState): RowStep {
-  return step(name, { guards: [counterGuard(TERM, term)], add: [{ ...BEAT, by: 1n }], put: [stateCell(state)] });
+  return jobStep(name, { guards: [counterGuard(TERM, term)], add: [{ ...BEAT, by: 1n }], put: [stateCell(state)] });
 }
 
-export function disabledStep(name: string, disabled: boolean): PlanStep {
-  return step(name, disabled ? { put: [{ ...DISABLED, value: Buffer.from('1') }] } : { delete: [DISABLED] });
+export function disabledStep(name: string, isDisabled: boolean): PlanStep {
+  return jobStep(name, isDisabled ? { put: [{ ...DISABLED, value: Buffer.from('1') }] } : { delete: [DISABLED] });
 }

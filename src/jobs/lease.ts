@@ -9,7 +9,7 @@ import { nextStart } from './schedule.js';
 export const LEASE_MS = 30_000;
 /** Heartbeats in the time of one lease. */
 const HEARTBEATS_PER_LEASE = 3;
-/** Characters of a result that are kept. */
+/** Characters of the result of a run that are stored. */
 const MAX_RESULT_LENGTH = 500;
 
 const PROCESS = `${hostname()}:${process.pid}`;
@@ -30,7 +30,7 @@ export class Lease implements JobRun {
   readonly #state: JobState;
   readonly #options: LeaseOptions;
   readonly #timer: NodeJS.Timeout;
-  #lastCommit = performance.now();
+  #lastCommitMs = performance.now();
   #pendingBeat: Promise<void> | undefined;
 
   private constructor(store: Store, job: Job, term: bigint, state: JobState, options: LeaseOptions) {
@@ -52,14 +52,14 @@ export class Lease implements JobRun {
     const started = Date.now();
     const next = nextStart(job.schedule, started);
     const state: JobState = { holder: PROCESS, started, ...(next && { next }) };
-    const taken = await guardsHold(store.commit({ steps: [takeStep(row, state)], decisive: 0 }));
-    return taken ? new Lease(store, job, row.term + 1n, state, options) : undefined;
+    const isTaken = await guardsHold(store.commit({ steps: [takeStep(row, state)], decisive: 0 }));
+    return isTaken ? new Lease(store, job, row.term + 1n, state, options) : undefined;
   }
 
   async proceed(): Promise<void> {
     const { stop, leaseMs } = this.#options;
     if (stop.aborted) throw new JobStopped(this.#job.name);
-    if (performance.now() - this.#lastCommit > leaseMs / HEARTBEATS_PER_LEASE) await this.#beat();
+    if (performance.now() - this.#lastCommitMs > leaseMs / HEARTBEATS_PER_LEASE) await this.#beat();
   }
 
   #beat(): Promise<void> {
@@ -70,9 +70,9 @@ export class Lease implements JobRun {
   }
 
   async #commit(step: RowStep): Promise<void> {
-    const began = performance.now();
+    const beganMs = performance.now();
     if (!(await guardsHold(this.#store.commit({ steps: [step], decisive: 0 })))) throw new JobLost(this.#job.name);
-    this.#lastCommit = began;
+    this.#lastCommitMs = beganMs;
   }
 
   /** Runs the job and records the outcome in the directory. Rejects with the error of the job. */
@@ -97,31 +97,31 @@ export class Lease implements JobRun {
     }
   }
 
-  async #recordEnd(end: Required<Pick<JobState, 'outcome' | 'result'>>): Promise<void> {
+  async #recordEnd(report: Required<Pick<JobState, 'outcome' | 'result'>>): Promise<void> {
     await this.#pendingBeat?.catch(() => undefined);
     const { holder: _, ...state } = this.#state;
-    const result = end.result.slice(0, MAX_RESULT_LENGTH);
-    await this.#commit(stateStep(this.#job.name, this.#term, { ...state, ...end, result, ended: Date.now() }));
+    const result = report.result.slice(0, MAX_RESULT_LENGTH);
+    await this.#commit(stateStep(this.#job.name, this.#term, { ...state, ...report, result, ended: Date.now() }));
   }
 }
 
 /** Detects dead holders of jobs: their heartbeat has not changed while this process watched. */
 export class LeaseWatch {
   readonly #leaseMs: number;
-  readonly #heartbeats = new Map<string, { readonly mark: string; readonly since: number }>();
+  readonly #heartbeats = new Map<string, { readonly beatMark: string; readonly sinceMs: number }>();
 
   constructor(leaseMs = LEASE_MS) {
     this.#leaseMs = leaseMs;
   }
 
   /** Whether the holder is dead: term and heartbeat have not changed for a lease. False without a holder. */
-  hasDied({ name, term, beat, state }: JobRow): boolean {
+  hasDied({ name, term, beatCount, state }: JobRow): boolean {
     if (state.holder === undefined) return false;
-    const mark = `${term} ${beat}`;
-    const seen = this.#heartbeats.get(name);
+    const beatMark = `${term} ${beatCount}`;
+    const heartbeat = this.#heartbeats.get(name);
     const now = performance.now();
-    if (seen?.mark === mark) return now - seen.since >= this.#leaseMs;
-    this.#heartbeats.set(name, { mark, since: now });
+    if (heartbeat?.beatMark === beatMark) return now - heartbeat.sinceMs >= this.#leaseMs;
+    this.#heartbeats.set(name, { beatMark, sinceMs: now });
     return false;
   }
 }

@@ -14,8 +14,8 @@ export function lastRunText({ state }: JobRow): string {
 }
 
 /** Describes the next start, by the schedule of this process. A time in the past means the next poll of a server. */
-export function nextRunText({ schedule }: Job, { disabled, state }: JobRow): string {
-  if (disabled) return 'disabled';
+export function nextRunText({ schedule }: Job, { isDisabled, state }: JobRow): string {
+  if (isDisabled) return 'disabled';
   if (schedule === OFF) return OFF;
   return formatTime(nextStart(schedule, state.started ?? state.since ?? Date.now()));
 }

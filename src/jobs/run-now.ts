@@ -20,7 +20,7 @@ export async function runNow(
   leaseMs = LEASE_MS,
 ): Promise<string> {
   const watch = new LeaseWatch(leaseMs);
-  for (let first: JobRow | undefined; ; ) {
+  for (let firstRow: JobRow | undefined; ; ) {
     store.renewReads?.();
     const row = await readJob(store, job.name);
     if (row.state.holder === undefined || watch.hasDied(row)) {
@@ -29,9 +29,9 @@ export async function runNow(
       if (lease) return lease.run();
       continue;
     }
-    first ??= row;
-    if (row.term !== first.term || row.beat !== first.beat) throw new Error(runningText(row));
-    if (row === first) onWait(row);
+    firstRow ??= row;
+    if (row.term !== firstRow.term || row.beatCount !== firstRow.beatCount) throw new Error(runningText(row));
+    if (row === firstRow) onWait(row);
     if (stop.aborted) throw new JobStopped(job.name);
     await sleep(POLL_MS);
   }

@@ -7,9 +7,9 @@ export const OFF = 'off';
  * Returns the first match of a cron pattern after `after`, in milliseconds since 1970. The five fields are minute,
  * hour, day of month, month and day of week, in the time zone of the server. Undefined: never.
  */
-export function nextStart(schedule: string, after: number): number | undefined {
+export function nextStart(schedule: string, afterMs: number): number | undefined {
   if (schedule === OFF) return undefined;
-  return new Cron(schedule, { mode: '5-part', paused: true }).nextRun(new Date(after))?.getTime();
+  return new Cron(schedule, { mode: '5-part', paused: true }).nextRun(new Date(afterMs))?.getTime();
 }
 
 const FIELDS = 5;

@@ -9,8 +9,8 @@ import { nextStart, OFF } from './schedule.js';
 const POLL_MS = 10_000;
 
 export interface JobsLog {
-  done(job: string, result: string, ms: number): void;
-  failed(job: string, error: unknown): void;
+  logResult(job: string, result: string, ms: number): void;
+  logFailure(job: string, error: unknown): void;
 }
 
 export interface SchedulerOptions {
@@ -29,9 +29,9 @@ export class Scheduler {
   readonly #log: JobsLog;
   readonly #leaseMs: number;
   readonly #pollMs: number;
-  readonly #watch: LeaseWatch;
-  readonly #stop = new AbortController();
-  #running: Promise<void> = Promise.resolve();
+  readonly #leaseWatch: LeaseWatch;
+  readonly #stopController = new AbortController();
+  #runningLoop: Promise<void> = Promise.resolve();
   #wake: () => void = () => undefined;
 
   constructor(store: Store, jobs: readonly Job[], log: JobsLog, options: SchedulerOptions = {}) {
@@ -40,45 +40,45 @@ export class Scheduler {
     this.#log = log;
     this.#leaseMs = options.leaseMs ?? LEASE_MS;
     this.#pollMs = options.pollMs ?? POLL_MS;
-    this.#watch = new LeaseWatch(this.#leaseMs);
+    this.#leaseWatch = new LeaseWatch(this.#leaseMs);
   }
 
   start(): void {
-    this.#running = this.#loop();
+    this.#runningLoop = this.#loop();
   }
 
   /** Resolves when the running job has stopped, before its next step. */
   async stop(): Promise<void> {
-    this.#stop.abort();
+    this.#stopController.abort();
     this.#wake();
-    await this.#running;
+    await this.#runningLoop;
   }
 
   /** Checks the jobs until `stop`. The first check waits, since a starting server has more urgent work. */
   async #loop(): Promise<void> {
     await this.#sleep(this.#pollMs);
-    while (!this.#stop.signal.aborted) {
-      let wait = this.#pollMs;
+    while (!this.#stopController.signal.aborted) {
+      let waitMs = this.#pollMs;
       for (const job of this.#jobs) {
-        if (this.#stop.signal.aborted) return;
+        if (this.#stopController.signal.aborted) return;
         try {
-          wait = Math.min(wait, await this.#runIfDue(job));
+          waitMs = Math.min(waitMs, await this.#runIfDue(job));
         } catch (error) {
           this.#logFailure(job, error);
         }
       }
-      await this.#sleep(wait);
+      await this.#sleep(waitMs);
     }
   }
 
   #logFailure(job: Job, error: unknown): void {
     if (error instanceof JobLost || error instanceof JobStopped) return;
-    this.#log.failed(job.name, error);
+    this.#log.logFailure(job.name, error);
   }
 
   #sleep(ms: number): Promise<void> {
     return new Promise((resolve) => {
-      if (this.#stop.signal.aborted) return resolve();
+      if (this.#stopController.signal.aborted) return resolve();
       const timer = setTimeout(resolve, ms);
       this.#wake = () => {
         clearTimeout(timer);
@@ -91,17 +91,17 @@ export class Scheduler {
   async #runIfDue(job: Job): Promise<number> {
     this.#store.renewReads?.();
     const row = await readJob(this.#store, job.name);
-    const { disabled, state } = row;
-    if (disabled || job.schedule === OFF) return this.#pollMs;
+    const { isDisabled, state } = row;
+    if (isDisabled || job.schedule === OFF) return this.#pollMs;
     if (state.holder !== undefined) {
-      if (!this.#watch.hasDied(row)) return this.#pollMs;
+      if (!this.#leaseWatch.hasDied(row)) return this.#pollMs;
     } else if (state.outcome !== 'stopped') {
-      const base = state.started ?? state.since;
-      if (base === undefined) return this.#recordFirstSeen(row);
-      const next = nextStart(job.schedule, base);
-      if (next === undefined) return this.#pollMs;
-      const left = next - Date.now();
-      if (left > 0) return left;
+      const baseMs = state.started ?? state.since;
+      if (baseMs === undefined) return this.#recordFirstSeen(row);
+      const nextMs = nextStart(job.schedule, baseMs);
+      if (nextMs === undefined) return this.#pollMs;
+      const remainingMs = nextMs - Date.now();
+      if (remainingMs > 0) return remainingMs;
     }
     await this.#run(job, row);
     return 0;
@@ -118,11 +118,11 @@ export class Scheduler {
   }
 
   async #run(job: Job, row: JobRow): Promise<void> {
-    const began = performance.now();
-    const options = { stop: this.#stop.signal, whenStopped: 'stopped', leaseMs: this.#leaseMs } as const;
+    const beganMs = performance.now();
+    const options = { stop: this.#stopController.signal, whenStopped: 'stopped', leaseMs: this.#leaseMs } as const;
     const lease = await Lease.take(this.#store, job, row, options);
     if (!lease) return;
     const result = await lease.run();
-    this.#log.done(job.name, result, performance.now() - began);
+    this.#log.logResult(job.name, result, performance.now() - beganMs);
   }
 }

@@ -25,8 +25,8 @@ export function standardJobs(partition: Partition, { history, tls, jobs }: JobSe
       description: `forgets entries deleted more than ${formatCount(history.deletedDays, 'day')} ago`,
       schedule: jobs.purge.schedule,
       async run(run) {
-        const purged = await partition.purge(Date.now() - history.deletedDays * DAY_MS, run);
-        return `${formatCount(purged, 'deleted entry', 'deleted entries')} forgotten`;
+        const purgedCount = await partition.purge(Date.now() - history.deletedDays * DAY_MS, run);
+        return `${formatCount(purgedCount, 'deleted entry', 'deleted entries')} forgotten`;
       },
     },
     {
@@ -36,8 +36,8 @@ export function standardJobs(partition: Partition, { history, tls, jobs }: JobSe
       async run(run) {
         // Restoring a deleted entry reads change records to learn how names have changed.
         const days = Math.max(history.changesDays, history.deletedDays);
-        const trimmed = await partition.trimChanges(Date.now() - days * DAY_MS, run);
-        return `${formatCount(trimmed, 'change record')} removed`;
+        const trimmedCount = await partition.trimChanges(Date.now() - days * DAY_MS, run);
+        return `${formatCount(trimmedCount, 'change record')} removed`;
       },
     },
     {
@@ -54,11 +54,13 @@ export function standardJobs(partition: Partition, { history, tls, jobs }: JobSe
       schedule: jobs.check.schedule,
       async run(run) {
         const { entries, breaches } = await partition.sampleCheck(jobs.check.entries, run);
-        const [first] = breaches;
-        const looked = `${formatCount(entries, 'entry', 'entries')} checked`;
-        if (!first) return `${looked}, no breach found`;
-        const what = `${first.invariant} ${first.where}: ${first.message}`;
-        throw new Error(`${looked}, ${formatCount(breaches.length, 'breach', 'breaches')}: ${what}; run "rowan check"`);
+        const [firstBreach] = breaches;
+        const summary = `${formatCount(entries, 'entry', 'entries')} checked`;
+        if (!firstBreach) return `${summary}, no breach found`;
+        const text = `${firstBreach.invariant} ${firstBreach.where}: ${firstBreach.message}`;
+        throw new Error(
+          `${summary}, ${formatCount(breaches.length, 'breach', 'breaches')}: ${text}; run "rowan check"`,
+        );
       },
     },
     {
@@ -77,17 +79,17 @@ async function checkCertificates(path: string | undefined, days: number): Promis
   if (path === undefined) return 'there is no certificate (tls.cert)';
   const certificates = [...(await readFile(path, 'latin1')).matchAll(PEM)].map(([pem]) => parseCertificate(path, pem));
   if (certificates.length === 0) throw new Error(`${path} has no certificate in PEM form`);
-  const begin = Math.max(...certificates.map(({ validFrom }) => Date.parse(validFrom)));
-  const end = Math.min(...certificates.map(({ validTo }) => Date.parse(validTo)));
+  const validFromMs = Math.max(...certificates.map(({ validFrom }) => Date.parse(validFrom)));
+  const validToMs = Math.min(...certificates.map(({ validTo }) => Date.parse(validTo)));
   const remedy = 'replace it and send SIGHUP';
-  if (begin > Date.now())
-    throw new Error(`the certificate in ${path} is not valid before ${new Date(begin).toISOString()}; ${remedy}`);
-  const left = Math.floor((end - Date.now()) / DAY_MS);
-  const date = new Date(end).toISOString();
-  if (left < 0) throw new Error(`the certificate in ${path} has expired on ${date}; ${remedy}`);
-  const expires = `the certificate in ${path} expires in ${formatCount(left, 'day')}, on ${date}`;
-  if (left < days) throw new Error(`${expires}; ${remedy}`);
-  return expires;
+  if (validFromMs > Date.now())
+    throw new Error(`the certificate in ${path} is not valid before ${new Date(validFromMs).toISOString()}; ${remedy}`);
+  const daysLeft = Math.floor((validToMs - Date.now()) / DAY_MS);
+  const expiryDate = new Date(validToMs).toISOString();
+  if (daysLeft < 0) throw new Error(`the certificate in ${path} has expired on ${expiryDate}; ${remedy}`);
+  const expiryText = `the certificate in ${path} expires in ${formatCount(daysLeft, 'day')}, on ${expiryDate}`;
+  if (daysLeft < days) throw new Error(`${expiryText}; ${remedy}`);
+  return expiryText;
 }
 
 function parseCertificate(path: string, pem: string): X509Certificate {
@@ -98,6 +100,6 @@ function parseCertificate(path: string, pem: string): X509Certificate {
   }
 }
 
-function formatCount(count: number, one: string, many = `${one}s`): string {
-  return `${count.toLocaleString('en')} ${count === 1 ? one : many}`;
+function formatCount(count: number, singular: string, plural = `${singular}s`): string {
+  return `${count.toLocaleString('en')} ${count === 1 ? singular : plural}`;
 }

@@ -18,7 +18,7 @@ export {
   formatChange,
   formatComment,
   formatEntry,
-  formatEntryPieces,
+  formatEntryChunks,
   formatRecord,
   type LdifWriteOptions,
   VERSION_LINE,

@@ -14,12 +14,12 @@ interface RecordPosition {
   /** The unchanged text from the `dn:` line to the end of the last line. A view of the input, for a rejects file. */
   readonly text: Buffer;
   /** Values of a long record that `text` does not contain. `formatRecord` inserts them. */
-  readonly apart?: readonly LdifDetachedValue[];
+  readonly detachedValues?: readonly LdifDetachedValue[];
 }
 
 /** A value to insert into the text of a record at offset `at`. */
 export interface LdifDetachedValue {
-  readonly at: number;
+  readonly textOffset: number;
   readonly value: Buffer;
 }
 

@@ -1,7 +1,7 @@
 import { crProblem } from '../bytes/text-form.js';
 import { LdifFault } from './ldif-types.js';
 import type { LongLine } from './long-record.js';
-import { hashStep, type Name, type NameTable } from './names.js';
+import { type AttributeName, extendHash, type NameTable } from './names.js';
 
 const TAB = 0x09;
 const LF = 0x0a;
@@ -21,13 +21,13 @@ const SPACES_MESSAGE = 'a line of spaces alone continues the line before it; mak
  */
 export class LineReader {
   readonly #block: Buffer;
-  readonly #names: NameTable;
+  readonly #nameTable: NameTable;
   readonly #hasCr: boolean;
   #offset = 0;
   /** Number of the physical line at `#offset`. */
-  #nextLine: number;
+  #nextLineNumber: number;
   /** Whether the end of the record has been passed. */
-  #recordEnded = false;
+  #isRecordEnded = false;
   /** Lines whose values `LongRecord` has decoded already, by offset in the block. */
   readonly #longLines: ReadonlyMap<number, LongLine> | undefined;
 
@@ -37,34 +37,34 @@ export class LineReader {
   /** Number of the first physical line of the current line. */
   number = 0;
   /** Range of the current line in the block, from its first physical line to the start of the next line. */
-  from = 0;
-  end = 0;
+  rangeStart = 0;
+  rangeEnd = 0;
   /** Offset in `bytes` of the colon after the name that `readName()` returned. */
-  colon = 0;
+  colonOffset = 0;
   /** Number of the last line in the record that has only spaces, and so continues the line before; 0 if none. */
-  #spacesLine = 0;
+  #spacesLineNumber = 0;
   /** The decoded value of the current line, if `LongRecord` has decoded it. */
   longLine: LongLine | undefined;
 
   constructor(block: Buffer, firstLine: number, names: NameTable, longLines: readonly LongLine[] = []) {
     if (longLines.length > 0) this.#longLines = new Map(longLines.map((line) => [line.offset, line]));
     this.#block = block;
-    this.#names = names;
+    this.#nameTable = names;
     this.#hasCr = block.includes(CR);
-    this.#nextLine = firstLine;
+    this.#nextLineNumber = firstLine;
     this.bytes = block;
   }
 
   /** Number of the line that follows. */
-  get nextNumber(): number {
-    return this.#nextLine;
+  get nextLineNumber(): number {
+    return this.#nextLineNumber;
   }
 
   /** Moves to the next record, past blank lines and lines of spaces. Returns false at the end of the block. */
   nextRecord(): boolean {
     const block = this.#block;
-    this.#recordEnded = false;
-    this.#spacesLine = 0;
+    this.#isRecordEnded = false;
+    this.#spacesLineNumber = 0;
     for (;;) {
       if (this.#offset >= block.length) return false;
       let at = this.#offset;
@@ -72,7 +72,7 @@ export class LineReader {
       if (block[at] === CR) at++;
       if (at < block.length && block[at] !== LF) return true;
       this.#offset = at + 1;
-      this.#nextLine++;
+      this.#nextLineNumber++;
     }
   }
 
@@ -80,35 +80,35 @@ export class LineReader {
    * Moves to the next line of the record. Returns false at the end of the record (a blank line, which is consumed, or
    * the end of the block) until `nextRecord` is called.
    */
-  next(): boolean {
-    if (this.#recordEnded) return false;
+  nextLine(): boolean {
+    if (this.#isRecordEnded) return false;
     const block = this.#block;
-    const end = block.length;
+    const blockEnd = block.length;
     for (;;) {
-      const from = this.#offset;
-      if (from >= end) return this.#endRecord();
-      let stop = this.#contentEnd(from);
-      const number = this.#nextLine++;
-      if (stop === from) return this.#endRecord();
-      const folded = this.#offset < end && block[this.#offset] === SPACE;
-      while (this.#offset < end && block[this.#offset] === SPACE) {
+      const lineStart = this.#offset;
+      if (lineStart >= blockEnd) return this.#endRecord();
+      let contentEnd = this.#contentEnd(lineStart);
+      const lineNumber = this.#nextLineNumber++;
+      if (contentEnd === lineStart) return this.#endRecord();
+      const isFolded = this.#offset < blockEnd && block[this.#offset] === SPACE;
+      while (this.#offset < blockEnd && block[this.#offset] === SPACE) {
         let at = this.#offset;
-        stop = this.#contentEnd(at);
-        while (at < stop && block[at] === SPACE) at++;
-        if (at === stop) this.#spacesLine = this.#nextLine;
-        this.#nextLine++;
+        contentEnd = this.#contentEnd(at);
+        while (at < contentEnd && block[at] === SPACE) at++;
+        if (at === contentEnd) this.#spacesLineNumber = this.#nextLineNumber;
+        this.#nextLineNumber++;
       }
       // Not a comment with a CR inside, which would hide the text behind the CR.
-      if (block[from] === HASH && !(this.#hasCr && crProblem(block, from, this.#offset))) continue;
-      if (this.#longLines) this.#readLongLine(from);
-      this.number = number;
-      this.from = from;
-      this.end = Math.min(this.#offset, end);
-      if (folded) this.#unfold(from, stop);
+      if (block[lineStart] === HASH && !(this.#hasCr && crProblem(block, lineStart, this.#offset))) continue;
+      if (this.#longLines) this.#readLongLine(lineStart);
+      this.number = lineNumber;
+      this.rangeStart = lineStart;
+      this.rangeEnd = Math.min(this.#offset, blockEnd);
+      if (isFolded) this.#unfold(lineStart, contentEnd);
       else {
         this.bytes = block;
-        this.start = from;
-        this.stop = stop;
+        this.start = lineStart;
+        this.stop = contentEnd;
       }
       return true;
     }
@@ -116,47 +116,47 @@ export class LineReader {
 
   #readLongLine(from: number): void {
     this.longLine = this.#longLines!.get(from);
-    this.#nextLine += this.longLine?.foldCount ?? 0;
+    this.#nextLineNumber += this.longLine?.foldCount ?? 0;
   }
 
   /** Returns the root cause of a fault in the current line: a CR or a line of spaces, if any, else `fault` itself. */
-  causeOf(fault: LdifFault): LdifFault {
+  rootCauseOf(fault: LdifFault): LdifFault {
     const { bytes, start, stop, number } = this;
-    const problem = crProblem(this.#block, this.from, this.end);
+    const problem = crProblem(this.#block, this.rangeStart, this.rangeEnd);
     if (problem) return new LdifFault(number, problem);
     const isDn = bytes.toString('latin1', start, Math.min(stop, start + 3)).toLowerCase() === 'dn:';
-    return this.#spacesLine > 0 && isDn ? new LdifFault(this.#spacesLine, SPACES_MESSAGE) : fault;
+    return this.#spacesLineNumber > 0 && isDn ? new LdifFault(this.#spacesLineNumber, SPACES_MESSAGE) : fault;
   }
 
   skipRecord(): void {
-    while (this.next());
+    while (this.nextLine());
   }
 
   #endRecord(): false {
-    this.#recordEnded = true;
+    this.#isRecordEnded = true;
     return false;
   }
 
   /** Returns the attribute description before the colon of the line. */
-  readName(): Name {
+  readName(): AttributeName {
     const { bytes, start, stop } = this;
-    const problem = this.#hasCr && crProblem(this.#block, this.from, this.end);
+    const problem = this.#hasCr && crProblem(this.#block, this.rangeStart, this.rangeEnd);
     if (problem) throw new LdifFault(this.number, problem);
-    const guess = this.#names.predict(bytes, start, stop);
-    if (guess) {
-      this.colon = start + guess.bytes.length;
-      return guess;
+    const predictedName = this.#nameTable.predict(bytes, start, stop);
+    if (predictedName) {
+      this.colonOffset = start + predictedName.bytes.length;
+      return predictedName;
     }
     let hash = 0;
     let at = start;
     for (; at < stop; at++) {
       const byte = bytes[at]!;
       if (byte === COLON) break;
-      hash = hashStep(hash, byte);
+      hash = extendHash(hash, byte);
     }
     if (at === stop || bytes[start] === SPACE) throw new LdifFault(this.number, this.#describeNonAttribute());
-    this.colon = at;
-    const name = this.#names.intern(bytes, start, at, hash);
+    this.colonOffset = at;
+    const name = this.#nameTable.intern(bytes, start, at, hash);
     if (!name) throw new LdifFault(this.number, `${quoteName(bytes, start, at)} is not an attribute description`);
     return name;
   }
@@ -164,12 +164,12 @@ export class LineReader {
   /** Returns the end of the content of the physical line at `from`, and moves `#offset` to the next line. */
   #contentEnd(from: number): number {
     const block = this.#block;
-    const near = Math.min(block.length, from + SHORT_LINE);
+    const shortEnd = Math.min(block.length, from + SHORT_LINE);
     let at = from;
-    while (at < near && block[at] !== LF) at++;
-    if (at === near && at < block.length) {
-      const found = block.indexOf(LF, at);
-      at = found < 0 ? block.length : found;
+    while (at < shortEnd && block[at] !== LF) at++;
+    if (at === shortEnd && at < block.length) {
+      const lfOffset = block.indexOf(LF, at);
+      at = lfOffset < 0 ? block.length : lfOffset;
     }
     this.#offset = at + 1;
     return at > from && block[at - 1] === CR ? at - 1 : at;
@@ -178,16 +178,16 @@ export class LineReader {
   /** Joins the physical lines in `block[from, stop)` without the line ends and the spaces after them. */
   #unfold(from: number, stop: number): void {
     const block = this.#block;
-    const joined = Buffer.allocUnsafe(stop - from);
+    const unfolded = Buffer.allocUnsafe(stop - from);
     let length = 0;
     for (let at = from; at <= stop; ) {
-      const found = block.indexOf(LF, at);
-      const next = found < 0 || found > stop ? stop : found;
-      const contentEnd = next > at && block[next - 1] === CR && next < stop ? next - 1 : next;
-      length += block.copy(joined, length, at, contentEnd);
-      at = next + 2;
+      const lfOffset = block.indexOf(LF, at);
+      const lineEnd = lfOffset < 0 || lfOffset > stop ? stop : lfOffset;
+      const contentEnd = lineEnd > at && block[lineEnd - 1] === CR && lineEnd < stop ? lineEnd - 1 : lineEnd;
+      length += block.copy(unfolded, length, at, contentEnd);
+      at = lineEnd + 2;
     }
-    this.bytes = joined;
+    this.bytes = unfolded;
     this.start = 0;
     this.stop = length;
   }

@@ -33,7 +33,7 @@ export class LongRecord {
   lineCount = 0;
   byteCount = 0;
   /** Whether the blank line that ends the record has been passed. */
-  ended = false;
+  isEnded = false;
   readonly #lineBytes: number;
   readonly #maxBytes: number;
   readonly #text: GrowingBytes;
@@ -47,9 +47,9 @@ export class LongRecord {
   #staysInText = false;
   #value: LongValue | undefined;
   /** Whether the next byte begins a physical line. */
-  #atLineStart = true;
+  #isAtLineStart = true;
   /** Whether the last byte was a CR, which may belong to a line end. */
-  #pendingCr = false;
+  #hasPendingCr = false;
 
   /** `maxBytes` limits the whole record. */
   constructor(lineBytes: number, maxBytes: number) {
@@ -74,17 +74,17 @@ export class LongRecord {
   /** Consumes bytes up to the end of the record. Returns the number of bytes consumed. */
   push(chunk: Buffer): number {
     let at = 0;
-    while (at < chunk.length && !this.ended) {
-      const found = chunk.indexOf(LF, at);
-      const end = found < 0 ? chunk.length : found;
+    while (at < chunk.length && !this.isEnded) {
+      const lfOffset = chunk.indexOf(LF, at);
+      const end = lfOffset < 0 ? chunk.length : lfOffset;
       this.#pushContent(chunk.subarray(at, end));
-      if (found >= 0) this.#endLine();
-      at = found < 0 ? end : end + 1;
+      if (lfOffset >= 0) this.#endLine();
+      at = lfOffset < 0 ? end : end + 1;
     }
     this.byteCount += at;
-    const taken = chunk.subarray(0, at);
-    if (this.#head.length < REJECT_BYTES) this.#head = Buffer.concat([this.#head, taken]).subarray(0, REJECT_BYTES);
-    this.#tail = Buffer.concat([this.#tail, taken.subarray(-2)]).subarray(-2);
+    const consumed = chunk.subarray(0, at);
+    if (this.#head.length < REJECT_BYTES) this.#head = Buffer.concat([this.#head, consumed]).subarray(0, REJECT_BYTES);
+    this.#tail = Buffer.concat([this.#tail, consumed.subarray(-2)]).subarray(-2);
     return at;
   }
 
@@ -94,24 +94,24 @@ export class LongRecord {
 
   #pushContent(part: Buffer): void {
     if (part.length === 0) return;
-    if (this.#pendingCr) this.#pushPart(CR_BYTES);
-    this.#pendingCr = part[part.length - 1] === CR;
-    const content = this.#pendingCr ? part.subarray(0, part.length - 1) : part;
+    if (this.#hasPendingCr) this.#pushPart(CR_BYTES);
+    this.#hasPendingCr = part[part.length - 1] === CR;
+    const content = this.#hasPendingCr ? part.subarray(0, part.length - 1) : part;
     if (content.length > 0) this.#pushPart(content);
   }
 
   /** Adds a part of a physical line without its line end. */
   #pushPart(part: Buffer): void {
-    let from = 0;
-    if (this.#atLineStart) {
-      this.#atLineStart = false;
+    let start = 0;
+    if (this.#isAtLineStart) {
+      this.#isAtLineStart = false;
       if (part[0] !== SPACE || this.#lineStart < 0) this.#beginLogicalLine();
       else {
         this.#foldCount++;
-        if (this.#value) from = 1;
+        if (this.#value) start = 1;
       }
     }
-    if (this.#value) this.#value.push(part.subarray(from));
+    if (this.#value) this.#value.push(part.subarray(start));
     else {
       this.#text.push(part);
       if (!this.#staysInText && this.#text.length - this.#lineStart > this.#lineBytes) this.#detachValue();
@@ -119,16 +119,16 @@ export class LongRecord {
   }
 
   #endLine(): void {
-    const wasCr = this.#pendingCr;
-    this.#pendingCr = false;
+    const hadCr = this.#hasPendingCr;
+    this.#hasPendingCr = false;
     this.lineCount++;
-    if (this.#atLineStart) {
-      this.ended = this.#lineStart >= 0;
+    if (this.#isAtLineStart) {
+      this.isEnded = this.#lineStart >= 0;
       this.#endLogicalLine();
     }
-    this.#atLineStart = true;
+    this.#isAtLineStart = true;
     if (this.#value) return;
-    if (wasCr) this.#text.push(CR_BYTES);
+    if (hadCr) this.#text.push(CR_BYTES);
     this.#text.push(LF_BYTES);
   }
 
@@ -181,12 +181,12 @@ class LongValue {
   }
 
   push(part: Buffer): void {
-    let from = 0;
+    let start = 0;
     if (this.#isBlank) {
-      while (part[from] === SPACE) from++;
-      this.#isBlank = from === part.length;
+      while (part[start] === SPACE) start++;
+      this.#isBlank = start === part.length;
     }
-    const text = part.subarray(from);
+    const text = part.subarray(start);
     this.#bytes.push(this.#decoder ? this.#decoder.push(text) : text);
   }
 
@@ -203,24 +203,24 @@ const CAPACITIES = [1024 * 1024, 16 * 1024 * 1024];
 
 /** A buffer that grows, with little more memory in use than bytes stored. */
 class GrowingBytes {
-  readonly #max: number;
+  readonly #maxLength: number;
   #bytes: Buffer = Buffer.alloc(0);
   length = 0;
 
-  constructor(max: number) {
-    this.#max = max;
+  constructor(maxLength: number) {
+    this.#maxLength = maxLength;
   }
 
   push(part: Buffer): void {
-    const needed = this.length + part.length;
-    if (needed > this.#bytes.length) {
-      const capacity = CAPACITIES.find((step) => step >= needed) ?? Math.max(this.#max, needed);
-      const larger = Buffer.allocUnsafeSlow(capacity);
-      this.view().copy(larger);
-      this.#bytes = larger;
+    const neededLength = this.length + part.length;
+    if (neededLength > this.#bytes.length) {
+      const capacity = CAPACITIES.find((size) => size >= neededLength) ?? Math.max(this.#maxLength, neededLength);
+      const largerBuffer = Buffer.allocUnsafeSlow(capacity);
+      this.view().copy(largerBuffer);
+      this.#bytes = largerBuffer;
     }
     part.copy(this.#bytes, this.length);
-    this.length = needed;
+    this.length = neededLength;
   }
 
   /** Returns the bytes so far. The view is valid until the next `push`. */

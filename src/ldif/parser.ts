@@ -10,7 +10,7 @@ const LF = 0x0a;
 const CR = 0x0d;
 const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
 const LONG_RECORD = 1024 * 1024;
-/** In a long record, lines above this fraction of the size of a long record are decoded on arrival. */
+/** Lines of a long record above this fraction of `#longRecordBytes` are decoded on arrival. */
 const LONG_LINE = 1 / 16;
 /** Not an attribute line, so that a truncated record fails to import. */
 const TRUNCATED_NOTE = Buffer.from('\n(the rest of the record is left out here)\n');
@@ -27,28 +27,28 @@ const OMITTED_NOTE = Buffer.from('(the text is left out here)\n');
  */
 export class LdifParser {
   readonly #options: LdifOptions;
-  readonly #maxBytes: number;
-  readonly #longBytes: number;
-  readonly #names = new NameTable();
+  readonly #maxRecordBytes: number;
+  readonly #longRecordBytes: number;
+  readonly #nameTable = new NameTable();
   /** Bytes of records that are not complete. */
-  #pending: Buffer[] = [];
-  #pendingBytes = 0;
-  /** Byte offset and line in the file where `#pending` begins. */
+  #pendingChunks: Buffer[] = [];
+  #pendingLength = 0;
+  /** Byte offset and line in the file where `#pendingChunks` begins. */
   #offset = 0;
-  #line = 1;
+  #lineNumber = 1;
   /** The first two bytes of the file, as far as they have arrived. */
   #firstBytes: Buffer = Buffer.alloc(0);
   /** Whether the file is no LDIF at all (UTF-16). The rest of the file is ignored. */
   #isUtf16 = false;
   /** Beginning of a record that is too long, while the rest of the record is skipped. */
-  #oversized: { line: number; offset: number; text: Buffer } | undefined;
-  /** The current record if it is long. `#pending` is empty then. */
+  #oversizedRecord: { line: number; offset: number; text: Buffer } | undefined;
+  /** The current record if it is long. `#pendingChunks` is empty then. */
   #longRecord: LongRecord | undefined;
 
   constructor(options: LdifOptions = {}) {
     this.#options = options;
-    this.#maxBytes = options.maxRecordBytes ?? MAX_RECORD_BYTES;
-    this.#longBytes = options.longRecordBytes ?? LONG_RECORD;
+    this.#maxRecordBytes = options.maxRecordBytes ?? MAX_RECORD_BYTES;
+    this.#longRecordBytes = options.longRecordBytes ?? LONG_RECORD;
   }
 
   push(chunk: Buffer): LdifRecord[] {
@@ -59,59 +59,59 @@ export class LdifParser {
       if (problem) return [this.#rejectFile(problem)];
     }
     if (this.#longRecord) return this.#pushLongRecord(this.#longRecord, chunk);
-    const cut = this.#lastBoundary(chunk);
+    const boundary = this.#lastBoundary(chunk);
     let records: LdifRecord[] = [];
-    if (cut > 0) {
-      this.#addPending(chunk.subarray(0, cut));
-      records = this.#parsePending();
+    if (boundary > 0) {
+      this.#addPendingChunk(chunk.subarray(0, boundary));
+      records = this.#parsePendingBytes();
     }
-    if (cut < chunk.length) this.#addPending(chunk.subarray(cut));
-    if (this.#pendingBytes > this.#maxBytes) this.#skipOversized();
-    else if (this.#pendingBytes > this.#longBytes && !this.#oversized) this.#beginLongRecord();
+    if (boundary < chunk.length) this.#addPendingChunk(chunk.subarray(boundary));
+    if (this.#pendingLength > this.#maxRecordBytes) this.#skipOversizedRecord();
+    else if (this.#pendingLength > this.#longRecordBytes && !this.#oversizedRecord) this.#beginLongRecord();
     return records;
   }
 
   /** Returns one failure for the whole file, since every record would fail for the same reason. */
   #rejectFile(problem: string): LdifRecord {
     this.#isUtf16 = true;
-    this.#takePending();
+    this.#takePendingBytes();
     return { kind: 'error', line: 1, faultLine: 1, offset: 0, text: OMITTED_NOTE, reason: `line 1: ${problem}` };
   }
 
   /** Called when the pending bytes are the beginning of one record. */
   #beginLongRecord(): void {
-    const pending = this.#stripBom(this.#takePending());
-    this.#longRecord = new LongRecord(this.#longBytes * LONG_LINE, this.#maxBytes);
-    this.#longRecord.push(pending);
+    const pendingBytes = this.#stripBom(this.#takePendingBytes());
+    this.#longRecord = new LongRecord(this.#longRecordBytes * LONG_LINE, this.#maxRecordBytes);
+    this.#longRecord.push(pendingBytes);
   }
 
-  #pushLongRecord(long: LongRecord, chunk: Buffer): LdifRecord[] {
-    const taken = long.push(chunk);
-    if (long.ended) {
-      const records = this.#parseLongRecord(long);
-      return taken < chunk.length ? [...records, ...this.push(chunk.subarray(taken))] : records;
+  #pushLongRecord(longRecord: LongRecord, chunk: Buffer): LdifRecord[] {
+    const consumedLength = longRecord.push(chunk);
+    if (longRecord.isEnded) {
+      const records = this.#parseLongRecord(longRecord);
+      return consumedLength < chunk.length ? [...records, ...this.push(chunk.subarray(consumedLength))] : records;
     }
-    if (long.byteCount > this.#maxBytes) {
+    if (longRecord.byteCount > this.#maxRecordBytes) {
       this.#longRecord = undefined;
-      this.#oversized = { line: this.#line, offset: this.#offset, text: long.head };
-      const { tail } = long;
-      this.#line += long.lineCount - countLines(tail, tail.length);
-      this.#offset += long.byteCount - tail.length;
-      this.#addPending(tail);
+      this.#oversizedRecord = { line: this.#lineNumber, offset: this.#offset, text: longRecord.head };
+      const { tail } = longRecord;
+      this.#lineNumber += longRecord.lineCount - countLines(tail, tail.length);
+      this.#offset += longRecord.byteCount - tail.length;
+      this.#addPendingChunk(tail);
     }
     return [];
   }
 
-  #parseLongRecord(long: LongRecord): LdifRecord[] {
+  #parseLongRecord(longRecord: LongRecord): LdifRecord[] {
     this.#longRecord = undefined;
     const records: LdifRecord[] = [];
-    this.#parse(long.text, records, long);
+    this.#parse(longRecord.text, records, longRecord);
     return records;
   }
 
   /** Returns the last record, if no blank line follows it. */
   end(): LdifRecord[] {
-    if (!this.#longRecord) return this.#parsePending();
+    if (!this.#longRecord) return this.#parsePendingBytes();
     this.#longRecord.end();
     return this.#parseLongRecord(this.#longRecord);
   }
@@ -120,8 +120,8 @@ export class LdifParser {
   #lastBoundary(chunk: Buffer): number {
     for (let at = chunk.length - 1; at >= 0; at--) {
       if (chunk[at] !== LF) continue;
-      const before = this.#byteAt(chunk, at - 1);
-      if (before === LF || (before === CR && this.#byteAt(chunk, at - 2) === LF)) return at + 1;
+      const previousByte = this.#byteAt(chunk, at - 1);
+      if (previousByte === LF || (previousByte === CR && this.#byteAt(chunk, at - 2) === LF)) return at + 1;
     }
     return 0;
   }
@@ -129,52 +129,53 @@ export class LdifParser {
   /** Returns a byte of the chunk. Negative offsets reach back into the pending bytes. */
   #byteAt(chunk: Buffer, at: number): number | undefined {
     if (at >= 0) return chunk[at];
-    let back = -at;
-    for (let i = this.#pending.length - 1; i >= 0; i--) {
-      const part = this.#pending[i]!;
-      if (back <= part.length) return part[part.length - back];
-      back -= part.length;
+    let distance = -at;
+    for (let i = this.#pendingChunks.length - 1; i >= 0; i--) {
+      const pendingChunk = this.#pendingChunks[i]!;
+      if (distance <= pendingChunk.length) return pendingChunk[pendingChunk.length - distance];
+      distance -= pendingChunk.length;
     }
     return undefined;
   }
 
-  #addPending(part: Buffer): void {
-    this.#pending.push(part);
-    this.#pendingBytes += part.length;
+  #addPendingChunk(chunk: Buffer): void {
+    this.#pendingChunks.push(chunk);
+    this.#pendingLength += chunk.length;
   }
 
-  #takePending(): Buffer {
-    const joined = this.#pending.length === 1 ? this.#pending[0]! : Buffer.concat(this.#pending, this.#pendingBytes);
-    this.#pending = [];
-    this.#pendingBytes = 0;
-    return joined;
+  #takePendingBytes(): Buffer {
+    const chunks = this.#pendingChunks;
+    const pendingBytes = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, this.#pendingLength);
+    this.#pendingChunks = [];
+    this.#pendingLength = 0;
+    return pendingBytes;
   }
 
   /** The pending bytes are one record that is too long. Keeps its beginning, and the last bytes to detect its end. */
-  #skipOversized(): void {
-    const pending = this.#takePending();
-    this.#oversized ??= {
-      line: this.#line,
+  #skipOversizedRecord(): void {
+    const pendingBytes = this.#takePendingBytes();
+    this.#oversizedRecord ??= {
+      line: this.#lineNumber,
       offset: this.#offset,
-      text: Buffer.from(pending.subarray(0, REJECT_BYTES)),
+      text: Buffer.from(pendingBytes.subarray(0, REJECT_BYTES)),
     };
-    const rest = pending.length - 2;
-    this.#line += countLines(pending, rest);
-    this.#offset += rest;
-    this.#addPending(Buffer.from(pending.subarray(rest)));
+    const skippedLength = pendingBytes.length - 2;
+    this.#lineNumber += countLines(pendingBytes, skippedLength);
+    this.#offset += skippedLength;
+    this.#addPendingChunk(Buffer.from(pendingBytes.subarray(skippedLength)));
   }
 
-  #parsePending(): LdifRecord[] {
-    let block = this.#takePending();
+  #parsePendingBytes(): LdifRecord[] {
+    let block = this.#takePendingBytes();
     const records: LdifRecord[] = [];
-    if (this.#oversized) {
-      const { line, offset, text } = this.#oversized;
+    if (this.#oversizedRecord) {
+      const { line, offset, text } = this.#oversizedRecord;
       records.push(this.#lengthError(line, offset, text));
-      this.#oversized = undefined;
-      const rest = firstBoundary(block);
-      this.#line += countLines(block, rest);
-      this.#offset += rest;
-      block = block.subarray(rest);
+      this.#oversizedRecord = undefined;
+      const skippedLength = firstBoundary(block);
+      this.#lineNumber += countLines(block, skippedLength);
+      this.#offset += skippedLength;
+      block = block.subarray(skippedLength);
     }
     block = this.#stripBom(block);
     this.#parse(block, records);
@@ -187,38 +188,38 @@ export class LdifParser {
     return block.subarray(BOM.length);
   }
 
-  #parse(block: Buffer, records: LdifRecord[], long?: LongRecord): void {
-    const lines = new LineReader(block, this.#line, this.#names, long?.longLines);
+  #parse(block: Buffer, records: LdifRecord[], longRecord?: LongRecord): void {
+    const lines = new LineReader(block, this.#lineNumber, this.#nameTable, longRecord?.longLines);
     while (lines.nextRecord()) {
       const record = this.#readRecord(lines, block);
-      if (record) records.push(long ? attachValues(record, record.offset - this.#offset, long) : record);
-      this.#names.clearIfLarge();
+      if (record) records.push(longRecord ? attachValues(record, record.offset - this.#offset, longRecord) : record);
+      this.#nameTable.clearIfLarge();
     }
-    this.#line = lines.nextNumber;
-    this.#offset += long ? long.byteCount : block.length;
+    this.#lineNumber = lines.nextLineNumber;
+    this.#offset += longRecord ? longRecord.byteCount : block.length;
   }
 
   /** Reads one record. Returns undefined for a record of comments alone or of `version:` alone. */
   #readRecord(lines: LineReader, block: Buffer): LdifRecord | undefined {
-    if (!lines.next()) return undefined;
-    let { number: line, from } = lines;
+    if (!lines.nextLine()) return undefined;
+    let { number: line, rangeStart } = lines;
     let body: RecordBody;
     try {
-      if (lines.readName().group.lower === 'version') {
+      if (lines.readName().group.key === 'version') {
         checkVersion(lines, this.#options);
-        if (!lines.next()) return undefined;
-        ({ number: line, from } = lines);
+        if (!lines.nextLine()) return undefined;
+        ({ number: line, rangeStart } = lines);
       }
       body = readRecord(lines, this.#options);
     } catch (error) {
       if (!(error instanceof LdifFault)) throw error;
-      const { line: faultLine, message } = lines.causeOf(error);
+      const { line: faultLine, message } = lines.rootCauseOf(error);
       lines.skipRecord();
       body = { kind: 'error', faultLine, reason: `line ${faultLine}: ${message}` };
     }
-    const offset = this.#offset + from;
-    const text = block.subarray(from, lines.end);
-    if (text.length > this.#maxBytes) return this.#lengthError(line, offset, text.subarray(0, REJECT_BYTES));
+    const offset = this.#offset + rangeStart;
+    const text = block.subarray(rangeStart, lines.rangeEnd);
+    if (text.length > this.#maxRecordBytes) return this.#lengthError(line, offset, text.subarray(0, REJECT_BYTES));
     // Bulk loads consist of content records. Copying their properties would cost more than reading them.
     if (body.kind === 'content')
       return { kind: 'content', line, offset, text, dn: body.dn, attributes: body.attributes };
@@ -227,20 +228,20 @@ export class LdifParser {
 
   #lengthError(line: number, offset: number, text: Buffer): LdifRecord {
     const problem = crProblem(text, 0, text.length);
-    const why = problem && (problem === CR_DOUBLED || !text.includes(LF)) ? `; ${problem}` : '';
-    const reason = `line ${line}: a record of more than ${this.#maxBytes} bytes${why}`;
+    const crNote = problem && (problem === CR_DOUBLED || !text.includes(LF)) ? `; ${problem}` : '';
+    const reason = `line ${line}: a record of more than ${this.#maxRecordBytes} bytes${crNote}`;
     return { kind: 'error', faultLine: line, reason, line, offset, text };
   }
 }
 
 /** Adds the values that the text lacks. A record with an invalid value keeps only its beginning as text. */
-function attachValues(record: LdifRecord, from: number, { text, longLines, head }: LongRecord): LdifRecord {
-  const apart: LdifDetachedValue[] = [];
+function attachValues(record: LdifRecord, recordStart: number, { text, longLines, head }: LongRecord): LdifRecord {
+  const detachedValues: LdifDetachedValue[] = [];
   for (const { offset, value } of longLines) {
     if (typeof value === 'string') return { ...record, text: Buffer.concat([head, TRUNCATED_NOTE]) };
-    apart.push({ at: text.indexOf(LF, offset) - from, value });
+    detachedValues.push({ textOffset: text.indexOf(LF, offset) - recordStart, value });
   }
-  return { ...record, apart };
+  return { ...record, detachedValues };
 }
 
 /** Returns the offset after the first blank line that follows another line, or the length of the block. */

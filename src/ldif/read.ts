@@ -14,6 +14,6 @@ export async function* readLdif(
     const records = parser.push(chunk);
     if (records.length > 0) yield records;
   }
-  const last = parser.end();
-  if (last.length > 0) yield last;
+  const lastRecords = parser.end();
+  if (lastRecords.length > 0) yield lastRecords;
 }

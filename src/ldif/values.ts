@@ -22,22 +22,22 @@ export function readValue(lines: LineReader, options: LdifOptions): Buffer {
     if (typeof longLine.value === 'string') throw new LdifFault(lines.number, longLine.value);
     return longLine.value;
   }
-  let at = lines.colon + 1;
-  const kind = bytes[at];
-  if (at < stop && (kind === COLON || kind === LESS)) at++;
+  let at = lines.colonOffset + 1;
+  const marker = bytes[at];
+  if (at < stop && (marker === COLON || marker === LESS)) at++;
   while (at < stop && bytes[at] === SPACE) at++;
-  if (kind === COLON) return base64Value(lines, at);
-  if (kind === LESS && lines.colon + 1 < stop) return urlValue(lines, at, options);
+  if (marker === COLON) return readBase64Value(lines, at);
+  if (marker === LESS && lines.colonOffset + 1 < stop) return readUrlValue(lines, at, options);
   return bytes.subarray(at, stop);
 }
 
-function base64Value(lines: LineReader, from: number): Buffer {
+function readBase64Value(lines: LineReader, from: number): Buffer {
   const value = decodeBase64(lines.bytes, Math.min(from, lines.stop), lines.stop);
   if (typeof value === 'string') throw new LdifFault(lines.number, value);
   return value;
 }
 
-function urlValue(lines: LineReader, from: number, options: LdifOptions): Buffer {
+function readUrlValue(lines: LineReader, from: number, options: LdifOptions): Buffer {
   const text = lines.bytes.toString('utf8', from, lines.stop);
   if (!options.allowUrls)
     throw new LdifFault(lines.number, 'a value from a URL (":<"); these are refused unless allowed (--allow-urls)');
@@ -70,22 +70,22 @@ const REPLACEMENT = '\ufffd';
 
 /** Returns a value that is text: a DN, an RDN, a keyword. */
 export function readText(lines: LineReader, options: LdifOptions): string {
-  return plainText(lines) ?? decodedText(lines, options);
+  return readAsciiText(lines) ?? readDecodedText(lines, options);
 }
 
 /** Returns ASCII text without allocating a view; undefined for any other value. Most names are ASCII. */
-function plainText({ bytes, colon, stop }: LineReader): string | undefined {
-  let at = colon + 1;
+function readAsciiText({ bytes, colonOffset, stop }: LineReader): string | undefined {
+  let at = colonOffset + 1;
   while (at < stop && bytes[at] === SPACE) at++;
-  if (bytes[colon + 1] === COLON || bytes[colon + 1] === LESS) return undefined;
+  if (bytes[colonOffset + 1] === COLON || bytes[colonOffset + 1] === LESS) return undefined;
   for (let i = at; i < stop; i++) if (bytes[i]! >= 0x80) return undefined;
   return bytes.toString('latin1', at, stop);
 }
 
-function decodedText(lines: LineReader, options: LdifOptions): string {
-  const { bytes, colon, stop, number } = lines;
+function readDecodedText(lines: LineReader, options: LdifOptions): string {
+  const { bytes, colonOffset, stop, number } = lines;
   // An error message about a malformed name would reveal the content of the file.
-  if (bytes[colon + 1] === LESS && colon + 1 < stop)
+  if (bytes[colonOffset + 1] === LESS && colonOffset + 1 < stop)
     throw new LdifFault(number, 'only the value of an attribute can come from a URL (":<")');
   const value = readValue(lines, options);
   const text = value.toString('utf8');

@@ -17,8 +17,8 @@ const LESS = 0x3c;
 function isSafe(value: Buffer): boolean {
   const length = value.length;
   if (length === 0) return true;
-  const first = value[0]!;
-  if (first === SPACE || first === COLON || first === LESS || value[length - 1] === SPACE) return false;
+  const firstByte = value[0]!;
+  if (firstByte === SPACE || firstByte === COLON || firstByte === LESS || value[length - 1] === SPACE) return false;
   for (let i = 0; i < length; i++) {
     const byte = value[i]!;
     if (byte > 0x7e || byte === LF || byte === CR || byte < SPACE) return false;
@@ -56,7 +56,7 @@ export function formatEntry(
 }
 
 /** Formats an entry like `formatEntry`. Values that arrive in pieces are written as base64. */
-export async function* formatEntryPieces(
+export async function* formatEntryChunks(
   dn: string,
   attributes: readonly { readonly type: string; readonly values: readonly (Buffer | AsyncIterable<Buffer>)[] }[],
 ): AsyncGenerator<Buffer, void, undefined> {
@@ -71,19 +71,19 @@ export async function* formatEntryPieces(
 }
 
 /** Yields `name:: value`, folded. */
-async function* base64Line(name: string, pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void, undefined> {
+async function* base64Line(name: string, chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void, undefined> {
   yield Buffer.from(`${name}:: `, 'latin1');
   let column = name.length + 3;
-  let rest: Buffer = Buffer.alloc(0);
-  for await (const piece of pieces) {
-    const bytes = rest.length === 0 ? piece : Buffer.concat([rest, piece]);
-    const whole = bytes.length - (bytes.length % 3);
-    rest = bytes.subarray(whole);
-    const folded = foldFrom(column, bytes.toString('base64', 0, whole));
-    column = folded.column;
-    yield Buffer.from(folded.text, 'latin1');
+  let remainder: Buffer = Buffer.alloc(0);
+  for await (const chunk of chunks) {
+    const bytes = remainder.length === 0 ? chunk : Buffer.concat([remainder, chunk]);
+    const encodableLength = bytes.length - (bytes.length % 3);
+    remainder = bytes.subarray(encodableLength);
+    const foldedLines = foldFrom(column, bytes.toString('base64', 0, encodableLength));
+    column = foldedLines.column;
+    yield Buffer.from(foldedLines.text, 'latin1');
   }
-  yield Buffer.from(`${foldFrom(column, rest.toString('base64')).text}\n`, 'latin1');
+  yield Buffer.from(`${foldFrom(column, remainder.toString('base64')).text}\n`, 'latin1');
 }
 
 /** Folds text that continues at `column`. Returns the text and the column after it. */
@@ -91,28 +91,29 @@ function foldFrom(column: number, text: string): { text: string; column: number 
   let at = Math.max(COLUMNS - column, 0);
   if (text.length <= at) return { text, column: column + text.length };
   const lines = [text.slice(0, at)];
-  let width = column;
+  let endColumn = column;
   for (; at < text.length; at += COLUMNS - 1) {
-    const part = text.slice(at, at + COLUMNS - 1);
-    lines.push(` ${part}`);
-    width = part.length + 1;
+    const lineText = text.slice(at, at + COLUMNS - 1);
+    lines.push(` ${lineText}`);
+    endColumn = lineText.length + 1;
   }
-  return { text: lines.join('\n'), column: width };
+  return { text: lines.join('\n'), column: endColumn };
 }
 
 /** Bytes of a value per line, a multiple of 3 so that base64 needs no padding. */
 const LONG_LINE = 48 * 1024;
 
 /** Yields the text of a record as in its file. Only the folding of inserted values differs. */
-export function* formatRecord({ text, apart = [] }: Pick<LdifRecord, 'text' | 'apart'>): Generator<Buffer> {
-  let from = 0;
-  for (const { at, value } of apart) {
-    yield text.subarray(from, at);
+export function* formatRecord(record: Pick<LdifRecord, 'text' | 'detachedValues'>): Generator<Buffer> {
+  const { text, detachedValues = [] } = record;
+  let start = 0;
+  for (const { textOffset, value } of detachedValues) {
+    yield text.subarray(start, textOffset);
     for (let i = 0; i < value.length; i += LONG_LINE)
       yield Buffer.from(`\n ${value.toString('base64', i, i + LONG_LINE)}`, 'latin1');
-    from = at;
+    start = textOffset;
   }
-  yield text.subarray(from);
+  yield text.subarray(start);
 }
 
 /** Formats comment lines, before or between records. Within a record, no blank line may follow. */
@@ -126,24 +127,24 @@ export const VERSION_LINE = Buffer.from('version: 1\n\n');
 /** Formats a change record with the blank line after it, without its controls. */
 export function formatChange(record: LdifAdd | LdifDelete | LdifModify | LdifRename): Buffer {
   let text = formatLine('dn', Buffer.from(record.dn), true);
-  const add = (name: string, value: string | Buffer): void => {
+  const addLine = (name: string, value: string | Buffer): void => {
     text += formatLine(name, Buffer.from(value as string), true);
   };
   const addValues = ({ type, values }: PartialAttribute): void => {
-    for (const value of values) add(type, value);
+    for (const value of values) addLine(type, value);
   };
-  add('changetype', record.kind);
+  addLine('changetype', record.kind);
   if (record.kind === 'add') record.attributes.forEach(addValues);
   else if (record.kind === 'modify') {
     for (const { operation, attribute } of record.changes) {
-      add(operation, attribute.type);
+      addLine(operation, attribute.type);
       addValues(attribute);
       text += '-\n';
     }
   } else if (record.kind === 'modrdn') {
-    add('newrdn', record.newRdn);
-    add('deleteoldrdn', record.deleteOldRdn ? '1' : '0');
-    if (record.newSuperior !== undefined) add('newsuperior', record.newSuperior);
+    addLine('newrdn', record.newRdn);
+    addLine('deleteoldrdn', record.deleteOldRdn ? '1' : '0');
+    if (record.newSuperior !== undefined) addLine('newsuperior', record.newSuperior);
   }
   return Buffer.from(text + '\n', 'latin1');
 }

@@ -13,11 +13,11 @@ export type ChangeRecord = LdifAdd | LdifDelete | LdifModify | LdifRename;
 const MANAGE_DSA_IT = '2.16.840.1.113730.3.4.2';
 
 function checkControls(controls: readonly LdifControl[]): void {
-  const unknown = controls.find((control) => control.critical && control.oid !== MANAGE_DSA_IT);
-  if (unknown)
+  const unknownControl = controls.find((control) => control.critical && control.oid !== MANAGE_DSA_IT);
+  if (unknownControl)
     throw new LdapError(
       'unavailableCriticalExtension',
-      `control ${unknown.oid} is critical, and an import does not know it`,
+      `control ${unknownControl.oid} is critical, and an import does not know it`,
     );
 }
 
@@ -38,7 +38,7 @@ export async function applyChange(
   const dn = partition.schema.parseDn(record.dn);
   switch (record.kind) {
     case 'add':
-      await partition.add(dn, passwords.forAdd(record.dn, record.attributes, counts), actor, options);
+      await partition.add(dn, passwords.convertAdd(record.dn, record.attributes, counts), actor, options);
       return;
     case 'delete':
       return partition.delete(dn, actor, options);
@@ -61,14 +61,14 @@ async function modify(
   counts: PasswordCounts,
   options: WriteOptions,
 ): Promise<void> {
-  const added = changes.flatMap(({ operation, attribute }) => (operation === 'delete' ? [] : attribute));
-  if (!passwords.hasPasswords(added)) return partition.modify(dn, changes, actor, options);
+  const addedAttributes = changes.flatMap(({ operation, attribute }) => (operation === 'delete' ? [] : attribute));
+  if (!passwords.hasPasswords(addedAttributes)) return partition.modify(dn, changes, actor, options);
   const credentials = new CredentialReader(partition.descriptions);
   let attemptCounts = new PasswordCounts();
-  const changesOf = ({ row }: Target): readonly Modification[] => {
+  const modificationsFor = ({ row }: Target): readonly Modification[] => {
     attemptCounts = new PasswordCounts();
-    return passwords.forModify(changes, credentials.read(row).passwords, attemptCounts);
+    return passwords.convertModify(changes, credentials.read(row).passwords, attemptCounts);
   };
-  await partition.modify(dn, changesOf, actor, options);
+  await partition.modify(dn, modificationsFor, actor, options);
   counts.add(attemptCounts);
 }

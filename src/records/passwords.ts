@@ -26,33 +26,33 @@ const ACCOUNT_STATE: ReadonlySet<string> = new Set(['pwdChangedTime', 'pwdFailur
 /** Counts of passwords in a record or in a whole import. */
 export class PasswordCounts {
   /** Passwords in the clear, now hashed. */
-  hashed = 0;
+  hashedCount = 0;
   /** Hashes of unknown schemes. No bind can verify them. */
-  foreign = 0;
+  foreignCount = 0;
   /** Schemes of the foreign hashes, for people. */
-  readonly kinds = new Set<string>();
+  readonly foreignSchemes = new Set<string>();
   /** DNs of the first entries with foreign hashes. */
-  readonly foreignEntries = new Set<string>();
+  readonly foreignEntryDns = new Set<string>();
   /** Hashes left out: verifying the passwords of the entry would cost more than the settings allow. */
-  tooCostly = 0;
+  tooCostlyCount = 0;
   /** Accounts that the file declares locked: no bind with their passwords succeeds. */
-  locked = 0;
+  lockedCount = 0;
   /** Number of accounts by attribute of account state. */
   readonly accountStates = new Map<string, number>();
 
-  add(other: PasswordCounts): void {
-    this.hashed += other.hashed;
-    this.foreign += other.foreign;
-    this.tooCostly += other.tooCostly;
-    this.locked += other.locked;
-    for (const kind of other.kinds) this.kinds.add(kind);
-    for (const dn of other.foreignEntries)
-      if (this.foreignEntries.size < MAX_LISTED_ENTRIES) this.foreignEntries.add(dn);
-    for (const [name, accounts] of other.accountStates) this.countState(name, accounts);
+  add(counts: PasswordCounts): void {
+    this.hashedCount += counts.hashedCount;
+    this.foreignCount += counts.foreignCount;
+    this.tooCostlyCount += counts.tooCostlyCount;
+    this.lockedCount += counts.lockedCount;
+    for (const kind of counts.foreignSchemes) this.foreignSchemes.add(kind);
+    for (const dn of counts.foreignEntryDns)
+      if (this.foreignEntryDns.size < MAX_LISTED_ENTRIES) this.foreignEntryDns.add(dn);
+    for (const [name, accounts] of counts.accountStates) this.countState(name, accounts);
   }
 
-  countState(name: string, accounts = 1): void {
-    this.accountStates.set(name, (this.accountStates.get(name) ?? 0) + accounts);
+  countState(name: string, accountCount = 1): void {
+    this.accountStates.set(name, (this.accountStates.get(name) ?? 0) + accountCount);
   }
 }
 
@@ -60,9 +60,9 @@ export class PasswordCounts {
 interface AttributeRole {
   readonly isPassword: boolean;
   /** Tests whether a value locks the account. */
-  readonly isLocking: ((value: Buffer) => boolean) | undefined;
+  readonly lockPredicate: ((value: Buffer) => boolean) | undefined;
   /** Name of the attribute when it holds account state. */
-  readonly accountState: string | undefined;
+  readonly stateAttribute: string | undefined;
 }
 
 /**
@@ -72,14 +72,14 @@ interface AttributeRole {
 export class ImportedPasswords {
   readonly #policy: PasswordPolicy;
   readonly #schema: Schema;
-  readonly #refuseCostly: boolean;
+  readonly #refusesCostly: boolean;
   /** By attribute description as in the file. */
   readonly #roles = new BoundedMap<string, AttributeRole>(MAX_CACHED_ROLES);
 
   /** `refuseCostly`: throws on hashes that cost too much instead of leaving them out. */
-  constructor(schema: Schema, policy: PasswordPolicy, refuseCostly = false) {
+  constructor(schema: Schema, policy: PasswordPolicy, refusesCostly = false) {
     this.#schema = schema;
-    this.#refuseCostly = refuseCostly;
+    this.#refusesCostly = refusesCostly;
     this.#policy = policy;
   }
 
@@ -90,8 +90,8 @@ export class ImportedPasswords {
       const name = description?.type.name ?? '';
       role = {
         isPassword: description !== undefined && isPassword(description.type),
-        isLocking: description && lockPredicateOf(description),
-        accountState: ACCOUNT_STATE.has(name) ? name : undefined,
+        lockPredicate: description && lockPredicateOf(description),
+        stateAttribute: ACCOUNT_STATE.has(name) ? name : undefined,
       };
       this.#roles.set(type, role);
     }
@@ -103,8 +103,8 @@ export class ImportedPasswords {
   }
 
   #locksAccount({ type, values }: PartialAttribute): boolean {
-    const { isLocking } = this.#roleOf(type);
-    return isLocking !== undefined && values.some(isLocking);
+    const { lockPredicate } = this.#roleOf(type);
+    return lockPredicate !== undefined && values.some(lockPredicate);
   }
 
   hasPasswords(attributes: readonly PartialAttribute[]): boolean {
@@ -113,25 +113,25 @@ export class ImportedPasswords {
   }
 
   /** Returns the attributes to store in a new entry, and counts their passwords. */
-  forAdd(dn: string, attributes: readonly PartialAttribute[], counts: PasswordCounts): readonly PartialAttribute[] {
+  convertAdd(dn: string, attributes: readonly PartialAttribute[], counts: PasswordCounts): readonly PartialAttribute[] {
     if (this.#areStoredUnchanged(attributes) || !this.hasPasswords(attributes)) return attributes;
-    if (attributes.some((attribute) => this.#locksAccount(attribute))) counts.locked++;
+    if (attributes.some((attribute) => this.#locksAccount(attribute))) counts.lockedCount++;
     for (const { type, values } of attributes) {
-      const { accountState } = this.#roleOf(type);
-      if (accountState && String(values[0]).toUpperCase() !== 'FALSE') counts.countState(accountState);
+      const { stateAttribute } = this.#roleOf(type);
+      if (stateAttribute && String(values[0]).toUpperCase() !== 'FALSE') counts.countState(stateAttribute);
     }
-    const foreign = (value: Buffer) => passwordKind(value) === 'foreign';
-    if (attributes.some(({ type, values }) => this.#isPassword(type) && values.some(foreign)))
-      counts.foreignEntries.add(dn);
+    const isForeign = (value: Buffer) => passwordKind(value) === 'foreign';
+    if (attributes.some(({ type, values }) => this.#isPassword(type) && values.some(isForeign)))
+      counts.foreignEntryDns.add(dn);
     return this.#convert(attributes, [], counts).filter(({ values }) => values.length > 0);
   }
 
   /** Whether the attributes are stored unchanged without counting anything. Their hashes then cost next to nothing. */
   #areStoredUnchanged(attributes: readonly PartialAttribute[]): boolean {
-    if (this.#refuseCostly) return false;
+    if (this.#refusesCostly) return false;
     for (const { type, values } of attributes) {
-      const { isPassword, isLocking, accountState } = this.#roleOf(type);
-      if (isLocking || accountState) return false;
+      const { isPassword, lockPredicate, stateAttribute } = this.#roleOf(type);
+      if (lockPredicate || stateAttribute) return false;
       if (!isPassword) continue;
       for (const value of values)
         if (value.length > MAX_STORED_BYTES || isSlow(value) || passwordKind(value) !== 'hashed') return false;
@@ -139,23 +139,27 @@ export class ImportedPasswords {
     return true;
   }
 
-  /** Returns the modifications to make to an entry with the stored passwords `stored`. */
-  forModify(changes: readonly Modification[], stored: readonly Buffer[], counts: PasswordCounts): Modification[] {
+  /** Returns the modifications to make to an entry with the stored passwords `passwords`. */
+  convertModify(
+    changes: readonly Modification[],
+    passwords: readonly Buffer[],
+    counts: PasswordCounts,
+  ): Modification[] {
     const removals = changes.map(({ operation, attribute }) =>
       operation === 'delete' ? { operation, attribute } : { operation, attribute: { ...attribute, values: [] } },
     );
-    const kept = credentialsAfter(this.#schema, stored, removals);
+    const keptPasswords = credentialsAfter(this.#schema, passwords, removals);
     const additions = changes.filter(({ operation }) => operation !== 'delete');
-    const converted = this.#convert(
+    const convertedAttributes = this.#convert(
       additions.map(({ attribute }) => attribute),
-      kept,
+      keptPasswords,
       counts,
     );
     return changes.flatMap((change) => {
-      const at = additions.indexOf(change);
-      if (at < 0) return change;
+      const index = additions.indexOf(change);
+      if (index < 0) return change;
       const { operation } = change;
-      const attribute = converted[at]!;
+      const attribute = convertedAttributes[index]!;
       const isLeftOut = attribute.values.length === 0 && change.attribute.values.length > 0;
       return isLeftOut && operation === 'add' ? [] : { operation, attribute };
     });
@@ -164,19 +168,19 @@ export class ImportedPasswords {
   /** Returns the attributes to store beside the passwords `kept`. Values that cost too much are left out. */
   #convert(
     attributes: readonly PartialAttribute[],
-    kept: readonly Buffer[],
+    keptPasswords: readonly Buffer[],
     counts: PasswordCounts,
   ): PartialAttribute[] {
     const passwords = attributes.flatMap(({ type, values }) => (this.#isPassword(type) ? values : []));
     const storable = passwords.filter((value) => value.length <= MAX_STORED_BYTES);
-    const costly = unaffordableValues(storable, kept, this.#policy);
-    if (this.#refuseCostly) this.#requireAcceptable(passwords, costly, kept);
+    const costlyPasswords = unaffordableValues(storable, keptPasswords, this.#policy);
+    if (this.#refusesCostly) this.#requireAcceptable(passwords, costlyPasswords, keptPasswords);
     return attributes.map((attribute) => {
       const { type, values } = attribute;
       if (!this.#isPassword(type)) return attribute;
       return {
         type,
-        values: values.flatMap((value) => this.#convertValue(value, costly.includes(value), counts) ?? []),
+        values: values.flatMap((value) => this.#convertValue(value, costlyPasswords.includes(value), counts) ?? []),
       };
     });
   }
@@ -189,24 +193,24 @@ export class ImportedPasswords {
 
   /** Returns undefined when the value is left out. */
   #convertValue(value: Buffer, isTooCostly: boolean, counts: PasswordCounts): Buffer | undefined {
-    const form = passwordKind(value);
-    if (form === 'clear') {
-      counts.hashed++;
-      return hashClear(clearText(value));
+    const kind = passwordKind(value);
+    if (kind === 'clear') {
+      counts.hashedCount++;
+      return hashClearText(clearText(value));
     }
     if (isTooCostly || value.length > MAX_STORED_BYTES) {
-      counts.tooCostly++;
+      counts.tooCostlyCount++;
       return undefined;
     }
-    if (form === 'foreign') {
-      counts.foreign++;
-      counts.kinds.add(describeKind(value));
+    if (kind === 'foreign') {
+      counts.foreignCount++;
+      counts.foreignSchemes.add(describeKind(value));
     }
     return value;
   }
 }
 
-function hashClear(clear: Buffer): Buffer {
+function hashClearText(clear: Buffer): Buffer {
   try {
     return hashPasswordFast(clear);
   } catch (error) {

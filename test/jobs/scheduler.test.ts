@@ -22,8 +22,8 @@ const HOUR_MS = 3_600_000;
 function schedulerOf(store: Store, jobs: readonly Job[], leaseMs = LONG_LEASE_MS) {
   const said: string[] = [];
   const log = {
-    done: (job: string, result: string) => void said.push(`${job}: ${result}`),
-    failed: (job: string, error: unknown) => void said.push(`${job} failed: ${(error as Error).message}`),
+    logResult: (job: string, result: string) => void said.push(`${job}: ${result}`),
+    logFailure: (job: string, error: unknown) => void said.push(`${job} failed: ${(error as Error).message}`),
   };
   return { said, scheduler: new Scheduler(store, jobs, log, { leaseMs, pollMs: 10 }) };
 }

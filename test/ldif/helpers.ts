@@ -25,7 +25,7 @@ export function badLength(length: number): string {
 
 /** The record in a form that reads well in a test: values as latin1 text, no position. */
 export function plain(record: LdifRecord): unknown {
-  const { line: _line, offset: _offset, text: _text, apart: _apart, ...body } = record;
+  const { line: _line, offset: _offset, text: _text, detachedValues: _apart, ...body } = record;
   return JSON.parse(
     JSON.stringify(body, (_key, value) => (isBuffer(value) ? Buffer.from(value.data).toString('latin1') : value)),
   );

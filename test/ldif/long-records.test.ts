@@ -66,11 +66,11 @@ describe('LDIF: long records', () => {
     for (let round = 0; round < 60; round++) {
       const text = randomText(r);
       const wanted = parse(text, { longRecordBytes: 1e9 }, 1 + r.below(300));
-      expect(wanted.every(({ apart }) => apart === undefined)).to.equal(true);
+      expect(wanted.every((record) => record.detachedValues === undefined)).to.equal(true);
       const found = parse(text, { longRecordBytes: LONG }, 1 + r.below(300));
       expect(found.map(placed), `seed ${r.seed}`).to.deep.equal(wanted.map(placed));
       for (const record of found) {
-        apart += record.apart?.length ?? 0;
+        apart += record.detachedValues?.length ?? 0;
         const again = parse(formatted(record));
         expect(again.map(plain), `seed ${r.seed}`).to.deep.equal([plain(record)]);
       }
@@ -110,7 +110,7 @@ describe('LDIF: long records', () => {
     expect(record).to.deep.include({ kind: 'modify', dn: 'cn=a' });
     expect(plain(record!)).to.deep.equal(plain(parse(change)[0]!));
     const cut = parse(`dn: cn=a\ndescription: ${text}`, { longRecordBytes: LONG }, 64);
-    expect(cut.map(({ apart }) => apart?.[0]?.value.equals(text.subarray(0, 2000)))).to.deep.equal([true]);
+    expect(cut.map((one) => one.detachedValues?.[0]?.value.equals(text.subarray(0, 2000)))).to.deep.equal([true]);
     const many = `dn: cn=a\ncn: a\n\ndn: cn=b\n${`description: ${text}\n`.repeat(3)}\ndn: cn=c\ncn: c\n`;
     const options = { longRecordBytes: LONG, maxRecordBytes: 5000 };
     const records = parse(many, options, 64);

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { formatComment, formatEntry, formatEntryPieces, VERSION_LINE } from '../../src/ldif/index.js';
+import { formatComment, formatEntry, formatEntryChunks, VERSION_LINE } from '../../src/ldif/index.js';
 import { parse, type Random, random, whole } from './helpers.js';
 
 const names = ['cn', 'sn;lang-de', 'description', 'userCertificate;binary', '2.5.4.13', 'x-long-name-of-an-attribute'];
@@ -83,7 +83,7 @@ describe('LDIF: random entries', () => {
         type,
         values: values.map((value) => (r.below(2) === 0 ? cut(value) : value)),
       }));
-      for await (const piece of formatEntryPieces(dn, given)) pieces.push(piece);
+      for await (const piece of formatEntryChunks(dn, given)) pieces.push(piece);
       const text = Buffer.concat(pieces);
       const strip = (record: object) => ({ ...record, text: '' });
       expect(
@@ -100,7 +100,7 @@ describe('LDIF: random entries', () => {
       // Bytes that nothing but base64 can hold are written alike, whichever way they come.
       const odd = [{ type: 'jpegPhoto', values: [Buffer.from([0, ...text])] }];
       const streamed: Buffer[] = [];
-      for await (const piece of formatEntryPieces(dn, [{ type: 'jpegPhoto', values: [cut(odd[0]!.values[0]!)] }]))
+      for await (const piece of formatEntryChunks(dn, [{ type: 'jpegPhoto', values: [cut(odd[0]!.values[0]!)] }]))
         streamed.push(piece);
       expect(Buffer.concat(streamed).equals(formatEntry(dn, odd)), `seed ${r.seed}`).to.equal(true);
     }

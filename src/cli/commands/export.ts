@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { PartialAttribute } from '../../ldap/ldap-types.js';
-import { formatEntry, formatEntryPieces, VERSION_LINE } from '../../ldif/index.js';
+import { formatEntry, formatEntryChunks, VERSION_LINE } from '../../ldif/index.js';
 import { largeQualifiers, type Partition } from '../../partition/index.js';
 import type { LostEntry, SalvagedEntry } from '../../partition/upkeep/salvage.js';
 import { addSettingFlags } from '../config/index.js';
@@ -52,7 +52,7 @@ async function writeEntry(
     const attributes = (await states?.withStates(entry, stored, (attribute) => void lost.push(attribute))) ?? stored;
     for (const attribute of lost) await losses.reportValue(entry, attribute);
     if (isWhole(attributes)) await output.write(formatEntry(dn, attributes));
-    else for await (const bytes of formatEntryPieces(dn, attributes)) await output.write(bytes);
+    else for await (const bytes of formatEntryChunks(dn, attributes)) await output.write(bytes);
   } finally {
     large?.close();
   }

@@ -63,7 +63,7 @@ class LoadedRecord implements RejectedRecord {
   state: StateCounts | undefined;
   leftOut: string[] | undefined;
 
-  constructor({ line, offset, text, apart = NO_DETACHED_VALUES }: LdifContent) {
+  constructor({ line, offset, text, detachedValues: apart = NO_DETACHED_VALUES }: LdifContent) {
     this.line = line;
     this.offset = offset;
     this.text = text;
@@ -168,7 +168,7 @@ export class Importer {
     const passwords = new PasswordCounts();
     source.passwords = passwords;
     try {
-      return { line, dn, attributes: this.#passwords.forAdd(dn, attributes, passwords), source };
+      return { line, dn, attributes: this.#passwords.convertAdd(dn, attributes, passwords), source };
     } catch (error) {
       if (!(error instanceof LdapError)) throw error;
       this.#reject(record, error.message);

@@ -14,9 +14,9 @@ export function printOutcome(outcome: ImportOutcome, seconds: number, isDry: boo
   process.stdout.write(
     `${parts.join(', ')} in ${seconds.toFixed(1)} s (${speed}/s), ${pluralize(outcome.bytes, 'byte')} read\n`,
   );
-  const { hashed, foreign, kinds, foreignEntries, tooCostly, locked, accountStates } = outcome.passwords;
-  if (hashed > 0) {
-    const passwords = pluralize(hashed, 'password');
+  const counts = outcome.passwords;
+  if (counts.hashedCount > 0) {
+    const passwords = pluralize(counts.hashedCount, 'password');
     process.stdout.write(`${passwords} came in the clear, now stored as {SSHA512}\n`);
   }
   if (outcome.firstLeftOut) {
@@ -32,27 +32,29 @@ export function printOutcome(outcome: ImportOutcome, seconds: number, isDry: boo
       `${pluralize(deleted, 'value')} left out that another server keeps as deleted, ${formatNumber(stripped)} taken without their state options, the first is ${first.attribute} of the entry at line ${first.line}\n`,
     );
   }
-  if (foreign > 0) {
-    const passwords = pluralize(foreign, 'password');
+  if (counts.foreignCount > 0) {
+    const passwords = pluralize(counts.foreignCount, 'password');
     process.stdout.write(
-      `${passwords} cannot be verified here (${[...kinds].join(', ')}): kept, but nobody can bind with them\n`,
+      `${passwords} cannot be verified here (${[...counts.foreignSchemes].join(', ')}): kept, but nobody can bind with them\n`,
     );
-    for (const dn of foreignEntries) process.stdout.write(`  ${printable(dn)}\n`);
-    if (foreignEntries.size < foreign) process.stdout.write('  "rowan check" names all of them\n');
+    for (const dn of counts.foreignEntryDns) process.stdout.write(`  ${printable(dn)}\n`);
+    if (counts.foreignEntryDns.size < counts.foreignCount) process.stdout.write('  "rowan check" names all of them\n');
   }
-  if (tooCostly > 0) {
-    const passwords = pluralize(tooCostly, 'password');
+  if (counts.tooCostlyCount > 0) {
+    const passwords = pluralize(counts.tooCostlyCount, 'password');
     process.stdout.write(
       `${passwords} left out that cost more to verify than passwords.maxCost allows, alone or with the others of their entry: their owners need new ones\n`,
     );
   }
-  if (locked > 0) {
-    const accounts = pluralize(locked, 'account is', 'accounts are');
+  if (counts.lockedCount > 0) {
+    const accounts = pluralize(counts.lockedCount, 'account is', 'accounts are');
     process.stdout.write(
       `${accounts} locked by what the file says (pwdAccountLockedTime, nsAccountLock, loginDisabled): nobody can bind as them; "rowan account unlock DN" unlocks one\n`,
     );
   }
-  const told = [...accountStates].sort().map(([name, accounts]) => `${name} of ${pluralize(accounts, 'account')}`);
-  if (told.length > 0) process.stdout.write(`taken over: ${told.join(', ')}\n`);
+  const texts = [...counts.accountStates]
+    .sort()
+    .map(([name, accounts]) => `${name} of ${pluralize(accounts, 'account')}`);
+  if (texts.length > 0) process.stdout.write(`taken over: ${texts.join(', ')}\n`);
   if (!outcome.stoppedAt) for (const line of outcome.refusals.format()) process.stdout.write(`${line}\n`);
 }
