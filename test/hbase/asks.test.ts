@@ -2,8 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { Cluster } from '../../src/store/hbase/cluster.js';
 import { openHBaseStore } from '../../src/store/hbase/index.js';
-import { CLOCK, type Clock, PACE } from '../../src/store/hbase/journal/clock.js';
+import { CLOCK, type Clock } from '../../src/store/hbase/journal/clock.js';
 import { randomId } from '../../src/store/hbase/journal/codec.js';
+import { PACE } from '../../src/store/hbase/journal/pace.js';
 import { rowId } from '../../src/store/hbase/journal/plan-rows.js';
 import type { PlanContext } from '../../src/store/hbase/journal/row-queue.js';
 import type { WantedRow } from '../../src/store/hbase/journal/row-requests.js';
@@ -30,7 +31,7 @@ describe('what one front end asks of another', () => {
     const cluster = new Cluster(store.client, new TableRegistry(store.client, settings));
     tickets = new Tickets(cluster, CLOCK);
     const session = async (clock: Clock): Promise<Session> => {
-      const one = new Session(cluster, tickets, { clock, pace: PACE, newId: randomId }, () => undefined);
+      const one = new Session(cluster, tickets, { clock, pace: PACE, createId: randomId }, () => undefined);
       await one.writer.open();
       return one;
     };
@@ -40,7 +41,7 @@ describe('what one front end asks of another', () => {
     rows = (count, length = 0) =>
       Array.from({ length: count }, (_, n) => {
         const key = Buffer.from(`${n}`.padStart(length, '0'));
-        return { table, key, id: rowId(ROWS.name, key), exclusive: n % 2 === 0 };
+        return { table, key, id: rowId(ROWS.name, key), isExclusive: n % 2 === 0 };
       });
   });
   after(async () => {
@@ -57,11 +58,13 @@ describe('what one front end asks of another', () => {
 
   /** What the holder is asked for: rows and turns. */
   async function heard(): Promise<string[]> {
-    return (await holder.writer.readRequests()).map(({ id, exclusive, priority }) => `${id} ${exclusive} ${priority}`);
+    return (await holder.writer.readRequests()).map(
+      ({ id, isExclusive, priority }) => `${id} ${isExclusive} ${priority}`,
+    );
   }
 
   const asked = (wanted: readonly WantedRow[], { priority }: PlanContext): string[] =>
-    wanted.map(({ id, exclusive }) => `${id} ${exclusive} ${priority}`);
+    wanted.map(({ id, isExclusive }) => `${id} ${isExclusive} ${priority}`);
 
   /** Waits until the holder is asked for that. */
   async function hears(expected: readonly string[]): Promise<void> {
@@ -71,13 +74,13 @@ describe('what one front end asks of another', () => {
   it('is the earliest of its turns, then that of who waits behind it, then nothing', async () => {
     const [early, late] = [await turn(), await turn()];
     const wanted = rows(2);
-    expect(await asker.requests.send(holder.writer.id, wanted, late)).to.equal(true);
+    expect(await asker.rowRequests.send(holder.writer.id, wanted, late)).to.equal(true);
     expect(await heard()).to.deep.equal(asked(wanted, late));
-    await asker.requests.send(holder.writer.id, wanted, early);
+    await asker.rowRequests.send(holder.writer.id, wanted, early);
     expect(await heard()).to.deep.equal(asked(wanted, early));
-    asker.requests.withdraw(early);
+    asker.rowRequests.withdraw(early);
     await hears(asked(wanted, late));
-    asker.requests.withdraw(late);
+    asker.rowRequests.withdraw(late);
     await hears([]);
   });
 
@@ -86,40 +89,40 @@ describe('what one front end asks of another', () => {
     const wanted = rows(1);
     const now = CLOCK.now();
     askersNow = now;
-    await asker.requests.send(holder.writer.id, wanted, one);
+    await asker.rowRequests.send(holder.writer.id, wanted, one);
     const [before] = await holder.writer.readRequests();
-    askersNow = now + PACE.requestResend - 1;
-    await asker.requests.resend(one);
+    askersNow = now + PACE.requestResendMs - 1;
+    await asker.rowRequests.resend(one);
     expect((await holder.writer.readRequests())[0]!.version).to.deep.equal(before!.version);
-    askersNow = now + PACE.requestResend;
-    await asker.requests.resend(one);
+    askersNow = now + PACE.requestResendMs;
+    await asker.rowRequests.resend(one);
     const [after] = await holder.writer.readRequests();
     expect(after!.priority).to.equal(before!.priority);
     expect(after!.version).to.not.deep.equal(before!.version);
     askersNow = undefined;
-    asker.requests.withdraw(one);
+    asker.rowRequests.withdraw(one);
     await hears([]);
   });
 
   it('may be more than fits into a page, and less again', async () => {
     const [early, late] = [await turn(), await turn()];
     const many = rows(3000, 200);
-    await asker.requests.send(holder.writer.id, many, early);
-    await asker.requests.send(holder.writer.id, many.slice(0, 2), late);
+    await asker.rowRequests.send(holder.writer.id, many, early);
+    await asker.rowRequests.send(holder.writer.id, many.slice(0, 2), late);
     expect(await heard()).to.deep.equal(asked(many, early));
-    const pages = new Set((await holder.writer.readRequests()).map(({ cell }) => cell.toString('hex')));
+    const pages = new Set((await holder.writer.readRequests()).map(({ qualifier }) => qualifier.toString('hex')));
     expect(pages.size).to.equal(3);
-    asker.requests.withdraw(early);
+    asker.rowRequests.withdraw(early);
     await hears(asked(many.slice(0, 2), late));
-    asker.requests.withdraw(late);
+    asker.rowRequests.withdraw(late);
     await hears([]);
   });
 
   it('is forgotten by who hears nothing more of it, with all that was asked with it', async () => {
     const one = await turn();
-    await asker.requests.send(holder.writer.id, rows(3), one);
+    await asker.rowRequests.send(holder.writer.id, rows(3), one);
     await holder.writer.removeRequests((await holder.writer.readRequests()).slice(0, 1));
     expect(await heard()).to.deep.equal([]);
-    asker.requests.withdraw(one);
+    asker.rowRequests.withdraw(one);
   });
 });

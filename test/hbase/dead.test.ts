@@ -1,10 +1,11 @@
 import { expect } from 'chai';
 import { Cluster } from '../../src/store/hbase/cluster.js';
 import { type HBaseStore, openHBaseStore } from '../../src/store/hbase/index.js';
-import { CLOCK, PACE } from '../../src/store/hbase/journal/clock.js';
+import { CLOCK } from '../../src/store/hbase/journal/clock.js';
 import { randomId } from '../../src/store/hbase/journal/codec.js';
 import { JOURNAL, MAX_TIME, MAX_TIME_ROW } from '../../src/store/hbase/journal/journal-tables.js';
 import { readLock } from '../../src/store/hbase/journal/locks.js';
+import { PACE } from '../../src/store/hbase/journal/pace.js';
 import { runPlan } from '../../src/store/hbase/journal/run.js';
 import { Session } from '../../src/store/hbase/journal/session.js';
 import { Tickets } from '../../src/store/hbase/journal/tickets.js';
@@ -46,7 +47,7 @@ describe('front ends that died', function () {
 
   /** A writer that adds to the row that all add to, and is heard of no more, as one that was killed. */
   async function dies(n: number): Promise<Buffer> {
-    const session = new Session(cluster, tickets, { clock: CLOCK, pace: PACE, newId: randomId }, () => undefined);
+    const session = new Session(cluster, tickets, { clock: CLOCK, pace: PACE, createId: randomId }, () => undefined);
     await session.open();
     const put = [{ family: 0, qualifier: Buffer.from('id'), value: Buffer.from('x') }];
     const steps = [

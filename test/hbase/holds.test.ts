@@ -1,9 +1,10 @@
 import { expect } from 'chai';
 import { Cluster, GATES } from '../../src/store/hbase/cluster.js';
 import { type HBaseStore, openHBaseStore } from '../../src/store/hbase/index.js';
-import { CLOCK, PACE } from '../../src/store/hbase/journal/clock.js';
+import { CLOCK } from '../../src/store/hbase/journal/clock.js';
 import { parseLock, randomId } from '../../src/store/hbase/journal/codec.js';
 import { holdersOf, readLock } from '../../src/store/hbase/journal/locks.js';
+import { PACE } from '../../src/store/hbase/journal/pace.js';
 import { rowId } from '../../src/store/hbase/journal/plan-rows.js';
 import { runPlan } from '../../src/store/hbase/journal/run.js';
 import { Session } from '../../src/store/hbase/journal/session.js';
@@ -24,7 +25,7 @@ describe('rows that a front end holds with others', () => {
     await store.createTable(ROWS);
     cluster = new Cluster(store.client, new TableRegistry(store.client, settings));
     const tickets = new Tickets(cluster, CLOCK);
-    session = new Session(cluster, tickets, { clock: CLOCK, pace: PACE, newId: randomId }, () => undefined);
+    session = new Session(cluster, tickets, { clock: CLOCK, pace: PACE, createId: randomId }, () => undefined);
     await session.open();
   });
   after(async () => {
@@ -50,7 +51,7 @@ describe('rows that a front end holds with others', () => {
       return mutate.call(client, table, mutation);
     };
     try {
-      await session.shared.release(session.shared.get(id)!);
+      await session.sharedRows.release(session.sharedRows.get(id)!);
     } finally {
       client.mutate = mutate;
     }

@@ -68,7 +68,7 @@ export class Mortal {
       cluster,
       new Tickets(cluster, CLOCK),
       CLOCK,
-      { lease: LEASE_MS, lateArrival: 0 },
+      { leaseMs: LEASE_MS, lateArrivalMs: 0 },
       () => false,
     );
     return new Mortal(front, points, arm, async () => {

@@ -2,8 +2,9 @@ import { writeFileSync } from 'node:fs';
 import { expect } from 'chai';
 import { Cluster } from '../../src/store/hbase/cluster.js';
 import { type HBaseStore, openHBaseStore } from '../../src/store/hbase/index.js';
-import { CLOCK, PACE } from '../../src/store/hbase/journal/clock.js';
+import { CLOCK } from '../../src/store/hbase/journal/clock.js';
 import { randomId } from '../../src/store/hbase/journal/codec.js';
+import { PACE } from '../../src/store/hbase/journal/pace.js';
 import { rowId } from '../../src/store/hbase/journal/plan-rows.js';
 import { Session } from '../../src/store/hbase/journal/session.js';
 import { Tickets } from '../../src/store/hbase/journal/tickets.js';
@@ -115,12 +116,12 @@ describe('rowan over HBase', () => {
     const dead = new Session(
       cluster,
       new Tickets(cluster, CLOCK),
-      { clock: CLOCK, pace: PACE, newId: randomId },
+      { clock: CLOCK, pace: PACE, createId: randomId },
       () => undefined,
     );
     await dead.open();
     const key = Buffer.from('nobody');
-    await dead.shared.hold(await cluster.table('master'), key, rowId('master', key));
+    await dead.sharedRows.hold(await cluster.table('master'), key, rowId('master', key));
     // As if the hold had arrived when others had taken the writer out.
     await dead.writer.close();
     dead.abandon();

@@ -1,9 +1,10 @@
 import { expect } from 'chai';
 import { Cluster } from '../../src/store/hbase/cluster.js';
 import { openHBaseStore } from '../../src/store/hbase/index.js';
-import { CLOCK, PACE } from '../../src/store/hbase/journal/clock.js';
+import { CLOCK } from '../../src/store/hbase/journal/clock.js';
 import { randomId } from '../../src/store/hbase/journal/codec.js';
 import { EmptyLockCells } from '../../src/store/hbase/journal/empty-lock-cells.js';
+import { PACE } from '../../src/store/hbase/journal/pace.js';
 import { runPlan } from '../../src/store/hbase/journal/run.js';
 import { Session } from '../../src/store/hbase/journal/session.js';
 import { Tickets } from '../../src/store/hbase/journal/tickets.js';
@@ -83,7 +84,7 @@ describe('the lock cell of a row that is changed again and again', () => {
 
   it('is taken away when its front end was given up', async () => {
     const tickets = new Tickets(cluster, CLOCK);
-    const session = new Session(cluster, tickets, { clock: CLOCK, pace: PACE, newId: randomId }, () => undefined);
+    const session = new Session(cluster, tickets, { clock: CLOCK, pace: PACE, createId: randomId }, () => undefined);
     await session.open();
     for (const value of ['1', '2']) await runPlan(session, plan(value), session.createContext());
     session.abandon();

@@ -8,8 +8,8 @@ import type { OpenTable } from './cluster.js';
 import { rollBackBatch } from './journal/roll-back.js';
 import { runPlan, throwUnlessStoreError, waitForAll, withGates } from './journal/run.js';
 import type { Session } from './journal/session.js';
-import { STEP } from './journal/tickets.js';
-import { Fenced } from './journal/writer.js';
+import { TICKET_STEP } from './journal/tickets.js';
+import { FencedError } from './journal/writer.js';
 import { FIRST_KEY_ONLY } from './rpc/filters.js';
 import { MAX_KEY } from './rpc/requests.js';
 
@@ -59,7 +59,7 @@ export async function ingest(session: Session, tables: readonly LoadTable[], pla
         if (window.mayBeApplied) session.abandon();
         if (!session.isEnded) await rollBack(session, batch, ticket, tables);
         // A sweeper that gave up this writer may have rolled back the batch before its last rows arrived.
-        else if (!isWritten || error instanceof Fenced)
+        else if (!isWritten || error instanceof FencedError)
           await rollBackBatch(session.cluster, ticket, tables).catch(throwUnlessStoreError);
         throw error;
       }
@@ -91,7 +91,7 @@ async function writeAll(session: Session, parts: readonly BatchTable[], ticket: 
         await window.drain();
         await session.options.failpoint(`batch ${part.table.spec.name}`);
       }
-      if (part.load.append) number += STEP * BigInt(part.rows.length);
+      if (part.load.append) number += TICKET_STEP * BigInt(part.rows.length);
     }
     await window.drain();
   } catch (error) {
@@ -175,7 +175,7 @@ async function writeRows(
   }
   for (let at = 0; at < rows.length; at += ROWS_PER_WRITE) {
     const chunk = rows.slice(at, at + ROWS_PER_WRITE);
-    const keys = chunk.map(({ key }, i) => (load.append ? counterBytes(first + STEP * BigInt(at + i)) : key));
+    const keys = chunk.map(({ key }, i) => (load.append ? counterBytes(first + TICKET_STEP * BigInt(at + i)) : key));
     // Rows written after a rollback by another front end would stay.
     await session.writer.ensureLease();
     await window.add(client.putRows(table.handle, keys, chunk.map(packedRow), ticket));

@@ -36,8 +36,8 @@ export class Overlay {
       await Promise.all(this.#sessions.map((session) => session.waitForFold(id)));
       moment = logicalClock.now();
     }
-    const held = this.#sessions.at(-1)?.shared.get(id);
-    return held ? held.withPending(found) : found;
+    const held = this.#sessions.at(-1)?.sharedRows.get(id);
+    return held ? held.withPendingIncrements(found) : found;
   }
 
   /** As `withPending`, for whole rows that were read together. */
@@ -54,10 +54,12 @@ export class Overlay {
 
   /** Whether rows of the table that were read since then may lack increments. */
   #mayLackIncrements(table: string, since: number): boolean {
-    return this.#removedAt > since || this.#sessions.some(({ shared }) => shared.mayLackIncrements(table, since));
+    return (
+      this.#removedAt > since || this.#sessions.some(({ sharedRows }) => sharedRows.mayLackIncrements(table, since))
+    );
   }
 
   #wasFolding(id: string, since: number): boolean {
-    return this.#removedAt > since || this.#sessions.some(({ shared }) => shared.wasFolding(id, since));
+    return this.#removedAt > since || this.#sessions.some(({ sharedRows }) => sharedRows.wasFolding(id, since));
   }
 }

@@ -4,11 +4,12 @@ import { Cluster } from './cluster.js';
 import { HBaseReader } from './hbase-reader.js';
 import { ingest } from './ingest.js';
 import type { Failpoint } from './journal/apply.js';
-import { CLOCK, PACE } from './journal/clock.js';
+import { CLOCK } from './journal/clock.js';
 import { randomId } from './journal/codec.js';
 import { Journal } from './journal/journal.js';
 import { INTERNAL_TABLES } from './journal/journal-tables.js';
 import { countDeadLocks } from './journal/locks.js';
+import { PACE } from './journal/pace.js';
 import { removeOrphanPieces } from './journal/sweeper.js';
 import { HBaseClient } from './rpc/client.js';
 import { TableRegistry } from './schema/index.js';
@@ -54,21 +55,21 @@ export class HBaseStore extends HBaseReader implements Store {
 
   constructor(client: HBaseClient, registry: TableRegistry, settings: HBaseSettings, options: HBaseStoreOptions) {
     const cluster = new Cluster(client, registry);
-    const lease = options.leaseMs ?? PACE.lease;
-    const lateArrival = settings.rpcTimeoutMs;
+    const leaseMs = options.leaseMs ?? PACE.leaseMs;
+    const lateArrivalMs = settings.rpcTimeoutMs;
     const plan = settings.operationTimeoutMs;
     // Twice the time after which the locks of a writer that died within a batch are free.
-    const patientPlan = Math.max(plan, 2 * (2 * lease + lateArrival));
+    const patientPlan = Math.max(plan, 2 * (2 * leaseMs + lateArrivalMs));
     const journal = new Journal(cluster, {
       clock: CLOCK,
       pace: {
         ...PACE,
-        lease,
-        lateArrival,
-        planTimeout: options.patient ? patientPlan : plan,
+        leaseMs,
+        lateArrivalMs,
+        planTimeoutMs: options.patient ? patientPlan : plan,
       },
       answerCount: () => client.statistics.bytesReceived,
-      newId: randomId,
+      createId: randomId,
       failpoint: options.failpoint,
     });
     super(cluster, journal.overlay);
@@ -81,7 +82,7 @@ export class HBaseStore extends HBaseReader implements Store {
     // The counter is created last: when it exists, all tables do.
     if (!(await this.#journal.tickets.exists())) {
       await this.#registry.ensure(INTERNAL_TABLES);
-      await this.#journal.tickets.ensure();
+      await this.#journal.tickets.ensureExists();
     }
     await this.#journal.start();
   }
@@ -116,7 +117,7 @@ export class HBaseStore extends HBaseReader implements Store {
 
   async ingest(tables: readonly LoadTable[], plan: Plan): Promise<void> {
     this.#checkOpen();
-    return this.#journal.run((session) => ingest(session, tables, plan));
+    return this.#journal.runWork((session) => ingest(session, tables, plan));
   }
 
   async countDeadLocks(remove: boolean): Promise<number> {
@@ -132,7 +133,7 @@ export class HBaseStore extends HBaseReader implements Store {
 
   async settled(): Promise<bigint> {
     this.#checkOpen();
-    return this.#journal.settled();
+    return this.#journal.readSettledTicket();
   }
 
   close(): Promise<void> {

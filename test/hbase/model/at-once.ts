@@ -1,8 +1,9 @@
 import type { TableSpec } from '../../../src/store/contract.js';
 import { Cluster, type RowClient } from '../../../src/store/hbase/cluster.js';
-import { type Clock, PACE, type Stop } from '../../../src/store/hbase/journal/clock.js';
+import type { CancelTimer, Clock } from '../../../src/store/hbase/journal/clock.js';
 import { Journal } from '../../../src/store/hbase/journal/journal.js';
 import { JOURNAL_TABLE, NUMBERS_TABLE } from '../../../src/store/hbase/journal/journal-tables.js';
+import { PACE } from '../../../src/store/hbase/journal/pace.js';
 import { Session, type SessionOptions } from '../../../src/store/hbase/journal/session.js';
 import { Tickets } from '../../../src/store/hbase/journal/tickets.js';
 import type { RowMutation, TableHandle } from '../../../src/store/hbase/rpc/rpc-types.js';
@@ -24,7 +25,7 @@ export class HandClock implements Clock {
     return this.#now;
   }
 
-  #add(ms: number, work: () => void, every?: number): Stop {
+  #add(ms: number, work: () => void, every?: number): CancelTimer {
     const timer = { due: this.#now + ms, every, work };
     this.timers.add(timer);
     return () => void this.timers.delete(timer);
@@ -34,11 +35,11 @@ export class HandClock implements Clock {
     return new Promise((resolve) => void this.#add(ms, resolve));
   }
 
-  after(ms: number, work: () => void): Stop {
+  runAfter(ms: number, work: () => void): CancelTimer {
     return this.#add(ms, work);
   }
 
-  every(ms: number, work: () => void): Stop {
+  runEvery(ms: number, work: () => void): CancelTimer {
     return this.#add(ms, work, ms);
   }
 
@@ -96,12 +97,12 @@ export class AtOnce {
     const client = this.rows.for({ request: async (_front, _text, work) => work() }, number);
     const clock = new HandClock();
     let names = 0;
-    const newId = (): Buffer => Buffer.from([number, 0, 0, 0, 0, 0, 0, ++names]);
+    const createId = (): Buffer => Buffer.from([number, 0, 0, 0, 0, 0, 0, ++names]);
     return {
       client,
       clock,
       cluster: new Cluster(client, this.rows.tables),
-      options: { clock, pace: PACE, newId, ...more },
+      options: { clock, pace: PACE, createId, ...more },
     };
   }
 

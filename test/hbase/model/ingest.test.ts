@@ -2,9 +2,9 @@ import { expect } from 'chai';
 import type { LoadRow, Plan, TableSpec } from '../../../src/store/contract.js';
 import { GATES, type RowClient } from '../../../src/store/hbase/cluster.js';
 import { ingest } from '../../../src/store/hbase/ingest.js';
-import { PACE } from '../../../src/store/hbase/journal/clock.js';
 import { JOURNAL } from '../../../src/store/hbase/journal/journal-tables.js';
 import { readLock } from '../../../src/store/hbase/journal/locks.js';
+import { PACE } from '../../../src/store/hbase/journal/pace.js';
 import { runPlan } from '../../../src/store/hbase/journal/run.js';
 import type { Session } from '../../../src/store/hbase/journal/session.js';
 import type { RowMutation } from '../../../src/store/hbase/rpc/rpc-types.js';
@@ -141,7 +141,7 @@ describe('a batch over HBase', () => {
     expect(session.isEnded).to.equal(true);
     const other = hbase.front();
     await journalOf(other).start();
-    await other.clock.pass(2 * (PACE.lateArrival + PACE.lease));
+    await other.clock.pass(2 * (PACE.lateArrivalMs + PACE.leaseMs));
     expect(hbase.journal()).to.not.include(session.writer.id.toString('hex'));
   });
 
@@ -169,9 +169,9 @@ describe('a batch over HBase', () => {
     const journal = journalOf(other);
     await journal.start();
     const name = session.writer.id.toString('hex');
-    await other.clock.pass(2 * PACE.lease);
+    await other.clock.pass(2 * PACE.leaseMs);
     expect(scans).to.be.greaterThan(0);
-    await other.clock.pass(PACE.lateArrival + PACE.lease);
+    await other.clock.pass(PACE.lateArrivalMs + PACE.leaseMs);
     expect(hbase.journal()).to.not.include(name);
     expect(await other.client.get(handle, Buffer.from('late'))).to.equal(undefined);
   });

@@ -36,7 +36,7 @@ describe('a join of a shared row that arrives again when the row was given back'
         const running = runPlan(session, counts, session.createContext());
         await front.clock.pass(100);
         await running;
-        await session.shared.release(session.shared.get(rowId(TABLE.name, KEY))!);
+        await session.sharedRows.release(session.sharedRows.get(rowId(TABLE.name, KEY))!);
       }
       const table = await other.cluster.table(TABLE.name);
       const count = async (): Promise<bigint> =>

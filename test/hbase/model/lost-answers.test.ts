@@ -60,7 +60,7 @@ describe('the journal, where an answer is lost', () => {
           timestamp: MAX_TIME,
         }),
     );
-    const row = { table, key: Buffer.from('a'), id: rowId(TABLE.name, Buffer.from('a')), exclusive: true };
-    expect(await session.requests.send(holder.writer.id, [row], turn)).to.equal(false);
+    const row = { table, key: Buffer.from('a'), id: rowId(TABLE.name, Buffer.from('a')), isExclusive: true };
+    expect(await session.rowRequests.send(holder.writer.id, [row], turn)).to.equal(false);
   });
 });

@@ -1,7 +1,6 @@
 import { expect } from 'chai';
 import type { Plan, PlanStep, TableSpec } from '../../../src/store/contract.js';
 import { Cluster } from '../../../src/store/hbase/cluster.js';
-import type { Pace } from '../../../src/store/hbase/journal/clock.js';
 import { Journal } from '../../../src/store/hbase/journal/journal.js';
 import {
   ALIVE,
@@ -12,6 +11,7 @@ import {
   STATE,
 } from '../../../src/store/hbase/journal/journal-tables.js';
 import { countDeadLocks } from '../../../src/store/hbase/journal/locks.js';
+import type { Pace } from '../../../src/store/hbase/journal/pace.js';
 import { cellCounter, cellValue, counterBytes, EMPTY } from '../../../src/store/row.js';
 import { seeded } from '../../partition/fixture.js';
 import { inSoak, rounds } from '../../rounds.js';
@@ -27,21 +27,21 @@ const mark = (front: number) => ({ family: 0, qualifier: Buffer.from(`by${front}
 
 /** Few ticks between what matters, and in the order that they have outside of the model. */
 const MODEL_PACE: Pace = {
-  lease: 100,
-  planTimeout: 1_000_000,
-  requestPoll: 20,
-  idleRequestPoll: 40,
-  requestResend: 40,
-  requestExpiry: 100,
-  firstBackoff: 10,
-  maxBackoff: 20,
-  foldInterval: 40,
-  cleanupInterval: 80,
-  sharedIdle: 1_000_000,
-  idleCheck: 1_000_000,
-  emptyCellIdle: 1_000_000,
-  lateArrival: 0,
-  silenceTimeout: 1_000_000,
+  leaseMs: 100,
+  planTimeoutMs: 1_000_000,
+  requestPollMs: 20,
+  idleRequestPollMs: 40,
+  requestResendMs: 40,
+  requestExpiryMs: 100,
+  firstBackoffMs: 10,
+  maxBackoffMs: 20,
+  foldIntervalMs: 40,
+  cleanupIntervalMs: 80,
+  sharedRowIdleMs: 1_000_000,
+  idleCheckMs: 1_000_000,
+  emptyCellIdleMs: 1_000_000,
+  lateArrivalMs: 0,
+  silenceTimeoutMs: 1_000_000,
 };
 /** Most runs of a scenario; `--times` makes more. */
 const QUICK_RUNS = 5000;
@@ -103,7 +103,7 @@ class Fronts implements Run {
       const journal = new Journal(cluster, {
         clock: world.clock(front),
         pace: MODEL_PACE,
-        newId: () => writerId(front, ++names),
+        createId: () => writerId(front, ++names),
         answerCount: () => 0,
       });
       this.#journals.push(journal);

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import type { Plan, TableSpec } from '../../../src/store/contract.js';
-import { PACE } from '../../../src/store/hbase/journal/clock.js';
 import type { Journal } from '../../../src/store/hbase/journal/journal.js';
+import { PACE } from '../../../src/store/hbase/journal/pace.js';
 import { cellCounter } from '../../../src/store/row.js';
 import { AtOnce, type Front, journalOf, rest } from './at-once.js';
 
@@ -60,33 +60,33 @@ describe('waiting until all that was decided is done', () => {
       return mutateGuarded.call(writer.cluster, table, mutation);
     };
     const wait = waiting();
-    for (let passed = 0; passed < 20 * PACE.lease; passed += PACE.lease / 5) {
-      await writer.clock.pass(PACE.lease / 5);
-      await reader.clock.pass(PACE.lease / 5);
+    for (let passed = 0; passed < 20 * PACE.leaseMs; passed += PACE.leaseMs / 5) {
+      await writer.clock.pass(PACE.leaseMs / 5);
+      await reader.clock.pass(PACE.leaseMs / 5);
     }
     expect([wait.ended, await stored()]).to.deep.equal(['', 1n]);
     writer.cluster.mutateGuarded = mutateGuarded;
     for (const go of held) go();
     await rest();
-    await writer.clock.pass(PACE.lease / 5);
-    await reader.clock.pass(PACE.lease / 5);
+    await writer.clock.pass(PACE.leaseMs / 5);
+    await reader.clock.pass(PACE.leaseMs / 5);
     expect([wait.ended, await stored()]).to.deep.equal(['quiet', 2n]);
   });
 
   it('ends when the counters of a front end that died are folded by others', async () => {
     const wait = waiting();
-    await reader.clock.pass(PACE.lease / 2);
+    await reader.clock.pass(PACE.leaseMs / 2);
     expect([wait.ended, await stored()]).to.deep.equal(['', 1n]);
-    await reader.clock.pass(2 * PACE.lease);
+    await reader.clock.pass(2 * PACE.leaseMs);
     expect([wait.ended, await stored()]).to.deep.equal(['quiet', 2n]);
   });
 
   it('does not wait for what is decided meanwhile', async () => {
     const wait = waiting();
-    await writer.clock.pass(2 * PACE.foldInterval);
+    await writer.clock.pass(2 * PACE.foldIntervalMs);
     await journal.commit(plan('three'));
     await journal.commit(plan('four'));
-    await reader.clock.pass(PACE.foldInterval);
+    await reader.clock.pass(PACE.foldIntervalMs);
     expect([wait.ended, await stored()]).to.deep.equal(['quiet', 3n]);
   });
 
@@ -97,7 +97,7 @@ describe('waiting until all that was decided is done', () => {
     alone.mutate = async (table, mutation) =>
       table === reader.cluster.journal && mutation.key[0] === 1 ? false : mutate(table, mutation);
     const wait = waiting();
-    await reader.clock.pass(10 * PACE.lease);
+    await reader.clock.pass(10 * PACE.leaseMs);
     expect(wait.ended).to.match(/a plan that was decided is not done, and its front end shows no sign of life; start/);
   });
 });

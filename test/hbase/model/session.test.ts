@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import type { Plan, TableSpec } from '../../../src/store/contract.js';
-import { PACE } from '../../../src/store/hbase/journal/clock.js';
 import { JOURNAL } from '../../../src/store/hbase/journal/journal-tables.js';
+import { PACE } from '../../../src/store/hbase/journal/pace.js';
 import { rowId } from '../../../src/store/hbase/journal/plan-rows.js';
 import { runPlan } from '../../../src/store/hbase/journal/run.js';
 import type { Session } from '../../../src/store/hbase/journal/session.js';
@@ -29,9 +29,9 @@ describe('a session of the journal', () => {
     await watcher.start();
     const timers = idle.clock.timers.size;
     const [name] = hbase.journal();
-    await other.clock.pass(3 * PACE.lease);
+    await other.clock.pass(3 * PACE.leaseMs);
     expect(hbase.journal(), 'given up').to.not.include(name);
-    await idle.clock.pass(PACE.lease);
+    await idle.clock.pass(PACE.leaseMs);
     await journal.commit(put('after'));
     let reads = 0;
     const { get } = idle.client;
@@ -39,7 +39,7 @@ describe('a session of the journal', () => {
       if (key.toString('hex') === name) reads++;
       return get(table, key, options);
     };
-    await idle.clock.pass(PACE.lease / 2);
+    await idle.clock.pass(PACE.leaseMs / 2);
     expect(reads, 'reads of a journal row that is gone').to.equal(0);
     expect(idle.clock.timers.size, 'timers').to.equal(timers);
   });
@@ -68,7 +68,7 @@ describe('a session of the journal', () => {
     }));
     const writing = runPlan(session, { steps: next, decisive: 0 }, session.createContext());
     await rest();
-    await session.writer.removeFinished();
+    await session.writer.removeFinishedRecords();
     expect(hbase.journal()).to.deep.equal([name]);
     answer();
     await writing;
@@ -95,24 +95,24 @@ describe('a session of the journal', () => {
       await runPlan(session, { steps, decisive: 0 }, session.createContext());
     }
 
-    const isHeld = (n: number): boolean => session.shared.get(rowId(TABLE.name, Buffer.from(`${n}`))) !== undefined;
+    const isHeld = (n: number): boolean => session.sharedRows.get(rowId(TABLE.name, Buffer.from(`${n}`))) !== undefined;
 
     it('gives back those above a number, the ones first that were left alone longest', async () => {
       await guard(0, MANY);
       await front.clock.pass(1);
       await guard(0, 10);
-      expect(session.shared.size).to.equal(MANY + 1);
-      await front.clock.pass(PACE.idleCheck);
-      expect(session.shared.size).to.equal(MOST);
+      expect(session.sharedRows.size).to.equal(MANY + 1);
+      await front.clock.pass(PACE.idleCheckMs);
+      expect(session.sharedRows.size).to.equal(MOST);
       expect([isHeld(9), isHeld(10), isHeld(MANY - 1)]).to.deep.equal([true, false, true]);
     });
 
     it('gives all back that were left alone for a while, at one look', async () => {
       await guard(0, 1000);
-      await front.clock.pass(PACE.sharedIdle);
-      expect(session.shared.size).to.equal(1001);
-      await front.clock.pass(PACE.idleCheck);
-      expect(session.shared.size).to.equal(0);
+      await front.clock.pass(PACE.sharedRowIdleMs);
+      expect(session.sharedRows.size).to.equal(1001);
+      await front.clock.pass(PACE.idleCheckMs);
+      expect(session.sharedRows.size).to.equal(0);
     });
 
     it('gives them back some at a time as it ends', async () => {
@@ -129,7 +129,7 @@ describe('a session of the journal', () => {
         }
       };
       await session.close();
-      expect(session.shared.size).to.equal(0);
+      expect(session.sharedRows.size).to.equal(0);
       expect(most).to.be.within(2, MOST_AT_ONCE);
     });
   });

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Clock, Stop } from '../../../src/store/hbase/journal/clock.js';
+import type { CancelTimer, Clock } from '../../../src/store/hbase/journal/clock.js';
 
 /** A request of a front end that HBase has not answered. */
 interface Request {
@@ -98,7 +98,7 @@ export class World {
   }
 
   clock(front: number): Clock {
-    const add = (ms: number, work: () => void, every?: number): Stop => {
+    const add = (ms: number, work: () => void, every?: number): CancelTimer => {
       const timer: Timer = { front, due: this.#time + Math.max(0, ms), every, work };
       if (!this.#dead.has(front)) this.#timers.push(timer);
       return () => {
@@ -109,8 +109,8 @@ export class World {
     return {
       now: () => this.#time,
       sleep: (ms) => new Promise((resolve) => void add(ms, resolve)),
-      after: (ms, work) => add(ms, work),
-      every: (ms, work) => add(ms, work, ms),
+      runAfter: (ms, work) => add(ms, work),
+      runEvery: (ms, work) => add(ms, work, ms),
       defer: queueMicrotask,
     };
   }

@@ -7,7 +7,7 @@ import type { EmptyLockCells } from './empty-lock-cells.js';
 import { readLock, unlockCells } from './locks.js';
 
 /** Called between the phases of a plan. Tests stop a front end there. */
-export type Failpoint = (name: string) => Maybe<void>;
+export type Failpoint = (pointName: string) => Maybe<void>;
 
 /**
  * Applies a record that was found in the journal. Once one of its locked rows is changed, the steps that precede locked
@@ -24,21 +24,21 @@ export async function applyFoundRecord(
 }
 
 function withoutEarlyPuts(record: PlanRecord): PlanRecord {
-  return { ...record, blind: record.blind.filter(({ put }) => !put), followers: [] };
+  return { ...record, indexMarks: record.indexMarks.filter(({ isPut }) => !isPut), followerChanges: [] };
 }
 
 /** Whether at least one row of the record is no longer locked by the plan. */
-async function isPartlyApplied(cluster: Cluster, { rows }: PlanRecord, lock: Buffer): Promise<boolean> {
-  const held = await Promise.all(
-    rows.map(async ({ table: name, key }) => {
-      let found: Buffer | undefined = lock;
-      await unlessDropped(cluster, name, async (table) => {
-        found = await readLock(cluster, { table, key });
+async function isPartlyApplied(cluster: Cluster, { rowChanges }: PlanRecord, lock: Buffer): Promise<boolean> {
+  const lockedFlags = await Promise.all(
+    rowChanges.map(async ({ table: tableName, key }) => {
+      let lockValue: Buffer | undefined = lock;
+      await unlessDropped(cluster, tableName, async (table) => {
+        lockValue = await readLock(cluster, { table, key });
       });
-      return found?.equals(lock) ?? false;
+      return lockValue?.equals(lock) ?? false;
     }),
   );
-  return held.includes(false);
+  return lockedFlags.includes(false);
 }
 
 /**
@@ -55,39 +55,40 @@ export async function applyRecord(
   emptyCells?: EmptyLockCells,
 ): Promise<void> {
   const earlyPuts = new MutationBatches(cluster);
-  for (const mark of record.blind) if (mark.put) earlyPuts.add(mark.table, markMutation(mark, record.ticket));
-  for (const { table, key, deletes, puts } of record.followers)
-    earlyPuts.add(table, { key, delete: unpackRow(deletes), put: puts, timestamp: record.ticket });
+  for (const mark of record.indexMarks) if (mark.isPut) earlyPuts.add(mark.table, markMutation(mark, record.ticket));
+  for (const { table, key, packedDeletes, puts } of record.followerChanges)
+    earlyPuts.add(table, { key, delete: unpackRow(packedDeletes), put: puts, timestamp: record.ticket });
   await earlyPuts.run(failpoint, 'come');
   const lock = exclusiveLock(writer, record.plan);
-  const appended = new MutationBatches(cluster);
-  for (const { table, key, row } of record.appends)
-    appended.add(table, { key, put: unpackRow(row), timestamp: record.ticket });
-  const rows = record.rows.map((row) => () => changeRow(cluster, row, lock, record.ticket, emptyCells));
-  await runEach([...rows, () => appended.run(failpoint, 'append')], failpoint, 'row');
-  const deletes = new MutationBatches(cluster);
-  for (const mark of record.blind) if (!mark.put) deletes.add(mark.table, markMutation(mark, record.ticket));
-  await deletes.run(failpoint, 'go');
+  const appendedRows = new MutationBatches(cluster);
+  for (const { table, key, row } of record.appendedRows)
+    appendedRows.add(table, { key, put: unpackRow(row), timestamp: record.ticket });
+  const changeRows = record.rowChanges.map((row) => () => changeRow(cluster, row, lock, record.ticket, emptyCells));
+  await runEach([...changeRows, () => appendedRows.run(failpoint, 'append')], failpoint, 'row');
+  const indexDeletes = new MutationBatches(cluster);
+  for (const mark of record.indexMarks)
+    if (!mark.isPut) indexDeletes.add(mark.table, markMutation(mark, record.ticket));
+  await indexDeletes.run(failpoint, 'go');
 }
 
-function markMutation({ key, put }: IndexMark, ticket: bigint): RowMutation {
-  return put ? { key, put: [MARK], timestamp: ticket } : { key, delete: [MARK], timestamp: ticket };
+function markMutation({ key, isPut }: IndexMark, ticket: bigint): RowMutation {
+  return isPut ? { key, put: [MARK], timestamp: ticket } : { key, delete: [MARK], timestamp: ticket };
 }
 
 /** Runs all functions at once. With a failpoint, runs them in sequence and calls it before and after each. */
 async function runEach(
   work: readonly (() => Promise<unknown>)[],
   failpoint: Failpoint | undefined,
-  name: string,
+  phase: string,
 ): Promise<void> {
   if (!failpoint) {
     await Promise.all(work.map((run) => run()));
     return;
   }
   for (const [i, run] of work.entries()) {
-    await failpoint(`${name} ${i} before`);
+    await failpoint(`${phase} ${i} before`);
     await run();
-    await failpoint(`${name} ${i} after`);
+    await failpoint(`${phase} ${i} after`);
   }
 }
 
@@ -106,12 +107,12 @@ class MutationBatches {
     else this.#mutations.set(table, [mutation]);
   }
 
-  async run(failpoint: Failpoint | undefined, name: string): Promise<void> {
+  async run(failpoint: Failpoint | undefined, phase: string): Promise<void> {
     if (this.#mutations.size === 0) return;
-    const put = (name: string, list: readonly RowMutation[]) =>
-      unlessDropped(this.#cluster, name, (table) => this.#cluster.client.putMany(table.handle, list));
-    const work = [...this.#mutations].map((entry) => () => put(...entry));
-    await runEach(work, failpoint, name);
+    const putBatch = (tableName: string, list: readonly RowMutation[]) =>
+      unlessDropped(this.#cluster, tableName, (table) => this.#cluster.client.putMany(table.handle, list));
+    const work = [...this.#mutations].map((entry) => () => putBatch(...entry));
+    await runEach(work, failpoint, phase);
   }
 }
 
@@ -127,13 +128,13 @@ export async function changeRow(
   let isChanged = false;
   await unlessDropped(cluster, change.table, async (table) => {
     const row = { table, key };
-    const unlock = unlockCells(row, !deleteRow && emptyCells !== undefined && emptyCells.recordUnlock(row));
+    const lockChange = unlockCells(row, !deleteRow && emptyCells !== undefined && emptyCells.recordUnlock(row));
     const mutation: RowMutation = {
       key,
       guards: [{ op: 'equals', ...table.lock, value: lock }],
       ...(deleteRow && { deleteRow: true }),
-      delete: [...unpackRow(change.deletes), ...unlock.delete],
-      put: [...change.puts, ...unlock.put],
+      delete: [...unpackRow(change.packedDeletes), ...lockChange.delete],
+      put: [...change.puts, ...lockChange.put],
       timestamp: ticket,
     };
     do isChanged = await cluster.mutateGuarded(table.handle, mutation);

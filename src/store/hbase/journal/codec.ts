@@ -10,7 +10,9 @@ export function randomId(): Buffer {
   return randomBytes(ID_BYTES);
 }
 
-export type RowLock = { readonly kind: 'exclusive'; readonly writer: Buffer; readonly plan: bigint } | SharedLock;
+export type RowLock =
+  | { readonly kind: 'exclusive'; readonly writerId: Buffer; readonly planNumber: bigint }
+  | SharedLock;
 
 export interface SharedLock {
   readonly kind: 'shared';
@@ -27,17 +29,17 @@ export interface SharedLock {
 export interface Holder {
   readonly writer: Buffer;
   /** Increments of the writer's records up to this sequence are in the row. */
-  readonly folded: bigint;
+  readonly foldedSequence: bigint;
 }
 
 const EXCLUSIVE = 0x58;
 const SHARED = 0x53;
-const ENTRY_BYTES = ID_BYTES + 8;
+const HOLDER_BYTES = ID_BYTES + 8;
 /** Header of a shared lock: the type byte and `mark`. */
 const SHARED_HEADER_BYTES = 9;
 
 export function exclusiveLock(writer: Buffer, plan: bigint): Buffer {
-  const out = Buffer.allocUnsafe(1 + ENTRY_BYTES);
+  const out = Buffer.allocUnsafe(1 + HOLDER_BYTES);
   out[0] = EXCLUSIVE;
   out.set(writer, 1);
   out.writeBigUInt64BE(plan, 1 + ID_BYTES);
@@ -47,32 +49,32 @@ export function exclusiveLock(writer: Buffer, plan: bigint): Buffer {
 /** Encodes a shared lock. Returns undefined without holders: the row is free. */
 export function sharedLock(holders: readonly Holder[], mark: bigint): Buffer | undefined {
   if (holders.length === 0) return undefined;
-  const out = Buffer.allocUnsafe(SHARED_HEADER_BYTES + ENTRY_BYTES * holders.length);
+  const out = Buffer.allocUnsafe(SHARED_HEADER_BYTES + HOLDER_BYTES * holders.length);
   out[0] = SHARED;
   let at = out.writeBigUInt64BE(mark, 1);
-  for (const { writer, folded } of holders) {
+  for (const { writer, foldedSequence } of holders) {
     out.set(writer, at);
-    at = out.writeBigUInt64BE(folded, at + ID_BYTES);
+    at = out.writeBigUInt64BE(foldedSequence, at + ID_BYTES);
   }
   return out;
 }
 
 export function parseLock(value: Buffer): RowLock {
-  if (value[0] === EXCLUSIVE && value.length === 1 + ENTRY_BYTES) {
+  if (value[0] === EXCLUSIVE && value.length === 1 + HOLDER_BYTES) {
     return {
       kind: 'exclusive',
-      writer: value.subarray(1, 1 + ID_BYTES),
-      plan: value.readBigUInt64BE(1 + ID_BYTES),
+      writerId: value.subarray(1, 1 + ID_BYTES),
+      planNumber: value.readBigUInt64BE(1 + ID_BYTES),
     };
   }
-  const entries = (value.length - SHARED_HEADER_BYTES) / ENTRY_BYTES;
-  if (value[0] !== SHARED || !Number.isInteger(entries) || entries <= 0)
+  const holderCount = (value.length - SHARED_HEADER_BYTES) / HOLDER_BYTES;
+  if (value[0] !== SHARED || !Number.isInteger(holderCount) || holderCount <= 0)
     throw new StoreError('corrupt', `lock cell of ${value.length} bytes`);
   const holders: Holder[] = [];
-  for (let at = SHARED_HEADER_BYTES; at < value.length; at += ENTRY_BYTES)
+  for (let at = SHARED_HEADER_BYTES; at < value.length; at += HOLDER_BYTES)
     holders.push({
       writer: value.subarray(at, at + ID_BYTES),
-      folded: value.readBigUInt64BE(at + ID_BYTES),
+      foldedSequence: value.readBigUInt64BE(at + ID_BYTES),
     });
   return { kind: 'shared', holders, mark: value.readBigUInt64BE(1) };
 }
@@ -86,12 +88,12 @@ export interface PlanRecord {
   readonly plan: bigint;
   /** Timestamp of the cells that the plan writes. */
   readonly ticket: bigint;
-  readonly rows: readonly RowChange[];
-  readonly shared: readonly Addition[];
-  readonly blind: readonly IndexMark[];
-  readonly appends: readonly AppendedRow[];
+  readonly rowChanges: readonly RowChange[];
+  readonly counterAdditions: readonly CounterAddition[];
+  readonly indexMarks: readonly IndexMark[];
+  readonly appendedRows: readonly AppendedRow[];
   /** Rows that are changed under the lock of another row of the plan, and before it. */
-  readonly followers: readonly RowChange[];
+  readonly followerChanges: readonly RowChange[];
 }
 
 /** The change of a locked row: the row (`deleteRow`) or some cells are deleted, then cells are put. */
@@ -99,23 +101,26 @@ export interface RowChange {
   readonly table: string;
   readonly key: Buffer;
   readonly deleteRow: boolean;
-  readonly deletes: Buffer;
+  readonly packedDeletes: Buffer;
   /** In cell order. */
   readonly puts: readonly Cell[];
 }
 
-export interface Addition {
+export interface CounterAddition {
   readonly table: string;
   readonly key: Buffer;
-  readonly increments: Buffer;
-  /** `Holder.folded` when the row was acquired. A hold with a lower value was written by a join that arrived late. */
+  readonly packedIncrements: Buffer;
+  /**
+   * `Holder.foldedSequence` when the row was acquired. A hold with a lower value was written by a join that arrived
+   * late.
+   */
   readonly joinSequence: bigint;
 }
 
 export interface IndexMark {
   readonly table: string;
   readonly key: Buffer;
-  readonly put: boolean;
+  readonly isPut: boolean;
 }
 
 export interface AppendedRow {
@@ -125,7 +130,7 @@ export interface AppendedRow {
   readonly row: Buffer;
 }
 
-const FORMAT = 3;
+const RECORD_FORMAT = 3;
 
 export interface EncodedRecord {
   readonly parts: readonly Buffer[];
@@ -134,71 +139,71 @@ export interface EncodedRecord {
 
 /** Encodes the record. Long values become parts of their own instead of being copied. */
 export function encodeRecord(record: PlanRecord): EncodedRecord {
-  const out = new RecordEncoder();
-  out.uint32(FORMAT);
-  out.uint64(record.plan);
-  out.uint64(record.ticket);
-  writeChanges(out, record.rows);
-  out.list(record.shared, ({ table, key, increments, joinSequence }) =>
-    out.text(table).bytes(key).bytes(increments).uint64(joinSequence),
+  const encoder = new RecordEncoder();
+  encoder.uint32(RECORD_FORMAT);
+  encoder.uint64(record.plan);
+  encoder.uint64(record.ticket);
+  writeChanges(encoder, record.rowChanges);
+  encoder.list(record.counterAdditions, ({ table, key, packedIncrements, joinSequence }) =>
+    encoder.text(table).bytes(key).bytes(packedIncrements).uint64(joinSequence),
   );
-  out.list(record.blind, ({ table, key, put }) => out.text(table).bytes(key).bool(put));
-  out.list(record.appends, ({ table, key, row }) => out.text(table).bytes(key).bytes(row));
-  writeChanges(out, record.followers);
-  return out.finish();
+  encoder.list(record.indexMarks, ({ table, key, isPut }) => encoder.text(table).bytes(key).bool(isPut));
+  encoder.list(record.appendedRows, ({ table, key, row }) => encoder.text(table).bytes(key).bytes(row));
+  writeChanges(encoder, record.followerChanges);
+  return encoder.finish();
 }
 
-function writeChanges(out: RecordEncoder, changes: readonly RowChange[]): void {
-  out.list(changes, ({ table, key, deleteRow, deletes, puts }) =>
-    out.text(table).bytes(key).bool(deleteRow).bytes(deletes).cells(puts),
+function writeChanges(encoder: RecordEncoder, changes: readonly RowChange[]): void {
+  encoder.list(changes, ({ table, key, deleteRow, packedDeletes, puts }) =>
+    encoder.text(table).bytes(key).bool(deleteRow).bytes(packedDeletes).cells(puts),
   );
 }
 
 /** Throws `format` for a record of another version, and `corrupt` for a truncated one. */
 export function decodeRecord(bytes: Buffer): PlanRecord {
-  const from = new RecordDecoder(bytes);
-  const format = from.uint32();
-  if (format !== FORMAT)
-    throw new StoreError('format', `a journal record has format ${format}; this version reads ${FORMAT}`);
+  const decoder = new RecordDecoder(bytes);
+  const format = decoder.uint32();
+  if (format !== RECORD_FORMAT)
+    throw new StoreError('format', `a journal record has format ${format}; this version reads ${RECORD_FORMAT}`);
   return {
-    plan: from.uint64(),
-    ticket: from.uint64(),
-    rows: readChanges(from),
-    shared: from.list(() => ({
-      table: from.text(),
-      key: from.bytes(),
-      increments: from.bytes(),
-      joinSequence: from.uint64(),
+    plan: decoder.uint64(),
+    ticket: decoder.uint64(),
+    rowChanges: readChanges(decoder),
+    counterAdditions: decoder.list(() => ({
+      table: decoder.text(),
+      key: decoder.bytes(),
+      packedIncrements: decoder.bytes(),
+      joinSequence: decoder.uint64(),
     })),
-    blind: from.list(() => ({ table: from.text(), key: from.bytes(), put: from.uint32() === 1 })),
-    appends: from.list(() => ({ table: from.text(), key: from.bytes(), row: from.bytes() })),
-    followers: readChanges(from),
+    indexMarks: decoder.list(() => ({ table: decoder.text(), key: decoder.bytes(), isPut: decoder.uint32() === 1 })),
+    appendedRows: decoder.list(() => ({ table: decoder.text(), key: decoder.bytes(), row: decoder.bytes() })),
+    followerChanges: readChanges(decoder),
   };
 }
 
-function readChanges(from: RecordDecoder): RowChange[] {
-  return from.list(() => ({
-    table: from.text(),
-    key: from.bytes(),
-    deleteRow: from.uint32() === 1,
-    deletes: from.bytes(),
-    puts: unpackRow(from.bytes()),
+function readChanges(decoder: RecordDecoder): RowChange[] {
+  return decoder.list(() => ({
+    table: decoder.text(),
+    key: decoder.bytes(),
+    deleteRow: decoder.uint32() === 1,
+    packedDeletes: decoder.bytes(),
+    puts: unpackRow(decoder.bytes()),
   }));
 }
 
 /** Writes big-endian numbers. Byte strings, texts and lists are preceded by their length as uint32. */
 class RecordEncoder {
-  #out = Buffer.allocUnsafe(1024);
+  #buffer = Buffer.allocUnsafe(1024);
   #offset = 0;
   readonly #parts: Buffer[] = [];
-  #length = 0;
+  #totalLength = 0;
 
   #reserve(bytes: number): number {
     const at = this.#offset;
-    if (at + bytes > this.#out.length) {
-      const larger = Buffer.allocUnsafe(Math.max(this.#out.length * 2, at + bytes));
-      this.#out.copy(larger, 0, 0, at);
-      this.#out = larger;
+    if (at + bytes > this.#buffer.length) {
+      const larger = Buffer.allocUnsafe(Math.max(this.#buffer.length * 2, at + bytes));
+      this.#buffer.copy(larger, 0, 0, at);
+      this.#buffer = larger;
     }
     this.#offset += bytes;
     return at;
@@ -206,7 +211,7 @@ class RecordEncoder {
 
   uint32(value: number): this {
     const at = this.#reserve(4);
-    this.#out.writeUInt32BE(value, at);
+    this.#buffer.writeUInt32BE(value, at);
     return this;
   }
 
@@ -216,7 +221,7 @@ class RecordEncoder {
 
   uint64(value: bigint): this {
     const at = this.#reserve(8);
-    this.#out.writeBigUInt64BE(value, at);
+    this.#buffer.writeBigUInt64BE(value, at);
     return this;
   }
 
@@ -232,20 +237,20 @@ class RecordEncoder {
       this.#addPart(value);
     } else {
       const at = this.#reserve(value.length);
-      this.#out.set(value, at);
+      this.#buffer.set(value, at);
     }
   }
 
   /** Ends the current part. The bytes written next belong to another part. */
   #closePart(): void {
-    if (this.#offset > 0) this.#addPart(this.#out.subarray(0, this.#offset));
-    this.#out = this.#out.subarray(this.#offset);
+    if (this.#offset > 0) this.#addPart(this.#buffer.subarray(0, this.#offset));
+    this.#buffer = this.#buffer.subarray(this.#offset);
     this.#offset = 0;
   }
 
   #addPart(part: Buffer): void {
     this.#parts.push(part);
-    this.#length += part.length;
+    this.#totalLength += part.length;
   }
 
   /** Writes the cells in the format of `bytes` of a packed row. */
@@ -258,9 +263,9 @@ class RecordEncoder {
         this.#copyOrReference(packSorted([cell]));
         continue;
       }
-      const head = packSorted([{ ...cell, value: EMPTY }]);
-      head.writeUInt32BE(cell.value.length, 3);
-      this.#copyOrReference(head);
+      const header = packSorted([{ ...cell, value: EMPTY }]);
+      header.writeUInt32BE(cell.value.length, 3);
+      this.#copyOrReference(header);
       this.#copyOrReference(cell.value);
     }
     return this;
@@ -277,7 +282,7 @@ class RecordEncoder {
 
   finish(): EncodedRecord {
     this.#closePart();
-    return { parts: this.#parts, length: this.#length };
+    return { parts: this.#parts, length: this.#totalLength };
   }
 }
 

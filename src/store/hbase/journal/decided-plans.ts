@@ -3,9 +3,10 @@ import { cellValue, unpackRow } from '../../row.js';
 import { StoreError } from '../../store-error.js';
 import type { Cluster } from '../cluster.js';
 import { KEY_ONLY } from '../rpc/filters.js';
-import type { Clock, Pace } from './clock.js';
+import type { Clock } from './clock.js';
 import { ID_BYTES } from './codec.js';
 import { JOURNAL, STATE } from './journal-tables.js';
+import type { Pace } from './pace.js';
 import { batchTicket } from './writer.js';
 
 /** Number of leases without progress after which the wait fails. */
@@ -15,25 +16,25 @@ const SILENT_LEASES = 6;
  * Resolves when every plan that was decided before the call is applied and its counters are folded. A record stays in
  * the journal until its counters are folded, either by its front end or, after a crash, by a sweeper. Rejects with
  * `unavailable` when no progress is seen for `SILENT_LEASES` leases. `ticket`: the ticket drawn last when the wait
- * began. `settled`: as `Store.settled`.
+ * began. `readSettledTicket`: as `Store.settled`.
  */
 export async function waitForDecidedPlans(
   cluster: Cluster,
   ticket: bigint,
-  settled: () => Promise<bigint>,
+  readSettledTicket: () => Promise<bigint>,
   clock: Clock,
-  pace: Pick<Pace, 'lease' | 'foldInterval'>,
+  pace: Pick<Pace, 'leaseMs' | 'foldIntervalMs'>,
 ): Promise<void> {
   let records = await listRecords(cluster);
   let lastProgress = '';
-  for (let since = clock.now(); ; await clock.sleep(pace.foldInterval)) {
-    const left = await listRecords(cluster);
-    records = records.filter((record) => left.includes(record));
-    if (records.length === 0 && (await settled()) >= ticket) return;
+  for (let progressAt = clock.now(); ; await clock.sleep(pace.foldIntervalMs)) {
+    const unfinishedRecords = await listRecords(cluster);
+    records = records.filter((record) => unfinishedRecords.includes(record));
+    if (records.length === 0 && (await readSettledTicket()) >= ticket) return;
     const progress = await readProgress(cluster, ticket, records);
-    if (progress !== lastProgress) since = clock.now();
+    if (progress !== lastProgress) progressAt = clock.now();
     lastProgress = progress;
-    if (clock.now() - since > SILENT_LEASES * pace.lease)
+    if (clock.now() - progressAt > SILENT_LEASES * pace.leaseMs)
       throw new StoreError(
         'unavailable',
         'a plan that was decided is not done, and its front end shows no sign of life; start one, which takes it up',
@@ -61,8 +62,8 @@ async function readProgress({ client, journal }: Cluster, ticket: bigint, record
   const scan = client.scan(journal, {}, { families: [JOURNAL.state] });
   for await (const { keys, rows } of batchesOf(scan))
     for (const [i, id] of keys.entries()) {
-      const [floor, beat, state] = [STATE.floor, STATE.beat, STATE.state].map((cell) =>
-        cellValue(rows[i]!, JOURNAL.state, cell),
+      const [floor, beat, state] = [STATE.floor, STATE.beat, STATE.state].map((qualifier) =>
+        cellValue(rows[i]!, JOURNAL.state, qualifier),
       );
       if (!writers.has(id.toString('latin1')) && floor && floor.readBigInt64BE() >= ticket) continue;
       progress += `${id.toString('hex')} ${beat?.toString('hex')} ${state}\n`;

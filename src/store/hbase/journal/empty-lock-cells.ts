@@ -3,7 +3,7 @@ import type { Clock } from './clock.js';
 import { LOCK_BATCH, type LockedRow, removeEmptyCell } from './locks.js';
 import { rowId } from './plan-rows.js';
 
-const MAX_ROWS = 1024;
+const MAX_UNLOCKED_ROWS = 1024;
 
 interface UnlockedRow {
   readonly row: LockedRow;
@@ -16,64 +16,64 @@ interface UnlockedRow {
  * The rows whose lock cells stay, empty, when the rows are unlocked. A region server that reads a lock passes every
  * deletion of it since the last compaction: a row that was changed 6,000 times was changed sixteen times more slowly at
  * the end. A region server does not pass earlier puts (`OpenTable.lock`). A row that is unlocked for the second time
- * within `Pace.emptyCellIdle` therefore keeps its lock cell until it has not been locked for as long.
+ * within `Pace.emptyCellIdleMs` therefore keeps its lock cell until it has not been locked for as long.
  */
 export class EmptyLockCells {
   readonly #cluster: Cluster;
   readonly #clock: Clock;
   readonly #idleMs: number;
   /** By row id, the least recently unlocked row first. */
-  readonly #unlocked = new Map<string, UnlockedRow>();
+  readonly #unlockedRows = new Map<string, UnlockedRow>();
   /** Rows whose empty cells are to be deleted. */
   #removals: LockedRow[] = [];
   #isClosed = false;
 
-  constructor(cluster: Cluster, clock: Clock, ms: number) {
+  constructor(cluster: Cluster, clock: Clock, idleMs: number) {
     this.#cluster = cluster;
     this.#clock = clock;
-    this.#idleMs = ms;
+    this.#idleMs = idleMs;
   }
 
   /** Records that the row is about to be unlocked. Returns whether its lock cell stays. */
   recordUnlock({ table, key }: LockedRow): boolean {
     if (this.#isClosed) return false;
     const id = rowId(table.spec.name, key);
-    const last = this.#unlocked.get(id);
+    const previous = this.#unlockedRows.get(id);
     const unlockedAt = this.#clock.now();
-    const keepsCell = last !== undefined && unlockedAt - last.unlockedAt < this.#idleMs;
-    this.#unlocked.delete(id);
-    this.#unlocked.set(id, { row: { table, key: Buffer.from(key) }, unlockedAt, keepsCell });
-    if (this.#unlocked.size > MAX_ROWS) this.#dropFirst();
+    const keepsCell = previous !== undefined && unlockedAt - previous.unlockedAt < this.#idleMs;
+    this.#unlockedRows.delete(id);
+    this.#unlockedRows.set(id, { row: { table, key: Buffer.from(key) }, unlockedAt, keepsCell });
+    if (this.#unlockedRows.size > MAX_UNLOCKED_ROWS) this.#dropOldest();
     return keepsCell;
   }
 
-  #dropFirst(): void {
-    const [first] = this.#unlocked;
-    const [id, { row, keepsCell }] = first!;
-    this.#unlocked.delete(id);
+  #dropOldest(): void {
+    const [oldest] = this.#unlockedRows;
+    const [id, { row, keepsCell }] = oldest!;
+    this.#unlockedRows.delete(id);
     if (keepsCell) this.#removals.push(row);
   }
 
-  /** Deletes the cells of rows that were not locked for `Pace.emptyCellIdle`. */
+  /** Deletes the cells of rows that were not locked for `Pace.emptyCellIdleMs`. */
   async removeIdle(): Promise<void> {
     const now = this.#clock.now();
-    for (const { unlockedAt } of this.#unlocked.values()) {
+    for (const { unlockedAt } of this.#unlockedRows.values()) {
       if (now - unlockedAt < this.#idleMs) break;
-      this.#dropFirst();
+      this.#dropOldest();
     }
     await this.#remove();
   }
 
-  /** Forgets all rows: the front end was given up, and others delete its empty cells. */
+  /** Forgets all rows: the lease has ended, and other front ends delete the empty cells. */
   abandon(): void {
     this.#isClosed = true;
-    this.#unlocked.clear();
+    this.#unlockedRows.clear();
     this.#removals = [];
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    while (this.#unlocked.size > 0) this.#dropFirst();
+    while (this.#unlockedRows.size > 0) this.#dropOldest();
     await this.#remove();
   }
 

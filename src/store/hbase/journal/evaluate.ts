@@ -4,16 +4,16 @@ import { cellChanges } from '../../row-edit.js';
 import { Stage, type StagedRow, type StagedTable } from '../../stage.js';
 import type { Cluster, OpenTable } from '../cluster.js';
 import { MAX_KEY } from '../rpc/requests.js';
-import type { Addition, AppendedRow, IndexMark, PlanRecord, RowChange } from './codec.js';
+import type { AppendedRow, CounterAddition, IndexMark, PlanRecord, RowChange } from './codec.js';
 import { type PlanRow, rowId } from './plan-rows.js';
 import { sumByCell } from './shared-rows.js';
-import { STEP } from './tickets.js';
+import { TICKET_STEP } from './tickets.js';
 
 /** The cells that guards and counters look at: cells of separate families, and rows with the families concerned. */
 export interface PlanReads {
   readonly rows: ReadonlyMap<string, Buffer | undefined>;
   /** By family, then `cellKey`. */
-  readonly cells: ReadonlyMap<string, Buffer | undefined>;
+  readonly separateCells: ReadonlyMap<string, Buffer | undefined>;
   /** `SharedRow.joinSequence` of the rows that are held shared. */
   readonly joinSequences: ReadonlyMap<string, bigint>;
 }
@@ -35,55 +35,63 @@ export function evaluate(
   planNumber: bigint,
   ticket: bigint,
 ): PlanRecord {
-  const changes = new Changes();
+  const changes = new StagedChanges();
   const stage = new Stage<OpenTable>({
     maxKey: MAX_KEY,
     table: (name) => cluster.cachedTable(name),
     row: ({ spec }, key) => reads.rows.get(rowId(spec.name, key)),
-    cell: ({ spec }, family, key) => reads.cells.get(cellId(spec.name, family, key)),
+    cell: ({ spec }, family, key) => reads.separateCells.get(cellId(spec.name, family, key)),
     cellKeys: ({ spec }, family, prefix) => readCellKeys(reads, spec.name, family, prefix),
     lastAppended: () => ticket,
   });
   stage.apply(withoutFollowerGuards(plan, planRows));
   stage.drain(changes);
-  const rows: RowChange[] = [];
-  const followers: RowChange[] = [];
-  const shared: Addition[] = [];
-  const blind: IndexMark[] = [];
+  const rowChanges: RowChange[] = [];
+  const followerChanges: RowChange[] = [];
+  const counterAdditions: CounterAddition[] = [];
+  const indexMarks: IndexMark[] = [];
   for (const row of planRows) {
     const { table, key, id, access } = row;
-    const name = table.spec.name;
-    if (access === 'exclusive') rows.push(rowChange(row, changes, reads.rows.get(id)));
-    else if (access === 'follower') followers.push(rowChange(row, changes, undefined));
-    else if (access === 'blind') blind.push({ table: name, key, put: changes.rows.get(id) !== undefined });
+    const tableName = table.spec.name;
+    if (access === 'exclusive') rowChanges.push(rowChange(row, changes, reads.rows.get(id)));
+    else if (access === 'follower') followerChanges.push(rowChange(row, changes, undefined));
+    else if (access === 'blind') indexMarks.push({ table: tableName, key, isPut: changes.rows.get(id) !== undefined });
     else if (rowIncrements(row).length > 0)
-      shared.push({
-        table: name,
+      counterAdditions.push({
+        table: tableName,
         key,
-        increments: packIncrements(rowIncrements(row)),
+        packedIncrements: packIncrements(rowIncrements(row)),
         joinSequence: reads.joinSequences.get(id)!,
       });
   }
-  return { plan: planNumber, ticket, rows, shared, blind, appends: appendedRows(plan, changes, ticket), followers };
+  return {
+    plan: planNumber,
+    ticket,
+    rowChanges,
+    counterAdditions,
+    indexMarks,
+    appendedRows: appendedRows(plan, changes, ticket),
+    followerChanges,
+  };
 }
 
 function withoutFollowerGuards(plan: Plan, planRows: readonly PlanRow[]): Plan {
   const followers = planRows.filter(({ access }) => access === 'follower');
   if (followers.length === 0) return plan;
-  const unread = new Set<PlanStep>(followers.flatMap(({ steps }) => steps));
-  return { ...plan, steps: plan.steps.map((step) => (unread.has(step) ? { ...step, guards: [] } : step)) };
+  const followerSteps = new Set<PlanStep>(followers.flatMap(({ steps }) => steps));
+  return { ...plan, steps: plan.steps.map((step) => (followerSteps.has(step) ? { ...step, guards: [] } : step)) };
 }
 
 /** Returns the cell keys, in the form used by the stage, of the row's cells that were read. */
 function readCellKeys(reads: PlanReads, table: string, family: number, prefix: Buffer): Buffer[] {
-  const start = cellId(table, family, prefix);
+  const idPrefix = cellId(table, family, prefix);
   const prefixLength = cellId(table, family, EMPTY).length;
-  return [...reads.cells.keys()]
-    .filter((id) => id.startsWith(start))
+  return [...reads.separateCells.keys()]
+    .filter((id) => id.startsWith(idPrefix))
     .map((id) => Buffer.from(id.slice(prefixLength), 'latin1'));
 }
 
-class Changes {
+class StagedChanges {
   readonly rows = new Map<string, Buffer | undefined>();
   /** Cells of separate families, by row. */
   readonly cells = new Map<string, { put: Cell[]; delete: CellName[] }>();
@@ -94,45 +102,48 @@ class Changes {
   }
 
   cell({ spec }: StagedTable, family: number, key: Buffer, value: Buffer | undefined): void {
-    const end = 2 + key.readUInt16BE(0);
-    const id = rowId(spec.name, key.subarray(2, end));
-    let cells = this.cells.get(id);
-    if (!cells) {
-      cells = { put: [], delete: [] };
-      this.cells.set(id, cells);
+    const rowKeyEnd = 2 + key.readUInt16BE(0);
+    const id = rowId(spec.name, key.subarray(2, rowKeyEnd));
+    let rowCells = this.cells.get(id);
+    if (!rowCells) {
+      rowCells = { put: [], delete: [] };
+      this.cells.set(id, rowCells);
     }
-    const name = { family, qualifier: key.subarray(end) };
-    if (value) cells.put.push({ ...name, value });
-    else cells.delete.push(name);
+    const column = { family, qualifier: key.subarray(rowKeyEnd) };
+    if (value) rowCells.put.push({ ...column, value });
+    else rowCells.delete.push(column);
   }
 
   appended(): void {}
 }
 
-function rowChange({ table, key, id, steps }: PlanRow, changes: Changes, before: Buffer | undefined): RowChange {
-  const after = changes.rows.has(id) ? changes.rows.get(id) : before;
-  const separate = changes.cells.get(id);
+function rowChange({ table, key, id, steps }: PlanRow, changes: StagedChanges, oldRow: Buffer | undefined): RowChange {
+  const newRow = changes.rows.has(id) ? changes.rows.get(id) : oldRow;
+  const separateCells = changes.cells.get(id);
   const deleteRow = steps.some((step) => step.deleteRow);
-  const deletes = deleteRow ? [] : deletedCells(table, steps, after);
-  const puts = deleteRow ? unpackRow(after ?? EMPTY) : cellChanges(before ?? EMPTY, unpackRow(after ?? EMPTY)).written;
+  const deletes = deleteRow ? [] : deletedCells(table, steps, newRow);
+  const puts = deleteRow
+    ? unpackRow(newRow ?? EMPTY)
+    : cellChanges(oldRow ?? EMPTY, unpackRow(newRow ?? EMPTY)).written;
   return {
     table: table.spec.name,
     key,
     deleteRow,
-    deletes: packRow(
-      [...deletes, ...(deleteRow ? [] : (separate?.delete ?? []))].map((name) => ({ ...name, value: EMPTY })),
+    packedDeletes: packRow(
+      [...deletes, ...(deleteRow ? [] : (separateCells?.delete ?? []))].map((name) => ({ ...name, value: EMPTY })),
     ),
-    puts: [...puts, ...(separate?.put ?? [])].sort(compareCells),
+    puts: [...puts, ...(separateCells?.put ?? [])].sort(compareCells),
   };
 }
 
 /** Returns the cells that the steps delete and do not put later, without duplicates, in order. */
-function deletedCells({ spec }: OpenTable, steps: readonly RowStep[], after: Buffer | undefined): CellName[] {
-  const names = steps.flatMap((step) => step.delete ?? []).filter(({ family }) => !spec.families[family]?.separate);
-  names.sort(compareCells);
-  return names.filter(
-    (name, i) =>
-      (i === 0 || compareCells(names[i - 1]!, name) !== 0) && !(after && cellValue(after, name.family, name.qualifier)),
+function deletedCells({ spec }: OpenTable, steps: readonly RowStep[], newRow: Buffer | undefined): CellName[] {
+  const columns = steps.flatMap((step) => step.delete ?? []).filter(({ family }) => !spec.families[family]?.separate);
+  columns.sort(compareCells);
+  return columns.filter(
+    (column, i) =>
+      (i === 0 || compareCells(columns[i - 1]!, column) !== 0) &&
+      !(newRow && cellValue(newRow, column.family, column.qualifier)),
   );
 }
 
@@ -145,15 +156,15 @@ function packIncrements(increments: readonly Increment[]): Buffer {
 }
 
 /** Assigns a ticket to each appended row as key. The stage numbers the rows of each table from `ticket` + 1 on. */
-function appendedRows(plan: Plan, changes: Changes, ticket: bigint): AppendedRow[] {
+function appendedRows(plan: Plan, changes: StagedChanges, ticket: bigint): AppendedRow[] {
   const list: AppendedRow[] = [];
-  const lastByTable = new Map<string, bigint>();
+  const lastKeyByTable = new Map<string, bigint>();
   for (const step of plan.steps) {
     if (!('append' in step)) continue;
-    const last = (lastByTable.get(step.table) ?? ticket) + 1n;
-    lastByTable.set(step.table, last);
-    const row = changes.rows.get(rowId(step.table, counterBytes(last)))!;
-    list.push({ table: step.table, key: counterBytes(ticket + STEP * BigInt(list.length)), row });
+    const stageKey = (lastKeyByTable.get(step.table) ?? ticket) + 1n;
+    lastKeyByTable.set(step.table, stageKey);
+    const row = changes.rows.get(rowId(step.table, counterBytes(stageKey)))!;
+    list.push({ table: step.table, key: counterBytes(ticket + TICKET_STEP * BigInt(list.length)), row });
   }
   return list;
 }

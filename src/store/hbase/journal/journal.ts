@@ -9,10 +9,10 @@ import { Session, type SessionOptions } from './session.js';
 import { Sweeper } from './sweeper.js';
 import { Tickets } from './tickets.js';
 import { lowestFloor } from './unfinished-plans.js';
-import { Fenced } from './writer.js';
+import { FencedError } from './writer.js';
 
 export interface JournalOptions extends SessionOptions {
-  /** A number that changes whenever HBase answers. */
+  /** Returns a number that changes whenever HBase answers. */
   readonly answerCount: () => number;
 }
 
@@ -39,17 +39,17 @@ export class Journal {
   readonly tickets: Tickets;
   readonly #sweeper: Sweeper;
   #session: Session | undefined;
-  #opening: Promise<Session> | undefined;
-  readonly #running = new Set<Promise<unknown>>();
+  #sessionOpening: Promise<Session> | undefined;
+  readonly #runningWork = new Set<Promise<unknown>>();
   #isClosing = false;
-  #settled = 0n;
+  #settledTicket = 0n;
 
   constructor(cluster: Cluster, options: JournalOptions) {
     this.#cluster = cluster;
     this.#options = options;
     const { clock, pace, failpoint } = options;
     this.tickets = new Tickets(cluster, clock);
-    this.#sweeper = new Sweeper(cluster, this.tickets, clock, pace, (id) => this.#isOwn(id), failpoint);
+    this.#sweeper = new Sweeper(cluster, this.tickets, clock, pace, (id) => this.#isOwnWriter(id), failpoint);
   }
 
   async start(): Promise<void> {
@@ -57,7 +57,7 @@ export class Journal {
     this.#sweeper.start();
   }
 
-  #isOwn(id: Buffer): boolean {
+  #isOwnWriter(id: Buffer): boolean {
     const session = this.#session;
     return session !== undefined && !session.isEnded && session.writer.id.equals(id);
   }
@@ -65,19 +65,21 @@ export class Journal {
   /** Returns the living session, and opens one if there is none. */
   async #currentSession(): Promise<Session> {
     if (this.#session && !this.#session.isEnded) return this.#session;
-    this.#opening ??= this.#open().finally(() => {
-      this.#opening = undefined;
+    this.#sessionOpening ??= this.#openSession().finally(() => {
+      this.#sessionOpening = undefined;
     });
-    return this.#opening;
+    return this.#sessionOpening;
   }
 
-  async #open(): Promise<Session> {
-    for (let sessions = 1; ; sessions++) {
-      const session = new Session(this.#cluster, this.tickets, this.#options, (ended) => this.#sweepEnded(ended));
+  async #openSession(): Promise<Session> {
+    for (let sessionCount = 1; ; sessionCount++) {
+      const session = new Session(this.#cluster, this.tickets, this.#options, (ended) =>
+        this.#sweepEndedSession(ended),
+      );
       try {
         await session.open();
       } catch (error) {
-        if (mayBeApplied(error) && sessions < MAX_SESSIONS) continue;
+        if (mayBeApplied(error) && sessionCount < MAX_SESSIONS) continue;
         throw error;
       }
       this.#session = session;
@@ -87,31 +89,31 @@ export class Journal {
   }
 
   /** Applies what an ended session has decided. */
-  #sweepEnded(session: Session): void {
+  #sweepEndedSession(session: Session): void {
     if (this.#isClosing) return;
     const { id } = session.writer;
-    const sweeping = this.#sweeper.sweep(id).finally(() => this.overlay.removeSession(session));
-    session.sweeping = sweeping.then(() => undefined);
+    const sweepWork = this.#sweeper.sweep(id).finally(() => this.overlay.removeSession(session));
+    session.sweepWork = sweepWork.then(() => undefined);
     // After a failure the next check of the journal continues.
-    void sweeping.then((isDrained) => this.#sweeper.removeDrained(isDrained ? [id] : [])).catch(() => undefined);
+    void sweepWork.then((isDrained) => this.#sweeper.removeDrained(isDrained ? [id] : [])).catch(() => undefined);
   }
 
   /** Resolves when the plan is durable. Rejects with `unavailable` at its deadline. */
   commit(plan: Plan): Promise<void> {
     const { clock, pace } = this.#options;
-    const context = new PlanContext(clock, pace.planTimeout);
+    const context = new PlanContext(clock, pace.planTimeoutMs);
     return this.#track(context.withDeadline(this.#runInSession((session) => runPlan(session, plan, context))));
   }
 
   /** Runs work that commits plans of its own. Starts it again when its session ended before anything was decided. */
-  run(work: (session: Session) => Promise<void>): Promise<void> {
+  runWork(work: (session: Session) => Promise<void>): Promise<void> {
     return this.#track(this.#runInSession(work));
   }
 
   #track(work: Promise<void>): Promise<void> {
-    const running = work.finally(() => this.#running.delete(running));
-    this.#running.add(running);
-    return running;
+    const trackedWork = work.finally(() => this.#runningWork.delete(trackedWork));
+    this.#runningWork.add(trackedWork);
+    return trackedWork;
   }
 
   async #runInSession(work: (session: Session) => Promise<void>): Promise<void> {
@@ -120,7 +122,7 @@ export class Journal {
       try {
         return await work(session);
       } catch (error) {
-        if (!(error instanceof Fenced)) throw error;
+        if (!(error instanceof FencedError)) throw error;
         session.abandon();
         if (sessions === MAX_SESSIONS)
           throw new StoreError('unavailable', 'the other front ends keep giving this one up', { cause: error });
@@ -129,56 +131,56 @@ export class Journal {
   }
 
   /** As `Store.settled`. */
-  async settled(): Promise<bigint> {
-    const ticket = await this.tickets.read();
-    const lowest = await lowestFloor(this.#cluster, ticket, (id) => this.#isOwn(id));
+  async readSettledTicket(): Promise<bigint> {
+    const ticket = await this.tickets.readLastTicket();
+    const floor = await lowestFloor(this.#cluster, ticket, (id) => this.#isOwnWriter(id));
     const session = this.#session;
-    const settled = session && !session.isEnded ? session.writer.unfinished.floor(lowest) : lowest;
+    const settledTicket = session && !session.isEnded ? session.writer.unfinishedPlans.floor(floor) : floor;
     // An older floor may arrive later, so the result never falls.
-    if (settled > this.#settled) this.#settled = settled;
-    return this.#settled;
+    if (settledTicket > this.#settledTicket) this.#settledTicket = settledTicket;
+    return this.#settledTicket;
   }
 
   /** As `Store.quiet`. */
   async waitForDecidedPlans(): Promise<void> {
     const { clock, pace } = this.#options;
-    const ticket = await this.tickets.read();
-    await waitForDecidedPlans(this.#cluster, ticket, () => this.settled(), clock, pace);
+    const ticket = await this.tickets.readLastTicket();
+    await waitForDecidedPlans(this.#cluster, ticket, () => this.readSettledTicket(), clock, pace);
   }
 
   /** Waits for running plans and releases all rows, unless HBase stops answering. */
   async close(): Promise<void> {
     this.#isClosing = true;
-    await Promise.allSettled(this.#running);
-    const ended = new AbortController();
+    await Promise.allSettled(this.#runningWork);
+    const closeController = new AbortController();
     try {
-      await Promise.race([this.#release(), this.waitForSilence(ended.signal)]);
+      await Promise.race([this.#releaseRows(), this.waitForSilence(closeController.signal)]);
     } finally {
-      ended.abort();
+      closeController.abort();
     }
   }
 
   /** A failed release is left to other front ends, as after a crash. */
-  async #release(): Promise<void> {
+  async #releaseRows(): Promise<void> {
     try {
       await this.#sweeper.stop();
       await this.#session?.close();
     } catch (error) {
       const isGone = error instanceof StoreError && (error.code === 'unavailable' || error.code === 'closed');
-      if (!isGone && !(error instanceof Fenced)) throw error;
+      if (!isGone && !(error instanceof FencedError)) throw error;
     }
   }
 
-  /** Resolves when HBase has answered nothing for `Pace.silenceTimeout`, unless `ended` is aborted first. */
+  /** Resolves when HBase has answered nothing for `Pace.silenceTimeoutMs`, unless `signal` is aborted first. */
   waitForSilence(ended: AbortSignal): Promise<void> {
     const { clock, pace, answerCount } = this.#options;
     return new Promise((resolve) => {
-      let lastCount = answerCount();
-      const stop = clock.every(pace.silenceTimeout, () => {
-        if (answerCount() === lastCount) resolve();
-        lastCount = answerCount();
+      let lastAnswerCount = answerCount();
+      const cancelTimer = clock.runEvery(pace.silenceTimeoutMs, () => {
+        if (answerCount() === lastAnswerCount) resolve();
+        lastAnswerCount = answerCount();
       });
-      ended.addEventListener('abort', stop);
+      ended.addEventListener('abort', cancelTimer);
     });
   }
 }

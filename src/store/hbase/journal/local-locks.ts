@@ -3,33 +3,33 @@ import { isPromise } from '../../maybe.js';
 import type { LockRequest } from './row-queue.js';
 
 interface Waiter {
-  readonly exclusive: boolean;
+  readonly isExclusive: boolean;
   resume(): void;
 }
 
 class RowLatch {
-  sharers = 0;
-  isExclusive = false;
-  readonly queue: Waiter[] = [];
+  sharerCount = 0;
+  isLockedExclusively = false;
+  readonly waiters: Waiter[] = [];
 
-  isFree(exclusive: boolean): boolean {
-    return this.queue.length === 0 && !this.isExclusive && !(exclusive && this.sharers > 0);
+  isFree(isExclusive: boolean): boolean {
+    return this.waiters.length === 0 && !this.isLockedExclusively && !(isExclusive && this.sharerCount > 0);
   }
 
-  enter(exclusive: boolean): void {
-    if (exclusive) this.isExclusive = true;
-    else this.sharers++;
+  enter(isExclusive: boolean): void {
+    if (isExclusive) this.isLockedExclusively = true;
+    else this.sharerCount++;
   }
 
-  leave(exclusive: boolean): void {
-    if (exclusive) this.isExclusive = false;
-    else this.sharers--;
-    while (this.queue.length > 0) {
-      const first = this.queue[0]!;
-      if (this.isExclusive || (first.exclusive && this.sharers > 0)) return;
-      this.queue.shift();
-      this.enter(first.exclusive);
-      first.resume();
+  leave(isExclusive: boolean): void {
+    if (isExclusive) this.isLockedExclusively = false;
+    else this.sharerCount--;
+    while (this.waiters.length > 0) {
+      const waiter = this.waiters[0]!;
+      if (this.isLockedExclusively || (waiter.isExclusive && this.sharerCount > 0)) return;
+      this.waiters.shift();
+      this.enter(waiter.isExclusive);
+      waiter.resume();
     }
   }
 }
@@ -39,43 +39,47 @@ export class LocalLocks {
   readonly #latches = new Map<string, RowLatch>();
 
   /** Acquires the rows, whose ids must differ. Returns, at once or as a promise, the function that releases them. */
-  acquire(wanted: readonly LockRequest[]): Maybe<() => void> {
-    const sorted = [...wanted].sort((a, b) => (a.id < b.id ? -1 : 1));
+  acquire(requests: readonly LockRequest[]): Maybe<() => void> {
+    const sortedRequests = [...requests].sort((a, b) => (a.id < b.id ? -1 : 1));
     const release = (): void => {
-      for (const { id, exclusive } of sorted) this.#leave(id, exclusive);
+      for (const { id, isExclusive } of sortedRequests) this.#leave(id, isExclusive);
     };
-    for (let i = 0; i < sorted.length; i++) {
-      const entered = this.#enter(sorted[i]!);
-      if (isPromise(entered)) return this.#enterRest(sorted, i, entered).then(() => release);
+    for (let i = 0; i < sortedRequests.length; i++) {
+      const entry = this.#enter(sortedRequests[i]!);
+      if (isPromise(entry)) return this.#enterRemaining(sortedRequests, i, entry).then(() => release);
     }
     return release;
   }
 
-  async #enterRest(sorted: readonly LockRequest[], from: number, first: Promise<void>): Promise<void> {
-    await first;
-    for (let i = from + 1; i < sorted.length; i++) {
-      const entered = this.#enter(sorted[i]!);
-      if (isPromise(entered)) await entered;
+  async #enterRemaining(
+    sortedRequests: readonly LockRequest[],
+    firstIndex: number,
+    firstEntry: Promise<void>,
+  ): Promise<void> {
+    await firstEntry;
+    for (let i = firstIndex + 1; i < sortedRequests.length; i++) {
+      const entry = this.#enter(sortedRequests[i]!);
+      if (isPromise(entry)) await entry;
     }
   }
 
-  #enter({ id, exclusive }: LockRequest): Maybe<void> {
+  #enter({ id, isExclusive }: LockRequest): Maybe<void> {
     let latch = this.#latches.get(id);
     if (!latch) {
       latch = new RowLatch();
       this.#latches.set(id, latch);
     }
-    if (latch.isFree(exclusive)) {
-      latch.enter(exclusive);
+    if (latch.isFree(isExclusive)) {
+      latch.enter(isExclusive);
       return;
     }
-    const { queue } = latch;
-    return new Promise((resolve) => queue.push({ exclusive, resume: resolve }));
+    const { waiters } = latch;
+    return new Promise((resolve) => waiters.push({ isExclusive, resume: resolve }));
   }
 
   #leave(id: string, exclusive: boolean): void {
     const latch = this.#latches.get(id)!;
     latch.leave(exclusive);
-    if (!latch.isExclusive && latch.sharers === 0 && latch.queue.length === 0) this.#latches.delete(id);
+    if (!latch.isLockedExclusively && latch.sharerCount === 0 && latch.waiters.length === 0) this.#latches.delete(id);
   }
 }

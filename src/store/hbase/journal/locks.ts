@@ -5,10 +5,10 @@ import type { RowMutation } from '../rpc/rpc-types.js';
 import { parseLock, type RowLock, sharedLock } from './codec.js';
 import { DRAINED, JOURNAL, STATE } from './journal-tables.js';
 
-/** Number of rows whose locks are released or removed at once. */
+/** Maximum number of concurrent removals of locks. */
 export const LOCK_BATCH = 200;
 
-const STATE_CELL = { columns: [{ family: JOURNAL.state, qualifier: STATE.state }] };
+const STATE_READS = { columns: [{ family: JOURNAL.state, qualifier: STATE.state }] };
 
 export interface LockedRow {
   readonly table: OpenTable;
@@ -18,7 +18,7 @@ export interface LockedRow {
 /** A row that other writers hold, and the value of its lock cell. */
 export interface Conflict {
   readonly row: LockedRow;
-  readonly lock: Buffer;
+  readonly lockValue: Buffer;
 }
 
 /** Value of the lock cell of a free row that keeps its lock cell (`EmptyLockCells`). */
@@ -27,28 +27,30 @@ const EMPTY_LOCK = EMPTY;
 /** Returns the value of the row's lock cell, or undefined when the row is free. */
 export async function readLock(cluster: Cluster, { table, key }: LockedRow): Promise<Buffer | undefined> {
   const row = await cluster.client.get(table.handle, key, table.lockReads);
-  return row && lockOf(table, row);
+  return row && lockValueOf(table, row);
 }
 
 export function holdersOf(lock: RowLock): readonly Buffer[] {
-  return lock.kind === 'exclusive' ? [lock.writer] : lock.holders.map((holder) => holder.writer);
+  return lock.kind === 'exclusive' ? [lock.writerId] : lock.holders.map((holder) => holder.writer);
 }
 
-/** Removes writers from a row's lock whose value is `found`. Returns false when the value has changed. */
+/** Removes writers from a row's lock, which is read as `lockValue`. Returns false when the value has changed. */
 export async function removeHolders(
   cluster: Cluster,
   row: LockedRow,
-  found: Buffer,
-  isGone: WriterTest,
+  lockValue: Buffer,
+  isGoneWriter: WriterTest,
 ): Promise<boolean> {
   const { table, key } = row;
-  const lock = parseLock(found);
-  const left = lock.kind === 'shared' ? lock.holders.filter(({ writer }) => !isGone(writer)) : [];
-  const rest = lock.kind === 'shared' ? sharedLock(left, lock.mark) : undefined;
-  const change: Omit<RowMutation, 'key'> = rest ? { put: [{ ...table.lock, value: rest }] } : { delete: [table.lock] };
+  const lock = parseLock(lockValue);
+  const remainingHolders = lock.kind === 'shared' ? lock.holders.filter(({ writer }) => !isGoneWriter(writer)) : [];
+  const remainingLock = lock.kind === 'shared' ? sharedLock(remainingHolders, lock.mark) : undefined;
+  const change: Omit<RowMutation, 'key'> = remainingLock
+    ? { put: [{ ...table.lock, value: remainingLock }] }
+    : { delete: [table.lock] };
   return cluster.mutateGuarded(table.handle, {
     key,
-    guards: [{ op: 'equals', ...table.lock, value: found }],
+    guards: [{ op: 'equals', ...table.lock, value: lockValue }],
     ...change,
   });
 }
@@ -61,20 +63,24 @@ function isAmong(writers: readonly Buffer[]): WriterTest {
 }
 
 /** Finds the writers that are dead: without a journal row, or drained. All plans that they decided are applied. */
-async function findDead(cluster: Cluster, writers: readonly Buffer[], includeDrained = true): Promise<WriterTest> {
-  const rows = await cluster.client.getMany(cluster.journal, writers, STATE_CELL);
-  const dead = writers.filter((_, i) => {
+async function findDeadWriters(
+  cluster: Cluster,
+  writers: readonly Buffer[],
+  includeDrained = true,
+): Promise<WriterTest> {
+  const rows = await cluster.client.getMany(cluster.journal, writers, STATE_READS);
+  const deadWriters = writers.filter((_, i) => {
     const state = rows[i] && cellValue(rows[i], JOURNAL.state, STATE.state);
     return !state || (includeDrained && state.equals(DRAINED));
   });
-  return isAmong(dead);
+  return isAmong(deadWriters);
 }
 
-/** Removes dead writers from a row's lock whose value is `found`. */
-export async function removeDeadHolders(cluster: Cluster, row: LockedRow, found: Buffer): Promise<void> {
-  const holders = holdersOf(parseLock(found));
-  const isDead = await findDead(cluster, holders);
-  if (holders.some(isDead)) await removeHolders(cluster, row, found, isDead);
+/** Removes dead writers from a row's lock, which is read as `lockValue`. */
+export async function removeDeadHolders(cluster: Cluster, row: LockedRow, lockValue: Buffer): Promise<void> {
+  const holders = holdersOf(parseLock(lockValue));
+  const isDead = await findDeadWriters(cluster, holders);
+  if (holders.some(isDead)) await removeHolders(cluster, row, lockValue, isDead);
 }
 
 /** Calls `work` with the locks of all tables in batches. `emptyCells`: free rows that have kept their lock cells. */
@@ -88,8 +94,8 @@ async function forEachLock(
       const locks: Conflict[] = [];
       const emptyCells: LockedRow[] = [];
       for (const [i, key] of batch.keys.entries()) {
-        const lock = lockOf(table, batch.rows[i]!);
-        if (lock) locks.push({ row: { table, key }, lock });
+        const lockValue = lockValueOf(table, batch.rows[i]!);
+        if (lockValue) locks.push({ row: { table, key }, lockValue });
         else emptyCells.push({ table, key });
       }
       await work(locks, emptyCells);
@@ -99,9 +105,9 @@ async function forEachLock(
 }
 
 /** Returns the lock in a row that was read with its lock cell, or undefined when the row is free. */
-export function lockOf({ lock }: OpenTable, row: Buffer): Buffer | undefined {
-  const found = cellValue(row, lock.family, lock.qualifier);
-  return found && !found.equals(EMPTY_LOCK) ? found : undefined;
+export function lockValueOf({ lock }: OpenTable, row: Buffer): Buffer | undefined {
+  const lockValue = cellValue(row, lock.family, lock.qualifier);
+  return lockValue && !lockValue.equals(EMPTY_LOCK) ? lockValue : undefined;
 }
 
 /** Returns the cells that unlock a row: a delete of its lock cell, or, with `keepsCell`, an empty value. */
@@ -121,16 +127,21 @@ export async function removeEmptyCell(cluster: Cluster, { table, key }: LockedRo
 export async function removeFromAllLocks(cluster: Cluster, writers: readonly Buffer[]): Promise<void> {
   const isDead = isAmong(writers);
   await forEachLock(cluster, async (locks, emptyCells) => {
-    await Promise.all(locks.map(({ row, lock }) => removeDeadFromRow(cluster, row, lock, isDead)));
+    await Promise.all(locks.map(({ row, lockValue }) => removeDeadFromRow(cluster, row, lockValue, isDead)));
     // Empty cells of living front ends go as well. They come back where the row is changed often.
     await Promise.all(emptyCells.map((row) => removeEmptyCell(cluster, row)));
   });
 }
 
-async function removeDeadFromRow(cluster: Cluster, row: LockedRow, seen: Buffer, isDead: WriterTest): Promise<void> {
-  for (let found: Buffer | undefined = seen; found; found = await readLock(cluster, row)) {
-    if (!holdersOf(parseLock(found)).some(isDead)) return;
-    if (await removeHolders(cluster, row, found, isDead)) return;
+async function removeDeadFromRow(
+  cluster: Cluster,
+  row: LockedRow,
+  firstValue: Buffer,
+  isDead: WriterTest,
+): Promise<void> {
+  for (let lockValue: Buffer | undefined = firstValue; lockValue; lockValue = await readLock(cluster, row)) {
+    if (!holdersOf(parseLock(lockValue)).some(isDead)) return;
+    if (await removeHolders(cluster, row, lockValue, isDead)) return;
   }
   await removeEmptyCell(cluster, row);
 }
@@ -146,12 +157,13 @@ export async function countDeadLocks(cluster: Cluster, remove: boolean): Promise
     if (remove) await Promise.all(emptyCells.map((row) => removeEmptyCell(cluster, row)));
     // The journal is read after the locks: a writer that held a lock then and has no journal row now is dead.
     const writers = new Map<string, Buffer>();
-    const holders = locks.map(({ lock }) => holdersOf(parseLock(lock)));
+    const holders = locks.map(({ lockValue }) => holdersOf(parseLock(lockValue)));
     for (const writer of holders.flat()) writers.set(writer.toString('latin1'), writer);
-    const isDead = await findDead(cluster, [...writers.values()], remove);
-    const left = locks.filter((_, i) => holders[i]!.some(isDead));
-    count += left.length;
-    if (remove) await Promise.all(left.map(({ row, lock }) => removeDeadFromRow(cluster, row, lock, isDead)));
+    const isDead = await findDeadWriters(cluster, [...writers.values()], remove);
+    const deadLocks = locks.filter((_, i) => holders[i]!.some(isDead));
+    count += deadLocks.length;
+    if (remove)
+      await Promise.all(deadLocks.map(({ row, lockValue }) => removeDeadFromRow(cluster, row, lockValue, isDead)));
   });
   return count;
 }

@@ -1,7 +1,7 @@
-let count = 0;
+let eventCount = 0;
 
 /** Orders the events of this process: reads from HBase, and the folds that begin and end during them. */
 export const logicalClock = {
-  now: (): number => count,
-  tick: (): number => ++count,
+  now: (): number => eventCount,
+  tick: (): number => ++eventCount,
 };

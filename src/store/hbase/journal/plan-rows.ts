@@ -31,12 +31,12 @@ export function rowId(table: string, key: Buffer): string {
 export async function planRows(cluster: Cluster, plan: Plan, heldGates: readonly string[] = []): Promise<PlanRow[]> {
   const rows = new Map<string, PlanRow>();
   for (const step of plan.steps) {
-    const found = cluster.findTable(step.table);
-    const table = isPromise(found) ? await found : found;
+    const lookup = cluster.findTable(step.table);
+    const table = isPromise(lookup) ? await lookup : lookup;
     if (!table || 'append' in step) continue;
     checkKey(step.key, table.spec, MAX_KEY);
     const id = rowId(step.table, step.key);
-    const access = accessOf(step, table);
+    const access = rowAccessOf(step, table);
     const row = rows.get(id);
     if (!row) rows.set(id, { table, key: step.key, id, steps: [step], access });
     else {
@@ -44,17 +44,19 @@ export async function planRows(cluster: Cluster, plan: Plan, heldGates: readonly
       if (row.access !== access) row.access = 'exclusive';
     }
   }
-  const list = [...rows.values()];
-  const hasLock = list.some(({ access }) => access === 'exclusive');
-  for (const row of list) if (row.access === 'follower' && !hasLock) row.access = 'exclusive';
-  return [...list, ...gateRows(cluster, list, heldGates)];
+  const planRows = [...rows.values()];
+  const hasExclusiveRow = planRows.some(({ access }) => access === 'exclusive');
+  for (const row of planRows) if (row.access === 'follower' && !hasExclusiveRow) row.access = 'exclusive';
+  return [...planRows, ...gateRows(cluster, planRows, heldGates)];
 }
 
-function accessOf(step: RowStep, { spec }: OpenTable): RowAccess {
+function rowAccessOf(step: RowStep, { spec }: OpenTable): RowAccess {
   if (spec.suffixBytes !== undefined) return step.guards?.length ? 'exclusive' : 'blind';
   if (step.deleteRow || step.put?.length || step.delete?.length) return isFollower(step) ? 'follower' : 'exclusive';
-  const stable = step.guards?.every((guard) => guard.op !== 'counterEquals' && !spec.families[guard.family]?.separate);
-  return (stable ?? true) ? 'shared' : 'exclusive';
+  const isShareable = step.guards?.every(
+    (guard) => guard.op !== 'counterEquals' && !spec.families[guard.family]?.separate,
+  );
+  return (isShareable ?? true) ? 'shared' : 'exclusive';
 }
 
 function isFollower(step: RowStep): boolean {
@@ -66,10 +68,10 @@ function isFollower(step: RowStep): boolean {
  * gates shared, because a bulk load with an exclusive gate may still delete rows that it has put.
  */
 function gateRows(cluster: Cluster, rows: Iterable<PlanRow>, heldGates: readonly string[]): PlanRow[] {
-  const names = new Set<string>();
+  const tableNames = new Set<string>();
   for (const { access, table } of rows)
-    if (access !== 'blind' && !heldGates.includes(table.spec.name)) names.add(table.spec.name);
-  return [...names].map((name) => gateRow(cluster, name, 'shared'));
+    if (access !== 'blind' && !heldGates.includes(table.spec.name)) tableNames.add(table.spec.name);
+  return [...tableNames].map((name) => gateRow(cluster, name, 'shared'));
 }
 
 export function gateRow(cluster: Cluster, name: string, access: RowAccess): PlanRow {

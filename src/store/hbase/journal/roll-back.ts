@@ -10,16 +10,16 @@ import type { RowMutation } from '../rpc/rpc-types.js';
  * The batch's writer holds the gates of the tables, so no other plan has changed the rows.
  */
 export async function rollBackBatch(cluster: Cluster, ticket: bigint, tables: readonly string[]): Promise<void> {
-  for (const name of tables) {
-    await unlessDropped(cluster, name, async ({ handle, lock }) => {
+  for (const tableName of tables) {
+    await unlessDropped(cluster, tableName, async ({ handle, lock }) => {
       const families = handle.families.map((_, number) => number).filter((number) => number !== lock.family);
       const scan = cluster.client.scan(handle, {}, { families, filter: KEY_ONLY, timestamp: ticket });
       for await (const batch of batchesOf(scan)) {
-        const gone = batch.keys.map((key, i): RowMutation => {
-          const names = unpackRow(batch.rows[i]!).map(({ family, qualifier }) => ({ family, qualifier }));
-          return { key, delete: names, timestamp: ticket };
+        const deletions = batch.keys.map((key, i): RowMutation => {
+          const columns = unpackRow(batch.rows[i]!).map(({ family, qualifier }) => ({ family, qualifier }));
+          return { key, delete: columns, timestamp: ticket };
         });
-        await cluster.client.putMany(handle, gone);
+        await cluster.client.putMany(handle, deletions);
       }
     });
   }

@@ -1,5 +1,5 @@
 import { StoreError } from '../../store-error.js';
-import type { Clock, Stop } from './clock.js';
+import type { CancelTimer, Clock } from './clock.js';
 import type { Tickets } from './tickets.js';
 
 /**
@@ -22,28 +22,28 @@ export class PlanContext {
   /** Whether the mutation that decides the plan may have been sent. */
   #mayBeDecided = false;
   #isExpired = false;
-  #backoffs = 0;
+  #backoffCount = 0;
 
-  /** `ms`: time until the deadline. `holdsGates`: the front end holds gates of tables for this plan. */
-  constructor(clock: Clock, ms: number, holdsGates = false) {
+  /** `timeoutMs`: time until the deadline. `holdsGates`: the front end holds gates of tables for this plan. */
+  constructor(clock: Clock, timeoutMs: number, holdsGates = false) {
     this.#clock = clock;
-    this.#deadline = clock.now() + ms;
+    this.#deadline = clock.now() + timeoutMs;
     this.#holdsGates = holdsGates;
   }
 
   /** Returns the plan's outcome, or rejects with `unavailable` at the deadline. The plan ends at its next check. */
   async withDeadline<T>(work: Promise<T>): Promise<T> {
-    let stop: Stop | undefined;
-    const late = new Promise<never>((_, reject) => {
-      stop = this.#clock.after(this.#deadline - this.#clock.now(), () => {
+    let cancelTimer: CancelTimer | undefined;
+    const expiry = new Promise<never>((_, reject) => {
+      cancelTimer = this.#clock.runAfter(this.#deadline - this.#clock.now(), () => {
         this.#isExpired = true;
         reject(this.#deadlineError());
       });
     });
     try {
-      return await Promise.race([work, late]);
+      return await Promise.race([work, expiry]);
     } finally {
-      stop?.();
+      cancelTimer?.();
     }
   }
 
@@ -62,7 +62,7 @@ export class PlanContext {
     if (this.#isExpired || this.#clock.now() > this.#deadline) throw this.#deadlineError();
   }
 
-  /** Calls `checkDeadline`, and notes that the plan may be decided from now on. */
+  /** As `checkDeadline`. Records that the plan may be decided from now on. */
   beginDecision(): void {
     this.checkDeadline();
     this.#mayBeDecided = true;
@@ -77,8 +77,8 @@ export class PlanContext {
     return this.priority;
   }
 
-  backOff(first: number, longest: number): Promise<void> {
-    return this.#clock.sleep(Math.min(longest, first * 2 ** Math.min(this.#backoffs++, 10)));
+  backOff(firstMs: number, maxMs: number): Promise<void> {
+    return this.#clock.sleep(Math.min(maxMs, firstMs * 2 ** Math.min(this.#backoffCount++, 10)));
   }
 }
 
@@ -90,22 +90,22 @@ export function unknownOutcome(cause?: unknown): StoreError {
 /** A row to be locked, exclusively or shared with other holders. */
 export interface LockRequest {
   readonly id: string;
-  readonly exclusive: boolean;
+  readonly isExclusive: boolean;
 }
 
-/** A request of another front end for a row, with the lowest priority number of its waiting plans. */
+/** A request of another front end for a row, with the lowest priority number of the plans that wait for it there. */
 export interface RemoteRequest extends LockRequest {
   /** Identifies the requesting front end, the lock mode and the row. */
-  readonly name: Buffer;
+  readonly requestKey: Buffer;
   /** Qualifier of the cell that contains the request. */
-  readonly cell: Buffer;
+  readonly qualifier: Buffer;
   readonly priority: bigint;
   /** Version of the cell. The requester increments the version with each write of the cell. */
   readonly version: Buffer;
 }
 
-function requestId({ cell, name }: RemoteRequest): string {
-  return `${cell.toString('latin1')}${name.toString('latin1')}`;
+function requestId({ qualifier, requestKey }: RemoteRequest): string {
+  return `${qualifier.toString('latin1')}${requestKey.toString('latin1')}`;
 }
 
 interface TrackedRequest extends RemoteRequest {
@@ -120,77 +120,81 @@ interface TrackedRequest extends RemoteRequest {
  */
 export class RowQueue {
   readonly #clock: Clock;
-  readonly #expiry: number;
-  readonly #waiting = new Map<string, Set<PlanContext>>();
+  readonly #expiryMs: number;
+  readonly #waitingPlans = new Map<string, Set<PlanContext>>();
   #requests = new Map<string, TrackedRequest[]>();
 
-  constructor(clock: Clock, expiry: number) {
+  constructor(clock: Clock, expiryMs: number) {
     this.#clock = clock;
-    this.#expiry = expiry;
+    this.#expiryMs = expiryMs;
   }
 
   /** Whether a plan waits here, or another front end requests a row. */
   get hasWaiters(): boolean {
-    return this.#waiting.size > 0 || this.#requests.size > 0;
+    return this.#waitingPlans.size > 0 || this.#requests.size > 0;
   }
 
   enqueue(plan: PlanContext, rows: readonly LockRequest[]): void {
     for (const { id } of rows) {
-      const known = this.#waiting.get(id);
-      if (known) known.add(plan);
-      else this.#waiting.set(id, new Set([plan]));
+      const plans = this.#waitingPlans.get(id);
+      if (plans) plans.add(plan);
+      else this.#waitingPlans.set(id, new Set([plan]));
     }
   }
 
   dequeue(plan: PlanContext, rows: readonly LockRequest[]): void {
     for (const { id } of rows) {
-      const known = this.#waiting.get(id);
-      known?.delete(plan);
-      if (known?.size === 0) this.#waiting.delete(id);
+      const plans = this.#waitingPlans.get(id);
+      plans?.delete(plan);
+      if (plans?.size === 0) this.#waitingPlans.delete(id);
     }
   }
 
   /**
-   * Replaces the requests of other front ends by `requests`. `fresh`: the requests that were sent, or sent again, since
-   * the last call. `expired`: the requests that were not sent again within the expiry time, because the sender has
-   * given up or is dead.
+   * Replaces the requests of other front ends by `requests`. `freshRequests` were sent, or sent again, since the last
+   * call. `expiredRequests` were not sent again within the expiry time, because no plan of the sender waits any more or
+   * the sender is dead.
    */
-  updateRequests(requests: readonly RemoteRequest[]): { fresh: RemoteRequest[]; expired: RemoteRequest[] } {
+  updateRequests(requests: readonly RemoteRequest[]): {
+    freshRequests: RemoteRequest[];
+    expiredRequests: RemoteRequest[];
+  } {
     const now = this.#clock.now();
-    const previous = new Map<string, TrackedRequest>();
-    for (const list of this.#requests.values()) for (const request of list) previous.set(requestId(request), request);
-    const fresh: RemoteRequest[] = [];
-    const expired: RemoteRequest[] = [];
+    const previousRequests = new Map<string, TrackedRequest>();
+    for (const list of this.#requests.values())
+      for (const request of list) previousRequests.set(requestId(request), request);
+    const freshRequests: RemoteRequest[] = [];
+    const expiredRequests: RemoteRequest[] = [];
     this.#requests = new Map();
     for (const request of requests) {
-      const known = previous.get(requestId(request));
-      const refreshedAt = known?.version.equals(request.version) ? known.refreshedAt : now;
-      if (refreshedAt === now) fresh.push(request);
-      if (now - refreshedAt > this.#expiry) expired.push(request);
+      const previous = previousRequests.get(requestId(request));
+      const refreshedAt = previous?.version.equals(request.version) ? previous.refreshedAt : now;
+      if (refreshedAt === now) freshRequests.push(request);
+      if (now - refreshedAt > this.#expiryMs) expiredRequests.push(request);
       const list = this.#requests.get(request.id);
-      const tracked = { ...request, refreshedAt };
-      if (list) list.push(tracked);
-      else this.#requests.set(request.id, [tracked]);
+      const trackedRequest = { ...request, refreshedAt };
+      if (list) list.push(trackedRequest);
+      else this.#requests.set(request.id, [trackedRequest]);
     }
-    return { fresh, expired };
+    return { freshRequests, expiredRequests };
   }
 
   /** Returns the lowest priority number among the live remote requests that conflict with the lock request. */
-  #lowestPriority({ id, exclusive }: LockRequest): bigint | undefined {
-    let lowest: bigint | undefined;
+  #lowestPriority({ id, isExclusive }: LockRequest): bigint | undefined {
+    let lowestPriority: bigint | undefined;
     const now = this.#clock.now();
     for (const request of this.#requests.get(id) ?? []) {
-      if (now - request.refreshedAt > this.#expiry || !(exclusive || request.exclusive)) continue;
-      if (lowest === undefined || request.priority < lowest) lowest = request.priority;
+      if (now - request.refreshedAt > this.#expiryMs || !(isExclusive || request.isExclusive)) continue;
+      if (lowestPriority === undefined || request.priority < lowestPriority) lowestPriority = request.priority;
     }
-    return lowest;
+    return lowestPriority;
   }
 
   /** Whether a plan may take the row. `priority` is undefined for a plan that has not waited yet. */
   mayTake(request: LockRequest, priority: bigint | undefined): boolean {
     if (this.#requests.size === 0) return true;
-    const lowest = this.#lowestPriority(request);
-    return lowest === undefined || (priority !== undefined && priority < lowest);
+    const lowestPriority = this.#lowestPriority(request);
+    return lowestPriority === undefined || (priority !== undefined && priority < lowestPriority);
   }
 
   /** Returns the ids of the rows of which this front end has to release its shared hold. */
@@ -199,10 +203,10 @@ export class RowQueue {
   }
 
   #mustRelease(id: string): boolean {
-    const lowest = this.#lowestPriority({ id, exclusive: false });
-    if (lowest === undefined) return false;
-    for (const { priority } of this.#waiting.get(id) ?? [])
-      if (priority !== undefined && priority < lowest) return false;
+    const lowestPriority = this.#lowestPriority({ id, isExclusive: false });
+    if (lowestPriority === undefined) return false;
+    for (const { priority } of this.#waitingPlans.get(id) ?? [])
+      if (priority !== undefined && priority < lowestPriority) return false;
     return true;
   }
 }

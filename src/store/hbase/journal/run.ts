@@ -13,24 +13,26 @@ import { type PlanContext, unknownOutcome } from './row-queue.js';
 import type { WantedRow } from './row-requests.js';
 import type { Session } from './session.js';
 import { SharedRow } from './shared-rows.js';
-import { Fenced } from './writer.js';
+import { FencedError } from './writer.js';
 
-/** Runs a plan. Rejects with `Fenced` when the session ended before. `heldGates`: tables whose gates are held. */
+/** Runs a plan. Rejects with `FencedError` when the session ended before. `heldGates`: tables whose gates are held. */
 export async function runPlan(
   session: Session,
   plan: Plan,
   context: PlanContext,
   heldGates: readonly string[] = [],
-  batch?: Buffer,
+  batchQualifier?: Buffer,
 ): Promise<void> {
   const rows = await planRows(session.cluster, plan, heldGates);
-  await retryUntilDone(session, plan, rows, context, (run) => run.finish(batch));
+  await retryUntilDone(session, plan, rows, context, (run) => run.finish(batchQualifier));
 }
 
 /** Does the work while the gates of the tables are held exclusively, so that no plan changes their rows. */
 export async function withGates(session: Session, tables: readonly string[], work: () => Promise<void>): Promise<void> {
   const rows = tables.map((name) => gateRow(session.cluster, name, 'exclusive'));
-  await retryUntilDone(session, { steps: [], decisive: 0 }, rows, session.createContext(), (run) => run.hold(work));
+  await retryUntilDone(session, { steps: [], decisive: 0 }, rows, session.createContext(), (run) =>
+    run.runWhileLocked(work),
+  );
 }
 
 /**
@@ -44,36 +46,36 @@ async function retryUntilDone(
   context: PlanContext,
   work: (run: PlanRun) => Promise<void>,
 ): Promise<void> {
-  const { queue, requests, pace } = session;
-  const wanted = wantedRows(rows);
+  const { rowQueue, rowRequests, pace } = session;
+  const rowsToLock = wantedRows(rows);
   let isQueued = false;
   try {
     for (;;) {
-      const obstacle = await new PlanRun(session, plan, rows, context).attempt(wanted, work);
+      const obstacle = await new PlanRun(session, plan, rows, context).attempt(rowsToLock, work);
       if (!obstacle) return;
       context.checkDeadline();
       await context.drawPriority(session.tickets);
-      if (!isQueued) queue.enqueue(context, wanted);
+      if (!isQueued) rowQueue.enqueue(context, rowsToLock);
       isQueued = true;
-      if (obstacle === 'reserved') await requests.resend(context);
-      else await Promise.all(obstacle.map((conflict) => session.resolveConflict(conflict, wanted, context)));
-      await context.backOff(pace.firstBackoff, pace.maxBackoff);
+      if (obstacle === 'reserved') await rowRequests.resend(context);
+      else await Promise.all(obstacle.map((conflict) => session.resolveConflict(conflict, rowsToLock, context)));
+      await context.backOff(pace.firstBackoffMs, pace.maxBackoffMs);
     }
   } finally {
     if (isQueued) {
-      queue.dequeue(context, wanted);
-      requests.withdraw(context);
+      rowQueue.dequeue(context, rowsToLock);
+      rowRequests.withdraw(context);
     }
   }
 }
 
 /** The rows that the plan locks, exclusively or shared. */
 function wantedRows(rows: readonly PlanRow[]): WantedRow[] {
-  const wanted: WantedRow[] = [];
+  const wantedRows: WantedRow[] = [];
   for (const { table, key, id, access } of rows)
     if (access === 'exclusive' || access === 'shared')
-      wanted.push({ table, key, id, exclusive: access === 'exclusive' });
-  return wanted;
+      wantedRows.push({ table, key, id, isExclusive: access === 'exclusive' });
+  return wantedRows;
 }
 
 /** Why a try failed: rows that other writers hold, or rows that are reserved for lower priorities. */
@@ -92,8 +94,8 @@ class PlanRun {
   readonly #session: Session;
   readonly #plan: Plan;
   readonly #rows: readonly PlanRow[];
-  readonly #exclusive: readonly PlanRow[];
-  readonly #shared = new Map<string, SharedRow>();
+  readonly #exclusiveRows: readonly PlanRow[];
+  readonly #sharedRows = new Map<string, SharedRow>();
   readonly #context: PlanContext;
   readonly #planNumber: bigint;
   readonly #lock: Buffer;
@@ -103,19 +105,19 @@ class PlanRun {
     this.#plan = plan;
     this.#rows = rows;
     this.#context = context;
-    this.#exclusive = rows.filter((row) => row.access === 'exclusive');
-    this.#planNumber = session.nextPlan();
+    this.#exclusiveRows = rows.filter((row) => row.access === 'exclusive');
+    this.#planNumber = session.nextPlanNumber();
     this.#lock = exclusiveLock(session.writer.id, this.#planNumber);
   }
 
   async attempt(rows: readonly WantedRow[], work: (run: PlanRun) => Promise<void>): Promise<Obstacle | undefined> {
-    const { localLocks, activePlans, queue } = this.#session;
+    const { localLocks, activePlans, rowQueue } = this.#session;
     const release = await localLocks.acquire(rows);
     try {
-      if (this.#session.isEnded) throw new Fenced();
+      if (this.#session.isEnded) throw new FencedError();
       this.#context.checkDeadline();
-      if (rows.some((request) => !queue.mayTake(request, this.#context.priority))) return 'reserved';
-      let conflicts = await this.#holdShared();
+      if (rows.some((request) => !rowQueue.mayTake(request, this.#context.priority))) return 'reserved';
+      let conflicts = await this.#holdSharedRows();
       if (conflicts.length === 0) conflicts = await this.#lockRows();
       if (conflicts.length > 0) return conflicts;
       await work(this);
@@ -131,22 +133,24 @@ class PlanRun {
   }
 
   /** Acquires the shared rows. Returns the conflicts. Gates come first: rows of a running batch are not read. */
-  async #holdShared(): Promise<readonly Conflict[]> {
+  async #holdSharedRows(): Promise<readonly Conflict[]> {
     const isGate = ({ table }: PlanRow) => table.spec.name === GATES;
     const conflicts = await this.#acquireRows(this.#rows.filter(isGate));
     return conflicts.length > 0 ? conflicts : this.#acquireRows(this.#rows.filter((row) => !isGate(row)));
   }
 
   async #acquireRows(rows: readonly PlanRow[]): Promise<readonly Conflict[]> {
-    const { shared } = this.#session;
+    const { sharedRows } = this.#session;
     const conflicts: Conflict[] = [];
     const work: Promise<unknown>[] = [];
     for (const { id, table, key, access } of rows) {
-      const held = shared.get(id);
+      const sharedRow = sharedRows.get(id);
       if (access === 'shared') {
-        const holding = shared.hold(table, key, id);
-        work.push(holding.then((row) => (row instanceof SharedRow ? this.#shared.set(id, row) : conflicts.push(row))));
-      } else if (access === 'exclusive' && held) work.push(shared.release(held));
+        const acquisition = sharedRows.hold(table, key, id);
+        work.push(
+          acquisition.then((row) => (row instanceof SharedRow ? this.#sharedRows.set(id, row) : conflicts.push(row))),
+        );
+      } else if (access === 'exclusive' && sharedRow) work.push(sharedRows.release(sharedRow));
     }
     await waitForAll(work);
     return conflicts;
@@ -154,21 +158,21 @@ class PlanRun {
 
   /** Locks all exclusive rows. After a conflict, unlocks the rows again and returns the conflicts. */
   async #lockRows(): Promise<readonly Conflict[]> {
-    if (this.#exclusive.length === 0) return [];
+    if (this.#exclusiveRows.length === 0) return [];
     await this.#failpoint('lock before');
-    const tries = await Promise.allSettled(this.#exclusive.map((row) => this.#lockRow(row)));
-    const failed = tries.find((result) => result.status === 'rejected');
-    const conflicts = tries.flatMap((result) => (result.status === 'fulfilled' && result.value) || []);
-    if (!failed && conflicts.length === 0) {
+    const lockResults = await Promise.allSettled(this.#exclusiveRows.map((row) => this.#lockRow(row)));
+    const failedResult = lockResults.find((result) => result.status === 'rejected');
+    const conflicts = lockResults.flatMap((result) => (result.status === 'fulfilled' && result.value) || []);
+    if (!failedResult && conflicts.length === 0) {
       await this.#failpoint('lock after');
       return conflicts;
     }
-    const locked = this.#exclusive.filter((_, i) => {
-      const result = tries[i]!;
+    const lockedRows = this.#exclusiveRows.filter((_, i) => {
+      const result = lockResults[i]!;
       return result.status === 'fulfilled' && !result.value;
     });
-    await this.#unlock(locked).catch(throwUnlessStoreError);
-    if (failed) throw failed.reason;
+    await this.#unlock(lockedRows).catch(throwUnlessStoreError);
+    if (failedResult) throw failedResult.reason;
     return conflicts;
   }
 
@@ -178,8 +182,8 @@ class PlanRun {
     for (;;) {
       const put = [{ ...table.lock, value: this.#lock }];
       if (await cluster.mutateGuarded(table.handle, { key, guards: [{ op: 'absent', ...table.lock }], put })) return;
-      const lock = await readLock(cluster, row);
-      if (lock) return lock.equals(this.#lock) ? undefined : { row, lock };
+      const lockValue = await readLock(cluster, row);
+      if (lockValue) return lockValue.equals(this.#lock) ? undefined : { row, lockValue };
     }
   }
 
@@ -191,11 +195,11 @@ class PlanRun {
    * Does the work while the rows are locked, then unlocks them. The locks of a session that has ended are left to its
    * sweeper. A failed unlock does not fail the work: `Session` removes the lock when another plan requests the row.
    */
-  async hold(work: () => Promise<void>): Promise<void> {
+  async runWhileLocked(work: () => Promise<void>): Promise<void> {
     try {
       await work();
     } finally {
-      if (!this.#session.isEnded) await this.#unlock(this.#exclusive).catch(throwUnlessStoreError);
+      if (!this.#session.isEnded) await this.#unlock(this.#exclusiveRows).catch(throwUnlessStoreError);
     }
   }
 
@@ -205,48 +209,48 @@ class PlanRun {
     return this.#session.withTickets(count, (first) => this.#finish(batch, first));
   }
 
-  async #finish(batch: Buffer | undefined, first: Promise<bigint>): Promise<void> {
+  async #finish(batchQualifier: Buffer | undefined, firstTicket: Promise<bigint>): Promise<void> {
     let record: PlanRecord;
     try {
-      const [reads, ticket] = await Promise.all([this.#read(), first]);
+      const [reads, ticket] = await Promise.all([this.#readRows(), firstTicket]);
       await this.#failpoint('read after');
       record = evaluate(this.#session.cluster, this.#plan, this.#rows, reads, this.#planNumber, ticket);
       this.#context.beginDecision();
     } catch (error) {
-      await this.#unlock(this.#exclusive).catch(throwUnlessStoreError);
+      await this.#unlock(this.#exclusiveRows).catch(throwUnlessStoreError);
       throw error;
     }
-    const { rows, shared, blind, appends, followers } = record;
-    const changes = rows.length + blind.length + appends.length + followers.length;
-    if (!batch && shared.length === 0 && changes <= 1) await this.#applySingleRow(record);
-    else await this.#decide(record, batch);
+    const { rowChanges, counterAdditions, indexMarks, appendedRows, followerChanges } = record;
+    const changeCount = rowChanges.length + indexMarks.length + appendedRows.length + followerChanges.length;
+    if (!batchQualifier && counterAdditions.length === 0 && changeCount <= 1) await this.#applySingleRow(record);
+    else await this.#decide(record, batchQualifier);
   }
 
-  async #read(): Promise<PlanReads> {
+  async #readRows(): Promise<PlanReads> {
     const rows = new Map<string, Buffer | undefined>();
-    const cells = new Map<string, Buffer | undefined>();
+    const separateCells = new Map<string, Buffer | undefined>();
     const joinSequences = new Map<string, bigint>();
-    for (const [id, row] of this.#shared) {
-      rows.set(id, row.withPending(row.content));
+    for (const [id, row] of this.#sharedRows) {
+      rows.set(id, row.withPendingIncrements(row.content));
       joinSequences.set(id, row.joinSequence);
     }
     const work: Promise<void>[] = [];
-    for (const row of this.#exclusive) {
+    for (const row of this.#exclusiveRows) {
       const families = familiesToRead(row);
       if (families.size > 0) {
-        const reading = this.#session.cluster.client.get(row.table.handle, row.key, familyReads(row.table, families));
-        work.push(reading.then((content) => void rows.set(row.id, content)));
+        const rowRead = this.#session.cluster.client.get(row.table.handle, row.key, familyReads(row.table, families));
+        work.push(rowRead.then((content) => void rows.set(row.id, content)));
       }
-      const names = guardedSeparateCells(row);
-      if (names.length > 0) work.push(this.#readCells(row, names, cells));
+      const columns = guardedSeparateCells(row);
+      if (columns.length > 0) work.push(this.#readCells(row, columns, separateCells));
     }
     await waitForAll(work);
-    return { rows, cells, joinSequences };
+    return { rows, separateCells, joinSequences };
   }
 
-  async #readCells({ table, key }: PlanRow, names: readonly CellName[], cells: Values): Promise<void> {
-    const row = await this.#session.cluster.client.get(table.handle, key, { columns: names });
-    for (const { family, qualifier } of names) {
+  async #readCells({ table, key }: PlanRow, columns: readonly CellName[], cells: CellValues): Promise<void> {
+    const row = await this.#session.cluster.client.get(table.handle, key, { columns });
+    for (const { family, qualifier } of columns) {
       const value = row && cellValue(row, family, qualifier);
       cells.set(cellId(table.spec.name, family, cellKey(key, qualifier)), value);
     }
@@ -254,13 +258,13 @@ class PlanRun {
 
   /** Applies a plan with a single mutation. The mutation decides the plan, so no journal record is needed. */
   async #applySingleRow(record: PlanRecord): Promise<void> {
-    const { cluster, writer, options, emptyCells } = this.#session;
-    const change = record.rows[0];
-    if (!change) return applyRecord(cluster, writer.id, record, options.failpoint, emptyCells);
+    const { cluster, writer, options, emptyLockCells } = this.#session;
+    const change = record.rowChanges[0];
+    if (!change) return applyRecord(cluster, writer.id, record, options.failpoint, emptyLockCells);
     await this.#failpoint('row 0 before');
     try {
       // A row no longer locked by the plan was changed by an earlier try, unless this writer was given up.
-      if (!(await changeRow(cluster, change, this.#lock, record.ticket, emptyCells))) await writer.ensureLease();
+      if (!(await changeRow(cluster, change, this.#lock, record.ticket, emptyLockCells))) await writer.ensureLease();
     } catch (error) {
       this.#session.abandon();
       throw unknownOutcome(error);
@@ -268,26 +272,26 @@ class PlanRun {
     await this.#failpoint('row 0 after');
   }
 
-  async #decide(record: PlanRecord, batch: Buffer | undefined): Promise<void> {
+  async #decide(record: PlanRecord, batchQualifier: Buffer | undefined): Promise<void> {
     const session = this.#session;
-    const bytes = encodeRecord(record);
+    const encodedRecord = encodeRecord(record);
     const rows: SharedRow[] = [];
     const folds: Promise<void>[] = [];
     let sequence = 0n;
     await this.#failpoint('decide before');
-    const decided = session.writer.decide(bytes, this.#planNumber, batch, (recordSequence) => {
+    const decision = session.writer.decide(encodedRecord, this.#planNumber, batchQualifier, (recordSequence) => {
       sequence = recordSequence;
       for (const planRow of this.#rows) {
-        const row = this.#shared.get(planRow.id);
+        const row = this.#sharedRows.get(planRow.id);
         const increments = row && rowIncrements(planRow);
         if (!row || !increments || increments.length === 0) continue;
         rows.push(row);
-        const fold = session.shared.add(row, increments, sequence);
+        const fold = session.sharedRows.add(row, increments, sequence);
         if (fold) folds.push(markHandled(fold));
       }
     });
     try {
-      await decided;
+      await decision;
     } catch (error) {
       session.abandon();
       throw error;
@@ -295,9 +299,9 @@ class PlanRun {
     await this.#failpoint('decide after');
     try {
       await session.writer.ensureLease();
-      const { cluster, writer, options, emptyCells } = session;
-      await waitForAll([applyRecord(cluster, writer.id, record, options.failpoint, emptyCells), ...folds]);
-      session.finishRecordWhenFolded(sequence, this.#planNumber, bytes.length, rows);
+      const { cluster, writer, options, emptyLockCells } = session;
+      await waitForAll([applyRecord(cluster, writer.id, record, options.failpoint, emptyLockCells), ...folds]);
+      session.finishRecordWhenFolded(sequence, this.#planNumber, encodedRecord.length, rows);
     } catch (error) {
       // The plan is decided, and the sweeper applies it.
       session.abandon();
@@ -307,7 +311,7 @@ class PlanRun {
   }
 }
 
-type Values = Map<string, Buffer | undefined>;
+type CellValues = Map<string, Buffer | undefined>;
 
 /** Returns the families of the row that guards and counters look at. The others are written without being read. */
 function familiesToRead({ table, steps }: PlanRow): Set<number> {
@@ -326,8 +330,8 @@ function guardedSeparateCells({ table, steps }: PlanRow): CellName[] {
 }
 
 async function isSweptAfterwards(session: Session): Promise<boolean> {
-  const [result] = await Promise.allSettled([session.sweeping]);
-  return session.sweeping !== undefined && result.status === 'fulfilled';
+  const [result] = await Promise.allSettled([session.sweepWork]);
+  return session.sweepWork !== undefined && result.status === 'fulfilled';
 }
 
 export function throwUnlessStoreError(error: unknown): void {

@@ -1,7 +1,7 @@
 import { markHandled } from '../../maybe.js';
 import type { Cluster } from '../cluster.js';
 import type { Failpoint } from './apply.js';
-import type { Clock, Pace, Stop } from './clock.js';
+import type { CancelTimer, Clock } from './clock.js';
 import { exclusiveLock, parseLock } from './codec.js';
 import { EmptyLockCells } from './empty-lock-cells.js';
 import { LocalLocks } from './local-locks.js';
@@ -15,18 +15,19 @@ import {
   removeHolders,
   unlockCells,
 } from './locks.js';
+import type { Pace } from './pace.js';
 import { rowId } from './plan-rows.js';
 import { PlanContext, RowQueue } from './row-queue.js';
 import { RowRequests, rowOfRequest, type WantedRow } from './row-requests.js';
 import { type SharedRow, SharedRows } from './shared-rows.js';
 import type { Tickets } from './tickets.js';
-import { Fenced, Writer } from './writer.js';
+import { FencedError, Writer } from './writer.js';
 
 export interface SessionOptions {
   readonly clock: Clock;
   readonly pace: Pace;
   /** Returns a writer id: 8 bytes that are never used twice. */
-  readonly newId: () => Buffer;
+  readonly createId: () => Buffer;
   readonly failpoint?: Failpoint | undefined;
 }
 
@@ -36,8 +37,8 @@ const MAX_SHARED_ROWS = 10_000;
 /** The record of a decided plan whose counters are not all folded yet. */
 interface UnfoldedRecord {
   readonly sequence: bigint;
-  readonly plan: bigint;
-  readonly bytes: number;
+  readonly planNumber: bigint;
+  readonly byteCount: number;
   readonly rows: readonly SharedRow[];
 }
 
@@ -49,21 +50,21 @@ export class Session {
   readonly clock: Clock;
   readonly pace: Pace;
   readonly writer: Writer;
-  readonly shared: SharedRows;
-  readonly emptyCells: EmptyLockCells;
+  readonly sharedRows: SharedRows;
+  readonly emptyLockCells: EmptyLockCells;
   readonly localLocks = new LocalLocks();
-  readonly queue: RowQueue;
-  readonly requests: RowRequests;
+  readonly rowQueue: RowQueue;
+  readonly rowRequests: RowRequests;
   /** Numbers of the plans that may have locked rows. */
   readonly activePlans = new Set<bigint>();
-  /** Set when the session has ended. Resolves when everything that the session had decided is applied. */
-  sweeping: Promise<void> | undefined;
-  #plans = 0n;
-  #unfolded: UnfoldedRecord[] = [];
-  readonly #releasing = new Set<string>();
+  /** Set when the session has ended. Resolves when all plans that it had decided are applied. */
+  sweepWork: Promise<void> | undefined;
+  #lastPlanNumber = 0n;
+  #unfoldedRecords: UnfoldedRecord[] = [];
+  readonly #releasingIds = new Set<string>();
   readonly #onEnd: (session: Session) => void;
-  #timers: Stop[] = [];
-  #lastPoll = Number.NEGATIVE_INFINITY;
+  #timers: CancelTimer[] = [];
+  #lastPollAt = Number.NEGATIVE_INFINITY;
   #hasEnded = false;
 
   constructor(cluster: Cluster, tickets: Tickets, options: SessionOptions, onEnd: (session: Session) => void) {
@@ -74,31 +75,31 @@ export class Session {
     const { clock, pace } = options;
     this.clock = clock;
     this.pace = pace;
-    this.writer = new Writer(cluster, tickets, clock, pace.lease, options.newId());
-    this.emptyCells = new EmptyLockCells(cluster, clock, pace.emptyCellIdle);
-    this.shared = new SharedRows(this);
-    this.queue = new RowQueue(clock, pace.requestExpiry);
-    this.requests = new RowRequests(cluster, clock, pace.requestResend, this.writer.id);
+    this.writer = new Writer(cluster, tickets, clock, pace.leaseMs, options.createId());
+    this.emptyLockCells = new EmptyLockCells(cluster, clock, pace.emptyCellIdleMs);
+    this.sharedRows = new SharedRows(this);
+    this.rowQueue = new RowQueue(clock, pace.requestExpiryMs);
+    this.rowRequests = new RowRequests(cluster, clock, pace.requestResendMs, this.writer.id);
   }
 
   /** Creates the context of a new plan. `holdsGates`: this front end holds gates of tables for the plan. */
   createContext(holdsGates = false): PlanContext {
-    return new PlanContext(this.clock, this.pace.planTimeout, holdsGates);
+    return new PlanContext(this.clock, this.pace.planTimeoutMs, holdsGates);
   }
 
   async open(): Promise<void> {
     await this.writer.open();
-    const { requestPoll, cleanupInterval, idleCheck } = this.pace;
-    this.#repeat(requestPoll, () => this.#pollRequests());
-    this.#repeat(cleanupInterval, () => this.writer.removeFinished());
-    this.#repeat(idleCheck, () => this.#releaseIdle());
-    this.#repeat(idleCheck, () => this.emptyCells.removeIdle());
+    const { requestPollMs, cleanupIntervalMs, idleCheckMs } = this.pace;
+    this.#runRepeatedly(requestPollMs, () => this.#pollRequests());
+    this.#runRepeatedly(cleanupIntervalMs, () => this.writer.removeFinishedRecords());
+    this.#runRepeatedly(idleCheckMs, () => this.#releaseIdle());
+    this.#runRepeatedly(idleCheckMs, () => this.emptyLockCells.removeIdle());
   }
 
-  #repeat(ms: number, work: () => Promise<void>): void {
+  #runRepeatedly(ms: number, work: () => Promise<void>): void {
     let isRunning = false;
-    const stop = this.clock.every(ms, () => {
-      // The renewal of the beat may have found that the writer was given up.
+    const cancelTimer = this.clock.runEvery(ms, () => {
+      // The renewal of the beat may have found that another front end ended the lease.
       if (this.isEnded) return this.abandon();
       if (isRunning) return;
       isRunning = true;
@@ -109,16 +110,16 @@ export class Session {
           isRunning = false;
         });
     });
-    this.#timers.push(stop);
+    this.#timers.push(cancelTimer);
   }
 
   #abandonIfFenced(error: unknown): void {
-    if (error instanceof Fenced) this.abandon();
+    if (error instanceof FencedError) this.abandon();
   }
 
   /** Resolves when the fold under way for this row has ended. After the end of the session, the sweeper folds. */
   async waitForFold(id: string): Promise<void> {
-    const work = this.isEnded ? this.sweeping : this.shared.get(id)?.foldWork;
+    const work = this.isEnded ? this.sweepWork : this.sharedRows.get(id)?.foldWork;
     // A failed fold ends the session.
     await work?.catch(() => undefined);
   }
@@ -130,94 +131,95 @@ export class Session {
   /** Ends the session. A sweeper applies the decided plans. The other plans have not happened. */
   abandon(): void {
     this.writer.abandon();
-    this.emptyCells.abandon();
-    this.#stop();
+    this.emptyLockCells.abandon();
+    this.#stopTimers();
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     this.#onEnd(this);
-    this.sweeping?.catch(() => undefined);
+    this.sweepWork?.catch(() => undefined);
   }
 
-  #stop(): void {
-    for (const stop of this.#timers.splice(0)) stop();
+  #stopTimers(): void {
+    for (const cancelTimer of this.#timers.splice(0)) cancelTimer();
   }
 
-  /** Draws tickets for the work. Appended rows count as unfinished until the work has ended. */
-  async withTickets<T>(count: number, work: (first: Promise<bigint>) => Promise<T>): Promise<T> {
-    const { unfinished } = this.writer;
-    const plan = unfinished.begin(this.tickets.greatest);
-    const first = markHandled(this.tickets.draw(count));
-    void first.then(
-      (ticket) => unfinished.setTicket(plan, ticket),
+  /** Draws tickets for the work. Until the work has ended, `Store.settled` stays below these tickets. */
+  async withTickets<T>(count: number, work: (firstTicket: Promise<bigint>) => Promise<T>): Promise<T> {
+    const { unfinishedPlans } = this.writer;
+    const plan = unfinishedPlans.register(this.tickets.greatestTicket);
+    const firstTicket = markHandled(this.tickets.draw(count));
+    void firstTicket.then(
+      (ticket) => unfinishedPlans.setTicket(plan, ticket),
       () => undefined,
     );
     try {
-      return await work(first);
+      return await work(firstTicket);
     } finally {
       // For an ended session, the journal row limits `Store.settled` until the decided plans are applied.
-      if (!this.isEnded) unfinished.end(plan);
+      if (!this.isEnded) unfinishedPlans.remove(plan);
     }
   }
 
-  nextPlan(): bigint {
-    this.#plans++;
-    this.activePlans.add(this.#plans);
-    return this.#plans;
+  nextPlanNumber(): bigint {
+    this.#lastPlanNumber++;
+    this.activePlans.add(this.#lastPlanNumber);
+    return this.#lastPlanNumber;
   }
 
   /** Removes the record of an applied plan when its counters are folded. */
-  finishRecordWhenFolded(sequence: bigint, plan: bigint, bytes: number, rows: readonly SharedRow[]): void {
-    if (rows.every((row) => row.folded >= sequence)) this.writer.finishRecord(sequence, plan, bytes);
-    else this.#unfolded.push({ sequence, plan, bytes, rows });
+  finishRecordWhenFolded(sequence: bigint, planNumber: bigint, byteCount: number, rows: readonly SharedRow[]): void {
+    if (rows.every((row) => row.foldedSequence >= sequence)) this.writer.finishRecord(sequence, planNumber, byteCount);
+    else this.#unfoldedRecords.push({ sequence, planNumber, byteCount, rows });
   }
 
   finishFoldedRecords(): void {
-    const left: UnfoldedRecord[] = [];
-    for (const record of this.#unfolded) {
-      const { sequence, plan, bytes, rows } = record;
-      if (rows.every((row) => row.folded >= sequence)) this.writer.finishRecord(sequence, plan, bytes);
-      else left.push(record);
+    const unfoldedRecords: UnfoldedRecord[] = [];
+    for (const record of this.#unfoldedRecords) {
+      const { sequence, planNumber, byteCount, rows } = record;
+      if (rows.every((row) => row.foldedSequence >= sequence))
+        this.writer.finishRecord(sequence, planNumber, byteCount);
+      else unfoldedRecords.push(record);
     }
-    this.#unfolded = left;
+    this.#unfoldedRecords = unfoldedRecords;
   }
 
   /** Reads the requests of other front ends, and releases the requested rows. */
   async #pollRequests(): Promise<void> {
     const now = this.clock.now();
-    const isIdle = this.shared.size === 0 && !this.queue.hasWaiters;
-    if (isIdle && now - this.#lastPoll < this.pace.idleRequestPoll) return;
-    this.#lastPoll = now;
-    const { fresh, expired } = this.queue.updateRequests(await this.writer.readRequests());
-    if (expired.length > 0) await this.writer.removeRequests(expired);
-    for (const id of this.queue.rowsToRelease()) {
-      const held = this.shared.get(id);
-      if (held) this.#startRelease(id, () => this.#releaseShared(held));
+    const isIdle = this.sharedRows.size === 0 && !this.rowQueue.hasWaiters;
+    if (isIdle && now - this.#lastPollAt < this.pace.idleRequestPollMs) return;
+    this.#lastPollAt = now;
+    const { freshRequests, expiredRequests } = this.rowQueue.updateRequests(await this.writer.readRequests());
+    if (expiredRequests.length > 0) await this.writer.removeRequests(expiredRequests);
+    for (const id of this.rowQueue.rowsToRelease()) {
+      const sharedRow = this.sharedRows.get(id);
+      if (sharedRow) this.#startRelease(id, () => this.#releaseShared(sharedRow));
     }
-    for (const { id, name } of fresh)
-      if (!this.shared.get(id)) this.#startRelease(id, () => this.#removeRequestedLock(name));
+    for (const { id, requestKey } of freshRequests)
+      if (!this.sharedRows.get(id)) this.#startRelease(id, () => this.#removeRequestedLock(requestKey));
   }
 
   /** Starts a release, unless one is running for this row. */
   #startRelease(id: string, work: () => Promise<void>): void {
-    if (this.#releasing.has(id)) return;
-    this.#releasing.add(id);
+    if (this.#releasingIds.has(id)) return;
+    this.#releasingIds.add(id);
     work()
       .catch((error: unknown) => this.#abandonIfFenced(error))
-      .finally(() => this.#releasing.delete(id));
+      .finally(() => this.#releasingIds.delete(id));
   }
 
   /** Removes the lock of a requested row that this front end does not hold. */
-  async #removeRequestedLock(name: Buffer): Promise<void> {
-    const { table: tableName, key } = rowOfRequest(name);
+  async #removeRequestedLock(requestKey: Buffer): Promise<void> {
+    const { table: tableName, key } = rowOfRequest(requestKey);
     const table = await this.cluster.findTable(tableName);
     if (table) await this.#removeUnknownLock({ table, key });
   }
 
   async #releaseShared(row: SharedRow): Promise<void> {
-    if (this.shared.get(row.id) !== row) return;
-    const release = await this.localLocks.acquire([{ id: row.id, exclusive: true }]);
+    if (this.sharedRows.get(row.id) !== row) return;
+    const release = await this.localLocks.acquire([{ id: row.id, isExclusive: true }]);
     try {
-      if (this.shared.get(row.id) === row) await this.shared.release(row);
+      if (this.sharedRows.get(row.id) === row) await this.sharedRows.release(row);
     } finally {
       release();
     }
@@ -226,7 +228,7 @@ export class Session {
   /** Removes a lock of this writer that no plan holds: the answer to the mutation that put it was lost. */
   async #removeUnknownLock(row: LockedRow): Promise<void> {
     const id = rowId(row.table.spec.name, row.key);
-    const release = await this.localLocks.acquire([{ id, exclusive: true }]);
+    const release = await this.localLocks.acquire([{ id, isExclusive: true }]);
     try {
       const lock = await readLock(this.cluster, row);
       if (lock && this.#isUnknownLock(id, lock))
@@ -239,37 +241,43 @@ export class Session {
   #isUnknownLock(id: string, value: Buffer): boolean {
     const lock = parseLock(value);
     if (!holdersOf(lock).some((writer) => writer.equals(this.writer.id))) return false;
-    return lock.kind === 'exclusive' ? !this.activePlans.has(lock.plan) : !this.shared.get(id);
+    return lock.kind === 'exclusive' ? !this.activePlans.has(lock.planNumber) : !this.sharedRows.get(id);
   }
 
-  /** Removes locks of dead writers, and requests all rows that the plan wants from the living holders. */
-  async resolveConflict({ row, lock }: Conflict, wanted: readonly WantedRow[], context: PlanContext): Promise<void> {
-    const others = holdersOf(parseLock(lock)).filter((writer) => !writer.equals(this.writer.id));
-    if (others.length === 0) return this.#removeUnknownLock(row);
-    const areAlive = await Promise.all(others.map((writer) => this.requests.send(writer, wanted, context)));
-    if (areAlive.includes(false)) await removeDeadHolders(this.cluster, row, lock);
+  /** Removes a conflicting lock of dead writers, or requests the rows in `wantedRows` from the living holders. */
+  async resolveConflict(
+    { row, lockValue }: Conflict,
+    wantedRows: readonly WantedRow[],
+    context: PlanContext,
+  ): Promise<void> {
+    const otherWriters = holdersOf(parseLock(lockValue)).filter((writer) => !writer.equals(this.writer.id));
+    if (otherWriters.length === 0) return this.#removeUnknownLock(row);
+    const aliveFlags = await Promise.all(
+      otherWriters.map((writer) => this.rowRequests.send(writer, wantedRows, context)),
+    );
+    if (aliveFlags.includes(false)) await removeDeadHolders(this.cluster, row, lockValue);
   }
 
   /** Removes a plan's lock from a row that the plan does not change. */
-  async unlock(row: LockedRow, plan: bigint): Promise<void> {
+  async unlock(row: LockedRow, planNumber: bigint): Promise<void> {
     const { table, key } = row;
     await this.cluster.mutateGuarded(table.handle, {
       key,
-      guards: [{ op: 'equals', ...table.lock, value: exclusiveLock(this.writer.id, plan) }],
-      ...unlockCells(row, this.emptyCells.recordUnlock(row)),
+      guards: [{ op: 'equals', ...table.lock, value: exclusiveLock(this.writer.id, planNumber) }],
+      ...unlockCells(row, this.emptyLockCells.recordUnlock(row)),
     });
   }
 
-  /** Releases shared rows unused for `Pace.sharedIdle`, and above the maximum the least recently used. */
+  /** Releases shared rows unused for `Pace.sharedRowIdleMs`, and above the maximum the least recently used. */
   async #releaseIdle(): Promise<void> {
-    const before = this.clock.now() - this.pace.sharedIdle;
-    let excess = this.shared.size - MAX_SHARED_ROWS;
-    const idle: SharedRow[] = [];
-    for (const row of this.shared.rows()) {
-      if (excess-- <= 0 && row.usedAt >= before) break;
-      if (row.isFolded && row.state === 'held') idle.push(row);
+    const usedBefore = this.clock.now() - this.pace.sharedRowIdleMs;
+    let excess = this.sharedRows.size - MAX_SHARED_ROWS;
+    const idleRows: SharedRow[] = [];
+    for (const row of this.sharedRows.rows()) {
+      if (excess-- <= 0 && row.lastUsedAt >= usedBefore) break;
+      if (row.isFolded && row.state === 'held') idleRows.push(row);
     }
-    await this.#releaseAll(idle);
+    await this.#releaseAll(idleRows);
   }
 
   async #releaseAll(rows: readonly SharedRow[]): Promise<void> {
@@ -279,10 +287,10 @@ export class Session {
 
   /** Releases everything. No plan is running. */
   async close(): Promise<void> {
-    this.#stop();
+    this.#stopTimers();
     if (this.isEnded) return;
-    await this.#releaseAll([...this.shared.rows()]);
-    await this.emptyCells.close();
+    await this.#releaseAll([...this.sharedRows.rows()]);
+    await this.emptyLockCells.close();
     await this.writer.close();
   }
 }

@@ -3,13 +3,14 @@ import { cellCounter, cellValue, compareCells, counterBytes } from '../../row.js
 import { editRow } from '../../row-edit.js';
 import { mayBeApplied, StoreError } from '../../store-error.js';
 import type { Cluster, OpenTable } from '../cluster.js';
-import type { Clock, Pace, Stop } from './clock.js';
+import type { CancelTimer, Clock } from './clock.js';
 import { type Holder, parseLock, type SharedLock, sharedLock } from './codec.js';
 import type { EmptyLockCells } from './empty-lock-cells.js';
-import { type Conflict, type LockedRow, lockOf, unlockCells } from './locks.js';
+import { type Conflict, type LockedRow, lockValueOf, unlockCells } from './locks.js';
 import { logicalClock } from './logical-clock.js';
+import type { Pace } from './pace.js';
 import type { Tickets } from './tickets.js';
-import { Fenced, type Writer } from './writer.js';
+import { FencedError, type Writer } from './writer.js';
 
 const MAX_FOLD_TIMES = 1000;
 
@@ -18,36 +19,36 @@ const MAX_FOLD_TIMES = 1000;
  *
  *     acquiring ──► held ──► releasing ──► released      (an exclusive lock in the way: acquiring ──► released)
  *
- * While the row is held, plans add increments to `pending`. A fold moves the increments to `folding` and writes them;
- * then `folded` is the sequence of the last record among them. Acquiring and releasing need the local lock of the row.
- * Folds need no lock, and run in sequence.
+ * While the row is held, plans add to `pendingIncrements`. A fold moves these to `foldingIncrements` and writes them;
+ * then `foldedSequence` is the sequence of the last record among them. Acquiring and releasing need the local lock of
+ * the row. Folds need no lock, and run in sequence.
  */
 export class SharedRow implements LockedRow {
   readonly table: OpenTable;
   readonly key: Buffer;
   readonly id: string;
   /** Value of the lock cell when it was last read. */
-  lock: Buffer = Buffer.alloc(0);
+  lockValue: Buffer = Buffer.alloc(0);
   /** The row's cells when the row was last read. */
   content: Buffer | undefined;
   state: 'acquiring' | 'held' | 'releasing' | 'released' = 'acquiring';
-  /** The acquisition. Resolves with the conflicting lock, if there is one. */
-  acquiring: Promise<Buffer | undefined> | undefined;
+  /** Resolves when the row is acquired, with the conflicting lock if there is one. */
+  acquisition: Promise<Buffer | undefined> | undefined;
   /** Increments that no fold has started to write. */
-  pending: Increment[] = [];
+  pendingIncrements: Increment[] = [];
   /** Increments that a fold is writing. */
-  folding: Increment[] = [];
+  foldingIncrements: Increment[] = [];
   /** Sequence of the last record with increments of this row. */
-  sequence = 0n;
+  lastSequence = 0n;
   /** Increments of records up to this sequence are in the stored row. */
-  folded = 0n;
-  /** Value of `folded` when the row was acquired. */
+  foldedSequence = 0n;
+  /** Value of `foldedSequence` when the row was acquired. */
   joinSequence = 0n;
-  foldedAt = Number.NEGATIVE_INFINITY;
-  usedAt = 0;
+  lastFoldAt = Number.NEGATIVE_INFINITY;
+  lastUsedAt = 0;
   foldWork: Promise<void> = Promise.resolve();
   /** Cancels the timer of the next fold. */
-  stopFold: Stop | undefined;
+  cancelFoldTimer: CancelTimer | undefined;
 
   constructor(table: OpenTable, key: Buffer, id: string) {
     this.table = table;
@@ -56,12 +57,12 @@ export class SharedRow implements LockedRow {
   }
 
   get isFolded(): boolean {
-    return this.pending.length === 0 && this.folding.length === 0;
+    return this.pendingIncrements.length === 0 && this.foldingIncrements.length === 0;
   }
 
   /** Returns the stored `row` with the pending increments applied. */
-  withPending(row: Buffer | undefined): Buffer | undefined {
-    return this.isFolded ? row : withIncrements(row, [...this.folding, ...this.pending]);
+  withPendingIncrements(row: Buffer | undefined): Buffer | undefined {
+    return this.isFolded ? row : withIncrements(row, [...this.foldingIncrements, ...this.pendingIncrements]);
   }
 }
 
@@ -69,8 +70,8 @@ export class SharedRow implements LockedRow {
 export function sumByCell(increments: readonly Increment[]): Increment[] {
   const list: { family: number; qualifier: Buffer; by: bigint }[] = [];
   for (const add of increments) {
-    const known = list.find((sum) => compareCells(sum, add) === 0);
-    if (known) known.by += add.by;
+    const existing = list.find((sum) => compareCells(sum, add) === 0);
+    if (existing) existing.by += add.by;
     else list.push({ ...add });
   }
   return list.sort(compareCells);
@@ -88,11 +89,11 @@ function withIncrements(row: Buffer | undefined, increments: readonly Increment[
   return editRow(row, incrementedCells(row, increments));
 }
 
-/** The parts of the session that shared rows use. */
+/** The members of `Session` that shared rows use. */
 interface SharedRowsOwner {
   readonly cluster: Cluster;
   readonly writer: Writer;
-  readonly emptyCells: EmptyLockCells;
+  readonly emptyLockCells: EmptyLockCells;
   readonly tickets: Tickets;
   readonly clock: Clock;
   readonly pace: Pace;
@@ -107,11 +108,11 @@ export class SharedRows {
   readonly #owner: SharedRowsOwner;
   readonly #rows = new Map<string, SharedRow>();
   /** By table: the number of rows with pending increments, and the time of the last fold (`logicalClock`). */
-  readonly #tableStates = new Map<string, { pendingRows: number; lastFold: number }>();
+  readonly #tableStates = new Map<string, { pendingRowCount: number; lastFoldTime: number }>();
   /** Time of the last fold by row, oldest first (`logicalClock`). Folds up to `#foldTimesStart` were dropped. */
   readonly #foldTimes = new Map<string, number>();
   #foldTimesStart = logicalClock.now();
-  #joins = 0;
+  #joinCount = 0;
 
   constructor(owner: SharedRowsOwner) {
     this.#owner = owner;
@@ -128,7 +129,7 @@ export class SharedRows {
   /** Whether rows of the table that were read at `since` or later may lack increments of this front end. */
   mayLackIncrements(table: string, since: number): boolean {
     const state = this.#tableStates.get(table);
-    return state !== undefined && (state.pendingRows > 0 || state.lastFold > since);
+    return state !== undefined && (state.pendingRowCount > 0 || state.lastFoldTime > since);
   }
 
   /** Whether increments of the row were being written at `since` or later. */
@@ -136,7 +137,10 @@ export class SharedRows {
     const row = this.#rows.get(id);
     // Increments that an ended session had pending are folded by the sweeper.
     if (this.#owner.writer.isFenced) return row !== undefined && !row.isFolded;
-    return (row !== undefined && row.folding.length > 0) || (this.#foldTimes.get(id) ?? this.#foldTimesStart) > since;
+    return (
+      (row !== undefined && row.foldingIncrements.length > 0) ||
+      (this.#foldTimes.get(id) ?? this.#foldTimesStart) > since
+    );
   }
 
   /** Returns the rows, the least recently used first. */
@@ -149,25 +153,25 @@ export class SharedRows {
     const row = this.#rows.get(id) ?? new SharedRow(table, key, id);
     this.#rows.delete(id);
     this.#rows.set(id, row);
-    row.usedAt = this.#owner.clock.now();
-    row.acquiring ??= this.#acquire(row);
-    const lock = await row.acquiring;
-    return lock ? { row: { table, key }, lock } : row;
+    row.lastUsedAt = this.#owner.clock.now();
+    row.acquisition ??= this.#acquire(row);
+    const lockValue = await row.acquisition;
+    return lockValue ? { row: { table, key }, lockValue } : row;
   }
 
   async #acquire(row: SharedRow): Promise<Buffer | undefined> {
     try {
       const lock = await this.#join(row);
-      if (lock) this.#remove(row);
+      if (lock) this.#removeRow(row);
       else row.state = 'held';
       return lock;
     } catch (error) {
-      this.#remove(row);
+      this.#removeRow(row);
       throw error;
     }
   }
 
-  #remove(row: SharedRow): void {
+  #removeRow(row: SharedRow): void {
     row.state = 'released';
     if (this.#rows.get(row.id) === row) this.#rows.delete(row.id);
   }
@@ -177,32 +181,37 @@ export class SharedRows {
    * A try that arrives after the row was released therefore creates a hold under which no record was decided.
    */
   async #join(row: SharedRow): Promise<Buffer | undefined> {
-    const end = this.#owner.clock.now() + this.#owner.pace.planTimeout;
-    let ownHold: Holder = { writer: this.#owner.writer.id, folded: this.#owner.writer.sequence };
+    const deadline = this.#owner.clock.now() + this.#owner.pace.planTimeoutMs;
+    let ownHold: Holder = { writer: this.#owner.writer.id, foldedSequence: this.#owner.writer.lastSequence };
     let lock: Buffer | undefined;
     for (;;) {
-      const value = withHolder(lock, ownHold, joinMark(ownHold.writer, ++this.#joins));
-      const isJoined = await this.#tryJoin(row, lock, value, end);
+      const value = withHolder(lock, ownHold, joinMark(ownHold.writer, ++this.#joinCount));
+      const isJoined = await this.#tryJoin(row, lock, value, deadline);
       if (isJoined) break;
-      if (isJoined === undefined) ownHold = { ...ownHold, folded: this.#owner.writer.skipSequence() };
-      lock = (await this.#read(row)).lock;
+      if (isJoined === undefined) ownHold = { ...ownHold, foldedSequence: this.#owner.writer.skipSequence() };
+      lock = (await this.#readRow(row)).lockValue;
       if (lock && parseLock(lock).kind === 'exclusive') return lock;
       if (lock?.equals(value)) break;
     }
     // Only this read, made after joining, returns cells that other front ends do not change any more.
-    const current = await this.#read(row);
-    const currentHold = current.lock && findHolder(current.lock, ownHold.writer);
-    if (!current.lock || !currentHold) throw new Fenced();
-    row.lock = current.lock;
-    row.content = current.row;
-    row.sequence = currentHold.folded;
-    row.folded = currentHold.folded;
-    row.joinSequence = currentHold.folded;
+    const current = await this.#readRow(row);
+    const currentHold = current.lockValue && findHolder(current.lockValue, ownHold.writer);
+    if (!current.lockValue || !currentHold) throw new FencedError();
+    row.lockValue = current.lockValue;
+    row.content = current.content;
+    row.lastSequence = currentHold.foldedSequence;
+    row.foldedSequence = currentHold.foldedSequence;
+    row.joinSequence = currentHold.foldedSequence;
     return undefined;
   }
 
   /** Sends a try without repeating it. Returns undefined when the answer was lost and there is time for another try. */
-  async #tryJoin(row: SharedRow, lock: Buffer | undefined, value: Buffer, end: number): Promise<boolean | undefined> {
+  async #tryJoin(
+    row: SharedRow,
+    lock: Buffer | undefined,
+    value: Buffer,
+    deadline: number,
+  ): Promise<boolean | undefined> {
     const { table, key } = row;
     const { client } = this.#owner.cluster;
     const guard = lock
@@ -211,21 +220,21 @@ export class SharedRows {
     try {
       return await client.mutate(table.handle, { key, guards: [guard], put: [{ ...table.lock, value }] });
     } catch (error) {
-      if (!mayBeApplied(error) || this.#owner.clock.now() >= end) throw error;
-      await this.#owner.clock.sleep(this.#owner.pace.requestPoll);
+      if (!mayBeApplied(error) || this.#owner.clock.now() >= deadline) throw error;
+      await this.#owner.clock.sleep(this.#owner.pace.requestPollMs);
       return undefined;
     }
   }
 
-  async #read({ table, key }: SharedRow): Promise<{ lock: Buffer | undefined; row: Buffer | undefined }> {
+  async #readRow({ table, key }: SharedRow): Promise<{ lockValue: Buffer | undefined; content: Buffer | undefined }> {
     const cells = await this.#owner.cluster.client.get(table.handle, key, table.rowAndLockReads);
-    if (!cells) return { lock: undefined, row: undefined };
-    const lock = lockOf(table, cells);
-    const cell = cellValue(cells, table.lock.family, table.lock.qualifier);
-    const lockBytes = cell ? 7 + table.lock.qualifier.length + cell.length : 0;
+    if (!cells) return { lockValue: undefined, content: undefined };
+    const lock = lockValueOf(table, cells);
+    const storedLock = cellValue(cells, table.lock.family, table.lock.qualifier);
+    const lockBytes = storedLock ? 7 + table.lock.qualifier.length + storedLock.length : 0;
     // The lock's family is the last one.
     const row = cells.length > lockBytes ? cells.subarray(0, cells.length - lockBytes) : undefined;
-    return { lock: lock && Buffer.from(lock), row: row && Buffer.from(row) };
+    return { lockValue: lock && Buffer.from(lock), content: row && Buffer.from(row) };
   }
 
   /**
@@ -233,14 +242,14 @@ export class SharedRows {
    * once. Returns the fold when the last one is longer ago than the fold interval or when a counter cell is new.
    */
   add(row: SharedRow, increments: readonly Increment[], sequence: bigint): Promise<void> | undefined {
-    if (row.isFolded) this.#tableState(row).pendingRows++;
-    row.pending.push(...increments);
-    row.sequence = sequence;
-    const since = this.#owner.clock.now() - row.foldedAt;
-    const haveCells = increments.every((add) => row.content && cellValue(row.content, add.family, add.qualifier));
-    if (since >= this.#owner.pace.foldInterval || !haveCells) return this.fold(row);
-    row.stopFold ??= this.#owner.clock.after(
-      this.#owner.pace.foldInterval - since,
+    if (row.isFolded) this.#tableState(row).pendingRowCount++;
+    row.pendingIncrements.push(...increments);
+    row.lastSequence = sequence;
+    const sinceFoldMs = this.#owner.clock.now() - row.lastFoldAt;
+    const hasAllCells = increments.every((add) => row.content && cellValue(row.content, add.family, add.qualifier));
+    if (sinceFoldMs >= this.#owner.pace.foldIntervalMs || !hasAllCells) return this.fold(row);
+    row.cancelFoldTimer ??= this.#owner.clock.runAfter(
+      this.#owner.pace.foldIntervalMs - sinceFoldMs,
       () => void this.fold(row).catch(() => this.#owner.abandon()),
     );
     return undefined;
@@ -248,16 +257,16 @@ export class SharedRows {
 
   /** Writes the pending increments after the folds that are already under way. */
   fold(row: SharedRow): Promise<void> {
-    row.stopFold?.();
-    row.stopFold = undefined;
-    row.foldedAt = this.#owner.clock.now();
+    row.cancelFoldTimer?.();
+    row.cancelFoldTimer = undefined;
+    row.lastFoldAt = this.#owner.clock.now();
     row.foldWork = row.foldWork.then(() => this.#foldPending(row, false));
     return row.foldWork;
   }
 
   /** Folds the pending increments and removes this writer from the lock. The caller has the row's local lock. */
   async release(row: SharedRow): Promise<void> {
-    row.stopFold?.();
+    row.cancelFoldTimer?.();
     row.state = 'releasing';
     try {
       await row.foldWork;
@@ -267,52 +276,54 @@ export class SharedRows {
       this.#owner.abandon();
       throw error;
     }
-    this.#remove(row);
+    this.#removeRow(row);
   }
 
   async #foldPending(row: SharedRow, isRelease: boolean): Promise<void> {
-    if (row.pending.length === 0 && !isRelease) return;
-    if (this.#owner.writer.isFenced) throw new Fenced();
-    const { sequence } = row;
-    row.folding = sumByCell(row.pending);
-    row.pending = [];
-    const ownHold = { writer: this.#owner.writer.id, folded: sequence };
+    if (row.pendingIncrements.length === 0 && !isRelease) return;
+    if (this.#owner.writer.isFenced) throw new FencedError();
+    const { lastSequence } = row;
+    row.foldingIncrements = sumByCell(row.pendingIncrements);
+    row.pendingIncrements = [];
+    const ownHold = { writer: this.#owner.writer.id, foldedSequence: lastSequence };
     while (!(await this.#tryFold(row, ownHold, isRelease)) && !(await this.#reread(row, ownHold, isRelease)));
-    row.folded = sequence;
+    row.foldedSequence = lastSequence;
     this.#owner.finishFoldedRecords();
   }
 
   /** Returns false when the lock cell has changed since it was read. */
   async #tryFold(row: SharedRow, ownHold: Holder, isRelease: boolean): Promise<boolean> {
     const { table, key } = row;
-    const counters = incrementedCells(row.content, row.folding);
+    const counters = incrementedCells(row.content, row.foldingIncrements);
     // Drawn after the row was last read, and therefore greater than the timestamps in it.
     const ticket = counters.length > 0 ? await this.#owner.tickets.draw(1) : undefined;
-    const value = isRelease ? withoutHolder(row.lock, ownHold.writer, ticket) : withHolder(row.lock, ownHold, ticket);
+    const value = isRelease
+      ? withoutHolder(row.lockValue, ownHold.writer, ticket)
+      : withHolder(row.lockValue, ownHold, ticket);
     const change = value
       ? { put: [{ ...table.lock, value }], delete: [] }
-      : unlockCells(row, this.#owner.emptyCells.recordUnlock(row));
-    const done = await this.#owner.cluster.mutateGuarded(table.handle, {
+      : unlockCells(row, this.#owner.emptyLockCells.recordUnlock(row));
+    const isWritten = await this.#owner.cluster.mutateGuarded(table.handle, {
       key,
-      guards: [{ op: 'equals', ...table.lock, value: row.lock }],
+      guards: [{ op: 'equals', ...table.lock, value: row.lockValue }],
       put: [...counters, ...change.put],
       delete: change.delete,
       ...(ticket !== undefined && { timestamp: ticket }),
     });
-    if (!done) return false;
+    if (!isWritten) return false;
     row.content = editRow(row.content, counters);
     this.#markFolded(row);
-    if (value) row.lock = value;
+    if (value) row.lockValue = value;
     return true;
   }
 
   #markFolded(row: SharedRow): void {
-    if (row.folding.length === 0) return;
-    row.folding = [];
+    if (row.foldingIncrements.length === 0) return;
+    row.foldingIncrements = [];
     const now = logicalClock.tick();
     const state = this.#tableState(row);
-    state.lastFold = now;
-    if (row.isFolded) state.pendingRows--;
+    state.lastFoldTime = now;
+    if (row.isFolded) state.pendingRowCount--;
     this.#foldTimes.delete(row.id);
     this.#foldTimes.set(row.id, now);
     if (this.#foldTimes.size <= MAX_FOLD_TIMES) return;
@@ -321,10 +332,10 @@ export class SharedRows {
     this.#foldTimesStart = oldest![1];
   }
 
-  #tableState({ table: { spec } }: SharedRow): { pendingRows: number; lastFold: number } {
+  #tableState({ table: { spec } }: SharedRow): { pendingRowCount: number; lastFoldTime: number } {
     let state = this.#tableStates.get(spec.name);
     if (!state) {
-      state = { pendingRows: 0, lastFold: 0 };
+      state = { pendingRowCount: 0, lastFoldTime: 0 };
       this.#tableStates.set(spec.name, state);
     }
     return state;
@@ -332,56 +343,57 @@ export class SharedRows {
 
   /** Reads the row after a failed condition. Returns true when the fold had been written after all. */
   async #reread(row: SharedRow, ownHold: Holder, isRelease: boolean): Promise<boolean> {
-    const current = await this.#read(row);
-    const currentHold = current.lock && findHolder(current.lock, ownHold.writer);
+    const current = await this.#readRow(row);
+    const currentHold = current.lockValue && findHolder(current.lockValue, ownHold.writer);
     if (!currentHold) {
       // The hold is removed as intended, or the writer was swept and the sweeper has folded the increments.
-      if (!isRelease) throw new Fenced();
+      if (!isRelease) throw new FencedError();
       this.#markFolded(row);
       return true;
     }
-    row.lock = current.lock!;
-    row.content = current.row;
-    if (isRelease || row.folding.length === 0 || currentHold.folded !== ownHold.folded) return false;
+    row.lockValue = current.lockValue!;
+    row.content = current.content;
+    if (isRelease || row.foldingIncrements.length === 0 || currentHold.foldedSequence !== ownHold.foldedSequence)
+      return false;
     this.#markFolded(row);
     return true;
   }
 }
 
 function findHolder(lock: Buffer, writer: Buffer): Holder | undefined {
-  const parsed = parseLock(lock);
-  return parsed.kind === 'shared' ? parsed.holders.find((holder) => holder.writer.equals(writer)) : undefined;
+  const parsedLock = parseLock(lock);
+  return parsedLock.kind === 'shared' ? parsedLock.holders.find((holder) => holder.writer.equals(writer)) : undefined;
 }
 
-const UNHELD: SharedLock = { kind: 'shared', holders: [], mark: 0n };
+const UNHELD_LOCK: SharedLock = { kind: 'shared', holders: [], mark: 0n };
 
-function parseShared(lock: Buffer | undefined): SharedLock {
-  if (!lock) return UNHELD;
-  const parsed = parseLock(lock);
-  if (parsed.kind === 'exclusive') throw new StoreError('corrupt', 'a shared row has an exclusive lock');
-  return parsed;
+function parseSharedLock(lock: Buffer | undefined): SharedLock {
+  if (!lock) return UNHELD_LOCK;
+  const parsedLock = parseLock(lock);
+  if (parsedLock.kind === 'exclusive') throw new StoreError('corrupt', 'a shared row has an exclusive lock');
+  return parsedLock;
 }
 
 /**
  * Returns a value for the lock that is no ticket and was never in a lock before. A release of an earlier hold that
  * arrives late therefore fails its condition, even when no counter has changed since.
  */
-function joinMark(writer: Buffer, joins: number): bigint {
-  const name = (writer.readUInt32BE(0) ^ writer.readUInt32BE(4)) >>> 0;
-  return (1n << 63n) | (BigInt(name & 0x7fffffff) << 32n) | BigInt(joins >>> 0);
+function joinMark(writer: Buffer, joinCount: number): bigint {
+  const writerHash = (writer.readUInt32BE(0) ^ writer.readUInt32BE(4)) >>> 0;
+  return (1n << 63n) | (BigInt(writerHash & 0x7fffffff) << 32n) | BigInt(joinCount >>> 0);
 }
 
 /** `mark`: the ticket of the counter change, or a join mark. Default: the mark of `lock`. */
 function withHolder(lock: Buffer | undefined, ownHold: Holder, mark?: bigint): Buffer {
-  const before = parseShared(lock);
-  const others = before.holders.filter((holder) => !holder.writer.equals(ownHold.writer));
-  return sharedLock([...others, ownHold], mark ?? before.mark)!;
+  const oldLock = parseSharedLock(lock);
+  const otherHolders = oldLock.holders.filter((holder) => !holder.writer.equals(ownHold.writer));
+  return sharedLock([...otherHolders, ownHold], mark ?? oldLock.mark)!;
 }
 
 function withoutHolder(lock: Buffer, writer: Buffer, mark: bigint | undefined): Buffer | undefined {
-  const before = parseShared(lock);
+  const oldLock = parseSharedLock(lock);
   return sharedLock(
-    before.holders.filter((holder) => !holder.writer.equals(writer)),
-    mark ?? before.mark,
+    oldLock.holders.filter((holder) => !holder.writer.equals(writer)),
+    mark ?? oldLock.mark,
   );
 }

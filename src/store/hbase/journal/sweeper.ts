@@ -5,10 +5,11 @@ import { StoreError } from '../../store-error.js';
 import { keyAfter } from '../../tables.js';
 import { type Cluster, type OpenTable, unlessDropped } from '../cluster.js';
 import { applyFoundRecord, type Failpoint } from './apply.js';
-import type { Clock, Pace, Stop } from './clock.js';
-import { type Addition, decodeRecord, ID_BYTES, type PlanRecord, parseLock, sharedLock } from './codec.js';
+import type { CancelTimer, Clock } from './clock.js';
+import { type CounterAddition, decodeRecord, ID_BYTES, type PlanRecord, parseLock, sharedLock } from './codec.js';
 import { DRAINED, IS_ALIVE, JOURNAL, MAX_TIME, STATE, SWEPT } from './journal-tables.js';
-import { lockOf, removeFromAllLocks } from './locks.js';
+import { lockValueOf, removeFromAllLocks } from './locks.js';
+import type { Pace } from './pace.js';
 import { rowId } from './plan-rows.js';
 import { rollBackBatch } from './roll-back.js';
 import { incrementedCells } from './shared-rows.js';
@@ -16,7 +17,7 @@ import type { Tickets } from './tickets.js';
 import { batchTicket, readRecord } from './writer.js';
 
 /** The increments of a row in record `sequence`. */
-interface LoggedAddition extends Pick<Addition, 'increments' | 'joinSequence'> {
+interface LoggedAddition extends Pick<CounterAddition, 'packedIncrements' | 'joinSequence'> {
   readonly sequence: bigint;
 }
 
@@ -29,7 +30,7 @@ type DrainResult = 'drained' | 'byOther' | 'later';
 interface WatchedWriter {
   readonly beatAndState: Buffer;
   /** Time at which these values were first read, monotonic ms. */
-  readonly since: number;
+  readonly unchangedSince: number;
   /** Time at which the writer's batches were rolled back for the first time. */
   rolledBackAt: number | undefined;
 }
@@ -41,7 +42,7 @@ interface WatchedWriter {
  *
  * `swept`: the beat stood still for a lease, and the writer can decide nothing more. `drained`: the decided plans are
  * applied and the batches rolled back, so the locks are dead. Then the locks and the row are removed. A sweeper that
- * meets a swept writer continues the work. Batches are rolled back twice, `Pace.lateArrival` apart, because a region
+ * meets a swept writer continues the work. Batches are rolled back twice, `Pace.lateArrivalMs` apart, because a region
  * server that stood still writes earlier rows within that time or never. Removing the locks scans all tables. The
  * sweeper that drained the writer does so, and other sweepers only when the row is still there after a lease.
  */
@@ -49,83 +50,84 @@ export class Sweeper {
   readonly #cluster: Cluster;
   readonly #tickets: Tickets;
   readonly #clock: Clock;
-  readonly #pace: Pick<Pace, 'lease' | 'lateArrival'>;
+  readonly #pace: Pick<Pace, 'leaseMs' | 'lateArrivalMs'>;
   readonly #failpoint: Failpoint | undefined;
-  readonly #isOwn: (id: Buffer) => boolean;
-  #watched = new Map<string, WatchedWriter>();
-  #stopTimer: Stop | undefined;
-  #checking: Promise<void> | undefined;
+  readonly #isOwnWriter: (id: Buffer) => boolean;
+  #watchedWriters = new Map<string, WatchedWriter>();
+  #cancelCheckTimer: CancelTimer | undefined;
+  #currentCheck: Promise<void> | undefined;
 
-  /** `isOwn`: whether the id is that of this process's living writer, which is not watched. */
+  /** `isOwnWriter`: whether the id is that of this process's living writer, which is not watched. */
   constructor(
     cluster: Cluster,
     tickets: Tickets,
     clock: Clock,
-    pace: Pick<Pace, 'lease' | 'lateArrival'>,
-    isOwn: (id: Buffer) => boolean,
+    pace: Pick<Pace, 'leaseMs' | 'lateArrivalMs'>,
+    isOwnWriter: (id: Buffer) => boolean,
     failpoint?: Failpoint,
   ) {
     this.#cluster = cluster;
     this.#tickets = tickets;
     this.#clock = clock;
     this.#pace = pace;
-    this.#isOwn = isOwn;
+    this.#isOwnWriter = isOwnWriter;
     this.#failpoint = failpoint;
   }
 
   start(): void {
-    this.#stopTimer = this.#clock.every(this.#pace.lease / 4, () => {
+    this.#cancelCheckTimer = this.#clock.runEvery(this.#pace.leaseMs / 4, () => {
       // A failed check says nothing about the writers, so their leases start anew.
-      this.checkWriters().catch(() => this.#watched.clear());
+      this.checkWriters().catch(() => this.#watchedWriters.clear());
     });
   }
 
   async stop(): Promise<void> {
-    this.#stopTimer?.();
-    await this.#checking?.catch(() => undefined);
+    this.#cancelCheckTimer?.();
+    await this.#currentCheck?.catch(() => undefined);
   }
 
   /** Reads the beats of all writers, and sweeps the writers whose beats stopped. */
   checkWriters(): Promise<void> {
-    this.#checking ??= this.#checkWriters().finally(() => {
-      this.#checking = undefined;
+    this.#currentCheck ??= this.#checkWriters().finally(() => {
+      this.#currentCheck = undefined;
     });
-    return this.#checking;
+    return this.#currentCheck;
   }
 
   async #checkWriters(): Promise<void> {
     const { client, journal } = this.#cluster;
-    const watchedNow = new Map<string, WatchedWriter>();
-    const drained: Buffer[] = [];
+    const newWatchedWriters = new Map<string, WatchedWriter>();
+    const drainedIds: Buffer[] = [];
     const scan = client.scan(journal, {}, { families: [JOURNAL.state] });
     for await (const batch of batchesOf(scan))
       for (const [i, id] of batch.keys.entries())
-        if (await this.#checkWriter(id, batch.rows[i]!, watchedNow)) drained.push(Buffer.from(id));
-    this.#watched = watchedNow;
-    await falseOnStoreError(() => this.removeDrained(drained));
+        if (await this.#checkWriter(id, batch.rows[i]!, newWatchedWriters)) drainedIds.push(Buffer.from(id));
+    this.#watchedWriters = newWatchedWriters;
+    await falseOnStoreError(() => this.removeDrained(drainedIds));
   }
 
   /** Sweeps the writer if its lease is over. Returns whether its locks are to be removed now. */
-  async #checkWriter(id: Buffer, row: Buffer, watchedNow: Map<string, WatchedWriter>): Promise<boolean> {
-    if (this.#isOwn(id)) return false;
-    const name = id.toString('latin1');
+  async #checkWriter(id: Buffer, row: Buffer, newWatchedWriters: Map<string, WatchedWriter>): Promise<boolean> {
+    if (this.#isOwnWriter(id)) return false;
+    const idText = id.toString('latin1');
     const beat = cellValue(row, JOURNAL.state, STATE.beat);
     const state = cellValue(row, JOURNAL.state, STATE.state);
     if (!beat || !state) return false;
     const now = this.#clock.now();
-    const last = this.#watched.get(name);
+    const previous = this.#watchedWriters.get(idText);
     const beatAndState = Buffer.concat([beat, state]);
-    const watched = last?.beatAndState.equals(beatAndState)
-      ? last
-      : { beatAndState, since: now, rolledBackAt: last?.rolledBackAt };
-    watchedNow.set(name, watched);
-    if (watched.rolledBackAt !== undefined && now - watched.rolledBackAt < this.#pace.lateArrival) return false;
-    const hasStopped = now - watched.since >= this.#pace.lease;
-    if (state.equals(DRAINED)) return hasStopped;
-    if (!state.equals(SWEPT) && !hasStopped) return false;
+    const watchedWriter = previous?.beatAndState.equals(beatAndState)
+      ? previous
+      : { beatAndState, unchangedSince: now, rolledBackAt: previous?.rolledBackAt };
+    newWatchedWriters.set(idText, watchedWriter);
+    if (watchedWriter.rolledBackAt !== undefined && now - watchedWriter.rolledBackAt < this.#pace.lateArrivalMs)
+      return false;
+    const isLeaseOver = now - watchedWriter.unchangedSince >= this.#pace.leaseMs;
+    if (state.equals(DRAINED)) return isLeaseOver;
+    if (!state.equals(SWEPT) && !isLeaseOver) return false;
     return falseOnStoreError(async () => {
       if (!state.equals(SWEPT) && !(await this.#fence(id, beat))) return false;
-      return (await this.#drain(Buffer.from(id), watched)) === 'drained';
+      return (await this.#drain(Buffer.from(id), watchedWriter)) === 'drained';
     });
   }
 
@@ -159,7 +161,7 @@ export class Sweeper {
   /** Applies the plans of a fenced writer and rolls back its batches. Several sweepers may do this at once. */
   async #drain(id: Buffer, watched?: WatchedWriter): Promise<DrainResult> {
     const { client, journal } = this.#cluster;
-    const began = this.#clock.now();
+    const beganAt = this.#clock.now();
     let hasBatch = false;
     const row = await client.get(journal, id, { families: [JOURNAL.plan] });
     const records: [bigint, PlanRecord][] = [];
@@ -171,8 +173,8 @@ export class Sweeper {
         await this.#failpoint?.('sweep taken back');
         continue;
       }
-      const bytes = await readRecord(this.#cluster, id, value);
-      if (bytes) records.push([qualifier.readBigUInt64BE(0), decodeRecord(bytes)]);
+      const encodedRecord = await readRecord(this.#cluster, id, value);
+      if (encodedRecord) records.push([qualifier.readBigUInt64BE(0), decodeRecord(encodedRecord)]);
     }
     for (const [, record] of records) {
       await applyFoundRecord(this.#cluster, id, record, this.#failpoint);
@@ -180,17 +182,17 @@ export class Sweeper {
     }
     await this.#foldRecords(id, records);
     await this.#failpoint?.('sweep folded');
-    if (hasBatch && !this.#isLateTimeOver(began, watched)) return 'later';
+    if (hasBatch && !this.#isLateTimeOver(beganAt, watched)) return 'later';
     const isSwept = { op: 'equals', family: JOURNAL.state, qualifier: STATE.state, value: SWEPT } as const;
     // When the answer was lost, a check removes the writer after a lease.
     return (await this.#setState(id, isSwept, DRAINED)) ? 'drained' : 'byOther';
   }
 
-  /** Whether all rows of the batch had arrived before the scan that started at `began`. */
+  /** Whether the rows of all batches had arrived before the scan that started at `beganAt`. */
   #isLateTimeOver(began: number, watched: WatchedWriter | undefined): boolean {
     if (!watched) return false;
     watched.rolledBackAt ??= this.#clock.now();
-    return began - watched.rolledBackAt >= this.#pace.lateArrival;
+    return began - watched.rolledBackAt >= this.#pace.lateArrivalMs;
   }
 
   /** Removes the locks of drained writers, then their journal rows. Returns whether there were any. */
@@ -198,58 +200,60 @@ export class Sweeper {
     if (ids.length === 0) return false;
     await removeFromAllLocks(this.#cluster, ids);
     await this.#failpoint?.('sweep cleared');
-    for (const id of ids) await this.#remove(id);
+    for (const id of ids) await this.#removeWriter(id);
     return true;
   }
 
   /** Folds the increments of the records that the shared rows lack, and removes the writer's hold from these rows. */
   async #foldRecords(id: Buffer, records: readonly [bigint, PlanRecord][]): Promise<void> {
-    const additions = new Map<string, { table: string; key: Buffer; list: LoggedAddition[] }>();
+    const additionsByRow = new Map<string, { table: string; key: Buffer; additions: LoggedAddition[] }>();
     for (const [sequence, record] of records) {
-      for (const { table, key, increments, joinSequence } of record.shared) {
-        const name = rowId(table, key);
-        const row = additions.get(name) ?? { table, key, list: [] };
-        row.list.push({ sequence, increments, joinSequence });
-        additions.set(name, row);
+      for (const { table, key, packedIncrements, joinSequence } of record.counterAdditions) {
+        const additionsKey = rowId(table, key);
+        const row = additionsByRow.get(additionsKey) ?? { table, key, additions: [] };
+        row.additions.push({ sequence, packedIncrements, joinSequence });
+        additionsByRow.set(additionsKey, row);
       }
     }
-    for (const { table: name, key, list } of additions.values()) {
-      await unlessDropped(this.#cluster, name, async (table) => {
-        while (!(await this.#foldRow(table, key, id, list)));
+    for (const { table: tableName, key, additions } of additionsByRow.values()) {
+      await unlessDropped(this.#cluster, tableName, async (table) => {
+        while (!(await this.#foldRow(table, key, id, additions)));
       });
     }
   }
 
   /** Returns false when another front end has changed the row meanwhile. */
-  async #foldRow(table: OpenTable, key: Buffer, id: Buffer, list: readonly LoggedAddition[]): Promise<boolean> {
+  async #foldRow(table: OpenTable, key: Buffer, id: Buffer, additions: readonly LoggedAddition[]): Promise<boolean> {
     const row = await this.#cluster.client.get(table.handle, key, table.rowAndLockReads);
-    const found = row && lockOf(table, row);
-    const lock = found && parseLock(found);
+    const lockValue = row && lockValueOf(table, row);
+    const lock = lockValue && parseLock(lockValue);
     const hold = lock?.kind === 'shared' ? lock.holders.find((holder) => holder.writer.equals(id)) : undefined;
     // Another sweeper has folded the row and removed the hold.
-    if (!row || !found || !hold || lock?.kind !== 'shared') return true;
-    const missing = list.filter(({ sequence, joinSequence }) => sequence > hold.folded && joinSequence <= hold.folded);
-    const adds = missing
-      .flatMap(({ increments }) => unpackRow(increments))
+    if (!row || !lockValue || !hold || lock?.kind !== 'shared') return true;
+    const missingAdditions = additions.filter(
+      ({ sequence, joinSequence }) => sequence > hold.foldedSequence && joinSequence <= hold.foldedSequence,
+    );
+    const increments = missingAdditions
+      .flatMap(({ packedIncrements }) => unpackRow(packedIncrements))
       .map((cell) => ({ ...cell, by: cell.value.readBigInt64BE() }));
-    const counters = incrementedCells(row, adds);
+    const counters = incrementedCells(row, increments);
     const ticket = counters.length > 0 ? await this.#tickets.draw(1) : undefined;
     const otherHolds = lock.holders.filter((holder) => holder !== hold);
-    const rest = sharedLock(otherHolds, ticket ?? lock.mark);
+    const remainingLock = sharedLock(otherHolds, ticket ?? lock.mark);
     return this.#cluster.mutateGuarded(table.handle, {
       key,
-      guards: [{ op: 'equals', ...table.lock, value: found }],
-      put: rest ? [...counters, { ...table.lock, value: rest }] : counters,
-      ...(!rest && { delete: [table.lock] }),
+      guards: [{ op: 'equals', ...table.lock, value: lockValue }],
+      put: remainingLock ? [...counters, { ...table.lock, value: remainingLock }] : counters,
+      ...(!remainingLock && { delete: [table.lock] }),
       ...(ticket !== undefined && { timestamp: ticket }),
     });
   }
 
-  async #remove(id: Buffer): Promise<void> {
+  async #removeWriter(id: Buffer): Promise<void> {
     const { client, journal } = this.#cluster;
     const to = Buffer.concat([id, Buffer.alloc(ID_BYTES + 5, 0xff)]);
-    const pieces = await keysOf(client.scan(journal, { from: keyAfter(id), to }, { keysOnly: true }));
-    await this.#cluster.deleteJournalRows([...pieces, id]);
+    const pieceKeys = await keysOf(client.scan(journal, { from: keyAfter(id), to }, { keysOnly: true }));
+    await this.#cluster.deleteJournalRows([...pieceKeys, id]);
   }
 }
 
@@ -258,11 +262,11 @@ export async function removeOrphanPieces(cluster: Cluster): Promise<void> {
   const { client, journal } = cluster;
   const scan = client.scan(journal, {}, { keysOnly: true });
   for await (const batch of batchesOf(scan)) {
-    const pieces = batch.keys.filter((key) => key.length > ID_BYTES);
+    const pieceKeys = batch.keys.filter((key) => key.length > ID_BYTES);
     // The writers are read after their pieces: a writer that does not exist by then will never exist.
-    const ids = pieces.map((key) => key.subarray(0, ID_BYTES));
+    const ids = pieceKeys.map((key) => key.subarray(0, ID_BYTES));
     const writers = await client.getMany(journal, ids, { families: [JOURNAL.state] });
-    await cluster.deleteJournalRows(pieces.filter((_, i) => !writers[i]));
+    await cluster.deleteJournalRows(pieceKeys.filter((_, i) => !writers[i]));
   }
 }
 

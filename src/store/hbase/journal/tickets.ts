@@ -3,17 +3,17 @@ import { mayBeApplied, StoreError } from '../../store-error.js';
 import type { Cluster } from '../cluster.js';
 import type { Clock } from './clock.js';
 
-const KEY = Buffer.from('ticket');
-const CELL = { family: 0, qualifier: EMPTY } as const;
+const TICKET_KEY = Buffer.from('ticket');
+const TICKET_COLUMN = { family: 0, qualifier: EMPTY } as const;
 /** Reads name the column, because a region server passes all earlier cells of a row that is read as a whole. */
-const TICKET_CELL = { columns: [CELL] };
+const TICKET_READS = { columns: [TICKET_COLUMN] };
 
 /** Distance between two tickets. The number between them is the timestamp up to which `deleteRow` deletes. */
-export const STEP = 2n;
+export const TICKET_STEP = 2n;
 
 interface Draw {
   readonly count: number;
-  resolve(first: bigint): void;
+  resolve(firstTicket: bigint): void;
   reject(error: unknown): void;
 }
 
@@ -25,9 +25,9 @@ interface Draw {
 export class Tickets {
   readonly #cluster: Cluster;
   readonly #clock: Clock;
-  #draws: Draw[] = [];
-  #drawing = false;
-  #greatest = 0n;
+  #pendingDraws: Draw[] = [];
+  #isDrawing = false;
+  #greatestTicket = 0n;
 
   constructor(cluster: Cluster, clock: Clock) {
     this.#cluster = cluster;
@@ -35,26 +35,26 @@ export class Tickets {
   }
 
   /** The greatest ticket known here. Tickets drawn from now on are greater. */
-  get greatest(): bigint {
-    return this.#greatest;
+  get greatestTicket(): bigint {
+    return this.#greatestTicket;
   }
 
   /** Reads the ticket that was drawn last by any front end. */
-  async read(): Promise<bigint> {
+  async readLastTicket(): Promise<bigint> {
     const { client, numbers } = this.#cluster;
-    const row = await client.get(numbers, KEY, TICKET_CELL);
-    return this.#remember(cellCounter(row, CELL.family, CELL.qualifier));
+    const row = await client.get(numbers, TICKET_KEY, TICKET_READS);
+    return this.#remember(cellCounter(row, TICKET_COLUMN.family, TICKET_COLUMN.qualifier));
   }
 
   #remember(ticket: bigint): bigint {
-    if (ticket > this.#greatest) this.#greatest = ticket;
+    if (ticket > this.#greatestTicket) this.#greatestTicket = ticket;
     return ticket;
   }
 
   async exists(): Promise<boolean> {
     try {
       const { client, numbers } = this.#cluster;
-      return (await client.get(numbers, KEY, TICKET_CELL)) !== undefined;
+      return (await client.get(numbers, TICKET_KEY, TICKET_READS)) !== undefined;
     } catch (error) {
       if (error instanceof StoreError && error.code === 'noTable') return false;
       throw error;
@@ -62,14 +62,14 @@ export class Tickets {
   }
 
   /** Creates the counter. It starts at microseconds since 1970, above the tickets of a counter that was lost. */
-  async ensure(): Promise<void> {
+  async ensureExists(): Promise<void> {
     const { client, numbers } = this.#cluster;
-    if (await client.get(numbers, KEY, TICKET_CELL)) return;
+    if (await client.get(numbers, TICKET_KEY, TICKET_READS)) return;
     const value = counterBytes(BigInt(Date.now()) * 1000n);
     await client.mutate(numbers, {
-      key: KEY,
-      guards: [{ op: 'absent', ...CELL }],
-      put: [{ ...CELL, value }],
+      key: TICKET_KEY,
+      guards: [{ op: 'absent', ...TICKET_COLUMN }],
+      put: [{ ...TICKET_COLUMN, value }],
       repeatable: true,
     });
   }
@@ -77,42 +77,44 @@ export class Tickets {
   /** Returns the first of `count` tickets. The others follow in steps of `STEP`. */
   draw(count: number): Promise<bigint> {
     return new Promise((resolve, reject) => {
-      this.#draws.push({ count, resolve, reject });
-      if (this.#drawing) return;
-      this.#drawing = true;
+      this.#pendingDraws.push({ count, resolve, reject });
+      if (this.#isDrawing) return;
+      this.#isDrawing = true;
       this.#clock.defer(() => void this.#drawAll());
     });
   }
 
   async #drawAll(): Promise<void> {
-    while (this.#draws.length > 0) {
-      const draws = this.#draws;
-      this.#draws = [];
-      let total = 0;
-      for (const { count } of draws) total += count;
+    while (this.#pendingDraws.length > 0) {
+      const draws = this.#pendingDraws;
+      this.#pendingDraws = [];
+      let ticketCount = 0;
+      for (const { count } of draws) ticketCount += count;
       try {
-        let next = this.#remember(await this.#increment(BigInt(total) * STEP)) - BigInt(total - 1) * STEP;
+        let nextTicket =
+          this.#remember(await this.#increment(BigInt(ticketCount) * TICKET_STEP)) -
+          BigInt(ticketCount - 1) * TICKET_STEP;
         for (const { count, resolve } of draws) {
-          resolve(next);
-          next += BigInt(count) * STEP;
+          resolve(nextTicket);
+          nextTicket += BigInt(count) * TICKET_STEP;
         }
       } catch (error) {
         for (const { reject } of draws) reject(error);
       }
     }
-    this.#drawing = false;
+    this.#isDrawing = false;
   }
 
   /** Increments the counter. A try whose answer was lost leaves a gap. */
   async #increment(by: bigint): Promise<bigint> {
     const { client, numbers } = this.#cluster;
-    const draw = async () => (await client.increment(numbers, KEY, [{ ...CELL, by }]))[0]!;
+    const sendIncrement = async () => (await client.increment(numbers, TICKET_KEY, [{ ...TICKET_COLUMN, by }]))[0]!;
     try {
-      return await draw();
+      return await sendIncrement();
     } catch (error) {
       if (!mayBeApplied(error)) throw error;
     }
-    return draw().catch((cause: unknown) => {
+    return sendIncrement().catch((cause: unknown) => {
       // No plan depends on a ticket that was not handed out.
       throw new StoreError('unavailable', 'no ticket could be drawn', { cause });
     });

@@ -7,10 +7,12 @@ import { DRAINED, JOURNAL, STATE } from './journal-tables.js';
 export class UnfinishedPlans {
   readonly #lowerBounds = new Map<symbol, bigint>();
 
-  /** Registers a plan before it draws its ticket. `greatest`: the greatest ticket known then. */
-  begin(greatest: bigint): symbol {
+  /**
+   * Adds a plan that is about to draw its ticket. `greatestTicket`: the greatest ticket drawn so far, as known here.
+   */
+  register(greatestTicket: bigint): symbol {
     const plan = Symbol();
-    this.#lowerBounds.set(plan, greatest);
+    this.#lowerBounds.set(plan, greatestTicket);
     return plan;
   }
 
@@ -18,32 +20,39 @@ export class UnfinishedPlans {
     this.#lowerBounds.set(plan, ticket - 1n);
   }
 
-  /** Removes a plan: all of its rows are written, or none will be. */
-  end(plan: symbol): void {
+  /** Removes a plan of which all rows are written, or none will be. */
+  remove(plan: symbol): void {
     this.#lowerBounds.delete(plan);
   }
 
-  /** Returns a ticket below those of all unfinished plans and of plans that begin later. `greatest`: as in `begin`. */
-  floor(greatest: bigint): bigint {
-    let floor = greatest;
+  /**
+   * Returns a ticket below those of all unfinished plans and of plans that begin later. `greatestTicket`: as in
+   * `register`.
+   */
+  floor(greatestTicket: bigint): bigint {
+    let floor = greatestTicket;
     for (const bound of this.#lowerBounds.values()) if (bound < floor) floor = bound;
     return floor;
   }
 }
 
 /**
- * Returns the lowest floor of the writers of other processes, but at most `greatest`, a ticket that was drawn before
- * the call. A writer publishes its floor before drawing. A ticket up to `greatest` therefore belongs to a finished plan
- * or to a writer with a lower floor. A writer of an older version publishes no floor, which makes the result 0 as long
- * as the writer exists.
+ * Returns the lowest floor of the writers of other processes, but at most `greatestTicket`, a ticket that was drawn
+ * before the call. A writer publishes its floor before drawing. A ticket up to `greatestTicket` therefore belongs to a
+ * finished plan or to a writer with a lower floor. A writer of an older version publishes no floor, which makes the
+ * result 0 as long as the writer exists.
  */
-export async function lowestFloor(cluster: Cluster, greatest: bigint, isOwn: (id: Buffer) => boolean): Promise<bigint> {
-  let lowest = greatest;
+export async function lowestFloor(
+  cluster: Cluster,
+  greatestTicket: bigint,
+  isOwnWriter: (id: Buffer) => boolean,
+): Promise<bigint> {
+  let lowest = greatestTicket;
   const scan = cluster.client.scan(cluster.journal, {}, { families: [JOURNAL.state] });
   for await (const batch of batchesOf(scan)) {
     for (const [i, id] of batch.keys.entries()) {
       const row = batch.rows[i]!;
-      if (isOwn(id) || !cellValue(row, JOURNAL.state, STATE.beat)) continue;
+      if (isOwnWriter(id) || !cellValue(row, JOURNAL.state, STATE.beat)) continue;
       if (cellValue(row, JOURNAL.state, STATE.state)?.equals(DRAINED)) continue;
       const floor = cellValue(row, JOURNAL.state, STATE.floor)?.readBigInt64BE() ?? 0n;
       if (floor < lowest) lowest = floor;
