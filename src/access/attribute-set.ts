@@ -4,10 +4,10 @@ import type { AttributeSet } from './rule.js';
 
 /** The set of rules without `attributes`: all attributes except secrets, the entry itself, and its children. */
 export const ALL_ATTRIBUTES: AttributeSet = {
-  entry: true,
-  children: true,
-  user: true,
-  operational: true,
+  includesEntry: true,
+  includesChildren: true,
+  includesUser: true,
+  includesOperational: true,
   types: new Set(),
   descriptions: [],
 };
@@ -24,10 +24,10 @@ export function covers(set: AttributeSet, description: AttributeDescription): bo
   if (set.descriptions.some((named) => (!type.secret || named.type.secret) && descriptionMatches(named, description)))
     return true;
   if (type.secret) return false;
-  return (type.operational ? set.operational : set.user) || set.types.has(type);
+  return (type.operational ? set.includesOperational : set.includesUser) || set.types.has(type);
 }
 
 /** Whether the set contains all attributes except secrets. */
 export function coversAll(set: AttributeSet): boolean {
-  return set.user && set.operational;
+  return set.includesUser && set.includesOperational;
 }

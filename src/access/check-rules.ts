@@ -27,20 +27,20 @@ export async function checkRules(
   const check = new Check(partition);
   for (const { name, line, who, to } of rules.rules) {
     check.subject = { line, name: `rule '${name}'` };
-    await check.who(who);
-    await check.place(to.place);
+    await check.checkWho(who);
+    await check.checkPlace(to.place);
   }
   for (const { name, line, who } of rules.limits) {
     check.subject = { line, name: `limit '${name}'` };
-    await check.who(who);
+    await check.checkWho(who);
   }
   for (const { name, line, policy, subtrees: bases, groups } of rules.passwordPolicies) {
     check.subject = { line, name: `password policy '${name}'` };
-    await check.policy(policy, isPolicy);
-    if (bases) await check.place({ scope: 'subtree', bases });
-    for (const group of groups ?? []) await check.group(group);
+    await check.checkPolicy(policy, isPolicy);
+    if (bases) await check.checkPlace({ scope: 'subtree', bases });
+    for (const group of groups ?? []) await check.checkGroup(group);
   }
-  check.order(rules.passwordPolicies);
+  check.checkOrder(rules.passwordPolicies);
   return check;
 }
 
@@ -52,17 +52,17 @@ class Check implements CheckedRules {
   readonly warnings: RuleFault[] = [];
   subject = { line: 0, name: '' };
   readonly #partition: Checkable;
-  readonly #admin: Dn;
-  readonly #monitor: Dn;
-  readonly #subschema: Dn;
-  readonly #known = new Map<string, EntryKind>();
+  readonly #adminDn: Dn;
+  readonly #monitorDn: Dn;
+  readonly #subschemaDn: Dn;
+  readonly #entryKinds = new Map<string, EntryKind>();
 
   constructor(partition: Checkable) {
     const { schema, settings } = partition;
     this.#partition = partition;
-    this.#admin = schema.parseDn(settings.adminDn);
-    this.#monitor = schema.parseDn('cn=Monitor');
-    this.#subschema = schema.parseDn('cn=Subschema');
+    this.#adminDn = schema.parseDn(settings.adminDn);
+    this.#monitorDn = schema.parseDn('cn=Monitor');
+    this.#subschemaDn = schema.parseDn('cn=Subschema');
   }
 
   #fault(message: string): void {
@@ -73,52 +73,53 @@ class Check implements CheckedRules {
     this.warnings.push({ line: this.subject.line, message: `${this.subject.name}: ${message}` });
   }
 
-  async who({ dn, subtree, group, not }: Who): Promise<void> {
-    for (const one of dn ?? []) await this.#user(one);
-    for (const one of subtree ?? [])
-      if (!this.#mayHaveEntriesAt(one)) this.#fault(`no user lies below '${one.text}': ${this.#suffixes()}`);
-    for (const one of group ?? []) await this.group(one);
-    if (not) await this.who(not);
+  async checkWho({ dn, subtree, group, not }: Who): Promise<void> {
+    for (const userDn of dn ?? []) await this.#checkUser(userDn);
+    for (const ancestorDn of subtree ?? [])
+      if (!this.#mayHaveEntriesAt(ancestorDn))
+        this.#fault(`no user lies below '${ancestorDn.text}': ${this.#suffixes()}`);
+    for (const groupDn of group ?? []) await this.checkGroup(groupDn);
+    if (not) await this.checkWho(not);
   }
 
-  async #user(dn: Dn): Promise<void> {
-    if (dn.norm.equals(this.#admin.norm))
+  async #checkUser(dn: Dn): Promise<void> {
+    if (dn.norm.equals(this.#adminDn.norm))
       this.#warn(`'${dn.text}' is the administrator, who is above rules; the rule says nothing of it`);
-    else if ((await this.#find(dn)) === 'missing')
+    else if ((await this.#findKind(dn)) === 'missing')
       this.#warn(`the user '${dn.text}' is not there; the rule holds once it is`);
   }
 
-  async group(dn: Dn): Promise<void> {
-    const found = await this.#find(dn);
-    if (found === 'missing') this.#fault(`the group '${dn.text}' is not there; add it first, or correct its name`);
-    if (found === 'entry')
+  async checkGroup(dn: Dn): Promise<void> {
+    const entryKind = await this.#findKind(dn);
+    if (entryKind === 'missing') this.#fault(`the group '${dn.text}' is not there; add it first, or correct its name`);
+    if (entryKind === 'entry')
       this.#warn(`'${dn.text}' has no member, uniqueMember or memberURL: nobody is in this group as yet`);
   }
 
-  async place(place: Target['place']): Promise<void> {
+  async checkPlace(place: Target['place']): Promise<void> {
     for (const base of place?.bases ?? []) {
-      if (base.norm.equals(this.#monitor.norm)) continue;
-      if (base.norm.equals(this.#subschema.norm))
+      if (base.norm.equals(this.#monitorDn.norm)) continue;
+      if (base.norm.equals(this.#subschemaDn.norm))
         this.#fault('this never applies: cn=Subschema is shown to everybody, whatever the rules');
       else if (!this.#containsSuffix(place!.scope, base))
         this.#fault(`this never applies: '${base.text}' is below no suffix: ${this.#suffixes()}`);
-      else if (this.#isBelowSuffix(base) && (await this.#find(base)) === 'missing')
+      else if (this.#isBelowSuffix(base) && (await this.#findKind(base)) === 'missing')
         this.#warn(`'${base.text}' is not there; it holds once it is`);
     }
   }
 
-  async policy(dn: Dn, isPolicy: (entry: Entry) => boolean): Promise<void> {
-    const found = await this.#partition.findRow(dn);
-    const entry = found && (await this.#partition.readById(found.id));
+  async checkPolicy(dn: Dn, isPolicy: (entry: Entry) => boolean): Promise<void> {
+    const policyRow = await this.#partition.findRow(dn);
+    const entry = policyRow && (await this.#partition.readById(policyRow.id));
     if (!entry) this.#fault(`the policy '${dn.text}' is not there; add it first, or correct its name`);
     else if (!isPolicy(entry))
       this.#fault(`'${dn.text}' is no password policy; it needs the class pwdPolicy and pwdAttribute: userPassword`);
   }
 
   /** Reports policy rules that never apply, and warns where only the names decide which of two rules applies. */
-  order(rules: readonly PolicyRule[]): void {
-    const ofKind = new Map<string, PolicyRule>();
-    const exactly = new Map<string, PolicyRule>();
+  checkOrder(rules: readonly PolicyRule[]): void {
+    const rulesByKind = new Map<string, PolicyRule>();
+    const rulesByAccounts = new Map<string, PolicyRule>();
     for (const { rule, subtree } of byPrecedence(rules)) {
       const kind = listKey([String(weight(rule)), dnKey(subtree)]);
       const accounts = listKey([
@@ -126,15 +127,15 @@ class Check implements CheckedRules {
         listKey(rule.groups?.map(dnKey)),
         listKey(rule.filters?.map(({ text }) => text)),
       ]);
-      const same = exactly.get(accounts);
-      const alike = ofKind.get(kind);
+      const equalRule = rulesByAccounts.get(accounts);
+      const similarRule = rulesByKind.get(kind);
       this.subject = { line: rule.line, name: `password policy '${rule.name}'` };
-      if (same && same !== rule)
-        this.#fault(`this never applies: '${same.name}' is for the same accounts; take one of the two away`);
-      else if (alike && alike !== rule)
-        this.#warn(`for accounts that '${alike.name}' fits, too, that one comes first, by its name`);
-      if (!same) exactly.set(accounts, rule);
-      if (!alike) ofKind.set(kind, rule);
+      if (equalRule && equalRule !== rule)
+        this.#fault(`this never applies: '${equalRule.name}' is for the same accounts; take one of the two away`);
+      else if (similarRule && similarRule !== rule)
+        this.#warn(`for accounts that '${similarRule.name}' fits, too, that one comes first, by its name`);
+      if (!equalRule) rulesByAccounts.set(accounts, rule);
+      if (!similarRule) rulesByKind.set(kind, rule);
     }
   }
 
@@ -154,21 +155,21 @@ class Check implements CheckedRules {
   /** Whether a scope with a base above the suffixes contains a suffix. */
   #containsSuffix(scope: 'base' | 'one' | 'subtree', base: Dn): boolean {
     if (this.#isBelowSuffix(base)) return true;
-    const below = this.#partition.suffixes.filter((suffix) => isAtOrBelow(suffix, base));
-    if (scope === 'one') return below.some(({ rdns }) => rdns.length === base.rdns.length + 1);
-    return scope === 'subtree' && below.length > 0;
+    const suffixesBelow = this.#partition.suffixes.filter((suffix) => isAtOrBelow(suffix, base));
+    if (scope === 'one') return suffixesBelow.some(({ rdns }) => rdns.length === base.rdns.length + 1);
+    return scope === 'subtree' && suffixesBelow.length > 0;
   }
 
   /** Looks up a DN. The result is cached, because rules name the same entries repeatedly. */
-  async #find(dn: Dn): Promise<EntryKind> {
+  async #findKind(dn: Dn): Promise<EntryKind> {
     const key = dn.norm.toString('latin1');
-    let found = this.#known.get(key);
-    if (!found) {
+    let entryKind = this.#entryKinds.get(key);
+    if (!entryKind) {
       const entry = await this.#partition.findRow(dn);
-      found = !entry ? 'missing' : this.#hasMembers(entry.row) ? 'group' : 'entry';
-      this.#known.set(key, found);
+      entryKind = !entry ? 'missing' : this.#hasMembers(entry.row) ? 'group' : 'entry';
+      this.#entryKinds.set(key, entryKind);
     }
-    return found;
+    return entryKind;
   }
 
   #hasMembers(row: Buffer): boolean {

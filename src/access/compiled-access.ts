@@ -30,17 +30,17 @@ export class CompiledAccess {
   readonly groups: readonly Dn[];
   readonly passwordPolicies: PolicyChoice;
   readonly #rules: AccessRules;
-  readonly #compiled: readonly CompiledRule[];
+  readonly #ruleList: readonly CompiledRule[];
   readonly #places: Places;
   readonly #context: CompileContext;
   /** Cached memberships in `groups`. Every new set of rules starts with an empty cache. */
-  readonly known = new MembershipCache();
+  readonly membershipCache = new MembershipCache();
 
   constructor(version: number, rules: AccessRules, context: CompileContext) {
     this.version = version;
     this.#rules = rules;
     this.#context = context;
-    this.#compiled = rules.rules.map((rule) => compileRule(context.compiler, rule));
+    this.#ruleList = rules.rules.map((rule) => compileRule(context.compiler, rule));
     this.#places = new Places(rules.rules, context.suffixes);
     this.passwordPolicies = new PolicyChoice(rules.passwordPolicies, context.compiler);
     const groups = new Map<string, Dn>();
@@ -49,23 +49,24 @@ export class CompiledAccess {
   }
 
   entitle(requester: Requester, inGroup: IsMember): Entitlement {
-    const rights = new Rights(this.version, this.#compiled, this.#places, this.#context.reader, requester, inGroup);
+    const rights = new Rights(this.version, this.#ruleList, this.#places, this.#context.reader, requester, inGroup);
     return { rights, limits: this.#limitsOf(requester, inGroup) };
   }
 
   /** Merges the limits that apply to the requester: the widest value wins. */
   #limitsOf(requester: Requester, inGroup: IsMember): Limits {
-    const held: Record<string, number> = {};
+    const result: Record<string, number> = {};
     for (const { who, limits } of this.#rules.limits) {
       if (decide(who, requester, inGroup) !== true) continue;
-      for (const [name, value] of Object.entries(limits)) held[name] = name in held ? wider(held[name]!, value) : value;
+      for (const [name, value] of Object.entries(limits))
+        result[name] = name in result ? widerLimit(result[name]!, value) : value;
     }
-    return held;
+    return result;
   }
 }
 
 /** The wider of two limits; 0 means no limit. */
-function wider(a: number, b: number): number {
+function widerLimit(a: number, b: number): number {
   return a === 0 || b === 0 ? 0 : Math.max(a, b);
 }
 

@@ -36,10 +36,10 @@ export function conditionOf(
   requester: Requester,
   reader: EntryReader,
 ): Condition | undefined {
-  const matches = filters && filterCondition(filters, rule.deny !== NO_RIGHTS);
-  const hasDnValue = test && testCondition(test, requester, reader);
-  if (!matches || !hasDnValue) return matches ?? hasDnValue;
-  return (entry) => hasDnValue(entry) && matches(entry);
+  const filterMatches = filters && filterCondition(filters, rule.deny !== NO_RIGHTS);
+  const entryCondition = test && testCondition(test, requester, reader);
+  if (!filterMatches || !entryCondition) return filterMatches ?? entryCondition;
+  return (entry) => entryCondition(entry) && filterMatches(entry);
 }
 
 /**
@@ -65,12 +65,12 @@ function testCondition(test: EntryTest, requester: Requester, reader: EntryReade
     const types = new Set(test.attribute.flatMap(({ subtypes }) => subtypes));
     return ({ row }) => hasDnValue(reader, row, types, user!.dn.norm);
   }
-  if (test.all) {
-    const parts = test.all.map((part) => testCondition(part, requester, reader));
-    return (entry) => parts.every((part) => part(entry));
+  if (test.allTests) {
+    const conditions = test.allTests.map((part) => testCondition(part, requester, reader));
+    return (entry) => conditions.every((part) => part(entry));
   }
-  const inner = testCondition(test.not!, requester, reader);
-  return (entry) => !inner(entry);
+  const innerCondition = testCondition(test.not!, requester, reader);
+  return (entry) => !innerCondition(entry);
 }
 
 /** Whether one of the attributes contains the DN. */

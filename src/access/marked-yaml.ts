@@ -40,7 +40,7 @@ export class MarkedYaml {
   readonly root: Node | undefined;
   /** Prefix of the messages of further faults: the item that they concern. */
   subject = '';
-  readonly #lines = new LineCounter();
+  readonly #lineCounter = new LineCounter();
 
   constructor(text: string) {
     const document = this.#parse(text);
@@ -72,7 +72,7 @@ export class MarkedYaml {
   #parseDocument(text: string): Document.Parsed | undefined {
     try {
       // `fields` reports duplicate keys. The check of the package takes time quadratic in the number of keys.
-      const document = parseDocument(text, { lineCounter: this.#lines, prettyErrors: false, uniqueKeys: false });
+      const document = parseDocument(text, { lineCounter: this.#lineCounter, prettyErrors: false, uniqueKeys: false });
       return document.errors.some(({ code }) => code === 'RESOURCE_EXHAUSTION') ? undefined : document;
     } catch (error) {
       if (error instanceof RangeError) return undefined;
@@ -81,7 +81,7 @@ export class MarkedYaml {
   }
 
   #lineAt(offset: number): number {
-    return this.#lines.linePos(offset).line;
+    return this.#lineCounter.linePos(offset).line;
   }
 
   line(node: Node): number {
@@ -98,28 +98,28 @@ export class MarkedYaml {
   }
 
   /** The known keys of a map that have a value. Reports all other keys as faults. */
-  fields(node: Node, what: string, known: readonly string[]): Fields {
+  fields(node: Node, what: string, knownKeys: readonly string[]): Fields {
     if (!isMap(node)) {
-      this.fault(this.line(node), `${what} has to be made of keys: ${known.join(', ')}`);
+      this.fault(this.line(node), `${what} has to be made of keys: ${knownKeys.join(', ')}`);
       return NO_FIELDS;
     }
     const fields = new Map<string, Field>();
     for (const { key, value } of node.items) {
       const line = this.line(key as Node);
-      const name = isScalar(key) ? String(key.value) : '';
-      if (!known.includes(name)) this.#unknown(line, name, what, known);
-      else if (fields.has(name))
-        this.fault(line, `'${name}' is there already, in line ${fields.get(name)!.line}; keep one`);
+      const keyText = isScalar(key) ? String(key.value) : '';
+      if (!knownKeys.includes(keyText)) this.#faultUnknownKey(line, keyText, what, knownKeys);
+      else if (fields.has(keyText))
+        this.fault(line, `'${keyText}' is there already, in line ${fields.get(keyText)!.line}; keep one`);
       else if (value === null || isNull(value as Node))
-        this.fault(line, `'${name}' has no value; give it one, or take the key away`);
-      else fields.set(name, { key: name, line, value: value as Node });
+        this.fault(line, `'${keyText}' has no value; give it one, or take the key away`);
+      else fields.set(keyText, { key: keyText, line, value: value as Node });
     }
     return fields;
   }
 
-  #unknown(line: number, name: string, what: string, known: readonly string[]): void {
-    const slip = didYouMean(name, known);
-    const remedy = name.includes('=') ? '; a DN within { } goes into quotes' : slip || `; it has ${known.join(', ')}`;
+  #faultUnknownKey(line: number, name: string, what: string, known: readonly string[]): void {
+    const hint = didYouMean(name, known);
+    const remedy = name.includes('=') ? '; a DN within { } goes into quotes' : hint || `; it has ${known.join(', ')}`;
     this.fault(line, `${what} has no key '${shown(name)}'${remedy}`);
   }
 
@@ -129,28 +129,28 @@ export class MarkedYaml {
       this.fault(line, `'${key}' has to be a list`);
       return [];
     }
-    if (value.items.length === 0 && !mayBeEmpty) this.#empty(line, key);
+    if (value.items.length === 0 && !mayBeEmpty) this.#faultEmptyList(line, key);
     return value.items as Node[];
   }
 
-  #empty(line: number, key: string): void {
+  #faultEmptyList(line: number, key: string): void {
     this.fault(line, `the list of '${key}' is empty and holds for nothing; leave '${key}' away, or name something`);
   }
 
   /** The texts of a value that is one text or a list of texts. */
   texts({ key, line, value }: Field): MarkedText[] {
     if (!isSeq(value)) return this.#texts(key, [value]);
-    if (value.items.length === 0) this.#empty(line, key);
+    if (value.items.length === 0) this.#faultEmptyList(line, key);
     return this.#texts(key, value.items as Node[]);
   }
 
   #texts(key: string, nodes: readonly Node[]): MarkedText[] {
-    const found: MarkedText[] = [];
+    const markedTexts: MarkedText[] = [];
     for (const node of nodes) {
-      if (isText(node)) found.push({ text: node.value, line: this.line(node) });
+      if (isText(node)) markedTexts.push({ text: node.value, line: this.line(node) });
       else this.fault(this.line(node), `'${key}' has to be a text, or a list of texts`);
     }
-    return found;
+    return markedTexts;
   }
 
   /** Like `texts`, but refuses unquoted DNs in brackets, because YAML splits such a list at the commas of the DNs. */
@@ -169,7 +169,7 @@ export class MarkedYaml {
     return undefined;
   }
 
-  whole({ key, line, value }: Field, min: number, max: number): number | undefined {
+  wholeNumber({ key, line, value }: Field, min: number, max: number): number | undefined {
     const number = isScalar(value) ? value.value : undefined;
     if (typeof number === 'number' && Number.isInteger(number) && number >= min && number <= max) return number;
     this.fault(line, `'${key}' has to be a whole number from ${min} to ${max}`);

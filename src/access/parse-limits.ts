@@ -5,7 +5,7 @@ import type { WhoReader } from './parse-who.js';
 import type { LimitRule, Limits, Who } from './rule.js';
 
 /** The largest value of each limit. 0 means no limit, except for `inFlight`, which starts at 1. */
-const MAX: Readonly<Record<Exclude<keyof Limits, 'timeLimit'>, number>> = {
+const MAX_VALUES: Readonly<Record<Exclude<keyof Limits, 'timeLimit'>, number>> = {
   sizeLimit: 2_147_483_647,
   lookLimit: 2_147_483_647,
   pageSize: 2_147_483_647,
@@ -13,7 +13,7 @@ const MAX: Readonly<Record<Exclude<keyof Limits, 'timeLimit'>, number>> = {
 };
 const MAX_SECONDS = 86_400;
 const KEYS = ['name', 'who', 'sizeLimit', 'timeLimit', 'lookLimit', 'pageSize', 'inFlight'];
-const SECONDS: Readonly<Record<string, number>> = { '': 1, s: 1, m: 60, h: 3600, d: 86_400 };
+const UNIT_SECONDS: Readonly<Record<string, number>> = { '': 1, s: 1, m: 60, h: 3600, d: 86_400 };
 
 /** Parses the limits of a rules file. */
 export class LimitsReader {
@@ -30,28 +30,28 @@ export class LimitsReader {
     const line = this.#yaml.line(node);
     const field = fields.get('who');
     const who = this.#who.read(field, line);
-    const ofEntries = entryKeyOf(who);
-    if (ofEntries) this.#yaml.fault(field!.line, `a limit is for requests, not for entries; take '${ofEntries}' away`);
-    return { name, line, who, limits: this.#limits(fields, line) };
+    const entryKey = entryKeyOf(who);
+    if (entryKey) this.#yaml.fault(field!.line, `a limit is for requests, not for entries; take '${entryKey}' away`);
+    return { name, line, who, limits: this.#readLimits(fields, line) };
   }
 
-  #limits(fields: Fields, line: number): Limits {
+  #readLimits(fields: Fields, line: number): Limits {
     const limits: { -readonly [K in keyof Limits]: Limits[K] } = {};
-    for (const key of Object.keys(MAX) as (keyof typeof MAX)[]) {
+    for (const key of Object.keys(MAX_VALUES) as (keyof typeof MAX_VALUES)[]) {
       const field = fields.get(key);
-      if (field) limits[key] = this.#yaml.whole(field, key === 'inFlight' ? 1 : 0, MAX[key]) ?? 0;
+      if (field) limits[key] = this.#yaml.wholeNumber(field, key === 'inFlight' ? 1 : 0, MAX_VALUES[key]) ?? 0;
     }
-    const time = fields.get('timeLimit');
-    if (time) limits.timeLimit = this.#seconds(time);
+    const timeField = fields.get('timeLimit');
+    if (timeField) limits.timeLimit = this.#readSeconds(timeField);
     if (Object.keys(limits).length === 0)
       this.#yaml.fault(line, 'it limits nothing; add sizeLimit, timeLimit, lookLimit, pageSize or inFlight');
     return limits;
   }
 
-  #seconds({ line, value }: Field): number {
-    const given = isScalar(value) ? String(value.value) : '';
-    const match = /^(\d{1,9}) ?([smhd]?)$/.exec(given.trim());
-    const seconds = match ? Number(match[1]) * SECONDS[match[2]!]! : Number.NaN;
+  #readSeconds({ line, value }: Field): number {
+    const timeText = isScalar(value) ? String(value.value) : '';
+    const match = /^(\d{1,9}) ?([smhd]?)$/.exec(timeText.trim());
+    const seconds = match ? Number(match[1]) * UNIT_SECONDS[match[2]!]! : Number.NaN;
     if (seconds <= MAX_SECONDS) return seconds;
     this.#yaml.fault(
       line,

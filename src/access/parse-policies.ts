@@ -30,14 +30,14 @@ export class PoliciesReader {
     return {
       name,
       line,
-      policy: this.#policy(fields.get('policy'), line),
+      policy: this.#readPolicy(fields.get('policy'), line),
       ...(place && { subtrees: place.bases }),
       ...(filters && { filters }),
       ...(group && { groups: readDns(this.#yaml, this.#schema, group) }),
     };
   }
 
-  #policy(field: Field | undefined, line: number): Dn {
+  #readPolicy(field: Field | undefined, line: number): Dn {
     if (!field) {
       this.#yaml.fault(line, "it names no policy; add 'policy', the DN of an entry of class pwdPolicy");
       return NO_DN;

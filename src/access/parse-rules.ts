@@ -56,16 +56,16 @@ class RulesReader {
       this.#yaml.fault(1, `there are no rules; ${remedy}`);
     }
     return {
-      rules: this.#each(rules, 'rule', (node, name) => this.#rule(node, name)),
-      limits: this.#each(fields.get('limits'), 'limit', (node, name) => this.#limits.read(node, name)),
-      passwordPolicies: this.#each(fields.get('passwordPolicies'), 'password policy', (node, name) =>
+      rules: this.#readItems(rules, 'rule', (node, name) => this.#readRule(node, name)),
+      limits: this.#readItems(fields.get('limits'), 'limit', (node, name) => this.#limits.read(node, name)),
+      passwordPolicies: this.#readItems(fields.get('passwordPolicies'), 'password policy', (node, name) =>
         this.#policies.read(node, name),
       ),
     };
   }
 
   /** Parses the items of a list. Each item needs a name that is unique in the list. */
-  #each<T>(
+  #readItems<T>(
     field: Field | undefined,
     what: 'rule' | 'limit' | 'password policy',
     read: (node: Node, name: string) => T,
@@ -77,17 +77,17 @@ class RulesReader {
       return [];
     }
     const lines = new Map<string, number>();
-    const found: T[] = [];
+    const parsedItems: T[] = [];
     for (const [i, node] of items.entries()) {
       this.#yaml.subject = `${what} ${i + 1}`;
-      found.push(read(node, this.#name(node, what, what === 'limit' ? `limit ${i + 1}` : '', lines)));
+      parsedItems.push(read(node, this.#readName(node, what, what === 'limit' ? `limit ${i + 1}` : '', lines)));
     }
     this.#yaml.subject = '';
-    return found;
+    return parsedItems;
   }
 
   /** Reads a name, with which further faults begin. `instead`: name of an unnamed item; '' if a name is required. */
-  #name(node: Node, what: string, instead: string, lines: Map<string, number>): string {
+  #readName(node: Node, what: string, instead: string, lines: Map<string, number>): string {
     const name = isMap(node) ? node.get('name', true) : undefined;
     if (!isMap(node) || !name) {
       if (instead !== '') return instead;
@@ -95,41 +95,41 @@ class RulesReader {
       return '';
     }
     const line = this.#yaml.line(name);
-    if (typeof name.value !== 'string' || !isName(name.value)) {
+    if (typeof name.value !== 'string' || !isValidName(name.value)) {
       this.#yaml.fault(line, `'name' has to be a text of one line and at most ${MAX_NAME} characters`);
       return '';
     }
     this.#yaml.subject = `${what} '${name.value}'`;
-    const before = lines.get(name.value);
-    if (before !== undefined)
-      this.#yaml.fault(line, `line ${before} has a ${what} of this name; give each a name of its own`);
+    const earlierLine = lines.get(name.value);
+    if (earlierLine !== undefined)
+      this.#yaml.fault(line, `line ${earlierLine} has a ${what} of this name; give each a name of its own`);
     else lines.set(name.value, line);
     return name.value;
   }
 
-  #rule(node: Node, name: string): AccessRule {
+  #readRule(node: Node, name: string): AccessRule {
     const fields = this.#yaml.fields(node, 'a rule', RULE_KEYS);
     const line = this.#yaml.line(node);
     const who = this.#who.read(fields.get('who'), line);
     const target = fields.get('to');
-    const faults = this.#yaml.faults.length;
+    const faultCount = this.#yaml.faults.length;
     const to = target ? this.#target.read(target.value) : EVERYTHING;
-    const about = this.#yaml.faults.length === faults ? to.attributes : undefined;
-    const allow = this.#rights(fields.get('allow'), about);
-    const deny = this.#rights(fields.get('deny'), about);
+    const attributeSet = this.#yaml.faults.length === faultCount ? to.attributes : undefined;
+    const allow = this.#readRights(fields.get('allow'), attributeSet);
+    const deny = this.#readRights(fields.get('deny'), attributeSet);
     if (!fields.has('allow') && !fields.has('deny'))
       this.#yaml.fault(line, "it allows nothing and denies nothing; add 'allow' or 'deny'");
-    if (allow & deny) this.#bothWays(fields.get('deny')!, allow & deny);
+    if (allow & deny) this.#faultBothWays(fields.get('deny')!, allow & deny);
     return { name, line, who, to, allow, deny };
   }
 
-  #bothWays({ line }: Field, both: RightSet): void {
-    const names = rightsIn(both).join(', ');
-    this.#yaml.fault(line, `'${names}' is both allowed and denied; deny wins, so take it out of one`);
+  #faultBothWays({ line }: Field, both: RightSet): void {
+    const rightNames = rightsIn(both).join(', ');
+    this.#yaml.fault(line, `'${rightNames}' is both allowed and denied; deny wins, so take it out of one`);
   }
 
   /** Parses rights and checks these against the attributes `about`; undefined `about`: attributes with faults. */
-  #rights(field: Field | undefined, about: AttributeSet | undefined): RightSet {
+  #readRights(field: Field | undefined, attributeSet: AttributeSet | undefined): RightSet {
     if (!field) return NO_RIGHTS;
     let set = NO_RIGHTS;
     for (const { text, line } of this.#yaml.texts(field)) {
@@ -139,14 +139,14 @@ class RulesReader {
         this.#yaml.fault(line, `'${shown(text)}' is no right${remedy}`);
         continue;
       }
-      const why = about && misfitReason(text, rights, about);
-      if (why !== undefined) this.#yaml.fault(line, why);
+      const misfit = attributeSet && misfitReason(text, rights, attributeSet);
+      if (misfit !== undefined) this.#yaml.fault(line, misfit);
       set |= rightSet(...rights);
     }
     return set;
   }
 }
 
-function isName(text: string): boolean {
+function isValidName(text: string): boolean {
   return text !== '' && text.trim() === text && text.length <= MAX_NAME && !/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(text);
 }

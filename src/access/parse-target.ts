@@ -10,7 +10,7 @@ import type { AttributeDescription, AttributeType } from '../schema/schema-types
 import { didYouMean, shown } from '../schema/suggest.js';
 import { ALL_ATTRIBUTES } from './attribute-set.js';
 import type { Field, MarkedText, MarkedYaml } from './marked-yaml.js';
-import { attempt, readDns } from './parse-who.js';
+import { readDns, runOrFault } from './parse-who.js';
 import type { AttributeSet, Target, TargetFilter } from './rule.js';
 
 const SCOPES = ['base', 'one', 'subtree'] as const;
@@ -32,35 +32,35 @@ export class TargetReader {
 
   read(node: Node, keys = KEYS): Target {
     const fields = this.#yaml.fields(node, 'to', keys);
-    const named = SCOPES.flatMap((scope) => {
+    const scopeFields = SCOPES.flatMap((scope) => {
       const field = fields.get(scope);
       return field ? [{ scope, field }] : [];
     });
-    if (named.length > 1) {
-      const keys = named.map(({ scope }) => `'${scope}'`).join(' and ');
-      this.#yaml.fault(named[1]!.field.line, `'to' has at most one of base, one and subtree, not ${keys}`);
+    if (scopeFields.length > 1) {
+      const keys = scopeFields.map(({ scope }) => `'${scope}'`).join(' and ');
+      this.#yaml.fault(scopeFields[1]!.field.line, `'to' has at most one of base, one and subtree, not ${keys}`);
     }
     const filter = fields.get('filter');
     const attributes = fields.get('attributes');
     return {
-      ...(named[0] && { place: this.#place(named[0].scope, named[0].field) }),
-      ...(filter && { filters: this.#yaml.texts(filter).flatMap((text) => this.#filter(text)) }),
-      attributes: attributes ? this.#attributes(attributes) : ALL_ATTRIBUTES,
+      ...(scopeFields[0] && { place: this.#readPlace(scopeFields[0].scope, scopeFields[0].field) }),
+      ...(filter && { filters: this.#yaml.texts(filter).flatMap((text) => this.#readFilter(text)) }),
+      attributes: attributes ? this.#readAttributes(attributes) : ALL_ATTRIBUTES,
     };
   }
 
-  #place(scope: (typeof SCOPES)[number], field: Field): NonNullable<Target['place']> {
+  #readPlace(scope: (typeof SCOPES)[number], field: Field): NonNullable<Target['place']> {
     const bases = readDns(this.#yaml, this.#schema, field);
     if (scope === 'base' && bases.some(({ rdns }) => rdns.length === 0))
       this.#yaml.fault(field.line, 'this never applies: the root DSE is shown to everybody, whatever the rules');
     return { scope, bases };
   }
 
-  #filter({ text, line }: MarkedText): TargetFilter[] {
-    const filter = attempt(this.#yaml, line, () => parseFilter(text));
+  #readFilter({ text, line }: MarkedText): TargetFilter[] {
+    const filter = runOrFault(this.#yaml, line, () => parseFilter(text));
     if (!filter) return [];
     for (const item of itemsOf(filter)) {
-      const fault = attempt(this.#yaml, line, () => this.#itemFault(item));
+      const fault = runOrFault(this.#yaml, line, () => this.#itemFault(item));
       if (fault !== undefined) this.#yaml.fault(line, `filter ${shown(text)}: ${fault}`);
     }
     return [{ text, filter }];
@@ -82,34 +82,34 @@ export class TargetReader {
     return compiled.kind === 'undefined' ? `${compiled.why}: it is never true` : undefined;
   }
 
-  #attributes(field: Field): AttributeSet {
+  #readAttributes(field: Field): AttributeSet {
     const types = new Set<AttributeType>();
     const descriptions: AttributeDescription[] = [];
-    const words = new Set<string>();
+    const groupWords = new Set<string>();
     for (const { text, line } of this.#yaml.texts(field)) {
-      if (text === '*' || text === '+' || text === 'entry' || text === 'children') words.add(text);
-      else if (text.startsWith('@')) for (const type of this.#class(text.slice(1), line)) types.add(type);
+      if (text === '*' || text === '+' || text === 'entry' || text === 'children') groupWords.add(text);
+      else if (text.startsWith('@')) for (const type of this.#typesOfClass(text.slice(1), line)) types.add(type);
       else {
-        const description = attempt(this.#yaml, line, () => this.#schema.requireDescription(text));
+        const description = runOrFault(this.#yaml, line, () => this.#schema.requireDescription(text));
         if (description) descriptions.push(description);
       }
     }
     return {
-      entry: words.has('entry'),
-      children: words.has('children'),
-      user: words.has('*'),
-      operational: words.has('+'),
+      includesEntry: groupWords.has('entry'),
+      includesChildren: groupWords.has('children'),
+      includesUser: groupWords.has('*'),
+      includesOperational: groupWords.has('+'),
       types,
       descriptions,
     };
   }
 
   /** The attributes of an object class that are not secrets. */
-  #class(name: string, line: number): readonly AttributeType[] {
-    const all = this.#schema.expandClass(name);
-    if (all) return all.filter(({ secret }) => !secret);
-    const names = [...this.#schema.objectClasses()].flatMap((one) => one.names);
-    this.#yaml.fault(line, `object class '${shown(name)}' is not in the schema${didYouMean(name, names)}`);
+  #typesOfClass(name: string, line: number): readonly AttributeType[] {
+    const classTypes = this.#schema.expandClass(name);
+    if (classTypes) return classTypes.filter(({ secret }) => !secret);
+    const classNames = [...this.#schema.objectClasses()].flatMap((one) => one.names);
+    this.#yaml.fault(line, `object class '${shown(name)}' is not in the schema${didYouMean(name, classNames)}`);
     return [];
   }
 }

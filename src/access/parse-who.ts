@@ -57,15 +57,15 @@ export class WhoReader {
       if (field) who[key] = readDns(this.#yaml, this.#schema, field);
     }
     const attribute = fields.get('attribute');
-    if (attribute) who.attribute = this.#yaml.texts(attribute).flatMap((text) => this.#dnAttribute(text));
+    if (attribute) who.attribute = this.#yaml.texts(attribute).flatMap((text) => this.#readDnAttribute(text));
     const network = fields.get('network');
-    if (network) who.network = this.#yaml.texts(network).flatMap((text) => this.#network(text));
+    if (network) who.network = this.#yaml.texts(network).flatMap((text) => this.#readNetwork(text));
     const strength = fields.get('strength');
-    if (strength) who.strength = this.#yaml.whole(strength, 0, MAX_STRENGTH) ?? 0;
+    if (strength) who.strength = this.#yaml.wholeNumber(strength, 0, MAX_STRENGTH) ?? 0;
     const mechanism = fields.get('mechanism');
-    if (mechanism) who.mechanism = this.#yaml.texts(mechanism).flatMap((text) => this.#mechanism(text));
+    if (mechanism) who.mechanism = this.#yaml.texts(mechanism).flatMap((text) => this.#readMechanism(text));
     const not = fields.get('not');
-    if (not) who.not = this.#not(not, depth);
+    if (not) who.not = this.#readNot(not, depth);
     this.#checkMatchesSomebody(fields, who);
     return who;
   }
@@ -78,37 +78,37 @@ export class WhoReader {
     return false;
   }
 
-  #dnAttribute({ text, line }: MarkedText): readonly AttributeType[] {
-    const description = attempt(this.#yaml, line, () => this.#schema.requireDescription(text));
+  #readDnAttribute({ text, line }: MarkedText): readonly AttributeType[] {
+    const description = runOrFault(this.#yaml, line, () => this.#schema.requireDescription(text));
     if (!description) return [];
     const { type, options, binary } = description;
-    const wrong = (why: string): readonly AttributeType[] => {
+    const refuse = (why: string): readonly AttributeType[] => {
       this.#yaml.fault(line, why);
       return [];
     };
-    if (options.length > 0 || binary) return wrong(`'attribute' names a type; write '${type.name}' for '${text}'`);
+    if (options.length > 0 || binary) return refuse(`'attribute' names a type; write '${type.name}' for '${text}'`);
     if (!DN_SYNTAXES.includes(type.syntax.oid) || !type.equality)
-      return wrong(`attribute '${type.name}' has no DNs for values; name one like manager or owner`);
+      return refuse(`attribute '${type.name}' has no DNs for values; name one like manager or owner`);
     if (isComputed(type))
-      return wrong(`attribute '${type.name}' is worked out when it is asked for; use self or subtree`);
+      return refuse(`attribute '${type.name}' is worked out when it is asked for; use self or subtree`);
     return type.subtypes;
   }
 
-  #network({ text, line }: MarkedText): Network[] {
+  #readNetwork({ text, line }: MarkedText): Network[] {
     const network = parseNetwork(text.trim());
     if (typeof network !== 'string') return [network];
     this.#yaml.fault(line, network);
     return [];
   }
 
-  #mechanism({ text, line }: MarkedText): string[] {
-    const name = text.toLowerCase();
-    if (!(MECHANISMS as readonly string[]).includes(name))
+  #readMechanism({ text, line }: MarkedText): string[] {
+    const mechanismName = text.toLowerCase();
+    if (!(MECHANISMS as readonly string[]).includes(mechanismName))
       this.#yaml.fault(line, `nobody binds by mechanism '${text}'; there is ${MECHANISMS.join(', ')}`);
-    return [name];
+    return [mechanismName];
   }
 
-  #not({ line, value }: Field, depth: number): Who {
+  #readNot({ line, value }: Field, depth: number): Who {
     if (depth < MAX_DEPTH) return this.#read(value, depth + 1);
     this.#yaml.fault(line, `'not' within 'not' goes at most ${MAX_DEPTH} deep`);
     return {};
@@ -117,9 +117,9 @@ export class WhoReader {
   /** Reports clauses that match nobody because their keys exclude each other. */
   #checkMatchesSomebody(fields: Fields, { not }: Who): void {
     const anonymous = fields.get('anonymous');
-    const other = anonymous && USER_KEYS.find((key) => fields.has(key));
-    if (other)
-      this.#faultNever(anonymous.line, `who has not bound fits no '${other}'; take 'anonymous' or '${other}' away`);
+    const userKey = anonymous && USER_KEYS.find((key) => fields.has(key));
+    if (userKey)
+      this.#faultNever(anonymous.line, `who has not bound fits no '${userKey}'; take 'anonymous' or '${userKey}' away`);
     const field = fields.get('not');
     if (!not || !field) return;
     if (Object.keys(not).length === 0) this.#faultNever(field.line, `'not: {}' is nobody; say who not`);
@@ -136,13 +136,13 @@ export class WhoReader {
 /** The valid DNs of a key's value. */
 export function readDns(yaml: MarkedYaml, schema: Schema, field: Field): readonly Dn[] {
   return yaml.dnTexts(field).flatMap(({ text, line }) => {
-    const dn = attempt(yaml, line, () => schema.parseDn(text), `'${shown(text)}': `);
+    const dn = runOrFault(yaml, line, () => schema.parseDn(text), `'${shown(text)}': `);
     return dn ? [dn] : [];
   });
 }
 
 /** Runs `work`. An LdapError becomes a fault, and the function returns undefined. */
-export function attempt<T>(yaml: MarkedYaml, line: number, work: () => T, prefix = ''): T | undefined {
+export function runOrFault<T>(yaml: MarkedYaml, line: number, work: () => T, prefix = ''): T | undefined {
   try {
     return work();
   } catch (error) {

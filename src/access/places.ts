@@ -12,9 +12,9 @@ export interface RuleSet {
   readonly rules: readonly number[];
 }
 
-/** A name in the tree of the names that rules mention. */
+/** A DN that rules mention, or an ancestor of one: with the numbers of the rules at each scope there. */
 class NameNode {
-  readonly below = new Map<string, NameNode>();
+  readonly children = new Map<string, NameNode>();
   readonly base: number[] = [];
   readonly one: number[] = [];
   readonly subtree: number[] = [];
@@ -23,25 +23,25 @@ class NameNode {
 /** The rule sets at and below an entry. */
 export interface Place {
   /** For the entry itself. */
-  readonly own: RuleSet;
+  readonly ownRules: RuleSet;
   /** For children of the entry that no rule names. */
-  readonly children: RuleSet;
+  readonly childrenRules: RuleSet;
   /** For children of the entry that rules name, by normalized RDN (truncated, Latin-1). */
-  readonly named: ReadonlyMap<string, RuleSet>;
+  readonly namedChildren: ReadonlyMap<string, RuleSet>;
   /** For entries at any depth below that no rule names. */
-  readonly inherited: RuleSet;
-  readonly name: NameNode | undefined;
+  readonly inheritedRules: RuleSet;
+  readonly nameNode: NameNode | undefined;
 }
 
 const NO_NAMES: ReadonlyMap<string, RuleSet> = new Map();
 
 /** Finds the rules for an entry by its parent's node and its RDN. The result for each node is cached. */
 export class Places {
-  readonly #top = new NameNode();
-  readonly #sets = new Map<string, RuleSet>();
+  readonly #topName = new NameNode();
+  readonly #setsByKey = new Map<string, RuleSet>();
   /** Results by node. A rename creates new nodes, so entries of the map never go stale. */
-  #known = new WeakMap<Node, Place>();
-  readonly #root: Place;
+  #placesByNode = new WeakMap<Node, Place>();
+  readonly #rootPlace: Place;
 
   constructor(rules: readonly AccessRule[], suffixes: readonly Dn[]) {
     const everywhere: number[] = [];
@@ -49,73 +49,75 @@ export class Places {
       if (!place) everywhere.push(number);
       else for (const base of place.bases) this.#add(number, place.scope, base, suffixes);
     });
-    const all = this.#set(everywhere);
-    this.#root = this.#placeOf(all, all, this.#top);
-    this.#known.set(ROOT, this.#root);
+    const everywhereSet = this.#internSet(everywhere);
+    this.#rootPlace = this.#createPlace(everywhereSet, everywhereSet, this.#topName);
+    this.#placesByNode.set(ROOT, this.#rootPlace);
   }
 
   #add(number: number, scope: 'base' | 'one' | 'subtree', base: Dn, suffixes: readonly Dn[]): void {
     const suffix = suffixes.find((one) => isAtOrBelow(base, one));
     if (suffix) {
-      let name = child(this.#top, cutNorm(suffix.norm));
+      let nameNode = ensureChild(this.#topName, cutNorm(suffix.norm));
       for (let i = base.rdns.length - suffix.rdns.length - 1; i >= 0; i--)
-        name = child(name, cutNorm(base.rdns[i]!.norm));
-      name[scope].push(number);
+        nameNode = ensureChild(nameNode, cutNorm(base.rdns[i]!.norm));
+      nameNode[scope].push(number);
       return;
     }
     // A rule with a base above suffixes applies to the suffixes. A base apart from all suffixes may be an entry of the
     // server's own.
-    for (const one of suffixes.filter((other) => isAtOrBelow(other, base))) {
-      const name = child(this.#top, cutNorm(one.norm));
-      if (scope === 'subtree') name.subtree.push(number);
-      else if (scope === 'one' && one.rdns.length === base.rdns.length + 1) name.base.push(number);
+    for (const coveredSuffix of suffixes.filter((other) => isAtOrBelow(other, base))) {
+      const nameNode = ensureChild(this.#topName, cutNorm(coveredSuffix.norm));
+      if (scope === 'subtree') nameNode.subtree.push(number);
+      else if (scope === 'one' && coveredSuffix.rdns.length === base.rdns.length + 1) nameNode.base.push(number);
     }
-    child(this.#top, cutNorm(base.norm))[scope].push(number);
+    ensureChild(this.#topName, cutNorm(base.norm))[scope].push(number);
   }
 
-  #set(numbers: readonly number[]): RuleSet {
+  #internSet(numbers: readonly number[]): RuleSet {
     const rules = [...new Set(numbers)].sort((a, b) => a - b);
     const key = rules.join();
-    let set = this.#sets.get(key);
+    let set = this.#setsByKey.get(key);
     if (!set) {
-      set = { number: this.#sets.size, rules };
-      this.#sets.set(key, set);
+      set = { number: this.#setsByKey.size, rules };
+      this.#setsByKey.set(key, set);
     }
     return set;
   }
 
-  #union(set: RuleSet, more: readonly number[]): RuleSet {
-    return more.length === 0 ? set : this.#set([...set.rules, ...more]);
+  #union(set: RuleSet, addedNumbers: readonly number[]): RuleSet {
+    return addedNumbers.length === 0 ? set : this.#internSet([...set.rules, ...addedNumbers]);
   }
 
-  #placeOf(own: RuleSet, above: RuleSet, name: NameNode | undefined): Place {
-    if (!name) return { own, children: above, named: NO_NAMES, inherited: above, name };
-    const inherited = name === this.#top ? above : this.#union(above, name.subtree);
-    const children = this.#union(inherited, name.one);
-    const named = new Map<string, RuleSet>();
-    for (const [rdn, below] of name.below) named.set(rdn, this.#union(children, [...below.subtree, ...below.base]));
-    return { own, children, named, inherited, name };
+  #createPlace(ownRules: RuleSet, parentRules: RuleSet, nameNode: NameNode | undefined): Place {
+    if (!nameNode)
+      return { ownRules, childrenRules: parentRules, namedChildren: NO_NAMES, inheritedRules: parentRules, nameNode };
+    const inheritedRules = nameNode === this.#topName ? parentRules : this.#union(parentRules, nameNode.subtree);
+    const childrenRules = this.#union(inheritedRules, nameNode.one);
+    const namedChildren = new Map<string, RuleSet>();
+    for (const [rdn, childNode] of nameNode.children)
+      namedChildren.set(rdn, this.#union(childrenRules, [...childNode.subtree, ...childNode.base]));
+    return { ownRules, childrenRules, namedChildren, inheritedRules, nameNode };
   }
 
   /** The rule sets at a node of the tree. */
-  of(node: Node): Place {
-    const known = this.#known.get(node);
-    if (known) return known;
-    const parent = this.of(node.parent ?? ROOT);
-    const rdn = parent.named.size > 0 ? node.normRdn.toString('latin1') : '';
-    const own = (parent.named.size > 0 ? parent.named.get(rdn) : undefined) ?? parent.children;
-    const place = this.#placeOf(own, parent.inherited, parent.name?.below.get(rdn));
-    this.#known.set(node, place);
+  placeOf(node: Node): Place {
+    const cachedPlace = this.#placesByNode.get(node);
+    if (cachedPlace) return cachedPlace;
+    const parent = this.placeOf(node.parent ?? ROOT);
+    const rdn = parent.namedChildren.size > 0 ? node.normRdn.toString('latin1') : '';
+    const rules = (parent.namedChildren.size > 0 ? parent.namedChildren.get(rdn) : undefined) ?? parent.childrenRules;
+    const place = this.#createPlace(rules, parent.inheritedRules, parent.nameNode?.children.get(rdn));
+    this.#placesByNode.set(node, place);
     return place;
   }
 }
 
-function child(name: NameNode, norm: Buffer): NameNode {
+function ensureChild(nameNode: NameNode, norm: Buffer): NameNode {
   const key = norm.toString('latin1');
-  let below = name.below.get(key);
-  if (!below) {
-    below = new NameNode();
-    name.below.set(key, below);
+  let childNode = nameNode.children.get(key);
+  if (!childNode) {
+    childNode = new NameNode();
+    nameNode.children.set(key, childNode);
   }
-  return below;
+  return childNode;
 }

@@ -17,9 +17,9 @@ export interface PlacedPolicy {
  * with neither. Among equal rules the deeper subtree comes first, and among equal depths the first name.
  */
 export function byPrecedence(rules: readonly PolicyRule[]): PlacedPolicy[] {
-  const placed = rules.flatMap((rule) => (rule.subtrees ?? [undefined]).map((subtree) => ({ rule, subtree })));
-  return placed.sort(
-    (a, b) => weight(b.rule) - weight(a.rule) || depth(b) - depth(a) || (a.rule.name < b.rule.name ? -1 : 1),
+  const policies = rules.flatMap((rule) => (rule.subtrees ?? [undefined]).map((subtree) => ({ rule, subtree })));
+  return policies.sort(
+    (a, b) => weight(b.rule) - weight(a.rule) || depthOf(b) - depthOf(a) || (a.rule.name < b.rule.name ? -1 : 1),
   );
 }
 
@@ -28,7 +28,7 @@ export function weight({ groups, filters }: PolicyRule): number {
   return (groups ? 2 : 0) + (filters ? 1 : 0);
 }
 
-function depth({ subtree }: PlacedPolicy): number {
+function depthOf({ subtree }: PlacedPolicy): number {
   return subtree?.rdns.length ?? -1;
 }
 
@@ -41,20 +41,20 @@ export class PolicyChoice {
   readonly rules: readonly PolicyRule[];
   /** Whether some rules depend on group membership. */
   readonly usesGroups: boolean;
-  readonly #order: readonly CompiledPolicy[];
+  readonly #policies: readonly CompiledPolicy[];
 
   constructor(rules: readonly PolicyRule[], compiler: FilterCompiler) {
     this.rules = rules;
     this.usesGroups = rules.some(({ groups }) => groups);
-    this.#order = byPrecedence(rules).map((placed) => {
+    this.#policies = byPrecedence(rules).map((placed) => {
       const filters = placed.rule.filters?.map(({ filter }) => compiler.compile(filter, UNRESTRICTED).filter);
       return { ...placed, matches: filters && filterCondition(filters, false) };
     });
   }
 
-  of(dn: Dn, entry: { readonly row: Buffer }, inGroup: IsMember): PolicyRule | undefined {
-    const fits = ({ rule: { groups }, subtree, matches }: CompiledPolicy): boolean =>
+  policyRuleFor(dn: Dn, entry: { readonly row: Buffer }, inGroup: IsMember): PolicyRule | undefined {
+    const isForAccount = ({ rule: { groups }, subtree, matches }: CompiledPolicy): boolean =>
       (!subtree || isAtOrBelow(dn, subtree)) && (!groups || groups.some(inGroup)) && (!matches || matches(entry));
-    return this.#order.find(fits)?.rule;
+    return this.#policies.find(isForAccount)?.rule;
   }
 }

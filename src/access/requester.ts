@@ -30,7 +30,7 @@ export interface EntryTest {
   /** Exactly one field is set. */
   readonly self?: true;
   readonly attribute?: NonNullable<Who['attribute']>;
-  readonly all?: readonly EntryTest[];
+  readonly allTests?: readonly EntryTest[];
   readonly not?: EntryTest;
 }
 
@@ -45,21 +45,21 @@ export function decide(who: Who, requester: Requester, inGroup: IsMember): Decis
   if (who.mechanism && !(requester.mechanism !== undefined && who.mechanism.includes(requester.mechanism)))
     return false;
   if (who.group && !(user && who.group.some(inGroup))) return false;
-  const rest: EntryTest[] = [];
+  const entryTests: EntryTest[] = [];
   if (who.self) {
     if (!user) return false;
-    rest.push({ self: true });
+    entryTests.push({ self: true });
   }
   if (who.attribute) {
     if (!user) return false;
-    rest.push({ attribute: who.attribute });
+    entryTests.push({ attribute: who.attribute });
   }
   if (who.not) {
-    const inner = decide(who.not, requester, inGroup);
-    if (inner === true) return false;
-    if (inner !== false) rest.push({ not: inner });
+    const innerDecision = decide(who.not, requester, inGroup);
+    if (innerDecision === true) return false;
+    if (innerDecision !== false) entryTests.push({ not: innerDecision });
   }
-  return rest.length === 0 ? true : rest.length === 1 ? rest[0]! : { all: rest };
+  return entryTests.length === 0 ? true : entryTests.length === 1 ? entryTests[0]! : { allTests: entryTests };
 }
 
 /** Whether `dn` equals `above` or lies below it. */
@@ -68,22 +68,22 @@ export function isAtOrBelow(dn: Dn, above: Dn): boolean {
   return from >= 0 && above.rdns.every((rdn, i) => rdn.norm.equals(dn.rdns[from + i]!.norm));
 }
 
-const lists = new WeakMap<Network, BlockList>();
+const blockLists = new WeakMap<Network, BlockList>();
 
 /** Whether the address is in one of the networks. An undefined address (local socket) is in none. */
 export function inNetworks(address: string | undefined, networks: readonly Network[]): boolean {
   if (address === undefined) return false;
-  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address);
-  const plain = (mapped?.[1] ?? address).split('%', 1)[0]!;
-  const family = plain.includes(':') ? 'ipv6' : 'ipv4';
-  return networks.some((network) => network.family === family && listOf(network).check(plain, family));
+  const mappedMatch = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address);
+  const plainAddress = (mappedMatch?.[1] ?? address).split('%', 1)[0]!;
+  const family = plainAddress.includes(':') ? 'ipv6' : 'ipv4';
+  return networks.some((network) => network.family === family && blockListOf(network).check(plainAddress, family));
 }
 
-function listOf(network: Network): BlockList {
-  const known = lists.get(network);
-  if (known) return known;
+function blockListOf(network: Network): BlockList {
+  const cachedList = blockLists.get(network);
+  if (cachedList) return cachedList;
   const list = new BlockList();
   list.addSubnet(network.address, network.prefix, network.family);
-  lists.set(network, list);
+  blockLists.set(network, list);
   return list;
 }

@@ -17,17 +17,17 @@ const SEARCH = rightSet('search');
 
 /** Why the right `word` can never apply to the attributes of the rule; undefined if a part of it can. */
 export function misfitReason(word: string, rights: readonly Right[], about: AttributeSet): string | undefined {
-  const set = rightSet(...rights);
+  const wordRights = rightSet(...rights);
   const types = [...about.types, ...about.descriptions.map(({ type }) => type)];
-  const isOpen = about.user || about.operational;
-  const fits =
-    (about.entry ? ENTRY_RIGHTS : NO_RIGHTS) |
-    (about.children ? CHILDREN_RIGHTS : NO_RIGHTS) |
-    (isOpen ? ATTRIBUTE_RIGHTS : types.reduce((sum, type) => sum | rightsOn(type), NO_RIGHTS));
-  if (set & fits) return undefined;
-  if (types.length === 0 && !isOpen && !about.entry && !about.children)
+  const hasAttributeGroups = about.includesUser || about.includesOperational;
+  const grantableRights =
+    (about.includesEntry ? ENTRY_RIGHTS : NO_RIGHTS) |
+    (about.includesChildren ? CHILDREN_RIGHTS : NO_RIGHTS) |
+    (hasAttributeGroups ? ATTRIBUTE_RIGHTS : types.reduce((sum, type) => sum | rightsOn(type), NO_RIGHTS));
+  if (wordRights & grantableRights) return undefined;
+  if (types.length === 0 && !hasAttributeGroups && !about.includesEntry && !about.includesChildren)
     return 'this never applies: the classes named have secrets alone; name them, such as userPassword';
-  return misfitText(word, set, types);
+  return misfitText(word, wordRights, types);
 }
 
 /** The rights that a rule can grant: secrets are not searchable, computed attributes are not writable. */
@@ -43,8 +43,8 @@ function misfitText(word: string, set: RightSet, types: readonly AttributeType[]
   }
   if (types.length === 0)
     return `'${word}' is a right on attributes; add them to attributes, or "*" for all but secrets`;
-  const names = types.map(({ name }) => `'${name}'`).join(', ');
-  if (types.some(isServerSecret)) return `this never applies: ${names} is for the server alone`;
-  if (types.some(({ secret }) => secret)) return `this never applies: nobody searches for secrets such as ${names}`;
-  return `this never applies: ${names} is worked out when it is asked for, and cannot be written`;
+  const labels = types.map(({ name }) => `'${name}'`).join(', ');
+  if (types.some(isServerSecret)) return `this never applies: ${labels} is for the server alone`;
+  if (types.some(({ secret }) => secret)) return `this never applies: nobody searches for secrets such as ${labels}`;
+  return `this never applies: ${labels} is worked out when it is asked for, and cannot be written`;
 }

@@ -37,43 +37,46 @@ interface ApplicableRule {
 
 /** The rules of one `RuleSet` that apply to the requester, split into rules without and rules with a condition. */
 class RulesAtPlace {
-  readonly #always: readonly AccessRule[];
-  readonly #conditional: readonly ApplicableRule[];
+  readonly #plainRules: readonly AccessRule[];
+  readonly #conditionalRules: readonly ApplicableRule[];
   readonly #confidential: boolean;
   /** Sights by the conditional rules that apply: one character `0` or `1` per rule. */
   readonly #sights = new Map<string, RuleSight>();
   /** The sight of all entries if there are no conditional rules; else undefined. */
-  readonly constant: RuleSight | undefined;
+  readonly constantSight: RuleSight | undefined;
   /** Whether the requester may see the entries; undefined if that depends on the entry. */
-  readonly seen: boolean | undefined;
+  readonly maySeeEntries: boolean | undefined;
 
-  constructor(held: readonly ApplicableRule[], confidential: boolean) {
-    this.#always = held.filter(({ condition }) => !condition).map(({ rule }) => rule);
-    this.#conditional = held.filter(({ condition }) => condition);
+  constructor(applicableRules: readonly ApplicableRule[], confidential: boolean) {
+    this.#plainRules = applicableRules.filter(({ condition }) => !condition).map(({ rule }) => rule);
+    this.#conditionalRules = applicableRules.filter(({ condition }) => condition);
     this.#confidential = confidential;
-    const always = new RuleSight(this.#always, confidential);
-    if (this.#conditional.length === 0) this.constant = always;
-    if (!this.#conditional.some(({ rule }) => decidesSight(rule))) this.seen = always.seen;
+    const plainSight = new RuleSight(this.#plainRules, confidential);
+    if (this.#conditionalRules.length === 0) this.constantSight = plainSight;
+    if (!this.#conditionalRules.some(({ rule }) => decidesSight(rule))) this.maySeeEntries = plainSight.seen;
   }
 
-  of(entry: Viewed): RuleSight {
-    return this.constant ?? this.#decide(entry);
+  sightOf(entry: Viewed): RuleSight {
+    return this.constantSight ?? this.#decideSight(entry);
   }
 
   /** The rules that apply to the entry. */
-  rules(entry: Viewed): AccessRule[] {
-    return [...this.#always, ...this.#conditional.filter(({ condition }) => condition!(entry)).map(({ rule }) => rule)];
+  rulesFor(entry: Viewed): AccessRule[] {
+    return [
+      ...this.#plainRules,
+      ...this.#conditionalRules.filter(({ condition }) => condition!(entry)).map(({ rule }) => rule),
+    ];
   }
 
-  #decide(entry: Viewed): RuleSight {
+  #decideSight(entry: Viewed): RuleSight {
     let key = '';
-    const conditional = this.#conditional;
-    for (let i = 0; i < conditional.length; i++) key += conditional[i]!.condition!(entry) ? '1' : '0';
+    const conditionalRules = this.#conditionalRules;
+    for (let i = 0; i < conditionalRules.length; i++) key += conditionalRules[i]!.condition!(entry) ? '1' : '0';
     let sight = this.#sights.get(key);
     if (!sight) {
       if (this.#sights.size >= MAX_SIGHTS) this.#sights.clear();
-      const more = conditional.filter((_, i) => key[i] === '1').map(({ rule }) => rule);
-      sight = new RuleSight([...this.#always, ...more], this.#confidential);
+      const fulfilledRules = conditionalRules.filter((_, i) => key[i] === '1').map(({ rule }) => rule);
+      sight = new RuleSight([...this.#plainRules, ...fulfilledRules], this.#confidential);
       this.#sights.set(key, sight);
     }
     return sight;
@@ -85,73 +88,73 @@ const MAX_SIGHTS = 1024;
 /** The rules that apply to the requester, by place. */
 class ApplicableRules {
   readonly #places: Places;
-  readonly #held: ReadonlyMap<number, ApplicableRule>;
+  readonly #rulesByNumber: ReadonlyMap<number, ApplicableRule>;
   readonly #confidential: boolean;
   /** By `RuleSet.number`. */
-  readonly #locals: (RulesAtPlace | undefined)[] = [];
+  readonly #rulesAtPlaces: (RulesAtPlace | undefined)[] = [];
 
-  constructor(places: Places, held: ReadonlyMap<number, ApplicableRule>, confidential: boolean) {
+  constructor(places: Places, rulesByNumber: ReadonlyMap<number, ApplicableRule>, confidential: boolean) {
     this.#places = places;
-    this.#held = held;
+    this.#rulesByNumber = rulesByNumber;
     this.#confidential = confidential;
   }
 
-  at({ number, rules }: RuleSet): RulesAtPlace {
-    let local = this.#locals[number];
-    if (!local) {
-      const held = rules.map((rule) => this.#held.get(rule)).filter((one) => one !== undefined);
-      local = new RulesAtPlace(held, this.#confidential);
-      this.#locals[number] = local;
+  rulesOfSet({ number, rules }: RuleSet): RulesAtPlace {
+    let rulesAtPlace = this.#rulesAtPlaces[number];
+    if (!rulesAtPlace) {
+      const applicableRules = rules.map((rule) => this.#rulesByNumber.get(rule)).filter((one) => one !== undefined);
+      rulesAtPlace = new RulesAtPlace(applicableRules, this.#confidential);
+      this.#rulesAtPlaces[number] = rulesAtPlace;
     }
-    return local;
+    return rulesAtPlace;
   }
 
-  of(entry: Viewed): RulesAtPlace {
-    const place = this.#places.of(entry.parent);
-    if (place.named.size === 0) return this.at(place.children);
+  rulesAtEntry(entry: Viewed): RulesAtPlace {
+    const place = this.#places.placeOf(entry.parent);
+    if (place.namedChildren.size === 0) return this.rulesOfSet(place.childrenRules);
     const rdn = (entry.normRdn ?? normRdnOf(entry.row)).toString('latin1');
-    return this.at(place.named.get(rdn) ?? place.children);
+    return this.rulesOfSet(place.namedChildren.get(rdn) ?? place.childrenRules);
   }
 
   /** The sight of an entry; for the root, the rights on its children. */
   sightOf({ node, row }: CheckedEntry): RuleSight {
     const { id, parent, normRdn } = node;
-    return this.#own(node).of({ id, parent: parent ?? ROOT, row, normRdn });
+    return this.#rulesAtNode(node).sightOf({ id, parent: parent ?? ROOT, row, normRdn });
   }
 
-  rules({ node, row }: CheckedEntry): AccessRule[] {
+  rulesFor({ node, row }: CheckedEntry): AccessRule[] {
     const { id, parent, normRdn } = node;
-    return this.#own(node).rules({ id, parent: parent ?? ROOT, row, normRdn });
+    return this.#rulesAtNode(node).rulesFor({ id, parent: parent ?? ROOT, row, normRdn });
   }
 
   /** The rules at the entry's own place, looked up by its parent: the node of a new entry is not in the tree. */
-  #own(node: Node): RulesAtPlace {
-    if (node === ROOT) return this.at(this.#places.of(ROOT).own);
-    const place = this.#places.of(node.parent ?? ROOT);
-    const named = place.named.size > 0 ? place.named.get(node.normRdn.toString('latin1')) : undefined;
-    return this.at(named ?? place.children);
+  #rulesAtNode(node: Node): RulesAtPlace {
+    if (node === ROOT) return this.rulesOfSet(this.#places.placeOf(ROOT).ownRules);
+    const place = this.#places.placeOf(node.parent ?? ROOT);
+    const set = place.namedChildren.size > 0 ? place.namedChildren.get(node.normRdn.toString('latin1')) : undefined;
+    return this.rulesOfSet(set ?? place.childrenRules);
   }
 
   /** The sight of the entry at a node; undefined if it depends on the entry's content. */
-  constantAt(node: Node): RuleSight | undefined {
-    return this.#own(node).constant;
+  constantSightAt(node: Node): RuleSight | undefined {
+    return this.#rulesAtNode(node).constantSight;
   }
 
   /** Whether the requester may see the entry at a node; undefined if that depends on the entry's content. */
   sees(node: Node): boolean | undefined {
-    return this.#own(node).seen;
+    return this.#rulesAtNode(node).maySeeEntries;
   }
 
   seesAllBelow(node: Node): boolean {
-    const { named, children } = this.#places.of(node);
-    return named.size === 0 && this.at(children).seen === true;
+    const { namedChildren, childrenRules } = this.#places.placeOf(node);
+    return namedChildren.size === 0 && this.rulesOfSet(childrenRules).maySeeEntries === true;
   }
 }
 
 /** A right and the rules that decide it, for `explain`. */
 export interface RightReason {
   readonly right: Right;
-  readonly given: boolean;
+  readonly isGranted: boolean;
   /** Names of the rules that grant the right, or of the rules that deny it. */
   readonly rules: readonly string[];
 }
@@ -161,8 +164,8 @@ export class Rights implements Access {
   readonly version: number;
   readonly viewer: Viewer;
   readonly requester: Requester;
-  readonly #held: ReadonlyMap<number, ApplicableRule>;
-  readonly #all: ApplicableRules;
+  readonly #rulesByNumber: ReadonlyMap<number, ApplicableRule>;
+  readonly #applicableRules: ApplicableRules;
 
   constructor(
     version: number,
@@ -174,23 +177,23 @@ export class Rights implements Access {
   ) {
     this.version = version;
     this.requester = requester;
-    const held = new Map<number, ApplicableRule>();
-    const viewing = new Map<number, ApplicableRule>();
+    const ruleByNumber = new Map<number, ApplicableRule>();
+    const viewingRules = new Map<number, ApplicableRule>();
     const looksInto = new Set<AttributeType>();
-    compiled.forEach((one, number) => {
-      const decided = decide(one.rule.who, requester, inGroup);
-      if (decided === false) return;
-      const condition = conditionOf(one, decided === true ? undefined : decided, requester, reader);
-      const rule = { rule: one.rule, condition };
-      held.set(number, rule);
-      if (affectsViewing(one.rule)) viewing.set(number, rule);
-      if (condition) collectReadTypes(one, looksInto);
+    compiled.forEach((compiledRule, number) => {
+      const decision = decide(compiledRule.rule.who, requester, inGroup);
+      if (decision === false) return;
+      const condition = conditionOf(compiledRule, decision === true ? undefined : decision, requester, reader);
+      const rule = { rule: compiledRule.rule, condition };
+      ruleByNumber.set(number, rule);
+      if (affectsViewing(compiledRule.rule)) viewingRules.set(number, rule);
+      if (condition) collectReadTypes(compiledRule, looksInto);
     });
-    this.#held = held;
-    this.#all = new ApplicableRules(places, held, requester.confidential);
-    this.viewer = viewerOf(
-      new ApplicableRules(places, viewing, requester.confidential),
-      [...viewing.values()],
+    this.#rulesByNumber = ruleByNumber;
+    this.#applicableRules = new ApplicableRules(places, ruleByNumber, requester.confidential);
+    this.viewer = createViewer(
+      new ApplicableRules(places, viewingRules, requester.confidential),
+      [...viewingRules.values()],
       looksInto,
     );
   }
@@ -198,21 +201,21 @@ export class Rights implements Access {
   renew(): undefined {}
 
   /** Whether a rule grants the right on any entry. */
-  mayEver(right: Right): boolean {
+  mayAnywhere(right: Right): boolean {
     const bit = rightSet(right);
-    for (const { rule } of this.#held.values()) {
+    for (const { rule } of this.#rulesByNumber.values()) {
       const { attributes } = rule.to;
       if (!(rule.allow & bit)) continue;
-      if (attributes.entry && bit & ENTRY_RIGHTS) return true;
-      if (attributes.children && bit & CHILDREN_RIGHTS) return true;
-      if (bit & ATTRIBUTE_RIGHTS && isAboutAttributes(rule)) return true;
+      if (attributes.includesEntry && bit & ENTRY_RIGHTS) return true;
+      if (attributes.includesChildren && bit & CHILDREN_RIGHTS) return true;
+      if (bit & ATTRIBUTE_RIGHTS && coversAttributes(rule)) return true;
     }
     return false;
   }
 
-  #mayEverOn(right: Right, description: AttributeDescription): boolean {
+  #mayAnywhereOn(right: Right, description: AttributeDescription): boolean {
     const bit = rightSet(right);
-    for (const { rule } of this.#held.values())
+    for (const { rule } of this.#rulesByNumber.values())
       if (rule.allow & bit && covers(rule.to.attributes, description)) return true;
     return false;
   }
@@ -220,123 +223,125 @@ export class Rights implements Access {
   checkRequest({ op, changes, rdn }: WriteRequest): LdapError | undefined {
     switch (op) {
       case 'add':
-        if (!this.mayEver('create')) return this.nowhere('create');
+        if (!this.mayAnywhere('create')) return this.nowhereError('create');
         break;
       case 'delete':
-        return this.mayEver('remove') ? undefined : this.nowhere('remove');
+        return this.mayAnywhere('remove') ? undefined : this.nowhereError('remove');
       case 'rename':
-        return this.mayEver('rename') || this.mayEver('moveOut') ? undefined : this.nowhere('rename');
+        return this.mayAnywhere('rename') || this.mayAnywhere('moveOut') ? undefined : this.nowhereError('rename');
       case 'restore':
         return new LdapError('insufficientAccessRights', 'only the administrator may bring back deleted entries');
       case 'modify':
     }
-    const refused = changes.find(({ how, description }) => !this.#mayEverOn(how, description));
-    if (refused) return this.nowhere(refused.how, refused.description);
-    const names = op === 'add' ? (rdn?.avas ?? []) : [];
-    const unnamed = names.find(({ type }) => ![...this.#held.values()].some(({ rule }) => isAbout(rule, type)));
-    return unnamed && this.#missingAnywhere(`'add' on attribute '${unnamed.type.name}'`);
+    const refusedChange = changes.find(({ how, description }) => !this.#mayAnywhereOn(how, description));
+    if (refusedChange) return this.nowhereError(refusedChange.how, refusedChange.description);
+    const rdnAvas = op === 'add' ? (rdn?.avas ?? []) : [];
+    const ava = rdnAvas.find(
+      ({ type }) => ![...this.#rulesByNumber.values()].some(({ rule }) => allowsAdding(rule, type)),
+    );
+    return ava && this.#errorOnAnyEntry(`'add' on attribute '${ava.type.name}'`);
   }
 
   checkTarget({ op, changes }: WriteRequest, entry: CheckedEntry): LdapError | undefined {
-    const sight = this.#all.sightOf(entry);
+    const sight = this.#applicableRules.sightOf(entry);
     switch (op) {
       case 'add':
-        return sight.children & rightSet('create') ? undefined : this.missing('create', entry, 'below');
+        return sight.childrenRights & rightSet('create') ? undefined : this.missingError('create', entry, 'below');
       case 'delete':
-        return sight.entry & rightSet('remove') ? undefined : this.missing('remove', entry);
+        return sight.entryRights & rightSet('remove') ? undefined : this.missingError('remove', entry);
       case 'rename':
-        return sight.entry & MOVE ? undefined : this.missing('rename', entry);
+        return sight.entryRights & MOVE ? undefined : this.missingError('rename', entry);
       default:
-        return this.#changes(sight, changes, entry);
+        return this.#checkChanges(sight, changes, entry);
     }
   }
 
   checkNewEntry({ changes }: WriteRequest, entry: CheckedEntry): LdapError | undefined {
-    return this.#changes(this.#all.sightOf(entry), changes, entry);
+    return this.#checkChanges(this.#applicableRules.sightOf(entry), changes, entry);
   }
 
   checkMove({ entry, renamed, superior, changes }: Move): LdapError | undefined {
-    const sight = this.#all.sightOf(entry);
-    if (renamed && !(sight.entry & rightSet('rename'))) return this.missing('rename', entry);
+    const sight = this.#applicableRules.sightOf(entry);
+    if (renamed && !(sight.entryRights & rightSet('rename'))) return this.missingError('rename', entry);
     if (superior) {
-      if (!(sight.entry & rightSet('moveOut'))) return this.missing('moveOut', entry);
-      if (!(this.#all.sightOf(superior).children & rightSet('moveIn')))
-        return this.missing('moveIn', superior, 'below');
+      if (!(sight.entryRights & rightSet('moveOut'))) return this.missingError('moveOut', entry);
+      if (!(this.#applicableRules.sightOf(superior).childrenRights & rightSet('moveIn')))
+        return this.missingError('moveIn', superior, 'below');
     }
-    return this.#changes(sight, changes, entry);
+    return this.#checkChanges(sight, changes, entry);
   }
 
-  #changes(sight: RuleSight, changes: readonly AttributeChange[], entry: CheckedEntry): LdapError | undefined {
+  #checkChanges(sight: RuleSight, changes: readonly AttributeChange[], entry: CheckedEntry): LdapError | undefined {
     for (const { how, description } of changes)
-      if (!(sight.on(description) & rightSet(how))) return this.missing(how, entry, description);
+      if (!(sight.rightsOn(description) & rightSet(how))) return this.missingError(how, entry, description);
     return undefined;
   }
 
   /** The rights on an entry, on its attributes, and below it. */
-  of(entry: CheckedEntry): RuleSight {
-    return this.#all.sightOf(entry);
+  sightOf(entry: CheckedEntry): RuleSight {
+    return this.#applicableRules.sightOf(entry);
   }
 
   /** Each right on the entry and below it, or on an attribute, with the rules that decide. */
   explain(entry: CheckedEntry, attribute: AttributeDescription | undefined): RightReason[] {
-    const sight = this.#all.sightOf(entry);
-    const rules = this.#all.rules(entry);
+    const sight = this.#applicableRules.sightOf(entry);
+    const rules = this.#applicableRules.rulesFor(entry);
     const kinds: [RightSet, (rule: AccessRule) => boolean, RightSet][] = attribute
-      ? [[ATTRIBUTE_RIGHTS, ({ to }) => covers(to.attributes, attribute), sight.on(attribute)]]
+      ? [[ATTRIBUTE_RIGHTS, ({ to }) => covers(to.attributes, attribute), sight.rightsOn(attribute)]]
       : [
-          [ENTRY_RIGHTS, ({ to }) => to.attributes.entry, sight.entry],
-          [CHILDREN_RIGHTS, ({ to }) => to.attributes.children, sight.children],
+          [ENTRY_RIGHTS, ({ to }) => to.attributes.includesEntry, sight.entryRights],
+          [CHILDREN_RIGHTS, ({ to }) => to.attributes.includesChildren, sight.childrenRights],
         ];
-    return kinds.flatMap(([of, isAboutIt, given]) => {
-      const about = rules.filter(isAboutIt);
-      return rightsIn(of).map((right) => reason(right, given, about));
+    return kinds.flatMap(([kindRights, isAboutIt, grantedRights]) => {
+      const rulesAbout = rules.filter(isAboutIt);
+      return rightsIn(kindRights).map((right) => explainRight(right, grantedRights, rulesAbout));
     });
   }
 
   /** The error for a requester that may see the entry but lacks a right on it. */
-  missing(right: Right, { node }: Pick<CheckedEntry, 'node'>, on?: AttributeDescription | 'below'): LdapError {
-    const where = node === ROOT ? 'the root' : `'${node.dn.toString()}'`;
-    if (on === 'below') return this.#missingRight(`'${right}' below ${where}`);
-    return this.#missingRight(`'${right}'${on ? ` on attribute '${on.text}'` : ''} of ${where}`);
+  missingError(right: Right, { node }: Pick<CheckedEntry, 'node'>, on?: AttributeDescription | 'below'): LdapError {
+    const entryText = node === ROOT ? 'the root' : `'${node.dn.toString()}'`;
+    if (on === 'below') return this.#accessError(`'${right}' below ${entryText}`);
+    return this.#accessError(`'${right}'${on ? ` on attribute '${on.text}'` : ''} of ${entryText}`);
   }
 
   /** The error for a requester that lacks a right on every entry. */
-  nowhere(right: Right, description?: AttributeDescription): LdapError {
-    return this.#missingAnywhere(`'${right}'${description ? ` on attribute '${description.text}'` : ''}`);
+  nowhereError(right: Right, description?: AttributeDescription): LdapError {
+    return this.#errorOnAnyEntry(`'${right}'${description ? ` on attribute '${description.text}'` : ''}`);
   }
 
-  #missingAnywhere(what: string): LdapError {
-    return this.#missingRight(`${what}, on any entry`);
+  #errorOnAnyEntry(what: string): LdapError {
+    return this.#accessError(`${what}, on any entry`);
   }
 
-  #missingRight(what: string): LdapError {
+  #accessError(what: string): LdapError {
     const remedy = this.requester.user ? '' : '; bind first';
     return new LdapError('insufficientAccessRights', `this needs the right ${what}${remedy}`);
   }
 }
 
-function reason(right: Right, given: RightSet, about: readonly AccessRule[]): RightReason {
+function explainRight(right: Right, grantedRights: RightSet, rulesAbout: readonly AccessRule[]): RightReason {
   const bit = rightSet(right);
-  const denied = about.filter(({ deny }) => deny & bit);
-  const allowed = about.filter(({ allow }) => allow & bit);
-  const rules = (denied.length > 0 ? denied : allowed).map(({ name }) => name);
-  return { right, given: (given & bit) !== NO_RIGHTS, rules };
+  const denyingRules = rulesAbout.filter(({ deny }) => deny & bit);
+  const allowingRules = rulesAbout.filter(({ allow }) => allow & bit);
+  const rules = (denyingRules.length > 0 ? denyingRules : allowingRules).map(({ name }) => name);
+  return { right, isGranted: (grantedRights & bit) !== NO_RIGHTS, rules };
 }
 
-function isAbout(rule: AccessRule, type: AttributeType): boolean {
+function allowsAdding(rule: AccessRule, type: AttributeType): boolean {
   return (
     Boolean(rule.allow & rightSet('add')) &&
     covers(rule.to.attributes, { type, options: [], binary: false, text: type.name })
   );
 }
 
-function isAboutAttributes({ to: { attributes } }: AccessRule): boolean {
-  const { user, operational, types, descriptions } = attributes;
-  return user || operational || types.size > 0 || descriptions.length > 0;
+function coversAttributes({ to: { attributes } }: AccessRule): boolean {
+  const { includesUser, includesOperational, types, descriptions } = attributes;
+  return includesUser || includesOperational || types.size > 0 || descriptions.length > 0;
 }
 
 function decidesSight({ allow, deny, to }: AccessRule): boolean {
-  return to.attributes.entry && ((allow | deny) & rightSet('see')) !== NO_RIGHTS;
+  return to.attributes.includesEntry && ((allow | deny) & rightSet('see')) !== NO_RIGHTS;
 }
 
 /** Whether the rule affects viewing: which entries and attributes are visible, searchable, comparable or readable. */
@@ -345,31 +350,35 @@ function affectsViewing(rule: AccessRule): boolean {
   const { descriptions, ...sets } = rule.to.attributes;
   if (decidesSight(rule)) return true;
   if (descriptions.some(({ type }) => type.secret) && rights & rightSet('read')) return true;
-  const others = sets.user || sets.operational || sets.types.size > 0 || descriptions.some(({ type }) => !type.secret);
-  return others && (rights & VIEW & ATTRIBUTE_RIGHTS) !== NO_RIGHTS;
+  const coversPlain =
+    sets.includesUser ||
+    sets.includesOperational ||
+    sets.types.size > 0 ||
+    descriptions.some(({ type }) => !type.secret);
+  return coversPlain && (rights & VIEW & ATTRIBUTE_RIGHTS) !== NO_RIGHTS;
 }
 
 /** The viewer of a requester: `UNRESTRICTED`, without checks of rows, if the rules hide nothing but secrets. */
-function viewerOf(
-  held: ApplicableRules,
+function createViewer(
+  applicableRules: ApplicableRules,
   rules: readonly ApplicableRule[],
   looksInto: ReadonlySet<AttributeType>,
 ): Viewer {
-  const isSame = rules.every(({ condition, rule }) => !condition && !rule.to.place);
-  const secrets = rules.some(({ rule }) => rule.to.attributes.descriptions.some(({ type }) => type.secret));
-  const everywhere = isSame && !secrets ? held.constantAt(ROOT) : undefined;
-  if (everywhere?.seen && USES.every((use) => everywhere.all(use))) return UNRESTRICTED;
+  const isUniform = rules.every(({ condition, rule }) => !condition && !rule.to.place);
+  const coverSecrets = rules.some(({ rule }) => rule.to.attributes.descriptions.some(({ type }) => type.secret));
+  const uniformSight = isUniform && !coverSecrets ? applicableRules.constantSightAt(ROOT) : undefined;
+  if (uniformSight?.seen && USES.every((use) => uniformSight.all(use))) return UNRESTRICTED;
   return {
     sightOf(entry) {
-      const sight = held.of(entry).of(entry);
+      const sight = applicableRules.rulesAtEntry(entry).sightOf(entry);
       return sight.seen ? sight : undefined;
     },
-    sees: (node) => held.sees(node),
+    sees: (node) => applicableRules.sees(node),
     mayUse(node, use, type) {
-      const sight = held.constantAt(node);
+      const sight = applicableRules.constantSightAt(node);
       return sight?.seen === true && sight.allowsEvery(use, type);
     },
-    seesAllBelow: (node) => held.seesAllBelow(node),
+    seesAllBelow: (node) => applicableRules.seesAllBelow(node),
     ...(looksInto.size > 0 && { looksInto }),
   };
 }

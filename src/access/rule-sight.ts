@@ -5,7 +5,7 @@ import { ATTRIBUTE_RIGHTS, CHILDREN_RIGHTS, ENTRY_RIGHTS, NO_RIGHTS, type RightS
 import type { AccessRule } from './rule.js';
 
 const SEE = rightSet('see');
-const BITS: Readonly<Record<Use, RightSet>> = {
+const RIGHT_OF_USE: Readonly<Record<Use, RightSet>> = {
   search: rightSet('search'),
   compare: rightSet('compare'),
   read: rightSet('read'),
@@ -14,77 +14,78 @@ const BITS: Readonly<Record<Use, RightSet>> = {
 /** The rights of a requester on an entry: the union of the allowed rights without the denied rights. */
 export class RuleSight implements Sight {
   /** Rights on the entry itself, and on the place right below it. */
-  readonly entry: RightSet;
-  readonly children: RightSet;
+  readonly entryRights: RightSet;
+  readonly childrenRights: RightSet;
   readonly #rules: readonly AccessRule[];
   /** Rights on all attributes except secrets. */
-  readonly #whole: RightSet;
-  readonly #confidential: boolean;
-  readonly #attributes = new Map<AttributeDescription, RightSet>();
-  readonly #types = new Map<AttributeType, RightSet>();
+  readonly #rightsOnAllAttributes: RightSet;
+  readonly #isConfidential: boolean;
+  readonly #rightsByDescription = new Map<AttributeDescription, RightSet>();
+  readonly #rightsByType = new Map<AttributeType, RightSet>();
 
   /** `confidential`: whether nobody can eavesdrop on the connection that the values are sent over. */
   constructor(rules: readonly AccessRule[], confidential: boolean) {
     this.#rules = rules;
-    this.#confidential = confidential;
-    this.entry = sum(rules.filter(({ to }) => to.attributes.entry)) & ENTRY_RIGHTS;
-    this.children = sum(rules.filter(({ to }) => to.attributes.children)) & CHILDREN_RIGHTS;
-    this.#whole = sum(rules.filter(({ to }) => coversAll(to.attributes))) & sum(rules);
+    this.#isConfidential = confidential;
+    this.entryRights = netRights(rules.filter(({ to }) => to.attributes.includesEntry)) & ENTRY_RIGHTS;
+    this.childrenRights = netRights(rules.filter(({ to }) => to.attributes.includesChildren)) & CHILDREN_RIGHTS;
+    this.#rightsOnAllAttributes = netRights(rules.filter(({ to }) => coversAll(to.attributes))) & netRights(rules);
   }
 
   all(use: Use): boolean {
-    return (this.#whole & BITS[use]) !== NO_RIGHTS;
+    return (this.#rightsOnAllAttributes & RIGHT_OF_USE[use]) !== NO_RIGHTS;
   }
 
   get seen(): boolean {
-    return (this.entry & SEE) !== NO_RIGHTS;
+    return (this.entryRights & SEE) !== NO_RIGHTS;
   }
 
   /** Rights on an attribute. */
-  on(description: AttributeDescription): RightSet {
-    let rights = this.#attributes.get(description);
+  rightsOn(description: AttributeDescription): RightSet {
+    let rights = this.#rightsByDescription.get(description);
     if (rights === undefined) {
-      rights = this.#on(description);
-      this.#attributes.set(description, rights);
+      rights = this.#computeRights(description);
+      this.#rightsByDescription.set(description, rights);
     }
     return rights;
   }
 
-  #on(description: AttributeDescription): RightSet {
-    const about = this.#rules.filter(({ to }) => covers(to.attributes, description));
-    const rights = sum(about) & ATTRIBUTE_RIGHTS;
+  #computeRights(description: AttributeDescription): RightSet {
+    const rulesAbout = this.#rules.filter(({ to }) => covers(to.attributes, description));
+    const rights = netRights(rulesAbout) & ATTRIBUTE_RIGHTS;
     if (!description.type.secret) return rights;
     // Secrets are never searchable. Reading a secret requires a confidential connection, or a rule that sets the
     // required strength.
-    const goesOut =
-      this.#confidential || about.some(({ who, allow }) => who.strength !== undefined && allow & BITS.read);
-    return rights & ~BITS.search & (goesOut ? ATTRIBUTE_RIGHTS : ~BITS.read);
+    const mayBeRead =
+      this.#isConfidential ||
+      rulesAbout.some(({ who, allow }) => who.strength !== undefined && allow & RIGHT_OF_USE.read);
+    return rights & ~RIGHT_OF_USE.search & (mayBeRead ? ATTRIBUTE_RIGHTS : ~RIGHT_OF_USE.read);
   }
 
   allows(use: Use, description: AttributeDescription): boolean {
-    return (this.on(description) & BITS[use]) !== NO_RIGHTS;
+    return (this.rightsOn(description) & RIGHT_OF_USE[use]) !== NO_RIGHTS;
   }
 
   /** Whether a type is allowed with any options; false also if a rule names the type with options. */
   allowsEvery(use: Use, type: AttributeType): boolean {
-    let rights = this.#types.get(type);
+    let rights = this.#rightsByType.get(type);
     if (rights === undefined) {
-      const named = this.#rules.flatMap(({ to }) => to.attributes.descriptions);
-      const isNamed = named.some((one) => one.options.length > 0 && one.type.subtypes.includes(type));
-      rights = isNamed ? NO_RIGHTS : this.#on({ type, options: [], binary: false, text: type.name });
-      this.#types.set(type, rights);
+      const descriptions = this.#rules.flatMap(({ to }) => to.attributes.descriptions);
+      const hasOptions = descriptions.some((one) => one.options.length > 0 && one.type.subtypes.includes(type));
+      rights = hasOptions ? NO_RIGHTS : this.#computeRights({ type, options: [], binary: false, text: type.name });
+      this.#rightsByType.set(type, rights);
     }
-    return (rights & BITS[use]) !== NO_RIGHTS;
+    return (rights & RIGHT_OF_USE[use]) !== NO_RIGHTS;
   }
 }
 
-/** Combines rules: all allowed rights without the denied rights. */
-export function sum(rules: readonly AccessRule[]): RightSet {
-  let allowed = NO_RIGHTS;
-  let denied = NO_RIGHTS;
+/** The rights that some rule allows and no rule denies: a denial has precedence over every grant. */
+export function netRights(rules: readonly AccessRule[]): RightSet {
+  let allowedRights = NO_RIGHTS;
+  let deniedRights = NO_RIGHTS;
   for (const { allow, deny } of rules) {
-    allowed |= allow;
-    denied |= deny;
+    allowedRights |= allow;
+    deniedRights |= deny;
   }
-  return allowed & ~denied;
+  return allowedRights & ~deniedRights;
 }

@@ -4,9 +4,9 @@ const ORDER = ['name', 'who', 'policy', 'to', 'group', 'allow', 'deny'];
 
 /** The items of a valid rules file in canonical notation, by kind and name, such as `rule 'helpdesk'`. */
 export function ruleTexts(text: string): Map<string, string> {
-  const found = new Map<string, string>();
+  const textsByName = new Map<string, string>();
   const { contents } = parseDocument(text);
-  if (!isMap(contents)) return found;
+  if (!isMap(contents)) return textsByName;
   for (const [key, what] of [
     ['rules', 'rule'],
     ['limits', 'limit'],
@@ -15,15 +15,15 @@ export function ruleTexts(text: string): Map<string, string> {
     const list = contents.get(key);
     if (!isSeq(list)) continue;
     list.items.forEach((item, i) => {
-      if (isMap(item)) found.set(`${what} '${item.get('name') ?? `${what} ${i + 1}`}'`, textOf(item));
+      if (isMap(item)) textsByName.set(`${what} '${item.get('name') ?? `${what} ${i + 1}`}'`, canonicalText(item));
     });
   }
-  return found;
+  return textsByName;
 }
 
-function textOf(item: YAMLMap): string {
+function canonicalText(item: YAMLMap): string {
   const { ...keys } = item.toJSON() as Record<string, unknown>;
-  const first = ORDER.filter((key) => key in keys).map((key) => [key, keys[key]]);
-  const others = Object.entries(keys).filter(([key]) => !ORDER.includes(key));
-  return stringify(Object.fromEntries([...first, ...others]), { lineWidth: 0 });
+  const orderedEntries = ORDER.filter((key) => key in keys).map((key) => [key, keys[key]]);
+  const otherEntries = Object.entries(keys).filter(([key]) => !ORDER.includes(key));
+  return stringify(Object.fromEntries([...orderedEntries, ...otherEntries]), { lineWidth: 0 });
 }

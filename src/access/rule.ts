@@ -39,13 +39,13 @@ export interface Network {
 /** The parts of an entry that a rule covers. */
 export interface AttributeSet {
   /** The entry itself. */
-  readonly entry: boolean;
+  readonly includesEntry: boolean;
   /** Creation and moves of entries right below the entry. */
-  readonly children: boolean;
+  readonly includesChildren: boolean;
   /** `*`: all user attributes except secrets. */
-  readonly user: boolean;
+  readonly includesUser: boolean;
   /** `+`: all operational attributes except secrets. */
-  readonly operational: boolean;
+  readonly includesOperational: boolean;
   /** Attributes of object classes (`@class`), except secrets. */
   readonly types: ReadonlySet<AttributeType>;
   /** Attributes by name, with their subtypes and options as in RFC 4512 §2.5.2. Secrets are covered only by name. */

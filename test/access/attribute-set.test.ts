@@ -5,10 +5,10 @@ import { Schema } from '../../src/schema/index.js';
 describe('attributes of an access rule', () => {
   const schema = Schema.load();
   const set = (...names: string[]) => ({
-    entry: false,
-    children: false,
-    user: true,
-    operational: true,
+    includesEntry: false,
+    includesChildren: false,
+    includesUser: true,
+    includesOperational: true,
     types: new Set(names.map((name) => schema.attribute(name)!)),
     descriptions: names.map((name) => schema.requireDescription(name)),
   });

@@ -31,14 +31,14 @@ async function metEntry(fixture: Fixture, dn: string): Promise<CheckedEntry> {
 
 /** What the two say of an entry, for messages: `right target`. */
 function compiledRights(rights: Rights, met: CheckedEntry, fixture: Fixture): string[] {
-  const sight = rights.of(met);
+  const sight = rights.sightOf(met);
   const has = (set: number, right: string) => (set & rightSet(right as Right)) !== 0;
   const found = [
-    ...ENTRY_RIGHTS.filter((right) => has(sight.entry, right)).map((right) => `${right} entry`),
-    ...CHILDREN_RIGHTS.filter((right) => has(sight.children, right)).map((right) => `${right} children`),
+    ...ENTRY_RIGHTS.filter((right) => has(sight.entryRights, right)).map((right) => `${right} entry`),
+    ...CHILDREN_RIGHTS.filter((right) => has(sight.childrenRights, right)).map((right) => `${right} children`),
   ];
   for (const attribute of ASKED) {
-    const on = sight.on(fixture.partition.schema.requireDescription(attribute));
+    const on = sight.rightsOn(fixture.partition.schema.requireDescription(attribute));
     found.push(...ATTRIBUTE_RIGHTS.filter((right) => has(on, right)).map((right) => `${right} ${attribute}`));
   }
   return found;

@@ -112,7 +112,7 @@ class ExpectationsReader {
   }
 
   #readStrength(field: Field | undefined): number {
-    return (field && this.#yaml.whole(field, 0, MAX_STRENGTH)) ?? MAX_STRENGTH;
+    return (field && this.#yaml.wholeNumber(field, 0, MAX_STRENGTH)) ?? MAX_STRENGTH;
   }
 
   #readMechanism(field: Field | undefined): Mechanism {

@@ -75,13 +75,17 @@ export class RightsExplainer {
   async explain(rights: Rights, to: Dn, attribute: AttributeDescription | undefined): Promise<readonly Answer[]> {
     const entry = await this.#directory.partition.findVisible(to, UNRESTRICTED);
     const see = rights.explain(entry, undefined).find(({ right }) => right === 'see')!;
-    const unseen = see.given
+    const unseen = see.isGranted
       ? undefined
       : `the entry is not visible to this user: ${this.#describeDenial(see, undefined)}`;
     return rights.explain(entry, attribute).map((decision) => {
-      const { right, given, rules } = decision;
+      const { right, isGranted, rules } = decision;
       if (unseen !== undefined && right !== 'see') return { right, granted: false, reason: unseen };
-      return { right, granted: given, reason: given ? quoteAll(rules) : this.#describeDenial(decision, attribute) };
+      return {
+        right,
+        granted: isGranted,
+        reason: isGranted ? quoteAll(rules) : this.#describeDenial(decision, attribute),
+      };
     });
   }
 
@@ -106,8 +110,10 @@ export class RightsExplainer {
     const { reader } = partition.context;
     reader.read(entry.row);
     const descriptions = reader.stored.slice(0, reader.count).map(({ description }) => description);
-    const sight = rights.of(entry);
-    return sight.seen ? descriptions.map((description) => [description, sight.on(description) & ATTRIBUTE_RIGHTS]) : [];
+    const sight = rights.sightOf(entry);
+    return sight.seen
+      ? descriptions.map((description) => [description, sight.rightsOn(description) & ATTRIBUTE_RIGHTS])
+      : [];
   }
 }
 

@@ -48,7 +48,7 @@ async function compareState(context: Context, dn: Dn, request: CompareRequest): 
   const asked = services.schema.requireComparable(request.attribute);
   const viewer = viewerOf(context);
   const found = await services.partition.findVisible(dn, viewer);
-  if (rights && !rights.of(found).allows('compare', asked)) throw rights.missing('compare', found, asked);
+  if (rights && !rights.sightOf(found).allows('compare', asked)) throw rights.missingError('compare', found, asked);
   const states = await statesOf(services, found.node.id);
   const values = states?.[asked.type.name as StateAttribute] ?? [];
   if (values.length === 0 && (!states || asked.type.name === 'pwdAccountLockedTime'))
@@ -70,7 +70,8 @@ async function comparePassword(context: Context, dn: Dn, request: CompareRequest
   const description = services.schema.requireComparable(request.attribute);
   if (!isPasswordAttribute(services.schema, request.attribute))
     throw new LdapError('insufficientAccessRights', `attribute '${request.attribute}' may not be compared`);
-  if (rights && !rights.of(found).allows('compare', description)) throw rights.missing('compare', found, description);
+  if (rights && !rights.sightOf(found).allows('compare', description))
+    throw rights.missingError('compare', found, description);
   const credentials = services.credentialReader.read(found.row);
   const { passwords } = credentials;
   await requireValidBind(services, session, requester, { id: found.node.id, credentials });

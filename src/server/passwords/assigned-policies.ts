@@ -50,7 +50,7 @@ export class AssignedPolicies {
     const dn = this.#directory.schema.parseDn(entry.dn);
     const names = groups === undefined ? NO_GROUPS : await this.#directory.groupsOf({ id, dn });
     const inGroup = (group: { readonly norm: Buffer }) => names.has(group.norm.toString('latin1'));
-    const rule = access.passwordPolicies.of(dn, entry, inGroup);
+    const rule = access.passwordPolicies.policyRuleFor(dn, entry, inGroup);
     this.#choices.set(id.toString('latin1'), { access, version: entry.version, generation, groups, rule });
     return rule;
   }

@@ -39,7 +39,7 @@ export function refusalByKind(context: RightsContext, op: Request['op']): LdapEr
 }
 
 function refusalOf({ rights }: SessionRights, required: readonly Right[]): LdapError | undefined {
-  return required.some((right) => rights.mayEver(right)) ? undefined : rights.nowhere(required[0]!);
+  return required.some((right) => rights.mayAnywhere(right)) ? undefined : rights.nowhereError(required[0]!);
 }
 
 /** Returns the rights of the operation's identity; undefined: the administrator. */
@@ -60,7 +60,7 @@ export function requireRightsFor(context: Context, op: Request['op']): void {
 export function viewerOf(context: Context): Viewer {
   const rights = requestRights(context)?.rights;
   if (!rights) return UNRESTRICTED;
-  if (!rights.mayEver('see')) throw rights.nowhere('see');
+  if (!rights.mayAnywhere('see')) throw rights.nowhereError('see');
   return rights.viewer;
 }
 

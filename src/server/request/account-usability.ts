@@ -20,7 +20,8 @@ export function accountUsability(context: Context): (hit: Hit) => Promise<Buffer
   return async ({ id, dn }) => {
     const found = await partition.findRow(schema.parseDn(dn.toString()));
     if (!found?.id.equals(id)) return undefined;
-    if (rights && !isOwn(context.session.identity, id) && !(rights.of(found).entry & MANAGE)) return undefined;
+    if (rights && !isOwn(context.session.identity, id) && !(rights.sightOf(found).entryRights & MANAGE))
+      return undefined;
     const credentials = credentialReader.read(found.row);
     if (credentials.passwords.length === 0) return undefined;
     const policy = await policies.forBinds(id, credentials);

@@ -46,7 +46,7 @@ export async function effectiveRights(
   return async (hit) => {
     const found = await partition.findRow(schema.parseDn(hit.dn.toString()));
     if (!found?.id.equals(hit.id)) return undefined;
-    const mayManage = !own || (own.of(found).entry & MANAGE) !== NO_RIGHTS;
+    const mayManage = !own || (own.sightOf(found).entryRights & MANAGE) !== NO_RIGHTS;
     if (!mayManage && !subject.isOwn) return undefined;
     const present = wanted.presentAttributes ? attributesIn(reader, hit.row) : [];
     const result = new EntryRights(subject.rights, found, [...new Set([...wanted.attributes, ...present])]);
@@ -102,7 +102,7 @@ async function subjectOf(
 
 /** Throws when the client has the right `manage` on no entry. */
 function requireManageAnywhere(rights: Rights | undefined): void {
-  if (rights && !rights.mayEver('manage')) throw rights.nowhere('manage');
+  if (rights && !rights.mayAnywhere('manage')) throw rights.nowhereError('manage');
 }
 
 async function lookUp<T>(authzId: string, lookup: Promise<T>): Promise<T> {
@@ -145,19 +145,19 @@ class EntryRights {
     this.#rights = rights;
     this.#entry = entry;
     this.#attributes = attributes;
-    this.#isVisible = rights?.of(entry).seen ?? true;
+    this.#isVisible = rights?.sightOf(entry).seen ?? true;
   }
 
   /** Returns the rights on an attribute: none on an invisible entry. */
   #rightsOn(attribute: AttributeDescription): number {
     if (!this.#rights) return EVERY_RIGHT;
-    return this.#isVisible ? this.#rights.of(this.#entry).on(attribute) : NO_RIGHTS;
+    return this.#isVisible ? this.#rights.sightOf(this.#entry).rightsOn(attribute) : NO_RIGHTS;
   }
 
   #rightsOnEntry(): number {
     if (!this.#rights) return EVERY_RIGHT;
-    const { entry, children } = this.#rights.of(this.#entry);
-    return this.#isVisible ? (entry & ENTRY_RIGHTS) | (children & CHILDREN_RIGHTS) : NO_RIGHTS;
+    const { entryRights, childrenRights } = this.#rights.sightOf(this.#entry);
+    return this.#isVisible ? (entryRights & ENTRY_RIGHTS) | (childrenRights & CHILDREN_RIGHTS) : NO_RIGHTS;
   }
 
   writeRights(writer: Writer, typesOnly: boolean): void {
@@ -198,14 +198,14 @@ class EntryRights {
   #reasons(attribute: AttributeDescription | undefined): readonly RightReason[] {
     if (this.#rights) return this.#rights.explain(this.#entry, attribute);
     const rights = rightsIn(attribute ? ATTRIBUTE_RIGHTS : ENTRY_RIGHTS | CHILDREN_RIGHTS);
-    return rights.map((right) => ({ right, given: true, rules: [] }));
+    return rights.map((right) => ({ right, isGranted: true, rules: [] }));
   }
 
-  #text({ right, given, rules }: RightReason): string {
+  #text({ right, isGranted, rules }: RightReason): string {
     if (!this.#rights) return 'given: the administrator is above rules';
     if (!this.#isVisible && right !== 'see') return "not given: 'see' is not";
     const named = rules.map((name) => `'${name}'`).join(', ');
-    if (given) return `given by ${named}`;
+    if (isGranted) return `given by ${named}`;
     return named === '' ? 'not given: no rule grants it' : `not given, for ${named}`;
   }
 }

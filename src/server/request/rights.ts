@@ -134,18 +134,18 @@ class User {
 /** Returns the user's groups that rules name. `version`: version of the groups; undefined: no group matters. */
 function ruleGroupsOf(
   { partition }: Services,
-  { groups, known }: CompiledAccess,
+  { groups, membershipCache }: CompiledAccess,
   user: User | undefined,
   version: bigint | undefined,
 ): Maybe<ReadonlySet<string>> {
   if (!user || version === undefined) return NO_GROUPS;
   const { key } = user;
-  const cached = known.get(version, key);
+  const cached = membershipCache.get(version, key);
   if (cached) return cached;
   return chain(partition.groupsOf(user), (all) => {
     const named = groups.map(groupName).filter((name) => all.has(name));
     const names = named.length > 0 ? new Set(named) : NO_GROUPS;
-    known.set(version, key, names);
+    membershipCache.set(version, key, names);
     return names;
   });
 }
