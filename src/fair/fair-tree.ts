@@ -3,10 +3,10 @@
  * each level the keys are served round-robin: a key with many items delays only itself.
  */
 export class FairTree<T> {
-  /** In the order in which the keys are served. */
+  /** Subtrees by key, in the order in which the keys are served. */
   readonly #children = new Map<unknown, FairTree<T>>();
   /** Keys of children that have not been served since they were added, newest last. */
-  readonly #unserved: unknown[] = [];
+  readonly #unservedKeys: unknown[] = [];
   /** Items whose path ends here, oldest first. */
   readonly #items: T[] = [];
   #size = 0;
@@ -32,7 +32,7 @@ export class FairTree<T> {
     if (!child) {
       child = new FairTree();
       this.#children.set(key, child);
-      this.#unserved.push(key);
+      this.#unservedKeys.push(key);
     }
     child.push(path, item, depth + 1);
   }
@@ -45,7 +45,8 @@ export class FairTree<T> {
     if (this.#size === 0) return undefined;
     this.#size--;
     if (this.#items.length > 0) return this.#items.shift();
-    const key = newest && this.#unserved.length > 0 ? this.#unserved.at(-1) : this.#children.keys().next().value;
+    const key =
+      newest && this.#unservedKeys.length > 0 ? this.#unservedKeys.at(-1) : this.#children.keys().next().value;
     const child = this.#children.get(key)!;
     const item = child.shift(newest);
     this.#delete(key);
@@ -55,8 +56,8 @@ export class FairTree<T> {
 
   #delete(key: unknown): void {
     this.#children.delete(key);
-    const index = this.#unserved.lastIndexOf(key);
-    if (index >= 0) this.#unserved.splice(index, 1);
+    const index = this.#unservedKeys.lastIndexOf(key);
+    if (index >= 0) this.#unservedKeys.splice(index, 1);
   }
 
   /** Removes the item that was pushed under the path. Returns false when it is not in the tree. */
@@ -75,13 +76,13 @@ export class FairTree<T> {
   }
 
   /** Returns the subtree of a key. */
-  at(key: unknown): FairTree<T> | undefined {
+  subtree(key: unknown): FairTree<T> | undefined {
     return this.#children.get(key);
   }
 
   /** Returns the subtree right below this tree that holds the most items. */
   largestChild(): FairTree<T> | undefined {
-    return largestOf(this.#children.values());
+    return largestTree(this.#children.values());
   }
 
   /** Returns the newest item under the largest keys of each level: the item to drop when room is short. */
@@ -90,7 +91,7 @@ export class FairTree<T> {
   }
 }
 
-export function largestOf<T>(trees: Iterable<FairTree<T>>): FairTree<T> | undefined {
+export function largestTree<T>(trees: Iterable<FairTree<T>>): FairTree<T> | undefined {
   let largest: FairTree<T> | undefined;
   for (const tree of trees) if (tree.size > (largest?.size ?? 0)) largest = tree;
   return largest;

@@ -1,4 +1,4 @@
-import { FairTree, largestOf } from './fair-tree.js';
+import { FairTree, largestTree } from './fair-tree.js';
 
 /** Number of `shift` calls of which one serves a rank other than the lowest with items. */
 const OTHER_RANK_INTERVAL = 8;
@@ -22,10 +22,10 @@ interface Place {
 export class RankedQueue<T> {
   readonly #capacity: number;
   readonly #ranks: FairTree<T>[];
-  readonly #places = new Map<T, Place>();
+  readonly #placesByItem = new Map<T, Place>();
   /** The number of items of each group. */
   readonly #groupSizes = new Map<unknown, number>();
-  #shifts = 0;
+  #shiftCount = 0;
 
   constructor(ranks: number, capacity: number) {
     this.#capacity = capacity;
@@ -33,78 +33,81 @@ export class RankedQueue<T> {
   }
 
   get size(): number {
-    return this.#places.size;
+    return this.#placesByItem.size;
   }
 
   /** Adds an item. Returns the item dropped for want of room, perhaps the new item itself. Undefined: none. */
   push(path: readonly unknown[], rank: number, item: T): T | undefined {
     const place = { rank, path };
-    const ownSize = this.#groupSizes.get(path[0]) ?? 0;
-    let dropped: T | undefined;
-    if (ownSize * 2 >= this.#capacity) dropped = this.#replaceableInGroup(place);
-    else if (this.size >= this.#capacity) dropped = this.#replaceableInLargestGroup(ownSize);
+    const groupSize = this.#groupSizes.get(path[0]) ?? 0;
+    let droppedItem: T | undefined;
+    if (groupSize * 2 >= this.#capacity) droppedItem = this.#replaceableInGroup(place);
+    else if (this.size >= this.#capacity) droppedItem = this.#replaceableInLargestGroup(groupSize);
     else {
       this.#add(place, item);
       return undefined;
     }
-    if (dropped === undefined) return item;
-    this.remove(dropped);
+    if (droppedItem === undefined) return item;
+    this.remove(droppedItem);
     this.#add(place, item);
-    return dropped;
+    return droppedItem;
   }
 
   #add(place: Place, item: T): void {
     const { rank, path } = place;
     this.#ranks[rank]!.push(path, item);
-    this.#places.set(item, place);
+    this.#placesByItem.set(item, place);
     this.#groupSizes.set(path[0], (this.#groupSizes.get(path[0]) ?? 0) + 1);
   }
 
   /** Returns the item of the same group that the new item replaces. */
   #replaceableInGroup({ rank, path: [group, ...keys] }: Place): T | undefined {
-    let own: FairTree<T>[] = [];
-    for (let other = this.#ranks.length - 1; other >= 0; other--) {
-      const tree = this.#ranks[other]!.at(group);
-      if (tree && other > rank) return tree.newestOfLargest();
-      if (tree) own.push(tree);
+    let groupTrees: FairTree<T>[] = [];
+    for (let otherRank = this.#ranks.length - 1; otherRank >= 0; otherRank--) {
+      const tree = this.#ranks[otherRank]!.subtree(group);
+      if (tree && otherRank > rank) return tree.newestOfLargest();
+      if (tree) groupTrees.push(tree);
     }
     for (const key of keys) {
-      const largest = largestOf(own.flatMap((tree) => tree.largestChild() ?? []));
-      own = own.flatMap((tree) => tree.at(key) ?? []);
-      if (largest && largest.size > totalSize(own) + 1) return largest.newestOfLargest();
+      const largest = largestTree(groupTrees.flatMap((tree) => tree.largestChild() ?? []));
+      groupTrees = groupTrees.flatMap((tree) => tree.subtree(key) ?? []);
+      if (largest && largest.size > totalSize(groupTrees) + 1) return largest.newestOfLargest();
     }
     return undefined;
   }
 
   /** Returns an item of the largest group, if that group has more than `ownSize` + 1 items. */
-  #replaceableInLargestGroup(ownSize: number): T | undefined {
-    let largest: unknown;
-    let size = ownSize + 1;
-    for (const [group, count] of this.#groupSizes) if (count > size) [largest, size] = [group, count];
-    if (size === ownSize + 1) return undefined;
-    const rank = this.#ranks.findLast((tree) => tree.at(largest));
-    return rank?.at(largest)?.newestOfLargest();
+  #replaceableInLargestGroup(groupSize: number): T | undefined {
+    let largestGroup: unknown;
+    let size = groupSize + 1;
+    for (const [group, count] of this.#groupSizes) if (count > size) [largestGroup, size] = [group, count];
+    if (size === groupSize + 1) return undefined;
+    const nextRank = this.#ranks.findLast((tree) => tree.subtree(largestGroup));
+    return nextRank?.subtree(largestGroup)?.newestOfLargest();
   }
 
   /** Removes and returns the next item. */
   shift(): T | undefined {
     if (this.size === 0) return undefined;
-    const count = ++this.#shifts;
-    const [first, ...others] = this.#ranks.filter((tree) => tree.size > 0);
-    const other = count % OTHER_RANK_INTERVAL === 0 ? others[(count / OTHER_RANK_INTERVAL) % others.length] : undefined;
-    const rank = other ?? first!;
-    const item = rank.shift(count % 2 === 1 && rank !== this.#ranks[0])!;
-    this.#forget(item, this.#places.get(item)!);
+    const shiftCount = ++this.#shiftCount;
+    const [lowestRank, ...higherRanks] = this.#ranks.filter((tree) => tree.size > 0);
+    const otherRank =
+      shiftCount % OTHER_RANK_INTERVAL === 0
+        ? higherRanks[(shiftCount / OTHER_RANK_INTERVAL) % higherRanks.length]
+        : undefined;
+    const rank = otherRank ?? lowestRank!;
+    const item = rank.shift(shiftCount % 2 === 1 && rank !== this.#ranks[0])!;
+    this.#forget(item, this.#placesByItem.get(item)!);
     return item;
   }
 
   remove(item: T): void {
-    const place = this.#places.get(item);
+    const place = this.#placesByItem.get(item);
     if (place && this.#ranks[place.rank]!.remove(place.path, item)) this.#forget(item, place);
   }
 
   #forget(item: T, { path: [group] }: Place): void {
-    this.#places.delete(item);
+    this.#placesByItem.delete(item);
     const size = this.#groupSizes.get(group)! - 1;
     if (size === 0) this.#groupSizes.delete(group);
     else this.#groupSizes.set(group, size);

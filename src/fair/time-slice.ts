@@ -1,39 +1,39 @@
 /**
- * The time that one slice lasts, in milliseconds. A short request waits about that long for the event loop, however
- * many long searches are running.
+ * Length of a time slice, in milliseconds. A short request waits about that long for the event loop, however many sliced
+ * searches are running.
  */
 const SLICE_MS = 1;
 
 /** The client on whose behalf work runs. Time slices go round-robin by client, not by search. */
 export interface Client {
-  /** True while the results found so far cannot be sent: no search of the client gets a slice. */
-  readonly full: boolean;
+  /** Whether the client's output is full: then no search of the client gets a slice. */
+  readonly isFull: boolean;
   /** Returns a promise that resolves when `full` is false again; undefined when `full` is false now. */
   waitForDrain(): Promise<void> | void;
 }
 
 /**
- * Work that waits for a slice, by client. Each round of the event loop runs a single piece of long work for `SLICE_MS`.
- * Between two rounds the process serves sockets, short searches and writes.
+ * Work that waits for a slice, by client. Each round of the event loop runs one sliced work for `SLICE_MS`. Between two
+ * rounds the process serves sockets, short searches and writes.
  */
-const waiting = new Map<Client, (() => void)[]>();
-/** The queues of clients that are full; a queue returns to `waiting` when its client has room. */
-const blocked = new Map<Client, (() => void)[]>();
-/** True when the slice of this round is already given. */
-let sliceTaken = false;
-let roundScheduled = false;
+const waitingQueues = new Map<Client, (() => void)[]>();
+/** Work of clients whose output is full, by client. A queue returns to `waiting` when its client has room. */
+const blockedQueues = new Map<Client, (() => void)[]>();
+/** Whether the slice of this round of the event loop is taken. */
+let isSliceTaken = false;
+let isRoundScheduled = false;
 
 const sliceCallbacks: (() => void)[] = [];
 
-/** Registers a callback that runs before every slice. The server flushes its replies there. */
+/** Registers a callback that runs before every slice. The server flushes its responses there. */
 export function beforeEachSlice(callback: () => void): void {
   sliceCallbacks.push(callback);
 }
 
-/** Returns undefined when long work may begin at once, otherwise a promise for its first slice. */
+/** Returns undefined when sliced work may begin at once, otherwise a promise for its first slice. */
 export function waitForFirstSlice(client: Client = newClient()): Promise<void> | undefined {
-  if (sliceTaken || waiting.size > 0 || client.full) return waitForSlice(client);
-  sliceTaken = true;
+  if (isSliceTaken || waitingQueues.size > 0 || client.isFull) return waitForSlice(client);
+  isSliceTaken = true;
   scheduleRound();
   return undefined;
 }
@@ -41,19 +41,19 @@ export function waitForFirstSlice(client: Client = newClient()): Promise<void> |
 /** Resolves when all work that waits already has had a slice, and `client` is not full. */
 function waitForSlice(client: Client): Promise<void> {
   return new Promise((resolve) => {
-    const queue = blocked.get(client) ?? waiting.get(client);
+    const queue = blockedQueues.get(client) ?? waitingQueues.get(client);
     if (queue) queue.push(resolve);
-    else waiting.set(client, [resolve]);
+    else waitingQueues.set(client, [resolve]);
     scheduleRound();
   });
 }
 
 /** Returns a separate client, for work whose results are not sent to a connection. */
 function newClient(): Client {
-  return { full: false, waitForDrain: () => undefined };
+  return { isFull: false, waitForDrain: () => undefined };
 }
 
-/** The time slices of one piece of long work. The first slice begins when the object is created. */
+/** The time slices of one search or other long-running work. The first begins when the object is created. */
 export class TimeSlice {
   readonly #client: Client;
   #startedAt = performance.now();
@@ -78,42 +78,42 @@ export class TimeSlice {
 }
 
 function scheduleRound(): void {
-  if (roundScheduled) return;
-  roundScheduled = true;
+  if (isRoundScheduled) return;
+  isRoundScheduled = true;
   setImmediate(runRound);
 }
 
 function runRound(): void {
-  roundScheduled = false;
-  const resume = takeNext();
-  sliceTaken = resume !== undefined;
+  isRoundScheduled = false;
+  const resume = takeNextWork();
+  isSliceTaken = resume !== undefined;
   if (!resume) return;
   scheduleRound();
   for (const callback of sliceCallbacks) callback();
   resume();
 }
 
-/** Removes and returns the work that gets the next slice. Its client goes to the end of the round-robin. */
-function takeNext(): (() => void) | undefined {
-  for (const [client, queue] of waiting) {
-    waiting.delete(client);
+/** Removes and returns the function that resumes the next work. Its client goes to the end of the round-robin. */
+function takeNextWork(): (() => void) | undefined {
+  for (const [client, queue] of waitingQueues) {
+    waitingQueues.delete(client);
     // Every call of `waitForDrain` adds a waiter to the output, so a blocked client is asked once.
-    const room = client.full ? client.waitForDrain() : undefined;
-    if (room instanceof Promise) block(client, queue, room);
+    const drained = client.isFull ? client.waitForDrain() : undefined;
+    if (drained instanceof Promise) blockUntilDrained(client, queue, drained);
     else {
-      const next = queue.shift();
-      if (queue.length > 0) waiting.set(client, queue);
-      return next;
+      const resume = queue.shift();
+      if (queue.length > 0) waitingQueues.set(client, queue);
+      return resume;
     }
   }
   return undefined;
 }
 
-function block(client: Client, queue: (() => void)[], room: Promise<void>): void {
-  blocked.set(client, queue);
-  void room.then(() => {
-    blocked.delete(client);
-    waiting.set(client, queue);
+function blockUntilDrained(client: Client, queue: (() => void)[], drained: Promise<void>): void {
+  blockedQueues.set(client, queue);
+  void drained.then(() => {
+    blockedQueues.delete(client);
+    waitingQueues.set(client, queue);
     scheduleRound();
   });
 }

@@ -16,15 +16,15 @@ export const DEFAULT_ARGON2: Argon2Parameters = { memoryKiB: 19_456, timeCost: 2
  * The PHC string: `$argon2id$v=19$m=19456,t=2,p=1$salt$hash`, salt and hash in base64 without padding. Version 1.0 has
  * no `v`.
  */
-const pattern =
+const phcPattern =
   /^\$argon2(id|i|d)\$(?:v=(16|19)\$)?m=(\d{1,8}),t=(\d{1,4}),p=(\d{1,3})\$([A-Za-z0-9+/]{11,86})\$([A-Za-z0-9+/]{16,172})$/;
 
 /** The library's numbers of the variants. The library's own enumerations do not exist at run time. */
-const algorithms: Readonly<Record<string, number>> = { d: 0, i: 1, id: 2 };
+const algorithmNumbers: Readonly<Record<string, number>> = { d: 0, i: 1, id: 2 };
 const VERSION_1_0 = 0;
 export const VERSION_1_3 = 1;
 
-function within(value: number, range: { readonly min: number; readonly max: number }): boolean {
+function isWithin(value: number, range: { readonly min: number; readonly max: number }): boolean {
   return value >= range.min && value <= range.max;
 }
 
@@ -32,7 +32,7 @@ function within(value: number, range: { readonly min: number; readonly max: numb
 export function argon2Fault(p: Argon2Parameters): string | undefined {
   for (const key of ['memoryKiB', 'timeCost', 'parallelism'] as const) {
     const range = ARGON2_LIMITS[key];
-    if (!Number.isInteger(p[key]) || !within(p[key], range)) return `${key} must be ${range.min} to ${range.max}`;
+    if (!Number.isInteger(p[key]) || !isWithin(p[key], range)) return `${key} must be ${range.min} to ${range.max}`;
   }
   if (p.memoryKiB < 8 * p.parallelism) return 'memoryKiB must be at least 8 for each of parallelism';
   if (p.memoryKiB * p.timeCost > ARGON2_LIMITS.work)
@@ -49,12 +49,12 @@ export interface Argon2Text extends Argon2Parameters {
 
 /** Parses a PHC string. Undefined when the string is malformed or exceeds the limits. */
 export function parseArgon2(phc: string): Argon2Text | undefined {
-  const match = pattern.exec(phc);
+  const match = phcPattern.exec(phc);
   if (!match) return undefined;
   const salt = decodeBase64(match[6]!);
   const hash = decodeBase64(match[7]!);
   if (!salt || !hash) return undefined;
-  const parsed: Argon2Text = {
+  const argon2Text: Argon2Text = {
     variant: match[1] as Argon2Text['variant'],
     version: match[2] === '19' ? VERSION_1_3 : VERSION_1_0,
     memoryKiB: Number(match[3]),
@@ -63,13 +63,13 @@ export function parseArgon2(phc: string): Argon2Text | undefined {
     salt,
     hash,
   };
-  return argon2Fault(parsed) === undefined ? parsed : undefined;
+  return argon2Fault(argon2Text) === undefined ? argon2Text : undefined;
 }
 
 /** Returns false synchronously when the PHC string cannot be verified. */
 export function verifyArgon2(phc: string, clear: Buffer): boolean | Promise<boolean> {
-  const parsed = parseArgon2(phc);
-  return parsed ? compute(parsed, clear).then((bytes) => timingSafeEqual(bytes, parsed.hash)) : false;
+  const argon2Text = parseArgon2(phc);
+  return argon2Text ? computeHash(argon2Text, clear).then((bytes) => timingSafeEqual(bytes, argon2Text.hash)) : false;
 }
 
 /**
@@ -77,13 +77,13 @@ export function verifyArgon2(phc: string, clear: Buffer): boolean | Promise<bool
  * string that matches. Returns undefined synchronously when none of the strings can be verified.
  */
 export function verifyArgon2Any(phcs: readonly string[], clear: Buffer): Promise<string | undefined> | undefined {
-  const parsed = phcs.map(parseArgon2);
-  const valid = parsed.find((text) => text !== undefined);
+  const argon2Text = phcs.map(parseArgon2);
+  const sharedText = argon2Text.find((text) => text !== undefined);
   return (
-    valid &&
-    compute(valid, clear).then((bytes) =>
+    sharedText &&
+    computeHash(sharedText, clear).then((bytes) =>
       phcs.find((_, i) => {
-        const hash = parsed[i]?.hash;
+        const hash = argon2Text[i]?.hash;
         return hash?.length === bytes.length && timingSafeEqual(bytes, hash);
       }),
     )
@@ -95,15 +95,15 @@ export function argon2GroupKey(phc: string): string {
   return `${phc.length} ${phc.slice(0, phc.lastIndexOf('$'))}`;
 }
 
-function compute(parsed: Argon2Text, clear: Buffer): Promise<Buffer> {
+function computeHash(argon2Text: Argon2Text, clear: Buffer): Promise<Buffer> {
   return argon2.hashRaw(clear, {
-    algorithm: algorithms[parsed.variant]!,
-    version: parsed.version,
-    memoryCost: parsed.memoryKiB,
-    timeCost: parsed.timeCost,
-    parallelism: parsed.parallelism,
-    outputLen: parsed.hash.length,
-    salt: parsed.salt,
+    algorithm: algorithmNumbers[argon2Text.variant]!,
+    version: argon2Text.version,
+    memoryCost: argon2Text.memoryKiB,
+    timeCost: argon2Text.timeCost,
+    parallelism: argon2Text.parallelism,
+    outputLen: argon2Text.hash.length,
+    salt: argon2Text.salt,
   });
 }
 
@@ -115,12 +115,12 @@ export function hashArgon2(clear: Buffer, parameters: Argon2Parameters, salt?: B
   const fault = argon2Fault(parameters);
   if (fault) throw new TypeError(`argon2: ${fault}`);
   const { memoryKiB, timeCost, parallelism } = parameters;
-  const options = { algorithm: algorithms.id!, memoryCost: memoryKiB, timeCost, parallelism };
+  const options = { algorithm: algorithmNumbers.id!, memoryCost: memoryKiB, timeCost, parallelism };
   return argon2.hash(clear, salt ? { ...options, salt } : options);
 }
 
 /** Returns a PHC string that no password matches: salt and hash are random. */
 export function unmatchedArgon2(p: Argon2Parameters): string {
-  const text = (bytes: number): string => randomBytes(bytes).toString('base64').replace(/=+$/, '');
-  return `$argon2id$v=19$m=${p.memoryKiB},t=${p.timeCost},p=${p.parallelism}$${text(16)}$${text(32)}`;
+  const randomText = (bytes: number): string => randomBytes(bytes).toString('base64').replace(/=+$/, '');
+  return `$argon2id$v=19$m=${p.memoryKiB},t=${p.timeCost},p=${p.parallelism}$${randomText(16)}$${randomText(32)}`;
 }

@@ -9,11 +9,11 @@ export interface CredentialCacheOptions {
   readonly now?: () => number;
 }
 
-const DIGEST = 32;
+const DIGEST_BYTES = 32;
 /** Slots of a set. */
-const WAYS = 4;
+const SLOTS_PER_SET = 4;
 /** Bytes of a slot: the digest, then the time of expiry as a double. */
-const SLOT = DIGEST + 8;
+const SLOT_BYTES = DIGEST_BYTES + 8;
 
 /**
  * Remembers verified credentials for a short time, so that an application that binds the same user again does not pay
@@ -24,33 +24,33 @@ const SLOT = DIGEST + 8;
  * The table consists of sets of four slots of fixed size. A full set evicts the slot that expires first.
  */
 export class CredentialCache {
-  readonly #key = randomBytes(DIGEST);
-  readonly #sets: number;
+  readonly #key = randomBytes(DIGEST_BYTES);
+  readonly #setCount: number;
   readonly #slots: Buffer;
-  readonly #milliseconds: number;
-  readonly #now: () => number;
+  readonly #lifetimeMs: number;
+  readonly #clock: () => number;
 
   constructor(options: CredentialCacheOptions = {}) {
-    this.#sets = Math.max(1, Math.ceil((options.entries ?? 10_000) / WAYS));
-    this.#slots = Buffer.alloc(this.#sets * WAYS * SLOT);
-    this.#milliseconds = (options.seconds ?? 60) * 1000;
-    this.#now = options.now ?? (() => performance.now());
+    this.#setCount = Math.max(1, Math.ceil((options.entries ?? 10_000) / SLOTS_PER_SET));
+    this.#slots = Buffer.alloc(this.#setCount * SLOTS_PER_SET * SLOT_BYTES);
+    this.#lifetimeMs = (options.seconds ?? 60) * 1000;
+    this.#clock = options.now ?? (() => performance.now());
   }
 
   /** Whether the credential was verified within the last `seconds`, for this state and stored value. */
-  has(entry: Buffer, stored: Buffer, clear: Buffer): boolean {
+  isVerified(entry: Buffer, stored: Buffer, clear: Buffer): boolean {
     const digest = this.#digest(entry, stored, clear);
-    const at = this.#find(digest);
-    return at >= 0 && this.#slots.readDoubleLE(at + DIGEST) > this.#now();
+    const slotStart = this.#findSlot(digest);
+    return slotStart >= 0 && this.#slots.readDoubleLE(slotStart + DIGEST_BYTES) > this.#clock();
   }
 
   /** Adds a credential. Call only after the credential was verified. */
   remember(entry: Buffer, stored: Buffer, clear: Buffer): void {
     const digest = this.#digest(entry, stored, clear);
-    let at = this.#find(digest);
-    if (at < 0) at = this.#firstToExpire(digest);
-    digest.copy(this.#slots, at);
-    this.#slots.writeDoubleLE(this.#now() + this.#milliseconds, at + DIGEST);
+    let slotStart = this.#findSlot(digest);
+    if (slotStart < 0) slotStart = this.#slotToReplace(digest);
+    digest.copy(this.#slots, slotStart);
+    this.#slots.writeDoubleLE(this.#clock() + this.#lifetimeMs, slotStart + DIGEST_BYTES);
   }
 
   clear(): void {
@@ -65,25 +65,26 @@ export class CredentialCache {
   }
 
   #setStart(digest: Buffer): number {
-    return (digest.readUInt32LE(0) % this.#sets) * WAYS * SLOT;
+    return (digest.readUInt32LE(0) % this.#setCount) * SLOTS_PER_SET * SLOT_BYTES;
   }
 
-  #find(digest: Buffer): number {
+  #findSlot(digest: Buffer): number {
     const start = this.#setStart(digest);
-    for (let way = 0; way < WAYS; way++) {
-      const at = start + way * SLOT;
-      if (digest.compare(this.#slots, at, at + DIGEST) === 0) return at;
+    for (let slotIndex = 0; slotIndex < SLOTS_PER_SET; slotIndex++) {
+      const slotStart = start + slotIndex * SLOT_BYTES;
+      if (digest.compare(this.#slots, slotStart, slotStart + DIGEST_BYTES) === 0) return slotStart;
     }
     return -1;
   }
 
-  #firstToExpire(digest: Buffer): number {
+  #slotToReplace(digest: Buffer): number {
     const start = this.#setStart(digest);
-    let first = start;
-    for (let way = 1; way < WAYS; way++) {
-      const at = start + way * SLOT;
-      if (this.#slots.readDoubleLE(at + DIGEST) < this.#slots.readDoubleLE(first + DIGEST)) first = at;
+    let earliestSlot = start;
+    for (let slotIndex = 1; slotIndex < SLOTS_PER_SET; slotIndex++) {
+      const slotStart = start + slotIndex * SLOT_BYTES;
+      if (this.#slots.readDoubleLE(slotStart + DIGEST_BYTES) < this.#slots.readDoubleLE(earliestSlot + DIGEST_BYTES))
+        earliestSlot = slotStart;
     }
-    return first;
+    return earliestSlot;
   }
 }

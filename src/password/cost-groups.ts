@@ -7,21 +7,21 @@ import { isSlow, knownScheme } from './schemes.js';
 export const MAX_SLOW_VALUES = 8;
 
 /** Stored values that a single computation verifies. */
-export type Group = readonly Buffer[];
+export type ValueGroup = readonly Buffer[];
 
 /**
  * Returns the values in slow schemes that a bind tries, in groups, cheapest first. The groups together cost no more
  * than `maxTotalCost`.
  */
-export function groupsToTry(stored: readonly Buffer[], policy: PasswordPolicy): readonly Group[] {
+export function groupsToTry(stored: readonly Buffer[], policy: PasswordPolicy): readonly ValueGroup[] {
   const groups = groupValues(affordableSlow(stored, policy).slice(0, MAX_SLOW_VALUES));
-  return groups.length < 2 ? groups : cheapest(groups, maxTotalCost(policy));
+  return groups.length < 2 ? groups : cheapestGroups(groups, maxTotalCost(policy));
 }
 
 /** Returns the values in slow schemes that no bind tries. */
-export function valuesNotTried(stored: readonly Buffer[], policy: PasswordPolicy): Buffer[] {
-  const tried = groupsToTry(stored, policy).flat();
-  return stored.filter((value) => isSlow(value) && !tried.includes(value));
+export function untriedValues(stored: readonly Buffer[], policy: PasswordPolicy): Buffer[] {
+  const triedValues = groupsToTry(stored, policy).flat();
+  return stored.filter((value) => isSlow(value) && !triedValues.includes(value));
 }
 
 /** Returns the values of `added` that cost too much, alone or together with the `existing` values of the entry. */
@@ -30,11 +30,11 @@ export function unaffordableValues(
   existing: readonly Buffer[],
   policy: PasswordPolicy,
 ): Buffer[] {
-  const existingKeys = new Set(affordableSlow(existing, policy).map(groupKeyOf));
-  const groups = groupValues(affordableSlow(added, policy)).filter(([first]) => !existingKeys.has(groupKeyOf(first!)));
-  const kept = cheapest(groups, Math.max(0, maxTotalCost(policy) - totalCost(existing, policy)));
-  const dropped = groups.filter((group) => !kept.includes(group)).flat();
-  return added.filter((value) => !isAffordable(value, policy) || dropped.includes(value));
+  const existingKeys = new Set(affordableSlow(existing, policy).map(groupKey));
+  const groups = groupValues(affordableSlow(added, policy)).filter(([first]) => !existingKeys.has(groupKey(first!)));
+  const keptGroups = cheapestGroups(groups, Math.max(0, maxTotalCost(policy) - totalCost(existing, policy)));
+  const droppedValues = groups.filter((group) => !keptGroups.includes(group)).flat();
+  return added.filter((value) => !isAffordable(value, policy) || droppedValues.includes(value));
 }
 
 /** Returns the cost of verifying all values that are affordable alone, in units of `costOf`. */
@@ -46,7 +46,7 @@ function affordableSlow(stored: readonly Buffer[], policy: PasswordPolicy): Buff
   return stored.filter((value) => isSlow(value) && isAffordable(value, policy));
 }
 
-export function costOfGroups(groups: readonly Group[]): number {
+export function costOfGroups(groups: readonly ValueGroup[]): number {
   return groups.reduce((cost, [first]) => cost + costOf(first!), 0);
 }
 
@@ -64,20 +64,20 @@ export function isExpensive(cost: number, policy: PasswordPolicy): boolean {
 }
 
 /** Returns the cheapest groups, as many as cost no more than `maxCost` together. */
-function cheapest(groups: readonly Group[], maxCost: number): Group[] {
-  let left = maxCost;
+function cheapestGroups(groups: readonly ValueGroup[], maxCost: number): ValueGroup[] {
+  let remainingCost = maxCost;
   return [...groups]
     .sort((a, b) => costOf(a[0]!) - costOf(b[0]!))
     .filter(([first]) => {
-      left -= costOf(first!);
-      return left >= 0;
+      remainingCost -= costOf(first!);
+      return remainingCost >= 0;
     });
 }
 
-function groupValues(values: readonly Buffer[]): Group[] {
+function groupValues(values: readonly Buffer[]): ValueGroup[] {
   const groups = new Map<string, Buffer[]>();
   for (const value of values) {
-    const key = groupKeyOf(value);
+    const key = groupKey(value);
     const group = groups.get(key);
     if (group) group.push(value);
     else groups.set(key, [value]);
@@ -86,7 +86,7 @@ function groupValues(values: readonly Buffer[]): Group[] {
 }
 
 /** Returns a key that is equal for values that a single computation verifies. */
-function groupKeyOf(value: Buffer): string {
+function groupKey(value: Buffer): string {
   const text = value.toString('latin1');
   return knownScheme(value)?.kind === 'argon2' ? argon2GroupKey(text) : text;
 }

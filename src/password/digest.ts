@@ -4,14 +4,14 @@ import { bodyStart, type Scheme } from './schemes.js';
 /** Holds the clear password and the salt side by side, for a single call of the digest. Wiped after each use. */
 let scratch = Buffer.alloc(256);
 
-function digestOf(algorithm: string, clear: Buffer, salt: Buffer): Buffer {
+function saltedDigest(algorithm: string, clear: Buffer, salt: Buffer): Buffer {
   const length = clear.length + salt.length;
   if (length > scratch.length) scratch = Buffer.alloc(length * 2);
   scratch.set(clear, 0);
   scratch.set(salt, clear.length);
-  const result = hash(algorithm, scratch.subarray(0, length), 'buffer');
+  const digest = hash(algorithm, scratch.subarray(0, length), 'buffer');
   scratch.fill(0, 0, length);
-  return result;
+  return digest;
 }
 
 /** Decodes base64 strictly: undefined when the text contains anything else. */
@@ -24,17 +24,19 @@ export function decodeBase64(text: string): Buffer | undefined {
 
 /** Returns the digest, followed by the salt if the scheme has one; undefined when the value is malformed. */
 export function parseDigest(scheme: Scheme, stored: Buffer): Buffer | undefined {
-  const bytes = decodeBase64(stored.toString('latin1', bodyStart(stored)));
-  if (bytes === undefined) return undefined;
-  return (scheme.salted ? bytes.length > scheme.bytes : bytes.length === scheme.bytes) ? bytes : undefined;
+  const digestAndSalt = decodeBase64(stored.toString('latin1', bodyStart(stored)));
+  if (digestAndSalt === undefined) return undefined;
+  return (scheme.isSalted ? digestAndSalt.length > scheme.digestBytes : digestAndSalt.length === scheme.digestBytes)
+    ? digestAndSalt
+    : undefined;
 }
 
 /** Verifies `{SHA}`, `{SSHA}` and similar schemes: base64 of the digest, followed by the salt if there is one. */
 export function verifyDigest(scheme: Scheme, stored: Buffer, clear: Buffer): boolean {
-  const bytes = parseDigest(scheme, stored);
-  if (bytes === undefined) return false;
-  const digest = digestOf(scheme.digest, clear, bytes.subarray(scheme.bytes));
-  return timingSafeEqual(digest, bytes.subarray(0, scheme.bytes));
+  const digestAndSalt = parseDigest(scheme, stored);
+  if (digestAndSalt === undefined) return false;
+  const digest = saltedDigest(scheme.digest, clear, digestAndSalt.subarray(scheme.digestBytes));
+  return timingSafeEqual(digest, digestAndSalt.subarray(0, scheme.digestBytes));
 }
 
 /** Compares clear texts of any lengths. The time does not depend on where the texts differ. */
@@ -43,24 +45,24 @@ export function verifyClear(stored: Buffer, clear: Buffer): boolean {
 }
 
 const SALT_BYTES = 16;
-let salts: Buffer = Buffer.alloc(0);
+let saltBlock: Buffer = Buffer.alloc(0);
 let saltOffset = 0;
 
 /**
  * Returns sixteen random bytes. The system is asked for blocks, as a call for each salt would cost more than the hash.
  */
 function nextSalt(): Buffer {
-  if (saltOffset >= salts.length) {
-    salts = randomBytes(SALT_BYTES * 256);
+  if (saltOffset >= saltBlock.length) {
+    saltBlock = randomBytes(SALT_BYTES * 256);
     saltOffset = 0;
   }
   saltOffset += SALT_BYTES;
-  return salts.subarray(saltOffset - SALT_BYTES, saltOffset);
+  return saltBlock.subarray(saltOffset - SALT_BYTES, saltOffset);
 }
 
 /** Returns the `{SSHA512}` value of the password. */
 export function ssha512(clear: Buffer): Buffer {
   const salt = nextSalt();
-  const digest = digestOf('sha512', clear, salt);
+  const digest = saltedDigest('sha512', clear, salt);
   return Buffer.from('{SSHA512}' + Buffer.concat([digest, salt]).toString('base64'), 'latin1');
 }

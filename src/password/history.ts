@@ -14,15 +14,15 @@ export const RANKS = 4;
  */
 export class History {
   /** Sources that succeeded, with their failures since the last success. */
-  readonly #succeeded: BoundedMap<string, number>;
+  readonly #failuresBySource: BoundedMap<string, number>;
   /** Sources that failed and never succeeded. */
-  readonly #failed: BoundedMap<string, true>;
+  readonly #failedSources: BoundedMap<string, true>;
   /** Connections whose last password was wrong. */
   readonly #failingConnections = new WeakSet<object>();
 
   constructor(size: number) {
-    this.#succeeded = new BoundedMap(size, 'oldest');
-    this.#failed = new BoundedMap(size, 'oldest');
+    this.#failuresBySource = new BoundedMap(size, 'oldest');
+    this.#failedSources = new BoundedMap(size, 'oldest');
   }
 
   /**
@@ -31,32 +31,32 @@ export class History {
    * succeeded.
    */
   rank(source: Source): 0 | 1 | 2 | 3 {
-    const key = keyOf(source);
-    const failures = this.#succeeded.get(key);
+    const key = sourceKey(source);
+    const failures = this.#failuresBySource.get(key);
     if (failures !== undefined && failures < DISTRUST_FAILURES) return 0;
-    if (this.#failed.has(key)) return 3;
+    if (this.#failedSources.has(key)) return 3;
     return source.connection && this.#failingConnections.has(source.connection) ? 2 : 1;
   }
 
   /** Records whether a password of the source was right. */
   record(source: Source, isRight: boolean): void {
-    this.#recordSource(keyOf(source), isRight);
+    this.#recordSource(sourceKey(source), isRight);
     if (!source.connection) return;
     if (isRight) this.#failingConnections.delete(source.connection);
     else this.#failingConnections.add(source.connection);
   }
 
   #recordSource(key: string, isRight: boolean): void {
-    const failures = this.#succeeded.get(key);
+    const failures = this.#failuresBySource.get(key);
     // A key that is set again becomes the newest.
-    this.#succeeded.delete(key);
-    this.#failed.delete(key);
-    if (isRight) this.#succeeded.set(key, 0);
-    else if (failures !== undefined) this.#succeeded.set(key, failures + 1);
-    else this.#failed.set(key, true);
+    this.#failuresBySource.delete(key);
+    this.#failedSources.delete(key);
+    if (isRight) this.#failuresBySource.set(key, 0);
+    else if (failures !== undefined) this.#failuresBySource.set(key, failures + 1);
+    else this.#failedSources.set(key, true);
   }
 }
 
-function keyOf({ network, identity }: Source): string {
+function sourceKey({ network, identity }: Source): string {
   return hash('sha256', `${network.length}:${network}${identity}`, 'base64url');
 }

@@ -2,7 +2,7 @@
 export type { Argon2Parameters } from './argon2.js';
 export { CredentialCache, type CredentialCacheOptions } from './cache.js';
 export { costOf, DEFAULT_ARGON2_COST } from './cost.js';
-export { maxTotalCost, totalCost, unaffordableValues, valuesNotTried } from './cost-groups.js';
+export { maxTotalCost, totalCost, unaffordableValues, untriedValues } from './cost-groups.js';
 export { MAX_PASSWORD_BYTES, MAX_STORED_BYTES } from './limits.js';
 export { PasswordMatcher } from './password-matcher.js';
 export {
@@ -21,7 +21,7 @@ export {
   requireBreachedList,
 } from './quality/breached.js';
 export { Judge, JudgingFault, judge } from './quality/judge.js';
-export { clearText, isHashed, isSlow, schemeOf } from './schemes.js';
+export { clearText, isHashed, isSlow, schemeName } from './schemes.js';
 export { SlowWorkAbandoned, SlowWorkFull, slowWork } from './slow-work.js';
 export type { Source } from './source.js';
 export { base32, matchingSteps, newTotpSecret, totpUri } from './totp.js';

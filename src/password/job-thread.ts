@@ -8,7 +8,7 @@ export class JobThread<Job, Answer> {
   readonly #program: URL;
   readonly #name: string;
   #worker: Worker | undefined;
-  #waiting: ((answer: Answer | undefined) => void)[] = [];
+  #answerCallbacks: ((answer: Answer | undefined) => void)[] = [];
 
   constructor(program: URL, name: string) {
     this.#program = program;
@@ -20,7 +20,7 @@ export class JobThread<Job, Answer> {
     this.#worker ??= this.#start();
     const worker = this.#worker;
     return new Promise((resolve) => {
-      this.#waiting.push(resolve);
+      this.#answerCallbacks.push(resolve);
       worker.ref();
       worker.postMessage(job, transfer);
     });
@@ -28,7 +28,7 @@ export class JobThread<Job, Answer> {
 
   async terminate(): Promise<void> {
     const worker = this.#worker;
-    this.#forget();
+    this.#dropWorker();
     await worker?.terminate();
   }
 
@@ -36,15 +36,15 @@ export class JobThread<Job, Answer> {
     const worker = new Worker(this.#program, { name: this.#name });
     worker.on('message', (answer: Answer) => {
       if (this.#worker !== worker) return;
-      this.#waiting.shift()?.(answer);
-      if (this.#waiting.length === 0) worker.unref();
+      this.#answerCallbacks.shift()?.(answer);
+      if (this.#answerCallbacks.length === 0) worker.unref();
     });
-    for (const event of ['error', 'exit']) worker.on(event, () => this.#worker === worker && this.#forget());
+    for (const event of ['error', 'exit']) worker.on(event, () => this.#worker === worker && this.#dropWorker());
     return worker;
   }
 
-  #forget(): void {
+  #dropWorker(): void {
     this.#worker = undefined;
-    for (const resolve of this.#waiting.splice(0)) resolve(undefined);
+    for (const resolve of this.#answerCallbacks.splice(0)) resolve(undefined);
   }
 }

@@ -1,5 +1,5 @@
 import { costOf } from './cost.js';
-import { isExpensive, valuesNotTried } from './cost-groups.js';
+import { isExpensive, untriedValues } from './cost-groups.js';
 import type { PasswordPolicy } from './policy.js';
 import { isSlow } from './schemes.js';
 import { slowWork } from './slow-work.js';
@@ -10,7 +10,7 @@ import { verifyPassword } from './verify.js';
 export class PasswordMatcher {
   readonly #policy: PasswordPolicy;
   readonly #source: Source;
-  readonly #known = new Map<string, boolean>();
+  readonly #results = new Map<string, boolean>();
 
   constructor(policy: PasswordPolicy, source: Source) {
     this.#policy = policy;
@@ -21,25 +21,25 @@ export class PasswordMatcher {
    * Returns the first stored value that the clear password verifies against, without values that no bind tries. Rejects
    * with `SlowWorkFull`.
    */
-  async find(clear: Buffer, stored: readonly Buffer[]): Promise<Buffer | undefined> {
-    const excluded = valuesNotTried(stored, this.#policy);
-    for (const value of stored) if (!excluded.includes(value) && (await this.#matches(value, clear))) return value;
+  async findMatch(clear: Buffer, stored: readonly Buffer[]): Promise<Buffer | undefined> {
+    const untried = untriedValues(stored, this.#policy);
+    for (const value of stored) if (!untried.includes(value) && (await this.#matches(value, clear))) return value;
     return undefined;
   }
 
   async #matches(stored: Buffer, clear: Buffer): Promise<boolean> {
     const key = `${stored.length}:${stored.toString('latin1')}${clear.toString('latin1')}`;
-    let matches = this.#known.get(key);
-    if (matches === undefined) {
-      matches = await this.#verify(stored, clear);
-      this.#known.set(key, matches);
+    let isMatch = this.#results.get(key);
+    if (isMatch === undefined) {
+      isMatch = await this.#verify(stored, clear);
+      this.#results.set(key, isMatch);
     }
-    return matches;
+    return isMatch;
   }
 
   #verify(stored: Buffer, clear: Buffer): boolean | Promise<boolean> {
     if (!isSlow(stored)) return verifyPassword(stored, clear);
-    const expensive = isExpensive(costOf(stored), this.#policy);
-    return slowWork.run(async () => verifyPassword(stored, clear), this.#source, expensive);
+    const isCostly = isExpensive(costOf(stored), this.#policy);
+    return slowWork.run(async () => verifyPassword(stored, clear), this.#source, isCostly);
   }
 }

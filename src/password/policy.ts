@@ -62,25 +62,25 @@ export async function hashPassword(
 /** Returns the salt of a value that the policy made. */
 function sharedSalt(others: readonly Buffer[], policy: PasswordPolicy): Buffer | undefined {
   for (const value of others) {
-    const parsed = argon2Of(value);
-    if (parsed && isMadeBy(parsed, policy)) return parsed.salt;
+    const argon2Text = parseArgon2Value(value);
+    if (argon2Text && isMadeBy(argon2Text, policy)) return argon2Text.salt;
   }
   return undefined;
 }
 
-/** Whether `hashPassword` makes values of this form: argon2id with the parameters of the policy. */
-function isMadeBy(parsed: Argon2Text, { argon2 }: PasswordPolicy): boolean {
+/** Whether the value is one that `hashPassword` makes: argon2id with the parameters of the policy. */
+function isMadeBy(argon2Text: Argon2Text, { argon2 }: PasswordPolicy): boolean {
   return (
-    parsed.variant === 'id' &&
-    parsed.version === VERSION_1_3 &&
-    parsed.hash.length === HASH_BYTES &&
-    parsed.memoryKiB === argon2.memoryKiB &&
-    parsed.timeCost === argon2.timeCost &&
-    parsed.parallelism === argon2.parallelism
+    argon2Text.variant === 'id' &&
+    argon2Text.version === VERSION_1_3 &&
+    argon2Text.hash.length === HASH_BYTES &&
+    argon2Text.memoryKiB === argon2.memoryKiB &&
+    argon2Text.timeCost === argon2.timeCost &&
+    argon2Text.parallelism === argon2.parallelism
   );
 }
 
-function argon2Of(stored: Buffer): Argon2Text | undefined {
+function parseArgon2Value(stored: Buffer): Argon2Text | undefined {
   return knownScheme(stored)?.kind === 'argon2' ? parseArgon2(stored.toString('latin1', bodyStart(stored))) : undefined;
 }
 
@@ -98,7 +98,7 @@ export function isAffordable(stored: Buffer, policy: PasswordPolicy): boolean {
 }
 
 /** Runs a computation of the given cost and discards the result. */
-export async function spend(cost: number, clear: Buffer, policy: PasswordPolicy): Promise<void> {
+export async function spendCost(cost: number, clear: Buffer, policy: PasswordPolicy): Promise<void> {
   if (cost < MIN_COST) return;
   await verifyArgon2(unmatchedArgon2(argon2ParametersFor(cost, policy.argon2.memoryKiB)), clear);
 }
@@ -107,16 +107,16 @@ export async function spend(cost: number, clear: Buffer, policy: PasswordPolicy)
 const MIN_COST = argon2Cost(8, 1);
 
 /** See `Scheme.strength`. */
-const strengths: Readonly<Record<HashScheme, number>> = { argon2id: 4, ssha512: 2 };
-const SLOW_CRYPT = /^\$(?:[56]|2[aby])\$/;
+const policyStrengths: Readonly<Record<HashScheme, number>> = { argon2id: 4, ssha512: 2 };
+const SLOW_CRYPT_PATTERN = /^\$(?:[56]|2[aby])\$/;
 
-/** Returns `Scheme.strength`, for crypt by the form of the value. Undefined for foreign schemes. */
-function strengthOf(stored: Buffer): number | undefined {
+/** Returns `Scheme.strength`, for crypt by the kind of the text. Undefined for foreign schemes. */
+function schemeStrength(stored: Buffer): number | undefined {
   const scheme = knownScheme(stored);
   if (scheme === undefined) return 0;
   if (scheme.kind === 'foreign') return undefined;
   const body = bodyStart(stored);
-  if (scheme.kind === 'crypt') return SLOW_CRYPT.test(stored.toString('latin1', body)) ? 3 : 1;
+  if (scheme.kind === 'crypt') return SLOW_CRYPT_PATTERN.test(stored.toString('latin1', body)) ? 3 : 1;
   return scheme.strength;
 }
 
@@ -130,20 +130,20 @@ export function needsUpgrade(
   policy: PasswordPolicy = DEFAULT_POLICY,
   others: readonly Buffer[] = [],
 ): boolean {
-  const strength = strengthOf(stored);
+  const strength = schemeStrength(stored);
   if (strength === undefined) return false;
-  if (strength < strengths[policy.scheme]) return true;
+  if (strength < policyStrengths[policy.scheme]) return true;
   if (policy.scheme !== 'argon2id') return false;
-  const parsed = argon2Of(stored);
-  if (!parsed) return false;
-  if (!isMadeBy(parsed, policy) && differsInCost(parsed, policy)) return true;
+  const argon2Text = parseArgon2Value(stored);
+  if (!argon2Text) return false;
+  if (!isMadeBy(argon2Text, policy) && differsInCost(argon2Text, policy)) return true;
   const salt = sharedSalt(others, policy);
-  return salt !== undefined && !salt.equals(parsed.salt);
+  return salt !== undefined && !salt.equals(argon2Text.salt);
 }
 
-function differsInCost(parsed: Argon2Text, { argon2 }: PasswordPolicy): boolean {
+function differsInCost(argon2Text: Argon2Text, { argon2 }: PasswordPolicy): boolean {
   return (
-    parsed.variant !== 'id' ||
-    argon2Cost(parsed.memoryKiB, parsed.timeCost) !== argon2Cost(argon2.memoryKiB, argon2.timeCost)
+    argon2Text.variant !== 'id' ||
+    argon2Cost(argon2Text.memoryKiB, argon2Text.timeCost) !== argon2Cost(argon2.memoryKiB, argon2.timeCost)
   );
 }

@@ -5,82 +5,89 @@
 export type SchemeKind = 'clear' | 'digest' | 'argon2' | 'pbkdf2' | 'crypt' | 'foreign';
 
 export interface Scheme {
-  /** Upper case. */
+  /** Name in upper case, without braces. */
   readonly name: string;
   readonly kind: SchemeKind;
   /** The digest's name in node:crypto, for `digest` and `pbkdf2`. */
   readonly digest: string;
   /** Length of the digest, in bytes. */
-  readonly bytes: number;
-  readonly salted: boolean;
-  /** 0 clear, 1 unsalted or MD5, 2 salted and fast, 3 slow by design, 4 memory-hard. */
+  readonly digestBytes: number;
+  readonly isSalted: boolean;
+  /** Strength: 0 clear, 1 unsalted or MD5, 2 salted and fast, 3 slow by design, 4 memory-hard. */
   readonly strength: number;
 }
 
-const none = { digest: '', bytes: 0, salted: true };
+const NO_DIGEST = { digest: '', digestBytes: 0, isSalted: true };
 
-function digests(): Scheme[] {
-  const table: Scheme[] = [];
-  const add = (plain: string, salted: string, digest: string, bytes: number): void => {
-    table.push({ name: plain, kind: 'digest', digest, bytes, salted: false, strength: 1 });
-    table.push({ name: salted, kind: 'digest', digest, bytes, salted: true, strength: digest === 'md5' ? 1 : 2 });
+function digestSchemes(): Scheme[] {
+  const schemes: Scheme[] = [];
+  const addPair = (plain: string, salted: string, digest: string, bytes: number): void => {
+    schemes.push({ name: plain, kind: 'digest', digest, digestBytes: bytes, isSalted: false, strength: 1 });
+    schemes.push({
+      name: salted,
+      kind: 'digest',
+      digest,
+      digestBytes: bytes,
+      isSalted: true,
+      strength: digest === 'md5' ? 1 : 2,
+    });
   };
-  add('MD5', 'SMD5', 'md5', 16);
-  add('SHA', 'SSHA', 'sha1', 20);
-  add('SHA256', 'SSHA256', 'sha256', 32);
-  add('SHA384', 'SSHA384', 'sha384', 48);
-  add('SHA512', 'SSHA512', 'sha512', 64);
-  return table;
+  addPair('MD5', 'SMD5', 'md5', 16);
+  addPair('SHA', 'SSHA', 'sha1', 20);
+  addPair('SHA256', 'SSHA256', 'sha256', 32);
+  addPair('SHA384', 'SSHA384', 'sha384', 48);
+  addPair('SHA512', 'SSHA512', 'sha512', 64);
+  return schemes;
 }
 
-function pbkdf2(name: string, digest: string, bytes: number): Scheme {
-  return { name, kind: 'pbkdf2', digest, bytes, salted: true, strength: 3 };
+function pbkdf2Scheme(name: string, digest: string, bytes: number): Scheme {
+  return { name, kind: 'pbkdf2', digest, digestBytes: bytes, isSalted: true, strength: 3 };
 }
 
-const foreign = [
+const foreignNames = [
   'SASL KERBEROS GSSAPI UNIX LANMAN NTHASH NS-MTA-MD5 RADIUS PKCS5S2 PBKDF2_SHA256 GOST_YESCRYPT SCRYPT',
   'TOTP1 TOTP256 TOTP512 TOTP1ANDPW TOTP256ANDPW TOTP512ANDPW',
 ].flatMap((names) => names.split(' '));
 
-const table: readonly Scheme[] = [
-  ...digests(),
-  { name: 'CLEARTEXT', kind: 'clear', ...none, strength: 0 },
-  { name: 'CLEAR', kind: 'clear', ...none, strength: 0 },
-  { name: 'ARGON2', kind: 'argon2', ...none, strength: 4 },
-  pbkdf2('PBKDF2', 'sha1', 20),
-  pbkdf2('PBKDF2-SHA1', 'sha1', 20),
-  pbkdf2('PBKDF2-SHA256', 'sha256', 32),
-  pbkdf2('PBKDF2-SHA512', 'sha512', 64),
-  { name: 'CRYPT', kind: 'crypt', ...none, strength: 2 },
-  { name: 'BCRYPT', kind: 'crypt', ...none, strength: 3 },
-  ...foreign.map((name): Scheme => ({ name, kind: 'foreign', ...none, strength: 0 })),
+const schemes: readonly Scheme[] = [
+  ...digestSchemes(),
+  { name: 'CLEARTEXT', kind: 'clear', ...NO_DIGEST, strength: 0 },
+  { name: 'CLEAR', kind: 'clear', ...NO_DIGEST, strength: 0 },
+  { name: 'ARGON2', kind: 'argon2', ...NO_DIGEST, strength: 4 },
+  pbkdf2Scheme('PBKDF2', 'sha1', 20),
+  pbkdf2Scheme('PBKDF2-SHA1', 'sha1', 20),
+  pbkdf2Scheme('PBKDF2-SHA256', 'sha256', 32),
+  pbkdf2Scheme('PBKDF2-SHA512', 'sha512', 64),
+  { name: 'CRYPT', kind: 'crypt', ...NO_DIGEST, strength: 2 },
+  { name: 'BCRYPT', kind: 'crypt', ...NO_DIGEST, strength: 3 },
+  ...foreignNames.map((name): Scheme => ({ name, kind: 'foreign', ...NO_DIGEST, strength: 0 })),
 ];
 
-const byName = new Map(table.map((scheme) => [scheme.name, scheme]));
+const schemesByName = new Map(schemes.map((scheme) => [scheme.name, scheme]));
 
-const OPEN = 0x7b;
-const CLOSE = 0x7d;
-const MAX_NAME = 32;
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
+const MAX_NAME_LENGTH = 32;
 
 /** Returns the offset of the byte after `{SCHEME}`, or 0 when the value has no such prefix. */
 export function bodyStart(stored: Buffer): number {
-  if (stored[0] !== OPEN) return 0;
-  const last = Math.min(stored.length - 1, MAX_NAME + 1);
-  for (let at = 1; at <= last; at++) {
+  if (stored[0] !== OPEN_BRACE) return 0;
+  const lastIndex = Math.min(stored.length - 1, MAX_NAME_LENGTH + 1);
+  for (let at = 1; at <= lastIndex; at++) {
     const byte = stored[at]!;
-    if (byte === CLOSE) return at > 1 ? at + 1 : 0;
-    const word =
+    if (byte === CLOSE_BRACE) return at > 1 ? at + 1 : 0;
+    const isNameByte =
       (byte >= 0x30 && byte <= 0x39) ||
       (byte >= 0x41 && byte <= 0x5a) ||
       (byte >= 0x61 && byte <= 0x7a) ||
       byte === 0x2d;
-    if (!word && byte !== 0x5f && byte !== 0x2f && byte !== 0x2e) return 0;
+    if (!isNameByte && byte !== 0x5f && byte !== 0x2f && byte !== 0x2e) return 0;
   }
   return 0;
 }
 
 /** Returns the name in `{SCHEME}`, known or not, in upper case; undefined for clear text without a prefix. */
-export function schemeOf(stored: Buffer): string | undefined {
+export function schemeName(stored: Buffer): string | undefined {
   const body = bodyStart(stored);
   return body === 0 ? undefined : stored.toString('latin1', 1, body - 1).toUpperCase();
 }
@@ -90,7 +97,7 @@ export function knownScheme(stored: Buffer): Scheme | undefined {
   const body = bodyStart(stored);
   if (body === 0) return undefined;
   const name = stored.toString('latin1', 1, body - 1);
-  return byName.get(name) ?? byName.get(name.toUpperCase());
+  return schemesByName.get(name) ?? schemesByName.get(name.toUpperCase());
 }
 
 /** Whether the value has a scheme other than clear text, known or not. Such values are stored unchanged. */

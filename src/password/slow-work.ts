@@ -10,66 +10,67 @@ export class SlowWorkFull extends Error {
   }
 }
 
-/** Thrown when the result of waiting work is no longer wanted. */
+/** Thrown when the client of a waiting task has closed its connection or abandoned the operation. */
 export class SlowWorkAbandoned extends Error {
   constructor() {
     super('nobody waits for this password any more');
   }
 }
 
-interface Piece {
-  begin(): void;
+/** Work that waits in the queue. */
+interface Task {
+  start(): void;
   reject(error: Error): void;
 }
 
-/** The most waiting pieces. A single network has at most half of the capacity. */
+/** The most waiting tasks. A single network has at most half of the capacity. */
 const CAPACITY = 4096;
 /** The most sources that `History` remembers. */
 const HISTORY_SIZE = 10_000;
-/** The capacity for expensive pieces is the capacity for usual pieces divided by this number. */
+/** The capacity for expensive tasks is the capacity for usual tasks divided by this number. */
 const EXPENSIVE_CAPACITY_DIVISOR = 8;
-/** While pieces of both kinds wait, every fourth piece that begins is expensive. */
+/** While tasks of both kinds wait, every fourth task that starts is expensive. */
 const EXPENSIVE_INTERVAL = 4;
 const LOCAL_SOURCE: Source = { network: '', identity: '' };
 
-/** The queue of usual or of expensive pieces, and how many of them run. */
-class PieceQueue {
-  readonly queue: RankedQueue<Piece>;
-  readonly maxRunning: number;
-  running = 0;
+/** The queue of usual or of expensive tasks, and how many of them run. */
+class TaskQueue {
+  readonly queue: RankedQueue<Task>;
+  readonly maxRunningCount: number;
+  runningCount = 0;
 
-  constructor(capacity: number, maxRunning: number) {
+  constructor(capacity: number, maxRunningCount: number) {
     this.queue = new RankedQueue(RANKS, capacity);
-    this.maxRunning = maxRunning;
+    this.maxRunningCount = maxRunningCount;
   }
 }
 
 /**
- * Runs at most `size` pieces of slow work at a time. Argon2 and PBKDF2 run on libuv's thread pool, which the store also
- * writes through: a storm of binds must not occupy all threads. Waiting pieces are ordered by their source, by rank and
- * then by network, identity and connection (`RankedQueue`). Sources that gave a right password before come first, and a
- * source of wrong passwords delays only itself. A piece whose result is no longer wanted leaves the queue. Expensive
- * pieces wait in a separate queue. If `size` is above 1, expensive pieces leave at least one place to usual pieces.
+ * Runs tasks that hash or verify passwords, at most `size` at a time. Argon2 and PBKDF2 run on libuv's thread pool, which
+ * the store also writes through: a storm of binds must not occupy all threads. Waiting tasks are ordered by their source,
+ * by rank and then by network, identity and connection (`RankedQueue`). Sources that gave a right password before come
+ * first, and a source of wrong passwords delays only itself. A task whose `source.isGone` leaves the queue. Expensive
+ * tasks wait in a separate queue. If `size` is above 1, expensive tasks leave at least one place to usual tasks.
  */
 export class SlowWork {
-  readonly #size: number;
-  readonly #usual: PieceQueue;
-  readonly #expensive: PieceQueue;
-  /** Counts the choices between a usual and an expensive piece. */
-  #choices = 0;
+  readonly #maxRunningCount: number;
+  readonly #usualTasks: TaskQueue;
+  readonly #expensiveTasks: TaskQueue;
+  /** Number of choices made between a usual and an expensive task. */
+  #choiceCount = 0;
   readonly #history = new History(HISTORY_SIZE);
   /** The cost of all computations so far, in units of `costOf`. */
-  spent = 0;
+  totalCost = 0;
 
   constructor(size: number, capacity = CAPACITY) {
-    this.#size = size;
-    this.#usual = new PieceQueue(capacity, size);
-    this.#expensive = new PieceQueue(Math.ceil(capacity / EXPENSIVE_CAPACITY_DIVISOR), Math.max(1, size - 1));
+    this.#maxRunningCount = size;
+    this.#usualTasks = new TaskQueue(capacity, size);
+    this.#expensiveTasks = new TaskQueue(Math.ceil(capacity / EXPENSIVE_CAPACITY_DIVISOR), Math.max(1, size - 1));
   }
 
-  /** The number of pieces that wait. */
-  get waiting(): number {
-    return this.#usual.queue.size + this.#expensive.queue.size;
+  /** Number of tasks that wait. */
+  get waitingCount(): number {
+    return this.#usualTasks.queue.size + this.#expensiveTasks.queue.size;
   }
 
   /**
@@ -77,55 +78,60 @@ export class SlowWork {
    */
   async run<T>(work: () => Promise<T>, source: Source = LOCAL_SOURCE, isExpensive = false): Promise<T> {
     if (source.isGone) throw new SlowWorkAbandoned();
-    const pieces = isExpensive ? this.#expensive : this.#usual;
-    if (this.#mayBegin(pieces)) pieces.running++;
-    else await this.#wait(pieces, source);
+    const taskQueue = isExpensive ? this.#expensiveTasks : this.#usualTasks;
+    if (this.#mayStart(taskQueue)) taskQueue.runningCount++;
+    else await this.#waitForTurn(taskQueue, source);
     try {
       return await work();
     } finally {
-      pieces.running--;
-      this.#beginWaiting();
+      taskQueue.runningCount--;
+      this.#startWaitingTasks();
     }
   }
 
-  #mayBegin(pieces: PieceQueue): boolean {
-    return pieces.running < pieces.maxRunning && this.#usual.running + this.#expensive.running < this.#size;
+  #mayStart(taskQueue: TaskQueue): boolean {
+    return (
+      taskQueue.runningCount < taskQueue.maxRunningCount &&
+      this.#usualTasks.runningCount + this.#expensiveTasks.runningCount < this.#maxRunningCount
+    );
   }
 
-  #beginWaiting(): void {
+  #startWaitingTasks(): void {
     for (;;) {
-      const pieces = this.#nextQueue();
-      if (!pieces || !this.#mayBegin(pieces)) return;
-      pieces.running++;
-      pieces.queue.shift()!.begin();
+      const taskQueue = this.#nextQueue();
+      if (!taskQueue || !this.#mayStart(taskQueue)) return;
+      taskQueue.runningCount++;
+      taskQueue.queue.shift()!.start();
     }
   }
 
-  /** Returns the queue that the next piece is taken from; undefined when nothing waits that may begin. */
-  #nextQueue(): PieceQueue | undefined {
-    const expensive = this.#expensive.queue.size > 0 && this.#mayBegin(this.#expensive);
-    if (this.#usual.queue.size === 0) return expensive ? this.#expensive : undefined;
-    return expensive && ++this.#choices % EXPENSIVE_INTERVAL === 0 ? this.#expensive : this.#usual;
+  /** Returns the queue that the next task is taken from; undefined when no waiting task may start. */
+  #nextQueue(): TaskQueue | undefined {
+    const mayStartExpensive = this.#expensiveTasks.queue.size > 0 && this.#mayStart(this.#expensiveTasks);
+    if (this.#usualTasks.queue.size === 0) return mayStartExpensive ? this.#expensiveTasks : undefined;
+    return mayStartExpensive && ++this.#choiceCount % EXPENSIVE_INTERVAL === 0
+      ? this.#expensiveTasks
+      : this.#usualTasks;
   }
 
-  #wait({ queue }: PieceQueue, source: Source): Promise<void> {
+  #waitForTurn({ queue }: TaskQueue, source: Source): Promise<void> {
     return new Promise((resolve, reject) => {
-      const cancel = source.onGone?.(() => {
-        queue.remove(piece);
+      const removeCallback = source.onGone?.(() => {
+        queue.remove(task);
         reject(new SlowWorkAbandoned());
       });
-      const piece: Piece = {
-        begin: () => {
-          cancel?.();
+      const task: Task = {
+        start: () => {
+          removeCallback?.();
           resolve();
         },
         reject: (error) => {
-          cancel?.();
+          removeCallback?.();
           reject(error);
         },
       };
-      const path = [source.network, source.identity, source.connection];
-      queue.push(path, this.#history.rank(source), piece)?.reject(new SlowWorkFull());
+      const sourcePath = [source.network, source.identity, source.connection];
+      queue.push(sourcePath, this.#history.rank(source), task)?.reject(new SlowWorkFull());
     });
   }
 
@@ -141,5 +147,5 @@ function poolSize(): number {
   return Number.isInteger(size) && size > 0 ? size : 4;
 }
 
-/** All slow work of this process. */
+/** The queue of all hashing and verifying of passwords in this process. */
 export const slowWork = new SlowWork(Math.max(1, Math.min(availableParallelism(), poolSize() - 1)));

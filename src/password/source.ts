@@ -1,12 +1,12 @@
-/** The origin of a piece of slow work. Origins share the computing time fairly. */
+/** Where a task of `SlowWork` comes from. Sources share the computing time fairly. */
 export interface Source {
   /** The network that the request came from. */
   readonly network: string;
   /** The user whose password is verified or made. */
   readonly identity: string;
-  /** Stands for the connection of the request. */
+  /** An object that is unique to the connection of the request. */
   readonly connection?: object | undefined;
-  /** True when the result is no longer wanted: the connection is closed or the operation abandoned. */
+  /** Whether nobody waits for the result: the connection is closed or the operation abandoned. */
   readonly isGone?: boolean;
   /** Registers a callback for when `isGone` becomes true. Returns a function that removes the callback. */
   onGone?(callback: () => void): () => void;

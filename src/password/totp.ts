@@ -4,7 +4,7 @@ import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 
 export const CODE_DIGITS = 6;
 /** Milliseconds. */
-const STEP = 30_000;
+const STEP_MS = 30_000;
 /** The length of the hash (RFC 4226 §4). */
 const SECRET_BYTES = 20;
 
@@ -13,7 +13,7 @@ export function newTotpSecret(): Buffer {
 }
 
 /** Returns the code of a counter (RFC 4226 §5.3). */
-export function hotp(secret: Buffer, counter: number, digits = CODE_DIGITS): string {
+export function hotpCode(secret: Buffer, counter: number, digits = CODE_DIGITS): string {
   const message = Buffer.alloc(8);
   message.writeBigUInt64BE(BigInt(counter));
   const mac = createHmac('sha1', secret).update(message).digest();
@@ -23,16 +23,16 @@ export function hotp(secret: Buffer, counter: number, digits = CODE_DIGITS): str
 
 /** Returns the number of the step at `now`, in milliseconds since 1970. */
 export function stepAt(now: number): number {
-  return Math.floor(now / STEP);
+  return Math.floor(now / STEP_MS);
 }
 
 /** Returns the steps that the code belongs to, out of the previous, the current and the next step. */
 export function matchingSteps(secret: Buffer, code: string, now: number): number[] {
-  const actual = Buffer.from(code);
-  const current = stepAt(now);
-  return [current - 1, current, current + 1].filter((step) => {
-    const expected = Buffer.from(hotp(secret, step));
-    return expected.length === actual.length && timingSafeEqual(expected, actual);
+  const sentCode = Buffer.from(code);
+  const currentStep = stepAt(now);
+  return [currentStep - 1, currentStep, currentStep + 1].filter((step) => {
+    const expectedCode = Buffer.from(hotpCode(secret, step));
+    return expectedCode.length === sentCode.length && timingSafeEqual(expectedCode, sentCode);
   });
 }
 
@@ -42,16 +42,16 @@ export function totpUri(secret: Buffer, issuer: string, account: string): string
   return `otpauth://totp/${encodedIssuer}:${encodedAccount}?secret=${base32(secret)}&issuer=${encodedIssuer}&algorithm=SHA1&digits=6&period=30`;
 }
 
-const LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
+const BASE32_LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
 
 /** Encodes in base32 (RFC 4648 §6) without padding. */
 export function base32(bytes: Buffer): string {
   let text = '';
-  let bits = 0;
-  let pending = 0;
+  let bitCount = 0;
+  let bitBuffer = 0;
   for (const byte of bytes) {
-    pending = ((pending << 8) | byte) & 0xfff;
-    for (bits += 8; bits >= 5; bits -= 5) text += LETTERS[(pending >> (bits - 5)) & 31]!;
+    bitBuffer = ((bitBuffer << 8) | byte) & 0xfff;
+    for (bitCount += 8; bitCount >= 5; bitCount -= 5) text += BASE32_LETTERS[(bitBuffer >> (bitCount - 5)) & 31]!;
   }
-  return bits > 0 ? text + LETTERS[(pending << (5 - bits)) & 31]! : text;
+  return bitCount > 0 ? text + BASE32_LETTERS[(bitBuffer << (5 - bitCount)) & 31]! : text;
 }

@@ -5,7 +5,7 @@ import { MAX_STORED_BYTES } from './limits.js';
 import { parsePbkdf2 } from './pbkdf2.js';
 import { bodyStart, isHashed, knownScheme } from './schemes.js';
 
-/** Whether a password may verify against the value: scheme and form are known, and the limits are kept. */
+/** Whether a password may verify against the value: the scheme is known, the rest is well-formed, and the limits are kept. */
 export function isVerifiable(stored: Buffer): boolean {
   if (stored.length > MAX_STORED_BYTES) return false;
   const body = bodyStart(stored);
@@ -44,6 +44,6 @@ export function passwordKind(value: Buffer): 'clear' | 'hashed' | 'foreign' {
 export function describeKind(stored: Buffer): string {
   const scheme = knownScheme(stored);
   if (!scheme) return 'an unknown {SCHEME}';
-  const id = scheme.kind === 'crypt' && /^\$[0-9a-z]{1,4}\$/.exec(stored.toString('latin1', bodyStart(stored)));
-  return `{${scheme.name}}${id ? id[0] : ''}`;
+  const cryptId = scheme.kind === 'crypt' && /^\$[0-9a-z]{1,4}\$/.exec(stored.toString('latin1', bodyStart(stored)));
+  return `{${scheme.name}}${cryptId ? cryptId[0] : ''}`;
 }

@@ -1,8 +1,8 @@
 import { verifyArgon2Any } from './argon2.js';
 import type { CredentialCache } from './cache.js';
 import { costOf } from './cost.js';
-import { costOfGroups, type Group, groupsToTry, isExpensive } from './cost-groups.js';
-import { type PasswordPolicy, policyCost, spend } from './policy.js';
+import { costOfGroups, groupsToTry, isExpensive, type ValueGroup } from './cost-groups.js';
+import { type PasswordPolicy, policyCost, spendCost } from './policy.js';
 import { bodyStart, isSlow } from './schemes.js';
 import { slowWork } from './slow-work.js';
 import type { Source } from './source.js';
@@ -34,52 +34,60 @@ export class PasswordVerifier {
     clear: Buffer,
     source?: Source,
   ): Buffer | undefined | Promise<Buffer | undefined> {
-    const slow: Buffer[] = [];
+    const slowValues: Buffer[] = [];
     for (const value of stored) {
-      if (isSlow(value)) slow.push(value);
+      if (isSlow(value)) slowValues.push(value);
       else if (verifyPassword(value, clear) === true) return value;
     }
     const cache = this.#cache;
-    const cached = cache && slow.find((value) => cache.has(entry, value, clear));
-    return cached ?? this.#verifySlowly(entry, slow, clear, source);
+    const cachedValue = cache && slowValues.find((value) => cache.isVerified(entry, value, clear));
+    return cachedValue ?? this.#verifySlowly(entry, slowValues, clear, source);
   }
 
   async #verifySlowly(
     entry: Buffer,
-    slow: readonly Buffer[],
+    slowValues: readonly Buffer[],
     clear: Buffer,
     source: Source | undefined,
   ): Promise<Buffer | undefined> {
-    const groups = groupsToTry(slow, this.#policy);
-    if (groups.reduce((count, group) => count + group.length, 0) < slow.length) this.#onValuesSkipped?.(entry);
-    const matched = await this.#tryGroups(groups, clear, source);
-    if (source) slowWork.recordResult(source, matched !== undefined);
-    if (matched) this.#cache?.remember(entry, matched, clear);
-    return matched;
+    const groups = groupsToTry(slowValues, this.#policy);
+    if (groups.reduce((count, group) => count + group.length, 0) < slowValues.length) this.#onValuesSkipped?.(entry);
+    const matchedValue = await this.#tryGroups(groups, clear, source);
+    if (source) slowWork.recordResult(source, matchedValue !== undefined);
+    if (matchedValue) this.#cache?.remember(entry, matchedValue, clear);
+    return matchedValue;
   }
 
   /**
-   * Tries the groups in pieces of slow work that cost about as much as the policy's scheme. If no group matches, the
-   * last piece also spends the rest of the cost of the policy's scheme.
+   * Tries the groups in tasks of `slowWork` that each cost about as much as the policy's scheme. If no group matches, the
+   * last task also spends the rest of the cost of the policy's scheme.
    */
-  async #tryGroups(groups: readonly Group[], clear: Buffer, source: Source | undefined): Promise<Buffer | undefined> {
+  async #tryGroups(
+    groups: readonly ValueGroup[],
+    clear: Buffer,
+    source: Source | undefined,
+  ): Promise<Buffer | undefined> {
     const usualCost = policyCost(this.#policy);
-    const pieces = splitIntoPieces(groups, usualCost);
-    let left = usualCost;
-    for (const [i, piece] of pieces.entries()) {
-      const work = async (): Promise<Buffer | undefined> => {
-        for (const group of piece) {
-          const computation = verifyAny(group, clear);
+    const tasks = splitIntoTasks(groups, usualCost);
+    let remainingCost = usualCost;
+    for (const [i, taskGroups] of tasks.entries()) {
+      const verifyGroups = async (): Promise<Buffer | undefined> => {
+        for (const group of taskGroups) {
+          const computation = verifyGroup(group, clear);
           if (!computation) continue;
-          left -= countCost(costOf(group[0]!, clear.length));
-          const matched = await computation;
-          if (matched) return matched;
+          remainingCost -= countCost(costOf(group[0]!, clear.length));
+          const matchedValue = await computation;
+          if (matchedValue) return matchedValue;
         }
-        if (i === pieces.length - 1 && left > 0) await spend(countCost(left), clear, this.#policy);
+        if (i === tasks.length - 1 && remainingCost > 0) await spendCost(countCost(remainingCost), clear, this.#policy);
         return undefined;
       };
-      const matched = await slowWork.run(work, source, isExpensive(costOfGroups(piece), this.#policy));
-      if (matched) return matched;
+      const matchedValue = await slowWork.run(
+        verifyGroups,
+        source,
+        isExpensive(costOfGroups(taskGroups), this.#policy),
+      );
+      if (matchedValue) return matchedValue;
     }
     return undefined;
   }
@@ -87,24 +95,24 @@ export class PasswordVerifier {
 
 /** Adds the cost to the total of the process, and returns the cost. */
 function countCost(cost: number): number {
-  slowWork.spent += cost;
+  slowWork.totalCost += cost;
   return cost;
 }
 
-/** Returns at least one piece. A piece costs at most `usualCost`, unless it is a single group that costs more. */
-function splitIntoPieces(groups: readonly Group[], usualCost: number): Group[][] {
-  const pieces: Group[][] = [[]];
-  let cost = 0;
+/** Returns at least one task. A task costs at most `usualCost`, unless it is a single group that costs more. */
+function splitIntoTasks(groups: readonly ValueGroup[], usualCost: number): ValueGroup[][] {
+  const tasks: ValueGroup[][] = [[]];
+  let taskCost = 0;
   for (const group of groups) {
     const groupCost = costOf(group[0]!);
-    if (cost > 0 && cost + groupCost > usualCost) {
-      pieces.push([]);
-      cost = 0;
+    if (taskCost > 0 && taskCost + groupCost > usualCost) {
+      tasks.push([]);
+      taskCost = 0;
     }
-    pieces.at(-1)!.push(group);
-    cost += groupCost;
+    tasks.at(-1)!.push(group);
+    taskCost += groupCost;
   }
-  return pieces;
+  return tasks;
 }
 
 /** Returns the cost of a failed bind with these stored values, in units of `costOf`. At least the policy's cost. */
@@ -112,13 +120,13 @@ export function failureCost(stored: readonly Buffer[], policy: PasswordPolicy): 
   return Math.max(costOfGroups(groupsToTry(stored, policy)), policyCost(policy));
 }
 
-/** Resolves to the value of the group that matches. Returns undefined at once when no value needs a computation. */
-function verifyAny(group: Group, clear: Buffer): Promise<Buffer | undefined> | undefined {
-  const [first] = group;
+/** Resolves to the value of the group that the password matches. Returns undefined at once when no value needs a computation. */
+function verifyGroup(group: ValueGroup, clear: Buffer): Promise<Buffer | undefined> | undefined {
+  const [firstValue] = group;
   if (group.length > 1) {
     const texts = group.map((value) => value.toString('latin1', bodyStart(value)));
     return verifyArgon2Any(texts, clear)?.then((text) => (text === undefined ? undefined : group[texts.indexOf(text)]));
   }
-  const result = verifyPassword(first!, clear);
-  return typeof result === 'boolean' ? undefined : result.then((matches) => (matches ? first : undefined));
+  const result = verifyPassword(firstValue!, clear);
+  return typeof result === 'boolean' ? undefined : result.then((matches) => (matches ? firstValue : undefined));
 }

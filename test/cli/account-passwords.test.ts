@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { hotp, stepAt } from '../../src/password/totp.js';
+import { hotpCode, stepAt } from '../../src/password/totp.js';
 import { RawClient } from '../server/raw-client.js';
 import { ADA, rowan, rowanDoes, Sandbox, serve } from './rowan.js';
 
@@ -85,7 +85,7 @@ describe('cli: application passwords and second factors', () => {
     expect(secret).to.have.length(20);
     expect(await code(server.port, 'of ada')).to.equal(49);
     // The next code is good, too, should the step end meanwhile.
-    expect(await code(server.port, `of ada${hotp(secret, stepAt(Date.now()))}`)).to.equal(0);
+    expect(await code(server.port, `of ada${hotpCode(secret, stepAt(Date.now()))}`)).to.equal(0);
     expect(await account('show', ADA)).to.include('second factor: a code of six digits');
     expect((await rowan(['account', 'totp', 'enroll', ADA, ...withKey, '--data', sandbox.data])).stderr).to.match(
       /--replace puts another in its place/,

@@ -17,7 +17,7 @@ function drain(tree: FairTree<string>, newest = false): string {
 describe('FairTree', () => {
   it('serves the keys of each level round-robin, and the items of one path in their order', () => {
     expect(drain(treeOf('a1x a1y a1z a2x b1x b1y c1x'))).to.equal('a1x b1x c1x a2x b1y a1y a1z');
-    expect(treeOf('a1x').at('b')).to.equal(undefined);
+    expect(treeOf('a1x').subtree('b')).to.equal(undefined);
     expect(new FairTree<string>().shift()).to.equal(undefined);
   });
 
@@ -32,7 +32,7 @@ describe('FairTree', () => {
     expect(tree.remove(['b', '2'], 'b2y')).to.equal(true);
     expect(tree.remove(['b', '2'], 'b2y')).to.equal(false);
     expect(tree.remove(['b', '2'], 'b2x')).to.equal(true);
-    expect([tree.size, tree.at('b')!.size, tree.newestOfLargest()]).to.deep.equal([4, 1, 'c1y']);
+    expect([tree.size, tree.subtree('b')!.size, tree.newestOfLargest()]).to.deep.equal([4, 1, 'c1y']);
     expect(tree.remove(['b', '1'], 'b1x')).to.equal(true);
     expect(drain(tree)).to.equal('a1x c1x c1y');
   });

@@ -21,7 +21,7 @@ function takes(some: number): { sink: SearchSink; client: Client } {
     return wait;
   };
   const client = {
-    get full() {
+    get isFull() {
       return wait !== undefined;
     },
     waitForDrain: () => wait,

@@ -25,11 +25,11 @@ export interface Held {
 
 export function hold(): Held {
   const { opened, open } = gate();
-  while (slowWork.waiting === 0) void slowWork.run(() => opened);
-  const before = slowWork.waiting;
+  while (slowWork.waitingCount === 0) void slowWork.run(() => opened);
+  const before = slowWork.waitingCount;
   const held: Held = {
     get waiting() {
-      return slowWork.waiting - before;
+      return slowWork.waitingCount - before;
     },
     until: async (condition) => {
       const isSo = typeof condition === 'number' ? () => held.waiting === condition : condition;

@@ -10,7 +10,7 @@ import {
   needsUpgrade,
   type PasswordPolicy,
   passwordKind,
-  schemeOf,
+  schemeName,
   verifyPassword,
 } from '../../src/password/index.js';
 import { fastVectors, slowVectors } from './vectors.js';
@@ -58,11 +58,11 @@ describe('password policy', () => {
   });
 
   it('password schemes are recognized by their prefix in any case', () => {
-    expect(schemeOf(bytes('{ssha}abc'))).to.equal('SSHA');
-    expect(schemeOf(bytes('{PBKDF2-SHA256}1'))).to.equal('PBKDF2-SHA256');
-    expect(schemeOf(bytes('{nosuch}abc'))).to.equal('NOSUCH');
+    expect(schemeName(bytes('{ssha}abc'))).to.equal('SSHA');
+    expect(schemeName(bytes('{PBKDF2-SHA256}1'))).to.equal('PBKDF2-SHA256');
+    expect(schemeName(bytes('{nosuch}abc'))).to.equal('NOSUCH');
     for (const clear of ['', '{', '{}', '{}abc', '{SSHA', 'SSHA}', ' {SSHA}', '{a b}c', '{' + 'A'.repeat(40) + '}'])
-      expect(schemeOf(bytes(clear)), clear).to.equal(undefined);
+      expect(schemeName(bytes(clear)), clear).to.equal(undefined);
   });
 
   it('hashed passwords are distinguished from clear passwords', () => {

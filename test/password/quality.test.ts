@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { expect } from 'chai';
 import { isBreached, Judge, JudgingFault, requireBreachedList, SlowWorkFull } from '../../src/password/index.js';
-import { weakness } from '../../src/password/quality/strength.js';
+import { weaknessReason } from '../../src/password/quality/strength.js';
 
 const sha1 = (text: string) => createHash('sha1').update(text).digest('hex').toUpperCase();
 const SOURCE = { network: 'net', identity: 'somebody' };
@@ -106,8 +106,8 @@ describe('password quality', () => {
   });
 
   it('strength: what is weak is told why, and what is strong is taken', () => {
-    expect(weakness('correct horse battery staple', [], 4)).to.equal(undefined);
-    expect(weakness('x9#Tq!mZ2$pL', [], 4)).to.equal(undefined);
+    expect(weaknessReason('correct horse battery staple', [], 4)).to.equal(undefined);
+    expect(weaknessReason('x9#Tq!mZ2$pL', [], 4)).to.equal(undefined);
     for (const [text, reason] of [
       ['password', /most used/],
       ['aaaaaaaaaa', /repeats/],
@@ -115,9 +115,9 @@ describe('password quality', () => {
       ['abcdefghijk', /sequence/],
       ['19.05.1998', /date/],
     ] as const)
-      expect(weakness(text, [], 3), text).to.match(reason);
-    expect(weakness('lovelace1815', ['Ada Lovelace'], 3)).to.match(/names of its entry/);
-    expect(weakness('password', [], 0)).to.equal(undefined);
+      expect(weaknessReason(text, [], 3), text).to.match(reason);
+    expect(weaknessReason('lovelace1815', ['Ada Lovelace'], 3)).to.match(/names of its entry/);
+    expect(weaknessReason('password', [], 0)).to.equal(undefined);
   });
 
   describe('in a thread', () => {

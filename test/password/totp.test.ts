@@ -1,13 +1,13 @@
 import { expect } from 'chai';
 import { base32, matchingSteps, newTotpSecret, totpUri } from '../../src/password/index.js';
-import { hotp, stepAt } from '../../src/password/totp.js';
+import { hotpCode, stepAt } from '../../src/password/totp.js';
 
 /** The secret of RFC 4226 appendix D and, for SHA-1, of RFC 6238 appendix B. */
 const SECRET = Buffer.from('12345678901234567890');
 
 describe('password: one-time codes', () => {
   it('codes are those of RFC 4226, appendix D', () => {
-    const codes = Array.from({ length: 10 }, (_, counter) => hotp(SECRET, counter));
+    const codes = Array.from({ length: 10 }, (_, counter) => hotpCode(SECRET, counter));
     expect(codes.join(' ')).to.equal('755224 287082 359152 969429 338314 254676 287922 162583 399871 520489');
   });
 
@@ -20,15 +20,15 @@ describe('password: one-time codes', () => {
       [2000000000, '69279037'],
       [20000000000, '65353130'],
     ] as const)
-      expect(hotp(SECRET, stepAt(seconds * 1000), 8), String(seconds)).to.equal(code);
+      expect(hotpCode(SECRET, stepAt(seconds * 1000), 8), String(seconds)).to.equal(code);
   });
 
   it('codes may be one step early or late', () => {
     const now = 1_800_000_000_000;
     const step = stepAt(now);
     for (const drift of [-1, 0, 1])
-      expect(matchingSteps(SECRET, hotp(SECRET, step + drift), now)).to.include(step + drift);
-    for (const drift of [-2, 2]) expect(matchingSteps(SECRET, hotp(SECRET, step + drift), now)).to.deep.equal([]);
+      expect(matchingSteps(SECRET, hotpCode(SECRET, step + drift), now)).to.include(step + drift);
+    for (const drift of [-2, 2]) expect(matchingSteps(SECRET, hotpCode(SECRET, step + drift), now)).to.deep.equal([]);
     for (const code of ['', '12345', '1234567', 'abcdef', '\u0661\u0662\u0663\u0664\u0665\u0666'])
       expect(matchingSteps(SECRET, code, now)).to.deep.equal([]);
   });

@@ -15,28 +15,28 @@ describe('CredentialCache', () => {
     let now = 1000;
     const cache = new CredentialCache({ seconds: 60, entries: 100, now: () => now });
     const stored = bytes('{ARGON2}x');
-    expect(cache.has(id, stored, bytes('a'))).to.equal(false);
+    expect(cache.isVerified(id, stored, bytes('a'))).to.equal(false);
     cache.remember(id, stored, bytes('a'));
-    expect(cache.has(id, stored, bytes('a'))).to.equal(true);
-    expect(cache.has(id, stored, bytes('b'))).to.equal(false);
-    expect(cache.has(Buffer.alloc(16, 2), stored, bytes('a'))).to.equal(false);
-    expect(cache.has(id, bytes('{ARGON2}y'), bytes('a'))).to.equal(false);
-    expect(cache.has(id, bytes('{ARGON2}'), bytes('xa'))).to.equal(false);
+    expect(cache.isVerified(id, stored, bytes('a'))).to.equal(true);
+    expect(cache.isVerified(id, stored, bytes('b'))).to.equal(false);
+    expect(cache.isVerified(Buffer.alloc(16, 2), stored, bytes('a'))).to.equal(false);
+    expect(cache.isVerified(id, bytes('{ARGON2}y'), bytes('a'))).to.equal(false);
+    expect(cache.isVerified(id, bytes('{ARGON2}'), bytes('xa'))).to.equal(false);
     now += 59_999;
-    expect(cache.has(id, stored, bytes('a'))).to.equal(true);
+    expect(cache.isVerified(id, stored, bytes('a'))).to.equal(true);
     now += 1;
-    expect(cache.has(id, stored, bytes('a'))).to.equal(false);
+    expect(cache.isVerified(id, stored, bytes('a'))).to.equal(false);
     cache.remember(id, stored, bytes('a'));
-    expect(cache.has(id, stored, bytes('a'))).to.equal(true);
+    expect(cache.isVerified(id, stored, bytes('a'))).to.equal(true);
     cache.clear();
-    expect(cache.has(id, stored, bytes('a'))).to.equal(false);
+    expect(cache.isVerified(id, stored, bytes('a'))).to.equal(false);
   });
 
   it('the credential cache evicts the oldest entry when it is full', () => {
     let now = 1;
     const cache = new CredentialCache({ entries: 4, now: () => now });
     for (let i = 0; i < 6; i++, now++) cache.remember(id, bytes('x'), bytes(String(i)));
-    const held = [0, 1, 2, 3, 4, 5].filter((i) => cache.has(id, bytes('x'), bytes(String(i))));
+    const held = [0, 1, 2, 3, 4, 5].filter((i) => cache.isVerified(id, bytes('x'), bytes(String(i))));
     expect(held).to.deep.equal([2, 3, 4, 5]);
   });
 });
@@ -97,7 +97,7 @@ describe('SlowWork', () => {
     const results = await Promise.allSettled([...Array(10).keys()].map((i) => work.run(piece(i))));
     expect(begun).to.deep.equal([...Array(10).keys()]);
     expect(most).to.equal(2);
-    expect(work.waiting).to.equal(0);
+    expect(work.waitingCount).to.equal(0);
     expect(results.map((r) => r.status === 'fulfilled')).to.deep.equal([...Array(10).keys()].map((i) => i % 3 !== 0));
   });
 });
@@ -114,10 +114,10 @@ describe('SlowWork of expensive pieces', () => {
     const dear = Array.from({ length: 9 }, (_, n) => work.run(piece, { network: `n${n}`, identity: '' }, true));
     for (let n = 0; n < 5; n++) expect(await work.run(async () => n)).to.equal(n);
     expect(begun).to.equal(2);
-    expect(work.waiting).to.equal(7);
+    expect(work.waitingCount).to.equal(7);
     open();
     await Promise.all(dear);
-    expect([begun, work.waiting]).to.deep.equal([9, 0]);
+    expect([begun, work.waitingCount]).to.deep.equal([9, 0]);
   });
 
   it('expensive slow work gets its share where there is only one slot', async () => {
@@ -241,7 +241,7 @@ describe('SlowWork of many sources', () => {
     const expected = [...Array(5).fill('done'), ...Array(3).fill('SlowWorkFull')];
     expect(said).to.deep.equal([...expected, ...expected]);
     expect(await work.run(async () => 'again', own)).to.equal('again');
-    expect(work.waiting).to.equal(0);
+    expect(work.waitingCount).to.equal(0);
   });
 
   /** How each of the pieces, which come while nothing has a turn, ends. */
@@ -307,14 +307,14 @@ describe('SlowWork of many sources', () => {
     const nameOf = (error: Error): string => error.constructor.name;
     const said = work.run(async () => 'done', going).catch(nameOf);
     const stays = work.run(async () => 'done', own);
-    expect(work.waiting).to.equal(2);
+    expect(work.waitingCount).to.equal(2);
     leave!();
     expect(await said).to.equal('SlowWorkAbandoned');
-    expect(work.waiting).to.equal(1);
+    expect(work.waitingCount).to.equal(1);
     open();
     await running;
     expect(await stays).to.equal('done');
     expect(await work.run(async () => 'done', { ...own, isGone: true }).catch(nameOf)).to.equal('SlowWorkAbandoned');
-    expect(work.waiting).to.equal(0);
+    expect(work.waitingCount).to.equal(0);
   });
 });

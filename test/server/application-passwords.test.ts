@@ -408,9 +408,9 @@ describe('server: application passwords', () => {
     const user = await boundAs(P0, 'secret-0');
     for (let n = 0; n < 16; n++) await made(user, { name: `n${n}` });
     const spent = async (dn: string, password: string): Promise<number> => {
-      const before = slowWork.spent;
+      const before = slowWork.totalCost;
       expect(await code(dn, password)).to.equal(49);
-      return slowWork.spent - before;
+      return slowWork.totalCost - before;
     };
     for (const password of ['wrong', 'aaaaaa-aaaaaa-aaaaaa-aaaaaa'])
       expect(await spent(P0, password))

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { Partition } from '../../src/partition/index.js';
-import { hotp, stepAt } from '../../src/password/totp.js';
+import { hotpCode, stepAt } from '../../src/password/totp.js';
 import { APPLICATION_PASSWORD, createApplicationPassword } from '../../src/server/passwords/application-password.js';
 import { SecondFactor, TOTP_SECRET } from '../../src/server/passwords/second-factor.js';
 import { ENGINES, openStore } from '../partition/fixture.js';
@@ -76,7 +76,7 @@ for (const engine of ENGINES) {
     it('a code of a second factor is accepted once, at whichever front end', async () => {
       const time = now();
       Date.now = () => time;
-      const password = `secret-1${hotp(secret, stepAt(time))}`;
+      const password = `secret-1${hotpCode(secret, stepAt(time))}`;
       const codes = await Promise.all(Array.from({ length: 10 }, (_, n) => bind(n % 2, personDn('p1'), password)));
       expect(codes.filter((code) => code === 0)).to.have.length(1);
       for (const at of [0, 1]) expect(await bind(at, personDn('p1'), password)).to.equal(49);

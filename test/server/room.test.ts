@@ -47,7 +47,7 @@ describe('server: who waits for room', () => {
     const [near, far] = await pair();
     const output = new Output(near, 0, new Unsent(64 * MIB));
     output.writer.raw(Buffer.alloc(32 * MIB));
-    expect(output.full).to.equal(true);
+    expect(output.isFull).to.equal(true);
     const begun: Promise<void>[] = [];
     const search = async (): Promise<void> => {
       await waitForFirstSlice(output);
@@ -142,7 +142,7 @@ describe('server: what goes out', () => {
         if (what === 0 && many) peer.far.resume();
         else if (what < 3) peer.far.pause();
         else if (what === 3 && next(30) === 0) (next(2) === 0 ? peer.near : peer.far).destroy();
-        else if (!peer.near.destroyed && !peer.output.full) {
+        else if (!peer.near.destroyed && !peer.output.isFull) {
           for (let messages = next(20); messages > 0; messages--) {
             const length = next(100) === 0 ? next(100_000) : next(4_000);
             peer.output.writer.raw(stretch(peer.whose, peer.written, length));

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { Partition } from '../../src/partition/index.js';
 import { slowWork } from '../../src/password/index.js';
-import { hotp, stepAt } from '../../src/password/totp.js';
+import { hotpCode, stepAt } from '../../src/password/totp.js';
 import { ControlOid } from '../../src/protocol/oids.js';
 import { APPLICATION_PASSWORD, createApplicationPassword } from '../../src/server/passwords/application-password.js';
 import { SecondFactor, TOTP_SECRET } from '../../src/server/passwords/second-factor.js';
@@ -51,7 +51,7 @@ describe('server: second factor', () => {
     rmSync(folder, { recursive: true });
   });
 
-  const codeAt = (drift = 0): string => hotp(secret, stepAt(Date.now()) + drift);
+  const codeAt = (drift = 0): string => hotpCode(secret, stepAt(Date.now()) + drift);
   const wrongCode = (): string => {
     const right = [-1, 0, 1].map(codeAt);
     return ['000000', '000001', '000002', '000003'].find((code) => !right.includes(code))!;
@@ -148,9 +148,9 @@ describe('server: second factor', () => {
     await enroll(one.partition);
     expect(await bind(one, PASSWORD + codeAt(-1))).to.equal(0);
     const spent = async (password: string): Promise<number> => {
-      const before = slowWork.spent;
+      const before = slowWork.totalCost;
       expect(await bind(one, password)).to.equal(49);
-      return slowWork.spent - before;
+      return slowWork.totalCost - before;
     };
     const [code, password, both, none] = [
       await spent(PASSWORD + wrongCode()),

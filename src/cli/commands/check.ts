@@ -10,7 +10,7 @@ import {
   isVerifiable,
   type PasswordPolicy,
   policyCost,
-  valuesNotTried,
+  untriedValues,
 } from '../../password/index.js';
 import { hashPolicyOf } from '../../server/passwords/hash-policy.js';
 import { damagedPages, RESTORE_REMEDY, requireUndamagedPages } from '../damaged-pages.js';
@@ -49,7 +49,7 @@ function printNotes(policy: PasswordPolicy, where: string, stored: readonly Buff
     if (!isVerifiable(value))
       note(`${describeKind(value)} cannot be verified here: nobody can bind with it; set another`);
   }
-  for (const value of valuesNotTried(stored.filter(isVerifiable), policy)) {
+  for (const value of untriedValues(stored.filter(isVerifiable), policy)) {
     const cost = times(costOf(value));
     const above = isAffordable(value, policy) ? 'together with the others of its entry above' : 'above';
     note(

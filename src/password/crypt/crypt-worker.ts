@@ -13,7 +13,7 @@ if (!port) throw new TypeError('crypt/worker runs in a worker thread only');
 
 port.on('message', (job: CryptJob) => {
   const clear = Buffer.from(job.clear.buffer, job.clear.byteOffset, job.clear.byteLength);
-  const matches = verifyCryptText(job.stored, clear);
+  const isMatch = verifyCryptText(job.stored, clear);
   clear.fill(0);
-  port.postMessage(matches);
+  port.postMessage(isMatch);
 });

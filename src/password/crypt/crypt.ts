@@ -1,7 +1,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import bcrypt from 'bcryptjs';
 import desCrypt from 'unix-crypt-td-js';
-import { forms, needsComputation } from './forms.js';
+import { cryptPatterns, needsComputation } from './forms.js';
 import { md5Crypt } from './md5-crypt.js';
 import { shaCrypt } from './sha-crypt.js';
 
@@ -11,9 +11,9 @@ import { shaCrypt } from './sha-crypt.js';
  */
 export function cryptText(stored: string, key: Buffer): string | undefined {
   if (!needsComputation(stored, key)) return undefined;
-  if (forms.sha.test(stored)) return shaCrypt(stored, key);
-  if (forms.md5.test(stored)) return md5Crypt(stored, key);
-  if (forms.bcrypt.test(stored)) return bcrypt.hashSync(key.toString('utf8'), stored);
+  if (cryptPatterns.sha.test(stored)) return shaCrypt(stored, key);
+  if (cryptPatterns.md5.test(stored)) return md5Crypt(stored, key);
+  if (cryptPatterns.bcrypt.test(stored)) return bcrypt.hashSync(key.toString('utf8'), stored);
   return desCrypt([...key.subarray(0, 8)], stored.slice(0, 2));
 }
 

@@ -1,4 +1,4 @@
-const alphabet = './0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+const cryptAlphabet = './0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
 /**
  * Encodes a digest in the base 64 of crypt(3), least significant six bits first. `order` has groups of up to three
@@ -10,7 +10,7 @@ export function encode64(digest: Buffer, order: readonly (readonly number[])[]):
     let bits = 0;
     for (const index of group) bits = (bits << 8) | digest[index]!;
     for (let i = 0; i <= group.length; i++) {
-      text += alphabet[bits & 63];
+      text += cryptAlphabet[bits & 63];
       bits >>= 6;
     }
   }

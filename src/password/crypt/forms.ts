@@ -1,13 +1,13 @@
 import { isUtf8 } from 'node:buffer';
 import { MAX_BCRYPT_COST, MAX_CRYPT_PASSWORD_BYTES, MAX_SHA_CRYPT_ROUNDS } from '../limits.js';
 
-/** The supported forms of crypt(3) text. Comments name the capture groups. */
-export const forms = {
-  /** Variant, rounds, salt. */
+/** Patterns of the supported kinds of crypt(3) text. Comments name the capture groups. */
+export const cryptPatterns = {
+  /** Groups: variant (5 or 6), rounds, salt. */
   sha: /^\$([56])\$(?:rounds=(\d{1,10})\$)?([^$\n]{0,16})\$[./0-9A-Za-z]+$/,
-  /** Salt. */
+  /** Group: salt. */
   md5: /^\$1\$([^$\n]{0,8})\$[./0-9A-Za-z]{22}$/,
-  /** Logarithm of the rounds. */
+  /** Group: binary logarithm of the rounds. */
   bcrypt: /^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}$/,
   des: /^[./0-9A-Za-z]{13}$/,
 };
@@ -25,13 +25,13 @@ export function shaRounds(digits: string | undefined): number | undefined {
   return rounds >= MIN_SHA_CRYPT_ROUNDS && rounds <= MAX_SHA_CRYPT_ROUNDS ? rounds : undefined;
 }
 
-/** Whether the text has a supported form with valid settings within the limits. */
+/** Whether the text matches one of `cryptPatterns`, with settings within the limits. */
 export function isValidCrypt(stored: string): boolean {
-  const sha = forms.sha.exec(stored);
-  if (sha) return shaRounds(sha[2]) !== undefined;
-  const bcrypt = forms.bcrypt.exec(stored);
-  if (bcrypt) return Number(bcrypt[1]) >= MIN_BCRYPT_COST && Number(bcrypt[1]) <= MAX_BCRYPT_COST;
-  return forms.md5.test(stored) || forms.des.test(stored);
+  const shaMatch = cryptPatterns.sha.exec(stored);
+  if (shaMatch) return shaRounds(shaMatch[2]) !== undefined;
+  const bcryptMatch = cryptPatterns.bcrypt.exec(stored);
+  if (bcryptMatch) return Number(bcryptMatch[1]) >= MIN_BCRYPT_COST && Number(bcryptMatch[1]) <= MAX_BCRYPT_COST;
+  return cryptPatterns.md5.test(stored) || cryptPatterns.des.test(stored);
 }
 
 /**
@@ -40,6 +40,6 @@ export function isValidCrypt(stored: string): boolean {
  */
 export function needsComputation(stored: string, clear: Buffer): boolean {
   if (clear.includes(0) || !isValidCrypt(stored)) return false;
-  if (forms.bcrypt.test(stored)) return isUtf8(clear);
-  return forms.des.test(stored) || clear.length <= MAX_CRYPT_PASSWORD_BYTES;
+  if (cryptPatterns.bcrypt.test(stored)) return isUtf8(clear);
+  return cryptPatterns.des.test(stored) || clear.length <= MAX_CRYPT_PASSWORD_BYTES;
 }

@@ -2,7 +2,7 @@ import { JobThread } from '../job-thread.js';
 import type { CryptJob } from './crypt-worker.js';
 import { needsComputation } from './forms.js';
 
-const thread = new JobThread<CryptJob, boolean>(new URL('./crypt-worker.js', import.meta.url), 'rowan-crypt');
+const cryptThread = new JobThread<CryptJob, boolean>(new URL('./crypt-worker.js', import.meta.url), 'rowan-crypt');
 
 /**
  * Verifies crypt(3) text in a worker thread. Returns false synchronously when no computation is needed. If the thread
@@ -11,5 +11,5 @@ const thread = new JobThread<CryptJob, boolean>(new URL('./crypt-worker.js', imp
 export function verifyCrypt(stored: string, clear: Buffer): boolean | Promise<boolean> {
   if (!needsComputation(stored, clear)) return false;
   const job = { stored, clear: Uint8Array.from(clear) };
-  return thread.run(job, [job.clear.buffer]).then((matches) => matches ?? false);
+  return cryptThread.run(job, [job.clear.buffer]).then((matches) => matches ?? false);
 }

@@ -6,12 +6,12 @@ import { join } from 'node:path';
 // hex, a colon and a count. A list is either a single file, or a folder of files named by the first five digits, with
 // or without `.txt`, whose lines have the remaining 35 digits. A look-up reads about ten blocks, whatever the size.
 
-const DIGITS = 40;
-const PREFIX = 5;
+const SHA1_DIGITS = 40;
+const PREFIX_DIGITS = 5;
 /** The most bytes of a line. */
-const MAX_LINE = 512;
+const MAX_LINE_BYTES = 512;
 /** Bytes. A range of at most this size is read whole and searched line by line. */
-const BLOCK = 4096;
+const BLOCK_BYTES = 4096;
 const LF = 0x0a;
 
 /** Thrown when a list is missing or has another format. */
@@ -23,7 +23,7 @@ export class BreachedListFault extends Error {
 export async function requireBreachedList(path: string): Promise<void> {
   await asListFault(path, async () => {
     if ((await stat(path)).isDirectory()) await requirePrefixFile(path);
-    else await fileContains(path, '0'.repeat(DIGITS));
+    else await fileContains(path, '0'.repeat(SHA1_DIGITS));
   });
 }
 
@@ -32,12 +32,13 @@ export function isBreached(path: string, clear: Buffer): Promise<boolean> {
   const digits = hash('sha1', clear, 'hex').toUpperCase();
   return asListFault(path, async () => {
     if (!(await stat(path)).isDirectory()) return (await fileContains(path, digits)) ?? false;
-    const file = join(path, digits.slice(0, PREFIX));
-    const rest = digits.slice(PREFIX);
-    const found = (await fileContains(`${file}.txt`, rest, true)) ?? (await fileContains(file, rest, true));
+    const prefixPath = join(path, digits.slice(0, PREFIX_DIGITS));
+    const suffix = digits.slice(PREFIX_DIGITS);
+    const isFound =
+      (await fileContains(`${prefixPath}.txt`, suffix, true)) ?? (await fileContains(prefixPath, suffix, true));
     // An empty folder, perhaps one that is not mounted, must not pass for a list without the password.
-    if (found === undefined) await requirePrefixFile(path);
-    return found ?? false;
+    if (isFound === undefined) await requirePrefixFile(path);
+    return isFound ?? false;
   });
 }
 
@@ -66,7 +67,7 @@ async function fileContains(path: string, digits: string, mayBeMissing = false):
     throw error;
   }
   try {
-    return await new SortedLines(path, file, digits.length).has(digits);
+    return await new SortedLines(path, file, digits.length).containsLine(digits);
   } finally {
     await file.close();
   }
@@ -76,63 +77,66 @@ async function fileContains(path: string, digits: string, mayBeMissing = false):
 class SortedLines {
   readonly #path: string;
   readonly #file: FileHandle;
-  readonly #form: RegExp;
-  readonly #block = Buffer.allocUnsafe(BLOCK + MAX_LINE);
+  readonly #linePattern: RegExp;
+  readonly #block = Buffer.allocUnsafe(BLOCK_BYTES + MAX_LINE_BYTES);
 
   constructor(path: string, file: FileHandle, digits: number) {
     this.#path = path;
     this.#file = file;
-    this.#form = new RegExp(`^([0-9A-F]{${digits}})(?:\\s*:\\s*\\d+)?\\s*$`);
+    this.#linePattern = new RegExp(`^([0-9A-F]{${digits}})(?:\\s*:\\s*\\d+)?\\s*$`);
   }
 
   /** Searches by bisection. A line with the digits begins at or after `from` and before `to`. */
-  async has(digits: string): Promise<boolean> {
+  async containsLine(digits: string): Promise<boolean> {
     let from = 0;
     let { size: to } = await this.#file.stat();
-    while (to - from > BLOCK) {
+    while (to - from > BLOCK_BYTES) {
       const middle = from + Math.floor((to - from) / 2);
-      const { start, key } = await this.#lineAfter(middle);
-      if (key === undefined || start >= to) to = middle + 1;
-      else if (key === digits) return true;
-      else if (key < digits) from = start;
+      const { start, lineDigits } = await this.#lineAfter(middle);
+      if (lineDigits === undefined || start >= to) to = middle + 1;
+      else if (lineDigits === digits) return true;
+      else if (lineDigits < digits) from = start;
       else to = start;
     }
-    const rest = await this.#read(from, to - from + MAX_LINE);
-    for (let at = 0; at < rest.length && from + at < to; ) {
-      const end = rest.indexOf(LF, at);
-      if (this.#keyOf(rest.subarray(at, end < 0 ? rest.length : end)) === digits) return true;
-      at = end < 0 ? rest.length : end + 1;
+    const block = await this.#read(from, to - from + MAX_LINE_BYTES);
+    for (let lineStart = 0; lineStart < block.length && from + lineStart < to; ) {
+      const lineEnd = block.indexOf(LF, lineStart);
+      if (this.#digitsOfLine(block.subarray(lineStart, lineEnd < 0 ? block.length : lineEnd)) === digits) return true;
+      lineStart = lineEnd < 0 ? block.length : lineEnd + 1;
     }
     return false;
   }
 
   /** Returns the first line that begins after the position; `key` is undefined at the end of the file. */
-  async #lineAfter(position: number): Promise<{ readonly start: number; readonly key: string | undefined }> {
-    const bytes = await this.#read(position, 2 * MAX_LINE);
-    const begin = bytes.indexOf(LF) + 1;
-    if (begin === 0 || begin === bytes.length) {
-      if (bytes.length < 2 * MAX_LINE) return { start: position + bytes.length, key: undefined };
-      throw this.#fault();
+  async #lineAfter(position: number): Promise<{ readonly start: number; readonly lineDigits: string | undefined }> {
+    const bytes = await this.#read(position, 2 * MAX_LINE_BYTES);
+    const lineStart = bytes.indexOf(LF) + 1;
+    if (lineStart === 0 || lineStart === bytes.length) {
+      if (bytes.length < 2 * MAX_LINE_BYTES) return { start: position + bytes.length, lineDigits: undefined };
+      throw this.#formatFault();
     }
-    const end = bytes.indexOf(LF, begin);
-    return { start: position + begin, key: this.#keyOf(bytes.subarray(begin, end < 0 ? bytes.length : end)) };
+    const lineEnd = bytes.indexOf(LF, lineStart);
+    return {
+      start: position + lineStart,
+      lineDigits: this.#digitsOfLine(bytes.subarray(lineStart, lineEnd < 0 ? bytes.length : lineEnd)),
+    };
   }
 
-  #keyOf(line: Buffer): string {
-    const key = this.#form.exec(line.toString('latin1'))?.[1];
-    if (key === undefined) throw this.#fault();
-    return key;
+  #digitsOfLine(line: Buffer): string {
+    const lineDigits = this.#linePattern.exec(line.toString('latin1'))?.[1];
+    if (lineDigits === undefined) throw this.#formatFault();
+    return lineDigits;
   }
 
-  #fault(): BreachedListFault {
+  #formatFault(): BreachedListFault {
     return new BreachedListFault(
       `${this.#path}: a line is no upper-case hex of a SHA-1, with a colon and a count behind it`,
     );
   }
 
   async #read(position: number, length: number): Promise<Buffer> {
-    const count = Math.min(length, this.#block.length);
-    const { bytesRead } = await this.#file.read(this.#block, 0, count, position);
+    const byteCount = Math.min(length, this.#block.length);
+    const { bytesRead } = await this.#file.read(this.#block, 0, byteCount, position);
     return this.#block.subarray(0, bytesRead);
   }
 }

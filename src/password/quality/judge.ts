@@ -8,7 +8,7 @@ export class JudgingFault extends Error {
   override readonly name = 'JudgingFault';
 }
 
-const SECONDS = 10;
+const TIMEOUT_SECONDS = 10;
 /** The most waiting jobs. A single network has at most half of the capacity. */
 const CAPACITY = 256;
 
@@ -19,14 +19,14 @@ const CAPACITY = 256;
  */
 export class Judge {
   readonly #queue = new SlowWork(1, CAPACITY);
-  readonly #milliseconds: number;
+  readonly #timeoutMs: number;
   readonly #thread = new JobThread<QualityJob, QualityAnswer>(
     new URL('./quality-worker.js', import.meta.url),
     'rowan-quality',
   );
 
-  constructor(milliseconds = SECONDS * 1000) {
-    this.#milliseconds = milliseconds;
+  constructor(milliseconds = TIMEOUT_SECONDS * 1000) {
+    this.#timeoutMs = milliseconds;
   }
 
   /**
@@ -35,7 +35,7 @@ export class Judge {
    */
   refusalReason(job: QualityJob, source: Source): Promise<string | undefined> {
     return this.#queue.run(async () => {
-      const answer = await this.#ask(job);
+      const answer = await this.#askThread(job);
       if (!answer) throw new JudgingFault('the check of the password did not end in time');
       if ('fault' in answer) throw new JudgingFault(`the check in ${job.check} cannot be used: ${answer.fault}`);
       return answer.reason;
@@ -43,10 +43,10 @@ export class Judge {
   }
 
   /** Resolves to undefined when the job did not end in time or the thread has crashed. */
-  async #ask(job: QualityJob): Promise<QualityAnswer | undefined> {
+  async #askThread(job: QualityJob): Promise<QualityAnswer | undefined> {
     let timer: NodeJS.Timeout | undefined;
     const timeout = new Promise<undefined>((resolve) => {
-      timer = setTimeout(resolve, this.#milliseconds, undefined);
+      timer = setTimeout(resolve, this.#timeoutMs, undefined);
     });
     const answer = await Promise.race([this.#thread.run(job), timeout]);
     clearTimeout(timer);

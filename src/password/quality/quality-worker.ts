@@ -20,15 +20,15 @@ export type QualityAnswer =
   | { readonly fault: string };
 
 /** The default export of the operator's module. */
-type Check = (clear: string, about: { readonly dn: string; readonly names: readonly string[] }) => unknown;
+type CheckModule = (clear: string, about: { readonly dn: string; readonly names: readonly string[] }) => unknown;
 
 /** The most characters of a reason. */
-const MAX_REASON = 300;
+const MAX_REASON_LENGTH = 300;
 
 async function judge(job: QualityJob): Promise<QualityAnswer> {
   const { clear, names, minScore } = job;
   if (minScore > 0) {
-    const { weakness } = await import('./strength.js');
+    const { weaknessReason: weakness } = await import('./strength.js');
     const reason = weakness(clear, names, minScore);
     if (reason !== undefined) return { reason };
   }
@@ -42,14 +42,14 @@ async function runCheck({ clear, names, dn }: QualityJob, url: string): Promise<
     if (typeof check !== 'function') return { fault: 'it has no default export that is a function' };
     // A job without a password only checks that the module can be loaded.
     if (clear === '') return { reason: undefined };
-    result = await (check as Check)(clear, { dn, names: [...names] });
+    result = await (check as CheckModule)(clear, { dn, names: [...names] });
   } catch (error) {
     return { fault: `it throws ${describeThrown(error)}` };
   }
   if (result === undefined || result === null || result === true) return { reason: undefined };
   if (typeof result !== 'string' || result === '')
     return { fault: `it returns ${typeof result}, and neither a text nor undefined` };
-  const reason = result.replace(/\p{C}/gu, ' ').slice(0, MAX_REASON);
+  const reason = result.replace(/\p{C}/gu, ' ').slice(0, MAX_REASON_LENGTH);
   // The reason is sent to the client and must not contain the password.
   return { reason: reason.includes(clear) ? 'the password does not suit this site; choose another' : reason };
 }
@@ -57,10 +57,10 @@ async function runCheck({ clear, names, dn }: QualityJob, url: string): Promise<
 /** Describes an error by kind and place only, because the message may contain the password. */
 function describeThrown(error: unknown): string {
   if (!(error instanceof Error)) return typeof error;
-  const place = error.stack?.split('\n').find((line) => /^\s+at /.test(line));
-  const kind = /^[A-Za-z]{1,40}$/.test(error.name) ? error.name : 'an error';
+  const stackLine = error.stack?.split('\n').find((line) => /^\s+at /.test(line));
+  const errorName = /^[A-Za-z]{1,40}$/.test(error.name) ? error.name : 'an error';
   const code = (error as NodeJS.ErrnoException).code;
-  return `${kind}${typeof code === 'string' && /^[A-Z_]{1,40}$/.test(code) ? ` (${code})` : ''}${place ? ` ${place.trim()}` : ''}`;
+  return `${errorName}${typeof code === 'string' && /^[A-Z_]{1,40}$/.test(code) ? ` (${code})` : ''}${stackLine ? ` ${stackLine.trim()}` : ''}`;
 }
 
 const port = parentPort;

@@ -2,9 +2,9 @@ import { ZxcvbnFactory } from '@zxcvbn-ts/core';
 import { adjacencyGraphs, dictionary } from '@zxcvbn-ts/language-common';
 
 /** Characters after this number are ignored, because the time grows with the square of the length. */
-const MAX_LENGTH = 100;
+const MAX_CHARACTERS = 100;
 
-const estimator = new ZxcvbnFactory({ dictionary, graphs: adjacencyGraphs, maxLength: MAX_LENGTH });
+const estimator = new ZxcvbnFactory({ dictionary, graphs: adjacencyGraphs, maxLength: MAX_CHARACTERS });
 
 /** Explanations of a weak password, by the warnings of the estimator. */
 const REASONS: Readonly<Record<string, string>> = {
@@ -26,11 +26,11 @@ const REASONS: Readonly<Record<string, string>> = {
 };
 
 /** Returns the reason to refuse a password whose strength (0 to 4) is below `minScore`; undefined: none. */
-export function weakness(clear: string, names: readonly string[], minScore: number): string | undefined {
-  const words = names.flatMap((name) => [name, ...name.split(/[^\p{L}\p{N}]+/u)]).filter((word) => word !== '');
-  const { score, feedback } = estimator.check(clear, words);
+export function weaknessReason(clear: string, names: readonly string[], minScore: number): string | undefined {
+  const userWords = names.flatMap((name) => [name, ...name.split(/[^\p{L}\p{N}]+/u)]).filter((word) => word !== '');
+  const { score, feedback } = estimator.check(clear, userWords);
   if (score >= minScore) return undefined;
   const reason = feedback.warning === null ? undefined : REASONS[feedback.warning];
-  const why = reason === undefined ? '' : `: ${reason}`;
-  return `the password is too easy to guess (${score} of 4, ${minScore} are needed)${why}; add words that do not belong together`;
+  const explanation = reason === undefined ? '' : `: ${reason}`;
+  return `the password is too easy to guess (${score} of 4, ${minScore} are needed)${explanation}; add words that do not belong together`;
 }

@@ -174,7 +174,7 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
   #mayBegin(): boolean {
     if (this.#state !== 'open' || this.#requests.operations.isBinding || this.#deadlines.handshakeSince > 0)
       return false;
-    if (this.#requests.operations.size >= this.#maxInFlight || this.#output.full) return false;
+    if (this.#requests.operations.size >= this.#maxInFlight || this.#output.isFull) return false;
     return this.#waitingBind !== undefined || this.#intake.mayAccept;
   }
 
@@ -200,7 +200,7 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
       if (stop) this.#socket.pause();
       else this.#socket.resume();
     }
-    if (open && !this.#awaitsDrain && this.#output.full) this.#awaitDrain();
+    if (open && !this.#awaitsDrain && this.#output.isFull) this.#awaitDrain();
     if (stop || !this.#intake.hasPartial) this.#deadlines.partialSince = 0;
     else if (this.#deadlines.partialSince === 0) this.#deadlines.partialSince = this.#deadlines.lastActive;
   }
@@ -215,7 +215,7 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
 
   #mayReadAhead(): boolean {
     return (
-      !this.#intake.hasPartial && this.#intake.mayAccept && !this.#output.full && this.#deadlines.handshakeSince === 0
+      !this.#intake.hasPartial && this.#intake.mayAccept && !this.#output.isFull && this.#deadlines.handshakeSince === 0
     );
   }
 

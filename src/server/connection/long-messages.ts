@@ -11,7 +11,7 @@ const BEGINNERS = 4;
 /** What the beginning of a long message is written to, and who is told of its end. */
 export interface LongMessageOwner {
   readonly writer: Writer;
-  readonly full: boolean;
+  readonly isFull: boolean;
   flush(): void;
   /** A message has gone, and what was held with it. */
   ended(): void;
@@ -92,7 +92,7 @@ export class LongMessages {
     let next: IteratorResult<Buffer> | undefined;
     try {
       next = await source.next();
-      while (!next.done && bytes < BEGINNING && (bytes === 0 || !this.#owner.full)) {
+      while (!next.done && bytes < BEGINNING && (bytes === 0 || !this.#owner.isFull)) {
         beginning.push(next.value);
         bytes += next.value.length;
         this.#count(next.value.length);

@@ -62,7 +62,7 @@ export class Output {
   }
 
   /** Whether callers have to wait. A full output always has unsent bytes, so `#onSent` will wake the waiters. */
-  get full(): boolean {
+  get isFull(): boolean {
     const own = this.unsent;
     return own > this.#limit || (own > 0 && own > this.#allUnsent.free);
   }
@@ -88,7 +88,7 @@ export class Output {
   /** Waits while the output is full. Flushes small pieces, as each piece that the peer receives counts as progress. */
   waitForDrain(): Maybe<void> {
     if (this.#writer && this.#writer.length >= PIECE) this.flush();
-    if (!this.full || this.#queue.closed) return;
+    if (!this.isFull || this.#queue.closed) return;
     // A partial piece is flushed, because no more messages follow while the caller waits.
     this.flush();
     return new Promise((resolve) => this.#drainWaiters.push(resolve));
@@ -130,7 +130,7 @@ export class Output {
 
   /** Wakes one waiter at a time, because each may fill the output again. */
   #wakeNext(): void {
-    if (this.full) return;
+    if (this.isFull) return;
     this.#drainWaiters.shift()?.();
     if (this.#drainWaiters.length === 0 || this.#wakeScheduled) return;
     this.#wakeScheduled = true;

@@ -80,7 +80,7 @@ async function comparePassword(context: Context, dn: Dn, request: CompareRequest
     throw new LdapError('noSuchAttribute', `the entry has no '${request.attribute}'`);
   const matches = new PasswordMatcher(services.hashing.policy, new OperationSource(context));
   const isRight = await verifyInSession(context, found.node.id, credentials, () =>
-    matches.find(request.value, passwords),
+    matches.findMatch(request.value, passwords),
   );
   return isRight ? COMPARE_TRUE : COMPARE_FALSE;
 }

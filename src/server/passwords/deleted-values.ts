@@ -29,5 +29,5 @@ export async function resolveDeletedPasswords(
 /** Returns the stored value equal to `sent` or verified by it as a clear password, and `sent` when there is none. */
 async function storedValue(sent: Buffer, stored: readonly Buffer[], matches: PasswordMatcher): Promise<Buffer> {
   if (stored.some((value) => value.equals(sent)) || isHashed(sent)) return sent;
-  return (await matches.find(clearText(sent), stored)) ?? sent;
+  return (await matches.findMatch(clearText(sent), stored)) ?? sent;
 }

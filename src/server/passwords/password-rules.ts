@@ -107,7 +107,7 @@ async function refuseReused(
 ): Promise<void> {
   if (policy.inHistory === 0) return;
   const known = [...credentials.passwords, ...rememberedPasswords(credentials.account?.history ?? [])];
-  if (await matches.find(clear, known))
+  if (await matches.findMatch(clear, known))
     throw refusal(
       'passwordInHistory',
       `the password was used before; choose one that is none of the last ${policy.inHistory}`,

@@ -67,7 +67,7 @@ export class SearchRun {
 
   /** Whether the client has yet to take entries that were sent. The search then has to wait for the client. */
   get isClientBehind(): boolean {
-    return this.params.client?.full === true;
+    return this.params.client?.isFull === true;
   }
 
   /**

@@ -55,7 +55,7 @@ async function changeAdmin(context: Context, fields: PasswordModify, clear: Buff
   const { partition, hashing } = services;
   requireAdmin(session, "change the administrator's password");
   const matches = new PasswordMatcher(hashing.policy, new OperationSource(context));
-  if (fields.oldPassword && !(await matches.find(fields.oldPassword, [await partition.adminPassword()])))
+  if (fields.oldPassword && !(await matches.findMatch(fields.oldPassword, [await partition.adminPassword()])))
     throw wrongOldPassword();
   const stored = await hashing.hash(clear, [], new OperationSource(context));
   await session.runExclusively(() =>
@@ -93,7 +93,7 @@ async function changeUser(context: Context, dn: Dn, fields: PasswordModify, clea
       await requireValidBind(services, session, identity, { id, credentials });
       const { oldPassword } = fields;
       const requireOld = async (old: Buffer) => {
-        if (!(await verifyInSession(context, id, credentials, () => matches.find(old, stored))))
+        if (!(await verifyInSession(context, id, credentials, () => matches.findMatch(old, stored))))
           throw wrongOldPassword();
       };
       const requested = {
