@@ -82,21 +82,18 @@ export class RankedQueue<T> {
     let size = groupSize + 1;
     for (const [group, count] of this.#groupSizes) if (count > size) [largestGroup, size] = [group, count];
     if (size === groupSize + 1) return undefined;
-    const nextRank = this.#ranks.findLast((tree) => tree.subtree(largestGroup));
-    return nextRank?.subtree(largestGroup)?.newestOfLargest();
+    const rank = this.#ranks.findLast((tree) => tree.subtree(largestGroup));
+    return rank?.subtree(largestGroup)?.newestOfLargest();
   }
 
   /** Removes and returns the next item. */
   shift(): T | undefined {
     if (this.size === 0) return undefined;
-    const shiftCount = ++this.#shiftCount;
+    const shift = ++this.#shiftCount;
     const [lowestRank, ...higherRanks] = this.#ranks.filter((tree) => tree.size > 0);
-    const otherRank =
-      shiftCount % OTHER_RANK_INTERVAL === 0
-        ? higherRanks[(shiftCount / OTHER_RANK_INTERVAL) % higherRanks.length]
-        : undefined;
-    const rank = otherRank ?? lowestRank!;
-    const item = rank.shift(shiftCount % 2 === 1 && rank !== this.#ranks[0])!;
+    const isOtherDue = shift % OTHER_RANK_INTERVAL === 0;
+    const rank = (isOtherDue && higherRanks[(shift / OTHER_RANK_INTERVAL) % higherRanks.length]) || lowestRank!;
+    const item = rank.shift(shift % 2 === 1 && rank !== this.#ranks[0])!;
     this.#forget(item, this.#placesByItem.get(item)!);
     return item;
   }

@@ -1,6 +1,6 @@
 /**
- * Length of a time slice, in milliseconds. A short request waits about that long for the event loop, however many sliced
- * searches are running.
+ * Length of a time slice, in milliseconds. A short request waits about that long for the event loop, however many
+ * sliced searches are running.
  */
 const SLICE_MS = 1;
 

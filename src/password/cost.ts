@@ -14,10 +14,7 @@ export const DEFAULT_ARGON2_COST = argon2Cost(19_456, 2);
 /** Cost of an iteration, by digest. */
 const PBKDF2_ITERATION_COST: Readonly<Record<string, number>> = { sha1: 1.2, sha256: 1.2, sha512: 3.1 };
 /** Cost of a round, and additional cost of a round for each byte of the password. */
-const SHA_CRYPT_ROUND_COST: Readonly<Record<string, readonly [number, number]>> = {
-  '5': [5.4, 0.008],
-  '6': [6.6, 0.012],
-};
+const SHA_ROUND_COST: Readonly<Record<string, readonly [number, number]>> = { '5': [5.4, 0.008], '6': [6.6, 0.012] };
 const MD5_CRYPT_COST = 6500;
 const DES_CRYPT_COST = 2000;
 const BCRYPT_ROUND_COST = 280;
@@ -56,7 +53,7 @@ function argon2TextCost(text: string): number {
 function cryptTextCost(text: string, passwordBytes: number): number {
   const shaMatch = /^\$([56])\$(?:rounds=(\d+)\$)?/.exec(text);
   if (shaMatch) {
-    const [roundCost, byteCost] = SHA_CRYPT_ROUND_COST[shaMatch[1]!]!;
+    const [roundCost, byteCost] = SHA_ROUND_COST[shaMatch[1]!]!;
     return Number(shaMatch[2] ?? SHA_CRYPT_ROUNDS) * (roundCost + byteCost * passwordBytes);
   }
   const bcryptMatch = /^\$2[aby]\$(\d\d)/.exec(text);

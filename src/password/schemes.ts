@@ -21,16 +21,10 @@ const NO_DIGEST = { digest: '', digestBytes: 0, isSalted: true };
 
 function digestSchemes(): Scheme[] {
   const schemes: Scheme[] = [];
-  const addPair = (plain: string, salted: string, digest: string, bytes: number): void => {
-    schemes.push({ name: plain, kind: 'digest', digest, digestBytes: bytes, isSalted: false, strength: 1 });
-    schemes.push({
-      name: salted,
-      kind: 'digest',
-      digest,
-      digestBytes: bytes,
-      isSalted: true,
-      strength: digest === 'md5' ? 1 : 2,
-    });
+  const addPair = (plain: string, salted: string, digest: string, digestBytes: number): void => {
+    const strength = digest === 'md5' ? 1 : 2;
+    schemes.push({ name: plain, kind: 'digest', digest, digestBytes, isSalted: false, strength: 1 });
+    schemes.push({ name: salted, kind: 'digest', digest, digestBytes, isSalted: true, strength });
   };
   addPair('MD5', 'SMD5', 'md5', 16);
   addPair('SHA', 'SSHA', 'sha1', 20);
@@ -40,8 +34,8 @@ function digestSchemes(): Scheme[] {
   return schemes;
 }
 
-function pbkdf2Scheme(name: string, digest: string, bytes: number): Scheme {
-  return { name, kind: 'pbkdf2', digest, digestBytes: bytes, isSalted: true, strength: 3 };
+function pbkdf2Scheme(name: string, digest: string, digestBytes: number): Scheme {
+  return { name, kind: 'pbkdf2', digest, digestBytes, isSalted: true, strength: 3 };
 }
 
 const foreignNames = [

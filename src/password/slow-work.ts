@@ -46,11 +46,11 @@ class TaskQueue {
 }
 
 /**
- * Runs tasks that hash or verify passwords, at most `size` at a time. Argon2 and PBKDF2 run on libuv's thread pool, which
- * the store also writes through: a storm of binds must not occupy all threads. Waiting tasks are ordered by their source,
- * by rank and then by network, identity and connection (`RankedQueue`). Sources that gave a right password before come
- * first, and a source of wrong passwords delays only itself. A task whose `source.isGone` leaves the queue. Expensive
- * tasks wait in a separate queue. If `size` is above 1, expensive tasks leave at least one place to usual tasks.
+ * Runs tasks that hash or verify passwords, at most `size` at a time. Argon2 and PBKDF2 run on libuv's thread pool,
+ * which the store also writes through: a storm of binds must not occupy all threads. Waiting tasks are ordered by their
+ * source, by rank and then by network, identity and connection (`RankedQueue`). Sources that gave a right password
+ * before come first, and a source of wrong passwords delays only itself. A task whose `source.isGone` leaves the queue.
+ * Expensive tasks wait in a separate queue. If `size` is above 1, they leave at least one place to usual tasks.
  */
 export class SlowWork {
   readonly #maxRunningCount: number;
@@ -73,9 +73,7 @@ export class SlowWork {
     return this.#usualTasks.queue.size + this.#expensiveTasks.queue.size;
   }
 
-  /**
-   * Runs `work` when there is room. Rejects with `SlowWorkFull`, or with `SlowWorkAbandoned` when `source.isGone`.
-   */
+  /** Runs `work` when there is room. Rejects with `SlowWorkFull`, or with `SlowWorkAbandoned` when `source.isGone`. */
   async run<T>(work: () => Promise<T>, source: Source = LOCAL_SOURCE, isExpensive = false): Promise<T> {
     if (source.isGone) throw new SlowWorkAbandoned();
     const taskQueue = isExpensive ? this.#expensiveTasks : this.#usualTasks;

@@ -5,7 +5,10 @@ import { MAX_STORED_BYTES } from './limits.js';
 import { parsePbkdf2 } from './pbkdf2.js';
 import { bodyStart, isHashed, knownScheme } from './schemes.js';
 
-/** Whether a password may verify against the value: the scheme is known, the rest is well-formed, and the limits are kept. */
+/**
+ * Whether a password may verify against the value: the scheme is known, the rest is well-formed, and the limits are
+ * kept.
+ */
 export function isVerifiable(stored: Buffer): boolean {
   if (stored.length > MAX_STORED_BYTES) return false;
   const body = bodyStart(stored);

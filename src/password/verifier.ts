@@ -59,8 +59,8 @@ export class PasswordVerifier {
   }
 
   /**
-   * Tries the groups in tasks of `slowWork` that each cost about as much as the policy's scheme. If no group matches, the
-   * last task also spends the rest of the cost of the policy's scheme.
+   * Tries the groups in tasks of `slowWork` that each cost about as much as the policy's scheme. If no group matches,
+   * the last task also spends the rest of the cost of the policy's scheme.
    */
   async #tryGroups(
     groups: readonly ValueGroup[],
@@ -82,11 +82,8 @@ export class PasswordVerifier {
         if (i === tasks.length - 1 && remainingCost > 0) await spendCost(countCost(remainingCost), clear, this.#policy);
         return undefined;
       };
-      const matchedValue = await slowWork.run(
-        verifyGroups,
-        source,
-        isExpensive(costOfGroups(taskGroups), this.#policy),
-      );
+      const isCostly = isExpensive(costOfGroups(taskGroups), this.#policy);
+      const matchedValue = await slowWork.run(verifyGroups, source, isCostly);
       if (matchedValue) return matchedValue;
     }
     return undefined;
@@ -120,13 +117,13 @@ export function failureCost(stored: readonly Buffer[], policy: PasswordPolicy): 
   return Math.max(costOfGroups(groupsToTry(stored, policy)), policyCost(policy));
 }
 
-/** Resolves to the value of the group that the password matches. Returns undefined at once when no value needs a computation. */
+/** Resolves to the value of the group that `clear` matches. Returns undefined when no value needs a computation. */
 function verifyGroup(group: ValueGroup, clear: Buffer): Promise<Buffer | undefined> | undefined {
-  const [firstValue] = group;
+  const [first] = group;
   if (group.length > 1) {
     const texts = group.map((value) => value.toString('latin1', bodyStart(value)));
     return verifyArgon2Any(texts, clear)?.then((text) => (text === undefined ? undefined : group[texts.indexOf(text)]));
   }
-  const result = verifyPassword(firstValue!, clear);
-  return typeof result === 'boolean' ? undefined : result.then((matches) => (matches ? firstValue : undefined));
+  const result = verifyPassword(first!, clear);
+  return typeof result === 'boolean' ? undefined : result.then((matches) => (matches ? first : undefined));
 }

@@ -32,13 +32,12 @@ export function isBreached(path: string, clear: Buffer): Promise<boolean> {
   const digits = hash('sha1', clear, 'hex').toUpperCase();
   return asListFault(path, async () => {
     if (!(await stat(path)).isDirectory()) return (await fileContains(path, digits)) ?? false;
-    const prefixPath = join(path, digits.slice(0, PREFIX_DIGITS));
+    const file = join(path, digits.slice(0, PREFIX_DIGITS));
     const suffix = digits.slice(PREFIX_DIGITS);
-    const isFound =
-      (await fileContains(`${prefixPath}.txt`, suffix, true)) ?? (await fileContains(prefixPath, suffix, true));
+    const found = (await fileContains(`${file}.txt`, suffix, true)) ?? (await fileContains(file, suffix, true));
     // An empty folder, perhaps one that is not mounted, must not pass for a list without the password.
-    if (isFound === undefined) await requirePrefixFile(path);
-    return isFound ?? false;
+    if (found === undefined) await requirePrefixFile(path);
+    return found ?? false;
   });
 }
 
