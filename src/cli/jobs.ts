@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { DropLog } from '../dropfolder/drop-folder.js';
+import type { DropFolderLog } from '../dropfolder/drop-folder.js';
 import { type Job, type JobRun, standardJobs } from '../jobs/index.js';
 import type { Partition } from '../partition/index.js';
 import { hashPolicyOf } from '../server/passwords/hash-policy.js';
@@ -11,13 +11,13 @@ const POLL_MS = 1000;
 /** Seconds without a heartbeat after which the files of another process are taken over. */
 const LEASE_SECONDS = 60;
 
-export function jobsOf(partition: Partition, config: Config, log: DropLog): Job[] {
+export function jobsOf(partition: Partition, config: Config, log: DropFolderLog): Job[] {
   const { folder } = config.dropfolder;
   const standard = standardJobs(partition, config);
   return folder === undefined ? standard : [...standard, dropFolderJob(folder, partition, config, log)];
 }
 
-function dropFolderJob(folder: string, partition: Partition, config: Config, log: DropLog): Job {
+function dropFolderJob(folder: string, partition: Partition, config: Config, log: DropFolderLog): Job {
   return {
     name: 'dropfolder',
     description: `applies the files that are moved into ${folder}`,

@@ -20,7 +20,7 @@ interface Heartbeat {
   /** Content of the heartbeat file. Empty when the file is missing. */
   readonly stamp: string;
   /** Time of `performance.now()` since which this process has seen `stamp`. */
-  readonly since: number;
+  readonly sinceMs: number;
   /** Whether `stamp` has changed while this process was watching. */
   readonly hasChanged: boolean;
 }
@@ -28,11 +28,11 @@ interface Heartbeat {
 /** A survey of the claims in `processing`, seen by this process. */
 export interface ClaimSurvey {
   /** Names of claims that may be taken over: the claimant is dead, or is this process. */
-  readonly available: readonly string[];
+  readonly availableNames: readonly string[];
   /** Number of claims of living claimants other than this process. */
   readonly heldCount: number;
   /** Whether every claimant counted in `heldCount` has written a heartbeat while this process was watching. */
-  readonly allAlive: boolean;
+  readonly areAllAlive: boolean;
 }
 
 /**
@@ -61,8 +61,8 @@ export class Claims {
     if (this.#timer) return;
     await this.#writeHeartbeat();
     // A failed heartbeat is not reported here: at worst other processes take the claims over, and report more.
-    const interval = this.#leaseMs / HEARTBEATS_PER_LEASE;
-    this.#timer = setInterval(() => void this.#writeHeartbeat().catch(() => undefined), interval);
+    const intervalMs = this.#leaseMs / HEARTBEATS_PER_LEASE;
+    this.#timer = setInterval(() => void this.#writeHeartbeat().catch(() => undefined), intervalMs);
     this.#timer.unref();
   }
 
@@ -82,15 +82,15 @@ export class Claims {
 
   /** Claims a file of `target`. Returns undefined when another process was faster. */
   claim(name: string): Promise<ClaimedFile | undefined> {
-    return this.#renameClaim(this.#layout.path('target', name), { token: newToken(), begun: false, name }, false);
+    return this.#renameClaim(this.#layout.path('target', name), { token: newToken(), isBegun: false, name }, false);
   }
 
   /** Takes an available claim over. Returns undefined when another process was faster. */
-  async takeOver(text: string): Promise<ClaimedFile | undefined> {
-    const claim = parseClaim(text)!;
-    const claimed = await this.#renameClaim(this.#layout.path('processing', text), claim, true);
-    if (claimed) await this.#removeTemporaryFiles(claim.token);
-    return claimed;
+  async takeOver(claimName: string): Promise<ClaimedFile | undefined> {
+    const claim = parseClaim(claimName)!;
+    const claimedFile = await this.#renameClaim(this.#layout.path('processing', claimName), claim, true);
+    if (claimedFile) await this.#removeTemporaryFiles(claim.token);
+    return claimedFile;
   }
 
   /**
@@ -98,23 +98,23 @@ export class Claims {
    * Returns undefined when another process has taken the claim.
    */
   markBegun({ claim, path, wasTakenOver }: ClaimedFile): Promise<ClaimedFile | undefined> {
-    return this.#renameClaim(path, { ...claim, begun: true }, wasTakenOver);
+    return this.#renameClaim(path, { ...claim, isBegun: true }, wasTakenOver);
   }
 
   /** Gives a claim up, so that any process may take the file. */
   async release({ claim, path }: ClaimedFile): Promise<void> {
     await renameIfPresent(
       path,
-      this.#layout.path('processing', formatClaim({ ...claim, claimant: NO_CLAIMANT, time: Date.now() })),
+      this.#layout.path('processing', formatClaim({ ...claim, claimant: NO_CLAIMANT, timeMs: Date.now() })),
     );
   }
 
   async #renameClaim(
     from: string,
-    { token, begun, name }: Pick<Claim, 'token' | 'begun' | 'name'>,
+    { token, isBegun, name }: Pick<Claim, 'token' | 'isBegun' | 'name'>,
     wasTakenOver: boolean,
   ): Promise<ClaimedFile | undefined> {
-    const claim = { token, begun, name, claimant: this.#claimant, time: Date.now() };
+    const claim = { token, isBegun, name, claimant: this.#claimant, timeMs: Date.now() };
     const path = this.#layout.path('processing', formatClaim(claim));
     return from === path || (await renameIfPresent(from, path)) ? { claim, path, wasTakenOver } : undefined;
   }
@@ -142,33 +142,33 @@ export class Claims {
   /** Surveys the claims of other processes. Liveness is judged from repeated calls. */
   async survey(): Promise<ClaimSurvey> {
     const names = await readdir(this.#layout.path('processing'));
-    const claims = names.filter((name) => parseClaim(name));
-    const claimants = new Set(claims.map((name) => parseClaim(name)!.claimant));
+    const claimNames = names.filter((name) => parseClaim(name));
+    const claimants = new Set(claimNames.map((name) => parseClaim(name)!.claimant));
     for (const name of names) if (name.startsWith(HEARTBEAT_PREFIX)) claimants.add(name.slice(HEARTBEAT_PREFIX.length));
     for (const mine of [this.#claimant, NO_CLAIMANT]) claimants.delete(mine);
     const heartbeats = new Map<string, Heartbeat>();
-    const dead = new Set<string>();
+    const deadClaimants = new Set<string>();
     for (const claimant of claimants) {
       const heartbeat = await this.#readHeartbeat(claimant);
       heartbeats.set(claimant, heartbeat);
-      if (performance.now() - heartbeat.since >= this.#leaseMs) dead.add(claimant);
+      if (performance.now() - heartbeat.sinceMs >= this.#leaseMs) deadClaimants.add(claimant);
     }
     this.#heartbeats = heartbeats;
-    const isFree = (name: string): boolean => {
+    const isAvailable = (name: string): boolean => {
       const { claimant } = parseClaim(name)!;
-      return !claimants.has(claimant) || dead.has(claimant);
+      return !claimants.has(claimant) || deadClaimants.has(claimant);
     };
-    const heldNames = claims.filter((name) => !isFree(name));
+    const heldNames = claimNames.filter((name) => !isAvailable(name));
 
-    for (const claimant of dead) await rm(this.#heartbeatPath(claimant), { force: true });
-    const allAlive = heldNames.every((name) => heartbeats.get(parseClaim(name)!.claimant)!.hasChanged);
-    return { available: claims.filter(isFree), heldCount: heldNames.length, allAlive };
+    for (const claimant of deadClaimants) await rm(this.#heartbeatPath(claimant), { force: true });
+    const areAllAlive = heldNames.every((name) => heartbeats.get(parseClaim(name)!.claimant)!.hasChanged);
+    return { availableNames: claimNames.filter(isAvailable), heldCount: heldNames.length, areAllAlive };
   }
 
   async #readHeartbeat(claimant: string): Promise<Heartbeat> {
     const stamp = await readFile(this.#heartbeatPath(claimant), 'latin1').catch(() => '');
-    const known = this.#heartbeats.get(claimant);
-    if (known?.stamp === stamp) return known;
-    return { stamp, since: performance.now(), hasChanged: known !== undefined && stamp !== '' };
+    const previousHeartbeat = this.#heartbeats.get(claimant);
+    if (previousHeartbeat?.stamp === stamp) return previousHeartbeat;
+    return { stamp, sinceMs: performance.now(), hasChanged: previousHeartbeat !== undefined && stamp !== '' };
   }
 }

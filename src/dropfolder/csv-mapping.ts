@@ -7,7 +7,7 @@ import { DropError } from './layout.js';
 export type GoneAction = 'nothing' | 'delete' | { readonly attribute: string; readonly value: string };
 
 /** How rows of a CSV file become entries. The fields are those of the mapping file (docs/dropfolder.md). */
-export interface Mapping {
+export interface CsvMapping {
   /** The column that identifies a row, and the attribute that holds its value. */
   readonly key: { readonly column: string; readonly attribute: string };
   /** The entries that the file describes are below this DN. */
@@ -24,19 +24,19 @@ export interface Mapping {
 }
 
 /** Returns the columns that the templates of a mapping name. */
-export function columnsOf({ key, dn, attributes }: Mapping): Set<string> {
+export function mappedColumns({ key, dn, attributes }: CsvMapping): Set<string> {
   const templates = [dn, ...[...attributes.values()].flat()];
-  const named = templates.flatMap((template) => [...template.matchAll(COLUMN_REFERENCES)].map((match) => match[1]!));
-  return new Set([key.column, ...named]);
+  const columns = templates.flatMap((template) => [...template.matchAll(COLUMN_REFERENCES)].map((match) => match[1]!));
+  return new Set([key.column, ...columns]);
 }
 
 const COLUMN_REFERENCES = /\{([^{}]+)\}/g;
 
 /** Replaces `{COLUMN}` in the template by the values of a row. Values in a DN are escaped (RFC 4514 §2.4). */
-export function fillTemplate(template: string, row: Readonly<Record<string, string>>, inDn = false): string {
+export function fillTemplate(template: string, row: Readonly<Record<string, string>>, isInDn = false): string {
   return template.replaceAll(COLUMN_REFERENCES, (_, column: string) => {
     const value = row[column]!.trim();
-    return inDn ? value.replaceAll(/[\\,+"<>;=#]|^ | $/g, '\\$&') : value;
+    return isInDn ? value.replaceAll(/[\\,+"<>;=#]|^ | $/g, '\\$&') : value;
   });
 }
 
@@ -44,7 +44,7 @@ const MAPPING_KEYS = ['key', 'base', 'dn', 'attributes', 'constants', 'gone', 'm
 const DEFAULT_MOST_GONE = 50;
 
 /** Reads a mapping file. Throws a `DropError` that describes the first mistake. */
-export function readMapping(file: string, schema: Schema): Mapping {
+export function readMapping(file: string, schema: Schema): CsvMapping {
   try {
     const document: unknown = parse(readFileSync(file, 'utf8'));
     return new MappingReader(schema).read(requireObject(document, 'the file'));
@@ -73,23 +73,23 @@ class MappingReader {
     this.#schema = schema;
   }
 
-  read(document: Record<string, unknown>): Mapping {
-    const unknown = Object.keys(document).find((name) => !MAPPING_KEYS.includes(name));
-    if (unknown !== undefined)
-      throw new MappingError(`'${unknown}' is not known; there are ${MAPPING_KEYS.join(', ')}`);
+  read(document: Record<string, unknown>): CsvMapping {
+    const unknownKey = Object.keys(document).find((name) => !MAPPING_KEYS.includes(name));
+    if (unknownKey !== undefined)
+      throw new MappingError(`'${unknownKey}' is not known; there are ${MAPPING_KEYS.join(', ')}`);
     const key = requireObject(document.key, 'key');
-    const attribute = this.#type(requireText(key.attribute, 'key.attribute'));
+    const attribute = this.#parseType(requireText(key.attribute, 'key.attribute'));
     const column = requireText(key.column, 'key.column');
     const attributes = this.#readTemplates(document.attributes, 'attributes', (value) =>
       COLUMN_REFERENCE.test(value) ? value : `{${value}}`,
     );
-    const mapping: Mapping = {
+    const mapping: CsvMapping = {
       key: { column, attribute: attribute.name },
       base: this.#schema.parseDn(requireText(document.base, 'base')),
       dn: requireText(document.dn, 'dn'),
       attributes: new Map([[attribute, [`{${column}}`]], ...attributes]),
       constants: this.#readTemplates(document.constants ?? {}, 'constants', (value) => value),
-      gone: this.#readGone(document.gone ?? 'nothing'),
+      gone: this.#readGoneAction(document.gone ?? 'nothing'),
       mostGone: Number(document.mostGone ?? DEFAULT_MOST_GONE),
       delimiter: requireText(document.delimiter ?? ',', 'delimiter'),
     };
@@ -100,7 +100,7 @@ class MappingReader {
     return mapping;
   }
 
-  #type(name: string): AttributeType {
+  #parseType(name: string): AttributeType {
     return this.#schema.requireDescription(name).type;
   }
 
@@ -108,19 +108,19 @@ class MappingReader {
     const templates = new Map<AttributeType, string[]>();
     for (const [name, value] of Object.entries(requireObject(lists, label)))
       templates.set(
-        this.#type(name),
+        this.#parseType(name),
         (Array.isArray(value) ? value : [value]).map((item) => toTemplate(requireText(item, `${label}.${name}`))),
       );
     return templates;
   }
 
-  #readGone(gone: unknown): GoneAction {
-    if (gone === 'nothing' || gone === 'delete') return gone;
-    if (typeof gone !== 'object')
+  #readGoneAction(action: unknown): GoneAction {
+    if (action === 'nothing' || action === 'delete') return action;
+    if (typeof action !== 'object')
       throw new MappingError("gone has to be 'nothing', 'delete', or an attribute and a value");
-    const { attribute, value } = requireObject(gone, 'gone');
+    const { attribute, value } = requireObject(action, 'gone');
     return {
-      attribute: this.#type(requireText(attribute, 'gone.attribute')).name,
+      attribute: this.#parseType(requireText(attribute, 'gone.attribute')).name,
       value: requireText(value, 'gone.value'),
     };
   }

@@ -10,9 +10,9 @@ import type { Refusal } from '../partition/model/drop-rows.js';
 import type { Sight } from '../partition/model/viewer.js';
 import type { ChangeRecord } from '../records/apply.js';
 import type { AttributeType } from '../schema/schema-types.js';
-import { columnsOf, fillTemplate, type Mapping } from './csv-mapping.js';
+import { type CsvMapping, fillTemplate, mappedColumns } from './csv-mapping.js';
 import { DropError } from './layout.js';
-import { type RecordSource, readChunks, refusalComment, type SourceRecord } from './source.js';
+import { formatRefusal, type RecordSource, readChunks, type SourceRecord } from './source.js';
 
 /** Largest size of a row, in bytes. */
 const MAX_ROW = 1024 * 1024;
@@ -23,7 +23,7 @@ interface VisibleEntry {
   readonly sight: Sight | undefined;
 }
 
-interface Row {
+interface CsvRow {
   /** Line of the file where the row ends. */
   readonly line: number;
   readonly values: Readonly<Record<string, string>>;
@@ -38,13 +38,13 @@ interface Row {
 export class CsvSource implements RecordSource {
   readonly #file: FileHandle;
   readonly #partition: Partition;
-  readonly #mapping: Mapping;
+  readonly #mapping: CsvMapping;
   readonly #access: Access | undefined;
   /** Keys of all rows, normalized by the matching rule of the key attribute. */
-  readonly #keys = new Set<string>();
+  readonly #rowKeys = new Set<string>();
   #rowCount = 0;
 
-  private constructor(file: FileHandle, partition: Partition, mapping: Mapping, access: Access | undefined) {
+  private constructor(file: FileHandle, partition: Partition, mapping: CsvMapping, access: Access | undefined) {
     this.#file = file;
     this.#partition = partition;
     this.#mapping = mapping;
@@ -58,38 +58,39 @@ export class CsvSource implements RecordSource {
   static async open(
     file: FileHandle,
     partition: Partition,
-    mapping: Mapping,
+    mapping: CsvMapping,
     access: Access | undefined,
   ): Promise<CsvSource> {
     const source = new CsvSource(file, partition, mapping, access);
-    await source.#check();
+    await source.#checkRows();
     return source;
   }
 
-  async #check(): Promise<void> {
+  async #checkRows(): Promise<void> {
     const { key, gone, mostGone } = this.#mapping;
-    const columns = columnsOf(this.#mapping);
+    const columns = mappedColumns(this.#mapping);
     for await (const { line, values } of this.#readRows()) {
-      const missing = this.#rowCount++ === 0 ? [...columns].filter((column) => !Object.hasOwn(values, column)) : [];
-      if (missing.length > 0)
-        throw new DropError(`it has no column '${missing.join("', '")}', which the mapping names`);
+      const missingColumns =
+        this.#rowCount++ === 0 ? [...columns].filter((column) => !Object.hasOwn(values, column)) : [];
+      if (missingColumns.length > 0)
+        throw new DropError(`it has no column '${missingColumns.join("', '")}', which the mapping names`);
       const value = fillTemplate(`{${key.column}}`, values);
-      const name = this.#normalizeKey(Buffer.from(value));
+      const rowKey = this.#normalizeKey(Buffer.from(value));
       if (value === '') throw new DropError(`line ${line} has no '${key.column}', which tells whose row it is`);
-      if (this.#keys.has(name))
+      if (this.#rowKeys.has(rowKey))
         throw new DropError(`line ${line} has a '${key.column}' that another row has; drop one`);
-      this.#keys.add(name);
+      this.#rowKeys.add(rowKey);
     }
     if (gone === 'nothing') return;
     if (this.#rowCount === 0) throw new DropError('it has no rows, and all entries would go; drop a file with rows');
-    const { length } = await this.#findGone(new Set());
+    const { length } = await this.#findGoneDns(new Set());
     if (length <= mostGone) return;
     throw new DropError(
       `${length} entries have no row in it, and at most ${mostGone} may go at once; raise mostGone in the mapping if they shall`,
     );
   }
 
-  async *#readRows(): AsyncGenerator<Row> {
+  async *#readRows(): AsyncGenerator<CsvRow> {
     const { delimiter } = this.#mapping;
     let stream: Readable | undefined;
     try {
@@ -114,27 +115,28 @@ export class CsvSource implements RecordSource {
     }
   }
 
-  async *items(done: number, refused: ReadonlySet<string> = new Set()): AsyncGenerator<SourceRecord> {
-    let number = 0;
-    if (done < this.#rowCount)
+  async *readRecords(doneCount: number, refusedDns: ReadonlySet<string> = new Set()): AsyncGenerator<SourceRecord> {
+    let recordNumber = 0;
+    if (doneCount < this.#rowCount)
       for await (const { line, values } of this.#readRows())
-        if (number++ >= done) yield { line, change: () => this.#changeFor(values) };
-    for (const dn of await this.#findGone(refused)) yield { line: 0, dn, change: () => this.#goneChange(dn) };
+        if (recordNumber++ >= doneCount) yield { line, makeChange: () => this.#changeFor(values) };
+    for (const dn of await this.#findGoneDns(refusedDns))
+      yield { line: 0, dn, makeChange: () => this.#makeGoneChange(dn) };
   }
 
-  async *rejects(refusals: readonly Refusal[]): AsyncGenerator<Buffer> {
+  async *formatRejects(refusals: readonly Refusal[]): AsyncGenerator<Buffer> {
     const byNumber = new Map(refusals.map((refusal) => [refusal.number, refusal]));
-    let number = 0;
+    let recordNumber = 0;
     for await (const { values } of this.#readRows()) {
-      const refusal = byNumber.get(number++);
+      const refusal = byNumber.get(recordNumber++);
       if (refusal) yield* this.#formatReject(refusal, () => this.#changeFor(values));
     }
     for (const refusal of refusals)
-      if (refusal.dn !== undefined) yield* this.#formatReject(refusal, async () => this.#goneChange(refusal.dn!));
+      if (refusal.dn !== undefined) yield* this.#formatReject(refusal, async () => this.#makeGoneChange(refusal.dn!));
   }
 
   async *#formatReject(refusal: Refusal, change: () => Promise<ChangeRecord | undefined>): AsyncGenerator<Buffer> {
-    yield refusalComment(refusal);
+    yield formatRefusal(refusal);
     try {
       const record = await change();
       if (record) yield formatChange(record);
@@ -146,47 +148,49 @@ export class CsvSource implements RecordSource {
   }
 
   /** Returns the change that brings the entry to the values of the row; undefined when nothing differs. */
-  async #changeFor(row: Row['values']): Promise<ChangeRecord | undefined> {
+  async #changeFor(row: CsvRow['values']): Promise<ChangeRecord | undefined> {
     const { key, attributes, constants, dn } = this.#mapping;
     const value = Buffer.from(fillTemplate(`{${key.column}}`, row));
-    const [existing, ...others] = await this.#search({ type: 'equal', attribute: key.attribute, value });
-    if (others.length > 0)
+    const [match, ...duplicates] = await this.#search({ type: 'equal', attribute: key.attribute, value });
+    if (duplicates.length > 0)
       throw new LdapError('constraintViolation', `several entries have this ${key.attribute}; let one have it`);
-    const desired = [...attributes].map(([type, templates]) => ({ type, values: fillTemplates(templates, row) }));
-    const constantValues = [...constants].map(([type, values]) => ({
+    const rowAttributes = [...attributes].map(([type, templates]) => ({ type, values: fillTemplates(templates, row) }));
+    const constantAttributes = [...constants].map(([type, values]) => ({
       type,
       values: values.map((value) => Buffer.from(value)),
     }));
-    if (existing) return modifyRecord(existing.entry, this.#compare(existing, desired, constantValues));
-    const made = [...constantValues, ...desired].filter(({ values }) => values.length > 0).map(toPartialAttribute);
-    return { ...baseRecord(fillTemplate(dn, row, true)), kind: 'add', attributes: made };
+    if (match) return modifyRecord(match.entry, this.#findDifferences(match, rowAttributes, constantAttributes));
+    const newAttributes = [...constantAttributes, ...rowAttributes]
+      .filter(({ values }) => values.length > 0)
+      .map(toPartialAttribute);
+    return { ...baseRecord(fillTemplate(dn, row, true)), kind: 'add', attributes: newAttributes };
   }
 
   /** Compares an entry with a row. Secrets are only given to new entries, and naming attributes stay. */
-  #compare(
+  #findDifferences(
     { entry, sight }: VisibleEntry,
-    desired: readonly DesiredAttribute[],
-    constants: readonly DesiredAttribute[],
+    rowAttributes: readonly DesiredAttribute[],
+    constantAttributes: readonly DesiredAttribute[],
   ): Modification[] {
-    const naming = new Set(this.#partition.schema.parseDn(entry.dn).rdns[0]!.avas.map(({ type }) => type));
+    const namingTypes = new Set(this.#partition.schema.parseDn(entry.dn).rdns[0]!.avas.map(({ type }) => type));
     const changes: Modification[] = [];
     const normalizedValues = (type: AttributeType) =>
       new Set(
         entry.attributes.filter((one) => one.type === type).flatMap(({ values }) => values.map(normalizerOf(type))),
       );
-    for (const { type, values } of desired) {
-      if (type.secret || naming.has(type)) continue;
-      const names = new Set(values.map(normalizerOf(type)));
-      const known = normalizedValues(type);
-      if (this.#mayRead(sight, type) && names.size === known.size && [...names].every((name) => known.has(name)))
-        continue;
+    for (const { type, values } of rowAttributes) {
+      if (type.secret || namingTypes.has(type)) continue;
+      const rowKeys = new Set(values.map(normalizerOf(type)));
+      const storedKeys = normalizedValues(type);
+      const isEqual = rowKeys.size === storedKeys.size && [...rowKeys].every((key) => storedKeys.has(key));
+      if (isEqual && this.#mayRead(sight, type)) continue;
       changes.push({ operation: 'replace', attribute: toPartialAttribute({ type, values }) });
     }
-    for (const { type, values } of constants) {
-      const known = this.#mayRead(sight, type) ? normalizedValues(type) : new Set<string>();
-      const missing = type.secret ? [] : values.filter((value) => !known.has(normalizerOf(type)(value)));
-      if (missing.length > 0)
-        changes.push({ operation: 'add', attribute: toPartialAttribute({ type, values: missing }) });
+    for (const { type, values } of constantAttributes) {
+      const storedKeys = this.#mayRead(sight, type) ? normalizedValues(type) : new Set<string>();
+      const missingValues = type.secret ? [] : values.filter((value) => !storedKeys.has(normalizerOf(type)(value)));
+      if (missingValues.length > 0)
+        changes.push({ operation: 'add', attribute: toPartialAttribute({ type, values: missingValues }) });
     }
     return changes;
   }
@@ -195,7 +199,7 @@ export class CsvSource implements RecordSource {
     return !sight || sight.all('read') || sight.allows('read', this.#partition.schema.requireDescription(name));
   }
 
-  #goneChange(dn: string): ChangeRecord | undefined {
+  #makeGoneChange(dn: string): ChangeRecord | undefined {
     const { gone } = this.#mapping;
     if (typeof gone === 'string') return { ...baseRecord(dn), kind: 'delete' };
     const attribute = { type: gone.attribute, values: [Buffer.from(gone.value)] };
@@ -206,38 +210,38 @@ export class CsvSource implements RecordSource {
    * Returns the DNs of entries that have a key but no row, except those with the `gone` action done; the deepest first.
    * Entries whose key may not be read are left alone, since the file may have a row for them.
    */
-  async #findGone(refused: ReadonlySet<string>): Promise<string[]> {
+  async #findGoneDns(refusedDns: ReadonlySet<string>): Promise<string[]> {
     const { key, gone } = this.#mapping;
-    const found: string[] = [];
-    if (gone === 'nothing') return found;
+    const dns: string[] = [];
+    if (gone === 'nothing') return dns;
     for (const { entry, sight } of await this.#search({ type: 'present', attribute: key.attribute })) {
       const valuesOfType = (name: string) =>
         entry.attributes
           .filter(({ type }) => type.name === name && this.#mayRead(sight, type))
           .flatMap(({ values }) => values);
       const keys = valuesOfType(key.attribute);
-      const isListed = keys.length === 0 || keys.some((value) => this.#keys.has(this.#normalizeKey(value)));
+      const isListed = keys.length === 0 || keys.some((value) => this.#rowKeys.has(this.#normalizeKey(value)));
       const isDone = typeof gone !== 'string' && valuesOfType(gone.attribute).some((one) => String(one) === gone.value);
-      if (!isListed && !isDone && !refused.has(entry.dn)) found.push(entry.dn);
+      if (!isListed && !isDone && !refusedDns.has(entry.dn)) dns.push(entry.dn);
     }
-    return found.sort((a, b) => b.length - a.length || (a < b ? -1 : 1));
+    return dns.sort((a, b) => b.length - a.length || (a < b ? -1 : 1));
   }
 
   async #search(filter: Filter): Promise<VisibleEntry[]> {
-    const found: { id: Buffer; sight: Sight | undefined }[] = [];
+    const hits: { id: Buffer; sight: Sight | undefined }[] = [];
     this.#partition.renewReads();
     await this.#access?.renew();
     const viewer = this.#access?.viewer ?? UNRESTRICTED;
     await this.#partition.search(
       { ...EVERYTHING, viewer, base: this.#mapping.base, scope: 'sub', filter },
-      { entry: ({ id, sight }) => void found.push({ id: Buffer.from(id), sight }), reference: () => undefined },
+      { entry: ({ id, sight }) => void hits.push({ id: Buffer.from(id), sight }), reference: () => undefined },
     );
-    const visible: VisibleEntry[] = [];
-    for (const { id, sight } of found) {
+    const visibleEntries: VisibleEntry[] = [];
+    for (const { id, sight } of hits) {
       const entry = await this.#partition.readById(id);
-      if (entry) visible.push({ entry, sight });
+      if (entry) visibleEntries.push({ entry, sight });
     }
-    return visible;
+    return visibleEntries;
   }
 
   #normalizeKey(value: Buffer): string {
@@ -272,7 +276,7 @@ function toPartialAttribute({ type, values }: DesiredAttribute): PartialAttribut
 }
 
 /** Fills the templates. Empty and repeated values are dropped. */
-function fillTemplates(templates: readonly string[], row: Row['values']): Buffer[] {
+function fillTemplates(templates: readonly string[], row: CsvRow['values']): Buffer[] {
   const values = templates.map((template) => fillTemplate(template, row).trim());
   return [...new Set(values.filter((value) => value !== ''))].map((value) => Buffer.from(value));
 }

@@ -10,7 +10,7 @@ import { readMapping } from './csv-mapping.js';
 import { CsvSource } from './csv-source.js';
 import { type FileContext, FileRun, type FileSettings } from './file-run.js';
 import { type AccountSettings, actorFor } from './identity.js';
-import { DropError, hasCode, ignoreMissing, Layout, printable, renameIfPresent } from './layout.js';
+import { DropError, hasCode, ignoreMissing, Layout, maskControls, renameIfPresent } from './layout.js';
 import { MAX_NAME, nameFault, newToken, parseFileName } from './names.js';
 import { FileFinisher, type FileResult } from './result.js';
 
@@ -29,7 +29,7 @@ export interface DropFolderSettings extends FileSettings {
 /** Number of files by result. Failed files could not be finished now, and stay in `target` or `processing`. */
 export type PassResult = Record<FileResult | 'failed', number>;
 
-export type DropLog = Pick<Logger, 'info' | 'warn' | 'error'>;
+export type DropFolderLog = Pick<Logger, 'info' | 'warn' | 'error'>;
 
 /** Returns a function that opens CSV files by a mapping file, which is read again for each file. */
 export function csvOpener(
@@ -52,10 +52,10 @@ const FILES_PER_SCAN = 50;
  */
 export class DropFolder {
   readonly #settings: DropFolderSettings;
-  readonly #log: DropLog;
+  readonly #log: DropFolderLog;
   readonly #context: FileContext;
 
-  private constructor(context: FileContext, settings: DropFolderSettings, log: DropLog) {
+  private constructor(context: FileContext, settings: DropFolderSettings, log: DropFolderLog) {
     this.#settings = settings;
     this.#log = log;
     this.#context = context;
@@ -66,7 +66,7 @@ export class DropFolder {
     folder: string,
     partition: Partition,
     settings: DropFolderSettings,
-    log: DropLog,
+    log: DropFolderLog,
   ): Promise<DropFolder> {
     const layout = await Layout.open(folder);
     const actor = await actorFor(partition, settings.as, settings.accounts, log);
@@ -81,23 +81,23 @@ export class DropFolder {
    * and age. Resolves when no file is left to take. An aborted signal ends the pass after the current record and gives
    * its file up. Throws store failures; other failures are logged and counted.
    */
-  async pass(signal?: AbortSignal): Promise<PassResult> {
+  async runPass(signal?: AbortSignal): Promise<PassResult> {
     await this.#context.claims.start();
     const result = { processed: 0, error: 0, expired: 0, failed: 0 };
-    const { available } = await this.#context.claims.survey();
-    for (const text of available) {
+    const { availableNames } = await this.#context.claims.survey();
+    for (const claimName of availableNames) {
       if (signal?.aborted) return result;
-      await this.#processFile(await this.#context.claims.takeOver(text), result, signal);
+      await this.#processFile(await this.#context.claims.takeOver(claimName), result, signal);
     }
-    const stuck = new Set<string>();
+    const stuckNames = new Set<string>();
     for (;;) {
-      const names = (await this.#listTarget(result)).filter((name) => !stuck.has(name));
-      if (names.length === 0) return result;
-      for (const name of names.slice(0, FILES_PER_SCAN)) {
+      const fileNames = (await this.#listTarget(result)).filter((name) => !stuckNames.has(name));
+      if (fileNames.length === 0) return result;
+      for (const name of fileNames.slice(0, FILES_PER_SCAN)) {
         if (signal?.aborted) return result;
         const file = await this.#context.claims.claim(name).catch((error: unknown) => {
-          stuck.add(name);
-          this.#countFailure(name, error, result);
+          stuckNames.add(name);
+          this.#reportFailure(name, error, result);
           return undefined;
         });
         await this.#processFile(file, result, signal);
@@ -109,11 +109,11 @@ export class DropFolder {
   async settle(signal?: AbortSignal): Promise<PassResult> {
     const sum = { processed: 0, error: 0, expired: 0, failed: 0 };
     for (;;) {
-      const result = await this.pass(signal);
+      const result = await this.runPass(signal);
       for (const key of ['processed', 'error', 'expired'] as const) sum[key] += result[key];
       sum.failed = result.failed;
-      const { heldCount, available, allAlive } = await this.#context.claims.survey();
-      const isSettled = available.length === 0 ? heldCount === 0 || allAlive : result.failed > 0;
+      const { heldCount, availableNames, areAllAlive } = await this.#context.claims.survey();
+      const isSettled = availableNames.length === 0 ? heldCount === 0 || areAllAlive : result.failed > 0;
       if (signal?.aborted || isSettled) return sum;
       await sleep((this.#settings.lease * 1000) / 10, undefined, { signal }).catch(() => undefined);
     }
@@ -121,29 +121,29 @@ export class DropFolder {
 
   /** Repeats passes until the signal is aborted. Failures are logged, and the next pass tries again. */
   async run(signal: AbortSignal): Promise<void> {
-    let wake = (): void => undefined;
-    this.#watch(signal, () => wake());
+    let wakeUp = (): void => undefined;
+    this.#watchTarget(signal, () => wakeUp());
     while (!signal.aborted) {
-      const woken = new Promise<void>((resolve) => {
-        wake = resolve;
+      const wakeUpCall = new Promise<void>((resolve) => {
+        wakeUp = resolve;
       });
       try {
-        await this.pass(signal);
+        await this.runPass(signal);
       } catch (error) {
         this.#log.error({ err: error }, 'the drop folder cannot be worked on now; trying again');
       }
       if (signal.aborted) break;
-      const ended = new AbortController();
-      const timeout = sleep(this.#settings.poll * 1000, undefined, { signal: AbortSignal.any([signal, ended.signal]) });
-      await Promise.race([woken, timeout]).catch(() => undefined);
-      ended.abort();
+      const timer = new AbortController();
+      const timeout = sleep(this.#settings.poll * 1000, undefined, { signal: AbortSignal.any([signal, timer.signal]) });
+      await Promise.race([wakeUpCall, timeout]).catch(() => undefined);
+      timer.abort();
     }
   }
 
-  /** Calls `wake` on file system events. Without them, files are found by polling. */
-  #watch(signal: AbortSignal, wake: () => void): void {
+  /** Calls `onChange` on file system events. Without them, files are found by polling. */
+  #watchTarget(signal: AbortSignal, onChange: () => void): void {
     try {
-      const watcher = watch(this.#context.layout.path('target'), { signal }, wake);
+      const watcher = watch(this.#context.layout.path('target'), { signal }, onChange);
       watcher.on('error', () => watcher.close());
     } catch (error) {
       this.#log.warn({ reason: String(error) }, 'the system does not report new files; the folder is polled');
@@ -160,27 +160,27 @@ export class DropFolder {
     const run = new FileRun(this.#context, file);
     const { name } = file.claim;
     try {
-      const end = await run.run(signal);
-      if (!end) return;
-      result[end]++;
-      this.#log[end === 'processed' ? 'info' : 'warn'](
-        { name, delivery: file.claim.token, result: end },
+      const fileResult = await run.run(signal);
+      if (!fileResult) return;
+      result[fileResult]++;
+      this.#log[fileResult === 'processed' ? 'info' : 'warn'](
+        { name, delivery: file.claim.token, result: fileResult },
         'a dropped file is done',
       );
     } catch (error) {
       // Another process may succeed, or this one later.
-      await this.#context.claims.release(run.claimed);
+      await this.#context.claims.release(run.claimedFile);
       if (signal?.aborted) return;
       if (storeFailureOf(error)) throw error;
-      this.#countFailure(name, error, result);
+      this.#reportFailure(name, error, result);
     }
   }
 
   /** Counts and logs a failure. The next pass tries the file again. */
-  #countFailure(name: string, error: unknown, result: PassResult): void {
+  #reportFailure(name: string, error: unknown, result: PassResult): void {
     result.failed++;
-    const isElsewhere = hasCode(error, 'EXDEV', 'EBUSY');
-    const reason = isElsewhere
+    const isOnOtherDisk = hasCode(error, 'EXDEV', 'EBUSY');
+    const reason = isOnOtherDisk
       ? 'it is on another file system and cannot be moved at once; move a copy to target'
       : error instanceof Error
         ? error.message
@@ -190,28 +190,26 @@ export class DropFolder {
 
   /** Returns the names in `target` in order of processing. Files with unacceptable names are moved to `error`. */
   async #listTarget(result: PassResult): Promise<string[]> {
-    const found: { name: string; priority: number; mtime: number }[] = [];
-    for (const bytes of await this.#context.layout.names('target')) {
-      const fault = nameFault(bytes);
+    const files: { name: string; priority: number; mtime: number }[] = [];
+    for (const nameBytes of await this.#context.layout.listNames('target')) {
+      const fault = nameFault(nameBytes);
       if (fault !== undefined) {
-        await this.#refuseName(bytes, fault, result);
+        await this.#refuseName(nameBytes, fault, result);
         continue;
       }
-      const name = bytes.toString();
+      const name = nameBytes.toString();
       const stats = await lstat(this.#context.layout.path('target', name)).catch(ignoreMissing);
-      if (stats) found.push({ name, priority: parseFileName(name).priority, mtime: stats.mtimeMs });
+      if (stats) files.push({ name, priority: parseFileName(name).priority, mtime: stats.mtimeMs });
     }
-    found.sort((a, b) => b.priority - a.priority || a.mtime - b.mtime || (a.name < b.name ? -1 : 1));
-    return found.map(({ name }) => name);
+    files.sort((a, b) => b.priority - a.priority || a.mtime - b.mtime || (a.name < b.name ? -1 : 1));
+    return files.map(({ name }) => name);
   }
 
-  async #refuseName(bytes: Buffer, reason: string, result: PassResult): Promise<void> {
-    const name = `${newToken().slice(0, 8)}~${printable(bytes.toString()).slice(0, MAX_NAME / 4)}`;
-    if (
-      !(await renameIfPresent(this.#context.layout.bytePath('target', bytes), this.#context.layout.path('error', name)))
-    )
-      return;
-    await this.#context.finisher.writeNameReceipt(name, reason);
+  async #refuseName(nameBytes: Buffer, reason: string, result: PassResult): Promise<void> {
+    const name = `${newToken().slice(0, 8)}~${maskControls(nameBytes.toString()).slice(0, MAX_NAME / 4)}`;
+    const { layout, finisher } = this.#context;
+    if (!(await renameIfPresent(layout.bytePath('target', nameBytes), layout.path('error', name)))) return;
+    await finisher.writeNameReceipt(name, reason);
     result.error++;
     this.#log.warn({ name, reason }, 'a dropped file is refused');
   }

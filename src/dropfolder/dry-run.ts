@@ -3,9 +3,9 @@ import type { PartialAttribute } from '../ldap/ldap-types.js';
 import type { Partition } from '../partition/index.js';
 import type { ChangeRecord } from '../records/apply.js';
 import type { FileContext, FileSettings } from './file-run.js';
-import { DropError, Layout, openClaimed, printable } from './layout.js';
+import { DropError, Layout, maskControls, openDroppedFile } from './layout.js';
 import { nameFault, parseFileName } from './names.js';
-import { LdifSource } from './source.js';
+import { LdifSource, type SourceRecord } from './source.js';
 
 /** Describes the changes of the dropped files line by line, without secret values. Changes and moves nothing. */
 export async function* dryRun(
@@ -14,16 +14,16 @@ export async function* dryRun(
   { maxBytes, csvSource }: Pick<FileSettings, 'maxBytes'> & Pick<FileContext, 'csvSource'>,
 ): AsyncGenerator<string> {
   const layout = await Layout.open(folder);
-  for (const bytes of (await layout.names('target')).sort(Buffer.compare)) {
-    const name = bytes.toString();
-    yield `${printable(name)}:`;
+  for (const nameBytes of (await layout.listNames('target')).sort(Buffer.compare)) {
+    const name = nameBytes.toString();
+    yield `${maskControls(name)}:`;
     try {
-      const fault = nameFault(bytes);
+      const fault = nameFault(nameBytes);
       if (fault !== undefined) throw new DropError(fault);
-      const file = await openClaimed(layout.path('target', name), maxBytes);
+      const file = await openDroppedFile(layout.path('target', name), maxBytes);
       try {
         const source = parseFileName(name).isCsv ? await csvSource(file) : new LdifSource(file);
-        for await (const { line, change } of source.items(0)) yield* describeRecord(partition, line, change);
+        for await (const record of source.readRecords(0)) yield* describeRecord(partition, record);
       } finally {
         await file.close();
       }
@@ -34,17 +34,13 @@ export async function* dryRun(
   }
 }
 
-async function* describeRecord(
-  partition: Partition,
-  line: number,
-  change: () => ChangeRecord | undefined | Promise<ChangeRecord | undefined>,
-): AsyncGenerator<string> {
+async function* describeRecord(partition: Partition, source: SourceRecord): AsyncGenerator<string> {
   try {
-    const record = await change();
+    const record = await source.makeChange();
     if (record) yield* describeChange(partition, record);
   } catch (error) {
     if (!(error instanceof LdapError)) throw error;
-    yield `  refused: line ${line}: ${error.message}`;
+    yield `  refused: line ${source.line}: ${error.message}`;
   }
 }
 
@@ -52,7 +48,7 @@ async function* describeChange(partition: Partition, record: ChangeRecord): Asyn
   const { schema } = partition;
   const formatValues = ({ type, values }: PartialAttribute): string => {
     if (values.length === 0) return '(none)';
-    return schema.requireDescription(type).type.secret ? '(secret)' : printable(values.map(String).join(', '));
+    return schema.requireDescription(type).type.secret ? '(secret)' : maskControls(values.map(String).join(', '));
   };
   switch (record.kind) {
     case 'add':
@@ -71,9 +67,9 @@ async function* describeChange(partition: Partition, record: ChangeRecord): Asyn
       for (const { operation, attribute } of record.changes) {
         const { type } = schema.requireDescription(attribute.type);
         const values = entry.attributes.filter((one) => one.type === type).flatMap((one) => one.values);
-        const before = formatValues({ type: attribute.type, values });
-        if (operation === 'replace') yield `    ${attribute.type}: ${before} -> ${formatValues(attribute)}`;
-        else yield `    ${attribute.type}: ${before}, ${operation} ${formatValues(attribute)}`;
+        const presentText = formatValues({ type: attribute.type, values });
+        if (operation === 'replace') yield `    ${attribute.type}: ${presentText} -> ${formatValues(attribute)}`;
+        else yield `    ${attribute.type}: ${presentText}, ${operation} ${formatValues(attribute)}`;
       }
     }
   }

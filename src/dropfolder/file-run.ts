@@ -18,7 +18,7 @@ import type { PasswordPolicy } from '../password/index.js';
 import { applyChange } from '../records/apply.js';
 import { ImportedPasswords, PasswordCounts } from '../records/passwords.js';
 import type { ClaimedFile, Claims } from './claims.js';
-import { DropError, errorCodeOf, isTransient, type Layout, openClaimed } from './layout.js';
+import { DropError, errorCodeOf, isTransient, type Layout, openDroppedFile } from './layout.js';
 import { type FileName, parseFileName } from './names.js';
 import type { FileFinisher, FileResult } from './result.js';
 import { LdifSource, type RecordSource, type SourceRecord } from './source.js';
@@ -28,7 +28,7 @@ import { validate } from './validate.js';
 const MAX_STALLED_ATTEMPTS = 10;
 const PROGRESS_UNKNOWN =
   'its progress is not known in this directory: records of it may have been applied, and none was now; see which were, and drop the others';
-/** Characters of a reason that are kept. */
+/** Characters of a reason that are stored. */
 const MAX_REASON = 500;
 
 export interface FileSettings {
@@ -53,19 +53,19 @@ export interface FileContext {
 
 export class FileRun {
   readonly #context: FileContext;
-  readonly #name: FileName;
+  readonly #fileName: FileName;
   readonly #passwords: ImportedPasswords;
-  #claimed: ClaimedFile;
+  #claimedFile: ClaimedFile;
 
   constructor(context: FileContext, claimed: ClaimedFile) {
     this.#context = context;
-    this.#claimed = claimed;
-    this.#name = parseFileName(claimed.claim.name);
+    this.#claimedFile = claimed;
+    this.#fileName = parseFileName(claimed.claim.name);
     this.#passwords = new ImportedPasswords(context.partition.schema, context.settings.policy, true);
   }
 
-  get claimed(): ClaimedFile {
-    return this.#claimed;
+  get claimedFile(): ClaimedFile {
+    return this.#claimedFile;
   }
 
   /**
@@ -75,139 +75,140 @@ export class FileRun {
    */
   async run(signal: AbortSignal | undefined): Promise<FileResult | undefined> {
     const { finisher, claims } = this.#context;
-    if (this.#claimed.wasTakenOver) {
-      const end = await finisher.resume(this.#claimed);
-      if (end) return end;
+    if (this.#claimedFile.wasTakenOver) {
+      const result = await finisher.resume(this.#claimedFile);
+      if (result) return result;
     }
-    if (this.#isExpired()) return finisher.finishUnapplied(this.#claimed, { result: 'expired' });
+    if (this.#isExpired()) return finisher.finishUnapplied(this.#claimedFile, { result: 'expired' });
     let file: FileHandle | undefined;
     let source: RecordSource | undefined;
     try {
-      file = await this.#open();
+      file = await this.#openFile();
       source = await this.#openSource(file);
-      return await this.#apply(source, signal);
+      return await this.#applyRecords(source, signal);
     } catch (error) {
       if (signal?.aborted || isRetryable(error)) throw error;
-      if (!(await claims.isHeld(this.#claimed))) return undefined;
-      return await this.#refuse(this.#refusalFor(error), source);
+      if (!(await claims.isHeld(this.#claimedFile))) return undefined;
+      return await this.#refuseFile(this.#toRefusal(error), source);
     } finally {
       await file?.close();
     }
   }
 
-  #refusalFor(error: unknown): FileRefused {
-    if (error instanceof FileRefused) return error;
-    if (error instanceof DropError) return new FileRefused(error.message);
-    if (error instanceof LdapError) return new FileRefused(`${error.result}: ${error.message}`.slice(0, MAX_REASON));
-    const { name, token } = this.#claimed.claim;
+  #toRefusal(error: unknown): FileRefusal {
+    if (error instanceof FileRefusal) return error;
+    if (error instanceof DropError) return new FileRefusal(error.message);
+    if (error instanceof LdapError) return new FileRefusal(`${error.result}: ${error.message}`.slice(0, MAX_REASON));
+    const { name, token } = this.#claimedFile.claim;
     const code = errorCodeOf(error);
     this.#context.log.error({ name, delivery: token, code }, 'a dropped file cannot be worked on');
-    return new FileRefused(`it cannot be read or worked on (${code}); see to that, and drop it again`);
+    return new FileRefusal(`it cannot be read or worked on (${code}); see to that, and drop it again`);
   }
 
-  async #refuse(
-    { message: reason, errors }: FileRefused,
+  async #refuseFile(
+    { message: reason, errors }: FileRefusal,
     source: RecordSource | undefined,
   ): Promise<FileResult | undefined> {
     const { finisher, partition } = this.#context;
-    const { claim } = this.#claimed;
-    if (!claim.begun) return finisher.finishUnapplied(this.#claimed, { result: 'error', reason, errors });
+    const { claim } = this.#claimedFile;
+    if (!claim.isBegun) return finisher.finishUnapplied(this.#claimedFile, { result: 'error', reason, errors });
     const state = await readDrop(partition.store, claim.token);
     if (!state) return this.#resumeWithoutRow();
     const reasonAndProgress = `${reason}; what comes after its record ${state.done} was not applied`;
     try {
-      return await finisher.finish(this.#claimed, source, state, reasonAndProgress);
+      return await finisher.finish(this.#claimedFile, source, state, reasonAndProgress);
     } catch (error) {
       if (isRetryable(error)) throw error;
       // The problem with the records may also prevent the refused ones from being read again.
-      return finisher.finish(this.#claimed, undefined, state, reasonAndProgress);
+      return finisher.finish(this.#claimedFile, undefined, state, reasonAndProgress);
     }
   }
 
   /** Resumes a file that was begun and has no row: the file is finished, or its row is in another directory. */
   async #resumeWithoutRow(): Promise<FileResult | undefined> {
     const { finisher, claims } = this.#context;
-    const end = await finisher.resume(this.#claimed);
-    if (end || !(await claims.isHeld(this.#claimed))) return end;
-    return finisher.finishUnapplied(this.#claimed, { result: 'error', reason: PROGRESS_UNKNOWN });
+    const result = await finisher.resume(this.#claimedFile);
+    if (result || !(await claims.isHeld(this.#claimedFile))) return result;
+    return finisher.finishUnapplied(this.#claimedFile, { result: 'error', reason: PROGRESS_UNKNOWN });
   }
 
   #isExpired(): boolean {
-    const { expiry } = this.#name;
-    return !this.#claimed.claim.begun && expiry !== undefined && expiry <= Date.now();
+    const { expiry } = this.#fileName;
+    return !this.#claimedFile.claim.isBegun && expiry !== undefined && expiry <= Date.now();
   }
 
-  async #open(): Promise<FileHandle> {
+  async #openFile(): Promise<FileHandle> {
     const { layout, settings, actor } = this.#context;
-    const { path, claim } = this.#claimed;
+    const { path, claim } = this.#claimedFile;
     await actor.access?.renew();
-    if (claim.begun) return openClaimed(path, Infinity);
-    if (this.#name.replyTo !== '') await layout.openReplyFolder(this.#name.replyTo);
-    return openClaimed(path, settings.maxBytes);
+    if (claim.isBegun) return openDroppedFile(path, Infinity);
+    if (this.#fileName.replyTo !== '') await layout.openReplyFolder(this.#fileName.replyTo);
+    return openDroppedFile(path, settings.maxBytes);
   }
 
   async #openSource(file: FileHandle): Promise<RecordSource> {
     const { csvSource, partition, settings } = this.#context;
-    const { begun } = this.#claimed.claim;
-    const source = this.#name.isCsv ? await csvSource(file) : new LdifSource(file);
-    if (begun || !settings.validateFirst) return source;
+    const { isBegun } = this.#claimedFile.claim;
+    const source = this.#fileName.isCsv ? await csvSource(file) : new LdifSource(file);
+    if (isBegun || !settings.validateFirst) return source;
     const { count, errors } = await validate(partition, source);
     if (count > 0)
-      throw new FileRefused(`records that the schema does not allow: ${count}; nothing was applied`, errors);
+      throw new FileRefusal(`records that the schema does not allow: ${count}; nothing was applied`, errors);
     return source;
   }
 
-  async #apply(source: RecordSource, signal: AbortSignal | undefined): Promise<FileResult | undefined> {
+  async #applyRecords(source: RecordSource, signal: AbortSignal | undefined): Promise<FileResult | undefined> {
     const { partition, finisher } = this.#context;
-    if (!this.#claimed.claim.begun && !(await this.#begin())) return undefined;
-    const { token } = this.#claimed.claim;
-    for (let last = -1, stalledAttempts = 0; ; ) {
+    if (!this.#claimedFile.claim.isBegun && !(await this.#beginFile())) return undefined;
+    const { token } = this.#claimedFile.claim;
+    for (let lastDoneCount = -1, stalledAttempts = 0; ; ) {
       const state = await readDrop(partition.store, token);
       // The row is deleted after the receipt is in place.
       if (!state) return this.#resumeWithoutRow();
-      if (await this.#applyFrom(state, source, signal)) break;
-      if (!(await this.#context.claims.isHeld(this.#claimed))) return undefined;
-      stalledAttempts = state.done === last ? stalledAttempts + 1 : 0;
-      last = state.done;
+      if (await this.#applyRemaining(state, source, signal)) break;
+      if (!(await this.#context.claims.isHeld(this.#claimedFile))) return undefined;
+      stalledAttempts = state.done === lastDoneCount ? stalledAttempts + 1 : 0;
+      lastDoneCount = state.done;
       if (stalledAttempts === MAX_STALLED_ATTEMPTS)
-        throw new ClaimRenamed(
-          `record ${last + 1} cannot be done; was ${this.#claimed.path} given another name? Give it back its own`,
+        throw new ClaimRenamedError(
+          `record ${lastDoneCount + 1} cannot be done; was ${this.#claimedFile.path} given another name? Give it back its own`,
         );
     }
     const state = await readDrop(partition.store, token);
-    return state ? finisher.finish(this.#claimed, source, state) : this.#resumeWithoutRow();
+    return state ? finisher.finish(this.#claimedFile, source, state) : this.#resumeWithoutRow();
   }
 
   /**
    * Creates the row of the file, then records that in the claim name. Records are applied after both are durable.
    * Returns false when another process has taken the claim.
    */
-  async #begin(): Promise<boolean> {
+  async #beginFile(): Promise<boolean> {
     const { claims, layout, partition } = this.#context;
-    const { token, name } = this.#claimed.claim;
+    const { token, name } = this.#claimedFile.claim;
     await beginDrop(partition.store, token, name, Date.now());
-    const begun = await claims.markBegun(this.#claimed);
-    if (!begun) {
+    const begunFile = await claims.markBegun(this.#claimedFile);
+    if (!begunFile) {
       // The new claimant may have finished the file already. The row then came too late, and belongs to no file.
       if (!(await claims.isClaimed(token))) await endDrop(partition.store, token);
       return false;
     }
-    this.#claimed = begun;
+    this.#claimedFile = begunFile;
     await layout.sync('processing', 'target');
     return true;
   }
 
   /** Applies the remaining records. Returns false when another process has meanwhile applied the next record. */
-  async #applyFrom(
-    { done, refused }: DropState,
+  async #applyRemaining(
+    { done: doneCount, refused: refusedCount }: DropState,
     source: RecordSource,
     signal: AbortSignal | undefined,
   ): Promise<boolean> {
-    let number = done;
+    let recordNumber = doneCount;
     try {
-      for await (const item of source.items(done, refused > 0 ? await this.#refusedDns() : undefined)) {
+      const refusedDns = refusedCount > 0 ? await this.#readRefusedDns() : undefined;
+      for await (const item of source.readRecords(doneCount, refusedDns)) {
         signal?.throwIfAborted();
-        await this.#applyItem(item, number++);
+        await this.#applyRecord(item, recordNumber++);
       }
       return true;
     } catch (error) {
@@ -216,20 +217,20 @@ export class FileRun {
     }
   }
 
-  async #refusedDns(): Promise<Set<string>> {
+  async #readRefusedDns(): Promise<Set<string>> {
     const dns = new Set<string>();
-    if (!this.#name.isCsv) return dns;
-    for await (const { dn } of readRefusals(this.#context.partition.store, this.#claimed.claim.token))
+    if (!this.#fileName.isCsv) return dns;
+    for await (const { dn } of readRefusals(this.#context.partition.store, this.#claimedFile.claim.token))
       if (dn !== undefined) dns.add(dn);
     return dns;
   }
 
-  async #applyItem(item: SourceRecord, number: number): Promise<void> {
+  async #applyRecord(item: SourceRecord, number: number): Promise<void> {
     const { partition, actor } = this.#context;
     const { store } = partition;
-    const { token, name } = this.#claimed.claim;
+    const { token, name } = this.#claimedFile.claim;
     try {
-      const record = await item.change();
+      const record = await item.makeChange();
       if (!record) return await passUnchanged(store, token, name, number);
       const also = alsoRecord(store, token, name, number);
       await applyChange(partition, record, actor, this.#passwords, new PasswordCounts(), also);
@@ -242,20 +243,20 @@ export class FileRun {
 }
 
 /** The file is refused: no more of its records will be applied. */
-class FileRefused extends Error {
+class FileRefusal extends Error {
   readonly errors: readonly { readonly line: number; readonly reason: string }[];
 
-  constructor(message: string, errors: FileRefused['errors'] = []) {
+  constructor(message: string, errors: FileRefusal['errors'] = []) {
     super(message);
     this.errors = errors;
   }
 }
 
 /** The file was renamed in `processing` by hand. Renaming it back lets the next attempt succeed. */
-class ClaimRenamed extends Error {}
+class ClaimRenamedError extends Error {}
 
 /** Whether the file stays in `processing` to be tried again. */
 function isRetryable(error: unknown): boolean {
   const isBusy = error instanceof LdapError && error.result === 'busy';
-  return storeFailureOf(error) !== undefined || isBusy || isTransient(error) || error instanceof ClaimRenamed;
+  return storeFailureOf(error) !== undefined || isBusy || isTransient(error) || error instanceof ClaimRenamedError;
 }

@@ -44,8 +44,8 @@ export async function actorFor(
 class EntryAccess implements Access {
   readonly #partition: Partition;
   readonly #dn: Dn;
-  readonly #control: AccessControl;
-  readonly #credentials: CredentialReader;
+  readonly #accessControl: AccessControl;
+  readonly #credentialReader: CredentialReader;
   readonly #policies: Policies;
   #rights: Rights | undefined;
   /** The inputs of `#rights`. Allows reuse of the rights while the access rules name no groups. */
@@ -54,42 +54,42 @@ class EntryAccess implements Access {
   constructor(partition: Partition, dn: Dn, { policy, shadow }: AccountSettings, log: Pick<Logger, 'error' | 'warn'>) {
     this.#partition = partition;
     this.#dn = dn;
-    this.#control = new AccessControl(partition, log);
-    this.#credentials = new CredentialReader(partition.descriptions, shadow);
-    this.#policies = new Policies(partition, policy, this.#control, log);
+    this.#accessControl = new AccessControl(partition, log);
+    this.#credentialReader = new CredentialReader(partition.descriptions, shadow);
+    this.#policies = new Policies(partition, policy, this.#accessControl, log);
   }
 
   async renew(): Promise<void> {
     const partition = this.#partition;
     await partition.freshAccess();
-    const access = await this.#control.current();
-    const found = await partition.findRow(this.#dn);
-    if (!found) throw new DropError(`'${this.#dn.text}', whose rights apply to files, does not exist; add the entry`);
-    await this.#requireUsable(found.id, found.row);
-    const namesGroups = access.groups.length > 0;
-    if (!namesGroups && this.#rightsSource?.access === access && this.#rightsSource.id.equals(found.id)) return;
-    const user = { id: found.id, dn: this.#dn };
-    const groups = namesGroups ? await partition.groupsOf(user) : new Set<string>();
-    const asker = {
+    const access = await this.#accessControl.current();
+    const target = await partition.findRow(this.#dn);
+    if (!target) throw new DropError(`'${this.#dn.text}', whose rights apply to files, does not exist; add the entry`);
+    await this.#requireUsable(target.id, target.row);
+    const hasGroups = access.groups.length > 0;
+    if (!hasGroups && this.#rightsSource?.access === access && this.#rightsSource.id.equals(target.id)) return;
+    const user = { id: target.id, dn: this.#dn };
+    const groups = hasGroups ? await partition.groupsOf(user) : new Set<string>();
+    const requester = {
       user,
       address: undefined,
       strength: LOCAL_STRENGTH,
       confidential: true,
       mechanism: 'simple',
     } as const;
-    this.#rights = access.entitle(asker, (group) => groups.has(group.norm.toString('latin1'))).rights;
-    this.#rightsSource = { access, id: found.id };
+    this.#rights = access.entitle(requester, (group) => groups.has(group.norm.toString('latin1'))).rights;
+    this.#rightsSource = { access, id: target.id };
   }
 
   async #requireUsable(id: Buffer, row: Buffer): Promise<void> {
-    const own = this.#credentials.read(row);
-    if (!own.lock && !own.account) return;
+    const rowCredentials = this.#credentialReader.read(row);
+    if (!rowCredentials.lock && !rowCredentials.account) return;
     const now = Date.now();
-    if (isLockInForce(own.lock, await this.#policies.forBinds(id, own), now))
+    if (isLockInForce(rowCredentials.lock, await this.#policies.forBinds(id, rowCredentials), now))
       throw new DropError(
-        `'${this.#dn.text}', by whose rights files are applied, is locked (${own.lock!.name}); unlock it`,
+        `'${this.#dn.text}', by whose rights files are applied, is locked (${rowCredentials.lock!.name}); unlock it`,
       );
-    if (isOutsideDates(own.account, now))
+    if (isOutsideDates(rowCredentials.account, now))
       throw new DropError(
         `'${this.#dn.text}', by whose rights files are applied, is not valid at this time; see its dates`,
       );
@@ -103,19 +103,19 @@ class EntryAccess implements Access {
     return this.#rights!.viewer;
   }
 
-  checkRequest(asked: WriteRequest): ReturnType<Access['checkRequest']> {
-    return this.#rights!.checkRequest(asked);
+  checkRequest(request: WriteRequest): ReturnType<Access['checkRequest']> {
+    return this.#rights!.checkRequest(request);
   }
 
-  checkTarget(asked: WriteRequest, entry: CheckedEntry): ReturnType<Access['checkTarget']> {
-    return this.#rights!.checkTarget(asked, entry);
+  checkTarget(request: WriteRequest, entry: CheckedEntry): ReturnType<Access['checkTarget']> {
+    return this.#rights!.checkTarget(request, entry);
   }
 
-  checkNewEntry(asked: WriteRequest, entry: CheckedEntry): ReturnType<Access['checkNewEntry']> {
-    return this.#rights!.checkNewEntry(asked, entry);
+  checkNewEntry(request: WriteRequest, entry: CheckedEntry): ReturnType<Access['checkNewEntry']> {
+    return this.#rights!.checkNewEntry(request, entry);
   }
 
-  checkMove(moved: Move): ReturnType<Access['checkMove']> {
-    return this.#rights!.checkMove(moved);
+  checkMove(move: Move): ReturnType<Access['checkMove']> {
+    return this.#rights!.checkMove(move);
   }
 }

@@ -7,8 +7,8 @@ export class DropError extends Error {
   override readonly name = 'DropError';
 }
 
-const PLACES = ['working', 'target', 'processing', 'processed', 'expired', 'error'] as const;
-export type Place = (typeof PLACES)[number];
+const FOLDER_NAMES = ['working', 'target', 'processing', 'processed', 'expired', 'error'] as const;
+export type FolderName = (typeof FOLDER_NAMES)[number];
 
 /** Before the umask of the process is applied. */
 const FOLDER_MODE = 0o775;
@@ -44,16 +44,16 @@ export class Layout {
   }
 
   async #createFolders(): Promise<void> {
-    const incoming = join(this.folder, 'incoming');
-    await mkdir(incoming, { mode: FOLDER_MODE }).catch(ignoreExisting);
-    const { dev } = await requireFolder(incoming, 'incoming');
-    for (const place of PLACES) {
+    const incomingFolder = join(this.folder, 'incoming');
+    await mkdir(incomingFolder, { mode: FOLDER_MODE }).catch(ignoreExisting);
+    const { dev } = await requireFolder(incomingFolder, 'incoming');
+    for (const place of FOLDER_NAMES) {
       const path = this.path(place);
       await mkdir(path, { mode: FOLDER_MODE }).catch(ignoreExisting);
-      const found = await requireFolder(path, place);
-      if (found.dev !== dev)
+      const stats = await requireFolder(path, place);
+      if (stats.dev !== dev)
         throw new DropError(
-          `${path}: is on another file system than ${incoming}, so that no file can be moved there at once; use one file system`,
+          `${path}: is on another file system than ${incomingFolder}, so that no file can be moved there at once; use one file system`,
         );
     }
   }
@@ -67,39 +67,40 @@ export class Layout {
     return layout;
   }
 
-  path(place: Place, name: string | Buffer = ''): string {
+  path(place: FolderName, name: string | Buffer = ''): string {
     return join(this.folder, 'incoming', place, String(name));
   }
 
   /** Returns the path of a name that may not be valid UTF-8. */
-  bytePath(place: Place, name: Buffer): Buffer {
+  bytePath(place: FolderName, name: Buffer): Buffer {
     return Buffer.concat([Buffer.from(`${this.path(place)}${sep}`), name]);
   }
 
   /** Returns the names in a folder, without names that begin with a dot. */
-  async names(place: Place): Promise<Buffer[]> {
+  async listNames(place: FolderName): Promise<Buffer[]> {
     const names = await readdir(this.path(place), { encoding: 'buffer' });
     return names.filter((name) => name[0] !== 0x2e);
   }
 
-  async sync(...places: Place[]): Promise<void> {
+  async sync(...places: FolderName[]): Promise<void> {
     for (const place of places) await syncFolder(this.path(place));
   }
 
   /** Opens the drop folder `replyTo`, below the parent of this folder. Throws `DropError` for any other path. */
   async openReplyFolder(replyTo: string): Promise<Layout> {
     const root = dirname(this.folder);
-    const parts = replyTo.split('/');
-    const isPlain = parts.every((part) => part !== '' && !part.startsWith('.') && !/[\\\p{Cc}]/u.test(part));
-    const path = join(root, ...parts);
-    if (!isPlain) throw new DropError(`replyTo '${printable(replyTo)}' is no name of a folder below ${root}; give one`);
+    const segments = replyTo.split('/');
+    const isPlain = segments.every((part) => part !== '' && !part.startsWith('.') && !/[\\\p{Cc}]/u.test(part));
+    const path = join(root, ...segments);
+    if (!isPlain)
+      throw new DropError(`replyTo '${maskControls(replyTo)}' is no name of a folder below ${root}; give one`);
     // Receipts would be taken for dropped files, and get receipts of their own.
     if (`${path}${sep}`.startsWith(`${this.folder}${sep}`))
       throw new DropError(`replyTo names the drop folder itself, or a folder in it; name another`);
-    const real = await realpath(path).catch(() => undefined);
-    if (real === undefined)
+    const realPath = await realpath(path).catch(() => undefined);
+    if (realPath === undefined)
       throw new DropError(`replyTo names '${replyTo}', which is not there; make the folder ${path}`);
-    if (real !== join(await realpath(root), ...parts))
+    if (realPath !== join(await realpath(root), ...segments))
       throw new DropError(`replyTo names '${replyTo}', which is a link or lies behind one; name the folder itself`);
     try {
       return await Layout.openExisting(path);
@@ -128,7 +129,7 @@ async function requireFolder(path: string, label: string): Promise<{ dev: number
 }
 
 /** Replaces control characters by `?`, for messages. */
-export function printable(text: string): string {
+export function maskControls(text: string): string {
   return text.replaceAll(/\p{Cc}/gu, '?');
 }
 
@@ -142,10 +143,10 @@ async function syncFolder(path: string): Promise<void> {
 }
 
 /** Opens a claimed file for reading. Throws `DropError` when it is no regular file, or is longer than `maxBytes`. */
-export async function openClaimed(path: string | Buffer, maxBytes: number): Promise<FileHandle> {
-  const kind = await lstat(path);
-  if (kind.isSymbolicLink()) throw new DropError('it is a symbolic link; drop the file itself');
-  if (!kind.isFile()) throw new DropError('it is no file');
+export async function openDroppedFile(path: string | Buffer, maxBytes: number): Promise<FileHandle> {
+  const stats = await lstat(path);
+  if (stats.isSymbolicLink()) throw new DropError('it is a symbolic link; drop the file itself');
+  if (!stats.isFile()) throw new DropError('it is no file');
   const handle = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   const { size } = await handle.stat();
   if (size <= maxBytes) return handle;
@@ -153,18 +154,18 @@ export async function openClaimed(path: string | Buffer, maxBytes: number): Prom
   throw new DropError(`it has ${size} bytes, and may have ${maxBytes}; make several of it, or load it by rowan import`);
 }
 
-/** Writes a file durably and atomically. `part` is the temporary path. The caller syncs the folder. */
+/** Writes a file durably and atomically. `partPath` is the temporary path. The caller syncs the folder. */
 export async function replaceFile(
   path: string,
-  part: string,
+  partPath: string,
   content: AsyncIterable<Buffer> | Iterable<Buffer>,
   mode: number,
 ): Promise<void> {
   try {
-    await writePart(part, content, mode);
-    await rename(part, path);
+    await writePart(partPath, content, mode);
+    await rename(partPath, path);
   } catch (error) {
-    await rm(part, { force: true });
+    await rm(partPath, { force: true });
     throw error;
   }
 }
@@ -173,23 +174,23 @@ export const OWNER_ONLY_MODE = 0o600;
 export const WORLD_READABLE_MODE = 0o644;
 
 /** Like `replaceFile` for a short text readable by all, but only if `path` is free. Returns whether it was free. */
-export async function createFile(path: string, part: string, text: string): Promise<boolean> {
-  await writePart(part, [Buffer.from(text)], WORLD_READABLE_MODE);
+export async function createFile(path: string, partPath: string, text: string): Promise<boolean> {
+  await writePart(partPath, [Buffer.from(text)], WORLD_READABLE_MODE);
   try {
-    await link(part, path);
+    await link(partPath, path);
     return true;
   } catch (error) {
     if (hasCode(error, 'EEXIST')) return false;
     throw error;
   } finally {
-    await rm(part, { force: true });
+    await rm(partPath, { force: true });
   }
 }
 
 async function writePart(path: string, content: AsyncIterable<Buffer> | Iterable<Buffer>, mode: number): Promise<void> {
   const handle = await open(path, 'wx', mode);
   try {
-    for await (const piece of content) await handle.writeFile(piece);
+    for await (const chunk of content) await handle.writeFile(chunk);
     await handle.sync();
   } finally {
     await handle.close();

@@ -34,8 +34,8 @@ export function parseFileName(fileName: string): FileName {
     isMessage && /^\d{0,15}$/.test(expiry) ? [id, correlation, replyTo, type].map(decodeField) : [undefined];
   const isCsv = /\.csv$/i.test(name) || fields[3]?.toLowerCase() === 'csv';
   if (fields.includes(undefined)) {
-    const nothing = { class: '', expiry: undefined, correlation: '', replyTo: '', type: '', properties: '' };
-    return { name: fileName, id: name, priority: DEFAULT_PRIORITY, ...nothing, isCsv };
+    const emptyFields = { class: '', expiry: undefined, correlation: '', replyTo: '', type: '', properties: '' };
+    return { name: fileName, id: name, priority: DEFAULT_PRIORITY, ...emptyFields, isCsv };
   }
   return {
     name: fileName,
@@ -76,11 +76,11 @@ export interface Claim {
   /** Identifies the delivery: 32 hexadecimal digits, the same until the file is finished. */
   readonly token: string;
   /** Whether the row of the file was created. A begun file without a row is finished. */
-  readonly begun: boolean;
+  readonly isBegun: boolean;
   /** 12 hexadecimal digits. */
   readonly claimant: string;
   /** Time of the claim, in milliseconds since 1970. Only for people. */
-  readonly time: number;
+  readonly timeMs: number;
   /** The name as dropped. */
   readonly name: string;
 }
@@ -96,8 +96,8 @@ export function newClaimant(): string {
   return randomBytes(6).toString('hex');
 }
 
-export function formatClaim({ token, begun, claimant, time, name }: Claim): string {
-  return `${token}.${begun ? 'b' : 'c'}.${claimant}.${time.toString(36)}~${name}`;
+export function formatClaim({ token, isBegun, claimant, timeMs, name }: Claim): string {
+  return `${token}.${isBegun ? 'b' : 'c'}.${claimant}.${timeMs.toString(36)}~${name}`;
 }
 
 /** Returns undefined when the name is not that of a claim. */
@@ -105,5 +105,5 @@ export function parseClaim(text: string): Claim | undefined {
   const match = /^([0-9a-f]{32})\.([bc])\.([0-9a-f]{12})\.([0-9a-z]{1,11})~(.+)$/s.exec(text);
   if (!match) return undefined;
   const [, token, state, claimant, time, name] = match as unknown as [string, string, string, string, string, string];
-  return { token, begun: state === 'b', claimant, time: Number.parseInt(time, 36), name };
+  return { token, isBegun: state === 'b', claimant, timeMs: Number.parseInt(time, 36), name };
 }

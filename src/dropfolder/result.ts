@@ -9,11 +9,11 @@ import {
   DropError,
   errorCodeOf,
   exists,
+  type FolderName,
   hasCode,
   isTransient,
   type Layout,
   OWNER_ONLY_MODE,
-  type Place,
   renameIfPresent,
   replaceFile,
   WORLD_READABLE_MODE,
@@ -57,7 +57,7 @@ export interface Outcome {
 
 /** Final place of a file and its receipt. */
 interface FinalLocation {
-  readonly place: Place;
+  readonly place: FolderName;
   /** Name of the file there. */
   readonly name: string;
 }
@@ -96,7 +96,7 @@ export class FileFinisher {
       refusals.push(refusal);
       if (errors.length < MAX_LISTED_ERRORS) errors.push({ line: refusal.line, reason: refusal.reason });
     }
-    const rejects = refusals.length > 0 ? source?.rejects(refusals) : undefined;
+    const rejects = refusals.length > 0 ? source?.formatRejects(refusals) : undefined;
     return this.#finishAs(file, { result, state, errors, ...(reason !== undefined && { reason }) }, rejects);
   }
 
@@ -111,7 +111,7 @@ export class FileFinisher {
 
   /** Writes the receipt of a file that was moved to `error`, under the new name `name`, because of its name. */
   async writeNameReceipt(name: string, reason: string): Promise<void> {
-    const claim = { token: newToken(), begun: false, claimant: '', time: 0, name };
+    const claim = { token: newToken(), isBegun: false, claimant: '', timeMs: 0, name };
     const file = { claim, path: '', wasTakenOver: false };
     const state = { done: 0, refused: 0, unchanged: 0, start: Date.now() };
     const receipt = makeReceipt(file, { result: 'error', state, reason, errors: [] });
@@ -123,8 +123,8 @@ export class FileFinisher {
   async resume(file: ClaimedFile): Promise<FileResult | undefined> {
     for (const place of FILE_RESULTS)
       for (const name of candidateNames(file)) {
-        const known = await readReceipt(this.#receiptPath({ place, name }));
-        if (known?.delivery === file.claim.token) return this.#finishAfterReceipt(file, { place, name }, known);
+        const receipt = await readReceipt(this.#receiptPath({ place, name }));
+        if (receipt?.delivery === file.claim.token) return this.#finishAfterReceipt(file, { place, name }, receipt);
       }
     return undefined;
   }
@@ -137,18 +137,18 @@ export class FileFinisher {
     if (rejects)
       await replaceFile(this.#pendingRejectsPath(file), this.#claims.temporaryPath(file), rejects, OWNER_ONLY_MODE);
     await this.#layout.sync('processing');
-    const unanswered = await this.#inReplyFolder(file, outcome, async () => undefined);
-    const receipt = { ...makeReceipt(file, outcome), ...(unanswered !== undefined && { unanswered }) };
+    const replyFailure = await this.#workInReplyFolder(file, outcome, async () => undefined);
+    const receipt = { ...makeReceipt(file, outcome), ...(replyFailure !== undefined && { unanswered: replyFailure }) };
     const text = formatReceipt(receipt);
     for (const name of candidateNames(file)) {
       const location = { place: outcome.result, name };
       const path = this.#receiptPath(location);
-      const taken = [this.#layout.path(location.place, name), this.#rejectsPath(location)].map(exists);
-      const isFree = !(await Promise.all(taken)).includes(true);
+      const areTaken = [this.#layout.path(location.place, name), this.#rejectsPath(location)].map(exists);
+      const isFree = !(await Promise.all(areTaken)).includes(true);
       if (isFree && (await createFile(path, this.#claims.temporaryPath(file), text)))
         return this.#finishAfterReceipt(file, location, receipt);
-      const known = await readReceipt(path);
-      if (known?.delivery === file.claim.token) return this.#finishAfterReceipt(file, location, known);
+      const otherReceipt = await readReceipt(path);
+      if (otherReceipt?.delivery === file.claim.token) return this.#finishAfterReceipt(file, location, otherReceipt);
     }
     throw new Error(`${file.path}: a file of this name is already in ${outcome.result} already`);
   }
@@ -169,19 +169,20 @@ export class FileFinisher {
 
   async #sendReply(file: ClaimedFile, location: FinalLocation, receipt: Receipt): Promise<void> {
     if (receipt.unanswered !== undefined) return;
-    const part = basename(this.#claims.temporaryPath(file));
-    const unanswered = await this.#inReplyFolder(file, receipt, async (reply) => {
-      const path = reply.path('target', `${location.name}.receipt.json`);
-      await replaceFile(path, reply.path('target', part), [Buffer.from(formatReceipt(receipt))], WORLD_READABLE_MODE);
-      await reply.sync('target');
+    const partName = basename(this.#claims.temporaryPath(file));
+    const replyFailure = await this.#workInReplyFolder(file, receipt, async (replyLayout) => {
+      const path = replyLayout.path('target', `${location.name}.receipt.json`);
+      const content = [Buffer.from(formatReceipt(receipt))];
+      await replaceFile(path, replyLayout.path('target', partName), content, WORLD_READABLE_MODE);
+      await replyLayout.sync('target');
     });
-    if (unanswered === undefined) return;
-    const text = Buffer.from(formatReceipt({ ...receipt, unanswered }));
+    if (replyFailure === undefined) return;
+    const text = Buffer.from(formatReceipt({ ...receipt, unanswered: replyFailure }));
     await replaceFile(this.#receiptPath(location), this.#claims.temporaryPath(file), [text], WORLD_READABLE_MODE);
   }
 
   /** Runs `work` on the drop folder that `replyTo` names, if any. Failures are logged, and the reason is returned. */
-  async #inReplyFolder(
+  async #workInReplyFolder(
     { claim }: ClaimedFile,
     { reason }: Pick<Receipt, 'reason'>,
     work: (reply: Layout) => Promise<void>,
@@ -194,10 +195,10 @@ export class FileFinisher {
       return undefined;
     } catch (error) {
       if (isTransient(error)) throw error;
-      const unanswered =
+      const failure =
         error instanceof DropError ? error.message : `replyTo cannot be written to (${errorCodeOf(error)})`;
-      this.#log.warn({ name, delivery: claim.token, reason: unanswered }, 'a receipt could not be sent to replyTo');
-      return unanswered;
+      this.#log.warn({ name, delivery: claim.token, reason: failure }, 'a receipt could not be sent to replyTo');
+      return failure;
     }
   }
 
@@ -217,8 +218,8 @@ export class FileFinisher {
 
 /** Returns the candidates for the final name: the dropped name, then a unique name in case of a collision. */
 function candidateNames({ claim }: ClaimedFile): string[] {
-  const plain = parseFileName(claim.name).name.replace(/^[0-9a-f]{8}~/, '');
-  return [plain, `${claim.token.slice(0, 8)}~${plain}`];
+  const droppedName = parseFileName(claim.name).name.replace(/^[0-9a-f]{8}~/, '');
+  return [droppedName, `${claim.token.slice(0, 8)}~${droppedName}`];
 }
 
 function makeReceipt({ claim }: ClaimedFile, { result, state, reason, errors }: Outcome): Receipt {

@@ -10,25 +10,25 @@ export interface SourceRecord {
   /** DN of a record without a line. */
   readonly dn?: string | undefined;
   /** Returns the change to apply now, undefined for none. Throws `LdapError` when the record is invalid. */
-  change(): ChangeRecord | undefined | Promise<ChangeRecord | undefined>;
+  makeChange(): ChangeRecord | undefined | Promise<ChangeRecord | undefined>;
 }
 
 /** The records of a file. The file can be read repeatedly. */
 export interface RecordSource {
-  /** Yields the records in order from number `done` (from 0). `refused`: refused records without a line, as DNs. */
-  items(done: number, refused?: ReadonlySet<string>): AsyncGenerator<SourceRecord>;
+  /** Yields the records in order from number `doneCount` (from 0). `refusedDns`: of refused records without a line. */
+  readRecords(doneCount: number, refusedDns?: ReadonlySet<string>): AsyncGenerator<SourceRecord>;
   /** Yields the refused records as LDIF with comments. `refusals` are in order. */
-  rejects(refusals: readonly Refusal[]): AsyncGenerator<Buffer>;
+  formatRejects(refusals: readonly Refusal[]): AsyncGenerator<Buffer>;
 }
 
 const CHUNK = 64 * 1024;
 
 /** Reads the file from its start. Each chunk has its own buffer, which the caller may keep. */
 export async function* readChunks(file: FileHandle): AsyncGenerator<Buffer> {
-  for (let at = 0; ; ) {
-    const { bytesRead, buffer } = await file.read(Buffer.allocUnsafeSlow(CHUNK), 0, CHUNK, at);
+  for (let offset = 0; ; ) {
+    const { bytesRead, buffer } = await file.read(Buffer.allocUnsafeSlow(CHUNK), 0, CHUNK, offset);
     if (bytesRead === 0) return;
-    at += bytesRead;
+    offset += bytesRead;
     yield buffer.subarray(0, bytesRead);
   }
 }
@@ -46,21 +46,21 @@ export class LdifSource implements RecordSource {
     yield* parser.end();
   }
 
-  async *items(done: number): AsyncGenerator<SourceRecord> {
-    let number = 0;
+  async *readRecords(doneCount: number): AsyncGenerator<SourceRecord> {
+    let recordNumber = 0;
     for await (const record of this.records())
-      if (number++ >= done) yield { line: record.line, change: () => toChange(record) };
+      if (recordNumber++ >= doneCount) yield { line: record.line, makeChange: () => toChange(record) };
   }
 
-  async *rejects(refusals: readonly Refusal[]): AsyncGenerator<Buffer> {
-    let number = 0;
-    let at = 0;
+  async *formatRejects(refusals: readonly Refusal[]): AsyncGenerator<Buffer> {
+    let recordNumber = 0;
+    let refusalIndex = 0;
     for await (const record of this.records()) {
-      if (refusals[at]?.number !== number++) continue;
-      yield refusalComment(refusals[at++]!);
+      if (refusals[refusalIndex]?.number !== recordNumber++) continue;
+      yield formatRefusal(refusals[refusalIndex++]!);
       yield* formatRecord(record);
       yield Buffer.from(record.text.at(-1) === 0x0a ? '\n' : '\n\n');
-      if (at === refusals.length) return;
+      if (refusalIndex === refusals.length) return;
     }
   }
 }
@@ -71,6 +71,6 @@ export function toChange(record: LdifRecord): ChangeRecord {
   return record.kind === 'content' ? { ...record, kind: 'add', controls: [] } : record;
 }
 
-export function refusalComment({ line, reason }: Refusal): Buffer {
+export function formatRefusal({ line, reason }: Refusal): Buffer {
   return formatComment(`${line > 0 ? `line ${line}: ` : ''}${reason.replaceAll(/[\r\n]+/g, ' ')}`);
 }

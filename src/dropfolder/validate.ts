@@ -19,15 +19,15 @@ const MAX_LISTED_ERRORS = 10;
 export async function validate({ schema }: Partition, source: RecordSource): Promise<InvalidRecords> {
   const errors: InvalidRecords['errors'][number][] = [];
   let count = 0;
-  for await (const item of source.items(0)) {
+  for await (const sourceRecord of source.readRecords(0)) {
     try {
-      const record = await item.change();
+      const record = await sourceRecord.makeChange();
       if (record) checkRecord(schema, record);
     } catch (error) {
       if (!(error instanceof LdapError)) throw error;
       count++;
       if (errors.length < MAX_LISTED_ERRORS)
-        errors.push({ line: item.line, reason: `${error.result}: ${error.message}` });
+        errors.push({ line: sourceRecord.line, reason: `${error.result}: ${error.message}` });
     }
   }
   return { count, errors };

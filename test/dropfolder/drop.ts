@@ -76,7 +76,7 @@ export class Drop {
     const lines: string[] = [];
     const logger = pino({ base: null }, { write: (line: string) => lines.push(line) });
     const drop = await DropFolder.open(this.folder, partition, dropSettings(given), logger);
-    const result = await drop.pass(signal);
+    const result = await drop.runPass(signal);
     await drop.close();
     return { result, log: lines.join('') };
   }

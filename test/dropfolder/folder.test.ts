@@ -320,7 +320,7 @@ describe('a drop folder', () => {
     const log = pino({ enabled: false });
     const folder = await DropFolder.open(drop.folder, fixture.partition, dropSettings({ as }), log);
     drop.drop('one.ldif', unit('one'));
-    await folder.pass();
+    await folder.runPass();
     expect(drop.receipts()[0]).to.deep.include({ result: 'processed', errors: [] });
     for (const [type, value, expected] of [
       ['pwdAccountLockedTime', '000001010000Z', /is locked \(pwdAccountLockedTime\); unlock it/],
@@ -330,7 +330,7 @@ describe('a drop folder', () => {
       await set(type, value);
       expect(await refusal({ as })).to.match(expected);
       drop.drop(`${type}.ldif`, unit(type));
-      expect(await folder.pass()).to.include({ processed: 0, error: 1 });
+      expect(await folder.runPass()).to.include({ processed: 0, error: 1 });
       expect(drop.receipt('error', `${type}.ldif`).reason).to.match(expected);
       expect(await exists(type)).to.equal(false);
       await set(type);
@@ -358,7 +358,7 @@ describe('a drop folder', () => {
     fixture.store.commit = (plan) => commit(plan).then(() => void (--left === 0 && stop.abort()));
     const log = pino({ enabled: false });
     const first = await DropFolder.open(drop.folder, fixture.partition, dropSettings(), log);
-    await first.pass(stop.signal);
+    await first.runPass(stop.signal);
     await first.close();
     const [claimed] = readdirSync(drop.path('processing')).filter((name) => name.endsWith('~f.ldif'));
     renameSync(drop.path('processing', claimed), drop.path('processing', claimed!.replace(/~.*/, '~g.ldif')));

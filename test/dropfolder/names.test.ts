@@ -46,7 +46,7 @@ describe('names of dropped files', () => {
   });
 
   it('of claims say who has which file, and since when', () => {
-    const claim = { token: '0f'.repeat(16), begun: true, claimant: 'ab'.repeat(6), time: 1893456000000, name: 'a~b.c' };
+    const claim = { token: '0f'.repeat(16), isBegun: true, claimant: 'ab'.repeat(6), timeMs: 1893456e6, name: 'a~b.c' };
     expect(parseClaim(formatClaim(claim))).to.deep.equal(claim);
     expect(parseClaim('people.ldif')).to.equal(undefined);
   });

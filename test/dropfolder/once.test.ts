@@ -69,7 +69,7 @@ for (const engine of ENGINES) {
           });
           const failing = await open(await Partition.open(store, testSchema()), LONG);
           drop.drop('f.ldif', FILE);
-          await failing.pass().catch((error: Error & { cause?: unknown }) => {
+          await failing.runPass().catch((error: Error & { cause?: unknown }) => {
             expect(error.cause ?? error).to.be.instanceOf(StoreError);
           });
           await failing.close();
@@ -98,7 +98,7 @@ for (const engine of ENGINES) {
       try {
         const slow = await open(fixture.partition, LONG);
         drop.drop('f.ldif', FILE);
-        await slow.pass();
+        await slow.runPass();
         await slow.close();
       } finally {
         store.commit = commit;
@@ -136,7 +136,7 @@ for (const engine of ENGINES) {
         };
         const slow = await open(fixture.partition, LONG);
         drop.drop('f.ldif', unit('one') + gone + increment);
-        await slow.pass();
+        await slow.runPass();
         store.commit = commit;
         for (const one of [slow, other]) await one.close();
         await drop.pass(fixture);
@@ -157,7 +157,7 @@ for (const engine of ENGINES) {
         if (--left === 0) stop.abort();
       };
       const first = await open(fixture.partition, LONG);
-      expect(await first.pass(stop.signal)).to.include({ error: 0, processed: 0 });
+      expect(await first.runPass(stop.signal)).to.include({ error: 0, processed: 0 });
       fixture.store.commit = commit;
       expect(drop.names('processing')).to.have.lengthOf(1);
       await first.close();
