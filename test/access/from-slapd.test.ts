@@ -13,13 +13,17 @@ const SUFFIX = 'dc=example,dc=com';
 
 /** Rules, which `parseRules` takes, each as one line without its name, and the remarks. */
 function translated(text: string) {
-  const { yaml, remarks, read } = translate(text, schema);
+  const { yaml, remarks, translatedCount } = translate(text, schema);
   expect(parseRules(yaml, schema).faults, yaml).to.deep.equal([]);
   const { rules } = parse(yaml) as { rules: PlainRule[] };
   const lines = rules.map(({ who, to, allow, deny }) =>
     JSON.stringify({ who, ...(to && { to }), ...(allow ? { allow } : { deny }) }).replaceAll('"', ''),
   );
-  return { rules: lines, remarks: remarks.map(({ line, kind, text }) => `${line} ${kind}: ${text}`), read };
+  return {
+    rules: lines,
+    remarks: remarks.map(({ line, kind, text }) => `${line} ${kind}: ${text}`),
+    read: translatedCount,
+  };
 }
 
 /** Rules of `access to …`, without remarks. */
@@ -426,8 +430,8 @@ describe('rules from slapd', () => {
     });
 
     it('a file without access lines yields no rules', () => {
-      expect(translate('loglevel stats\n', schema).read).to.equal(0);
-      expect(translate('dn: o=a\nobjectClass: organization\no: a\n', schema).read).to.equal(0);
+      expect(translate('loglevel stats\n', schema).translatedCount).to.equal(0);
+      expect(translate('dn: o=a\nobjectClass: organization\no: a\n', schema).translatedCount).to.equal(0);
     });
   });
 

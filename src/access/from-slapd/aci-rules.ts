@@ -4,7 +4,7 @@ import { TargetReader, type TranslatedTarget } from './aci-target.js';
 import { type Approximation, BindReader } from './aci-who.js';
 import { type AttributeBits, type Attributes, CHILDREN, ENTRY } from './attribute-bits.js';
 import type { Origin, RuleDraft } from './element.js';
-import { isSameName, type Name, type Place, parentOf, ROOT_NAME } from './place.js';
+import { isSameName, type Name, type Place, parentName, ROOT_NAME } from './place.js';
 import type { Report } from './report.js';
 import type { AciValue } from './source.js';
 import { type RuleWho, toRuleWho, type WhoSet } from './who-set.js';
@@ -19,13 +19,13 @@ const ATTRIBUTE_MEANINGS: Readonly<Record<string, RightSet>> = {
   write: WRITE,
 };
 const ENTRY_MEANINGS: Readonly<Record<string, RightSet>> = { delete: rightSet('remove'), proxy: rightSet('proxy') };
-const ALL = ['read', 'search', 'compare', 'write', 'add', 'delete'];
+const ALL_RIGHTS = ['read', 'search', 'compare', 'write', 'add', 'delete'];
 /** Longest list of attributes in a filter for visibility: an entry without a readable attribute is hidden. */
 const MAX_PRESENCE_TESTS = 20;
 const MAX_TEXT = 100;
 
 /** The parts of the rules for one permission of an aci. */
-interface Parts {
+interface RuleParts {
   readonly kind: 'allow' | 'deny';
   readonly whos: readonly RuleWho[];
   readonly target: TranslatedTarget & { readonly place: Place };
@@ -45,10 +45,10 @@ export class AciReader {
   readonly #bits: AttributeBits;
   readonly #report: Report;
   /** Entries with values that contain a denial and cannot be parsed. */
-  readonly #unreadable: { entry: Name; line: number }[] = [];
+  readonly #unreadableDenials: { entry: Name; line: number }[] = [];
   /** Attributes that some values deny to read. */
   #unreadableAttributes: Attributes = 0n;
-  count = 0;
+  aciCount = 0;
 
   constructor(words: RuleWords, bits: AttributeBits, report: Report) {
     this.#words = words;
@@ -58,37 +58,37 @@ export class AciReader {
 
   /** Translates all values at once, because the visibility of an entry depends on the denials in other values. */
   read(values: readonly AciValue[]): RuleDraft[] {
-    const found = values.flatMap((value) => this.#parse(value));
-    for (const { aci, entry } of found)
+    const parsedAcis = values.flatMap((value) => this.#parse(value));
+    for (const { aci, entry } of parsedAcis)
       for (const { kind, rights } of aci.permissions)
         if (kind === 'deny' && rights.some((right) => right === 'read' || right === 'all'))
           this.#unreadableAttributes |=
             new TargetReader(this.#words, this.#bits).read(aci.targets, entry, 'more').attributes ?? 0n;
-    const denied = this.#unreadable.map((value) => this.#denyEverything(value));
+    const denials = this.#unreadableDenials.map((value) => this.#denyEverything(value));
     return [
-      ...found.flatMap(({ aci, entry, origin }) =>
-        aci.permissions.flatMap((permission) => this.#permission(aci, permission, entry, origin)),
+      ...parsedAcis.flatMap(({ aci, entry, origin }) =>
+        aci.permissions.flatMap((permission) => this.#permissionRules(aci, permission, entry, origin)),
       ),
-      ...denied,
+      ...denials,
     ];
   }
 
   #parse({ line, text, dn }: AciValue): ParsedAci[] {
-    const entry = dn === '' ? ROOT_NAME : this.#words.name(dn);
+    const entry = dn === '' ? ROOT_NAME : this.#words.toName(dn);
     if ('why' in entry) {
       this.#report.add('left', line, `it stands at no entry that can be here: ${entry.why}`);
       return [];
     }
     try {
       const aci = parseAci(text);
-      this.count++;
+      this.aciCount++;
       return [{ aci, entry, origin: { line, text: `aci "${aci.name}"`.slice(0, MAX_TEXT) } }];
     } catch (error) {
       if (!(error instanceof AciSyntaxError)) throw error;
       const denies = /\bdeny\b/i.test(text);
-      if (denies) this.#unreadable.push({ entry, line });
-      const all = denies ? '; since it denies something, all is denied there' : '';
-      this.#report.add('left', line, `it cannot be read: ${error.message}${all}`);
+      if (denies) this.#unreadableDenials.push({ entry, line });
+      const denialRemark = denies ? '; since it denies something, all is denied there' : '';
+      this.#report.add('left', line, `it cannot be read: ${error.message}${denialRemark}`);
       return [];
     }
   }
@@ -96,34 +96,34 @@ export class AciReader {
   #denyEverything({ entry, line }: { entry: Name; line: number }): RuleDraft {
     return {
       kind: 'deny',
-      place: { scope: 'subtree', name: entry },
+      place: { scope: 'subtree', base: entry },
       filters: [],
-      attributes: this.#bits.everything,
+      attributes: this.#bits.allBits,
       who: {},
       rights: rightSet(...RIGHTS),
       origin: { line, text: 'an aci that denies something and cannot be read' },
     };
   }
 
-  #permission(aci: Aci, { kind, rights, bind }: AciPermission, entry: Name, origin: Origin): RuleDraft[] {
+  #permissionRules(aci: Aci, { kind, rights, bind }: AciPermission, entry: Name, origin: Origin): RuleDraft[] {
     const approximation: Approximation = kind === 'allow' ? 'less' : 'more';
     const reader = new BindReader(this.#words);
     const whos = reader.read(bind, approximation).flatMap((who) => this.#ruleWhos(who, approximation, origin));
     const target = new TargetReader(this.#words, this.#bits).read(aci.targets, entry, approximation);
-    for (const why of [...reader.unsupported, ...target.unsupported])
+    for (const why of [...reader.unsupportedReasons, ...target.unsupportedReasons])
       this.#report.add('left', origin.line, approximation === 'less' ? why : `${why}; it denies more for that`);
     const { place } = target;
     if (!place || whos.length === 0) return [];
-    const named = rights.flatMap((right) => (right === 'all' ? ALL : [right]));
-    const parts = { kind, whos, target: { ...target, place }, rights: named, origin };
-    for (const right of named)
+    const rightNames = rights.flatMap((right) => (right === 'all' ? ALL_RIGHTS : [right]));
+    const ruleParts = { kind, whos, target: { ...target, place }, rights: rightNames, origin };
+    for (const right of rightNames)
       if (!(right in ATTRIBUTE_MEANINGS || right in ENTRY_MEANINGS || right === 'add'))
         this.#report.add('left', origin.line, `no rule has the right '${right}'`);
     return [
-      ...this.#attributeRules(parts),
-      ...this.#seeRules(parts),
-      ...this.#entryRules(parts),
-      ...this.#createRules(parts),
+      ...this.#attributeRules(ruleParts),
+      ...this.#seeRules(ruleParts),
+      ...this.#entryRules(ruleParts),
+      ...this.#createRules(ruleParts),
     ];
   }
 
@@ -140,7 +140,7 @@ export class AciReader {
   }
 
   #makeDrafts(
-    { kind, whos, target, origin }: Parts,
+    { kind, whos, target, origin }: RuleParts,
     attributes: Attributes,
     rights: RightSet,
     more: Partial<RuleDraft> = {},
@@ -154,11 +154,15 @@ export class AciReader {
   }
 
   #reportScope(kind: string, { line }: Origin): void {
-    const why = kind === 'allow' ? 'one level below it alone' : 'the entry itself, too';
-    this.#report.add('less', line, `no rule is about all below an entry without the entry: this ${kind}s for ${why}`);
+    const scopeText = kind === 'allow' ? 'one level below it alone' : 'the entry itself, too';
+    this.#report.add(
+      'less',
+      line,
+      `no rule is about all below an entry without the entry: this ${kind}s for ${scopeText}`,
+    );
   }
 
-  #attributeRules(parts: Parts): RuleDraft[] {
+  #attributeRules(parts: RuleParts): RuleDraft[] {
     const { kind, target, rights, origin } = parts;
     const set = rights.reduce((sum, right) => sum | (ATTRIBUTE_MEANINGS[right] ?? NO_RIGHTS), NO_RIGHTS);
     if (set === NO_RIGHTS) return [];
@@ -167,96 +171,97 @@ export class AciReader {
       this.#report.add('left', origin.line, "it names no attributes ('targetattr'), and is about the entry alone");
       return [];
     }
-    const secrets = target.attributes & this.#bits.secret;
-    const unnamed = secrets & ~target.named;
-    const password = unnamed & this.#bits.sum(this.#bits.password ? [this.#bits.password] : []);
-    if (unnamed && set & (VIEW_OF_SECRET | WRITE)) this.#reportSecrets(unnamed, origin);
-    const plain = this.#listable(parts, target.attributes & this.#bits.plain);
-    const except = target.except & plain;
+    const secrets = target.attributes & this.#bits.secretBits;
+    const unnamedSecrets = secrets & ~target.namedAttributes;
+    const password = unnamedSecrets & this.#bits.sum(this.#bits.passwordType ? [this.#bits.passwordType] : []);
+    if (unnamedSecrets && set & (VIEW_OF_SECRET | WRITE)) this.#reportSecrets(unnamedSecrets, origin);
+    const plain = this.#listable(parts, target.attributes & this.#bits.plainBits);
+    const except = target.exceptedAttributes & plain;
     if (except) this.#report.add('less', origin.line, 'what it leaves out no other line gives those whom it is for');
     return [
       ...this.#makeDrafts(parts, plain, set),
-      ...this.#makeDrafts(parts, secrets & target.named, set & ~rightSet('search')),
+      ...this.#makeDrafts(parts, secrets & target.namedAttributes, set & ~rightSet('search')),
       ...this.#makeDrafts(parts, password, set & WRITE),
       ...this.#makeDrafts(parts, except, set, { kind: 'deny' }),
     ];
   }
 
   #reportSecrets(unnamed: Attributes, { line }: Origin): void {
-    const names = this.#bits.typesIn(unnamed).map(({ name }) => name);
+    const secretNames = this.#bits.typesIn(unnamed).map(({ name }) => name);
     this.#report.add(
       'secrets',
       line,
-      `nothing is given to be seen of secrets that it does not name: ${names.join(', ')}`,
+      `nothing is given to be seen of secrets that it does not name: ${secretNames.join(', ')}`,
     );
   }
 
-  #listable({ origin }: Parts, attributes: Attributes): Attributes {
-    if (this.#bits.words(attributes)) return attributes;
+  #listable({ origin }: RuleParts, attributes: Attributes): Attributes {
+    if (this.#bits.ruleWords(attributes)) return attributes;
     this.#report.add('left', origin.line, 'no short list of attributes says what it is about');
     return 0n;
   }
 
-  #denyRules(parts: Parts, set: RightSet): RuleDraft[] {
-    const { plain, secret } = this.#bits;
-    const given = parts.target.attributes ?? plain | secret;
-    const isWide = this.#bits.words(given) !== undefined && !parts.target.except;
-    if (!isWide)
+  #denyRules(parts: RuleParts, set: RightSet): RuleDraft[] {
+    const { plainBits, secretBits } = this.#bits;
+    const deniedBits = parts.target.attributes ?? plainBits | secretBits;
+    const isListable = this.#bits.ruleWords(deniedBits) !== undefined && !parts.target.exceptedAttributes;
+    if (!isListable)
       this.#report.add('less', parts.origin.line, 'it denies more attributes, since no short list says which');
-    return this.#makeDrafts(parts, isWide ? given : plain | secret, set);
+    return this.#makeDrafts(parts, isListable ? deniedBits : plainBits | secretBits, set);
   }
 
   /** Rules for the right `see`: an entry is visible to a client that may read one of its attributes. */
-  #seeRules(parts: Parts): RuleDraft[] {
+  #seeRules(parts: RuleParts): RuleDraft[] {
     const { kind, target, rights, origin } = parts;
     if (!rights.includes('read')) return [];
-    const { user } = this.#bits;
-    const attributes = target.attributes ?? (kind === 'deny' ? this.#bits.plain : 0n);
+    const { userBits } = this.#bits;
+    const attributes = target.attributes ?? (kind === 'deny' ? this.#bits.plainBits : 0n);
     const see = rightSet('see');
-    const named = attributes & this.#bits.named('objectClass')!;
+    const objectClassBits = attributes & this.#bits.bitsOfName('objectClass')!;
     if (kind === 'deny') {
-      if (!named) return [];
-      if ((attributes & user) !== user)
+      if (!objectClassBits) return [];
+      if ((attributes & userBits) !== userBits)
         this.#report.add('less', origin.line, "whoever may not read 'objectClass' does not see the entry either");
       return this.#makeDrafts(parts, ENTRY, see);
     }
-    if (named) return this.#makeDrafts(parts, ENTRY, see);
-    const types = this.#bits.typesIn(attributes & this.#bits.plain & ~this.#unreadableAttributes);
+    if (objectClassBits) return this.#makeDrafts(parts, ENTRY, see);
+    const types = this.#bits.typesIn(attributes & this.#bits.plainBits & ~this.#unreadableAttributes);
     if (types.length === 0) return [];
     if (types.length > MAX_PRESENCE_TESTS) {
       this.#report.add('left', origin.line, "it is not told that the entry is seen: name 'objectClass', too");
       return [];
     }
-    const present = types.map(({ name }) => `(${name}=*)`);
-    const any = present.length === 1 ? present[0]! : `(|${present.join('')})`;
-    return this.#makeDrafts(parts, ENTRY, see, { filters: [...target.filters, any] });
+    const presenceTests = types.map(({ name }) => `(${name}=*)`);
+    const presenceFilter = presenceTests.length === 1 ? presenceTests[0]! : `(|${presenceTests.join('')})`;
+    return this.#makeDrafts(parts, ENTRY, see, { filters: [...target.filters, presenceFilter] });
   }
 
-  #entryRules(parts: Parts): RuleDraft[] {
+  #entryRules(parts: RuleParts): RuleDraft[] {
     const { kind, target, rights } = parts;
     let set = rights.reduce((sum, right) => sum | (ENTRY_MEANINGS[right] ?? NO_RIGHTS), NO_RIGHTS);
-    const { user } = this.#bits;
-    const writesAll = rights.includes('write') && ((target.attributes ?? 0n) & user) === user && !target.except;
+    const { userBits } = this.#bits;
+    const writesAll =
+      rights.includes('write') && ((target.attributes ?? 0n) & userBits) === userBits && !target.exceptedAttributes;
     if (kind === 'allow' && writesAll) set |= rightSet('rename');
     return this.#makeDrafts(parts, ENTRY, set);
   }
 
   /** Rules for the right `create`, which in Rowan belongs to the parent of the new entry. */
-  #createRules(parts: Parts): RuleDraft[] {
+  #createRules(parts: RuleParts): RuleDraft[] {
     const { kind, target, rights, origin } = parts;
     if (!rights.includes('add')) return [];
-    const { scope, name } = target.place;
+    const { scope, base } = target.place;
     const create = rightSet('create');
     if (kind === 'deny') {
       if (target.filters.length > 0)
         this.#report.add('less', origin.line, 'it denies to make what its filter leaves out, too');
-      const parent = parentOf(name);
-      const above: Place[] = parent && parent.rdns.length > 0 ? [{ scope: 'base', name: parent }] : [];
-      if (above.length > 0 && !isSameName(name, ROOT_NAME))
+      const parent = parentName(base);
+      const parentPlaces: Place[] = parent && parent.rdns.length > 0 ? [{ scope: 'base', base: parent }] : [];
+      if (parentPlaces.length > 0 && !isSameName(base, ROOT_NAME))
         this.#report.add('less', origin.line, 'it denies to make anything beside the entry, too');
       const places: Place[] = [
-        ...above,
-        { scope: scope === 'one' ? 'base' : scope === 'base' ? 'base' : 'subtree', name },
+        ...parentPlaces,
+        { scope: scope === 'one' ? 'base' : scope === 'base' ? 'base' : 'subtree', base },
       ];
       return places.flatMap((place) => this.#makeDrafts(parts, CHILDREN, create, { place, filters: [] }));
     }
@@ -264,7 +269,7 @@ export class AciReader {
       this.#report.add('left', origin.line, 'who may make an entry is told of its parent, whatever the entry is');
       return [];
     }
-    const place: Place = { scope: scope === 'one' ? 'base' : 'subtree', name };
+    const place: Place = { scope: scope === 'one' ? 'base' : 'subtree', base };
     return this.#makeDrafts(parts, CHILDREN, create, { place });
   }
 }

@@ -7,7 +7,7 @@ export interface Aci {
 
 export interface AciTarget {
   readonly key: string;
-  readonly equal: boolean;
+  readonly isEqual: boolean;
   readonly value: string;
 }
 
@@ -18,8 +18,8 @@ export interface AciPermission {
 }
 
 export type BindRule =
-  | { readonly type: 'and' | 'or'; readonly parts: readonly BindRule[] }
-  | { readonly type: 'not'; readonly of: BindRule }
+  | { readonly type: 'and' | 'or'; readonly rules: readonly BindRule[] }
+  | { readonly type: 'not'; readonly inner: BindRule }
   | BindItem;
 
 export interface BindItem {
@@ -42,13 +42,13 @@ const MAX_DEPTH = 50;
 
 export function parseAci(text: string): Aci {
   const targets: AciTarget[] = [];
-  let rest = text.trim();
-  for (let found = TARGET.exec(rest); found; found = TARGET.exec(rest)) {
+  let remainingText = text.trim();
+  for (let found = TARGET.exec(remainingText); found; found = TARGET.exec(remainingText)) {
     const [all, key = '', operator, quoted, bare = ''] = found;
-    targets.push({ key: key.toLowerCase(), equal: operator === '=', value: (quoted ?? bare).trim() });
-    rest = rest.slice(all.length);
+    targets.push({ key: key.toLowerCase(), isEqual: operator === '=', value: (quoted ?? bare).trim() });
+    remainingText = remainingText.slice(all.length);
   }
-  const [, name = '', body = ''] = VERSION.exec(rest) ?? [];
+  const [, name = '', body = ''] = VERSION.exec(remainingText) ?? [];
   if (body === '') throw new AciSyntaxError('there is no \'(version 3.0; acl "name"; …)\' behind the targets');
   return { targets, name, permissions: statements(body).map(parsePermission) };
 }
@@ -64,46 +64,46 @@ function parsePermission(text: string): AciPermission {
   return {
     kind: kind.toLowerCase() as AciPermission['kind'],
     rights: rights.split(',').map((right) => right.trim().toLowerCase()),
-    bind: new BindParser(bind).all(),
+    bind: new BindParser(bind).parseAll(),
   };
 }
 
 /** Parses a bind rule. `and` and `or` have equal precedence, from left to right; `not` binds tighter. */
 class BindParser {
-  #rest: string;
+  #remainingText: string;
 
   constructor(text: string) {
-    this.#rest = text.trim();
+    this.#remainingText = text.trim();
   }
 
-  all(): BindRule {
-    const rule = this.#rule(0);
-    if (this.#rest !== '') throw new AciSyntaxError('its bind rule cannot be read to the end');
+  parseAll(): BindRule {
+    const rule = this.#parseRule(0);
+    if (this.#remainingText !== '') throw new AciSyntaxError('its bind rule cannot be read to the end');
     return rule;
   }
 
   #take(pattern: RegExp): RegExpExecArray | null {
-    const found = pattern.exec(this.#rest);
-    if (found) this.#rest = this.#rest.slice(found[0].length);
-    return found;
+    const match = pattern.exec(this.#remainingText);
+    if (match) this.#remainingText = this.#remainingText.slice(match[0].length);
+    return match;
   }
 
-  #rule(depth: number): BindRule {
+  #parseRule(depth: number): BindRule {
     if (depth > MAX_DEPTH) throw new AciSyntaxError('its bind rule is nested too deep');
-    let left = this.#part(depth);
+    let leftRule = this.#parseTerm(depth);
     for (;;) {
-      const word = this.#take(/^(and|or)\b\s*/i);
-      if (!word) return left;
-      const type = word[1]!.toLowerCase() as 'and' | 'or';
-      left = { type, parts: [left, this.#part(depth)] };
+      const operatorMatch = this.#take(/^(and|or)\b\s*/i);
+      if (!operatorMatch) return leftRule;
+      const type = operatorMatch[1]!.toLowerCase() as 'and' | 'or';
+      leftRule = { type, rules: [leftRule, this.#parseTerm(depth)] };
     }
   }
 
-  #part(depth: number): BindRule {
+  #parseTerm(depth: number): BindRule {
     if (depth > MAX_DEPTH) throw new AciSyntaxError('its bind rule is nested too deep');
-    if (this.#take(/^not\b\s*/i)) return { type: 'not', of: this.#part(depth + 1) };
+    if (this.#take(/^not\b\s*/i)) return { type: 'not', inner: this.#parseTerm(depth + 1) };
     if (this.#take(/^\(\s*/)) {
-      const rule = this.#rule(depth + 1);
+      const rule = this.#parseRule(depth + 1);
       if (!this.#take(/^\)\s*/)) throw new AciSyntaxError("a ')' is missing in its bind rule");
       return rule;
     }

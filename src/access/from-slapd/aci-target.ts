@@ -2,7 +2,7 @@ import type { AciTarget } from './aci-syntax.js';
 import type { Approximation } from './aci-who.js';
 import { type AttributeBits, type Attributes, NO_ATTRIBUTES } from './attribute-bits.js';
 import { isAtOrBelow, type Name, type Place } from './place.js';
-import { negated } from './region.js';
+import { negateFilter } from './region.js';
 import type { RuleWords } from './words.js';
 
 export interface TranslatedTarget {
@@ -12,11 +12,11 @@ export interface TranslatedTarget {
   /** Undefined: the aci has no `targetattr`. */
   readonly attributes: Attributes | undefined;
   /** Attributes that the aci names explicitly. */
-  readonly named: Attributes;
+  readonly namedAttributes: Attributes;
   /** Attributes to subtract from `attributes`, from `targetattr != "…"`. */
-  readonly except: Attributes;
+  readonly exceptedAttributes: Attributes;
   /** Reasons why parts of the target cannot be expressed in rules. */
-  readonly unsupported: readonly string[];
+  readonly unsupportedReasons: readonly string[];
 }
 
 const SCOPES: Readonly<Record<string, Place['scope']>> = {
@@ -41,82 +41,81 @@ export class TargetReader {
    * they are ignored, which widens the rule.
    */
   read(targets: readonly AciTarget[], entry: Name, approximation: Approximation): TranslatedTarget {
-    const unsupported: string[] = [];
-    let place: Place | undefined = { scope: 'subtree', name: entry };
+    const unsupportedReasons: string[] = [];
+    let place: Place | undefined = { scope: 'subtree', base: entry };
     const filters: string[] = [];
-    let attributes: { all: Attributes | undefined; named: Attributes; except: Attributes } = NONE_NAMED;
-    const unknown = ({ key, equal, value }: AciTarget, why = '') => {
-      unsupported.push(`no rule can say '${key} ${equal ? '=' : '!='} "${value}"'${why}`);
+    let attributeSets: Pick<TranslatedTarget, 'attributes' | 'namedAttributes' | 'exceptedAttributes'> = NONE_NAMED;
+    const reportUnsupported = ({ key, isEqual, value }: AciTarget, why = '') => {
+      unsupportedReasons.push(`no rule can say '${key} ${isEqual ? '=' : '!='} "${value}"'${why}`);
       if (approximation === 'less') place = undefined;
     };
     for (const target of targets) {
       switch (target.key) {
         case 'target': {
-          const found = this.#target(target, entry, approximation);
-          if (!found?.exact) unknown(target);
-          if (found?.place && place) place = { ...place, name: found.place.name, scope: found.place.scope };
+          const targetPlace = this.#target(target, entry, approximation);
+          if (!targetPlace?.exact) reportUnsupported(target);
+          if (targetPlace?.place && place)
+            place = { ...place, base: targetPlace.place.base, scope: targetPlace.place.scope };
           break;
         }
         case 'targetattr':
-          attributes = this.#attributes(target, unsupported);
+          attributeSets = this.#attributes(target, unsupportedReasons);
           break;
         case 'targetfilter': {
-          const filter = this.#words.filter(target.value);
-          if (typeof filter === 'string') filters.push(target.equal ? filter : negated(filter));
-          else unknown(target, `: ${filter.why}`);
+          const filter = this.#words.toFilter(target.value);
+          if (typeof filter === 'string') filters.push(target.isEqual ? filter : negateFilter(filter));
+          else reportUnsupported(target, `: ${filter.why}`);
           break;
         }
         case 'targetscope': {
           const scope = SCOPES[target.value.toLowerCase()];
-          if (scope && target.equal && place) place = { ...place, scope };
-          else unknown(target);
+          if (scope && target.isEqual && place) place = { ...place, scope };
+          else reportUnsupported(target);
           break;
         }
         default:
-          unknown(target);
+          reportUnsupported(target);
       }
     }
-    return {
-      place,
-      filters,
-      attributes: attributes.all,
-      named: attributes.named,
-      except: attributes.except,
-      unsupported,
-    };
+    return { place, filters, ...attributeSets, unsupportedReasons };
   }
 
   #target(
-    { equal, value }: AciTarget,
+    { isEqual, value }: AciTarget,
     entry: Name,
     approximation: Approximation,
   ): { place: Place; exact: boolean } | undefined {
     const text = /^ldap:\/\/\/(.*)$/i.exec(value)?.[1];
-    if (text === undefined || !equal || text.includes('$')) return undefined;
-    if (text === '*') return { place: { scope: 'subtree', name: entry }, exact: true };
+    if (text === undefined || !isEqual || text.includes('$')) return undefined;
+    if (text === '*') return { place: { scope: 'subtree', base: entry }, exact: true };
     const suffix = text.startsWith('*,') ? text.slice(2) : text;
-    const name = suffix.includes('*') ? undefined : this.#words.name(suffix);
-    if (!name || 'why' in name || !isAtOrBelow(name, entry)) return undefined;
-    if (suffix === text) return { place: { scope: 'subtree', name }, exact: true };
-    return { place: { scope: approximation === 'less' ? 'one' : 'subtree', name }, exact: true };
+    const base = suffix.includes('*') ? undefined : this.#words.toName(suffix);
+    if (!base || 'why' in base || !isAtOrBelow(base, entry)) return undefined;
+    if (suffix === text) return { place: { scope: 'subtree', base }, exact: true };
+    return { place: { scope: approximation === 'less' ? 'one' : 'subtree', base }, exact: true };
   }
 
-  #attributes({ equal, value }: AciTarget, unsupported: string[]) {
-    let named = NO_ATTRIBUTES;
-    let all = NO_ATTRIBUTES;
+  #attributes({ isEqual, value }: AciTarget, unsupported: string[]) {
+    let namedAttributes = NO_ATTRIBUTES;
+    let attributes = NO_ATTRIBUTES;
     for (const word of value.split('||').map((one) => one.trim())) {
-      const bits = this.#bits.named(word);
-      if (word === '*') all |= this.#bits.user | this.#bits.secret;
-      else if (word === '+') all |= this.#bits.operational;
+      const bits = this.#bits.bitsOfName(word);
+      if (word === '*') attributes |= this.#bits.userBits | this.#bits.secretBits;
+      else if (word === '+') attributes |= this.#bits.operationalBits;
       else if (bits === undefined) unsupported.push(`attribute '${word}' is not in the schema`);
-      else named |= bits;
+      else namedAttributes |= bits;
     }
-    if (equal) return { all: all | named, named, except: NO_ATTRIBUTES };
-    const everything = this.#bits.user | this.#bits.operational | this.#bits.secret;
-    const left = everything & ~(all | named);
-    if (this.#bits.words(left)) return { all: left, named: NO_ATTRIBUTES, except: NO_ATTRIBUTES };
-    return { all: everything & ~(named & this.#bits.secret), named: NO_ATTRIBUTES, except: named & this.#bits.plain };
+    if (isEqual)
+      return { attributes: attributes | namedAttributes, namedAttributes, exceptedAttributes: NO_ATTRIBUTES };
+    const allBits = this.#bits.userBits | this.#bits.operationalBits | this.#bits.secretBits;
+    const remainingBits = allBits & ~(attributes | namedAttributes);
+    if (this.#bits.ruleWords(remainingBits)) return { ...NONE_NAMED, attributes: remainingBits };
+    return {
+      attributes: allBits & ~(namedAttributes & this.#bits.secretBits),
+      namedAttributes: NO_ATTRIBUTES,
+      exceptedAttributes: namedAttributes & this.#bits.plainBits,
+    };
   }
 }
 
-const NONE_NAMED = { all: undefined, named: NO_ATTRIBUTES, except: NO_ATTRIBUTES };
+const NONE_NAMED = { attributes: undefined, namedAttributes: NO_ATTRIBUTES, exceptedAttributes: NO_ATTRIBUTES };

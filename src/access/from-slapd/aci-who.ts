@@ -11,7 +11,7 @@ const STRENGTH = /^\d{1,3}$/;
 export class BindReader {
   readonly #words: RuleWords;
   /** Reasons why parts of the rule cannot be expressed in rules. */
-  readonly unsupported: string[] = [];
+  readonly unsupportedReasons: string[] = [];
 
   constructor(words: RuleWords) {
     this.#words = words;
@@ -20,24 +20,24 @@ export class BindReader {
   read(rule: BindRule, approximation: Approximation): WhoSet[] {
     switch (rule.type) {
       case 'or':
-        return rule.parts.flatMap((part) => this.read(part, approximation));
+        return rule.rules.flatMap((part) => this.read(part, approximation));
       case 'and':
-        return rule.parts
+        return rule.rules
           .map((part) => this.read(part, approximation))
           .reduce((all, part) =>
             all.flatMap((one) => part.flatMap((other) => this.#intersect(one, other, approximation))),
           );
       case 'not':
-        return complement(this.read(rule.of, approximation === 'less' ? 'more' : 'less'));
+        return complement(this.read(rule.inner, approximation === 'less' ? 'more' : 'less'));
       default:
         return this.#item(rule, approximation);
     }
   }
 
   #intersect(a: WhoSet, b: WhoSet, approximation: Approximation): WhoSet[] {
-    const both = intersectWho(a, b);
-    if (both !== 'unknown') return both ? [both] : [];
-    this.unsupported.push('a rule names one of each kind alone');
+    const intersection = intersectWho(a, b);
+    if (intersection !== 'unknown') return intersection ? [intersection] : [];
+    this.unsupportedReasons.push('a rule names one of each kind alone');
     return approximation === 'less' ? [] : [a];
   }
 
@@ -47,7 +47,7 @@ export class BindReader {
   }
 
   #unsupportedItem({ key, operator, value }: BindItem, approximation: Approximation, most: WhoSet): WhoSet[] {
-    this.unsupported.push(`no rule can say '${key} ${operator} "${value}"'`);
+    this.unsupportedReasons.push(`no rule can say '${key} ${operator} "${value}"'`);
     return approximation === 'less' ? [] : [most];
   }
 
@@ -62,7 +62,7 @@ export class BindReader {
     if (key === 'authmethod' && value.toLowerCase() === 'simple') return [{ mechanism: ['simple'], nots: [] }];
     if (key !== 'userattr') return this.#unsupportedItem(item, approximation, EVERYBODY);
     const [, attribute] = /^([\w.-]+)#USERDN$/i.exec(value) ?? [];
-    const dnAttribute = attribute === undefined ? undefined : this.#words.dnAttribute(attribute);
+    const dnAttribute = attribute === undefined ? undefined : this.#words.toDnAttribute(attribute);
     if (typeof dnAttribute !== 'string') return this.#unsupportedItem(item, approximation, USERS);
     return [{ attribute: [dnAttribute], nots: [] }];
   }
@@ -84,24 +84,27 @@ export class BindReader {
         return [ANONYMOUS];
     }
     const [dn = '', , scope = 'base', filter = '(objectclass=*)'] = text!.split('?');
-    const name = dn.includes('*') || dn.includes('$') ? undefined : this.#words.name(percentDecode(dn));
-    const plain = filter === '' || filter.toLowerCase() === '(objectclass=*)';
-    if (!name || 'why' in name || !plain) return this.#unsupportedItem(item, approximation, USERS);
-    if (scope === '' || scope === 'base') return [{ dn: [name], nots: [] }];
-    return scope === 'sub' ? [{ subtree: [name], nots: [] }] : this.#unsupportedItem(item, approximation, USERS);
+    const userDn = dn.includes('*') || dn.includes('$') ? undefined : this.#words.toName(percentDecode(dn));
+    const hasPlainFilter = filter === '' || filter.toLowerCase() === '(objectclass=*)';
+    if (!userDn || 'why' in userDn || !hasPlainFilter) return this.#unsupportedItem(item, approximation, USERS);
+    if (scope === '' || scope === 'base') return [{ dn: [userDn], nots: [] }];
+    return scope === 'sub' ? [{ subtree: [userDn], nots: [] }] : this.#unsupportedItem(item, approximation, USERS);
   }
 
   #groupDn(item: BindItem, url: string, approximation: Approximation): WhoSet[] {
     const text = /^ldap:\/\/\/([^?]*)$/i.exec(url)?.[1];
-    const name = text === undefined || /[*$]/.test(text) ? undefined : this.#words.name(percentDecode(text));
-    if (!name || 'why' in name || name.rdns.length === 0) return this.#unsupportedItem(item, approximation, USERS);
-    return [{ group: [name], nots: [] }];
+    const groupDn = text === undefined || /[*$]/.test(text) ? undefined : this.#words.toName(percentDecode(text));
+    if (!groupDn || 'why' in groupDn || groupDn.rdns.length === 0)
+      return this.#unsupportedItem(item, approximation, USERS);
+    return [{ group: [groupDn], nots: [] }];
   }
 
   #network(item: BindItem, given: string, approximation: Approximation): WhoSet[] {
-    const wild = /^(\d+(?:\.\d+){0,2})(?:\.\*)+$/.exec(given)?.[1]?.split('.');
-    const address = wild ? `${[...wild, 0, 0, 0].slice(0, 4).join('.')}/${wild.length * 8}` : given;
-    const network = this.#words.network(address);
+    const wildcardOctets = /^(\d+(?:\.\d+){0,2})(?:\.\*)+$/.exec(given)?.[1]?.split('.');
+    const address = wildcardOctets
+      ? `${[...wildcardOctets, 0, 0, 0].slice(0, 4).join('.')}/${wildcardOctets.length * 8}`
+      : given;
+    const network = this.#words.toNetwork(address);
     return typeof network === 'string'
       ? [{ network: [network], nots: [] }]
       : this.#unsupportedItem(item, approximation, EVERYBODY);
@@ -109,21 +112,21 @@ export class BindReader {
 
   #strength(item: BindItem, approximation: Approximation): WhoSet[] {
     const bits = STRENGTH.test(item.value) ? Number(item.value) : Number.NaN;
-    const from = item.operator === '>' || item.operator === '<=' ? bits + 1 : bits;
-    const known = ['>', '>=', '<', '<='].includes(item.operator) && from >= 0 && from <= 256;
-    if (!known) return this.#unsupportedItem(item, approximation, EVERYBODY);
-    const below = item.operator.startsWith('<');
-    if (from === 0) return below ? [] : [EVERYBODY];
-    const strong: WhoSet = { strength: from, nots: [] };
-    return below ? complement([strong]) : [strong];
+    const minStrength = item.operator === '>' || item.operator === '<=' ? bits + 1 : bits;
+    const isSupported = ['>', '>=', '<', '<='].includes(item.operator) && minStrength >= 0 && minStrength <= 256;
+    if (!isSupported) return this.#unsupportedItem(item, approximation, EVERYBODY);
+    const isUpperBound = item.operator.startsWith('<');
+    if (minStrength === 0) return isUpperBound ? [] : [EVERYBODY];
+    const strongEnough: WhoSet = { strength: minStrength, nots: [] };
+    return isUpperBound ? complement([strongEnough]) : [strongEnough];
   }
 }
 
 /** The complement of the sets. */
 function complement(sets: readonly WhoSet[]): WhoSet[] {
-  let rest: WhoSet | undefined = EVERYBODY;
-  for (const set of sets) if (rest && !areDisjoint(rest, set)) rest = subtractWho(rest, set);
-  return rest ? [rest] : [];
+  let remaining: WhoSet | undefined = EVERYBODY;
+  for (const set of sets) if (remaining && !areDisjoint(remaining, set)) remaining = subtractWho(remaining, set);
+  return remaining ? [remaining] : [];
 }
 
 /** Percent-decodes a part of a URL. Returns the text unchanged if the result is not UTF-8. */

@@ -8,10 +8,10 @@ export type Attributes = bigint;
 export const NO_ATTRIBUTES = 0n;
 export const ENTRY = 1n;
 export const CHILDREN = 2n;
-const FIRST = 2;
+const FIRST_TYPE_BIT = 2;
 
 /** Longest list of attribute names in a rule; a longer list would not be readable. */
-const MOST_NAMES = 80;
+const MAX_NAMES = 80;
 
 /**
  * Maps the attribute types of a schema to bits, and sets of bits to the notation of rules. Secrets of the server are
@@ -19,96 +19,97 @@ const MOST_NAMES = 80;
  */
 export class AttributeBits {
   readonly #types: readonly AttributeType[];
-  readonly #bits = new Map<AttributeType, bigint>();
-  readonly #named = new Map<AttributeType, Attributes>();
-  readonly #classes = new Map<string, Attributes>();
+  readonly #bitByType = new Map<AttributeType, bigint>();
+  readonly #subtypeBits = new Map<AttributeType, Attributes>();
+  readonly #classBits = new Map<string, Attributes>();
   readonly #schema: Schema;
-  readonly user: Attributes;
-  readonly operational: Attributes;
-  readonly secret: Attributes;
+  readonly userBits: Attributes;
+  readonly operationalBits: Attributes;
+  readonly secretBits: Attributes;
   /** `userPassword`, the secret of ordinary accounts. */
-  readonly password: AttributeType | undefined;
+  readonly passwordType: AttributeType | undefined;
 
   constructor(schema: Schema) {
     this.#schema = schema;
     this.#types = [...schema.attributes()].filter((type) => !isServerSecret(type));
-    for (const [i, type] of this.#types.entries()) this.#bits.set(type, 1n << BigInt(FIRST + i));
-    this.user = this.#of((type) => !type.operational && !type.secret);
-    this.operational = this.#of((type) => type.operational && !type.secret);
-    this.secret = this.#of((type) => type.secret);
-    this.password = schema.attribute('userPassword');
+    for (const [i, type] of this.#types.entries()) this.#bitByType.set(type, 1n << BigInt(FIRST_TYPE_BIT + i));
+    this.userBits = this.#sumWhere((type) => !type.operational && !type.secret);
+    this.operationalBits = this.#sumWhere((type) => type.operational && !type.secret);
+    this.secretBits = this.#sumWhere((type) => type.secret);
+    this.passwordType = schema.attribute('userPassword');
   }
 
-  #of(test: (type: AttributeType) => boolean): Attributes {
+  #sumWhere(test: (type: AttributeType) => boolean): Attributes {
     return this.sum(this.#types.filter(test));
   }
 
   sum(types: Iterable<AttributeType>): Attributes {
     let bits = NO_ATTRIBUTES;
-    for (const type of types) bits |= this.#bits.get(type) ?? NO_ATTRIBUTES;
+    for (const type of types) bits |= this.#bitByType.get(type) ?? NO_ATTRIBUTES;
     return bits;
   }
 
-  get everything(): Attributes {
-    return this.user | this.operational | this.secret | ENTRY | CHILDREN;
+  get allBits(): Attributes {
+    return this.userBits | this.operationalBits | this.secretBits | ENTRY | CHILDREN;
   }
 
   /** All attributes that `*` and `+` of a rule cover. */
-  get plain(): Attributes {
-    return this.user | this.operational;
+  get plainBits(): Attributes {
+    return this.userBits | this.operationalBits;
   }
 
   /** The attribute with its subtypes; undefined if the schema does not define the name. */
-  named(name: string): Attributes | undefined {
+  bitsOfName(name: string): Attributes | undefined {
     const type = this.#schema.attribute(name);
-    return type && this.#ofType(type);
+    return type && this.#bitsOfType(type);
   }
 
-  #ofType(type: AttributeType): Attributes {
-    let bits = this.#named.get(type);
+  #bitsOfType(type: AttributeType): Attributes {
+    let bits = this.#subtypeBits.get(type);
     if (bits === undefined) {
       bits = this.sum(type.subtypes);
-      this.#named.set(type, bits);
+      this.#subtypeBits.set(type, bits);
     }
     return bits;
   }
 
   /** The attributes that an object class requires or allows, with their subtypes. */
-  ofClass(name: string): Attributes | undefined {
+  bitsOfClass(name: string): Attributes | undefined {
     const types = this.#schema.expandClass(name);
     if (!types) return undefined;
-    const all = types.map((type) => this.#ofType(type)).reduce((sum, bits) => sum | bits, NO_ATTRIBUTES);
-    const own = this.sum(types);
-    if (all === own) this.#classes.set(this.#schema.objectClass(name)!.name, own & this.plain);
-    return all;
+    const classBits = types.map((type) => this.#bitsOfType(type)).reduce((sum, bits) => sum | bits, NO_ATTRIBUTES);
+    const typeBits = this.sum(types);
+    if (classBits === typeBits) this.#classBits.set(this.#schema.objectClass(name)!.name, typeBits & this.plainBits);
+    return classBits;
   }
 
   typesIn(bits: Attributes): AttributeType[] {
-    return this.#types.filter((type) => bits & this.#bits.get(type)!);
+    return this.#types.filter((type) => bits & this.#bitByType.get(type)!);
   }
 
   /** The set in the notation of `attributes` in a rule; undefined if no list of reasonable length describes the set. */
-  words(bits: Attributes): string[] | undefined {
-    const words: string[] = [];
-    let rest = bits & ~ENTRY & ~CHILDREN;
-    const take = (word: string, covered: Attributes) => {
-      if (covered === NO_ATTRIBUTES || (rest & covered) !== covered) return;
-      words.push(word);
-      rest &= ~covered;
+  ruleWords(bits: Attributes): string[] | undefined {
+    const ruleWords: string[] = [];
+    let remaining = bits & ~ENTRY & ~CHILDREN;
+    const addWord = (word: string, covered: Attributes) => {
+      if (covered === NO_ATTRIBUTES || (remaining & covered) !== covered) return;
+      ruleWords.push(word);
+      remaining &= ~covered;
     };
-    take('*', this.user);
-    take('+', this.operational);
-    for (const [name, covered] of this.#classes) take(`@${name}`, covered);
-    const covers = (type: AttributeType) => (type.secret ? this.#ofType(type) : this.#ofType(type) & ~this.secret);
-    const types = this.typesIn(rest);
-    const among = new Set(types);
-    if (types.some((type) => covers(type) & ~bits)) return undefined;
-    const isBelow = ({ superior, secret }: AttributeType) => superior?.secret === secret && among.has(superior);
-    const roots = types.filter((type) => !isBelow(type));
-    if (roots.length > MOST_NAMES) return undefined;
-    words.push(...roots.map(({ name }) => name));
-    if (bits & ENTRY) words.push('entry');
-    if (bits & CHILDREN) words.push('children');
-    return words;
+    addWord('*', this.userBits);
+    addWord('+', this.operationalBits);
+    for (const [name, covered] of this.#classBits) addWord(`@${name}`, covered);
+    const coveredBits = (type: AttributeType) =>
+      type.secret ? this.#bitsOfType(type) : this.#bitsOfType(type) & ~this.secretBits;
+    const types = this.typesIn(remaining);
+    const typeSet = new Set(types);
+    if (types.some((type) => coveredBits(type) & ~bits)) return undefined;
+    const isBelow = ({ superior, secret }: AttributeType) => superior?.secret === secret && typeSet.has(superior);
+    const rootTypes = types.filter((type) => !isBelow(type));
+    if (rootTypes.length > MAX_NAMES) return undefined;
+    ruleWords.push(...rootTypes.map(({ name }) => name));
+    if (bits & ENTRY) ruleWords.push('entry');
+    if (bits & CHILDREN) ruleWords.push('children');
+    return ruleWords;
   }
 }

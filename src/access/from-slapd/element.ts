@@ -16,7 +16,7 @@ export interface Element {
   readonly region: Region;
   readonly who: WhoSet;
   /** The part of `who` that no earlier step in the same region matches; undefined: nobody. */
-  readonly first: WhoSet | undefined;
+  readonly remainingWho: WhoSet | undefined;
   readonly rights: RightSet;
   /**
    * Undefined if `region` and `who` are exact. Otherwise the reason why rules cannot express the step exactly: then

@@ -12,16 +12,16 @@ import { areDisjoint, EVERYBODY, intersectWho, subtractWho, toRuleWho, type WhoS
  * report mentions rights that are lost.
  */
 export class FirstMatch {
-  readonly #elements: readonly Element[];
+  readonly #steps: readonly Element[];
   readonly #bits: AttributeBits;
   readonly #report: Report;
-  readonly #loss: string | undefined;
+  readonly #lossRemark: string | undefined;
   readonly drafts: RuleDraft[] = [];
 
-  /** `loss`: remark about lost rights, for lists that do not correspond to lines of the source. */
+  /** `loss`: the remark about lost rights, for a list whose steps are not lines of the source. */
   constructor(elements: readonly Element[], bits: AttributeBits, report: Report, loss?: string) {
-    this.#loss = loss;
-    this.#elements = elements;
+    this.#lossRemark = loss;
+    this.#steps = elements;
     this.#bits = bits;
     this.#report = report;
     elements.forEach((element, i) => {
@@ -32,13 +32,13 @@ export class FirstMatch {
   }
 
   #reportNotTranslated(line: number, why: string): void {
-    if (this.#loss === undefined) this.#report.add('left', line, why);
-    else this.#report.add('less', line, this.#loss);
+    if (this.#lossRemark === undefined) this.#report.add('left', line, why);
+    else this.#report.add('less', line, this.#lossRemark);
   }
 
   /** Whether a later step grants the same rights to all of `who`, and no step between them restricts these rights. */
   #isGrantedLater({ region, who, rights }: Element, at: number): boolean {
-    for (const other of this.#elements.slice(at + 1)) {
+    for (const other of this.#steps.slice(at + 1)) {
       if (isDisjoint(other, region, who)) continue;
       if ((rights & ~other.rights) !== 0) return false;
       if (other.inexactReason === undefined && regionContains(other.region, region) && whoContains(other.who, who))
@@ -48,12 +48,12 @@ export class FirstMatch {
   }
 
   #grant(element: Element, at: number): void {
-    const narrowed = this.#narrow(element, at);
-    if (!narrowed) return;
-    const { region, who, rights, denied } = narrowed;
+    const narrowedStep = this.#narrowStep(element, at);
+    if (!narrowedStep) return;
+    const { region, who, rights, deniedIndexes } = narrowedStep;
     const { origin } = element;
-    const plain = toRuleWho(who);
-    if (!plain || !this.#bits.words(region.attributes)) {
+    const ruleWho = toRuleWho(who);
+    if (!ruleWho || !this.#bits.ruleWords(region.attributes)) {
       this.#report.add(
         'left',
         origin.line,
@@ -61,105 +61,105 @@ export class FirstMatch {
       );
       return;
     }
-    this.drafts.push({ kind: 'allow', ...region, place: toSubtree(region.place), who: plain, rights, origin });
-    for (const i of denied) this.#deny(i, region, who, rights & ~this.#elements[i]!.rights, origin);
+    this.drafts.push({ kind: 'allow', ...region, place: toSubtree(region.place), who: ruleWho, rights, origin });
+    for (const i of deniedIndexes) this.#deny(i, region, who, rights & ~this.#steps[i]!.rights, origin);
     if (region.place.scope === 'children') this.#denyAtEntry(element, region, who, rights);
   }
 
   /** The step without the parts that earlier steps decide, and the earlier steps that need a rule to deny. */
-  #narrow(element: Element, at: number) {
+  #narrowStep(element: Element, at: number) {
     let { region, who, rights } = element;
-    const denied: number[] = [];
+    const deniedIndexes: number[] = [];
     for (let i = 0; i < at; i++) {
-      const before = this.#elements[i]!;
-      if ((rights & ~before.rights) === 0 || isDisjoint(before, region, who)) continue;
-      if (before.inexactReason !== undefined) this.#reportHeldBack(before, element);
-      const allOfIt = regionContains(before.region, region);
-      const allOfThem = whoContains(before.who, who);
-      if (allOfIt && allOfThem) {
-        rights &= before.rights;
-        if (before.inexactReason === undefined || rights === NO_RIGHTS) return undefined;
+      const earlierStep = this.#steps[i]!;
+      if ((rights & ~earlierStep.rights) === 0 || isDisjoint(earlierStep, region, who)) continue;
+      if (earlierStep.inexactReason !== undefined) this.#reportHeldBack(earlierStep, element);
+      const coversRegion = regionContains(earlierStep.region, region);
+      const coversWho = whoContains(earlierStep.who, who);
+      if (coversRegion && coversWho) {
+        rights &= earlierStep.rights;
+        if (earlierStep.inexactReason === undefined || rights === NO_RIGHTS) return undefined;
         continue;
       }
-      const fewer = allOfIt ? subtractWho(who, before.who) : undefined;
-      if (fewer && toRuleWho(fewer)) {
-        who = fewer;
+      const smallerWho = coversRegion ? subtractWho(who, earlierStep.who) : undefined;
+      if (smallerWho && toRuleWho(smallerWho)) {
+        who = smallerWho;
         continue;
       }
-      const less = allOfThem ? subtractRegion(region, before.region, this.#bits) : undefined;
-      if (less) region = less;
-      else denied.push(i);
+      const smallerRegion = coversWho ? subtractRegion(region, earlierStep.region, this.#bits) : undefined;
+      if (smallerRegion) region = smallerRegion;
+      else deniedIndexes.push(i);
     }
-    return { region, who, rights, denied };
+    return { region, who, rights, deniedIndexes };
   }
 
   #reportHeldBack({ origin, inexactReason }: Element, later: Element): void {
     const [of, to] = [origin.line, later.origin.line];
-    const what = of === to ? 'what stands behind it here' : `line ${to}`;
-    this.#report.add('less', of, this.#loss ?? `${inexactReason}: ${what} gives less for that`);
+    const laterText = of === to ? 'what stands behind it here' : `line ${to}`;
+    this.#report.add('less', of, this.#lossRemark ?? `${inexactReason}: ${laterText} gives less for that`);
   }
 
   /** A rule for the children of an entry becomes a rule for its subtree. Adds denials for the entry itself. */
   #denyAtEntry(element: Element, region: Region, who: WhoSet, rights: RightSet): void {
-    const above: Region = { ...region, place: { scope: 'base', name: region.place.name } };
-    this.#elements.forEach((other, i) => {
+    const entryRegion: Region = { ...region, place: { scope: 'base', base: region.place.base } };
+    this.#steps.forEach((other, i) => {
       const extra = rights & ~other.rights;
-      if (other !== element && extra !== NO_RIGHTS && !isDisjoint(other, above, who))
-        this.#deny(i, above, who, extra, element.origin);
+      if (other !== element && extra !== NO_RIGHTS && !isDisjoint(other, entryRegion, who))
+        this.#deny(i, entryRegion, who, extra, element.origin);
     });
-    const all = { ...above, place: EVERYWHERE, filters: [] };
-    const end: Element = {
-      region: all,
+    const everywhere = { ...entryRegion, place: EVERYWHERE, filters: [] };
+    const endStep: Element = {
+      region: everywhere,
       who: EVERYBODY,
-      first: EVERYBODY,
+      remainingWho: EVERYBODY,
       rights: NO_RIGHTS,
       inexactReason: undefined,
       origin: element.origin,
     };
-    this.#denyWithin(end, this.#elements.length, above, who, rights, element.origin);
+    this.#denyWithin(endStep, this.#steps.length, entryRegion, who, rights, element.origin);
   }
 
   #deny(at: number, given: Region, to: WhoSet, extra: RightSet, limitedGrant: Origin): void {
-    this.#denyWithin(this.#elements[at]!, at, given, to, extra, limitedGrant);
+    this.#denyWithin(this.#steps[at]!, at, given, to, extra, limitedGrant);
   }
 
   /** Denies in region `given` the rights `extra` that `step` does not grant, except where steps before it decide. */
   #denyWithin(step: Element, at: number, given: Region, to: WhoSet, extra: RightSet, limitedGrant: Origin): void {
     let region = intersectRegions(step.region, given);
     if (!region) return;
-    const both = intersectWho(step.who, to);
-    let who = both === 'unknown' ? step.who : both;
+    const intersection = intersectWho(step.who, to);
+    let who = intersection === 'unknown' ? step.who : intersection;
     for (let i = 0; who && i < at; i++) {
-      const before = this.#elements[i]!;
-      if ((before.rights & extra) === 0 || isDisjoint(before, region, who)) continue;
-      if (before.inexactReason !== undefined) {
-        this.#reportLost(before, step, limitedGrant);
+      const earlierStep = this.#steps[i]!;
+      if ((earlierStep.rights & extra) === 0 || isDisjoint(earlierStep, region, who)) continue;
+      if (earlierStep.inexactReason !== undefined) {
+        this.#reportLost(earlierStep, step, limitedGrant);
         continue;
       }
-      if (regionContains(before.region, region)) {
-        const fewer = subtractWho(who, before.who);
-        if (!fewer) return;
-        if (toRuleWho(fewer)) {
-          who = fewer;
+      if (regionContains(earlierStep.region, region)) {
+        const smallerWho = subtractWho(who, earlierStep.who);
+        if (!smallerWho) return;
+        if (toRuleWho(smallerWho)) {
+          who = smallerWho;
           continue;
         }
-      } else if (whoContains(before.who, who)) {
-        const less = subtractRegion(region, before.region, this.#bits);
-        if (less) {
-          region = less;
+      } else if (whoContains(earlierStep.who, who)) {
+        const smallerRegion = subtractRegion(region, earlierStep.region, this.#bits);
+        if (smallerRegion) {
+          region = smallerRegion;
           continue;
         }
       }
-      this.#reportLost(before, step, limitedGrant);
+      this.#reportLost(earlierStep, step, limitedGrant);
     }
     if (who) this.#pushDenial(step, region, who, extra, limitedGrant);
   }
 
   #pushDenial(step: Element, region: Region, who: WhoSet, rights: RightSet, limitedGrant: Origin): void {
-    const plain = this.#ruleWhoContaining(who, step, limitedGrant);
+    const ruleWho = this.#ruleWhoContaining(who, step, limitedGrant);
     let { attributes } = region;
-    if (!this.#bits.words(attributes)) {
-      attributes |= attributes & this.#bits.secret ? this.#bits.secret : this.#bits.plain;
+    if (!this.#bits.ruleWords(attributes)) {
+      attributes |= attributes & this.#bits.secretBits ? this.#bits.secretBits : this.#bits.plainBits;
       this.#reportWiderDenial(step, { ...region, attributes }, who, rights, limitedGrant);
     }
     if (region.place.scope === 'children')
@@ -176,7 +176,7 @@ export class FirstMatch {
       ...region,
       attributes,
       place,
-      who: plain,
+      who: ruleWho,
       rights,
       origin: step.origin,
       limitedGrant,
@@ -186,36 +186,36 @@ export class FirstMatch {
   /** Drops conditions `not` until one is left, since a rule has only one. The result may match more requesters. */
   #ruleWhoContaining(who: WhoSet, step: Element, limitedGrant: Origin) {
     for (let nots = who.nots; ; nots = nots.slice(0, -1)) {
-      const plain = toRuleWho({ ...who, nots });
-      if (!plain) continue;
+      const ruleWho = toRuleWho({ ...who, nots });
+      if (!ruleWho) continue;
       if (nots.length < who.nots.length)
         this.#report.add(
           'less',
           step.origin.line,
-          this.#loss ??
+          this.#lossRemark ??
             `what it stops of line ${limitedGrant.line} is stopped for some more, since a rule has one 'not' alone`,
         );
-      return plain;
+      return ruleWho;
     }
   }
 
   #reportWiderDenial(step: Element, region: Region, who: WhoSet, rights: RightSet, limitedGrant: Origin): void {
-    for (const other of this.#elements)
+    for (const other of this.#steps)
       if (other !== step && other.rights & rights && !isDisjoint(other, region, who))
         this.#reportLost(other, step, limitedGrant);
   }
 
   #reportLost(lost: Element, step: Element, limitedGrant: Origin): void {
     const [of, to] = [lost.origin.line, limitedGrant.line];
-    const there = step.origin.line === of ? '' : ` where line ${step.origin.line} is about the same`;
-    const what = to === of ? 'another part of this line' : `line ${to}`;
-    const why = `it gives less${there}: no rule can stop what ${what} gives there, and leave this`;
-    this.#report.add('less', of, this.#loss ?? why);
+    const samePlaceText = step.origin.line === of ? '' : ` where line ${step.origin.line} is about the same`;
+    const limitedText = to === of ? 'another part of this line' : `line ${to}`;
+    const remark = `it gives less${samePlaceText}: no rule can stop what ${limitedText} gives there, and leave this`;
+    this.#report.add('less', of, this.#lossRemark ?? remark);
   }
 }
 
 function isDisjoint(element: Element, region: Region, who: WhoSet): boolean {
-  return !element.first || areDisjoint(element.first, who) || !intersectRegions(element.region, region);
+  return !element.remainingWho || areDisjoint(element.remainingWho, who) || !intersectRegions(element.region, region);
 }
 
 function toSubtree(place: Place): Place {

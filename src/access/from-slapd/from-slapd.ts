@@ -13,7 +13,7 @@ import { WhoReader } from './slapd-who.js';
 import { readSource, type SlapdDatabase } from './source.js';
 import { structureLists, TWO_ENTRIES } from './structure.js';
 import { RuleWords } from './words.js';
-import { writeRules } from './write-rules.js';
+import { formatRules } from './write-rules.js';
 
 /** The result of a translation. */
 export interface Translation {
@@ -22,7 +22,7 @@ export interface Translation {
   /** Remarks about the source, by line. */
   readonly remarks: readonly Remark[];
   /** Number of `access` and `aci` values that were translated. */
-  readonly read: number;
+  readonly translatedCount: number;
 }
 
 /** Largest number of steps, or of pairs of steps, that are processed. */
@@ -37,15 +37,15 @@ export function translate(text: string, schema: Schema): Translation {
   const source = readSource(text, report);
   const words = new RuleWords(schema);
   const bits = new AttributeBits(schema);
-  const who = new WhoReader(words, report);
-  const everything = { place: EVERYWHERE, filters: [], attributes: bits.everything };
-  const steps = new StepReader(new WhatReader(words, bits, report), who, everything, report);
-  const drafts = slapdDrafts(source.databases, steps, words, bits, report);
-  const acis = new AciReader(words, bits, report);
-  const more = acis.read(source.acis);
+  const whoReader = new WhoReader(words, report);
+  const everywhere = { place: EVERYWHERE, filters: [], attributes: bits.allBits };
+  const stepReader = new StepReader(new WhatReader(words, bits, report), whoReader, everywhere, report);
+  const drafts = slapdDrafts(source.databases, stepReader, words, bits, report);
+  const aciReader = new AciReader(words, bits, report);
+  const aciDrafts = aciReader.read(source.acis);
   const remarks = report.remarks();
-  const yaml = writeRules([...drafts, ...more], remarks, bits, HEAD);
-  return { yaml, remarks, read: steps.count + acis.count };
+  const yaml = formatRules([...drafts, ...aciDrafts], remarks, bits, HEAD);
+  return { yaml, remarks, translatedCount: stepReader.lineCount + aciReader.aciCount };
 }
 
 const HEAD = `Rules made from another server's access lines (rowan access from-slapd).
@@ -58,37 +58,37 @@ function slapdDrafts(
   bits: AttributeBits,
   report: Report,
 ): RuleDraft[] {
-  const steps = databasesInOrder(databases, words, report).flatMap(({ access, within }) => reader.read(access, within));
+  const steps = databasesInOrder(databases, words, report).flatMap(({ access, places }) => reader.read(access, places));
   if (steps.length > MAX_STEPS) {
     report.add('left', 1, `${steps.length} steps are too many; at most ${MAX_STEPS} are worked out: part the file`);
     return [];
   }
   return [
     ...elementLists(steps, bits, report).map((list) => new FirstMatch(list, bits, report)),
-    ...structure(steps, report).map((list) => new FirstMatch(list, bits, report, TWO_ENTRIES)),
+    ...boundedStructureLists(steps, report).map((list) => new FirstMatch(list, bits, report, TWO_ENTRIES)),
   ].flatMap(({ drafts }) => drafts);
 }
 
-function structure(steps: readonly SlapdStep[], report: Report) {
+function boundedStructureLists(steps: readonly SlapdStep[], report: Report) {
   const lists = structureLists(steps);
   if (lists.every((list) => list.length <= MAX_STEPS)) return lists;
   report.add('left', 1, 'who may make, remove, rename and move entries is too much to be worked out: part the file');
   return [];
 }
 
-interface Placed {
+interface PlacedDatabase {
   readonly access: readonly LogicalLine[];
-  readonly within: readonly Place[];
+  readonly places: readonly Place[];
 }
 
 /** Databases with the deepest suffix first: slapd uses the database with the longest matching suffix. */
-function databasesInOrder(databases: readonly SlapdDatabase[], words: RuleWords, report: Report): Placed[] {
-  if (databases.length === 1) return [{ access: databases[0]!.access, within: [EVERYWHERE] }];
+function databasesInOrder(databases: readonly SlapdDatabase[], words: RuleWords, report: Report): PlacedDatabase[] {
+  if (databases.length === 1) return [{ access: databases[0]!.access, places: [EVERYWHERE] }];
   const placed = databases.flatMap(({ suffixes, access }) =>
     suffixes.flatMap((suffix) => {
-      const name = words.name(suffix);
-      if (!('why' in name)) return [{ access, within: [{ scope: 'subtree', name }] as const, depth: name.rdns.length }];
-      report.add('left', access[0]?.line ?? 1, `the suffix '${suffix}' is no name: ${name.why}`);
+      const base = words.toName(suffix);
+      if (!('why' in base)) return [{ access, places: [{ scope: 'subtree', base }] as const, depth: base.rdns.length }];
+      report.add('left', access[0]?.line ?? 1, `the suffix '${suffix}' is no name: ${base.why}`);
       return [];
     }),
   );

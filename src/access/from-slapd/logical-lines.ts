@@ -10,16 +10,16 @@ export interface LogicalLine {
  * keeps white space between words. Comments are dropped; blank lines stay as empty lines.
  */
 export function logicalLines(text: string, isLdif: boolean): LogicalLine[] {
-  const found: { line: number; text: string }[] = [];
-  let comment = false;
+  const lines: { line: number; text: string }[] = [];
+  let isComment = false;
   text.split(/\r?\n/).forEach((physical, i) => {
-    const last = found.at(-1);
-    if (/^[ \t]/.test(physical) && (comment || last?.text)) {
-      if (!comment) last!.text += isLdif ? physical.slice(1) : ` ${physical.trim()}`;
+    const lastLine = lines.at(-1);
+    if (/^[ \t]/.test(physical) && (isComment || lastLine?.text)) {
+      if (!isComment) lastLine!.text += isLdif ? physical.slice(1) : ` ${physical.trim()}`;
       return;
     }
-    comment = physical.startsWith('#');
-    if (!comment) found.push({ line: i + 1, text: isLdif ? physical : physical.trim() });
+    isComment = physical.startsWith('#');
+    if (!isComment) lines.push({ line: i + 1, text: isLdif ? physical : physical.trim() });
   });
-  return found;
+  return lines;
 }

@@ -5,25 +5,25 @@ export interface Name {
   readonly rdns: readonly { readonly text: string; readonly norm: string }[];
 }
 
-/** A set of entries. `children` are all entries below a name. The subtree of the root is everything. */
+/** A set of entries. The scope `children` has all entries below the base. The subtree of the root is everything. */
 export interface Place {
   readonly scope: 'base' | 'one' | 'subtree' | 'children';
-  readonly name: Name;
+  readonly base: Name;
 }
 
 export const ROOT_NAME: Name = { rdns: [] };
-export const EVERYWHERE: Place = { scope: 'subtree', name: ROOT_NAME };
+export const EVERYWHERE: Place = { scope: 'subtree', base: ROOT_NAME };
 
-export function nameOf(dn: Dn): Name {
+export function nameFromDn(dn: Dn): Name {
   return { rdns: dn.rdns.map(({ text, norm }) => ({ text, norm: norm.toString('latin1') })) };
 }
 
-export function textOf(name: Name): string {
+export function nameText(name: Name): string {
   return name.rdns.map(({ text }) => text).join(',');
 }
 
 /** Undefined for the root. */
-export function parentOf({ rdns }: Name): Name | undefined {
+export function parentName({ rdns }: Name): Name | undefined {
   return rdns.length === 0 ? undefined : { rdns: rdns.slice(1) };
 }
 
@@ -38,7 +38,7 @@ export function isAtOrBelow(name: Name, above: Name): boolean {
 }
 
 /** Whether the place contains the entry with the name. */
-export function containsName({ scope, name: above }: Place, name: Name): boolean {
+export function containsName({ scope, base: above }: Place, name: Name): boolean {
   const depth = name.rdns.length - above.rdns.length;
   if (!isAtOrBelow(name, above)) return false;
   if (scope === 'subtree') return true;
@@ -47,24 +47,24 @@ export function containsName({ scope, name: above }: Place, name: Name): boolean
 
 /** The intersection of two places; undefined if it is empty. */
 export function intersectPlaces(a: Place, b: Place): Place | undefined {
-  if (a.scope === 'base') return containsName(b, a.name) ? a : undefined;
-  if (b.scope === 'base') return containsName(a, b.name) ? b : undefined;
-  if (a.scope === 'one') return oneWithin(a, b);
-  if (b.scope === 'one') return oneWithin(b, a);
-  if (isSameName(a.name, b.name)) return a.scope === 'children' ? a : b;
-  if (isAtOrBelow(a.name, b.name)) return a;
-  return isAtOrBelow(b.name, a.name) ? b : undefined;
+  if (a.scope === 'base') return containsName(b, a.base) ? a : undefined;
+  if (b.scope === 'base') return containsName(a, b.base) ? b : undefined;
+  if (a.scope === 'one') return intersectOne(a, b);
+  if (b.scope === 'one') return intersectOne(b, a);
+  if (isSameName(a.base, b.base)) return a.scope === 'children' ? a : b;
+  if (isAtOrBelow(a.base, b.base)) return a;
+  return isAtOrBelow(b.base, a.base) ? b : undefined;
 }
 
-function oneWithin(one: Place, other: Place): Place | undefined {
-  if (other.scope === 'one') return isSameName(one.name, other.name) ? one : undefined;
-  if (isAtOrBelow(one.name, other.name)) return one;
-  const parent = parentOf(other.name);
-  const isChild = other.scope === 'subtree' && parent && isSameName(parent, one.name);
-  return isChild ? { scope: 'base', name: other.name } : undefined;
+function intersectOne(one: Place, other: Place): Place | undefined {
+  if (other.scope === 'one') return isSameName(one.base, other.base) ? one : undefined;
+  if (isAtOrBelow(one.base, other.base)) return one;
+  const parent = parentName(other.base);
+  const isChild = other.scope === 'subtree' && parent && isSameName(parent, one.base);
+  return isChild ? { scope: 'base', base: other.base } : undefined;
 }
 
 export function placeContains(outer: Place, inner: Place): boolean {
-  const both = intersectPlaces(outer, inner);
-  return both !== undefined && both.scope === inner.scope && isSameName(both.name, inner.name);
+  const intersection = intersectPlaces(outer, inner);
+  return intersection !== undefined && intersection.scope === inner.scope && isSameName(intersection.base, inner.base);
 }

@@ -9,7 +9,7 @@ export interface Region {
   readonly attributes: Attributes;
 }
 
-export function negated(filter: string): string {
+export function negateFilter(filter: string): string {
   return filter.startsWith('(!') ? filter.slice(2, -1) : `(!${filter})`;
 }
 
@@ -18,7 +18,7 @@ export function intersectRegions(a: Region, b: Region): Region | undefined {
   const attributes = a.attributes & b.attributes;
   if (!attributes) return undefined;
   const place = intersectPlaces(a.place, b.place);
-  if (!place || a.filters.some((filter) => b.filters.includes(negated(filter)))) return undefined;
+  if (!place || a.filters.some((filter) => b.filters.includes(negateFilter(filter)))) return undefined;
   return { place, filters: [...new Set([...a.filters, ...b.filters])], attributes };
 }
 
@@ -33,9 +33,11 @@ export function regionContains(outer: Region, inner: Region): boolean {
 /** The difference of two regions; undefined if rules cannot express it. */
 export function subtractRegion(region: Region, without: Region, bits: AttributeBits): Region | undefined {
   if (!placeContains(without.place, region.place)) return undefined;
-  const more = without.filters.filter((filter) => !region.filters.includes(filter));
+  const extraFilters = without.filters.filter((filter) => !region.filters.includes(filter));
   const attributes = region.attributes & ~without.attributes;
   if (attributes === 0n)
-    return more.length === 1 ? { ...region, filters: [...region.filters, negated(more[0]!)] } : undefined;
-  return more.length === 0 && bits.words(attributes) ? { ...region, attributes } : undefined;
+    return extraFilters.length === 1
+      ? { ...region, filters: [...region.filters, negateFilter(extraFilters[0]!)] }
+      : undefined;
+  return extraFilters.length === 0 && bits.ruleWords(attributes) ? { ...region, attributes } : undefined;
 }

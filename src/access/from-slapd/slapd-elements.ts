@@ -8,16 +8,16 @@ import { PRIVILEGES } from './slapd-syntax.js';
 import { subtractWho, type WhoSet } from './who-set.js';
 
 /** The rights for a set of slapd privileges. */
-type Meaning = (privileges: number) => RightSet;
+type RightsOfPrivileges = (privileges: number) => RightSet;
 
 const { a, z, c, s, r, m } = PRIVILEGES;
 
-function meaning(pairs: readonly (readonly [privileges: number, right: Right])[]): Meaning {
+function rightsByPrivileges(pairs: readonly (readonly [privileges: number, right: Right])[]): RightsOfPrivileges {
   return (given) =>
     pairs.reduce((set, [wanted, right]) => ((given & wanted) === wanted ? set | rightSet(right) : set), NO_RIGHTS);
 }
 
-const ON_ATTRIBUTE = meaning([
+const ON_ATTRIBUTE = rightsByPrivileges([
   [r, 'read'],
   [s, 'search'],
   [c, 'compare'],
@@ -26,11 +26,11 @@ const ON_ATTRIBUTE = meaning([
   [a | z, 'replace'],
   [m, 'manage'],
 ]);
-const ON_ENTRY = meaning([
+const ON_ENTRY = rightsByPrivileges([
   [r | s, 'see'],
   [m, 'manage'],
 ]);
-const BELOW = meaning([[a, 'moveIn']]);
+const BELOW = rightsByPrivileges([[a, 'moveIn']]);
 
 const SEARCH = rightSet('search');
 const WRITE = rightSet('add', 'delete', 'replace');
@@ -38,19 +38,19 @@ const WRITE = rightSet('add', 'delete', 'replace');
 /** First-match lists, one for each kind of object that has rights of its own. */
 export function elementLists(steps: readonly SlapdStep[], bits: AttributeBits, report: Report): Element[][] {
   return [
-    elementsOf(steps, bits.plain, ON_ATTRIBUTE),
+    elementsOnAttributes(steps, bits.plainBits, ON_ATTRIBUTE),
     secretLists(steps, bits, report),
-    elementsOf(steps, ENTRY, ON_ENTRY),
-    elementsOf(steps, CHILDREN, BELOW),
+    elementsOnAttributes(steps, ENTRY, ON_ENTRY),
+    elementsOnAttributes(steps, CHILDREN, BELOW),
   ];
 }
 
-export function elementsOf(
+export function elementsOnAttributes(
   steps: readonly SlapdStep[],
   attributes: Attributes,
-  rights: Meaning,
+  rights: RightsOfPrivileges,
 ): (SlapdStep & Element)[] {
-  return withFirst(
+  return withRemainingWho(
     steps.flatMap((step) => {
       const region = { ...step.region, attributes: step.region.attributes & attributes };
       return region.attributes === 0n ? [] : [{ ...step, region, rights: rights(step.privileges) }];
@@ -60,38 +60,45 @@ export function elementsOf(
 
 /** Lists for secrets. A line grants rights only on secrets that it names, except writing `userPassword`. */
 function secretLists(steps: readonly SlapdStep[], bits: AttributeBits, report: Report): Element[] {
-  const untold = new Map<number, string[]>();
-  const elements = bits.typesIn(bits.secret).flatMap((type) => {
+  const unnamedSecrets = new Map<number, string[]>();
+  const elements = bits.typesIn(bits.secretBits).flatMap((type) => {
     const bit = bits.sum([type]);
-    const unnamed = type === bits.password ? WRITE : NO_RIGHTS;
-    const list = withFirst(
+    const unnamedRights = type === bits.passwordType ? WRITE : NO_RIGHTS;
+    const list = withRemainingWho(
       steps.flatMap((step) => {
         if (!(step.region.attributes & bit)) return [];
-        const all = ON_ATTRIBUTE(step.privileges) & ~SEARCH;
-        const rights = step.named & bit ? all : all & unnamed;
-        return [{ ...step, region: { ...step.region, attributes: bit }, rights, lost: all & ~rights }];
+        const privilegeRights = ON_ATTRIBUTE(step.privileges) & ~SEARCH;
+        const rights = step.namedAttributes & bit ? privilegeRights : privilegeRights & unnamedRights;
+        return [{ ...step, region: { ...step.region, attributes: bit }, rights, lost: privilegeRights & ~rights }];
       }),
     );
-    const lost = list.find((one) => one.first && one.lost !== NO_RIGHTS && one.inexactReason === undefined)?.origin;
-    if (lost && type === bits.password)
-      report.add('secrets', lost.line, `'${type.name}' is read and compared by those whom a line that names it lets`);
-    else if (lost) untold.set(lost.line, [...(untold.get(lost.line) ?? []), type.name]);
+    const lossOrigin = list.find(
+      (one) => one.remainingWho && one.lost !== NO_RIGHTS && one.inexactReason === undefined,
+    )?.origin;
+    if (lossOrigin && type === bits.passwordType)
+      report.add(
+        'secrets',
+        lossOrigin.line,
+        `'${type.name}' is read and compared by those whom a line that names it lets`,
+      );
+    else if (lossOrigin)
+      unnamedSecrets.set(lossOrigin.line, [...(unnamedSecrets.get(lossOrigin.line) ?? []), type.name]);
     return list;
   });
-  for (const [line, names] of untold)
+  for (const [line, names] of unnamedSecrets)
     report.add('secrets', line, `nothing is given of secrets that no line names: ${names.join(', ')}`);
   return elements;
 }
 
-function withFirst<T extends Omit<Element, 'first'> & SlapdStep>(steps: readonly T[]): (T & Element)[] {
+function withRemainingWho<T extends Omit<Element, 'remainingWho'> & SlapdStep>(steps: readonly T[]): (T & Element)[] {
   return steps.map((step, i) => {
-    let first: WhoSet | undefined = step.who;
-    for (const before of steps.slice(0, i)) {
-      if (!first) break;
-      const isSameName = before.of === step.of && before.isWhoExact;
-      if (isSameName || (before.inexactReason === undefined && regionContains(before.region, step.region)))
-        first = subtractWho(first, before.who);
+    let remainingWho: WhoSet | undefined = step.who;
+    for (const earlierStep of steps.slice(0, i)) {
+      if (!remainingWho) break;
+      const isSameName = earlierStep.sourceRegion === step.sourceRegion && earlierStep.isWhoExact;
+      if (isSameName || (earlierStep.inexactReason === undefined && regionContains(earlierStep.region, step.region)))
+        remainingWho = subtractWho(remainingWho, earlierStep.who);
     }
-    return { ...step, first };
+    return { ...step, remainingWho };
   });
 }

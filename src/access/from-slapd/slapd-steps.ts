@@ -12,12 +12,12 @@ import { areDisjoint, EVERYBODY, subtractWho, type WhoSet } from './who-set.js';
 /** A step of a first-match list with slapd's privileges. */
 export interface SlapdStep {
   readonly region: Region;
-  readonly named: Attributes;
+  readonly namedAttributes: Attributes;
   readonly who: WhoSet;
   readonly privileges: number;
   readonly inexactReason: string | undefined;
   /** The region of the clause. Within a region, steps with `isWhoExact` match exactly the requesters of the source. */
-  readonly of: object;
+  readonly sourceRegion: object;
   readonly isWhoExact: boolean;
   readonly origin: Origin;
 }
@@ -27,59 +27,59 @@ const MAX_TEXT = 100;
 
 /** Translates the lines of a database into steps, limited to the entries of the database if its suffixes are known. */
 export class StepReader {
-  readonly #what: WhatReader;
-  readonly #who: WhoReader;
+  readonly #whatReader: WhatReader;
+  readonly #whoReader: WhoReader;
   readonly #report: Report;
-  readonly #everything: Region;
+  readonly #everywhere: Region;
   /** Numbers of the lines that were parsed. */
-  readonly #lines = new Set<number>();
+  readonly #parsedLines = new Set<number>();
 
   constructor(what: WhatReader, who: WhoReader, everything: Region, report: Report) {
-    this.#what = what;
-    this.#who = who;
-    this.#everything = everything;
+    this.#whatReader = what;
+    this.#whoReader = who;
+    this.#everywhere = everything;
     this.#report = report;
   }
 
   /** Number of lines that were parsed. */
-  get count(): number {
-    return this.#lines.size;
+  get lineCount(): number {
+    return this.#parsedLines.size;
   }
 
-  read(lines: readonly LogicalLine[], within: readonly Place[]): SlapdStep[] {
-    const clauses = lines.map((line) => this.#clause(line));
+  read(lines: readonly LogicalLine[], places: readonly Place[]): SlapdStep[] {
+    const clauses = lines.map((line) => this.#parseClause(line));
     const steps = clauses.flatMap((clause, i) => {
-      const isCarried = clauses.slice(0, i).some((before) => !before || before.by.some(carriesOn));
-      return clause ? this.#steps(clause, isCarried) : [this.#unknownStep(lines[i]!)];
+      const hasPassedOn = clauses.slice(0, i).some((before) => !before || before.by.some(passesPrivileges));
+      return clause ? this.#clauseSteps(clause, hasPassedOn) : [this.#unknownStep(lines[i]!)];
     });
     if (lines.length === 0) steps.push(this.#stepForAll(READ, { line: 1, text: 'no lines: all may read' }));
-    return within.flatMap((place) => [
-      ...steps.flatMap((step) => clip(step, place)),
+    return places.flatMap((place) => [
+      ...steps.flatMap((step) => clipStep(step, place)),
       {
         ...this.#stepForAll(0, { line: lines.at(-1)?.line ?? 1, text: 'the end' }),
-        region: { ...this.#everything, place },
+        region: { ...this.#everywhere, place },
       },
     ]);
   }
 
   #stepForAll(privileges: number, origin: Origin): SlapdStep {
-    const region = this.#everything;
+    const region = this.#everywhere;
     return {
       region,
-      named: 0n,
+      namedAttributes: 0n,
       who: EVERYBODY,
       privileges,
       inexactReason: undefined,
-      of: origin,
+      sourceRegion: origin,
       isWhoExact: true,
       origin,
     };
   }
 
-  #clause(line: LogicalLine): SlapdClause | undefined {
+  #parseClause(line: LogicalLine): SlapdClause | undefined {
     try {
       const clause = parseClause(line);
-      this.#lines.add(line.line);
+      this.#parsedLines.add(line.line);
       return clause;
     } catch (error) {
       if (!(error instanceof SlapdSyntaxError)) throw error;
@@ -93,57 +93,60 @@ export class StepReader {
     return { ...this.#stepForAll(0, { line, text }), inexactReason: 'it cannot be read' };
   }
 
-  /** `isCarried`: whether earlier lines may leave privileges that this line adds to. */
-  #steps({ line, what, by }: SlapdClause, isCarried: boolean): SlapdStep[] {
-    const regions = this.#what.read(what, line);
+  /** `hasPassedOn`: whether earlier lines may have passed privileges on to this line, which adds to them. */
+  #clauseSteps({ line, what, by }: SlapdClause, hasPassedOn: boolean): SlapdStep[] {
+    const regions = this.#whatReader.read(what, line);
     if (regions.length === 0) return [];
-    const passed: { who: WhoSet; inexactReason: string | undefined }[] = [];
+    const passingClauses: { who: WhoSet; inexactReason: string | undefined }[] = [];
     const steps: SlapdStep[] = [];
-    let carried = isCarried;
-    const push = (given: WhoSet, privileges: number, why: string | undefined, text: string) => {
-      const held = passed.find(({ who, inexactReason }) => inexactReason !== undefined && !areDisjoint(who, given));
+    let hasCarried = hasPassedOn;
+    const pushSteps = (given: WhoSet, privileges: number, why: string | undefined, text: string) => {
+      const unsureClause = passingClauses.find(
+        ({ who, inexactReason }) => inexactReason !== undefined && !areDisjoint(who, given),
+      );
       let who: WhoSet | undefined = given;
-      for (const one of passed) if (who && one.inexactReason === undefined) who = subtractWho(who, one.who);
+      for (const one of passingClauses) if (who && one.inexactReason === undefined) who = subtractWho(who, one.who);
       if (!who) return;
-      for (const of of regions) {
-        const { named, inexactReason, ...region } = of;
-        const unsureWho = why ?? held?.inexactReason;
+      for (const sourceRegion of regions) {
+        const { namedAttributes, inexactReason, ...region } = sourceRegion;
+        const whoReason = why ?? unsureClause?.inexactReason;
         const origin = { line, text };
         steps.push({
           region,
-          named,
+          namedAttributes,
           who,
           privileges,
-          inexactReason: inexactReason ?? unsureWho,
-          of,
-          isWhoExact: unsureWho === undefined,
+          inexactReason: inexactReason ?? whoReason,
+          sourceRegion,
+          isWhoExact: whoReason === undefined,
           origin,
         });
       }
     };
-    for (const one of by) {
-      const { who, inexactReason } = this.#who.read(one.who, line);
-      const text = truncate(`to ${what.text} by ${one.text}`);
-      if (who && one.control === 'break') passed.push({ who, inexactReason });
-      else if (who && one.control === 'stop') push(who, this.#privileges(one, carried, line), inexactReason, text);
-      if (one.control !== 'stop') carried ||= carriesOn(one);
+    for (const byClause of by) {
+      const { who, inexactReason } = this.#whoReader.read(byClause.who, line);
+      const text = truncate(`to ${what.text} by ${byClause.text}`);
+      if (who && byClause.control === 'break') passingClauses.push({ who, inexactReason });
+      else if (who && byClause.control === 'stop')
+        pushSteps(who, this.#grantedPrivileges(byClause, hasCarried, line), inexactReason, text);
+      if (byClause.control !== 'stop') hasCarried ||= passesPrivileges(byClause);
     }
-    push(EVERYBODY, 0, undefined, truncate(`to ${what.text} by * none`));
+    pushSteps(EVERYBODY, 0, undefined, truncate(`to ${what.text} by * none`));
     this.#reportInexact(regions, steps);
     return steps;
   }
 
-  #privileges({ text, access }: SlapdBy, carried: boolean, line: number): number {
-    const { how, privileges, ownValues } = access;
+  #grantedPrivileges({ text, access }: SlapdBy, carried: boolean, line: number): number {
+    const { operator, privileges, coversOwnValues } = access;
     if (privileges & PRIVILEGES.x && privileges <= (PRIVILEGES.d | PRIVILEGES.x))
       this.#report.add('said', line, `'${text}': binding needs no right here, so this gives nothing`);
-    if (ownValues && privileges > 0) {
+    if (coversOwnValues && privileges > 0) {
       this.#report.add('left', line, `'${text}': no rule is about the values alone that are the DN of who asks`);
       return 0;
     }
-    if (how !== '=' && carried && (how === '-' || privileges > 0 || access.how === '+'))
+    if (operator !== '=' && carried && (operator === '-' || privileges > 0 || access.operator === '+'))
       this.#report.add('less', line, `'${text}': what lines before it leave to be added to is not added`);
-    return how === '-' ? 0 : privileges;
+    return operator === '-' ? 0 : privileges;
   }
 
   #reportInexact(
@@ -159,13 +162,13 @@ export class StepReader {
 }
 
 /** Whether the `by` clause passes privileges on to later clauses. */
-function carriesOn({ control, access }: SlapdBy): boolean {
-  return control !== 'stop' && access.how !== '-' && access.privileges > 0;
+function passesPrivileges({ control, access }: SlapdBy): boolean {
+  return control !== 'stop' && access.operator !== '-' && access.privileges > 0;
 }
 
-function clip(step: SlapdStep, place: Place): SlapdStep[] {
-  const both = intersectPlaces(step.region.place, place);
-  return both ? [{ ...step, region: { ...step.region, place: both } }] : [];
+function clipStep(step: SlapdStep, place: Place): SlapdStep[] {
+  const intersection = intersectPlaces(step.region.place, place);
+  return intersection ? [{ ...step, region: { ...step.region, place: intersection } }] : [];
 }
 
 function truncate(text: string): string {

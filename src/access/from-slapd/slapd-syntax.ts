@@ -1,5 +1,5 @@
 import type { LogicalLine } from './logical-lines.js';
-import { words } from './source.js';
+import { splitWords } from './source.js';
 
 /** A parsed `access to WHAT by WHO ACCESS CONTROL …` (slapd.access). */
 export interface SlapdClause {
@@ -11,14 +11,14 @@ export interface SlapdClause {
 export interface SlapdWhat {
   /** Text to display. */
   readonly text: string;
-  readonly dn?: Styled;
+  readonly dn?: StyledDn;
   readonly filter?: string;
   readonly attrs?: readonly string[];
   /** Whether the clause distinguishes values of an attribute. */
-  readonly values: boolean;
+  readonly distinguishesValues: boolean;
 }
 
-export interface Styled {
+export interface StyledDn {
   readonly style: string;
   readonly pattern: string;
 }
@@ -36,25 +36,25 @@ export interface SlapdWho {
   readonly text: string;
   readonly key: string;
   /** For a group: object class and attribute. */
-  readonly parts: readonly string[];
+  readonly groupParts: readonly string[];
   readonly style: string;
   readonly value: string | undefined;
 }
 
 export interface SlapdAccess {
-  readonly how: '=' | '+' | '-';
+  readonly operator: '=' | '+' | '-';
   readonly privileges: number;
   /** Whether the access covers only values that are the DN of the requester. */
-  readonly ownValues: boolean;
+  readonly coversOwnValues: boolean;
 }
 
 /** Bits of slapd's privileges. */
 export const PRIVILEGES = { d: 1, x: 2, c: 4, s: 8, r: 16, a: 32, z: 64, m: 128 } as const;
 
-const LETTERS: Readonly<Record<string, number>> = { ...PRIVILEGES, w: PRIVILEGES.a | PRIVILEGES.z, '0': 0 };
+const LETTER_PRIVILEGES: Readonly<Record<string, number>> = { ...PRIVILEGES, w: PRIVILEGES.a | PRIVILEGES.z, '0': 0 };
 
 const READ = 31;
-const LEVELS: Readonly<Record<string, number>> = {
+const LEVEL_PRIVILEGES: Readonly<Record<string, number>> = {
   none: 0,
   disclose: 1,
   auth: 3,
@@ -68,7 +68,7 @@ const LEVELS: Readonly<Record<string, number>> = {
 };
 
 const ACCESS = /^(realself|self)?(none|disclose|auth|compare|search|read|write|add|delete|manage|[=+-][mwrscdxaz0]*)$/i;
-const UNCHANGED: SlapdAccess = { how: '+', privileges: 0, ownValues: false };
+const UNCHANGED: SlapdAccess = { operator: '+', privileges: 0, coversOwnValues: false };
 
 /** A syntax error in an `access` line. The message describes the error. */
 export class SlapdSyntaxError extends Error {
@@ -76,19 +76,22 @@ export class SlapdSyntaxError extends Error {
 }
 
 export function parseClause({ line, text }: LogicalLine): SlapdClause {
-  const [to, ...rest] = words(text);
+  const [to, ...rest] = splitWords(text);
   if (to?.toLowerCase() !== 'to') throw new SlapdSyntaxError("it does not begin by 'to'");
-  const parts: string[][] = [[]];
+  const sections: string[][] = [[]];
   for (const word of rest) {
-    if (word.toLowerCase() === 'by') parts.push([]);
-    else parts.at(-1)!.push(word);
+    if (word.toLowerCase() === 'by') sections.push([]);
+    else sections.at(-1)!.push(word);
   }
-  const [what, ...by] = parts;
+  const [what, ...by] = sections;
   return { line, what: parseWhat(what!), by: by.map(parseBy) };
 }
 
 function parseWhat(given: readonly string[]): SlapdWhat {
-  const what: { -readonly [K in keyof SlapdWhat]: SlapdWhat[K] } = { text: given.join(' '), values: false };
+  const what: { -readonly [K in keyof SlapdWhat]: SlapdWhat[K] } = {
+    text: given.join(' '),
+    distinguishesValues: false,
+  };
   if (given.length === 0) throw new SlapdSyntaxError("it does not say what it is about behind 'to'");
   for (const word of given) {
     if (word === '*') continue;
@@ -106,7 +109,7 @@ function parseWhat(given: readonly string[]): SlapdWhat {
         break;
       case 'val':
       case 'value':
-        what.values = true;
+        what.distinguishesValues = true;
         break;
       default:
         throw new SlapdSyntaxError(`'${word}' behind 'to' is unknown`);
@@ -120,8 +123,8 @@ function parseBy(given: readonly string[]): SlapdBy {
   let access = UNCHANGED;
   let control: SlapdBy['control'] = 'stop';
   for (const word of given) {
-    const found = ACCESS.exec(word);
-    if (found) access = accessOf(found[2]!.toLowerCase(), found[1] !== undefined);
+    const accessMatch = ACCESS.exec(word);
+    if (accessMatch) access = parseAccess(accessMatch[2]!.toLowerCase(), accessMatch[1] !== undefined);
     else if (/^(?:stop|continue|break)$/i.test(word)) control = word.toLowerCase() as SlapdBy['control'];
     else who.push(parseWho(word));
   }
@@ -129,17 +132,17 @@ function parseBy(given: readonly string[]): SlapdBy {
   return { text: given.join(' '), who, access, control };
 }
 
-function accessOf(text: string, ownValues: boolean): SlapdAccess {
-  const level = LEVELS[text];
-  if (level !== undefined) return { how: '=', privileges: level, ownValues };
+function parseAccess(text: string, coversOwnValues: boolean): SlapdAccess {
+  const level = LEVEL_PRIVILEGES[text];
+  if (level !== undefined) return { operator: '=', privileges: level, coversOwnValues };
   let privileges = 0;
-  for (const letter of text.slice(1)) privileges |= LETTERS[letter]!;
-  return { how: text[0] as SlapdAccess['how'], privileges, ownValues };
+  for (const letter of text.slice(1)) privileges |= LETTER_PRIVILEGES[letter]!;
+  return { operator: text[0] as SlapdAccess['operator'], privileges, coversOwnValues };
 }
 
 function parseWho(word: string): SlapdWho {
   const [, left = word, value] = /^([^=]*)=(.*)$/s.exec(word) ?? [];
   const [path = '', ...style] = left.split('.');
-  const [key = '', ...parts] = path.split('/');
-  return { text: word, key: key.toLowerCase(), parts, style: style.join('.').toLowerCase(), value };
+  const [key = '', ...groupParts] = path.split('/');
+  return { text: word, key: key.toLowerCase(), groupParts, style: style.join('.').toLowerCase(), value };
 }

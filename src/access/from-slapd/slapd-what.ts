@@ -2,18 +2,18 @@ import { type AttributeBits, type Attributes, CHILDREN, ENTRY, NO_ATTRIBUTES } f
 import { EVERYWHERE, type Name, type Place } from './place.js';
 import type { Region } from './region.js';
 import type { Report } from './report.js';
-import type { SlapdWhat, Styled } from './slapd-syntax.js';
+import type { SlapdWhat, StyledDn } from './slapd-syntax.js';
 import type { RuleWords } from './words.js';
 
 /** A part of the `what` of a clause. */
 export interface SlapdRegion extends Region {
   /** Attributes that the clause names explicitly. */
-  readonly named: Attributes;
+  readonly namedAttributes: Attributes;
   /** Undefined if the region is exact. Otherwise the reason why the region is a superset of the clause's `what`. */
   readonly inexactReason: string | undefined;
 }
 
-interface Found {
+interface FoundPlace {
   readonly place: Place;
   readonly inexactReason?: string;
 }
@@ -51,99 +51,105 @@ export class WhatReader {
   }
 
   read(what: SlapdWhat, line: number): SlapdRegion[] {
-    const found = what.dn ? this.#place(what.dn, line) : { place: EVERYWHERE };
-    if (!found) return [];
-    const { place } = found;
-    const why: string[] = found.inexactReason === undefined ? [] : [found.inexactReason];
-    const filter = what.filter === undefined ? undefined : this.#words.filter(what.filter);
+    const foundPlace = what.dn ? this.#readPlace(what.dn, line) : { place: EVERYWHERE };
+    if (!foundPlace) return [];
+    const { place } = foundPlace;
+    const reasons: string[] = foundPlace.inexactReason === undefined ? [] : [foundPlace.inexactReason];
+    const filter = what.filter === undefined ? undefined : this.#words.toFilter(what.filter);
     const filters = typeof filter === 'string' ? [filter] : [];
-    if (typeof filter === 'object') why.push(`no rule can have its filter: ${filter.why}`);
-    if (what.values) why.push('rules do not tell values from one another');
-    const { exact, named, inexact, reason } = this.#attributes(what.attrs, line);
+    if (typeof filter === 'object') reasons.push(`no rule can have its filter: ${filter.why}`);
+    if (what.distinguishesValues) reasons.push('rules do not tell values from one another');
+    const { exact, namedAttributes, inexact, reason } = this.#readAttributes(what.attrs, line);
     const regions: SlapdRegion[] = [];
-    const all = why.length > 0 ? why.join('; ') : undefined;
+    const placeReason = reasons.length > 0 ? reasons.join('; ') : undefined;
     if (inexact)
-      regions.push({ place, filters, attributes: inexact, named: NO_ATTRIBUTES, inexactReason: all ?? reason });
-    if (exact) regions.push({ place, filters, attributes: exact, named, inexactReason: all });
+      regions.push({
+        place,
+        filters,
+        attributes: inexact,
+        namedAttributes: NO_ATTRIBUTES,
+        inexactReason: placeReason ?? reason,
+      });
+    if (exact) regions.push({ place, filters, attributes: exact, namedAttributes, inexactReason: placeReason });
     return regions;
   }
 
-  #place({ style, pattern }: Styled, line: number): Found | undefined {
+  #readPlace({ style, pattern }: StyledDn, line: number): FoundPlace | undefined {
     if (pattern === '*') return { place: EVERYWHERE };
-    if (style === 'regex') return this.#regex(pattern);
+    if (style === 'regex') return this.#readRegex(pattern);
     const scope = SCOPES[style];
     if (!scope) return { place: EVERYWHERE, inexactReason: `no rule can say 'dn.${style}'` };
-    const name = this.#words.name(pattern);
-    if ('why' in name) {
-      this.#report.add('left', line, `it is about no entry that can be here: ${name.why}`);
+    const base = this.#words.toName(pattern);
+    if ('why' in base) {
+      this.#report.add('left', line, `it is about no entry that can be here: ${base.why}`);
       return undefined;
     }
-    if (this.#isOwn(name, scope)) {
+    if (this.#isServerEntry(base, scope)) {
       this.#report.add('said', line, 'this is about an entry of the server itself, which is not for rules');
       return undefined;
     }
-    if (name.rdns.length > 0) return { place: { scope, name } };
+    if (base.rdns.length > 0) return { place: { scope, base } };
     return scope === 'one'
       ? { place: EVERYWHERE, inexactReason: 'no rule can say what is one below the root' }
       : { place: EVERYWHERE };
   }
 
   /** Whether the place is an entry of the server: the root DSE, cn=Subschema or cn=config. Rules do not apply there. */
-  #isOwn({ rdns }: Name, scope: Place['scope']): boolean {
+  #isServerEntry({ rdns }: Name, scope: Place['scope']): boolean {
     if (rdns.length === 0) return scope === 'base';
     return /^cn=(?:subschema|config)$/i.test(rdns.at(-1)!.text);
   }
 
-  #regex(pattern: string): Found {
+  #readRegex(pattern: string): FoundPlace {
     if (/^\^?\.\*\$*$/.test(pattern)) return { place: EVERYWHERE };
     const inexactReason = `no rule can say the regular expression ${pattern}`;
     const [, start, ahead = '', suffix = ''] = SIMPLE_REGEX.exec(pattern) ?? [];
-    const name = LITERAL.test(suffix) ? this.#words.name(suffix) : undefined;
-    if (!name || 'why' in name) return { place: EVERYWHERE, inexactReason };
-    if (ANY_ABOVE.test(ahead)) return { place: { scope: 'children', name } };
+    const base = LITERAL.test(suffix) ? this.#words.toName(suffix) : undefined;
+    if (!base || 'why' in base) return { place: EVERYWHERE, inexactReason };
+    if (ANY_ABOVE.test(ahead)) return { place: { scope: 'children', base } };
     if (start !== '^') return { place: EVERYWHERE, inexactReason };
-    if (ahead === '') return { place: { scope: 'base', name } };
-    if (ahead.endsWith('?')) return { place: { scope: 'subtree', name } };
-    return { place: { scope: 'one', name }, ...(ONE_ABOVE.test(ahead) ? {} : { inexactReason }) };
+    if (ahead === '') return { place: { scope: 'base', base } };
+    if (ahead.endsWith('?')) return { place: { scope: 'subtree', base } };
+    return { place: { scope: 'one', base }, ...(ONE_ABOVE.test(ahead) ? {} : { inexactReason }) };
   }
 
-  #attributes(attrs: readonly string[] | undefined, line: number) {
-    const found = { exact: NO_ATTRIBUTES, named: NO_ATTRIBUTES, inexact: NO_ATTRIBUTES, reason: '' };
-    if (!attrs) return { ...found, exact: this.#bits.everything };
+  #readAttributes(attrs: readonly string[] | undefined, line: number) {
+    const result = { exact: NO_ATTRIBUTES, namedAttributes: NO_ATTRIBUTES, inexact: NO_ATTRIBUTES, reason: '' };
+    if (!attrs) return { ...result, exact: this.#bits.allBits };
     for (const attr of attrs) {
       const bits = this.#wordBits(attr);
       if (bits !== undefined) {
-        found.exact |= bits;
-        if (/^\w/.test(attr)) found.named |= bits;
+        result.exact |= bits;
+        if (/^\w/.test(attr)) result.namedAttributes |= bits;
         continue;
       }
-      const type = attr.includes(';') ? this.#bits.named(attr.split(';', 1)[0]!) : undefined;
-      if (type !== undefined) found.reason = `'${attr}': rules made here do not tell options from one another`;
+      const type = attr.includes(';') ? this.#bits.bitsOfName(attr.split(';', 1)[0]!) : undefined;
+      if (type !== undefined) result.reason = `'${attr}': rules made here do not tell options from one another`;
       else if (!/^[@!]/.test(attr)) {
         this.#report.add('left', line, `attribute '${attr}' is not in the schema`);
         continue;
-      } else found.reason = `object class '${attr.slice(1)}' is not in the schema`;
-      found.inexact |= type ?? this.#bits.plain | this.#bits.secret;
+      } else result.reason = `object class '${attr.slice(1)}' is not in the schema`;
+      result.inexact |= type ?? this.#bits.plainBits | this.#bits.secretBits;
     }
-    if (found.inexact) this.#report.add('left', line, found.reason);
-    return { ...found, inexact: found.inexact & ~found.exact };
+    if (result.inexact) this.#report.add('left', line, result.reason);
+    return { ...result, inexact: result.inexact & ~result.exact };
   }
 
   #wordBits(attr: string): Attributes | undefined {
-    const { user, operational, secret } = this.#bits;
+    const { userBits, operationalBits, secretBits } = this.#bits;
     switch (attr.toLowerCase()) {
       case 'entry':
         return ENTRY;
       case 'children':
         return CHILDREN;
       case '*':
-        return user | secret;
+        return userBits | secretBits;
       case '+':
-        return operational;
+        return operationalBits;
     }
-    if (attr.startsWith('@')) return this.#bits.ofClass(attr.slice(1));
-    const without = attr.startsWith('!') ? this.#bits.ofClass(attr.slice(1)) : undefined;
-    if (without !== undefined) return (user | operational | secret) & ~without;
-    return attr.startsWith('!') ? undefined : this.#bits.named(attr);
+    if (attr.startsWith('@')) return this.#bits.bitsOfClass(attr.slice(1));
+    const classBits = attr.startsWith('!') ? this.#bits.bitsOfClass(attr.slice(1)) : undefined;
+    if (classBits !== undefined) return (userBits | operationalBits | secretBits) & ~classBits;
+    return attr.startsWith('!') ? undefined : this.#bits.bitsOfName(attr);
   }
 }

@@ -11,8 +11,8 @@ export interface TranslatedWho {
 }
 
 const NOBODY_MATCHES: TranslatedWho = { who: undefined };
-const NESTED = "whoever is in a group in the group counts here, too, and by 'member' and 'uniqueMember' alike";
-const MEMBERS = ['member', 'uniquemember', 'memberurl'];
+const NESTED_REMARK = "whoever is in a group in the group counts here, too, and by 'member' and 'uniqueMember' alike";
+const MEMBER_ATTRIBUTES = ['member', 'uniquemember', 'memberurl'];
 /** Strength that slapd assigns to a local socket. */
 const SLAPD_LOCAL_STRENGTH = 71;
 const MAX_STRENGTH = 256;
@@ -29,23 +29,26 @@ export class WhoReader {
 
   /** The intersection of all parts. */
   read(parts: readonly SlapdWho[], line: number): TranslatedWho {
-    let found: TranslatedWho = { who: EVERYBODY };
+    let translated: TranslatedWho = { who: EVERYBODY };
     for (const part of parts) {
-      const next = this.#part(part, line);
-      if (!found.who || !next.who) return NOBODY_MATCHES;
-      const both = intersectWho(found.who, next.who);
-      const why = [
-        found.inexactReason,
-        next.inexactReason,
-        both === 'unknown' ? 'a rule names one of each kind alone' : undefined,
+      const translatedPart = this.#translatePart(part, line);
+      if (!translated.who || !translatedPart.who) return NOBODY_MATCHES;
+      const intersection = intersectWho(translated.who, translatedPart.who);
+      const reasons = [
+        translated.inexactReason,
+        translatedPart.inexactReason,
+        intersection === 'unknown' ? 'a rule names one of each kind alone' : undefined,
       ];
-      const inexactReason = why.filter((one) => one !== undefined).join('; ');
-      found = { who: both === 'unknown' ? found.who : both, ...(inexactReason && { inexactReason }) };
+      const inexactReason = reasons.filter((one) => one !== undefined).join('; ');
+      translated = {
+        who: intersection === 'unknown' ? translated.who : intersection,
+        ...(inexactReason && { inexactReason }),
+      };
     }
-    return found;
+    return translated;
   }
 
-  #part(part: SlapdWho, line: number): TranslatedWho {
+  #translatePart(part: SlapdWho, line: number): TranslatedWho {
     const { key, style, value = '' } = part;
     switch (key) {
       case '*':
@@ -55,42 +58,42 @@ export class WhoReader {
       case 'users':
         return { who: USERS };
       case 'self':
-        return style === '' ? { who: { self: true, nots: [] } } : unsupported(part, USERS);
+        return style === '' ? { who: { self: true, nots: [] } } : inexactWho(part, USERS);
       case 'dn':
-        return this.#dn(part, line);
+        return this.#translateDn(part, line);
       case 'dnattr': {
-        const attribute = this.#words.dnAttribute(value);
+        const attribute = this.#words.toDnAttribute(value);
         if (typeof attribute === 'string') return { who: { attribute: [attribute], nots: [] } };
         return { who: USERS, inexactReason: `'${part.text}': ${attribute.why}` };
       }
       case 'group':
-        return this.#group(part, line);
+        return this.#translateGroup(part, line);
       case 'peername':
-        return this.#peer(part);
+        return this.#translatePeer(part);
       case 'ssf':
       case 'tls_ssf':
-        return this.#strength(part, line);
+        return this.#translateStrength(part, line);
       case 'realself':
       case 'realusers':
       case 'realdn':
       case 'realdnattr':
-        return unsupported(part, USERS);
+        return inexactWho(part, USERS);
       default:
-        return unsupported(part, EVERYBODY);
+        return inexactWho(part, EVERYBODY);
     }
   }
 
-  #dn(part: SlapdWho, line: number): TranslatedWho {
+  #translateDn(part: SlapdWho, line: number): TranslatedWho {
     const { style, value = '' } = part;
-    if (style === 'regex') return this.#regex(part);
+    if (style === 'regex') return this.#translateRegex(part);
     if (value === '*') return { who: USERS };
-    if (value.includes('$')) return unsupported(part, USERS);
-    const name = this.#words.name(value);
-    if ('why' in name) {
-      this.#report.add('left', line, `'${part.text}' is nobody who can be here: ${name.why}`);
+    if (value.includes('$')) return inexactWho(part, USERS);
+    const dn = this.#words.toName(value);
+    if ('why' in dn) {
+      this.#report.add('left', line, `'${part.text}' is nobody who can be here: ${dn.why}`);
       return NOBODY_MATCHES;
     }
-    if (/^cn=auth$/i.test(name.rdns.at(-1)?.text ?? '')) {
+    if (/^cn=auth$/i.test(dn.rdns.at(-1)?.text ?? '')) {
       this.#report.add('said', line, `nobody is '${value}' here; the administrator is above rules`);
       return NOBODY_MATCHES;
     }
@@ -99,56 +102,56 @@ export class WhoReader {
       case 'exact':
       case 'base':
       case 'baseobject':
-        return { who: name.rdns.length === 0 ? ANONYMOUS : { dn: [name], nots: [] } };
+        return { who: dn.rdns.length === 0 ? ANONYMOUS : { dn: [dn], nots: [] } };
       case 'sub':
       case 'subtree':
-        return { who: name.rdns.length === 0 ? EVERYBODY : { subtree: [name], nots: [] } };
+        return { who: dn.rdns.length === 0 ? EVERYBODY : { subtree: [dn], nots: [] } };
       case 'children':
-        return { who: name.rdns.length === 0 ? USERS : strictlyBelow(name) };
+        return { who: dn.rdns.length === 0 ? USERS : strictlyBelow(dn) };
       case 'one':
       case 'onelevel':
-        return unsupported(part, name.rdns.length === 0 ? USERS : strictlyBelow(name));
+        return inexactWho(part, dn.rdns.length === 0 ? USERS : strictlyBelow(dn));
       default:
-        return unsupported(part, USERS);
+        return inexactWho(part, USERS);
     }
   }
 
-  #regex(part: SlapdWho): TranslatedWho {
+  #translateRegex(part: SlapdWho): TranslatedWho {
     const { value = '' } = part;
     if (/^\^?\.\*\$*$/.test(value)) return { who: EVERYBODY };
     if (/^\^?\.\+\$*$/.test(value)) return { who: USERS };
     const [, ahead, suffix = ''] =
       /^(\^\(\.[+*],\)\?|\^?\.[+*],)([\w-]+=[\w -]+(?:,[\w-]+=[\w -]+)*)\$+$/.exec(value) ?? [];
-    const name = ahead === undefined ? undefined : this.#words.name(suffix);
-    if (!name || 'why' in name) return unsupported(part, mayMatchAnonymous(value) ? EVERYBODY : USERS);
-    return { who: ahead!.endsWith('?') ? { subtree: [name], nots: [] } : strictlyBelow(name) };
+    const suffixDn = ahead === undefined ? undefined : this.#words.toName(suffix);
+    if (!suffixDn || 'why' in suffixDn) return inexactWho(part, mayMatchAnonymous(value) ? EVERYBODY : USERS);
+    return { who: ahead!.endsWith('?') ? { subtree: [suffixDn], nots: [] } : strictlyBelow(suffixDn) };
   }
 
-  #group(part: SlapdWho, line: number): TranslatedWho {
-    const { parts, style, value = '' } = part;
-    const name = ['', 'exact', 'base'].includes(style) ? this.#words.name(value) : undefined;
-    if (!name) return unsupported(part, USERS);
-    if ('why' in name) return { who: USERS, inexactReason: `'${part.text}': ${name.why}` };
-    const [, attribute = 'member'] = parts;
-    if (!MEMBERS.includes(attribute.toLowerCase())) return unsupported(part, USERS);
-    this.#report.add('differs', line, `'${part.text}': ${NESTED}`);
-    return { who: { group: [name], nots: [] } };
+  #translateGroup(part: SlapdWho, line: number): TranslatedWho {
+    const { groupParts, style, value = '' } = part;
+    const groupDn = ['', 'exact', 'base'].includes(style) ? this.#words.toName(value) : undefined;
+    if (!groupDn) return inexactWho(part, USERS);
+    if ('why' in groupDn) return { who: USERS, inexactReason: `'${part.text}': ${groupDn.why}` };
+    const [, attribute = 'member'] = groupParts;
+    if (!MEMBER_ATTRIBUTES.includes(attribute.toLowerCase())) return inexactWho(part, USERS);
+    this.#report.add('differs', line, `'${part.text}': ${NESTED_REMARK}`);
+    return { who: { group: [groupDn], nots: [] } };
   }
 
-  #peer(part: SlapdWho): TranslatedWho {
+  #translatePeer(part: SlapdWho): TranslatedWho {
     const { style, value = '' } = part;
-    if (style !== 'ip' && style !== 'ipv6') return unsupported(part, EVERYBODY);
+    if (style !== 'ip' && style !== 'ipv6') return inexactWho(part, EVERYBODY);
     const [, address = '', mask, port] = /^([^%{]*)(?:%([^{]*))?(\{\d+\})?$/.exec(value) ?? [];
-    const bits = mask === undefined ? undefined : prefixOf(mask);
-    if (bits === 'none' || port !== undefined) return unsupported(part, EVERYBODY);
-    if (bits !== undefined && hasHostBits(address, bits)) return unsupported(part, EVERYBODY);
-    const network = this.#words.network(bits === undefined ? address : `${address}/${bits}`);
-    return typeof network === 'string' ? { who: { network: [network], nots: [] } } : unsupported(part, EVERYBODY);
+    const bits = mask === undefined ? undefined : prefixLength(mask);
+    if (bits === 'none' || port !== undefined) return inexactWho(part, EVERYBODY);
+    if (bits !== undefined && hasHostBits(address, bits)) return inexactWho(part, EVERYBODY);
+    const network = this.#words.toNetwork(bits === undefined ? address : `${address}/${bits}`);
+    return typeof network === 'string' ? { who: { network: [network], nots: [] } } : inexactWho(part, EVERYBODY);
   }
 
-  #strength(part: SlapdWho, line: number): TranslatedWho {
+  #translateStrength(part: SlapdWho, line: number): TranslatedWho {
     const bits = Number(part.value);
-    if (!Number.isInteger(bits) || bits < 0 || bits > MAX_STRENGTH) return unsupported(part, EVERYBODY);
+    if (!Number.isInteger(bits) || bits < 0 || bits > MAX_STRENGTH) return inexactWho(part, EVERYBODY);
     if (bits === 0) return { who: EVERYBODY };
     if (bits > SLAPD_LOCAL_STRENGTH || part.key === 'tls_ssf')
       this.#report.add('differs', line, `'${part.text}': a socket of this machine counts as ${MAX_STRENGTH} bits here`);
@@ -160,7 +163,7 @@ function strictlyBelow(name: NonNullable<WhoSet['dn']>[number]): WhoSet {
   return { subtree: [name], nots: [{ dn: [name], nots: [] }] };
 }
 
-function unsupported({ text }: SlapdWho, who: WhoSet): TranslatedWho {
+function inexactWho({ text }: SlapdWho, who: WhoSet): TranslatedWho {
   return { who, inexactReason: `no rule can say '${text}'` };
 }
 
@@ -175,11 +178,11 @@ function mayMatchAnonymous(pattern: string): boolean {
 }
 
 /** The prefix length of a netmask such as `255.255.0.0`. */
-function prefixOf(mask: string): number | 'none' {
+function prefixLength(mask: string): number | 'none' {
   if (/^\d{1,3}$/.test(mask)) return Number(mask);
-  const parts = mask.split('.').map(Number);
-  if (parts.length !== 4 || parts.some((part) => !Number.isInteger(part) || part < 0 || part > 255)) return 'none';
-  const bits = parts.map((part) => part.toString(2).padStart(8, '0')).join('');
+  const octets = mask.split('.').map(Number);
+  if (octets.length !== 4 || octets.some((part) => !Number.isInteger(part) || part < 0 || part > 255)) return 'none';
+  const bits = octets.map((part) => part.toString(2).padStart(8, '0')).join('');
   return /^1*0*$/.test(bits) ? bits.replace(/0+$/, '').length : 'none';
 }
 

@@ -27,8 +27,8 @@ interface Section {
 }
 
 /** Internal databases of slapd that have no counterpart in Rowan. */
-const OWN = /^(?:\{-?\d+\})?(?:config|monitor)$/i;
-const FRONTEND = /^(?:\{-?\d+\})?frontend$/i;
+const SERVER_DATABASE = /^(?:\{-?\d+\})?(?:config|monitor)$/i;
+const FRONTEND_DATABASE = /^(?:\{-?\d+\})?frontend$/i;
 
 /** Extracts access lines from a slapd.conf or from a cn=config in LDIF, or `aci` values from a directory in LDIF. */
 export function readSource(text: string, report: Report): Source {
@@ -44,10 +44,10 @@ function readConf(lines: readonly LogicalLine[], report: Report): SlapdDatabase[
     const section = sections.at(-1)!;
     switch (word.toLowerCase()) {
       case 'database':
-        sections.push({ kind: kindOf(rest), suffixes: [], access: [] });
+        sections.push({ kind: sectionKind(rest), suffixes: [], access: [] });
         break;
       case 'suffix':
-        section.suffixes.push(...words(rest));
+        section.suffixes.push(...splitWords(rest));
         break;
       case 'access':
         section.access.push({ line, text: rest });
@@ -63,38 +63,38 @@ function readConf(lines: readonly LogicalLine[], report: Report): SlapdDatabase[
         else report.add('left', line, `the file ${rest} is not read; give its lines in one file with these`);
     }
   }
-  return databasesOf(sections, report);
+  return toDatabases(sections, report);
 }
 
-function kindOf(name: string): Section['kind'] {
-  return OWN.test(name) ? 'own' : FRONTEND.test(name) ? 'global' : 'data';
+function sectionKind(name: string): Section['kind'] {
+  return SERVER_DATABASE.test(name) ? 'own' : FRONTEND_DATABASE.test(name) ? 'global' : 'data';
 }
 
 /** Splits a line into words. A quoted text is one word. */
-export function words(text: string): string[] {
-  const found: string[] = [];
+export function splitWords(text: string): string[] {
+  const words: string[] = [];
   let word = '';
-  let quoted = false;
-  let begun = false;
+  let isQuoted = false;
+  let hasWord = false;
   for (let i = 0; i < text.length; i++) {
     const char = text[i]!;
     if (char === '"') {
-      quoted = !quoted;
-      begun = true;
+      isQuoted = !isQuoted;
+      hasWord = true;
     } else if (char === '\\' && i + 1 < text.length) {
       word += text[++i]!;
-      begun = true;
-    } else if (!quoted && /\s/.test(char)) {
-      if (begun) found.push(word);
+      hasWord = true;
+    } else if (!isQuoted && /\s/.test(char)) {
+      if (hasWord) words.push(word);
       word = '';
-      begun = false;
+      hasWord = false;
     } else {
       word += char;
-      begun = true;
+      hasWord = true;
     }
   }
-  if (begun) found.push(word);
-  return found;
+  if (hasWord) words.push(word);
+  return words;
 }
 
 function withoutNumber(text: string): string {
@@ -102,63 +102,63 @@ function withoutNumber(text: string): string {
 }
 
 /** Assigns lines to databases. Lines of the frontend or of no database come last in each database. */
-function databasesOf(sections: readonly Section[], report: Report): SlapdDatabase[] {
+function toDatabases(sections: readonly Section[], report: Report): SlapdDatabase[] {
   const global = sections.filter(({ kind }) => kind === 'global').flatMap(({ access }) => access);
   for (const { line } of sections.filter(({ kind }) => kind === 'own').flatMap(({ access }) => access))
     report.add('said', line, 'this is about cn=config or cn=monitor, which are not for rules');
   const data = sections.filter(({ kind }) => kind === 'data');
   if (data.length === 0) return global.length === 0 ? [] : [{ suffixes: [], access: global }];
-  const found = data.map(({ suffixes, access }) => ({ suffixes, access: [...access, ...global] }));
-  const read = found.some(({ access }) => access.length > 0);
-  return read ? found : [];
+  const databases = data.map(({ suffixes, access }) => ({ suffixes, access: [...access, ...global] }));
+  const hasAccess = databases.some(({ access }) => access.length > 0);
+  return hasAccess ? databases : [];
 }
 
-interface Value {
+interface LdifValue {
   readonly line: number;
-  readonly name: string;
+  readonly attribute: string;
   readonly value: string;
 }
 
 function readLdif(lines: readonly LogicalLine[], report: Report): Source {
   const sections: Section[] = [];
   const acis: AciValue[] = [];
-  for (const record of recordsOf(lines, report)) {
-    const of = (name: string) => record.filter((one) => one.name === name);
-    const dn = of('dn')[0]?.value ?? '';
-    for (const { line, value } of of('aci')) acis.push({ line, text: value, dn });
-    const access = of('olcaccess');
-    if (of('olcdatabase').length === 0 && access.length === 0) continue;
-    const name = of('olcdatabase')[0]?.value ?? /^olcDatabase=([^,]+)/i.exec(dn)?.[1] ?? '';
+  for (const record of splitRecords(lines, report)) {
+    const valuesOf = (name: string) => record.filter((one) => one.attribute === name);
+    const dn = valuesOf('dn')[0]?.value ?? '';
+    for (const { line, value } of valuesOf('aci')) acis.push({ line, text: value, dn });
+    const access = valuesOf('olcaccess');
+    if (valuesOf('olcdatabase').length === 0 && access.length === 0) continue;
+    const databaseName = valuesOf('olcdatabase')[0]?.value ?? /^olcDatabase=([^,]+)/i.exec(dn)?.[1] ?? '';
     sections.push({
-      kind: kindOf(name),
-      suffixes: of('olcsuffix').map(({ value }) => value),
-      access: inOrder(access).map(({ line, value }) => ({ line, text: withoutNumber(value) })),
+      kind: sectionKind(databaseName),
+      suffixes: valuesOf('olcsuffix').map(({ value }) => value),
+      access: sortByNumber(access).map(({ line, value }) => ({ line, text: withoutNumber(value) })),
     });
   }
-  return { databases: databasesOf(sections, report), acis };
+  return { databases: toDatabases(sections, report), acis };
 }
 
 /** Sorts by the numbers in braces, if all values have numbers. */
-function inOrder(values: readonly Value[]): readonly Value[] {
+function sortByNumber(values: readonly LdifValue[]): readonly LdifValue[] {
   const numbers = new Map(values.map((one) => [one, Number(/^\{(-?\d+)\}/.exec(one.value)?.[1] ?? Number.NaN)]));
   if ([...numbers.values()].some(Number.isNaN)) return values;
   return [...values].sort((a, b) => numbers.get(a)! - numbers.get(b)!);
 }
 
-function recordsOf(lines: readonly LogicalLine[], report: Report): Value[][] {
-  const records: Value[][] = [[]];
+function splitRecords(lines: readonly LogicalLine[], report: Report): LdifValue[][] {
+  const records: LdifValue[][] = [[]];
   for (const { line, text } of lines) {
     if (text === '') records.push([]);
-    const parts = /^([\w.;-]+):(:?)[ \t]*(.*)$/s.exec(text);
-    if (!parts) continue;
-    const name = parts[1]!.toLowerCase();
-    if (name === 'dn' && records.at(-1)!.some((one) => one.name === 'dn')) records.push([]);
-    const bytes = Buffer.from(parts[3]!.trimEnd());
-    const decoded = parts[2] === '' ? undefined : decodeBase64(bytes, 0, bytes.length);
-    const value = decoded?.toString() ?? parts[3]!;
+    const lineMatch = /^([\w.;-]+):(:?)[ \t]*(.*)$/s.exec(text);
+    if (!lineMatch) continue;
+    const attribute = lineMatch[1]!.toLowerCase();
+    if (attribute === 'dn' && records.at(-1)!.some((one) => one.attribute === 'dn')) records.push([]);
+    const bytes = Buffer.from(lineMatch[3]!.trimEnd());
+    const decoded = lineMatch[2] === '' ? undefined : decodeBase64(bytes, 0, bytes.length);
+    const value = decoded?.toString() ?? lineMatch[3]!;
     if (typeof decoded === 'string') report.add('left', line, decoded);
-    else if (value.includes('\u{fffd}')) report.add('left', line, `the value of ${name} is not UTF-8`);
-    else records.at(-1)!.push({ line, name, value });
+    else if (value.includes('\u{fffd}')) report.add('left', line, `the value of ${attribute} is not UTF-8`);
+    else records.at(-1)!.push({ line, attribute, value });
   }
   return records;
 }

@@ -1,8 +1,8 @@
 import { type RightSet, rightSet } from '../right.js';
 import { CHILDREN, ENTRY } from './attribute-bits.js';
 import type { Element } from './element.js';
-import { intersectPlaces, type Place, parentOf } from './place.js';
-import { elementsOf } from './slapd-elements.js';
+import { intersectPlaces, type Place, parentName } from './place.js';
+import { elementsOnAttributes } from './slapd-elements.js';
 import type { SlapdStep } from './slapd-steps.js';
 import { PRIVILEGES } from './slapd-syntax.js';
 import { intersectWho, simplifyNonEmpty, type WhoSet } from './who-set.js';
@@ -26,7 +26,7 @@ const AT_PARENT: CombineRights = (below, entry) => (below & a && entry & a ? rig
 /** A place as seen from the parent or from the child. If not exact, `place` is a superset. */
 interface ApproximatePlace {
   readonly place: Place;
-  readonly exact: boolean;
+  readonly isExact: boolean;
 }
 
 type ElementStep = Element & SlapdStep;
@@ -36,26 +36,26 @@ type ElementStep = Element & SlapdStep;
  * parent and on `entry` of the entry itself. So pairs of steps, in order, form a first-match list.
  */
 export function structureLists(steps: readonly SlapdStep[]): Element[][] {
-  const below = elementsOf(steps, CHILDREN, () => 0);
-  const entry = elementsOf(steps, ENTRY, () => 0);
+  const below = elementsOnAttributes(steps, CHILDREN, () => 0);
+  const entry = elementsOnAttributes(steps, ENTRY, () => 0);
   const atEntry = below.flatMap((parent) =>
     entry.flatMap((own) => {
-      const { place, exact } = placeOfChildren(parent.region.place);
-      const both = intersectPlaces(place, own.region.place);
-      if (!both) return [];
-      const sure = exact && parent.region.filters.length === 0;
-      const region = { place: both, filters: own.region.filters, attributes: ENTRY };
-      return pair(own, parent, region, AT_ENTRY(parent.privileges, own.privileges), sure);
+      const { place, isExact } = placeOfChildren(parent.region.place);
+      const intersection = intersectPlaces(place, own.region.place);
+      if (!intersection) return [];
+      const isSure = isExact && parent.region.filters.length === 0;
+      const region = { place: intersection, filters: own.region.filters, attributes: ENTRY };
+      return combineSteps(own, parent, region, AT_ENTRY(parent.privileges, own.privileges), isSure);
     }),
   );
   const atParent = below.flatMap((parent) =>
     entry.flatMap((own) =>
-      placesOfParents(own.region.place).flatMap(({ place, exact }) => {
-        const both = intersectPlaces(place, parent.region.place);
-        if (!both) return [];
-        const sure = exact && own.region.filters.length === 0;
-        const region = { place: both, filters: parent.region.filters, attributes: CHILDREN };
-        return pair(parent, own, region, AT_PARENT(parent.privileges, own.privileges), sure);
+      placesOfParents(own.region.place).flatMap(({ place, isExact }) => {
+        const intersection = intersectPlaces(place, parent.region.place);
+        if (!intersection) return [];
+        const sure = isExact && own.region.filters.length === 0;
+        const region = { place: intersection, filters: parent.region.filters, attributes: CHILDREN };
+        return combineSteps(parent, own, region, AT_PARENT(parent.privileges, own.privileges), sure);
       }),
     ),
   );
@@ -63,27 +63,30 @@ export function structureLists(steps: readonly SlapdStep[]): Element[][] {
 }
 
 /** Combines a step for the entry that a rule applies to with a step for the related entry, its parent or child. */
-function pair(
-  here: ElementStep,
-  there: ElementStep,
+function combineSteps(
+  ruleStep: ElementStep,
+  relatedStep: ElementStep,
   region: Element['region'],
   rights: RightSet,
   sure: boolean,
 ): Element[] {
-  if (here.who.self && there.who.self) return [];
-  const other = withoutEntryConditions(there.who);
-  const firstThere = there.first && withoutEntryConditions(there.first).who;
-  const who = intersectWho(here.who, other.who);
-  const first = here.first && firstThere && intersectWho(here.first, firstThere);
-  if (!who || !first) return [];
+  if (ruleStep.who.self && relatedStep.who.self) return [];
+  const relatedWho = withoutEntryConditions(relatedStep.who);
+  const relatedRemaining = relatedStep.remainingWho && withoutEntryConditions(relatedStep.remainingWho).who;
+  const who = intersectWho(ruleStep.who, relatedWho.who);
+  const remainingWho =
+    ruleStep.remainingWho && relatedRemaining && intersectWho(ruleStep.remainingWho, relatedRemaining);
+  if (!who || !remainingWho) return [];
   const inexactReason =
-    here.inexactReason ?? there.inexactReason ?? (sure && other.exact && who !== 'unknown' ? undefined : TWO_ENTRIES);
-  const { origin } = rights !== 0 && there.origin.line > here.origin.line ? there : here;
+    ruleStep.inexactReason ??
+    relatedStep.inexactReason ??
+    (sure && relatedWho.exact && who !== 'unknown' ? undefined : TWO_ENTRIES);
+  const { origin } = rights !== 0 && relatedStep.origin.line > ruleStep.origin.line ? relatedStep : ruleStep;
   return [
     {
       region,
-      who: who === 'unknown' ? here.who : who,
-      first: first === 'unknown' ? here.first : first,
+      who: who === 'unknown' ? ruleStep.who : who,
+      remainingWho: remainingWho === 'unknown' ? ruleStep.remainingWho : remainingWho,
       rights,
       inexactReason,
       origin,
@@ -94,11 +97,11 @@ function pair(
 /** The part of `who` that does not depend on the related entry. */
 function withoutEntryConditions(who: WhoSet): { who: WhoSet; exact: boolean } {
   const { self, attribute, ...rest } = who;
-  const hangs = self !== undefined || attribute !== undefined;
+  const hasEntryCondition = self !== undefined || attribute !== undefined;
   const nots = rest.nots.filter((not) => !dependsOnEntry(not));
-  const exact = !hangs && nots.length === rest.nots.length;
+  const exact = !hasEntryCondition && nots.length === rest.nots.length;
   if (exact) return { who, exact };
-  return { who: simplifyNonEmpty({ ...rest, ...(hangs && { users: true as const }), nots }), exact };
+  return { who: simplifyNonEmpty({ ...rest, ...(hasEntryCondition && { users: true as const }), nots }), exact };
 }
 
 function dependsOnEntry({ self, attribute, nots }: WhoSet): boolean {
@@ -106,19 +109,19 @@ function dependsOnEntry({ self, attribute, nots }: WhoSet): boolean {
 }
 
 /** Entries whose parent is in the place. */
-function placeOfChildren({ scope, name }: Place): ApproximatePlace {
-  if (name.rdns.length === 0) return { place: { scope: 'subtree', name }, exact: scope === 'subtree' };
-  if (scope === 'base') return { place: { scope: 'one', name }, exact: true };
-  return { place: { scope: 'children', name }, exact: scope === 'subtree' };
+function placeOfChildren({ scope, base }: Place): ApproximatePlace {
+  if (base.rdns.length === 0) return { place: { scope: 'subtree', base }, isExact: scope === 'subtree' };
+  if (scope === 'base') return { place: { scope: 'one', base }, isExact: true };
+  return { place: { scope: 'children', base }, isExact: scope === 'subtree' };
 }
 
 /** Entries that have a child in the place, except the root: only the administrator adds entries below it. */
-function placesOfParents({ scope, name }: Place): ApproximatePlace[] {
-  if (scope === 'one') return [{ place: { scope: 'base', name }, exact: true }];
-  const parent = parentOf(name);
-  const above: ApproximatePlace[] =
-    parent && parent.rdns.length > 0 ? [{ place: { scope: 'base', name: parent }, exact: false }] : [];
-  if (scope === 'base') return above;
-  const within: ApproximatePlace = { place: { scope: 'subtree', name }, exact: true };
-  return scope === 'children' ? [within] : [within, ...above];
+function placesOfParents({ scope, base }: Place): ApproximatePlace[] {
+  if (scope === 'one') return [{ place: { scope: 'base', base }, isExact: true }];
+  const parent = parentName(base);
+  const parentPlaces: ApproximatePlace[] =
+    parent && parent.rdns.length > 0 ? [{ place: { scope: 'base', base: parent }, isExact: false }] : [];
+  if (scope === 'base') return parentPlaces;
+  const subtreePlace: ApproximatePlace = { place: { scope: 'subtree', base }, isExact: true };
+  return scope === 'children' ? [subtreePlace] : [subtreePlace, ...parentPlaces];
 }

@@ -1,4 +1,4 @@
-import { isAtOrBelow, isSameName, type Name, textOf } from './place.js';
+import { isAtOrBelow, isSameName, type Name, nameText } from './place.js';
 
 /**
  * A set of requesters: like the `who` of a rule, but with any number of `not`. A list matches if one of its elements
@@ -18,7 +18,7 @@ export interface WhoSet {
   readonly nots: readonly WhoSet[];
 }
 
-type Draft = { -readonly [K in keyof WhoSet]: WhoSet[K] };
+type MutableWhoSet = { -readonly [K in keyof WhoSet]: WhoSet[K] };
 
 export const EVERYBODY: WhoSet = { nots: [] };
 export const USERS: WhoSet = { users: true, nots: [] };
@@ -29,7 +29,7 @@ const USER_KEYS = ['users', 'self', 'dn', 'subtree', 'group', 'attribute', 'mech
 const KEYS = ['anonymous', ...USER_KEYS, 'network', 'strength'] as const;
 type Key = (typeof KEYS)[number];
 
-function keysOf(who: WhoSet): Key[] {
+function conditionKeys(who: WhoSet): Key[] {
   return KEYS.filter((key) => who[key] !== undefined);
 }
 
@@ -62,7 +62,10 @@ function implies(who: WhoSet, outer: WhoSet, key: Key): boolean {
 
 /** Whether `outer` contains `inner`. False if undecidable. */
 export function whoContains(outer: WhoSet, inner: WhoSet): boolean {
-  return keysOf(outer).every((key) => implies(inner, outer, key)) && outer.nots.every((not) => areDisjoint(inner, not));
+  return (
+    conditionKeys(outer).every((key) => implies(inner, outer, key)) &&
+    outer.nots.every((not) => areDisjoint(inner, not))
+  );
 }
 
 /** Whether the sets are disjoint. False if undecidable. */
@@ -79,47 +82,48 @@ export function areDisjoint(a: WhoSet, b: WhoSet): boolean {
 /** Whether a `not` of one set covers the whole intersection of the sets. */
 function notsCoverIntersection(a: WhoSet, b: WhoSet): boolean {
   return [...a.nots, ...b.nots].some(
-    (not) => not.nots.length === 0 && keysOf(not).every((key) => implies(a, not, key) || implies(b, not, key)),
+    (not) => not.nots.length === 0 && conditionKeys(not).every((key) => implies(a, not, key) || implies(b, not, key)),
   );
 }
 
 function haveDisjointNames(a: WhoSet, b: WhoSet): boolean {
   if (a.dn && b.dn && !a.dn.some((one) => b.dn!.some((other) => isSameName(one, other)))) return true;
-  const outside = (dns?: readonly Name[], trees?: readonly Name[]) =>
+  const areOutside = (dns?: readonly Name[], trees?: readonly Name[]) =>
     dns && trees && !dns.some((one) => trees.some((above) => isAtOrBelow(one, above)));
-  if (outside(a.dn, b.subtree) || outside(b.dn, a.subtree)) return true;
-  const related = (one: Name) => b.subtree!.some((other) => isAtOrBelow(one, other) || isAtOrBelow(other, one));
-  return Boolean(a.subtree && b.subtree && !a.subtree.some(related));
+  if (areOutside(a.dn, b.subtree) || areOutside(b.dn, a.subtree)) return true;
+  const isRelated = (one: Name) => b.subtree!.some((other) => isAtOrBelow(one, other) || isAtOrBelow(other, one));
+  return Boolean(a.subtree && b.subtree && !a.subtree.some(isRelated));
 }
 
 /** Simplifies a set; undefined if the set is empty. */
 function simplify(given: WhoSet): WhoSet | undefined {
-  const who: Draft = { ...given };
+  const who: MutableWhoSet = { ...given };
   if (who.anonymous && isUser(who)) return undefined;
   if (who.dn && who.subtree) {
     who.dn = who.dn.filter((one) => who.subtree!.some((above) => isAtOrBelow(one, above)));
     delete who.subtree;
   }
-  if (isUser(who) && (who.users ?? false) && keysOf(who).some((key) => key !== 'users' && isUserKey(key)))
+  if (isUser(who) && (who.users ?? false) && conditionKeys(who).some((key) => key !== 'users' && isUserKey(key)))
     delete who.users;
   const nots: WhoSet[] = [];
   for (const not of given.nots) {
     const positive: WhoSet = { ...who, nots: [] };
-    const left = withoutImplied(not, positive);
-    if (keysOf(left).length === 0 && left.nots.length === 0) return undefined;
-    if (areDisjoint(positive, left)) continue;
-    const twice = keysOf(left).length === 0 && left.nots.length === 1 ? left.nots[0]! : undefined;
-    const both = twice ? intersectWho(positive, twice) : 'unknown';
-    if (!both) return undefined;
-    // `both` has additional keys, so the conditions kept so far have to be simplified again.
-    if (both !== 'unknown')
-      return simplify({ ...both, nots: [...both.nots, ...given.nots.filter((one) => one !== not)] });
-    if (hasOnly(left, 'users')) who.anonymous = true;
-    else if (hasOnly(left, 'anonymous')) {
+    const remainingNot = dropImpliedKeys(not, positive);
+    if (conditionKeys(remainingNot).length === 0 && remainingNot.nots.length === 0) return undefined;
+    if (areDisjoint(positive, remainingNot)) continue;
+    const doubleNot =
+      conditionKeys(remainingNot).length === 0 && remainingNot.nots.length === 1 ? remainingNot.nots[0]! : undefined;
+    const intersection = doubleNot ? intersectWho(positive, doubleNot) : 'unknown';
+    if (!intersection) return undefined;
+    // The intersection has additional keys, so the conditions kept so far have to be simplified again.
+    if (intersection !== 'unknown')
+      return simplify({ ...intersection, nots: [...intersection.nots, ...given.nots.filter((one) => one !== not)] });
+    if (hasOnly(remainingNot, 'users')) who.anonymous = true;
+    else if (hasOnly(remainingNot, 'anonymous')) {
       if (!isUser(who)) who.users = true;
-    } else if (who.dn && (hasOnly(left, 'dn') || hasOnly(left, 'subtree'))) {
-      who.dn = who.dn.filter((one) => !whoContains(left, { dn: [one], nots: [] }));
-    } else if (!nots.some((other) => whoContains(other, left))) nots.push(left);
+    } else if (who.dn && (hasOnly(remainingNot, 'dn') || hasOnly(remainingNot, 'subtree'))) {
+      who.dn = who.dn.filter((one) => !whoContains(remainingNot, { dn: [one], nots: [] }));
+    } else if (!nots.some((other) => whoContains(other, remainingNot))) nots.push(remainingNot);
   }
   if (who.anonymous && isUser(who)) return undefined;
   if (who.dn?.length === 0) return undefined;
@@ -131,15 +135,15 @@ function isUserKey(key: Key): boolean {
 }
 
 function hasOnly(who: WhoSet, key: Key): boolean {
-  const keys = keysOf(who);
+  const keys = conditionKeys(who);
   return who.nots.length === 0 && keys.length === 1 && keys[0] === key;
 }
 
 /** A `not` without the keys that `positive` implies. */
-function withoutImplied(not: WhoSet, positive: WhoSet): WhoSet {
-  const left: Draft = { ...not };
-  for (const key of keysOf(not)) if (implies(positive, not, key)) delete left[key];
-  return left;
+function dropImpliedKeys(not: WhoSet, positive: WhoSet): WhoSet {
+  const remainingNot: MutableWhoSet = { ...not };
+  for (const key of conditionKeys(not)) if (implies(positive, not, key)) delete remainingNot[key];
+  return remainingNot;
 }
 
 /** The intersection of two sets. `unknown` if the intersection may not be empty and a `WhoSet` cannot express it. */
@@ -147,16 +151,16 @@ export function intersectWho(a: WhoSet, b: WhoSet): WhoSet | undefined | 'unknow
   if (areDisjoint(a, b)) return undefined;
   if (whoContains(a, b)) return b;
   if (whoContains(b, a)) return a;
-  const both: Draft = { ...a, ...b, nots: [...a.nots, ...b.nots] };
-  if (a.strength !== undefined && b.strength !== undefined) both.strength = Math.max(a.strength, b.strength);
-  if (a.dn && b.dn) both.dn = a.dn.filter((one) => b.dn!.some((other) => isSameName(one, other)));
-  if (a.subtree && b.subtree) both.subtree = deeperNames(a.subtree, b.subtree);
+  const intersection: MutableWhoSet = { ...a, ...b, nots: [...a.nots, ...b.nots] };
+  if (a.strength !== undefined && b.strength !== undefined) intersection.strength = Math.max(a.strength, b.strength);
+  if (a.dn && b.dn) intersection.dn = a.dn.filter((one) => b.dn!.some((other) => isSameName(one, other)));
+  if (a.subtree && b.subtree) intersection.subtree = deeperNames(a.subtree, b.subtree);
   for (const key of ['group', 'attribute', 'network', 'mechanism'] as const) {
     if (!a[key] || !b[key]) continue;
-    if (implies(a, b, key)) Object.assign(both, { [key]: a[key] });
+    if (implies(a, b, key)) Object.assign(intersection, { [key]: a[key] });
     else if (!implies(b, a, key)) return 'unknown';
   }
-  return simplify(both);
+  return simplify(intersection);
 }
 
 function deeperNames(a: readonly Name[], b: readonly Name[]): Name[] {
@@ -180,30 +184,30 @@ export type RuleWho = { readonly [key: string]: unknown };
 
 /** The notation of a set; undefined if a rule cannot express the set because a rule has only one `not`. */
 export function toRuleWho(who: WhoSet): RuleWho | undefined {
-  const plain: { [key: string]: unknown } = {};
-  for (const key of keysOf(who)) plain[key] = plainValue(who[key]!);
+  const ruleWho: { [key: string]: unknown } = {};
+  for (const key of conditionKeys(who)) ruleWho[key] = plainValue(who[key]!);
   const nots = mergeNots(who.nots);
-  if (nots.length === 0) return plain;
+  if (nots.length === 0) return ruleWho;
   const not = nots.length === 1 ? toRuleWho(nots[0]!) : undefined;
-  return not && { ...plain, not };
+  return not && { ...ruleWho, not };
 }
 
 function plainValue(value: true | number | readonly (Name | string)[]): unknown {
   if (value === true || typeof value === 'number') return value;
-  const texts = [...new Set(value.map((one) => (typeof one === 'string' ? one : textOf(one))))];
+  const texts = [...new Set(value.map((one) => (typeof one === 'string' ? one : nameText(one))))];
   return texts.length === 1 ? texts[0] : texts;
 }
 
 /** Merges conditions `not` that have the same single key. */
 function mergeNots(nots: readonly WhoSet[]): WhoSet[] {
-  const found: WhoSet[] = [];
+  const merged: WhoSet[] = [];
   for (const not of nots) {
-    const keys = keysOf(not);
-    const at = found.findIndex((other) => keys.length === 1 && hasOnly(not, keys[0]!) && hasOnly(other, keys[0]!));
-    if (at < 0) found.push(not);
-    else found[at] = mergeValues(found[at]!, not, keys[0]!);
+    const keys = conditionKeys(not);
+    const index = merged.findIndex((other) => keys.length === 1 && hasOnly(not, keys[0]!) && hasOnly(other, keys[0]!));
+    if (index < 0) merged.push(not);
+    else merged[index] = mergeValues(merged[index]!, not, keys[0]!);
   }
-  return found;
+  return merged;
 }
 
 function mergeValues(a: WhoSet, b: WhoSet, key: Key): WhoSet {

@@ -3,7 +3,7 @@ import { formatFilter, parseFilter } from '../../ldap/filter-text.js';
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { Schema } from '../../schema/schema.js';
 import { parseRules } from '../parse-rules.js';
-import { type Name, nameOf } from './place.js';
+import { type Name, nameFromDn } from './place.js';
 
 /** Converts parts of the source into the notation of rules, or returns the reason why rules cannot have a part. */
 export class RuleWords {
@@ -13,9 +13,9 @@ export class RuleWords {
     this.#schema = schema;
   }
 
-  name(text: string): Name | { readonly why: string } {
+  toName(text: string): Name | { readonly why: string } {
     try {
-      return nameOf(this.#schema.parseDn(text));
+      return nameFromDn(this.#schema.parseDn(text));
     } catch (error) {
       if (!(error instanceof LdapError)) throw error;
       return { why: error.message };
@@ -23,7 +23,7 @@ export class RuleWords {
   }
 
   /** A filter in parentheses. */
-  filter(given: string): string | { readonly why: string } {
+  toFilter(given: string): string | { readonly why: string } {
     try {
       const text = formatFilter(parseFilter(given));
       const why = this.#fault({ who: {}, to: { filter: text }, allow: ['see'] });
@@ -35,12 +35,12 @@ export class RuleWords {
   }
 
   /** The name of an attribute type whose values are DNs of requesters. */
-  dnAttribute(given: string): string | { readonly why: string } {
+  toDnAttribute(given: string): string | { readonly why: string } {
     const why = this.#fault({ who: { attribute: given }, allow: ['see'] });
     return why === undefined ? this.#schema.attribute(given)!.name : { why };
   }
 
-  network(given: string): string | { readonly why: string } {
+  toNetwork(given: string): string | { readonly why: string } {
     const why = this.#fault({ who: { network: given }, allow: ['see'] });
     return why === undefined ? given : { why };
   }

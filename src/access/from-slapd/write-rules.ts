@@ -12,7 +12,7 @@ import {
 } from '../right.js';
 import { type AttributeBits, type Attributes, CHILDREN, ENTRY, NO_ATTRIBUTES } from './attribute-bits.js';
 import type { RuleDraft } from './element.js';
-import { textOf } from './place.js';
+import { nameText } from './place.js';
 import type { Remark } from './report.js';
 
 const MANAGE = rightSet('manage');
@@ -21,11 +21,11 @@ const MAX_TEXT = 180;
 
 /** Drafts of the same kind for the same `who`, place and filters. */
 interface DraftGroup {
-  readonly first: RuleDraft;
-  /** Rights by attributes; each part becomes a rule. */
-  readonly parts: { attributes: Attributes; rights: RightSet }[];
-  readonly lines: Set<string>;
-  readonly numbers: Set<number>;
+  readonly firstDraft: RuleDraft;
+  /** Rights by attributes; each grant becomes a rule. */
+  readonly grants: { attributes: Attributes; rights: RightSet }[];
+  readonly sourceLines: Set<string>;
+  readonly lineNumbers: Set<number>;
 }
 
 interface Rule {
@@ -36,43 +36,43 @@ interface Rule {
   readonly deny?: readonly string[];
 }
 
-/** Writes a rules file. */
-export function writeRules(
+/** Returns the text of a rules file: the rules in YAML, with the source lines and remarks as comments. */
+export function formatRules(
   drafts: readonly RuleDraft[],
   remarks: readonly Remark[],
   bits: AttributeBits,
   head: string,
 ): string {
-  const names = new Map<string, number>();
+  const nameCounts = new Map<string, number>();
   const rules: Rule[] = [];
   const comments: string[] = [];
-  const toldTexts = new Set<string>();
-  for (const group of grouped(drafts, bits)) {
-    const about = remarks.filter(
-      (one) => group.numbers.has(one.line) && one.kind !== 'said' && !toldTexts.has(one.text),
+  const shownTexts = new Set<string>();
+  for (const group of groupDrafts(drafts, bits)) {
+    const groupRemarks = remarks.filter(
+      (one) => group.lineNumbers.has(one.line) && one.kind !== 'said' && !shownTexts.has(one.text),
     );
-    const comment = [...group.lines, ...about.map(({ line, text }) => `not exact, line ${line}: ${text}`)];
-    for (const { attributes, rights } of group.parts) {
-      const rule = ruleOf(group.first, attributes, rights, bits, names);
+    const comment = [...group.sourceLines, ...groupRemarks.map(({ line, text }) => `not exact, line ${line}: ${text}`)];
+    for (const { attributes, rights } of group.grants) {
+      const rule = createRule(group.firstDraft, attributes, rights, bits, nameCounts);
       if (!rule) continue;
       rules.push(rule);
       comments.push(comment.map((line) => ` ${oneLine(line)}`).join('\n'));
-      for (const { text } of about) toldTexts.add(text);
-      comment.length = group.lines.size;
+      for (const { text } of groupRemarks) shownTexts.add(text);
+      comment.length = group.sourceLines.size;
     }
   }
-  return yamlOf(rules, comments, head);
+  return formatYaml(rules, comments, head);
 }
 
-function yamlOf(rules: readonly Rule[], comments: readonly string[], head: string): string {
+function formatYaml(rules: readonly Rule[], comments: readonly string[], head: string): string {
   const document = new Document({ rules }, { aliasDuplicateObjects: false });
   document.commentBefore = head
     .split('\n')
     .map((line) => ` ${line}`)
     .join('\n');
-  const list = document.get('rules');
-  if (isSeq(list))
-    list.items.forEach((item, i) => {
+  const ruleNodes = document.get('rules');
+  if (isSeq(ruleNodes))
+    ruleNodes.items.forEach((item, i) => {
       if (!isMap(item)) return;
       item.commentBefore = comments[i]!;
       for (const key of ['allow', 'deny']) {
@@ -88,100 +88,103 @@ function oneLine(text: string): string {
   return plain.length <= MAX_TEXT ? plain : `${plain.slice(0, MAX_TEXT)}…`;
 }
 
-function grouped(drafts: readonly RuleDraft[], bits: AttributeBits): DraftGroup[] {
+function groupDrafts(drafts: readonly RuleDraft[], bits: AttributeBits): DraftGroup[] {
   const groups = new Map<string, DraftGroup>();
-  const sorted = [...drafts].sort((a, b) => a.origin.line - b.origin.line);
-  for (const draft of sorted) {
+  const sortedDrafts = [...drafts].sort((a, b) => a.origin.line - b.origin.line);
+  for (const draft of sortedDrafts) {
     const { kind, who, place, filters, attributes, rights, origin, limitedGrant } = draft;
-    const key = JSON.stringify([kind, who, place.scope, textOf(place.name), filters]);
+    const key = JSON.stringify([kind, who, place.scope, nameText(place.base), filters]);
     let group = groups.get(key);
     if (!group) {
-      group = { first: draft, parts: [], lines: new Set(), numbers: new Set() };
+      group = { firstDraft: draft, grants: [], sourceLines: new Set(), lineNumbers: new Set() };
       groups.set(key, group);
     }
-    group.parts.push({ attributes, rights });
-    const why = limitedGrant ? `; line ${limitedGrant.line} gives no more there` : '';
-    group.lines.add(`line ${origin.line}: ${origin.text}${why}`);
-    group.numbers.add(origin.line);
+    group.grants.push({ attributes, rights });
+    const limitText = limitedGrant ? `; line ${limitedGrant.line} gives no more there` : '';
+    group.sourceLines.add(`line ${origin.line}: ${origin.text}${limitText}`);
+    group.lineNumbers.add(origin.line);
   }
-  for (const { parts } of groups.values()) joinParts(parts, bits);
+  for (const { grants } of groups.values()) joinGrants(grants, bits);
   return [...groups.values()];
 }
 
-/** Merges parts with equal attributes or equal rights, and the parts of `entry` and `children` with the rest. */
-function joinParts(parts: DraftGroup['parts'], bits: AttributeBits): void {
-  const entry = takeParts(parts, ENTRY);
-  const children = takeParts(parts, CHILDREN);
-  for (let i = 0; i < parts.length; i++) {
-    for (let j = i + 1; j < parts.length; j++) {
-      const [a, b] = [parts[i]!, parts[j]!];
-      const both = a.attributes | b.attributes;
-      const joins = a.attributes === b.attributes || (a.rights === b.rights && bits.words(both) !== undefined);
-      if (!joins) continue;
-      parts[i] = { attributes: both, rights: a.rights | b.rights };
-      parts.splice(j, 1);
+/** Merges grants with equal attributes or equal rights, and those of `entry` and `children` with the others. */
+function joinGrants(grants: DraftGroup['grants'], bits: AttributeBits): void {
+  const entry = takeGrant(grants, ENTRY);
+  const children = takeGrant(grants, CHILDREN);
+  for (let i = 0; i < grants.length; i++) {
+    for (let j = i + 1; j < grants.length; j++) {
+      const [a, b] = [grants[i]!, grants[j]!];
+      const union = a.attributes | b.attributes;
+      const canJoin = a.attributes === b.attributes || (a.rights === b.rights && bits.ruleWords(union) !== undefined);
+      if (!canJoin) continue;
+      grants[i] = { attributes: union, rights: a.rights | b.rights };
+      grants.splice(j, 1);
       i = -1;
       break;
     }
   }
-  const widest = parts.findIndex(({ attributes }) => (attributes & bits.plain) === bits.plain);
-  const at = Math.max(widest, 0);
+  const widest = grants.findIndex(({ attributes }) => (attributes & bits.plainBits) === bits.plainBits);
+  const mainIndex = Math.max(widest, 0);
   for (const one of [entry, children]) {
     if (one.attributes === NO_ATTRIBUTES) continue;
-    const main = parts[at];
-    const mix = main && (one.attributes === CHILDREN || ((main.rights ^ one.rights) & MANAGE) === 0);
-    if (mix) parts[at] = { attributes: main.attributes | one.attributes, rights: main.rights | one.rights };
-    else parts.push(one);
+    const mainGrant = grants[mainIndex];
+    const canMix = mainGrant && (one.attributes === CHILDREN || ((mainGrant.rights ^ one.rights) & MANAGE) === 0);
+    if (canMix)
+      grants[mainIndex] = { attributes: mainGrant.attributes | one.attributes, rights: mainGrant.rights | one.rights };
+    else grants.push(one);
   }
 }
 
-function takeParts(parts: DraftGroup['parts'], bit: Attributes): { attributes: Attributes; rights: RightSet } {
+function takeGrant(grants: DraftGroup['grants'], bit: Attributes): { attributes: Attributes; rights: RightSet } {
   let rights = NO_RIGHTS;
-  let found = NO_ATTRIBUTES;
-  for (let i = parts.length - 1; i >= 0; i--) {
-    if (parts[i]!.attributes !== bit) continue;
-    found = bit;
-    rights |= parts[i]!.rights;
-    parts.splice(i, 1);
+  let foundBits = NO_ATTRIBUTES;
+  for (let i = grants.length - 1; i >= 0; i--) {
+    if (grants[i]!.attributes !== bit) continue;
+    foundBits = bit;
+    rights |= grants[i]!.rights;
+    grants.splice(i, 1);
   }
-  return { attributes: found, rights };
+  return { attributes: foundBits, rights };
 }
 
-function ruleOf(
+function createRule(
   { kind, who, place, filters, origin, limitedGrant }: RuleDraft,
   attributes: Attributes,
-  given: RightSet,
+  draftRights: RightSet,
   bits: AttributeBits,
   names: Map<string, number>,
 ): Rule | undefined {
-  const rights = applicableRights(given, attributes, bits);
-  const words = attributeWords(attributes, rights, bits);
+  const rights = applicableRights(draftRights, attributes, bits);
+  const attributeList = attributeWords(attributes, rights, bits);
   if (rights === NO_RIGHTS) return undefined;
   const to = {
-    ...(place.name.rdns.length > 0 && { [place.scope]: textOf(place.name) }),
+    ...(place.base.rdns.length > 0 && { [place.scope]: nameText(place.base) }),
     ...(filters.length > 0 && { filter: filters.length === 1 ? filters[0] : `(&${filters.join('')})` }),
-    ...(words && { attributes: words }),
+    ...(attributeList && { attributes: attributeList }),
   };
-  const by = origin.text.slice(origin.text.lastIndexOf(' by ') + 1);
-  const text = limitedGrant ? `line ${origin.line} stops line ${limitedGrant.line}` : `line ${origin.line}, ${by}`;
+  const byText = origin.text.slice(origin.text.lastIndexOf(' by ') + 1);
+  const text = limitedGrant ? `line ${origin.line} stops line ${limitedGrant.line}` : `line ${origin.line}, ${byText}`;
   const name = uniqueName(oneLine(text).trim(), names);
   return { name, who, ...(Object.keys(to).length > 0 && { to }), [kind]: rightWords(rights) };
 }
 
 /** The rights that apply to the attributes. */
 function applicableRights(rights: RightSet, attributes: Attributes, bits: AttributeBits): RightSet {
-  let fits = (attributes & ENTRY ? ENTRY_RIGHTS : NO_RIGHTS) | (attributes & CHILDREN ? CHILDREN_RIGHTS : NO_RIGHTS);
+  let applicable =
+    (attributes & ENTRY ? ENTRY_RIGHTS : NO_RIGHTS) | (attributes & CHILDREN ? CHILDREN_RIGHTS : NO_RIGHTS);
   const types = bits.typesIn(attributes);
-  if (types.length > 0) fits |= ATTRIBUTE_RIGHTS & ~(types.every(isComputed) ? WRITING : NO_RIGHTS);
-  return rights & fits;
+  if (types.length > 0) applicable |= ATTRIBUTE_RIGHTS & ~(types.every(isComputed) ? WRITING : NO_RIGHTS);
+  return rights & applicable;
 }
 
 /** Undefined for the default of rules: all attributes except secrets, the entry, and its children. */
 function attributeWords(attributes: Attributes, rights: RightSet, bits: AttributeBits): string[] | undefined {
   const types = attributes & ~ENTRY & ~CHILDREN;
-  const isWhole = (bit: Attributes, own: RightSet) => attributes & bit || (rights & own) === NO_RIGHTS;
-  if (types === bits.plain && isWhole(ENTRY, ENTRY_RIGHTS) && isWhole(CHILDREN, CHILDREN_RIGHTS)) return undefined;
-  return bits.words(attributes);
+  const coversWholly = (bit: Attributes, own: RightSet) => attributes & bit || (rights & own) === NO_RIGHTS;
+  if (types === bits.plainBits && coversWholly(ENTRY, ENTRY_RIGHTS) && coversWholly(CHILDREN, CHILDREN_RIGHTS))
+    return undefined;
+  return bits.ruleWords(attributes);
 }
 
 function uniqueName(name: string, names: Map<string, number>): string {
@@ -191,11 +194,11 @@ function uniqueName(name: string, names: Map<string, number>): string {
 }
 
 function rightWords(rights: RightSet): string[] {
-  const words: string[] = rightsIn(rights);
+  const wordList: string[] = rightsIn(rights);
   for (const [word, parts] of Object.entries(RIGHT_GROUPS)) {
-    if (!parts.every((part) => words.includes(part))) continue;
-    words.splice(words.indexOf(parts[0]!), 0, word);
-    for (const part of parts) words.splice(words.indexOf(part), 1);
+    if (!parts.every((part) => wordList.includes(part))) continue;
+    wordList.splice(wordList.indexOf(parts[0]!), 0, word);
+    for (const part of parts) wordList.splice(wordList.indexOf(part), 1);
   }
-  return words;
+  return wordList;
 }

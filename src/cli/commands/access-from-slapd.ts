@@ -31,14 +31,14 @@ function formatRemark({ line, kind, text }: Remark): string {
   return `line ${line}: ${KINDS[kind]}: ${text}\n`;
 }
 
-function summary({ read, remarks }: Translation): string {
+function summary({ translatedCount, remarks }: Translation): string {
   const counts = Object.entries(KINDS).flatMap(([kind, name]) => {
     const count = remarks.filter((one) => one.kind === kind).length;
     return count === 0 ? [] : [`${count} × ${name}`];
   });
   const exact = remarks.every(({ kind }) => kind === 'said');
   const rest = counts.length === 0 ? '' : ` (${counts.join(', ')})`;
-  return `${read} ${read === 1 ? 'line' : 'lines'} read; the rules are ${exact ? 'exact' : 'not exact'}${rest}\n`;
+  return `${translatedCount} ${translatedCount === 1 ? 'line' : 'lines'} read; the rules are ${exact ? 'exact' : 'not exact'}${rest}\n`;
 }
 
 export function addFromSlapd(access: Command): void {
@@ -53,7 +53,7 @@ export function addFromSlapd(access: Command): void {
       const schema = readSchemaFolders(() => Schema.load({ extra: folders, nis }));
       const translation = translate(readFileSync(file === '-' ? 0 : file, 'utf8'), schema);
       process.stderr.write(translation.remarks.map(formatRemark).join(''));
-      if (translation.read === 0)
+      if (translation.translatedCount === 0)
         throw new CliError(`${file} has no 'access', 'olcAccess' or 'aci' that can be read: nothing is written`);
       if (output === undefined) process.stdout.write(translation.yaml);
       else {
