@@ -4,7 +4,7 @@ import { StoreError } from '../store-error.js';
 import { noTable } from '../tables.js';
 import { GATES_TABLE, JOURNAL_TABLE, MAX_TIME, MAX_TIME_ROW, NUMBERS_TABLE } from './journal/journal-tables.js';
 import type { HBaseClient } from './rpc/client.js';
-import type { ReadOptions, RowMutation, TableHandle, Timestamped } from './rpc/rpc-types.js';
+import type { OptionalTimestamp, ReadOptions, RowMutation, TableHandle } from './rpc/rpc-types.js';
 import type { TableRegistry } from './schema/index.js';
 
 export interface OpenTable {
@@ -17,7 +17,7 @@ export interface OpenTable {
    * read of the cell does not pass earlier puts: in a family with NEW_VERSION_BEHAVIOR and for an empty qualifier,
    * HBase skips all puts of a timestamp in a single step.
    */
-  readonly lock: CellName & Required<Timestamped>;
+  readonly lock: CellName & Required<OptionalTimestamp>;
   /** Read options: rows, their first family, rows with locks, locks. Reused, because the client caches encodings. */
   readonly rowReads: ReadOptions;
   readonly headReads: ReadOptions;
@@ -28,12 +28,12 @@ export interface OpenTable {
 
 /** Returns the options of reads of the families, which must not be empty. Reused like the others of `OpenTable`. */
 export function familyReads({ familyReads }: OpenTable, families: ReadonlySet<number>): ReadOptions {
-  const sorted = [...families].sort((a, b) => a - b);
-  const name = sorted.join();
-  let options = familyReads.get(name);
+  const sortedFamilies = [...families].sort((a, b) => a - b);
+  const cacheKey = sortedFamilies.join();
+  let options = familyReads.get(cacheKey);
   if (!options) {
-    options = { families: sorted };
-    familyReads.set(name, options);
+    options = { families: sortedFamilies };
+    familyReads.set(cacheKey, options);
   }
   return options;
 }
@@ -68,7 +68,7 @@ export class Cluster {
   readonly journal: TableHandle;
   readonly numbers: TableHandle;
   readonly #tables = new Map<string, OpenTable>();
-  readonly #loading = new Map<string, Promise<OpenTable>>();
+  readonly #tableLookups = new Map<string, Promise<OpenTable>>();
 
   constructor(client: RowClient, registry: TableLookup) {
     this.client = client;
@@ -103,12 +103,12 @@ export class Cluster {
   }
 
   #loadOnce(name: string): Promise<OpenTable> {
-    let finding = this.#loading.get(name);
-    if (!finding) {
-      finding = this.#load(name).finally(() => this.#loading.delete(name));
-      this.#loading.set(name, finding);
+    let lookup = this.#tableLookups.get(name);
+    if (!lookup) {
+      lookup = this.#load(name).finally(() => this.#tableLookups.delete(name));
+      this.#tableLookups.set(name, lookup);
     }
-    return finding;
+    return lookup;
   }
 
   async #load(name: string): Promise<OpenTable> {
@@ -131,7 +131,7 @@ export class Cluster {
    * the guard did not hold at the last try. An earlier try may have succeeded, so the caller has to read the row.
    */
   mutateGuarded(table: TableHandle, mutation: RowMutation): Promise<boolean> {
-    return this.client.mutate(table, { ...mutation, repeatable: true, unknownIsFalse: true });
+    return this.client.mutate(table, { ...mutation, isRepeatable: true, isFalseWhenUnknown: true });
   }
 
   deleteJournalRows(keys: readonly Buffer[]): Promise<void> {

@@ -16,7 +16,7 @@ const SCANNER_ROWS = 1000;
 /** A scan with a filter evaluated by the region servers, and here as far as HBase cannot express it. */
 export class EngineScan implements Scan {
   readonly #cluster: Cluster;
-  readonly #name: string;
+  readonly #tableName: string;
   readonly #range: KeyRange;
   readonly #options: ScanOptions;
   readonly #overlay: Overlay;
@@ -27,9 +27,9 @@ export class EngineScan implements Scan {
   #rowTest: RowTest | undefined;
   #rowsLeft: number;
   /** Number of rows received from the current scanner. */
-  #received = 0;
+  #receivedCount = 0;
   /** Maximum number of rows of the current scanner. */
-  #requested = 0;
+  #requestedCount = 0;
   /** Logical time before the scanner was opened. The rows may be as old. */
   #openedAt = 0;
   /** The last key received, after which the scan continues. */
@@ -38,7 +38,7 @@ export class EngineScan implements Scan {
 
   constructor(cluster: Cluster, name: string, range: KeyRange, options: ScanOptions, overlay: Overlay) {
     this.#cluster = cluster;
-    this.#name = name;
+    this.#tableName = name;
     this.#range = range;
     this.#options = options;
     this.#overlay = overlay;
@@ -58,29 +58,29 @@ export class EngineScan implements Scan {
       return batch;
     } catch (error) {
       this.close();
-      return this.#cluster.rethrow(this.#name, error);
+      return this.#cluster.rethrow(this.#tableName, error);
     }
   }
 
   async #next(): Promise<Batch | undefined> {
-    const found = this.#cluster.table(this.#name);
-    const table = isPromise(found) ? await found : found;
+    const lookup = this.#cluster.table(this.#tableName);
+    const table = isPromise(lookup) ? await lookup : lookup;
     this.#table ??= this.#initialTable ?? table;
-    if (table !== this.#table) throw noTable(this.#name);
+    if (table !== this.#table) throw noTable(this.#tableName);
     checkScan(table.spec, this.#options);
     for (;;) {
-      const scan = this.#scan ?? this.#open(table);
+      const scan = this.#scan ?? this.#openScanner(table);
       const batch = await scan?.next();
       if (this.#isClosed || !scan) return undefined;
       if (batch?.keys.length === 0 && batch.scanned === 0) continue;
       if (batch) {
-        this.#received += batch.keys.length;
+        this.#receivedCount += batch.keys.length;
         this.#lastKey = batch.keys.at(-1) ?? this.#lastKey;
         return this.#toBatch(table, batch);
       }
-      if (this.#received < this.#requested) return undefined;
+      if (this.#receivedCount < this.#requestedCount) return undefined;
       this.#scan = undefined;
-      this.#received = 0;
+      this.#receivedCount = 0;
     }
   }
 
@@ -91,23 +91,24 @@ export class EngineScan implements Scan {
     return { from: keyAfter(lastKey), to: this.#range.to };
   }
 
-  #open(table: OpenTable): HBaseScan | undefined {
+  #openScanner(table: OpenTable): HBaseScan | undefined {
     const { filter, reverse, keysOnly } = this.#options;
     const bounds = hbaseRange(this.#remainingRange());
     if (!bounds) return undefined;
-    const serverFilter = filter && translate(filter, { names: table.handle.families, data: table.rowFamilies });
+    const serverFilter =
+      filter && translate(filter, { familyNames: table.handle.families, rowFamilies: table.rowFamilies });
     if (serverFilter?.matchesNone) return undefined;
     // Counters that are not folded yet influence a filter only by their presence, and new counters are folded at once.
-    if (filter && !serverFilter?.exact) this.#rowTest = compileFilter(filter);
+    if (filter && !serverFilter?.isExact) this.#rowTest = compileFilter(filter);
     this.#serverFilter = serverFilter;
-    const { families, filter: encoded, columns } = serverFilter ?? {};
-    const reads = families ? { families, filter: encoded, ...(columns && { columns }) } : table.rowReads;
+    const { families, filter: encodedFilter, columns } = serverFilter ?? {};
+    const reads = families ? { families, filter: encodedFilter, ...(columns && { columns }) } : table.rowReads;
     this.#openedAt = logicalClock.now();
-    this.#requested = this.#rowTest ? SCANNER_ROWS : Math.min(SCANNER_ROWS, this.#rowsLeft);
+    this.#requestedCount = this.#rowTest ? SCANNER_ROWS : Math.min(SCANNER_ROWS, this.#rowsLeft);
     this.#scan = this.#cluster.client.scan(table.handle, bounds, {
       ...reads,
-      reverse: reverse ?? false,
-      limit: this.#requested,
+      isReverse: reverse ?? false,
+      limit: this.#requestedCount,
       keysOnly: keysOnly === true && !filter,
     });
     return this.#scan;
@@ -118,10 +119,10 @@ export class EngineScan implements Scan {
     const needsRows = !keysOnly || this.#rowTest !== undefined;
     const keys: Buffer[] = [];
     const rows: (Buffer | undefined)[] = [];
-    const complete = needsRows ? await this.#completeRows(table, batch) : undefined;
+    const completeRows = needsRows ? await this.#completeRows(table, batch) : undefined;
     for (let i = 0; i < batch.keys.length && this.#rowsLeft > 0; i++) {
-      const row = complete?.[i];
-      if (complete && (!row || (this.#rowTest && !this.#rowTest(row)))) continue;
+      const row = completeRows?.[i];
+      if (completeRows && (!row || (this.#rowTest && !this.#rowTest(row)))) continue;
       keys.push(batch.keys[i]!);
       rows.push(keysOnly ? undefined : row);
       this.#rowsLeft--;
@@ -133,7 +134,7 @@ export class EngineScan implements Scan {
 
   async #completeRows(table: OpenTable, batch: RowBatch): Promise<(Buffer | undefined)[]> {
     const { keys } = batch;
-    const isWhole = this.#serverFilter?.wholeRows ?? true;
+    const isWhole = this.#serverFilter?.hasWholeRows ?? true;
     const since = isWhole ? this.#openedAt : logicalClock.now();
     const rows = isWhole ? batch.rows : await this.#cluster.client.getMany(table.handle, keys, table.rowReads);
     return this.#overlay.withPendingRows(this.#cluster, table, keys, rows, since);

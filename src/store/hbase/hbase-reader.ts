@@ -33,10 +33,10 @@ export class HBaseReader implements Reader {
     return this.getHead(name, key);
   }
 
-  getHead(name: string, key: Buffer, only = false): Maybe<Buffer | undefined> {
+  getHead(name: string, key: Buffer, isHeadOnly = false): Maybe<Buffer | undefined> {
     return this.#withTable(name, async (table) => {
       if (!isKey(key, MAX_KEY)) return undefined;
-      const options = only ? table.headReads : table.rowReads;
+      const options = isHeadOnly ? table.headReads : table.rowReads;
       const since = logicalClock.now();
       const row = await this.cluster.client.get(table.handle, key, options);
       return this.#overlay.withPending(this.cluster, table, key, options, row, since);
@@ -92,10 +92,10 @@ export class HBaseReader implements Reader {
 
   postings(name: string, prefix: Buffer, limit: number, after?: Buffer): Maybe<Buffer> {
     return this.#withTable(name, async (table) => {
-      const suffix = suffixOf(table.spec, after);
+      const suffixLength = suffixOf(table.spec, after);
       const suffixes: Buffer[] = [];
       await this.#forEachPostingKey(table, prefix, limit, after, (key) => suffixes.push(key.subarray(prefix.length)));
-      return Buffer.concat(suffixes, suffixes.length * suffix);
+      return Buffer.concat(suffixes, suffixes.length * suffixLength);
     });
   }
 
@@ -120,18 +120,18 @@ export class HBaseReader implements Reader {
     after: Buffer | undefined,
     onKey: (key: Buffer) => void,
   ): Promise<void> {
-    const length = prefix.length + suffixOf(table.spec);
+    const keyLength = prefix.length + suffixOf(table.spec);
     const to = afterPrefix(prefix);
     let from = after ? keyAfter(Buffer.concat([prefix, after])) : prefix;
-    for (let left = limit; left > 0; ) {
-      const wanted = Math.min(left, KEYS_PER_READ);
-      const keys = await this.#readKeys(table, { from, to }, wanted);
+    for (let remaining = limit; remaining > 0; ) {
+      const keyLimit = Math.min(remaining, KEYS_PER_READ);
+      const keys = await this.#readKeys(table, { from, to }, keyLimit);
       for (const key of keys) {
-        if (key.length !== length) continue;
-        left--;
+        if (key.length !== keyLength) continue;
+        remaining--;
         onKey(key);
       }
-      if (keys.length < wanted) return;
+      if (keys.length < keyLimit) return;
       from = keyAfter(keys.at(-1)!);
     }
   }

@@ -32,32 +32,32 @@ interface BatchTable {
  * and stay.
  */
 export async function ingest(session: Session, tables: readonly LoadTable[], plan: Plan): Promise<void> {
-  const parts: BatchTable[] = [];
+  const batchTables: BatchTable[] = [];
   for (const load of tables) {
-    const found = session.cluster.table(load.table);
-    const table = isPromise(found) ? await found : found;
+    const lookup = session.cluster.table(load.table);
+    const table = isPromise(lookup) ? await lookup : lookup;
     const rows = [...load.rows];
-    parts.push({ table, load, rows: load.append ? rows : checkRows(table, rows) });
+    batchTables.push({ table, load, rows: load.append ? rows : checkRows(table, rows) });
   }
-  const gated = parts.filter(needsGate).map(({ table }) => table.spec.name);
-  await withGates(session, gated, async () => {
-    for (const part of parts) if (part.load.absent) await requireAbsent(session, part);
-    const appended = parts.reduce((sum, { load, rows }) => sum + (load.append ? rows.length : 0), 0);
-    await session.withTickets(1 + appended, async (first) => {
-      const ticket = await first;
-      const tables = parts.filter((part) => !isReplaced(part)).map(({ table }) => table.spec.name);
-      const batch = await session.writer.announceBatch(ticket, tables);
+  const gatedTables = batchTables.filter(needsGate).map(({ table }) => table.spec.name);
+  await withGates(session, gatedTables, async () => {
+    for (const batchTable of batchTables) if (batchTable.load.absent) await requireAbsent(session, batchTable);
+    const appendedRowCount = batchTables.reduce((sum, { load, rows }) => sum + (load.append ? rows.length : 0), 0);
+    await session.withTickets(1 + appendedRowCount, async (firstTicket) => {
+      const ticket = await firstTicket;
+      const tables = batchTables.filter((part) => !isReplacedByPlans(part)).map(({ table }) => table.spec.name);
+      const batchQualifier = await session.writer.announceBatch(ticket, tables);
       await session.options.failpoint?.('batch announced');
-      const window = new Writes();
+      const writes = new WriteWindow();
       let isWritten = false;
       try {
-        await writeAll(session, parts, ticket, window);
+        await writeAll(session, batchTables, ticket, writes);
         isWritten = true;
-        await runPlan(session, plan, session.createContext(true), gated, batch);
+        await runPlan(session, plan, session.createContext(true), gatedTables, batchQualifier);
       } catch (error) {
         // Rows may still arrive. The sweeper of this writer deletes them later.
-        if (window.mayBeApplied) session.abandon();
-        if (!session.isEnded) await rollBack(session, batch, ticket, tables);
+        if (writes.mayBeApplied) session.abandon();
+        if (!session.isEnded) await rollBack(session, batchQualifier, ticket, tables);
         // A sweeper that gave up this writer may have rolled back the batch before its last rows arrived.
         else if (!isWritten || error instanceof FencedError)
           await rollBackBatch(session.cluster, ticket, tables).catch(throwUnlessStoreError);
@@ -68,42 +68,52 @@ export async function ingest(session: Session, tables: readonly LoadTable[], pla
 }
 
 /** Rolls back the batch. For a session that has ended, only its sweeper finds out whether the plan was decided. */
-async function rollBack(session: Session, batch: Buffer, ticket: bigint, tables: readonly string[]): Promise<void> {
+async function rollBack(
+  session: Session,
+  batchQualifier: Buffer,
+  ticket: bigint,
+  tables: readonly string[],
+): Promise<void> {
   try {
     await rollBackBatch(session.cluster, ticket, tables);
-    await session.writer.retractBatch(batch);
+    await session.writer.retractBatch(batchQualifier);
   } catch {
     session.abandon();
   }
 }
 
 /** Whether the rows are replaced by single plans. */
-function isReplaced(part: BatchTable): boolean {
-  return needsGate(part) && !part.load.absent;
+function isReplacedByPlans(batchTable: BatchTable): boolean {
+  return needsGate(batchTable) && !batchTable.load.absent;
 }
 
-async function writeAll(session: Session, parts: readonly BatchTable[], ticket: bigint, window: Writes): Promise<void> {
+async function writeAll(
+  session: Session,
+  batchTables: readonly BatchTable[],
+  ticket: bigint,
+  writes: WriteWindow,
+): Promise<void> {
   try {
-    let number = ticket;
-    for (const part of parts) {
-      await writeRows(session, part, ticket, number, window);
+    let firstRowKey = ticket;
+    for (const batchTable of batchTables) {
+      await writeRows(session, batchTable, ticket, firstRowKey, writes);
       if (session.options.failpoint) {
-        await window.drain();
-        await session.options.failpoint(`batch ${part.table.spec.name}`);
+        await writes.drain();
+        await session.options.failpoint(`batch ${batchTable.table.spec.name}`);
       }
-      if (part.load.append) number += TICKET_STEP * BigInt(part.rows.length);
+      if (batchTable.load.append) firstRowKey += TICKET_STEP * BigInt(batchTable.rows.length);
     }
-    await window.drain();
+    await writes.drain();
   } catch (error) {
     // No writes may continue after the call.
-    await window.settle();
+    await writes.settle();
     throw error;
   }
 }
 
 /** Limits concurrent writes. The next write is prepared while others are under way. */
-class Writes {
-  readonly #running: Promise<void>[] = [];
+class WriteWindow {
+  readonly #pendingWrites: Promise<void>[] = [];
   /** Whether a write has failed that may have been applied. */
   mayBeApplied = false;
 
@@ -112,8 +122,8 @@ class Writes {
     work.catch((error: unknown) => {
       if (mayBeApplied(error)) this.mayBeApplied = true;
     });
-    this.#running.push(work);
-    if (this.#running.length >= MAX_WRITES) await this.#running.shift();
+    this.#pendingWrites.push(work);
+    if (this.#pendingWrites.length >= MAX_WRITES) await this.#pendingWrites.shift();
   }
 
   async drain(): Promise<void> {
@@ -121,7 +131,7 @@ class Writes {
   }
 
   settle(): Promise<PromiseSettledResult<void>[]> {
-    return Promise.allSettled(this.#running.splice(0));
+    return Promise.allSettled(this.#pendingWrites.splice(0));
   }
 }
 
@@ -139,9 +149,9 @@ function checkRows(table: OpenTable, rows: LoadRow[]): LoadRow[] {
   const indexRows: LoadRow[] = [];
   for (const { key, row } of rows) {
     for (let at = 0; at < row.length; at += suffix) {
-      const whole = Buffer.concat([key, row.subarray(at, at + suffix)]);
-      checkKey(whole, table.spec, MAX_KEY);
-      indexRows.push({ key: whole, row: INDEX_ROW });
+      const indexKey = Buffer.concat([key, row.subarray(at, at + suffix)]);
+      checkKey(indexKey, table.spec, MAX_KEY);
+      indexRows.push({ key: indexKey, row: INDEX_ROW });
     }
   }
   return indexRows;
@@ -154,31 +164,33 @@ async function requireAbsent(session: Session, { table, rows }: BatchTable): Pro
   const options = { families: table.rowFamilies, filter: FIRST_KEY_ONLY };
   for (let at = 0; at < rows.length; at += ROWS_PER_READ) {
     const keys = rows.slice(at, at + ROWS_PER_READ).map((row) => row.key);
-    const found = await session.cluster.client.getMany(table.handle, keys, options);
-    if (found.some((row) => row !== undefined))
+    const existingRows = await session.cluster.client.getMany(table.handle, keys, options);
+    if (existingRows.some((row) => row !== undefined))
       throw new StoreError('guard', `a row that is to be loaded into ${table.spec.name} is there already`);
   }
 }
 
 async function writeRows(
   session: Session,
-  part: BatchTable,
+  batchTable: BatchTable,
   ticket: bigint,
-  first: bigint,
-  window: Writes,
+  firstRowKey: bigint,
+  writes: WriteWindow,
 ): Promise<void> {
-  const { table, load, rows } = part;
+  const { table, load, rows } = batchTable;
   const { client } = session.cluster;
-  if (isReplaced(part)) {
+  if (isReplacedByPlans(batchTable)) {
     await waitForAll(rows.map((row) => replaceRow(session, table, row)));
     return;
   }
   for (let at = 0; at < rows.length; at += ROWS_PER_WRITE) {
     const chunk = rows.slice(at, at + ROWS_PER_WRITE);
-    const keys = chunk.map(({ key }, i) => (load.append ? counterBytes(first + TICKET_STEP * BigInt(at + i)) : key));
+    const keys = chunk.map(({ key }, i) =>
+      load.append ? counterBytes(firstRowKey + TICKET_STEP * BigInt(at + i)) : key,
+    );
     // Rows written after a rollback by another front end would stay.
     await session.writer.ensureLease();
-    await window.add(client.putRows(table.handle, keys, chunk.map(packedRow), ticket));
+    await writes.add(client.putRows(table.handle, keys, chunk.map(packedRow), ticket));
   }
 }
 

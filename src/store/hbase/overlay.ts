@@ -31,13 +31,13 @@ export class Overlay {
   ): Promise<Buffer | undefined> {
     if (!this.#mayLackIncrements(spec.name, since)) return row;
     const id = rowId(spec.name, key);
-    let found = row;
-    for (let moment = since; this.#wasFolding(id, moment); found = await client.get(handle, key, options)) {
+    let currentRow = row;
+    for (let moment = since; this.#wasFolding(id, moment); currentRow = await client.get(handle, key, options)) {
       await Promise.all(this.#sessions.map((session) => session.waitForFold(id)));
       moment = logicalClock.now();
     }
-    const held = this.#sessions.at(-1)?.sharedRows.get(id);
-    return held ? held.withPendingIncrements(found) : found;
+    const sharedRow = this.#sessions.at(-1)?.sharedRows.get(id);
+    return sharedRow ? sharedRow.withPendingIncrements(currentRow) : currentRow;
   }
 
   /** As `withPending`, for whole rows that were read together. */

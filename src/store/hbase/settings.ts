@@ -5,9 +5,9 @@ import type { SiteSettings } from './site-file.js';
 
 export interface HBaseSettings extends RpcSettings {
   /** URL of the REST gateway, which creates and drops tables; undefined if none may be used. */
-  readonly rest: string | undefined;
+  readonly restUrl: string | undefined;
   /** Whether the address of the gateway is derived from the first master's. */
-  readonly isRestGuessed: boolean;
+  readonly isRestUrlGuessed: boolean;
   readonly namespace: string;
   /** Prefix of all table names, including the `_`. */
   readonly prefix: string;
@@ -53,11 +53,11 @@ const DEFAULTS = {
   regions: 0,
 } as const;
 
-const EXAMPLE = 'hbase://HOST:PORT[,HOST:PORT…][/PREFIX]';
-const HOST_PORT = /^(?:[A-Za-z0-9._-]{1,253}|\[[0-9a-fA-F:.]{2,45}\]):\d{1,5}$/;
+const EXAMPLE_URL = 'hbase://HOST:PORT[,HOST:PORT…][/PREFIX]';
+const HOST_PORT_PATTERN = /^(?:[A-Za-z0-9._-]{1,253}|\[[0-9a-fA-F:.]{2,45}\]):\d{1,5}$/;
 /** The characters that HBase allows in names of namespaces, and in names of tables (where the first is restricted). */
-const NAMESPACE = /^[A-Za-z0-9_]{1,100}$/;
-const PREFIX = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$/;
+const NAMESPACE_PATTERN = /^[A-Za-z0-9_]{1,100}$/;
+const PREFIX_PATTERN = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$/;
 
 function formatError(message: string): StoreError {
   return new StoreError('format', message);
@@ -76,23 +76,24 @@ export function isHBaseUrl(text: string): boolean {
 
 function parseAddress(url: string): Address {
   const match = /^hbase:\/\/([^/?#]*)(?:\/([^?#]*))?(?:\?rest=([^&#]+))?$/.exec(url);
-  if (!match) throw formatError(`"${url.slice(0, 200)}" is no HBase address like ${EXAMPLE}`);
+  if (!match) throw formatError(`"${url.slice(0, 200)}" is no HBase address like ${EXAMPLE_URL}`);
   const [, hosts = '', path = '', rest] = match;
   const masters = hosts === '' ? [] : hosts.split(',').map(masterAddress);
   const colon = path.indexOf(':');
   const namespace = colon < 0 ? DEFAULTS.namespace : path.slice(0, colon);
-  const name = path.slice(colon + 1);
-  if (!NAMESPACE.test(namespace)) throw formatError(`"${namespace}" is no name of an HBase namespace`);
-  if (name !== '' && !PREFIX.test(name)) throw formatError(`"${name}" cannot begin the names of HBase tables`);
+  const prefixName = path.slice(colon + 1);
+  if (!NAMESPACE_PATTERN.test(namespace)) throw formatError(`"${namespace}" is no name of an HBase namespace`);
+  if (prefixName !== '' && !PREFIX_PATTERN.test(prefixName))
+    throw formatError(`"${prefixName}" cannot begin the names of HBase tables`);
   // In a namespace of its own, a directory needs no prefix.
-  const prefix = name !== '' ? `${name}_` : colon < 0 ? DEFAULTS.prefix : '';
+  const prefix = prefixName !== '' ? `${prefixName}_` : colon < 0 ? DEFAULTS.prefix : '';
   return { masters, namespace, prefix, rest: rest === undefined ? undefined : `http://${decodeURIComponent(rest)}` };
 }
 
 function masterAddress(text: string): string {
   const address = /:\d+$/.test(text) ? text : `${text}:${MASTER_PORT}`;
   const port = Number(address.slice(address.lastIndexOf(':') + 1));
-  if (!HOST_PORT.test(address) || port < 1 || port > 65_535) {
+  if (!HOST_PORT_PATTERN.test(address) || port < 1 || port > 65_535) {
     throw formatError(`"${text}" is no address of an HBase master: HOST:PORT is needed`);
   }
   return address;
@@ -119,11 +120,11 @@ export function hbaseSettings(options: HBaseOptions): HBaseSettings {
   const address = parseAddress(options.url);
   const { site } = options;
   const masters = address.masters.length > 0 ? address.masters : (site?.masters ?? []).map(masterAddress);
-  const first = masters[0];
-  if (first === undefined) {
-    throw formatError(`no HBase master is named: give ${EXAMPLE}, or an hbase-site.xml with hbase.masters`);
+  const firstMaster = masters[0];
+  if (firstMaster === undefined) {
+    throw formatError(`no HBase master is named: give ${EXAMPLE_URL}, or an hbase-site.xml with hbase.masters`);
   }
-  const host = first.slice(0, first.lastIndexOf(':'));
+  const host = firstMaster.slice(0, firstMaster.lastIndexOf(':'));
   const explicitRest = options.rest ?? address.rest;
   const rest = explicitRest ?? (site?.restPort === undefined ? undefined : `http://${host}:${site.restPort}`);
   return {
@@ -137,7 +138,7 @@ export function hbaseSettings(options: HBaseOptions): HBaseSettings {
     splitKeys: options.splitKeys,
     namespace: address.namespace,
     prefix: address.prefix,
-    isRestGuessed: explicitRest === undefined,
-    rest: rest === undefined ? defaultGateway(first) : parseGateway(rest),
+    isRestUrlGuessed: explicitRest === undefined,
+    restUrl: rest === undefined ? defaultGateway(firstMaster) : parseGateway(rest),
   };
 }

@@ -26,28 +26,28 @@ function formatError(message: string): StoreError {
 /** Parses an hbase-site.xml. Throws `StoreError` `format`, also for Kerberos and TLS, which are not supported. */
 export function siteSettings(text: string): SiteSettings {
   const properties = siteProperties(text);
-  const value = (name: string): string | undefined => resolveReferences(properties, name);
-  rejectUnsupported(value);
-  const masterPort = value('hbase.master.port');
-  const masters = (value('hbase.masters') ?? '')
+  const propertyValue = (name: string): string | undefined => resolveReferences(properties, name);
+  rejectUnsupported(propertyValue);
+  const masterPort = propertyValue('hbase.master.port');
+  const masters = (propertyValue('hbase.masters') ?? '')
     .split(',')
     .map((master) => master.trim())
     .filter((master) => master !== '')
     .map((master) => (masterPort !== undefined && !/:\d+$/.test(master) ? `${master}:${masterPort}` : master));
   const timeouts: SiteSettings['timeouts'] = {};
   for (const [name, property] of Object.entries(TIMEOUTS)) {
-    const number = parseInteger(property, value(property), 3_600_000);
+    const number = parseInteger(property, propertyValue(property), 3_600_000);
     if (number !== undefined) timeouts[name as keyof typeof TIMEOUTS] = number;
   }
-  return { masters, timeouts, restPort: parseInteger('hbase.rest.port', value('hbase.rest.port'), 65_535) };
+  return { masters, timeouts, restPort: parseInteger('hbase.rest.port', propertyValue('hbase.rest.port'), 65_535) };
 }
 
-function rejectUnsupported(value: (name: string) => string | undefined): void {
-  const authentication = value('hbase.security.authentication') ?? 'simple';
+function rejectUnsupported(propertyValue: (name: string) => string | undefined): void {
+  const authentication = propertyValue('hbase.security.authentication') ?? 'simple';
   if (authentication !== 'simple')
     throw formatError(`hbase.security.authentication is ${authentication}; Rowan speaks simple`);
   for (const name of ['hbase.client.netty.tls.enabled', 'hbase.server.netty.tls.enabled']) {
-    if (value(name) === 'true') throw formatError(`${name} is true; Rowan speaks to HBase without TLS`);
+    if (propertyValue(name) === 'true') throw formatError(`${name} is true; Rowan speaks to HBase without TLS`);
   }
 }
 
@@ -64,10 +64,13 @@ function resolveReferences(properties: ReadonlyMap<string, string>, name: string
   let value = properties.get(name);
   for (let depth = 0; value?.includes('${'); depth++) {
     if (depth === MAX_REFERENCES) throw formatError(`${name} refers to itself`);
-    const next: string = value.replaceAll(/\$\{([^}$]+)\}/g, (all, other: string) => properties.get(other) ?? all);
-    if (next === value) break;
-    if (next.length > MAX_CHARACTERS) throw formatError(`${name} grows too long`);
-    value = next;
+    const expandedValue: string = value.replaceAll(
+      /\$\{([^}$]+)\}/g,
+      (all, other: string) => properties.get(other) ?? all,
+    );
+    if (expandedValue === value) break;
+    if (expandedValue.length > MAX_CHARACTERS) throw formatError(`${name} grows too long`);
+    value = expandedValue;
   }
   return value;
 }

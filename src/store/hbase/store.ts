@@ -49,24 +49,24 @@ export class HBaseStore extends HBaseReader implements Store {
   readonly client: HBaseClient;
   readonly #registry: TableRegistry;
   readonly #journal: Journal;
-  readonly #closed = new AbortController();
+  readonly #closeController = new AbortController();
   #silence: Promise<void> | undefined;
-  #closing: Promise<void> | undefined;
+  #closeWork: Promise<void> | undefined;
 
   constructor(client: HBaseClient, registry: TableRegistry, settings: HBaseSettings, options: HBaseStoreOptions) {
     const cluster = new Cluster(client, registry);
     const leaseMs = options.leaseMs ?? PACE.leaseMs;
     const lateArrivalMs = settings.rpcTimeoutMs;
-    const plan = settings.operationTimeoutMs;
+    const planTimeoutMs = settings.operationTimeoutMs;
     // Twice the time after which the locks of a writer that died within a batch are free.
-    const patientPlan = Math.max(plan, 2 * (2 * leaseMs + lateArrivalMs));
+    const patientPlanTimeoutMs = Math.max(planTimeoutMs, 2 * (2 * leaseMs + lateArrivalMs));
     const journal = new Journal(cluster, {
       clock: CLOCK,
       pace: {
         ...PACE,
         leaseMs,
         lateArrivalMs,
-        planTimeoutMs: options.patient ? patientPlan : plan,
+        planTimeoutMs: options.patient ? patientPlanTimeoutMs : planTimeoutMs,
       },
       answerCount: () => client.statistics.bytesReceived,
       createId: randomId,
@@ -137,8 +137,8 @@ export class HBaseStore extends HBaseReader implements Store {
   }
 
   close(): Promise<void> {
-    this.#closing ??= this.#close();
-    return this.#closing;
+    this.#closeWork ??= this.#close();
+    return this.#closeWork;
   }
 
   /** Releases all rows as long as HBase answers. Other front ends remove the rest when the lease ends. */
@@ -147,17 +147,17 @@ export class HBaseStore extends HBaseReader implements Store {
     try {
       await this.#journal.close();
     } finally {
-      this.#closed.abort();
+      this.#closeController.abort();
       await this.client.close();
     }
   }
 
   beginClose(): void {
-    this.#silence ??= this.#journal.waitForSilence(this.#closed.signal).then(() => this.client.close());
+    this.#silence ??= this.#journal.waitForSilence(this.#closeController.signal).then(() => this.client.close());
   }
 
   #checkOpen(): void {
-    if (this.#closing) throw new StoreError('closed', 'the store was closed');
+    if (this.#closeWork) throw new StoreError('closed', 'the store was closed');
   }
 }
 

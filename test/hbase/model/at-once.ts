@@ -139,9 +139,9 @@ export function loseOnce(
     if (isLost || !isMeant(mutation)) return done;
     isLost = true;
     await between?.();
-    if (!mutation.repeatable) throw lost();
+    if (!mutation.isRepeatable) throw lost();
     if (await mutate(table, mutation)) return true;
-    if (!mutation.unknownIsFalse) throw lost();
+    if (!mutation.isFalseWhenUnknown) throw lost();
     return false;
   };
 }

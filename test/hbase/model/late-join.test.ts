@@ -30,7 +30,7 @@ describe('a join of a shared row that arrives again when the row was given back'
       front.client.mutate = (table, mutation) => {
         if (late || !mutation.key.equals(KEY)) return mutate(table, mutation);
         late = mutation;
-        return mutation.repeatable ? mutate(table, mutation) : Promise.reject(lost());
+        return mutation.isRepeatable ? mutate(table, mutation) : Promise.reject(lost());
       };
       for (let n = 0; n < holds; n++) {
         const running = runPlan(session, counts, session.createContext());

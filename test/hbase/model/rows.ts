@@ -139,7 +139,7 @@ export class ModelRows {
     for (const table of INTERNAL_TABLES)
       this.#tables.set(
         internalHandle(SETTINGS, table).name,
-        new Table((family) => table.families[family]!.ordered === true),
+        new Table((family) => table.families[family]!.isOrdered === true),
       );
     for (const spec of specs)
       this.#tables.set(tableHandle(SETTINGS, spec).name, new Table((family) => family === spec.families.length));
@@ -162,9 +162,9 @@ export class ModelRows {
       // Done once more where the answer was lost: what may not be, or whose guard fails then, has an unknown outcome.
       const work = (): boolean => {
         const isAgain = tries++ > 0;
-        if (isAgain && !mutation.repeatable) throw lost();
+        if (isAgain && !mutation.isRepeatable) throw lost();
         const done = this.table(table).mutate(mutation);
-        if (isAgain && !done && !mutation.unknownIsFalse) throw lost();
+        if (isAgain && !done && !mutation.isFalseWhenUnknown) throw lost();
         return done;
       };
       return world.request(front, mutationText(table, mutation), work, String);
@@ -179,7 +179,7 @@ export class ModelRows {
       getMany: (table, keys, options) => Promise.all(keys.map((key) => get(table, key, options))),
       mutate: change,
       async putMany(table, mutations) {
-        await Promise.all(mutations.map((mutation) => change(table, { ...mutation, repeatable: true })));
+        await Promise.all(mutations.map((mutation) => change(table, { ...mutation, isRepeatable: true })));
       },
       increment: (table, key, adds) =>
         world.request(

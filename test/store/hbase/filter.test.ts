@@ -117,7 +117,7 @@ describe('filters in the region servers', () => {
 
   /** Keys and rows that a filter brings over the wire. */
   async function ask(table: TableHandle, filter: StoreFilter) {
-    const asked = translate(filter, { names: table.families, data: DATA });
+    const asked = translate(filter, { familyNames: table.families, rowFamilies: DATA });
     const found = new Map<string, Buffer>();
     if (asked.matchesNone) return { asked, found };
     const { families, columns, filter: encoded } = asked;
@@ -143,11 +143,11 @@ describe('filters in the region servers', () => {
       const right = [...packed].filter(([, row]) => test(row)).map(([key]) => key);
       const { asked, found } = await ask(table, filter);
       const what = `${shown(filter)} (filter ${i}, seed ${seed})`;
-      if (asked.exact) {
+      if (asked.isExact) {
         exact++;
         expect([...found.keys()], what).to.deep.equal(right);
       } else expect([...found.keys()], what).to.include.members(right);
-      if (asked.wholeRows)
+      if (asked.hasWholeRows)
         for (const key of right) expect(found.get(key)!.equals(packed.get(key)!), what).to.equal(true);
     }
     expect(exact).to.be.above(FILTERS / 2);

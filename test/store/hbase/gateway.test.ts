@@ -32,7 +32,7 @@ describe('the gateway to HBase tables', () => {
   });
 
   it('that does not answer drops no table: how it is dropped by hand is said', async () => {
-    const admin = new TableAdmin({ rest: NOBODY, isRestGuessed: false }, () => {
+    const admin = new TableAdmin({ restUrl: NOBODY, isRestUrlGuessed: false }, () => {
       throw new Error('the master is not asked');
     });
     expect((await errorOf(admin.drop('ns:one')))!.message).to.match(

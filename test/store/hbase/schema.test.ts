@@ -51,11 +51,11 @@ describe('HBase tables', () => {
   it('are made as they are described, pre-split, once, and dropped', async () => {
     const settings = { ...server.settings(freshPrefix(), { regions: 4 }), splitKeys: () => KEYS };
     const registry = registryOf(settings);
-    const gateway = new Gateway(settings.rest!, false);
+    const gateway = new Gateway(settings.restUrl!, false);
     expect((await failure(registry.verify([]))).message).to.equal(
       `there is no directory in the HBase tables default:${settings.prefix}*; "rowan init" makes one`,
     );
-    await registry.ensure([{ name: 'journal', families: [{ name: 'plan', ordered: true }] }]);
+    await registry.ensure([{ name: 'journal', families: [{ name: 'plan', isOrdered: true }] }]);
     await registry.requireExists();
     expect(await registry.list()).to.deep.equal([]);
 
@@ -115,7 +115,7 @@ describe('HBase tables', () => {
 
   it('are opened without the gateway once they are there', async () => {
     const settings = server.settings(freshPrefix());
-    const without = { ...settings, rest: 'http://127.0.0.1:1' };
+    const without = { ...settings, restUrl: 'http://127.0.0.1:1' };
     expect((await failure(openHBaseStore(without))).message).to.match(
       /127\.0\.0\.1:1 does not answer \(ECONNREFUSED\)/,
     );
@@ -134,10 +134,10 @@ describe('HBase tables', () => {
   it('whose drop or making was broken off are gone, and made again without what they held', async () => {
     const settings = server.settings(freshPrefix());
     const store = await openHBaseStore(settings);
-    const cutOff = await openHBaseStore({ ...settings, rest: 'http://127.0.0.1:1' });
-    const withoutGateway = await openHBaseStore({ ...settings, rest: undefined });
+    const cutOff = await openHBaseStore({ ...settings, restUrl: 'http://127.0.0.1:1' });
+    const withoutGateway = await openHBaseStore({ ...settings, restUrl: undefined });
     const registry = registryOf(settings);
-    const gateway = new Gateway(settings.rest!, false);
+    const gateway = new Gateway(settings.restUrl!, false);
     const { name } = registry.handle(INDEX);
     const wrong = async (): Promise<string | undefined> => (await registry.verify([]))!.get(name)?.join();
     const key = Buffer.alloc(20, 0xaa);
@@ -178,7 +178,7 @@ describe('HBase tables', () => {
   it('made and dropped by several at once are there or not at last, as the catalog says', async () => {
     const settings = server.settings(freshPrefix());
     const stores = await Promise.all([1, 2, 3].map(() => openHBaseStore(settings)));
-    const gateway = new Gateway(settings.rest!, false);
+    const gateway = new Gateway(settings.restUrl!, false);
     const { name } = registryOf(settings).handle(INDEX);
     try {
       for (let round = 0; round < 3; round++) {
@@ -198,7 +198,7 @@ describe('HBase tables', () => {
 
   it('get the families they lack, and are refused where they would lose data', async () => {
     const settings = server.settings(freshPrefix(), { durability: 'fsync' });
-    const gateway = new Gateway(settings.rest!, false);
+    const gateway = new Gateway(settings.restUrl!, false);
     const admin = new TableAdmin(settings, () => Promise.reject(new Error('not called')));
     const never = () => Promise.reject(new Error('not called'));
     const table = describeTable(settings, MASTER);
@@ -223,13 +223,13 @@ describe('HBase tables', () => {
 
   it('are left to the operator where there is no gateway', async () => {
     const settings = server.settings(freshPrefix());
-    const alone = registryOf({ ...settings, rest: undefined });
+    const alone = registryOf({ ...settings, restUrl: undefined });
     const error = await failure(alone.ensure([]));
     expect([error.code, error.applied]).to.deep.equal(['unavailable', 'no']);
     expect(error.message).to.include(`create '${settings.prefix}tables', DURABILITY => 'USE_DEFAULT', {NAME => 'spec'`);
     await registryOf(settings).ensure([]);
     await alone.ensure([]);
-    const gateway = new Gateway(settings.rest!, false);
+    const gateway = new Gateway(settings.restUrl!, false);
     await gateway.create(describeTable(settings, INDEX));
     await alone.create(INDEX, async () => ticket());
     expect(await alone.list()).to.deep.equal([INDEX]);
@@ -241,7 +241,7 @@ describe('HBase tables', () => {
   it('name the namespace that is not there', async () => {
     const settings = server.settings(freshPrefix());
     const elsewhere = await failure(registryOf({ ...settings, namespace: 'nowhere' }).ensure([]));
-    const making = `curl -X POST ${settings.rest}/namespaces/nowhere`;
+    const making = `curl -X POST ${settings.restUrl}/namespaces/nowhere`;
     expect(elsewhere.message).to.equal(
       `HBase has no namespace nowhere: give HBase's shell create_namespace 'nowhere', or ${making}`,
     );

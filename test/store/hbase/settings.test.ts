@@ -24,24 +24,24 @@ describe('HBase settings', () => {
     expect(read('hbase://127.0.0.1:26000')).to.include({
       namespace: 'default',
       prefix: 'rowan_',
-      rest: 'http://127.0.0.1:18080',
+      restUrl: 'http://127.0.0.1:18080',
       durability: 'default',
       operationTimeoutMs: 30_000,
     });
     expect(read('hbase://a:16000,b,[::1]:5/acme').masters).to.deep.equal(['a:16000', 'b:16000', '[::1]:5']);
-    expect(read('hbase://a/acme')).to.include({ namespace: 'default', prefix: 'acme_', rest: 'http://a:8080' });
+    expect(read('hbase://a/acme')).to.include({ namespace: 'default', prefix: 'acme_', restUrl: 'http://a:8080' });
     expect(read('hbase://a/ldap:acme')).to.include({ namespace: 'ldap', prefix: 'acme_' });
     expect(read('hbase://a/ldap:')).to.include({ namespace: 'ldap', prefix: '' });
-    expect(read('hbase://a:1/x?rest=b:2').rest).to.equal('http://b:2');
-    expect(read('hbase://a:1/x').rest).to.equal(undefined);
-    expect(read('hbase://a', { rest: 'none' }).rest).to.equal(undefined);
-    expect(read('hbase://a', { rest: 'https://gate:8443/hbase/' }).rest).to.equal('https://gate:8443/hbase');
+    expect(read('hbase://a:1/x?rest=b:2').restUrl).to.equal('http://b:2');
+    expect(read('hbase://a:1/x').restUrl).to.equal(undefined);
+    expect(read('hbase://a', { rest: 'none' }).restUrl).to.equal(undefined);
+    expect(read('hbase://a', { rest: 'https://gate:8443/hbase/' }).restUrl).to.equal('https://gate:8443/hbase');
   });
 
   it('know whether the address of the gateway was guessed', () => {
-    expect(read('hbase://a')).to.include({ rest: 'http://a:8080', isRestGuessed: true });
-    expect(read('hbase://a?rest=b:2').isRestGuessed).to.equal(false);
-    expect(read('hbase://a', { rest: 'http://b:2' }).isRestGuessed).to.equal(false);
+    expect(read('hbase://a')).to.include({ restUrl: 'http://a:8080', isRestUrlGuessed: true });
+    expect(read('hbase://a?rest=b:2').isRestUrlGuessed).to.equal(false);
+    expect(read('hbase://a', { rest: 'http://b:2' }).isRestUrlGuessed).to.equal(false);
   });
 
   it('name what cannot be understood', () => {
@@ -82,7 +82,7 @@ describe('HBase settings', () => {
       scannerTimeoutMs: 45_000,
       retryPauseMs: 50,
       operationTimeoutMs: 30_000,
-      rest: 'http://m1.example.com:8085',
+      restUrl: 'http://m1.example.com:8085',
     });
     expect(read('hbase:///acme', { site: siteSettings(site) }).masters).to.deep.equal([
       'm1.example.com:16001',

@@ -18,9 +18,9 @@ export type CellTest =
   | { readonly op: 'is'; readonly family: number; readonly qualifier: Buffer; readonly value: Buffer | undefined }
   | { readonly op: 'any'; readonly family: number; readonly match: QualifierMatch };
 
-type Pattern = Extract<QualifierMatch, { readonly any: unknown }>;
+type SubstringMatch = Extract<QualifierMatch, { readonly any: unknown }>;
 
-function isPattern(match: QualifierMatch): match is Pattern {
+function isPattern(match: QualifierMatch): match is SubstringMatch {
   return 'any' in match;
 }
 
@@ -35,19 +35,19 @@ function escapeBytes(bytes: Buffer): string {
  * Returns the pattern as a Java regular expression over bytes. Atomic groups fix each part at its first occurrence.
  * This finds every match, and the time does not multiply with the number of parts.
  */
-function toRegex({ prefix, initial, any, final }: Pattern): string {
-  const head = escapeBytes(initial ? Buffer.concat([prefix, initial]) : prefix);
-  const parts = any.map((part) => `(?>.*?${escapeBytes(part)})`).join('');
-  return `\\A${head}${parts}${final ? `.*${escapeBytes(final)}\\z` : ''}`;
+function toRegex({ prefix, initial, any, final }: SubstringMatch): string {
+  const start = escapeBytes(initial ? Buffer.concat([prefix, initial]) : prefix);
+  const middle = any.map((part) => `(?>.*?${escapeBytes(part)})`).join('');
+  return `\\A${start}${middle}${final ? `.*${escapeBytes(final)}\\z` : ''}`;
 }
 
 /** Returns a filter for the cells that pass the test, in any family. */
 export function cellFilter(test: CellTest): EncodedFilter {
   if (test.op === 'is') {
-    const name = qualifierFilter(Compare.equal, binaryComparator(test.qualifier));
+    const qualifierTest = qualifierFilter(Compare.equal, binaryComparator(test.qualifier));
     return test.value === undefined
-      ? name
-      : filterList('all', [name, valueFilter(Compare.equal, binaryComparator(test.value))]);
+      ? qualifierTest
+      : filterList('all', [qualifierTest, valueFilter(Compare.equal, binaryComparator(test.value))]);
   }
   const { match } = test;
   if (isPattern(match)) return qualifierFilter(Compare.equal, regexComparator(toRegex(match)));
@@ -65,8 +65,8 @@ export function seekFilter(test: CellTest): EncodedFilter {
   if (!isPattern(match)) {
     return 'prefix' in match ? columnPrefixFilter(match.prefix) : columnRangeFilter(match.from, match.to);
   }
-  const head = match.initial ? Buffer.concat([match.prefix, match.initial]) : match.prefix;
-  return filterList('all', [columnPrefixFilter(head), cellFilter(test)]);
+  const prefix = match.initial ? Buffer.concat([match.prefix, match.initial]) : match.prefix;
+  return filterList('all', [columnPrefixFilter(prefix), cellFilter(test)]);
 }
 
 function inverseCellFilter(match: QualifierMatch): EncodedFilter {
@@ -91,11 +91,11 @@ export function selectivity(test: CellTest): number {
   if (test.op === 'is') return Number.MAX_SAFE_INTEGER;
   const { match } = test;
   if (isPattern(match)) {
-    const parts = [match.prefix, match.initial, ...match.any, match.final];
-    return parts.reduce((sum, part) => sum + (part?.length ?? 0), 0);
+    const fixedParts = [match.prefix, match.initial, ...match.any, match.final];
+    return fixedParts.reduce((sum, part) => sum + (part?.length ?? 0), 0);
   }
   if ('prefix' in match) return match.prefix.length;
-  let common = 0;
-  while (common < match.from.length && match.from[common] === match.to[common]) common++;
-  return common;
+  let commonLength = 0;
+  while (commonLength < match.from.length && match.from[commonLength] === match.to[commonLength]) commonLength++;
+  return commonLength;
 }

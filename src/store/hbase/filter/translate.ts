@@ -13,20 +13,20 @@ export interface ServerFilter {
   readonly families: readonly number[];
   /** The columns to be requested; undefined: all columns of the families. */
   readonly columns: readonly CellName[] | undefined;
-  /** Whether rows are returned with all cells of `data`. Otherwise the rows must be read by key. */
-  readonly wholeRows: boolean;
+  /** Whether rows are returned with all cells of `rowFamilies`. Otherwise the rows must be read by key. */
+  readonly hasWholeRows: boolean;
   /** Whether only matching rows are returned. Otherwise the result may contain other rows as well. */
-  readonly exact: boolean;
+  readonly isExact: boolean;
 }
 
 /** The HBase names of the families by number, and the numbers of the families that make up a row, in order. */
 export interface Families {
-  readonly names: readonly string[];
-  readonly data: readonly number[];
+  readonly familyNames: readonly string[];
+  readonly rowFamilies: readonly number[];
 }
 
 /** A filter with more tests is evaluated by the client, because servers would run every test on every cell. */
-const MAX_TESTS = 256;
+const MAX_SERVER_TESTS = 256;
 /** Minimum number of columns of an OR for which columns are requested by name instead of tested. */
 const MIN_NAMED_COLUMNS = 8;
 
@@ -41,7 +41,7 @@ type RowTest =
  * The translation of a part of a filter. `cells`: the cells that pass any test in `of`, from rows that pass all tests
  * in `rows`. HBase has no filter for whole rows that contain a matching cell.
  */
-type Part =
+type Translation =
   | { readonly kind: 'true' | 'false' }
   /** Not translatable: every row may match or not. */
   | { readonly kind: 'unknown' }
@@ -54,36 +54,45 @@ type Part =
     };
 
 /** Translates a filter. A filter that HBase cannot evaluate exactly is widened, never narrowed. */
-export function translate(filter: StoreFilter, { names, data }: Families): ServerFilter {
-  const used = usedFamilies(filter);
-  const part: Part =
-    countTests(filter) > MAX_TESTS && !isColumnList(filter) ? { kind: 'unknown' } : translatePart(filter, data.at(-1));
-  const everything = { matchesNone: false, filter: undefined, families: data, columns: undefined, wholeRows: true };
-  switch (part.kind) {
+export function translate(filter: StoreFilter, { familyNames, rowFamilies }: Families): ServerFilter {
+  const filterFamilies = usedFamilies(filter);
+  const translation: Translation =
+    countTests(filter) > MAX_SERVER_TESTS && !isColumnList(filter)
+      ? { kind: 'unknown' }
+      : translatePart(filter, rowFamilies.at(-1));
+  const fullScan = {
+    matchesNone: false,
+    filter: undefined,
+    families: rowFamilies,
+    columns: undefined,
+    hasWholeRows: true,
+  };
+  switch (translation.kind) {
     case 'true':
-      return { ...everything, exact: true };
+      return { ...fullScan, isExact: true };
     case 'unknown':
-      return { ...everything, exact: false };
+      return { ...fullScan, isExact: false };
     case 'false':
-      return { ...everything, matchesNone: true, exact: true };
+      return { ...fullScan, matchesNone: true, isExact: true };
     case 'rows': {
-      const columns = namedColumns(part.test);
-      if (columns) return { ...everything, families: used, columns, wholeRows: false, exact: part.exact };
-      return { ...everything, filter: encodeRows(part.test, names), exact: part.exact };
+      const columns = namedColumns(translation.test);
+      if (columns)
+        return { ...fullScan, families: filterFamilies, columns, hasWholeRows: false, isExact: translation.exact };
+      return { ...fullScan, filter: encodeRows(translation.test, familyNames), isExact: translation.exact };
     }
     case 'cells': {
       const cells =
-        part.of.length === 1 && part.rows.length === 0 && used.length === 1
-          ? seekFilter(part.of[0]!)
-          : filterList('one', part.of.map(cellFilter));
-      const rows = part.rows.map((test) => encodeRows(test, names));
+        translation.of.length === 1 && translation.rows.length === 0 && filterFamilies.length === 1
+          ? seekFilter(translation.of[0]!)
+          : filterList('one', translation.of.map(cellFilter));
+      const rows = translation.rows.map((test) => encodeRows(test, familyNames));
       return {
-        ...everything,
+        ...fullScan,
         filter: filterList('all', [...rows, cells]),
-        families: used,
-        wholeRows: false,
+        families: filterFamilies,
+        hasWholeRows: false,
         // Cell tests look only at qualifiers, not at families.
-        exact: part.exact && used.length === 1,
+        isExact: translation.exact && filterFamilies.length === 1,
       };
     }
   }
@@ -110,12 +119,12 @@ function isColumnList(filter: StoreFilter): boolean {
   return filter.op === 'or' && filter.of.every((part) => part.op === 'hasColumn' || isColumnList(part));
 }
 
-function translatePart(filter: StoreFilter, last: number | undefined): Part {
+function translatePart(filter: StoreFilter, lastFamily: number | undefined): Translation {
   switch (filter.op) {
     case 'hasColumn':
-      return rowsPart({ op: 'has', family: filter.family, qualifier: filter.qualifier });
+      return rowTranslation({ op: 'has', family: filter.family, qualifier: filter.qualifier });
     case 'columnEquals':
-      return rowsPart({ op: 'equals', family: filter.family, qualifier: filter.qualifier, value: filter.value });
+      return rowTranslation({ op: 'equals', family: filter.family, qualifier: filter.qualifier, value: filter.value });
     case 'anyColumn':
       return {
         kind: 'cells',
@@ -124,52 +133,52 @@ function translatePart(filter: StoreFilter, last: number | undefined): Part {
         exact: true,
       };
     case 'and':
-      return combineAnd(filter.of.map((part) => translatePart(part, last)));
+      return combineAnd(filter.of.map((part) => translatePart(part, lastFamily)));
     case 'or':
-      return combineOr(filter.of.map((part) => translatePart(part, last)));
+      return combineOr(filter.of.map((part) => translatePart(part, lastFamily)));
     case 'not':
-      return translateNegated(filter.of, last);
+      return translateNegation(filter.of, lastFamily);
   }
 }
 
-/** Translates the complement by negating single tests, which HBase does exactly. `last`: the row's last family. */
-function translateNegated(filter: StoreFilter, last: number | undefined): Part {
+/** Translates the complement by negating single tests, which HBase does exactly. */
+function translateNegation(filter: StoreFilter, lastFamily: number | undefined): Translation {
   switch (filter.op) {
     case 'hasColumn':
-      return rowsPart({ op: 'hasNot', family: filter.family, qualifier: filter.qualifier });
+      return rowTranslation({ op: 'hasNot', family: filter.family, qualifier: filter.qualifier });
     case 'columnEquals':
-      return rowsPart({ op: 'differs', family: filter.family, qualifier: filter.qualifier, value: filter.value });
+      return rowTranslation({ op: 'differs', family: filter.family, qualifier: filter.qualifier, value: filter.value });
     case 'anyColumn':
-      if (filter.family !== last) return { kind: 'unknown' };
-      return rowsPart({ op: 'lacks', test: { op: 'any', family: filter.family, match: filter.match } });
+      if (filter.family !== lastFamily) return { kind: 'unknown' };
+      return rowTranslation({ op: 'lacks', test: { op: 'any', family: filter.family, match: filter.match } });
     case 'and':
-      return combineOr(filter.of.map((part) => translateNegated(part, last)));
+      return combineOr(filter.of.map((part) => translateNegation(part, lastFamily)));
     case 'or':
-      return combineAnd(filter.of.map((part) => translateNegated(part, last)));
+      return combineAnd(filter.of.map((part) => translateNegation(part, lastFamily)));
     case 'not':
-      return translatePart(filter.of, last);
+      return translatePart(filter.of, lastFamily);
   }
 }
 
-function rowsPart(test: RowTest): Part {
+function rowTranslation(test: RowTest): Translation {
   return { kind: 'rows', test, exact: true };
 }
 
-function combineAnd(parts: readonly Part[]): Part {
-  if (parts.some(({ kind }) => kind === 'false')) return { kind: 'false' };
+function combineAnd(translations: readonly Translation[]): Translation {
+  if (translations.some(({ kind }) => kind === 'false')) return { kind: 'false' };
   const tests: RowTest[] = [];
-  let exact = !parts.some(({ kind }) => kind === 'unknown');
-  let best: readonly CellTest[] | undefined;
-  for (const part of parts) {
+  let exact = !translations.some(({ kind }) => kind === 'unknown');
+  let bestTests: readonly CellTest[] | undefined;
+  for (const part of translations) {
     if (part.kind === 'rows') tests.push(part.test);
     if (part.kind === 'rows' || part.kind === 'cells') exact &&= part.exact;
     if (part.kind !== 'cells') continue;
     tests.push(...part.rows);
     // The tests may match different cells, and no single cell passes both. The client evaluates the other test.
-    if (best) exact = false;
-    if (!best || lowestSelectivity(part.of) > lowestSelectivity(best)) best = part.of;
+    if (bestTests) exact = false;
+    if (!bestTests || lowestSelectivity(part.of) > lowestSelectivity(bestTests)) bestTests = part.of;
   }
-  if (best) return { kind: 'cells', of: best, rows: tests, exact };
+  if (bestTests) return { kind: 'cells', of: bestTests, rows: tests, exact };
   if (tests.length === 0) return { kind: exact ? 'true' : 'unknown' };
   return { kind: 'rows', test: tests.length === 1 ? tests[0]! : { op: 'all', of: tests }, exact };
 }
@@ -178,53 +187,53 @@ function lowestSelectivity(tests: readonly CellTest[]): number {
   return tests.reduce((least, test) => Math.min(least, selectivity(test)), Number.MAX_SAFE_INTEGER);
 }
 
-function combineOr(all: readonly Part[]): Part {
-  if (all.some(({ kind }) => kind === 'true')) return { kind: 'true' };
-  const parts = all.filter(({ kind }) => kind !== 'false');
-  if (parts.length === 0) return { kind: 'false' };
-  if (parts.some(({ kind }) => kind === 'unknown')) return { kind: 'unknown' };
-  if (parts.length === 1) return parts[0]!;
-  if (parts.every((part) => part.kind === 'rows')) {
-    const of = parts.flatMap(({ test }) => (test.op === 'one' ? test.of : [test]));
-    return { kind: 'rows', test: { op: 'one', of }, exact: parts.every(({ exact }) => exact) };
+function combineOr(translations: readonly Translation[]): Translation {
+  if (translations.some(({ kind }) => kind === 'true')) return { kind: 'true' };
+  const possibleParts = translations.filter(({ kind }) => kind !== 'false');
+  if (possibleParts.length === 0) return { kind: 'false' };
+  if (possibleParts.some(({ kind }) => kind === 'unknown')) return { kind: 'unknown' };
+  if (possibleParts.length === 1) return possibleParts[0]!;
+  if (possibleParts.every((part) => part.kind === 'rows')) {
+    const of = possibleParts.flatMap(({ test }) => (test.op === 'one' ? test.of : [test]));
+    return { kind: 'rows', test: { op: 'one', of }, exact: possibleParts.every(({ exact }) => exact) };
   }
   const of: CellTest[] = [];
   let exact = true;
-  for (const part of parts) {
-    const cells = asCells(part);
-    if (!cells) return { kind: 'unknown' };
-    of.push(...cells.of);
-    exact &&= cells.exact;
+  for (const part of possibleParts) {
+    const cellTests = toCellTests(part);
+    if (!cellTests) return { kind: 'unknown' };
+    of.push(...cellTests.of);
+    exact &&= cellTests.exact;
   }
   return { kind: 'cells', of, rows: [], exact };
 }
 
-interface CellsPart {
+interface CellTests {
   readonly of: readonly CellTest[];
   readonly exact: boolean;
 }
 
 /** Returns cell tests for a part: every row that passes the part has a cell that passes at least one test. */
-function asCells(part: Part): CellsPart | undefined {
+function toCellTests(part: Translation): CellTests | undefined {
   if (part.kind === 'cells') return { of: part.of, exact: part.exact && part.rows.length === 0 };
   if (part.kind !== 'rows') return undefined;
-  const cells = cellsOfRows(part.test);
-  return cells && { of: cells.of, exact: cells.exact && part.exact };
+  const cellTests = cellTestsOf(part.test);
+  return cellTests && { of: cellTests.of, exact: cellTests.exact && part.exact };
 }
 
-function cellsOfRows(test: RowTest): CellsPart | undefined {
+function cellTestsOf(test: RowTest): CellTests | undefined {
   switch (test.op) {
     case 'has':
       return { of: [{ ...test, op: 'is', value: undefined }], exact: true };
     case 'equals':
       return { of: [{ ...test, op: 'is' }], exact: true };
     case 'all': {
-      const parts = test.of.map(cellsOfRows).filter((cells) => cells !== undefined);
+      const parts = test.of.map(cellTestsOf).filter((cells) => cells !== undefined);
       const best = parts.sort((a, b) => a.of.length - b.of.length)[0];
       return best && { of: best.of, exact: false };
     }
     case 'one': {
-      const parts = test.of.map(cellsOfRows);
+      const parts = test.of.map(cellTestsOf);
       if (!parts.every((cells) => cells !== undefined)) return undefined;
       return { of: parts.flatMap(({ of }) => of), exact: parts.every(({ exact }) => exact) };
     }
@@ -236,28 +245,28 @@ function cellsOfRows(test: RowTest): CellsPart | undefined {
 /** Returns the columns of an OR of many columns. */
 function namedColumns(test: RowTest): CellName[] | undefined {
   if (test.op !== 'one' || test.of.length < MIN_NAMED_COLUMNS) return undefined;
-  const names: CellName[] = [];
+  const columns: CellName[] = [];
   for (const part of test.of) {
     if (part.op !== 'has') return undefined;
-    names.push({ family: part.family, qualifier: part.qualifier });
+    columns.push({ family: part.family, qualifier: part.qualifier });
   }
-  return names;
+  return columns;
 }
 
-function encodeRows(test: RowTest, names: readonly string[]): EncodedFilter {
+function encodeRows(test: RowTest, familyNames: readonly string[]): EncodedFilter {
   switch (test.op) {
     case 'all':
     case 'one':
       return filterList(
         test.op,
-        test.of.map((part) => encodeRows(part, names)),
+        test.of.map((part) => encodeRows(part, familyNames)),
       );
     case 'lacks':
-      return rowsWithoutFilter(test.test.match, names[test.test.family]!);
+      return rowsWithoutFilter(test.test.match, familyNames[test.test.family]!);
     default: {
       const { family, qualifier } = test;
-      const orMissing = test.op === 'hasNot' || test.op === 'differs';
-      const column = { family: Buffer.from(names[family]!), qualifier, orMissing };
+      const passesIfMissing = test.op === 'hasNot' || test.op === 'differs';
+      const column = { family: Buffer.from(familyNames[family]!), qualifier, passesIfMissing };
       if (test.op === 'equals' || test.op === 'differs') {
         const compare = test.op === 'equals' ? Compare.equal : Compare.notEqual;
         return columnFilter({ ...column, compare, value: test.value });

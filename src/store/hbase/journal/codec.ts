@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { Cell } from '../../contract.js';
 import { CELL_HEADER, EMPTY, packSorted, unpackRow } from '../../row.js';
 import { StoreError } from '../../store-error.js';
-import { REFERENCE_FROM } from '../rpc/cells.js';
+import { MIN_REFERENCED_BYTES } from '../rpc/cells.js';
 
 export const ID_BYTES = 8;
 
@@ -232,7 +232,7 @@ class RecordEncoder {
   }
 
   #copyOrReference(value: Buffer): void {
-    if (value.length >= REFERENCE_FROM) {
+    if (value.length >= MIN_REFERENCED_BYTES) {
       this.#closePart();
       this.#addPart(value);
     } else {
@@ -253,13 +253,13 @@ class RecordEncoder {
     this.#totalLength += part.length;
   }
 
-  /** Writes the cells in the format of `bytes` of a packed row. */
+  /** Writes the same bytes as `bytes` with a packed row of the cells. */
   cells(cells: readonly Cell[]): this {
     let length = 0;
     for (const { qualifier, value } of cells) length += CELL_HEADER + qualifier.length + value.length;
     this.uint32(length);
     for (const cell of cells) {
-      if (cell.value.length < REFERENCE_FROM) {
+      if (cell.value.length < MIN_REFERENCED_BYTES) {
         this.#copyOrReference(packSorted([cell]));
         continue;
       }

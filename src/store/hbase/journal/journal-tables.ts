@@ -6,9 +6,9 @@ import type { InternalTable } from '../schema/index.js';
 export const JOURNAL_TABLE: InternalTable = {
   name: 'journal',
   families: [
-    { name: 'state', ordered: true },
-    { name: 'plan', ordered: true },
-    { name: 'ask', ordered: true },
+    { name: 'state', isOrdered: true },
+    { name: 'plan', isOrdered: true },
+    { name: 'ask', isOrdered: true },
   ],
 };
 export const JOURNAL = { state: 0, plan: 1, ask: 2 } as const;
@@ -17,7 +17,7 @@ export const JOURNAL = { state: 0, plan: 1, ask: 2 } as const;
 export const NUMBERS_TABLE: InternalTable = { name: 'numbers', families: [{ name: 'n' }] };
 
 /** Rows with nothing but locks, by table name: exclusive during a load of the table, shared by plans that write. */
-export const GATES_TABLE: InternalTable = { name: 'gates', families: [{ name: 'lock', ordered: true }] };
+export const GATES_TABLE: InternalTable = { name: 'gates', families: [{ name: 'lock', isOrdered: true }] };
 
 export const INTERNAL_TABLES: readonly InternalTable[] = [JOURNAL_TABLE, NUMBERS_TABLE, GATES_TABLE];
 
@@ -31,7 +31,7 @@ export const DRAINED = Buffer.from('drained');
 export const IS_ALIVE = { op: 'equals', family: JOURNAL.state, qualifier: STATE.state, value: ALIVE } as const;
 
 /**
- * Timestamp of all cells and deletes in `ordered` families, above every ticket and every clock. In these families the
+ * Timestamp of all cells and deletes in `isOrdered` families, above every ticket and every clock. In these families the
  * order of arrival counts: a delete masks the cells that are there, and none that arrive later.
  */
 export const MAX_TIME = 1n << 62n;

@@ -70,11 +70,11 @@ export class Tickets {
       key: TICKET_KEY,
       guards: [{ op: 'absent', ...TICKET_COLUMN }],
       put: [{ ...TICKET_COLUMN, value }],
-      repeatable: true,
+      isRepeatable: true,
     });
   }
 
-  /** Returns the first of `count` tickets. The others follow in steps of `STEP`. */
+  /** Returns the first of `count` tickets. The others follow in steps of `TICKET_STEP`. */
   draw(count: number): Promise<bigint> {
     return new Promise((resolve, reject) => {
       this.#pendingDraws.push({ count, resolve, reject });

@@ -263,7 +263,7 @@ export class Writer {
     const { client, journal } = this.#cluster;
     const deletes = deletedQualifiers.map((qualifier) => ({ family: JOURNAL.plan, qualifier }));
     const mutation = { key: this.id, guards: [IS_ALIVE], put, delete: deletes, timestamp: MAX_TIME };
-    return client.mutate(journal, { ...mutation, repeatable: true });
+    return client.mutate(journal, { ...mutation, isRepeatable: true });
   }
 
   /** Marks the record of an applied plan, and its pieces, for removal. */

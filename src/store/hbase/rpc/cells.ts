@@ -13,15 +13,15 @@ import type { TableHandle } from './rpc-types.js';
  */
 
 /** Size of a cell without row, family, qualifier and value: three lengths and the fixed part of the key, bytes. */
-const CELL_FIXED = 24;
+const FIXED_CELL_BYTES = 24;
 /** Size of a key without row, family and qualifier, bytes. */
-const KEY_FIXED = 12;
+const FIXED_KEY_BYTES = 12;
 
-export const PUT = 4;
-export const DELETE_COLUMN = 12;
-const DELETE_FAMILY = 14;
+export const PUT_TYPE = 4;
+export const DELETE_COLUMN_TYPE = 12;
+const DELETE_FAMILY_TYPE = 14;
 /** Timestamp that the server replaces by its clock. */
-export const LATEST = 0x7fff_ffff_ffff_ffffn;
+export const LATEST_TIMESTAMP = 0x7fff_ffff_ffff_ffffn;
 
 /** The families of a table as encoded on the wire. */
 export class TableCodec {
@@ -29,25 +29,25 @@ export class TableCodec {
   readonly families: readonly Buffer[];
   readonly #encodings = new Map<unknown, WeakMap<object, Buffer>>();
   /** Whether the families are numbered in the order in which servers send them, which is by name. */
-  readonly #inNameOrder: boolean;
+  readonly #isInNameOrder: boolean;
 
   constructor(table: TableHandle) {
     this.name = table.name;
     this.families = table.families.map((name) => Buffer.from(name));
-    this.#inNameOrder = this.families.every((f, i) => i === 0 || Buffer.compare(this.families[i - 1]!, f) < 0);
+    this.#isInNameOrder = this.families.every((f, i) => i === 0 || Buffer.compare(this.families[i - 1]!, f) < 0);
   }
 
   /** Returns the encoded options for this table. Cached by object. */
   encodeOnce<T extends object>(options: T, encode: (table: TableCodec, options: T) => Buffer): Buffer {
-    let known = this.#encodings.get(encode);
-    if (!known) {
-      known = new WeakMap();
-      this.#encodings.set(encode, known);
+    let encodings = this.#encodings.get(encode);
+    if (!encodings) {
+      encodings = new WeakMap();
+      this.#encodings.set(encode, encodings);
     }
-    let bytes = known.get(options);
+    let bytes = encodings.get(options);
     if (!bytes) {
       bytes = encode(this, options);
-      known.set(options, bytes);
+      encodings.set(options, bytes);
     }
     return bytes;
   }
@@ -61,36 +61,38 @@ export class TableCodec {
   /** Packs the next `count` cells, which belong to a row, and advances past them. Returns undefined for no cells. */
   pack(cells: CellCursor, count: number): Buffer | undefined {
     if (count === 0) return undefined;
-    const from = cells.offset;
-    let bytes = 0;
+    const startOffset = cells.offset;
+    let rowLength = 0;
     for (let i = 0; i < count; i++) {
       cells.skip();
-      bytes += CELL_HEADER + cells.qualifierLength + cells.valueLength;
+      rowLength += CELL_HEADER + cells.qualifierLength + cells.valueLength;
     }
-    const end = cells.offset;
-    const row = Buffer.allocUnsafe(bytes);
-    if (this.#inNameOrder) {
-      cells.offset = from;
+    const endOffset = cells.offset;
+    const row = Buffer.allocUnsafe(rowLength);
+    if (this.#isInNameOrder) {
+      cells.offset = startOffset;
       this.#copyCells(cells, count, row, 0, -1);
     } else {
       let to = 0;
       for (let family = 0; family < this.families.length; family++) {
-        cells.offset = from;
+        cells.offset = startOffset;
         to = this.#copyCells(cells, count, row, to, family);
       }
     }
-    cells.offset = end;
+    cells.offset = endOffset;
     return row;
   }
 
-  /** Copies the cells of family `only` (-1: all) to offset `to` of `row`. Returns the offset after the last one. */
-  #copyCells(cells: CellCursor, count: number, row: Buffer, to: number, only: number): number {
+  /**
+   * Copies the cells of family `onlyFamily` (-1: all) to offset `to` of `row`. Returns the offset after the last one.
+   */
+  #copyCells(cells: CellCursor, count: number, row: Buffer, to: number, onlyFamily: number): number {
     const block = cells.block;
     let family = 0;
     for (let i = 0; i < count; i++) {
       cells.parse();
-      family = this.familyOf(cells, family);
-      if (only < 0 || family === only) {
+      family = this.familyNumber(cells, family);
+      if (onlyFamily < 0 || family === onlyFamily) {
         const q = cells.qualifierLength;
         const v = cells.valueLength;
         row[to] = family;
@@ -109,9 +111,9 @@ export class TableCodec {
     return to;
   }
 
-  /** Returns the family number of the current cell. `guess` is tried first. */
-  familyOf(cells: CellCursor, guess = 0): number {
-    if (isFamily(cells, this.families[guess]!)) return guess;
+  /** Returns the family number of the current cell. `likelyFamily` is tried first. */
+  familyNumber(cells: CellCursor, likelyFamily = 0): number {
+    if (isFamily(cells, this.families[likelyFamily]!)) return likelyFamily;
     for (let i = 0; i < this.families.length; i++) if (isFamily(cells, this.families[i]!)) return i;
     const name = cells.block.toString('latin1', cells.familyStart, cells.familyStart + cells.familyLength);
     throw new StoreError('conflict', `table ${this.name} has a family '${name}' that is not in its specification`);
@@ -127,9 +129,9 @@ function isFamily(cells: CellCursor, family: Buffer): boolean {
 /** Shorter byte sequences are copied by a loop, which is cheaper than a call into the runtime. */
 const LOOP_COPY_BELOW = 48;
 
-function copyBytes(from: Buffer, at: number, to: Buffer, start: number, length: number): void {
-  if (length < LOOP_COPY_BELOW) for (let i = 0; i < length; i++) to[start + i] = from[at + i]!;
-  else from.copy(to, start, at, at + length);
+function copyBytes(source: Buffer, sourceStart: number, target: Buffer, targetStart: number, length: number): void {
+  if (length < LOOP_COPY_BELOW) for (let i = 0; i < length; i++) target[targetStart + i] = source[sourceStart + i]!;
+  else source.copy(target, targetStart, sourceStart, sourceStart + length);
 }
 
 /** A position in a cell block. `parse` reads and checks the lengths of the cell; `advance` moves to the next one. */
@@ -144,7 +146,7 @@ export class CellCursor {
   qualifierLength = 0;
   valueStart = 0;
   valueLength = 0;
-  #next = 0;
+  #nextOffset = 0;
 
   constructor(block: Buffer) {
     this.block = block;
@@ -155,30 +157,30 @@ export class CellCursor {
   }
 
   parse(): void {
-    const b = this.block;
+    const block = this.block;
     const at = this.offset;
-    if (b.length - at < CELL_FIXED) throw this.#corrupt('is cut');
-    const length = readUint32(b, at);
-    const key = readUint32(b, at + 4);
-    this.valueLength = readUint32(b, at + 8);
-    if (length > b.length - at - 4 || key < KEY_FIXED || key + this.valueLength + 8 > length) {
-      throw this.#corrupt(`has lengths ${length}, ${key}, ${this.valueLength}`);
+    if (block.length - at < FIXED_CELL_BYTES) throw this.#corrupt('is cut');
+    const length = readUint32(block, at);
+    const keyLength = readUint32(block, at + 4);
+    this.valueLength = readUint32(block, at + 8);
+    if (length > block.length - at - 4 || keyLength < FIXED_KEY_BYTES || keyLength + this.valueLength + 8 > length) {
+      throw this.#corrupt(`has lengths ${length}, ${keyLength}, ${this.valueLength}`);
     }
     this.rowStart = at + 14;
-    this.rowLength = (b[at + 12]! << 8) | b[at + 13]!;
-    if (this.rowLength + KEY_FIXED > key) throw this.#corrupt(`has a row key of ${this.rowLength} bytes`);
+    this.rowLength = (block[at + 12]! << 8) | block[at + 13]!;
+    if (this.rowLength + FIXED_KEY_BYTES > keyLength) throw this.#corrupt(`has a row key of ${this.rowLength} bytes`);
     this.familyStart = this.rowStart + this.rowLength + 1;
-    this.familyLength = b[this.familyStart - 1]!;
-    this.qualifierLength = key - KEY_FIXED - this.rowLength - this.familyLength;
+    this.familyLength = block[this.familyStart - 1]!;
+    this.qualifierLength = keyLength - FIXED_KEY_BYTES - this.rowLength - this.familyLength;
     if (this.qualifierLength < 0) throw this.#corrupt(`has a family of ${this.familyLength} bytes`);
     if (this.qualifierLength > 0xffff) throw this.#corrupt(`has a qualifier of ${this.qualifierLength} bytes`);
     this.qualifierStart = this.familyStart + this.familyLength;
-    this.valueStart = at + 12 + key;
-    this.#next = at + 4 + length;
+    this.valueStart = at + 12 + keyLength;
+    this.#nextOffset = at + 4 + length;
   }
 
   advance(): void {
-    this.offset = this.#next;
+    this.offset = this.#nextOffset;
   }
 
   skip(): void {
@@ -205,8 +207,11 @@ export class CellCursor {
     return readUint32(this.block, at) * 0x1_0000_0000 + readUint32(this.block, at + 4);
   }
 
-  #corrupt(what: string): StoreError {
-    return new StoreError('corrupt', `cell at offset ${this.offset} of a block of ${this.block.length} bytes ${what}`);
+  #corrupt(defect: string): StoreError {
+    return new StoreError(
+      'corrupt',
+      `cell at offset ${this.offset} of a block of ${this.block.length} bytes ${defect}`,
+    );
   }
 }
 
@@ -215,14 +220,14 @@ function readUint32(b: Buffer, at: number): number {
 }
 
 /** Values of this size or more are referenced instead of copied, bytes. */
-export const REFERENCE_FROM = 32 * 1024;
+export const MIN_REFERENCED_BYTES = 32 * 1024;
 
-/** Builds a cell block. Long values must not change until the block is sent. */
+/** Builds a cell block. Values that it references must not change until the block is sent. */
 export class CellBlock {
   readonly #table: TableCodec;
-  #out: Buffer;
+  #buffer: Buffer;
   #length = 0;
-  /** Completed parts: long values and the bytes between. The current part starts at `#partStart` of `#out`. */
+  /** Completed parts: referenced values and the bytes between. The current part starts at `#partStart` of `#buffer`. */
   readonly #parts: Buffer[] = [];
   #partStart = 0;
   count = 0;
@@ -230,23 +235,23 @@ export class CellBlock {
   /** `bytes`: expected size of the block. */
   constructor(table: TableCodec, bytes = 0) {
     this.#table = table;
-    this.#out = bytes === 0 ? EMPTY : Buffer.allocUnsafe(bytes);
+    this.#buffer = bytes === 0 ? EMPTY : Buffer.allocUnsafe(bytes);
   }
 
   get parts(): readonly Buffer[] {
     return this.#length === this.#partStart
       ? this.#parts
-      : [...this.#parts, this.#out.subarray(this.#partStart, this.#length)];
+      : [...this.#parts, this.#buffer.subarray(this.#partStart, this.#length)];
   }
 
-  /** `stamp`: milliseconds, or `LATEST` for the server's clock. */
-  add(key: Buffer, name: CellName, value: Buffer, type = PUT, stamp = LATEST): void {
-    const family = this.#table.family(name.family);
-    const { qualifier } = name;
-    const keyLength = KEY_FIXED + key.length + family.length + qualifier.length;
-    const apart = value.length >= REFERENCE_FROM;
-    let at = this.#reserve(12 + keyLength + (apart ? 0 : value.length));
-    const out = this.#out;
+  /** `timestamp`: milliseconds, or `LATEST_TIMESTAMP` for the server's clock. */
+  add(key: Buffer, column: CellName, value: Buffer, type = PUT_TYPE, timestamp = LATEST_TIMESTAMP): void {
+    const family = this.#table.family(column.family);
+    const { qualifier } = column;
+    const keyLength = FIXED_KEY_BYTES + key.length + family.length + qualifier.length;
+    const isReferenced = value.length >= MIN_REFERENCED_BYTES;
+    let at = this.#reserve(12 + keyLength + (isReferenced ? 0 : value.length));
+    const out = this.#buffer;
     at = out.writeUInt32BE(8 + keyLength + value.length, at);
     at = out.writeUInt32BE(keyLength, at);
     at = out.writeUInt32BE(value.length, at);
@@ -257,49 +262,54 @@ export class CellBlock {
     copyBytes(family, 0, out, at, family.length);
     at += family.length;
     copyBytes(qualifier, 0, out, at, qualifier.length);
-    at = out.writeBigUInt64BE(stamp, at + qualifier.length);
+    at = out.writeBigUInt64BE(timestamp, at + qualifier.length);
     out[at++] = type;
-    if (apart) {
+    if (isReferenced) {
       this.#parts.push(out.subarray(this.#partStart, this.#length), value);
       this.#partStart = this.#length;
     } else copyBytes(value, 0, out, at, value.length);
     this.count++;
   }
 
-  /** Adds a marker that deletes the cells of the family up to `stamp`. */
-  deleteFamily(key: Buffer, family: number, stamp: bigint): void {
-    this.add(key, { family, qualifier: EMPTY }, EMPTY, DELETE_FAMILY, stamp);
+  /** Adds a marker that deletes the cells of the family up to `timestamp`. */
+  deleteFamily(key: Buffer, family: number, timestamp: bigint): void {
+    this.add(key, { family, qualifier: EMPTY }, EMPTY, DELETE_FAMILY_TYPE, timestamp);
   }
 
   /** Returns the offset at which `bytes` bytes may be written. */
   #reserve(bytes: number): number {
     const at = this.#length;
     this.#length += bytes;
-    if (this.#length > this.#out.length) {
-      const larger = Buffer.allocUnsafe(Math.max(this.#length, 2 * this.#out.length));
-      this.#out.copy(larger, 0, 0, at);
-      this.#out = larger;
+    if (this.#length > this.#buffer.length) {
+      const larger = Buffer.allocUnsafe(Math.max(this.#length, 2 * this.#buffer.length));
+      this.#buffer.copy(larger, 0, 0, at);
+      this.#buffer = larger;
     }
     return at;
   }
 }
 
 /** Returns the end of the key of a put cell: timestamp and type. */
-export function putKeyEnd(stamp: bigint): Buffer {
+export function putKeyEnd(timestamp: bigint): Buffer {
   const end = Buffer.allocUnsafe(9);
-  end.writeBigUInt64BE(stamp);
-  end[8] = PUT;
+  end.writeBigUInt64BE(timestamp);
+  end[8] = PUT_TYPE;
   return end;
 }
 
-/** Encodes the cells of a packed row, in any order, as puts. `end`: the result of `putKeyEnd`. */
-export function encodeRow(table: TableCodec, key: Buffer, row: Buffer, end: Buffer): { cells: Buffer; count: number } {
+/** Encodes the cells of a packed row, in any order, as puts. `keyEnd`: the result of `putKeyEnd`. */
+export function encodeRow(
+  table: TableCodec,
+  key: Buffer,
+  row: Buffer,
+  keyEnd: Buffer,
+): { cells: Buffer; count: number } {
   let bytes = 0;
   let count = 0;
   for (let at = 0; at < row.length; count++) {
-    const next = nextCell(row, at);
-    bytes += CELL_FIXED + key.length + table.family(row[at]!).length + next - at - CELL_HEADER;
-    at = next;
+    const nextOffset = nextCell(row, at);
+    bytes += FIXED_CELL_BYTES + key.length + table.family(row[at]!).length + nextOffset - at - CELL_HEADER;
+    at = nextOffset;
   }
   const out = Buffer.allocUnsafe(bytes);
   let to = 0;
@@ -307,7 +317,7 @@ export function encodeRow(table: TableCodec, key: Buffer, row: Buffer, end: Buff
     const family = table.family(row[at]!);
     const q = qualifierLength(row, at);
     const v = valueLength(row, at);
-    const keyLength = KEY_FIXED + key.length + family.length + q;
+    const keyLength = FIXED_KEY_BYTES + key.length + family.length + q;
     to = writeUint32(out, to, 8 + keyLength + v);
     to = writeUint32(out, to, keyLength);
     to = writeUint32(out, to, v);
@@ -317,7 +327,7 @@ export function encodeRow(table: TableCodec, key: Buffer, row: Buffer, end: Buff
     out[to++] = family.length;
     to = appendBytes(family, 0, out, to, family.length);
     to = appendBytes(row, at + CELL_HEADER, out, to, q);
-    to = appendBytes(end, 0, out, to, end.length);
+    to = appendBytes(keyEnd, 0, out, to, keyEnd.length);
     to = appendBytes(row, at + CELL_HEADER + q, out, to, v);
   }
   return { cells: out, count };
@@ -340,6 +350,7 @@ function writeUint32(out: Buffer, at: number, value: number): number {
 export function estimateBytes(key: Buffer, cells: readonly { qualifier: Buffer; value: Buffer }[]): number {
   let bytes = 0;
   for (const { qualifier, value } of cells)
-    bytes += CELL_FIXED + 1 + key.length + qualifier.length + (value.length < REFERENCE_FROM ? value.length : 0);
+    bytes +=
+      FIXED_CELL_BYTES + 1 + key.length + qualifier.length + (value.length < MIN_REFERENCED_BYTES ? value.length : 0);
   return bytes;
 }

@@ -8,7 +8,7 @@ import { RowDispatcher } from './dispatch.js';
 import { encodeColumns, Lookups } from './lookup.js';
 import { Masters } from './masters.js';
 import { encodeConditions, encodeMutation, encodePut } from './mutations.js';
-import { GetOperation, MutateOperation, type MutationParts, type RowSink } from './operations.js';
+import { type EncodedOperation, GetOperation, MutateOperation, type RowSink } from './operations.js';
 import { MessageWriter, varintLength, writeVarint } from './protobuf.js';
 import { type Region, Regions } from './regions.js';
 import { checkKey, encodeColumnList } from './requests.js';
@@ -26,7 +26,7 @@ import type {
 import { RegionScan, type ScanContext } from './scanner.js';
 import { Servers } from './server.js';
 
-const ALL: ReadOptions = {};
+const ALL_CELLS: ReadOptions = {};
 
 /**
  * A client of an HBase cluster that uses HBase's own RPC protocol. Methods reject with `StoreError`: `unavailable`
@@ -49,7 +49,7 @@ export class HBaseClient {
   readonly #regions: Regions;
   readonly #context: ScanContext;
   readonly #masters: Masters;
-  readonly #rows: RowDispatcher;
+  readonly #dispatcher: RowDispatcher;
   readonly #codecs = new WeakMap<TableHandle, TableCodec>();
   readonly #lookups: Lookups;
   readonly #deadlines = new Deadlines();
@@ -67,37 +67,41 @@ export class HBaseClient {
       regions: this.#regions,
       statistics: this.statistics,
       pauses: this.#pauses,
-      noteFailure: (failure, region) => this.#rows.noteFailure(failure, region),
+      noteFailure: (failure, region) => this.#dispatcher.noteFailure(failure, region),
     };
-    this.#rows = new RowDispatcher(this.#servers, this.#regions, this.statistics);
+    this.#dispatcher = new RowDispatcher(this.#servers, this.#regions, this.statistics);
     this.#lookups = new Lookups(this.#context, this.#deadlines);
   }
 
   /** Returns the packed row, or undefined when the row has none of the requested cells. */
-  get(table: TableHandle, key: Buffer, options: ReadOptions = ALL): Promise<Buffer | undefined> {
+  get(table: TableHandle, key: Buffer, options: ReadOptions = ALL_CELLS): Promise<Buffer | undefined> {
     return new Promise((resolve, reject) => {
-      const codec = this.#codecOf(table);
+      const codec = this.#codecFor(table);
       const fields = codec.encodeOnce(options, encodeGetOptions);
       checkKey(key);
-      const sink = new RowCollector(this.#deadlines, this.#attempts(), 1, ([row]) => resolve(row), reject);
+      const sink = new RowCollector(this.#deadlines, this.#newAttempts(), 1, ([row]) => resolve(row), reject);
       this.#dispatchGet(codec, key, fields, sink, 0);
     });
   }
 
   /** Returns the rows in the order of `keys`. */
-  getMany(table: TableHandle, keys: readonly Buffer[], options: ReadOptions = ALL): Promise<(Buffer | undefined)[]> {
+  getMany(
+    table: TableHandle,
+    keys: readonly Buffer[],
+    options: ReadOptions = ALL_CELLS,
+  ): Promise<(Buffer | undefined)[]> {
     return new Promise((resolve, reject) => {
-      const codec = this.#codecOf(table);
+      const codec = this.#codecFor(table);
       const fields = codec.encodeOnce(options, encodeGetOptions);
       if (keys.length === 0) return resolve([]);
       for (const key of keys) checkKey(key);
-      const sink = new RowCollector(this.#deadlines, this.#attempts(), keys.length, resolve, reject);
+      const sink = new RowCollector(this.#deadlines, this.#newAttempts(), keys.length, resolve, reject);
       for (let i = 0; i < keys.length; i++) this.#dispatchGet(codec, keys[i]!, fields, sink, i);
     });
   }
 
-  scan(table: TableHandle, range: KeyRange, options: HBaseScanOptions = ALL): HBaseScan {
-    return new RegionScan(this.#context, this.#codecOf(table), range, options);
+  scan(table: TableHandle, range: KeyRange, options: HBaseScanOptions = ALL_CELLS): HBaseScan {
+    return new RegionScan(this.#context, this.#codecFor(table), range, options);
   }
 
   /**
@@ -109,15 +113,15 @@ export class HBaseClient {
     table: TableHandle,
     range: KeyRange,
     limit: number,
-    options: Omit<ReadOptions, 'filter'> = ALL,
+    options: Omit<ReadOptions, 'filter'> = ALL_CELLS,
   ): Promise<Buffer[]> {
-    const codec = this.#codecOf(table);
+    const codec = this.#codecFor(table);
     return this.#lookups.find(codec, codec.encodeOnce(options, encodeColumns), range, limit);
   }
 
   /** Returns false when a guard does not hold. Nothing was changed then. */
   async mutate(table: TableHandle, mutation: RowMutation): Promise<boolean> {
-    const codec = this.#codecOf(table);
+    const codec = this.#codecFor(table);
     const { messages, cells } = encodeMutation(codec, mutation);
     const guards = mutation.guards ?? [];
     if (messages.length === 0) return guards.length === 0 || this.#guardsHold(table, mutation);
@@ -126,8 +130,8 @@ export class HBaseClient {
       bodies: messages.map(encodeMutationField),
       cells,
       conditions: conditions.map((condition) => new MessageWriter().bytes(4, condition).finish()),
-      repeatable: mutation.repeatable === true,
-      unknownIsFalse: mutation.unknownIsFalse === true,
+      isRepeatable: mutation.isRepeatable === true,
+      isFalseWhenUnknown: mutation.isFalseWhenUnknown === true,
     };
     return new Promise((resolve, reject) => this.#dispatchMutation(codec, mutation.key, parts, resolve, reject));
   }
@@ -138,12 +142,12 @@ export class HBaseClient {
    * and the total size is at most `maxQueuedBytes`.
    */
   async putMany(table: TableHandle, rows: readonly RowMutation[]): Promise<void> {
-    const codec = this.#codecOf(table);
+    const codec = this.#codecFor(table);
     // All mutations are checked before the first is sent.
     const parts = rows.map((mutation) => {
       if (mutation.guards?.length || mutation.add?.length) throw new TypeError('putMany takes no guards and no add');
       const { messages, cells } = encodeMutation(codec, mutation);
-      return { bodies: messages.map(encodeMutationField), cells, conditions: [], repeatable: true };
+      return { bodies: messages.map(encodeMutationField), cells, conditions: [], isRepeatable: true };
     });
     await this.#putAll(
       codec,
@@ -153,58 +157,63 @@ export class HBaseClient {
   }
 
   /** As `putMany`, with packed rows: row `i` is put under `keys[i]`, families in any order, no cell twice. */
-  async putRows(table: TableHandle, keys: readonly Buffer[], rows: readonly Buffer[], stamp: bigint): Promise<void> {
-    const codec = this.#codecOf(table);
-    const end = putKeyEnd(stamp);
+  async putRows(
+    table: TableHandle,
+    keys: readonly Buffer[],
+    rows: readonly Buffer[],
+    timestamp: bigint,
+  ): Promise<void> {
+    const codec = this.#codecFor(table);
+    const keyEnd = putKeyEnd(timestamp);
     const parts = rows.map((row, i) => {
-      const { message, cells } = encodePut(codec, keys[i]!, row, end);
+      const { message, cells } = encodePut(codec, keys[i]!, row, keyEnd);
       const bodies = cells.length > 0 ? [encodeMutationField(message)] : [];
-      return { bodies, cells: [cells], conditions: [], repeatable: true };
+      return { bodies, cells: [cells], conditions: [], isRepeatable: true };
     });
     await this.#putAll(codec, keys, parts);
   }
 
   /** Settles when all mutations have ended, and rejects if any failed. */
-  #putAll(codec: TableCodec, keys: readonly Buffer[], parts: readonly MutationParts[]): Promise<void> {
+  #putAll(codec: TableCodec, keys: readonly Buffer[], operations: readonly EncodedOperation[]): Promise<void> {
     return new Promise((resolve, reject) => {
-      let left = 1;
-      let failed: { readonly error: unknown } | undefined;
-      const done = (): void => {
-        if (--left > 0) return;
-        if (failed) reject(failed.error);
+      let pendingCount = 1;
+      let firstFailure: { readonly error: unknown } | undefined;
+      const finishOne = (): void => {
+        if (--pendingCount > 0) return;
+        if (firstFailure) reject(firstFailure.error);
         else resolve();
       };
-      const fail = (error: unknown): void => {
+      const failOne = (error: unknown): void => {
         // An error of a mutation that may have been applied takes precedence.
-        if (!failed || mayBeApplied(error)) failed = { error };
-        done();
+        if (!firstFailure || mayBeApplied(error)) firstFailure = { error };
+        finishOne();
       };
-      for (const [i, part] of parts.entries()) {
-        if (part.bodies.length === 0) continue;
-        left++;
-        this.#dispatchMutation(codec, keys[i]!, part, done, fail);
+      for (const [i, operation] of operations.entries()) {
+        if (operation.bodies.length === 0) continue;
+        pendingCount++;
+        this.#dispatchMutation(codec, keys[i]!, operation, finishOne, failOne);
       }
-      done();
+      finishOne();
     });
   }
 
   /** Increments counters of a row, all or none. Returns the new values. Not repeated when it may have been applied. */
   async increment(table: TableHandle, key: Buffer, add: readonly Increment[]): Promise<bigint[]> {
-    const codec = this.#codecOf(table);
+    const codec = this.#codecFor(table);
     const { messages, cells } = encodeMutation(codec, { key, add });
     if (messages.length === 0) return [];
-    const attempts = this.#attempts();
+    const attempts = this.#newAttempts();
     for (;;) {
       let region: Region | undefined;
       try {
         region = await this.#regions.locate(codec.name, key, attempts);
         const request = new MessageWriter().bytes(1, region.specifier).bytes(2, messages[0]).finish();
-        const answer = await this.#servers.get(region.server).call('Mutate', request, cells, attempts.expires);
+        const answer = await this.#servers.get(region.server).call('Mutate', request, cells, attempts.expiresAt);
         return readCounters(codec, new CellCursor(answer.cells), add);
       } catch (e) {
         const failure = failureOrThrow(e);
-        if (region) this.#rows.noteFailure(failure, region);
-        if (!failure.traits.notApplied) throw storeError(failure, 'unknown');
+        if (region) this.#dispatcher.noteFailure(failure, region);
+        if (!failure.traits.isNotApplied) throw storeError(failure, 'unknown');
         await attempts.pause(failure, 'no');
       }
     }
@@ -212,8 +221,8 @@ export class HBaseClient {
 
   /** Reads the regions from hbase:meta, in key order. Rejects with `noTable` when there are none. */
   async regions(table: TableHandle): Promise<RegionInfo[]> {
-    const codec = this.#codecOf(table);
-    const attempts = this.#attempts();
+    const codec = this.#codecFor(table);
+    const attempts = this.#newAttempts();
     for (;;) {
       try {
         const regions = await this.#regions.readAll(codec.name, attempts);
@@ -236,11 +245,11 @@ export class HBaseClient {
     this.#pauses.wakeAll();
   }
 
-  #attempts(): Attempts {
+  #newAttempts(): Attempts {
     return new Attempts(this.settings, this.#pauses);
   }
 
-  #codecOf(table: TableHandle): TableCodec {
+  #codecFor(table: TableHandle): TableCodec {
     if (this.#isClosed) throw new StoreError('closed', 'the HBase client was closed');
     let codec = this.#codecs.get(table);
     if (!codec) {
@@ -252,31 +261,31 @@ export class HBaseClient {
 
   #dispatchGet(codec: TableCodec, key: Buffer, fields: Buffer, sink: RowCollector, index: number): void {
     const body = encodeGetField(key, fields);
-    this.#rows.dispatch(new GetOperation(this.#rows, codec, key, sink.attempts, body, sink, index));
+    this.#dispatcher.dispatch(new GetOperation(this.#dispatcher, codec, key, sink.attempts, body, sink, index));
   }
 
   #dispatchMutation(
     codec: TableCodec,
     key: Buffer,
-    parts: MutationParts,
-    resolve: (done: boolean) => void,
+    parts: EncodedOperation,
+    resolve: (isApplied: boolean) => void,
     reject: (error: unknown) => void,
   ): void {
-    const ended = (settle: () => void): void => {
+    const finishWith = (settle: () => void): void => {
       this.#deadlines.delete(operation);
       settle();
     };
     const operation: MutateOperation = new MutateOperation(
-      this.#rows,
+      this.#dispatcher,
       codec,
       key,
-      this.#attempts(),
+      this.#newAttempts(),
       parts,
-      (done) => ended(() => resolve(done)),
-      (error) => ended(() => reject(error)),
+      (isApplied) => finishWith(() => resolve(isApplied)),
+      (error) => finishWith(() => reject(error)),
     );
     this.#deadlines.add(operation);
-    this.#rows.dispatch(operation);
+    this.#dispatcher.dispatch(operation);
   }
 
   async #guardsHold(table: TableHandle, { key, guards = [] }: RowMutation): Promise<boolean> {
@@ -292,7 +301,7 @@ class RowCollector implements RowSink, Expirable {
   readonly #rows: (Buffer | undefined)[];
   readonly #resolve: (rows: (Buffer | undefined)[]) => void;
   readonly #reject: (error: unknown) => void;
-  #missing: number;
+  #missingCount: number;
 
   constructor(
     deadlines: Deadlines,
@@ -304,19 +313,19 @@ class RowCollector implements RowSink, Expirable {
     this.attempts = attempts;
     this.#deadlines = deadlines;
     this.#rows = new Array(count);
-    this.#missing = count;
+    this.#missingCount = count;
     this.#resolve = resolve;
     this.#reject = reject;
     deadlines.add(this);
   }
 
-  get expires(): number {
-    return this.attempts.expires;
+  get expiresAt(): number {
+    return this.attempts.expiresAt;
   }
 
   setRow(index: number, row: Buffer | undefined): void {
     this.#rows[index] = row;
-    if (--this.#missing > 0) return;
+    if (--this.#missingCount > 0) return;
     this.#deadlines.delete(this);
     this.#resolve(this.#rows);
   }
@@ -360,15 +369,19 @@ function encodeMutationField(message: Buffer): Buffer {
 }
 
 function readCounters(codec: TableCodec, cells: CellCursor, add: readonly Increment[]): bigint[] {
-  const found: { family: number; qualifier: Buffer; value: bigint }[] = [];
+  const counters: { family: number; qualifier: Buffer; value: bigint }[] = [];
   for (; !cells.isAtEnd; cells.advance()) {
     cells.parse();
     if (cells.valueLength !== 8) throw new StoreError('corrupt', `counter of ${cells.valueLength} bytes`);
-    found.push({ family: codec.familyOf(cells), qualifier: cells.qualifier(), value: cells.value().readBigInt64BE() });
+    counters.push({
+      family: codec.familyNumber(cells),
+      qualifier: cells.qualifier(),
+      value: cells.value().readBigInt64BE(),
+    });
   }
   return add.map((name) => {
-    const cell = found.find((other) => compareCells(other, name) === 0);
-    if (!cell) throw new StoreError('corrupt', 'an increment was answered without its counter');
-    return cell.value;
+    const counter = counters.find((other) => compareCells(other, name) === 0);
+    if (!counter) throw new StoreError('corrupt', 'an increment was answered without its counter');
+    return counter.value;
   });
 }

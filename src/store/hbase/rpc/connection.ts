@@ -1,5 +1,5 @@
 import { connect, isIP, type Socket } from 'node:net';
-import { Failure, UNREACHABLE } from './failure.js';
+import { Failure, type FailureTraits, SERVER_UNREACHABLE } from './failure.js';
 import { FrameSplitter } from './frames.js';
 import { MessageReader } from './protobuf.js';
 import type { RpcSettings, RpcStatistics } from './rpc-types.js';
@@ -10,11 +10,11 @@ interface Call {
   readonly reject: (failure: Failure) => void;
   readonly method: string;
   readonly sentAt: number;
-  readonly expires: number;
+  readonly expiresAt: number;
 }
 
 /** Time limit of connecting, ms. After it the server counts as gone, and its regions are looked up again. */
-const CONNECT_MS = 2_000;
+const CONNECT_TIMEOUT_MS = 2_000;
 /** Interval at which the deadlines of calls are checked, ms. */
 const DEADLINE_CHECK_MS = 50;
 /** Below this size, all queued frames are copied into a single write, bytes. */
@@ -27,7 +27,7 @@ const COPY_BELOW = 65_536;
  *     request     length u32 │ varint, RequestHeader │ varint, message │ cell block
  *     response    length u32 │ varint, ResponseHeader │ varint, message │ cell block
  *
- * A closed connection is never reopened. All failures reject with `Failure`, which has `notApplied` only when the
+ * A closed connection is never reopened. All failures reject with `Failure`, which has `isNotApplied` only when the
  * request was not handed to the network.
  */
 export class Connection {
@@ -38,16 +38,16 @@ export class Connection {
   readonly #frames: FrameSplitter;
   readonly #onClose: () => void;
   #lastId = 0;
-  #queued: Buffer[] = [];
+  #queuedParts: Buffer[] = [];
   #queuedBytes = 0;
   #isFlushScheduled = false;
   /** Time at which bytes were last received, monotonic ms; 0 before the first. */
-  #lastReceived = 0;
+  #lastReceivedAt = 0;
   #timer: NodeJS.Timeout | undefined;
   #closeReason: Failure | undefined;
 
   /**
-   * Resolves with an open connection. Rejects with `Failure` `notApplied` when the name is not resolved within
+   * Resolves with an open connection. Rejects with `Failure` `isNotApplied` when the name is not resolved within
    * `rpcTimeoutMs`, when connecting then takes longer than `CONNECT_MS`, or when `signal` aborts.
    */
   static open(
@@ -65,32 +65,32 @@ export class Connection {
     const port = Number(address.slice(colon + 1));
     if (!host || !(port > 0 && port < 65_536)) {
       const message = `${server}: '${address.slice(0, 300)}' is no host:port`;
-      return Promise.reject(new Failure(message, UNREACHABLE));
+      return Promise.reject(new Failure(message, SERVER_UNREACHABLE));
     }
     return new Promise((resolve, reject) => {
       const socket = connect({ host, port, noDelay: true, keepAlive: true });
       let timer: NodeJS.Timeout | undefined;
-      const endAfter = (ms: number): void => {
+      const startTimer = (ms: number): void => {
         clearTimeout(timer);
         timer = setTimeout(() => fail(new Error(`no connection within ${ms} ms`)), ms);
       };
-      const leave = (): void => {
+      const removeListeners = (): void => {
         clearTimeout(timer);
         signal.removeEventListener('abort', abort);
       };
       const abort = (): void => fail(new Error('closed'));
       const fail = (cause: Error) => {
-        leave();
+        removeListeners();
         socket.destroy();
-        reject(new Failure(`${server}: ${cause.message}`, UNREACHABLE, { cause }));
+        reject(new Failure(`${server}: ${cause.message}`, SERVER_UNREACHABLE, { cause }));
       };
-      const connectMs = Math.min(CONNECT_MS, rpcTimeoutMs);
-      endAfter(isIP(host) ? connectMs : rpcTimeoutMs);
-      socket.once('lookup', () => !socket.destroyed && endAfter(connectMs));
+      const connectMs = Math.min(CONNECT_TIMEOUT_MS, rpcTimeoutMs);
+      startTimer(isIP(host) ? connectMs : rpcTimeoutMs);
+      socket.once('lookup', () => !socket.destroyed && startTimer(connectMs));
       signal.addEventListener('abort', abort);
       socket.once('error', fail);
       socket.once('connect', () => {
-        leave();
+        removeListeners();
         // If no process listens on a port of the range for outgoing connections, a socket may connect to itself.
         if (socket.localPort === socket.remotePort && socket.localAddress === socket.remoteAddress) {
           socket.resetAndDestroy();
@@ -110,10 +110,10 @@ export class Connection {
     this.#socket = socket;
     this.#statistics = statistics;
     this.#onClose = onClose;
-    this.#frames = new FrameSplitter((frame) => this.#receive(frame));
-    socket.on('data', (bytes: Buffer) => this.#data(bytes));
-    socket.on('error', (cause) => this.#fail(this.#lostFailure(cause.message, cause)));
-    socket.on('close', () => this.#fail(this.#lostFailure('connection closed')));
+    this.#frames = new FrameSplitter((frame) => this.#receiveFrame(frame));
+    socket.on('data', (bytes: Buffer) => this.#receiveBytes(bytes));
+    socket.on('error', (cause) => this.#closeWith(this.#lostFailure(cause.message, cause)));
+    socket.on('close', () => this.#closeWith(this.#lostFailure('connection closed')));
   }
 
   get isClosed(): boolean {
@@ -121,19 +121,21 @@ export class Connection {
   }
 
   /**
-   * Sends a request. `message` and `cells` must not change afterwards. Rejects with a `Failure` without `notApplied`
+   * Sends a request. `message` and `cells` must not change afterwards. Rejects with a `Failure` without `isNotApplied`
    * when no answer came within `timeoutMs`, or the connection was lost after sending: the request may have been
    * applied.
    */
   call(method: string, message: Buffer, cells: readonly Buffer[], timeoutMs: number): Promise<Answer> {
     if (this.#closeReason) {
       const { message, traits } = this.#closeReason;
-      return Promise.reject(new Failure(message, { ...UNREACHABLE, neverAnswered: traits.neverAnswered === true }));
+      return Promise.reject(
+        new Failure(message, { ...SERVER_UNREACHABLE, isNeverAnswered: traits.isNeverAnswered === true }),
+      );
     }
     return new Promise((resolve, reject) => {
       this.#lastId = (this.#lastId + 1) & 0x7fff_ffff;
       const now = performance.now();
-      this.#calls.set(this.#lastId, { resolve, reject, method, sentAt: now, expires: now + timeoutMs });
+      this.#calls.set(this.#lastId, { resolve, reject, method, sentAt: now, expiresAt: now + timeoutMs });
       this.#statistics.calls[method] = (this.#statistics.calls[method] ?? 0) + 1;
       this.#send(encodeRequest(this.#lastId, method, message, cells, timeoutMs), cells);
       this.#timer ??= setInterval(() => this.#expireCalls(), DEADLINE_CHECK_MS);
@@ -141,12 +143,12 @@ export class Connection {
   }
 
   close(): void {
-    this.#fail(new Failure(`${this.server}: connection closed`, LOST));
+    this.#closeWith(new Failure(`${this.server}: connection closed`, CONNECTION_LOST));
   }
 
-  #send(head: Buffer, cells: readonly Buffer[]): void {
-    this.#queued.push(head, ...cells);
-    this.#queuedBytes += head.length;
+  #send(header: Buffer, cells: readonly Buffer[]): void {
+    this.#queuedParts.push(header, ...cells);
+    this.#queuedBytes += header.length;
     for (const part of cells) this.#queuedBytes += part.length;
     if (this.#isFlushScheduled) return;
     this.#isFlushScheduled = true;
@@ -155,9 +157,9 @@ export class Connection {
   }
 
   #flush(): void {
-    const parts = this.#queued;
+    const parts = this.#queuedParts;
     const bytes = this.#queuedBytes;
-    this.#queued = [];
+    this.#queuedParts = [];
     this.#queuedBytes = 0;
     this.#isFlushScheduled = false;
     if (this.#closeReason) return;
@@ -171,23 +173,23 @@ export class Connection {
     }
   }
 
-  #data(bytes: Buffer): void {
-    this.#lastReceived = performance.now();
+  #receiveBytes(bytes: Buffer): void {
+    this.#lastReceivedAt = performance.now();
     this.#statistics.bytesReceived += bytes.length;
     try {
       this.#frames.push(bytes);
     } catch (cause) {
-      this.#fail(new Failure(`${this.server}: ${(cause as Error).message}`, LOST, { cause }));
+      this.#closeWith(new Failure(`${this.server}: ${(cause as Error).message}`, CONNECTION_LOST, { cause }));
     }
   }
 
-  #receive(frame: Buffer): void {
+  #receiveFrame(frame: Buffer): void {
     const reader = new MessageReader(frame);
-    const header = readResponseHeader(reader.delimited(), this.server);
+    const header = readResponseHeader(reader.delimitedMessage(), this.server);
     const call = this.#calls.get(header.id);
     if (!call) {
       // An answer with an id that was never sent reports a failure of the whole connection.
-      if (header.failure && header.id > 0x7fff_ffff) this.#fail(header.failure);
+      if (header.failure && header.id > 0x7fff_ffff) this.#closeWith(header.failure);
       return;
     }
     this.#calls.delete(header.id);
@@ -205,20 +207,24 @@ export class Connection {
   /** Rejects calls past their deadline, and closes a connection that received nothing since such a call was sent. */
   #expireCalls(): void {
     const now = performance.now();
-    let silent = false;
+    let isSilent = false;
     for (const [id, call] of this.#calls) {
-      if (call.expires > now) continue;
+      if (call.expiresAt > now) continue;
       this.#calls.delete(id);
-      silent ||= this.#lastReceived < call.sentAt;
+      isSilent ||= this.#lastReceivedAt < call.sentAt;
       call.reject(new Failure(`${this.server}: no answer to ${call.method} in ${Math.round(now - call.sentAt)} ms`));
     }
-    if (silent) this.#fail(new Failure(`${this.server}: connection is silent`, LOST));
+    if (isSilent) this.#closeWith(new Failure(`${this.server}: connection is silent`, CONNECTION_LOST));
     else if (this.#calls.size === 0) this.#stopTimer();
   }
 
   /** Returns the failure of a connection that the network or the server has ended. */
-  #lostFailure(why: string, cause?: Error): Failure {
-    return new Failure(`${this.server}: ${why}`, { ...LOST, neverAnswered: this.#lastReceived === 0 }, { cause });
+  #lostFailure(reason: string, cause?: Error): Failure {
+    return new Failure(
+      `${this.server}: ${reason}`,
+      { ...CONNECTION_LOST, isNeverAnswered: this.#lastReceivedAt === 0 },
+      { cause },
+    );
   }
 
   #stopTimer(): void {
@@ -226,16 +232,16 @@ export class Connection {
     this.#timer = undefined;
   }
 
-  #fail(failure: Failure): void {
+  #closeWith(failure: Failure): void {
     if (this.#closeReason) return;
     this.#closeReason = failure;
     this.#stopTimer();
     this.#socket.destroy();
-    this.#queued = [];
+    this.#queuedParts = [];
     this.#onClose();
     for (const call of this.#calls.values()) call.reject(failure);
     this.#calls.clear();
   }
 }
 
-const LOST = { serverGone: true, moved: true } as const;
+const CONNECTION_LOST: FailureTraits = { isServerGone: true, isRegionMoved: true };

@@ -5,31 +5,31 @@ const CHECK_MS = 50;
 
 export interface Expirable {
   /** Deadline, monotonic ms. */
-  readonly expires: number;
+  readonly expiresAt: number;
   /** Ends the operation at its deadline, wherever it waits. */
   expire(): void;
 }
 
 /** The pending operations in the order of their deadlines. Each operation ends in time, wherever it waits. */
 export class Deadlines {
-  readonly #pending = new Set<Expirable>();
+  readonly #pendingOperations = new Set<Expirable>();
   #timer: NodeJS.Timeout | undefined;
 
   add(operation: Expirable): void {
-    this.#pending.add(operation);
+    this.#pendingOperations.add(operation);
     this.#timer ??= setInterval(() => this.#expireDue(), CHECK_MS);
   }
 
   delete(operation: Expirable): void {
-    this.#pending.delete(operation);
+    this.#pendingOperations.delete(operation);
   }
 
   #expireDue(): void {
     const now = performance.now();
-    for (const operation of this.#pending) {
+    for (const operation of this.#pendingOperations) {
       // All operations have the same time limit, so the following operations expire later.
-      if (operation.expires > now) return;
-      this.#pending.delete(operation);
+      if (operation.expiresAt > now) return;
+      this.#pendingOperations.delete(operation);
       operation.expire();
     }
     clearInterval(this.#timer);
@@ -38,13 +38,13 @@ export class Deadlines {
 }
 
 export function timeoutFailure(): Failure {
-  return new Failure('no answer from HBase in time', { notApplied: true });
+  return new Failure('no answer from HBase in time', { isNotApplied: true });
 }
 
 /** Rejects with the failure at the deadline. The promise itself continues for its other callers. */
-export function withDeadline<T>(promise: Promise<T>, expires: number, failure = timeoutFailure): Promise<T> {
+export function withDeadline<T>(promise: Promise<T>, expiresAt: number, createFailure = timeoutFailure): Promise<T> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(failure()), Math.max(expires - performance.now(), 0));
+    const timer = setTimeout(() => reject(createFailure()), Math.max(expiresAt - performance.now(), 0));
     promise.then(resolve, reject).finally(() => clearTimeout(timer));
   });
 }

@@ -14,13 +14,13 @@ interface ServerQueues {
 
 /** Maximum number of bytes in a Multi. */
 const MAX_MULTI_BYTES = 1024 * 1024;
-const GET_LIMITS: MultiLimits = { maxInFlight: 2, maxActions: 256, spreadAbove: 16, maxBytes: MAX_MULTI_BYTES };
-const PUT_LIMITS: MultiLimits = { maxInFlight: 4, maxActions: 512, spreadAbove: 64, maxBytes: MAX_MULTI_BYTES };
+const GET_LIMITS: MultiLimits = { maxInFlight: 2, maxActions: 256, spreadThreshold: 16, maxBytes: MAX_MULTI_BYTES };
+const PUT_LIMITS: MultiLimits = { maxInFlight: 4, maxActions: 512, spreadThreshold: 64, maxBytes: MAX_MULTI_BYTES };
 /**
  * A server executes the atomic changes of a Multi in sequence, each with a sync of the log. Changes of several requests
  * share syncs. Changes are therefore batched only when there are more than `maxInFlight`.
  */
-const CHANGE_LIMITS: MultiLimits = { maxInFlight: 24, maxActions: 32, spreadAbove: 1, maxBytes: MAX_MULTI_BYTES };
+const CHANGE_LIMITS: MultiLimits = { maxInFlight: 24, maxActions: 32, spreadThreshold: 1, maxBytes: MAX_MULTI_BYTES };
 
 /** Passes operations on rows to the queues of the servers that hold their regions. */
 export class RowDispatcher implements Dispatcher {
@@ -28,7 +28,7 @@ export class RowDispatcher implements Dispatcher {
   readonly #regions: Regions;
   readonly #statistics: RpcStatistics;
   /** Entries are dropped together with their server. */
-  readonly #queues = new WeakMap<Server, ServerQueues>();
+  readonly #queuesByServer = new WeakMap<Server, ServerQueues>();
 
   constructor(servers: Servers, regions: Regions, statistics: RpcStatistics) {
     this.#servers = servers;
@@ -41,18 +41,19 @@ export class RowDispatcher implements Dispatcher {
   }
 
   dispatch(operation: RowOperation): void {
-    const region = this.#regions.cached(operation.table.name, operation.key);
+    const region = this.#regions.cachedRegion(operation.table.name, operation.key);
     if (region) this.#enqueue(operation, region);
     else void this.#locate(operation);
   }
 
   noteFailure(failure: Failure, region: Region): void {
-    const { serverGone, moved, overloaded } = failure.traits;
+    const { isServerGone, isRegionMoved, isOverload } = failure.traits;
     this.#statistics.retries++;
-    if (serverGone) this.#regions.dropServer(region.server);
+    if (isServerGone) this.#regions.dropServer(region.server);
     // A failure to send says nothing about the region's location.
-    else if (moved || (failure.exception === undefined && !failure.traits.notApplied)) this.#regions.drop(region);
-    if (overloaded) this.#servers.get(region.server).reduceLimit();
+    else if (isRegionMoved || (failure.exceptionName === undefined && !failure.traits.isNotApplied))
+      this.#regions.drop(region);
+    if (isOverload) this.#servers.get(region.server).reduceLimit();
   }
 
   async #locate(operation: RowOperation): Promise<void> {
@@ -65,23 +66,23 @@ export class RowDispatcher implements Dispatcher {
   }
 
   #enqueue(operation: RowOperation, region: Region): void {
-    operation.sendTo(region);
+    operation.prepareFor(region);
     const queues = this.#queuesOf(region.server);
     if (operation instanceof GetOperation) queues.gets.add(operation);
-    else if (operation.atomic) queues.changes.add(operation);
+    else if (operation.isAtomic) queues.changes.add(operation);
     else queues.puts.add(operation);
   }
 
-  #queuesOf(name: string): ServerQueues {
-    const server = this.#servers.get(name);
-    let queues = this.#queues.get(server);
+  #queuesOf(serverName: string): ServerQueues {
+    const server = this.#servers.get(serverName);
+    let queues = this.#queuesByServer.get(server);
     if (!queues) {
       queues = {
         gets: new MultiQueue(server, GET_LIMITS, this.#statistics),
         puts: new MultiQueue(server, PUT_LIMITS, this.#statistics),
         changes: new MultiQueue(server, CHANGE_LIMITS, this.#statistics),
       };
-      this.#queues.set(server, queues);
+      this.#queuesByServer.set(server, queues);
     }
     return queues;
   }

@@ -12,26 +12,26 @@ type Comparator = MessageWriter;
 
 /** `hbase.pb.Filter`: name 1, serialized_filter 2. */
 export function encodeFilter(name: string, fields: MessageWriter): EncodedFilter {
-  return comparator(name, fields).finish();
+  return encodeComparator(name, fields).finish();
 }
 
 /** Comparators have the same fields as filters. */
-function comparator(name: string, fields: MessageWriter): Comparator {
+function encodeComparator(name: string, fields: MessageWriter): Comparator {
   return new MessageWriter().string(1, PACKAGE + name).message(2, fields);
 }
 
 /** A ByteArrayComparable, the only field of comparators of bytes. */
-function comparable(bytes: Buffer): MessageWriter {
+function encodeComparable(bytes: Buffer): MessageWriter {
   return new MessageWriter().message(1, new MessageWriter().bytes(1, bytes));
 }
 
 export function binaryComparator(bytes: Buffer): Comparator {
-  return comparator('BinaryComparator', comparable(bytes));
+  return encodeComparator('BinaryComparator', encodeComparable(bytes));
 }
 
 /** Equal to all byte strings that start with `bytes`. */
 export function prefixComparator(bytes: Buffer): Comparator {
-  return comparator('BinaryPrefixComparator', comparable(bytes));
+  return encodeComparator('BinaryPrefixComparator', encodeComparable(bytes));
 }
 
 const DOTALL = 32;
@@ -39,21 +39,24 @@ const DOTALL = 32;
 /** Equal to all byte strings in which the pattern is found. Each character of the pattern is a byte. */
 export function regexComparator(pattern: string): Comparator {
   const fields = new MessageWriter().string(1, pattern).uint(2, DOTALL).string(3, 'ISO-8859-1').string(4, 'JAVA');
-  return comparator('RegexStringComparator', fields);
+  return encodeComparator('RegexStringComparator', fields);
 }
 
-function compareFilter(name: string, compare: CompareType, to: Comparator): EncodedFilter {
-  return encodeFilter(name, new MessageWriter().message(1, new MessageWriter().uint(1, compare).message(2, to)));
+function compareFilter(name: string, compare: CompareType, comparator: Comparator): EncodedFilter {
+  return encodeFilter(
+    name,
+    new MessageWriter().message(1, new MessageWriter().uint(1, compare).message(2, comparator)),
+  );
 }
 
 /** Filters cells by qualifier. */
-export function qualifierFilter(compare: CompareType, to: Comparator): EncodedFilter {
-  return compareFilter('QualifierFilter', compare, to);
+export function qualifierFilter(compare: CompareType, comparator: Comparator): EncodedFilter {
+  return compareFilter('QualifierFilter', compare, comparator);
 }
 
 /** Filters cells by value. */
-export function valueFilter(compare: CompareType, to: Comparator): EncodedFilter {
-  return compareFilter('ValueFilter', compare, to);
+export function valueFilter(compare: CompareType, comparator: Comparator): EncodedFilter {
+  return compareFilter('ValueFilter', compare, comparator);
 }
 
 /** Filters cells by family. A failed test ends the row for the enclosing list: see `rowsWithoutFilter`. */
@@ -67,27 +70,27 @@ export interface ColumnTest {
   readonly compare: CompareType;
   readonly value: Buffer;
   /** Whether rows without the column pass. */
-  readonly orMissing: boolean;
+  readonly passesIfMissing: boolean;
 }
 
 /**
  * Filters whole rows by the value of a column. SingleColumnValueFilter: column_family 1, column_qualifier 2,
  * compare_op 3, comparator 4, filter_if_missing 5, latest_version_only 6.
  */
-export function columnFilter({ family, qualifier, compare, value, orMissing }: ColumnTest): EncodedFilter {
+export function columnFilter({ family, qualifier, compare, value, passesIfMissing }: ColumnTest): EncodedFilter {
   const fields = new MessageWriter()
     .bytes(1, family)
     .bytes(2, qualifier)
     .uint(3, compare)
     .message(4, binaryComparator(value))
-    .bool(5, !orMissing)
+    .bool(5, !passesIfMissing)
     .bool(6, true);
   return encodeFilter('SingleColumnValueFilter', fields);
 }
 
 /** Passes whole rows in which every cell passes. */
-export function skipFilter(of: EncodedFilter): EncodedFilter {
-  return encodeFilter('SkipFilter', new MessageWriter().bytes(1, of));
+export function skipFilter(filter: EncodedFilter): EncodedFilter {
+  return encodeFilter('SkipFilter', new MessageWriter().bytes(1, filter));
 }
 
 /** Passes cells whose qualifier has the prefix. The server skips all other cells. */
@@ -104,15 +107,18 @@ export function columnRangeFilter(from: Buffer, to: Buffer): EncodedFilter {
 const LIST_OPERATORS = { all: 1, one: 2 } as const;
 
 /** Combines filters, also a single one. */
-export function encodeList(operator: keyof typeof LIST_OPERATORS, of: readonly EncodedFilter[]): EncodedFilter {
+export function encodeFilterList(
+  operator: keyof typeof LIST_OPERATORS,
+  filters: readonly EncodedFilter[],
+): EncodedFilter {
   const fields = new MessageWriter().uint(1, LIST_OPERATORS[operator]);
-  for (const part of of) fields.bytes(2, part);
+  for (const part of filters) fields.bytes(2, part);
   return encodeFilter('FilterList', fields);
 }
 
 /** Combines filters. A single filter is returned as it is. */
-export function filterList(operator: keyof typeof LIST_OPERATORS, of: readonly EncodedFilter[]): EncodedFilter {
-  return of.length === 1 ? of[0]! : encodeList(operator, of);
+export function filterList(operator: keyof typeof LIST_OPERATORS, filters: readonly EncodedFilter[]): EncodedFilter {
+  return filters.length === 1 ? filters[0]! : encodeFilterList(operator, filters);
 }
 
 /** Filter that omits the values of cells. */

@@ -4,15 +4,15 @@ import { StoreError } from '../../store-error.js';
 export const MAX_FRAME = 256 * 1024 * 1024;
 
 /** The first four bytes of an HTTP response, read as the length of a frame. */
-const HTTP = Buffer.from('HTTP').readUInt32BE();
+const HTTP_LENGTH = Buffer.from('HTTP').readUInt32BE();
 
 /** Splits a byte stream into frames: length u32, then as many bytes. Memory is used only for bytes received. */
 export class FrameSplitter {
   readonly #onFrame: (frame: Buffer) => void;
-  #parts: Buffer[] = [];
-  #buffered = 0;
+  #bufferedParts: Buffer[] = [];
+  #bufferedBytes = 0;
   /** Number of buffered bytes needed to continue: 4, or a frame with its length. */
-  #needed = 4;
+  #neededBytes = 4;
 
   constructor(onFrame: (frame: Buffer) => void) {
     this.#onFrame = onFrame;
@@ -20,24 +20,25 @@ export class FrameSplitter {
 
   /** Throws `corrupt` for a frame longer than `MAX_FRAME`. Nothing may be pushed after that. Frames are views. */
   push(bytes: Buffer): void {
-    this.#parts.push(bytes);
-    this.#buffered += bytes.length;
-    if (this.#buffered < this.#needed) return;
-    const all = this.#parts.length === 1 ? bytes : Buffer.concat(this.#parts, this.#buffered);
+    this.#bufferedParts.push(bytes);
+    this.#bufferedBytes += bytes.length;
+    if (this.#bufferedBytes < this.#neededBytes) return;
+    const received = this.#bufferedParts.length === 1 ? bytes : Buffer.concat(this.#bufferedParts, this.#bufferedBytes);
     let at = 0;
-    this.#needed = 4;
-    while (all.length - at >= 4) {
-      const length = all.readUInt32BE(at);
-      if (length === HTTP) throw new StoreError('corrupt', "it speaks HTTP: this is another port than HBase's RPC");
+    this.#neededBytes = 4;
+    while (received.length - at >= 4) {
+      const length = received.readUInt32BE(at);
+      if (length === HTTP_LENGTH)
+        throw new StoreError('corrupt', "it speaks HTTP: this is another port than HBase's RPC");
       if (length > MAX_FRAME) throw new StoreError('corrupt', `frame of ${length} bytes; ${MAX_FRAME} is the most`);
-      if (all.length - at - 4 < length) {
-        this.#needed = 4 + length;
+      if (received.length - at - 4 < length) {
+        this.#neededBytes = 4 + length;
         break;
       }
-      this.#onFrame(all.subarray(at + 4, at + 4 + length));
+      this.#onFrame(received.subarray(at + 4, at + 4 + length));
       at += 4 + length;
     }
-    this.#buffered = all.length - at;
-    this.#parts = this.#buffered > 0 ? [all.subarray(at)] : [];
+    this.#bufferedBytes = received.length - at;
+    this.#bufferedParts = this.#bufferedBytes > 0 ? [received.subarray(at)] : [];
   }
 }

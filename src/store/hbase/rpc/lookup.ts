@@ -15,17 +15,17 @@ import { readScanResponse } from './scan-response.js';
 import { closeScanner, type ScanContext } from './scanner.js';
 
 /** Maximum number of concurrent scans per server. At the maximum, look-ups accumulate. */
-const MAX_IN_FLIGHT = 2;
-const MAX_RANGES = 64;
+const MAX_CONCURRENT_SCANS = 2;
+const MAX_RANGES_PER_SCAN = 64;
 /** Maximum number of keys requested by a scan. Ranges not reached by then are requested again singly. */
-const MAX_KEYS = 4_000;
+const MAX_KEYS_PER_SCAN = 4_000;
 /** Size at which a server ends an answer, bytes. */
 const MAX_ANSWER_BYTES = 2 * 1024 * 1024;
 
-/** The range of a caller, and the keys found so far. */
+/** A caller's look-up of the first keys of a range, several of which are combined into a scan. */
 class Lookup implements Expirable {
   readonly table: TableCodec;
-  readonly columns: Buffer;
+  readonly encodedColumns: Buffer;
   readonly to: Buffer | undefined;
   readonly limit: number;
   readonly attempts: Attempts;
@@ -35,7 +35,7 @@ class Lookup implements Expirable {
   /** Key at which the look-up continues. */
   from: Buffer;
   /** Whether a combined scan ended before this range, which is then scanned alone and does not wait again. */
-  isAlone = false;
+  mustScanAlone = false;
 
   constructor(
     table: TableCodec,
@@ -46,7 +46,7 @@ class Lookup implements Expirable {
     settle: { resolve: (keys: Buffer[]) => void; reject: (error: unknown) => void },
   ) {
     this.table = table;
-    this.columns = columns;
+    this.encodedColumns = columns;
     this.from = range.from ?? EMPTY;
     this.to = range.to;
     this.limit = limit;
@@ -55,8 +55,8 @@ class Lookup implements Expirable {
     this.reject = settle.reject;
   }
 
-  get expires(): number {
-    return this.attempts.expires;
+  get expiresAt(): number {
+    return this.attempts.expiresAt;
   }
 
   expire(): void {
@@ -80,8 +80,8 @@ class Lookup implements Expirable {
  */
 export class Lookups {
   readonly #context: ScanContext;
-  readonly #waiting = new Map<Region, Lookup[]>();
-  readonly #inFlight = new Map<string, number>();
+  readonly #waitingLookups = new Map<Region, Lookup[]>();
+  readonly #scanCounts = new Map<string, number>();
   readonly #deadlines: Deadlines;
   #isScheduled = false;
 
@@ -93,13 +93,13 @@ export class Lookups {
   find(table: TableCodec, columns: Buffer, range: KeyRange, limit: number): Promise<Buffer[]> {
     return new Promise((resolve, reject) => {
       const attempts = new Attempts(this.#context.settings, this.#context.pauses);
-      const ended = (settle: () => void): void => {
+      const finishWith = (settle: () => void): void => {
         this.#deadlines.delete(lookup);
         settle();
       };
       const lookup: Lookup = new Lookup(table, columns, range, limit, attempts, {
-        resolve: (keys) => ended(() => resolve(keys)),
-        reject: (error) => ended(() => reject(error)),
+        resolve: (keys) => finishWith(() => resolve(keys)),
+        reject: (error) => finishWith(() => reject(error)),
       });
       if (limit <= 0 || lookup.endsBefore(lookup.from)) return resolve([]);
       this.#deadlines.add(lookup);
@@ -109,7 +109,7 @@ export class Lookups {
 
   #dispatch(lookup: Lookup): void {
     if (lookup.attempts.isAbandoned) return;
-    const region = this.#context.regions.cached(lookup.table.name, lookup.from);
+    const region = this.#context.regions.cachedRegion(lookup.table.name, lookup.from);
     if (region) this.#enqueue(lookup, region);
     else void this.#locate(lookup);
   }
@@ -133,9 +133,9 @@ export class Lookups {
   }
 
   #enqueue(lookup: Lookup, region: Region): void {
-    const list = this.#waiting.get(region);
-    if (list) list.push(lookup);
-    else this.#waiting.set(region, [lookup]);
+    const waitingLookups = this.#waitingLookups.get(region);
+    if (waitingLookups) waitingLookups.push(lookup);
+    else this.#waitingLookups.set(region, [lookup]);
     if (this.#isScheduled) return;
     this.#isScheduled = true;
     setImmediate(() => {
@@ -145,78 +145,81 @@ export class Lookups {
   }
 
   #flush(): void {
-    for (const [region, lookups] of this.#waiting) {
-      const list = lookups.some(({ attempts }) => attempts.isAbandoned) ? lookups.filter(isWanted) : lookups;
-      if (list !== lookups) this.#waiting.set(region, list);
-      while (list.length > 0 && (this.#inFlight.get(region.server) ?? 0) < MAX_IN_FLIGHT) {
-        void this.#send(region, takeGroup(list));
+    for (const [region, lookups] of this.#waitingLookups) {
+      const activeLookups = lookups.some(({ attempts }) => attempts.isAbandoned) ? lookups.filter(isAwaited) : lookups;
+      if (activeLookups !== lookups) this.#waitingLookups.set(region, activeLookups);
+      while (activeLookups.length > 0 && (this.#scanCounts.get(region.server) ?? 0) < MAX_CONCURRENT_SCANS) {
+        void this.#send(region, takeGroup(activeLookups));
       }
-      if (list.length === 0) this.#waiting.delete(region);
+      if (activeLookups.length === 0) this.#waitingLookups.delete(region);
     }
   }
 
   async #send(region: Region, lookups: readonly Lookup[]): Promise<void> {
     const { servers, settings, statistics } = this.#context;
     const { server } = region;
-    this.#inFlight.set(server, (this.#inFlight.get(server) ?? 0) + 1);
+    this.#scanCounts.set(server, (this.#scanCounts.get(server) ?? 0) + 1);
     try {
-      const sorted = [...lookups].sort((a, b) => Buffer.compare(a.from, b.from));
-      const expires = Math.max(...sorted.map((lookup) => lookup.attempts.expires));
-      const limit = sorted.reduce((n, lookup) => n + lookup.limit - lookup.keys.length, 0);
-      const request = scanRequest(region, sorted, Math.min(limit, MAX_KEYS));
-      const answer = await servers.get(server).call('Scan', request, [], expires);
+      const sortedLookups = [...lookups].sort((a, b) => Buffer.compare(a.from, b.from));
+      const expiresAt = Math.max(...sortedLookups.map((lookup) => lookup.attempts.expiresAt));
+      const limit = sortedLookups.reduce((n, lookup) => n + lookup.limit - lookup.keys.length, 0);
+      const request = scanRequest(region, sortedLookups, Math.min(limit, MAX_KEYS_PER_SCAN));
+      const answer = await servers.get(server).call('Scan', request, [], expiresAt);
       const response = readScanResponse(answer.message);
-      const count = response.cellCounts.reduce((n, cells) => n + cells, 0);
-      statistics.cellsReceived += count;
+      const cellCount = response.cellCounts.reduce((n, cells) => n + cells, 0);
+      statistics.cellsReceived += cellCount;
       const cells = new CellCursor(answer.cells);
-      const last = distributeKeys(sorted, cells);
+      const lastKey = distributeKeys(sortedLookups, cells);
       // A server that passed many deleted cells may return no row. The cursor is then the next row that it would read.
-      const next = last ? keyAfter(last) : response.cursor;
-      const whole = !response.hasMoreInRegion;
-      if (response.hasMore && !whole && response.scannerId !== undefined)
+      const nextKey = lastKey ? keyAfter(lastKey) : response.cursor;
+      const isRegionDone = !response.hasMoreInRegion;
+      if (response.hasMore && !isRegionDone && response.scannerId !== undefined)
         closeScanner(servers.get(server), response.scannerId, settings);
-      for (const lookup of sorted) this.#finishOrContinue(region, lookup, whole, next);
+      for (const lookup of sortedLookups) this.#finishOrContinue(region, lookup, isRegionDone, nextKey);
     } catch (e) {
       if (e instanceof Failure) this.#context.noteFailure(e, region);
       for (const lookup of lookups) void this.#retry(lookup, e);
     } finally {
-      const left = this.#inFlight.get(server)! - 1;
-      if (left > 0) this.#inFlight.set(server, left);
-      else this.#inFlight.delete(server);
+      const scanCount = this.#scanCounts.get(server)! - 1;
+      if (scanCount > 0) this.#scanCounts.set(server, scanCount);
+      else this.#scanCounts.delete(server);
       this.#flush();
     }
   }
 
-  /** Resolves the look-up, or continues it at `next`, or after the region if that was read completely (`whole`). */
-  #finishOrContinue(region: Region, lookup: Lookup, whole: boolean, next: Buffer | undefined): void {
-    const reached = whole ? region.end : next;
-    const open = whole && region.end.length === 0;
-    if (lookup.isFull || open || (reached && lookup.endsBefore(reached))) {
+  /** Resolves the look-up, or continues it at `nextKey`, or after the region if that was read completely. */
+  #finishOrContinue(region: Region, lookup: Lookup, isRegionDone: boolean, nextKey: Buffer | undefined): void {
+    const reachedKey = isRegionDone ? region.end : nextKey;
+    const isTableEnd = isRegionDone && region.end.length === 0;
+    if (lookup.isFull || isTableEnd || (reachedKey && lookup.endsBefore(reachedKey))) {
       lookup.resolve(lookup.keys);
       return;
     }
-    if (reached && Buffer.compare(reached, lookup.from) > 0) lookup.from = reached;
-    if (!whole) lookup.isAlone = true;
+    if (reachedKey && Buffer.compare(reachedKey, lookup.from) > 0) lookup.from = reachedKey;
+    if (!isRegionDone) lookup.mustScanAlone = true;
     this.#dispatch(lookup);
   }
 }
 
-function isWanted({ attempts }: Lookup): boolean {
+function isAwaited({ attempts }: Lookup): boolean {
   return !attempts.isAbandoned;
 }
 
-/** Removes and returns the look-ups for the next scan: with the same columns, and not marked `isAlone`. */
+/** Removes and returns the look-ups for the next scan: with the same columns, and not marked `mustScanAlone`. */
 function takeGroup(list: Lookup[]): Lookup[] {
-  const first = list[0]!;
-  if (first.isAlone || list.length === 1) return list.splice(0, 1);
+  const firstLookup = list[0]!;
+  if (firstLookup.mustScanAlone || list.length === 1) return list.splice(0, 1);
   const group: Lookup[] = [];
-  const rest: Lookup[] = [];
+  const remainingLookups: Lookup[] = [];
   for (const lookup of list) {
-    const fits = !lookup.isAlone && lookup.columns === first.columns && group.length < MAX_RANGES;
-    (fits ? group : rest).push(lookup);
+    const fitsGroup =
+      !lookup.mustScanAlone &&
+      lookup.encodedColumns === firstLookup.encodedColumns &&
+      group.length < MAX_RANGES_PER_SCAN;
+    (fitsGroup ? group : remainingLookups).push(lookup);
   }
   list.length = 0;
-  list.push(...rest);
+  list.push(...remainingLookups);
   return group;
 }
 
@@ -225,16 +228,16 @@ function takeGroup(list: Lookup[]): Lookup[] {
  * caching 17. `lookups` are sorted by start.
  */
 function scanRequest(region: Region, lookups: readonly Lookup[], limit: number): Buffer {
-  const first = lookups[0]!;
-  let stop: Buffer | undefined = first.to;
+  const firstLookup = lookups[0]!;
+  let stopKey: Buffer | undefined = firstLookup.to;
   for (const { to } of lookups) {
-    if (to === undefined || (stop && Buffer.compare(stop, to) < 0)) stop = to;
-    if (stop === undefined) break;
+    if (to === undefined || (stopKey && Buffer.compare(stopKey, to) < 0)) stopKey = to;
+    if (stopKey === undefined) break;
   }
   const scan = new MessageWriter()
-    .raw(first.columns)
-    .bytes(3, first.from)
-    .bytes(4, stop)
+    .raw(firstLookup.encodedColumns)
+    .bytes(3, firstLookup.from)
+    .bytes(4, stopKey)
     .bytes(5, lookups.length > 1 ? rangesFilter(lookups) : undefined)
     .uint(7, 1)
     .uint(10, MAX_ANSWER_BYTES)
@@ -269,21 +272,22 @@ function rangesFilter(lookups: readonly Lookup[]): Buffer {
 
 /** Adds each key to all look-ups whose ranges contain it. Returns the last key. `lookups` are sorted by start. */
 function distributeKeys(lookups: readonly Lookup[], cells: CellCursor): Buffer | undefined {
-  let last: Buffer | undefined;
-  let next = 0;
-  let active: Lookup[] = [];
+  let lastKey: Buffer | undefined;
+  let nextIndex = 0;
+  let activeLookups: Lookup[] = [];
   for (; !cells.isAtEnd; cells.advance()) {
     cells.parse();
-    if (last && sameRow(cells, last)) continue;
-    last = cells.row();
-    const key = last;
-    while (next < lookups.length && Buffer.compare(lookups[next]!.from, key) <= 0) active.push(lookups[next++]!);
-    if (active.some((lookup) => lookup.isFull || lookup.endsBefore(key))) {
-      active = active.filter((lookup) => !lookup.isFull && !lookup.endsBefore(key));
+    if (lastKey && sameRow(cells, lastKey)) continue;
+    lastKey = cells.row();
+    const key = lastKey;
+    while (nextIndex < lookups.length && Buffer.compare(lookups[nextIndex]!.from, key) <= 0)
+      activeLookups.push(lookups[nextIndex++]!);
+    if (activeLookups.some((lookup) => lookup.isFull || lookup.endsBefore(key))) {
+      activeLookups = activeLookups.filter((lookup) => !lookup.isFull && !lookup.endsBefore(key));
     }
-    for (const lookup of active) lookup.keys.push(key);
+    for (const lookup of activeLookups) lookup.keys.push(key);
   }
-  return last;
+  return lastKey;
 }
 
 function sameRow(cells: CellCursor, key: Buffer): boolean {

@@ -10,7 +10,7 @@ export class Masters {
   readonly #settings: RpcSettings;
   readonly #servers: Servers;
   readonly #pauses: Pauses;
-  #preferred = 0;
+  #preferredIndex = 0;
 
   constructor(settings: RpcSettings, servers: Servers, pauses: Pauses) {
     if (settings.masters.length === 0) throw new TypeError('no masters to ask');
@@ -52,7 +52,7 @@ export class Masters {
         });
         const { message } = await this.#servers
           .get(master, 'MasterService')
-          .call(method, request, [], attempts.expires);
+          .call(method, request, [], attempts.expiresAt);
         return Buffer.from(message.buffer.subarray(message.offset, message.end));
       } catch (e) {
         await attempts.pause(failureOrThrow(e), 'unknown');
@@ -64,18 +64,18 @@ export class Masters {
     let failure: Failure | undefined;
     const { masters } = this.#settings;
     for (let i = 0; i < masters.length; i++) {
-      const at = (this.#preferred + i) % masters.length;
+      const index = (this.#preferredIndex + i) % masters.length;
       // Each master gets an equal share of the time left, so that a silent master does not use up all of it.
-      const share = (attempts.expires - performance.now()) / (masters.length - i);
+      const shareMs = (attempts.expiresAt - performance.now()) / (masters.length - i);
       try {
-        const server = this.#servers.get(masters[at]!, 'ClientMetaService');
-        const answer = await server.call(method, EMPTY, [], performance.now() + share);
-        const found = read(answer.message);
-        if (found) {
-          this.#preferred = at;
-          return found;
+        const server = this.#servers.get(masters[index]!, 'ClientMetaService');
+        const answer = await server.call(method, EMPTY, [], performance.now() + shareMs);
+        const serverName = read(answer.message);
+        if (serverName) {
+          this.#preferredIndex = index;
+          return serverName;
         }
-        failure = new Failure(`${server.name}: ${method} gave nothing`, { notApplied: true });
+        failure = new Failure(`${server.name}: ${method} gave nothing`, { isNotApplied: true });
       } catch (e) {
         failure = failureOrThrow(e);
       }
@@ -88,7 +88,7 @@ export class Masters {
 function hintFor({ cause, traits }: Failure): string {
   if ((cause as NodeJS.ErrnoException | undefined)?.code === 'ECONNREFUSED')
     return "; is HBase's master running there?";
-  return traits.neverAnswered ? "; is this the port of an HBase master? ZooKeeper's is another" : '';
+  return traits.isNeverAnswered ? "; is this the port of an HBase master? ZooKeeper's is another" : '';
 }
 
 /** Reads a ServerName: host_name 1, port 2, start_code 3. */

@@ -5,14 +5,14 @@ import type { Server } from './server.js';
 
 export interface QueuedAction extends Action {
   /** Deadline of the caller, monotonic ms. */
-  readonly expires: number;
+  readonly expiresAt: number;
   /** Whether the caller waits no longer. The action is then not sent. */
   readonly isAbandoned: boolean;
   readonly isAnswered: boolean;
   /** Whether the action was sent and has no answer yet. */
-  inFlight: boolean;
+  isInFlight: boolean;
   /** Size of bodies and cells. */
-  readonly bytes: number;
+  readonly byteCount: number;
 }
 
 export interface MultiLimits {
@@ -20,7 +20,7 @@ export interface MultiLimits {
   readonly maxInFlight: number;
   readonly maxActions: number;
   /** Up to this number of actions are sent as one Multi. More are spread over the remaining requests. */
-  readonly spreadAbove: number;
+  readonly spreadThreshold: number;
   /** Maximum size of the actions in a Multi. A single action may be larger. */
   readonly maxBytes: number;
 }
@@ -33,8 +33,8 @@ export class MultiQueue {
   readonly #server: Server;
   readonly #limits: MultiLimits;
   readonly #statistics: RpcStatistics;
-  #queue: QueuedAction[] = [];
-  #inFlight = 0;
+  #queuedActions: QueuedAction[] = [];
+  #inFlightCount = 0;
   #isScheduled = false;
 
   constructor(server: Server, limits: MultiLimits, statistics: RpcStatistics) {
@@ -43,14 +43,14 @@ export class MultiQueue {
     this.#statistics = statistics;
   }
 
-  /** Fails the action at once with `final` when too many bytes are pending for the server. */
+  /** Fails the action at once with `isFinal` when too many bytes are pending for the server. */
   add(operation: QueuedAction): void {
-    if (!this.#server.reserve(operation.bytes)) {
-      operation.fail(this.#server.fullFailure());
+    if (!this.#server.reserve(operation.byteCount)) {
+      operation.fail(this.#server.queueFullFailure());
       return;
     }
-    this.#queue.push(operation);
-    if (this.#isScheduled || this.#inFlight >= this.#limits.maxInFlight) return;
+    this.#queuedActions.push(operation);
+    if (this.#isScheduled || this.#inFlightCount >= this.#limits.maxInFlight) return;
     this.#isScheduled = true;
     setImmediate(() => {
       this.#isScheduled = false;
@@ -59,44 +59,52 @@ export class MultiQueue {
   }
 
   #flush(): void {
-    while (this.#queue.length > 0 && this.#inFlight < this.#limits.maxInFlight) {
-      const operations = this.#withoutAbandoned(this.#takeBatch());
+    while (this.#queuedActions.length > 0 && this.#inFlightCount < this.#limits.maxInFlight) {
+      const operations = this.#removeAbandoned(this.#takeBatch());
       if (operations.length > 0) void this.#send(operations);
     }
   }
 
   /** Removes the actions whose callers wait no longer. */
-  #withoutAbandoned(operations: QueuedAction[]): QueuedAction[] {
+  #removeAbandoned(operations: QueuedAction[]): QueuedAction[] {
     if (!operations.some(({ isAbandoned }) => isAbandoned)) return operations;
-    for (const { isAbandoned, bytes } of operations) if (isAbandoned) this.#server.release(bytes);
+    for (const { isAbandoned, byteCount } of operations) if (isAbandoned) this.#server.release(byteCount);
     return operations.filter(({ isAbandoned }) => !isAbandoned);
   }
 
   #takeBatch(): QueuedAction[] {
-    const free = this.#limits.maxInFlight - this.#inFlight;
-    const { maxActions, spreadAbove } = this.#limits;
+    const freeRequests = this.#limits.maxInFlight - this.#inFlightCount;
+    const { maxActions, spreadThreshold } = this.#limits;
     // Spreading lets the server work on a request while the next one is transmitted.
-    const most = Math.min(maxActions, Math.max(spreadAbove, Math.ceil(this.#queue.length / free)));
-    let n = 0;
-    for (let bytes = 0; n < this.#queue.length && n < most; n++) {
-      bytes += this.#queue[n]!.bytes;
-      if (bytes > this.#limits.maxBytes && n > 0) break;
+    const maxCount = Math.min(
+      maxActions,
+      Math.max(spreadThreshold, Math.ceil(this.#queuedActions.length / freeRequests)),
+    );
+    let count = 0;
+    for (let bytes = 0; count < this.#queuedActions.length && count < maxCount; count++) {
+      bytes += this.#queuedActions[count]!.byteCount;
+      if (bytes > this.#limits.maxBytes && count > 0) break;
     }
-    if (n === this.#queue.length) {
-      const all = this.#queue;
-      this.#queue = [];
-      return all;
+    if (count === this.#queuedActions.length) {
+      const batch = this.#queuedActions;
+      this.#queuedActions = [];
+      return batch;
     }
-    return this.#queue.splice(0, n);
+    return this.#queuedActions.splice(0, count);
   }
 
   async #send(operations: readonly QueuedAction[]): Promise<void> {
     const { name } = this.#server;
-    this.#inFlight++;
-    for (const operation of operations) operation.inFlight = true;
+    this.#inFlightCount++;
+    for (const operation of operations) operation.isInFlight = true;
     try {
       const groups = groupActions(operations);
-      const answer = await this.#server.call('Multi', encodeMulti(groups), cellsOf(groups), latestDeadline(operations));
+      const answer = await this.#server.call(
+        'Multi',
+        encodeMulti(groups),
+        cellBlocksOf(groups),
+        latestDeadline(operations),
+      );
       this.#statistics.actions += operations.length;
       completeMulti(name, groups, answer);
       if (!operations.every(({ isAnswered }) => isAnswered))
@@ -105,23 +113,23 @@ export class MultiQueue {
       const failure = e instanceof Failure ? e : new Failure(`${name}: ${(e as Error).message}`, {}, { cause: e });
       failUnanswered(operations, failure);
     } finally {
-      for (const operation of operations) this.#server.release(operation.bytes);
-      this.#inFlight--;
+      for (const operation of operations) this.#server.release(operation.byteCount);
+      this.#inFlightCount--;
       this.#flush();
     }
   }
 }
 
-function cellsOf(groups: readonly ActionGroup[]): Buffer[] {
+function cellBlocksOf(groups: readonly ActionGroup[]): Buffer[] {
   const cells: Buffer[] = [];
   for (const group of groups) for (const action of group) cells.push(...action.cells);
   return cells;
 }
 
 function latestDeadline(operations: readonly QueuedAction[]): number {
-  let expires = 0;
-  for (const operation of operations) expires = Math.max(expires, operation.expires);
-  return expires;
+  let deadline = 0;
+  for (const operation of operations) deadline = Math.max(deadline, operation.expiresAt);
+  return deadline;
 }
 
 function failUnanswered(operations: readonly QueuedAction[], failure: Failure): void {

@@ -4,17 +4,17 @@ import { type MessageReader, varintLength, writeVarint } from './protobuf.js';
 import type { Region } from './regions.js';
 import { type Answer, readException } from './wire.js';
 
-/** The part of a Multi request that concerns a row. */
+/** A read or change of a row, as an element of a Multi request. */
 export interface Action {
   /** Fields of the message Action: `get` 3 or `mutation` 2. Several fields make an atomic change. */
   readonly bodies: readonly Buffer[];
   readonly cells: readonly Buffer[];
   /** The bodies are applied all or none, under `condition` (a field of RegionAction) if given. */
-  readonly atomic: boolean;
+  readonly isAtomic: boolean;
   readonly condition: Buffer | undefined;
   readonly region: Region;
-  /** Receives the answer: `count` cells to be read from the cursor. `processed`: whether the condition held. */
-  complete(cells: CellCursor, count: number, processed: boolean): void;
+  /** Receives the answer: `cellCount` cells to be read from the cursor. `isProcessed`: whether the condition held. */
+  complete(cells: CellCursor, cellCount: number, isProcessed: boolean): void;
   fail(failure: Failure): void;
 }
 
@@ -22,11 +22,11 @@ export interface Action {
  * MultiRequest: region_action 1. RegionAction: region 1, atomic 2, action 3, condition 4. Action: index 1, mutation 2,
  * get 3.
  */
-const REGION_ACTION = 0x0a;
-const REGION = 0x0a;
-const ATOMIC = 0x10;
-const ACTION = 0x1a;
-const INDEX = 0x08;
+const REGION_ACTION_TAG = 0x0a;
+const REGION_TAG = 0x0a;
+const ATOMIC_TAG = 0x10;
+const ACTION_TAG = 0x1a;
+const INDEX_TAG = 0x08;
 
 /** The actions of a RegionAction, in order. */
 export type ActionGroup = readonly Action[];
@@ -36,7 +36,7 @@ export function groupActions(actions: readonly Action[]): ActionGroup[] {
   const groups: ActionGroup[] = [];
   const plainGroups = new Map<Region, Action[]>();
   for (const action of actions) {
-    if (action.atomic) {
+    if (action.isAtomic) {
       groups.push([action]);
       continue;
     }
@@ -52,14 +52,14 @@ export function groupActions(actions: readonly Action[]): ActionGroup[] {
 }
 
 export function encodeMulti(groups: readonly ActionGroup[]): Buffer {
-  const lengths = groups.map(groupLength);
-  let total = 0;
-  for (const length of lengths) total += fieldLength(length);
-  const out = Buffer.allocUnsafe(total);
+  const groupLengths = groups.map(groupLength);
+  let totalLength = 0;
+  for (const length of groupLengths) totalLength += fieldLength(length);
+  const out = Buffer.allocUnsafe(totalLength);
   let at = 0;
   for (let i = 0; i < groups.length; i++) {
-    out[at++] = REGION_ACTION;
-    at = writeVarint(out, at, lengths[i]!);
+    out[at++] = REGION_ACTION_TAG;
+    at = writeVarint(out, at, groupLengths[i]!);
     at = writeGroup(out, at, groups[i]!);
   }
   return out;
@@ -71,7 +71,7 @@ function fieldLength(length: number): number {
 
 function groupLength(group: ActionGroup): number {
   const first = group[0]!;
-  let length = fieldLength(first.region.specifier.length) + (first.atomic ? 2 : 0) + (first.condition?.length ?? 0);
+  let length = fieldLength(first.region.specifier.length) + (first.isAtomic ? 2 : 0) + (first.condition?.length ?? 0);
   let index = 0;
   for (const action of group) {
     for (const body of action.bodies) length += fieldLength(1 + varintLength(index++) + body.length);
@@ -80,22 +80,22 @@ function groupLength(group: ActionGroup): number {
 }
 
 function writeGroup(out: Buffer, start: number, group: ActionGroup): number {
-  const { region, atomic, condition } = group[0]!;
+  const { region, isAtomic, condition } = group[0]!;
   let at = start;
-  out[at++] = REGION;
+  out[at++] = REGION_TAG;
   at = writeVarint(out, at, region.specifier.length);
   out.set(region.specifier, at);
   at += region.specifier.length;
-  if (atomic) {
-    out[at++] = ATOMIC;
+  if (isAtomic) {
+    out[at++] = ATOMIC_TAG;
     out[at++] = 1;
   }
   let index = 0;
   for (const action of group) {
     for (const body of action.bodies) {
-      out[at++] = ACTION;
+      out[at++] = ACTION_TAG;
       at = writeVarint(out, at, 1 + varintLength(index) + body.length);
-      out[at++] = INDEX;
+      out[at++] = INDEX_TAG;
       at = writeVarint(out, at, index++);
       out.set(body, at);
       at += body.length;
@@ -123,18 +123,18 @@ export function completeMulti(server: string, groups: readonly ActionGroup[], { 
 
 function completeGroup(server: string, group: ActionGroup, result: MessageReader, cursor: CellCursor): void {
   const first = group[0]!;
-  let processed = true;
+  let isProcessed = true;
   let failure: Failure | undefined;
   while (result.next()) {
     if (result.field === 1) {
-      const inner = result.message();
-      if (!first.atomic) completeAction(server, group, inner, cursor);
+      const actionResult = result.message();
+      if (!first.isAtomic) completeAction(server, group, actionResult, cursor);
     } else if (result.field === 2) failure = readException(result.message(), server);
-    else if (result.field === 3) processed = result.bool();
+    else if (result.field === 3) isProcessed = result.bool();
     else result.skip();
   }
   if (failure) for (const action of group) action.fail(failure);
-  else if (first.atomic) first.complete(cursor, 0, processed);
+  else if (first.isAtomic) first.complete(cursor, 0, isProcessed);
 }
 
 function completeAction(server: string, group: ActionGroup, result: MessageReader, cursor: CellCursor): void {

@@ -1,7 +1,7 @@
 import type { CellName, Guard } from '../../contract.js';
 import { compareCells, counterBytes, EMPTY } from '../../row.js';
-import { CellBlock, DELETE_COLUMN, encodeRow, estimateBytes, LATEST, type TableCodec } from './cells.js';
-import { binaryComparator, Compare, columnFilter, encodeList, familyFilter, filterList } from './filters.js';
+import { CellBlock, DELETE_COLUMN_TYPE, encodeRow, estimateBytes, LATEST_TIMESTAMP, type TableCodec } from './cells.js';
+import { binaryComparator, Compare, columnFilter, encodeFilterList, familyFilter, filterList } from './filters.js';
 import { MessageWriter } from './protobuf.js';
 import { checkKey } from './requests.js';
 import type { RowMutation } from './rpc-types.js';
@@ -20,51 +20,51 @@ export interface EncodedMutation {
 /** Checks and encodes the mutation. Returns no messages for a mutation without changes. */
 export function encodeMutation(table: TableCodec, mutation: RowMutation): EncodedMutation {
   checkKey(mutation.key);
-  checkNames(mutation);
-  const deletions = encodeDeletes(table, mutation);
-  const puts = new CellBlock(table, estimateBytes(mutation.key, mutation.put ?? []));
+  checkColumns(mutation);
+  const deleteBlock = encodeDeletes(table, mutation);
+  const putBlock = new CellBlock(table, estimateBytes(mutation.key, mutation.put ?? []));
   for (const cell of mutation.put ?? []) {
-    puts.add(mutation.key, cell, cell.value, undefined, cell.timestamp ?? mutation.timestamp);
+    putBlock.add(mutation.key, cell, cell.value, undefined, cell.timestamp ?? mutation.timestamp);
   }
-  const adds = new CellBlock(table);
-  for (const add of mutation.add ?? []) adds.add(mutation.key, add, counterBytes(add.by));
+  const incrementBlock = new CellBlock(table);
+  for (const add of mutation.add ?? []) incrementBlock.add(mutation.key, add, counterBytes(add.by));
   const messages: Buffer[] = [];
   for (const [block, type] of [
-    [deletions, DELETE],
-    [puts, PUT],
-    [adds, INCREMENT],
+    [deleteBlock, DELETE],
+    [putBlock, PUT],
+    [incrementBlock, INCREMENT],
   ] as const) {
-    if (block.count > 0) messages.push(mutationMessage(mutation.key, type, block.count));
+    if (block.count > 0) messages.push(encodeMutationMessage(mutation.key, type, block.count));
   }
   return {
     messages,
-    cells: [...deletions.parts, ...puts.parts, ...adds.parts],
+    cells: [...deleteBlock.parts, ...putBlock.parts, ...incrementBlock.parts],
   };
 }
 
-function mutationMessage(key: Buffer, type: number, cells: number): Buffer {
-  return new MessageWriter().bytes(1, key).uint(2, type).uint(8, cells).finish();
+function encodeMutationMessage(key: Buffer, type: number, cellCount: number): Buffer {
+  return new MessageWriter().bytes(1, key).uint(2, type).uint(8, cellCount).finish();
 }
 
-/** Encodes the put of a packed row as MutationProto and cells. `end`: the result of `putKeyEnd`. */
+/** Encodes the put of a packed row as MutationProto and cells. `keyEnd`: the result of `putKeyEnd`. */
 export function encodePut(
   table: TableCodec,
   key: Buffer,
   row: Buffer,
-  end: Buffer,
+  keyEnd: Buffer,
 ): { message: Buffer; cells: Buffer } {
   checkKey(key);
-  const { cells, count } = encodeRow(table, key, row, end);
-  return { message: mutationMessage(key, PUT, count), cells };
+  const { cells, count } = encodeRow(table, key, row, keyEnd);
+  return { message: encodeMutationMessage(key, PUT, count), cells };
 }
 
-function checkNames(mutation: RowMutation): void {
-  const { put = [], add = [], delete: gone = [] } = mutation;
+function checkColumns(mutation: RowMutation): void {
+  const { put = [], add = [], delete: deletes = [] } = mutation;
   if (mutation.deleteRow && (add.length > 0 || (put.length > 0 && mutation.timestamp === undefined))) {
     throw new TypeError('deleteRow beside add, or beside put without a timestamp');
   }
   for (const name of add) {
-    if (includesCell(put, name) || includesCell(gone, name))
+    if (includesCell(put, name) || includesCell(deletes, name))
       throw new TypeError('one cell is both added to and put or deleted');
   }
 }
@@ -77,12 +77,12 @@ function encodeDeletes(table: TableCodec, mutation: RowMutation): CellBlock {
   const block = new CellBlock(table);
   const { key, timestamp } = mutation;
   if (mutation.deleteRow) {
-    const stamp = timestamp === undefined ? LATEST : timestamp - 1n;
-    for (let family = 0; family < table.families.length; family++) block.deleteFamily(key, family, stamp);
+    const deleteTimestamp = timestamp === undefined ? LATEST_TIMESTAMP : timestamp - 1n;
+    for (let family = 0; family < table.families.length; family++) block.deleteFamily(key, family, deleteTimestamp);
   }
   for (const name of mutation.delete ?? []) {
     if (!includesCell(mutation.put ?? [], name))
-      block.add(key, name, EMPTY, DELETE_COLUMN, name.timestamp ?? timestamp);
+      block.add(key, name, EMPTY, DELETE_COLUMN_TYPE, name.timestamp ?? timestamp);
   }
   return block;
 }
@@ -120,8 +120,11 @@ function columnCondition(table: TableCodec, key: Buffer, name: CellName, value: 
 /** Condition: row 1, filter 7. Only the first cell of families without a guard is read. */
 function filterCondition(table: TableCodec, key: Buffer, guards: readonly Guard[]): Buffer {
   const families = [...new Set(guards.map(({ family }) => family))];
-  const tests = families.map((family) => familyFilter(Compare.equal, table.family(family)));
-  const filter = filterList('all', [encodeList('one', tests), ...guards.map((guard) => guardFilter(table, guard))]);
+  const familyFilters = families.map((family) => familyFilter(Compare.equal, table.family(family)));
+  const filter = filterList('all', [
+    encodeFilterList('one', familyFilters),
+    ...guards.map((guard) => guardFilter(table, guard)),
+  ]);
   return new MessageWriter().bytes(1, key).bytes(7, filter).finish();
 }
 
@@ -131,12 +134,12 @@ function guardFilter(table: TableCodec, guard: Guard): Buffer {
   switch (guard.op) {
     case 'absent':
       // No value is less than the empty one, so only a row without the cell passes.
-      return columnFilter({ ...column, compare: less, value: EMPTY, orMissing: true });
+      return columnFilter({ ...column, compare: less, value: EMPTY, passesIfMissing: true });
     case 'equals':
-      return columnFilter({ ...column, compare: equal, value: guard.value, orMissing: false });
+      return columnFilter({ ...column, compare: equal, value: guard.value, passesIfMissing: false });
     case 'counterEquals': {
       const value = counterBytes(guard.value);
-      return columnFilter({ ...column, compare: equal, value, orMissing: guard.value === 0n });
+      return columnFilter({ ...column, compare: equal, value, passesIfMissing: guard.value === 0n });
     }
   }
 }

@@ -8,7 +8,7 @@ import { type Attempts, storeError } from './retry.js';
 
 const NO_CELLS: readonly Buffer[] = [];
 
-/** The part of the client that sends operations and repeats them. */
+/** Sends operations on rows, and sends them again after failures. */
 export interface Dispatcher {
   /** Finds the region of the operation and adds the operation to the queue of its server. */
   dispatch(operation: RowOperation): void;
@@ -22,13 +22,13 @@ export abstract class RowOperation implements QueuedAction {
   readonly table: TableCodec;
   readonly key: Buffer;
   readonly attempts: Attempts;
-  abstract readonly atomic: boolean;
+  abstract readonly isAtomic: boolean;
   abstract readonly bodies: readonly Buffer[];
   abstract readonly cells: readonly Buffer[];
-  abstract readonly bytes: number;
+  abstract readonly byteCount: number;
   condition: Buffer | undefined = undefined;
   isAnswered = false;
-  inFlight = false;
+  isInFlight = false;
   /** Whether an earlier attempt may have been applied without an answer. */
   mayBeApplied = false;
   #region: Region | undefined;
@@ -45,24 +45,24 @@ export abstract class RowOperation implements QueuedAction {
     return this.#region!;
   }
 
-  get expires(): number {
-    return this.attempts.expires;
+  get expiresAt(): number {
+    return this.attempts.expiresAt;
   }
 
   get isAbandoned(): boolean {
     return this.attempts.isAbandoned;
   }
 
-  sendTo(region: Region): void {
+  prepareFor(region: Region): void {
     this.#region = region;
     this.isAnswered = false;
   }
 
-  complete(cells: CellCursor, count: number, processed: boolean): void {
+  complete(cells: CellCursor, cellCount: number, isProcessed: boolean): void {
     this.isAnswered = true;
-    this.inFlight = false;
+    this.isInFlight = false;
     try {
-      this.succeed(cells, count, processed);
+      this.handleAnswer(cells, cellCount, isProcessed);
     } catch (e) {
       this.reject(e);
       // The cursor is not at the start of the next answer.
@@ -72,14 +72,14 @@ export abstract class RowOperation implements QueuedAction {
 
   fail(failure: Failure): void {
     this.isAnswered = true;
-    this.inFlight = false;
+    this.isInFlight = false;
     void this.#retry(failure);
   }
 
   /** Ends the operation: no attempt is left, or none would succeed. */
   abstract reject(error: unknown): void;
-  protected abstract succeed(cells: CellCursor, count: number, processed: boolean): void;
-  /** Whether the operation may be sent again after a failure without `notApplied`. */
+  protected abstract handleAnswer(cells: CellCursor, cellCount: number, isProcessed: boolean): void;
+  /** Whether the operation may be sent again after a failure without `isNotApplied`. */
   protected abstract readonly isRepeatable: boolean;
   /** Whether executing the operation twice leaves the stored data unchanged, as for reads. */
   protected abstract readonly isRead: boolean;
@@ -92,7 +92,7 @@ export abstract class RowOperation implements QueuedAction {
   async #retry(failure: Failure): Promise<void> {
     try {
       if (this.#region) this.dispatcher.noteFailure(failure, this.#region);
-      if (!failure.traits.notApplied && !this.isRead) this.mayBeApplied = true;
+      if (!failure.traits.isNotApplied && !this.isRead) this.mayBeApplied = true;
       const applied = this.mayBeApplied ? 'unknown' : 'no';
       if (this.mayBeApplied && !this.isRepeatable) throw storeError(failure, applied);
       await this.attempts.pause(failure, applied);
@@ -112,8 +112,8 @@ export interface RowSink {
 export class GetOperation extends RowOperation {
   readonly bodies: readonly Buffer[];
   readonly cells = NO_CELLS;
-  readonly bytes: number;
-  readonly atomic = false;
+  readonly byteCount: number;
+  readonly isAtomic = false;
   protected readonly isRepeatable = true;
   protected readonly isRead = true;
   readonly #sink: RowSink;
@@ -131,7 +131,7 @@ export class GetOperation extends RowOperation {
   ) {
     super(dispatcher, table, key, attempts);
     this.bodies = [body];
-    this.bytes = body.length;
+    this.byteCount = body.length;
     this.#sink = sink;
     this.#index = index;
   }
@@ -140,34 +140,34 @@ export class GetOperation extends RowOperation {
     this.#sink.reject(error);
   }
 
-  protected succeed(cells: CellCursor, count: number): void {
-    this.dispatcher.countCells(count);
-    this.#sink.setRow(this.#index, this.table.pack(cells, count));
+  protected handleAnswer(cells: CellCursor, cellCount: number): void {
+    this.dispatcher.countCells(cellCount);
+    this.#sink.setRow(this.#index, this.table.pack(cells, cellCount));
   }
 }
 
-export interface MutationParts {
+export interface EncodedOperation {
   /** Fields `mutation` of Actions. */
   readonly bodies: readonly Buffer[];
   readonly cells: readonly Buffer[];
   /** Fields `condition` of RegionAction, to be tried in order until one holds. */
   readonly conditions: readonly Buffer[];
-  readonly repeatable: boolean;
+  readonly isRepeatable: boolean;
   /** Whether a guard that fails after an attempt without an answer resolves with false instead of an error. */
-  readonly unknownIsFalse?: boolean;
+  readonly isFalseWhenUnknown?: boolean;
 }
 
 export class MutateOperation extends RowOperation implements Expirable {
   readonly bodies: readonly Buffer[];
   readonly cells: readonly Buffer[];
-  readonly bytes: number;
-  readonly atomic: boolean;
+  readonly byteCount: number;
+  readonly isAtomic: boolean;
   protected readonly isRepeatable: boolean;
   protected readonly isRead = false;
   readonly #conditions: readonly Buffer[];
-  readonly #resolve: (done: boolean) => void;
+  readonly #resolve: (isApplied: boolean) => void;
   readonly #reject: (error: unknown) => void;
-  readonly #unknownIsFalse: boolean;
+  readonly #isFalseWhenUnknown: boolean;
   #conditionIndex = 0;
 
   constructor(
@@ -175,19 +175,19 @@ export class MutateOperation extends RowOperation implements Expirable {
     table: TableCodec,
     key: Buffer,
     attempts: Attempts,
-    parts: MutationParts,
-    resolve: (done: boolean) => void,
+    parts: EncodedOperation,
+    resolve: (isApplied: boolean) => void,
     reject: (error: unknown) => void,
   ) {
     super(dispatcher, table, key, attempts);
     this.bodies = parts.bodies;
     this.cells = parts.cells;
-    this.bytes = totalLength(parts.bodies) + totalLength(parts.cells);
+    this.byteCount = totalLength(parts.bodies) + totalLength(parts.cells);
     this.#conditions = parts.conditions;
     this.condition = parts.conditions[0];
-    this.atomic = parts.bodies.length > 1 || parts.conditions.length > 0;
-    this.isRepeatable = parts.repeatable;
-    this.#unknownIsFalse = parts.unknownIsFalse === true;
+    this.isAtomic = parts.bodies.length > 1 || parts.conditions.length > 0;
+    this.isRepeatable = parts.isRepeatable;
+    this.#isFalseWhenUnknown = parts.isFalseWhenUnknown === true;
     this.#resolve = resolve;
     this.#reject = reject;
   }
@@ -197,16 +197,16 @@ export class MutateOperation extends RowOperation implements Expirable {
   }
 
   expire(): void {
-    this.#reject(this.attempts.expire(this.mayBeApplied || this.inFlight ? 'unknown' : 'no'));
+    this.#reject(this.attempts.expire(this.mayBeApplied || this.isInFlight ? 'unknown' : 'no'));
   }
 
-  protected succeed(_cells: CellCursor, _count: number, processed: boolean): void {
+  protected handleAnswer(_cells: CellCursor, _cellCount: number, isProcessed: boolean): void {
     if (this.isAbandoned) return;
-    if (processed) this.#resolve(true);
+    if (isProcessed) this.#resolve(true);
     else if (++this.#conditionIndex < this.#conditions.length) {
       this.condition = this.#conditions[this.#conditionIndex];
       this.dispatchAgain();
-    } else if (this.mayBeApplied && !this.#unknownIsFalse) {
+    } else if (this.mayBeApplied && !this.#isFalseWhenUnknown) {
       const message = 'a guard does not hold, but an earlier attempt without an answer may have been what changed it';
       this.#reject(new StoreError('unavailable', message, { applied: 'unknown' }));
     } else this.#resolve(false);

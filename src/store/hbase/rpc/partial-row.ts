@@ -6,7 +6,7 @@ export class PartialRow {
   readonly #table: TableCodec;
   #key: Buffer | undefined;
   #blocks: Buffer[] = [];
-  #count = 0;
+  #cellCount = 0;
 
   constructor(table: TableCodec) {
     this.#table = table;
@@ -16,12 +16,12 @@ export class PartialRow {
     return this.#key !== undefined;
   }
 
-  add(key: Buffer, cells: CellCursor, count: number): void {
-    const from = cells.offset;
-    for (let i = 0; i < count; i++) cells.skip();
+  add(key: Buffer, cells: CellCursor, cellCount: number): void {
+    const startOffset = cells.offset;
+    for (let i = 0; i < cellCount; i++) cells.skip();
     this.#key = key;
-    this.#blocks.push(cells.block.subarray(from, cells.offset));
-    this.#count += count;
+    this.#blocks.push(cells.block.subarray(startOffset, cells.offset));
+    this.#cellCount += cellCount;
   }
 
   /** Finishes the collected row if `key` belongs to another row. */
@@ -32,9 +32,9 @@ export class PartialRow {
   finish(batch: RowBatch, keysOnly: boolean): void {
     if (!this.#key) return;
     batch.keys.push(this.#key);
-    if (!keysOnly) batch.rows.push(this.#table.pack(new CellCursor(Buffer.concat(this.#blocks)), this.#count)!);
+    if (!keysOnly) batch.rows.push(this.#table.pack(new CellCursor(Buffer.concat(this.#blocks)), this.#cellCount)!);
     this.#key = undefined;
     this.#blocks = [];
-    this.#count = 0;
+    this.#cellCount = 0;
   }
 }

@@ -13,23 +13,23 @@ export function varintLength(value: number): number {
   if (value < 0x4000) return 2;
   if (value < 0x20_0000) return 3;
   if (value < 0x1000_0000) return 4;
-  let n = 5;
-  for (let rest = Math.floor(value / 0x8_0000_0000); rest > 0; rest = Math.floor(rest / 0x80)) n++;
-  return n;
+  let length = 5;
+  for (let rest = Math.floor(value / 0x8_0000_0000); rest > 0; rest = Math.floor(rest / 0x80)) length++;
+  return length;
 }
 
 /** Writes the varint of `value` at `at`. Returns the offset after it. */
 export function writeVarint(out: Buffer, at: number, value: number): number {
-  let rest = value;
-  while (rest > 0x7f_ffff_ff) {
-    out[at++] = (rest % 0x80) | 0x80;
-    rest = Math.floor(rest / 0x80);
+  let remainder = value;
+  while (remainder > 0x7f_ffff_ff) {
+    out[at++] = (remainder % 0x80) | 0x80;
+    remainder = Math.floor(remainder / 0x80);
   }
-  while (rest > 0x7f) {
-    out[at++] = (rest & 0x7f) | 0x80;
-    rest >>>= 7;
+  while (remainder > 0x7f) {
+    out[at++] = (remainder & 0x7f) | 0x80;
+    remainder >>>= 7;
   }
-  out[at++] = rest;
+  out[at++] = remainder;
   return at;
 }
 
@@ -87,16 +87,16 @@ export class MessageWriter {
   }
 
   #varint64(value: bigint): void {
-    let rest = BigInt.asUintN(64, value);
-    for (; rest > 0x7fn; rest >>= 7n) this.#buffer[this.#length++] = Number(rest & 0x7fn) | 0x80;
-    this.#buffer[this.#length++] = Number(rest);
+    let remainder = BigInt.asUintN(64, value);
+    for (; remainder > 0x7fn; remainder >>= 7n) this.#buffer[this.#length++] = Number(remainder & 0x7fn) | 0x80;
+    this.#buffer[this.#length++] = Number(remainder);
   }
 
   #reserve(bytes: number): void {
     if (this.#length + bytes <= this.#buffer.length) return;
-    const grown = Buffer.allocUnsafe(Math.max(this.#buffer.length * 2, this.#length + bytes));
-    this.#buffer.copy(grown, 0, 0, this.#length);
-    this.#buffer = grown;
+    const largerBuffer = Buffer.allocUnsafe(Math.max(this.#buffer.length * 2, this.#length + bytes));
+    this.#buffer.copy(largerBuffer, 0, 0, this.#length);
+    this.#buffer = largerBuffer;
   }
 }
 
@@ -112,7 +112,7 @@ export class MessageReader {
   offset: number;
   readonly end: number;
   field = 0;
-  #wire = 0;
+  #wireType = 0;
 
   constructor(buffer: Buffer, at = 0, end = buffer.length) {
     this.buffer = buffer;
@@ -125,21 +125,21 @@ export class MessageReader {
     if (this.offset >= this.end) return false;
     const tag = this.varint();
     this.field = Math.floor(tag / 8);
-    this.#wire = tag % 8;
+    this.#wireType = tag % 8;
     if (this.field === 0 || this.field > 0x1fff_ffff) throw this.#corrupt(`field number ${this.field}`);
     return true;
   }
 
   /** Reads a varint up to 2^53 - 1 without a field tag. */
   varint(): number {
-    const first = this.offset < this.end ? this.buffer[this.offset]! : 0x80;
-    if (first < 0x80) {
+    const firstByte = this.offset < this.end ? this.buffer[this.offset]! : 0x80;
+    if (firstByte < 0x80) {
       this.offset++;
-      return first;
+      return firstByte;
     }
     let value = 0;
     for (let scale = 1; ; scale *= 0x80) {
-      const byte = this.#byte(scale > 2 ** 63);
+      const byte = this.#nextByte(scale > 2 ** 63);
       value += (byte & 0x7f) * scale;
       if (byte < 0x80) break;
     }
@@ -156,7 +156,7 @@ export class MessageReader {
     this.#expect(VARINT);
     let value = 0n;
     for (let shift = 0n; ; shift += 7n) {
-      const byte = this.#byte(shift > 63n);
+      const byte = this.#nextByte(shift > 63n);
       value |= BigInt(byte & 0x7f) << shift;
       if (byte < 0x80) return BigInt.asUintN(64, value);
     }
@@ -169,14 +169,14 @@ export class MessageReader {
 
   /** Returns a view into the buffer. */
   bytes(): Buffer {
-    const end = this.#delimited();
+    const end = this.#readValueEnd();
     const value = this.buffer.subarray(this.offset, end);
     this.offset = end;
     return value;
   }
 
   string(): string {
-    const end = this.#delimited();
+    const end = this.#readValueEnd();
     const value = this.buffer.toString('utf8', this.offset, end);
     this.offset = end;
     return value;
@@ -184,14 +184,14 @@ export class MessageReader {
 
   /** Returns a reader of the message that is the value of the field. */
   message(): MessageReader {
-    const end = this.#delimited();
+    const end = this.#readValueEnd();
     const inner = new MessageReader(this.buffer, this.offset, end);
     this.offset = end;
     return inner;
   }
 
   /** Returns a reader of a message that follows its own length, outside of any field. */
-  delimited(): MessageReader {
+  delimitedMessage(): MessageReader {
     const length = this.varint();
     if (length > this.end - this.offset) throw this.#corrupt(`a message of ${length} bytes`);
     const inner = new MessageReader(this.buffer, this.offset, this.offset + length);
@@ -200,14 +200,14 @@ export class MessageReader {
   }
 
   skip(): void {
-    if (this.#wire === VARINT) this.#skipVarint();
-    else if (this.#wire === DELIMITED) this.offset = this.#delimited();
-    else if (this.#wire === FIXED64) this.#advance(8);
-    else if (this.#wire === FIXED32) this.#advance(4);
-    else throw this.#corrupt(`wire type ${this.#wire}`);
+    if (this.#wireType === VARINT) this.#skipVarint();
+    else if (this.#wireType === DELIMITED) this.offset = this.#readValueEnd();
+    else if (this.#wireType === FIXED64) this.#advance(8);
+    else if (this.#wireType === FIXED32) this.#advance(4);
+    else throw this.#corrupt(`wire type ${this.#wireType}`);
   }
 
-  #delimited(): number {
+  #readValueEnd(): number {
     this.#expect(DELIMITED);
     const length = this.varint();
     if (length > this.end - this.offset) throw this.#corrupt(`a field of ${length} bytes`);
@@ -223,23 +223,24 @@ export class MessageReader {
   #skipVarint(): number {
     let bits = 0;
     for (let n = 1; ; n++) {
-      const byte = this.#byte(n > 10);
+      const byte = this.#nextByte(n > 10);
       bits |= byte & 0x7f;
       if (byte < 0x80) return bits;
     }
   }
 
-  #byte(tooLong: boolean): number {
-    if (tooLong) throw this.#corrupt('a number of more than 10 bytes');
+  #nextByte(isTooLong: boolean): number {
+    if (isTooLong) throw this.#corrupt('a number of more than 10 bytes');
     if (this.offset >= this.end) throw this.#corrupt('the end in the middle of a number');
     return this.buffer[this.offset++]!;
   }
 
-  #expect(wire: number): void {
-    if (this.#wire !== wire) throw this.#corrupt(`wire type ${this.#wire} in field ${this.field}, not ${wire}`);
+  #expect(wireType: number): void {
+    if (this.#wireType !== wireType)
+      throw this.#corrupt(`wire type ${this.#wireType} in field ${this.field}, not ${wireType}`);
   }
 
-  #corrupt(what: string): StoreError {
-    return new StoreError('corrupt', `HBase message has ${what} at offset ${this.offset} of ${this.end}`);
+  #corrupt(defect: string): StoreError {
+    return new StoreError('corrupt', `HBase message has ${defect} at offset ${this.offset} of ${this.end}`);
   }
 }

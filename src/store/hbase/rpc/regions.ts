@@ -21,8 +21,8 @@ export interface Region {
   readonly specifier: Buffer;
 }
 
-const META_NAME = 'hbase:meta';
-const INFO = Buffer.from('info');
+const META_TABLE = 'hbase:meta';
+const INFO_FAMILY = Buffer.from('info');
 /** Greater than every region id, which consists of decimal digits. */
 const AFTER_IDS = ':';
 /** Rows of hbase:meta per request: for a table, and backwards from a key past parents of split regions. */
@@ -36,18 +36,18 @@ export class Regions {
   readonly #servers: Servers;
   readonly #masters: Masters;
   /** Regions by table, sorted by start key, without overlap, possibly with gaps. */
-  readonly #tables = new Map<string, Region[]>();
+  readonly #regionsByTable = new Map<string, Region[]>();
   /** Running look-ups by table. Callers of a moved region share the look-up of its table. */
-  readonly #lookups = new Map<string, Promise<void>>();
-  #meta: Promise<Region> | undefined;
+  readonly #runningLookups = new Map<string, Promise<void>>();
+  #metaRegion: Promise<Region> | undefined;
 
   constructor(servers: Servers, masters: Masters) {
     this.#servers = servers;
     this.#masters = masters;
   }
 
-  cached(table: string, key: Buffer): Region | undefined {
-    const list = this.#tables.get(table);
+  cachedRegion(table: string, key: Buffer): Region | undefined {
+    const list = this.#regionsByTable.get(table);
     if (!list) return undefined;
     const region = list[findByStart(list, key)];
     return region && (region.end.length === 0 || Buffer.compare(key, region.end) < 0) ? region : undefined;
@@ -55,53 +55,53 @@ export class Regions {
 
   /** Returns the region of the key. Rejects with `StoreError` `noTable`, or `Failure` when it is not known now. */
   async locate(table: string, key: Buffer, attempts: Attempts): Promise<Region> {
-    if (table === META_NAME) return this.#locateMeta(attempts);
+    if (table === META_TABLE) return this.#locateMeta(attempts);
     for (;;) {
-      const known = this.cached(table, key);
-      if (known) return known;
-      await withDeadline(this.#lookup(table, key, attempts), attempts.expires);
+      const cachedRegion = this.cachedRegion(table, key);
+      if (cachedRegion) return cachedRegion;
+      await withDeadline(this.#lookup(table, key, attempts), attempts.expiresAt);
     }
   }
 
   /** Returns the region of the greatest keys below `key`, or the last region of the table if `key` is undefined. */
   async locateBefore(table: string, key: Buffer | undefined, attempts: Attempts): Promise<Region> {
-    if (table === META_NAME) return this.#locateMeta(attempts);
-    const known = this.#cachedBefore(table, key);
-    if (known) return known;
+    if (table === META_TABLE) return this.#locateMeta(attempts);
+    const cachedRegion = this.#cachedBefore(table, key);
+    if (cachedRegion) return cachedRegion;
     // hbase:meta cannot be searched by end key, so the table is read again.
     await this.#reloadTable(table, attempts);
-    const found = this.#cachedBefore(table, key);
-    if (found) return found;
-    throw new Failure(`table ${table} has no region before the key now`, { notApplied: true });
+    const region = this.#cachedBefore(table, key);
+    if (region) return region;
+    throw new Failure(`table ${table} has no region before the key now`, { isNotApplied: true });
   }
 
   async readAll(table: string, attempts: Attempts): Promise<readonly Region[]> {
     await this.#reloadTable(table, attempts);
-    return this.#tables.get(table) ?? [];
+    return this.#regionsByTable.get(table) ?? [];
   }
 
   /** Removes the region from the cache, unless it has been looked up again since. */
   drop(region: Region): void {
-    if (region.table === META_NAME) this.#meta = undefined;
-    const list = this.#tables.get(region.table);
+    if (region.table === META_TABLE) this.#metaRegion = undefined;
+    const list = this.#regionsByTable.get(region.table);
     const at = list?.indexOf(region) ?? -1;
     if (at >= 0) list!.splice(at, 1);
   }
 
   dropServer(server: string): void {
-    for (const [table, list] of this.#tables) {
-      const left = list.filter((region) => region.server !== server);
-      if (list.length - left.length > MAX_SINGLE_LOOKUPS) this.#tables.delete(table);
-      else this.#tables.set(table, left);
+    for (const [table, list] of this.#regionsByTable) {
+      const remainingRegions = list.filter((region) => region.server !== server);
+      if (list.length - remainingRegions.length > MAX_SINGLE_LOOKUPS) this.#regionsByTable.delete(table);
+      else this.#regionsByTable.set(table, remainingRegions);
     }
   }
 
   #cachedBefore(table: string, key: Buffer | undefined): Region | undefined {
-    const list = this.#tables.get(table);
+    const list = this.#regionsByTable.get(table);
     if (!list) return undefined;
     if (key === undefined) {
-      const last = list[list.length - 1];
-      return last && last.end.length === 0 ? last : undefined;
+      const lastRegion = list[list.length - 1];
+      return lastRegion && lastRegion.end.length === 0 ? lastRegion : undefined;
     }
     let at = findByStart(list, key);
     if (at >= 0 && list[at]!.start.equals(key)) at--;
@@ -110,34 +110,34 @@ export class Regions {
   }
 
   #reloadTable(table: string, attempts: Attempts): Promise<void> {
-    const read = this.#serialize(table, () => this.#readTable(table, attempts));
-    return withDeadline(read, attempts.expires);
+    const reload = this.#serialize(table, () => this.#readTable(table, attempts));
+    return withDeadline(reload, attempts.expiresAt);
   }
 
   async #lookup(table: string, key: Buffer, attempts: Attempts): Promise<void> {
-    const running = this.#lookups.get(table);
-    if (running) {
-      return running.catch((error) => {
+    const runningLookup = this.#runningLookups.get(table);
+    if (runningLookup) {
+      return runningLookup.catch((error) => {
         // This failure says nothing about a region that the other look-up has not read.
         if (!(error instanceof RegionNotOpen) || error.contains(key)) throw error;
       });
     }
-    const first = !this.#tables.has(table);
+    const isFirstLookup = !this.#regionsByTable.has(table);
     return this.#serialize(table, () =>
-      first ? this.#readTable(table, attempts) : this.#readRegion(table, key, attempts),
+      isFirstLookup ? this.#readTable(table, attempts) : this.#readRegion(table, key, attempts),
     );
   }
 
   #serialize(table: string, run: () => Promise<void>): Promise<void> {
-    const running = this.#lookups.get(table) ?? Promise.resolve();
-    const next = running
+    const previousLookup = this.#runningLookups.get(table) ?? Promise.resolve();
+    const nextLookup = previousLookup
       .catch(() => undefined)
       .then(run)
       .finally(() => {
-        if (this.#lookups.get(table) === next) this.#lookups.delete(table);
+        if (this.#runningLookups.get(table) === nextLookup) this.#runningLookups.delete(table);
       });
-    this.#lookups.set(table, next);
-    return next;
+    this.#runningLookups.set(table, nextLookup);
+    return nextLookup;
   }
 
   /** Reads hbase:meta backwards from the key to the first region that is no split parent. */
@@ -146,51 +146,57 @@ export class Regions {
     let exists = false;
     let from: Buffer | undefined = Buffer.concat([Buffer.from(`${table},`), key, Buffer.from(`,${AFTER_IDS}`)]);
     while (from) {
-      const part: MetaRows = await this.#scanMeta(table, { from, stop, reversed: true }, META_ROWS_BACKWARDS, attempts);
-      exists ||= part.count > 0;
-      const nearest = part.regions[0];
+      const metaRows: MetaRows = await this.#scanMeta(
+        table,
+        { from, stop, reversed: true },
+        META_ROWS_BACKWARDS,
+        attempts,
+      );
+      exists ||= metaRows.rowCount > 0;
+      const nearest = metaRows.regions[0];
       if (nearest && endsAfter(nearest, key)) {
         if (!isOpen(nearest)) throw new RegionNotOpen(table, nearest);
         this.#insert(nearest);
         return;
       }
-      from = nearest ? undefined : part.last;
+      from = nearest ? undefined : metaRows.lastKey;
     }
     if (exists) throw new RegionNotOpen(table);
-    this.#tables.delete(table);
+    this.#regionsByTable.delete(table);
     throw new StoreError('noTable', `no table ${table}`);
   }
 
   async #readTable(table: string, attempts: Attempts): Promise<void> {
-    const found: Region[] = [];
-    let rows = 0;
+    const openRegions: Region[] = [];
+    let rowCount = 0;
     const stop = Buffer.from(`${table} ,,`);
     let from: Buffer | undefined = Buffer.from(`${table},,`);
     while (from) {
-      const part: MetaRows = await this.#scanMeta(table, { from, stop, reversed: false }, META_ROWS, attempts);
-      found.push(...part.regions.filter(isOpen));
-      rows += part.count;
-      from = part.last;
+      const metaRows: MetaRows = await this.#scanMeta(table, { from, stop, reversed: false }, META_ROWS, attempts);
+      openRegions.push(...metaRows.regions.filter(isOpen));
+      rowCount += metaRows.rowCount;
+      from = metaRows.lastKey;
     }
-    if (rows === 0) {
-      this.#tables.delete(table);
+    if (rowCount === 0) {
+      this.#regionsByTable.delete(table);
       throw new StoreError('noTable', `no table ${table}`);
     }
     // Rows of hbase:meta are in key order. Regions overlap only during a split or merge.
     const list: Region[] = [];
-    for (const region of found) {
+    for (const region of openRegions) {
       while (list.length > 0 && overlaps(list[list.length - 1]!, region)) list.pop();
       list.push(region);
     }
-    this.#tables.set(table, list);
-    if (found.length === 0) throw new Failure(`table ${table} has no open region`, { notApplied: true, moved: true });
+    this.#regionsByTable.set(table, list);
+    if (openRegions.length === 0)
+      throw new Failure(`table ${table} has no open region`, { isNotApplied: true, isRegionMoved: true });
   }
 
   #insert(region: Region): void {
-    const list = this.#tables.get(region.table) ?? [];
-    const rest = list.filter((other) => !overlaps(other, region));
-    rest.splice(findByStart(rest, region.start) + 1, 0, region);
-    this.#tables.set(region.table, rest);
+    const list = this.#regionsByTable.get(region.table) ?? [];
+    const newRegions = list.filter((other) => !overlaps(other, region));
+    newRegions.splice(findByStart(newRegions, region.start) + 1, 0, region);
+    this.#regionsByTable.set(region.table, newRegions);
   }
 
   /** Reads up to `limit` rows of hbase:meta from `from` to `stop`, and returns their regions. */
@@ -201,64 +207,64 @@ export class Regions {
     attempts: Attempts,
   ): Promise<MetaRows> {
     const scan = new MessageWriter()
-      .message(1, new MessageWriter().bytes(1, INFO))
+      .message(1, new MessageWriter().bytes(1, INFO_FAMILY))
       .bytes(3, from)
       .bytes(4, stop)
       .uint(7, 1)
       .bool(15, reversed)
       .bool(21, false)
       .bool(22, reversed);
-    const meta = await this.#locateMeta(attempts);
+    const metaRegion = await this.#locateMeta(attempts);
     // The reader supports neither partial rows nor heartbeats. The request leaves out both flags, so none are sent.
     const request = new MessageWriter()
-      .bytes(1, meta.specifier)
+      .bytes(1, metaRegion.specifier)
       .message(2, scan)
       .uint(4, limit)
       .uint(11, limit)
       .finish();
     try {
-      const answer = await this.#servers.get(meta.server).call('Scan', request, [], attempts.expires);
+      const answer = await this.#servers.get(metaRegion.server).call('Scan', request, [], attempts.expiresAt);
       return readMetaRows(table, answer.message, new CellCursor(answer.cells), limit);
     } catch (e) {
       const failure = failureOrThrow(e);
-      if (failure.traits.moved || !failure.exception) this.#meta = undefined;
-      throw Failure.ofLookup(META_NAME, failure);
+      if (failure.traits.isRegionMoved || !failure.exceptionName) this.#metaRegion = undefined;
+      throw Failure.ofLookup(META_TABLE, failure);
     }
   }
 
   #locateMeta(attempts: Attempts): Promise<Region> {
-    const locating = this.#meta ?? this.#findMeta(attempts);
-    this.#meta = locating;
-    locating.catch(() => {
-      if (this.#meta === locating) this.#meta = undefined;
+    const metaLookup = this.#metaRegion ?? this.#findMeta(attempts);
+    this.#metaRegion = metaLookup;
+    metaLookup.catch(() => {
+      if (this.#metaRegion === metaLookup) this.#metaRegion = undefined;
     });
-    return locating;
+    return metaLookup;
   }
 
   async #findMeta(attempts: Attempts): Promise<Region> {
     const server = await this.#masters.metaServer(attempts);
     const specifier = new MessageWriter().uint(1, 1).bytes(2, Buffer.from('hbase:meta,,1')).finish();
-    return { table: META_NAME, start: EMPTY, end: EMPTY, server, specifier };
+    return { table: META_TABLE, start: EMPTY, end: EMPTY, server, specifier };
   }
 }
 
 /** A region that hbase:meta assigns to no server. */
-type Unassigned = Omit<Region, 'server'>;
+type UnassignedRegion = Omit<Region, 'server'>;
 
-function isOpen(region: Region | Unassigned): region is Region {
+function isOpen(region: Region | UnassignedRegion): region is Region {
   return 'server' in region;
 }
 
-function endsAfter({ end }: Unassigned, key: Buffer): boolean {
+function endsAfter({ end }: UnassignedRegion, key: Buffer): boolean {
   return end.length === 0 || Buffer.compare(key, end) < 0;
 }
 
 /** The failure for a region that is not open. `region` is undefined when hbase:meta has no region for the key. */
 class RegionNotOpen extends Failure {
-  readonly #region: Unassigned | undefined;
+  readonly #region: UnassignedRegion | undefined;
 
-  constructor(table: string, region?: Unassigned) {
-    super(`table ${table} has a region that is not open`, { notApplied: true, moved: true });
+  constructor(table: string, region?: UnassignedRegion) {
+    super(`table ${table} has a region that is not open`, { isNotApplied: true, isRegionMoved: true });
     this.#region = region;
   }
 
@@ -269,9 +275,9 @@ class RegionNotOpen extends Failure {
 }
 
 function overlaps(a: Region, b: Region): boolean {
-  const aBelow = a.end.length > 0 && Buffer.compare(a.end, b.start) <= 0;
-  const bBelow = b.end.length > 0 && Buffer.compare(b.end, a.start) <= 0;
-  return !aBelow && !bBelow;
+  const isABelow = a.end.length > 0 && Buffer.compare(a.end, b.start) <= 0;
+  const isBBelow = b.end.length > 0 && Buffer.compare(b.end, a.start) <= 0;
+  return !isABelow && !isBBelow;
 }
 
 /** Returns the index of the last region with a start at or below the key, or -1. */
@@ -287,51 +293,56 @@ function findByStart(list: readonly Region[], key: Buffer): number {
 }
 
 interface MetaRows {
-  readonly count: number;
+  readonly rowCount: number;
   /** Regions without the parents of split ones. */
-  readonly regions: readonly (Region | Unassigned)[];
+  readonly regions: readonly (Region | UnassignedRegion)[];
   /** Key of the last row, if more rows may follow. */
-  readonly last: Buffer | undefined;
+  readonly lastKey: Buffer | undefined;
 }
 
 function readMetaRows(table: string, message: MessageReader, cells: CellCursor, limit: number): MetaRows {
   const { cellCounts, hasMoreInRegion } = readScanResponse(message);
-  const regions: (Region | Unassigned)[] = [];
-  let last: Buffer | undefined;
+  const regions: (Region | UnassignedRegion)[] = [];
+  let lastKey: Buffer | undefined;
   for (const count of cellCounts) {
     let info: Buffer | undefined;
     let server = '';
     for (let i = 0; i < count; i++) {
       cells.parse();
-      if (i === 0) last = cells.row();
-      const name = cells.qualifier().toString('latin1');
-      if (name === 'regioninfo') info = cells.value();
-      else if (name === 'server') server = cells.value().toString();
+      if (i === 0) lastKey = cells.row();
+      const qualifierText = cells.qualifier().toString('latin1');
+      if (qualifierText === 'regioninfo') info = cells.value();
+      else if (qualifierText === 'server') server = cells.value().toString();
       cells.advance();
     }
-    const region = info && last && readRegion(table, last, info, server);
+    const region = info && lastKey && readRegion(table, lastKey, info, server);
     if (region) regions.push(region);
   }
-  const count = cellCounts.length;
-  return { count, regions, last: hasMoreInRegion && count >= limit ? last : undefined };
+  const rowCount = cellCounts.length;
+  return { rowCount, regions, lastKey: hasMoreInRegion && rowCount >= limit ? lastKey : undefined };
 }
 
 /** Returns undefined for a split parent, which waits for removal by the master, and for a replica. */
-function readRegion(table: string, name: Buffer, value: Buffer, server: string): Region | Unassigned | undefined {
+function readRegion(
+  table: string,
+  regionName: Buffer,
+  value: Buffer,
+  server: string,
+): Region | UnassignedRegion | undefined {
   if (value.toString('latin1', 0, 4) !== 'PBUF') throw new StoreError('corrupt', `hbase:meta row of table ${table}`);
   const info = new MessageReader(value, 4);
   let start = EMPTY;
   let end = EMPTY;
   let replica = 0;
-  let gone = false;
+  let isParentOrOffline = false;
   while (info.next()) {
     if (info.field === 3) start = Buffer.from(info.bytes());
     else if (info.field === 4) end = Buffer.from(info.bytes());
-    else if (info.field === 5 || info.field === 6) gone = info.bool() || gone;
+    else if (info.field === 5 || info.field === 6) isParentOrOffline = info.bool() || isParentOrOffline;
     else if (info.field === 7) replica = info.uint();
     else info.skip();
   }
-  if (gone || replica !== 0) return undefined;
-  const specifier = new MessageWriter().uint(1, 1).bytes(2, name).finish();
+  if (isParentOrOffline || replica !== 0) return undefined;
+  const specifier = new MessageWriter().uint(1, 1).bytes(2, regionName).finish();
   return server ? { table, start, end, server, specifier } : { table, start, end, specifier };
 }

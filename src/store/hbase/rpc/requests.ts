@@ -15,12 +15,13 @@ export function checkKey(key: Buffer): void {
 /** Encodes Column messages (family 1, qualifier 2). Families in `families` are read as a whole. */
 export function encodeColumnList(table: TableCodec, options: ReadOptions): Buffer[] {
   const out: Buffer[] = [];
-  const names = new Map<number, Buffer[]>();
-  for (const family of options.families ?? []) names.set(family, []);
+  const qualifiersByFamily = new Map<number, Buffer[]>();
+  for (const family of options.families ?? []) qualifiersByFamily.set(family, []);
   for (const { family, qualifier } of options.columns ?? []) {
-    if (!options.families?.includes(family)) names.set(family, [...(names.get(family) ?? []), qualifier]);
+    if (!options.families?.includes(family))
+      qualifiersByFamily.set(family, [...(qualifiersByFamily.get(family) ?? []), qualifier]);
   }
-  for (const [family, qualifiers] of names) {
+  for (const [family, qualifiers] of qualifiersByFamily) {
     const column = new MessageWriter().bytes(1, table.family(family));
     for (const qualifier of qualifiers) column.bytes(2, qualifier);
     out.push(column.finish());

@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as waitForNextTurn } from 'node:timers/promises';
 import { StoreError, type StoreErrorCode } from '../../store-error.js';
 import { timeoutFailure } from './deadlines.js';
 import { Failure } from './failure.js';
@@ -42,29 +42,29 @@ export class Pauses {
 /** The deadline and the attempts of an operation. */
 export class Attempts {
   /** Deadline, monotonic ms. */
-  readonly expires: number;
+  readonly expiresAt: number;
   readonly #settings: RpcSettings;
   readonly #pauses: Pauses;
-  #failures = 0;
+  #failureCount = 0;
   /** End of the current pause, monotonic ms. */
   #resumeAt = 0;
   /** Set until the end of the event loop turn of the last failure: whether that failure was an overload. */
-  #failureInTurn: { readonly overloaded: boolean } | undefined;
+  #failureInTurn: { readonly isOverload: boolean } | undefined;
   /** The last failure before the deadline. */
-  #cause: Failure | undefined;
+  #lastFailure: Failure | undefined;
   /** Whether the caller has an outcome and waits no longer. */
   isAbandoned = false;
 
   constructor(settings: RpcSettings, pauses: Pauses) {
     this.#settings = settings;
     this.#pauses = pauses;
-    this.expires = performance.now() + settings.operationTimeoutMs;
+    this.expiresAt = performance.now() + settings.operationTimeoutMs;
   }
 
   /** Ends the operation at its deadline. Returns the error for the caller. */
   expire(applied: 'no' | 'unknown'): StoreError {
     this.isAbandoned = true;
-    return storeError(this.#cause ?? timeoutFailure(), applied);
+    return storeError(this.#lastFailure ?? timeoutFailure(), applied);
   }
 
   /**
@@ -72,38 +72,39 @@ export class Attempts {
    * after the deadline. `applied`: whether an attempt so far may have been applied.
    */
   async pause(failure: Failure, applied: 'no' | 'unknown'): Promise<void> {
-    if (failure.traits.final) throw storeError(failure, applied);
-    if (failure.traits.retryAtOnce) return;
+    if (failure.traits.isFinal) throw storeError(failure, applied);
+    if (failure.traits.canRetryAtOnce) return;
     // A failure at the deadline is mostly a timeout. An earlier failure gives the reason.
-    if (!this.#cause || performance.now() < this.expires - TIMER_TOLERANCE_MS) this.#cause = failure;
-    const until = this.#nextResume(failure);
-    const pause = until - performance.now();
+    if (!this.#lastFailure || performance.now() < this.expiresAt - TIMER_TOLERANCE_MS) this.#lastFailure = failure;
+    const resumeAt = this.#nextResume(failure);
+    const pauseMs = resumeAt - performance.now();
     // Yields to other work. Otherwise the loop would block the event loop until an overloaded server accepts requests.
-    if (pause <= 0) return nextTurn();
-    if (until >= this.expires) throw storeError(this.#cause, applied);
-    await this.#pauses.pause(pause);
+    if (pauseMs <= 0) return waitForNextTurn();
+    if (resumeAt >= this.expiresAt) throw storeError(this.#lastFailure, applied);
+    await this.#pauses.pause(pauseMs);
   }
 
   /** Returns the end of the pause, monotonic ms. Failures of a caller in the same turn share the pause. */
   #nextResume(failure: Failure): number {
-    const overloaded = failure.traits.overloaded === true;
-    if (this.#failureInTurn && (this.#failureInTurn.overloaded || !overloaded)) return this.#resumeAt;
-    this.#failureInTurn = { overloaded };
+    const isOverload = failure.traits.isOverload === true;
+    if (this.#failureInTurn && (this.#failureInTurn.isOverload || !isOverload)) return this.#resumeAt;
+    this.#failureInTurn = { isOverload };
     setImmediate(() => {
       this.#failureInTurn = undefined;
     });
-    this.#resumeAt = performance.now() + this.#nextPause(failure);
+    this.#resumeAt = performance.now() + this.#nextPauseMs(failure);
     return this.#resumeAt;
   }
 
-  #nextPause({ traits }: Failure): number {
-    const at = this.#failures++;
+  #nextPauseMs({ traits }: Failure): number {
+    const failureIndex = this.#failureCount++;
     // A moved region is usually open elsewhere already, and a lost scanner says nothing about its server.
-    const { moved, serverGone, scannerLost, overloaded } = traits;
-    if (at === 0 && ((moved && !serverGone) || scannerLost)) return 0;
-    const steps = PAUSE_FACTORS[Math.min(at, PAUSE_FACTORS.length - 1)]! * (overloaded ? OVERLOAD_FACTOR : 1);
-    const longest = overloaded ? MAX_OVERLOAD_PAUSE_MS : Math.max(MAX_PAUSE_MS, this.#settings.retryPauseMs);
-    return Math.min(this.#settings.retryPauseMs * steps, longest) * (0.75 + Math.random() / 2);
+    const { isRegionMoved, isServerGone, isScannerLost, isOverload } = traits;
+    if (failureIndex === 0 && ((isRegionMoved && !isServerGone) || isScannerLost)) return 0;
+    const factor =
+      PAUSE_FACTORS[Math.min(failureIndex, PAUSE_FACTORS.length - 1)]! * (isOverload ? OVERLOAD_FACTOR : 1);
+    const maxPauseMs = isOverload ? MAX_OVERLOAD_PAUSE_MS : Math.max(MAX_PAUSE_MS, this.#settings.retryPauseMs);
+    return Math.min(this.#settings.retryPauseMs * factor, maxPauseMs) * (0.75 + Math.random() / 2);
   }
 }
 
@@ -119,7 +120,7 @@ const STORE_CODES: Readonly<Record<string, StoreErrorCode>> = {
 
 /** Converts a failure that no retry has solved into the error for users of the store. */
 export function storeError(failure: Failure, applied: 'no' | 'unknown'): StoreError {
-  const code = STORE_CODES[failure.exception ?? ''] ?? 'unavailable';
+  const code = STORE_CODES[failure.exceptionName ?? ''] ?? 'unavailable';
   return new StoreError(code, failure.message, { cause: failure, applied });
 }
 

@@ -41,7 +41,7 @@ export interface ReadOptions {
 
 export interface HBaseScanOptions extends ReadOptions {
   /** Whether to scan from the end of the range to its start. */
-  readonly reverse?: boolean;
+  readonly isReverse?: boolean;
   /** Maximum number of rows of the whole scan. */
   readonly limit?: number;
   /** Whether to read keys only. `rows` of the batches is then empty. */
@@ -49,7 +49,7 @@ export interface HBaseScanOptions extends ReadOptions {
   /** Number of rows per request. Servers end an answer earlier by size and time. */
   readonly batchRows?: number;
   /** Whether `KeyRange.to` belongs to the range. */
-  readonly inclusiveEnd?: boolean;
+  readonly includesEnd?: boolean;
   /** Only cells with this timestamp. */
   readonly timestamp?: bigint;
 }
@@ -72,7 +72,7 @@ export interface HBaseScan {
 }
 
 /** A cell or column with a timestamp of its own. */
-export interface Timestamped {
+export interface OptionalTimestamp {
   readonly timestamp?: bigint;
 }
 
@@ -94,8 +94,8 @@ export interface RowMutation {
   readonly guards?: readonly Guard[];
   /** Deletes all families up to `timestamp` - 1. Requires `timestamp` beside `put`, and excludes `add`. */
   readonly deleteRow?: boolean;
-  readonly delete?: readonly (CellName & Timestamped)[];
-  readonly put?: readonly (Cell & Timestamped)[];
+  readonly delete?: readonly (CellName & OptionalTimestamp)[];
+  readonly put?: readonly (Cell & OptionalTimestamp)[];
   /** Needs HBase 2.4. May not name a cell of `put` or `delete`. */
   readonly add?: readonly Increment[];
   /** Timestamp of all cells and deletes without one of their own, ms. */
@@ -104,12 +104,12 @@ export interface RowMutation {
    * Whether the mutation may be repeated when its outcome is unknown. Repeating must do no harm, even after a change of
    * the row by another client. Without it, such a mutation rejects with `unavailable` and `applied: 'unknown'`.
    */
-  readonly repeatable?: boolean;
+  readonly isRepeatable?: boolean;
   /**
    * Whether a guard that fails after an attempt without an answer resolves with false instead of an error. That attempt
    * may itself have changed the guarded cells, so the caller has to read the row.
    */
-  readonly unknownIsFalse?: boolean;
+  readonly isFalseWhenUnknown?: boolean;
 }
 
 export interface RegionInfo {

@@ -2,7 +2,7 @@ import type { MessageReader } from './protobuf.js';
 
 export interface ScanResponse {
   readonly cellCounts: readonly number[];
-  readonly partial: readonly boolean[];
+  readonly partialFlags: readonly boolean[];
   readonly scannerId: bigint | undefined;
   readonly hasMore: boolean;
   readonly hasMoreInRegion: boolean;
@@ -18,7 +18,7 @@ export interface ScanResponse {
  */
 export function readScanResponse(message: MessageReader): ScanResponse {
   const cellCounts: number[] = [];
-  const partial: boolean[] = [];
+  const partialFlags: boolean[] = [];
   let scannerId: bigint | undefined;
   let [hasMore, hasMoreInRegion, isHeartbeat] = [true, true, false];
   let cursor: Buffer | undefined;
@@ -28,14 +28,14 @@ export function readScanResponse(message: MessageReader): ScanResponse {
     if (field === 1) cellCounts.push(message.uint());
     else if (field === 2) scannerId = message.uint64();
     else if (field === 3) hasMore = message.bool();
-    else if (field === 7) partial.push(message.bool());
+    else if (field === 7) partialFlags.push(message.bool());
     else if (field === 8) hasMoreInRegion = message.bool();
     else if (field === 9) isHeartbeat = message.bool();
     else if (field === 10) filteredRows = readFilteredRows(message.message());
     else if (field === 12) cursor = readCursor(message.message());
     else message.skip();
   }
-  return { cellCounts, partial, scannerId, hasMore, hasMoreInRegion, isHeartbeat, cursor, filteredRows };
+  return { cellCounts, partialFlags, scannerId, hasMore, hasMoreInRegion, isHeartbeat, cursor, filteredRows };
 }
 
 function readCursor(cursor: MessageReader): Buffer | undefined {
@@ -53,7 +53,7 @@ function readCursor(cursor: MessageReader): Buffer | undefined {
  * by its time limit.
  */
 function readFilteredRows(metrics: MessageReader): number {
-  let filtered = 0;
+  let filteredRows = 0;
   while (metrics.next()) {
     if (metrics.field !== 1) {
       metrics.skip();
@@ -63,9 +63,9 @@ function readFilteredRows(metrics: MessageReader): number {
     let name = '';
     while (pair.next()) {
       if (pair.field === 1) name = pair.string();
-      else if (pair.field === 2 && name === 'ROWS_FILTERED') filtered = pair.uint();
+      else if (pair.field === 2 && name === 'ROWS_FILTERED') filteredRows = pair.uint();
       else pair.skip();
     }
   }
-  return filtered;
+  return filteredRows;
 }

@@ -21,7 +21,7 @@ const BATCH_BYTES = 2 * 1024 * 1024;
 /** A scanner unused for this share of its lease is not used again. */
 const LEASE_SHARE = 0.8;
 
-/** The parts of the client that a scan uses. */
+/** The members of the client that a scan uses. */
 export interface ScanContext {
   readonly settings: RpcSettings;
   readonly servers: Servers;
@@ -38,13 +38,13 @@ interface OpenScanner {
   /** Number of the next request to the scanner. */
   sequence: number;
   /** Time of the last answer, monotonic ms. */
-  lastUsed: number;
+  lastUsedAt: number;
 }
 
-/** Where the scan continues. `key`: undefined for the open end. `inclusive`: whether row `key` is to be read. */
+/** Where the scan continues. `key`: undefined for the open end. `isInclusive`: whether row `key` is to be read. */
 interface Position {
   readonly key: Buffer | undefined;
-  readonly inclusive: boolean;
+  readonly isInclusive: boolean;
 }
 
 /**
@@ -56,43 +56,43 @@ export class RegionScan implements HBaseScan {
   readonly #table: TableCodec;
   readonly #options: HBaseScanOptions;
   /** The fields of the message Scan that do not depend on the position. */
-  readonly #fields: Buffer;
-  readonly #stop: Position;
+  readonly #constantFields: Buffer;
+  readonly #endPosition: Position;
   #position: Position;
   #scanner: OpenScanner | undefined;
   /** Number of rows up to the limit. */
   #rowsLeft: number;
-  #partial: PartialRow;
+  #partialRow: PartialRow;
   #isDone = false;
-  #running: Promise<RowBatch | undefined> | undefined;
+  #pendingBatch: Promise<RowBatch | undefined> | undefined;
 
   constructor(context: ScanContext, table: TableCodec, range: KeyRange, options: HBaseScanOptions) {
     this.#context = context;
     this.#table = table;
     this.#options = options;
-    const low: Position = { key: range.from, inclusive: true };
-    const high: Position = { key: range.to, inclusive: options.inclusiveEnd === true };
-    this.#position = options.reverse ? high : low;
-    this.#stop = options.reverse ? low : high;
+    const lowPosition: Position = { key: range.from, isInclusive: true };
+    const highPosition: Position = { key: range.to, isInclusive: options.includesEnd === true };
+    this.#position = options.isReverse ? highPosition : lowPosition;
+    this.#endPosition = options.isReverse ? lowPosition : highPosition;
     this.#rowsLeft = options.limit ?? Number.POSITIVE_INFINITY;
-    this.#fields = scanFields(table, options);
-    this.#partial = new PartialRow(table);
-    this.#isDone = this.#rowsLeft <= 0 || isEmpty(range, options.inclusiveEnd === true);
+    this.#constantFields = scanFields(table, options);
+    this.#partialRow = new PartialRow(table);
+    this.#isDone = this.#rowsLeft <= 0 || isEmpty(range, options.includesEnd === true);
   }
 
   /** Must not be called again before the last call has ended. */
   next(): Promise<RowBatch | undefined> {
-    if (this.#running) throw new TypeError('next() of a scan before the last one ended');
-    this.#running = this.#next().finally(() => {
-      this.#running = undefined;
+    if (this.#pendingBatch) throw new TypeError('next() of a scan before the last one ended');
+    this.#pendingBatch = this.#next().finally(() => {
+      this.#pendingBatch = undefined;
     });
-    return this.#running;
+    return this.#pendingBatch;
   }
 
   close(): void {
     this.#isDone = true;
     // A request under way may open the scanner. In this case `#next` closes it.
-    if (!this.#running) this.#dropScanner(true);
+    if (!this.#pendingBatch) this.#dropScanner(true);
   }
 
   async #next(): Promise<RowBatch | undefined> {
@@ -110,7 +110,7 @@ export class RegionScan implements HBaseScan {
           this.#isDone = true;
           throw e;
         }
-        if (!this.#isDone) await this.#recover(e, region, attempts);
+        if (!this.#isDone) await this.#pauseAfterFailure(e, region, attempts);
       } finally {
         if (this.#isDone) this.#dropScanner(true);
       }
@@ -119,26 +119,26 @@ export class RegionScan implements HBaseScan {
   }
 
   #isExpired(scanner: OpenScanner): boolean {
-    return performance.now() - scanner.lastUsed > this.#context.settings.scannerTimeoutMs * LEASE_SHARE;
+    return performance.now() - scanner.lastUsedAt > this.#context.settings.scannerTimeoutMs * LEASE_SHARE;
   }
 
   #locate(attempts: Attempts): Promise<Region> {
     const { regions } = this.#context;
-    const { key, inclusive } = this.#position;
-    if (this.#options.reverse) {
-      if (key && inclusive) return regions.locate(this.#table.name, key, attempts);
+    const { key, isInclusive } = this.#position;
+    if (this.#options.isReverse) {
+      if (key && isInclusive) return regions.locate(this.#table.name, key, attempts);
       return regions.locateBefore(this.#table.name, key, attempts);
     }
     return regions.locate(this.#table.name, key ?? EMPTY, attempts);
   }
 
   #request(region: Region, attempts: Attempts): Promise<Answer> {
-    const rows = Math.min(this.#options.batchRows ?? BATCH_ROWS, this.#rowsLeft);
+    const rowLimit = Math.min(this.#options.batchRows ?? BATCH_ROWS, this.#rowsLeft);
     const request = new MessageWriter();
     const scanner = this.#scanner;
     if (scanner) request.uint(3, scanner.id);
     else request.bytes(1, region.specifier).bytes(2, this.#encodeScan());
-    request.uint(4, rows);
+    request.uint(4, rowLimit);
     if (scanner) request.uint(6, scanner.sequence++);
     request
       .bool(7, true)
@@ -146,32 +146,32 @@ export class RegionScan implements HBaseScan {
       .bool(9, this.#options.filter !== undefined);
     if (this.#rowsLeft !== Number.POSITIVE_INFINITY) request.uint(11, this.#rowsLeft);
     const server = scanner?.server ?? this.#context.servers.get(region.server);
-    return server.call('Scan', request.finish(), [], attempts.expires);
+    return server.call('Scan', request.finish(), [], attempts.expiresAt);
   }
 
   /** Encodes the Scan: start_row 3, stop_row 4, include_start_row 21, include_stop_row 22, and the constant fields. */
   #encodeScan(): Buffer {
     return new MessageWriter()
-      .raw(this.#fields)
+      .raw(this.#constantFields)
       .bytes(3, this.#position.key ?? EMPTY)
-      .bytes(4, this.#stop.key ?? EMPTY)
-      .bool(21, this.#position.inclusive)
-      .bool(22, this.#stop.inclusive)
+      .bytes(4, this.#endPosition.key ?? EMPTY)
+      .bool(21, this.#position.isInclusive)
+      .bool(22, this.#endPosition.isInclusive)
       .finish();
   }
 
-  /** Returns the rows of an answer, or undefined when the answer has none and no progress to report. */
+  /** Returns the rows of an answer, or undefined when it has neither rows nor news of rows that were passed over. */
   #readBatch(region: Region, answer: Answer): RowBatch | undefined {
     const response = readScanResponse(answer.message);
-    const batch = { keys: [], rows: [], scanned: 0, until: undefined } as Mutable<RowBatch>;
+    const batch = { keys: [], rows: [], scanned: 0, until: undefined } as MutableBatch<RowBatch>;
     const cells = new CellCursor(answer.cells);
     for (let i = 0; i < response.cellCounts.length; i++)
-      this.#addResult(batch, cells, response.cellCounts[i]!, response.partial[i] === true);
-    if (!response.hasMoreInRegion || !response.hasMore) this.#partial.finish(batch, this.#options.keysOnly === true);
-    const last = batch.keys[batch.keys.length - 1];
-    if (last) this.#position = { key: last, inclusive: false };
-    if (response.cursor && !this.#partial.isOpen && this.#isAfter(response.cursor, last))
-      this.#position = { key: response.cursor, inclusive: true };
+      this.#addResult(batch, cells, response.cellCounts[i]!, response.partialFlags[i] === true);
+    if (!response.hasMoreInRegion || !response.hasMore) this.#partialRow.finish(batch, this.#options.keysOnly === true);
+    const lastKey = batch.keys[batch.keys.length - 1];
+    if (lastKey) this.#position = { key: lastKey, isInclusive: false };
+    if (response.cursor && !this.#partialRow.isOpen && this.#isAfter(response.cursor, lastKey))
+      this.#position = { key: response.cursor, isInclusive: true };
     this.#rowsLeft -= batch.keys.length;
     this.#advance(region, response);
     batch.scanned = batch.keys.length + response.filteredRows;
@@ -179,77 +179,78 @@ export class RegionScan implements HBaseScan {
     return batch.keys.length > 0 || response.isHeartbeat || batch.scanned > 0 ? batch : undefined;
   }
 
-  /** Whether `key` comes after the row `last` in scan order. */
-  #isAfter(key: Buffer, last: Buffer | undefined): boolean {
-    if (!last) return true;
-    const d = Buffer.compare(key, last);
-    return this.#options.reverse ? d < 0 : d > 0;
+  /** Whether `key` comes after the row `lastKey` in scan order. */
+  #isAfter(key: Buffer, lastKey: Buffer | undefined): boolean {
+    if (!lastKey) return true;
+    const order = Buffer.compare(key, lastKey);
+    return this.#options.isReverse ? order < 0 : order > 0;
   }
 
   /** Returns the key before which the servers have looked at all rows. */
   #scannedUntil(): RowBatch['until'] {
-    if (this.#options.reverse) return undefined;
+    if (this.#options.isReverse) return undefined;
     if (this.#isDone && this.#rowsLeft > 0) return 'end';
-    const { key, inclusive } = this.#position;
-    return key && !inclusive ? keyAfter(key) : key;
+    const { key, isInclusive } = this.#position;
+    return key && !isInclusive ? keyAfter(key) : key;
   }
 
-  #addResult(batch: RowBatch, cells: CellCursor, count: number, partial: boolean): void {
-    if (count === 0) return;
-    this.#context.statistics.cellsReceived += count;
+  #addResult(batch: RowBatch, cells: CellCursor, cellCount: number, isPartial: boolean): void {
+    if (cellCount === 0) return;
+    this.#context.statistics.cellsReceived += cellCount;
     cells.parse();
     const key = cells.row();
-    this.#partial.finishBefore(key, batch, this.#options.keysOnly === true);
-    if (partial || this.#partial.isOpen) this.#partial.add(key, cells, count);
+    this.#partialRow.finishBefore(key, batch, this.#options.keysOnly === true);
+    if (isPartial || this.#partialRow.isOpen) this.#partialRow.add(key, cells, cellCount);
     else {
       batch.keys.push(key);
-      if (this.#options.keysOnly) for (let i = 0; i < count; i++) cells.skip();
-      else batch.rows.push(this.#table.pack(cells, count)!);
+      if (this.#options.keysOnly) for (let i = 0; i < cellCount; i++) cells.skip();
+      else batch.rows.push(this.#table.pack(cells, cellCount)!);
     }
-    if (!partial) this.#partial.finish(batch, this.#options.keysOnly === true);
+    if (!isPartial) this.#partialRow.finish(batch, this.#options.keysOnly === true);
   }
 
   /** Remembers the scanner, or continues with the next region. */
   #advance(region: Region, response: ScanResponse): void {
     if (response.hasMoreInRegion && response.hasMore && this.#rowsLeft > 0) {
       const now = performance.now();
-      if (this.#scanner) this.#scanner.lastUsed = now;
+      if (this.#scanner) this.#scanner.lastUsedAt = now;
       else if (response.scannerId !== undefined) {
         const server = this.#context.servers.get(region.server);
-        this.#scanner = { id: response.scannerId, server, region, sequence: 0, lastUsed: now };
+        this.#scanner = { id: response.scannerId, server, region, sequence: 0, lastUsedAt: now };
       }
       return;
     }
     // The server has closed the scanner.
     this.#scanner = undefined;
-    const edge = this.#options.reverse ? region.start : region.end;
-    if (!response.hasMore || this.#rowsLeft <= 0 || edge.length === 0 || this.#endsRange(edge)) this.#isDone = true;
-    else this.#position = { key: edge, inclusive: !this.#options.reverse };
+    const edgeKey = this.#options.isReverse ? region.start : region.end;
+    if (!response.hasMore || this.#rowsLeft <= 0 || edgeKey.length === 0 || this.#endsRange(edgeKey))
+      this.#isDone = true;
+    else this.#position = { key: edgeKey, isInclusive: !this.#options.isReverse };
   }
 
   /** Whether the range has no rows beyond this edge of a region. */
   #endsRange(edge: Buffer): boolean {
-    if (!this.#stop.key) return false;
-    const d = Buffer.compare(edge, this.#stop.key);
-    if (this.#options.reverse) return d <= 0;
-    return this.#stop.inclusive ? d > 0 : d >= 0;
+    if (!this.#endPosition.key) return false;
+    const order = Buffer.compare(edge, this.#endPosition.key);
+    if (this.#options.isReverse) return order <= 0;
+    return this.#endPosition.isInclusive ? order > 0 : order >= 0;
   }
 
-  async #recover(failure: Failure, region: Region | undefined, attempts: Attempts): Promise<void> {
-    this.#dropScanner(!failure.traits.scannerLost);
+  async #pauseAfterFailure(failure: Failure, region: Region | undefined, attempts: Attempts): Promise<void> {
+    this.#dropScanner(!failure.traits.isScannerLost);
     if (region) this.#context.noteFailure(failure, region);
     await attempts.pause(failure, 'no');
   }
 
   /**
-   * Forgets the scanner and the incomplete row, which the next scanner returns from its start. With `notify` the server
-   * is told to close the scanner; otherwise it does so when the lease ends.
+   * Forgets the scanner and the incomplete row, which the next scanner returns from its start. With `closesAtServer`
+   * the server is told to close the scanner; otherwise it does so when the lease ends.
    */
-  #dropScanner(notify: boolean): void {
+  #dropScanner(closesAtServer: boolean): void {
     const scanner = this.#scanner;
     this.#scanner = undefined;
-    this.#partial = new PartialRow(this.#table);
-    if (scanner && notify) closeScanner(scanner.server, scanner.id, this.#context.settings);
+    this.#partialRow = new PartialRow(this.#table);
+    if (scanner && closesAtServer) closeScanner(scanner.server, scanner.id, this.#context.settings);
   }
 }
 
@@ -258,12 +259,12 @@ export function closeScanner(server: Server, id: bigint, { rpcTimeoutMs }: RpcSe
   server.call('Scan', request, [], performance.now() + rpcTimeoutMs).catch(() => undefined);
 }
 
-type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+type MutableBatch<T> = { -readonly [K in keyof T]: T[K] };
 
-function isEmpty(range: KeyRange, inclusiveEnd: boolean): boolean {
+function isEmpty(range: KeyRange, includesEnd: boolean): boolean {
   if (!range.from || !range.to) return false;
-  const d = Buffer.compare(range.from, range.to);
-  return inclusiveEnd ? d > 0 : d >= 0;
+  const order = Buffer.compare(range.from, range.to);
+  return includesEnd ? order > 0 : order >= 0;
 }
 
 /**
@@ -280,8 +281,8 @@ function scanFields(table: TableCodec, options: HBaseScanOptions): Buffer {
       .uint(7, 1)
       .uint(10, BATCH_BYTES)
       // HBase refuses this field for a reversed scan. Loading on demand is its default.
-      .bool(13, options.reverse ? false : undefined)
-      .bool(15, options.reverse === true)
+      .bool(13, options.isReverse ? false : undefined)
+      .bool(15, options.isReverse === true)
       .uint(17, options.batchRows ?? BATCH_ROWS)
       .bool(24, true)
       .finish()

@@ -1,6 +1,6 @@
 import { Connection } from './connection.js';
 import { withDeadline } from './deadlines.js';
-import { Failure, REFUSED, UNREACHABLE } from './failure.js';
+import { Failure, REQUEST_REFUSED, SERVER_UNREACHABLE } from './failure.js';
 import type { RpcSettings, RpcStatistics } from './rpc-types.js';
 import type { Answer } from './wire.js';
 
@@ -12,43 +12,45 @@ interface QueuedCall {
 /** A request counts for at most this part of `maxQueuedBytes`, so that a value of 100 MB blocks no others. */
 const MAX_REQUEST_DIVISOR = 4;
 
-/** Amount by which each answer raises the limit again after an overload has halved it. */
+/** After an overload has halved the limit of calls, each answer raises it by this. */
 const LIMIT_RECOVERY = 0.1;
 
-/** A service of a server: its connection, reopened after a loss, and limits that an overload halves. */
+/**
+ * A service of an HBase server: its connection, reopened after a loss, and its limit of calls, halved by an overload.
+ */
 export class Server {
   readonly name: string;
   readonly #service: string;
   readonly #settings: RpcSettings;
   readonly #statistics: RpcStatistics;
   #connection: Connection | undefined;
-  #opening: Promise<Connection> | undefined;
-  /** The failure of the last attempt to connect. Calls fail with it at once until `until`, monotonic ms. */
-  #recentFailure: { readonly failure: Failure; readonly until: number } | undefined;
-  #inFlight = 0;
-  #limit: number;
+  #connecting: Promise<Connection> | undefined;
+  /** The failure of the last attempt to connect. Calls fail with it at once until `validUntil`, monotonic ms. */
+  #recentFailure: { readonly failure: Failure; readonly validUntil: number } | undefined;
+  #callCount = 0;
+  #maxCalls: number;
   /** Whether the limit was halved in this turn of the event loop. */
   #isHalved = false;
-  #queue: QueuedCall[] = [];
+  #queuedCalls: QueuedCall[] = [];
   #reservedBytes = 0;
-  readonly #closed = new AbortController();
+  readonly #closeController = new AbortController();
   #isRetired = false;
   /** Time at which the last call ended, monotonic ms. */
-  #lastUsed = performance.now();
+  #lastUsedAt = performance.now();
 
   constructor(name: string, service: string, settings: RpcSettings, statistics: RpcStatistics) {
     this.name = name;
     this.#service = service;
     this.#settings = settings;
     this.#statistics = statistics;
-    this.#limit = settings.maxInFlightPerServer;
+    this.#maxCalls = settings.maxInFlightPerServer;
   }
 
   /** Reserves space for a request until `release`. False when full. A single request is always accepted. */
   reserve(bytes: number): boolean {
-    const counted = this.#countedBytes(bytes);
-    if (this.#reservedBytes > 0 && this.#reservedBytes + counted > this.#settings.maxQueuedBytes) return false;
-    this.#reservedBytes += counted;
+    const countedBytes = this.#countedBytes(bytes);
+    if (this.#reservedBytes > 0 && this.#reservedBytes + countedBytes > this.#settings.maxQueuedBytes) return false;
+    this.#reservedBytes += countedBytes;
     return true;
   }
 
@@ -60,49 +62,49 @@ export class Server {
     return Math.min(bytes, Math.floor(this.#settings.maxQueuedBytes / MAX_REQUEST_DIVISOR));
   }
 
-  fullFailure(): Failure {
-    return new Failure(`${this.name}: ${this.#reservedBytes} bytes of requests wait already`, REFUSED);
+  queueFullFailure(): Failure {
+    return new Failure(`${this.name}: ${this.#reservedBytes} bytes of requests wait already`, REQUEST_REFUSED);
   }
 
-  /** Sends a request when fewer calls than the limit are under way. `expires`: deadline, monotonic ms. */
-  async call(method: string, message: Buffer, cells: readonly Buffer[], expires: number): Promise<Answer> {
-    if (this.#inFlight >= Math.floor(this.#limit)) await this.#waitForSlot(expires);
-    this.#inFlight++;
+  /** Sends a request when fewer calls than the limit are under way. `expiresAt`: deadline, monotonic ms. */
+  async call(method: string, message: Buffer, cells: readonly Buffer[], expiresAt: number): Promise<Answer> {
+    if (this.#callCount >= Math.floor(this.#maxCalls)) await this.#waitForSlot(expiresAt);
+    this.#callCount++;
     try {
-      return await this.#send(method, message, cells, expires);
+      return await this.#send(method, message, cells, expiresAt);
     } finally {
-      this.#inFlight--;
-      this.#lastUsed = performance.now();
+      this.#callCount--;
+      this.#lastUsedAt = performance.now();
       this.#startNext();
     }
   }
 
   /** Retires a server unused for `operationTimeoutMs`, without a connection. Later calls to it fail. */
   retireIfUnused(): boolean {
-    if (this.#connection || this.#opening || this.#inFlight > 0 || this.#reservedBytes > 0) return false;
-    this.#isRetired = performance.now() - this.#lastUsed >= this.#settings.operationTimeoutMs;
+    if (this.#connection || this.#connecting || this.#callCount > 0 || this.#reservedBytes > 0) return false;
+    this.#isRetired = performance.now() - this.#lastUsedAt >= this.#settings.operationTimeoutMs;
     return this.#isRetired;
   }
 
   close(): void {
-    this.#closed.abort();
+    this.#closeController.abort();
     this.#connection?.close();
-    const calls = this.#queue;
-    this.#queue = [];
+    const calls = this.#queuedCalls;
+    this.#queuedCalls = [];
     for (const call of calls) call.reject(closedFailure(this.name));
   }
 
-  async #send(method: string, message: Buffer, cells: readonly Buffer[], expires: number): Promise<Answer> {
+  async #send(method: string, message: Buffer, cells: readonly Buffer[], expiresAt: number): Promise<Answer> {
     let connection = this.#connection;
-    if (!connection || connection.isClosed) connection = await this.#connect(expires);
-    const timeout = Math.min(this.#settings.rpcTimeoutMs, expires - performance.now());
-    if (timeout <= 0) throw new Failure(`${this.name}: no time left for ${method}`, { notApplied: true });
+    if (!connection || connection.isClosed) connection = await this.#connect(expiresAt);
+    const timeout = Math.min(this.#settings.rpcTimeoutMs, expiresAt - performance.now());
+    if (timeout <= 0) throw new Failure(`${this.name}: no time left for ${method}`, { isNotApplied: true });
     try {
       const answer = await connection.call(method, message, cells, timeout);
-      if (this.#limit < this.#settings.maxInFlightPerServer) this.#limit += LIMIT_RECOVERY;
+      if (this.#maxCalls < this.#settings.maxInFlightPerServer) this.#maxCalls += LIMIT_RECOVERY;
       return answer;
     } catch (e) {
-      if (e instanceof Failure && e.traits.overloaded) this.reduceLimit();
+      if (e instanceof Failure && e.traits.isOverload) this.reduceLimit();
       throw e;
     }
   }
@@ -114,31 +116,32 @@ export class Server {
     setImmediate(() => {
       this.#isHalved = false;
     });
-    this.#limit = Math.max(1, this.#limit / 2);
+    this.#maxCalls = Math.max(1, this.#maxCalls / 2);
   }
 
-  async #connect(expires: number): Promise<Connection> {
-    if (this.#closed.signal.aborted) throw closedFailure(this.name);
-    if (this.#isRetired) throw new Failure(`${this.name}: it was forgotten`, { notApplied: true, moved: true });
+  async #connect(expiresAt: number): Promise<Connection> {
+    if (this.#closeController.signal.aborted) throw closedFailure(this.name);
+    if (this.#isRetired)
+      throw new Failure(`${this.name}: it was forgotten`, { isNotApplied: true, isRegionMoved: true });
     const now = performance.now();
-    if (this.#recentFailure && this.#recentFailure.until > now) throw this.#recentFailure.failure;
-    this.#opening ??= this.#open().finally(() => {
-      this.#opening = undefined;
+    if (this.#recentFailure && this.#recentFailure.validUntil > now) throw this.#recentFailure.failure;
+    this.#connecting ??= this.#open().finally(() => {
+      this.#connecting = undefined;
     });
-    return withDeadline(this.#opening, expires, () => {
-      const message = `${this.name}: no connection within ${Math.round(expires - now)} ms`;
-      return new Failure(message, UNREACHABLE);
+    return withDeadline(this.#connecting, expiresAt, () => {
+      const message = `${this.name}: no connection within ${Math.round(expiresAt - now)} ms`;
+      return new Failure(message, SERVER_UNREACHABLE);
     });
   }
 
   async #open(): Promise<Connection> {
     try {
-      let opened: Connection | undefined;
+      let openConnection: Connection | undefined;
       // The connection may be closed before `open` returns it.
       const onClose = (): void => {
-        if (opened && this.#connection === opened) this.#connection = undefined;
+        if (openConnection && this.#connection === openConnection) this.#connection = undefined;
       };
-      const { signal } = this.#closed;
+      const { signal } = this.#closeController;
       const connection = await Connection.open(
         this.name,
         this.#service,
@@ -147,16 +150,16 @@ export class Server {
         onClose,
         signal,
       );
-      opened = connection;
+      openConnection = connection;
       if (signal.aborted) connection.close();
-      if (connection.isClosed) throw new Failure(`${this.name}: the connection was lost`, UNREACHABLE);
+      if (connection.isClosed) throw new Failure(`${this.name}: the connection was lost`, SERVER_UNREACHABLE);
       this.#connection = connection;
       this.#recentFailure = undefined;
       return connection;
     } catch (e) {
-      if (this.#closed.signal.aborted) throw closedFailure(this.name);
+      if (this.#closeController.signal.aborted) throw closedFailure(this.name);
       if (e instanceof Failure)
-        this.#recentFailure = { failure: e, until: performance.now() + this.#settings.retryPauseMs };
+        this.#recentFailure = { failure: e, validUntil: performance.now() + this.#settings.retryPauseMs };
       throw e;
     }
   }
@@ -164,8 +167,8 @@ export class Server {
   #waitForSlot(expires: number): Promise<void> {
     return new Promise((resolve, reject) => {
       const expire = (): void => {
-        this.#queue = this.#queue.filter((other) => other !== call);
-        reject(new Failure(`${this.name}: no room in time`, { notApplied: true }));
+        this.#queuedCalls = this.#queuedCalls.filter((other) => other !== call);
+        reject(new Failure(`${this.name}: no room in time`, { isNotApplied: true }));
       };
       const timer = setTimeout(expire, Math.max(expires - performance.now(), 0));
       const call: QueuedCall = {
@@ -178,23 +181,23 @@ export class Server {
           reject(failure);
         },
       };
-      this.#queue.push(call);
+      this.#queuedCalls.push(call);
     });
   }
 
   #startNext(): void {
-    let slots = Math.floor(this.#limit) - this.#inFlight;
-    for (; slots > 0 && this.#queue.length > 0; slots--) this.#queue.shift()!.start();
+    let freeSlots = Math.floor(this.#maxCalls) - this.#callCount;
+    for (; freeSlots > 0 && this.#queuedCalls.length > 0; freeSlots--) this.#queuedCalls.shift()!.start();
   }
 }
 
 function closedFailure(server: string): Failure {
-  return new Failure(`${server}: the HBase client was closed`, REFUSED, { exception: 'ClientClosed' });
+  return new Failure(`${server}: the HBase client was closed`, REQUEST_REFUSED, { exception: 'ClientClosed' });
 }
 
 /** The servers of a client, by `host:port` and service. Adding a server retires unused ones. */
 export class Servers {
-  readonly #all = new Map<string, Server>();
+  readonly #serversById = new Map<string, Server>();
   #isClosed = false;
   readonly #settings: RpcSettings;
   readonly #statistics: RpcStatistics;
@@ -206,12 +209,13 @@ export class Servers {
 
   get(name: string, service = 'ClientService'): Server {
     const id = `${service}@${name}`;
-    let server = this.#all.get(id);
+    let server = this.#serversById.get(id);
     if (!server) {
-      for (const [other, known] of this.#all) if (known.retireIfUnused()) this.#all.delete(other);
+      for (const [otherId, otherServer] of this.#serversById)
+        if (otherServer.retireIfUnused()) this.#serversById.delete(otherId);
       server = new Server(name, service, this.#settings, this.#statistics);
       if (this.#isClosed) server.close();
-      this.#all.set(id, server);
+      this.#serversById.set(id, server);
     }
     return server;
   }
@@ -219,6 +223,6 @@ export class Servers {
   /** Servers requested after this call are closed as well. */
   close(): void {
     this.#isClosed = true;
-    for (const server of this.#all.values()) server.close();
+    for (const server of this.#serversById.values()) server.close();
   }
 }

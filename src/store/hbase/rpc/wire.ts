@@ -1,5 +1,5 @@
 import { EMPTY } from '../../row.js';
-import { Failure, failureOf } from './failure.js';
+import { Failure, failureOfException } from './failure.js';
 import { MessageReader, MessageWriter, varintLength, writeVarint } from './protobuf.js';
 
 /** A response: the reader of the message, and the cell block after it (empty if there is none). */
@@ -8,10 +8,10 @@ export interface Answer {
   readonly cells: Buffer;
 }
 
-const CODEC = 'org.apache.hadoop.hbase.codec.KeyValueCodec';
+const CELL_CODEC_CLASS = 'org.apache.hadoop.hbase.codec.KeyValueCodec';
 /** Encodes the start of a connection: 'HBas', version 0, authentication SIMPLE (80), and the ConnectionHeader. */
 export function encodePreamble(service: string, user: string): Buffer {
-  const version = new MessageWriter()
+  const versionInfo = new MessageWriter()
     .string(1, '2.6.1')
     .string(2, '')
     .string(3, '')
@@ -24,8 +24,8 @@ export function encodePreamble(service: string, user: string): Buffer {
   const header = new MessageWriter()
     .message(1, new MessageWriter().string(1, user))
     .string(2, service)
-    .string(3, CODEC)
-    .bytes(5, version)
+    .string(3, CELL_CODEC_CLASS)
+    .bytes(5, versionInfo)
     .finish();
   const out = Buffer.allocUnsafe(10 + header.length);
   out.write('HBas', 'latin1');
@@ -58,24 +58,25 @@ export function encodeRequest(
 ): Buffer {
   let cellBytes = 0;
   for (const part of cells) cellBytes += part.length;
-  const name = encodeMethodName(method);
+  const methodField = encodeMethodName(method);
   const timeout = Math.max(1, Math.ceil(timeoutMs));
   // RequestHeader: call_id 1, method_name 3, request_param 4, cell_block_meta 5 { length 1 }, timeout 7
-  const meta = cellBytes > 0 ? 1 + varintLength(cellBytes) : 0;
-  const header = 1 + varintLength(id) + name.length + 2 + (meta && 2 + meta) + 1 + varintLength(timeout);
-  const length = varintLength(header) + header + varintLength(message.length) + message.length;
+  const metaLength = cellBytes > 0 ? 1 + varintLength(cellBytes) : 0;
+  const headerLength =
+    1 + varintLength(id) + methodField.length + 2 + (metaLength && 2 + metaLength) + 1 + varintLength(timeout);
+  const length = varintLength(headerLength) + headerLength + varintLength(message.length) + message.length;
   const out = Buffer.allocUnsafe(4 + length);
   out.writeUInt32BE(length + cellBytes, 0);
-  let at = writeVarint(out, 4, header);
+  let at = writeVarint(out, 4, headerLength);
   out[at++] = 0x08;
   at = writeVarint(out, at, id);
-  out.set(name, at);
-  at += name.length;
+  out.set(methodField, at);
+  at += methodField.length;
   out[at++] = 0x20;
   out[at++] = 1;
-  if (meta) {
+  if (metaLength) {
     out[at++] = 0x2a;
-    out[at++] = meta;
+    out[at++] = metaLength;
     out[at++] = 0x08;
     at = writeVarint(out, at, cellBytes);
   }
@@ -115,26 +116,26 @@ export function readResponseHeader(reader: MessageReader, server: string): Respo
  * NameBytesPair { name 1, value 2 } with the same content.
  */
 export function readException(reader: MessageReader, server: string): Failure {
-  let name = '';
-  let trace = '';
-  let final = false;
-  let overloaded = false;
+  let exceptionName = '';
+  let stackTrace = '';
+  let isFinal = false;
+  let isOverload = false;
   while (reader.next()) {
-    if (reader.field === 1) name = reader.string();
-    else if (reader.field === 2) trace = reader.string();
-    else if (reader.field === 5) final = reader.bool();
-    else if (reader.field === 6) overloaded = reader.bool();
+    if (reader.field === 1) exceptionName = reader.string();
+    else if (reader.field === 2) stackTrace = reader.string();
+    else if (reader.field === 5) isFinal = reader.bool();
+    else if (reader.field === 6) isOverload = reader.bool();
     else reader.skip();
   }
-  return failureOf(server, name, trace, { final, overloaded });
+  return failureOfException(server, exceptionName, stackTrace, { isFinal, isOverload });
 }
 
-/** Reads the message after the header. The rest of the response must be a cell block of `cells` bytes. */
-export function readAnswer(reader: MessageReader, cells: number): Answer {
+/** Reads the message after the header. The rest of the response must be a cell block of `cellBytes` bytes. */
+export function readAnswer(reader: MessageReader, cellBytes: number): Answer {
   if (reader.offset === reader.end) return { message: new MessageReader(EMPTY), cells: EMPTY };
-  const message = reader.delimited();
-  if (cells !== reader.end - reader.offset) {
-    throw new Failure(`a cell block of ${reader.end - reader.offset} bytes where ${cells} were announced`);
+  const message = reader.delimitedMessage();
+  if (cellBytes !== reader.end - reader.offset) {
+    throw new Failure(`a cell block of ${reader.end - reader.offset} bytes where ${cellBytes} were announced`);
   }
-  return { message, cells: cells === 0 ? EMPTY : reader.buffer.subarray(reader.offset, reader.end) };
+  return { message, cells: cellBytes === 0 ? EMPTY : reader.buffer.subarray(reader.offset, reader.end) };
 }

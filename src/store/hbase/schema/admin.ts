@@ -4,17 +4,17 @@ import type { HBaseSettings } from '../settings.js';
 import type { TableDescriptor } from './descriptor.js';
 import { type ExistingTable, Gateway } from './gateway.js';
 import { alterCommand, createCommand, dropCommands } from './shell.js';
-import { type MasterCall, splitAt, spreadRegions } from './split.js';
+import { type MasterCall, splitTable, spreadRegions } from './split.js';
 
 /** Attributes whose unsafe values would lose data. The operator may change all other attributes. */
 const SAFE_ATTRIBUTES: readonly {
   readonly name: string;
   readonly isSafe: (value: string) => boolean;
-  readonly wanted: string;
+  readonly safeValue: string;
 }[] = [
-  { name: 'TTL', isSafe: (value) => value === '2147483647' || value === 'FOREVER', wanted: 'FOREVER' },
-  { name: 'KEEP_DELETED_CELLS', isSafe: (value) => value === 'FALSE', wanted: 'FALSE' },
-  { name: 'VERSIONS', isSafe: (value) => value === '1', wanted: '1' },
+  { name: 'TTL', isSafe: (value) => value === '2147483647' || value === 'FOREVER', safeValue: 'FOREVER' },
+  { name: 'KEEP_DELETED_CELLS', isSafe: (value) => value === 'FALSE', safeValue: 'FALSE' },
+  { name: 'VERSIONS', isSafe: (value) => value === '1', safeValue: '1' },
 ];
 
 /** How long to wait for another front end that creates the same table, and the interval of the checks, ms. */
@@ -27,32 +27,34 @@ function isRace(error: unknown): boolean {
 }
 
 /** Returns the differences that make an existing table unusable, with the commands that remove them. */
-export function differences(wanted: TableDescriptor, existing: ExistingTable): string[] {
-  const list: string[] = [];
-  for (const [name, value] of Object.entries(wanted.attributes)) {
+export function findDifferences(descriptor: TableDescriptor, existingTable: ExistingTable): string[] {
+  const defects: string[] = [];
+  for (const [name, value] of Object.entries(descriptor.attributes)) {
     // A stronger durability does no harm.
-    if (name === 'DURABILITY' && existing.attributes[name] === 'FSYNC_WAL') continue;
-    const actual = existing.attributes[name] ?? 'USE_DEFAULT';
+    if (name === 'DURABILITY' && existingTable.attributes[name] === 'FSYNC_WAL') continue;
+    const actual = existingTable.attributes[name] ?? 'USE_DEFAULT';
     if (actual !== value && !(name === 'DURABILITY' && value === 'USE_DEFAULT' && actual === 'SYNC_WAL')) {
-      list.push(`${name} is ${actual}, not ${value}: alter '${wanted.name}', ${name} => '${value}'`);
+      defects.push(`${name} is ${actual}, not ${value}: alter '${descriptor.name}', ${name} => '${value}'`);
     }
   }
-  for (const family of wanted.families) {
-    const actual = existing.families.get(family.name);
+  for (const family of descriptor.families) {
+    const actual = existingTable.families.get(family.name);
     if (!actual) continue;
-    const fix = (name: string, value: string): string =>
-      `alter '${wanted.name}', {NAME => '${family.name}', ${name} => '${value}'}`;
-    for (const { name, isSafe, wanted: value } of SAFE_ATTRIBUTES) {
+    const alterText = (name: string, value: string): string =>
+      `alter '${descriptor.name}', {NAME => '${family.name}', ${name} => '${value}'}`;
+    for (const { name, isSafe, safeValue: value } of SAFE_ATTRIBUTES) {
       const attribute = actual[name];
       if (attribute !== undefined && !isSafe(attribute))
-        list.push(`family ${family.name}: ${name} is ${attribute}, not ${value}: ${fix(name, value)}`);
+        defects.push(`family ${family.name}: ${name} is ${attribute}, not ${value}: ${alterText(name, value)}`);
     }
-    const ordered = family.attributes.NEW_VERSION_BEHAVIOR;
-    if (ordered !== undefined && actual.NEW_VERSION_BEHAVIOR !== ordered) {
-      list.push(`family ${family.name}: NEW_VERSION_BEHAVIOR is not true: ${fix('NEW_VERSION_BEHAVIOR', 'true')}`);
+    const newVersionBehavior = family.attributes.NEW_VERSION_BEHAVIOR;
+    if (newVersionBehavior !== undefined && actual.NEW_VERSION_BEHAVIOR !== newVersionBehavior) {
+      defects.push(
+        `family ${family.name}: NEW_VERSION_BEHAVIOR is not true: ${alterText('NEW_VERSION_BEHAVIOR', 'true')}`,
+      );
     }
   }
-  return list;
+  return defects;
 }
 
 /** Creates, verifies and drops HBase tables. All errors are `StoreError`. */
@@ -62,8 +64,8 @@ export class TableAdmin {
   #serverCount: Promise<number> | undefined;
 
   /** `call` sends a request to the active master, for operations that the gateway does not offer. */
-  constructor({ rest, isRestGuessed }: Pick<HBaseSettings, 'rest' | 'isRestGuessed'>, call: MasterCall) {
-    this.#gateway = rest === undefined ? undefined : new Gateway(rest, isRestGuessed);
+  constructor({ restUrl, isRestUrlGuessed }: Pick<HBaseSettings, 'restUrl' | 'isRestUrlGuessed'>, call: MasterCall) {
+    this.#gateway = restUrl === undefined ? undefined : new Gateway(restUrl, isRestUrlGuessed);
     this.#call = call;
   }
 
@@ -84,12 +86,12 @@ export class TableAdmin {
 
   /** Returns the number of region servers at the first call, or `fallback` without a gateway. */
   async countServers(fallback: number): Promise<number> {
-    const counting = this.#serverCount ?? this.#gateway?.servers().then((list) => list.length);
-    this.#serverCount = counting;
+    const serverCount = this.#serverCount ?? this.#gateway?.servers().then((list) => list.length);
+    this.#serverCount = serverCount;
     try {
-      return (await counting) ?? fallback;
+      return (await serverCount) ?? fallback;
     } catch (error) {
-      if (this.#serverCount === counting) this.#serverCount = undefined;
+      if (this.#serverCount === serverCount) this.#serverCount = undefined;
       throw error;
     }
   }
@@ -102,11 +104,11 @@ export class TableAdmin {
       throw noGatewayError(`table ${table.name} is not there`, [createCommand(table)]);
     }
     for (const end = performance.now() + RACE_MS; ; await sleep(RACE_PAUSE_MS)) {
-      const existing = await gateway.describe(table.name);
-      if (existing) return this.#completeExisting(gateway, table, existing);
+      const existingTable = await gateway.describe(table.name);
+      if (existingTable) return this.#addMissingFamilies(gateway, table, existingTable);
       try {
         if (await gateway.create(table)) {
-          await splitAt(gateway, this.#call, table.name, table.splits);
+          await splitTable(gateway, this.#call, table.name, table.splitKeys);
           return await spreadRegions(gateway, this.#call, table.name);
         }
       } catch (error) {
@@ -116,11 +118,11 @@ export class TableAdmin {
     }
   }
 
-  async #completeExisting(gateway: Gateway, table: TableDescriptor, existing: ExistingTable): Promise<void> {
-    const wrong = differences(table, existing);
-    if (wrong.length > 0) throw new StoreError('conflict', `HBase table ${table.name}: ${wrong.join('; ')}`);
-    const missing = table.families.map(({ name }) => name).filter((name) => !existing.families.has(name));
-    if (missing.length > 0) await gateway.addFamilies(table, missing);
+  async #addMissingFamilies(gateway: Gateway, table: TableDescriptor, existingTable: ExistingTable): Promise<void> {
+    const defects = findDifferences(table, existingTable);
+    if (defects.length > 0) throw new StoreError('conflict', `HBase table ${table.name}: ${defects.join('; ')}`);
+    const missingFamilies = table.families.map(({ name }) => name).filter((name) => !existingTable.families.has(name));
+    if (missingFamilies.length > 0) await gateway.addFamilies(table, missingFamilies);
   }
 
   /** Returns the defects of the table as texts for the operator, or undefined without a gateway. */
@@ -130,7 +132,7 @@ export class TableAdmin {
     if (!existing) return [`it is not there: ${createCommand(table)}`];
     const missing = table.families.map(({ name }) => name).filter((name) => !existing.families.has(name));
     const additions = missing.length === 0 ? [] : [`families are missing: ${alterCommand(table, missing)}`];
-    return [...additions, ...differences(table, existing)];
+    return [...additions, ...findDifferences(table, existing)];
   }
 
   /** Drops the table. A missing table is no error. */
@@ -146,6 +148,9 @@ export class TableAdmin {
   }
 }
 
-function noGatewayError(what: string, commands: readonly string[]): StoreError {
-  return new StoreError('unavailable', `${what}; without a REST gateway give HBase's shell:\n${commands.join('\n')}`);
+function noGatewayError(problem: string, commands: readonly string[]): StoreError {
+  return new StoreError(
+    'unavailable',
+    `${problem}; without a REST gateway give HBase's shell:\n${commands.join('\n')}`,
+  );
 }

@@ -4,9 +4,9 @@ import type { TableHandle } from '../rpc/rpc-types.js';
 import type { Durability, HBaseSettings } from '../settings.js';
 
 /** The settings that determine the HBase name of a table. */
-export type Naming = Pick<HBaseSettings, 'namespace' | 'prefix'>;
+export type NameSettings = Pick<HBaseSettings, 'namespace' | 'prefix'>;
 
-type Settings = Naming & Pick<HBaseSettings, 'durability'>;
+type TableSettings = NameSettings & Pick<HBaseSettings, 'durability'>;
 
 /** Attributes as spelled by HBase's shell and REST gateway. Other attributes have HBase's defaults. */
 export interface FamilyDescriptor {
@@ -20,7 +20,7 @@ export interface TableDescriptor {
   readonly attributes: Readonly<Record<string, string>>;
   readonly families: readonly FamilyDescriptor[];
   /** Start keys of all regions but the first, in order. */
-  readonly splits: readonly Buffer[];
+  readonly splitKeys: readonly Buffer[];
 }
 
 /** Single bytes in rising order. HBase therefore returns the cells of a row in the order of packed rows. */
@@ -33,14 +33,14 @@ export function familyName(family: number): string {
   return name;
 }
 
-export function tableName({ namespace, prefix }: Naming, name: string): string {
+export function tableName({ namespace, prefix }: NameSettings, name: string): string {
   return (namespace === 'default' ? '' : `${namespace}:`) + prefix + name;
 }
 
 /** The additional, last family of every table: the locks of write plans on rows. */
 export const LOCK_FAMILY = 'lock';
 
-export function tableHandle(naming: Naming, spec: TableSpec): TableHandle {
+export function tableHandle(naming: NameSettings, spec: TableSpec): TableHandle {
   const families = [...spec.families.map((_, i) => familyName(i)), LOCK_FAMILY];
   return { name: tableName(naming, spec.name), families };
 }
@@ -49,49 +49,53 @@ export function tableHandle(naming: Naming, spec: TableSpec): TableHandle {
 export interface InternalTable {
   readonly name: string;
   readonly families: readonly InternalFamily[];
-  readonly splits?: readonly Buffer[];
+  readonly splitKeys?: readonly Buffer[];
 }
 
 export interface InternalFamily {
   readonly name: string;
   /** Whether puts and deletes with the same timestamp take effect in the order of arrival. */
-  readonly ordered?: boolean;
+  readonly isOrdered?: boolean;
 }
 
-export function internalHandle(naming: Naming, table: InternalTable): TableHandle {
+export function internalHandle(naming: NameSettings, table: InternalTable): TableHandle {
   return { name: tableName(naming, table.name), families: table.families.map(({ name }) => name) };
 }
 
-export function describeInternal(settings: Settings, table: InternalTable): TableDescriptor {
+export function describeInternal(settings: TableSettings, table: InternalTable): TableDescriptor {
   return {
     name: tableName(settings, table.name),
-    attributes: { DURABILITY: DURABILITY[settings.durability] },
-    families: table.families.map(({ name, ordered }) => ({
+    attributes: { DURABILITY: DURABILITY_NAMES[settings.durability] },
+    families: table.families.map(({ name, isOrdered }) => ({
       name,
-      attributes: { ...COMMON, BLOOMFILTER: 'ROW', ...(ordered && ORDERED) },
+      attributes: { ...COMMON_ATTRIBUTES, BLOOMFILTER: 'ROW', ...(isOrdered && ORDERED_ATTRIBUTES) },
     })),
-    splits: table.splits ?? [],
+    splitKeys: table.splitKeys ?? [],
   };
 }
 
 /** Names of the durability levels in HBase. */
-export const DURABILITY: Readonly<Record<Durability, string>> = { default: 'USE_DEFAULT', fsync: 'FSYNC_WAL' };
+export const DURABILITY_NAMES: Readonly<Record<Durability, string>> = { default: 'USE_DEFAULT', fsync: 'FSYNC_WAL' };
 
 /** Returns the description of the HBase table for a spec. docs/hbase.md gives the reasons. */
-export function describeTable(settings: Settings, spec: TableSpec, splits: readonly Buffer[] = []): TableDescriptor {
+export function describeTable(
+  settings: TableSettings,
+  spec: TableSpec,
+  splitKeys: readonly Buffer[] = [],
+): TableDescriptor {
   return {
     name: tableName(settings, spec.name),
-    attributes: { DURABILITY: DURABILITY[settings.durability] },
+    attributes: { DURABILITY: DURABILITY_NAMES[settings.durability] },
     families: [
       ...spec.families.map((family, i) => ({ name: familyName(i), attributes: familyAttributes(spec, family) })),
-      { name: LOCK_FAMILY, attributes: { ...COMMON, BLOOMFILTER: 'ROW', ...ORDERED } },
+      { name: LOCK_FAMILY, attributes: { ...COMMON_ATTRIBUTES, BLOOMFILTER: 'ROW', ...ORDERED_ATTRIBUTES } },
     ],
-    splits,
+    splitKeys,
   };
 }
 
-const COMMON = { VERSIONS: '1', DATA_BLOCK_ENCODING: 'FAST_DIFF' };
-const ORDERED = { NEW_VERSION_BEHAVIOR: 'true' };
+const COMMON_ATTRIBUTES = { VERSIONS: '1', DATA_BLOCK_ENCODING: 'FAST_DIFF' };
+const ORDERED_ATTRIBUTES = { NEW_VERSION_BEHAVIOR: 'true' };
 
 /** A get decodes a block up to the requested row. Blocks are small, because many reads are of single rows. */
 const BLOCK_BYTES = 4 * 1024;
@@ -101,5 +105,9 @@ function familyAttributes(spec: TableSpec, family: FamilySpec): Record<string, s
   // common prefixes to compress.
   if (family.separate) return { VERSIONS: '1', BLOOMFILTER: 'ROW', BLOCKCACHE: 'false' };
   // Rows of index tables are only scanned, and scans do not use the Bloom filter.
-  return { ...COMMON, BLOOMFILTER: spec.suffixBytes === undefined ? 'ROW' : 'NONE', BLOCKSIZE: String(BLOCK_BYTES) };
+  return {
+    ...COMMON_ATTRIBUTES,
+    BLOOMFILTER: spec.suffixBytes === undefined ? 'ROW' : 'NONE',
+    BLOCKSIZE: String(BLOCK_BYTES),
+  };
 }

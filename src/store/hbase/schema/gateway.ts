@@ -36,18 +36,20 @@ type GatewayError = Error & { code?: number | string; body?: string };
 export class Gateway {
   readonly #client: ReturnType<typeof hbase>;
   readonly #address: string;
-  readonly #isGuessed: boolean;
+  readonly #isAddressGuessed: boolean;
 
-  /** `address`: `http://HOST:PORT[/PATH]`, or https with verification. `isGuessed`: mentioned in error messages. */
-  constructor(address: string, isGuessed: boolean) {
+  /**
+   * `address`: `http://HOST:PORT[/PATH]`, or https with verification. `isAddressGuessed`: mentioned in error messages.
+   */
+  constructor(address: string, isAddressGuessed: boolean) {
     const url = new URL(address);
-    const secure = url.protocol === 'https:';
+    const isSecure = url.protocol === 'https:';
     this.#address = address;
-    this.#isGuessed = isGuessed;
+    this.#isAddressGuessed = isAddressGuessed;
     this.#client = hbase({
-      protocol: secure ? 'https' : 'http',
+      protocol: isSecure ? 'https' : 'http',
       host: url.hostname.replace(/^\[|\]$/g, ''),
-      port: url.port === '' ? (secure ? 443 : 80) : Number(url.port),
+      port: url.port === '' ? (isSecure ? 443 : 80) : Number(url.port),
       path: url.pathname,
       timeout: TIMEOUT_MS,
     });
@@ -56,8 +58,10 @@ export class Gateway {
   }
 
   async tables(): Promise<string[]> {
-    const list = await this.#request<readonly { name: string }[] | null>('tables', (done) => this.#client.tables(done));
-    return (list ?? []).map(({ name }) => name);
+    const tables = await this.#request<readonly { name: string }[] | null>('tables', (done) =>
+      this.#client.tables(done),
+    );
+    return (tables ?? []).map(({ name }) => name);
   }
 
   async servers(): Promise<LiveServer[]> {
@@ -77,12 +81,12 @@ export class Gateway {
 
   /** Creates a table with a single region. Returns false if it existed. */
   async create(table: TableDescriptor): Promise<boolean> {
-    const made = await this.#request(
+    const result = await this.#request(
       'making a table',
       (done) => this.#client.table(table.name).create(schemaBody(table), done),
       304,
     );
-    return made !== undefined;
+    return result !== undefined;
   }
 
   /** Adds families. The table is out of service for a moment. */
@@ -104,13 +108,17 @@ export class Gateway {
     return answer === undefined ? undefined : readRegions(name, answer);
   }
 
-  /** `absent`: a status code that stands for the result undefined instead of an error. */
-  #request<T>(what: string, send: (done: (error: GatewayError | null, result: T) => void) => void, absent?: number) {
+  /** Sends a request to the gateway. `absentCode`: a status code for which the result is undefined, not an error. */
+  #request<T>(
+    subject: string,
+    send: (done: (error: GatewayError | null, result: T) => void) => void,
+    absentCode?: number,
+  ) {
     return new Promise<T | undefined>((resolve, reject) => {
       send((error, result) => {
         if (!error) resolve(result);
-        else if (absent !== undefined && error.code === absent) resolve(undefined);
-        else reject(this.#failure(what, error));
+        else if (absentCode !== undefined && error.code === absentCode) resolve(undefined);
+        else reject(this.#failure(subject, error));
       });
     });
   }
@@ -132,8 +140,8 @@ export class Gateway {
   }
 
   #addressHint(): string {
-    const guessed = this.#isGuessed ? "its address was guessed from the first master's: " : '';
-    return `${guessed}--hbase-rest (setting hbase.rest) gives another address`;
+    const guessNote = this.#isAddressGuessed ? "its address was guessed from the first master's: " : '';
+    return `${guessNote}--hbase-rest (setting hbase.rest) gives another address`;
   }
 
   #namespaceError(name: string, cause: GatewayError): StoreError {
@@ -189,9 +197,9 @@ function readRegions(name: string, answer: unknown): ExistingRegion[] {
   if (!isObject(answer) || !Array.isArray(answer.Region)) throw formatError(name);
   return answer.Region.map((region: unknown) => {
     if (!isObject(region) || typeof region.id !== 'number') throw formatError(name);
-    const { name: full, id, startKey, endKey, location: server } = region;
+    const { name: regionName, id, startKey, endKey, location: server } = region;
     if (typeof startKey !== 'string' || typeof endKey !== 'string') throw formatError(name);
-    if (typeof full !== 'string' || typeof server !== 'string') throw formatError(name);
-    return { name: full, id, server, start: Buffer.from(startKey, 'base64'), end: Buffer.from(endKey, 'base64') };
+    if (typeof regionName !== 'string' || typeof server !== 'string') throw formatError(name);
+    return { name: regionName, id, server, start: Buffer.from(startKey, 'base64'), end: Buffer.from(endKey, 'base64') };
   });
 }

@@ -18,10 +18,10 @@ import { dropCommands } from './shell.js';
 export const CATALOG: InternalTable = { name: 'tables', families: [{ name: 'spec' }] };
 /** Number of regions of a large table when the number of servers is unknown. */
 export const DEFAULT_REGIONS = 8;
-const SPEC = Buffer.from('spec');
-const STATE = Buffer.from('state');
-const DROPPING = 'dropping ';
-const CREATING = 'making ';
+const SPEC_QUALIFIER = Buffer.from('spec');
+const STATE_QUALIFIER = Buffer.from('state');
+const DROPPING_PREFIX = 'dropping ';
+const CREATING_PREFIX = 'making ';
 
 interface CatalogRow {
   readonly spec: TableSpec;
@@ -63,55 +63,62 @@ export class TableRegistry {
 
   /** Creates the catalog and the internal tables. Existing ones are verified if the gateway answers. */
   async ensure(tables: readonly InternalTable[]): Promise<void> {
-    const all = [CATALOG, ...tables];
+    const internalTables = [CATALOG, ...tables];
     const exists = (table: InternalTable): Promise<boolean> => this.#exists(this.internal(table));
-    const allExist = (await Promise.all(all.map(exists))).every(Boolean);
+    const allExist = (await Promise.all(internalTables.map(exists))).every(Boolean);
     if (allExist && !(await this.#admin.isReachable())) return;
-    for (const table of all) await this.#admin.create(describeInternal(this.#settings, table), () => exists(table));
+    for (const table of internalTables)
+      await this.#admin.create(describeInternal(this.#settings, table), () => exists(table));
   }
 
   /** Throws `noTable` if `ensure` was never called for this directory. */
   async requireExists(): Promise<void> {
     if (await this.#exists(this.#catalog)) return;
-    const where = `${this.#settings.namespace}:${this.#settings.prefix}`;
-    throw new StoreError('noTable', `there is no directory in the HBase tables ${where}*; "rowan init" makes one`);
+    const tablePrefix = `${this.#settings.namespace}:${this.#settings.prefix}`;
+    throw new StoreError(
+      'noTable',
+      `there is no directory in the HBase tables ${tablePrefix}*; "rowan init" makes one`,
+    );
   }
 
   /** As `Store.createTable`. Works for a table that was dropped before, whatever the servers' clocks say. */
-  async create(wanted: TableSpec, draw: DrawTicket): Promise<void> {
-    const spec = checkSpec(wanted);
+  async create(requestedSpec: TableSpec, draw: DrawTicket): Promise<void> {
+    const spec = checkSpec(requestedSpec);
     for (;;) {
-      const listed = (await this.#readRow(spec.name)) ?? (await this.#insertRow(spec, draw));
-      if (!listed) continue;
-      const isSame = sameSpec(listed.spec, spec);
-      if (!listed.state) {
+      const catalogRow = (await this.#readRow(spec.name)) ?? (await this.#insertRow(spec, draw));
+      if (!catalogRow) continue;
+      const isSame = sameSpec(catalogRow.spec, spec);
+      if (!catalogRow.state) {
         if (isSame) return;
         throw new StoreError('conflict', `table ${spec.name} exists with another spec`);
       }
-      if (isDropping(listed) || !isSame) await this.#drop(listed, draw);
-      else if (await this.#finishCreate(listed, draw)) return;
+      if (isDropping(catalogRow) || !isSame) await this.#drop(catalogRow, draw);
+      else if (await this.#finishCreate(catalogRow, draw)) return;
     }
   }
 
-  /** Inserts a catalog row with state `making`. Returns undefined when another front end has inserted one. */
+  /**
+   * Inserts a catalog row in state `making`, in which the HBase table may not exist yet. Returns undefined when another
+   * front end has inserted one.
+   */
   async #insertRow(spec: TableSpec, draw: DrawTicket): Promise<CatalogRow | undefined> {
     // Without a gateway the operator creates the table, which is then listed.
     if (!this.#admin.hasGateway) await this.#createHBaseTable(spec);
     const ticket = await draw();
     const specBytes = Buffer.from(JSON.stringify(spec));
-    const state = Buffer.from(CREATING + ticket);
+    const state = Buffer.from(CREATING_PREFIX + ticket);
     const put = [specCell(specBytes), stateCell(state)];
-    const guards: Guard[] = [{ op: 'absent', family: 0, qualifier: SPEC }];
+    const guards: Guard[] = [{ op: 'absent', family: 0, qualifier: SPEC_QUALIFIER }];
     return (await this.#updateRow(spec.name, guards, { put, timestamp: ticket }))
       ? { spec, specBytes, state }
       : undefined;
   }
 
   /** Creates the HBase table of a catalog row. Returns false when another front end has completed the operation. */
-  async #finishCreate(listed: CatalogRow, draw: DrawTicket): Promise<boolean> {
-    const { spec, state } = listed;
+  async #finishCreate(catalogRow: CatalogRow, draw: DrawTicket): Promise<boolean> {
+    const { spec, state } = catalogRow;
     await this.#createHBaseTable(spec);
-    const change = { delete: [{ family: 0, qualifier: STATE }], timestamp: await draw() };
+    const change = { delete: [{ family: 0, qualifier: STATE_QUALIFIER }], timestamp: await draw() };
     return this.#updateRow(spec.name, [{ op: 'equals', ...stateCell(state!) }], change);
   }
 
@@ -129,35 +136,38 @@ export class TableRegistry {
   /** As `Store.dropTable`. */
   async drop(name: string, draw: DrawTicket): Promise<void> {
     for (;;) {
-      const listed = await this.#readRow(name);
-      if (!listed) return;
-      if (await this.#drop(listed, draw)) return;
+      const catalogRow = await this.#readRow(name);
+      if (!catalogRow) return;
+      if (await this.#drop(catalogRow, draw)) return;
     }
   }
 
   /** Returns false when the catalog row has changed. */
-  async #drop(listed: CatalogRow, draw: DrawTicket): Promise<boolean> {
-    const marked = isDropping(listed) ? listed : await this.#markDropping(listed, draw);
-    if (marked) await this.#finishDrop(marked, draw);
-    return marked !== undefined;
+  async #drop(catalogRow: CatalogRow, draw: DrawTicket): Promise<boolean> {
+    const markedRow = isDropping(catalogRow) ? catalogRow : await this.#markForDrop(catalogRow, draw);
+    if (markedRow) await this.#finishDrop(markedRow, draw);
+    return markedRow !== undefined;
   }
 
   /** Marks the row as `dropping`. Returns undefined when the row has changed. */
-  async #markDropping({ spec, specBytes, state: old }: CatalogRow, draw: DrawTicket): Promise<CatalogRow | undefined> {
+  async #markForDrop(
+    { spec, specBytes, state: oldState }: CatalogRow,
+    draw: DrawTicket,
+  ): Promise<CatalogRow | undefined> {
     const ticket = await draw();
-    const state = Buffer.from(DROPPING + ticket);
+    const state = Buffer.from(DROPPING_PREFIX + ticket);
     const guards: Guard[] = [
       { op: 'equals', ...specCell(specBytes) },
-      old ? { op: 'equals', ...stateCell(old) } : { op: 'absent', family: 0, qualifier: STATE },
+      oldState ? { op: 'equals', ...stateCell(oldState) } : { op: 'absent', family: 0, qualifier: STATE_QUALIFIER },
     ];
-    const marked = await this.#updateRow(spec.name, guards, { put: [stateCell(state)], timestamp: ticket });
-    return marked ? { spec, specBytes, state } : undefined;
+    const isMarked = await this.#updateRow(spec.name, guards, { put: [stateCell(state)], timestamp: ticket });
+    return isMarked ? { spec, specBytes, state } : undefined;
   }
 
   /** Drops the HBase table of a marked row, then deletes the row. */
   async #finishDrop({ spec, state }: CatalogRow, draw: DrawTicket): Promise<void> {
-    const now = await this.#readRow(spec.name);
-    if (!now?.state?.equals(state!)) return;
+    const currentRow = await this.#readRow(spec.name);
+    if (!currentRow?.state?.equals(state!)) return;
     const handle = this.handle(spec);
     if (await this.#exists(handle)) await this.#admin.drop(handle.name);
     const change = { deleteRow: true, timestamp: await draw() };
@@ -170,8 +180,8 @@ export class TableRegistry {
       key: Buffer.from(name),
       guards,
       ...change,
-      repeatable: true,
-      unknownIsFalse: true,
+      isRepeatable: true,
+      isFalseWhenUnknown: true,
     });
   }
 
@@ -191,8 +201,8 @@ export class TableRegistry {
     const scan = this.#client.scan(this.#catalog, {});
     for await (const batch of batchesOf(scan)) {
       for (const [i, key] of batch.keys.entries()) {
-        const listed = parseRow(key.toString(), batch.rows[i]!);
-        if (listed) rows.push(listed);
+        const catalogRow = parseRow(key.toString(), batch.rows[i]!);
+        if (catalogRow) rows.push(catalogRow);
       }
     }
     return rows;
@@ -212,9 +222,9 @@ export class TableRegistry {
       ...[CATALOG, ...internal].map((table) => describeInternal(this.#settings, table)),
       ...rows.filter(({ state }) => !state).map(({ spec }) => describeTable(this.#settings, spec)),
     ];
-    for (const listed of rows.filter(({ state }) => state)) {
-      const { name } = this.handle(listed.spec);
-      defects.set(name, [isDropping(listed) ? droppingMessage(name) : CREATING_MESSAGE]);
+    for (const catalogRow of rows.filter(({ state }) => state)) {
+      const { name } = this.handle(catalogRow.spec);
+      defects.set(name, [isDropping(catalogRow) ? droppingMessage(name) : CREATING_MESSAGE]);
     }
     for (const descriptor of descriptors) {
       const list = await this.#admin.verify(descriptor);
@@ -257,23 +267,23 @@ function droppingMessage(name: string): string {
 }
 
 function isDropping({ state }: CatalogRow): boolean {
-  return state?.toString().startsWith(DROPPING) === true;
+  return state?.toString().startsWith(DROPPING_PREFIX) === true;
 }
 
 function specCell(value: Buffer): Cell {
-  return { family: 0, qualifier: SPEC, value };
+  return { family: 0, qualifier: SPEC_QUALIFIER, value };
 }
 
 function stateCell(value: Buffer): Cell {
-  return { family: 0, qualifier: STATE, value };
+  return { family: 0, qualifier: STATE_QUALIFIER, value };
 }
 
 function parseRow(name: string, row: Buffer): CatalogRow | undefined {
-  const specBytes = cellValue(row, 0, SPEC);
+  const specBytes = cellValue(row, 0, SPEC_QUALIFIER);
   if (!specBytes) return undefined;
   try {
     const spec = checkSpec(JSON.parse(specBytes.toString()) as TableSpec);
-    return { spec, specBytes, state: cellValue(row, 0, STATE) };
+    return { spec, specBytes, state: cellValue(row, 0, STATE_QUALIFIER) };
   } catch (error) {
     throw new StoreError('corrupt', `the catalog of tables holds no spec for ${name}`, { cause: error });
   }

@@ -4,8 +4,8 @@ import type { TableDescriptor } from './descriptor.js';
 function quoteKey(bytes: Buffer): string {
   let text = '';
   for (const byte of bytes) {
-    const plain = byte >= 0x20 && byte < 0x7f && byte !== 0x27 && byte !== 0x5c;
-    text += plain ? String.fromCharCode(byte) : `\\x${byte.toString(16).padStart(2, '0').toUpperCase()}`;
+    const isPlain = byte >= 0x20 && byte < 0x7f && byte !== 0x27 && byte !== 0x5c;
+    text += isPlain ? String.fromCharCode(byte) : `\\x${byte.toString(16).padStart(2, '0').toUpperCase()}`;
   }
   return `'${text}'`;
 }
@@ -17,16 +17,16 @@ function formatAttributes(attributes: Readonly<Record<string, string>>): string 
 }
 
 /** Returns the `create` command of HBase's shell for the table, with split keys. */
-export function createCommand({ name, attributes, families, splits }: TableDescriptor): string {
-  const parts = families.map((family) => `{NAME => '${family.name}'${formatAttributes(family.attributes)}}`);
-  if (splits.length > 0) parts.push(`{SPLITS => [${splits.map(quoteKey).join(', ')}]}`);
-  return `create '${name}'${formatAttributes(attributes)}, ${parts.join(', ')}`;
+export function createCommand({ name, attributes, families, splitKeys }: TableDescriptor): string {
+  const clauses = families.map((family) => `{NAME => '${family.name}'${formatAttributes(family.attributes)}}`);
+  if (splitKeys.length > 0) clauses.push(`{SPLITS => [${splitKeys.map(quoteKey).join(', ')}]}`);
+  return `create '${name}'${formatAttributes(attributes)}, ${clauses.join(', ')}`;
 }
 
 /** Returns the `alter` command that adds missing families. */
-export function alterCommand({ name, families }: TableDescriptor, missing: readonly string[]): string {
+export function alterCommand({ name, families }: TableDescriptor, missingFamilies: readonly string[]): string {
   const parts = families
-    .filter((family) => missing.includes(family.name))
+    .filter((family) => missingFamilies.includes(family.name))
     .map((family) => `{NAME => '${family.name}'${formatAttributes(family.attributes)}}`);
   return `alter '${name}', ${parts.join(', ')}`;
 }

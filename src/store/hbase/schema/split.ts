@@ -6,14 +6,14 @@ import type { ExistingRegion, Gateway, LiveServer } from './gateway.js';
 /** Calls a method of the active master's MasterService. Request and answer are encoded messages. */
 export type MasterCall = (method: string, request: Buffer) => Promise<Buffer>;
 
-const WAIT_MS = 30_000;
+const MAX_WAIT_MS = 30_000;
 const POLL_MS = 50;
 
 /**
  * Splits a new empty table at `keys`, which are in order. The gateway creates tables with a single region only.
  * Existing splits stay. The middle key is first, so that both halves are split concurrently.
  */
-export async function splitAt(
+export async function splitTable(
   gateway: Gateway,
   call: MasterCall,
   table: string,
@@ -23,8 +23,8 @@ export async function splitAt(
   const middle = keys.length >> 1;
   await splitRegion(gateway, call, table, keys[middle]!);
   await Promise.all([
-    splitAt(gateway, call, table, keys.slice(0, middle)),
-    splitAt(gateway, call, table, keys.slice(middle + 1)),
+    splitTable(gateway, call, table, keys.slice(0, middle)),
+    splitTable(gateway, call, table, keys.slice(middle + 1)),
   ]);
 }
 
@@ -34,14 +34,14 @@ function containsKey(region: ExistingRegion, key: Buffer): boolean {
 
 /** Splits the region of `key` at `key`, and waits until both halves are open. */
 export async function splitRegion(gateway: Gateway, call: MasterCall, table: string, key: Buffer): Promise<void> {
-  let isRequested = false;
-  for (const end = Date.now() + WAIT_MS; Date.now() < end; await sleep(POLL_MS)) {
+  let isSplitRequested = false;
+  for (const end = Date.now() + MAX_WAIT_MS; Date.now() < end; await sleep(POLL_MS)) {
     const regions = await gateway.regions(table);
     if (regions?.some(({ start }) => start.equals(key))) return;
     const region = regions?.find((candidate) => containsKey(candidate, key));
-    if (region && !isRequested) isRequested = await requestSplit(call, table, region, key);
+    if (region && !isSplitRequested) isSplitRequested = await requestSplit(call, table, region, key);
   }
-  throw new StoreError('unavailable', `table ${table}: a region was not split in ${WAIT_MS / 1000} s`);
+  throw new StoreError('unavailable', `table ${table}: a region was not split in ${MAX_WAIT_MS / 1000} s`);
 }
 
 /** Returns false while the region is being opened, when HBase refuses to split it. */
@@ -65,31 +65,32 @@ export async function spreadRegions(gateway: Gateway, call: MasterCall, table: s
   if (regions.length < 2 || servers.length < 2) return;
   regions.sort((a, b) => a.start.compare(b.start));
   servers.sort((a, b) => (a.name < b.name ? -1 : 1));
-  const first = servers.findIndex(({ name }) => name === regions[0]!.server);
+  const firstServerIndex = servers.findIndex(({ name }) => name === regions[0]!.server);
   await Promise.all(
     regions.map(async (region, i) => {
-      const to = servers[(Math.max(first, 0) + i) % servers.length]!;
-      if (to.name !== region.server) await call('MoveRegion', encodeMoveRequest(table, region, to));
+      const target = servers[(Math.max(firstServerIndex, 0) + i) % servers.length]!;
+      if (target.name !== region.server) await call('MoveRegion', encodeMoveRequest(table, region, target));
     }),
   );
 }
 
 async function openRegions(gateway: Gateway, table: string): Promise<ExistingRegion[]> {
-  for (const end = Date.now() + WAIT_MS; Date.now() < end; await sleep(POLL_MS)) {
+  for (const end = Date.now() + MAX_WAIT_MS; Date.now() < end; await sleep(POLL_MS)) {
     const regions = await gateway.regions(table);
     if (regions) return regions;
   }
-  throw new StoreError('unavailable', `table ${table}: its regions were not open in ${WAIT_MS / 1000} s`);
+  throw new StoreError('unavailable', `table ${table}: its regions were not open in ${MAX_WAIT_MS / 1000} s`);
 }
 
 /** MoveRegionRequest: region 1, dest_server_name 2 of ServerName { host_name 1, port 2, start_code 3 }. */
 function encodeMoveRequest(table: string, { name }: ExistingRegion, to: LiveServer): Buffer {
-  const encoded = /\.([0-9a-f]{32})\.$/.exec(name)?.[1];
-  if (encoded === undefined) throw new StoreError('unavailable', `table ${table}: region "${name}" has an odd name`);
+  const encodedRegionName = /\.([0-9a-f]{32})\.$/.exec(name)?.[1];
+  if (encodedRegionName === undefined)
+    throw new StoreError('unavailable', `table ${table}: region "${name}" has an odd name`);
   const colon = to.name.lastIndexOf(':');
   const port = Number(to.name.slice(colon + 1));
   return new MessageWriter()
-    .message(1, new MessageWriter().uint(1, ENCODED_REGION_NAME).string(2, encoded))
+    .message(1, new MessageWriter().uint(1, ENCODED_REGION_NAME).string(2, encodedRegionName))
     .message(2, new MessageWriter().string(1, to.name.slice(0, colon)).uint(2, port).uint(3, to.startCode))
     .finish();
 }

@@ -54,7 +54,7 @@ describe('hbase/rpc faults', () => {
       async () => {
         const key = fresh();
         const put = [cell(0, 'id', key.toString())];
-        await client.mutate(table, { key, put, repeatable: true });
+        await client.mutate(table, { key, put, isRepeatable: true });
         expect(await client.get(table, key)).to.deep.equal(packRow(put));
         reads++;
       },
@@ -121,7 +121,7 @@ describe('hbase/rpc faults', () => {
     for (const relay of all) relay.deaf = true;
     const guards = [{ op: 'absent', ...ID } as const];
     const putting = errorOf(
-      client.mutate(table, { key, guards, put: [{ ...ID, value: bytes('mine') }], repeatable: true }),
+      client.mutate(table, { key, guards, put: [{ ...ID, value: bytes('mine') }], isRepeatable: true }),
     );
     while (all.every(({ swallowed }) => swallowed === 0)) await new Promise(setImmediate);
     for (const relay of all) relay.deaf = false;
@@ -148,14 +148,14 @@ describe('hbase/rpc faults', () => {
       wide,
       keys.map((key) => ({ key, put: [cell(0, 'id', '')] })),
     );
-    for (const reverse of [false, true]) {
-      const scan = client.scan(wide, {}, { batchRows: 50, reverse });
+    for (const isReverse of [false, true]) {
+      const scan = client.scan(wide, {}, { batchRows: 50, isReverse });
       const found: Buffer[] = [];
       for (let batch = await scan.next(); batch; batch = await scan.next()) {
         found.push(...batch.keys);
         for (const relay of all) relay.cut();
       }
-      expect(found).to.deep.equal(reverse ? [...keys].reverse() : keys);
+      expect(found).to.deep.equal(isReverse ? [...keys].reverse() : keys);
     }
   });
 
@@ -166,7 +166,7 @@ describe('hbase/rpc faults', () => {
     for (const relay of all) relay.delay = 200;
     const errors = await Promise.all(
       Array.from({ length: 12 }, () =>
-        errorOf(client.mutate(table, { key: fresh(), put: [{ ...ID, value }], repeatable: true })),
+        errorOf(client.mutate(table, { key: fresh(), put: [{ ...ID, value }], isRepeatable: true })),
       ),
     );
     const refused = errors.filter((error) => error !== undefined);
@@ -229,7 +229,7 @@ describe('hbase/rpc faults', () => {
       () => client.get(table, key),
       () => client.getMany(table, [key, fresh()]),
       () => client.lookup(table, { from: key }, 1),
-      () => client.mutate(table, { key, put, repeatable: true }),
+      () => client.mutate(table, { key, put, isRepeatable: true }),
     ];
     const ends: string[] = [];
     /** All of them. One that waits for others and then begins its time anew, or has theirs, ends behind `late`. */
@@ -265,7 +265,7 @@ describe('hbase/rpc faults', () => {
       const writers = Array.from({ length: 4 }, async () => {
         while (running) {
           const key = fresh();
-          await client.mutate(table, { key, put: [cell(0, 'id', key.toString())], repeatable: true });
+          await client.mutate(table, { key, put: [cell(0, 'id', key.toString())], isRepeatable: true });
           acknowledged.push(key);
         }
       });

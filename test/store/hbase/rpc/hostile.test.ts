@@ -68,7 +68,7 @@ class Stranger {
 }
 
 function header(frame: Buffer): Asked {
-  const reader = new MessageReader(frame).delimited();
+  const reader = new MessageReader(frame).delimitedMessage();
   let id = 0;
   let method = '';
   while (reader.next()) {

@@ -89,12 +89,12 @@ class Traffic {
   }
 
   async #scan(): Promise<void> {
-    const reverse = this.rounds % 2 === 0;
-    const scan = this.#client.scan(this.#table, {}, { batchRows: 37, reverse });
+    const isReverse = this.rounds % 2 === 0;
+    const scan = this.#client.scan(this.#table, {}, { batchRows: 37, isReverse });
     const keys: string[] = [];
     for (let batch = await scan.next(); batch; batch = await scan.next()) keys.push(...batch.keys.map(String));
     const all = Array.from({ length: ROWS }, (_, i) => String(key(i)));
-    expect(keys).to.deep.equal(reverse ? all.reverse() : all);
+    expect(keys).to.deep.equal(isReverse ? all.reverse() : all);
   }
 
   async #look(): Promise<void> {

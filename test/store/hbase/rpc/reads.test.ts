@@ -160,7 +160,7 @@ describe('hbase/rpc reads', () => {
     expect(all.keys).to.deep.equal(keysFrom(0, ROWS));
     expect(all.rows.every((row, i) => row.equals(rowOf(i)))).to.equal(true);
     expect(all.scanned).to.equal(ROWS);
-    expect((await scanned({}, { reverse: true, batchRows: 90 })).keys).to.deep.equal(keysFrom(0, ROWS).reverse());
+    expect((await scanned({}, { isReverse: true, batchRows: 90 })).keys).to.deep.equal(keysFrom(0, ROWS).reverse());
   });
 
   it('scan keeps to ranges and limits, wherever the regions end', async function () {
@@ -171,17 +171,17 @@ describe('hbase/rpc reads', () => {
     for (let round = 0; round < 40; round++) {
       const [from, to] = [edge(), edge()];
       const options = {
-        reverse: next(2) === 1,
-        inclusiveEnd: next(3) === 0,
+        isReverse: next(2) === 1,
+        includesEnd: next(3) === 0,
         keysOnly: next(3) === 0,
         batchRows: 1 + next(500),
         ...(next(2) === 0 && { limit: next(500) }),
       };
       const range = { ...(next(5) > 0 && { from: key(from) }), ...(next(5) > 0 && { to: key(to) }) };
       const first = range.from ? from : 0;
-      const end = Math.min(range.to ? to + (options.inclusiveEnd ? 1 : 0) : ROWS, ROWS);
+      const end = Math.min(range.to ? to + (options.includesEnd ? 1 : 0) : ROWS, ROWS);
       const expected = first < end ? keysFrom(first, end) : [];
-      if (options.reverse) expected.reverse();
+      if (options.isReverse) expected.reverse();
       const found = await scanned(range, options);
       const where = `round ${round}: ${from} to ${to} ${JSON.stringify(options)}`;
       expect(found.keys, where).to.deep.equal(expected.slice(0, options.limit ?? ROWS));
@@ -232,11 +232,11 @@ describe('hbase/rpc reads', () => {
     await client.mutate(wide, { key: bytes('d'), put: [cell(0, 'q', 'v')] });
     // The second gives its scanner up while its caller is slow, and with it what has come of the next row.
     const impatient = cluster.client({ scannerTimeoutMs: LEASE_MS });
-    for (const [reader, reverse] of [client, impatient].flatMap((one) => [
+    for (const [reader, isReverse] of [client, impatient].flatMap((one) => [
       [one, false] as const,
       [one, true] as const,
     ])) {
-      const scan = reader.scan(wide, {}, { reverse });
+      const scan = reader.scan(wide, {}, { isReverse });
       const found: [string, number][] = [];
       for (let batch = await scan.next(); batch; batch = await scan.next()) {
         for (const [i, k] of batch.keys.entries()) found.push([String(k), batch.rows[i]!.length]);
@@ -250,7 +250,7 @@ describe('hbase/rpc reads', () => {
         ['c', 35 * size],
         ['d', 9],
       ];
-      expect(found).to.deep.equal(reverse ? expected.reverse() : expected);
+      expect(found).to.deep.equal(isReverse ? expected.reverse() : expected);
     }
     expect((await client.get(wide, bytes('b')))?.length).to.equal(60 * (7 + 4 + value.length));
   });
@@ -284,11 +284,11 @@ describe('hbase/rpc reads', () => {
   it('a scan goes on after its lease, without a row twice or missing', async () => {
     // As a scanner is not kept for longer than 80 % of the lease, every batch opens a new one.
     const impatient = cluster.client({ scannerTimeoutMs: 0 });
-    for (const reverse of [false, true]) {
-      const scan = impatient.scan(table, {}, { batchRows: 77, reverse });
+    for (const isReverse of [false, true]) {
+      const scan = impatient.scan(table, {}, { batchRows: 77, isReverse });
       const found: string[] = [];
       for (let batch = await scan.next(); batch; batch = await scan.next()) found.push(...batch.keys.map(String));
-      expect(found).to.deep.equal(reverse ? keysFrom(0, ROWS).reverse() : keysFrom(0, ROWS));
+      expect(found).to.deep.equal(isReverse ? keysFrom(0, ROWS).reverse() : keysFrom(0, ROWS));
     }
   });
 

@@ -18,9 +18,9 @@ class Noted extends Pauses {
   }
 }
 
-const NOT_YET = new Failure('not yet', { notApplied: true });
-const MOVED = new Failure('moved', { notApplied: true, moved: true });
-const BUSY = new Failure('busy', { notApplied: true, overloaded: true });
+const NOT_YET = new Failure('not yet', { isNotApplied: true });
+const MOVED = new Failure('moved', { isNotApplied: true, isRegionMoved: true });
+const BUSY = new Failure('busy', { isNotApplied: true, isOverload: true });
 
 describe('hbase/rpc retries', () => {
   it('of operations of one caller that fail together wait as one, and longer the next time', async () => {

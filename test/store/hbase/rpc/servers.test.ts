@@ -40,7 +40,7 @@ describe('hbase/rpc servers', () => {
     expect((await refused(gone)).message).to.include('ECONNREFUSED');
     expect(all.get('127.0.0.1:1')).to.equal(gone);
     all.get('127.0.0.1:2');
-    expect((await refused(gone)).traits).to.deep.equal({ notApplied: true, moved: true });
+    expect((await refused(gone)).traits).to.deep.equal({ isNotApplied: true, isRegionMoved: true });
     expect(all.get('127.0.0.1:1')).to.not.equal(gone);
     all.close();
   });
