@@ -9,7 +9,7 @@ import { Writer } from '../protocol/writer.js';
 import { Budget } from './connection/budget.js';
 import { Connection, type ConnectionOwner } from './connection/connection.js';
 import { Rounds } from './connection/rounds.js';
-import { Unsent } from './connection/unsent.js';
+import { UnsentTotal } from './connection/unsent.js';
 import { parseListenUrl } from './listen/listen-url.js';
 import { type Listener, openListeners } from './listen/listener.js';
 import { createReceiver, type Receiver } from './listen/receiver.js';
@@ -20,7 +20,7 @@ import { createServices, type Helpers, type Services } from './services/services
 import { decodeLimits } from './settings/decode-limits.js';
 import type { Config } from './settings/index.js';
 
-const MAX_SWEEP_SECONDS = 1;
+const MAX_CHECK_INTERVAL_SECONDS = 1;
 
 /** The directory server: listens, accepts connections, and closes them in order. */
 export class RowanServer implements ConnectionOwner {
@@ -28,17 +28,17 @@ export class RowanServer implements ConnectionOwner {
   readonly #config: Config;
   readonly decodeLimits: DecodeLimits;
   readonly requestBudget: Budget;
-  readonly unsent: Unsent;
+  readonly unsentTotal: UnsentTotal;
   readonly rounds = new Rounds();
   readonly #connections = new Roster<Connection>();
   readonly #siblings: Siblings | undefined;
   #receivers: Receiver[] = [];
   #listeners: Listener[] = [];
   /** Number of connections of the other processes. */
-  #siblingConnections = 0;
-  #sweeper: NodeJS.Timeout | undefined;
-  #closing: Promise<void> | undefined;
-  #onEmpty: (() => void) | undefined;
+  #siblingConnectionCount = 0;
+  #deadlineTimer: NodeJS.Timeout | undefined;
+  #closePromise: Promise<void> | undefined;
+  #onAllClosed: (() => void) | undefined;
   secureContext: SecureContext | undefined;
 
   /** With `siblings` the server is one of several processes on one directory. */
@@ -47,7 +47,7 @@ export class RowanServer implements ConnectionOwner {
     this.services = createServices(partition, config, log, helpers);
     this.#siblings = helpers.siblings;
     this.decodeLimits = decodeLimits(config);
-    this.unsent = new Unsent(config.limits.allUnsentBytes);
+    this.unsentTotal = new UnsentTotal(config.limits.allUnsentBytes);
     this.requestBudget = new Budget(Math.max(config.limits.requestBytes, config.limits.messageBytes));
   }
 
@@ -77,7 +77,7 @@ export class RowanServer implements ConnectionOwner {
       onConnection: (socket: Socket) => this.#accept(socket),
     };
     this.#receivers = this.#config.listen.map((url) => createReceiver(parseListenUrl(url), options));
-    this.#startSweeping();
+    this.#startDeadlineChecks();
   }
 
   /**
@@ -85,7 +85,7 @@ export class RowanServer implements ConnectionOwner {
    * of connections of the other processes.
    */
   receive(index: number, socket: Socket, siblingConnections: number): void {
-    this.#siblingConnections = siblingConnections;
+    this.#siblingConnectionCount = siblingConnections;
     this.#receivers[index]!.receive(socket);
   }
 
@@ -93,14 +93,14 @@ export class RowanServer implements ConnectionOwner {
   answer(question: Question): Answer {
     const { statistics, upgrades } = this.services;
     if (question.about === 'counts') return { counts: statistics.counts() };
-    const stored = Buffer.from(question.stored);
-    const upgraded = upgrades.currentHash(Buffer.from(question.id), stored);
-    return { upgraded: upgraded === stored ? undefined : upgraded };
+    const storedHash = Buffer.from(question.stored);
+    const upgradedHash = upgrades.currentHash(Buffer.from(question.id), storedHash);
+    return { upgradedHash: upgradedHash === storedHash ? undefined : upgradedHash };
   }
 
   /** Makes later reads see all changes that other processes made before the client sent these bytes. */
-  bytesArrived(): void {
-    if (this.#siblings && !this.#siblings.alone) this.services.partition.renewReads();
+  onBytesArrived(): void {
+    if (this.#siblings && !this.#siblings.isAlone) this.services.partition.renewReads();
   }
 
   /** Reads certificate and key again for new handshakes, or rejects and keeps the old ones. False without TLS. */
@@ -108,7 +108,7 @@ export class RowanServer implements ConnectionOwner {
     const tls = await readTls(this.#config);
     if (!tls) return false;
     this.secureContext = createSecureContext({ ...tls, cert: tls.certificate });
-    for (const receiver of this.#receivers) receiver.renew(tls);
+    for (const receiver of this.#receivers) receiver.renewCertificate(tls);
     return true;
   }
 
@@ -117,23 +117,23 @@ export class RowanServer implements ConnectionOwner {
     this.#listeners = [];
   }
 
-  #startSweeping(): void {
+  #startDeadlineChecks(): void {
     const { bindSeconds, slowReaderSeconds, idleSeconds } = this.#config.limits;
-    const times = [bindSeconds, slowReaderSeconds, idleSeconds].filter((seconds) => seconds > 0);
-    const every = Math.min(MAX_SWEEP_SECONDS, ...times.map((seconds) => seconds / 4));
-    this.#sweeper = setInterval(() => this.#sweep(), every * 1000).unref();
+    const timeoutSeconds = [bindSeconds, slowReaderSeconds, idleSeconds].filter((seconds) => seconds > 0);
+    const intervalSeconds = Math.min(MAX_CHECK_INTERVAL_SECONDS, ...timeoutSeconds.map((seconds) => seconds / 4));
+    this.#deadlineTimer = setInterval(() => this.#checkDeadlines(), intervalSeconds * 1000).unref();
   }
 
-  #sweep(): void {
+  #checkDeadlines(): void {
     const now = performance.now();
     for (const connection of this.#connections) connection.checkDeadlines(now);
   }
 
   #accept(socket: Socket): void {
     const { statistics, config } = this.services;
-    if (this.#connections.size + this.#siblingConnections >= config.limits.connections || this.#closing) {
+    if (this.#connections.size + this.#siblingConnectionCount >= config.limits.connections || this.#closePromise) {
       statistics.connectionsRefused++;
-      refuse(socket, this.#closing ? 'unavailable' : 'busy');
+      refuse(socket, this.#closePromise ? 'unavailable' : 'busy');
       return;
     }
     statistics.connectionsTotal++;
@@ -141,10 +141,10 @@ export class RowanServer implements ConnectionOwner {
     statistics.connectionsCurrent = this.#connections.size;
   }
 
-  connectionClosed(connection: Connection): void {
+  onConnectionClosed(connection: Connection): void {
     this.#connections.delete(connection);
     this.services.statistics.connectionsCurrent = this.#connections.size;
-    if (this.#connections.size === 0) this.#onEmpty?.();
+    if (this.#connections.size === 0) this.#onAllClosed?.();
   }
 
   /**
@@ -152,22 +152,22 @@ export class RowanServer implements ConnectionOwner {
    * closed, after `shutdownSeconds` at the latest. The partition stays open. May be called twice.
    */
   close(): Promise<void> {
-    this.#closing ??= this.#close();
-    return this.#closing;
+    this.#closePromise ??= this.#close();
+    return this.#closePromise;
   }
 
   async #close(): Promise<void> {
     this.#stopListening();
-    const empty = new Promise<void>((resolve) => {
-      this.#onEmpty = resolve;
+    const allClosed = new Promise<void>((resolve) => {
+      this.#onAllClosed = resolve;
     });
     for (const connection of this.#connections) connection.shutDown();
     const timeout = setTimeout(() => {
       for (const connection of this.#connections) connection.destroy();
     }, this.#config.shutdownSeconds * 1000);
-    if (this.#connections.size > 0) await empty;
+    if (this.#connections.size > 0) await allClosed;
     clearTimeout(timeout);
-    clearInterval(this.#sweeper);
+    clearInterval(this.#deadlineTimer);
     for (const receiver of this.#receivers) receiver.endHandshakes();
     await this.services.upgrades.settled();
   }

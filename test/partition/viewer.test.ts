@@ -77,14 +77,14 @@ for (const engine of ENGINES) {
         ({ name }, _, use) => use === 'read' && ['mail', 'numSubordinates', 'description'].includes(name),
       );
       const encoder = new EntryEncoder(fixture.partition.descriptions, fixture.partition);
-      const selection = new Selections(fixture.partition.schema).of(['mail', 'sn', 'description', '+']);
+      const selection = new Selections(fixture.partition.schema).forAttributes(['mail', 'sn', 'description', '+']);
       const writer = new Writer();
       const writeLong = async (pieces: AsyncIterable<Buffer>): Promise<void> => {
         for await (const piece of pieces) writer.raw(piece);
       };
       const names: string[] = [];
       const entry = async (hit: Hit): Promise<void> => {
-        await encoder.encode({ writer, writeLong }, 1, hit, selection, false);
+        await encoder.encode({ writer, writeChunked: writeLong }, 1, hit, selection, false);
         const { response } = decodeResponse(writer.take());
         if (response.op === 'searchEntry') names.push(...response.attributes.map(({ type }) => type));
       };

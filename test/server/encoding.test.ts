@@ -52,7 +52,13 @@ describe('server: entry encoding', () => {
       const id = random.pick([1, 127, 128, 32_767, 32_768, 8_388_608, 0x7fffffff]);
       const dn = Buffer.from(`cn=${'x'.repeat(random.pick(lengths.slice(0, 12)))}`);
       const entry = { id: Buffer.alloc(16), row, dn, sight: undefined };
-      const written = encoder.encode({ writer, writeLong }, id, entry, selections.of(asked), typesOnly);
+      const written = encoder.encode(
+        { writer, writeChunked: writeLong },
+        id,
+        entry,
+        selections.forAttributes(asked),
+        typesOnly,
+      );
       expect(written === undefined, 'only long rows go in pieces').to.equal(typesOnly || row.length <= LONG_ROW);
       await written;
       const { response, id: back } = decodeResponse(writer.take());
@@ -75,14 +81,14 @@ describe('server: entry encoding', () => {
 
   it('a row that is cut is refused, whatever the offset', () => {
     const encoder = new EntryEncoder(partition.descriptions, partition);
-    const selection = new Selections(partition.schema).of([]);
+    const selection = new Selections(partition.schema).forAttributes([]);
     const row = partition.virtualRow([{ type: 'cn', values: [Buffer.from('one'), Buffer.from('two')] }]);
     const ends = new Set<number>();
     for (let at = 0; at < row.length; at += 7 + row.readUInt16BE(at + 1) + row.readUInt32BE(at + 3)) ends.add(at);
     for (let cut = 1; cut < row.length; cut++) {
       const writer = new Writer();
       const entry = { id: Buffer.alloc(16), row: row.subarray(0, cut), dn: Buffer.from('cn=x'), sight: undefined };
-      const encode = (): unknown => encoder.encode({ writer, writeLong: notInPieces }, 1, entry, selection, false);
+      const encode = (): unknown => encoder.encode({ writer, writeChunked: notInPieces }, 1, entry, selection, false);
       if (ends.has(cut)) encode();
       else expect(encode, `cut at ${cut}`).to.throw(/cut/);
     }

@@ -87,7 +87,7 @@ describe('server: paged results', () => {
     } as const;
     const base = running.partition.schema.parseDn(PEOPLE);
     const longAgo = Date.now() - 4_000_000;
-    const cookie = pageCookies.seal({ resume: Buffer.alloc(3), sent: 1 }, whole, base, 'admin', longAgo);
+    const cookie = pageCookies.seal({ resumeKey: Buffer.alloc(3), sentCount: 1 }, whole, base, 'admin', longAgo);
     const answer = await page(admin, 3, cookie);
     expect(answer.code).to.equal(53);
     expect(answer.final.message).to.contain('expired');

@@ -48,7 +48,7 @@ describe('server: memory for requests', () => {
     let most = 0;
     const { reserve, claim } = Budget.prototype;
     const seen = <T>(result: T): T => {
-      most = Math.max(most, requestBudget.used);
+      most = Math.max(most, requestBudget.usedBytes);
       return result;
     };
     requestBudget.reserve = (...args) => seen(reserve.apply(requestBudget, args));
@@ -133,7 +133,7 @@ describe('server: memory for requests', () => {
     const most = await mostUsed(() => Promise.all(senders.map(send)));
     expect(most).to.be.greaterThan(5 * MIB);
     expect(most).to.be.lessThan(12.1 * MIB);
-    expect(running.server.requestBudget.used).to.equal(0);
+    expect(running.server.requestBudget.usedBytes).to.equal(0);
   });
 
   it('who sends large requests slowly keeps no others waiting; what he had is free when he is gone', async () => {
@@ -146,12 +146,12 @@ describe('server: memory for requests', () => {
     });
     const slow = await Promise.all(Array.from({ length: 10 }, () => open(USER)));
     for (const client of slow) client.write(bytesOf(modify(USER.dn), 50).subarray(0, 1000));
-    while (requestBudget.used < 5 * MIB) await new Promise(setImmediate);
+    while (requestBudget.usedBytes < 5 * MIB) await new Promise(setImmediate);
     // Half a budget of 16 MiB has room for one of these.
     const admin = await open(ADMIN);
     expect((await admin.request(addOf('big', 5 * MIB))).code).to.equal(0);
     for (const client of slow) client.close();
-    while (requestBudget.used > 0) await new Promise(setImmediate);
+    while (requestBudget.usedBytes > 0) await new Promise(setImmediate);
   });
 
   it('a budget: claims in turn, shares, small amounts beside them', () => {
@@ -164,7 +164,7 @@ describe('server: memory for requests', () => {
     expect(budget.claim(c!, 'bob', 40), 'over three quarters').to.equal(false);
     expect(budget.claim(d!, 'bob', 5), 'behind c').to.equal(false);
     budget.reserve(60);
-    expect(budget.free).to.equal(-10);
+    expect(budget.freeBytes).to.equal(-10);
     budget.release(60);
     budget.releaseClaim('ann', 50);
     return new Promise<void>((resolve) => setImmediate(resolve)).then(() => {
@@ -172,7 +172,7 @@ describe('server: memory for requests', () => {
       expect(budget.claim(b!, 'ann', 10)).to.equal(true);
       budget.cancelClaim(c!);
       expect(budget.claim(d!, 'bob', 5)).to.equal(true);
-      expect(budget.used).to.equal(15);
+      expect(budget.usedBytes).to.equal(15);
     });
   });
 
@@ -197,7 +197,7 @@ describe('server: memory for requests', () => {
     await turn();
     expect(woken).to.deep.equal(['c', 'b']);
     b!.isReady = false;
-    budget.passOn(b!);
+    budget.yieldClaim(b!);
     await turn();
     expect(woken, 'where it has been woken, too').to.deep.equal(['c', 'b', 'd']);
     b!.isReady = true;
@@ -223,13 +223,13 @@ describe('server: memory for requests', () => {
     for (let n = 0; n < 100; n++) expect((await admin.request(addOf(`long${n}`, 40_000))).code).to.equal(0);
     const first = await open(ADMIN);
     first.write(bytesOf(modify(USER.dn, 400 * 1024), 50).subarray(0, 1000));
-    await until(() => requestBudget.used > 400 * 1024);
+    await until(() => requestBudget.usedBytes > 400 * 1024);
     const unread = await open(USER);
     unread.socket.pause();
     const large = bytesOf(modify(USER.dn, 450 * 1024), 99);
     const searches = Array.from({ length: 10 }, (_, n) => bytesOf(searchRequest(PEOPLE, { scope: 'one' }), n + 2));
     unread.write(Buffer.concat([...searches, large.subarray(0, 1000)]));
-    await until(() => requestBudget.waiting === 1);
+    await until(() => requestBudget.waitingCount === 1);
     // Nothing goes out any more when the system has taken what it takes.
     for (let before = -1, still = 0; still < 20; before = services.statistics.entriesSent) {
       await sleep(10);
@@ -237,7 +237,7 @@ describe('server: memory for requests', () => {
     }
     first.close();
     expect((await admin.request(modify(personDn('long1'), 300 * 1024))).code).to.equal(0);
-    expect(requestBudget.waiting, 'he has not begun').to.equal(1);
+    expect(requestBudget.waitingCount, 'he has not begun').to.equal(1);
     unread.socket.resume();
     for (let n = 0; n < searches.length; n++) expect((await unread.answer(n + 2)).entries).to.have.length(101);
     unread.write(large.subarray(1000));

@@ -6,7 +6,7 @@ import { hadManySlabs } from '../../src/protocol/slabs.js';
 import { PIECE } from '../../src/protocol/writer.js';
 import { Output } from '../../src/server/connection/output.js';
 import { SendQueue } from '../../src/server/connection/send-queue.js';
-import { Unsent } from '../../src/server/connection/unsent.js';
+import { UnsentTotal } from '../../src/server/connection/unsent.js';
 import { isPromise } from '../../src/server/words/maybe.js';
 import { MIB, manyBytes } from '../cli/large-bytes.js';
 import { random } from '../store/suite/fixture.js';
@@ -45,7 +45,7 @@ describe('server: who waits for room', () => {
 
   it('long searches of one client wait once, however many they are', async () => {
     const [near, far] = await pair();
-    const output = new Output(near, 0, new Unsent(64 * MIB));
+    const output = new Output(near, 0, new UnsentTotal(64 * MIB));
     output.writer.raw(Buffer.alloc(32 * MIB));
     expect(output.isFull).to.equal(true);
     const begun: Promise<void>[] = [];
@@ -119,7 +119,7 @@ describe('server: what goes out', () => {
   it('is what was written, though its buffers are used again and some peers go', async function () {
     const { seed, next } = random();
     this.test!.title += ` (seed ${seed})`;
-    const all = new Unsent(64 * MIB);
+    const all = new UnsentTotal(64 * MIB);
     const peers = await Promise.all(
       Array.from({ length: 6 }, async (_, whose) => {
         const [near, far] = await pair();
@@ -172,23 +172,23 @@ describe('server: what goes out', () => {
 
   it('is told to be taken once a piece, of which the socket may read until then; an empty piece is none', async () => {
     const [near, far] = await pair();
-    const all = new Unsent(64 * MIB);
+    const all = new UnsentTotal(64 * MIB);
     let taken = 0;
     const queue = new SendQueue(near, all, () => taken++);
     const pieces = [Buffer.alloc(32 * MIB), Buffer.alloc(0), Buffer.alloc(10), Buffer.alloc(0)];
     for (const piece of pieces) queue.push(piece);
-    expect([taken, all.bytes, queue.bytes]).to.deep.equal([0, 32 * MIB + 10, 32 * MIB + 10]);
+    expect([taken, all.bytes, queue.unsentBytes]).to.deep.equal([0, 32 * MIB + 10, 32 * MIB + 10]);
     far.resume();
     while (all.bytes > 0) await new Promise(setImmediate);
     queue.push(Buffer.alloc(0));
     await new Promise(setImmediate);
-    expect([taken, queue.bytes]).to.deep.equal([2, 0]);
+    expect([taken, queue.unsentBytes]).to.deep.equal([2, 0]);
     near.destroy();
     far.destroy();
   });
 
   it('takes few buffers, however many go out in one turn of the event loop, again and again', async () => {
-    const all = new Unsent(64 * MIB);
+    const all = new UnsentTotal(64 * MIB);
     const peers = await Promise.all(Array.from({ length: 40 }, pair));
     const outputs = peers.map(([near]) => new Output(near, MIB, all));
     for (const [, far] of peers) far.resume();

@@ -36,9 +36,9 @@ describe('server: answers that nobody reads', () => {
   afterEach(async () => {
     for (const client of clients.splice(0)) client.close();
     while (running.server.services.statistics.connectionsCurrent > 0) await new Promise(setImmediate);
-    expect(running.server.unsent.bytes).to.equal(0);
+    expect(running.server.unsentTotal.bytes).to.equal(0);
     // Searches end when they next look up.
-    while (running.server.requestBudget.used > 0) await new Promise(setImmediate);
+    while (running.server.requestBudget.usedBytes > 0) await new Promise(setImmediate);
   });
 
   async function open(): Promise<RawClient> {
@@ -69,7 +69,7 @@ describe('server: answers that nobody reads', () => {
     }
     let most = 0;
     let answered = 0;
-    const sampler = setInterval(() => (most = Math.max(most, running.server.unsent.bytes)), 1);
+    const sampler = setInterval(() => (most = Math.max(most, running.server.unsentTotal.bytes)), 1);
     let rests = false;
     const resting = untilItRests(() => answered).then(() => {
       rests = true;

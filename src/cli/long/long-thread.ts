@@ -62,7 +62,7 @@ export class LongThread implements LongWorker {
     this.#quota.acquire(user);
     try {
       if (!request.isWrite) return await this.#run(request, reply);
-      return await this.#writes.run(user, request.connection, () => this.#run(request, reply));
+      return await this.#writes.run(user, request.connectionNumber, () => this.#run(request, reply));
     } finally {
       this.#quota.release(user);
     }
@@ -132,13 +132,13 @@ export class LongThread implements LongWorker {
   }
 
   async #sendMessages(id: number, reply: LongReply, bytes: Buffer): Promise<void> {
-    await reply.messages(bytes);
+    await reply.sendMessages(bytes);
     this.#post({ type: 'taken', id });
   }
 
   #beginPieces(id: number, reply: LongReply): PieceSource {
     const pieces = new PieceSource(() => this.#post({ type: 'taken', id }));
-    reply.message(pieces).catch(() => this.#post({ type: 'cut', id }));
+    reply.sendChunked(pieces).catch(() => this.#post({ type: 'cut', id }));
     return pieces;
   }
 

@@ -55,12 +55,16 @@ export function errorOf({ message, result, protocol }: Failure): LdapError {
 }
 
 /** Returns a posted result with its bytes as Buffers. */
-export function restoreResult({ outcome, identity, entries }: LongResult): LongResult {
+export function restoreResult({ outcome, identity, entryCount: entries }: LongResult): LongResult {
   const controls = outcome.controls?.map((control) => ({
     ...control,
     value: control.value && bufferOf(control.value),
   }));
-  return { outcome: controls ? { ...outcome, controls } : outcome, identity: restoreIdentity(identity), entries };
+  return {
+    outcome: controls ? { ...outcome, controls } : outcome,
+    identity: restoreIdentity(identity),
+    entryCount: entries,
+  };
 }
 
 /** Returns an identity that was posted from another thread with its bytes as Buffers, which arrive as plain arrays. */

@@ -43,13 +43,13 @@ class Reply implements LongReply {
     this.#id = id;
   }
 
-  messages(bytes: Buffer): Maybe<void> {
+  sendMessages(bytes: Buffer): Maybe<void> {
     this.#post('messages', bytes);
     return this.#unacknowledged < MAX_UNACKNOWLEDGED ? undefined : this.#nextAcknowledgment().then(() => undefined);
   }
 
   /** Posts one piece at a time. */
-  async message(pieces: AsyncIterable<Buffer>): Promise<void> {
+  async sendChunked(pieces: AsyncIterable<Buffer>): Promise<void> {
     let isComplete = false;
     try {
       while (this.#unacknowledged > 0) await this.#nextAcknowledgment();

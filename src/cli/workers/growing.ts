@@ -52,7 +52,7 @@ class LocalServer implements Member {
  * alone. It accepts all connections. Each connection goes to the process with the fewest connections and stays there.
  */
 export class GrowingServer implements WorkerOwner, Siblings {
-  readonly worker = 1;
+  readonly workerNumber = 1;
   readonly #settings: Settings;
   readonly #log: Logger;
   readonly #rules: GrowthRules;
@@ -81,7 +81,7 @@ export class GrowingServer implements WorkerOwner, Siblings {
     process.once('exit', this.#kill);
   }
 
-  get alone(): boolean {
+  get isAlone(): boolean {
     return this.#workers.size === 0;
   }
 
@@ -129,7 +129,7 @@ export class GrowingServer implements WorkerOwner, Siblings {
       return;
     }
     const numbers = new Set([...this.#workers].map(({ number }) => number));
-    let number = this.worker + 1;
+    let number = this.workerNumber + 1;
     while (numbers.has(number)) number++;
     this.#log.info({ worker: number, busy }, 'busy: another worker is started');
     const worker = new WorkerProcess(number, this.#settings, this);
@@ -174,7 +174,7 @@ export class GrowingServer implements WorkerOwner, Siblings {
       return;
     }
     // Makes the last writes of the worker visible here, since a single process renews no reads.
-    if (this.alone) this.#local.server.services.partition.renewReads();
+    if (this.isAlone) this.#local.server.services.partition.renewReads();
     for (const arrival of arrivals) this.#balancer.assign(arrival);
     if (!worker.isDraining) this.#log.error({ worker: worker.number, reason }, 'a worker ended');
   }

@@ -16,13 +16,13 @@ function report(message: WorkerReport): void {
 
 /** Asks the other processes through the supervisor. */
 class RemoteSiblings implements Siblings {
-  readonly worker: number;
-  readonly alone = false;
+  readonly workerNumber: number;
+  readonly isAlone = false;
   readonly #pending = new Map<number, (answers: Answer[]) => void>();
   #questionCount = 0;
 
   constructor(worker: number) {
-    this.worker = worker;
+    this.workerNumber = worker;
     process.once('disconnect', () => {
       for (const id of this.#pending.keys()) this.resolveAnswers(id, []);
     });

@@ -12,9 +12,9 @@ interface Claim {
 }
 
 /** Fraction of a budget that is available to claims. The rest is left for small amounts. */
-const CLAIMABLE = 3 / 4;
+const CLAIMABLE_FRACTION = 3 / 4;
 /** Fraction of a budget that one identity may claim. A single claim may be larger. */
-const CLAIMABLE_BY_IDENTITY = 1 / 2;
+const IDENTITY_FRACTION = 1 / 2;
 
 /**
  * The memory that all connections of a server share for requests. Small amounts are reserved without a check. Large
@@ -22,94 +22,94 @@ const CLAIMABLE_BY_IDENTITY = 1 / 2;
  * block the queue while its identity is over its fraction or its claimant is not ready.
  */
 export class Budget {
-  readonly #limit: number;
-  #used = 0;
-  #allClaimed = 0;
-  readonly #claimed = new Map<string, number>();
+  readonly #limitBytes: number;
+  #usedBytes = 0;
+  #claimedBytes = 0;
+  readonly #claimedByIdentity = new Map<string, number>();
   /** Waiting claims, oldest first. */
-  readonly #queue = new Map<Claimant, Claim>();
-  #wakeScheduled = false;
+  readonly #waitingClaims = new Map<Claimant, Claim>();
+  #isWakeScheduled = false;
 
   constructor(limit: number) {
-    this.#limit = limit;
+    this.#limitBytes = limit;
   }
 
-  get used(): number {
-    return this.#used;
+  get usedBytes(): number {
+    return this.#usedBytes;
   }
 
-  get waiting(): number {
-    return this.#queue.size;
+  get waitingCount(): number {
+    return this.#waitingClaims.size;
   }
 
-  get free(): number {
-    return this.#limit - this.#used;
+  get freeBytes(): number {
+    return this.#limitBytes - this.#usedBytes;
   }
 
   reserve(bytes: number): void {
-    this.#used += bytes;
+    this.#usedBytes += bytes;
   }
 
   release(bytes: number): void {
-    this.#used -= bytes;
+    this.#usedBytes -= bytes;
   }
 
   /** Returns true when the bytes were claimed. Otherwise the claim waits, and the claimant is woken to claim again. */
   claim(claimant: Claimant, identity: string, bytes: number): boolean {
     const claim = { identity, bytes };
-    const next = this.#nextClaimant();
-    if ((next && next !== claimant) || this.#exceedsIdentityLimit(claim) || !this.#fits(claim)) {
-      this.#queue.set(claimant, claim);
+    const nextClaimant = this.#nextClaimant();
+    if ((nextClaimant && nextClaimant !== claimant) || this.#exceedsIdentityLimit(claim) || !this.#fitsLimit(claim)) {
+      this.#waitingClaims.set(claimant, claim);
       return false;
     }
-    this.#queue.delete(claimant);
-    this.#used += bytes;
-    this.#allClaimed += bytes;
-    this.#claimed.set(identity, (this.#claimed.get(identity) ?? 0) + bytes);
-    this.#wakeNext();
+    this.#waitingClaims.delete(claimant);
+    this.#usedBytes += bytes;
+    this.#claimedBytes += bytes;
+    this.#claimedByIdentity.set(identity, (this.#claimedByIdentity.get(identity) ?? 0) + bytes);
+    this.#wakeNextClaimant();
     return true;
   }
 
   releaseClaim(identity: string, bytes: number): void {
-    const left = (this.#claimed.get(identity) ?? 0) - bytes;
-    if (left > 0) this.#claimed.set(identity, left);
-    else this.#claimed.delete(identity);
-    this.#allClaimed -= bytes;
-    this.#used -= bytes;
-    this.#wakeNext();
+    const remainingBytes = (this.#claimedByIdentity.get(identity) ?? 0) - bytes;
+    if (remainingBytes > 0) this.#claimedByIdentity.set(identity, remainingBytes);
+    else this.#claimedByIdentity.delete(identity);
+    this.#claimedBytes -= bytes;
+    this.#usedBytes -= bytes;
+    this.#wakeNextClaimant();
   }
 
   cancelClaim(claimant: Claimant): void {
-    if (this.#queue.delete(claimant)) this.#wakeNext();
+    if (this.#waitingClaims.delete(claimant)) this.#wakeNextClaimant();
   }
 
   /** Wakes the next claimant, because `claimant` may have been woken while it was not ready. */
-  passOn(claimant: Claimant): void {
-    if (this.#queue.has(claimant)) this.#wakeNext();
+  yieldClaim(claimant: Claimant): void {
+    if (this.#waitingClaims.has(claimant)) this.#wakeNextClaimant();
   }
 
   #exceedsIdentityLimit({ identity, bytes }: Claim): boolean {
-    const claimed = this.#claimed.get(identity) ?? 0;
-    return claimed > 0 && claimed + bytes > this.#limit * CLAIMABLE_BY_IDENTITY;
+    const claimedBytes = this.#claimedByIdentity.get(identity) ?? 0;
+    return claimedBytes > 0 && claimedBytes + bytes > this.#limitBytes * IDENTITY_FRACTION;
   }
 
-  #fits({ bytes }: Claim): boolean {
-    return this.#allClaimed === 0 || this.#allClaimed + bytes <= this.#limit * CLAIMABLE;
+  #fitsLimit({ bytes }: Claim): boolean {
+    return this.#claimedBytes === 0 || this.#claimedBytes + bytes <= this.#limitBytes * CLAIMABLE_FRACTION;
   }
 
   #nextClaimant(): Claimant | undefined {
-    for (const [claimant, claim] of this.#queue)
+    for (const [claimant, claim] of this.#waitingClaims)
       if (!this.#exceedsIdentityLimit(claim) && claimant.isReady) return claimant;
     return undefined;
   }
 
-  #wakeNext(): void {
-    if (this.#queue.size === 0 || this.#wakeScheduled) return;
-    this.#wakeScheduled = true;
+  #wakeNextClaimant(): void {
+    if (this.#waitingClaims.size === 0 || this.#isWakeScheduled) return;
+    this.#isWakeScheduled = true;
     setImmediate(() => {
-      this.#wakeScheduled = false;
-      const next = this.#nextClaimant();
-      if (next && this.#fits(this.#queue.get(next)!)) next.wake();
+      this.#isWakeScheduled = false;
+      const nextClaimant = this.#nextClaimant();
+      if (nextClaimant && this.#fitsLimit(this.#waitingClaims.get(nextClaimant)!)) nextClaimant.wake();
     });
   }
 }

@@ -12,15 +12,15 @@ import { chain } from '../words/maybe.js';
 import { networkOf } from '../words/network.js';
 import type { Session } from '../words/session.js';
 import type { Budget } from './budget.js';
-import { PlaintextAfterStartTls } from './connection-errors.js';
+import { PlaintextError } from './connection-errors.js';
 import { Deadlines } from './deadlines.js';
 import { Intake, type IntakeOwner } from './intake.js';
 import { Output } from './output.js';
 import { startReading } from './reading.js';
 import { type ReceivedRequest, Requests, type RequestsOwner } from './requests.js';
 import type { Rounds, Sender } from './rounds.js';
-import { acceptTls, isEncrypted, strengthOf } from './tls.js';
-import type { Unsent } from './unsent.js';
+import { acceptTls, cipherStrength, isEncrypted } from './tls.js';
+import type { UnsentTotal } from './unsent.js';
 
 export interface ConnectionOwner {
   readonly services: Services;
@@ -28,15 +28,15 @@ export interface ConnectionOwner {
   readonly secureContext: SecureContext | undefined;
   readonly decodeLimits: DecodeLimits;
   readonly requestBudget: Budget;
-  readonly unsent: Unsent;
+  readonly unsentTotal: UnsentTotal;
   readonly rounds: Rounds;
   /** Called when bytes have arrived, before they are processed. */
-  bytesArrived(): void;
-  connectionClosed(connection: Connection): void;
+  onBytesArrived(): void;
+  onConnectionClosed(connection: Connection): void;
 }
 
-/** Requests that a connection may begin before other connections are served. */
-const MAX_BEGUN = 64;
+/** Most requests that a connection may begin before other connections are served. */
+const MAX_REQUESTS_PER_ROUND = 64;
 
 /**
  * Time that a client has at a shutdown to receive the last responses and close its side. The system would drop these
@@ -62,11 +62,11 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
   #state: State = 'open';
   /** A bind that waits until all earlier requests have ended. */
   #waitingBind: ReceivedRequest | undefined;
-  #paused = false;
+  #isPaused = false;
   /** Whether the connection continues when the output is no longer full. */
-  #awaitsDrain = false;
-  /** Whether the remaining received bytes will be processed in a later round. */
-  #roundScheduled = false;
+  #isAwaitingDrain = false;
+  /** Whether the remaining received bytes will be processed in a later turn of `Rounds`. */
+  #isRoundScheduled = false;
   #requestCount = 0;
   readonly #deadlines: Deadlines;
 
@@ -76,32 +76,32 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
     const { limits } = this.services.config;
     this.#deadlines = new Deadlines(limits);
     this.#socket = this.#listen(socket);
-    this.#output = new Output(this.#socket, limits.unsentBytes, owner.unsent);
+    this.#output = new Output(this.#socket, limits.unsentBytes, owner.unsentTotal);
     this.#requests = new Requests(this, this.#output);
     this.#intake = new Intake(this, this.#requests, owner.requestBudget, owner.decodeLimits);
   }
 
-  get encrypted(): boolean {
+  get isEncrypted(): boolean {
     return isEncrypted(this.#socket);
   }
 
-  get confidential(): boolean {
-    return this.encrypted || this.#socket.remoteAddress === undefined;
+  get isConfidential(): boolean {
+    return this.isEncrypted || this.#socket.remoteAddress === undefined;
   }
 
   get address(): string | undefined {
     return this.#socket.remoteAddress;
   }
 
-  get strength(): number {
-    return strengthOf(this.#socket);
+  get cipherStrength(): number {
+    return cipherStrength(this.#socket);
   }
 
   get network(): string {
     return networkOf(this.#socket.remoteAddress);
   }
 
-  get #maxInFlight(): number {
+  get #maxOutstanding(): number {
     return this.session.rights?.limits.inFlight || this.services.config.limits.requestsInFlight;
   }
 
@@ -123,10 +123,10 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
   }
 
   readonly #onData = (chunk: Buffer): void => {
-    this.#deadlines.lastActive = performance.now();
-    this.#owner.bytesArrived();
+    this.#deadlines.lastActiveAt = performance.now();
+    this.#owner.onBytesArrived();
     this.#intake.push(chunk);
-    if (!this.#roundScheduled) this.#process();
+    if (!this.#isRoundScheduled) this.#process();
   };
 
   readonly #onError = (error: NodeJS.ErrnoException): void => {
@@ -139,7 +139,7 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
     this.#requests.operations.abortAll();
     this.#output.close();
     this.#intake.close();
-    this.#owner.connectionClosed(this);
+    this.#owner.onConnectionClosed(this);
     // V8 may collect a closed socket late. Without listeners the socket does not keep this connection in memory.
     this.#socket.removeAllListeners().on('error', () => undefined);
   };
@@ -150,22 +150,22 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
 
   /** Begins the received requests that may begin. Responses available at once are sent with one write. */
   #process(): void {
-    this.#roundScheduled = false;
+    this.#isRoundScheduled = false;
     const { rounds } = this.#owner;
-    const began = performance.now();
-    Output.flushIfDue(began);
-    for (let begun = 0; this.#mayBegin(); begun++) {
-      const spent = begun === 0 ? 0 : performance.now() - began;
-      if (begun === MAX_BEGUN || spent > rounds.remainingMs) {
-        this.#roundScheduled = true;
-        rounds.enqueue(this, spent);
+    const startedAt = performance.now();
+    Output.flushIfDue(startedAt);
+    for (let begunCount = 0; this.#mayBegin(); begunCount++) {
+      const spentMs = begunCount === 0 ? 0 : performance.now() - startedAt;
+      if (begunCount === MAX_REQUESTS_PER_ROUND || spentMs > rounds.remainingMs) {
+        this.#isRoundScheduled = true;
+        rounds.enqueue(this, spentMs);
         break;
       }
       const message = this.#waitingBind ?? this.#nextRequest();
       if (!message) break;
-      this.#waitingBind = this.#mustWait(message) ? message : undefined;
+      this.#waitingBind = this.#mustDelayBind(message) ? message : undefined;
       if (this.#waitingBind) break;
-      this.#requests.begin(message);
+      this.#requests.beginRequest(message);
       if (this.#intake.unassignedBytes > 0) this.#intake.release(this.takeRequestBytes());
     }
     this.#pauseOrResume();
@@ -174,11 +174,11 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
   #mayBegin(): boolean {
     if (this.#state !== 'open' || this.#requests.operations.isBinding || this.#deadlines.handshakeSince > 0)
       return false;
-    if (this.#requests.operations.size >= this.#maxInFlight || this.#output.isFull) return false;
-    return this.#waitingBind !== undefined || this.#intake.mayAccept;
+    if (this.#requests.operations.size >= this.#maxOutstanding || this.#output.isFull) return false;
+    return this.#waitingBind !== undefined || this.#intake.mayAcceptRequest;
   }
 
-  #mustWait(message: ReceivedRequest): boolean {
+  #mustDelayBind(message: ReceivedRequest): boolean {
     return 'request' in message && message.request.op === 'bind' && this.#requests.operations.size > 0;
   }
 
@@ -187,48 +187,52 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
    * a request has arrived, to notice that the client closes.
    */
   #pauseOrResume(): void {
-    const open = this.#state === 'open';
+    const isOpen = this.#state === 'open';
     const mayBegin = this.#mayBegin();
-    if (!mayBegin) this.#intake.passOn();
-    const stop =
-      open &&
-      (this.#roundScheduled ||
+    if (!mayBegin) this.#intake.yieldClaim();
+    const mustPause =
+      isOpen &&
+      (this.#isRoundScheduled ||
         this.#intake.isBlocked ||
         ((this.#waitingBind !== undefined || !mayBegin) && !this.#mayReadAhead()));
-    if (stop !== this.#paused && this.#state !== 'closed') {
-      this.#paused = stop;
-      if (stop) this.#socket.pause();
+    if (mustPause !== this.#isPaused && this.#state !== 'closed') {
+      this.#isPaused = mustPause;
+      if (mustPause) this.#socket.pause();
       else this.#socket.resume();
     }
-    if (open && !this.#awaitsDrain && this.#output.isFull) this.#awaitDrain();
-    if (stop || !this.#intake.hasPartial) this.#deadlines.partialSince = 0;
-    else if (this.#deadlines.partialSince === 0) this.#deadlines.partialSince = this.#deadlines.lastActive;
+    if (isOpen && !this.#isAwaitingDrain && this.#output.isFull) this.#awaitDrain();
+    if (mustPause || !this.#intake.hasPartialMessage) this.#deadlines.partialMessageSince = 0;
+    else if (this.#deadlines.partialMessageSince === 0)
+      this.#deadlines.partialMessageSince = this.#deadlines.lastActiveAt;
   }
 
   #awaitDrain(): void {
-    this.#awaitsDrain = true;
+    this.#isAwaitingDrain = true;
     void chain(this.#output.waitForDrain(), () => {
-      this.#awaitsDrain = false;
-      this.#continue();
+      this.#isAwaitingDrain = false;
+      this.#processIfWaiting();
     });
   }
 
   #mayReadAhead(): boolean {
     return (
-      !this.#intake.hasPartial && this.#intake.mayAccept && !this.#output.isFull && this.#deadlines.handshakeSince === 0
+      !this.#intake.hasPartialMessage &&
+      this.#intake.mayAcceptRequest &&
+      !this.#output.isFull &&
+      this.#deadlines.handshakeSince === 0
     );
   }
 
-  #continue(): void {
-    if ((this.#paused || this.#waitingBind !== undefined) && !this.#roundScheduled) this.#process();
+  #processIfWaiting(): void {
+    if ((this.#isPaused || this.#waitingBind !== undefined) && !this.#isRoundScheduled) this.#process();
   }
 
   /** Returns the next request; undefined when none has arrived completely or its error has ended the connection. */
   #nextRequest(): ReceivedRequest | undefined {
     for (;;) {
       try {
-        const message = this.#intake.next();
-        if (message) this.#noteRequest();
+        const message = this.#intake.nextRequest();
+        if (message) this.#countRequest();
         return message;
       } catch (error) {
         if (!(error instanceof ProtocolError)) throw error;
@@ -238,14 +242,14 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
     }
   }
 
-  #noteRequest(): void {
+  #countRequest(): void {
     this.#requestCount++;
-    this.#deadlines.partialSince = 0;
+    this.#deadlines.partialMessageSince = 0;
     this.#deadlines.openedAt = 0;
   }
 
   refuseUnread(id: number, op: AnsweredRequest['op'], error: LdapError): void {
-    this.#noteRequest();
+    this.#countRequest();
     this.services.statistics.operations[op]++;
     this.#requests.fail(id, op, error);
   }
@@ -255,7 +259,7 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
   }
 
   wake(): void {
-    this.#continue();
+    this.#processIfWaiting();
   }
 
   /** Handles a message that cannot be decoded (RFC 4511 §4.1.1). A client of another protocol gets no response. */
@@ -280,21 +284,21 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
     return bytes;
   }
 
-  responseWritten(): void {
-    this.#deadlines.lastActive = performance.now();
+  onResponseWritten(): void {
+    this.#deadlines.lastActiveAt = performance.now();
     // The response to StartTLS is the last one before the handshake.
     if (this.#deadlines.handshakeSince > 0) this.#startHandshake().catch((error: Error) => this.#onError(error));
   }
 
-  requestEnded(bytes: number): void {
+  onRequestEnded(bytes: number): void {
     this.#intake.release(bytes);
     if (this.#state === 'draining') this.#disconnectWhenIdle();
-    else this.#continue();
+    else this.#processIfWaiting();
   }
 
   startTls(): void {
     if (!this.#owner.secureContext) throw new LdapError('protocolError', 'StartTLS: the server has no certificate');
-    if (this.#intake.hasPartial) throw new PlaintextAfterStartTls();
+    if (this.#intake.hasPartialMessage) throw new PlaintextError();
     this.#deadlines.handshakeSince = performance.now();
   }
 
@@ -305,18 +309,18 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
   async #startHandshake(): Promise<void> {
     await this.#output.waitUntilSent();
     if (this.#state !== 'open') return;
-    const plain = this.#socket;
-    if (plain.readableLength > 0 || this.#intake.hasPartial)
-      return this.disconnect('protocolError', new PlaintextAfterStartTls().message);
-    plain.off('data', this.#onData).off('error', this.#onError).off('close', this.#onClose);
-    const socket = acceptTls(plain, this.#owner.secureContext!);
+    const plainSocket = this.#socket;
+    if (plainSocket.readableLength > 0 || this.#intake.hasPartialMessage)
+      return this.disconnect('protocolError', new PlaintextError().message);
+    plainSocket.off('data', this.#onData).off('error', this.#onError).off('close', this.#onClose);
+    const socket = acceptTls(plainSocket, this.#owner.secureContext!);
     this.#output.moveTo(socket);
     this.#intake.restart();
     socket.once('secure', () => {
       this.#deadlines.handshakeSince = 0;
       this.#process();
     });
-    this.#paused = false;
+    this.#isPaused = false;
     this.#socket = this.#listen(socket);
   }
 
@@ -328,7 +332,7 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
   shutDown(): void {
     if (this.#state !== 'open') return;
     this.#state = 'draining';
-    if (this.#requests.operations.size === 0) this.#close();
+    if (this.#requests.operations.size === 0) this.#closeInOrder();
   }
 
   #disconnectWhenIdle(): void {
@@ -339,18 +343,18 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
   disconnect(result: ResultName, message: string): void {
     if (this.isClosing) return;
     writeDisconnection(this.#output.writer, ResultCode[result], message);
-    this.#close();
+    this.#closeInOrder();
   }
 
   /** Ends the connection after an unbind: at once, unless bytes are unsent or TLS has to send its closing message. */
   unbind(): void {
     this.#output.flush();
-    if (this.#output.unsent > 0 || this.encrypted) this.#close();
+    if (this.#output.unsentBytes > 0 || this.isEncrypted) this.#closeInOrder();
     else this.destroy();
   }
 
   /** Closes the connection after everything was sent. At a shutdown the client has `LINGER_MS` to close its side. */
-  #close(): void {
+  #closeInOrder(): void {
     if (this.isClosing) return;
     const isShutdown = this.#state === 'draining';
     this.#state = 'closing';
@@ -371,11 +375,11 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
 
   /** Ends the connection when a timeout has expired. */
   checkDeadlines(now: number): void {
-    const expiry = this.#deadlines.findExpired(now, this.#output.sentAt, this.#requests.operations.size > 0);
+    const expiry = this.#deadlines.findExpiry(now, this.#output.writtenAt, this.#requests.operations.size > 0);
     if (!expiry) return;
     this.services.log.info({ connection: this.session.connection, reason: expiry.reason }, 'connection ended');
     if (expiry.action === 'notify') this.disconnect('unavailable', expiry.reason);
-    else if (expiry.action === 'close') this.#close();
+    else if (expiry.action === 'close') this.#closeInOrder();
     else this.destroy();
   }
 }

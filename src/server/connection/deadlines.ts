@@ -20,11 +20,11 @@ const CLOSING_SECONDS = 5;
 export class Deadlines {
   readonly #limits: Config['limits'];
   /** Time of the last received bytes or sent response. */
-  lastActive = performance.now();
+  lastActiveAt = performance.now();
   /** When the connection was opened; 0 after the first request. */
-  openedAt = this.lastActive;
+  openedAt = this.lastActiveAt;
   /** When the first bytes of an incomplete message came. */
-  partialSince = 0;
+  partialMessageSince = 0;
   handshakeSince = 0;
   /** When the server closed its side. */
   closingSince = 0;
@@ -34,17 +34,20 @@ export class Deadlines {
   }
 
   /** Returns the expired timeout. `sentAt`: when the bytes in the socket were written; 0: none. */
-  findExpired(now: number, sentAt: number, hasOutstanding: boolean): Expiry | undefined {
+  findExpiry(now: number, sentAt: number, hasOutstanding: boolean): Expiry | undefined {
     const { bindSeconds, slowReaderSeconds, idleSeconds } = this.#limits;
-    const over = (since: number, seconds: number): boolean => since > 0 && seconds > 0 && now - since > seconds * 1000;
-    if (over(this.handshakeSince, bindSeconds))
+    const hasExpired = (since: number, seconds: number): boolean =>
+      since > 0 && seconds > 0 && now - since > seconds * 1000;
+    if (hasExpired(this.handshakeSince, bindSeconds))
       return { action: 'destroy', reason: 'the TLS handshake was not finished' };
-    if (over(sentAt, slowReaderSeconds)) return { action: 'destroy', reason: 'the client does not read' };
-    if (over(this.closingSince, CLOSING_SECONDS)) return { action: 'destroy', reason: 'the client did not close' };
-    if (over(this.openedAt, bindSeconds)) return { action: 'close', reason: 'no request came' };
-    if (over(this.partialSince, bindSeconds))
+    if (hasExpired(sentAt, slowReaderSeconds)) return { action: 'destroy', reason: 'the client does not read' };
+    if (hasExpired(this.closingSince, CLOSING_SECONDS))
+      return { action: 'destroy', reason: 'the client did not close' };
+    if (hasExpired(this.openedAt, bindSeconds)) return { action: 'close', reason: 'no request came' };
+    if (hasExpired(this.partialMessageSince, bindSeconds))
       return { action: 'notify', reason: 'a message was begun and not finished' };
-    if (!hasOutstanding && over(this.lastActive, idleSeconds)) return { action: 'close', reason: 'idle for too long' };
+    if (!hasOutstanding && hasExpired(this.lastActiveAt, idleSeconds))
+      return { action: 'close', reason: 'idle for too long' };
     return undefined;
   }
 }

@@ -16,7 +16,7 @@ export interface IntakeOwner extends Claimant {
 /** Requests up to this size are accepted without a claim: each connection may always send one. */
 const SMALL_REQUEST_BYTES = 64 * 1024;
 /** Memory that an outstanding search uses besides the bytes of its request. */
-const OVERHEAD = 6 * 1024;
+const OVERHEAD_BYTES = 6 * 1024;
 
 /**
  * Splits the received bytes of a connection into requests. The bytes of a request are counted from their arrival until
@@ -29,14 +29,14 @@ export class Intake {
   readonly #decodeLimits: DecodeLimits;
   #framer: Framer;
   /** Bytes of all requests that are not answered. */
-  #heldBytes = 0;
+  #outstandingBytes = 0;
   /** Part of the budget reserved for small requests. */
-  #smallReserved = 0;
+  #smallReservedBytes = 0;
   /** Part of the budget claimed for large requests, and the identity that it is claimed for. */
   #claimedBytes = 0;
   #claimIdentity = '';
   /** Part of the claim that is for a message which has not arrived completely. */
-  #incompleteClaim = 0;
+  #incompleteClaimBytes = 0;
   #isBlocked = false;
   /** Bytes of the request last returned by `next`; 0 once a caller has taken on their release. */
   unassignedBytes = 0;
@@ -54,7 +54,7 @@ export class Intake {
     return new Framer({
       maxMessageBytes: messageBytes,
       exemptBytes: Math.min(SMALL_REQUEST_BYTES, unboundMessageBytes),
-      admit: (head, total) => this.#admit(head, total),
+      admit: (head, total) => this.#admitMessage(head, total),
     });
   }
 
@@ -63,12 +63,12 @@ export class Intake {
   }
 
   /** Returns the next request. Its bytes count until `release`. Throws `ProtocolError`. */
-  next(): ReceivedRequest | undefined {
+  nextRequest(): ReceivedRequest | undefined {
     this.#isBlocked = false;
     const frame = this.#framer.next();
     if (!frame) return undefined;
     const bytes = frame.end - frame.start;
-    if (bytes > SMALL_REQUEST_BYTES) this.#incompleteClaim = 0;
+    if (bytes > SMALL_REQUEST_BYTES) this.#incompleteClaimBytes = 0;
     else this.#reserve(bytes);
     try {
       const { buffer, start, end } = frame;
@@ -92,31 +92,33 @@ export class Intake {
    * Whether another request may begin. A connection may reserve as much for small requests as is free. So connections
    * with many outstanding requests come to share the budget evenly.
    */
-  get mayAccept(): boolean {
-    if (this.#heldBytes === 0 || this.#incompleteClaim > 0) return true;
+  get mayAcceptRequest(): boolean {
+    if (this.#outstandingBytes === 0 || this.#incompleteClaimBytes > 0) return true;
     return (
-      this.#heldBytes < this.#requests.services.config.limits.messageBytes && this.#smallReserved <= this.#budget.free
+      this.#outstandingBytes < this.#requests.services.config.limits.messageBytes &&
+      this.#smallReservedBytes <= this.#budget.freeBytes
     );
   }
 
   /** Whether a message has arrived in part. */
-  get hasPartial(): boolean {
+  get hasPartialMessage(): boolean {
     return this.#framer.hasPartialMessage;
   }
 
   /** Called with the first bytes of each message that is not small. */
-  #admit(head: Buffer, total: number): Admission {
+  #admitMessage(head: Buffer, total: number): Admission {
     const { services, session } = this.#requests;
-    const peeked = peekRequest(head, 0, total);
-    const unbound = session.identity.kind === 'anonymous';
-    const limit = unbound ? services.config.limits.unboundMessageBytes : services.config.limits.messageBytes;
-    if (!peeked || peeked.op === 'unbind' || peeked.op === 'abandon') {
-      if (total > Math.min(limit, SMALL_REQUEST_BYTES))
+    const requestHead = peekRequest(head, 0, total);
+    const isAnonymous = session.identity.kind === 'anonymous';
+    const limitBytes = isAnonymous ? services.config.limits.unboundMessageBytes : services.config.limits.messageBytes;
+    if (!requestHead || requestHead.op === 'unbind' || requestHead.op === 'abandon') {
+      if (total > Math.min(limitBytes, SMALL_REQUEST_BYTES))
         throw new ProtocolError(`LDAP message of ${total} bytes without sense`, 1);
       return 'keep';
     }
-    const { id, op } = peeked;
-    const refusal = this.#requests.refusalOf(op) ?? (total > limit ? tooLong(total, limit) : undefined);
+    const { id, op } = requestHead;
+    const refusal =
+      this.#requests.kindRefusal(op) ?? (total > limitBytes ? tooLongError(total, limitBytes) : undefined);
     if (refusal) {
       this.#owner.refuseUnread(id, op, refusal);
       return 'drop';
@@ -127,33 +129,34 @@ export class Intake {
   #claim(bytes: number): boolean {
     const { services, session } = this.#requests;
     if (this.#claimedBytes === 0) this.#claimIdentity = session.key;
-    const withinLimit = this.#heldBytes === 0 || this.#heldBytes + bytes <= services.config.limits.messageBytes;
-    this.#isBlocked = !withinLimit || !this.#budget.claim(this.#owner, this.#claimIdentity, bytes);
+    const isWithinLimit =
+      this.#outstandingBytes === 0 || this.#outstandingBytes + bytes <= services.config.limits.messageBytes;
+    this.#isBlocked = !isWithinLimit || !this.#budget.claim(this.#owner, this.#claimIdentity, bytes);
     if (this.#isBlocked) return false;
-    this.#heldBytes += bytes;
+    this.#outstandingBytes += bytes;
     this.#claimedBytes += bytes;
-    this.#incompleteClaim = bytes;
+    this.#incompleteClaimBytes = bytes;
     return true;
   }
 
   /** Lets other connections claim when this one has been woken but cannot take its message now. */
-  passOn(): void {
-    if (this.#isBlocked) this.#budget.passOn(this.#owner);
+  yieldClaim(): void {
+    if (this.#isBlocked) this.#budget.yieldClaim(this.#owner);
   }
 
   #reserve(bytes: number): void {
-    this.#heldBytes += bytes;
-    this.#smallReserved += bytes + OVERHEAD;
-    this.#budget.reserve(bytes + OVERHEAD);
+    this.#outstandingBytes += bytes;
+    this.#smallReservedBytes += bytes + OVERHEAD_BYTES;
+    this.#budget.reserve(bytes + OVERHEAD_BYTES);
   }
 
   /** Releases the bytes of a request that was answered or dropped. */
   release(bytes: number): void {
     if (bytes === 0) return;
-    this.#heldBytes -= bytes;
+    this.#outstandingBytes -= bytes;
     if (bytes <= SMALL_REQUEST_BYTES) {
-      this.#smallReserved -= bytes + OVERHEAD;
-      this.#budget.release(bytes + OVERHEAD);
+      this.#smallReservedBytes -= bytes + OVERHEAD_BYTES;
+      this.#budget.release(bytes + OVERHEAD_BYTES);
     } else {
       this.#claimedBytes -= bytes;
       this.#budget.releaseClaim(this.#claimIdentity, bytes);
@@ -168,12 +171,12 @@ export class Intake {
   /** Drops what has arrived. The bytes of outstanding requests are released when the requests end. */
   close(): void {
     this.#budget.cancelClaim(this.#owner);
-    for (const bytes of [this.#incompleteClaim, this.unassignedBytes]) if (bytes > 0) this.release(bytes);
-    this.#incompleteClaim = this.unassignedBytes = 0;
+    for (const bytes of [this.#incompleteClaimBytes, this.unassignedBytes]) if (bytes > 0) this.release(bytes);
+    this.#incompleteClaimBytes = this.unassignedBytes = 0;
   }
 }
 
-function tooLong(bytes: number, limit: number): LdapError {
+function tooLongError(bytes: number, limit: number): LdapError {
   return new LdapError(
     'adminLimitExceeded',
     `the request has ${bytes} bytes; ${limit} are accepted before a bind (limits.unboundMessageBytes)`,

@@ -5,25 +5,25 @@ import type { Maybe } from '../words/maybe.js';
 
 /** The operations of a connection that could not be answered at once and have not ended. */
 export class OutstandingOperations implements Outstanding {
-  readonly #byId = new Map<number, Operation>();
+  readonly #operationsById = new Map<number, Operation>();
   /** Whether a bind is outstanding, so that no other request may begin. */
   isBinding = false;
 
   get size(): number {
-    return this.#byId.size;
+    return this.#operationsById.size;
   }
 
-  has(messageId: number): boolean {
-    return this.#byId.has(messageId);
+  isOutstanding(messageId: number): boolean {
+    return this.#operationsById.has(messageId);
   }
 
   add(operation: Operation): void {
-    this.#byId.set(operation.id, operation);
+    this.#operationsById.set(operation.id, operation);
     if (operation.op === 'bind') this.isBinding = true;
   }
 
-  end(operation: Operation, code: number): void {
-    this.#byId.delete(operation.id);
+  endOperation(operation: Operation, code: number): void {
+    this.#operationsById.delete(operation.id);
     if (operation.op === 'bind') this.isBinding = false;
     operation.onEnd?.(code);
   }
@@ -33,16 +33,16 @@ export class OutstandingOperations implements Outstanding {
    * for slow work. Other operations and unknown message IDs are ignored.
    */
   abandon(messageId: number): void {
-    const operation = this.#byId.get(messageId);
+    const operation = this.#operationsById.get(messageId);
     if (!operation || operation.op === 'bind') return;
     if (operation.op !== 'search' && !operation.isWaiting) return;
     operation.silent = true;
     operation.abort();
   }
 
-  cancel(messageId: number, own: number): Maybe<void> {
-    if (messageId === own) throw new LdapError('cannotCancel', 'cancel: an operation cannot cancel itself');
-    const operation = this.#byId.get(messageId);
+  cancel(messageId: number, cancelId: number): Maybe<void> {
+    if (messageId === cancelId) throw new LdapError('cannotCancel', 'cancel: an operation cannot cancel itself');
+    const operation = this.#operationsById.get(messageId);
     if (!operation || operation.silent)
       throw new LdapError('noSuchOperation', `cancel: no operation ${messageId} is outstanding`);
     if (operation.op !== 'search') throw new LdapError('cannotCancel', `cancel: ${operation.op} cannot be canceled`);
@@ -58,7 +58,7 @@ export class OutstandingOperations implements Outstanding {
 
   /** Aborts all operations without responses, after the connection was closed. */
   abortAll(): void {
-    for (const operation of this.#byId.values()) {
+    for (const operation of this.#operationsById.values()) {
       operation.silent = true;
       operation.abort();
     }

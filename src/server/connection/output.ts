@@ -3,32 +3,32 @@ import { beforeEachSlice } from '../../fair/time-slice.js';
 import { abandonSlabs, hadManySlabs } from '../../protocol/slabs.js';
 import { PIECE, Writer } from '../../protocol/writer.js';
 import type { Maybe } from '../words/maybe.js';
-import { LongMessages } from './long-messages.js';
+import { ChunkedMessages } from './chunked-messages.js';
 import { SendQueue } from './send-queue.js';
-import type { Unsent } from './unsent.js';
+import type { UnsentTotal } from './unsent.js';
 
-const MAX_POOLED = 16;
+const MAX_POOLED_WRITERS = 16;
 
 /** Unused writers. An idle connection has no writer, because it returns the writer when all bytes are flushed. */
-const pool: Writer[] = [];
+const writerPool: Writer[] = [];
 
 /** Outputs with unflushed bytes, oldest first. */
-let unflushed: Output[] = [];
+let unflushedOutputs: Output[] = [];
 let unflushedSince = 0;
 /** Longest time that a response waits for others to be flushed together, in milliseconds. */
 const MAX_DELAY_MS = 0.5;
 
 function flushAll(): void {
-  const outputs = unflushed;
-  unflushed = [];
+  const outputs = unflushedOutputs;
+  unflushedOutputs = [];
   for (const output of outputs) output.flush();
 }
 beforeEachSlice(flushAll);
 
 /** Returns the memory of many responses to the system when no connection has unsent or unflushed bytes. */
-function freeSlabsWhenIdle(allUnsent: Unsent): void {
-  if (allUnsent.bytes > 0 || unflushed.length > 0 || !hadManySlabs()) return;
-  for (const writer of pool) writer.release();
+function freeSlabsWhenIdle(unsentTotal: UnsentTotal): void {
+  if (unsentTotal.bytes > 0 || unflushedOutputs.length > 0 || !hadManySlabs()) return;
+  for (const writer of writerPool) writer.release();
   abandonSlabs();
 }
 
@@ -38,65 +38,69 @@ function freeSlabsWhenIdle(allUnsent: Unsent): void {
  */
 export class Output {
   readonly #queue: SendQueue;
-  readonly #longMessages: LongMessages;
-  readonly #limit: number;
-  readonly #allUnsent: Unsent;
+  readonly #chunkedMessages: ChunkedMessages;
+  readonly #limitBytes: number;
+  readonly #unsentTotal: UnsentTotal;
   #writer: Writer | undefined;
   /** Callers that wait until the output is no longer full. */
   #drainWaiters: (() => void)[] = [];
-  #wakeScheduled = false;
+  #isWakeScheduled = false;
   /** Callers that wait until everything is sent. */
   #sentWaiters: (() => void)[] = [];
 
-  /** `limit`: unsent bytes from which the output is full; `allUnsent`: unsent bytes of all connections. */
-  constructor(socket: Socket, limit: number, allUnsent: Unsent) {
-    this.#queue = new SendQueue(socket, allUnsent, () => this.#onSent());
-    this.#longMessages = new LongMessages(this.#queue, this, allUnsent);
-    this.#limit = limit;
-    this.#allUnsent = allUnsent;
+  /** `limit`: unsent bytes from which the output is full. */
+  constructor(socket: Socket, limit: number, unsentTotal: UnsentTotal) {
+    this.#queue = new SendQueue(socket, unsentTotal, () => this.#onSent());
+    this.#chunkedMessages = new ChunkedMessages(this.#queue, this, unsentTotal);
+    this.#limitBytes = limit;
+    this.#unsentTotal = unsentTotal;
   }
 
   /** Bytes that the peer has not received. */
-  get unsent(): number {
-    return this.#queue.bytes + this.#longMessages.heldBytes + (this.#writer?.length ?? 0);
+  get unsentBytes(): number {
+    return this.#queue.unsentBytes + this.#chunkedMessages.pendingBytes + (this.#writer?.length ?? 0);
   }
 
   /** Whether callers have to wait. A full output always has unsent bytes, so `#onSent` will wake the waiters. */
   get isFull(): boolean {
-    const own = this.unsent;
-    return own > this.#limit || (own > 0 && own > this.#allUnsent.free);
+    const unsentBytes = this.unsentBytes;
+    return unsentBytes > this.#limitBytes || (unsentBytes > 0 && unsentBytes > this.#unsentTotal.freeBytes);
   }
 
   /** `performance.now()` when the bytes in the socket were written; 0 when there are none. */
-  get sentAt(): number {
-    return this.#queue.sentAt;
+  get writtenAt(): number {
+    return this.#queue.writtenAt;
   }
 
   /** The writer for the next message. Callers must not keep it for longer. */
   get writer(): Writer {
     if (!this.#writer) {
-      this.#writer = pool.pop() ?? new Writer(true);
-      if (unflushed.length === 0) {
+      this.#writer = writerPool.pop() ?? new Writer(true);
+      if (unflushedOutputs.length === 0) {
         unflushedSince = performance.now();
         setImmediate(flushAll);
       }
-      unflushed.push(this);
+      unflushedOutputs.push(this);
     }
     return this.#writer;
   }
 
-  /** Waits while the output is full. Flushes small pieces, as each piece that the peer receives counts as progress. */
+  /** Waits while the output is full. Flushes small chunks, as each chunk that the peer receives counts as progress. */
   waitForDrain(): Maybe<void> {
     if (this.#writer && this.#writer.length >= PIECE) this.flush();
-    if (!this.isFull || this.#queue.closed) return;
-    // A partial piece is flushed, because no more messages follow while the caller waits.
+    if (!this.isFull || this.#queue.isClosed) return;
+    // A small chunk is flushed, because no more messages follow while the caller waits.
     this.flush();
     return new Promise((resolve) => this.#drainWaiters.push(resolve));
   }
 
   /** Flushes all outputs when many have responses or the oldest response is due. Called between requests. */
   static flushIfDue(now: number): void {
-    if (unflushed.length >= MAX_POOLED || (unflushed.length > 0 && now - unflushedSince > MAX_DELAY_MS)) flushAll();
+    if (
+      unflushedOutputs.length >= MAX_POOLED_WRITERS ||
+      (unflushedOutputs.length > 0 && now - unflushedSince > MAX_DELAY_MS)
+    )
+      flushAll();
   }
 
   flush(): void {
@@ -104,51 +108,50 @@ export class Output {
     if (!writer) return;
     this.#writer = undefined;
     const bytes = writer.take();
-    if (pool.length < MAX_POOLED) pool.push(writer);
+    if (writerPool.length < MAX_POOLED_WRITERS) writerPool.push(writer);
     else writer.release();
-    if (this.#longMessages.going) this.#longMessages.hold(bytes);
+    if (this.#chunkedMessages.isSending) this.#chunkedMessages.defer(bytes);
     else this.#queue.push(bytes);
   }
 
-  /** Writes one message as its pieces come: see `LongMessages.write`. */
-  writeLong(pieces: AsyncIterable<Buffer>, waiting?: number): Promise<void> {
-    return this.#longMessages.write(pieces, waiting);
+  /** See `ChunkedMessages.write`. */
+  writeChunked(chunks: AsyncIterable<Buffer>, keptBytes?: number): Promise<void> {
+    return this.#chunkedMessages.write(chunks, keptBytes);
   }
 
-  /** Called by `LongMessages` when it holds fewer bytes than before. */
-  freed(): void {
-    this.#wakeNext();
-    this.ended();
+  onBytesFreed(): void {
+    this.#wakeNextWaiter();
+    this.onMessageEnd();
   }
 
   #onSent(): void {
-    freeSlabsWhenIdle(this.#allUnsent);
-    if (!this.#queue.hasQueued) this.#longMessages.goOn();
-    this.#wakeNext();
-    if (!this.#longMessages.going) this.ended();
+    freeSlabsWhenIdle(this.#unsentTotal);
+    if (!this.#queue.hasQueuedChunks) this.#chunkedMessages.resume();
+    this.#wakeNextWaiter();
+    if (!this.#chunkedMessages.isSending) this.onMessageEnd();
   }
 
   /** Wakes one waiter at a time, because each may fill the output again. */
-  #wakeNext(): void {
+  #wakeNextWaiter(): void {
     if (this.isFull) return;
     this.#drainWaiters.shift()?.();
-    if (this.#drainWaiters.length === 0 || this.#wakeScheduled) return;
-    this.#wakeScheduled = true;
+    if (this.#drainWaiters.length === 0 || this.#isWakeScheduled) return;
+    this.#isWakeScheduled = true;
     setImmediate(() => {
-      this.#wakeScheduled = false;
-      this.#wakeNext();
+      this.#isWakeScheduled = false;
+      this.#wakeNextWaiter();
     });
   }
 
-  /** Called when no long message is being sent. Wakes the callers of `waitUntilSent` when nothing is unsent. */
-  ended(): void {
-    if (this.unsent === 0 && !this.#longMessages.going) this.#sentWaiters = wake(this.#sentWaiters);
+  /** Called when no chunked message is being sent. Wakes the callers of `waitUntilSent` when nothing is unsent. */
+  onMessageEnd(): void {
+    if (this.unsentBytes === 0 && !this.#chunkedMessages.isSending) this.#sentWaiters = wakeAll(this.#sentWaiters);
   }
 
   /** Resolves when the kernel has everything written so far, or the connection is closed. */
   waitUntilSent(): Maybe<void> {
     this.flush();
-    if (this.#queue.closed || (this.unsent === 0 && !this.#longMessages.going)) return;
+    if (this.#queue.isClosed || (this.unsentBytes === 0 && !this.#chunkedMessages.isSending)) return;
     return new Promise((resolve) => this.#sentWaiters.push(resolve));
   }
 
@@ -161,14 +164,14 @@ export class Output {
   close(): void {
     this.#queue.close();
     this.flush();
-    this.#longMessages.close();
-    this.#drainWaiters = wake(this.#drainWaiters);
-    this.#sentWaiters = wake(this.#sentWaiters);
-    freeSlabsWhenIdle(this.#allUnsent);
+    this.#chunkedMessages.close();
+    this.#drainWaiters = wakeAll(this.#drainWaiters);
+    this.#sentWaiters = wakeAll(this.#sentWaiters);
+    freeSlabsWhenIdle(this.#unsentTotal);
   }
 }
 
-function wake(waiters: (() => void)[]): (() => void)[] {
+function wakeAll(waiters: (() => void)[]): (() => void)[] {
   if (waiters.length === 0) return waiters;
   for (const resolve of waiters) resolve();
   return [];

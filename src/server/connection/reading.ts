@@ -19,13 +19,13 @@ interface SocketInternals {
  * unchanged when the handle cannot move.
  */
 export function startReading(accepted: Socket, onBytes: (bytes: Buffer) => void): Socket {
-  const internals = accepted as SocketInternals;
-  const handle = internals._handle;
+  const socketInternals = accepted as SocketInternals;
+  const handle = socketInternals._handle;
   if (accepted instanceof TLSSocket || typeof handle?.useUserBuffer !== 'function') {
     // The socket is paused when it could have been passed to another process.
     return accepted.on('data', onBytes).resume();
   }
-  internals._handle = null;
+  socketInternals._handle = null;
   const socket = new Socket({
     handle,
     onread: {

@@ -8,7 +8,7 @@ import type { Services } from '../services/services.js';
 import { isPromise, type Maybe } from '../words/maybe.js';
 import type { Outcome } from '../words/outcome.js';
 import type { Session } from '../words/session.js';
-import { CutMessage } from './long-messages.js';
+import { BrokenMessageError } from './chunked-messages.js';
 import type { Output } from './output.js';
 
 /** Encodes the responses of a connection's operations to its output. */
@@ -27,9 +27,9 @@ export class Replies implements ResultSender {
 
   sendEntry(messageId: number, entry: ReplyEntry, selection: Selection, typesOnly: boolean): Maybe<void> {
     this.#services.statistics.entriesSent++;
-    const done = this.#services.encoder.encode(this.#output, messageId, entry, selection, typesOnly);
-    if (!isPromise(done)) return this.#output.waitForDrain();
-    return done.then(
+    const encoding = this.#services.encoder.encode(this.#output, messageId, entry, selection, typesOnly);
+    if (!isPromise(encoding)) return this.#output.waitForDrain();
+    return encoding.then(
       () => this.#output.waitForDrain(),
       (error: Error) => this.failEntry(error),
     );
@@ -50,7 +50,7 @@ export class Replies implements ResultSender {
 
   /** Rethrows the error of an entry that was not sent. Destroys the connection when a part of the entry was sent. */
   failEntry(error: Error): never {
-    if (error instanceof CutMessage) {
+    if (error instanceof BrokenMessageError) {
       const { connection } = this.#session;
       this.#services.log.error({ connection, err: error.cause }, 'connection ended in the middle of an entry');
       this.#destroyConnection();

@@ -3,7 +3,7 @@ import { LongWork } from '../../partition/index.js';
 import type { Control, Request, RequestMessage } from '../../protocol/ldap-messages.js';
 import { ProtocolError } from '../../protocol/protocol-error.js';
 import { ConnectionReply } from '../long/connection-reply.js';
-import { type EncodedRequest, encodedRequestOf, longRequestOf } from '../long/encoded-request.js';
+import { type EncodedRequest, encodeLongRequest, makeLongRequest } from '../long/encoded-request.js';
 import { type AnsweredRequest, perform } from '../operations/perform.js';
 import { refusalByKind } from '../request/access.js';
 import type { Transport } from '../request/context.js';
@@ -15,7 +15,7 @@ import { NO_CONTROLS, readControls } from '../words/controls.js';
 import { chain, isPromise, type Maybe } from '../words/maybe.js';
 import type { Outcome } from '../words/outcome.js';
 import { Session } from '../words/session.js';
-import { messageIdInUse, PlaintextAfterStartTls, SessionEnded } from './connection-errors.js';
+import { BindInvalidError, messageIdInUseError, PlaintextError } from './connection-errors.js';
 import { OutstandingOperations } from './operations.js';
 import type { Output } from './output.js';
 import { Replies } from './replies.js';
@@ -29,9 +29,9 @@ export interface RequestsOwner extends Transport {
   readonly isClosing: boolean;
   /** Returns the size of the request that begins. The caller passes it to `requestEnded` later. */
   takeRequestBytes(): number;
-  responseWritten(): void;
+  onResponseWritten(): void;
   /** Called when a request that could not be answered at once has ended; `bytes` is its size. */
-  requestEnded(bytes: number): void;
+  onRequestEnded(bytes: number): void;
   unbind(): void;
   /** Called for a message that cannot be decoded. */
   handleProtocolError(error: ProtocolError): void;
@@ -65,7 +65,7 @@ export class Requests {
     };
   }
 
-  begin(message: ReceivedRequest): void {
+  beginRequest(message: ReceivedRequest): void {
     this.services.statistics.operations['bytes' in message ? message.op : message.request.op]++;
     if ('bytes' in message) this.#startLong(message);
     else this.#beginShort(message);
@@ -80,40 +80,40 @@ export class Requests {
   #start(id: number, request: AnsweredRequest, controls: readonly Control[]): void {
     if (request.op === 'bind') this.session.beginBind();
     try {
-      if (this.operations.has(id)) throw messageIdInUse(id);
+      if (this.operations.isOutstanding(id)) throw messageIdInUseError(id);
       const operation = new Operation(this.#scope, id, request.op, readControls(request.op, controls));
       const outcome = this.#run(operation, request);
       if (isPromise(outcome)) this.#track(operation, outcome, { id, request, controls });
       else this.answer(id, request.op, outcome);
     } catch (error) {
-      if (error instanceof LongWork) this.#startLong(encodedRequestOf({ id, request, controls }));
+      if (error instanceof LongWork) this.#startLong(encodeLongRequest({ id, request, controls }));
       else this.fail(id, request.op, error);
     }
   }
 
   #startLong({ id, op, bytes }: EncodedRequest): void {
     const operation = new Operation(this.#scope, id, op, NO_CONTROLS);
-    const refusal = this.operations.has(id) ? messageIdInUse(id) : this.refusalOf(op);
+    const refusal = this.operations.isOutstanding(id) ? messageIdInUseError(id) : this.kindRefusal(op);
     if (refusal) this.fail(id, op, refusal);
     else this.#track(operation, this.#runLong(operation, bytes));
   }
 
   /** Returns the error that refuses every operation of the kind `op` in this session; undefined: none. */
-  refusalOf(op: Request['op']): LdapError | undefined {
+  kindRefusal(op: Request['op']): LdapError | undefined {
     return refusalByKind(this.#scope, op);
   }
 
   /** Runs the request in `services.long` and sends the returned messages unchanged. */
   async #runLong(operation: Operation, bytes: Uint8Array<ArrayBuffer>): Promise<Outcome> {
     const { services, session } = this;
-    if (!(await isBindValid(services, session))) throw new SessionEnded();
-    const request = longRequestOf(operation, bytes);
+    if (!(await isBindValid(services, session))) throw new BindInvalidError();
+    const request = makeLongRequest(operation, bytes);
     const end = await services.long!.run(
       request,
       new ConnectionReply(operation, this.#output, (error) => this.#replies.failEntry(error)),
     );
     services.partition.renewReads();
-    services.statistics.entriesSent += end.entries;
+    services.statistics.entriesSent += end.entryCount;
     if (session.identity === request.identity) session.identity = end.identity;
     return end.outcome;
   }
@@ -122,7 +122,7 @@ export class Requests {
     if (request.op === 'bind' || this.session.identity.kind === 'anonymous')
       return perform(operation, request, operation);
     return chain(isBindValid(this.services, this.session), (holds) => {
-      if (!holds) throw new SessionEnded();
+      if (!holds) throw new BindInvalidError();
       return perform(operation, request, operation);
     });
   }
@@ -136,25 +136,25 @@ export class Requests {
 
   #answerWhenDone(operation: Operation, outcome: Promise<Outcome>, message?: RequestMessage): void {
     outcome.then(
-      (result) => this.#end(operation, result.code, () => this.answer(operation.id, operation.op, result)),
+      (result) => this.#endOperation(operation, result.code, () => this.answer(operation.id, operation.op, result)),
       (error) => {
         if (error instanceof LongWork && message)
-          return this.#answerWhenDone(operation, this.#runLong(operation, encodedRequestOf(message).bytes));
+          return this.#answerWhenDone(operation, this.#runLong(operation, encodeLongRequest(message).bytes));
         const code = error instanceof LdapError ? error.code : ResultCode.other;
-        this.#end(operation, code, () => this.fail(operation.id, operation.op, error));
+        this.#endOperation(operation, code, () => this.fail(operation.id, operation.op, error));
       },
     );
   }
 
-  #end(operation: Operation, code: number, answer: () => void): void {
-    this.operations.end(operation, code);
+  #endOperation(operation: Operation, code: number, answer: () => void): void {
+    this.operations.endOperation(operation, code);
     if (!operation.silent) answer();
-    this.#owner.requestEnded(operation.bytes);
+    this.#owner.onRequestEnded(operation.bytes);
   }
 
   fail(id: number, op: Request['op'], error: unknown): void {
-    if (error instanceof SessionEnded) this.#owner.disconnect('strongerAuthRequired', error.message);
-    else if (error instanceof PlaintextAfterStartTls) this.#owner.disconnect('protocolError', error.message);
+    if (error instanceof BindInvalidError) this.#owner.disconnect('strongerAuthRequired', error.message);
+    else if (error instanceof PlaintextError) this.#owner.disconnect('protocolError', error.message);
     else if (error instanceof ProtocolError)
       this.#owner.handleProtocolError(Object.assign(error, { messageId: id, op }));
     else this.answer(id, op, failureOutcome(error, this.services));
@@ -163,6 +163,6 @@ export class Requests {
   answer(id: number, op: Request['op'], outcome: Outcome): void {
     if (this.#owner.isClosing) return;
     this.#replies.sendResult(id, op, outcome);
-    this.#owner.responseWritten();
+    this.#owner.onResponseWritten();
   }
 }

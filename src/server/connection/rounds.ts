@@ -30,12 +30,12 @@ export class Rounds {
   readonly #round = (): void => {
     this.#remainingMs = ROUND_MS;
     const senders = this.#queue.splice(0);
-    let served = 0;
-    while (served < senders.length && this.#remainingMs > 0) senders[served++]!.beginRequests();
+    let servedCount = 0;
+    while (servedCount < senders.length && this.#remainingMs > 0) senders[servedCount++]!.beginRequests();
     // Senders that were not served go before senders that were queued again.
-    const scheduled = this.#queue.length > 0;
-    this.#queue.unshift(...senders.slice(served));
+    const isScheduled = this.#queue.length > 0;
+    this.#queue.unshift(...senders.slice(servedCount));
     if (this.#queue.length === 0) this.#remainingMs = ROUND_MS;
-    else if (!scheduled) setImmediate(this.#round);
+    else if (!isScheduled) setImmediate(this.#round);
   };
 }

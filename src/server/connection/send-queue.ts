@@ -1,72 +1,72 @@
 import type { Socket } from 'node:net';
 import { isSlabPiece, releaseSlab, SLAB } from '../../protocol/slabs.js';
-import type { Unsent } from './unsent.js';
+import type { UnsentTotal } from './unsent.js';
 
 /**
- * Queue of the bytes to be written to a socket. The socket gets one piece at a time, because each piece received by the
+ * Queue of the bytes to be written to a socket. The socket gets one chunk at a time, because each chunk received by the
  * peer counts as progress.
  */
 export class SendQueue {
   #socket: Socket;
   readonly #onSent: () => void;
-  readonly #allUnsent: Unsent;
-  readonly #pieces: Buffer[] = [];
+  readonly #unsentTotal: UnsentTotal;
+  readonly #chunks: Buffer[] = [];
   #queuedBytes = 0;
   #socketBytes = 0;
-  #closed = false;
-  /** `performance.now()` when the current piece was written to the socket; 0 when the socket holds none. */
-  sentAt = 0;
+  #isClosed = false;
+  /** `performance.now()` when the current chunk was written to the socket; 0: the socket has none. */
+  writtenAt = 0;
 
-  /** `onSent` is called for each piece received by the peer, after the next piece was written to the socket. */
-  constructor(socket: Socket, allUnsent: Unsent, onSent: () => void) {
+  /** `onSent` is called for each chunk received by the peer, after the next chunk was written to the socket. */
+  constructor(socket: Socket, unsentTotal: UnsentTotal, onSent: () => void) {
     this.#socket = socket;
-    this.#allUnsent = allUnsent;
+    this.#unsentTotal = unsentTotal;
     this.#onSent = onSent;
   }
 
   /** Bytes that the peer has not received. */
-  get bytes(): number {
+  get unsentBytes(): number {
     return this.#queuedBytes + this.#socketBytes;
   }
 
-  /** Whether pieces are queued behind the one in the socket. */
-  get hasQueued(): boolean {
+  /** Whether chunks are queued behind the one in the socket. */
+  get hasQueuedChunks(): boolean {
     return this.#queuedBytes > 0;
   }
 
-  get closed(): boolean {
-    return this.#closed;
+  get isClosed(): boolean {
+    return this.#isClosed;
   }
 
-  /** Appends a piece. A slab is released after it was sent. */
-  push(piece: Buffer): void {
-    if (this.#closed || piece.length === 0) {
-      releaseSlab(piece);
+  /** Appends a chunk. A slab is released after it was sent. */
+  push(chunk: Buffer): void {
+    if (this.#isClosed || chunk.length === 0) {
+      releaseSlab(chunk);
       return;
     }
-    this.#allUnsent.bytes += piece.length;
+    this.#unsentTotal.bytes += chunk.length;
     if (this.#socketBytes > 0) {
-      this.#pieces.push(compact(piece));
-      this.#queuedBytes += piece.length;
-    } else this.#send(piece);
+      this.#chunks.push(copyIfSmall(chunk));
+      this.#queuedBytes += chunk.length;
+    } else this.#send(chunk);
   }
 
-  #send(piece: Buffer): void {
-    this.#socketBytes = piece.length;
-    this.sentAt = performance.now();
-    this.#socket.write(piece, () => this.#sent(piece));
+  #send(chunk: Buffer): void {
+    this.#socketBytes = chunk.length;
+    this.writtenAt = performance.now();
+    this.#socket.write(chunk, () => this.#onWritten(chunk));
   }
 
-  #sent(piece: Buffer): void {
-    releaseSlab(piece);
-    if (this.#closed) return;
-    this.#allUnsent.bytes -= piece.length;
+  #onWritten(chunk: Buffer): void {
+    releaseSlab(chunk);
+    if (this.#isClosed) return;
+    this.#unsentTotal.bytes -= chunk.length;
     this.#socketBytes = 0;
-    this.sentAt = 0;
-    const next = this.#pieces.shift();
-    if (next) {
-      this.#queuedBytes -= next.length;
-      this.#send(next);
+    this.writtenAt = 0;
+    const nextChunk = this.#chunks.shift();
+    if (nextChunk) {
+      this.#queuedBytes -= nextChunk.length;
+      this.#send(nextChunk);
     }
     this.#onSent();
   }
@@ -76,22 +76,22 @@ export class SendQueue {
     this.#socket = socket;
   }
 
-  /** Drops the queue. Later pieces are dropped, too. */
+  /** Drops the queue. Later chunks are dropped, too. */
   close(): void {
-    this.#closed = true;
-    this.#allUnsent.bytes -= this.bytes;
-    // The piece in the socket is not released here: the socket may still read it.
-    for (const piece of this.#pieces.splice(0)) releaseSlab(piece);
+    this.#isClosed = true;
+    this.#unsentTotal.bytes -= this.unsentBytes;
+    // The chunk in the socket is not released here: the socket may still read it.
+    for (const chunk of this.#chunks.splice(0)) releaseSlab(chunk);
     this.#queuedBytes = this.#socketBytes = 0;
-    this.sentAt = 0;
+    this.writtenAt = 0;
   }
 }
 
-/** Copies a small piece of a large buffer, which would keep the whole buffer in memory while it is queued. */
-function compact(piece: Buffer): Buffer {
-  const bufferBytes = isSlabPiece(piece) ? SLAB : piece.buffer.byteLength;
-  if (piece.length >= bufferBytes / 2) return piece;
-  const copy = Buffer.from(piece);
-  releaseSlab(piece);
+/** Copies a chunk that is a small part of a buffer, and would keep the whole buffer in memory while it is queued. */
+function copyIfSmall(chunk: Buffer): Buffer {
+  const bufferBytes = isSlabPiece(chunk) ? SLAB : chunk.buffer.byteLength;
+  if (chunk.length >= bufferBytes / 2) return chunk;
+  const copy = Buffer.from(chunk);
+  releaseSlab(chunk);
   return copy;
 }

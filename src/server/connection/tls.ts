@@ -14,11 +14,11 @@ const LOCAL_STRENGTH = 256;
 const CHACHA_STRENGTH = 256;
 
 /** Returns the key length of the socket's cipher in bits, and 256 for a local socket. */
-export function strengthOf(socket: Socket): number {
+export function cipherStrength(socket: Socket): number {
   if (!(socket instanceof TLSSocket)) return socket.remoteAddress === undefined ? LOCAL_STRENGTH : 0;
   const { name } = socket.getCipher() ?? { name: '' };
-  const bits = /(?:AES_?|ARIA|CAMELLIA)(\d{3})/.exec(name)?.[1];
-  return bits ? Number(bits) : name.includes('CHACHA20') ? CHACHA_STRENGTH : 0;
+  const keyBits = /(?:AES_?|ARIA|CAMELLIA)(\d{3})/.exec(name)?.[1];
+  return keyBits ? Number(keyBits) : name.includes('CHACHA20') ? CHACHA_STRENGTH : 0;
 }
 
 export function isEncrypted(socket: Socket): boolean {

@@ -3,16 +3,16 @@
  * bytes as are free. So clients that do not read come to share the limit evenly, and a client that reads always finds
  * free bytes.
  */
-export class Unsent {
-  readonly #limit: number;
+export class UnsentTotal {
+  readonly #limitBytes: number;
   bytes = 0;
 
   constructor(limit: number) {
-    this.#limit = limit;
+    this.#limitBytes = limit;
   }
 
   /** Unsent bytes that one connection may have now. */
-  get free(): number {
-    return this.#limit - this.bytes;
+  get freeBytes(): number {
+    return this.#limitBytes - this.bytes;
   }
 }

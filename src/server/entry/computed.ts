@@ -16,25 +16,27 @@ export const COMPUTED_WHEN_NAMED = ['memberOf', 'isMemberOf'];
 
 /** The selected computed attributes, and the ranges of values for attributes of which a range is selected. */
 export interface ComputedSelection {
-  readonly computed: readonly AttributeDescription[];
+  readonly computedAttributes: readonly AttributeDescription[];
   readonly ranges: ReadonlyMap<AttributeDescription, ValueRange> | undefined;
 }
 
 /** Encodes the selected computed attributes of an entry that the viewer may read, as PartialAttributes. */
-export function writeComputed(
+export function encodeComputed(
   entry: ReplyEntry,
-  { computed, ranges }: ComputedSelection,
+  { computedAttributes, ranges }: ComputedSelection,
   typesOnly: boolean,
 ): Maybe<Buffer> {
   const { sight } = entry;
-  const readable =
-    sight && !sight.all('read') ? computed.filter((description) => sight.allows('read', description)) : computed;
-  const needsCount = !typesOnly && readable.some(({ type }) => type.name.endsWith('Subordinates'));
-  const groups = readable.some(({ type }) => isMembership(type)) ? entry.memberOf?.() : undefined;
+  const readableAttributes =
+    sight && !sight.all('read')
+      ? computedAttributes.filter((description) => sight.allows('read', description))
+      : computedAttributes;
+  const needsCount = !typesOnly && readableAttributes.some(({ type }) => type.name.endsWith('Subordinates'));
+  const memberships = readableAttributes.some(({ type }) => isMembership(type)) ? entry.memberOf?.() : undefined;
   return chain(needsCount ? entry.numSubordinates?.() : 0, (subordinates) =>
-    chain(groups, (memberOf = []) => {
+    chain(memberships, (memberOf = []) => {
       const writer = new Writer();
-      for (const description of readable) {
+      for (const description of readableAttributes) {
         const { type, text } = description;
         const values = isMembership(type) ? memberOf : [computedValue(type.name, entry, subordinates ?? 0)];
         if (values.length === 0) continue;

@@ -7,18 +7,18 @@ import { largeQualifiers } from '../../partition/model/tables.js';
 import { entryBytes, writeEntryHead } from '../../protocol/encode-entry.js';
 import { PIECE, Writer } from '../../protocol/writer.js';
 import { chain, isPromise, type Maybe } from '../words/maybe.js';
-import { writeComputed } from './computed.js';
-import { type OpenLargeValues, OutgoingAttributes, ShownNames } from './outgoing.js';
+import { encodeComputed } from './computed.js';
+import { EncodedDescriptions, type OpenLargeValues, OutgoingAttributes } from './outgoing.js';
 import type { EntryExtras, ReplyEntry } from './reply-entry.js';
 import type { Selection } from './selection.js';
 
 export interface WriterSource {
   readonly writer: Writer;
   /**
-   * Sends one message in pieces, and resolves when the last piece was handed over. After a rejection either no piece
-   * was sent or the connection is unusable. `waiting`: bytes that the caller keeps in memory until then.
+   * Sends one message in chunks, and resolves when the last chunk was queued. After a rejection either no chunk was
+   * sent or the connection is unusable. `keptBytes`: bytes that the caller keeps in memory meanwhile.
    */
-  writeLong(pieces: AsyncIterable<Buffer>, waiting?: number): Promise<void>;
+  writeChunked(chunks: AsyncIterable<Buffer>, keptBytes?: number): Promise<void>;
 }
 
 /** Opens the values of an entry that are too long for its row. */
@@ -27,39 +27,39 @@ export interface LargeValues {
 }
 
 /** Largest length that four length octets can encode. */
-const MAX_LENGTH = 2 ** 32 - 1;
+const MAX_MESSAGE_LENGTH = 2 ** 32 - 1;
 /** Largest number of bytes before the attributes, without the DN. */
-const MAX_HEAD = 32;
-/** Number of values that are parsed before the turn is checked. */
+const MAX_HEAD_BYTES = 32;
+/** Number of values that are parsed between two checks of the time slice. */
 const VALUES_PER_CHECK = 256;
 const EMPTY = Buffer.alloc(0);
 
 const NO_EXTRAS: EntryExtras = { attributes: EMPTY, controls: EMPTY };
 
 /** Returns the computed attributes and the extras of an entry, which follow the attributes of the row. */
-function tailOf({ extras }: ReplyEntry, computed: Buffer): EntryExtras {
-  if (!extras) return computed.length === 0 ? NO_EXTRAS : { attributes: computed, controls: EMPTY };
-  return { attributes: Buffer.concat([computed, extras.attributes]), controls: extras.controls };
+function entryTail({ extras }: ReplyEntry, computedBytes: Buffer): EntryExtras {
+  if (!extras) return computedBytes.length === 0 ? NO_EXTRAS : { attributes: computedBytes, controls: EMPTY };
+  return { attributes: Buffer.concat([computedBytes, extras.attributes]), controls: extras.controls };
 }
 
-function writeTail(writer: Writer, { attributes, controls }: EntryExtras): void {
+function writeTail(writer: Writer, { attributes, controls: controlsLength }: EntryExtras): void {
   if (attributes.length > 0) writer.raw(attributes);
-  if (controls.length > 0) writer.raw(controls);
+  if (controlsLength.length > 0) writer.raw(controlsLength);
 }
 
 /** Encodes packed rows as SearchResultEntry messages (RFC 4511 §4.5.2). */
 export class EntryEncoder {
   readonly table: DescriptionTable;
-  readonly #large: LargeValues;
-  readonly #names = new ShownNames();
+  readonly #largeValues: LargeValues;
+  readonly #encodedDescriptions = new EncodedDescriptions();
   readonly #reader: EntryReader;
   readonly #attributes: OutgoingAttributes;
 
   constructor(table: DescriptionTable, large: LargeValues) {
     this.table = table;
-    this.#large = large;
+    this.#largeValues = large;
     this.#reader = new EntryReader(table);
-    this.#attributes = new OutgoingAttributes(this.#reader, this.#names);
+    this.#attributes = new OutgoingAttributes(this.#reader, this.#encodedDescriptions);
   }
 
   /**
@@ -73,18 +73,27 @@ export class EntryEncoder {
     selection: Selection,
     typesOnly: boolean,
   ): Maybe<void> {
-    const replaced = entry.extras?.replaces;
-    const effective = (replaced ? selection.without(replaced) : selection).forSight(entry.sight);
-    const computed =
-      selection.computed.length > 0 && entry.numSubordinates ? writeComputed(entry, selection, typesOnly) : EMPTY;
-    if (isPromise(computed))
-      return computed.then((bytes) =>
-        this.#withTail(output, messageId, entry, effective, typesOnly, tailOf(entry, bytes)),
+    const replacedStates = entry.extras?.replacedStates;
+    const effectiveSelection = (replacedStates ? selection.without(replacedStates) : selection).forSight(entry.sight);
+    const computedBytes =
+      selection.computedAttributes.length > 0 && entry.numSubordinates
+        ? encodeComputed(entry, selection, typesOnly)
+        : EMPTY;
+    if (isPromise(computedBytes))
+      return computedBytes.then((bytes) =>
+        this.#encodeWithTail(output, messageId, entry, effectiveSelection, typesOnly, entryTail(entry, bytes)),
       );
-    return this.#withTail(output, messageId, entry, effective, typesOnly, tailOf(entry, computed));
+    return this.#encodeWithTail(
+      output,
+      messageId,
+      entry,
+      effectiveSelection,
+      typesOnly,
+      entryTail(entry, computedBytes),
+    );
   }
 
-  #withTail(
+  #encodeWithTail(
     output: WriterSource,
     messageId: number,
     entry: ReplyEntry,
@@ -93,37 +102,38 @@ export class EntryEncoder {
     tail: EntryExtras,
   ): Maybe<void> {
     const { row, dn } = entry;
-    const large = typesOnly ? undefined : this.#selectedLarge(row, selection);
-    // Encoding a long row at once would block the event loop.
+    const large = typesOnly ? undefined : this.#selectedQualifiers(row, selection);
+    // Encoding such a row at once would block the event loop.
     if (large || (row.length > LONG_ROW && !typesOnly))
-      return output.writeLong(this.#pieces(messageId, entry, selection, tail, large), row.length);
+      return output.writeChunked(this.#chunks(messageId, entry, selection, tail, large), row.length);
     this.#reader.read(row);
     if (entry.withMembers && selection.member && hasMemberUrl(this.#reader))
-      return chain(withMembers(entry, selection), (whole) =>
-        this.#withTail(output, messageId, whole, selection, typesOnly, tail),
+      return chain(withMembers(entry, selection), (entryWithMembers) =>
+        this.#encodeWithTail(output, messageId, entryWithMembers, selection, typesOnly, tail),
       );
     const attributes = this.#attributes;
-    const list = attributes.select(selection, typesOnly, undefined, entry.moreMembers) + tail.attributes.length;
+    const attributesLength =
+      attributes.select(selection, typesOnly, undefined, entry.hasMoreMembers) + tail.attributes.length;
     const { writer } = output;
-    writer.reserve(MAX_HEAD + dn.length + list + tail.controls.length);
-    writeEntryHead(writer, messageId, dn, list, tail.controls.length);
+    writer.reserve(MAX_HEAD_BYTES + dn.length + attributesLength + tail.controls.length);
+    writeEntryHead(writer, messageId, dn, attributesLength, tail.controls.length);
     attributes.writeAll(writer);
     writeTail(writer, tail);
   }
 
   /** Returns the Latin-1 qualifiers of the selected values that are not in the row; undefined: none. */
-  #selectedLarge(row: Buffer, selection: Selection): ReadonlySet<string> | undefined {
+  #selectedQualifiers(row: Buffer, selection: Selection): ReadonlySet<string> | undefined {
     const large = largeQualifiers(row);
     if (!large) return undefined;
-    const selected = [...large].filter((qualifier) => {
-      const name = Buffer.from(qualifier, 'latin1');
-      return selection.takes(this.table.intern(name, 0, name.length - INDEX_BYTES));
+    const selectedQualifiers = [...large].filter((qualifier) => {
+      const description = Buffer.from(qualifier, 'latin1');
+      return selection.takes(this.table.intern(description, 0, description.length - INDEX_BYTES));
     });
-    return selected.length > 0 ? new Set(selected) : undefined;
+    return selectedQualifiers.length > 0 ? new Set(selectedQualifiers) : undefined;
   }
 
-  /** Encodes the message in pieces, yielding between pieces. Opens the values outside the row first. */
-  async *#pieces(
+  /** Encodes the message in chunks, within time slices. Opens the values outside the row first. */
+  async *#chunks(
     messageId: number,
     entry: ReplyEntry,
     selection: Selection,
@@ -131,41 +141,42 @@ export class EntryEncoder {
     large: ReadonlySet<string> | undefined,
   ): AsyncGenerator<Buffer, void, undefined> {
     const { id, dn } = entry;
-    const selectedLarge = large && { qualifiers: large, values: await this.#large.openLarge(id) };
+    const selectedLargeValues = large && { qualifiers: large, values: await this.#largeValues.openLarge(id) };
     try {
       const slice = new TimeSlice();
       const reader = new EntryReader(this.table);
-      await readAll(reader, entry.row, slice);
-      let { moreMembers } = entry;
+      await readRow(reader, entry.row, slice);
+      let { hasMoreMembers: moreMembers } = entry;
       if (entry.withMembers && selection.member && hasMemberUrl(reader)) {
-        const whole = await withMembers(entry, selection);
-        moreMembers = whole.moreMembers;
-        await readAll(reader, whole.row, slice);
+        const entryWithMembers = await withMembers(entry, selection);
+        moreMembers = entryWithMembers.hasMoreMembers;
+        await readRow(reader, entryWithMembers.row, slice);
       }
-      const attributes = new OutgoingAttributes(reader, this.#names);
-      const list = attributes.select(selection, false, selectedLarge, moreMembers) + tail.attributes.length;
-      const controls = tail.controls.length;
-      if (entryBytes(messageId, dn, list, controls) > MAX_LENGTH)
+      const attributes = new OutgoingAttributes(reader, this.#encodedDescriptions);
+      const attributesLength =
+        attributes.select(selection, false, selectedLargeValues, moreMembers) + tail.attributes.length;
+      const controlsLength = tail.controls.length;
+      if (entryBytes(messageId, dn, attributesLength, controlsLength) > MAX_MESSAGE_LENGTH)
         throw new LdapError(
           'adminLimitExceeded',
           'the entry is longer than a message may be; ask for fewer attributes',
         );
       const writer = new Writer();
-      writeEntryHead(writer, messageId, dn, list, controls);
+      writeEntryHead(writer, messageId, dn, attributesLength, controlsLength);
       while (attributes.write(writer, PIECE)) {
         yield writer.take();
-        if (attributes.nextLarge) yield* selectedLarge!.values.pieces(attributes.nextLarge);
+        if (attributes.nextLargeQualifier) yield* selectedLargeValues!.values.pieces(attributes.nextLargeQualifier);
         else await slice.yieldIfOver();
       }
       writeTail(writer, tail);
       yield writer.take();
     } finally {
-      selectedLarge?.values.close();
+      selectedLargeValues?.values.close();
     }
   }
 }
 
-async function readAll(reader: EntryReader, row: Buffer, slice: TimeSlice): Promise<void> {
+async function readRow(reader: EntryReader, row: Buffer, slice: TimeSlice): Promise<void> {
   reader.open(row);
   while (reader.readMore(VALUES_PER_CHECK)) await slice.yieldIfOver();
 }
@@ -178,11 +189,11 @@ function hasMemberUrl({ stored, count }: EntryReader): boolean {
 
 function withMembers(entry: ReplyEntry, selection: Selection): Maybe<ReplyEntry> {
   const { id, dn, sight } = entry;
-  return chain(entry.withMembers!(selection.maxMembers), ({ row, hasMore: more }) => ({
+  return chain(entry.withMembers!(selection.maxMembers), ({ row, hasMore }) => ({
     id,
     dn,
     sight,
     row,
-    moreMembers: more,
+    moreMembers: hasMore,
   }));
 }

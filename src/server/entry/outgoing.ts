@@ -15,25 +15,25 @@ export interface OpenLargeValues {
 }
 
 /** The selected values of one entry that are not in its row. */
-export interface SelectedLarge {
+export interface SelectedLargeValues {
   /** Qualifiers as Latin-1. */
   readonly qualifiers: ReadonlySet<string>;
   readonly values: OpenLargeValues;
 }
 
 /** Cache of encoded attribute descriptions by `StoredDescription.number`, with the schema's spelling of the type. */
-export class ShownNames {
-  readonly #names: Buffer[] = [];
+export class EncodedDescriptions {
+  readonly #encodedDescriptions: Buffer[] = [];
 
-  of({ number, description }: StoredDescription): Buffer {
+  encode({ number, description }: StoredDescription): Buffer {
     // Descriptions that the table does not keep share one number.
     if (number >= DescriptionTable.MAX) return nameElement(description.text);
-    let name = this.#names[number];
-    if (!name) {
-      name = nameElement(description.text);
-      this.#names[number] = name;
+    let encodedDescription = this.#encodedDescriptions[number];
+    if (!encodedDescription) {
+      encodedDescription = nameElement(description.text);
+      this.#encodedDescriptions[number] = encodedDescription;
     }
-    return name;
+    return encodedDescription;
   }
 }
 
@@ -42,75 +42,77 @@ export class ShownNames {
  * attribute or per value in the row.
  */
 export class OutgoingAttributes {
-  readonly #names: ShownNames;
+  readonly #encodedDescriptions: EncodedDescriptions;
   readonly #entry: EntryReader;
-  #large: SelectedLarge | undefined;
+  #largeValues: SelectedLargeValues | undefined;
   /** Per selected attribute: index in the entry, values `[from, to)`, encoded name, content length of its SET. */
   readonly #indexes: number[] = [];
   readonly #firstValues: number[] = [];
   readonly #endValues: number[] = [];
-  readonly #encodedNames: Buffer[] = [];
+  readonly #attributeDescriptions: Buffer[] = [];
   readonly #setLengths: number[] = [];
-  #count = 0;
+  #selectedCount = 0;
   #typesOnly = false;
   /** Position of `write`: index of the selected attribute and of the next value. */
-  #position = 0;
+  #attributePosition = 0;
   #nextValue = 0;
   /** Qualifier of the large value that the caller has to write next. */
-  nextLarge: Buffer | undefined;
+  nextLargeQualifier: Buffer | undefined;
 
-  constructor(entry: EntryReader, names: ShownNames) {
+  constructor(entry: EntryReader, names: EncodedDescriptions) {
     this.#entry = entry;
-    this.#names = names;
+    this.#encodedDescriptions = names;
   }
 
   /** Selects attributes of the entry and returns their encoded length. `moreMembers`: the row lacks some members. */
-  select(selection: Selection, typesOnly: boolean, large?: SelectedLarge, moreMembers = false): number {
+  select(selection: Selection, typesOnly: boolean, largeValues?: SelectedLargeValues, moreMembers = false): number {
     const { count, stored, firsts } = this.#entry;
     const { ranges } = selection;
-    const cut = moreMembers ? selection.member : undefined;
-    this.#large = large;
+    const incompleteMember = moreMembers ? selection.member : undefined;
+    this.#largeValues = largeValues;
     this.#typesOnly = typesOnly;
-    this.#position = 0;
+    this.#attributePosition = 0;
     this.#nextValue = -1;
-    let bytes = 0;
-    let taken = 0;
+    let attributesLength = 0;
+    let selectedCount = 0;
     for (let i = 0; i < count; i++) {
       if (!selection.takes(stored[i]!)) continue;
-      let name = this.#names.of(stored[i]!);
+      let encodedDescription = this.#encodedDescriptions.encode(stored[i]!);
       let from = firsts[i]!;
       let to = firsts[i + 1]!;
       const { description } = stored[i]!;
-      const range = ranges?.get(description) ?? (description === cut ? ALL_VALUES : undefined);
+      const range = ranges?.get(description) ?? (description === incompleteMember ? ALL_VALUES : undefined);
       if (range) {
-        const part = selectRange(range, to - from, description === cut);
-        name = nameElement(description.text + part.option);
-        to = from + part.to;
-        from += part.from;
+        const selectedRange = selectRange(range, to - from, description === incompleteMember);
+        encodedDescription = nameElement(description.text + selectedRange.option);
+        to = from + selectedRange.to;
+        from += selectedRange.from;
       }
-      const set = typesOnly ? 0 : this.#valueBytes(i, from, to);
-      this.#indexes[taken] = i;
-      this.#firstValues[taken] = from;
-      this.#endValues[taken] = to;
-      this.#encodedNames[taken] = name;
-      this.#setLengths[taken++] = set;
-      bytes += elementBytes(attributeBytes(name, set));
+      const setLength = typesOnly ? 0 : this.#valueBytes(i, from, to);
+      this.#indexes[selectedCount] = i;
+      this.#firstValues[selectedCount] = from;
+      this.#endValues[selectedCount] = to;
+      this.#attributeDescriptions[selectedCount] = encodedDescription;
+      this.#setLengths[selectedCount++] = setLength;
+      attributesLength += elementBytes(attributeBytes(encodedDescription, setLength));
     }
-    this.#count = taken;
-    return bytes;
+    this.#selectedCount = selectedCount;
+    return attributesLength;
   }
 
   #valueBytes(i: number, from: number, to: number): number {
     const { starts, ends } = this.#entry;
-    let set = 0;
+    let setLength = 0;
     for (let v = from; v < to; v++) {
-      const large = this.#large && this.#largeQualifier(this.#large, i, v);
-      set += elementBytes(large ? this.#large!.values.lengthOf(large) : ends[v]! - starts[v]!);
+      const largeQualifier = this.#largeValues && this.#largeQualifier(this.#largeValues, i, v);
+      setLength += elementBytes(
+        largeQualifier ? this.#largeValues!.values.lengthOf(largeQualifier) : ends[v]! - starts[v]!,
+      );
     }
-    return set;
+    return setLength;
   }
 
-  #largeQualifier({ qualifiers }: SelectedLarge, i: number, v: number): Buffer | undefined {
+  #largeQualifier({ qualifiers }: SelectedLargeValues, i: number, v: number): Buffer | undefined {
     const qualifier = this.#entry.qualifier(i, v);
     return qualifiers.has(qualifier.toString('latin1')) ? qualifier : undefined;
   }
@@ -118,9 +120,9 @@ export class OutgoingAttributes {
   /** Writes all attributes of a short entry. */
   writeAll(writer: Writer): void {
     const { row, starts, ends } = this.#entry;
-    const count = this.#count;
+    const count = this.#selectedCount;
     for (let n = 0; n < count; n++) {
-      writeAttributeHead(writer, this.#encodedNames[n]!, this.#setLengths[n]!);
+      writeAttributeHead(writer, this.#attributeDescriptions[n]!, this.#setLengths[n]!);
       if (!this.#typesOnly)
         writer.octetStrings(OCTET_STRING, row, starts, ends, this.#firstValues[n]!, this.#endValues[n]!);
     }
@@ -128,13 +130,17 @@ export class OutgoingAttributes {
 
   /** Writes up to about `limit` bytes, or until `nextLarge` has to follow. Returns false when all is written. */
   write(writer: Writer, limit: number): boolean {
-    for (; this.#position < this.#count; this.#position++) {
-      const i = this.#indexes[this.#position]!;
+    for (; this.#attributePosition < this.#selectedCount; this.#attributePosition++) {
+      const i = this.#indexes[this.#attributePosition]!;
       if (this.#nextValue < 0) {
-        writeAttributeHead(writer, this.#encodedNames[this.#position]!, this.#setLengths[this.#position]!);
-        this.#nextValue = this.#firstValues[this.#position]!;
+        writeAttributeHead(
+          writer,
+          this.#attributeDescriptions[this.#attributePosition]!,
+          this.#setLengths[this.#attributePosition]!,
+        );
+        this.#nextValue = this.#firstValues[this.#attributePosition]!;
       }
-      if (this.#writeValues(writer, i, this.#endValues[this.#position]!, limit)) return true;
+      if (this.#writeValues(writer, i, this.#endValues[this.#attributePosition]!, limit)) return true;
       this.#nextValue = -1;
     }
     return false;
@@ -143,24 +149,24 @@ export class OutgoingAttributes {
   /** Writes values of one attribute; returns whether `write` has to be called again. */
   #writeValues(writer: Writer, i: number, end: number, limit: number): boolean {
     const { row, starts, ends } = this.#entry;
-    const large = this.#large;
+    const largeValues = this.#largeValues;
     while (this.#nextValue < end) {
       const from = this.#nextValue;
-      this.nextLarge = large && this.#largeQualifier(large, i, from);
-      this.#nextValue = this.nextLarge ? from + 1 : this.#fits(from, end, limit - writer.length);
-      if (this.nextLarge) writer.header(OCTET_STRING, large!.values.lengthOf(this.nextLarge));
+      this.nextLargeQualifier = largeValues && this.#largeQualifier(largeValues, i, from);
+      this.#nextValue = this.nextLargeQualifier ? from + 1 : this.#runEnd(from, end, limit - writer.length);
+      if (this.nextLargeQualifier) writer.header(OCTET_STRING, largeValues!.values.lengthOf(this.nextLargeQualifier));
       else writer.octetStrings(OCTET_STRING, row, starts, ends, from, this.#nextValue);
-      if (this.nextLarge || writer.length >= limit) return true;
+      if (this.nextLargeQualifier || writer.length >= limit) return true;
     }
     return false;
   }
 
   /** Returns the end of a run of values from `from` that takes about `bytes` bytes. */
-  #fits(from: number, end: number, bytes: number): number {
-    if (this.#large) return from + 1;
+  #runEnd(from: number, end: number, bytes: number): number {
+    if (this.#largeValues) return from + 1;
     const { starts, ends } = this.#entry;
-    let to = from + 1;
-    while (to < end && ends[to]! - starts[from]! < bytes) to++;
-    return to;
+    let runEnd = from + 1;
+    while (runEnd < end && ends[runEnd]! - starts[from]! < bytes) runEnd++;
+    return runEnd;
   }
 }

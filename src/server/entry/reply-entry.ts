@@ -7,7 +7,7 @@ export interface ReplyEntry extends Pick<Hit, 'id' | 'row' | 'dn' | 'sight'> {
   /** Absent when the row contains the members already. */
   readonly withMembers?: Hit['withMembers'] | undefined;
   /** Whether the entry has more members than the row contains. */
-  readonly moreMembers?: boolean;
+  readonly hasMoreMembers?: boolean;
   readonly extras?: EntryExtras | undefined;
 }
 
@@ -18,7 +18,7 @@ export interface EntryExtras {
   /** `controls [0]` of the message; empty: none. */
   readonly controls: Buffer;
   /** Stored attributes that `attributes` replace. */
-  readonly replaces?: ReplacedStates | undefined;
+  readonly replacedStates?: ReplacedStates | undefined;
 }
 
 /** The attributes of the account's state, without or with `pwdAccountLockedTime`. */

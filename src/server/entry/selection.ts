@@ -25,28 +25,28 @@ const NOT_SELECTED = 2;
 export class Selection {
   #decisions = new Uint8Array(256);
   /** Selected attributes that are computed, not stored. */
-  readonly computed: readonly AttributeDescription[];
+  readonly computedAttributes: readonly AttributeDescription[];
   /** Selected attributes of the account's state, which binds store outside the entry. */
-  readonly states: readonly AttributeDescription[];
+  readonly stateAttributes: readonly AttributeDescription[];
   /** Selected ranges of values, for attributes with the range option. */
   readonly ranges: ReadonlyMap<AttributeDescription, ValueRange> | undefined;
   /** The attribute `member` when it is selected: members of dynamic groups are computed. */
   readonly member: AttributeDescription | undefined;
-  readonly #parts: SelectionParts;
+  readonly #parameters: SelectionParameters;
   /** Variants that return secrets, by the names of the secrets. */
-  readonly #withSecrets = new Map<string, Selection>();
-  readonly #without = new Map<ReplacedStates, Selection>();
+  readonly #variantsBySecrets = new Map<string, Selection>();
+  readonly #variantsByReplaced = new Map<ReplacedStates, Selection>();
 
-  constructor(parts: SelectionParts) {
-    this.#parts = parts;
-    this.computed = parts.computed;
-    this.states = parts.states;
+  constructor(parts: SelectionParameters) {
+    this.#parameters = parts;
+    this.computedAttributes = parts.computed;
+    this.stateAttributes = parts.states;
     this.ranges = parts.ranges.size > 0 ? parts.ranges : undefined;
     this.member = parts.member && this.#selects(parts.member) ? parts.member : undefined;
   }
 
   /** The stored attributes that a search has to read for this selection. */
-  readonly reads: Selects = {
+  readonly readSelection: Selects = {
     takes: (stored) => (stored.isMemberUrl && this.member !== undefined) || this.takes(stored),
   };
 
@@ -59,28 +59,28 @@ export class Selection {
 
   /** Returns this selection with the secrets that the search names and the viewer may read in an entry. */
   forSight(sight: Sight | undefined): Selection {
-    const { secrets } = this.#parts;
+    const { secrets } = this.#parameters;
     if (secrets.length === 0 || !sight) return this;
-    const readable = secrets.filter((secret) => sight.allows('read', secret));
-    if (readable.length === 0) return this;
-    const key = readable.map(({ text }) => text).join();
-    let selection = this.#withSecrets.get(key);
+    const readableAttributes = secrets.filter((secret) => sight.allows('read', secret));
+    if (readableAttributes.length === 0) return this;
+    const secretsKey = readableAttributes.map(({ text }) => text).join();
+    let selection = this.#variantsBySecrets.get(secretsKey);
     if (!selection) {
-      selection = new Selection({ ...this.#parts, readableSecrets: new Set(readable) });
-      this.#withSecrets.set(key, selection);
+      selection = new Selection({ ...this.#parameters, readableSecrets: new Set(readableAttributes) });
+      this.#variantsBySecrets.set(secretsKey, selection);
     }
     return selection;
   }
 
   /** Returns this selection without stored attributes that are replaced. */
   without(replaced: ReplacedStates): Selection {
-    const known = this.#without.get(replaced);
-    if (known) return known;
-    const { states } = this.#parts;
+    const cachedVariant = this.#variantsByReplaced.get(replaced);
+    if (cachedVariant) return cachedVariant;
+    const { states } = this.#parameters;
     const types = states.map(({ type }) => type);
-    const excluded = new Set(replaced === 'states' ? types.filter(({ name }) => name !== LOCK_ATTRIBUTE) : types);
-    const selection = new Selection({ ...this.#parts, excluded });
-    this.#without.set(replaced, selection);
+    const excludedTypes = new Set(replaced === 'states' ? types.filter(({ name }) => name !== LOCK_ATTRIBUTE) : types);
+    const selection = new Selection({ ...this.#parameters, excludedTypes });
+    this.#variantsByReplaced.set(replaced, selection);
     return selection;
   }
 
@@ -91,24 +91,24 @@ export class Selection {
   }
 
   #decide(stored: StoredDescription): boolean {
-    const selected = this.#selects(stored.description);
+    const isSelected = this.#selects(stored.description);
     const { number } = stored;
     // Larger numbers are shared by several descriptions.
-    if (number >= DescriptionTable.MAX) return selected;
+    if (number >= DescriptionTable.MAX) return isSelected;
     if (number >= this.#decisions.length) {
-      const larger = new Uint8Array(Math.max(2 * this.#decisions.length, number + 1));
-      larger.set(this.#decisions);
-      this.#decisions = larger;
+      const enlarged = new Uint8Array(Math.max(2 * this.#decisions.length, number + 1));
+      enlarged.set(this.#decisions);
+      this.#decisions = enlarged;
     }
-    this.#decisions[number] = selected ? SELECTED : NOT_SELECTED;
-    return selected;
+    this.#decisions[number] = isSelected ? SELECTED : NOT_SELECTED;
+    return isSelected;
   }
 
   #selects(found: AttributeDescription): boolean {
     const { type } = found;
-    const { userAttributes, operationalAttributes, types, descriptions } = this.#parts;
-    if (this.#parts.excluded?.has(type) && found.options.length === 0) return false;
-    if (isHidden(type)) return this.#parts.readableSecrets?.has(found) ?? false;
+    const { userAttributes, operationalAttributes, types, descriptions } = this.#parameters;
+    if (this.#parameters.excludedTypes?.has(type) && found.options.length === 0) return false;
+    if (isHidden(type)) return this.#parameters.readableSecrets?.has(found) ?? false;
     if (type.operational ? operationalAttributes : userAttributes) return true;
     if (types.has(type) || this.ranges?.has(found)) return true;
     return descriptions.some((asked) => asked === found || descriptionMatches(asked, found));
@@ -123,11 +123,11 @@ function rangeTooHigh(): LdapError {
   return new LdapError('adminLimitExceeded', `a dynamic group gives out ${MAX_MEMBERS} members; ${remedy}`);
 }
 
-interface SelectionParts extends ReturnType<typeof parseSelection> {
+interface SelectionParameters extends ReturnType<typeof parseSelection> {
   /** The secrets that are returned. */
   readonly readableSecrets?: ReadonlySet<AttributeDescription>;
   /** Types that are not returned although the list selects them. */
-  readonly excluded?: ReadonlySet<AttributeType>;
+  readonly excludedTypes?: ReadonlySet<AttributeType>;
 }
 
 /**
@@ -146,11 +146,11 @@ function parseSelection(schema: Schema, names: readonly string[], withMemberOf: 
     else if (name === '+') operationalAttributes = true;
     else if (name.startsWith('@')) for (const type of schema.expandClass(name.slice(1)) ?? []) types.add(type);
     else {
-      const ranged = parseRange(name);
-      const description = schema.describe(ranged?.name ?? name);
+      const nameAndRange = parseRange(name);
+      const description = schema.describe(nameAndRange?.name ?? name);
       if (!description || !isRequestable(description)) continue;
-      if (!ranged) descriptions.set(description.text, description);
-      else if (!ranges.has(description)) ranges.set(description, ranged.range);
+      if (!nameAndRange) descriptions.set(description.text, description);
+      else if (!ranges.has(description)) ranges.set(description, nameAndRange.range);
     }
   }
   const isNamed = (known: AttributeDescription) => descriptions.get(known.text) === known || ranges.has(known);
@@ -161,12 +161,12 @@ function parseSelection(schema: Schema, names: readonly string[], withMemberOf: 
     ),
   ];
   const states = describeAll(schema, STATE_ATTRIBUTES).filter((known) => operationalAttributes || isNamed(known));
-  const named = [...descriptions.values()];
-  const secrets = named.filter(({ type }) => isHidden(type));
+  const namedDescriptions = [...descriptions.values()];
+  const secrets = namedDescriptions.filter(({ type }) => isHidden(type));
   return {
     userAttributes,
     operationalAttributes,
-    descriptions: named,
+    descriptions: namedDescriptions,
     types,
     computed,
     states,
@@ -187,25 +187,25 @@ const MAX_CACHED_LENGTH = 1024;
 export class Selections {
   readonly #schema: Schema;
   readonly #withMemberOf: boolean;
-  readonly #all: Selection;
-  readonly #cached = new BoundedMap<string, Selection>(MAX_CACHED);
+  readonly #defaultSelection: Selection;
+  readonly #cachedSelections = new BoundedMap<string, Selection>(MAX_CACHED);
 
   constructor(schema: Schema, withMemberOf = false) {
     this.#schema = schema;
     this.#withMemberOf = withMemberOf;
-    this.#all = this.#compile([]);
+    this.#defaultSelection = this.#compile([]);
   }
 
-  of(names: readonly string[]): Selection {
-    if (names.length === 0 || (names.length === 1 && names[0] === '*')) return this.#all;
+  forAttributes(names: readonly string[]): Selection {
+    if (names.length === 0 || (names.length === 1 && names[0] === '*')) return this.#defaultSelection;
     if (names.length > MAX_CACHED_NAMES) return this.#compile(names);
     const key = names.length === 1 ? names[0]! : names.join('\0');
-    const cached = this.#cached.get(key);
-    if (cached) return cached;
+    const cachedSelection = this.#cachedSelections.get(key);
+    if (cachedSelection) return cachedSelection;
     const selection = this.#compile(names);
     // Ranges are not cached: a client that reads a group in steps requests each range once.
     if (key.length > MAX_CACHED_LENGTH || selection.ranges) return selection;
-    this.#cached.set(key, selection);
+    this.#cachedSelections.set(key, selection);
     return selection;
   }
 

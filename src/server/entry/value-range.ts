@@ -8,19 +8,22 @@ export interface ValueRange {
   readonly high: number;
 }
 
-const OPTION = /;range=([^;]*)/i;
-const RANGE = /^(\d{1,10})-(?:(\d{1,10})|\*)$/;
+const RANGE_OPTION = /;range=([^;]*)/i;
+const RANGE_BOUNDS = /^(\d{1,10})-(?:(\d{1,10})|\*)$/;
 
 /** Splits a description into name and range; undefined: no range option. Throws when the option is malformed. */
 export function parseRange(description: string): { name: string; range: ValueRange } | undefined {
-  const option = OPTION.exec(description);
+  const option = RANGE_OPTION.exec(description);
   if (!option) return undefined;
-  const numbers = RANGE.exec(option[1]!);
-  const low = Number(numbers?.[1]);
-  const high = numbers?.[2] === undefined ? Number.POSITIVE_INFINITY : Number(numbers[2]);
-  if (!numbers || high < low) {
-    const wanted = `'range=0-999' or 'range=1000-*', the first not above the last`;
-    throw new LdapError('unwillingToPerform', `attribute '${shown(description)}': a range of values is ${wanted}`);
+  const bounds = RANGE_BOUNDS.exec(option[1]!);
+  const low = Number(bounds?.[1]);
+  const high = bounds?.[2] === undefined ? Number.POSITIVE_INFINITY : Number(bounds[2]);
+  if (!bounds || high < low) {
+    const expectedForm = `'range=0-999' or 'range=1000-*', the first not above the last`;
+    throw new LdapError(
+      'unwillingToPerform',
+      `attribute '${shown(description)}': a range of values is ${expectedForm}`,
+    );
   }
   return { name: description.replace(option[0], ''), range: { low, high } };
 }
@@ -34,9 +37,9 @@ export const ALL_VALUES: ValueRange = { low: 0, high: Number.POSITIVE_INFINITY }
 export function selectRange(
   { low, high }: ValueRange,
   count: number,
-  more = false,
+  hasMore = false,
 ): { from: number; to: number; option: string } {
   const to = Math.min(high + 1, count);
-  const isLast = to === count && !more;
+  const isLast = to === count && !hasMore;
   return { from: Math.min(low, count), to, option: `;range=${low}-${isLast ? '*' : to - 1}` };
 }

@@ -49,13 +49,13 @@ async function openListener(address: ListenAddress, net: NetServer, options: Lis
   try {
     await listen(net, address);
   } catch (error) {
-    if (!(await removeStaleSocket(address, error as NodeJS.ErrnoException))) throw cannotListen(address, error);
+    if (!(await removeStaleSocket(address, error as NodeJS.ErrnoException))) throw listenError(address, error);
     await listen(net, address);
   }
   net.on('error', (error) => warnRarely(options.log, address, error));
   if (address.scheme === 'ldapi') await chmod(address.path, options.socketMode);
-  const bound = net.address();
-  const url = clientUrl(address, bound !== null && typeof bound === 'object' ? bound.port : 0);
+  const boundAddress = net.address();
+  const url = clientUrl(address, boundAddress !== null && typeof boundAddress === 'object' ? boundAddress.port : 0);
   return { url, close: () => void net.close() };
 }
 
@@ -68,14 +68,14 @@ async function listen(net: NetServer, address: ListenAddress): Promise<void> {
 /** Removes the socket file of a server that no longer runs. Returns whether the file was removed. */
 async function removeStaleSocket(address: ListenAddress, error: NodeJS.ErrnoException): Promise<boolean> {
   if (address.scheme !== 'ldapi' || error.code !== 'EADDRINUSE') return false;
-  const answered = await new Promise<boolean>((resolve) => {
+  const isAnswered = await new Promise<boolean>((resolve) => {
     const probe = connect(address.path, () => {
       probe.destroy();
       resolve(true);
     });
     probe.once('error', (e: NodeJS.ErrnoException) => resolve(e.code !== 'ECONNREFUSED'));
   });
-  if (answered) return false;
+  if (isAnswered) return false;
   await unlink(address.path);
   return true;
 }
@@ -87,12 +87,12 @@ const REASONS: Readonly<Record<string, string>> = {
   ENOTFOUND: 'the host name is unknown',
 };
 
-function cannotListen(address: ListenAddress, error: unknown): Error {
+function listenError(address: ListenAddress, error: unknown): Error {
   const { code, message } = error as NodeJS.ErrnoException;
   // libuv reports EACCES also for ENOENT.
-  const folder =
+  const folderReason =
     address.scheme === 'ldapi' && code === 'EACCES' ? 'its folder does not exist or may not be written' : undefined;
-  const reason = folder ?? (code && REASONS[code]) ?? message;
+  const reason = folderReason ?? (code && REASONS[code]) ?? message;
   return new Error(`cannot listen on '${address.url}': ${reason}`, { cause: error });
 }
 

@@ -20,7 +20,7 @@ export interface Receiver {
   /** Takes a socket that another process has accepted. */
   receive(socket: Socket): void;
   /** Sets the certificate for new handshakes. Does nothing without TLS. */
-  renew(tls: TlsMaterial): void;
+  renewCertificate(tls: TlsMaterial): void;
   /** Destroys the sockets that are still in the TLS handshake. */
   endHandshakes(): void;
 }
@@ -37,16 +37,16 @@ export function createReceiver(address: ListenAddress, options: ReceiverOptions)
   // ldapjs re-emits the errors of the `net` server, which has its own error listener.
   server.on('error', () => undefined);
   const handshakes = new Roster<Handshake>();
-  const keep = (socket: Socket): void => {
+  const trackHandshake = (socket: Socket): void => {
     const handshake = { socket, rosterIndex: -1 };
     handshakes.add(handshake);
     socket.once('close', () => handshakes.delete(handshake));
   };
-  if (net instanceof TlsServer) net.on('connection', keep);
+  if (net instanceof TlsServer) net.on('connection', trackHandshake);
   return {
     net,
     receive: (socket) => void net.emit('connection', socket),
-    renew: (tls) => {
+    renewCertificate: (tls) => {
       if (net instanceof TlsServer) net.setSecureContext({ ...tls, cert: tls.certificate });
     },
     endHandshakes: () => {
@@ -61,15 +61,15 @@ export function createReceiver(address: ListenAddress, options: ReceiverOptions)
  */
 function createServer(address: ListenAddress, options: ReceiverOptions): Server {
   const { tls } = options;
-  const common = { log: options.log, connectionRouter: (socket: Socket) => options.onConnection(socket) };
-  if (address.scheme !== 'ldaps') return new Server(common);
+  const commonOptions = { log: options.log, connectionRouter: (socket: Socket) => options.onConnection(socket) };
+  if (address.scheme !== 'ldaps') return new Server(commonOptions);
   if (!tls) throw new Error(`cannot listen on '${address.url}': no certificate is configured (tls.cert, tls.key)`);
-  const secure = {
+  const tlsOptions = {
     certificate: tls.certificate,
     key: tls.key,
     minVersion: tls.minVersion,
     handshakeTimeout: options.handshakeSeconds * 1000,
     ...(tls.ca ? { ca: tls.ca } : {}),
   };
-  return new Server({ ...common, ...secure });
+  return new Server({ ...commonOptions, ...tlsOptions });
 }

@@ -22,10 +22,10 @@ export class Roster<T extends RosterMember> {
   /** Removes a member. Does nothing when it is not in the roster. */
   delete(member: T): void {
     if (this.#members[member.rosterIndex] !== member) return;
-    const last = this.#members.pop()!;
-    if (last === member) return;
-    this.#members[member.rosterIndex] = last;
-    last.rosterIndex = member.rosterIndex;
+    const lastMember = this.#members.pop()!;
+    if (lastMember === member) return;
+    this.#members[member.rosterIndex] = lastMember;
+    lastMember.rosterIndex = member.rosterIndex;
   }
 
   /** Iterates over the members present when the iteration begins. */

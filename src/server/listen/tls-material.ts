@@ -22,15 +22,15 @@ export async function readTls({ tls }: Config): Promise<TlsMaterial | undefined>
     readFile(tls.key),
     tls.ca === undefined ? undefined : readFile(tls.ca),
   ]);
-  const first = certificateOf(certificate, 'tls.cert', tls.cert);
-  if (ca && tls.ca !== undefined) certificateOf(ca, 'tls.ca', tls.ca);
-  if (!first.checkPrivateKey(privateKeyOf(key, tls.key))) {
+  const parsedCertificate = parseCertificate(certificate, 'tls.cert', tls.cert);
+  if (ca && tls.ca !== undefined) parseCertificate(ca, 'tls.ca', tls.ca);
+  if (!parsedCertificate.checkPrivateKey(parsePrivateKey(key, tls.key))) {
     throw new Error(`tls.key: ${tls.key} is not the key of the certificate in ${tls.cert}`);
   }
   return { certificate, key, ca, minVersion: tls.minVersion };
 }
 
-function certificateOf(pem: Buffer, setting: string, path: string): X509Certificate {
+function parseCertificate(pem: Buffer, setting: string, path: string): X509Certificate {
   try {
     return new X509Certificate(pem);
   } catch (error) {
@@ -38,7 +38,7 @@ function certificateOf(pem: Buffer, setting: string, path: string): X509Certific
   }
 }
 
-function privateKeyOf(pem: Buffer, path: string): KeyObject {
+function parsePrivateKey(pem: Buffer, path: string): KeyObject {
   try {
     return createPrivateKey(pem);
   } catch (error) {

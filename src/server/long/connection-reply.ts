@@ -30,14 +30,14 @@ export class ConnectionReply implements LongReply {
     this.#operation.onAbort = abort;
   }
 
-  messages(bytes: Buffer): Maybe<void> {
+  sendMessages(bytes: Buffer): Maybe<void> {
     if (!this.aborted) this.#output.writer.raw(bytes);
     return this.#output.waitForDrain();
   }
 
-  async message(pieces: AsyncIterable<Buffer>): Promise<void> {
+  async sendChunked(chunks: AsyncIterable<Buffer>): Promise<void> {
     // Checked only here: a message that has begun must be sent whole.
     if (this.aborted) throw new LdapError('canceled', 'canceled');
-    await this.#output.writeLong(pieces).catch(this.#failEntry);
+    await this.#output.writeChunked(chunks).catch(this.#failEntry);
   }
 }

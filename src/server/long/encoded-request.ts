@@ -29,16 +29,17 @@ export function decodeUnlessLong(frame: Frame, limits: DecodeLimits): RequestMes
   const { buffer, start, end } = frame;
   const length = end - start;
   if (length > LONG_QUESTION) {
-    const peeked = peekRequest(buffer, start, end);
-    if (peeked && isLongMessage(peeked.op, length)) return { id: peeked.id, op: peeked.op, bytes: bytesOf(frame) };
+    const requestHead = peekRequest(buffer, start, end);
+    if (requestHead && isLongMessage(requestHead.op, length))
+      return { id: requestHead.id, op: requestHead.op, bytes: transferableBytes(frame) };
   }
   const message = decodeRequest(buffer, start, end, limits);
   const { id, request } = message;
-  return isManyChanges(request, length) ? { id, op: request.op, bytes: bytesOf(frame) } : message;
+  return hasManyValues(request, length) ? { id, op: request.op, bytes: transferableBytes(frame) } : message;
 }
 
 /** Encodes a request that turned out to be long after it was decoded. */
-export function encodedRequestOf(message: RequestMessage): EncodedRequest {
+export function encodeLongRequest(message: RequestMessage): EncodedRequest {
   return {
     id: message.id,
     op: message.request.op as AnsweredRequest['op'],
@@ -47,20 +48,29 @@ export function encodedRequestOf(message: RequestMessage): EncodedRequest {
 }
 
 /** Returns the request together with the state of its connection that the long worker needs. */
-export function longRequestOf(
+export function makeLongRequest(
   { op, session, transport }: Context & { readonly op: Request['op'] },
   bytes: Uint8Array<ArrayBuffer>,
 ): LongRequest {
-  const { encrypted, confidential, address, strength } = transport;
+  const { isEncrypted: encrypted, isConfidential: confidential, address, cipherStrength: strength } = transport;
   const isWrite = op !== 'search' && op !== 'compare';
   const { identity, connection } = session;
-  return { bytes, isWrite, identity, connection, encrypted, confidential, address, strength };
+  return {
+    bytes,
+    isWrite,
+    identity,
+    connectionNumber: connection,
+    isEncrypted: encrypted,
+    isConfidential: confidential,
+    address,
+    cipherStrength: strength,
+  };
 }
 
 /** Returns the bytes of the message. A buffer that holds nothing else is passed on without a copy. */
-function bytesOf({ buffer, start, end }: Frame): Uint8Array<ArrayBuffer> {
-  const memory = buffer.buffer as ArrayBuffer;
-  if (start === 0 && buffer.byteOffset === 0 && end === memory.byteLength) return new Uint8Array(memory);
+function transferableBytes({ buffer, start, end }: Frame): Uint8Array<ArrayBuffer> {
+  const arrayBuffer = buffer.buffer as ArrayBuffer;
+  if (start === 0 && buffer.byteOffset === 0 && end === arrayBuffer.byteLength) return new Uint8Array(arrayBuffer);
   return new Uint8Array(buffer.subarray(start, end));
 }
 
@@ -70,14 +80,14 @@ function isLongMessage(op: Request['op'], bytes: number): op is 'add' | 'modify'
   return (op === 'add' || op === 'modify') && bytes > LONG_MESSAGE;
 }
 
-function isManyChanges(request: Request, bytes: number): request is AddRequest | ModifyRequest {
+function hasManyValues(request: Request, bytes: number): request is AddRequest | ModifyRequest {
   if (bytes <= SHORT_CHANGE) return false;
-  if (request.op === 'add') return isMany(request.attributes, ({ values }) => values.length);
-  return request.op === 'modify' && isMany(request.changes, ({ attribute }) => attribute.values.length);
+  if (request.op === 'add') return exceedsManyValues(request.attributes, ({ values }) => values.length);
+  return request.op === 'modify' && exceedsManyValues(request.changes, ({ attribute }) => attribute.values.length);
 }
 
-function isMany<T>(list: readonly T[], values: (one: T) => number): boolean {
+function exceedsManyValues<T>(list: readonly T[], values: (element: T) => number): boolean {
   let count = list.length;
-  for (const one of list) count += values(one);
+  for (const element of list) count += values(element);
   return count > MANY_VALUES;
 }

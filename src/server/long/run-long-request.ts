@@ -25,12 +25,12 @@ export async function runLongRequest(services: Services, request: LongRequest, r
   const scope = new LongRequestScope(services, request, reply);
   // The access rules may have changed since this thread last read them.
   await services.partition.freshAccess();
-  const outcome = await outcomeOf(scope, message, reply);
+  const outcome = await performRequest(scope, message, reply);
   await scope.flush();
-  return { outcome, identity: scope.session.identity, entries: scope.entries };
+  return { outcome, identity: scope.session.identity, entryCount: scope.entryCount };
 }
 
-async function outcomeOf(scope: LongRequestScope, message: RequestMessage, reply: LongReply): Promise<Outcome> {
+async function performRequest(scope: LongRequestScope, message: RequestMessage, reply: LongReply): Promise<Outcome> {
   const { id, request, controls } = message;
   try {
     if (request.op === 'unbind' || request.op === 'abandon') throw new TypeError(`${request.op} has no answer`);
@@ -52,21 +52,28 @@ class LongRequestScope implements OperationScope, ResultSender, WriterSource {
   readonly client = undefined;
   readonly results = this;
   readonly writer = new Writer();
-  entries = 0;
+  entryCount = 0;
   readonly #reply: LongReply;
 
   constructor(services: Services, request: LongRequest, reply: LongReply) {
     this.services = services;
-    this.session = new Session(request.connection);
+    this.session = new Session(request.connectionNumber);
     this.session.identity = request.identity;
-    const { encrypted, confidential, address, strength } = request;
+    const { isEncrypted: encrypted, isConfidential: confidential, address, cipherStrength: strength } = request;
     // The thread has a queue of its own for slow work, so the client's network does not matter.
-    this.transport = { encrypted, confidential, address, strength, network: '', startTls: refuseStartTls };
+    this.transport = {
+      isEncrypted: encrypted,
+      isConfidential: confidential,
+      address,
+      cipherStrength: strength,
+      network: '',
+      startTls: refuseStartTls,
+    };
     this.#reply = reply;
   }
 
   sendEntry(messageId: number, entry: ReplyEntry, selection: Selection, typesOnly: boolean): Maybe<void> {
-    this.entries++;
+    this.entryCount++;
     return chain(this.services.encoder.encode(this, messageId, entry, selection, typesOnly), () => this.#flushIfFull());
   }
 
@@ -80,12 +87,12 @@ class LongRequestScope implements OperationScope, ResultSender, WriterSource {
   }
 
   flush(): Maybe<void> {
-    return this.writer.length > 0 ? this.#reply.messages(this.writer.take()) : undefined;
+    return this.writer.length > 0 ? this.#reply.sendMessages(this.writer.take()) : undefined;
   }
 
-  async writeLong(pieces: AsyncIterable<Buffer>): Promise<void> {
+  async writeChunked(chunks: AsyncIterable<Buffer>): Promise<void> {
     await this.flush();
-    await this.#reply.message(pieces);
+    await this.#reply.sendChunked(chunks);
   }
 }
 

@@ -5,7 +5,7 @@ import type { Partition } from '../../partition/index.js';
 import { decodeRequest } from '../../protocol/decode.js';
 import type { Request } from '../../protocol/ldap-messages.js';
 import { ExtendedOid } from '../../protocol/oids.js';
-import { isEncrypted, strengthOf } from '../connection/tls.js';
+import { cipherStrength, isEncrypted } from '../connection/tls.js';
 import { perform } from '../operations/perform.js';
 import type { Context, Outstanding, Transport } from '../request/context.js';
 import { failureOutcome } from '../request/failure.js';
@@ -32,10 +32,10 @@ interface MountedSession {
   readonly session: Session;
   bindDN: unknown;
   /** Stop the waiting operations of the connection. Called when the connection closes. */
-  readonly stops: Set<() => void>;
+  readonly stopCallbacks: Set<() => void>;
 }
 
-const EVERYWHERE = '';
+const ROOT_DN = '';
 
 /**
  * Serves a partition from an ldapjs server, with route handlers at the root of the tree. The operations are those of
@@ -49,19 +49,19 @@ export function mount(
   log: Logger = pino({ level: 'silent' }),
 ): void {
   const services = createServices(partition, config, log);
-  const mounted = server as unknown as LdapjsServer;
+  const ldapjsServer = server as unknown as LdapjsServer;
   const handler = makeHandler(services);
-  for (const route of ROUTES) mounted[route](EVERYWHERE, handler);
-  mounted.exop(ExtendedOid.whoAmI, handler);
-  mounted.exop(ExtendedOid.passwordModify, handler);
-  mounted.on('error', (error) => log.debug({ error: error.message }, 'ldapjs'));
+  for (const route of ROUTES) ldapjsServer[route](ROOT_DN, handler);
+  ldapjsServer.exop(ExtendedOid.whoAmI, handler);
+  ldapjsServer.exop(ExtendedOid.passwordModify, handler);
+  ldapjsServer.on('error', (error) => log.debug({ error: error.message }, 'ldapjs'));
 }
 
 function makeHandler(services: Services): LdapjsHandler {
   const sessions = new WeakMap<MountedConnection, MountedSession>();
   return (request, response, next) => {
-    const mounted = sessionOf(sessions, request.connection);
-    answer(services, mounted, request, response).then(
+    const mountedSession = connectionSession(sessions, request.connection);
+    answer(services, mountedSession, request, response).then(
       (callNext) => callNext && next(),
       (error: Error) => next(error),
     );
@@ -72,68 +72,68 @@ function makeHandler(services: Services): LdapjsHandler {
  * Returns the session of a connection. An anonymous bind, which ldapjs answers itself, and binds of other handlers
  * change `bindDN`; the session then becomes anonymous.
  */
-function sessionOf(
+function connectionSession(
   sessions: WeakMap<MountedConnection, MountedSession>,
   connection: MountedConnection,
 ): MountedSession {
-  let mounted = sessions.get(connection);
-  if (!mounted) {
-    const stops = new Set<() => void>();
-    mounted = { session: new Session(), bindDN: connection.ldap.bindDN, stops };
+  let mountedSession = sessions.get(connection);
+  if (!mountedSession) {
+    const stopCallbacks = new Set<() => void>();
+    mountedSession = { session: new Session(), bindDN: connection.ldap.bindDN, stopCallbacks };
     connection.on('close', () => {
-      for (const stop of [...stops]) stop();
+      for (const stop of [...stopCallbacks]) stop();
     });
-    sessions.set(connection, mounted);
+    sessions.set(connection, mountedSession);
     // ldapjs leaves Nagle's algorithm on, which costs up to 40 ms a reply.
     connection.setNoDelay(true);
-    resetAtBind(mounted, connection);
+    resetAtBind(mountedSession, connection);
   }
-  if (mounted.bindDN !== connection.ldap.bindDN) {
-    mounted.session.identity = ANONYMOUS;
-    mounted.bindDN = connection.ldap.bindDN;
+  if (mountedSession.bindDN !== connection.ldap.bindDN) {
+    mountedSession.session.identity = ANONYMOUS;
+    mountedSession.bindDN = connection.ldap.bindDN;
   }
-  return mounted;
+  return mountedSession;
 }
 
 /** Makes the connection anonymous at each bind request (RFC 4513 §4), even one that ldapjs answers or rejects. */
-function resetAtBind(mounted: MountedSession, connection: MountedConnection): void {
-  const end = (): void => {
-    mounted.session.beginBind();
-    setBindDn(mounted, connection);
+function resetAtBind(mountedSession: MountedSession, connection: MountedConnection): void {
+  const resetSession = (): void => {
+    mountedSession.session.beginBind();
+    setBindDn(mountedSession, connection);
   };
-  connection.parser.prependListener('message', (request) => request.type === 'BindRequest' && end());
-  connection.parser.prependListener('error', end);
+  connection.parser.prependListener('message', (request) => request.type === 'BindRequest' && resetSession());
+  connection.parser.prependListener('error', resetSession);
 }
 
 /** Answers a request. Resolves with whether the next handler is to be called. */
 async function answer(
   services: Services,
-  mounted: MountedSession,
+  mountedSession: MountedSession,
   request: LdapjsRequest,
   response: LdapjsResponse,
 ): Promise<boolean> {
   let outcome: Outcome;
   try {
-    outcome = await run(services, mounted, request, response);
+    outcome = await run(services, mountedSession, request, response);
   } catch (error) {
     outcome = failureOutcome(error, services);
   }
   sendOutcome(response, outcome);
   if (request.type !== 'BindRequest') return true;
-  setBindDn(mounted, request.connection);
+  setBindDn(mountedSession, request.connection);
   return false;
 }
 
 /** Sets `bindDN` for other handlers. ldapjs would set it after `next()`, but its code for that fails. */
-function setBindDn(mounted: MountedSession, connection: MountedConnection): void {
-  const { identity } = mounted.session;
+function setBindDn(mountedSession: MountedSession, connection: MountedConnection): void {
+  const { identity } = mountedSession.session;
   connection.ldap.bindDN = ldapjs.parseDN(identity.kind === 'anonymous' ? 'cn=anonymous' : identity.dn);
-  mounted.bindDN = connection.ldap.bindDN;
+  mountedSession.bindDN = connection.ldap.bindDN;
 }
 
 async function run(
   services: Services,
-  { session, stops }: MountedSession,
+  { session, stopCallbacks }: MountedSession,
   message: LdapjsRequest,
   response: LdapjsResponse,
 ): Promise<Outcome> {
@@ -148,7 +148,7 @@ async function run(
     id,
     services,
     session,
-    transport: transportOf(connection),
+    transport: makeTransport(connection),
     outstanding: NO_OUTSTANDING,
     controls: readControls(request.op, controls),
     client: undefined,
@@ -156,8 +156,8 @@ async function run(
       return connection.destroyed;
     },
     onAbortWhileWaiting(stop) {
-      stops.add(stop);
-      return () => stops.delete(stop);
+      stopCallbacks.add(stop);
+      return () => stopCallbacks.delete(stop);
     },
   };
   return perform(context, request, new LdapjsReply(services, response, id, connection));
@@ -187,13 +187,13 @@ async function requireSession(services: Services, session: Session, request: Req
   );
 }
 
-function transportOf(connection: MountedConnection): Transport {
-  const encrypted = isEncrypted(connection);
+function makeTransport(connection: MountedConnection): Transport {
+  const isTls = isEncrypted(connection);
   return {
-    encrypted,
-    confidential: encrypted || connection.remoteAddress === undefined,
+    isEncrypted: isTls,
+    isConfidential: isTls || connection.remoteAddress === undefined,
     address: connection.remoteAddress,
-    strength: strengthOf(connection),
+    cipherStrength: cipherStrength(connection),
     network: networkOf(connection.remoteAddress),
     startTls: () => {
       throw new LdapError('protocolError', 'StartTLS is not supported');

@@ -14,7 +14,7 @@ import type { Outcome } from '../words/outcome.js';
 import type { LdapjsResponse, MountedConnection } from './ldapjs-objects.js';
 
 /** Unsent bytes of the socket from which a search waits. ldapjs has no back-pressure of its own. */
-const MAX_UNSENT = 1024 * 1024;
+const MAX_UNSENT_BYTES = 1024 * 1024;
 
 /** Converts results of a search to SearchEntry and SearchReference messages of ldapjs. */
 export class LdapjsReply implements SearchReply {
@@ -33,12 +33,12 @@ export class LdapjsReply implements SearchReply {
   entry(entry: ReplyEntry, selection: Selection, typesOnly: boolean): Maybe<void> {
     const writer = new Writer();
     // ldapjs accepts only whole messages.
-    const writeLong = async (pieces: AsyncIterable<Buffer>): Promise<void> => {
-      for await (const piece of pieces) writer.raw(piece);
+    const writeChunked = async (chunks: AsyncIterable<Buffer>): Promise<void> => {
+      for await (const chunk of chunks) writer.raw(chunk);
     };
-    const output = { writer, writeLong };
-    const encoded = this.#services.encoder.encode(output, this.#messageId, entry, selection, typesOnly);
-    return chain(encoded, () => this.#send(writer.take()));
+    const output = { writer, writeChunked };
+    const encoding = this.#services.encoder.encode(output, this.#messageId, entry, selection, typesOnly);
+    return chain(encoding, () => this.#send(writer.take()));
   }
 
   #send(message: Buffer): Maybe<void> {
@@ -58,7 +58,7 @@ export class LdapjsReply implements SearchReply {
 
   #waitForDrain(): Maybe<void> {
     const socket = this.#connection;
-    if (socket.writableLength < MAX_UNSENT || socket.destroyed) return;
+    if (socket.writableLength < MAX_UNSENT_BYTES || socket.destroyed) return;
     return new Promise((resolve) => {
       const resume = (): void => {
         socket.off('drain', resume).off('close', resume);
@@ -74,12 +74,12 @@ export function sendOutcome(response: LdapjsResponse, outcome: Outcome): void {
   response.diagnosticMessage = outcome.message;
   for (const url of outcome.referrals ?? []) response.addReferral(url);
   for (const control of outcome.controls ?? []) response.addControl(ldapjsControl(control));
-  if (outcome.oid !== undefined || outcome.value !== undefined) writeExtended(response, outcome);
+  if (outcome.oid !== undefined || outcome.value !== undefined) addExtendedFields(response, outcome);
   response.end(outcome.code);
 }
 
-/** Writes the value of an extended response through a hook, because ldapjs would write it as text. */
-function writeExtended(response: LdapjsResponse, { oid, value }: Outcome): void {
+/** Adds the OID and value of an extended response through a hook, because ldapjs would write it as text. */
+function addExtendedFields(response: LdapjsResponse, { oid, value }: Outcome): void {
   response._writeResponse = (ber) => {
     if (oid !== undefined) ber.writeString(oid, context(10));
     if (value !== undefined && value.length > 0) ber.writeBuffer(value, context(11));

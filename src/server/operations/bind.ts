@@ -24,10 +24,14 @@ import { Session } from '../words/session.js';
  * The response to every failed bind. It does not reveal whether the password is wrong, the account is locked or the
  * user does not exist. The password policy control reports a lock if the policy allows it.
  */
-const REFUSED: Outcome = { code: ResultCode.invalidCredentials, matchedDN: '', message: 'wrong DN or password' };
+const REFUSED_OUTCOME: Outcome = {
+  code: ResultCode.invalidCredentials,
+  matchedDN: '',
+  message: 'wrong DN or password',
+};
 
 const NO_ENTRY_ID = Buffer.alloc(16);
-const NO_ENTRY: RowCredentials = {
+const NO_CREDENTIALS: RowCredentials = {
   version: 0n,
   passwords: [],
   applications: [],
@@ -42,7 +46,7 @@ const NO_ENTRY: RowCredentials = {
  */
 export function bind(context: Context, request: BindRequest): Maybe<Outcome> {
   const { services } = context;
-  const { version, name, authentication } = request;
+  const { version, name: dnText, authentication } = request;
   if (version !== 3) return outcome('protocolError', `LDAP version ${version} is not supported; 3 is`);
   if (authentication.method === 'sasl') {
     return outcome(
@@ -51,36 +55,39 @@ export function bind(context: Context, request: BindRequest): Maybe<Outcome> {
     );
   }
   const { password } = authentication;
-  if (password.length === 0) return bindWithoutPassword(name);
+  if (password.length === 0) return bindWithoutPassword(dnText);
   requireConfidential(context);
-  const dn = services.schema.parseDn(name);
+  const dn = services.schema.parseDn(dnText);
   if (dn.norm.equals(services.admin.norm)) return bindAdmin(context, dn, password);
   return bindUser(context, dn, password);
 }
 
 /** RFC 4513 §5.1.1, §5.1.2. A DN without a password is refused, because careless applications take it for a login. */
-function bindWithoutPassword(name: string): Outcome {
-  if (name === '') return SUCCESS;
+function bindWithoutPassword(dnText: string): Outcome {
+  if (dnText === '') return SUCCESS;
   return outcome('unwillingToPerform', 'a bind with a DN needs a password (RFC 4513 §5.1.2)');
 }
 
 function bindAdmin(context: Context, dn: Dn, password: Buffer): Maybe<Outcome> {
   const { services, session } = context;
   return chain(services.partition.adminPassword(), (stored) =>
-    chain(services.verifier.verify(NO_ENTRY_ID, [stored], password, new OperationSource(context, dn)), (matched) => {
-      if (!matched) return refuseBind(context);
-      session.identity = { kind: 'admin', dn: services.partition.settings.adminDn, password: stored };
-      return withPolicyControl(context, SUCCESS, {});
-    }),
+    chain(
+      services.verifier.verify(NO_ENTRY_ID, [stored], password, new OperationSource(context, dn)),
+      (matchedHash) => {
+        if (!matchedHash) return refuseBind(context);
+        session.identity = { kind: 'admin', dn: services.partition.settings.adminDn, password: stored };
+        return withPolicyControl(context, SUCCESS, {});
+      },
+    ),
   );
 }
 
 /** Returns the key of cached credentials: id and version, so that each change of the entry invalidates them. */
 function cacheKey(id: Buffer, version: bigint): Buffer {
-  const state = Buffer.allocUnsafe(id.length + 8);
-  state.set(id, 0);
-  state.writeBigInt64BE(version, id.length);
-  return state;
+  const versionKey = Buffer.allocUnsafe(id.length + 8);
+  versionKey.set(id, 0);
+  versionKey.writeBigInt64BE(version, id.length);
+  return versionKey;
 }
 
 /** A bind of a user after the lookup of the entry. */
@@ -88,29 +95,29 @@ interface BindAttempt {
   readonly context: Context;
   readonly dn: Dn;
   readonly password: Buffer;
-  readonly found: FoundRow | undefined;
+  readonly foundRow: FoundRow | undefined;
   readonly credentials: RowCredentials;
   /** `Partition.treeGeneration` before the lookup. */
   readonly generation: number;
 }
 
 interface Proof {
-  readonly matched: Buffer;
+  readonly matchedHash: Buffer;
   /** The application password that was used; absent: a password of the entry. */
   readonly application?: ApplicationPassword;
   /** See `VerifiedPassword.steps`. */
-  readonly steps?: readonly number[];
+  readonly totpSteps?: readonly number[];
 }
 
 function bindUser(context: Context, dn: Dn, password: Buffer): Maybe<Outcome> {
   const { partition, credentialReader, policies } = context.services;
   const generation = partition.treeGeneration;
-  return chain(partition.findRow(dn), (found) => {
-    const credentials = found ? credentialReader.read(found.row) : NO_ENTRY;
-    const attempt = { context, dn, password, found, credentials, generation };
+  return chain(partition.findRow(dn), (foundRow) => {
+    const credentials = foundRow ? credentialReader.read(foundRow.row) : NO_CREDENTIALS;
+    const attempt = { context, dn, password, foundRow, credentials, generation };
     // An entry without passwords is treated like a missing entry.
     if (credentials.passwords.length === 0 && credentials.applications.length === 0) return bindWithoutPolicy(attempt);
-    return chain(policies.forBinds(found!.id, credentials), (policy) =>
+    return chain(policies.forBinds(foundRow!.id, credentials), (policy) =>
       policy ? bindWithPolicy(attempt, policy) : bindWithoutPolicy(attempt),
     );
   });
@@ -120,45 +127,55 @@ function bindWithoutPolicy(attempt: BindAttempt): Maybe<Outcome> {
   return chain(verify(attempt, isAccountClosed(attempt, undefined)), (proof) => {
     if (!proof) return refuseBind(attempt.context);
     if (!proof.application) return acceptBind(attempt, proof);
-    const { found, credentials, context } = attempt;
-    const noted = recordUse(context.services.partition, found!.id, credentials, proof.application.id);
-    return chain(noted, () => acceptBind(attempt, proof));
+    const { foundRow, credentials, context } = attempt;
+    const useRecorded = recordUse(context.services.partition, foundRow!.id, credentials, proof.application.id);
+    return chain(useRecorded, () => acceptBind(attempt, proof));
   });
 }
 
 /** Checks the lock of the account before verifying the password, and again when verifying has taken time. */
 function bindWithPolicy(attempt: BindAttempt, policy: AccountPolicy): Maybe<Outcome> {
-  const { found, credentials } = attempt;
+  const { foundRow, credentials } = attempt;
   const { partition } = attempt.context.services;
-  const login = new Login(partition, found!.id, policy, credentials);
-  return chain(login.isLocked(), (locked) => {
-    if (locked || isAccountClosed(attempt, policy)) {
+  const login = new Login(partition, foundRow!.id, policy, credentials);
+  return chain(login.isLocked(), (isLocked) => {
+    if (isLocked || isAccountClosed(attempt, policy)) {
       const policyState: PasswordPolicyResponse = policy.tellLockout ? { error: 'accountLocked' } : {};
       return chain(verify(attempt, true), () => refuseBind(attempt.context, policyState));
     }
-    const verifying = verify(attempt, false, policy.secondFactor);
-    if (!isPromise(verifying)) return finishBind(attempt, login, verifying, false);
-    return verifying.then((proof) => {
+    const proofOrPromise = verify(attempt, false, policy.secondFactor);
+    if (!isPromise(proofOrPromise)) return finishBind(attempt, login, proofOrPromise, false);
+    return proofOrPromise.then((proof) => {
       partition.renewReads();
       return finishBind(attempt, login, proof, true);
     });
   });
 }
 
-function finishBind(attempt: BindAttempt, login: Login, proof: Proof | undefined, tookTime: boolean): Maybe<Outcome> {
+function finishBind(
+  attempt: BindAttempt,
+  login: Login,
+  proof: Proof | undefined,
+  hasTakenTime: boolean,
+): Maybe<Outcome> {
   if (!proof)
     return login
       .fail()
-      .then((written) => (written ? withPolicyControl(attempt.context, REFUSED, {}) : refuseBind(attempt.context)));
-  return chain(login.admit(tookTime, { application: proof.application?.id, steps: proof.steps }), (admitted) => {
-    if (!admitted || admitted.expired) {
-      const policyState: PasswordPolicyResponse = admitted ? { error: 'passwordExpired' } : {};
-      // A cached credential was verified at once. Without this work the fast refusal would reveal the right password.
-      return chain(tookTime ? undefined : verify(attempt, true), () => refuseBind(attempt.context, policyState));
-    }
-    const { expiresIn, grace } = admitted;
-    return acceptBind(attempt, proof, { expiresIn, grace }, login.sessionEnd());
-  });
+      .then((isWritten) =>
+        isWritten ? withPolicyControl(attempt.context, REFUSED_OUTCOME, {}) : refuseBind(attempt.context),
+      );
+  return chain(
+    login.admit(hasTakenTime, { application: proof.application?.id, steps: proof.totpSteps }),
+    (admission) => {
+      if (!admission || admission.expired) {
+        const policyState: PasswordPolicyResponse = admission ? { error: 'passwordExpired' } : {};
+        // A cached credential was verified at once. Without this work the fast refusal would reveal the right password.
+        return chain(hasTakenTime ? undefined : verify(attempt, true), () => refuseBind(attempt.context, policyState));
+      }
+      const { expiresIn, grace } = admission;
+      return acceptBind(attempt, proof, { expiresIn, grace }, login.sessionEnd());
+    },
+  );
 }
 
 /** Whether attributes of the entry lock or close the account. */
@@ -168,15 +185,15 @@ function isAccountClosed({ credentials: { lock, account } }: BindAttempt, policy
 }
 
 /** Verifies the password. On a locked account every password fails, in the same time and with the same response. */
-function verify(attempt: BindAttempt, locked: boolean, secondFactor = false): Maybe<Proof | undefined> {
+function verify(attempt: BindAttempt, isLocked: boolean, needsCode = false): Maybe<Proof | undefined> {
   const { credentials, password } = attempt;
-  const application = locked ? undefined : matchingApplication(credentials.applications, password);
+  const application = isLocked ? undefined : matchingApplication(credentials.applications, password);
   if (!application) {
-    const isSimple = locked || !(secondFactor || credentials.totp);
-    return isSimple ? verifyPassword(attempt, password, locked) : verifyWithCode(attempt);
+    const isSimple = isLocked || !(needsCode || credentials.totp);
+    return isSimple ? verifyPassword(attempt, password, isLocked) : verifyWithCode(attempt);
   }
-  return chain(mayUseApplication(attempt, application), (admitted) =>
-    admitted ? { matched: application.value, application } : verifyPassword(attempt, password, true),
+  return chain(mayUseApplication(attempt, application), (admission) =>
+    admission ? { matchedHash: application.value, application } : verifyPassword(attempt, password, true),
   );
 }
 
@@ -187,27 +204,27 @@ function verify(attempt: BindAttempt, locked: boolean, secondFactor = false): Ma
  */
 function verifyWithCode(attempt: BindAttempt): Maybe<Proof | undefined> {
   const { credentials, password } = attempt;
-  const split = splitCode(password);
-  const secret = credentials.totp && attempt.context.services.secondFactor.open(credentials.totp);
-  const steps = split && secret ? matchingSteps(secret, split.code, Date.now()) : [];
-  if (!split || steps.length === 0) return verifyPassword(attempt, password, true);
-  return chain(verifyPassword(attempt, split.password, false), (proof) => proof && { ...proof, steps });
+  const passwordAndCode = splitCode(password);
+  const totpSecret = credentials.totp && attempt.context.services.secondFactor.open(credentials.totp);
+  const totpSteps = passwordAndCode && totpSecret ? matchingSteps(totpSecret, passwordAndCode.code, Date.now()) : [];
+  if (!passwordAndCode || totpSteps.length === 0) return verifyPassword(attempt, password, true);
+  return chain(verifyPassword(attempt, passwordAndCode.password, false), (proof) => proof && { ...proof, totpSteps });
 }
 
 function verifyPassword(
-  { context, dn, found, credentials }: BindAttempt,
+  { context, dn, foundRow, credentials }: BindAttempt,
   password: Buffer,
-  locked: boolean,
+  isLocked: boolean,
 ): Maybe<Proof | undefined> {
-  const state = cacheKey(found?.id ?? NO_ENTRY_ID, credentials.version);
+  const versionKey = cacheKey(foundRow?.id ?? NO_ENTRY_ID, credentials.version);
   const { verifier } = context.services;
-  const verifying = verifier.verify(
-    state,
-    locked ? [] : credentials.passwords,
+  const proofOrPromise = verifier.verify(
+    versionKey,
+    isLocked ? [] : credentials.passwords,
     password,
     new OperationSource(context, dn),
   );
-  return chain(verifying, (matched) => matched && { matched });
+  return chain(proofOrPromise, (matchedHash) => matchedHash && { matchedHash });
 }
 
 /** Whether an application password may be used now, on this connection and after the previous bind. */
@@ -219,33 +236,34 @@ function mayUseApplication({ context }: BindAttempt, application: ApplicationPas
   if (usedBy === undefined) return true;
   if (previousIdentity.kind === 'anonymous') return false;
   if (!services.schema.parseDn(previousIdentity.dn).norm.equals(services.schema.parseDn(usedBy).norm)) return false;
-  const earlier = new Session(session.connection);
-  earlier.identity = previousIdentity;
-  return isBindValid(services, earlier);
+  const earlierSession = new Session(session.connection);
+  earlierSession.identity = previousIdentity;
+  return isBindValid(services, earlierSession);
 }
 
 /** Refuses a bind without recording a failure. Writes nevertheless when failures count, to take the same time. */
 function refuseBind(context: Context, policyState: PasswordPolicyResponse = {}): Maybe<Outcome> {
   const { partition, policies } = context.services;
   return chain(policies.anyCountsFailures(), (failuresCount) => {
-    const written = failuresCount ? partition.changeDecoyState() : undefined;
-    return chain(written, () => withPolicyControl(context, REFUSED, policyState));
+    const isWritten = failuresCount ? partition.changeDecoyState() : undefined;
+    return chain(isWritten, () => withPolicyControl(context, REFUSED_OUTCOME, policyState));
   });
 }
 
 function acceptBind(
   attempt: BindAttempt,
-  { matched, application, steps }: Proof,
+  { matchedHash, application, totpSteps }: Proof,
   policyState: PasswordPolicyResponse = {},
-  expires?: number,
+  sessionEnd?: number,
 ): Outcome {
-  const { context, found, credentials, generation, password } = attempt;
-  const { id, node } = found!;
-  const name = node.dn.toString();
-  const identity = userIdentity(id, name, generation, credentials, application?.value, expires);
+  const { context, foundRow, credentials, generation, password } = attempt;
+  const { id, node } = foundRow!;
+  const dnText = node.dn.toString();
+  const identity = userIdentity(id, dnText, generation, credentials, application?.value, sessionEnd);
   context.session.identity = identity;
-  const clear = steps ? splitCode(password)!.password : password;
-  if (!application) context.services.upgrades.enqueueIfWeak(name, id, matched, clear, credentials.passwords);
+  const clearPassword = totpSteps ? splitCode(password)!.password : password;
+  if (!application)
+    context.services.upgrades.enqueueIfWeak(dnText, id, matchedHash, clearPassword, credentials.passwords);
   return withPolicyControl(
     context,
     SUCCESS,

@@ -37,27 +37,29 @@ function compareStored(
 ): Maybe<Outcome> {
   const directGroupsOnly = !services.config.groups.nested;
   const options = { manageDsaIT: controls.manageDsaIT, leaveLong: services.long !== undefined, directGroupsOnly };
-  const same = services.partition.compare(dn, request.attribute, request.value, viewer, options);
-  return chain(same, (equal) => (equal ? COMPARE_TRUE : COMPARE_FALSE));
+  const isEqual = services.partition.compare(dn, request.attribute, request.value, viewer, options);
+  return chain(isEqual, (hasValue) => (hasValue ? COMPARE_TRUE : COMPARE_FALSE));
 }
 
 /** Compares with the account state that binds have stored; without stored state, with the values in the entry. */
 async function compareState(context: Context, dn: Dn, request: CompareRequest): Promise<Outcome> {
   const { services } = context;
   const { rights } = requestRights(context) ?? {};
-  const asked = services.schema.requireComparable(request.attribute);
+  const description = services.schema.requireComparable(request.attribute);
   const viewer = viewerOf(context);
-  const found = await services.partition.findVisible(dn, viewer);
-  if (rights && !rights.sightOf(found).allows('compare', asked)) throw rights.missingError('compare', found, asked);
-  const states = await statesOf(services, found.node.id);
-  const values = states?.[asked.type.name as StateAttribute] ?? [];
-  if (values.length === 0 && (!states || asked.type.name === 'pwdAccountLockedTime'))
+  const foundEntry = await services.partition.findVisible(dn, viewer);
+  if (rights && !rights.sightOf(foundEntry).allows('compare', description))
+    throw rights.missingError('compare', foundEntry, description);
+  const states = await statesOf(services, foundEntry.node.id);
+  const values = states?.[description.type.name as StateAttribute] ?? [];
+  if (values.length === 0 && (!states || description.type.name === 'pwdAccountLockedTime'))
     return compareStored(context, viewer, dn, request);
-  if (values.length === 0) throw new LdapError('noSuchAttribute', `the entry has no attribute '${asked.text}'`);
-  const rule = asked.type.equality!;
-  const norm = rule.normalizeAssertion(request.value);
-  if (!norm) throw new LdapError('invalidAttributeSyntax', `the value is not of the syntax of '${asked.text}'`);
-  return values.some((value) => rule.normalize(value)?.equals(norm)) ? COMPARE_TRUE : COMPARE_FALSE;
+  if (values.length === 0) throw new LdapError('noSuchAttribute', `the entry has no attribute '${description.text}'`);
+  const rule = description.type.equality!;
+  const normValue = rule.normalizeAssertion(request.value);
+  if (!normValue)
+    throw new LdapError('invalidAttributeSyntax', `the value is not of the syntax of '${description.text}'`);
+  return values.some((value) => rule.normalize(value)?.equals(normValue)) ? COMPARE_TRUE : COMPARE_FALSE;
 }
 
 /** Compares a password by verifying it. Other secrets cannot be compared. */
@@ -66,21 +68,21 @@ async function comparePassword(context: Context, dn: Dn, request: CompareRequest
   const requester = session.identity;
   requireOwnPassword(requester);
   const { rights } = requestRights(context) ?? {};
-  const found = await services.partition.findVisible(dn, viewerOf(context));
+  const foundEntry = await services.partition.findVisible(dn, viewerOf(context));
   const description = services.schema.requireComparable(request.attribute);
   if (!isPasswordAttribute(services.schema, request.attribute))
     throw new LdapError('insufficientAccessRights', `attribute '${request.attribute}' may not be compared`);
-  if (rights && !rights.sightOf(found).allows('compare', description))
-    throw rights.missingError('compare', found, description);
-  const credentials = services.credentialReader.read(found.row);
+  if (rights && !rights.sightOf(foundEntry).allows('compare', description))
+    throw rights.missingError('compare', foundEntry, description);
+  const credentials = services.credentialReader.read(foundEntry.row);
   const { passwords } = credentials;
-  await requireValidBind(services, session, requester, { id: found.node.id, credentials });
+  await requireValidBind(services, session, requester, { id: foundEntry.node.id, credentials });
   // Secrets take no options, so no entry has a value under one.
   if (passwords.length === 0 || description.options.length > 0)
     throw new LdapError('noSuchAttribute', `the entry has no '${request.attribute}'`);
-  const matches = new PasswordMatcher(services.hashing.policy, new OperationSource(context));
-  const isRight = await verifyInSession(context, found.node.id, credentials, () =>
-    matches.findMatch(request.value, passwords),
+  const matcher = new PasswordMatcher(services.hashing.policy, new OperationSource(context));
+  const isRight = await verifyInSession(context, foundEntry.node.id, credentials, () =>
+    matcher.findMatch(request.value, passwords),
   );
   return isRight ? COMPARE_TRUE : COMPARE_FALSE;
 }

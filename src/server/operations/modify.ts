@@ -57,14 +57,15 @@ function requestedPasswords({ services: { schema } }: Context, { changes }: Modi
 
 /** Returns the passwords that `changes` delete, without those that earlier changes of the list have added. */
 function deletedPasswords({ services: { schema } }: Context, changes: readonly Modification[]): Buffer[] {
-  const added: Buffer[] = [];
-  const deleted: Buffer[] = [];
+  const addedValues: Buffer[] = [];
+  const deletedValues: Buffer[] = [];
   for (const { operation, attribute } of changes) {
     if (!isCredential(schema.requireDescription(attribute.type))) continue;
-    if (operation === 'delete') deleted.push(...attribute.values.filter((value) => !includesValue(added, value)));
-    else added.push(...attribute.values);
+    if (operation === 'delete')
+      deletedValues.push(...attribute.values.filter((value) => !includesValue(addedValues, value)));
+    else addedValues.push(...attribute.values);
   }
-  return deleted;
+  return deletedValues;
 }
 
 function includesValue(values: readonly Buffer[], value: Buffer): boolean {
@@ -92,39 +93,44 @@ async function modifyPasswords(context: Context, request: ModifyRequest, dn: Dn)
   const requester = session.identity;
   const actor = actorOf(context);
   await partition.requireAllowed(dn, request.changes, actor, controls);
-  const found = await partition.findRow(dn);
-  const siblings = found ? credentialReader.read(found.row).passwords : [];
-  const hashed = await hashing.hashChanges(request.changes, siblings, new OperationSource(context));
-  const matches = new PasswordMatcher(hashing.policy, new OperationSource(context));
+  const foundRow = await partition.findRow(dn);
+  const siblings = foundRow ? credentialReader.read(foundRow.row).passwords : [];
+  const hashedChanges = await hashing.hashChanges(request.changes, siblings, new OperationSource(context));
+  const matcher = new PasswordMatcher(hashing.policy, new OperationSource(context));
   const options = {
     manageDsaIT: controls.manageDsaIT,
     leaveLong: services.long !== undefined && !changesOnlyPasswords(context, request),
     touches: [...request.changes.map(({ attribute }) => attribute.type), ...PASSWORD_ATTRIBUTES],
   };
-  const requested = requestedPasswords(context, request);
+  const passwordRequest = requestedPasswords(context, request);
   await keepBindValid(session, (willStore) => {
-    const changesOf = async (target: Target) => {
+    const makeChanges = async (target: Target) => {
       const { id, row } = target;
       const credentials = credentialReader.read(row);
-      const { passwords: stored, version } = credentials;
+      const { passwords: storedPasswords, version } = credentials;
       await requireValidBind(services, session, requester, { id, credentials });
-      const changes = await resolveDeletedPasswords(schema, hashed, stored, matches);
-      const after = credentialsAfter(schema, stored, changes);
-      refuseCostlier(stored, after, hashing.policy);
-      const old = deletedPasswords(context, changes);
-      const requireOld = async () => {
+      const changes = await resolveDeletedPasswords(schema, hashedChanges, storedPasswords, matcher);
+      const passwordsAfter = credentialsAfter(schema, storedPasswords, changes);
+      refuseCostlier(storedPasswords, passwordsAfter, hashing.policy);
+      const oldPasswords = deletedPasswords(context, changes);
+      const requireOldPassword = async () => {
         if (
-          !(await verifyInSession(context, id, credentials, () => old.every((value) => includesValue(stored, value))))
+          !(await verifyInSession(context, id, credentials, () =>
+            oldPasswords.every((value) => includesValue(storedPasswords, value)),
+          ))
         )
           throw new LdapError('noSuchAttribute', 'the old password is wrong');
       };
-      const full = requested && { ...requested, requireOld: old.length > 0 ? requireOld : undefined };
-      const toStore = full
-        ? await passwordChanges(context, target, dn.text, credentials, full, changes, matches)
+      const fullRequest = passwordRequest && {
+        ...passwordRequest,
+        requireOld: oldPasswords.length > 0 ? requireOldPassword : undefined,
+      };
+      const changesToStore = fullRequest
+        ? await passwordChanges(context, target, dn.text, credentials, fullRequest, changes, matcher)
         : changes;
-      if (isOwn(session.identity, id)) willStore(after, version + 1n);
-      return toStore;
+      if (isOwn(session.identity, id)) willStore(passwordsAfter, version + 1n);
+      return changesToStore;
     };
-    return partition.modify(dn, changesOf, actor, options);
+    return partition.modify(dn, makeChanges, actor, options);
   });
 }

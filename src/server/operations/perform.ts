@@ -9,7 +9,7 @@ import { add } from './add.js';
 import { bind } from './bind.js';
 import { compare } from './compare.js';
 import { deleteEntry } from './delete.js';
-import { extended } from './extended/extended.js';
+import { extendedOperation } from './extended/extended.js';
 import { modify } from './modify.js';
 import { modifyDn } from './modify-dn.js';
 import { search } from './search.js';
@@ -60,6 +60,6 @@ function dispatch(
     case 'modifyDN':
       return modifyDn(context, request);
     case 'extended':
-      return extended(context, request);
+      return extendedOperation(context, request);
   }
 }

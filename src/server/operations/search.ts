@@ -24,35 +24,35 @@ interface PreparedSearch {
   readonly params: SearchParams;
   readonly selection: Selection;
   /** Position of a later page; undefined: the first page. */
-  readonly from: PagePosition | undefined;
+  readonly pagePosition: PagePosition | undefined;
 }
 
 /** Search (RFC 4511 §4.5). */
 export function search(context: Context, request: SearchRequest, reply: SearchReply): Maybe<Outcome> {
   const { services, controls } = context;
   const base = services.schema.parseDn(request.base);
-  const selection = services.selections.of(request.attributes);
+  const selection = services.selections.forAttributes(request.attributes);
   const virtual = services.virtual.find(base, request.scope);
   if (virtual) return searchVirtual(context, request, virtual, selection, reply);
   const viewer = viewerOf(context);
-  const from = controls.paged && startOfPage(context, request, base);
+  const pagePosition = controls.paged && startOfPage(context, request, base);
   if (controls.paged?.size === 0) return endOfPages();
-  const params = paramsOf(context, request, base, selection, viewer, from);
-  const prepared = { context, request, reply, params, selection, from };
-  return chain(extrasReader(context, request, selection), (readExtras) => run(prepared, readExtras));
+  const params = searchParams(context, request, base, selection, viewer, pagePosition);
+  const preparedSearch = { context, request, reply, params, selection, pagePosition };
+  return chain(extrasReader(context, request, selection), (readExtras) => runSearch(preparedSearch, readExtras));
 }
 
-function run(search: PreparedSearch, readExtras: ExtrasReader | undefined): Maybe<Outcome> {
+function runSearch(search: PreparedSearch, readExtras: ExtrasReader | undefined): Maybe<Outcome> {
   const { context, request, reply, params, selection } = search;
   const { typesOnly } = request;
-  const found = context.services.partition.search(params, {
+  const searchOutcome = context.services.partition.search(params, {
     entry: readExtras
       ? (hit) => chain(readExtras(hit), (extras) => reply.entry(withExtras(hit, extras), selection, typesOnly))
       : (hit) => reply.entry(hit, selection, typesOnly),
     reference: (urls) => reply.reference(urls),
   });
-  if (isPromise(found)) return found.then((outcome) => finish(search, outcome));
-  return finish(search, found);
+  if (isPromise(searchOutcome)) return searchOutcome.then((outcome) => finish(search, outcome));
+  return finish(search, searchOutcome);
 }
 
 function withExtras(hit: Hit, extras: EntryExtras | undefined): ReplyEntry {
@@ -82,28 +82,28 @@ function smallerLimit(a: number, b: number): number {
 }
 
 /** Returns the limits of the settings. Limits that the access rules set for the client take precedence. */
-function limitsOf(context: Context) {
+function searchLimits(context: Context) {
   const { admin, search: defaults } = context.services.config.limits;
   if (context.session.isAdmin) return { ...admin, pageSize: admin.sizeLimit };
-  const byRules = requestRights(context)?.limits ?? {};
-  const { sizeLimit = defaults.sizeLimit, lookLimit = defaults.lookLimit, pageSize = sizeLimit } = byRules;
-  return { sizeLimit, pageSize, lookLimit, timeLimitSeconds: byRules.timeLimit ?? defaults.timeLimitSeconds };
+  const ruleLimits = requestRights(context)?.limits ?? {};
+  const { sizeLimit = defaults.sizeLimit, lookLimit = defaults.lookLimit, pageSize = sizeLimit } = ruleLimits;
+  return { sizeLimit, pageSize, lookLimit, timeLimitSeconds: ruleLimits.timeLimit ?? defaults.timeLimitSeconds };
 }
 
 /** The server's size limit applies to each page, the client's size limit to all pages together. */
-function paramsOf(
+function searchParams(
   context: Context,
   request: SearchRequest,
   base: Dn,
   selection: Selection,
   viewer: Viewer,
-  from: PagePosition | undefined,
+  pagePosition: PagePosition | undefined,
 ): SearchParams {
   const { services, controls } = context;
-  const limits = limitsOf(context);
-  const seconds = smallerLimit(request.timeLimit, limits.timeLimitSeconds);
-  const left = request.sizeLimit === 0 ? 0 : request.sizeLimit - (from?.sent ?? 0);
-  if (left < 0 || (left === 0 && request.sizeLimit > 0)) {
+  const limits = searchLimits(context);
+  const timeLimitSeconds = smallerLimit(request.timeLimit, limits.timeLimitSeconds);
+  const remainingSize = request.sizeLimit === 0 ? 0 : request.sizeLimit - (pagePosition?.sentCount ?? 0);
+  if (remainingSize < 0 || (remainingSize === 0 && request.sizeLimit > 0)) {
     throw new LdapError('sizeLimitExceeded', `the search asked for ${request.sizeLimit} entries at most`);
   }
   const pageSize = controls.paged && smallerLimit(controls.paged.size, limits.pageSize);
@@ -114,27 +114,27 @@ function paramsOf(
     filter: request.filter,
     directGroupsOnly: !services.config.groups.nested,
     viewer,
-    selects: selection.reads,
+    selects: selection.readSelection,
     manageDsaIT: controls.manageDsaIT,
     leaveLong: services.long !== undefined,
     leaveMany: controls.paged ? undefined : services.long,
-    sizeLimit: pageSize === undefined ? smallerLimit(left, limits.sizeLimit) : left,
-    deadline: seconds === 0 ? Number.POSITIVE_INFINITY : performance.now() + seconds * 1000,
+    sizeLimit: pageSize === undefined ? smallerLimit(remainingSize, limits.sizeLimit) : remainingSize,
+    deadline: timeLimitSeconds === 0 ? Number.POSITIVE_INFINITY : performance.now() + timeLimitSeconds * 1000,
     lookLimit: limits.lookLimit === 0 ? Number.POSITIVE_INFINITY : limits.lookLimit,
     signal: context,
     client: context.client,
-    resume: from?.resume,
+    resume: pagePosition?.resumeKey,
     pageSize,
   };
 }
 
-function finish({ context, request, params, from }: PreparedSearch, found: SearchOutcome): Outcome {
+function finish({ context, request, params, pagePosition }: PreparedSearch, searchOutcome: SearchOutcome): Outcome {
   const { services, session, controls } = context;
-  services.slowSearches.logIfSlow(request, session, found);
+  services.slowSearches.logIfSlow(request, session, searchOutcome);
   if (!controls.paged) return SUCCESS;
-  const sent = (from?.sent ?? 0) + found.entries;
-  const cookie = found.resume
-    ? services.pageCookies.seal({ resume: found.resume, sent }, request, params.base, session.key)
+  const sentCount = (pagePosition?.sentCount ?? 0) + searchOutcome.entries;
+  const cookie = searchOutcome.resume
+    ? services.pageCookies.seal({ resumeKey: searchOutcome.resume, sentCount }, request, params.base, session.key)
     : Buffer.alloc(0);
   return pagedOutcome(cookie);
 }

@@ -10,11 +10,11 @@ export interface LongRequest {
   readonly isWrite: boolean;
   readonly identity: Identity;
   /** The number of the connection. */
-  readonly connection: number;
-  readonly encrypted: boolean;
-  readonly confidential: boolean;
+  readonly connectionNumber: number;
+  readonly isEncrypted: boolean;
+  readonly isConfidential: boolean;
   readonly address: string | undefined;
-  readonly strength: number;
+  readonly cipherStrength: number;
 }
 
 /** The result of a long request. */
@@ -23,15 +23,15 @@ export interface LongResult {
   /** The identity of the connection after the request. */
   readonly identity: Identity;
   /** The number of entries sent. */
-  readonly entries: number;
+  readonly entryCount: number;
 }
 
 /** Sends the entries and references of a long request to its client. */
 export interface LongReply {
   /** Sends whole messages. The caller waits for a returned promise before it sends more. */
-  messages(bytes: Buffer): Maybe<void>;
-  /** Sends one message in pieces. Rejects when the message was not sent whole. */
-  message(pieces: AsyncIterable<Buffer>): Promise<void>;
+  sendMessages(bytes: Buffer): Maybe<void>;
+  /** Sends one message in chunks. Rejects when not all of it was sent. */
+  sendChunked(chunks: AsyncIterable<Buffer>): Promise<void>;
   /** True when the request is to end as soon as it can. `onAbort` is called when this becomes true. */
   readonly aborted: boolean;
   onAbort: (() => void) | undefined;

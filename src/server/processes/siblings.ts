@@ -9,15 +9,15 @@ export type Question =
 
 export interface Answer {
   readonly counts?: Counts;
-  readonly upgraded?: Uint8Array | undefined;
+  readonly upgradedHash?: Uint8Array | undefined;
 }
 
 /** Gives a process access to the other processes of the server, which share its connections. */
 export interface Siblings {
   /** Number of this process, from 1. */
-  readonly worker: number;
+  readonly workerNumber: number;
   /** Whether this process is the only one at present. Others may start later. */
-  readonly alone: boolean;
+  readonly isAlone: boolean;
   /** Returns the answers of the processes that answer within a second. Never rejects. */
   ask(question: Question): Promise<Answer[]>;
 }

@@ -3,7 +3,7 @@ import type { Request } from '../../protocol/ldap-messages.js';
 /** The counters of one process. Plain data, which can be sent to another process. */
 export interface Counts {
   /** Number of the worker process. 0: a single process, or the supervisor of the workers. */
-  readonly worker: number;
+  readonly workerNumber: number;
   readonly pid: number;
   /** Milliseconds since 1970. */
   readonly startedAt: number;
@@ -34,7 +34,7 @@ function noOperations(): Record<Request['op'], number> {
 
 /** The counters that `cn=Monitor` shows. Plain fields, because the hot path increments them. */
 export class Statistics {
-  readonly worker: number;
+  readonly workerNumber: number;
   readonly startedAt = Date.now();
   connectionsCurrent = 0;
   connectionsTotal = 0;
@@ -42,8 +42,8 @@ export class Statistics {
   entriesSent = 0;
   readonly operations = noOperations();
 
-  constructor(worker = 0) {
-    this.worker = worker;
+  constructor(workerNumber = 0) {
+    this.workerNumber = workerNumber;
   }
 
   counts(): Counts {
@@ -53,15 +53,15 @@ export class Statistics {
   }
 
   /** Adds the totals of a process that has ended. */
-  inherit(ended: Counts): void {
-    this.connectionsTotal += ended.connectionsTotal;
-    this.connectionsRefused += ended.connectionsRefused;
-    this.entriesSent += ended.entriesSent;
-    for (const [op, count] of Object.entries(ended.operations)) this.operations[op as Request['op']] += count;
+  inherit(endedCounts: Counts): void {
+    this.connectionsTotal += endedCounts.connectionsTotal;
+    this.connectionsRefused += endedCounts.connectionsRefused;
+    this.entriesSent += endedCounts.entriesSent;
+    for (const [op, count] of Object.entries(endedCounts.operations)) this.operations[op as Request['op']] += count;
   }
 }
 
-const SUMMED = [
+const SUMMED_COUNTERS = [
   'memoryBytes',
   'busyMs',
   'connectionsCurrent',
@@ -71,11 +71,11 @@ const SUMMED = [
 ] as const;
 
 /** Returns the sum of the counters, with `worker` and `pid` of the first element. */
-export function sumCounts([first, ...others]: readonly [Counts, ...Counts[]]): Counts {
-  const sum = { ...first, operations: { ...first.operations } };
-  for (const counts of others) {
+export function sumCounts([firstCounts, ...otherCounts]: readonly [Counts, ...Counts[]]): Counts {
+  const sum = { ...firstCounts, operations: { ...firstCounts.operations } };
+  for (const counts of otherCounts) {
     sum.startedAt = Math.min(sum.startedAt, counts.startedAt);
-    for (const key of SUMMED) sum[key] += counts[key];
+    for (const key of SUMMED_COUNTERS) sum[key] += counts[key];
     for (const op of Object.keys(sum.operations) as Request['op'][]) sum.operations[op] += counts.operations[op];
   }
   return sum;

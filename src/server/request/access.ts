@@ -85,7 +85,7 @@ export function isOwn(identity: Identity, id: Buffer | undefined): boolean {
 
 /** Throws when `passwords.requireTls` is set and the connection uses neither TLS nor a local socket. */
 export function requireConfidential({ services, transport }: Context): void {
-  if (!services.config.passwords.requireTls || transport.confidential) return;
+  if (!services.config.passwords.requireTls || transport.isConfidential) return;
   throw new LdapError('confidentialityRequired', 'passwords are accepted under TLS only; use StartTLS or ldaps://');
 }
 

@@ -14,13 +14,13 @@ export interface SearchReply {
 
 /** The network side of the connection that an operation came through. */
 export interface Transport {
-  readonly encrypted: boolean;
+  readonly isEncrypted: boolean;
   /** Whether eavesdropping is ruled out: the connection uses TLS or a local socket. */
-  readonly confidential: boolean;
+  readonly isConfidential: boolean;
   /** The client's IP address; undefined on a local socket. */
   readonly address: string | undefined;
   /** Key length of the TLS cipher in bits; 256 on a local socket. */
-  readonly strength: number;
+  readonly cipherStrength: number;
   /** The client's network as `networkOf` returns it. */
   readonly network: string;
   /** Starts TLS after the response has been sent (RFC 4511 §4.14). Throws `LdapError` when TLS is impossible. */

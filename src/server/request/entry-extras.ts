@@ -17,7 +17,7 @@ const EMPTY = Buffer.alloc(0);
 export function extrasReader(
   context: Context,
   request: SearchRequest,
-  { states: selected }: Selection,
+  { stateAttributes: selected }: Selection,
 ): Maybe<ExtrasReader | undefined> {
   const { effectiveRights: rights, accountUsability: usability } = context.controls;
   const states = selected.length > 0 ? stateAttributes(context, selected, request.typesOnly) : undefined;
@@ -36,6 +36,6 @@ async function withControls(
     const state = await states?.(hit);
     const parts = [state?.attributes ?? EMPTY, (await rights?.(hit)) ?? EMPTY];
     const controls = (await usability?.(hit)) ?? EMPTY;
-    return { attributes: Buffer.concat(parts), controls, replaces: state?.replaces };
+    return { attributes: Buffer.concat(parts), controls, replacedStates: state?.replacedStates };
   };
 }

@@ -12,7 +12,7 @@ import type { Transport } from './context.js';
 export interface RightsContext {
   readonly services: Services;
   readonly session: Session;
-  readonly transport: Pick<Transport, 'encrypted' | 'confidential' | 'address' | 'strength'>;
+  readonly transport: Pick<Transport, 'isEncrypted' | 'isConfidential' | 'address' | 'cipherStrength'>;
 }
 
 /**
@@ -61,7 +61,7 @@ function isCurrent(
     known.identity === identity &&
     known.access === access &&
     known.groups === groups &&
-    known.encrypted === transport.encrypted
+    known.encrypted === transport.isEncrypted
   );
 }
 
@@ -84,7 +84,7 @@ function computeRights(
   const requester = requesterOf(context, user, mechanismOf(identity));
   return chain(ruleGroupsOf(services, access, user, groups), (names) => {
     const { rights, limits } = access.entitle(requester, isInGroup(names));
-    return { rights, limits, identity, access, encrypted: transport.encrypted, groups };
+    return { rights, limits, identity, access, encrypted: transport.isEncrypted, groups };
   });
 }
 
@@ -101,7 +101,7 @@ function requesterOf(
   user: Requester['user'],
   mechanism: Requester['mechanism'],
 ): Requester {
-  const { address, strength, confidential } = transport;
+  const { address, cipherStrength: strength, isConfidential: confidential } = transport;
   return { user, address, strength, confidential, mechanism };
 }
 

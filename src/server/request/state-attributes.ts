@@ -63,7 +63,7 @@ export function stateAttributes(
   { services }: Context,
   selected: readonly AttributeDescription[],
   typesOnly: boolean,
-): (hit: Hit) => Maybe<Pick<EntryExtras, 'attributes' | 'replaces'> | undefined> {
+): (hit: Hit) => Maybe<Pick<EntryExtras, 'attributes' | 'replacedStates'> | undefined> {
   return ({ id, sight }) =>
     chain(statesOf(services, id), (values) => {
       if (!values) return undefined;

@@ -125,9 +125,11 @@ async function afterUpgrades(
     known.map(async (stored) => {
       if (findPresent(stored)) return stored;
       const upgraded = upgrades.currentHash(id, stored);
-      if (!siblings || siblings.alone || findPresent(upgraded)) return upgraded;
+      if (!siblings || siblings.isAlone || findPresent(upgraded)) return upgraded;
       const answers = await siblings.ask({ about: 'upgraded', id, stored });
-      const theirs = answers.map(({ upgraded }) => findPresent(upgraded)).find((value) => value !== undefined);
+      const theirs = answers
+        .map(({ upgradedHash: upgraded }) => findPresent(upgraded))
+        .find((value) => value !== undefined);
       return theirs ? Buffer.from(theirs) : upgraded;
     }),
   );

@@ -7,9 +7,9 @@ import type { Dn } from '../../schema/schema-types.js';
 
 /** The position at which the next page of a search begins. */
 export interface PagePosition {
-  readonly resume: Buffer;
+  readonly resumeKey: Buffer;
   /** Number of entries sent in earlier pages. */
-  readonly sent: number;
+  readonly sentCount: number;
 }
 
 /** Layout of a cookie: format, expiry in seconds (u32), entries sent (u32), resume key, MAC (docs/server.md). */
@@ -24,19 +24,19 @@ const MAC_BYTES = 32;
  */
 export class PageCookies {
   readonly #partition: Partition;
-  readonly #seconds: number;
+  readonly #lifetimeSeconds: number;
 
   constructor(partition: Partition, seconds: number) {
     this.#partition = partition;
-    this.#seconds = seconds;
+    this.#lifetimeSeconds = seconds;
   }
 
   seal(position: PagePosition, request: SearchRequest, base: Dn, identity: string, now = Date.now()): Buffer {
     const head = Buffer.alloc(HEADER_BYTES);
     head[0] = FORMAT;
-    head.writeUInt32BE(Math.floor(now / 1000) + this.#seconds, 1);
-    head.writeUInt32BE(position.sent, 5);
-    const body = Buffer.concat([head, position.resume]);
+    head.writeUInt32BE(Math.floor(now / 1000) + this.#lifetimeSeconds, 1);
+    head.writeUInt32BE(position.sentCount, 5);
+    const body = Buffer.concat([head, position.resumeKey]);
     return Buffer.concat([body, this.#mac(body, request, base, identity)]);
   }
 
@@ -55,15 +55,15 @@ export class PageCookies {
     if (body.readUInt32BE(1) * 1000 < now) {
       throw new LdapError('unwillingToPerform', 'paged results: the cookie has expired; search again');
     }
-    return { resume: Buffer.from(body.subarray(HEADER_BYTES)), sent: body.readUInt32BE(5) };
+    return { resumeKey: Buffer.from(body.subarray(HEADER_BYTES)), sentCount: body.readUInt32BE(5) };
   }
 
   #mac(body: Buffer, request: SearchRequest, base: Dn, identity: string): Buffer {
-    const search = createHash('sha256')
+    const searchDigest = createHash('sha256')
       .update(encodeRequest({ id: 0, request: { ...request, base: '', sizeLimit: 0, timeLimit: 0 }, controls: [] }))
       .update(base.norm)
       .digest();
     const mac = createHmac('sha256', this.#partition.settings.cookieKey);
-    return mac.update(body).update(search).update(identity).digest();
+    return mac.update(body).update(searchDigest).update(identity).digest();
   }
 }

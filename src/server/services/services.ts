@@ -99,7 +99,7 @@ export function createServices(
 ): Services {
   const { schema } = partition;
   logOutages(partition, log);
-  const statistics = new Statistics(siblings?.worker);
+  const statistics = new Statistics(siblings?.workerNumber);
   const access = new AccessControl(partition, log);
   const encoder = new EntryEncoder(partition.descriptions, partition);
   const hashing = new PasswordHashing(schema, config, log);

@@ -9,12 +9,14 @@ import type { VirtualAttributes } from './virtual-attributes.js';
 /** Attributes of cn=Monitor: figures of all processes together, then of each process. */
 export function monitorAttributes(statistics: Statistics, siblings: Siblings | undefined): Maybe<VirtualAttributes> {
   const own = statistics.counts();
-  if (!siblings || siblings.alone) return monitorEntry(own, figures(own));
+  if (!siblings || siblings.isAlone) return monitorEntry(own, figures(own));
   return chain(siblings.ask({ about: 'counts' }), (answers) => {
     const others = answers.flatMap(({ counts }) => counts ?? []);
-    const workers = [own, ...others].filter(({ worker }) => worker > 0).sort((a, b) => a.worker - b.worker);
+    const workers = [own, ...others]
+      .filter(({ workerNumber: worker }) => worker > 0)
+      .sort((a, b) => a.workerNumber - b.workerNumber);
     const total = sumCounts([own, ...others]);
-    return monitorEntry(total, [...figures(total), `worker: ${own.worker}`, ...workers.flatMap(workerFigures)]);
+    return monitorEntry(total, [...figures(total), `worker: ${own.workerNumber}`, ...workers.flatMap(workerFigures)]);
   });
 }
 
@@ -30,7 +32,7 @@ function figures(counts: Counts): string[] {
   ];
 }
 
-function workerFigures({ worker, pid, memoryBytes, connectionsCurrent, operations }: Counts): string[] {
+function workerFigures({ workerNumber: worker, pid, memoryBytes, connectionsCurrent, operations }: Counts): string[] {
   const all = Object.values(operations).reduce((total, count) => total + count, 0);
   return [
     `worker.${worker}.pid: ${pid}`,

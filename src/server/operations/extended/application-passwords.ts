@@ -44,46 +44,46 @@ export function applicationPasswords(context: Context, request: ExtendedRequest)
     if (!dn.norm.equals(ownDn.norm)) requireAdmin(session, 'see and change application passwords of others');
     switch (fields.action) {
       case 'add':
-        return { ...SUCCESS, value: encodeAddedPassword(await add(context, dn, fields)) };
+        return { ...SUCCESS, value: encodeAddedPassword(await addPassword(context, dn, fields)) };
       case 'list':
-        return { ...SUCCESS, value: encodeListedPasswords(await list(context, dn)) };
+        return { ...SUCCESS, value: encodeListedPasswords(await listPasswords(context, dn)) };
       case 'remove':
-        await remove(context, dn, fields.name);
+        await removePassword(context, dn, fields.name);
         return SUCCESS;
     }
   });
 }
 
-async function add(context: Context, dn: Dn, fields: ApplicationPasswordFields): Promise<string> {
-  const limits = limitsOf(context, fields);
-  let shown = '';
+async function addPassword(context: Context, dn: Dn, fields: ApplicationPasswordFields): Promise<string> {
+  const limits = parseLimits(context, fields);
+  let clearPassword = '';
   await changePasswords(context, dn, (present) => {
     const { value, clear } = createApplicationPassword(limits, present, Date.now());
-    shown = clear;
-    return { operation: 'add', attribute: attributeOf(value) };
+    clearPassword = clear;
+    return { operation: 'add', attribute: passwordAttribute(value) };
   });
-  return shown;
+  return clearPassword;
 }
 
-function limitsOf({ services }: Context, fields: ApplicationPasswordFields): ApplicationLimits {
+function parseLimits({ services }: Context, fields: ApplicationPasswordFields): ApplicationLimits {
   const { name, networks = '', usedBy, expires } = fields;
-  const until = expires === undefined ? undefined : generalizedTimeMs(Buffer.from(expires));
-  if (expires !== undefined && until === undefined)
+  const expiresMs = expires === undefined ? undefined : generalizedTimeMs(Buffer.from(expires));
+  if (expires !== undefined && expiresMs === undefined)
     throw new LdapError('constraintViolation', 'expires is no time; write it like 20301231235959Z');
-  const words = networks.split(' ').filter((word) => word !== '');
-  const by = usedBy === undefined ? undefined : services.schema.parseDn(usedBy).text;
-  return { name, networks: networksOf(words), usedBy: by, expires: until };
+  const networkTexts = networks.split(' ').filter((word) => word !== '');
+  const usedByDn = usedBy === undefined ? undefined : services.schema.parseDn(usedBy).text;
+  return { name, networks: networksOf(networkTexts), usedBy: usedByDn, expires: expiresMs };
 }
 
-function attributeOf(value: Buffer): PartialAttribute {
+function passwordAttribute(value: Buffer): PartialAttribute {
   return { type: APPLICATION_PASSWORD, values: [value] };
 }
 
-async function remove(context: Context, dn: Dn, name: string): Promise<void> {
+async function removePassword(context: Context, dn: Dn, name: string): Promise<void> {
   await changePasswords(context, dn, (present) => {
-    const removed = present.find((other) => other.name === name);
-    if (!removed) throw new LdapError('noSuchAttribute', 'there is no application password with this name');
-    return { operation: 'delete', attribute: attributeOf(Buffer.from(removed.value)) };
+    const removedPassword = present.find((other) => other.name === name);
+    if (!removedPassword) throw new LdapError('noSuchAttribute', 'there is no application password with this name');
+    return { operation: 'delete', attribute: passwordAttribute(Buffer.from(removedPassword.value)) };
   });
 }
 
@@ -96,26 +96,26 @@ async function changePasswords(
   const { services, session } = context;
   const requester = session.identity;
   await requireRight(context, dn);
-  const changesOf = async ({ id, row }: Target): Promise<SplitChanges> => {
+  const makeChanges = async ({ id, row }: Target): Promise<SplitChanges> => {
     const credentials = services.credentialReader.read(row);
     await requireValidBind(services, session, requester, { id, credentials });
     return { requested: [], added: [changeFor(applicationPasswordsOf(credentials.applications))] };
   };
-  await services.partition.modify(dn, changesOf, actorOf(context), { touches: [APPLICATION_PASSWORD] });
+  await services.partition.modify(dn, makeChanges, actorOf(context), { touches: [APPLICATION_PASSWORD] });
 }
 
 async function requireRight(context: Context, dn: Dn): Promise<void> {
-  const replace = { operation: 'replace', attribute: { type: 'userPassword', values: [] } } as const;
-  await context.services.partition.requireAllowed(dn, [replace], actorOf(context));
+  const replaceChange = { operation: 'replace', attribute: { type: 'userPassword', values: [] } } as const;
+  await context.services.partition.requireAllowed(dn, [replaceChange], actorOf(context));
 }
 
-async function list(context: Context, dn: Dn): Promise<Parameters<typeof encodeListedPasswords>[0]> {
+async function listPasswords(context: Context, dn: Dn): Promise<Parameters<typeof encodeListedPasswords>[0]> {
   const { partition, credentialReader } = context.services;
   await requireRight(context, dn);
-  const found = await partition.findRow(dn);
-  if (!found) throw new LdapError('noSuchObject', 'there is no entry with this name');
-  const { applications } = credentialReader.read(found.row);
-  const uses = (await partition.accountState(found.id))?.uses ?? [];
+  const foundRow = await partition.findRow(dn);
+  if (!foundRow) throw new LdapError('noSuchObject', 'there is no entry with this name');
+  const { applications } = credentialReader.read(foundRow.row);
+  const uses = (await partition.accountState(foundRow.id))?.uses ?? [];
   return applicationPasswordsOf(applications).map(({ id, name, networks, usedBy, expires, created }) => {
     const lastUse = uses.find((use) => use.id === id)?.time;
     return {

@@ -11,7 +11,7 @@ import { startTls } from './start-tls.js';
 import { whoAmI } from './who-am-i.js';
 
 /** Dispatches an extended operation by its OID (RFC 4511 §4.12). */
-export function extended(context: Context, request: ExtendedRequest): Maybe<Outcome> {
+export function extendedOperation(context: Context, request: ExtendedRequest): Maybe<Outcome> {
   switch (request.oid) {
     case ExtendedOid.whoAmI:
       return whoAmI(context, request);

@@ -35,8 +35,8 @@ export async function passwordModify(context: Context, request: ExtendedRequest)
   const fields = decodePasswordModify(request.value);
   requireBound(session, 'change passwords');
   requireConfidential(context);
-  const generated = fields.newPassword === undefined ? generatePassword() : undefined;
-  const clear = fields.newPassword ?? generated!;
+  const generatedPassword = fields.newPassword === undefined ? generatePassword() : undefined;
+  const clearPassword = fields.newPassword ?? generatedPassword!;
   return runPasswordChange(context, async () => {
     requireOwnPassword(session.identity);
     const dn = await targetDn(context, fields.userIdentity).catch((error) => {
@@ -44,26 +44,26 @@ export async function passwordModify(context: Context, request: ExtendedRequest)
       throw error;
     });
     if (!dn.norm.equals(context.services.schema.parseDn(session.dn).norm)) requireNoReset(session.identity);
-    if (dn.norm.equals(context.services.admin.norm)) await changeAdmin(context, fields, clear);
-    else await changeUser(context, dn, fields, clear);
-    return generated ? { ...SUCCESS, value: encodeGeneratedPassword(generated) } : SUCCESS;
+    if (dn.norm.equals(context.services.admin.norm)) await changeAdmin(context, fields, clearPassword);
+    else await changeUser(context, dn, fields, clearPassword);
+    return generatedPassword ? { ...SUCCESS, value: encodeGeneratedPassword(generatedPassword) } : SUCCESS;
   });
 }
 
-async function changeAdmin(context: Context, fields: PasswordModify, clear: Buffer): Promise<void> {
+async function changeAdmin(context: Context, fields: PasswordModify, clearPassword: Buffer): Promise<void> {
   const { services, session } = context;
   const { partition, hashing } = services;
   requireAdmin(session, "change the administrator's password");
-  const matches = new PasswordMatcher(hashing.policy, new OperationSource(context));
-  if (fields.oldPassword && !(await matches.findMatch(fields.oldPassword, [await partition.adminPassword()])))
+  const matcher = new PasswordMatcher(hashing.policy, new OperationSource(context));
+  if (fields.oldPassword && !(await matcher.findMatch(fields.oldPassword, [await partition.adminPassword()])))
     throw wrongOldPassword();
-  const stored = await hashing.hash(clear, [], new OperationSource(context));
+  const storedPassword = await hashing.hash(clearPassword, [], new OperationSource(context));
   await session.runExclusively(() =>
     keepBindValid(session, async (willStore) => {
       const { identity } = session;
       if (identity.kind !== 'admin') throw outdatedBind();
-      willStore([stored], 0n);
-      if (!(await partition.setAdminPassword(stored, identity.password))) throw outdatedBind();
+      willStore([storedPassword], 0n);
+      if (!(await partition.setAdminPassword(storedPassword, identity.password))) throw outdatedBind();
     }),
   );
 }
@@ -72,7 +72,7 @@ async function changeAdmin(context: Context, fields: PasswordModify, clear: Buff
  * Replaces all passwords of the entry. Rights and the old password are checked in each attempt for the entry that the
  * attempt has read; see `modifyPasswords`.
  */
-async function changeUser(context: Context, dn: Dn, fields: PasswordModify, clear: Buffer): Promise<void> {
+async function changeUser(context: Context, dn: Dn, fields: PasswordModify, clearPassword: Buffer): Promise<void> {
   const { services, session, controls } = context;
   const { partition, hashing, credentialReader } = services;
   const identity = session.identity;
@@ -81,31 +81,39 @@ async function changeUser(context: Context, dn: Dn, fields: PasswordModify, clea
   await partition.requireAllowed(dn, [anyPassword], actor, controls).catch((error: unknown) => {
     throw withoutExistence(session, fields.userIdentity, error);
   });
-  const value = await hashing.hash(clear, [], new OperationSource(context));
-  const replace = { operation: 'replace', attribute: { type: 'userPassword', values: [value] } } as const;
+  const value = await hashing.hash(clearPassword, [], new OperationSource(context));
+  const replaceChange = { operation: 'replace', attribute: { type: 'userPassword', values: [value] } } as const;
   const options = { manageDsaIT: controls.manageDsaIT, touches: ['userPassword', ...PASSWORD_ATTRIBUTES] };
-  const matches = new PasswordMatcher(hashing.policy, new OperationSource(context));
+  const matcher = new PasswordMatcher(hashing.policy, new OperationSource(context));
   await keepBindValid(session, (willStore) => {
-    const changesOf = async (target: Target) => {
+    const makeChanges = async (target: Target) => {
       const { id, row } = target;
       const credentials = credentialReader.read(row);
-      const { passwords: stored, version } = credentials;
+      const { passwords: storedPasswords, version } = credentials;
       await requireValidBind(services, session, identity, { id, credentials });
       const { oldPassword } = fields;
-      const requireOld = async (old: Buffer) => {
-        if (!(await verifyInSession(context, id, credentials, () => matches.findMatch(old, stored))))
+      const requireOldPassword = async (old: Buffer) => {
+        if (!(await verifyInSession(context, id, credentials, () => matcher.findMatch(old, storedPasswords))))
           throw wrongOldPassword();
       };
-      const requested = {
-        clear: [clear],
-        requireOld: oldPassword && (() => requireOld(oldPassword)),
+      const passwordRequest = {
+        clear: [clearPassword],
+        requireOld: oldPassword && (() => requireOldPassword(oldPassword)),
         writesReset: false,
       };
-      const changes = await passwordChanges(context, target, dn.text, credentials, requested, [replace], matches);
+      const changes = await passwordChanges(
+        context,
+        target,
+        dn.text,
+        credentials,
+        passwordRequest,
+        [replaceChange],
+        matcher,
+      );
       if (isOwn(session.identity, id)) willStore([value], version + 1n);
       return changes;
     };
-    return partition.modify(dn, changesOf, actor, options);
+    return partition.modify(dn, makeChanges, actor, options);
   });
 }
 
