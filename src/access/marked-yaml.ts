@@ -1,5 +1,5 @@
 import { type Document, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, type Scalar, visit } from 'yaml';
-import { didYouMean, shown } from '../schema/suggest.js';
+import { didYouMean, printable } from '../schema/suggest.js';
 
 /** An error in a rules file. */
 export interface RuleFault {
@@ -120,7 +120,7 @@ export class MarkedYaml {
   #faultUnknownKey(line: number, name: string, what: string, known: readonly string[]): void {
     const hint = didYouMean(name, known);
     const remedy = name.includes('=') ? '; a DN within { } goes into quotes' : hint || `; it has ${known.join(', ')}`;
-    this.fault(line, `${what} has no key '${shown(name)}'${remedy}`);
+    this.fault(line, `${what} has no key '${printable(name)}'${remedy}`);
   }
 
   /** The items of a list. */

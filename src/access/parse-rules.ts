@@ -1,6 +1,6 @@
 import { isMap, type Node } from 'yaml';
 import type { Schema } from '../schema/schema.js';
-import { didYouMean, shown } from '../schema/suggest.js';
+import { didYouMean, printable } from '../schema/suggest.js';
 import { type Field, type Fields, MarkedYaml, type RuleFault } from './marked-yaml.js';
 import { LimitsReader } from './parse-limits.js';
 import { PoliciesReader } from './parse-policies.js';
@@ -136,7 +136,7 @@ class RulesReader {
       const rights = rightsOfWord(text);
       if (!rights) {
         const remedy = didYouMean(text, RIGHT_WORDS) || `; there are ${RIGHT_WORDS.join(', ')}`;
-        this.#yaml.fault(line, `'${shown(text)}' is no right${remedy}`);
+        this.#yaml.fault(line, `'${printable(text)}' is no right${remedy}`);
         continue;
       }
       const misfit = attributeSet && misfitReason(text, rights, attributeSet);

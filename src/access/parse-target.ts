@@ -7,7 +7,7 @@ import { UNRESTRICTED } from '../partition/model/viewer.js';
 import { FilterCompiler } from '../partition/read/filter/filter-compiler.js';
 import type { Schema } from '../schema/schema.js';
 import type { AttributeDescription, AttributeType } from '../schema/schema-types.js';
-import { didYouMean, shown } from '../schema/suggest.js';
+import { didYouMean, printable } from '../schema/suggest.js';
 import { ALL_ATTRIBUTES } from './attribute-set.js';
 import type { Field, MarkedText, MarkedYaml } from './marked-yaml.js';
 import { readDns, runOrFault } from './parse-who.js';
@@ -61,7 +61,7 @@ export class TargetReader {
     if (!filter) return [];
     for (const item of itemsOf(filter)) {
       const fault = runOrFault(this.#yaml, line, () => this.#itemFault(item));
-      if (fault !== undefined) this.#yaml.fault(line, `filter ${shown(text)}: ${fault}`);
+      if (fault !== undefined) this.#yaml.fault(line, `filter ${printable(text)}: ${fault}`);
     }
     return [{ text, filter }];
   }
@@ -109,7 +109,7 @@ export class TargetReader {
     const classTypes = this.#schema.expandClass(name);
     if (classTypes) return classTypes.filter(({ secret }) => !secret);
     const classNames = [...this.#schema.objectClasses()].flatMap((one) => one.names);
-    this.#yaml.fault(line, `object class '${shown(name)}' is not in the schema${didYouMean(name, classNames)}`);
+    this.#yaml.fault(line, `object class '${printable(name)}' is not in the schema${didYouMean(name, classNames)}`);
     return [];
   }
 }

@@ -4,7 +4,7 @@ import { LdapError } from '../ldap/ldap-error.js';
 import { isComputed } from '../partition/model/computed.js';
 import type { Schema } from '../schema/schema.js';
 import type { AttributeType, Dn } from '../schema/schema-types.js';
-import { shown } from '../schema/suggest.js';
+import { printable } from '../schema/suggest.js';
 import type { Field, Fields, MarkedText, MarkedYaml } from './marked-yaml.js';
 import { parseNetwork } from './parse-network.js';
 import { MECHANISMS } from './requester.js';
@@ -136,7 +136,7 @@ export class WhoReader {
 /** The valid DNs of a key's value. */
 export function readDns(yaml: MarkedYaml, schema: Schema, field: Field): readonly Dn[] {
   return yaml.dnTexts(field).flatMap(({ text, line }) => {
-    const dn = runOrFault(yaml, line, () => schema.parseDn(text), `'${shown(text)}': `);
+    const dn = runOrFault(yaml, line, () => schema.parseDn(text), `'${printable(text)}': `);
     return dn ? [dn] : [];
   });
 }

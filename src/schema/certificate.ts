@@ -21,29 +21,29 @@ const MAX_AVAS = 64;
 const EXPLICIT_0 = 0xa0;
 
 /** The components of `tbs` in SEQUENCE { tbs SEQUENCE, algorithm SEQUENCE, signature BIT STRING }. */
-function signedParts(der: Buffer): Tlv[] | undefined {
-  const top = readTlv(der, 0, der.length);
-  if (!top || top.tag !== Tag.sequence || top.end !== der.length || !isWellFormedDer(der)) return undefined;
-  const parts = children(der, top.start, top.end, 3);
-  const [tbs, algorithm, signature] = parts ?? [];
+function signedElements(der: Buffer): Tlv[] | undefined {
+  const outer = readTlv(der, 0, der.length);
+  if (!outer || outer.tag !== Tag.sequence || outer.end !== der.length || !isWellFormedDer(der)) return undefined;
+  const elements = children(der, outer.start, outer.end, 3);
+  const [tbs, algorithm, signature] = elements ?? [];
   if (tbs?.tag !== Tag.sequence || algorithm?.tag !== Tag.sequence || signature?.tag !== Tag.bitString)
     return undefined;
   return children(der, tbs.start, tbs.end, MAX_AVAS);
 }
 
-/** Whether the tags of `parts`, from index `from` on, begin with `tags`. */
-function hasTags(parts: readonly Tlv[], from: number, tags: readonly number[]): boolean {
-  return tags.every((tag, i) => parts[from + i]?.tag === tag);
+/** Whether the tags of `elements`, from index `from` on, begin with `tags`. */
+function hasTags(elements: readonly Tlv[], from: number, tags: readonly number[]): boolean {
+  return tags.every((tag, i) => elements[from + i]?.tag === tag);
 }
 
 /** Tags of a TBSCertificate after the version: serial number, algorithm, issuer, validity, subject, key. */
-const CERTIFICATE = [Tag.integer, Tag.sequence, Tag.sequence, Tag.sequence, Tag.sequence, Tag.sequence];
+const CERTIFICATE_TAGS = [Tag.integer, Tag.sequence, Tag.sequence, Tag.sequence, Tag.sequence, Tag.sequence];
 
 function certificateFields(der: Buffer): Tlv[] | undefined {
-  const parts = signedParts(der);
-  if (!parts) return undefined;
-  const fields = parts[0]?.tag === EXPLICIT_0 ? parts.slice(1) : parts;
-  return hasTags(fields, 0, CERTIFICATE) ? fields : undefined;
+  const elements = signedElements(der);
+  if (!elements) return undefined;
+  const fields = elements[0]?.tag === EXPLICIT_0 ? elements.slice(1) : elements;
+  return hasTags(fields, 0, CERTIFICATE_TAGS) ? fields : undefined;
 }
 
 export function checkCertificate(der: Buffer): string | undefined {
@@ -51,10 +51,10 @@ export function checkCertificate(der: Buffer): string | undefined {
 }
 
 export function checkCertificateList(der: Buffer): string | undefined {
-  const parts = signedParts(der);
-  const from = parts?.[0]?.tag === Tag.integer ? 1 : 0;
-  const time = parts?.[from + 2]?.tag;
-  const valid = parts && hasTags(parts, from, [Tag.sequence, Tag.sequence]);
+  const elements = signedElements(der);
+  const from = elements?.[0]?.tag === Tag.integer ? 1 : 0;
+  const time = elements?.[from + 2]?.tag;
+  const valid = elements && hasTags(elements, from, [Tag.sequence, Tag.sequence]);
   if (valid && (time === Tag.utcTime || time === Tag.generalizedTime)) return undefined;
   return 'is not an X.509 certificate revocation list in DER';
 }
@@ -62,19 +62,26 @@ export function checkCertificateList(der: Buffer): string | undefined {
 /** Checks SEQUENCE { [0] certificate OPTIONAL, [1] certificate OPTIONAL } with at least one certificate. */
 export function checkCertificatePair(der: Buffer): string | undefined {
   const top = readTlv(der, 0, der.length);
-  const parts = top?.tag === Tag.sequence && top.end === der.length ? children(der, top.start, top.end, 2) : undefined;
-  const valid = parts?.every((part, i) => {
-    const ordered = part.tag === EXPLICIT_0 || part.tag === EXPLICIT_0 + 1;
-    return ordered && (i === 0 || part.tag > parts[0]!.tag) && certificateFields(der.subarray(part.start, part.end));
+  const certificates =
+    top?.tag === Tag.sequence && top.end === der.length ? children(der, top.start, top.end, 2) : undefined;
+  const isPair = certificates?.every((part, i) => {
+    const hasPairTag = part.tag === EXPLICIT_0 || part.tag === EXPLICIT_0 + 1;
+    return (
+      hasPairTag &&
+      (i === 0 || part.tag > certificates[0]!.tag) &&
+      certificateFields(der.subarray(part.start, part.end))
+    );
   });
-  return valid && parts!.length > 0 ? undefined : 'is not a pair of X.509 certificates in DER';
+  return isPair && certificates!.length > 0 ? undefined : 'is not a pair of X.509 certificates in DER';
 }
 
 export function checkAlgorithm(der: Buffer): string | undefined {
   const top = readTlv(der, 0, der.length);
-  const first = top && readTlv(der, top.start, top.end);
+  const algorithm = top && readTlv(der, top.start, top.end);
   const valid =
-    top?.tag === Tag.sequence && (first?.tag === Tag.oid || first?.tag === Tag.sequence) && isWellFormedDer(der);
+    top?.tag === Tag.sequence &&
+    (algorithm?.tag === Tag.oid || algorithm?.tag === Tag.sequence) &&
+    isWellFormedDer(der);
   return valid ? undefined : 'is not an algorithm identifier in DER';
 }
 
@@ -83,16 +90,16 @@ export function certificateFacts(der: Buffer): CertificateFacts | undefined {
   const fields = certificateFields(der);
   if (!fields) return undefined;
   const [serial, , issuer] = fields as [Tlv, Tlv, Tlv];
-  const names = readName(der, issuer);
-  return names && serial.end > serial.start
-    ? { serial: der.subarray(serial.start, serial.end), issuer: names }
+  const issuerRdns = readName(der, issuer);
+  return issuerRdns && serial.end > serial.start
+    ? { serial: der.subarray(serial.start, serial.end), issuer: issuerRdns }
     : undefined;
 }
 
 function readName(der: Buffer, name: Tlv): NameAva[][] | undefined {
   const rdns = children(der, name.start, name.end, MAX_RDNS);
-  const names = rdns?.map((rdn) => (rdn.tag === Tag.set ? readRdn(der, rdn) : undefined));
-  return names?.every((rdn) => rdn !== undefined) ? (names as NameAva[][]) : undefined;
+  const rdnAvas = rdns?.map((rdn) => (rdn.tag === Tag.set ? readRdn(der, rdn) : undefined));
+  return rdnAvas?.every((rdn) => rdn !== undefined) ? (rdnAvas as NameAva[][]) : undefined;
 }
 
 function readRdn(der: Buffer, rdn: Tlv): NameAva[] | undefined {
@@ -101,7 +108,7 @@ function readRdn(der: Buffer, rdn: Tlv): NameAva[] | undefined {
     const [type, value] = children(der, ava.start, ava.end, 2) ?? [];
     const oid = type?.tag === Tag.oid ? oidText(der, type.start, type.end) : undefined;
     if (ava.tag !== Tag.sequence || oid === undefined || !value) return undefined;
-    avas.push({ oid, value: stringBytes(der, value) ?? der.subarray(value.at, value.end) });
+    avas.push({ oid, value: stringBytes(der, value) ?? der.subarray(value.offset, value.end) });
   }
   return avas.length > 0 ? avas : undefined;
 }
@@ -147,20 +154,20 @@ function parseGser(text: string): CertificateAssertion | undefined {
     if (match) at = pattern.lastIndex;
     return match ? (match[1] ?? match[0]) : undefined;
   };
-  const symbol = (wanted: string): boolean => {
+  const takeSymbol = (wanted: string): boolean => {
     take(SPACES);
     if (text[at] !== wanted) return false;
     at++;
     take(SPACES);
     return true;
   };
-  if (!symbol('{')) return undefined;
+  if (!takeSymbol('{')) return undefined;
   let serial = take(SERIAL);
   let issuer = serial === undefined ? take(ISSUER) : undefined;
-  if (!symbol(',')) return undefined;
+  if (!takeSymbol(',')) return undefined;
   if (serial === undefined) serial = take(SERIAL);
   else issuer = take(ISSUER);
-  if (serial === undefined || issuer === undefined || !symbol('}') || at !== text.length) return undefined;
+  if (serial === undefined || issuer === undefined || !takeSymbol('}') || at !== text.length) return undefined;
   const decimal = serial.startsWith("'") ? integerText(Buffer.from(serial.slice(1, -2), 'hex')) : serial;
   return decimal !== undefined && isDecimal(decimal)
     ? { serial: decimal, issuer: issuer.replaceAll('""', '"') }

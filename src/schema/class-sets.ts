@@ -4,7 +4,7 @@ import { LdapError } from '../ldap/ldap-error.js';
 import type { ContentRule } from './link-content.js';
 import type { ClassNode, TypeNode } from './nodes.js';
 import type { Registry } from './parsed.js';
-import { didYouMean, shown } from './suggest.js';
+import { didYouMean, printable } from './suggest.js';
 
 /** The requirements of a combination of object classes on entries (RFC 4512 §2.4, §4.1.6). Cached by `ClassSets`. */
 export interface ClassSet {
@@ -15,7 +15,7 @@ export interface ClassSet {
   /** The DIT content rule of the structural class. */
   readonly rule: ContentRule | undefined;
   /** By `TypeNode.index`: 1 if classes or content rule allow the type and the content rule does not preclude it. */
-  readonly allowed: Uint8Array;
+  readonly allowedTypes: Uint8Array;
 }
 
 /** extensibleObject, which allows every user attribute (RFC 4512 §4.3). */
@@ -59,19 +59,19 @@ export class ClassSets {
     const classes: ClassNode[] = [];
     for (const value of values) classes.push(this.classOf(value));
     const key = classes.map((node) => node.oid).join(' ');
-    const known = this.sets.get(key);
-    if (known) return known;
+    const cachedSet = this.sets.get(key);
+    if (cachedSet) return cachedSet;
     const set = this.build(classes);
     this.sets.set(key, set);
     return set;
   }
 
   private classOf(value: Buffer): ClassNode {
-    const name = value.length <= MAX_NAME ? value.toString('latin1') : '';
-    const node = this.classes.get(name);
+    const className = value.length <= MAX_NAME ? value.toString('latin1') : '';
+    const node = this.classes.get(className);
     if (node) return node;
-    const hint = didYouMean(name, this.classes.names());
-    throw new LdapError('objectClassViolation', `object class '${shown(name)}' is not in the schema${hint}`);
+    const hint = didYouMean(className, this.classes.names());
+    throw new LdapError('objectClassViolation', `object class '${printable(className)}' is not in the schema${hint}`);
   }
 
   private build(classes: readonly ClassNode[]): ClassSet {
@@ -79,23 +79,24 @@ export class ClassSets {
       const twice = classes.find((node, i) => classes.indexOf(node) !== i)!;
       throw new LdapError('attributeOrValueExists', `object class '${twice.name}' is given twice`);
     }
-    const all = new Set<ClassNode>();
-    for (const node of classes) for (const above of node.lineage) all.add(above);
-    const structural = structuralOf(classes, all);
+    const lineage = new Set<ClassNode>();
+    for (const node of classes) for (const above of node.lineage) lineage.add(above);
+    const structural = structuralClass(classes, lineage);
     refuseLoneAbstract(classes, structural);
     const rule = this.rules.get(structural);
     if (rule) refuseOtherAuxiliary(classes, structural, rule);
-    const allowed = new Uint8Array(this.types.all.length);
+    const allowedTypes = new Uint8Array(this.types.items.length);
     const must = new Set<TypeNode>(rule?.must);
-    for (const node of all) {
+    for (const node of lineage) {
       for (const type of node.must) must.add(type);
-      for (const type of node.may) allowed[type.index] = 1;
-      if (node.oid === EXTENSIBLE) for (const type of this.types.all) if (!type.operational) allowed[type.index] = 1;
+      for (const type of node.may) allowedTypes[type.index] = 1;
+      if (node.oid === EXTENSIBLE)
+        for (const type of this.types.items) if (!type.operational) allowedTypes[type.index] = 1;
     }
-    for (const type of must) allowed[type.index] = 1;
-    for (const type of rule?.may ?? []) allowed[type.index] = 1;
-    for (const type of rule?.not ?? []) allowed[type.index] = 0;
-    return { structural, classes, must: [...must], rule, allowed };
+    for (const type of must) allowedTypes[type.index] = 1;
+    for (const type of rule?.may ?? []) allowedTypes[type.index] = 1;
+    for (const type of rule?.not ?? []) allowedTypes[type.index] = 0;
+    return { structural, classes, must: [...must], rule, allowedTypes };
   }
 }
 
@@ -108,23 +109,23 @@ function sameValues(a: readonly Buffer[], b: readonly Buffer[]): boolean {
 }
 
 /** The structural class that derives from all other structural classes of the entry (X.501 §8.3.2). */
-function structuralOf(classes: readonly ClassNode[], all: ReadonlySet<ClassNode>): ClassNode {
+function structuralClass(classes: readonly ClassNode[], all: ReadonlySet<ClassNode>): ClassNode {
   const structural = [...all].filter((node) => node.kind === 'STRUCTURAL');
   const lowest = structural.filter((node) => !structural.some((other) => other !== node && other.lineage.has(node)));
   const [first] = lowest;
   if (!first) {
-    const given = classes.map((node) => node.name).join(', ') || 'none';
-    const what = `the entry has no structural object class (it has: ${given})`;
+    const classNames = classes.map((node) => node.name).join(', ') || 'none';
+    const problem = `the entry has no structural object class (it has: ${classNames})`;
     throw new LdapError(
       'objectClassViolation',
-      `${what}; add one that says what it is, such as 'person' or 'organizationalUnit'`,
+      `${problem}; add one that says what it is, such as 'person' or 'organizationalUnit'`,
     );
   }
   if (lowest.length > 1) {
-    const names = lowest.map((node) => `'${node.name}'`).join(' and ');
+    const lowestNames = lowest.map((node) => `'${node.name}'`).join(' and ');
     throw new LdapError(
       'objectClassViolation',
-      `structural object classes ${names} do not derive from one another; an entry is of one such chain, keep one of them`,
+      `structural object classes ${lowestNames} do not derive from one another; an entry is of one such chain, keep one of them`,
     );
   }
   return first;
@@ -135,14 +136,14 @@ function refuseLoneAbstract(classes: readonly ClassNode[], structural: ClassNode
   for (const node of classes) {
     if (node.kind !== 'ABSTRACT' || structural.lineage.has(node)) continue;
     if (classes.some((other) => other !== node && other.lineage.has(node))) continue;
-    const what = `abstract object class '${node.name}' is given without one derived from it`;
-    throw new LdapError('objectClassViolation', `${what}; add such a class or remove it`);
+    const problem = `abstract object class '${node.name}' is given without one derived from it`;
+    throw new LdapError('objectClassViolation', `${problem}; add such a class or remove it`);
   }
 }
 
 function refuseOtherAuxiliary(classes: readonly ClassNode[], structural: ClassNode, { aux }: ContentRule): void {
-  const other = classes.find((node) => node.kind === 'AUXILIARY' && !aux.has(node));
-  if (!other) return;
-  const what = `the DIT content rule of '${structural.name}' does not list auxiliary object class '${other.name}'`;
-  throw new LdapError('objectClassViolation', `${what}; leave it out`);
+  const unlistedClass = classes.find((node) => node.kind === 'AUXILIARY' && !aux.has(node));
+  if (!unlistedClass) return;
+  const problem = `the DIT content rule of '${structural.name}' does not list auxiliary object class '${unlistedClass.name}'`;
+  throw new LdapError('objectClassViolation', `${problem}; leave it out`);
 }

@@ -1,4 +1,4 @@
-import { didYouMean, shown } from './suggest.js';
+import { didYouMean, printable } from './suggest.js';
 
 /**
  * Parses and formats schema definitions in the notation of RFC 4512 §4.1: `( OID NAME 'x' … )`. The parser is lenient:
@@ -31,12 +31,12 @@ export class DefinitionError extends Error {}
 /** flag: no value; word: a bare word; quoted: a quoted string; names, oids: a word or a list in parentheses. */
 type Shape = 'flag' | 'word' | 'quoted' | 'names' | 'oids';
 
-const COMMON: Record<string, Shape> = { NAME: 'names', DESC: 'quoted', OBSOLETE: 'flag' };
+const COMMON_KEYWORDS: Record<string, Shape> = { NAME: 'names', DESC: 'quoted', OBSOLETE: 'flag' };
 
 /** Keywords of each kind, in the order of the ABNF. */
 const KEYWORDS: Record<DefinitionKind, Record<string, Shape>> = {
   attributeTypes: {
-    ...COMMON,
+    ...COMMON_KEYWORDS,
     SUP: 'word',
     EQUALITY: 'word',
     ORDERING: 'word',
@@ -48,7 +48,7 @@ const KEYWORDS: Record<DefinitionKind, Record<string, Shape>> = {
     USAGE: 'word',
   },
   objectClasses: {
-    ...COMMON,
+    ...COMMON_KEYWORDS,
     SUP: 'oids',
     ABSTRACT: 'flag',
     STRUCTURAL: 'flag',
@@ -57,11 +57,11 @@ const KEYWORDS: Record<DefinitionKind, Record<string, Shape>> = {
     MAY: 'oids',
   },
   ldapSyntaxes: { DESC: 'quoted' },
-  matchingRules: { ...COMMON, SYNTAX: 'word' },
-  matchingRuleUse: { ...COMMON, APPLIES: 'oids' },
-  dITContentRules: { ...COMMON, AUX: 'oids', MUST: 'oids', MAY: 'oids', NOT: 'oids' },
-  dITStructureRules: { ...COMMON, FORM: 'word', SUP: 'oids' },
-  nameForms: { ...COMMON, OC: 'word', MUST: 'oids', MAY: 'oids' },
+  matchingRules: { ...COMMON_KEYWORDS, SYNTAX: 'word' },
+  matchingRuleUse: { ...COMMON_KEYWORDS, APPLIES: 'oids' },
+  dITContentRules: { ...COMMON_KEYWORDS, AUX: 'oids', MUST: 'oids', MAY: 'oids', NOT: 'oids' },
+  dITStructureRules: { ...COMMON_KEYWORDS, FORM: 'word', SUP: 'oids' },
+  nameForms: { ...COMMON_KEYWORDS, OC: 'word', MUST: 'oids', MAY: 'oids' },
 };
 
 export const NUMERIC_OID = /^(?:0|[1-9]\d*)(?:\.(?:0|[1-9]\d*))+$/;
@@ -71,8 +71,8 @@ const MAX_LENGTH = 1 << 20;
 
 interface Token {
   readonly text: string;
-  readonly quoted: boolean;
-  readonly at: number;
+  readonly isQuoted: boolean;
+  readonly offset: number;
 }
 
 function tokenize(source: string): Token[] {
@@ -81,8 +81,8 @@ function tokenize(source: string): Token[] {
   const pattern = /\s+|'([^']*)'|([()$])|([^\s()$']+)|'/y;
   for (let match = pattern.exec(source); match; match = pattern.exec(source)) {
     if (match[0] === "'") throw new DefinitionError(`quote at character ${match.index + 1} is never closed; add a '`);
-    if (match[1] !== undefined) tokens.push({ text: unquote(match[1]), quoted: true, at: match.index });
-    else if (match[2] ?? match[3]) tokens.push({ text: match[0], quoted: false, at: match.index });
+    if (match[1] !== undefined) tokens.push({ text: unquote(match[1]), isQuoted: true, offset: match.index });
+    else if (match[2] ?? match[3]) tokens.push({ text: match[0], isQuoted: false, offset: match.index });
   }
   return tokens;
 }
@@ -103,47 +103,49 @@ class Parser {
     this.tokens = tokenize(source);
   }
 
-  peek(): Token | undefined {
+  peekToken(): Token | undefined {
     return this.tokens[this.index];
   }
 
-  next(what: string): Token {
+  takeToken(what: string): Token {
     const token = this.tokens[this.index++];
     if (!token) throw new DefinitionError(`ends where ${what} should follow; is a ')' missing?`);
     return token;
   }
 
   /** Reads a bare or quoted word. */
-  word(what: string): string {
-    const token = this.next(what);
-    if (!token.quoted && /^[()$]$/.test(token.text)) {
-      throw new DefinitionError(`'${token.text}' at character ${token.at + 1} where ${what} should be`);
+  takeWord(what: string): string {
+    const token = this.takeToken(what);
+    if (!token.isQuoted && /^[()$]$/.test(token.text)) {
+      throw new DefinitionError(`'${token.text}' at character ${token.offset + 1} where ${what} should be`);
     }
     return token.text;
   }
 
-  symbol(symbol: string): void {
-    const token = this.next(`'${symbol}'`);
-    if (token.quoted || token.text !== symbol) {
-      throw new DefinitionError(`'${shown(token.text)}' at character ${token.at + 1} where '${symbol}' should be`);
+  takeSymbol(symbol: string): void {
+    const token = this.takeToken(`'${symbol}'`);
+    if (token.isQuoted || token.text !== symbol) {
+      throw new DefinitionError(
+        `'${printable(token.text)}' at character ${token.offset + 1} where '${symbol}' should be`,
+      );
     }
   }
 
   isSymbol(symbol: string): boolean {
-    const token = this.peek();
-    return token !== undefined && !token.quoted && token.text === symbol;
+    const token = this.peekToken();
+    return token !== undefined && !token.isQuoted && token.text === symbol;
   }
 
   /** Reads a word, or words in parentheses, which are separated by `$` if `dollars` is set. */
-  list(what: string, dollars: boolean): string[] {
-    if (!this.isSymbol('(')) return [this.word(what)];
-    this.symbol('(');
+  takeList(what: string, dollars: boolean): string[] {
+    if (!this.isSymbol('(')) return [this.takeWord(what)];
+    this.takeSymbol('(');
     const words: string[] = [];
     while (!this.isSymbol(')')) {
-      if (dollars && words.length > 0) this.symbol('$');
-      words.push(this.word(what));
+      if (dollars && words.length > 0) this.takeSymbol('$');
+      words.push(this.takeWord(what));
     }
-    this.symbol(')');
+    this.takeSymbol(')');
     if (words.length === 0) throw new DefinitionError(`empty list of ${what}; leave the keyword out`);
     return words;
   }
@@ -152,40 +154,46 @@ class Parser {
 /** Parses a definition. Throws DefinitionError. Takes time linear in the length. */
 export function parseDefinition(kind: DefinitionKind, source: string): Definition {
   const parser = new Parser(source);
-  parser.symbol('(');
-  const id = parser.word('an object identifier');
-  const form = kind === 'dITStructureRules' ? RULE_ID : NUMERIC_OID;
-  if (!form.test(id))
-    throw new DefinitionError(`'${shown(id)}' is not a numeric object identifier like 1.3.6.1.4.1.99999.1`);
-  const found = new Map<string, string[]>();
-  while (!parser.isSymbol(')')) readField(kind, parser, found);
-  parser.symbol(')');
-  const rest = parser.peek();
-  if (rest) throw new DefinitionError(`'${shown(rest.text)}' at character ${rest.at + 1} follows the closing ')'`);
+  parser.takeSymbol('(');
+  const id = parser.takeWord('an object identifier');
+  const idPattern = kind === 'dITStructureRules' ? RULE_ID : NUMERIC_OID;
+  if (!idPattern.test(id))
+    throw new DefinitionError(`'${printable(id)}' is not a numeric object identifier like 1.3.6.1.4.1.99999.1`);
+  const valuesByKeyword = new Map<string, string[]>();
+  while (!parser.isSymbol(')')) readField(kind, parser, valuesByKeyword);
+  parser.takeSymbol(')');
+  const excessToken = parser.peekToken();
+  if (excessToken)
+    throw new DefinitionError(
+      `'${printable(excessToken.text)}' at character ${excessToken.offset + 1} follows the closing ')'`,
+    );
   const fields = new Map<string, string[]>();
   for (const keyword of Object.keys(KEYWORDS[kind])) {
-    const values = found.get(keyword);
+    const values = valuesByKeyword.get(keyword);
     if (values) fields.set(keyword, values);
   }
-  for (const [keyword, values] of found) if (keyword.startsWith('X-')) fields.set(keyword, values);
+  for (const [keyword, values] of valuesByKeyword) if (keyword.startsWith('X-')) fields.set(keyword, values);
   return { kind, id, fields };
 }
 
-function readField(kind: DefinitionKind, parser: Parser, found: Map<string, string[]>): void {
-  const keyword = parser.word('a keyword').toUpperCase();
+function readField(kind: DefinitionKind, parser: Parser, valuesByKeyword: Map<string, string[]>): void {
+  const keyword = parser.takeWord('a keyword').toUpperCase();
   const shape: Shape | 'extension' | undefined =
     KEYWORDS[kind][keyword] ?? (/^X-[A-Z_-]+$/.test(keyword) ? 'extension' : undefined);
   if (!shape) {
-    throw new DefinitionError(`unknown keyword '${shown(keyword)}'${didYouMean(keyword, Object.keys(KEYWORDS[kind]))}`);
+    throw new DefinitionError(
+      `unknown keyword '${printable(keyword)}'${didYouMean(keyword, Object.keys(KEYWORDS[kind]))}`,
+    );
   }
-  if (found.has(keyword)) throw new DefinitionError(`${keyword} is given twice; keep one`);
-  if (shape === 'flag') found.set(keyword, []);
-  else if (shape === 'word' || shape === 'quoted') found.set(keyword, [parser.word(`the value of ${keyword}`)]);
-  else found.set(keyword, parser.list(`the value of ${keyword}`, shape === 'oids'));
+  if (valuesByKeyword.has(keyword)) throw new DefinitionError(`${keyword} is given twice; keep one`);
+  if (shape === 'flag') valuesByKeyword.set(keyword, []);
+  else if (shape === 'word' || shape === 'quoted')
+    valuesByKeyword.set(keyword, [parser.takeWord(`the value of ${keyword}`)]);
+  else valuesByKeyword.set(keyword, parser.takeList(`the value of ${keyword}`, shape === 'oids'));
   if (shape === 'names') {
-    for (const name of found.get(keyword)!) {
+    for (const name of valuesByKeyword.get(keyword)!) {
       if (!DESCRIPTOR.test(name)) {
-        throw new DefinitionError(`'${shown(name)}' is not a name: a letter, then letters, digits and hyphens`);
+        throw new DefinitionError(`'${printable(name)}' is not a name: a letter, then letters, digits and hyphens`);
       }
     }
   }
@@ -197,10 +205,10 @@ export function formatDefinition(definition: Definition): string {
   let text = `( ${definition.id}`;
   for (const [keyword, values] of definition.fields) {
     const shape = shapes[keyword] ?? 'names';
-    const written = shape === 'names' || shape === 'quoted' ? values.map(quote) : values;
+    const texts = shape === 'names' || shape === 'quoted' ? values.map(quote) : values;
     text += ` ${keyword}`;
-    if (written.length === 1) text += ` ${written[0]}`;
-    else if (written.length > 1) text += ` ( ${written.join(shape === 'oids' ? ' $ ' : ' ')} )`;
+    if (texts.length === 1) text += ` ${texts[0]}`;
+    else if (texts.length > 1) text += ` ( ${texts.join(shape === 'oids' ? ' $ ' : ' ')} )`;
   }
   return `${text} )`;
 }

@@ -8,7 +8,7 @@ export interface Tlv {
   /** Identifier octet. Multi-byte tags are refused. */
   readonly tag: number;
   /** Offset of the identifier octet. */
-  readonly at: number;
+  readonly offset: number;
   /** Offsets of the contents. */
   readonly start: number;
   readonly end: number;
@@ -38,39 +38,39 @@ const CONSTRUCTED = 0x20;
 const MAX_DEPTH = 32;
 
 /** The element at `at`; undefined if the element exceeds `limit`, or has an indefinite length or a multi-byte tag. */
-export function readTlv(der: Buffer, at: number, limit: number): Tlv | undefined {
-  if (at + 2 > limit) return undefined;
-  const tag = der[at]!;
+export function readTlv(der: Buffer, offset: number, limit: number): Tlv | undefined {
+  if (offset + 2 > limit) return undefined;
+  const tag = der[offset]!;
   if ((tag & 0x1f) === 0x1f) return undefined;
-  const first = der[at + 1]!;
-  let start = at + 2;
-  let length = first;
-  if (first >= 0x80) {
-    const bytes = first & 0x7f;
-    if (bytes === 0 || bytes > 4 || start + bytes > limit) return undefined;
-    length = der.readUIntBE(start, bytes);
-    start += bytes;
+  const lengthOctet = der[offset + 1]!;
+  let start = offset + 2;
+  let length = lengthOctet;
+  if (lengthOctet >= 0x80) {
+    const lengthBytes = lengthOctet & 0x7f;
+    if (lengthBytes === 0 || lengthBytes > 4 || start + lengthBytes > limit) return undefined;
+    length = der.readUIntBE(start, lengthBytes);
+    start += lengthBytes;
   }
   const end = start + length;
-  return end <= limit ? { tag, at, start, end } : undefined;
+  return end <= limit ? { tag, offset, start, end } : undefined;
 }
 
 /** The elements that fill the range exactly; undefined if there are gaps or more than `max` elements. */
 export function children(der: Buffer, start: number, end: number, max = 1 << 20): Tlv[] | undefined {
-  const found: Tlv[] = [];
+  const elements: Tlv[] = [];
   for (let at = start; at < end; ) {
     const tlv = readTlv(der, at, end);
-    if (!tlv || found.length === max) return undefined;
-    found.push(tlv);
+    if (!tlv || elements.length === max) return undefined;
+    elements.push(tlv);
     at = tlv.end;
   }
-  return found;
+  return elements;
 }
 
 /** Whether the buffer is a single well-formed element, including nested elements. */
 export function isWellFormedDer(der: Buffer): boolean {
-  const top = readTlv(der, 0, der.length);
-  return top !== undefined && top.end === der.length && isNestedWellFormed(der, top, 0);
+  const outer = readTlv(der, 0, der.length);
+  return outer !== undefined && outer.end === der.length && isNestedWellFormed(der, outer, 0);
 }
 
 function isNestedWellFormed(der: Buffer, tlv: Tlv, depth: number): boolean {
@@ -121,19 +121,19 @@ export function stringBytes(der: Buffer, tlv: Tlv): Buffer | undefined {
     case Tag.bmpString:
       return contents.length % 2 === 0 ? Buffer.from(Buffer.from(contents).swap16().toString('utf16le')) : undefined;
     case Tag.universalString:
-      return universalBytes(contents);
+      return decodeUniversalString(contents);
     default:
       return undefined;
   }
 }
 
-function universalBytes(contents: Buffer): Buffer | undefined {
+function decodeUniversalString(contents: Buffer): Buffer | undefined {
   if (contents.length % 4 !== 0) return undefined;
-  const parts: string[] = [];
+  const characters: string[] = [];
   for (let i = 0; i < contents.length; i += 4) {
     const point = contents.readUInt32BE(i);
     if (point > 0x10ffff) return undefined;
-    parts.push(String.fromCodePoint(point));
+    characters.push(String.fromCodePoint(point));
   }
-  return Buffer.from(parts.join(''));
+  return Buffer.from(characters.join(''));
 }

@@ -15,8 +15,8 @@ export class Describer {
   /** Results by input text; undefined for unknown and malformed descriptions. */
   private readonly cache = new BoundedMap<string, AttributeDescription | undefined>(MAX_CACHE);
   /** Descriptions without options by canonical text. Never evicted. */
-  private readonly plain = new Map<string, AttributeDescription>();
-  private readonly optioned = new BoundedMap<string, AttributeDescription>(MAX_CACHE);
+  private readonly withoutOptions = new Map<string, AttributeDescription>();
+  private readonly withOptions = new BoundedMap<string, AttributeDescription>(MAX_CACHE);
 
   constructor(types: Registry<TypeNode>) {
     this.types = types;
@@ -24,8 +24,8 @@ export class Describer {
 
   describe(text: string): AttributeDescription | undefined {
     if (text.length > MAX_TEXT) return undefined;
-    const cached = this.cache.get(text);
-    if (cached !== undefined || this.cache.has(text)) return cached;
+    const cachedDescription = this.cache.get(text);
+    if (cachedDescription !== undefined || this.cache.has(text)) return cachedDescription;
     const description = this.parse(text);
     this.cache.set(text, description);
     return description;
@@ -35,20 +35,20 @@ export class Describer {
     const [name = '', ...given] = text.split(';');
     const type = this.types.get(name);
     if (!type || !given.every((option) => OPTION.test(option))) return undefined;
-    const sorted = [...new Set(given.map((option) => option.toLowerCase()))].sort();
-    const options = sorted.filter((option) => option !== 'binary');
+    const sortedOptions = [...new Set(given.map((option) => option.toLowerCase()))].sort();
+    const options = sortedOptions.filter((option) => option !== 'binary');
     return this.intern({
       type,
       options,
-      binary: options.length < sorted.length,
-      text: [type.name, ...sorted].join(';'),
+      binary: options.length < sortedOptions.length,
+      text: [type.name, ...sortedOptions].join(';'),
     });
   }
 
   private intern(description: AttributeDescription): AttributeDescription {
-    const table = description.options.length === 0 ? this.plain : this.optioned;
-    const known = table.get(description.text);
-    if (known) return known;
+    const table = description.options.length === 0 ? this.withoutOptions : this.withOptions;
+    const equalDescription = table.get(description.text);
+    if (equalDescription) return equalDescription;
     table.set(description.text, description);
     return description;
   }
@@ -84,8 +84,8 @@ export function descriptionMatches(wanted: AttributeDescription, stored: Attribu
   if (wanted.type !== stored.type && !(stored.type as TypeNode).isA(wanted.type)) return false;
   for (const option of wanted.options) {
     const range = option.endsWith('-');
-    const found = range ? stored.options.some((have) => inRange(have, option)) : stored.options.includes(option);
-    if (!found) return false;
+    const hasOption = range ? stored.options.some((have) => inRange(have, option)) : stored.options.includes(option);
+    if (!hasOption) return false;
   }
   return true;
 }

@@ -6,17 +6,17 @@ const EQUALS = 0x3d;
 const BACKSLASH = 0x5c;
 
 /** Appends a normal form and escapes the bytes that separate RDNs. Returns the offset after the form. */
-function writeEscaped(out: Buffer, at: number, form: Buffer): number {
-  let to = at;
-  for (let i = 0; i < form.length; i++) {
-    const byte = form[i]!;
+function writeEscaped(out: Buffer, at: number, value: Buffer): number {
+  let end = at;
+  for (let i = 0; i < value.length; i++) {
+    const byte = value[i]!;
     if (byte === COMMA || byte === PLUS || byte === BACKSLASH) {
-      out[to++] = BACKSLASH;
-      out[to++] = byte === BACKSLASH ? 0x35 : 0x32;
-      out[to++] = byte === COMMA ? 0x63 : byte === PLUS ? 0x62 : 0x63;
-    } else out[to++] = byte;
+      out[end++] = BACKSLASH;
+      out[end++] = byte === BACKSLASH ? 0x35 : 0x32;
+      out[end++] = byte === COMMA ? 0x63 : byte === PLUS ? 0x62 : 0x63;
+    } else out[end++] = byte;
   }
-  return to;
+  return end;
 }
 
 function escapedLength(form: Buffer): number {
@@ -38,16 +38,16 @@ export function avaNorm(oid: string, form: Buffer): Buffer {
 }
 
 /** Joins buffers with a separator byte. */
-function join(parts: readonly Buffer[], separator: number): Buffer {
-  if (parts.length === 1) return parts[0]!;
-  let length = Math.max(parts.length - 1, 0);
-  for (const part of parts) length += part.length;
+function joinBuffers(buffers: readonly Buffer[], separator: number): Buffer {
+  if (buffers.length === 1) return buffers[0]!;
+  let length = Math.max(buffers.length - 1, 0);
+  for (const part of buffers) length += part.length;
   const out = Buffer.allocUnsafe(length);
   let at = 0;
-  for (let i = 0; i < parts.length; i++) {
+  for (let i = 0; i < buffers.length; i++) {
     if (i > 0) out[at++] = separator;
-    out.set(parts[i]!, at);
-    at += parts[i]!.length;
+    out.set(buffers[i]!, at);
+    at += buffers[i]!.length;
   }
   return out;
 }
@@ -56,10 +56,10 @@ function join(parts: readonly Buffer[], separator: number): Buffer {
 export function rdnNorm(parts: readonly { oid: string; form: Buffer }[]): Buffer {
   if (parts.length === 1) return avaNorm(parts[0]!.oid, parts[0]!.form);
   const norms = parts.map((part) => avaNorm(part.oid, part.form)).sort(Buffer.compare);
-  return join(norms, PLUS);
+  return joinBuffers(norms, PLUS);
 }
 
 /** `norm` of a DN with the given RDN norms. */
 export function joinRdns(norms: readonly Buffer[]): Buffer {
-  return join(norms, COMMA);
+  return joinBuffers(norms, COMMA);
 }

@@ -5,7 +5,7 @@ import { readTlv, stringBytes } from './der.js';
 import { avaNorm, joinRdns, rdnNorm } from './dn-norm.js';
 import { formatDnValue, isCanonical } from './dn-text.js';
 import type { AttributeType, Ava, Dn, MatchingRule, Rdn } from './schema-types.js';
-import { didYouMean, shown } from './suggest.js';
+import { didYouMean, printable } from './suggest.js';
 
 /**
  * Parses distinguished names (RFC 4514). Also accepts the notation of RFC 2253 and older writers: spaces around `=`,
@@ -25,7 +25,7 @@ export interface DnContext {
 
 interface RawAva {
   /** The name as written. */
-  readonly name: string;
+  readonly typeName: string;
   readonly oid: string;
   readonly type: AttributeType | undefined;
   readonly value: Buffer;
@@ -48,10 +48,10 @@ const EQUALS = 0x3d;
 const BACKSLASH = 0x5c;
 
 /** Class of a byte in a value: 1 must be escaped, 2 ends the value, 3 backslash. */
-const SPECIAL = new Uint8Array(256);
-for (const byte of [0, QUOTE, 0x3c, 0x3e]) SPECIAL[byte] = 1;
-for (const byte of [PLUS, COMMA, SEMICOLON]) SPECIAL[byte] = 2;
-SPECIAL[BACKSLASH] = 3;
+const VALUE_CLASS = new Uint8Array(256);
+for (const byte of [0, QUOTE, 0x3c, 0x3e]) VALUE_CLASS[byte] = 1;
+for (const byte of [PLUS, COMMA, SEMICOLON]) VALUE_CLASS[byte] = 2;
+VALUE_CLASS[BACKSLASH] = 3;
 
 /** A domain name such as `example.com`. */
 const DOMAIN = /^[a-z\d-]{1,63}(?:\.[a-z\d-]{1,63}){1,8}$/i;
@@ -67,227 +67,233 @@ function hexDigit(byte: number | undefined): number {
 }
 
 class Parser {
-  at = 0;
+  offset = 0;
   private readonly text: string;
   private readonly bytes: Buffer;
   /** Whether the text is ASCII, so that offsets in text and bytes are the same. */
-  private readonly ascii: boolean;
+  private readonly isAscii: boolean;
   private readonly context: DnContext;
   /** Whether types that are not in the schema are errors. */
-  private readonly strict: boolean;
+  private readonly isStrict: boolean;
 
   constructor(text: string, bytes: Buffer, context: DnContext, strict: boolean) {
     this.text = text;
     this.bytes = bytes;
-    this.ascii = text.length >= bytes.length;
+    this.isAscii = text.length >= bytes.length;
     this.context = context;
-    this.strict = strict;
+    this.isStrict = strict;
   }
 
   slice(start: number, end: number): string {
-    return this.ascii ? this.text.slice(start, end) : this.bytes.toString('utf8', start, end);
+    return this.isAscii ? this.text.slice(start, end) : this.bytes.toString('utf8', start, end);
   }
 
   isCanonical(start: number, end: number): boolean {
     return isCanonical(this.bytes, start, end);
   }
 
-  fail(why: string, at = this.at): never {
+  fail(why: string, at = this.offset): never {
     throw new LdapError('invalidDNSyntax', `invalid DN at byte ${at + 1}: ${why}`);
   }
 
   skipSpaces(): void {
-    while (this.bytes[this.at] === SPACE) this.at++;
+    while (this.bytes[this.offset] === SPACE) this.offset++;
   }
 
-  rdns(): RawRdn[] {
+  parseRdns(): RawRdn[] {
     const rdns: RawRdn[] = [];
     this.skipSpaces();
-    if (this.at === this.bytes.length) return rdns;
+    if (this.offset === this.bytes.length) return rdns;
     for (;;) {
       if (rdns.length === MAX_RDNS) this.fail(`more than ${MAX_RDNS} RDNs`);
-      rdns.push(this.rdn());
-      if (this.at === this.bytes.length) return rdns;
-      this.at++;
+      rdns.push(this.parseRdn());
+      if (this.offset === this.bytes.length) return rdns;
+      this.offset++;
       this.skipSpaces();
-      if (this.at === this.bytes.length) this.fail('ends after a comma; an RDN should follow');
+      if (this.offset === this.bytes.length) this.fail('ends after a comma; an RDN should follow');
     }
   }
 
   /** Parses an RDN. Stops at the following separator or at the end. */
-  private rdn(): RawRdn {
-    const start = this.at;
+  private parseRdn(): RawRdn {
+    const start = this.offset;
     const avas: RawAva[] = [];
     for (;;) {
-      avas.push(this.ava());
-      const end = this.end;
-      if (this.bytes[this.at] !== PLUS) return { avas, start, end };
+      avas.push(this.parseAva());
+      const end = this.valueEnd;
+      if (this.bytes[this.offset] !== PLUS) return { avas, start, end };
       if (avas.length === MAX_AVAS) this.fail(`more than ${MAX_AVAS} attributes in one RDN`);
-      this.at++;
+      this.offset++;
       this.skipSpaces();
     }
   }
 
   /** Offset after the last byte of the current value, before trailing spaces. */
-  private end = 0;
+  private valueEnd = 0;
 
-  private ava(): RawAva {
-    const { name, oid, type } = this.type();
+  private parseAva(): RawAva {
+    const { typeName, oid, type } = this.parseType();
     this.skipSpaces();
-    if (this.bytes[this.at] !== EQUALS) this.fail(`'=' expected after the attribute '${shown(name)}'`);
-    this.at++;
+    if (this.bytes[this.offset] !== EQUALS) this.fail(`'=' expected after the attribute '${printable(typeName)}'`);
+    this.offset++;
     this.skipSpaces();
-    const valueAt = this.at;
-    const first = this.bytes[this.at];
-    const value = first === HASH ? this.hexValue() : first === QUOTE ? this.quotedValue() : this.plainValue();
-    if (value.length === 0) this.fail(`the value of '${shown(name)}' is empty`, valueAt);
-    return { name, oid, type, value };
+    const valueStart = this.offset;
+    const firstByte = this.bytes[this.offset];
+    const value =
+      firstByte === HASH
+        ? this.parseHexValue()
+        : firstByte === QUOTE
+          ? this.parseQuotedValue()
+          : this.parsePlainValue();
+    if (value.length === 0) this.fail(`the value of '${printable(typeName)}' is empty`, valueStart);
+    return { typeName, oid, type, value };
   }
 
-  private type(): { name: string; oid: string; type: AttributeType | undefined } {
+  private parseType(): { typeName: string; oid: string; type: AttributeType | undefined } {
     const { bytes } = this;
-    const start = this.at;
+    const start = this.offset;
     let at = start;
     for (; at < bytes.length; at++) {
       const byte = bytes[at]!;
       const lower = byte | 0x20;
-      const word = (lower >= 0x61 && lower <= 0x7a) || (byte >= 0x30 && byte <= 0x39) || byte === 0x2d || byte === 0x2e;
-      if (!word) break;
+      const isTypeByte =
+        (lower >= 0x61 && lower <= 0x7a) || (byte >= 0x30 && byte <= 0x39) || byte === 0x2d || byte === 0x2e;
+      if (!isTypeByte) break;
     }
     if (at === start) this.fail('an attribute type expected');
-    this.at = at;
+    this.offset = at;
     if (at - start > 256) this.fail('attribute type is too long', start);
-    const name = this.slice(start, at);
-    const known = this.context.attribute(name);
-    if (known) return { name, oid: known.oid, type: known };
-    const bare = /^oid\.(?=\d)/i.test(name) ? name.slice(4) : name;
-    const type = this.context.attribute(bare);
-    if (type) return { name: bare, oid: type.oid, type };
-    if (this.strict) {
+    const text = this.slice(start, at);
+    const typeOfText = this.context.attribute(text);
+    if (typeOfText) return { typeName: text, oid: typeOfText.oid, type: typeOfText };
+    const typeName = /^oid\.(?=\d)/i.test(text) ? text.slice(4) : text;
+    const type = this.context.attribute(typeName);
+    if (type) return { typeName, oid: type.oid, type };
+    if (this.isStrict) {
       this.requireEquals(start);
-      const hint = didYouMean(bare, this.context.attributeNames());
-      this.fail(`attribute '${shown(bare)}' is not in the schema${hint}`, start);
+      const hint = didYouMean(typeName, this.context.attributeNames());
+      this.fail(`attribute '${printable(typeName)}' is not in the schema${hint}`, start);
     }
-    return { name: bare, oid: bare, type };
+    return { typeName, oid: typeName, type };
   }
 
   /** Called for an unknown type: reports a missing `=`, since the text may not be an RDN at all. */
   private requireEquals(start: number): void {
     const { bytes } = this;
-    let end = this.at;
-    while (end < bytes.length && bytes[end] !== EQUALS && SPECIAL[bytes[end]!] !== 2) end++;
+    let end = this.offset;
+    while (end < bytes.length && bytes[end] !== EQUALS && VALUE_CLASS[bytes[end]!] !== 2) end++;
     if (bytes[end] === EQUALS) return;
-    const given = this.slice(start, end).trim();
-    const isDomain = start === 0 && end === bytes.length && DOMAIN.test(given);
-    const form = isDomain
-      ? given
+    const text = this.slice(start, end).trim();
+    const isDomain = start === 0 && end === bytes.length && DOMAIN.test(text);
+    const example = isDomain
+      ? text
           .split('.')
           .map((label) => `dc=${label}`)
           .join(',')
       : 'ou=people,dc=example,dc=com';
-    const hint = isDomain ? `did you mean '${form}'?` : `a DN is written like '${form}'`;
-    this.fail(`'${shown(given)}' has no '='; ${hint}`, start);
+    const hint = isDomain ? `did you mean '${example}'?` : `a DN is written like '${example}'`;
+    this.fail(`'${printable(text)}' has no '='; ${hint}`, start);
   }
 
   /** Skips spaces after a quoted or hexadecimal value. A separator or the end has to follow. */
-  private afterValue(): void {
-    this.end = this.at;
+  private finishValue(): void {
+    this.valueEnd = this.offset;
     this.skipSpaces();
-    if (this.at < this.bytes.length && SPECIAL[this.bytes[this.at]!] !== 2)
+    if (this.offset < this.bytes.length && VALUE_CLASS[this.bytes[this.offset]!] !== 2)
       this.fail("',' or '+' expected after the value");
   }
 
-  private plainValue(): Buffer {
+  private parsePlainValue(): Buffer {
     const { bytes } = this;
-    const start = this.at;
+    const start = this.offset;
     let end = start;
     let at = start;
     for (; at < bytes.length; at++) {
       const byte = bytes[at]!;
-      const special = SPECIAL[byte]!;
+      const special = VALUE_CLASS[byte]!;
       if (special === 0) {
         if (byte !== SPACE) end = at + 1;
       } else if (special === 2) break;
-      else if (special === 3) return this.escapedValue(start);
+      else if (special === 3) return this.parseEscapedValue(start);
       else this.fail(`character 0x${byte.toString(16).padStart(2, '0')} must be escaped with a backslash`, at);
     }
-    this.at = at;
-    this.end = end;
+    this.offset = at;
+    this.valueEnd = end;
     return bytes.subarray(start, end);
   }
 
-  private escapedValue(start: number): Buffer {
+  private parseEscapedValue(start: number): Buffer {
     const { bytes } = this;
-    const out: number[] = [];
-    let kept = 0;
-    this.at = start;
-    this.end = start;
-    while (this.at < bytes.length) {
-      const byte = bytes[this.at]!;
-      const special = SPECIAL[byte]!;
+    const decoded: number[] = [];
+    let keptLength = 0;
+    this.offset = start;
+    this.valueEnd = start;
+    while (this.offset < bytes.length) {
+      const byte = bytes[this.offset]!;
+      const special = VALUE_CLASS[byte]!;
       if (special === 2) break;
       if (special === 1)
         this.fail(`character 0x${byte.toString(16).padStart(2, '0')} must be escaped with a backslash`);
-      if (special === 3) out.push(this.escape());
+      if (special === 3) decoded.push(this.parseEscape());
       else {
-        out.push(byte);
-        this.at++;
+        decoded.push(byte);
+        this.offset++;
       }
       if (special === 3 || byte !== SPACE) {
-        kept = out.length;
-        this.end = this.at;
+        keptLength = decoded.length;
+        this.valueEnd = this.offset;
       }
     }
-    return Buffer.from(out.slice(0, kept));
+    return Buffer.from(decoded.slice(0, keptLength));
   }
 
-  /** The byte of the escape sequence at `at`. */
-  private escape(): number {
-    const next = this.bytes[this.at + 1];
-    const high = hexDigit(next);
-    const low = hexDigit(this.bytes[this.at + 2]);
+  /** The byte of the escape sequence at `offset`. */
+  private parseEscape(): number {
+    const escapedByte = this.bytes[this.offset + 1];
+    const high = hexDigit(escapedByte);
+    const low = hexDigit(this.bytes[this.offset + 2]);
     if (high >= 0 && low >= 0) {
-      this.at += 3;
+      this.offset += 3;
       return high * 16 + low;
     }
-    if (next === undefined || !ESCAPABLE.has(next)) {
+    if (escapedByte === undefined || !ESCAPABLE.has(escapedByte)) {
       this.fail('a backslash must be followed by two hexadecimal digits or one of , + " \\ < > ; # = or a space');
     }
-    this.at += 2;
-    return next;
+    this.offset += 2;
+    return escapedByte;
   }
 
-  private quotedValue(): Buffer {
+  private parseQuotedValue(): Buffer {
     const { bytes } = this;
-    const opened = this.at;
-    const out: number[] = [];
-    this.at++;
-    while (bytes[this.at] !== QUOTE) {
-      const byte = bytes[this.at];
-      if (byte === undefined) this.fail('a quoted value is never closed', opened);
+    const quoteStart = this.offset;
+    const decoded: number[] = [];
+    this.offset++;
+    while (bytes[this.offset] !== QUOTE) {
+      const byte = bytes[this.offset];
+      if (byte === undefined) this.fail('a quoted value is never closed', quoteStart);
       if (byte === 0) this.fail('character 0x00 must be escaped with a backslash');
-      if (byte === BACKSLASH) out.push(this.escape());
+      if (byte === BACKSLASH) decoded.push(this.parseEscape());
       else {
-        out.push(byte);
-        this.at++;
+        decoded.push(byte);
+        this.offset++;
       }
     }
-    this.at++;
-    this.afterValue();
-    return Buffer.from(out);
+    this.offset++;
+    this.finishValue();
+    return Buffer.from(decoded);
   }
 
   /** Parses `#` and BER in hexadecimal (RFC 4514 §2.4) to the characters of a string element, else to the BER. */
-  private hexValue(): Buffer {
+  private parseHexValue(): Buffer {
     const { bytes } = this;
-    const start = ++this.at;
-    while (hexDigit(bytes[this.at]) >= 0) this.at++;
-    const digits = this.at - start;
+    const start = ++this.offset;
+    while (hexDigit(bytes[this.offset]) >= 0) this.offset++;
+    const digits = this.offset - start;
     if (digits === 0 || digits % 2 === 1) this.fail('hexadecimal digits in pairs expected', start);
-    const ber = Buffer.from(bytes.toString('latin1', start, this.at), 'hex');
+    const ber = Buffer.from(bytes.toString('latin1', start, this.offset), 'hex');
     const tlv = readTlv(ber, 0, ber.length);
     if (!tlv || tlv.end !== ber.length) this.fail('the value after # is not BER', start);
-    this.afterValue();
+    this.finishValue();
     return stringBytes(ber, tlv) ?? ber;
   }
 }
@@ -295,8 +301,8 @@ class Parser {
 /** The RDN in this server's notation. Types and values are as written, but numeric OIDs become names. */
 function rdnText({ avas, start, end }: RawRdn, parser: Parser): string {
   if (parser.isCanonical(start, end)) return parser.slice(start, end);
-  const nameOf = ({ name, type }: RawAva): string => (/^\d/.test(name) ? type!.name : name);
-  return avas.map((ava) => `${nameOf(ava)}=${formatDnValue(ava.value)}`).join('+');
+  const shownType = ({ typeName, type }: RawAva): string => (/^\d/.test(typeName) ? type!.name : typeName);
+  return avas.map((ava) => `${shownType(ava)}=${formatDnValue(ava.value)}`).join('+');
 }
 
 function finishRdn(raw: RawRdn, parser: Parser, context: DnContext): Rdn {
@@ -317,8 +323,8 @@ function finishRdn(raw: RawRdn, parser: Parser, context: DnContext): Rdn {
 function finishAva({ type, value }: RawAva, { start }: RawRdn, parser: Parser, context: DnContext): Ava {
   const norm = (type!.equality ?? context.fallback).normalize(value);
   if (!norm) {
-    const why = isUtf8(value) ? "does not fit the attribute's equality rule" : 'is not UTF-8';
-    parser.fail(`the value of '${type!.name}' ${why}`, start);
+    const problem = isUtf8(value) ? "does not fit the attribute's equality rule" : 'is not UTF-8';
+    parser.fail(`the value of '${type!.name}' ${problem}`, start);
   }
   return { type: type!, value, norm };
 }
@@ -331,13 +337,13 @@ function checkDnLength(bytes: Buffer): void {
 
 /** Joins RDNs with commas; returns `given` if equal. Checks the length, since the text may have grown. */
 function dnText(rdns: readonly Rdn[], given: string): string {
-  const text = joinTexts(rdns);
+  const text = joinRdnTexts(rdns);
   if (text === given) return given;
   if (text.length > MAX_DN / 3) checkDnLength(Buffer.from(text));
   return text;
 }
 
-function joinTexts(rdns: readonly Rdn[]): string {
+function joinRdnTexts(rdns: readonly Rdn[]): string {
   if (rdns.length === 0) return '';
   let text = rdns[0]!.text;
   for (let i = 1; i < rdns.length; i++) text += `,${rdns[i]!.text}`;
@@ -345,12 +351,12 @@ function joinTexts(rdns: readonly Rdn[]): string {
 }
 
 /** Parses a DN. Throws LdapError invalidDNSyntax. The values are views of one copy of the text. */
-export function parseDn(given: string, context: DnContext): Dn {
-  const bytes = utf8Bytes(given);
+export function parseDn(text: string, context: DnContext): Dn {
+  const bytes = utf8Bytes(text);
   checkDnLength(bytes);
-  const parser = new Parser(given, bytes, context, true);
-  const rdns = parser.rdns().map((rdn) => finishRdn(rdn, parser, context));
-  return { rdns, text: dnText(rdns, given), norm: joinRdns(rdns.map((rdn) => rdn.norm)) };
+  const parser = new Parser(text, bytes, context, true);
+  const rdns = parser.parseRdns().map((rdn) => finishRdn(rdn, parser, context));
+  return { rdns, text: dnText(rdns, text), norm: joinRdns(rdns.map((rdn) => rdn.norm)) };
 }
 
 /** Offset of the comma after the RDN that begins at `from`; -1 without comma, and if an escape or quote is first. */
@@ -366,31 +372,31 @@ export function nextComma(text: string, from: number): number {
 /** Like `parseDn`, for plain RDNs up to the comma at `end` and a known ancestor other than the root. */
 export function parseBelow(given: string, end: number, ancestor: Dn, context: DnContext): Dn {
   const parser = new Parser(given, utf8Bytes(given.slice(0, end)), context, true);
-  const raw = parser.rdns();
-  const long = given.length > MAX_DN / 3 || raw.length + ancestor.rdns.length > MAX_RDNS;
-  if (raw.length === 0 || long) return parseDn(given, context);
-  const own = raw.map((rdn) => finishRdn(rdn, parser, context));
-  const rdns = [...own, ...ancestor.rdns];
-  const isGiven = given.endsWith(ancestor.text) && given.length - ancestor.text.length === end + 1;
-  const text = isGiven && joinTexts(own) === given.slice(0, end) ? given : dnText(rdns, given);
-  const norm = joinRdns([...own.map((rdn) => rdn.norm), ancestor.norm]);
+  const raw = parser.parseRdns();
+  const isTooLong = given.length > MAX_DN / 3 || raw.length + ancestor.rdns.length > MAX_RDNS;
+  if (raw.length === 0 || isTooLong) return parseDn(given, context);
+  const rdnsBelow = raw.map((rdn) => finishRdn(rdn, parser, context));
+  const rdns = [...rdnsBelow, ...ancestor.rdns];
+  const isSuffixGiven = given.endsWith(ancestor.text) && given.length - ancestor.text.length === end + 1;
+  const text = isSuffixGiven && joinRdnTexts(rdnsBelow) === given.slice(0, end) ? given : dnText(rdns, given);
+  const norm = joinRdns([...rdnsBelow.map((rdn) => rdn.norm), ancestor.norm]);
   return { rdns, text, norm };
 }
 
 /** The DN without its first `count` RDNs. */
 export function ancestorOf(dn: Dn, count: number): Dn {
-  let norm = 0;
-  let text = 0;
+  let normStart = 0;
+  let textStart = 0;
   for (let i = 0; i < count; i++) {
-    norm += dn.rdns[i]!.norm.length + 1;
-    text += dn.rdns[i]!.text.length + 1;
+    normStart += dn.rdns[i]!.norm.length + 1;
+    textStart += dn.rdns[i]!.text.length + 1;
   }
-  return { rdns: dn.rdns.slice(count), text: dn.text.slice(text), norm: dn.norm.subarray(norm) };
+  return { rdns: dn.rdns.slice(count), text: dn.text.slice(textStart), norm: dn.norm.subarray(normStart) };
 }
 
 /** OIDs (or unknown names) and values of the RDNs, leftmost first. Throws LdapError invalidDNSyntax. */
 export function parseLoose(text: string, context: DnContext): { oid: string; value: Buffer }[][] {
   const bytes = Buffer.from(text, 'utf8');
   checkDnLength(bytes);
-  return new Parser(text, bytes, context, false).rdns().map((rdn) => rdn.avas);
+  return new Parser(text, bytes, context, false).parseRdns().map((rdn) => rdn.avas);
 }

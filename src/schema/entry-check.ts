@@ -26,68 +26,68 @@ export class EntryChecker {
   private readonly sets: ClassSets;
   private readonly classes: Registry<ClassNode>;
   /** By type index: number of the last check in which the type occurred. */
-  private readonly seen: Uint32Array;
+  private readonly lastRounds: Uint32Array;
   private round = 0;
 
   constructor(sets: ClassSets, classes: Registry<ClassNode>, types: number) {
     this.sets = sets;
     this.classes = classes;
-    this.seen = new Uint32Array(types);
+    this.lastRounds = new Uint32Array(types);
   }
 
   /** Checks an entry against RFC 4512 §2. Returns the structural class; throws LdapError. */
   check(attributes: readonly CheckedAttribute[], rdn: Rdn, options: CheckOptions): ObjectClass {
-    const set = this.sets.get(objectClassOf(attributes).values);
-    this.round = this.round === 0xffffffff ? this.restart() : this.round + 1;
+    const set = this.sets.get(requireObjectClass(attributes).values);
+    this.round = this.round === 0xffffffff ? this.restartRounds() : this.round + 1;
     for (let i = 0; i < attributes.length; i++) this.checkAttribute(attributes[i]!, set, options.system === true);
     for (let i = 0; i < set.must.length; i++) {
       const type = set.must[i]!;
-      if (this.seen[type.index] !== this.round) failMissing(type, set);
+      if (this.lastRounds[type.index] !== this.round) failMissing(type, set);
     }
     if (options.naming !== false) checkNaming(attributes, rdn);
     return set.structural;
   }
 
-  private restart(): number {
-    this.seen.fill(0);
+  private restartRounds(): number {
+    this.lastRounds.fill(0);
     return 1;
   }
 
   private checkAttribute(attribute: CheckedAttribute, set: ClassSet, system: boolean): void {
     const { description, values } = attribute;
     const type = description.type as TypeNode;
-    this.seen[type.index] = this.round;
+    this.lastRounds[type.index] = this.round;
     if (type.noUserModification && !system) {
       throw new LdapError('constraintViolation', `attribute '${type.name}' is maintained by the server; leave it out`);
     }
-    if (set.allowed[type.index] === 0 && !type.operational) this.refuse(type, set);
+    if (set.allowedTypes[type.index] === 0 && !type.operational) this.refuseType(type, set);
     if (type.oid === OBJECT_CLASS || attribute.unchanged) return;
     if (type.secret || (type.operational && description.options.length > 0)) refuseOptions(description);
     checkValues(description, values);
   }
 
-  private refuse(type: TypeNode, set: ClassSet): never {
+  private refuseType(type: TypeNode, set: ClassSet): never {
     const { rule, structural } = set;
     if (rule?.not.has(type)) {
-      const what = `the DIT content rule of '${structural.name}' precludes attribute '${type.name}'`;
-      throw new LdapError('objectClassViolation', `${what}; leave it out`);
+      const problem = `the DIT content rule of '${structural.name}' precludes attribute '${type.name}'`;
+      throw new LdapError('objectClassViolation', `${problem}; leave it out`);
     }
-    const given = set.classes.map((node) => node.name).join(', ');
+    const classNames = set.classes.map((node) => node.name).join(', ');
     const allows = (node: ClassNode) => node.may.has(type) || node.must.has(type);
-    const chain = this.classes.all
+    const subclass = this.classes.items
       .filter((node) => node.lineage.has(structural) && allows(node))
       .reduce<ClassNode | undefined>((best, node) => (best && best.may.size >= node.may.size ? best : node), undefined);
-    const remedy = this.classes.all
+    const auxiliaryClass = this.classes.items
       .filter((node) => node.kind === 'AUXILIARY' && allows(node) && (!rule || rule.aux.has(node)))
       .reduce<ClassNode | undefined>(
         (best, node) => (best && countOtherRequired(best, type) <= countOtherRequired(node, type) ? best : node),
         undefined,
       );
-    const added = remedy ?? chain;
-    const hint = added ? `; add object class '${added.name}' or leave it out` : '; leave it out';
+    const addedClass = auxiliaryClass ?? subclass;
+    const hint = addedClass ? `; add object class '${addedClass.name}' or leave it out` : '; leave it out';
     throw new LdapError(
       'objectClassViolation',
-      `attribute '${type.name}' is not allowed by the object classes ${given}${hint}`,
+      `attribute '${type.name}' is not allowed by the object classes ${classNames}${hint}`,
     );
   }
 }
@@ -116,7 +116,7 @@ export function hasOptions({ options, binary }: AttributeDescription): boolean {
   return binary || options.length > 0;
 }
 
-function objectClassOf(attributes: readonly CheckedAttribute[]): CheckedAttribute {
+function requireObjectClass(attributes: readonly CheckedAttribute[]): CheckedAttribute {
   for (let i = 0; i < attributes.length; i++) {
     if (attributes[i]!.description.type.oid === OBJECT_CLASS) return attributes[i]!;
   }
@@ -127,9 +127,11 @@ function objectClassOf(attributes: readonly CheckedAttribute[]): CheckedAttribut
 }
 
 function failMissing(type: TypeNode, set: ClassSet): never {
-  const by = set.classes.find((node) => node.must.has(type)) ?? set.structural;
-  const what = by.must.has(type) ? `object class '${by.name}'` : `the DIT content rule of '${by.name}'`;
-  throw new LdapError('objectClassViolation', `${what} requires attribute '${type.name}'; add it`);
+  const requiringClass = set.classes.find((node) => node.must.has(type)) ?? set.structural;
+  const requirement = requiringClass.must.has(type)
+    ? `object class '${requiringClass.name}'`
+    : `the DIT content rule of '${requiringClass.name}'`;
+  throw new LdapError('objectClassViolation', `${requirement} requires attribute '${type.name}'; add it`);
 }
 
 /** RFC 4512 §2.3: the entry has to contain all attribute values of its RDN. */
@@ -179,39 +181,42 @@ export function checkValues(description: AttributeDescription, values: readonly 
       `attribute '${description.text}' has ${values.length} values; it may have one`,
     );
   }
-  const twice =
+  const duplicateIndex =
     values.length <= MAX_PAIRWISE ? findDuplicate(description, values) : findDuplicateHashed(description, values);
-  if (twice >= 0) {
-    throw new LdapError('attributeOrValueExists', `value ${twice + 1} of '${description.text}' equals an earlier one`);
+  if (duplicateIndex >= 0) {
+    throw new LdapError(
+      'attributeOrValueExists',
+      `value ${duplicateIndex + 1} of '${description.text}' equals an earlier one`,
+    );
   }
 }
 
 function failInvalid(description: AttributeDescription, count: number, index: number, wrong: string): never {
-  const which = count === 1 ? 'the value' : `value ${index + 1}`;
-  throw new LdapError('invalidAttributeSyntax', `${which} of '${description.text}' ${wrong}`);
+  const valueText = count === 1 ? 'the value' : `value ${index + 1}`;
+  throw new LdapError('invalidAttributeSyntax', `${valueText} of '${description.text}' ${wrong}`);
 }
 
 /** The normal form for comparisons; the value itself if no equality rule fits the value (RFC 4512 §2.2). */
-function formOf(description: AttributeDescription, value: Buffer): Buffer {
+function comparedForm(description: AttributeDescription, value: Buffer): Buffer {
   return description.type.equality?.normalize(value) ?? value;
 }
 
 /** Index of a value that equals an earlier value, or -1. */
 function findDuplicate(description: AttributeDescription, values: readonly Buffer[]): number {
-  const forms: Buffer[] = [];
+  const normalForms: Buffer[] = [];
   for (let i = 0; i < values.length; i++) {
-    const form = formOf(description, values[i]!);
-    for (let k = 0; k < i; k++) if (forms[k]!.equals(form)) return i;
-    forms.push(form);
+    const normalForm = comparedForm(description, values[i]!);
+    for (let k = 0; k < i; k++) if (normalForms[k]!.equals(normalForm)) return i;
+    normalForms.push(normalForm);
   }
   return -1;
 }
 
 function findDuplicateHashed(description: AttributeDescription, values: readonly Buffer[]): number {
-  const forms = new Set<string>();
+  const normalForms = new Set<string>();
   for (let i = 0; i < values.length; i++) {
-    forms.add(formOf(description, values[i]!).toString('latin1'));
-    if (forms.size === i) return i;
+    normalForms.add(comparedForm(description, values[i]!).toString('latin1'));
+    if (normalForms.size === i) return i;
   }
   return -1;
 }

@@ -5,7 +5,7 @@ import { decodeBase64 } from '../bytes/base64.js';
 import { CR_ALONE, utf16Problem } from '../bytes/text-form.js';
 import { DEFINITION_KINDS, type DefinitionKind } from './definition.js';
 import { SchemaError } from './schema-error.js';
-import { didYouMean, shown } from './suggest.js';
+import { didYouMean, printable } from './suggest.js';
 import { LDAP_SYNTAX } from './syntaxes.js';
 
 /** A definition in a schema file. */
@@ -27,10 +27,10 @@ interface Line {
   readonly line: number;
 }
 
-const MAX_FILE = 16 * 1024 * 1024;
+const MAX_FILE_BYTES = 16 * 1024 * 1024;
 const KINDS = new Map<string, DefinitionKind>(DEFINITION_KINDS.map((kind) => [kind.toLowerCase(), kind]));
 /** Attributes to skip. slaptest writes `structuralobjectclass` and the following attributes into every file. */
-const IGNORED = new Set(
+const IGNORED_ATTRIBUTES = new Set(
   `dn version objectclass cn description structuralobjectclass entryuuid creatorsname createtimestamp entrycsn
   modifiersname modifytimestamp`.split(/\s+/),
 );
@@ -87,10 +87,10 @@ function readText(file: string): string {
       line: 0,
     });
   }
-  if (bytes.length > MAX_FILE) {
-    throw new SchemaError(`${bytes.length} bytes; a schema file has at most ${MAX_FILE}`, { file, line: 0 });
+  if (bytes.length > MAX_FILE_BYTES) {
+    throw new SchemaError(`${bytes.length} bytes; a schema file has at most ${MAX_FILE_BYTES}`, { file, line: 0 });
   }
-  return decode(bytes, file);
+  return decodeUtf8(bytes, file);
 }
 
 /** The definitions of a file. */
@@ -109,15 +109,15 @@ export function readSchemaFolders(folders: readonly string[]): SchemaFile[] {
 function requireSchemaFiles(folder: string): string[] {
   const files = schemaFiles(folder);
   if (files.length > 0) return files;
-  const other = readdirSync(folder).find((name) => name.endsWith('.schema'));
+  const schemaFile = readdirSync(folder).find((name) => name.endsWith('.schema'));
   const remedy =
-    other === undefined
+    schemaFile === undefined
       ? 'put files of "attributeTypes:" and "objectClasses:" lines into it, or leave it out'
-      : `convert '${shown(other)}' to LDIF, with slaptest or by hand: "attributeTypes:" and "objectClasses:" lines`;
+      : `convert '${printable(schemaFile)}' to LDIF, with slaptest or by hand: "attributeTypes:" and "objectClasses:" lines`;
   throw new SchemaError(`schema folder '${folder}' holds no .ldif file; ${remedy}`);
 }
 
-function decode(bytes: Buffer, file: string): string {
+function decodeUtf8(bytes: Buffer, file: string): string {
   const problem = utf16Problem(bytes);
   if (problem) throw new SchemaError(problem, { file, line: 0 });
   try {
@@ -133,51 +133,51 @@ function decode(bytes: Buffer, file: string): string {
  * macros that the file defines are added to `macros`. `file` is used in error messages only.
  */
 export function readDefinitions(text: string, file: string, macros = systemMacros()): SourceDefinition[] {
-  const declared: SourceDefinition[] = [];
+  const definitions: SourceDefinition[] = [];
   for (const line of unfold(text, file)) {
     const { name, value } = splitLine(line, file);
-    const plain = name.replace(/^olc/i, '').toLowerCase();
-    const body = value.replace(/^\{\d+\}/, '');
-    const kind = KINDS.get(plain);
-    if (kind) declared.push({ kind, text: expandMacros(body, macros), file, line: line.line });
-    else if (plain === 'objectidentifier') defineMacro(body, macros, file, line.line);
-    else if (!IGNORED.has(plain)) {
+    const attributeKey = name.replace(/^olc/i, '').toLowerCase();
+    const definitionText = value.replace(/^\{\d+\}/, '');
+    const kind = KINDS.get(attributeKey);
+    if (kind) definitions.push({ kind, text: expandMacros(definitionText, macros), file, line: line.line });
+    else if (attributeKey === 'objectidentifier') defineMacro(definitionText, macros, file, line.line);
+    else if (!IGNORED_ATTRIBUTES.has(attributeKey)) {
       const hint = didYouMean(name, DEFINITION_KINDS) || '; remove it';
-      throw new SchemaError(`'${shown(name)}' is not a schema attribute${hint}`, { file, line: line.line });
+      throw new SchemaError(`'${printable(name)}' is not a schema attribute${hint}`, { file, line: line.line });
     }
   }
-  return declared;
+  return definitions;
 }
 
 /** Joins folded lines (RFC 2849 note 2). Drops comments and blank lines. */
 function unfold(text: string, file: string): Line[] {
-  const lines: { text: string; line: number; comment: boolean }[] = [];
-  let open = false;
-  const raw = text.split(/\r?\n/);
-  const lone = raw.findIndex((part) => /\r(?!$)/.test(part));
-  if (lone >= 0) throw new SchemaError(CR_ALONE, { file, line: lone + 1 });
-  for (let i = 0; i < raw.length; i++) {
-    const part = raw[i]!;
-    if (part.startsWith(' ')) {
-      const last = lines[lines.length - 1];
-      if (!open && part.trim() === '') continue;
-      if (!open || !last)
+  const lines: { text: string; line: number; isComment: boolean }[] = [];
+  let mayContinue = false;
+  const physicalLines = text.split(/\r?\n/);
+  const crIndex = physicalLines.findIndex((part) => /\r(?!$)/.test(part));
+  if (crIndex >= 0) throw new SchemaError(CR_ALONE, { file, line: crIndex + 1 });
+  for (let i = 0; i < physicalLines.length; i++) {
+    const physicalLine = physicalLines[i]!;
+    if (physicalLine.startsWith(' ')) {
+      const lastLine = lines[lines.length - 1];
+      if (!mayContinue && physicalLine.trim() === '') continue;
+      if (!mayContinue || !lastLine)
         throw new SchemaError('continues no line; remove the space at its start', { file, line: i + 1 });
-      last.text += part.slice(1);
-    } else if (part === '') open = false;
+      lastLine.text += physicalLine.slice(1);
+    } else if (physicalLine === '') mayContinue = false;
     else {
-      lines.push({ text: part, line: i + 1, comment: part.startsWith('#') });
-      open = true;
+      lines.push({ text: physicalLine, line: i + 1, isComment: physicalLine.startsWith('#') });
+      mayContinue = true;
     }
   }
-  return lines.filter((line) => !line.comment);
+  return lines.filter((line) => !line.isComment);
 }
 
 function splitLine(line: Line, file: string): { name: string; value: string } {
   const match = /^([A-Za-z][A-Za-z0-9;.-]*):(:?)[ ]*(.*)$/s.exec(line.text);
   if (!match) {
-    const what = `'${shown(line.text.slice(0, 40))}' is not 'attribute: value'`;
-    throw new SchemaError(`${what}; start a continued line with a space`, { file, line: line.line });
+    const problem = `'${printable(line.text.slice(0, 40))}' is not 'attribute: value'`;
+    throw new SchemaError(`${problem}; start a continued line with a space`, { file, line: line.line });
   }
   const [, name = '', encoded, value = ''] = match;
   if (!encoded) return { name, value: value.trimEnd() };
@@ -199,9 +199,9 @@ function resolveMacro(word: string, macros: Macros): string {
   let text = word;
   for (let depth = 0; depth < MACRO_DEPTH; depth++) {
     const colon = text.indexOf(':');
-    const base = macros.get((colon < 0 ? text : text.slice(0, colon)).toLowerCase());
-    if (base === undefined) break;
-    text = colon < 0 ? base : `${base}.${text.slice(colon + 1)}`;
+    const macroOid = macros.get((colon < 0 ? text : text.slice(0, colon)).toLowerCase());
+    if (macroOid === undefined) break;
+    text = colon < 0 ? macroOid : `${macroOid}.${text.slice(colon + 1)}`;
   }
   return text;
 }

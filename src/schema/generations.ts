@@ -1,4 +1,4 @@
-const MAX_KEPT = 1024;
+const MAX_KEY_LENGTH = 1024;
 /** Slots of a `Doorkeeper`; a power of two. */
 const SLOTS = 8192;
 
@@ -10,7 +10,7 @@ export class Doorkeeper {
   readonly #recentHashes = new Int32Array(SLOTS);
 
   /** Whether the key was seen before. Records the key. */
-  knows(key: string): boolean {
+  isRecent(key: string): boolean {
     let hash = key.length;
     for (let i = 0; i < key.length; i++) hash = (Math.imul(hash, 31) + key.charCodeAt(i)) | 0;
     const slot = (hash ^ (hash >>> 13)) & (SLOTS - 1);
@@ -26,27 +26,27 @@ export class Doorkeeper {
  */
 export class GenerationCache<T> {
   private readonly size: number;
-  private young = new Map<string, T>();
-  private old = new Map<string, T>();
+  private youngValues = new Map<string, T>();
+  private oldValues = new Map<string, T>();
 
   constructor(size: number) {
     this.size = size;
   }
 
   get(key: string): T | undefined {
-    const found = this.young.get(key);
-    if (found !== undefined) return found;
-    const older = this.old.get(key);
-    if (older !== undefined) this.set(key, older);
-    return older;
+    const youngValue = this.youngValues.get(key);
+    if (youngValue !== undefined) return youngValue;
+    const oldValue = this.oldValues.get(key);
+    if (oldValue !== undefined) this.set(key, oldValue);
+    return oldValue;
   }
 
   set(key: string, value: T): void {
-    if (key.length > MAX_KEPT) return;
-    if (this.young.size >= this.size) {
-      this.old = this.young;
-      this.young = new Map();
+    if (key.length > MAX_KEY_LENGTH) return;
+    if (this.youngValues.size >= this.size) {
+      this.oldValues = this.youngValues;
+      this.youngValues = new Map();
     }
-    this.young.set(key, value);
+    this.youngValues.set(key, value);
   }
 }

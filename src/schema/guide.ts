@@ -32,16 +32,16 @@ function isClass(text: string): boolean {
 
 export function checkGuide(value: Buffer): string | undefined {
   if (value.length > MAX_GUIDE) return 'is too long';
-  const parts = value.toString('latin1').split('#');
-  const criteria = parts.pop()!;
-  if (parts.length <= 1 && parts.every(isClass) && isCriteria(criteria)) return undefined;
+  const sections = value.toString('latin1').split('#');
+  const criteria = sections.pop()!;
+  if (sections.length <= 1 && sections.every(isClass) && isCriteria(criteria)) return undefined;
   return 'is not a guide like person#sn$EQ';
 }
 
 export function checkEnhancedGuide(value: Buffer): string | undefined {
   if (value.length > MAX_GUIDE) return 'is too long';
-  const [name, criteria, subset, ...more] = value.toString('latin1').split('#');
+  const [className, criteria, subset, ...extraSections] = value.toString('latin1').split('#');
   const isSubset = subset !== undefined && /^ *(?:baseobject|oneLevel|wholeSubtree) *$/i.test(subset);
-  if (isSubset && more.length === 0 && isClass(name!) && isCriteria(criteria!)) return undefined;
+  if (isSubset && extraSections.length === 0 && isClass(className!) && isCriteria(criteria!)) return undefined;
   return 'is not an enhanced guide like person#(sn$EQ)#oneLevel';
 }

@@ -16,24 +16,24 @@ const MAY_DERIVE: Record<ObjectClass['kind'], readonly ObjectClass['kind'][]> = 
 /** Links classes, superiors first. */
 class ClassLinker {
   readonly classes = new Registry<ClassNode>();
-  private readonly parsed = new Map<string, ParsedDefinition>();
-  private readonly open = new Set<ParsedDefinition>();
+  private readonly definitions = new Map<string, ParsedDefinition>();
+  private readonly beingLinked = new Set<ParsedDefinition>();
   private readonly types: Registry<TypeNode>;
 
   constructor(all: readonly ParsedDefinition[], types: Registry<TypeNode>) {
     this.types = types;
     for (const parsed of all) {
-      this.parsed.set(parsed.definition.id, parsed);
-      for (const name of parsed.names) this.parsed.set(name.toLowerCase(), parsed);
+      this.definitions.set(parsed.definition.id, parsed);
+      for (const name of parsed.names) this.definitions.set(name.toLowerCase(), parsed);
     }
     for (const parsed of all) this.link(parsed);
   }
 
   private link(parsed: ParsedDefinition): ClassNode {
-    const done = this.classes.get(parsed.definition.id);
-    if (done) return done;
-    if (this.open.has(parsed)) fail(parsed, `${describe(parsed)} is above itself; break the circle of SUP`);
-    this.open.add(parsed);
+    const linkedClass = this.classes.get(parsed.definition.id);
+    if (linkedClass) return linkedClass;
+    if (this.beingLinked.has(parsed)) fail(parsed, `${describe(parsed)} is above itself; break the circle of SUP`);
+    this.beingLinked.add(parsed);
     const kind = this.kind(parsed);
     const node = new ClassNode({
       oid: parsed.definition.id,
@@ -47,39 +47,39 @@ class ClassLinker {
       definition: formatDefinition(parsed.definition),
     });
     this.classes.add(node);
-    this.open.delete(parsed);
+    this.beingLinked.delete(parsed);
     return node;
   }
 
   private kind(parsed: ParsedDefinition): ObjectClass['kind'] {
-    const given = KINDS.filter((kind) => hasKeyword(parsed, kind));
-    if (given.length > 1) fail(parsed, `${describe(parsed)} is ${given.join(' and ')}; keep one`);
-    return given[0] ?? 'STRUCTURAL';
+    const kinds = KINDS.filter((kind) => hasKeyword(parsed, kind));
+    if (kinds.length > 1) fail(parsed, `${describe(parsed)} is ${kinds.join(' and ')}; keep one`);
+    return kinds[0] ?? 'STRUCTURAL';
   }
 
   /** A class without SUP derives from `top`, if the schema defines `top`. */
   private superiors(parsed: ParsedDefinition, kind: ObjectClass['kind']): ClassNode[] {
-    const names = parsed.definition.fields.get('SUP');
-    if (!names) {
-      const top = parsed.definition.id === TOP ? undefined : this.parsed.get(TOP);
+    const superiorNames = parsed.definition.fields.get('SUP');
+    if (!superiorNames) {
+      const top = parsed.definition.id === TOP ? undefined : this.definitions.get(TOP);
       return top ? [this.link(top)] : [];
     }
-    return names.map((name) => {
-      const above = this.parsed.get(name.toLowerCase());
-      if (!above) failUndefined(parsed, 'superior class', name, this.parsed.keys());
-      const superior = this.link(above);
+    return superiorNames.map((name) => {
+      const superiorDefinition = this.definitions.get(name.toLowerCase());
+      if (!superiorDefinition) failUndefined(parsed, 'superior class', name, this.definitions.keys());
+      const superior = this.link(superiorDefinition);
       if (!MAY_DERIVE[kind].includes(superior.kind)) {
-        const derives = MAY_DERIVE[kind].join(' or ').toLowerCase();
-        const what = `${kind.toLowerCase()} class ${describe(parsed)} derives from ${superior.kind.toLowerCase()} '${superior.name}'`;
-        fail(parsed, `${what}; derive it from an ${derives} class`);
+        const derivableKinds = MAY_DERIVE[kind].join(' or ').toLowerCase();
+        const problem = `${kind.toLowerCase()} class ${describe(parsed)} derives from ${superior.kind.toLowerCase()} '${superior.name}'`;
+        fail(parsed, `${problem}; derive it from an ${derivableKinds} class`);
       }
       return superior;
     });
   }
 
   private attributes(parsed: ParsedDefinition, keyword: 'MUST' | 'MAY'): TypeNode[] {
-    const names = parsed.definition.fields.get(keyword) ?? [];
-    return names.map(
+    const typeNames = parsed.definition.fields.get(keyword) ?? [];
+    return typeNames.map(
       (name) => this.types.get(name) ?? failUndefined(parsed, `attribute of ${keyword}`, name, this.types.names()),
     );
   }

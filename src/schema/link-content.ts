@@ -23,10 +23,10 @@ export function linkContentRules(
     const structural = classes.get(id);
     if (structural?.kind !== 'STRUCTURAL')
       fail(parsed, `${describe(parsed)}: ${id} is no structural object class; give the OID of the one that it governs`);
-    const attributes = (keyword: string): Set<TypeNode> => {
-      const named = (name: string): TypeNode =>
+    const typesOfKeyword = (keyword: string): Set<TypeNode> => {
+      const requireType = (name: string): TypeNode =>
         types.get(name) ?? failUndefined(parsed, `attribute of ${keyword}`, name, types.names());
-      return new Set((fields.get(keyword) ?? []).map(named));
+      return new Set((fields.get(keyword) ?? []).map(requireType));
     };
     const aux = new Set<ClassNode>();
     for (const name of fields.get('AUX') ?? []) {
@@ -35,12 +35,12 @@ export function linkContentRules(
         fail(parsed, `${describe(parsed)}: class '${name}' of AUX is not auxiliary; remove it`);
       for (const above of node.lineage) aux.add(above);
     }
-    const not = attributes('NOT');
+    const not = typesOfKeyword('NOT');
     for (const type of structural.must) {
-      const what = `${describe(parsed)}: '${structural.name}' requires attribute '${type.name}' of NOT`;
-      if (not.has(type)) fail(parsed, `${what}; remove it from NOT`);
+      const problem = `${describe(parsed)}: '${structural.name}' requires attribute '${type.name}' of NOT`;
+      if (not.has(type)) fail(parsed, `${problem}; remove it from NOT`);
     }
-    const rule = { aux, must: attributes('MUST'), may: attributes('MAY'), not };
+    const rule = { aux, must: typesOfKeyword('MUST'), may: typesOfKeyword('MAY'), not };
     if (!hasKeyword(parsed, 'OBSOLETE')) rules.set(structural, rule);
   }
   return rules;

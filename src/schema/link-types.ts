@@ -9,7 +9,7 @@ import { LDAP_SYNTAX } from './syntaxes.js';
  * OIDs of attribute types that always hold secrets, whatever their definitions say: Samba's password hashes, Kerberos
  * keys and the password of Active Directory among them. Other secret types are marked by X-SECRET 'TRUE'.
  */
-const SECRET = new Set([
+const SECRET_TYPES = new Set([
   '2.5.4.35',
   '1.3.6.1.4.1.4203.1.3.4',
   '1.3.6.1.4.1.42.2.27.8.1.20',
@@ -30,8 +30,8 @@ const USAGES = new Map<string, Usage>(
 /** Links attribute types, superiors first. */
 class TypeLinker {
   readonly types = new Registry<TypeNode>();
-  private readonly parsed = new Map<string, ParsedDefinition>();
-  private readonly open = new Set<ParsedDefinition>();
+  private readonly definitions = new Map<string, ParsedDefinition>();
+  private readonly beingLinked = new Set<ParsedDefinition>();
   private readonly syntaxes: ReadonlyMap<string, SyntaxNode>;
   private readonly rules: Registry<RuleNode>;
   private readonly isNew: boolean;
@@ -46,22 +46,22 @@ class TypeLinker {
     this.rules = rules;
     this.isNew = isNew;
     for (const parsed of all) {
-      this.parsed.set(parsed.definition.id, parsed);
-      for (const name of parsed.names) this.parsed.set(name.toLowerCase(), parsed);
+      this.definitions.set(parsed.definition.id, parsed);
+      for (const name of parsed.names) this.definitions.set(name.toLowerCase(), parsed);
     }
     for (const parsed of all) this.link(parsed);
   }
 
   private link(parsed: ParsedDefinition): TypeNode {
-    const done = this.types.get(parsed.definition.id);
-    if (done) return done;
-    if (this.open.has(parsed)) fail(parsed, `${describe(parsed)} is above itself; break the circle of SUP`);
-    this.open.add(parsed);
+    const linkedType = this.types.get(parsed.definition.id);
+    if (linkedType) return linkedType;
+    if (this.beingLinked.has(parsed)) fail(parsed, `${describe(parsed)} is above itself; break the circle of SUP`);
+    this.beingLinked.add(parsed);
     const superior = this.superior(parsed);
     const { syntax, maxLength } = this.syntax(parsed, superior);
     const usage = this.usage(parsed, superior);
     const type = new TypeNode({
-      index: this.types.all.length,
+      index: this.types.items.length,
       oid: parsed.definition.id,
       names: parsed.names,
       description: firstValue(parsed, 'DESC'),
@@ -81,15 +81,17 @@ class TypeLinker {
     });
     if (this.isNew) for (const rule of [type.equality, type.ordering]) refuseIncompatible(parsed, rule, syntax);
     this.types.add(type);
-    this.open.delete(parsed);
+    this.beingLinked.delete(parsed);
     return type;
   }
 
   private superior(parsed: ParsedDefinition): TypeNode | undefined {
-    const name = firstValue(parsed, 'SUP');
-    if (name === undefined) return undefined;
-    const above = this.parsed.get(name.toLowerCase());
-    return above ? this.link(above) : failUndefined(parsed, 'superior', name, this.parsed.keys());
+    const superiorName = firstValue(parsed, 'SUP');
+    if (superiorName === undefined) return undefined;
+    const superiorDefinition = this.definitions.get(superiorName.toLowerCase());
+    return superiorDefinition
+      ? this.link(superiorDefinition)
+      : failUndefined(parsed, 'superior', superiorName, this.definitions.keys());
   }
 
   private syntax(
@@ -129,10 +131,10 @@ class TypeLinker {
   }
 
   private rule(parsed: ParsedDefinition, keyword: string, kind: MatchingRule['kind']): MatchingRule | undefined {
-    const name = firstValue(parsed, keyword);
-    if (name === undefined) return undefined;
-    const rule = this.rules.get(name);
-    if (!rule) failUndefined(parsed, `matching rule of ${keyword}`, name, this.rules.names());
+    const ruleName = firstValue(parsed, keyword);
+    if (ruleName === undefined) return undefined;
+    const rule = this.rules.get(ruleName);
+    if (!rule) failUndefined(parsed, `matching rule of ${keyword}`, ruleName, this.rules.names());
     if (rule.kind !== kind)
       fail(parsed, `${describe(parsed)}: ${keyword} ${rule.name} is a rule for ${rule.kind}, not ${kind}`);
     return rule;
@@ -150,7 +152,7 @@ function refuseIncompatible(parsed: ParsedDefinition, rule: MatchingRule | undef
 }
 
 function isSecret(parsed: ParsedDefinition): boolean {
-  return SECRET.has(parsed.definition.id) || firstValue(parsed, 'X-SECRET')?.toUpperCase() === 'TRUE';
+  return SECRET_TYPES.has(parsed.definition.id) || firstValue(parsed, 'X-SECRET')?.toUpperCase() === 'TRUE';
 }
 
 export function linkTypes(

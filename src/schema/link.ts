@@ -17,7 +17,7 @@ export interface SchemaTables {
   readonly classes: Registry<ClassNode>;
   readonly contentRules: ReadonlyMap<ClassNode, ContentRule>;
   /** Canonical texts of definitions that are published without further processing, by kind. */
-  readonly others: ReadonlyMap<DefinitionKind, readonly string[]>;
+  readonly publishedTexts: ReadonlyMap<DefinitionKind, readonly string[]>;
 }
 
 function parse(declared: SourceDefinition): ParsedDefinition {
@@ -32,19 +32,22 @@ function parse(declared: SourceDefinition): ParsedDefinition {
 
 /** Refuses a second definition of an OID, or of a name within its kind. */
 function refuseDuplicates(all: readonly ParsedDefinition[]): void {
-  const seen = new Map<string, ParsedDefinition>();
+  const definitionsByKey = new Map<string, ParsedDefinition>();
   for (const parsed of all) {
     const { kind, id } = parsed.definition;
     const keys = [kind === 'matchingRuleUse' || kind === 'dITContentRules' ? `${kind} ${id}` : id];
     for (const name of parsed.names) keys.push(`${kind} ${name.toLowerCase()}`);
     for (const key of keys) {
-      const first = seen.get(key);
-      if (first && first !== parsed) {
-        const what = key === id ? `OID ${id}` : `name '${key.slice(key.indexOf(' ') + 1)}'`;
-        const where = `${shortName(first.file)}:${first.line}`;
-        fail(parsed, `${what} is already that of ${describe(first)} (${where}); remove one of the two or rename it`);
+      const earlier = definitionsByKey.get(key);
+      if (earlier && earlier !== parsed) {
+        const identifier = key === id ? `OID ${id}` : `name '${key.slice(key.indexOf(' ') + 1)}'`;
+        const place = `${shortName(earlier.file)}:${earlier.line}`;
+        fail(
+          parsed,
+          `${identifier} is already that of ${describe(earlier)} (${place}); remove one of the two or rename it`,
+        );
       }
-      seen.set(key, parsed);
+      definitionsByKey.set(key, parsed);
     }
   }
 }
@@ -54,12 +57,18 @@ function linkSyntaxes(all: readonly ParsedDefinition[], context: Context): Map<s
   const syntaxes = new Map<string, SyntaxNode>();
   for (const parsed of all) {
     const oid = parsed.definition.id;
-    const builtIn = code.has(oid) ? oid : (firstValue(parsed, 'X-SUBST') ?? '');
-    const known = code.get(builtIn);
-    if (!known)
+    const builtInOid = code.has(oid) ? oid : (firstValue(parsed, 'X-SUBST') ?? '');
+    const builtInSyntax = code.get(builtInOid);
+    if (!builtInSyntax)
       fail(parsed, `syntax ${oid} is not built in; add X-SUBST 'OID' of a built-in syntax to check its values as`);
     const description = firstValue(parsed, 'DESC') ?? oid;
-    syntaxes.set(oid, { oid, description, ...known, builtIn, definition: formatDefinition(parsed.definition) });
+    syntaxes.set(oid, {
+      oid,
+      description,
+      ...builtInSyntax,
+      builtInOid,
+      definition: formatDefinition(parsed.definition),
+    });
   }
   return syntaxes;
 }
@@ -69,9 +78,9 @@ function linkRules(all: readonly ParsedDefinition[], syntaxes: ReadonlyMap<strin
   const rules = new Registry<RuleNode>();
   for (const parsed of all) {
     const oid = parsed.definition.id;
-    const builtIn = code.has(oid) ? oid : (firstValue(parsed, 'X-SUBST') ?? '');
-    const known = code.get(builtIn);
-    if (!known)
+    const builtInOid = code.has(oid) ? oid : (firstValue(parsed, 'X-SUBST') ?? '');
+    const builtInRule = code.get(builtInOid);
+    if (!builtInRule)
       fail(parsed, `matching rule ${oid} is not built in; add X-SUBST 'OID' of a built-in rule to evaluate it as`);
     const syntax = firstValue(parsed, 'SYNTAX');
     if (syntax === undefined) fail(parsed, 'a matching rule needs SYNTAX; add that of its assertion value');
@@ -82,10 +91,10 @@ function linkRules(all: readonly ParsedDefinition[], syntaxes: ReadonlyMap<strin
       names,
       name: names[0] ?? oid,
       syntax,
-      ...known,
-      normalizeAssertion: known.normalizeAssertion ?? known.normalize,
-      builtIn,
-      appliesTo: new Set(known.appliesTo),
+      ...builtInRule,
+      normalizeAssertion: builtInRule.normalizeAssertion ?? builtInRule.normalize,
+      builtInOid,
+      appliesTo: new Set(builtInRule.appliesTo),
       definition: formatDefinition(parsed.definition),
     });
   }
@@ -97,30 +106,31 @@ function linkRules(all: readonly ParsedDefinition[], syntaxes: ReadonlyMap<strin
  * uses the definitions yet; then useless definitions are errors, too.
  */
 export function link(declared: readonly SourceDefinition[], context: Context, isNew: boolean): SchemaTables {
-  const all = declared.map(parse);
-  refuseDuplicates(all);
-  const kinds = new Map<DefinitionKind, ParsedDefinition[]>();
-  for (const parsed of all) {
+  const definitions = declared.map(parse);
+  refuseDuplicates(definitions);
+  const definitionsByKind = new Map<DefinitionKind, ParsedDefinition[]>();
+  for (const parsed of definitions) {
     const kind = parsed.definition.kind;
-    const list = kinds.get(kind);
+    const list = definitionsByKind.get(kind);
     if (list) list.push(parsed);
-    else kinds.set(kind, [parsed]);
+    else definitionsByKind.set(kind, [parsed]);
   }
-  const of = (kind: DefinitionKind): readonly ParsedDefinition[] => kinds.get(kind) ?? [];
-  const syntaxes = linkSyntaxes(of('ldapSyntaxes'), context);
-  const rules = linkRules(of('matchingRules'), syntaxes, context);
-  const types = linkTypes(of('attributeTypes'), syntaxes, rules, isNew);
-  const classes = linkClasses(of('objectClasses'), types);
-  const [placed] = of('dITStructureRules');
-  if (placed) fail(placed, `${describe(placed)}: a DIT structure rule cannot be put in force here; remove it`);
-  const contentRules = linkContentRules(of('dITContentRules'), types, classes);
-  const others = new Map<DefinitionKind, readonly string[]>();
+  const definitionsOf = (kind: DefinitionKind): readonly ParsedDefinition[] => definitionsByKind.get(kind) ?? [];
+  const syntaxes = linkSyntaxes(definitionsOf('ldapSyntaxes'), context);
+  const rules = linkRules(definitionsOf('matchingRules'), syntaxes, context);
+  const types = linkTypes(definitionsOf('attributeTypes'), syntaxes, rules, isNew);
+  const classes = linkClasses(definitionsOf('objectClasses'), types);
+  const [structureRule] = definitionsOf('dITStructureRules');
+  if (structureRule)
+    fail(structureRule, `${describe(structureRule)}: a DIT structure rule cannot be put in force here; remove it`);
+  const contentRules = linkContentRules(definitionsOf('dITContentRules'), types, classes);
+  const publishedTexts = new Map<DefinitionKind, readonly string[]>();
   // A name form takes effect only in a structure rule (RFC 4512 §4.1.7.2).
   for (const kind of ['dITContentRules', 'nameForms'] as const) {
-    others.set(
+    publishedTexts.set(
       kind,
-      of(kind).map((parsed) => formatDefinition(parsed.definition)),
+      definitionsOf(kind).map((parsed) => formatDefinition(parsed.definition)),
     );
   }
-  return { syntaxes, rules, types, classes, contentRules, others };
+  return { syntaxes, rules, types, classes, contentRules, publishedTexts };
 }

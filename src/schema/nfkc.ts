@@ -10,7 +10,7 @@ const LONG_RUNS = /[\p{M}\uff9e\uff9f]{32,}/gu;
 const SHORT = 128;
 
 /** A mark of each canonical combining class except 0, in the order of the classes. */
-const CLASSES = [
+const CLASS_MARKS = [
   0x0334, 0x16ff0, 0x093c, 0x3099, 0x094d, 0x05b0, 0x05b1, 0x05b2, 0x05b3, 0x05b4, 0x05b5, 0x05b6, 0x05b7, 0x05b8,
   0x05b9, 0x05bb, 0x05bc, 0x05bd, 0x05bf, 0x05c1, 0x05c2, 0xfb1e, 0x064b, 0x064c, 0x064d, 0x0618, 0x0619, 0x061a,
   0x0651, 0x0652, 0x0670, 0x0711, 0x0c55, 0x0c56, 0x0e38, 0x0e48, 0x0eb8, 0x0ec8, 0x0f71, 0x0f72, 0x0f74, 0x0321,
@@ -24,7 +24,7 @@ interface Mark {
 }
 
 /** Cache of the decompositions of marks. Unicode has some thousand marks. */
-const known = new Map<string, readonly Mark[]>();
+const decompositions = new Map<string, readonly Mark[]>();
 
 export function nfkc(text: string): string {
   const isShort = text.length <= SHORT;
@@ -33,18 +33,18 @@ export function nfkc(text: string): string {
 
 /** Decomposes a run and puts it into canonical order. */
 function orderMarks(run: string): string {
-  const parts: string[] = [];
+  const sortedTexts: string[] = [];
   let marks: Mark[] = [];
   for (const char of run) {
     for (const mark of decompose(char)) {
       if (mark.rank === 0) {
-        parts.push(sortMarks(marks), mark.text);
+        sortedTexts.push(sortMarks(marks), mark.text);
         marks = [];
       } else marks.push(mark);
     }
   }
-  parts.push(sortMarks(marks));
-  return parts.join('');
+  sortedTexts.push(sortMarks(marks));
+  return sortedTexts.join('');
 }
 
 function sortMarks(marks: Mark[]): string {
@@ -55,23 +55,23 @@ function sortMarks(marks: Mark[]): string {
 }
 
 function decompose(char: string): readonly Mark[] {
-  let marks = known.get(char);
+  let marks = decompositions.get(char);
   if (!marks) {
-    marks = [...char.normalize('NFKD')].map((text) => ({ text, rank: rankOf(text) }));
-    known.set(char, marks);
+    marks = [...char.normalize('NFKD')].map((text) => ({ text, rank: combiningRank(text) }));
+    decompositions.set(char, marks);
   }
   return marks;
 }
 
-/** Finds the rank of a mark by the runtime's reordering of the mark next to the marks in `CLASSES`. */
-function rankOf(mark: string): number {
-  const isStarter = !sortsAfter(mark, CLASSES[0]!) && !sortsAfter(CLASSES.at(-1)!, mark);
+/** Finds the rank of a mark by the runtime's reordering of the mark next to the marks in `CLASS_MARKS`. */
+function combiningRank(mark: string): number {
+  const isStarter = !sortsAfter(mark, CLASS_MARKS[0]!) && !sortsAfter(CLASS_MARKS.at(-1)!, mark);
   if (isStarter) return 0;
   let low = 0;
-  let high = CLASSES.length - 1;
+  let high = CLASS_MARKS.length - 1;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (sortsAfter(mark, CLASSES[middle]!)) low = middle + 1;
+    if (sortsAfter(mark, CLASS_MARKS[middle]!)) low = middle + 1;
     else high = middle;
   }
   return low + 1;

@@ -109,14 +109,14 @@ export class ClassNode implements ObjectClass {
 export interface RuleNode extends MatchingRule {
   readonly name: string;
   /** OID of the built-in rule: the rule's own OID or the OID in X-SUBST. */
-  readonly builtIn: string;
+  readonly builtInOid: string;
   readonly appliesTo: ReadonlySet<string>;
   readonly definition: string;
 }
 
 export interface SyntaxNode extends Syntax {
   /** OID of the built-in syntax: the syntax's own OID or the OID in X-SUBST. */
-  readonly builtIn: string;
+  readonly builtInOid: string;
   readonly definition: string;
 }
 
@@ -135,9 +135,9 @@ const OCTET_RULES = new Set(['2.5.13.17', '2.5.13.18']);
 
 /** Whether filters with the rule can find values of the syntax. */
 export function isCompatible(rule: RuleNode, syntax: SyntaxNode): boolean {
-  if (rule.appliesTo.has(syntax.builtIn) || OCTET_RULES.has(rule.builtIn)) return true;
-  if (TEXT_RULES.has(rule.builtIn)) return !syntax.binary;
-  return ADDITIONAL_SYNTAXES[rule.builtIn]?.some((arc) => syntax.builtIn === `${LDAP_SYNTAX}.${arc}`) === true;
+  if (rule.appliesTo.has(syntax.builtInOid) || OCTET_RULES.has(rule.builtInOid)) return true;
+  if (TEXT_RULES.has(rule.builtInOid)) return !syntax.binary;
+  return ADDITIONAL_SYNTAXES[rule.builtInOid]?.some((arc) => syntax.builtInOid === `${LDAP_SYNTAX}.${arc}`) === true;
 }
 
 /**
@@ -146,6 +146,6 @@ export function isCompatible(rule: RuleNode, syntax: SyntaxNode): boolean {
  */
 export function isSuitable(rule: RuleNode, type: AttributeType): boolean {
   if (type.secret) return false;
-  const own = rule === type.equality || rule === type.ordering || rule === type.substrings;
-  return own || rule.appliesTo.has((type.syntax as SyntaxNode).builtIn);
+  const isOwnRule = rule === type.equality || rule === type.ordering || rule === type.substrings;
+  return isOwnRule || rule.appliesTo.has((type.syntax as SyntaxNode).builtInOid);
 }

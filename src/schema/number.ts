@@ -11,7 +11,7 @@ const ZERO = 0x30;
 const MINUS = 0x2d;
 const NEGATIVE = 0x6d;
 const POSITIVE = 0x70;
-const LONG = 0xff;
+const LONG_LENGTH = 0xff;
 
 /** The error message for a value that is not an integer; undefined for a valid integer. */
 export function checkInteger(value: Buffer): string | undefined {
@@ -29,25 +29,25 @@ export function checkInteger(value: Buffer): string | undefined {
 /** Normal form; undefined if `value` is not an integer. */
 export function normalizeInteger(value: Buffer): Buffer | undefined {
   if (checkInteger(value) !== undefined) return undefined;
-  const negative = value[0] === MINUS;
-  const start = negative ? 1 : 0;
+  const isNegative = value[0] === MINUS;
+  const start = isNegative ? 1 : 0;
   const digits = value.length - start;
-  const head = digits < LONG ? 2 : 6;
-  const out = Buffer.allocUnsafe(head + digits);
-  out[0] = negative ? NEGATIVE : POSITIVE;
-  if (digits < LONG) out[1] = digits;
+  const headLength = digits < LONG_LENGTH ? 2 : 6;
+  const out = Buffer.allocUnsafe(headLength + digits);
+  out[0] = isNegative ? NEGATIVE : POSITIVE;
+  if (digits < LONG_LENGTH) out[1] = digits;
   else {
-    out[1] = LONG;
+    out[1] = LONG_LENGTH;
     out.writeUInt32BE(digits, 2);
   }
-  for (let i = 0; i < digits; i++) out[head + i] = value[start + i]!;
-  if (negative) for (let i = 1; i < out.length; i++) out[i] = 0xff - out[i]!;
+  for (let i = 0; i < digits; i++) out[headLength + i] = value[start + i]!;
+  if (isNegative) for (let i = 1; i < out.length; i++) out[i] = 0xff - out[i]!;
   return out;
 }
 
 /** The integer with the given normal form; must not be negative. */
-export function integerOf(form: Buffer): bigint {
-  return BigInt(form.toString('latin1', form[1] === LONG ? 6 : 2));
+export function integerFromNorm(form: Buffer): bigint {
+  return BigInt(form.toString('latin1', form[1] === LONG_LENGTH ? 6 : 2));
 }
 
 const MIN_64 = -(2n ** 63n);
@@ -64,13 +64,13 @@ export function integerBits(value: Buffer): Buffer | undefined {
 }
 
 /** 1.2.840.113556.1.4.803: whether the value has all bits of the assertion. */
-export function allBits(value: Buffer, assertion: Buffer): boolean {
+export function hasAllBits(value: Buffer, assertion: Buffer): boolean {
   for (let i = 0; i < 8; i++) if ((value[i]! & assertion[i]!) !== assertion[i]) return false;
   return true;
 }
 
 /** 1.2.840.113556.1.4.804: whether the value has at least one bit of the assertion. */
-export function someBits(value: Buffer, assertion: Buffer): boolean {
+export function hasSomeBit(value: Buffer, assertion: Buffer): boolean {
   for (let i = 0; i < 8; i++) if ((value[i]! & assertion[i]!) !== 0) return true;
   return false;
 }

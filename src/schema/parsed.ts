@@ -12,25 +12,25 @@ export interface ParsedDefinition {
 
 /** Definitions of one kind, by OID and by every name in any case. */
 export class Registry<T extends { readonly oid: string; readonly names: readonly string[] }> {
-  readonly all: T[] = [];
-  private readonly byName = new Map<string, T>();
+  readonly items: T[] = [];
+  private readonly itemsByName = new Map<string, T>();
 
   add(item: T): void {
-    this.all.push(item);
-    this.byName.set(item.oid, item);
+    this.items.push(item);
+    this.itemsByName.set(item.oid, item);
     for (const name of item.names) {
-      this.byName.set(name, item);
-      this.byName.set(name.toLowerCase(), item);
+      this.itemsByName.set(name, item);
+      this.itemsByName.set(name.toLowerCase(), item);
     }
   }
 
   /** By OID or name, in any case. */
   get(nameOrOid: string): T | undefined {
-    return this.byName.get(nameOrOid) ?? this.byName.get(nameOrOid.toLowerCase());
+    return this.itemsByName.get(nameOrOid) ?? this.itemsByName.get(nameOrOid.toLowerCase());
   }
 
   *names(): Generator<string> {
-    for (const item of this.all) yield* item.names;
+    for (const item of this.items) yield* item.names;
   }
 }
 

@@ -33,28 +33,28 @@ const TWO_SPACES = Buffer.from('  ');
 const SLOW = 0x80;
 
 /** Normal form of each ASCII byte. Other bytes map to 0x80 or more, never to themselves: the slow path. */
-const EXACT = Uint8Array.from({ length: 256 }, (_, byte) => {
+const EXACT_BYTES = Uint8Array.from({ length: 256 }, (_, byte) => {
   if (byte >= SPACE && byte < 0x7f) return byte;
   return byte === SLOW ? SLOW + 1 : SLOW;
 });
-const FOLD = EXACT.map((byte) => (byte >= 0x41 && byte <= 0x5a ? byte + 0x20 : byte));
+const FOLDED_BYTES = EXACT_BYTES.map((byte) => (byte >= 0x41 && byte <= 0x5a ? byte + 0x20 : byte));
 
 /** caseIgnore: prepared and folded; undefined if not UTF-8 or prohibited. Same buffer if nothing changes. */
 export function prepareIgnore(value: Buffer): Buffer | undefined {
-  return prepare(value, FOLD, true, true);
+  return prepare(value, FOLDED_BYTES, true, true);
 }
 
 /** caseExact: like `prepareIgnore`, without case folding. */
 export function prepareExact(value: Buffer): Buffer | undefined {
-  return prepare(value, EXACT, true, true);
+  return prepare(value, EXACT_BYTES, true, true);
 }
 
 export function preparePartIgnore(part: Buffer, where: Part): Buffer | undefined {
-  return prepare(part, FOLD, isAtStart(where), isAtEnd(where));
+  return prepare(part, FOLDED_BYTES, isAtStart(where), isAtEnd(where));
 }
 
 export function preparePartExact(part: Buffer, where: Part): Buffer | undefined {
-  return prepare(part, EXACT, isAtStart(where), isAtEnd(where));
+  return prepare(part, EXACT_BYTES, isAtStart(where), isAtEnd(where));
 }
 
 /** Makes one pass over ASCII. Copies the value only at the first byte that changes. */
@@ -87,7 +87,7 @@ function prepareFrom(
   let afterSpace = startAfterSpace;
   for (let i = start; i < n; i++) {
     const byte = map[value[i]!]!;
-    if (byte >= SLOW) return prepareUnicode(value, map === FOLD, trimStart, trimEnd);
+    if (byte >= SLOW) return prepareUnicode(value, map === FOLDED_BYTES, trimStart, trimEnd);
     if (byte === SPACE) {
       if (afterSpace) continue;
       afterSpace = true;
@@ -120,16 +120,16 @@ export function pad(form: Buffer, where: Part): Buffer {
 type Range = number | readonly [number, number];
 
 /** A pattern for one character out of the given code points and Unicode properties. */
-function anyOf(ranges: readonly Range[], flags: string, properties = ''): RegExp {
-  const parts = ranges.map((range) => {
+function characterPattern(ranges: readonly Range[], flags: string, properties = ''): RegExp {
+  const rangeTexts = ranges.map((range) => {
     const [first, last] = typeof range === 'number' ? [range, range] : range;
     return `\\u{${first.toString(16)}}-\\u{${last.toString(16)}}`;
   });
-  return new RegExp(`[${properties}${parts.join('')}]`, flags);
+  return new RegExp(`[${properties}${rangeTexts.join('')}]`, flags);
 }
 
 /** Characters to drop (§2.2): controls, soft hyphens, variation selectors, marks of direction and joining, tags. */
-const DROPPED = anyOf(
+const DROPPED = characterPattern(
   [
     [0x0000, 0x0008],
     [0x000e, 0x001f],
@@ -151,12 +151,12 @@ const DROPPED = anyOf(
   'gu',
 );
 /** Characters to replace by SPACE (§2.2). */
-const SPACES = anyOf(
+const SPACES = characterPattern(
   [[0x0009, 0x000d], 0x0085, 0x00a0, 0x1680, [0x2000, 0x200a], 0x2028, 0x2029, 0x202f, 0x205f, 0x3000],
   'gu',
 );
 /** Prohibited (§2.4): unassigned, private use, surrogates, deprecated tone marks, replacement character. */
-const PROHIBITED = anyOf([0x0340, 0x0341, 0xfffd], 'u', '\\p{Cn}\\p{Co}\\p{Cs}');
+const PROHIBITED = characterPattern([0x0340, 0x0341, 0xfffd], 'u', '\\p{Cn}\\p{Co}\\p{Cs}');
 /** Insignificant spaces (§2.6.1): spaces that do not carry a combining mark. */
 const SPACE_RUN = /(?: (?!\p{M}))+/gu;
 const UNFOLDED = /[^\u0131]+/gu;
@@ -180,21 +180,23 @@ function foldCase(text: string): string {
 function prepareUnicode(value: Buffer, fold: boolean, trimStart: boolean, trimEnd: boolean): Buffer | undefined {
   const text = preparedText(value, fold);
   if (text === undefined) return undefined;
-  const squeezed = text.replace(SPACE_RUN, ' ');
-  const marked = /^ \p{M}/u.test(squeezed);
-  const bytes = Buffer.from(trimStart && !marked && squeezed.startsWith(' ') ? squeezed.slice(1) : squeezed);
+  const collapsedText = text.replace(SPACE_RUN, ' ');
+  const startsWithMark = /^ \p{M}/u.test(collapsedText);
+  const bytes = Buffer.from(
+    trimStart && !startsWithMark && collapsedText.startsWith(' ') ? collapsedText.slice(1) : collapsedText,
+  );
   return trimEndSpace(bytes, bytes.length, trimEnd);
 }
 
 /** numericString (§2.6.2): without spaces. */
 export function prepareNumeric(value: Buffer): Buffer | undefined {
-  return removeBytes(value, EXACT, SPACE, SPACE) ?? removeCharacters(value, false, / /g);
+  return removeBytes(value, EXACT_BYTES, SPACE, SPACE) ?? removeCharacters(value, false, / /g);
 }
 
 /** telephoneNumber (§2.6.3): without spaces and hyphens, case-folded. */
 export function prepareTelephone(value: Buffer): Buffer | undefined {
   return (
-    removeBytes(value, FOLD, SPACE, HYPHEN) ??
+    removeBytes(value, FOLDED_BYTES, SPACE, HYPHEN) ??
     removeCharacters(value, true, /[ \-\u058A\u2010\u2011\u2212\uFE63\uFF0D]/g)
   );
 }

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { findBytes } from '../bytes/find.js';
 import { certificateFacts, integerText, parseCertificateAssertion } from './certificate.js';
 import type { Context } from './context.js';
-import { allBits, integerBits, normalizeInteger, someBits } from './number.js';
+import { hasAllBits, hasSomeBit, integerBits, normalizeInteger } from './number.js';
 import {
   isAtEnd,
   isAtStart,
@@ -74,10 +74,10 @@ function ruleFamily(
   check?: Check,
 ): [string, RuleCode][] {
   const rules: [string, RuleCode][] = [];
-  const forms = { normalize, normalizeAssertion: check ? onlyIfValid(check, normalize) : normalize, appliesTo };
-  if (oids.equality) rules.push([oids.equality, { kind: 'equality', ...forms }]);
-  if (oids.ordering) rules.push([oids.ordering, { kind: 'ordering', ...forms }]);
-  if (oids.substrings && parts) rules.push([oids.substrings, { kind: 'substrings', ...forms, ...parts }]);
+  const normalizers = { normalize, normalizeAssertion: check ? onlyIfValid(check, normalize) : normalize, appliesTo };
+  if (oids.equality) rules.push([oids.equality, { kind: 'equality', ...normalizers }]);
+  if (oids.ordering) rules.push([oids.ordering, { kind: 'ordering', ...normalizers }]);
+  if (oids.substrings && parts) rules.push([oids.substrings, { kind: 'substrings', ...normalizers, ...parts }]);
   return rules;
 }
 
@@ -110,16 +110,16 @@ function normalizeBits(value: Buffer): Buffer | undefined {
 function forEachLine(form: NonNullable<RuleCode['normalizePart']>): NonNullable<RuleCode['normalizePart']> {
   return (value, where) => {
     const lines = splitDollarLines(value) ?? [];
-    const forms: Buffer[] = [];
+    const lineForms: Buffer[] = [];
     for (const [i, { start, end }] of lines.entries()) {
       const isClosed = i < lines.length - 1 || isAtEnd(where);
-      const place = i > 0 || isAtStart(where) ? (isClosed ? 'whole' : 'initial') : isClosed ? 'final' : 'any';
-      const line = form(value.subarray(start, end), place);
+      const position = i > 0 || isAtStart(where) ? (isClosed ? 'whole' : 'initial') : isClosed ? 'final' : 'any';
+      const line = form(value.subarray(start, end), position);
       if (!line) return undefined;
-      if (forms.length > 0) forms.push(DOLLAR);
-      forms.push(line);
+      if (lineForms.length > 0) lineForms.push(DOLLAR);
+      lineForms.push(line);
     }
-    return forms.length <= 1 ? forms[0] : Buffer.concat(forms);
+    return lineForms.length <= 1 ? lineForms[0] : Buffer.concat(lineForms);
   };
 }
 
@@ -153,7 +153,7 @@ function isWordByte(byte: number | undefined): boolean {
 function stringRules(): [string, RuleCode][] {
   const ignoreIa5 = ia5(prepareIgnore);
   const exactIa5 = ia5(prepareExact);
-  const words: RuleCode = {
+  const wordRule: RuleCode = {
     kind: 'equality',
     normalize: prepareIgnore,
     normalizeAssertion: onlyIfValid(checkDirectoryString, prepareIgnore),
@@ -211,8 +211,8 @@ function stringRules(): [string, RuleCode][] {
       IA5,
       ia5Part(preparePartExact),
     ),
-    ['2.5.13.32', words],
-    ['2.5.13.33', words],
+    ['2.5.13.32', wordRule],
+    ['2.5.13.33', wordRule],
   ];
 }
 
@@ -235,8 +235,8 @@ function valueRules(): [string, RuleCode][] {
     ...ruleFamily({ equality: '1.3.6.1.4.1.4203.666.11.2.2', ordering: '1.3.6.1.4.1.4203.666.11.2.3' }, normalizeCsn, [
       '1.3.6.1.4.1.4203.666.11.2.1',
     ]),
-    ['1.2.840.113556.1.4.803', { ...bits, test: allBits }],
-    ['1.2.840.113556.1.4.804', { ...bits, test: someBits }],
+    ['1.2.840.113556.1.4.803', { ...bits, test: hasAllBits }],
+    ['1.2.840.113556.1.4.804', { ...bits, test: hasSomeBit }],
     ...['2.5.13.22', '2.5.13.24'].flatMap((equality) =>
       ruleFamily({ equality }, prepareIgnore, syntaxes(42, 43), undefined, checkDirectoryString),
     ),
@@ -248,34 +248,34 @@ const COMMA = 0x2c;
 /** Whether the DN `value` is below `base`. Both are `Dn.norm`, in which `,` occurs between RDNs only. */
 function isBelow(value: Buffer, base: Buffer): boolean {
   if (base.length === 0) return value.length > 0;
-  const cut = value.length - base.length;
-  return cut > 1 && value[cut - 1] === COMMA && value.compare(base, 0, base.length, cut) === 0;
+  const baseStart = value.length - base.length;
+  return baseStart > 1 && value[baseStart - 1] === COMMA && value.compare(base, 0, base.length, baseStart) === 0;
 }
 
 function isChild(value: Buffer, base: Buffer): boolean {
   if (!isBelow(value, base)) return false;
-  const rdn = base.length === 0 ? value.length : value.length - base.length - 1;
+  const partLength = base.length === 0 ? value.length : value.length - base.length - 1;
   const comma = value.indexOf(COMMA);
-  return comma < 0 || comma >= rdn;
+  return comma < 0 || comma >= partLength;
 }
 
 function dnRules(context: Context): [string, RuleCode][] {
   const normalize: Normalize = (value) => (isUtf8(value) ? context.dnNorm(value.toString('utf8')) : undefined);
-  const relation = (test: (value: Buffer, assertion: Buffer) => boolean): RuleCode => {
+  const relationRule = (test: (value: Buffer, assertion: Buffer) => boolean): RuleCode => {
     return { kind: 'equality', normalize, test, appliesTo: DNS };
   };
-  const named: Normalize = (value) => {
+  const normalizeNameAndUid: Normalize = (value) => {
     const hash = uidStart(value);
     const norm = normalize(hash < 0 ? value : value.subarray(0, hash));
     return norm && hash >= 0 ? Buffer.concat([norm, SEPARATOR, value.subarray(hash)]) : norm;
   };
   return [
     ...ruleFamily({ equality: '2.5.13.1' }, normalize, DNS),
-    ...ruleFamily({ equality: '2.5.13.23' }, named, syntaxes(34)),
-    ['1.3.6.1.4.1.4203.666.4.9', relation((value, base) => value.equals(base) || isBelow(value, base))],
-    ['1.3.6.1.4.1.4203.666.4.8', relation(isChild)],
-    ['1.3.6.1.4.1.4203.666.4.10', relation(isBelow)],
-    ['1.3.6.1.4.1.4203.666.4.11', relation((value, below) => isBelow(below, value))],
+    ...ruleFamily({ equality: '2.5.13.23' }, normalizeNameAndUid, syntaxes(34)),
+    ['1.3.6.1.4.1.4203.666.4.9', relationRule((value, base) => value.equals(base) || isBelow(value, base))],
+    ['1.3.6.1.4.1.4203.666.4.8', relationRule(isChild)],
+    ['1.3.6.1.4.1.4203.666.4.10', relationRule(isBelow)],
+    ['1.3.6.1.4.1.4203.666.4.11', relationRule((value, below) => isBelow(below, value))],
     ['1.2.840.113556.1.4.1941', { kind: 'equality', normalize, inChain: true, appliesTo: syntaxes(12, 34) }],
   ];
 }
@@ -284,10 +284,11 @@ function dnRules(context: Context): [string, RuleCode][] {
 const SEPARATOR = Buffer.from(',');
 
 function oidRules(context: Context): [string, RuleCode][] {
-  const oid: Normalize = (value) => (value.length <= 1024 ? context.resolveOid(value.toString('latin1')) : undefined);
+  const normalizeOid: Normalize = (value) =>
+    value.length <= 1024 ? context.resolveOid(value.toString('latin1')) : undefined;
   const oidComponent: Normalize = (value) => {
     const component = firstComponent(value);
-    return component && oid(component);
+    return component && normalizeOid(component);
   };
   const integerComponent: Normalize = (value) => {
     const component = firstComponent(value);
@@ -297,36 +298,36 @@ function oidRules(context: Context): [string, RuleCode][] {
     const component = firstComponent(value);
     return component && prepareIgnore(component);
   };
-  const first = (normalize: Normalize, normalizeAssertion: Normalize, appliesTo: string[]): RuleCode => {
+  const componentRule = (normalize: Normalize, normalizeAssertion: Normalize, appliesTo: string[]): RuleCode => {
     return { kind: 'equality', normalize, normalizeAssertion, appliesTo };
   };
   return [
-    ...ruleFamily({ equality: '2.5.13.0' }, oid, syntaxes(38)),
-    ['2.5.13.29', first(integerComponent, normalizeInteger, syntaxes(17))],
-    ['2.5.13.30', first(oidComponent, oid, DEFINITIONS)],
-    ['2.5.13.31', first(stringComponent, onlyIfValid(checkDirectoryString, prepareIgnore), DEFINITIONS)],
+    ...ruleFamily({ equality: '2.5.13.0' }, normalizeOid, syntaxes(38)),
+    ['2.5.13.29', componentRule(integerComponent, normalizeInteger, syntaxes(17))],
+    ['2.5.13.30', componentRule(oidComponent, normalizeOid, DEFINITIONS)],
+    ['2.5.13.31', componentRule(stringComponent, onlyIfValid(checkDirectoryString, prepareIgnore), DEFINITIONS)],
   ];
 }
 
 /** The normal form is the serial number in decimal, `$`, and the issuer's normalized DN. */
 function certificateRules(context: Context): [string, RuleCode][] {
-  const form = (serial: string | undefined, issuer: Buffer | undefined): Buffer | undefined => {
+  const certificateForm = (serial: string | undefined, issuer: Buffer | undefined): Buffer | undefined => {
     return serial !== undefined && issuer ? Buffer.concat([Buffer.from(`${serial}$`), issuer]) : undefined;
   };
   const normalize: Normalize = (value) => {
     const facts = certificateFacts(value);
-    return facts && form(integerText(facts.serial), context.composeNorm([...facts.issuer].reverse()));
+    return facts && certificateForm(integerText(facts.serial), context.composeNorm([...facts.issuer].reverse()));
   };
   const normalizeAssertion: Normalize = (assertion) => {
     const parsed = isUtf8(assertion) ? parseCertificateAssertion(assertion.toString('utf8')) : undefined;
-    return parsed && form(parsed.serial, context.looseNorm(parsed.issuer));
+    return parsed && certificateForm(parsed.serial, context.looseNorm(parsed.issuer));
   };
-  const whole = (arc: number): RuleCode => ({ kind: 'equality', normalize: identity, appliesTo: syntaxes(arc) });
+  const identityRule = (arc: number): RuleCode => ({ kind: 'equality', normalize: identity, appliesTo: syntaxes(arc) });
   return [
     ['2.5.13.34', { kind: 'equality', normalize, normalizeAssertion, appliesTo: syntaxes(8) }],
-    ['2.5.13.36', whole(10)],
-    ['2.5.13.38', whole(9)],
-    ['2.5.13.40', whole(49)],
+    ['2.5.13.36', identityRule(10)],
+    ['2.5.13.38', identityRule(9)],
+    ['2.5.13.40', identityRule(49)],
   ];
 }
 

@@ -31,9 +31,9 @@ import type {
   Syntax,
 } from './schema-types.js';
 import { type NisSchema, type SchemaSource, toStorableSource } from './source.js';
-import { stateOptionsOf } from './state-options.js';
+import { parseStateOptions } from './state-options.js';
 import { type SchemaAttribute, subschema } from './subschema.js';
-import { didYouMean, shown } from './suggest.js';
+import { didYouMean, printable } from './suggest.js';
 
 export interface SchemaOptions {
   /** Folder of the built-in definitions. Default: `schema/` of the package. */
@@ -61,13 +61,13 @@ export class Schema {
   private readonly describer: Describer;
   private readonly checker: EntryChecker;
   private readonly dnContext: DnContext;
-  private readonly dns = new GenerationCache<Dn>(DN_CACHE_SIZE);
+  private readonly dnCache = new GenerationCache<Dn>(DN_CACHE_SIZE);
   private readonly recentDns = new Doorkeeper();
   /** Parent of the most recently parsed DN. */
   private lastParent: Dn | undefined;
-  private readonly oids = new Map<string, Buffer>();
+  private readonly oidCache = new Map<string, Buffer>();
   /** Current nesting depth of DNs within values of DNs. */
-  private nested = 0;
+  private nestingDepth = 0;
   /** Whether errors are discarded, so that computing suggestions would be a waste. */
   private discardsErrors = false;
   private subschemaAttributes: readonly SchemaAttribute[] | undefined;
@@ -85,10 +85,10 @@ export class Schema {
 
   private static create(source: SchemaSource, folder: string, isNew: boolean): Schema {
     const unusedFile = NIS_FILES[source.nis === 'rfc2307bis' ? 'rfc2307' : 'rfc2307bis'];
-    const builtIn = schemaFiles(folder).filter((file) => shortName(file) !== unusedFile);
+    const builtInFiles = schemaFiles(folder).filter((file) => shortName(file) !== unusedFile);
     const macros = systemMacros();
-    const own = source.files.flatMap(({ name, text }) => readDefinitions(text, name, macros));
-    return new Schema([...builtIn.flatMap(readSchemaFile), ...own], toStorableSource(source), isNew);
+    const ownDefinitions = source.files.flatMap(({ name, text }) => readDefinitions(text, name, macros));
+    return new Schema([...builtInFiles.flatMap(readSchemaFile), ...ownDefinitions], toStorableSource(source), isNew);
   }
 
   private constructor(declared: readonly SourceDefinition[], source: SchemaSource, isNew: boolean) {
@@ -104,7 +104,7 @@ export class Schema {
       fallback,
     };
     this.describer = new Describer(types);
-    this.checker = new EntryChecker(new ClassSets(classes, types, contentRules), classes, types.all.length);
+    this.checker = new EntryChecker(new ClassSets(classes, types, contentRules), classes, types.items.length);
   }
 
   private context(): Context {
@@ -123,7 +123,7 @@ export class Schema {
   }
 
   attributes(): Iterable<AttributeType> {
-    return this.tables.types.all;
+    return this.tables.types.items;
   }
 
   objectClass(nameOrOid: string): ObjectClass | undefined {
@@ -131,7 +131,7 @@ export class Schema {
   }
 
   objectClasses(): Iterable<ObjectClass> {
-    return this.tables.classes.all;
+    return this.tables.classes.items;
   }
 
   rule(nameOrOid: string): MatchingRule | undefined {
@@ -156,10 +156,11 @@ export class Schema {
   requireDescription(text: string): AttributeDescription {
     const description = this.describer.describe(text);
     if (description) return description;
-    if (!isWellFormed(text)) throw new LdapError('protocolError', `'${shown(text)}' is not an attribute description`);
-    const name = text.split(';', 1)[0]!;
-    const hint = didYouMean(name, this.tables.types.names());
-    throw new LdapError('undefinedAttributeType', `attribute '${shown(name)}' is not in the schema${hint}`);
+    if (!isWellFormed(text))
+      throw new LdapError('protocolError', `'${printable(text)}' is not an attribute description`);
+    const typeName = text.split(';', 1)[0]!;
+    const hint = didYouMean(typeName, this.tables.types.names());
+    throw new LdapError('undefinedAttributeType', `attribute '${printable(typeName)}' is not in the schema${hint}`);
   }
 
   /** Like `requireDescription`, for attributes that a request compares. */
@@ -179,16 +180,16 @@ export class Schema {
     if (type.secret) refuseOptions(description);
     requireRequestable(description);
     if (description.options.length === 0) return description;
-    const state = stateOptionsOf(text);
+    const state = parseStateOptions(text);
     if (state) {
-      const why = `under an option that another server keeps of a value's changes; give '${shown(state.text)}'`;
-      throw new LdapError('undefinedAttributeType', `attribute '${type.name}' stands ${why}`);
+      const problem = `under an option that another server keeps of a value's changes; give '${printable(state.text)}'`;
+      throw new LdapError('undefinedAttributeType', `attribute '${type.name}' stands ${problem}`);
     }
     if (type.operational) refuseOptions(description);
     for (const option of description.options) {
       if (!option.endsWith('-')) continue;
-      const why = `'${option}' stands for several options and can only be asked for; name one`;
-      throw new LdapError('undefinedAttributeType', `attribute '${description.type.name}': ${why}`);
+      const problem = `'${option}' stands for several options and can only be asked for; name one`;
+      throw new LdapError('undefinedAttributeType', `attribute '${description.type.name}': ${problem}`);
     }
     return description;
   }
@@ -200,11 +201,11 @@ export class Schema {
 
   /** Parses a DN (RFC 4514, RFC 2253) of at most 64 KiB and 1,000 RDNs. Throws LdapError invalidDNSyntax. */
   parseDn(text: string): Dn {
-    if (text.length > MAX_DN || !this.recentDns.knows(text)) return this.parseNewDn(text);
-    const known = this.dns.get(text);
-    if (known) return known;
+    if (text.length > MAX_DN || !this.recentDns.isRecent(text)) return this.parseNewDn(text);
+    const cachedDn = this.dnCache.get(text);
+    if (cachedDn) return cachedDn;
     const dn = this.parseNewDn(text);
-    this.dns.set(text, dn);
+    this.dnCache.set(text, dn);
     return dn;
   }
 
@@ -217,11 +218,12 @@ export class Schema {
       throw new LdapError('invalidDNSyntax', `DN of over ${MAX_DN} bytes; at most that many are allowed`);
     const commas: number[] = [];
     for (let at = nextComma(text, 0); at >= 0 && commas.length < MAX_ANCESTOR_LOOKUPS; at = nextComma(text, at + 1)) {
-      const first = commas.push(at) === 1;
-      const ancestor = first && this.isLastParent(text, at + 1) ? this.lastParent : this.dns.get(text.slice(at + 1));
+      const isFirstComma = commas.push(at) === 1;
+      const ancestor =
+        isFirstComma && this.isLastParent(text, at + 1) ? this.lastParent : this.dnCache.get(text.slice(at + 1));
       if (!ancestor || ancestor.rdns.length === 0) continue;
       const dn = parseBelow(text, at, ancestor, this.dnContext);
-      if (first) this.lastParent = ancestor;
+      if (isFirstComma) this.lastParent = ancestor;
       else this.keepAncestors(text, dn, commas.slice(0, -1));
       return dn;
     }
@@ -238,7 +240,7 @@ export class Schema {
 
   /** Caches the ancestors of a DN by their text in `given`. `commas[i]` is the end of RDN `i`. */
   private keepAncestors(given: string, dn: Dn, commas: readonly number[]): void {
-    for (let i = 0; i < commas.length; i++) this.dns.set(given.slice(commas[i]! + 1), ancestorOf(dn, i + 1));
+    for (let i = 0; i < commas.length; i++) this.dnCache.set(given.slice(commas[i]! + 1), ancestorOf(dn, i + 1));
   }
 
   /** Parses a DN in UTF-8. The buffer is not retained. */
@@ -258,12 +260,12 @@ export class Schema {
 
   /** Parses a DN in a value, possibly nested in other DNs. */
   private parseNested(text: string): Dn {
-    if (this.nested === MAX_NESTED_DNS) throw new LdapError('invalidDNSyntax', 'DNs within DNs, nested too deep');
-    this.nested++;
+    if (this.nestingDepth === MAX_NESTED_DNS) throw new LdapError('invalidDNSyntax', 'DNs within DNs, nested too deep');
+    this.nestingDepth++;
     try {
       return this.parseDn(text);
     } finally {
-      this.nested--;
+      this.nestingDepth--;
     }
   }
 
@@ -284,28 +286,28 @@ export class Schema {
   private composeNorm(rdns: readonly (readonly { oid: string; value: Buffer }[])[]): Buffer | undefined {
     const norms: Buffer[] = [];
     for (const rdn of rdns) {
-      const parts: { oid: string; form: Buffer }[] = [];
+      const rdnForms: { oid: string; form: Buffer }[] = [];
       for (const { oid, value } of rdn) {
         const type = this.tables.types.get(oid);
-        const form = type?.equality ? type.equality.normalize(value) : prepareIgnore(value);
-        parts.push({ oid: type?.oid ?? oid.toLowerCase(), form: form ?? value });
+        const normalForm = type?.equality ? type.equality.normalize(value) : prepareIgnore(value);
+        rdnForms.push({ oid: type?.oid ?? oid.toLowerCase(), form: normalForm ?? value });
       }
-      norms.push(rdnNorm(parts));
+      norms.push(rdnNorm(rdnForms));
     }
     return joinRdns(norms);
   }
 
   /** Numeric OID of a name. An object class takes precedence over an attribute type of the same name. */
   private resolveOid(text: string): Buffer | undefined {
-    const known = this.oids.get(text);
-    if (known) return known;
-    const name = text.trim();
+    const cachedOid = this.oidCache.get(text);
+    if (cachedOid) return cachedOid;
+    const trimmed = text.trim();
     const { classes, types, rules } = this.tables;
-    const oid = (classes.get(name) ?? types.get(name) ?? rules.get(name))?.oid;
-    if (oid === undefined) return /^\d+(?:\.\d+)+$/.test(name) ? Buffer.from(name, 'latin1') : undefined;
-    const form = Buffer.from(oid, 'latin1');
-    if (this.oids.size < DN_CACHE_SIZE) this.oids.set(text, form);
-    return form;
+    const oid = (classes.get(trimmed) ?? types.get(trimmed) ?? rules.get(trimmed))?.oid;
+    if (oid === undefined) return /^\d+(?:\.\d+)+$/.test(trimmed) ? Buffer.from(trimmed, 'latin1') : undefined;
+    const oidBytes = Buffer.from(oid, 'latin1');
+    if (this.oidCache.size < DN_CACHE_SIZE) this.oidCache.set(text, oidBytes);
+    return oidBytes;
   }
 
   /**
@@ -325,8 +327,8 @@ export class Schema {
   /** Checks that the structural class does not change (X.501 §8.3.2). Throws LdapError objectClassModsProhibited. */
   checkObjectClassChange(before: ObjectClass, after: ObjectClass): void {
     if (before === after) return;
-    const what = `the structural object class is '${before.name}' and cannot become '${after.name}'`;
-    throw new LdapError('objectClassModsProhibited', `${what}; add the entry anew`);
+    const problem = `the structural object class is '${before.name}' and cannot become '${after.name}'`;
+    throw new LdapError('objectClassModsProhibited', `${problem}; add the entry anew`);
   }
 
   /** The attributes of cn=Subschema (RFC 4512 §4.2). */
@@ -340,7 +342,7 @@ export class Schema {
     const { classes, types } = this.tables;
     const node = classes.get(nameOrOid);
     if (!node) return undefined;
-    for (const { oid } of node.lineage) if (oid === EXTENSIBLE) return types.all.filter((type) => !type.operational);
+    for (const { oid } of node.lineage) if (oid === EXTENSIBLE) return types.items.filter((type) => !type.operational);
     return [...node.must, ...node.may];
   }
 }

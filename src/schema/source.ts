@@ -24,15 +24,15 @@ export function toStorableSource({ nis, files }: SchemaSource): SchemaSource {
 
 /** The first difference between the stored files and the files in the folders; undefined if the files are the same. */
 export function filesDifference(kept: readonly SchemaFile[], folders: readonly string[]): string | undefined {
-  const given = readSchemaFolders(folders).map(({ name, text }) => ({ name: shortName(name), text }));
-  for (const file of given) {
-    const same = kept.filter(({ name }) => name === file.name);
-    if (same.length === 0) return `the directory has no schema file '${file.name}'`;
-    if (!same.some(({ text }) => text === file.text))
+  const givenFiles = readSchemaFolders(folders).map(({ name, text }) => ({ name: shortName(name), text }));
+  for (const file of givenFiles) {
+    const sameNameFiles = kept.filter(({ name }) => name === file.name);
+    if (sameNameFiles.length === 0) return `the directory has no schema file '${file.name}'`;
+    if (!sameNameFiles.some(({ text }) => text === file.text))
       return `the directory's schema file '${file.name}' has another text`;
   }
-  const more = kept.find(({ name }) => !given.some((file) => file.name === name));
-  if (more) return `the directory has a schema file '${more.name}' besides`;
-  const differs = kept.length !== given.length || kept.some(({ name }, i) => name !== given[i]!.name);
+  const missingFile = kept.find(({ name }) => !givenFiles.some((file) => file.name === name));
+  if (missingFile) return `the directory has a schema file '${missingFile.name}' besides`;
+  const differs = kept.length !== givenFiles.length || kept.some(({ name }, i) => name !== givenFiles[i]!.name);
   return differs ? "the directory's schema files stand in another order" : undefined;
 }

@@ -6,14 +6,14 @@ export interface StateOptions {
   /** The attribute description without the state options. */
   readonly text: string;
   /** Whether the values are deleted. The other server keeps deleted values for its replicas. */
-  readonly deleted: boolean;
+  readonly isDeleted: boolean;
 }
 
 /** Parses state options in an attribute description; undefined if there are none. */
-export function stateOptionsOf(text: string): StateOptions | undefined {
+export function parseStateOptions(text: string): StateOptions | undefined {
   if (!text.includes(';')) return undefined;
   const [name, ...options] = text.split(';');
-  const kept = options.filter((option) => !DELETED.test(option) && !CHANGE.test(option));
-  if (kept.length === options.length) return undefined;
-  return { text: [name, ...kept].join(';'), deleted: options.some((option) => DELETED.test(option)) };
+  const keptOptions = options.filter((option) => !DELETED.test(option) && !CHANGE.test(option));
+  if (keptOptions.length === options.length) return undefined;
+  return { text: [name, ...keptOptions].join(';'), isDeleted: options.some((option) => DELETED.test(option)) };
 }

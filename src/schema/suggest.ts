@@ -10,17 +10,17 @@ function distance(a: string, b: string, limit: number): number {
   if (b.length > MAX_NAME || Math.abs(a.length - b.length) > limit) return limit + 1;
   for (let j = 0; j <= b.length; j++) lastRow[j] = j;
   for (let i = 1; i <= a.length; i++) {
-    let least = i;
+    let leastDistance = i;
     row[0] = i;
     for (let j = 1; j <= b.length; j++) {
-      const same = a.charCodeAt(i - 1) === b.charCodeAt(j - 1);
-      let d = Math.min(lastRow[j]! + 1, row[j - 1]! + 1, lastRow[j - 1]! + (same ? 0 : 1));
-      const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
-      if (swapped) d = Math.min(d, secondLastRow[j - 2]! + 1);
+      const isEqual = a.charCodeAt(i - 1) === b.charCodeAt(j - 1);
+      let d = Math.min(lastRow[j]! + 1, row[j - 1]! + 1, lastRow[j - 1]! + (isEqual ? 0 : 1));
+      const isSwapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      if (isSwapped) d = Math.min(d, secondLastRow[j - 2]! + 1);
       row[j] = d;
-      if (d < least) least = d;
+      if (d < leastDistance) leastDistance = d;
     }
-    if (least > limit) return limit + 1;
+    if (leastDistance > limit) return limit + 1;
     [secondLastRow, lastRow, row] = [lastRow, row, secondLastRow];
   }
   return lastRow[b.length]!;
@@ -32,11 +32,11 @@ export function nearest(wanted: string, names: Iterable<string>): string | undef
   const target = wanted.toLowerCase();
   const limit = target.length < 4 ? 1 : target.length < 8 ? 2 : 3;
   let best: string | undefined;
-  let least = limit + 1;
+  let leastDistance = limit + 1;
   for (const name of names) {
-    const d = distance(target, name.toLowerCase(), Math.min(limit, least));
-    if (d < least) {
-      least = d;
+    const d = distance(target, name.toLowerCase(), Math.min(limit, leastDistance));
+    if (d < leastDistance) {
+      leastDistance = d;
       best = name;
     }
   }
@@ -45,12 +45,12 @@ export function nearest(wanted: string, names: Iterable<string>): string | undef
 
 /** `; did you mean 'x'?`, or an empty text. */
 export function didYouMean(wanted: string, names: Iterable<string>): string {
-  const name = nearest(wanted, names);
-  return name === undefined ? '' : `; did you mean '${name}'?`;
+  const nearestName = nearest(wanted, names);
+  return nearestName === undefined ? '' : `; did you mean '${nearestName}'?`;
 }
 
 /** Text of a client for use in a message: truncated, without control characters. */
-export function shown(text: string): string {
+export function printable(text: string): string {
   const cut = text.length > 80 ? `${text.slice(0, 80)}…` : text;
   return cut.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '?');
 }

@@ -9,7 +9,7 @@ const HYPHEN = 0x2d;
 const DOLLAR = 0x24;
 const BACKSLASH = 0x5c;
 
-function bytesOf(...ranges: (string | [number, number])[]): Uint8Array {
+function byteTable(...ranges: (string | [number, number])[]): Uint8Array {
   const table = new Uint8Array(256);
   for (const range of ranges) {
     if (typeof range === 'string') for (const byte of Buffer.from(range, 'latin1')) table[byte] = 1;
@@ -23,9 +23,9 @@ const LETTERS: [number, number][] = [
   [0x41, 0x5a],
   [0x61, 0x7a],
 ];
-const PRINTABLE = bytesOf(DIGITS, ...LETTERS, " '()+,-./:?=");
-const NUMERIC = bytesOf(DIGITS, ' ');
-const KEY = bytesOf(DIGITS, ...LETTERS, '-');
+const PRINTABLE_BYTES = byteTable(DIGITS, ...LETTERS, " '()+,-./:?=");
+const NUMERIC_BYTES = byteTable(DIGITS, ' ');
+const DESCRIPTOR_BYTES = byteTable(DIGITS, ...LETTERS, '-');
 
 /** Offset of the first byte that is not in the table, or -1. */
 function firstOutside(value: Buffer, table: Uint8Array, start = 0, end = value.length): number {
@@ -33,7 +33,7 @@ function firstOutside(value: Buffer, table: Uint8Array, start = 0, end = value.l
   return -1;
 }
 
-function checkAll(value: Buffer, table: Uint8Array, what: string): string | undefined {
+function checkBytes(value: Buffer, table: Uint8Array, what: string): string | undefined {
   if (value.length === 0) return 'is empty';
   const at = firstOutside(value, table);
   return at < 0 ? undefined : `byte ${at + 1} is not ${what}`;
@@ -43,13 +43,13 @@ export function checkOctets(): undefined {
   return undefined;
 }
 
-const SHORT = 128;
+const MAX_LOOP_BYTES = 128;
 
 /** UTF-8 with at least one character. */
 export function checkDirectoryString(value: Buffer): string | undefined {
   const n = value.length;
   if (n === 0) return 'is empty; at least one character is needed';
-  if (n <= SHORT) {
+  if (n <= MAX_LOOP_BYTES) {
     let i = 0;
     while (i < n && value[i]! < 0x80) i++;
     if (i === n) return undefined;
@@ -63,11 +63,11 @@ export function checkIa5(value: Buffer): string | undefined {
 }
 
 export function checkPrintable(value: Buffer): string | undefined {
-  return checkAll(value, PRINTABLE, "a printable-string character (letters, digits, space and '()+,-./:?=)");
+  return checkBytes(value, PRINTABLE_BYTES, "a printable-string character (letters, digits, space and '()+,-./:?=)");
 }
 
 export function checkNumericString(value: Buffer): string | undefined {
-  return checkAll(value, NUMERIC, 'a digit or space');
+  return checkBytes(value, NUMERIC_BYTES, 'a digit or space');
 }
 
 /** A printable string (RFC 4517 §3.3.31) with characters other than spaces and hyphens. */
@@ -80,7 +80,7 @@ export function checkTelephone(value: Buffer): string | undefined {
 
 export function checkCountry(value: Buffer): string | undefined {
   if (value.length !== 2) return 'is not a country code of two letters';
-  return checkAll(value, PRINTABLE, 'a printable-string character');
+  return checkBytes(value, PRINTABLE_BYTES, 'a printable-string character');
 }
 
 export function checkBoolean(value: Buffer): string | undefined {
@@ -91,8 +91,8 @@ export function checkBoolean(value: Buffer): string | undefined {
 /** Syntax: `'0101'B`. */
 export function checkBitString(value: Buffer): string | undefined {
   const n = value.length;
-  const framed = n >= 3 && value[0] === 0x27 && value[n - 2] === 0x27 && value[n - 1] === 0x42;
-  if (!framed) return "is not a bit string like '0101'B";
+  const isQuoted = n >= 3 && value[0] === 0x27 && value[n - 2] === 0x27 && value[n - 1] === 0x42;
+  if (!isQuoted) return "is not a bit string like '0101'B";
   for (let i = 1; i < n - 2; i++) {
     if (value[i] !== 0x30 && value[i] !== 0x31) return `byte ${i + 1} of the bit string is not 0 or 1`;
   }
@@ -113,8 +113,10 @@ export function isNumericOid(value: Buffer, start = 0, end = value.length): bool
 }
 
 function isDescriptor(value: Buffer, start: number, end: number): boolean {
-  const first = (value[start] ?? 0) | 0x20;
-  return end > start && first >= 0x61 && first <= 0x7a && firstOutside(value, KEY, start, end) < 0;
+  const firstLetter = (value[start] ?? 0) | 0x20;
+  return (
+    end > start && firstLetter >= 0x61 && firstLetter <= 0x7a && firstOutside(value, DESCRIPTOR_BYTES, start, end) < 0
+  );
 }
 
 /** numericoid or descr (RFC 4512 §1.4). */
@@ -145,8 +147,8 @@ export function checkPostalAddress(value: Buffer): string | undefined {
   if (!isUtf8(value)) return 'is not UTF-8';
   if (!splitDollarLines(value)) return TOO_MANY;
   for (let at = value.indexOf(BACKSLASH); at >= 0; at = value.indexOf(BACKSLASH, at + 1)) {
-    const written = value.toString('latin1', at + 1, at + 3);
-    if (!/^(?:24|5c)$/i.test(written)) return `byte ${at + 1}: a backslash is written \\5C and a dollar sign \\24`;
+    const escapedCode = value.toString('latin1', at + 1, at + 3);
+    if (!/^(?:24|5c)$/i.test(escapedCode)) return `byte ${at + 1}: a backslash is written \\5C and a dollar sign \\24`;
   }
   return undefined;
 }
@@ -201,8 +203,8 @@ const TELETEX = /^(?:graphic|control|misc|page|private):/s;
 export function checkTeletex(value: Buffer): string | undefined {
   const [terminal, ...parameters] = splitDollarLines(value) ?? [];
   if (!terminal) return TOO_MANY;
-  const known = parameters.every(({ start }) => TELETEX.test(value.toString('latin1', start, start + 16)));
-  if (!known) return 'has an unknown teletex parameter';
+  const areKnown = parameters.every(({ start }) => TELETEX.test(value.toString('latin1', start, start + 16)));
+  if (!areKnown) return 'has an unknown teletex parameter';
   return checkPrintable(value.subarray(terminal.start, terminal.end));
 }
 
@@ -233,8 +235,8 @@ export function checkJpeg(value: Buffer): string | undefined {
 export function checkNetgroupTriple(value: Buffer): string | undefined {
   const n = value.length;
   const commas = value.toString('latin1', 0, Math.min(n, 2048)).split(',').length - 1;
-  const framed = n > 1 && n <= 2048 && value[0] === 0x28 && value[n - 1] === 0x29;
-  if (!framed || commas !== 2) return 'is not a netgroup triple (host,user,domain)';
+  const isParenthesized = n > 1 && n <= 2048 && value[0] === 0x28 && value[n - 1] === 0x29;
+  if (!isParenthesized || commas !== 2) return 'is not a netgroup triple (host,user,domain)';
   return checkIa5(value);
 }
 

@@ -59,8 +59,8 @@ function withoutLineEnd(check: Check): Canonicalize {
     let end = value.length;
     while (end > 0 && (value[end - 1] === 0x0a || value[end - 1] === 0x0d)) end--;
     if (end === value.length || check(value) === undefined) return value;
-    const bare = value.subarray(0, end);
-    return check(bare) === undefined ? bare : value;
+    const withoutEnd = value.subarray(0, end);
+    return check(withoutEnd) === undefined ? withoutEnd : value;
   };
 }
 
@@ -69,9 +69,9 @@ function canonicalDn(context: Context): Canonicalize {
   return (value) => {
     if (value.length === 0 || isCanonical(value, 0, value.length) || !isUtf8(value)) return value;
     try {
-      const given = value.toString('utf8');
-      const { text } = context.parseDn(given);
-      return text === given ? value : Buffer.from(text);
+      const dnText = value.toString('utf8');
+      const { text } = context.parseDn(dnText);
+      return text === dnText ? value : Buffer.from(text);
     } catch (error) {
       if (error instanceof LdapError) return value;
       throw error;
@@ -92,15 +92,15 @@ export function uidStart(value: Buffer): number {
 function checkBraces(value: Buffer): string | undefined {
   if (!isUtf8(value)) return 'is not UTF-8';
   let depth = 0;
-  let quoted = false;
+  let isQuoted = false;
   for (let i = 0; i < value.length; i++) {
     const byte = value[i]!;
-    if (byte === 0x22) quoted = !quoted;
-    else if (!quoted && byte === 0x7b) depth++;
-    else if (!quoted && byte === 0x7d && --depth < 0) break;
-    if (depth === 0 && !quoted && byte > 0x20 && byte !== 0x7d) return 'is not a specification in braces';
+    if (byte === 0x22) isQuoted = !isQuoted;
+    else if (!isQuoted && byte === 0x7b) depth++;
+    else if (!isQuoted && byte === 0x7d && --depth < 0) break;
+    if (depth === 0 && !isQuoted && byte > 0x20 && byte !== 0x7d) return 'is not a specification in braces';
   }
-  return depth === 0 && !quoted && value.length > 1 ? undefined : 'has braces or quotes without their partner';
+  return depth === 0 && !isQuoted && value.length > 1 ? undefined : 'has braces or quotes without their partner';
 }
 
 function textSyntaxes(): Record<string, Check> {
@@ -176,18 +176,18 @@ export function syntaxCode(context: Context): Map<string, SyntaxCode> {
   const checkDn = dnCheck(context);
   const writeDn = canonicalDn(context);
   add(`${LDAP_SYNTAX}.12`, checkDn, false, writeDn);
-  const checkNamed: Check = (value) => {
+  const checkNameAndUid: Check = (value) => {
     const hash = uidStart(value);
     return checkDn(hash < 0 ? value : value.subarray(0, hash));
   };
-  const writeNamed: Canonicalize = (value) => {
+  const writeNameAndUid: Canonicalize = (value) => {
     const hash = uidStart(value);
     if (hash < 0) return writeDn(value);
-    const given = value.subarray(0, hash);
-    const name = writeDn(given);
-    return name === given ? value : Buffer.concat([name, value.subarray(hash)]);
+    const dnBytes = value.subarray(0, hash);
+    const canonicalDnBytes = writeDn(dnBytes);
+    return canonicalDnBytes === dnBytes ? value : Buffer.concat([canonicalDnBytes, value.subarray(hash)]);
   };
-  add(`${LDAP_SYNTAX}.34`, checkNamed, false, writeNamed);
+  add(`${LDAP_SYNTAX}.34`, checkNameAndUid, false, writeNameAndUid);
   add(`${LDAP_SYNTAX}.40`, text.checkOctets, true);
   for (const arc of [1, 2, 3, 4, 5, 6, 7]) add(`1.3.6.1.1.15.${arc}`, text.checkDirectoryString);
   add('1.3.6.1.1.16.1', checkUuid);

@@ -16,7 +16,7 @@ interface Time {
   readonly offset: number;
 }
 
-const GENERALIZED = /^(\d{4})(\d\d)(\d\d)(\d\d)(?:(\d\d)(\d\d)?)?(?:[.,](\d+))?(Z|[+-]\d\d(?:\d\d)?)$/;
+const GENERALIZED_TIME = /^(\d{4})(\d\d)(\d\d)(\d\d)(?:(\d\d)(\d\d)?)?(?:[.,](\d+))?(Z|[+-]\d\d(?:\d\d)?)$/;
 const UTC = /^(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)?(Z|[+-]\d{4})?$/;
 const DAYS = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
@@ -27,8 +27,8 @@ function twoDigits(value: Buffer, at: number): number {
 /** Error message for an invalid date or time of day; else undefined. Accepts 60 as a leap second. */
 function checkFields(year: number, month: number, day: number, hour: number, minute: number, second: number) {
   if (month < 1 || month > 12) return 'has no such month';
-  const leap = (year % 4 === 0 && year % 100 !== 0) || year % 400 === 0;
-  if (day < 1 || day > DAYS[month - 1]! || (month === 2 && day === 29 && !leap)) return 'has no such day';
+  const isLeapYear = (year % 4 === 0 && year % 100 !== 0) || year % 400 === 0;
+  if (day < 1 || day > DAYS[month - 1]! || (month === 2 && day === 29 && !isLeapYear)) return 'has no such day';
   if (hour < 0 || hour > 23) return 'has no such hour';
   if (minute < 0 || minute > 59) return 'has no such minute';
   if (second < 0 || second > 60) return 'has no such second';
@@ -60,11 +60,11 @@ function scaleFraction(digits: string, seconds: number): { whole: number; fracti
 }
 
 function parseGeneralized(text: string): Time | string {
-  const match = GENERALIZED.exec(text);
+  const match = GENERALIZED_TIME.exec(text);
   if (!match) return 'is not a generalized time like 20261231235959Z';
   const [, year, month, day, hour, minute, second, fraction = '', zone = 'Z'] = match;
-  const unit = second !== undefined ? 1 : minute !== undefined ? 60 : 3600;
-  const scaled = unit === 1 ? { whole: 0, fraction } : scaleFraction(fraction, unit);
+  const unitSeconds = second !== undefined ? 1 : minute !== undefined ? 60 : 3600;
+  const scaledFraction = unitSeconds === 1 ? { whole: 0, fraction } : scaleFraction(fraction, unitSeconds);
   const offset = zoneMinutes(zone);
   if (offset === undefined) return 'has no such time zone';
   const time = {
@@ -72,16 +72,16 @@ function parseGeneralized(text: string): Time | string {
     month: Number(month),
     day: Number(day),
     hour: Number(hour),
-    minute: Number(minute ?? 0) + Math.floor(scaled.whole / 60),
-    second: Number(second ?? 0) + (scaled.whole % 60),
-    fraction: scaled.fraction.replace(/0+$/, ''),
+    minute: Number(minute ?? 0) + Math.floor(scaledFraction.whole / 60),
+    second: Number(second ?? 0) + (scaledFraction.whole % 60),
+    fraction: scaledFraction.fraction.replace(/0+$/, ''),
     offset,
   };
   return checkFields(time.year, time.month, time.day, time.hour, time.minute, time.second) ?? time;
 }
 
 /** The time to the minute; undefined if the year in UTC is before 0 or after 9999. */
-function utcDate(time: Time): Date | undefined {
+function utcMinute(time: Time): Date | undefined {
   const date = new Date(0);
   date.setUTCFullYear(time.year, time.month - 1, time.day);
   date.setUTCHours(time.hour, time.minute - time.offset, 0, 0);
@@ -110,7 +110,7 @@ export function checkGeneralizedTime(value: Buffer): string | undefined {
   if (value.length > MAX_TIME) return 'is too long for a time';
   const time = parseGeneralized(value.toString('latin1'));
   if (typeof time === 'string') return time;
-  return utcDate(time) ? undefined : 'is before the year 0 or after 9999 in UTC';
+  return utcMinute(time) ? undefined : 'is before the year 0 or after 9999 in UTC';
 }
 
 /** Normal form; undefined if `value` is not a time, or the year in UTC is before 0 or after 9999. */
@@ -119,11 +119,11 @@ export function normalizeGeneralizedTime(value: Buffer): Buffer | undefined {
   if (value.length > MAX_TIME) return undefined;
   const time = parseGeneralized(value.toString('latin1'));
   if (typeof time === 'string') return undefined;
-  const date = utcDate(time);
+  const date = utcMinute(time);
   if (!date) return undefined;
-  const clock = [date.getUTCMonth() + 1, date.getUTCDate(), date.getUTCHours(), date.getUTCMinutes(), time.second];
+  const fields = [date.getUTCMonth() + 1, date.getUTCDate(), date.getUTCHours(), date.getUTCMinutes(), time.second];
   const text =
-    String(date.getUTCFullYear()).padStart(4, '0') + clock.map((part) => String(part).padStart(2, '0')).join('');
+    String(date.getUTCFullYear()).padStart(4, '0') + fields.map((part) => String(part).padStart(2, '0')).join('');
   return Buffer.from(time.fraction === '' ? text : `${text}.${time.fraction}`, 'latin1');
 }
 
@@ -131,10 +131,10 @@ export function normalizeGeneralizedTime(value: Buffer): Buffer | undefined {
 export function generalizedTimeMs(value: Buffer): number | undefined {
   const norm = normalizeGeneralizedTime(value)?.toString('latin1');
   if (norm === undefined) return undefined;
-  const part = (at: number): number => Number(norm.slice(at, at + 2));
+  const twoDigitsAt = (at: number): number => Number(norm.slice(at, at + 2));
   const date = new Date(0);
-  date.setUTCFullYear(Number(norm.slice(0, 4)), part(4) - 1, part(6));
-  date.setUTCHours(part(8), part(10), part(12), Math.floor(Number(`0${norm.slice(14)}`) * 1000));
+  date.setUTCFullYear(Number(norm.slice(0, 4)), twoDigitsAt(4) - 1, twoDigitsAt(6));
+  date.setUTCHours(twoDigitsAt(8), twoDigitsAt(10), twoDigitsAt(12), Math.floor(Number(`0${norm.slice(14)}`) * 1000));
   return date.getTime();
 }
 
@@ -166,8 +166,14 @@ function matchesPattern(value: Buffer, pattern: Buffer): boolean {
   if (value.length !== pattern.length) return false;
   for (let i = 0; i < pattern.length; i++) {
     const byte = value[i]!;
-    const wanted = pattern[i]!;
-    if (wanted === HEX_DIGIT ? HEX[byte]! > 15 : wanted === DIGIT ? byte < 0x30 || byte > 0x39 : byte !== wanted)
+    const patternByte = pattern[i]!;
+    if (
+      patternByte === HEX_DIGIT
+        ? HEX[byte]! > 15
+        : patternByte === DIGIT
+          ? byte < 0x30 || byte > 0x39
+          : byte !== patternByte
+    )
       return false;
   }
   return true;

@@ -6,7 +6,7 @@ import { RIGHT_WORDS, rightsOfWord } from '../../access/right-words.js';
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { Schema } from '../../schema/index.js';
 import type { AttributeDescription, Dn } from '../../schema/schema-types.js';
-import { didYouMean, shown } from '../../schema/suggest.js';
+import { didYouMean, printable } from '../../schema/suggest.js';
 import { CliError } from '../exit.js';
 import { ANONYMOUS, type Connection, MAX_STRENGTH, type RightsExplainer } from './right-answers.js';
 
@@ -107,7 +107,7 @@ class ExpectationsReader {
 
   #readAddress(field: Field | undefined): string | undefined {
     const text = field && this.#yaml.text(field);
-    if (text !== undefined && isIP(text) === 0) this.#yaml.fault(field!.line, `'${shown(text)}' is no address`);
+    if (text !== undefined && isIP(text) === 0) this.#yaml.fault(field!.line, `'${printable(text)}' is no address`);
     return text;
   }
 
@@ -119,7 +119,10 @@ class ExpectationsReader {
     const text = field && this.#yaml.text(field);
     const found = MECHANISMS.find((one) => one === text);
     if (text !== undefined && !found)
-      this.#yaml.fault(field!.line, `nobody binds by mechanism '${shown(text)}'; there is ${MECHANISMS.join(', ')}`);
+      this.#yaml.fault(
+        field!.line,
+        `nobody binds by mechanism '${printable(text)}'; there is ${MECHANISMS.join(', ')}`,
+      );
     return found ?? 'simple';
   }
 
@@ -130,7 +133,7 @@ class ExpectationsReader {
       const rights = rightsOfWord(text);
       if (!rights) {
         const remedy = didYouMean(text, RIGHT_WORDS) || `; there are ${RIGHT_WORDS.join(', ')}`;
-        this.#yaml.fault(line, `'${shown(text)}' is no right${remedy}`);
+        this.#yaml.fault(line, `'${printable(text)}' is no right${remedy}`);
         return [];
       }
       const fitting = rights.filter((right) => appliesTo(right, ofAttribute));

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { basename, dirname, resolve } from 'node:path';
 import type { Node } from 'yaml';
-import { didYouMean, shown } from '../../schema/suggest.js';
+import { didYouMean, printable } from '../../schema/suggest.js';
 import {
   type AnyValue,
   readValue,
@@ -87,7 +87,7 @@ class ConfigReader {
       else if (!settingGroups.has(name))
         this.#problem(
           offset,
-          `${shown(name)} is not a setting${didYouMean(name, [...settingNames, ...settingGroups])}`,
+          `${printable(name)} is not a setting${didYouMean(name, [...settingNames, ...settingGroups])}`,
         );
       else if (value !== null && !(this.#yaml.isScalar(value) && value.value === null))
         this.#readNode(name + '.', value as Node);

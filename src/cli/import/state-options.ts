@@ -1,6 +1,6 @@
 import type { PartialAttribute } from '../../ldap/ldap-types.js';
 import type { Schema } from '../../schema/index.js';
-import { stateOptionsOf } from '../../schema/state-options.js';
+import { parseStateOptions } from '../../schema/state-options.js';
 
 export class StateCounts {
   /** Values left out: deleted in the other server, or the attribute has its single value already. */
@@ -26,7 +26,7 @@ export function stripStateOptions(
   attributes: readonly PartialAttribute[],
   counts: StateCounts,
 ): readonly PartialAttribute[] {
-  const states = attributes.map(({ type }) => stateOptionsOf(type));
+  const states = attributes.map(({ type }) => parseStateOptions(type));
   if (states.every((state) => state === undefined)) return attributes;
   const byName = new Map<string, MergedAttribute>();
   for (const [i, { type, values }] of attributes.entries())
@@ -38,7 +38,7 @@ export function stripStateOptions(
     const name = state.text.toLowerCase();
     const known = byName.get(name);
     const isTaken = known !== undefined && schema.describe(state.text)?.type.singleValue === true;
-    if (state.deleted || isTaken) {
+    if (state.isDeleted || isTaken) {
       counts.deleted += values.length;
       continue;
     }

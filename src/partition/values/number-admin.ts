@@ -1,5 +1,5 @@
 import { LdapError } from '../../ldap/ldap-error.js';
-import { integerOf } from '../../schema/number.js';
+import { integerFromNorm } from '../../schema/number.js';
 import type { AttributeType } from '../../schema/schema-types.js';
 import { batchesOf } from '../../store/batches.js';
 import { deleteRangeStep, readNumbers, takeStep } from '../model/number-rows.js';
@@ -88,7 +88,7 @@ async function highestIn({ shared, store }: WriteContext, range: NumberRange): P
   const scan = store.scan(shared.indexes.of(range.type)!.table, bounds, { keysOnly: true });
   for await (const batch of batchesOf(scan)) {
     for (const key of batch.keys) {
-      const number = integerOf(key.subarray(1, key.length - UUID_BYTES - 1));
+      const number = integerFromNorm(key.subarray(1, key.length - UUID_BYTES - 1));
       if (highest === undefined || number > highest) highest = number;
     }
     await new Promise((resolve) => setImmediate(resolve));

@@ -1,5 +1,5 @@
 import { LdapError } from '../../ldap/ldap-error.js';
-import { shown } from '../../schema/suggest.js';
+import { printable } from '../../schema/suggest.js';
 
 /** Active Directory's range option: the values `low` to `high` of an attribute, counted from 0. */
 export interface ValueRange {
@@ -22,7 +22,7 @@ export function parseRange(description: string): { name: string; range: ValueRan
     const expectedForm = `'range=0-999' or 'range=1000-*', the first not above the last`;
     throw new LdapError(
       'unwillingToPerform',
-      `attribute '${shown(description)}': a range of values is ${expectedForm}`,
+      `attribute '${printable(description)}': a range of values is ${expectedForm}`,
     );
   }
   return { name: description.replace(option[0], ''), range: { low, high } };

@@ -1,4 +1,4 @@
-import { stateOptionsOf } from '../../../schema/state-options.js';
+import { parseStateOptions } from '../../../schema/state-options.js';
 import type { Cell, CellName } from '../../../store/contract.js';
 import { type Draft, type DraftAttribute, wideAttributeOf } from '../../model/draft.js';
 import { largeList, valueQualifier } from '../../model/entry-cells.js';
@@ -53,7 +53,7 @@ export async function checkOptions(
 /** Whether the options of an attribute are wrong. Secrets with options are handled by `checkSecrets`. */
 function isWrong({ description: { type, options }, text }: DraftAttribute): boolean {
   if (options.length === 0 || type.secret) return false;
-  return type.operational || stateOptionsOf(text) !== undefined;
+  return type.operational || parseStateOptions(text) !== undefined;
 }
 
 /**
@@ -71,8 +71,8 @@ function keptOf(
   let movesLarge = false;
   for (const { description, text, values } of wrong) {
     const { type } = description;
-    const state = stateOptionsOf(text);
-    const bare = state && !state.deleted ? schema.requireDescription(state.text) : undefined;
+    const state = parseStateOptions(text);
+    const bare = state && !state.isDeleted ? schema.requireDescription(state.text) : undefined;
     if (!bare || (type.operational && bare.options.length > 0)) continue;
     const known = draft.get(bare);
     const target = targets.get(bare.text) ?? {
