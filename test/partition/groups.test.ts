@@ -362,7 +362,7 @@ for (const engine of ENGINES) {
 
     near('memberships are counted in one step of a plan, whatever else changes in the row', async () => {
       const { store, work } = counted(fixture.store);
-      const more = { name: 'more', change: () => ({ steps: [GROUPS_STEP, { ...GROUPS_STEP }] }) };
+      const more = { name: 'more', checkChange: () => ({ steps: [GROUPS_STEP, { ...GROUPS_STEP }] }) };
       const context = { ...fixture.partition.context, store, rules: [...RULES, more] };
       const given = attributes({ objectClass: 'groupOfNames', cn: 'g', member: ann });
       await add(context, fixture.dn(`cn=g,${GROUPS}`), given, ACTOR);
