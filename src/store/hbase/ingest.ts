@@ -48,7 +48,7 @@ export async function ingest(session: Session, tables: readonly LoadTable[], pla
       const tables = batchTables.filter((part) => !isReplacedByPlans(part)).map(({ table }) => table.spec.name);
       const batchQualifier = await session.writer.announceBatch(ticket, tables);
       await session.options.failpoint?.('batch announced');
-      const writes = new WriteWindow();
+      const writes = new Writes();
       let isWritten = false;
       try {
         await writeAll(session, batchTables, ticket, writes);
@@ -68,15 +68,10 @@ export async function ingest(session: Session, tables: readonly LoadTable[], pla
 }
 
 /** Rolls back the batch. For a session that has ended, only its sweeper finds out whether the plan was decided. */
-async function rollBack(
-  session: Session,
-  batchQualifier: Buffer,
-  ticket: bigint,
-  tables: readonly string[],
-): Promise<void> {
+async function rollBack(session: Session, qualifier: Buffer, ticket: bigint, tables: readonly string[]): Promise<void> {
   try {
     await rollBackBatch(session.cluster, ticket, tables);
-    await session.writer.retractBatch(batchQualifier);
+    await session.writer.retractBatch(qualifier);
   } catch {
     session.abandon();
   }
@@ -89,13 +84,13 @@ function isReplacedByPlans(batchTable: BatchTable): boolean {
 
 async function writeAll(
   session: Session,
-  batchTables: readonly BatchTable[],
+  tables: readonly BatchTable[],
   ticket: bigint,
-  writes: WriteWindow,
+  writes: Writes,
 ): Promise<void> {
   try {
     let firstRowKey = ticket;
-    for (const batchTable of batchTables) {
+    for (const batchTable of tables) {
       await writeRows(session, batchTable, ticket, firstRowKey, writes);
       if (session.options.failpoint) {
         await writes.drain();
@@ -112,7 +107,7 @@ async function writeAll(
 }
 
 /** Limits concurrent writes. The next write is prepared while others are under way. */
-class WriteWindow {
+class Writes {
   readonly #pendingWrites: Promise<void>[] = [];
   /** Whether a write has failed that may have been applied. */
   mayBeApplied = false;
@@ -175,7 +170,7 @@ async function writeRows(
   batchTable: BatchTable,
   ticket: bigint,
   firstRowKey: bigint,
-  writes: WriteWindow,
+  writes: Writes,
 ): Promise<void> {
   const { table, load, rows } = batchTable;
   const { client } = session.cluster;

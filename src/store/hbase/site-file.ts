@@ -64,13 +64,10 @@ function resolveReferences(properties: ReadonlyMap<string, string>, name: string
   let value = properties.get(name);
   for (let depth = 0; value?.includes('${'); depth++) {
     if (depth === MAX_REFERENCES) throw formatError(`${name} refers to itself`);
-    const expandedValue: string = value.replaceAll(
-      /\$\{([^}$]+)\}/g,
-      (all, other: string) => properties.get(other) ?? all,
-    );
-    if (expandedValue === value) break;
-    if (expandedValue.length > MAX_CHARACTERS) throw formatError(`${name} grows too long`);
-    value = expandedValue;
+    const expansion: string = value.replaceAll(/\$\{([^}$]+)\}/g, (all, other: string) => properties.get(other) ?? all);
+    if (expansion === value) break;
+    if (expansion.length > MAX_CHARACTERS) throw formatError(`${name} grows too long`);
+    value = expansion;
   }
   return value;
 }

@@ -56,29 +56,21 @@ type Translation =
 /** Translates a filter. A filter that HBase cannot evaluate exactly is widened, never narrowed. */
 export function translate(filter: StoreFilter, { familyNames, rowFamilies }: Families): ServerFilter {
   const filterFamilies = usedFamilies(filter);
-  const translation: Translation =
-    countTests(filter) > MAX_SERVER_TESTS && !isColumnList(filter)
-      ? { kind: 'unknown' }
-      : translatePart(filter, rowFamilies.at(-1));
-  const fullScan = {
-    matchesNone: false,
-    filter: undefined,
-    families: rowFamilies,
-    columns: undefined,
-    hasWholeRows: true,
-  };
+  const isTooLarge = countTests(filter) > MAX_SERVER_TESTS && !isColumnList(filter);
+  const translation: Translation = isTooLarge ? { kind: 'unknown' } : translatePart(filter, rowFamilies.at(-1));
+  const scan = { matchesNone: false, filter: undefined, families: rowFamilies, columns: undefined, hasWholeRows: true };
   switch (translation.kind) {
     case 'true':
-      return { ...fullScan, isExact: true };
+      return { ...scan, isExact: true };
     case 'unknown':
-      return { ...fullScan, isExact: false };
+      return { ...scan, isExact: false };
     case 'false':
-      return { ...fullScan, matchesNone: true, isExact: true };
+      return { ...scan, matchesNone: true, isExact: true };
     case 'rows': {
       const columns = namedColumns(translation.test);
       if (columns)
-        return { ...fullScan, families: filterFamilies, columns, hasWholeRows: false, isExact: translation.exact };
-      return { ...fullScan, filter: encodeRows(translation.test, familyNames), isExact: translation.exact };
+        return { ...scan, families: filterFamilies, columns, hasWholeRows: false, isExact: translation.exact };
+      return { ...scan, filter: encodeRows(translation.test, familyNames), isExact: translation.exact };
     }
     case 'cells': {
       const cells =
@@ -87,7 +79,7 @@ export function translate(filter: StoreFilter, { familyNames, rowFamilies }: Fam
           : filterList('one', translation.of.map(cellFilter));
       const rows = translation.rows.map((test) => encodeRows(test, familyNames));
       return {
-        ...fullScan,
+        ...scan,
         filter: filterList('all', [...rows, cells]),
         families: filterFamilies,
         hasWholeRows: false,

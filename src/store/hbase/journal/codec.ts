@@ -110,10 +110,7 @@ export interface CounterAddition {
   readonly table: string;
   readonly key: Buffer;
   readonly packedIncrements: Buffer;
-  /**
-   * `Holder.foldedSequence` when the row was acquired. A hold with a lower value was written by a join that arrived
-   * late.
-   */
+  /** `Holder.foldedSequence` when the row was acquired. A hold with a lower value was written by a late request. */
   readonly joinSequence: bigint;
 }
 

@@ -52,13 +52,13 @@ export class LocalLocks {
   }
 
   async #enterRemaining(
-    sortedRequests: readonly LockRequest[],
+    requests: readonly LockRequest[],
     firstIndex: number,
     firstEntry: Promise<void>,
   ): Promise<void> {
     await firstEntry;
-    for (let i = firstIndex + 1; i < sortedRequests.length; i++) {
-      const entry = this.#enter(sortedRequests[i]!);
+    for (let i = firstIndex + 1; i < requests.length; i++) {
+      const entry = this.#enter(requests[i]!);
       if (isPromise(entry)) await entry;
     }
   }

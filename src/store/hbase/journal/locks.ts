@@ -63,11 +63,7 @@ function isAmong(writers: readonly Buffer[]): WriterTest {
 }
 
 /** Finds the writers that are dead: without a journal row, or drained. All plans that they decided are applied. */
-async function findDeadWriters(
-  cluster: Cluster,
-  writers: readonly Buffer[],
-  includeDrained = true,
-): Promise<WriterTest> {
+async function findDeadIds(cluster: Cluster, writers: readonly Buffer[], includeDrained = true): Promise<WriterTest> {
   const rows = await cluster.client.getMany(cluster.journal, writers, STATE_READS);
   const deadWriters = writers.filter((_, i) => {
     const state = rows[i] && cellValue(rows[i], JOURNAL.state, STATE.state);
@@ -79,7 +75,7 @@ async function findDeadWriters(
 /** Removes dead writers from a row's lock, which is read as `lockValue`. */
 export async function removeDeadHolders(cluster: Cluster, row: LockedRow, lockValue: Buffer): Promise<void> {
   const holders = holdersOf(parseLock(lockValue));
-  const isDead = await findDeadWriters(cluster, holders);
+  const isDead = await findDeadIds(cluster, holders);
   if (holders.some(isDead)) await removeHolders(cluster, row, lockValue, isDead);
 }
 
@@ -133,13 +129,8 @@ export async function removeFromAllLocks(cluster: Cluster, writers: readonly Buf
   });
 }
 
-async function removeDeadFromRow(
-  cluster: Cluster,
-  row: LockedRow,
-  firstValue: Buffer,
-  isDead: WriterTest,
-): Promise<void> {
-  for (let lockValue: Buffer | undefined = firstValue; lockValue; lockValue = await readLock(cluster, row)) {
+async function removeDeadFromRow(cluster: Cluster, row: LockedRow, value: Buffer, isDead: WriterTest): Promise<void> {
+  for (let lockValue: Buffer | undefined = value; lockValue; lockValue = await readLock(cluster, row)) {
     if (!holdersOf(parseLock(lockValue)).some(isDead)) return;
     if (await removeHolders(cluster, row, lockValue, isDead)) return;
   }
@@ -159,7 +150,7 @@ export async function countDeadLocks(cluster: Cluster, remove: boolean): Promise
     const writers = new Map<string, Buffer>();
     const holders = locks.map(({ lockValue }) => holdersOf(parseLock(lockValue)));
     for (const writer of holders.flat()) writers.set(writer.toString('latin1'), writer);
-    const isDead = await findDeadWriters(cluster, [...writers.values()], remove);
+    const isDead = await findDeadIds(cluster, [...writers.values()], remove);
     const deadLocks = locks.filter((_, i) => holders[i]!.some(isDead));
     count += deadLocks.length;
     if (remove)

@@ -53,10 +53,10 @@ export async function planRows(cluster: Cluster, plan: Plan, heldGates: readonly
 function rowAccessOf(step: RowStep, { spec }: OpenTable): RowAccess {
   if (spec.suffixBytes !== undefined) return step.guards?.length ? 'exclusive' : 'blind';
   if (step.deleteRow || step.put?.length || step.delete?.length) return isFollower(step) ? 'follower' : 'exclusive';
-  const isShareable = step.guards?.every(
+  const canShare = step.guards?.every(
     (guard) => guard.op !== 'counterEquals' && !spec.families[guard.family]?.separate,
   );
-  return (isShareable ?? true) ? 'shared' : 'exclusive';
+  return (canShare ?? true) ? 'shared' : 'exclusive';
 }
 
 function isFollower(step: RowStep): boolean {

@@ -44,10 +44,7 @@ function cellQualifier(requester: Buffer, index: number): Buffer {
  * emptied when nothing is requested any more. Deleting cells would be slower: a region server that reads the row passes
  * every earlier deletion.
  */
-function encodeRequestCells(
-  requests: readonly Pick<RemoteRequest, 'requestKey' | 'priority'>[],
-  version: bigint,
-): Buffer[] {
+function encodeCells(requests: readonly Pick<RemoteRequest, 'requestKey' | 'priority'>[], version: bigint): Buffer[] {
   const values: Buffer[] = [];
   let requestParts: Buffer[] = [];
   let byteCount = 0;
@@ -76,14 +73,8 @@ export function parseRequestCell(qualifier: Buffer, value: Buffer): RemoteReques
     const end = at + REQUEST_HEADER + value.readUInt32BE(at + 8);
     const requestKey = value.subarray(at + REQUEST_HEADER, end);
     const { table, key } = rowOfRequest(requestKey);
-    requests.push({
-      qualifier,
-      requestKey,
-      id: rowId(table, key),
-      isExclusive: requestKey[ID_BYTES] === EXCLUSIVE,
-      priority,
-      version,
-    });
+    const isExclusive = requestKey[ID_BYTES] === EXCLUSIVE;
+    requests.push({ qualifier, requestKey, id: rowId(table, key), isExclusive, priority, version });
     at = end;
   }
   return requests;
@@ -215,7 +206,7 @@ export class RowRequests {
         request.sentAt = now;
       }
     }
-    const cells = encodeRequestCells(requests, ++this.#version);
+    const cells = encodeCells(requests, ++this.#version);
     const filledCellCount = cells.length;
     while (cells.length < outbox.cellCount) cells.push(EMPTY);
     outbox.cellCount = cells.length;

@@ -30,9 +30,7 @@ export async function runPlan(
 /** Does the work while the gates of the tables are held exclusively, so that no plan changes their rows. */
 export async function withGates(session: Session, tables: readonly string[], work: () => Promise<void>): Promise<void> {
   const rows = tables.map((name) => gateRow(session.cluster, name, 'exclusive'));
-  await retryUntilDone(session, { steps: [], decisive: 0 }, rows, session.createContext(), (run) =>
-    run.runWhileLocked(work),
-  );
+  await retryUntilDone(session, { steps: [], decisive: 0 }, rows, session.createContext(), (run) => run.holdFor(work));
 }
 
 /**
@@ -146,10 +144,8 @@ class PlanRun {
     for (const { id, table, key, access } of rows) {
       const sharedRow = sharedRows.get(id);
       if (access === 'shared') {
-        const acquisition = sharedRows.hold(table, key, id);
-        work.push(
-          acquisition.then((row) => (row instanceof SharedRow ? this.#sharedRows.set(id, row) : conflicts.push(row))),
-        );
+        const hold = sharedRows.hold(table, key, id);
+        work.push(hold.then((row) => (row instanceof SharedRow ? this.#sharedRows.set(id, row) : conflicts.push(row))));
       } else if (access === 'exclusive' && sharedRow) work.push(sharedRows.release(sharedRow));
     }
     await waitForAll(work);
@@ -195,7 +191,7 @@ class PlanRun {
    * Does the work while the rows are locked, then unlocks them. The locks of a session that has ended are left to its
    * sweeper. A failed unlock does not fail the work: `Session` removes the lock when another plan requests the row.
    */
-  async runWhileLocked(work: () => Promise<void>): Promise<void> {
+  async holdFor(work: () => Promise<void>): Promise<void> {
     try {
       await work();
     } finally {

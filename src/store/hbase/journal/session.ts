@@ -244,17 +244,11 @@ export class Session {
     return lock.kind === 'exclusive' ? !this.activePlans.has(lock.planNumber) : !this.sharedRows.get(id);
   }
 
-  /** Removes a conflicting lock of dead writers, or requests the rows in `wantedRows` from the living holders. */
-  async resolveConflict(
-    { row, lockValue }: Conflict,
-    wantedRows: readonly WantedRow[],
-    context: PlanContext,
-  ): Promise<void> {
-    const otherWriters = holdersOf(parseLock(lockValue)).filter((writer) => !writer.equals(this.writer.id));
-    if (otherWriters.length === 0) return this.#removeUnknownLock(row);
-    const aliveFlags = await Promise.all(
-      otherWriters.map((writer) => this.rowRequests.send(writer, wantedRows, context)),
-    );
+  /** Removes a conflicting lock of dead writers, or requests `rows` from the living holders. */
+  async resolveConflict({ row, lockValue }: Conflict, rows: readonly WantedRow[], context: PlanContext): Promise<void> {
+    const holders = holdersOf(parseLock(lockValue)).filter((writer) => !writer.equals(this.writer.id));
+    if (holders.length === 0) return this.#removeUnknownLock(row);
+    const aliveFlags = await Promise.all(holders.map((writer) => this.rowRequests.send(writer, rows, context)));
     if (aliveFlags.includes(false)) await removeDeadHolders(this.cluster, row, lockValue);
   }
 

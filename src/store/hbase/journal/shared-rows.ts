@@ -137,10 +137,8 @@ export class SharedRows {
     const row = this.#rows.get(id);
     // Increments that an ended session had pending are folded by the sweeper.
     if (this.#owner.writer.isFenced) return row !== undefined && !row.isFolded;
-    return (
-      (row !== undefined && row.foldingIncrements.length > 0) ||
-      (this.#foldTimes.get(id) ?? this.#foldTimesStart) > since
-    );
+    const isFolding = row !== undefined && row.foldingIncrements.length > 0;
+    return isFolding || (this.#foldTimes.get(id) ?? this.#foldTimesStart) > since;
   }
 
   /** Returns the rows, the least recently used first. */
@@ -181,12 +179,12 @@ export class SharedRows {
    * A try that arrives after the row was released therefore creates a hold under which no record was decided.
    */
   async #join(row: SharedRow): Promise<Buffer | undefined> {
-    const deadline = this.#owner.clock.now() + this.#owner.pace.planTimeoutMs;
+    const endMs = this.#owner.clock.now() + this.#owner.pace.planTimeoutMs;
     let ownHold: Holder = { writer: this.#owner.writer.id, foldedSequence: this.#owner.writer.lastSequence };
     let lock: Buffer | undefined;
     for (;;) {
       const value = withHolder(lock, ownHold, joinMark(ownHold.writer, ++this.#joinCount));
-      const isJoined = await this.#tryJoin(row, lock, value, deadline);
+      const isJoined = await this.#tryJoin(row, lock, value, endMs);
       if (isJoined) break;
       if (isJoined === undefined) ownHold = { ...ownHold, foldedSequence: this.#owner.writer.skipSequence() };
       lock = (await this.#readRow(row)).lockValue;
@@ -206,12 +204,7 @@ export class SharedRows {
   }
 
   /** Sends a try without repeating it. Returns undefined when the answer was lost and there is time for another try. */
-  async #tryJoin(
-    row: SharedRow,
-    lock: Buffer | undefined,
-    value: Buffer,
-    deadline: number,
-  ): Promise<boolean | undefined> {
+  async #tryJoin(row: SharedRow, lock: Buffer | undefined, value: Buffer, endMs: number): Promise<boolean | undefined> {
     const { table, key } = row;
     const { client } = this.#owner.cluster;
     const guard = lock
@@ -220,7 +213,7 @@ export class SharedRows {
     try {
       return await client.mutate(table.handle, { key, guards: [guard], put: [{ ...table.lock, value }] });
     } catch (error) {
-      if (!mayBeApplied(error) || this.#owner.clock.now() >= deadline) throw error;
+      if (!mayBeApplied(error) || this.#owner.clock.now() >= endMs) throw error;
       await this.#owner.clock.sleep(this.#owner.pace.requestPollMs);
       return undefined;
     }

@@ -88,15 +88,14 @@ export class Tickets {
     while (this.#pendingDraws.length > 0) {
       const draws = this.#pendingDraws;
       this.#pendingDraws = [];
-      let ticketCount = 0;
-      for (const { count } of draws) ticketCount += count;
+      let ticketCount = 0n;
+      for (const { count } of draws) ticketCount += BigInt(count);
       try {
-        let nextTicket =
-          this.#remember(await this.#increment(BigInt(ticketCount) * TICKET_STEP)) -
-          BigInt(ticketCount - 1) * TICKET_STEP;
+        let ticket =
+          this.#remember(await this.#increment(ticketCount * TICKET_STEP)) - (ticketCount - 1n) * TICKET_STEP;
         for (const { count, resolve } of draws) {
-          resolve(nextTicket);
-          nextTicket += BigInt(count) * TICKET_STEP;
+          resolve(ticket);
+          ticket += BigInt(count) * TICKET_STEP;
         }
       } catch (error) {
         for (const { reject } of draws) reject(error);

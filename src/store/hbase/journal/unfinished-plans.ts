@@ -7,9 +7,7 @@ import { DRAINED, JOURNAL, STATE } from './journal-tables.js';
 export class UnfinishedPlans {
   readonly #lowerBounds = new Map<symbol, bigint>();
 
-  /**
-   * Adds a plan that is about to draw its ticket. `greatestTicket`: the greatest ticket drawn so far, as known here.
-   */
+  /** Adds a plan that is about to draw its ticket. `greatestTicket`: the greatest ticket known here so far. */
   register(greatestTicket: bigint): symbol {
     const plan = Symbol();
     this.#lowerBounds.set(plan, greatestTicket);
@@ -25,10 +23,7 @@ export class UnfinishedPlans {
     this.#lowerBounds.delete(plan);
   }
 
-  /**
-   * Returns a ticket below those of all unfinished plans and of plans that begin later. `greatestTicket`: as in
-   * `register`.
-   */
+  /** Returns a ticket below those of all unfinished and all later plans. `greatestTicket`: as in `register`. */
   floor(greatestTicket: bigint): bigint {
     let floor = greatestTicket;
     for (const bound of this.#lowerBounds.values()) if (bound < floor) floor = bound;
@@ -37,22 +32,18 @@ export class UnfinishedPlans {
 }
 
 /**
- * Returns the lowest floor of the writers of other processes, but at most `greatestTicket`, a ticket that was drawn
- * before the call. A writer publishes its floor before drawing. A ticket up to `greatestTicket` therefore belongs to a
+ * Returns the lowest floor of the writers of other processes, but at most `ticket`, which was drawn
+ * before the call. A writer publishes its floor before drawing. A ticket up to `ticket` therefore belongs to a
  * finished plan or to a writer with a lower floor. A writer of an older version publishes no floor, which makes the
  * result 0 as long as the writer exists.
  */
-export async function lowestFloor(
-  cluster: Cluster,
-  greatestTicket: bigint,
-  isOwnWriter: (id: Buffer) => boolean,
-): Promise<bigint> {
-  let lowest = greatestTicket;
+export async function lowestFloor(cluster: Cluster, ticket: bigint, isOwnId: (id: Buffer) => boolean): Promise<bigint> {
+  let lowest = ticket;
   const scan = cluster.client.scan(cluster.journal, {}, { families: [JOURNAL.state] });
   for await (const batch of batchesOf(scan)) {
     for (const [i, id] of batch.keys.entries()) {
       const row = batch.rows[i]!;
-      if (isOwnWriter(id) || !cellValue(row, JOURNAL.state, STATE.beat)) continue;
+      if (isOwnId(id) || !cellValue(row, JOURNAL.state, STATE.beat)) continue;
       if (cellValue(row, JOURNAL.state, STATE.state)?.equals(DRAINED)) continue;
       const floor = cellValue(row, JOURNAL.state, STATE.floor)?.readBigInt64BE() ?? 0n;
       if (floor < lowest) lowest = floor;

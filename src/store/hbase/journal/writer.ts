@@ -56,7 +56,7 @@ export class Writer {
   /** Time at which the last successful beat was sent, monotonic ms. */
   #renewedAt = 0;
   #renewal: Promise<void> | undefined;
-  #cancelBeatTimer: CancelTimer | undefined;
+  #stopBeat: CancelTimer | undefined;
 
   readonly #clock: Clock;
   readonly #tickets: Tickets;
@@ -108,16 +108,13 @@ export class Writer {
       timestamp: MAX_TIME,
     });
     this.#renewedAt = sentAt;
-    this.#cancelBeatTimer = this.#clock.runEvery(
-      this.#leaseMs / 5,
-      () => void this.#renewFloor().catch(() => undefined),
-    );
+    this.#stopBeat = this.#clock.runEvery(this.#leaseMs / 5, () => void this.#renewFloor().catch(() => undefined));
   }
 
   /** Stops deciding and renewing. Queued decisions are rejected with `FencedError`. */
   abandon(): void {
     this.#isFenced = true;
-    this.#cancelBeatTimer?.();
+    this.#stopBeat?.();
     for (const { reject } of this.#queuedDecisions.splice(0)) reject(new FencedError());
   }
 
@@ -180,8 +177,7 @@ export class Writer {
   /**
    * Decides a plan together with the batch to which it belongs. The plan has happened when `onDecided` is called with
    * the sequence of its record. The calls come in the order of sequences. Rejects with `FencedError` when the plan has
-   * not happened, or with `unavailable` and `applied: unknown`. The writer is abandoned then, and its sweeper finds
-   * out.
+   * not happened, or with `unavailable` and `applied: unknown`. The writer is then abandoned.
    */
   async decide(
     record: EncodedRecord,
@@ -315,7 +311,7 @@ export class Writer {
   /** Deletes the journal row when every plan is finished. Locks of this writer are dead from then on. */
   async close(): Promise<void> {
     if (this.#isFenced) return;
-    this.#cancelBeatTimer?.();
+    this.#stopBeat?.();
     await this.removeFinishedRecords();
     this.abandon();
     await this.#cluster.deleteJournalRows([this.id]);

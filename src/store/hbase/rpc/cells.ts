@@ -83,9 +83,7 @@ export class TableCodec {
     return row;
   }
 
-  /**
-   * Copies the cells of family `onlyFamily` (-1: all) to offset `to` of `row`. Returns the offset after the last one.
-   */
+  /** Copies the cells of family `onlyFamily` (-1: all) to offset `to` of `row`. Returns the offset after them. */
   #copyCells(cells: CellCursor, count: number, row: Buffer, to: number, onlyFamily: number): number {
     const block = cells.block;
     let family = 0;
@@ -207,11 +205,8 @@ export class CellCursor {
     return readUint32(this.block, at) * 0x1_0000_0000 + readUint32(this.block, at + 4);
   }
 
-  #corrupt(defect: string): StoreError {
-    return new StoreError(
-      'corrupt',
-      `cell at offset ${this.offset} of a block of ${this.block.length} bytes ${defect}`,
-    );
+  #corrupt(flaw: string): StoreError {
+    return new StoreError('corrupt', `cell at offset ${this.offset} of a block of ${this.block.length} bytes ${flaw}`);
   }
 }
 
@@ -297,13 +292,8 @@ export function putKeyEnd(timestamp: bigint): Buffer {
   return end;
 }
 
-/** Encodes the cells of a packed row, in any order, as puts. `keyEnd`: the result of `putKeyEnd`. */
-export function encodeRow(
-  table: TableCodec,
-  key: Buffer,
-  row: Buffer,
-  keyEnd: Buffer,
-): { cells: Buffer; count: number } {
+/** Encodes the cells of a packed row, in any order, as puts. `tail`: the result of `putKeyEnd`. */
+export function encodeRow(table: TableCodec, key: Buffer, row: Buffer, tail: Buffer): { cells: Buffer; count: number } {
   let bytes = 0;
   let count = 0;
   for (let at = 0; at < row.length; count++) {
@@ -327,7 +317,7 @@ export function encodeRow(
     out[to++] = family.length;
     to = appendBytes(family, 0, out, to, family.length);
     to = appendBytes(row, at + CELL_HEADER, out, to, q);
-    to = appendBytes(keyEnd, 0, out, to, keyEnd.length);
+    to = appendBytes(tail, 0, out, to, tail.length);
     to = appendBytes(row, at + CELL_HEADER + q, out, to, v);
   }
   return { cells: out, count };

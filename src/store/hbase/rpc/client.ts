@@ -88,11 +88,11 @@ export class HBaseClient {
   getMany(
     table: TableHandle,
     keys: readonly Buffer[],
-    options: ReadOptions = ALL_CELLS,
+    reads: ReadOptions = ALL_CELLS,
   ): Promise<(Buffer | undefined)[]> {
     return new Promise((resolve, reject) => {
       const codec = this.#codecFor(table);
-      const fields = codec.encodeOnce(options, encodeGetOptions);
+      const fields = codec.encodeOnce(reads, encodeGetOptions);
       if (keys.length === 0) return resolve([]);
       for (const key of keys) checkKey(key);
       const sink = new RowCollector(this.#deadlines, this.#newAttempts(), keys.length, resolve, reject);
@@ -157,14 +157,9 @@ export class HBaseClient {
   }
 
   /** As `putMany`, with packed rows: row `i` is put under `keys[i]`, families in any order, no cell twice. */
-  async putRows(
-    table: TableHandle,
-    keys: readonly Buffer[],
-    rows: readonly Buffer[],
-    timestamp: bigint,
-  ): Promise<void> {
+  async putRows(table: TableHandle, keys: readonly Buffer[], rows: readonly Buffer[], stamp: bigint): Promise<void> {
     const codec = this.#codecFor(table);
-    const keyEnd = putKeyEnd(timestamp);
+    const keyEnd = putKeyEnd(stamp);
     const parts = rows.map((row, i) => {
       const { message, cells } = encodePut(codec, keys[i]!, row, keyEnd);
       const bodies = cells.length > 0 ? [encodeMutationField(message)] : [];
@@ -373,11 +368,8 @@ function readCounters(codec: TableCodec, cells: CellCursor, add: readonly Increm
   for (; !cells.isAtEnd; cells.advance()) {
     cells.parse();
     if (cells.valueLength !== 8) throw new StoreError('corrupt', `counter of ${cells.valueLength} bytes`);
-    counters.push({
-      family: codec.familyNumber(cells),
-      qualifier: cells.qualifier(),
-      value: cells.value().readBigInt64BE(),
-    });
+    const family = codec.familyNumber(cells);
+    counters.push({ family, qualifier: cells.qualifier(), value: cells.value().readBigInt64BE() });
   }
   return add.map((name) => {
     const counter = counters.find((other) => compareCells(other, name) === 0);

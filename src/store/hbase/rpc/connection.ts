@@ -128,9 +128,8 @@ export class Connection {
   call(method: string, message: Buffer, cells: readonly Buffer[], timeoutMs: number): Promise<Answer> {
     if (this.#closeReason) {
       const { message, traits } = this.#closeReason;
-      return Promise.reject(
-        new Failure(message, { ...SERVER_UNREACHABLE, isNeverAnswered: traits.isNeverAnswered === true }),
-      );
+      const isNeverAnswered = traits.isNeverAnswered === true;
+      return Promise.reject(new Failure(message, { ...SERVER_UNREACHABLE, isNeverAnswered }));
     }
     return new Promise((resolve, reject) => {
       this.#lastId = (this.#lastId + 1) & 0x7fff_ffff;
@@ -220,11 +219,8 @@ export class Connection {
 
   /** Returns the failure of a connection that the network or the server has ended. */
   #lostFailure(reason: string, cause?: Error): Failure {
-    return new Failure(
-      `${this.server}: ${reason}`,
-      { ...CONNECTION_LOST, isNeverAnswered: this.#lastReceivedAt === 0 },
-      { cause },
-    );
+    const isNeverAnswered = this.#lastReceivedAt === 0;
+    return new Failure(`${this.server}: ${reason}`, { ...CONNECTION_LOST, isNeverAnswered }, { cause });
   }
 
   #stopTimer(): void {

@@ -43,10 +43,8 @@ export function regexComparator(pattern: string): Comparator {
 }
 
 function compareFilter(name: string, compare: CompareType, comparator: Comparator): EncodedFilter {
-  return encodeFilter(
-    name,
-    new MessageWriter().message(1, new MessageWriter().uint(1, compare).message(2, comparator)),
-  );
+  const comparison = new MessageWriter().uint(1, compare).message(2, comparator);
+  return encodeFilter(name, new MessageWriter().message(1, comparison));
 }
 
 /** Filters cells by qualifier. */
@@ -107,10 +105,7 @@ export function columnRangeFilter(from: Buffer, to: Buffer): EncodedFilter {
 const LIST_OPERATORS = { all: 1, one: 2 } as const;
 
 /** Combines filters, also a single one. */
-export function encodeFilterList(
-  operator: keyof typeof LIST_OPERATORS,
-  filters: readonly EncodedFilter[],
-): EncodedFilter {
+export function encodeList(operator: keyof typeof LIST_OPERATORS, filters: readonly EncodedFilter[]): EncodedFilter {
   const fields = new MessageWriter().uint(1, LIST_OPERATORS[operator]);
   for (const part of filters) fields.bytes(2, part);
   return encodeFilter('FilterList', fields);
@@ -118,7 +113,7 @@ export function encodeFilterList(
 
 /** Combines filters. A single filter is returned as it is. */
 export function filterList(operator: keyof typeof LIST_OPERATORS, filters: readonly EncodedFilter[]): EncodedFilter {
-  return filters.length === 1 ? filters[0]! : encodeFilterList(operator, filters);
+  return filters.length === 1 ? filters[0]! : encodeList(operator, filters);
 }
 
 /** Filter that omits the values of cells. */

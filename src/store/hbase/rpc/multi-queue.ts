@@ -73,13 +73,10 @@ export class MultiQueue {
   }
 
   #takeBatch(): QueuedAction[] {
-    const freeRequests = this.#limits.maxInFlight - this.#inFlightCount;
+    const freeSlots = this.#limits.maxInFlight - this.#inFlightCount;
     const { maxActions, spreadThreshold } = this.#limits;
     // Spreading lets the server work on a request while the next one is transmitted.
-    const maxCount = Math.min(
-      maxActions,
-      Math.max(spreadThreshold, Math.ceil(this.#queuedActions.length / freeRequests)),
-    );
+    const maxCount = Math.min(maxActions, Math.max(spreadThreshold, Math.ceil(this.#queuedActions.length / freeSlots)));
     let count = 0;
     for (let bytes = 0; count < this.#queuedActions.length && count < maxCount; count++) {
       bytes += this.#queuedActions[count]!.byteCount;
@@ -102,7 +99,7 @@ export class MultiQueue {
       const answer = await this.#server.call(
         'Multi',
         encodeMulti(groups),
-        cellBlocksOf(groups),
+        groupCells(groups),
         latestDeadline(operations),
       );
       this.#statistics.actions += operations.length;
@@ -120,7 +117,7 @@ export class MultiQueue {
   }
 }
 
-function cellBlocksOf(groups: readonly ActionGroup[]): Buffer[] {
+function groupCells(groups: readonly ActionGroup[]): Buffer[] {
   const cells: Buffer[] = [];
   for (const group of groups) for (const action of group) cells.push(...action.cells);
   return cells;

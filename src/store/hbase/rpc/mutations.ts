@@ -1,7 +1,7 @@
 import type { CellName, Guard } from '../../contract.js';
 import { compareCells, counterBytes, EMPTY } from '../../row.js';
 import { CellBlock, DELETE_COLUMN_TYPE, encodeRow, estimateBytes, LATEST_TIMESTAMP, type TableCodec } from './cells.js';
-import { binaryComparator, Compare, columnFilter, encodeFilterList, familyFilter, filterList } from './filters.js';
+import { binaryComparator, Compare, columnFilter, encodeList, familyFilter, filterList } from './filters.js';
 import { MessageWriter } from './protobuf.js';
 import { checkKey } from './requests.js';
 import type { RowMutation } from './rpc-types.js';
@@ -120,11 +120,8 @@ function columnCondition(table: TableCodec, key: Buffer, name: CellName, value: 
 /** Condition: row 1, filter 7. Only the first cell of families without a guard is read. */
 function filterCondition(table: TableCodec, key: Buffer, guards: readonly Guard[]): Buffer {
   const families = [...new Set(guards.map(({ family }) => family))];
-  const familyFilters = families.map((family) => familyFilter(Compare.equal, table.family(family)));
-  const filter = filterList('all', [
-    encodeFilterList('one', familyFilters),
-    ...guards.map((guard) => guardFilter(table, guard)),
-  ]);
+  const tests = families.map((family) => familyFilter(Compare.equal, table.family(family)));
+  const filter = filterList('all', [encodeList('one', tests), ...guards.map((guard) => guardFilter(table, guard))]);
   return new MessageWriter().bytes(1, key).bytes(7, filter).finish();
 }
 

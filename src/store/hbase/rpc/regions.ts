@@ -146,20 +146,15 @@ export class Regions {
     let exists = false;
     let from: Buffer | undefined = Buffer.concat([Buffer.from(`${table},`), key, Buffer.from(`,${AFTER_IDS}`)]);
     while (from) {
-      const metaRows: MetaRows = await this.#scanMeta(
-        table,
-        { from, stop, reversed: true },
-        META_ROWS_BACKWARDS,
-        attempts,
-      );
-      exists ||= metaRows.rowCount > 0;
-      const nearest = metaRows.regions[0];
+      const rows: MetaRows = await this.#scanMeta(table, { from, stop, reversed: true }, META_ROWS_BACKWARDS, attempts);
+      exists ||= rows.rowCount > 0;
+      const nearest = rows.regions[0];
       if (nearest && endsAfter(nearest, key)) {
         if (!isOpen(nearest)) throw new RegionNotOpen(table, nearest);
         this.#insert(nearest);
         return;
       }
-      from = nearest ? undefined : metaRows.lastKey;
+      from = nearest ? undefined : rows.lastKey;
     }
     if (exists) throw new RegionNotOpen(table);
     this.#regionsByTable.delete(table);
@@ -172,10 +167,10 @@ export class Regions {
     const stop = Buffer.from(`${table} ,,`);
     let from: Buffer | undefined = Buffer.from(`${table},,`);
     while (from) {
-      const metaRows: MetaRows = await this.#scanMeta(table, { from, stop, reversed: false }, META_ROWS, attempts);
-      openRegions.push(...metaRows.regions.filter(isOpen));
-      rowCount += metaRows.rowCount;
-      from = metaRows.lastKey;
+      const rows: MetaRows = await this.#scanMeta(table, { from, stop, reversed: false }, META_ROWS, attempts);
+      openRegions.push(...rows.regions.filter(isOpen));
+      rowCount += rows.rowCount;
+      from = rows.lastKey;
     }
     if (rowCount === 0) {
       this.#regionsByTable.delete(table);
@@ -323,12 +318,7 @@ function readMetaRows(table: string, message: MessageReader, cells: CellCursor, 
 }
 
 /** Returns undefined for a split parent, which waits for removal by the master, and for a replica. */
-function readRegion(
-  table: string,
-  regionName: Buffer,
-  value: Buffer,
-  server: string,
-): Region | UnassignedRegion | undefined {
+function readRegion(table: string, key: Buffer, value: Buffer, server: string): Region | UnassignedRegion | undefined {
   if (value.toString('latin1', 0, 4) !== 'PBUF') throw new StoreError('corrupt', `hbase:meta row of table ${table}`);
   const info = new MessageReader(value, 4);
   let start = EMPTY;
@@ -343,6 +333,6 @@ function readRegion(
     else info.skip();
   }
   if (isParentOrOffline || replica !== 0) return undefined;
-  const specifier = new MessageWriter().uint(1, 1).bytes(2, regionName).finish();
+  const specifier = new MessageWriter().uint(1, 1).bytes(2, key).finish();
   return server ? { table, start, end, server, specifier } : { table, start, end, specifier };
 }

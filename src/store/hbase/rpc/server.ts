@@ -15,9 +15,7 @@ const MAX_REQUEST_DIVISOR = 4;
 /** After an overload has halved the limit of calls, each answer raises it by this. */
 const LIMIT_RECOVERY = 0.1;
 
-/**
- * A service of an HBase server: its connection, reopened after a loss, and its limit of calls, halved by an overload.
- */
+/** A service of an HBase server: its connection, reopened after a loss, and its limit of concurrent calls. */
 export class Server {
   readonly name: string;
   readonly #service: string;

@@ -40,18 +40,16 @@ export function findDifferences(descriptor: TableDescriptor, existingTable: Exis
   for (const family of descriptor.families) {
     const actual = existingTable.families.get(family.name);
     if (!actual) continue;
-    const alterText = (name: string, value: string): string =>
+    const alter = (name: string, value: string): string =>
       `alter '${descriptor.name}', {NAME => '${family.name}', ${name} => '${value}'}`;
     for (const { name, isSafe, safeValue: value } of SAFE_ATTRIBUTES) {
       const attribute = actual[name];
       if (attribute !== undefined && !isSafe(attribute))
-        defects.push(`family ${family.name}: ${name} is ${attribute}, not ${value}: ${alterText(name, value)}`);
+        defects.push(`family ${family.name}: ${name} is ${attribute}, not ${value}: ${alter(name, value)}`);
     }
-    const newVersionBehavior = family.attributes.NEW_VERSION_BEHAVIOR;
-    if (newVersionBehavior !== undefined && actual.NEW_VERSION_BEHAVIOR !== newVersionBehavior) {
-      defects.push(
-        `family ${family.name}: NEW_VERSION_BEHAVIOR is not true: ${alterText('NEW_VERSION_BEHAVIOR', 'true')}`,
-      );
+    const behavior = family.attributes.NEW_VERSION_BEHAVIOR;
+    if (behavior !== undefined && actual.NEW_VERSION_BEHAVIOR !== behavior) {
+      defects.push(`family ${family.name}: NEW_VERSION_BEHAVIOR is not true: ${alter('NEW_VERSION_BEHAVIOR', 'true')}`);
     }
   }
   return defects;
@@ -148,9 +146,6 @@ export class TableAdmin {
   }
 }
 
-function noGatewayError(problem: string, commands: readonly string[]): StoreError {
-  return new StoreError(
-    'unavailable',
-    `${problem}; without a REST gateway give HBase's shell:\n${commands.join('\n')}`,
-  );
+function noGatewayError(defect: string, commands: readonly string[]): StoreError {
+  return new StoreError('unavailable', `${defect}; without a REST gateway give HBase's shell:\n${commands.join('\n')}`);
 }

@@ -78,11 +78,7 @@ export function describeInternal(settings: TableSettings, table: InternalTable):
 export const DURABILITY_NAMES: Readonly<Record<Durability, string>> = { default: 'USE_DEFAULT', fsync: 'FSYNC_WAL' };
 
 /** Returns the description of the HBase table for a spec. docs/hbase.md gives the reasons. */
-export function describeTable(
-  settings: TableSettings,
-  spec: TableSpec,
-  splitKeys: readonly Buffer[] = [],
-): TableDescriptor {
+export function describeTable(settings: TableSettings, spec: TableSpec, keys: readonly Buffer[] = []): TableDescriptor {
   return {
     name: tableName(settings, spec.name),
     attributes: { DURABILITY: DURABILITY_NAMES[settings.durability] },
@@ -90,7 +86,7 @@ export function describeTable(
       ...spec.families.map((family, i) => ({ name: familyName(i), attributes: familyAttributes(spec, family) })),
       { name: LOCK_FAMILY, attributes: { ...COMMON_ATTRIBUTES, BLOOMFILTER: 'ROW', ...ORDERED_ATTRIBUTES } },
     ],
-    splitKeys,
+    splitKeys: keys,
   };
 }
 
@@ -105,9 +101,6 @@ function familyAttributes(spec: TableSpec, family: FamilySpec): Record<string, s
   // common prefixes to compress.
   if (family.separate) return { VERSIONS: '1', BLOOMFILTER: 'ROW', BLOCKCACHE: 'false' };
   // Rows of index tables are only scanned, and scans do not use the Bloom filter.
-  return {
-    ...COMMON_ATTRIBUTES,
-    BLOOMFILTER: spec.suffixBytes === undefined ? 'ROW' : 'NONE',
-    BLOCKSIZE: String(BLOCK_BYTES),
-  };
+  const bloomFilter = spec.suffixBytes === undefined ? 'ROW' : 'NONE';
+  return { ...COMMON_ATTRIBUTES, BLOOMFILTER: bloomFilter, BLOCKSIZE: String(BLOCK_BYTES) };
 }

@@ -38,9 +38,7 @@ export class Gateway {
   readonly #address: string;
   readonly #isAddressGuessed: boolean;
 
-  /**
-   * `address`: `http://HOST:PORT[/PATH]`, or https with verification. `isAddressGuessed`: mentioned in error messages.
-   */
+  /** `address`: `http://HOST:PORT[/PATH]`, or https with verification. `isAddressGuessed`: for error messages. */
   constructor(address: string, isAddressGuessed: boolean) {
     const url = new URL(address);
     const isSecure = url.protocol === 'https:';
@@ -58,10 +56,8 @@ export class Gateway {
   }
 
   async tables(): Promise<string[]> {
-    const tables = await this.#request<readonly { name: string }[] | null>('tables', (done) =>
-      this.#client.tables(done),
-    );
-    return (tables ?? []).map(({ name }) => name);
+    const list = await this.#request<readonly { name: string }[] | null>('tables', (done) => this.#client.tables(done));
+    return (list ?? []).map(({ name }) => name);
   }
 
   async servers(): Promise<LiveServer[]> {
@@ -108,22 +104,18 @@ export class Gateway {
     return answer === undefined ? undefined : readRegions(name, answer);
   }
 
-  /** Sends a request to the gateway. `absentCode`: a status code for which the result is undefined, not an error. */
-  #request<T>(
-    subject: string,
-    send: (done: (error: GatewayError | null, result: T) => void) => void,
-    absentCode?: number,
-  ) {
+  /** Sends a request to the gateway. `okCode`: a status code for which the result is undefined, not an error. */
+  #request<T>(task: string, send: (done: (error: GatewayError | null, result: T) => void) => void, okCode?: number) {
     return new Promise<T | undefined>((resolve, reject) => {
       send((error, result) => {
         if (!error) resolve(result);
-        else if (absentCode !== undefined && error.code === absentCode) resolve(undefined);
-        else reject(this.#failure(subject, error));
+        else if (okCode !== undefined && error.code === okCode) resolve(undefined);
+        else reject(this.#failure(task, error));
       });
     });
   }
 
-  #failure(what: string, error: GatewayError): StoreError {
+  #failure(task: string, error: GatewayError): StoreError {
     const gateway = `HBase's REST gateway ${this.#address}`;
     if (typeof error.code !== 'number') {
       const message = `${gateway} does not answer (${error.code ?? error.message}); ${this.#addressHint()}`;
@@ -134,7 +126,7 @@ export class Gateway {
     if (namespace !== undefined) return this.#namespaceError(namespace, error);
     // A message without an exception of HBase may come from another kind of server.
     const advice = EXCEPTION.test(reason) ? '' : `; ${this.#addressHint()}`;
-    const message = `${gateway}: ${what}: ${error.code}${reason === '' ? '' : ` ${reason}`}${advice}`;
+    const message = `${gateway}: ${task}: ${error.code}${reason === '' ? '' : ` ${reason}`}${advice}`;
     const code = error.code === 401 || error.code === 403 ? 'permission' : 'unavailable';
     return new StoreError(code, message, { cause: error });
   }

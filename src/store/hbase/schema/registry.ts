@@ -74,11 +74,8 @@ export class TableRegistry {
   /** Throws `noTable` if `ensure` was never called for this directory. */
   async requireExists(): Promise<void> {
     if (await this.#exists(this.#catalog)) return;
-    const tablePrefix = `${this.#settings.namespace}:${this.#settings.prefix}`;
-    throw new StoreError(
-      'noTable',
-      `there is no directory in the HBase tables ${tablePrefix}*; "rowan init" makes one`,
-    );
+    const prefix = `${this.#settings.namespace}:${this.#settings.prefix}`;
+    throw new StoreError('noTable', `there is no directory in the HBase tables ${prefix}*; "rowan init" makes one`);
   }
 
   /** As `Store.createTable`. Works for a table that was dropped before, whatever the servers' clocks say. */
@@ -97,10 +94,7 @@ export class TableRegistry {
     }
   }
 
-  /**
-   * Inserts a catalog row in state `making`, in which the HBase table may not exist yet. Returns undefined when another
-   * front end has inserted one.
-   */
+  /** Inserts a catalog row whose HBase table is to be created. Returns undefined when another front end did so. */
   async #insertRow(spec: TableSpec, draw: DrawTicket): Promise<CatalogRow | undefined> {
     // Without a gateway the operator creates the table, which is then listed.
     if (!this.#admin.hasGateway) await this.#createHBaseTable(spec);
@@ -144,16 +138,13 @@ export class TableRegistry {
 
   /** Returns false when the catalog row has changed. */
   async #drop(catalogRow: CatalogRow, draw: DrawTicket): Promise<boolean> {
-    const markedRow = isDropping(catalogRow) ? catalogRow : await this.#markForDrop(catalogRow, draw);
+    const markedRow = isDropping(catalogRow) ? catalogRow : await this.#markDrop(catalogRow, draw);
     if (markedRow) await this.#finishDrop(markedRow, draw);
     return markedRow !== undefined;
   }
 
   /** Marks the row as `dropping`. Returns undefined when the row has changed. */
-  async #markForDrop(
-    { spec, specBytes, state: oldState }: CatalogRow,
-    draw: DrawTicket,
-  ): Promise<CatalogRow | undefined> {
+  async #markDrop({ spec, specBytes, state: oldState }: CatalogRow, draw: DrawTicket): Promise<CatalogRow | undefined> {
     const ticket = await draw();
     const state = Buffer.from(DROPPING_PREFIX + ticket);
     const guards: Guard[] = [

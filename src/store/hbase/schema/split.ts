@@ -84,13 +84,12 @@ async function openRegions(gateway: Gateway, table: string): Promise<ExistingReg
 
 /** MoveRegionRequest: region 1, dest_server_name 2 of ServerName { host_name 1, port 2, start_code 3 }. */
 function encodeMoveRequest(table: string, { name }: ExistingRegion, to: LiveServer): Buffer {
-  const encodedRegionName = /\.([0-9a-f]{32})\.$/.exec(name)?.[1];
-  if (encodedRegionName === undefined)
-    throw new StoreError('unavailable', `table ${table}: region "${name}" has an odd name`);
+  const regionId = /\.([0-9a-f]{32})\.$/.exec(name)?.[1];
+  if (regionId === undefined) throw new StoreError('unavailable', `table ${table}: region "${name}" has an odd name`);
   const colon = to.name.lastIndexOf(':');
   const port = Number(to.name.slice(colon + 1));
   return new MessageWriter()
-    .message(1, new MessageWriter().uint(1, ENCODED_REGION_NAME).string(2, encodedRegionName))
+    .message(1, new MessageWriter().uint(1, ENCODED_REGION_NAME).string(2, regionId))
     .message(2, new MessageWriter().string(1, to.name.slice(0, colon)).uint(2, port).uint(3, to.startCode))
     .finish();
 }
