@@ -62,7 +62,7 @@ class EntryAccess implements Access {
   async renew(): Promise<void> {
     const partition = this.#partition;
     await partition.freshAccess();
-    const access = await this.#accessControl.current();
+    const access = await this.#accessControl.rulesInForce();
     const target = await partition.findRow(this.#dn);
     if (!target) throw new DropError(`'${this.#dn.text}', whose rights apply to files, does not exist; add the entry`);
     await this.#requireUsable(target.id, target.row);
@@ -87,7 +87,7 @@ class EntryAccess implements Access {
     const now = Date.now();
     if (isLockInForce(rowCredentials.lock, await this.#policies.forBinds(id, rowCredentials), now))
       throw new DropError(
-        `'${this.#dn.text}', by whose rights files are applied, is locked (${rowCredentials.lock!.name}); unlock it`,
+        `'${this.#dn.text}', by whose rights files are applied, is locked (${rowCredentials.lock!.attributeName}); unlock it`,
       );
     if (isOutsideDates(rowCredentials.account, now))
       throw new DropError(

@@ -13,7 +13,7 @@ import {
   unaffordableValues,
 } from '../password/index.js';
 import type { Schema } from '../schema/index.js';
-import { lockPredicateOf } from '../server/passwords/account-lock.js';
+import { lockPredicate } from '../server/passwords/account-lock.js';
 import { credentialsAfter } from '../server/passwords/credentials.js';
 import { refuseCostly, refuseUnusableHash } from '../server/passwords/refusals.js';
 
@@ -90,7 +90,7 @@ export class ImportedPasswords {
       const name = description?.type.name ?? '';
       role = {
         isPassword: description !== undefined && isPassword(description.type),
-        lockPredicate: description && lockPredicateOf(description),
+        lockPredicate: description && lockPredicate(description),
         stateAttribute: ACCOUNT_STATE.has(name) ? name : undefined,
       };
       this.#roles.set(type, role);

@@ -64,7 +64,7 @@ export class RowanServer implements ConnectionOwner {
   /** Prepares for sockets, including those that another process accepts. */
   async prepare(): Promise<void> {
     // Rules are compiled before the first client connects, so that requests can be refused by their first bytes.
-    await this.services.access.current();
+    await this.services.access.rulesInForce();
     await this.services.quality.requireUsable();
     // A missing policy is logged at the start, not at the first bind.
     await this.services.policies.anyCountsFailures();
@@ -169,7 +169,7 @@ export class RowanServer implements ConnectionOwner {
     clearTimeout(timeout);
     clearInterval(this.#deadlineTimer);
     for (const receiver of this.#receivers) receiver.endHandshakes();
-    await this.services.upgrades.settled();
+    await this.services.upgrades.waitForUpgrades();
   }
 }
 

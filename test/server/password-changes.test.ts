@@ -203,7 +203,7 @@ describe('server: changes of passwords', () => {
     await held.until(2);
     held.goOn();
     expect((await own).code).to.equal(0);
-    await running.server.services.upgrades.settled();
+    await running.server.services.upgrades.waitForUpgrades();
     expect(await stored('weak')).to.have.length(2);
     expect(await isEnded(user)).to.equal(false);
     expect(await bindAs('weak', 'sesame')).to.equal(0);
@@ -285,7 +285,7 @@ describe('server: changes of passwords', () => {
         codes.push((await user.request(request(`u${n}`))).code);
         expect((await user.search(PEOPLE)).code).to.equal(0);
       }
-      await running.server.services.upgrades.settled();
+      await running.server.services.upgrades.waitForUpgrades();
       expect(codes).to.deep.equal(codes.map(() => 0));
       for (let n = 0; n < 20; n++) {
         expect(await stored(`u${n}`)).to.have.length(1);

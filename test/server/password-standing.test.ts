@@ -107,10 +107,12 @@ describe('how an account stands', () => {
     expect(second).to.deep.include({ expired: false, grace: 0 });
     expect(second.state!.graceUses).to.deep.equal([T + 10_000, T + 10_001]);
     expect(admit(policy, row, second.state!, T + 10_002)).to.deep.equal({ expired: true, state: undefined });
-    expect(admit({ ...policy, graceExpiry: 500 }, row, NO_STATE, T + 10_499).expired).to.equal(false);
-    expect(admit({ ...policy, graceExpiry: 500 }, row, NO_STATE, T + 10_500).expired).to.equal(true);
-    expect(admit({ ...policy, graceLimit: 0 }, { ...row, changed: 0 }, NO_STATE, T).expired, 'in 1970').to.equal(true);
-    expect(admit(policy, { ...row, reset: true }, NO_STATE, T + 99_000).expired, 'to be changed').to.equal(false);
+    expect(admit({ ...policy, graceExpiry: 500 }, row, NO_STATE, T + 10_499).isExpired).to.equal(false);
+    expect(admit({ ...policy, graceExpiry: 500 }, row, NO_STATE, T + 10_500).isExpired).to.equal(true);
+    expect(admit({ ...policy, graceLimit: 0 }, { ...row, changed: 0 }, NO_STATE, T).isExpired, 'in 1970').to.equal(
+      true,
+    );
+    expect(admit(policy, { ...row, reset: true }, NO_STATE, T + 99_000).isExpired, 'to be changed').to.equal(false);
   });
 
   it('a password that does not say how old it is is as old as the first bind', () => {
@@ -118,7 +120,7 @@ describe('how an account stands', () => {
     const { state } = admit(policy, undefined, NO_STATE, T);
     expect(state).to.deep.equal({ ...NO_STATE, since: T });
     expect(admit(policy, undefined, state!, T + 9999)).to.include({ expired: false, state: undefined });
-    expect(admit(policy, undefined, state!, T + 10_000).expired).to.equal(true);
+    expect(admit(policy, undefined, state!, T + 10_000).isExpired).to.equal(true);
   });
 
   it('a clean success is not written down, but for once an hour where idleness counts', () => {

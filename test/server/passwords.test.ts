@@ -153,7 +153,7 @@ describe('server: passwords', () => {
     expect((await stored('p0'))[0]).to.match(/^\{SSHA512\}/);
     const session = await RawClient.open(running.port);
     expect(await session.bind(personDn('p0'), 'secret-0')).to.equal(0);
-    await running.server.services.upgrades.settled();
+    await running.server.services.upgrades.waitForUpgrades();
     expect((await stored('p0'))[0]).to.match(/^\{ARGON2\}/);
     expect((await session.search(personDn('p0'))).code).to.equal(0);
     expect(await bindAs('p0', 'secret-0')).to.equal(0);
@@ -168,7 +168,7 @@ describe('server: passwords', () => {
     await held.until(1);
     expect((await modify('p0', 'replace', SSHA)).code).to.equal(0);
     held.goOn();
-    await running.server.services.upgrades.settled();
+    await running.server.services.upgrades.waitForUpgrades();
     expect(await stored('p0')).to.deep.equal([SSHA]);
     expect(await bindAs('p0', 'secret-0')).to.equal(49);
   });
@@ -176,7 +176,7 @@ describe('server: passwords', () => {
   it('the upgrade can be switched off', async () => {
     await begin({ 'passwords.upgradeAtBind': false });
     expect(await bindAs('p0', 'secret-0')).to.equal(0);
-    await running.server.services.upgrades.settled();
+    await running.server.services.upgrades.waitForUpgrades();
     expect((await stored('p0'))[0]).to.match(/^\{SSHA512\}/);
   });
 

@@ -31,7 +31,7 @@ for (const engine of ENGINES) {
       const second = await Partition.open(store, testSchema());
       for (const partition of [first, second])
         fronts.push(await start({ ...CHEAP, 'passwords.totpKey': key }, 0, partition));
-      const sealed = new SecondFactor(key, { error: () => undefined }).seal(secret);
+      const sealed = new SecondFactor(key, { error: () => undefined }).encryptSecret(secret);
       await change(0, personDn('p1'), 'replace', TOTP_SECRET, sealed);
     });
     after(async () => {
@@ -65,12 +65,12 @@ for (const engine of ENGINES) {
         [],
         now(),
       );
-      for (const at of [0, 1]) expect(await bind(at, P0, made.clear)).to.equal(49);
+      for (const at of [0, 1]) expect(await bind(at, P0, made.clearPassword)).to.equal(49);
       await change(0, P0, 'add', APPLICATION_PASSWORD, made.value);
-      for (const at of [0, 1]) expect(await bind(at, P0, made.clear)).to.equal(0);
+      for (const at of [0, 1]) expect(await bind(at, P0, made.clearPassword)).to.equal(0);
       for (const at of [0, 1]) expect(await bind(at, P0, 'secret-0'), 'the own password').to.equal(0);
       await change(1, P0, 'delete', APPLICATION_PASSWORD, made.value);
-      for (const at of [0, 1]) expect(await bind(at, P0, made.clear)).to.equal(49);
+      for (const at of [0, 1]) expect(await bind(at, P0, made.clearPassword)).to.equal(49);
     });
 
     it('a code of a second factor is accepted once, at whichever front end', async () => {

@@ -57,7 +57,7 @@ describe('server: second factor', () => {
     return ['000000', '000001', '000002', '000003'].find((code) => !right.includes(code))!;
   };
   const enroll = (partition: Partition, dn = ADA, sealedWith = key) => {
-    const value = new SecondFactor(sealedWith, { error: () => undefined }).seal(secret);
+    const value = new SecondFactor(sealedWith, { error: () => undefined }).encryptSecret(secret);
     const change = { operation: 'replace', attribute: { type: TOTP_SECRET, values: [value] } } as const;
     return partition.modify(testSchema().parseDn(dn), [change], SYSTEM);
   };
@@ -231,7 +231,7 @@ describe('server: second factor', () => {
     const dn = personDn('p0');
     await enroll(one.partition, dn);
     expect(await bind(one, `secret-0${codeAt(-1)}`, dn)).to.equal(0);
-    await one.server.services.upgrades.settled();
+    await one.server.services.upgrades.waitForUpgrades();
     const { attributes: stored } = await one.partition.read(testSchema().parseDn(dn));
     const [value] = stored.find(({ description }) => description === 'userPassword')!.values;
     expect(value!.toString()).to.match(/^\{ARGON2\}/);
@@ -241,7 +241,7 @@ describe('server: second factor', () => {
   it('sessions go on when it is enrolled, and an application password binds without a code', async () => {
     const one = await begin({ rowanPwdSecondFactor: 'TRUE', pwdMinLength: '3' });
     const limits = { name: 'imap', networks: [], usedBy: undefined, expires: undefined };
-    const { value, clear } = createApplicationPassword(limits, [], Date.now());
+    const { value, clearPassword: clear } = createApplicationPassword(limits, [], Date.now());
     const add = { operation: 'add', attribute: { type: APPLICATION_PASSWORD, values: [value] } } as const;
     await one.partition.modify(testSchema().parseDn(ADA), [add], SYSTEM);
     expect(await bind(one, PASSWORD), 'the policy demands a code').to.equal(49);
@@ -279,18 +279,18 @@ describe('server: second factor', () => {
   it('the stored value tells nothing, and one that was changed is none', () => {
     const lines: string[] = [];
     const factor = new SecondFactor(key, { error: (line: unknown) => void lines.push(String(line)) });
-    const value = factor.seal(secret);
-    expect(factor.seal(secret).equals(value), 'another nonce').to.equal(false);
+    const value = factor.encryptSecret(secret);
+    expect(factor.encryptSecret(secret).equals(value), 'another nonce').to.equal(false);
     expect(value.includes(secret)).to.equal(false);
-    expect(factor.open(value)).to.deep.equal(secret);
+    expect(factor.decryptSecret(value)).to.deep.equal(secret);
     const body = Buffer.from(value.toString('latin1', 11), 'base64');
     for (let at = 0; at < body.length; at++) {
       const changed = Buffer.from(body);
       changed[at]! ^= 1;
-      expect(factor.open(Buffer.from(`{AES256GCM}${changed.toString('base64')}`))).to.equal(undefined);
+      expect(factor.decryptSecret(Buffer.from(`{AES256GCM}${changed.toString('base64')}`))).to.equal(undefined);
     }
     for (const text of ['', '{AES256GCM}', 'secret', `{AES256GCM}${body.subarray(0, 36).toString('base64')}`])
-      expect(factor.open(Buffer.from(text))).to.equal(undefined);
+      expect(factor.decryptSecret(Buffer.from(text))).to.equal(undefined);
     expect(lines).to.have.length(1);
   });
 

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { expect } from 'chai';
 import { DEFAULT_ARGON2_COST, slowWork } from '../../src/password/index.js';
-import { networkOf } from '../../src/server/words/network.js';
+import { clientNetwork } from '../../src/server/words/network.js';
 import { hold } from '../password/hold.js';
 import { ADMIN, addPerson, attributes, CHEAP, personAttributes, personDn, type Running, start } from './directory.js';
 import { RawClient } from './raw-client.js';
@@ -157,6 +157,6 @@ describe('server: slow binds', () => {
       ['fe80::1%eth0', 'fe80:0:0:0::/64'],
       [undefined, 'local'],
     ] as const)
-      expect(networkOf(address), address).to.equal(network);
+      expect(clientNetwork(address), address).to.equal(network);
   });
 });

@@ -5,9 +5,9 @@ import type { Dn } from '../../schema/schema-types.js';
 import {
   APPLICATION_PASSWORD,
   type ApplicationPassword,
-  applicationPasswordsOf,
   createApplicationPassword,
-  networksOf,
+  parseApplicationPasswords,
+  parseNetworks,
 } from '../../server/passwords/application-password.js';
 import { CredentialReader } from '../../server/passwords/credentials.js';
 import { readValue, SettingFault } from '../../server/settings/kinds.js';
@@ -59,7 +59,7 @@ function modifyPasswords(
   make: (present: readonly ApplicationPassword[]) => Modification,
 ): Promise<void> {
   const credentials = new CredentialReader(directory.partition.descriptions);
-  const changesOf = ({ row }: Target) => [make(applicationPasswordsOf(credentials.read(row).applications))];
+  const changesOf = ({ row }: Target) => [make(parseApplicationPasswords(credentials.read(row).applications))];
   return modify(directory, dn, changesOf, true);
 }
 
@@ -79,13 +79,13 @@ export function addAccountPassword(account: Command): void {
     const now = Date.now();
     const limits = {
       name,
-      networks: networksOf(network),
+      networks: parseNetworks(network),
       usedBy: usedBy === undefined ? undefined : parseDnArgument(directory.schema, usedBy).text,
       expires: expires === undefined ? undefined : now + expires * 1000,
     };
     let shown = '';
     await modifyPasswords(directory, dn, (present) => {
-      const { value, clear } = createApplicationPassword(limits, present, now);
+      const { value, clearPassword: clear } = createApplicationPassword(limits, present, now);
       shown = clear;
       return { operation: 'add', attribute: { type: APPLICATION_PASSWORD, values: [value] } };
     });
@@ -100,7 +100,7 @@ export function addAccountPassword(account: Command): void {
     'list <dn>',
     'list the application passwords of an entry',
     async (_directory, dn, { credentials, state }) => {
-      const present = applicationPasswordsOf(credentials.applications);
+      const present = parseApplicationPasswords(credentials.applications);
       if (present.length === 0) return `${dn.text} has no application passwords`;
       return present.map((one) => describePassword(one, state.uses.find(({ id }) => id === one.id)?.time)).join('\n');
     },

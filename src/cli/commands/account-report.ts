@@ -1,7 +1,7 @@
 import type { AccountState } from '../../partition/model/account-state.js';
 import type { Entry, EntryAttribute } from '../../partition/model/directory-types.js';
 import type { Dn } from '../../schema/schema-types.js';
-import { isLockInForce, lockPredicateOf } from '../../server/passwords/account-lock.js';
+import { isLockInForce, lockPredicate } from '../../server/passwords/account-lock.js';
 import { type AccountPolicy, withMaxAge } from '../../server/passwords/account-policy.js';
 import { changedAt, effectiveState, isLockedOut, isOutsideDates } from '../../server/passwords/account-status.js';
 import { CredentialReader, type RowCredentials } from '../../server/passwords/credentials.js';
@@ -32,7 +32,7 @@ export async function readAccount(
   const entry = await partition.read(dn);
   const credentials = new CredentialReader(partition.descriptions, shadow).read(entry.row);
   const locks = entry.attributes.filter(({ description, values }) => {
-    const locking = lockPredicateOf(schema.requireDescription(description));
+    const locking = lockPredicate(schema.requireDescription(description));
     return locking && values.some(locking);
   });
   const missingPolicies: string[] = [];
@@ -64,8 +64,8 @@ function lockLines({ locks, credentials: { lock, account }, policy, state }: Acc
   const lines = isLockInForce(lock, policy, now)
     ? locks.map(({ description, values }) => `locked by ${description}: ${values.join(', ')}`)
     : [];
-  if (lines.length > 0 && lock?.since !== undefined && policy && policy.lockoutDuration > 0)
-    lines.push(`until ${formatTime(lock.since + policy.lockoutDuration)}, by the policy`);
+  if (lines.length > 0 && lock?.sinceMs !== undefined && policy && policy.lockoutDuration > 0)
+    lines.push(`until ${formatTime(lock.sinceMs + policy.lockoutDuration)}, by the policy`);
   if (account && isOutsideDates(account, now)) {
     if (account.start !== undefined && now < account.start) lines.push(`no bind before ${formatTime(account.start)}`);
     if (account.end !== undefined && now >= account.end) lines.push(`no bind since ${formatTime(account.end)}`);
@@ -98,7 +98,7 @@ function policyLines(
   return lines;
 }
 
-function describeSource({ by }: ChosenPolicy): string {
+function describeSource({ source: by }: ChosenPolicy): string {
   if (by === 'entry') return 'its pwdPolicySubentry';
   return by === 'setting' ? 'the setting passwords.policy' : `'${by.name}' among passwordPolicies of the access rules`;
 }

@@ -43,7 +43,7 @@ export function addAccountTotp(account: Command): void {
       if (credentials.totp && !instead)
         throw new CliError(`${dn.text} has a second factor; --replace puts another in its place`);
       const secret = newTotpSecret();
-      const sealed = new SecondFactor(config.passwords.totpKey, NO_LOG).seal(secret);
+      const sealed = new SecondFactor(config.passwords.totpKey, NO_LOG).encryptSecret(secret);
       await modify(directory, dn, [replace([sealed])], true);
       return `second factor of ${dn.text} is set\n${totpUri(secret, issuer, dn.text)}   (shown this once)`;
     },

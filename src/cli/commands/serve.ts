@@ -86,7 +86,7 @@ async function createLocalServer(
     return new GrowingServer(settings, partition, log, long, rules);
   }
   const { RowanServer } = await import('../../server/server.js');
-  const server = new RowanServer(partition, settings.config, log, { long });
+  const server = new RowanServer(partition, settings.config, log, { longWorker: long });
   return {
     listen: () => server.listen(),
     renewCertificate: () => renewCertificate(server, log),

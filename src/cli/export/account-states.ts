@@ -4,7 +4,7 @@ import { generalizedTime } from '../../partition/model/csn.js';
 import type { SalvagedEntry } from '../../partition/upkeep/salvage.js';
 import { CredentialReader } from '../../server/passwords/credentials.js';
 import { Policies } from '../../server/passwords/policies.js';
-import { type StateServices, statesOf } from '../../server/request/state-attributes.js';
+import { readStateValues, type StateServices } from '../../server/request/state-attributes.js';
 import { AccessControl } from '../../server/services/access-control.js';
 import type { OpenDirectory } from '../open-directory.js';
 import type { ExportAttribute } from './entry-attributes.js';
@@ -42,7 +42,7 @@ export class AccountStates {
     const { passwords, applications, account } = credentialReader.read(row);
     // Without passwords no bind is possible, so no state exists.
     if (passwords.length + applications.length === 0) return attributes;
-    const values = await statesOf(this.#services, id, UNKNOWN_DURATION);
+    const values = await readStateValues(this.#services, id, UNKNOWN_DURATION);
     if (!values) return attributes;
     const isKept = ({ type }: ExportAttribute): boolean =>
       type === 'pwdAccountLockedTime'

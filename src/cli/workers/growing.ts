@@ -75,7 +75,10 @@ export class GrowingServer implements WorkerOwner, Siblings {
     this.#log = log;
     this.#rules = rules;
     this.#growth = new GrowthPolicy(rules);
-    this.#local = new LocalServer(new RowanServer(partition, settings.config, log, { siblings: this, long }), log);
+    this.#local = new LocalServer(
+      new RowanServer(partition, settings.config, log, { siblings: this, longWorker: long }),
+      log,
+    );
     this.#balancer = new ConnectionBalancer(settings.config, this.#local.server.services.statistics);
     this.#balancer.add(this.#local);
     process.once('exit', this.#kill);

@@ -48,7 +48,7 @@ async function serve(worker: number, settings: Settings): Promise<void> {
   const directory = await openDirectory(settings, { worker });
   const others = new RemoteSiblings(worker);
   const long = new LongThread(settings, log, worker);
-  const server = new RowanServer(directory.partition, settings.config, log, { siblings: others, long });
+  const server = new RowanServer(directory.partition, settings.config, log, { siblings: others, longWorker: long });
   try {
     await server.prepare();
     await new Promise<void>((stop) => {

@@ -9,7 +9,7 @@ import type { AnsweredRequest } from '../operations/perform.js';
 import { failureOutcome } from '../request/failure.js';
 import type { Services } from '../services/services.js';
 import { chain } from '../words/maybe.js';
-import { networkOf } from '../words/network.js';
+import { clientNetwork } from '../words/network.js';
 import type { Session } from '../words/session.js';
 import type { Budget } from './budget.js';
 import { PlaintextError } from './connection-errors.js';
@@ -98,7 +98,7 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
   }
 
   get network(): string {
-    return networkOf(this.#socket.remoteAddress);
+    return clientNetwork(this.#socket.remoteAddress);
   }
 
   get #maxOutstanding(): number {
@@ -130,7 +130,7 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
   };
 
   readonly #onError = (error: NodeJS.ErrnoException): void => {
-    this.services.log.debug({ connection: this.session.connection, code: error.code }, 'connection failed');
+    this.services.log.debug({ connection: this.session.connectionNumber, code: error.code }, 'connection failed');
     this.destroy();
   };
 
@@ -271,7 +271,7 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
     if (!error.fatal && op) return;
     if (this.#requestCount === 0 && error.foreign) {
       this.services.log.info(
-        { connection: this.session.connection, port: this.#socket.localPort },
+        { connection: this.session.connectionNumber, port: this.#socket.localPort },
         `connection refused: the client speaks ${error.foreign}`,
       );
       this.destroy();
@@ -377,7 +377,7 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
   checkDeadlines(now: number): void {
     const expiry = this.#deadlines.findExpiry(now, this.#output.writtenAt, this.#requests.operations.size > 0);
     if (!expiry) return;
-    this.services.log.info({ connection: this.session.connection, reason: expiry.reason }, 'connection ended');
+    this.services.log.info({ connection: this.session.connectionNumber, reason: expiry.reason }, 'connection ended');
     if (expiry.action === 'notify') this.disconnect('unavailable', expiry.reason);
     else if (expiry.action === 'close') this.#closeInOrder();
     else this.destroy();

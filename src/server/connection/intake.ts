@@ -72,7 +72,7 @@ export class Intake {
     else this.#reserve(bytes);
     try {
       const { buffer, start, end } = frame;
-      const message = this.#requests.services.long
+      const message = this.#requests.services.longWorker
         ? decodeUnlessLong(frame, this.#decodeLimits)
         : decodeRequest(buffer, start, end, this.#decodeLimits);
       this.unassignedBytes = bytes;

@@ -25,7 +25,7 @@ export class OutstandingOperations implements Outstanding {
   endOperation(operation: Operation, code: number): void {
     this.#operationsById.delete(operation.id);
     if (operation.op === 'bind') this.isBinding = false;
-    operation.onEnd?.(code);
+    operation.onOperationEnd?.(code);
   }
 
   /**
@@ -36,20 +36,20 @@ export class OutstandingOperations implements Outstanding {
     const operation = this.#operationsById.get(messageId);
     if (!operation || operation.op === 'bind') return;
     if (operation.op !== 'search' && !operation.isWaiting) return;
-    operation.silent = true;
+    operation.isSilent = true;
     operation.abort();
   }
 
   cancel(messageId: number, cancelId: number): Maybe<void> {
     if (messageId === cancelId) throw new LdapError('cannotCancel', 'cancel: an operation cannot cancel itself');
     const operation = this.#operationsById.get(messageId);
-    if (!operation || operation.silent)
+    if (!operation || operation.isSilent)
       throw new LdapError('noSuchOperation', `cancel: no operation ${messageId} is outstanding`);
     if (operation.op !== 'search') throw new LdapError('cannotCancel', `cancel: ${operation.op} cannot be canceled`);
     if (operation.aborted) throw new LdapError('tooLate', `cancel: operation ${messageId} is being canceled already`);
     operation.abort();
     return new Promise((resolve, reject) => {
-      operation.onEnd = (code) => {
+      operation.onOperationEnd = (code) => {
         if (code === ResultCode.canceled) resolve();
         else reject(new LdapError('tooLate', `cancel: operation ${messageId} had ended`));
       };
@@ -59,7 +59,7 @@ export class OutstandingOperations implements Outstanding {
   /** Aborts all operations without responses, after the connection was closed. */
   abortAll(): void {
     for (const operation of this.#operationsById.values()) {
-      operation.silent = true;
+      operation.isSilent = true;
       operation.abort();
     }
   }

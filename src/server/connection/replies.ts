@@ -51,7 +51,7 @@ export class Replies implements ResultSender {
   /** Rethrows the error of an entry that was not sent. Destroys the connection when a part of the entry was sent. */
   failEntry(error: Error): never {
     if (error instanceof BrokenMessageError) {
-      const { connection } = this.#session;
+      const { connectionNumber: connection } = this.#session;
       this.#services.log.error({ connection, err: error.cause }, 'connection ended in the middle of an entry');
       this.#destroyConnection();
     }

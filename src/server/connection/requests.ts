@@ -108,7 +108,7 @@ export class Requests {
     const { services, session } = this;
     if (!(await isBindValid(services, session))) throw new BindInvalidError();
     const request = makeLongRequest(operation, bytes);
-    const end = await services.long!.run(
+    const end = await services.longWorker!.run(
       request,
       new ConnectionReply(operation, this.#output, (error) => this.#replies.failEntry(error)),
     );
@@ -130,7 +130,7 @@ export class Requests {
   /** Adds an operation that runs. `message`: its request, when the operation may turn out to be long work. */
   #track(operation: Operation, outcome: Promise<Outcome>, message?: RequestMessage): void {
     this.operations.add(operation);
-    operation.bytes = this.#owner.takeRequestBytes();
+    operation.requestBytes = this.#owner.takeRequestBytes();
     this.#answerWhenDone(operation, outcome, message);
   }
 
@@ -148,8 +148,8 @@ export class Requests {
 
   #endOperation(operation: Operation, code: number, answer: () => void): void {
     this.operations.endOperation(operation, code);
-    if (!operation.silent) answer();
-    this.#owner.onRequestEnded(operation.bytes);
+    if (!operation.isSilent) answer();
+    this.#owner.onRequestEnded(operation.requestBytes);
   }
 
   fail(id: number, op: Request['op'], error: unknown): void {

@@ -54,7 +54,7 @@ export function makeLongRequest(
 ): LongRequest {
   const { isEncrypted: encrypted, isConfidential: confidential, address, cipherStrength: strength } = transport;
   const isWrite = op !== 'search' && op !== 'compare';
-  const { identity, connection } = session;
+  const { identity, connectionNumber: connection } = session;
   return {
     bytes,
     isWrite,

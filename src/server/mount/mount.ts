@@ -13,7 +13,7 @@ import { isBindValid } from '../request/validity.js';
 import { createServices, type Services } from '../services/services.js';
 import { type Config, makeConfig } from '../settings/index.js';
 import { readControls } from '../words/controls.js';
-import { networkOf } from '../words/network.js';
+import { clientNetwork } from '../words/network.js';
 import type { Outcome } from '../words/outcome.js';
 import { ANONYMOUS, Session } from '../words/session.js';
 import {
@@ -194,7 +194,7 @@ function makeTransport(connection: MountedConnection): Transport {
     isConfidential: isTls || connection.remoteAddress === undefined,
     address: connection.remoteAddress,
     cipherStrength: cipherStrength(connection),
-    network: networkOf(connection.remoteAddress),
+    network: clientNetwork(connection.remoteAddress),
     startTls: () => {
       throw new LdapError('protocolError', 'StartTLS is not supported');
     },

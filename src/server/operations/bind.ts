@@ -160,14 +160,14 @@ function finishBind(
 ): Maybe<Outcome> {
   if (!proof)
     return login
-      .fail()
+      .recordFailure()
       .then((isWritten) =>
         isWritten ? withPolicyControl(attempt.context, REFUSED_OUTCOME, {}) : refuseBind(attempt.context),
       );
   return chain(
-    login.admit(hasTakenTime, { application: proof.application?.id, steps: proof.totpSteps }),
+    login.admit(hasTakenTime, { application: proof.application?.id, totpSteps: proof.totpSteps }),
     (admission) => {
-      if (!admission || admission.expired) {
+      if (!admission || admission.isExpired) {
         const policyState: PasswordPolicyResponse = admission ? { error: 'passwordExpired' } : {};
         // A cached credential was verified at once. Without this work the fast refusal would reveal the right password.
         return chain(hasTakenTime ? undefined : verify(attempt, true), () => refuseBind(attempt.context, policyState));
@@ -205,7 +205,7 @@ function verify(attempt: BindAttempt, isLocked: boolean, needsCode = false): May
 function verifyWithCode(attempt: BindAttempt): Maybe<Proof | undefined> {
   const { credentials, password } = attempt;
   const passwordAndCode = splitCode(password);
-  const totpSecret = credentials.totp && attempt.context.services.secondFactor.open(credentials.totp);
+  const totpSecret = credentials.totp && attempt.context.services.secondFactor.decryptSecret(credentials.totp);
   const totpSteps = passwordAndCode && totpSecret ? matchingSteps(totpSecret, passwordAndCode.code, Date.now()) : [];
   if (!passwordAndCode || totpSteps.length === 0) return verifyPassword(attempt, password, true);
   return chain(verifyPassword(attempt, passwordAndCode.password, false), (proof) => proof && { ...proof, totpSteps });
@@ -236,7 +236,7 @@ function mayUseApplication({ context }: BindAttempt, application: ApplicationPas
   if (usedBy === undefined) return true;
   if (previousIdentity.kind === 'anonymous') return false;
   if (!services.schema.parseDn(previousIdentity.dn).norm.equals(services.schema.parseDn(usedBy).norm)) return false;
-  const earlierSession = new Session(session.connection);
+  const earlierSession = new Session(session.connectionNumber);
   earlierSession.identity = previousIdentity;
   return isBindValid(services, earlierSession);
 }

@@ -9,7 +9,7 @@ import { OperationSource, requestRights, requireConfidential, viewerOf } from '.
 import type { Context } from '../request/context.js';
 import { verifyInSession } from '../request/password-change.js';
 import { requireOwnPassword } from '../request/password-policy.js';
-import { isStateAttribute, statesOf } from '../request/state-attributes.js';
+import { isStateAttribute, readStateValues } from '../request/state-attributes.js';
 import { requireValidBind } from '../request/validity.js';
 import { chain, type Maybe } from '../words/maybe.js';
 import { COMPARE_FALSE, COMPARE_TRUE, type Outcome } from '../words/outcome.js';
@@ -36,7 +36,7 @@ function compareStored(
   request: CompareRequest,
 ): Maybe<Outcome> {
   const directGroupsOnly = !services.config.groups.nested;
-  const options = { manageDsaIT: controls.manageDsaIT, leaveLong: services.long !== undefined, directGroupsOnly };
+  const options = { manageDsaIT: controls.manageDsaIT, leaveLong: services.longWorker !== undefined, directGroupsOnly };
   const isEqual = services.partition.compare(dn, request.attribute, request.value, viewer, options);
   return chain(isEqual, (hasValue) => (hasValue ? COMPARE_TRUE : COMPARE_FALSE));
 }
@@ -50,7 +50,7 @@ async function compareState(context: Context, dn: Dn, request: CompareRequest): 
   const foundEntry = await services.partition.findVisible(dn, viewer);
   if (rights && !rights.sightOf(foundEntry).allows('compare', description))
     throw rights.missingError('compare', foundEntry, description);
-  const states = await statesOf(services, foundEntry.node.id);
+  const states = await readStateValues(services, foundEntry.node.id);
   const values = states?.[description.type.name as StateAttribute] ?? [];
   if (values.length === 0 && (!states || description.type.name === 'pwdAccountLockedTime'))
     return compareStored(context, viewer, dn, request);

@@ -37,18 +37,18 @@ export async function modify(context: Context, request: ModifyRequest): Promise<
       return SUCCESS;
     });
   } else {
-    const options = { manageDsaIT: controls.manageDsaIT, leaveLong: services.long !== undefined };
+    const options = { manageDsaIT: controls.manageDsaIT, leaveLong: services.longWorker !== undefined };
     await services.partition.modify(dn, request.changes, actorOf(context), options);
   }
   return SUCCESS;
 }
 
-/** Returns the change of userPassword in a request; undefined: none. */
+/** Returns the new clear passwords of a request, and whether it writes pwdReset; undefined: it changes no password. */
 function requestedPasswords({ services: { schema } }: Context, { changes }: ModifyRequest) {
   const passwordChanges = changes.filter(({ attribute: { type } }) => isCredential(schema.requireDescription(type)));
   if (passwordChanges.length === 0) return undefined;
   return {
-    clear: passwordChanges.flatMap(({ operation, attribute }) =>
+    clearPasswords: passwordChanges.flatMap(({ operation, attribute }) =>
       operation === 'delete' ? [] : attribute.values.map(clearPassword),
     ),
     writesReset: changes.some(({ attribute: { type } }) => schema.describe(type)?.type.name === 'pwdReset'),
@@ -99,7 +99,7 @@ async function modifyPasswords(context: Context, request: ModifyRequest, dn: Dn)
   const matcher = new PasswordMatcher(hashing.policy, new OperationSource(context));
   const options = {
     manageDsaIT: controls.manageDsaIT,
-    leaveLong: services.long !== undefined && !changesOnlyPasswords(context, request),
+    leaveLong: services.longWorker !== undefined && !changesOnlyPasswords(context, request),
     touches: [...request.changes.map(({ attribute }) => attribute.type), ...PASSWORD_ATTRIBUTES],
   };
   const passwordRequest = requestedPasswords(context, request);
@@ -123,7 +123,7 @@ async function modifyPasswords(context: Context, request: ModifyRequest, dn: Dn)
       };
       const fullRequest = passwordRequest && {
         ...passwordRequest,
-        requireOld: oldPasswords.length > 0 ? requireOldPassword : undefined,
+        requireOldPassword: oldPasswords.length > 0 ? requireOldPassword : undefined,
       };
       const changesToStore = fullRequest
         ? await passwordChanges(context, target, dn.text, credentials, fullRequest, changes, matcher)

@@ -19,7 +19,7 @@ export function searchVirtual(
   const viewer = virtual.readers === 'anybody' ? UNRESTRICTED : viewerOf(context);
   if (request.scope === 'one' || request.scope === 'subordinate') return SUCCESS;
   return chain(virtual.row(), (row) => {
-    const virtualRow = { id: NO_ID, row, dn: virtual.dn, normRdn: virtual.norm };
+    const virtualRow = { id: NO_ENTRY_ID, row, dn: virtual.dn, normRdn: virtual.normDn };
     const entry = context.services.partition.findVirtual(virtualRow, request.filter, viewer);
     if (!entry) return SUCCESS;
     if (context.aborted) throw new LdapError('canceled', 'canceled');
@@ -27,4 +27,4 @@ export function searchVirtual(
   });
 }
 
-const NO_ID = Buffer.alloc(16);
+const NO_ENTRY_ID = Buffer.alloc(16);

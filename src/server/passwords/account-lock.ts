@@ -16,24 +16,31 @@ function isTrue(value: Buffer): boolean {
 }
 
 /** Returns the predicate for values that lock the account; undefined: the attribute never locks. */
-export function lockPredicateOf({ type, options }: AttributeDescription): ((value: Buffer) => boolean) | undefined {
+export function lockPredicate({ type, options }: AttributeDescription): ((value: Buffer) => boolean) | undefined {
   return options.length > 0 ? undefined : LOCK_PREDICATES.get(type.name.toLowerCase());
 }
 
-/** A lock of the account by an attribute of its entry. */
+/** A lock that an attribute of the entry, such as `nsAccountLock`, sets on its account. */
 export interface EntryLock {
-  readonly name: string;
+  readonly attributeName: string;
   /** Start (ms since 1970) from which a policy may end the lock (draft-behera-10 §5.3.3); undefined: permanent. */
-  readonly since: number | undefined;
+  readonly sinceMs: number | undefined;
 }
 
-/** Merges the lock of a locking value with another lock. A permanent lock, or else the later lock, takes precedence. */
-export function mergeLock({ type: { name } }: AttributeDescription, value: Buffer, other?: EntryLock): EntryLock {
-  const time = name.toLowerCase() === 'pwdaccountlockedtime' ? generalizedTimeMs(value) : undefined;
-  const since = time !== undefined && time > 0 ? time : undefined;
-  if (other && (since === undefined ? other.since === undefined : other.since === undefined || other.since >= since))
+/** Returns the lock that `value` sets, or `other` when that lasts longer. A lock without a start never ends. */
+export function mergeLock(
+  { type: { name: attributeName } }: AttributeDescription,
+  value: Buffer,
+  other?: EntryLock,
+): EntryLock {
+  const lockedAtMs = attributeName.toLowerCase() === 'pwdaccountlockedtime' ? generalizedTimeMs(value) : undefined;
+  const sinceMs = lockedAtMs !== undefined && lockedAtMs > 0 ? lockedAtMs : undefined;
+  if (
+    other &&
+    (sinceMs === undefined ? other.sinceMs === undefined : other.sinceMs === undefined || other.sinceMs >= sinceMs)
+  )
     return other;
-  return { name, since };
+  return { attributeName, sinceMs };
 }
 
 /** Whether a lock is in force. A lock with a start ends after the policy's lockout duration (ms; 0: never). */
@@ -44,5 +51,5 @@ export function isLockInForce(
 ): boolean {
   if (!lock) return false;
   const duration = policy?.lockoutDuration ?? 0;
-  return lock.since === undefined || duration === 0 || now < lock.since + duration;
+  return lock.sinceMs === undefined || duration === 0 || now < lock.sinceMs + duration;
 }

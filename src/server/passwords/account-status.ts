@@ -32,33 +32,35 @@ export function isLockedOut(
 ): boolean {
   if (state.lockedUntil > now) return true;
   if (policy.maxIdle === 0) return false;
-  const last = Math.max(state.lastSuccess, state.since, row?.changed ?? 0);
-  return last > 0 && now - last >= policy.maxIdle;
+  const lastActiveMs = Math.max(state.lastSuccess, state.since, row?.changed ?? 0);
+  return lastActiveMs > 0 && now - lastActiveMs >= policy.maxIdle;
 }
 
 /** Returns the state after a bind with a wrong password; undefined: unchanged. */
 export function stateAfterFailure(policy: AccountPolicy, state: AccountState, now: number): AccountState | undefined {
   if (!countsFailures(policy) || state.lockedUntil > now) return undefined;
   const { failureCountInterval, maxFailure, maxRecordedFailure, minDelay, maxDelay } = policy;
-  const counting = state.failures.filter((time) => failureCountInterval === 0 || now - time < failureCountInterval);
-  const failures = [...counting, now];
+  const countedFailures = state.failures.filter(
+    (time) => failureCountInterval === 0 || now - time < failureCountInterval,
+  );
+  const failures = [...countedFailures, now];
   if (policy.lockout && maxFailure > 0 && failures.length >= maxFailure) {
     const lockedUntil = policy.lockoutDuration > 0 ? now + policy.lockoutDuration : Number.POSITIVE_INFINITY;
     return { ...state, failures: [], lockedUntil };
   }
   const delay = minDelay > 0 ? Math.min(minDelay * 2 ** (failures.length - 1), Math.max(minDelay, maxDelay)) : 0;
-  const kept = Math.min(Math.max(maxFailure, maxRecordedFailure, MIN_KEPT), MAX_KEPT);
-  return { ...state, failures: failures.slice(-kept), lockedUntil: delay > 0 ? now + delay : 0 };
+  const keptCount = Math.min(Math.max(maxFailure, maxRecordedFailure, MIN_KEPT_FAILURES), MAX_KEPT_FAILURES);
+  return { ...state, failures: failures.slice(-keptCount), lockedUntil: delay > 0 ? now + delay : 0 };
 }
 
 /** Number of failure times to keep when the policy sets a smaller number or none. */
-const MIN_KEPT = 16;
-const MAX_KEPT = 1000;
+const MIN_KEPT_FAILURES = 16;
+const MAX_KEPT_FAILURES = 1000;
 
 /** Result of a bind with the right password to an account that is not locked. */
 export interface Admission {
   /** Whether the password has expired and no grace login is left. */
-  readonly expired: boolean;
+  readonly isExpired: boolean;
   /** Remaining grace logins, when this bind used one. */
   readonly grace?: number;
   /** Seconds until the password expires, when a warning is due. */
@@ -73,12 +75,12 @@ export function admit(
   before: AccountState,
   now: number,
 ): Admission {
-  const age = checkAge(policy, row, before, now);
-  if (age.expired) return { expired: true, state: undefined };
-  let { state } = age;
+  const ageCheck = checkAge(policy, row, before, now);
+  if (ageCheck.isExpired) return { isExpired: true, state: undefined };
+  let { state } = ageCheck;
   if (state.failures.length > 0 || state.lockedUntil > 0) state = { ...state, failures: [], lockedUntil: 0 };
   state = withSuccess(policy, state, now);
-  return { ...age, state: state === before ? undefined : state };
+  return { ...ageCheck, state: state === before ? undefined : state };
 }
 
 /**
@@ -91,31 +93,31 @@ export function admitApplication(
   uses: readonly PasswordUse[] | undefined,
   now: number,
 ): Admission {
-  const used = uses ? { ...before, uses } : before;
-  const state = withSuccess(policy, used, now);
-  return { expired: false, state: state === before ? undefined : state };
+  const stateWithUses = uses ? { ...before, uses } : before;
+  const state = withSuccess(policy, stateWithUses, now);
+  return { isExpired: false, state: state === before ? undefined : state };
 }
 
 function withSuccess({ maxIdle }: AccountPolicy, state: AccountState, now: number): AccountState {
-  const isDue = maxIdle > 0 && now - state.lastSuccess >= Math.min(HOUR, maxIdle / 8);
+  const isDue = maxIdle > 0 && now - state.lastSuccess >= Math.min(HOUR_MS, maxIdle / 8);
   return isDue ? { ...state, lastSuccess: now } : state;
 }
 
 /** Resolution of `pwdLastSuccess`. */
-const HOUR = 3_600_000;
+const HOUR_MS = 3_600_000;
 
 type AgeCheck = Omit<Admission, 'state'> & { readonly state: AccountState };
 
 function checkAge(policy: AccountPolicy, row: RowAccount | undefined, state: AccountState, now: number): AgeCheck {
   // A password that must be changed may be changed at any age.
-  if (policy.maxAge === 0 || row?.reset) return { expired: false, state };
-  const changed = changedAt(row, state);
-  if (changed === undefined) return { expired: false, state: { ...state, since: now } };
-  const expiry = changed + policy.maxAge;
-  const left = expiry - now;
-  if (left <= 0) return checkGrace(policy, state, expiry, now);
-  if (left > policy.expireWarning) return { expired: false, state };
-  return { expired: false, expiresIn: Math.ceil(left / 1000), state };
+  if (policy.maxAge === 0 || row?.reset) return { isExpired: false, state };
+  const changedMs = changedAt(row, state);
+  if (changedMs === undefined) return { isExpired: false, state: { ...state, since: now } };
+  const expiryMs = changedMs + policy.maxAge;
+  const remainingMs = expiryMs - now;
+  if (remainingMs <= 0) return checkGrace(policy, state, expiryMs, now);
+  if (remainingMs > policy.expireWarning) return { isExpired: false, state };
+  return { isExpired: false, expiresIn: Math.ceil(remainingMs / 1000), state };
 }
 
 /** Returns when the password was changed or first used; undefined: unknown. */
@@ -131,18 +133,18 @@ export function sessionExpiry(
   now: number,
 ): number | undefined {
   if (maxAge === 0 || row?.reset) return undefined;
-  const expiry = (changedAt(row, state) ?? now) + maxAge;
-  if (graceLimit === 0) return expiry;
-  return graceExpiry > 0 ? expiry + graceExpiry : undefined;
+  const expiryMs = (changedAt(row, state) ?? now) + maxAge;
+  if (graceLimit === 0) return expiryMs;
+  return graceExpiry > 0 ? expiryMs + graceExpiry : undefined;
 }
 
 function checkGrace(
   { graceLimit, graceExpiry }: AccountPolicy,
   state: AccountState,
-  expiry: number,
+  expiryMs: number,
   now: number,
 ): AgeCheck {
-  const left = graceLimit - state.graceUses.length;
-  if (left <= 0 || (graceExpiry > 0 && now >= expiry + graceExpiry)) return { expired: true, state };
-  return { expired: false, grace: left - 1, state: { ...state, graceUses: [...state.graceUses, now] } };
+  const remainingLogins = graceLimit - state.graceUses.length;
+  if (remainingLogins <= 0 || (graceExpiry > 0 && now >= expiryMs + graceExpiry)) return { isExpired: true, state };
+  return { isExpired: false, grace: remainingLogins - 1, state: { ...state, graceUses: [...state.graceUses, now] } };
 }

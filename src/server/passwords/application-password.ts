@@ -14,7 +14,7 @@ export const MAX_APPLICATION_PASSWORDS = 16;
 const MAX_NETWORKS = 16;
 const MAX_DN_BYTES = 2000;
 const NAME_PATTERN = /^[^\p{C}\p{Z}](?:[^\p{C}]{0,62}[^\p{C}\p{Z}])?$/u;
-const HOUR = 3_600_000;
+const HOUR_MS = 3_600_000;
 
 /** Name and restrictions of an application password. */
 export interface ApplicationLimits {
@@ -40,7 +40,7 @@ const LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789';
 const PASSWORD_PATTERN = /^[a-km-np-z2-9]{6}(?:-[a-km-np-z2-9]{6}){3}$/;
 
 /** Parses networks. Throws `LdapError` with `constraintViolation`. */
-export function networksOf(texts: readonly string[]): Network[] {
+export function parseNetworks(texts: readonly string[]): Network[] {
   if (texts.length > MAX_NETWORKS)
     throw new LdapError('constraintViolation', `an application password has ${MAX_NETWORKS} networks at most`);
   return texts.map((text) => {
@@ -55,7 +55,7 @@ export function createApplicationPassword(
   limits: ApplicationLimits,
   present: readonly ApplicationPassword[],
   now: number,
-): { readonly value: Buffer; readonly clear: string } {
+): { readonly value: Buffer; readonly clearPassword: string } {
   const { name, networks, usedBy, expires } = limits;
   if (!NAME_PATTERN.test(name))
     throw new LdapError(
@@ -74,17 +74,17 @@ export function createApplicationPassword(
   if (expires !== undefined && !(expires > now))
     throw new LdapError('constraintViolation', 'the application password would have expired already');
   const letters = Array.from({ length: 24 }, () => LETTERS[randomInt(LETTERS.length)]!).join('');
-  const clear = letters.match(/.{6}/g)!.join('-');
-  const stored: StoredPassword = {
+  const clearPassword = letters.match(/.{6}/g)!.join('-');
+  const storedPassword: StoredPassword = {
     id: randomBytes(8).toString('hex'),
     name,
     created: now,
-    hash: hashPasswordFast(Buffer.from(clear)).toString('latin1'),
+    hash: hashPasswordFast(Buffer.from(clearPassword)).toString('latin1'),
     ...(expires === undefined ? {} : { expires }),
     ...(networks.length === 0 ? {} : { networks: networks.map(({ text }) => text) }),
     ...(usedBy === undefined ? {} : { usedBy }),
   };
-  return { value: Buffer.from(JSON.stringify(stored)), clear };
+  return { value: Buffer.from(JSON.stringify(storedPassword)), clearPassword };
 }
 
 interface StoredPassword {
@@ -98,11 +98,11 @@ interface StoredPassword {
 }
 
 /** Parses the stored values of an entry. Malformed values are left out. */
-export function applicationPasswordsOf(values: readonly Buffer[]): ApplicationPassword[] {
-  return values.flatMap((value) => parse(value) ?? []);
+export function parseApplicationPasswords(values: readonly Buffer[]): ApplicationPassword[] {
+  return values.flatMap((value) => parseApplicationPassword(value) ?? []);
 }
 
-function parse(value: Buffer): ApplicationPassword | undefined {
+function parseApplicationPassword(value: Buffer): ApplicationPassword | undefined {
   try {
     const { id, name, created, hash, expires, networks = [], usedBy } = JSON.parse(value.toString()) as StoredPassword;
     const isWellFormed =
@@ -119,7 +119,7 @@ function parse(value: Buffer): ApplicationPassword | undefined {
       created,
       hash: Buffer.from(hash, 'latin1'),
       expires,
-      networks: networksOf(networks),
+      networks: parseNetworks(networks),
       usedBy,
       value,
     };
@@ -130,9 +130,9 @@ function parse(value: Buffer): ApplicationPassword | undefined {
 }
 
 /** Returns the application password that `clear` matches, regardless of its restrictions. */
-export function matchingApplication(values: readonly Buffer[], clear: Buffer): ApplicationPassword | undefined {
-  if (values.length === 0 || !PASSWORD_PATTERN.test(clear.toString('latin1'))) return undefined;
-  return applicationPasswordsOf(values).find(({ hash }) => verifyPassword(hash, clear) === true);
+export function matchingApplication(values: readonly Buffer[], clearPassword: Buffer): ApplicationPassword | undefined {
+  if (values.length === 0 || !PASSWORD_PATTERN.test(clearPassword.toString('latin1'))) return undefined;
+  return parseApplicationPasswords(values).find(({ hash }) => verifyPassword(hash, clearPassword) === true);
 }
 
 /** Whether the password may be used now by a client with this address. */
@@ -152,8 +152,8 @@ export function usesAfter(
   present: readonly Buffer[],
   now: number,
 ): readonly PasswordUse[] | undefined {
-  const last = uses.find((use) => use.id === id);
-  if (last && now - last.time < HOUR) return undefined;
-  const existing = new Set(applicationPasswordsOf(present).map((one) => one.id));
-  return [...uses.filter((use) => use.id !== id && existing.has(use.id)), { id, time: now }];
+  const lastUse = uses.find((use) => use.id === id);
+  if (lastUse && now - lastUse.time < HOUR_MS) return undefined;
+  const existingIds = new Set(parseApplicationPasswords(present).map((one) => one.id));
+  return [...uses.filter((use) => use.id !== id && existingIds.has(use.id)), { id, time: now }];
 }

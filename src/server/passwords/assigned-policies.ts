@@ -11,47 +11,57 @@ export type AssigningDirectory = Pick<
 /** The policy rule chosen for an account, and the state that the choice depends on. */
 interface CachedChoice {
   readonly access: CompiledAccess;
-  readonly version: bigint;
-  readonly generation: number;
-  readonly groups: bigint | undefined;
+  readonly entryVersion: bigint;
+  readonly treeGeneration: number;
+  readonly groupsVersion: bigint | undefined;
   readonly rule: PolicyRule | undefined;
 }
 
-const MAX_CACHED = 10_000;
+const MAX_CACHED_CHOICES = 10_000;
 
 /** Chooses the policy of an account by the access rules. Choices are cached until the state they depend on changes. */
 export class AssignedPolicies {
   readonly #directory: AssigningDirectory;
   /** Choices by entry id in Latin-1. */
-  readonly #choices = new BoundedMap<string, CachedChoice>(MAX_CACHED);
+  readonly #choices = new BoundedMap<string, CachedChoice>(MAX_CACHED_CHOICES);
 
   constructor(directory: AssigningDirectory) {
     this.#directory = directory;
   }
 
   /** Returns the policy rule of an account. `version`: version of the entry. */
-  of(access: CompiledAccess, id: Buffer, version: bigint): Maybe<PolicyRule | undefined> {
-    const groups = access.passwordPolicies.usesGroups ? this.#directory.groupsVersion() : undefined;
-    return chain(groups, (groupsVersion) => {
-      const known = this.#choices.get(id.toString('latin1'));
+  assignedRule(access: CompiledAccess, id: Buffer, version: bigint): Maybe<PolicyRule | undefined> {
+    const groupsVersion = access.passwordPolicies.usesGroups ? this.#directory.groupsVersion() : undefined;
+    return chain(groupsVersion, (groupsVersion) => {
+      const cachedChoice = this.#choices.get(id.toString('latin1'));
       const isCurrent =
-        known?.access === access &&
-        known.version === version &&
-        known.generation === this.#directory.treeGeneration &&
-        known.groups === groupsVersion;
-      return isCurrent ? known.rule : this.#choose(access, id, groupsVersion);
+        cachedChoice?.access === access &&
+        cachedChoice.entryVersion === version &&
+        cachedChoice.treeGeneration === this.#directory.treeGeneration &&
+        cachedChoice.groupsVersion === groupsVersion;
+      return isCurrent ? cachedChoice.rule : this.#chooseRule(access, id, groupsVersion);
     });
   }
 
-  async #choose(access: CompiledAccess, id: Buffer, groups: bigint | undefined): Promise<PolicyRule | undefined> {
-    const generation = this.#directory.treeGeneration;
+  async #chooseRule(
+    access: CompiledAccess,
+    id: Buffer,
+    groupsVersion: bigint | undefined,
+  ): Promise<PolicyRule | undefined> {
+    const treeGeneration = this.#directory.treeGeneration;
     const entry = await this.#directory.readById(id);
     if (!entry) return undefined;
     const dn = this.#directory.schema.parseDn(entry.dn);
-    const names = groups === undefined ? NO_GROUPS : await this.#directory.groupsOf({ id, dn });
-    const inGroup = (group: { readonly norm: Buffer }) => names.has(group.norm.toString('latin1'));
+    const groupNames = groupsVersion === undefined ? NO_GROUPS : await this.#directory.groupsOf({ id, dn });
+    const inGroup = (group: { readonly norm: Buffer }) => groupNames.has(group.norm.toString('latin1'));
     const rule = access.passwordPolicies.policyRuleFor(dn, entry, inGroup);
-    this.#choices.set(id.toString('latin1'), { access, version: entry.version, generation, groups, rule });
+    this.#choices.set(id.toString('latin1'), {
+      access,
+      entryVersion: entry.version,
+      treeGeneration,
+      groupsVersion,
+      rule,
+    });
     return rule;
   }
 }

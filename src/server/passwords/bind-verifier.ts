@@ -13,11 +13,11 @@ const MAX_WARNED_STATES = 1000;
 export function createBindVerifier(config: Config, log: Logger): PasswordVerifier {
   const { enabled, seconds, entries } = config.credentialCache;
   const cache = enabled ? new CredentialCache({ seconds, entries }) : undefined;
-  const warned = new BoundedMap<string, true>(MAX_WARNED_STATES, 'oldest');
+  const warnedKeys = new BoundedMap<string, true>(MAX_WARNED_STATES, 'oldest');
   return new PasswordVerifier(hashPolicyOf(config), cache, (state) => {
     const key = state.toString('latin1');
-    if (warned.get(key)) return;
-    warned.set(key, true);
+    if (warnedKeys.get(key)) return;
+    warnedKeys.set(key, true);
     log.warn(
       { entry: state.toString('hex', 0, 16) },
       'a bind left out passwords of its entry that cost too much (passwords.maxCost); rowan check names them',

@@ -4,12 +4,12 @@ import { EntryReader } from '../../partition/model/entry-reader.js';
 import { versionOf } from '../../partition/model/tables.js';
 import type { Schema } from '../../schema/index.js';
 import type { AttributeDescription } from '../../schema/schema-types.js';
-import { type EntryLock, lockPredicateOf, mergeLock } from './account-lock.js';
+import { type EntryLock, lockPredicate, mergeLock } from './account-lock.js';
 import { APPLICATION_PASSWORD } from './application-password.js';
 import { addValue, isAccountAttribute, type RowAccount } from './row-account.js';
 import { TOTP_SECRET } from './second-factor.js';
 
-const USER_PASSWORD = '2.5.4.35';
+const USER_PASSWORD_OID = '2.5.4.35';
 
 export interface RowCredentials {
   readonly version: bigint;
@@ -19,7 +19,7 @@ export interface RowCredentials {
   readonly applications: readonly Buffer[];
   /** Stored TOTP secret: a view into the row. */
   readonly totp: Buffer | undefined;
-  /** The lock of the passwords by an attribute of the entry. */
+  /** How an attribute of the entry locks the account; undefined: no attribute does. */
   readonly lock: EntryLock | undefined;
   /** Other account attributes in the row. */
   readonly account: RowAccount | undefined;
@@ -27,25 +27,25 @@ export interface RowCredentials {
 
 /** Whether binds are verified against the values of an attribute: userPassword without options. */
 export function isCredential({ type, options }: AttributeDescription): boolean {
-  return type.oid === USER_PASSWORD && options.length === 0;
+  return type.oid === USER_PASSWORD_OID && options.length === 0;
 }
 
-/** Role of an attribute in binds. */
-const Kind = { credential: 1, lock: 2, account: 3, application: 4, totp: 5, other: 6 } as const;
+/** What an attribute is to a bind. */
+const BindRole = { credential: 1, lock: 2, account: 3, application: 4, totp: 5, other: 6 } as const;
 
 const NAME_ATTRIBUTES: ReadonlySet<string> = new Set(['uid', 'cn', 'sn', 'givenname', 'displayname', 'mail']);
 
 /** Reads passwords, locks and account attributes from packed master rows. */
 export class CredentialReader {
   readonly #reader: EntryReader;
-  readonly #shadow: boolean;
-  /** Cache of `Kind` by description number. */
-  readonly #kinds = new Uint8Array(DescriptionTable.MAX + 1);
+  readonly #readsShadow: boolean;
+  /** Cache of `BindRole` by description number. */
+  readonly #rolesByNumber = new Uint8Array(DescriptionTable.MAX + 1);
 
   /** `shadow`: whether attributes of RFC 2307 are read, as the setting `passwords.shadow` says. */
   constructor(table: DescriptionTable, shadow = false) {
     this.#reader = new EntryReader(table);
-    this.#shadow = shadow;
+    this.#readsShadow = shadow;
   }
 
   read(row: Buffer): RowCredentials {
@@ -56,79 +56,81 @@ export class CredentialReader {
     let lock: EntryLock | undefined;
     let account: RowAccount | undefined;
     for (let i = 0; i < count; i++) {
-      const kind = this.#kindOf(stored[i]!);
-      if (kind === Kind.other) continue;
+      const role = this.#cachedRole(stored[i]!);
+      if (role === BindRole.other) continue;
       for (let v = firsts[i]!; v < firsts[i + 1]!; v++) {
         const value = this.#reader.value(v);
-        if (kind === Kind.credential) passwords.push(value);
-        else if (kind === Kind.application) applications.push(value);
-        else if (kind === Kind.totp) totp = value;
-        else if (kind === Kind.account) account = addValue(account, nameOf(stored[i]!), value);
-        else if (lockPredicateOf(stored[i]!.description)!(value)) lock = mergeLock(stored[i]!.description, value, lock);
+        if (role === BindRole.credential) passwords.push(value);
+        else if (role === BindRole.application) applications.push(value);
+        else if (role === BindRole.totp) totp = value;
+        else if (role === BindRole.account) account = addValue(account, lowerCaseName(stored[i]!), value);
+        else if (lockPredicate(stored[i]!.description)!(value)) lock = mergeLock(stored[i]!.description, value, lock);
       }
     }
     return { version: versionOf(row), passwords, applications, totp, lock, account };
   }
 
-  /** Returns the names of the person in an entry. */
-  namesIn(row: Buffer): string[] {
+  /** Returns the values of uid, cn, sn, givenName, displayName and mail in a row. */
+  personNames(row: Buffer): string[] {
     const { count, stored, firsts } = this.#reader.read(row);
     const names: string[] = [];
     for (let i = 0; i < count; i++) {
-      if (!NAME_ATTRIBUTES.has(nameOf(stored[i]!))) continue;
+      if (!NAME_ATTRIBUTES.has(lowerCaseName(stored[i]!))) continue;
       for (let v = firsts[i]!; v < firsts[i + 1]!; v++) names.push(this.#reader.value(v).toString());
     }
     return names;
   }
 
-  #kindOf(stored: StoredDescription): number {
-    const known = this.#kinds[stored.number];
-    if (known) return known;
+  #cachedRole(stored: StoredDescription): number {
+    const cachedRole = this.#rolesByNumber[stored.number];
+    if (cachedRole) return cachedRole;
     const { description } = stored;
-    const kind = kindOf(description, this.#shadow);
-    if (stored.number < this.#kinds.length - 1) this.#kinds[stored.number] = kind;
-    return kind;
+    const role = bindRole(description, this.#readsShadow);
+    if (stored.number < this.#rolesByNumber.length - 1) this.#rolesByNumber[stored.number] = role;
+    return role;
   }
 }
 
-function kindOf(description: AttributeDescription, shadow: boolean): number {
-  if (isCredential(description)) return Kind.credential;
-  if (lockPredicateOf(description)) return Kind.lock;
+function bindRole(description: AttributeDescription, shadow: boolean): number {
+  if (isCredential(description)) return BindRole.credential;
+  if (lockPredicate(description)) return BindRole.lock;
   const { type, options } = description;
-  if (options.length > 0) return Kind.other;
-  if (type.name === APPLICATION_PASSWORD) return Kind.application;
-  if (type.name === TOTP_SECRET) return Kind.totp;
-  return isAccountAttribute(type.name.toLowerCase(), shadow) ? Kind.account : Kind.other;
+  if (options.length > 0) return BindRole.other;
+  if (type.name === APPLICATION_PASSWORD) return BindRole.application;
+  if (type.name === TOTP_SECRET) return BindRole.totp;
+  return isAccountAttribute(type.name.toLowerCase(), shadow) ? BindRole.account : BindRole.other;
 }
 
-function nameOf({ description }: StoredDescription): string {
+function lowerCaseName({ description }: StoredDescription): string {
   return description.type.name.toLowerCase();
 }
 
-/** Returns the credentials of an entry with the credentials `stored` after the stored form of `changes`. */
+/** Returns the passwords of an entry that has the passwords `stored`, after `changes` with hashed values. */
 export function credentialsAfter(
   schema: Schema,
   stored: readonly Buffer[],
   changes: readonly Modification[],
 ): readonly Buffer[] {
-  let after = stored;
+  let passwords = stored;
   for (const { operation, attribute } of changes) {
     if (!isCredential(schema.requireDescription(attribute.type))) continue;
     const { values } = attribute;
-    if (operation === 'replace') after = values;
-    else if (operation === 'add') after = [...after, ...values];
-    else after = values.length === 0 ? [] : after.filter((value) => !values.some((deleted) => deleted.equals(value)));
+    if (operation === 'replace') passwords = values;
+    else if (operation === 'add') passwords = [...passwords, ...values];
+    else
+      passwords =
+        values.length === 0 ? [] : passwords.filter((value) => !values.some((deleted) => deleted.equals(value)));
   }
-  return after.map((value) => Buffer.from(value));
+  return passwords.map((value) => Buffer.from(value));
 }
 
 /** Whether two lists contain the same values in any order. */
 export function sameValues(a: readonly Buffer[], b: readonly Buffer[]): boolean {
   if (a.length !== b.length) return false;
-  const left = [...b];
+  const unmatched = [...b];
   return a.every((value) => {
-    const at = left.findIndex((other) => other.equals(value));
-    if (at >= 0) left.splice(at, 1);
-    return at >= 0;
+    const index = unmatched.findIndex((other) => other.equals(value));
+    if (index >= 0) unmatched.splice(index, 1);
+    return index >= 0;
   });
 }

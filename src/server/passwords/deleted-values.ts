@@ -13,17 +13,17 @@ export async function resolveDeletedPasswords(
   stored: readonly Buffer[],
   matches: PasswordMatcher,
 ): Promise<Modification[]> {
-  const resolved: Modification[] = [];
+  const resolvedChanges: Modification[] = [];
   for (const change of changes) {
     const { operation, attribute } = change;
-    if (operation !== 'delete' || !isPasswordAttribute(schema, attribute.type)) resolved.push(change);
+    if (operation !== 'delete' || !isPasswordAttribute(schema, attribute.type)) resolvedChanges.push(change);
     else {
       const values: Buffer[] = [];
       for (const value of attribute.values) values.push(await storedValue(value, stored, matches));
-      resolved.push({ operation, attribute: { type: attribute.type, values } });
+      resolvedChanges.push({ operation, attribute: { type: attribute.type, values } });
     }
   }
-  return resolved;
+  return resolvedChanges;
 }
 
 /** Returns the stored value equal to `sent` or verified by it as a clear password, and `sent` when there is none. */

@@ -6,11 +6,11 @@ import type { Partition, Target } from '../../partition/index.js';
 import { needsUpgrade, type Source } from '../../password/index.js';
 import type { PasswordHashing } from './password-hashing.js';
 
-const MAX_QUEUED = 1000;
-const MAX_REMEMBERED = 10_000;
+const MAX_QUEUED_UPGRADES = 1000;
+const MAX_REMEMBERED_HASHES = 10_000;
 
 /** Source of upgrades in the fair queue for slow work. A network of their own keeps upgrades from delaying clients. */
-const UPGRADES: Source = { network: 'upgrades', identity: '' };
+const UPGRADE_SOURCE: Source = { network: 'upgrades', identity: '' };
 
 /** Results of an upgrade whose password or entry was changed by a client meanwhile. */
 const OVERTAKEN_RESULTS: ReadonlySet<string> = new Set(['noSuchAttribute', 'noSuchObject']);
@@ -18,8 +18,8 @@ const OVERTAKEN_RESULTS: ReadonlySet<string> = new Set(['noSuchAttribute', 'noSu
 interface Upgrade {
   readonly dn: string;
   readonly id: Buffer;
-  readonly stored: Buffer;
-  readonly clear: Buffer;
+  readonly storedHash: Buffer;
+  readonly clearPassword: Buffer;
   /** The entry's other passwords. */
   readonly siblings: readonly Buffer[];
 }
@@ -28,46 +28,46 @@ interface Upgrade {
 export class HashUpgrades {
   readonly #partition: Partition;
   readonly #hashing: PasswordHashing;
-  readonly #enabled: boolean;
+  readonly #isEnabled: boolean;
   readonly #log: Logger;
   readonly #queue = new Map<string, Upgrade>();
   /** The new hashes by entry and old hash. Sessions that bound with the old hash remain valid. */
-  readonly #upgraded = new BoundedMap<string, Buffer>(MAX_REMEMBERED, 'oldest');
-  #upgrading: Promise<void> | undefined;
+  readonly #newHashes = new BoundedMap<string, Buffer>(MAX_REMEMBERED_HASHES, 'oldest');
+  #upgradeRun: Promise<void> | undefined;
 
   /** `enabled`: the setting `passwords.upgradeAtBind`. */
   constructor(partition: Partition, hashing: PasswordHashing, enabled: boolean, log: Logger) {
     this.#partition = partition;
     this.#hashing = hashing;
-    this.#enabled = enabled;
+    this.#isEnabled = enabled;
     this.#log = log;
   }
 
   /** Queues an upgrade of `stored`, verified with `clear`, when it is too weak. `all`: all passwords of the entry. */
-  enqueueIfWeak(dn: string, id: Buffer, stored: Buffer, clear: Buffer, all: readonly Buffer[]): void {
-    if (!this.#enabled) return;
-    const siblings = all.length === 1 ? [] : all.filter((value) => !value.equals(stored));
-    if (!needsUpgrade(stored, this.#hashing.policy, siblings)) return;
-    const key = keyOf(id, stored);
-    if (this.#queue.has(key) || this.#queue.size >= MAX_QUEUED) return;
+  enqueueIfWeak(dn: string, id: Buffer, storedHash: Buffer, clearPassword: Buffer, all: readonly Buffer[]): void {
+    if (!this.#isEnabled) return;
+    const siblings = all.length === 1 ? [] : all.filter((newHash) => !newHash.equals(storedHash));
+    if (!needsUpgrade(storedHash, this.#hashing.policy, siblings)) return;
+    const key = upgradeKey(id, storedHash);
+    if (this.#queue.has(key) || this.#queue.size >= MAX_QUEUED_UPGRADES) return;
     this.#queue.set(key, {
       dn,
       id: Buffer.from(id),
-      stored: Buffer.from(stored),
-      clear: Buffer.from(clear),
-      siblings: siblings.map((value) => Buffer.from(value)),
+      storedHash: Buffer.from(storedHash),
+      clearPassword: Buffer.from(clearPassword),
+      siblings: siblings.map((newHash) => Buffer.from(newHash)),
     });
-    this.#upgrading ??= this.#upgradeAll();
+    this.#upgradeRun ??= this.#upgradeAll();
   }
 
   /** Returns the hash that this process has stored in place of `stored`, or `stored` itself. */
-  currentHash(id: Buffer, stored: Buffer): Buffer {
-    return (this.#upgraded.size > 0 && this.#upgraded.get(keyOf(id, stored))) || stored;
+  currentHash(id: Buffer, storedHash: Buffer): Buffer {
+    return (this.#newHashes.size > 0 && this.#newHashes.get(upgradeKey(id, storedHash))) || storedHash;
   }
 
   /** Resolves when no upgrade is running or queued. */
-  async settled(): Promise<void> {
-    while (this.#upgrading) await this.#upgrading;
+  async waitForUpgrades(): Promise<void> {
+    while (this.#upgradeRun) await this.#upgradeRun;
   }
 
   async #upgradeAll(): Promise<void> {
@@ -75,37 +75,42 @@ export class HashUpgrades {
       try {
         await this.#upgrade(key, upgrade);
       } catch (error) {
-        this.#upgraded.delete(key);
+        this.#newHashes.delete(key);
         const reason = error instanceof LdapError ? error.result : 'error';
         if (!OVERTAKEN_RESULTS.has(reason))
           this.#log.info({ reason }, 'a password was not upgraded; its next bind tries again');
       }
-      upgrade.clear.fill(0);
+      upgrade.clearPassword.fill(0);
       this.#queue.delete(key);
     }
-    this.#upgrading = undefined;
+    this.#upgradeRun = undefined;
   }
 
   /** Replaces exactly the verified hash. The write fails when a client has changed the password meanwhile. */
-  async #upgrade(key: string, { dn, id, stored, clear, siblings }: Upgrade): Promise<void> {
-    const value = await this.#hashing.hash(clear, siblings, UPGRADES);
+  async #upgrade(key: string, { dn, id, storedHash, clearPassword, siblings }: Upgrade): Promise<void> {
+    const newHash = await this.#hashing.hash(clearPassword, siblings, UPGRADE_SOURCE);
     const entry = await this.#partition.readById(id);
     if (!entry) return;
-    this.#upgraded.set(key, value);
+    this.#newHashes.set(key, newHash);
     const type = 'userPassword';
     const changes = [
-      { operation: 'delete', attribute: { type, values: [stored] } },
-      { operation: 'add', attribute: { type, values: [value] } },
+      { operation: 'delete', attribute: { type, values: [storedHash] } },
+      { operation: 'add', attribute: { type, values: [newHash] } },
     ] as const;
-    const changesOf = (target: Target): readonly Modification[] => {
+    const checkedChanges = (target: Target): readonly Modification[] => {
       if (target.id.equals(id)) return changes;
       throw new LdapError('noSuchObject', 'the entry has been renamed meanwhile');
     };
-    await this.#partition.modify(this.#partition.schema.parseDn(entry.dn), changesOf, { dn: '' }, { touches: [type] });
+    await this.#partition.modify(
+      this.#partition.schema.parseDn(entry.dn),
+      checkedChanges,
+      { dn: '' },
+      { touches: [type] },
+    );
     this.#log.debug({ dn }, 'password upgraded');
   }
 }
 
-function keyOf(id: Buffer, stored: Buffer): string {
-  return id.toString('latin1') + stored.toString('latin1');
+function upgradeKey(id: Buffer, storedHash: Buffer): string {
+  return id.toString('latin1') + storedHash.toString('latin1');
 }

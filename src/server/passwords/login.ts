@@ -22,7 +22,7 @@ export class Login {
   readonly #directory: StateDirectory;
   readonly #id: Buffer;
   /** The account state that was read last. */
-  #stored: AccountState | undefined;
+  #storedState: AccountState | undefined;
 
   constructor(directory: StateDirectory, id: Buffer, policy: AccountPolicy, credentials: RowCredentials) {
     this.#directory = directory;
@@ -33,7 +33,7 @@ export class Login {
 
   isLocked(): Maybe<boolean> {
     return chain(this.#directory.accountState(this.#id), (stored) => {
-      this.#stored = stored;
+      this.#storedState = stored;
       const { account } = this.#credentials;
       return isLockedOut(this.#policy, account, effectiveState(account, stored), Date.now());
     });
@@ -42,17 +42,17 @@ export class Login {
   /** Returns when a session that begins now ends; see `sessionExpiry`. */
   sessionEnd(): number | undefined {
     const { account } = this.#credentials;
-    return sessionExpiry(this.#policy, account, effectiveState(account, this.#stored), Date.now());
+    return sessionExpiry(this.#policy, account, effectiveState(account, this.#storedState), Date.now());
   }
 
   /** Records a wrong password. Resolves with false when failures do not count. */
-  async fail(): Promise<boolean> {
-    let after: AccountState | undefined;
+  async recordFailure(): Promise<boolean> {
+    let newState: AccountState | undefined;
     await this.#directory.changeAccountState(this.#id, (stored) => {
-      after = stateAfterFailure(this.#policy, effectiveState(this.#credentials.account, stored), Date.now());
-      return after;
+      newState = stateAfterFailure(this.#policy, effectiveState(this.#credentials.account, stored), Date.now());
+      return newState;
     });
-    return after !== undefined;
+    return newState !== undefined;
   }
 
   /**
@@ -60,34 +60,34 @@ export class Login {
    * before. Stores the new state before it resolves. `reread`: whether time has passed since `isLocked`, so that the
    * state has to be read again.
    */
-  admit(reread: boolean, by: VerifiedPassword): Maybe<Admission | undefined> {
-    const stored = reread ? this.#directory.accountState(this.#id) : this.#stored;
+  admit(reread: boolean, verifiedPassword: VerifiedPassword): Maybe<Admission | undefined> {
+    const stored = reread ? this.#directory.accountState(this.#id) : this.#storedState;
     return chain(stored, (state) => {
-      const result = this.#evaluate(state, by);
-      return result?.state ? this.#store(by) : result;
+      const admission = this.#evaluate(state, verifiedPassword);
+      return admission?.state ? this.#storeAdmission(verifiedPassword) : admission;
     });
   }
 
-  #evaluate(stored: AccountState | undefined, { application, steps }: VerifiedPassword): Admission | undefined {
+  #evaluate(stored: AccountState | undefined, { application, totpSteps }: VerifiedPassword): Admission | undefined {
     const { account, applications } = this.#credentials;
     const state = effectiveState(account, stored);
     const now = Date.now();
     if (isLockedOut(this.#policy, account, state, now)) return undefined;
     if (application !== undefined)
       return admitApplication(this.#policy, state, usesAfter(state.uses, application, applications, now), now);
-    const admitted = admit(this.#policy, account, state, now);
-    if (!steps || admitted.expired) return admitted;
-    const totpStep = steps.find((step) => step > state.totpStep);
-    return totpStep === undefined ? undefined : { ...admitted, state: { ...(admitted.state ?? state), totpStep } };
+    const admission = admit(this.#policy, account, state, now);
+    if (!totpSteps || admission.isExpired) return admission;
+    const totpStep = totpSteps.find((step) => step > state.totpStep);
+    return totpStep === undefined ? undefined : { ...admission, state: { ...(admission.state ?? state), totpStep } };
   }
 
-  async #store(by: VerifiedPassword): Promise<Admission | undefined> {
-    let last: Admission | undefined;
+  async #storeAdmission(verifiedPassword: VerifiedPassword): Promise<Admission | undefined> {
+    let admission: Admission | undefined;
     await this.#directory.changeAccountState(this.#id, (stored) => {
-      last = this.#evaluate(stored, by);
-      return last?.state;
+      admission = this.#evaluate(stored, verifiedPassword);
+      return admission?.state;
     });
-    return last;
+    return admission;
   }
 }
 
@@ -96,7 +96,7 @@ export interface VerifiedPassword {
   /** Id of the application password; undefined: a password of the entry. */
   readonly application?: string | undefined;
   /** TOTP time steps, in ascending order, that the code after the password matches. */
-  readonly steps?: readonly number[] | undefined;
+  readonly totpSteps?: readonly number[] | undefined;
 }
 
 /** Records the use of an application password of an entry without a policy. */
@@ -106,12 +106,12 @@ export function recordUse(
   { account, applications }: RowCredentials,
   application: string,
 ): Maybe<void> {
-  const after = (stored: AccountState | undefined): AccountState | undefined => {
+  const newState = (stored: AccountState | undefined): AccountState | undefined => {
     const state = effectiveState(account, stored);
     const uses = usesAfter(state.uses, application, applications, Date.now());
     return uses && { ...state, uses };
   };
   return chain(directory.accountState(id), (stored) =>
-    after(stored) ? directory.changeAccountState(id, after) : undefined,
+    newState(stored) ? directory.changeAccountState(id, newState) : undefined,
   );
 }

@@ -21,19 +21,19 @@ export function operationalChanges(
   now: number,
 ): Modification[] {
   const changes: Modification[] = [];
-  const set = (type: (typeof PASSWORD_ATTRIBUTES)[number], values: readonly Buffer[]): void => {
+  const replaceValues = (type: (typeof PASSWORD_ATTRIBUTES)[number], values: readonly Buffer[]): void => {
     changes.push({ operation: 'replace', attribute: { type, values } });
   };
   const { account } = credentials;
   const isReset = account?.reset ?? false;
   if (change.setsPasswords && !change.writesReset) {
-    if (change.isOwn && isReset) set('pwdReset', []);
-    else if (!change.isOwn && policy?.mustChange && !isReset) set('pwdReset', [Buffer.from('TRUE')]);
+    if (change.isOwn && isReset) replaceValues('pwdReset', []);
+    else if (!change.isOwn && policy?.mustChange && !isReset) replaceValues('pwdReset', [Buffer.from('TRUE')]);
   }
   if (!policy) return changes;
-  if (change.setsPasswords) set('pwdChangedTime', [Buffer.from(generalizedTime(now))]);
+  if (change.setsPasswords) replaceValues('pwdChangedTime', [Buffer.from(generalizedTime(now))]);
   const history = historyAfter(policy, credentials, change.passwordsAfter, now);
-  if (history) set('pwdHistory', history);
+  if (history) replaceValues('pwdHistory', history);
   return changes;
 }
 
@@ -45,13 +45,14 @@ function historyAfter(
   now: number,
 ): readonly Buffer[] | undefined {
   const history = account?.history ?? [];
-  const removed = inHistory === 0 ? [] : passwords.filter((value) => !after.some((other) => other.equals(value)));
-  const added = removed.map((value) => historyValue(value, now));
+  const removedPasswords =
+    inHistory === 0 ? [] : passwords.filter((value) => !after.some((other) => other.equals(value)));
+  const addedValues = removedPasswords.map((value) => historyValue(value, now));
   // Replacing a password twice within a second yields the same value twice.
-  const kept = history.filter((value) => !added.some((other) => other.equals(value)));
-  const all = [...kept.sort(byTime), ...added];
-  if (removed.length === 0 && all.length <= inHistory) return undefined;
-  return inHistory === 0 ? [] : all.slice(-inHistory).map((value) => Buffer.from(value));
+  const keptValues = history.filter((value) => !addedValues.some((other) => other.equals(value)));
+  const allValues = [...keptValues.sort(byTime), ...addedValues];
+  if (removedPasswords.length === 0 && allValues.length <= inHistory) return undefined;
+  return inHistory === 0 ? [] : allValues.slice(-inHistory).map((value) => Buffer.from(value));
 }
 
 /** Compares by time only, so that sorting keeps the order of values of the same second. */

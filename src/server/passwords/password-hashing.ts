@@ -16,9 +16,9 @@ import { hashPolicyOf } from './hash-policy.js';
 import { refuseCostly, refuseDuplicates, refuseTooMany, refuseUnusableHash } from './refusals.js';
 
 /** Whether an attribute holds passwords. */
-export function isPasswordAttribute(schema: Schema, description: string): boolean {
-  const known = schema.describe(description);
-  return known !== undefined && isPassword(known.type);
+export function isPasswordAttribute(schema: Schema, attribute: string): boolean {
+  const description = schema.describe(attribute);
+  return description !== undefined && isPassword(description.type);
 }
 
 /** Hashes the clear passwords that clients store. `source` is charged for the work. */
@@ -26,7 +26,7 @@ export class PasswordHashing {
   readonly policy: PasswordPolicy;
   readonly #schema: Schema;
   readonly #log: Logger;
-  #warnedOfForeign = false;
+  #hasWarnedOfForeign = false;
 
   constructor(schema: Schema, config: Config, log: Logger) {
     this.policy = hashPolicyOf(config);
@@ -57,22 +57,22 @@ export class PasswordHashing {
     const passwords = attributes.flatMap(({ type, values }) => (isPasswordAttribute(this.#schema, type) ? values : []));
     refuseTooMany(passwords.length);
     refuseCostly(passwords, this.policy);
-    const hashed: PartialAttribute[] = [];
-    const known = [...siblings];
+    const hashedAttributes: PartialAttribute[] = [];
+    const knownPasswords = [...siblings];
     for (const attribute of attributes) {
       const { type, values } = attribute;
-      if (!isPasswordAttribute(this.#schema, type)) hashed.push(attribute);
+      if (!isPasswordAttribute(this.#schema, type)) hashedAttributes.push(attribute);
       else {
         refuseDuplicates(attribute);
-        const stored: Buffer[] = [];
+        const storedValues: Buffer[] = [];
         for (const value of values) {
-          stored.push(await this.#hashUnlessHashed(value, known, source));
-          known.push(stored.at(-1)!);
+          storedValues.push(await this.#hashIfClear(value, knownPasswords, source));
+          knownPasswords.push(storedValues.at(-1)!);
         }
-        hashed.push({ type, values: stored });
+        hashedAttributes.push({ type, values: storedValues });
       }
     }
-    return hashed;
+    return hashedAttributes;
   }
 
   /** Returns the changes with the clear passwords that they add or replace hashed, like `hashAttributes`. */
@@ -81,32 +81,32 @@ export class PasswordHashing {
     siblings: readonly Buffer[],
     source: Source,
   ): Promise<readonly Modification[]> {
-    const stored = changes.filter(({ operation }) => operation !== 'delete').map(({ attribute }) => attribute);
-    const attributes = await this.hashAttributes(stored, siblings, source);
-    const deleted = changes.filter(
+    const storedValues = changes.filter(({ operation }) => operation !== 'delete').map(({ attribute }) => attribute);
+    const attributes = await this.hashAttributes(storedValues, siblings, source);
+    const deletions = changes.filter(
       ({ operation, attribute: { type } }) => operation === 'delete' && isPasswordAttribute(this.#schema, type),
     );
-    refuseTooMany(deleted.reduce((sum, { attribute }) => sum + attribute.values.length, 0));
-    let next = 0;
+    refuseTooMany(deletions.reduce((sum, { attribute }) => sum + attribute.values.length, 0));
+    let attributeIndex = 0;
     return changes.map((change) => {
       const { operation } = change;
-      return operation === 'delete' ? change : { operation, attribute: attributes[next++]! };
+      return operation === 'delete' ? change : { operation, attribute: attributes[attributeIndex++]! };
     });
   }
 
   /** Returns the value to store for one that a client sent. Throws `constraintViolation` for an unusable hash. */
-  async #hashUnlessHashed(value: Buffer, siblings: readonly Buffer[], source: Source): Promise<Buffer> {
-    const form = passwordKind(value);
-    if (form === 'clear') return this.hash(clearText(value), siblings, source);
+  async #hashIfClear(value: Buffer, siblings: readonly Buffer[], source: Source): Promise<Buffer> {
+    const kind = passwordKind(value);
+    if (kind === 'clear') return this.hash(clearText(value), siblings, source);
     refuseUnusableHash(value, this.policy);
-    if (form === 'foreign') this.#warnOfForeign();
+    if (kind === 'foreign') this.#warnOfForeign();
     return value;
   }
 
   /** Warns once of hashes in unknown schemes. Does not log the scheme: it may be a part of a clear password. */
   #warnOfForeign(): void {
-    if (this.#warnedOfForeign) return;
-    this.#warnedOfForeign = true;
+    if (this.#hasWarnedOfForeign) return;
+    this.#hasWarnedOfForeign = true;
     this.#log.warn(
       'a password was stored as it came, in a scheme or form that is not verified here: no bind will succeed',
     );

@@ -14,11 +14,11 @@ export function historyValue(stored: Buffer, now: number): Buffer {
 /** Returns the stored passwords in values of pwdHistory. Malformed values are skipped. */
 export function rememberedPasswords(history: readonly Buffer[]): Buffer[] {
   return history.flatMap((value) => {
-    let at = -1;
-    for (let part = 0; part < 3; part++) {
-      at = value.indexOf(NUMBER_SIGN, at + 1);
-      if (at < 0) return [];
+    let separatorOffset = -1;
+    for (let field = 0; field < 3; field++) {
+      separatorOffset = value.indexOf(NUMBER_SIGN, separatorOffset + 1);
+      if (separatorOffset < 0) return [];
     }
-    return [value.subarray(at + 1)];
+    return [value.subarray(separatorOffset + 1)];
   });
 }

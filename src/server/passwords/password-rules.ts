@@ -10,19 +10,19 @@ export interface PasswordChange {
   /** Whether the client is bound as the entry. */
   readonly isOwn: boolean;
   /** New clear passwords; undefined for each password that the client sent hashed. */
-  readonly clear: readonly (Buffer | undefined)[];
+  readonly clearPasswords: readonly (Buffer | undefined)[];
   /** Throws when the old password in the request is wrong; undefined: the request has no old password. */
-  readonly requireOld: (() => Promise<void>) | undefined;
+  readonly requireOldPassword: (() => Promise<void>) | undefined;
   /** Whether the entry keeps some of its passwords. */
-  readonly keepsOld: boolean;
+  readonly keepsOldPassword: boolean;
   /** Names of the person in the entry, which the password may not contain. */
-  readonly names: readonly string[];
+  readonly personNames: readonly string[];
   readonly dn: string;
 }
 
 /** Checks for new passwords. The work is charged to `source`. */
 export interface PasswordChecks {
-  readonly matches: PasswordMatcher;
+  readonly matcher: PasswordMatcher;
   readonly quality: Quality;
   readonly source: Source;
 }
@@ -38,8 +38,8 @@ export async function refuseByPolicy(
   checks: PasswordChecks,
 ): Promise<void> {
   if (change.isOwn) refuseChangeByOwner(policy, credentials, change, Date.now());
-  if (change.clear.length > 1) throw refusal('insufficientPasswordQuality', 'give one new password');
-  for (const value of change.clear) {
+  if (change.clearPasswords.length > 1) throw refusal('insufficientPasswordQuality', 'give one new password');
+  for (const value of change.clearPasswords) {
     if (value) await refuseWeak(policy, change, value, checks);
     else if (policy.checkQuality > 1)
       throw refusal(
@@ -47,17 +47,17 @@ export async function refuseByPolicy(
         'give the password itself: of a hash nobody can tell what it is worth',
       );
   }
-  await change.requireOld?.();
+  await change.requireOldPassword?.();
   if (!change.isOwn) return;
-  for (const value of change.clear) if (value) await refuseReused(policy, credentials, value, checks.matches);
-  if (change.keepsOld)
+  for (const value of change.clearPasswords) if (value) await refuseReused(policy, credentials, value, checks.matcher);
+  if (change.keepsOldPassword)
     throw refusal('insufficientPasswordQuality', 'a new password has to take the place of all that the entry has');
 }
 
 function refuseChangeByOwner(
   policy: AccountPolicy,
   { account }: RowCredentials,
-  { requireOld }: PasswordChange,
+  { requireOldPassword }: PasswordChange,
   now: number,
 ): void {
   if (!policy.allowUserChange)
@@ -66,24 +66,24 @@ function refuseChangeByOwner(
       'passwordModNotAllowed',
       'you may not change your password; ask the administrator',
     );
-  if (policy.safeModify && !requireOld)
+  if (policy.safeModify && !requireOldPassword)
     throw new PolicyRefusal(
       'insufficientAccessRights',
       'mustSupplyOldPassword',
       'a new password needs the old one with it',
     );
   if (account?.changed === undefined || account.reset) return;
-  const left = account.changed + policy.minAge - now;
-  if (left > 0)
+  const remainingMs = account.changed + policy.minAge - now;
+  if (remainingMs > 0)
     throw refusal(
       'passwordTooYoung',
-      `the password was changed lately; it can be changed again in ${Math.ceil(left / 1000)} seconds`,
+      `the password was changed lately; it can be changed again in ${Math.ceil(remainingMs / 1000)} seconds`,
     );
 }
 
 async function refuseWeak(
   policy: AccountPolicy,
-  { names, dn }: PasswordChange,
+  { personNames: names, dn }: PasswordChange,
   clear: Buffer,
   { quality, source }: PasswordChecks,
 ): Promise<void> {
@@ -95,7 +95,7 @@ async function refuseWeak(
     throw refusal('passwordTooLong', `a password has ${maxLength} characters at most`);
   if (policy.checkQuality > 0 && containsName(text, names))
     throw refusal('insufficientPasswordQuality', 'the password holds a name of its entry; choose one without names');
-  const reason = await quality.reason(policy, clear, { names, dn }, source);
+  const reason = await quality.refusalReason(policy, clear, { names, dn }, source);
   if (reason !== undefined) throw refusal('insufficientPasswordQuality', reason);
 }
 
@@ -103,11 +103,11 @@ async function refuseReused(
   policy: AccountPolicy,
   credentials: RowCredentials,
   clear: Buffer,
-  matches: PasswordMatcher,
+  matcher: PasswordMatcher,
 ): Promise<void> {
   if (policy.inHistory === 0) return;
-  const known = [...credentials.passwords, ...rememberedPasswords(credentials.account?.history ?? [])];
-  if (await matches.findMatch(clear, known))
+  const usedPasswords = [...credentials.passwords, ...rememberedPasswords(credentials.account?.history ?? [])];
+  if (await matcher.findMatch(clear, usedPasswords))
     throw refusal(
       'passwordInHistory',
       `the password was used before; choose one that is none of the last ${policy.inHistory}`,

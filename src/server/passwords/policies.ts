@@ -13,21 +13,21 @@ type PolicyDirectory = AssigningDirectory & Pick<Partition, 'findRow' | 'version
 
 /** Returns the access rules in force; see `AccessControl`. */
 interface RulesInForce {
-  current(): Maybe<CompiledAccess>;
+  rulesInForce(): Maybe<CompiledAccess>;
 }
 
 /** The policy of an account, and its source. */
 export interface ChosenPolicy {
   readonly policy: AccountPolicy;
   readonly dn: string;
-  readonly by: 'entry' | 'setting' | PolicyRule;
+  readonly source: 'entry' | 'setting' | PolicyRule;
 }
 
 /** A compiled policy. It is valid for this version of its entry and this generation of the tree. */
 interface CompiledPolicy {
   readonly id: Buffer;
   readonly version: bigint;
-  readonly generation: number;
+  readonly treeGeneration: number;
   readonly policy: AccountPolicy;
 }
 
@@ -38,16 +38,16 @@ export class Policies {
   readonly #directory: PolicyDirectory;
   readonly #log: Pick<Logger, 'warn'>;
   readonly #rules: RulesInForce;
-  readonly #assigned: AssignedPolicies;
+  readonly #assignedPolicies: AssignedPolicies;
   /** DN of the policy for accounts without another policy. */
-  readonly #default: Dn | undefined;
+  readonly #defaultDn: Dn | undefined;
   /** Policies by normalized DN in Latin-1. */
-  readonly #compiled = new BoundedMap<string, CompiledPolicy>(MAX_POLICIES);
-  readonly #warned = new BoundedMap<string, true>(MAX_POLICIES);
+  readonly #policiesByDn = new BoundedMap<string, CompiledPolicy>(MAX_POLICIES);
+  readonly #warnedDns = new BoundedMap<string, true>(MAX_POLICIES);
   /** Whether some policy read so far counts failures. */
   #countsFailures = false;
   /** The access rules whose policies have all been read. */
-  #readRules: CompiledAccess | undefined;
+  #rulesWithReadPolicies: CompiledAccess | undefined;
 
   constructor(
     directory: PolicyDirectory,
@@ -58,11 +58,11 @@ export class Policies {
     this.#directory = directory;
     this.#log = log;
     this.#rules = rules;
-    this.#assigned = new AssignedPolicies(directory);
-    this.#default = defaultDn === undefined ? undefined : defaultOf(directory, defaultDn);
+    this.#assignedPolicies = new AssignedPolicies(directory);
+    this.#defaultDn = defaultDn === undefined ? undefined : parseDefaultDn(directory, defaultDn);
   }
 
-  of(id: Buffer, credentials: RowCredentials): Maybe<AccountPolicy | undefined> {
+  forAccount(id: Buffer, credentials: RowCredentials): Maybe<AccountPolicy | undefined> {
     return chain(this.choose(id, credentials), (chosen) => withMaxAge(chosen?.policy, credentials.account?.maxAge));
   }
 
@@ -71,84 +71,86 @@ export class Policies {
    * missing policy is logged, and the next source applies.
    */
   choose(id: Buffer, credentials: RowCredentials): Maybe<ChosenPolicy | undefined> {
-    const named = credentials.account?.policy;
-    if (named === undefined) return this.#ofRules(id, credentials);
-    const found = this.#find(this.#directory.schema.parseDn(named));
-    return chain(found, (policy) =>
-      policy ? { policy, dn: named, by: 'entry' as const } : this.#ofRules(id, credentials),
+    const policyDn = credentials.account?.policy;
+    if (policyDn === undefined) return this.#policyByRules(id, credentials);
+    const policyLookup = this.#findPolicy(this.#directory.schema.parseDn(policyDn));
+    return chain(policyLookup, (policy) =>
+      policy ? { policy, dn: policyDn, source: 'entry' as const } : this.#policyByRules(id, credentials),
     );
   }
 
-  #ofRules(id: Buffer, { version }: RowCredentials): Maybe<ChosenPolicy | undefined> {
-    return chain(this.#rules.current(), (access) => {
-      if (access.passwordPolicies.rules.length === 0) return this.#ofDefault();
-      return chain(this.#assigned.of(access, id, version), (by) => {
-        if (!by) return this.#ofDefault();
-        const { policy: dn } = by;
-        return chain(this.#find(dn), (policy) => (policy ? { policy, dn: dn.text, by } : this.#ofDefault()));
+  #policyByRules(id: Buffer, { version }: RowCredentials): Maybe<ChosenPolicy | undefined> {
+    return chain(this.#rules.rulesInForce(), (access) => {
+      if (access.passwordPolicies.rules.length === 0) return this.#defaultPolicy();
+      return chain(this.#assignedPolicies.assignedRule(access, id, version), (source) => {
+        if (!source) return this.#defaultPolicy();
+        const { policy: dn } = source;
+        return chain(this.#findPolicy(dn), (policy) =>
+          policy ? { policy, dn: dn.text, source } : this.#defaultPolicy(),
+        );
       });
     });
   }
 
-  #ofDefault(): Maybe<ChosenPolicy | undefined> {
-    const dn = this.#default;
+  #defaultPolicy(): Maybe<ChosenPolicy | undefined> {
+    const dn = this.#defaultDn;
     if (!dn) return undefined;
-    return chain(this.#find(dn), (policy) => policy && { policy, dn: dn.text, by: 'setting' as const });
+    return chain(this.#findPolicy(dn), (policy) => policy && { policy, dn: dn.text, source: 'setting' as const });
   }
 
   /** Whether some account counts failed binds. Then all failed binds write, so that the time reveals no account. */
   anyCountsFailures(): Maybe<boolean> {
-    return chain(this.#readAll(), () => chain(this.#ofDefault(), () => this.#countsFailures));
+    return chain(this.#readRulePolicies(), () => chain(this.#defaultPolicy(), () => this.#countsFailures));
   }
 
   /** Reads each policy that the access rules name once. */
-  #readAll(): Maybe<void> {
-    return chain(this.#rules.current(), (access) => {
-      if (this.#readRules === access) return undefined;
+  #readRulePolicies(): Maybe<void> {
+    return chain(this.#rules.rulesInForce(), (access) => {
+      if (this.#rulesWithReadPolicies === access) return undefined;
       const { rules } = access.passwordPolicies;
       if (rules.length === 0) return undefined;
-      return chain(Promise.all(rules.map(({ policy }) => this.#find(policy))), () => {
-        this.#readRules = access;
+      return chain(Promise.all(rules.map(({ policy }) => this.#findPolicy(policy))), () => {
+        this.#rulesWithReadPolicies = access;
       });
     });
   }
 
   /** Returns the policy for binds. An account with a second factor always has a policy. */
   forBinds(id: Buffer, credentials: RowCredentials): Maybe<AccountPolicy | undefined> {
-    if (!credentials.totp) return this.of(id, credentials);
+    if (!credentials.totp) return this.forAccount(id, credentials);
     this.#countsFailures = true;
-    return chain(this.of(id, credentials), withLockout);
+    return chain(this.forAccount(id, credentials), withLockout);
   }
 
-  #find(dn: Dn): Maybe<AccountPolicy | undefined> {
-    const known = this.#compiled.get(dn.norm.toString('latin1'));
-    if (!known) return this.#read(dn);
-    return chain(this.#directory.versionOf(known.id), (version) => {
-      const isSame = version === known.version && this.#directory.treeGeneration === known.generation;
-      return isSame ? known.policy : this.#read(dn);
+  #findPolicy(dn: Dn): Maybe<AccountPolicy | undefined> {
+    const compiled = this.#policiesByDn.get(dn.norm.toString('latin1'));
+    if (!compiled) return this.#readPolicy(dn);
+    return chain(this.#directory.versionOf(compiled.id), (version) => {
+      const isCurrent = version === compiled.version && this.#directory.treeGeneration === compiled.treeGeneration;
+      return isCurrent ? compiled.policy : this.#readPolicy(dn);
     });
   }
 
-  async #read(dn: Dn): Promise<AccountPolicy | undefined> {
+  async #readPolicy(dn: Dn): Promise<AccountPolicy | undefined> {
     const key = dn.norm.toString('latin1');
-    const generation = this.#directory.treeGeneration;
-    const found = await this.#directory.findRow(dn);
-    const entry = found && (await this.#directory.readById(found.id));
+    const treeGeneration = this.#directory.treeGeneration;
+    const foundRow = await this.#directory.findRow(dn);
+    const entry = foundRow && (await this.#directory.readById(foundRow.id));
     const policy = entry && policyOfEntry(entry);
     if (!policy) {
-      this.#compiled.delete(key);
-      this.#warn(key, dn.text);
+      this.#policiesByDn.delete(key);
+      this.#warnOfMissing(key, dn.text);
       return undefined;
     }
-    this.#warned.delete(key);
-    this.#compiled.set(key, { id: entry.id, version: entry.version, generation, policy });
+    this.#warnedDns.delete(key);
+    this.#policiesByDn.set(key, { id: entry.id, version: entry.version, treeGeneration, policy });
     if (countsFailures(policy)) this.#countsFailures = true;
     return policy;
   }
 
-  #warn(key: string, dn: string): void {
-    if (this.#warned.has(key)) return;
-    this.#warned.set(key, true);
+  #warnOfMissing(key: string, dn: string): void {
+    if (this.#warnedDns.has(key)) return;
+    this.#warnedDns.set(key, true);
     this.#log.warn(
       { dn },
       'a password policy is not there, or its entry is none (class pwdPolicy, pwdAttribute userPassword)',
@@ -156,7 +158,7 @@ export class Policies {
   }
 }
 
-function defaultOf({ schema }: PolicyDirectory, dn: string): Dn {
+function parseDefaultDn({ schema }: PolicyDirectory, dn: string): Dn {
   try {
     return schema.parseDn(dn);
   } catch (error) {

@@ -29,10 +29,10 @@ export function refuseUnusableHash(value: Buffer, policy: PasswordPolicy): void 
       `a stored password of ${value.length} bytes is too long; ${MAX_STORED_BYTES} is the most`,
     );
   if (isAffordable(value, policy)) return;
-  const times = Math.ceil(costOf(value) / DEFAULT_ARGON2_COST);
+  const costFactor = Math.ceil(costOf(value) / DEFAULT_ARGON2_COST);
   throw new LdapError(
     'constraintViolation',
-    `verifying this password hash costs ${times} times what a hash should (see passwords.maxCost); give the password itself, or a cheaper hash`,
+    `verifying this password hash costs ${costFactor} times what a hash should (see passwords.maxCost); give the password itself, or a cheaper hash`,
   );
 }
 
@@ -40,10 +40,10 @@ export function refuseUnusableHash(value: Buffer, policy: PasswordPolicy): void 
 export function refuseCostly(hashes: readonly Buffer[], policy: PasswordPolicy): void {
   const cost = totalCost(hashes, policy);
   if (cost <= maxTotalCost(policy)) return;
-  const times = Math.ceil(cost / DEFAULT_ARGON2_COST);
+  const costFactor = Math.ceil(cost / DEFAULT_ARGON2_COST);
   throw new LdapError(
     'constraintViolation',
-    `verifying these password hashes costs ${times} times what a hash should (see passwords.maxCost); give the passwords themselves, or fewer`,
+    `verifying these password hashes costs ${costFactor} times what a hash should (see passwords.maxCost); give the passwords themselves, or fewer`,
   );
 }
 

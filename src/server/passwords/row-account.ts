@@ -42,11 +42,11 @@ const READERS: Readonly<Record<string, AttributeReader>> = {
 
 /** Readers of RFC 2307 attributes, used with the setting `passwords.shadow`. */
 const SHADOW_READERS: typeof READERS = {
-  shadowexpire: setEnd(days),
+  shadowexpire: setEnd(daysToMs),
   shadowlastchange(account, value) {
-    account.changed ??= days(value);
+    account.changed ??= daysToMs(value);
   },
-  shadowmax: setField('maxAge', days),
+  shadowmax: setField('maxAge', daysToMs),
 };
 
 function setField<Field extends keyof MutableAccount>(
@@ -74,9 +74,9 @@ function setEnd(parse: (value: Buffer) => number | undefined): AttributeReader {
 }
 
 /** Converts days to milliseconds; undefined for values that mean never: -1, 0, 99999 and more. */
-function days(value: Buffer): number | undefined {
-  const number = Number(value.toString('latin1'));
-  return number > 0 && number < 99_999 ? number * 86_400_000 : undefined;
+function daysToMs(value: Buffer): number | undefined {
+  const dayCount = Number(value.toString('latin1'));
+  return dayCount > 0 && dayCount < 99_999 ? dayCount * 86_400_000 : undefined;
 }
 
 /** Whether an attribute belongs to the account. `name`: name in lower case. */
@@ -86,7 +86,7 @@ export function isAccountAttribute(name: string, shadow: boolean): boolean {
 
 /** Adds a value of an attribute for which `isAccountAttribute` is true. Returns `account`, or a new account. */
 export function addValue(account: RowAccount | undefined, name: string, value: Buffer): RowAccount {
-  const into = (account ?? emptyAccount()) as MutableAccount;
-  (READERS[name] ?? SHADOW_READERS[name])!(into, value);
-  return into;
+  const target = (account ?? emptyAccount()) as MutableAccount;
+  (READERS[name] ?? SHADOW_READERS[name])!(target, value);
+  return target;
 }

@@ -11,7 +11,7 @@ const KEY_ID_BYTES = 4;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 const CIPHER = 'aes-256-gcm';
-const SCHEME = Buffer.from('{AES256GCM}');
+const SCHEME_PREFIX = Buffer.from('{AES256GCM}');
 
 /** Reads the key from a file. Throws an `LdapError` that names the setting. */
 function readKey(path: string): Buffer {
@@ -37,7 +37,7 @@ export class SecondFactor {
   readonly #key: Buffer | undefined;
   readonly #keyId: Buffer | undefined;
   readonly #log: Pick<Logger, 'error'>;
-  #hasLogged = false;
+  #hasLoggedFault = false;
 
   /** `path`: path of the key file; undefined: no key, so that no secret can be read. */
   constructor(path: string | undefined, log: Pick<Logger, 'error'>) {
@@ -47,7 +47,7 @@ export class SecondFactor {
   }
 
   /** Encrypts a secret. Throws `LdapError` without a key. */
-  seal(secret: Buffer): Buffer {
+  encryptSecret(secret: Buffer): Buffer {
     if (!this.#key || !this.#keyId)
       throw new LdapError(
         'unwillingToPerform',
@@ -55,16 +55,16 @@ export class SecondFactor {
       );
     const nonce = randomBytes(NONCE_BYTES);
     const cipher = createCipheriv(CIPHER, this.#key, nonce);
-    const sealed = Buffer.concat([cipher.update(secret), cipher.final()]);
-    const body = Buffer.concat([this.#keyId, nonce, cipher.getAuthTag(), sealed]);
-    return Buffer.concat([SCHEME, Buffer.from(body.toString('base64'))]);
+    const encryptedSecret = Buffer.concat([cipher.update(secret), cipher.final()]);
+    const body = Buffer.concat([this.#keyId, nonce, cipher.getAuthTag(), encryptedSecret]);
+    return Buffer.concat([SCHEME_PREFIX, Buffer.from(body.toString('base64'))]);
   }
 
   /** Decrypts a stored value; undefined when the value is malformed or of another key, which is logged once. */
-  open(value: Buffer): Buffer | undefined {
-    const secret = this.#open(value);
-    if (!secret && !this.#hasLogged) {
-      this.#hasLogged = true;
+  decryptSecret(value: Buffer): Buffer | undefined {
+    const secret = this.#decrypt(value);
+    if (!secret && !this.#hasLoggedFault) {
+      this.#hasLoggedFault = true;
       this.#log.error(
         this.#key
           ? 'a second factor cannot be read with the key of passwords.totpKey: nobody binds with it'
@@ -74,9 +74,9 @@ export class SecondFactor {
     return secret;
   }
 
-  #open(value: Buffer): Buffer | undefined {
-    if (!this.#key || !this.#keyId || !value.subarray(0, SCHEME.length).equals(SCHEME)) return undefined;
-    const body = Buffer.from(value.toString('latin1', SCHEME.length), 'base64');
+  #decrypt(value: Buffer): Buffer | undefined {
+    if (!this.#key || !this.#keyId || !value.subarray(0, SCHEME_PREFIX.length).equals(SCHEME_PREFIX)) return undefined;
+    const body = Buffer.from(value.toString('latin1', SCHEME_PREFIX.length), 'base64');
     if (body.length <= KEY_ID_BYTES + NONCE_BYTES + TAG_BYTES || !body.subarray(0, KEY_ID_BYTES).equals(this.#keyId))
       return undefined;
     const [nonce, tag] = [
@@ -95,7 +95,7 @@ export class SecondFactor {
 
 /** Splits a password from the six-digit code that follows it; undefined: no code. */
 export function splitCode(input: Buffer): { readonly password: Buffer; readonly code: string } | undefined {
-  const at = input.length - 6;
-  const code = input.toString('latin1', Math.max(at, 0));
-  return at > 0 && /^\d{6}$/.test(code) ? { password: input.subarray(0, at), code } : undefined;
+  const codeStart = input.length - 6;
+  const code = input.toString('latin1', Math.max(codeStart, 0));
+  return codeStart > 0 && /^\d{6}$/.test(code) ? { password: input.subarray(0, codeStart), code } : undefined;
 }

@@ -14,28 +14,28 @@ export function stateValues(
 ): Readonly<Record<StateAttribute, readonly Buffer[]>> {
   const isLocked = lockoutDuration !== undefined && failures.length === 0 && lockedUntil > now;
   return {
-    pwdFailureTime: timesOf(failures),
-    pwdGraceUseTime: timesOf(graceUses),
-    pwdLastSuccess: timesOf(lastSuccess > 0 ? [lastSuccess] : []),
+    pwdFailureTime: formatTimes(failures),
+    pwdGraceUseTime: formatTimes(graceUses),
+    pwdLastSuccess: formatTimes(lastSuccess > 0 ? [lastSuccess] : []),
     pwdAccountLockedTime: isLocked ? [lockTime(lockedUntil, lockoutDuration)] : [],
   };
 }
 
 function lockTime(until: number, duration: number): Buffer {
-  return Number.isFinite(until) ? timeOf(until - duration, '') : Buffer.from(LOCKED_PERMANENTLY);
+  return Number.isFinite(until) ? formatTime(until - duration, '') : Buffer.from(LOCKED_PERMANENTLY);
 }
 
 /** Formats times in ascending order as distinct values: microseconds number the times of one millisecond. */
-function timesOf(times: readonly number[]): Buffer[] {
-  const sorted = [...times].sort((a, b) => a - b);
-  let repeats = 0;
-  return sorted.map((time, i) => {
-    repeats = time === sorted[i - 1] ? repeats + 1 : 0;
-    return timeOf(time, String(repeats).padStart(3, '0'));
+function formatTimes(times: readonly number[]): Buffer[] {
+  const sortedTimes = [...times].sort((a, b) => a - b);
+  let repeatCount = 0;
+  return sortedTimes.map((time, i) => {
+    repeatCount = time === sortedTimes[i - 1] ? repeatCount + 1 : 0;
+    return formatTime(time, String(repeatCount).padStart(3, '0'));
   });
 }
 
-function timeOf(ms: number, micros: string): Buffer {
+function formatTime(ms: number, micros: string): Buffer {
   const fraction = String(((ms % 1000) + 1000) % 1000).padStart(3, '0') + micros;
   return Buffer.from(generalizedTime(ms).replace('Z', `.${fraction}Z`));
 }

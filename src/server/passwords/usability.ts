@@ -16,19 +16,20 @@ export function usabilityOf(
   const lacksCode = policy?.secondFactor === true && !totp;
   const isClosed = lacksCode || isLockInForce(lock, policy, now) || isOutsideDates(account, now);
   const isLocked = policy !== undefined && isLockedOut(policy, account, state, now);
-  const reset = account?.reset ?? false;
-  const changed = changedAt(account, state);
-  const expiry = policy && policy.maxAge > 0 && !reset && changed !== undefined ? changed + policy.maxAge : undefined;
-  const expired = expiry !== undefined && expiry <= now;
-  if (!isClosed && !isLocked && !reset && !expired)
-    return { usable: true, expiresIn: expiry === undefined ? -1 : Math.ceil((expiry - now) / 1000) };
-  const unlocks = !isClosed && state.lockedUntil > now && Number.isFinite(state.lockedUntil);
+  const isReset = account?.reset ?? false;
+  const changedMs = changedAt(account, state);
+  const expiryMs =
+    policy && policy.maxAge > 0 && !isReset && changedMs !== undefined ? changedMs + policy.maxAge : undefined;
+  const isExpired = expiryMs !== undefined && expiryMs <= now;
+  if (!isClosed && !isLocked && !isReset && !isExpired)
+    return { usable: true, expiresIn: expiryMs === undefined ? -1 : Math.ceil((expiryMs - now) / 1000) };
+  const willUnlock = !isClosed && state.lockedUntil > now && Number.isFinite(state.lockedUntil);
   return {
     usable: false,
     inactive: isClosed || isLocked,
-    reset,
-    expired,
-    grace: expired ? Math.max(policy!.graceLimit - state.graceUses.length, 0) : undefined,
-    untilUnlock: unlocks ? Math.ceil((state.lockedUntil - now) / 1000) : undefined,
+    reset: isReset,
+    expired: isExpired,
+    grace: isExpired ? Math.max(policy!.graceLimit - state.graceUses.length, 0) : undefined,
+    untilUnlock: willUnlock ? Math.ceil((state.lockedUntil - now) / 1000) : undefined,
   };
 }

@@ -17,7 +17,7 @@ import { type RightsContext, rightsOf, sessionRights } from './rights.js';
  */
 
 /** The rights of which a kind of operation needs at least one on some entry. */
-const REQUIRED: Readonly<Partial<Record<Request['op'], readonly Right[]>>> = {
+const REQUIRED_RIGHTS: Readonly<Partial<Record<Request['op'], readonly Right[]>>> = {
   add: ['create'],
   delete: ['remove'],
   modifyDN: ['rename', 'moveOut'],
@@ -29,17 +29,19 @@ const REQUIRED: Readonly<Partial<Record<Request['op'], readonly Right[]>>> = {
  * has arrived; undefined: none, or the rights are not known yet.
  */
 export function refusalByKind(context: RightsContext, op: Request['op']): LdapError | undefined {
-  const required = REQUIRED[op];
-  if (!required) return undefined;
+  const requiredRights = REQUIRED_RIGHTS[op];
+  if (!requiredRights) return undefined;
   const rights = sessionRights(context);
-  if (!isPromise(rights)) return rights && refusalOf(rights, required);
+  if (!isPromise(rights)) return rights && missingRightsError(rights, requiredRights);
   // The operation reads the rights again and reports the error then.
   rights.catch(() => undefined);
   return undefined;
 }
 
-function refusalOf({ rights }: SessionRights, required: readonly Right[]): LdapError | undefined {
-  return required.some((right) => rights.mayAnywhere(right)) ? undefined : rights.nowhereError(required[0]!);
+function missingRightsError({ rights }: SessionRights, requiredRights: readonly Right[]): LdapError | undefined {
+  return requiredRights.some((right) => rights.mayAnywhere(right))
+    ? undefined
+    : rights.nowhereError(requiredRights[0]!);
 }
 
 /** Returns the rights of the operation's identity; undefined: the administrator. */
@@ -52,7 +54,7 @@ export function requestRights({ session }: Context): SessionRights | undefined {
 /** Throws when the session has none of the rights that a kind of operation requires. */
 export function requireRightsFor(context: Context, op: Request['op']): void {
   const rights = requestRights(context);
-  const error = rights && refusalOf(rights, REQUIRED[op]!);
+  const error = rights && missingRightsError(rights, REQUIRED_RIGHTS[op]!);
   if (error) throw error;
 }
 
@@ -64,18 +66,18 @@ export function viewerOf(context: Context): Viewer {
   return rights.viewer;
 }
 
-function refusal({ kind }: Identity, action: string): LdapError {
+function identityRefusal({ kind }: Identity, action: string): LdapError {
   const subject = kind === 'anonymous' ? 'anonymous clients may not' : 'only the administrator may';
   const remedy = kind === 'anonymous' ? '; bind first' : '';
   return new LdapError('insufficientAccessRights', `${subject} ${action}${remedy}`);
 }
 
 export function requireBound(session: Session, action: string): void {
-  if (session.identity.kind === 'anonymous') throw refusal(session.identity, action);
+  if (session.identity.kind === 'anonymous') throw identityRefusal(session.identity, action);
 }
 
 export function requireAdmin(session: Session, action: string): void {
-  if (session.identity.kind !== 'admin') throw refusal(session.identity, action);
+  if (session.identity.kind !== 'admin') throw identityRefusal(session.identity, action);
 }
 
 /** Whether `id` is the entry that the session is bound as. */

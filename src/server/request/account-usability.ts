@@ -18,11 +18,11 @@ export function accountUsability(context: Context): (hit: Hit) => Promise<Buffer
   const { partition, credentialReader, policies, schema } = context.services;
   const rights = requestRights(context)?.rights;
   return async ({ id, dn }) => {
-    const found = await partition.findRow(schema.parseDn(dn.toString()));
-    if (!found?.id.equals(id)) return undefined;
-    if (rights && !isOwn(context.session.identity, id) && !(rights.sightOf(found).entryRights & MANAGE))
+    const foundRow = await partition.findRow(schema.parseDn(dn.toString()));
+    if (!foundRow?.id.equals(id)) return undefined;
+    if (rights && !isOwn(context.session.identity, id) && !(rights.sightOf(foundRow).entryRights & MANAGE))
       return undefined;
-    const credentials = credentialReader.read(found.row);
+    const credentials = credentialReader.read(foundRow.row);
     if (credentials.passwords.length === 0) return undefined;
     const policy = await policies.forBinds(id, credentials);
     const value = encodeAccountUsability(

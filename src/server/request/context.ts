@@ -31,10 +31,10 @@ export interface Transport {
 export interface Outstanding {
   readonly size: number;
   /**
-   * Cancels the operation `target` on behalf of the operation `own` (RFC 3909). Resolves when `target` has ended with
-   * `canceled`. Throws or rejects with an `LdapError` when `target` cannot be canceled.
+   * Cancels the operation `targetId` on behalf of the operation `cancelId` (RFC 3909). Resolves when `targetId` has
+   * ended with `canceled`. Throws or rejects with an `LdapError` when `targetId` cannot be canceled.
    */
-  cancel(target: number, own: number): Maybe<void>;
+  cancel(targetId: number, cancelId: number): Maybe<void>;
 }
 
 export interface Context {
@@ -44,7 +44,9 @@ export interface Context {
   readonly transport: Transport;
   readonly outstanding: Outstanding;
   readonly controls: RequestControls;
-  /** The client on whose behalf searches run; long searches share time slices by client. Default: one of its own. */
+  /**
+   * The client on whose behalf searches run: sliced work shares time slices by client. Undefined: a client of its own.
+   */
   readonly client: Client | undefined;
   /** Whether the operation was abandoned or canceled, or its connection was closed. */
   readonly aborted: boolean;

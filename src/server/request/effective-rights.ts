@@ -20,7 +20,7 @@ import { printable } from '../words/printable.js';
 import { requestRights, viewerOf } from './access.js';
 import type { Context } from './context.js';
 import { namedIdentity } from './named-identity.js';
-import { rightsOfNamed } from './rights.js';
+import { rightsOfUser } from './rights.js';
 
 const MANAGE = rightSet('manage');
 const EVERY_RIGHT = ENTRY_RIGHTS | CHILDREN_RIGHTS | ATTRIBUTE_RIGHTS;
@@ -37,37 +37,39 @@ export async function effectiveRights(
 ): Promise<((hit: Hit) => Promise<Buffer | undefined>) | undefined> {
   const control = context.controls.effectiveRights;
   if (!control) return undefined;
-  const wanted = wantedOf(context, request, control.attributes);
-  const subject = await subjectOf(context, control.authzId);
-  if (!wanted.rights && !wanted.reasons) return undefined;
+  const requestedResult = readRequestedResult(context, request, control.attributes);
+  const subject = await findSubject(context, control.authzId);
+  if (!requestedResult.rights && !requestedResult.reasons) return undefined;
   const { partition, schema } = context.services;
-  const own = requestRights(context)?.rights;
+  const clientRights = requestRights(context)?.rights;
   const reader = new EntryReader(partition.descriptions);
   return async (hit) => {
-    const found = await partition.findRow(schema.parseDn(hit.dn.toString()));
-    if (!found?.id.equals(hit.id)) return undefined;
-    const mayManage = !own || (own.sightOf(found).entryRights & MANAGE) !== NO_RIGHTS;
+    const foundRow = await partition.findRow(schema.parseDn(hit.dn.toString()));
+    if (!foundRow?.id.equals(hit.id)) return undefined;
+    const mayManage = !clientRights || (clientRights.sightOf(foundRow).entryRights & MANAGE) !== NO_RIGHTS;
     if (!mayManage && !subject.isOwn) return undefined;
-    const present = wanted.presentAttributes ? attributesIn(reader, hit.row) : [];
-    const result = new EntryRights(subject.rights, found, [...new Set([...wanted.attributes, ...present])]);
+    const presentAttributes = requestedResult.presentAttributes ? attributesIn(reader, hit.row) : [];
+    const result = new EntryRights(subject.rights, foundRow, [
+      ...new Set([...requestedResult.attributes, ...presentAttributes]),
+    ]);
     const writer = new Writer();
-    if (wanted.rights) result.writeRights(writer, wanted.typesOnly);
-    if (wanted.reasons && mayManage) result.writeReasons(writer, wanted.typesOnly);
+    if (requestedResult.rights) result.writeRights(writer, requestedResult.typesOnly);
+    if (requestedResult.reasons && mayManage) result.writeReasons(writer, requestedResult.typesOnly);
     return Buffer.from(writer.take());
   };
 }
 
-/** Returns the parts of the result that the search requests. `more`: the attributes that the control names. */
-function wantedOf({ services }: Context, request: SearchRequest, more: readonly string[]) {
+/** Returns what the search requests of the result. `more`: the attributes that the control names. */
+function readRequestedResult({ services }: Context, request: SearchRequest, more: readonly string[]) {
   const { schema } = services;
   const names = request.attributes.map((name) => name.toLowerCase().split(';')[0]!);
-  const described = more.map((name) => schema.requireDescription(name));
-  const named = request.attributes.flatMap((name) => schema.describe(name) ?? []);
+  const controlAttributes = more.map((name) => schema.requireDescription(name));
+  const searchAttributes = request.attributes.flatMap((name) => schema.describe(name) ?? []);
   return {
     rights: names.includes('aclrights'),
     reasons: names.includes('aclrightsinfo'),
     typesOnly: request.typesOnly,
-    attributes: [...described, ...named],
+    attributes: [...controlAttributes, ...searchAttributes],
     /** Whether the attributes that the entry has and the client may read are included. */
     presentAttributes: names.includes('*'),
   };
@@ -77,7 +79,7 @@ function wantedOf({ services }: Context, request: SearchRequest, more: readonly 
  * Returns the rights of the identity in the control; undefined: the administrator. `isOwn`: whether the rights are
  * those of the client, who may always read them.
  */
-async function subjectOf(
+async function findSubject(
   context: Context,
   authzId: string | undefined,
 ): Promise<{ rights: Rights | undefined; isOwn: boolean }> {
@@ -87,7 +89,7 @@ async function subjectOf(
   if (/^dn:\s*$/i.test(authzId)) {
     if (session.identity.kind === 'anonymous') return { rights, isOwn: true };
     requireManageAnywhere(rights);
-    return { rights: await rightsOfNamed(context, undefined), isOwn: false };
+    return { rights: await rightsOfUser(context, undefined), isOwn: false };
   }
   const isByUid = /^u:/i.test(authzId);
   // Checked before the lookup, so that the result does not reveal which users exist.
@@ -97,7 +99,7 @@ async function subjectOf(
   requireManageAnywhere(rights);
   if (dn.norm.equals(services.admin.norm)) return { rights: undefined, isOwn: false };
   const { node } = await lookUp(authzId, services.partition.findVisible(dn, viewerOf(context)));
-  return { rights: await rightsOfNamed(context, { id: node.id, dn }), isOwn: false };
+  return { rights: await rightsOfUser(context, { id: node.id, dn }), isOwn: false };
 }
 
 /** Throws when the client has the right `manage` on no entry. */
@@ -118,8 +120,8 @@ async function lookUp<T>(authzId: string, lookup: Promise<T>): Promise<T> {
 
 function attributesIn(reader: EntryReader, row: Buffer): AttributeDescription[] {
   reader.read(row);
-  const present = reader.stored.slice(0, reader.count).map(({ description }) => description);
-  return present.filter(({ type }) => !type.secret);
+  const presentAttributes = reader.stored.slice(0, reader.count).map(({ description }) => description);
+  return presentAttributes.filter(({ type }) => !type.secret);
 }
 
 /** Names of rights that clients of other servers expect. Rowan's own names follow them. */
@@ -161,36 +163,36 @@ class EntryRights {
   }
 
   writeRights(writer: Writer, typesOnly: boolean): void {
-    const own = this.#rightsOnEntry();
-    const writes = this.#attributes.some(
+    const entryRights = this.#rightsOnEntry();
+    const mayWrite = this.#attributes.some(
       (attribute) => this.#rightsOn(attribute) & rightSet('add', 'delete', 'replace'),
     );
     const rights = [
-      ...flags(own, LEGACY_ENTRY_RIGHTS),
-      `write:${Number(writes || (own & rightSet('rename')) !== NO_RIGHTS)}`,
-      ...rightsIn(ENTRY_RIGHTS | CHILDREN_RIGHTS).map((right) => flag(right, own, [right])),
+      ...flagTextsOf(entryRights, LEGACY_ENTRY_RIGHTS),
+      `write:${Number(mayWrite || (entryRights & rightSet('rename')) !== NO_RIGHTS)}`,
+      ...rightsIn(ENTRY_RIGHTS | CHILDREN_RIGHTS).map((right) => flagText(right, entryRights, [right])),
     ];
     writeAttribute(writer, 'aclRights;entryLevel', rights.join(), typesOnly);
     for (const attribute of this.#attributes) {
-      const set = this.#rightsOn(attribute);
-      const names = [
-        ...rightsIn(ATTRIBUTE_RIGHTS).map((right) => flag(right, set, [right])),
-        ...flags(set, LEGACY_ATTRIBUTE_RIGHTS),
-        flag('proxy', own, ['proxy']),
+      const attributeRights = this.#rightsOn(attribute);
+      const flagTexts = [
+        ...rightsIn(ATTRIBUTE_RIGHTS).map((right) => flagText(right, attributeRights, [right])),
+        ...flagTextsOf(attributeRights, LEGACY_ATTRIBUTE_RIGHTS),
+        flagText('proxy', entryRights, ['proxy']),
       ];
-      writeAttribute(writer, `aclRights;attributeLevel;${attribute.text}`, names.join(), typesOnly);
+      writeAttribute(writer, `aclRights;attributeLevel;${attribute.text}`, flagTexts.join(), typesOnly);
     }
   }
 
   writeReasons(writer: Writer, typesOnly: boolean): void {
     for (const reason of this.#reasons(undefined))
-      writeAttribute(writer, `aclRightsInfo;logs;entryLevel;${reason.right}`, this.#text(reason), typesOnly);
+      writeAttribute(writer, `aclRightsInfo;logs;entryLevel;${reason.right}`, this.#reasonText(reason), typesOnly);
     for (const attribute of this.#attributes)
       for (const reason of this.#reasons(attribute))
         writeAttribute(
           writer,
           `aclRightsInfo;logs;attributeLevel;${reason.right};${attribute.text}`,
-          this.#text(reason),
+          this.#reasonText(reason),
           typesOnly,
         );
   }
@@ -201,22 +203,22 @@ class EntryRights {
     return rights.map((right) => ({ right, isGranted: true, rules: [] }));
   }
 
-  #text({ right, isGranted, rules }: RightReason): string {
+  #reasonText({ right, isGranted, rules }: RightReason): string {
     if (!this.#rights) return 'given: the administrator is above rules';
     if (!this.#isVisible && right !== 'see') return "not given: 'see' is not";
-    const named = rules.map((name) => `'${name}'`).join(', ');
-    if (isGranted) return `given by ${named}`;
-    return named === '' ? 'not given: no rule grants it' : `not given, for ${named}`;
+    const ruleNames = rules.map((name) => `'${name}'`).join(', ');
+    if (isGranted) return `given by ${ruleNames}`;
+    return ruleNames === '' ? 'not given: no rule grants it' : `not given, for ${ruleNames}`;
   }
 }
 
-function flags(set: number, legacy: Readonly<Record<string, readonly Right[]>>): string[] {
-  return Object.entries(legacy).map(([name, rights]) => flag(name, set, rights));
+function flagTextsOf(attributeRights: number, legacy: Readonly<Record<string, readonly Right[]>>): string[] {
+  return Object.entries(legacy).map(([name, rights]) => flagText(name, attributeRights, rights));
 }
 
-function flag(name: string, set: number, rights: readonly Right[]): string {
-  const all = rightSet(...rights);
-  return `${name}:${Number((set & all) === all)}`;
+function flagText(name: string, attributeRights: number, rights: readonly Right[]): string {
+  const rightsMask = rightSet(...rights);
+  return `${name}:${Number((attributeRights & rightsMask) === rightsMask)}`;
 }
 
 function writeAttribute(writer: Writer, type: string, value: string, typesOnly: boolean): void {

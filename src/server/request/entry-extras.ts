@@ -21,11 +21,11 @@ export function extrasReader(
 ): Maybe<ExtrasReader | undefined> {
   const { effectiveRights: rights, accountUsability: usability } = context.controls;
   const states = selected.length > 0 ? stateAttributes(context, selected, request.typesOnly) : undefined;
-  if (rights || usability) return withControls(context, request, states);
+  if (rights || usability) return extrasWithControls(context, request, states);
   return states && ((hit) => chain(states(hit), (extras) => extras && { ...extras, controls: EMPTY }));
 }
 
-async function withControls(
+async function extrasWithControls(
   context: Context,
   request: SearchRequest,
   states: ReturnType<typeof stateAttributes> | undefined,
@@ -34,8 +34,8 @@ async function withControls(
   const usability = context.controls.accountUsability ? accountUsability(context) : undefined;
   return async (hit) => {
     const state = await states?.(hit);
-    const parts = [state?.attributes ?? EMPTY, (await rights?.(hit)) ?? EMPTY];
+    const attributeParts = [state?.attributes ?? EMPTY, (await rights?.(hit)) ?? EMPTY];
     const controls = (await usability?.(hit)) ?? EMPTY;
-    return { attributes: Buffer.concat(parts), controls, replacedStates: state?.replacedStates };
+    return { attributes: Buffer.concat(attributeParts), controls, replacedStates: state?.replacedStates };
   };
 }

@@ -3,7 +3,7 @@ import { LdapError } from '../../ldap/ldap-error.js';
 import { damageOf } from '../../partition/index.js';
 import { SlowWorkAbandoned, SlowWorkFull } from '../../password/index.js';
 import type { Services } from '../services/services.js';
-import { type Outcome, outcome, outcomeOf } from '../words/outcome.js';
+import { errorOutcome, type Outcome, outcome } from '../words/outcome.js';
 
 type FailureServices = Pick<Services, 'log' | 'partition' | 'config'>;
 
@@ -15,7 +15,7 @@ type FailureServices = Pick<Services, 'log' | 'partition' | 'config'>;
  */
 export function failureOutcome(error: unknown, { log, partition, config }: FailureServices): Outcome {
   const damage = damageOf(error);
-  if (error instanceof LdapError && !damage) return outcomeOf(error);
+  if (error instanceof LdapError && !damage) return errorOutcome(error);
   if (error instanceof SlowWorkFull) return outcome('busy', `${error.message}; try again`);
   if (error instanceof SlowWorkAbandoned) return outcome('canceled', error.message);
   const incident = randomBytes(6).toString('hex');

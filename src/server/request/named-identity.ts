@@ -14,15 +14,16 @@ export async function namedIdentity(context: Context, identity: string): Promise
 async function findUser(context: Context, uid: string): Promise<Dn> {
   const { partition, schema } = context.services;
   const viewer = viewerOf(context);
-  const found: string[] = [];
+  const foundDns: string[] = [];
   for (const base of partition.suffixes) {
     const filter = { type: 'equal', attribute: 'uid', value: Buffer.from(uid) } as const;
     const params = { ...EVERYTHING, viewer, base, scope: 'sub', filter, pageSize: 2 } as const;
     await partition.search(
       { ...params, deadline: performance.now() + 10_000, lookLimit: 10_000 },
-      { entry: (hit) => void found.push(hit.dn.toString()), reference: () => undefined },
+      { entry: (hit) => void foundDns.push(hit.dn.toString()), reference: () => undefined },
     );
   }
-  if (found.length !== 1) throw new LdapError('noSuchObject', `'u:${uid}' does not name exactly one entry by its uid`);
-  return schema.parseDn(found[0]!);
+  if (foundDns.length !== 1)
+    throw new LdapError('noSuchObject', `'u:${uid}' does not name exactly one entry by its uid`);
+  return schema.parseDn(foundDns[0]!);
 }

@@ -31,16 +31,16 @@ export class Operation implements Context, SearchReply {
   readonly outstanding: Outstanding;
   readonly client: Client | undefined;
   readonly #results: ResultSender;
-  /** Size of the request, to be released in `Intake`. */
-  bytes = 0;
+  /** Size of the request, which `Intake` counts until the response. */
+  requestBytes = 0;
   aborted = false;
   onAbort: (() => void) | undefined;
   /** Called when the operation is aborted while it waits and has changed nothing. */
   #stopWaiting: (() => void) | undefined;
   /** Whether no response is sent: the operation was abandoned or its connection closed. */
-  silent = false;
+  isSilent = false;
   /** Called with the result code when the operation has ended. */
-  onEnd: ((code: number) => void) | undefined;
+  onOperationEnd: ((code: number) => void) | undefined;
 
   constructor(scope: OperationScope, id: number, op: Request['op'], controls: RequestControls) {
     this.id = id;

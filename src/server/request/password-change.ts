@@ -10,7 +10,7 @@ import { isOwn, OperationSource } from './access.js';
 import type { Context } from './context.js';
 import { requireNoReset } from './password-policy.js';
 
-export interface RequestedPasswords extends Pick<PasswordChange, 'clear' | 'requireOld'> {
+export interface RequestedPasswords extends Pick<PasswordChange, 'clearPasswords' | 'requireOldPassword'> {
   /** Whether the request itself writes pwdReset. */
   readonly writesReset: boolean;
 }
@@ -26,37 +26,37 @@ export async function passwordChanges(
   credentials: RowCredentials,
   requested: RequestedPasswords,
   changes: readonly Modification[],
-  matches: PasswordMatcher,
+  matcher: PasswordMatcher,
 ): Promise<SplitChanges> {
   const { services, session } = context;
   const { policies, credentialReader, schema, quality } = services;
   const { identity } = session;
-  const changesOwn = isOwn(identity, target.id);
-  if (!changesOwn) requireNoReset(identity);
-  const found = policies.of(target.id, credentials);
-  const policy = isPromise(found) ? await found : found;
-  const { clear, requireOld, writesReset } = requested;
-  const after = credentialsAfter(schema, credentials.passwords, changes);
-  const keepsOld = credentials.passwords.some((value) => after.some((other) => other.equals(value)));
+  const isOwnEntry = isOwn(identity, target.id);
+  if (!isOwnEntry) requireNoReset(identity);
+  const policyLookup = policies.forAccount(target.id, credentials);
+  const policy = isPromise(policyLookup) ? await policyLookup : policyLookup;
+  const { clearPasswords, requireOldPassword, writesReset } = requested;
+  const passwordsAfter = credentialsAfter(schema, credentials.passwords, changes);
+  const keepsOldPassword = credentials.passwords.some((value) => passwordsAfter.some((other) => other.equals(value)));
   if (policy && identity.kind !== 'admin') {
     const change = {
-      isOwn: changesOwn,
-      clear,
-      requireOld,
-      keepsOld,
-      names: credentialReader.namesIn(target.row),
+      isOwn: isOwnEntry,
+      clearPasswords,
+      requireOldPassword,
+      keepsOldPassword,
+      personNames: credentialReader.personNames(target.row),
       dn,
     };
-    await refuseByPolicy(policy, credentials, change, { matches, quality, source: new OperationSource(context) });
-  } else await requireOld?.();
-  // A user who keeps the old password does not count as having changed the password.
-  const setsPasswords = clear.length > 0 && !(changesOwn && keepsOld);
+    await refuseByPolicy(policy, credentials, change, { matcher, quality, source: new OperationSource(context) });
+  } else await requireOldPassword?.();
+  // A user who keeps the old password has not changed the password.
+  const setsPasswords = clearPasswords.length > 0 && !(isOwnEntry && keepsOldPassword);
   return {
     requested: changes,
     added: operationalChanges(
       policy,
       credentials,
-      { isOwn: changesOwn, passwordsAfter: after, setsPasswords, writesReset },
+      { isOwn: isOwnEntry, passwordsAfter, setsPasswords, writesReset },
       Date.now(),
     ),
   };
@@ -76,6 +76,6 @@ export async function verifyInSession(
   const login = policy && new Login(partition, id, policy, credentials);
   if (await login?.isLocked()) return false;
   if (await matches()) return !(await login?.isLocked());
-  await login?.fail();
+  await login?.recordFailure();
   return false;
 }

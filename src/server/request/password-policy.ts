@@ -2,7 +2,7 @@ import { encodePasswordPolicy, type PasswordPolicyResponse } from '../../protoco
 import type { Control } from '../../protocol/ldap-messages.js';
 import { ControlOid } from '../../protocol/oids.js';
 import { PolicyRefusal } from '../passwords/policy-refusal.js';
-import { type Outcome, outcomeOf } from '../words/outcome.js';
+import { errorOutcome, type Outcome } from '../words/outcome.js';
 import type { Identity } from '../words/session.js';
 import type { Context } from './context.js';
 
@@ -31,7 +31,7 @@ function control(oid: string, value: Buffer): Control {
 /** Returns the outcome of a `PolicyRefusal`, with the policy control. Throws any other error. */
 export function policyRefusalOutcome(context: Pick<Context, 'controls'>, error: unknown): Outcome {
   if (!(error instanceof PolicyRefusal)) throw error;
-  return withPolicyControl(context, outcomeOf(error), { error: error.policyError });
+  return withPolicyControl(context, errorOutcome(error), { error: error.policyError });
 }
 
 /** Runs a change of passwords. The outcome has the policy control. */

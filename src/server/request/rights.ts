@@ -22,7 +22,7 @@ export interface RightsContext {
 export function rightsOf(context: RightsContext, identity: Identity): Maybe<SessionRights | undefined> {
   if (identity.kind === 'admin') return undefined;
   const { services, session } = context;
-  const access = services.access.current();
+  const access = services.access.rulesInForce();
   if (isPromise(access)) return access.then((rules) => cachedRights(context, identity, rules));
   const { rights } = session;
   if (access.groups.length === 0 && rights && isCurrent(rights, context, identity, access, undefined)) return rights;
@@ -34,16 +34,16 @@ export function sessionRights(context: RightsContext): Maybe<SessionRights | und
   const { identity } = context.session;
   // For bound identities `isBindValid` has read the shared row.
   if (identity.kind !== 'anonymous') return rightsOf(context, identity);
-  const fresh = context.services.partition.freshAccess();
-  return isPromise(fresh) ? fresh.then(() => rightsOf(context, identity)) : rightsOf(context, identity);
+  const rulesRead = context.services.partition.freshAccess();
+  return isPromise(rulesRead) ? rulesRead.then(() => rightsOf(context, identity)) : rightsOf(context, identity);
 }
 
 function cachedRights(context: RightsContext, identity: Identity, access: CompiledAccess): Maybe<SessionRights> {
   const { services, session } = context;
-  return chain(groupsVersion(services, access, identity), (groups) => {
-    const known = session.rights;
-    if (known && isCurrent(known, context, identity, access, groups)) return known;
-    return chain(computeRights(context, identity, access, groups), (rights) => {
+  return chain(readGroupsVersion(services, access, identity), (groupsVersion) => {
+    const knownRights = session.rights;
+    if (knownRights && isCurrent(knownRights, context, identity, access, groupsVersion)) return knownRights;
+    return chain(computeRights(context, identity, access, groupsVersion), (rights) => {
       if (session.identity === identity) session.rights = rights;
       return rights;
     });
@@ -51,21 +51,21 @@ function cachedRights(context: RightsContext, identity: Identity, access: Compil
 }
 
 function isCurrent(
-  known: SessionRights,
+  knownRights: SessionRights,
   { transport }: RightsContext,
   identity: Identity,
   access: CompiledAccess,
-  groups: bigint | undefined,
+  groupsVersion: bigint | undefined,
 ): boolean {
   return (
-    known.identity === identity &&
-    known.access === access &&
-    known.groups === groups &&
-    known.encrypted === transport.isEncrypted
+    knownRights.identity === identity &&
+    knownRights.access === access &&
+    knownRights.groupsVersion === groupsVersion &&
+    knownRights.isEncrypted === transport.isEncrypted
   );
 }
 
-function groupsVersion(
+function readGroupsVersion(
   { partition }: Services,
   { groups }: CompiledAccess,
   { kind }: Identity,
@@ -77,21 +77,21 @@ function computeRights(
   context: RightsContext,
   identity: Identity,
   access: CompiledAccess,
-  groups: bigint | undefined,
+  groupsVersion: bigint | undefined,
 ): Maybe<SessionRights> {
   const { services, transport } = context;
   const user = identity.kind === 'user' ? new User(services.schema, identity) : undefined;
   const requester = requesterOf(context, user, mechanismOf(identity));
-  return chain(ruleGroupsOf(services, access, user, groups), (names) => {
+  return chain(ruleGroupsOf(services, access, user, groupsVersion), (names) => {
     const { rights, limits } = access.entitle(requester, isInGroup(names));
-    return { rights, limits, identity, access, encrypted: transport.isEncrypted, groups };
+    return { rights, limits, identity, access, isEncrypted: transport.isEncrypted, groupsVersion };
   });
 }
 
 /** Returns the rights that another user, or an anonymous client (undefined), would have on this connection. */
-export async function rightsOfNamed(context: RightsContext, user: Requester['user']): Promise<Rights> {
+export async function rightsOfUser(context: RightsContext, user: Requester['user']): Promise<Rights> {
   const { services } = context;
-  const access = await services.access.current();
+  const access = await services.access.rulesInForce();
   const names = user && access.groups.length > 0 ? await services.partition.groupsOf(user) : NO_GROUPS;
   return access.entitle(requesterOf(context, user, user && 'simple'), isInGroup(names)).rights;
 }
@@ -108,26 +108,26 @@ function requesterOf(
 /** A user for the evaluation of rules. The DN is parsed on first use, because few rules refer to it. */
 class User {
   readonly id: Buffer;
-  readonly #text: string;
+  readonly #dnText: string;
   readonly #schema: Schema;
-  readonly #version: bigint;
+  readonly #entryVersion: bigint;
   #dn: Dn | undefined;
 
   constructor(schema: Schema, { id, version, dn }: Extract<Identity, { kind: 'user' }>) {
     this.id = id;
-    this.#text = dn;
+    this.#dnText = dn;
     this.#schema = schema;
-    this.#version = version;
+    this.#entryVersion = version;
   }
 
   get dn(): Dn {
-    this.#dn ??= this.#schema.parseDn(this.#text);
+    this.#dn ??= this.#schema.parseDn(this.#dnText);
     return this.#dn;
   }
 
   /** Identifies the version of the entry, on which the membership in dynamic groups depends. */
   get key(): string {
-    return `${this.#version} ${this.id.toString('latin1')}${this.#text}`;
+    return `${this.#entryVersion} ${this.id.toString('latin1')}${this.#dnText}`;
   }
 }
 
@@ -140,11 +140,11 @@ function ruleGroupsOf(
 ): Maybe<ReadonlySet<string>> {
   if (!user || version === undefined) return NO_GROUPS;
   const { key } = user;
-  const cached = membershipCache.get(version, key);
-  if (cached) return cached;
-  return chain(partition.groupsOf(user), (all) => {
-    const named = groups.map(groupName).filter((name) => all.has(name));
-    const names = named.length > 0 ? new Set(named) : NO_GROUPS;
+  const cachedNames = membershipCache.get(version, key);
+  if (cachedNames) return cachedNames;
+  return chain(partition.groupsOf(user), (groupNames) => {
+    const matchingNames = groups.map(groupName).filter((name) => groupNames.has(name));
+    const names = matchingNames.length > 0 ? new Set(matchingNames) : NO_GROUPS;
     membershipCache.set(version, key, names);
     return names;
   });

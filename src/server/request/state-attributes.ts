@@ -26,7 +26,7 @@ export type StateServices = Pick<Services, 'credentialReader' | 'policies'> & {
  * the entry apply. `lockoutDuration`: the duration to show for a lock without a known policy; undefined: such a lock is
  * not shown.
  */
-export function statesOf(
+export function readStateValues(
   services: StateServices,
   id: Buffer,
   lockoutDuration?: number,
@@ -35,11 +35,11 @@ export function statesOf(
   return chain(services.partition.accountState(id), (state) => {
     if (!state) return undefined;
     if (state.lockedUntil <= now) return stateValues(state, undefined, now);
-    return withLock(services, id, state, now, lockoutDuration);
+    return valuesWithLock(services, id, state, now, lockoutDuration);
   });
 }
 
-async function withLock(
+async function valuesWithLock(
   { partition, credentialReader, policies }: StateServices,
   id: Buffer,
   state: AccountState,
@@ -51,7 +51,8 @@ async function withLock(
   const policy = credentials && (await policies.forBinds(id, credentials));
   // A lock by an administrator takes precedence while it is in force.
   const hasAdminLock =
-    credentials?.lock?.name.toLowerCase() === 'pwdaccountlockedtime' && isLockInForce(credentials.lock, policy, now);
+    credentials?.lock?.attributeName.toLowerCase() === 'pwdaccountlockedtime' &&
+    isLockInForce(credentials.lock, policy, now);
   return stateValues(state, hasAdminLock ? undefined : (policy?.lockoutDuration ?? defaultDuration), now);
 }
 
@@ -65,13 +66,14 @@ export function stateAttributes(
   typesOnly: boolean,
 ): (hit: Hit) => Maybe<Pick<EntryExtras, 'attributes' | 'replacedStates'> | undefined> {
   return ({ id, sight }) =>
-    chain(statesOf(services, id), (values) => {
+    chain(readStateValues(services, id), (values) => {
       if (!values) return undefined;
       const writer = new Writer();
       for (const description of selected) {
-        const shown = values[description.type.name as StateAttribute];
-        if (shown.length === 0 || (sight && !sight.all('read') && !sight.allows('read', description))) continue;
-        encodeAttribute(writer, { type: description.text, values: typesOnly ? [] : [...shown] });
+        const stateValuesShown = values[description.type.name as StateAttribute];
+        if (stateValuesShown.length === 0 || (sight && !sight.all('read') && !sight.allows('read', description)))
+          continue;
+        encodeAttribute(writer, { type: description.text, values: typesOnly ? [] : [...stateValuesShown] });
       }
       const replaces = values.pwdAccountLockedTime.length > 0 ? 'states and lock' : 'states';
       return { attributes: writer.take(), replaces };

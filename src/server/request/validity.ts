@@ -1,7 +1,7 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import { isLockInForce } from '../passwords/account-lock.js';
 import { effectiveState, isOutsideDates, sessionExpiry } from '../passwords/account-status.js';
-import { applicationPasswordsOf } from '../passwords/application-password.js';
+import { parseApplicationPasswords } from '../passwords/application-password.js';
 import { type RowCredentials, sameValues } from '../passwords/credentials.js';
 import type { Services } from '../services/services.js';
 import { chain, isPromise, type Maybe } from '../words/maybe.js';
@@ -26,23 +26,23 @@ export function isBindValid(services: Services, session: Session): Maybe<boolean
   if (isValidNow(services, session)) return isUnexpired(identity) || revalidate(services, session, identity);
   const version = services.partition.versionOf(identity.id);
   if (isPromise(version))
-    return version.then((v) => isUnchanged(services, identity, v) || revalidate(services, session, identity));
-  if (!isUnchanged(services, identity, version)) return revalidate(services, session, identity);
+    return version.then((v) => isEntryUnchanged(services, identity, v) || revalidate(services, session, identity));
+  if (!isEntryUnchanged(services, identity, version)) return revalidate(services, session, identity);
   const { moment } = services.partition;
-  session.lastValid = moment === undefined ? undefined : { identity, moment };
+  session.lastValidation = moment === undefined ? undefined : { identity, moment };
   return true;
 }
 
 /** Whether an operation of the same moment has found the bind valid. */
-function isValidNow({ partition }: Services, { lastValid, identity }: Session): boolean {
+function isValidNow({ partition }: Services, { lastValidation: lastValid, identity }: Session): boolean {
   return lastValid !== undefined && lastValid.moment === partition.moment && lastValid.identity === identity;
 }
 
-function isUnchanged({ partition }: Services, identity: UserIdentity, version: bigint | undefined): boolean {
+function isEntryUnchanged({ partition }: Services, identity: UserIdentity, version: bigint | undefined): boolean {
   return isUnexpired(identity) && version === identity.version && partition.treeGeneration === identity.generation;
 }
 
-function isUnexpired({ until }: UserIdentity): boolean {
+function isUnexpired({ validUntil: until }: UserIdentity): boolean {
   return Date.now() < until;
 }
 
@@ -66,8 +66,8 @@ async function revalidate(services: Services, session: Session, identity: UserId
     policy?.maxAge ? await services.partition.accountState(identity.id) : undefined,
   );
   if (session.identity !== identity) return true;
-  const expires = policy && sessionExpiry(policy, account, state, now);
-  session.identity = userIdentity(identity.id, entry.dn, generation, credentials, identity.application, expires);
+  const sessionEnd = policy && sessionExpiry(policy, account, state, now);
+  session.identity = userIdentity(identity.id, entry.dn, generation, credentials, identity.application, sessionEnd);
   return isUnexpired(session.identity);
 }
 
@@ -79,7 +79,7 @@ async function keepsCredentials(
 ): Promise<boolean> {
   const { application } = identity;
   if (application) return applications.some((value) => value.equals(application));
-  return sameValues(await afterUpgrades(services, identity, passwords), passwords);
+  return sameValues(await upgradedPasswords(services, identity, passwords), passwords);
 }
 
 /** Returns the identity of a bound user. `expires`: when the password and the grace period after it end. */
@@ -89,19 +89,19 @@ export function userIdentity(
   generation: number,
   { version, passwords, account }: RowCredentials,
   application: Buffer | undefined,
-  expires: number | undefined,
+  sessionEnd: number | undefined,
 ): UserIdentity {
   const copies = passwords.map((value) => Buffer.from(value));
-  const known = { kind: 'user', dn, generation, id, version, passwords: copies } as const;
-  const ends = [account?.end, application ? applicationPasswordsOf([application])[0]?.expires : expires];
-  const until = Math.min(...ends.filter((time) => time !== undefined));
+  const identityFields = { kind: 'user', dn, generation, id, version, passwords: copies } as const;
+  const endTimes = [account?.end, application ? parseApplicationPasswords([application])[0]?.expires : sessionEnd];
+  const validUntil = Math.min(...endTimes.filter((time) => time !== undefined));
   // An application password may not change the password, so the session is not required to.
   const mustChange = !application && (account?.reset ?? false);
-  return { ...known, application: application && Buffer.from(application), mustChange, until };
+  return { ...identityFields, application: application && Buffer.from(application), mustChange, validUntil };
 }
 
 /** Whether attributes of the entry lock its passwords. */
-async function isLocked({ policies }: Services, id: Buffer, credentials: RowCredentials): Promise<boolean> {
+async function isLockedByAttribute({ policies }: Services, id: Buffer, credentials: RowCredentials): Promise<boolean> {
   return (
     credentials.lock !== undefined &&
     isLockInForce(credentials.lock, await policies.forBinds(id, credentials), Date.now())
@@ -114,7 +114,7 @@ function isBeingStored(session: Session, stored: readonly Buffer[]): boolean {
 }
 
 /** Returns the passwords that the session has bound with, each replaced by the stronger hash of a later upgrade. */
-async function afterUpgrades(
+async function upgradedPasswords(
   { upgrades, siblings }: Services,
   { id, passwords: known }: UserIdentity,
   present: readonly Buffer[],
@@ -124,13 +124,13 @@ async function afterUpgrades(
   return Promise.all(
     known.map(async (stored) => {
       if (findPresent(stored)) return stored;
-      const upgraded = upgrades.currentHash(id, stored);
-      if (!siblings || siblings.isAlone || findPresent(upgraded)) return upgraded;
+      const upgradedHash = upgrades.currentHash(id, stored);
+      if (!siblings || siblings.isAlone || findPresent(upgradedHash)) return upgradedHash;
       const answers = await siblings.ask({ about: 'upgraded', id, stored });
-      const theirs = answers
-        .map(({ upgradedHash: upgraded }) => findPresent(upgraded))
+      const siblingHash = answers
+        .map(({ upgradedHash }) => findPresent(upgradedHash))
         .find((value) => value !== undefined);
-      return theirs ? Buffer.from(theirs) : upgraded;
+      return siblingHash ? Buffer.from(siblingHash) : upgradedHash;
     }),
   );
 }
@@ -149,11 +149,11 @@ export async function requireValidBind(
 ): Promise<void> {
   const identity = isSameUser(session.identity, requester) ? session.identity : requester;
   const isAnotherEntry = identity.kind === 'user' && !identity.id.equals(id);
-  const current = isAnotherEntry ? await credentialsOf(services, identity) : credentials;
-  if (!current || !(await isValid(services, session, identity, current))) throw outdatedBind();
+  const currentCredentials = isAnotherEntry ? await readCredentials(services, identity) : credentials;
+  if (!currentCredentials || !(await isValid(services, session, identity, currentCredentials))) throw outdatedBind();
 }
 
-async function credentialsOf(
+async function readCredentials(
   { partition, credentialReader }: Services,
   { id }: UserIdentity,
 ): Promise<RowCredentials | undefined> {
@@ -171,7 +171,8 @@ async function isValid(
   if (identity.kind === 'user') {
     if (credentials.version === identity.version) return true;
     return (
-      !(await isLocked(services, identity.id, credentials)) && (await keepsCredentials(services, identity, credentials))
+      !(await isLockedByAttribute(services, identity.id, credentials)) &&
+      (await keepsCredentials(services, identity, credentials))
     );
   }
   const stored = await services.partition.adminPassword();
@@ -206,28 +207,33 @@ export function keepBindValid<T>(session: Session, work: (willStore: WillStore) 
 type WillStore = (credentials: readonly Buffer[], version: bigint) => void;
 
 async function trackCredentials<T>(session: Session, work: (willStore: WillStore) => Promise<T>): Promise<T> {
-  let last: { readonly credentials: readonly Buffer[]; readonly version: bigint } | undefined;
-  const before = session.identity;
-  const announced: (readonly Buffer[])[] = [];
+  let lastStored: { readonly credentials: readonly Buffer[]; readonly version: bigint } | undefined;
+  const identityBefore = session.identity;
+  const announcedCredentials: (readonly Buffer[])[] = [];
   try {
     const result = await work((credentials, version) => {
-      last = { credentials, version };
-      announced.push(credentials);
+      lastStored = { credentials, version };
+      announcedCredentials.push(credentials);
       session.pendingCredentials.add(credentials);
     });
-    if (last) adoptCredentials(session, before, last.credentials, last.version);
+    if (lastStored) adoptCredentials(session, identityBefore, lastStored.credentials, lastStored.version);
     return result;
   } finally {
-    for (const credentials of announced) session.pendingCredentials.delete(credentials);
+    for (const credentials of announcedCredentials) session.pendingCredentials.delete(credentials);
   }
 }
 
-function adoptCredentials(session: Session, before: Identity, credentials: readonly Buffer[], version: bigint): void {
+function adoptCredentials(
+  session: Session,
+  identityBefore: Identity,
+  credentials: readonly Buffer[],
+  version: bigint,
+): void {
   const { identity } = session;
-  if (identity.kind === 'admin' && before.kind === 'admin')
+  if (identity.kind === 'admin' && identityBefore.kind === 'admin')
     session.identity = { ...identity, password: credentials[0]! };
-  if (identity.kind !== 'user' || before.kind !== 'user' || !identity.id.equals(before.id)) return;
+  if (identity.kind !== 'user' || identityBefore.kind !== 'user' || !identity.id.equals(identityBefore.id)) return;
   if (version > identity.version)
     // `until: 0` makes the next operation read when the new password expires.
-    session.identity = { ...identity, version, passwords: credentials, mustChange: false, until: 0 };
+    session.identity = { ...identity, version, passwords: credentials, mustChange: false, validUntil: 0 };
 }

@@ -13,10 +13,10 @@ const NO_ACCESS: AccessRules = { rules: [], limits: [], passwordPolicies: [] };
 export class AccessControl {
   readonly #partition: Partition;
   readonly #log: Pick<Logger, 'error'>;
-  #compiled: CompiledAccess | undefined;
+  #compiledAccess: CompiledAccess | undefined;
   /** The suffixes that `#compiled` was compiled for. */
-  #suffixes: Partition['suffixes'] = [];
-  #compiling: { readonly version: number; readonly result: Promise<CompiledAccess> } | undefined;
+  #compiledSuffixes: Partition['suffixes'] = [];
+  #runningCompilation: { readonly version: number; readonly result: Promise<CompiledAccess> } | undefined;
 
   constructor(partition: Partition, log: Pick<Logger, 'error'>) {
     this.#partition = partition;
@@ -24,20 +24,25 @@ export class AccessControl {
   }
 
   /** Returns the rules in force according to the last read of the shared row. */
-  current(): Maybe<CompiledAccess> {
+  rulesInForce(): Maybe<CompiledAccess> {
     const { accessVersion: version, suffixes } = this.#partition;
-    if (this.#compiled?.version === version && this.#isCompiledFor(suffixes)) return this.#compiled;
+    if (this.#compiledAccess?.version === version && this.#isCompiledFor(suffixes)) return this.#compiledAccess;
     if (version === 0) return this.#remember(this.#compile(0, PRESETS[DEFAULT_PRESET]));
-    if (this.#compiling?.version !== version) this.#compiling = { version, result: this.#load(version) };
-    return this.#compiling.result;
+    if (this.#runningCompilation?.version !== version)
+      this.#runningCompilation = { version, result: this.#load(version) };
+    return this.#runningCompilation.result;
   }
 
   /** Whether the compiled rules are for these suffixes, which rarely change with the shared row. */
   #isCompiledFor(suffixes: Partition['suffixes']): boolean {
-    const known = this.#suffixes;
-    if (known === suffixes) return true;
-    if (known.length !== suffixes.length || suffixes.some(({ norm }, i) => !norm.equals(known[i]!.norm))) return false;
-    this.#suffixes = suffixes;
+    const compiledSuffixes = this.#compiledSuffixes;
+    if (compiledSuffixes === suffixes) return true;
+    if (
+      compiledSuffixes.length !== suffixes.length ||
+      suffixes.some(({ norm }, i) => !norm.equals(compiledSuffixes[i]!.norm))
+    )
+      return false;
+    this.#compiledSuffixes = suffixes;
     return true;
   }
 
@@ -47,23 +52,23 @@ export class AccessControl {
       const compiled = this.#compile(version, stored?.text);
       return this.#partition.accessVersion === version ? this.#remember(compiled) : compiled;
     } finally {
-      if (this.#compiling?.version === version) this.#compiling = undefined;
+      if (this.#runningCompilation?.version === version) this.#runningCompilation = undefined;
     }
   }
 
   #remember(compiled: CompiledAccess): CompiledAccess {
-    this.#compiled = compiled;
-    this.#suffixes = this.#partition.suffixes;
+    this.#compiledAccess = compiled;
+    this.#compiledSuffixes = this.#partition.suffixes;
     return compiled;
   }
 
   #compile(version: number, text: string | undefined): CompiledAccess {
     const { compiler, reader } = this.#partition.context;
     const environment = { suffixes: this.#partition.suffixes, compiler, reader };
-    return new CompiledAccess(version, this.#rules(version, text), environment);
+    return new CompiledAccess(version, this.#parseRules(version, text), environment);
   }
 
-  #rules(version: number, text: string | undefined): AccessRules {
+  #parseRules(version: number, text: string | undefined): AccessRules {
     const { rules, faults } = parseRules(text ?? '', this.#partition.schema);
     if (rules && text !== undefined) return rules;
     const reason = faults.map(({ line, message }) => `line ${line}: ${message}`).join('; ') || 'they are not there';

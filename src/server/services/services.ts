@@ -72,7 +72,7 @@ export interface Services {
   /** The other processes of this server; undefined in a single process. */
   readonly siblings: Siblings | undefined;
   /** Runs long requests in another thread; undefined: long requests run in this thread. */
-  readonly long: LongWorker | undefined;
+  readonly longWorker: LongWorker | undefined;
   readonly access: AccessControl;
   readonly selections: Selections;
   readonly encoder: EntryEncoder;
@@ -89,13 +89,13 @@ export interface Services {
 }
 
 /** The other processes and threads of the server. */
-export type Helpers = Partial<Pick<Services, 'siblings' | 'long'>>;
+export type Helpers = Partial<Pick<Services, 'siblings' | 'longWorker'>>;
 
 export function createServices(
   partition: Partition,
   config: Config,
   log: Logger,
-  { siblings, long }: Helpers = {},
+  { siblings, longWorker }: Helpers = {},
 ): Services {
   const { schema } = partition;
   logOutages(partition, log);
@@ -111,7 +111,7 @@ export function createServices(
     log,
     statistics,
     siblings,
-    long,
+    longWorker,
     access,
     selections: new Selections(schema, config.groups.memberOf === 'all'),
     encoder,

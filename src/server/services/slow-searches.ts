@@ -15,22 +15,26 @@ const REPEAT_AFTER_MS = 10 * 60 * 1000;
  */
 export class SlowSearches {
   /** A search is slow from this number of examined rows that did not match; 0: no search is slow. */
-  readonly #rows: number;
+  readonly #minRows: number;
   readonly #log: Logger;
-  readonly #loggedAt = new BoundedMap<string, number>(MAX_SHAPES);
+  readonly #loggedAtByShape = new BoundedMap<string, number>(MAX_SHAPES);
 
   constructor(rows: number, log: Logger) {
-    this.#rows = rows;
+    this.#minRows = rows;
     this.#log = log;
   }
 
-  logIfSlow({ filter, scope, base }: SearchRequest, { dn, connection }: Session, outcome: SearchOutcome): void {
+  logIfSlow(
+    { filter, scope, base }: SearchRequest,
+    { dn, connectionNumber: connection }: Session,
+    outcome: SearchOutcome,
+  ): void {
     const { entries, rowsExamined: looked, plan } = outcome;
-    if (this.#rows === 0 || looked - entries < this.#rows) return;
-    const shape = printable(shapeOf(filter));
+    if (this.#minRows === 0 || looked - entries < this.#minRows) return;
+    const shape = printable(filterShape(filter));
     const now = performance.now();
-    if (now - (this.#loggedAt.get(shape) ?? Number.NEGATIVE_INFINITY) < REPEAT_AFTER_MS) return;
-    this.#loggedAt.set(shape, now);
+    if (now - (this.#loggedAtByShape.get(shape) ?? Number.NEGATIVE_INFINITY) < REPEAT_AFTER_MS) return;
+    this.#loggedAtByShape.set(shape, now);
     const advice = plan === 'index' ? undefined : outcome.advice();
     this.#log.warn(
       { base: printable(base), scope, filter: shape, boundAs: printable(dn), connection, plan, looked, entries },
@@ -39,17 +43,17 @@ export class SlowSearches {
   }
 }
 
-const SIGNS = { equal: '=', approx: '~=', greaterOrEqual: '>=', lessOrEqual: '<=' } as const;
+const COMPARISON_SIGNS = { equal: '=', approx: '~=', greaterOrEqual: '>=', lessOrEqual: '<=' } as const;
 
 /** Returns the filter with `?` in place of its values. */
-export function shapeOf(filter: Filter): string {
+export function filterShape(filter: Filter): string {
   switch (filter.type) {
     case 'and':
-      return `(&${filter.filters.map(shapeOf).join('')})`;
+      return `(&${filter.filters.map(filterShape).join('')})`;
     case 'or':
-      return `(|${filter.filters.map(shapeOf).join('')})`;
+      return `(|${filter.filters.map(filterShape).join('')})`;
     case 'not':
-      return `(!${shapeOf(filter.filter)})`;
+      return `(!${filterShape(filter.filter)})`;
     case 'present':
       return `(${filter.attribute}=*)`;
     case 'substring':
@@ -57,6 +61,6 @@ export function shapeOf(filter: Filter): string {
     case 'extensible':
       return `(${filter.attribute ?? ''}${filter.dnAttributes ? ':dn' : ''}${filter.rule ? `:${filter.rule}` : ''}:=?)`;
     default:
-      return `(${filter.attribute}${SIGNS[filter.type]}?)`;
+      return `(${filter.attribute}${COMPARISON_SIGNS[filter.type]}?)`;
   }
 }

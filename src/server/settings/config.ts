@@ -26,17 +26,17 @@ export function defaultValues(): SettingValues {
 
 /** Returns the nested form, with defaults for missing settings: `makeConfig({ 'limits.connections': 100 })`. */
 export function makeConfig(values: Partial<SettingValues> = {}): Config {
-  const all: Record<string, unknown> = { ...defaultValues(), ...values };
+  const allValues: Record<string, unknown> = { ...defaultValues(), ...values };
   const config: Record<string, unknown> = {};
   for (const name of settingNames) {
     const path = name.split('.');
-    const last = path.pop()!;
-    let at = config;
+    const lastKey = path.pop()!;
+    let parent = config;
     for (const part of path) {
-      at[part] ??= {};
-      at = at[part] as Record<string, unknown>;
+      parent[part] ??= {};
+      parent = parent[part] as Record<string, unknown>;
     }
-    at[last] = all[name];
+    parent[lastKey] = allValues[name];
   }
   return config as Config;
 }
@@ -49,16 +49,21 @@ export interface Conflict {
 }
 
 export function conflicts(config: Config): Conflict[] {
-  const found: Conflict[] = [];
+  const foundConflicts: Conflict[] = [];
   const { data, store, tls, passwords, listen } = config;
-  if (data !== undefined && store !== undefined) found.push({ name: 'store', message: 'cannot stand beside data' });
-  if (tls.cert !== undefined && tls.key === undefined) found.push({ name: 'tls.cert', message: 'needs tls.key' });
-  if (tls.key !== undefined && tls.cert === undefined) found.push({ name: 'tls.key', message: 'needs tls.cert' });
-  if (tls.ca !== undefined && tls.cert === undefined) found.push({ name: 'tls.ca', message: 'needs tls.cert' });
+  if (data !== undefined && store !== undefined)
+    foundConflicts.push({ name: 'store', message: 'cannot stand beside data' });
+  if (tls.cert !== undefined && tls.key === undefined)
+    foundConflicts.push({ name: 'tls.cert', message: 'needs tls.key' });
+  if (tls.key !== undefined && tls.cert === undefined)
+    foundConflicts.push({ name: 'tls.key', message: 'needs tls.cert' });
+  if (tls.ca !== undefined && tls.cert === undefined)
+    foundConflicts.push({ name: 'tls.ca', message: 'needs tls.cert' });
   if (tls.cert === undefined && listen.some((url) => url.startsWith('ldaps:'))) {
-    found.push({ name: 'listen', message: 'has an ldaps:// URL, which needs tls.cert and tls.key' });
+    foundConflicts.push({ name: 'listen', message: 'has an ldaps:// URL, which needs tls.cert and tls.key' });
   }
   const fault = argon2Fault(passwords.argon2);
-  if (fault) found.push({ name: 'passwords.argon2.memoryKiB', message: `does not fit the other parameters: ${fault}` });
-  return found;
+  if (fault)
+    foundConflicts.push({ name: 'passwords.argon2.memoryKiB', message: `does not fit the other parameters: ${fault}` });
+  return foundConflicts;
 }

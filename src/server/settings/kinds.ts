@@ -66,8 +66,8 @@ function checkNumber(spec: SettingSpec & Bounded, value: number): number {
   if (!Number.isInteger(value)) throw new SettingFault('must be a whole number');
   if (value === 0 && spec.zeroIsUnlimited) return 0;
   if (value < spec.min || value > spec.max) {
-    const zero = spec.zeroIsUnlimited ? ', or 0 for no limit' : '';
-    throw new SettingFault(`must be ${formatValue(spec, spec.min)} to ${formatValue(spec, spec.max)}${zero}`);
+    const zeroText = spec.zeroIsUnlimited ? ', or 0 for no limit' : '';
+    throw new SettingFault(`must be ${formatValue(spec, spec.min)} to ${formatValue(spec, spec.max)}${zeroText}`);
   }
   return value;
 }
@@ -96,8 +96,8 @@ function parseDuration(spec: SettingSpec & { readonly kind: 'duration' }, raw: u
 /** Parses a list or a text. A text is split at `separator`; without a separator the text is the only element. */
 function parseList(raw: unknown, separator: RegExp | undefined): readonly string[] {
   if (typeof raw === 'string') {
-    const parts = separator === undefined ? [raw] : raw.split(separator);
-    return parts.filter((part) => part !== '');
+    const items = separator === undefined ? [raw] : raw.split(separator);
+    return items.filter((part) => part !== '');
   }
   if (Array.isArray(raw) && raw.every((part) => typeof part === 'string' && part !== '')) return raw as string[];
   throw new SettingFault('must be a list of texts');

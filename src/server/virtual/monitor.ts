@@ -8,15 +8,19 @@ import type { VirtualAttributes } from './virtual-attributes.js';
 
 /** Attributes of cn=Monitor: figures of all processes together, then of each process. */
 export function monitorAttributes(statistics: Statistics, siblings: Siblings | undefined): Maybe<VirtualAttributes> {
-  const own = statistics.counts();
-  if (!siblings || siblings.isAlone) return monitorEntry(own, figures(own));
+  const ownCounts = statistics.counts();
+  if (!siblings || siblings.isAlone) return monitorEntry(ownCounts, figures(ownCounts));
   return chain(siblings.ask({ about: 'counts' }), (answers) => {
-    const others = answers.flatMap(({ counts }) => counts ?? []);
-    const workers = [own, ...others]
+    const otherCounts = answers.flatMap(({ counts }) => counts ?? []);
+    const workers = [ownCounts, ...otherCounts]
       .filter(({ workerNumber: worker }) => worker > 0)
       .sort((a, b) => a.workerNumber - b.workerNumber);
-    const total = sumCounts([own, ...others]);
-    return monitorEntry(total, [...figures(total), `worker: ${own.workerNumber}`, ...workers.flatMap(workerFigures)]);
+    const total = sumCounts([ownCounts, ...otherCounts]);
+    return monitorEntry(total, [
+      ...figures(total),
+      `worker: ${ownCounts.workerNumber}`,
+      ...workers.flatMap(workerFigures),
+    ]);
   });
 }
 
@@ -33,12 +37,12 @@ function figures(counts: Counts): string[] {
 }
 
 function workerFigures({ workerNumber: worker, pid, memoryBytes, connectionsCurrent, operations }: Counts): string[] {
-  const all = Object.values(operations).reduce((total, count) => total + count, 0);
+  const operationCount = Object.values(operations).reduce((total, count) => total + count, 0);
   return [
     `worker.${worker}.pid: ${pid}`,
     `worker.${worker}.connectionsCurrent: ${connectionsCurrent}`,
     `worker.${worker}.memoryBytes: ${memoryBytes}`,
-    `worker.${worker}.operations: ${all}`,
+    `worker.${worker}.operations: ${operationCount}`,
   ];
 }
 

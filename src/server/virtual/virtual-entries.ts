@@ -18,7 +18,7 @@ export interface VirtualEntry {
   readonly name: string;
   /** The DN in UTF-8. */
   readonly dn: Buffer;
-  readonly norm: Buffer;
+  readonly normDn: Buffer;
   /** The clients that may read the entry: all clients, or clients with the right by the access rules. */
   readonly readers: 'anybody' | 'entitled';
   /** Returns the packed master row with current values. */
@@ -29,7 +29,7 @@ export interface VirtualEntry {
 export class VirtualEntries {
   readonly #partition: Partition;
   readonly #rootDse: VirtualEntry;
-  readonly #named = new Map<string, VirtualEntry>();
+  readonly #entriesByDn = new Map<string, VirtualEntry>();
 
   constructor(partition: Partition, config: Config, statistics: Statistics, siblings: Siblings | undefined) {
     this.#partition = partition;
@@ -38,7 +38,7 @@ export class VirtualEntries {
     this.#rootDse = {
       name: 'the root DSE',
       dn: Buffer.alloc(0),
-      norm: Buffer.alloc(0),
+      normDn: Buffer.alloc(0),
       readers: 'anybody',
       row: () => this.#pack(rootDseAttributes(partition.settings, config)),
     };
@@ -54,20 +54,22 @@ export class VirtualEntries {
   }
 
   #add(name: string, entry: Pick<VirtualEntry, 'readers' | 'row'>): void {
-    const { norm } = this.#partition.schema.parseDn(name);
-    this.#named.set(norm.toString('latin1'), { ...entry, name, dn: Buffer.from(name), norm });
+    const { norm: normDn } = this.#partition.schema.parseDn(name);
+    this.#entriesByDn.set(normDn.toString('latin1'), { ...entry, name, dn: Buffer.from(name), normDn });
   }
 
   #pack(attributes: VirtualAttributes): Buffer {
-    const known = attributes.filter(([type, values]) => values.length > 0 && this.#partition.schema.describe(type));
+    const knownAttributes = attributes.filter(
+      ([type, values]) => values.length > 0 && this.#partition.schema.describe(type),
+    );
     return this.#partition.virtualRow(
-      known.map(([type, values]) => ({ type, values: values.map((v) => Buffer.from(v)) })),
+      knownAttributes.map(([type, values]) => ({ type, values: values.map((v) => Buffer.from(v)) })),
     );
   }
 
   /** Returns the virtual entry at the base of a search. The root DSE is found only by a base search. */
   find(base: Dn, scope: Scope): VirtualEntry | undefined {
     if (base.rdns.length === 0) return scope === 'base' ? this.#rootDse : undefined;
-    return base.rdns.length <= MAX_RDNS ? this.#named.get(base.norm.toString('latin1')) : undefined;
+    return base.rdns.length <= MAX_RDNS ? this.#entriesByDn.get(base.norm.toString('latin1')) : undefined;
   }
 }

@@ -49,15 +49,16 @@ export const SUPPORTED_CONTROLS: readonly string[] = [...OPERATIONS.keys()];
  */
 export function readControls(op: Request['op'], controls: readonly Control[]): RequestControls {
   if (controls.length === 0) return NO_CONTROLS;
-  const read: MutableControls = { ...NO_CONTROLS };
-  const seen = new Set<string>();
+  const decodedControls: MutableControls = { ...NO_CONTROLS };
+  const seenOids = new Set<string>();
   for (const control of controls) {
-    if (seen.has(control.oid)) throw new LdapError('protocolError', `control ${printable(control.oid)} is given twice`);
-    seen.add(control.oid);
-    if (OPERATIONS.get(control.oid)?.includes(op)) decodeControl(control, read);
+    if (seenOids.has(control.oid))
+      throw new LdapError('protocolError', `control ${printable(control.oid)} is given twice`);
+    seenOids.add(control.oid);
+    if (OPERATIONS.get(control.oid)?.includes(op)) decodeControl(control, decodedControls);
     else if (control.critical) throw unavailable(control.oid, op);
   }
-  return read;
+  return decodedControls;
 }
 
 function decodeControl(control: Control, into: MutableControls): void {

@@ -17,6 +17,6 @@ export function outcome(result: ResultName, message: string): Outcome {
   return { code: ResultCode[result], matchedDN: '', message };
 }
 
-export function outcomeOf(error: LdapError): Outcome {
+export function errorOutcome(error: LdapError): Outcome {
   return { code: error.code, matchedDN: error.matchedDN, message: error.message, referrals: error.referrals };
 }

@@ -20,7 +20,7 @@ export type Identity =
       /** Whether the password must be changed before other operations. */
       readonly mustChange: boolean;
       /** Time until which the identity is valid, in milliseconds since 1970. The entry is read again after that. */
-      readonly until: number;
+      readonly validUntil: number;
     }
   | {
       readonly kind: 'admin';
@@ -36,33 +36,33 @@ export function identityKey(identity: Identity): string {
   return identity.kind === 'user' ? identity.id.toString('hex') : identity.kind;
 }
 
-let connections = 0;
+let lastConnectionNumber = 0;
 
 /** The rights of an identity, and the state that they were computed from. */
 export interface SessionRights extends Entitlement {
   readonly identity: Identity;
   readonly access: CompiledAccess;
-  readonly encrypted: boolean;
+  readonly isEncrypted: boolean;
   /** `Partition.groupsVersion` at that time; undefined: no rule names a group. */
-  readonly groups: bigint | undefined;
+  readonly groupsVersion: bigint | undefined;
 }
 
 export class Session {
   /** Number of the connection, unique in the process that serves it. */
-  readonly connection: number;
+  readonly connectionNumber: number;
   identity: Identity = ANONYMOUS;
   /** Identity before the last bind request. */
   previousIdentity: Identity = ANONYMOUS;
   /** The identity that was last found valid, and `Partition.moment` at that time. */
-  lastValid: { readonly identity: Identity; readonly moment: number } | undefined;
+  lastValidation: { readonly identity: Identity; readonly moment: number } | undefined;
   /** Cached rights of the identity; see `rightsOf`. */
   rights: SessionRights | undefined;
   /** Credentials that running changes of the session may store. The bind is valid with each of them, too. */
   readonly pendingCredentials = new Set<readonly Buffer[]>();
   #lastChange: Promise<unknown> = Promise.resolve();
 
-  constructor(connection = ++connections) {
-    this.connection = connection;
+  constructor(connectionNumber = ++lastConnectionNumber) {
+    this.connectionNumber = connectionNumber;
   }
 
   /** Makes the connection anonymous when a bind request arrives (RFC 4513 §4). */

@@ -15,9 +15,9 @@ import {
   APPLICATION_PASSWORD,
   type ApplicationLimits,
   type ApplicationPassword,
-  applicationPasswordsOf,
   createApplicationPassword,
-  networksOf,
+  parseApplicationPasswords,
+  parseNetworks,
 } from '../../passwords/application-password.js';
 import { actorOf, requireAdmin, requireBound, requireConfidential } from '../../request/access.js';
 import type { Context } from '../../request/context.js';
@@ -58,7 +58,7 @@ async function addPassword(context: Context, dn: Dn, fields: ApplicationPassword
   const limits = parseLimits(context, fields);
   let clearPassword = '';
   await changePasswords(context, dn, (present) => {
-    const { value, clear } = createApplicationPassword(limits, present, Date.now());
+    const { value, clearPassword: clear } = createApplicationPassword(limits, present, Date.now());
     clearPassword = clear;
     return { operation: 'add', attribute: passwordAttribute(value) };
   });
@@ -72,7 +72,7 @@ function parseLimits({ services }: Context, fields: ApplicationPasswordFields): 
     throw new LdapError('constraintViolation', 'expires is no time; write it like 20301231235959Z');
   const networkTexts = networks.split(' ').filter((word) => word !== '');
   const usedByDn = usedBy === undefined ? undefined : services.schema.parseDn(usedBy).text;
-  return { name, networks: networksOf(networkTexts), usedBy: usedByDn, expires: expiresMs };
+  return { name, networks: parseNetworks(networkTexts), usedBy: usedByDn, expires: expiresMs };
 }
 
 function passwordAttribute(value: Buffer): PartialAttribute {
@@ -99,7 +99,7 @@ async function changePasswords(
   const makeChanges = async ({ id, row }: Target): Promise<SplitChanges> => {
     const credentials = services.credentialReader.read(row);
     await requireValidBind(services, session, requester, { id, credentials });
-    return { requested: [], added: [changeFor(applicationPasswordsOf(credentials.applications))] };
+    return { requested: [], added: [changeFor(parseApplicationPasswords(credentials.applications))] };
   };
   await services.partition.modify(dn, makeChanges, actorOf(context), { touches: [APPLICATION_PASSWORD] });
 }
@@ -116,7 +116,7 @@ async function listPasswords(context: Context, dn: Dn): Promise<Parameters<typeo
   if (!foundRow) throw new LdapError('noSuchObject', 'there is no entry with this name');
   const { applications } = credentialReader.read(foundRow.row);
   const uses = (await partition.accountState(foundRow.id))?.uses ?? [];
-  return applicationPasswordsOf(applications).map(({ id, name, networks, usedBy, expires, created }) => {
+  return parseApplicationPasswords(applications).map(({ id, name, networks, usedBy, expires, created }) => {
     const lastUse = uses.find((use) => use.id === id)?.time;
     return {
       name,

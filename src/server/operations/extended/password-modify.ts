@@ -97,8 +97,8 @@ async function changeUser(context: Context, dn: Dn, fields: PasswordModify, clea
           throw wrongOldPassword();
       };
       const passwordRequest = {
-        clear: [clearPassword],
-        requireOld: oldPassword && (() => requireOldPassword(oldPassword)),
+        clearPasswords: [clearPassword],
+        requireOldPassword: oldPassword && (() => requireOldPassword(oldPassword)),
         writesReset: false,
       };
       const changes = await passwordChanges(
