@@ -160,12 +160,12 @@ export class HBaseReader implements Reader {
   /** Passes on up to `limit` keys of the range in several calls. */
   async #forEachKeys(table: OpenTable, range: KeyRange, limit: number, visit: (keys: Buffer[]) => void): Promise<void> {
     let { from } = range;
-    for (let left = limit; left > 0; ) {
-      const wanted = Math.min(left, KEYS_PER_READ);
-      const keys = await this.#readKeys(table, { from, to: range.to }, wanted);
+    for (let remaining = limit; remaining > 0; ) {
+      const keyLimit = Math.min(remaining, KEYS_PER_READ);
+      const keys = await this.#readKeys(table, { from, to: range.to }, keyLimit);
       visit(keys);
-      left -= keys.length;
-      if (keys.length < wanted) return;
+      remaining -= keys.length;
+      if (keys.length < keyLimit) return;
       from = keyAfter(keys.at(-1)!);
     }
   }

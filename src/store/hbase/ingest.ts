@@ -82,15 +82,10 @@ function isReplacedByPlans(batchTable: BatchTable): boolean {
   return needsGate(batchTable) && !batchTable.load.absent;
 }
 
-async function writeAll(
-  session: Session,
-  tables: readonly BatchTable[],
-  ticket: bigint,
-  writes: Writes,
-): Promise<void> {
+async function writeAll(session: Session, loads: readonly BatchTable[], ticket: bigint, writes: Writes): Promise<void> {
   try {
     let firstRowKey = ticket;
-    for (const batchTable of tables) {
+    for (const batchTable of loads) {
       await writeRows(session, batchTable, ticket, firstRowKey, writes);
       if (session.options.failpoint) {
         await writes.drain();
@@ -169,7 +164,7 @@ async function writeRows(
   session: Session,
   batchTable: BatchTable,
   ticket: bigint,
-  firstRowKey: bigint,
+  firstKey: bigint,
   writes: Writes,
 ): Promise<void> {
   const { table, load, rows } = batchTable;
@@ -180,9 +175,7 @@ async function writeRows(
   }
   for (let at = 0; at < rows.length; at += ROWS_PER_WRITE) {
     const chunk = rows.slice(at, at + ROWS_PER_WRITE);
-    const keys = chunk.map(({ key }, i) =>
-      load.append ? counterBytes(firstRowKey + TICKET_STEP * BigInt(at + i)) : key,
-    );
+    const keys = chunk.map(({ key }, i) => (load.append ? counterBytes(firstKey + TICKET_STEP * BigInt(at + i)) : key));
     // Rows written after a rollback by another front end would stay.
     await session.writer.ensureLease();
     await writes.add(client.putRows(table.handle, keys, chunk.map(packedRow), ticket));

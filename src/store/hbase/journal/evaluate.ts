@@ -64,15 +64,8 @@ export function evaluate(
         joinSequence: reads.joinSequences.get(id)!,
       });
   }
-  return {
-    plan: planNumber,
-    ticket,
-    rowChanges,
-    counterAdditions,
-    indexMarks,
-    appendedRows: appendedRows(plan, changes, ticket),
-    followerChanges,
-  };
+  const appendedRows = listAppendedRows(plan, changes, ticket);
+  return { plan: planNumber, ticket, rowChanges, counterAdditions, indexMarks, appendedRows, followerChanges };
 }
 
 function withoutFollowerGuards(plan: Plan, planRows: readonly PlanRow[]): Plan {
@@ -122,9 +115,8 @@ function rowChange({ table, key, id, steps }: PlanRow, changes: StagedChanges, o
   const separateCells = changes.cells.get(id);
   const deleteRow = steps.some((step) => step.deleteRow);
   const deletes = deleteRow ? [] : deletedCells(table, steps, newRow);
-  const puts = deleteRow
-    ? unpackRow(newRow ?? EMPTY)
-    : cellChanges(oldRow ?? EMPTY, unpackRow(newRow ?? EMPTY)).written;
+  const newCells = unpackRow(newRow ?? EMPTY);
+  const puts = deleteRow ? newCells : cellChanges(oldRow ?? EMPTY, newCells).written;
   return {
     table: table.spec.name,
     key,
@@ -156,7 +148,7 @@ function packIncrements(increments: readonly Increment[]): Buffer {
 }
 
 /** Assigns a ticket to each appended row as key. The stage numbers the rows of each table from `ticket` + 1 on. */
-function appendedRows(plan: Plan, changes: StagedChanges, ticket: bigint): AppendedRow[] {
+function listAppendedRows(plan: Plan, changes: StagedChanges, ticket: bigint): AppendedRow[] {
   const list: AppendedRow[] = [];
   const lastKeyByTable = new Map<string, bigint>();
   for (const step of plan.steps) {

@@ -73,9 +73,7 @@ export class Journal {
 
   async #openSession(): Promise<Session> {
     for (let sessionCount = 1; ; sessionCount++) {
-      const session = new Session(this.#cluster, this.tickets, this.#options, (ended) =>
-        this.#sweepEndedSession(ended),
-      );
+      const session = new Session(this.#cluster, this.tickets, this.#options, (ended) => this.#sweepSession(ended));
       try {
         await session.open();
       } catch (error) {
@@ -89,7 +87,7 @@ export class Journal {
   }
 
   /** Applies what an ended session has decided. */
-  #sweepEndedSession(session: Session): void {
+  #sweepSession(session: Session): void {
     if (this.#isClosing) return;
     const { id } = session.writer;
     const sweepWork = this.#sweeper.sweep(id).finally(() => this.overlay.removeSession(session));

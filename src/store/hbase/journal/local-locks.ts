@@ -51,13 +51,9 @@ export class LocalLocks {
     return release;
   }
 
-  async #enterRemaining(
-    requests: readonly LockRequest[],
-    firstIndex: number,
-    firstEntry: Promise<void>,
-  ): Promise<void> {
+  async #enterRemaining(requests: readonly LockRequest[], index: number, firstEntry: Promise<void>): Promise<void> {
     await firstEntry;
-    for (let i = firstIndex + 1; i < requests.length; i++) {
+    for (let i = index + 1; i < requests.length; i++) {
       const entry = this.#enter(requests[i]!);
       if (isPromise(entry)) await entry;
     }

@@ -43,10 +43,10 @@ export async function removeHolders(
 ): Promise<boolean> {
   const { table, key } = row;
   const lock = parseLock(lockValue);
-  const remainingHolders = lock.kind === 'shared' ? lock.holders.filter(({ writer }) => !isGoneWriter(writer)) : [];
-  const remainingLock = lock.kind === 'shared' ? sharedLock(remainingHolders, lock.mark) : undefined;
-  const change: Omit<RowMutation, 'key'> = remainingLock
-    ? { put: [{ ...table.lock, value: remainingLock }] }
+  const holders = lock.kind === 'shared' ? lock.holders.filter(({ writer }) => !isGoneWriter(writer)) : [];
+  const newLock = lock.kind === 'shared' ? sharedLock(holders, lock.mark) : undefined;
+  const change: Omit<RowMutation, 'key'> = newLock
+    ? { put: [{ ...table.lock, value: newLock }] }
     : { delete: [table.lock] };
   return cluster.mutateGuarded(table.handle, {
     key,

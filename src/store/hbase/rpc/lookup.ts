@@ -212,10 +212,8 @@ function takeGroup(list: Lookup[]): Lookup[] {
   const group: Lookup[] = [];
   const remainingLookups: Lookup[] = [];
   for (const lookup of list) {
-    const fitsGroup =
-      !lookup.mustScanAlone &&
-      lookup.encodedColumns === firstLookup.encodedColumns &&
-      group.length < MAX_RANGES_PER_SCAN;
+    const hasSameColumns = lookup.encodedColumns === firstLookup.encodedColumns;
+    const fitsGroup = !lookup.mustScanAlone && hasSameColumns && group.length < MAX_RANGES_PER_SCAN;
     (fitsGroup ? group : remainingLookups).push(lookup);
   }
   list.length = 0;

@@ -96,12 +96,8 @@ export class MultiQueue {
     for (const operation of operations) operation.isInFlight = true;
     try {
       const groups = groupActions(operations);
-      const answer = await this.#server.call(
-        'Multi',
-        encodeMulti(groups),
-        groupCells(groups),
-        latestDeadline(operations),
-      );
+      const expiresAt = latestDeadline(operations);
+      const answer = await this.#server.call('Multi', encodeMulti(groups), groupCells(groups), expiresAt);
       this.#statistics.actions += operations.length;
       completeMulti(name, groups, answer);
       if (!operations.every(({ isAnswered }) => isAnswered))

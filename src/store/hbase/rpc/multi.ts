@@ -70,8 +70,11 @@ function fieldLength(length: number): number {
 }
 
 function groupLength(group: ActionGroup): number {
-  const first = group[0]!;
-  let length = fieldLength(first.region.specifier.length) + (first.isAtomic ? 2 : 0) + (first.condition?.length ?? 0);
+  const firstAction = group[0]!;
+  let length =
+    fieldLength(firstAction.region.specifier.length) +
+    (firstAction.isAtomic ? 2 : 0) +
+    (firstAction.condition?.length ?? 0);
   let index = 0;
   for (const action of group) {
     for (const body of action.bodies) length += fieldLength(1 + varintLength(index++) + body.length);
@@ -122,19 +125,19 @@ export function completeMulti(server: string, groups: readonly ActionGroup[], { 
 }
 
 function completeGroup(server: string, group: ActionGroup, result: MessageReader, cursor: CellCursor): void {
-  const first = group[0]!;
+  const firstAction = group[0]!;
   let isProcessed = true;
   let failure: Failure | undefined;
   while (result.next()) {
     if (result.field === 1) {
       const actionResult = result.message();
-      if (!first.isAtomic) completeAction(server, group, actionResult, cursor);
+      if (!firstAction.isAtomic) completeAction(server, group, actionResult, cursor);
     } else if (result.field === 2) failure = readException(result.message(), server);
     else if (result.field === 3) isProcessed = result.bool();
     else result.skip();
   }
   if (failure) for (const action of group) action.fail(failure);
-  else if (first.isAtomic) first.complete(cursor, 0, isProcessed);
+  else if (firstAction.isAtomic) firstAction.complete(cursor, 0, isProcessed);
 }
 
 function completeAction(server: string, group: ActionGroup, result: MessageReader, cursor: CellCursor): void {

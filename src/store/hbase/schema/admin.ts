@@ -126,11 +126,12 @@ export class TableAdmin {
   /** Returns the defects of the table as texts for the operator, or undefined without a gateway. */
   async verify(table: TableDescriptor): Promise<string[] | undefined> {
     if (!this.#gateway) return undefined;
-    const existing = await this.#gateway.describe(table.name);
-    if (!existing) return [`it is not there: ${createCommand(table)}`];
-    const missing = table.families.map(({ name }) => name).filter((name) => !existing.families.has(name));
-    const additions = missing.length === 0 ? [] : [`families are missing: ${alterCommand(table, missing)}`];
-    return [...additions, ...findDifferences(table, existing)];
+    const existingTable = await this.#gateway.describe(table.name);
+    if (!existingTable) return [`it is not there: ${createCommand(table)}`];
+    const missingFamilies = table.families.map(({ name }) => name).filter((name) => !existingTable.families.has(name));
+    const additions =
+      missingFamilies.length === 0 ? [] : [`families are missingFamilies: ${alterCommand(table, missingFamilies)}`];
+    return [...additions, ...findDifferences(table, existingTable)];
   }
 
   /** Drops the table. A missing table is no error. */

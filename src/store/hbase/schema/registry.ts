@@ -183,8 +183,8 @@ export class TableRegistry {
   }
 
   async find(name: string): Promise<TableSpec | undefined> {
-    const listed = await this.#readRow(name);
-    return listed?.state ? undefined : listed?.spec;
+    const catalogRow = await this.#readRow(name);
+    return catalogRow?.state ? undefined : catalogRow?.spec;
   }
 
   async #readRows(): Promise<CatalogRow[]> {
