@@ -42,9 +42,9 @@ function entryTail({ extras }: ReplyEntry, computedBytes: Buffer): EntryExtras {
   return { attributes: Buffer.concat([computedBytes, extras.attributes]), controls: extras.controls };
 }
 
-function writeTail(writer: Writer, { attributes, controls: controlsLength }: EntryExtras): void {
+function writeTail(writer: Writer, { attributes, controls }: EntryExtras): void {
   if (attributes.length > 0) writer.raw(attributes);
-  if (controlsLength.length > 0) writer.raw(controlsLength);
+  if (controls.length > 0) writer.raw(controls);
 }
 
 /** Encodes packed rows as SearchResultEntry messages (RFC 4511 §4.5.2). */
@@ -83,14 +83,8 @@ export class EntryEncoder {
       return computedBytes.then((bytes) =>
         this.#encodeWithTail(output, messageId, entry, effectiveSelection, typesOnly, entryTail(entry, bytes)),
       );
-    return this.#encodeWithTail(
-      output,
-      messageId,
-      entry,
-      effectiveSelection,
-      typesOnly,
-      entryTail(entry, computedBytes),
-    );
+    const tail = entryTail(entry, computedBytes);
+    return this.#encodeWithTail(output, messageId, entry, effectiveSelection, typesOnly, tail);
   }
 
   #encodeWithTail(
@@ -126,8 +120,8 @@ export class EntryEncoder {
     const large = largeQualifiers(row);
     if (!large) return undefined;
     const selectedQualifiers = [...large].filter((qualifier) => {
-      const description = Buffer.from(qualifier, 'latin1');
-      return selection.takes(this.table.intern(description, 0, description.length - INDEX_BYTES));
+      const bytes = Buffer.from(qualifier, 'latin1');
+      return selection.takes(this.table.intern(bytes, 0, bytes.length - INDEX_BYTES));
     });
     return selectedQualifiers.length > 0 ? new Set(selectedQualifiers) : undefined;
   }

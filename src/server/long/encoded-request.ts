@@ -52,19 +52,11 @@ export function makeLongRequest(
   { op, session, transport }: Context & { readonly op: Request['op'] },
   bytes: Uint8Array<ArrayBuffer>,
 ): LongRequest {
-  const { isEncrypted: encrypted, isConfidential: confidential, address, cipherStrength: strength } = transport;
+  const { isEncrypted, isConfidential, address, cipherStrength } = transport;
   const isWrite = op !== 'search' && op !== 'compare';
-  const { identity, connectionNumber: connection } = session;
-  return {
-    bytes,
-    isWrite,
-    identity,
-    connectionNumber: connection,
-    isEncrypted: encrypted,
-    isConfidential: confidential,
-    address,
-    cipherStrength: strength,
-  };
+  const { identity, connectionNumber } = session;
+  const state = { identity, connectionNumber, isEncrypted, isConfidential, address, cipherStrength };
+  return { bytes, isWrite, ...state };
 }
 
 /** Returns the bytes of the message. A buffer that holds nothing else is passed on without a copy. */

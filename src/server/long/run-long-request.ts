@@ -59,16 +59,10 @@ class LongRequestScope implements OperationScope, ResultSender, WriterSource {
     this.services = services;
     this.session = new Session(request.connectionNumber);
     this.session.identity = request.identity;
-    const { isEncrypted: encrypted, isConfidential: confidential, address, cipherStrength: strength } = request;
+    const { isEncrypted, isConfidential, address, cipherStrength } = request;
     // The thread has a queue of its own for slow work, so the client's network does not matter.
-    this.transport = {
-      isEncrypted: encrypted,
-      isConfidential: confidential,
-      address,
-      cipherStrength: strength,
-      network: '',
-      startTls: refuseStartTls,
-    };
+    const tls = { isEncrypted, isConfidential, cipherStrength };
+    this.transport = { ...tls, address, network: '', startTls: refuseStartTls };
     this.#reply = reply;
   }
 

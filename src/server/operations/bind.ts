@@ -24,11 +24,7 @@ import { Session } from '../words/session.js';
  * The response to every failed bind. It does not reveal whether the password is wrong, the account is locked or the
  * user does not exist. The password policy control reports a lock if the policy allows it.
  */
-const REFUSED_OUTCOME: Outcome = {
-  code: ResultCode.invalidCredentials,
-  matchedDN: '',
-  message: 'wrong DN or password',
-};
+const REFUSAL: Outcome = { code: ResultCode.invalidCredentials, matchedDN: '', message: 'wrong DN or password' };
 
 const NO_ENTRY_ID = Buffer.alloc(16);
 const NO_CREDENTIALS: RowCredentials = {
@@ -71,14 +67,11 @@ function bindWithoutPassword(dnText: string): Outcome {
 function bindAdmin(context: Context, dn: Dn, password: Buffer): Maybe<Outcome> {
   const { services, session } = context;
   return chain(services.partition.adminPassword(), (stored) =>
-    chain(
-      services.verifier.verify(NO_ENTRY_ID, [stored], password, new OperationSource(context, dn)),
-      (matchedHash) => {
-        if (!matchedHash) return refuseBind(context);
-        session.identity = { kind: 'admin', dn: services.partition.settings.adminDn, password: stored };
-        return withPolicyControl(context, SUCCESS, {});
-      },
-    ),
+    chain(services.verifier.verify(NO_ENTRY_ID, [stored], password, new OperationSource(context, dn)), (match) => {
+      if (!match) return refuseBind(context);
+      session.identity = { kind: 'admin', dn: services.partition.settings.adminDn, password: stored };
+      return withPolicyControl(context, SUCCESS, {});
+    }),
   );
 }
 
@@ -152,30 +145,20 @@ function bindWithPolicy(attempt: BindAttempt, policy: AccountPolicy): Maybe<Outc
   });
 }
 
-function finishBind(
-  attempt: BindAttempt,
-  login: Login,
-  proof: Proof | undefined,
-  hasTakenTime: boolean,
-): Maybe<Outcome> {
+function finishBind(attempt: BindAttempt, login: Login, proof: Proof | undefined, isLate: boolean): Maybe<Outcome> {
   if (!proof)
     return login
       .recordFailure()
-      .then((isWritten) =>
-        isWritten ? withPolicyControl(attempt.context, REFUSED_OUTCOME, {}) : refuseBind(attempt.context),
-      );
-  return chain(
-    login.admit(hasTakenTime, { application: proof.application?.id, totpSteps: proof.totpSteps }),
-    (admission) => {
-      if (!admission || admission.isExpired) {
-        const policyState: PasswordPolicyResponse = admission ? { error: 'passwordExpired' } : {};
-        // A cached credential was verified at once. Without this work the fast refusal would reveal the right password.
-        return chain(hasTakenTime ? undefined : verify(attempt, true), () => refuseBind(attempt.context, policyState));
-      }
-      const { expiresIn, grace } = admission;
-      return acceptBind(attempt, proof, { expiresIn, grace }, login.sessionEnd());
-    },
-  );
+      .then((isWritten) => (isWritten ? withPolicyControl(attempt.context, REFUSAL, {}) : refuseBind(attempt.context)));
+  return chain(login.admit(isLate, { application: proof.application?.id, totpSteps: proof.totpSteps }), (admission) => {
+    if (!admission || admission.isExpired) {
+      const policyState: PasswordPolicyResponse = admission ? { error: 'passwordExpired' } : {};
+      // A cached credential was verified at once. Without this work the fast refusal would reveal the right password.
+      return chain(isLate ? undefined : verify(attempt, true), () => refuseBind(attempt.context, policyState));
+    }
+    const { expiresIn, grace } = admission;
+    return acceptBind(attempt, proof, { expiresIn, grace }, login.sessionEnd());
+  });
 }
 
 /** Whether attributes of the entry lock or close the account. */
@@ -246,7 +229,7 @@ function refuseBind(context: Context, policyState: PasswordPolicyResponse = {}):
   const { partition, policies } = context.services;
   return chain(policies.anyCountsFailures(), (failuresCount) => {
     const isWritten = failuresCount ? partition.changeDecoyState() : undefined;
-    return chain(isWritten, () => withPolicyControl(context, REFUSED_OUTCOME, policyState));
+    return chain(isWritten, () => withPolicyControl(context, REFUSAL, policyState));
   });
 }
 

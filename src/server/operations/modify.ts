@@ -114,11 +114,8 @@ async function modifyPasswords(context: Context, request: ModifyRequest, dn: Dn)
       refuseCostlier(storedPasswords, passwordsAfter, hashing.policy);
       const oldPasswords = deletedPasswords(context, changes);
       const requireOldPassword = async () => {
-        if (
-          !(await verifyInSession(context, id, credentials, () =>
-            oldPasswords.every((value) => includesValue(storedPasswords, value)),
-          ))
-        )
+        const areStored = () => oldPasswords.every((value) => includesValue(storedPasswords, value));
+        if (!(await verifyInSession(context, id, credentials, areStored)))
           throw new LdapError('noSuchAttribute', 'the old password is wrong');
       };
       const fullRequest = passwordRequest && {

@@ -27,20 +27,13 @@ export interface EntryLock {
   readonly sinceMs: number | undefined;
 }
 
-/** Returns the lock that `value` sets, or `other` when that lasts longer. A lock without a start never ends. */
-export function mergeLock(
-  { type: { name: attributeName } }: AttributeDescription,
-  value: Buffer,
-  other?: EntryLock,
-): EntryLock {
-  const lockedAtMs = attributeName.toLowerCase() === 'pwdaccountlockedtime' ? generalizedTimeMs(value) : undefined;
-  const sinceMs = lockedAtMs !== undefined && lockedAtMs > 0 ? lockedAtMs : undefined;
-  if (
-    other &&
-    (sinceMs === undefined ? other.sinceMs === undefined : other.sinceMs === undefined || other.sinceMs >= sinceMs)
-  )
-    return other;
-  return { attributeName, sinceMs };
+/** Returns the lock that `value` sets, or `other` when that isOtherLonger longer. A lock without a start never ends. */
+export function mergeLock({ type }: AttributeDescription, value: Buffer, other?: EntryLock): EntryLock {
+  const isLockTime = type.name.toLowerCase() === 'pwdaccountlockedtime';
+  const lockedAtMs = (isLockTime && generalizedTimeMs(value)) || 0;
+  const sinceMs = lockedAtMs > 0 ? lockedAtMs : undefined;
+  const isOtherLonger = other && (other.sinceMs === undefined || (sinceMs !== undefined && other.sinceMs >= sinceMs));
+  return isOtherLonger ? other : { attributeName: type.name, sinceMs };
 }
 
 /** Whether a lock is in force. A lock with a start ends after the policy's lockout duration (ms; 0: never). */

@@ -43,11 +43,7 @@ export class AssignedPolicies {
     });
   }
 
-  async #chooseRule(
-    access: CompiledAccess,
-    id: Buffer,
-    groupsVersion: bigint | undefined,
-  ): Promise<PolicyRule | undefined> {
+  async #chooseRule(access: CompiledAccess, id: Buffer, groupsVersion?: bigint): Promise<PolicyRule | undefined> {
     const treeGeneration = this.#directory.treeGeneration;
     const entry = await this.#directory.readById(id);
     if (!entry) return undefined;
@@ -55,13 +51,8 @@ export class AssignedPolicies {
     const groupNames = groupsVersion === undefined ? NO_GROUPS : await this.#directory.groupsOf({ id, dn });
     const inGroup = (group: { readonly norm: Buffer }) => groupNames.has(group.norm.toString('latin1'));
     const rule = access.passwordPolicies.policyRuleFor(dn, entry, inGroup);
-    this.#choices.set(id.toString('latin1'), {
-      access,
-      entryVersion: entry.version,
-      treeGeneration,
-      groupsVersion,
-      rule,
-    });
+    const choice = { access, entryVersion: entry.version, treeGeneration, groupsVersion, rule };
+    this.#choices.set(id.toString('latin1'), choice);
     return rule;
   }
 }

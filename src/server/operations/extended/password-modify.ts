@@ -96,20 +96,9 @@ async function changeUser(context: Context, dn: Dn, fields: PasswordModify, clea
         if (!(await verifyInSession(context, id, credentials, () => matcher.findMatch(old, storedPasswords))))
           throw wrongOldPassword();
       };
-      const passwordRequest = {
-        clearPasswords: [clearPassword],
-        requireOldPassword: oldPassword && (() => requireOldPassword(oldPassword)),
-        writesReset: false,
-      };
-      const changes = await passwordChanges(
-        context,
-        target,
-        dn.text,
-        credentials,
-        passwordRequest,
-        [replaceChange],
-        matcher,
-      );
+      const requireOld = oldPassword && (() => requireOldPassword(oldPassword));
+      const request = { clearPasswords: [clearPassword], requireOldPassword: requireOld, writesReset: false };
+      const changes = await passwordChanges(context, target, dn.text, credentials, request, [replaceChange], matcher);
       if (isOwn(session.identity, id)) willStore([value], version + 1n);
       return changes;
     };
