@@ -174,7 +174,8 @@ class Check implements CheckedRules {
 
   #hasMembers(row: Buffer): boolean {
     const reader = this.#partition.context.reader.read(row);
-    for (let i = 0; i < reader.count; i++) if (isMemberType(reader.stored[i]!.description.type)) return true;
+    for (let i = 0; i < reader.attributeCount; i++)
+      if (isMemberType(reader.descriptions[i]!.description.type)) return true;
     return false;
   }
 }

@@ -1,6 +1,6 @@
 import type { EntryReader } from '../partition/model/entry-reader.js';
 import { largeQualifiers } from '../partition/model/tables.js';
-import type { Viewed } from '../partition/model/viewer.js';
+import type { ViewedEntry } from '../partition/model/viewer.js';
 import { UNRESTRICTED } from '../partition/model/viewer.js';
 import {
   type CompiledFilter,
@@ -16,7 +16,7 @@ import { NO_RIGHTS } from './right.js';
 import type { AccessRule } from './rule.js';
 
 /** Whether a rule applies to an entry. The place of the entry has been checked before. */
-export type Condition = (entry: Viewed) => boolean;
+export type Condition = (entry: ViewedEntry) => boolean;
 
 /** A rule with compiled filters. */
 export interface CompiledRule {
@@ -49,7 +49,7 @@ export function conditionOf(
 export function filterCondition(
   filters: readonly CompiledFilter[],
   denies: boolean,
-): (entry: Pick<Viewed, 'row'>) => boolean {
+): (entry: Pick<ViewedEntry, 'row'>) => boolean {
   const candidate = emptyCandidate();
   return ({ row }) => {
     candidate.row = row;
@@ -76,10 +76,10 @@ function testCondition(test: EntryTest, requester: Requester, reader: EntryReade
 /** Whether one of the attributes contains the DN. */
 function hasDnValue(reader: EntryReader, row: Buffer, types: ReadonlySet<AttributeType>, norm: Buffer): boolean {
   reader.read(row);
-  for (let i = 0; i < reader.count; i++) {
-    const { type } = reader.stored[i]!.description;
+  for (let i = 0; i < reader.attributeCount; i++) {
+    const { type } = reader.descriptions[i]!.description;
     if (!types.has(type)) continue;
-    for (let v = reader.firsts[i]!; v < reader.firsts[i + 1]!; v++)
+    for (let v = reader.firstValues[i]!; v < reader.firstValues[i + 1]!; v++)
       if (type.equality!.normalize(reader.value(v))?.equals(norm)) return true;
   }
   return false;

@@ -3,7 +3,7 @@ import type { Access, AttributeChange, CheckedEntry, Move, WriteRequest } from '
 import type { EntryReader } from '../partition/model/entry-reader.js';
 import type { Node } from '../partition/model/node.js';
 import { normRdnOf } from '../partition/model/tables.js';
-import { UNRESTRICTED, type Viewed, type Viewer } from '../partition/model/viewer.js';
+import { UNRESTRICTED, type ViewedEntry, type Viewer } from '../partition/model/viewer.js';
 import { ROOT } from '../partition/tree/nodes.js';
 import type { AttributeDescription, AttributeType } from '../schema/schema-types.js';
 import { covers } from './attribute-set.js';
@@ -56,19 +56,19 @@ class RulesAtPlace {
     if (!this.#conditionalRules.some(({ rule }) => decidesSight(rule))) this.maySeeEntries = plainSight.seen;
   }
 
-  sightOf(entry: Viewed): RuleSight {
+  sightOf(entry: ViewedEntry): RuleSight {
     return this.constantSight ?? this.#decideSight(entry);
   }
 
   /** The rules that apply to the entry. */
-  rulesFor(entry: Viewed): AccessRule[] {
+  rulesFor(entry: ViewedEntry): AccessRule[] {
     return [
       ...this.#plainRules,
       ...this.#conditionalRules.filter(({ condition }) => condition!(entry)).map(({ rule }) => rule),
     ];
   }
 
-  #decideSight(entry: Viewed): RuleSight {
+  #decideSight(entry: ViewedEntry): RuleSight {
     let key = '';
     const conditionalRules = this.#conditionalRules;
     for (let i = 0; i < conditionalRules.length; i++) key += conditionalRules[i]!.condition!(entry) ? '1' : '0';
@@ -109,7 +109,7 @@ class ApplicableRules {
     return rulesAtPlace;
   }
 
-  rulesAtEntry(entry: Viewed): RulesAtPlace {
+  rulesAtEntry(entry: ViewedEntry): RulesAtPlace {
     const place = this.#places.placeOf(entry.parent);
     if (place.namedChildren.size === 0) return this.rulesOfSet(place.childrenRules);
     const rdn = (entry.normRdn ?? normRdnOf(entry.row)).toString('latin1');
@@ -233,8 +233,8 @@ export class Rights implements Access {
         return new LdapError('insufficientAccessRights', 'only the administrator may bring back deleted entries');
       case 'modify':
     }
-    const refusedChange = changes.find(({ how, description }) => !this.#mayAnywhereOn(how, description));
-    if (refusedChange) return this.nowhereError(refusedChange.how, refusedChange.description);
+    const refusedChange = changes.find(({ operation, description }) => !this.#mayAnywhereOn(operation, description));
+    if (refusedChange) return this.nowhereError(refusedChange.operation, refusedChange.description);
     const rdnAvas = op === 'add' ? (rdn?.avas ?? []) : [];
     const ava = rdnAvas.find(
       ({ type }) => ![...this.#rulesByNumber.values()].some(({ rule }) => allowsAdding(rule, type)),
@@ -260,9 +260,9 @@ export class Rights implements Access {
     return this.#checkChanges(this.#applicableRules.sightOf(entry), changes, entry);
   }
 
-  checkMove({ entry, renamed, superior, changes }: Move): LdapError | undefined {
+  checkMove({ entry, isRenamed, superior, changes }: Move): LdapError | undefined {
     const sight = this.#applicableRules.sightOf(entry);
-    if (renamed && !(sight.entryRights & rightSet('rename'))) return this.missingError('rename', entry);
+    if (isRenamed && !(sight.entryRights & rightSet('rename'))) return this.missingError('rename', entry);
     if (superior) {
       if (!(sight.entryRights & rightSet('moveOut'))) return this.missingError('moveOut', entry);
       if (!(this.#applicableRules.sightOf(superior).childrenRights & rightSet('moveIn')))
@@ -272,8 +272,8 @@ export class Rights implements Access {
   }
 
   #checkChanges(sight: RuleSight, changes: readonly AttributeChange[], entry: CheckedEntry): LdapError | undefined {
-    for (const { how, description } of changes)
-      if (!(sight.rightsOn(description) & rightSet(how))) return this.missingError(how, entry, description);
+    for (const { operation, description } of changes)
+      if (!(sight.rightsOn(description) & rightSet(operation))) return this.missingError(operation, entry, description);
     return undefined;
   }
 

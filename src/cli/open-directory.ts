@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import { type Preset, presetText } from '../access/presets.js';
 import { LdapError } from '../ldap/ldap-error.js';
-import { initDirectory, Partition, parseNames, storedSource } from '../partition/index.js';
+import { initDirectory, Partition, parseNames, readSource } from '../partition/index.js';
 import { hashPassword } from '../password/index.js';
 import { filesDifference, Schema, SchemaError, type SchemaSource } from '../schema/index.js';
 import type { AttributeDescription, Dn } from '../schema/schema-types.js';
@@ -42,7 +42,7 @@ export function readSchemaFolders<T>(read: () => T): T {
 
 /** Returns the schema stored in the directory; that of the settings when none is stored. */
 async function loadSchema(store: Store, settings: Settings, anySchema: boolean): Promise<Schema> {
-  const source = await storedSource(store);
+  const source = await readSource(store);
   if (!source) return configuredSchema(settings);
   const difference = anySchema ? undefined : schemaDifference(source, settings.config.schema);
   if (difference !== undefined) {

@@ -4,15 +4,15 @@ import { LdapError } from '../ldap/ldap-error.js';
 import { type Partition, storeFailureOf } from '../partition/index.js';
 import type { Actor } from '../partition/model/directory-types.js';
 import {
-  alsoRecord,
+  attachedRecord,
   beginDrop,
   type DropState,
   endDrop,
-  noteRefusal,
-  passUnchanged,
+  markUnchanged,
   RecordDone,
   readDrop,
   readRefusals,
+  recordRefusal,
 } from '../partition/model/drop-rows.js';
 import type { PasswordPolicy } from '../password/index.js';
 import { applyChange } from '../records/apply.js';
@@ -114,7 +114,7 @@ export class FileRun {
     if (!claim.isBegun) return finisher.finishUnapplied(this.#claimedFile, { result: 'error', reason, errors });
     const state = await readDrop(partition.store, claim.token);
     if (!state) return this.#resumeWithoutRow();
-    const reasonAndProgress = `${reason}; what comes after its record ${state.done} was not applied`;
+    const reasonAndProgress = `${reason}; what comes after its record ${state.doneCount} was not applied`;
     try {
       return await finisher.finish(this.#claimedFile, source, state, reasonAndProgress);
     } catch (error) {
@@ -167,8 +167,8 @@ export class FileRun {
       if (!state) return this.#resumeWithoutRow();
       if (await this.#applyRemaining(state, source, signal)) break;
       if (!(await this.#context.claims.isHeld(this.#claimedFile))) return undefined;
-      stalledAttempts = state.done === lastDoneCount ? stalledAttempts + 1 : 0;
-      lastDoneCount = state.done;
+      stalledAttempts = state.doneCount === lastDoneCount ? stalledAttempts + 1 : 0;
+      lastDoneCount = state.doneCount;
       if (stalledAttempts === MAX_STALLED_ATTEMPTS)
         throw new ClaimRenamedError(
           `record ${lastDoneCount + 1} cannot be done; was ${this.#claimedFile.path} given another name? Give it back its own`,
@@ -199,7 +199,7 @@ export class FileRun {
 
   /** Applies the remaining records. Returns false when another process has meanwhile applied the next record. */
   async #applyRemaining(
-    { done: doneCount, refused: refusedCount }: DropState,
+    { doneCount, refusedCount }: DropState,
     source: RecordSource,
     signal: AbortSignal | undefined,
   ): Promise<boolean> {
@@ -231,13 +231,13 @@ export class FileRun {
     const { token, name } = this.#claimedFile.claim;
     try {
       const record = await item.makeChange();
-      if (!record) return await passUnchanged(store, token, name, number);
-      const also = alsoRecord(store, token, name, number);
+      if (!record) return await markUnchanged(store, token, name, number);
+      const also = attachedRecord(store, token, name, number);
       await applyChange(partition, record, actor, this.#passwords, new PasswordCounts(), also);
     } catch (error) {
       if (!(error instanceof LdapError) || storeFailureOf(error) || error.result === 'busy') throw error;
       const reason = `${error.result}: ${error.message}`.slice(0, MAX_REASON);
-      await noteRefusal(store, token, name, { number, line: item.line, reason, dn: item.dn });
+      await recordRefusal(store, token, name, { number, line: item.line, reason, dn: item.dn });
     }
   }
 }

@@ -89,7 +89,7 @@ export class FileFinisher {
     state: DropState,
     reason?: string,
   ): Promise<FileResult> {
-    const result = state.refused > 0 || reason !== undefined ? 'error' : 'processed';
+    const result = state.refusedCount > 0 || reason !== undefined ? 'error' : 'processed';
     const errors: Outcome['errors'][number][] = [];
     const refusals: Refusal[] = [];
     for await (const refusal of readRefusals(this.#store, file.claim.token)) {
@@ -105,7 +105,7 @@ export class FileFinisher {
     file: ClaimedFile,
     outcome: Omit<Outcome, 'state' | 'errors'> & Partial<Outcome>,
   ): Promise<FileResult> {
-    const state = { done: 0, refused: 0, unchanged: 0, start: Date.now() };
+    const state = { doneCount: 0, refusedCount: 0, unchangedCount: 0, startMs: Date.now() };
     return this.#finishAs(file, { state, errors: [], ...outcome }, undefined);
   }
 
@@ -113,7 +113,7 @@ export class FileFinisher {
   async writeNameReceipt(name: string, reason: string): Promise<void> {
     const claim = { token: newToken(), isBegun: false, claimant: '', timeMs: 0, name };
     const file = { claim, path: '', wasTakenOver: false };
-    const state = { done: 0, refused: 0, unchanged: 0, start: Date.now() };
+    const state = { doneCount: 0, refusedCount: 0, unchangedCount: 0, startMs: Date.now() };
     const receipt = makeReceipt(file, { result: 'error', state, reason, errors: [] });
     const path = this.#receiptPath({ place: 'error', name });
     await createFile(path, this.#claims.temporaryPath(file), formatReceipt(receipt));
@@ -224,10 +224,10 @@ function candidateNames({ claim }: ClaimedFile): string[] {
 
 function makeReceipt({ claim }: ClaimedFile, { result, state, reason, errors }: Outcome): Receipt {
   const { id, correlation } = parseFileName(claim.name);
-  const { done, refused, unchanged } = state;
+  const { doneCount: done, refusedCount: refused, unchangedCount: unchanged } = state;
   return {
     ...{ id, correlation, name: claim.name, delivery: claim.token, result },
-    start: new Date(state.start).toISOString(),
+    start: new Date(state.startMs).toISOString(),
     end: new Date().toISOString(),
     ...{ records: done, applied: done - refused - unchanged, unchanged, refused },
     ...(reason !== undefined && { reason }),

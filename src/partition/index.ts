@@ -5,7 +5,7 @@ export { INDEX_BYTES } from './model/descriptions.js';
 export type * from './model/directory-types.js';
 export { LongWork } from './model/long-work.js';
 export type { Piecework } from './model/piecework.js';
-export { openSchema, storedSource } from './model/schema-row.js';
+export { openSchema, readSource } from './model/schema-row.js';
 export { isPassword, MAX_PASSWORDS } from './model/secrets.js';
 export { type Damage, damageOf, storeFailureOf } from './model/store-errors.js';
 export { largeQualifiers, MASTER } from './model/tables.js';

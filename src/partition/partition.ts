@@ -22,8 +22,8 @@ import { DescriptionTable } from './model/descriptions.js';
 import type {
   Actor,
   Breach,
-  ChangesOf,
   CompareOptions,
+  ComputeChanges,
   DeletedEntry,
   DirectorySettings,
   Entry,
@@ -42,7 +42,7 @@ import { presentRow } from './model/present-row.js';
 import { seenRow } from './model/seen-row.js';
 import { toLdapError } from './model/store-errors.js';
 import { MASTER_TABLE, STATE_TABLE, versionOf } from './model/tables.js';
-import type { Unique } from './model/value-rules.js';
+import type { UniqueConstraint } from './model/value-rules.js';
 import type { Viewer } from './model/viewer.js';
 import { compare } from './read/compare.js';
 import { explain } from './read/explain.js';
@@ -324,7 +324,7 @@ export class Partition implements Directory {
 
   async modify(
     dn: Dn,
-    changes: readonly Modification[] | ChangesOf,
+    changes: readonly Modification[] | ComputeChanges,
     actor: Actor,
     options?: ModifyOptions,
   ): Promise<void> {
@@ -361,8 +361,8 @@ export class Partition implements Directory {
     return this.#translated(dropIndex(this.context, attribute));
   }
 
-  uniqueConstraints(): readonly Unique[] {
-    return this.context.shared.values.unique;
+  uniqueConstraints(): readonly UniqueConstraint[] {
+    return this.context.shared.values.constraints;
   }
 
   /** Lists a uniqueness constraint and resolves with its number. `finishUnique` puts it in force. */
@@ -535,7 +535,7 @@ export class Partition implements Directory {
 
   async #settleReferences(): Promise<number> {
     await this.context.shared.refresh();
-    const { length } = this.context.shared.names.records;
+    const { length } = this.context.shared.nameChanges.records;
     if (length > 0) await this.context.references.settle();
     await this.context.references.follow();
     return length;
@@ -547,7 +547,7 @@ export class Partition implements Directory {
   }
 
   #translatedMaybe<T>(work: () => Maybe<T>): Maybe<T> {
-    const { failures } = this.outage;
+    const { failureCount: failures } = this.outage;
     try {
       const result = work();
       if (isPromise(result)) return this.#translated(result);
@@ -560,7 +560,7 @@ export class Partition implements Directory {
   }
 
   async #translated<T>(work: Promise<T>): Promise<T> {
-    const { failures } = this.outage;
+    const { failureCount: failures } = this.outage;
     try {
       const result = await work;
       this.outage.recordSuccess(failures);

@@ -71,12 +71,12 @@ function refuseIndexed(context: Context, types: readonly AttributeType[]): void 
 
 function refuseUnique({ shared }: Context, types: readonly AttributeType[]): void {
   for (const type of types) {
-    if (shared.values.numbers.some((range) => range.type === type))
+    if (shared.values.numberRanges.some((range) => range.type === type))
       throw new LdapError(
         'unwillingToPerform',
         `numbers of attribute '${type.name}' are given out, and it would not be defined any more; end that first: rowan number remove ${type.name}`,
       );
-    const unique = shared.values.unique.find(({ relevantTypes }) => relevantTypes.has(type));
+    const unique = shared.values.constraints.find(({ relevantTypes }) => relevantTypes.has(type));
     if (!unique) continue;
     const what = `attribute '${type.name}' is in a uniqueness constraint and would not be defined any more`;
     throw new LdapError('unwillingToPerform', `${what}; remove it first: rowan unique remove ${unique.record.number}`);

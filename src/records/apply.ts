@@ -31,9 +31,9 @@ export async function applyChange(
   actor: Actor,
   passwords: ImportedPasswords,
   counts: PasswordCounts,
-  also?: WriteOptions['also'],
+  also?: WriteOptions['attached'],
 ): Promise<void> {
-  const options = { manageDsaIT: true, also };
+  const options = { manageDsaIT: true, attached: also };
   checkControls(record.controls);
   const dn = partition.schema.parseDn(record.dn);
   switch (record.kind) {

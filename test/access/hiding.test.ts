@@ -43,13 +43,13 @@ class Side {
     const { row, dn, sight } = hit;
     const reader = new EntryReader(this.fixture.partition.descriptions).read(row);
     const shown: Record<string, string[]> = {};
-    for (let i = 0; i < reader.count; i++) {
-      const { description } = reader.stored[i]!;
+    for (let i = 0; i < reader.attributeCount; i++) {
+      const { description } = reader.descriptions[i]!;
       const { type } = description;
       if (DIFFERENT.includes(type.name)) continue;
       if (type.secret && !sight?.allows('read', description)) continue;
       const values: string[] = [];
-      for (let v = reader.firsts[i]!; v < reader.firsts[i + 1]!; v++) values.push(reader.value(v).toString());
+      for (let v = reader.firstValues[i]!; v < reader.firstValues[i + 1]!; v++) values.push(reader.value(v).toString());
       shown[description.text] = values.sort();
     }
     return { dn: dn.toString(), shown, below: await hit.numSubordinates(), any: await hit.hasSubordinates() };

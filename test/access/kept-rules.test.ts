@@ -28,7 +28,7 @@ for (const engine of NEAR_ENGINES) {
       expect((await partition.accessRules(1))?.text).to.equal(rules('a'));
       expect(await partition.accessRules(3)).to.equal(undefined);
       const history = await partition.accessHistory();
-      expect(history.map(({ version, by, text }) => [version, by, text])).to.deep.equal([
+      expect(history.map(({ version, author: by, text }) => [version, by, text])).to.deep.equal([
         [2, 'cn=y', rules('b')],
         [1, 'cn=x', rules('a')],
       ]);

@@ -145,7 +145,9 @@ for (const engine of NEAR_ENGINES) {
       const { partition } = fixture;
       const dn = fixture.dn(PEOPLE[1]!);
       await refusal(partition.modify(dn, [change('replace', 'title', 'x')], actor));
-      await refusal(partition.modify(dn, () => [change('replace', 'title', 'x')], actor, { touches: ['title'] }));
+      await refusal(
+        partition.modify(dn, () => [change('replace', 'title', 'x')], actor, { touchedDescriptions: ['title'] }),
+      );
       await refusal(partition.delete(dn, actor));
       await refusal(partition.rename(dn, { newRdn: 'cn=x', deleteOldRdn: true, newSuperior: undefined }, actor));
       await refusal(partition.add(fixture.dn(`cn=x,${SUFFIX}`), attributes({ objectClass: 'person', sn: 'x' }), actor));

@@ -99,7 +99,7 @@ describe('cli: killed with -9', () => {
     };
     const done = async () => {
       const unique = await constraint();
-      return (unique && (await readUniqueState(partition.store, unique)).done)?.toString('hex') ?? '';
+      return (unique && (await readUniqueState(partition.store, unique)).doneId)?.toString('hex') ?? '';
     };
     let at = '';
     for (let kills = 0; kills < 2; kills++) {
@@ -150,7 +150,7 @@ describe('cli: killed with -9', () => {
     const pending = async () => {
       partition.renewReads();
       await partition.refresh();
-      return partition.context.shared.names.records.length;
+      return partition.context.shared.nameChanges.records.length;
     };
     expect(await pending()).to.equal(1);
     const groups = async () => {

@@ -4,7 +4,7 @@ import { Importer } from '../../src/cli/import/importer.js';
 import { RejectsFile } from '../../src/cli/import/rejects.js';
 import { openInput, RecordSource } from '../../src/cli/import/source.js';
 import { timeLeft } from '../../src/cli/progress.js';
-import { Partition, storedSource } from '../../src/partition/index.js';
+import { Partition, readSource } from '../../src/partition/index.js';
 import { Schema } from '../../src/schema/index.js';
 import { hashPolicyOf } from '../../src/server/passwords/hash-policy.js';
 import { makeConfig } from '../../src/server/settings/index.js';
@@ -61,7 +61,7 @@ describe('cli: the progress of an import', () => {
     const text = readFileSync(path, 'latin1');
     const starts = [...text.matchAll(/^dn: /gm)].map(({ index }) => index);
     const store = await openLmdbStore(sandbox.data);
-    const partition = await Partition.open(store, Schema.of((await storedSource(store))!));
+    const partition = await Partition.open(store, Schema.of((await readSource(store))!));
     const told: [number, number][] = [];
     const rejects = new RejectsFile(sandbox.path('rejects'), false);
     const source = new RecordSource(openInput(path).chunks, {});

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { pino } from 'pino';
 import { DropFolder } from '../../src/dropfolder/drop-folder.js';
 import { Partition } from '../../src/partition/index.js';
-import { alsoRecord, beginDrop, RecordDone, readDrop } from '../../src/partition/model/drop-rows.js';
+import { attachedRecord, beginDrop, RecordDone, readDrop } from '../../src/partition/model/drop-rows.js';
 import type { Store } from '../../src/store/contract.js';
 import { StoreError } from '../../src/store/store-error.js';
 import { change, ENGINES, type Fixture, openFixture, refused, SUFFIX, testSchema } from '../partition/fixture.js';
@@ -171,7 +171,7 @@ for (const engine of ENGINES) {
       const dn = fixture.dn(COUNTER);
       const one = [change('increment', 'uidNumber', '1')];
       const modify = (number: number) =>
-        partition.modify(dn, one, { dn: '' }, { also: alsoRecord(store, 'x', 'f.ldif', number) });
+        partition.modify(dn, one, { dn: '' }, { attached: attachedRecord(store, 'x', 'f.ldif', number) });
       await modify(0);
       expect(await readDrop(store, 'x')).to.include({ done: 1, refused: 0 });
       for (const number of [0, 2]) {

@@ -91,7 +91,7 @@ for (const engine of ENGINES) {
 
     it('a sample finds an index row that is missing', async () => {
       const { partition, store } = fixture;
-      const index = partition.context.shared.indexes.of(partition.schema.attribute('sn')!)!;
+      const index = partition.context.shared.indexes.ofType(partition.schema.attribute('sn')!)!;
       const scan = store.scan(index.table, {}, { keysOnly: true });
       const keys = (await scan.next())!.keys;
       scan.close();

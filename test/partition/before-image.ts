@@ -47,7 +47,7 @@ function oldAttribute(description: string, input: ImageReader): OldAttribute {
   const old: OldValue[] = [];
   for (let n = input.number(); n > 0; n--) {
     const number = input.number();
-    old.push({ index: Math.floor(number / 2), large: number % 2 === 1, bytes: input.text() });
+    old.push({ index: Math.floor(number / 2), isLarge: number % 2 === 1, bytes: input.text() });
   }
   const added: number[] = [];
   for (let n = input.number(); n > 0; n--) added.push(input.number());

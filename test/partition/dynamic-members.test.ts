@@ -58,9 +58,10 @@ for (const engine of NEAR_ENGINES) {
           const { descriptions, context } = fixture.partition;
           expect(descriptions).to.equal(context.descriptions);
           const reader = context.reader.read(whole.row);
-          for (let i = 0; i < reader.count; i++)
-            if (reader.stored[i]!.name === 'member')
-              for (let v = reader.firsts[i]!; v < reader.firsts[i + 1]!; v++) found.push(reader.value(v).toString());
+          for (let i = 0; i < reader.attributeCount; i++)
+            if (reader.descriptions[i]!.text === 'member')
+              for (let v = reader.firstValues[i]!; v < reader.firstValues[i + 1]!; v++)
+                found.push(reader.value(v).toString());
         },
         reference: () => undefined,
       });

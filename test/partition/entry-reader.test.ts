@@ -17,9 +17,15 @@ function attributesOf(random: Random): Record<string, string[]> {
   return Object.fromEntries(chosen.map((type) => [type, values(type)]));
 }
 
-function told({ count, stored, firsts, starts, ends }: EntryReader): unknown {
+function told({
+  attributeCount: count,
+  descriptions: stored,
+  firstValues: firsts,
+  valueStarts: starts,
+  valueEnds: ends,
+}: EntryReader): unknown {
   return Array.from({ length: count }, (_, i) => ({
-    name: stored[i]!.name,
+    name: stored[i]!.text,
     values: Array.from({ length: firsts[i + 1]! - firsts[i]! }, (_, n) => {
       const v = firsts[i]! + n;
       return [starts[v], ends[v]];

@@ -48,7 +48,7 @@ for (const engine of ENGINES) {
     after(() => fixture.close());
 
     const row = async (id: Buffer) => (await fixture.store.get(MASTER_TABLE.name, id))!;
-    const imageOf = ({ before }: NumberedChange) => decodeBefore(before!);
+    const imageOf = ({ beforeImage: before }: NumberedChange) => decodeBefore(before!);
 
     it('a change record describes the removed, replaced and added values of a modify', async () => {
       const id = await fixture.person('ann', SUFFIX, { mail: ['a@x', 'b@x'], telephoneNumber: '1' });
@@ -63,7 +63,7 @@ for (const engine of ENGINES) {
       );
       const [added, modified] = await allOf(reader);
       expect(added!.op).to.equal('add');
-      expect(added!.before).to.equal(undefined);
+      expect(added!.beforeImage).to.equal(undefined);
       expect(modified!.attributes).to.include.members(['mail', 'telephoneNumber', 'description', 'userPassword']);
       const image = imageOf(modified!);
       const of = (name: string) => image.attributes.find(({ description }) => description === name)!;
@@ -72,7 +72,7 @@ for (const engine of ENGINES) {
       expect(of('telephoneNumber').old.map(({ bytes }) => bytes.toString())).to.deep.equal(['1']);
       expect(of('description')).to.deep.include({ old: [], added: [0] });
       expect(of('userPassword')).to.deep.include({ secret: true, old: [], added: [] });
-      expect(modified!.before!.includes(Buffer.from('clear'))).to.equal(false);
+      expect(modified!.beforeImage!.includes(Buffer.from('clear'))).to.equal(false);
       const undone = shown(rowBefore(await row(id), image)).filter(([name]) => !name.includes('userPassword'));
       expect(undone).to.deep.equal(shown(before));
     });
@@ -85,7 +85,7 @@ for (const engine of ENGINES) {
       const [, modified] = await allOf(reader);
       const image = imageOf(modified!);
       const [old] = image.attributes.find(({ description }) => description === 'jpegPhoto')!.old;
-      expect([old!.large, old!.bytes.length, Number(old!.bytes.readBigUInt64BE())]).to.deep.equal([true, 40, 70_000]);
+      expect([old!.isLarge, old!.bytes.length, Number(old!.bytes.readBigUInt64BE())]).to.deep.equal([true, 40, 70_000]);
       expect(shown(rowBefore(await row(id), image))).to.deep.equal(shown(before));
     });
 
@@ -110,7 +110,7 @@ for (const engine of ENGINES) {
       await fixture.delete(`cn=gone,${SUFFIX}`);
       const [deleted] = await allOf(reader);
       const kept = (await fixture.store.get(DELETED_TABLE.name, id))!;
-      expect(deleted!.before).to.equal(undefined);
+      expect(deleted!.beforeImage).to.equal(undefined);
       expect(cellValue(kept, DELETED.deletion, DELETION.time)!.equals(deleted!.time)).to.equal(true);
       expect(shown(masterRow(kept))).to.deep.equal(shown(before));
       await fixture.partition.restore(id, { dn: 'cn=admin' });

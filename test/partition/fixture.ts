@@ -10,7 +10,7 @@ import type { Breach, Entry } from '../../src/partition/model/directory-types.js
 import { valueQualifier } from '../../src/partition/model/entry-cells.js';
 import { MASTER, MASTER_TABLE } from '../../src/partition/model/tables.js';
 import { uuidText } from '../../src/partition/model/uuid.js';
-import type { Use, Viewed, Viewer } from '../../src/partition/model/viewer.js';
+import type { Use, ViewedEntry, Viewer } from '../../src/partition/model/viewer.js';
 import type { Order } from '../../src/partition/read/order/order.js';
 import type { SearchOutcome, SearchParams } from '../../src/partition/read/search-params.js';
 import { dnOf } from '../../src/partition/tree/master-row.js';
@@ -87,12 +87,12 @@ export interface Found {
 }
 
 /** DN of an entry that is about to be seen. */
-export function viewedDn({ row, parent }: Viewed): string {
+export function viewedDn({ row, parent }: ViewedEntry): string {
   return dnOf(row, parent).toString();
 }
 
 /** Sees all entries, but of each not what `hidden` says. */
-export function hiding(hidden: (type: AttributeType, entry: Viewed, use: Use) => boolean): Viewer {
+export function hiding(hidden: (type: AttributeType, entry: ViewedEntry, use: Use) => boolean): Viewer {
   return { sightOf: (entry) => ({ all: () => false, allows: (use, { type }) => !hidden(type, entry, use) }) };
 }
 

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect } from 'chai';
-import { encodeBefore } from '../../src/partition/model/before-image.js';
+import { encodeBeforeImage } from '../../src/partition/model/before-image.js';
 import { DescriptionTable } from '../../src/partition/model/descriptions.js';
 import { valueQualifier } from '../../src/partition/model/entry-cells.js';
 import { MASTER, Q } from '../../src/partition/model/tables.js';
@@ -102,7 +102,7 @@ describe('docs/formats/tables.md', () => {
     const row = packRow([version(1n), ...before]);
     const changes = cellChanges(row, unpackRow(packRow([version(2n), ...after])));
     const descriptions = new DescriptionTable(testSchema());
-    expect(encodeBefore(descriptions, row, changes).toString('hex')).to.equal(bytes.toString('hex'));
+    expect(encodeBeforeImage(descriptions, row, changes).toString('hex')).to.equal(bytes.toString('hex'));
     const back = rowBefore(packRow([version(2n), ...after]), decodeBefore(bytes));
     expect(unpackRow(back)).to.deep.equal(unpackRow(packRow([version(1n), ...before.slice(0, 4), after[4]!])));
   });

@@ -119,7 +119,7 @@ for (const engine of ENGINES) {
       await Promise.all(given);
       await fixture.partition.addIndex('sn', { substring: true });
       await fixture.partition.buildIndexes();
-      const { recent } = fixture.partition.context.shared.indexes;
+      const { recentCounts: recent } = fixture.partition.context.shared.indexes;
       const table = indexTable('2.5.4.4').name;
       const grams = ['lon', 'ong', 'ng-', 'g-1', '-12'].map((text) => gramPrefix(Buffer.from(text), 0));
       const tell = (told: number): void => {

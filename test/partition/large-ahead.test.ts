@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import type { PartialAttribute } from '../../src/ldap/ldap-types.js';
 import { Partition, parseUuid } from '../../src/partition/index.js';
 import { DELETED_TABLE, MASTER, MASTER_TABLE } from '../../src/partition/model/tables.js';
-import { AHEAD } from '../../src/partition/model/thresholds.js';
+import { AHEAD_BYTES } from '../../src/partition/model/thresholds.js';
 import { isMark } from '../../src/partition/write/large-ahead.js';
 import type { Plan, Store } from '../../src/store/contract.js';
 import { StoreError } from '../../src/store/store-error.js';
@@ -11,7 +11,7 @@ import { NEAR_ENGINES } from './near-engines.js';
 
 const ANN = `cn=ann,${SUFFIX}`;
 /** Two commits of chunks. */
-const LENGTH = AHEAD + 200_000;
+const LENGTH = AHEAD_BYTES + 200_000;
 const FOREVER_AGO = Buffer.alloc(8);
 
 function photo(seed: number): Buffer {
@@ -174,7 +174,7 @@ for (const engine of NEAR_ENGINES) {
         }
         expect(died, 'the mark, the chunks in two parts, the plan').to.equal(4);
         expect(orphans).to.equal(3);
-        expect(Math.max(...sizes)).to.be.at.most(AHEAD);
+        expect(Math.max(...sizes)).to.be.at.most(AHEAD_BYTES);
         await expectPhotos(...AFTER[name]!);
         await fixture.expectClean();
         await forget();
@@ -210,7 +210,7 @@ for (const engine of NEAR_ENGINES) {
       await age();
       await fixture.expectClean();
       const gone = await front(async (plan) => {
-        if (bytesOf(plan) === AHEAD) await fixture.delete(ANN);
+        if (bytesOf(plan) === AHEAD_BYTES) await fixture.delete(ANN);
       });
       await refused('noSuchObject', gone.modify(ANN, change('replace', 'jpegPhoto', second)));
       await age();

@@ -46,18 +46,18 @@ for (const engine of ENGINES) {
 
     it('values in many chunks are read piece by piece', async () => {
       const large = await fixture.partition.openLarge(id);
-      expect(large.lengthOf(qualifier)).to.equal(LENGTH);
+      expect(large.valueLength(qualifier)).to.equal(LENGTH);
       const pieces: Buffer[] = [];
-      for await (const piece of large.pieces(qualifier)) pieces.push(piece);
+      for await (const piece of large.chunks(qualifier)) pieces.push(piece);
       expect(pieces.map((piece) => piece.length)).to.deep.equal([...Array<number>(9).fill(CHUNK), 1000]);
       expect(Buffer.concat(pieces).equals(first)).to.equal(true);
-      expect(large.lengthOf(valueQualifier('jpegPhoto', 1))).to.equal(0);
+      expect(large.valueLength(valueQualifier('jpegPhoto', 1))).to.equal(0);
       large.close();
     });
 
     it('a large value replaced while it is read yields the old value or an error, never a mixture', async () => {
       const large = await fixture.partition.openLarge(id);
-      const pieces = large.pieces(qualifier);
+      const pieces = large.chunks(qualifier);
       const read = [(await pieces.next()).value!];
       await fixture.modify(ANN, change('replace', 'jpegPhoto', photo(LENGTH, 2)));
       const rest = (async () => {
@@ -77,9 +77,9 @@ for (const engine of ENGINES) {
       const short = photo(50, 3);
       await fixture.modify(ANN, change('replace', 'jpegPhoto', short));
       const large = await fixture.partition.openLarge(id);
-      expect(large.lengthOf(qualifier)).to.equal(short.length);
+      expect(large.valueLength(qualifier)).to.equal(short.length);
       const pieces: Buffer[] = [];
-      for await (const piece of large.pieces(qualifier)) pieces.push(piece);
+      for await (const piece of large.chunks(qualifier)) pieces.push(piece);
       expect(Buffer.concat(pieces).equals(short)).to.equal(true);
       large.close();
     });

@@ -136,7 +136,7 @@ for (const engine of ENGINES) {
       const seeing: Rule = {
         name: 'sees',
         checkChange: async (_, { after }) =>
-          after?.text('description') === 'amended' ? undefined : { refuse: denied('not amended') },
+          after?.valueText('description') === 'amended' ? undefined : { refuse: denied('not amended') },
       };
       const values = attributes({ objectClass: 'person', sn: 'x' });
       const dn = fixture.dn(`cn=ruled,${SUFFIX}`);

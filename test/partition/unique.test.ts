@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import type { Partition } from '../../src/partition/index.js';
 import { META_TABLE } from '../../src/partition/model/tables.js';
-import { ownersKey, UNIQUE_TABLE } from '../../src/partition/model/unique-rows.js';
+import { ownersRowKey, UNIQUE_TABLE } from '../../src/partition/model/unique-rows.js';
 import type { Conflict } from '../../src/partition/values/unique-build.js';
 import type { Store } from '../../src/store/contract.js';
 import { rounds } from '../rounds.js';
@@ -439,7 +439,7 @@ for (const engine of ENGINES) {
       const id = await person('ann', 'ann');
       await person('bob', 'bob');
       const [unique] = fixture.partition.uniqueConstraints();
-      const key = (value: string) => ownersKey(unique!, Buffer.from(value));
+      const key = (value: string) => ownersRowKey(unique!, Buffer.from(value));
       const put = (value: string, owners: Buffer) => ({
         table: UNIQUE_TABLE.name,
         key: key(value),

@@ -102,7 +102,7 @@ for (const engine of ENGINES) {
             return changes;
           },
           ACTOR,
-          touches && { touches },
+          touches && { touchedDescriptions: touches },
         );
       await modify(undefined, change('replace', 'description', 'one'));
       await modify(['member', 'description'], change('replace', 'description', 'two'));
@@ -204,7 +204,7 @@ for (const engine of ENGINES) {
       const base = { base: GROUP, scope: 'base' } as const;
       const found = async (filter: string, given: object, takes?: string) => {
         const hits: string[] = [];
-        const selects = takes && { takes: ({ text }: { text: Buffer }) => text.toString() === takes };
+        const selects = takes && { takes: ({ text }: { text: string }) => text === takes };
         await f.partition.search(
           { ...f.params({ ...given, filter }), ...(selects && { selects }) },
           { entry: (hit) => void hits.push(`${hit.dn} ${Math.min(hit.row.length, 5000)}`), reference: () => undefined },
@@ -234,8 +234,8 @@ for (const engine of ENGINES) {
       const list = wideAttributes(row);
       expect(list).to.have.length(1);
       for (const wrong of [
-        { ...list[0]!, count: 299 },
-        { ...list[0]!, next: 299 },
+        { ...list[0]!, valueCount: 299 },
+        { ...list[0]!, nextIndex: 299 },
         { ...list[0]!, text: 'owner' },
       ]) {
         await f.store.commit({ steps: [{ table: 'master', key: id, put: [wideCell(wrong)] }], decisive: 0 });
@@ -283,12 +283,12 @@ describe('partition: an entry with 20,000 values', () => {
   });
 });
 
-function wideCell({ text, next, count }: { text: string; next: number; count: number }) {
+function wideCell({ text, nextIndex, valueCount }: { text: string; nextIndex: number; valueCount: number }) {
   const value = Buffer.alloc(2 + text.length + 8);
   value.writeUInt16BE(text.length);
   value.write(text, 2);
-  value.writeUInt32BE(next, 2 + text.length);
-  value.writeUInt32BE(count, 6 + text.length);
+  value.writeUInt32BE(nextIndex, 2 + text.length);
+  value.writeUInt32BE(valueCount, 6 + text.length);
   return { family: 0, qualifier: Buffer.from('wide'), value };
 }
 

@@ -109,7 +109,7 @@ export class RightsExplainer {
     const entry = await partition.findVisible(to, UNRESTRICTED);
     const { reader } = partition.context;
     reader.read(entry.row);
-    const descriptions = reader.stored.slice(0, reader.count).map(({ description }) => description);
+    const descriptions = reader.descriptions.slice(0, reader.attributeCount).map(({ description }) => description);
     const sight = rights.sightOf(entry);
     return sight.seen
       ? descriptions.map((description) => [description, sight.rightsOn(description) & ATTRIBUTE_RIGHTS])

@@ -119,7 +119,7 @@ async function diff(directory: OpenDirectory, file: string): Promise<void> {
 async function history({ partition, schema }: OpenDirectory): Promise<void> {
   const versions = await partition.accessHistory();
   if (versions.length === 0) print(`the directory was given no rules: those of the preset ${DEFAULT_PRESET} hold\n`);
-  for (const { version, time, by, text } of versions) {
+  for (const { version, time, author: by, text } of versions) {
     const { rules } = parseRules(text, schema);
     const size = rules ? describeSize(rules) : 'with faults under the schema of now';
     print(`${version}  ${new Date(time).toISOString()}  ${size}  (by ${by || 'rowan init'})\n`);

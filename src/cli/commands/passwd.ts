@@ -62,8 +62,8 @@ async function setPassword(
       added.push({ operation: 'replace', attribute: { type: 'pwdChangedTime', values } });
     }
     return {
-      requested: [{ operation: 'replace', attribute: { type: 'userPassword', values: [stored] } } as const],
-      added,
+      clientChanges: [{ operation: 'replace', attribute: { type: 'userPassword', values: [stored] } } as const],
+      serverChanges: added,
     };
   };
   return partition.modify(name, changesOf, { dn: adminDn });

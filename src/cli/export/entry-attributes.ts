@@ -75,13 +75,13 @@ export async function entryAttributes(
 
 /** Returns undefined for a damaged value. Long values are read twice, since output cannot be taken back. */
 async function largeValue(large: LargeReader, qualifier: Buffer): Promise<ExportValue | undefined> {
-  const isLong = large.lengthOf(qualifier) > MAX_HELD_BYTES;
+  const isLong = large.valueLength(qualifier) > MAX_HELD_BYTES;
   const whole: Buffer[] = [];
   try {
-    for await (const piece of large.pieces(qualifier)) if (!isLong) whole.push(piece);
+    for await (const piece of large.chunks(qualifier)) if (!isLong) whole.push(piece);
   } catch (error) {
     if (damageOf(error)) return undefined;
     throw error;
   }
-  return isLong ? large.pieces(qualifier) : Buffer.concat(whole);
+  return isLong ? large.chunks(qualifier) : Buffer.concat(whole);
 }

@@ -104,7 +104,7 @@ export class BulkBatch {
     }
     this.#items.push({ source: entry.source ?? entry, node, draft: isGeneric ? draft : undefined });
     this.nodes.set(name, node);
-    this.#changes.add(node, draft.value('entryCSN')!);
+    this.#changes.add(node, draft.firstValue('entryCSN')!);
     this.#counts.set(parent, (this.#counts.get(parent) ?? 0) + 1);
     this.#special ||= isSpecial(draft);
   }

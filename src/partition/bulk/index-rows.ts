@@ -1,10 +1,10 @@
 import { type PackedRows, RowPacker } from '../../store/load.js';
 import { putBytes } from '../../store/put.js';
-import { eachGram, type Form } from '../model/implied.js';
+import { eachGram, type NormalizedValue } from '../model/implied.js';
 import type { Index } from '../model/index-set.js';
 import { EQUALITY, GRAM, PRESENCE_PREFIX, UUID_BYTES } from '../model/tables.js';
 
-const NO_FORMS: readonly Form[] = [];
+const NO_FORMS: readonly NormalizedValue[] = [];
 
 /** Collects the rows of a batch in one index. Consecutive entries with the same forms share rows. */
 export class IndexRows {
@@ -12,15 +12,15 @@ export class IndexRows {
   readonly #packer = new RowPacker();
   readonly #present = new IdList();
   /** Forms of the last entry. `#repeated` holds the ids of following entries with the same forms: see `FormMaker`. */
-  #forms: readonly Form[] = NO_FORMS;
+  #forms: readonly NormalizedValue[] = NO_FORMS;
   readonly #repeated = new IdList();
 
   constructor(index: Index) {
     this.#index = index;
   }
 
-  add(forms: readonly Form[], id: Buffer): void {
-    if (this.#index.presence) this.#present.add(id);
+  add(forms: readonly NormalizedValue[], id: Buffer): void {
+    if (this.#index.hasPresence) this.#present.add(id);
     if (forms === this.#forms) {
       this.#repeated.add(id);
       return;
@@ -36,13 +36,13 @@ export class IndexRows {
     this.#repeated.clear();
   }
 
-  #post(forms: readonly Form[], ids: Buffer): void {
+  #post(forms: readonly NormalizedValue[], ids: Buffer): void {
     const packer = this.#packer;
     for (let k = 0; k < forms.length; k++) {
-      const { cut } = forms[k]!;
+      const { cutValue: cut } = forms[k]!;
       post(packer, EQUALITY, cut, 0, cut.length, ids);
     }
-    if (this.#index.substring) eachGram(forms, (norm, at) => post(packer, GRAM, norm, at, at + 3, ids));
+    if (this.#index.hasSubstrings) eachGram(forms, (norm, at) => post(packer, GRAM, norm, at, at + 3, ids));
   }
 
   /** Returns all rows. No more entries may be added after that. */

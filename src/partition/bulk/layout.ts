@@ -4,9 +4,9 @@ import { FIXED_EXCESS, type Fixed, fixedBytes } from '../../store/put.js';
 import { CELL_HEADER } from '../../store/row.js';
 import type { DraftAttribute } from '../model/draft.js';
 import { valueQualifier } from '../model/entry-cells.js';
-import { type FormMaker, formMaker, formRule } from '../model/implied.js';
+import { type Normalizer, normalizerOf, normRule } from '../model/implied.js';
 import type { Index, IndexSet } from '../model/index-set.js';
-import { cutMark, MASTER, oidBytes, TREE } from '../model/tables.js';
+import { cutMarkQualifier, MASTER, oidBytes, TREE } from '../model/tables.js';
 
 /** Cells of one attribute of the master row. */
 export interface MasterPart {
@@ -22,7 +22,7 @@ export interface TypePart {
   /** Positions of the attributes in the draft. Most types have one. */
   readonly places: readonly number[];
   /** Undefined if the values of the type have no normal forms. */
-  readonly maker: FormMaker | undefined;
+  readonly maker: Normalizer | undefined;
   readonly index: Index | undefined;
   /** Scratch array for the attributes at `places`. */
   readonly attributes: DraftAttribute[];
@@ -128,12 +128,12 @@ function typeParts(attributes: readonly DraftAttribute[], indexes: IndexSet): Ty
     else places.set(description.type, [place]);
   }
   return [...places].map(([type, of]) => {
-    const rule = formRule(type);
+    const rule = normRule(type);
     return {
       type,
       places: of,
-      maker: rule && formMaker(type, rule),
-      index: indexes.of(type),
+      maker: rule && normalizerOf(type, rule),
+      index: indexes.ofType(type),
       attributes: of.map((place) => attributes[place]!),
     };
   });
@@ -160,7 +160,7 @@ function treeCells({ type: { oid }, maker }: TypePart, type: number): TreeCell[]
   if (!maker) return [presence];
   const head = cellOf(TREE.normAttributes, Buffer.from(`${oid}=`, 'latin1'), FORM_POSITION);
   const forms = { qualifier: `${oid}=`, type, cell: head, forms: true, mark: false };
-  return [presence, whole(cutMark(oid), true), forms];
+  return [presence, whole(cutMarkQualifier(oid), true), forms];
 }
 
 const NOTHING = fixedBytes();

@@ -157,13 +157,13 @@ class BulkLoader {
     requireRequestAllowed(this.#context, this.#requestFor(dn));
     const draft = draftFromAttributes(this.#context.schema, entry.attributes);
     this.#leaveOutComputed(entry, draft);
-    const hasUuid = draft.text('entryUUID') !== undefined;
+    const hasUuid = draft.valueText('entryUUID') !== undefined;
     const id = completeEntry(this.#context, draft, dn);
     const uuid = hasUuid ? id.toString('latin1') : undefined;
     // For earlier batches the store checks this.
     if (uuid !== undefined && this.#batch.entryUuids.has(uuid))
       throw new LdapError('entryAlreadyExists', 'an entry with this entryUUID came before');
-    const { values, names } = this.#context.shared;
+    const { values, nameChanges: names } = this.#context.shared;
     // Adds wait for pending changes of names where necessary, so the entry is added alone.
     if (asksForNumber(values, draft) || !names.isEmpty) return this.#addAlone(entry.source ?? entry, dn, draft);
     const change = addition(draft, dn, parent, id, this.#actor, undefined, true);
@@ -177,7 +177,7 @@ class BulkLoader {
     this.#batch.add(entry, name, change, steps);
     if (uuid !== undefined) this.#batch.entryUuids.add(uuid);
     const { values } = this.#context.shared;
-    if (values.numbers.length > 0)
+    if (values.numberRanges.length > 0)
       for (const chosen of chosenNumbers(values, change.after!)) this.#batch.addChosen(chosen);
     return undefined;
   }

@@ -4,7 +4,7 @@ import { CELL_HEADER, packRow, packSorted } from '../../store/row.js';
 import { INDEX_BYTES } from '../model/descriptions.js';
 import type { Draft, DraftAttribute } from '../model/draft.js';
 import { type EntryCells, entryCells, type TreeInfo } from '../model/entry-cells.js';
-import type { Form } from '../model/implied.js';
+import type { NormalizedValue } from '../model/implied.js';
 import type { Index } from '../model/index-set.js';
 import type { Node } from '../model/node.js';
 import { MASTER, Q, ROOT_ID, TREE, UUID_BYTES } from '../model/tables.js';
@@ -24,7 +24,7 @@ const TREE_INFO = 256;
 /** Offset of the value length within a cell. */
 const VALUE_LENGTH = 3;
 
-const NO_FORMS: readonly Form[] = [];
+const NO_FORMS: readonly NormalizedValue[] = [];
 
 /** Packs the rows of a batch for all tables, without an object per cell. */
 export class BulkRows {
@@ -36,7 +36,7 @@ export class BulkRows {
   #layout: Layout | undefined;
   #indexesOf: readonly (IndexRows | undefined)[] = [];
   /** Forms of the current entry, by type of the layout. */
-  readonly #forms: (readonly Form[])[] = [];
+  readonly #forms: (readonly NormalizedValue[])[] = [];
   /** Number of the forms, and their total length in bytes. */
   #count = 0;
   #bytes = 0;
@@ -76,12 +76,12 @@ export class BulkRows {
       let forms = NO_FORMS;
       if (maker) {
         for (let k = 0; k < places.length; k++) at[k] = attributes[places[k]!]!;
-        forms = maker.forms(at);
+        forms = maker.normalize(at);
       }
       this.#forms[i] = forms;
       this.#count += forms.length;
       for (let k = 0; k < forms.length; k++) {
-        const { cut, norm } = forms[k]!;
+        const { cutValue: cut, norm } = forms[k]!;
         this.#bytes += cut.length;
         if (cut !== norm) this.#cut = true;
       }
@@ -124,12 +124,12 @@ export class BulkRows {
   #addForms({ before, type, head, mark }: TreePart, bytes: Buffer, view: DataView, start: number): number {
     if (type < 0) return putFixed(view, start, before);
     const forms = this.#forms[type]!;
-    if (mark) return forms.some(({ cut, norm }) => cut !== norm) ? putFixed(view, start, before) : start;
+    if (mark) return forms.some(({ cutValue: cut, norm }) => cut !== norm) ? putFixed(view, start, before) : start;
     let at = putFixed(view, start, before);
     if (forms.length === 0) return at - head.length;
     for (let k = 0; k < forms.length; k++) {
       if (k > 0) at = putFixed(view, at, head);
-      const { cut, position } = forms[k]!;
+      const { cutValue: cut, valueIndex: position } = forms[k]!;
       view.setInt16(at - head.length + 1, head.length - CELL_HEADER + cut.length);
       at = putBytes(bytes, at, cut);
       view.setInt32(at, position);
@@ -169,7 +169,7 @@ export class BulkRows {
     packer.end();
   }
 
-  #addGeneric(id: Buffer, { cells, separate }: EntryCells): void {
+  #addGeneric(id: Buffer, { cells, newChunks: separate }: EntryCells): void {
     const packer = this.#master;
     packer.begin();
     packer.write(id);

@@ -1,7 +1,7 @@
 import { batchesOf, keysOf } from '../../store/batches.js';
 import type { PlanStep, Store } from '../../store/contract.js';
 import { cellValue } from '../../store/row.js';
-import { fenced, type Piecework } from '../model/piecework.js';
+import { type Piecework, withFence } from '../model/piecework.js';
 import { CHANGES_TABLE } from '../model/tables.js';
 
 const CSN = Buffer.from('csn');
@@ -23,7 +23,7 @@ export async function trimChanges(store: Store, before: number, piecework?: Piec
     await piecework?.proceed();
     const old = keys.filter((_, i) => timeOf(rows[i]!) < before);
     const steps: PlanStep[] = old.map((key) => ({ table: CHANGES_TABLE.name, key, deleteRow: true }));
-    if (steps.length > 0) await store.commit({ steps: fenced(steps, piecework), decisive: 0 });
+    if (steps.length > 0) await store.commit({ steps: withFence(steps, piecework), decisive: 0 });
     trimmed += old.length;
     // Records are ordered by time, so the first younger record ends the trim.
     if (old.length < keys.length) break;

@@ -27,7 +27,7 @@ export function directGroups(
   const normRdn = normRdnOf(entry.row);
   if (groups.length > MAX_DIRECT || normRdn.length > MAX_NORM) return found;
   const name = makeName(context, new ReadNode(entry.id, entry.row, entry.parent, normRdn));
-  const forms = context.shared.names.storedForms(name);
+  const forms = context.shared.nameChanges.storedNormTexts(name);
   const prefixes = forms.map((form) => equalityPrefix(cutNorm(Buffer.from(form, 'latin1'))));
   return fold(groups, found, (all, group) =>
     chain(groupNamesEntry(context, group, prefixes, viewer), (has) => (has ? all.add(group) : all)),
@@ -56,8 +56,8 @@ function groupNamesEntry(
     if (!node || node === ROOT) return false;
     const keys = prefixes.map((prefix) => Buffer.concat([prefix, node.id]));
     const names = (type: AttributeType): Maybe<boolean> => {
-      const index = shared.indexes.of(type);
-      if (!index?.ready) return false;
+      const index = shared.indexes.ofType(type);
+      if (!index?.isReady) return false;
       const marks = fold(keys, false, (has, key) => has || chain(store.get(index.table, key), (mark) => !!mark));
       return chain(marks, (has) => {
         if (!has) return false;

@@ -10,7 +10,7 @@ import { chain, isPromise } from '../../store/maybe.js';
 import { attributeValues } from '../model/entry-cells.js';
 import { groupTypes } from '../model/group-rows.js';
 import { OBJECT_CLASS_OID } from '../model/index-set.js';
-import { largeCellsOf, readAllLarge, retryWhileReplaced } from '../model/large.js';
+import { largeOffsetsOfTypes, readAllLarge, retryWhileReplaced } from '../model/large.js';
 import { presentRow } from '../model/present-row.js';
 import { seenRow } from '../model/seen-row.js';
 import { equalityPrefix, indexTable, MASTER_TABLE, UUID_BYTES } from '../model/tables.js';
@@ -107,13 +107,13 @@ async function* readGroups(context: SearchContext): AsyncGenerator<DynamicGroup>
 }
 
 export function hasDynamicGroups({ schema, store }: SearchContext): Maybe<boolean> {
-  const { dynamic } = groupTypes(schema);
+  const { dynamicClass: dynamic } = groupTypes(schema);
   if (!dynamic) return false;
   return chain(store.postings(OBJECT_CLASS_TABLE, equalityPrefix(dynamic), 1), ({ length }) => length > 0);
 }
 
 export async function* dynamicGroupIds({ schema, store }: SearchContext): AsyncGenerator<Buffer> {
-  const { dynamic } = groupTypes(schema);
+  const { dynamicClass: dynamic } = groupTypes(schema);
   if (!dynamic) return;
   const prefix = equalityPrefix(dynamic);
   for (let after: Buffer | undefined; ; ) {
@@ -125,7 +125,7 @@ export async function* dynamicGroupIds({ schema, store }: SearchContext): AsyncG
 }
 
 async function readGroup(context: SearchContext, id: Buffer): Promise<DynamicGroup | undefined> {
-  const types = groupTypes(context.schema).urls;
+  const types = groupTypes(context.schema).urlTypes;
   const row = await shortRow(context, id, types);
   if (!row) return undefined;
   const urls: MemberUrl[] = [];
@@ -142,7 +142,7 @@ async function readGroup(context: SearchContext, id: Buffer): Promise<DynamicGro
 export function* urlsIn(context: SearchContext, row: Buffer): Generator<MemberUrl> {
   let size = 0;
   let count = 0;
-  for (const type of groupTypes(context.schema).urls) {
+  for (const type of groupTypes(context.schema).urlTypes) {
     for (const text of attributeValues(context, row, type.name)) {
       size += text.length;
       if (++count > MEMBER_URLS.values || size > MEMBER_URLS.bytes) return;
@@ -215,7 +215,7 @@ export class UrlTest {
     const count = inputs.subordinates
       ? await countVisible(this.#context, store, this.#viewer, { id: this.#id, row })
       : 0;
-    const cells = largeCellsOf(descriptions, row, inputs.values);
+    const cells = largeOffsetsOfTypes(descriptions, row, inputs.values);
     const large = cells.length > 0 ? await readAllLarge(store, MASTER_TABLE.name, this.#id, row, cells) : undefined;
     return evaluate(filter, { ...candidate, numSubordinates: count, hasSubordinates: count > 0, large }) === TRUE;
   }

@@ -58,7 +58,7 @@ export async function withMembers(
 }
 
 function isDynamic(context: SearchContext, row: Buffer): boolean {
-  const { dynamic } = groupTypes(context.schema);
+  const { dynamicClass: dynamic } = groupTypes(context.schema);
   const { type } = context.schema.requireDescription('objectClass');
   return attributeValues(context, row, type.name).some(
     (name) => dynamic && type.equality!.normalize(name)?.equals(dynamic),
@@ -86,7 +86,7 @@ function storedMembers({ schema, descriptions }: SearchContext, row: Buffer): St
     const stored = row[at] === MASTER.upAttributes ? descriptions.ofCell(row, at) : undefined;
     if (stored?.description === member) {
       const start = valueStart(row, at);
-      text = stored.name;
+      text = stored.text;
       next = row.readUInt32BE(start - INDEX_BYTES) + 1;
       norms.add(member.type.equality!.normalize(row.subarray(start, after))!.toString('latin1'));
     }

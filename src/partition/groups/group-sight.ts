@@ -3,7 +3,7 @@ import type { Maybe } from '../../store/contract.js';
 import { chain } from '../../store/maybe.js';
 import type { Node } from '../model/node.js';
 import type { Use, Viewer } from '../model/viewer.js';
-import { wideOf } from '../model/wide-read.js';
+import { describedWide } from '../model/wide-read.js';
 import type { SearchContext } from '../read/run/search-context.js';
 import { ROOT } from '../tree/nodes.js';
 import { shortRow } from './short-row.js';
@@ -22,8 +22,8 @@ export function maySee(
     const sight = row && viewer.sightOf!({ id: Buffer.from(id), parent: parent ?? ROOT, row });
     if (!sight || sight.all(use)) return sight !== undefined;
     const reader = context.reader.read(row!);
-    const descriptions = reader.stored.slice(0, reader.count).map(({ description }) => description);
-    for (const { description } of wideOf(context, row!)) descriptions.push(description);
+    const descriptions = reader.descriptions.slice(0, reader.attributeCount).map(({ description }) => description);
+    for (const { description } of describedWide(context, row!)) descriptions.push(description);
     return descriptions.every((description) => description.type !== type || sight.allows(use, description));
   });
 }

@@ -35,7 +35,7 @@ async function chainByValues(
   bounds: WalkBounds,
 ): Promise<Buffer> {
   const walk = new Walk(context, viewer, 'search', bounds);
-  if (groupTypes(context.schema).members.includes(type)) {
+  if (groupTypes(context.schema).memberTypes.includes(type)) {
     for (const end of ends) await walkGroups(context, walk, end, await entryNamed(context, end), viewer, true);
     return idsOf(walk);
   }

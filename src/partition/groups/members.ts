@@ -24,9 +24,9 @@ const MAX_MEMBERS = 200_000;
 export async function membersOf(context: SearchContext, group: Buffer): Promise<Buffer | undefined> {
   const { store, shared, schema } = context;
   const groups = new IdSet();
-  for (const type of groupTypes(schema).members) {
-    const index = shared.indexes.of(type);
-    if (!index?.ready) return undefined;
+  for (const type of groupTypes(schema).memberTypes) {
+    const index = shared.indexes.ofType(type);
+    if (!index?.isReady) return undefined;
     const ids = await store.postings(index.table, PRESENCE_PREFIX, ALL);
     for (let at = 0; at < ids.length; at += UUID_BYTES) groups.add(ids, at);
   }
@@ -78,7 +78,7 @@ class MemberSearch {
     const stored = await store.get(MASTER_TABLE.name, id);
     if (!stored) return [];
     const row = presentRow(this.#context, stored);
-    return groupTypes(schema).members.flatMap((type) =>
+    return groupTypes(schema).memberTypes.flatMap((type) =>
       attributeValues(this.#context, row, type.name).map((value) => schema.parseDnBytes(withoutUid(type, value))),
     );
   }

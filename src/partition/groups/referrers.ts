@@ -42,8 +42,8 @@ export function referrerLookup(
 ): Maybe<ReferrerLookup> {
   const found = { indexed: [] as Indexed[], types: [] as AttributeType[], unindexed: new Set<AttributeType>() };
   return fold(types, found, (all, type) => {
-    const index = shared.indexes.of(type);
-    if (!index?.ready) {
+    const index = shared.indexes.ofType(type);
+    if (!index?.isReady) {
       all.unindexed.add(type);
       return all;
     }
@@ -84,11 +84,11 @@ export function indexedReferrers(
   lookup: ReferrerLookup,
   names: readonly string[],
 ): Maybe<Map<string, Referrers[]>> {
-  const { names: changes } = context.shared;
+  const { nameChanges: changes } = context.shared;
   const forms = new Map(names.map((name) => [name, name]));
   if (!changes.isEmpty) {
     forms.clear();
-    for (const name of names) for (const form of changes.storedForms(name)) forms.set(form, name);
+    for (const name of names) for (const form of changes.storedNormTexts(name)) forms.set(form, name);
   }
   const found = new Map(names.map((name) => [name, [] as Referrers[]]));
   return chain(runWork(referrersByForm(context, lookup, [...forms.keys()])), (all) => {
@@ -199,9 +199,9 @@ async function idsByReading(
 
 function hasNameIn(context: SearchContext, row: Buffer, type: AttributeType, wanted: ReadonlySet<string>): boolean {
   const reader = context.reader.read(row);
-  for (let i = 0; i < reader.count; i++) {
-    if (reader.stored[i]!.description.type !== type) continue;
-    for (let v = reader.firsts[i]!; v < reader.firsts[i + 1]!; v++) {
+  for (let i = 0; i < reader.attributeCount; i++) {
+    if (reader.descriptions[i]!.description.type !== type) continue;
+    for (let v = reader.firstValues[i]!; v < reader.firstValues[i + 1]!; v++) {
       const norm = type.equality!.normalize(withoutUid(type, reader.value(v)));
       if (norm && wanted.has(norm.toString('latin1'))) return true;
     }

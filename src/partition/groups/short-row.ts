@@ -5,7 +5,7 @@ import { presentRow } from '../model/present-row.js';
 import { MASTER_TABLE } from '../model/tables.js';
 import { UNRESTRICTED } from '../model/viewer.js';
 import { isWhole } from '../model/wide.js';
-import { wideOf } from '../model/wide-read.js';
+import { describedWide } from '../model/wide-read.js';
 import type { SearchContext } from '../read/run/search-context.js';
 import { partForFilter } from '../read/run/wide-part.js';
 
@@ -18,7 +18,7 @@ export function shortRow(
   const { store, compiler } = context;
   return chain(store.getHead(MASTER_TABLE.name, id), (head) => {
     if (!head || isWhole(head)) return head && presentRow(context, head);
-    const isLookedInto = wideOf(context, head).some(({ description }) => looksInto?.has(description.type));
+    const isLookedInto = describedWide(context, head).some(({ description }) => looksInto?.has(description.type));
     const { filter } = compiler.compile({ type: 'present', attribute: 'objectClass' }, UNRESTRICTED);
     const part = isLookedInto ? undefined : partForFilter(context, store, id, head, filter);
     const row = chain(part, (known) => known ?? store.get(MASTER_TABLE.name, id));

@@ -39,13 +39,13 @@ export class StepCache {
 
   /** Returns the types that named members at the last look-up. */
   static typesUsed(context: SearchContext): readonly AttributeType[] {
-    return lastTypes.get(context) ?? groupTypes(context.schema).members;
+    return lastTypes.get(context) ?? groupTypes(context.schema).memberTypes;
   }
 
   /** Like `referrerLookup`, for all types that name members. */
   lookup(uids: boolean): Maybe<ReferrerLookup> {
     if (this.#lookup) return this.#lookup;
-    return chain(referrerLookup(this.#context, groupTypes(this.#context.schema).members, uids), (lookup) => {
+    return chain(referrerLookup(this.#context, groupTypes(this.#context.schema).memberTypes, uids), (lookup) => {
       this.#lookup = lookup;
       lastTypes.set(this.#context, lookup.types);
       return lookup;

@@ -7,7 +7,13 @@ import { isPromise } from '../../store/maybe.js';
 import { cellValue, unpackRow } from '../../store/row.js';
 import { guardsHold, StoreError } from '../../store/store-error.js';
 import { isComputed } from '../model/computed.js';
-import { ENTRY_UUID_OID, type IndexRecord, isComplete, OBJECT_CLASS_OID, parseRecords } from '../model/index-set.js';
+import {
+  ENTRY_UUID_OID,
+  type IndexRecord,
+  isComplete,
+  OBJECT_CLASS_OID,
+  parseIndexRecords,
+} from '../model/index-set.js';
 import { indexTable, META_TABLE } from '../model/tables.js';
 import type { WriteContext } from '../write/context.js';
 import { freshly } from '../write/freshly.js';
@@ -76,9 +82,9 @@ export async function addIndex(
 
 /** Lists the index as unfinished, unless it is listed already. */
 async function listIndex(context: WriteContext, type: AttributeType, substring: boolean, claim: Buffer): Promise<void> {
-  const known = context.shared.indexes.of(type);
+  const known = context.shared.indexes.ofType(type);
   if (!known) return registerIndex(context, type, substring, claim);
-  if (known.substring || !substring) {
+  if (known.hasSubstrings || !substring) {
     if (!isComplete(known)) return;
     throw new LdapError('entryAlreadyExists', `attribute '${type.name}' has this index already`);
   }
@@ -138,7 +144,8 @@ export async function dropIndex(context: WriteContext, attribute: string): Promi
   if (REQUIRED.has(type.oid)) throw new LdapError('unwillingToPerform', `the server needs the index of '${type.name}'`);
   const claim = newClaim();
   await freshly(context, async () => {
-    if (!context.shared.indexes.of(type)) throw new LdapError('noSuchObject', `attribute '${type.name}' has no index`);
+    if (!context.shared.indexes.ofType(type))
+      throw new LdapError('noSuchObject', `attribute '${type.name}' has no index`);
     const records = recordsOf(context).filter((r) => r.oid !== type.oid);
     await context.shared.setIndexes(records, [claimStep(type.oid, claim)]);
   });
@@ -187,7 +194,7 @@ export async function sweepClaims(context: WriteContext): Promise<StoreError | u
 /** Claims an unfinished index that no process builds. Does nothing if the index is finished or claimed. */
 export async function claimUnfinished(context: WriteContext, type: AttributeType): Promise<void> {
   await freshly(context, async () => {
-    const index = context.shared.indexes.of(type);
+    const index = context.shared.indexes.ofType(type);
     if (!index || isComplete(index)) return;
     const qualifier = claimName(type.oid);
     if (await buildCell(context, qualifier)) return;
@@ -196,7 +203,7 @@ export async function claimUnfinished(context: WriteContext, type: AttributeType
 }
 
 export function recordsOf(context: WriteContext): IndexRecord[] {
-  return parseRecords(context.shared.indexes.bytes);
+  return parseIndexRecords(context.shared.indexes.bytes);
 }
 
 function newClaim(): Buffer {

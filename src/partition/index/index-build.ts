@@ -5,9 +5,9 @@ import { isPromise } from '../../store/maybe.js';
 import { cellValue, MARK } from '../../store/row.js';
 import { isGuardFailure, StoreError } from '../../store/store-error.js';
 import { keyAfter } from '../../store/tables.js';
-import { Implied, implyType } from '../model/implied.js';
+import { ImpliedRows, implyType } from '../model/implied.js';
 import { type Index, isComplete } from '../model/index-set.js';
-import { largeCellsOf, readAllLarge, retryWhileReplaced } from '../model/large.js';
+import { largeOffsetsOfTypes, readAllLarge, retryWhileReplaced } from '../model/large.js';
 import { draftWithLarge } from '../model/large-draft.js';
 import { MASTER, MASTER_TABLE, Q } from '../model/tables.js';
 import type { WriteContext } from '../write/context.js';
@@ -101,10 +101,10 @@ async function entrySteps(
 }
 
 async function rowSteps(context: WriteContext, index: Index, id: Buffer, row: Buffer): Promise<PlanStep[]> {
-  const cells = largeCellsOf(context.descriptions, row, new Set([index.type]));
+  const cells = largeOffsetsOfTypes(context.descriptions, row, new Set([index.type]));
   const large = await readAllLarge(context.store, MASTER_TABLE.name, id, row, cells);
   const attributes = draftWithLarge(context, row, large).ofType(index.type);
-  const implied = new Implied();
+  const implied = new ImpliedRows();
   implyType(index.type, attributes, index, implied);
   if (implied.rows.length === 0) return [];
   const version = cellValue(row, MASTER.treeInfo, Q.version);
@@ -116,7 +116,7 @@ async function rowSteps(context: WriteContext, index: Index, id: Buffer, row: Bu
       guards: [{ op: 'equals', family: MASTER.treeInfo, qualifier: Q.version, value: version }],
     },
   ];
-  for (const { prefix } of implied.rows)
+  for (const { keyPrefix: prefix } of implied.rows)
     steps.push({ table: index.table, key: Buffer.concat([prefix, id]), put: [MARK] });
   return steps;
 }

@@ -3,28 +3,28 @@ import { cellValue } from '../../store/row.js';
 import { StoreError } from '../../store/store-error.js';
 import { META_TABLE, numberedKey } from './tables.js';
 
-/** Key prefix of the `meta` rows with the access rules, one row per version (docs/formats/tables.md). */
+/** Key prefix of the `meta` rows with access rules, one row per version (docs/formats/tables.md). */
 const PREFIX = 'access,';
 const F = 0;
 const q = (text: string) => Buffer.from(text);
 const CELL = { text: q('text'), by: q('by'), time: q('time') } as const;
 
 export interface StoredAccess {
-  /** The first version is 1. */
+  /** Counts from 1. */
   readonly version: number;
   readonly text: string;
   /** The operator who set the rules, as `ann@host`; '' for the program itself. */
-  readonly by: string;
+  readonly author: string;
   /** Milliseconds since 1970. */
   readonly time: number;
 }
 
 /** Returns the plan step that stores a new version. Its guard fails if the version exists. */
-export function accessStep({ version, text, by, time }: StoredAccess): RowStep {
+export function accessStep({ version, text, author, time }: StoredAccess): RowStep {
   const guards: Guard[] = [{ op: 'absent', family: F, qualifier: CELL.text }];
   const put = [
     { family: F, qualifier: CELL.text, value: Buffer.from(text) },
-    { family: F, qualifier: CELL.by, value: Buffer.from(by) },
+    { family: F, qualifier: CELL.by, value: Buffer.from(author) },
     { family: F, qualifier: CELL.time, value: Buffer.from(String(time)) },
   ];
   return { table: META_TABLE.name, key: numberedKey(PREFIX, version), guards, put };
@@ -38,17 +38,17 @@ export async function readAccess(reader: Reader, version: number): Promise<Store
 
 /** Returns all versions up to `latest`, the latest first. */
 export async function accessHistory(reader: Reader, latest: number): Promise<StoredAccess[]> {
-  const found: StoredAccess[] = [];
+  const versions: StoredAccess[] = [];
   for (let version = latest; version > 0; version--) {
     const access = await readAccess(reader, version);
-    if (access) found.push(access);
+    if (access) versions.push(access);
   }
-  return found;
+  return versions;
 }
 
 function toAccess(version: number, row: Buffer): StoredAccess {
   const text = cellValue(row, F, CELL.text);
   if (!text) throw new StoreError('corrupt', `access rules of version ${version} (table meta) have no text`);
-  const by = cellValue(row, F, CELL.by)?.toString() ?? '';
-  return { version, text: text.toString(), by, time: Number(cellValue(row, F, CELL.time)?.toString() ?? 0) };
+  const author = cellValue(row, F, CELL.by)?.toString() ?? '';
+  return { version, text: text.toString(), author, time: Number(cellValue(row, F, CELL.time)?.toString() ?? 0) };
 }

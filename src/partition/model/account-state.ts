@@ -14,7 +14,7 @@ export interface AccountState {
   readonly graceUses: readonly number[];
   /** Time of the last successful bind, as far as it is recorded; 0: unknown. */
   readonly lastSuccess: number;
-  /** Time at which a policy first covered the password, for a password without pwdChangedTime; 0: not yet. */
+  /** Time at which a password policy first applied, for a password without pwdChangedTime; 0: not yet. */
   readonly since: number;
   readonly uses: readonly PasswordUse[];
   /** Time step of the last TOTP code that was accepted as a second factor (RFC 6238); 0: none. */
@@ -50,10 +50,10 @@ const CELL = {
   version: q('version'),
 } as const;
 
-/** The stored form of `Infinity`. */
+/** `Infinity` as stored. */
 const NEVER = 0xffff_ffff_ffff_ffffn;
 
-/** State of an account and its version, which the next change guards. */
+/** State of an account and its version. A change of the state guards the version. */
 export interface StoredState {
   readonly version: bigint;
   readonly state: AccountState;
@@ -101,38 +101,38 @@ function usesIn(row: Buffer): PasswordUse[] {
   }));
 }
 
-function bytesOfUses(uses: readonly PasswordUse[]): Buffer {
-  return Buffer.concat(uses.flatMap(({ id, time }) => [Buffer.from(id, 'hex'), bytesOf([time])]));
+function encodeUses(uses: readonly PasswordUse[]): Buffer {
+  return Buffer.concat(uses.flatMap(({ id, time }) => [Buffer.from(id, 'hex'), encodeTimes([time])]));
 }
 
-function bytesOf(times: readonly number[]): Buffer {
+function encodeTimes(times: readonly number[]): Buffer {
   const bytes = Buffer.allocUnsafe(times.length * 8);
   for (const [i, ms] of times.entries())
     bytes.writeBigUInt64BE(ms === Number.POSITIVE_INFINITY ? NEVER : BigInt(ms), i * 8);
   return bytes;
 }
 
-/** Returns the plan step that replaces version `instead` of the state of an entry; 0: the entry has no state yet. */
-export function stateStep(id: Buffer, state: AccountState, instead: bigint): RowStep {
+/** Returns the plan step that replaces version `replacedVersion` of the state of an entry; 0: the entry has no state yet. */
+export function stateStep(id: Buffer, state: AccountState, replacedVersion: bigint): RowStep {
   const { failures, lockedUntil, graceUses, lastSuccess, since, uses, totpStep } = state;
   const cells: (readonly [Buffer, Buffer])[] = [
-    [CELL.failures, bytesOf(failures)],
-    [CELL.graceUses, bytesOf(graceUses)],
-    [CELL.lastSuccess, bytesOf(lastSuccess ? [lastSuccess] : [])],
-    [CELL.lockedUntil, bytesOf(lockedUntil ? [lockedUntil] : [])],
-    [CELL.since, bytesOf(since ? [since] : [])],
-    [CELL.totpStep, bytesOf(totpStep ? [totpStep] : [])],
-    [CELL.uses, bytesOfUses(uses)],
+    [CELL.failures, encodeTimes(failures)],
+    [CELL.graceUses, encodeTimes(graceUses)],
+    [CELL.lastSuccess, encodeTimes(lastSuccess ? [lastSuccess] : [])],
+    [CELL.lockedUntil, encodeTimes(lockedUntil ? [lockedUntil] : [])],
+    [CELL.since, encodeTimes(since ? [since] : [])],
+    [CELL.totpStep, encodeTimes(totpStep ? [totpStep] : [])],
+    [CELL.uses, encodeUses(uses)],
   ];
-  const guards: Guard[] = [{ op: 'counterEquals', family: F, qualifier: CELL.version, value: instead }];
-  const gone = cells.filter(([, value]) => value.length === 0);
-  const come = cells.filter(([, value]) => value.length > 0);
+  const guards: Guard[] = [{ op: 'counterEquals', family: F, qualifier: CELL.version, value: replacedVersion }];
+  const emptyCells = cells.filter(([, value]) => value.length === 0);
+  const filledCells = cells.filter(([, value]) => value.length > 0);
   return {
     table: STATE_TABLE.name,
     key: id,
     guards,
-    delete: gone.map(([qualifier]) => ({ family: F, qualifier })),
-    put: come.map(([qualifier, value]) => ({ family: F, qualifier, value })),
+    delete: emptyCells.map(([qualifier]) => ({ family: F, qualifier })),
+    put: filledCells.map(([qualifier, value]) => ({ family: F, qualifier, value })),
     add: [{ family: F, qualifier: CELL.version, by: 1n }],
   };
 }

@@ -28,32 +28,37 @@ export interface OldValue {
   readonly index: number;
   /** The value, or for a large value 8 bytes of its length and its SHA-256. */
   readonly bytes: Buffer;
-  readonly large: boolean;
+  readonly isLarge: boolean;
 }
 
 /** Encodes the image of `changes`, which start from the master row `row`. */
-export function encodeBefore(descriptions: DescriptionTable, row: Buffer, changes: CellChanges): Buffer {
+export function encodeBeforeImage(descriptions: DescriptionTable, row: Buffer, changes: CellChanges): Buffer {
   const out = new ImageWriter();
-  const large = largeQualifiers(row);
-  const { removed: gone, written: come, previous: was } = changes;
-  let g = 0;
-  let c = 0;
+  const largeValueQualifiers = largeQualifiers(row);
+  const { removed: removedCells, written: writtenCells, previous: oldValues } = changes;
+  let removedIndex = 0;
+  let writtenIndex = 0;
   let group: AttributeGroup | undefined;
-  while (g < gone.length || c < come.length) {
-    const d = g === gone.length ? 1 : c === come.length ? -1 : compareCells(gone[g]!, come[c]!);
-    const { family, qualifier } = d < 0 ? gone[g]! : come[c]!;
-    const old = d < 0 ? gone[g++]!.value : was[c++];
-    if (family === MASTER.treeInfo) writeInfo(out, qualifier, old);
+  while (removedIndex < removedCells.length || writtenIndex < writtenCells.length) {
+    const order =
+      removedIndex === removedCells.length
+        ? 1
+        : writtenIndex === writtenCells.length
+          ? -1
+          : compareCells(removedCells[removedIndex]!, writtenCells[writtenIndex]!);
+    const { family, qualifier } = order < 0 ? removedCells[removedIndex]! : writtenCells[writtenIndex]!;
+    const oldValue = order < 0 ? removedCells[removedIndex++]!.value : oldValues[writtenIndex++];
+    if (family === MASTER.treeInfo) writeInfo(out, qualifier, oldValue);
     else {
       const end = qualifier.length - INDEX_BYTES;
-      if (!group?.is(qualifier, end)) {
+      if (!group?.includesQualifier(qualifier, end)) {
         group?.write(out);
         group = new AttributeGroup(descriptions, qualifier, end);
       }
       group.add(
         qualifier.readUInt32BE(end),
-        old,
-        old !== undefined && large?.has(qualifier.toString('latin1')) === true,
+        oldValue,
+        oldValue !== undefined && largeValueQualifiers?.has(qualifier.toString('latin1')) === true,
       );
     }
   }
@@ -61,79 +66,82 @@ export function encodeBefore(descriptions: DescriptionTable, row: Buffer, change
   return out.bytes();
 }
 
-function writeInfo(out: ImageWriter, qualifier: Buffer, old: Buffer | undefined): void {
+function writeInfo(out: ImageWriter, qualifier: Buffer, oldValue: Buffer | undefined): void {
   // The version is always one less than in the new row.
   if (qualifier.length === Q.version.length && qualifier.equals(Q.version)) return;
-  out.byte(old ? INFO : INFO_NEW);
+  out.byte(oldValue ? INFO : INFO_NEW);
   out.text(qualifier);
-  if (old) out.text(old);
+  if (oldValue) out.text(oldValue);
 }
 
 class AttributeGroup {
-  readonly #name: Buffer;
-  readonly #secret: boolean;
-  readonly #old: OldValue[] = [];
-  readonly #added: number[] = [];
+  readonly #descriptionBytes: Buffer;
+  readonly #isSecret: boolean;
+  readonly #oldValues: OldValue[] = [];
+  readonly #newIndexes: number[] = [];
 
   constructor(descriptions: DescriptionTable, qualifier: Buffer, end: number) {
-    this.#name = qualifier.subarray(0, end);
-    this.#secret = descriptions.intern(qualifier, 0, end).description.type.secret;
+    this.#descriptionBytes = qualifier.subarray(0, end);
+    this.#isSecret = descriptions.intern(qualifier, 0, end).description.type.secret;
   }
 
-  is(qualifier: Buffer, end: number): boolean {
-    return this.#name.length === end && this.#name.compare(qualifier, 0, end) === 0;
+  includesQualifier(qualifier: Buffer, end: number): boolean {
+    return this.#descriptionBytes.length === end && this.#descriptionBytes.compare(qualifier, 0, end) === 0;
   }
 
-  add(index: number, bytes: Buffer | undefined, large: boolean): void {
-    if (!bytes) this.#added.push(index);
-    else this.#old.push({ index, bytes: large ? bytes.subarray(0, POINTER_BYTES) : bytes, large });
+  add(index: number, bytes: Buffer | undefined, isLarge: boolean): void {
+    if (!bytes) this.#newIndexes.push(index);
+    else this.#oldValues.push({ index, bytes: isLarge ? bytes.subarray(0, POINTER_BYTES) : bytes, isLarge });
   }
 
   write(out: ImageWriter): void {
-    out.byte(this.#secret ? SECRET : VALUES);
-    out.text(this.#name);
-    if (this.#secret) return;
-    out.number(this.#old.length);
-    for (const { index, bytes, large } of this.#old) {
-      out.number(index * 2 + (large ? 1 : 0));
+    out.byte(this.#isSecret ? SECRET : VALUES);
+    out.text(this.#descriptionBytes);
+    if (this.#isSecret) return;
+    out.number(this.#oldValues.length);
+    for (const { index, bytes, isLarge } of this.#oldValues) {
+      out.number(index * 2 + (isLarge ? 1 : 0));
       out.text(bytes);
     }
-    out.number(this.#added.length);
-    for (const index of this.#added) out.number(index);
+    out.number(this.#newIndexes.length);
+    for (const index of this.#newIndexes) out.number(index);
   }
 }
 
 class ImageWriter {
   #bytes = Buffer.allocUnsafe(256);
-  #at = 0;
+  #length = 0;
 
   byte(value: number): void {
-    if (this.#at === this.#bytes.length) this.#grow(1);
-    this.#bytes[this.#at++] = value;
+    if (this.#length === this.#bytes.length) this.#grow(1);
+    this.#bytes[this.#length++] = value;
   }
 
   number(value: number): void {
-    let rest = value;
-    while (rest > 0x7f) {
-      this.byte((rest % 0x80) | 0x80);
-      rest = Math.floor(rest / 0x80);
+    let remaining = value;
+    while (remaining > 0x7f) {
+      this.byte((remaining % 0x80) | 0x80);
+      remaining = Math.floor(remaining / 0x80);
     }
-    this.byte(rest);
+    this.byte(remaining);
   }
 
   text(value: Buffer): void {
     this.number(value.length);
-    if (this.#at + value.length > this.#bytes.length) this.#grow(value.length);
-    this.#bytes.set(value, this.#at);
-    this.#at += value.length;
+    if (this.#length + value.length > this.#bytes.length) this.#grow(value.length);
+    this.#bytes.set(value, this.#length);
+    this.#length += value.length;
   }
 
-  #grow(by: number): void {
-    this.#bytes = Buffer.concat([this.#bytes.subarray(0, this.#at)], Math.max(this.#bytes.length * 2, this.#at + by));
+  #grow(extraBytes: number): void {
+    this.#bytes = Buffer.concat(
+      [this.#bytes.subarray(0, this.#length)],
+      Math.max(this.#bytes.length * 2, this.#length + extraBytes),
+    );
   }
 
-  /** Returns a view of the buffer. Its spare capacity is kept only as long as a batch of plans. */
+  /** Returns the image as a view of the buffer. */
   bytes(): Buffer {
-    return this.#bytes.subarray(0, this.#at);
+    return this.#bytes.subarray(0, this.#length);
   }
 }

@@ -20,7 +20,7 @@ export const CHANGE = {
   time: Buffer.from('time'),
 } as const;
 
-/** One change of the directory: the operation, the entry, the writer, the time and the values before. */
+/** One change of an entry: the operation, the names, the writer, the time and the values before. */
 export interface ChangeRecord {
   readonly op: ChangeOp;
   readonly id: Buffer;
@@ -28,62 +28,62 @@ export interface ChangeRecord {
   readonly dn: Buffer;
   readonly newDn?: Buffer | undefined;
   /** DN of the writer; empty for the server itself. */
-  readonly by: string;
+  readonly writerDn: string;
   readonly csn: string | Buffer;
   /** Milliseconds since 1970, 8 bytes. For a deletion the same time as in the row of table `deleted`. */
   readonly time: Buffer;
   /** Names of the changed attributes of a modify or rename. */
   readonly attributes?: readonly string[] | undefined;
   /** Image of the entry before the change (`before-image.ts`). Absent for a deletion: table `deleted` has the entry. */
-  readonly before?: Buffer | undefined;
+  readonly beforeImage?: Buffer | undefined;
 }
 
 export function changeCells(record: ChangeRecord): Cell[] {
-  const { attributes, before, csn, newDn } = record;
+  const { attributes, beforeImage, csn, newDn } = record;
   const cells: Cell[] = [];
-  if (attributes) cells.push(cell(CHANGE.attributes, textBytes(attributes.join(','))));
-  if (before) cells.push(cell(CHANGE.before, before));
+  if (attributes) cells.push(makeCell(CHANGE.attributes, textBytes(attributes.join(','))));
+  if (beforeImage) cells.push(makeCell(CHANGE.before, beforeImage));
   cells.push(
-    cell(CHANGE.by, textBytes(record.by)),
-    cell(CHANGE.csn, typeof csn === 'string' ? Buffer.from(csn) : csn),
-    cell(CHANGE.dn, record.dn),
-    cell(CHANGE.id, record.id),
+    makeCell(CHANGE.by, textBytes(record.writerDn)),
+    makeCell(CHANGE.csn, typeof csn === 'string' ? Buffer.from(csn) : csn),
+    makeCell(CHANGE.dn, record.dn),
+    makeCell(CHANGE.id, record.id),
   );
-  if (newDn) cells.push(cell(CHANGE.newDn, newDn));
-  cells.push(cell(CHANGE.op, textBytes(record.op)), cell(CHANGE.time, record.time));
+  if (newDn) cells.push(makeCell(CHANGE.newDn, newDn));
+  cells.push(makeCell(CHANGE.op, textBytes(record.op)), makeCell(CHANGE.time, record.time));
   return cells;
 }
 
-function cell(qualifier: Buffer, value: Buffer): Cell {
+function makeCell(qualifier: Buffer, value: Buffer): Cell {
   return { family: 0, qualifier, value };
 }
 
 /** Decodes a row of table `changes` into views of the row. Throws `corrupt` if a mandatory cell is missing. */
 export function changeRecord(row: Buffer): ChangeRecord {
-  const values = new Map<string, Buffer>();
+  const valuesByName = new Map<string, Buffer>();
   for (let at = 0; at < row.length; at = nextCell(row, at)) {
     const start = valueStart(row, at);
-    values.set(row.toString('latin1', qualifierStart(at), start), row.subarray(start, nextCell(row, at)));
+    valuesByName.set(row.toString('latin1', qualifierStart(at), start), row.subarray(start, nextCell(row, at)));
   }
-  const need = (name: keyof typeof CHANGE): Buffer => {
-    const value = values.get(name);
+  const requireValue = (name: keyof typeof CHANGE): Buffer => {
+    const value = valuesByName.get(name);
     if (!value) throw new StoreError('corrupt', `a change record has no '${name}'; run \`rowan check\``);
     return value;
   };
-  const op = need('op').toString('latin1');
+  const op = requireValue('op').toString('latin1');
   if (!isChangeOp(op))
     throw new StoreError('corrupt', `a change record has op '${op.slice(0, 20)}'; run \`rowan check\``);
-  const names = values.get('attributes')?.toString();
+  const attributeNames = valuesByName.get('attributes')?.toString();
   return {
     op,
-    id: need('id'),
-    dn: need('dn'),
-    newDn: values.get('newDn'),
-    by: need('by').toString(),
-    csn: need('csn').toString('latin1'),
-    time: need('time'),
-    attributes: names === undefined ? undefined : names === '' ? [] : names.split(','),
-    before: values.get('before'),
+    id: requireValue('id'),
+    dn: requireValue('dn'),
+    newDn: valuesByName.get('newDn'),
+    writerDn: requireValue('by').toString(),
+    csn: requireValue('csn').toString('latin1'),
+    time: requireValue('time'),
+    attributes: attributeNames === undefined ? undefined : attributeNames === '' ? [] : attributeNames.split(','),
+    beforeImage: valuesByName.get('before'),
   };
 }
 
@@ -92,15 +92,15 @@ function isChangeOp(text: string): text is ChangeOp {
 }
 
 let lastMs = 0;
-let lastTime = Buffer.alloc(8);
+let lastTimeBytes = Buffer.alloc(8);
 
 /** Returns the current time in milliseconds since 1970 as 8 bytes. The buffer is shared: callers must not change it. */
 export function changeTime(): Buffer {
-  const now = Date.now();
-  if (now !== lastMs) {
-    lastMs = now;
-    lastTime = Buffer.allocUnsafe(8);
-    lastTime.writeBigUInt64BE(BigInt(now));
+  const nowMs = Date.now();
+  if (nowMs !== lastMs) {
+    lastMs = nowMs;
+    lastTimeBytes = Buffer.allocUnsafe(8);
+    lastTimeBytes.writeBigUInt64BE(BigInt(nowMs));
   }
-  return lastTime;
+  return lastTimeBytes;
 }

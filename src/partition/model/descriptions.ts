@@ -11,16 +11,16 @@ import { hashBytes } from './hash.js';
 export const INDEX_BYTES = 4;
 
 export interface StoredDescription {
-  /** Small, dense number that is stable for the life of the table, used as an array index by searches. */
+  /** Position in the table, used by searches as an array index. */
   readonly number: number;
-  readonly text: Buffer;
-  /** `text` as Latin-1. */
-  readonly name: string;
+  readonly bytes: Buffer;
+  /** `bytes` as Latin-1. */
+  readonly text: string;
   readonly description: AttributeDescription;
   /** True if the values are URLs that select the members of a group. */
   readonly isMemberUrl: boolean;
   /** The description after this one in the last row. Similar entries have their descriptions in the same order. */
-  next: StoredDescription | undefined;
+  nextInRow: StoredDescription | undefined;
 }
 
 /**
@@ -31,8 +31,8 @@ export class DescriptionTable {
   static readonly MAX = 65_536;
   readonly #schema: Schema;
   #slots: (StoredDescription | undefined)[] = new Array(1024);
-  readonly #all: StoredDescription[] = [];
-  /** Where the store describes the row that it decoded last, for the entry readers that use this table. */
+  readonly #descriptions: StoredDescription[] = [];
+  /** Offsets of the cells of the row that the store decoded last, if the store provides them. */
   readonly rowLayout: RowLayout | undefined;
 
   constructor(schema: Schema, rowLayout?: RowLayout) {
@@ -40,8 +40,8 @@ export class DescriptionTable {
     this.rowLayout = rowLayout;
   }
 
-  get all(): readonly StoredDescription[] {
-    return this.#all;
+  get descriptions(): readonly StoredDescription[] {
+    return this.#descriptions;
   }
 
   /** Returns the description of the upAttributes cell at offset `at`. */
@@ -50,13 +50,13 @@ export class DescriptionTable {
     return this.intern(row, start, start + qualifierLength(row, at) - INDEX_BYTES);
   }
 
-  /** Like `intern`, for a cell whose predecessor in the row has the description `before`. */
-  internNext(before: StoredDescription | undefined, bytes: Buffer, start: number, end: number): StoredDescription {
-    if (before && sameBytes(before.text, bytes, start, end)) return before;
-    const next = before?.next;
-    if (next && sameBytes(next.text, bytes, start, end)) return next;
+  /** Like `intern`, for a cell whose predecessor in the row has the description `preceding`. */
+  internNext(preceding: StoredDescription | undefined, bytes: Buffer, start: number, end: number): StoredDescription {
+    if (preceding && sameBytes(preceding.bytes, bytes, start, end)) return preceding;
+    const next = preceding?.nextInRow;
+    if (next && sameBytes(next.bytes, bytes, start, end)) return next;
     const found = this.intern(bytes, start, end);
-    if (before) before.next = found;
+    if (preceding) preceding.nextInRow = found;
     return found;
   }
 
@@ -67,7 +67,7 @@ export class DescriptionTable {
     for (let slot = (hash ^ (hash >>> 15)) & mask; ; slot = (slot + 1) & mask) {
       const found = this.#slots[slot];
       if (found === undefined) return this.#addDescription(bytes, start, end, slot);
-      if (sameBytes(found.text, bytes, start, end)) return found;
+      if (sameBytes(found.bytes, bytes, start, end)) return found;
     }
   }
 
@@ -81,25 +81,25 @@ export class DescriptionTable {
       );
     }
     const stored: StoredDescription = {
-      number: this.#all.length,
-      text: Buffer.from(text, 'latin1'),
-      name: text,
+      number: this.#descriptions.length,
+      bytes: Buffer.from(text, 'latin1'),
+      text: text,
       description,
-      isMemberUrl: groupTypes(this.#schema).urls.has(description.type),
-      next: undefined,
+      isMemberUrl: groupTypes(this.#schema).urlTypes.has(description.type),
+      nextInRow: undefined,
     };
-    if (this.#all.length >= DescriptionTable.MAX) return stored;
-    this.#all.push(stored);
+    if (this.#descriptions.length >= DescriptionTable.MAX) return stored;
+    this.#descriptions.push(stored);
     this.#slots[slot] = stored;
-    if (this.#all.length * 2 > this.#slots.length) this.#grow();
+    if (this.#descriptions.length * 2 > this.#slots.length) this.#grow();
     return stored;
   }
 
   #grow(): void {
     const slots: (StoredDescription | undefined)[] = new Array(this.#slots.length * 2);
     const mask = slots.length - 1;
-    for (const stored of this.#all) {
-      const hash = hashBytes(stored.text);
+    for (const stored of this.#descriptions) {
+      const hash = hashBytes(stored.bytes);
       let slot = (hash ^ (hash >>> 15)) & mask;
       while (slots[slot] !== undefined) slot = (slot + 1) & mask;
       slots[slot] = stored;

@@ -16,7 +16,7 @@ export interface Actor {
 }
 
 export interface AttributeChange {
-  readonly how: 'add' | 'delete' | 'replace';
+  readonly operation: 'add' | 'delete' | 'replace';
   readonly description: AttributeDescription;
 }
 
@@ -39,7 +39,7 @@ export interface CheckedEntry {
 /** A rename or a move once both places are known. */
 export interface Move {
   readonly entry: CheckedEntry;
-  readonly renamed: boolean;
+  readonly isRenamed: boolean;
   /** The new parent, if the entry moves. */
   readonly superior: CheckedEntry | undefined;
   /** Attribute values that the new RDN adds, and old RDN values that are removed. */
@@ -59,7 +59,7 @@ export interface Access {
   checkTarget(request: WriteRequest, entry: CheckedEntry): LdapError | undefined;
   /** Checks an add with the complete new entry, without the attributes that the server sets. */
   checkNewEntry(request: WriteRequest, entry: CheckedEntry): LdapError | undefined;
-  checkMove(moved: Move): LdapError | undefined;
+  checkMove(move: Move): LdapError | undefined;
 }
 
 export interface EntryAttribute {
@@ -93,9 +93,9 @@ export interface AttachedSteps {
 
 export interface WriteOptions {
   readonly manageDsaIT?: boolean;
-  readonly also?: AttachedSteps | undefined;
+  readonly attached?: AttachedSteps | undefined;
   /** Throws `LongWork` before any change if the entry is long enough to block the event loop. */
-  readonly leaveLong?: boolean;
+  readonly refuseLong?: boolean;
 }
 
 export interface CompareOptions extends WriteOptions {
@@ -105,9 +105,9 @@ export interface CompareOptions extends WriteOptions {
 
 export interface ModifyOptions extends WriteOptions {
   /** All attribute descriptions that `ChangesOf` changes. Other attributes with many values are then not read. */
-  readonly touches?: readonly string[];
-  /** The changes update references after changes of names. */
-  readonly settles?: boolean;
+  readonly touchedDescriptions?: readonly string[];
+  /** True if the changes update references after changes of names. */
+  readonly isSettlement?: boolean;
 }
 
 /** An entry as one attempt of a write has read it. The plan guards this row. */
@@ -120,12 +120,12 @@ export interface Target {
  * Computes the modifications from the entry, and checks the right to make them. Called in each attempt, because the
  * name may belong to another entry by then. An error ends the write with nothing done.
  */
-export type ChangesOf = (target: Target) => Maybe<readonly Modification[] | SplitChanges>;
+export type ComputeChanges = (target: Target) => Maybe<readonly Modification[] | SplitChanges>;
 
 /** Modifications of the client, and modifications that the server adds without an access check. */
 export interface SplitChanges {
-  readonly requested: readonly Modification[];
-  readonly added: readonly Modification[];
+  readonly clientChanges: readonly Modification[];
+  readonly serverChanges: readonly Modification[];
 }
 
 /** Directory-wide settings that `initDirectory` writes to table `meta` and every front end reads. */

@@ -12,7 +12,7 @@ export interface DraftValue {
   /** Value index, the last part of the qualifier. */
   readonly index: number;
   /** True for an unchanged stored value over 64 KiB. `bytes` is then its pointer. */
-  readonly stored?: boolean;
+  readonly isPointer?: boolean;
   /** Pointer of a large value that was read and is unchanged. */
   readonly pointer?: Buffer;
 }
@@ -23,8 +23,8 @@ export interface DraftAttribute {
   /** Description as stored. */
   readonly text: string;
   readonly values: readonly DraftValue[];
-  /** Number of the stored values that were not read, and a bound above all value indexes (see `open-narrow.ts`). */
-  readonly rest?: { readonly count: number; readonly next: number };
+  /** Number of stored values that were not read, and a bound above all value indexes (see `open-narrow.ts`). */
+  readonly unread?: { readonly count: number; readonly nextIndex: number };
 }
 
 /** Key of the attribute that a description denotes. Without `;binary`, which only requests a transfer form. */
@@ -39,7 +39,7 @@ const LINEAR_LIMIT = 32;
 export class Draft {
   readonly #attributes: DraftAttribute[] = [];
   /** Built once there are more than `LINEAR_LIMIT` attributes. */
-  #byKey: Map<string, DraftAttribute> | undefined;
+  #attributeMap: Map<string, DraftAttribute> | undefined;
   id: Buffer | undefined;
 
   get attributes(): readonly DraftAttribute[] {
@@ -51,14 +51,17 @@ export class Draft {
     if (attributes.length > LINEAR_LIMIT) return this.#attributesByKey().get(attributeKey(description));
     for (let i = 0; i < attributes.length; i++) {
       const attribute = attributes[i]!;
-      if (attribute.description === description || isSame(attribute.description, description)) return attribute;
+      if (attribute.description === description || isSameDescription(attribute.description, description))
+        return attribute;
     }
     return undefined;
   }
 
   #attributesByKey(): Map<string, DraftAttribute> {
-    this.#byKey ??= new Map(this.#attributes.map((attribute) => [attributeKey(attribute.description), attribute]));
-    return this.#byKey;
+    this.#attributeMap ??= new Map(
+      this.#attributes.map((attribute) => [attributeKey(attribute.description), attribute]),
+    );
+    return this.#attributeMap;
   }
 
   /** Returns all attributes of one type with any options, because normAttributes do not distinguish options. */
@@ -73,10 +76,10 @@ export class Draft {
     this.#set(attribute, this.get(attribute.description));
   }
 
-  #set(attribute: DraftAttribute, known?: DraftAttribute): void {
-    if (known) this.#attributes[this.#attributes.indexOf(known)] = attribute;
+  #set(attribute: DraftAttribute, existing?: DraftAttribute): void {
+    if (existing) this.#attributes[this.#attributes.indexOf(existing)] = attribute;
     else this.#attributes.push(attribute);
-    this.#byKey?.set(attributeKey(attribute.description), attribute);
+    this.#attributeMap?.set(attributeKey(attribute.description), attribute);
   }
 
   /** Sets all values, with indexes from 0. An existing attribute keeps its spelling, and stays as is if equal. */
@@ -85,9 +88,9 @@ export class Draft {
       this.remove(description);
       return;
     }
-    const known = this.get(description);
-    if (known && isNumbered(known, values)) return;
-    this.#set({ description, text: known?.text ?? text, values: numbered(values) }, known);
+    const existing = this.get(description);
+    if (existing && hasExactly(existing, values)) return;
+    this.#set({ description, text: existing?.text ?? text, values: withIndexes(values) }, existing);
   }
 
   /** Sets the attribute to one value if the entry does not have it. Returns true if it was set. */
@@ -98,27 +101,33 @@ export class Draft {
   }
 
   append(description: AttributeDescription, text: string, values: readonly Buffer[]): void {
-    const known = this.get(description);
-    if (!known) {
-      if (values.length > 0) this.#set({ description, text, values: numbered(values) });
+    const existing = this.get(description);
+    if (!existing) {
+      if (values.length > 0) this.#set({ description, text, values: withIndexes(values) });
       return;
     }
-    let index = nextIndex(known) - 1;
-    this.#set({ ...known, values: [...known.values, ...values.map((bytes) => ({ bytes, index: ++index }))] }, known);
+    let index = nextIndex(existing) - 1;
+    this.#set(
+      { ...existing, values: [...existing.values, ...values.map((bytes) => ({ bytes, index: ++index }))] },
+      existing,
+    );
   }
 
   /** Adds stored values, which keep their indexes. */
-  addStored(description: AttributeDescription, text: string, values: readonly DraftValue[]): void {
-    const known = this.get(description);
-    this.#set(known ? { ...known, values: [...known.values, ...values] } : { description, text, values }, known);
+  addStoredValues(description: AttributeDescription, text: string, values: readonly DraftValue[]): void {
+    const existing = this.get(description);
+    this.#set(
+      existing ? { ...existing, values: [...existing.values, ...values] } : { description, text, values },
+      existing,
+    );
   }
 
   /** Returns the first value of the attribute with this primary name and no options, as text. */
-  text(name: string): string | undefined {
-    return this.value(name)?.toString();
+  valueText(name: string): string | undefined {
+    return this.firstValue(name)?.toString();
   }
 
-  value(name: string): Buffer | undefined {
+  firstValue(name: string): Buffer | undefined {
     for (const { description, values } of this.#attributes) {
       if (description.type.name === name && description.options.length === 0) return values[0]?.bytes;
     }
@@ -126,16 +135,16 @@ export class Draft {
   }
 
   remove(description: AttributeDescription): void {
-    const known = this.get(description);
-    if (!known) return;
-    this.#attributes.splice(this.#attributes.indexOf(known), 1);
-    this.#byKey?.delete(attributeKey(description));
+    const existing = this.get(description);
+    if (!existing) return;
+    this.#attributes.splice(this.#attributes.indexOf(existing), 1);
+    this.#attributeMap?.delete(attributeKey(description));
   }
 
-  /** Records that the attribute has stored values besides the ones in the draft. */
-  setRest(description: AttributeDescription, text: string, rest: NonNullable<DraftAttribute['rest']>): void {
-    const known = this.get(description);
-    this.#set({ description, text, values: known?.values ?? [], rest }, known);
+  /** Records that the attribute has stored values that the draft lacks. */
+  setUnread(description: AttributeDescription, text: string, unread: NonNullable<DraftAttribute['unread']>): void {
+    const existing = this.get(description);
+    this.#set({ description, text, values: existing?.values ?? [], unread }, existing);
   }
 
   copy(): Draft {
@@ -146,32 +155,32 @@ export class Draft {
 }
 
 /** True if both denote the same attribute: see `attributeKey`. */
-function isSame(a: AttributeDescription, b: AttributeDescription): boolean {
+function isSameDescription(a: AttributeDescription, b: AttributeDescription): boolean {
   if (a.type !== b.type || a.options.length !== b.options.length) return false;
   for (let i = 0; i < a.options.length; i++) if (a.options[i] !== b.options[i]) return false;
   return true;
 }
 
 /** Returns an index above all value indexes of the attribute. */
-export function nextIndex({ values, rest }: DraftAttribute): number {
-  return values.reduce((next, v) => Math.max(next, v.index + 1), rest?.next ?? 0);
+export function nextIndex({ values, unread }: DraftAttribute): number {
+  return values.reduce((next, v) => Math.max(next, v.index + 1), unread?.nextIndex ?? 0);
 }
 
 /** True if the attribute has exactly these values, byte by byte, with indexes from 0. */
-function isNumbered({ values: known, rest }: DraftAttribute, values: readonly Buffer[]): boolean {
-  if (rest || known.length !== values.length) return false;
-  for (let i = 0; i < known.length; i++) {
-    const { bytes, index, stored } = known[i]!;
-    if (stored || index !== i || !bytes.equals(values[i]!)) return false;
+function hasExactly({ values: existing, unread }: DraftAttribute, values: readonly Buffer[]): boolean {
+  if (unread || existing.length !== values.length) return false;
+  for (let i = 0; i < existing.length; i++) {
+    const { bytes, index, isPointer } = existing[i]!;
+    if (isPointer || index !== i || !bytes.equals(values[i]!)) return false;
   }
   return true;
 }
 
-function numbered(values: readonly Buffer[]): DraftValue[] {
+function withIndexes(values: readonly Buffer[]): DraftValue[] {
   if (values.length === 1) return [{ bytes: values[0]!, index: 0 }];
-  const made: DraftValue[] = [];
-  for (let index = 0; index < values.length; index++) made.push({ bytes: values[index]!, index });
-  return made;
+  const draftValues: DraftValue[] = [];
+  for (let index = 0; index < values.length; index++) draftValues.push({ bytes: values[index]!, index });
+  return draftValues;
 }
 
 /** Returns the values in stored form: DNs as RFC 4514 writes them. */
@@ -180,20 +189,20 @@ export function storedValues({ syntax }: AttributeType, values: readonly Buffer[
 }
 
 /** Makes a draft of the attributes in a request. Merges repeated descriptions and refuses empty attributes. */
-export function draftFromAttributes(schema: Schema, given: readonly PartialAttribute[]): Draft {
+export function draftFromAttributes(schema: Schema, attributes: readonly PartialAttribute[]): Draft {
   const draft = new Draft();
-  /** Values of repeated mentions of an attribute. */
-  const more = new Map<DraftAttribute, (readonly Buffer[])[]>();
-  for (const { type, values } of given) {
+  /** Values of attributes that the request lists more than once. */
+  const repeatedValues = new Map<DraftAttribute, (readonly Buffer[])[]>();
+  for (const { type, values } of attributes) {
     const description = schema.requireStorable(type);
     if (values.length === 0) throw new LdapError('protocolError', `attribute '${type}' has no values`);
     const stored = storedValues(description.type, values);
-    const known = draft.get(description);
-    if (!known) draft.append(description, type, stored);
-    else if (more.has(known)) more.get(known)!.push(stored);
-    else more.set(known, [stored]);
+    const existing = draft.get(description);
+    if (!existing) draft.append(description, type, stored);
+    else if (repeatedValues.has(existing)) repeatedValues.get(existing)!.push(stored);
+    else repeatedValues.set(existing, [stored]);
   }
-  for (const [{ description, text }, values] of more) draft.append(description, text, values.flat());
+  for (const [{ description, text }, values] of repeatedValues) draft.append(description, text, values.flat());
   return draft;
 }
 
@@ -207,11 +216,11 @@ export function hasValue(values: readonly DraftValue[], { type, value, norm }: A
 }
 
 export function wideAttributeOf(attribute: DraftAttribute): WideAttribute {
-  const count = attribute.values.length + (attribute.rest?.count ?? 0);
-  return { text: attribute.text, next: nextIndex(attribute), count };
+  const count = attribute.values.length + (attribute.unread?.count ?? 0);
+  return { text: attribute.text, nextIndex: nextIndex(attribute), valueCount: count };
 }
 
 /** Sorts by qualifier. A prefix of another description comes first, as the value index begins with a zero byte. */
-export function sortedByText(draft: Draft): DraftAttribute[] {
+export function sortedAttributes(draft: Draft): DraftAttribute[] {
   return [...draft.attributes].sort((a, b) => (a.text < b.text ? -1 : 1));
 }

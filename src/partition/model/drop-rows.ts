@@ -12,12 +12,12 @@ const REFUSAL = { line: q('line'), reason: q('reason'), dn: q('dn') };
 const REFUSALS_PER_PLAN = 500;
 
 export interface DropState {
-  /** Number of records done (applied, refused or unchanged), which is the number of the next record, from 0. */
-  readonly done: number;
-  readonly refused: number;
-  readonly unchanged: number;
+  /** Number of records applied, refused or unchanged: the number, from 0, of the next record. */
+  readonly doneCount: number;
+  readonly refusedCount: number;
+  readonly unchangedCount: number;
   /** Milliseconds since 1970. */
-  readonly start: number;
+  readonly startMs: number;
 }
 
 export interface Refusal {
@@ -36,7 +36,7 @@ export class RecordDone extends Error {
   override readonly name = 'RecordDone';
 }
 
-/** `id`: identifier of the delivery, ASCII. */
+/** `id`: identifier of the file among all files of drop folders, ASCII. */
 function rowKey(id: string): Buffer {
   return Buffer.from(`drop,${id}`);
 }
@@ -46,10 +46,10 @@ function refusalKey(id: string, number: number): Buffer {
 }
 
 /** Creates the row of a file, unless it exists. From now on the absence of the row means that the file is done. */
-export async function beginDrop(store: Store, id: string, name: string, start: number): Promise<void> {
+export async function beginDrop(store: Store, id: string, fileName: string, startMs: number): Promise<void> {
   const put = [
-    { ...CELL.name, value: Buffer.from(name) },
-    { ...CELL.start, value: Buffer.from(String(start)) },
+    { ...CELL.name, value: Buffer.from(fileName) },
+    { ...CELL.start, value: Buffer.from(String(startMs)) },
   ];
   const step = { table: META_TABLE.name, key: rowKey(id), guards: [{ op: 'absent', ...CELL.name } as const], put };
   await guardsHold(store.commit({ steps: [step], decisive: 0 }));
@@ -60,41 +60,41 @@ export async function readDrop(store: Store, id: string): Promise<DropState | un
   store.renewReads?.();
   const row = await store.get(META_TABLE.name, rowKey(id));
   if (!row) return undefined;
-  const count = ({ qualifier }: { qualifier: Buffer }) => Number(cellCounter(row, F, qualifier));
+  const counterValue = ({ qualifier }: { qualifier: Buffer }) => Number(cellCounter(row, F, qualifier));
   return {
-    done: count(CELL.done),
-    refused: count(CELL.refused),
-    unchanged: count(CELL.unchanged),
-    start: Number(cellValue(row, F, CELL.start.qualifier)),
+    doneCount: counterValue(CELL.done),
+    refusedCount: counterValue(CELL.refused),
+    unchangedCount: counterValue(CELL.unchanged),
+    startMs: Number(cellValue(row, F, CELL.start.qualifier)),
   };
 }
 
 /** Step that marks record `number` as done. The guard fails if the row is missing or the record is not the next. */
-function recordStep(id: string, name: string, number: number, as?: 'refused' | 'unchanged'): RowStep {
+function recordStep(id: string, fileName: string, number: number, outcome?: 'refused' | 'unchanged'): RowStep {
   const guards: Guard[] = [
-    { op: 'equals', ...CELL.name, value: Buffer.from(name) },
+    { op: 'equals', ...CELL.name, value: Buffer.from(fileName) },
     { op: 'counterEquals', ...CELL.done, value: BigInt(number) },
   ];
-  const add = [{ ...CELL.done, by: 1n }, ...(as ? [{ ...CELL[as], by: 1n }] : [])];
+  const add = [{ ...CELL.done, by: 1n }, ...(outcome ? [{ ...CELL[outcome], by: 1n }] : [])];
   return { table: META_TABLE.name, key: rowKey(id), guards, add };
 }
 
 /** Steps for the write of record `number`. The write throws `RecordDone` if another process has done the record. */
-export function alsoRecord(store: Store, id: string, name: string, number: number): AttachedSteps {
+export function attachedRecord(store: Store, id: string, fileName: string, number: number): AttachedSteps {
   return {
-    steps: [recordStep(id, name, number)],
+    steps: [recordStep(id, fileName, number)],
     async onGuardFailure() {
-      if ((await readDrop(store, id))?.done !== number) throw new RecordDone();
+      if ((await readDrop(store, id))?.doneCount !== number) throw new RecordDone();
     },
   };
 }
 
 /** Marks a record that changes nothing as done. Throws `RecordDone`. */
-export async function passUnchanged(store: Store, id: string, name: string, number: number): Promise<void> {
-  await commitRecord(store, [recordStep(id, name, number, 'unchanged')]);
+export async function markUnchanged(store: Store, id: string, fileName: string, number: number): Promise<void> {
+  await commitRecord(store, [recordStep(id, fileName, number, 'unchanged')]);
 }
 
-export async function noteRefusal(store: Store, id: string, name: string, refusal: Refusal): Promise<void> {
+export async function recordRefusal(store: Store, id: string, fileName: string, refusal: Refusal): Promise<void> {
   const { number, line, reason, dn } = refusal;
   const put = [
     { ...REFUSAL.line, value: Buffer.from(String(line)) },
@@ -102,7 +102,7 @@ export async function noteRefusal(store: Store, id: string, name: string, refusa
     ...(dn === undefined ? [] : [{ ...REFUSAL.dn, value: Buffer.from(dn) }]),
   ];
   await commitRecord(store, [
-    recordStep(id, name, number, 'refused'),
+    recordStep(id, fileName, number, 'refused'),
     { table: META_TABLE.name, key: refusalKey(id, number), put },
   ]);
 }
@@ -118,9 +118,14 @@ export async function* readRefusals(reader: Reader, id: string): AsyncGenerator<
     for (let batch = await scan.next(); batch; batch = await scan.next()) {
       for (let i = 0; i < batch.keys.length; i++) {
         const key = batch.keys[i]!;
-        const text = ({ qualifier }: { qualifier: Buffer }) => cellValue(batch.rows[i]!, F, qualifier)?.toString();
+        const cellText = ({ qualifier }: { qualifier: Buffer }) => cellValue(batch.rows[i]!, F, qualifier)?.toString();
         const number = key.readUInt32BE(key.length - 4);
-        yield { number, line: Number(text(REFUSAL.line)), reason: text(REFUSAL.reason)!, dn: text(REFUSAL.dn) };
+        yield {
+          number,
+          line: Number(cellText(REFUSAL.line)),
+          reason: cellText(REFUSAL.reason)!,
+          dn: cellText(REFUSAL.dn),
+        };
       }
     }
   } finally {

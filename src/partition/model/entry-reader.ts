@@ -9,157 +9,171 @@ const ATTRIBUTES = MASTER.upAttributes;
 
 /**
  * Locates the attributes and values of a packed master row by offsets. One reader serves many rows without allocating,
- * and its contents are valid until the next `open` or `read`.
+ * and its contents are valid until the next `startRow` or `read`.
  */
 export class EntryReader {
-  readonly #table: DescriptionTable;
+  readonly #descriptionTable: DescriptionTable;
   readonly #layout: RowLayout | undefined;
   row: Buffer = EMPTY;
-  count = 0;
-  readonly stored: StoredDescription[] = [];
-  /** Number of the first value by attribute. Attribute `i` has values `[firsts[i], firsts[i + 1])`. */
-  firsts = new Int32Array(64);
-  /** Value `v` is `row[starts[v], ends[v])`. For a large value this range holds the pointer. */
-  starts = new Int32Array(128);
-  ends = new Int32Array(128);
-  #at = 0;
-  #values = 0;
+  attributeCount = 0;
+  readonly descriptions: StoredDescription[] = [];
+  /** Number of the first value by attribute. Attribute `i` has values `[firstValues[i], firstValues[i + 1])`. */
+  firstValues = new Int32Array(64);
+  /** Value `v` is `row[valueStarts[v], valueEnds[v])`. For a large value this range holds the pointer. */
+  valueStarts = new Int32Array(128);
+  valueEnds = new Int32Array(128);
+  #offset = 0;
+  #valueCount = 0;
   /** Length of the qualifier of the last value read. */
-  #qualifier = 0;
+  #qualifierLength = 0;
   /** Descriptions by the numbers in `RowLayout.names`. */
-  readonly #byName: (StoredDescription | undefined)[] = [];
+  readonly #descriptionsByNumber: (StoredDescription | undefined)[] = [];
   #numbering: object | undefined;
 
-  constructor(table: DescriptionTable) {
-    this.#table = table;
-    this.#layout = table.rowLayout;
+  constructor(descriptionTable: DescriptionTable) {
+    this.#descriptionTable = descriptionTable;
+    this.#layout = descriptionTable.rowLayout;
   }
 
   read(row: Buffer): this {
     const layout = this.#layout;
     if (layout?.row === row) return this.#readByLayout(row, layout);
-    this.open(row);
-    this.readMore(0x7fffffff);
+    this.startRow(row);
+    this.readValues(0x7fffffff);
     return this;
   }
 
-  /** Starts a row, for `readMore`. */
-  open(row: Buffer): void {
+  /** Starts a row, whose values `readValues` then reads. */
+  startRow(row: Buffer): void {
     let at = 0;
     while (at < row.length && row[at]! < ATTRIBUTES) at = nextCell(row, at);
     this.row = row;
-    this.#at = at;
-    this.#values = 0;
-    this.count = 0;
+    this.#offset = at;
+    this.#valueCount = 0;
+    this.attributeCount = 0;
   }
 
-  /** Reads up to `most` values. Returns false at the end of the row. */
-  readMore(most: number): boolean {
+  /** Reads up to `maxValues` further values. Returns false at the end of the row. */
+  readValues(maxValues: number): boolean {
     const { row } = this;
     const { length } = row;
-    let { starts, ends } = this;
-    let at = this.#at;
-    let values = this.#values;
-    let name = values === 0 ? -1 : starts[values - 1]! - this.#qualifier;
-    let named = this.#qualifier;
-    for (let left = most; left > 0 && at < length && row[at] === ATTRIBUTES; left--) {
-      const qualifier = qualifierLength(row, at);
-      const start = at + CELL_HEADER + qualifier;
+    let { valueStarts, valueEnds } = this;
+    let at = this.#offset;
+    let valueCount = this.#valueCount;
+    let nameStart = valueCount === 0 ? -1 : valueStarts[valueCount - 1]! - this.#qualifierLength;
+    let lastQualifierLength = this.#qualifierLength;
+    for (let remaining = maxValues; remaining > 0 && at < length && row[at] === ATTRIBUTES; remaining--) {
+      const thisQualifierLength = qualifierLength(row, at);
+      const start = at + CELL_HEADER + thisQualifierLength;
       const end = start + valueLength(row, at);
       if (end > length) throw new StoreError('corrupt', `packed row of ${length} bytes is cut at offset ${at}`);
-      if (name < 0 || qualifier !== named || !sameRun(row, name, row, at + CELL_HEADER, named - INDEX_BYTES)) {
-        this.#addAttribute(values, this.#next(at + CELL_HEADER, start - INDEX_BYTES));
-        name = at + CELL_HEADER;
-        named = qualifier;
+      if (
+        nameStart < 0 ||
+        thisQualifierLength !== lastQualifierLength ||
+        !sameRun(row, nameStart, row, at + CELL_HEADER, lastQualifierLength - INDEX_BYTES)
+      ) {
+        this.#addAttribute(valueCount, this.#nextDescription(at + CELL_HEADER, start - INDEX_BYTES));
+        nameStart = at + CELL_HEADER;
+        lastQualifierLength = thisQualifierLength;
       }
-      if (values === starts.length) {
-        starts = this.starts = doubled(starts);
-        ends = this.ends = doubled(ends);
+      if (valueCount === valueStarts.length) {
+        valueStarts = this.valueStarts = doubleLength(valueStarts);
+        valueEnds = this.valueEnds = doubleLength(valueEnds);
       }
-      starts[values] = start;
-      ends[values++] = end;
+      valueStarts[valueCount] = start;
+      valueEnds[valueCount++] = end;
       at = end;
     }
-    this.#at = at;
-    this.#values = values;
-    this.#qualifier = named;
-    this.firsts[this.count] = values;
+    this.#offset = at;
+    this.#valueCount = valueCount;
+    this.#qualifierLength = lastQualifierLength;
+    this.firstValues[this.attributeCount] = valueCount;
     return at < length && row[at] === ATTRIBUTES;
   }
 
   /** As `read`, with the offsets of `layout`: neither walks the cells nor compares their names. */
-  #readByLayout(row: Buffer, { count: cells, names, begins, numbering }: RowLayout): this {
+  #readByLayout(row: Buffer, { count: cellCount, names: nameNumbers, begins: cellStarts, numbering }: RowLayout): this {
     if (numbering !== this.#numbering) {
       this.#numbering = numbering;
-      this.#byName.length = 0;
+      this.#descriptionsByNumber.length = 0;
     }
-    while (this.starts.length < cells) {
-      this.starts = doubled(this.starts);
-      this.ends = doubled(this.ends);
+    while (this.valueStarts.length < cellCount) {
+      this.valueStarts = doubleLength(this.valueStarts);
+      this.valueEnds = doubleLength(this.valueEnds);
     }
-    const { starts, ends } = this;
-    const byName = this.#byName;
+    const { valueStarts, valueEnds } = this;
+    const byNumber = this.#descriptionsByNumber;
     this.row = row;
-    this.count = 0;
-    let cell = 0;
-    while (cell < cells && row[begins[cell]!]! < ATTRIBUTES) cell++;
-    let values = 0;
-    let last: StoredDescription | undefined;
-    for (; cell < cells; cell++) {
-      const at = begins[cell]!;
+    this.attributeCount = 0;
+    let cellIndex = 0;
+    while (cellIndex < cellCount && row[cellStarts[cellIndex]!]! < ATTRIBUTES) cellIndex++;
+    let valueCount = 0;
+    let lastDescription: StoredDescription | undefined;
+    for (; cellIndex < cellCount; cellIndex++) {
+      const at = cellStarts[cellIndex]!;
       if (row[at] !== ATTRIBUTES) break;
       const start = valueStart(row, at);
-      const name = names[cell]!;
-      const found = byName[name] ?? this.#nameOf(name, row, at + CELL_HEADER, start - INDEX_BYTES);
-      if (found !== last && !isSame(found, last)) {
-        this.#addAttribute(values, found);
-        last = found;
+      const nameNumber = nameNumbers[cellIndex]!;
+      const description =
+        byNumber[nameNumber] ?? this.#describe(nameNumber, row, at + CELL_HEADER, start - INDEX_BYTES);
+      if (description !== lastDescription && !isSameText(description, lastDescription)) {
+        this.#addAttribute(valueCount, description);
+        lastDescription = description;
       }
-      starts[values] = start;
-      ends[values++] = cell + 1 < cells ? begins[cell + 1]! : row.length;
+      valueStarts[valueCount] = start;
+      valueEnds[valueCount++] = cellIndex + 1 < cellCount ? cellStarts[cellIndex + 1]! : row.length;
     }
-    this.firsts[this.count] = values;
+    this.firstValues[this.attributeCount] = valueCount;
     return this;
   }
 
   /** Returns the description of a number in `RowLayout.names`. Number 0 is no name and is not cached. */
-  #nameOf(name: number, row: Buffer, start: number, end: number): StoredDescription {
-    const found = this.#table.intern(row, start, end);
-    if (name > 0) this.#byName[name] = found;
-    return found;
+  #describe(nameNumber: number, row: Buffer, start: number, end: number): StoredDescription {
+    const description = this.#descriptionTable.intern(row, start, end);
+    if (nameNumber > 0) this.#descriptionsByNumber[nameNumber] = description;
+    return description;
   }
 
   /** Returns the description in `row[start, end)`, given that it follows the last attribute. */
-  #next(start: number, end: number): StoredDescription {
-    return this.#table.internNext(this.count > 0 ? this.stored[this.count - 1] : undefined, this.row, start, end);
+  #nextDescription(start: number, end: number): StoredDescription {
+    return this.#descriptionTable.internNext(
+      this.attributeCount > 0 ? this.descriptions[this.attributeCount - 1] : undefined,
+      this.row,
+      start,
+      end,
+    );
   }
 
   /** Starts an attribute whose first value is `value`. */
-  #addAttribute(value: number, stored: StoredDescription): void {
-    const { count } = this;
-    this.stored[count] = stored;
-    if (count + 2 > this.firsts.length) this.firsts = doubled(this.firsts);
-    this.firsts[count] = value;
-    this.count = count + 1;
+  #addAttribute(firstValue: number, description: StoredDescription): void {
+    const { attributeCount } = this;
+    this.descriptions[attributeCount] = description;
+    if (attributeCount + 2 > this.firstValues.length) this.firstValues = doubleLength(this.firstValues);
+    this.firstValues[attributeCount] = firstValue;
+    this.attributeCount = attributeCount + 1;
   }
 
   /** Qualifier of value `v` of attribute `i` (description and value index), as a view. */
   qualifier(i: number, v: number): Buffer {
-    const start = this.starts[v]!;
-    return this.row.subarray(start - this.stored[i]!.text.length - INDEX_BYTES, start);
+    const start = this.valueStarts[v]!;
+    return this.row.subarray(start - this.descriptions[i]!.bytes.length - INDEX_BYTES, start);
   }
 
   value(v: number): Buffer {
-    return this.row.subarray(this.starts[v], this.ends[v]);
+    return this.row.subarray(this.valueStarts[v], this.valueEnds[v]);
   }
 }
 
 /** Compares two descriptions that the full table does not keep and so creates anew for each cell. */
-function isSame(found: StoredDescription, last: StoredDescription | undefined): boolean {
-  return found.number >= DescriptionTable.MAX && last !== undefined && last.text.equals(found.text);
+function isSameText(description: StoredDescription, lastDescription: StoredDescription | undefined): boolean {
+  return (
+    description.number >= DescriptionTable.MAX &&
+    lastDescription !== undefined &&
+    lastDescription.bytes.equals(description.bytes)
+  );
 }
 
-function doubled(numbers: Int32Array<ArrayBuffer>): Int32Array<ArrayBuffer> {
+function doubleLength(numbers: Int32Array<ArrayBuffer>): Int32Array<ArrayBuffer> {
   const larger = new Int32Array(numbers.length * 2);
   larger.set(numbers);
   return larger;

@@ -32,8 +32,8 @@ export function groupChanges(row: Buffer | undefined): bigint {
 
 /** True if a value may have a UID after its DN. Directories of older versions have no counter and return true. */
 export function mayHaveUids(row: Buffer | undefined): boolean {
-  const counted = row && cellValue(row, UIDS.family, UIDS.qualifier);
-  return !counted || counted.readBigInt64BE() > 0n;
+  const uidCounter = row && cellValue(row, UIDS.family, UIDS.qualifier);
+  return !uidCounter || uidCounter.readBigInt64BE() > 0n;
 }
 
 /** distinguishedNameMatch: the normal form of a value is that of the DN. */
@@ -47,8 +47,8 @@ export function namesEntries({ equality }: AttributeType): boolean {
 }
 
 export function withoutUid({ equality }: AttributeType, value: Buffer): Buffer {
-  const hash = equality?.oid === UNIQUE_MEMBER_MATCH ? uidStart(value) : -1;
-  return hash < 0 ? value : value.subarray(0, hash);
+  const uidOffset = equality?.oid === UNIQUE_MEMBER_MATCH ? uidStart(value) : -1;
+  return uidOffset < 0 ? value : value.subarray(0, uidOffset);
 }
 
 const MEMBER = '2.5.4.31';
@@ -58,27 +58,28 @@ const GROUP_OF_URLS = '2.16.840.1.113730.3.2.33';
 /** Attributes that make an entry a group. */
 export interface GroupTypes {
   /** member, uniqueMember and their subtypes, whose values name members. */
-  readonly members: readonly AttributeType[];
+  readonly memberTypes: readonly AttributeType[];
   /** The attribute member, under which the members of a dynamic group are returned. */
-  readonly member: AttributeType | undefined;
+  readonly memberType: AttributeType | undefined;
   /** memberURL and its subtypes. Members are the entries that the URL selects. */
-  readonly urls: ReadonlySet<AttributeType>;
+  readonly urlTypes: ReadonlySet<AttributeType>;
   /** Normal form of the object class of dynamic groups. Undefined if the schema does not define it. */
-  readonly dynamic: Buffer | undefined;
+  readonly dynamicClass: Buffer | undefined;
   /** `members` and `urls` together. */
-  readonly all: ReadonlySet<AttributeType>;
+  readonly allTypes: ReadonlySet<AttributeType>;
 }
 
-const known = new WeakMap<Schema, GroupTypes>();
+const groupTypesBySchema = new WeakMap<Schema, GroupTypes>();
 
 export function groupTypes(schema: Schema): GroupTypes {
-  const before = known.get(schema);
-  if (before) return before;
-  const named = (name: string): readonly AttributeType[] => schema.attribute(name)?.subtypes ?? [];
-  const members = [...named(MEMBER), ...named('2.5.4.50')].filter(namesEntries);
-  const urls = new Set(named('2.16.840.1.113730.3.1.198'));
-  const dynamic = schema.requireDescription('objectClass').type.equality!.normalize(Buffer.from(GROUP_OF_URLS));
-  const types = { members, member: schema.attribute(MEMBER), urls, dynamic, all: new Set([...members, ...urls]) };
-  known.set(schema, types);
+  const cached = groupTypesBySchema.get(schema);
+  if (cached) return cached;
+  const subtypesOf = (name: string): readonly AttributeType[] => schema.attribute(name)?.subtypes ?? [];
+  const memberTypes = [...subtypesOf(MEMBER), ...subtypesOf('2.5.4.50')].filter(namesEntries);
+  const urlTypes = new Set(subtypesOf('2.16.840.1.113730.3.1.198'));
+  const dynamicClass = schema.requireDescription('objectClass').type.equality!.normalize(Buffer.from(GROUP_OF_URLS));
+  const allTypes = new Set([...memberTypes, ...urlTypes]);
+  const types = { memberTypes, memberType: schema.attribute(MEMBER), urlTypes, dynamicClass, allTypes };
+  groupTypesBySchema.set(schema, types);
   return types;
 }

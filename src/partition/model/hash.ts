@@ -2,7 +2,7 @@ const FNV_OFFSET = 0x811c9dc5;
 
 /** FNV-1a of `bytes[start, end)`, 32 bits, continued from `hash`. For short keys it is faster than native code. */
 export function hashBytes(bytes: Buffer, start = 0, end = bytes.length, hash = FNV_OFFSET): number {
-  let mixed = hash;
-  for (let i = start; i < end; i++) mixed = Math.imul(mixed ^ bytes[i]!, 0x01000193);
-  return mixed;
+  let result = hash;
+  for (let i = start; i < end; i++) result = Math.imul(result ^ bytes[i]!, 0x01000193);
+  return result;
 }

@@ -5,7 +5,7 @@ import { EMPTY } from '../../store/row.js';
 import type { Draft, DraftAttribute, DraftValue } from './draft.js';
 import type { Index, IndexSet } from './index-set.js';
 import {
-  cutMark,
+  cutMarkQualifier,
   cutNorm,
   equalityPrefix,
   gramPrefix,
@@ -16,51 +16,52 @@ import {
 } from './tables.js';
 import { MAX_NORM } from './thresholds.js';
 
-/** Receives what a master row implies: normAttributes of its tree row, and index rows. Normal forms are cut. */
+/** Receives the cells and rows that follow from a master row: normAttributes and index rows. Values are cut. */
 export interface ImpliedSink {
   /** The entry has the attribute. */
-  presence(oid: Buffer): void;
-  /** The entry has a value with this normal form; `position` is its value index. */
-  norm(oid: Buffer, norm: Buffer, position: number): void;
+  addPresence(oid: Buffer): void;
+  /** The entry has a value with this normal form and value index. */
+  addNorm(oid: Buffer, norm: Buffer, valueIndex: number): void;
   /** The entry has a value of the type whose normal form was cut. */
-  cut(type: AttributeType): void;
-  indexPresence(index: Index): void;
-  indexNorm(index: Index, norm: Buffer): void;
+  addCutMark(type: AttributeType): void;
+  addPresenceRow(index: Index): void;
+  addEqualityRow(index: Index, norm: Buffer): void;
   /** The three bytes of `norm` at offset `at`. */
-  indexGram(index: Index, norm: Buffer, at: number): void;
+  addGramRow(index: Index, norm: Buffer, at: number): void;
 }
 
-/** Sends everything that the entry implies to the sink. */
+/** Sends all normAttributes and index rows of the entry to the sink. */
 export function implyEntry(draft: Draft, indexes: IndexSet, sink: ImpliedSink): void {
-  const byTypes = byType(draft);
-  for (const type of sortedByOid([...byTypes.keys()])) implyType(type, byTypes.get(type)!, indexes.of(type), sink);
+  const attributesByType = groupByType(draft);
+  for (const type of sortByOid([...attributesByType.keys()]))
+    implyType(type, attributesByType.get(type)!, indexes.ofType(type), sink);
 }
 
 let lastTypes: readonly AttributeType[] = [];
-let lastOrder: readonly AttributeType[] = [];
+let lastSortedTypes: readonly AttributeType[] = [];
 
 /** Sorts by OID. Caches the last order, because consecutive entries mostly have the same types. */
-function sortedByOid(types: readonly AttributeType[]): readonly AttributeType[] {
+function sortByOid(types: readonly AttributeType[]): readonly AttributeType[] {
   if (types.length !== lastTypes.length || !types.every((type, i) => type === lastTypes[i])) {
     lastTypes = types;
-    lastOrder = [...types].sort((a, b) => (a.oid < b.oid ? -1 : 1));
+    lastSortedTypes = [...types].sort((a, b) => (a.oid < b.oid ? -1 : 1));
   }
-  return lastOrder;
+  return lastSortedTypes;
 }
 
 /** Groups the attributes of a draft by type, because normAttributes do not distinguish options. */
-function byType(draft: Draft): Map<AttributeType, DraftAttribute[]> {
+function groupByType(draft: Draft): Map<AttributeType, DraftAttribute[]> {
   const types = new Map<AttributeType, DraftAttribute[]>();
   for (const attribute of draft.attributes) {
     const { type } = attribute.description;
-    const known = types.get(type);
-    if (known) known.push(attribute);
+    const attributes = types.get(type);
+    if (attributes) attributes.push(attribute);
     else types.set(type, [attribute]);
   }
   return types;
 }
 
-/** Sends everything that the attributes of one type imply, without duplicates. Secrets imply nothing. */
+/** Sends the normAttributes and index rows of one type to the sink, without duplicates; none for secrets. */
 export function implyType(
   type: AttributeType,
   attributes: readonly DraftAttribute[],
@@ -69,167 +70,167 @@ export function implyType(
 ): void {
   if (type.secret || attributes.length === 0) return;
   const oid = oidBytes(type.oid);
-  sink.presence(oid);
-  if (index?.presence) sink.indexPresence(index);
-  const rule = formRule(type);
+  sink.addPresence(oid);
+  if (index?.hasPresence) sink.addPresenceRow(index);
+  const rule = normRule(type);
   if (!rule) return;
-  const forms = formMaker(type, rule).forms(attributes);
-  let isCut = false;
-  for (const { cut, norm, position } of forms) {
-    sink.norm(oid, cut, position);
-    if (cut !== norm) isCut = true;
-    if (index) sink.indexNorm(index, cut);
+  const values = normalizerOf(type, rule).normalize(attributes);
+  let hasCut = false;
+  for (const { cutValue, norm, valueIndex } of values) {
+    sink.addNorm(oid, cutValue, valueIndex);
+    if (cutValue !== norm) hasCut = true;
+    if (index) sink.addEqualityRow(index, cutValue);
   }
-  if (isCut) sink.cut(type);
-  if (index?.substring) eachGram(forms, (norm, at) => sink.indexGram(index, norm, at));
+  if (hasCut) sink.addCutMark(type);
+  if (index?.hasSubstrings) eachGram(values, (norm, at) => sink.addGramRow(index, norm, at));
 }
 
-/** Returns the rule whose normal forms serve searches for values of the type; undefined if there is none. */
-export function formRule(type: AttributeType): MatchingRule | undefined {
+/** Returns the equality rule by which searches find values of the type; undefined if they cannot. */
+export function normRule(type: AttributeType): MatchingRule | undefined {
   return type.secret || !type.equality || type.equality.test ? undefined : type.equality;
 }
 
-/** A normal form, and the smallest value index that has it. */
-export interface Form {
+/** The normal form of a value. Equal values of an entry are represented by the one with the smallest index. */
+export interface NormalizedValue {
   readonly norm: Buffer;
-  /** The form as rows hold it. The same buffer as `norm` if it is not cut. */
-  readonly cut: Buffer;
-  position: number;
+  /** `norm` as rows hold it. The same buffer if it is short enough not to be cut. */
+  readonly cutValue: Buffer;
+  valueIndex: number;
 }
 
 /** After this many misses in a row the cache is switched off: the values of the type differ in every entry. */
 const MAX_MISSES = 16;
-const MAX_REPEATED = 8;
+const MAX_CACHED_VALUES = 8;
 
 /**
- * Computes the forms of a type's values and caches the last result. Consecutive entries mostly share classes,
+ * Computes the normal forms of a type's values and caches the last result. Consecutive entries mostly share classes,
  * timestamps and creators. The same array means the same values, byte by byte, with the same value indexes.
  */
-export class FormMaker {
+export class Normalizer {
   readonly #rule: MatchingRule;
-  #values: readonly DraftValue[] = [];
-  #forms: readonly Form[] = [];
+  #lastValues: readonly DraftValue[] = [];
+  #lastResult: readonly NormalizedValue[] = [];
   #misses = 0;
 
   constructor(rule: MatchingRule) {
     this.#rule = rule;
   }
 
-  /** Returns the distinct forms of all values, sorted by `cut`. */
-  forms(attributes: readonly DraftAttribute[]): readonly Form[] {
-    if (this.#misses >= MAX_MISSES || attributes.length !== 1) return makeForms(this.#rule, attributes);
+  /** Returns the distinct normal forms of all values, sorted by `cutValue`. */
+  normalize(attributes: readonly DraftAttribute[]): readonly NormalizedValue[] {
+    if (this.#misses >= MAX_MISSES || attributes.length !== 1) return normalizeAll(this.#rule, attributes);
     const { values } = attributes[0]!;
-    if (this.#forms.length > 0 && isSameValues(values, this.#values)) {
+    if (this.#lastResult.length > 0 && isSameValues(values, this.#lastValues)) {
       this.#misses = 0;
-      return this.#forms;
+      return this.#lastResult;
     }
-    const forms = makeForms(this.#rule, attributes);
-    if (values.length <= MAX_REPEATED && values.every(({ bytes }) => bytes.length <= MAX_NORM)) {
-      this.#values = values.map(({ bytes, index }) => ({ bytes: Buffer.from(bytes), index }));
-      this.#forms = forms.map(copyForm);
+    const result = normalizeAll(this.#rule, attributes);
+    if (values.length <= MAX_CACHED_VALUES && values.every(({ bytes }) => bytes.length <= MAX_NORM)) {
+      this.#lastValues = values.map(({ bytes, index }) => ({ bytes: Buffer.from(bytes), index }));
+      this.#lastResult = result.map(copyNormalized);
       this.#misses++;
     }
-    return forms;
+    return result;
   }
 }
 
-function isSameValues(values: readonly DraftValue[], known: readonly DraftValue[]): boolean {
-  if (values.length !== known.length) return false;
+function isSameValues(values: readonly DraftValue[], lastValues: readonly DraftValue[]): boolean {
+  if (values.length !== lastValues.length) return false;
   for (let i = 0; i < values.length; i++) {
-    if (values[i]!.index !== known[i]!.index || !sameBytes(values[i]!.bytes, known[i]!.bytes)) return false;
+    if (values[i]!.index !== lastValues[i]!.index || !sameBytes(values[i]!.bytes, lastValues[i]!.bytes)) return false;
   }
   return true;
 }
 
-const makers = new Map<AttributeType, FormMaker>();
+const normalizers = new Map<AttributeType, Normalizer>();
 
-/** Returns the shared maker of a type that has a `formRule`. */
-export function formMaker(type: AttributeType, rule: MatchingRule): FormMaker {
-  let maker = makers.get(type);
-  if (!maker) {
-    maker = new FormMaker(rule);
-    makers.set(type, maker);
+/** Returns the shared normalizer of a type that has a `normRule`. */
+export function normalizerOf(type: AttributeType, rule: MatchingRule): Normalizer {
+  let normalizer = normalizers.get(type);
+  if (!normalizer) {
+    normalizer = new Normalizer(rule);
+    normalizers.set(type, normalizer);
   }
-  return maker;
+  return normalizer;
 }
 
-function makeForms(rule: MatchingRule, attributes: readonly DraftAttribute[]): Form[] {
+function normalizeAll(rule: MatchingRule, attributes: readonly DraftAttribute[]): NormalizedValue[] {
   if (attributes.length === 1 && attributes[0]!.values.length === 1) {
     const value = attributes[0]!.values[0]!;
     const norm = rule.normalize(value.bytes);
-    return norm ? [{ norm, cut: cutNorm(norm), position: value.index }] : [];
+    return norm ? [{ norm, cutValue: cutNorm(norm), valueIndex: value.index }] : [];
   }
-  const forms = new Map<string, Form>();
+  const valuesByText = new Map<string, NormalizedValue>();
   for (const attribute of attributes) {
     for (const value of attribute.values) {
       const norm = rule.normalize(value.bytes);
       if (!norm) continue;
       const key = norm.toString('latin1');
-      const known = forms.get(key);
-      // The smallest position wins, so the order of attributes does not matter.
-      if (!known) forms.set(key, { norm, cut: cutNorm(norm), position: value.index });
-      else known.position = Math.min(known.position, value.index);
+      const existing = valuesByText.get(key);
+      // The smallest index wins, so the order of attributes does not matter.
+      if (!existing) valuesByText.set(key, { norm, cutValue: cutNorm(norm), valueIndex: value.index });
+      else existing.valueIndex = Math.min(existing.valueIndex, value.index);
     }
   }
-  return [...forms.values()].sort((a, b) => Buffer.compare(a.cut, b.cut));
+  return [...valuesByText.values()].sort((a, b) => Buffer.compare(a.cutValue, b.cutValue));
 }
 
 /** Returns a copy that does not retain the buffer of the request. */
-function copyForm({ norm, cut, position }: Form): Form {
-  const own = Buffer.from(norm);
-  return { norm: own, cut: cut === norm ? own : cut, position };
+function copyNormalized({ norm, cutValue, valueIndex }: NormalizedValue): NormalizedValue {
+  const copy = Buffer.from(norm);
+  return { norm: copy, cutValue: cutValue === norm ? copy : cutValue, valueIndex };
 }
 
-/** Calls `take` once for every distinct run of three bytes in the forms: `norm[at, at + 3)`. */
-export function eachGram(forms: readonly Form[], take: (norm: Buffer, at: number) => void): void {
-  const seen = new Set<number>();
-  for (const { norm } of forms) {
+/** Calls `onGram` once for every distinct run of three bytes in the normal forms: `norm[at, at + 3)`. */
+export function eachGram(values: readonly NormalizedValue[], onGram: (norm: Buffer, at: number) => void): void {
+  const distinctGrams = new Set<number>();
+  for (const { norm } of values) {
     for (let at = 0; at + 3 <= norm.length; at++) {
       const gram = (norm[at]! << 16) | (norm[at + 1]! << 8) | norm[at + 2]!;
-      if (seen.has(gram)) continue;
-      seen.add(gram);
-      take(norm, at);
+      if (distinctGrams.has(gram)) continue;
+      distinctGrams.add(gram);
+      onGram(norm, at);
     }
   }
 }
 
 export interface ImpliedRow {
   readonly index: Index;
-  readonly prefix: Buffer;
+  readonly keyPrefix: Buffer;
 }
 
-/** Collects everything that an entry implies, without duplicates. */
-export class Implied implements ImpliedSink {
+/** Collects the normAttributes and index rows of an entry. */
+export class ImpliedRows implements ImpliedSink {
   readonly cells: Cell[] = [];
   readonly rows: ImpliedRow[] = [];
 
-  presence(oid: Buffer): void {
-    this.#cell(oid, EMPTY);
+  addPresence(oid: Buffer): void {
+    this.#addCell(oid, EMPTY);
   }
 
-  norm(oid: Buffer, norm: Buffer, position: number): void {
+  addNorm(oid: Buffer, norm: Buffer, valueIndex: number): void {
     const value = Buffer.allocUnsafe(4);
-    value.writeUInt32BE(position);
-    this.#cell(normQualifier(oid, norm), value);
+    value.writeUInt32BE(valueIndex);
+    this.#addCell(normQualifier(oid, norm), value);
   }
 
-  cut(type: AttributeType): void {
-    this.#cell(cutMark(type.oid), EMPTY);
+  addCutMark(type: AttributeType): void {
+    this.#addCell(cutMarkQualifier(type.oid), EMPTY);
   }
 
-  #cell(qualifier: Buffer, value: Buffer): void {
+  #addCell(qualifier: Buffer, value: Buffer): void {
     this.cells.push({ family: TREE.normAttributes, qualifier, value });
   }
 
-  indexPresence(index: Index): void {
-    this.rows.push({ index, prefix: PRESENCE_PREFIX });
+  addPresenceRow(index: Index): void {
+    this.rows.push({ index, keyPrefix: PRESENCE_PREFIX });
   }
 
-  indexNorm(index: Index, norm: Buffer): void {
-    this.rows.push({ index, prefix: equalityPrefix(norm) });
+  addEqualityRow(index: Index, norm: Buffer): void {
+    this.rows.push({ index, keyPrefix: equalityPrefix(norm) });
   }
 
-  indexGram(index: Index, norm: Buffer, at: number): void {
-    this.rows.push({ index, prefix: gramPrefix(norm, at) });
+  addGramRow(index: Index, norm: Buffer, at: number): void {
+    this.rows.push({ index, keyPrefix: gramPrefix(norm, at) });
   }
 }

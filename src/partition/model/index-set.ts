@@ -5,22 +5,22 @@ import type { IndexInfo } from './directory-types.js';
 import { RecentCounts } from './recent-counts.js';
 import { indexTable } from './tables.js';
 
-/** An index of an attribute. Writers update it from its creation on; searches use it once `ready`. */
+/** An index of an attribute. Writers update it from its creation on; searches use it once `isReady`. */
 export interface Index {
   readonly type: AttributeType;
   readonly table: string;
-  readonly substring: boolean;
+  readonly hasSubstrings: boolean;
   /** The equality and presence rows are complete. */
-  readonly ready: boolean;
+  readonly isReady: boolean;
   /** The substring rows are complete. */
-  readonly substringReady: boolean;
+  readonly hasAllSubstrings: boolean;
   /** Writers also keep presence rows. False for attributes that every entry has. */
-  readonly presence: boolean;
+  readonly hasPresence: boolean;
 }
 
 /** True if the index lacks no rows. */
 export function isComplete(index: Index): boolean {
-  return index.ready && index.substring === index.substringReady;
+  return index.isReady && index.hasSubstrings === index.hasAllSubstrings;
 }
 
 export const OBJECT_CLASS_OID = '2.5.4.0';
@@ -60,38 +60,32 @@ export class IndexSet {
   readonly #byOid = new Map<string, Index>();
   /** Bytes of the cell, for the guard. */
   readonly bytes: Buffer;
-  readonly recent = new RecentCounts();
+  readonly recentCounts = new RecentCounts();
 
   constructor(schema: Schema, bytes: Buffer) {
     this.bytes = bytes;
-    this.list = parseRecords(bytes).map((record) => {
+    this.list = parseIndexRecords(bytes).map((record) => {
       const type = schema.attribute(record.oid);
       if (!type)
         throw new StoreError(
           'format',
           `index ${record.oid} is of an attribute that the schema does not define; load its schema file, or drop the index`,
         );
-      const { substring, ready } = record;
-      const substringReady = substring && ready && record.substringReady !== false;
-      return {
-        type,
-        table: indexTable(record.oid).name,
-        substring,
-        ready,
-        substringReady,
-        presence: !IN_EVERY_ENTRY.has(type.oid),
-      };
+      const { oid, substring: hasSubstrings, ready: isReady } = record;
+      const hasAllSubstrings = hasSubstrings && isReady && record.substringReady !== false;
+      const hasPresence = !IN_EVERY_ENTRY.has(oid);
+      return { type, table: indexTable(oid).name, hasSubstrings, isReady, hasAllSubstrings, hasPresence };
     });
     for (const index of this.list) this.#byOid.set(index.type.oid, index);
   }
 
-  of(type: AttributeType): Index | undefined {
+  ofType(type: AttributeType): Index | undefined {
     return this.#byOid.get(type.oid);
   }
 
   info(): IndexInfo[] {
-    const listed = this.list.map((index): IndexInfo => {
-      const { type, substring, presence } = index;
+    const infos = this.list.map((index): IndexInfo => {
+      const { type, hasSubstrings: substring, hasPresence: presence } = index;
       return {
         attribute: type.name,
         oid: type.oid,
@@ -101,14 +95,14 @@ export class IndexSet {
       };
     });
     const entryUuid = { attribute: 'entryUUID', oid: ENTRY_UUID_OID, substring: false, presence: false } as const;
-    return [{ ...entryUuid, state: 'ready' }, ...listed];
+    return [{ ...entryUuid, state: 'ready' }, ...infos];
   }
 }
 
-export function parseRecords(bytes: Buffer): IndexRecord[] {
+export function parseIndexRecords(bytes: Buffer): IndexRecord[] {
   return JSON.parse(bytes.toString()) as IndexRecord[];
 }
 
-export function formatRecords(records: readonly IndexRecord[]): Buffer {
+export function formatIndexRecords(records: readonly IndexRecord[]): Buffer {
   return Buffer.from(JSON.stringify(records));
 }

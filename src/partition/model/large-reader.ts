@@ -6,8 +6,8 @@ import { toLdapError } from './store-errors.js';
 import { largeQualifiers, MASTER, MASTER_TABLE } from './tables.js';
 
 /**
- * Reads the values over 64 KiB of one entry in pieces, with few chunks in memory. All reads are of one moment if the
- * store has snapshots, else `pieces` fails if the value is replaced during the read. Must be closed.
+ * Reads the values over 64 KiB of one entry chunk by chunk. All reads are of one moment if the
+ * store has snapshots, else `chunks` fails if the value is replaced during the read. Must be closed.
  */
 export class LargeReader {
   readonly #reader: Reader;
@@ -15,14 +15,14 @@ export class LargeReader {
   readonly #id: Buffer;
   readonly #row: Buffer;
   /** Qualifiers of large values in `#row`. A value that was large for the caller may be short by now. */
-  readonly #large: ReadonlySet<string> | undefined;
+  readonly #largeQualifiers: ReadonlySet<string> | undefined;
 
   private constructor(reader: Reader, snapshot: Snapshot | undefined, id: Buffer, row: Buffer) {
     this.#reader = reader;
     this.#snapshot = snapshot;
     this.#id = id;
     this.#row = row;
-    this.#large = largeQualifiers(row);
+    this.#largeQualifiers = largeQualifiers(row);
   }
 
   static async open(store: Store, id: Buffer): Promise<LargeReader> {
@@ -37,26 +37,26 @@ export class LargeReader {
   }
 
   /** Returns the length of the value in bytes, or 0 if it no longer exists. */
-  lengthOf(qualifier: Buffer): number {
+  valueLength(qualifier: Buffer): number {
     const value = cellValue(this.#row, MASTER.upAttributes, qualifier);
     if (!value) return 0;
     return this.#isLarge(qualifier) ? largeLength(value) : value.length;
   }
 
   #isLarge(qualifier: Buffer): boolean {
-    return this.#large?.has(qualifier.toString('latin1')) === true;
+    return this.#largeQualifiers?.has(qualifier.toString('latin1')) === true;
   }
 
-  /** Yields the value in order, `lengthOf` bytes in total. Store errors are translated to LDAP errors. */
-  async *pieces(qualifier: Buffer): AsyncGenerator<Buffer, void, undefined> {
+  /** Yields the value in order, `valueLength` bytes in total. Store errors are translated to LDAP errors. */
+  async *chunks(qualifier: Buffer): AsyncGenerator<Buffer, void, undefined> {
     try {
-      yield* this.#chunks(qualifier);
+      yield* this.#readChunks(qualifier);
     } catch (error) {
       throw toLdapError(error);
     }
   }
 
-  async *#chunks(qualifier: Buffer): AsyncGenerator<Buffer, void, undefined> {
+  async *#readChunks(qualifier: Buffer): AsyncGenerator<Buffer, void, undefined> {
     const pointer = cellValue(this.#row, MASTER.upAttributes, qualifier);
     if (!pointer) return;
     if (!this.#isLarge(qualifier)) return yield pointer;

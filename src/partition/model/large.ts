@@ -10,38 +10,38 @@ import { CHUNK } from './thresholds.js';
 /** Bytes of a pointer: length (8) and SHA-256. The name of chunks that were written ahead of their plan follows. */
 export const POINTER_BYTES = 40;
 /** Bytes of the name of chunks that were written ahead of their plan (`large-ahead.ts`). */
-export const NAME_BYTES = 8;
+export const CHUNK_NAME_BYTES = 8;
 
 /** Returns the chunk cells of one large value. Their qualifiers are the value's qualifier and a 4-byte chunk number. */
 export function chunkCells(qualifier: Buffer, value: Buffer): Cell[] {
-  return Array.from(chunksOf(value), (chunk, n) => ({
+  return Array.from(splitChunks(value), (chunk, n) => ({
     family: MASTER.largeValues,
     qualifier: chunkQualifier(qualifier, n),
     value: chunk,
   }));
 }
 
-export function* chunksOf(value: Buffer): Generator<Buffer> {
+export function* splitChunks(value: Buffer): Generator<Buffer> {
   for (let at = 0; at < value.length; at += CHUNK) yield value.subarray(at, at + CHUNK);
 }
 
-/** Returns the qualifier of chunk `n`. `name` is set for chunks that were written ahead of their plan. */
-export function chunkQualifier(qualifier: Buffer, n: number, name: Buffer = EMPTY): Buffer {
-  const made = Buffer.allocUnsafe(qualifier.length + name.length + 4);
-  made.set(qualifier, 0);
-  made.set(name, qualifier.length);
-  made.writeUInt32BE(n, qualifier.length + name.length);
-  return made;
+/** Returns the qualifier of chunk `n`. `chunkName` is set for chunks that were written ahead of their plan. */
+export function chunkQualifier(qualifier: Buffer, n: number, chunkName: Buffer = EMPTY): Buffer {
+  const result = Buffer.allocUnsafe(qualifier.length + chunkName.length + 4);
+  result.set(qualifier, 0);
+  result.set(chunkName, qualifier.length);
+  result.writeUInt32BE(n, qualifier.length + chunkName.length);
+  return result;
 }
 
 /** Returns the qualifiers of the chunks of the value behind `pointer`, in order. */
-export function chunkNames(qualifier: Buffer, pointer: Buffer): Buffer[] {
-  const name = pointer.subarray(POINTER_BYTES);
-  return Array.from({ length: chunkCount(pointer) }, (_, n) => chunkQualifier(qualifier, n, name));
+export function chunkQualifiers(qualifier: Buffer, pointer: Buffer): Buffer[] {
+  const chunkName = pointer.subarray(POINTER_BYTES);
+  return Array.from({ length: chunkCount(pointer) }, (_, n) => chunkQualifier(qualifier, n, chunkName));
 }
 
 /** Encodes the value of the upAttributes cell of a large value. */
-export function pointerOf(length: number, sha256: Buffer): Buffer {
+export function encodePointer(length: number, sha256: Buffer): Buffer {
   const pointer = Buffer.allocUnsafe(POINTER_BYTES);
   pointer.writeBigUInt64BE(BigInt(length));
   pointer.set(sha256, 8);
@@ -73,7 +73,7 @@ export async function* readChunks(
 ): AsyncGenerator<Buffer, void, undefined> {
   const count = chunkCount(pointer);
   let n = 0;
-  for await (const chunk of readExistingChunks(reader, table, id, chunkNames(qualifier, pointer), verify)) {
+  for await (const chunk of readExistingChunks(reader, table, id, chunkQualifiers(qualifier, pointer), verify)) {
     if (chunk?.length !== Math.min(CHUNK, largeLength(pointer) - n * CHUNK))
       throw new StoreError('corrupt', `a large value lacks chunk ${n} of ${count}; run \`rowan check\``);
     n++;
@@ -81,19 +81,19 @@ export async function* readChunks(
   }
 }
 
-/** Yields the chunks with these names, and undefined for every missing chunk. */
+/** Yields the chunks with these qualifiers, and undefined for every missing chunk. */
 export async function* readExistingChunks(
   reader: Reader,
   table: string,
   id: Buffer,
-  names: readonly Buffer[],
+  qualifiers: readonly Buffer[],
   verify?: () => Promise<void>,
 ): AsyncGenerator<Buffer | undefined, void, undefined> {
-  for (let first = 0; first < names.length; first += PARALLEL_CHUNKS) {
-    const some = names.slice(first, first + PARALLEL_CHUNKS);
-    const read = await Promise.all(some.map((name) => reader.getCells(table, id, MASTER.largeValues, name)));
+  for (let from = 0; from < qualifiers.length; from += PARALLEL_CHUNKS) {
+    const group = qualifiers.slice(from, from + PARALLEL_CHUNKS);
+    const rows = await Promise.all(group.map((qualifier) => reader.getCells(table, id, MASTER.largeValues, qualifier)));
     await verify?.();
-    for (const [i, name] of some.entries()) yield read[i] && cellValue(read[i], MASTER.largeValues, name);
+    for (const [i, qualifier] of group.entries()) yield rows[i] && cellValue(rows[i], MASTER.largeValues, qualifier);
   }
 }
 
@@ -113,8 +113,9 @@ export async function readLarge(
       throw new StoreError('guard', 'a large value was replaced while it was read');
   };
   const value = Buffer.allocUnsafe(largeLength(pointer));
-  let to = 0;
-  for await (const chunk of readChunks(reader, table, id, qualifier, pointer, verify)) to += chunk.copy(value, to);
+  let copiedBytes = 0;
+  for await (const chunk of readChunks(reader, table, id, qualifier, pointer, verify))
+    copiedBytes += chunk.copy(value, copiedBytes);
   return value;
 }
 
@@ -125,12 +126,12 @@ export async function* storedChunks(
   id: Buffer,
   row: Buffer,
 ): AsyncGenerator<Cell, void, undefined> {
-  for (const at of largeCells(row)) {
+  for (const at of largeOffsets(row)) {
     const start = valueStart(row, at);
-    const names = chunkNames(row.subarray(qualifierStart(at), start), row.subarray(start, nextCell(row, at)));
+    const qualifiers = chunkQualifiers(row.subarray(qualifierStart(at), start), row.subarray(start, nextCell(row, at)));
     let n = 0;
-    for await (const value of readExistingChunks(reader, table, id, names)) {
-      const qualifier = names[n++]!;
+    for await (const value of readExistingChunks(reader, table, id, qualifiers)) {
+      const qualifier = qualifiers[n++]!;
       if (value) yield { family: MASTER.largeValues, qualifier, value };
     }
   }
@@ -149,51 +150,55 @@ export async function isCurrentValue(
   return row !== undefined && cellValue(row, MASTER.upAttributes, qualifier)?.equals(pointer) === true;
 }
 
-/** Repeats `work`, which uses `readLarge`, while values are replaced during the call. `again`: read the row again. */
-export async function retryWhileReplaced<T>(work: (again: boolean) => Promise<T>): Promise<T> {
-  for (let again = false; ; again = true) {
+/** Repeats `work`, which uses `readLarge`, while values are replaced during the call. `isRetry`: read the row again. */
+export async function retryWhileReplaced<T>(work: (isRetry: boolean) => Promise<T>): Promise<T> {
+  for (let isRetry = false; ; isRetry = true) {
     try {
-      return await work(again);
+      return await work(isRetry);
     } catch (error) {
-      if (!isReplaced(error)) throw error;
+      if (!isReplacedError(error)) throw error;
     }
   }
 }
 
 /** True if `readLarge` ended because the value was replaced. */
-export function isReplaced(error: unknown): boolean {
+export function isReplacedError(error: unknown): boolean {
   return isGuardFailure(error);
 }
 
 /** Returns the offsets of the cells of large values in a row. */
-export function largeCells(row: Buffer): number[] {
+export function largeOffsets(row: Buffer): number[] {
   const qualifiers = largeQualifiers(row);
-  const found: number[] = [];
-  if (!qualifiers) return found;
+  const offsets: number[] = [];
+  if (!qualifiers) return offsets;
   for (let at = 0; at < row.length; at = nextCell(row, at)) {
     if (row[at] !== MASTER.upAttributes) continue;
-    if (qualifiers.has(row.toString('latin1', qualifierStart(at), valueStart(row, at)))) found.push(at);
+    if (qualifiers.has(row.toString('latin1', qualifierStart(at), valueStart(row, at)))) offsets.push(at);
   }
-  return found;
+  return offsets;
 }
 
-const NONE: readonly number[] = [];
+const NO_OFFSETS: readonly number[] = [];
 
 /** Types whose values a filter evaluates, beyond their presence. */
 export type EvaluatedTypes = ReadonlySet<AttributeType> | 'all' | undefined;
 
 /** Returns the offsets of the cells of large values of these types. */
-export function largeCellsOf(descriptions: DescriptionTable, row: Buffer, types: EvaluatedTypes): readonly number[] {
-  if (!types) return NONE;
-  return types === 'all' ? largeCells(row) : largeCellsWhere(descriptions, row, (type) => types.has(type));
-}
-
-export function largeCellsWhere(
+export function largeOffsetsOfTypes(
   descriptions: DescriptionTable,
   row: Buffer,
-  wanted: (type: AttributeType) => boolean,
+  types: EvaluatedTypes,
 ): readonly number[] {
-  return largeCells(row).filter((at) => wanted(descriptions.ofCell(row, at).description.type));
+  if (!types) return NO_OFFSETS;
+  return types === 'all' ? largeOffsets(row) : largeOffsetsWhere(descriptions, row, (type) => types.has(type));
+}
+
+export function largeOffsetsWhere(
+  descriptions: DescriptionTable,
+  row: Buffer,
+  isWanted: (type: AttributeType) => boolean,
+): readonly number[] {
+  return largeOffsets(row).filter((at) => isWanted(descriptions.ofCell(row, at).description.type));
 }
 
 /** Returns all large values of a row, or of `cells`, by latin-1 qualifier, if any. Throws like `readLarge`. */
@@ -202,11 +207,11 @@ export async function readAllLarge(
   table: string,
   id: Buffer,
   row: Buffer,
-  cells: readonly number[] = largeCells(row),
+  offsets: readonly number[] = largeOffsets(row),
 ): Promise<ReadonlyMap<string, Buffer> | undefined> {
-  if (cells.length === 0) return undefined;
+  if (offsets.length === 0) return undefined;
   const values = new Map<string, Buffer>();
-  for (const at of cells) {
+  for (const at of offsets) {
     const start = valueStart(row, at);
     const qualifier = row.subarray(qualifierStart(at), start);
     const value = await readLarge(reader, table, id, qualifier, row.subarray(start, nextCell(row, at)));

@@ -19,12 +19,12 @@ export interface NameChange {
 }
 
 /** A change with its DNs parsed. */
-interface Parsed {
+interface ParsedChange {
   readonly change: NameChange;
   readonly from: Dn;
   readonly to: Dn | undefined;
-  readonly fromNorm: string;
-  readonly toNorm: string | undefined;
+  readonly fromNormText: string;
+  readonly toNormText: string | undefined;
 }
 
 /** Separates the normal form of a DN from the UID of a uniqueMember value. No normal form of an RDN begins with `#`. */
@@ -32,20 +32,20 @@ const UID = ',#';
 
 /**
  * Changes of names in the order in which they were made. Rows may hold a DN as it was at any time since the first
- * change, provided that no other entry has taken a name given up here. `present` returns the current DN, `storedForms`
- * all forms in which rows may hold a current DN. Forms are normal forms as Latin-1.
+ * change, provided that no other entry has taken a lost name, which is the former name of a renamed, moved or deleted
+ * entry. Normal forms are Latin-1 text.
  */
 export class NameChanges {
   readonly records: readonly NameChange[];
   readonly #schema: Schema;
-  readonly #changes: readonly Parsed[];
+  readonly #changes: readonly ParsedChange[];
   readonly #isEmpty: boolean;
-  /** Names that the changes give up. The value is true if the names below are given up too. */
-  readonly #givenUp = new Map<string, boolean>();
-  /** Names given up directly below a DN, by the text of the DN. A cache. */
+  /** The lost names. The value is true if the names below are lost too. */
+  readonly #lostNames = new Map<string, boolean>();
+  /** Lost names directly below a DN, by the text of the DN. A cache. */
   readonly #belowCache = new Map<string, NamesBelow>();
   /** Current text of a DN that lies at or below the changed one, else null, by the old text. A cache. */
-  readonly #presentCache = new Map<string, Buffer | null>();
+  readonly #currentCache = new Map<string, Buffer | null>();
 
   constructor(schema: Schema, records: readonly NameChange[]) {
     this.#schema = schema;
@@ -53,11 +53,12 @@ export class NameChanges {
     this.#changes = records.map((change) => {
       const from = schema.parseDn(change.from);
       const to = change.to === undefined ? undefined : schema.parseDn(change.to);
-      return { change, from, to, fromNorm: normTextOf(from), toNorm: to && normTextOf(to) };
+      return { change, from, to, fromNormText: dnToNormText(from), toNormText: to && dnToNormText(to) };
     });
     this.#isEmpty = records.every(({ restored }) => restored);
-    for (const { change, fromNorm } of this.#changes)
-      if (!change.restored) this.#givenUp.set(fromNorm, change.below === true || this.#givenUp.get(fromNorm) === true);
+    for (const { change, fromNormText } of this.#changes)
+      if (!change.restored)
+        this.#lostNames.set(fromNormText, change.below === true || this.#lostNames.get(fromNormText) === true);
   }
 
   /** True if all stored references reflect the current names. */
@@ -65,35 +66,35 @@ export class NameChanges {
     return this.#isEmpty;
   }
 
-  /** True if the name was given up. */
-  includesForm(form: string): boolean {
-    if (this.#givenUp.size === 0) return false;
-    const name = withoutUidForm(form);
-    if (this.#givenUp.has(name)) return true;
-    for (let comma = name.indexOf(','); comma >= 0; comma = name.indexOf(',', comma + 1))
-      if (this.#givenUp.get(name.slice(comma + 1))) return true;
+  /** True if the name is lost. */
+  includesNormText(normText: string): boolean {
+    if (this.#lostNames.size === 0) return false;
+    const dnNormText = normTextWithoutUid(normText);
+    if (this.#lostNames.has(dnNormText)) return true;
+    for (let comma = dnNormText.indexOf(','); comma >= 0; comma = dnNormText.indexOf(',', comma + 1))
+      if (this.#lostNames.get(dnNormText.slice(comma + 1))) return true;
     return false;
   }
 
-  /** Returns false if the text of a DN alone shows that the name was not given up. Saves most normalizations. */
+  /** Returns false if the text of a DN alone shows that the name is not lost. Saves most normalizations. */
   mayInclude(dn: Buffer): boolean {
     const comma = endOfPlainRdn(dn);
     if (comma < 0) return true;
-    const above = dn.toString('latin1', comma + 1);
-    let known = this.#belowCache.get(above);
-    if (!known) {
-      known = this.#namesBelow(dn.subarray(comma + 1));
+    const parentText = dn.toString('latin1', comma + 1);
+    let lostNames = this.#belowCache.get(parentText);
+    if (!lostNames) {
+      lostNames = this.#namesBelow(dn.subarray(comma + 1));
       if (this.#belowCache.size >= MAX_CACHED) this.#belowCache.clear();
-      this.#belowCache.set(above, known);
+      this.#belowCache.set(parentText, lostNames);
     }
-    if (known.all) return true;
-    if (known.rdns.size === 0) return false;
-    const rdn = dn.toString('latin1', 0, comma).toLowerCase();
-    return known.rdns.has(rdn) || !known.types.has(rdn.slice(0, rdn.indexOf('=')));
+    if (lostNames.isInconclusive) return true;
+    if (lostNames.rdnTexts.size === 0) return false;
+    const rdnText = dn.toString('latin1', 0, comma).toLowerCase();
+    return lostNames.rdnTexts.has(rdnText) || !lostNames.types.has(rdnText.slice(0, rdnText.indexOf('=')));
   }
 
   /** Returns an object whose `mayInclude` tests for names in `dns`. Texts that are too long for a DN are left out. */
-  forNames(dns: readonly Buffer[]): NameChanges {
+  forDns(dns: readonly Buffer[]): NameChanges {
     const parsable = dns.filter((dn) => isParsable(this.#schema, dn));
     return new NameChanges(
       this.#schema,
@@ -102,90 +103,92 @@ export class NameChanges {
   }
 
   #namesBelow(dn: Buffer): NamesBelow {
-    const found = { all: false, rdns: new Set<string>(), types: new Set<string>() };
-    if (!isParsable(this.#schema, dn)) return { ...found, all: true };
-    const name = normTextOf(this.#schema.parseDnBytes(dn));
-    if (this.includesForm(`,${name}`)) return { ...found, all: true };
-    for (const { change, from, fromNorm } of this.#changes) {
+    const result = { isInconclusive: false, rdnTexts: new Set<string>(), types: new Set<string>() };
+    if (!isParsable(this.#schema, dn)) return { ...result, isInconclusive: true };
+    const normText = dnToNormText(this.#schema.parseDnBytes(dn));
+    if (this.includesNormText(`,${normText}`)) return { ...result, isInconclusive: true };
+    for (const { change, from, fromNormText } of this.#changes) {
       if (change.restored || from.rdns.length === 0) continue;
-      if (fromNorm.slice(from.rdns[0]!.norm.length + 1) !== name) continue;
+      if (fromNormText.slice(from.rdns[0]!.norm.length + 1) !== normText) continue;
       const rdn = Buffer.from(from.rdns[0]!.text);
-      if (endOfPlainRdn(Buffer.concat([rdn, COMMA])) < 0) return { ...found, all: true };
+      if (endOfPlainRdn(Buffer.concat([rdn, COMMA])) < 0) return { ...result, isInconclusive: true };
       const text = rdn.toString('latin1').toLowerCase();
-      found.rdns.add(text);
-      found.types.add(text.slice(0, text.indexOf('=')));
+      result.rdnTexts.add(text);
+      result.types.add(text.slice(0, text.indexOf('=')));
     }
-    return found;
+    return result;
   }
 
-  /** Returns the form and its older forms; none if the name was given up. */
-  storedForms(form: string): readonly string[] {
-    if (this.isEmpty) return [form];
-    return this.includesForm(form) ? [] : this.#olderForms(form, this.#changes.length);
+  /** Returns all normal forms in which rows may hold a current DN; none if the name is lost. */
+  storedNormTexts(normText: string): readonly string[] {
+    if (this.isEmpty) return [normText];
+    return this.includesNormText(normText) ? [] : this.#olderNormTexts(normText, this.#changes.length);
   }
 
-  /** Returns all forms in which rows may hold the name that change number `n` gave up. */
-  formsBefore(n: number): readonly string[] {
-    return this.#olderForms(this.#changes[n]!.fromNorm, n);
+  /** Returns all normal forms in which rows may hold the name that was lost by change number `n`. */
+  normTextsBefore(n: number): readonly string[] {
+    return this.#olderNormTexts(this.#changes[n]!.fromNormText, n);
   }
 
-  #olderForms(form: string, before: number): string[] {
-    const name = withoutUidForm(form);
-    const rest = form.slice(name.length);
-    const names = [name];
-    for (let i = before - 1; i >= 0; i--) {
-      const { change, fromNorm, toNorm } = this.#changes[i]!;
-      if (toNorm === undefined) continue;
-      for (const known of [...names])
-        if (isAtOrBelow(known, toNorm, change.below))
-          names.push(known.slice(0, known.length - toNorm.length) + fromNorm);
+  #olderNormTexts(normText: string, changeCount: number): string[] {
+    const dnNormText = normTextWithoutUid(normText);
+    const uidText = normText.slice(dnNormText.length);
+    const dnNormTexts = [dnNormText];
+    for (let i = changeCount - 1; i >= 0; i--) {
+      const { change, fromNormText, toNormText } = this.#changes[i]!;
+      if (toNormText === undefined) continue;
+      for (const later of [...dnNormTexts])
+        if (isAtOrBelow(later, toNormText, change.below))
+          dnNormTexts.push(later.slice(0, later.length - toNormText.length) + fromNormText);
     }
-    return names.map((known) => known + rest);
+    return dnNormTexts.map((older) => older + uidText);
   }
 
   /**
-   * Fast path of `present` for a single rename or move of a subtree: if the text shows that the DN lies below, only the
-   * part above the first RDN changes. Undefined if the text is not conclusive. Meant for large groups.
+   * Fast path of `currentValue` for a single rename or move of a subtree: if the text shows that the DN lies below, only the
+   * part above the first RDN changes. Undefined if the text does not show it. Meant for large groups.
    */
-  presentBelow(dn: Buffer): Buffer | undefined {
-    const [only, ...more] = this.#changes;
-    const comma = only?.to && more.length === 0 && only.change.below ? endOfPlainRdn(dn) : -1;
+  currentDnBelow(dn: Buffer): Buffer | undefined {
+    const [onlyChange, ...otherChanges] = this.#changes;
+    const comma = onlyChange?.to && otherChanges.length === 0 && onlyChange.change.below ? endOfPlainRdn(dn) : -1;
     if (comma < 0) return undefined;
-    const above = dn.toString('latin1', comma + 1);
-    let known = this.#presentCache.get(above);
-    if (known === undefined) {
-      known = this.#presentAbove(dn.subarray(comma + 1), only!);
-      if (this.#presentCache.size >= MAX_CACHED) this.#presentCache.clear();
-      this.#presentCache.set(above, known);
+    const parentText = dn.toString('latin1', comma + 1);
+    let currentParent = this.#currentCache.get(parentText);
+    if (currentParent === undefined) {
+      currentParent = this.#currentParent(dn.subarray(comma + 1), onlyChange!);
+      if (this.#currentCache.size >= MAX_CACHED) this.#currentCache.clear();
+      this.#currentCache.set(parentText, currentParent);
     }
-    return known ? Buffer.concat([dn.subarray(0, comma), known]) : undefined;
+    return currentParent ? Buffer.concat([dn.subarray(0, comma), currentParent]) : undefined;
   }
 
   /** Returns the current text of a DN at or below the changed one, with a comma before it; else null. */
-  #presentAbove(dn: Buffer, { fromNorm, from, to }: Parsed): Buffer | null {
+  #currentParent(dn: Buffer, { fromNormText, from, to }: ParsedChange): Buffer | null {
     if (!isParsable(this.#schema, dn)) return null;
-    const parsed = this.#schema.parseDnBytes(dn);
-    return isAtOrBelow(normTextOf(parsed), fromNorm, true) ? Buffer.from(`,${moveDn(parsed, from, to!).text}`) : null;
+    const parsedDn = this.#schema.parseDnBytes(dn);
+    return isAtOrBelow(dnToNormText(parsedDn), fromNormText, true)
+      ? Buffer.from(`,${moveDn(parsedDn, from, to!).text}`)
+      : null;
   }
 
-  /** Returns the current form of a value. If its entry was deleted, returns the change that deleted the entry. */
-  present(type: AttributeType, value: Buffer): Buffer | NameChange {
-    const end = withoutUid(type, value).length;
-    let dn = this.#schema.parseDnBytes(value.subarray(0, end));
+  /** Returns a value with the current name of its entry. If the entry was deleted, returns the change that did so. */
+  currentValue(type: AttributeType, value: Buffer): Buffer | NameChange {
+    const dnLength = withoutUid(type, value).length;
+    let dn = this.#schema.parseDnBytes(value.subarray(0, dnLength));
     let isChanged = false;
-    let gone: NameChange | undefined;
-    for (const { change, from, to, fromNorm } of this.#changes) {
-      if (gone) {
-        if (!change.restored || change.id !== gone.id) continue;
-        gone = undefined;
+    let deletion: NameChange | undefined;
+    for (const { change, from, to, fromNormText } of this.#changes) {
+      if (deletion) {
+        if (!change.restored || change.id !== deletion.id) continue;
+        deletion = undefined;
         dn = from;
-      } else if (change.restored || !isAtOrBelow(normTextOf(dn), fromNorm, change.below)) continue;
+      } else if (change.restored || !isAtOrBelow(dnToNormText(dn), fromNormText, change.below)) continue;
       else if (to) dn = moveDn(dn, from, to);
-      else gone = change;
+      else deletion = change;
       isChanged = true;
     }
-    if (gone) return gone;
-    return isChanged ? Buffer.concat([Buffer.from(dn.text), value.subarray(end)]) : value;
+    if (deletion) return deletion;
+    return isChanged ? Buffer.concat([Buffer.from(dn.text), value.subarray(dnLength)]) : value;
   }
 }
 
@@ -201,22 +204,22 @@ function isParsable(schema: Schema, dn: Buffer): boolean {
 
 /** Returns a DN at or below `from` as a DN below `to`. The result may be longer than DNs that can be parsed. */
 function moveDn(dn: Dn, from: Dn, to: Dn): Dn {
-  const own = dn.rdns.slice(0, dn.rdns.length - from.rdns.length);
-  if (own.length === 0) return to;
-  const head = dn.norm.subarray(0, dn.norm.length - from.norm.length);
+  const lowerRdns = dn.rdns.slice(0, dn.rdns.length - from.rdns.length);
+  if (lowerRdns.length === 0) return to;
+  const lowerNorm = dn.norm.subarray(0, dn.norm.length - from.norm.length);
   return {
-    rdns: [...own, ...to.rdns],
-    text: [...own.map(({ text }) => text), to.text].join(','),
-    norm: Buffer.concat([head, to.norm]),
+    rdns: [...lowerRdns, ...to.rdns],
+    text: [...lowerRdns.map(({ text }) => text), to.text].join(','),
+    norm: Buffer.concat([lowerNorm, to.norm]),
   };
 }
 
-/** Names given up directly below a DN, as lower-case texts of RDNs. */
+/** Lost names directly below a DN, as lower-case texts of RDNs. */
 interface NamesBelow {
-  /** True if the text of a name below the DN is never conclusive. */
-  readonly all: boolean;
-  readonly rdns: ReadonlySet<string>;
-  /** Attribute types in `rdns`, as written. */
+  /** True if the text of a name below the DN never shows whether the name is lost. */
+  readonly isInconclusive: boolean;
+  readonly rdnTexts: ReadonlySet<string>;
+  /** Attribute types in `rdnTexts`, as written. */
   readonly types: ReadonlySet<string>;
 }
 
@@ -230,16 +233,19 @@ function endOfPlainRdn(dn: Buffer): number {
   return comma > 0 && PLAIN_RDN.test(dn.toString('latin1', 0, comma)) ? comma : -1;
 }
 
-function normTextOf({ norm }: Dn): string {
+function dnToNormText({ norm }: Dn): string {
   return norm.toString('latin1');
 }
 
-function withoutUidForm(form: string): string {
-  const uid = form.indexOf(UID);
-  return uid < 0 ? form : form.slice(0, uid);
+function normTextWithoutUid(normText: string): string {
+  const uid = normText.indexOf(UID);
+  return uid < 0 ? normText : normText.slice(0, uid);
 }
 
-/** True if the name is `top`, or lies below it and `below` is set. In a normal form `,` occurs only between RDNs. */
-function isAtOrBelow(name: string, top: string, below: boolean | undefined): boolean {
-  return name === top || (below === true && name.endsWith(top) && name[name.length - top.length - 1] === ',');
+/** True if the name is `topNormText`, or lies below it and `below` is set. In a normal form `,` occurs only between RDNs. */
+function isAtOrBelow(normText: string, topNormText: string, below: boolean | undefined): boolean {
+  return (
+    normText === topNormText ||
+    (below === true && normText.endsWith(topNormText) && normText[normText.length - topNormText.length - 1] === ',')
+  );
 }

@@ -5,9 +5,9 @@ import type { NumberRange } from './value-rules.js';
 
 const F = 0;
 /** Counter: how many numbers of the range have been assigned, from the first on. */
-const NEXT = { family: F, qualifier: Buffer.from('next') };
+const ASSIGNED_COUNTER = { family: F, qualifier: Buffer.from('next') };
 /** Counter: how many values in the range clients have chosen themselves. */
-const CHOSEN = { family: F, qualifier: Buffer.from('said') };
+const CHOSEN_COUNTER = { family: F, qualifier: Buffer.from('said') };
 
 /** Key of the row of table `meta` for a range of assigned numbers (docs/formats/tables.md). */
 function rangeKey({ record }: Pick<NumberRange, 'record'>): Buffer {
@@ -16,32 +16,37 @@ function rangeKey({ record }: Pick<NumberRange, 'record'>): Buffer {
 
 export interface NumberState {
   /** The first number that has not been assigned. */
-  readonly next: bigint;
-  readonly chosen: bigint;
+  readonly nextNumber: bigint;
+  readonly chosenCount: bigint;
 }
 
 export async function readNumbers(reader: Reader, range: NumberRange): Promise<NumberState> {
   const row = await reader.get(META_TABLE.name, rangeKey(range));
   return {
-    next: range.first + cellCounter(row, NEXT.family, NEXT.qualifier),
-    chosen: cellCounter(row, CHOSEN.family, CHOSEN.qualifier),
+    nextNumber: range.firstNumber + cellCounter(row, ASSIGNED_COUNTER.family, ASSIGNED_COUNTER.qualifier),
+    chosenCount: cellCounter(row, CHOSEN_COUNTER.family, CHOSEN_COUNTER.qualifier),
   };
 }
 
-/** Plan step that assigns the numbers in `[next, until)`. Its guard fails if `next` has changed. */
-export function takeStep(range: NumberRange, next: bigint, until: bigint): RowStep {
-  const guards: Guard[] = [{ op: 'counterEquals', ...NEXT, value: next - range.first }];
-  return { table: META_TABLE.name, key: rangeKey(range), guards, add: [{ ...NEXT, by: until - next }] };
+/** Plan step that assigns the numbers in `[nextNumber, endNumber)`. Its guard fails if `nextNumber` has changed. */
+export function assignStep(range: NumberRange, nextNumber: bigint, endNumber: bigint): RowStep {
+  const guards: Guard[] = [{ op: 'counterEquals', ...ASSIGNED_COUNTER, value: nextNumber - range.firstNumber }];
+  return {
+    table: META_TABLE.name,
+    key: rangeKey(range),
+    guards,
+    add: [{ ...ASSIGNED_COUNTER, by: endNumber - nextNumber }],
+  };
 }
 
 /** Plan step that counts `count` numbers of the range chosen by clients. */
-export function chosenStep(range: NumberRange, count: number): RowStep {
-  return { table: META_TABLE.name, key: rangeKey(range), add: [{ ...CHOSEN, by: BigInt(count) }] };
+export function countChosenStep(range: NumberRange, count: number): RowStep {
+  return { table: META_TABLE.name, key: rangeKey(range), add: [{ ...CHOSEN_COUNTER, by: BigInt(count) }] };
 }
 
 /** Plan step whose guard holds while no client has chosen another number. */
-export function noneChosenStep(range: NumberRange, chosen: bigint): RowStep {
-  const guards: Guard[] = [{ op: 'counterEquals', ...CHOSEN, value: chosen }];
+export function chosenCountGuardStep(range: NumberRange, chosenCount: bigint): RowStep {
+  const guards: Guard[] = [{ op: 'counterEquals', ...CHOSEN_COUNTER, value: chosenCount }];
   return { table: META_TABLE.name, key: rangeKey(range), guards };
 }
 

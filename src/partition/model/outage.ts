@@ -14,33 +14,33 @@ export interface OutageListener {
 /** Detects outages of the store from the results of operations. */
 export class Outage {
   listener: OutageListener | undefined;
-  failures = 0;
-  #since: number | undefined;
-  #reportedAt = Number.NEGATIVE_INFINITY;
+  failureCount = 0;
+  #failingSinceMs: number | undefined;
+  #reportedAtMs = Number.NEGATIVE_INFINITY;
 
   /** True during an outage that has been reported. */
   get isReported(): boolean {
-    return this.#since !== undefined && this.#reportedAt >= this.#since;
+    return this.#failingSinceMs !== undefined && this.#reportedAtMs >= this.#failingSinceMs;
   }
 
   /** Records a failed operation. */
   recordFailure(error: unknown): void {
     if (!(error instanceof StoreError) || error.code !== 'unavailable') return;
-    this.failures++;
-    if (this.#since !== undefined) return;
-    const now = performance.now();
-    this.#since = now;
-    if (now - this.#reportedAt < REPORT_INTERVAL_MS) return;
-    this.#reportedAt = now;
+    this.failureCount++;
+    if (this.#failingSinceMs !== undefined) return;
+    const nowMs = performance.now();
+    this.#failingSinceMs = nowMs;
+    if (nowMs - this.#reportedAtMs < REPORT_INTERVAL_MS) return;
+    this.#reportedAtMs = nowMs;
     this.listener?.onOutage(error.message.split('\n', 1)[0]!);
   }
 
   /** Records a success. If `failures` differs from its value at the start of the operation, it proves nothing. */
-  recordSuccess(failures: number): void {
-    if (this.#since === undefined || failures !== this.failures) return;
+  recordSuccess(failureCount: number): void {
+    if (this.#failingSinceMs === undefined || failureCount !== this.failureCount) return;
     const { isReported } = this;
-    const ms = performance.now() - this.#since;
-    this.#since = undefined;
+    const ms = performance.now() - this.#failingSinceMs;
+    this.#failingSinceMs = undefined;
     if (isReported) this.listener?.onRecovery(ms);
   }
 }

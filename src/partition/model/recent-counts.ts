@@ -2,32 +2,32 @@ const MAX_AGE_MS = 1000;
 const MAX_COUNTS = 16_384;
 
 /**
- * Recent row counts of substring keys. A pattern has a key for every three of its characters, and for most keys a plan
- * only needs to know that shorter lists exist. An outdated count costs the plan time, but never an entry (ADR 21).
+ * Recent row counts of the keys of substring indexes, by which a plan chooses the shortest lists of a pattern's keys. An
+ * outdated count makes a search slower, never incomplete (ADR 21).
  */
 export class RecentCounts {
-  readonly #tables = new Map<string, Map<number, number>>();
-  #size = 0;
-  #since = 0;
+  readonly #countsByTable = new Map<string, Map<number, number>>();
+  #count = 0;
+  #sinceMs = 0;
 
   get(table: string, prefix: Buffer): number | undefined {
-    const now = performance.now();
-    if (now - this.#since > MAX_AGE_MS || this.#size >= MAX_COUNTS) {
-      this.#tables.clear();
-      this.#size = 0;
-      this.#since = now;
+    const nowMs = performance.now();
+    if (nowMs - this.#sinceMs > MAX_AGE_MS || this.#count >= MAX_COUNTS) {
+      this.#countsByTable.clear();
+      this.#count = 0;
+      this.#sinceMs = nowMs;
     }
-    return this.#tables.get(table)?.get(gramNumber(prefix));
+    return this.#countsByTable.get(table)?.get(gramNumber(prefix));
   }
 
   set(table: string, prefix: Buffer, count: number): void {
-    let counts = this.#tables.get(table);
+    let counts = this.#countsByTable.get(table);
     if (!counts) {
       counts = new Map();
-      this.#tables.set(table, counts);
+      this.#countsByTable.set(table, counts);
     }
     counts.set(gramNumber(prefix), count);
-    this.#size++;
+    this.#count++;
   }
 }
 

@@ -11,24 +11,24 @@ export interface SavedReference {
   readonly uid: Buffer;
 }
 
-const SAVED = Buffer.from('reference:');
-const DEFERRED = Buffer.from('owed:');
+const SAVED_PREFIX = Buffer.from('reference:');
+const DEFERRED_PREFIX = Buffer.from('owed:');
 
-/** Plan step that saves a removed reference in the row that the deleted entry `gone` has in table `deleted`. */
-export function saveStep(gone: Buffer, time: Buffer, saved: SavedReference): PlanStep {
-  return referenceStep(gone, time, SAVED, saved);
+/** Plan step that saves a removed reference in the row that the deleted entry has in table `deleted`. */
+export function saveReferenceStep(deletedId: Buffer, time: Buffer, reference: SavedReference): PlanStep {
+  return referenceStep(deletedId, time, SAVED_PREFIX, reference);
 }
 
-/** Plan step that records in the row of a deleted entry that the restored entry must refer to the entry `owed.id`. */
-export function deferStep(gone: Buffer, time: Buffer, owed: SavedReference): PlanStep {
-  return referenceStep(gone, time, DEFERRED, owed);
+/** Plan step that records in the row of a deleted entry that it must refer to the entry `reference.id` once restored. */
+export function deferReferenceStep(deletedId: Buffer, time: Buffer, reference: SavedReference): PlanStep {
+  return referenceStep(deletedId, time, DEFERRED_PREFIX, reference);
 }
 
-function referenceStep(gone: Buffer, time: Buffer, prefix: Buffer, reference: SavedReference): PlanStep {
+function referenceStep(deletedId: Buffer, time: Buffer, prefix: Buffer, reference: SavedReference): PlanStep {
   const family = DELETED.deletion;
   return {
     table: DELETED_TABLE.name,
-    key: gone,
+    key: deletedId,
     guards: [{ op: 'equals', family, qualifier: DELETION.time, value: time }],
     put: [savedCell(family, prefix, reference)],
     add: [{ family, qualifier: DELETION.references, by: 1n }],
@@ -46,29 +46,29 @@ function savedCell(family: number, prefix: Buffer, { id, description, uid }: Sav
 
 /** Returns the references saved in the row of a deleted entry, or in a row of `restoredStep`. */
 export function savedReferences(row: Buffer): SavedReference[] {
-  return parseReferences(row, SAVED);
+  return parseReferences(row, SAVED_PREFIX);
 }
 
 /** Returns the references that a deleted entry must have when it is restored. */
 export function deferredReferences(row: Buffer): SavedReference[] {
-  return parseReferences(row, DEFERRED);
+  return parseReferences(row, DEFERRED_PREFIX);
 }
 
 function parseReferences(row: Buffer, prefix: Buffer): SavedReference[] {
-  const found: SavedReference[] = [];
+  const references: SavedReference[] = [];
   for (let at = 0; at < row.length; at = nextCell(row, at)) {
-    const name = qualifierStart(at);
-    const start = valueStart(row, at);
-    const id = name + prefix.length;
-    if (start < id + UUID_BYTES || !row.subarray(name, id).equals(prefix)) continue;
-    const end = row.indexOf(0, id + UUID_BYTES);
-    found.push({
-      id: Buffer.from(row.subarray(id, id + UUID_BYTES)),
-      description: row.toString('latin1', id + UUID_BYTES, end),
-      uid: Buffer.from(row.subarray(end + 1, start)),
+    const nameOffset = qualifierStart(at);
+    const valueOffset = valueStart(row, at);
+    const idOffset = nameOffset + prefix.length;
+    if (valueOffset < idOffset + UUID_BYTES || !row.subarray(nameOffset, idOffset).equals(prefix)) continue;
+    const descriptionEnd = row.indexOf(0, idOffset + UUID_BYTES);
+    references.push({
+      id: Buffer.from(row.subarray(idOffset, idOffset + UUID_BYTES)),
+      description: row.toString('latin1', idOffset + UUID_BYTES, descriptionEnd),
+      uid: Buffer.from(row.subarray(descriptionEnd + 1, valueOffset)),
     });
   }
-  return found;
+  return references;
 }
 
 /** Key of the row of table `meta` with the references to restore for a restored entry. */
@@ -76,6 +76,10 @@ export function restoredKey(id: Buffer): Buffer {
   return Buffer.concat([Buffer.from('references,'), id]);
 }
 
-export function restoredStep(id: Buffer, saved: readonly SavedReference[]): RowStep {
-  return { table: META_TABLE.name, key: restoredKey(id), put: saved.map((one) => savedCell(0, SAVED, one)) };
+export function restoredStep(id: Buffer, references: readonly SavedReference[]): RowStep {
+  return {
+    table: META_TABLE.name,
+    key: restoredKey(id),
+    put: references.map((reference) => savedCell(0, SAVED_PREFIX, reference)),
+  };
 }

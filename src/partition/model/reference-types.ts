@@ -16,5 +16,5 @@ export function referenceTypes(
   oids: readonly string[] = DEFAULT_REFERENCES,
 ): ReadonlySet<AttributeType> {
   const types = oids.flatMap((oid) => schema.attribute(oid)?.subtypes ?? []);
-  return new Set(types.filter((type) => namesEntries(type) && indexes.of(type)?.ready));
+  return new Set(types.filter((type) => namesEntries(type) && indexes.ofType(type)?.isReady));
 }

@@ -11,26 +11,30 @@ export const SCHEMA_KEY = Buffer.from('schema');
 const F = 0;
 const SOURCE = Buffer.from('source');
 
-function bytesOf(source: SchemaSource): Buffer {
+function encodeSource(source: SchemaSource): Buffer {
   return Buffer.from(JSON.stringify(source));
 }
 
 /** Returns the digest for the shared row. Two schemas with the same digest have the same files. */
 export function schemaDigest(source: SchemaSource): Buffer {
-  return createHash('sha256').update(bytesOf(source)).digest();
+  return createHash('sha256').update(encodeSource(source)).digest();
 }
 
 export function schemaStep(source: SchemaSource): RowStep {
-  return { table: META_TABLE.name, key: SCHEMA_KEY, put: [{ family: F, qualifier: SOURCE, value: bytesOf(source) }] };
+  return {
+    table: META_TABLE.name,
+    key: SCHEMA_KEY,
+    put: [{ family: F, qualifier: SOURCE, value: encodeSource(source) }],
+  };
 }
 
 /** Returns the schema of the directory in the store; undefined if the store does not record a schema. */
-export function storedSource(reader: Reader): Maybe<SchemaSource | undefined> {
+export function readSource(reader: Reader): Maybe<SchemaSource | undefined> {
   return chain(reader.get(META_TABLE.name, SCHEMA_KEY), (row) => {
-    const cell = row && cellValue(row, F, SOURCE);
-    if (!cell) return undefined;
+    const sourceBytes = row && cellValue(row, F, SOURCE);
+    if (!sourceBytes) return undefined;
     try {
-      return JSON.parse(cell.toString()) as SchemaSource;
+      return JSON.parse(sourceBytes.toString()) as SchemaSource;
     } catch (cause) {
       throw new StoreError('corrupt', "the directory's schema (table meta, row schema) cannot be read", { cause });
     }
@@ -39,6 +43,6 @@ export function storedSource(reader: Reader): Maybe<SchemaSource | undefined> {
 
 /** Returns the schema of the directory in the store, or the built-in schema if the store does not record a schema. */
 export async function openSchema(store: Store): Promise<Schema> {
-  const source = await storedSource(store);
+  const source = await readSource(store);
   return source ? Schema.of(source) : Schema.load();
 }

@@ -25,14 +25,15 @@ export function secretAttributeOf(rdn: Rdn): string | undefined {
 export const MAX_PASSWORDS = 8;
 const USER_PASSWORD = '2.5.4.35';
 
-export function tooManyPasswordsError(type: AttributeType, values: number): LdapError | undefined {
-  if (values <= MAX_PASSWORDS || !type.secret || !isPassword(type)) return undefined;
-  const message = `'${type.name}' would have ${values} values; an entry has ${MAX_PASSWORDS} passwords at most`;
+export function tooManyPasswordsError(type: AttributeType, valueCount: number): LdapError | undefined {
+  if (valueCount <= MAX_PASSWORDS || !type.secret || !isPassword(type)) return undefined;
+  const message = `'${type.name}' would have ${valueCount} values; an entry has ${MAX_PASSWORDS} passwords at most`;
   return new LdapError('constraintViolation', message);
 }
 
 /** True for userPassword and its subtypes. Clear-text values of these types are stored as hashes. */
 export function isPassword(type: AttributeType): boolean {
-  for (let t: AttributeType | undefined = type; t; t = t.superior) if (t.oid === USER_PASSWORD) return true;
+  for (let ancestor: AttributeType | undefined = type; ancestor; ancestor = ancestor.superior)
+    if (ancestor.oid === USER_PASSWORD) return true;
   return false;
 }

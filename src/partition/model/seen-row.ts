@@ -9,26 +9,31 @@ import type { Sight, Use } from './viewer.js';
  */
 export function seenRow(descriptions: DescriptionTable, row: Buffer, sight: Sight | undefined, use: Use): Buffer {
   if (!sight || sight.all(use)) return row;
-  let seen: Buffer | undefined;
-  let length = 0;
-  let from = 0;
-  let before: StoredDescription | undefined;
-  let allowed = false;
+  let result: Buffer | undefined;
+  let resultLength = 0;
+  let keptStart = 0;
+  let lastDescription: StoredDescription | undefined;
+  let isAllowed = false;
   for (let at = 0; at < row.length; ) {
-    const next = nextCell(row, at);
+    const cellEnd = nextCell(row, at);
     if (cellFamily(row, at) === MASTER.upAttributes) {
       const start = qualifierStart(at);
-      const stored = descriptions.internNext(before, row, start, start + qualifierLength(row, at) - INDEX_BYTES);
-      if (stored !== before) allowed = sight.allows(use, stored.description);
-      before = stored;
-      if (!allowed) {
-        seen ??= Buffer.from(row);
-        if (at > from) seen.copyWithin(length, from, at);
-        length += at - from;
-        from = next;
+      const stored = descriptions.internNext(
+        lastDescription,
+        row,
+        start,
+        start + qualifierLength(row, at) - INDEX_BYTES,
+      );
+      if (stored !== lastDescription) isAllowed = sight.allows(use, stored.description);
+      lastDescription = stored;
+      if (!isAllowed) {
+        result ??= Buffer.from(row);
+        if (at > keptStart) result.copyWithin(resultLength, keptStart, at);
+        resultLength += at - keptStart;
+        keptStart = cellEnd;
       }
     }
-    at = next;
+    at = cellEnd;
   }
-  return seen ? seen.copyWithin(length, from).subarray(0, length + row.length - from) : row;
+  return result ? result.copyWithin(resultLength, keptStart).subarray(0, resultLength + row.length - keptStart) : row;
 }

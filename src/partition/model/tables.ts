@@ -52,18 +52,18 @@ export const FIXED_TABLES = [
   META_TABLE,
 ];
 
-const bytes = (text: string) => Buffer.from(text, 'latin1');
+const latin1Bytes = (text: string) => Buffer.from(text, 'latin1');
 
 export const Q = {
-  large: bytes('large'),
-  normRdn: bytes('normRdn'),
-  parentId: bytes('parentId'),
-  upRdn: bytes('upRdn'),
-  version: bytes('version'),
-  wide: bytes('wide'),
-  id: bytes('id'),
-  oneLevelCount: bytes('oneLevelCount'),
-  subLevelCount: bytes('subLevelCount'),
+  large: latin1Bytes('large'),
+  normRdn: latin1Bytes('normRdn'),
+  parentId: latin1Bytes('parentId'),
+  upRdn: latin1Bytes('upRdn'),
+  version: latin1Bytes('version'),
+  wide: latin1Bytes('wide'),
+  id: latin1Bytes('id'),
+  oneLevelCount: latin1Bytes('oneLevelCount'),
+  subLevelCount: latin1Bytes('subLevelCount'),
 } as const;
 
 export const UUID_BYTES = 16;
@@ -111,7 +111,7 @@ export function numberedKey(prefix: string, number: number): Buffer {
   return key;
 }
 
-/** Returns the key of the row appended under a number. */
+/** Returns the key of the row with this number in a table to which rows are appended. */
 export function numberKey(number: bigint): Buffer {
   const key = Buffer.allocUnsafe(8);
   key.writeBigUInt64BE(number);
@@ -144,7 +144,7 @@ export function equalityPrefix(cut: Buffer): Buffer {
   return key;
 }
 
-export const PRESENCE_PREFIX = bytes('*');
+export const PRESENCE_PREFIX = latin1Bytes('*');
 
 /** First byte of a `gramPrefix`. */
 export const GRAM = 0x7e;
@@ -167,22 +167,22 @@ const oidBuffers = new Map<string, Buffer>();
 
 /** Returns an OID as bytes, the prefix of qualifiers. Cached; the schema bounds the number of OIDs. */
 export function oidBytes(oid: string): Buffer {
-  const known = oidBuffers.get(oid);
-  if (known) return known;
-  const made = bytes(oid);
-  oidBuffers.set(oid, made);
-  return made;
+  const cached = oidBuffers.get(oid);
+  if (cached) return cached;
+  const oidBuffer = latin1Bytes(oid);
+  oidBuffers.set(oid, oidBuffer);
+  return oidBuffer;
 }
 
 const cutMarks = new Map<string, Buffer>();
 
-/** Qualifier `OID#`: marks an entry with cut forms of this type. Patterns then need the entry itself. */
-export function cutMark(oid: string): Buffer {
-  const known = cutMarks.get(oid);
-  if (known) return known;
-  const made = bytes(`${oid}#`);
-  cutMarks.set(oid, made);
-  return made;
+/** Qualifier `OID#`: marks an entry with a cut value of this type, which a pattern must look up in the entry. */
+export function cutMarkQualifier(oid: string): Buffer {
+  const cached = cutMarks.get(oid);
+  if (cached) return cached;
+  const qualifier = latin1Bytes(`${oid}#`);
+  cutMarks.set(oid, qualifier);
+  return qualifier;
 }
 
 /** Returns a cell of the treeInfo family of a packed `master` row. */
@@ -207,11 +207,11 @@ export function largeQualifiers(row: Buffer): ReadonlySet<string> | undefined {
     return undefined;
   const list = cellValue(row, MASTER.treeInfo, Q.large);
   if (!list) return undefined;
-  const found = new Set<string>();
+  const qualifiers = new Set<string>();
   for (let at = 0; at < list.length; ) {
-    const n = list.readUInt16BE(at);
-    found.add(list.toString('latin1', at + 2, at + 2 + n));
-    at += 2 + n;
+    const length = list.readUInt16BE(at);
+    qualifiers.add(list.toString('latin1', at + 2, at + 2 + length));
+    at += 2 + length;
   }
-  return found;
+  return qualifiers;
 }

@@ -1,6 +1,6 @@
 /**
  * Sizes above which data is handled differently: see docs/terms.md. A change of `LARGE_VALUE`, `CHUNK` or `WIDE_VALUES`
- * affects entries that are written from then on. A change of `MAX_NORM` invalidates stored cut forms.
+ * affects entries that are written from then on. A change of `MAX_NORM` invalidates stored cut values.
  */
 
 /** Bytes. A longer value is *large*: it is stored in chunks in family largeValues, so that searches do not read it. */
@@ -8,9 +8,9 @@ export const LARGE_VALUE = 64 * 1024;
 /** Bytes of a chunk of a large value, the unit of reading and sending. */
 export const CHUNK = 128 * 1024;
 /** Bytes. New large values with a greater total length are written *ahead* of their plan, to save memory. */
-export const AHEAD = 4 * 1024 * 1024;
+export const AHEAD_BYTES = 4 * 1024 * 1024;
 /** Number of chunks that one commit writes ahead. Limits the time that commits of other clients wait. */
-export const PORTION = 32;
+export const AHEAD_CHUNKS = 32;
 
 /** Values. An attribute with more values is *wide*: a change of a few values does not read the others. */
 export const WIDE_VALUES = 256;

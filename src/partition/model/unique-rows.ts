@@ -3,7 +3,7 @@ import { cellCounter, cellValue, EMPTY, MARK } from '../../store/row.js';
 import { StoreError } from '../../store/store-error.js';
 import type { Draft } from './draft.js';
 import { cutNorm, prefixEnd, UUID_BYTES } from './tables.js';
-import type { Unique } from './value-rules.js';
+import type { UniqueConstraint } from './value-rules.js';
 
 /** Owners of the values under uniqueness constraints (docs/formats/tables.md). Created with the first constraint. */
 export const UNIQUE_TABLE: TableSpec = { name: 'unique', families: [{ name: 'owners' }] };
@@ -20,9 +20,9 @@ const OWNERS: CellName = { family: F, qualifier: Buffer.from('of') };
 /** Counter in the state row: values that got several owners, and entries that crossed the edge of the subtree. */
 const CONFLICTS: CellName = { family: F, qualifier: Buffer.from('together') };
 /** Cell in the constraint's own row: the last entryUUID that the build of the rows has processed. */
-const DONE: CellName = { family: F, qualifier: Buffer.from('at') };
+const PROGRESS: CellName = { family: F, qualifier: Buffer.from('at') };
 
-function keyOf({ record }: Unique, kind: number, norm: Buffer = EMPTY): Buffer {
+function uniqueRowKey({ record }: UniqueConstraint, kind: number, norm: Buffer = EMPTY): Buffer {
   const key = Buffer.allocUnsafe(NUMBER_BYTES + 1 + norm.length);
   key.writeUInt32BE(record.number);
   key[NUMBER_BYTES] = kind;
@@ -31,15 +31,15 @@ function keyOf({ record }: Unique, kind: number, norm: Buffer = EMPTY): Buffer {
 }
 
 /** Returns the key of the row with the owners of a value; `norm` is its cut normal form. */
-export function ownersKey(unique: Unique, norm: Buffer): Buffer {
-  return keyOf(unique, KIND.value, norm);
+export function ownersRowKey(unique: UniqueConstraint, norm: Buffer): Buffer {
+  return uniqueRowKey(unique, KIND.value, norm);
 }
 
 /** Decodes a key: the number of the constraint, and the value for a row of owners or of several owners. */
-export function uniqueKeyParts(key: Buffer): { number: number; value: Buffer | undefined; several: boolean } {
+export function parseUniqueKey(key: Buffer): { number: number; norm: Buffer | undefined; hasSeveral: boolean } {
   const kind = key[NUMBER_BYTES];
-  const value = kind === KIND.value || kind === KIND.several ? key.subarray(NUMBER_BYTES + 1) : undefined;
-  return { number: key.readUInt32BE(), value, several: kind === KIND.several };
+  const norm = kind === KIND.value || kind === KIND.several ? key.subarray(NUMBER_BYTES + 1) : undefined;
+  return { number: key.readUInt32BE(), norm, hasSeveral: kind === KIND.several };
 }
 
 export function uniqueRange(number: number): { from: Buffer; to: Buffer | undefined } {
@@ -49,12 +49,12 @@ export function uniqueRange(number: number): { from: Buffer; to: Buffer | undefi
 }
 
 /** Returns the range of the rows for values with several owners. Their keys end in the value. */
-export function severalRange(unique: Unique): { from: Buffer; to: Buffer } {
-  return { from: keyOf(unique, KIND.several), to: keyOf(unique, KIND.several + 1) };
+export function severalRange(unique: UniqueConstraint): { from: Buffer; to: Buffer } {
+  return { from: uniqueRowKey(unique, KIND.several), to: uniqueRowKey(unique, KIND.several + 1) };
 }
 
-export function ownersRange(unique: Unique): { from: Buffer; to: Buffer } {
-  return { from: keyOf(unique, KIND.value), to: keyOf(unique, KIND.several) };
+export function ownersRange(unique: UniqueConstraint): { from: Buffer; to: Buffer } {
+  return { from: uniqueRowKey(unique, KIND.value), to: uniqueRowKey(unique, KIND.several) };
 }
 
 export interface Owners {
@@ -66,10 +66,10 @@ export interface Owners {
   readonly isTruncated: boolean;
 }
 
-const NOBODY: Owners = { bytes: undefined, ids: [], isTruncated: false };
+const NO_OWNERS: Owners = { bytes: undefined, ids: [], isTruncated: false };
 
-export function ownersOf(row: Buffer | undefined): Owners {
-  if (!row) return NOBODY;
+export function parseOwners(row: Buffer | undefined): Owners {
+  if (!row) return NO_OWNERS;
   const bytes = cellValue(row, OWNERS.family, OWNERS.qualifier);
   if (!bytes || bytes.length % UUID_BYTES !== 0)
     throw new StoreError('corrupt', 'a row of table unique does not say whose the value is; run `rowan check`');
@@ -80,26 +80,31 @@ export function ownersOf(row: Buffer | undefined): Owners {
 
 export const idText = (id: Buffer): string => id.toString('latin1');
 
-/** Steps that change the owners of a value from `before` to `after`. The guard fails if they have changed. */
-export function ownersSteps(unique: Unique, norm: Buffer, before: Owners, after: readonly string[]): RowStep[] {
-  const isTruncated = before.isTruncated || after.length > MAX_OWNERS;
+/** Steps that change the owners of a value from `owners` to `newIds`. The guard fails if they have changed. */
+export function ownersSteps(
+  unique: UniqueConstraint,
+  norm: Buffer,
+  owners: Owners,
+  newIds: readonly string[],
+): RowStep[] {
+  const isTruncated = owners.isTruncated || newIds.length > MAX_OWNERS;
   const table = UNIQUE_TABLE.name;
-  const guard: Guard = before.bytes ? { op: 'equals', ...OWNERS, value: before.bytes } : { op: 'absent', ...OWNERS };
-  const value = isTruncated ? EMPTY : Buffer.from([...after].sort().join(''), 'latin1');
-  const put = after.length > 0 || isTruncated ? { put: [{ ...OWNERS, value }] } : { deleteRow: true };
-  const steps: RowStep[] = [{ table, key: ownersKey(unique, norm), guards: [guard], ...put }];
-  const hadSeveral = before.isTruncated || before.ids.length > 1;
-  const hasSeveral = isTruncated || after.length > 1;
-  const several = keyOf(unique, KIND.several, norm);
-  if (hasSeveral && !hadSeveral) steps.push({ table, key: several, put: [MARK] });
-  if (hadSeveral && !hasSeveral) steps.push({ table, key: several, deleteRow: true });
-  if (hasSeveral && after.length > before.ids.length) steps.push(conflictStep(unique));
+  const guard: Guard = owners.bytes ? { op: 'equals', ...OWNERS, value: owners.bytes } : { op: 'absent', ...OWNERS };
+  const value = isTruncated ? EMPTY : Buffer.from([...newIds].sort().join(''), 'latin1');
+  const put = newIds.length > 0 || isTruncated ? { put: [{ ...OWNERS, value }] } : { deleteRow: true };
+  const steps: RowStep[] = [{ table, key: ownersRowKey(unique, norm), guards: [guard], ...put }];
+  const hadSeveral = owners.isTruncated || owners.ids.length > 1;
+  const hasSeveral = isTruncated || newIds.length > 1;
+  const severalKey = uniqueRowKey(unique, KIND.several, norm);
+  if (hasSeveral && !hadSeveral) steps.push({ table, key: severalKey, put: [MARK] });
+  if (hadSeveral && !hasSeveral) steps.push({ table, key: severalKey, deleteRow: true });
+  if (hasSeveral && newIds.length > owners.ids.length) steps.push(conflictStep(unique));
   return steps;
 }
 
 /** Returns the only step for a value without an owner. */
-export function firstOwnerStep(unique: Unique, norm: Buffer, id: Buffer): RowStep {
-  return ownersSteps(unique, norm, NOBODY, [idText(id)])[0]!;
+export function firstOwnerStep(unique: UniqueConstraint, norm: Buffer, id: Buffer): RowStep {
+  return ownersSteps(unique, norm, NO_OWNERS, [idText(id)])[0]!;
 }
 
 /** True for a step made by `firstOwnerStep`. The bulk load writes its row directly. */
@@ -108,52 +113,52 @@ export function isFirstOwner({ table, guards }: RowStep): boolean {
 }
 
 /** Returns the step that writes or deletes the row for a value with several owners. */
-export function severalStep(unique: Unique, norm: Buffer, hasSeveral: boolean): RowStep {
-  const key = keyOf(unique, KIND.several, norm);
+export function severalStep(unique: UniqueConstraint, norm: Buffer, hasSeveral: boolean): RowStep {
+  const key = uniqueRowKey(unique, KIND.several, norm);
   return hasSeveral
     ? { table: UNIQUE_TABLE.name, key, put: [MARK] }
     : { table: UNIQUE_TABLE.name, key, deleteRow: true };
 }
 
-/** Step that counts a value with several owners. With `expected`, the guard fails if the counter has changed. */
-export function conflictStep(unique: Unique, expected?: bigint): RowStep {
+/** Step that counts a value with several owners. With `expectedCount`, the guard fails if the counter has changed. */
+export function conflictStep(unique: UniqueConstraint, expectedCount?: bigint): RowStep {
   return {
     table: UNIQUE_TABLE.name,
-    key: keyOf(unique, KIND.state),
-    ...(expected !== undefined && { guards: [{ op: 'counterEquals', ...CONFLICTS, value: expected }] }),
+    key: uniqueRowKey(unique, KIND.state),
+    ...(expectedCount !== undefined && { guards: [{ op: 'counterEquals', ...CONFLICTS, value: expectedCount }] }),
     add: [{ ...CONFLICTS, by: 1n }],
   };
 }
 
 export interface UniqueState {
-  readonly conflicts: bigint;
-  readonly done: Buffer | undefined;
+  readonly conflictCount: bigint;
+  readonly doneId: Buffer | undefined;
 }
 
-export async function readUniqueState(reader: Reader, unique: Unique): Promise<UniqueState> {
-  const row = await reader.get(UNIQUE_TABLE.name, keyOf(unique, KIND.state));
+export async function readUniqueState(reader: Reader, unique: UniqueConstraint): Promise<UniqueState> {
+  const row = await reader.get(UNIQUE_TABLE.name, uniqueRowKey(unique, KIND.state));
   return {
-    conflicts: cellCounter(row, CONFLICTS.family, CONFLICTS.qualifier),
-    done: row && cellValue(row, DONE.family, DONE.qualifier),
+    conflictCount: cellCounter(row, CONFLICTS.family, CONFLICTS.qualifier),
+    doneId: row && cellValue(row, PROGRESS.family, PROGRESS.qualifier),
   };
 }
 
 /** Returns the step with which the build of the rows records its progress: entries up to `id` are done. */
-export function doneStep(unique: Unique, id: Buffer): RowStep {
-  return { table: UNIQUE_TABLE.name, key: keyOf(unique, KIND.state), put: [{ ...DONE, value: id }] };
+export function progressStep(unique: UniqueConstraint, id: Buffer): RowStep {
+  return { table: UNIQUE_TABLE.name, key: uniqueRowKey(unique, KIND.state), put: [{ ...PROGRESS, value: id }] };
 }
 
 /** Cut normal forms of an entry's values under a constraint, by Latin-1. The filter is not evaluated. */
-export function uniqueValues({ types }: Unique, draft: Draft): Map<string, Buffer> {
-  const found = new Map<string, Buffer>();
+export function uniqueValues({ types }: UniqueConstraint, draft: Draft): Map<string, Buffer> {
+  const norms = new Map<string, Buffer>();
   for (const { description, values } of draft.attributes) {
     if (!types.has(description.type)) continue;
     for (const { bytes } of values) {
       const norm = description.type.equality?.normalize(bytes);
       if (!norm) continue;
       const cut = cutNorm(norm);
-      found.set(cut.toString('latin1'), cut);
+      norms.set(cut.toString('latin1'), cut);
     }
   }
-  return found;
+  return norms;
 }

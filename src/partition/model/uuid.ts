@@ -3,18 +3,18 @@ import { v4, v7 } from 'uuid';
 
 /** Random bytes for many UUIDs, generated at once: a call of the generator costs as much as making a UUID. */
 const pool = Buffer.alloc(16 * 256);
-let used = pool.length;
-/** The bytes for one UUID. Reused, because the UUID is made before the next call. */
-const chunk = Buffer.alloc(16);
+let poolOffset = pool.length;
+/** Random bytes of one UUID, reused for the next. */
+const uuidBytes = Buffer.alloc(16);
 
 function randomBytes16(): Uint8Array {
-  if (used === pool.length) {
+  if (poolOffset === pool.length) {
     randomFillSync(pool);
-    used = 0;
+    poolOffset = 0;
   }
-  for (let i = 0; i < chunk.length; i++) chunk[i] = pool[used + i]!;
-  used += chunk.length;
-  return chunk;
+  for (let i = 0; i < uuidBytes.length; i++) uuidBytes[i] = pool[poolOffset + i]!;
+  poolOffset += uuidBytes.length;
+  return uuidBytes;
 }
 
 let lastMs = 0;
@@ -24,8 +24,8 @@ let sequence = 0;
  * Returns a new entryUUID of 16 bytes. Version 7 by default: within a process the UUIDs rise, so that the embedded
  * store appends (RFC 9562 §5.7, §6.2 method 1). Version 4 (§5.4) if the store spreads rows over servers.
  */
-export function newUuid(spread = false): Buffer {
-  if (spread) return v4({ rng: randomBytes16 }, Buffer.allocUnsafe(16));
+export function newUuid(isSpread = false): Buffer {
+  if (isSpread) return v4({ rng: randomBytes16 }, Buffer.allocUnsafe(16));
   const now = Date.now();
   if (now > lastMs) {
     lastMs = now;

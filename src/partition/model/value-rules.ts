@@ -41,7 +41,7 @@ export interface ValueRecords {
 const NO_RECORDS: ValueRecords = { last: 0, unique: [] };
 
 /** A uniqueness constraint: no two entries in its scope may have the same value in any of its attributes. */
-export interface Unique {
+export interface UniqueConstraint {
   readonly record: UniqueRecord;
   /** The attributes of the constraint and their subtypes. */
   readonly types: ReadonlySet<AttributeType>;
@@ -57,8 +57,8 @@ export interface Unique {
 export interface NumberRange {
   readonly record: NumberRecord;
   readonly type: AttributeType;
-  readonly first: bigint;
-  readonly last: bigint;
+  readonly firstNumber: bigint;
+  readonly lastNumber: bigint;
 }
 
 /**
@@ -69,24 +69,24 @@ export class ValueRules {
   /** Bytes of the cell, for the guard. Undefined: the cell does not exist. */
   readonly bytes: Buffer | undefined;
   readonly records: ValueRecords;
-  readonly unique: readonly Unique[];
-  readonly numbers: readonly NumberRange[];
+  readonly constraints: readonly UniqueConstraint[];
+  readonly numberRanges: readonly NumberRange[];
 
   constructor(schema: Schema, bytes: Buffer | undefined) {
     this.bytes = bytes;
     this.records = bytes ? (JSON.parse(bytes.toString()) as ValueRecords) : NO_RECORDS;
-    this.unique = this.records.unique.map((record) => toUnique(schema, record));
-    this.numbers = (this.records.numbers ?? []).map((record) => toRange(schema, record));
+    this.constraints = this.records.unique.map((record) => toConstraint(schema, record));
+    this.numberRanges = (this.records.numbers ?? []).map((record) => toRange(schema, record));
   }
 
   /** True if rows of a constraint depend on values of the type, or on its presence. */
-  relevantTypes(type: AttributeType): boolean {
-    return this.unique.some((unique) => unique.relevantTypes.has(type));
+  dependsOnType(type: AttributeType): boolean {
+    return this.constraints.some((unique) => unique.relevantTypes.has(type));
   }
 
   /** True if all listed constraints are in force. */
   get isReady(): boolean {
-    return this.unique.every(({ record }) => record.ready);
+    return this.constraints.every(({ record }) => record.ready);
   }
 }
 
@@ -94,43 +94,43 @@ export function formatValueRules(records: ValueRecords): Buffer {
   return Buffer.from(JSON.stringify(records));
 }
 
-export function toUnique(schema: Schema, record: UniqueRecord): Unique {
+export function toConstraint(schema: Schema, record: UniqueRecord): UniqueConstraint {
   const types = new Set<AttributeType>();
-  const names: string[] = [];
+  const typeNames: string[] = [];
   for (const oid of record.attributes) {
     const type = schema.attribute(oid);
     if (!type) throw undefinedError(`attribute ${oid}`);
-    names.push(`'${type.name}'`);
-    for (const below of type.subtypes) types.add(below);
+    typeNames.push(`'${type.name}'`);
+    for (const subtype of type.subtypes) types.add(subtype);
   }
   const filter = record.filter === undefined ? undefined : parseFilter(record.filter);
   const relevantTypes = new Set(types);
-  for (const name of filter ? filterAttributes(filter) : []) {
-    const type = typeOf(schema, name);
-    if (!type) throw undefinedError(`attribute ${name}`);
-    for (const below of type.subtypes) relevantTypes.add(below);
+  for (const attribute of filter ? filterAttributes(filter) : []) {
+    const type = typeOfDescription(schema, attribute);
+    if (!type) throw undefinedError(`attribute ${attribute}`);
+    for (const subtype of type.subtypes) relevantTypes.add(subtype);
   }
   const subtree = record.subtree === undefined ? undefined : schema.parseDn(record.subtree);
-  const where = record.subtree === undefined ? '' : ` in the subtree '${record.subtree}'`;
-  const which = record.filter === undefined ? '' : ` of ${record.filter}`;
-  return { record, types, subtree, filter, relevantTypes, text: `${names.join(', ')}${where}${which}` };
+  const subtreeText = record.subtree === undefined ? '' : ` in the subtree '${record.subtree}'`;
+  const filterText = record.filter === undefined ? '' : ` of ${record.filter}`;
+  return { record, types, subtree, filter, relevantTypes, text: `${typeNames.join(', ')}${subtreeText}${filterText}` };
 }
 
 function toRange(schema: Schema, record: NumberRecord): NumberRange {
   const type = schema.attribute(record.attribute);
   if (!type) throw undefinedError(`attribute ${record.attribute}`);
-  return { record, type, first: BigInt(record.first), last: BigInt(record.last) };
+  return { record, type, firstNumber: BigInt(record.first), lastNumber: BigInt(record.last) };
 }
 
-function undefinedError(what: string): StoreError {
+function undefinedError(missing: string): StoreError {
   return new StoreError(
     'format',
-    `the directory demands something of values, and the schema does not define ${what}; load its schema file`,
+    `the directory demands something of values, and the schema does not define ${missing}; load its schema file`,
   );
 }
 
 /** Returns the type of an attribute description; undefined for an unknown type. */
-export function typeOf(schema: Schema, description: string): AttributeType | undefined {
+export function typeOfDescription(schema: Schema, description: string): AttributeType | undefined {
   try {
     return schema.requireDescription(description).type;
   } catch (error) {

@@ -3,46 +3,46 @@ import { type DraftAttribute, type DraftValue, nextIndex } from './draft.js';
 import { largePointer } from './entry-cells.js';
 import { LARGE_VALUE } from './thresholds.js';
 
-/** Identity of a value in its attribute: the same for equal values, and short even for long values. */
-export function valueName(type: AttributeType, value: Buffer): string {
-  const form = type.equality?.normalize(value) ?? value;
-  return (form.length > LARGE_VALUE ? largePointer(form) : form).toString('latin1');
+/** Returns the same text for equal values of an attribute, short even for long values. */
+export function valueKey(type: AttributeType, value: Buffer): string {
+  const norm = type.equality?.normalize(value) ?? value;
+  return (norm.length > LARGE_VALUE ? largePointer(norm) : norm).toString('latin1');
 }
 
 /** The values of one attribute during a series of changes. Each change takes constant time. */
 export class ValueSet {
   readonly attribute: DraftAttribute;
-  readonly #byName = new Map<string, DraftValue>();
-  #next: number;
+  readonly #valuesByKey = new Map<string, DraftValue>();
+  #nextIndex: number;
 
   constructor(attribute: DraftAttribute) {
     this.attribute = attribute;
-    this.#next = nextIndex(attribute);
+    this.#nextIndex = nextIndex(attribute);
     const { type } = attribute.description;
     for (const value of attribute.values) {
-      const name = valueName(type, value.bytes);
-      // Equal values should not exist, but stored duplicates are kept. `\u0100` does not occur in a name.
-      this.#byName.set(this.#byName.has(name) ? `${name}\u0100${value.index}` : name, value);
+      const key = valueKey(type, value.bytes);
+      // Equal values should not exist, but stored duplicates are kept. `\u0100` does not occur in a key.
+      this.#valuesByKey.set(this.#valuesByKey.has(key) ? `${key}\u0100${value.index}` : key, value);
     }
   }
 
   get isEmpty(): boolean {
-    return this.#byName.size === 0 && !this.attribute.rest;
+    return this.#valuesByKey.size === 0 && !this.attribute.unread;
   }
 
   /** Returns false if the value exists. */
-  add(name: string, bytes: Buffer): boolean {
-    if (this.#byName.has(name)) return false;
-    this.#byName.set(name, { bytes, index: this.#next++ });
+  add(key: string, bytes: Buffer): boolean {
+    if (this.#valuesByKey.has(key)) return false;
+    this.#valuesByKey.set(key, { bytes, index: this.#nextIndex++ });
     return true;
   }
 
   /** Returns false if the value does not exist. */
-  delete(name: string): boolean {
-    return this.#byName.delete(name);
+  delete(key: string): boolean {
+    return this.#valuesByKey.delete(key);
   }
 
-  close(): DraftAttribute {
-    return { ...this.attribute, values: [...this.#byName.values()] };
+  toAttribute(): DraftAttribute {
+    return { ...this.attribute, values: [...this.#valuesByKey.values()] };
   }
 }

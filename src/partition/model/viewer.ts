@@ -11,7 +11,7 @@ export interface Sight {
   allows(use: Use, description: AttributeDescription): boolean;
 }
 
-export interface Viewed {
+export interface ViewedEntry {
   readonly id: Buffer;
   readonly parent: Node;
   /** Packed master row. For a long entry, values of wide attributes outside `looksInto` may be missing. */
@@ -26,7 +26,7 @@ export interface Viewed {
  */
 export interface Viewer {
   /** Returns the rights on an entry; undefined: hidden. Absent: all entries are visible, with all but secrets. */
-  readonly sightOf?: ((entry: Viewed) => Sight | undefined) | undefined;
+  readonly sightOf?: ((entry: ViewedEntry) => Sight | undefined) | undefined;
   /** Tells whether an entry is visible. Returns undefined if this depends on the entry's row. */
   readonly sees?: (node: Node) => boolean | undefined;
   /** True if the entry is visible and its values of a type may be used; false if this depends on the entry's row. */

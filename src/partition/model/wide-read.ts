@@ -7,13 +7,15 @@ import { valueQualifier } from './entry-cells.js';
 import { MASTER, TREE, versionOf } from './tables.js';
 import { type WideAttribute, wideAttributes } from './wide.js';
 
-export interface Wide extends WideAttribute {
+export interface DescribedWide extends WideAttribute {
   readonly description: AttributeDescription;
 }
 
-/** Returns the wide attributes of a master row, or of its head. */
-export function wideOf(context: { readonly schema: Schema }, head: Buffer): Wide[] {
-  return wideAttributes(head).map((one) => ({ ...one, description: context.schema.requireDescription(one.text) }));
+export function describedWide(context: { readonly schema: Schema }, head: Buffer): DescribedWide[] {
+  return wideAttributes(head).map((attribute) => ({
+    ...attribute,
+    description: context.schema.requireDescription(attribute.text),
+  }));
 }
 
 /** Returns the column ranges that read the tree cells with these qualifiers. */
@@ -26,9 +28,9 @@ function singleColumn(family: number, qualifier: Buffer): ColumnRange {
 }
 
 /** Value indexes in ascending order by the OID of their type, decoded from cells of a tree row. */
-export type Indexes = ReadonlyMap<string, readonly number[]>;
+export type IndexesByOid = ReadonlyMap<string, readonly number[]>;
 
-export function indexesIn(cells: Buffer | undefined): Indexes {
+export function parseIndexes(cells: Buffer | undefined): IndexesByOid {
   const indexes = new Map<string, number[]>();
   for (let at = 0; cells && at < cells.length; at = nextCell(cells, at)) {
     const start = valueStart(cells, at);
@@ -42,18 +44,18 @@ export function indexesIn(cells: Buffer | undefined): Indexes {
 }
 
 /** Upper bound of value indexes, below `-`, the smallest character that could continue a description. */
-export const MAX_NEXT = 0x2d000000;
+export const MAX_NEXT_INDEX = 0x2d000000;
 
 /** Column ranges of a master row with only the given values of wide attributes. */
-export function masterRanges(wide: readonly Wide[], indexes: Indexes): ColumnRange[] {
+export function masterRanges(wide: readonly DescribedWide[], indexes: IndexesByOid): ColumnRange[] {
   const family = MASTER.upAttributes;
   const ranges: ColumnRange[] = [{ family: MASTER.treeInfo }];
   let from: Buffer | undefined;
-  for (const { text, next, description } of wide) {
+  for (const { text, nextIndex, description } of wide) {
     ranges.push({ family, from, to: valueQualifier(text, 0) });
     for (const index of indexes.get(description.type.oid) ?? [])
-      if (index < next) ranges.push(singleColumn(family, valueQualifier(text, index)));
-    from = valueQualifier(text, next);
+      if (index < nextIndex) ranges.push(singleColumn(family, valueQualifier(text, index)));
+    from = valueQualifier(text, nextIndex);
   }
   ranges.push({ family, from });
   return ranges;

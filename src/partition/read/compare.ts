@@ -6,14 +6,14 @@ import { StoreError } from '../../store/store-error.js';
 import { isComputed, isMembership } from '../model/computed.js';
 import type { CompareOptions } from '../model/directory-types.js';
 import { groupTypes } from '../model/group-rows.js';
-import { largeCellsWhere, readAllLarge, retryWhileReplaced } from '../model/large.js';
-import { leaveLong } from '../model/long-work.js';
+import { largeOffsetsWhere, readAllLarge, retryWhileReplaced } from '../model/large.js';
+import { refuseLongEntry } from '../model/long-work.js';
 import type { Node } from '../model/node.js';
 import { presentRow } from '../model/present-row.js';
 import { largeQualifiers, MASTER_TABLE } from '../model/tables.js';
 import { isHidden, type Sight, UNRESTRICTED, type Viewer } from '../model/viewer.js';
 import { isWhole } from '../model/wide.js';
-import { wideOf } from '../model/wide-read.js';
+import { describedWide } from '../model/wide-read.js';
 import { findEntry, type Located, refuseReferral, requireHead } from '../tree/locate.js';
 import { ROOT } from '../tree/nodes.js';
 import { specialClass } from '../tree/referrals.js';
@@ -72,7 +72,7 @@ async function compareSlowly(context: SearchContext, comparison: Comparison): Pr
   const { node, row: head } = await requireHead(context, context.store, dn, options.manageDsaIT ?? false);
   const { row, wide } = isWhole(head) ? { row: head } : await rowFor(context, { node, row: head }, comparison);
   if (isComputed(attribute.type)) return compareComputed(context, { node, row }, comparison);
-  const cells = largeCellsWhere(context.descriptions, row, (type) => attribute.type.subtypes.includes(type));
+  const cells = largeOffsetsWhere(context.descriptions, row, (type) => attribute.type.subtypes.includes(type));
   const large = await readAllLarge(context.store, MASTER_TABLE.name, node.id, row, cells);
   return compareRow(context, { node, row, large, wide }, comparison);
 }
@@ -86,12 +86,14 @@ async function rowFor(
   { node, row: head }: Located,
   { attribute, value, options, viewer }: Comparison,
 ): Promise<Pick<ReadEntry, 'row' | 'wide'>> {
-  const isNeededForRights = wideOf(context, head).some(({ description }) => viewer.looksInto?.has(description.type));
+  const isNeededForRights = describedWide(context, head).some(({ description }) =>
+    viewer.looksInto?.has(description.type),
+  );
   const { filter } = context.compiler.compile({ type: 'equal', attribute: attribute.text, value }, UNRESTRICTED);
   const part = isNeededForRights ? undefined : await partForFilter(context, context.store, node.id, head, filter);
   if (part && !specialClass(context, part))
-    return { row: part, wide: wideOf(context, head).map(({ description }) => description) };
-  leaveLong(options.leaveLong, head);
+    return { row: part, wide: describedWide(context, head).map(({ description }) => description) };
+  refuseLongEntry(options.refuseLong, head);
   const row = await context.store.get(MASTER_TABLE.name, node.id);
   if (!row) throw new StoreError('guard', 'the entry has been deleted meanwhile');
   return { row };
@@ -112,14 +114,14 @@ function compareRow(context: SearchContext, read: ReadEntry, comparison: Compari
   let isReferral = false;
   let isMemberUrl = false;
   const reader = context.reader.read(presentRow(context, read.row));
-  for (let i = 0; i < reader.count; i++) {
-    const stored = reader.stored[i]!;
+  for (let i = 0; i < reader.attributeCount; i++) {
+    const stored = reader.descriptions[i]!;
     const { description } = stored;
     isReferral ||= description.type.oid === REFERRAL;
     isMemberUrl ||= stored.isMemberUrl && mayCompare(sight, description);
     if (isEqual || !context.schema.matches(attribute, description) || !mayCompare(sight, description)) continue;
     isPresent = true;
-    for (let v = reader.firsts[i]!; v < reader.firsts[i + 1]! && !isEqual; v++) {
+    for (let v = reader.firstValues[i]!; v < reader.firstValues[i + 1]! && !isEqual; v++) {
       const large = read.large?.get(reader.qualifier(i, v).toString('latin1'));
       const form = norm && rule!.normalize(large ?? reader.value(v));
       isEqual = form !== undefined && (rule!.test ? rule!.test(form, norm!) : form.equals(norm!));
@@ -127,7 +129,12 @@ function compareRow(context: SearchContext, read: ReadEntry, comparison: Compari
   }
   if (isReferral && !comparison.options.manageDsaIT) refuseReferral(context, read, comparison.dn);
   requireComparable(attribute, sight, norm !== undefined);
-  if (!isEqual && isMemberUrl && attribute.type === groupTypes(context.schema).member && attribute.options.length === 0)
+  if (
+    !isEqual &&
+    isMemberUrl &&
+    attribute.type === groupTypes(context.schema).memberType &&
+    attribute.options.length === 0
+  )
     return context.isDynamicMember(read.row, norm!, comparison.viewer);
   if (!isPresent) throw new LdapError('noSuchAttribute', `the entry has no attribute '${attribute.text}'`);
   return isEqual;

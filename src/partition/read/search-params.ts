@@ -24,7 +24,7 @@ export interface SearchParams {
   /** Absent: entries reach the sink in the order in which the search finds them. */
   readonly order?: Order | undefined;
   /** Makes the search throw `LongWork` where the filter tests values of a long entry before anything was found. */
-  readonly leaveLong?: boolean;
+  readonly refuseLong?: boolean;
   /**
    * Tells whether another thread has time for a search with many candidates, given the number of such searches in this
    * thread. The search then throws `LongWork` before anything was found.

@@ -49,7 +49,7 @@ export async function reportDangling(
   if (remove) await context.references.settle();
   let count = 0;
   for (const type of shared.references) {
-    const source = { table: shared.indexes.of(type)!.table, prefix: PRESENCE_PREFIX };
+    const source = { table: shared.indexes.ofType(type)!.table, prefix: PRESENCE_PREFIX };
     for await (const batch of idBatches(source, store, ROWS_PER_READ)) {
       for (let at = 0; at < batch.length; at += UUID_BYTES) {
         const id = Buffer.from(batch.subarray(at, at + UUID_BYTES));
@@ -94,12 +94,18 @@ async function danglingIn(context: SearchContext, { row }: ReferringEntry, wante
   const admin = schema.parseDn(shared.settings.adminDn).norm;
   for (let at = 0; at < row.length && row[at]! <= MASTER.upAttributes; at = nextCell(row, at)) {
     if (row[at] !== MASTER.upAttributes) continue;
-    const { description, name } = descriptions.ofCell(row, at);
+    const { description, text: name } = descriptions.ofCell(row, at);
     if (description.type !== wanted) continue;
     const value = Buffer.from(row.subarray(valueStart(row, at), nextCell(row, at)));
     const dn = schema.parseDnBytes(withoutUid(wanted, value));
     if (suffixAt(dn, shared.suffixes) < 0 || dn.norm.equals(admin) || !(await isMissing(context, dn))) continue;
-    found.push({ type: wanted, description: name, value, present: undefined, guard: await freeNameGuard(context, dn) });
+    found.push({
+      type: wanted,
+      description: name,
+      value,
+      currentValue: undefined,
+      guard: await freeNameGuard(context, dn),
+    });
     const pause = slice.yieldIfOver();
     if (isPromise(pause)) await pause;
   }

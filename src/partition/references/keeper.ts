@@ -8,13 +8,13 @@ import { groupsState } from '../groups/version.js';
 import { attributeValues } from '../model/entry-cells.js';
 import { DN_MATCH, groupTypes, UNIQUE_MEMBER_MATCH } from '../model/group-rows.js';
 import { type NameChange, NameChanges } from '../model/name-changes.js';
-import { hasStale, type StaleValue, staleValuesIn } from '../model/present-row.js';
-import { deferStep, restoredKey, type SavedReference, savedReferences } from '../model/reference-rows.js';
+import { hasStaleValue, type StaleValue, staleValuesIn } from '../model/present-row.js';
+import { deferReferenceStep, restoredKey, type SavedReference, savedReferences } from '../model/reference-rows.js';
 import { MASTER_TABLE, META_TABLE, PRESENCE_PREFIX, Q, TREE, TREE_TABLE, UUID_BYTES } from '../model/tables.js';
 import { MAX_TRIES } from '../model/thresholds.js';
 import { UNRESTRICTED } from '../model/viewer.js';
 import { isWhole } from '../model/wide.js';
-import { wideOf } from '../model/wide-read.js';
+import { describedWide } from '../model/wide-read.js';
 import { IdSet } from '../read/plan/id-set.js';
 import { idBatches } from '../read/plan/sources.js';
 import type { SearchContext } from '../read/run/search-context.js';
@@ -60,7 +60,10 @@ export class ReferenceKeeper implements References {
   }
 
   isReferenced(name: string): Maybe<boolean> {
-    return chain(this.#findHolders(this.#context().shared.names.storedForms(name)), (found) => found.length > 0);
+    return chain(
+      this.#findHolders(this.#context().shared.nameChanges.storedNormTexts(name)),
+      (found) => found.length > 0,
+    );
   }
 
   settle(): Promise<void> {
@@ -100,9 +103,9 @@ export class ReferenceKeeper implements References {
     for (;;) {
       const fresh = shared.refresh();
       if (isPromise(fresh)) await fresh;
-      if (shared.names.records.length === 0) return;
+      if (shared.nameChanges.records.length === 0) return;
       try {
-        await this.#settleNow(shared.names);
+        await this.#settleNow(shared.nameChanges);
       } catch (error) {
         if (!(error instanceof Overtaken)) throw error;
       }
@@ -115,7 +118,7 @@ export class ReferenceKeeper implements References {
     await context.store.waitUntilQuiet?.();
     if (names.records.some(({ below }) => below)) await this.#rewriteAll(pending);
     else {
-      const forms = names.records.flatMap(({ restored }, n) => (restored ? [] : names.formsBefore(n)));
+      const forms = names.records.flatMap(({ restored }, n) => (restored ? [] : names.normTextsBefore(n)));
       await this.#rewriteHolders(forms, pending);
     }
     for (const record of names.records) if (record.restored) await this.#restoreReferences(record);
@@ -131,7 +134,7 @@ export class ReferenceKeeper implements References {
       guards: [guard],
       async holds() {
         await shared.refresh();
-        return shared.names === names;
+        return shared.nameChanges === names;
       },
     };
   }
@@ -149,7 +152,7 @@ export class ReferenceKeeper implements References {
       const fresh = shared.refresh();
       if (isPromise(fresh)) await fresh;
       const names = changed.map(({ from }) => schema.parseDn(from).norm.toString('latin1'));
-      const pending = new Set(shared.names.records.map(({ from }) => from));
+      const pending = new Set(shared.nameChanges.records.map(({ from }) => from));
       const isHeld = (await this.#findHolders(names)).length > 0;
       for (const { key, ...change } of changed) {
         if (isHeld && !pending.has(change.from)) await this.#followOne(new NameChanges(schema, [change]), key);
@@ -164,7 +167,7 @@ export class ReferenceKeeper implements References {
 
   async #followOne(names: NameChanges, key: Buffer): Promise<void> {
     const { store } = this.#context();
-    const forms = names.formsBefore(0);
+    const forms = names.normTextsBefore(0);
     if ((await this.#findHolders(forms)).length === 0) return;
     // The guard holds while no entry has the name.
     const nameIsFree: Guard = { op: 'absent', family: TREE.treeInfo, qualifier: Q.id };
@@ -182,12 +185,12 @@ export class ReferenceKeeper implements References {
   #findHolders(forms: readonly string[]): Maybe<Referrers[]> {
     const context = this.#context();
     const { references, indexes } = context.shared;
-    const { members } = groupTypes(context.schema);
+    const { memberTypes: members } = groupTypes(context.schema);
     return chain(groupsState(context), ({ uids }) => {
       const lists = [...references].map((type) => {
         const mayHaveUids = uids || !members.includes(type);
         const hasUids = mayHaveUids && type.equality?.oid === UNIQUE_MEMBER_MATCH;
-        return idsWithForms(context, { indexed: [{ type, table: indexes.of(type)!.table, uids: hasUids }] }, forms);
+        return idsWithForms(context, { indexed: [{ type, table: indexes.ofType(type)!.table, uids: hasUids }] }, forms);
       });
       const found = lists.some(isPromise) ? Promise.all(lists) : (lists as Map<string, Referrers[]>[]);
       return chain(found, (all) => all.flatMap((one) => [...one.values()].flat()));
@@ -209,14 +212,14 @@ export class ReferenceKeeper implements References {
     const { references, indexes } = shared;
     const slice = new TimeSlice();
     for (const type of references) {
-      const source = { table: indexes.of(type)!.table, prefix: PRESENCE_PREFIX };
+      const source = { table: indexes.ofType(type)!.table, prefix: PRESENCE_PREFIX };
       for await (const batch of idBatches(source, store, ROWS_PER_READ)) {
         const ids: Buffer[] = [];
         for (let at = 0; at < batch.length; at += UUID_BYTES)
           ids.push(Buffer.from(batch.subarray(at, at + UUID_BYTES)));
         const rows = await store.getMany(MASTER_TABLE.name, ids);
         for (const [i, row] of rows.entries()) {
-          const isStale = row && hasStale({ descriptions, shared: { names, references } }, row);
+          const isStale = row && hasStaleValue({ descriptions, shared: { nameChanges: names, references } }, row);
           if (isStale) await this.#rewrite(ids[i]!, pending);
           const pause = slice.yieldIfOver();
           if (isPromise(pause)) await pause;
@@ -234,7 +237,7 @@ export class ReferenceKeeper implements References {
       const row = await referringRow(context, id, pending.names);
       const node = row && (await nodes.byId(id));
       if (!node) return;
-      const naming = { descriptions, shared: { names: pending.names, references: shared.references } };
+      const naming = { descriptions, shared: { nameChanges: pending.names, references: shared.references } };
       try {
         const dn = schema.parseDnBytes(node.dn);
         return await replaceValues(context, { id, dn, row }, await staleInTurns(naming, row), pending);
@@ -273,7 +276,7 @@ export class ReferenceKeeper implements References {
     const values = attributeValues(context, row, description);
     if (values.some(({ length }) => length === 0)) changes.push(singleValue('delete', description, Buffer.alloc(0)));
     try {
-      await modify(context, schema.parseDnBytes(node.dn), changes, SERVER, { settles: true, manageDsaIT: true });
+      await modify(context, schema.parseDnBytes(node.dn), changes, SERVER, { isSettlement: true, manageDsaIT: true });
     } catch (error) {
       if (error instanceof LdapError && error.result === 'attributeOrValueExists') return true;
       nodes.clear();
@@ -288,7 +291,7 @@ export class ReferenceKeeper implements References {
     const time = await timeOfDeletion(context, id);
     // The entry may have been restored between the two reads.
     if (!time) return !(await context.store.getHead(MASTER_TABLE.name, id, true));
-    return guardsHold(context.store.commit({ steps: [deferStep(id, time, owed)], decisive: 0 }));
+    return guardsHold(context.store.commit({ steps: [deferReferenceStep(id, time, owed)], decisive: 0 }));
   }
 
   async #removeDone(done: readonly NameChange[]): Promise<void> {
@@ -296,8 +299,8 @@ export class ReferenceKeeper implements References {
     const { shared, store } = context;
     const isDone = new Set(done.map((record) => JSON.stringify(record)));
     await freshly(context, async () => {
-      const left = shared.names.records.filter((record) => !isDone.has(JSON.stringify(record)));
-      if (left.length === shared.names.records.length) return;
+      const left = shared.nameChanges.records.filter((record) => !isDone.has(JSON.stringify(record)));
+      if (left.length === shared.nameChanges.records.length) return;
       const rows = done.filter(({ restored }) => restored).map(({ id }) => restoredKey(Buffer.from(id, 'hex')));
       const gone: PlanStep[] = rows.map((key) => ({ table: META_TABLE.name, key, deleteRow: true }));
       await store.commit({ steps: [shared.namesStep(left), ...gone], decisive: 0 });
@@ -324,7 +327,7 @@ async function referringRow(context: KeeperContext, id: Buffer, { records }: Nam
   const { store, compiler, shared } = context;
   const head = await store.getHead(MASTER_TABLE.name, id);
   if (!head || isWhole(head)) return head;
-  const wide = wideOf(context, head).map(({ description }) => description);
+  const wide = describedWide(context, head).map(({ description }) => description);
   const isTold = wide.every(({ type, options }) => type.equality?.oid === DN_MATCH && options.length === 0);
   if (!isTold || records.some(({ below }) => below)) return store.get(MASTER_TABLE.name, id);
   const dns = records.flatMap(({ from, to }) => (to === undefined ? [from] : [from, to]));

@@ -50,7 +50,7 @@ export async function replaceValues(
   const modifications = placeholders(context, entry.row, stale);
   for (let at = 0; at < stale.length; at += VALUES_PER_PLAN) {
     const steps: PlanStep[] = [...guards];
-    for (const { type, description, value, present, guard } of stale.slice(at, at + VALUES_PER_PLAN)) {
+    for (const { type, description, value, currentValue: present, guard } of stale.slice(at, at + VALUES_PER_PLAN)) {
       if (guard) steps.push(guard);
       modifications.push(singleValue('delete', description, value));
       if (Buffer.isBuffer(present)) modifications.push(singleValue('add', description, present));
@@ -60,16 +60,16 @@ export async function replaceValues(
       }
     }
     await modify(context, entry.dn, modifications, SERVER, {
-      settles: true,
+      isSettlement: true,
       manageDsaIT: true,
-      also: { steps, onGuardFailure },
+      attached: { steps, onGuardFailure },
     });
     modifications.length = 0;
     await new Promise((resolve) => setImmediate(resolve));
   }
 }
 
-export interface Replaced extends Omit<StaleValue, 'at'> {
+export interface Replaced extends Omit<StaleValue, 'offset'> {
   /** Guard that the value still has to be replaced. */
   readonly guard?: RowStep | undefined;
 }
@@ -91,7 +91,7 @@ export function singleValue(operation: 'add' | 'delete', type: string, value: Bu
 /** True if all values of the type are removed without a replacement. */
 function losesAllValues(context: WriteContext, row: Buffer, type: AttributeType, stale: readonly Replaced[]): boolean {
   const going = stale.filter((one) => one.type === type);
-  if (going.some(({ present }) => Buffer.isBuffer(present))) return false;
+  if (going.some(({ currentValue: present }) => Buffer.isBuffer(present))) return false;
   return attributeValues(context, row, type.name).length <= going.length;
 }
 

@@ -6,7 +6,7 @@ import { counterBytes } from '../../store/row.js';
 import { guardsHold } from '../../store/store-error.js';
 import { accessStep } from '../model/access-rows.js';
 import { NO_GROUPS_STEP } from '../model/group-rows.js';
-import { DEFAULT_INDEXES, formatRecords, type IndexRecord } from '../model/index-set.js';
+import { DEFAULT_INDEXES, formatIndexRecords, type IndexRecord } from '../model/index-set.js';
 import { schemaDigest, schemaStep } from '../model/schema-row.js';
 import { FIXED_TABLES, indexTable, META_TABLE } from '../model/tables.js';
 import { parseNames } from './directory-names.js';
@@ -38,11 +38,11 @@ export async function initDirectory(store: Store, settings: NewSettings, schema:
     { family: F, qualifier: CELL.adminDn, value: Buffer.from(admin.text) },
     { family: F, qualifier: CELL.adminPassword, value: settings.adminPassword },
     { family: F, qualifier: CELL.cookieKey, value: randomBytes(32) },
-    { family: F, qualifier: CELL.indexes, value: formatRecords(records) },
+    { family: F, qualifier: CELL.indexes, value: formatIndexRecords(records) },
     { family: F, qualifier: CELL.schema, value: schemaDigest(schema.source) },
   ];
   const { access } = settings;
-  const rules = access === undefined ? [] : [accessStep({ version: 1, text: access, by: '', time: Date.now() })];
+  const rules = access === undefined ? [] : [accessStep({ version: 1, text: access, author: '', time: Date.now() })];
   if (rules.length > 0) put.push({ family: F, qualifier: CELL.access, value: counterBytes(1n) });
   const guards: Guard[] = [{ op: 'absent', family: F, qualifier: CELL.format }];
   const shared = { table: META_TABLE.name, key: SHARED_KEY, guards, put };

@@ -8,7 +8,7 @@ import { cellCounter, cellValue, counterBytes } from '../../store/row.js';
 import { guardsHold, StoreError } from '../../store/store-error.js';
 import { accessStep } from '../model/access-rows.js';
 import type { DirectorySettings } from '../model/directory-types.js';
-import { formatRecords, type IndexRecord, IndexSet } from '../model/index-set.js';
+import { formatIndexRecords, type IndexRecord, IndexSet } from '../model/index-set.js';
 import { type NameChange, NameChanges } from '../model/name-changes.js';
 import { referenceTypes } from '../model/reference-types.js';
 import { schemaDigest, schemaStep } from '../model/schema-row.js';
@@ -40,7 +40,7 @@ export class SharedState {
   #suffixNorms!: ReadonlySet<string>;
   #indexes!: IndexSet;
   #values!: ValueRules;
-  #names!: NameChanges;
+  #nameChanges!: NameChanges;
   #namesBytes: Buffer | undefined;
   #references!: ReadonlySet<AttributeType>;
   #schemaDigest: Buffer | undefined;
@@ -76,8 +76,8 @@ export class SharedState {
     return this.#values;
   }
   /** Changes of names that stored references do not reflect yet. */
-  get names(): NameChanges {
-    return this.#names;
+  get nameChanges(): NameChanges {
+    return this.#nameChanges;
   }
   /** Attributes whose values follow the names of entries. */
   get references(): ReadonlySet<AttributeType> {
@@ -179,8 +179,8 @@ export class SharedState {
     if (!this.#values || !isSame(this.#values.bytes, values)) this.#values = new ValueRules(this.#schema, values);
     if (isOther) this.#references = referenceTypes(this.#schema, this.#indexes, this.#values.records.references);
     const names = cellValue(row, F, CELL.names);
-    if (!this.#names || !isSame(this.#namesBytes, names)) {
-      this.#names = new NameChanges(this.#schema, names ? (JSON.parse(names.toString()) as NameChange[]) : []);
+    if (!this.#nameChanges || !isSame(this.#namesBytes, names)) {
+      this.#nameChanges = new NameChanges(this.#schema, names ? (JSON.parse(names.toString()) as NameChange[]) : []);
       this.#namesBytes = names;
     }
     this.#row = row;
@@ -225,7 +225,7 @@ export class SharedState {
 
   /** Replaces the list of indexes together with other steps. Throws `StoreError` `guard` if the list has changed. */
   async setIndexes(records: readonly IndexRecord[], more: readonly RowStep[] = []): Promise<void> {
-    const put = [{ family: F, qualifier: CELL.indexes, value: formatRecords(records) }];
+    const put = [{ family: F, qualifier: CELL.indexes, value: formatIndexRecords(records) }];
     await this.#store.commit({ steps: [{ ...this.guardStep(false), put }, ...more], decisive: 0 });
     await this.refresh();
   }
@@ -256,7 +256,7 @@ export class SharedState {
     const guards: Guard[] = [{ op: 'counterEquals', ...cell, value: BigInt(instead) }];
     const put = [{ ...cell, value: counterBytes(BigInt(version)) }];
     const shared = { table: META_TABLE.name, key: SHARED_KEY, guards, put };
-    const steps = [shared, accessStep({ version, text, by, time: Date.now() })];
+    const steps = [shared, accessStep({ version, text, author: by, time: Date.now() })];
     if (!(await guardsHold(this.#store.commit({ steps, decisive: 0 }))))
       throw new LdapError('busy', 'somebody else has changed the access rules meanwhile; look at them and try again');
     await this.refresh();

@@ -1,6 +1,6 @@
 import type { PlanStep } from '../../store/contract.js';
 import { guardsHold } from '../../store/store-error.js';
-import { fenced, type Piecework } from '../model/piecework.js';
+import { type Piecework, withFence } from '../model/piecework.js';
 import type { WriteContext } from '../write/context.js';
 import { surveyTree } from './check/check.js';
 
@@ -23,7 +23,7 @@ export async function recount(context: WriteContext, piecework?: Piecework): Pro
   for (const steps of wrong.values()) {
     await piecework?.proceed();
     // A guard fails if the counters or the entry have changed since the survey.
-    if (await guardsHold(context.store.commit({ steps: fenced(steps, piecework), decisive: 0 }))) fixed++;
+    if (await guardsHold(context.store.commit({ steps: withFence(steps, piecework), decisive: 0 }))) fixed++;
   }
   if (fixed > 0) context.nodes.clear();
   return fixed;

@@ -2,7 +2,7 @@ import { LdapError } from '../../ldap/ldap-error.js';
 import { integerFromNorm } from '../../schema/number.js';
 import type { AttributeType } from '../../schema/schema-types.js';
 import { batchesOf } from '../../store/batches.js';
-import { deleteRangeStep, readNumbers, takeStep } from '../model/number-rows.js';
+import { assignStep, deleteRangeStep, readNumbers } from '../model/number-rows.js';
 import { equalityPrefix, prefixEnd, UUID_BYTES } from '../model/tables.js';
 import { textBytes } from '../model/texts.js';
 import type { NumberRange } from '../model/value-rules.js';
@@ -21,8 +21,8 @@ export interface AssignedRange {
 
 export async function assignedRanges({ shared, store }: WriteContext): Promise<AssignedRange[]> {
   const found: AssignedRange[] = [];
-  for (const range of shared.values.numbers) {
-    const { next } = await readNumbers(store, range);
+  for (const range of shared.values.numberRanges) {
+    const { nextNumber: next } = await readNumbers(store, range);
     found.push({ attribute: range.type.name, first: range.record.first, last: range.record.last, next });
   }
   return found;
@@ -33,7 +33,7 @@ export async function setNumbers(context: WriteContext, attribute: string, first
   const { type } = context.schema.requireDescription(attribute);
   await freshly(context, async () => {
     checkNumbers(context, type, first, last);
-    const { records, numbers } = context.shared.values;
+    const { records, numberRanges: numbers } = context.shared.values;
     const before = numbers.find((range) => range.type === type);
     const number = records.last + 1;
     const others = (records.numbers ?? []).filter((record) => record.attribute !== type.oid);
@@ -48,7 +48,7 @@ export async function setNumbers(context: WriteContext, attribute: string, first
 export async function removeNumbers(context: WriteContext, attribute: string): Promise<void> {
   const { type } = context.schema.requireDescription(attribute);
   await freshly(context, async () => {
-    const { records, numbers } = context.shared.values;
+    const { records, numberRanges: numbers } = context.shared.values;
     const before = numbers.find((range) => range.type === type);
     if (!before) throw new LdapError('noSuchObject', `no numbers of '${type.name}' are given out`);
     const others = (records.numbers ?? []).filter((record) => record.attribute !== type.oid);
@@ -64,28 +64,28 @@ function checkNumbers({ shared }: WriteContext, type: AttributeType, first: numb
   if (type.noUserModification) refuse('the server itself sets it');
   if (!Number.isSafeInteger(first) || !Number.isSafeInteger(last) || first < 0 || first > last)
     refuse(`${first} to ${last} is no range of numbers from 0 on`);
-  if (!shared.indexes.of(type)?.ready) refuse(`it needs an index; first: rowan index add ${type.name}`);
+  if (!shared.indexes.ofType(type)?.isReady) refuse(`it needs an index; first: rowan index add ${type.name}`);
 }
 
 /** Moves the range above the highest number in use. If interrupted, the server skips used numbers later. */
 async function skipUsedNumbers(context: WriteContext, type: AttributeType): Promise<void> {
   await freshly(context, async () => {
     const { shared, store } = context;
-    const range = shared.values.numbers.find((one) => one.type === type);
+    const range = shared.values.numberRanges.find((one) => one.type === type);
     const highest = range && (await highestIn(context, range));
     if (!range || highest === undefined) return;
-    const { next } = await readNumbers(store, range);
+    const { nextNumber: next } = await readNumbers(store, range);
     if (highest < next) return;
-    await store.commit({ steps: [shared.guardStep(false), takeStep(range, next, highest + 1n)], decisive: 0 });
+    await store.commit({ steps: [shared.guardStep(false), assignStep(range, next, highest + 1n)], decisive: 0 });
   });
 }
 
 /** Returns the highest number of the range that an entry has. */
 async function highestIn({ shared, store }: WriteContext, range: NumberRange): Promise<bigint | undefined> {
   const prefix = (number: bigint) => equalityPrefix(range.type.equality!.normalize(textBytes(String(number)))!);
-  const bounds = { from: prefix(range.first), to: prefixEnd(prefix(range.last)) };
+  const bounds = { from: prefix(range.firstNumber), to: prefixEnd(prefix(range.lastNumber)) };
   let highest: bigint | undefined;
-  const scan = store.scan(shared.indexes.of(range.type)!.table, bounds, { keysOnly: true });
+  const scan = store.scan(shared.indexes.ofType(range.type)!.table, bounds, { keysOnly: true });
   for await (const batch of batchesOf(scan)) {
     for (const key of batch.keys) {
       const number = integerFromNorm(key.subarray(1, key.length - UUID_BYTES - 1));

@@ -11,7 +11,7 @@ export async function setReferences(context: WriteContext, attributes: readonly 
       throw new LdapError('unwillingToPerform', `values of '${type.name}' cannot follow names: ${why}`);
     };
     if (!namesEntries(type)) refuse('they are no DNs');
-    if (!context.shared.indexes.of(type)?.ready) refuse(`it needs an index; first: rowan index add ${type.name}`);
+    if (!context.shared.indexes.ofType(type)?.isReady) refuse(`it needs an index; first: rowan index add ${type.name}`);
   }
   await context.references.settle();
   await freshly(context, async () => {

@@ -5,7 +5,7 @@ import type { Schema } from '../../schema/schema.js';
 import type { AttributeType } from '../../schema/schema-types.js';
 import { keysOf } from '../../store/batches.js';
 import { isComputed } from '../model/computed.js';
-import { UNIQUE_TABLE, uniqueKeyParts, uniqueRange } from '../model/unique-rows.js';
+import { parseUniqueKey, UNIQUE_TABLE, uniqueRange } from '../model/unique-rows.js';
 import { filterAttributes, type UniqueRecord } from '../model/value-rules.js';
 import { suffixAt } from '../tree/nodes.js';
 import type { WriteContext } from '../write/context.js';
@@ -60,9 +60,9 @@ export async function sweepUnique(context: WriteContext): Promise<void> {
       context.store.scan(UNIQUE_TABLE.name, { from }, { keysOnly: true, limit: ROWS_PER_PLAN }),
     );
     if (keys.length === 0) return;
-    const { number } = uniqueKeyParts(keys[0]!);
+    const { number } = parseUniqueKey(keys[0]!);
     const { to } = uniqueRange(number);
-    const own = keys.filter((key) => uniqueKeyParts(key).number === number);
+    const own = keys.filter((key) => parseUniqueKey(key).number === number);
     const isListed = context.shared.values.records.unique.some((record) => record.number === number);
     if (!isListed) await removeRows(context, number, own);
     else from = to;

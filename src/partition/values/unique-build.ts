@@ -10,20 +10,20 @@ import { implyingDraft } from '../model/large-draft.js';
 import { MASTER, MASTER_TABLE, Q } from '../model/tables.js';
 import {
   conflictStep,
-  doneStep,
   idText,
   type Owners,
-  ownersKey,
-  ownersOf,
+  ownersRowKey,
   ownersSteps,
+  parseOwners,
+  parseUniqueKey,
+  progressStep,
   readUniqueState,
   severalRange,
   UNIQUE_TABLE,
   type UniqueState,
-  uniqueKeyParts,
   uniqueValues,
 } from '../model/unique-rows.js';
-import type { Unique } from '../model/value-rules.js';
+import type { UniqueConstraint } from '../model/value-rules.js';
 import type { WriteContext } from '../write/context.js';
 import { freshly } from '../write/freshly.js';
 import { mergeSteps } from '../write/merge-steps.js';
@@ -60,7 +60,7 @@ export async function finishUnique(context: WriteContext, listener: UniqueListen
   if (isPromise(fresh)) await fresh;
   await sweepUnique(context);
   const progress = { done: 0, report: listener.onProgress };
-  for (const { record } of context.shared.values.unique) {
+  for (const { record } of context.shared.values.constraints) {
     if (record.ready || !(await makeRows(context, record.number, progress))) continue;
     await putInForce(context, record.number, listener.onConflict);
   }
@@ -72,15 +72,15 @@ interface Progress {
 }
 
 /** Returns the current definition of the constraint; undefined if it was removed. */
-function currentConstraint(context: WriteContext, number: number): Unique | undefined {
-  return context.shared.values.unique.find(({ record }) => record.number === number);
+function currentConstraint(context: WriteContext, number: number): UniqueConstraint | undefined {
+  return context.shared.values.constraints.find(({ record }) => record.number === number);
 }
 
 /** Builds the rows of all entries from before. Returns false if the constraint was removed. */
 async function makeRows(context: WriteContext, number: number, progress: Progress): Promise<boolean> {
   const unique = currentConstraint(context, number);
   if (!unique) return false;
-  const { done: at } = await readUniqueState(context.store, unique);
+  const { doneId: at } = await readUniqueState(context.store, unique);
   const scan = context.store.scan(MASTER_TABLE.name, at ? { from: keyAfter(at) } : {});
   for await (const batch of batchesOf(scan)) {
     for (let from = 0; from < batch.keys.length; from += ENTRIES_PER_PLAN) {
@@ -125,11 +125,11 @@ async function makeChunk(
 
 async function commitChunk(
   context: WriteContext,
-  unique: Unique,
+  unique: UniqueConstraint,
   keys: readonly Buffer[],
   rows: readonly (Buffer | undefined)[],
 ): Promise<void> {
-  const steps: PlanStep[] = [context.shared.guardStep(false), doneStep(unique, keys.at(-1)!)];
+  const steps: PlanStep[] = [context.shared.guardStep(false), progressStep(unique, keys.at(-1)!)];
   const newValues = new Map<string, { readonly norm: Buffer; readonly ids: string[] }>();
   for (const [i, id] of keys.entries()) {
     const entry = await valuesOf(context, unique, id, rows[i]);
@@ -144,13 +144,14 @@ async function commitChunk(
   const all = [...newValues.values()];
   const owners = await context.store.getMany(
     UNIQUE_TABLE.name,
-    all.map(({ norm }) => ownersKey(unique, norm)),
+    all.map(({ norm }) => ownersRowKey(unique, norm)),
   );
-  for (const [i, { norm, ids }] of all.entries()) steps.push(...addOwnersSteps(unique, norm, ownersOf(owners[i]), ids));
+  for (const [i, { norm, ids }] of all.entries())
+    steps.push(...addOwnersSteps(unique, norm, parseOwners(owners[i]), ids));
   await context.store.commit({ steps: mergeSteps(steps), decisive: 0 });
 }
 
-function addOwnersSteps(unique: Unique, norm: Buffer, owners: Owners, ids: readonly string[]): PlanStep[] {
+function addOwnersSteps(unique: UniqueConstraint, norm: Buffer, owners: Owners, ids: readonly string[]): PlanStep[] {
   const more = ids.filter((id) => !owners.ids.includes(id));
   return more.length === 0 || owners.isTruncated ? [] : ownersSteps(unique, norm, owners, [...owners.ids, ...more]);
 }
@@ -158,7 +159,7 @@ function addOwnersSteps(unique: Unique, norm: Buffer, owners: Owners, ids: reado
 /** Returns the values of an entry under a constraint, and the guard that the entry has not changed. */
 export async function valuesOf(
   context: WriteContext,
-  unique: Unique,
+  unique: UniqueConstraint,
   id: Buffer,
   row: Buffer | undefined,
 ): Promise<{ readonly values: ReadonlyMap<string, Buffer>; readonly guard: PlanStep | undefined }> {
@@ -196,7 +197,11 @@ async function putInForce(
   });
 }
 
-async function setReady(context: WriteContext, { record }: Unique, { conflicts }: UniqueState): Promise<void> {
+async function setReady(
+  context: WriteContext,
+  { record }: UniqueConstraint,
+  { conflictCount: conflicts }: UniqueState,
+): Promise<void> {
   const { shared } = context;
   const { records } = shared.values;
   const unique = records.unique.map((one) => (one.number === record.number ? { ...one, ready: true } : one));
@@ -205,20 +210,24 @@ async function setReady(context: WriteContext, { record }: Unique, { conflicts }
 }
 
 /** Yields the values that several entries in the scope have. */
-export async function* conflictsOf(context: WriteContext, unique: Unique): AsyncGenerator<Conflict> {
+export async function* conflictsOf(context: WriteContext, unique: UniqueConstraint): AsyncGenerator<Conflict> {
   const scan = context.store.scan(UNIQUE_TABLE.name, severalRange(unique), { keysOnly: true });
   for await (const batch of batchesOf(scan)) {
     for (const key of batch.keys) {
-      const conflict = await conflictOf(context, unique, uniqueKeyParts(key).value!);
+      const conflict = await conflictOf(context, unique, parseUniqueKey(key).norm!);
       if (conflict) yield conflict;
     }
   }
 }
 
-async function conflictOf(context: WriteContext, unique: Unique, norm: Buffer): Promise<Conflict | undefined> {
+async function conflictOf(
+  context: WriteContext,
+  unique: UniqueConstraint,
+  norm: Buffer,
+): Promise<Conflict | undefined> {
   const { number } = unique.record;
   const value = norm.toString();
-  const { ids, isTruncated } = ownersOf(await context.store.get(UNIQUE_TABLE.name, ownersKey(unique, norm)));
+  const { ids, isTruncated } = parseOwners(await context.store.get(UNIQUE_TABLE.name, ownersRowKey(unique, norm)));
   if (isTruncated) return { number, value, dns: [] };
   const dns: string[] = [];
   for (const text of ids) {

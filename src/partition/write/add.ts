@@ -28,7 +28,7 @@ export async function add(
 ): Promise<Buffer> {
   if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be added');
   const draft = draftFromAttributes(context.schema, given);
-  const changes = draft.attributes.map(({ description }) => ({ how: 'add', description }) as const);
+  const changes = draft.attributes.map(({ description }) => ({ operation: 'add', description }) as const);
   return addDraft(context, draft, dn, { op: 'add', actor, changes, rdn: dn.rdns[0]! }, options);
 }
 
@@ -46,7 +46,7 @@ export async function addDraft(
     name: dn.norm,
     asked,
     largeWriter,
-    also: options.also,
+    also: options.attached,
     find: () => placeFor(context, dn, asked.actor, options),
     async change({ node, obstacle }) {
       const again = id !== undefined;
@@ -68,7 +68,7 @@ export function completeEntry(context: WriteContext, draft: Draft, dn: Dn): Buff
 
 /** Returns the entryUUID that a privileged writer has set; undefined if there is none. */
 function givenId(draft: Draft): Buffer | undefined {
-  const text = draft.text('entryUUID');
+  const text = draft.valueText('entryUUID');
   if (text === undefined) return undefined;
   const id = isUuid(text) ? parseUuid(text) : undefined;
   if (!id) throw new LdapError('invalidAttributeSyntax', `a value of 'entryUUID' is not a UUID`);

@@ -29,7 +29,7 @@ export interface Change {
   /** The obstacle in the tree (name taken, children). Reported only to an actor who may make the change. */
   readonly obstacle?: LdapError | undefined;
   /** Whether the change only updates references; the schema of the entry is then not checked. */
-  readonly settles?: boolean | undefined;
+  readonly isSettlement?: boolean | undefined;
   /** Whether the change is part of a bulk load. If the plan of a batch fails, each change is made again, alone. */
   readonly isBatched?: boolean;
 }

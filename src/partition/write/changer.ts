@@ -4,7 +4,7 @@ import { hasOptions } from '../../schema/entry-check.js';
 import type { AttributeDescription } from '../../schema/schema-types.js';
 import { isInAccountState } from '../model/account-state.js';
 import { attributeKey, type Draft, type DraftAttribute, storedValues } from '../model/draft.js';
-import { ValueSet, valueName } from '../model/value-set.js';
+import { ValueSet, valueKey } from '../model/value-set.js';
 import type { WriteContext } from './context.js';
 
 /** Applies the modifications of a modify request to a draft. */
@@ -41,7 +41,7 @@ export class Changer {
     if (known) requireEquality(description, text);
     const set = known ?? this.#begin({ description, text, values: [] });
     for (const value of values) {
-      if (!set.add(valueName(description.type, value), value))
+      if (!set.add(valueKey(description.type, value), value))
         throw new LdapError('attributeOrValueExists', `attribute '${text}' has this value already`);
     }
   }
@@ -50,7 +50,7 @@ export class Changer {
     requireEquality(description, text);
     const set = this.#set(description);
     if (!set) throw absent(text);
-    for (const name of new Set(values.map((value) => valueName(description.type, value)))) {
+    for (const name of new Set(values.map((value) => valueKey(description.type, value)))) {
       if (!set.delete(name)) throw new LdapError('noSuchAttribute', `attribute '${text}' has no such value`);
     }
     if (!set.isEmpty) return;
@@ -98,7 +98,7 @@ export class Changer {
 
   #close(key: string): void {
     const set = this.#open.get(key);
-    if (set) this.#draft.set(set.close());
+    if (set) this.#draft.set(set.toAttribute());
     this.#open.delete(key);
   }
 

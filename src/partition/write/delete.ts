@@ -3,7 +3,7 @@ import type { AttributeType, Dn } from '../../schema/schema-types.js';
 import { isPromise } from '../../store/maybe.js';
 import { cellCounter } from '../../store/row.js';
 import type { Actor, WriteOptions } from '../model/directory-types.js';
-import { formRule } from '../model/implied.js';
+import { normRule } from '../model/implied.js';
 import type { Node } from '../model/node.js';
 import { DELETED_TABLE, largeQualifiers, MASTER_TABLE, Q, TREE, TREE_TABLE, upRdnOf } from '../model/tables.js';
 import { nodeTreeKey } from '../tree/nodes.js';
@@ -21,9 +21,9 @@ export async function remove(context: WriteContext, dn: Dn, actor: Actor, option
     name: dn.norm,
     asked: { op: 'delete', actor, changes: [] },
     largeWriter,
-    also: options.also,
+    also: options.attached,
     find: () => findWhole(context, dn, options),
-    change: ({ node, stored }) => deletion(context, dn, node, stored, actor, largeWriter, options.leaveLong),
+    change: ({ node, stored }) => deletion(context, dn, node, stored, actor, largeWriter, options.refuseLong),
   });
   const from = change.place.from!;
   context.references.onNameChanged({ id: change.id.toString('hex'), from: from.dn.toString(), key: nodeTreeKey(from) });
@@ -39,7 +39,7 @@ async function deletion(
   leave?: boolean,
 ): Promise<Change> {
   const obstacle = await nonLeafError(context, node);
-  const isNormalized = (type: AttributeType): boolean => formRule(type) !== undefined;
+  const isNormalized = (type: AttributeType): boolean => normRule(type) !== undefined;
   const loaded = loadLarge(context.store, MASTER_TABLE.name, node.id, draft, isNormalized, leave);
   const before = { row, draft: await loaded };
   const deletedRow = obstacle

@@ -1,7 +1,7 @@
 import type { Cell, CellName, PlanStep } from '../../store/contract.js';
 import { cellCounter, cellValue, MARK, nextCell, qualifierStart, unpackRow, valueStart } from '../../store/row.js';
-import { chunkNames, largeCells } from '../model/large.js';
-import { type SavedReference, saveStep } from '../model/reference-rows.js';
+import { chunkQualifiers, largeOffsets } from '../model/large.js';
+import { type SavedReference, saveReferenceStep } from '../model/reference-rows.js';
 import { DELETED, DELETED_TABLE, DELETION, PURGE_TABLE, purgeKey } from '../model/tables.js';
 import type { Change } from './change.js';
 import type { WriteContext } from './context.js';
@@ -40,9 +40,9 @@ export function keepSteps({ id, actor, before, place, deletedRow }: Change, time
 
 /** Returns the names of all cells of a row, and of the chunks of its large values. */
 function cellsWithChunks(row: Buffer): CellName[] {
-  const chunks = largeCells(row).flatMap((at) => {
+  const chunks = largeOffsets(row).flatMap((at) => {
     const start = valueStart(row, at);
-    return chunkNames(row.subarray(qualifierStart(at), start), row.subarray(start, nextCell(row, at)));
+    return chunkQualifiers(row.subarray(qualifierStart(at), start), row.subarray(start, nextCell(row, at)));
   });
   return [...unpackRow(row), ...chunks.map((qualifier) => ({ family: DELETED.largeValues, qualifier }))];
 }
@@ -76,7 +76,7 @@ export async function saveSteps(
   reference: SavedReference,
 ): Promise<PlanStep[]> {
   const time = await timeOfDeletion(context, gone);
-  return time ? [saveStep(gone, time, reference)] : [];
+  return time ? [saveReferenceStep(gone, time, reference)] : [];
 }
 
 /** Returns the time of deletion; undefined where the entry is not in table `deleted`. */

@@ -4,11 +4,15 @@ import type { ImpliedRow } from '../model/implied.js';
 
 /** Returns the steps that change the index rows of the entry `id` from `before` to `after`. */
 export function indexSteps(id: Buffer, before: readonly ImpliedRow[], after: readonly ImpliedRow[]): RowStep[] {
-  const { gone, come } = differences(before, after, ({ index, prefix }) => `${index.type.oid} ${nameOf(prefix)}`);
+  const { gone, come } = differences(
+    before,
+    after,
+    ({ index, keyPrefix: prefix }) => `${index.type.oid} ${nameOf(prefix)}`,
+  );
   const steps: RowStep[] = [];
-  for (const { index, prefix } of gone)
+  for (const { index, keyPrefix: prefix } of gone)
     steps.push({ table: index.table, key: Buffer.concat([prefix, id]), deleteRow: true });
-  for (const { index, prefix } of come)
+  for (const { index, keyPrefix: prefix } of come)
     steps.push({ table: index.table, key: Buffer.concat([prefix, id]), put: [MARK] });
   return steps;
 }

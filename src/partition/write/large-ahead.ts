@@ -5,19 +5,19 @@ import { guardsHold } from '../../store/store-error.js';
 import type { Draft } from '../model/draft.js';
 import { valueQualifier } from '../model/entry-cells.js';
 import {
-  chunkNames,
+  CHUNK_NAME_BYTES,
   chunkQualifier,
-  chunksOf,
-  largeCells,
+  chunkQualifiers,
+  encodePointer,
   largeLength,
-  NAME_BYTES,
+  largeOffsets,
   POINTER_BYTES,
-  pointerOf,
   readExistingChunks,
+  splitChunks,
   storedChunks,
 } from '../model/large.js';
 import { MASTER } from '../model/tables.js';
-import { AHEAD, LARGE_VALUE, PORTION } from '../model/thresholds.js';
+import { AHEAD_BYTES, AHEAD_CHUNKS, LARGE_VALUE } from '../model/thresholds.js';
 
 /** Set in the first byte of names. Chunks that are written with a plan have no name, and their numbers begin with 0. */
 const NAME_BIT = 0x80;
@@ -77,7 +77,7 @@ export class LargeValueWriter {
     if (known?.whole && known.id.equals(id) && isSame(known.sources, sources) && (await this.#isMarked(known)))
       return known;
     await this.discard();
-    const name = randomBytes(NAME_BYTES);
+    const name = randomBytes(CHUNK_NAME_BYTES);
     name[0]! |= NAME_BIT;
     const mark: Cell = { family: MASTER.largeValues, qualifier: name, value: timeNow() };
     const guard = { op: 'equals', ...mark } as const;
@@ -104,12 +104,12 @@ export class LargeValueWriter {
       if (!value) continue;
       sum?.update(value);
       portion.push({ ...cell, value });
-      if (portion.length < PORTION) continue;
+      if (portion.length < AHEAD_CHUNKS) continue;
       await this.#put(writing, portion);
       portion = [];
     }
     if (portion.length > 0) await this.#put(writing, portion);
-    const pointer = sum ? pointerOf(of.length, sum.digest()) : of.subarray(0, POINTER_BYTES);
+    const pointer = sum ? encodePointer(of.length, sum.digest()) : of.subarray(0, POINTER_BYTES);
     writing.pointers.set(qualifier.toString('latin1'), Buffer.concat([pointer, name]));
   }
 
@@ -163,13 +163,13 @@ export function newLarge(draft: Draft): LargeSource[] | undefined {
     const { values } = attributes[i]!;
     for (let k = 0; k < values.length; k++) bytes += values[k]!.bytes.length;
   }
-  if (bytes <= AHEAD) return undefined;
+  if (bytes <= AHEAD_BYTES) return undefined;
   const sources: LargeSource[] = [];
   for (const { text, values } of attributes) {
     for (const { bytes: value, index, pointer } of values)
       if (!pointer && value.length > LARGE_VALUE) sources.push(sourceOf(valueQualifier(text, index), value));
   }
-  return totalLength(sources) > AHEAD ? sources : undefined;
+  return totalLength(sources) > AHEAD_BYTES ? sources : undefined;
 }
 
 /** Returns the total length of the values in bytes. */
@@ -178,7 +178,7 @@ function totalLength(sources: readonly LargeSource[]): number {
 }
 
 function sourceOf(qualifier: Buffer, of: Buffer): LargeSource {
-  return { qualifier, of, stored: false, chunks: () => chunksOf(of) };
+  return { qualifier, of, stored: false, chunks: () => splitChunks(of) };
 }
 
 /** The large values of a row that moves to another table. */
@@ -203,7 +203,7 @@ export async function carryLarge(
   id: Buffer,
   row: Buffer,
 ): Promise<Carried> {
-  const sources = largeCells(row).map((at): LargeSource => {
+  const sources = largeOffsets(row).map((at): LargeSource => {
     const start = valueStart(row, at);
     const qualifier = row.subarray(qualifierStart(at), start);
     const of = row.subarray(start, nextCell(row, at));
@@ -211,10 +211,10 @@ export async function carryLarge(
       qualifier,
       of,
       stored: true,
-      chunks: () => readExistingChunks(store, from, id, chunkNames(qualifier, of)),
+      chunks: () => readExistingChunks(store, from, id, chunkQualifiers(qualifier, of)),
     };
   });
-  if (totalLength(sources) > AHEAD) return { separate: [], written: await largeWriter.write(id, sources) };
+  if (totalLength(sources) > AHEAD_BYTES) return { separate: [], written: await largeWriter.write(id, sources) };
   const separate: Cell[] = [];
   for await (const cell of storedChunks(store, from, id, row)) separate.push(cell);
   return { separate, written: undefined };
@@ -233,7 +233,7 @@ export function carriedCells(row: Buffer, { written }: Carried): Cell[] {
 
 /** Whether a cell of `largeValues` with this qualifier is a mark. */
 export function isMark(qualifier: Buffer): boolean {
-  return qualifier.length === NAME_BYTES && (qualifier[0]! & NAME_BIT) !== 0;
+  return qualifier.length === CHUNK_NAME_BYTES && (qualifier[0]! & NAME_BIT) !== 0;
 }
 
 /** Age in milliseconds from which a mark counts as left by a process that has ended. */

@@ -1,9 +1,9 @@
 import type { Cell, CellName, RowStep } from '../../store/contract.js';
 import { cellValue, counterBytes, nextCell, unpackRow } from '../../store/row.js';
 import { cellChanges } from '../../store/row-edit.js';
-import { encodeBefore } from '../model/before-image.js';
+import { encodeBeforeImage } from '../model/before-image.js';
 import { entryCells, type TreeInfo } from '../model/entry-cells.js';
-import { chunkNames } from '../model/large.js';
+import { chunkQualifiers } from '../model/large.js';
 import { largeQualifiers, MASTER, MASTER_TABLE, Q, versionOf } from '../model/tables.js';
 import { LARGE_VALUE } from '../model/thresholds.js';
 import type { Change } from './change.js';
@@ -43,7 +43,7 @@ function infoOf({ place: { to, upRdn } }: Change, version: Buffer): TreeInfo {
 function insert(context: WriteContext, change: Change, written: WrittenValues | undefined): MasterWrite {
   const { id, after, deletedRow } = change;
   const version = deletedRow ? nextVersion(deletedRow.row!) : FIRST_VERSION;
-  const { cells, separate } = entryCells(after!, infoOf(change, version), LARGE_VALUE, written?.pointers);
+  const { cells, newChunks: separate } = entryCells(after!, infoOf(change, version), LARGE_VALUE, written?.pointers);
   const absent = { op: 'absent', family: MASTER.treeInfo, qualifier: Q.parentId } as const;
   const chunks = deletedRow ? [...separate, ...deletedRow.carried.separate] : separate;
   const step = {
@@ -64,13 +64,13 @@ function withoutDeletion(row: Buffer): Buffer {
 }
 
 function beforeOf(context: WriteContext, row: Buffer, cells: readonly Cell[]): Buffer {
-  return encodeBefore(context.descriptions, row, cellChanges(row, cells));
+  return encodeBeforeImage(context.descriptions, row, cellChanges(row, cells));
 }
 
 /** Updates the master row, guarded by its version. Only cells that differ are written. */
 function update(context: WriteContext, change: Change, written: WrittenValues | undefined): MasterWrite {
   const { row } = change.before!;
-  const { cells, separate } = entryCells(
+  const { cells, newChunks: separate } = entryCells(
     change.after!,
     infoOf(change, nextVersion(row)),
     LARGE_VALUE,
@@ -85,7 +85,7 @@ function update(context: WriteContext, change: Change, written: WrittenValues | 
     delete: written ? [...changes.removed, ...chunks, written.mark] : [...changes.removed, ...chunks],
     put: separate.length > 0 ? [...changes.written, ...separate] : changes.written,
   };
-  return { step, before: encodeBefore(context.descriptions, row, changes) };
+  return { step, before: encodeBeforeImage(context.descriptions, row, changes) };
 }
 
 /** Returns a version above every version that the row has had, so that cached versions are recognized as outdated. */
@@ -103,7 +103,7 @@ function goneChunks(row: Buffer, cells: readonly Cell[], separate: readonly Cell
   for (const cell of unpackRow(row)) {
     const name = cell.qualifier.toString('latin1');
     if (cell.family !== MASTER.upAttributes || !large.has(name) || kept.get(name)?.equals(cell.value)) continue;
-    for (const qualifier of chunkNames(cell.qualifier, cell.value)) {
+    for (const qualifier of chunkQualifiers(cell.qualifier, cell.value)) {
       if (!written.has(qualifier.toString('latin1'))) gone.push({ family: MASTER.largeValues, qualifier });
     }
   }

@@ -4,16 +4,16 @@ import type { AttributeType, Dn, Rdn } from '../../schema/schema-types.js';
 import type {
   Actor,
   AttributeChange,
-  ChangesOf as ModificationsOf,
+  ComputeChanges as ModificationsOf,
   ModifyOptions,
   SplitChanges,
   WriteOptions,
   WriteRequest,
 } from '../model/directory-types.js';
 import { type Draft, hasValue } from '../model/draft.js';
-import { formRule } from '../model/implied.js';
+import { normRule } from '../model/implied.js';
 import type { Node } from '../model/node.js';
-import { formOf } from '../model/present-row.js';
+import { valueNormText } from '../model/present-row.js';
 import { MASTER_TABLE, upRdnOf } from '../model/tables.js';
 import { refuseReferral, requireHead } from '../tree/locate.js';
 import { asAllowed, write } from './attempt.js';
@@ -38,32 +38,32 @@ export async function modify(
 ): Promise<void> {
   if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be modified');
   const fixed = typeof given === 'function' ? undefined : given;
-  const announced = fixed ?? options.touches?.map(anyChange);
+  const announced = fixed ?? options.touchedDescriptions?.map(anyChange);
   const asked = { op: 'modify', actor, changes: changesOf(context, fixed ?? []) } as const;
   const largeWriter = new LargeValueWriter(context.store, MASTER_TABLE.name);
   await write(context, {
     name: dn.norm,
     asked,
     largeWriter,
-    also: options.also,
+    also: options.attached,
     async find() {
       const { node, row } = await requireHead(context, context.store, dn, options.manageDsaIT ?? false);
       const stored =
         (announced && (await openNarrow(context, { node, row }, dn, announced))) ??
-        (await openWhole(context, { node, row }, options.leaveLong ?? false));
+        (await openWhole(context, { node, row }, options.refuseLong ?? false));
       if (!options.manageDsaIT && isSpecial(stored.draft)) refuseReferral(context, { node, row: stored.row }, dn);
       return { node, stored };
     },
     async change({ node, stored }) {
-      const { requested, added } = fixed
-        ? { requested: fixed, added: [] }
+      const { clientChanges: requested, serverChanges: added } = fixed
+        ? { clientChanges: fixed, serverChanges: [] }
         : await madeFor(given as ModificationsOf, { id: node.id, row: stored.row });
       const modifications = added.length > 0 ? [...requested, ...added] : requested;
       if (!fixed) {
-        requireAnnounced(modifications, options.touches);
+        requireAnnounced(modifications, options.touchedDescriptions);
         await refuseAll(context, { ...asked, changes: changesOf(context, requested) }, { node, stored });
       }
-      if (!options.settles) requireSettled(context, modifications);
+      if (!options.isSettlement) requireSettled(context, modifications);
       return modified(context, dn, node, stored, modifications, actor, options);
     },
   });
@@ -74,19 +74,19 @@ export async function modify(
  * compared by current names, so that stored references have to be updated first.
  */
 function requireSettled({ shared, schema }: WriteContext, modifications: readonly Modification[]): void {
-  if (shared.names.isEmpty) return;
+  if (shared.nameChanges.isEmpty) return;
   for (const { attribute } of modifications) {
     const { type } = schema.requireDescription(attribute.type);
     if (!shared.references.has(type)) continue;
     for (const value of attribute.values)
-      if (shared.names.storedForms(formOf(type, value)).length !== 1) throw new NamesPending();
+      if (shared.nameChanges.storedNormTexts(valueNormText(type, value)).length !== 1) throw new NamesPending();
   }
 }
 
 /** Calls the function that makes the modifications for the entry. */
 async function madeFor(of: ModificationsOf, target: Parameters<ModificationsOf>[0]): Promise<SplitChanges> {
   const made = await of(target);
-  return 'added' in made ? made : { requested: made, added: [] };
+  return 'serverChanges' in made ? made : { clientChanges: made, serverChanges: [] };
 }
 
 /** Returns a modification that stands for any change of the attribute. */
@@ -94,7 +94,7 @@ function anyChange(type: string): Modification {
   return { operation: 'replace', attribute: { type, values: [] } };
 }
 
-/** Throws where a modification changes an attribute that the caller has not announced in `touches`. */
+/** Throws where a modification changes an attribute that the caller has not announced in `touchedDescriptions`. */
 function requireAnnounced(modifications: readonly Modification[], touches: readonly string[] | undefined): void {
   const announced = touches && new Set(touches);
   const other = announced && modifications.find(({ attribute }) => !announced.has(attribute.type));
@@ -126,7 +126,7 @@ async function refuseAll(context: WriteContext, asked: WriteRequest, target: Tar
 /** Returns the changes by attribute, for access checks. An increment (RFC 4525) counts as a replacement. */
 function changesOf(context: WriteContext, modifications: readonly Modification[]): AttributeChange[] {
   return modifications.map(({ operation, attribute }) => ({
-    how: operation === 'increment' ? 'replace' : operation,
+    operation: operation === 'increment' ? 'replace' : operation,
     description: context.schema.requireDescription(attribute.type),
   }));
 }
@@ -138,11 +138,11 @@ async function modified(
   { row, draft }: Stored,
   modifications: readonly Modification[],
   actor: Actor,
-  { leaveLong, settles }: ModifyOptions,
+  { refuseLong, isSettlement }: ModifyOptions,
 ): Promise<Change> {
   const { store, schema } = context;
   const isNeeded = (type: AttributeType) => needsValues(context, modifications, type);
-  const loaded = loadLarge(store, MASTER_TABLE.name, node.id, draft, isNeeded, leaveLong);
+  const loaded = loadLarge(store, MASTER_TABLE.name, node.id, draft, isNeeded, refuseLong);
   const before = { row, draft: await loaded };
   const after = before.draft.copy();
   const changer = new Changer(context, after);
@@ -153,7 +153,7 @@ async function modified(
   const rdn = dn.rdns[0]!;
   checkNaming(context, after, rdn);
   const place = { from: node, to: node, upRdn: upRdnOf(row), rdn };
-  return { op: 'modify', id: node.id, actor, before, after, place, modifications, settles };
+  return { op: 'modify', id: node.id, actor, before, after, place, modifications, isSettlement };
 }
 
 /**
@@ -168,7 +168,7 @@ function needsValues(context: WriteContext, modifications: readonly Modification
     touched = true;
     if (operation !== 'replace' && !(operation === 'delete' && attribute.values.length === 0)) return true;
   }
-  return touched && formRule(type) !== undefined;
+  return touched && normRule(type) !== undefined;
 }
 
 /** Throws `notAllowedOnRDN` where a value of the RDN is missing (RFC 4511 §4.6). */

@@ -2,7 +2,7 @@ import { LdapError } from '../../ldap/ldap-error.js';
 import type { Store } from '../../store/contract.js';
 import { isPromise } from '../../store/maybe.js';
 import { guardsHold, StoreError } from '../../store/store-error.js';
-import { readNumbers, takeStep } from '../model/number-rows.js';
+import { assignStep, readNumbers } from '../model/number-rows.js';
 import type { NumberRange } from '../model/value-rules.js';
 import type { SharedState } from '../tree/shared-state.js';
 
@@ -51,7 +51,7 @@ export class NumberPools {
   #poolOf({ shared }: NumberContext, { record }: NumberRange): Pool {
     const known = this.#pools.get(record.number);
     if (known) return known;
-    const numbers = new Set(shared.values.numbers.map((range) => range.record.number));
+    const numbers = new Set(shared.values.numberRanges.map((range) => range.record.number));
     for (const number of this.#pools.keys()) if (!numbers.has(number)) this.#pools.delete(number);
     const pool = new Pool();
     this.#pools.set(record.number, pool);
@@ -63,11 +63,11 @@ export class NumberPools {
 async function fill(context: NumberContext, range: NumberRange, pool: Pool): Promise<void> {
   const { shared, store } = context;
   for (;;) {
-    const { next } = await readNumbers(store, range);
-    if (next > range.last) throw exhausted(range);
+    const { nextNumber: next } = await readNumbers(store, range);
+    if (next > range.lastNumber) throw exhausted(range);
     const wanted = store.supports.spread ? BLOCK : BigInt(Math.max(pool.waiting, 1));
-    const until = next + wanted > range.last ? range.last + 1n : next + wanted;
-    const steps = [shared.guardStep(false), takeStep(range, next, until)];
+    const until = next + wanted > range.lastNumber ? range.lastNumber + 1n : next + wanted;
+    const steps = [shared.guardStep(false), assignStep(range, next, until)];
     if (await guardsHold(store.commit({ steps, decisive: 0 }))) {
       [pool.next, pool.until] = [next, until];
       return;
@@ -75,12 +75,12 @@ async function fill(context: NumberContext, range: NumberRange, pool: Pool): Pro
     store.renewReads?.();
     const fresh = shared.refresh();
     if (isPromise(fresh)) await fresh;
-    if (!shared.values.numbers.some(({ record }) => record.number === range.record.number))
+    if (!shared.values.numberRanges.some(({ record }) => record.number === range.record.number))
       throw new StoreError('guard', 'other numbers are given out now');
   }
 }
 
-function exhausted({ type, first, last }: NumberRange): LdapError {
+function exhausted({ type, firstNumber: first, lastNumber: last }: NumberRange): LdapError {
   return new LdapError(
     'unwillingToPerform',
     `all numbers for '${type.name}' from ${first} to ${last} are given out; the administrator gives it others by "rowan number set"`,

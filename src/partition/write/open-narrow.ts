@@ -8,14 +8,14 @@ import { draftFromRow } from '../model/entry-cells.js';
 import { largeQualifiers, MASTER_TABLE, normQualifier, oidBytes, TREE_TABLE } from '../model/tables.js';
 import { MAX_NORM, WIDE_VALUES } from '../model/thresholds.js';
 import {
-  type Indexes,
-  indexesIn,
+  type DescribedWide,
+  describedWide,
+  type IndexesByOid,
   isSameVersion,
-  MAX_NEXT,
+  MAX_NEXT_INDEX,
   masterRanges,
   normRanges,
-  type Wide,
-  wideOf,
+  parseIndexes,
 } from '../model/wide-read.js';
 import type { Located } from '../tree/locate.js';
 import { nodeTreeKey } from '../tree/nodes.js';
@@ -46,7 +46,7 @@ export async function openNarrow(
   const treeRead =
     narrow.norms.length > 0 ? context.store.getColumns(TREE_TABLE.name, nodeTreeKey(node), narrow.norms) : undefined;
   const treeCells = isPromise(treeRead) ? await treeRead : treeRead;
-  const indexes = indexesIn(treeCells);
+  const indexes = parseIndexes(treeCells);
   const read = context.store.getColumns(MASTER_TABLE.name, node.id, masterRanges(narrow.wide, indexes));
   const row = isPromise(read) ? await read : read;
   if (!row || !isSameVersion(row, head)) throw new StoreError('guard', 'the entry has been changed meanwhile');
@@ -57,7 +57,7 @@ export async function openNarrow(
 
 /** The parts of the entry to be read. */
 interface Narrowed {
-  readonly wide: readonly Wide[];
+  readonly wide: readonly DescribedWide[];
   /** Tree cells of the values that the changes name, in key order. */
   readonly norms: readonly ColumnRange[];
 }
@@ -69,13 +69,13 @@ function narrowed(
   rdn: Rdn,
   changes: readonly Modification[],
 ): Narrowed | undefined {
-  const wide = wideOf(context, head);
+  const wide = describedWide(context, head);
   if (wide.length === 0 || largeQualifiers(head)) return undefined;
   const types = new Map(wide.map((one) => [one.description.type, one]));
   if (types.size < wide.length || rdn.avas.some((ava) => types.has(ava.type))) return undefined;
-  if (wide.some(({ description }) => context.shared.values.relevantTypes(description.type))) return undefined;
+  if (wide.some(({ description }) => context.shared.values.dependsOnType(description.type))) return undefined;
   const norms = new Map<string, Buffer>();
-  const left = new Map(wide.map((one) => [one, one.count]));
+  const left = new Map(wide.map((one) => [one, one.valueCount]));
   for (const { operation, attribute } of changes) {
     const description = context.schema.requireDescription(attribute.type);
     const one = types.get(description.type);
@@ -91,14 +91,17 @@ function narrowed(
       norms.set(qualifier.toString('latin1'), qualifier);
     }
   }
-  for (const [one, count] of left) if (count <= WIDE_VALUES / 2 || one.next > MAX_NEXT) return undefined;
+  for (const [one, count] of left) if (count <= WIDE_VALUES / 2 || one.nextIndex > MAX_NEXT_INDEX) return undefined;
   return { wide, norms: normRanges(norms.values()) };
 }
 
 /** Whether the tree row identifies values by normal form, and no substring index depends on the remaining values. */
 function isNamedByNorm(context: WriteContext, type: AttributeType): boolean {
   return (
-    !type.secret && type.equality !== undefined && !type.equality.test && !context.shared.indexes.of(type)?.substring
+    !type.secret &&
+    type.equality !== undefined &&
+    !type.equality.test &&
+    !context.shared.indexes.ofType(type)?.hasSubstrings
   );
 }
 
@@ -106,14 +109,14 @@ function isNamedByNorm(context: WriteContext, type: AttributeType): boolean {
  * Records in the draft the number of values that were not read. Returns false where the row lacks a value that the tree
  * row has, or holds the type under other options as well.
  */
-function setRests(draft: Draft, wide: readonly Wide[], indexes: Indexes): boolean {
-  for (const { description, text, count, next } of wide) {
+function setRests(draft: Draft, wide: readonly DescribedWide[], indexes: IndexesByOid): boolean {
+  for (const { description, text, valueCount: count, nextIndex: next } of wide) {
     const { type } = description;
     const found = draft.get(description);
     const expected = indexes.get(type.oid)?.length ?? 0;
     if ((found?.values.length ?? 0) !== expected) return false;
     for (const other of draft.attributes) if (other.description.type === type && other !== found) return false;
-    draft.setRest(description, text, { count: count - expected, next });
+    draft.setUnread(description, text, { count: count - expected, nextIndex: next });
   }
   return true;
 }

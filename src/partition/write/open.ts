@@ -6,7 +6,7 @@ import type { WriteOptions } from '../model/directory-types.js';
 import type { Draft, DraftAttribute, DraftValue } from '../model/draft.js';
 import { draftFromRow, valueQualifier } from '../model/entry-cells.js';
 import { largeLength, readLarge } from '../model/large.js';
-import { LongWork, leaveLong } from '../model/long-work.js';
+import { LongWork, refuseLongEntry } from '../model/long-work.js';
 import type { Node } from '../model/node.js';
 import { largeQualifiers, MASTER_TABLE } from '../model/tables.js';
 import { LONG_ROW } from '../model/thresholds.js';
@@ -19,7 +19,7 @@ import type { WriteContext } from './context.js';
 export async function findWhole(
   context: WriteContext,
   dn: Dn,
-  { manageDsaIT = false, leaveLong: leave = false }: WriteOptions,
+  { manageDsaIT = false, refuseLong: leave = false }: WriteOptions,
 ): Promise<{ node: Node; stored: Stored }> {
   const found = await requireHead(context, context.store, dn, manageDsaIT);
   const stored = await openWhole(context, found, leave);
@@ -31,11 +31,11 @@ export async function findWhole(
  * Reads the whole entry, of which only the head may have been read. With `leave`, throws `LongWork` for a long entry.
  */
 export async function openWhole(context: WriteContext, { node, row: found }: Located, leave: boolean): Promise<Stored> {
-  leaveLong(leave, found);
+  refuseLongEntry(leave, found);
   const read = isWhole(found) ? found : context.store.get(MASTER_TABLE.name, node.id);
   const row = isPromise(read) ? await read : read;
   if (!row) throw new StoreError('guard', 'the entry has been deleted meanwhile');
-  if (row !== found) leaveLong(leave, row);
+  if (row !== found) refuseLongEntry(leave, row);
   return { row, draft: draftFromRow(context.descriptions, row, largeQualifiers(row)) };
 }
 
@@ -58,7 +58,7 @@ export async function loadLarge(
     loaded ??= draft.copy();
     const values: DraftValue[] = [];
     for (const value of attribute.values)
-      values.push(value.stored ? await loadValue(store, table, id, attribute, value) : value);
+      values.push(value.isPointer ? await loadValue(store, table, id, attribute, value) : value);
     loaded.set({ ...attribute, values });
   }
   return loaded ?? draft;
@@ -69,13 +69,13 @@ function largeBytes(draft: Draft, wanted: (type: AttributeType) => boolean): num
   let bytes = 0;
   for (const attribute of draft.attributes)
     if (hasStored(attribute) && wanted(attribute.description.type))
-      for (const { stored, bytes: pointer } of attribute.values) if (stored) bytes += largeLength(pointer);
+      for (const { isPointer: stored, bytes: pointer } of attribute.values) if (stored) bytes += largeLength(pointer);
   return bytes;
 }
 
 /** Whether a value of the attribute is a pointer to a large value. */
 export function hasStored({ values }: DraftAttribute): boolean {
-  for (let i = 0; i < values.length; i++) if (values[i]!.stored) return true;
+  for (let i = 0; i < values.length; i++) if (values[i]!.isPointer) return true;
   return false;
 }
 

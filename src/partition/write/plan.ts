@@ -2,7 +2,7 @@ import type { AppendStep, Guard, Plan, PlanStep, RowStep } from '../../store/con
 import { cellCounter, unpackRow } from '../../store/row.js';
 import { changeCells, changeTime } from '../model/change-record.js';
 import type { Draft } from '../model/draft.js';
-import { Implied, implyEntry, implyType } from '../model/implied.js';
+import { ImpliedRows, implyEntry, implyType } from '../model/implied.js';
 import type { Node } from '../model/node.js';
 import { CHANGES_TABLE, MASTER, MASTER_TABLE, Q, TREE, TREE_TABLE } from '../model/tables.js';
 import { nodeTreeKey } from '../tree/nodes.js';
@@ -64,8 +64,8 @@ function addSteps(context: WriteContext, { change, written }: Planned, steps: Pl
 
 /** The implied rows and cells of the entry before and after the change, for the types that change. */
 interface ImpliedChange {
-  readonly before: Implied;
-  readonly after: Implied;
+  readonly before: ImpliedRows;
+  readonly after: ImpliedRows;
 }
 
 function impliedBy(
@@ -74,14 +74,14 @@ function impliedBy(
   types: ReturnType<typeof changedTypes> | undefined,
 ): ImpliedChange {
   const { indexes } = context.shared;
-  const change = { before: new Implied(), after: new Implied() };
+  const change = { before: new ImpliedRows(), after: new ImpliedRows() };
   if (!types) {
     if (before) implyEntry(before.draft, indexes, change.before);
     if (after) implyEntry(after, indexes, change.after);
     return change;
   }
   for (const type of types) {
-    const index = indexes.of(type);
+    const index = indexes.ofType(type);
     implyType(type, before!.draft.ofType(type), index, change.before);
     implyType(type, after!.ofType(type), index, change.after);
   }
@@ -207,17 +207,17 @@ function recordStep(
   attributes: readonly string[] | undefined,
 ): AppendStep {
   const { op, id, actor, after, place } = change;
-  const csn = after ? after.value('entryCSN')! : context.csn.next(change.before!.draft.text('entryCSN'));
+  const csn = after ? after.firstValue('entryCSN')! : context.csn.nextCsn(change.before!.draft.valueText('entryCSN'));
   const append = changeCells({
     op,
     id,
     dn: (place.from ?? place.to!).dn,
     newDn: op === 'rename' ? place.to!.dn : undefined,
-    by: actor.dn,
+    writerDn: actor.dn,
     csn,
     time,
     attributes,
-    before,
+    beforeImage: before,
   });
   return { table: CHANGES_TABLE.name, append };
 }

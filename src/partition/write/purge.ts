@@ -3,7 +3,7 @@ import type { PlanStep, Store } from '../../store/contract.js';
 import { cellValue } from '../../store/row.js';
 import { guardsHold, StoreError } from '../../store/store-error.js';
 import type { DeletedEntry } from '../model/directory-types.js';
-import { fenced, type Piecework } from '../model/piecework.js';
+import { type Piecework, withFence } from '../model/piecework.js';
 import { DELETED, DELETED_TABLE, DELETION, PURGE_TABLE, parentIdOf, UUID_BYTES } from '../model/tables.js';
 import { uuidText } from '../model/uuid.js';
 import type { WriteContext } from './context.js';
@@ -51,7 +51,7 @@ async function purgeKeys(
   piecework: Piecework | undefined,
 ): Promise<number> {
   await piecework?.proceed();
-  const steps = fenced(keys.flatMap(purgeSteps), piecework);
+  const steps = withFence(keys.flatMap(purgeSteps), piecework);
   if (await guardsHold(context.store.commit({ steps, decisive: 0 }))) return keys.length;
   if (keys.length === 1) return 0;
   let purged = 0;

@@ -47,7 +47,7 @@ export async function rename(
     name: dn.norm,
     asked: { op: 'rename', actor, changes: [], rdn },
     largeWriter,
-    also: options.also,
+    also: options.attached,
     find: () => findWhole(context, dn, options),
     async change({ node, stored }) {
       if (shared.isSuffix(dn)) {

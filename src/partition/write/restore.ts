@@ -3,7 +3,7 @@ import { isPromise } from '../../store/maybe.js';
 import { cellValue } from '../../store/row.js';
 import type { Actor } from '../model/directory-types.js';
 import { draftFromRow } from '../model/entry-cells.js';
-import { formRule } from '../model/implied.js';
+import { normRule } from '../model/implied.js';
 import type { Node } from '../model/node.js';
 import {
   DELETED,
@@ -67,7 +67,7 @@ async function restoration(
   const to: Node = { id, parent, normRdn: normRdnOf(row), dn: joinDn(upRdn, parent.dn) };
   const obstacle = await takenError(context, to);
   const stored = draftFromRow(context.descriptions, row, largeQualifiers(row));
-  const after = await loadLarge(context.store, DELETED_TABLE.name, id, stored, (type) => formRule(type) !== undefined);
+  const after = await loadLarge(context.store, DELETED_TABLE.name, id, stored, (type) => normRule(type) !== undefined);
   const carried = obstacle
     ? NOTHING_CARRIED
     : await carryLarge(context.store, largeWriter, DELETED_TABLE.name, id, row);

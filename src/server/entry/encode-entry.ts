@@ -159,7 +159,7 @@ export class EntryEncoder {
       writeEntryHead(writer, messageId, dn, attributesLength, controlsLength);
       while (attributes.write(writer, PIECE)) {
         yield writer.take();
-        if (attributes.nextLargeQualifier) yield* selectedLargeValues!.values.pieces(attributes.nextLargeQualifier);
+        if (attributes.nextLargeQualifier) yield* selectedLargeValues!.values.chunks(attributes.nextLargeQualifier);
         else await slice.yieldIfOver();
       }
       writeTail(writer, tail);
@@ -171,12 +171,12 @@ export class EntryEncoder {
 }
 
 async function readRow(reader: EntryReader, row: Buffer, slice: TimeSlice): Promise<void> {
-  reader.open(row);
-  while (reader.readMore(VALUES_PER_CHECK)) await slice.yieldIfOver();
+  reader.startRow(row);
+  while (reader.readValues(VALUES_PER_CHECK)) await slice.yieldIfOver();
 }
 
 /** Whether the entry is a dynamic group: it has URLs that search for its members. */
-function hasMemberUrl({ stored, count }: EntryReader): boolean {
+function hasMemberUrl({ descriptions: stored, attributeCount: count }: EntryReader): boolean {
   for (let i = 0; i < count; i++) if (stored[i]!.isMemberUrl) return true;
   return false;
 }

@@ -8,9 +8,9 @@ import { ALL_VALUES, selectRange } from './value-range.js';
 
 /** The values of one entry that are too long for its row. Must be closed. */
 export interface OpenLargeValues {
-  lengthOf(qualifier: Buffer): number;
+  valueLength(qualifier: Buffer): number;
   /** Returns the bytes of the value in pieces. */
-  pieces(qualifier: Buffer): AsyncIterable<Buffer>;
+  chunks(qualifier: Buffer): AsyncIterable<Buffer>;
   close(): void;
 }
 
@@ -66,7 +66,7 @@ export class OutgoingAttributes {
 
   /** Selects attributes of the entry and returns their encoded length. `moreMembers`: the row lacks some members. */
   select(selection: Selection, typesOnly: boolean, largeValues?: SelectedLargeValues, moreMembers = false): number {
-    const { count, stored, firsts } = this.#entry;
+    const { attributeCount: count, descriptions: stored, firstValues: firsts } = this.#entry;
     const { ranges } = selection;
     const incompleteMember = moreMembers ? selection.member : undefined;
     this.#largeValues = largeValues;
@@ -101,12 +101,12 @@ export class OutgoingAttributes {
   }
 
   #valueBytes(i: number, from: number, to: number): number {
-    const { starts, ends } = this.#entry;
+    const { valueStarts: starts, valueEnds: ends } = this.#entry;
     let setLength = 0;
     for (let v = from; v < to; v++) {
       const largeQualifier = this.#largeValues && this.#largeQualifier(this.#largeValues, i, v);
       setLength += elementBytes(
-        largeQualifier ? this.#largeValues!.values.lengthOf(largeQualifier) : ends[v]! - starts[v]!,
+        largeQualifier ? this.#largeValues!.values.valueLength(largeQualifier) : ends[v]! - starts[v]!,
       );
     }
     return setLength;
@@ -119,7 +119,7 @@ export class OutgoingAttributes {
 
   /** Writes all attributes of a short entry. */
   writeAll(writer: Writer): void {
-    const { row, starts, ends } = this.#entry;
+    const { row, valueStarts: starts, valueEnds: ends } = this.#entry;
     const count = this.#selectedCount;
     for (let n = 0; n < count; n++) {
       writeAttributeHead(writer, this.#attributeDescriptions[n]!, this.#setLengths[n]!);
@@ -148,13 +148,14 @@ export class OutgoingAttributes {
 
   /** Writes values of one attribute; returns whether `write` has to be called again. */
   #writeValues(writer: Writer, i: number, end: number, limit: number): boolean {
-    const { row, starts, ends } = this.#entry;
+    const { row, valueStarts: starts, valueEnds: ends } = this.#entry;
     const largeValues = this.#largeValues;
     while (this.#nextValue < end) {
       const from = this.#nextValue;
       this.nextLargeQualifier = largeValues && this.#largeQualifier(largeValues, i, from);
       this.#nextValue = this.nextLargeQualifier ? from + 1 : this.#runEnd(from, end, limit - writer.length);
-      if (this.nextLargeQualifier) writer.header(OCTET_STRING, largeValues!.values.lengthOf(this.nextLargeQualifier));
+      if (this.nextLargeQualifier)
+        writer.header(OCTET_STRING, largeValues!.values.valueLength(this.nextLargeQualifier));
       else writer.octetStrings(OCTET_STRING, row, starts, ends, from, this.#nextValue);
       if (this.nextLargeQualifier || writer.length >= limit) return true;
     }
@@ -164,7 +165,7 @@ export class OutgoingAttributes {
   /** Returns the end of a run of values from `from` that takes about `bytes` bytes. */
   #runEnd(from: number, end: number, bytes: number): number {
     if (this.#largeValues) return from + 1;
-    const { starts, ends } = this.#entry;
+    const { valueStarts: starts, valueEnds: ends } = this.#entry;
     let runEnd = from + 1;
     while (runEnd < end && ends[runEnd]! - starts[from]! < bytes) runEnd++;
     return runEnd;

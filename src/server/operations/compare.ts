@@ -36,7 +36,11 @@ function compareStored(
   request: CompareRequest,
 ): Maybe<Outcome> {
   const directGroupsOnly = !services.config.groups.nested;
-  const options = { manageDsaIT: controls.manageDsaIT, leaveLong: services.longWorker !== undefined, directGroupsOnly };
+  const options = {
+    manageDsaIT: controls.manageDsaIT,
+    refuseLong: services.longWorker !== undefined,
+    directGroupsOnly,
+  };
   const isEqual = services.partition.compare(dn, request.attribute, request.value, viewer, options);
   return chain(isEqual, (hasValue) => (hasValue ? COMPARE_TRUE : COMPARE_FALSE));
 }

@@ -10,7 +10,7 @@ export async function deleteEntry(context: Context, request: DeleteRequest): Pro
   const dn = services.schema.parseDn(request.dn);
   await services.partition.delete(dn, actorOf(context), {
     manageDsaIT: controls.manageDsaIT,
-    leaveLong: services.longWorker !== undefined,
+    refuseLong: services.longWorker !== undefined,
   });
   return SUCCESS;
 }

@@ -9,7 +9,7 @@ export async function modifyDn(context: Context, request: ModifyDnRequest): Prom
   requireRightsFor(context, 'modifyDN');
   const dn = services.schema.parseDn(request.dn);
   const { newRdn, deleteOldRdn, newSuperior } = request;
-  const options = { manageDsaIT: controls.manageDsaIT, leaveLong: services.longWorker !== undefined };
+  const options = { manageDsaIT: controls.manageDsaIT, refuseLong: services.longWorker !== undefined };
   await services.partition.rename(dn, { newRdn, deleteOldRdn, newSuperior }, actorOf(context), options);
   return SUCCESS;
 }

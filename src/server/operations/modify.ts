@@ -37,7 +37,7 @@ export async function modify(context: Context, request: ModifyRequest): Promise<
       return SUCCESS;
     });
   } else {
-    const options = { manageDsaIT: controls.manageDsaIT, leaveLong: services.longWorker !== undefined };
+    const options = { manageDsaIT: controls.manageDsaIT, refuseLong: services.longWorker !== undefined };
     await services.partition.modify(dn, request.changes, actorOf(context), options);
   }
   return SUCCESS;
@@ -99,8 +99,8 @@ async function modifyPasswords(context: Context, request: ModifyRequest, dn: Dn)
   const matcher = new PasswordMatcher(hashing.policy, new OperationSource(context));
   const options = {
     manageDsaIT: controls.manageDsaIT,
-    leaveLong: services.longWorker !== undefined && !changesOnlyPasswords(context, request),
-    touches: [...request.changes.map(({ attribute }) => attribute.type), ...PASSWORD_ATTRIBUTES],
+    refuseLong: services.longWorker !== undefined && !changesOnlyPasswords(context, request),
+    touchedDescriptions: [...request.changes.map(({ attribute }) => attribute.type), ...PASSWORD_ATTRIBUTES],
   };
   const passwordRequest = requestedPasswords(context, request);
   await keepBindValid(session, (willStore) => {

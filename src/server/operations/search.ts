@@ -116,7 +116,7 @@ function searchParams(
     viewer,
     selects: selection.readSelection,
     manageDsaIT: controls.manageDsaIT,
-    leaveLong: services.longWorker !== undefined,
+    refuseLong: services.longWorker !== undefined,
     leaveMany: controls.paged ? undefined : services.longWorker,
     sizeLimit: pageSize === undefined ? smallerLimit(remainingSize, limits.sizeLimit) : remainingSize,
     deadline: timeLimitSeconds === 0 ? Number.POSITIVE_INFINITY : performance.now() + timeLimitSeconds * 1000,

@@ -49,7 +49,7 @@ export class CredentialReader {
   }
 
   read(row: Buffer): RowCredentials {
-    const { count, stored, firsts } = this.#reader.read(row);
+    const { attributeCount: count, descriptions: stored, firstValues: firsts } = this.#reader.read(row);
     const passwords: Buffer[] = [];
     const applications: Buffer[] = [];
     let totp: Buffer | undefined;
@@ -72,7 +72,7 @@ export class CredentialReader {
 
   /** Returns the values of uid, cn, sn, givenName, displayName and mail in a row. */
   personNames(row: Buffer): string[] {
-    const { count, stored, firsts } = this.#reader.read(row);
+    const { attributeCount: count, descriptions: stored, firstValues: firsts } = this.#reader.read(row);
     const names: string[] = [];
     for (let i = 0; i < count; i++) {
       if (!NAME_ATTRIBUTES.has(lowerCaseName(stored[i]!))) continue;

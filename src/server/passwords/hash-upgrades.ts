@@ -105,7 +105,7 @@ export class HashUpgrades {
       this.#partition.schema.parseDn(entry.dn),
       checkedChanges,
       { dn: '' },
-      { touches: [type] },
+      { touchedDescriptions: [type] },
     );
     this.#log.debug({ dn }, 'password upgraded');
   }

@@ -120,7 +120,7 @@ async function lookUp<T>(authzId: string, lookup: Promise<T>): Promise<T> {
 
 function attributesIn(reader: EntryReader, row: Buffer): AttributeDescription[] {
   reader.read(row);
-  const presentAttributes = reader.stored.slice(0, reader.count).map(({ description }) => description);
+  const presentAttributes = reader.descriptions.slice(0, reader.attributeCount).map(({ description }) => description);
   return presentAttributes.filter(({ type }) => !type.secret);
 }
 

@@ -52,8 +52,8 @@ export async function passwordChanges(
   // A user who keeps the old password has not changed the password.
   const setsPasswords = clearPasswords.length > 0 && !(isOwnEntry && keepsOldPassword);
   return {
-    requested: changes,
-    added: operationalChanges(
+    clientChanges: changes,
+    serverChanges: operationalChanges(
       policy,
       credentials,
       { isOwn: isOwnEntry, passwordsAfter, setsPasswords, writesReset },

@@ -371,7 +371,7 @@ class Compilation {
   /** Extends an equality on `member` to the members that the URLs of dynamic groups find. */
   #memberTerm(description: AttributeDescription, values: Term): Term {
     const { lookup } = values;
-    const { member, urls, dynamic } = groupTypes(this.#schema);
+    const { memberType: member, urlTypes: urls, dynamicClass: dynamic } = groupTypes(this.#schema);
     if (description.type !== member || description.options.length > 0) return values;
     if (lookup?.kind !== 'equality' && lookup?.kind !== 'anyOf') return values;
     const [url] = urls;
@@ -399,12 +399,12 @@ class Compilation {
 
   /** Adds earlier names of renamed entries to a lookup of references, as rows may still hold these names. */
   #storedLookup(types: readonly AttributeType[], lookup: Lookup): Lookup {
-    const { names, references } = this.#parts.naming?.shared ?? {};
+    const { nameChanges: names, references } = this.#parts.naming?.shared ?? {};
     if (!names || names.isEmpty || !types.some((type) => references!.has(type))) return lookup;
     if (lookup.kind !== 'equality' && lookup.kind !== 'anyOf') return lookup;
     const current = lookup.kind === 'anyOf' ? lookup.norms : [lookup.norm];
     const forms = new Set(
-      current.flatMap((norm) => [norm.toString('latin1'), ...names.storedForms(norm.toString('latin1'))]),
+      current.flatMap((norm) => [norm.toString('latin1'), ...names.storedNormTexts(norm.toString('latin1'))]),
     );
     const norms = [...forms].sort().map((form) => Buffer.from(form, 'latin1'));
     return norms.length === 1 ? { kind: 'equality', norm: norms[0]! } : { kind: 'anyOf', norms };

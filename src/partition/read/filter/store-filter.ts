@@ -1,6 +1,6 @@
 import type { AttributeType } from '../../../schema/schema-types.js';
 import type { StoreFilter } from '../../../store/contract.js';
-import { cutMark, cutNorm, normQualifier, oidBytes, prefixEnd, Q, TREE } from '../../model/tables.js';
+import { cutMarkQualifier, cutNorm, normQualifier, oidBytes, prefixEnd, Q, TREE } from '../../model/tables.js';
 import { MAX_NORM } from '../../model/thresholds.js';
 import type { CompiledFilter, Lookup, Term } from './compiled-filter.js';
 
@@ -121,7 +121,7 @@ function patternFilter(type: AttributeType, prefix: Buffer, lookup: Extract<Look
     return { op: 'anyColumn', family, match: { prefix: Buffer.concat([prefix, initial ?? Buffer.alloc(0)]) } };
   const pattern: StoreFilter = { op: 'anyColumn', family, match: { prefix, initial, any, final } };
   // Keys hold only the first 512 bytes of a long value, so entries with a cut value pass.
-  return { op: 'or', of: [pattern, { op: 'hasColumn', family, qualifier: cutMark(type.oid) }] };
+  return { op: 'or', of: [pattern, { op: 'hasColumn', family, qualifier: cutMarkQualifier(type.oid) }] };
 }
 
 /** Passes the tree rows of entries with children. */

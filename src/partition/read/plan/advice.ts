@@ -8,13 +8,13 @@ export function adviceFor(indexes: IndexSet, filter: CompiledFilter): string | u
     if (part.kind === 'and' || part.kind === 'or') part.of.forEach(visit);
     if (part.kind === 'term' && part.chain) {
       const { type } = part.chain;
-      if (!indexes.of(type)) names.add(`rowan index add ${type.name}`);
+      if (!indexes.ofType(type)) names.add(`rowan index add ${type.name}`);
     }
     if (part.kind !== 'term' || !part.lookup || part.lookup.kind === 'presence') return;
     const isInner = part.lookup.kind === 'pattern' && !part.lookup.initial;
     for (const type of part.types) {
-      const index = indexes.of(type);
-      if (!index || (isInner && !index.substring))
+      const index = indexes.ofType(type);
+      if (!index || (isInner && !index.hasSubstrings))
         names.add(`rowan index add ${type.name}${isInner ? ' --substring' : ''}`);
     }
   };

@@ -107,8 +107,8 @@ const MAX_READ = 128;
 function readEquality(term: Term, context: PlanContext): Maybe<IndexPlan | undefined> {
   if (term.lookup?.kind !== 'equality' || term.types.length !== 1) return undefined;
   const type = term.types[0]!;
-  const index = context.indexes.of(type);
-  if (!index?.ready) return undefined;
+  const index = context.indexes.ofType(type);
+  if (!index?.isReady) return undefined;
   const prefix = equalityPrefix(cutNorm(term.lookup.norm));
   const make = (ids: Buffer): IndexPlan | undefined => {
     const count = ids.length / UUID_BYTES;
@@ -221,10 +221,10 @@ function sourcesByType({ lookup, types }: Term, { indexes, ranges }: PlanContext
       choices.push([{ ids }]);
       continue;
     }
-    const index = indexes.of(type);
+    const index = indexes.ofType(type);
     if (!index) return `${type.name} has no index`;
-    if (!index.ready) return `the index of ${type.name} is being built`;
-    if (lookup.kind === 'presence' && !index.presence) return `every entry has ${type.name}`;
+    if (!index.isReady) return `the index of ${type.name} is being built`;
+    if (lookup.kind === 'presence' && !index.hasPresence) return `every entry has ${type.name}`;
     const sources = termSources(index, lookup).filter((source) => ranges !== 'none' || !('range' in source));
     if (sources.length === 0)
       return `the index of ${type.name} has no substring rows, or the part is shorter than three characters`;
@@ -248,7 +248,7 @@ function chooseSource(sources: readonly Source[], context: PlanContext): Maybe<C
   const { reader, pause } = context;
   const keepRanges = context.ranges === 'kept';
   if (sources.length === 1) return countSource(sources[0]!, reader, COUNT_CAP, { pause, keepRanges });
-  const recent = context.consider ? undefined : context.indexes.recent;
+  const recent = context.consider ? undefined : context.indexes.recentCounts;
   const counted = fold(sources, [] as Counted[], (list, source) =>
     chain(countSource(source, reader, COUNT_CAP, { recent, keepRanges }), (result) => {
       list.push(result);
@@ -326,7 +326,7 @@ function patternSources(index: Index, lookup: Extract<Lookup, { kind: 'pattern' 
     const prefix = Buffer.concat([EQUALS, lookup.initial.subarray(0, MAX_NORM)]);
     sources.push({ table, range: { from: prefix, to: prefixEnd(prefix) } });
   }
-  if (!index.substringReady) return sources;
+  if (!index.hasAllSubstrings) return sources;
   for (const part of [...lookup.any, ...(lookup.final ? [lookup.final] : [])]) {
     // About eight grams of each part are enough to find a rare gram.
     const step = Math.max(1, Math.floor((part.length - 2) / 8));

@@ -63,8 +63,8 @@ function addTerm({ lookup, types, chain }: Term, indexes: IndexSet, ranges: Rang
   if (!lookup || types.length === 0) return false;
   if (chain && !addClass(chain.among, indexes, ranges)) return false;
   for (const type of types) {
-    const index = indexes.of(type);
-    if (!index?.ready) return false;
+    const index = indexes.ofType(type);
+    if (!index?.isReady) return false;
     const added = rangesOf(index, lookup);
     if (!added) return false;
     ranges.set(index, [...(ranges.get(index) ?? []), ...added]);
@@ -75,7 +75,7 @@ function addTerm({ lookup, types, chain }: Term, indexes: IndexSet, ranges: Rang
 /** Adds the range of all entries of an object class, given in normal form. */
 function addClass(norm: Buffer | undefined, indexes: IndexSet, ranges: RangesByIndex): boolean {
   const index = indexes.list.find(({ type }) => type.oid === OBJECT_CLASS_OID);
-  if (!index?.ready || !norm) return false;
+  if (!index?.isReady || !norm) return false;
   ranges.set(index, [...(ranges.get(index) ?? []), startingWith(equalityPrefix(norm))]);
   return true;
 }
@@ -87,7 +87,7 @@ function rangesOf(index: Index, lookup: Lookup): Range[] | undefined {
     case 'anyOf':
       return lookup.norms.map((norm) => startingWith(equalityPrefix(cutNorm(norm))));
     case 'presence':
-      return index.presence ? [startingWith(PRESENCE_PREFIX)] : undefined;
+      return index.hasPresence ? [startingWith(PRESENCE_PREFIX)] : undefined;
     case 'from':
     case 'upTo':
       return [boundRange(EQUALS, lookup)];
@@ -100,7 +100,7 @@ function rangesOf(index: Index, lookup: Lookup): Range[] | undefined {
 const LONG_INITIAL = 3;
 
 function patternRange(index: Index, { initial, any, final }: Extract<Lookup, { kind: 'pattern' }>) {
-  const parts = index.substringReady ? [...any, ...(final ? [final] : [])].filter(({ length }) => length >= 3) : [];
+  const parts = index.hasAllSubstrings ? [...any, ...(final ? [final] : [])].filter(({ length }) => length >= 3) : [];
   const longest = parts.sort((a, b) => b.length - a.length)[0];
   if (longest && (!initial || initial.length < LONG_INITIAL)) return [startingWith(gramPrefix(longest, 0))];
   return initial ? [startingWith(Buffer.concat([EQUALS, initial.subarray(0, MAX_NORM)]))] : undefined;

@@ -1,13 +1,13 @@
 import type { Maybe } from '../../../store/contract.js';
 import { awaited, chain, isPromise, runWork, type Work } from '../../../store/maybe.js';
-import { isReplaced, largeCellsOf } from '../../model/large.js';
-import { leaveLong } from '../../model/long-work.js';
+import { isReplacedError, largeOffsetsOfTypes } from '../../model/large.js';
+import { refuseLongEntry } from '../../model/long-work.js';
 import type { Node } from '../../model/node.js';
 import { presentRow } from '../../model/present-row.js';
 import { seenRow } from '../../model/seen-row.js';
 import { MASTER_TABLE } from '../../model/tables.js';
 import { isWhole } from '../../model/wide.js';
-import { isSameVersion, wideOf } from '../../model/wide-read.js';
+import { describedWide, isSameVersion } from '../../model/wide-read.js';
 import { dnOf, isOfClass, parentIdOffset } from '../../tree/master-row.js';
 import { evaluate, TRUE, type Tri, UNDEFINED } from '../filter/compiled-filter.js';
 import { lookLimitExceeded } from '../search-params.js';
@@ -28,7 +28,7 @@ export function checkHead(run: SearchRun, id: Buffer, head: Buffer, kind: PlanKi
   if (isWhole(head)) return checkRow(run, id, head, kind, key);
   const { context, params, reader, filter } = run;
   const { looksInto } = params.viewer;
-  if (looksInto && wideOf(context, head).some(({ description }) => looksInto.has(description.type)))
+  if (looksInto && describedWide(context, head).some(({ description }) => looksInto.has(description.type)))
     return readAndCheck(run, id, head, kind, key);
   const isPartial = returnsWide(context, head, params.selects);
   return chain(partForFilter(context, reader, id, head, filter), (part) =>
@@ -38,7 +38,7 @@ export function checkHead(run: SearchRun, id: Buffer, head: Buffer, kind: PlanKi
 
 /** Checks an entry whose filter or access rules need more of a split row than a part. */
 function readAndCheck(run: SearchRun, id: Buffer, head: Buffer, kind: PlanKind, key: Buffer): Maybe<void> {
-  leaveLong(run.params.leaveLong && !run.output.hasBegun, head);
+  refuseLongEntry(run.params.refuseLong && !run.output.hasBegun, head);
   return chain(run.reader.get(MASTER_TABLE.name, id), (row) => row && checkRow(run, id, row, kind, key));
 }
 
@@ -86,7 +86,7 @@ function checkFilter(run: SearchRun, entry: ExaminedEntry): Maybe<void> {
   const { context, inputs, filter } = run;
   if (inputs.dn) entry.dn = dnOf(entry.storedRow, entry.parent);
   entry.namedGroups = undefined;
-  if (inputs.subordinates || largeCellsOf(context.descriptions, entry.row, inputs.values).length > 0)
+  if (inputs.subordinates || largeOffsetsOfTypes(context.descriptions, entry.row, inputs.values).length > 0)
     return runWork(checkWithInputs(run, { ...entry }));
   entry.large = undefined;
   const result = evaluate(filter, entry);
@@ -113,7 +113,7 @@ function* checkWithInputs(run: SearchRun, entry: ExaminedEntry): Work<void> {
   try {
     yield* readInputs(run, entry);
   } catch (error) {
-    if (!isReplaced(error)) throw error;
+    if (!isReplacedError(error)) throw error;
     run.rowsExamined++;
     const head = yield* awaited(run.reader.getHead(MASTER_TABLE.name, id));
     if (head) yield* awaited(checkHead(run, id, head, kind, key));

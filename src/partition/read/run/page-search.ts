@@ -3,7 +3,7 @@ import { keysOf } from '../../../store/batches.js';
 import type { Maybe, Reader } from '../../../store/contract.js';
 import { isPromise } from '../../../store/maybe.js';
 import { hashBytes } from '../../model/hash.js';
-import { Implied, implyType } from '../../model/implied.js';
+import { ImpliedRows, implyType } from '../../model/implied.js';
 import { draftWithLarge } from '../../model/large-draft.js';
 import { UUID_BYTES } from '../../model/tables.js';
 import { planIndexes } from '../plan/index-plan.js';
@@ -229,9 +229,9 @@ function isLeastKey(
   const draft = draftWithLarge(context, row, large);
   for (let i = 0; i <= n; i++) {
     const { index, ranges } = tables[i]!;
-    const implied = new Implied();
+    const implied = new ImpliedRows();
     implyType(index.type, draft.ofType(index.type), index, implied);
-    for (const { prefix } of implied.rows) {
+    for (const { keyPrefix: prefix } of implied.rows) {
       const other = Buffer.concat([prefix, id]);
       if (containsKey(ranges, other) && (i < n || Buffer.compare(other, key) < 0)) return false;
     }

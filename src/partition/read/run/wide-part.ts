@@ -14,13 +14,13 @@ import {
 } from '../../model/tables.js';
 import { wideAttributes } from '../../model/wide.js';
 import {
-  indexesIn,
+  type DescribedWide,
+  describedWide,
   isSameVersion,
-  MAX_NEXT,
+  MAX_NEXT_INDEX,
   masterRanges,
   normRanges,
-  type Wide,
-  wideOf,
+  parseIndexes,
 } from '../../model/wide-read.js';
 import type { TreeContext } from '../../tree/tree-context.js';
 import type { CompiledFilter, Term } from '../filter/compiled-filter.js';
@@ -47,13 +47,13 @@ export function partForFilter(
   head: Buffer,
   filter: CompiledFilter,
 ): Maybe<Buffer | undefined> {
-  const wide = wideOf(context, head);
+  const wide = describedWide(context, head);
   const named = wide.length > 0 ? namedCells(context, head, wide, filter) : undefined;
   if (!named) return undefined;
   const treeRow = treeKey(parentIdOf(head), normRdnOf(head));
   const cells = named.size > 0 ? reader.getColumns(TREE_TABLE.name, treeRow, normRanges(named.values())) : undefined;
   return chain(cells, (read) =>
-    chain(reader.getColumns(MASTER_TABLE.name, id, masterRanges(wide, indexesIn(read))), (row) =>
+    chain(reader.getColumns(MASTER_TABLE.name, id, masterRanges(wide, parseIndexes(read))), (row) =>
       row && isSameVersion(row, head) ? row : undefined,
     ),
   );
@@ -63,10 +63,10 @@ export function partForFilter(
 function namedCells(
   context: TreeContext,
   head: Buffer,
-  wide: readonly Wide[],
+  wide: readonly DescribedWide[],
   filter: CompiledFilter,
 ): Map<string, Buffer> | undefined {
-  if (largeQualifiers(head) || wide.some(({ next }) => next > MAX_NEXT)) return undefined;
+  if (largeQualifiers(head) || wide.some(({ nextIndex: next }) => next > MAX_NEXT_INDEX)) return undefined;
   const types = new Set(wide.map(({ description }) => description.type));
   // All classes are needed to recognize an alias or a referral.
   if (types.has(context.schema.requireDescription('objectClass').type)) return undefined;

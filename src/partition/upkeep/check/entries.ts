@@ -5,7 +5,7 @@ import { StoreError } from '../../../store/store-error.js';
 import { INDEX_BYTES } from '../../model/descriptions.js';
 import type { Draft } from '../../model/draft.js';
 import { attributeValues, valueQualifier } from '../../model/entry-cells.js';
-import { formRule, Implied, implyEntry } from '../../model/implied.js';
+import { ImpliedRows, implyEntry, normRule } from '../../model/implied.js';
 import { draftWithLarge } from '../../model/large-draft.js';
 import {
   MASTER,
@@ -39,7 +39,7 @@ export interface EntryRow {
   readonly version: Buffer;
   readonly treeKey: Buffer;
   /** The implied rows; undefined where a large value is lost. */
-  readonly implied: Implied | undefined;
+  readonly implied: ImpliedRows | undefined;
 }
 
 /** Number of entries that are checked together, with one read of their tree rows. */
@@ -49,7 +49,7 @@ const GROUP = 64;
 export async function checkEntries(survey: Survey): Promise<void> {
   await checkEntriesIn(survey, {}, async (entries) => {
     for (const { id, implied } of entries)
-      for (const { index, prefix } of implied?.rows ?? []) survey.expected.get(index)!.add(prefix, id);
+      for (const { index, keyPrefix: prefix } of implied?.rows ?? []) survey.expected.get(index)!.add(prefix, id);
   });
 }
 
@@ -113,7 +113,7 @@ async function readEntry(survey: Survey, key: Buffer, row: Buffer): Promise<Entr
   await checkName(survey, key, row);
   const { descriptions } = survey.context;
   const implies = (qualifier: Buffer): boolean =>
-    formRule(descriptions.intern(qualifier, 0, qualifier.length - INDEX_BYTES).description.type) !== undefined;
+    normRule(descriptions.intern(qualifier, 0, qualifier.length - INDEX_BYTES).description.type) !== undefined;
   const large = await checkLarge(survey, MASTER_TABLE.name, key, row, survey.guards(key, version), implies);
   if (large?.broken) survey.unreadable.add(key.toString('latin1'));
   const draft = draftWithLarge(survey.context, row, large?.values);
@@ -127,8 +127,8 @@ async function readEntry(survey: Survey, key: Buffer, row: Buffer): Promise<Entr
   return { number, id: key, row, version, treeKey: treeKey(parentIdOf(row), normRdnOf(row)), implied };
 }
 
-export function impliedBy(survey: Survey, draft: Draft): Implied {
-  const implied = new Implied();
+export function impliedBy(survey: Survey, draft: Draft): ImpliedRows {
+  const implied = new ImpliedRows();
   implyEntry(draft, survey.indexes, implied);
   return implied;
 }
@@ -291,7 +291,7 @@ function rebuildSteps(survey: Survey, entry: EntryRow): readonly PlanStep[] | un
   ];
 }
 
-function normDifference(row: Buffer, implied: Implied): { gone: Cell[]; come: readonly Cell[] } {
+function normDifference(row: Buffer, implied: ImpliedRows): { gone: Cell[]; come: readonly Cell[] } {
   const there = unpackRow(row).filter(({ family }) => family === TREE.normAttributes);
   return normCellChanges(there, implied.cells);
 }

@@ -1,5 +1,5 @@
 import { cellValue, MARK } from '../../../store/row.js';
-import { Implied, implyType } from '../../model/implied.js';
+import { ImpliedRows, implyType } from '../../model/implied.js';
 import { type Index, isComplete } from '../../model/index-set.js';
 import { readAllLarge, retryWhileReplaced } from '../../model/large.js';
 import { draftWithLarge } from '../../model/large-draft.js';
@@ -101,7 +101,7 @@ async function prefixesOf(survey: Survey, index: Index, id: Buffer, row: Buffer)
 async function rowPrefixes(survey: Survey, index: Index, id: Buffer, row: Buffer): Promise<Buffer[]> {
   const large = await readAllLarge(survey.reader, MASTER_TABLE.name, id, row);
   const attributes = draftWithLarge(survey.context, row, large).ofType(index.type);
-  const implied = new Implied();
+  const implied = new ImpliedRows();
   implyType(index.type, attributes, index, implied);
-  return implied.rows.map(({ prefix }) => prefix);
+  return implied.rows.map(({ keyPrefix: prefix }) => prefix);
 }

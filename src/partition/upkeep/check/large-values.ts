@@ -3,10 +3,10 @@ import type { Guard, PlanStep } from '../../../store/contract.js';
 import { isPromise } from '../../../store/maybe.js';
 import { cellValue } from '../../../store/row.js';
 import {
+  CHUNK_NAME_BYTES,
   chunkCount,
-  chunkNames,
+  chunkQualifiers,
   largeLength,
-  NAME_BYTES,
   POINTER_BYTES,
   readExistingChunks,
 } from '../../model/large.js';
@@ -80,7 +80,8 @@ async function excludeActiveWrites(survey: Survey, table: string, id: Buffer, na
   const cells = Array.from(names, (name) => Buffer.from(name, 'latin1'));
   for (const mark of await marksOfWriters(survey, table, id, cells)) {
     const name = mark.toString('latin1');
-    for (const other of names) if (other === name || other.slice(-4 - NAME_BYTES, -4) === name) names.delete(other);
+    for (const other of names)
+      if (other === name || other.slice(-4 - CHUNK_NAME_BYTES, -4) === name) names.delete(other);
   }
 }
 
@@ -132,9 +133,9 @@ interface LargeLocation {
 
 /** Removes the chunks of a value from `names`. Returns false where a chunk is missing. */
 function takeNames(names: Set<string>, { qualifier, pointer }: LargeLocation): boolean {
-  if (pointer.length !== POINTER_BYTES && pointer.length !== POINTER_BYTES + NAME_BYTES) return false;
+  if (pointer.length !== POINTER_BYTES && pointer.length !== POINTER_BYTES + CHUNK_NAME_BYTES) return false;
   if (chunkCount(pointer) > names.size) return false;
-  return chunkNames(qualifier, pointer).every((name) => names.delete(name.toString('latin1')));
+  return chunkQualifiers(qualifier, pointer).every((name) => names.delete(name.toString('latin1')));
 }
 
 /**
@@ -148,7 +149,7 @@ async function verify(
   const sum = createHash('sha256');
   const parts: Buffer[] = [];
   let bytes = 0;
-  for await (const part of readExistingChunks(survey.reader, table, id, chunkNames(qualifier, pointer))) {
+  for await (const part of readExistingChunks(survey.reader, table, id, chunkQualifiers(qualifier, pointer))) {
     if (!part) return undefined;
     sum.update(part);
     bytes += part.length;

@@ -4,7 +4,7 @@ import { type Draft, type DraftAttribute, wideAttributeOf } from '../../model/dr
 import { largeList, valueQualifier } from '../../model/entry-cells.js';
 import { largeQualifiers, MASTER, MASTER_TABLE, Q } from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
-import { valueName } from '../../model/value-set.js';
+import { valueKey } from '../../model/value-set.js';
 import { editedCells, repairRecord } from './record.js';
 import { nextVersion, type Survey } from './survey.js';
 
@@ -77,14 +77,14 @@ function keptOf(
     const known = draft.get(bare);
     const target = targets.get(bare.text) ?? {
       text: known?.text ?? bare.text,
-      next: known ? wideAttributeOf(known).next : 0,
-      names: new Set(known?.values.map(({ bytes }) => valueName(type, bytes))),
+      next: known ? wideAttributeOf(known).nextIndex : 0,
+      names: new Set(known?.values.map(({ bytes }) => valueKey(type, bytes))),
     };
     targets.set(bare.text, target);
     for (const { index, bytes } of values) {
-      if (target.names.has(valueName(type, bytes)) || (type.singleValue && target.names.size > 0)) continue;
+      if (target.names.has(valueKey(type, bytes)) || (type.singleValue && target.names.size > 0)) continue;
       movesLarge ||= large.has(valueQualifier(text, index).toString('latin1'));
-      target.names.add(valueName(type, bytes));
+      target.names.add(valueKey(type, bytes));
       kept.push({ family, qualifier: valueQualifier(target.text, target.next++), value: bytes });
     }
   }

@@ -1,7 +1,7 @@
 import type { AppendStep, Cell } from '../../../store/contract.js';
 import { compareCells, unpackRow } from '../../../store/row.js';
 import { cellChanges } from '../../../store/row-edit.js';
-import { encodeBefore } from '../../model/before-image.js';
+import { encodeBeforeImage } from '../../model/before-image.js';
 import { changeCells, changeTime } from '../../model/change-record.js';
 import { CHANGES_TABLE, upRdnOf } from '../../model/tables.js';
 import type { Survey } from './survey.js';
@@ -15,8 +15,8 @@ export function repairRecord(
   what: { readonly op: 'modify' | 'rename'; readonly newDn?: Buffer; readonly attributes: readonly string[] },
 ): AppendStep {
   const { csn, descriptions } = survey.context;
-  const before = encodeBefore(descriptions, row, cellChanges(row, after));
-  const record = { ...what, id, dn: upRdnOf(row), by: '', csn: csn.next(), time: changeTime(), before };
+  const beforeImage = encodeBeforeImage(descriptions, row, cellChanges(row, after));
+  const record = { ...what, id, dn: upRdnOf(row), writerDn: '', csn: csn.nextCsn(), time: changeTime(), beforeImage };
   return { table: CHANGES_TABLE.name, append: changeCells(record) };
 }
 

@@ -103,7 +103,7 @@ async function checkPostings(survey: Survey, entries: readonly EntryRow[]): Prom
   for (const { id, implied } of entries) {
     const rows = (implied?.rows ?? []).filter(({ index }) => isComplete(index));
     const found = await Promise.all(
-      rows.map(({ index, prefix }) => {
+      rows.map(({ index, keyPrefix: prefix }) => {
         const key = Buffer.concat([prefix, id]);
         return survey.reader.count(index.table, { from: key, to: keyAfter(key) }, 1);
       }),

@@ -56,7 +56,7 @@ export async function checkSecrets(
  * Whether repair keeps the values. The option `binary` does not make another attribute, so its values are the secret.
  */
 function isKept({ description, values }: DraftAttribute): boolean {
-  return description.options.length === 0 && values.every(({ stored, pointer }) => !stored && !pointer);
+  return description.options.length === 0 && values.every(({ isPointer: stored, pointer }) => !stored && !pointer);
 }
 
 function whatRepairDoes(hidden: readonly DraftAttribute[], kept: readonly DraftAttribute[]): string {

@@ -31,7 +31,7 @@ export async function checkForms(survey: Survey, id: Buffer, version: Buffer, dr
   for (const { description, text, values } of draft.attributes) {
     const { proper } = description.type.syntax;
     if (!proper) continue;
-    for (const { bytes, index, stored, pointer } of values) {
+    for (const { bytes, index, isPointer: stored, pointer } of values) {
       if (stored || pointer) continue;
       const value = proper(bytes);
       if (value === bytes) continue;

@@ -1,23 +1,23 @@
 import type { PlanStep } from '../../../store/contract.js';
 import { cellValue } from '../../../store/row.js';
-import { isReplaced } from '../../model/large.js';
+import { isReplacedError } from '../../model/large.js';
 import { implyingDraft } from '../../model/large-draft.js';
 import { MASTER, MASTER_TABLE, Q, UUID_BYTES } from '../../model/tables.js';
 import {
   idText,
   type Owners,
-  ownersKey,
-  ownersOf,
   ownersRange,
+  ownersRowKey,
   ownersSteps,
+  parseOwners,
+  parseUniqueKey,
   severalRange,
   severalStep,
   UNIQUE_TABLE,
-  uniqueKeyParts,
   uniqueValues,
 } from '../../model/unique-rows.js';
 import { uuidText } from '../../model/uuid.js';
-import type { Unique } from '../../model/value-rules.js';
+import type { UniqueConstraint } from '../../model/value-rules.js';
 import { isInScope, positionOf } from '../../write/unique-scope.js';
 import { rowProblem } from './row-problem.js';
 import { type Survey, shown } from './survey.js';
@@ -27,7 +27,7 @@ import { type Survey, shown } from './survey.js';
  * force share a value. Rows of a constraint that is not yet in force may be missing.
  */
 export async function checkUnique(survey: Survey): Promise<void> {
-  for (const unique of survey.values.unique) {
+  for (const unique of survey.values.constraints) {
     const pass = new UniquePass(survey, unique);
     await pass.checkOwners();
     await pass.checkShared();
@@ -39,9 +39,9 @@ type Rows = readonly (Buffer | undefined)[];
 
 class UniquePass {
   readonly #survey: Survey;
-  readonly #unique: Unique;
+  readonly #unique: UniqueConstraint;
 
-  constructor(survey: Survey, unique: Unique) {
+  constructor(survey: Survey, unique: UniqueConstraint) {
     this.#survey = survey;
     this.#unique = unique;
   }
@@ -69,9 +69,9 @@ class UniquePass {
   /** Checks that each value in the list of shared values has several owners. */
   async checkShared(): Promise<void> {
     await this.#each(severalRange(this.#unique), async (norm) => {
-      const row = await this.#survey.get(UNIQUE_TABLE.name, ownersKey(this.#unique, norm));
+      const row = await this.#survey.get(UNIQUE_TABLE.name, ownersRowKey(this.#unique, norm));
       if (row && problemOf(row)) return;
-      const owners = ownersOf(row);
+      const owners = parseOwners(row);
       if (owners.isTruncated || owners.ids.length > 1) return;
       await this.#report(norm, "a row says that it is several entries', and it is not; repair removes it", [
         ...this.#ownersGuard(norm, owners),
@@ -89,11 +89,11 @@ class UniquePass {
         if (id.length !== UUID_BYTES || survey.unreadable.has(idText(id))) continue;
         for (const norm of (await this.#valuesOf(id, rows[i]!)).values()) wanted.push({ id, row: rows[i]!, norm });
       }
-      const keys = wanted.map(({ norm }) => ownersKey(this.#unique, norm));
+      const keys = wanted.map(({ norm }) => ownersRowKey(this.#unique, norm));
       const found = await survey.getMany(UNIQUE_TABLE.name, keys);
       for (const [i, { id, row, norm }] of wanted.entries()) {
         if (found[i] && problemOf(found[i])) continue;
-        const owners = ownersOf(found[i]);
+        const owners = parseOwners(found[i]);
         if (owners.isTruncated || owners.ids.includes(idText(id))) continue;
         await this.#report(norm, `it is not said to be that of entry ${uuidText(id)}; repair says so`, [
           ...survey.guards(id, cellValue(row, MASTER.treeInfo, Q.version)),
@@ -110,7 +110,7 @@ class UniquePass {
     await this.#survey.forEachBatch(UNIQUE_TABLE.name, false, async (keys, rows) => {
       for (const [i, key] of keys.entries()) {
         if (key.compare(from) < 0 || key.compare(to) >= 0) continue;
-        await look(Buffer.from(uniqueKeyParts(key).value!), rows[i]!);
+        await look(Buffer.from(parseUniqueKey(key).norm!), rows[i]!);
       }
     });
   }
@@ -118,9 +118,9 @@ class UniquePass {
   /** Returns the owners in a row. Reports a row that cannot be read, and returns undefined. */
   async #readOwners(norm: Buffer, row: Buffer): Promise<Owners | undefined> {
     const problem = problemOf(row);
-    if (!problem) return ownersOf(row);
+    if (!problem) return parseOwners(row);
     await this.#report(norm, `${problem}; repair makes the row anew`, [
-      { table: UNIQUE_TABLE.name, key: ownersKey(this.#unique, norm), deleteRow: true },
+      { table: UNIQUE_TABLE.name, key: ownersRowKey(this.#unique, norm), deleteRow: true },
     ]);
     return undefined;
   }
@@ -194,7 +194,7 @@ class UniquePass {
       return filter && !context.fits(filter, draft) ? new Map() : uniqueValues(this.#unique, draft);
     } catch (error) {
       // The entry has been changed while it was read.
-      if (isReplaced(error)) return new Map();
+      if (isReplacedError(error)) return new Map();
       throw error;
     }
   }
@@ -212,7 +212,7 @@ function problemOf(row: Buffer): string | undefined {
   const problem = rowProblem(row);
   if (problem) return problem;
   try {
-    ownersOf(row);
+    parseOwners(row);
     return undefined;
   } catch (error) {
     return (error as Error).message;

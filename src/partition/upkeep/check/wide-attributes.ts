@@ -1,5 +1,5 @@
 import { cellValue } from '../../../store/row.js';
-import { type Draft, sortedByText, wideAttributeOf } from '../../model/draft.js';
+import { type Draft, sortedAttributes, wideAttributeOf } from '../../model/draft.js';
 import { MASTER, MASTER_TABLE, Q } from '../../model/tables.js';
 import { WIDE_VALUES } from '../../model/thresholds.js';
 import { uuidText } from '../../model/uuid.js';
@@ -10,14 +10,14 @@ import { nextVersion, type Survey } from './survey.js';
 export async function checkWide(survey: Survey, id: Buffer, row: Buffer, version: Buffer, draft: Draft): Promise<void> {
   const cell = cellValue(row, MASTER.treeInfo, Q.wide);
   if (!cell) return;
-  const there = new Map(sortedByText(draft).map((attribute) => [attribute.text, wideAttributeOf(attribute)]));
+  const there = new Map(sortedAttributes(draft).map((attribute) => [attribute.text, wideAttributeOf(attribute)]));
   const listed = wideAttributes(row);
-  const right = ({ text, next, count }: WideAttribute) => {
+  const right = ({ text, nextIndex: next, valueCount: count }: WideAttribute) => {
     const attribute = there.get(text);
-    return attribute?.count === count && attribute.next <= next;
+    return attribute?.valueCount === count && attribute.nextIndex <= next;
   };
   if (listed.every(right) && wideList(listed).equals(cell)) return;
-  const wide = [...there.values()].filter(({ count }) => count > WIDE_VALUES);
+  const wide = [...there.values()].filter(({ valueCount: count }) => count > WIDE_VALUES);
   const family = MASTER.treeInfo;
   const put = [{ family, qualifier: Q.version, value: nextVersion(version) }];
   if (wide.length > 0) put.push({ family, qualifier: Q.wide, value: wideList(wide) });

@@ -52,7 +52,8 @@ export function requireSeen({ viewer }: Access, { node, row }: CheckedEntry): vo
 /** Returns the entry with the row on which rights are evaluated. */
 function entryForRights(context: WriteContext, { viewer }: Access, { node, stored }: Target): Maybe<CheckedEntry> {
   if (node === ROOT) return { node, row: EMPTY };
-  const isKnown = stored && (viewer.looksInto === undefined || stored.draft.attributes.every(({ rest }) => !rest));
+  const isKnown =
+    stored && (viewer.looksInto === undefined || stored.draft.attributes.every(({ unread: rest }) => !rest));
   return isKnown ? { node, row: presentRow(context, stored.row) } : read(context, node);
 }
 
@@ -65,7 +66,7 @@ function read(context: WriteContext, node: Node): Maybe<CheckedEntry> {
 
 /** Returns the request for a change, with all attributes of the new entry and its RDN. */
 function askedOf({ op, actor, after, place }: Change): Parameters<Access['checkNewEntry']>[0] {
-  const changes = (after?.attributes ?? []).map(({ description }) => ({ how: 'add', description }) as const);
+  const changes = (after?.attributes ?? []).map(({ description }) => ({ operation: 'add', description }) as const);
   return { op: op === 'delete' ? 'delete' : op, actor, changes, rdn: place.rdn };
 }
 
@@ -82,7 +83,7 @@ function moved(context: WriteContext, access: Access, change: Change): Maybe<Ver
     chain(superior, (newParent) => {
       const renamed = !from.normRdn.equals(to.normRdn) || !place.upRdn.equals(upRdnOf(before!.row));
       return refusedAs(
-        access.checkMove({ entry: movedEntry, renamed, superior: newParent, changes: rdnChanges(change) }),
+        access.checkMove({ entry: movedEntry, isRenamed: renamed, superior: newParent, changes: rdnChanges(change) }),
       );
     }),
   );
@@ -93,9 +94,9 @@ function rdnChanges(change: Change): AttributeChange[] {
   const changes: AttributeChange[] = [];
   for (const type of changedTypes(change)) {
     for (const { description } of change.after!.ofType(type))
-      if (hasMore(change.after!, change.before!.draft, description)) changes.push({ how: 'add', description });
+      if (hasMore(change.after!, change.before!.draft, description)) changes.push({ operation: 'add', description });
     for (const { description } of change.before!.draft.ofType(type))
-      if (hasMore(change.before!.draft, change.after!, description)) changes.push({ how: 'delete', description });
+      if (hasMore(change.before!.draft, change.after!, description)) changes.push({ operation: 'delete', description });
   }
   return changes;
 }

@@ -23,7 +23,7 @@ export const GROUPS: Rule = {
   },
 };
 
-function changesGroups({ all }: GroupTypes, change: Change): boolean {
+function changesGroups({ allTypes: all }: GroupTypes, change: Change): boolean {
   const { before, after } = change;
   if (!before || !after) return isGroup(after ?? before!.draft, all);
   for (const type of changedTypes(change)) if (all.has(type)) return true;
@@ -31,11 +31,11 @@ function changesGroups({ all }: GroupTypes, change: Change): boolean {
 }
 
 /** Returns what is wrong with new member URLs. URLs from older versions may stay, and restored entries are exempt. */
-function urlFault({ urls }: GroupTypes, { op, before, after }: Change): string | undefined {
+function urlFault({ urlTypes: urls }: GroupTypes, { op, before, after }: Change): string | undefined {
   let count = 0;
   let size = 0;
   const come: Buffer[] = [];
-  for (const { description, values, rest } of after?.attributes ?? []) {
+  for (const { description, values, unread: rest } of after?.attributes ?? []) {
     if (!urls.has(description.type)) continue;
     const known = new Set(before?.draft.get(description)?.values);
     count += values.length + (rest?.count ?? 0);
@@ -53,13 +53,13 @@ function urlFault({ urls }: GroupTypes, { op, before, after }: Change): string |
   return isLong ? `a filter has ${MEMBER_URLS.items} items at most` : undefined;
 }
 
-function isGroup({ attributes }: Draft, types: GroupTypes['all']): boolean {
+function isGroup({ attributes }: Draft, types: GroupTypes['allTypes']): boolean {
   for (let i = 0; i < attributes.length; i++) if (types.has(attributes[i]!.description.type)) return true;
   return false;
 }
 
 /** Whether a loaded value, as all new values are, has a UID after the DN. */
-function hasUid({ attributes }: Draft, { all }: GroupTypes): boolean {
+function hasUid({ attributes }: Draft, { allTypes: all }: GroupTypes): boolean {
   return attributes.some(({ description: { type }, values }) => {
     const takesUid = all.has(type) && type.equality?.oid === UNIQUE_MEMBER_MATCH;
     return takesUid && values.some(({ bytes }) => uidStart(bytes) >= 0);

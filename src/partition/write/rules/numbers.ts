@@ -1,7 +1,7 @@
 import { LdapError } from '../../../ldap/ldap-error.js';
 import type { Maybe, RowStep, Store } from '../../../store/contract.js';
 import type { Draft, DraftAttribute } from '../../model/draft.js';
-import { chosenStep, noneChosenStep, readNumbers, takeStep } from '../../model/number-rows.js';
+import { assignStep, chosenCountGuardStep, countChosenStep, readNumbers } from '../../model/number-rows.js';
 import { cutNorm, equalityPrefix } from '../../model/tables.js';
 import { textBytes } from '../../model/texts.js';
 import type { NumberRange, ValueRules } from '../../model/value-rules.js';
@@ -21,8 +21,8 @@ export const NUMBERS: Rule = {
   checkChange(context, change) {
     const { values } = context.shared;
     const { after } = change;
-    if (values.numbers.length === 0 || !after) return undefined;
-    const ranges = values.numbers.filter((range) => hasAutoValue(range, after));
+    if (values.numberRanges.length === 0 || !after) return undefined;
+    const ranges = values.numberRanges.filter((range) => hasAutoValue(range, after));
     if (ranges.length > 0) return assignNumbers(context, change, ranges);
     // The numbers of a batch are counted with the batch.
     return change.isBatched ? undefined : countNumbers(context.store, change, values);
@@ -30,7 +30,7 @@ export const NUMBERS: Rule = {
 };
 
 /** Whether an entry asks for a number. Such an entry cannot be part of a batch. */
-export function asksForNumber({ numbers }: ValueRules, draft: Draft): boolean {
+export function asksForNumber({ numberRanges: numbers }: ValueRules, draft: Draft): boolean {
   return numbers.some((range) => hasAutoValue(range, draft));
 }
 
@@ -47,12 +47,12 @@ async function assignNumbers(context: WriteContext, change: Change, ranges: read
   const numbers = new Map<NumberRange, Buffer>();
   for (const range of ranges) {
     // The change will fail because of its obstacle, after the other rules. No number is taken.
-    if (change.obstacle) numbers.set(range, textBytes(String(range.first)));
+    if (change.obstacle) numbers.set(range, textBytes(String(range.firstNumber)));
     else {
       // Read before the index: a client that chooses a number meanwhile makes the plan fail.
-      const { chosen } = await readNumbers(context.store, range);
+      const { chosenCount: chosen } = await readNumbers(context.store, range);
       numbers.set(range, textBytes(String(await nextFree(context, range))));
-      steps.push(noneChosenStep(range, chosen));
+      steps.push(chosenCountGuardStep(range, chosen));
     }
   }
   return {
@@ -73,8 +73,8 @@ function replaceAuto(draft: Draft, { type }: NumberRange, number: Buffer): void 
 
 /** Returns the next number that no entry has. */
 async function nextFree(context: WriteContext, range: NumberRange): Promise<bigint> {
-  const index = context.shared.indexes.of(range.type);
-  if (!index?.ready)
+  const index = context.shared.indexes.ofType(range.type);
+  if (!index?.isReady)
     throw new LdapError(
       'unwillingToPerform',
       `numbers for '${range.type.name}' are given out only while it has an index: rowan index add ${range.type.name}`,
@@ -102,7 +102,7 @@ function countNumbers(store: Store, change: Change, values: ValueRules): Maybe<V
 }
 
 /** Returns the numbers of ranges in an entry. */
-export function chosenNumbers({ numbers }: ValueRules, draft: Draft): ChosenNumbers[] {
+export function chosenNumbers({ numberRanges: numbers }: ValueRules, draft: Draft): ChosenNumbers[] {
   const found: ChosenNumbers[] = [];
   for (const range of numbers) {
     const chosen = [...numbersIn(range, draft)].map((highest) => ({ range, count: 1, highest }));
@@ -116,7 +116,7 @@ export function addChosen(a: ChosenNumbers, b: ChosenNumbers): ChosenNumbers {
   return { range: a.range, count: a.count + b.count, highest };
 }
 
-function* numbersIn({ type, first, last }: NumberRange, draft: Draft): Generator<bigint> {
+function* numbersIn({ type, firstNumber: first, lastNumber: last }: NumberRange, draft: Draft): Generator<bigint> {
   for (const { values } of draft.ofType(type)) {
     for (const { bytes } of values) {
       if (bytes.length > MAX_DIGITS || !/^\d+$/.test(bytes.toString('latin1'))) continue;
@@ -133,9 +133,9 @@ const MAX_DIGITS = 16;
 export async function chosenSteps(store: Store, chosen: readonly ChosenNumbers[]): Promise<RowStep[]> {
   const steps: RowStep[] = [];
   for (const { range, count, highest } of chosen) {
-    steps.push(chosenStep(range, count));
-    const { next } = await readNumbers(store, range);
-    if (highest >= next) steps.push(takeStep(range, next, highest + 1n));
+    steps.push(countChosenStep(range, count));
+    const { nextNumber: next } = await readNumbers(store, range);
+    if (highest >= next) steps.push(assignStep(range, next, highest + 1n));
   }
   return steps;
 }

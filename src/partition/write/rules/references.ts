@@ -5,7 +5,7 @@ import { cellCounter, cellValue, EMPTY } from '../../../store/row.js';
 import type { Draft, DraftAttribute, DraftValue } from '../../model/draft.js';
 import { GROUPS_STEP, withoutUid } from '../../model/group-rows.js';
 import type { NameChange } from '../../model/name-changes.js';
-import { formOf, presentRow } from '../../model/present-row.js';
+import { presentRow, valueNormText } from '../../model/present-row.js';
 import { deferredReferences, restoredStep, type SavedReference, savedReferences } from '../../model/reference-rows.js';
 import { DELETED, DELETION, MASTER_TABLE, Q, TREE } from '../../model/tables.js';
 import { makeName } from '../../tree/node-name.js';
@@ -37,9 +37,9 @@ export const REFERENCES: Rule = {
 
 /** Throws `NamesPending` where the write depends on a name with a pending change. */
 function requireNamesSettled(context: WriteContext, { op, id, before, after, place: { from, to } }: Change): void {
-  const { names, references } = context.shared;
+  const { nameChanges: names, references } = context.shared;
   if (names.records.length === 0) return;
-  if (to && to !== from && names.includesForm(makeName(context, to))) throw new NamesPending();
+  if (to && to !== from && names.includesNormText(makeName(context, to))) throw new NamesPending();
   if (op === 'delete' && names.records.some((record) => record.restored && record.id === id.toString('hex')))
     throw new NamesPending();
   if (op === 'delete' && presentRow(context, before!.row) !== before!.row) throw new NamesPending();
@@ -47,7 +47,7 @@ function requireNamesSettled(context: WriteContext, { op, id, before, after, pla
   for (const { description, values } of after!.attributes)
     if (
       references.has(description.type) &&
-      values.some(({ bytes }) => names.includesForm(formOf(description.type, bytes)))
+      values.some(({ bytes }) => names.includesNormText(valueNormText(description.type, bytes)))
     )
       throw new NamesPending();
 }
@@ -62,7 +62,7 @@ function changed(context: WriteContext, { id, place }: Change): Maybe<Verdict> {
   const isAbove = place.to !== undefined && cellCounter(place.treeRow, TREE.treeInfo, Q.oneLevelCount) > 0n;
   return chain(isAbove || references.isReferenced(name), (isNamed): Verdict => {
     if (!isNamed) return undefined;
-    if (shared.names.records.length >= MAX_PENDING) throw new NamesPending();
+    if (shared.nameChanges.records.length >= MAX_PENDING) throw new NamesPending();
     const record: NameChange = {
       id: id.toString('hex'),
       from: from.toString(),
@@ -70,7 +70,7 @@ function changed(context: WriteContext, { id, place }: Change): Maybe<Verdict> {
       ...(place.to && { to: place.to.dn.toString() }),
       ...(isAbove && { below: true }),
     };
-    return { steps: [shared.namesStep([...shared.names.records, record]), GROUPS_STEP] };
+    return { steps: [shared.namesStep([...shared.nameChanges.records, record]), GROUPS_STEP] };
   });
 }
 
@@ -79,7 +79,7 @@ async function restored(context: WriteContext, change: Change): Promise<Verdict>
   const { shared } = context;
   const id = change.id.toString('hex');
   const row = change.deletedRow!.row!;
-  const known = shared.names.records;
+  const known = shared.nameChanges.records;
   const records = known.filter((record) => record.id !== id || record.to !== undefined);
   const saved = savedReferences(row);
   const steps: PlanStep[] = [];
@@ -113,10 +113,12 @@ async function updateOwnReferences(
     // A name that no entry had may by now be the name of an entry that another value refers to.
     const forms = new Set<string>();
     for (const value of attribute.values) {
-      const present = names!.includesForm(formOf(type, value.bytes)) ? names!.present(type, value.bytes) : value.bytes;
+      const present = names!.includesNormText(valueNormText(type, value.bytes))
+        ? names!.currentValue(type, value.bytes)
+        : value.bytes;
       const uid = value.bytes.subarray(withoutUid(type, value.bytes).length);
       if (Buffer.isBuffer(present)) {
-        const form = formOf(type, present);
+        const form = valueNormText(type, present);
         if (!forms.has(form)) kept.push(present === value.bytes ? value : { ...value, bytes: present });
         forms.add(form);
       } else
@@ -162,7 +164,7 @@ function addValue({ schema }: WriteContext, draft: Draft, text: string, value: B
   const description = schema.requireDescription(text);
   const { type } = description;
   const known = draft.get(description);
-  if (known?.values.some(({ bytes }) => formOf(type, bytes) === formOf(type, value))) return;
+  if (known?.values.some(({ bytes }) => valueNormText(type, bytes) === valueNormText(type, value))) return;
   if (known?.values.some(({ bytes }) => bytes.length === 0)) {
     const values = known.values.filter(({ bytes }) => bytes.length > 0);
     if (values.length > 0) draft.set({ ...known, values });

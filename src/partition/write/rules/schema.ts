@@ -7,10 +7,10 @@ import type { Rule, WriteContext } from '../context.js';
 export const SCHEMA: Rule = {
   name: 'schema',
 
-  checkChange(context, { op, before, after, place, settles }) {
-    if (!after || op === 'restore' || settles) return undefined;
+  checkChange(context, { op, before, after, place, isSettlement }) {
+    if (!after || op === 'restore' || isSettlement) return undefined;
     const structural = checkDraft(context, after, place.rdn, before?.draft);
-    const known = before?.draft.value('structuralObjectClass');
+    const known = before?.draft.firstValue('structuralObjectClass');
     const was = known && context.schema.objectClass(known.toString('latin1'));
     if (was) context.schema.checkObjectClassChange(was, structural);
     if (known?.equals(textBytes(structural.name))) return undefined;
@@ -39,7 +39,7 @@ function checkDraft({ schema }: WriteContext, draft: Draft, rdn: Rdn, before?: D
  */
 function hasNoNewValue(attribute: DraftAttribute, known: DraftAttribute): boolean {
   if (attribute === known) return true;
-  if (attribute.rest !== known.rest || attribute.values.length >= known.values.length) return false;
+  if (attribute.unread !== known.unread || attribute.values.length >= known.values.length) return false;
   let at = 0;
   for (const value of attribute.values) {
     while (at < known.values.length && known.values[at] !== value) at++;
@@ -48,15 +48,15 @@ function hasNoNewValue(attribute: DraftAttribute, known: DraftAttribute): boolea
   return true;
 }
 
-function checked({ description, values, rest }: DraftAttribute, asBefore: boolean): CheckedAttribute {
+function checked({ description, values, unread: rest }: DraftAttribute, asBefore: boolean): CheckedAttribute {
   if (values.length === 1)
-    return { description, values: [values[0]!.bytes], unchanged: asBefore || values[0]!.stored === true };
+    return { description, values: [values[0]!.bytes], unchanged: asBefore || values[0]!.isPointer === true };
   const bytes: Buffer[] = [];
   // Values that were not read, large ones or those of a wide attribute, show that the attribute is unchanged.
   let unchanged = asBefore || (rest !== undefined && values.length === 0);
   for (let i = 0; i < values.length; i++) {
     bytes.push(values[i]!.bytes);
-    if (values[i]!.stored) unchanged = true;
+    if (values[i]!.isPointer) unchanged = true;
   }
   return { description, values: bytes, unchanged };
 }

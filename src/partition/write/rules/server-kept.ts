@@ -44,7 +44,7 @@ function kept(name: string, what: string): LdapError {
 }
 
 function stampModified(context: WriteContext, draft: Draft, actor: Actor): void {
-  set(context, draft, 'entryCSN', context.csn.nextBytes(draft.text('entryCSN')));
+  set(context, draft, 'entryCSN', context.csn.nextCsnBytes(draft.valueText('entryCSN')));
   set(context, draft, 'modifyTimestamp', textBytes(generalizedTime(Date.now())));
   if (actor.dn) set(context, draft, 'modifiersName', textBytes(actor.dn));
 }
@@ -57,7 +57,7 @@ function set({ schema }: WriteContext, draft: Draft, name: string, value: Buffer
 function stampNew(context: WriteContext, draft: Draft, actor: Actor, id: Buffer): void {
   const now = textBytes(generalizedTime(Date.now()));
   setDefault(context, draft, 'entryUUID', uuidTextBytes(id));
-  setDefault(context, draft, 'entryCSN', context.csn.nextBytes());
+  setDefault(context, draft, 'entryCSN', context.csn.nextCsnBytes());
   setDefault(context, draft, 'createTimestamp', now);
   setDefault(context, draft, 'modifyTimestamp', now);
   if (actor.dn) {

@@ -10,16 +10,16 @@ import {
   idText,
   MAX_OWNERS,
   type Owners,
-  ownersKey,
-  ownersOf,
+  ownersRowKey,
   ownersSteps,
+  parseOwners,
+  parseUniqueKey,
   readUniqueState,
   severalRange,
   UNIQUE_TABLE,
-  uniqueKeyParts,
   uniqueValues,
 } from '../../model/unique-rows.js';
-import type { Unique } from '../../model/value-rules.js';
+import type { UniqueConstraint } from '../../model/value-rules.js';
 import { type Change, changedTypes } from '../change.js';
 import type { Rule, Verdict, WriteContext } from '../context.js';
 import { hasStored, loadLarge } from '../open.js';
@@ -33,18 +33,18 @@ export const UNIQUE: Rule = {
   name: 'unique values',
 
   checkChange(context, change) {
-    const { unique } = context.shared.values;
+    const { constraints } = context.shared.values;
     // A taken name is reported first: a repeated import skips such entries as done.
-    if (unique.length === 0 || change.obstacle) return undefined;
-    const touched = touchedBy(change, unique);
+    if (constraints.length === 0 || change.obstacle) return undefined;
+    const touched = touchedBy(change, constraints);
     if (change.isBatched) return touched.length === 0 ? undefined : { steps: firstSteps(context, change, touched) };
-    const crossed = crossedBy(context, change, unique);
+    const crossed = crossedBy(context, change, constraints);
     return touched.length + crossed.length === 0 ? undefined : checkConstraints(context, change, touched, crossed);
   },
 };
 
 /** Returns the constraints on attributes that the change touches; none for most changes. */
-function touchedBy(change: Change, unique: readonly Unique[]): readonly Unique[] {
+function touchedBy(change: Change, unique: readonly UniqueConstraint[]): readonly UniqueConstraint[] {
   const { before, after } = change;
   if (before && after) {
     const types = changedTypes(change);
@@ -55,19 +55,27 @@ function touchedBy(change: Change, unique: readonly Unique[]): readonly Unique[]
 }
 
 /** Returns the constraints into or out of whose subtree the change moves entries. */
-function crossedBy({ shared }: WriteContext, { op, place }: Change, unique: readonly Unique[]): readonly Unique[] {
+function crossedBy(
+  { shared }: WriteContext,
+  { op, place }: Change,
+  unique: readonly UniqueConstraint[],
+): readonly UniqueConstraint[] {
   if (op !== 'rename') return [];
   return unique.filter((constraint) => crosses(constraint, place.from!, place.to!, shared.suffixes));
 }
 
 /** Returns the steps for an entry of a batch. They fail where a value has an owner; entries are then added singly. */
-function firstSteps(context: WriteContext, { id, after }: Change, touched: readonly Unique[]): RowStep[] {
+function firstSteps(context: WriteContext, { id, after }: Change, touched: readonly UniqueConstraint[]): RowStep[] {
   return touched.flatMap((unique) =>
     [...valuesIn(context, unique, after).values()].map((norm) => firstOwnerStep(unique, norm, id)),
   );
 }
 
-function valuesIn(context: WriteContext, unique: Unique, draft: Draft | undefined): ReadonlyMap<string, Buffer> {
+function valuesIn(
+  context: WriteContext,
+  unique: UniqueConstraint,
+  draft: Draft | undefined,
+): ReadonlyMap<string, Buffer> {
   if (!draft || (unique.filter && !context.fits(unique.filter, draft))) return NONE;
   return uniqueValues(unique, draft);
 }
@@ -77,8 +85,8 @@ const NONE: ReadonlyMap<string, Buffer> = new Map();
 async function checkConstraints(
   context: WriteContext,
   change: Change,
-  touched: readonly Unique[],
-  crossed: readonly Unique[],
+  touched: readonly UniqueConstraint[],
+  crossed: readonly UniqueConstraint[],
 ): Promise<Verdict> {
   const steps: PlanStep[] = [];
   for (const unique of new Set([...touched, ...crossed])) {
@@ -105,7 +113,7 @@ interface ValueChange {
 const NO_VALUES: ValueChange = { gone: NONE, come: NONE };
 
 /** Returns the values under the constraint that the change removes from the entry and adds to it. */
-async function changedValues(context: WriteContext, change: Change, unique: Unique): Promise<ValueChange> {
+async function changedValues(context: WriteContext, change: Change, unique: UniqueConstraint): Promise<ValueChange> {
   const { before, after } = change;
   const were = valuesIn(context, unique, before && (await withLargeValues(context, change.id, unique, before.draft)));
   const are = valuesIn(context, unique, after && (await withLargeValues(context, change.id, unique, after)));
@@ -120,7 +128,7 @@ function without(all: ReadonlyMap<string, Buffer>, some: ReadonlyMap<string, Buf
 async function withLargeValues(
   { store }: WriteContext,
   id: Buffer,
-  { relevantTypes }: Unique,
+  { relevantTypes }: UniqueConstraint,
   draft: Draft,
 ): Promise<Draft> {
   const lacks = draft.attributes.some(
@@ -133,19 +141,19 @@ async function withLargeValues(
 async function valueSteps(
   context: WriteContext,
   change: Change,
-  unique: Unique,
+  unique: UniqueConstraint,
   { gone, come }: ValueChange,
 ): Promise<PlanStep[] | LdapError> {
   const norms = [...gone.values(), ...come.values()];
   const read = context.store.getMany(
     UNIQUE_TABLE.name,
-    norms.map((norm) => ownersKey(unique, norm)),
+    norms.map((norm) => ownersRowKey(unique, norm)),
   );
   const rows = isPromise(read) ? await read : read;
   const id = idText(change.id);
   const steps: PlanStep[] = [];
   for (const [i, norm] of norms.entries()) {
-    const owners = ownersOf(rows[i]);
+    const owners = parseOwners(rows[i]);
     const others = owners.ids.filter((owner) => owner !== id);
     const comes = i >= gone.size;
     // While the rows of a new constraint are being built, the row may not exist yet.
@@ -167,7 +175,7 @@ async function valueSteps(
 async function guardSharedValue(
   { store, shared }: WriteContext,
   change: Change,
-  unique: Unique,
+  unique: UniqueConstraint,
   { ids, isTruncated }: Owners,
 ): Promise<RowStep[] | LdapError> {
   if (!unique.subtree) return takenError(unique);
@@ -191,11 +199,11 @@ async function guardSharedValue(
 async function crossingStep(
   context: WriteContext,
   change: Change,
-  unique: Unique,
+  unique: UniqueConstraint,
   turned: ValueChange,
 ): Promise<RowStep | LdapError> {
   const { store } = context;
-  const { conflicts } = await readUniqueState(store, unique);
+  const { conflictCount: conflicts } = await readUniqueState(store, unique);
   if (!unique.record.ready) return conflictStep(unique, conflicts);
   // Wait until plans that have been decided are fully visible.
   await store.waitUntilQuiet?.();
@@ -203,7 +211,7 @@ async function crossingStep(
   const scan = store.scan(UNIQUE_TABLE.name, severalRange(unique), { keysOnly: true });
   for await (const batch of batchesOf(scan)) {
     for (const key of batch.keys) {
-      const norm = uniqueKeyParts(key).value!;
+      const norm = parseUniqueKey(key).norm!;
       const ids = await ownersAfter(context, change, unique, turned, norm);
       if ((await countInScope(context, unique, ids, moving)) > 1) return movedError(unique);
     }
@@ -215,11 +223,11 @@ async function crossingStep(
 async function ownersAfter(
   { store }: WriteContext,
   { id }: Change,
-  unique: Unique,
+  unique: UniqueConstraint,
   { gone, come }: ValueChange,
   norm: Buffer,
 ): Promise<readonly string[]> {
-  const { ids } = ownersOf(await store.get(UNIQUE_TABLE.name, ownersKey(unique, norm)));
+  const { ids } = parseOwners(await store.get(UNIQUE_TABLE.name, ownersRowKey(unique, norm)));
   const [own, name] = [idText(id), idText(norm)];
   if (gone.has(name)) return ids.filter((owner) => owner !== own);
   return come.has(name) && !ids.includes(own) ? [...ids, own] : ids;
@@ -228,7 +236,7 @@ async function ownersAfter(
 /** Returns the number of entries in the scope, at most 2. */
 async function countInScope(
   { store, shared }: WriteContext,
-  unique: Unique,
+  unique: UniqueConstraint,
   ids: readonly string[],
   moving: Parameters<typeof positionOf>[2],
 ): Promise<number> {
@@ -241,16 +249,16 @@ async function countInScope(
 }
 
 /** The message does not name the other entry, which the actor may not see. */
-function takenError({ text }: Unique): LdapError {
+function takenError({ text }: UniqueConstraint): LdapError {
   return new LdapError('constraintViolation', `another entry has this value already, which is to be unique: ${text}`);
 }
 
-function manyError({ text }: Unique): LdapError {
+function manyError({ text }: UniqueConstraint): LdapError {
   const message = `${MAX_OWNERS} entries have this value outside of the subtree in which it is to be unique: ${text}`;
   return new LdapError('constraintViolation', `${message}; give the constraint a filter that leaves them out`);
 }
 
-function movedError({ text }: Unique): LdapError {
+function movedError({ text }: UniqueConstraint): LdapError {
   return new LdapError(
     'constraintViolation',
     `at the new place two entries would have one value that is to be unique: ${text}`,

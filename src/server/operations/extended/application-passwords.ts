@@ -99,9 +99,9 @@ async function changePasswords(
   const makeChanges = async ({ id, row }: Target): Promise<SplitChanges> => {
     const credentials = services.credentialReader.read(row);
     await requireValidBind(services, session, requester, { id, credentials });
-    return { requested: [], added: [changeFor(parseApplicationPasswords(credentials.applications))] };
+    return { clientChanges: [], serverChanges: [changeFor(parseApplicationPasswords(credentials.applications))] };
   };
-  await services.partition.modify(dn, makeChanges, actorOf(context), { touches: [APPLICATION_PASSWORD] });
+  await services.partition.modify(dn, makeChanges, actorOf(context), { touchedDescriptions: [APPLICATION_PASSWORD] });
 }
 
 async function requireRight(context: Context, dn: Dn): Promise<void> {

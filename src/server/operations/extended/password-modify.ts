@@ -83,7 +83,7 @@ async function changeUser(context: Context, dn: Dn, fields: PasswordModify, clea
   });
   const value = await hashing.hash(clearPassword, [], new OperationSource(context));
   const replaceChange = { operation: 'replace', attribute: { type: 'userPassword', values: [value] } } as const;
-  const options = { manageDsaIT: controls.manageDsaIT, touches: ['userPassword', ...PASSWORD_ATTRIBUTES] };
+  const options = { manageDsaIT: controls.manageDsaIT, touchedDescriptions: ['userPassword', ...PASSWORD_ATTRIBUTES] };
   const matcher = new PasswordMatcher(hashing.policy, new OperationSource(context));
   await keepBindValid(session, (willStore) => {
     const makeChanges = async (target: Target) => {
