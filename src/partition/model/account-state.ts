@@ -112,7 +112,7 @@ function encodeTimes(times: readonly number[]): Buffer {
   return bytes;
 }
 
-/** Returns the plan step that replaces version `replacedVersion` of the state of an entry; 0: the entry has no state yet. */
+/** Returns the plan step that replaces a version of the state of an entry; version 0: the entry has no state yet. */
 export function stateStep(id: Buffer, state: AccountState, replacedVersion: bigint): RowStep {
   const { failures, lockedUntil, graceUses, lastSuccess, since, uses, totpStep } = state;
   const cells: (readonly [Buffer, Buffer])[] = [

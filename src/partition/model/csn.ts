@@ -1,7 +1,7 @@
 /**
  * Generates entryCSN values: `YYYYmmddHHMMSS.ffffffZ#count#replica#mod` (draft-ietf-ldup-model, in the form that
- * OpenLDAP writes). Within a process the values rise even if the clock goes back, and all are above `latestCsn`. Concurrent
- * writers of one directory have different counts.
+ * OpenLDAP writes). Within a process the values rise even if the clock goes back, and all are above `latestCsn`.
+ * Concurrent writers of one directory have different counts.
  */
 export class CsnClock {
   #lastMicros: number;

@@ -145,8 +145,8 @@ export class NameChanges {
   }
 
   /**
-   * Fast path of `currentValue` for a single rename or move of a subtree: if the text shows that the DN lies below, only the
-   * part above the first RDN changes. Undefined if the text does not show it. Meant for large groups.
+   * Fast path of `currentValue` for a single rename or move of a subtree. Undefined if the text of the DN does not show
+   * that it lies below. Meant for large groups.
    */
   currentDnBelow(dn: Buffer): Buffer | undefined {
     const [onlyChange, ...otherChanges] = this.#changes;
@@ -242,7 +242,7 @@ function normTextWithoutUid(normText: string): string {
   return uid < 0 ? normText : normText.slice(0, uid);
 }
 
-/** True if the name is `topNormText`, or lies below it and `below` is set. In a normal form `,` occurs only between RDNs. */
+/** True if the name is `top`, or lies below it and `below` is set. In a normal form `,` occurs only between RDNs. */
 function isAtOrBelow(normText: string, topNormText: string, below: boolean | undefined): boolean {
   return (
     normText === topNormText ||

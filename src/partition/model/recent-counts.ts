@@ -2,8 +2,8 @@ const MAX_AGE_MS = 1000;
 const MAX_COUNTS = 16_384;
 
 /**
- * Recent row counts of the keys of substring indexes, by which a plan chooses the shortest lists of a pattern's keys. An
- * outdated count makes a search slower, never incomplete (ADR 21).
+ * Recent row counts of the keys of substring indexes, by which a plan chooses the shortest lists of a pattern's keys.
+ * An outdated count makes a search slower, never incomplete (ADR 21).
  */
 export class RecentCounts {
   readonly #countsByTable = new Map<string, Map<number, number>>();

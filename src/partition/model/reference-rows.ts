@@ -19,7 +19,7 @@ export function saveReferenceStep(deletedId: Buffer, time: Buffer, reference: Sa
   return referenceStep(deletedId, time, SAVED_PREFIX, reference);
 }
 
-/** Plan step that records in the row of a deleted entry that it must refer to the entry `reference.id` once restored. */
+/** Plan step that records in the row of a deleted entry that it must refer to `reference.id` once restored. */
 export function deferReferenceStep(deletedId: Buffer, time: Buffer, reference: SavedReference): PlanStep {
   return referenceStep(deletedId, time, DEFERRED_PREFIX, reference);
 }
