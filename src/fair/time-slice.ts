@@ -8,7 +8,7 @@ const SLICE_MS = 1;
 export interface Client {
   /** Whether the client's output is full: then no search of the client gets a slice. */
   readonly isFull: boolean;
-  /** Returns a promise that resolves when `full` is false again; undefined when `full` is false now. */
+  /** Returns a promise that resolves when `isFull` is false again; undefined when `isFull` is false now. */
   waitForDrain(): Promise<void> | void;
 }
 
@@ -17,7 +17,7 @@ export interface Client {
  * rounds the process serves sockets, short searches and writes.
  */
 const waitingQueues = new Map<Client, (() => void)[]>();
-/** Work of clients whose output is full, by client. A queue returns to `waiting` when its client has room. */
+/** Work of clients whose output is full, by client. A queue returns to `waitingQueues` when its client has room. */
 const blockedQueues = new Map<Client, (() => void)[]>();
 /** Whether the slice of this round of the event loop is taken. */
 let isSliceTaken = false;

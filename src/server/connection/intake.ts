@@ -38,7 +38,7 @@ export class Intake {
   /** Part of the claim that is for a message which has not arrived completely. */
   #incompleteClaimBytes = 0;
   #isBlocked = false;
-  /** Bytes of the request last returned by `next`; 0 once a caller has taken on their release. */
+  /** Bytes of the request last returned by `nextRequest`; 0 once a caller has taken on their release. */
   unassignedBytes = 0;
 
   constructor(owner: IntakeOwner, requests: Requests, budget: Budget, decodeLimits: DecodeLimits) {

@@ -27,7 +27,7 @@ export interface RequestsOwner extends Transport {
   readonly services: Services;
   /** Whether no more responses may be sent. */
   readonly isClosing: boolean;
-  /** Returns the size of the request that begins. The caller passes it to `requestEnded` later. */
+  /** Returns the size of the request that begins. The caller passes it to `onRequestEnded` later. */
   takeRequestBytes(): number;
   onResponseWritten(): void;
   /** Called when a request that could not be answered at once has ended; `bytes` is its size. */
@@ -103,7 +103,7 @@ export class Requests {
     return refusalByKind(this.#scope, op);
   }
 
-  /** Runs the request in `services.long` and sends the returned messages unchanged. */
+  /** Runs the request in `services.longWorker` and sends the returned messages unchanged. */
   async #runLong(operation: Operation, bytes: Uint8Array<ArrayBuffer>): Promise<Outcome> {
     const { services, session } = this;
     if (!(await isBindValid(services, session))) throw new BindInvalidError();
@@ -127,7 +127,7 @@ export class Requests {
     });
   }
 
-  /** Adds an operation that runs. `message`: its request, when the operation may turn out to be long work. */
+  /** Adds an operation that runs. `message`: its request, when the operation may turn out to be long. */
   #track(operation: Operation, outcome: Promise<Outcome>, message?: RequestMessage): void {
     this.operations.add(operation);
     operation.requestBytes = this.#owner.takeRequestBytes();

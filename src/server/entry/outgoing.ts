@@ -64,7 +64,7 @@ export class OutgoingAttributes {
     this.#encodedDescriptions = names;
   }
 
-  /** Selects attributes of the entry and returns their encoded length. `moreMembers`: the row lacks some members. */
+  /** Selects attributes of the entry and returns their encoded length. `hasMoreMembers`: the row lacks some members. */
   select(selection: Selection, typesOnly: boolean, largeValues?: SelectedLargeValues, moreMembers = false): number {
     const { attributeCount: count, descriptions: stored, firstValues: firsts } = this.#entry;
     const { ranges } = selection;
@@ -128,7 +128,9 @@ export class OutgoingAttributes {
     }
   }
 
-  /** Writes up to about `limit` bytes, or until `nextLarge` has to follow. Returns false when all is written. */
+  /**
+   * Writes up to about `limit` bytes, or until `nextLargeQualifier` has to follow. Returns false when all is written.
+   */
   write(writer: Writer, limit: number): boolean {
     for (; this.#attributePosition < this.#selectedCount; this.#attributePosition++) {
       const i = this.#indexes[this.#attributePosition]!;

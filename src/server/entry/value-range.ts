@@ -31,8 +31,8 @@ export function parseRange(description: string): { name: string; range: ValueRan
 export const ALL_VALUES: ValueRange = { low: 0, high: Number.POSITIVE_INFINITY };
 
 /**
- * Returns the part `[from, to)` of `count` values that a range selects, and the option that describes the part. `more`:
- * whether the attribute has more than `count` values.
+ * Returns the part `[from, to)` of `count` values that a range selects, and the option that describes the part.
+ * `hasMore`: whether the attribute has more than `count` values.
  */
 export function selectRange(
   { low, high }: ValueRange,

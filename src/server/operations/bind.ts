@@ -98,7 +98,7 @@ interface Proof {
   readonly matchedHash: Buffer;
   /** The application password that was used; absent: a password of the entry. */
   readonly application?: ApplicationPassword;
-  /** See `VerifiedPassword.steps`. */
+  /** See `VerifiedPassword.totpSteps`. */
   readonly totpSteps?: readonly number[];
 }
 

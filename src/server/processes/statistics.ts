@@ -70,7 +70,7 @@ const SUMMED_COUNTERS = [
   'entriesSent',
 ] as const;
 
-/** Returns the sum of the counters, with `worker` and `pid` of the first element. */
+/** Returns the sum of the counters, with `workerNumber` and `pid` of the first element. */
 export function sumCounts([firstCounts, ...otherCounts]: readonly [Counts, ...Counts[]]): Counts {
   const sum = { ...firstCounts, operations: { ...firstCounts.operations } };
   for (const counts of otherCounts) {

@@ -21,7 +21,7 @@ export interface Transport {
   readonly address: string | undefined;
   /** Key length of the TLS cipher in bits; 256 on a local socket. */
   readonly cipherStrength: number;
-  /** The client's network as `networkOf` returns it. */
+  /** The client's network as `clientNetwork` returns it. */
   readonly network: string;
   /** Starts TLS after the response has been sent (RFC 4511 §4.14). Throws `LdapError` when TLS is impossible. */
   startTls(): void;

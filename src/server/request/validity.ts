@@ -82,7 +82,7 @@ async function keepsCredentials(
   return sameValues(await upgradedPasswords(services, identity, passwords), passwords);
 }
 
-/** Returns the identity of a bound user. `expires`: when the password and the grace period after it end. */
+/** Returns the identity of a bound user. `sessionEnd`: when the password and the grace period after it end. */
 export function userIdentity(
   id: Buffer,
   dn: string,

@@ -14,7 +14,7 @@ export class AccessControl {
   readonly #partition: Partition;
   readonly #log: Pick<Logger, 'error'>;
   #compiledAccess: CompiledAccess | undefined;
-  /** The suffixes that `#compiled` was compiled for. */
+  /** The suffixes that `#compiledAccess` was compiled for. */
   #compiledSuffixes: Partition['suffixes'] = [];
   #runningCompilation: { readonly version: number; readonly result: Promise<CompiledAccess> } | undefined;
 
