@@ -4,13 +4,13 @@
  */
 
 /** Longest operand, in bytes, that is compared in a loop. Longer operands go to `Buffer.compare`. */
-const LOOP = 64;
+const MAX_LOOP_BYTES = 64;
 
 /** Whether `a` equals `b[start, end)`. */
 export function sameBytes(a: Uint8Array, b: Buffer, start = 0, end = b.length): boolean {
   const n = a.length;
   if (n !== end - start) return false;
-  if (n > LOOP) return b.compare(a, 0, n, start, end) === 0;
+  if (n > MAX_LOOP_BYTES) return b.compare(a, 0, n, start, end) === 0;
   for (let i = 0; i < n; i++) if (a[i] !== b[start + i]) return false;
   return true;
 }

@@ -2,10 +2,10 @@
  * Longest part, in bytes, that is searched for with `Buffer.indexOf`, which may compare the whole part again at every
  * byte. Longer parts are searched for with the algorithm of Knuth, Morris and Pratt.
  */
-const SHORT = 64;
+const MAX_SIMPLE_BYTES = 64;
 
 /** Results of `bordersOf` by part, because the same part is searched for in many values. */
-const known = new WeakMap<Buffer, Int32Array>();
+const bordersByPart = new WeakMap<Buffer, Int32Array>();
 
 /**
  * Offset of the first occurrence of `part` in `bytes`, at or after `from`, that `accept` approves; -1 if there is none.
@@ -13,7 +13,7 @@ const known = new WeakMap<Buffer, Int32Array>();
  */
 export function findBytes(bytes: Buffer, part: Buffer, from: number, accept?: (at: number) => boolean): number {
   if (part.length > bytes.length - from) return -1;
-  if (part.length > SHORT) return findLong(bytes, part, from, accept);
+  if (part.length > MAX_SIMPLE_BYTES) return findByBorders(bytes, part, from, accept);
   for (let at = bytes.indexOf(part, from); at >= 0; at = bytes.indexOf(part, at + 1)) {
     if (!accept || accept(at)) return at;
   }
@@ -21,17 +21,17 @@ export function findBytes(bytes: Buffer, part: Buffer, from: number, accept?: (a
 }
 
 /** Knuth, Morris and Pratt: a byte is examined again only where the beginning of the part may repeat. */
-function findLong(bytes: Buffer, part: Buffer, from: number, accept?: (at: number) => boolean): number {
-  const borders = known.get(part) ?? bordersOf(part);
-  let same = 0;
+function findByBorders(bytes: Buffer, part: Buffer, from: number, accept?: (at: number) => boolean): number {
+  const borders = bordersByPart.get(part) ?? bordersOf(part);
+  let matchedLength = 0;
   for (let i = from; i < bytes.length; i++) {
     const byte = bytes[i];
-    while (same > 0 && byte !== part[same]) same = borders[same - 1]!;
-    if (byte === part[same]) same++;
-    if (same < part.length) continue;
-    const at = i + 1 - same;
+    while (matchedLength > 0 && byte !== part[matchedLength]) matchedLength = borders[matchedLength - 1]!;
+    if (byte === part[matchedLength]) matchedLength++;
+    if (matchedLength < part.length) continue;
+    const at = i + 1 - matchedLength;
     if (!accept || accept(at)) return at;
-    same = borders[same - 1]!;
+    matchedLength = borders[matchedLength - 1]!;
   }
   return -1;
 }
@@ -39,12 +39,12 @@ function findLong(bytes: Buffer, part: Buffer, from: number, accept?: (at: numbe
 /** Failure function: length of the longest proper prefix of the part that ends at the offset, too. */
 function bordersOf(part: Buffer): Int32Array {
   const borders = new Int32Array(part.length);
-  let same = 0;
+  let matchedLength = 0;
   for (let i = 1; i < part.length; i++) {
-    while (same > 0 && part[i] !== part[same]) same = borders[same - 1]!;
-    if (part[i] === part[same]) same++;
-    borders[i] = same;
+    while (matchedLength > 0 && part[i] !== part[matchedLength]) matchedLength = borders[matchedLength - 1]!;
+    if (part[i] === part[matchedLength]) matchedLength++;
+    borders[i] = matchedLength;
   }
-  known.set(part, borders);
+  bordersByPart.set(part, borders);
   return borders;
 }

@@ -3,11 +3,11 @@ const LF = 0x0a;
 
 /** The error for a text in UTF-16, with or without byte order mark, by its first two bytes; else undefined. */
 export function utf16Problem([first, second]: Buffer): string | undefined {
-  const isMarked = (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff);
-  const isAscii = second !== undefined && (first === 0) !== (second === 0);
-  if (!isMarked && !isAscii) return undefined;
-  const form = isMarked ? 'UTF-16' : first === 0 ? 'UTF-16BE' : 'UTF-16LE';
-  return `the text is UTF-16; convert it with iconv -f ${form} -t UTF-8`;
+  const hasByteOrderMark = (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff);
+  const isAsciiPair = second !== undefined && (first === 0) !== (second === 0);
+  if (!hasByteOrderMark && !isAsciiPair) return undefined;
+  const encoding = hasByteOrderMark ? 'UTF-16' : first === 0 ? 'UTF-16BE' : 'UTF-16LE';
+  return `the text is UTF-16; convert it with iconv -f ${encoding} -t UTF-8`;
 }
 
 export const CR_ALONE = "the line ends are CR alone; convert them to LF, with tr '\\r' '\\n'";
@@ -18,10 +18,10 @@ export const CR_DOUBLED = "the line ends are CR CR LF; take the CRs out, with tr
 export function crProblem(bytes: Buffer, from: number, to: number): string | undefined {
   let problem: string | undefined;
   for (let at = bytes.indexOf(CR, from); at >= 0 && at < to; at = bytes.indexOf(CR, at + 1)) {
-    const first = at;
+    const firstCr = at;
     while (bytes[at + 1] === CR) at++;
     if (at + 1 < bytes.length && bytes[at + 1] !== LF) return CR_ALONE;
-    if (at > first) problem = CR_DOUBLED;
+    if (at > firstCr) problem = CR_DOUBLED;
   }
   return problem;
 }

@@ -14,9 +14,9 @@ export interface FormatOptions {
  * contain characters that are not allowed in names.
  */
 export function formatFilter(filter: Filter, options: FormatOptions = {}): string {
-  const out = new Formatter(options.maxValue ?? Infinity, options.maxText ?? Infinity);
-  out.filter(filter);
-  return out.text;
+  const formatter = new Formatter(options.maxValue ?? Infinity, options.maxText ?? Infinity);
+  formatter.formatFilter(filter);
+  return formatter.text;
 }
 
 class Formatter {
@@ -30,52 +30,54 @@ class Formatter {
     this.#maxText = maxText;
   }
 
-  filter(filter: Filter): void {
+  formatFilter(filter: Filter): void {
     if (this.text.length >= this.#maxText) {
       if (!this.#isTruncated) this.text += '…';
       this.#isTruncated = true;
       return;
     }
     this.text += '(';
-    this.#component(filter);
+    this.#formatComponent(filter);
     this.text += ')';
   }
 
-  #component(filter: Filter): void {
+  #formatComponent(filter: Filter): void {
     switch (filter.type) {
       case 'and':
       case 'or':
         this.text += filter.type === 'and' ? '&' : '|';
-        for (const inner of filter.filters) this.filter(inner);
+        for (const inner of filter.filters) this.formatFilter(inner);
         break;
       case 'not':
         this.text += '!';
-        this.filter(filter.filter);
+        this.formatFilter(filter.filter);
         break;
       case 'present':
-        this.text += `${this.#name(filter.attribute)}=*`;
+        this.text += `${this.#escapeName(filter.attribute)}=*`;
         break;
       case 'substring': {
-        const parts = [filter.initial, ...filter.any, filter.final].map((part) => (part ? this.#value(part) : ''));
-        this.text += `${this.#name(filter.attribute)}=${parts.join('*')}`;
+        const valueTexts = [filter.initial, ...filter.any, filter.final].map((part) =>
+          part ? this.#escapeValue(part) : '',
+        );
+        this.text += `${this.#escapeName(filter.attribute)}=${valueTexts.join('*')}`;
         break;
       }
       case 'extensible': {
         const { attribute = '', dnAttributes, rule } = filter;
-        const names = `${this.#name(attribute)}${dnAttributes ? ':dn' : ''}${rule === undefined ? '' : `:${this.#name(rule)}`}`;
-        this.text += `${names}:=${this.#value(filter.value)}`;
+        const leftSide = `${this.#escapeName(attribute)}${dnAttributes ? ':dn' : ''}${rule === undefined ? '' : `:${this.#escapeName(rule)}`}`;
+        this.text += `${leftSide}:=${this.#escapeValue(filter.value)}`;
         break;
       }
       default:
-        this.text += `${this.#name(filter.attribute)}${operators[filter.type]}${this.#value(filter.value)}`;
+        this.text += `${this.#escapeName(filter.attribute)}${operators[filter.type]}${this.#escapeValue(filter.value)}`;
     }
   }
 
-  #name(name: string): string {
-    return this.#value(Buffer.from(name));
+  #escapeName(name: string): string {
+    return this.#escapeValue(Buffer.from(name));
   }
 
-  #value(value: Buffer): string {
+  #escapeValue(value: Buffer): string {
     if (value.length <= this.#maxValue) return escapeValue(value);
     let end = this.#maxValue;
     while (end > 0 && (value[end]! & 0xc0) === 0x80) end--;

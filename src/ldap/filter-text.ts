@@ -27,7 +27,7 @@ export class FilterError extends LdapError {
 export function parseFilter(text: string): Filter {
   const parser = new Parser(text);
   parser.skipSpace();
-  const filter = parser.peek() === '(' ? parser.filter(0) : parser.item();
+  const filter = parser.peek() === '(' ? parser.parseFilter(0) : parser.parseItem();
   parser.skipSpace();
   if (parser.at < text.length) throw parser.expected('the end');
   return filter;
@@ -50,105 +50,111 @@ class Parser {
   }
 
   expected(what: string, at = this.at): FilterError {
-    const found = this.#text[at];
-    const shown = found === undefined ? 'the end' : escapeText(found) === found ? `'${found}'` : 'a special character';
-    return new FilterError(`expected ${what}, found ${shown}`, at);
+    const character = this.#text[at];
+    const characterText =
+      character === undefined
+        ? 'the end'
+        : escapeText(character) === character
+          ? `'${character}'`
+          : 'a special character';
+    return new FilterError(`expected ${what}, found ${characterText}`, at);
   }
 
-  filter(depth: number): Filter {
+  parseFilter(depth: number): Filter {
     if (this.peek() !== '(') throw this.expected("'('");
     if (depth > MAX_DEPTH) throw new FilterError(`nested over ${MAX_DEPTH} deep`, this.at);
     this.at++;
     this.skipSpace();
-    const filter = this.#component(depth);
+    const filter = this.#parseComponent(depth);
     if (this.peek() !== ')') throw this.expected("')'");
     this.at++;
     return filter;
   }
 
-  #component(depth: number): Filter {
-    const first = this.peek();
-    if (first === '&' || first === '|') {
+  #parseComponent(depth: number): Filter {
+    const character = this.peek();
+    if (character === '&' || character === '|') {
       this.at++;
-      return { type: first === '&' ? 'and' : 'or', filters: this.#list(depth) };
+      return { type: character === '&' ? 'and' : 'or', filters: this.#parseList(depth) };
     }
-    if (first !== '!') return this.item();
+    if (character !== '!') return this.parseItem();
     this.at++;
     this.skipSpace();
-    const filter = this.filter(depth + 1);
+    const filter = this.parseFilter(depth + 1);
     this.skipSpace();
     return { type: 'not', filter };
   }
 
-  #list(depth: number): Filter[] {
+  #parseList(depth: number): Filter[] {
     const filters: Filter[] = [];
     this.skipSpace();
     while (this.peek() === '(') {
-      filters.push(this.filter(depth + 1));
+      filters.push(this.parseFilter(depth + 1));
       this.skipSpace();
     }
     return filters;
   }
 
   /** Parses an item, the content of parentheses without and, or, not. */
-  item(): Filter {
-    const attribute = this.#name();
-    const operator = this.#operator();
-    if (operator === ':') return this.#extensible(attribute);
+  parseItem(): Filter {
+    const attribute = this.#takeName();
+    const operator = this.#takeOperator();
+    if (operator === ':') return this.#parseExtensible(attribute);
     if (attribute === '') throw this.expected('an attribute', this.at - operator.length);
-    if (operator === '=') return this.#equalityLike(attribute);
-    return { type: comparisons[operator], attribute, value: this.#value('a value') };
+    if (operator === '=') return this.#parseEqualityLike(attribute);
+    return { type: comparisons[operator], attribute, value: this.#takeValue('a value') };
   }
 
-  #name(): string {
+  #takeName(): string {
     const from = this.at;
     while (/^[A-Za-z0-9._;-]/.test(this.peek())) this.at++;
     return this.#text.slice(from, this.at);
   }
 
-  #operator(): '=' | ':' | keyof typeof comparisons {
-    const first = this.peek();
-    if (first === '=' || first === ':') {
+  #takeOperator(): '=' | ':' | keyof typeof comparisons {
+    const character = this.peek();
+    if (character === '=' || character === ':') {
       this.at++;
-      return first;
+      return character;
     }
-    if (first !== '>' && first !== '<' && first !== '~') throw this.expected("'=', '>=', '<=', '~=' or ':='");
+    if (character !== '>' && character !== '<' && character !== '~')
+      throw this.expected("'=', '>=', '<=', '~=' or ':='");
     this.at++;
     if (this.peek() !== '=') throw this.expected("'='");
     this.at++;
-    return `${first}=`;
+    return `${character}=`;
   }
 
-  #equalityLike(attribute: string): Filter {
-    const parts = [this.#value('a value')];
+  #parseEqualityLike(attribute: string): Filter {
+    const values = [this.#takeValue('a value')];
     while (this.peek() === '*') {
       this.at++;
-      parts.push(this.#value("a value or '*'"));
+      values.push(this.#takeValue("a value or '*'"));
     }
-    if (parts.length === 1) return { type: 'equal', attribute, value: parts[0]! };
-    const [initial, final] = [parts[0]!, parts[parts.length - 1]!];
-    const any = parts.slice(1, -1);
+    if (values.length === 1) return { type: 'equal', attribute, value: values[0]! };
+    const [initial, final] = [values[0]!, values[values.length - 1]!];
+    const any = values.slice(1, -1);
     if (any.length === 0 && initial.length === 0 && final.length === 0) return { type: 'present', attribute };
     if (any.some((part) => part.length === 0)) throw new FilterError("two '*' without a value between them", this.at);
     return { type: 'substring', attribute, initial: undefinedIfEmpty(initial), any, final: undefinedIfEmpty(final) };
   }
 
   /** Parses `[dn:][rule:]=value`; the first `:` has been consumed. */
-  #extensible(attribute: string): Filter {
-    const names: string[] = [];
+  #parseExtensible(attribute: string): Filter {
+    const ruleNames: string[] = [];
     while (this.peek() !== '=') {
-      const name = this.#name();
-      if (name === '') throw this.expected("'dn', a matching rule or '='");
-      names.push(name);
+      const ruleName = this.#takeName();
+      if (ruleName === '') throw this.expected("'dn', a matching rule or '='");
+      ruleNames.push(ruleName);
       this.#take(':');
     }
     this.at++;
-    const dnAttributes = names[0]?.toLowerCase() === 'dn';
-    const [rule, ...more] = dnAttributes ? names.slice(1) : names;
-    if (more.length > 0) throw new FilterError('more than one matching rule', this.at - 1);
+    const dnAttributes = ruleNames[0]?.toLowerCase() === 'dn';
+    const [rule, ...extraNames] = dnAttributes ? ruleNames.slice(1) : ruleNames;
+    if (extraNames.length > 0) throw new FilterError('more than one matching rule', this.at - 1);
     if (attribute === '' && rule === undefined)
       throw new FilterError('neither attribute nor matching rule', this.at - 1);
-    const value = this.#value('a value');
+    const value = this.#takeValue('a value');
     return { type: 'extensible', rule, attribute: attribute === '' ? undefined : attribute, value, dnAttributes };
   }
 
@@ -158,10 +164,10 @@ class Parser {
   }
 
   /** Parses an assertion value up to `*`, `)` or the end, and decodes escapes. */
-  #value(what: string): Buffer {
+  #takeValue(what: string): Buffer {
     const text = this.#text;
     const from = this.at;
-    let escapes = false;
+    let hasEscapes = false;
     for (; this.at < text.length; this.at++) {
       const c = text[this.at]!;
       if (c === ')' || c === '*') break;
@@ -170,10 +176,10 @@ class Parser {
       const digits = text.slice(this.at + 1, this.at + 3);
       if (!/^[0-9A-Fa-f]{2}$/.test(digits)) throw this.expected('two hexadecimal digits', this.at + 1);
       this.at += 2;
-      escapes = true;
+      hasEscapes = true;
     }
     const bytes = Buffer.from(text.slice(from, this.at));
-    return escapes ? unescapeInPlace(bytes) : bytes;
+    return hasEscapes ? unescapeInPlace(bytes) : bytes;
   }
 }
 

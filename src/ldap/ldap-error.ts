@@ -49,12 +49,12 @@ export const ResultCode = {
 
 export type ResultName = keyof typeof ResultCode;
 
-const names = new Map<number, ResultName>();
-for (const [name, code] of Object.entries(ResultCode)) names.set(code, name as ResultName);
+const namesByCode = new Map<number, ResultName>();
+for (const [name, code] of Object.entries(ResultCode)) namesByCode.set(code, name as ResultName);
 
 /** The name of a result code; for a code that is not in `ResultCode`, the number as text. */
 export function resultName(code: number): string {
-  return names.get(code) ?? String(code);
+  return namesByCode.get(code) ?? String(code);
 }
 
 export interface LdapErrorOptions {

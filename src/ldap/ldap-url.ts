@@ -17,16 +17,16 @@ const SCOPES: ReadonlySet<string> = new Set(['base', 'one', 'sub']);
 
 /** Parses an LDAP URL. Returns undefined if the text is not an LDAP URL. DN and filter are not parsed. */
 export function parseLdapUrl(text: string): LdapUrl | undefined {
-  const parts = URL.exec(text)?.slice(1).map(decodePart);
-  if (!parts || parts.includes(undefined)) return undefined;
-  const [host, dn, attributes, scope, filter, extensions] = parts as string[];
-  const named = scope!.toLowerCase() || 'base';
-  if (!SCOPES.has(named)) return undefined;
+  const urlParts = URL.exec(text)?.slice(1).map(decodePart);
+  if (!urlParts || urlParts.includes(undefined)) return undefined;
+  const [host, dn, attributes, scope, filter, extensions] = urlParts as string[];
+  const scopeName = scope!.toLowerCase() || 'base';
+  if (!SCOPES.has(scopeName)) return undefined;
   return {
     host: host!,
     dn: dn!,
     attributes: splitList(attributes!),
-    scope: named as LdapUrl['scope'],
+    scope: scopeName as LdapUrl['scope'],
     filter: filter! || '(objectClass=*)',
     criticalExtensions: splitList(extensions!).filter((name) => name.startsWith('!')),
   };

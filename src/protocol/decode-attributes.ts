@@ -8,7 +8,7 @@ import { changeOperations, opTags, SEQUENCE, SET } from './tags.js';
 
 interface Budget {
   /** Remaining number of values that the request may have. */
-  values: number;
+  remainingValues: number;
   readonly limits: DecodeLimits;
 }
 
@@ -17,11 +17,11 @@ export function decodeAdd(reader: Reader, limits: DecodeLimits): AddRequest {
   const outer = reader.enter(opTags.add, 'add request');
   const dn = reader.text('entry');
   const list = reader.enter(SEQUENCE, 'attributes');
-  const budget: Budget = { values: limits.maxValues, limits };
+  const budget: Budget = { remainingValues: limits.maxValues, limits };
   const attributes: PartialAttribute[] = [];
   while (reader.at < reader.end) {
-    if (attributes.length === limits.maxAttributes) throw tooMany(reader, 'attributes', limits.maxAttributes);
-    const attribute = partialAttribute(reader, budget);
+    if (attributes.length === limits.maxAttributes) throw tooManyError(reader, 'attributes', limits.maxAttributes);
+    const attribute = decodeAttribute(reader, budget);
     if (attribute.values.length === 0) throw reader.refusal('attribute to add has no value');
     attributes.push(attribute);
   }
@@ -35,32 +35,32 @@ export function decodeModify(reader: Reader, limits: DecodeLimits): ModifyReques
   const outer = reader.enter(opTags.modify, 'modify request');
   const dn = reader.text('object');
   const list = reader.enter(SEQUENCE, 'changes');
-  const budget: Budget = { values: limits.maxValues, limits };
+  const budget: Budget = { remainingValues: limits.maxValues, limits };
   const changes: Modification[] = [];
   while (reader.at < reader.end) {
-    if (changes.length === limits.maxAttributes) throw tooMany(reader, 'changes', limits.maxAttributes);
-    changes.push(change(reader, budget));
+    if (changes.length === limits.maxAttributes) throw tooManyError(reader, 'changes', limits.maxAttributes);
+    changes.push(decodeChange(reader, budget));
   }
   reader.leave(list, 'changes');
   reader.leaveSequence(outer, 'modify request');
   return { op: 'modify', dn, changes };
 }
 
-function change(reader: Reader, budget: Budget): Modification {
+function decodeChange(reader: Reader, budget: Budget): Modification {
   const outer = reader.enter(SEQUENCE, 'change');
   const operation = changeOperations[reader.enumerated('operation', changeOperations.length - 1)]!;
-  const attribute = partialAttribute(reader, budget);
+  const attribute = decodeAttribute(reader, budget);
   reader.leaveSequence(outer, 'change');
   return { operation, attribute };
 }
 
-function partialAttribute(reader: Reader, budget: Budget): PartialAttribute {
+function decodeAttribute(reader: Reader, budget: Budget): PartialAttribute {
   const outer = reader.enter(SEQUENCE, 'attribute');
   const type = reader.text('attribute description');
   const set = reader.enter(SET, 'attribute values');
   const values: Buffer[] = [];
   while (reader.at < reader.end) {
-    if (--budget.values < 0) throw tooMany(reader, 'values', budget.limits.maxValues);
+    if (--budget.remainingValues < 0) throw tooManyError(reader, 'values', budget.limits.maxValues);
     values.push(reader.bytes('attribute value'));
   }
   reader.leave(set, 'attribute values');
@@ -68,6 +68,6 @@ function partialAttribute(reader: Reader, budget: Budget): PartialAttribute {
   return { type, values };
 }
 
-function tooMany(reader: Reader, what: string, limit: number): Error {
+function tooManyError(reader: Reader, what: string, limit: number): Error {
   return reader.refusal(`request has over ${limit} ${what}`);
 }

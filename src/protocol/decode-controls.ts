@@ -2,22 +2,22 @@ import type { Control } from './ldap-messages.js';
 import type { Reader } from './reader.js';
 import { BOOLEAN, CONTROLS, OCTET_STRING, SEQUENCE } from './tags.js';
 
-const none: readonly Control[] = [];
+const NO_CONTROLS: readonly Control[] = [];
 
 /** Decodes `controls [0]` of an LDAPMessage, if present (RFC 4511 §4.1.11). */
 export function decodeControls(reader: Reader, maxControls: number): readonly Control[] {
-  if (reader.peek() !== CONTROLS) return none;
+  if (reader.peek() !== CONTROLS) return NO_CONTROLS;
   const outer = reader.enter(CONTROLS, 'controls');
   const controls: Control[] = [];
   while (reader.at < reader.end) {
     if (controls.length === maxControls) throw reader.refusal(`message has over ${maxControls} controls`);
-    controls.push(control(reader));
+    controls.push(decodeControl(reader));
   }
   reader.leave(outer, 'controls');
   return controls;
 }
 
-function control(reader: Reader): Control {
+function decodeControl(reader: Reader): Control {
   const outer = reader.enter(SEQUENCE, 'control');
   const oid = reader.oid('control type');
   const critical = reader.peek() === BOOLEAN && reader.boolean('control criticality');

@@ -5,44 +5,44 @@ import { context, filterTags, SEQUENCE } from './tags.js';
 
 /** Decodes the filter of a search (RFC 4511 §4.5.1.7). Limits nesting and the number of items. */
 export function decodeFilter(reader: Reader, limits: DecodeLimits): Filter {
-  const budget: Budget = { items: limits.maxFilterNodes, limits };
-  return filter(reader, budget, limits.maxFilterDepth);
+  const budget: Budget = { remainingItems: limits.maxFilterNodes, limits };
+  return decodeNested(reader, budget, limits.maxFilterDepth);
 }
 
 interface Budget {
   /** Remaining number of items that the filter may have. */
-  items: number;
+  remainingItems: number;
   readonly limits: DecodeLimits;
 }
 
-function spend(reader: Reader, budget: Budget): void {
-  if (--budget.items < 0) throw reader.refusal(`filter has over ${budget.limits.maxFilterNodes} items`);
+function spendItem(reader: Reader, budget: Budget): void {
+  if (--budget.remainingItems < 0) throw reader.refusal(`filter has over ${budget.limits.maxFilterNodes} items`);
 }
 
-function filter(reader: Reader, budget: Budget, depth: number): Filter {
-  spend(reader, budget);
+function decodeNested(reader: Reader, budget: Budget, depth: number): Filter {
+  spendItem(reader, budget);
   const tag = reader.peek();
   switch (tag) {
     case filterTags.equal:
-      return assertion(reader, 'equal', tag);
+      return decodeAssertion(reader, 'equal', tag);
     case filterTags.present:
       return { type: 'present', attribute: reader.text('filter attribute', tag) };
     case filterTags.and:
-      return set(reader, budget, depth, 'and', tag);
+      return decodeSet(reader, budget, depth, 'and', tag);
     case filterTags.or:
-      return set(reader, budget, depth, 'or', tag);
+      return decodeSet(reader, budget, depth, 'or', tag);
     case filterTags.not:
-      return not(reader, budget, depth);
+      return decodeNot(reader, budget, depth);
     case filterTags.substring:
-      return substring(reader, budget);
+      return decodeSubstring(reader, budget);
     case filterTags.greaterOrEqual:
-      return assertion(reader, 'greaterOrEqual', tag);
+      return decodeAssertion(reader, 'greaterOrEqual', tag);
     case filterTags.lessOrEqual:
-      return assertion(reader, 'lessOrEqual', tag);
+      return decodeAssertion(reader, 'lessOrEqual', tag);
     case filterTags.approx:
-      return assertion(reader, 'approx', tag);
+      return decodeAssertion(reader, 'approx', tag);
     case filterTags.extensible:
-      return extensible(reader);
+      return decodeExtensible(reader);
     case -1:
       throw reader.error('filter is missing');
     default:
@@ -50,29 +50,33 @@ function filter(reader: Reader, budget: Budget, depth: number): Filter {
   }
 }
 
-function deeper(reader: Reader, budget: Budget, depth: number): number {
+function depthBelow(reader: Reader, budget: Budget, depth: number): number {
   if (depth <= 0) throw reader.refusal(`filter is nested over ${budget.limits.maxFilterDepth} deep`);
   return depth - 1;
 }
 
-function set(reader: Reader, budget: Budget, depth: number, type: 'and' | 'or', tag: number): Filter {
-  const below = deeper(reader, budget, depth);
+function decodeSet(reader: Reader, budget: Budget, depth: number, type: 'and' | 'or', tag: number): Filter {
+  const below = depthBelow(reader, budget, depth);
   const outer = reader.enter(tag, 'filter set');
   const filters: Filter[] = [];
-  while (reader.at < reader.end) filters.push(filter(reader, budget, below));
+  while (reader.at < reader.end) filters.push(decodeNested(reader, budget, below));
   reader.leave(outer, 'filter set');
   return { type, filters };
 }
 
-function not(reader: Reader, budget: Budget, depth: number): Filter {
-  const below = deeper(reader, budget, depth);
+function decodeNot(reader: Reader, budget: Budget, depth: number): Filter {
+  const below = depthBelow(reader, budget, depth);
   const outer = reader.enter(filterTags.not, 'filter negation');
-  const inner = filter(reader, budget, below);
+  const inner = decodeNested(reader, budget, below);
   reader.leave(outer, 'filter negation');
   return { type: 'not', filter: inner };
 }
 
-function assertion(reader: Reader, type: 'equal' | 'greaterOrEqual' | 'lessOrEqual' | 'approx', tag: number): Filter {
+function decodeAssertion(
+  reader: Reader,
+  type: 'equal' | 'greaterOrEqual' | 'lessOrEqual' | 'approx',
+  tag: number,
+): Filter {
   const outer = reader.enter(tag, 'filter assertion');
   const attribute = reader.text('filter attribute');
   const value = reader.bytes('filter value');
@@ -80,30 +84,30 @@ function assertion(reader: Reader, type: 'equal' | 'greaterOrEqual' | 'lessOrEqu
   return { type, attribute, value };
 }
 
-function substring(reader: Reader, budget: Budget): Filter {
+function decodeSubstring(reader: Reader, budget: Budget): Filter {
   const outer = reader.enter(filterTags.substring, 'substring filter');
   const attribute = reader.text('filter attribute');
-  const parts = reader.enter(SEQUENCE, 'substrings');
+  const outerEnd = reader.enter(SEQUENCE, 'substrings');
   let initial: Buffer | undefined;
   let final: Buffer | undefined;
-  const any: Buffer[] = [];
-  if (reader.peek() === context(0)) initial = part(reader, budget, context(0));
-  while (reader.peek() === context(1)) any.push(part(reader, budget, context(1)));
-  if (reader.peek() === context(2)) final = part(reader, budget, context(2));
-  reader.leave(parts, 'substrings');
+  const anyParts: Buffer[] = [];
+  if (reader.peek() === context(0)) initial = decodePart(reader, budget, context(0));
+  while (reader.peek() === context(1)) anyParts.push(decodePart(reader, budget, context(1)));
+  if (reader.peek() === context(2)) final = decodePart(reader, budget, context(2));
+  reader.leave(outerEnd, 'substrings');
   reader.leaveSequence(outer, 'substring filter');
-  if (!initial && !final && any.length === 0) throw reader.refusal('substring filter without a substring');
-  return { type: 'substring', attribute, initial, any, final };
+  if (!initial && !final && anyParts.length === 0) throw reader.refusal('substring filter without a substring');
+  return { type: 'substring', attribute, initial, any: anyParts, final };
 }
 
-function part(reader: Reader, budget: Budget, tag: number): Buffer {
-  spend(reader, budget);
+function decodePart(reader: Reader, budget: Budget, tag: number): Buffer {
+  spendItem(reader, budget);
   const bytes = reader.bytes('substring', tag);
   if (bytes.length === 0) throw reader.refusal('substring is empty');
   return bytes;
 }
 
-function extensible(reader: Reader): Filter {
+function decodeExtensible(reader: Reader): Filter {
   const outer = reader.enter(filterTags.extensible, 'extensible filter');
   const rule = reader.peek() === context(1) ? reader.text('matching rule', context(1)) : undefined;
   const attribute = reader.peek() === context(2) ? reader.text('filter attribute', context(2)) : undefined;

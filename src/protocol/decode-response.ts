@@ -1,5 +1,5 @@
 import type { PartialAttribute } from '../ldap/ldap-types.js';
-import { messageId } from './decode.js';
+import { decodeMessageId } from './decode.js';
 import { decodeControls } from './decode-controls.js';
 import type { Response, ResponseMessage, Result } from './ldap-messages.js';
 import { defaultLimits } from './limits.js';
@@ -10,7 +10,7 @@ import { context, ENUMERATED, isRequestOp, OCTET_STRING, opOfTag, opTags, REFERR
 export function decodeResponse(buffer: Buffer, start = 0, end = buffer.length): ResponseMessage {
   const reader = new Reader(buffer, start, end);
   const message = reader.enter(SEQUENCE, 'LDAP message');
-  const id = messageId(reader, 0);
+  const id = decodeMessageId(reader, 0);
   const response = decodeOp(reader);
   const controls = decodeControls(reader, defaultLimits.maxControls);
   reader.leaveSequence(message, 'LDAP message', 0);
@@ -31,43 +31,43 @@ function decodeOp(reader: Reader): Response {
 function decodeFields(reader: Reader, op: Response['op']): Response {
   switch (op) {
     case 'searchEntry':
-      return { op, dn: reader.text('objectName'), attributes: attributes(reader) };
+      return { op, dn: reader.text('objectName'), attributes: decodeAttributes(reader) };
     case 'searchReference':
-      return { op, urls: texts(reader) };
+      return { op, urls: decodeUris(reader) };
     case 'intermediate':
       return { op, oid: optionalText(reader, context(0)), value: optionalBytes(reader, context(1)) };
     case 'bindResponse':
-      return { op, ...result(reader), serverCredentials: optionalBytes(reader, context(7)) };
+      return { op, ...decodeResult(reader), serverCredentials: optionalBytes(reader, context(7)) };
     case 'extendedResponse':
       return {
         op,
-        ...result(reader),
+        ...decodeResult(reader),
         oid: optionalText(reader, context(10)),
         value: optionalBytes(reader, context(11)),
       };
     default:
-      return { op, ...result(reader) };
+      return { op, ...decodeResult(reader) };
   }
 }
 
-function result(reader: Reader): Result {
+function decodeResult(reader: Reader): Result {
   const code = reader.integer('resultCode', 0, undefined, ENUMERATED);
   const matchedDN = reader.text('matchedDN');
   const message = reader.text('diagnosticMessage');
   if (reader.peek() !== REFERRAL) return { code, matchedDN, message };
   const outer = reader.enter(REFERRAL, 'referral');
-  const referrals = texts(reader);
+  const referrals = decodeUris(reader);
   reader.leave(outer, 'referral');
   return { code, matchedDN, message, referrals };
 }
 
-function texts(reader: Reader): string[] {
+function decodeUris(reader: Reader): string[] {
   const list: string[] = [];
   while (reader.peek() === OCTET_STRING) list.push(reader.text('URI'));
   return list;
 }
 
-function attributes(reader: Reader): PartialAttribute[] {
+function decodeAttributes(reader: Reader): PartialAttribute[] {
   const outer = reader.enter(SEQUENCE, 'attributes');
   const list: PartialAttribute[] = [];
   while (reader.at < reader.end) {

@@ -14,18 +14,18 @@ export function decodeSearch(reader: Reader, limits: DecodeLimits): SearchReques
   const timeLimit = reader.integer('timeLimit');
   const typesOnly = reader.boolean('typesOnly');
   const filter = decodeFilter(reader, limits);
-  const attributes = selection(reader, limits.maxSelected);
+  const attributes = decodeSelection(reader, limits.maxSelectedAttributes);
   reader.leaveSequence(outer, 'search request');
   return { op: 'search', base, scope, deref, sizeLimit, timeLimit, typesOnly, filter, attributes };
 }
 
-const nothingSelected: readonly string[] = [];
+const NO_ATTRIBUTES: readonly string[] = [];
 
-function selection(reader: Reader, maxSelected: number): readonly string[] {
+function decodeSelection(reader: Reader, maxSelected: number): readonly string[] {
   const outer = reader.enter(SEQUENCE, 'attribute selection');
   if (reader.at === reader.end) {
     reader.end = outer;
-    return nothingSelected;
+    return NO_ATTRIBUTES;
   }
   const attributes: string[] = [];
   while (reader.at < reader.end) {

@@ -32,7 +32,7 @@ export function decodeRequest(
 ): RequestMessage {
   const reader = new Reader(buffer, start, end);
   const message = reader.enter(SEQUENCE, 'LDAP message');
-  const id = messageId(reader, 1);
+  const id = decodeMessageId(reader, 1);
   const tag = reader.peek();
   const op = opOfTag(tag);
   try {
@@ -60,7 +60,7 @@ export function peekRequest(buffer: Buffer, start: number, end: number): { id: n
   const reader = new Reader(buffer, start, end);
   try {
     reader.enter(SEQUENCE, 'LDAP message');
-    const id = messageId(reader, 1);
+    const id = decodeMessageId(reader, 1);
     const op = opOfTag(reader.peek());
     return op !== undefined && isRequestOp(op) ? { id, op } : undefined;
   } catch (error) {
@@ -70,9 +70,9 @@ export function peekRequest(buffer: Buffer, start: number, end: number): { id: n
 }
 
 /** Decodes a messageID of at least `min`. 0 is the messageID of unsolicited notifications (RFC 4511 §4.1.1.1). */
-export function messageId(reader: Reader, min: number): number {
+export function decodeMessageId(reader: Reader, min: number): number {
   const length = reader.header(INTEGER, 'messageID');
-  const id = reader.integerOf(length, 'messageID', -MAX_INT - 1, MAX_INT);
+  const id = reader.integerContent(length, 'messageID', -MAX_INT - 1, MAX_INT);
   if (id < min) throw reader.error(`messageID is ${id}; ${min} to ${MAX_INT} are accepted`);
   return id;
 }
@@ -102,8 +102,8 @@ function decodeOp(reader: Reader, op: Request['op'], limits: DecodeLimits): Requ
   }
 }
 
-const SIMPLE = context(0);
-const SASL = contextConstructed(3);
+const SIMPLE_TAG = context(0);
+const SASL_TAG = contextConstructed(3);
 const MAX_VERSION = 127;
 
 /** RFC 4511 §4.2. */
@@ -118,9 +118,9 @@ function decodeBind(reader: Reader): BindRequest {
 
 function decodeAuthentication(reader: Reader): BindRequest['authentication'] {
   const tag = reader.peek();
-  if (tag === SIMPLE) return { method: 'simple', password: reader.bytes('simple authentication', SIMPLE) };
-  if (tag === SASL) {
-    const outer = reader.enter(SASL, 'SASL authentication');
+  if (tag === SIMPLE_TAG) return { method: 'simple', password: reader.bytes('simple authentication', SIMPLE_TAG) };
+  if (tag === SASL_TAG) {
+    const outer = reader.enter(SASL_TAG, 'SASL authentication');
     const mechanism = reader.text('SASL mechanism');
     const credentials = reader.peek() === OCTET_STRING ? reader.bytes('SASL credentials') : undefined;
     reader.leaveSequence(outer, 'SASL authentication');

@@ -26,9 +26,9 @@ export function attributeBytes(name: Buffer, set: number): number {
 export function writeAttributeHead(writer: Writer, name: Buffer, set: number): void {
   writer.reserve(12 + name.length);
   const { buffer } = writer;
-  const at = putHeader(buffer, writer.at, SEQUENCE, attributeBytes(name, set));
-  copyShort(buffer, at, name, 0, name.length);
-  writer.at = putHeader(buffer, at + name.length, SET, set);
+  const nameStart = putHeader(buffer, writer.at, SEQUENCE, attributeBytes(name, set));
+  copyShort(buffer, nameStart, name, 0, name.length);
+  writer.at = putHeader(buffer, nameStart + name.length, SET, set);
 }
 
 /** The OCTET STRING element of an attribute description. */

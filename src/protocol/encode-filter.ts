@@ -36,9 +36,9 @@ export function encodeFilter(writer: Writer, filter: Filter): void {
 
 function encodeSubstring(writer: Writer, filter: Extract<Filter, { type: 'substring' }>): void {
   writer.text(OCTET_STRING, filter.attribute);
-  const parts = writer.begin(SEQUENCE);
+  const partsMark = writer.begin(SEQUENCE);
   encodeOptional(writer, context(0), filter.initial);
   for (const part of filter.any) writer.octetString(context(1), part);
   encodeOptional(writer, context(2), filter.final);
-  writer.end(parts);
+  writer.end(partsMark);
 }

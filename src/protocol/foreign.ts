@@ -1,4 +1,4 @@
-const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'CONNECT'];
+const HTTP_METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'CONNECT'];
 const TLS_HANDSHAKE = 0x16;
 const TLS_MAJOR_VERSION = 0x03;
 /** First bytes of a PROXY protocol header, version 2. */
@@ -8,7 +8,7 @@ const PROXY_SIGNATURE = Buffer.from('\r\n\r\n\0\r\nQUIT\n', 'latin1');
 export function foreignProtocol(bytes: Uint8Array): 'TLS' | 'HTTP' | 'SSH' | 'PROXY protocol' | undefined {
   if (bytes[0] === TLS_HANDSHAKE && bytes[1] === TLS_MAJOR_VERSION) return 'TLS';
   const text = Buffer.from(bytes.subarray(0, 16)).toString('latin1');
-  if (METHODS.some((method) => text.startsWith(`${method} `)) || text.startsWith('PRI * HTTP/2')) return 'HTTP';
+  if (HTTP_METHODS.some((method) => text.startsWith(`${method} `)) || text.startsWith('PRI * HTTP/2')) return 'HTTP';
   if (text.startsWith('SSH-')) return 'SSH';
   if (text.startsWith('PROXY ') || text.startsWith(PROXY_SIGNATURE.toString('latin1'))) return 'PROXY protocol';
   return undefined;

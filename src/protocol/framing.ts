@@ -17,7 +17,7 @@ export interface FramerLimits {
   /** Including identifier and length octets. */
   readonly maxMessageBytes: number;
   /** Messages of more bytes need the approval of `admit`. */
-  readonly exemptBytes?: number;
+  readonly alwaysAdmittedBytes?: number;
   /**
    * Decides whether the Framer keeps a message. After `wait` the Framer calls `admit` again in the next call of `next`.
    * `head`: the first bytes of the message, at least `HEAD_BYTES`; `total`: length of the message. `next` passes
@@ -46,15 +46,15 @@ const TRUSTED_FRACTION = 8;
  */
 export class Framer {
   readonly #limits: FramerLimits;
-  /** Received chunks. Elements before `#head` are consumed; `#at` is the first unconsumed byte of `#queue[#head]`. */
+  /** Received chunks. The first unconsumed byte is at `#offset` of `#queue[#headIndex]`. */
   #queue: Buffer[] = [];
-  #head = 0;
-  #at = 0;
+  #headIndex = 0;
+  #offset = 0;
   /** Collects a message that continues in the next chunk. */
-  #part: Buffer | undefined;
-  #partLength = 0;
-  /** Whether `admit` has approved the message in `#part`. */
-  #admitted = false;
+  #partial: Buffer | undefined;
+  #partialLength = 0;
+  /** Whether `admit` has approved the message in `#partial`. */
+  #isPartialAdmitted = false;
   /** Remaining bytes of a message that is skipped. */
   #bytesToSkip = 0;
   /** Whether `admit` has returned `wait` for the current message. */
@@ -72,29 +72,30 @@ export class Framer {
   /** The next whole message, or undefined if more bytes are needed. */
   next(): Frame | undefined {
     if (this.#isWaiting) this.#retryAdmission();
-    while (this.#head < this.#queue.length && !this.#isWaiting) {
-      const chunk = this.#queue[this.#head]!;
+    while (this.#headIndex < this.#queue.length && !this.#isWaiting) {
+      const chunk = this.#queue[this.#headIndex]!;
       const frame = this.#consume(chunk);
-      if (this.#at === chunk.length) this.#dropChunk();
+      if (this.#offset === chunk.length) this.#dropChunk();
       if (frame) return frame;
     }
     return undefined;
   }
 
-  /** Calls `admit` again for a waiting message that is in `#part`. `#consumeFromChunk` retries the others. */
+  /** Calls `admit` again for a waiting message that is in `#partial`. `#consumeFromChunk` retries the others. */
   #retryAdmission(): void {
     this.#isWaiting = false;
-    if (this.#part) this.#admitPart(this.#part, EMPTY, this.#messageLength(this.#part, 0, this.#partLength));
+    if (this.#partial)
+      this.#admitPart(this.#partial, EMPTY, this.#messageLength(this.#partial, 0, this.#partialLength));
   }
 
   #consume(chunk: Buffer): Frame | undefined {
     if (this.#bytesToSkip > 0) {
-      const count = Math.min(this.#bytesToSkip, chunk.length - this.#at);
+      const count = Math.min(this.#bytesToSkip, chunk.length - this.#offset);
       this.#bytesToSkip -= count;
-      this.#at += count;
+      this.#offset += count;
       return undefined;
     }
-    return this.#part ? this.#fillPart(this.#part, chunk) : this.#consumeFromChunk(chunk);
+    return this.#partial ? this.#fillPart(this.#partial, chunk) : this.#consumeFromChunk(chunk);
   }
 
   /** Whether a message has begun and not ended. */
@@ -104,112 +105,112 @@ export class Framer {
 
   /** Bytes received and not yet returned. */
   get pendingBytes(): number {
-    let bytes = this.#partLength - this.#at;
-    for (let i = this.#head; i < this.#queue.length; i++) bytes += this.#queue[i]!.length;
+    let bytes = this.#partialLength - this.#offset;
+    for (let i = this.#headIndex; i < this.#queue.length; i++) bytes += this.#queue[i]!.length;
     return bytes;
   }
 
   #consumeFromChunk(chunk: Buffer): Frame | undefined {
-    const start = this.#at;
+    const start = this.#offset;
     const total = this.#messageLength(chunk, start, chunk.length);
-    if (chunk.length - start >= Math.min(HEAD_BYTES, total) && !this.#isAdmitted(chunk.subarray(start), total)) {
+    if (chunk.length - start >= Math.min(HEAD_BYTES, total) && !this.#askAdmission(chunk.subarray(start), total)) {
       return undefined;
     }
     if (total > 0 && total <= chunk.length - start) {
-      this.#at = start + total;
-      return { buffer: chunk, start, end: this.#at };
+      this.#offset = start + total;
+      return { buffer: chunk, start, end: this.#offset };
     }
-    this.#part = Buffer.allocUnsafeSlow(bufferSize(chunk.length - start, total));
-    this.#partLength = 0;
-    this.#admitted = chunk.length - start >= HEAD_BYTES;
-    this.#append(this.#part, chunk, chunk.length - start);
+    this.#partial = Buffer.allocUnsafeSlow(bufferSize(chunk.length - start, total));
+    this.#partialLength = 0;
+    this.#isPartialAdmitted = chunk.length - start >= HEAD_BYTES;
+    this.#append(this.#partial, chunk, chunk.length - start);
     return undefined;
   }
 
   /** Calls `admit` and records the answers `wait` and `drop`. */
-  #isAdmitted(head: Buffer, total: number): boolean {
-    const { admit, exemptBytes = 0 } = this.#limits;
-    if (!admit || total <= exemptBytes) return true;
-    const verdict = admit(head, total);
-    if (verdict === 'wait') this.#isWaiting = true;
-    if (verdict === 'drop') this.#bytesToSkip = total - this.#partLength;
-    return verdict === 'keep';
+  #askAdmission(head: Buffer, total: number): boolean {
+    const { admit, alwaysAdmittedBytes = 0 } = this.#limits;
+    if (!admit || total <= alwaysAdmittedBytes) return true;
+    const admission = admit(head, total);
+    if (admission === 'wait') this.#isWaiting = true;
+    if (admission === 'drop') this.#bytesToSkip = total - this.#partialLength;
+    return admission === 'keep';
   }
 
-  /** Moves bytes from the chunk to the part: the header first, then the rest of the message. */
+  /** Copies bytes from the chunk to the partial message: first the header, then the remaining bytes. */
   #fillPart(part: Buffer, chunk: Buffer): Frame | undefined {
-    let total = this.#messageLength(part, 0, this.#partLength);
+    let total = this.#messageLength(part, 0, this.#partialLength);
     while (total === 0) {
-      if (this.#at === chunk.length) return undefined;
-      part[this.#partLength++] = chunk[this.#at++]!;
-      total = this.#messageLength(part, 0, this.#partLength);
+      if (this.#offset === chunk.length) return undefined;
+      part[this.#partialLength++] = chunk[this.#offset++]!;
+      total = this.#messageLength(part, 0, this.#partialLength);
     }
-    if (!this.#admitted && !this.#admitPart(part, chunk, total)) return undefined;
-    const wanted = Math.min(total - this.#partLength, chunk.length - this.#at);
-    const whole = this.#append(this.#growPart(part, wanted, total), chunk, wanted);
-    if (this.#partLength < total) return undefined;
+    if (!this.#isPartialAdmitted && !this.#admitPart(part, chunk, total)) return undefined;
+    const count = Math.min(total - this.#partialLength, chunk.length - this.#offset);
+    const message = this.#append(this.#growPart(part, count, total), chunk, count);
+    if (this.#partialLength < total) return undefined;
     this.#clearPart();
-    return { buffer: whole, start: 0, end: total };
+    return { buffer: message, start: 0, end: total };
   }
 
   /**
-   * Fills the part with the first `HEAD_BYTES` of the message, which fit into `INITIAL_PART_BYTES`, and calls `admit`.
+   * Fills `#partial` with the first `HEAD_BYTES` of the message, which fit into `INITIAL_PART_BYTES`, and calls `admit`.
    */
   #admitPart(part: Buffer, chunk: Buffer, total: number): boolean {
-    const lacking = Math.min(HEAD_BYTES, total) - this.#partLength;
-    if (lacking > 0) this.#append(part, chunk, Math.min(lacking, chunk.length - this.#at));
-    if (this.#partLength < Math.min(HEAD_BYTES, total)) return false;
-    this.#admitted = this.#isAdmitted(part.subarray(0, this.#partLength), total);
+    const missingCount = Math.min(HEAD_BYTES, total) - this.#partialLength;
+    if (missingCount > 0) this.#append(part, chunk, Math.min(missingCount, chunk.length - this.#offset));
+    if (this.#partialLength < Math.min(HEAD_BYTES, total)) return false;
+    this.#isPartialAdmitted = this.#askAdmission(part.subarray(0, this.#partialLength), total);
     if (this.#bytesToSkip > 0) this.#clearPart();
-    return this.#admitted;
+    return this.#isPartialAdmitted;
   }
 
   #clearPart(): void {
-    this.#part = undefined;
-    this.#partLength = 0;
+    this.#partial = undefined;
+    this.#partialLength = 0;
   }
 
   #growPart(part: Buffer, wanted: number, total: number): Buffer {
-    if (this.#partLength + wanted <= part.length) return part;
-    const larger = Buffer.allocUnsafeSlow(bufferSize(this.#partLength + wanted, total));
-    part.copy(larger, 0, 0, this.#partLength);
-    this.#part = larger;
+    if (this.#partialLength + wanted <= part.length) return part;
+    const larger = Buffer.allocUnsafeSlow(bufferSize(this.#partialLength + wanted, total));
+    part.copy(larger, 0, 0, this.#partialLength);
+    this.#partial = larger;
     return larger;
   }
 
   #append(part: Buffer, chunk: Buffer, count: number): Buffer {
-    if (count === 1) part[this.#partLength] = chunk[this.#at]!;
-    else chunk.copy(part, this.#partLength, this.#at, this.#at + count);
-    this.#partLength += count;
-    this.#at += count;
+    if (count === 1) part[this.#partialLength] = chunk[this.#offset]!;
+    else chunk.copy(part, this.#partialLength, this.#offset, this.#offset + count);
+    this.#partialLength += count;
+    this.#offset += count;
     return part;
   }
 
   #dropChunk(): void {
-    this.#at = 0;
-    if (++this.#head === this.#queue.length) {
+    this.#offset = 0;
+    if (++this.#headIndex === this.#queue.length) {
       this.#queue.length = 0;
-      this.#head = 0;
-    } else if (this.#head === 256) {
-      this.#queue.splice(0, this.#head);
-      this.#head = 0;
+      this.#headIndex = 0;
+    } else if (this.#headIndex === 256) {
+      this.#queue.splice(0, this.#headIndex);
+      this.#headIndex = 0;
     }
   }
 
   /** Length of the message at `buffer[start]`, including the header; 0 if the header is incomplete. */
   #messageLength(buffer: Buffer, start: number, end: number): number {
-    const have = end - start;
-    if (have < 1) return 0;
+    const availableCount = end - start;
+    if (availableCount < 1) return 0;
     const tag = buffer[start]!;
-    if (tag !== SEQUENCE) throw notAMessage(buffer.subarray(start, end));
-    if (have < 2) return 0;
-    const first = buffer[start + 1]!;
-    if (first <= 0x7f) return this.#checkLength(2 + first);
-    const count = first & 0x7f;
+    if (tag !== SEQUENCE) throw notAMessageError(buffer.subarray(start, end));
+    if (availableCount < 2) return 0;
+    const lengthOctet = buffer[start + 1]!;
+    if (lengthOctet <= 0x7f) return this.#checkLength(2 + lengthOctet);
+    const count = lengthOctet & 0x7f;
     if (count === 0) throw new ProtocolError('LDAP message has an indefinite length', 1);
     if (count > LONGEST_HEADER - 2)
       throw new ProtocolError(`LDAP message has a length of ${count} bytes; 4 is the most`, 1);
-    if (have < 2 + count) return 0;
+    if (availableCount < 2 + count) return 0;
     let length = 0;
     for (let i = 0; i < count; i++) length = length * 256 + buffer[start + 2 + i]!;
     return this.#checkLength(2 + count + length);
@@ -228,10 +229,10 @@ function bufferSize(have: number, total: number): number {
   return have >= total / TRUSTED_FRACTION ? total : Math.max(INITIAL_PART_BYTES, 2 * have);
 }
 
-function notAMessage(bytes: Buffer): ProtocolError {
-  const foreign = foreignProtocol(bytes);
-  const guess = foreign ? ` (${foreign}?)` : '';
+function notAMessageError(bytes: Buffer): ProtocolError {
+  const protocolName = foreignProtocol(bytes);
+  const guess = protocolName ? ` (${protocolName}?)` : '';
   const error = new ProtocolError(`not an LDAP message: it begins with ${hex(bytes[0]!)}${guess}`, 0);
-  error.foreign = foreign;
+  error.foreign = protocolName;
   return error;
 }

@@ -10,7 +10,7 @@ export interface DecodeLimits {
   /** Total number of values in an add or modify request. */
   readonly maxValues: number;
   /** Attributes that a search requests. */
-  readonly maxSelected: number;
+  readonly maxSelectedAttributes: number;
 }
 
 export const defaultLimits: DecodeLimits = {
@@ -19,5 +19,5 @@ export const defaultLimits: DecodeLimits = {
   maxControls: 64,
   maxAttributes: 10_000,
   maxValues: 250_000,
-  maxSelected: 20_000,
+  maxSelectedAttributes: 20_000,
 };

@@ -6,7 +6,7 @@ import { isNumericOid, readText } from './text.js';
 /** Largest INTEGER of the protocol (maxInt, RFC 4511 §4.1.1). */
 export const MAX_INT = 0x7fffffff;
 
-const LONGEST_OID = 256;
+const MAX_OID_BYTES = 256;
 const EMPTY = Buffer.alloc(0);
 
 /**
@@ -44,13 +44,13 @@ export class Reader {
   /** Reads the identifier and length octets of an element. Returns the length of the content, which is at `at`. */
   header(tag: number, what: string): number {
     if (this.at >= this.end) throw this.error(`${what} is missing`);
-    const found = this.buffer[this.at]!;
-    if (found !== tag) throw this.error(`${what}: expected tag ${hex(tag)}, found ${hex(found)}`);
+    const actualTag = this.buffer[this.at]!;
+    if (actualTag !== tag) throw this.error(`${what}: expected tag ${hex(tag)}, found ${hex(actualTag)}`);
     this.at++;
-    return this.#length(what);
+    return this.#readLength(what);
   }
 
-  #length(what: string): number {
+  #readLength(what: string): number {
     const { buffer, end } = this;
     let at = this.at;
     if (at >= end) throw this.error(`${what} is cut before its length`);
@@ -96,7 +96,7 @@ export class Reader {
         throw this.error(`${what}: unexpected tag ${hex(tag)} at its end`);
       }
       this.at++;
-      const length = this.#length(what);
+      const length = this.#readLength(what);
       this.at += length;
     }
     this.end = outer;
@@ -104,11 +104,11 @@ export class Reader {
 
   /** Reads a signed INTEGER of at most four bytes, in `[min, max]`. */
   integer(what: string, min = 0, max = MAX_INT, tag = INTEGER): number {
-    return this.integerOf(this.header(tag, what), what, min, max);
+    return this.integerContent(this.header(tag, what), what, min, max);
   }
 
   /** Reads the content of an INTEGER or ENUMERATED whose header has been read. */
-  integerOf(length: number, what: string, min: number, max: number): number {
+  integerContent(length: number, what: string, min: number, max: number): number {
     if (length < 1 || length > 4) throw this.error(`${what}: an integer of ${length} bytes; 1 to 4 are accepted`);
     const { buffer } = this;
     let value = (buffer[this.at]! << 24) >> 24;
@@ -131,10 +131,10 @@ export class Reader {
 
   /** Reads an OCTET STRING. The result is a view into the message. */
   bytes(what: string, tag = OCTET_STRING): Buffer {
-    return this.bytesOf(this.header(tag, what));
+    return this.bytesContent(this.header(tag, what));
   }
 
-  bytesOf(length: number): Buffer {
+  bytesContent(length: number): Buffer {
     if (length === 0) return EMPTY;
     const from = this.at;
     this.at = from + length;
@@ -143,10 +143,10 @@ export class Reader {
 
   /** Reads an LDAPString or LDAPDN in UTF-8 (RFC 4511 §4.1.2). */
   text(what: string, tag = OCTET_STRING): string {
-    return this.textOf(this.header(tag, what), what);
+    return this.textContent(this.header(tag, what), what);
   }
 
-  textOf(length: number, what: string): string {
+  textContent(length: number, what: string): string {
     const text = readText(this.buffer, this.at, this.at + length);
     if (text === undefined) throw this.refusal(`${what} is not valid UTF-8`);
     this.at += length;
@@ -156,9 +156,10 @@ export class Reader {
   /** Reads an LDAPOID in the form of a numericoid (RFC 4511 §4.1.2). */
   oid(what: string, tag = OCTET_STRING): string {
     const length = this.header(tag, what);
-    if (length > LONGEST_OID) throw this.refusal(`${what} of ${length} bytes is too long; ${LONGEST_OID} are accepted`);
+    if (length > MAX_OID_BYTES)
+      throw this.refusal(`${what} of ${length} bytes is too long; ${MAX_OID_BYTES} are accepted`);
     if (!isNumericOid(this.buffer, this.at, this.at + length)) throw this.refusal(`${what} is not a numeric OID`);
-    return this.textOf(length, what);
+    return this.textContent(length, what);
   }
 }
 

@@ -7,13 +7,13 @@ import { isUtf8 } from 'node:buffer';
  * SLOTS × LONGEST bytes.
  */
 const SLOTS = 2048;
-const LONGEST = 64;
+const MAX_TEXT_BYTES = 64;
 const recentTexts: string[] = new Array<string>(SLOTS).fill('');
 
 /** The UTF-8 text in `buffer[from, to)`, or undefined if the bytes are not valid UTF-8. */
 export function readText(buffer: Buffer, from: number, to: number): string | undefined {
   const length = to - from;
-  if (length > LONGEST) return decodeUtf8(buffer, from, to);
+  if (length > MAX_TEXT_BYTES) return decodeUtf8(buffer, from, to);
   let hash = length;
   let bits = 0;
   for (let i = from; i < to; i++) {
@@ -23,8 +23,8 @@ export function readText(buffer: Buffer, from: number, to: number): string | und
   }
   if (bits > 0x7f) return decodeUtf8(buffer, from, to);
   const slot = (hash ^ (hash >>> 13)) & (SLOTS - 1);
-  const last = recentTexts[slot]!;
-  if (last.length === length && equalsText(last, buffer, from)) return last;
+  const cachedText = recentTexts[slot]!;
+  if (cachedText.length === length && equalsText(cachedText, buffer, from)) return cachedText;
   const text = buffer.toString('latin1', from, to);
   recentTexts[slot] = text;
   return text;

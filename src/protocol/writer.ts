@@ -1,9 +1,9 @@
 import { releaseSlab, retainSlab, SLAB, takeSlab } from './slabs.js';
 
-/** Bytes of a piece of a long response. A slab has room for a piece and for a message after the piece. */
-export const PIECE = 48 * 1024;
+/** Bytes after which responses are sent. A slab has room for such a chunk and for a message behind the chunk. */
+export const RESPONSE_CHUNK = 48 * 1024;
 /** Up to this number of bytes a loop is faster than TypedArray.set, because of the cost of the call. */
-const SHORT = 80;
+const MAX_LOOP_BYTES = 80;
 const EMPTY = Buffer.alloc(0);
 
 /** Length of the identifier and length octets of an element with `length` content octets. */
@@ -72,7 +72,7 @@ export class Writer {
   buffer: Buffer = EMPTY;
   /** Offset of the next byte. */
   at = 0;
-  #start = 0;
+  #untakenStart = 0;
   readonly #reusesSlabs: boolean;
 
   constructor(reusesSlabs = false) {
@@ -81,7 +81,7 @@ export class Writer {
 
   /** Number of bytes written and not taken. */
   get length(): number {
-    return this.at - this.#start;
+    return this.at - this.#untakenStart;
   }
 
   /** Makes room for `count` bytes at `at`. */
@@ -90,14 +90,14 @@ export class Writer {
   }
 
   #grow(count: number): void {
-    const written = this.at - this.#start;
-    const wanted = written + count;
-    const larger = this.#allocate(wanted);
-    if (written > 0) this.buffer.copy(larger, 0, this.#start, this.at);
+    const writtenLength = this.at - this.#untakenStart;
+    const neededLength = writtenLength + count;
+    const newBuffer = this.#allocate(neededLength);
+    if (writtenLength > 0) this.buffer.copy(newBuffer, 0, this.#untakenStart, this.at);
     releaseSlab(this.buffer);
-    this.buffer = larger;
-    this.#start = 0;
-    this.at = written;
+    this.buffer = newBuffer;
+    this.#untakenStart = 0;
+    this.at = writtenLength;
   }
 
   #allocate(wanted: number): Buffer {
@@ -107,19 +107,19 @@ export class Writer {
 
   /** Returns the bytes written since the last `take`. The caller owns the view. */
   take(): Buffer {
-    if (this.at === this.#start) return EMPTY;
-    const taken = this.buffer.subarray(this.#start, this.at);
-    retainSlab(taken);
-    this.#start = this.at;
-    if (this.buffer.length > SLAB || this.at > PIECE) this.release();
-    return taken;
+    if (this.at === this.#untakenStart) return EMPTY;
+    const message = this.buffer.subarray(this.#untakenStart, this.at);
+    retainSlab(message);
+    this.#untakenStart = this.at;
+    if (this.buffer.length > SLAB || this.at > RESPONSE_CHUNK) this.release();
+    return message;
   }
 
   /** Releases the buffer; further output goes to a new buffer. All bytes must have been taken. */
   release(): void {
     releaseSlab(this.buffer);
     this.buffer = EMPTY;
-    this.#start = 0;
+    this.#untakenStart = 0;
     this.at = 0;
   }
 
@@ -139,7 +139,7 @@ export class Writer {
       const start = starts[i]!;
       const end = ends[i]!;
       const length = end - start;
-      if (length > SHORT) {
+      if (length > MAX_LOOP_BYTES) {
         at = putHeader(buffer, at, tag, length);
         bytes.copy(buffer, at, start, end);
       } else {
@@ -155,7 +155,7 @@ export class Writer {
   /** Writes a primitive element with the content `bytes[from, to)`. */
   octetString(tag: number, bytes: Uint8Array, from = 0, to = bytes.length): void {
     const count = to - from;
-    if (count > SHORT) {
+    if (count > MAX_LOOP_BYTES) {
       this.header(tag, count);
       this.raw(bytes, from, to);
       return;
@@ -173,7 +173,7 @@ export class Writer {
     const count = to - from;
     this.reserve(count);
     const { buffer, at } = this;
-    if (count <= SHORT) copyShort(buffer, at, bytes, from, to);
+    if (count <= MAX_LOOP_BYTES) copyShort(buffer, at, bytes, from, to);
     else if (count === bytes.length) buffer.set(bytes, at);
     else buffer.set(new Uint8Array(bytes.buffer, bytes.byteOffset + from, count), at);
     this.at = at + count;
@@ -181,10 +181,10 @@ export class Writer {
 
   /** Writes a primitive element with the text in UTF-8. */
   text(tag: number, text: string): void {
-    if (text.length > SHORT || !this.#shortAscii(tag, text)) this.#anyText(tag, text);
+    if (text.length > MAX_LOOP_BYTES || !this.#writeShortAscii(tag, text)) this.#writeText(tag, text);
   }
 
-  #shortAscii(tag: number, text: string): boolean {
+  #writeShortAscii(tag: number, text: string): boolean {
     const { length } = text;
     this.reserve(2 + length);
     const { buffer, at } = this;
@@ -201,7 +201,7 @@ export class Writer {
     return true;
   }
 
-  #anyText(tag: number, text: string): void {
+  #writeText(tag: number, text: string): void {
     const bytes = Buffer.byteLength(text);
     this.header(tag, bytes);
     this.reserve(bytes);
@@ -236,7 +236,7 @@ export class Writer {
    */
   begin(tag: number): number {
     this.reserve(2);
-    const mark = this.at + 1 - this.#start;
+    const mark = this.at + 1 - this.#untakenStart;
     this.buffer[this.at++] = tag;
     this.buffer[this.at++] = 0;
     return mark;
@@ -244,18 +244,18 @@ export class Writer {
 
   /** Closes the element that `begin` opened at `mark`. */
   end(mark: number): void {
-    const at = this.#start + mark;
-    const length = this.at - at - 1;
+    const lengthOffset = this.#untakenStart + mark;
+    const length = this.at - lengthOffset - 1;
     if (length <= 0x7f) {
-      this.buffer[at] = length;
+      this.buffer[lengthOffset] = length;
       return;
     }
-    const more = headerBytes(length) - 2;
-    this.reserve(more);
+    const extraLength = headerBytes(length) - 2;
+    this.reserve(extraLength);
     const { buffer } = this;
-    const from = this.#start + mark;
-    buffer.copyWithin(from + 1 + more, from + 1, this.at);
-    this.at += more;
+    const from = this.#untakenStart + mark;
+    buffer.copyWithin(from + 1 + extraLength, from + 1, this.at);
+    this.at += extraLength;
     putHeader(buffer, from - 1, buffer[from - 1]!, length);
   }
 }

@@ -167,7 +167,7 @@ describe('protocol: framing', () => {
       let asked = 0;
       const framer = new Framer({
         maxMessageBytes,
-        exemptBytes: 100,
+        alwaysAdmittedBytes: 100,
         admit: (head, total) => {
           expect(total).to.equal(long.length);
           expect(head.subarray(0, HEAD_BYTES)).to.deep.equal(long.subarray(0, HEAD_BYTES));

@@ -236,7 +236,7 @@ describe('protocol: limits of one message', () => {
   });
 
   it('limits of counts are enforced and named in the diagnostic message', () => {
-    const { maxControls, maxFilterNodes, maxSelected, maxAttributes, maxValues } = defaultLimits;
+    const { maxControls, maxFilterNodes, maxSelectedAttributes, maxAttributes, maxValues } = defaultLimits;
     const many = (count: number, part: Buffer): Buffer => Buffer.concat(Array<Buffer>(count).fill(part));
     const add = (count: number, attribute: Buffer): Buffer =>
       message(tlv(0x68, str('o=a'), seq(many(count, attribute))));
@@ -244,7 +244,7 @@ describe('protocol: limits of one message', () => {
       [(n) => message(tlv(0x42), tlv(0xa0, many(n, seq(str('1.2'))))), maxControls, 'controls'],
       [(n) => searchWith(tlv(0xa1, many(n - 1, tlv(0x87, 'a')))), maxFilterNodes, 'items'],
       [(n) => searchWith(tlv(0xa4, str('a'), seq(many(n - 1, tlv(0x81, 'a'))))), maxFilterNodes, 'items'],
-      [(n) => searchWith(tlv(0x87, 'a'), ...Array<string>(n).fill('cn')), maxSelected, 'attributes'],
+      [(n) => searchWith(tlv(0x87, 'a'), ...Array<string>(n).fill('cn')), maxSelectedAttributes, 'attributes'],
       [(n) => add(n, seq(str('o'), tlv(0x31, str('')))), maxAttributes, 'attributes'],
       [(n) => add(1, seq(str('o'), tlv(0x31, many(n, str('v'))))), maxValues, 'values'],
       [

@@ -3,7 +3,7 @@ import { connect, createServer, type Socket } from 'node:net';
 import { expect } from 'chai';
 import { TimeSlice, waitForFirstSlice } from '../../src/fair/time-slice.js';
 import { hadManySlabs } from '../../src/protocol/slabs.js';
-import { PIECE } from '../../src/protocol/writer.js';
+import { RESPONSE_CHUNK } from '../../src/protocol/writer.js';
 import { Output } from '../../src/server/connection/output.js';
 import { SendQueue } from '../../src/server/connection/send-queue.js';
 import { UnsentTotal } from '../../src/server/connection/unsent.js';
@@ -147,7 +147,7 @@ describe('server: what goes out', () => {
             const length = next(100) === 0 ? next(100_000) : next(4_000);
             peer.output.writer.raw(stretch(peer.whose, peer.written, length));
             peer.written += length;
-            if (peer.output.writer.length >= PIECE) peer.output.flush();
+            if (peer.output.writer.length >= RESPONSE_CHUNK) peer.output.flush();
           }
         }
         many ||= hadManySlabs();

@@ -13,7 +13,7 @@ export interface EffectiveRightsRequest {
 
 const MAX_VALUE = 64 * 1024;
 const SEQUENCE_TAG = 0x30;
-const what = 'effective rights control';
+const CONTROL_NAME = 'effective rights control';
 
 /**
  * Decodes a plain authzId or `SEQUENCE { authzId OCTET STRING, attributes SEQUENCE OF OCTET STRING OPTIONAL }`. Throws
@@ -22,29 +22,29 @@ const what = 'effective rights control';
 export function decodeEffectiveRights(value: Buffer | undefined): EffectiveRightsRequest {
   if (value === undefined || value.length === 0) return { authzId: undefined, attributes: [] };
   if (value[0] !== SEQUENCE_TAG) {
-    if (value.length > MAX_VALUE) throw malformed(`a value of ${value.length} bytes; ${MAX_VALUE} are accepted`);
-    return { authzId: authzIdOf(value), attributes: [] };
+    if (value.length > MAX_VALUE) throw malformedError(`a value of ${value.length} bytes; ${MAX_VALUE} are accepted`);
+    return { authzId: parseAuthzId(value), attributes: [] };
   }
-  const elements = readSequence(value, what, MAX_VALUE);
-  const authzId = readOctets(elements[0], what);
-  expectEnd(elements, 2, what);
+  const elements = readSequence(value, CONTROL_NAME, MAX_VALUE);
+  const authzId = readOctets(elements[0], CONTROL_NAME);
+  expectEnd(elements, 2, CONTROL_NAME);
   const list = elements[1];
-  if (list !== undefined && !(list instanceof Sequence)) throw malformed('the attributes are not a SEQUENCE');
-  const attributes = (list?.valueBlock.value ?? []).map((element) => text(readOctets(element, what)));
-  return { authzId: authzId.length === 0 ? undefined : authzIdOf(authzId), attributes };
+  if (list !== undefined && !(list instanceof Sequence)) throw malformedError('the attributes are not a SEQUENCE');
+  const attributes = (list?.valueBlock.value ?? []).map((element) => text(readOctets(element, CONTROL_NAME)));
+  return { authzId: authzId.length === 0 ? undefined : parseAuthzId(authzId), attributes };
 }
 
-function authzIdOf(bytes: Buffer): string {
+function parseAuthzId(bytes: Buffer): string {
   const authzId = text(bytes);
-  if (!/^(dn|u):/i.test(authzId)) throw malformed("whose rights? 'dn:' with a DN or 'u:' with a uid is wanted");
+  if (!/^(dn|u):/i.test(authzId)) throw malformedError("whose rights? 'dn:' with a DN or 'u:' with a uid is wanted");
   return authzId;
 }
 
 function text(bytes: Buffer): string {
-  if (!isUtf8(bytes)) throw malformed('the value is not valid UTF-8');
+  if (!isUtf8(bytes)) throw malformedError('the value is not valid UTF-8');
   return bytes.toString();
 }
 
-function malformed(why: string): LdapError {
-  return new LdapError('protocolError', `${what}: ${why}`);
+function malformedError(why: string): LdapError {
+  return new LdapError('protocolError', `${CONTROL_NAME}: ${why}`);
 }

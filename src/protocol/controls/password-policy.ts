@@ -30,9 +30,9 @@ export interface PasswordPolicyResponse {
 export function encodePasswordPolicy({ expiresIn, grace, error }: PasswordPolicyResponse): Buffer {
   return writeSequence((writer) => {
     if (expiresIn !== undefined || grace !== undefined) {
-      const warning = writer.begin(contextConstructed(0));
+      const warningMark = writer.begin(contextConstructed(0));
       writer.integer(expiresIn === undefined ? context(1) : context(0), Math.min(expiresIn ?? grace!, MAX_INT));
-      writer.end(warning);
+      writer.end(warningMark);
     }
     if (error !== undefined) writer.integer(context(1), PasswordPolicyError[error]);
   });

@@ -33,33 +33,33 @@ export interface ListedApplicationPassword extends ApplicationPasswordFields {
 }
 
 const MAX_VALUE = 64 * 1024;
-const what = 'application passwords';
+const OPERATION_NAME = 'application passwords';
 
 /** Throws LdapError `protocolError`. */
 export function decodeApplicationPasswords(value: Buffer | undefined): ApplicationPasswordsRequest {
-  const elements = readSequence(value, what, MAX_VALUE);
-  const action = ACTIONS[readInteger(elements[0], what, 0, ACTIONS.length - 1)]!;
+  const elements = readSequence(value, OPERATION_NAME, MAX_VALUE);
+  const action = ACTIONS[readInteger(elements[0], OPERATION_NAME, 0, ACTIONS.length - 1)]!;
   const fields: (string | undefined)[] = [];
-  let taken = 1;
+  let readCount = 1;
   for (let tag = 0; tag < 5; tag++) {
-    const field = readTagged(elements[taken], tag);
-    if (field !== undefined) taken++;
-    fields.push(field && textOf(field));
+    const field = readTagged(elements[readCount], tag);
+    if (field !== undefined) readCount++;
+    fields.push(field && decodeText(field));
   }
-  expectEnd(elements, taken, what);
+  expectEnd(elements, readCount, OPERATION_NAME);
   const [entry, name, networks, usedBy, expires] = fields;
   if (action !== 'add' && (networks ?? usedBy ?? expires) !== undefined)
-    throw new LdapError('protocolError', `${what}: ${action} takes neither networks nor usedBy nor expires`);
+    throw new LdapError('protocolError', `${OPERATION_NAME}: ${action} takes neither networks nor usedBy nor expires`);
   if (action === 'list') {
-    if (name !== undefined) throw new LdapError('protocolError', `${what}: list takes no name`);
+    if (name !== undefined) throw new LdapError('protocolError', `${OPERATION_NAME}: list takes no name`);
     return { action, entry };
   }
-  if (name === undefined) throw new LdapError('protocolError', `${what}: ${action} needs a name`);
+  if (name === undefined) throw new LdapError('protocolError', `${OPERATION_NAME}: ${action} needs a name`);
   return action === 'add' ? { action, entry, name, networks, usedBy, expires } : { action, entry, name };
 }
 
-function textOf(field: Buffer): string {
-  if (!isUtf8(field)) throw new LdapError('protocolError', `${what}: a field is not valid UTF-8`);
+function decodeText(field: Buffer): string {
+  if (!isUtf8(field)) throw new LdapError('protocolError', `${OPERATION_NAME}: a field is not valid UTF-8`);
   return field.toString();
 }
 
@@ -72,10 +72,10 @@ export function encodeAddedPassword(password: string): Buffer {
 export function encodeListedPasswords(listed: readonly ListedApplicationPassword[]): Buffer {
   return writeSequence((writer) => {
     for (const { name, networks, usedBy, expires, created, lastUse } of listed) {
-      const one = writer.begin(SEQUENCE);
+      const passwordMark = writer.begin(SEQUENCE);
       const fields = [name, networks, usedBy, expires, created, lastUse];
       for (const [i, field] of fields.entries()) encodeOptional(writer, context(i + 1), field);
-      writer.end(one);
+      writer.end(passwordMark);
     }
   });
 }

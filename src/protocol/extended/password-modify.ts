@@ -13,23 +13,23 @@ export interface PasswordModify {
 }
 
 const MAX_VALUE = 64 * 1024;
-const what = 'password modify';
+const OPERATION_NAME = 'password modify';
 
 /** Without a value the server generates a password for the bound user. Throws LdapError `protocolError`. */
 export function decodePasswordModify(value: Buffer | undefined): PasswordModify {
   if (value === undefined) return { userIdentity: undefined, oldPassword: undefined, newPassword: undefined };
-  const elements = readSequence(value, what, MAX_VALUE);
+  const elements = readSequence(value, OPERATION_NAME, MAX_VALUE);
   const fields: (Buffer | undefined)[] = [];
-  let taken = 0;
+  let readCount = 0;
   for (let tag = 0; tag < 3; tag++) {
-    const field = readTagged(elements[taken], tag);
-    if (field !== undefined) taken++;
+    const field = readTagged(elements[readCount], tag);
+    if (field !== undefined) readCount++;
     fields.push(field);
   }
-  expectEnd(elements, taken, what);
+  expectEnd(elements, readCount, OPERATION_NAME);
   const [identity, oldPassword, newPassword] = fields;
   if (identity !== undefined && !isUtf8(identity)) {
-    throw new LdapError('protocolError', `${what}: userIdentity is not valid UTF-8`);
+    throw new LdapError('protocolError', `${OPERATION_NAME}: userIdentity is not valid UTF-8`);
   }
   return { userIdentity: identity?.toString('utf8'), oldPassword, newPassword };
 }

@@ -53,7 +53,7 @@ export class Intake {
     const { messageBytes, unboundMessageBytes } = this.#requests.services.config.limits;
     return new Framer({
       maxMessageBytes: messageBytes,
-      exemptBytes: Math.min(SMALL_REQUEST_BYTES, unboundMessageBytes),
+      alwaysAdmittedBytes: Math.min(SMALL_REQUEST_BYTES, unboundMessageBytes),
       admit: (head, total) => this.#admitMessage(head, total),
     });
   }

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { beforeEachSlice } from '../../fair/time-slice.js';
 import { abandonSlabs, hadManySlabs } from '../../protocol/slabs.js';
-import { PIECE, Writer } from '../../protocol/writer.js';
+import { RESPONSE_CHUNK, Writer } from '../../protocol/writer.js';
 import type { Maybe } from '../words/maybe.js';
 import { ChunkedMessages } from './chunked-messages.js';
 import { SendQueue } from './send-queue.js';
@@ -87,7 +87,7 @@ export class Output {
 
   /** Waits while the output is full. Flushes small chunks, as each chunk that the peer receives counts as progress. */
   waitForDrain(): Maybe<void> {
-    if (this.#writer && this.#writer.length >= PIECE) this.flush();
+    if (this.#writer && this.#writer.length >= RESPONSE_CHUNK) this.flush();
     if (!this.isFull || this.#queue.isClosed) return;
     // A small chunk is flushed, because no more messages follow while the caller waits.
     this.flush();

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { isSlabPiece, releaseSlab, SLAB } from '../../protocol/slabs.js';
+import { isSlabView, releaseSlab, SLAB } from '../../protocol/slabs.js';
 import type { UnsentTotal } from './unsent.js';
 
 /**
@@ -89,7 +89,7 @@ export class SendQueue {
 
 /** Copies a chunk that is a small part of a buffer, and would keep the whole buffer in memory while it is queued. */
 function copyIfSmall(chunk: Buffer): Buffer {
-  const bufferBytes = isSlabPiece(chunk) ? SLAB : chunk.buffer.byteLength;
+  const bufferBytes = isSlabView(chunk) ? SLAB : chunk.buffer.byteLength;
   if (chunk.length >= bufferBytes / 2) return chunk;
   const copy = Buffer.from(chunk);
   releaseSlab(chunk);

@@ -5,7 +5,7 @@ import { type DescriptionTable, INDEX_BYTES } from '../../partition/model/descri
 import { EntryReader } from '../../partition/model/entry-reader.js';
 import { largeQualifiers } from '../../partition/model/tables.js';
 import { entryBytes, writeEntryHead } from '../../protocol/encode-entry.js';
-import { PIECE, Writer } from '../../protocol/writer.js';
+import { RESPONSE_CHUNK, Writer } from '../../protocol/writer.js';
 import { chain, isPromise, type Maybe } from '../words/maybe.js';
 import { encodeComputed } from './computed.js';
 import { EncodedDescriptions, type OpenLargeValues, OutgoingAttributes } from './outgoing.js';
@@ -157,7 +157,7 @@ export class EntryEncoder {
         );
       const writer = new Writer();
       writeEntryHead(writer, messageId, dn, attributesLength, controlsLength);
-      while (attributes.write(writer, PIECE)) {
+      while (attributes.write(writer, RESPONSE_CHUNK)) {
         yield writer.take();
         if (attributes.nextLargeQualifier) yield* selectedLargeValues!.values.chunks(attributes.nextLargeQualifier);
         else await slice.yieldIfOver();

@@ -2,7 +2,7 @@ import { bufferOf } from '../../ldap/bytes.js';
 import { decodeRequest } from '../../protocol/decode.js';
 import { encodeResponse } from '../../protocol/encode.js';
 import type { RequestMessage } from '../../protocol/ldap-messages.js';
-import { PIECE, Writer } from '../../protocol/writer.js';
+import { RESPONSE_CHUNK, Writer } from '../../protocol/writer.js';
 import type { WriterSource } from '../entry/encode-entry.js';
 import type { ReplyEntry } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
@@ -77,7 +77,7 @@ class LongRequestScope implements OperationScope, ResultSender, WriterSource {
   }
 
   #flushIfFull(): Maybe<void> {
-    return this.writer.length >= PIECE ? this.flush() : undefined;
+    return this.writer.length >= RESPONSE_CHUNK ? this.flush() : undefined;
   }
 
   flush(): Maybe<void> {
