@@ -20,11 +20,11 @@ export function misfitReason(word: string, rights: readonly Right[], about: Attr
   const wordRights = rightSet(...rights);
   const types = [...about.types, ...about.descriptions.map(({ type }) => type)];
   const hasAttributeGroups = about.includesUser || about.includesOperational;
-  const grantableRights =
+  const grantable =
     (about.includesEntry ? ENTRY_RIGHTS : NO_RIGHTS) |
     (about.includesChildren ? CHILDREN_RIGHTS : NO_RIGHTS) |
     (hasAttributeGroups ? ATTRIBUTE_RIGHTS : types.reduce((sum, type) => sum | rightsOn(type), NO_RIGHTS));
-  if (wordRights & grantableRights) return undefined;
+  if (wordRights & grantable) return undefined;
   if (types.length === 0 && !hasAttributeGroups && !about.includesEntry && !about.includesChildren)
     return 'this never applies: the classes named have secrets alone; name them, such as userPassword';
   return misfitText(word, wordRights, types);

@@ -50,14 +50,9 @@ class Parser {
   }
 
   expected(what: string, at = this.at): FilterError {
-    const character = this.#text[at];
-    const characterText =
-      character === undefined
-        ? 'the end'
-        : escapeText(character) === character
-          ? `'${character}'`
-          : 'a special character';
-    return new FilterError(`expected ${what}, found ${characterText}`, at);
+    const char = this.#text[at];
+    const charText = char === undefined ? 'the end' : escapeText(char) === char ? `'${char}'` : 'a special character';
+    return new FilterError(`expected ${what}, found ${charText}`, at);
   }
 
   parseFilter(depth: number): Filter {
@@ -72,12 +67,12 @@ class Parser {
   }
 
   #parseComponent(depth: number): Filter {
-    const character = this.peek();
-    if (character === '&' || character === '|') {
+    const char = this.peek();
+    if (char === '&' || char === '|') {
       this.at++;
-      return { type: character === '&' ? 'and' : 'or', filters: this.#parseList(depth) };
+      return { type: char === '&' ? 'and' : 'or', filters: this.#parseList(depth) };
     }
-    if (character !== '!') return this.parseItem();
+    if (char !== '!') return this.parseItem();
     this.at++;
     this.skipSpace();
     const filter = this.parseFilter(depth + 1);
@@ -112,17 +107,16 @@ class Parser {
   }
 
   #takeOperator(): '=' | ':' | keyof typeof comparisons {
-    const character = this.peek();
-    if (character === '=' || character === ':') {
+    const char = this.peek();
+    if (char === '=' || char === ':') {
       this.at++;
-      return character;
+      return char;
     }
-    if (character !== '>' && character !== '<' && character !== '~')
-      throw this.expected("'=', '>=', '<=', '~=' or ':='");
+    if (char !== '>' && char !== '<' && char !== '~') throw this.expected("'=', '>=', '<=', '~=' or ':='");
     this.at++;
     if (this.peek() !== '=') throw this.expected("'='");
     this.at++;
-    return `${character}=`;
+    return `${char}=`;
   }
 
   #parseEqualityLike(attribute: string): Filter {

@@ -153,9 +153,7 @@ export class Framer {
     return { buffer: message, start: 0, end: total };
   }
 
-  /**
-   * Fills `#partial` with the first `HEAD_BYTES` of the message, which fit into `INITIAL_PART_BYTES`, and calls `admit`.
-   */
+  /** Fills `#partial` up to `HEAD_BYTES`, for which `INITIAL_PART_BYTES` have room, and calls `admit`. */
   #admitPart(part: Buffer, chunk: Buffer, total: number): boolean {
     const missingCount = Math.min(HEAD_BYTES, total) - this.#partialLength;
     if (missingCount > 0) this.#append(part, chunk, Math.min(missingCount, chunk.length - this.#offset));

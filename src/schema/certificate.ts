@@ -62,17 +62,12 @@ export function checkCertificateList(der: Buffer): string | undefined {
 /** Checks SEQUENCE { [0] certificate OPTIONAL, [1] certificate OPTIONAL } with at least one certificate. */
 export function checkCertificatePair(der: Buffer): string | undefined {
   const top = readTlv(der, 0, der.length);
-  const certificates =
-    top?.tag === Tag.sequence && top.end === der.length ? children(der, top.start, top.end, 2) : undefined;
-  const isPair = certificates?.every((part, i) => {
-    const hasPairTag = part.tag === EXPLICIT_0 || part.tag === EXPLICIT_0 + 1;
-    return (
-      hasPairTag &&
-      (i === 0 || part.tag > certificates[0]!.tag) &&
-      certificateFields(der.subarray(part.start, part.end))
-    );
+  const pair = top?.tag === Tag.sequence && top.end === der.length ? children(der, top.start, top.end, 2) : undefined;
+  const isPair = pair?.every((part, i) => {
+    const isTagged = part.tag === EXPLICIT_0 || part.tag === EXPLICIT_0 + 1;
+    return isTagged && (i === 0 || part.tag > pair[0]!.tag) && certificateFields(der.subarray(part.start, part.end));
   });
-  return isPair && certificates!.length > 0 ? undefined : 'is not a pair of X.509 certificates in DER';
+  return isPair && pair!.length > 0 ? undefined : 'is not a pair of X.509 certificates in DER';
 }
 
 export function checkAlgorithm(der: Buffer): string | undefined {

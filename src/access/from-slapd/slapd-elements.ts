@@ -67,22 +67,17 @@ function secretLists(steps: readonly SlapdStep[], bits: AttributeBits, report: R
     const list = withRemainingWho(
       steps.flatMap((step) => {
         if (!(step.region.attributes & bit)) return [];
-        const privilegeRights = ON_ATTRIBUTE(step.privileges) & ~SEARCH;
-        const rights = step.namedAttributes & bit ? privilegeRights : privilegeRights & unnamedRights;
-        return [{ ...step, region: { ...step.region, attributes: bit }, rights, lost: privilegeRights & ~rights }];
+        const allRights = ON_ATTRIBUTE(step.privileges) & ~SEARCH;
+        const rights = step.namedAttributes & bit ? allRights : allRights & unnamedRights;
+        return [{ ...step, region: { ...step.region, attributes: bit }, rights, lost: allRights & ~rights }];
       }),
     );
-    const lossOrigin = list.find(
+    const origin = list.find(
       (one) => one.remainingWho && one.lost !== NO_RIGHTS && one.inexactReason === undefined,
     )?.origin;
-    if (lossOrigin && type === bits.passwordType)
-      report.add(
-        'secrets',
-        lossOrigin.line,
-        `'${type.name}' is read and compared by those whom a line that names it lets`,
-      );
-    else if (lossOrigin)
-      unnamedSecrets.set(lossOrigin.line, [...(unnamedSecrets.get(lossOrigin.line) ?? []), type.name]);
+    if (origin && type === bits.passwordType)
+      report.add('secrets', origin.line, `'${type.name}' is read and compared by those whom a line that names it lets`);
+    else if (origin) unnamedSecrets.set(origin.line, [...(unnamedSecrets.get(origin.line) ?? []), type.name]);
     return list;
   });
   for (const [line, names] of unnamedSecrets)
