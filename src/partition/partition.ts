@@ -23,12 +23,12 @@ import type {
   Actor,
   Breach,
   CompareOptions,
-  ComputeChanges,
   DeletedEntry,
   DirectorySettings,
   Entry,
   IndexInfo,
   LoadEntry,
+  Modifier,
   ModifyOptions,
   WriteOptions,
 } from './model/directory-types.js';
@@ -42,7 +42,7 @@ import { presentRow } from './model/present-row.js';
 import { seenRow } from './model/seen-row.js';
 import { toLdapError } from './model/store-errors.js';
 import { MASTER_TABLE, STATE_TABLE, versionOf } from './model/tables.js';
-import type { UniqueConstraint } from './model/value-rules.js';
+import type { Constraint } from './model/value-rules.js';
 import type { Viewer } from './model/viewer.js';
 import { compare } from './read/compare.js';
 import { explain } from './read/explain.js';
@@ -54,11 +54,11 @@ import { search } from './read/run/search.js';
 import type { SearchContext } from './read/run/search-context.js';
 import type { Explanation, SearchOutcome, SearchParams } from './read/search-params.js';
 import type { Hit, SearchSink } from './read/sink.js';
-import { type Dangling, reportDangling } from './references/dangling.js';
+import { type DanglingReference, reportDangling } from './references/dangling.js';
 import { ReferenceKeeper } from './references/keeper.js';
 import { changeSchema, type SchemaChange } from './schema-change.js';
 import { EntryIds } from './tree/entry-ids.js';
-import { findEntry, type Located, requireEntry } from './tree/locate.js';
+import { findEntry, type LocatedEntry, requireEntry } from './tree/locate.js';
 import { NodeCache, ROOT } from './tree/nodes.js';
 import { SharedState } from './tree/shared-state.js';
 import { errorAsSeen, HiddenEntry, isVisible } from './tree/sight.js';
@@ -101,7 +101,7 @@ export interface FoundRow {
 }
 
 /** An entry that exists only in memory. */
-export interface Virtual {
+export interface VirtualEntry {
   readonly id: Buffer;
   /** UTF-8. */
   readonly dn: Buffer;
@@ -119,7 +119,7 @@ export class Partition implements Directory {
   readonly context: SearchContext & WriteContext;
   readonly outage = new Outage();
   /** Last result of `groupsVersion` on a store that answers synchronously. */
-  #groups: { readonly moment: number | undefined; readonly version: bigint } | undefined;
+  #lastGroupsVersion: { readonly moment: number | undefined; readonly version: bigint } | undefined;
 
   private constructor(context: SearchContext & WriteContext) {
     this.context = context;
@@ -150,8 +150,8 @@ export class Partition implements Directory {
       inChain: (chain, viewer, bounds) => inChain(context, chain, viewer, bounds),
       directGroups: (entry, groups, viewer) => directGroups(context, entry, groups, viewer),
       isDynamicMember: (row, name, viewer) => isDynamicMember(context, row, name, viewer),
-      withMembers: (row, viewer, until, most) => withMembers(context, row, viewer, until, most),
-      membershipsOf: (member, viewer, use, own) => membershipsOf(context, member, viewer, use, own),
+      withMembers: (row, viewer, until, maxMembers) => withMembers(context, row, viewer, until, maxMembers),
+      membershipsOf: (member, viewer, use, directOnly) => membershipsOf(context, member, viewer, use, directOnly),
       rules: RULES,
       locks: new KeyedLock(),
       hasStates: await hasStates(store, options.readOnly ?? false),
@@ -171,7 +171,7 @@ export class Partition implements Directory {
 
   /** Reads settings and indexes changed by other processes. Every operation does so by itself. */
   async refresh(): Promise<void> {
-    await this.#translatedMaybe(() => this.context.shared.refresh());
+    await this.#translateMaybe(() => this.context.shared.refresh());
   }
 
   get settings(): DirectorySettings {
@@ -189,15 +189,15 @@ export class Partition implements Directory {
   }
 
   search(params: SearchParams, sink: SearchSink): Maybe<SearchOutcome> {
-    return this.#translatedMaybe(() => this.#maskErrors(params.viewer, () => search(this.context, params, sink)));
+    return this.#translateMaybe(() => this.#maskErrors(params.viewer, () => search(this.context, params, sink)));
   }
 
   async explain(params: SearchParams): Promise<Explanation> {
-    return this.#translated(explain(this.context, params));
+    return this.#translate(explain(this.context, params));
   }
 
   async read(dn: Dn, options: WriteOptions & { large?: boolean } = {}): Promise<Entry> {
-    return this.#translated(this.#read(dn, options));
+    return this.#translate(this.#read(dn, options));
   }
 
   async #read(dn: Dn, options: WriteOptions & { large?: boolean }): Promise<Entry> {
@@ -209,13 +209,13 @@ export class Partition implements Directory {
   }
 
   async readById(id: Buffer): Promise<Entry | undefined> {
-    return this.#translated(readById(this.context, id));
+    return this.#translate(readById(this.context, id));
   }
 
   /** Returns the id, master row and node of an entry, synchronously on an embedded store. Used by bind. */
   findRow(dn: Dn): Maybe<FoundRow | undefined> {
     const find = () => findEntry(this.context, this.store, dn);
-    return this.#translatedMaybe(() =>
+    return this.#translateMaybe(() =>
       chain(
         this.context.shared.readFresh(find),
         (found) => found && { id: found.node.id, row: found.row, node: found.node },
@@ -224,25 +224,25 @@ export class Partition implements Directory {
   }
 
   /** Returns the whole entry if the viewer sees it. Throws `noSuchObject` or `referral` otherwise. */
-  async findVisible(dn: Dn, viewer: Viewer): Promise<Located> {
-    const find = async (): Promise<Located> => {
+  async findVisible(dn: Dn, viewer: Viewer): Promise<LocatedEntry> {
+    const find = async (): Promise<LocatedEntry> => {
       await this.context.shared.fresh();
       const found = await requireEntry(this.context, this.store, dn, false);
-      const seen = isVisible(viewer, found.node, () => found.row);
-      if (isPromise(seen) ? await seen : seen) return found;
+      const isSeen = isVisible(viewer, found.node, () => found.row);
+      if (isPromise(isSeen) ? await isSeen : isSeen) return found;
       throw new HiddenEntry(found.node);
     };
-    return this.#translatedMaybe(() => this.#maskErrors(viewer, find));
+    return this.#translateMaybe(() => this.#maskErrors(viewer, find));
   }
 
   /** Throws the error that these changes would be refused with in the entry's current state. */
   async requireAllowed(dn: Dn, changes: readonly Modification[], actor: Actor, options?: WriteOptions): Promise<void> {
-    return this.#translated(requireAllowed(this.context, dn, changes, actor, options));
+    return this.#translate(requireAllowed(this.context, dn, changes, actor, options));
   }
 
   /** Returns the normalized DNs (Latin-1) of the groups of an entry, including nested groups. */
   groupsOf(user: { readonly id: Buffer; readonly dn: Dn }): Maybe<ReadonlySet<string>> {
-    return this.#translatedMaybe(() => groupsOf(this.context, user));
+    return this.#translateMaybe(() => groupsOf(this.context, user));
   }
 
   /**
@@ -251,16 +251,16 @@ export class Partition implements Directory {
    */
   groupsVersion(): Maybe<bigint> {
     const { moment } = this;
-    if (moment !== undefined && this.#groups?.moment === moment) return this.#groups.version;
-    const version = this.#translatedMaybe(() => groupsVersion(this.context));
-    if (!isPromise(version)) this.#groups = { moment: this.moment, version };
+    if (moment !== undefined && this.#lastGroupsVersion?.moment === moment) return this.#lastGroupsVersion.version;
+    const version = this.#translateMaybe(() => groupsVersion(this.context));
+    if (!isPromise(version)) this.#lastGroupsVersion = { moment: this.moment, version };
     return version;
   }
 
   /** Returns the current version counter of an entry; undefined if the entry is gone. */
   versionOf(id: Buffer): Maybe<bigint | undefined> {
     const head = () => this.store.getHead(MASTER_TABLE.name, id, true);
-    return this.#translatedMaybe(() => chain(this.context.shared.readFresh(head), (row) => row && versionOf(row)));
+    return this.#translateMaybe(() => chain(this.context.shared.readFresh(head), (row) => row && versionOf(row)));
   }
 
   /**
@@ -281,11 +281,15 @@ export class Partition implements Directory {
 
   /** Opens a reader for the values over 64 KiB of an entry. The caller must close it. */
   async openLarge(id: Buffer): Promise<LargeReader> {
-    return this.#translated(LargeReader.open(this.store, id));
+    return this.#translate(LargeReader.open(this.store, id));
   }
 
   /** Evaluates the filter on a virtual entry. Returns the entry with its readable row if the filter matches. */
-  findVirtual(virtual: Virtual, filter: Filter, viewer: Viewer): Pick<Hit, 'id' | 'row' | 'dn' | 'sight'> | undefined {
+  findVirtual(
+    virtual: VirtualEntry,
+    filter: Filter,
+    viewer: Viewer,
+  ): Pick<Hit, 'id' | 'row' | 'dn' | 'sight'> | undefined {
     const sight = viewer.sightOf?.({ ...virtual, parent: ROOT });
     if (viewer.sightOf && !sight) return undefined;
     const { filter: compiled } = this.context.compiler.compile(filter, viewer);
@@ -301,7 +305,7 @@ export class Partition implements Directory {
 
   compare(dn: Dn, attribute: string, value: Buffer, viewer: Viewer, options?: CompareOptions): Maybe<boolean> {
     const work = () => compare(this.context, dn, attribute, value, viewer, options);
-    return this.#translatedMaybe(() => this.#maskErrors(viewer, work));
+    return this.#translateMaybe(() => this.#maskErrors(viewer, work));
   }
 
   /** Runs the work with errors that name only entries visible to the viewer. */
@@ -319,24 +323,24 @@ export class Partition implements Directory {
   }
 
   async add(dn: Dn, attributes: readonly PartialAttribute[], actor: Actor, options?: WriteOptions): Promise<Buffer> {
-    return this.#translated(add(this.context, dn, attributes, actor, options));
+    return this.#translate(add(this.context, dn, attributes, actor, options));
   }
 
   async modify(
     dn: Dn,
-    changes: readonly Modification[] | ComputeChanges,
+    changes: readonly Modification[] | Modifier,
     actor: Actor,
     options?: ModifyOptions,
   ): Promise<void> {
-    return this.#translated(modify(this.context, dn, changes, actor, options));
+    return this.#translate(modify(this.context, dn, changes, actor, options));
   }
 
   async rename(dn: Dn, to: RenameTarget, actor: Actor, options?: WriteOptions): Promise<void> {
-    return this.#translated(rename(this.context, dn, to, actor, options));
+    return this.#translate(rename(this.context, dn, to, actor, options));
   }
 
   async delete(dn: Dn, actor: Actor, options?: WriteOptions): Promise<void> {
-    return this.#translated(remove(this.context, dn, actor, options));
+    return this.#translate(remove(this.context, dn, actor, options));
   }
 
   async load(
@@ -344,63 +348,63 @@ export class Partition implements Directory {
     actor: Actor,
     options: LoadOptions,
   ): Promise<{ loaded: number; rejected: number }> {
-    return this.#translated(load(this.context, entries, actor, options));
+    return this.#translate(load(this.context, entries, actor, options));
   }
 
   /** Registers an index. `buildIndexes` completes it, and searches use it from then on. */
   async addIndex(attribute: string, options: AddIndexOptions = {}): Promise<void> {
-    return this.#translated(addIndex(this.context, attribute, options));
+    return this.#translate(addIndex(this.context, attribute, options));
   }
 
   /** Completes unfinished indexes. A server calls this at start. Several processes may run it at once. */
   async buildIndexes(onProgress?: (done: number) => void): Promise<void> {
-    return this.#translated(buildIndexes(this.context, onProgress));
+    return this.#translate(buildIndexes(this.context, onProgress));
   }
 
   async dropIndex(attribute: string): Promise<void> {
-    return this.#translated(dropIndex(this.context, attribute));
+    return this.#translate(dropIndex(this.context, attribute));
   }
 
-  uniqueConstraints(): readonly UniqueConstraint[] {
+  uniqueConstraints(): readonly Constraint[] {
     return this.context.shared.values.constraints;
   }
 
   /** Lists a uniqueness constraint and resolves with its number. `finishUnique` puts it in force. */
-  async addUnique(given: UniqueDefinition): Promise<number> {
-    return this.#translated(addUnique(this.context, given));
+  async addUnique(definition: UniqueDefinition): Promise<number> {
+    return this.#translate(addUnique(this.context, definition));
   }
 
   /** Puts listed constraints in force and reports conflicts. Several processes may run it at once. */
   async finishUnique(listener?: UniqueListener): Promise<void> {
-    return this.#translated(finishUnique(this.context, listener));
+    return this.#translate(finishUnique(this.context, listener));
   }
 
   async removeUnique(number: number): Promise<void> {
-    return this.#translated(removeUnique(this.context, number));
+    return this.#translate(removeUnique(this.context, number));
   }
 
   /** Returns the ranges of assigned numbers and their progress. */
   async numberRanges(): Promise<AssignedRange[]> {
-    return this.#translated(assignedRanges(this.context));
+    return this.#translate(assignedRanges(this.context));
   }
 
   /** Sets the range of numbers that the server assigns to entries that request a value of the attribute. */
   async setNumbers(attribute: string, first: number, last: number): Promise<void> {
-    return this.#translated(setNumbers(this.context, attribute, first, last));
+    return this.#translate(setNumbers(this.context, attribute, first, last));
   }
 
   async removeNumbers(attribute: string): Promise<void> {
-    return this.#translated(removeNumbers(this.context, attribute));
+    return this.#translate(removeNumbers(this.context, attribute));
   }
 
   /** Replaces the schema of the directory. Processes that open the directory from now on use the new schema. */
-  async changeSchema(next: Schema): Promise<SchemaChange> {
-    return this.#translated(changeSchema(this.context, next));
+  async changeSchema(newSchema: Schema): Promise<SchemaChange> {
+    return this.#translate(changeSchema(this.context, newSchema));
   }
 
   /** Reads the data that indexed searches read, so that the operating system caches it. */
   async warm(onProgress: (what: string, entries: number) => void): Promise<WarmResult> {
-    return this.#translated(warm(this.store, this.context.shared.indexes, onProgress));
+    return this.#translate(warm(this.store, this.context.shared.indexes, onProgress));
   }
 
   /** Verifies all invariants. Resolves with the number of breaches. */
@@ -409,12 +413,12 @@ export class Partition implements Directory {
     onProgress?: (done: number, table?: string) => void,
     onPasswords?: OnPasswords,
   ): Promise<number> {
-    return this.#translated(check(this.context, onBreach, onProgress, onPasswords));
+    return this.#translate(check(this.context, onBreach, onProgress, onPasswords));
   }
 
   /** Restores the data implied by entries. Resolves with the number of repaired breaches (`check/repair.ts`). */
   async repair(onBreach?: OnRepaired, onProgress?: (done: number) => void): Promise<number> {
-    return this.#translated(repair(this.context, onBreach, onProgress));
+    return this.#translate(repair(this.context, onBreach, onProgress));
   }
 
   deletedEntries(): AsyncIterable<DeletedEntry> {
@@ -423,52 +427,52 @@ export class Partition implements Directory {
 
   /** Resolves with the DN of the restored entry. */
   async restore(id: Buffer, actor: Actor): Promise<string> {
-    return this.#translated(restore(this.context, id, actor));
+    return this.#translate(restore(this.context, id, actor));
   }
 
   /** Restores an entry and the entries deleted below it. */
   async restoreSubtree(id: Buffer, actor: Actor, options: SubtreeRestore): Promise<void> {
-    return this.#translated(restoreSubtree(this.context, id, actor, options));
+    return this.#translate(restoreSubtree(this.context, id, actor, options));
   }
 
-  /** Purges the entries deleted before `before` (ms since 1970). Resolves with their number. */
-  async purge(before: number, piecework?: Piecework): Promise<number> {
-    return this.#translated(purge(this.context, before, piecework));
+  /** Purges the entries deleted before `beforeMs` (ms since 1970). Resolves with their number. */
+  async purge(beforeMs: number, piecework?: Piecework): Promise<number> {
+    return this.#translate(purge(this.context, beforeMs, piecework));
   }
 
-  /** Removes the change records from before `before` (ms since 1970) except the last. Resolves with their number. */
-  async trimChanges(before: number, piecework?: Piecework): Promise<number> {
-    return this.#translated(trimChanges(this.store, before, piecework));
+  /** Removes the change records from before `beforeMs` (ms since 1970) except the last. Resolves with their number. */
+  async trimChanges(beforeMs: number, piecework?: Piecework): Promise<number> {
+    return this.#translate(trimChanges(this.store, beforeMs, piecework));
   }
 
   /** Corrects wrong counters of entries while writers continue. Resolves with their number. See `upkeep/recount.ts`. */
   async recount(piecework?: Piecework): Promise<number> {
-    return this.#translated(recount(this.context, piecework));
+    return this.#translate(recount(this.context, piecework));
   }
 
   /** Checks about `entries` randomly drawn entries. See `upkeep/check/sample.ts`. */
   async sampleCheck(entries: number, piecework?: Piecework): Promise<Sampled> {
-    return this.#translated(sampleCheck(this.context, entries, piecework));
+    return this.#translate(sampleCheck(this.context, entries, piecework));
   }
 
   /** Returns the state that binds have stored for an account; undefined: none. */
   accountState(id: Buffer): Maybe<StoredState['state'] | undefined> {
-    return this.#translatedMaybe(() => chain(readState(this.context, id), (stored) => stored?.state));
+    return this.#translateMaybe(() => chain(readState(this.context, id), (stored) => stored?.state));
   }
 
   /** Changes the state of an account atomically; see `changeState`. */
   async changeAccountState(id: Buffer, edit: StateEdit): Promise<void> {
-    return this.#translated(changeState(this.context, id, edit));
+    return this.#translate(changeState(this.context, id, edit));
   }
 
   /** Clears the failed binds, the lock and the grace logins of an account. */
   async clearAccountState(id: Buffer): Promise<void> {
-    return this.#translated(clearState(this.context, id));
+    return this.#translate(clearState(this.context, id));
   }
 
   /** Does the same work for a name without an entry, so that timing does not tell which names exist. */
   async changeDecoyState(): Promise<void> {
-    return this.#translated(changeDecoyState(this.context));
+    return this.#translate(changeDecoyState(this.context));
   }
 
   /** Last known version of the access rules; 0: none. `freshAccess` reads the current version. */
@@ -477,45 +481,45 @@ export class Partition implements Directory {
   }
 
   freshAccess(): Maybe<number> {
-    return this.#translatedMaybe(() => chain(this.context.shared.fresh(), () => this.accessVersion));
+    return this.#translateMaybe(() => chain(this.context.shared.fresh(), () => this.accessVersion));
   }
 
   /** Returns the access rules in force, or of a version; undefined if there are none. */
   async accessRules(version = this.accessVersion): Promise<StoredAccess | undefined> {
-    return this.#translated(readAccess(this.store, version));
+    return this.#translate(readAccess(this.store, version));
   }
 
   /** Returns all versions of the access rules, the latest first. */
   async accessHistory(): Promise<StoredAccess[]> {
-    return this.#translated(accessHistory(this.store, this.accessVersion));
+    return this.#translate(accessHistory(this.store, this.accessVersion));
   }
 
-  /** Replaces version `instead` of the access rules. Resolves with the new version. */
-  async setAccess(text: string, by: string, instead: number): Promise<number> {
-    return this.#translated(this.context.shared.setAccess(text, by, instead));
+  /** Replaces a version of the access rules. Resolves with the new version. */
+  async setAccess(text: string, author: string, replacedVersion: number): Promise<number> {
+    return this.#translate(this.context.shared.setAccess(text, author, replacedVersion));
   }
 
   adminPassword(): Maybe<Buffer> {
-    return this.#translatedMaybe(() => chain(this.context.shared.fresh(), () => this.settings.adminPassword));
+    return this.#translateMaybe(() => chain(this.context.shared.fresh(), () => this.settings.adminPassword));
   }
 
-  /** Sets the administrator's stored password. Returns false if the current one is not `instead`, if given. */
-  async setAdminPassword(stored: Buffer, instead?: Buffer): Promise<boolean> {
-    return this.#translated(this.context.shared.setAdminPassword(stored, instead));
+  /** Sets the administrator's stored password. Returns false if the current hash is not `replacedHash`, if given. */
+  async setAdminPassword(hash: Buffer, replacedHash?: Buffer): Promise<boolean> {
+    return this.#translate(this.context.shared.setAdminPassword(hash, replacedHash));
   }
 
   async addSuffix(dn: string): Promise<void> {
-    return this.#translated(this.context.shared.addSuffix(dn));
+    return this.#translate(this.context.shared.addSuffix(dn));
   }
 
   /** Updates references after changes of names. Resolves with the number of changes that were pending. */
   async settleReferences(): Promise<number> {
-    return this.#translated(this.#settleReferences());
+    return this.#translate(this.#settleReferences());
   }
 
   /** Reports every reference to a missing entry, deletes them with `remove`, and resolves with their number. */
-  async danglingReferences(onDangling: (found: Dangling) => void, remove?: boolean): Promise<number> {
-    return this.#translated(reportDangling(this.context, onDangling, remove));
+  async danglingReferences(onDangling: (reference: DanglingReference) => void, remove?: boolean): Promise<number> {
+    return this.#translate(reportDangling(this.context, onDangling, remove));
   }
 
   /** Returns a packed master row in which references have the current names; see `model/present-row.ts`. */
@@ -530,7 +534,7 @@ export class Partition implements Directory {
 
   /** Sets the attributes whose values, and those of subtypes, follow the names of entries. */
   async setReferences(attributes: readonly string[]): Promise<void> {
-    return this.#translated(setReferences(this.context, attributes));
+    return this.#translate(setReferences(this.context, attributes));
   }
 
   async #settleReferences(): Promise<number> {
@@ -546,11 +550,11 @@ export class Partition implements Directory {
     await this.store.close();
   }
 
-  #translatedMaybe<T>(work: () => Maybe<T>): Maybe<T> {
+  #translateMaybe<T>(work: () => Maybe<T>): Maybe<T> {
     const { failureCount: failures } = this.outage;
     try {
       const result = work();
-      if (isPromise(result)) return this.#translated(result);
+      if (isPromise(result)) return this.#translate(result);
       this.outage.recordSuccess(failures);
       return result;
     } catch (error) {
@@ -559,7 +563,7 @@ export class Partition implements Directory {
     }
   }
 
-  async #translated<T>(work: Promise<T>): Promise<T> {
+  async #translate<T>(work: Promise<T>): Promise<T> {
     const { failureCount: failures } = this.outage;
     try {
       const result = await work;

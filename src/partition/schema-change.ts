@@ -16,42 +16,45 @@ export interface SchemaChange {
   readonly changed: number;
 }
 
-type Defined = Pick<AttributeType | ObjectClass, 'oid' | 'name' | 'definition'>;
+type Definition = Pick<AttributeType | ObjectClass, 'oid' | 'name' | 'definition'>;
 
-function removedFrom<T extends Defined>(before: Iterable<T>, after: ReadonlyMap<string, Defined>): T[] {
-  return [...before].filter(({ oid }) => !after.has(oid));
+function removedFrom<T extends Definition>(
+  oldDefinitions: Iterable<T>,
+  newDefinitions: ReadonlyMap<string, Definition>,
+): T[] {
+  return [...oldDefinitions].filter(({ oid }) => !newDefinitions.has(oid));
 }
 
-function byOid(schema: Schema): Map<string, Defined> {
-  return new Map([...schema.attributes(), ...schema.objectClasses()].map((one) => [one.oid, one]));
+function definitionsByOid(schema: Schema): Map<string, Definition> {
+  return new Map([...schema.attributes(), ...schema.objectClasses()].map((definition) => [definition.oid, definition]));
 }
 
-/** Replaces the schema of the directory. Throws if stored data depends on a definition that `next` lacks. */
-export async function changeSchema(context: Context, next: Schema): Promise<SchemaChange> {
+/** Replaces the schema of the directory. Throws if stored data depends on a definition that `newSchema` lacks. */
+export async function changeSchema(context: Context, newSchema: Schema): Promise<SchemaChange> {
   await context.shared.refresh();
-  const before = byOid(context.schema);
-  const after = byOid(next);
-  const types = removedFrom(context.schema.attributes(), after);
-  const classes = removedFrom(context.schema.objectClasses(), after);
-  refuseNames(context, next);
+  const oldByOid = definitionsByOid(context.schema);
+  const newByOid = definitionsByOid(newSchema);
+  const types = removedFrom(context.schema.attributes(), newByOid);
+  const classes = removedFrom(context.schema.objectClasses(), newByOid);
+  refuseNames(context, newSchema);
   refuseIndexed(context, types);
   refuseUnique(context, types);
-  await refuseUsed(context, types, classes);
-  await context.shared.setSchema(next.source);
+  await refuseInUse(context, types, classes);
+  await context.shared.setSchema(newSchema.source);
   let changed = 0;
-  for (const { oid, definition } of after.values()) {
-    const known = before.get(oid);
-    if (known && known.definition !== definition) changed++;
+  for (const { oid, definition } of newByOid.values()) {
+    const old = oldByOid.get(oid);
+    if (old && old.definition !== definition) changed++;
   }
   const removed = types.length + classes.length;
-  return { added: after.size - (before.size - removed), removed, changed };
+  return { added: newByOid.size - (oldByOid.size - removed), removed, changed };
 }
 
-/** Throws if `next` cannot parse the suffixes or the administrator's DN. */
-function refuseNames({ shared: { settings } }: Context, next: Schema): void {
+/** Throws if `newSchema` cannot parse the suffixes or the administrator's DN. */
+function refuseNames({ shared: { settings } }: Context, newSchema: Schema): void {
   for (const dn of [...settings.suffixes, settings.adminDn]) {
     try {
-      next.parseDn(dn);
+      newSchema.parseDn(dn);
     } catch (error) {
       if (!(error instanceof LdapError)) throw error;
       throw new LdapError('unwillingToPerform', `'${dn}' would be no name any more: ${error.message}`);
@@ -78,12 +81,15 @@ function refuseUnique({ shared }: Context, types: readonly AttributeType[]): voi
       );
     const unique = shared.values.constraints.find(({ relevantTypes }) => relevantTypes.has(type));
     if (!unique) continue;
-    const what = `attribute '${type.name}' is in a uniqueness constraint and would not be defined any more`;
-    throw new LdapError('unwillingToPerform', `${what}; remove it first: rowan unique remove ${unique.record.number}`);
+    const reason = `attribute '${type.name}' is in a uniqueness constraint and would not be defined any more`;
+    throw new LdapError(
+      'unwillingToPerform',
+      `${reason}; remove it first: rowan unique remove ${unique.record.number}`,
+    );
   }
 }
 
-async function refuseUsed(
+async function refuseInUse(
   context: Context,
   types: readonly AttributeType[],
   classes: readonly ObjectClass[],
@@ -92,32 +98,32 @@ async function refuseUsed(
     const dn = await firstMatch(context, { type: 'equal', attribute: 'objectClass', value: Buffer.from(oid) });
     if (dn !== undefined) refuseUse(`object class '${name}'`, dn);
   }
-  const present = types.map(({ oid }) => ({ type: 'present', attribute: oid }) as const);
-  if (present.length === 0) return;
-  const dn = await firstMatch(context, { type: 'or', filters: present });
+  const presenceFilters = types.map(({ oid }) => ({ type: 'present', attribute: oid }) as const);
+  if (presenceFilters.length === 0) return;
+  const dn = await firstMatch(context, { type: 'or', filters: presenceFilters });
   if (dn !== undefined) refuseUse(types.map(({ name }) => `attribute '${name}'`).join(' or '), dn);
 }
 
-function refuseUse(what: string, dn: string): never {
+function refuseUse(definition: string, dn: string): never {
   throw new LdapError(
     'unwillingToPerform',
-    `${what} would not be defined any more, and '${dn}' has it; change such entries first`,
+    `${definition} would not be defined any more, and '${dn}' has it; change such entries first`,
   );
 }
 
 /** Returns the DN of an entry that matches, deleted entries aside. */
 async function firstMatch(context: Context, filter: Filter): Promise<string | undefined> {
-  let found: string | undefined;
+  let matchDn: string | undefined;
   for (const base of context.shared.suffixes) {
     if (!(await findEntry(context, context.store, base))) continue;
     const params = { ...EVERYTHING, base, scope: 'sub', filter, pageSize: 1 } as const;
     await search(context, params, {
       entry: ({ dn }) => {
-        found ??= dn.toString();
+        matchDn ??= dn.toString();
       },
       reference: () => undefined,
     });
-    if (found !== undefined) return found;
+    if (matchDn !== undefined) return matchDn;
   }
   return undefined;
 }

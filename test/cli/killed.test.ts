@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { parseFilter } from '../../src/ldap/filter-text.js';
 import type { LdapError } from '../../src/ldap/ldap-error.js';
-import { BUILD_KEY, claimName, cursorName } from '../../src/partition/index/index-admin.js';
+import { BUILD_KEY, claimQualifier, cursorQualifier } from '../../src/partition/index/index-admin.js';
 import { Partition, UNRESTRICTED } from '../../src/partition/index.js';
 import { indexTable, META_TABLE, TREE_TABLE } from '../../src/partition/model/tables.js';
 import { readUniqueState } from '../../src/partition/model/unique-rows.js';
@@ -59,7 +59,7 @@ describe('cli: killed with -9', () => {
   async function cursor(): Promise<string | undefined> {
     partition.renewReads();
     const row = await partition.store.get(META_TABLE.name, BUILD_KEY);
-    return row && cellValue(row, 0, cursorName(CN))?.toString('hex');
+    return row && cellValue(row, 0, cursorQualifier(CN))?.toString('hex');
   }
 
   async function breaches(): Promise<number> {
@@ -117,7 +117,7 @@ describe('cli: killed with -9', () => {
   });
 
   it('an index that was only begun is waited for until it is known that nobody is at it, and that is said', async () => {
-    const [title, qualifier] = ['2.5.4.12', claimName('2.5.4.12')];
+    const [title, qualifier] = ['2.5.4.12', claimQualifier('2.5.4.12')];
     const { signal } = spawnSync(process.execPath, [FAILING, sandbox.data, 'index', 'table created']);
     expect(signal).to.equal('SIGKILL');
     partition.renewReads();

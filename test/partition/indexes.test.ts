@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import type { LdapError } from '../../src/ldap/ldap-error.js';
-import { BUILD_KEY, claimName } from '../../src/partition/index/index-admin.js';
+import { BUILD_KEY, claimQualifier } from '../../src/partition/index/index-admin.js';
 import { Partition } from '../../src/partition/index.js';
 import { gramPrefix, indexTable, META_TABLE } from '../../src/partition/model/tables.js';
 import { planIndexes } from '../../src/partition/read/plan/index-plan.js';
@@ -202,7 +202,7 @@ for (const engine of ENGINES) {
     const leaveClaim = async (store: Store) => {
       const died = Buffer.alloc(16);
       died.writeBigUInt64BE(BigInt(Date.now() - 61_000));
-      const put = [{ family: 0, qualifier: claimName('2.5.4.12'), value: died }];
+      const put = [{ family: 0, qualifier: claimQualifier('2.5.4.12'), value: died }];
       await store.commit({ steps: [{ table: META_TABLE.name, key: BUILD_KEY, put }], decisive: 0 });
     };
 

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { Modification } from '../../ldap/ldap-types.js';
-import type { ComputeChanges } from '../../partition/model/directory-types.js';
+import type { Modifier } from '../../partition/model/directory-types.js';
 import type { Dn } from '../../schema/schema-types.js';
 import type { Config, SettingName } from '../../server/settings/index.js';
 import { addSettingFlags } from '../config/index.js';
@@ -51,7 +51,7 @@ export function accountCommands(parent: Command, examples: string) {
 export async function modify(
   { partition }: OpenDirectory,
   dn: Dn,
-  changes: readonly Modification[] | ComputeChanges,
+  changes: readonly Modification[] | Modifier,
   system = false,
 ): Promise<void> {
   await partition.modify(dn, changes, { dn: partition.settings.adminDn, system });

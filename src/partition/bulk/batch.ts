@@ -20,7 +20,7 @@ import { sumSteps } from '../write/counters.js';
 import { mergeSteps } from '../write/merge-steps.js';
 import { isSpecial } from '../write/plan.js';
 import { addChosen, type ChosenNumbers } from '../write/rules/numbers.js';
-import { cellOf, type Layouts } from './layout.js';
+import { cellHead, type Layouts } from './layout.js';
 import { BulkRows, putValue } from './rows.js';
 
 /** Maximum number of entries per batch. Writing that many holds the write lock for some tens of milliseconds. */
@@ -37,7 +37,7 @@ export interface BatchEntry {
 interface BatchItem {
   readonly source: LoadSource;
   readonly node: Node;
-  /** Kept only if the packed row does not contain all values of the entry. */
+  /** Set only if the packed row lacks values of the entry. */
   readonly draft: Draft | undefined;
 }
 
@@ -48,7 +48,7 @@ export class BulkBatch {
   /** entryUUIDs that the source sets, as latin-1 text. */
   readonly entryUuids = new Set<string>();
   /** Resolves when the batch is stored or refused. */
-  written: Promise<void> = Promise.resolve();
+  whenWritten: Promise<void> = Promise.resolve();
   /** True if the batch has children of an entry that was refused. Their rows refer to a parent that will not exist. */
   hasOrphans = false;
   readonly #items: BatchItem[] = [];
@@ -57,80 +57,87 @@ export class BulkBatch {
   readonly #namesGuard: RowStep;
   readonly #rows: BulkRows;
   readonly #changes: ChangeRows;
-  readonly #counts = new Map<Node, number>();
-  #master: PackedRows | undefined;
-  #special = false;
+  readonly #childCounts = new Map<Node, number>();
+  #masterRows: PackedRows | undefined;
+  #hasSpecial = false;
   readonly #steps: PlanStep[] = [];
-  /** Steps that rules have added for new rows of table unique. The batch writes these rows itself. */
-  readonly #owners: RowStep[] = [];
-  readonly #chosen = new Map<NumberRange, ChosenNumbers>();
+  /** Steps of rules for new rows of table unique. The batch packs these rows like the others. */
+  readonly #ownerSteps: RowStep[] = [];
+  readonly #chosenNumbers = new Map<NumberRange, ChosenNumbers>();
 
   constructor(actor: Actor, layouts: Layouts, shared: SharedState) {
     this.#indexes = layouts.indexes;
     this.#values = shared.values;
-    this.#namesGuard = shared.namesGuard();
+    this.#namesGuard = shared.nameChangesGuard();
     this.#rows = new BulkRows(layouts);
     this.#changes = new ChangeRows(actor, layouts);
   }
 
   /** Chosen numbers of assigned ranges in the batch. */
-  get chosen(): readonly ChosenNumbers[] {
-    return [...this.#chosen.values()];
+  get chosenNumbers(): readonly ChosenNumbers[] {
+    return [...this.#chosenNumbers.values()];
   }
 
   addChosen(chosen: ChosenNumbers): void {
-    const known = this.#chosen.get(chosen.range);
-    this.#chosen.set(chosen.range, known ? addChosen(known, chosen) : chosen);
+    const prior = this.#chosenNumbers.get(chosen.range);
+    this.#chosenNumbers.set(chosen.range, prior ? addChosen(prior, chosen) : chosen);
   }
 
   get size(): number {
     return this.#items.length;
   }
 
-  get full(): boolean {
+  get isFull(): boolean {
     return this.size >= ENTRIES_PER_BATCH || this.#rows.bytes >= BYTES_PER_BATCH;
   }
 
-  /** Adds an entry after the rules have been applied, with the steps that they added. `name` is the normalized DN. */
-  add(entry: LoadEntry, name: string, { after, place }: Change, steps: readonly PlanStep[]): void {
+  /** Adds an entry and the steps that rules have added. `normText` is the normalized DN. */
+  add(entry: LoadEntry, normText: string, { after, place }: Change, steps: readonly PlanStep[]): void {
     const draft = after!;
     const node = place.to!;
     const parent = node.parent!;
     const info = { parentId: parent.id, normRdn: node.normRdn, upRdn: place.upRdn, version: FIRST_VERSION };
     const isGeneric = this.#rows.add(draft, node, info);
     for (const step of steps) {
-      if ('key' in step && isFirstOwner(step)) this.#owners.push(step);
+      if ('key' in step && isFirstOwner(step)) this.#ownerSteps.push(step);
       else this.#steps.push(step);
     }
     this.#items.push({ source: entry.source ?? entry, node, draft: isGeneric ? draft : undefined });
-    this.nodes.set(name, node);
+    this.nodes.set(normText, node);
     this.#changes.add(node, draft.firstValue('entryCSN')!);
-    this.#counts.set(parent, (this.#counts.get(parent) ?? 0) + 1);
-    this.#special ||= isSpecial(draft);
+    this.#childCounts.set(parent, (this.#childCounts.get(parent) ?? 0) + 1);
+    this.#hasSpecial ||= isSpecial(draft);
   }
 
   /** Called when entries of an earlier batch were refused. */
-  markOrphans(refused: ReadonlySet<Node>): void {
-    for (const parent of this.#counts.keys()) this.hasOrphans ||= refused.has(parent);
+  markOrphans(refusedNodes: ReadonlySet<Node>): void {
+    for (const parent of this.#childCounts.keys()) this.hasOrphans ||= refusedNodes.has(parent);
   }
 
-  /** Returns the batch in the form that the store ingests. `more`: further steps of the plan. */
-  rows(more: readonly PlanStep[]): [LoadTable[], Plan] {
-    const shared = sharedGuard({ indexes: this.#indexes, values: this.#values }, this.#special);
-    const steps = mergeSteps([shared, this.#namesGuard, ...sumSteps(this.#counts), ...this.#steps, ...more]);
-    this.#master ??= this.#rows.master;
+  /** Returns the rows and the plan of the batch, for `Store.ingest`. */
+  rows(furtherSteps: readonly PlanStep[]): [LoadTable[], Plan] {
+    const shared = sharedGuard({ indexes: this.#indexes, values: this.#values }, this.#hasSpecial);
+    const steps = mergeSteps([
+      shared,
+      this.#namesGuard,
+      ...sumSteps(this.#childCounts),
+      ...this.#steps,
+      ...furtherSteps,
+    ]);
+    this.#masterRows ??= this.#rows.master;
     const tables: LoadTable[] = [
       { table: TREE_TABLE.name, rows: this.#rows.tree, absent: true },
-      { table: MASTER_TABLE.name, rows: this.#master, absent: true },
+      { table: MASTER_TABLE.name, rows: this.#masterRows, absent: true },
       { table: CHANGES_TABLE.name, rows: this.#changes.rows, append: true },
     ];
-    if (this.#owners.length > 0) tables.push({ table: UNIQUE_TABLE.name, rows: this.#ownerRows(), absent: true });
+    if (this.#ownerSteps.length > 0)
+      tables.push({ table: UNIQUE_TABLE.name, rows: this.#makeOwnerRows(), absent: true });
     return [[...tables, ...this.#rows.indexTables()], { steps, decisive: 0 }];
   }
 
   /** Returns the rows of table unique in key order. Throws `guard` if two entries have the same value. */
-  #ownerRows(): LoadRow[] {
-    const rows = this.#owners.map(({ key, put }) => ({ key, row: packRow(put!) }));
+  #makeOwnerRows(): LoadRow[] {
+    const rows = this.#ownerSteps.map(({ key, put }) => ({ key, row: packRow(put!) }));
     rows.sort((a, b) => Buffer.compare(a.key, b.key));
     for (let i = 1; i < rows.length; i++) {
       if (rows[i]!.key.equals(rows[i - 1]!.key))
@@ -147,8 +154,8 @@ export class BulkBatch {
   /** Yields the entries in the order added, for writing each on its own. */
   *entries(context: TreeContext): Generator<BatchEntry> {
     const rows = new Map<string, Buffer>();
-    this.#master ??= this.#rows.master;
-    for (const { key, row } of this.#master) rows.set(key.toString('latin1'), row);
+    this.#masterRows ??= this.#rows.master;
+    for (const { key, row } of this.#masterRows) rows.set(key.toString('latin1'), row);
     for (const { source, node, draft } of this.#items) {
       const row = rows.get(node.id.toString('latin1'))!;
       yield { source, node, dn: node.dn.toString(), draft: draft ?? this.#draftOf(context, node, row) };
@@ -168,36 +175,36 @@ const FIRST_VERSION = counterBytes(1n);
 class ChangeRows {
   readonly #layouts: Layouts;
   readonly #packer: RowPacker;
-  /** The first cell, the same in every record. */
-  readonly #by: Fixed;
+  /** The cell of the writer, the same in every record. */
+  readonly #writerCell: Fixed;
   /** Maximum length in bytes of a record without its DN and CSN. */
-  readonly #room: number;
+  readonly #maxRowBytes: number;
 
   constructor(actor: Actor, layouts: Layouts) {
     this.#layouts = layouts;
-    this.#packer = new RowPacker(layouts.room.changes);
-    const by = Buffer.from(actor.dn);
-    this.#by = fixedBytes(packCell(CHANGE.by, by));
-    this.#room = by.length + CELL_BYTES;
+    this.#packer = new RowPacker(layouts.lastBytes.changes);
+    const writerDn = Buffer.from(actor.dn);
+    this.#writerCell = fixedBytes(packCell(CHANGE.by, writerDn));
+    this.#maxRowBytes = writerDn.length + CELL_BYTES;
   }
 
   add({ id, dn }: Node, csn: Buffer): void {
     const packer = this.#packer;
-    packer.begin(this.#room + csn.length + dn.length);
+    packer.begin(this.#maxRowBytes + csn.length + dn.length);
     packer.endKey();
     const { bytes, view } = packer;
-    let at = putFixed(view, packer.at, this.#by);
-    at = putValue(bytes, view, putFixed(view, at, CSN), CSN.length, csn);
-    at = putValue(bytes, view, putFixed(view, at, DN), DN.length, dn);
-    at = putValue(bytes, view, putFixed(view, at, ID), ID.length, id);
+    let at = putFixed(view, packer.at, this.#writerCell);
+    at = putValue(bytes, view, putFixed(view, at, CSN_HEAD), CSN_HEAD.length, csn);
+    at = putValue(bytes, view, putFixed(view, at, DN_HEAD), DN_HEAD.length, dn);
+    at = putValue(bytes, view, putFixed(view, at, ID_HEAD), ID_HEAD.length, id);
     at = putFixed(view, at, OP_ADD_TIME);
-    packer.at = putValue(bytes, view, at, TIME.length, changeTime());
+    packer.at = putValue(bytes, view, at, TIME_HEAD.length, changeTime());
     packer.endRow();
     packer.end();
   }
 
   get rows(): PackedRows {
-    this.#layouts.room.changes = this.#packer.at;
+    this.#layouts.lastBytes.changes = this.#packer.at;
     return this.#packer.rows();
   }
 }
@@ -206,10 +213,10 @@ function packCell(qualifier: Buffer, value: Buffer): Buffer {
   return packSorted([{ family: 0, qualifier, value }]);
 }
 
-const CSN = fixedBytes(cellOf(0, CHANGE.csn));
-const DN = fixedBytes(cellOf(0, CHANGE.dn));
-const ID = fixedBytes(cellOf(0, CHANGE.id));
-const TIME = cellOf(0, CHANGE.time);
-const OP_ADD_TIME = fixedBytes(packCell(CHANGE.op, Buffer.from('add')), TIME);
+const CSN_HEAD = fixedBytes(cellHead(0, CHANGE.csn));
+const DN_HEAD = fixedBytes(cellHead(0, CHANGE.dn));
+const ID_HEAD = fixedBytes(cellHead(0, CHANGE.id));
+const TIME_HEAD = cellHead(0, CHANGE.time);
+const OP_ADD_TIME = fixedBytes(packCell(CHANGE.op, Buffer.from('add')), TIME_HEAD);
 /** Upper bound for the cell headers and short values of a change record, in bytes. */
 const CELL_BYTES = 256;

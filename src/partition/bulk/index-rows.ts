@@ -4,56 +4,56 @@ import { eachGram, type NormalizedValue } from '../model/implied.js';
 import type { Index } from '../model/index-set.js';
 import { EQUALITY, GRAM, PRESENCE_PREFIX, UUID_BYTES } from '../model/tables.js';
 
-const NO_FORMS: readonly NormalizedValue[] = [];
+const NO_VALUES: readonly NormalizedValue[] = [];
 
-/** Collects the rows of a batch in one index. Consecutive entries with the same forms share rows. */
+/** Collects the rows of a batch in one index. Consecutive entries with the same values share rows. */
 export class IndexRows {
   readonly #index: Index;
   readonly #packer = new RowPacker();
-  readonly #present = new IdList();
-  /** Forms of the last entry. `#repeated` holds the ids of following entries with the same forms: see `FormMaker`. */
-  #forms: readonly NormalizedValue[] = NO_FORMS;
-  readonly #repeated = new IdList();
+  readonly #presentIds = new IdList();
+  /** Normal forms of the last entry. `#repeatedIds`: the entries after it with the same forms (see `Normalizer`). */
+  #lastValues: readonly NormalizedValue[] = NO_VALUES;
+  readonly #repeatedIds = new IdList();
 
   constructor(index: Index) {
     this.#index = index;
   }
 
-  add(forms: readonly NormalizedValue[], id: Buffer): void {
-    if (this.#index.hasPresence) this.#present.add(id);
-    if (forms === this.#forms) {
-      this.#repeated.add(id);
+  add(values: readonly NormalizedValue[], id: Buffer): void {
+    if (this.#index.hasPresence) this.#presentIds.add(id);
+    if (values === this.#lastValues) {
+      this.#repeatedIds.add(id);
       return;
     }
-    this.#postRepeated();
-    this.#forms = forms;
-    this.#post(forms, id);
+    this.#packRepeated();
+    this.#lastValues = values;
+    this.#packRows(values, id);
   }
 
-  #postRepeated(): void {
-    if (this.#repeated.count === 0) return;
-    this.#post(this.#forms, this.#repeated.view());
-    this.#repeated.clear();
+  #packRepeated(): void {
+    if (this.#repeatedIds.count === 0) return;
+    this.#packRows(this.#lastValues, this.#repeatedIds.view());
+    this.#repeatedIds.clear();
   }
 
-  #post(forms: readonly NormalizedValue[], ids: Buffer): void {
+  #packRows(values: readonly NormalizedValue[], ids: Buffer): void {
     const packer = this.#packer;
-    for (let k = 0; k < forms.length; k++) {
-      const { cutValue: cut } = forms[k]!;
-      post(packer, EQUALITY, cut, 0, cut.length, ids);
+    for (let k = 0; k < values.length; k++) {
+      const { cutValue: cut } = values[k]!;
+      packIndexRow(packer, EQUALITY, cut, 0, cut.length, ids);
     }
-    if (this.#index.hasSubstrings) eachGram(forms, (norm, at) => post(packer, GRAM, norm, at, at + 3, ids));
+    if (this.#index.hasSubstrings) eachGram(values, (norm, at) => packIndexRow(packer, GRAM, norm, at, at + 3, ids));
   }
 
   /** Returns all rows. No more entries may be added after that. */
   rows(): PackedRows {
     const packer = this.#packer;
-    this.#postRepeated();
-    if (this.#present.count > 0) {
+    this.#packRepeated();
+    if (this.#presentIds.count > 0) {
       packer.begin();
       packer.write(PRESENCE_PREFIX);
       packer.endKey();
-      packer.write(this.#present.view());
+      packer.write(this.#presentIds.view());
       packer.endRow();
       packer.end();
     }
@@ -62,7 +62,7 @@ export class IndexRows {
 }
 
 /** Packs the index row of `norm[from, to)`: kind, form, `\0`. */
-function post(packer: RowPacker, kind: number, norm: Buffer, from: number, to: number, ids: Buffer): void {
+function packIndexRow(packer: RowPacker, kind: number, norm: Buffer, from: number, to: number, ids: Buffer): void {
   packer.begin(to - from + 2 + ids.length);
   const { bytes } = packer;
   let { at } = packer;
@@ -76,11 +76,11 @@ function post(packer: RowPacker, kind: number, norm: Buffer, from: number, to: n
   packer.end();
 }
 
-const FIRST_IDS = 64;
+const INITIAL_IDS = 64;
 
 class IdList {
   count = 0;
-  #bytes = Buffer.allocUnsafeSlow(FIRST_IDS * UUID_BYTES);
+  #bytes = Buffer.allocUnsafeSlow(INITIAL_IDS * UUID_BYTES);
 
   add(id: Buffer): void {
     const at = this.count * UUID_BYTES;

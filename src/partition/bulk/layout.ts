@@ -8,10 +8,10 @@ import { type Normalizer, normalizerOf, normRule } from '../model/implied.js';
 import type { Index, IndexSet } from '../model/index-set.js';
 import { cutMarkQualifier, MASTER, oidBytes, TREE } from '../model/tables.js';
 
-/** Cells of one attribute of the master row. */
+/** The cells of one attribute in the master row. */
 export interface MasterPart {
   /** Position of the attribute in the draft. */
-  readonly place: number;
+  readonly attributeIndex: number;
   /** Cell of the first value without the value and its length. */
   readonly head: Fixed;
 }
@@ -20,38 +20,38 @@ export interface MasterPart {
 export interface TypePart {
   readonly type: AttributeType;
   /** Positions of the attributes in the draft. Most types have one. */
-  readonly places: readonly number[];
+  readonly attributeIndexes: readonly number[];
   /** Undefined if the values of the type have no normal forms. */
-  readonly maker: Normalizer | undefined;
+  readonly normalizer: Normalizer | undefined;
   readonly index: Index | undefined;
-  /** Scratch array for the attributes at `places`. */
+  /** Scratch array for the attributes at `attributeIndexes`. */
   readonly attributes: DraftAttribute[];
 }
 
 /** A run of cells in the tree row. */
 export interface TreePart {
-  /** Complete cells, followed by the head of the first form of the type. */
-  readonly before: Fixed;
-  /** Index in `types`; -1: no forms follow. */
-  readonly type: number;
-  /** The cell `OID=` without the form and the length of the qualifier. The position bytes follow the form. */
+  /** Complete cells, then the head of the cell with the first normal form of the type. */
+  readonly fixedCells: Fixed;
+  /** Index in `typeParts`; -1: no normal forms follow. */
+  readonly typeIndex: number;
+  /** The cell `OID=` without the normal form and the length of the qualifier. The value index follows the form. */
   readonly head: Fixed;
-  /** True if `before` is the mark for cut forms, which is written only if a form was cut. */
-  readonly mark: boolean;
+  /** True if `fixedCells` is the mark for cut values, which is written only if a value was cut. */
+  readonly isCutMark: boolean;
 }
 
 /** Positions of a draft's attributes in its rows. Depends on the descriptions, which consecutive entries share. */
 export interface Layout {
   readonly descriptions: readonly AttributeDescription[];
   readonly texts: readonly string[];
-  readonly master: readonly MasterPart[];
-  readonly types: readonly TypePart[];
-  readonly tree: readonly TreePart[];
-  /** Like `tree`, for entries without cut forms. */
-  readonly uncutTree: readonly TreePart[];
+  readonly masterParts: readonly MasterPart[];
+  readonly typeParts: readonly TypePart[];
+  readonly treeParts: readonly TreePart[];
+  /** Like `treeParts`, for entries without cut values. */
+  readonly uncutTreeParts: readonly TreePart[];
   /** Maximum length of a tree row without its key and forms, and of any head, in bytes. */
-  readonly treeBytes: number;
-  readonly headBytes: number;
+  readonly maxTreeBytes: number;
+  readonly maxHeadBytes: number;
 }
 
 const MAX_LAYOUTS = 1000;
@@ -60,29 +60,29 @@ const MAX_LAYOUTS = 1000;
 export class Layouts {
   readonly indexes: IndexSet;
   /** Total size of the rows of the last batch by table, in bytes. The initial capacity for the next batch. */
-  readonly room = { tree: 0, master: 0, changes: 0 };
-  readonly #known = new BoundedMap<string, Layout>(MAX_LAYOUTS);
-  #last: Layout | undefined;
+  readonly lastBytes = { tree: 0, master: 0, changes: 0 };
+  readonly #layoutsByKey = new BoundedMap<string, Layout>(MAX_LAYOUTS);
+  #lastLayout: Layout | undefined;
 
   constructor(indexes: IndexSet) {
     this.indexes = indexes;
   }
 
   /** Returns the layout for a draft with these attributes in this order. */
-  of(attributes: readonly DraftAttribute[]): Layout {
-    if (this.#last && isLayoutOf(this.#last, attributes)) return this.#last;
+  layoutFor(attributes: readonly DraftAttribute[]): Layout {
+    if (this.#lastLayout && isLayoutFor(this.#lastLayout, attributes)) return this.#lastLayout;
     const key = attributes.map(({ text }) => text).join(' ');
-    let layout = this.#known.get(key);
-    if (!layout || !isLayoutOf(layout, attributes)) {
+    let layout = this.#layoutsByKey.get(key);
+    if (!layout || !isLayoutFor(layout, attributes)) {
       layout = makeLayout(attributes, this.indexes);
-      this.#known.set(key, layout);
+      this.#layoutsByKey.set(key, layout);
     }
-    this.#last = layout;
+    this.#lastLayout = layout;
     return layout;
   }
 }
 
-function isLayoutOf({ descriptions, texts }: Layout, attributes: readonly DraftAttribute[]): boolean {
+function isLayoutFor({ descriptions, texts }: Layout, attributes: readonly DraftAttribute[]): boolean {
   if (attributes.length !== texts.length) return false;
   for (let i = 0; i < texts.length; i++) {
     const { description, text } = attributes[i]!;
@@ -100,95 +100,95 @@ function makeLayout(attributes: readonly DraftAttribute[], indexes: IndexSet): L
   return {
     descriptions: attributes.map(({ description }) => description),
     texts: attributes.map(({ text }) => text),
-    master,
-    types,
-    tree,
-    uncutTree: treeParts(cells.filter(({ mark }) => !mark)),
-    treeBytes: tree.reduce((sum, { before }) => sum + before.length + FIXED_EXCESS, 0),
-    headBytes: Math.max(...heads),
+    masterParts: master,
+    typeParts: types,
+    treeParts: tree,
+    uncutTreeParts: treeParts(cells.filter(({ isCutMark: mark }) => !mark)),
+    maxTreeBytes: tree.reduce((sum, { fixedCells: before }) => sum + before.length + FIXED_EXCESS, 0),
+    maxHeadBytes: Math.max(...heads),
   };
 }
 
-/** Sorts by qualifier, like `sortedByText`. */
+/** Sorts by qualifier, like `sortedAttributes`. */
 function masterParts(attributes: readonly DraftAttribute[]): MasterPart[] {
-  const places = [...attributes.keys()].sort((a, b) => (attributes[a]!.text < attributes[b]!.text ? -1 : 1));
-  return places.map((place) => ({
-    place,
-    head: fixedBytes(cellOf(MASTER.upAttributes, valueQualifier(attributes[place]!.text, 0))),
+  const attributeIndexes = [...attributes.keys()].sort((a, b) => (attributes[a]!.text < attributes[b]!.text ? -1 : 1));
+  return attributeIndexes.map((attributeIndex) => ({
+    attributeIndex,
+    head: fixedBytes(cellHead(MASTER.upAttributes, valueQualifier(attributes[attributeIndex]!.text, 0))),
   }));
 }
 
-/** Secrets imply nothing. */
 function typeParts(attributes: readonly DraftAttribute[], indexes: IndexSet): TypePart[] {
-  const places = new Map<AttributeType, number[]>();
+  const indexesByType = new Map<AttributeType, number[]>();
   for (const [place, { description }] of attributes.entries()) {
     if (description.type.secret) continue;
-    const known = places.get(description.type);
-    if (known) known.push(place);
-    else places.set(description.type, [place]);
+    const attributeIndexes = indexesByType.get(description.type);
+    if (attributeIndexes) attributeIndexes.push(place);
+    else indexesByType.set(description.type, [place]);
   }
-  return [...places].map(([type, of]) => {
+  return [...indexesByType].map(([type, attributeIndexes]) => {
     const rule = normRule(type);
     return {
       type,
-      places: of,
-      maker: rule && normalizerOf(type, rule),
+      attributeIndexes,
+      normalizer: rule && normalizerOf(type, rule),
       index: indexes.ofType(type),
-      attributes: of.map((place) => attributes[place]!),
+      attributes: attributeIndexes.map((place) => attributes[place]!),
     };
   });
 }
 
-/** Length of the cell value of a form, which is the smallest value index that has the form. */
-export const FORM_POSITION = 4;
+/** Length of the value of a cell `OID=`normal form: the smallest index of a value with this normal form. */
+export const VALUE_INDEX_BYTES = 4;
 
-/** A cell of normAttributes for sorting: a complete cell, or a placeholder for the cells of a type's forms. */
+/** A cell of normAttributes for sorting: a complete cell, or the head of the cells of a type's normal forms. */
 interface TreeCell {
   readonly qualifier: string;
-  readonly type: number;
+  readonly typeIndex: number;
   readonly cell: Buffer;
-  readonly forms: boolean;
-  readonly mark: boolean;
+  readonly isHead: boolean;
+  readonly isCutMark: boolean;
 }
 
-function treeCells({ type: { oid }, maker }: TypePart, type: number): TreeCell[] {
-  const whole = (qualifier: Buffer, mark: boolean): TreeCell => {
-    const cell = cellOf(TREE.normAttributes, qualifier);
-    return { qualifier: qualifier.toString('latin1'), type, cell, forms: false, mark };
+function treeCells({ type: { oid }, normalizer }: TypePart, typeIndex: number): TreeCell[] {
+  const wholeCell = (qualifier: Buffer, isCutMark: boolean): TreeCell => {
+    const cell = cellHead(TREE.normAttributes, qualifier);
+    return { qualifier: qualifier.toString('latin1'), typeIndex, cell, isHead: false, isCutMark };
   };
-  const presence = whole(oidBytes(oid), false);
-  if (!maker) return [presence];
-  const head = cellOf(TREE.normAttributes, Buffer.from(`${oid}=`, 'latin1'), FORM_POSITION);
-  const forms = { qualifier: `${oid}=`, type, cell: head, forms: true, mark: false };
-  return [presence, whole(cutMarkQualifier(oid), true), forms];
+  const presence = wholeCell(oidBytes(oid), false);
+  if (!normalizer) return [presence];
+  const head = cellHead(TREE.normAttributes, Buffer.from(`${oid}=`, 'latin1'), VALUE_INDEX_BYTES);
+  const headCell = { qualifier: `${oid}=`, typeIndex, cell: head, isHead: true, isCutMark: false };
+  return [presence, wholeCell(cutMarkQualifier(oid), true), headCell];
 }
 
-const NOTHING = fixedBytes();
+const NO_CELL = fixedBytes();
 
 /** Joins complete cells with the part that follows. */
 function treeParts(cells: readonly TreeCell[]): TreePart[] {
   const parts: TreePart[] = [];
-  let before: Buffer[] = [];
-  const end = (): void => {
-    if (before.length > 0) parts.push({ before: fixedBytes(...before), type: -1, head: NOTHING, mark: false });
-    before = [];
+  let pendingCells: Buffer[] = [];
+  const endPart = (): void => {
+    if (pendingCells.length > 0)
+      parts.push({ fixedCells: fixedBytes(...pendingCells), typeIndex: -1, head: NO_CELL, isCutMark: false });
+    pendingCells = [];
   };
-  for (const { cell, type, forms, mark } of cells) {
+  for (const { cell, typeIndex: type, isHead: forms, isCutMark: mark } of cells) {
     if (mark) {
-      end();
-      parts.push({ before: fixedBytes(cell), type, head: NOTHING, mark });
+      endPart();
+      parts.push({ fixedCells: fixedBytes(cell), typeIndex: type, head: NO_CELL, isCutMark: mark });
     } else {
-      before.push(cell);
+      pendingCells.push(cell);
       if (!forms) continue;
-      parts.push({ before: fixedBytes(...before), type, head: fixedBytes(cell), mark });
-      before = [];
+      parts.push({ fixedCells: fixedBytes(...pendingCells), typeIndex: type, head: fixedBytes(cell), isCutMark: mark });
+      pendingCells = [];
     }
   }
-  end();
+  endPart();
   return parts;
 }
 
-export function cellOf(family: number, qualifier: Buffer, valueLength = 0): Buffer {
+export function cellHead(family: number, qualifier: Buffer, valueLength = 0): Buffer {
   const cell = Buffer.alloc(CELL_HEADER + qualifier.length);
   cell[0] = family;
   cell.writeUInt16BE(qualifier.length, 1);

@@ -30,10 +30,10 @@ export interface LoadOptions {
   readonly continue: boolean | ((result: LoadReject['result']) => boolean);
 }
 
-interface Prepared {
+interface PreparedEntry {
   readonly entry: LoadEntry;
   readonly dn: Dn;
-  readonly name: string;
+  readonly normText: string;
   /** entryUUID set by the source, as latin-1 text. */
   readonly uuid: string | undefined;
 }
@@ -55,12 +55,12 @@ export async function load(
   await context.references.settle();
   const loader = new BulkLoader(context, { ...actor, system: true }, options);
   for await (const batch of entries) {
-    const taken = loader.takeAll(batch, 0);
-    if (isPromise(taken)) await taken;
+    const pending = loader.addAll(batch, 0);
+    if (isPromise(pending)) await pending;
     if (loader.hasEnded) break;
   }
   await loader.end();
-  return { loaded: loader.loaded, rejected: loader.rejected };
+  return { loaded: loader.loadedCount, rejected: loader.rejectedCount };
 }
 
 class BulkLoader {
@@ -70,15 +70,15 @@ class BulkLoader {
   #layouts: Layouts;
   #batch: BulkBatch;
   /** Batches being written, the oldest first. */
-  readonly #writing: BulkBatch[] = [];
+  readonly #batchesInWriting: BulkBatch[] = [];
   /** Resolves when all batches are written. */
-  #written: Promise<void> = Promise.resolve();
+  #whenWritten: Promise<void> = Promise.resolve();
   /** Parent of the last entry, and its normalized DN. */
-  #parent: { readonly norm: Buffer; readonly node: Node } | undefined;
+  #lastParent: { readonly norm: Buffer; readonly node: Node } | undefined;
   /** True once an entry of an earlier batch was refused during the write. The entries after it are not loaded. */
   #isAborted = false;
-  loaded = 0;
-  rejected = 0;
+  loadedCount = 0;
+  rejectedCount = 0;
   hasEnded = false;
 
   constructor(context: WriteContext, actor: Actor, options: LoadOptions) {
@@ -93,70 +93,70 @@ class BulkLoader {
     return new BulkBatch(this.#actor, this.#layouts, this.#context.shared);
   }
 
-  /** Takes the entries from index `from` on. References to `entries` end when the call is done. */
-  takeAll(entries: readonly LoadEntry[], from: number): Maybe<void> {
-    for (let i = from; i < entries.length && !this.hasEnded; i++) {
-      const taken = this.#take(entries[i]!);
-      if (taken) return taken.then(() => this.takeAll(entries, i + 1));
+  /** Adds the entries from index `start` on. Keeps no reference to `entries` after the call. */
+  addAll(entries: readonly LoadEntry[], start: number): Maybe<void> {
+    for (let i = start; i < entries.length && !this.hasEnded; i++) {
+      const pending = this.#addEntry(entries[i]!);
+      if (pending) return pending.then(() => this.addAll(entries, i + 1));
     }
   }
 
-  /** Checks one entry and adds it to the batch. The promise resolves when the next entry may be taken. */
-  #take(entry: LoadEntry): Promise<void> | undefined {
+  /** Checks one entry and adds it to the batch. The promise resolves when the next entry may follow. */
+  #addEntry(entry: LoadEntry): Promise<void> | undefined {
     try {
       const dn = this.#context.schema.parseNewDn(entry.dn);
       if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be added');
       const name = normText(dn, 0);
-      const parent = this.#parentOf(dn, name);
-      if (isPromise(parent)) return this.#takeLater(entry, dn, name, parent);
-      const added = this.#prepare(entry, dn, name, parent);
-      if (added) return added;
+      const parent = this.#findParent(dn, name);
+      if (isPromise(parent)) return this.#addEntryLater(entry, dn, name, parent);
+      const pending = this.#prepare(entry, dn, name, parent);
+      if (pending) return pending;
     } catch (error) {
       this.#reject(entry.source ?? entry, error);
     }
-    return this.#batch.full ? this.flush() : undefined;
+    return this.#batch.isFull ? this.flush() : undefined;
   }
 
-  async #takeLater(entry: LoadEntry, dn: Dn, name: string, parent: Promise<Node | undefined>): Promise<void> {
+  async #addEntryLater(entry: LoadEntry, dn: Dn, name: string, parent: Promise<Node | undefined>): Promise<void> {
     try {
       await this.#prepare(entry, dn, name, await parent);
     } catch (error) {
       this.#reject(entry.source ?? entry, error);
     }
-    if (this.#batch.full) await this.flush();
+    if (this.#batch.isFull) await this.flush();
   }
 
-  #parentOf(dn: Dn, name: string): Maybe<Node | undefined> {
+  #findParent(dn: Dn, name: string): Maybe<Node | undefined> {
     const { shared, nodes } = this.#context;
-    if (shared.suffixNorms.has(name)) return ROOT;
-    const last = this.#parent;
+    if (shared.suffixNormTexts.has(name)) return ROOT;
+    const last = this.#lastParent;
     if (last && sameBytes(last.norm, dn.norm, dn.rdns[0]!.norm.length + 1)) return last.node;
-    const found = this.#nodeOf(normText(dn, 1)) ?? nodes.byDn(dn, 1, shared.suffixes);
+    const found = this.#findUnstored(normText(dn, 1)) ?? nodes.byDn(dn, 1, shared.suffixes);
     if (!found || isPromise(found)) return found;
-    this.#parent = { norm: Buffer.from(dn.norm.subarray(dn.rdns[0]!.norm.length + 1)), node: found };
+    this.#lastParent = { norm: Buffer.from(dn.norm.subarray(dn.rdns[0]!.norm.length + 1)), node: found };
     return found;
   }
 
   /** Returns the node of an entry of this load that may not be stored yet. */
-  #nodeOf(name: string): Node | undefined {
+  #findUnstored(name: string): Node | undefined {
     const node = this.#batch.nodes.get(name);
     if (node) return node;
-    for (const batch of this.#writing) {
-      const written = batch.nodes.get(name);
-      if (written) return written;
+    for (const batch of this.#batchesInWriting) {
+      const unstored = batch.nodes.get(name);
+      if (unstored) return unstored;
     }
     return undefined;
   }
 
   /** Returns a promise if the entry cannot go into a batch and is added alone. */
   #prepare(entry: LoadEntry, dn: Dn, name: string, parent: Node | undefined): Promise<void> | undefined {
-    if (!parent || (parent === ROOT && !this.#context.shared.suffixNorms.has(name))) {
+    if (!parent || (parent === ROOT && !this.#context.shared.suffixNormTexts.has(name))) {
       throw this.#orphanError(dn);
     }
-    if (this.#nodeOf(name)) throw new LdapError('entryAlreadyExists', 'an entry with this name came before');
+    if (this.#findUnstored(name)) throw new LdapError('entryAlreadyExists', 'an entry with this name came before');
     requireRequestAllowed(this.#context, this.#requestFor(dn));
     const draft = draftFromAttributes(this.#context.schema, entry.attributes);
-    this.#leaveOutComputed(entry, draft);
+    this.#removeComputed(entry, draft);
     const hasUuid = draft.valueText('entryUUID') !== undefined;
     const id = completeEntry(this.#context, draft, dn);
     const uuid = hasUuid ? id.toString('latin1') : undefined;
@@ -168,11 +168,16 @@ class BulkLoader {
     if (asksForNumber(values, draft) || !names.isEmpty) return this.#addAlone(entry.source ?? entry, dn, draft);
     const change = addition(draft, dn, parent, id, this.#actor, undefined, true);
     const steps = applyRules(this.#context, change);
-    if (isPromise(steps)) return steps.then((known) => this.#put({ entry, dn, name, uuid }, change, known));
-    return this.#put({ entry, dn, name, uuid }, change, steps);
+    if (isPromise(steps))
+      return steps.then((resolved) => this.#addToBatch({ entry, dn, normText: name, uuid }, change, resolved));
+    return this.#addToBatch({ entry, dn, normText: name, uuid }, change, steps);
   }
 
-  #put({ entry, dn, name, uuid }: Prepared, change: Change, steps: readonly PlanStep[]): Promise<void> | undefined {
+  #addToBatch(
+    { entry, dn, normText: name, uuid }: PreparedEntry,
+    change: Change,
+    steps: readonly PlanStep[],
+  ): Promise<void> | undefined {
     if (newLarge(change.after!)) return this.#addAlone(entry.source ?? entry, dn, change.after!);
     this.#batch.add(entry, name, change, steps);
     if (uuid !== undefined) this.#batch.entryUuids.add(uuid);
@@ -184,15 +189,15 @@ class BulkLoader {
 
   #orphanError(dn: Dn): LdapError {
     const { shared } = this.#context;
-    const why =
+    const reason =
       suffixAt(dn, shared.suffixes) > 1
         ? 'the entry above it does not exist; parents come before their children'
         : noAncestorMessage(this.#context, dn);
-    return new LdapError('noSuchObject', why);
+    return new LdapError('noSuchObject', reason);
   }
 
   /** Removes computed attributes, which dumps of servers often contain. */
-  #leaveOutComputed(entry: LoadEntry, draft: Draft): void {
+  #removeComputed(entry: LoadEntry, draft: Draft): void {
     for (let i = draft.attributes.length - 1; i >= 0; i--) {
       const { description } = draft.attributes[i]!;
       if (!description.type.noUserModification || !isComputed(description.type)) continue;
@@ -207,11 +212,11 @@ class BulkLoader {
     if (this.#isAborted) return;
     try {
       await this.#add(dn, draft);
-      this.#count(source);
+      this.#countLoaded(source);
     } catch (error) {
       this.#reject(source, error);
     }
-    this.#options.onProgress?.({ loaded: this.loaded, rejected: this.rejected });
+    this.#options.onProgress?.({ loaded: this.loadedCount, rejected: this.rejectedCount });
   }
 
   #add(dn: Dn, draft: Draft): Promise<Buffer> {
@@ -223,48 +228,48 @@ class BulkLoader {
     return { op: 'add', actor: this.#actor, changes: [], rdn: dn.rdns[0]! };
   }
 
-  #count(source: LoadSource): void {
-    this.loaded++;
+  #countLoaded(source: LoadSource): void {
+    this.loadedCount++;
     this.#options.onLoaded?.(source);
   }
 
   /** Reports the entry as rejected. Returns true if the load ends. Rethrows store errors. */
   #reject(entry: LoadSource, error: unknown): boolean {
-    const shown = toLdapError(error);
-    if (!(shown instanceof LdapError) || error instanceof StoreError) throw error;
-    this.rejected++;
-    const { result, message } = shown;
+    const ldapError = toLdapError(error);
+    if (!(ldapError instanceof LdapError) || error instanceof StoreError) throw error;
+    this.rejectedCount++;
+    const { result, message } = ldapError;
     this.#options.onReject({ entry, reason: message ? `${result}: ${message}` : result, result });
-    const goesOn = this.#options.continue;
-    const ends = typeof goesOn === 'boolean' ? !goesOn : !goesOn(result);
-    this.hasEnded ||= ends;
-    return ends;
+    const continues = this.#options.continue;
+    const isLast = typeof continues === 'boolean' ? !continues : !continues(result);
+    this.hasEnded ||= isLast;
+    return isLast;
   }
 
   /** Starts writing the batch. Resolves when the next batch may be prepared. */
   async flush(): Promise<void> {
-    while (this.#writing.length >= MAX_WRITING) await this.#writing[0]!.written;
+    while (this.#batchesInWriting.length >= MAX_WRITING) await this.#batchesInWriting[0]!.whenWritten;
     const batch = this.#batch;
     const { indexes } = this.#context.shared;
     if (indexes !== this.#layouts.indexes) this.#layouts = new Layouts(indexes);
     this.#batch = this.#newBatch();
     if (batch.size === 0 || this.#isAborted) return;
-    this.#writing.push(batch);
-    batch.written = markHandled(this.#write(batch, this.#written));
-    this.#written = batch.written;
+    this.#batchesInWriting.push(batch);
+    batch.whenWritten = markHandled(this.#write(batch, this.#whenWritten));
+    this.#whenWritten = batch.whenWritten;
   }
 
   async end(): Promise<void> {
     await this.flush();
-    await this.#written;
+    await this.#whenWritten;
   }
 
   /** Writes the batch, or entry by entry if its plan fails. Waits for the batch before, which may contain parents. */
-  async #write(batch: BulkBatch, before: Promise<void>): Promise<void> {
-    await before;
+  async #write(batch: BulkBatch, earlier: Promise<void>): Promise<void> {
+    await earlier;
     if (!this.#isAborted && (batch.hasOrphans || !(await this.#ingest(batch)))) await this.#writeOneByOne(batch);
-    this.#writing.shift();
-    this.#options.onProgress?.({ loaded: this.loaded, rejected: this.rejected });
+    this.#batchesInWriting.shift();
+    this.#options.onProgress?.({ loaded: this.loadedCount, rejected: this.rejectedCount });
     await this.#context.shared.refresh();
   }
 
@@ -272,9 +277,9 @@ class BulkLoader {
   async #ingest(batch: BulkBatch): Promise<boolean> {
     const { store } = this.#context;
     // `rows` throws `guard`, too.
-    const write = async () => store.ingest(...batch.rows(await chosenSteps(store, batch.chosen)));
+    const write = async () => store.ingest(...batch.rows(await chosenSteps(store, batch.chosenNumbers)));
     if (!(await guardsHold(write()))) return false;
-    for (const source of batch.sources()) this.#count(source);
+    for (const source of batch.sources()) this.#countLoaded(source);
     return true;
   }
 
@@ -282,20 +287,20 @@ class BulkLoader {
     const { schema, shared, nodes } = this.#context;
     nodes.clear();
     await shared.refresh();
-    const refused = new Set<Node>();
+    const refusedNodes = new Set<Node>();
     for (const { source, node, dn, draft } of batch.entries(this.#context)) {
       if (this.#isAborted) return;
       try {
         await this.#add(schema.parseDn(dn), draft);
-        this.#count(source);
+        this.#countLoaded(source);
       } catch (error) {
         this.#isAborted = this.#reject(source, error);
-        refused.add(node);
+        refusedNodes.add(node);
       }
     }
     // Later batches may contain children of refused entries. Entries prepared from now on see the stored state.
-    for (const later of [...this.#writing, this.#batch]) later.markOrphans(refused);
+    for (const later of [...this.#batchesInWriting, this.#batch]) later.markOrphans(refusedNodes);
     batch.nodes.clear();
-    this.#parent = undefined;
+    this.#lastParent = undefined;
   }
 }

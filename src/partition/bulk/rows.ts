@@ -10,102 +10,102 @@ import type { Node } from '../model/node.js';
 import { MASTER, Q, ROOT_ID, TREE, UUID_BYTES } from '../model/tables.js';
 import { LARGE_VALUE, WIDE_VALUES } from '../model/thresholds.js';
 import { IndexRows } from './index-rows.js';
-import { cellOf, FORM_POSITION, type Layout, type Layouts, type TreePart } from './layout.js';
+import { cellHead, type Layout, type Layouts, type TreePart, VALUE_INDEX_BYTES } from './layout.js';
 
 const COMMA = 0x2c;
 
-const ID = fixedBytes(cellOf(TREE.treeInfo, Q.id, UUID_BYTES));
-const NORM_RDN = fixedBytes(cellOf(MASTER.treeInfo, Q.normRdn));
-const PARENT_ID = fixedBytes(cellOf(MASTER.treeInfo, Q.parentId));
-const UP_RDN = fixedBytes(cellOf(MASTER.treeInfo, Q.upRdn));
-const VERSION = fixedBytes(cellOf(MASTER.treeInfo, Q.version));
+const ID = fixedBytes(cellHead(TREE.treeInfo, Q.id, UUID_BYTES));
+const NORM_RDN = fixedBytes(cellHead(MASTER.treeInfo, Q.normRdn));
+const PARENT_ID = fixedBytes(cellHead(MASTER.treeInfo, Q.parentId));
+const UP_RDN = fixedBytes(cellHead(MASTER.treeInfo, Q.upRdn));
+const VERSION = fixedBytes(cellHead(MASTER.treeInfo, Q.version));
 /** Upper bound for the cells and heads above, in bytes. */
-const TREE_INFO = 256;
+const TREE_INFO_BYTES = 256;
 /** Offset of the value length within a cell. */
-const VALUE_LENGTH = 3;
+const VALUE_LENGTH_OFFSET = 3;
 
-const NO_FORMS: readonly NormalizedValue[] = [];
+const NO_VALUES: readonly NormalizedValue[] = [];
 
 /** Packs the rows of a batch for all tables, without an object per cell. */
 export class BulkRows {
   readonly #layouts: Layouts;
-  readonly #tree: RowPacker;
-  readonly #master: RowPacker;
-  readonly #indexes = new Map<Index, IndexRows>();
-  /** Layout of the last entry. `#indexesOf` holds its index rows by type. */
+  readonly #treePacker: RowPacker;
+  readonly #masterPacker: RowPacker;
+  readonly #rowsByIndex = new Map<Index, IndexRows>();
+  /** Layout of the last entry. `#rowsByType` holds its index rows. */
   #layout: Layout | undefined;
-  #indexesOf: readonly (IndexRows | undefined)[] = [];
+  #rowsByType: readonly (IndexRows | undefined)[] = [];
   /** Forms of the current entry, by type of the layout. */
-  readonly #forms: (readonly NormalizedValue[])[] = [];
+  readonly #valuesByType: (readonly NormalizedValue[])[] = [];
   /** Number of the forms, and their total length in bytes. */
-  #count = 0;
-  #bytes = 0;
-  #cut = false;
+  #valueCount = 0;
+  #valueBytes = 0;
+  #hasCut = false;
 
   constructor(layouts: Layouts) {
     this.#layouts = layouts;
-    this.#tree = new RowPacker(layouts.room.tree);
-    this.#master = new RowPacker(layouts.room.master);
+    this.#treePacker = new RowPacker(layouts.lastBytes.tree);
+    this.#masterPacker = new RowPacker(layouts.lastBytes.master);
   }
 
   /** Size of the packed rows in bytes. */
   get bytes(): number {
-    return this.#tree.at + this.#master.at;
+    return this.#treePacker.at + this.#masterPacker.at;
   }
 
   /** Adds an entry. Returns true if the row does not contain all values: an attribute is wide, or a value is large. */
   add(draft: Draft, node: Node, info: TreeInfo): boolean {
     const { attributes } = draft;
-    const layout = this.#layouts.of(attributes);
-    if (layout !== this.#layout) this.#take(layout);
+    const layout = this.#layouts.layoutFor(attributes);
+    if (layout !== this.#layout) this.#useLayout(layout);
     this.#imply(attributes, layout, node.id);
     this.#addTree(layout, node);
-    const bytes = masterBytes(attributes, layout);
+    const bytes = maxMasterBytes(attributes, layout);
     if (bytes < 0) this.#addGeneric(node.id, entryCells(draft, info));
     else this.#addMaster(attributes, layout, node.id, info, bytes);
     return bytes < 0;
   }
 
   /** Computes the normal forms and adds them to the indexes. */
-  #imply(attributes: readonly DraftAttribute[], { types }: Layout, id: Buffer): void {
-    this.#cut = false;
-    this.#count = 0;
-    this.#bytes = 0;
+  #imply(attributes: readonly DraftAttribute[], { typeParts: types }: Layout, id: Buffer): void {
+    this.#hasCut = false;
+    this.#valueCount = 0;
+    this.#valueBytes = 0;
     for (let i = 0; i < types.length; i++) {
-      const { places, maker, attributes: at } = types[i]!;
-      let forms = NO_FORMS;
+      const { attributeIndexes: places, normalizer: maker, attributes: slots } = types[i]!;
+      let normalized = NO_VALUES;
       if (maker) {
-        for (let k = 0; k < places.length; k++) at[k] = attributes[places[k]!]!;
-        forms = maker.normalize(at);
+        for (let k = 0; k < places.length; k++) slots[k] = attributes[places[k]!]!;
+        normalized = maker.normalize(slots);
       }
-      this.#forms[i] = forms;
-      this.#count += forms.length;
-      for (let k = 0; k < forms.length; k++) {
-        const { cutValue: cut, norm } = forms[k]!;
-        this.#bytes += cut.length;
-        if (cut !== norm) this.#cut = true;
+      this.#valuesByType[i] = normalized;
+      this.#valueCount += normalized.length;
+      for (let k = 0; k < normalized.length; k++) {
+        const { cutValue: cut, norm } = normalized[k]!;
+        this.#valueBytes += cut.length;
+        if (cut !== norm) this.#hasCut = true;
       }
-      this.#indexesOf[i]?.add(forms, id);
+      this.#rowsByType[i]?.add(normalized, id);
     }
   }
 
-  #take(layout: Layout): void {
+  #useLayout(layout: Layout): void {
     this.#layout = layout;
-    this.#indexesOf = layout.types.map(({ index }) => index && this.#rowsOf(index));
+    this.#rowsByType = layout.typeParts.map(({ index }) => index && this.#indexRows(index));
   }
 
-  #rowsOf(index: Index): IndexRows {
-    const known = this.#indexes.get(index);
-    if (known) return known;
+  #indexRows(index: Index): IndexRows {
+    const existing = this.#rowsByIndex.get(index);
+    if (existing) return existing;
     const rows = new IndexRows(index);
-    this.#indexes.set(index, rows);
+    this.#rowsByIndex.set(index, rows);
     return rows;
   }
 
   #addTree(layout: Layout, { id, parent, normRdn }: Node): void {
-    const packer = this.#tree;
-    const forms = this.#bytes + this.#count * (layout.headBytes + FORM_POSITION);
-    packer.begin(TREE_INFO + normRdn.length + layout.treeBytes + forms);
+    const packer = this.#treePacker;
+    const normBytes = this.#valueBytes + this.#valueCount * (layout.maxHeadBytes + VALUE_INDEX_BYTES);
+    packer.begin(TREE_INFO_BYTES + normRdn.length + layout.maxTreeBytes + normBytes);
     const { bytes, view } = packer;
     let at = putBytes(bytes, packer.at, parent?.id ?? ROOT_ID);
     bytes[at++] = COMMA;
@@ -113,40 +113,45 @@ export class BulkRows {
     packer.endKey();
     at = putFixed(view, packer.at, ID);
     at = putBytes(bytes, at, id);
-    const parts = this.#cut ? layout.tree : layout.uncutTree;
-    for (let i = 0; i < parts.length; i++) at = this.#addForms(parts[i]!, bytes, view, at);
+    const parts = this.#hasCut ? layout.treeParts : layout.uncutTreeParts;
+    for (let i = 0; i < parts.length; i++) at = this.#addTreeCells(parts[i]!, bytes, view, at);
     packer.at = at;
     packer.endRow();
     packer.end();
   }
 
-  /** Writes complete cells, then the cells `OID=form`, whose values are the positions. */
-  #addForms({ before, type, head, mark }: TreePart, bytes: Buffer, view: DataView, start: number): number {
+  /** Writes complete cells, then the cells `OID=`normal form, whose values are value indexes. */
+  #addTreeCells(
+    { fixedCells: before, typeIndex: type, head, isCutMark: mark }: TreePart,
+    bytes: Buffer,
+    view: DataView,
+    start: number,
+  ): number {
     if (type < 0) return putFixed(view, start, before);
-    const forms = this.#forms[type]!;
-    if (mark) return forms.some(({ cutValue: cut, norm }) => cut !== norm) ? putFixed(view, start, before) : start;
+    const normalized = this.#valuesByType[type]!;
+    if (mark) return normalized.some(({ cutValue: cut, norm }) => cut !== norm) ? putFixed(view, start, before) : start;
     let at = putFixed(view, start, before);
-    if (forms.length === 0) return at - head.length;
-    for (let k = 0; k < forms.length; k++) {
+    if (normalized.length === 0) return at - head.length;
+    for (let k = 0; k < normalized.length; k++) {
       if (k > 0) at = putFixed(view, at, head);
-      const { cutValue: cut, valueIndex: position } = forms[k]!;
+      const { cutValue: cut, valueIndex: position } = normalized[k]!;
       view.setInt16(at - head.length + 1, head.length - CELL_HEADER + cut.length);
       at = putBytes(bytes, at, cut);
       view.setInt32(at, position);
-      at += FORM_POSITION;
+      at += VALUE_INDEX_BYTES;
     }
     return at;
   }
 
   #addMaster(
     attributes: readonly DraftAttribute[],
-    { master }: Layout,
+    { masterParts: master }: Layout,
     id: Buffer,
     { normRdn, parentId, upRdn, version }: TreeInfo,
-    room: number,
+    maxValueBytes: number,
   ): void {
-    const packer = this.#master;
-    packer.begin(TREE_INFO + normRdn.length + upRdn.length + room);
+    const packer = this.#masterPacker;
+    packer.begin(TREE_INFO_BYTES + normRdn.length + upRdn.length + maxValueBytes);
     const { bytes, view } = packer;
     packer.at = putBytes(bytes, packer.at, id);
     packer.endKey();
@@ -155,7 +160,7 @@ export class BulkRows {
     at = putValue(bytes, view, putFixed(view, at, UP_RDN), UP_RDN.length, upRdn);
     at = putValue(bytes, view, putFixed(view, at, VERSION), VERSION.length, version);
     for (let i = 0; i < master.length; i++) {
-      const { place, head } = master[i]!;
+      const { attributeIndex: place, head } = master[i]!;
       const { values } = attributes[place]!;
       for (let k = 0; k < values.length; k++) {
         const { index, bytes: value } = values[k]!;
@@ -170,7 +175,7 @@ export class BulkRows {
   }
 
   #addGeneric(id: Buffer, { cells, newChunks: separate }: EntryCells): void {
-    const packer = this.#master;
+    const packer = this.#masterPacker;
     packer.begin();
     packer.write(id);
     packer.endKey();
@@ -181,28 +186,28 @@ export class BulkRows {
   }
 
   get tree(): PackedRows {
-    this.#layouts.room.tree = this.#tree.at;
-    return this.#tree.rows();
+    this.#layouts.lastBytes.tree = this.#treePacker.at;
+    return this.#treePacker.rows();
   }
 
   get master(): PackedRows {
-    this.#layouts.room.master = this.#master.at;
-    return this.#master.rows();
+    this.#layouts.lastBytes.master = this.#masterPacker.at;
+    return this.#masterPacker.rows();
   }
 
   *indexTables(): Generator<{ table: string; rows: PackedRows }> {
-    for (const [{ table }, rows] of this.#indexes) yield { table, rows: rows.rows() };
+    for (const [{ table }, rows] of this.#rowsByIndex) yield { table, rows: rows.rows() };
   }
 }
 
-/** Writes the value of a cell whose head has `head` bytes and ends at `at`. */
-export function putValue(bytes: Buffer, view: DataView, at: number, head: number, value: Buffer): number {
-  view.setInt32(at - head + VALUE_LENGTH, value.length);
+/** Writes the value of a cell whose head has `headLength` bytes and ends at `at`. */
+export function putValue(bytes: Buffer, view: DataView, at: number, headLength: number, value: Buffer): number {
+  view.setInt32(at - headLength + VALUE_LENGTH_OFFSET, value.length);
   return putBytes(bytes, at, value);
 }
 
 /** Returns an upper bound for the values and their heads in bytes; -1 if a value is large or an attribute is wide. */
-function masterBytes(attributes: readonly DraftAttribute[], { headBytes }: Layout): number {
+function maxMasterBytes(attributes: readonly DraftAttribute[], { maxHeadBytes: headBytes }: Layout): number {
   let bytes = FIXED_EXCESS;
   for (let i = 0; i < attributes.length; i++) {
     const { values } = attributes[i]!;

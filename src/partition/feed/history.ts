@@ -14,24 +14,24 @@ export async function latestCsn(store: Store): Promise<string | undefined> {
   return undefined;
 }
 
-/** Removes the records from before `before` (ms since 1970) except the last one, which holds the latest entryCSN. */
-export async function trimChanges(store: Store, before: number, piecework?: Piecework): Promise<number> {
-  const [last] = await keysOf(store.scan(CHANGES_TABLE.name, {}, { reverse: true, limit: 1, keysOnly: true }));
-  let trimmed = 0;
-  if (last === undefined) return trimmed;
-  for await (const { keys, rows } of batchesOf(store.scan(CHANGES_TABLE.name, { to: last }))) {
+/** Removes the records from before `beforeMs` (ms since 1970) except the last one, which holds the latest entryCSN. */
+export async function trimChanges(store: Store, beforeMs: number, piecework?: Piecework): Promise<number> {
+  const [lastKey] = await keysOf(store.scan(CHANGES_TABLE.name, {}, { reverse: true, limit: 1, keysOnly: true }));
+  let trimmedCount = 0;
+  if (lastKey === undefined) return trimmedCount;
+  for await (const { keys, rows } of batchesOf(store.scan(CHANGES_TABLE.name, { to: lastKey }))) {
     await piecework?.proceed();
-    const old = keys.filter((_, i) => timeOf(rows[i]!) < before);
-    const steps: PlanStep[] = old.map((key) => ({ table: CHANGES_TABLE.name, key, deleteRow: true }));
+    const oldKeys = keys.filter((_, i) => recordTimeMs(rows[i]!) < beforeMs);
+    const steps: PlanStep[] = oldKeys.map((key) => ({ table: CHANGES_TABLE.name, key, deleteRow: true }));
     if (steps.length > 0) await store.commit({ steps: withFence(steps, piecework), decisive: 0 });
-    trimmed += old.length;
+    trimmedCount += oldKeys.length;
     // Records are ordered by time, so the first younger record ends the trim.
-    if (old.length < keys.length) break;
+    if (oldKeys.length < keys.length) break;
   }
-  return trimmed;
+  return trimmedCount;
 }
 
-function timeOf(row: Buffer): number {
+function recordTimeMs(row: Buffer): number {
   const time = cellValue(row, 0, TIME);
   return time?.length === 8 ? Number(time.readBigUInt64BE()) : 0;
 }

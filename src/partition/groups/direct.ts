@@ -7,10 +7,10 @@ import { cutNorm, equalityPrefix, normRdnOf } from '../model/tables.js';
 import { MAX_NORM } from '../model/thresholds.js';
 import type { Viewer } from '../model/viewer.js';
 import type { SearchContext } from '../read/run/search-context.js';
-import { makeName } from '../tree/node-name.js';
+import { nodeNormText } from '../tree/node-name.js';
 import { ReadNode, ROOT } from '../tree/nodes.js';
 import { maySee } from './group-sight.js';
-import { dnOfName } from './names.js';
+import { dnOfNorm } from './names.js';
 import { StepCache } from './step-cache.js';
 
 /** Up to this number of groups are tested individually. For more, the caller computes all groups of the entry. */
@@ -23,24 +23,24 @@ export function directGroups(
   groups: readonly string[],
   viewer: Viewer,
 ): Maybe<ReadonlySet<string>> {
-  const found = new Set<string>();
+  const groupsFound = new Set<string>();
   const normRdn = normRdnOf(entry.row);
-  if (groups.length > MAX_DIRECT || normRdn.length > MAX_NORM) return found;
-  const name = makeName(context, new ReadNode(entry.id, entry.row, entry.parent, normRdn));
-  const forms = context.shared.nameChanges.storedNormTexts(name);
-  const prefixes = forms.map((form) => equalityPrefix(cutNorm(Buffer.from(form, 'latin1'))));
-  return fold(groups, found, (all, group) =>
+  if (groups.length > MAX_DIRECT || normRdn.length > MAX_NORM) return groupsFound;
+  const normText = nodeNormText(context, new ReadNode(entry.id, entry.row, entry.parent, normRdn));
+  const normTexts = context.shared.nameChanges.storedNormTexts(normText);
+  const prefixes = normTexts.map((form) => equalityPrefix(cutNorm(Buffer.from(form, 'latin1'))));
+  return fold(groups, groupsFound, (all, group) =>
     chain(groupNamesEntry(context, group, prefixes, viewer), (has) => (has ? all.add(group) : all)),
   );
 }
 
-const dns = new BoundedMap<string, Dn>(256);
+const dnsByGroup = new BoundedMap<string, Dn>(256);
 
-function dnOf(group: string): Dn {
-  const known = dns.get(group);
-  if (known) return known;
-  const dn = dnOfName(Buffer.from(group, 'latin1'));
-  dns.set(group, dn);
+function cachedDn(group: string): Dn {
+  const cached = dnsByGroup.get(group);
+  if (cached) return cached;
+  const dn = dnOfNorm(Buffer.from(group, 'latin1'));
+  dnsByGroup.set(group, dn);
   return dn;
 }
 
@@ -52,18 +52,18 @@ function groupNamesEntry(
   viewer: Viewer,
 ): Maybe<boolean> {
   const { store, nodes, shared } = context;
-  return chain(nodes.byDn(dnOf(group), 0, shared.suffixes), (node) => {
+  return chain(nodes.byDn(cachedDn(group), 0, shared.suffixes), (node) => {
     if (!node || node === ROOT) return false;
     const keys = prefixes.map((prefix) => Buffer.concat([prefix, node.id]));
-    const names = (type: AttributeType): Maybe<boolean> => {
+    const isNamedBy = (type: AttributeType): Maybe<boolean> => {
       const index = shared.indexes.ofType(type);
       if (!index?.isReady) return false;
-      const marks = fold(keys, false, (has, key) => has || chain(store.get(index.table, key), (mark) => !!mark));
-      return chain(marks, (has) => {
+      const hasMark = fold(keys, false, (has, key) => has || chain(store.get(index.table, key), (mark) => !!mark));
+      return chain(hasMark, (has) => {
         if (!has) return false;
         return viewer.sightOf ? maySee(context, viewer, 'search', node, type) : true;
       });
     };
-    return fold(StepCache.typesUsed(context), false, (has, type) => has || names(type));
+    return fold(StepCache.lastMemberTypes(context), false, (has, type) => has || isNamedBy(type));
   });
 }

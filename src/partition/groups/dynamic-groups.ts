@@ -10,7 +10,7 @@ import { chain, isPromise } from '../../store/maybe.js';
 import { attributeValues } from '../model/entry-cells.js';
 import { groupTypes } from '../model/group-rows.js';
 import { OBJECT_CLASS_OID } from '../model/index-set.js';
-import { largeOffsetsOfTypes, readAllLarge, retryWhileReplaced } from '../model/large.js';
+import { largeOffsetsOf, readAllLarge, retryWhileReplaced } from '../model/large.js';
 import { presentRow } from '../model/present-row.js';
 import { seenRow } from '../model/seen-row.js';
 import { equalityPrefix, indexTable, MASTER_TABLE, UUID_BYTES } from '../model/tables.js';
@@ -43,21 +43,24 @@ export interface MemberUrl {
   readonly base: Dn;
   readonly scope: Scope;
   /** The filter as parsed, and compiled. */
-  readonly parsed: Filter;
+  readonly parsedFilter: Filter;
   readonly filter: CompiledFilter;
   readonly inputs: FilterInputs;
   /** Length of the URL in characters. */
-  readonly size: number;
+  readonly urlLength: number;
 }
 
 interface DynamicGroup {
   readonly id: Buffer;
   readonly urls: readonly MemberUrl[];
-  readonly size: number;
+  readonly urlLength: number;
 }
 
 /** Cache of all dynamic groups, by directory, valid for one version of the groups. */
-const kept = new WeakMap<SearchContext, { readonly version: bigint; readonly groups: readonly DynamicGroup[] }>();
+const groupsByContext = new WeakMap<
+  SearchContext,
+  { readonly version: bigint; readonly groups: readonly DynamicGroup[] }
+>();
 
 /** Returns the dynamic groups whose URLs match the entry, if the viewer could find the entry by their filters. */
 export function dynamicGroupsOf(
@@ -66,25 +69,25 @@ export function dynamicGroupsOf(
   member: { readonly id: Buffer; readonly dn: Dn },
   viewer: Viewer,
 ): Maybe<Referrers[]> {
-  const known = kept.get(context);
-  const isKnown = known?.version === version;
-  if (isKnown && known.groups.length === 0) return [];
+  const cached = groupsByContext.get(context);
+  const isCurrent = cached?.version === version;
+  if (isCurrent && cached.groups.length === 0) return [];
   const urlTest = new UrlTest(context, member, viewer);
-  return isKnown ? matchingGroups(known.groups, urlTest) : readAndFind(context, version, urlTest);
+  return isCurrent ? matchingGroups(cached.groups, urlTest) : readMatchingGroups(context, version, urlTest);
 }
 
-async function readAndFind(context: SearchContext, version: bigint, urlTest: UrlTest): Promise<Referrers[]> {
+async function readMatchingGroups(context: SearchContext, version: bigint, urlTest: UrlTest): Promise<Referrers[]> {
   const groups: DynamicGroup[] = [];
-  let size = 0;
-  const read = async function* () {
+  let urlLength = 0;
+  const readAndKeep = async function* () {
     for await (const group of readGroups(context)) {
-      size += group.size;
-      if (size <= MAX_CACHED_CHARS) groups.push(group);
+      urlLength += group.urlLength;
+      if (urlLength <= MAX_CACHED_CHARS) groups.push(group);
       yield group;
     }
   };
-  const found = await matchingGroups(read(), urlTest);
-  if (size <= MAX_CACHED_CHARS) kept.set(context, { version, groups });
+  const found = await matchingGroups(readAndKeep(), urlTest);
+  if (urlLength <= MAX_CACHED_CHARS) groupsByContext.set(context, { version, groups });
   return found;
 }
 
@@ -116,11 +119,11 @@ export async function* dynamicGroupIds({ schema, store }: SearchContext): AsyncG
   const { dynamicClass: dynamic } = groupTypes(schema);
   if (!dynamic) return;
   const prefix = equalityPrefix(dynamic);
-  for (let after: Buffer | undefined; ; ) {
-    const ids = await store.postings(OBJECT_CLASS_TABLE, prefix, IDS_PER_READ, after);
+  for (let lastId: Buffer | undefined; ; ) {
+    const ids = await store.postings(OBJECT_CLASS_TABLE, prefix, IDS_PER_READ, lastId);
     for (let at = 0; at < ids.length; at += UUID_BYTES) yield Buffer.from(ids.subarray(at, at + UUID_BYTES));
     if (ids.length < IDS_PER_READ * UUID_BYTES) return;
-    after = Buffer.from(ids.subarray(ids.length - UUID_BYTES));
+    lastId = Buffer.from(ids.subarray(ids.length - UUID_BYTES));
   }
 }
 
@@ -135,32 +138,39 @@ async function readGroup(context: SearchContext, id: Buffer): Promise<DynamicGro
     const pause = slice.yieldIfOver();
     if (isPromise(pause)) await pause;
   }
-  return { id, urls, size: urls.reduce((size, url) => size + url.size, 0) };
+  return { id, urls, urlLength: urls.reduce((size, url) => size + url.urlLength, 0) };
 }
 
 /** Yields the URLs in a row within the limits of `MEMBER_URLS`. Parses on demand, because parsing is costly. */
 export function* urlsIn(context: SearchContext, row: Buffer): Generator<MemberUrl> {
-  let size = 0;
+  let urlLength = 0;
   let count = 0;
   for (const type of groupTypes(context.schema).urlTypes) {
     for (const text of attributeValues(context, row, type.name)) {
-      size += text.length;
-      if (++count > MEMBER_URLS.values || size > MEMBER_URLS.bytes) return;
-      const url = compiled(context, type, text.toString());
+      urlLength += text.length;
+      if (++count > MEMBER_URLS.values || urlLength > MEMBER_URLS.bytes) return;
+      const url = compileUrl(context, type, text.toString());
       if (url) yield url;
     }
   }
 }
 
 /** Compiles a URL. Undefined if malformed, too complex, of another host, or with a critical extension. */
-function compiled(context: SearchContext, type: AttributeType, text: string): MemberUrl | undefined {
+function compileUrl(context: SearchContext, type: AttributeType, text: string): MemberUrl | undefined {
   const url = parseLdapUrl(text);
   if (url?.host !== '' || url.criticalExtensions.length > 0) return undefined;
   if (countFilterItems(url) > MEMBER_URLS.items) return undefined;
   try {
     const base = context.schema.parseDn(url.dn);
-    const parsed = parseFilter(url.filter);
-    return { type, base, scope: url.scope, parsed, size: text.length, ...context.compiler.compile(parsed, ANY_VIEWER) };
+    const parsedFilter = parseFilter(url.filter);
+    return {
+      type,
+      base,
+      scope: url.scope,
+      parsedFilter,
+      urlLength: text.length,
+      ...context.compiler.compile(parsedFilter, ANY_VIEWER),
+    };
   } catch (error) {
     if (error instanceof LdapError) return undefined;
     throw error;
@@ -198,34 +208,37 @@ export class UrlTest {
   async #read(): Promise<Candidate | undefined> {
     const { store, nodes, descriptions } = this.#context;
     const { sightOf } = this.#viewer;
-    const stored = await store.get(MASTER_TABLE.name, this.#id);
-    const parent = stored && (await nodes.byIdAt(stored, parentIdOffset(stored)));
+    const storedRow = await store.get(MASTER_TABLE.name, this.#id);
+    const parent = storedRow && (await nodes.byIdAt(storedRow, parentIdOffset(storedRow)));
     if (!parent) return undefined;
-    const row = presentRow(this.#context, stored);
+    const row = presentRow(this.#context, storedRow);
     const sight = sightOf?.({ id: this.#id, parent, row });
     if (sightOf && !sight) return undefined;
-    const seen = seenRow(descriptions, row, sight, 'search');
+    const visibleRow = seenRow(descriptions, row, sight, 'search');
     const dn = utf8Bytes(this.#dn.text);
-    return { row: seen, dn, hasSubordinates: false, numSubordinates: 0, sight, large: undefined };
+    return { row: visibleRow, dn, hasSubordinates: false, numSubordinates: 0, sight, large: undefined };
   }
 
   async #matches(candidate: Candidate, { filter, inputs }: MemberUrl): Promise<boolean> {
     const { store, descriptions } = this.#context;
     const { row } = candidate;
-    const count = inputs.subordinates
+    const visibleCount = inputs.subordinates
       ? await countVisible(this.#context, store, this.#viewer, { id: this.#id, row })
       : 0;
-    const cells = largeOffsetsOfTypes(descriptions, row, inputs.values);
+    const cells = largeOffsetsOf(descriptions, row, inputs.values);
     const large = cells.length > 0 ? await readAllLarge(store, MASTER_TABLE.name, this.#id, row, cells) : undefined;
-    return evaluate(filter, { ...candidate, numSubordinates: count, hasSubordinates: count > 0, large }) === TRUE;
+    return (
+      evaluate(filter, { ...candidate, numSubordinates: visibleCount, hasSubordinates: visibleCount > 0, large }) ===
+      TRUE
+    );
   }
 }
 
 function isInScope(dn: Dn, { base, scope }: Pick<MemberUrl, 'base' | 'scope'>, suffixes: readonly Dn[]): boolean {
-  const below = base.rdns.length === 0 ? dn.rdns.length : suffixAt(dn, [base]);
-  if (below < 0) return false;
+  const depth = base.rdns.length === 0 ? dn.rdns.length : suffixAt(dn, [base]);
+  if (depth < 0) return false;
   if (scope === 'sub') return true;
-  if (scope === 'base') return below === 0;
+  if (scope === 'base') return depth === 0;
   // The children of the root are the suffixes.
-  return base.rdns.length === 0 ? suffixAt(dn, suffixes) === 0 : below === 1;
+  return base.rdns.length === 0 ? suffixAt(dn, suffixes) === 0 : depth === 1;
 }

@@ -13,18 +13,18 @@ import type { SearchContext } from '../read/run/search-context.js';
 import { EVERYTHING, type Until } from '../read/search-params.js';
 import type { MembersRow } from '../read/sink.js';
 import { type MemberUrl, UrlTest, urlsIn } from './dynamic-groups.js';
-import { entryNamed } from './names.js';
+import { findByNorm } from './names.js';
 
-const NOTHING = { takes: () => false };
+const NO_ATTRIBUTES = { takes: () => false };
 
 /** True if a URL of the dynamic group in `row` matches the entry with this name (`Dn.norm`). */
 export async function isDynamicMember(
   context: SearchContext,
   row: Buffer,
-  name: Buffer,
+  norm: Buffer,
   viewer: Viewer,
 ): Promise<boolean> {
-  const member = isDynamic(context, row) ? await entryNamed(context, name) : undefined;
+  const member = isDynamic(context, row) ? await findByNorm(context, norm) : undefined;
   if (!member) return false;
   const urlTest = new UrlTest(context, member, viewer);
   for (const url of urlsIn(context, row)) if (await urlTest.isSelectedBy(url)) return true;
@@ -33,27 +33,27 @@ export async function isDynamicMember(
 
 /**
  * Returns the row of a dynamic group extended by the members that its URLs select, as far as the viewer could find them
- * by the filters. The selected members follow the stored members. `most` limits the total number.
+ * by the filters. The selected members follow the stored members. `maxMembers` limits the total number.
  */
 export async function withMembers(
   context: SearchContext,
   row: Buffer,
   viewer: Viewer,
   until: Until,
-  most: number,
+  maxMembers: number,
 ): Promise<MembersRow> {
   const stored = storedMembers(context, row);
-  const room = most - stored.norms.size;
+  const room = maxMembers - stored.normTexts.size;
   if (room < 0 || !isDynamic(context, row)) return { row, hasMore: false };
-  const found = new MemberCollector(context, stored.norms, room);
-  for (const url of urlsIn(context, row)) await found.add(url, viewer, until);
-  const cells = found.dns.slice(0, room).map((value, n) => {
-    return { family: MASTER.upAttributes, qualifier: valueQualifier(stored.text, stored.next + n), value };
+  const collector = new MemberCollector(context, stored.normTexts, room);
+  for (const url of urlsIn(context, row)) await collector.add(url, viewer, until);
+  const cells = collector.dns.slice(0, room).map((value, n) => {
+    return { family: MASTER.upAttributes, qualifier: valueQualifier(stored.text, stored.nextIndex + n), value };
   });
-  const more = found.dns.length > room;
+  const hasMore = collector.dns.length > room;
   return {
-    row: Buffer.concat([row.subarray(0, stored.end), packSorted(cells), row.subarray(stored.end)]),
-    hasMore: more,
+    row: Buffer.concat([row.subarray(0, stored.endOffset), packSorted(cells), row.subarray(stored.endOffset)]),
+    hasMore: hasMore,
   };
 }
 
@@ -69,45 +69,45 @@ interface StoredMembers {
   /** The attribute description in the row, or the default one. */
   readonly text: string;
   /** `Dn.norm` as Latin-1. */
-  readonly norms: ReadonlySet<string>;
+  readonly normTexts: ReadonlySet<string>;
   /** Index of the next value, and the offset for its cell. */
-  readonly next: number;
-  readonly end: number;
+  readonly nextIndex: number;
+  readonly endOffset: number;
 }
 
 function storedMembers({ schema, descriptions }: SearchContext, row: Buffer): StoredMembers {
   const member = schema.requireDescription('member');
-  const norms = new Set<string>();
+  const normTexts = new Set<string>();
   let text: string | undefined;
-  let next = 0;
-  let end = 0;
+  let nextIndex = 0;
+  let endOffset = 0;
   for (let at = 0; at < row.length && row[at]! <= MASTER.upAttributes; ) {
-    const after = nextCell(row, at);
+    const cellEnd = nextCell(row, at);
     const stored = row[at] === MASTER.upAttributes ? descriptions.ofCell(row, at) : undefined;
     if (stored?.description === member) {
       const start = valueStart(row, at);
       text = stored.text;
-      next = row.readUInt32BE(start - INDEX_BYTES) + 1;
-      norms.add(member.type.equality!.normalize(row.subarray(start, after))!.toString('latin1'));
+      nextIndex = row.readUInt32BE(start - INDEX_BYTES) + 1;
+      normTexts.add(member.type.equality!.normalize(row.subarray(start, cellEnd))!.toString('latin1'));
     }
-    if (text === undefined || stored?.description === member) end = after;
-    at = after;
+    if (text === undefined || stored?.description === member) endOffset = cellEnd;
+    at = cellEnd;
   }
-  return { text: text ?? member.text, norms, next, end };
+  return { text: text ?? member.text, normTexts, nextIndex, endOffset };
 }
 
 /** Collects the entries that URLs select, without duplicates, and one more than fits in `room`. */
 class MemberCollector {
   readonly dns: Buffer[] = [];
   readonly #context: SearchContext;
-  readonly #stored: ReadonlySet<string>;
+  readonly #storedNormTexts: ReadonlySet<string>;
   readonly #room: number;
   readonly #ids = new IdSet();
   readonly #slice = new TimeSlice();
 
-  constructor(context: SearchContext, stored: ReadonlySet<string>, room: number) {
+  constructor(context: SearchContext, storedNormTexts: ReadonlySet<string>, room: number) {
     this.#context = context;
-    this.#stored = stored;
+    this.#storedNormTexts = storedNormTexts;
     this.#room = room;
   }
 
@@ -122,7 +122,11 @@ class MemberCollector {
     }
   }
 
-  async #search({ base, scope, parsed }: MemberUrl, viewer: Viewer, { deadline, signal }: Until): Promise<void> {
+  async #search(
+    { base, scope, parsedFilter: parsed }: MemberUrl,
+    viewer: Viewer,
+    { deadline, signal }: Until,
+  ): Promise<void> {
     const params = {
       ...EVERYTHING,
       ofUrl: true,
@@ -132,27 +136,27 @@ class MemberCollector {
       base,
       scope,
       filter: parsed,
-      selects: NOTHING,
+      selects: NO_ATTRIBUTES,
     };
     for (let resume: Buffer | undefined; this.dns.length <= this.#room; ) {
       const pageSize = Math.min(this.#room - this.dns.length + 1, 0x7fffffff);
       const outcome = await search(
         this.#context,
         { ...params, pageSize, resume },
-        { entry: ({ id, dn }) => this.#take(id, dn), reference: () => undefined },
+        { entry: ({ id, dn }) => this.#addMember(id, dn), reference: () => undefined },
       );
       resume = outcome.resume;
       if (!resume) return;
     }
   }
 
-  #take(id: Buffer, dn: Buffer): void {
+  #addMember(id: Buffer, dn: Buffer): void {
     if (!this.#ids.add(id, 0)) return;
-    const isStored = this.#stored.size > 0 && this.#stored.has(this.#normOf(dn));
+    const isStored = this.#storedNormTexts.size > 0 && this.#storedNormTexts.has(this.#normText(dn));
     if (!isStored) this.dns.push(Buffer.from(dn));
   }
 
-  #normOf(dn: Buffer): string {
+  #normText(dn: Buffer): string {
     return this.#context.schema.parseDnBytes(dn).norm.toString('latin1');
   }
 }

@@ -11,17 +11,17 @@ import type { SearchContext } from '../read/run/search-context.js';
 import { requireTime } from '../read/search-params.js';
 import { dynamicGroupsOf, hasDynamicGroups } from './dynamic-groups.js';
 import { walkGroups } from './memberships.js';
-import { entryNamed } from './names.js';
-import { idsReferringTo, type Referrers, referrerLookup } from './referrers.js';
+import { findByNorm } from './names.js';
+import { findReferrers, type Referrers, referrerLookup } from './referrers.js';
 import { groupsVersion } from './version.js';
 import { Walk } from './walk.js';
 
 /** Returns the sorted ids of the entries in a chain whose linking values the viewer may search for. */
 export function inChain(context: SearchContext, links: Chain, viewer: Viewer, bounds: WalkBounds): Maybe<Buffer> {
   if (links.by === 'chain') return chainByValues(context, links, viewer, bounds);
-  const known = hasDynamicGroups(context);
+  const hasGroups = hasDynamicGroups(context);
   const find = (there: boolean) => (there ? chainByUrls(context, links, viewer, bounds) : EMPTY);
-  return isPromise(known) ? known.then(find) : find(known);
+  return isPromise(hasGroups) ? hasGroups.then(find) : find(hasGroups);
 }
 
 /**
@@ -36,14 +36,14 @@ async function chainByValues(
 ): Promise<Buffer> {
   const walk = new Walk(context, viewer, 'search', bounds);
   if (groupTypes(context.schema).memberTypes.includes(type)) {
-    for (const end of ends) await walkGroups(context, walk, end, await entryNamed(context, end), viewer, true);
-    return idsOf(walk);
+    for (const end of ends) await walkGroups(context, walk, end, await findByNorm(context, end), viewer, true);
+    return visitedIds(walk);
   }
   const types = type.subtypes.filter((one) => !isHidden(one) && !isComputed(one) && namesEntries(one));
   const lookup = await referrerLookup(context, types, true);
-  for (let step = ends.map((end) => end.toString('latin1')); step.length > 0; )
-    step = await walk.goUp(await idsReferringTo(context, lookup, step, bounds));
-  return idsOf(walk);
+  for (let normTexts = ends.map((end) => end.toString('latin1')); normTexts.length > 0; )
+    normTexts = await walk.goUp(await findReferrers(context, lookup, normTexts, bounds));
+  return visitedIds(walk);
 }
 
 /** Returns the dynamic groups that have one of the names as a member. */
@@ -55,16 +55,16 @@ async function chainByUrls(
 ): Promise<Buffer> {
   const walk = new Walk(context, viewer, 'search', bounds);
   const version = await groupsVersion(context);
-  const found: Referrers[] = [];
+  const groups: Referrers[] = [];
   for (const end of ends) {
     requireTime(bounds);
-    const member = await entryNamed(context, end);
-    if (member) found.push(...(await dynamicGroupsOf(context, version, member, viewer)));
+    const member = await findByNorm(context, end);
+    if (member) groups.push(...(await dynamicGroupsOf(context, version, member, viewer)));
   }
-  await walk.goUp(found);
-  return idsOf(walk);
+  await walk.goUp(groups);
+  return visitedIds(walk);
 }
 
-function idsOf({ visited }: Walk): Buffer {
+function visitedIds({ visitedEntries: visited }: Walk): Buffer {
   return sortIds(Buffer.concat(Array.from(visited.values(), ({ node }) => node.id)));
 }

@@ -10,8 +10,8 @@ import { sortIds } from '../read/plan/sources.js';
 import type { SearchContext } from '../read/run/search-context.js';
 import { findEntry } from '../tree/locate.js';
 import { dynamicGroupIds } from './dynamic-groups.js';
-import { dnOfName } from './names.js';
-import { ALL } from './referrers.js';
+import { dnOfNorm } from './names.js';
+import { UNLIMITED } from './referrers.js';
 
 /** Maximum number of members that are enumerated as candidates. */
 const MAX_MEMBERS = 200_000;
@@ -27,57 +27,57 @@ export async function membersOf(context: SearchContext, group: Buffer): Promise<
   for (const type of groupTypes(schema).memberTypes) {
     const index = shared.indexes.ofType(type);
     if (!index?.isReady) return undefined;
-    const ids = await store.postings(index.table, PRESENCE_PREFIX, ALL);
+    const ids = await store.postings(index.table, PRESENCE_PREFIX, UNLIMITED);
     for (let at = 0; at < ids.length; at += UUID_BYTES) groups.add(ids, at);
   }
   const dynamic = new IdSet();
   for await (const id of dynamicGroupIds(context)) dynamic.add(id, 0);
-  return new MemberSearch(context, groups, dynamic).from(dnOfName(group));
+  return new MemberSearch(context, groups, dynamic).search(dnOfNorm(group));
 }
 
 /** Traversal from a group down to its members. */
 class MemberSearch {
   readonly #context: SearchContext;
-  readonly #groups: IdSet;
-  readonly #dynamic: IdSet;
+  readonly #groupIds: IdSet;
+  readonly #dynamicIds: IdSet;
   readonly #slice = new TimeSlice();
-  readonly #met = new IdSet();
+  readonly #visitedIds = new IdSet();
   readonly #ids: Buffer[] = [];
 
   constructor(context: SearchContext, groups: IdSet, dynamic: IdSet) {
     this.#context = context;
-    this.#groups = groups;
-    this.#dynamic = dynamic;
+    this.#groupIds = groups;
+    this.#dynamicIds = dynamic;
   }
 
-  async from(group: Dn): Promise<Buffer | undefined> {
-    const top = await this.#idOf(group);
-    const step = top ? [top] : [];
-    for (let id = step.pop(); id; id = step.pop()) {
-      if (this.#dynamic.has(id, 0)) return undefined;
-      for (const member of await this.#membersOf(id)) {
+  async search(group: Dn): Promise<Buffer | undefined> {
+    const groupId = await this.#findId(group);
+    const pendingIds = groupId ? [groupId] : [];
+    for (let id = pendingIds.pop(); id; id = pendingIds.pop()) {
+      if (this.#dynamicIds.has(id, 0)) return undefined;
+      for (const member of await this.#memberDns(id)) {
         const pause = this.#slice.yieldIfOver();
         if (isPromise(pause)) await pause;
-        const found = await this.#idOf(member);
-        if (!found || !this.#met.add(found, 0)) continue;
-        if (this.#ids.push(found) > MAX_MEMBERS) return undefined;
-        if (this.#groups.has(found, 0) || this.#dynamic.has(found, 0)) step.push(found);
+        const memberId = await this.#findId(member);
+        if (!memberId || !this.#visitedIds.add(memberId, 0)) continue;
+        if (this.#ids.push(memberId) > MAX_MEMBERS) return undefined;
+        if (this.#groupIds.has(memberId, 0) || this.#dynamicIds.has(memberId, 0)) pendingIds.push(memberId);
       }
     }
     return sortIds(Buffer.concat(this.#ids));
   }
 
-  async #idOf(dn: Dn): Promise<Buffer | undefined> {
+  async #findId(dn: Dn): Promise<Buffer | undefined> {
     const found = findEntry(this.#context, this.#context.store, dn, 'getHead');
     return (isPromise(found) ? await found : found)?.node.id;
   }
 
   /** Returns the DNs of the members that the group's values name. */
-  async #membersOf(id: Buffer): Promise<Dn[]> {
+  async #memberDns(id: Buffer): Promise<Dn[]> {
     const { schema, store } = this.#context;
-    const stored = await store.get(MASTER_TABLE.name, id);
-    if (!stored) return [];
-    const row = presentRow(this.#context, stored);
+    const storedRow = await store.get(MASTER_TABLE.name, id);
+    if (!storedRow) return [];
+    const row = presentRow(this.#context, storedRow);
     return groupTypes(schema).memberTypes.flatMap((type) =>
       attributeValues(this.#context, row, type.name).map((value) => schema.parseDnBytes(withoutUid(type, value))),
     );

@@ -6,31 +6,31 @@ import { MASTER_TABLE } from '../model/tables.js';
 import type { SearchContext } from '../read/run/search-context.js';
 import { findEntry } from '../tree/locate.js';
 import { parentIdOffset } from '../tree/master-row.js';
-import { makeName } from '../tree/node-name.js';
+import { nodeNormText } from '../tree/node-name.js';
 import { makeNode } from '../tree/nodes.js';
 
-export interface Named {
+export interface NamedEntry {
   /** `Dn.norm`, as Latin-1. */
-  readonly name: string;
+  readonly normText: string;
   readonly node: Node;
   /** DN as the client wrote it, UTF-8. */
   readonly dn: Buffer;
 }
 
 /** Returns the entry with this entryUUID; undefined if it is gone. */
-export function namedOfId(context: SearchContext, id: Buffer): Maybe<Named | undefined> {
+export function readNamedEntry(context: SearchContext, id: Buffer): Maybe<NamedEntry | undefined> {
   return chain(context.store.getHead(MASTER_TABLE.name, id, true), (row) => {
     if (!row) return undefined;
     return chain(context.nodes.byIdAt(row, parentIdOffset(row)), (parent) => {
       if (!parent) return undefined;
       const node = makeNode(Buffer.from(id), row, parent);
-      return { name: makeName(context, node), node, dn: node.dn };
+      return { normText: nodeNormText(context, node), node, dn: node.dn };
     });
   });
 }
 
 /** Returns a DN that is only good for a look-up. In a normalized name `,` occurs only between RDNs. */
-export function dnOfName(norm: Buffer): Dn {
+export function dnOfNorm(norm: Buffer): Dn {
   const rdns = norm
     .toString('latin1')
     .split(',')
@@ -38,8 +38,8 @@ export function dnOfName(norm: Buffer): Dn {
   return { rdns, text: '', norm };
 }
 
-export async function entryNamed(context: SearchContext, name: Buffer): Promise<{ id: Buffer; dn: Dn } | undefined> {
-  const found = findEntry(context, context.store, dnOfName(name), 'getHead');
+export async function findByNorm(context: SearchContext, norm: Buffer): Promise<{ id: Buffer; dn: Dn } | undefined> {
+  const found = findEntry(context, context.store, dnOfNorm(norm), 'getHead');
   const node = (isPromise(found) ? await found : found)?.node;
   return node && { id: Buffer.from(node.id), dn: context.schema.parseDnBytes(node.dn) };
 }

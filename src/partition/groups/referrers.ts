@@ -9,15 +9,15 @@ import type { SearchContext } from '../read/run/search-context.js';
 import { EVERYTHING, type Until } from '../read/search-params.js';
 
 /** A limit that no list reaches. */
-export const ALL = 0x7fffffff;
+export const UNLIMITED = 0x7fffffff;
 const NAMES_PER_READ = 64;
 
 /** An index that finds the entries that name a given entry. */
-interface Indexed {
+interface ReferringIndex {
   readonly type: AttributeType;
   readonly table: string;
   /** True if values may have a UID after the DN. */
-  readonly uids: boolean;
+  readonly mayHaveUids: boolean;
 }
 
 /** The entries that name a given entry by one attribute. */
@@ -28,10 +28,10 @@ export interface Referrers {
 
 /** The indexes and attributes by which entries name other entries. */
 export interface ReferrerLookup {
-  readonly indexed: readonly Indexed[];
+  readonly indexes: readonly ReferringIndex[];
   readonly types: readonly AttributeType[];
   /** Attributes without a ready index. All entries with these attributes are read. */
-  readonly unindexed: ReadonlySet<AttributeType>;
+  readonly unindexedTypes: ReadonlySet<AttributeType>;
 }
 
 /** Returns the lookup for these types, without types that no entry has. `uids`: as in `GroupsState`. */
@@ -40,43 +40,48 @@ export function referrerLookup(
   types: readonly AttributeType[],
   uids: boolean,
 ): Maybe<ReferrerLookup> {
-  const found = { indexed: [] as Indexed[], types: [] as AttributeType[], unindexed: new Set<AttributeType>() };
-  return fold(types, found, (all, type) => {
+  const emptyLookup = {
+    indexes: [] as ReferringIndex[],
+    types: [] as AttributeType[],
+    unindexedTypes: new Set<AttributeType>(),
+  };
+  return fold(types, emptyLookup, (lookup, type) => {
     const index = shared.indexes.ofType(type);
     if (!index?.isReady) {
-      all.unindexed.add(type);
-      return all;
+      lookup.unindexedTypes.add(type);
+      return lookup;
     }
     return chain(store.postingCount(index.table, PRESENCE_PREFIX, 1), (count) => {
       const { table } = index;
-      if (count === 0) return all;
-      all.indexed.push({ type, table, uids: uids && type.equality?.oid === UNIQUE_MEMBER_MATCH });
-      all.types.push(type);
-      return all;
+      if (count === 0) return lookup;
+      lookup.indexes.push({ type, table, mayHaveUids: uids && type.equality?.oid === UNIQUE_MEMBER_MATCH });
+      lookup.types.push(type);
+      return lookup;
     });
   });
 }
 
 /** Returns entries that name one of `names` (`Dn.norm` as Latin-1). `until` bounds reading all entries. */
-export function idsReferringTo(
+export function findReferrers(
   context: SearchContext,
   lookup: ReferrerLookup,
   names: readonly string[],
   until?: Until,
 ): Maybe<Referrers[]> {
-  return runWork(idsReferringToSteps(context, lookup, names, until));
+  return runWork(findReferrersWork(context, lookup, names, until));
 }
 
-function* idsReferringToSteps(
+function* findReferrersWork(
   context: SearchContext,
   lookup: ReferrerLookup,
   names: readonly string[],
   until: Until | undefined,
 ): Work<Referrers[]> {
-  const { unindexed } = lookup;
-  const found = unindexed.size > 0 ? yield* awaited(idsByReading(context, unindexed, new Set(names), until)) : [];
-  for (const some of (yield* awaited(indexedReferrers(context, lookup, names))).values()) found.push(...some);
-  return found;
+  const { unindexedTypes } = lookup;
+  const referrers =
+    unindexedTypes.size > 0 ? yield* awaited(readReferrers(context, unindexedTypes, new Set(names), until)) : [];
+  for (const indexed of (yield* awaited(indexedReferrers(context, lookup, names))).values()) referrers.push(...indexed);
+  return referrers;
 }
 
 export function indexedReferrers(
@@ -85,63 +90,67 @@ export function indexedReferrers(
   names: readonly string[],
 ): Maybe<Map<string, Referrers[]>> {
   const { nameChanges: changes } = context.shared;
-  const forms = new Map(names.map((name) => [name, name]));
+  const namesByNormText = new Map(names.map((name) => [name, name]));
   if (!changes.isEmpty) {
-    forms.clear();
-    for (const name of names) for (const form of changes.storedNormTexts(name)) forms.set(form, name);
+    namesByNormText.clear();
+    for (const name of names) for (const normText of changes.storedNormTexts(name)) namesByNormText.set(normText, name);
   }
-  const found = new Map(names.map((name) => [name, [] as Referrers[]]));
-  return chain(runWork(referrersByForm(context, lookup, [...forms.keys()])), (all) => {
-    for (const [form, some] of all) found.get(forms.get(form)!)!.push(...some);
-    return found;
-  });
+  const referrersByName = new Map(names.map((name) => [name, [] as Referrers[]]));
+  return chain(
+    runWork(referrersByNormTextWork(context, lookup, [...namesByNormText.keys()])),
+    (referrersByNormText) => {
+      for (const [normText, referrers] of referrersByNormText)
+        referrersByName.get(namesByNormText.get(normText)!)!.push(...referrers);
+      return referrersByName;
+    },
+  );
 }
 
-/** Returns the referrers by form, for entries whose indexed values have a form of `forms`. */
-export function idsWithForms(
+/** Returns the entries whose indexed values have one of the normal forms, by normal form. */
+export function findReferrersByNormText(
   context: SearchContext,
-  lookup: Pick<ReferrerLookup, 'indexed'>,
-  forms: readonly string[],
+  lookup: Pick<ReferrerLookup, 'indexes'>,
+  normTexts: readonly string[],
 ): Maybe<Map<string, Referrers[]>> {
-  return runWork(referrersByForm(context, lookup, forms));
+  return runWork(referrersByNormTextWork(context, lookup, normTexts));
 }
 
-function* referrersByForm(
+function* referrersByNormTextWork(
   context: SearchContext,
-  { indexed }: Pick<ReferrerLookup, 'indexed'>,
-  forms: readonly string[],
+  { indexes }: Pick<ReferrerLookup, 'indexes'>,
+  normTexts: readonly string[],
 ): Work<Map<string, Referrers[]>> {
-  const sorted = [...forms].sort();
-  const found = new Map(sorted.map((form) => [form, [] as Referrers[]]));
-  const add = (form: string, type: AttributeType, ids: Buffer): void => {
-    if (ids.length > 0) found.get(form)!.push({ type, ids });
+  const sortedTexts = [...normTexts].sort();
+  const referrersByNormText = new Map(sortedTexts.map((form) => [form, [] as Referrers[]]));
+  const add = (normText: string, type: AttributeType, ids: Buffer): void => {
+    if (ids.length > 0) referrersByNormText.get(normText)!.push({ type, ids });
   };
-  for (const { type, table, uids } of indexed) {
-    for (let at = 0; at < sorted.length; at += NAMES_PER_READ) {
-      const some = sorted.slice(at, at + NAMES_PER_READ).map((name) => Buffer.from(name, 'latin1'));
+  for (const { type, table, mayHaveUids } of indexes) {
+    for (let at = 0; at < sortedTexts.length; at += NAMES_PER_READ) {
+      const norms = sortedTexts.slice(at, at + NAMES_PER_READ).map((name) => Buffer.from(name, 'latin1'));
       const lists = context.store.postingsMany(
         table,
-        some.map((norm) => equalityPrefix(cutNorm(norm))),
-        ALL,
+        norms.map((norm) => equalityPrefix(cutNorm(norm))),
+        UNLIMITED,
       );
-      for (const [i, ids] of (yield* awaited(lists)).entries()) add(sorted[at + i]!, type, ids);
-      if (!uids) continue;
-      const withUid = some.map((norm) => idsWithUid(context, type, table, norm));
+      for (const [i, ids] of (yield* awaited(lists)).entries()) add(sortedTexts[at + i]!, type, ids);
+      if (!mayHaveUids) continue;
+      const withUid = norms.map((norm) => idsWithUid(context, type, table, norm));
       const uidLists = withUid.some(isPromise) ? yield* awaited(Promise.all(withUid)) : (withUid as Buffer[]);
-      for (const [i, ids] of uidLists.entries()) add(sorted[at + i]!, type, ids);
+      for (const [i, ids] of uidLists.entries()) add(sortedTexts[at + i]!, type, ids);
     }
   }
-  return found;
+  return referrersByNormText;
 }
 
-const UID = Buffer.from(',');
+const UID_SEPARATOR = Buffer.from(',');
 
 /** Returns the entries whose value has a UID after the DN: forms that start with the form of the DN and `,#`. */
 function idsWithUid(context: SearchContext, type: AttributeType, table: string, norm: Buffer): Maybe<Buffer> {
-  const head = Buffer.concat([norm, UID]);
-  const ids = context.store.rangePostings(table, uidRange(head.subarray(0, MAX_NORM)), ALL);
+  const prefix = Buffer.concat([norm, UID_SEPARATOR]);
+  const ids = context.store.rangePostings(table, uidRange(prefix.subarray(0, MAX_NORM)), UNLIMITED);
   // A form longer than `MAX_NORM` bytes is cut, also with `#`, so the matches must be verified.
-  const isCut = head.length >= MAX_NORM;
+  const isCut = prefix.length >= MAX_NORM;
   if (!isCut) return ids;
   return isPromise(ids)
     ? ids.then((some) => filterByDn(context, type, norm, some))
@@ -150,31 +159,31 @@ function idsWithUid(context: SearchContext, type: AttributeType, table: string, 
       : filterByDn(context, type, norm, ids);
 }
 
-function uidRange(head: Buffer): KeyRange {
-  const at = (byte: string) => Buffer.concat([Buffer.from('='), head, Buffer.from(byte)]);
+function uidRange(prefix: Buffer): KeyRange {
+  const at = (byte: string) => Buffer.concat([Buffer.from('='), prefix, Buffer.from(byte)]);
   return { from: at('#'), to: at('$') };
 }
 
 /** Returns the entries among `ids` that have a value with this DN. */
 async function filterByDn(context: SearchContext, type: AttributeType, norm: Buffer, ids: Buffer): Promise<Buffer> {
-  const wanted = new Set([norm.toString('latin1')]);
-  const right: Buffer[] = [];
+  const normTexts = new Set([norm.toString('latin1')]);
+  const matchingIds: Buffer[] = [];
   for (let at = 0; at < ids.length; at += UUID_BYTES) {
     const id = ids.subarray(at, at + UUID_BYTES);
     const row = await context.store.get(MASTER_TABLE.name, id);
-    if (row && hasNameIn(context, row, type, wanted)) right.push(id);
+    if (row && hasNamingValue(context, row, type, normTexts)) matchingIds.push(id);
   }
-  return Buffer.concat(right);
+  return Buffer.concat(matchingIds);
 }
 
-/** Reads every entry that has one of the attributes. */
-async function idsByReading(
+/** Returns the referrers by reading every entry that has one of the attributes. */
+async function readReferrers(
   context: SearchContext,
   types: ReadonlySet<AttributeType>,
-  wanted: ReadonlySet<string>,
+  normTexts: ReadonlySet<string>,
   until: Until | undefined,
 ): Promise<Referrers[]> {
-  const found: Referrers[] = [];
+  const referrers: Referrers[] = [];
   const filters = [...types].map(({ name }) => ({ type: 'present', attribute: name }) as const);
   const base: Dn = context.schema.parseDn('');
   await search(
@@ -189,21 +198,27 @@ async function idsByReading(
     },
     {
       entry({ id, row }) {
-        for (const type of types) if (hasNameIn(context, row, type, wanted)) found.push({ type, ids: Buffer.from(id) });
+        for (const type of types)
+          if (hasNamingValue(context, row, type, normTexts)) referrers.push({ type, ids: Buffer.from(id) });
       },
       reference: () => undefined,
     },
   );
-  return found;
+  return referrers;
 }
 
-function hasNameIn(context: SearchContext, row: Buffer, type: AttributeType, wanted: ReadonlySet<string>): boolean {
+function hasNamingValue(
+  context: SearchContext,
+  row: Buffer,
+  type: AttributeType,
+  normTexts: ReadonlySet<string>,
+): boolean {
   const reader = context.reader.read(row);
   for (let i = 0; i < reader.attributeCount; i++) {
     if (reader.descriptions[i]!.description.type !== type) continue;
     for (let v = reader.firstValues[i]!; v < reader.firstValues[i + 1]!; v++) {
       const norm = type.equality!.normalize(withoutUid(type, reader.value(v)));
-      if (norm && wanted.has(norm.toString('latin1'))) return true;
+      if (norm && normTexts.has(norm.toString('latin1'))) return true;
     }
   }
   return false;

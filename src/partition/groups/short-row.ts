@@ -20,8 +20,8 @@ export function shortRow(
     if (!head || isWhole(head)) return head && presentRow(context, head);
     const isLookedInto = describedWide(context, head).some(({ description }) => looksInto?.has(description.type));
     const { filter } = compiler.compile({ type: 'present', attribute: 'objectClass' }, UNRESTRICTED);
-    const part = isLookedInto ? undefined : partForFilter(context, store, id, head, filter);
-    const row = chain(part, (known) => known ?? store.get(MASTER_TABLE.name, id));
+    const partialRow = isLookedInto ? undefined : partForFilter(context, store, id, head, filter);
+    const row = chain(partialRow, (known) => known ?? store.get(MASTER_TABLE.name, id));
     return chain(row, (known) => known && presentRow(context, known));
   });
 }

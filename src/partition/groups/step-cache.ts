@@ -3,8 +3,8 @@ import type { Maybe } from '../../store/contract.js';
 import { awaited, chain, runWork, type Work } from '../../store/maybe.js';
 import { groupTypes } from '../model/group-rows.js';
 import type { SearchContext } from '../read/run/search-context.js';
-import { type Named, namedOfId } from './names.js';
-import { idsReferringTo, indexedReferrers, type ReferrerLookup, type Referrers, referrerLookup } from './referrers.js';
+import { type NamedEntry, readNamedEntry } from './names.js';
+import { findReferrers, indexedReferrers, type ReferrerLookup, type Referrers, referrerLookup } from './referrers.js';
 
 /** Approximate maximum size of the cache in bytes. */
 const MAX_BYTES = 8 * 1024 * 1024;
@@ -18,7 +18,7 @@ export class StepCache {
   readonly #context: SearchContext;
   readonly #version: bigint;
   readonly #referrersByName = new Map<string, readonly Referrers[]>();
-  readonly #named = new Map<string, Named>();
+  readonly #namedById = new Map<string, NamedEntry>();
   #lookup: ReferrerLookup | undefined;
   #bytes = 0;
 
@@ -28,18 +28,18 @@ export class StepCache {
   }
 
   /** Returns the cache for a version. Where incomplete plans are visible, data may be too old, so nothing is kept. */
-  static at(context: SearchContext, version: bigint): StepCache {
+  static forVersion(context: SearchContext, version: bigint): StepCache {
     if (context.store.waitUntilQuiet) return new StepCache(context, version);
-    const before = caches.get(context);
-    if (before && before.#version === version) return before;
-    const steps = new StepCache(context, version);
-    caches.set(context, steps);
-    return steps;
+    const cached = cachesByContext.get(context);
+    if (cached && cached.#version === version) return cached;
+    const cache = new StepCache(context, version);
+    cachesByContext.set(context, cache);
+    return cache;
   }
 
   /** Returns the types that named members at the last look-up. */
-  static typesUsed(context: SearchContext): readonly AttributeType[] {
-    return lastTypes.get(context) ?? groupTypes(context.schema).memberTypes;
+  static lastMemberTypes(context: SearchContext): readonly AttributeType[] {
+    return lastTypesByContext.get(context) ?? groupTypes(context.schema).memberTypes;
   }
 
   /** Like `referrerLookup`, for all types that name members. */
@@ -47,22 +47,23 @@ export class StepCache {
     if (this.#lookup) return this.#lookup;
     return chain(referrerLookup(this.#context, groupTypes(this.#context.schema).memberTypes, uids), (lookup) => {
       this.#lookup = lookup;
-      lastTypes.set(this.#context, lookup.types);
+      lastTypesByContext.set(this.#context, lookup.types);
       return lookup;
     });
   }
 
   /** Like `idsReferringTo`. With indexes, only unknown names are looked up. */
   referrers(lookup: ReferrerLookup, names: readonly string[]): Maybe<Referrers[]> {
-    if (lookup.unindexed.size > 0) return idsReferringTo(this.#context, lookup, names);
+    if (lookup.unindexedTypes.size > 0) return findReferrers(this.#context, lookup, names);
     return runWork(this.#referrers(lookup, names));
   }
 
   *#referrers(lookup: ReferrerLookup, names: readonly string[]): Work<Referrers[]> {
-    const unknown = names.filter((name) => !this.#referrersByName.has(name));
-    const read = unknown.length > 0 ? yield* awaited(indexedReferrers(this.#context, lookup, unknown)) : NONE;
-    const found = names.flatMap((name) => this.#referrersByName.get(name) ?? read.get(name)!);
-    for (const [name, referrers] of read) {
+    const uncachedNames = names.filter((name) => !this.#referrersByName.has(name));
+    const newReferrers =
+      uncachedNames.length > 0 ? yield* awaited(indexedReferrers(this.#context, lookup, uncachedNames)) : NONE;
+    const found = names.flatMap((name) => this.#referrersByName.get(name) ?? newReferrers.get(name)!);
+    for (const [name, referrers] of newReferrers) {
       this.#addBytes(
         referrers.reduce((bytes, { ids }) => bytes + OBJECT_BYTES + ids.length, OBJECT_BYTES + name.length),
       );
@@ -71,14 +72,14 @@ export class StepCache {
     return found;
   }
 
-  named(id: Buffer): Maybe<Named | undefined> {
+  namedEntry(id: Buffer): Maybe<NamedEntry | undefined> {
     const key = id.toString('latin1');
-    const before = this.#named.get(key);
-    if (before) return before;
-    return chain(namedOfId(this.#context, id), (named) => {
+    const cached = this.#namedById.get(key);
+    if (cached) return cached;
+    return chain(readNamedEntry(this.#context, id), (named) => {
       if (!named) return undefined;
       this.#addBytes(3 * OBJECT_BYTES + 3 * named.dn.length);
-      this.#named.set(key, named);
+      this.#namedById.set(key, named);
       return named;
     });
   }
@@ -87,10 +88,10 @@ export class StepCache {
     this.#bytes += bytes;
     if (this.#bytes <= MAX_BYTES) return;
     this.#referrersByName.clear();
-    this.#named.clear();
+    this.#namedById.clear();
     this.#bytes = bytes;
   }
 }
 
-const caches = new WeakMap<SearchContext, StepCache>();
-const lastTypes = new WeakMap<SearchContext, readonly AttributeType[]>();
+const cachesByContext = new WeakMap<SearchContext, StepCache>();
+const lastTypesByContext = new WeakMap<SearchContext, readonly AttributeType[]>();

@@ -11,7 +11,7 @@ interface VersionContext extends Pick<TreeContext, 'shared'> {
 export interface GroupsState {
   readonly version: bigint;
   /** True if a member may be named with a UID. */
-  readonly uids: boolean;
+  readonly mayHaveUids: boolean;
 }
 
 /**
@@ -26,7 +26,7 @@ export function groupsState(context: VersionContext): Maybe<GroupsState> {
       const version = groupChanges(row) + BigInt(shared.generation);
       return {
         version: store.waitUntilQuiet ? version + completionCount(store, version) : version,
-        uids: mayHaveUids(row),
+        mayHaveUids: mayHaveUids(row),
       };
     },
   );
@@ -39,36 +39,36 @@ export function groupsVersion(context: VersionContext): Maybe<bigint> {
 /** Observation of a store in which incomplete plans may be visible. */
 interface StoreWatch {
   version: bigint | undefined;
-  waiting: boolean;
+  isWaiting: boolean;
   /** Number of times that all plans of a version were complete. */
   completions: bigint;
 }
 
-const watched = new WeakMap<Store, StoreWatch>();
+const watchesByStore = new WeakMap<Store, StoreWatch>();
 
 /**
  * Returns the number of completions. A plan may be counted before its other rows are visible, and a read in between is
  * wrong for the version. Therefore the version changes once more when all decided plans are complete.
  */
 function completionCount(store: Store, version: bigint): bigint {
-  const state = watched.get(store) ?? { version: undefined, waiting: false, completions: 0n };
-  watched.set(store, state);
-  if (version !== state.version && !state.waiting) {
-    state.version = version;
-    state.waiting = true;
-    void awaitQuiet(store, state);
+  const watch = watchesByStore.get(store) ?? { version: undefined, isWaiting: false, completions: 0n };
+  watchesByStore.set(store, watch);
+  if (version !== watch.version && !watch.isWaiting) {
+    watch.version = version;
+    watch.isWaiting = true;
+    void awaitQuiet(store, watch);
   }
-  return state.completions;
+  return watch.completions;
 }
 
 /** Waits for the completion of all plans. If the store fails, the next caller waits again. */
-async function awaitQuiet(store: Store, state: StoreWatch): Promise<void> {
+async function awaitQuiet(store: Store, watch: StoreWatch): Promise<void> {
   try {
     await store.waitUntilQuiet!();
-    state.completions++;
+    watch.completions++;
   } catch {
-    state.version = undefined;
+    watch.version = undefined;
   } finally {
-    state.waiting = false;
+    watch.isWaiting = false;
   }
 }

@@ -9,10 +9,10 @@ import type { WalkBounds } from '../read/run/chains.js';
 import type { SearchContext } from '../read/run/search-context.js';
 import { requireTime } from '../read/search-params.js';
 import { maySee } from './group-sight.js';
-import { type Named, namedOfId } from './names.js';
+import { type NamedEntry, readNamedEntry } from './names.js';
 import type { Referrers } from './referrers.js';
 
-type ReadNamed = (id: Buffer) => Maybe<Named | undefined>;
+type ReadNamedEntry = (id: Buffer) => Maybe<NamedEntry | undefined>;
 
 const ENTRIES_PER_READ = 64;
 
@@ -22,7 +22,7 @@ const ENTRIES_PER_READ = 64;
  */
 export class Walk {
   /** The visited entries by name (`Dn.norm` as Latin-1). */
-  readonly visited = new Map<string, Named>();
+  readonly visitedEntries = new Map<string, NamedEntry>();
   readonly #context: SearchContext;
   readonly #viewer: Viewer;
   readonly #use: Use;
@@ -38,52 +38,55 @@ export class Walk {
   }
 
   /** Goes one level up. Returns the names of the entries not visited before. */
-  goUp(found: readonly Referrers[], named: ReadNamed = (id) => namedOfId(this.#context, id)): Maybe<string[]> {
-    return runWork(this.#goUp(found, named));
+  goUp(
+    referrers: readonly Referrers[],
+    readNamed: ReadNamedEntry = (id) => readNamedEntry(this.#context, id),
+  ): Maybe<string[]> {
+    return runWork(this.#goUp(referrers, readNamed));
   }
 
-  *#goUp(found: readonly Referrers[], named: ReadNamed): Work<string[]> {
+  *#goUp(groups: readonly Referrers[], readNamed: ReadNamedEntry): Work<string[]> {
     const bounds = this.#bounds;
-    if (bounds && bounds.steps-- <= 0) throw tooLong();
-    const fresh: string[] = [];
-    for (const referrers of found) {
+    if (bounds && bounds.steps-- <= 0) throw limitError();
+    const newNames: string[] = [];
+    for (const referrers of groups) {
       const { ids } = referrers;
       for (let at = 0; at < ids.length; at += ENTRIES_PER_READ * UUID_BYTES) {
         if (bounds) requireTime(bounds);
-        yield* this.#visit(referrers, at, named, fresh);
+        yield* this.#visit(referrers, at, readNamed, newNames);
         const pause = this.#slice.yieldIfOver();
         if (isPromise(pause)) yield pause;
       }
     }
-    return fresh;
+    return newNames;
   }
 
-  *#visit(referrers: Referrers, from: number, readNamed: ReadNamed, fresh: string[]): Work<void> {
+  *#visit(referrers: Referrers, from: number, readNamed: ReadNamedEntry, newNames: string[]): Work<void> {
     const { ids } = referrers;
-    const asked: ReturnType<ReadNamed>[] = [];
-    let waits = false;
+    const reads: ReturnType<ReadNamedEntry>[] = [];
+    let mustWait = false;
     for (let at = from; at < ids.length && at < from + ENTRIES_PER_READ * UUID_BYTES; at += UUID_BYTES) {
       if (this.#ids.has(ids, at)) continue;
       const named = readNamed(ids.subarray(at, at + UUID_BYTES));
-      waits ||= isPromise(named);
-      asked.push(named);
+      mustWait ||= isPromise(named);
+      reads.push(named);
     }
-    const all = waits ? yield* awaited(Promise.all(asked)) : (asked as (Named | undefined)[]);
-    for (const named of all) {
-      if (!named || this.visited.has(named.name)) continue;
+    const entries = mustWait ? yield* awaited(Promise.all(reads)) : (reads as (NamedEntry | undefined)[]);
+    for (const named of entries) {
+      if (!named || this.visitedEntries.has(named.normText)) continue;
       // The viewer may be allowed to use another attribute that names the entry, so the entry stays unvisited.
       const { sightOf } = this.#viewer;
       if (sightOf && !(yield* awaited(maySee(this.#context, this.#viewer, this.#use, named.node, referrers.type))))
         continue;
-      if (this.#bounds && this.#bounds.entries-- <= 0) throw tooLong();
+      if (this.#bounds && this.#bounds.entries-- <= 0) throw limitError();
       this.#ids.add(named.node.id, 0);
-      this.visited.set(named.name, named);
-      fresh.push(named.name);
+      this.visitedEntries.set(named.normText, named);
+      newNames.push(named.normText);
     }
   }
 }
 
-function tooLong(): LdapError {
+function limitError(): LdapError {
   return new LdapError(
     'adminLimitExceeded',
     'an in-chain match leads to more entries than it may, or over more of them; ask for one nearer to what is wanted',

@@ -21,21 +21,21 @@ import { freshly } from '../write/freshly.js';
 /**
  * Key of the row `building` of table meta. For each index that is being built or dropped the row holds `OID:claim`, 8
  * bytes of time and 8 random bytes. The holder of the claim may create and drop the table, and builds the index. A new
- * build replaces the claim, so the guards of the former builder fail. A claim with time 0 was given up: other processes
+ * build replaces the claim, so the guards of the former builder fail. A claim with time 0 was released: other processes
  * need not wait, and the table of an unlisted index must be dropped. `OID:at` is the last entryUUID done.
  */
 export const BUILD_KEY = Buffer.from('building');
-export const claimName = (oid: string) => Buffer.from(`${oid}:claim`);
-export const cursorName = (oid: string) => Buffer.from(`${oid}:at`);
+export const claimQualifier = (oid: string) => Buffer.from(`${oid}:claim`);
+export const cursorQualifier = (oid: string) => Buffer.from(`${oid}:at`);
 
 /** Milliseconds after which the claim of an unlisted index counts as abandoned by a process that died. */
 const CLAIM_MS = 60_000;
 /** Interval for checking whether the claim of another process has ended. */
 const POLL_MS = 500;
 
-/** Another process is building or dropping the index, or died doing so. `left`: ms until its claim expires. */
+/** Another process is building or dropping the index, or died doing so. Its claim expires in `remainingMs`. */
 class ClaimedError extends LdapError {
-  readonly left: number;
+  readonly remainingMs: number;
 
   constructor(type: AttributeType, left: number) {
     const seconds = Math.ceil(left / 1000);
@@ -43,7 +43,7 @@ class ClaimedError extends LdapError {
       'busy',
       `another is adding or dropping the index of '${type.name}', or died doing so: try again in ${seconds} s`,
     );
-    this.left = left;
+    this.remainingMs = left;
   }
 }
 
@@ -54,7 +54,7 @@ export interface AddIndexOptions {
 }
 
 /** Indexes that the server itself uses. */
-const REQUIRED = new Set([OBJECT_CLASS_OID, ENTRY_UUID_OID]);
+const REQUIRED_OIDS = new Set([OBJECT_CLASS_OID, ENTRY_UUID_OID]);
 
 /**
  * Registers an index, which every writer updates from then on. `buildIndexes` then adds the existing entries, and
@@ -66,15 +66,15 @@ export async function addIndex(
   attribute: string,
   { substring = false, onWait }: AddIndexOptions,
 ): Promise<void> {
-  const type = indexable(context.schema, attribute, substring);
+  const type = indexableType(context.schema, attribute, substring);
   const claim = newClaim();
-  const end = Date.now() + CLAIM_MS;
-  for (let told = false; ; told = true) {
+  const endMs = Date.now() + CLAIM_MS;
+  for (let isRepeated = false; ; isRepeated = true) {
     try {
       return await freshly(context, () => listIndex(context, type, substring, claim));
     } catch (error) {
-      if (!(error instanceof ClaimedError) || !onWait || Date.now() > end) throw error;
-      if (!told) onWait(error.left);
+      if (!(error instanceof ClaimedError) || !onWait || Date.now() > endMs) throw error;
+      if (!isRepeated) onWait(error.remainingMs);
     }
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
@@ -82,23 +82,23 @@ export async function addIndex(
 
 /** Lists the index as unfinished, unless it is listed already. */
 async function listIndex(context: WriteContext, type: AttributeType, substring: boolean, claim: Buffer): Promise<void> {
-  const known = context.shared.indexes.ofType(type);
-  if (!known) return registerIndex(context, type, substring, claim);
-  if (known.hasSubstrings || !substring) {
-    if (!isComplete(known)) return;
+  const index = context.shared.indexes.ofType(type);
+  if (!index) return registerIndex(context, type, substring, claim);
+  if (index.hasSubstrings || !substring) {
+    if (!isComplete(index)) return;
     throw new LdapError('entryAlreadyExists', `attribute '${type.name}' has this index already`);
   }
-  const records = recordsOf(context).map((r) =>
+  const records = indexRecords(context).map((r) =>
     r.oid === type.oid ? { ...r, substring: true, substringReady: false } : r,
   );
   await context.shared.setIndexes(records, [claimStep(type.oid, claim)]);
 }
 
 /** Returns the attribute type, or throws if an index on the attribute cannot help. */
-function indexable(schema: Schema, attribute: string, substring: boolean): AttributeType {
+function indexableType(schema: Schema, attribute: string, substring: boolean): AttributeType {
   const { type, options } = schema.requireDescription(attribute);
-  const refuse = (why: string): never => {
-    throw new LdapError('unwillingToPerform', `attribute '${type.name}' cannot be indexed: ${why}`);
+  const refuse = (reason: string): never => {
+    throw new LdapError('unwillingToPerform', `attribute '${type.name}' cannot be indexed: ${reason}`);
   };
   if (options.length > 0) refuse('an index is of an attribute with all its options; leave them out');
   if (type.secret) refuse('its values are secret');
@@ -123,30 +123,31 @@ async function registerIndex(
     await context.store.createTable(indexTable(type.oid));
   });
   await context.shared.setIndexes(
-    [...recordsOf(context), { oid: type.oid, substring, ready: false }],
-    [ownClaim(type.oid, claim)],
+    [...indexRecords(context), { oid: type.oid, substring, ready: false }],
+    [claimedStep(type.oid, claim)],
   );
 }
 
-/** Returns the guard that no other process has a claim on this index. `own`: caller's claim. Throws `ClaimedError`. */
-async function claimGuard(context: WriteContext, type: AttributeType, own: Buffer): Promise<Guard> {
-  const qualifier = claimName(type.oid);
-  const found = await buildCell(context, qualifier);
-  if (!found) return { op: 'absent', family: 0, qualifier };
-  const left = claimTime(found) + CLAIM_MS - Date.now();
-  if (left > 0 && !found.equals(own)) throw new ClaimedError(type, left);
-  return { op: 'equals', family: 0, qualifier, value: found };
+/** Returns the guard that no other process has a claim on this index. Throws `ClaimedError`. */
+async function claimGuard(context: WriteContext, type: AttributeType, callerClaim: Buffer): Promise<Guard> {
+  const qualifier = claimQualifier(type.oid);
+  const storedClaim = await buildCell(context, qualifier);
+  if (!storedClaim) return { op: 'absent', family: 0, qualifier };
+  const remainingMs = claimTime(storedClaim) + CLAIM_MS - Date.now();
+  if (remainingMs > 0 && !storedClaim.equals(callerClaim)) throw new ClaimedError(type, remainingMs);
+  return { op: 'equals', family: 0, qualifier, value: storedClaim };
 }
 
 /** Removes an index: writers and searches stop using it, then its table is dropped. */
 export async function dropIndex(context: WriteContext, attribute: string): Promise<void> {
   const { type } = context.schema.requireDescription(attribute);
-  if (REQUIRED.has(type.oid)) throw new LdapError('unwillingToPerform', `the server needs the index of '${type.name}'`);
+  if (REQUIRED_OIDS.has(type.oid))
+    throw new LdapError('unwillingToPerform', `the server needs the index of '${type.name}'`);
   const claim = newClaim();
   await freshly(context, async () => {
     if (!context.shared.indexes.ofType(type))
       throw new LdapError('noSuchObject', `attribute '${type.name}' has no index`);
-    const records = recordsOf(context).filter((r) => r.oid !== type.oid);
+    const records = indexRecords(context).filter((r) => r.oid !== type.oid);
     await context.shared.setIndexes(records, [claimStep(type.oid, claim)]);
   });
   try {
@@ -163,7 +164,7 @@ export async function dropIndex(context: WriteContext, attribute: string): Promi
 async function finishDrop(context: WriteContext, oid: string, claim: Buffer): Promise<void> {
   await underClaim(context, oid, claim, () => context.store.dropTable(indexTable(oid).name));
   // The guard fails if another process has taken the claim over; that process then finishes.
-  const step = { ...ownClaim(oid, claim), delete: [{ family: 0, qualifier: claimName(oid) }] };
+  const step = { ...claimedStep(oid, claim), delete: [{ family: 0, qualifier: claimQualifier(oid) }] };
   await guardsHold(context.store.commit({ steps: [step], decisive: 0 }));
 }
 
@@ -172,12 +173,12 @@ async function finishDrop(context: WriteContext, oid: string, claim: Buffer): Pr
  * dropped now, so that other indexes need not wait. The next sweep tries again.
  */
 export async function sweepClaims(context: WriteContext): Promise<StoreError | undefined> {
-  let failed: StoreError | undefined;
+  let dropError: StoreError | undefined;
   const row = await buildRow(context);
   for (const { qualifier, value } of row ? unpackRow(row) : []) {
     const oid = /^([\d.]+):claim$/.exec(qualifier.toString('latin1'))?.[1];
-    const listed = recordsOf(context).some((record) => record.oid === oid);
-    if (!oid || listed || Date.now() - claimTime(value) <= CLAIM_MS) continue;
+    const isListed = indexRecords(context).some((record) => record.oid === oid);
+    if (!oid || isListed || Date.now() - claimTime(value) <= CLAIM_MS) continue;
     const claim = newClaim();
     // The guard fails if another process was faster.
     if (!(await guardsHold(takeClaim(context, oid, claim, { op: 'equals', family: 0, qualifier, value })))) continue;
@@ -185,10 +186,10 @@ export async function sweepClaims(context: WriteContext): Promise<StoreError | u
       await finishDrop(context, oid, claim);
     } catch (error) {
       if (!(error instanceof StoreError && error.code === 'unavailable')) throw error;
-      failed ??= error;
+      dropError ??= error;
     }
   }
-  return failed;
+  return dropError;
 }
 
 /** Claims an unfinished index that no process builds. Does nothing if the index is finished or claimed. */
@@ -196,13 +197,13 @@ export async function claimUnfinished(context: WriteContext, type: AttributeType
   await freshly(context, async () => {
     const index = context.shared.indexes.ofType(type);
     if (!index || isComplete(index)) return;
-    const qualifier = claimName(type.oid);
+    const qualifier = claimQualifier(type.oid);
     if (await buildCell(context, qualifier)) return;
     await takeClaim(context, type.oid, newClaim(), { op: 'absent', family: 0, qualifier });
   });
 }
 
-export function recordsOf(context: WriteContext): IndexRecord[] {
+export function indexRecords(context: WriteContext): IndexRecord[] {
   return parseIndexRecords(context.shared.indexes.bytes);
 }
 
@@ -221,8 +222,8 @@ function claimStep(oid: string, claim: Buffer): RowStep {
   return {
     table: META_TABLE.name,
     key: BUILD_KEY,
-    delete: [{ family: 0, qualifier: cursorName(oid) }],
-    put: [{ family: 0, qualifier: claimName(oid), value: claim }],
+    delete: [{ family: 0, qualifier: cursorQualifier(oid) }],
+    put: [{ family: 0, qualifier: claimQualifier(oid), value: claim }],
   };
 }
 
@@ -232,21 +233,21 @@ function takeClaim(context: WriteContext, oid: string, claim: Buffer, guard: Gua
   return context.store.commit({ steps, decisive: 0 });
 }
 
-/** Runs work on the table under the claim. On failure the claim is given up and the error rethrown. */
+/** Runs work on the table under the claim. On failure releases the claim and rethrows. */
 async function underClaim(context: WriteContext, oid: string, claim: Buffer, work: () => Promise<void>): Promise<void> {
   try {
     await work();
   } catch (error) {
-    await giveUp(context, oid, claim);
+    await releaseClaim(context, oid, claim);
     throw error;
   }
 }
 
-async function giveUp(context: WriteContext, oid: string, claim: Buffer): Promise<void> {
+async function releaseClaim(context: WriteContext, oid: string, claim: Buffer): Promise<void> {
   const value = Buffer.from(claim);
   value.writeBigUInt64BE(0n);
   try {
-    const step = ownClaim(oid, claim, [{ family: 0, qualifier: claimName(oid), value }]);
+    const step = claimedStep(oid, claim, [{ family: 0, qualifier: claimQualifier(oid), value }]);
     await context.store.commit({ steps: [step], decisive: 0 });
   } catch (error) {
     // Another process has the claim, or the store fails completely. In the latter case the claim expires like that of a
@@ -256,11 +257,11 @@ async function giveUp(context: WriteContext, oid: string, claim: Buffer): Promis
 }
 
 /** Returns a step whose guard holds as long as the claim. */
-export function ownClaim(oid: string, claim: Buffer, put: readonly Cell[] = []): RowStep {
+export function claimedStep(oid: string, claim: Buffer, put: readonly Cell[] = []): RowStep {
   return {
     table: META_TABLE.name,
     key: BUILD_KEY,
-    guards: [{ op: 'equals', family: 0, qualifier: claimName(oid), value: claim }],
+    guards: [{ op: 'equals', family: 0, qualifier: claimQualifier(oid), value: claim }],
     put,
   };
 }

@@ -7,12 +7,20 @@ import { isGuardFailure, StoreError } from '../../store/store-error.js';
 import { keyAfter } from '../../store/tables.js';
 import { ImpliedRows, implyType } from '../model/implied.js';
 import { type Index, isComplete } from '../model/index-set.js';
-import { largeOffsetsOfTypes, readAllLarge, retryWhileReplaced } from '../model/large.js';
+import { largeOffsetsOf, readAllLarge, retryWhileReplaced } from '../model/large.js';
 import { draftWithLarge } from '../model/large-draft.js';
 import { MASTER, MASTER_TABLE, Q } from '../model/tables.js';
 import type { WriteContext } from '../write/context.js';
 import { freshly } from '../write/freshly.js';
-import { buildCell, claimName, claimUnfinished, cursorName, ownClaim, recordsOf, sweepClaims } from './index-admin.js';
+import {
+  buildCell,
+  claimedStep,
+  claimQualifier,
+  claimUnfinished,
+  cursorQualifier,
+  indexRecords,
+  sweepClaims,
+} from './index-admin.js';
 
 /** Limits of a plan, which delays other writers and the event loop by a few milliseconds. */
 const ENTRIES_PER_PLAN = 256;
@@ -28,61 +36,61 @@ const ENTRY_ATTEMPTS = 1000;
  * number of entries read. If the table of a dropped index still exists, rejects after everything else is done.
  */
 export async function buildIndexes(context: WriteContext, onProgress?: (done: number) => void): Promise<void> {
-  const progress = { done: 0, report: onProgress };
-  let failed: StoreError | undefined;
+  const progress = { entryCount: 0, report: onProgress };
+  let dropError: StoreError | undefined;
   for (;;) {
     const fresh = context.shared.refresh();
     if (isPromise(fresh)) await fresh;
-    failed ??= await sweepClaims(context);
+    dropError ??= await sweepClaims(context);
     const index = context.shared.indexes.list.find((i) => !isComplete(i));
-    if (!index && failed) throw failed;
+    if (!index && dropError) throw dropError;
     if (!index) return;
     await build(context, index, progress);
   }
 }
 
 interface Progress {
-  done: number;
+  entryCount: number;
   readonly report: ((done: number) => void) | undefined;
 }
 
-interface Building {
+interface ClaimedBuild {
   readonly index: Index;
   readonly claim: Buffer;
 }
 
 /** Builds one index. Returns early if the index was dropped or the build started anew. */
 async function build(context: WriteContext, index: Index, progress: Progress): Promise<void> {
-  const claim = await buildCell(context, claimName(index.type.oid));
+  const claim = await buildCell(context, claimQualifier(index.type.oid));
   if (!claim) return claimUnfinished(context, index.type);
-  const building = { index, claim };
-  const at = await buildCell(context, cursorName(index.type.oid));
-  const scan = context.store.scan(MASTER_TABLE.name, at ? { from: keyAfter(at) } : {});
+  const claimedBuild = { index, claim };
+  const lastId = await buildCell(context, cursorQualifier(index.type.oid));
+  const scan = context.store.scan(MASTER_TABLE.name, lastId ? { from: keyAfter(lastId) } : {});
   for await (const batch of batchesOf(scan)) {
-    if (!(await buildBatch(context, building, batch.keys, batch.rows))) return;
-    progress.done += batch.keys.length;
-    progress.report?.(progress.done);
+    if (!(await buildBatch(context, claimedBuild, batch.keys, batch.rows))) return;
+    progress.entryCount += batch.keys.length;
+    progress.report?.(progress.entryCount);
     await new Promise((resolve) => setImmediate(resolve));
   }
-  await finish(context, building);
+  await finish(context, claimedBuild);
 }
 
 /** Returns true while the claim holds. */
 async function buildBatch(
   context: WriteContext,
-  building: Building,
+  claimedBuild: ClaimedBuild,
   keys: readonly Buffer[],
   rows: readonly (Buffer | undefined)[],
 ): Promise<boolean> {
   let steps: PlanStep[] = [];
-  let first = 0;
+  let start = 0;
   for (let i = 0; i < keys.length; i++) {
-    steps.push(...(await entrySteps(context, building.index, keys[i]!, rows[i])));
-    const full = steps.length >= ROWS_PER_PLAN || i + 1 - first >= ENTRIES_PER_PLAN;
-    if (!full && i + 1 < keys.length) continue;
-    if (!(await commitChunk(context, building, keys.slice(first, i + 1), steps))) return false;
+    steps.push(...(await entrySteps(context, claimedBuild.index, keys[i]!, rows[i])));
+    const isFull = steps.length >= ROWS_PER_PLAN || i + 1 - start >= ENTRIES_PER_PLAN;
+    if (!isFull && i + 1 < keys.length) continue;
+    if (!(await commitChunk(context, claimedBuild, keys.slice(start, i + 1), steps))) return false;
     steps = [];
-    first = i + 1;
+    start = i + 1;
   }
   return true;
 }
@@ -94,14 +102,14 @@ async function entrySteps(
   id: Buffer,
   row: Buffer | undefined,
 ): Promise<PlanStep[]> {
-  return retryWhileReplaced(async (again) => {
-    const now = again ? await context.store.get(MASTER_TABLE.name, id) : row;
-    return now ? rowSteps(context, index, id, now) : [];
+  return retryWhileReplaced(async (isRetry) => {
+    const currentRow = isRetry ? await context.store.get(MASTER_TABLE.name, id) : row;
+    return currentRow ? rowSteps(context, index, id, currentRow) : [];
   });
 }
 
 async function rowSteps(context: WriteContext, index: Index, id: Buffer, row: Buffer): Promise<PlanStep[]> {
-  const cells = largeOffsetsOfTypes(context.descriptions, row, new Set([index.type]));
+  const cells = largeOffsetsOf(context.descriptions, row, new Set([index.type]));
   const large = await readAllLarge(context.store, MASTER_TABLE.name, id, row, cells);
   const attributes = draftWithLarge(context, row, large).ofType(index.type);
   const implied = new ImpliedRows();
@@ -124,23 +132,23 @@ async function rowSteps(context: WriteContext, index: Index, id: Buffer, row: Bu
 /** Writes the rows of some entries. Entries that have changed are read again. Returns true while the claim holds. */
 async function commitChunk(
   context: WriteContext,
-  building: Building,
+  claimedBuild: ClaimedBuild,
   keys: readonly Buffer[],
-  made: PlanStep[],
+  firstSteps: PlanStep[],
 ): Promise<boolean> {
-  const { index, claim } = building;
-  const cursor = { family: 0, qualifier: cursorName(index.type.oid), value: keys.at(-1)! };
-  let steps = made;
+  const { index, claim } = claimedBuild;
+  const cursor = { family: 0, qualifier: cursorQualifier(index.type.oid), value: keys.at(-1)! };
+  let steps = firstSteps;
   for (let attempts = 1; ; attempts++) {
     try {
-      await context.store.commit({ steps: [ownClaim(index.type.oid, claim, [cursor]), ...steps], decisive: 0 });
+      await context.store.commit({ steps: [claimedStep(index.type.oid, claim, [cursor]), ...steps], decisive: 0 });
       return true;
     } catch (error) {
       if (!isGuardFailure(error)) throw error;
-      if (!(await buildCell(context, claimName(index.type.oid)))?.equals(claim)) return false;
+      if (!(await buildCell(context, claimQualifier(index.type.oid)))?.equals(claim)) return false;
       if (keys.length > 1 && attempts === CHUNK_ATTEMPTS) {
         for (const key of keys)
-          if (!(await commitChunk(context, building, [key], await readSteps(context, index, [key])))) return false;
+          if (!(await commitChunk(context, claimedBuild, [key], await readSteps(context, index, [key])))) return false;
         return true;
       }
       if (attempts === ENTRY_ATTEMPTS)
@@ -151,21 +159,23 @@ async function commitChunk(
 }
 
 async function readSteps(context: WriteContext, index: Index, keys: readonly Buffer[]): Promise<PlanStep[]> {
-  const read = context.store.getMany(MASTER_TABLE.name, keys);
-  const rows = isPromise(read) ? await read : read;
+  const pendingRows = context.store.getMany(MASTER_TABLE.name, keys);
+  const rows = isPromise(pendingRows) ? await pendingRows : pendingRows;
   const steps: PlanStep[] = [];
   for (const [i, key] of keys.entries()) steps.push(...(await entrySteps(context, index, key, rows[i])));
   return steps;
 }
 
 /** Marks the index as complete, unless another builder has finished or restarted it. */
-async function finish(context: WriteContext, { index, claim }: Building): Promise<void> {
+async function finish(context: WriteContext, { index, claim }: ClaimedBuild): Promise<void> {
   const { oid } = index.type;
   await freshly(context, async () => {
-    const held = await buildCell(context, claimName(oid));
-    if (!held?.equals(claim)) return;
-    const records = recordsOf(context).map((r) => (r.oid === oid ? { oid, substring: r.substring, ready: true } : r));
-    const names = [claimName(oid), cursorName(oid)].map((qualifier) => ({ family: 0, qualifier }));
-    await context.shared.setIndexes(records, [{ ...ownClaim(oid, claim), delete: names }]);
+    const currentClaim = await buildCell(context, claimQualifier(oid));
+    if (!currentClaim?.equals(claim)) return;
+    const records = indexRecords(context).map((r) =>
+      r.oid === oid ? { oid, substring: r.substring, ready: true } : r,
+    );
+    const cells = [claimQualifier(oid), cursorQualifier(oid)].map((qualifier) => ({ family: 0, qualifier }));
+    await context.shared.setIndexes(records, [{ ...claimedStep(oid, claim), delete: cells }]);
   });
 }

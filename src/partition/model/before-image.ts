@@ -35,19 +35,14 @@ export interface OldValue {
 export function encodeBeforeImage(descriptions: DescriptionTable, row: Buffer, changes: CellChanges): Buffer {
   const out = new ImageWriter();
   const largeValueQualifiers = largeQualifiers(row);
-  const { removed: removedCells, written: writtenCells, previous: oldValues } = changes;
-  let removedIndex = 0;
-  let writtenIndex = 0;
+  const { removed: removals, written: writes, previous: oldValues } = changes;
+  let r = 0;
+  let w = 0;
   let group: AttributeGroup | undefined;
-  while (removedIndex < removedCells.length || writtenIndex < writtenCells.length) {
-    const order =
-      removedIndex === removedCells.length
-        ? 1
-        : writtenIndex === writtenCells.length
-          ? -1
-          : compareCells(removedCells[removedIndex]!, writtenCells[writtenIndex]!);
-    const { family, qualifier } = order < 0 ? removedCells[removedIndex]! : writtenCells[writtenIndex]!;
-    const oldValue = order < 0 ? removedCells[removedIndex++]!.value : oldValues[writtenIndex++];
+  while (r < removals.length || w < writes.length) {
+    const order = r === removals.length ? 1 : w === writes.length ? -1 : compareCells(removals[r]!, writes[w]!);
+    const { family, qualifier } = order < 0 ? removals[r]! : writes[w]!;
+    const oldValue = order < 0 ? removals[r++]!.value : oldValues[w++];
     if (family === MASTER.treeInfo) writeInfo(out, qualifier, oldValue);
     else {
       const end = qualifier.length - INDEX_BYTES;

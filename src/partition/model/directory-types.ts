@@ -120,7 +120,7 @@ export interface Target {
  * Computes the modifications from the entry, and checks the right to make them. Called in each attempt, because the
  * name may belong to another entry by then. An error ends the write with nothing done.
  */
-export type ComputeChanges = (target: Target) => Maybe<readonly Modification[] | SplitChanges>;
+export type Modifier = (target: Target) => Maybe<readonly Modification[] | SplitChanges>;
 
 /** Modifications of the client, and modifications that the server adds without an access check. */
 export interface SplitChanges {

@@ -39,7 +39,7 @@ const LINEAR_LIMIT = 32;
 export class Draft {
   readonly #attributes: DraftAttribute[] = [];
   /** Built once there are more than `LINEAR_LIMIT` attributes. */
-  #attributeMap: Map<string, DraftAttribute> | undefined;
+  #byKey: Map<string, DraftAttribute> | undefined;
   id: Buffer | undefined;
 
   get attributes(): readonly DraftAttribute[] {
@@ -51,17 +51,14 @@ export class Draft {
     if (attributes.length > LINEAR_LIMIT) return this.#attributesByKey().get(attributeKey(description));
     for (let i = 0; i < attributes.length; i++) {
       const attribute = attributes[i]!;
-      if (attribute.description === description || isSameDescription(attribute.description, description))
-        return attribute;
+      if (attribute.description === description || isSame(attribute.description, description)) return attribute;
     }
     return undefined;
   }
 
   #attributesByKey(): Map<string, DraftAttribute> {
-    this.#attributeMap ??= new Map(
-      this.#attributes.map((attribute) => [attributeKey(attribute.description), attribute]),
-    );
-    return this.#attributeMap;
+    this.#byKey ??= new Map(this.#attributes.map((attribute) => [attributeKey(attribute.description), attribute]));
+    return this.#byKey;
   }
 
   /** Returns all attributes of one type with any options, because normAttributes do not distinguish options. */
@@ -76,10 +73,10 @@ export class Draft {
     this.#set(attribute, this.get(attribute.description));
   }
 
-  #set(attribute: DraftAttribute, existing?: DraftAttribute): void {
-    if (existing) this.#attributes[this.#attributes.indexOf(existing)] = attribute;
+  #set(attribute: DraftAttribute, prior?: DraftAttribute): void {
+    if (prior) this.#attributes[this.#attributes.indexOf(prior)] = attribute;
     else this.#attributes.push(attribute);
-    this.#attributeMap?.set(attributeKey(attribute.description), attribute);
+    this.#byKey?.set(attributeKey(attribute.description), attribute);
   }
 
   /** Sets all values, with indexes from 0. An existing attribute keeps its spelling, and stays as is if equal. */
@@ -88,9 +85,9 @@ export class Draft {
       this.remove(description);
       return;
     }
-    const existing = this.get(description);
-    if (existing && hasExactly(existing, values)) return;
-    this.#set({ description, text: existing?.text ?? text, values: withIndexes(values) }, existing);
+    const prior = this.get(description);
+    if (prior && hasExactly(prior, values)) return;
+    this.#set({ description, text: prior?.text ?? text, values: withIndexes(values) }, prior);
   }
 
   /** Sets the attribute to one value if the entry does not have it. Returns true if it was set. */
@@ -101,25 +98,19 @@ export class Draft {
   }
 
   append(description: AttributeDescription, text: string, values: readonly Buffer[]): void {
-    const existing = this.get(description);
-    if (!existing) {
+    const prior = this.get(description);
+    if (!prior) {
       if (values.length > 0) this.#set({ description, text, values: withIndexes(values) });
       return;
     }
-    let index = nextIndex(existing) - 1;
-    this.#set(
-      { ...existing, values: [...existing.values, ...values.map((bytes) => ({ bytes, index: ++index }))] },
-      existing,
-    );
+    let index = nextIndex(prior) - 1;
+    this.#set({ ...prior, values: [...prior.values, ...values.map((bytes) => ({ bytes, index: ++index }))] }, prior);
   }
 
   /** Adds stored values, which keep their indexes. */
   addStoredValues(description: AttributeDescription, text: string, values: readonly DraftValue[]): void {
-    const existing = this.get(description);
-    this.#set(
-      existing ? { ...existing, values: [...existing.values, ...values] } : { description, text, values },
-      existing,
-    );
+    const prior = this.get(description);
+    this.#set(prior ? { ...prior, values: [...prior.values, ...values] } : { description, text, values }, prior);
   }
 
   /** Returns the first value of the attribute with this primary name and no options, as text. */
@@ -138,7 +129,7 @@ export class Draft {
     const existing = this.get(description);
     if (!existing) return;
     this.#attributes.splice(this.#attributes.indexOf(existing), 1);
-    this.#attributeMap?.delete(attributeKey(description));
+    this.#byKey?.delete(attributeKey(description));
   }
 
   /** Records that the attribute has stored values that the draft lacks. */
@@ -155,7 +146,7 @@ export class Draft {
 }
 
 /** True if both denote the same attribute: see `attributeKey`. */
-function isSameDescription(a: AttributeDescription, b: AttributeDescription): boolean {
+function isSame(a: AttributeDescription, b: AttributeDescription): boolean {
   if (a.type !== b.type || a.options.length !== b.options.length) return false;
   for (let i = 0; i < a.options.length; i++) if (a.options[i] !== b.options[i]) return false;
   return true;

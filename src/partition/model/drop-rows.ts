@@ -118,13 +118,13 @@ export async function* readRefusals(reader: Reader, id: string): AsyncGenerator<
     for (let batch = await scan.next(); batch; batch = await scan.next()) {
       for (let i = 0; i < batch.keys.length; i++) {
         const key = batch.keys[i]!;
-        const cellText = ({ qualifier }: { qualifier: Buffer }) => cellValue(batch.rows[i]!, F, qualifier)?.toString();
+        const text = ({ qualifier }: { qualifier: Buffer }) => cellValue(batch.rows[i]!, F, qualifier)?.toString();
         const number = key.readUInt32BE(key.length - 4);
         yield {
           number,
-          line: Number(cellText(REFUSAL.line)),
-          reason: cellText(REFUSAL.reason)!,
-          dn: cellText(REFUSAL.dn),
+          line: Number(text(REFUSAL.line)),
+          reason: text(REFUSAL.reason)!,
+          dn: text(REFUSAL.dn),
         };
       }
     }

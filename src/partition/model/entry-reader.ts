@@ -12,7 +12,7 @@ const ATTRIBUTES = MASTER.upAttributes;
  * and its contents are valid until the next `startRow` or `read`.
  */
 export class EntryReader {
-  readonly #descriptionTable: DescriptionTable;
+  readonly #table: DescriptionTable;
   readonly #layout: RowLayout | undefined;
   row: Buffer = EMPTY;
   attributeCount = 0;
@@ -30,9 +30,9 @@ export class EntryReader {
   readonly #descriptionsByNumber: (StoredDescription | undefined)[] = [];
   #numbering: object | undefined;
 
-  constructor(descriptionTable: DescriptionTable) {
-    this.#descriptionTable = descriptionTable;
-    this.#layout = descriptionTable.rowLayout;
+  constructor(table: DescriptionTable) {
+    this.#table = table;
+    this.#layout = table.rowLayout;
   }
 
   read(row: Buffer): this {
@@ -61,20 +61,20 @@ export class EntryReader {
     let at = this.#offset;
     let valueCount = this.#valueCount;
     let nameStart = valueCount === 0 ? -1 : valueStarts[valueCount - 1]! - this.#qualifierLength;
-    let lastQualifierLength = this.#qualifierLength;
+    let lastSize = this.#qualifierLength;
     for (let remaining = maxValues; remaining > 0 && at < length && row[at] === ATTRIBUTES; remaining--) {
-      const thisQualifierLength = qualifierLength(row, at);
-      const start = at + CELL_HEADER + thisQualifierLength;
+      const size = qualifierLength(row, at);
+      const start = at + CELL_HEADER + size;
       const end = start + valueLength(row, at);
       if (end > length) throw new StoreError('corrupt', `packed row of ${length} bytes is cut at offset ${at}`);
       if (
         nameStart < 0 ||
-        thisQualifierLength !== lastQualifierLength ||
-        !sameRun(row, nameStart, row, at + CELL_HEADER, lastQualifierLength - INDEX_BYTES)
+        size !== lastSize ||
+        !sameRun(row, nameStart, row, at + CELL_HEADER, lastSize - INDEX_BYTES)
       ) {
         this.#addAttribute(valueCount, this.#nextDescription(at + CELL_HEADER, start - INDEX_BYTES));
         nameStart = at + CELL_HEADER;
-        lastQualifierLength = thisQualifierLength;
+        lastSize = size;
       }
       if (valueCount === valueStarts.length) {
         valueStarts = this.valueStarts = doubleLength(valueStarts);
@@ -86,7 +86,7 @@ export class EntryReader {
     }
     this.#offset = at;
     this.#valueCount = valueCount;
-    this.#qualifierLength = lastQualifierLength;
+    this.#qualifierLength = lastSize;
     this.firstValues[this.attributeCount] = valueCount;
     return at < length && row[at] === ATTRIBUTES;
   }
@@ -113,9 +113,8 @@ export class EntryReader {
       const at = cellStarts[cellIndex]!;
       if (row[at] !== ATTRIBUTES) break;
       const start = valueStart(row, at);
-      const nameNumber = nameNumbers[cellIndex]!;
-      const description =
-        byNumber[nameNumber] ?? this.#describe(nameNumber, row, at + CELL_HEADER, start - INDEX_BYTES);
+      const number = nameNumbers[cellIndex]!;
+      const description = byNumber[number] ?? this.#describe(number, row, at + CELL_HEADER, start - INDEX_BYTES);
       if (description !== lastDescription && !isSameText(description, lastDescription)) {
         this.#addAttribute(valueCount, description);
         lastDescription = description;
@@ -129,14 +128,14 @@ export class EntryReader {
 
   /** Returns the description of a number in `RowLayout.names`. Number 0 is no name and is not cached. */
   #describe(nameNumber: number, row: Buffer, start: number, end: number): StoredDescription {
-    const description = this.#descriptionTable.intern(row, start, end);
+    const description = this.#table.intern(row, start, end);
     if (nameNumber > 0) this.#descriptionsByNumber[nameNumber] = description;
     return description;
   }
 
   /** Returns the description in `row[start, end)`, given that it follows the last attribute. */
   #nextDescription(start: number, end: number): StoredDescription {
-    return this.#descriptionTable.internNext(
+    return this.#table.internNext(
       this.attributeCount > 0 ? this.descriptions[this.attributeCount - 1] : undefined,
       this.row,
       start,
@@ -165,12 +164,8 @@ export class EntryReader {
 }
 
 /** Compares two descriptions that the full table does not keep and so creates anew for each cell. */
-function isSameText(description: StoredDescription, lastDescription: StoredDescription | undefined): boolean {
-  return (
-    description.number >= DescriptionTable.MAX &&
-    lastDescription !== undefined &&
-    lastDescription.bytes.equals(description.bytes)
-  );
+function isSameText(description: StoredDescription, last: StoredDescription | undefined): boolean {
+  return description.number >= DescriptionTable.MAX && last !== undefined && last.bytes.equals(description.bytes);
 }
 
 function doubleLength(numbers: Int32Array<ArrayBuffer>): Int32Array<ArrayBuffer> {

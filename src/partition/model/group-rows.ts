@@ -60,7 +60,7 @@ export interface GroupTypes {
   /** member, uniqueMember and their subtypes, whose values name members. */
   readonly memberTypes: readonly AttributeType[];
   /** The attribute member, under which the members of a dynamic group are returned. */
-  readonly memberType: AttributeType | undefined;
+  readonly member: AttributeType | undefined;
   /** memberURL and its subtypes. Members are the entries that the URL selects. */
   readonly urlTypes: ReadonlySet<AttributeType>;
   /** Normal form of the object class of dynamic groups. Undefined if the schema does not define it. */
@@ -79,7 +79,7 @@ export function groupTypes(schema: Schema): GroupTypes {
   const urlTypes = new Set(subtypesOf('2.16.840.1.113730.3.1.198'));
   const dynamicClass = schema.requireDescription('objectClass').type.equality!.normalize(Buffer.from(GROUP_OF_URLS));
   const allTypes = new Set([...memberTypes, ...urlTypes]);
-  const types = { memberTypes, memberType: schema.attribute(MEMBER), urlTypes, dynamicClass, allTypes };
+  const types = { memberTypes, member: schema.attribute(MEMBER), urlTypes, dynamicClass, allTypes };
   groupTypesBySchema.set(schema, types);
   return types;
 }

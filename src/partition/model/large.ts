@@ -113,9 +113,8 @@ export async function readLarge(
       throw new StoreError('guard', 'a large value was replaced while it was read');
   };
   const value = Buffer.allocUnsafe(largeLength(pointer));
-  let copiedBytes = 0;
-  for await (const chunk of readChunks(reader, table, id, qualifier, pointer, verify))
-    copiedBytes += chunk.copy(value, copiedBytes);
+  let end = 0;
+  for await (const chunk of readChunks(reader, table, id, qualifier, pointer, verify)) end += chunk.copy(value, end);
   return value;
 }
 
@@ -184,11 +183,7 @@ const NO_OFFSETS: readonly number[] = [];
 export type EvaluatedTypes = ReadonlySet<AttributeType> | 'all' | undefined;
 
 /** Returns the offsets of the cells of large values of these types. */
-export function largeOffsetsOfTypes(
-  descriptions: DescriptionTable,
-  row: Buffer,
-  types: EvaluatedTypes,
-): readonly number[] {
+export function largeOffsetsOf(descriptions: DescriptionTable, row: Buffer, types: EvaluatedTypes): readonly number[] {
   if (!types) return NO_OFFSETS;
   return types === 'all' ? largeOffsets(row) : largeOffsetsWhere(descriptions, row, (type) => types.has(type));
 }

@@ -53,7 +53,7 @@ export class NameChanges {
     this.#changes = records.map((change) => {
       const from = schema.parseDn(change.from);
       const to = change.to === undefined ? undefined : schema.parseDn(change.to);
-      return { change, from, to, fromNormText: dnToNormText(from), toNormText: to && dnToNormText(to) };
+      return { change, from, to, fromNormText: normTextOf(from), toNormText: to && normTextOf(to) };
     });
     this.#isEmpty = records.every(({ restored }) => restored);
     for (const { change, fromNormText } of this.#changes)
@@ -105,7 +105,7 @@ export class NameChanges {
   #namesBelow(dn: Buffer): NamesBelow {
     const result = { isInconclusive: false, rdnTexts: new Set<string>(), types: new Set<string>() };
     if (!isParsable(this.#schema, dn)) return { ...result, isInconclusive: true };
-    const normText = dnToNormText(this.#schema.parseDnBytes(dn));
+    const normText = normTextOf(this.#schema.parseDnBytes(dn));
     if (this.includesNormText(`,${normText}`)) return { ...result, isInconclusive: true };
     for (const { change, from, fromNormText } of this.#changes) {
       if (change.restored || from.rdns.length === 0) continue;
@@ -165,10 +165,8 @@ export class NameChanges {
   /** Returns the current text of a DN at or below the changed one, with a comma before it; else null. */
   #currentParent(dn: Buffer, { fromNormText, from, to }: ParsedChange): Buffer | null {
     if (!isParsable(this.#schema, dn)) return null;
-    const parsedDn = this.#schema.parseDnBytes(dn);
-    return isAtOrBelow(dnToNormText(parsedDn), fromNormText, true)
-      ? Buffer.from(`,${moveDn(parsedDn, from, to!).text}`)
-      : null;
+    const oldDn = this.#schema.parseDnBytes(dn);
+    return isAtOrBelow(normTextOf(oldDn), fromNormText, true) ? Buffer.from(`,${moveDn(oldDn, from, to!).text}`) : null;
   }
 
   /** Returns a value with the current name of its entry. If the entry was deleted, returns the change that did so. */
@@ -182,7 +180,7 @@ export class NameChanges {
         if (!change.restored || change.id !== deletion.id) continue;
         deletion = undefined;
         dn = from;
-      } else if (change.restored || !isAtOrBelow(dnToNormText(dn), fromNormText, change.below)) continue;
+      } else if (change.restored || !isAtOrBelow(normTextOf(dn), fromNormText, change.below)) continue;
       else if (to) dn = moveDn(dn, from, to);
       else deletion = change;
       isChanged = true;
@@ -233,7 +231,7 @@ function endOfPlainRdn(dn: Buffer): number {
   return comma > 0 && PLAIN_RDN.test(dn.toString('latin1', 0, comma)) ? comma : -1;
 }
 
-function dnToNormText({ norm }: Dn): string {
+function normTextOf({ norm }: Dn): string {
   return norm.toString('latin1');
 }
 
@@ -243,9 +241,6 @@ function normTextWithoutUid(normText: string): string {
 }
 
 /** True if the name is `top`, or lies below it and `below` is set. In a normal form `,` occurs only between RDNs. */
-function isAtOrBelow(normText: string, topNormText: string, below: boolean | undefined): boolean {
-  return (
-    normText === topNormText ||
-    (below === true && normText.endsWith(topNormText) && normText[normText.length - topNormText.length - 1] === ',')
-  );
+function isAtOrBelow(text: string, top: string, below: boolean | undefined): boolean {
+  return text === top || (below === true && text.endsWith(top) && text[text.length - top.length - 1] === ',');
 }

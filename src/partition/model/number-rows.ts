@@ -5,7 +5,7 @@ import type { NumberRange } from './value-rules.js';
 
 const F = 0;
 /** Counter: how many numbers of the range have been assigned, from the first on. */
-const ASSIGNED_COUNTER = { family: F, qualifier: Buffer.from('next') };
+const ASSIGNED = { family: F, qualifier: Buffer.from('next') };
 /** Counter: how many values in the range clients have chosen themselves. */
 const CHOSEN_COUNTER = { family: F, qualifier: Buffer.from('said') };
 
@@ -23,19 +23,19 @@ export interface NumberState {
 export async function readNumbers(reader: Reader, range: NumberRange): Promise<NumberState> {
   const row = await reader.get(META_TABLE.name, rangeKey(range));
   return {
-    nextNumber: range.firstNumber + cellCounter(row, ASSIGNED_COUNTER.family, ASSIGNED_COUNTER.qualifier),
+    nextNumber: range.firstNumber + cellCounter(row, ASSIGNED.family, ASSIGNED.qualifier),
     chosenCount: cellCounter(row, CHOSEN_COUNTER.family, CHOSEN_COUNTER.qualifier),
   };
 }
 
 /** Plan step that assigns the numbers in `[nextNumber, endNumber)`. Its guard fails if `nextNumber` has changed. */
-export function assignStep(range: NumberRange, nextNumber: bigint, endNumber: bigint): RowStep {
-  const guards: Guard[] = [{ op: 'counterEquals', ...ASSIGNED_COUNTER, value: nextNumber - range.firstNumber }];
+export function assignStep(range: NumberRange, from: bigint, end: bigint): RowStep {
+  const guards: Guard[] = [{ op: 'counterEquals', ...ASSIGNED, value: from - range.firstNumber }];
   return {
     table: META_TABLE.name,
     key: rangeKey(range),
     guards,
-    add: [{ ...ASSIGNED_COUNTER, by: endNumber - nextNumber }],
+    add: [{ ...ASSIGNED, by: end - from }],
   };
 }
 

@@ -11,17 +11,17 @@ export interface SavedReference {
   readonly uid: Buffer;
 }
 
-const SAVED_PREFIX = Buffer.from('reference:');
-const DEFERRED_PREFIX = Buffer.from('owed:');
+const SAVED = Buffer.from('reference:');
+const DEFERRED = Buffer.from('owed:');
 
 /** Plan step that saves a removed reference in the row that the deleted entry has in table `deleted`. */
 export function saveReferenceStep(deletedId: Buffer, time: Buffer, reference: SavedReference): PlanStep {
-  return referenceStep(deletedId, time, SAVED_PREFIX, reference);
+  return referenceStep(deletedId, time, SAVED, reference);
 }
 
 /** Plan step that records in the row of a deleted entry that it must refer to `reference.id` once restored. */
 export function deferReferenceStep(deletedId: Buffer, time: Buffer, reference: SavedReference): PlanStep {
-  return referenceStep(deletedId, time, DEFERRED_PREFIX, reference);
+  return referenceStep(deletedId, time, DEFERRED, reference);
 }
 
 function referenceStep(deletedId: Buffer, time: Buffer, prefix: Buffer, reference: SavedReference): PlanStep {
@@ -46,12 +46,12 @@ function savedCell(family: number, prefix: Buffer, { id, description, uid }: Sav
 
 /** Returns the references saved in the row of a deleted entry, or in a row of `restoredStep`. */
 export function savedReferences(row: Buffer): SavedReference[] {
-  return parseReferences(row, SAVED_PREFIX);
+  return parseReferences(row, SAVED);
 }
 
 /** Returns the references that a deleted entry must have when it is restored. */
 export function deferredReferences(row: Buffer): SavedReference[] {
-  return parseReferences(row, DEFERRED_PREFIX);
+  return parseReferences(row, DEFERRED);
 }
 
 function parseReferences(row: Buffer, prefix: Buffer): SavedReference[] {
@@ -80,6 +80,6 @@ export function restoredStep(id: Buffer, references: readonly SavedReference[]):
   return {
     table: META_TABLE.name,
     key: restoredKey(id),
-    put: references.map((reference) => savedCell(0, SAVED_PREFIX, reference)),
+    put: references.map((reference) => savedCell(0, SAVED, reference)),
   };
 }

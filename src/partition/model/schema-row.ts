@@ -11,20 +11,20 @@ export const SCHEMA_KEY = Buffer.from('schema');
 const F = 0;
 const SOURCE = Buffer.from('source');
 
-function encodeSource(source: SchemaSource): Buffer {
+function encode(source: SchemaSource): Buffer {
   return Buffer.from(JSON.stringify(source));
 }
 
 /** Returns the digest for the shared row. Two schemas with the same digest have the same files. */
 export function schemaDigest(source: SchemaSource): Buffer {
-  return createHash('sha256').update(encodeSource(source)).digest();
+  return createHash('sha256').update(encode(source)).digest();
 }
 
 export function schemaStep(source: SchemaSource): RowStep {
   return {
     table: META_TABLE.name,
     key: SCHEMA_KEY,
-    put: [{ family: F, qualifier: SOURCE, value: encodeSource(source) }],
+    put: [{ family: F, qualifier: SOURCE, value: encode(source) }],
   };
 }
 

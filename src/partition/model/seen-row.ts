@@ -12,20 +12,15 @@ export function seenRow(descriptions: DescriptionTable, row: Buffer, sight: Sigh
   let result: Buffer | undefined;
   let resultLength = 0;
   let keptStart = 0;
-  let lastDescription: StoredDescription | undefined;
+  let last: StoredDescription | undefined;
   let isAllowed = false;
   for (let at = 0; at < row.length; ) {
     const cellEnd = nextCell(row, at);
     if (cellFamily(row, at) === MASTER.upAttributes) {
       const start = qualifierStart(at);
-      const stored = descriptions.internNext(
-        lastDescription,
-        row,
-        start,
-        start + qualifierLength(row, at) - INDEX_BYTES,
-      );
-      if (stored !== lastDescription) isAllowed = sight.allows(use, stored.description);
-      lastDescription = stored;
+      const stored = descriptions.internNext(last, row, start, start + qualifierLength(row, at) - INDEX_BYTES);
+      if (stored !== last) isAllowed = sight.allows(use, stored.description);
+      last = stored;
       if (!isAllowed) {
         result ??= Buffer.from(row);
         if (at > keptStart) result.copyWithin(resultLength, keptStart, at);

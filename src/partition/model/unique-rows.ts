@@ -3,7 +3,7 @@ import { cellCounter, cellValue, EMPTY, MARK } from '../../store/row.js';
 import { StoreError } from '../../store/store-error.js';
 import type { Draft } from './draft.js';
 import { cutNorm, prefixEnd, UUID_BYTES } from './tables.js';
-import type { UniqueConstraint } from './value-rules.js';
+import type { Constraint } from './value-rules.js';
 
 /** Owners of the values under uniqueness constraints (docs/formats/tables.md). Created with the first constraint. */
 export const UNIQUE_TABLE: TableSpec = { name: 'unique', families: [{ name: 'owners' }] };
@@ -22,7 +22,7 @@ const CONFLICTS: CellName = { family: F, qualifier: Buffer.from('together') };
 /** Cell in the constraint's own row: the last entryUUID that the build of the rows has processed. */
 const PROGRESS: CellName = { family: F, qualifier: Buffer.from('at') };
 
-function uniqueRowKey({ record }: UniqueConstraint, kind: number, norm: Buffer = EMPTY): Buffer {
+function uniqueRowKey({ record }: Constraint, kind: number, norm: Buffer = EMPTY): Buffer {
   const key = Buffer.allocUnsafe(NUMBER_BYTES + 1 + norm.length);
   key.writeUInt32BE(record.number);
   key[NUMBER_BYTES] = kind;
@@ -31,7 +31,7 @@ function uniqueRowKey({ record }: UniqueConstraint, kind: number, norm: Buffer =
 }
 
 /** Returns the key of the row with the owners of a value; `norm` is its cut normal form. */
-export function ownersRowKey(unique: UniqueConstraint, norm: Buffer): Buffer {
+export function ownersRowKey(unique: Constraint, norm: Buffer): Buffer {
   return uniqueRowKey(unique, KIND.value, norm);
 }
 
@@ -49,11 +49,11 @@ export function uniqueRange(number: number): { from: Buffer; to: Buffer | undefi
 }
 
 /** Returns the range of the rows for values with several owners. Their keys end in the value. */
-export function severalRange(unique: UniqueConstraint): { from: Buffer; to: Buffer } {
+export function severalRange(unique: Constraint): { from: Buffer; to: Buffer } {
   return { from: uniqueRowKey(unique, KIND.several), to: uniqueRowKey(unique, KIND.several + 1) };
 }
 
-export function ownersRange(unique: UniqueConstraint): { from: Buffer; to: Buffer } {
+export function ownersRange(unique: Constraint): { from: Buffer; to: Buffer } {
   return { from: uniqueRowKey(unique, KIND.value), to: uniqueRowKey(unique, KIND.several) };
 }
 
@@ -81,12 +81,7 @@ export function parseOwners(row: Buffer | undefined): Owners {
 export const idText = (id: Buffer): string => id.toString('latin1');
 
 /** Steps that change the owners of a value from `owners` to `newIds`. The guard fails if they have changed. */
-export function ownersSteps(
-  unique: UniqueConstraint,
-  norm: Buffer,
-  owners: Owners,
-  newIds: readonly string[],
-): RowStep[] {
+export function ownersSteps(unique: Constraint, norm: Buffer, owners: Owners, newIds: readonly string[]): RowStep[] {
   const isTruncated = owners.isTruncated || newIds.length > MAX_OWNERS;
   const table = UNIQUE_TABLE.name;
   const guard: Guard = owners.bytes ? { op: 'equals', ...OWNERS, value: owners.bytes } : { op: 'absent', ...OWNERS };
@@ -103,7 +98,7 @@ export function ownersSteps(
 }
 
 /** Returns the only step for a value without an owner. */
-export function firstOwnerStep(unique: UniqueConstraint, norm: Buffer, id: Buffer): RowStep {
+export function firstOwnerStep(unique: Constraint, norm: Buffer, id: Buffer): RowStep {
   return ownersSteps(unique, norm, NO_OWNERS, [idText(id)])[0]!;
 }
 
@@ -113,7 +108,7 @@ export function isFirstOwner({ table, guards }: RowStep): boolean {
 }
 
 /** Returns the step that writes or deletes the row for a value with several owners. */
-export function severalStep(unique: UniqueConstraint, norm: Buffer, hasSeveral: boolean): RowStep {
+export function severalStep(unique: Constraint, norm: Buffer, hasSeveral: boolean): RowStep {
   const key = uniqueRowKey(unique, KIND.several, norm);
   return hasSeveral
     ? { table: UNIQUE_TABLE.name, key, put: [MARK] }
@@ -121,7 +116,7 @@ export function severalStep(unique: UniqueConstraint, norm: Buffer, hasSeveral: 
 }
 
 /** Step that counts a value with several owners. With `expectedCount`, the guard fails if the counter has changed. */
-export function conflictStep(unique: UniqueConstraint, expectedCount?: bigint): RowStep {
+export function conflictStep(unique: Constraint, expectedCount?: bigint): RowStep {
   return {
     table: UNIQUE_TABLE.name,
     key: uniqueRowKey(unique, KIND.state),
@@ -135,7 +130,7 @@ export interface UniqueState {
   readonly doneId: Buffer | undefined;
 }
 
-export async function readUniqueState(reader: Reader, unique: UniqueConstraint): Promise<UniqueState> {
+export async function readUniqueState(reader: Reader, unique: Constraint): Promise<UniqueState> {
   const row = await reader.get(UNIQUE_TABLE.name, uniqueRowKey(unique, KIND.state));
   return {
     conflictCount: cellCounter(row, CONFLICTS.family, CONFLICTS.qualifier),
@@ -144,12 +139,12 @@ export async function readUniqueState(reader: Reader, unique: UniqueConstraint):
 }
 
 /** Returns the step with which the build of the rows records its progress: entries up to `id` are done. */
-export function progressStep(unique: UniqueConstraint, id: Buffer): RowStep {
+export function progressStep(unique: Constraint, id: Buffer): RowStep {
   return { table: UNIQUE_TABLE.name, key: uniqueRowKey(unique, KIND.state), put: [{ ...PROGRESS, value: id }] };
 }
 
 /** Cut normal forms of an entry's values under a constraint, by Latin-1. The filter is not evaluated. */
-export function uniqueValues({ types }: UniqueConstraint, draft: Draft): Map<string, Buffer> {
+export function uniqueValues({ types }: Constraint, draft: Draft): Map<string, Buffer> {
   const norms = new Map<string, Buffer>();
   for (const { description, values } of draft.attributes) {
     if (!types.has(description.type)) continue;

@@ -41,7 +41,7 @@ export interface ValueRecords {
 const NO_RECORDS: ValueRecords = { last: 0, unique: [] };
 
 /** A uniqueness constraint: no two entries in its scope may have the same value in any of its attributes. */
-export interface UniqueConstraint {
+export interface Constraint {
   readonly record: UniqueRecord;
   /** The attributes of the constraint and their subtypes. */
   readonly types: ReadonlySet<AttributeType>;
@@ -69,7 +69,7 @@ export class ValueRules {
   /** Bytes of the cell, for the guard. Undefined: the cell does not exist. */
   readonly bytes: Buffer | undefined;
   readonly records: ValueRecords;
-  readonly constraints: readonly UniqueConstraint[];
+  readonly constraints: readonly Constraint[];
   readonly numberRanges: readonly NumberRange[];
 
   constructor(schema: Schema, bytes: Buffer | undefined) {
@@ -94,7 +94,7 @@ export function formatValueRules(records: ValueRecords): Buffer {
   return Buffer.from(JSON.stringify(records));
 }
 
-export function toConstraint(schema: Schema, record: UniqueRecord): UniqueConstraint {
+export function toConstraint(schema: Schema, record: UniqueRecord): Constraint {
   const types = new Set<AttributeType>();
   const typeNames: string[] = [];
   for (const oid of record.attributes) {

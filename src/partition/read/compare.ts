@@ -14,7 +14,7 @@ import { largeQualifiers, MASTER_TABLE } from '../model/tables.js';
 import { isHidden, type Sight, UNRESTRICTED, type Viewer } from '../model/viewer.js';
 import { isWhole } from '../model/wide.js';
 import { describedWide } from '../model/wide-read.js';
-import { findEntry, type Located, refuseReferral, requireHead } from '../tree/locate.js';
+import { findEntry, type LocatedEntry, refuseReferral, requireHead } from '../tree/locate.js';
 import { ROOT } from '../tree/nodes.js';
 import { specialClass } from '../tree/referrals.js';
 import { HiddenEntry } from '../tree/sight.js';
@@ -35,7 +35,7 @@ interface Comparison {
 }
 
 /** The part of an entry that has been read. */
-interface ReadEntry extends Located {
+interface ReadEntry extends LocatedEntry {
   /** Values over 64 KiB by qualifier (Latin-1). */
   readonly large?: ReadonlyMap<string, Buffer> | undefined;
   /** Attributes whose values are only partly in the row. */
@@ -83,7 +83,7 @@ async function compareSlowly(context: SearchContext, comparison: Comparison): Pr
  */
 async function rowFor(
   context: SearchContext,
-  { node, row: head }: Located,
+  { node, row: head }: LocatedEntry,
   { attribute, value, options, viewer }: Comparison,
 ): Promise<Pick<ReadEntry, 'row' | 'wide'>> {
   const isNeededForRights = describedWide(context, head).some(({ description }) =>
@@ -129,19 +129,14 @@ function compareRow(context: SearchContext, read: ReadEntry, comparison: Compari
   }
   if (isReferral && !comparison.options.manageDsaIT) refuseReferral(context, read, comparison.dn);
   requireComparable(attribute, sight, norm !== undefined);
-  if (
-    !isEqual &&
-    isMemberUrl &&
-    attribute.type === groupTypes(context.schema).memberType &&
-    attribute.options.length === 0
-  )
+  if (!isEqual && isMemberUrl && attribute.type === groupTypes(context.schema).member && attribute.options.length === 0)
     return context.isDynamicMember(read.row, norm!, comparison.viewer);
   if (!isPresent) throw new LdapError('noSuchAttribute', `the entry has no attribute '${attribute.text}'`);
   return isEqual;
 }
 
 /** Compares a computed attribute, which no row holds. */
-async function compareComputed(context: SearchContext, found: Located, comparison: Comparison): Promise<boolean> {
+async function compareComputed(context: SearchContext, found: LocatedEntry, comparison: Comparison): Promise<boolean> {
   const { attribute, value, dn, options } = comparison;
   const { row, node } = found;
   if (!options.manageDsaIT) refuseReferral(context, found, dn);
@@ -170,7 +165,7 @@ async function compareMembership(
 /**
  * Returns the viewer's rights to the entry's attributes. Throws `noSuchObject` where the viewer may not see the entry.
  */
-function sightOf({ node, row }: Located, { viewer }: Comparison): Sight | undefined {
+function sightOf({ node, row }: LocatedEntry, { viewer }: Comparison): Sight | undefined {
   const sight = viewer.sightOf?.({ id: node.id, parent: node.parent ?? ROOT, row });
   if (viewer.sightOf && !sight) throw new HiddenEntry(node);
   return sight;

@@ -6,12 +6,12 @@ import { readAllLarge } from '../model/large.js';
 import { draftWithLarge } from '../model/large-draft.js';
 import { presentRow } from '../model/present-row.js';
 import { MASTER_TABLE, parentIdOf, versionOf } from '../model/tables.js';
-import type { Located } from '../tree/locate.js';
+import type { LocatedEntry } from '../tree/locate.js';
 import type { TreeContext } from '../tree/tree-context.js';
 import type { SearchContext } from './run/search-context.js';
 
 /** Returns the entry as an object. Large values are read if `withLarge` is set, and left out otherwise. */
-export async function toEntry(context: SearchContext, located: Located, withLarge: boolean): Promise<Entry> {
+export async function toEntry(context: SearchContext, located: LocatedEntry, withLarge: boolean): Promise<Entry> {
   const { node } = located;
   const row = presentRow(context, located.row);
   const large = withLarge ? await readAllLarge(context.store, MASTER_TABLE.name, node.id, row) : undefined;

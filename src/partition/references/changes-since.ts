@@ -8,24 +8,25 @@ import { CHANGES_TABLE } from '../model/tables.js';
 /** Maximum difference between the clocks of front ends, in milliseconds. */
 const CLOCK_SKEW_MS = 600_000;
 
-/** Returns the renames, deletions and restorations since the entry was deleted at `time`, as far as recorded. */
+/** Returns the renames, deletions and restorations since the entry was deleted at `time`, from the change records. */
 export async function changesSince(
   { store, schema }: { readonly store: Store; readonly schema: Schema },
   id: Buffer,
   time: Buffer,
 ): Promise<NameChanges> {
-  const found: NameChange[] = [];
+  const changes: NameChange[] = [];
   for await (const { rows } of batchesOf(store.scan(CHANGES_TABLE.name, {}, { reverse: true }))) {
     for (const row of rows) {
       if (!row) continue;
       const record = changeRecord(row);
-      const isIt = record.op === 'delete' && record.id.equals(id) && record.time.equals(time);
-      if (isIt || timeOf(record.time) < timeOf(time) - CLOCK_SKEW_MS) return new NameChanges(schema, found.reverse());
-      const named = nameChange(record);
-      if (named) found.push(named);
+      const isDeletion = record.op === 'delete' && record.id.equals(id) && record.time.equals(time);
+      if (isDeletion || decodeTimeMs(record.time) < decodeTimeMs(time) - CLOCK_SKEW_MS)
+        return new NameChanges(schema, changes.reverse());
+      const change = nameChange(record);
+      if (change) changes.push(change);
     }
   }
-  return new NameChanges(schema, found.reverse());
+  return new NameChanges(schema, changes.reverse());
 }
 
 function nameChange({ op, id, dn, newDn }: ChangeRecord): NameChange | undefined {
@@ -35,6 +36,6 @@ function nameChange({ op, id, dn, newDn }: ChangeRecord): NameChange | undefined
   return op === 'restore' ? { ...change, restored: true } : undefined;
 }
 
-function timeOf(time: Buffer): number {
+function decodeTimeMs(time: Buffer): number {
   return time.length === 8 ? Number(time.readBigUInt64BE()) : 0;
 }

@@ -23,10 +23,10 @@ import type { SearchContext } from '../read/run/search-context.js';
 import { requireHead } from '../tree/locate.js';
 import { ROOT, suffixAt } from '../tree/nodes.js';
 import type { WriteContext } from '../write/context.js';
-import { Overtaken, type ReferringEntry, type Replaced, replaceValues } from './replace.js';
+import { Overtaken, type ReferringEntry, type ReplacedValue, replaceValues } from './replace.js';
 
 /** A reference to a missing entry below a suffix. */
-export interface Dangling {
+export interface DanglingReference {
   readonly dn: string;
   readonly attribute: string;
   readonly value: string;
@@ -34,7 +34,7 @@ export interface Dangling {
 
 const ROWS_PER_READ = 16;
 /** During a removal a missing name may be taken by a new entry. `replaceValues` then throws `Overtaken`. */
-const NO_PENDING = { guards: [], holds: () => Promise.resolve(false) };
+const NEVER_PENDING = { guards: [], arePending: () => Promise.resolve(false) };
 
 /**
  * Reports every reference to a missing entry, and with `remove` deletes the reference. Resolves with the number of
@@ -42,7 +42,7 @@ const NO_PENDING = { guards: [], holds: () => Promise.resolve(false) };
  */
 export async function reportDangling(
   context: SearchContext & WriteContext,
-  onDangling: (found: Dangling) => void,
+  onDangling: (reference: DanglingReference) => void,
   remove = false,
 ): Promise<number> {
   const { store, shared } = context;
@@ -63,23 +63,23 @@ export async function reportDangling(
   return count;
 }
 
-/** Handles one entry. Retries if a missing name has been taken by a new entry. */
+/** Returns, and may delete, the dangling references of an entry. Retries if a new entry has taken a missing name. */
 async function danglingInEntry(
   context: SearchContext & WriteContext,
   id: Buffer,
   type: AttributeType,
   remove: boolean,
-): Promise<{ readonly dn: string; readonly value: Replaced }[]> {
+): Promise<{ readonly dn: string; readonly value: ReplacedValue }[]> {
   const { store, schema, nodes } = context;
   for (let attempts = 0; attempts < MAX_TRIES; attempts++) {
-    const stored = await store.get(MASTER_TABLE.name, id);
-    const node = stored && (await nodes.byId(id));
+    const storedRow = await store.get(MASTER_TABLE.name, id);
+    const node = storedRow && (await nodes.byId(id));
     if (!node) return [];
-    const entry = { id, dn: schema.parseDnBytes(node.dn), row: presentRow(context, stored) };
-    const found = await danglingIn(context, entry, type);
+    const entry = { id, dn: schema.parseDnBytes(node.dn), row: presentRow(context, storedRow) };
+    const dangling = await findDangling(context, entry, type);
     try {
-      if (remove && found.length > 0) await replaceValues(context, entry, found, NO_PENDING);
-      return found.map((value) => ({ dn: entry.dn.text, value }));
+      if (remove && dangling.length > 0) await replaceValues(context, entry, dangling, NEVER_PENDING);
+      return dangling.map((value) => ({ dn: entry.dn.text, value }));
     } catch (error) {
       if (!(error instanceof Overtaken)) throw error;
     }
@@ -87,20 +87,24 @@ async function danglingInEntry(
   throw new LdapError('busy', 'others keep changing an entry that has references to be removed');
 }
 
-async function danglingIn(context: SearchContext, { row }: ReferringEntry, wanted: AttributeType): Promise<Replaced[]> {
+async function findDangling(
+  context: SearchContext,
+  { row }: ReferringEntry,
+  type: AttributeType,
+): Promise<ReplacedValue[]> {
   const { descriptions, schema, shared } = context;
-  const found: Replaced[] = [];
+  const dangling: ReplacedValue[] = [];
   const slice = new TimeSlice();
-  const admin = schema.parseDn(shared.settings.adminDn).norm;
+  const adminNorm = schema.parseDn(shared.settings.adminDn).norm;
   for (let at = 0; at < row.length && row[at]! <= MASTER.upAttributes; at = nextCell(row, at)) {
     if (row[at] !== MASTER.upAttributes) continue;
     const { description, text: name } = descriptions.ofCell(row, at);
-    if (description.type !== wanted) continue;
+    if (description.type !== type) continue;
     const value = Buffer.from(row.subarray(valueStart(row, at), nextCell(row, at)));
-    const dn = schema.parseDnBytes(withoutUid(wanted, value));
-    if (suffixAt(dn, shared.suffixes) < 0 || dn.norm.equals(admin) || !(await isMissing(context, dn))) continue;
-    found.push({
-      type: wanted,
+    const dn = schema.parseDnBytes(withoutUid(type, value));
+    if (suffixAt(dn, shared.suffixes) < 0 || dn.norm.equals(adminNorm) || !(await isMissing(context, dn))) continue;
+    dangling.push({
+      type: type,
       description: name,
       value,
       currentValue: undefined,
@@ -109,7 +113,7 @@ async function danglingIn(context: SearchContext, { row }: ReferringEntry, wante
     const pause = slice.yieldIfOver();
     if (isPromise(pause)) await pause;
   }
-  return found;
+  return dangling;
 }
 
 /** True if no entry has the name, neither here nor, by a referral, on another server. */

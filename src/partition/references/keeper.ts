@@ -3,7 +3,7 @@ import { LdapError } from '../../ldap/ldap-error.js';
 import type { Guard, Maybe, PlanStep } from '../../store/contract.js';
 import { chain, isPromise } from '../../store/maybe.js';
 import { guardsHold } from '../../store/store-error.js';
-import { idsWithForms, type Referrers } from '../groups/referrers.js';
+import { findReferrersByNormText, type Referrers } from '../groups/referrers.js';
 import { groupsState } from '../groups/version.js';
 import { attributeValues } from '../model/entry-cells.js';
 import { DN_MATCH, groupTypes, UNIQUE_MEMBER_MATCH } from '../model/group-rows.js';
@@ -24,7 +24,7 @@ import { timeOfDeletion } from '../write/deleted-rows.js';
 import { freshly } from '../write/freshly.js';
 import { modify } from '../write/modify.js';
 import { changesSince } from './changes-since.js';
-import { Overtaken, type Pending, replaceValues, SERVER, singleValue } from './replace.js';
+import { Overtaken, type PendingChanges, replaceValues, SERVER, singleValue } from './replace.js';
 
 const ROWS_PER_READ = 16;
 
@@ -49,9 +49,9 @@ type KeeperContext = SearchContext & WriteContext;
 export class ReferenceKeeper implements References {
   readonly #context: () => KeeperContext;
   /** Changes of names whose references have not been searched for a second time, in order. */
-  readonly #changed: FollowedChange[] = [];
-  #following: Promise<void> | undefined;
-  #settling: Promise<void> | undefined;
+  readonly #followedChanges: FollowedChange[] = [];
+  #pendingFollow: Promise<void> | undefined;
+  #pendingSettle: Promise<void> | undefined;
   #isClosing = false;
 
   /** The context is a function because the keeper is itself a part of the context. */
@@ -59,33 +59,33 @@ export class ReferenceKeeper implements References {
     this.#context = context;
   }
 
-  isReferenced(name: string): Maybe<boolean> {
+  isReferenced(normText: string): Maybe<boolean> {
     return chain(
-      this.#findHolders(this.#context().shared.nameChanges.storedNormTexts(name)),
+      this.#findReferrers(this.#context().shared.nameChanges.storedNormTexts(normText)),
       (found) => found.length > 0,
     );
   }
 
   settle(): Promise<void> {
-    this.#settling ??= this.#settleAll().finally(() => {
-      this.#settling = undefined;
+    this.#pendingSettle ??= this.#settleAll().finally(() => {
+      this.#pendingSettle = undefined;
     });
-    return this.#settling;
+    return this.#pendingSettle;
   }
 
   onNameChanged(change: FollowedChange): void {
-    this.#changed.push(change);
-    // After a failure the changes stay in `#changed` or in the shared row. The next change of a name retries, and the
-    // maintenance of the server, which reports failures.
+    this.#followedChanges.push(change);
+    // After a failure the changes stay in `#followedChanges` or in the shared row. The next change of a name retries,
+    // and the maintenance of the server, which reports failures.
     this.follow().catch(() => undefined);
   }
 
   async follow(): Promise<void> {
     if (this.#isClosing) return;
-    this.#following ??= this.#follow().finally(() => {
-      this.#following = undefined;
+    this.#pendingFollow ??= this.#follow().finally(() => {
+      this.#pendingFollow = undefined;
     });
-    await this.#following;
+    await this.#pendingFollow;
   }
 
   changesSince(id: Buffer, time: Buffer): Promise<NameChanges> {
@@ -95,7 +95,7 @@ export class ReferenceKeeper implements References {
   /** Stops background work. Resolves when it has ended. */
   async close(): Promise<void> {
     this.#isClosing = true;
-    await Promise.allSettled([this.#following, this.#settling]);
+    await Promise.allSettled([this.#pendingFollow, this.#pendingSettle]);
   }
 
   async #settleAll(): Promise<void> {
@@ -105,109 +105,117 @@ export class ReferenceKeeper implements References {
       if (isPromise(fresh)) await fresh;
       if (shared.nameChanges.records.length === 0) return;
       try {
-        await this.#settleNow(shared.nameChanges);
+        await this.#settleOnce(shared.nameChanges);
       } catch (error) {
         if (!(error instanceof Overtaken)) throw error;
       }
     }
   }
 
-  async #settleNow(names: NameChanges): Promise<void> {
+  async #settleOnce(nameChanges: NameChanges): Promise<void> {
     const context = this.#context();
-    const pending = this.#pending(names);
+    const pendingChanges = this.#pendingChanges(nameChanges);
     await context.store.waitUntilQuiet?.();
-    if (names.records.some(({ below }) => below)) await this.#rewriteAll(pending);
+    if (nameChanges.records.some(({ below }) => below)) await this.#rewriteAll(pendingChanges);
     else {
-      const forms = names.records.flatMap(({ restored }, n) => (restored ? [] : names.normTextsBefore(n)));
-      await this.#rewriteHolders(forms, pending);
+      const normTexts = nameChanges.records.flatMap(({ restored }, n) =>
+        restored ? [] : nameChanges.normTextsBefore(n),
+      );
+      await this.#rewriteReferrers(normTexts, pendingChanges);
     }
-    for (const record of names.records) if (record.restored) await this.#restoreReferences(record);
-    await this.#removeDone(names.records);
+    for (const record of nameChanges.records) if (record.restored) await this.#restoreReferences(record);
+    await this.#removeSettled(nameChanges.records);
   }
 
   /** Returns the pending changes. Another process may settle them, or add changes, while a plan is made. */
-  #pending(names: NameChanges): Pending {
+  #pendingChanges(nameChanges: NameChanges): PendingChanges {
     const { shared } = this.#context();
-    const guard = shared.namesGuard();
+    const guard = shared.nameChangesGuard();
     return {
-      names,
+      nameChanges,
       guards: [guard],
-      async holds() {
+      async arePending() {
         await shared.refresh();
-        return shared.nameChanges === names;
+        return shared.nameChanges === nameChanges;
       },
     };
   }
 
   /**
-   * Searches again for references to changed names, for all changes in `#changed` together, and settles the pending
+   * Searches again for references to changed names, for all changes in `#followedChanges`, and settles the pending
    * changes. The second search finds references that were written after the search of a rename or deletion and before
-   * its commit. A change leaves `#changed` when it is done, so a failure leaves the change for the next run.
+   * its commit. A change leaves `#followedChanges` when it is done, so a failure leaves the change for the next run.
    */
   async #follow(): Promise<void> {
     const { shared, schema, store } = this.#context();
-    while (this.#changed.length > 0 && !this.#isClosing) {
-      const changed = [...this.#changed];
+    while (this.#followedChanges.length > 0 && !this.#isClosing) {
+      const changes = [...this.#followedChanges];
       await store.waitUntilQuiet?.();
       const fresh = shared.refresh();
       if (isPromise(fresh)) await fresh;
-      const names = changed.map(({ from }) => schema.parseDn(from).norm.toString('latin1'));
-      const pending = new Set(shared.nameChanges.records.map(({ from }) => from));
-      const isHeld = (await this.#findHolders(names)).length > 0;
-      for (const { key, ...change } of changed) {
-        if (isHeld && !pending.has(change.from)) await this.#followOne(new NameChanges(schema, [change]), key);
-        this.#changed.shift();
+      const normTexts = changes.map(({ from }) => schema.parseDn(from).norm.toString('latin1'));
+      const pendingNames = new Set(shared.nameChanges.records.map(({ from }) => from));
+      const isReferenced = (await this.#findReferrers(normTexts)).length > 0;
+      for (const { key, ...change } of changes) {
+        if (isReferenced && !pendingNames.has(change.from))
+          await this.#followOne(new NameChanges(schema, [change]), key);
+        this.#followedChanges.shift();
       }
-      if (pending.size === 0) continue;
+      if (pendingNames.size === 0) continue;
       // The reply to the client that made the change goes first.
       await new Promise((resolve) => setImmediate(resolve));
       await this.settle();
     }
   }
 
-  async #followOne(names: NameChanges, key: Buffer): Promise<void> {
+  async #followOne(nameChanges: NameChanges, key: Buffer): Promise<void> {
     const { store } = this.#context();
-    const forms = names.normTextsBefore(0);
-    if ((await this.#findHolders(forms)).length === 0) return;
+    const normTexts = nameChanges.normTextsBefore(0);
+    if ((await this.#findReferrers(normTexts)).length === 0) return;
     // The guard holds while no entry has the name.
     const nameIsFree: Guard = { op: 'absent', family: TREE.treeInfo, qualifier: Q.id };
     const guards = [{ table: TREE_TABLE.name, key, guards: [nameIsFree] }];
     const holds = async () => (await store.get(TREE_TABLE.name, key)) === undefined;
     try {
-      if (await holds()) await this.#rewriteHolders(forms, { names, guards, holds });
+      if (await holds()) await this.#rewriteReferrers(normTexts, { nameChanges, guards, arePending: holds });
     } catch (error) {
       // Another entry has taken the name, so the references name that entry.
       if (!(error instanceof Overtaken)) throw error;
     }
   }
 
-  /** Returns the entries that have values with these forms. */
-  #findHolders(forms: readonly string[]): Maybe<Referrers[]> {
+  /** Returns the entries that have references with these normal forms. */
+  #findReferrers(normTexts: readonly string[]): Maybe<Referrers[]> {
     const context = this.#context();
     const { references, indexes } = context.shared;
     const { memberTypes: members } = groupTypes(context.schema);
-    return chain(groupsState(context), ({ uids }) => {
+    return chain(groupsState(context), ({ mayHaveUids: uids }) => {
       const lists = [...references].map((type) => {
         const mayHaveUids = uids || !members.includes(type);
         const hasUids = mayHaveUids && type.equality?.oid === UNIQUE_MEMBER_MATCH;
-        return idsWithForms(context, { indexed: [{ type, table: indexes.ofType(type)!.table, uids: hasUids }] }, forms);
+        return findReferrersByNormText(
+          context,
+          { indexes: [{ type, table: indexes.ofType(type)!.table, mayHaveUids: hasUids }] },
+          normTexts,
+        );
       });
       const found = lists.some(isPromise) ? Promise.all(lists) : (lists as Map<string, Referrers[]>[]);
       return chain(found, (all) => all.flatMap((one) => [...one.values()].flat()));
     });
   }
 
-  async #rewriteHolders(forms: readonly string[], pending: Pending): Promise<void> {
-    const met = new IdSet();
-    for (const { ids } of await this.#findHolders(forms)) {
+  async #rewriteReferrers(normTexts: readonly string[], pendingChanges: PendingChanges): Promise<void> {
+    const visitedIds = new IdSet();
+    for (const { ids } of await this.#findReferrers(normTexts)) {
       for (let at = 0; at < ids.length; at += UUID_BYTES)
-        if (met.add(ids, at)) await this.#rewrite(Buffer.from(ids.subarray(at, at + UUID_BYTES)), pending);
+        if (visitedIds.add(ids, at))
+          await this.#rewrite(Buffer.from(ids.subarray(at, at + UUID_BYTES)), pendingChanges);
     }
   }
 
   /** Checks every entry that has references, because no index finds the values below a name. */
-  async #rewriteAll(pending: Pending): Promise<void> {
-    const { names } = pending;
+  async #rewriteAll(pendingChanges: PendingChanges): Promise<void> {
+    const { nameChanges } = pendingChanges;
     const { store, shared, descriptions } = this.#context();
     const { references, indexes } = shared;
     const slice = new TimeSlice();
@@ -219,8 +227,8 @@ export class ReferenceKeeper implements References {
           ids.push(Buffer.from(batch.subarray(at, at + UUID_BYTES)));
         const rows = await store.getMany(MASTER_TABLE.name, ids);
         for (const [i, row] of rows.entries()) {
-          const isStale = row && hasStaleValue({ descriptions, shared: { nameChanges: names, references } }, row);
-          if (isStale) await this.#rewrite(ids[i]!, pending);
+          const isStale = row && hasStaleValue({ descriptions, shared: { nameChanges: nameChanges, references } }, row);
+          if (isStale) await this.#rewrite(ids[i]!, pendingChanges);
           const pause = slice.yieldIfOver();
           if (isPromise(pause)) await pause;
         }
@@ -229,18 +237,21 @@ export class ReferenceKeeper implements References {
   }
 
   /** Replaces the references in an entry that have old names. */
-  async #rewrite(id: Buffer, pending: Pending): Promise<void> {
+  async #rewrite(id: Buffer, pendingChanges: PendingChanges): Promise<void> {
     const context = this.#context();
     const { nodes, schema, descriptions, shared } = context;
     for (let attempts = 0; attempts < MAX_TRIES; attempts++) {
       if (this.#isClosing) throw new LdapError('unavailable', 'the directory is being closed');
-      const row = await referringRow(context, id, pending.names);
+      const row = await referringRow(context, id, pendingChanges.nameChanges);
       const node = row && (await nodes.byId(id));
       if (!node) return;
-      const naming = { descriptions, shared: { nameChanges: pending.names, references: shared.references } };
+      const namesContext = {
+        descriptions,
+        shared: { nameChanges: pendingChanges.nameChanges, references: shared.references },
+      };
       try {
         const dn = schema.parseDnBytes(node.dn);
-        return await replaceValues(context, { id, dn, row }, await staleInTurns(naming, row), pending);
+        return await replaceValues(context, { id, dn, row }, await staleInTurns(namesContext, row), pendingChanges);
       } catch (error) {
         if (!mustReread(error)) return;
         nodes.clear();
@@ -264,13 +275,13 @@ export class ReferenceKeeper implements References {
   }
 
   /** Returns false if the entry has changed and must be read again. */
-  async #restoreReference(named: Buffer, { id, description, uid }: SavedReference): Promise<boolean> {
+  async #restoreReference(targetId: Buffer, { id, description, uid }: SavedReference): Promise<boolean> {
     const context = this.#context();
     const { store, nodes, schema } = context;
     const row = await store.get(MASTER_TABLE.name, id);
-    const [node, target] = [row && (await nodes.byId(id)), await nodes.byId(named)];
+    const [node, target] = [row && (await nodes.byId(id)), await nodes.byId(targetId)];
     if (!target) return true;
-    if (!row || !node) return this.#deferReference(id, { id: named, description, uid });
+    if (!row || !node) return this.#deferReference(id, { id: targetId, description, uid });
     const changes = [singleValue('add', description, Buffer.concat([target.dn, uid]))];
     // The empty DN is a placeholder for all removed values.
     const values = attributeValues(context, row, description);
@@ -286,24 +297,26 @@ export class ReferenceKeeper implements References {
   }
 
   /** Records that a deleted entry must refer to another entry when it is restored. */
-  async #deferReference(id: Buffer, owed: SavedReference): Promise<boolean> {
+  async #deferReference(id: Buffer, reference: SavedReference): Promise<boolean> {
     const context = this.#context();
     const time = await timeOfDeletion(context, id);
     // The entry may have been restored between the two reads.
     if (!time) return !(await context.store.getHead(MASTER_TABLE.name, id, true));
-    return guardsHold(context.store.commit({ steps: [deferReferenceStep(id, time, owed)], decisive: 0 }));
+    return guardsHold(context.store.commit({ steps: [deferReferenceStep(id, time, reference)], decisive: 0 }));
   }
 
-  async #removeDone(done: readonly NameChange[]): Promise<void> {
+  async #removeSettled(settledChanges: readonly NameChange[]): Promise<void> {
     const context = this.#context();
     const { shared, store } = context;
-    const isDone = new Set(done.map((record) => JSON.stringify(record)));
+    const settledTexts = new Set(settledChanges.map((record) => JSON.stringify(record)));
     await freshly(context, async () => {
-      const left = shared.nameChanges.records.filter((record) => !isDone.has(JSON.stringify(record)));
-      if (left.length === shared.nameChanges.records.length) return;
-      const rows = done.filter(({ restored }) => restored).map(({ id }) => restoredKey(Buffer.from(id, 'hex')));
-      const gone: PlanStep[] = rows.map((key) => ({ table: META_TABLE.name, key, deleteRow: true }));
-      await store.commit({ steps: [shared.namesStep(left), ...gone], decisive: 0 });
+      const remaining = shared.nameChanges.records.filter((record) => !settledTexts.has(JSON.stringify(record)));
+      if (remaining.length === shared.nameChanges.records.length) return;
+      const rows = settledChanges
+        .filter(({ restored }) => restored)
+        .map(({ id }) => restoredKey(Buffer.from(id, 'hex')));
+      const deleteSteps: PlanStep[] = rows.map((key) => ({ table: META_TABLE.name, key, deleteRow: true }));
+      await store.commit({ steps: [shared.nameChangesStep(remaining), ...deleteSteps], decisive: 0 });
     });
     shared.expire();
   }
@@ -313,13 +326,13 @@ export class ReferenceKeeper implements References {
 async function staleInTurns(naming: Parameters<typeof staleValuesIn>[0], row: Buffer): Promise<StaleValue[]> {
   const slice = new TimeSlice();
   const work = staleValuesIn(naming, row);
-  let step = work.next();
-  while (!step.done) {
+  let result = work.next();
+  while (!result.done) {
     const pause = slice.yieldIfOver();
     if (isPromise(pause)) await pause;
-    step = work.next();
+    result = work.next();
   }
-  return step.value;
+  return result.value;
 }
 
 /** Returns the master row of an entry with references to replace. May lack values of a long entry that stay. */
@@ -328,8 +341,8 @@ async function referringRow(context: KeeperContext, id: Buffer, { records }: Nam
   const head = await store.getHead(MASTER_TABLE.name, id);
   if (!head || isWhole(head)) return head;
   const wide = describedWide(context, head).map(({ description }) => description);
-  const isTold = wide.every(({ type, options }) => type.equality?.oid === DN_MATCH && options.length === 0);
-  if (!isTold || records.some(({ below }) => below)) return store.get(MASTER_TABLE.name, id);
+  const isFilterable = wide.every(({ type, options }) => type.equality?.oid === DN_MATCH && options.length === 0);
+  if (!isFilterable || records.some(({ below }) => below)) return store.get(MASTER_TABLE.name, id);
   const dns = records.flatMap(({ from, to }) => (to === undefined ? [from] : [from, to]));
   const filters = wide
     .filter(({ type }) => shared.references.has(type))

@@ -25,11 +25,11 @@ export interface ReferringEntry {
 }
 
 /** Pending changes of names and their validity. */
-export interface Pending {
-  readonly names: NameChanges;
+export interface PendingChanges {
+  readonly nameChanges: NameChanges;
   /** Guards that fail when the changes are no longer pending. */
   readonly guards: readonly RowStep[];
-  holds(): Promise<boolean>;
+  arePending(): Promise<boolean>;
 }
 
 const VALUES_PER_PLAN = 500;
@@ -41,11 +41,11 @@ const VALUES_PER_PLAN = 500;
 export async function replaceValues(
   context: WriteContext,
   entry: ReferringEntry,
-  stale: readonly Replaced[],
-  { guards, holds }: Omit<Pending, 'names'>,
+  stale: readonly ReplacedValue[],
+  { guards, arePending }: Omit<PendingChanges, 'nameChanges'>,
 ): Promise<void> {
   const onGuardFailure = async (): Promise<void> => {
-    if (!(await holds())) throw new Overtaken();
+    if (!(await arePending())) throw new Overtaken();
   };
   const modifications = placeholders(context, entry.row, stale);
   for (let at = 0; at < stale.length; at += VALUES_PER_PLAN) {
@@ -69,13 +69,13 @@ export async function replaceValues(
   }
 }
 
-export interface Replaced extends Omit<StaleValue, 'offset'> {
+export interface ReplacedValue extends Omit<StaleValue, 'offset'> {
   /** Guard that the value still has to be replaced. */
   readonly guard?: RowStep | undefined;
 }
 
 /** Returns the modifications that add placeholders for attributes that would lose all values. */
-function placeholders(context: WriteContext, row: Buffer, stale: readonly Replaced[]): Modification[] {
+function placeholders(context: WriteContext, row: Buffer, stale: readonly ReplacedValue[]): Modification[] {
   // For a long entry `row` may be incomplete. Other values remain in that case.
   if (wideAttributes(row).length > 0 && stale.length < WIDE_VALUES / 2) return [];
   const types = [...new Set(stale.map((one) => one.type))];
@@ -89,10 +89,15 @@ export function singleValue(operation: 'add' | 'delete', type: string, value: Bu
 }
 
 /** True if all values of the type are removed without a replacement. */
-function losesAllValues(context: WriteContext, row: Buffer, type: AttributeType, stale: readonly Replaced[]): boolean {
-  const going = stale.filter((one) => one.type === type);
-  if (going.some(({ currentValue: present }) => Buffer.isBuffer(present))) return false;
-  return attributeValues(context, row, type.name).length <= going.length;
+function losesAllValues(
+  context: WriteContext,
+  row: Buffer,
+  type: AttributeType,
+  stale: readonly ReplacedValue[],
+): boolean {
+  const removedValues = stale.filter((one) => one.type === type);
+  if (removedValues.some(({ currentValue: present }) => Buffer.isBuffer(present))) return false;
+  return attributeValues(context, row, type.name).length <= removedValues.length;
 }
 
 function isRequired(context: WriteContext, row: Buffer, type: AttributeType): boolean {

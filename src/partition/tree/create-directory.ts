@@ -26,8 +26,8 @@ export async function initDirectory(store: Store, settings: NewSettings, schema:
   const { suffixes, admin } = parseNames(settings, schema);
   for (const table of FIXED_TABLES) await store.createTable(table);
   const records: IndexRecord[] = [];
-  for (const name of DEFAULT_INDEXES) {
-    const type = schema.attribute(name);
+  for (const attribute of DEFAULT_INDEXES) {
+    const type = schema.attribute(attribute);
     if (!type) continue;
     await store.createTable(indexTable(type.oid));
     records.push({ oid: type.oid, substring: false, ready: true });
@@ -42,11 +42,12 @@ export async function initDirectory(store: Store, settings: NewSettings, schema:
     { family: F, qualifier: CELL.schema, value: schemaDigest(schema.source) },
   ];
   const { access } = settings;
-  const rules = access === undefined ? [] : [accessStep({ version: 1, text: access, author: '', time: Date.now() })];
-  if (rules.length > 0) put.push({ family: F, qualifier: CELL.access, value: counterBytes(1n) });
+  const accessSteps =
+    access === undefined ? [] : [accessStep({ version: 1, text: access, author: '', time: Date.now() })];
+  if (accessSteps.length > 0) put.push({ family: F, qualifier: CELL.access, value: counterBytes(1n) });
   const guards: Guard[] = [{ op: 'absent', family: F, qualifier: CELL.format }];
-  const shared = { table: META_TABLE.name, key: SHARED_KEY, guards, put };
-  const steps = [shared, schemaStep(schema.source), NO_GROUPS_STEP, ...rules];
+  const sharedStep = { table: META_TABLE.name, key: SHARED_KEY, guards, put };
+  const steps = [sharedStep, schemaStep(schema.source), NO_GROUPS_STEP, ...accessSteps];
   if (!(await guardsHold(store.commit({ steps, decisive: 0 }))))
     throw new LdapError('entryAlreadyExists', 'the store already holds a directory');
 }

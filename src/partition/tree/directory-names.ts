@@ -26,13 +26,13 @@ function parseSuffixes(texts: readonly string[], schema: Schema): Dn[] {
 }
 
 /** Throws if `dn` is empty, or equal to, above or below a suffix: entries below a suffix belong to it. */
-export function checkSuffix(dn: Dn, others: readonly Dn[]): void {
+export function checkSuffix(dn: Dn, suffixes: readonly Dn[]): void {
   if (dn.rdns.length === 0) throw new LdapError('invalidDNSyntax', 'the empty DN cannot be a suffix');
-  for (const other of others) {
-    if (other.norm.equals(dn.norm)) throw new LdapError('entryAlreadyExists', `'${dn.text}' is a suffix already`);
-    const [inner, outer] = dn.rdns.length > other.rdns.length ? [dn, other] : [other, dn];
-    const from = inner.rdns.length - outer.rdns.length;
-    if (outer.rdns.every((rdn, i) => rdn.norm.equals(inner.rdns[from + i]!.norm))) {
+  for (const suffix of suffixes) {
+    if (suffix.norm.equals(dn.norm)) throw new LdapError('entryAlreadyExists', `'${dn.text}' is a suffix already`);
+    const [inner, outer] = dn.rdns.length > suffix.rdns.length ? [dn, suffix] : [suffix, dn];
+    const offset = inner.rdns.length - outer.rdns.length;
+    if (outer.rdns.every((rdn, i) => rdn.norm.equals(inner.rdns[offset + i]!.norm))) {
       throw new LdapError(
         'unwillingToPerform',
         `'${inner.text}' lies below '${outer.text}'; both cannot be suffixes: keep one, and make the other an entry`,

@@ -16,31 +16,31 @@ export class EntryIds {
 
   /** Returns the last known id of the child of `parent` named `normRdn` (cut). */
   get(parent: Buffer, normRdn: Buffer): Buffer | undefined {
-    const tag = tagOf(parent, normRdn);
-    let slot = slotOf(tag);
+    const tag = hashName(parent, normRdn);
+    let slot = firstSlot(tag);
     if (this.#tags[slot] !== tag) slot++;
     if (this.#tags[slot] !== tag) return undefined;
     return Buffer.from(this.#ids.subarray(slot * UUID_BYTES, (slot + 1) * UUID_BYTES));
   }
 
   set(parent: Buffer, normRdn: Buffer, id: Buffer): void {
-    const tag = tagOf(parent, normRdn);
-    const slot = slotOf(tag);
-    const at = slot * UUID_BYTES;
+    const tag = hashName(parent, normRdn);
+    const slot = firstSlot(tag);
+    const offset = slot * UUID_BYTES;
     if (this.#tags[slot] !== tag) {
-      this.#ids.copyWithin(at + UUID_BYTES, at, at + UUID_BYTES);
+      this.#ids.copyWithin(offset + UUID_BYTES, offset, offset + UUID_BYTES);
       this.#tags[slot + 1] = this.#tags[slot]!;
       this.#tags[slot] = tag;
     }
-    this.#ids.set(id, at);
+    this.#ids.set(id, offset);
   }
 }
 
-function tagOf(parent: Buffer, normRdn: Buffer): number {
+function hashName(parent: Buffer, normRdn: Buffer): number {
   return hashBytes(normRdn, 0, normRdn.length, hashBytes(parent)) | 1;
 }
 
 /** Returns the first of the two slots of a name. */
-function slotOf(tag: number): number {
+function firstSlot(tag: number): number {
   return (tag ^ (tag >>> 14)) & (SLOTS - 2);
 }

@@ -10,7 +10,7 @@ import { childId, ReadNode, ROOT, suffixAt } from './nodes.js';
 import { referralTo, referralUrls } from './referrals.js';
 import type { TreeContext } from './tree-context.js';
 
-export interface Located {
+export interface LocatedEntry {
   readonly node: Node;
   readonly row: Buffer;
 }
@@ -23,32 +23,33 @@ export function findEntry(
   context: TreeContext,
   reader: Reader,
   dn: Dn,
-  how: ReadRow = 'get',
-): Maybe<Located | undefined> {
-  const found = findByPath(context, reader, dn, how);
-  if (isPromise(found)) return found.then((f) => f ?? retryUncached(context, reader, dn, how));
-  return found ?? retryUncached(context, reader, dn, how);
+  method: ReadRow = 'get',
+): Maybe<LocatedEntry | undefined> {
+  const found = findByPath(context, reader, dn, method);
+  if (isPromise(found)) return found.then((f) => f ?? retryUncached(context, reader, dn, method));
+  return found ?? retryUncached(context, reader, dn, method);
 }
 
 /** Retries a failed look-up. A cached node on the path may be outdated, and its name may be taken. */
-function retryUncached(context: TreeContext, reader: Reader, dn: Dn, how: ReadRow): Maybe<Located | undefined> {
-  const node = context.nodes.cached(dn, 1);
+function retryUncached(context: TreeContext, reader: Reader, dn: Dn, method: ReadRow): Maybe<LocatedEntry | undefined> {
+  const node = context.nodes.nearestCached(dn, 1);
   if (!node) return undefined;
   return chain(reader.getHead(MASTER_TABLE.name, node.id, true), (row) => {
     if (row) return undefined;
     context.nodes.clear();
-    return findByPath(context, reader, dn, how);
+    return findByPath(context, reader, dn, method);
   });
 }
 
-function findByPath(context: TreeContext, reader: Reader, dn: Dn, how: ReadRow): Maybe<Located | undefined> {
+function findByPath(context: TreeContext, reader: Reader, dn: Dn, method: ReadRow): Maybe<LocatedEntry | undefined> {
   const { nodes, shared, ids } = context;
   if (dn.rdns.length === 0) return undefined;
   const isSuffix = shared.isSuffix(dn);
   const parent = isSuffix ? ROOT : nodes.byDn(dn, 1, shared.suffixes);
   const normRdn = cutNorm(isSuffix ? dn.norm : dn.rdns[0]!.norm);
-  if (isPromise(parent)) return parent.then((p) => findChild(reader, ids, isSuffix ? ROOT : notRoot(p), normRdn, how));
-  return findChild(reader, ids, isSuffix ? ROOT : notRoot(parent), normRdn, how);
+  if (isPromise(parent))
+    return parent.then((p) => findChild(reader, ids, isSuffix ? ROOT : notRoot(p), normRdn, method));
+  return findChild(reader, ids, isSuffix ? ROOT : notRoot(parent), normRdn, method);
 }
 
 function notRoot(node: Node | undefined): Node | undefined {
@@ -60,13 +61,13 @@ function findChild(
   ids: EntryIds,
   parent: Node | undefined,
   normRdn: Buffer,
-  how: ReadRow,
-): Maybe<Located | undefined> {
+  method: ReadRow,
+): Maybe<LocatedEntry | undefined> {
   if (!parent) return undefined;
-  const known = ids.get(parent.id, normRdn);
-  const found = known && readChild(reader, parent, normRdn, known, how);
-  if (isPromise(found)) return found.then((f) => f ?? findInTree(reader, ids, parent, normRdn, how));
-  return found ?? findInTree(reader, ids, parent, normRdn, how);
+  const cachedId = ids.get(parent.id, normRdn);
+  const found = cachedId && readChild(reader, parent, normRdn, cachedId, method);
+  if (isPromise(found)) return found.then((f) => f ?? findInTree(reader, ids, parent, normRdn, method));
+  return found ?? findInTree(reader, ids, parent, normRdn, method);
 }
 
 function findInTree(
@@ -74,12 +75,12 @@ function findInTree(
   ids: EntryIds,
   parent: Node,
   normRdn: Buffer,
-  how: ReadRow,
-): Maybe<Located | undefined> {
+  method: ReadRow,
+): Maybe<LocatedEntry | undefined> {
   return chain(childId(reader, parent, normRdn), (id) => {
     if (!id) return undefined;
     ids.set(parent.id, normRdn, id);
-    return readChild(reader, parent, normRdn, id, how);
+    return readChild(reader, parent, normRdn, id, method);
   });
 }
 
@@ -88,14 +89,14 @@ function readChild(
   parent: Node,
   normRdn: Buffer,
   id: Buffer,
-  how: ReadRow,
-): Maybe<Located | undefined> {
-  const row = reader[how](MASTER_TABLE.name, id);
+  method: ReadRow,
+): Maybe<LocatedEntry | undefined> {
+  const row = reader[method](MASTER_TABLE.name, id);
   return isPromise(row) ? row.then((r) => checkChild(parent, normRdn, id, r)) : checkChild(parent, normRdn, id, row);
 }
 
 /** Accepts the row only if the entry still has this place and name. */
-function checkChild(parent: Node, normRdn: Buffer, id: Buffer, row: Buffer | undefined): Located | undefined {
+function checkChild(parent: Node, normRdn: Buffer, id: Buffer, row: Buffer | undefined): LocatedEntry | undefined {
   if (!row || !parentIdOf(row).equals(parent.id) || !normRdnOf(row).equals(normRdn)) return undefined;
   return { node: new ReadNode(id, row, parent, normRdn), row };
 }
@@ -109,23 +110,23 @@ export async function deepestEntry(
   reader: Reader,
   dn: Dn,
   from: number,
-): Promise<Located | undefined> {
+): Promise<LocatedEntry | undefined> {
   const { nodes, shared } = context;
-  const reached = await nodes.deepest(dn, from, shared.suffixes);
-  if (!reached) return undefined;
-  const found = await readNode(reader, reached.node);
+  const deepest = await nodes.deepest(dn, from, shared.suffixes);
+  if (!deepest) return undefined;
+  const found = await readNode(reader, deepest.node);
   if (found) return found;
   // The cached node is outdated: other entries may have its name and the names above by now.
   nodes.clear();
   let node = (await nodes.deepest(dn, from, shared.suffixes))?.node;
   for (; node && node !== ROOT; node = node.parent) {
-    const there = await readNode(reader, node);
-    if (there) return there;
+    const entry = await readNode(reader, node);
+    if (entry) return entry;
   }
   return undefined;
 }
 
-function readNode(reader: Reader, { id, parent, normRdn }: Node): Maybe<Located | undefined> {
+function readNode(reader: Reader, { id, parent, normRdn }: Node): Maybe<LocatedEntry | undefined> {
   return readChild(reader, parent ?? ROOT, normRdn, id, 'get');
 }
 
@@ -143,7 +144,7 @@ export async function requireEntry(
   reader: Reader,
   dn: Dn,
   manageDsaIT: boolean,
-): Promise<Located> {
+): Promise<LocatedEntry> {
   const found = await requireHead(context, reader, dn, manageDsaIT, 'get');
   if (!manageDsaIT) refuseReferral(context, found, dn);
   return found;
@@ -155,15 +156,15 @@ export async function requireHead(
   reader: Reader,
   dn: Dn,
   manageDsaIT: boolean,
-  how: ReadRow = 'getHead',
-): Promise<Located> {
-  let found = findEntry(context, reader, dn, how);
+  method: ReadRow = 'getHead',
+): Promise<LocatedEntry> {
+  let found = findEntry(context, reader, dn, method);
   if (isPromise(found)) found = await found;
   return found ?? throwNoSuchObject(context, reader, dn, manageDsaIT);
 }
 
 /** Throws `referral` if the entry at `dn` is a referral object. */
-export function refuseReferral(context: TreeContext, found: Located, dn: Dn): void {
+export function refuseReferral(context: TreeContext, found: LocatedEntry, dn: Dn): void {
   throwIfReferral(context, found, dn, 0);
 }
 
@@ -185,8 +186,8 @@ export async function throwNoSuchObject(
 
 /** Returns the message for a name without an existing ancestor: it is below no suffix, or the suffix has no entry. */
 export function noAncestorMessage({ shared }: TreeContext, dn: Dn): string {
-  const at = suffixAt(dn, shared.suffixes);
-  if (at >= 0) return `the suffix '${ancestorDn(dn, at).text}' has no entry yet; add the suffix entry first`;
+  const index = suffixAt(dn, shared.suffixes);
+  if (index >= 0) return `the suffix '${ancestorDn(dn, index).text}' has no entry yet; add the suffix entry first`;
   const suffixes = shared.settings.suffixes.map((suffix) => `'${suffix}'`).join(', ');
   return `no entry with this name: it is below no suffix; this directory holds ${suffixes}`;
 }
@@ -195,10 +196,10 @@ function depth(context: TreeContext, node: Node): number {
   return context.schema.parseDnBytes(node.dn).rdns.length;
 }
 
-function throwIfReferral(context: TreeContext, found: Located, asked: Dn, below: number): void {
+function throwIfReferral(context: TreeContext, found: LocatedEntry, requestedDn: Dn, lowerCount: number): void {
   const urls = referralUrls(context, found.row);
   if (urls.length === 0) return;
-  const rest = asked.rdns.slice(0, below).map((r) => r.text);
-  const referrals = urls.map((url) => referralTo(url, rest, found.node.dn.toString()));
+  const lowerRdns = requestedDn.rdns.slice(0, lowerCount).map((r) => r.text);
+  const referrals = urls.map((url) => referralTo(url, lowerRdns, found.node.dn.toString()));
   throw new LdapError('referral', '', { referrals, matchedDN: found.node.dn.toString() });
 }

@@ -27,10 +27,10 @@ export function dnOf(row: Buffer, parent: Node): Buffer {
   return joinDnAt(row, start, start + row.readUInt32BE(at + 3), parent.dn);
 }
 
-export function isOfClass(context: TreeContext, row: Buffer, alias: boolean, referral: boolean): boolean {
+export function isOfClass(context: TreeContext, row: Buffer, mayBeAlias: boolean, mayBeReferral: boolean): boolean {
   return attributeValues(context, row, 'objectClass').some((value) => {
     const special = specialValue(value);
-    return (alias && special === 'alias') || (referral && special === 'referral');
+    return (mayBeAlias && special === 'alias') || (mayBeReferral && special === 'referral');
   });
 }
 

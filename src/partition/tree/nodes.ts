@@ -80,9 +80,9 @@ const MAX_ANCESTOR_BYTES = 1024;
 export interface PathNode {
   readonly node: Node;
   /** Index of the DN's RDN that names the entry. */
-  readonly at: number;
+  readonly rdnIndex: number;
   /** Length of the entry's normalized name in bytes. */
-  readonly length: number;
+  readonly normLength: number;
 }
 
 /**
@@ -103,13 +103,13 @@ export class NodeCache {
   readonly #byDn = new BoundedMap<string, Node>(MAX_NODES);
   #era = 0;
   /** The last result of `byIdAt`. Consecutive candidates mostly have the same parent. */
-  #last: Node = ROOT;
+  #lastNode: Node = ROOT;
   /**
    * The first RDN of the last result of `byDn`. DNs that were parsed below one ancestor share its RDN objects, so this
    * object identifies the rest of the DN. Saves 5 % of a short search.
    */
   #lastRdn: Rdn | undefined;
-  #lastNamed: Node | undefined;
+  #lastNodeByDn: Node | undefined;
 
   constructor(store: Reader) {
     this.#store = store;
@@ -117,14 +117,14 @@ export class NodeCache {
 
   clear(): void {
     this.#byId.clear();
-    this.#last = ROOT;
+    this.#lastNode = ROOT;
     this.#forgetNames();
     this.#era++;
   }
 
   #forgetNames(): void {
     this.#byDn.clear();
-    this.#lastRdn = this.#lastNamed = undefined;
+    this.#lastRdn = this.#lastNodeByDn = undefined;
   }
 
   get era(): number {
@@ -144,9 +144,9 @@ export class NodeCache {
 
   /** Like `byId`, for the id in `row[start, start + 16)`. */
   byIdAt(row: Buffer, start: number): Maybe<Node | undefined> {
-    if (sameBytes(this.#last.id, row, start, start + 16)) return this.#last;
+    if (sameBytes(this.#lastNode.id, row, start, start + 16)) return this.#lastNode;
     const cached = this.#byId.get(row.toString('latin1', start, start + 16));
-    if (cached) this.#last = cached;
+    if (cached) this.#lastNode = cached;
     return cached ?? this.byId(Buffer.from(row.subarray(start, start + 16)));
   }
 
@@ -175,14 +175,14 @@ export class NodeCache {
   byDn(dn: Dn, from: number, suffixes: readonly Dn[], era = this.#era): Maybe<Node | undefined> {
     if (from >= dn.rdns.length) return ROOT;
     const rdn = dn.rdns[from]!;
-    if (rdn === this.#lastRdn) return this.#lastNamed;
+    if (rdn === this.#lastRdn) return this.#lastNodeByDn;
     const cached = this.#byDn.get(normText(dn, from));
     if (cached) {
       this.#lastRdn = rdn;
-      this.#lastNamed = cached;
+      this.#lastNodeByDn = cached;
       return cached;
     }
-    return chain(this.deepest(dn, from, suffixes, era), (found) => (found?.at === from ? found.node : undefined));
+    return chain(this.deepest(dn, from, suffixes, era), (found) => (found?.rdnIndex === from ? found.node : undefined));
   }
 
   /**
@@ -190,37 +190,37 @@ export class NodeCache {
    * Walks the tree table down from the nearest cached name, else from the suffix, with one get per name.
    */
   deepest(dn: Dn, from: number, suffixes: readonly Dn[], era = this.#era): Maybe<PathNode | undefined> {
-    const top = suffixAt(dn, suffixes);
-    if (top < from) return undefined;
-    return this.#descend(dn, from, top, this.#nearest(dn, from), era);
+    const suffixIndex = suffixAt(dn, suffixes);
+    if (suffixIndex < from) return undefined;
+    return this.#descend(dn, from, suffixIndex, this.#nearest(dn, from), era);
   }
 
   #descend(dn: Dn, from: number, top: number, known: PathNode | undefined, era: number): Maybe<PathNode | undefined> {
-    let last = known;
-    for (let at = (known ? known.at : top + 1) - 1; at >= from; at--) {
+    let deepest = known;
+    for (let at = (known ? known.rdnIndex : top + 1) - 1; at >= from; at--) {
       const norm = at === top ? normFrom(dn, top) : dn.rdns[at]!.norm;
-      const length = last ? last.length + 1 + norm.length : norm.length;
-      const node = this.#child(last ? last.node : ROOT, cutNorm(norm), era);
+      const length = deepest ? deepest.normLength + 1 + norm.length : norm.length;
+      const node = this.#findChild(deepest ? deepest.node : ROOT, cutNorm(norm), era);
       if (isPromise(node)) {
-        const above = last;
+        const deepestSoFar = deepest;
         return node.then((n) =>
-          n ? this.#descend(dn, from, top, this.#cacheByName(dn, from, at, length, n, era), era) : above,
+          n ? this.#descend(dn, from, top, this.#cacheByName(dn, from, at, length, n, era), era) : deepestSoFar,
         );
       }
-      if (!node) return last;
-      last = this.#cacheByName(dn, from, at, length, node, era);
+      if (!node) return deepest;
+      deepest = this.#cacheByName(dn, from, at, length, node, era);
     }
-    return last;
+    return deepest;
   }
 
   #cacheByName(dn: Dn, from: number, at: number, length: number, node: Node, era: number): PathNode {
     const isKept = at === from || length <= MAX_ANCESTOR_BYTES;
     if (isKept && era === this.#era) this.#byDn.set(dn.norm.toString('latin1', dn.norm.length - length), node);
-    return { node, at, length };
+    return { node, rdnIndex: at, normLength: length };
   }
 
   /** Returns the cached node from which `byDn` would start. */
-  cached(dn: Dn, from: number): Node | undefined {
+  nearestCached(dn: Dn, from: number): Node | undefined {
     return this.#nearest(dn, from)?.node;
   }
 
@@ -230,14 +230,14 @@ export class NodeCache {
     for (let at = from; at < dn.rdns.length; at++) {
       if (at === from || length <= MAX_ANCESTOR_BYTES) {
         const node = this.#byDn.get(dn.norm.toString('latin1', dn.norm.length - length));
-        if (node) return { node, at, length };
+        if (node) return { node, rdnIndex: at, normLength: length };
       }
       length -= dn.rdns[at]!.norm.length + 1;
     }
     return undefined;
   }
 
-  #child(parent: Node, normRdn: Buffer, era: number): Maybe<Node | undefined> {
+  #findChild(parent: Node, normRdn: Buffer, era: number): Maybe<Node | undefined> {
     const id = childId(this.#store, parent, normRdn);
     if (isPromise(id)) return id.then((i) => i && this.byId(i, era));
     return id && this.byId(id, era);

@@ -29,14 +29,14 @@ export function referralUrls(context: TreeContext, row: Buffer): string[] {
 const LDAP_URL = /^(ldaps?:\/\/[^/?]*)(?:\/([^?]*))?/i;
 
 /**
- * Returns the referral URL for the name that a client requested (RFC 3296 §5.2): `rest`, the requested RDNs below the
- * referral object, in front of the DN in `url`, or of `own`, the DN of the referral object, if `url` has no DN.
+ * Returns the referral URL for the name that a client requested (RFC 3296 §5.2): `rdns`, the requested RDNs below the
+ * referral object, in front of the DN in `url`, or of `objectDn`, the DN of the referral object, if `url` has no DN.
  */
-export function referralTo(url: string, rest: readonly string[], own: string, scope?: 'base' | 'sub'): string {
+export function referralTo(url: string, rdns: readonly string[], objectDn: string, scope?: 'base' | 'sub'): string {
   const match = LDAP_URL.exec(url);
   if (!match) return url;
-  const target = match[2] ? decodePercent(match[2]) : own;
-  const dn = [...rest, target].filter((part) => part !== '').join(',');
+  const target = match[2] ? decodePercent(match[2]) : objectDn;
+  const dn = [...rdns, target].filter((part) => part !== '').join(',');
   return `${match[1]}/${encodeURI(dn).replace(/[?#]/g, encodeURIComponent)}${scope ? `??${scope}` : ''}`;
 }
 

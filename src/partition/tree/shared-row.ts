@@ -29,16 +29,16 @@ export const CELL = {
 /** Version of the table format. A directory with a higher version is refused. */
 export const FORMAT = 1n;
 
-type Names = Pick<DirectorySettings, 'suffixes' | 'adminDn'>;
+type NameSettings = Pick<DirectorySettings, 'suffixes' | 'adminDn'>;
 
-/** Step that replaces the suffixes and the administrator's DN. The guard fails if they differ from `before`. */
-export function settingsStep(before: Names, after: Names): RowStep {
-  const cells = ({ suffixes, adminDn }: Names) => [
+/** Step that replaces the suffixes and the administrator's DN. The guard fails if they differ from `oldSettings`. */
+export function settingsStep(oldSettings: NameSettings, newSettings: NameSettings): RowStep {
+  const cells = ({ suffixes, adminDn }: NameSettings) => [
     { family: F, qualifier: CELL.suffixes, value: Buffer.from(JSON.stringify(suffixes)) },
     { family: F, qualifier: CELL.adminDn, value: Buffer.from(adminDn) },
   ];
-  const guards = cells(before).map((cell) => ({ op: 'equals', ...cell }) as const);
-  return { table: META_TABLE.name, key: SHARED_KEY, guards, put: cells(after) };
+  const guards = cells(oldSettings).map((cell) => ({ op: 'equals', ...cell }) as const);
+  return { table: META_TABLE.name, key: SHARED_KEY, guards, put: cells(newSettings) };
 }
 
 /** The lists that a plan depends on. */
@@ -48,30 +48,30 @@ export interface SharedLists {
 }
 
 /** `SharedState.guardStep` for the given lists. */
-export function sharedGuard({ indexes, values }: SharedLists, moved: boolean): RowStep {
+export function sharedGuard({ indexes, values }: SharedLists, isTreeChanged: boolean): RowStep {
   const cell = { family: F, qualifier: CELL.values };
   const guards: Guard[] = [
     { op: 'equals', family: F, qualifier: CELL.indexes, value: indexes.bytes },
     values.bytes ? { op: 'equals', ...cell, value: values.bytes } : { op: 'absent', ...cell },
   ];
-  if (!moved) return { table: META_TABLE.name, key: SHARED_KEY, guards };
+  if (!isTreeChanged) return { table: META_TABLE.name, key: SHARED_KEY, guards };
   return { table: META_TABLE.name, key: SHARED_KEY, guards, add: [{ family: F, qualifier: CELL.treeVersion, by: 1n }] };
 }
 
 export interface SharedRow {
   readonly indexes: IndexSet;
   readonly values: ValueRules;
-  readonly suffixNorms: ReadonlySet<string>;
+  readonly suffixNormTexts: ReadonlySet<string>;
 }
 
-export function readShared(reader: Reader, schema: Schema): Maybe<SharedRow> {
+export function readSharedRow(reader: Reader, schema: Schema): Maybe<SharedRow> {
   return chain(reader.get(META_TABLE.name, SHARED_KEY), (row) => {
     if (!row) throw new StoreError('format', 'the store holds no directory; create one with `rowan init`');
     const suffixes = JSON.parse(requireCell(row, CELL.suffixes).toString()) as string[];
     return {
       indexes: new IndexSet(schema, requireCell(row, CELL.indexes)),
       values: new ValueRules(schema, cellValue(row, F, CELL.values)),
-      suffixNorms: new Set(suffixes.map((suffix) => schema.parseDn(suffix).norm.toString('latin1'))),
+      suffixNormTexts: new Set(suffixes.map((suffix) => schema.parseDn(suffix).norm.toString('latin1'))),
     };
   });
 }

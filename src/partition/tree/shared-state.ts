@@ -33,15 +33,15 @@ export class SharedState {
   #pendingRead: Promise<void> | undefined;
   /** Numbers of reads: the last started, the last whose answer was used, and the last before `expire`. */
   #readsStarted = 0;
-  #lastUsed = 0;
-  #lastExpired = 0;
+  #lastUsedRead = 0;
+  #lastExpiredRead = 0;
   #settings!: DirectorySettings;
   #suffixes!: readonly Dn[];
-  #suffixNorms!: ReadonlySet<string>;
+  #suffixNormTexts!: ReadonlySet<string>;
   #indexes!: IndexSet;
   #values!: ValueRules;
   #nameChanges!: NameChanges;
-  #namesBytes: Buffer | undefined;
+  #nameChangesBytes: Buffer | undefined;
   #references!: ReadonlySet<AttributeType>;
   #schemaDigest: Buffer | undefined;
   #accessVersion = 0;
@@ -60,8 +60,8 @@ export class SharedState {
     return this.#suffixes;
   }
   /** Normalized DNs of the suffixes as latin-1 text. */
-  get suffixNorms(): ReadonlySet<string> {
-    return this.#suffixNorms;
+  get suffixNormTexts(): ReadonlySet<string> {
+    return this.#suffixNormTexts;
   }
   isSuffix(dn: Dn): boolean {
     for (const suffix of this.#suffixes)
@@ -98,44 +98,46 @@ export class SharedState {
 
   /** Number of the read that is valid in this turn of the event loop, as are later reads of an embedded store. */
   get moment(): number | undefined {
-    return this.#isFresh ? this.#lastUsed : undefined;
+    return this.#isFresh ? this.#lastUsedRead : undefined;
   }
 
   /** Ensures that the state is current. Must be called first in every operation. */
   fresh(): Maybe<void> {
     if (this.#isFresh) return;
     if (this.#pendingRead) return this.#pendingRead;
-    const asked = ++this.#readsStarted;
+    const readNumber = ++this.#readsStarted;
     const row = this.#store.get(META_TABLE.name, SHARED_KEY);
-    return isPromise(row) ? this.#share(row.then((r) => this.#apply(r, asked))) : this.#apply(row, asked);
+    return isPromise(row)
+      ? this.#shareRead(row.then((r) => this.#applyRow(r, readNumber)))
+      : this.#applyRow(row, readNumber);
   }
 
   /** Shares one read among all callers of this turn. */
-  #share(asking: Promise<void>): Promise<void> {
-    this.#pendingRead = asking;
+  #shareRead(read: Promise<void>): Promise<void> {
+    this.#pendingRead = read;
     setImmediate(() => {
-      if (this.#pendingRead === asking) this.#pendingRead = undefined;
+      if (this.#pendingRead === read) this.#pendingRead = undefined;
     });
-    return asking;
+    return read;
   }
 
   /**
-   * Calls `fresh`, then `work`, which may only read. If the store answers late, `work` starts at once (`early`) on the
-   * known state, and runs again if the row turns out to have changed. This saves one round trip.
+   * Calls `fresh`, then `work`, which may only read. If the store answers late, `work` starts at once (`isEarly`) on
+   * the known state, and runs again if the row turns out to have changed. This saves one round trip.
    */
-  readFresh<T>(work: (early: boolean) => Maybe<T>): Maybe<T> {
+  readFresh<T>(work: (isEarly: boolean) => Maybe<T>): Maybe<T> {
     const fresh = this.fresh();
     if (!isPromise(fresh)) return work(false);
-    const known = this.#row;
-    const early = markHandled(new Promise<T>((resolve) => resolve(work(true))));
-    return fresh.then(() => (this.#row === known ? early : work(false)));
+    const rowBefore = this.#row;
+    const earlyResult = markHandled(new Promise<T>((resolve) => resolve(work(true))));
+    return fresh.then(() => (this.#row === rowBefore ? earlyResult : work(false)));
   }
 
   /** Called after a commit: reads of this turn may be outdated. */
   expire(): void {
     this.#isFresh = false;
     this.#pendingRead = undefined;
-    this.#lastExpired = this.#readsStarted;
+    this.#lastExpiredRead = this.#readsStarted;
   }
 
   /** Reads the row again even within a turn. Called after a failed guard. */
@@ -145,10 +147,10 @@ export class SharedState {
   }
 
   /** Answers may overtake each other. An answer older than the last one used is dropped. */
-  #apply(row: Buffer | undefined, asked: number): void {
-    if (asked < this.#lastUsed) return;
-    this.#lastUsed = asked;
-    if (!this.#isFresh && asked > this.#lastExpired) {
+  #applyRow(row: Buffer | undefined, readNumber: number): void {
+    if (readNumber < this.#lastUsedRead) return;
+    this.#lastUsedRead = readNumber;
+    if (!this.#isFresh && readNumber > this.#lastExpiredRead) {
       this.#isFresh = true;
       setImmediate(() => {
         this.#isFresh = false;
@@ -169,19 +171,20 @@ export class SharedState {
       cookieKey: requireCell(row, CELL.cookieKey),
     };
     this.#suffixes = this.#settings.suffixes.map((s) => this.#schema.parseDn(s));
-    this.#suffixNorms = new Set(this.#suffixes.map((dn) => dn.norm.toString('latin1')));
+    this.#suffixNormTexts = new Set(this.#suffixes.map((dn) => dn.norm.toString('latin1')));
     this.#schemaDigest = cellValue(row, F, CELL.schema);
     this.#accessVersion = Number(cellCounter(row, F, CELL.access));
     const indexes = requireCell(row, CELL.indexes);
     const values = cellValue(row, F, CELL.values);
-    const isOther = !this.#values || !this.#indexes.bytes.equals(indexes) || !isSame(this.#values.bytes, values);
+    const hasChanged =
+      !this.#values || !this.#indexes.bytes.equals(indexes) || !isSameBytes(this.#values.bytes, values);
     if (!this.#indexes?.bytes.equals(indexes)) this.#indexes = new IndexSet(this.#schema, indexes);
-    if (!this.#values || !isSame(this.#values.bytes, values)) this.#values = new ValueRules(this.#schema, values);
-    if (isOther) this.#references = referenceTypes(this.#schema, this.#indexes, this.#values.records.references);
+    if (!this.#values || !isSameBytes(this.#values.bytes, values)) this.#values = new ValueRules(this.#schema, values);
+    if (hasChanged) this.#references = referenceTypes(this.#schema, this.#indexes, this.#values.records.references);
     const names = cellValue(row, F, CELL.names);
-    if (!this.#nameChanges || !isSame(this.#namesBytes, names)) {
+    if (!this.#nameChanges || !isSameBytes(this.#nameChangesBytes, names)) {
       this.#nameChanges = new NameChanges(this.#schema, names ? (JSON.parse(names.toString()) as NameChange[]) : []);
-      this.#namesBytes = names;
+      this.#nameChangesBytes = names;
     }
     this.#row = row;
     this.#generation++;
@@ -189,33 +192,33 @@ export class SharedState {
   }
 
   /**
-   * Returns the plan step that guards the lists of indexes and value rules that the plan was made for. `moved` marks
-   * the tree as changed. Optional guards: the version of the access rules, and the pending changes of names.
+   * Returns the plan step that guards the lists of indexes and value rules that the plan was made for. `isTreeChanged`
+   * marks the tree as changed. Optional guards: the version of the access rules, and the pending changes of names.
    */
-  guardStep(moved: boolean, access?: number, names = false): RowStep {
-    const step = sharedGuard({ indexes: this.#indexes, values: this.#values }, moved);
-    if (access === undefined && !names) return step;
+  guardStep(isTreeChanged: boolean, accessVersion?: number, guardsNames = false): RowStep {
+    const step = sharedGuard({ indexes: this.#indexes, values: this.#values }, isTreeChanged);
+    if (accessVersion === undefined && !guardsNames) return step;
     const guards = [...step.guards!];
-    if (access !== undefined)
-      guards.push({ op: 'counterEquals', family: F, qualifier: CELL.access, value: BigInt(access) });
-    if (names) guards.push(...this.namesGuard().guards!);
+    if (accessVersion !== undefined)
+      guards.push({ op: 'counterEquals', family: F, qualifier: CELL.access, value: BigInt(accessVersion) });
+    if (guardsNames) guards.push(...this.nameChangesGuard().guards!);
     return { ...step, guards };
   }
 
   /** Returns only the guard of the pending changes of names. */
-  namesGuard(): RowStep {
+  nameChangesGuard(): RowStep {
     const cell = { family: F, qualifier: CELL.names };
-    const guard: Guard = this.#namesBytes
-      ? { op: 'equals', ...cell, value: this.#namesBytes }
+    const guard: Guard = this.#nameChangesBytes
+      ? { op: 'equals', ...cell, value: this.#nameChangesBytes }
       : { op: 'absent', ...cell };
     return { table: META_TABLE.name, key: SHARED_KEY, guards: [guard] };
   }
 
   /** Returns the plan step that replaces the pending changes of names, guarded by the known changes. */
-  namesStep(changes: readonly NameChange[]): RowStep {
+  nameChangesStep(changes: readonly NameChange[]): RowStep {
     const cell = { family: F, qualifier: CELL.names };
-    if (changes.length === 0) return { ...this.namesGuard(), delete: [cell] };
-    return { ...this.namesGuard(), put: [{ ...cell, value: Buffer.from(JSON.stringify(changes)) }] };
+    if (changes.length === 0) return { ...this.nameChangesGuard(), delete: [cell] };
+    return { ...this.nameChangesGuard(), put: [{ ...cell, value: Buffer.from(JSON.stringify(changes)) }] };
   }
 
   /** Marks the tree as changed, for callers that rewrite large parts of it. */
@@ -224,58 +227,58 @@ export class SharedState {
   }
 
   /** Replaces the list of indexes together with other steps. Throws `StoreError` `guard` if the list has changed. */
-  async setIndexes(records: readonly IndexRecord[], more: readonly RowStep[] = []): Promise<void> {
+  async setIndexes(records: readonly IndexRecord[], steps: readonly RowStep[] = []): Promise<void> {
     const put = [{ family: F, qualifier: CELL.indexes, value: formatIndexRecords(records) }];
-    await this.#store.commit({ steps: [{ ...this.guardStep(false), put }, ...more], decisive: 0 });
+    await this.#store.commit({ steps: [{ ...this.guardStep(false), put }, ...steps], decisive: 0 });
     await this.refresh();
   }
 
   /** Replaces the value rules together with other steps. Throws `StoreError` `guard` if they have changed. */
-  async setValues(records: ValueRecords, more: readonly RowStep[] = []): Promise<void> {
+  async setValues(records: ValueRecords, steps: readonly RowStep[] = []): Promise<void> {
     const put = [{ family: F, qualifier: CELL.values, value: formatValueRules(records) }];
-    await this.#store.commit({ steps: [{ ...this.guardStep(false), put }, ...more], decisive: 0 });
+    await this.#store.commit({ steps: [{ ...this.guardStep(false), put }, ...steps], decisive: 0 });
     await this.refresh();
   }
 
   /** Replaces the schema. Throws `StoreError` `guard` if the directory's schema has changed since it was read. */
   async setSchema(source: SchemaSource): Promise<void> {
-    const known = this.#schemaDigest;
-    const guard: Guard = known
-      ? { op: 'equals', family: F, qualifier: CELL.schema, value: known }
+    const digest = this.#schemaDigest;
+    const guard: Guard = digest
+      ? { op: 'equals', family: F, qualifier: CELL.schema, value: digest }
       : { op: 'absent', family: F, qualifier: CELL.schema };
     const put = [{ family: F, qualifier: CELL.schema, value: schemaDigest(source) }];
-    const shared = { table: META_TABLE.name, key: SHARED_KEY, guards: [guard], put };
-    await this.#store.commit({ steps: [shared, schemaStep(source)], decisive: 0 });
+    const sharedStep = { table: META_TABLE.name, key: SHARED_KEY, guards: [guard], put };
+    await this.#store.commit({ steps: [sharedStep, schemaStep(source)], decisive: 0 });
     await this.refresh();
   }
 
-  /** Replaces version `instead` of the access rules and returns the new version, or throws `busy`. */
-  async setAccess(text: string, by: string, instead: number): Promise<number> {
-    const version = instead + 1;
+  /** Replaces a version of the access rules and returns the new version, or throws `busy`. */
+  async setAccess(text: string, author: string, replacedVersion: number): Promise<number> {
+    const version = replacedVersion + 1;
     const cell = { family: F, qualifier: CELL.access };
-    const guards: Guard[] = [{ op: 'counterEquals', ...cell, value: BigInt(instead) }];
+    const guards: Guard[] = [{ op: 'counterEquals', ...cell, value: BigInt(replacedVersion) }];
     const put = [{ ...cell, value: counterBytes(BigInt(version)) }];
-    const shared = { table: META_TABLE.name, key: SHARED_KEY, guards, put };
-    const steps = [shared, accessStep({ version, text, author: by, time: Date.now() })];
+    const sharedStep = { table: META_TABLE.name, key: SHARED_KEY, guards, put };
+    const steps = [sharedStep, accessStep({ version, text, author: author, time: Date.now() })];
     if (!(await guardsHold(this.#store.commit({ steps, decisive: 0 }))))
       throw new LdapError('busy', 'somebody else has changed the access rules meanwhile; look at them and try again');
     await this.refresh();
     return version;
   }
 
-  /** Sets the administrator's stored password. Returns false if the current one is not `instead`, if given. */
-  async setAdminPassword(stored: Buffer, instead?: Buffer): Promise<boolean> {
+  /** Sets the administrator's stored password. Returns false if the current hash is not `replacedHash`, if given. */
+  async setAdminPassword(hash: Buffer, replacedHash?: Buffer): Promise<boolean> {
     const cell = { family: F, qualifier: CELL.adminPassword };
-    const guards: Guard[] = instead ? [{ op: 'equals', ...cell, value: instead }] : [];
-    return guardsHold(this.#commit(guards, [{ ...cell, value: stored }]));
+    const guards: Guard[] = replacedHash ? [{ op: 'equals', ...cell, value: replacedHash }] : [];
+    return guardsHold(this.#commit(guards, [{ ...cell, value: hash }]));
   }
 
   async addSuffix(text: string): Promise<void> {
     const dn = this.#schema.parseDn(text);
     checkSuffix(dn, this.#suffixes);
     dn.rdns.forEach(refuseSecretNames);
-    const before = Buffer.from(JSON.stringify(this.#settings.suffixes));
-    const guards: Guard[] = [{ op: 'equals', family: F, qualifier: CELL.suffixes, value: before }];
+    const suffixesBytes = Buffer.from(JSON.stringify(this.#settings.suffixes));
+    const guards: Guard[] = [{ op: 'equals', family: F, qualifier: CELL.suffixes, value: suffixesBytes }];
     const value = Buffer.from(JSON.stringify([...this.#settings.suffixes, dn.text]));
     await this.#commit(guards, [{ family: F, qualifier: CELL.suffixes, value }]);
   }
@@ -290,6 +293,6 @@ export class SharedState {
   }
 }
 
-function isSame(a: Buffer | undefined, b: Buffer | undefined): boolean {
+function isSameBytes(a: Buffer | undefined, b: Buffer | undefined): boolean {
   return a === b || (a !== undefined && b !== undefined && a.equals(b));
 }

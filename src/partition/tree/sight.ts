@@ -11,8 +11,8 @@ import type { TreeContext } from './tree-context.js';
 /** True if the viewer sees the entry. `row` returns the master row and is called only if the answer depends on it. */
 export function isVisible({ sees, sightOf }: Viewer, node: Node, row: () => Maybe<Buffer | undefined>): Maybe<boolean> {
   if (!sightOf || node === ROOT) return true;
-  const known = sees?.(node);
-  if (known !== undefined) return known;
+  const isSeen = sees?.(node);
+  if (isSeen !== undefined) return isSeen;
   return chain(
     row(),
     (r) => r !== undefined && sightOf({ id: node.id, parent: node.parent ?? ROOT, row: r }) !== undefined,
@@ -61,8 +61,8 @@ async function deepestVisible(context: TreeContext, reader: Reader, viewer: View
   let node: Node | undefined = (isPromise(found) ? await found : found)?.node;
   for (; node && node !== ROOT; node = node.parent) {
     const { id } = node;
-    const seen = isVisible(viewer, node, () => reader.get(MASTER_TABLE.name, id));
-    if (isPromise(seen) ? await seen : seen) return node.dn.toString();
+    const isSeen = isVisible(viewer, node, () => reader.get(MASTER_TABLE.name, id));
+    if (isPromise(isSeen) ? await isSeen : isSeen) return node.dn.toString();
   }
   return '';
 }

@@ -22,56 +22,56 @@ function classPrefix(context: TreeContext, name: SpecialKind): Buffer {
 
 /** The aliases and referrals in one version of the tree. Only searches that meet one have to load their places. */
 export class Specials {
-  readonly aliases: boolean;
-  readonly referrals: boolean;
+  readonly hasAliases: boolean;
+  readonly hasReferrals: boolean;
   #places: Places | undefined;
-  #loading: Promise<Places> | undefined;
+  #pendingPlaces: Promise<Places> | undefined;
 
-  constructor(aliases: boolean, referrals: boolean) {
-    this.aliases = aliases;
-    this.referrals = referrals;
+  constructor(hasAliases: boolean, hasReferrals: boolean) {
+    this.hasAliases = hasAliases;
+    this.hasReferrals = hasReferrals;
   }
 
-  get none(): boolean {
-    return !this.aliases && !this.referrals;
+  get isEmpty(): boolean {
+    return !this.hasAliases && !this.hasReferrals;
   }
 
   /** Returns all places. `pass` is called between reads and may return a promise, so that other work can run. */
   places(context: TreeContext, reader: Reader, pass: () => Maybe<void>): Maybe<Places> {
-    return this.#places ?? this.#loaded(context, reader, pass);
+    return this.#places ?? this.#load(context, reader, pass);
   }
 
-  async #loaded(context: TreeContext, reader: Reader, pass: () => Maybe<void>): Promise<Places> {
-    this.#loading ??= findPlaces(context, reader, this, pass).finally(() => {
-      this.#loading = undefined;
+  async #load(context: TreeContext, reader: Reader, pass: () => Maybe<void>): Promise<Places> {
+    this.#pendingPlaces ??= findPlaces(context, reader, this, pass).finally(() => {
+      this.#pendingPlaces = undefined;
     });
-    const places = await this.#loading;
+    const places = await this.#pendingPlaces;
     if (places.size <= MAX_CACHED) this.#places = places;
     return places;
   }
 }
 
 /** Cached result by node cache, valid for one era of the cache. */
-const known = new WeakMap<NodeCache, { readonly era: number; readonly specials: Specials }>();
+const specialsByCache = new WeakMap<NodeCache, { readonly era: number; readonly specials: Specials }>();
 
 /** Returns the aliases and referrals, after checking once per version of the tree whether there are any. */
 export function specialsOf(context: TreeContext, reader: Reader): Maybe<Specials> {
   const { nodes } = context;
   const { era } = nodes;
-  const before = known.get(nodes);
-  if (before?.era === era) return before.specials;
+  const cached = specialsByCache.get(nodes);
+  if (cached?.era === era) return cached.specials;
   const count = (name: SpecialKind): Maybe<number> =>
     reader.postingCount(OBJECT_CLASS_TABLE, classPrefix(context, name), 1);
-  const aliases = count('alias');
-  const referrals = count('referral');
-  const learn = (a: number, r: number): Specials => {
+  const aliasCount = count('alias');
+  const referralCount = count('referral');
+  const cacheSpecials = (a: number, r: number): Specials => {
     const specials = new Specials(a > 0, r > 0);
-    if (era === nodes.era) known.set(nodes, { era, specials });
+    if (era === nodes.era) specialsByCache.set(nodes, { era, specials });
     return specials;
   };
-  if (isPromise(aliases) || isPromise(referrals))
-    return Promise.all([aliases, referrals]).then(([a, r]) => learn(a, r));
-  return learn(aliases, referrals);
+  if (isPromise(aliasCount) || isPromise(referralCount))
+    return Promise.all([aliasCount, referralCount]).then(([a, r]) => cacheSpecials(a, r));
+  return cacheSpecials(aliasCount, referralCount);
 }
 
 /** Places of aliases and referrals in the tree. The target of an alias and the URLs of a referral are in their rows. */
@@ -88,30 +88,30 @@ export class Places {
 
   add(kind: SpecialKind, node: Node): void {
     const { children, below } = this.#lists[kind];
-    this.#ids.add(keyOf(node.id));
+    this.#ids.add(idKey(node.id));
     push(children, node.parent!, node);
     for (let above = node.parent; above; above = above.parent) push(below, above, node);
   }
 
   has(id: Buffer): boolean {
-    return this.#ids.has(keyOf(id));
+    return this.#ids.has(idKey(id));
   }
 
   /** Returns the aliases or referrals that are children of the node, or all below it, without the node itself. */
-  below(kind: SpecialKind, node: Node, children: boolean): readonly Node[] {
+  below(kind: SpecialKind, node: Node, onlyChildren: boolean): readonly Node[] {
     const { [kind]: lists } = this.#lists;
-    return (children ? lists.children : lists.below).get(keyOf(node.id)) ?? NONE;
+    return (onlyChildren ? lists.children : lists.below).get(idKey(node.id)) ?? NO_NODES;
   }
 }
 
-const NONE: readonly Node[] = [];
+const NO_NODES: readonly Node[] = [];
 
-function keyOf(id: Buffer): string {
+function idKey(id: Buffer): string {
   return id.toString('latin1');
 }
 
-function push(lists: Map<string, Node[]>, at: Node, node: Node): void {
-  const key = keyOf(at.id);
+function push(lists: Map<string, Node[]>, ancestor: Node, node: Node): void {
+  const key = idKey(ancestor.id);
   const list = lists.get(key);
   if (list) list.push(node);
   else lists.set(key, [node]);
@@ -124,8 +124,8 @@ async function findPlaces(
   pass: () => Maybe<void>,
 ): Promise<Places> {
   const places = new Places();
-  if (specials.aliases) await findKind(context, reader, 'alias', places, pass);
-  if (specials.referrals) await findKind(context, reader, 'referral', places, pass);
+  if (specials.hasAliases) await findKind(context, reader, 'alias', places, pass);
+  if (specials.hasReferrals) await findKind(context, reader, 'referral', places, pass);
   return places;
 }
 
@@ -137,23 +137,23 @@ async function findKind(
   pass: () => Maybe<void>,
 ): Promise<void> {
   const prefix = classPrefix(context, kind);
-  let after: Buffer | undefined;
+  let lastId: Buffer | undefined;
   for (;;) {
-    const ids = await reader.postings(OBJECT_CLASS_TABLE, prefix, IDS_PER_READ, after);
+    const ids = await reader.postings(OBJECT_CLASS_TABLE, prefix, IDS_PER_READ, lastId);
     for (let at = 0; at < ids.length; at += UUID_BYTES) {
-      const found = placeOf(context, reader, kind, Buffer.from(ids.subarray(at, at + UUID_BYTES)));
+      const found = specialNode(context, reader, kind, Buffer.from(ids.subarray(at, at + UUID_BYTES)));
       const node = isPromise(found) ? await found : found;
       if (node) places.add(kind, node);
       const pause = pass();
       if (isPromise(pause)) await pause;
     }
     if (ids.length < IDS_PER_READ * UUID_BYTES) return;
-    after = Buffer.from(ids.subarray(ids.length - UUID_BYTES));
+    lastId = Buffer.from(ids.subarray(ids.length - UUID_BYTES));
   }
 }
 
 /** Returns undefined if the entry has been deleted or has lost the class since its id was read. */
-function placeOf(context: TreeContext, reader: Reader, kind: SpecialKind, id: Buffer): Maybe<Node | undefined> {
+function specialNode(context: TreeContext, reader: Reader, kind: SpecialKind, id: Buffer): Maybe<Node | undefined> {
   return chain(reader.get(MASTER_TABLE.name, id), (row) => {
     const isKind = row && attributeValues(context, row, 'objectClass').some((value) => specialValue(value) === kind);
     if (!row || !isKind) return undefined;

@@ -20,12 +20,12 @@ export interface AssignedRange {
 }
 
 export async function assignedRanges({ shared, store }: WriteContext): Promise<AssignedRange[]> {
-  const found: AssignedRange[] = [];
+  const ranges: AssignedRange[] = [];
   for (const range of shared.values.numberRanges) {
     const { nextNumber: next } = await readNumbers(store, range);
-    found.push({ attribute: range.type.name, first: range.record.first, last: range.record.last, next });
+    ranges.push({ attribute: range.type.name, first: range.record.first, last: range.record.last, next });
   }
-  return found;
+  return ranges;
 }
 
 /** Sets or replaces the range of numbers that the server assigns for an attribute. Skips numbers in use. */
@@ -34,12 +34,12 @@ export async function setNumbers(context: WriteContext, attribute: string, first
   await freshly(context, async () => {
     checkNumbers(context, type, first, last);
     const { records, numberRanges: numbers } = context.shared.values;
-    const before = numbers.find((range) => range.type === type);
+    const oldRange = numbers.find((range) => range.type === type);
     const number = records.last + 1;
-    const others = (records.numbers ?? []).filter((record) => record.attribute !== type.oid);
+    const otherRecords = (records.numbers ?? []).filter((record) => record.attribute !== type.oid);
     await context.shared.setValues(
-      { ...records, last: number, numbers: [...others, { number, attribute: type.oid, first, last }] },
-      before ? [deleteRangeStep(before)] : [],
+      { ...records, last: number, numbers: [...otherRecords, { number, attribute: type.oid, first, last }] },
+      oldRange ? [deleteRangeStep(oldRange)] : [],
     );
   });
   await skipUsedNumbers(context, type);
@@ -49,16 +49,16 @@ export async function removeNumbers(context: WriteContext, attribute: string): P
   const { type } = context.schema.requireDescription(attribute);
   await freshly(context, async () => {
     const { records, numberRanges: numbers } = context.shared.values;
-    const before = numbers.find((range) => range.type === type);
-    if (!before) throw new LdapError('noSuchObject', `no numbers of '${type.name}' are given out`);
-    const others = (records.numbers ?? []).filter((record) => record.attribute !== type.oid);
-    await context.shared.setValues({ ...records, numbers: others }, [deleteRangeStep(before)]);
+    const oldRange = numbers.find((range) => range.type === type);
+    if (!oldRange) throw new LdapError('noSuchObject', `no numbers of '${type.name}' are given out`);
+    const otherRecords = (records.numbers ?? []).filter((record) => record.attribute !== type.oid);
+    await context.shared.setValues({ ...records, numbers: otherRecords }, [deleteRangeStep(oldRange)]);
   });
 }
 
 function checkNumbers({ shared }: WriteContext, type: AttributeType, first: number, last: number): void {
-  const refuse = (why: string): never => {
-    throw new LdapError('unwillingToPerform', `numbers of '${type.name}' cannot be given out: ${why}`);
+  const refuse = (reason: string): never => {
+    throw new LdapError('unwillingToPerform', `numbers of '${type.name}' cannot be given out: ${reason}`);
   };
   if (type.syntax.oid !== INTEGER_SYNTAX || !type.equality) refuse('it is not of the syntax Integer');
   if (type.noUserModification) refuse('the server itself sets it');

@@ -7,8 +7,8 @@ import { freshly } from '../write/freshly.js';
 export async function setReferences(context: WriteContext, attributes: readonly string[]): Promise<void> {
   const types = attributes.map((name) => context.schema.requireDescription(name).type);
   for (const type of types) {
-    const refuse = (why: string): never => {
-      throw new LdapError('unwillingToPerform', `values of '${type.name}' cannot follow names: ${why}`);
+    const refuse = (reason: string): never => {
+      throw new LdapError('unwillingToPerform', `values of '${type.name}' cannot follow names: ${reason}`);
     };
     if (!namesEntries(type)) refuse('they are no DNs');
     if (!context.shared.indexes.ofType(type)?.isReady) refuse(`it needs an index; first: rowan index add ${type.name}`);

@@ -22,17 +22,17 @@ export interface UniqueDefinition {
  * Lists a constraint, whose rows every writer updates from then on. `finishUnique` adds the rows of existing entries
  * and puts the constraint in force. A listed constraint that is not in force stays as it is. Resolves with its number.
  */
-export async function addUnique(context: WriteContext, given: UniqueDefinition): Promise<number> {
-  const wanted = validateDefinition(context, given);
+export async function addUnique(context: WriteContext, definition: UniqueDefinition): Promise<number> {
+  const newDefinition = validateDefinition(context, definition);
   await context.store.createTable(UNIQUE_TABLE);
   return freshly(context, async () => {
     const { records } = context.shared.values;
-    const known = records.unique.find((record) => isSame(record, wanted));
-    if (known?.ready)
-      throw new LdapError('entryAlreadyExists', `this constraint is in force already, as number ${known.number}`);
-    if (known) return known.number;
+    const prior = records.unique.find((record) => isSameDefinition(record, newDefinition));
+    if (prior?.ready)
+      throw new LdapError('entryAlreadyExists', `this constraint is in force already, as number ${prior.number}`);
+    if (prior) return prior.number;
     const number = records.last + 1;
-    const unique = [...records.unique, { number, ...wanted, ready: false }];
+    const unique = [...records.unique, { number, ...newDefinition, ready: false }];
     await context.shared.setValues({ ...records, last: number, unique });
     return number;
   });
@@ -62,9 +62,9 @@ export async function sweepUnique(context: WriteContext): Promise<void> {
     if (keys.length === 0) return;
     const { number } = parseUniqueKey(keys[0]!);
     const { to } = uniqueRange(number);
-    const own = keys.filter((key) => parseUniqueKey(key).number === number);
+    const constraintKeys = keys.filter((key) => parseUniqueKey(key).number === number);
     const isListed = context.shared.values.records.unique.some((record) => record.number === number);
-    if (!isListed) await removeRows(context, number, own);
+    if (!isListed) await removeRows(context, number, constraintKeys);
     else from = to;
     if (isListed && !to) return;
   }
@@ -75,14 +75,14 @@ async function removeRows(context: WriteContext, number: number, keys: readonly 
   await freshly(context, async () => {
     const { shared, store } = context;
     if (shared.values.records.unique.some((record) => record.number === number)) return;
-    const gone = keys.map((key) => ({ table: UNIQUE_TABLE.name, key, deleteRow: true }));
-    await store.commit({ steps: [shared.guardStep(false), ...gone], decisive: 0 });
+    const deleteSteps = keys.map((key) => ({ table: UNIQUE_TABLE.name, key, deleteRow: true }));
+    await store.commit({ steps: [shared.guardStep(false), ...deleteSteps], decisive: 0 });
   });
 }
 
-function isSame(record: UniqueRecord, wanted: StoredDefinition): boolean {
-  const { number, ready, ...known } = record;
-  return JSON.stringify(known) === JSON.stringify(wanted);
+function isSameDefinition(record: UniqueRecord, definition: StoredDefinition): boolean {
+  const { number, ready, ...recordDefinition } = record;
+  return JSON.stringify(recordDefinition) === JSON.stringify(definition);
 }
 
 type StoredDefinition = Omit<UniqueRecord, 'number' | 'ready'>;
@@ -97,20 +97,20 @@ function validateDefinition(
   const dn = subtree === undefined ? undefined : schema.parseDn(subtree);
   if (dn && suffixAt(dn, shared.suffixes) < 0)
     throw new LdapError('noSuchObject', `'${subtree}' lies below no suffix of this directory`);
-  const parsed = filter === undefined ? undefined : parseFilter(filter);
-  if (parsed) checkFilter(schema, parsed);
+  const parsedFilter = filter === undefined ? undefined : parseFilter(filter);
+  if (parsedFilter) checkFilter(schema, parsedFilter);
   return {
     attributes: [...types].map(({ oid }) => oid),
     ...(dn && { subtree: dn.text }),
-    ...(parsed && { filter: formatFilter(parsed) }),
+    ...(parsedFilter && { filter: formatFilter(parsedFilter) }),
   };
 }
 
 /** Returns the attribute type, or throws if its values cannot be looked up in rows. */
 function uniqueType(schema: Schema, attribute: string): AttributeType {
   const { type, options } = schema.requireDescription(attribute);
-  const refuse = (why: string): never => {
-    throw new LdapError('unwillingToPerform', `values of '${type.name}' cannot be kept unique: ${why}`);
+  const refuse = (reason: string): never => {
+    throw new LdapError('unwillingToPerform', `values of '${type.name}' cannot be kept unique: ${reason}`);
   };
   if (options.length > 0) refuse('a constraint is of an attribute with all its options; leave them out');
   if (type.secret) refuse('they are secret');
@@ -123,19 +123,19 @@ function uniqueType(schema: Schema, attribute: string): AttributeType {
 function checkFilter(schema: Schema, filter: Filter): void {
   for (const name of filterAttributes(filter)) {
     const { type } = schema.requireDescription(name);
-    const refuse = (why: string): never => {
-      throw new LdapError('unwillingToPerform', `a constraint's filter cannot ask for '${type.name}': ${why}`);
+    const refuse = (reason: string): never => {
+      throw new LdapError('unwillingToPerform', `a constraint's filter cannot ask for '${type.name}': ${reason}`);
     };
     if (type.secret) refuse('its values are secret');
     if (isComputed(type)) refuse('it is not stored with the entry');
     if (type.noUserModification) refuse('the server itself sets it');
   }
-  refuseUnnamed(filter);
+  refuseUnnamedTerms(filter);
 }
 
-function refuseUnnamed(filter: Filter): void {
-  if (filter.type === 'and' || filter.type === 'or') for (const one of filter.filters) refuseUnnamed(one);
-  if (filter.type === 'not') refuseUnnamed(filter.filter);
+function refuseUnnamedTerms(filter: Filter): void {
+  if (filter.type === 'and' || filter.type === 'or') for (const term of filter.filters) refuseUnnamedTerms(term);
+  if (filter.type === 'not') refuseUnnamedTerms(filter.filter);
   if (filter.type !== 'extensible' || (filter.attribute !== undefined && !filter.dnAttributes)) return;
   throw new LdapError(
     'unwillingToPerform',

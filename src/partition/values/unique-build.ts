@@ -23,7 +23,7 @@ import {
   type UniqueState,
   uniqueValues,
 } from '../model/unique-rows.js';
-import type { UniqueConstraint } from '../model/value-rules.js';
+import type { Constraint } from '../model/value-rules.js';
 import type { WriteContext } from '../write/context.js';
 import { freshly } from '../write/freshly.js';
 import { mergeSteps } from '../write/merge-steps.js';
@@ -59,36 +59,36 @@ export async function finishUnique(context: WriteContext, listener: UniqueListen
   const fresh = context.shared.refresh();
   if (isPromise(fresh)) await fresh;
   await sweepUnique(context);
-  const progress = { done: 0, report: listener.onProgress };
+  const progress = { entryCount: 0, report: listener.onProgress };
   for (const { record } of context.shared.values.constraints) {
-    if (record.ready || !(await makeRows(context, record.number, progress))) continue;
+    if (record.ready || !(await buildRows(context, record.number, progress))) continue;
     await putInForce(context, record.number, listener.onConflict);
   }
 }
 
 interface Progress {
-  done: number;
+  entryCount: number;
   readonly report: UniqueListener['onProgress'];
 }
 
 /** Returns the current definition of the constraint; undefined if it was removed. */
-function currentConstraint(context: WriteContext, number: number): UniqueConstraint | undefined {
+function currentConstraint(context: WriteContext, number: number): Constraint | undefined {
   return context.shared.values.constraints.find(({ record }) => record.number === number);
 }
 
 /** Builds the rows of all entries from before. Returns false if the constraint was removed. */
-async function makeRows(context: WriteContext, number: number, progress: Progress): Promise<boolean> {
+async function buildRows(context: WriteContext, number: number, progress: Progress): Promise<boolean> {
   const unique = currentConstraint(context, number);
   if (!unique) return false;
-  const { doneId: at } = await readUniqueState(context.store, unique);
-  const scan = context.store.scan(MASTER_TABLE.name, at ? { from: keyAfter(at) } : {});
+  const { doneId: lastId } = await readUniqueState(context.store, unique);
+  const scan = context.store.scan(MASTER_TABLE.name, lastId ? { from: keyAfter(lastId) } : {});
   for await (const batch of batchesOf(scan)) {
     for (let from = 0; from < batch.keys.length; from += ENTRIES_PER_PLAN) {
       const keys = batch.keys.slice(from, from + ENTRIES_PER_PLAN);
       const rows = batch.rows.slice(from, from + ENTRIES_PER_PLAN);
-      if (!(await makeChunk(context, number, keys, rows))) return false;
-      progress.done += keys.length;
-      progress.report?.(progress.done);
+      if (!(await buildChunk(context, number, keys, rows))) return false;
+      progress.entryCount += keys.length;
+      progress.report?.(progress.entryCount);
       await new Promise((resolve) => setImmediate(resolve));
     }
   }
@@ -96,13 +96,13 @@ async function makeRows(context: WriteContext, number: number, progress: Progres
 }
 
 /** Writes the rows of some entries, and reads changed entries again. Returns false if the constraint was removed. */
-async function makeChunk(
+async function buildChunk(
   context: WriteContext,
   number: number,
   keys: readonly Buffer[],
-  found: readonly (Buffer | undefined)[],
+  firstRows: readonly (Buffer | undefined)[],
 ): Promise<boolean> {
-  let rows = found;
+  let rows = firstRows;
   for (let attempts = 1; ; attempts++) {
     const unique = currentConstraint(context, number);
     if (!unique) return false;
@@ -118,62 +118,62 @@ async function makeChunk(
     if (isPromise(fresh)) await fresh;
     rows = await context.store.getMany(MASTER_TABLE.name, keys);
     if (keys.length === 1 || attempts < CHUNK_ATTEMPTS) continue;
-    for (const [i, key] of keys.entries()) if (!(await makeChunk(context, number, [key], [rows[i]]))) return false;
+    for (const [i, key] of keys.entries()) if (!(await buildChunk(context, number, [key], [rows[i]]))) return false;
     return true;
   }
 }
 
 async function commitChunk(
   context: WriteContext,
-  unique: UniqueConstraint,
+  unique: Constraint,
   keys: readonly Buffer[],
   rows: readonly (Buffer | undefined)[],
 ): Promise<void> {
   const steps: PlanStep[] = [context.shared.guardStep(false), progressStep(unique, keys.at(-1)!)];
-  const newValues = new Map<string, { readonly norm: Buffer; readonly ids: string[] }>();
+  const ownersByValue = new Map<string, { readonly norm: Buffer; readonly ids: string[] }>();
   for (const [i, id] of keys.entries()) {
-    const entry = await valuesOf(context, unique, id, rows[i]);
+    const entry = await guardedValues(context, unique, id, rows[i]);
     if (entry.values.size === 0) continue;
     steps.push(entry.guard!);
-    for (const [name, norm] of entry.values) {
-      const known = newValues.get(name);
-      if (known) known.ids.push(idText(id));
-      else newValues.set(name, { norm, ids: [idText(id)] });
+    for (const [key, norm] of entry.values) {
+      const value = ownersByValue.get(key);
+      if (value) value.ids.push(idText(id));
+      else ownersByValue.set(key, { norm, ids: [idText(id)] });
     }
   }
-  const all = [...newValues.values()];
-  const owners = await context.store.getMany(
+  const values = [...ownersByValue.values()];
+  const ownerRows = await context.store.getMany(
     UNIQUE_TABLE.name,
-    all.map(({ norm }) => ownersRowKey(unique, norm)),
+    values.map(({ norm }) => ownersRowKey(unique, norm)),
   );
-  for (const [i, { norm, ids }] of all.entries())
-    steps.push(...addOwnersSteps(unique, norm, parseOwners(owners[i]), ids));
+  for (const [i, { norm, ids }] of values.entries())
+    steps.push(...addOwnersSteps(unique, norm, parseOwners(ownerRows[i]), ids));
   await context.store.commit({ steps: mergeSteps(steps), decisive: 0 });
 }
 
-function addOwnersSteps(unique: UniqueConstraint, norm: Buffer, owners: Owners, ids: readonly string[]): PlanStep[] {
-  const more = ids.filter((id) => !owners.ids.includes(id));
-  return more.length === 0 || owners.isTruncated ? [] : ownersSteps(unique, norm, owners, [...owners.ids, ...more]);
+function addOwnersSteps(unique: Constraint, norm: Buffer, owners: Owners, ids: readonly string[]): PlanStep[] {
+  const newIds = ids.filter((id) => !owners.ids.includes(id));
+  return newIds.length === 0 || owners.isTruncated ? [] : ownersSteps(unique, norm, owners, [...owners.ids, ...newIds]);
 }
 
 /** Returns the values of an entry under a constraint, and the guard that the entry has not changed. */
-export async function valuesOf(
+export async function guardedValues(
   context: WriteContext,
-  unique: UniqueConstraint,
+  unique: Constraint,
   id: Buffer,
   row: Buffer | undefined,
 ): Promise<{ readonly values: ReadonlyMap<string, Buffer>; readonly guard: PlanStep | undefined }> {
-  return retryWhileReplaced(async (again) => {
-    const now = again ? await context.store.get(MASTER_TABLE.name, id) : row;
-    if (!now) return { values: new Map(), guard: undefined };
-    const draft = await implyingDraft(context, MASTER_TABLE.name, id, now);
-    const fits = !unique.filter || context.fits(unique.filter, draft);
-    const value = cellValue(now, MASTER.treeInfo, Q.version);
+  return retryWhileReplaced(async (isRetry) => {
+    const currentRow = isRetry ? await context.store.get(MASTER_TABLE.name, id) : row;
+    if (!currentRow) return { values: new Map(), guard: undefined };
+    const draft = await implyingDraft(context, MASTER_TABLE.name, id, currentRow);
+    const isCovered = !unique.filter || context.fits(unique.filter, draft);
+    const value = cellValue(currentRow, MASTER.treeInfo, Q.version);
     if (!value) throw new StoreError('corrupt', `entry ${id.toString('hex')} has no version; run \`rowan check\``);
-    const isSame = { op: 'equals', family: MASTER.treeInfo, qualifier: Q.version, value } as const;
+    const versionGuard = { op: 'equals', family: MASTER.treeInfo, qualifier: Q.version, value } as const;
     return {
-      values: fits ? uniqueValues(unique, draft) : new Map<string, Buffer>(),
-      guard: { table: MASTER_TABLE.name, key: id, guards: [isSame] },
+      values: isCovered ? uniqueValues(unique, draft) : new Map<string, Buffer>(),
+      guard: { table: MASTER_TABLE.name, key: id, guards: [versionGuard] },
     };
   });
 }
@@ -187,44 +187,40 @@ async function putInForce(
   await freshly(context, async () => {
     const unique = currentConstraint(context, number);
     if (!unique || unique.record.ready) return;
-    const before = await readUniqueState(context.store, unique);
+    const stateBefore = await readUniqueState(context.store, unique);
     // Wait until all plans decided so far are completely visible.
     await context.store.waitUntilQuiet?.();
-    const found: Conflict[] = [];
-    for await (const conflict of conflictsOf(context, unique)) found.push(conflict);
-    for (const conflict of found) onConflict?.(conflict);
-    if (found.length === 0) await setReady(context, unique, before);
+    const conflicts: Conflict[] = [];
+    for await (const conflict of findConflicts(context, unique)) conflicts.push(conflict);
+    for (const conflict of conflicts) onConflict?.(conflict);
+    if (conflicts.length === 0) await setReady(context, unique, stateBefore);
   });
 }
 
 async function setReady(
   context: WriteContext,
-  { record }: UniqueConstraint,
+  { record }: Constraint,
   { conflictCount: conflicts }: UniqueState,
 ): Promise<void> {
   const { shared } = context;
   const { records } = shared.values;
   const unique = records.unique.map((one) => (one.number === record.number ? { ...one, ready: true } : one));
-  const still = conflictStep(currentConstraint(context, record.number)!, conflicts);
-  await shared.setValues({ ...records, unique }, [still]);
+  const noNewConflict = conflictStep(currentConstraint(context, record.number)!, conflicts);
+  await shared.setValues({ ...records, unique }, [noNewConflict]);
 }
 
 /** Yields the values that several entries in the scope have. */
-export async function* conflictsOf(context: WriteContext, unique: UniqueConstraint): AsyncGenerator<Conflict> {
+export async function* findConflicts(context: WriteContext, unique: Constraint): AsyncGenerator<Conflict> {
   const scan = context.store.scan(UNIQUE_TABLE.name, severalRange(unique), { keysOnly: true });
   for await (const batch of batchesOf(scan)) {
     for (const key of batch.keys) {
-      const conflict = await conflictOf(context, unique, parseUniqueKey(key).norm!);
+      const conflict = await readConflict(context, unique, parseUniqueKey(key).norm!);
       if (conflict) yield conflict;
     }
   }
 }
 
-async function conflictOf(
-  context: WriteContext,
-  unique: UniqueConstraint,
-  norm: Buffer,
-): Promise<Conflict | undefined> {
+async function readConflict(context: WriteContext, unique: Constraint, norm: Buffer): Promise<Conflict | undefined> {
   const { number } = unique.record;
   const value = norm.toString();
   const { ids, isTruncated } = parseOwners(await context.store.get(UNIQUE_TABLE.name, ownersRowKey(unique, norm)));
@@ -232,7 +228,7 @@ async function conflictOf(
   const dns: string[] = [];
   for (const text of ids) {
     const id = Buffer.from(text, 'latin1');
-    const { path } = await positionOf(context.store, id, { id: NOBODY, to: undefined });
+    const { path } = await positionOf(context.store, id, { id: NO_ID, to: undefined });
     if (!isInScope(unique, path, context.shared.suffixes)) continue;
     const node = await context.nodes.byId(id);
     if (node) dns.push(node.dn.toString());
@@ -240,4 +236,4 @@ async function conflictOf(
   return dns.length > 1 ? { number, value, dns: dns.sort() } : undefined;
 }
 
-const NOBODY = Buffer.alloc(0);
+const NO_ID = Buffer.alloc(0);

@@ -4,7 +4,7 @@ import type { AttributeType, Dn, Rdn } from '../../schema/schema-types.js';
 import type {
   Actor,
   AttributeChange,
-  ComputeChanges as ModificationsOf,
+  Modifier as ModificationsOf,
   ModifyOptions,
   SplitChanges,
   WriteOptions,

@@ -17,7 +17,7 @@ import {
   normRanges,
   parseIndexes,
 } from '../model/wide-read.js';
-import type { Located } from '../tree/locate.js';
+import type { LocatedEntry } from '../tree/locate.js';
 import { nodeTreeKey } from '../tree/nodes.js';
 import { specialClass } from '../tree/referrals.js';
 import type { Stored } from './change.js';
@@ -37,7 +37,7 @@ import type { WriteContext } from './context.js';
  */
 export async function openNarrow(
   context: WriteContext,
-  { node, row: head }: Located,
+  { node, row: head }: LocatedEntry,
   dn: Dn,
   changes: readonly Modification[],
 ): Promise<Stored | undefined> {

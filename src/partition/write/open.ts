@@ -11,7 +11,7 @@ import type { Node } from '../model/node.js';
 import { largeQualifiers, MASTER_TABLE } from '../model/tables.js';
 import { LONG_ROW } from '../model/thresholds.js';
 import { isWhole } from '../model/wide.js';
-import { type Located, refuseReferral, requireHead } from '../tree/locate.js';
+import { type LocatedEntry, refuseReferral, requireHead } from '../tree/locate.js';
 import type { Stored } from './change.js';
 import type { WriteContext } from './context.js';
 
@@ -30,7 +30,11 @@ export async function findWhole(
 /**
  * Reads the whole entry, of which only the head may have been read. With `leave`, throws `LongWork` for a long entry.
  */
-export async function openWhole(context: WriteContext, { node, row: found }: Located, leave: boolean): Promise<Stored> {
+export async function openWhole(
+  context: WriteContext,
+  { node, row: found }: LocatedEntry,
+  leave: boolean,
+): Promise<Stored> {
   refuseLongEntry(leave, found);
   const read = isWhole(found) ? found : context.store.get(MASTER_TABLE.name, node.id);
   const row = isPromise(read) ? await read : read;

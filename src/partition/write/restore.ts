@@ -81,7 +81,7 @@ async function parentFor(context: WriteContext, row: Buffer): Promise<Node> {
   const parentId = Buffer.from(parentIdOf(row));
   const was = cellValue(row, DELETED.deletion, DELETION.dn)?.toString() ?? '';
   if (parentId.equals(ROOT_ID)) {
-    if (context.shared.suffixNorms.has(normRdnOf(row).toString('latin1'))) return ROOT;
+    if (context.shared.suffixNormTexts.has(normRdnOf(row).toString('latin1'))) return ROOT;
     throw new LdapError(
       'unwillingToPerform',
       `'${was}' is not a suffix of this directory any more; add the suffix first`,

@@ -4,7 +4,7 @@ import type { Reader, RowStep } from '../../store/contract.js';
 import { isPromise } from '../../store/maybe.js';
 import type { Node } from '../model/node.js';
 import { cutNorm, MASTER, MASTER_TABLE, normRdnOf, parentIdOf, Q, ROOT_ID } from '../model/tables.js';
-import type { UniqueConstraint } from '../model/value-rules.js';
+import type { Constraint } from '../model/value-rules.js';
 import { suffixAt } from '../tree/nodes.js';
 
 const MAX_DEPTH = 2 * MAX_RDNS;
@@ -79,7 +79,7 @@ export function isAtOrBelow(path: Path, top: Path): boolean {
 }
 
 /** Whether the path is in the subtree of the constraint. */
-export function isInScope({ subtree }: UniqueConstraint, path: Path | undefined, suffixes: readonly Dn[]): boolean {
+export function isInScope({ subtree }: Constraint, path: Path | undefined, suffixes: readonly Dn[]): boolean {
   if (!path) return false;
   if (!subtree) return true;
   const top = pathOfDn(subtree, suffixes);
@@ -87,7 +87,7 @@ export function isInScope({ subtree }: UniqueConstraint, path: Path | undefined,
 }
 
 /** Whether a move, with the subtree of the entry, takes entries into or out of the subtree of the constraint. */
-export function crosses({ subtree }: UniqueConstraint, from: Node, to: Node, suffixes: readonly Dn[]): boolean {
+export function crosses({ subtree }: Constraint, from: Node, to: Node, suffixes: readonly Dn[]): boolean {
   const top = subtree && pathOfDn(subtree, suffixes);
   if (!top) return false;
   const [before, after] = [pathOf(from), pathOf(to)];

@@ -371,7 +371,7 @@ class Compilation {
   /** Extends an equality on `member` to the members that the URLs of dynamic groups find. */
   #memberTerm(description: AttributeDescription, values: Term): Term {
     const { lookup } = values;
-    const { memberType: member, urlTypes: urls, dynamicClass: dynamic } = groupTypes(this.#schema);
+    const { member, urlTypes: urls, dynamicClass: dynamic } = groupTypes(this.#schema);
     if (description.type !== member || description.options.length > 0) return values;
     if (lookup?.kind !== 'equality' && lookup?.kind !== 'anyOf') return values;
     const [url] = urls;

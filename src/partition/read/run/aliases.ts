@@ -5,7 +5,7 @@ import { attributeValues } from '../../model/entry-cells.js';
 import type { Node } from '../../model/node.js';
 import { MASTER_TABLE } from '../../model/tables.js';
 import type { Viewer } from '../../model/viewer.js';
-import { deepestEntry, type Located, requireEntry } from '../../tree/locate.js';
+import { deepestEntry, type LocatedEntry, requireEntry } from '../../tree/locate.js';
 import { ROOT, suffixAt } from '../../tree/nodes.js';
 import { referralTo, referralUrls, specialClass } from '../../tree/referrals.js';
 import { HiddenEntry, isVisible } from '../../tree/sight.js';
@@ -27,7 +27,7 @@ export async function followPath(
   dn: Dn,
   manageDsaIT: boolean,
   followed: number,
-): Promise<Located> {
+): Promise<LocatedEntry> {
   if (followed > MAX_ALIASES)
     throw new LdapError('loopDetect', `more than ${MAX_ALIASES} aliases lead to '${dn.text.slice(0, 200)}'`);
   const deepest = await deepestEntry(context, context.store, dn, 0);
@@ -55,7 +55,7 @@ async function followVisible(
   dn: Dn,
   manageDsaIT: boolean,
   followed: number,
-): Promise<Located> {
+): Promise<LocatedEntry> {
   const found = await followPath(context, viewer, dn, manageDsaIT, followed);
   if (await isVisible(viewer, found.node, () => found.row)) return found;
   throw new HiddenEntry(found.node);
@@ -77,7 +77,7 @@ function aliasTarget(context: TreeContext, row: Buffer): string | undefined {
 }
 
 /** Turns the error for a missing entry into `aliasProblem` of the alias that names the entry (RFC 4511 §4.1.9). */
-async function orAliasProblem(alias: Node, followed: Promise<Located>): Promise<Located> {
+async function orAliasProblem(alias: Node, followed: Promise<LocatedEntry>): Promise<LocatedEntry> {
   try {
     return await followed;
   } catch (error) {

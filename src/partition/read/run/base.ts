@@ -62,7 +62,7 @@ function findBase(context: SearchContext, { base, scope }: SearchParams): Maybe<
 
 /** Finds a base that is missing or may be reached through an alias or a referral. */
 async function resolveSlowly(context: SearchContext, params: SearchParams, specials: Specials): Promise<Base> {
-  const followsAliases = specials.aliases && (params.deref === 'finding' || params.deref === 'always');
+  const followsAliases = specials.hasAliases && (params.deref === 'finding' || params.deref === 'always');
   try {
     const found = followsAliases
       ? await followPath(context, params.viewer, params.base, params.manageDsaIT, 0)

@@ -1,6 +1,6 @@
 import type { Maybe } from '../../../store/contract.js';
 import { awaited, chain, isPromise, runWork, type Work } from '../../../store/maybe.js';
-import { isReplacedError, largeOffsetsOfTypes } from '../../model/large.js';
+import { isReplacedError, largeOffsetsOf } from '../../model/large.js';
 import { refuseLongEntry } from '../../model/long-work.js';
 import type { Node } from '../../model/node.js';
 import { presentRow } from '../../model/present-row.js';
@@ -86,7 +86,7 @@ function checkFilter(run: SearchRun, entry: ExaminedEntry): Maybe<void> {
   const { context, inputs, filter } = run;
   if (inputs.dn) entry.dn = dnOf(entry.storedRow, entry.parent);
   entry.namedGroups = undefined;
-  if (inputs.subordinates || largeOffsetsOfTypes(context.descriptions, entry.row, inputs.values).length > 0)
+  if (inputs.subordinates || largeOffsetsOf(context.descriptions, entry.row, inputs.values).length > 0)
     return runWork(checkWithInputs(run, { ...entry }));
   entry.large = undefined;
   const result = evaluate(filter, entry);

@@ -1,5 +1,5 @@
 import { awaited, type Work } from '../../../store/maybe.js';
-import { largeOffsetsOfTypes, readAllLarge } from '../../model/large.js';
+import { largeOffsetsOf, readAllLarge } from '../../model/large.js';
 import { MASTER_TABLE } from '../../model/tables.js';
 import { dnOf } from '../../tree/master-row.js';
 import { evaluate, UNDEFINED } from '../filter/compiled-filter.js';
@@ -14,7 +14,7 @@ import { countVisible } from './visible-children.js';
 export function* readInputs(run: SearchRun, entry: ExaminedEntry): Work<void> {
   const { context, reader, inputs, filter } = run;
   const { id, storedRow, parent } = entry;
-  const cells = largeOffsetsOfTypes(context.descriptions, entry.row, inputs.values);
+  const cells = largeOffsetsOf(context.descriptions, entry.row, inputs.values);
   if (cells.length > 0) entry.large = yield* awaited(readAllLarge(reader, MASTER_TABLE.name, id, entry.row, cells));
   entry.numSubordinates = inputs.subordinates
     ? yield* awaited(countVisible(context, reader, run.params.viewer, { id, row: storedRow }))

@@ -106,7 +106,10 @@ function prepare(context: SearchContext, params: SearchParams, observer: PlanObs
 }
 
 /** Whether the search has to know the positions of aliases, to follow them, or of referrals, to return references. */
-function needsPlaces({ deref, manageDsaIT }: SearchParams, { aliases, referrals }: Specials): boolean {
+function needsPlaces(
+  { deref, manageDsaIT }: SearchParams,
+  { hasAliases: aliases, hasReferrals: referrals }: Specials,
+): boolean {
   return (aliases && deref !== 'never') || (referrals && !manageDsaIT);
 }
 

@@ -1,7 +1,7 @@
 import { isPromise } from '../../../store/maybe.js';
 import type { Breach } from '../../model/directory-types.js';
 import { DELETED_TABLE, MASTER_TABLE, TREE_TABLE } from '../../model/tables.js';
-import { readShared } from '../../tree/shared-row.js';
+import { readSharedRow } from '../../tree/shared-row.js';
 import type { WriteContext } from '../../write/context.js';
 import { checkAccountStates } from './account-states.js';
 import { checkHistory } from './deleted-rows.js';
@@ -109,7 +109,7 @@ export async function runSurvey(
   if (isPromise(fresh)) await fresh;
   const snapshot = context.store.snapshot();
   try {
-    const shared = readShared(snapshot, context.schema);
+    const shared = readSharedRow(snapshot, context.schema);
     const pass = new Survey(context, snapshot, isPromise(shared) ? await shared : shared, report, onProgress);
     await look(pass);
     return pass.breaches;

@@ -85,7 +85,7 @@ export class Survey {
     this.reader = reader;
     this.indexes = shared.indexes;
     this.values = shared.values;
-    this.suffixNorms = shared.suffixNorms;
+    this.suffixNorms = shared.suffixNormTexts;
     this.#report = report;
     this.#onProgress = onProgress;
     for (const index of this.indexes.list) this.expected.set(index, new Fingerprint());

@@ -17,7 +17,7 @@ import {
   uniqueValues,
 } from '../../model/unique-rows.js';
 import { uuidText } from '../../model/uuid.js';
-import type { UniqueConstraint } from '../../model/value-rules.js';
+import type { Constraint } from '../../model/value-rules.js';
 import { isInScope, positionOf } from '../../write/unique-scope.js';
 import { rowProblem } from './row-problem.js';
 import { type Survey, shown } from './survey.js';
@@ -39,9 +39,9 @@ type Rows = readonly (Buffer | undefined)[];
 
 class UniquePass {
   readonly #survey: Survey;
-  readonly #unique: UniqueConstraint;
+  readonly #unique: Constraint;
 
-  constructor(survey: Survey, unique: UniqueConstraint) {
+  constructor(survey: Survey, unique: Constraint) {
     this.#survey = survey;
     this.#unique = unique;
   }

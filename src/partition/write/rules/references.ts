@@ -8,7 +8,7 @@ import type { NameChange } from '../../model/name-changes.js';
 import { presentRow, valueNormText } from '../../model/present-row.js';
 import { deferredReferences, restoredStep, type SavedReference, savedReferences } from '../../model/reference-rows.js';
 import { DELETED, DELETION, MASTER_TABLE, Q, TREE } from '../../model/tables.js';
-import { makeName } from '../../tree/node-name.js';
+import { nodeNormText } from '../../tree/node-name.js';
 import type { Change } from '../change.js';
 import type { Rule, Verdict, WriteContext } from '../context.js';
 import { saveSteps } from '../deleted-rows.js';
@@ -39,7 +39,7 @@ export const REFERENCES: Rule = {
 function requireNamesSettled(context: WriteContext, { op, id, before, after, place: { from, to } }: Change): void {
   const { nameChanges: names, references } = context.shared;
   if (names.records.length === 0) return;
-  if (to && to !== from && names.includesNormText(makeName(context, to))) throw new NamesPending();
+  if (to && to !== from && names.includesNormText(nodeNormText(context, to))) throw new NamesPending();
   if (op === 'delete' && names.records.some((record) => record.restored && record.id === id.toString('hex')))
     throw new NamesPending();
   if (op === 'delete' && presentRow(context, before!.row) !== before!.row) throw new NamesPending();
@@ -57,8 +57,8 @@ function changed(context: WriteContext, { id, place }: Change): Maybe<Verdict> {
   const { shared, references } = context;
   if (shared.references.size === 0) return undefined;
   const from = place.from!.dn;
-  const name = makeName(context, place.from!);
-  if (place.to && makeName(context, place.to) === name) return undefined;
+  const name = nodeNormText(context, place.from!);
+  if (place.to && nodeNormText(context, place.to) === name) return undefined;
   const isAbove = place.to !== undefined && cellCounter(place.treeRow, TREE.treeInfo, Q.oneLevelCount) > 0n;
   return chain(isAbove || references.isReferenced(name), (isNamed): Verdict => {
     if (!isNamed) return undefined;
@@ -70,7 +70,7 @@ function changed(context: WriteContext, { id, place }: Change): Maybe<Verdict> {
       ...(place.to && { to: place.to.dn.toString() }),
       ...(isAbove && { below: true }),
     };
-    return { steps: [shared.namesStep([...shared.nameChanges.records, record]), GROUPS_STEP] };
+    return { steps: [shared.nameChangesStep([...shared.nameChanges.records, record]), GROUPS_STEP] };
   });
 }
 
@@ -87,7 +87,7 @@ async function restored(context: WriteContext, change: Change): Promise<Verdict>
     records.push({ id, from: change.place.to!.dn.toString(), time: Date.now(), restored: true });
     steps.push(restoredStep(change.id, saved));
   }
-  if (records.length !== known.length || saved.length > 0) steps.push(shared.namesStep(records), GROUPS_STEP);
+  if (records.length !== known.length || saved.length > 0) steps.push(shared.nameChangesStep(records), GROUPS_STEP);
   const own = await updateOwnReferences(context, change);
   return { steps: [...steps, ...own.steps], amend: own.amend };
 }

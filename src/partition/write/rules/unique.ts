@@ -19,7 +19,7 @@ import {
   UNIQUE_TABLE,
   uniqueValues,
 } from '../../model/unique-rows.js';
-import type { UniqueConstraint } from '../../model/value-rules.js';
+import type { Constraint } from '../../model/value-rules.js';
 import { type Change, changedTypes } from '../change.js';
 import type { Rule, Verdict, WriteContext } from '../context.js';
 import { hasStored, loadLarge } from '../open.js';
@@ -44,7 +44,7 @@ export const UNIQUE: Rule = {
 };
 
 /** Returns the constraints on attributes that the change touches; none for most changes. */
-function touchedBy(change: Change, unique: readonly UniqueConstraint[]): readonly UniqueConstraint[] {
+function touchedBy(change: Change, unique: readonly Constraint[]): readonly Constraint[] {
   const { before, after } = change;
   if (before && after) {
     const types = changedTypes(change);
@@ -58,24 +58,20 @@ function touchedBy(change: Change, unique: readonly UniqueConstraint[]): readonl
 function crossedBy(
   { shared }: WriteContext,
   { op, place }: Change,
-  unique: readonly UniqueConstraint[],
-): readonly UniqueConstraint[] {
+  unique: readonly Constraint[],
+): readonly Constraint[] {
   if (op !== 'rename') return [];
   return unique.filter((constraint) => crosses(constraint, place.from!, place.to!, shared.suffixes));
 }
 
 /** Returns the steps for an entry of a batch. They fail where a value has an owner; entries are then added singly. */
-function firstSteps(context: WriteContext, { id, after }: Change, touched: readonly UniqueConstraint[]): RowStep[] {
+function firstSteps(context: WriteContext, { id, after }: Change, touched: readonly Constraint[]): RowStep[] {
   return touched.flatMap((unique) =>
     [...valuesIn(context, unique, after).values()].map((norm) => firstOwnerStep(unique, norm, id)),
   );
 }
 
-function valuesIn(
-  context: WriteContext,
-  unique: UniqueConstraint,
-  draft: Draft | undefined,
-): ReadonlyMap<string, Buffer> {
+function valuesIn(context: WriteContext, unique: Constraint, draft: Draft | undefined): ReadonlyMap<string, Buffer> {
   if (!draft || (unique.filter && !context.fits(unique.filter, draft))) return NONE;
   return uniqueValues(unique, draft);
 }
@@ -85,8 +81,8 @@ const NONE: ReadonlyMap<string, Buffer> = new Map();
 async function checkConstraints(
   context: WriteContext,
   change: Change,
-  touched: readonly UniqueConstraint[],
-  crossed: readonly UniqueConstraint[],
+  touched: readonly Constraint[],
+  crossed: readonly Constraint[],
 ): Promise<Verdict> {
   const steps: PlanStep[] = [];
   for (const unique of new Set([...touched, ...crossed])) {
@@ -113,7 +109,7 @@ interface ValueChange {
 const NO_VALUES: ValueChange = { gone: NONE, come: NONE };
 
 /** Returns the values under the constraint that the change removes from the entry and adds to it. */
-async function changedValues(context: WriteContext, change: Change, unique: UniqueConstraint): Promise<ValueChange> {
+async function changedValues(context: WriteContext, change: Change, unique: Constraint): Promise<ValueChange> {
   const { before, after } = change;
   const were = valuesIn(context, unique, before && (await withLargeValues(context, change.id, unique, before.draft)));
   const are = valuesIn(context, unique, after && (await withLargeValues(context, change.id, unique, after)));
@@ -128,7 +124,7 @@ function without(all: ReadonlyMap<string, Buffer>, some: ReadonlyMap<string, Buf
 async function withLargeValues(
   { store }: WriteContext,
   id: Buffer,
-  { relevantTypes }: UniqueConstraint,
+  { relevantTypes }: Constraint,
   draft: Draft,
 ): Promise<Draft> {
   const lacks = draft.attributes.some(
@@ -141,7 +137,7 @@ async function withLargeValues(
 async function valueSteps(
   context: WriteContext,
   change: Change,
-  unique: UniqueConstraint,
+  unique: Constraint,
   { gone, come }: ValueChange,
 ): Promise<PlanStep[] | LdapError> {
   const norms = [...gone.values(), ...come.values()];
@@ -175,7 +171,7 @@ async function valueSteps(
 async function guardSharedValue(
   { store, shared }: WriteContext,
   change: Change,
-  unique: UniqueConstraint,
+  unique: Constraint,
   { ids, isTruncated }: Owners,
 ): Promise<RowStep[] | LdapError> {
   if (!unique.subtree) return takenError(unique);
@@ -199,7 +195,7 @@ async function guardSharedValue(
 async function crossingStep(
   context: WriteContext,
   change: Change,
-  unique: UniqueConstraint,
+  unique: Constraint,
   turned: ValueChange,
 ): Promise<RowStep | LdapError> {
   const { store } = context;
@@ -223,7 +219,7 @@ async function crossingStep(
 async function ownersAfter(
   { store }: WriteContext,
   { id }: Change,
-  unique: UniqueConstraint,
+  unique: Constraint,
   { gone, come }: ValueChange,
   norm: Buffer,
 ): Promise<readonly string[]> {
@@ -236,7 +232,7 @@ async function ownersAfter(
 /** Returns the number of entries in the scope, at most 2. */
 async function countInScope(
   { store, shared }: WriteContext,
-  unique: UniqueConstraint,
+  unique: Constraint,
   ids: readonly string[],
   moving: Parameters<typeof positionOf>[2],
 ): Promise<number> {
@@ -249,16 +245,16 @@ async function countInScope(
 }
 
 /** The message does not name the other entry, which the actor may not see. */
-function takenError({ text }: UniqueConstraint): LdapError {
+function takenError({ text }: Constraint): LdapError {
   return new LdapError('constraintViolation', `another entry has this value already, which is to be unique: ${text}`);
 }
 
-function manyError({ text }: UniqueConstraint): LdapError {
+function manyError({ text }: Constraint): LdapError {
   const message = `${MAX_OWNERS} entries have this value outside of the subtree in which it is to be unique: ${text}`;
   return new LdapError('constraintViolation', `${message}; give the constraint a filter that leaves them out`);
 }
 
-function movedError({ text }: UniqueConstraint): LdapError {
+function movedError({ text }: Constraint): LdapError {
   return new LdapError(
     'constraintViolation',
     `at the new place two entries would have one value that is to be unique: ${text}`,
