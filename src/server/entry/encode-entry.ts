@@ -188,6 +188,6 @@ function withMembers(entry: ReplyEntry, selection: Selection): Maybe<ReplyEntry>
     dn,
     sight,
     row,
-    moreMembers: hasMore,
+    hasMoreMembers: hasMore,
   }));
 }

@@ -234,6 +234,6 @@ function adoptCredentials(
     session.identity = { ...identity, password: credentials[0]! };
   if (identity.kind !== 'user' || identityBefore.kind !== 'user' || !identity.id.equals(identityBefore.id)) return;
   if (version > identity.version)
-    // `until: 0` makes the next operation read when the new password expires.
+    // `validUntil: 0` makes the next operation read when the new password expires.
     session.identity = { ...identity, version, passwords: credentials, mustChange: false, validUntil: 0 };
 }
