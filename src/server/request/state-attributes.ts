@@ -75,7 +75,7 @@ export function stateAttributes(
           continue;
         encodeAttribute(writer, { type: description.text, values: typesOnly ? [] : [...stateValuesShown] });
       }
-      const replaces = values.pwdAccountLockedTime.length > 0 ? 'states and lock' : 'states';
-      return { attributes: writer.take(), replaces };
+      const replacedStates = values.pwdAccountLockedTime.length > 0 ? 'states and lock' : 'states';
+      return { attributes: writer.take(), replacedStates };
     });
 }
