@@ -12,9 +12,9 @@ const OWNER_ONLY_MODE = 0o600;
 export class AtomicFile {
   readonly fd: number;
   readonly #target: string;
-  readonly #part: string;
+  readonly #partPath: string;
   readonly #removeHandlers: () => void;
-  readonly #remove = (): void => rmSync(this.#part, { force: true });
+  readonly #removePart = (): void => rmSync(this.#partPath, { force: true });
 
   /** `file` must be missing or a regular file. */
   constructor(file: string) {
@@ -24,14 +24,14 @@ export class AtomicFile {
     } catch (error) {
       throw withUserPath(error, file);
     }
-    this.#part = partPath(this.#target);
-    process.once('exit', this.#remove);
+    this.#partPath = partPath(this.#target);
+    process.once('exit', this.#removePart);
     this.#removeHandlers = onInterruption(() => {
-      this.#remove();
+      this.#removePart();
       return `interrupted; ${file} is not written`;
     });
     try {
-      this.fd = openSync(this.#part, 'wx', OWNER_ONLY_MODE);
+      this.fd = openSync(this.#partPath, 'wx', OWNER_ONLY_MODE);
     } catch (error) {
       this.#removeCleanup();
       throw withUserPath(error, file);
@@ -39,31 +39,31 @@ export class AtomicFile {
   }
 
   #removeCleanup(): void {
-    process.off('exit', this.#remove);
+    process.off('exit', this.#removePart);
     this.#removeHandlers();
   }
 
   /** Renames the part. The caller has written everything and closed `fd`. */
   finish(): void {
-    renameSync(this.#part, this.#target);
+    renameSync(this.#partPath, this.#target);
     this.#removeCleanup();
   }
 }
 
 /** Replaces a short file atomically. The caller has called `removeLeftovers` at its start. */
 export function replaceFile(file: string, text: string): void {
-  const part = partPath(file);
-  writeFileSync(part, text, { mode: OWNER_ONLY_MODE });
-  renameSync(part, file);
+  const temporaryPath = partPath(file);
+  writeFileSync(temporaryPath, text, { mode: OWNER_ONLY_MODE });
+  renameSync(temporaryPath, file);
 }
 
 /** Removes the parts of `file` that belong to dead processes. */
 export function removeLeftovers(file: string): void {
   const folder = dirname(file);
-  const start = `${basename(file)}.`;
+  const prefix = `${basename(file)}.`;
   for (const name of readdirSync(folder)) {
-    if (!name.startsWith(start)) continue;
-    const [, pid] = /^(\d+)\.part$/.exec(name.slice(start.length)) ?? [];
+    if (!name.startsWith(prefix)) continue;
+    const [, pid] = /^(\d+)\.part$/.exec(name.slice(prefix.length)) ?? [];
     if (pid !== undefined && !isOtherProcess(Number(pid))) rmSync(join(folder, name), { force: true });
   }
 }
@@ -83,10 +83,10 @@ function partPath(file: string): string {
 
 /** Resolves symbolic links, even when their target does not exist. */
 function resolveLinks(file: string): string {
-  const real = ignoreMissing(() => realpathSync(file));
-  if (real !== undefined) return real;
-  const link = ignoreMissing(() => readlinkSync(file));
-  return link === undefined ? file : resolveLinks(resolve(dirname(file), link));
+  const realPath = ignoreMissing(() => realpathSync(file));
+  if (realPath !== undefined) return realPath;
+  const linkTarget = ignoreMissing(() => readlinkSync(file));
+  return linkTarget === undefined ? file : resolveLinks(resolve(dirname(file), linkTarget));
 }
 
 function ignoreMissing(read: () => string): string | undefined {

@@ -8,7 +8,7 @@ export const RESTORE_REMEDY =
   'restore a backup, or run "rowan export --even-if-damaged", which may miss entries, crash or never end, and import what it gives into a new folder';
 
 /** Returns the damage in the pages of the data file, one line each. LMDB must not read a file with damaged pages. */
-export async function damagedPages({ store }: Settings, command: string): Promise<string[]> {
+export async function findPageDamage({ store }: Settings, command: string): Promise<string[]> {
   if (isHBaseUrl(store)) return [];
   const progress = startProgress(command, 'pages');
   try {
@@ -20,7 +20,7 @@ export async function damagedPages({ store }: Settings, command: string): Promis
 
 /** Throws a `CliError` that lists the damage, if any. */
 export async function requireUndamagedPages(settings: Settings, command: string): Promise<void> {
-  const findings = await damagedPages(settings, command);
+  const findings = await findPageDamage(settings, command);
   if (findings.length === 0) return;
   throw new CliError(
     [...findings, `pages of ${settings.store} are damaged, and it is not read any further: ${RESTORE_REMEDY}`].join(

@@ -78,6 +78,6 @@ export function formatNumber(count: number): string {
 }
 
 /** `1 entry`, `1,200 entries`. */
-export function pluralize(count: number, one: string, many = `${one}s`): string {
-  return `${formatNumber(count)} ${count === 1 ? one : many}`;
+export function pluralize(count: number, singular: string, plural = `${singular}s`): string {
+  return `${formatNumber(count)} ${count === 1 ? singular : plural}`;
 }

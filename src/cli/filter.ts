@@ -15,13 +15,13 @@ export function parseFilterArgument(text: string): Filter {
 
 /** Throws when the schema lacks an attribute of the filter, which would silently match nothing. */
 export function requireAttributes(filter: Filter, schema: Schema): void {
-  for (const attribute of attributesOf(filter)) schema.requireDescription(attribute);
+  for (const attribute of filterAttributes(filter)) schema.requireDescription(attribute);
 }
 
 /** Returns a message for each attribute that the schema lacks. The server evaluates terms on them as Undefined. */
 export function unknownAttributes(filter: Filter, schema: Schema): string[] {
   const messages = new Set<string>();
-  for (const attribute of attributesOf(filter)) {
+  for (const attribute of filterAttributes(filter)) {
     try {
       schema.requireDescription(attribute);
     } catch (error) {
@@ -32,14 +32,14 @@ export function unknownAttributes(filter: Filter, schema: Schema): string[] {
   return [...messages];
 }
 
-function* attributesOf(filter: Filter): Generator<string> {
+function* filterAttributes(filter: Filter): Generator<string> {
   switch (filter.type) {
     case 'and':
     case 'or':
-      for (const part of filter.filters) yield* attributesOf(part);
+      for (const subfilter of filter.filters) yield* filterAttributes(subfilter);
       break;
     case 'not':
-      yield* attributesOf(filter.filter);
+      yield* filterAttributes(filter.filter);
       break;
     default:
       if (filter.attribute !== undefined) yield filter.attribute;

@@ -11,10 +11,10 @@ const POLL_MS = 1000;
 /** Seconds without a heartbeat after which the files of another process are taken over. */
 const LEASE_SECONDS = 60;
 
-export function jobsOf(partition: Partition, config: Config, log: DropFolderLog): Job[] {
+export function listJobs(partition: Partition, config: Config, log: DropFolderLog): Job[] {
   const { folder } = config.dropfolder;
-  const standard = standardJobs(partition, config);
-  return folder === undefined ? standard : [...standard, dropFolderJob(folder, partition, config, log)];
+  const jobs = standardJobs(partition, config);
+  return folder === undefined ? jobs : [...jobs, dropFolderJob(folder, partition, config, log)];
 }
 
 function dropFolderJob(folder: string, partition: Partition, config: Config, log: DropFolderLog): Job {
@@ -31,14 +31,14 @@ function dropFolderJob(folder: string, partition: Partition, config: Config, log
         ...{ as: identity, mapping, validateFirst, maxBytes },
         ...{ policy: hashPolicyOf(config), accounts: config.passwords, lease: LEASE_SECONDS, poll: LEASE_SECONDS },
       };
-      const drop = await DropFolder.open(folder, partition, settings, log);
+      const dropFolder = await DropFolder.open(folder, partition, settings, log);
       try {
-        const { processed, error, expired, failed } = await runWithSignal(run, (signal) => drop.settle(signal));
-        const counts = `${pluralize(processed, 'file')} processed, ${error} with refused records, ${expired} expired, ${failed} left`;
-        if (error + failed > 0) throw new Error(`${counts}; see the receipts in ${join(folder, 'incoming/error')}`);
-        return counts;
+        const { processed, error, expired, failed } = await runWithSignal(run, (signal) => dropFolder.settle(signal));
+        const countsText = `${pluralize(processed, 'file')} processed, ${error} with refused records, ${expired} expired, ${failed} left`;
+        if (error + failed > 0) throw new Error(`${countsText}; see the receipts in ${join(folder, 'incoming/error')}`);
+        return countsText;
       } finally {
-        await drop.close();
+        await dropFolder.close();
       }
     },
   };
@@ -46,10 +46,10 @@ function dropFolderJob(folder: string, partition: Partition, config: Config, log
 
 /** Runs `work` until it ends, or aborts its signal when the run has to end. */
 async function runWithSignal<T>(run: JobRun, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
-  const ended = new AbortController();
-  const timer = setInterval(() => void run.proceed().catch(() => ended.abort()), POLL_MS);
+  const stopController = new AbortController();
+  const timer = setInterval(() => void run.proceed().catch(() => stopController.abort()), POLL_MS);
   try {
-    const result = await work(ended.signal);
+    const result = await work(stopController.signal);
     await run.proceed();
     return result;
   } finally {

@@ -20,15 +20,15 @@ function formatValue(value: unknown): string {
 
 /** Formats `2026-03-01T12:00:00.000Z INFO  message key=value`. The stack of an unexpected error follows below. */
 export function formatLine(json: string): string {
-  const { time, level, msg, ...rest } = JSON.parse(json) as {
+  const { time, level, msg, ...otherFields } = JSON.parse(json) as {
     time: number;
     level: number;
     msg?: string;
     err?: { stack?: string };
   };
-  const fields = Object.entries(rest).map(([name, value]) => ` ${name}=${formatValue(value)}`);
-  const stack = rest.err?.stack === undefined ? '' : `\n${rest.err.stack}`;
-  return `${new Date(time).toISOString()} ${(LEVELS[level] ?? String(level)).padEnd(5)} ${msg ?? ''}${fields.join('')}${stack}\n`;
+  const fieldTexts = Object.entries(otherFields).map(([name, value]) => ` ${name}=${formatValue(value)}`);
+  const stack = otherFields.err?.stack === undefined ? '' : `\n${otherFields.err.stack}`;
+  return `${new Date(time).toISOString()} ${(LEVELS[level] ?? String(level)).padEnd(5)} ${msg ?? ''}${fieldTexts.join('')}${stack}\n`;
 }
 
 export function logUncaught(log: Logger): void {

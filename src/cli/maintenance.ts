@@ -5,7 +5,7 @@ import type { Partition } from '../partition/index.js';
 import { logOutages } from '../server/services/outages.js';
 import type { Config } from '../server/settings/index.js';
 import { StoreError } from '../store/store-error.js';
-import { jobsOf } from './jobs.js';
+import { listJobs } from './jobs.js';
 
 /** Milliseconds between two checks for unfinished work. */
 const INTERVAL_MS = 60_000;
@@ -20,15 +20,15 @@ export class Maintenance {
   readonly #intervalMs: number;
   readonly #scheduler: Scheduler;
   #timer: NodeJS.Timeout | undefined;
-  #running: Promise<void> = Promise.resolve();
-  #stopped = false;
+  #queueEnd: Promise<void> = Promise.resolve();
+  #isStopped = false;
   #hasWarnedOfSchema = false;
 
   constructor(partition: Partition, config: Config, log: Logger, everyMs = INTERVAL_MS) {
     this.#partition = partition;
     this.#log = log;
     this.#intervalMs = everyMs;
-    this.#scheduler = new Scheduler(partition.store, jobsOf(partition, config, log), {
+    this.#scheduler = new Scheduler(partition.store, listJobs(partition, config, log), {
       logResult: (job, result, ms) => this.#log.info({ job, ms: Math.round(ms) }, result),
       logFailure: (job, error) => this.#logFailure(job, error, 'a job failed'),
     });
@@ -48,14 +48,14 @@ export class Maintenance {
   }
 
   async stop(): Promise<void> {
-    this.#stopped = true;
+    this.#isStopped = true;
     clearInterval(this.#timer);
-    await Promise.all([this.#scheduler.stop(), this.#running]);
+    await Promise.all([this.#scheduler.stop(), this.#queueEnd]);
   }
 
   #enqueue(name: string, task: () => Promise<void>): void {
-    this.#running = this.#running.then(async () => {
-      if (this.#stopped) return;
+    this.#queueEnd = this.#queueEnd.then(async () => {
+      if (this.#isStopped) return;
       try {
         await task();
       } catch (error) {
@@ -65,29 +65,29 @@ export class Maintenance {
   }
 
   /** Logs a failure. During an outage of the store, which is logged once elsewhere, only a short line at most. */
-  #logFailure(task: string, error: unknown, what: string): void {
+  #logFailure(task: string, error: unknown, message: string): void {
     const cause = error instanceof LdapError ? error.cause : error;
     const isOutage = cause instanceof StoreError && cause.code === 'unavailable';
-    if (!isOutage) this.#log.error({ err: error, task }, what);
+    if (!isOutage) this.#log.error({ err: error, task }, message);
     else if (!this.#partition.outage.isReported)
-      this.#log.error({ task }, `${what}: ${cause.message.split('\n', 1)[0]}`);
+      this.#log.error({ task }, `${message}: ${cause.message.split('\n', 1)[0]}`);
   }
 
   async #finishIndexes(): Promise<void> {
     await this.#partition.refresh();
     this.#warnOfNewSchema();
-    const isUnfinished = this.#partition.indexes().some((index) => index.state !== 'ready');
+    const hasUnfinished = this.#partition.indexes().some((index) => index.state !== 'ready');
     // Also finishes indexes that other processes began to add or to drop.
     await this.#partition.buildIndexes();
-    if (isUnfinished) this.#log.info('indexes that were not finished are complete');
+    if (hasUnfinished) this.#log.info('indexes that were not finished are complete');
   }
 
   async #finishConstraints(): Promise<void> {
-    const waiting = this.#partition.uniqueConstraints().filter(({ record }) => !record.ready);
+    const waitingConstraints = this.#partition.uniqueConstraints().filter(({ record }) => !record.ready);
     // Also deletes the rows of removed constraints.
     await this.#partition.finishUnique();
     for (const { record, text } of this.#partition.uniqueConstraints()) {
-      if (record.ready && waiting.some((one) => one.record.number === record.number))
+      if (record.ready && waitingConstraints.some((one) => one.record.number === record.number))
         this.#log.info({ constraint: record.number }, `values are unique from now on: ${text}`);
     }
   }

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 const POLL_MS = 300;
 
 /** Returns the parent of a process; undefined without `/proc`. */
-function parentOf(pid: number): number | undefined {
+function parentPidOf(pid: number): number | undefined {
   try {
     // The process name, in parentheses, may contain anything. State and parent follow it.
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
@@ -32,10 +32,10 @@ function isShell(pid: number): boolean {
 export function watchNpm(onEnd: () => void): () => void {
   const script = process.env.npm_lifecycle_script ?? '';
   if (!/\browan\b/.test(script) || /(?<![&>])&(?![&>])/.test(script)) return () => undefined;
-  const parent = process.ppid;
-  const npm = isShell(parent) ? parentOf(parent) : undefined;
+  const parentPid = process.ppid;
+  const npmPid = isShell(parentPid) ? parentPidOf(parentPid) : undefined;
   const timer = setInterval(() => {
-    if (process.ppid === parent && (npm === undefined || parentOf(parent) === npm)) return;
+    if (process.ppid === parentPid && (npmPid === undefined || parentPidOf(parentPid) === npmPid)) return;
     clearInterval(timer);
     onEnd();
   }, POLL_MS).unref();

@@ -15,7 +15,7 @@ import { openLmdbStore } from '../store/lmdb/index.js';
 import { TrialStore } from '../store/trial.js';
 import { CliError, describeError, UsageError } from './exit.js';
 import { onInterruption } from './interruption.js';
-import { type Settings, settingsOf } from './options.js';
+import { resolveSettings, type Settings } from './options.js';
 import { openStore, type StoreOptions } from './store.js';
 
 export interface OpenDirectory {
@@ -41,10 +41,10 @@ export function readSchemaFolders<T>(read: () => T): T {
 }
 
 /** Returns the schema stored in the directory; that of the settings when none is stored. */
-async function loadSchema(store: Store, settings: Settings, anySchema: boolean): Promise<Schema> {
+async function loadSchema(store: Store, settings: Settings, allowsAnySchema: boolean): Promise<Schema> {
   const source = await readSource(store);
   if (!source) return configuredSchema(settings);
-  const difference = anySchema ? undefined : schemaDifference(source, settings.config.schema);
+  const difference = allowsAnySchema ? undefined : schemaDifference(source, settings.config.schema);
   if (difference !== undefined) {
     throw new UsageError(
       `${difference}. Leave schema.folders and schema.nis away to go on with the directory's schema; "rowan schema set" gives it another`,
@@ -106,7 +106,7 @@ export function directoryAction<A extends readonly unknown[]>(
   work: (directory: OpenDirectory, ...args: A) => Promise<void>,
 ): (...args: [...A, Command]) => Promise<void> {
   return (...args) =>
-    withDirectory(settingsOf(args[args.length - 1] as Command), options, (directory) =>
+    withDirectory(resolveSettings(args[args.length - 1] as Command), options, (directory) =>
       work(directory, ...(args.slice(0, -1) as unknown as A)),
     );
 }
@@ -117,19 +117,19 @@ export async function withTrialDirectory(
   work: (directory: OpenDirectory) => Promise<void>,
 ): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'rowan-dry-run-'));
-  const remove = (): void => rmSync(folder, { recursive: true, force: true });
+  const removeFolder = (): void => rmSync(folder, { recursive: true, force: true });
   const removeHandlers = onInterruption(() => {
-    remove();
+    removeFolder();
     return '';
   });
   try {
-    const trial = await TrialStore.over(store, await openLmdbStore(folder, { create: true }));
-    const partition = await Partition.open(trial, schema, { readOnly: true });
+    const trialStore = await TrialStore.over(store, await openLmdbStore(folder, { create: true }));
+    const partition = await Partition.open(trialStore, schema, { readOnly: true });
     const close = () => partition.close();
     await work({ partition, schema, address, close }).finally(close);
   } finally {
     removeHandlers();
-    remove();
+    removeFolder();
   }
 }
 
@@ -168,12 +168,12 @@ export async function createDirectory(
   const schema = configuredSchema(settings);
   // Malformed DNs are reported before a folder is created.
   rejectAsUsage(() => parseNames({ suffixes, adminDn }, schema));
-  const stored = await hashPassword(await adminPassword(), hashPolicyOf(settings.config));
+  const storedPassword = await hashPassword(await adminPassword(), hashPolicyOf(settings.config));
   const store = await openStore(settings.store, settings.config, { create: true });
   await closeOnFailure(store, async () => {
     if ((await store.tables()).length > 0) throw new CliError(`${settings.store} has a directory already`);
-    const settingsOfDirectory = { suffixes, adminDn, adminPassword: stored, access: presetText(access, schema) };
-    await initDirectory(store, settingsOfDirectory, schema);
+    const names = { suffixes, adminDn, adminPassword: storedPassword };
+    await initDirectory(store, { ...names, access: presetText(access, schema) }, schema);
   });
   await store.close();
 }

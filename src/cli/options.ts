@@ -46,15 +46,15 @@ export function addServerOptions(command: Command): Command {
 /** Loads the settings from file, variables and flags. Prints warnings on standard error. */
 export function loadSettings(command: Command): LoadedConfig {
   const file = command.getOptionValue('config') as string | undefined;
-  const loaded = loadConfig({ file, env: process.env, flags: flagValues(command) });
-  for (const warning of loaded.warnings) process.stderr.write(`rowan: ${warning}\n`);
-  return loaded;
+  const loadedConfig = loadConfig({ file, env: process.env, flags: flagValues(command) });
+  for (const warning of loadedConfig.warnings) process.stderr.write(`rowan: ${warning}\n`);
+  return loadedConfig;
 }
 
 /** Returns the settings of a command that needs a directory. `fallback` is its default folder. */
-export function settingsOf(command: Command, fallback?: string): Settings {
+export function resolveSettings(command: Command, defaultFolder?: string): Settings {
   const { config } = loadSettings(command);
-  const store = config.store ?? config.data ?? (fallback === undefined ? undefined : resolve(fallback));
+  const store = config.store ?? config.data ?? (defaultFolder === undefined ? undefined : resolve(defaultFolder));
   if (store === undefined)
     throw new UsageError(
       "no data folder: give '--data <dir>' or '--store <url>', or set 'data' or 'store' in the configuration file, or ROWAN_DATA or ROWAN_STORE",

@@ -14,10 +14,10 @@ Examples:
 Exit codes: 0 done, 1 failed, 2 the command line is wrong.
 `;
 
-type Add = (program: Command) => void;
+type AddCommand = (program: Command) => void;
 
 /** In the order of the help. Modules are loaded on demand: most commands need few of them. */
-const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
+const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   init: async () => (await import('./commands/init.js')).addInit,
   serve: async () => (await import('./commands/serve.js')).addServe,
   import: async () => (await import('./commands/import.js')).addImport,
@@ -31,7 +31,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
   references: async () => (await import('./commands/references.js')).addReferences,
   number: async () => (await import('./commands/number.js')).addNumber,
   schema: async () => (await import('./commands/schema.js')).addSchema,
-  deleted: async () => (await import('./commands/deleted.js')).addDeleted,
+  deleted: async () => (await import('./commands/deleted.js')).addDeletedCommands,
   jobs: async () => (await import('./commands/jobs.js')).addJobs,
   explain: async () => (await import('./commands/explain.js')).addExplain,
   passwd: async () => (await import('./commands/passwd.js')).addPasswd,
@@ -44,10 +44,10 @@ const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
 };
 
 /**
- * Creates the program with the command `wanted`, or with all commands if there is no command of this name. Commander
+ * Creates the program with the command `commandName`, or with all commands if there is no such command. Commander
  * prints its own errors and throws `CommanderError`.
  */
-async function createProgram(wanted: string | undefined): Promise<Command> {
+async function createProgram(commandName: string | undefined): Promise<Command> {
   const program = new Command('rowan')
     .description('An LDAP directory server')
     .version(VERSION)
@@ -55,8 +55,9 @@ async function createProgram(wanted: string | undefined): Promise<Command> {
     .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'rowan: ')) })
     .enablePositionalOptions()
     .exitOverride();
-  const names = wanted !== undefined && Object.hasOwn(COMMANDS, wanted) ? [wanted] : Object.keys(COMMANDS);
-  for (const name of names) (await COMMANDS[name]!())(program);
+  const commandNames =
+    commandName !== undefined && Object.hasOwn(COMMANDS, commandName) ? [commandName] : Object.keys(COMMANDS);
+  for (const name of commandNames) (await COMMANDS[name]!())(program);
   return program;
 }
 
@@ -71,10 +72,10 @@ function endQuietlyOnClosedPipe(): void {
 /** Suppresses errors of failed commits that `lmdb` prints itself. The caller of the commit reports them. */
 function suppressLmdbErrors(): void {
   const print = console.error;
-  console.error = (...given: unknown[]) => {
-    const [error] = given;
-    const fromLmdb = error instanceof Error && 'code' in error && typeof error.code === 'number';
-    if (!fromLmdb || !/[/\\]lmdb[/\\]/.test(error.stack ?? '')) print(...given);
+  console.error = (...messages: unknown[]) => {
+    const [error] = messages;
+    const isFromLmdb = error instanceof Error && 'code' in error && typeof error.code === 'number';
+    if (!isFromLmdb || !/[/\\]lmdb[/\\]/.test(error.stack ?? '')) print(...messages);
   };
 }
 

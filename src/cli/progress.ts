@@ -4,47 +4,53 @@ import { formatNumber } from './exit.js';
 const LINE_MS = 2000;
 const BAR_MS = 100;
 
-/** Progress of a long command. `done` counts units; `part` is the share of the work done, from 0 to 1, where known. */
+/** Progress of a command. `doneCount`: of units. `share`: the share of the work done, from 0 to 1, where known. */
 export interface Progress {
-  update(done: number, part?: number): void;
+  update(doneCount: number, share?: number): void;
   /** Begins a phase. Its `unit` replaces that of the phase before. */
   phase(name: string, unit?: string): void;
   /** Ends the display. May be called twice. */
   finish(): void;
 }
 
+/** A share of the work, from 0 to 1, and the time of `performance.now()` when it was done. */
+interface Share {
+  readonly share: number;
+  readonly atMs: number;
+}
+
 interface Meter {
-  readonly name: string;
+  readonly commandName: string;
   unit: string;
-  readonly start: number;
+  readonly startMs: number;
   phase: string;
-  done: number;
-  part: number | undefined;
-  /** The first known share, and its time of `performance.now()`. */
-  firstShare: { readonly part: number; readonly at: number } | undefined;
+  doneCount: number;
+  share: number | undefined;
+  /** The first known share. */
+  firstShare: Share | undefined;
 }
 
 function formatRate(meter: Meter): string {
-  const seconds = (performance.now() - meter.start) / 1000;
-  return seconds > 0 ? formatNumber(meter.done / seconds) : '0';
+  const seconds = (performance.now() - meter.startMs) / 1000;
+  return seconds > 0 ? formatNumber(meter.doneCount / seconds) : '0';
 }
 
-function record(meter: Meter, done: number, part: number | undefined): void {
-  meter.done = done;
-  meter.part = part;
-  if (part !== undefined) meter.firstShare ??= { part, at: performance.now() };
+function recordProgress(meter: Meter, doneCount: number, share: number | undefined): void {
+  meter.doneCount = doneCount;
+  meter.share = share;
+  if (share !== undefined) meter.firstShare ??= { share, atMs: performance.now() };
 }
 
 /** Returns the share done in percent and the time left, as far as they are known. */
-function describeShare({ part, firstShare }: Meter): string[] {
-  if (part === undefined || !firstShare) return [];
-  return [`${Math.floor(part * 100)} %`, ...timeLeft(firstShare, part, performance.now())];
+function describeShare({ share, firstShare }: Meter): string[] {
+  if (share === undefined || !firstShare) return [];
+  return [`${Math.floor(share * 100)} %`, ...formatTimeLeft(firstShare, share, performance.now())];
 }
 
 /** Extrapolates the time left from two shares and their times in milliseconds. Empty when unknown. */
-export function timeLeft(first: { readonly part: number; readonly at: number }, part: number, now: number): string[] {
-  if (part <= first.part || part >= 1) return [];
-  const seconds = Math.ceil(((now - first.at) * (1 - part)) / (part - first.part) / 1000);
+export function formatTimeLeft(first: Share, share: number, nowMs: number): string[] {
+  if (share <= first.share || share >= 1) return [];
+  const seconds = Math.ceil(((nowMs - first.atMs) * (1 - share)) / (share - first.share) / 1000);
   return [seconds < 120 ? `${seconds} s left` : `${formatNumber(Math.ceil(seconds / 60))} min left`];
 }
 
@@ -61,29 +67,29 @@ function barProgress(meter: Meter): Progress {
     },
     Presets.legacy,
   );
-  const payload = () => {
-    const [share = '', left] = describeShare(meter);
+  const makePayload = () => {
+    const [share = '', timeLeft] = describeShare(meter);
     // Padded to overwrite a longer text of before.
-    const rest = (left === undefined ? '' : ` | ${left}`).padEnd(20);
+    const paddedTimeLeft = (timeLeft === undefined ? '' : ` | ${timeLeft}`).padEnd(20);
     return {
       phase: meter.phase,
       share,
-      count: formatNumber(meter.done),
+      count: formatNumber(meter.doneCount),
       unit: meter.unit,
       speed: formatRate(meter),
-      left: rest,
+      left: paddedTimeLeft,
     };
   };
-  let drawn = 0;
-  let running = true;
-  bar.start(1000, 0, payload());
-  const draw = (): void => bar.update(Math.floor((meter.part ?? 0) * 1000), payload());
+  let drawnMs = 0;
+  let isRunning = true;
+  bar.start(1000, 0, makePayload());
+  const draw = (): void => bar.update(Math.floor((meter.share ?? 0) * 1000), makePayload());
   return {
-    update(done, part) {
-      record(meter, done, part);
+    update(doneCount, share) {
+      recordProgress(meter, doneCount, share);
       const now = performance.now();
-      if (now - drawn < BAR_MS) return;
-      drawn = now;
+      if (now - drawnMs < BAR_MS) return;
+      drawnMs = now;
       draw();
     },
     phase(name, unit) {
@@ -93,8 +99,8 @@ function barProgress(meter: Meter): Progress {
       draw();
     },
     finish() {
-      if (!running) return;
-      running = false;
+      if (!isRunning) return;
+      isRunning = false;
       draw();
       bar.stop();
     },
@@ -103,38 +109,38 @@ function barProgress(meter: Meter): Progress {
 
 /** A plain line every two seconds, for logs. */
 function lineProgress(meter: Meter): Progress {
-  let printed = meter.start;
+  let printedMs = meter.startMs;
   const print = (): void => {
-    const parts = [`${formatNumber(meter.done)} ${meter.unit}`, `${formatRate(meter)}/s`, ...describeShare(meter)];
-    process.stderr.write(`${meter.phase}: ${parts.join(', ')}\n`);
+    const texts = [`${formatNumber(meter.doneCount)} ${meter.unit}`, `${formatRate(meter)}/s`, ...describeShare(meter)];
+    process.stderr.write(`${meter.phase}: ${texts.join(', ')}\n`);
   };
   return {
-    update(done, part) {
-      record(meter, done, part);
+    update(doneCount, share) {
+      recordProgress(meter, doneCount, share);
       const now = performance.now();
-      if (now - printed < LINE_MS) return;
-      printed = now;
+      if (now - printedMs < LINE_MS) return;
+      printedMs = now;
       print();
     },
     phase(name, unit) {
       if (name === meter.phase) return;
       meter.phase = name;
       meter.unit = unit ?? meter.unit;
-      process.stderr.write(`${meter.name}: ${name}\n`);
+      process.stderr.write(`${meter.commandName}: ${name}\n`);
     },
     finish() {},
   };
 }
 
 /** Shows progress on standard error: a bar on a terminal, else a line every two seconds. */
-export function startProgress(name: string, unit: string): Progress {
+export function startProgress(commandName: string, unit: string): Progress {
   const meter: Meter = {
-    name,
+    commandName,
     unit,
-    start: performance.now(),
-    phase: name,
-    done: 0,
-    part: undefined,
+    startMs: performance.now(),
+    phase: commandName,
+    doneCount: 0,
+    share: undefined,
     firstShare: undefined,
   };
   return process.stderr.isTTY ? barProgress(meter) : lineProgress(meter);

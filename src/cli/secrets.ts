@@ -10,10 +10,10 @@ export function generatePassword(): string {
   return randomBytes(15).toString('base64url');
 }
 
-function checkSecret(secret: Buffer, where: string): Buffer {
-  if (secret.length === 0) throw new CliError(`${where}: the password is empty`);
+function checkSecret(secret: Buffer, origin: string): Buffer {
+  if (secret.length === 0) throw new CliError(`${origin}: the password is empty`);
   if (secret.length > MAX_SECRET_BYTES)
-    throw new CliError(`${where}: the password is longer than ${MAX_SECRET_BYTES} bytes`);
+    throw new CliError(`${origin}: the password is longer than ${MAX_SECRET_BYTES} bytes`);
   return secret;
 }
 
@@ -48,25 +48,25 @@ function readHidden(question: string): Promise<string> {
   // Echo is off before the question appears, so that fast typing stays hidden.
   stdin.setEncoding('utf8').setRawMode(true).resume();
   stderr.write(question);
-  let typed = '';
+  let typedText = '';
   return new Promise((resolve, reject) => {
-    const finish = (end: () => void): void => {
+    const finishWith = (settle: () => void): void => {
       stdin.off('data', onData).setRawMode(false).pause();
       stderr.write('\n');
-      end();
+      settle();
     };
-    const press = (key: string): (() => void) | undefined => {
-      if (key === '\r' || key === '\n') return () => resolve(typed);
+    const handleKey = (key: string): (() => void) | undefined => {
+      if (key === '\r' || key === '\n') return () => resolve(typedText);
       if (key === '\x03' || key === '\x04') return () => reject(new CliError('no password was given'));
-      if (key === '\x7f' || key === '\b') typed = [...typed].slice(0, -1).join('');
-      else if (typed.length < MAX_SECRET_BYTES) typed += key;
+      if (key === '\x7f' || key === '\b') typedText = [...typedText].slice(0, -1).join('');
+      else if (typedText.length < MAX_SECRET_BYTES) typedText += key;
       return undefined;
     };
     const onData = (text: string): void => {
       for (const key of text) {
-        const end = press(key);
-        if (end) {
-          finish(end);
+        const settle = handleKey(key);
+        if (settle) {
+          finishWith(settle);
           break;
         }
       }
@@ -75,9 +75,10 @@ function readHidden(question: string): Promise<string> {
   });
 }
 
-export async function promptNewPassword(what: string): Promise<Buffer> {
-  const first = await readHidden(`New password for ${what}: `);
-  if (first === '') throw new CliError('the password is empty');
-  if ((await readHidden('Once more: ')) !== first) throw new CliError('the two passwords differ; nothing was changed');
-  return Buffer.from(first);
+export async function promptNewPassword(owner: string): Promise<Buffer> {
+  const password = await readHidden(`New password for ${owner}: `);
+  if (password === '') throw new CliError('the password is empty');
+  if ((await readHidden('Once more: ')) !== password)
+    throw new CliError('the two passwords differ; nothing was changed');
+  return Buffer.from(password);
 }

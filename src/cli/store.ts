@@ -15,14 +15,15 @@ export interface StoreOptions extends LmdbOptions {
 }
 
 /** Returns the settings for the `hbase://` URL `address`. Throws `UsageError` for malformed ones. */
-export async function hbaseSettingsOf(address: string, { hbase }: Config): Promise<HBaseSettings> {
-  const file = hbase.site === undefined ? undefined : readFileSync(hbase.site, 'utf8');
+export async function readHBaseSettings(address: string, { hbase }: Config): Promise<HBaseSettings> {
+  const fileText = hbase.site === undefined ? undefined : readFileSync(hbase.site, 'utf8');
   try {
     // Loaded on demand, since only few users need the parser.
-    const site = file === undefined ? undefined : (await import('../store/hbase/site-file.js')).siteSettings(file);
+    const siteSettings =
+      fileText === undefined ? undefined : (await import('../store/hbase/site-file.js')).siteSettings(fileText);
     return hbaseSettings({
       url: address,
-      site,
+      site: siteSettings,
       rest: hbase.rest,
       durability: hbase.durability,
       operationTimeoutMs: hbase.operationSeconds * 1000,
@@ -39,21 +40,21 @@ export async function hbaseSettingsOf(address: string, { hbase }: Config): Promi
 /** Milliseconds to wait for HBase before a message is printed. */
 const WAIT_NOTICE_MS = 3000;
 
-function printWaiting(address: string, { hbase }: Config): void {
+function printWaitNotice(address: string, { hbase }: Config): void {
   process.stderr.write(`rowan: ${address} does not answer yet; waiting for it, ${hbase.operationSeconds} s at most\n`);
 }
 
 /** Opens the store in a folder, or in HBase if `address` is an `hbase://` URL. */
 export async function openStore(address: string, config: Config, options: StoreOptions): Promise<Store> {
   if (!isHBaseUrl(address)) return openLmdbStore(address, options);
-  const settings = await hbaseSettingsOf(address, config);
+  const settings = await readHBaseSettings(address, config);
   // Loaded on demand, since LMDB users do not need it.
   const { openHBaseStore } = await import('../store/hbase/index.js');
-  const waiting = setTimeout(() => printWaiting(address, config), WAIT_NOTICE_MS);
+  const noticeTimer = setTimeout(() => printWaitNotice(address, config), WAIT_NOTICE_MS);
   try {
     return await openHBaseStore(settings, { create: options.create, patient: options.patient ?? false });
   } finally {
-    clearTimeout(waiting);
+    clearTimeout(noticeTimer);
   }
 }
 

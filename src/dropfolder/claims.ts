@@ -101,7 +101,7 @@ export class Claims {
     return this.#renameClaim(path, { ...claim, isBegun: true }, wasTakenOver);
   }
 
-  /** Gives a claim up, so that any process may take the file. */
+  /** Renames the claim to one of `NO_CLAIMANT`, so that any process may take the file. */
   async release({ claim, path }: ClaimedFile): Promise<void> {
     await renameIfPresent(
       path,
@@ -123,12 +123,10 @@ export class Claims {
     return exists(path);
   }
 
-  /** Whether any process has a claim on the file. */
   async isClaimed(token: string): Promise<boolean> {
     return (await readdir(this.#layout.path('processing'))).some((name) => parseClaim(name)?.token === token);
   }
 
-  /** Returns a new path for a temporary file that belongs to a claim. */
   temporaryPath({ claim }: ClaimedFile): string {
     return this.#layout.path('processing', `.${claim.token}.${randomBytes(6).toString('hex')}`);
   }

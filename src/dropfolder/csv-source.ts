@@ -14,8 +14,7 @@ import { type CsvMapping, fillTemplate, mappedColumns } from './csv-mapping.js';
 import { DropError } from './layout.js';
 import { formatRefusal, type RecordSource, readChunks, type SourceRecord } from './source.js';
 
-/** Largest size of a row, in bytes. */
-const MAX_ROW = 1024 * 1024;
+const MAX_ROW_BYTES = 1024 * 1024;
 
 interface VisibleEntry {
   readonly entry: Entry;
@@ -99,7 +98,7 @@ export class CsvSource implements RecordSource {
         columns: true,
         delimiter,
         info: true,
-        maxRecordSize: MAX_ROW,
+        maxRecordSize: MAX_ROW_BYTES,
         skipEmptyLines: true,
       });
       stream = Readable.from(requireUtf8(readChunks(this.#file)));

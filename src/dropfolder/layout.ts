@@ -10,7 +10,7 @@ export class DropError extends Error {
 const FOLDER_NAMES = ['working', 'target', 'processing', 'processed', 'expired', 'error'] as const;
 export type FolderName = (typeof FOLDER_NAMES)[number];
 
-/** Before the umask of the process is applied. */
+/** Mode of a created folder, before the umask is applied. */
 const FOLDER_MODE = 0o775;
 
 export function hasCode(error: unknown, ...codes: string[]): boolean {

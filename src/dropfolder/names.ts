@@ -85,7 +85,7 @@ export interface Claim {
   readonly name: string;
 }
 
-/** The claimant in a claim that was given up. */
+/** The claimant in a released claim. */
 export const NO_CLAIMANT = '0'.repeat(12);
 
 export function newToken(): string {

@@ -58,7 +58,6 @@ export interface Outcome {
 /** Final place of a file and its receipt. */
 interface FinalLocation {
   readonly place: FolderName;
-  /** Name of the file there. */
   readonly name: string;
 }
 

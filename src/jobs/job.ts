@@ -1,13 +1,12 @@
 import type { Piecework } from '../partition/index.js';
 
-/** `proceed` rejects with `JobLost` if another process has the job now, with `JobStopped` if this process ends. */
+/** Control of a run. `proceed` rejects with `JobLost` if another process has the job, `JobStopped` if this one ends. */
 export type JobRun = Piecework;
 
 /** A maintenance task. Among the processes that serve a directory, at most one runs the task at a time. */
 export interface Job {
   /** Letters, digits and hyphens. */
   readonly name: string;
-  /** Description, for people. */
   readonly description: string;
   /** A cron pattern of five fields, in the time zone of the server, or `off`. */
   readonly schedule: string;

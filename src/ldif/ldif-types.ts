@@ -17,7 +17,7 @@ interface RecordPosition {
   readonly detachedValues?: readonly LdifDetachedValue[];
 }
 
-/** A value to insert into the text of a record at offset `at`. */
+/** A value to insert into the text of a record at `textOffset`. */
 export interface LdifDetachedValue {
   readonly textOffset: number;
   readonly value: Buffer;
@@ -63,7 +63,6 @@ export interface LdifRename extends ChangeBase {
 /** A record that is not valid LDIF. Reading continues after the record. */
 export interface LdifFailure extends RecordPosition {
   readonly kind: 'error';
-  /** Line of the mistake. */
   readonly faultLine: number;
   /** `line 17: ` and the mistake. Never contains an attribute value. */
   readonly reason: string;

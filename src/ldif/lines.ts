@@ -26,7 +26,6 @@ export class LineReader {
   #offset = 0;
   /** Number of the physical line at `#offset`. */
   #nextLineNumber: number;
-  /** Whether the end of the record has been passed. */
   #isRecordEnded = false;
   /** Lines whose values `LongRecord` has decoded already, by offset in the block. */
   readonly #longLines: ReadonlyMap<number, LongLine> | undefined;
@@ -55,7 +54,6 @@ export class LineReader {
     this.bytes = block;
   }
 
-  /** Number of the line that follows. */
   get nextLineNumber(): number {
     return this.#nextLineNumber;
   }

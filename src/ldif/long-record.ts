@@ -46,7 +46,6 @@ export class LongRecord {
   /** Whether the current line stays in the text, since it is no attribute, or has a URL. */
   #staysInText = false;
   #value: LongValue | undefined;
-  /** Whether the next byte begins a physical line. */
   #isAtLineStart = true;
   /** Whether the last byte was a CR, which may belong to a line end. */
   #hasPendingCr = false;
@@ -163,7 +162,6 @@ export class LongRecord {
 
 const VALUE_PLACEHOLDER = Buffer.from('::');
 
-/** Joins the physical lines in `text`. */
 function unfold(text: Buffer): Buffer {
   return Buffer.from(text.toString('latin1').replaceAll(/\r?\n /g, ''), 'latin1');
 }

@@ -28,7 +28,6 @@ export class NameTable {
   #buckets: AttributeName[][] = [];
   #groups = new Map<string, NameGroup>();
   #nameCount = 0;
-  /** The name returned last. */
   #lastName: AttributeName | undefined;
 
   /** Returns the description at `from` if it equals `#lastName` or its successor; otherwise undefined. */

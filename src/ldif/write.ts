@@ -55,7 +55,7 @@ export function formatEntry(
   return Buffer.from(text + '\n', 'latin1');
 }
 
-/** Formats an entry like `formatEntry`. Values that arrive in pieces are written as base64. */
+/** Formats an entry like `formatEntry`. Values that arrive in chunks are written as base64. */
 export async function* formatEntryChunks(
   dn: string,
   attributes: readonly { readonly type: string; readonly values: readonly (Buffer | AsyncIterable<Buffer>)[] }[],

@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { Importer } from '../../src/cli/import/importer.js';
 import { RejectsFile } from '../../src/cli/import/rejects.js';
 import { openInput, RecordSource } from '../../src/cli/import/source.js';
-import { timeLeft } from '../../src/cli/progress.js';
+import { formatTimeLeft } from '../../src/cli/progress.js';
 import { Partition, readSource } from '../../src/partition/index.js';
 import { Schema } from '../../src/schema/index.js';
 import { hashPolicyOf } from '../../src/server/passwords/hash-policy.js';
@@ -48,12 +48,12 @@ describe('cli: the progress of an import', () => {
   });
 
   it('tells how long the rest takes, by the pace since the first share that it knows', () => {
-    const first = { part: 0.25, at: 1000 };
-    expect(timeLeft(first, 0.25, 2000)).to.deep.equal([]);
-    expect(timeLeft(first, 0.5, 2000)).to.deep.equal(['2 s left']);
-    expect(timeLeft(first, 0.75, 2001)).to.deep.equal(['1 s left']);
-    expect(timeLeft({ part: 0, at: 0 }, 0.01, 36_000)).to.deep.equal(['60 min left']);
-    expect(timeLeft(first, 1, 3000)).to.deep.equal([]);
+    const first = { share: 0.25, atMs: 1000 };
+    expect(formatTimeLeft(first, 0.25, 2000)).to.deep.equal([]);
+    expect(formatTimeLeft(first, 0.5, 2000)).to.deep.equal(['2 s left']);
+    expect(formatTimeLeft(first, 0.75, 2001)).to.deep.equal(['1 s left']);
+    expect(formatTimeLeft({ share: 0, atMs: 0 }, 0.01, 36_000)).to.deep.equal(['60 min left']);
+    expect(formatTimeLeft(first, 1, 3000)).to.deep.equal([]);
   });
 
   it('tells the share of the records that are loaded, not of what is read of the file', async () => {

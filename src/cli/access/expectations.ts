@@ -10,15 +10,15 @@ import { didYouMean, printable } from '../../schema/suggest.js';
 import { CliError } from '../exit.js';
 import { ANONYMOUS, type Connection, MAX_STRENGTH, type RightsExplainer } from './right-answers.js';
 
-/** A row of the table of an operator: which rights an identity has and lacks. */
+/** An item of the file of `rowan access test`: rights that an identity is expected to have and to lack. */
 export interface Expectation {
   readonly line: number;
   readonly identity: Dn | typeof ANONYMOUS;
   readonly connection: Connection;
   readonly target: Dn;
   readonly attribute: AttributeDescription | undefined;
-  readonly can: readonly Right[];
-  readonly cannot: readonly Right[];
+  readonly allowedRights: readonly Right[];
+  readonly deniedRights: readonly Right[];
 }
 
 const KEYS = ['as', 'to', 'attribute', 'address', 'tls', 'mechanism', 'can', 'cannot', 'right', 'expect'];
@@ -56,30 +56,32 @@ class ExpectationsReader {
   }
 
   #readExpectation(fields: Fields, line: number): Expectation[] {
-    const faults = this.#yaml.faults.length;
-    const as = this.#requireField(fields, 'as', line);
-    const to = this.#requireField(fields, 'to', line);
+    const faultCount = this.#yaml.faults.length;
+    const asField = this.#requireField(fields, 'as', line);
+    const toField = this.#requireField(fields, 'to', line);
     const attribute = fields.get('attribute');
     const description = attribute && this.#parseField(attribute, (text) => this.#schema.requireDescription(text));
-    const identity = as && this.#parseField(as, (text) => (text === ANONYMOUS ? text : this.#schema.parseDn(text)));
-    const target = to && this.#parseField(to, (text) => this.#schema.parseDn(text));
+    const identity =
+      asField && this.#parseField(asField, (text) => (text === ANONYMOUS ? text : this.#schema.parseDn(text)));
+    const target = toField && this.#parseField(toField, (text) => this.#schema.parseDn(text));
     const connection = {
       address: this.#readAddress(fields.get('address')),
       strength: this.#readStrength(fields.get('tls')),
       mechanism: this.#readMechanism(fields.get('mechanism')),
     };
-    const [can, cannot, alone] = ['can', 'cannot', 'right'].map((key) =>
+    const [allowedRights, deniedRights, namedRights] = ['can', 'cannot', 'right'].map((key) =>
       this.#readRights(fields.get(key), description !== undefined),
     );
     if (!['can', 'cannot', 'right'].some((key) => fields.has(key)))
       this.#yaml.fault(line, "it expects nothing; add 'can', 'cannot', or 'right' and 'expect'");
-    (this.#isAllowed(fields, line) ? can : cannot)!.push(...alone!);
-    if (this.#yaml.faults.length > faults || !identity || !target) return [];
-    return [{ line, identity, connection, target, attribute: description, can: can!, cannot: cannot! }];
+    (this.#isExpectedAllowed(fields, line) ? allowedRights : deniedRights)!.push(...namedRights!);
+    if (this.#yaml.faults.length > faultCount || !identity || !target) return [];
+    const rights = { allowedRights: allowedRights!, deniedRights: deniedRights! };
+    return [{ line, identity, connection, target, attribute: description, ...rights }];
   }
 
   /** Whether `right` is expected to be allowed, by `expect`. */
-  #isAllowed(fields: Fields, line: number): boolean {
+  #isExpectedAllowed(fields: Fields, line: number): boolean {
     const expect = fields.get('expect');
     const text = expect && this.#yaml.text(expect);
     if (fields.has('right') !== (text === 'allow' || text === 'deny'))
@@ -117,17 +119,17 @@ class ExpectationsReader {
 
   #readMechanism(field: Field | undefined): Mechanism {
     const text = field && this.#yaml.text(field);
-    const found = MECHANISMS.find((one) => one === text);
-    if (text !== undefined && !found)
+    const mechanism = MECHANISMS.find((one) => one === text);
+    if (text !== undefined && !mechanism)
       this.#yaml.fault(
         field!.line,
         `nobody binds by mechanism '${printable(text)}'; there is ${MECHANISMS.join(', ')}`,
       );
-    return found ?? 'simple';
+    return mechanism ?? 'simple';
   }
 
   /** Reads right words. A short word stands for the rights that fit the target, an entry or an attribute. */
-  #readRights(field: Field | undefined, ofAttribute: boolean): Right[] {
+  #readRights(field: Field | undefined, isOnAttribute: boolean): Right[] {
     if (!field) return [];
     return this.#yaml.texts(field).flatMap(({ text, line }) => {
       const rights = rightsOfWord(text);
@@ -136,9 +138,9 @@ class ExpectationsReader {
         this.#yaml.fault(line, `'${printable(text)}' is no right${remedy}`);
         return [];
       }
-      const fitting = rights.filter((right) => appliesTo(right, ofAttribute));
-      if (fitting.length === 0) this.#yaml.fault(line, misfitMessage(text, ofAttribute));
-      return fitting;
+      const fittingRights = rights.filter((right) => appliesTo(right, isOnAttribute));
+      if (fittingRights.length === 0) this.#yaml.fault(line, misfitMessage(text, isOnAttribute));
+      return fittingRights;
     });
   }
 }
@@ -154,22 +156,23 @@ export function misfitMessage(word: string, ofAttribute: boolean): string {
 }
 
 /** Returns messages about the rights that differ from the expectation. */
-export async function checkExpectation(expected: Expectation, answers: RightsExplainer): Promise<string[]> {
-  const { identity, connection, target, attribute, can, cannot } = expected;
+export async function checkExpectation(expectation: Expectation, explainer: RightsExplainer): Promise<string[]> {
+  const { identity, connection, target, attribute, allowedRights, deniedRights } = expectation;
   try {
-    const { rights } = await answers.rightsOf(identity, connection);
-    const byRight = new Map((await answers.explain(rights, target, attribute)).map((answer) => [answer.right, answer]));
-    const wrong = [
-      ...can.filter((right) => !byRight.get(right)!.granted),
-      ...cannot.filter((right) => byRight.get(right)!.granted),
+    const { rights } = await explainer.rightsOf(identity, connection);
+    const answers = await explainer.explain(rights, target, attribute);
+    const answerByRight = new Map(answers.map((answer) => [answer.right, answer]));
+    const wrongRights = [
+      ...allowedRights.filter((right) => !answerByRight.get(right)!.isGranted),
+      ...deniedRights.filter((right) => answerByRight.get(right)!.isGranted),
     ];
     const user = identity === ANONYMOUS ? identity : identity.text;
-    const on = `${attribute ? `attribute '${attribute.text}' of ` : ''}${target.text}`;
-    return wrong.map((right) => {
-      const answer = byRight.get(right)!;
-      return answer.granted
-        ? `${user} can '${right}' on ${on}: given by ${answer.reason}`
-        : `${user} cannot '${right}' on ${on}: ${answer.reason}`;
+    const place = `${attribute ? `attribute '${attribute.text}' of ` : ''}${target.text}`;
+    return wrongRights.map((right) => {
+      const answer = answerByRight.get(right)!;
+      return answer.isGranted
+        ? `${user} can '${right}' on ${place}: given by ${answer.reason}`
+        : `${user} cannot '${right}' on ${place}: ${answer.reason}`;
     });
   } catch (error) {
     if (error instanceof CliError) return [error.message];

@@ -21,9 +21,9 @@ export interface Connection {
   readonly mechanism: Mechanism;
 }
 
-export interface Answer {
+export interface RightAnswer {
   readonly right: Right;
-  readonly granted: boolean;
+  readonly isGranted: boolean;
   /** Names the deciding rules. */
   readonly reason: string;
 }
@@ -32,81 +32,79 @@ export interface Answer {
 export class RightsExplainer {
   readonly #directory: OpenDirectory;
   readonly #rules: AccessRules;
-  readonly #compiled: CompiledAccess;
-  readonly #cache = new Map<string, Entitlement>();
+  readonly #compiledAccess: CompiledAccess;
+  readonly #entitlements = new Map<string, Entitlement>();
 
   constructor(directory: OpenDirectory, rules: AccessRules) {
     const { suffixes, context } = directory.partition;
+    const { compiler, reader } = context;
     this.#directory = directory;
     this.#rules = rules;
-    this.#compiled = new CompiledAccess(0, rules, { suffixes, compiler: context.compiler, reader: context.reader });
+    this.#compiledAccess = new CompiledAccess(0, rules, { suffixes, compiler, reader });
   }
 
   /** Returns the rights of a user DN, or of `anonymous`. */
-  async rightsOf(as: Dn | typeof ANONYMOUS, { address, strength, mechanism }: Connection): Promise<Entitlement> {
-    const key = [as === ANONYMOUS ? as : as.norm.toString('latin1'), address, strength, mechanism].join('\n');
-    let known = this.#cache.get(key);
-    if (!known) {
-      const user = as === ANONYMOUS ? undefined : await this.#findUser(as);
-      const confidential = strength > 0;
-      known = await this.#computeRights({ user, address, strength, mechanism: user && mechanism, confidential });
-      this.#cache.set(key, known);
+  async rightsOf(identity: Dn | typeof ANONYMOUS, { address, strength, mechanism }: Connection): Promise<Entitlement> {
+    const userKey = identity === ANONYMOUS ? identity : identity.norm.toString('latin1');
+    const key = [userKey, address, strength, mechanism].join('\n');
+    let entitlement = this.#entitlements.get(key);
+    if (!entitlement) {
+      const user = identity === ANONYMOUS ? undefined : await this.#findUser(identity);
+      const channel = { address, strength, confidential: strength > 0 };
+      entitlement = await this.#computeRights({ user, mechanism: user && mechanism, ...channel });
+      this.#entitlements.set(key, entitlement);
     }
-    return known;
+    return entitlement;
   }
 
   async #findUser(dn: Dn): Promise<NonNullable<Requester['user']>> {
     const { partition, schema } = this.#directory;
     if (dn.norm.equals(schema.parseDn(partition.settings.adminDn).norm))
       throw new CliError('the administrator is above rules, and may do everything');
-    const found = await partition.findRow(dn);
-    if (!found) throw new CliError(`'${dn.text}' does not exist, so its rights cannot be explained`);
-    return { id: found.id, dn };
+    const row = await partition.findRow(dn);
+    if (!row) throw new CliError(`'${dn.text}' does not exist, so its rights cannot be explained`);
+    return { id: row.id, dn };
   }
 
   async #computeRights(requester: Requester): Promise<Entitlement> {
-    const isAsked = requester.user && this.#compiled.groups.length > 0;
-    const names = isAsked ? await this.#directory.partition.groupsOf(requester.user) : new Set<string>();
-    const inGroup = (group: Dn) => names.has(group.norm.toString('latin1'));
-    return this.#compiled.entitle(requester, inGroup);
+    const needsGroups = requester.user && this.#compiledAccess.groups.length > 0;
+    const groupKeys = needsGroups ? await this.#directory.partition.groupsOf(requester.user) : new Set<string>();
+    const isInGroup = (group: Dn) => groupKeys.has(group.norm.toString('latin1'));
+    return this.#compiledAccess.entitle(requester, isInGroup);
   }
 
   /** Explains each right on an entry and below it, or on an attribute. */
-  async explain(rights: Rights, to: Dn, attribute: AttributeDescription | undefined): Promise<readonly Answer[]> {
-    const entry = await this.#directory.partition.findVisible(to, UNRESTRICTED);
-    const see = rights.explain(entry, undefined).find(({ right }) => right === 'see')!;
-    const unseen = see.isGranted
+  async explain(rights: Rights, target: Dn, attribute?: AttributeDescription): Promise<readonly RightAnswer[]> {
+    const entry = await this.#directory.partition.findVisible(target, UNRESTRICTED);
+    const visibility = rights.explain(entry, undefined).find(({ right }) => right === 'see')!;
+    const invisibleReason = visibility.isGranted
       ? undefined
-      : `the entry is not visible to this user: ${this.#describeDenial(see, undefined)}`;
+      : `the entry is not visible to this user: ${this.#describeDenial(visibility, undefined)}`;
     return rights.explain(entry, attribute).map((decision) => {
       const { right, isGranted, rules } = decision;
-      if (unseen !== undefined && right !== 'see') return { right, granted: false, reason: unseen };
-      return {
-        right,
-        granted: isGranted,
-        reason: isGranted ? quoteAll(rules) : this.#describeDenial(decision, attribute),
-      };
+      if (invisibleReason !== undefined && right !== 'see') return { right, isGranted: false, reason: invisibleReason };
+      return { right, isGranted, reason: isGranted ? quoteAll(rules) : this.#describeDenial(decision, attribute) };
     });
   }
 
   #describeDenial(
     { right, rules }: { right: Right; rules: readonly string[] },
-    on: AttributeDescription | undefined,
+    attribute?: AttributeDescription,
   ): string {
     if (rules.length === 0) return 'no rule grants it';
-    const bit = rightSet(right);
-    const denying = this.#rules.rules.filter(({ name, deny }) => rules.includes(name) && deny & bit);
-    if (denying.length > 0) return `denied by ${quoteAll(rules)}`;
-    if (!on?.type.secret) return `not given by ${quoteAll(rules)}`;
+    const rightBit = rightSet(right);
+    const denyingRules = this.#rules.rules.filter(({ name, deny }) => rules.includes(name) && deny & rightBit);
+    if (denyingRules.length > 0) return `denied by ${quoteAll(rules)}`;
+    if (!attribute?.type.secret) return `not given by ${quoteAll(rules)}`;
     return right === 'search'
       ? 'nobody searches for secrets'
       : `${quoteAll(rules)} gives it under TLS or by a socket of this machine alone`;
   }
 
   /** Returns the attributes of the entry with the rights on each. Empty when the entry is not visible. */
-  async attributeRights(rights: Rights, to: Dn): Promise<readonly (readonly [AttributeDescription, number])[]> {
+  async attributeRights(rights: Rights, target: Dn): Promise<readonly (readonly [AttributeDescription, number])[]> {
     const { partition } = this.#directory;
-    const entry = await partition.findVisible(to, UNRESTRICTED);
+    const entry = await partition.findVisible(target, UNRESTRICTED);
     const { reader } = partition.context;
     reader.read(entry.row);
     const descriptions = reader.descriptions.slice(0, reader.attributeCount).map(({ description }) => description);

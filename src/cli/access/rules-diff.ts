@@ -3,22 +3,24 @@ import { ruleTexts } from '../../access/rule-texts.js';
 import { pluralize } from '../exit.js';
 
 /** Formats the differences between two valid rule texts, rule by rule. */
-export function rulesDiff(before: string, after: string): string {
-  const [old, now] = [ruleTexts(before), ruleTexts(after)];
-  const added = [...now.keys()].filter((name) => !old.has(name));
-  const removed = [...old.keys()].filter((name) => !now.has(name));
-  const changed = [...now.keys()].filter((name) => old.has(name) && old.get(name) !== now.get(name));
-  const same = now.size - added.length - changed.length;
+export function rulesDiff(oldText: string, newText: string): string {
+  const [oldRules, newRules] = [ruleTexts(oldText), ruleTexts(newText)];
+  const addedNames = [...newRules.keys()].filter((name) => !oldRules.has(name));
+  const removedNames = [...oldRules.keys()].filter((name) => !newRules.has(name));
+  const changedNames = [...newRules.keys()].filter(
+    (name) => oldRules.has(name) && oldRules.get(name) !== newRules.get(name),
+  );
+  const sameCount = newRules.size - addedNames.length - changedNames.length;
   return [
-    ...added.map((name) => `added ${name}\n${prefixLines('+', now.get(name)!)}`),
-    ...removed.map((name) => `removed ${name}\n${prefixLines('-', old.get(name)!)}`),
-    ...changed.map((name) => `changed ${name}\n${lineDiff(old.get(name)!, now.get(name)!)}`),
-    `${added.length} added, ${removed.length} removed, ${changed.length} changed; ${pluralize(same, 'is', 'are')} the same\n`,
+    ...addedNames.map((name) => `added ${name}\n${prefixLines('+', newRules.get(name)!)}`),
+    ...removedNames.map((name) => `removed ${name}\n${prefixLines('-', oldRules.get(name)!)}`),
+    ...changedNames.map((name) => `changed ${name}\n${lineDiff(oldRules.get(name)!, newRules.get(name)!)}`),
+    `${addedNames.length} added, ${removedNames.length} removed, ${changedNames.length} changed; ${pluralize(sameCount, 'is', 'are')} the same\n`,
   ].join('');
 }
 
-function lineDiff(before: string, after: string): string {
-  return diffLines(before, after)
+function lineDiff(oldText: string, newText: string): string {
+  return diffLines(oldText, newText)
     .map(({ added, removed, value }) => prefixLines(added ? '+' : removed ? '-' : ' ', value))
     .join('');
 }

@@ -38,9 +38,10 @@ export function rulesOfPreset(preset: Preset, schema: Schema): RulesText {
 }
 
 export async function rulesOfVersion(partition: OpenDirectory['partition'], version: number): Promise<StoredRules> {
-  const stored = await partition.accessRules(version);
-  if (!stored) throw new CliError(`there are no access rules of version ${version}; "rowan access history" lists them`);
-  return { version, origin: `version ${version}`, text: stored.text };
+  const storedRules = await partition.accessRules(version);
+  if (!storedRules)
+    throw new CliError(`there are no access rules of version ${version}; "rowan access history" lists them`);
+  return { version, origin: `version ${version}`, text: storedRules.text };
 }
 
 export function parseRulesText({ origin, text }: RulesText, { schema }: Pick<OpenDirectory, 'schema'>): AccessRules {
@@ -54,11 +55,11 @@ function isPasswordPolicy(entry: Entry): boolean {
 }
 
 /** Parses rules and checks them against the directory. Prints warnings; throws a `CliError` with all faults. */
-export async function checkRulesText(given: RulesText, directory: OpenDirectory): Promise<AccessRules> {
-  const rules = parseRulesText(given, directory);
+export async function checkRulesText(rulesText: RulesText, directory: OpenDirectory): Promise<AccessRules> {
+  const rules = parseRulesText(rulesText, directory);
   const { faults, warnings } = await checkRules(rules, directory.partition, isPasswordPolicy);
-  for (const line of formatFaults(given.origin, warnings)) process.stderr.write(`rowan: warning: ${line}\n`);
-  if (faults.length > 0) throw new CliError(formatFaults(given.origin, faults).join('\n'));
+  for (const line of formatFaults(rulesText.origin, warnings)) process.stderr.write(`rowan: warning: ${line}\n`);
+  if (faults.length > 0) throw new CliError(formatFaults(rulesText.origin, faults).join('\n'));
   return rules;
 }
 

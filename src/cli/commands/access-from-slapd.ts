@@ -31,14 +31,14 @@ function formatRemark({ line, kind, text }: Remark): string {
   return `line ${line}: ${KINDS[kind]}: ${text}\n`;
 }
 
-function summary({ translatedCount, remarks }: Translation): string {
-  const counts = Object.entries(KINDS).flatMap(([kind, name]) => {
-    const count = remarks.filter((one) => one.kind === kind).length;
+function formatSummary({ translatedCount, remarks }: Translation): string {
+  const countTexts = Object.entries(KINDS).flatMap(([kind, name]) => {
+    const count = remarks.filter((remark) => remark.kind === kind).length;
     return count === 0 ? [] : [`${count} × ${name}`];
   });
-  const exact = remarks.every(({ kind }) => kind === 'said');
-  const rest = counts.length === 0 ? '' : ` (${counts.join(', ')})`;
-  return `${translatedCount} ${translatedCount === 1 ? 'line' : 'lines'} read; the rules are ${exact ? 'exact' : 'not exact'}${rest}\n`;
+  const isExact = remarks.every(({ kind }) => kind === 'said');
+  const countsText = countTexts.length === 0 ? '' : ` (${countTexts.join(', ')})`;
+  return `${translatedCount} ${translatedCount === 1 ? 'line' : 'lines'} read; the rules are ${isExact ? 'exact' : 'not exact'}${countsText}\n`;
 }
 
 export function addFromSlapd(access: Command): void {
@@ -57,11 +57,11 @@ export function addFromSlapd(access: Command): void {
         throw new CliError(`${file} has no 'access', 'olcAccess' or 'aci' that can be read: nothing is written`);
       if (output === undefined) process.stdout.write(translation.yaml);
       else {
-        const whole = new AtomicFile(output);
-        writeFileSync(whole.fd, translation.yaml);
-        closeSync(whole.fd);
-        whole.finish();
+        const outputFile = new AtomicFile(output);
+        writeFileSync(outputFile.fd, translation.yaml);
+        closeSync(outputFile.fd);
+        outputFile.finish();
       }
-      process.stderr.write(summary(translation));
+      process.stderr.write(formatSummary(translation));
     });
 }

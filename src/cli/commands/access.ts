@@ -77,8 +77,8 @@ interface RulesOptions {
 }
 
 async function readRules(directory: OpenDirectory, file: string | undefined, source: RulesOptions): Promise<RulesText> {
-  const given = [file, source.version, source.preset].filter((one) => one !== undefined);
-  if (given.length !== 1) throw new UsageError('which rules? give a file, --version or --preset, one of them');
+  const sources = [file, source.version, source.preset].filter((one) => one !== undefined);
+  if (sources.length !== 1) throw new UsageError('which rules? give a file, --version or --preset, one of them');
   if (file !== undefined) return readTextFile(file);
   if (source.version !== undefined) return rulesOfVersion(directory.partition, source.version);
   return rulesOfPreset(source.preset!, directory.schema);
@@ -86,17 +86,17 @@ async function readRules(directory: OpenDirectory, file: string | undefined, sou
 
 async function apply(directory: OpenDirectory, file: string | undefined, source: RulesOptions): Promise<void> {
   const { partition, schema } = directory;
-  const next = await readRules(directory, file, source);
-  const rules = await checkRulesText(next, directory);
-  const before = await currentRules(directory);
-  if (before.version > 0 && before.text === next.text) {
-    print(`these rules are in force already, as version ${before.version}: ${describeSize(rules)}\n`);
+  const newRules = await readRules(directory, file, source);
+  const rules = await checkRulesText(newRules, directory);
+  const oldRules = await currentRules(directory);
+  if (oldRules.version > 0 && oldRules.text === newRules.text) {
+    print(`these rules are in force already, as version ${oldRules.version}: ${describeSize(rules)}\n`);
     return;
   }
-  const version = await partition.setAccess(next.text, author(), before.version);
-  const replaced = parseRules(before.text, schema).rules;
-  const size = replaced ? ` (${describeSize(replaced)})` : '';
-  print(`in force as version ${version}: ${describeSize(rules)}\nin place of ${before.origin}${size}\n`);
+  const version = await partition.setAccess(newRules.text, author(), oldRules.version);
+  const parsedOldRules = parseRules(oldRules.text, schema).rules;
+  const size = parsedOldRules ? ` (${describeSize(parsedOldRules)})` : '';
+  print(`in force as version ${version}: ${describeSize(rules)}\nin place of ${oldRules.origin}${size}\n`);
 }
 
 /** Name of the user who runs the command. In a container the user may have no name. */
@@ -109,11 +109,11 @@ function author(): string {
 }
 
 async function diff(directory: OpenDirectory, file: string): Promise<void> {
-  const next = readTextFile(file);
-  await checkRulesText(next, directory);
-  const before = await currentRules(directory);
-  parseRulesText(before, directory);
-  print(`${before.origin} to ${next.origin}:\n${rulesDiff(before.text, next.text)}`);
+  const newRules = readTextFile(file);
+  await checkRulesText(newRules, directory);
+  const oldRules = await currentRules(directory);
+  parseRulesText(oldRules, directory);
+  print(`${oldRules.origin} to ${newRules.origin}:\n${rulesDiff(oldRules.text, newRules.text)}`);
 }
 
 async function history({ partition, schema }: OpenDirectory): Promise<void> {
@@ -134,16 +134,16 @@ async function test(directory: OpenDirectory, file: string, options: { rules?: s
     options.rules === undefined
       ? parseRulesText(await currentRules(directory), directory)
       : await checkRulesText(readTextFile(options.rules), directory);
-  const answers = new RightsExplainer(directory, rules);
-  const failed: string[] = [];
-  let lines = 0;
-  for (const expected of expectations) {
-    const messages = await checkExpectation(expected, answers);
-    if (messages.length > 0) lines++;
-    failed.push(...messages.map((message) => `${table.origin}:${expected.line}: ${message}`));
+  const explainer = new RightsExplainer(directory, rules);
+  const failures: string[] = [];
+  let failedCount = 0;
+  for (const expectation of expectations) {
+    const messages = await checkExpectation(expectation, explainer);
+    if (messages.length > 0) failedCount++;
+    failures.push(...messages.map((message) => `${table.origin}:${expectation.line}: ${message}`));
   }
-  print(`${pluralize(expectations.length, 'expectation')}, ${lines} not as expected\n`);
-  if (failed.length > 0) throw new CliError(failed.join('\n'));
+  print(`${pluralize(expectations.length, 'expectation')}, ${failedCount} not as expected\n`);
+  if (failures.length > 0) throw new CliError(failures.join('\n'));
 }
 
 interface ExplainOptions {
@@ -156,32 +156,32 @@ interface ExplainOptions {
   readonly right?: string;
 }
 
-async function explain(directory: OpenDirectory, question: ExplainOptions): Promise<void> {
+async function explain(directory: OpenDirectory, options: ExplainOptions): Promise<void> {
   const { schema } = directory;
-  const identity = question.as === ANONYMOUS ? ANONYMOUS : parseDnArgument(schema, question.as);
-  const target = parseDnArgument(schema, question.to);
-  const attribute = question.attribute === undefined ? undefined : parseAttributeArgument(schema, question.attribute);
-  const selected = question.right === undefined ? undefined : parseRight(question.right, attribute !== undefined);
-  const connection: Connection = { address: question.address, strength: question.tls, mechanism: question.mechanism };
-  const answers = new RightsExplainer(directory, parseRulesText(await currentRules(directory), directory));
-  const { rights, limits } = await answers.rightsOf(identity, connection);
-  const all = await answers.explain(rights, target, attribute);
+  const identity = options.as === ANONYMOUS ? ANONYMOUS : parseDnArgument(schema, options.as);
+  const target = parseDnArgument(schema, options.to);
+  const attribute = options.attribute === undefined ? undefined : parseAttributeArgument(schema, options.attribute);
+  const selectedRights = options.right === undefined ? undefined : parseRight(options.right, attribute !== undefined);
+  const connection: Connection = { address: options.address, strength: options.tls, mechanism: options.mechanism };
+  const explainer = new RightsExplainer(directory, parseRulesText(await currentRules(directory), directory));
+  const { rights, limits } = await explainer.rightsOf(identity, connection);
+  const answers = await explainer.explain(rights, target, attribute);
   print(
     `${identity === ANONYMOUS ? identity : identity.text} (${formatConnection(connection)})\non ${attribute ? `${attribute.text} of ` : ''}${target.text}\n\n`,
   );
-  print(formatRights(selected ? all.filter(({ right }) => selected.includes(right)) : all));
-  if (attribute || selected) return;
-  const attributes = formatAttributeRights(await answers.attributeRights(rights, target));
+  print(formatRights(selectedRights ? answers.filter(({ right }) => selectedRights.includes(right)) : answers));
+  if (attribute || selectedRights) return;
+  const attributes = formatAttributeRights(await explainer.attributeRights(rights, target));
   if (attributes !== '') print(`\n${attributes}`);
   if (Object.keys(limits).length > 0) print(`\nlimits: ${formatLimits(limits)}\n`);
 }
 
-function parseRight(word: string, ofAttribute: boolean): readonly string[] {
+function parseRight(word: string, isOnAttribute: boolean): readonly string[] {
   const rights = rightsOfWord(word);
   if (!rights) throw new UsageError(`'${word}' is no right; there are ${RIGHT_WORDS.join(', ')}`);
-  const fitting = rights.filter((right) => appliesTo(right, ofAttribute));
-  if (fitting.length === 0) throw new UsageError(`${misfitMessage(word, ofAttribute)} (--attribute)`);
-  return fitting;
+  const fittingRights = rights.filter((right) => appliesTo(right, isOnAttribute));
+  if (fittingRights.length === 0) throw new UsageError(`${misfitMessage(word, isOnAttribute)} (--attribute)`);
+  return fittingRights;
 }
 
 export function addAccess(program: Command): void {

@@ -6,7 +6,7 @@ import type { Config, SettingName } from '../../server/settings/index.js';
 import { addSettingFlags } from '../config/index.js';
 import { CliError } from '../exit.js';
 import { type OpenDirectory, parseDnArgument, withDirectory } from '../open-directory.js';
-import { directoryCommand, settingsOf } from '../options.js';
+import { directoryCommand, resolveSettings } from '../options.js';
 import { type Account, readAccount } from './account-report.js';
 
 interface CommandInput {
@@ -28,14 +28,14 @@ export function accountCommands(parent: Command, examples: string) {
     usage: string,
     summary: string,
     work: AccountWork,
-    { readOnly = false, settings: more = [] }: AccountCommandOptions = {},
+    { readOnly = false, settings: moreSettings = [] }: AccountCommandOptions = {},
   ): Command =>
     addSettingFlags(directoryCommand(parent, usage, summary, examples), [
       'passwords.policy',
       'passwords.shadow',
-      ...more,
+      ...moreSettings,
     ]).action((name: string, options: CommandInput['options'], command: Command) => {
-      const settings = settingsOf(command);
+      const settings = resolveSettings(command);
       const { config } = settings;
       return withDirectory(settings, { readOnly }, async (directory) => {
         const dn = parseDnArgument(directory.schema, name);
@@ -47,12 +47,12 @@ export function accountCommands(parent: Command, examples: string) {
     });
 }
 
-/** `system` allows writing operational attributes. */
+/** `isSystem` allows writing operational attributes. */
 export async function modify(
   { partition }: OpenDirectory,
   dn: Dn,
   changes: readonly Modification[] | Modifier,
-  system = false,
+  isSystem = false,
 ): Promise<void> {
-  await partition.modify(dn, changes, { dn: partition.settings.adminDn, system });
+  await partition.modify(dn, changes, { dn: partition.settings.adminDn, system: isSystem });
 }

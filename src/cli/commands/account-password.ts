@@ -56,11 +56,11 @@ function parseLifetime(text: string): number {
 function modifyPasswords(
   directory: OpenDirectory,
   dn: Dn,
-  make: (present: readonly ApplicationPassword[]) => Modification,
+  makeChange: (present: readonly ApplicationPassword[]) => Modification,
 ): Promise<void> {
   const credentials = new CredentialReader(directory.partition.descriptions);
-  const changesOf = ({ row }: Target) => [make(parseApplicationPasswords(credentials.read(row).applications))];
-  return modify(directory, dn, changesOf, true);
+  const makeChanges = ({ row }: Target) => [makeChange(parseApplicationPasswords(credentials.read(row).applications))];
+  return modify(directory, dn, makeChanges, true);
 }
 
 interface AddOptions {
@@ -72,9 +72,9 @@ interface AddOptions {
 
 export function addAccountPassword(account: Command): void {
   const password = commandGroup(account, 'password', 'make, list and revoke application passwords', EXAMPLES);
-  const add = accountCommands(password, EXAMPLES);
+  const addCommand = accountCommands(password, EXAMPLES);
 
-  add('add <dn>', 'make an application password, and show it', async (directory, dn, _account, { options }) => {
+  addCommand('add <dn>', 'make an application password, and show it', async (directory, dn, _account, { options }) => {
     const { name, network = [], usedBy, expires } = options as unknown as AddOptions;
     const now = Date.now();
     const limits = {
@@ -83,39 +83,40 @@ export function addAccountPassword(account: Command): void {
       usedBy: usedBy === undefined ? undefined : parseDnArgument(directory.schema, usedBy).text,
       expires: expires === undefined ? undefined : now + expires * 1000,
     };
-    let shown = '';
+    let clearText = '';
     await modifyPasswords(directory, dn, (present) => {
-      const { value, clearPassword: clear } = createApplicationPassword(limits, present, now);
-      shown = clear;
+      const { value, clearPassword } = createApplicationPassword(limits, present, now);
+      clearText = clearPassword;
       return { operation: 'add', attribute: { type: APPLICATION_PASSWORD, values: [value] } };
     });
-    return `application password '${name}' of ${dn.text}: ${shown}   (shown this once)`;
+    return `application password '${name}' of ${dn.text}: ${clearText}   (shown this once)`;
   })
     .requiredOption('--name <name>', 'name of the password; "revoke" needs it')
     .option('--network <network>', 'address or network of the clients; may be repeated', collectValues)
     .option('--used-by <dn>', 'valid only on a connection that was bound as this entry before')
     .option('--expires <time>', 'lifetime, such as 90d', parseLifetime);
 
-  add(
+  addCommand(
     'list <dn>',
     'list the application passwords of an entry',
     async (_directory, dn, { credentials, state }) => {
-      const present = parseApplicationPasswords(credentials.applications);
-      if (present.length === 0) return `${dn.text} has no application passwords`;
-      return present.map((one) => describePassword(one, state.uses.find(({ id }) => id === one.id)?.time)).join('\n');
+      const passwords = parseApplicationPasswords(credentials.applications);
+      if (passwords.length === 0) return `${dn.text} has no application passwords`;
+      return passwords.map((one) => describePassword(one, state.uses.find(({ id }) => id === one.id)?.time)).join('\n');
     },
     { readOnly: true },
   );
 
-  add(
+  addCommand(
     'revoke <dn>',
     'remove an application password; its sessions end',
     async (directory, dn, _account, { options }) => {
       const { name } = options as unknown as { readonly name: string };
       await modifyPasswords(directory, dn, (present) => {
-        const one = present.find((other) => other.name === name);
-        if (!one) throw new CliError(`${dn.text} has no application password '${name}'`);
-        return { operation: 'delete', attribute: { type: APPLICATION_PASSWORD, values: [Buffer.from(one.value)] } };
+        const password = present.find((other) => other.name === name);
+        if (!password) throw new CliError(`${dn.text} has no application password '${name}'`);
+        const values = [Buffer.from(password.value)];
+        return { operation: 'delete', attribute: { type: APPLICATION_PASSWORD, values } };
       });
       return `application password '${name}' of ${dn.text} is revoked`;
     },
@@ -128,10 +129,10 @@ function describePassword(
   { name, created, expires, networks, usedBy }: ApplicationPassword,
   lastUse: number | undefined,
 ): string {
-  const parts = [`made ${formatTime(created)}`];
-  if (expires !== undefined) parts.push(`${expires > Date.now() ? 'expires' : 'expired'} ${formatTime(expires)}`);
-  if (networks.length > 0) parts.push(`from ${networks.map(({ text }) => text).join(', ')}`);
-  if (usedBy !== undefined) parts.push(`used by ${usedBy}`);
-  parts.push(lastUse === undefined ? 'never used' : `last used ${formatTime(lastUse)}, or within an hour of it`);
-  return `${name}: ${parts.join('; ')}`;
+  const notes = [`made ${formatTime(created)}`];
+  if (expires !== undefined) notes.push(`${expires > Date.now() ? 'expires' : 'expired'} ${formatTime(expires)}`);
+  if (networks.length > 0) notes.push(`from ${networks.map(({ text }) => text).join(', ')}`);
+  if (usedBy !== undefined) notes.push(`used by ${usedBy}`);
+  notes.push(lastUse === undefined ? 'never used' : `last used ${formatTime(lastUse)}, or within an hour of it`);
+  return `${name}: ${notes.join('; ')}`;
 }

@@ -32,11 +32,12 @@ export async function readAccount(
   const entry = await partition.read(dn);
   const credentials = new CredentialReader(partition.descriptions, shadow).read(entry.row);
   const locks = entry.attributes.filter(({ description, values }) => {
-    const locking = lockPredicate(schema.requireDescription(description));
-    return locking && values.some(locking);
+    const isLocking = lockPredicate(schema.requireDescription(description));
+    return isLocking && values.some(isLocking);
   });
   const missingPolicies: string[] = [];
-  const log = { warn: ({ dn: gone }: { dn: string }) => void missingPolicies.push(gone), error: () => undefined };
+  const addMissing = ({ dn: missingDn }: { dn: string }): void => void missingPolicies.push(missingDn);
+  const log = { warn: addMissing, error: () => undefined };
   const policies = new Policies(partition, defaultPolicy, new AccessControl(partition, log), log);
   const chosenPolicy = await policies.choose(entry.id, credentials);
   const policy = withMaxAge(chosenPolicy?.policy, credentials.account?.maxAge);
@@ -45,22 +46,22 @@ export async function readAccount(
 }
 
 export function formatAccount(account: Account, now: number): string {
-  const locked = lockLines(account, now);
+  const obstacles = formatLocks(account, now);
   const { passwords, applications, totp } = account.credentials;
-  if (passwords.length + applications.length === 0) locked.push('no password: nobody can bind as this entry');
+  if (passwords.length + applications.length === 0) obstacles.push('no password: nobody can bind as this entry');
   if (account.policy?.secondFactor && !totp)
-    locked.push('no second factor, which the policy demands: nobody can bind with the password');
+    obstacles.push('no second factor, which the policy demands: nobody can bind with the password');
   return [
     account.entry.dn,
-    ...(locked.length > 0 ? locked : ['not locked']),
-    ...policyLines(account, now),
+    ...(obstacles.length > 0 ? obstacles : ['not locked']),
+    ...formatPolicy(account, now),
     ...(passwords.length > 0 ? [pluralize(passwords.length, 'password')] : []),
     ...(totp ? ['second factor: a code of six digits behind the password'] : []),
     ...(applications.length > 0 ? [pluralize(applications.length, 'application password')] : []),
   ].join('\n  ');
 }
 
-function lockLines({ locks, credentials: { lock, account }, policy, state }: Account, now: number): string[] {
+function formatLocks({ locks, credentials: { lock, account }, policy, state }: Account, now: number): string[] {
   const lines = isLockInForce(lock, policy, now)
     ? locks.map(({ description, values }) => `locked by ${description}: ${values.join(', ')}`)
     : [];
@@ -77,17 +78,17 @@ function lockLines({ locks, credentials: { lock, account }, policy, state }: Acc
   return lines;
 }
 
-function policyLines(
+function formatPolicy(
   { credentials: { account }, chosenPolicy, policy, missingPolicies, state }: Account,
   now: number,
 ): string[] {
   const lines = missingPolicies.map((dn) => `policy ${dn}, which is not there or no password policy`);
   lines.push(chosenPolicy ? `policy ${chosenPolicy.dn}, by ${describeSource(chosenPolicy)}` : 'no password policy');
   if (account?.reset) lines.push('the password has to be changed');
-  const changed = changedAt(account, state);
+  const changedMs = changedAt(account, state);
   if (account?.changed !== undefined) lines.push(`password changed ${formatTime(account.changed)}`);
-  if (policy && policy.maxAge > 0 && changed !== undefined) {
-    const expiry = changed + policy.maxAge;
+  if (policy && policy.maxAge > 0 && changedMs !== undefined) {
+    const expiry = changedMs + policy.maxAge;
     lines.push(`password ${expiry > now ? 'expires' : 'expired'} ${formatTime(expiry)}`);
   }
   const { failures, graceUses, lastSuccess } = state;
@@ -103,7 +104,7 @@ function describeSource({ source: by }: ChosenPolicy): string {
   return by === 'setting' ? 'the setting passwords.policy' : `'${by.name}' among passwordPolicies of the access rules`;
 }
 
-/** UTC, to the second. */
+/** Returns a time in UTC, to the second. */
 export function formatTime(ms: number): string {
   return new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z');
 }

@@ -19,7 +19,7 @@ From then on a bind with the password is one with the code behind it, such as pa
 bind without a code.
 `;
 
-function replace(values: readonly Buffer[]): Modification {
+function replaceSecret(values: readonly Buffer[]): Modification {
   return { operation: 'replace', attribute: { type: TOTP_SECRET, values } };
 }
 
@@ -33,18 +33,18 @@ const NO_LOG = { error: () => undefined };
 
 export function addAccountTotp(account: Command): void {
   const totp = commandGroup(account, 'totp', 'make and remove second factors: six-digit codes (RFC 6238)', EXAMPLES);
-  const add = accountCommands(totp, EXAMPLES);
+  const addCommand = accountCommands(totp, EXAMPLES);
 
-  add(
+  addCommand(
     'enroll <dn>',
     'make a second factor, and show it',
     async (directory, dn, { credentials }, { options, config }) => {
-      const { issuer, replace: instead } = options as unknown as EnrollOptions;
-      if (credentials.totp && !instead)
+      const { issuer, replace: isReplacing } = options as unknown as EnrollOptions;
+      if (credentials.totp && !isReplacing)
         throw new CliError(`${dn.text} has a second factor; --replace puts another in its place`);
       const secret = newTotpSecret();
-      const sealed = new SecondFactor(config.passwords.totpKey, NO_LOG).encryptSecret(secret);
-      await modify(directory, dn, [replace([sealed])], true);
+      const sealedSecret = new SecondFactor(config.passwords.totpKey, NO_LOG).encryptSecret(secret);
+      await modify(directory, dn, [replaceSecret([sealedSecret])], true);
       return `second factor of ${dn.text} is set\n${totpUri(secret, issuer, dn.text)}   (shown this once)`;
     },
     { settings: ['passwords.totpKey'] },
@@ -52,9 +52,9 @@ export function addAccountTotp(account: Command): void {
     .option('--issuer <name>', 'issuer that the program for codes shows', 'Rowan')
     .option('--replace', 'replace the present second factor');
 
-  add('remove <dn>', 'remove the second factor of an entry', async (directory, dn, { credentials }) => {
+  addCommand('remove <dn>', 'remove the second factor of an entry', async (directory, dn, { credentials }) => {
     if (!credentials.totp) return `${dn.text} has no second factor`;
-    await modify(directory, dn, [replace([])], true);
+    await modify(directory, dn, [replaceSecret([])], true);
     return `the second factor of ${dn.text} is removed`;
   });
 }

@@ -29,7 +29,7 @@ An account is locked by pwdAccountLockedTime, by nsAccountLock or loginDisabled 
 password policy by failed binds and by idleness. The policy that holds by default is the setting passwords.policy.
 `;
 
-function replace(type: string, ...values: string[]): Modification {
+function replaceValues(type: string, ...values: string[]): Modification {
   return { operation: 'replace', attribute: { type, values: values.map((value) => Buffer.from(value)) } };
 }
 
@@ -38,46 +38,47 @@ export function addAccount(program: Command): void {
   const account = commandGroup(program, 'account', description, EXAMPLES);
   const add = accountCommands(account, EXAMPLES);
 
-  const show = async (_directory: OpenDirectory, _dn: Dn, found: Account) => formatAccount(found, Date.now());
+  const show = async (_directory: OpenDirectory, _dn: Dn, account: Account) => formatAccount(account, Date.now());
   add('show <dn>', 'show whether an entry can be bound as', show, { readOnly: true });
 
   add('lock <dn>', 'let nobody bind as the entry', async (directory, dn, { locks }) => {
     if (locks.length > 0)
       return `${dn.text} is locked already, by ${locks.map(({ description }) => description).join(', ')}`;
-    await modify(directory, dn, [replace('pwdAccountLockedTime', LOCKED_PERMANENTLY)]);
+    await modify(directory, dn, [replaceValues('pwdAccountLockedTime', LOCKED_PERMANENTLY)]);
     return `${dn.text} is locked`;
   });
 
-  add('unlock <dn>', 'remove all locks of the entry', async (directory, dn, found) => {
-    const { entry, locks, credentials, policy, state } = found;
+  add('unlock <dn>', 'remove all locks of the entry', async (directory, dn, report) => {
+    const { entry, locks, credentials, policy, state } = report;
     const now = Date.now();
-    const isClosed = state.lockedUntil > now || (policy && isLockedOut(policy, credentials.account, state, now));
-    if (locks.length === 0 && !isClosed && state.failures.length === 0) return `${dn.text} is not locked`;
+    const isLockedByBinds = state.lockedUntil > now || (policy && isLockedOut(policy, credentials.account, state, now));
+    if (locks.length === 0 && !isLockedByBinds && state.failures.length === 0) return `${dn.text} is not locked`;
     if (locks.length > 0)
       await modify(
         directory,
         dn,
-        locks.map(({ description }) => replace(description)),
+        locks.map(({ description }) => replaceValues(description)),
       );
     await directory.partition.clearAccountState(entry.id);
     return `${dn.text} is unlocked`;
   });
 
-  add('expire <dn>', 'let the password of the entry expire now', async (directory, dn, found) => {
-    const { maxAge = 0, graceExpiry = 0 } = found.policy ?? {};
+  add('expire <dn>', 'let the password of the entry expire now', async (directory, dn, report) => {
+    const { maxAge = 0, graceExpiry = 0 } = report.policy ?? {};
     if (maxAge === 0)
       throw new CliError(
-        `the passwords of ${dn.text} do not expire: ${found.chosenPolicy ? `${found.chosenPolicy.dn} has no pwdMaxAge` : 'it has no password policy'}; "rowan account must-change" asks for a new one`,
+        `the passwords of ${dn.text} do not expire: ${report.chosenPolicy ? `${report.chosenPolicy.dn} has no pwdMaxAge` : 'it has no password policy'}; "rowan account must-change" asks for a new one`,
       );
     // Sets the time of the last change so that grace logins, which may end some time after expiry, remain possible.
-    const since = graceExpiry > 0 ? Math.min(found.credentials.account?.changed ?? Date.now(), Date.now() - maxAge) : 0;
-    await modify(directory, dn, [replace('pwdChangedTime', generalizedTime(since))], true);
+    const changedMs =
+      graceExpiry > 0 ? Math.min(report.credentials.account?.changed ?? Date.now(), Date.now() - maxAge) : 0;
+    await modify(directory, dn, [replaceValues('pwdChangedTime', generalizedTime(changedMs))], true);
     return `the password of ${dn.text} has expired`;
   });
 
   add('must-change <dn>', 'ask for another password at the next bind', async (directory, dn, { credentials }) => {
     if (credentials.account?.reset) return `the password of ${dn.text} has to be changed already`;
-    await modify(directory, dn, [replace('pwdReset', 'TRUE')]);
+    await modify(directory, dn, [replaceValues('pwdReset', 'TRUE')]);
     return `the password of ${dn.text} has to be changed`;
   });
 

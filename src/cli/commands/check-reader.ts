@@ -10,10 +10,10 @@ export function isReader(): boolean {
 
 /** Exits this process when its parent disconnects. Returns a function that stops this. */
 export function endWithParent(): () => void {
-  const end = (): void => process.exit(ExitCode.failure);
-  process.once('disconnect', end);
+  const exit = (): void => process.exit(ExitCode.failure);
+  process.once('disconnect', exit);
   return () => {
-    process.off('disconnect', end);
+    process.off('disconnect', exit);
     if (process.connected) process.disconnect();
   };
 }
@@ -41,13 +41,13 @@ export function runInChild(): Promise<number> {
     child.once('error', reject);
     child.once('exit', (code, signal) => {
       for (const name of ['SIGINT', 'SIGTERM'] as const) process.off(name, forward);
-      if (signal) printDeath(signal, table);
+      if (signal) printSignal(signal, table);
       resolve(code ?? ExitCode.failure);
     });
   });
 }
 
-function printDeath(signal: NodeJS.Signals, table: string | undefined): void {
+function printSignal(signal: NodeJS.Signals, table: string | undefined): void {
   const place = table === undefined ? 'before it had read anything' : `while it read table ${table}`;
   const consequence = ['SIGSEGV', 'SIGBUS', 'SIGABRT', 'SIGILL', 'SIGFPE'].includes(signal)
     ? ': the data file is damaged there, and what stands behind it was not looked at; restore a backup, or export what can be read and import it'

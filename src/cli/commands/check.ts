@@ -13,10 +13,10 @@ import {
   untriedValues,
 } from '../../password/index.js';
 import { hashPolicyOf } from '../../server/passwords/hash-policy.js';
-import { damagedPages, RESTORE_REMEDY, requireUndamagedPages } from '../damaged-pages.js';
+import { findPageDamage, RESTORE_REMEDY, requireUndamagedPages } from '../damaged-pages.js';
 import { ExitCode, formatNumber } from '../exit.js';
 import { withDirectory } from '../open-directory.js';
-import { directoryCommand, type Settings, settingsOf } from '../options.js';
+import { directoryCommand, resolveSettings, type Settings } from '../options.js';
 import { startProgress } from '../progress.js';
 import { endWithParent, isReader, reportTable, runInChild } from './check-reader.js';
 
@@ -42,24 +42,24 @@ Examples:
 `;
 
 /** Prints notes about stored passwords. Notes are no breaches: the passwords were valid when they were stored. */
-function printNotes(policy: PasswordPolicy, where: string, stored: readonly Buffer[]): void {
-  const note = (message: string): void => void process.stdout.write(`note password ${where}: ${message}\n`);
-  const times = (cost: number): string => (cost / DEFAULT_ARGON2_COST).toFixed(1);
-  for (const value of stored) {
+function printNotes(policy: PasswordPolicy, where: string, storedPasswords: readonly Buffer[]): void {
+  const printNote = (message: string): void => void process.stdout.write(`note password ${where}: ${message}\n`);
+  const formatRatio = (cost: number): string => (cost / DEFAULT_ARGON2_COST).toFixed(1);
+  for (const value of storedPasswords) {
     if (!isVerifiable(value))
-      note(`${describeKind(value)} cannot be verified here: nobody can bind with it; set another`);
+      printNote(`${describeKind(value)} cannot be verified here: nobody can bind with it; set another`);
   }
-  for (const value of untriedValues(stored.filter(isVerifiable), policy)) {
-    const cost = times(costOf(value));
-    const above = isAffordable(value, policy) ? 'together with the others of its entry above' : 'above';
-    note(
-      `a hash costs ${cost} times what a hash should, ${above} passwords.maxCost: nobody can bind with it; set another`,
+  for (const value of untriedValues(storedPasswords.filter(isVerifiable), policy)) {
+    const costText = formatRatio(costOf(value));
+    const limitText = isAffordable(value, policy) ? 'together with the others of its entry above' : 'above';
+    printNote(
+      `a hash costs ${costText} times what a hash should, ${limitText} passwords.maxCost: nobody can bind with it; set another`,
     );
   }
-  const [cost, usual] = [failureCost(stored, policy), policyCost(policy)];
-  if (cost <= usual) return;
-  const told = `a bind that fails costs ${times(cost)}, one that names nobody ${times(usual)}, which tells that the entry is there`;
-  note(`${told}; the next binds of its owner mend it, or a new password does`);
+  const [cost, usualCost] = [failureCost(storedPasswords, policy), policyCost(policy)];
+  if (cost <= usualCost) return;
+  const costNote = `a bind that fails costs ${formatRatio(cost)}, one that names nobody ${formatRatio(usualCost)}, which tells that the entry is there`;
+  printNote(`${costNote}; the next binds of its owner mend it, or a new password does`);
 }
 
 const HARMLESS = 'they are in nobody\'s way, and "rowan repair" frees them';
@@ -68,7 +68,7 @@ function printBreach(breach: Breach): void {
   process.stdout.write(`${breach.invariant} ${breach.where}: ${breach.message}\n`);
 }
 
-function printDangling({ dn, attribute, value }: Dangling): void {
+function printDanglingReference({ dn, attribute, value }: Dangling): void {
   process.stdout.write(`note reference ${dn}: ${attribute} '${value}' names no entry\n`);
 }
 
@@ -76,7 +76,7 @@ export function addCheck(program: Command): void {
   directoryCommand(program, 'check', 'verify that tree, indexes and counters agree with the entries', CHECK_EXAMPLES)
     .option('--references', 'list references to entries that are not there, too')
     .action(async ({ references = false }: ReferenceOption, command: Command) => {
-      process.exitCode = isReader() ? await check(settingsOf(command), references) : await runInChild();
+      process.exitCode = isReader() ? await check(resolveSettings(command), references) : await runInChild();
     });
 }
 
@@ -86,17 +86,17 @@ interface ReferenceOption {
 
 /** Resolves with the exit code. */
 async function check(settings: Settings, references: boolean): Promise<number> {
-  const release = endWithParent();
+  const releaseParent = endWithParent();
   try {
-    const findings = await damagedPages(settings, 'check');
-    return findings.length > 0 ? printDamaged(findings) : await checkRows(settings, references);
+    const findings = await findPageDamage(settings, 'check');
+    return findings.length > 0 ? printPageDamage(findings) : await checkRows(settings, references);
   } finally {
-    release();
+    releaseParent();
   }
 }
 
 /** Prints page damage. Nothing else is checked, since LMDB cannot be trusted to read damaged pages. */
-function printDamaged(findings: readonly string[]): number {
+function printPageDamage(findings: readonly string[]): number {
   for (const finding of findings) process.stdout.write(`structure ${finding}\n`);
   process.stdout.write(
     `breaches found: ${formatNumber(findings.length)}; the rows were not looked at: ${RESTORE_REMEDY}\n`,
@@ -108,28 +108,28 @@ function checkRows(settings: Settings, references: boolean): Promise<number> {
   return withDirectory(settings, { readOnly: true, inOrder: true }, async ({ partition }) => {
     const progress = startProgress('check', 'rows');
     const policy = hashPolicyOf(settings.config);
-    const printPasswordNotes = (where: string, stored: readonly Buffer[]) => printNotes(policy, where, stored);
+    const printPasswordNotes = (where: string, values: readonly Buffer[]) => printNotes(policy, where, values);
     printPasswordNotes('of the administrator', [partition.settings.adminPassword]);
     const onProgress = (done: number, table?: string): void => {
       if (table !== undefined) reportTable(table);
       progress.update(done);
     };
-    const breaches = await partition.check(printBreach, onProgress, printPasswordNotes);
+    const breachCount = await partition.check(printBreach, onProgress, printPasswordNotes);
     progress.finish();
     if (references) {
-      const count = await partition.danglingReferences(printDangling);
+      const count = await partition.danglingReferences(printDanglingReference);
       process.stdout.write(`references to entries that are not there: ${formatNumber(count)}\n`);
     }
-    const dead = (await partition.store.countDeadLocks?.(false)) ?? 0;
-    if (dead > 0)
-      process.stdout.write(`note locks: rows that front ends hold which died: ${formatNumber(dead)}; ${HARMLESS}\n`);
-    if (breaches > 0) {
-      process.stdout.write(`breaches found: ${formatNumber(breaches)}\n`);
+    const deadCount = (await partition.store.countDeadLocks?.(false)) ?? 0;
+    const deadText = `rows that front ends hold which died: ${formatNumber(deadCount)}`;
+    if (deadCount > 0) process.stdout.write(`note locks: ${deadText}; ${HARMLESS}\n`);
+    if (breachCount > 0) {
+      process.stdout.write(`breaches found: ${formatNumber(breachCount)}\n`);
       return ExitCode.failure;
     }
-    const released = await partition.store.releaseWrites?.();
-    const more = released ? ': what was damaged is not any more, and the directory is written to again' : '';
-    process.stdout.write(`no breach found${more}\n`);
+    const isReleased = await partition.store.releaseWrites?.();
+    const releasedNote = isReleased ? ': what was damaged is not any more, and the directory is written to again' : '';
+    process.stdout.write(`no breach found${releasedNote}\n`);
     return ExitCode.ok;
   });
 }
@@ -137,30 +137,32 @@ function checkRows(settings: Settings, references: boolean): Promise<number> {
 export function addRepair(program: Command): void {
   directoryCommand(program, 'repair', 'restore tree, indexes and counters from the entries', REPAIR_EXAMPLES)
     .option('--references', 'remove references to entries that are not there, too')
-    .action(({ references = false }: ReferenceOption, command: Command) => repair(settingsOf(command), references));
+    .action(({ references = false }: ReferenceOption, command: Command) =>
+      repair(resolveSettings(command), references),
+    );
 }
 
 async function repair(settings: Settings, references: boolean): Promise<void> {
   await requireUndamagedPages(settings, 'repair');
   await withDirectory(settings, { evenIfDamaged: true }, async ({ partition }) => {
     const progress = startProgress('repair', 'rows');
-    let left = 0;
-    const tell = (breach: Breach, mended: boolean): void => {
-      if (!mended) left++;
+    let unrepairedCount = 0;
+    const onBreach = (breach: Breach, isRepaired: boolean): void => {
+      if (!isRepaired) unrepairedCount++;
       printBreach(breach);
     };
-    const repaired = await partition.repair(tell, (done) => progress.update(done));
+    const repairedCount = await partition.repair(onBreach, (done) => progress.update(done));
     progress.finish();
     if (references) {
-      const removed = await partition.danglingReferences(printDangling, true);
-      process.stdout.write(`references removed: ${formatNumber(removed)}\n`);
+      const removedCount = await partition.danglingReferences(printDanglingReference, true);
+      process.stdout.write(`references removed: ${formatNumber(removedCount)}\n`);
     }
-    const freed = (await partition.store.countDeadLocks?.(true)) ?? 0;
-    if (freed > 0) process.stdout.write(`freed rows of front ends that died: ${formatNumber(freed)}\n`);
-    if (repaired > 0) process.stdout.write(`repaired: ${formatNumber(repaired)}\n`);
-    else if (left === 0) process.stdout.write('nothing to repair\n');
-    if (left === 0) return;
-    process.stdout.write(`not repaired: ${formatNumber(left)}, the last of the lines above\n`);
+    const freedCount = (await partition.store.countDeadLocks?.(true)) ?? 0;
+    if (freedCount > 0) process.stdout.write(`freed rows of front ends that died: ${formatNumber(freedCount)}\n`);
+    if (repairedCount > 0) process.stdout.write(`repaired: ${formatNumber(repairedCount)}\n`);
+    else if (unrepairedCount === 0) process.stdout.write('nothing to repair\n');
+    if (unrepairedCount === 0) return;
+    process.stdout.write(`not repaired: ${formatNumber(unrepairedCount)}, the last of the lines above\n`);
     process.exitCode = ExitCode.failure;
   });
 }

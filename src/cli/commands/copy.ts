@@ -34,19 +34,19 @@ function resolveAddress(text: string): string {
 async function copy(from: Store, to: Store, restart: boolean): Promise<number> {
   if (restart) await CopyState.remove(to);
   const progress = startProgress('copy', 'rows');
-  let count = 0;
+  let rowCount = 0;
   try {
     await new Copier(from, to, {
       beginTable: (name) => progress.phase(name),
-      addRows: (more) => {
-        count += more;
-        progress.update(count);
+      addRows: (addedCount) => {
+        rowCount += addedCount;
+        progress.update(rowCount);
       },
     }).run();
   } finally {
     progress.finish();
   }
-  return count;
+  return rowCount;
 }
 
 async function withStores<T>(

@@ -2,7 +2,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { type Partition, parseUuid, uuidText } from '../../partition/index.js';
 import { CliError, formatNumber, pluralize } from '../exit.js';
 import { withDirectory } from '../open-directory.js';
-import { commandGroup, directoryCommand, settingsOf } from '../options.js';
+import { commandGroup, directoryCommand, resolveSettings } from '../options.js';
 
 const DAY_MS = 86_400_000;
 
@@ -52,57 +52,58 @@ interface RestoreOptions {
 
 async function restore(partition: Partition, id: Buffer, { subtree, since = 0 }: RestoreOptions): Promise<void> {
   const actor = { dn: partition.settings.adminDn, system: true };
-  const onRestored = (dn: string): void => void process.stdout.write(`restored ${dn}\n`);
-  if (!subtree) return onRestored(await partition.restore(id, actor));
-  let restored = 0;
-  let left = 0;
+  const printRestored = (dn: string): void => void process.stdout.write(`restored ${dn}\n`);
+  if (!subtree) return printRestored(await partition.restore(id, actor));
+  let restoredCount = 0;
+  let keptCount = 0;
   await partition.restoreSubtree(id, actor, {
     since,
     onRestored: (dn) => {
-      restored++;
-      onRestored(dn);
+      restoredCount++;
+      printRestored(dn);
     },
     onLeft: (entry, error) => {
-      left++;
+      keptCount++;
       process.stdout.write(`left ${uuidText(entry.id)}  ${entry.dn}: ${error.message}\n`);
     },
   });
-  process.stdout.write(`restored: ${formatNumber(restored)}\n`);
-  if (left > 0) throw new CliError(`${pluralize(left, 'entry stays', 'entries stay')} deleted: see the lines above`);
+  process.stdout.write(`restored: ${formatNumber(restoredCount)}\n`);
+  if (keptCount > 0)
+    throw new CliError(`${pluralize(keptCount, 'entry stays', 'entries stay')} deleted: see the lines above`);
 }
 
-export function addDeleted(program: Command): void {
-  const deleted = commandGroup(program, 'deleted', 'list, restore and purge deleted entries', EXAMPLES);
+export function addDeletedCommands(program: Command): void {
+  const group = commandGroup(program, 'deleted', 'list, restore and purge deleted entries', EXAMPLES);
 
-  directoryCommand(deleted, 'list', 'show deleted entries that can be restored', EXAMPLES).action(
+  directoryCommand(group, 'list', 'show deleted entries that can be restored', EXAMPLES).action(
     (_options: object, command: Command) =>
-      withDirectory(settingsOf(command), { readOnly: true }, async ({ partition }) => {
+      withDirectory(resolveSettings(command), { readOnly: true }, async ({ partition }) => {
         for await (const entry of partition.deletedEntries()) {
-          const when = new Date(entry.time).toISOString();
-          process.stdout.write(`${uuidText(entry.id)}  ${when}  ${entry.dn}  (by ${entry.by || 'the server'})\n`);
+          const time = new Date(entry.time).toISOString();
+          process.stdout.write(`${uuidText(entry.id)}  ${time}  ${entry.dn}  (by ${entry.by || 'the server'})\n`);
         }
       }),
   );
 
-  directoryCommand(deleted, 'restore', 'bring a deleted entry back', EXAMPLES)
+  directoryCommand(group, 'restore', 'bring a deleted entry back', EXAMPLES)
     .argument('<entryUUID>', 'as "rowan deleted list" shows it', parseId)
     .option('--subtree', 'also what was deleted below it; the entry itself may exist')
     .option('--since <time>', 'below it, only entries deleted then or later', parseTime)
     .action((id: Buffer, options: RestoreOptions, command: Command) => {
       if (options.since !== undefined && !options.subtree) command.error("error: '--since' goes with '--subtree'");
-      return withDirectory(settingsOf(command), {}, ({ partition }) => restore(partition, id, options));
+      return withDirectory(resolveSettings(command), {}, ({ partition }) => restore(partition, id, options));
     });
 
-  directoryCommand(deleted, 'purge', 'remove deleted entries for good', EXAMPLES)
+  directoryCommand(group, 'purge', 'remove deleted entries for good', EXAMPLES)
     .option('--older-than <days>', 'only entries deleted at least this many days ago', parseDays)
     .option('--all', 'all deleted entries')
     .action((options: { olderThan?: number; all?: boolean }, command: Command) => {
       if ((options.olderThan === undefined) === (options.all !== true))
         command.error("error: give either '--older-than <days>' or '--all'");
-      return withDirectory(settingsOf(command), {}, async ({ partition }) => {
+      return withDirectory(resolveSettings(command), {}, async ({ partition }) => {
         const now = Date.now();
-        const purged = await partition.purge(options.all ? now + DAY_MS : now - options.olderThan! * DAY_MS);
-        process.stdout.write(`purged: ${formatNumber(purged)}\n`);
+        const purgedCount = await partition.purge(options.all ? now + DAY_MS : now - options.olderThan! * DAY_MS);
+        process.stdout.write(`purged: ${formatNumber(purgedCount)}\n`);
       });
     });
 }

@@ -7,7 +7,7 @@ import { hashPolicyOf } from '../../server/passwords/hash-policy.js';
 import { CliError, pluralize } from '../exit.js';
 import { createLog } from '../log.js';
 import { type OpenDirectory, parseDnArgument, withDirectory } from '../open-directory.js';
-import { directoryCommand, type Settings, settingsOf } from '../options.js';
+import { directoryCommand, resolveSettings, type Settings } from '../options.js';
 
 const EXAMPLES = `
 Examples:
@@ -66,20 +66,20 @@ async function runFolder(
       process.stdout.write(`${line}\n`);
     return;
   }
-  const stop = new AbortController();
-  const end = (): void => stop.abort();
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, end);
-  const drop = await DropFolder.open(
+  const stopController = new AbortController();
+  const stop = (): void => stopController.abort();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, stop);
+  const dropFolder = await DropFolder.open(
     folder,
     directory.partition,
     makeSettings(directory, settings, flags),
     createLog(settings.config),
   );
   try {
-    if (flags.once) printResult(await drop.settle(stop.signal));
-    else await drop.run(stop.signal);
+    if (flags.once) printResult(await dropFolder.settle(stopController.signal));
+    else await dropFolder.run(stopController.signal);
   } finally {
-    await drop.close();
+    await dropFolder.close();
   }
 }
 
@@ -103,7 +103,7 @@ export function addDropFolder(program: Command): void {
     .option('--lease <seconds>', 'take over files of a process that has been silent for this time', parsePositive, 60)
     .option('--poll <seconds>', 'look for files at least at this interval', parsePositive, 5)
     .action(async (folder: string, flags: DropFlags, command: Command) => {
-      const settings = settingsOf(command);
+      const settings = resolveSettings(command);
       try {
         await withDirectory(settings, {}, (directory) => runFolder(directory, settings, folder, flags));
       } catch (error) {

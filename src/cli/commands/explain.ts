@@ -5,7 +5,7 @@ import type { Explanation } from '../../partition/read/search-params.js';
 import { formatNumber, UsageError } from '../exit.js';
 import { parseFilterArgument, unknownAttributes } from '../filter.js';
 import { parseDnArgument, withDirectory } from '../open-directory.js';
-import { directoryCommand, settingsOf } from '../options.js';
+import { directoryCommand, resolveSettings } from '../options.js';
 
 const EXAMPLES = `
 Examples:
@@ -26,13 +26,13 @@ const PLANS: Readonly<Record<string, string>> = {
   table: 'table: every entry of the suffix',
 };
 
-/** `unknown`: messages about unknown attributes of the filter. */
-function formatExplanation(explanation: Explanation, unknown: readonly string[]): string {
-  const lines = unknown.map((fault) => `note        ${fault}; its term is never true, and neither is the opposite`);
+/** `notes`: messages about unknown attributes of the filter. */
+function formatExplanation(explanation: Explanation, notes: readonly string[]): string {
+  const lines = notes.map((note) => `note        ${note}; its term is never true, and neither is the opposite`);
   lines.push(`plan        ${PLANS[explanation.plan] ?? explanation.plan}`);
   for (const { term, count, taken, why } of explanation.terms) {
-    const size = count === undefined ? 'not counted' : formatNumber(count);
-    lines.push(`${taken ? '  taken   ' : '  left    '}  ${term}: ${size}${why === '' ? '' : ` (${why})`}`);
+    const countText = count === undefined ? 'not counted' : formatNumber(count);
+    lines.push(`${taken ? '  taken   ' : '  left    '}  ${term}: ${countText}${why === '' ? '' : ` (${why})`}`);
   }
   if (explanation.storeFilter !== undefined) lines.push(`row filter  ${explanation.storeFilter}`);
   lines.push(`candidates  ${formatNumber(explanation.candidates)}`);
@@ -49,8 +49,8 @@ interface ExplainOptions {
 
 function requireOnlySuffix(suffixes: readonly string[]): string {
   if (suffixes.length === 1) return suffixes[0]!;
-  const names = suffixes.map((suffix) => `'${suffix}'`).join(', ');
-  throw new UsageError(`where does the search start? give --base: this directory holds ${names}`);
+  const suffixList = suffixes.map((suffix) => `'${suffix}'`).join(', ');
+  throw new UsageError(`where does the search start? give --base: this directory holds ${suffixList}`);
 }
 
 export function addExplain(program: Command): void {
@@ -63,11 +63,12 @@ export function addExplain(program: Command): void {
         .default('sub'),
     )
     .action((filter: string, options: ExplainOptions, command: Command) => {
-      const parsed = parseFilterArgument(filter);
-      return withDirectory(settingsOf(command), { readOnly: true }, async ({ partition, schema }) => {
+      const parsedFilter = parseFilterArgument(filter);
+      return withDirectory(resolveSettings(command), { readOnly: true }, async ({ partition, schema }) => {
         const base = parseDnArgument(schema, options.base ?? requireOnlySuffix(partition.settings.suffixes));
-        const explanation = await partition.explain({ ...EVERYTHING, base, scope: options.scope, filter: parsed });
-        process.stdout.write(formatExplanation(explanation, unknownAttributes(parsed, schema)));
+        const { scope } = options;
+        const explanation = await partition.explain({ ...EVERYTHING, base, scope, filter: parsedFilter });
+        process.stdout.write(formatExplanation(explanation, unknownAttributes(parsedFilter, schema)));
       });
     });
 }

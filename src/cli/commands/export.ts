@@ -8,13 +8,13 @@ import { addSettingFlags } from '../config/index.js';
 import { requireUndamagedPages } from '../damaged-pages.js';
 import { CliError, pluralize } from '../exit.js';
 import { AccountStates } from '../export/account-states.js';
-import { AttributeSelection, type ExportAttribute, entryAttributes } from '../export/entry-attributes.js';
+import { AttributeSelection, type ExportAttribute, readEntryAttributes } from '../export/entry-attributes.js';
 import { LossReport } from '../export/losses.js';
 import { OutputStream } from '../export/output.js';
 import { walkAll, walkMatching } from '../export/walk.js';
 import { parseFilterArgument, requireAttributes } from '../filter.js';
 import { type OpenDirectory, parseDnArgument, withDirectory } from '../open-directory.js';
-import { directoryCommand, settingsOf } from '../options.js';
+import { directoryCommand, resolveSettings } from '../options.js';
 import { startProgress } from '../progress.js';
 
 const EXAMPLES = `
@@ -37,29 +37,30 @@ interface ExportOptions {
 
 async function writeEntry(
   partition: Partition,
-  salvaged: SalvagedEntry,
+  salvagedEntry: SalvagedEntry,
   selection: AttributeSelection,
   states: AccountStates | undefined,
   output: OutputStream,
   losses: LossReport,
 ): Promise<void> {
-  const entry = { ...salvaged, row: partition.presentRow(salvaged.row) };
-  const large = largeQualifiers(entry.row) && (await partition.openLarge(entry.id));
+  const entry = { ...salvagedEntry, row: partition.presentRow(salvagedEntry.row) };
+  const largeReader = largeQualifiers(entry.row) && (await partition.openLarge(entry.id));
   try {
     const dn = entry.dn.toString();
-    const lost: string[] = [];
-    const stored = await entryAttributes(entry, selection, large, (attribute) => void lost.push(attribute));
-    const attributes = (await states?.withStates(entry, stored, (attribute) => void lost.push(attribute))) ?? stored;
-    for (const attribute of lost) await losses.reportValue(entry, attribute);
-    if (isWhole(attributes)) await output.write(formatEntry(dn, attributes));
+    const lostAttributes: string[] = [];
+    const onLost = (attribute: string): void => void lostAttributes.push(attribute);
+    const storedAttributes = await readEntryAttributes(entry, selection, largeReader, onLost);
+    const attributes = (await states?.withStates(entry, storedAttributes, onLost)) ?? storedAttributes;
+    for (const attribute of lostAttributes) await losses.reportValue(entry, attribute);
+    if (isInMemory(attributes)) await output.write(formatEntry(dn, attributes));
     else for await (const bytes of formatEntryChunks(dn, attributes)) await output.write(bytes);
   } finally {
-    large?.close();
+    largeReader?.close();
   }
 }
 
 /** Whether every value is in memory as a whole. */
-function isWhole(attributes: readonly ExportAttribute[]): attributes is PartialAttribute[] {
+function isInMemory(attributes: readonly ExportAttribute[]): attributes is PartialAttribute[] {
   return attributes.every(({ values }) => values.every((value) => value instanceof Uint8Array));
 }
 
@@ -78,16 +79,16 @@ async function exportEntries(
   const progress = options.output === undefined ? undefined : startProgress('export', 'entries');
   let count = 0;
   const losses = new LossReport(output);
-  const entry = async (found: SalvagedEntry): Promise<void> => {
+  const exportEntry = async (found: SalvagedEntry): Promise<void> => {
     await writeEntry(partition, found, selection, states, output, losses);
     count++;
     progress?.update(count);
   };
-  const sink = { entry, lost: (lost: LostEntry) => losses.reportEntry(lost) };
+  const sink = { entry: exportEntry, lost: (lost: LostEntry) => losses.reportEntry(lost) };
   await output.write(VERSION_LINE);
   for (const base of bases) {
-    const walked = filter ? walkMatching(partition, base, filter, sink) : walkAll(partition, base, sink);
-    await walked.catch((error: unknown) => {
+    const walk = filter ? walkMatching(partition, base, filter, sink) : walkAll(partition, base, sink);
+    await walk.catch((error: unknown) => {
       // A suffix may have no entry yet.
       if (options.base !== undefined || !(error instanceof LdapError) || error.result !== 'noSuchObject') throw error;
     });
@@ -107,7 +108,7 @@ export function addExport(program: Command): void {
     .option('--no-operational', 'leave out entryUUID, createTimestamp and the like')
     .option('--even-if-damaged', 'do not verify the pages of the data file first; export what can be read')
     .action(async (options: ExportOptions, command: Command) => {
-      const settings = settingsOf(command);
+      const settings = resolveSettings(command);
       if (!options.evenIfDamaged) await requireUndamagedPages(settings, 'export');
       await withDirectory(settings, { readOnly: true, inOrder: true }, async (directory) => {
         const { count, losses } = await exportEntries(directory, options, settings.config.passwords.policy);

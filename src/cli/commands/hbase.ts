@@ -9,7 +9,7 @@ import { collectValues } from '../config/index.js';
 import { CliError, pluralize, UsageError } from '../exit.js';
 import { configuredSchema, withDirectory } from '../open-directory.js';
 import { commandGroup, directoryCommand, loadSettings, type Settings } from '../options.js';
-import { hbaseSettingsOf } from '../store.js';
+import { readHBaseSettings } from '../store.js';
 
 const EXAMPLES = `
 Examples:
@@ -32,9 +32,9 @@ function attributeTables(schema: Schema, names: readonly string[]): TableSpec[] 
 }
 
 /** Returns the schema of the settings, or of the directory if `only` needs it: before `init` there is no directory. */
-async function schemaFor(settings: Settings, only: readonly string[] = []): Promise<Schema> {
-  const given = configuredSchema(settings);
-  if (only.every((name) => given.attribute(name))) return given;
+async function schemaFor(settings: Settings, indexNames: readonly string[] = []): Promise<Schema> {
+  const configured = configuredSchema(settings);
+  if (indexNames.every((name) => configured.attribute(name))) return configured;
   return withDirectory(settings, {}, async ({ schema }) => schema);
 }
 
@@ -46,16 +46,16 @@ function hbaseCommandSettings(command: Command): Settings {
   return { config, store };
 }
 
-async function printSchema(settings: Settings, only: readonly string[] | undefined): Promise<void> {
-  const hbase = await hbaseSettingsOf(settings.store, settings.config);
+async function printSchema(settings: Settings, indexNames: readonly string[] | undefined): Promise<void> {
+  const hbase = await readHBaseSettings(settings.store, settings.config);
   const tables = await import('../../store/hbase/schema/index.js');
   const { INTERNAL_TABLES } = await import('../../store/hbase/index.js');
   const regions = hbase.regions > 0 ? hbase.regions : tables.DEFAULT_REGIONS;
-  const internal = only ? [] : [tables.CATALOG, ...INTERNAL_TABLES];
-  const specs = attributeTables(await schemaFor(settings, only), only ?? DEFAULT_INDEXES);
+  const internalTables = indexNames ? [] : [tables.CATALOG, ...INTERNAL_TABLES];
+  const specs = attributeTables(await schemaFor(settings, indexNames), indexNames ?? DEFAULT_INDEXES);
   const descriptors = [
-    ...internal.map((table) => tables.describeInternal(hbase, table)),
-    ...[...(only ? [] : FIXED_TABLES), ...specs].map((spec) =>
+    ...internalTables.map((table) => tables.describeInternal(hbase, table)),
+    ...[...(indexNames ? [] : FIXED_TABLES), ...specs].map((spec) =>
       tables.describeTable(hbase, spec, splitKeys(spec, regions)),
     ),
   ];
@@ -64,23 +64,23 @@ async function printSchema(settings: Settings, only: readonly string[] | undefin
 
 /** For example `3 regions: 2 on a:16020, 1 on b:16020`. */
 function formatRegions(counts: ReadonlyMap<string, number>): string {
-  const all = [...counts.values()].reduce((sum, count) => sum + count, 0);
-  const each = [...counts].sort(([a], [b]) => (a < b ? -1 : 1)).map(([server, count]) => `${count} on ${server}`);
-  return `${pluralize(all, 'region')}: ${each.join(', ')}`;
+  const regionCount = [...counts.values()].reduce((sum, count) => sum + count, 0);
+  const servers = [...counts].sort(([a], [b]) => (a < b ? -1 : 1)).map(([server, count]) => `${count} on ${server}`);
+  return `${pluralize(regionCount, 'region')}: ${servers.join(', ')}`;
 }
 
 async function verify(settings: Settings): Promise<void> {
-  const hbase = await hbaseSettingsOf(settings.store, settings.config);
+  const hbase = await readHBaseSettings(settings.store, settings.config);
   const { INTERNAL_TABLES } = await import('../../store/hbase/index.js');
   const { HBaseClient } = await import('../../store/hbase/rpc/client.js');
   const { TableRegistry } = await import('../../store/hbase/schema/index.js');
   const client = new HBaseClient(hbase);
   try {
     const registry = new TableRegistry(client, hbase);
-    const wrong = await registry.verify(INTERNAL_TABLES);
-    if (!wrong) throw new CliError('the tables can be looked at over a REST gateway only, and hbase.rest is none');
-    for (const [table, faults] of wrong) for (const fault of faults) process.stdout.write(`${table}: ${fault}\n`);
-    if (wrong.size > 0) throw new CliError(`${pluralize(wrong.size, 'table')} not as required`);
+    const faultLists = await registry.verify(INTERNAL_TABLES);
+    if (!faultLists) throw new CliError('the tables can be looked at over a REST gateway only, and hbase.rest is none');
+    for (const [table, faults] of faultLists) for (const fault of faults) process.stdout.write(`${table}: ${fault}\n`);
+    if (faultLists.size > 0) throw new CliError(`${pluralize(faultLists.size, 'table')} not as required`);
     for (const [table, counts] of await registry.countRegions(INTERNAL_TABLES))
       process.stdout.write(`${table}: ${formatRegions(counts)}\n`);
     process.stdout.write('the tables are as required\n');

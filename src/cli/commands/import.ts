@@ -12,7 +12,7 @@ import { type InputFile, openInput, RecordSource } from '../import/source.js';
 import { printOutcome } from '../import/summary.js';
 import { onInterruption } from '../interruption.js';
 import { type OpenDirectory, withDirectory, withTrialDirectory } from '../open-directory.js';
-import { directoryCommand, settingsOf } from '../options.js';
+import { directoryCommand, resolveSettings } from '../options.js';
 import { startProgress } from '../progress.js';
 
 const EXAMPLES = `
@@ -56,11 +56,12 @@ function shortHash(text: string): string {
 }
 
 /** Returns where an interrupted import continues. `--resume` without a journal starts at byte 0. */
-function findResumePoint(journal: ImportJournal | undefined, flags: ImportFlags): { done: number } | undefined {
+function findResumePoint(journal: ImportJournal | undefined, flags: ImportFlags): { doneOffset: number } | undefined {
   if (flags.resume === false) return undefined;
-  const found = journal?.read();
-  if (found) process.stderr.write('import: an earlier import of this file was interrupted; going on with it\n');
-  return found ?? (flags.resume ? { done: 0 } : undefined);
+  const progress = journal?.readProgress();
+  if (!progress) return flags.resume ? { doneOffset: 0 } : undefined;
+  process.stderr.write('import: an earlier import of this file was interrupted; going on with it\n');
+  return { doneOffset: progress.done };
 }
 
 async function importFile(
@@ -77,55 +78,55 @@ async function importFile(
   const resume = findResumePoint(journal, flags);
   const rejects = isDry
     ? undefined
-    : new RejectsFile(rejectsPath(path, flags), resume !== undefined && resume.done > 0);
+    : new RejectsFile(rejectsPath(path, flags), resume !== undefined && resume.doneOffset > 0);
   const source = new RecordSource(
     input.chunks,
     flags.allowUrls ? { allowUrls: (url) => url.protocol === 'file:' } : {},
   );
   const progress = startProgress('import', 'entries');
   const size = input.fingerprint?.size;
-  let records = 0;
+  let recordCount = 0;
   const importer = new Importer(directory.partition, source, rejects, journal, {
     policy,
     continue: flags.continue === true || isDry,
     resume,
     onProgress: (count, phase, done) => {
-      records = count;
+      recordCount = count;
       progress.phase(phase === 'entries' ? 'import' : phase, phase === 'entries' ? phase : 'records');
       progress.update(count, size === undefined ? undefined : done / Math.max(1, size));
     },
   });
-  const start = performance.now();
+  const startMs = performance.now();
   const removeHandlers = onInterruption(() => {
     progress.finish();
-    if (isDry) return `interrupted after about ${pluralize(records, 'record')}; nothing was written`;
-    const way = journal ? (flags.resume === false ? 'the same command without --no-resume' : 'the same command') : '';
-    const goesOn = way === '' ? 'the same input with --resume goes on' : `${way} goes on`;
-    return `interrupted after about ${pluralize(records, 'record')}; ${goesOn}`;
+    if (isDry) return `interrupted after about ${pluralize(recordCount, 'record')}; nothing was written`;
+    const command = flags.resume === false ? 'the same command without --no-resume' : 'the same command';
+    const resumeText = journal ? `${command} goes on` : 'the same input with --resume goes on';
+    return `interrupted after about ${pluralize(recordCount, 'record')}; ${resumeText}`;
   });
-  const running = importer.run().then((ended) => {
-    if (size !== undefined && !ended.stoppedAt) progress.update(records, 1);
-    return ended;
+  const importRun = importer.run().then((outcome) => {
+    if (size !== undefined && !outcome.fatalRefusal) progress.update(recordCount, 1);
+    return outcome;
   });
-  const outcome = await running.finally(() => {
+  const outcome = await importRun.finally(() => {
     removeHandlers();
     progress.finish();
   });
-  printOutcome(outcome, (performance.now() - start) / 1000, isDry);
+  printOutcome(outcome, (performance.now() - startMs) / 1000, isDry);
   throwIfRejected(outcome, input, rejects);
 }
 
 function throwIfRejected(outcome: ImportOutcome, input: InputFile, rejects: RejectsFile | undefined): void {
-  const { stoppedAt } = outcome;
-  if (stoppedAt && rejects) {
-    const reason = stoppedAt.reason.replace(/[\s.]+$/, '');
+  const { fatalRefusal } = outcome;
+  if (fatalRefusal && rejects) {
+    const reason = fatalRefusal.reason.replace(/[\s.]+$/, '');
     throw new CliError(
-      `${input.name}, record at line ${stoppedAt.line}: ${reason}; what came before it is loaded and stays. The record is in ${rejects.path}; correct it and go on with --resume, or pass over such records with --continue`,
+      `${input.name}, record at line ${fatalRefusal.line}: ${reason}; what came before it is loaded and stays. The record is in ${rejects.path}; correct it and go on with --resume, or pass over such records with --continue`,
     );
   }
-  if (outcome.rejected === 0) return;
-  const where = rejects ? `refused: see ${rejects.path}` : `would be refused`;
-  throw new CliError(`${pluralize(outcome.rejected, 'record')} ${where}`);
+  if (outcome.rejectedCount === 0) return;
+  const rejectsText = rejects ? `refused: see ${rejects.path}` : `would be refused`;
+  throw new CliError(`${pluralize(outcome.rejectedCount, 'record')} ${rejectsText}`);
 }
 
 export function addImport(program: Command): void {
@@ -138,7 +139,7 @@ export function addImport(program: Command): void {
     .option('--dry-run', 'check everything and report what would be refused; write nothing')
     .option('--allow-urls', "read values of 'attribute:< file:///…' from the files named")
     .action((file: string, flags: ImportFlags, command: Command) => {
-      const settings = settingsOf(command);
+      const settings = resolveSettings(command);
       if (!flags.dryRun) checkRejectsPath(rejectsPath(file, flags), file);
       const input = openInput(file);
       const policy = hashPolicyOf(settings.config);

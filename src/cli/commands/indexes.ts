@@ -15,7 +15,7 @@ A running server uses a new index as soon as it is complete. A command that was 
 after a minute at most.
 `;
 
-function printWaiting(ms: number): void {
+function printWaitNotice(ms: number): void {
   process.stderr.write(
     `index: another command is adding or dropping this index, or was when it was killed; waiting for it, ${Math.ceil(ms / 1000)} s at most\n`,
   );
@@ -29,15 +29,15 @@ async function list({ partition }: OpenDirectory): Promise<void> {
 }
 
 async function add({ partition }: OpenDirectory, attribute: string, options: { substring?: boolean }): Promise<void> {
-  await partition.addIndex(attribute, { substring: options.substring === true, onWait: printWaiting });
+  await partition.addIndex(attribute, { substring: options.substring === true, onWait: printWaitNotice });
   const progress = startProgress('index', 'entries');
-  let indexed = 0;
+  let entryCount = 0;
   await partition.buildIndexes((done) => {
-    indexed = done;
+    entryCount = done;
     progress.update(done);
   });
   progress.finish();
-  process.stdout.write(`index on ${attribute} is ready (${formatNumber(indexed)} entries read)\n`);
+  process.stdout.write(`index on ${attribute} is ready (${formatNumber(entryCount)} entries read)\n`);
 }
 
 async function drop({ partition }: OpenDirectory, attribute: string): Promise<void> {

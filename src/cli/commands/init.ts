@@ -3,7 +3,7 @@ import { DEFAULT_PRESET, PRESETS, type Preset } from '../../access/presets.js';
 import { collectValues } from '../config/index.js';
 import { UsageError } from '../exit.js';
 import { createDirectory } from '../open-directory.js';
-import { directoryCommand, settingsOf } from '../options.js';
+import { directoryCommand, resolveSettings } from '../options.js';
 import { canPrompt, generatePassword, promptNewPassword, readPasswordFile } from '../secrets.js';
 import { requireEmptyFolder } from '../store.js';
 
@@ -30,22 +30,22 @@ interface InitOptions {
   readonly access: Preset;
 }
 
-export interface NewPassword {
+export interface AdminPassword {
   readonly password: Buffer;
   /** Whether the password was generated here and must be shown to the user. */
-  readonly generated: boolean;
+  readonly isGenerated: boolean;
 }
 
 /** Reads the password from the file, `ROWAN_ADMIN_PASSWORD` or the terminal, or generates one, in this order. */
-async function adminPassword(adminDn: string, file: string | undefined): Promise<NewPassword> {
-  if (file !== undefined) return { password: readPasswordFile(file), generated: false };
-  const given = process.env.ROWAN_ADMIN_PASSWORD;
-  if (given !== undefined) {
-    if (given === '') throw new UsageError('ROWAN_ADMIN_PASSWORD is set but empty');
-    return { password: Buffer.from(given), generated: false };
+async function readAdminPassword(adminDn: string, file: string | undefined): Promise<AdminPassword> {
+  if (file !== undefined) return { password: readPasswordFile(file), isGenerated: false };
+  const variable = process.env.ROWAN_ADMIN_PASSWORD;
+  if (variable !== undefined) {
+    if (variable === '') throw new UsageError('ROWAN_ADMIN_PASSWORD is set but empty');
+    return { password: Buffer.from(variable), isGenerated: false };
   }
-  if (canPrompt()) return { password: await promptNewPassword(adminDn), generated: false };
-  return { password: Buffer.from(generatePassword()), generated: true };
+  if (canPrompt()) return { password: await promptNewPassword(adminDn), isGenerated: false };
+  return { password: Buffer.from(generatePassword()), isGenerated: true };
 }
 
 export function addInit(program: Command): void {
@@ -57,19 +57,19 @@ export function addInit(program: Command): void {
       new Option('--access <name>', 'initial access rules').choices(Object.keys(PRESETS)).default(DEFAULT_PRESET),
     )
     .action(async (options: InitOptions, command: Command) => {
-      const settings = settingsOf(command);
+      const settings = resolveSettings(command);
       requireEmptyFolder(settings.store);
       const { suffix: suffixes, adminDn } = options;
-      let made: NewPassword | undefined;
+      let adminPassword: AdminPassword | undefined;
       const askPassword = async (): Promise<Buffer> => {
-        made = await adminPassword(adminDn, options.adminPasswordFile);
-        return made.password;
+        adminPassword = await readAdminPassword(adminDn, options.adminPasswordFile);
+        return adminPassword.password;
       };
       await createDirectory(settings, { suffixes, adminDn, adminPassword: askPassword, access: options.access });
       process.stdout.write(`created ${settings.store} for ${suffixes.join(' and ')}\nadministrator: ${adminDn}\n`);
-      if (made?.generated)
+      if (adminPassword?.isGenerated)
         process.stdout.write(
-          `password: ${made.password.toString()}   (shown this once; "rowan passwd" sets another)\n`,
+          `password: ${adminPassword.password.toString()}   (shown this once; "rowan passwd" sets another)\n`,
         );
     });
 }

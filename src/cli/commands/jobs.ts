@@ -2,10 +2,10 @@ import type { Command } from 'commander';
 import { disabledStep, type Job, type JobRow, lastRunText, nextRunText, readJob, runNow } from '../../jobs/index.js';
 import type { Partition } from '../../partition/index.js';
 import { CliError, UsageError } from '../exit.js';
-import { jobsOf } from '../jobs.js';
+import { listJobs } from '../jobs.js';
 import { createLog } from '../log.js';
 import { withDirectory } from '../open-directory.js';
-import { commandGroup, directoryCommand, type Settings, settingsOf } from '../options.js';
+import { commandGroup, directoryCommand, resolveSettings, type Settings } from '../options.js';
 
 const EXAMPLES = `
 Examples:
@@ -31,7 +31,7 @@ function findJob(jobs: readonly Job[], name: string): Job {
 
 async function list(settings: Settings): Promise<void> {
   await withDirectory(settings, { readOnly: true }, async ({ partition }) => {
-    for (const job of jobsOf(partition, settings.config, createLog(settings.config))) {
+    for (const job of listJobs(partition, settings.config, createLog(settings.config))) {
       const row = await readJob(partition.store, job.name);
       const lines = [
         `schedule  ${job.schedule}`,
@@ -44,13 +44,13 @@ async function list(settings: Settings): Promise<void> {
 }
 
 async function runJob(partition: Partition, job: Job): Promise<void> {
-  const stop = new AbortController();
-  const abort = (): void => stop.abort();
+  const stopController = new AbortController();
+  const abort = (): void => stopController.abort();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, abort);
   try {
-    const tellWaiting = ({ state }: JobRow): void =>
+    const printWaitNotice = ({ state }: JobRow): void =>
       void process.stderr.write(`rowan: ${state.holder} has job '${job.name}'; waiting to see whether it lives\n`);
-    process.stdout.write(`${await runNow(partition.store, job, stop.signal, tellWaiting)}\n`);
+    process.stdout.write(`${await runNow(partition.store, job, stopController.signal, printWaitNotice)}\n`);
   } catch (error) {
     throw new CliError((error as Error).message, { cause: error });
   } finally {
@@ -58,33 +58,33 @@ async function runJob(partition: Partition, job: Job): Promise<void> {
   }
 }
 
-async function setDisabled(settings: Settings, name: string, disabled: boolean): Promise<void> {
+async function setState(settings: Settings, name: string, isDisabled: boolean): Promise<void> {
   await withDirectory(settings, {}, async ({ partition }) => {
-    const job = findJob(jobsOf(partition, settings.config, createLog(settings.config)), name);
-    await partition.store.commit({ steps: [disabledStep(job.name, disabled)], decisive: 0 });
-    process.stdout.write(`${job.name}: ${disabled ? 'disabled' : 'enabled'}\n`);
+    const job = findJob(listJobs(partition, settings.config, createLog(settings.config)), name);
+    await partition.store.commit({ steps: [disabledStep(job.name, isDisabled)], decisive: 0 });
+    process.stdout.write(`${job.name}: ${isDisabled ? 'disabled' : 'enabled'}\n`);
   });
 }
 
 export function addJobs(program: Command): void {
   const jobs = commandGroup(program, 'jobs', 'show, run, disable and enable the scheduled jobs', EXAMPLES);
-  const add = (name: string, description: string) => directoryCommand(jobs, name, description, EXAMPLES);
+  const addCommand = (name: string, description: string) => directoryCommand(jobs, name, description, EXAMPLES);
 
-  add('list', 'show when each job ran, and when it runs next').action((_options: object, command: Command) =>
-    list(settingsOf(command)),
+  addCommand('list', 'show when each job ran, and when it runs next').action((_options: object, command: Command) =>
+    list(resolveSettings(command)),
   );
-  add('run', 'run a job now')
+  addCommand('run', 'run a job now')
     .argument('<job>')
     .action((name: string, _options: object, command: Command) => {
-      const settings = settingsOf(command);
+      const settings = resolveSettings(command);
       return withDirectory(settings, {}, ({ partition }) =>
-        runJob(partition, findJob(jobsOf(partition, settings.config, createLog(settings.config)), name)),
+        runJob(partition, findJob(listJobs(partition, settings.config, createLog(settings.config)), name)),
       );
     });
-  add('disable', 'keep servers from starting the job by themselves')
+  addCommand('disable', 'keep servers from starting the job by themselves')
     .argument('<job>')
-    .action((name: string, _options: object, command: Command) => setDisabled(settingsOf(command), name, true));
-  add('enable', 'let servers start the job by its schedule again')
+    .action((name: string, _options: object, command: Command) => setState(resolveSettings(command), name, true));
+  addCommand('enable', 'let servers start the job by its schedule again')
     .argument('<job>')
-    .action((name: string, _options: object, command: Command) => setDisabled(settingsOf(command), name, false));
+    .action((name: string, _options: object, command: Command) => setState(resolveSettings(command), name, false));
 }

@@ -24,8 +24,8 @@ async function set({ partition }: OpenDirectory, attribute: string, first: numbe
 
 async function show({ partition }: OpenDirectory): Promise<void> {
   for (const { attribute, first, last, next } of await partition.numberRanges()) {
-    const left = next > BigInt(last) ? 'none is left' : `next ${next}`;
-    process.stdout.write(`${attribute.padEnd(20)} ${first} to ${last}, ${left}\n`);
+    const nextText = next > BigInt(last) ? 'none is left' : `next ${next}`;
+    process.stdout.write(`${attribute.padEnd(20)} ${first} to ${last}, ${nextText}\n`);
   }
 }
 

@@ -10,7 +10,7 @@ import type { Config } from '../../server/settings/index.js';
 import { addSettingFlags } from '../config/index.js';
 import { CliError } from '../exit.js';
 import { type OpenDirectory, parseDnArgument, withDirectory } from '../open-directory.js';
-import { directoryCommand, settingsOf } from '../options.js';
+import { directoryCommand, resolveSettings } from '../options.js';
 import { canPrompt, generatePassword, promptNewPassword, readPasswordFile, readPasswordInput } from '../secrets.js';
 import { readAccount } from './account-report.js';
 
@@ -34,7 +34,7 @@ interface PasswdOptions {
   readonly generate?: boolean;
 }
 
-async function newPassword(options: PasswdOptions, dn: string): Promise<Buffer> {
+async function readNewPassword(options: PasswdOptions, dn: string): Promise<Buffer> {
   if (options.passwordFile !== undefined) return readPasswordFile(options.passwordFile);
   if (options.generate) return Buffer.from(generatePassword());
   return canPrompt() ? promptNewPassword(dn) : readPasswordInput();
@@ -42,31 +42,31 @@ async function newPassword(options: PasswdOptions, dn: string): Promise<Buffer> 
 
 async function setPassword(
   directory: OpenDirectory,
-  name: Dn,
-  stored: Buffer,
+  dn: Dn,
+  storedPassword: Buffer,
   passwords: Config['passwords'],
 ): Promise<unknown> {
   const { partition, schema } = directory;
   const { adminDn } = partition.settings;
-  if (name.norm.equals(schema.parseDn(adminDn).norm)) return partition.setAdminPassword(stored);
-  const { policy } = await readAccount(directory, name, passwords);
+  if (dn.norm.equals(schema.parseDn(adminDn).norm)) return partition.setAdminPassword(storedPassword);
+  const { policy } = await readAccount(directory, dn, passwords);
   const credentials = new CredentialReader(partition.descriptions, passwords.shadow);
-  const change = { isOwn: false, passwordsAfter: [stored], setsPasswords: true, writesReset: false };
-  const changesOf = ({ row }: Target) => {
-    const own = credentials.read(row);
+  const change = { isOwn: false, passwordsAfter: [storedPassword], setsPasswords: true, writesReset: false };
+  const makeChanges = ({ row }: Target) => {
+    const rowCredentials = credentials.read(row);
     const now = Date.now();
-    const added = operationalChanges(policy, own, change, now);
+    const serverChanges = operationalChanges(policy, rowCredentials, change, now);
     // The server may have a policy unknown to this command. Otherwise the time of the old password would stay.
-    if (!policy && own.account?.changed !== undefined) {
+    if (!policy && rowCredentials.account?.changed !== undefined) {
       const values = [Buffer.from(generalizedTime(now))];
-      added.push({ operation: 'replace', attribute: { type: 'pwdChangedTime', values } });
+      serverChanges.push({ operation: 'replace', attribute: { type: 'pwdChangedTime', values } });
     }
     return {
-      clientChanges: [{ operation: 'replace', attribute: { type: 'userPassword', values: [stored] } } as const],
-      serverChanges: added,
+      clientChanges: [{ operation: 'replace', attribute: { type: 'userPassword', values: [storedPassword] } } as const],
+      serverChanges,
     };
   };
-  return partition.modify(name, changesOf, { dn: adminDn });
+  return partition.modify(dn, makeChanges, { dn: adminDn });
 }
 
 export function addPasswd(program: Command): void {
@@ -75,16 +75,16 @@ export function addPasswd(program: Command): void {
     .argument('[dn]', 'entry whose password is set (default: the administrator)')
     .option('--password-file <file>', 'file that holds the new password')
     .option('--generate', 'generate a password and show it')
-    .action((given: string | undefined, options: PasswdOptions, command: Command) => {
+    .action((dnText: string | undefined, options: PasswdOptions, command: Command) => {
       if (options.generate && options.passwordFile !== undefined) {
         throw new CliError('give either --generate or --password-file', { exitCode: 2 });
       }
-      const settings = settingsOf(command);
+      const settings = resolveSettings(command);
       return withDirectory(settings, {}, async (directory) => {
-        const dn = parseDnArgument(directory.schema, given ?? directory.partition.settings.adminDn);
-        const password = await newPassword(options, dn.text);
-        const stored = await hashPassword(password, hashPolicyOf(settings.config));
-        await setPassword(directory, dn, stored, settings.config.passwords);
+        const dn = parseDnArgument(directory.schema, dnText ?? directory.partition.settings.adminDn);
+        const password = await readNewPassword(options, dn.text);
+        const storedPassword = await hashPassword(password, hashPolicyOf(settings.config));
+        await setPassword(directory, dn, storedPassword, settings.config.passwords);
         process.stdout.write(`password of ${dn.text} is set\n`);
         if (options.generate) process.stdout.write(`password: ${password.toString()}   (shown this once)\n`);
       });

@@ -7,7 +7,7 @@ import { Importer } from '../import/importer.js';
 import { RejectsFile } from '../import/rejects.js';
 import { openInput, RecordSource } from '../import/source.js';
 import { createDirectory, withDirectory } from '../open-directory.js';
-import { addServerOptions, directoryCommand, type Settings, settingsOf } from '../options.js';
+import { addServerOptions, directoryCommand, resolveSettings, type Settings } from '../options.js';
 import { SAMPLE } from '../sample.js';
 import { generatePassword } from '../secrets.js';
 import { serve } from './serve.js';
@@ -21,9 +21,9 @@ async function loadSample(settings: Settings): Promise<number> {
     const rejects = new RejectsFile(`${settings.store}/sample.rejects`, false);
     const policy = hashPolicyOf(settings.config);
     const options = { policy, continue: false, resume: undefined, onProgress: () => undefined };
-    const { loaded, stoppedAt } = await new Importer(partition, source, rejects, undefined, options).run();
-    if (stoppedAt) throw new CliError(`the sample directory, line ${stoppedAt.line}: ${stoppedAt.reason}`);
-    return loaded;
+    const { loadedCount, fatalRefusal } = await new Importer(partition, source, rejects, undefined, options).run();
+    if (fatalRefusal) throw new CliError(`the sample directory, line ${fatalRefusal.line}: ${fatalRefusal.reason}`);
+    return loadedCount;
   });
 }
 
@@ -47,14 +47,14 @@ async function createSample(settings: Settings): Promise<string> {
 }
 
 function greet(urls: readonly string[], password: string | undefined): void {
-  const secret =
+  const passwordText =
     password === undefined
       ? 'as shown when it was created (npx rowan passwd sets another)'
       : `${password}   (shown this once)`;
   process.stdout.write(`
 Rowan listens on ${urls.join(' ')}
   administrator  ${ADMIN}
-  password       ${secret}
+  password       ${passwordText}
 
 Try, in another terminal:
   ldapsearch -x -H ${urls[0]} -D ${ADMIN} -W -b ${SUFFIX} '(title=*engineer*)'
@@ -69,7 +69,7 @@ export function addQuickstart(program: Command): void {
     hidden: true,
   });
   addServerOptions(command).action(async (_options: object, self: Command) => {
-    const settings = settingsOf(self, 'data');
+    const settings = resolveSettings(self, 'data');
     if (settings.config.store !== undefined)
       throw new UsageError('the sample directory is made in a folder: give --data');
     const password = existsSync(settings.store) ? undefined : await createSample(settings);

@@ -4,7 +4,7 @@ import { Schema, type SchemaSource } from '../../schema/index.js';
 import { currentRules, parseRulesText } from '../access/rules-file.js';
 import { UsageError } from '../exit.js';
 import { type OpenDirectory, readSchemaFolders, withDirectory } from '../open-directory.js';
-import { commandGroup, directoryCommand, type Settings, settingsOf } from '../options.js';
+import { commandGroup, directoryCommand, resolveSettings, type Settings } from '../options.js';
 
 const EXAMPLES = `
 Examples:
@@ -31,27 +31,27 @@ function formatFiles({ files }: SchemaSource): string {
 }
 
 /** Merges the schema of the directory with that of the settings. */
-function mergeSource(now: SchemaSource, { config }: Settings, without: boolean): SchemaSource {
+function mergeSource(currentSource: SchemaSource, { config }: Settings, removesFiles: boolean): SchemaSource {
   const { nis, folders } = config.schema;
-  if (nis === undefined && folders.length === 0 && !without)
+  if (nis === undefined && folders.length === 0 && !removesFiles)
     throw new UsageError('which schema? give --schema-folders, --schema-nis or --without-files');
-  if (folders.length > 0 && without) throw new UsageError('--without-files and schema.folders are both given');
-  const load = () => readSchemaFolders(() => Schema.load({ extra: folders, nis }).source.files);
-  const files = without ? [] : folders.length > 0 ? load() : now.files;
-  return { nis: nis ?? now.nis, files };
+  if (folders.length > 0 && removesFiles) throw new UsageError('--without-files and schema.folders are both given');
+  const loadFiles = () => readSchemaFolders(() => Schema.load({ extra: folders, nis }).source.files);
+  const files = removesFiles ? [] : folders.length > 0 ? loadFiles() : currentSource.files;
+  return { nis: nis ?? currentSource.nis, files };
 }
 
 function describeChange({ added, removed, changed }: SchemaChange): string {
-  const parts = [`${added} added`, `${removed} removed`, `${changed} changed`].join(', ');
-  const check =
+  const counts = [`${added} added`, `${removed} removed`, `${changed} changed`].join(', ');
+  const checkNote =
     changed === 0 ? '' : '; run "rowan check": what follows from a changed definition is made anew by "rowan repair"';
-  return `definitions: ${parts}${check}\n`;
+  return `definitions: ${counts}${checkNote}\n`;
 }
 
 /** Throws when the access rules do not parse under the new schema: only the administrator could then do anything. */
-async function requireRulesFit(directory: OpenDirectory, next: Schema): Promise<void> {
+async function requireRulesFit(directory: OpenDirectory, newSchema: Schema): Promise<void> {
   const { text, origin } = await currentRules(directory);
-  parseRulesText({ text, origin: `the access rules in force, ${origin}` }, { schema: next });
+  parseRulesText({ text, origin: `the access rules in force, ${origin}` }, { schema: newSchema });
 }
 
 export function addSchema(program: Command): void {
@@ -60,7 +60,7 @@ export function addSchema(program: Command): void {
   directoryCommand(schema, 'show', 'show the schema of the directory', EXAMPLES)
     .option('--text', 'the text of its own files, as LDIF')
     .action((flags: { text?: boolean }, command: Command) =>
-      withDirectory(settingsOf(command), { readOnly: true, anySchema: true }, async (directory) => {
+      withDirectory(resolveSettings(command), { readOnly: true, anySchema: true }, async (directory) => {
         const { source } = directory.schema;
         process.stdout.write(flags.text === true ? formatFiles(source) : `${describeSource(source)}\n`);
       }),
@@ -69,13 +69,13 @@ export function addSchema(program: Command): void {
   directoryCommand(schema, 'set', 'give the directory the schema of these settings', EXAMPLES)
     .option('--without-files', 'remove the schema files of the directory')
     .action((flags: { withoutFiles?: boolean }, command: Command) => {
-      const settings = settingsOf(command);
+      const settings = resolveSettings(command);
       return withDirectory(settings, { anySchema: true }, async (directory) => {
-        const { partition, schema: now } = directory;
-        const next = Schema.of(mergeSource(now.source, settings, flags.withoutFiles === true));
-        await requireRulesFit(directory, next);
-        const change = await partition.changeSchema(next);
-        process.stdout.write(`the directory's schema: ${describeSource(next.source)}\n${describeChange(change)}`);
+        const { partition, schema: currentSchema } = directory;
+        const newSchema = Schema.of(mergeSource(currentSchema.source, settings, flags.withoutFiles === true));
+        await requireRulesFit(directory, newSchema);
+        const change = await partition.changeSchema(newSchema);
+        process.stdout.write(`the directory's schema: ${describeSource(newSchema.source)}\n${describeChange(change)}`);
         process.stdout.write('servers that run go on with the schema they have: restart them\n');
       });
     });

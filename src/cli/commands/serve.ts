@@ -7,7 +7,7 @@ import type { LongThread } from '../long/long-thread.js';
 import { Maintenance } from '../maintenance.js';
 import { watchNpm } from '../npm.js';
 import { openDirectory } from '../open-directory.js';
-import { addServerOptions, directoryCommand, type Settings, settingsOf } from '../options.js';
+import { addServerOptions, directoryCommand, resolveSettings, type Settings } from '../options.js';
 
 const EXAMPLES = `
 Examples:
@@ -28,7 +28,7 @@ SIGTERM and SIGINT end it after the requests in hand are answered, a second one 
 `;
 
 /** Resolves with the reason at the first SIGTERM or SIGINT, or when npm ends. The next signal exits the process. */
-function stopSignal(): Promise<string> {
+function waitForStop(): Promise<string> {
   return new Promise((resolve) => {
     const stop = (reason: string): void => {
       unwatch();
@@ -60,14 +60,14 @@ async function createServer(settings: Settings, partition: Partition, log: Logge
     return new Supervisor(settings, log, config.workers);
   }
   const { LongThread } = await import('../long/long-thread.js');
-  const long = processes ? new LongThread(settings, log) : undefined;
-  const server = await createLocalServer(settings, partition, log, long);
+  const longThread = processes ? new LongThread(settings, log) : undefined;
+  const server = await createLocalServer(settings, partition, log, longThread);
   return {
     listen: () => server.listen(),
     renewCertificate: () => server.renewCertificate(),
     close: async () => {
       await server.close();
-      await long?.close();
+      await longThread?.close();
     },
   };
 }
@@ -77,16 +77,16 @@ async function createLocalServer(
   settings: Settings,
   partition: Partition,
   log: Logger,
-  long: LongThread | undefined,
+  longThread: LongThread | undefined,
 ): Promise<ServerHandle> {
   const { growthRules } = await import('../workers/growth.js');
   const rules = growthRules();
   if (settings.config.workers === 'auto' && partition.store.supports.processes && rules.maxProcesses > 1) {
     const { GrowingServer } = await import('../workers/growing.js');
-    return new GrowingServer(settings, partition, log, long, rules);
+    return new GrowingServer(settings, partition, log, longThread, rules);
   }
   const { RowanServer } = await import('../../server/server.js');
-  const server = new RowanServer(partition, settings.config, log, { longWorker: long });
+  const server = new RowanServer(partition, settings.config, log, { longWorker: longThread });
   return {
     listen: () => server.listen(),
     renewCertificate: () => renewCertificate(server, log),
@@ -104,14 +104,14 @@ export async function serve(settings: Settings, onReady?: (urls: readonly string
   const maintenance = new Maintenance(directory.partition, settings.config, log);
   try {
     server = await createServer(settings, directory.partition, log);
-    const stopped = stopSignal();
+    const stopReason = waitForStop();
     process.on('SIGHUP', () => server?.renewCertificate());
     const urls = await server.listen();
     const suffixes = directory.partition.settings.suffixes.join(' ');
     process.stdout.write(`rowan ready: ${urls.join(' ')} pid ${process.pid} suffixes ${suffixes}\n`);
     onReady?.(urls);
     maintenance.start();
-    log.info({ reason: await stopped }, 'stopping');
+    log.info({ reason: await stopReason }, 'stopping');
   } finally {
     await server?.close();
     directory.partition.store.beginClose?.();
@@ -122,6 +122,6 @@ export async function serve(settings: Settings, onReady?: (urls: readonly string
 
 export function addServe(program: Command): void {
   addServerOptions(directoryCommand(program, 'serve', 'serve the directory to LDAP clients', EXAMPLES)).action(
-    (_options: object, command: Command) => serve(settingsOf(command)),
+    (_options: object, command: Command) => serve(resolveSettings(command)),
   );
 }

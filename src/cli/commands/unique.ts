@@ -33,25 +33,25 @@ interface Scope {
 async function add({ partition }: OpenDirectory, attributes: string[], { subtree, filter }: Scope): Promise<void> {
   const number = await partition.addUnique({ attributes, subtree, filter });
   const progress = startProgress('unique', 'entries');
-  let [read, conflicts] = [0, 0];
+  let [readCount, conflictCount] = [0, 0];
   await partition.finishUnique({
     onProgress(done) {
-      read = done;
+      readCount = done;
       progress.update(done);
     },
     onConflict(conflict) {
       if (conflict.number !== number) return;
-      conflicts++;
-      const owners = conflict.dns.length > 0 ? conflict.dns : ['more entries than can be listed'];
-      process.stdout.write(`'${conflict.value}' is the value of\n${owners.map((dn) => `  ${dn}\n`).join('')}`);
+      conflictCount++;
+      const ownerTexts = conflict.dns.length > 0 ? conflict.dns : ['more entries than can be listed'];
+      process.stdout.write(`'${conflict.value}' is the value of\n${ownerTexts.map((dn) => `  ${dn}\n`).join('')}`);
     },
   });
   progress.finish();
-  if (conflicts > 0)
+  if (conflictCount > 0)
     throw new CliError(
-      `${pluralize(conflicts, 'value')} of several entries: the constraint is listed, and not in force. Change the entries and give the command again; "rowan unique remove ${number}" takes it back`,
+      `${pluralize(conflictCount, 'value')} of several entries: the constraint is listed, and not in force. Change the entries and give the command again; "rowan unique remove ${number}" takes it back`,
     );
-  process.stdout.write(`constraint ${number} is in force (${formatNumber(read)} entries read)\n`);
+  process.stdout.write(`constraint ${number} is in force (${formatNumber(readCount)} entries read)\n`);
 }
 
 async function show({ partition }: OpenDirectory): Promise<void> {

@@ -38,7 +38,7 @@ function valueColumn(spec: SettingSpec): string {
   }
 }
 
-function row(name: SettingName): string {
+function settingRow(name: SettingName): string {
   const spec: SettingSpec = settings[name];
   const value = 'default' in spec ? formatValue(spec, spec.default) : '';
   const cells = [`\`${name}\``, valueColumn(spec), value === '' ? 'none' : `\`${value}\``, spec.help];
@@ -47,13 +47,13 @@ function row(name: SettingName): string {
 
 /** Returns the table of all settings for docs/configuration.md. A test compares the two. */
 export function settingsTable(): string {
-  const head = ['| setting | value | default | meaning |', '| --- | --- | --- | --- |'];
-  return [...head, ...settingNames.map(row)].join('\n') + '\n';
+  const headLines = ['| setting | value | default | meaning |', '| --- | --- | --- | --- |'];
+  return [...headLines, ...settingNames.map(settingRow)].join('\n') + '\n';
 }
 
 /** Returns the table of flags and variables for docs/configuration.md. */
 export function spellingsTable(): string {
-  const head = ['| setting | flag | variable |', '| --- | --- | --- |'];
+  const headLines = ['| setting | flag | variable |', '| --- | --- | --- |'];
   const rows = settingNames.map((name) => `| \`${name}\` | \`${settingFlag(name)}\` | \`${settingVariable(name)}\` |`);
-  return [...head, ...rows].join('\n') + '\n';
+  return [...headLines, ...rows].join('\n') + '\n';
 }

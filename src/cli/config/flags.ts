@@ -25,22 +25,22 @@ const PLACEHOLDERS: Readonly<Record<SettingSpec['kind'], string>> = {
   urls: '<url>',
 };
 
-export function collectValues(value: string, before: readonly string[] | undefined): string[] {
-  return [...(before ?? []), value];
+export function collectValues(value: string, previousValues: readonly string[] | undefined): string[] {
+  return [...(previousValues ?? []), value];
 }
 
 function makeOption(name: SettingName): Option {
   const spec: SettingSpec = settings[name];
   const value = 'default' in spec ? formatValue(spec, spec.default) : '';
-  const rest = [
+  const notes = [
     spec.kind === 'choice' ? spec.choices.join(', ') : '',
     value === '' ? '' : `default ${value}`,
     settingVariable(name),
   ];
-  const notes = rest.filter((note) => note !== '').join('; ');
+  const notesText = notes.filter((note) => note !== '').join('; ');
   const option = new Option(
     `${settingFlag(name)} ${PLACEHOLDERS[spec.kind]}`,
-    `${spec.help.replaceAll('`', '')} (${notes})`,
+    `${spec.help.replaceAll('`', '')} (${notesText})`,
   );
   return spec.kind === 'paths' || spec.kind === 'urls' ? option.argParser(collectValues) : option;
 }
@@ -50,9 +50,9 @@ function makeOption(name: SettingName): Option {
  * already are kept, and `flagValues` reads them too.
  */
 export function addSettingFlags(command: Command, names: readonly SettingName[] = settingNames): Command {
-  const existing = new Set(command.options.map((option) => option.long));
-  if (!existing.has('--config')) command.option('--config <file>', 'YAML file with settings (ROWAN_CONFIG)');
-  for (const name of names) if (!existing.has(settingFlag(name))) command.addOption(makeOption(name));
+  const existingFlags = new Set(command.options.map((option) => option.long));
+  if (!existingFlags.has('--config')) command.option('--config <file>', 'YAML file with settings (ROWAN_CONFIG)');
+  for (const name of names) if (!existingFlags.has(settingFlag(name))) command.addOption(makeOption(name));
   return command;
 }
 

@@ -63,18 +63,18 @@ class SettingsLoader {
   readonly warnings: string[] = [];
 
   readFile(file: string): void {
-    const fromFile = readConfigFile(file);
-    this.problems.push(...fromFile.problems);
-    for (const { name, value, line } of fromFile.settings) this.#set(name, value, `${basename(file)}:${line}`);
+    const fileSettings = readConfigFile(file);
+    this.problems.push(...fileSettings.problems);
+    for (const { name, value, line } of fileSettings.settings) this.#set(name, value, `${basename(file)}:${line}`);
   }
 
   readVariables(env: Readonly<Record<string, string | undefined>>): void {
-    const byVariable = new Map(settingNames.map((name) => [settingVariable(name), name]));
+    const namesByVariable = new Map(settingNames.map((name) => [settingVariable(name), name]));
     for (const [variable, text] of Object.entries(env)) {
       if (!variable.startsWith('ROWAN_') || NON_SETTING_VARIABLES.has(variable) || text === undefined) continue;
-      const name = byVariable.get(variable);
+      const name = namesByVariable.get(variable);
       if (name) this.#readText(name, text, variable);
-      else this.warnings.push(`${variable} is not a setting${didYouMean(variable, byVariable.keys())}`);
+      else this.warnings.push(`${variable} is not a setting${didYouMean(variable, namesByVariable.keys())}`);
     }
   }
 
@@ -128,10 +128,10 @@ export function loadConfig({ file, env = {}, flags = {} }: ConfigSources = {}): 
       problems.push(`${describePlace(name, origins.get(name))} ${message}`);
   }
   if (problems.length > 0) throw new ConfigError(problems);
-  return { config, values: valuesOf(config), origins, warnings };
+  return { config, values: listValues(config), origins, warnings };
 }
 
-function valuesOf(config: Config): SettingValues {
+function listValues(config: Config): SettingValues {
   const values: Record<string, unknown> = {};
   for (const name of settingNames) {
     values[name] = name.split('.').reduce<unknown>((at, part) => (at as Record<string, unknown>)[part], config);

@@ -2,9 +2,9 @@ import { stringify } from 'yaml';
 import { type AnyValue, formatValue, type SettingSpec, settingNames, settings } from '../../server/settings/index.js';
 import type { LoadedConfig } from './load.js';
 
-function yamlValue(spec: SettingSpec, value: AnyValue): string {
-  const shown = spec.kind === 'size' ? formatValue(spec, value) : value;
-  return stringify(shown ?? null, { collectionStyle: 'flow', lineWidth: 0 }).trim();
+function formatYamlValue(spec: SettingSpec, value: AnyValue): string {
+  const yamlValue = spec.kind === 'size' ? formatValue(spec, value) : value;
+  return stringify(yamlValue ?? null, { collectionStyle: 'flow', lineWidth: 0 }).trim();
 }
 
 /**
@@ -17,15 +17,15 @@ export function formatConfig({ values, origins }: LoadedConfig): string {
   for (const name of settingNames) {
     const path = name.split('.');
     const groups = path.slice(0, -1);
-    let common = 0;
-    while (common < groups.length && groups[common] === previousGroups[common]) common++;
-    for (let depth = common; depth < groups.length; depth++) lines.push(`${'  '.repeat(depth)}${groups[depth]}:`);
+    let commonDepth = 0;
+    while (commonDepth < groups.length && groups[commonDepth] === previousGroups[commonDepth]) commonDepth++;
+    for (let depth = commonDepth; depth < groups.length; depth++) lines.push(`${'  '.repeat(depth)}${groups[depth]}:`);
     previousGroups = groups;
     const indent = '  '.repeat(groups.length);
     const value = values[name];
     const key = path[path.length - 1]!;
     if (value === undefined) lines.push(`${indent}# ${key}: not set`);
-    else lines.push(`${indent}${key}: ${yamlValue(settings[name], value)} # ${origins.get(name) ?? 'default'}`);
+    else lines.push(`${indent}${key}: ${formatYamlValue(settings[name], value)} # ${origins.get(name) ?? 'default'}`);
   }
   return lines.join('\n') + '\n';
 }

@@ -46,7 +46,7 @@ class ConfigReader {
   readonly #file: string;
   readonly #folder: string;
   readonly #yaml = loadYaml();
-  readonly #lines = new this.#yaml.LineCounter();
+  readonly #lineCounter = new this.#yaml.LineCounter();
 
   constructor(file: string) {
     this.#file = basename(file);
@@ -54,25 +54,25 @@ class ConfigReader {
   }
 
   read(text: string): void {
-    const document = this.#yaml.parseDocument(text, { lineCounter: this.#lines, prettyErrors: false });
-    for (const error of document.errors) this.#problem(error.pos[0], error.message);
+    const document = this.#yaml.parseDocument(text, { lineCounter: this.#lineCounter, prettyErrors: false });
+    for (const error of document.errors) this.#addProblem(error.pos[0], error.message);
     if (this.problems.length > 0 || document.contents === null) return;
     if (this.#yaml.isScalar(document.contents) && document.contents.value === null) return;
     this.#readNode('', document.contents);
   }
 
-  #line(offset: number): number {
-    return this.#lines.linePos(offset).line;
+  #lineAt(offset: number): number {
+    return this.#lineCounter.linePos(offset).line;
   }
 
-  #problem(offset: number, message: string): void {
-    this.problems.push(`${this.#file}:${this.#line(offset)}: ${message}`);
+  #addProblem(offset: number, message: string): void {
+    this.problems.push(`${this.#file}:${this.#lineAt(offset)}: ${message}`);
   }
 
   /** Reads the keys below `prefix` ('' or `limits.`). */
   #readNode(prefix: string, node: Node): void {
     if (!this.#yaml.isMap(node)) {
-      this.#problem(
+      this.#addProblem(
         node.range?.[0] ?? 0,
         prefix === ''
           ? 'must be settings, one a line, like "listen: …"'
@@ -85,7 +85,7 @@ class ConfigReader {
       const name = prefix + (this.#yaml.isScalar(key) ? String(key.value) : '');
       if (isSetting(name)) this.#readSetting(name, value as Node | null, offset);
       else if (!settingGroups.has(name))
-        this.#problem(
+        this.#addProblem(
           offset,
           `${printable(name)} is not a setting${didYouMean(name, [...settingNames, ...settingGroups])}`,
         );
@@ -95,22 +95,22 @@ class ConfigReader {
   }
 
   #readSetting(name: SettingName, node: Node | null, offset: number): void {
-    const raw = this.#rawValue(settings[name], node);
+    const raw = this.#readRawValue(settings[name], node);
     if (raw === null) {
-      this.#problem(offset, `${name} has no value`);
+      this.#addProblem(offset, `${name} has no value`);
       return;
     }
     try {
       const value = readValue(settings[name], raw, false, (path) => resolve(this.#folder, path));
-      this.settings.push({ name, value, line: this.#line(offset) });
+      this.settings.push({ name, value, line: this.#lineAt(offset) });
     } catch (error) {
       if (!(error instanceof SettingFault)) throw error;
-      this.#problem(offset, `${name} ${error.message}`);
+      this.#addProblem(offset, `${name} ${error.message}`);
     }
   }
 
   /** Returns the raw value. File modes keep their written digits: YAML would read 0o660 as 432. */
-  #rawValue(spec: SettingSpec, node: Node | null): unknown {
+  #readRawValue(spec: SettingSpec, node: Node | null): unknown {
     if (spec.kind === 'mode' && this.#yaml.isScalar(node) && typeof node.value === 'number') return node.source;
     return node === null ? null : node.toJSON();
   }

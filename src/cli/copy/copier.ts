@@ -4,7 +4,7 @@ import { EMPTY } from '../../store/row.js';
 import { StoreError } from '../../store/store-error.js';
 import { CliError } from '../exit.js';
 import { type CopyBatch, readBatches } from './batches.js';
-import { largeChunks } from './large.js';
+import { readLargeChunks } from './large.js';
 import { COPY_TABLE, CopyState, hashSource } from './state.js';
 
 const NO_STEPS = { steps: [], decisive: 0 } as const;
@@ -31,13 +31,13 @@ export class Copier {
     const { snapshot } = this.#source.supports;
     const reader = snapshot ? this.#source.snapshot() : this.#source;
     try {
-      const mark = await hashSource(reader);
+      const sourceHash = await hashSource(reader);
       const specs = (await this.#source.tables()).filter(({ name }) => name !== COPY_TABLE.name);
-      const state = await CopyState.open(this.#target, mark);
+      const state = await CopyState.open(this.#target, sourceHash);
       const isMeta = ({ name }: TableSpec): boolean => name === META_TABLE.name;
       for (const spec of specs.filter((one) => !isMeta(one))) await this.#copyTable(reader, spec, state);
       // Table `meta` makes the target a directory. It comes last, and only when the other tables are consistent.
-      if (!snapshot && !(await hashSource(this.#source)).equals(mark)) {
+      if (!snapshot && !(await hashSource(this.#source)).equals(sourceHash)) {
         throw new CliError(
           'the source was changed while it was copied; stop what writes to it, and copy with --restart',
         );
@@ -50,26 +50,26 @@ export class Copier {
   }
 
   async #copyTable(reader: Reader, spec: TableSpec, state: CopyState): Promise<void> {
-    const before = await state.tableState(spec.name);
-    if (before?.done) return;
+    const tableState = await state.tableState(spec.name);
+    if (tableState?.isDone) return;
     this.#progress.beginTable(spec.name);
-    const append = spec.name === CHANGES_TABLE.name;
+    const isAppended = spec.name === CHANGES_TABLE.name;
     // Appended rows get new numbers, so rows of an interrupted copy would be duplicated.
-    if (append && before) await this.#target.dropTable(spec.name);
+    if (isAppended && tableState) await this.#target.dropTable(spec.name);
     await this.#target.createTable(spec);
-    if (append) await state.recordCopied(spec.name, EMPTY);
-    for await (const batch of readBatches(reader, spec, append ? undefined : before?.at)) {
-      await this.#load(spec, batch, append);
-      await this.#copyLarge(reader, spec, batch);
-      await state.recordCopied(spec.name, batch.last);
-      this.#progress.addRows(batch.count);
+    if (isAppended) await state.recordLastKey(spec.name, EMPTY);
+    for await (const batch of readBatches(reader, spec, isAppended ? undefined : tableState?.lastKey)) {
+      await this.#loadRows(spec, batch, isAppended);
+      await this.#copyLargeValues(reader, spec, batch);
+      await state.recordLastKey(spec.name, batch.lastKey);
+      this.#progress.addRows(batch.rowCount);
     }
     await state.recordDone(spec.name);
   }
 
-  async #load(spec: TableSpec, { rows }: CopyBatch, append: boolean): Promise<void> {
+  async #loadRows(spec: TableSpec, { rows }: CopyBatch, isAppended: boolean): Promise<void> {
     const load = { table: spec.name, rows };
-    if (append) return this.#target.ingest([{ ...load, append }], NO_STEPS);
+    if (isAppended) return this.#target.ingest([{ ...load, append: isAppended }], NO_STEPS);
     if (spec.suffixBytes !== undefined) return this.#target.ingest([load], NO_STEPS);
     try {
       await this.#target.ingest([{ ...load, absent: true }], NO_STEPS);
@@ -80,11 +80,11 @@ export class Copier {
     }
   }
 
-  async #copyLarge(reader: Reader, spec: TableSpec, { rows }: CopyBatch): Promise<void> {
+  async #copyLargeValues(reader: Reader, spec: TableSpec, { rows }: CopyBatch): Promise<void> {
     if (spec.name !== MASTER_TABLE.name && spec.name !== DELETED_TABLE.name) return;
     for (const { key, row } of rows) {
-      for await (const put of largeChunks(reader, spec.name, key, row)) {
-        await this.#target.commit({ steps: [{ table: spec.name, key, put }], decisive: 0 });
+      for await (const chunks of readLargeChunks(reader, spec.name, key, row)) {
+        await this.#target.commit({ steps: [{ table: spec.name, key, put: chunks }], decisive: 0 });
       }
     }
   }

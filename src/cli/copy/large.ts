@@ -5,7 +5,7 @@ import type { Cell, Reader } from '../../store/contract.js';
 const CHUNKS_PER_COMMIT = 32;
 
 /** Yields the chunks of the large values of a row of `master` or `deleted`, a few at a time. */
-export async function* largeChunks(
+export async function* readLargeChunks(
   reader: Reader,
   table: string,
   key: Buffer,

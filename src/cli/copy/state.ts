@@ -13,18 +13,18 @@ import { CliError } from '../exit.js';
  */
 export const COPY_TABLE: TableSpec = { name: 'copy', families: [{ name: 'state' }] };
 
-const SOURCE = Buffer.from('source');
+const SOURCE_KEY = Buffer.from('source');
 /** Table names have no colon. */
-const rowKey = (table: string): Buffer => Buffer.from(`:${table}`);
-const cell = (name: string) => ({ family: 0, qualifier: Buffer.from(name) });
+const tableKey = (table: string): Buffer => Buffer.from(`:${table}`);
+const columnOf = (name: string) => ({ family: 0, qualifier: Buffer.from(name) });
 
 /** Returns a hash of the directory and its state, which any change to an entry, a suffix or an index changes. */
 export async function hashSource(source: Reader): Promise<Buffer> {
-  const shared = await source.get(META_TABLE.name, SHARED_KEY);
-  if (!shared) throw new CliError('there is no directory to copy from');
+  const sharedRow = await source.get(META_TABLE.name, SHARED_KEY);
+  if (!sharedRow) throw new CliError('there is no directory to copy from');
   const scan = source.scan(CHANGES_TABLE.name, {}, { reverse: true, limit: 1, keysOnly: true });
-  const [last = EMPTY] = await keysOf(scan);
-  return createHash('sha256').update(shared).update(last).digest();
+  const [lastChangeKey = EMPTY] = await keysOf(scan);
+  return createHash('sha256').update(sharedRow).update(lastChangeKey).digest();
 }
 
 export class CopyState {
@@ -35,16 +35,16 @@ export class CopyState {
   }
 
   /** Begins a copy in an empty store, or resumes one of the same source. Throws `CliError` when the store is in use. */
-  static async open(target: Store, mark: Buffer): Promise<CopyState> {
+  static async open(target: Store, sourceHash: Buffer): Promise<CopyState> {
     const state = new CopyState(target);
     const tables = await target.tables();
     if (tables.length === 0) await target.createTable(COPY_TABLE);
     else if (!tables.some(({ name }) => name === COPY_TABLE.name)) {
       throw new CliError('the target has a directory already; a copy is made where there is none');
     }
-    const row = await target.get(COPY_TABLE.name, SOURCE);
-    if (!row) await state.#put(SOURCE, 'mark', mark);
-    else if (!cellValue(row, 0, cell('mark').qualifier)?.equals(mark)) {
+    const row = await target.get(COPY_TABLE.name, SOURCE_KEY);
+    if (!row) await state.#putCell(SOURCE_KEY, 'mark', sourceHash);
+    else if (!cellValue(row, 0, columnOf('mark').qualifier)?.equals(sourceHash)) {
       throw new CliError(
         'the target is half of a copy of something else, or its source has changed since; --restart begins it anew',
       );
@@ -60,31 +60,31 @@ export class CopyState {
     await target.dropTable(COPY_TABLE.name);
   }
 
-  /** Returns undefined when the table was not begun. `at`: the last copied key. */
-  async tableState(table: string): Promise<{ readonly at: Buffer | undefined; readonly done: boolean } | undefined> {
-    const row = await this.#target.get(COPY_TABLE.name, rowKey(table));
+  /** Returns undefined when the table was not begun. `lastKey`: the last copied key. */
+  async tableState(table: string): Promise<{ lastKey: Buffer | undefined; isDone: boolean } | undefined> {
+    const row = await this.#target.get(COPY_TABLE.name, tableKey(table));
     if (!row) return undefined;
     return {
-      at: cellValue(row, 0, cell('at').qualifier),
-      done: cellValue(row, 0, cell('done').qualifier) !== undefined,
+      lastKey: cellValue(row, 0, columnOf('at').qualifier),
+      isDone: cellValue(row, 0, columnOf('done').qualifier) !== undefined,
     };
   }
 
-  recordCopied(table: string, at: Buffer): Promise<void> {
-    return this.#put(rowKey(table), 'at', at);
+  recordLastKey(table: string, lastKey: Buffer): Promise<void> {
+    return this.#putCell(tableKey(table), 'at', lastKey);
   }
 
   recordDone(table: string): Promise<void> {
-    return this.#put(rowKey(table), 'done', EMPTY);
+    return this.#putCell(tableKey(table), 'done', EMPTY);
   }
 
   recordComplete(): Promise<void> {
     return this.#target.dropTable(COPY_TABLE.name);
   }
 
-  #put(key: Buffer, name: string, value: Buffer): Promise<void> {
+  #putCell(key: Buffer, name: string, value: Buffer): Promise<void> {
     return this.#target.commit({
-      steps: [{ table: COPY_TABLE.name, key, put: [{ ...cell(name), value }] }],
+      steps: [{ table: COPY_TABLE.name, key, put: [{ ...columnOf(name), value }] }],
       decisive: 0,
     });
   }

@@ -49,8 +49,8 @@ export class AccountStates {
         ? values[type].length === 0
         : !(STATE_ATTRIBUTES as readonly string[]).includes(type);
     const states = STATE_ATTRIBUTES.map((type) => ({ type, values: values[type] }));
-    const since = account?.changed === undefined ? (await partition.accountState(id))?.since : undefined;
-    const changed = since ? [{ type: 'pwdChangedTime', values: [Buffer.from(generalizedTime(since))] }] : [];
-    return [...attributes.filter(isKept), ...states.filter(({ values }) => values.length > 0), ...changed];
+    const sinceMs = account?.changed === undefined ? (await partition.accountState(id))?.since : undefined;
+    const changeTimes = sinceMs ? [{ type: 'pwdChangedTime', values: [Buffer.from(generalizedTime(sinceMs))] }] : [];
+    return [...attributes.filter(isKept), ...states.filter(({ values }) => values.length > 0), ...changeTimes];
   }
 }

@@ -6,26 +6,26 @@ import { cellFamily, nextCell, qualifierLength, qualifierStart, valueStart } fro
 
 export class AttributeSelection {
   readonly #schema: Schema;
-  readonly #operational: boolean;
-  readonly #cache = new Map<string, boolean>();
+  readonly #hasOperational: boolean;
+  readonly #decisions = new Map<string, boolean>();
 
   constructor(schema: Schema, operational: boolean) {
     this.#schema = schema;
-    this.#operational = operational;
+    this.#hasOperational = operational;
   }
 
   includes(description: string): boolean {
-    if (this.#operational) return true;
-    let wanted = this.#cache.get(description);
-    if (wanted === undefined) {
-      wanted = this.#schema.describe(description)?.type.operational !== true;
-      this.#cache.set(description, wanted);
+    if (this.#hasOperational) return true;
+    let isIncluded = this.#decisions.get(description);
+    if (isIncluded === undefined) {
+      isIncluded = this.#schema.describe(description)?.type.operational !== true;
+      this.#decisions.set(description, isIncluded);
     }
-    return wanted;
+    return isIncluded;
   }
 }
 
-/** A value, or its pieces if it is long. */
+/** A value, or its chunks if it is over `MAX_HELD_BYTES`. */
 export type ExportValue = Buffer | AsyncIterable<Buffer>;
 
 export interface ExportAttribute {
@@ -38,50 +38,50 @@ const MAX_HELD_BYTES = 1024 * 1024;
 
 /**
  * Returns the attributes of an entry that the selection includes, passwords too, in stored order. Long values are read
- * from `large`, which must stay open until they are written and may be undefined only if the row has all values.
+ * from `largeReader`, which must stay open until they are written and may be undefined only if the row has all values.
  * Damaged values are left out and reported to `onLost`.
  */
-export async function entryAttributes(
+export async function readEntryAttributes(
   { row }: SalvagedEntry,
   selection: AttributeSelection,
-  large: LargeReader | undefined,
+  largeReader: LargeReader | undefined,
   onLost: (attribute: string) => void,
 ): Promise<ExportAttribute[]> {
   const largeValues = largeQualifiers(row);
   const attributes: ExportAttribute[] = [];
-  let last: { readonly type: string; readonly values: ExportValue[] } | undefined;
+  let lastAttribute: { readonly type: string; readonly values: ExportValue[] } | undefined;
   for (let at = 0; at < row.length; ) {
-    const next = nextCell(row, at);
+    const cellEnd = nextCell(row, at);
     if (cellFamily(row, at) === MASTER.upAttributes) {
-      const start = qualifierStart(at);
-      const end = start + qualifierLength(row, at);
-      const type = row.toString('utf8', start, end - INDEX_BYTES);
-      const included = selection.includes(type);
-      if (last?.type !== type) {
-        last = { type, values: [] };
-        if (included) attributes.push(last);
+      const qualifierOffset = qualifierStart(at);
+      const qualifierEnd = qualifierOffset + qualifierLength(row, at);
+      const type = row.toString('utf8', qualifierOffset, qualifierEnd - INDEX_BYTES);
+      const isIncluded = selection.includes(type);
+      if (lastAttribute?.type !== type) {
+        lastAttribute = { type, values: [] };
+        if (isIncluded) attributes.push(lastAttribute);
       }
-      const isApart = included && largeValues?.has(row.toString('latin1', start, end)) === true;
-      const value = isApart
-        ? await largeValue(large!, row.subarray(start, end))
-        : row.subarray(valueStart(row, at), next);
-      if (value) last.values.push(value);
+      const isLarge = isIncluded && largeValues?.has(row.toString('latin1', qualifierOffset, qualifierEnd)) === true;
+      const value = isLarge
+        ? await readLargeValue(largeReader!, row.subarray(qualifierOffset, qualifierEnd))
+        : row.subarray(valueStart(row, at), cellEnd);
+      if (value) lastAttribute.values.push(value);
       else onLost(type);
     }
-    at = next;
+    at = cellEnd;
   }
   return attributes.filter(({ values }) => values.length > 0);
 }
 
-/** Returns undefined for a damaged value. Long values are read twice, since output cannot be taken back. */
-async function largeValue(large: LargeReader, qualifier: Buffer): Promise<ExportValue | undefined> {
-  const isLong = large.valueLength(qualifier) > MAX_HELD_BYTES;
-  const whole: Buffer[] = [];
+/** Returns undefined for a damaged value. Streamed values are read twice, since output cannot be taken back. */
+async function readLargeValue(largeReader: LargeReader, qualifier: Buffer): Promise<ExportValue | undefined> {
+  const isStreamed = largeReader.valueLength(qualifier) > MAX_HELD_BYTES;
+  const chunks: Buffer[] = [];
   try {
-    for await (const piece of large.chunks(qualifier)) if (!isLong) whole.push(piece);
+    for await (const chunk of largeReader.chunks(qualifier)) if (!isStreamed) chunks.push(chunk);
   } catch (error) {
     if (damageOf(error)) return undefined;
     throw error;
   }
-  return isLong ? large.chunks(qualifier) : Buffer.concat(whole);
+  return isStreamed ? largeReader.chunks(qualifier) : Buffer.concat(chunks);
 }

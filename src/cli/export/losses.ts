@@ -6,45 +6,45 @@ import type { OutputStream } from './output.js';
 /** Reports what an export could not read: on standard error, and as comments in the output. */
 export class LossReport {
   readonly #output: OutputStream;
-  #entries = 0;
-  #values = 0;
+  #entryCount = 0;
+  #valueCount = 0;
 
   constructor(output: OutputStream) {
     this.#output = output;
   }
 
   async reportEntry({ id, dn, why }: LostEntry): Promise<void> {
-    this.#entries++;
+    this.#entryCount++;
     const uuid = id ? `entryUUID ${uuidText(id)}` : 'unknown entries';
-    await this.#report(`lost entry: ${dn ? escapeControls(dn) : 'its name is not known'} (${uuid}; ${why})`);
+    await this.#printLoss(`lost entry: ${dn ? escapeControls(dn) : 'its name is not known'} (${uuid}; ${why})`);
   }
 
   async reportValue({ id, dn }: SalvagedEntry, attribute: string): Promise<void> {
-    this.#values++;
-    await this.#report(`lost value: ${attribute} of ${escapeControls(dn)} (entryUUID ${uuidText(id)})`);
+    this.#valueCount++;
+    await this.#printLoss(`lost value: ${attribute} of ${escapeControls(dn)} (entryUUID ${uuidText(id)})`);
   }
 
-  async #report(what: string): Promise<void> {
-    process.stderr.write(`rowan: ${what}\n`);
-    await this.#comment(what);
+  async #printLoss(message: string): Promise<void> {
+    process.stderr.write(`rowan: ${message}\n`);
+    await this.#writeComment(message);
   }
 
-  async #comment(text: string): Promise<void> {
+  async #writeComment(text: string): Promise<void> {
     await this.#output.write(Buffer.from(`# ${text}\n\n`));
   }
 
   /** Ends partial output with a comment. */
   async end(): Promise<void> {
-    if (this.isPartial) await this.#comment(this.summary);
+    if (this.isPartial) await this.#writeComment(this.summary);
   }
 
   get isPartial(): boolean {
-    return this.#entries + this.#values > 0;
+    return this.#entryCount + this.#valueCount > 0;
   }
 
   get summary(): string {
-    const entries = pluralize(this.#entries, 'entry', 'entries');
-    const values = this.#values > 0 ? ` and ${pluralize(this.#values, 'value')}` : '';
+    const entries = pluralize(this.#entryCount, 'entry', 'entries');
+    const values = this.#valueCount > 0 ? ` and ${pluralize(this.#valueCount, 'value')}` : '';
     return `this export is partial: ${entries}${values} could not be read`;
   }
 }

@@ -19,8 +19,8 @@ function isReplaceable(file: string): boolean {
 export class OutputStream {
   readonly #stream: WriteStream | NodeJS.WriteStream;
   readonly #atomicFile: AtomicFile | undefined;
-  #block: Buffer[] = [];
-  #length = 0;
+  #blockChunks: Buffer[] = [];
+  #blockLength = 0;
   #error: Error | undefined;
   /** Resolves the wait for the stream to drain. */
   #resolveDrain: (() => void) | undefined;
@@ -28,7 +28,7 @@ export class OutputStream {
   /** `file` appears only when it is complete, and is readable by its owner only. Undefined: standard output. */
   constructor(file: string | undefined) {
     if (file !== undefined && isReplaceable(file)) this.#atomicFile = new AtomicFile(file);
-    this.#stream = file === undefined ? process.stdout : this.#open(file);
+    this.#stream = file === undefined ? process.stdout : this.#openStream(file);
     this.#stream.on('error', (error: Error) => {
       withFileName(error, file ?? 'standard output');
       this.#error ??= error;
@@ -37,7 +37,7 @@ export class OutputStream {
     this.#stream.on('drain', () => this.#signalDrain());
   }
 
-  #open(file: string): WriteStream {
+  #openStream(file: string): WriteStream {
     return this.#atomicFile
       ? createWriteStream(file, { fd: this.#atomicFile.fd, flush: true })
       : createWriteStream(file, { fd: openSync(file, constants.O_WRONLY) });
@@ -55,15 +55,15 @@ export class OutputStream {
   }
 
   write(bytes: Buffer): Promise<void> | undefined {
-    this.#block.push(bytes);
-    this.#length += bytes.length;
-    return this.#length < BLOCK_BYTES ? undefined : this.#flush();
+    this.#blockChunks.push(bytes);
+    this.#blockLength += bytes.length;
+    return this.#blockLength < BLOCK_BYTES ? undefined : this.#flush();
   }
 
   async #flush(): Promise<void> {
-    const bytes = Buffer.concat(this.#block, this.#length);
-    this.#block = [];
-    this.#length = 0;
+    const bytes = Buffer.concat(this.#blockChunks, this.#blockLength);
+    this.#blockChunks = [];
+    this.#blockLength = 0;
     if (!this.#stream.write(bytes) && !this.#error) await this.#waitForDrain();
     if (this.#error) throw this.#error;
   }

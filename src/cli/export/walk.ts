@@ -25,7 +25,7 @@ export async function walkAll(partition: Partition, base: Dn, sink: SalvageSink)
 }
 
 /** Counts the RDNs in a DN (RFC 4514: commas in values are escaped). */
-function depthOf(dn: Buffer): number {
+function countRdns(dn: Buffer): number {
   let depth = dn.length === 0 ? 0 : 1;
   for (let i = 0; i < dn.length; i++) {
     if (dn[i] === 0x5c) i++;
@@ -42,18 +42,18 @@ export async function walkMatching(partition: Partition, base: Dn, filter: Filte
   const depths = new Set<number>();
   try {
     await search(partition, base, 'sub', filter, async (hit) => {
-      depths.add(depthOf(hit.dn));
+      depths.add(countRdns(hit.dn));
     });
   } catch (error) {
     if (!damageOf(error)) throw error;
-    const matches: SalvageSink['entry'] = async (entry) => {
+    const visitMatch: SalvageSink['entry'] = async (entry) => {
       if (partition.findVirtual(entry, filter, UNRESTRICTED)) await sink.entry(entry);
     };
-    return walkAll(partition, base, { ...sink, entry: matches });
+    return walkAll(partition, base, { ...sink, entry: visitMatch });
   }
   for (const depth of [...depths].sort((a, b) => a - b)) {
     await search(partition, base, 'sub', filter, async (hit) => {
-      if (depthOf(hit.dn) === depth) await sink.entry(hit);
+      if (countRdns(hit.dn) === depth) await sink.entry(hit);
     });
   }
 }

@@ -16,29 +16,28 @@ const JOURNAL_INTERVAL_MS = 200;
 export interface ImportOptions {
   readonly policy: PasswordPolicy;
   readonly continue: boolean;
-  /** Resumes an interrupted import: records before byte `done` are skipped, and existing entries count as done. */
-  readonly resume: { readonly done: number } | undefined;
-  /** `done`: byte offset of the last record that was loaded, applied or refused. */
-  readonly onProgress: (records: number, phase: string, done: number) => void;
+  /** Resumes an interrupted import: records before `doneOffset` are skipped, existing entries count as loaded. */
+  readonly resume: { readonly doneOffset: number } | undefined;
+  /** `doneOffset`: byte offset of the last record that was loaded, applied or refused. */
+  readonly onProgress: (records: number, phase: string, doneOffset: number) => void;
 }
 
 export class ImportOutcome {
-  loaded = 0;
-  changed = 0;
-  rejected = 0;
+  loadedCount = 0;
+  changeCount = 0;
+  rejectedCount = 0;
   readonly refusals = new RefusalCounts();
   /** Size of the file, or of standard input. */
-  bytes = 0;
+  byteCount = 0;
   /** Entries that the interrupted import had loaded before. */
-  existingEntries = 0;
+  existingCount = 0;
   /** Counts for loaded entries and applied changes. */
-  readonly passwords = new PasswordCounts();
+  readonly passwordCounts = new PasswordCounts();
   /** Attributes that are not stored, since the server computes them on demand. */
-  leftOut = 0;
-  firstLeftOut: { readonly line: number; readonly attribute: string } | undefined;
-  /** Counts for loaded entries and applied changes. */
-  readonly state = new StateCounts();
-  stoppedAt: { readonly line: number; readonly reason: string } | undefined;
+  omittedCount = 0;
+  firstOmitted: { readonly line: number; readonly attribute: string } | undefined;
+  readonly stateCounts = new StateCounts();
+  fatalRefusal: { readonly line: number; readonly reason: string } | undefined;
 }
 
 function isContent(record: LdifRecord): record is LdifContent | LdifFailure {
@@ -57,17 +56,17 @@ class LoadedRecord implements RejectedRecord {
   /** Byte offset of the record in the file. */
   readonly offset: number;
   readonly text: Buffer;
-  readonly apart: readonly LdifDetachedValue[];
-  passwords: PasswordCounts | undefined;
+  readonly detachedValues: readonly LdifDetachedValue[];
+  passwordCounts: PasswordCounts | undefined;
   /** Undefined when no value of the record has state options. */
-  state: StateCounts | undefined;
-  leftOut: string[] | undefined;
+  stateCounts: StateCounts | undefined;
+  omittedAttributes: string[] | undefined;
 
-  constructor({ line, offset, text, detachedValues: apart = NO_DETACHED_VALUES }: LdifContent) {
+  constructor({ line, offset, text, detachedValues = NO_DETACHED_VALUES }: LdifContent) {
     this.line = line;
     this.offset = offset;
     this.text = text;
-    this.apart = apart;
+    this.detachedValues = detachedValues;
   }
 }
 
@@ -86,7 +85,7 @@ export class Importer {
   readonly #actor: Actor;
   readonly #passwords: ImportedPasswords;
   readonly #outcome = new ImportOutcome();
-  #lastJournalWrite = performance.now();
+  #lastJournalWriteMs = performance.now();
   /** Byte offset of the last record that was loaded, applied or refused. */
   #doneOffset = 0;
 
@@ -107,32 +106,32 @@ export class Importer {
   }
 
   async run(): Promise<ImportOutcome> {
-    this.#journal?.write(this.#options.resume?.done ?? 0);
-    while (!this.#outcome.stoppedAt && (await this.#source.hasMore())) {
-      await this.#loadContent();
+    this.#journal?.write(this.#options.resume?.doneOffset ?? 0);
+    while (!this.#outcome.fatalRefusal && (await this.#source.hasNextRecord())) {
+      await this.#loadEntries();
       await this.#applyChanges();
     }
     await this.#source.close();
-    this.#outcome.bytes = this.#source.bytes;
+    this.#outcome.byteCount = this.#source.byteCount;
     this.#rejects?.close();
     this.#journal?.remove();
     return this.#outcome;
   }
 
   #isBeforeResume(record: LdifRecord): boolean {
-    return this.#options.resume !== undefined && record.offset < this.#options.resume.done;
+    return this.#options.resume !== undefined && record.offset < this.#options.resume.doneOffset;
   }
 
   #reject(record: RejectedRecord, reason: string): void {
-    this.#outcome.rejected++;
+    this.#outcome.rejectedCount++;
     this.#outcome.refusals.add(record.line, reason);
     this.#rejects?.write(record, reason);
-    if (!this.#options.continue) this.#outcome.stoppedAt ??= { line: record.line, reason };
+    if (!this.#options.continue) this.#outcome.fatalRefusal ??= { line: record.line, reason };
   }
 
   /** Yields content records in batches until a change record, the end of the file, or a fatal refusal. */
   async *#contentBatches(): AsyncGenerator<LoadEntry[]> {
-    while (!this.#outcome.stoppedAt && (await this.#source.hasMore())) {
+    while (!this.#outcome.fatalRefusal && (await this.#source.hasNextRecord())) {
       const records = this.#source.takeWhile(isContent);
       if (records.length === 0) return;
       const entries = this.#toEntries(records);
@@ -146,7 +145,7 @@ export class Importer {
   #toEntries(records: readonly LdifRecord[]): LoadEntry[] {
     const entries: LoadEntry[] = [];
     for (const record of records) {
-      if (this.#outcome.stoppedAt) break;
+      if (this.#outcome.fatalRefusal) break;
       if (this.#isBeforeResume(record)) continue;
       if (record.kind === 'error') this.#reject(record, record.reason);
       else if (record.kind === 'content') {
@@ -161,14 +160,14 @@ export class Importer {
   #toEntry(record: LdifContent): LoadEntry | undefined {
     const { line, dn } = record;
     const source = new LoadedRecord(record);
-    const state = new StateCounts();
-    const attributes = stripStateOptions(this.#partition.schema, line, record.attributes, state);
-    if (state.first) source.state = state;
+    const stateCounts = new StateCounts();
+    const attributes = stripStateOptions(this.#partition.schema, line, record.attributes, stateCounts);
+    if (stateCounts.firstAttribute) source.stateCounts = stateCounts;
     if (!this.#passwords.hasPasswords(attributes)) return { line, dn, attributes, source };
-    const passwords = new PasswordCounts();
-    source.passwords = passwords;
+    const passwordCounts = new PasswordCounts();
+    source.passwordCounts = passwordCounts;
     try {
-      return { line, dn, attributes: this.#passwords.convertAdd(dn, attributes, passwords), source };
+      return { line, dn, attributes: this.#passwords.convertAdd(dn, attributes, passwordCounts), source };
     } catch (error) {
       if (!(error instanceof LdapError)) throw error;
       this.#reject(record, error.message);
@@ -176,26 +175,26 @@ export class Importer {
     }
   }
 
-  async #loadContent(): Promise<void> {
-    const before = this.#outcome.loaded;
+  async #loadEntries(): Promise<void> {
+    const previousCount = this.#outcome.loadedCount;
     const { loaded } = await this.#partition.load(this.#contentBatches(), this.#actor, {
       continue: this.#options.continue || ((result) => this.#isLoadedBefore(result)),
       onReject: (reject) => this.#handleReject(reject),
       onLeftOut: (entry, attribute) => {
         const source = toLoadedRecord(entry);
-        source.leftOut ??= [];
-        source.leftOut.push(attribute);
+        source.omittedAttributes ??= [];
+        source.omittedAttributes.push(attribute);
       },
-      onLoaded: (entry) => this.#countLoaded(toLoadedRecord(entry)),
-      onProgress: (progress) => this.#options.onProgress(before + progress.loaded, 'entries', this.#doneOffset),
+      onLoaded: (entry) => this.#countEntry(toLoadedRecord(entry)),
+      onProgress: (progress) => this.#options.onProgress(previousCount + progress.loaded, 'entries', this.#doneOffset),
     });
-    this.#outcome.loaded = before + loaded;
+    this.#outcome.loadedCount = previousCount + loaded;
   }
 
   #handleReject({ entry, reason, result }: LoadReject): void {
     const source = toLoadedRecord(entry);
     this.#doneOffset = Math.max(this.#doneOffset, source.offset);
-    if (this.#isLoadedBefore(result)) this.#outcome.existingEntries++;
+    if (this.#isLoadedBefore(result)) this.#outcome.existingCount++;
     else this.#reject(source, reason);
   }
 
@@ -204,72 +203,72 @@ export class Importer {
     return this.#options.resume !== undefined && result === 'entryAlreadyExists';
   }
 
-  #countLoaded({ line, offset, passwords, state, leftOut }: LoadedRecord): void {
+  #countEntry({ line, offset, passwordCounts, stateCounts, omittedAttributes }: LoadedRecord): void {
     this.#doneOffset = Math.max(this.#doneOffset, offset);
-    if (passwords) this.#outcome.passwords.add(passwords);
-    if (state) this.#outcome.state.add(state);
-    if (leftOut) for (const attribute of leftOut) this.#countLeftOut(line, attribute);
+    if (passwordCounts) this.#outcome.passwordCounts.add(passwordCounts);
+    if (stateCounts) this.#outcome.stateCounts.add(stateCounts);
+    if (omittedAttributes) for (const attribute of omittedAttributes) this.#countOmitted(line, attribute);
   }
 
   async #applyChanges(): Promise<void> {
-    while (!this.#outcome.stoppedAt && (await this.#source.hasMore())) {
+    while (!this.#outcome.fatalRefusal && (await this.#source.hasNextRecord())) {
       const changes = this.#source.takeWhile(isChange);
       if (changes.length === 0) return;
       for (const change of changes) {
-        if (this.#outcome.stoppedAt) return;
-        if (!this.#isBeforeResume(change)) await this.#apply(change as ChangeRecord);
+        if (this.#outcome.fatalRefusal) return;
+        if (!this.#isBeforeResume(change)) await this.#applyRecord(change as ChangeRecord);
       }
     }
   }
 
-  #countLeftOut(line: number, attribute: string): void {
-    this.#outcome.leftOut++;
-    this.#outcome.firstLeftOut ??= { line, attribute };
+  #countOmitted(line: number, attribute: string): void {
+    this.#outcome.omittedCount++;
+    this.#outcome.firstOmitted ??= { line, attribute };
   }
 
-  /** Removes attributes of a new entry that are not stored. `leftOut` and `state` receive the removed ones. */
-  #withoutComputed(change: ChangeRecord, leftOut: string[], state: StateCounts): ChangeRecord {
+  /** Removes attributes of a new entry that are not stored. `omittedAttributes` and `stateCounts` receive them. */
+  #omitComputed(change: ChangeRecord, omittedAttributes: string[], stateCounts: StateCounts): ChangeRecord {
     if (change.kind !== 'add') return change;
     const { schema } = this.#partition;
-    const attributes = stripStateOptions(schema, change.line, change.attributes, state).filter(({ type }) => {
-      const computed = isComputed(schema.requireDescription(type).type);
-      if (computed) leftOut.push(type);
-      return !computed;
+    const attributes = stripStateOptions(schema, change.line, change.attributes, stateCounts).filter(({ type }) => {
+      const isComputedType = isComputed(schema.requireDescription(type).type);
+      if (isComputedType) omittedAttributes.push(type);
+      return !isComputedType;
     });
     return { ...change, attributes };
   }
 
-  async #apply(change: ChangeRecord): Promise<void> {
+  async #applyRecord(change: ChangeRecord): Promise<void> {
     this.#writeJournal(change.offset);
     const counts = new PasswordCounts();
-    const leftOut: string[] = [];
-    const state = new StateCounts();
+    const omittedAttributes: string[] = [];
+    const stateCounts = new StateCounts();
     try {
       await applyChange(
         this.#partition,
-        this.#withoutComputed(change, leftOut, state),
+        this.#omitComputed(change, omittedAttributes, stateCounts),
         this.#actor,
         this.#passwords,
         counts,
       );
-      this.#outcome.changed++;
-      this.#outcome.state.add(state);
-      this.#outcome.passwords.add(counts);
-      for (const attribute of leftOut) this.#countLeftOut(change.line, attribute);
+      this.#outcome.changeCount++;
+      this.#outcome.stateCounts.add(stateCounts);
+      this.#outcome.passwordCounts.add(counts);
+      for (const attribute of omittedAttributes) this.#countOmitted(change.line, attribute);
     } catch (error) {
       // A store failure is not the fault of the record: the import ends and can be resumed.
       if (!(error instanceof LdapError) || storeFailureOf(error)) throw error;
       this.#reject(change, `${error.result}: ${error.message}`);
     }
     this.#doneOffset = change.offset;
-    this.#options.onProgress(this.#outcome.loaded + this.#outcome.changed, 'changes', this.#doneOffset);
+    this.#options.onProgress(this.#outcome.loadedCount + this.#outcome.changeCount, 'changes', this.#doneOffset);
   }
 
-  /** Records progress in the journal, at intervals: a resumed import skips records before byte `done`. */
-  #writeJournal(done: number): void {
+  /** Records progress in the journal, at intervals: a resumed import skips records before `doneOffset`. */
+  #writeJournal(doneOffset: number): void {
     const now = performance.now();
-    if (!this.#journal || now - this.#lastJournalWrite < JOURNAL_INTERVAL_MS) return;
-    this.#lastJournalWrite = now;
-    this.#journal.write(done);
+    if (!this.#journal || now - this.#lastJournalWriteMs < JOURNAL_INTERVAL_MS) return;
+    this.#lastJournalWriteMs = now;
+    this.#journal.write(doneOffset);
   }
 }

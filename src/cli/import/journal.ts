@@ -16,16 +16,16 @@ function isImportRecord(value: unknown): value is ImportProgress {
 /** Keeps the progress of one import in the file `path`. */
 export class ImportJournal {
   readonly #path: string;
-  readonly #file: Fingerprint;
+  readonly #fingerprint: Fingerprint;
 
   constructor(path: string, file: Fingerprint) {
     this.#path = path;
-    this.#file = file;
+    this.#fingerprint = file;
     removeLeftovers(path);
   }
 
   /** Returns the progress of an unfinished import of the same file; undefined when there is none. */
-  read(): ImportProgress | undefined {
+  readProgress(): ImportProgress | undefined {
     let record: unknown;
     try {
       record = JSON.parse(readFileSync(this.#path, 'utf8'));
@@ -33,12 +33,12 @@ export class ImportJournal {
       if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
       throw error;
     }
-    const { size, head } = this.#file;
+    const { size, head } = this.#fingerprint;
     return isImportRecord(record) && record.size === size && record.head === head ? record : undefined;
   }
 
   write(done: number): void {
-    replaceFile(this.#path, JSON.stringify({ ...this.#file, done }));
+    replaceFile(this.#path, JSON.stringify({ ...this.#fingerprint, done }));
   }
 
   remove(): void {

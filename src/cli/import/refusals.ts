@@ -26,11 +26,11 @@ export class RefusalCounts {
 
   add(line: number, reason: string): void {
     const text = reason.replace(/^line \d+: /, '');
-    const fine = text.replaceAll(/\d+/g, '0');
-    const coarse = fine.replaceAll(/'[^']*'|"[^"]*"/g, "''");
+    const exactKind = text.replaceAll(/\d+/g, '0');
+    const broadKind = exactKind.replaceAll(/'[^']*'|"[^"]*"/g, "''");
     const { size } = this.#kinds;
-    const key = size < MAX_KINDS ? fine : size < 2 * MAX_KINDS ? `like ${coarse}` : '';
-    const kind = this.#kinds.get(fine) ?? this.#kinds.get(`like ${coarse}`) ?? this.#kinds.get(key);
+    const key = size < MAX_KINDS ? exactKind : size < 2 * MAX_KINDS ? `like ${broadKind}` : '';
+    const kind = this.#kinds.get(exactKind) ?? this.#kinds.get(`like ${broadKind}`) ?? this.#kinds.get(key);
     if (kind) kind.count++;
     else this.#kinds.set(key, { reason: key === '' ? 'other reasons' : text.slice(0, MAX_TEXT), line, count: 1 });
   }

@@ -11,28 +11,28 @@ export interface RejectedRecord {
   /** The unchanged text of the record. */
   readonly text: Buffer;
   /** Values that `text` does not contain. */
-  readonly apart?: readonly LdifDetachedValue[];
+  readonly detachedValues?: readonly LdifDetachedValue[];
 }
 
 /** Throws if `path` is the input (`-`: standard input), under any name, or a file with other content than rejects. */
 export function checkRejectsPath(path: string, input: string): void {
-  const found = regularFile(path);
-  if (!found) return;
-  const read = input === '-' ? fstatSync(0) : regularFile(input);
-  if (read && read.dev === found.dev && read.ino === found.ino)
+  const rejectsStat = statRegularFile(path);
+  if (!rejectsStat) return;
+  const inputStat = input === '-' ? fstatSync(0) : statRegularFile(input);
+  if (inputStat && inputStat.dev === rejectsStat.dev && inputStat.ino === rejectsStat.ino)
     throw new UsageError(`${path} is the file to import; name another one for the refused records, with --rejects`);
-  if (found.size === 0 || FIRST_LINE.test(readBeginning(path))) return;
+  if (rejectsStat.size === 0 || FIRST_LINE.test(readFirstBytes(path))) return;
   throw new UsageError(
     `${path} exists and has no refused records; move it away, or name another file for them, with --rejects`,
   );
 }
 
-function regularFile(path: string): Stats | undefined {
+function statRegularFile(path: string): Stats | undefined {
   const stat = statSync(path, { throwIfNoEntry: false });
   return stat?.isFile() ? stat : undefined;
 }
 
-function readBeginning(path: string): string {
+function readFirstBytes(path: string): string {
   const fd = openSync(path, 'r');
   try {
     const bytes = Buffer.alloc(FIRST_LINE_BYTES);
@@ -50,7 +50,7 @@ export class RejectsFile {
   readonly path: string;
   readonly #append: boolean;
   #fd: number | undefined;
-  count = 0;
+  recordCount = 0;
 
   /** `append`: keeps the records of an interrupted import, the last of which may be truncated. */
   constructor(path: string, append: boolean) {
@@ -64,12 +64,12 @@ export class RejectsFile {
       fchmodSync(this.#fd, 0o600);
       if (fstatSync(this.#fd).size > 0) writeSync(this.#fd, '\n\n');
     }
-    this.count++;
+    this.recordCount++;
     const comment = formatComment(`line ${record.line}: ${reason.replaceAll(/[\r\n]+/g, ' ')}`);
-    const end = record.text.at(-1) === 0x0a ? '\n' : '\n\n';
+    const separator = record.text.at(-1) === 0x0a ? '\n' : '\n\n';
     writeSync(this.#fd, comment);
-    for (const piece of formatRecord(record)) writeSync(this.#fd, piece);
-    writeSync(this.#fd, end);
+    for (const chunk of formatRecord(record)) writeSync(this.#fd, chunk);
+    writeSync(this.#fd, separator);
   }
 
   close(): void {

@@ -23,15 +23,15 @@ export interface InputFile {
   readonly fingerprint: Fingerprint | undefined;
 }
 
-function fingerprintOf(fd: number, size: number): Fingerprint {
+function computeFingerprint(fd: number, size: number): Fingerprint {
   const head = Buffer.alloc(Math.min(size, HEAD_BYTES));
-  let at = 0;
-  while (at < head.length) {
-    const read = readSync(fd, head, at, head.length - at, at);
-    if (read === 0) break;
-    at += read;
+  let length = 0;
+  while (length < head.length) {
+    const readLength = readSync(fd, head, length, head.length - length, length);
+    if (readLength === 0) break;
+    length += readLength;
   }
-  return { size, head: createHash('sha256').update(head.subarray(0, at)).digest('hex') };
+  return { size, head: createHash('sha256').update(head.subarray(0, length)).digest('hex') };
 }
 
 /** Opens `path`; `-` is standard input. */
@@ -43,7 +43,7 @@ export function openInput(path: string): InputFile {
     closeSync(fd);
     throw new CliError(`${path}: is a folder, not an LDIF file`);
   }
-  const fingerprint = stat.isFile() ? fingerprintOf(fd, stat.size) : undefined;
+  const fingerprint = stat.isFile() ? computeFingerprint(fd, stat.size) : undefined;
   const start = stat.isFile() ? { start: 0 } : {};
   return { name: path, chunks: createReadStream(path, { fd, highWaterMark: READ_BYTES, ...start }), fingerprint };
 }
@@ -51,12 +51,12 @@ export function openInput(path: string): InputFile {
 export class RecordSource {
   readonly #chunks: AsyncIterator<Buffer>;
   readonly #parser: LdifParser;
-  #batch: LdifRecord[] = [];
-  #at = 0;
+  #records: LdifRecord[] = [];
+  #nextIndex = 0;
   /** Bytes that are read but not parsed. */
-  #chunk: Buffer = Buffer.alloc(0);
-  #ended = false;
-  bytes = 0;
+  #unparsedBytes: Buffer = Buffer.alloc(0);
+  #isEnded = false;
+  byteCount = 0;
 
   constructor(chunks: AsyncIterable<Buffer>, options: LdifOptions) {
     this.#chunks = chunks[Symbol.asyncIterator]();
@@ -64,44 +64,44 @@ export class RecordSource {
   }
 
   /** Whether another record exists. Reads until the next record or the end of the file. */
-  async hasMore(): Promise<boolean> {
-    while (this.#at === this.#batch.length) {
-      if (this.#ended) return false;
-      await this.#read();
+  async hasNextRecord(): Promise<boolean> {
+    while (this.#nextIndex === this.#records.length) {
+      if (this.#isEnded) return false;
+      await this.#parseNext();
     }
     return true;
   }
 
-  async #read(): Promise<void> {
-    if (this.#chunk.length === 0) {
+  async #parseNext(): Promise<void> {
+    if (this.#unparsedBytes.length === 0) {
       const { value, done } = await this.#chunks.next();
-      this.#ended = done === true;
-      if (!done) this.#chunk = value;
-      this.bytes += this.#chunk.length;
+      this.#isEnded = done === true;
+      if (!done) this.#unparsedBytes = value;
+      this.byteCount += this.#unparsedBytes.length;
     }
     // Records may be long. Releases the current ones before the next are read.
-    this.#batch = [];
-    this.#at = 0;
-    const piece = this.#chunk.subarray(0, PARSE_BYTES);
-    this.#chunk = this.#chunk.subarray(piece.length);
-    this.#batch = this.#ended ? this.#parser.end() : this.#parser.push(piece);
+    this.#records = [];
+    this.#nextIndex = 0;
+    const parsedBytes = this.#unparsedBytes.subarray(0, PARSE_BYTES);
+    this.#unparsedBytes = this.#unparsedBytes.subarray(parsedBytes.length);
+    this.#records = this.#isEnded ? this.#parser.end() : this.#parser.push(parsedBytes);
   }
 
   /** Takes the parsed records up to the first that does not match. Empty when the next record does not match. */
-  takeWhile(wanted: (record: LdifRecord) => boolean): LdifRecord[] {
-    const from = this.#at;
-    while (this.#at < this.#batch.length && wanted(this.#batch[this.#at]!)) this.#at++;
-    if (from > 0 || this.#at < this.#batch.length) return this.#batch.slice(from, this.#at);
-    const all = this.#batch;
-    this.#batch = [];
-    this.#at = 0;
-    return all;
+  takeWhile(isWanted: (record: LdifRecord) => boolean): LdifRecord[] {
+    const start = this.#nextIndex;
+    while (this.#nextIndex < this.#records.length && isWanted(this.#records[this.#nextIndex]!)) this.#nextIndex++;
+    if (start > 0 || this.#nextIndex < this.#records.length) return this.#records.slice(start, this.#nextIndex);
+    const records = this.#records;
+    this.#records = [];
+    this.#nextIndex = 0;
+    return records;
   }
 
   async close(): Promise<void> {
-    this.#ended = true;
-    this.#batch = [];
-    this.#at = 0;
+    this.#isEnded = true;
+    this.#records = [];
+    this.#nextIndex = 0;
     await this.#chunks.return?.();
   }
 }

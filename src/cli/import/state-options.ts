@@ -4,14 +4,14 @@ import { parseStateOptions } from '../../schema/state-options.js';
 
 export class StateCounts {
   /** Values left out: deleted in the other server, or the attribute has its single value already. */
-  deleted = 0;
-  stripped = 0;
-  first: { readonly line: number; readonly attribute: string } | undefined;
+  omittedCount = 0;
+  strippedCount = 0;
+  firstAttribute: { readonly line: number; readonly attribute: string } | undefined;
 
-  add(other: StateCounts): void {
-    this.deleted += other.deleted;
-    this.stripped += other.stripped;
-    this.first ??= other.first;
+  add(counts: StateCounts): void {
+    this.omittedCount += counts.omittedCount;
+    this.strippedCount += counts.strippedCount;
+    this.firstAttribute ??= counts.firstAttribute;
   }
 }
 
@@ -28,23 +28,23 @@ export function stripStateOptions(
 ): readonly PartialAttribute[] {
   const states = attributes.map(({ type }) => parseStateOptions(type));
   if (states.every((state) => state === undefined)) return attributes;
-  const byName = new Map<string, MergedAttribute>();
+  const attributesByName = new Map<string, MergedAttribute>();
   for (const [i, { type, values }] of attributes.entries())
-    if (!states[i]) byName.set(type.toLowerCase(), { type, values: [...values] });
+    if (!states[i]) attributesByName.set(type.toLowerCase(), { type, values: [...values] });
   for (const [i, { type, values }] of attributes.entries()) {
     const state = states[i];
     if (!state) continue;
-    counts.first ??= { line, attribute: type };
+    counts.firstAttribute ??= { line, attribute: type };
     const name = state.text.toLowerCase();
-    const known = byName.get(name);
-    const isTaken = known !== undefined && schema.describe(state.text)?.type.singleValue === true;
+    const target = attributesByName.get(name);
+    const isTaken = target !== undefined && schema.describe(state.text)?.type.singleValue === true;
     if (state.isDeleted || isTaken) {
-      counts.deleted += values.length;
+      counts.omittedCount += values.length;
       continue;
     }
-    counts.stripped += values.length;
-    if (!known) byName.set(name, { type: state.text, values: [...values] });
-    else known.values.push(...values.filter((value) => !known.values.some((one) => one.equals(value))));
+    counts.strippedCount += values.length;
+    if (!target) attributesByName.set(name, { type: state.text, values: [...values] });
+    else target.values.push(...values.filter((value) => !target.values.some((one) => one.equals(value))));
   }
-  return [...byName.values()];
+  return [...attributesByName.values()];
 }

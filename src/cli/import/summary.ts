@@ -4,32 +4,32 @@ import type { ImportOutcome } from './importer.js';
 
 /** Prints the result of an import on standard output. `seconds` is its duration. */
 export function printOutcome(outcome: ImportOutcome, seconds: number, isDry: boolean): void {
-  const parts = [
-    `${isDry ? 'dry run, nothing is written: ' : ''}loaded ${pluralize(outcome.loaded, 'entry', 'entries')}`,
+  const countTexts = [
+    `${isDry ? 'dry run, nothing is written: ' : ''}loaded ${pluralize(outcome.loadedCount, 'entry', 'entries')}`,
   ];
-  if (outcome.changed > 0) parts.push(`applied ${pluralize(outcome.changed, 'change')}`);
-  if (outcome.existingEntries > 0) parts.push(`${formatNumber(outcome.existingEntries)} were there already`);
-  if (outcome.rejected > 0) parts.push(`refused ${formatNumber(outcome.rejected)}`);
-  const speed = formatNumber((outcome.loaded + outcome.changed) / Math.max(seconds, 0.001));
+  if (outcome.changeCount > 0) countTexts.push(`applied ${pluralize(outcome.changeCount, 'change')}`);
+  if (outcome.existingCount > 0) countTexts.push(`${formatNumber(outcome.existingCount)} were there already`);
+  if (outcome.rejectedCount > 0) countTexts.push(`refused ${formatNumber(outcome.rejectedCount)}`);
+  const rateText = formatNumber((outcome.loadedCount + outcome.changeCount) / Math.max(seconds, 0.001));
   process.stdout.write(
-    `${parts.join(', ')} in ${seconds.toFixed(1)} s (${speed}/s), ${pluralize(outcome.bytes, 'byte')} read\n`,
+    `${countTexts.join(', ')} in ${seconds.toFixed(1)} s (${rateText}/s), ${pluralize(outcome.byteCount, 'byte')} read\n`,
   );
-  const counts = outcome.passwords;
+  const counts = outcome.passwordCounts;
   if (counts.hashedCount > 0) {
     const passwords = pluralize(counts.hashedCount, 'password');
     process.stdout.write(`${passwords} came in the clear, now stored as {SSHA512}\n`);
   }
-  if (outcome.firstLeftOut) {
-    const attributes = pluralize(outcome.leftOut, 'attribute');
-    const { line, attribute } = outcome.firstLeftOut;
+  if (outcome.firstOmitted) {
+    const attributes = pluralize(outcome.omittedCount, 'attribute');
+    const { line, attribute } = outcome.firstOmitted;
     process.stdout.write(
       `${attributes} left out that are worked out when they are asked for, the first is ${attribute} of the entry at line ${line}\n`,
     );
   }
-  if (outcome.state.first) {
-    const { deleted, stripped, first } = outcome.state;
+  if (outcome.stateCounts.firstAttribute) {
+    const { omittedCount, strippedCount, firstAttribute } = outcome.stateCounts;
     process.stdout.write(
-      `${pluralize(deleted, 'value')} left out that another server keeps as deleted, ${formatNumber(stripped)} taken without their state options, the first is ${first.attribute} of the entry at line ${first.line}\n`,
+      `${pluralize(omittedCount, 'value')} left out that another server keeps as deleted, ${formatNumber(strippedCount)} taken without their state options, the first is ${firstAttribute.attribute} of the entry at line ${firstAttribute.line}\n`,
     );
   }
   if (counts.foreignCount > 0) {
@@ -56,5 +56,5 @@ export function printOutcome(outcome: ImportOutcome, seconds: number, isDry: boo
     .sort()
     .map(([name, accounts]) => `${name} of ${pluralize(accounts, 'account')}`);
   if (texts.length > 0) process.stdout.write(`taken over: ${texts.join(', ')}\n`);
-  if (!outcome.stoppedAt) for (const line of outcome.refusals.format()) process.stdout.write(`${line}\n`);
+  if (!outcome.fatalRefusal) for (const line of outcome.refusals.format()) process.stdout.write(`${line}\n`);
 }

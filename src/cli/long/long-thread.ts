@@ -8,7 +8,7 @@ import type { Settings } from '../options.js';
 import { PieceSource } from './piece-source.js';
 import { RequestQuota } from './request-quota.js';
 import type { ThreadData } from './thread.js';
-import { errorOf, restoreResult, type ThreadOrder, type ThreadReport } from './thread-messages.js';
+import { restoreResult, type ThreadOrder, type ThreadReport, toError } from './thread-messages.js';
 import { WriteQueue } from './write-queue.js';
 
 const PROGRAM = new URL('./thread.js', import.meta.url);
@@ -24,8 +24,8 @@ interface OpenRequest {
   readonly reply: LongReply;
   readonly resolve: (result: LongResult) => void;
   readonly reject: (error: unknown) => void;
-  /** The message that is received in pieces. */
-  pieces: PieceSource | undefined;
+  /** The LDAP message that the thread is sending in chunks. */
+  messageChunks: PieceSource | undefined;
 }
 
 /**
@@ -38,7 +38,7 @@ export class LongThread implements LongWorker {
   #thread: Worker | undefined;
   /** True when the thread has opened the directory. */
   #isReady = false;
-  #exited: Promise<void> = Promise.resolve();
+  #threadExit: Promise<void> = Promise.resolve();
   readonly #openRequests = new Map<number, OpenRequest>();
   #lastId = 0;
   readonly #writes = new WriteQueue();
@@ -53,7 +53,7 @@ export class LongThread implements LongWorker {
 
   /** Starts the thread if none runs; a later call may then return true. */
   hasTime(localSearches: number): boolean {
-    this.#thread ??= this.#start();
+    this.#thread ??= this.#startThread();
     return this.#isReady && this.#openRequests.size < Math.max(BUSY_REQUESTS, localSearches);
   }
 
@@ -61,19 +61,19 @@ export class LongThread implements LongWorker {
     const user = identityKey(request.identity);
     this.#quota.acquire(user);
     try {
-      if (!request.isWrite) return await this.#run(request, reply);
-      return await this.#writes.run(user, request.connectionNumber, () => this.#run(request, reply));
+      if (!request.isWrite) return await this.#runRequest(request, reply);
+      return await this.#writes.run(user, request.connectionNumber, () => this.#runRequest(request, reply));
     } finally {
       this.#quota.release(user);
     }
   }
 
-  #run(request: LongRequest, reply: LongReply): Promise<LongResult> {
+  #runRequest(request: LongRequest, reply: LongReply): Promise<LongResult> {
     clearTimeout(this.#idleTimer);
-    this.#thread ??= this.#start();
+    this.#thread ??= this.#startThread();
     const id = ++this.#lastId;
     const result = new Promise<LongResult>((resolve, reject) => {
-      this.#openRequests.set(id, { reply, resolve, reject, pieces: undefined });
+      this.#openRequests.set(id, { reply, resolve, reject, messageChunks: undefined });
     });
     reply.onAbort = () => this.#post({ type: 'abort', id });
     this.#post({ type: 'request', id, request }, [request.bytes.buffer]);
@@ -86,14 +86,14 @@ export class LongThread implements LongWorker {
     this.#thread?.postMessage(order, transfer);
   }
 
-  #start(): Worker {
+  #startThread(): Worker {
     const thread = new Worker(PROGRAM, { workerData: this.#data, execArgv: [] });
     thread.on('message', (report: ThreadReport) => {
-      if (report.type !== 'ready') this.#handle(report);
+      if (report.type !== 'ready') this.#handleReport(report);
       else if (this.#thread === thread) this.#handleReady();
     });
     thread.on('error', (error) => this.#handleExit(thread, error));
-    this.#exited = new Promise((resolve) => {
+    this.#threadExit = new Promise((resolve) => {
       thread.once('exit', () => {
         this.#handleExit(thread, undefined);
         resolve();
@@ -107,27 +107,27 @@ export class LongThread implements LongWorker {
     if (this.#openRequests.size === 0) this.#stopWhenIdle();
   }
 
-  #handle(report: Exclude<ThreadReport, { type: 'ready' }>): void {
-    const open = this.#openRequests.get(report.id);
-    if (!open) return;
-    const { reply } = open;
+  #handleReport(report: Exclude<ThreadReport, { type: 'ready' }>): void {
+    const openRequest = this.#openRequests.get(report.id);
+    if (!openRequest) return;
+    const { reply } = openRequest;
     switch (report.type) {
       case 'messages':
         void this.#sendMessages(report.id, reply, bufferOf(report.bytes));
         return;
       case 'piece':
-        open.pieces ??= this.#beginPieces(report.id, reply);
-        open.pieces.push(bufferOf(report.bytes));
+        openRequest.messageChunks ??= this.#beginMessage(report.id, reply);
+        openRequest.messageChunks.push(bufferOf(report.bytes));
         return;
       case 'pieced':
-        open.pieces?.end(report.broken);
-        open.pieces = undefined;
+        openRequest.messageChunks?.end(report.broken);
+        openRequest.messageChunks = undefined;
         return;
       case 'end':
-        this.#close(report.id).resolve(restoreResult(report.result));
+        this.#closeRequest(report.id).resolve(restoreResult(report.result));
         return;
       case 'failed':
-        this.#close(report.id).reject(errorOf(report.failure));
+        this.#closeRequest(report.id).reject(toError(report.failure));
     }
   }
 
@@ -136,13 +136,13 @@ export class LongThread implements LongWorker {
     this.#post({ type: 'taken', id });
   }
 
-  #beginPieces(id: number, reply: LongReply): PieceSource {
-    const pieces = new PieceSource(() => this.#post({ type: 'taken', id }));
-    reply.sendChunked(pieces).catch(() => this.#post({ type: 'cut', id }));
-    return pieces;
+  #beginMessage(id: number, reply: LongReply): PieceSource {
+    const messageChunks = new PieceSource(() => this.#post({ type: 'taken', id }));
+    reply.sendChunked(messageChunks).catch(() => this.#post({ type: 'cut', id }));
+    return messageChunks;
   }
 
-  #close(id: number): OpenRequest {
+  #closeRequest(id: number): OpenRequest {
     const request = this.#openRequests.get(id)!;
     this.#openRequests.delete(id);
     if (this.#openRequests.size === 0) this.#stopWhenIdle();
@@ -160,8 +160,8 @@ export class LongThread implements LongWorker {
     this.#thread = undefined;
     this.#isReady = false;
     this.#log.error({ err: error }, 'the thread for long work has ended');
-    for (const { pieces, reject } of this.#openRequests.values()) {
-      pieces?.end(true);
+    for (const { messageChunks, reject } of this.#openRequests.values()) {
+      messageChunks?.end(true);
       reject(new LdapError('unavailable', 'the request was too much; whether a change was made is not known'));
     }
     this.#openRequests.clear();
@@ -174,6 +174,6 @@ export class LongThread implements LongWorker {
     this.#thread = undefined;
     this.#isReady = false;
     thread?.postMessage({ type: 'stop' } satisfies ThreadOrder);
-    await this.#exited;
+    await this.#threadExit;
   }
 }

@@ -1,36 +1,36 @@
-/** The pieces of one message, received from another thread. The next piece is requested when one was consumed. */
+/** The chunks of one LDAP message from another thread. The next chunk is requested when one was consumed. */
 export class PieceSource implements AsyncIterable<Buffer> {
   readonly #requestNext: () => void;
-  readonly #pieces: Buffer[] = [];
-  #end: 'complete' | 'broken' | undefined;
-  #wake: (() => void) | undefined;
+  readonly #chunks: Buffer[] = [];
+  #ending: 'complete' | 'broken' | undefined;
+  #wakeReader: (() => void) | undefined;
 
   constructor(requestNext: () => void) {
     this.#requestNext = requestNext;
   }
 
-  push(piece: Buffer): void {
-    this.#pieces.push(piece);
-    this.#wake?.();
+  push(chunk: Buffer): void {
+    this.#chunks.push(chunk);
+    this.#wakeReader?.();
   }
 
-  /** `isBroken`: no more pieces come, but the message is not complete. */
+  /** `isBroken`: no more chunks come, but the message is not complete. */
   end(isBroken: boolean): void {
-    this.#end = isBroken ? 'broken' : 'complete';
-    this.#wake?.();
+    this.#ending = isBroken ? 'broken' : 'complete';
+    this.#wakeReader?.();
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<Buffer, void, undefined> {
     for (;;) {
-      const piece = this.#pieces.shift();
-      if (piece) {
-        yield piece;
+      const chunk = this.#chunks.shift();
+      if (chunk) {
+        yield chunk;
         this.#requestNext();
-      } else if (this.#end === 'broken') throw new Error('a message broke off');
-      else if (this.#end) return;
+      } else if (this.#ending === 'broken') throw new Error('a message broke off');
+      else if (this.#ending) return;
       else
         await new Promise<void>((resolve) => {
-          this.#wake = resolve;
+          this.#wakeReader = resolve;
         });
     }
   }

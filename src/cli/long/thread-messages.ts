@@ -26,10 +26,10 @@ export type ThreadReport =
   /** The end of the LDAP message in pieces. `broken`: the message is not complete. */
   | { readonly type: 'pieced'; readonly id: number; readonly broken: boolean }
   | { readonly type: 'end'; readonly id: number; readonly result: LongResult }
-  | { readonly type: 'failed'; readonly id: number; readonly failure: Failure };
+  | { readonly type: 'failed'; readonly id: number; readonly failure: FailureData };
 
 /** An error of a request, as plain data. */
-export interface Failure {
+export interface FailureData {
   readonly message: string;
   readonly result: ResultName;
   /** Set when the LDAP message cannot be decoded: where the fault is, and whether the connection must end. */
@@ -37,7 +37,7 @@ export interface Failure {
 }
 
 /** Turns an error of the thread into plain data. */
-export function failureOf(error: unknown): Failure {
+export function toFailureData(error: unknown): FailureData {
   if (error instanceof ProtocolError) {
     const { message, result, offset, fatal } = error;
     return { message, result, protocol: { offset, fatal } };
@@ -47,7 +47,7 @@ export function failureOf(error: unknown): Failure {
 }
 
 /** Turns the plain data into the error that a local request would have thrown. */
-export function errorOf({ message, result, protocol }: Failure): LdapError {
+export function toError({ message, result, protocol }: FailureData): LdapError {
   if (!protocol) return new LdapError(result, message);
   const error = new ProtocolError('', protocol.offset, protocol.fatal, result);
   error.message = message;

@@ -8,7 +8,7 @@ import type { Maybe } from '../../server/words/maybe.js';
 import { createLog } from '../log.js';
 import { openDirectory } from '../open-directory.js';
 import type { Settings } from '../options.js';
-import { failureOf, restoreIdentity, type ThreadOrder, type ThreadReport } from './thread-messages.js';
+import { restoreIdentity, type ThreadOrder, type ThreadReport, toFailureData } from './thread-messages.js';
 
 /** The parameters of the thread. */
 export interface ThreadData {
@@ -36,8 +36,8 @@ class Reply implements LongReply {
   onAbort: (() => void) | undefined;
   readonly #id: number;
   /** The number of posted buffers that were not acknowledged. */
-  #unacknowledged = 0;
-  #resolveNext: ((wasSent: boolean) => void) | undefined;
+  #pendingCount = 0;
+  #resolveAcknowledgment: ((wasSent: boolean) => void) | undefined;
 
   constructor(id: number) {
     this.#id = id;
@@ -45,18 +45,18 @@ class Reply implements LongReply {
 
   sendMessages(bytes: Buffer): Maybe<void> {
     this.#post('messages', bytes);
-    return this.#unacknowledged < MAX_UNACKNOWLEDGED ? undefined : this.#nextAcknowledgment().then(() => undefined);
+    return this.#pendingCount < MAX_UNACKNOWLEDGED ? undefined : this.#waitForAcknowledgment().then(() => undefined);
   }
 
   /** Posts one piece at a time. */
-  async sendChunked(pieces: AsyncIterable<Buffer>): Promise<void> {
+  async sendChunked(chunks: AsyncIterable<Buffer>): Promise<void> {
     let isComplete = false;
     try {
-      while (this.#unacknowledged > 0) await this.#nextAcknowledgment();
-      for await (const piece of pieces) {
-        if (piece.length === 0) continue;
-        this.#post('piece', piece);
-        if (!(await this.#nextAcknowledgment())) throw new LdapError('canceled', 'canceled');
+      while (this.#pendingCount > 0) await this.#waitForAcknowledgment();
+      for await (const chunk of chunks) {
+        if (chunk.length === 0) continue;
+        this.#post('piece', chunk);
+        if (!(await this.#waitForAcknowledgment())) throw new LdapError('canceled', 'canceled');
       }
       isComplete = true;
     } finally {
@@ -66,20 +66,20 @@ class Reply implements LongReply {
 
   #post(type: 'messages' | 'piece', bytes: Buffer): void {
     const copy = new Uint8Array(bytes);
-    this.#unacknowledged++;
+    this.#pendingCount++;
     report({ type, id: this.#id, bytes: copy }, [copy.buffer]);
   }
 
   /** Resolves to false when the rest of the message in pieces cannot be sent. */
-  #nextAcknowledgment(): Promise<boolean> {
+  #waitForAcknowledgment(): Promise<boolean> {
     return new Promise((resolve) => {
-      this.#resolveNext = resolve;
+      this.#resolveAcknowledgment = resolve;
     });
   }
 
   acknowledge(wasSent: boolean): void {
-    this.#unacknowledged--;
-    this.#resolveNext?.(wasSent);
+    this.#pendingCount--;
+    this.#resolveAcknowledgment?.(wasSent);
   }
 
   abort(): void {
@@ -97,7 +97,7 @@ async function run(services: Services, id: number, request: LongRequest): Promis
     const result = await runLongRequest(services, { ...request, identity: restoreIdentity(request.identity) }, reply);
     report({ type: 'end', id, result });
   } catch (error) {
-    report({ type: 'failed', id, failure: failureOf(error) });
+    report({ type: 'failed', id, failure: toFailureData(error) });
   } finally {
     replies.delete(id);
   }

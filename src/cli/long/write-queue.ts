@@ -6,16 +6,16 @@ import { FairTree } from '../../fair/fair-tree.js';
  */
 export class WriteQueue {
   /** Waiting writes by user and connection. `RequestQuota` bounds their number. */
-  readonly #waiting = new FairTree<() => void>();
+  readonly #waitingWrites = new FairTree<() => void>();
   #isBusy = false;
 
   async run<T>(user: string, connection: number, write: () => Promise<T>): Promise<T> {
-    if (this.#isBusy) await new Promise<void>((resolve) => this.#waiting.push([user, connection], resolve));
+    if (this.#isBusy) await new Promise<void>((resolve) => this.#waitingWrites.push([user, connection], resolve));
     this.#isBusy = true;
     try {
       return await write();
     } finally {
-      const startNext = this.#waiting.shift();
+      const startNext = this.#waitingWrites.shift();
       if (startNext) startNext();
       else this.#isBusy = false;
     }

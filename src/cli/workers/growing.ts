@@ -19,7 +19,7 @@ class LocalServer implements Member {
   readonly server: RowanServer;
   readonly isReady = true;
   readonly acceptsConnections = true;
-  connections = 0;
+  connectionCount = 0;
   counts: Counts | undefined;
   readonly #log: Logger;
 
@@ -29,9 +29,9 @@ class LocalServer implements Member {
   }
 
   assign({ index, socket }: IncomingSocket, elsewhere: number): void {
-    this.connections++;
+    this.connectionCount++;
     socket.once('close', () => {
-      this.connections--;
+      this.connectionCount--;
     });
     this.server.receive(index, socket, elsewhere);
   }
@@ -56,17 +56,17 @@ export class GrowingServer implements WorkerOwner, Siblings {
   readonly #settings: Settings;
   readonly #log: Logger;
   readonly #rules: GrowthRules;
-  readonly #growth: GrowthPolicy;
-  readonly #local: LocalServer;
+  readonly #growthPolicy: GrowthPolicy;
+  readonly #localServer: LocalServer;
   readonly #balancer: ConnectionBalancer<LocalServer | WorkerProcess>;
   readonly #workers = new Set<WorkerProcess>();
   /** Busy time of each member at the last check, in milliseconds. */
   readonly #busyMs = new Map<Member, number>();
-  #checkedAt = performance.now();
+  #checkedMs = performance.now();
   #timer: NodeJS.Timeout | undefined;
-  #stopping = false;
+  #isStopping = false;
   /** Kills the workers when this process exits without `close`. */
-  readonly #kill = (): void => {
+  readonly #killWorkers = (): void => {
     for (const worker of this.#workers) worker.kill();
   };
 
@@ -74,14 +74,12 @@ export class GrowingServer implements WorkerOwner, Siblings {
     this.#settings = settings;
     this.#log = log;
     this.#rules = rules;
-    this.#growth = new GrowthPolicy(rules);
-    this.#local = new LocalServer(
-      new RowanServer(partition, settings.config, log, { siblings: this, longWorker: long }),
-      log,
-    );
-    this.#balancer = new ConnectionBalancer(settings.config, this.#local.server.services.statistics);
-    this.#balancer.add(this.#local);
-    process.once('exit', this.#kill);
+    this.#growthPolicy = new GrowthPolicy(rules);
+    const server = new RowanServer(partition, settings.config, log, { siblings: this, longWorker: long });
+    this.#localServer = new LocalServer(server, log);
+    this.#balancer = new ConnectionBalancer(settings.config, this.#localServer.server.services.statistics);
+    this.#balancer.add(this.#localServer);
+    process.once('exit', this.#killWorkers);
   }
 
   get isAlone(): boolean {
@@ -89,95 +87,95 @@ export class GrowingServer implements WorkerOwner, Siblings {
   }
 
   ask(question: Question): Promise<Answer[]> {
-    return this.#balancer.askAll(question, this.#local);
+    return this.#balancer.askAll(question, this.#localServer);
   }
 
   async listen(): Promise<string[]> {
-    await this.#local.server.prepare();
+    await this.#localServer.server.prepare();
     const urls = await this.#balancer.listen(this.#log);
-    const interval = Math.min(CHECK_MS, this.#rules.startMs / 4);
-    this.#timer = setInterval(() => void this.#checkLoad(), interval).unref();
+    const intervalMs = Math.min(CHECK_MS, this.#rules.startMs / 4);
+    this.#timer = setInterval(() => void this.#checkLoad(), intervalMs).unref();
     return urls;
   }
 
   async #checkLoad(): Promise<void> {
     await this.#balancer.askAll({ about: 'counts' });
-    const accepting = [...this.#balancer].filter((member) => member.acceptsConnections);
+    const acceptingMembers = [...this.#balancer].filter((member) => member.acceptsConnections);
     // A starting worker will change the load.
-    if (this.#stopping || [...this.#workers].some((worker) => !worker.isReady && !worker.isDraining)) return;
-    const now = performance.now();
-    const shares = accepting.map((member) => this.#busyShare(member, now - this.#checkedAt));
-    this.#checkedAt = now;
-    const change = this.#growth.decide(shares, now);
-    if (change > 0) this.#grow(shares);
-    else if (change < 0) this.#shrink();
+    if (this.#isStopping || [...this.#workers].some((worker) => !worker.isReady && !worker.isDraining)) return;
+    const nowMs = performance.now();
+    const busyShares = acceptingMembers.map((member) => this.#updateBusyShare(member, nowMs - this.#checkedMs));
+    this.#checkedMs = nowMs;
+    const countChange = this.#growthPolicy.decide(busyShares, nowMs);
+    if (countChange > 0) this.#addWorker(busyShares);
+    else if (countChange < 0) this.#drainWorker();
   }
 
   /** Returns the busy share of the event loop since the last check. A member that did not answer counts as busy. */
-  #busyShare(member: Member, ms: number): number {
-    const before = this.#busyMs.get(member);
-    const busyMs = member.counts?.busyMs ?? before;
+  #updateBusyShare(member: Member, ms: number): number {
+    const previousMs = this.#busyMs.get(member);
+    const busyMs = member.counts?.busyMs ?? previousMs;
     if (busyMs !== undefined) this.#busyMs.set(member, busyMs);
-    if (before === undefined || busyMs === undefined) return 0;
-    return busyMs === before ? 1 : Math.min(1, (busyMs - before) / ms);
+    if (previousMs === undefined || busyMs === undefined) return 0;
+    return busyMs === previousMs ? 1 : Math.min(1, (busyMs - previousMs) / ms);
   }
 
   /** Keeps a worker that was to end, or starts another. */
-  #grow(shares: readonly number[]): void {
-    const busy = shares.map((share) => Math.round(share * 100));
-    const leaving = [...this.#workers].find((worker) => worker.isDraining && worker.connections > 0);
-    if (leaving) {
-      leaving.isDraining = false;
-      this.#log.info({ worker: leaving.number, busy }, 'busy: a worker that was to end goes on');
+  #addWorker(shares: readonly number[]): void {
+    const busyPercents = shares.map((share) => Math.round(share * 100));
+    const drainingWorker = [...this.#workers].find((worker) => worker.isDraining && worker.connectionCount > 0);
+    if (drainingWorker) {
+      drainingWorker.isDraining = false;
+      this.#log.info({ worker: drainingWorker.number, busy: busyPercents }, 'busy: a worker that was to end goes on');
       return;
     }
     const numbers = new Set([...this.#workers].map(({ number }) => number));
     let number = this.workerNumber + 1;
     while (numbers.has(number)) number++;
-    this.#log.info({ worker: number, busy }, 'busy: another worker is started');
+    this.#log.info({ worker: number, busy: busyPercents }, 'busy: another worker is started');
     const worker = new WorkerProcess(number, this.#settings, this);
     this.#workers.add(worker);
     this.#balancer.add(worker);
-    worker.ready.then(
+    worker.whenReady.then(
       () => this.#log.info({ worker: number, pid: worker.pid }, 'the worker serves'),
       () => undefined,
     );
   }
 
   /** The worker with the fewest connections gets no new ones, and ends with its last connection. */
-  #shrink(): void {
+  #drainWorker(): void {
     const [candidate] = [...this.#workers]
       .filter((worker) => worker.acceptsConnections)
-      .sort((a, b) => a.connections - b.connections);
+      .sort((a, b) => a.connectionCount - b.connectionCount);
     if (!candidate) return;
     candidate.isDraining = true;
     this.#log.info(
-      { worker: candidate.number, connections: candidate.connections },
+      { worker: candidate.number, connections: candidate.connectionCount },
       'idle: a worker ends with its connections',
     );
     this.onConnectionClosed(candidate);
   }
 
   onConnectionClosed(worker: WorkerProcess): void {
-    if (worker.isDraining && worker.connections === 0) worker.stop();
+    if (worker.isDraining && worker.connectionCount === 0) worker.stop();
   }
 
   async onQuestion(asker: WorkerProcess, question: Question): Promise<Answer[]> {
     return this.#balancer.askAll(question, asker);
   }
 
-  onEnded(worker: WorkerProcess, reason: string, arrivals: IncomingSocket[]): void {
+  onWorkerEnd(worker: WorkerProcess, reason: string, arrivals: IncomingSocket[]): void {
     this.#workers.delete(worker);
     holdWritesAfterCrash(this.#settings, worker.number, reason, this.#log);
     this.#balancer.delete(worker);
     this.#busyMs.delete(worker);
-    if (worker.counts) this.#local.server.services.statistics.inherit(worker.counts);
-    if (this.#stopping) {
+    if (worker.counts) this.#localServer.server.services.statistics.inherit(worker.counts);
+    if (this.#isStopping) {
       for (const { socket } of arrivals) socket.destroy();
       return;
     }
     // Makes the last writes of the worker visible here, since a single process renews no reads.
-    if (this.isAlone) this.#local.server.services.partition.renewReads();
+    if (this.isAlone) this.#localServer.server.services.partition.renewReads();
     for (const arrival of arrivals) this.#balancer.assign(arrival);
     if (!worker.isDraining) this.#log.error({ worker: worker.number, reason }, 'a worker ended');
   }
@@ -188,10 +186,10 @@ export class GrowingServer implements WorkerOwner, Siblings {
 
   /** Stops accepting, lets all processes finish begun requests, and resolves when the workers have ended. */
   async close(): Promise<void> {
-    this.#stopping = true;
+    this.#isStopping = true;
     clearInterval(this.#timer);
     this.#balancer.close();
-    await Promise.all([this.#local.server.close(), endWorkers(this.#workers, this.#settings)]);
-    process.off('exit', this.#kill);
+    await Promise.all([this.#localServer.server.close(), endWorkers(this.#workers, this.#settings)]);
+    process.off('exit', this.#killWorkers);
   }
 }

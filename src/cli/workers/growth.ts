@@ -34,8 +34,8 @@ export function growthRules(env: string | undefined = process.env.ROWAN_AUTO_WOR
 /** Decides from the load of the processes whether their number changes. */
 export class GrowthPolicy {
   readonly #rules: GrowthRules;
-  #busySince: number | undefined;
-  #idleSince: number | undefined;
+  #busySinceMs: number | undefined;
+  #idleSinceMs: number | undefined;
 
   constructor(rules: GrowthRules) {
     this.#rules = rules;
@@ -45,25 +45,25 @@ export class GrowthPolicy {
    * Returns the change in the number of processes: 1, 0 or −1. `shares` has, for each process that accepts connections,
    * the busy share since the last call, from 0 to 1.
    */
-  decide(shares: readonly number[], now: number): number {
+  decide(shares: readonly number[], nowMs: number): number {
     const { maxProcesses, startMs, endMs } = this.#rules;
-    const work = shares.reduce((sum, share) => sum + share, 0);
-    this.#busySince = work >= BUSY_SHARE * shares.length ? (this.#busySince ?? now) : undefined;
-    this.#idleSince =
-      shares.length > 1 && work <= IDLE_SHARE * (shares.length - 1) ? (this.#idleSince ?? now) : undefined;
-    if (shares.length < maxProcesses && hasLasted(this.#busySince, startMs, now)) return this.#restartTimes(1);
-    if (hasLasted(this.#idleSince, endMs, now)) return this.#restartTimes(-1);
+    const totalShare = shares.reduce((sum, share) => sum + share, 0);
+    this.#busySinceMs = totalShare >= BUSY_SHARE * shares.length ? (this.#busySinceMs ?? nowMs) : undefined;
+    this.#idleSinceMs =
+      shares.length > 1 && totalShare <= IDLE_SHARE * (shares.length - 1) ? (this.#idleSinceMs ?? nowMs) : undefined;
+    if (shares.length < maxProcesses && hasLasted(this.#busySinceMs, startMs, nowMs)) return this.#restartTimes(1);
+    if (hasLasted(this.#idleSinceMs, endMs, nowMs)) return this.#restartTimes(-1);
     return 0;
   }
 
   /** Restarts both times, so that the effect of a change is measured first. */
-  #restartTimes(by: number): number {
-    this.#busySince = undefined;
-    this.#idleSince = undefined;
-    return by;
+  #restartTimes(countChange: number): number {
+    this.#busySinceMs = undefined;
+    this.#idleSinceMs = undefined;
+    return countChange;
   }
 }
 
-function hasLasted(since: number | undefined, ms: number, now: number): boolean {
-  return since !== undefined && now - since >= ms;
+function hasLasted(sinceMs: number | undefined, ms: number, now: number): boolean {
+  return sinceMs !== undefined && now - sinceMs >= ms;
 }

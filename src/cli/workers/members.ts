@@ -15,10 +15,9 @@ export interface IncomingSocket {
 /** A process that can get connections: a worker, or the server of this process. */
 export interface Member {
   /** Open sockets assigned to the member. */
-  readonly connections: number;
+  readonly connectionCount: number;
   /** Whether the member can answer questions. */
   readonly isReady: boolean;
-  /** Whether the member gets new connections. */
   readonly acceptsConnections: boolean;
   readonly counts: Counts | undefined;
   /** Hands over a socket. `elsewhere` is the number of connections of the other members. */
@@ -35,8 +34,8 @@ export class ConnectionBalancer<M extends Member> {
   readonly #statistics: Statistics;
   #listeners: readonly Listener[] = [];
   /** Sockets accepted while no member was ready. */
-  #waiting: IncomingSocket[] = [];
-  #closed = false;
+  #waitingSockets: IncomingSocket[] = [];
+  #isClosed = false;
 
   /** `statistics` counts the connections refused here. */
   constructor(config: Config, statistics: Statistics) {
@@ -74,7 +73,7 @@ export class ConnectionBalancer<M extends Member> {
   #accept(arrival: IncomingSocket): void {
     arrival.socket.on('error', () => arrival.socket.destroy());
     const limit = this.#config.limits.connections + SPARE_CONNECTIONS;
-    if (!this.#closed && this.#countConnections() + this.#waiting.length < limit) {
+    if (!this.#isClosed && this.#countConnections() + this.#waitingSockets.length < limit) {
       this.assign(arrival);
       return;
     }
@@ -83,27 +82,27 @@ export class ConnectionBalancer<M extends Member> {
   }
 
   #countConnections(): number {
-    let connections = 0;
-    for (const member of this.#members) connections += member.connections;
-    return connections;
+    let connectionCount = 0;
+    for (const member of this.#members) connectionCount += member.connectionCount;
+    return connectionCount;
   }
 
   assign(arrival: IncomingSocket): void {
-    let least: M | undefined;
+    let target: M | undefined;
     for (const member of this.#members)
-      if (member.acceptsConnections && (!least || member.connections < least.connections)) least = member;
-    if (least) least.assign(arrival, this.#countConnections() - least.connections);
-    else this.#waiting.push(arrival);
+      if (member.acceptsConnections && (!target || member.connectionCount < target.connectionCount)) target = member;
+    if (target) target.assign(arrival, this.#countConnections() - target.connectionCount);
+    else this.#waitingSockets.push(arrival);
   }
 
   /** Assigns the sockets that have waited for a member. */
-  assignWaiting(): void {
-    for (const arrival of this.#waiting.splice(0)) this.assign(arrival);
+  assignWaitingSockets(): void {
+    for (const arrival of this.#waitingSockets.splice(0)) this.assign(arrival);
   }
 
   async askAll(question: Question, except?: M): Promise<Answer[]> {
-    const others = [...this.#members].filter((member) => member !== except && member.isReady);
-    const answers = await Promise.all(others.map((member) => member.ask(question)));
+    const members = [...this.#members].filter((member) => member !== except && member.isReady);
+    const answers = await Promise.all(members.map((member) => member.ask(question)));
     return answers.filter((answer) => answer !== undefined);
   }
 
@@ -112,8 +111,8 @@ export class ConnectionBalancer<M extends Member> {
   }
 
   close(): void {
-    this.#closed = true;
+    this.#isClosed = true;
     for (const listener of this.#listeners) listener.close();
-    for (const { socket } of this.#waiting.splice(0)) socket.destroy();
+    for (const { socket } of this.#waitingSockets.splice(0)) socket.destroy();
   }
 }

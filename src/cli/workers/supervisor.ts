@@ -21,49 +21,49 @@ const COUNT_MS = 1000;
  */
 export class Supervisor implements WorkerOwner {
   readonly #settings: Settings;
-  readonly #count: number;
+  readonly #workerCount: number;
   readonly #log: Logger;
   /** Totals of ended workers. */
   readonly #statistics = new Statistics();
-  readonly #workers: ConnectionBalancer<WorkerProcess>;
-  #delay = FIRST_DELAY_MS;
+  readonly #balancer: ConnectionBalancer<WorkerProcess>;
+  #delayMs = FIRST_DELAY_MS;
   #countTimer: NodeJS.Timeout | undefined;
-  readonly #timers = new Set<NodeJS.Timeout>();
-  #started = false;
-  #stopping = false;
+  readonly #restartTimers = new Set<NodeJS.Timeout>();
+  #isStarted = false;
+  #isStopping = false;
   /** Kills the workers when this process exits without `close`. */
-  readonly #kill = (): void => {
-    for (const worker of this.#workers) worker.kill();
+  readonly #killWorkers = (): void => {
+    for (const worker of this.#balancer) worker.kill();
   };
 
   constructor(settings: Settings, log: Logger, count: number) {
-    this.#count = count;
+    this.#workerCount = count;
     this.#settings = settings;
     this.#log = log;
-    this.#workers = new ConnectionBalancer(settings.config, this.#statistics);
-    process.once('exit', this.#kill);
+    this.#balancer = new ConnectionBalancer(settings.config, this.#statistics);
+    process.once('exit', this.#killWorkers);
   }
 
   /** Resolves with the URLs when all workers serve. Rejects when a worker cannot start. */
   async listen(): Promise<string[]> {
-    const urls = await this.#workers.listen(this.#log);
-    const workers = Array.from({ length: this.#count }, (_, i) => this.#start(i + 1));
+    const urls = await this.#balancer.listen(this.#log);
+    const workers = Array.from({ length: this.#workerCount }, (_, i) => this.#startWorker(i + 1));
     try {
-      await Promise.all(workers.map((worker) => worker.ready));
+      await Promise.all(workers.map((worker) => worker.whenReady));
     } catch (error) {
       throw new CliError((error as Error).message, { cause: error });
     }
-    this.#started = true;
+    this.#isStarted = true;
     for (const { isReady, number } of workers)
       if (!isReady) this.#scheduleRestart(number, 'ended while the others started');
-    this.#countTimer = setInterval(() => void this.#workers.askAll({ about: 'counts' }), COUNT_MS).unref();
+    this.#countTimer = setInterval(() => void this.#balancer.askAll({ about: 'counts' }), COUNT_MS).unref();
     return urls;
   }
 
-  #start(number: number): WorkerProcess {
+  #startWorker(number: number): WorkerProcess {
     const worker = new WorkerProcess(number, this.#settings, this);
-    this.#workers.add(worker);
-    worker.ready.then(
+    this.#balancer.add(worker);
+    worker.whenReady.then(
       () => this.#onReady(worker),
       () => undefined,
     );
@@ -71,54 +71,54 @@ export class Supervisor implements WorkerOwner {
   }
 
   #onReady(worker: WorkerProcess): void {
-    if (this.#started) this.#log.info({ worker: worker.number, pid: worker.pid }, 'the worker serves');
-    this.#workers.assignWaiting();
+    if (this.#isStarted) this.#log.info({ worker: worker.number, pid: worker.pid }, 'the worker serves');
+    this.#balancer.assignWaitingSockets();
     this.#schedule(STEADY_MS, () => {
-      if (worker.isReady) this.#delay = FIRST_DELAY_MS;
+      if (worker.isReady) this.#delayMs = FIRST_DELAY_MS;
     });
   }
 
   #schedule(ms: number, action: () => void): void {
     const timer = setTimeout(() => {
-      this.#timers.delete(timer);
+      this.#restartTimers.delete(timer);
       action();
     }, ms);
-    this.#timers.add(timer);
+    this.#restartTimers.add(timer);
   }
 
   async onQuestion(asker: WorkerProcess, question: Question): Promise<Answer[]> {
-    const answers = await this.#workers.askAll(question, asker);
+    const answers = await this.#balancer.askAll(question, asker);
     return question.about === 'counts' ? [...answers, { counts: this.#statistics.counts() }] : answers;
   }
 
-  onEnded(worker: WorkerProcess, reason: string, arrivals: IncomingSocket[]): void {
-    this.#workers.delete(worker);
+  onWorkerEnd(worker: WorkerProcess, reason: string, arrivals: IncomingSocket[]): void {
+    this.#balancer.delete(worker);
     holdWritesAfterCrash(this.#settings, worker.number, reason, this.#log);
     if (worker.counts) this.#statistics.inherit(worker.counts);
-    if (this.#stopping) {
+    if (this.#isStopping) {
       for (const { socket } of arrivals) socket.destroy();
       return;
     }
-    for (const arrival of arrivals) this.#workers.assign(arrival);
-    if (this.#started) this.#scheduleRestart(worker.number, reason);
+    for (const arrival of arrivals) this.#balancer.assign(arrival);
+    if (this.#isStarted) this.#scheduleRestart(worker.number, reason);
   }
 
   #scheduleRestart(number: number, reason: string): void {
-    this.#log.error({ worker: number, reason, againAfterMs: this.#delay }, 'a worker ended; it is started again');
-    this.#schedule(this.#delay, () => void this.#start(number));
-    this.#delay = Math.min(this.#delay * 2, MAX_DELAY_MS);
+    this.#log.error({ worker: number, reason, againAfterMs: this.#delayMs }, 'a worker ended; it is started again');
+    this.#schedule(this.#delayMs, () => void this.#startWorker(number));
+    this.#delayMs = Math.min(this.#delayMs * 2, MAX_DELAY_MS);
   }
 
   renewCertificate(): void {
-    this.#workers.renewCertificate();
+    this.#balancer.renewCertificate();
   }
 
   /** Stops accepting, lets the workers answer pending requests, and resolves when all workers have ended. */
   async close(): Promise<void> {
-    this.#stopping = true;
-    this.#workers.close();
-    for (const timer of [this.#countTimer, ...this.#timers]) clearTimeout(timer);
-    await endWorkers(this.#workers, this.#settings);
-    process.off('exit', this.#kill);
+    this.#isStopping = true;
+    this.#balancer.close();
+    for (const timer of [this.#countTimer, ...this.#restartTimers]) clearTimeout(timer);
+    await endWorkers(this.#balancer, this.#settings);
+    process.off('exit', this.#killWorkers);
   }
 }

@@ -20,39 +20,38 @@ export interface WorkerOwner {
   /** A connection of the worker was closed. */
   onConnectionClosed?(worker: WorkerProcess): void;
   /** The worker has ended. `arrivals` are sockets that did not reach it. */
-  onEnded(worker: WorkerProcess, reason: string, arrivals: IncomingSocket[]): void;
+  onWorkerEnd(worker: WorkerProcess, reason: string, arrivals: IncomingSocket[]): void;
 }
 
 export class WorkerProcess implements Member {
   readonly number: number;
   /** Resolves when the worker serves, rejects when it ends before. */
-  readonly ready: Promise<void>;
-  /** Resolves after `onEnded` of the owner. */
-  readonly ended: Promise<void>;
-  /** Open sockets assigned to the worker. */
-  connections = 0;
+  readonly whenReady: Promise<void>;
+  /** Resolves after `onWorkerEnd` of the owner. */
+  readonly whenEnded: Promise<void>;
+  connectionCount = 0;
   /** Whether the worker gets no new connections and ends with its last one. */
   isDraining = false;
-  #ready = false;
+  #isServing = false;
   #hasEnded = false;
   counts: Counts | undefined;
   /** Undefined when the process could not be started. */
   readonly #process: ChildProcess | undefined;
   readonly #owner: WorkerOwner;
-  readonly #unconfirmed = new Map<number, IncomingSocket>();
-  readonly #pendingAnswers = new Map<number, (answer: Answer | undefined) => void>();
+  readonly #unconfirmedSockets = new Map<number, IncomingSocket>();
+  readonly #answerResolvers = new Map<number, (answer: Answer | undefined) => void>();
   #lastId = 0;
   #failure: string | undefined;
   #resolveEnded!: () => void;
-  #settleReady!: { readonly resolve: () => void; readonly reject: (error: Error) => void };
+  #readyCallbacks!: { readonly resolve: () => void; readonly reject: (error: Error) => void };
 
   constructor(worker: number, settings: Settings, owner: WorkerOwner) {
     this.number = worker;
     this.#owner = owner;
-    this.ready = new Promise((resolve, reject) => {
-      this.#settleReady = { resolve, reject };
+    this.whenReady = new Promise((resolve, reject) => {
+      this.#readyCallbacks = { resolve, reject };
     });
-    this.ended = new Promise((resolve) => {
+    this.whenEnded = new Promise((resolve) => {
       this.#resolveEnded = resolve;
     });
     this.#process = this.#forkProcess();
@@ -79,19 +78,19 @@ export class WorkerProcess implements Member {
       if (child.pid === undefined) this.#handleEnd(error.message);
     });
     child.once('exit', (code, signal) => {
-      const end = (): void => this.#handleEnd(this.#failure ?? `ended with ${signal ?? `code ${code}`}`);
+      const handleEnd = (): void => this.#handleEnd(this.#failure ?? `ended with ${signal ?? `code ${code}`}`);
       // The last messages may still arrive before the disconnect.
-      if (child.connected) child.once('disconnect', end);
-      else end();
+      if (child.connected) child.once('disconnect', handleEnd);
+      else handleEnd();
     });
   }
 
   get isReady(): boolean {
-    return this.#ready;
+    return this.#isServing;
   }
 
   get acceptsConnections(): boolean {
-    return this.#ready && !this.isDraining;
+    return this.#isServing && !this.isDraining;
   }
 
   get pid(): number | undefined {
@@ -102,25 +101,23 @@ export class WorkerProcess implements Member {
     if (this.#process) sendTo(this.#process, order, socket);
   }
 
-  /** Hands over a socket. `elsewhere` is the number of connections of the other workers. */
   assign(arrival: IncomingSocket, elsewhere: number): void {
     const id = this.#lastId++;
-    this.#unconfirmed.set(id, arrival);
-    this.connections++;
+    this.#unconfirmedSockets.set(id, arrival);
+    this.connectionCount++;
     this.#send({ type: 'socket', id, index: arrival.index, elsewhere }, arrival.socket);
   }
 
-  /** Resolves with undefined when the worker ends or is too slow. */
   async ask(question: Question): Promise<Answer | undefined> {
     const id = this.#lastId++;
     this.#send({ type: 'question', id, question });
-    let late: NodeJS.Timeout | undefined;
+    let timeout: NodeJS.Timeout | undefined;
     const answer = await new Promise<Answer | undefined>((resolve) => {
-      late = setTimeout(resolve, ANSWER_MS, undefined);
-      this.#pendingAnswers.set(id, resolve);
+      timeout = setTimeout(resolve, ANSWER_MS, undefined);
+      this.#answerResolvers.set(id, resolve);
     });
-    clearTimeout(late);
-    this.#pendingAnswers.delete(id);
+    clearTimeout(timeout);
+    this.#answerResolvers.delete(id);
     if (answer?.counts) this.counts = answer.counts;
     return answer;
   }
@@ -131,7 +128,7 @@ export class WorkerProcess implements Member {
 
   /** Lets the worker answer the requests it has begun. A worker that does not serve yet is killed. */
   stop(): void {
-    if (this.#ready) this.#send({ type: 'stop' });
+    if (this.#isServing) this.#send({ type: 'stop' });
     else this.kill();
   }
 
@@ -143,22 +140,22 @@ export class WorkerProcess implements Member {
   #handleReport(report: WorkerReport): void {
     switch (report.type) {
       case 'ready':
-        this.#ready = true;
-        this.#settleReady.resolve();
+        this.#isServing = true;
+        this.#readyCallbacks.resolve();
         return;
       case 'failed':
         this.#failure = report.message;
         return;
       case 'taken':
-        this.#unconfirmed.get(report.id)?.socket.destroy();
-        this.#unconfirmed.delete(report.id);
+        this.#unconfirmedSockets.get(report.id)?.socket.destroy();
+        this.#unconfirmedSockets.delete(report.id);
         return;
       case 'closed':
-        this.connections--;
+        this.connectionCount--;
         this.#owner.onConnectionClosed?.(this);
         return;
       case 'answer':
-        this.#pendingAnswers.get(report.id)?.(report.answer);
+        this.#answerResolvers.get(report.id)?.(report.answer);
         return;
       case 'question':
         void this.#owner
@@ -170,27 +167,27 @@ export class WorkerProcess implements Member {
   #handleEnd(reason: string): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
-    this.#ready = false;
-    this.connections = 0;
-    for (const resolve of this.#pendingAnswers.values()) resolve(undefined);
-    this.#settleReady.reject(new Error(reason));
-    const arrivals = [...this.#unconfirmed.values()];
-    this.#unconfirmed.clear();
-    this.#owner.onEnded(this, reason, arrivals);
+    this.#isServing = false;
+    this.connectionCount = 0;
+    for (const resolve of this.#answerResolvers.values()) resolve(undefined);
+    this.#readyCallbacks.reject(new Error(reason));
+    const arrivals = [...this.#unconfirmedSockets.values()];
+    this.#unconfirmedSockets.clear();
+    this.#owner.onWorkerEnd(this, reason, arrivals);
     this.#resolveEnded();
   }
 }
 
 /** Lets the workers answer pending requests, kills slow workers, and resolves when all have ended. */
 export async function endWorkers(workers: Iterable<WorkerProcess>, { config }: Settings): Promise<void> {
-  const all = [...workers];
-  for (const worker of all) worker.stop();
-  const late = setTimeout(
+  const workerList = [...workers];
+  for (const worker of workerList) worker.stop();
+  const killTimer = setTimeout(
     () => {
-      for (const worker of all) worker.kill();
+      for (const worker of workerList) worker.kill();
     },
     config.shutdownSeconds * 1000 + KILL_DELAY_MS,
   );
-  await Promise.all(all.map((worker) => worker.ended));
-  clearTimeout(late);
+  await Promise.all(workerList.map((worker) => worker.whenEnded));
+  clearTimeout(killTimer);
 }

@@ -18,13 +18,13 @@ function report(message: WorkerReport): void {
 class RemoteSiblings implements Siblings {
   readonly workerNumber: number;
   readonly isAlone = false;
-  readonly #pending = new Map<number, (answers: Answer[]) => void>();
+  readonly #answerResolvers = new Map<number, (answers: Answer[]) => void>();
   #questionCount = 0;
 
   constructor(worker: number) {
     this.workerNumber = worker;
     process.once('disconnect', () => {
-      for (const id of this.#pending.keys()) this.resolveAnswers(id, []);
+      for (const id of this.#answerResolvers.keys()) this.resolveAnswers(id, []);
     });
   }
 
@@ -32,12 +32,12 @@ class RemoteSiblings implements Siblings {
     if (!process.connected) return Promise.resolve([]);
     const id = this.#questionCount++;
     report({ type: 'question', id, question });
-    return new Promise((resolve) => this.#pending.set(id, resolve));
+    return new Promise((resolve) => this.#answerResolvers.set(id, resolve));
   }
 
   resolveAnswers(id: number, answers: Answer[]): void {
-    this.#pending.get(id)?.(answers);
-    this.#pending.delete(id);
+    this.#answerResolvers.get(id)?.(answers);
+    this.#answerResolvers.delete(id);
   }
 }
 
@@ -46,9 +46,9 @@ async function serve(worker: number, settings: Settings): Promise<void> {
   const log = createLog(settings.config, worker);
   logUncaught(log);
   const directory = await openDirectory(settings, { worker });
-  const others = new RemoteSiblings(worker);
-  const long = new LongThread(settings, log, worker);
-  const server = new RowanServer(directory.partition, settings.config, log, { siblings: others, longWorker: long });
+  const siblings = new RemoteSiblings(worker);
+  const longThread = new LongThread(settings, log, worker);
+  const server = new RowanServer(directory.partition, settings.config, log, { siblings, longWorker: longThread });
   try {
     await server.prepare();
     await new Promise<void>((stop) => {
@@ -57,7 +57,7 @@ async function serve(worker: number, settings: Settings): Promise<void> {
         if (order.type === 'socket') acceptSocket(server, order, socket as Socket | undefined);
         else if (order.type === 'question')
           report({ type: 'answer', id: order.id, answer: server.answer(order.question) });
-        else if (order.type === 'answers') others.resolveAnswers(order.id, order.answers);
+        else if (order.type === 'answers') siblings.resolveAnswers(order.id, order.answers);
         else if (order.type === 'renewCertificate') renewCertificate(server, log);
         else if (order.type === 'stop') stop();
       });
@@ -66,7 +66,7 @@ async function serve(worker: number, settings: Settings): Promise<void> {
   } finally {
     await server.close();
     directory.partition.store.beginClose?.();
-    await long.close();
+    await longThread.close();
     await directory.close();
   }
 }
