@@ -25,7 +25,7 @@ export async function* batchesOf<B = Batch>(scan: Batches<B>): AsyncGenerator<B,
 
 /** All keys of a scan. For scans with few rows or a limit. */
 export async function keysOf(scan: Batches<Pick<Batch, 'keys'>>): Promise<Buffer[]> {
-  const all: Buffer[] = [];
-  for await (const { keys } of batchesOf(scan)) all.push(...keys);
-  return all;
+  const allKeys: Buffer[] = [];
+  for await (const { keys } of batchesOf(scan)) allKeys.push(...keys);
+  return allKeys;
 }

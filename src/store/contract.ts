@@ -33,14 +33,14 @@ export interface RowLayout {
   /** The described row, to be compared by identity; undefined when the last decoded row has no layout. */
   readonly row: Buffer | undefined;
   /** Number of cells in `row`. */
-  readonly count: number;
-  /** Cell `n` is `row[begins[n], begins[n + 1])`; the last cell ends with the row. Longer than `count`. */
-  readonly begins: Int32Array;
+  readonly cellCount: number;
+  /** Cell `n` is `row[cellStarts[n], cellStarts[n + 1])`; the last cell ends with the row. Longer than `count`. */
+  readonly cellStarts: Int32Array;
   /**
    * A number for the family and qualifier of cell `n`, or 0. Cells of any two rows with the same number above 0 have
    * the same family and qualifier, as long as `numbering` is the same object.
    */
-  readonly names: Int32Array;
+  readonly nameNumbers: Int32Array;
   readonly numbering: object;
 }
 
@@ -113,7 +113,7 @@ export interface Batch {
   /** Packed rows, owned by the caller; `undefined` only with `keysOnly`. */
   readonly rows: readonly (Buffer | undefined)[];
   /** Number of rows that the engine examined for this batch, matching or not. */
-  readonly scanned: number;
+  readonly scannedCount: number;
   /**
    * The key before which a scan in key order has examined all rows, or `end` when the scan has examined its whole
    * range. Absent when the engine does not report its progress.

@@ -38,14 +38,14 @@ export class PackedRows implements Iterable<LoadRow> {
   /** Returns the same rows in key order. Rows with equal keys stay in the order of packing. */
   sorted(): PackedRows {
     const { bytes, offsets } = this;
-    const words = wordsOf(bytes);
+    const words = wordView(bytes);
     const count = offsets.length;
     const starts = new Uint32Array(count);
     const ends = new Uint32Array(count);
     for (let i = 0; i < count; i++) {
       const start = offsets[i]!;
-      starts[i] = start + HEADER;
-      ends[i] = start + HEADER + words[start >>> 2]!;
+      starts[i] = start + ROW_HEADER_BYTES;
+      ends[i] = start + ROW_HEADER_BYTES + words[start >>> 2]!;
     }
     const order = sortKeys({ bytes, starts, ends, count });
     for (let i = 0; i < count; i++) order[i] = offsets[order[i]!]!;
@@ -66,18 +66,18 @@ export class PackedRows implements Iterable<LoadRow> {
   }
 }
 
-function wordsOf({ buffer }: Buffer): Uint32Array {
+function wordView({ buffer }: Buffer): Uint32Array {
   return new Uint32Array(buffer, 0, buffer.byteLength >>> 2);
 }
 
-const HEADER = 12;
+const ROW_HEADER_BYTES = 12;
 
 /** Walks packed rows in the order of `offsets`. The fields are the offsets of the current row's parts in `bytes`. */
 export class RowCursor {
   readonly bytes: Buffer;
   readonly #words: Uint32Array;
   readonly #offsets: Uint32Array;
-  #at = 0;
+  #index = 0;
   keyStart = 0;
   rowStart = 0;
   separateStart = 0;
@@ -85,56 +85,56 @@ export class RowCursor {
 
   constructor({ bytes, offsets }: PackedRows) {
     this.bytes = bytes;
-    this.#words = wordsOf(bytes);
+    this.#words = wordView(bytes);
     this.#offsets = offsets;
   }
 
   next(): boolean {
-    if (this.#at === this.#offsets.length) return false;
-    const at = this.#offsets[this.#at++]!;
-    const word = at >>> 2;
-    this.keyStart = at + HEADER;
-    this.rowStart = this.keyStart + this.#words[word]!;
-    this.separateStart = this.rowStart + this.#words[word + 1]!;
-    this.end = this.separateStart + this.#words[word + 2]!;
+    if (this.#index === this.#offsets.length) return false;
+    const at = this.#offsets[this.#index++]!;
+    const wordIndex = at >>> 2;
+    this.keyStart = at + ROW_HEADER_BYTES;
+    this.rowStart = this.keyStart + this.#words[wordIndex]!;
+    this.separateStart = this.rowStart + this.#words[wordIndex + 1]!;
+    this.end = this.separateStart + this.#words[wordIndex + 2]!;
     return true;
   }
 }
 
 /** Unused memory, kept for the next batches: new memory costs zeroing and garbage collection. */
-const spare: ArrayBuffer[] = [];
+const spareBuffers: ArrayBuffer[] = [];
 let spareBytes = 0;
-const MAX_SPARE = 32 * 1024 * 1024;
+const MAX_SPARE_BYTES = 32 * 1024 * 1024;
 
 /** Takes back the memory of packed rows that are no longer in use. */
 export function recycleMemory(memory: readonly ArrayBuffer[]): void {
   for (const part of memory) {
-    if (spareBytes + part.byteLength > MAX_SPARE) continue;
+    if (spareBytes + part.byteLength > MAX_SPARE_BYTES) continue;
     spareBytes += part.byteLength;
-    spare.push(part);
+    spareBuffers.push(part);
   }
 }
 
 /** Rounds up to one of four sizes per power of two, so that buffers can be reused more often. */
-function sizeFor(length: number): number {
-  const step = 2 ** Math.max(Math.floor(Math.log2(length)) - 2, 12);
-  return Math.ceil(length / step) * step;
+function roundUpSize(length: number): number {
+  const granularity = 2 ** Math.max(Math.floor(Math.log2(length)) - 2, 12);
+  return Math.ceil(length / granularity) * granularity;
 }
 
 /** Returns the smallest sufficient spare buffer, or new memory, but not of Node's pool: threads transfer the memory. */
 function takeMemory(length: number): ArrayBuffer {
-  let best = -1;
-  for (let i = 0; i < spare.length; i++) {
-    const size = spare[i]!.byteLength;
-    if (size >= length && (best < 0 || size < spare[best]!.byteLength)) best = i;
+  let bestIndex = -1;
+  for (let i = 0; i < spareBuffers.length; i++) {
+    const size = spareBuffers[i]!.byteLength;
+    if (size >= length && (bestIndex < 0 || size < spareBuffers[bestIndex]!.byteLength)) bestIndex = i;
   }
-  if (best < 0) return new ArrayBuffer(sizeFor(length));
-  const [found] = spare.splice(best, 1);
-  spareBytes -= found!.byteLength;
-  return found!;
+  if (bestIndex < 0) return new ArrayBuffer(roundUpSize(length));
+  const [buffer] = spareBuffers.splice(bestIndex, 1);
+  spareBytes -= buffer!.byteLength;
+  return buffer!;
 }
 
-const LEAST_BYTES = 64 * 1024;
+const MIN_PACKER_BYTES = 64 * 1024;
 
 /**
  * Packs rows one after another. For each row the caller calls `begin`, writes the key, calls `endKey`, writes the
@@ -154,17 +154,17 @@ export class RowPacker {
 
   /** `expected`: estimated number of bytes to be packed. */
   constructor(expected = 0) {
-    this.bytes = Buffer.from(takeMemory(Math.max(expected, LEAST_BYTES)));
+    this.bytes = Buffer.from(takeMemory(Math.max(expected, MIN_PACKER_BYTES)));
     this.view = new DataView(this.bytes.buffer);
-    this.#words = wordsOf(this.bytes);
+    this.#words = wordView(this.bytes);
   }
 
   /** Reserves `room` bytes in advance: the caller may write them without calling `reserve`. */
   begin(room = 0): void {
     this.at = (this.at + 3) & ~3;
-    this.reserve(HEADER + room);
+    this.reserve(ROW_HEADER_BYTES + room);
     this.#start = this.at;
-    this.at += HEADER;
+    this.at += ROW_HEADER_BYTES;
     if (this.count === this.#starts.length) this.#growStarts();
     this.#starts[this.count++] = this.#start;
     this.#rowStart = 0;
@@ -180,22 +180,22 @@ export class RowPacker {
   }
 
   end(): void {
-    const word = this.#start >>> 2;
-    this.#words[word] = this.#rowStart - this.#start - HEADER;
-    this.#words[word + 1] = this.#separateStart - this.#rowStart;
-    this.#words[word + 2] = this.at - this.#separateStart;
+    const wordIndex = this.#start >>> 2;
+    this.#words[wordIndex] = this.#rowStart - this.#start - ROW_HEADER_BYTES;
+    this.#words[wordIndex + 1] = this.#separateStart - this.#rowStart;
+    this.#words[wordIndex + 2] = this.at - this.#separateStart;
   }
 
   /** Makes room for `length` more bytes. May replace `bytes` and `view`. */
   reserve(length: number): void {
-    const needed = this.at + length;
-    if (needed <= this.bytes.length) return;
+    const neededBytes = this.at + length;
+    if (neededBytes <= this.bytes.length) return;
     const { bytes } = this;
-    const larger = Buffer.from(takeMemory(Math.max(needed, bytes.length * 2)));
+    const larger = Buffer.from(takeMemory(Math.max(neededBytes, bytes.length * 2)));
     larger.set(bytes.subarray(0, this.at));
     this.bytes = larger;
     this.view = new DataView(larger.buffer);
-    this.#words = wordsOf(larger);
+    this.#words = wordView(larger);
     recycleMemory([bytes.buffer as ArrayBuffer]);
   }
 

@@ -30,38 +30,38 @@ export function fold<T, S>(items: readonly T[], start: S, step: (state: S, item:
   return state;
 }
 
-/** Sequential work as a generator, run by `runWork`. `yield* awaited(maybe)` in it waits only for promises. */
+/** Sequential work as a generator, run by `runWork`. `yield* awaitMaybe(maybe)` in it waits only for promises. */
 export type Work<T> = Generator<Promise<unknown>, T, unknown>;
 
-export function* awaited<T>(value: Maybe<T>): Work<T> {
+export function* awaitMaybe<T>(value: Maybe<T>): Work<T> {
   return isPromise(value) ? ((yield value) as T) : value;
 }
 
 /** Runs the work: synchronously until a promise has to be awaited. */
 export function runWork<T>(work: Work<T>): Maybe<T> {
-  const step = work.next();
-  return step.done ? step.value : doRest(work, step.value);
+  const result = work.next();
+  return result.done ? result.value : finishWork(work, result.value);
 }
 
-async function doRest<T>(work: Work<T>, first: Promise<unknown>): Promise<T> {
-  for (let waits = first; ; ) {
-    const next = await waits.then(
+async function finishWork<T>(work: Work<T>, first: Promise<unknown>): Promise<T> {
+  for (let pending = first; ; ) {
+    const resume = await pending.then(
       (value) => () => work.next(value),
       (error) => () => work.throw(error),
     );
-    const step = next();
-    if (step.done) return step.value;
-    waits = step.value;
+    const result = resume();
+    if (result.done) return result.value;
+    pending = result.value;
   }
 }
 
 async function foldRest<T, S>(
   items: readonly T[],
   from: number,
-  awaited: Promise<S>,
+  awaitMaybe: Promise<S>,
   step: (state: S, item: T) => Maybe<S>,
 ): Promise<S> {
-  let state: S = await awaited;
+  let state: S = await awaitMaybe;
   for (let i = from; i < items.length; i++) {
     const next = step(state, items[i]!);
     state = isPromise(next) ? await next : next;

@@ -1,5 +1,5 @@
 /** Bytes that are written often, stored as 32-bit words: copying takes a quarter of the steps of a copy by bytes. */
-export interface Fixed {
+export interface FixedBytes {
   readonly words: Int32Array;
   /** Number of meaningful bytes. `putFixed` writes up to three more bytes behind them. */
   readonly length: number;
@@ -8,28 +8,28 @@ export interface Fixed {
 /** Maximum number of bytes that `putFixed` writes beyond `length`. */
 export const FIXED_EXCESS = 3;
 
-export function fixedBytes(...parts: readonly Uint8Array[]): Fixed {
+export function fixedBytes(...parts: readonly Uint8Array[]): FixedBytes {
   const bytes = Buffer.concat(parts);
-  const padded = Buffer.alloc((bytes.length + FIXED_EXCESS) & ~FIXED_EXCESS);
-  padded.set(bytes);
-  const words = new Int32Array(padded.length / 4);
-  for (let i = 0; i < words.length; i++) words[i] = padded.readInt32BE(i * 4);
+  const paddedBytes = Buffer.alloc((bytes.length + FIXED_EXCESS) & ~FIXED_EXCESS);
+  paddedBytes.set(bytes);
+  const words = new Int32Array(paddedBytes.length / 4);
+  for (let i = 0; i < words.length; i++) words[i] = paddedBytes.readInt32BE(i * 4);
   return { words, length: bytes.length };
 }
 
 /** Writes the bytes at `at` and returns the offset behind them. Needs `FIXED_EXCESS` more bytes of room. */
-export function putFixed(view: DataView, at: number, { words, length }: Fixed): number {
+export function putFixed(view: DataView, at: number, { words, length }: FixedBytes): number {
   for (let i = 0, to = at; i < words.length; i++, to += 4) view.setInt32(to, words[i]!);
   return at + length;
 }
 
 /** Longer runs are copied with `set`, whose call costs as much as a loop over this many bytes. */
-const LOOP = 64;
+const MAX_LOOP_BYTES = 64;
 
 /** Writes `from` at `at` and returns the offset behind it. */
 export function putBytes(bytes: Uint8Array, at: number, from: Uint8Array): number {
   const n = from.length;
-  if (n > LOOP) bytes.set(from, at);
+  if (n > MAX_LOOP_BYTES) bytes.set(from, at);
   else for (let i = 0; i < n; i++) bytes[at + i] = from[i]!;
   return at + n;
 }

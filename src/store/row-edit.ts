@@ -28,12 +28,12 @@ export function guardHolds(guard: Guard, value: Buffer | undefined): boolean {
     case 'equals':
       return value?.equals(guard.value) ?? false;
     case 'counterEquals':
-      return counterOf(value) === guard.value;
+      return readCounter(value) === guard.value;
   }
 }
 
 /** The number in a counter cell; 0 if the cell is absent. Throws `corrupt` if the value is not 8 bytes. */
-export function counterOf(value: Buffer | undefined): bigint {
+export function readCounter(value: Buffer | undefined): bigint {
   if (!value) return 0n;
   if (value.length !== 8) throw new StoreError('corrupt', `counter of ${value.length} bytes`);
   return value.readBigInt64BE();
@@ -41,7 +41,7 @@ export function counterOf(value: Buffer | undefined): bigint {
 
 /** The value of the cell after the increment. Throws `limit` beyond 64 bits. */
 export function addToCounter(add: Increment, value: Buffer | undefined): Buffer {
-  const sum = counterOf(value) + add.by;
+  const sum = readCounter(value) + add.by;
   if (BigInt.asIntN(64, sum) !== sum) throw new StoreError('limit', 'counter beyond 64 bits');
   return counterBytes(sum);
 }
@@ -51,38 +51,38 @@ export function addToCounter(add: Increment, value: Buffer | undefined): Buffer 
  * `readCell` returns the present value of a cell. `isStored` returns whether the cells of a family lie in the row;
  * cells of separate families and `deleteRow` are left to the caller.
  */
-export function editsOf(
+export function stepEdits(
   step: RowStep,
   readCell: (name: CellName) => Buffer | undefined,
   isStored: (family: number) => boolean,
 ): readonly Edit[] {
-  if (!step.delete?.length && !step.add?.length) return lastOfEachName(putsOf(step, isStored));
+  if (!step.delete?.length && !step.add?.length) return lastEditPerName(rowPuts(step, isStored));
   const edits: Edit[] = [];
   for (const name of step.delete ?? []) {
     if (isStored(name.family)) edits.push({ family: name.family, qualifier: name.qualifier, value: undefined });
   }
-  for (const cell of putsOf(step, isStored)) edits.push(cell);
+  for (const cell of rowPuts(step, isStored)) edits.push(cell);
   for (const add of step.add ?? []) {
     if (!isStored(add.family)) throw new TypeError('a counter cannot live in a separate family');
-    const before = edits.findLast((e) => compareCells(e, add) === 0);
-    const value = before ? before.value : readCell(add);
+    const earlierEdit = edits.findLast((e) => compareCells(e, add) === 0);
+    const value = earlierEdit ? earlierEdit.value : readCell(add);
     edits.push({ family: add.family, qualifier: add.qualifier, value: addToCounter(add, value) });
   }
-  return lastOfEachName(edits);
+  return lastEditPerName(edits);
 }
 
-function putsOf({ put = [] }: RowStep, isStored: (family: number) => boolean): readonly Edit[] {
+function rowPuts({ put = [] }: RowStep, isStored: (family: number) => boolean): readonly Edit[] {
   return put.every(({ family }) => isStored(family)) ? put : put.filter(({ family }) => isStored(family));
 }
 
-function lastOfEachName(edits: readonly Edit[]): readonly Edit[] {
-  let sorted = true;
-  for (let i = 1; i < edits.length && sorted; i++) sorted = compareCells(edits[i - 1]!, edits[i]!) < 0;
-  if (sorted) return edits;
+function lastEditPerName(edits: readonly Edit[]): readonly Edit[] {
+  let isSorted = true;
+  for (let i = 1; i < edits.length && isSorted; i++) isSorted = compareCells(edits[i - 1]!, edits[i]!) < 0;
+  if (isSorted) return edits;
   const unique: Edit[] = [];
   for (const edit of [...edits].sort(compareCells)) {
-    const last = unique[unique.length - 1];
-    if (last && compareCells(last, edit) === 0) unique[unique.length - 1] = edit;
+    const previousEdit = unique[unique.length - 1];
+    if (previousEdit && compareCells(previousEdit, edit) === 0) unique[unique.length - 1] = edit;
     else unique.push(edit);
   }
   return unique;
@@ -91,24 +91,24 @@ function lastOfEachName(edits: readonly Edit[]): readonly Edit[] {
 /** Returns a new row with the edits applied; undefined when no cell is left. */
 export function editRow(row: Buffer | undefined, edits: readonly Edit[]): Buffer | undefined {
   if (!row) return newRow(edits);
-  const old = row;
-  let length = old.length;
+  const oldRow = row;
+  let length = oldRow.length;
   for (const edit of edits) if (edit.value) length += CELL_HEADER + edit.qualifier.length + edit.value.length;
   const out = Buffer.allocUnsafe(length);
   // The old row is copied to the end of `out`; its parts then move forward, without an object per part.
-  const end = length - old.length;
-  out.set(old, end);
+  const end = length - oldRow.length;
+  out.set(oldRow, end);
   let to = 0;
   let from = 0;
   for (const edit of edits) {
-    const at = seek(old, from, edit);
+    const at = seekCell(oldRow, from, edit);
     out.copyWithin(to, end + from, end + at);
     to += at - from;
-    from = at < old.length && hasName(old, at, edit) ? nextCell(old, at) : at;
+    from = at < oldRow.length && hasName(oldRow, at, edit) ? nextCell(oldRow, at) : at;
     if (edit.value) to = writeCell(out, to, edit.family, edit.qualifier, edit.value);
   }
   out.copyWithin(to, end + from, length);
-  to += old.length - from;
+  to += oldRow.length - from;
   if (to === 0) return undefined;
   return to === length ? out : Buffer.from(out.subarray(0, to));
 }
@@ -123,7 +123,7 @@ function newRow(edits: readonly Edit[]): Buffer | undefined {
 }
 
 /** Offset of the first cell from `at` on that is not before `name`. */
-function seek(row: Buffer, at: number, name: CellName): number {
+function seekCell(row: Buffer, at: number, name: CellName): number {
   while (at < row.length) {
     const family = row[at]!;
     if (family > name.family || (family === name.family && compareQualifier(row, at, name.qualifier) >= 0)) break;
@@ -135,32 +135,32 @@ function seek(row: Buffer, at: number, name: CellName): number {
 /** The difference between a present packed row and its wanted cells, each list sorted by name. */
 export interface CellChanges {
   /** Cells to delete, with their present values. */
-  readonly removed: readonly Cell[];
+  readonly removedCells: readonly Cell[];
   /** Cells to add or overwrite, with their new values. */
-  readonly written: readonly Cell[];
+  readonly writtenCells: readonly Cell[];
   /** The present value of each cell of `written`; undefined for an added cell. */
-  readonly previous: readonly (Buffer | undefined)[];
+  readonly previousValues: readonly (Buffer | undefined)[];
 }
 
 /** Compares a packed row with the wanted cells, which are sorted by name. */
 export function cellChanges(row: Buffer, cells: readonly Cell[]): CellChanges {
-  const removed: Cell[] = [];
-  const written: Cell[] = [];
-  const previous: (Buffer | undefined)[] = [];
+  const removedCells: Cell[] = [];
+  const writtenCells: Cell[] = [];
+  const previousValues: (Buffer | undefined)[] = [];
   let at = 0;
   for (const cell of cells) {
-    for (const to = seek(row, at, cell); at < to; at = nextCell(row, at)) removed.push(cellAt(row, at));
-    const there = at < row.length && hasName(row, at, cell);
-    const start = there ? valueStart(row, at) : 0;
-    const next = there ? nextCell(row, at) : at;
-    if (!there || !sameBytes(cell.value, row, start, next)) {
-      written.push(cell);
-      previous.push(there ? row.subarray(start, next) : undefined);
+    for (const to = seekCell(row, at, cell); at < to; at = nextCell(row, at)) removedCells.push(cellAt(row, at));
+    const isPresent = at < row.length && hasName(row, at, cell);
+    const start = isPresent ? valueStart(row, at) : 0;
+    const next = isPresent ? nextCell(row, at) : at;
+    if (!isPresent || !sameBytes(cell.value, row, start, next)) {
+      writtenCells.push(cell);
+      previousValues.push(isPresent ? row.subarray(start, next) : undefined);
     }
     at = next;
   }
-  for (; at < row.length; at = nextCell(row, at)) removed.push(cellAt(row, at));
-  return { removed, written, previous };
+  for (; at < row.length; at = nextCell(row, at)) removedCells.push(cellAt(row, at));
+  return { removedCells, writtenCells, previousValues };
 }
 
 function cellAt(row: Buffer, at: number): Cell {
@@ -189,15 +189,15 @@ function writeCell(out: Buffer, at: number, family: number, qualifier: Buffer, v
 
 /** Throws `corrupt` unless all lengths in the packed row stay inside the row and the cells are in order. */
 export function checkRow(row: Buffer): void {
-  let last = -1;
+  let previousAt = -1;
   for (let at = 0; at < row.length; ) {
     if (at + CELL_HEADER > row.length)
       throw new StoreError('corrupt', `packed row of ${row.length} bytes is cut at offset ${at}`);
     const next = nextCell(row, at);
-    if (last >= 0 && !isInOrder(row, last, at)) {
+    if (previousAt >= 0 && !isInOrder(row, previousAt, at)) {
       throw new StoreError('corrupt', `cells of a packed row are out of order at offset ${at}`);
     }
-    last = at;
+    previousAt = at;
     at = next;
   }
 }

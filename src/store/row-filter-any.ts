@@ -2,21 +2,21 @@ import { compareRun, startsWith } from '../bytes/compare.js';
 import type { QualifierMatch, StoreFilter } from './contract.js';
 
 /** A test of qualifiers. */
-export interface NameTest {
+export interface QualifierTest {
   /** A passing qualifier starts with one of these prefixes. At least one element, which may be empty. */
   readonly prefixes: readonly Buffer[];
   /** Tests the qualifier in `row[start..stop)`. */
   readonly matches: (row: Buffer, start: number, stop: number) => boolean;
 }
 
-/** The parts of an OR, grouped: one walk over a row's cells evaluates all parts but `others`. */
+/** The parts of an OR, grouped: one walk over a row's cells evaluates all parts but `otherFilters`. */
 export interface OrParts {
   /** By family: the qualifiers that `hasColumn` parts look for. */
-  readonly names: ReadonlyMap<number, readonly Buffer[]>;
+  readonly qualifiers: ReadonlyMap<number, readonly Buffer[]>;
   /** By family: the prefixes of qualifiers that `anyColumn` parts look for. */
   readonly prefixes: ReadonlyMap<number, readonly Buffer[]>;
   readonly patterns: readonly Pattern[];
-  readonly others: readonly StoreFilter[];
+  readonly otherFilters: readonly StoreFilter[];
 }
 
 interface Pattern {
@@ -36,18 +36,18 @@ export function flattenOr(of: readonly StoreFilter[]): ReadonlySet<StoreFilter> 
 }
 
 export function groupOrParts(of: readonly StoreFilter[]): OrParts {
-  const names = new Map<number, Buffer[]>();
+  const qualifiers = new Map<number, Buffer[]>();
   const prefixes = new Map<number, Buffer[]>();
   const patterns: Pattern[] = [];
-  const others: StoreFilter[] = [];
+  const otherFilters: StoreFilter[] = [];
   for (const filter of flattenOr(of)) {
-    if (filter.op === 'hasColumn') push(names, filter.family, filter.qualifier);
+    if (filter.op === 'hasColumn') push(qualifiers, filter.family, filter.qualifier);
     else if (filter.op === 'anyColumn' && 'prefix' in filter.match) {
       if ('any' in filter.match) patterns.push({ family: filter.family, match: filter.match });
       else push(prefixes, filter.family, filter.match.prefix);
-    } else others.push(filter);
+    } else otherFilters.push(filter);
   }
-  return { names, prefixes, patterns, others };
+  return { qualifiers, prefixes, patterns, otherFilters };
 }
 
 function push(lists: Map<number, Buffer[]>, family: number, bytes: Buffer): void {
@@ -57,31 +57,31 @@ function push(lists: Map<number, Buffer[]>, family: number, bytes: Buffer): void
 }
 
 /** Returns a test for qualifiers equal to one of `names`. */
-export function isOneOf(names: readonly Buffer[]): NameTest {
+export function equalityTest(names: readonly Buffer[]): QualifierTest {
   return searchTest(sortedUnique(names), true);
 }
 
 /** Returns a test for qualifiers that start with one of `prefixes`. */
-export function startsWithOneOf(prefixes: readonly Buffer[]): NameTest {
+export function prefixTest(prefixes: readonly Buffer[]): QualifierTest {
   // Once no prefix starts with another prefix, only the last prefix ≤ the qualifier can match.
-  const kept: Buffer[] = [];
+  const shortestPrefixes: Buffer[] = [];
   for (const prefix of sortedUnique(prefixes)) {
-    const last = kept.at(-1);
-    if (!last || !startsWith(prefix, last)) kept.push(prefix);
+    const lastPrefix = shortestPrefixes.at(-1);
+    if (!lastPrefix || !startsWith(prefix, lastPrefix)) shortestPrefixes.push(prefix);
   }
-  return searchTest(kept, false);
+  return searchTest(shortestPrefixes, false);
 }
 
 /**
  * Returns a test by binary search: a qualifier passes if it starts with the last element of `sorted` ≤ the qualifier.
  * With `whole`, the two must be equal. Qualifiers without the common prefix of `sorted` are rejected first.
  */
-function searchTest(sorted: readonly Buffer[], whole: boolean): NameTest {
-  const common = commonPrefix(sorted[0]!, sorted.at(-1)!);
+function searchTest(sorted: readonly Buffer[], whole: boolean): QualifierTest {
+  const sharedPrefix = commonPrefix(sorted[0]!, sorted.at(-1)!);
   return {
     prefixes: sorted,
     matches: (row, start, stop) => {
-      if (!startsWith(row, common, start, stop)) return false;
+      if (!startsWith(row, sharedPrefix, start, stop)) return false;
       const at = lastAtMost(sorted, row, start, stop);
       if (at < 0 || (whole && sorted[at]!.length !== stop - start)) return false;
       return startsWith(row, sorted[at]!, start, stop);
@@ -91,8 +91,8 @@ function searchTest(sorted: readonly Buffer[], whole: boolean): NameTest {
 
 /** Sorts and deduplicates the list. A list that is sorted already costs one comparison per element. */
 export function sortedUnique(list: readonly Buffer[]): Buffer[] {
-  const rises = list.every((bytes, i) => i === 0 || Buffer.compare(list[i - 1]!, bytes) <= 0);
-  const sorted = rises ? list : [...list].sort(Buffer.compare);
+  const isSorted = list.every((bytes, i) => i === 0 || Buffer.compare(list[i - 1]!, bytes) <= 0);
+  const sorted = isSorted ? list : [...list].sort(Buffer.compare);
   return sorted.filter((bytes, i) => i === 0 || !bytes.equals(sorted[i - 1]!));
 }
 

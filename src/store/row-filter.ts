@@ -1,7 +1,7 @@
 import { compareRun, hasBytesAt } from '../bytes/compare.js';
 import type { QualifierMatch, StoreFilter } from './contract.js';
 import { CELL_HEADER } from './row.js';
-import { commonPrefix, groupOrParts, isOneOf, type NameTest, startsWithOneOf } from './row-filter-any.js';
+import { commonPrefix, equalityTest, groupOrParts, prefixTest, type QualifierTest } from './row-filter-any.js';
 import { StoreError } from './store-error.js';
 
 /**
@@ -17,18 +17,18 @@ export function compileFilter(filter: StoreFilter): RowTest {
   return (row, end = row.length) => test(row, end);
 }
 
-type Test = (row: Buffer, end: number) => boolean;
+type FilterTest = (row: Buffer, end: number) => boolean;
 
-function compile(filter: StoreFilter): Test {
+function compile(filter: StoreFilter): FilterTest {
   switch (filter.op) {
     case 'hasColumn':
-      return hasColumn(filter.family, filter.qualifier, undefined);
+      return columnTest(filter.family, filter.qualifier, undefined);
     case 'columnEquals':
-      return hasColumn(filter.family, filter.qualifier, filter.value);
+      return columnTest(filter.family, filter.qualifier, filter.value);
     case 'anyColumn':
-      return anyColumn(filter.family, [compileMatch(filter.match)]);
+      return anyColumnTest(filter.family, [compileMatch(filter.match)]);
     case 'and':
-      return every(filter.of.map(compile));
+      return andTest(filter.of.map(compile));
     case 'or':
       return compileOr(filter.of);
     case 'not': {
@@ -38,7 +38,7 @@ function compile(filter: StoreFilter): Test {
   }
 }
 
-function every(tests: readonly Test[]): Test {
+function andTest(tests: readonly FilterTest[]): FilterTest {
   return (row, end) => {
     for (let i = 0; i < tests.length; i++) if (!tests[i]!(row, end)) return false;
     return true;
@@ -46,23 +46,23 @@ function every(tests: readonly Test[]): Test {
 }
 
 /** Compiles an OR. One walk over the cells of a family tests all parts that depend on the qualifiers of that family. */
-function compileOr(of: readonly StoreFilter[]): Test {
-  const { names, prefixes, patterns, others } = groupOrParts(of);
-  const walks = new Map<number, NameTest[]>();
-  const add = (family: number, test: NameTest): void => {
-    const tests = walks.get(family);
+function compileOr(of: readonly StoreFilter[]): FilterTest {
+  const { qualifiers, prefixes, patterns, otherFilters } = groupOrParts(of);
+  const testsByFamily = new Map<number, QualifierTest[]>();
+  const addTest = (family: number, test: QualifierTest): void => {
+    const tests = testsByFamily.get(family);
     if (tests) tests.push(test);
-    else walks.set(family, [test]);
+    else testsByFamily.set(family, [test]);
   };
-  for (const [family, list] of names) add(family, isOneOf(list));
-  for (const [family, list] of prefixes) add(family, startsWithOneOf(list));
-  for (const { family, match } of patterns) add(family, compileMatch(match));
-  const tests = [...walks].map(([family, list]) => anyColumn(family, list));
-  for (const other of others) tests.push(compile(other));
-  return tests.length === 1 ? tests[0]! : some(tests);
+  for (const [family, list] of qualifiers) addTest(family, equalityTest(list));
+  for (const [family, list] of prefixes) addTest(family, prefixTest(list));
+  for (const { family, match } of patterns) addTest(family, compileMatch(match));
+  const tests = [...testsByFamily].map(([family, list]) => anyColumnTest(family, list));
+  for (const other of otherFilters) tests.push(compile(other));
+  return tests.length === 1 ? tests[0]! : orTest(tests);
 }
 
-function some(tests: readonly Test[]): Test {
+function orTest(tests: readonly FilterTest[]): FilterTest {
   return (row, end) => {
     for (let i = 0; i < tests.length; i++) if (tests[i]!(row, end)) return true;
     return false;
@@ -70,7 +70,7 @@ function some(tests: readonly Test[]): Test {
 }
 
 /** Compiles a test for a cell. Compares lengths first, then bytes from the end, because qualifiers share prefixes. */
-function hasColumn(family: number, qualifier: Buffer, value: Buffer | undefined): Test {
+function columnTest(family: number, qualifier: Buffer, value: Buffer | undefined): FilterTest {
   const n = qualifier.length;
   return (row, end) => {
     let at = 0;
@@ -84,14 +84,14 @@ function hasColumn(family: number, qualifier: Buffer, value: Buffer | undefined)
       }
       at += CELL_HEADER + q + v;
     }
-    if (at !== end) cut(end);
+    if (at !== end) throwCut(end);
     return false;
   };
 }
 
 /** Compiles a test for a cell of the family whose qualifier passes one of the tests. */
-function anyColumn(family: number, tests: readonly NameTest[]): Test {
-  const { minLength, last, secondLast } = gateOf(tests);
+function anyColumnTest(family: number, tests: readonly QualifierTest[]): FilterTest {
+  const { minLength, lastBytes, secondLastBytes } = buildByteCheck(tests);
   return (row, end) => {
     let at = 0;
     while (at < end) {
@@ -105,47 +105,47 @@ function anyColumn(family: number, tests: readonly NameTest[]): Test {
         q >= minLength &&
         f === family &&
         stop <= end &&
-        last[row[start + minLength - 1]!] === 1 &&
-        secondLast[row[start + minLength - 2]!] === 1 &&
-        passes(tests, row, start, stop)
+        lastBytes[row[start + minLength - 1]!] === 1 &&
+        secondLastBytes[row[start + minLength - 2]!] === 1 &&
+        passesAny(tests, row, start, stop)
       )
         return true;
       at = stop + v;
     }
-    if (at !== end) cut(end);
+    if (at !== end) throwCut(end);
     return false;
   };
 }
 
-function passes(tests: readonly NameTest[], row: Buffer, start: number, stop: number): boolean {
+function passesAny(tests: readonly QualifierTest[], row: Buffer, start: number, stop: number): boolean {
   for (let i = 0; i < tests.length; i++) if (tests[i]!.matches(row, start, stop)) return true;
   return false;
 }
 
 /**
  * A cheap necessary condition for passing any of the tests. A qualifier must have at least `minLength` bytes. Of its
- * first `minLength` bytes, the last must be set in `last` and the last but one in `secondLast`.
+ * first `minLength` bytes, the last must be set in `lastBytes` and the last but one in `secondLastBytes`.
  */
-interface Gate {
+interface ByteCheck {
   readonly minLength: number;
-  readonly last: Uint8Array;
-  readonly secondLast: Uint8Array;
+  readonly lastBytes: Uint8Array;
+  readonly secondLastBytes: Uint8Array;
 }
 
 /** Two bytes reject most qualifiers. The table of a byte that not every prefix has accepts all values. */
-function gateOf(tests: readonly NameTest[]): Gate {
+function buildByteCheck(tests: readonly QualifierTest[]): ByteCheck {
   const prefixes = tests.flatMap((test) => test.prefixes);
   const minLength = Math.min(...prefixes.map((head) => head.length));
-  const [last, secondLast] = [1, 2].map((back) => {
+  const [lastBytes, secondLastBytes] = [1, 2].map((back) => {
     const bytes = new Uint8Array(256);
     if (back > minLength) bytes.fill(1);
     else for (const head of prefixes) bytes[head[minLength - back]!] = 1;
     return bytes;
   });
-  return { minLength, last: last!, secondLast: secondLast! };
+  return { minLength, lastBytes: lastBytes!, secondLastBytes: secondLastBytes! };
 }
 
-function compileMatch(match: QualifierMatch): NameTest {
+function compileMatch(match: QualifierMatch): QualifierTest {
   if ('from' in match) {
     const { from, to } = match;
     return {
@@ -153,21 +153,21 @@ function compileMatch(match: QualifierMatch): NameTest {
       matches: (row, start, stop) => compareRun(row, start, stop, from) >= 0 && compareRun(row, start, stop, to) < 0,
     };
   }
-  if (!('any' in match)) return startsWithOneOf([match.prefix]);
-  const head = match.initial ? Buffer.concat([match.prefix, match.initial]) : match.prefix;
+  if (!('any' in match)) return prefixTest([match.prefix]);
+  const prefix = match.initial ? Buffer.concat([match.prefix, match.initial]) : match.prefix;
   const { any, final } = match;
-  const tail = final?.length ?? 0;
+  const finalLength = final?.length ?? 0;
   return {
-    prefixes: [head],
+    prefixes: [prefix],
     matches: (row, start, stop) => {
-      if (stop - start < head.length + tail || !hasBytesAt(row, start, head)) return false;
-      if (final && !hasBytesAt(row, stop - tail, final)) return false;
-      let at = start + head.length;
+      if (stop - start < prefix.length + finalLength || !hasBytesAt(row, start, prefix)) return false;
+      if (final && !hasBytesAt(row, stop - finalLength, final)) return false;
+      let at = start + prefix.length;
       for (let i = 0; i < any.length; i++) {
-        const part = any[i]!;
-        at = find(row, at, stop - tail, part);
+        const infix = any[i]!;
+        at = findBytes(row, at, stop - finalLength, infix);
         if (at < 0) return false;
-        at += part.length;
+        at += infix.length;
       }
       return true;
     },
@@ -175,12 +175,12 @@ function compileMatch(match: QualifierMatch): NameTest {
 }
 
 /** Offset of the first occurrence of `part` within `row[from..to)`, or -1. */
-function find(row: Buffer, from: number, to: number, part: Buffer): number {
-  const last = to - part.length;
-  for (let at = from; at <= last; at++) if (hasBytesAt(row, at, part)) return at;
+function findBytes(row: Buffer, from: number, to: number, part: Buffer): number {
+  const lastStart = to - part.length;
+  for (let at = from; at <= lastStart; at++) if (hasBytesAt(row, at, part)) return at;
   return -1;
 }
 
-function cut(end: number): never {
+function throwCut(end: number): never {
   throw new StoreError('corrupt', `packed row of ${end} bytes is cut inside a cell`);
 }

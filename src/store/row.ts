@@ -107,10 +107,10 @@ export function compareCells(
 }
 
 /** Longer runs are copied with `set`, whose call costs as much as a loop over this many bytes. */
-const LOOP = 64;
+const MAX_LOOP_BYTES = 64;
 
 function copyBytes(from: Buffer, to: Buffer, at: number): void {
-  if (from.length > LOOP) to.set(from, at);
+  if (from.length > MAX_LOOP_BYTES) to.set(from, at);
   else for (let i = 0; i < from.length; i++) to[at + i] = from[i]!;
 }
 
@@ -151,11 +151,11 @@ function isRising(cells: readonly Cell[]): boolean {
 }
 
 /** Up to this many cells are sorted by insertion, since they are usually almost sorted. */
-const FEW = 96;
+const MAX_INSERTION_SORT = 96;
 
 function sortCells(cells: readonly Cell[]): Cell[] {
   const sorted = [...cells];
-  if (sorted.length > FEW) sorted.sort(compareCells);
+  if (sorted.length > MAX_INSERTION_SORT) sorted.sort(compareCells);
   else {
     for (let i = 1; i < sorted.length; i++) {
       const cell = sorted[i]!;
@@ -164,12 +164,12 @@ function sortCells(cells: readonly Cell[]): Cell[] {
       sorted[at] = cell;
     }
   }
-  let kept = 0;
+  let keptCount = 0;
   for (const cell of sorted) {
-    if (kept > 0 && compareCells(sorted[kept - 1]!, cell) === 0) kept--;
-    sorted[kept++] = cell;
+    if (keptCount > 0 && compareCells(sorted[keptCount - 1]!, cell) === 0) keptCount--;
+    sorted[keptCount++] = cell;
   }
-  sorted.length = kept;
+  sorted.length = keptCount;
   return sorted;
 }
 

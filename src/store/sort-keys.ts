@@ -7,11 +7,11 @@ export interface KeyList {
 }
 
 /** Up to this many keys are sorted by insertion. */
-const FEW = 12;
+const MAX_INSERTION_SORT = 12;
 /**
  * Number of key bytes that are packed into one number, as digits in base 257. Digit 0 stands for the end of the key.
  */
-const STEP = 4;
+const DIGITS = 4;
 const BASE = 257;
 /** The packed number is multiplied by this, to add the key's position, which keeps equal keys in order. */
 const POSITIONS = 2 ** 20;
@@ -29,43 +29,44 @@ class Sorter {
   readonly #keys: KeyList;
   readonly #order: Uint32Array;
   readonly #numbers: Float64Array;
-  readonly #before: Uint32Array;
+  readonly #previousOrder: Uint32Array;
 
   constructor(keys: KeyList, order: Uint32Array) {
     this.#keys = keys;
     this.#order = order;
     this.#numbers = new Float64Array(order.length);
-    this.#before = new Uint32Array(order.length);
+    this.#previousOrder = new Uint32Array(order.length);
   }
 
   /** Sorts `order[from, to)`, whose keys agree in their first `depth` bytes. */
   sort(from: number, to: number, depth: number): void {
-    if (to - from <= FEW) {
-      this.#insertion(from, to, depth);
+    if (to - from <= MAX_INSERTION_SORT) {
+      this.#sortByInsertion(from, to, depth);
       return;
     }
-    const common = this.#common(from, to, depth);
-    if (common < 0) return;
+    const commonLength = this.#commonLength(from, to, depth);
+    if (commonLength < 0) return;
     // The loop reads all numbers before the recursive calls reuse the memory.
-    const numbers = this.#numbered(from, to, common);
+    const numbers = this.#packNumbers(from, to, commonLength);
     const order = this.#order;
-    const before = this.#before;
-    const ends: number[] = [];
-    let last = -1;
+    const previousOrder = this.#previousOrder;
+    const groupStarts: number[] = [];
+    let lastDigits = -1;
     for (let i = from; i < to; i++) {
       const number = numbers[i - from]!;
       const digits = Math.floor(number / POSITIONS);
-      order[i] = before[number - digits * POSITIONS]!;
-      if (digits !== last) ends.push(i);
-      last = digits;
+      order[i] = previousOrder[number - digits * POSITIONS]!;
+      if (digits !== lastDigits) groupStarts.push(i);
+      lastDigits = digits;
     }
-    ends.push(to);
-    for (let i = 1; i < ends.length; i++) {
-      if (ends[i]! - ends[i - 1]! > 1) this.sort(ends[i - 1]!, ends[i]!, common + STEP);
+    groupStarts.push(to);
+    for (let i = 1; i < groupStarts.length; i++) {
+      if (groupStarts[i]! - groupStarts[i - 1]! > 1)
+        this.sort(groupStarts[i - 1]!, groupStarts[i]!, commonLength + DIGITS);
     }
   }
 
-  #numbered(from: number, to: number, depth: number): Float64Array {
+  #packNumbers(from: number, to: number, depth: number): Float64Array {
     const { bytes, starts, ends } = this.#keys;
     const numbers = this.#numbers.subarray(0, to - from);
     for (let i = from; i < to; i++) {
@@ -73,34 +74,34 @@ class Sorter {
       const at = starts[key]! + depth;
       const end = ends[key]!;
       let number = 0;
-      for (let k = at; k < at + STEP; k++) number = number * BASE + (k < end ? bytes[k]! + 1 : 0);
-      this.#before[i - from] = key;
+      for (let k = at; k < at + DIGITS; k++) number = number * BASE + (k < end ? bytes[k]! + 1 : 0);
+      this.#previousOrder[i - from] = key;
       numbers[i - from] = number * POSITIONS + (i - from);
     }
     return numbers.sort();
   }
 
   /** Length of the common prefix of `order[from, to)`; -1 when all keys are equal. */
-  #common(from: number, to: number, depth: number): number {
+  #commonLength(from: number, to: number, depth: number): number {
     const { bytes, starts, ends } = this.#keys;
-    const first = this.#order[from]!;
-    const start = starts[first]!;
-    const length = ends[first]! - start;
-    let common = length;
-    let equal = true;
+    const firstKey = this.#order[from]!;
+    const start = starts[firstKey]!;
+    const length = ends[firstKey]! - start;
+    let commonLength = length;
+    let areEqual = true;
     for (let i = from + 1; i < to; i++) {
       const key = this.#order[i]!;
-      const other = starts[key]!;
-      const shorter = Math.min(common, ends[key]! - other);
+      const otherStart = starts[key]!;
+      const shorter = Math.min(commonLength, ends[key]! - otherStart);
       let at = Math.min(depth, shorter);
-      while (at < shorter && bytes[start + at] === bytes[other + at]) at++;
-      common = at;
-      equal &&= at === length && ends[key]! - other === length;
+      while (at < shorter && bytes[start + at] === bytes[otherStart + at]) at++;
+      commonLength = at;
+      areEqual &&= at === length && ends[key]! - otherStart === length;
     }
-    return equal ? -1 : common;
+    return areEqual ? -1 : commonLength;
   }
 
-  #insertion(from: number, to: number, depth: number): void {
+  #sortByInsertion(from: number, to: number, depth: number): void {
     const order = this.#order;
     for (let i = from + 1; i < to; i++) {
       const key = order[i]!;

@@ -1,7 +1,7 @@
 import { checkFamilies, checkKey } from './checks.js';
 import type { AppendStep, CellName, Plan, PlanStep, RowStep, TableSpec } from './contract.js';
 import { cellValue, packRow } from './row.js';
-import { type Edit, editRow, editsOf, guardHolds } from './row-edit.js';
+import { type Edit, editRow, guardHolds, stepEdits } from './row-edit.js';
 import { StoreError } from './store-error.js';
 import { cellKey, MARK_ROW } from './tables.js';
 
@@ -23,41 +23,41 @@ export interface StageSource<T extends StagedTable> {
   /** Length of the longest key that the engine accepts, in bytes. */
   readonly maxKey: number;
   table(name: string): T;
-  row(table: T, key: Buffer): StagedRow | undefined;
+  readRow(table: T, key: Buffer): StagedRow | undefined;
   /** The value of a separate family under `key`, made by `cellKey(rowKey, qualifier)`. */
-  cell(table: T, family: number, key: Buffer): Buffer | undefined;
+  readCell(table: T, family: number, key: Buffer): Buffer | undefined;
   /** The keys of a separate family that start with `prefix`. */
-  cellKeys(table: T, family: number, prefix: Buffer): Buffer[];
+  listCellKeys(table: T, family: number, prefix: Buffer): Buffer[];
   /** The greatest row number ever appended to the table; 0 for none. */
-  lastAppended(table: T): bigint;
+  lastRowNumber(table: T): bigint;
 }
 
 /** Receives the changes of a batch: each row, cell and last number once. An undefined row or value means deletion. */
 export interface StageSink<T extends StagedTable> {
   /** `before` is the row as the source returned it, or `unread`. */
-  row(table: T, key: Buffer, row: StagedRow | undefined, before: StagedRow | undefined | 'unread'): void;
-  cell(table: T, family: number, key: Buffer, value: Buffer | undefined): void;
-  appended(table: T, last: bigint): void;
+  writeRow(table: T, key: Buffer, row: StagedRow | undefined, before: StagedRow | undefined | 'unread'): void;
+  writeCell(table: T, family: number, key: Buffer, value: Buffer | undefined): void;
+  writeLastRowNumber(table: T, last: bigint): void;
 }
 
 interface Slot<V> {
   readonly key: Buffer;
   value: V | undefined;
   /** The value as the source returned it. */
-  before: V | undefined | 'unread';
+  original: V | undefined | 'unread';
   /** False until `value` is read or written. Index rows are written without being read. */
-  known: boolean;
-  dirty: boolean;
+  isKnown: boolean;
+  isDirty: boolean;
 }
 
 type RowSlot = Slot<StagedRow>;
 type CellSlot = Slot<Buffer>;
 
-interface Pending {
+interface PendingChanges {
   readonly rows: Map<string, RowSlot>;
   /** The cells of separate families, by family number. */
   readonly cells: Map<number, Map<string, CellSlot>>;
-  appended: bigint | undefined;
+  lastRowNumber: bigint | undefined;
 }
 
 /**
@@ -66,7 +66,7 @@ interface Pending {
  */
 export class Stage<T extends StagedTable> {
   readonly #source: StageSource<T>;
-  readonly #tables = new Map<T, Pending>();
+  readonly #tables = new Map<T, PendingChanges>();
   #undo: (() => void)[] = [];
 
   constructor(source: StageSource<T>) {
@@ -87,11 +87,12 @@ export class Stage<T extends StagedTable> {
 
   drain(sink: StageSink<T>): void {
     for (const [table, pending] of this.#tables) {
-      for (const slot of pending.rows.values()) if (slot.dirty) sink.row(table, slot.key, slot.value, slot.before);
+      for (const slot of pending.rows.values())
+        if (slot.isDirty) sink.writeRow(table, slot.key, slot.value, slot.original);
       for (const [family, cells] of pending.cells) {
-        for (const slot of cells.values()) if (slot.dirty) sink.cell(table, family, slot.key, slot.value);
+        for (const slot of cells.values()) if (slot.isDirty) sink.writeCell(table, family, slot.key, slot.value);
       }
-      if (pending.appended !== undefined) sink.appended(table, pending.appended);
+      if (pending.lastRowNumber !== undefined) sink.writeLastRowNumber(table, pending.lastRowNumber);
     }
   }
 
@@ -102,23 +103,23 @@ export class Stage<T extends StagedTable> {
 
   #stageAppend(step: AppendStep): void {
     const table = this.#source.table(step.table);
-    const pending = this.#pendingOf(table);
-    const before = pending.appended;
-    const next = (before ?? this.#source.lastAppended(table)) + 1n;
+    const pending = this.#pendingChanges(table);
+    const lastNumber = pending.lastRowNumber;
+    const rowNumber = (lastNumber ?? this.#source.lastRowNumber(table)) + 1n;
     const key = Buffer.allocUnsafe(8);
-    key.writeBigUInt64BE(next);
+    key.writeBigUInt64BE(rowNumber);
     this.#undo.push(() => {
-      pending.appended = before;
+      pending.lastRowNumber = lastNumber;
     });
-    pending.appended = next;
+    pending.lastRowNumber = rowNumber;
     const slot = this.#slot(pending.rows, key);
-    slot.before = undefined;
+    slot.original = undefined;
     this.#write(slot, packRow(step.append));
   }
 
   #stageRow(step: RowStep, index: number): void {
     const table = this.#source.table(step.table);
-    const pending = this.#pendingOf(table);
+    const pending = this.#pendingChanges(table);
     checkStep(step, table.spec, this.#source.maxKey);
     const slot = this.#slot(pending.rows, step.key);
     for (const guard of step.guards ?? []) {
@@ -139,33 +140,33 @@ export class Stage<T extends StagedTable> {
     else if (step.deleteRow || step.delete?.length) this.#write(slot, undefined);
   }
 
-  #stageCells(table: T, pending: Pending, slot: RowSlot, step: RowStep): void {
+  #stageCells(table: T, pending: PendingChanges, slot: RowSlot, step: RowStep): void {
     if (step.deleteRow) {
       for (const [family, spec] of table.spec.families.entries()) {
         if (spec.separate) this.#deleteCells(table, pending, family, step.key);
       }
     }
     const families = table.spec.families;
-    const separate = (family: number) => families[family]?.separate === true;
+    const isSeparate = (family: number) => families[family]?.separate === true;
     for (const name of step.delete ?? []) {
-      if (separate(name.family)) this.#writeCell(pending, name.family, cellKey(step.key, name.qualifier), undefined);
+      if (isSeparate(name.family)) this.#writeCell(pending, name.family, cellKey(step.key, name.qualifier), undefined);
     }
     for (const cell of step.put ?? []) {
-      if (separate(cell.family)) this.#writeCell(pending, cell.family, cellKey(step.key, cell.qualifier), cell.value);
+      if (isSeparate(cell.family)) this.#writeCell(pending, cell.family, cellKey(step.key, cell.qualifier), cell.value);
     }
     if (!step.deleteRow && !step.put?.length && !step.delete?.length && !step.add?.length) return;
     const row = step.deleteRow ? undefined : this.#readRow(table, slot);
-    const edits = editsOf(
+    const edits = stepEdits(
       step,
       (name) => valueIn(row, name),
-      (family) => !separate(family),
+      (family) => !isSeparate(family),
     );
     if (edits.length || step.deleteRow) this.#write(slot, applyEdits(row, edits));
   }
 
-  #deleteCells(table: T, pending: Pending, family: number, key: Buffer): void {
+  #deleteCells(table: T, pending: PendingChanges, family: number, key: Buffer): void {
     const prefix = cellKey(key, Buffer.alloc(0));
-    for (const found of this.#source.cellKeys(table, family, prefix))
+    for (const found of this.#source.listCellKeys(table, family, prefix))
       this.#writeCell(pending, family, found, undefined);
     for (const slot of pending.cells.get(family)?.values() ?? []) {
       if (slot.value && slot.key.subarray(0, prefix.length).equals(prefix)) this.#write(slot, undefined);
@@ -173,24 +174,24 @@ export class Stage<T extends StagedTable> {
   }
 
   #readRow(table: T, slot: RowSlot): StagedRow | undefined {
-    if (!slot.known) {
-      slot.value = this.#source.row(table, slot.key);
-      slot.before = slot.value;
-      slot.known = true;
+    if (!slot.isKnown) {
+      slot.value = this.#source.readRow(table, slot.key);
+      slot.original = slot.value;
+      slot.isKnown = true;
     }
     return slot.value;
   }
 
-  #readCell(table: T, pending: Pending, family: number, key: Buffer): Buffer | undefined {
+  #readCell(table: T, pending: PendingChanges, family: number, key: Buffer): Buffer | undefined {
     const slot = this.#cellSlot(pending, family, key);
-    if (!slot.known) {
-      slot.value = this.#source.cell(table, family, key);
-      slot.known = true;
+    if (!slot.isKnown) {
+      slot.value = this.#source.readCell(table, family, key);
+      slot.isKnown = true;
     }
     return slot.value;
   }
 
-  #writeCell(pending: Pending, family: number, key: Buffer, value: Buffer | undefined): void {
+  #writeCell(pending: PendingChanges, family: number, key: Buffer, value: Buffer | undefined): void {
     if (key.length > this.#source.maxKey) {
       throw new StoreError(
         'limit',
@@ -201,27 +202,27 @@ export class Stage<T extends StagedTable> {
   }
 
   #write<V>(slot: Slot<V>, value: V | undefined): void {
-    const { value: before, known, dirty } = slot;
+    const { value: oldValue, isKnown: wasKnown, isDirty: wasDirty } = slot;
     this.#undo.push(() => {
-      slot.value = before;
-      slot.known = known;
-      slot.dirty = dirty;
+      slot.value = oldValue;
+      slot.isKnown = wasKnown;
+      slot.isDirty = wasDirty;
     });
     slot.value = value;
-    slot.known = true;
-    slot.dirty = true;
+    slot.isKnown = true;
+    slot.isDirty = true;
   }
 
-  #pendingOf(table: T): Pending {
+  #pendingChanges(table: T): PendingChanges {
     let pending = this.#tables.get(table);
     if (!pending) {
-      pending = { rows: new Map(), cells: new Map(), appended: undefined };
+      pending = { rows: new Map(), cells: new Map(), lastRowNumber: undefined };
       this.#tables.set(table, pending);
     }
     return pending;
   }
 
-  #cellSlot(pending: Pending, family: number, key: Buffer): CellSlot {
+  #cellSlot(pending: PendingChanges, family: number, key: Buffer): CellSlot {
     let cells = pending.cells.get(family);
     if (!cells) {
       cells = new Map();
@@ -234,7 +235,7 @@ export class Stage<T extends StagedTable> {
     const name = key.toString('latin1');
     let slot = slots.get(name);
     if (!slot) {
-      slot = { key, value: undefined, before: 'unread', known: false, dirty: false };
+      slot = { key, value: undefined, original: 'unread', isKnown: false, isDirty: false };
       slots.set(name, slot);
     }
     return slot;
@@ -258,7 +259,7 @@ function checkStep(step: RowStep, spec: TableSpec, maxKey: number): void {
   checkFamilies(step.add, spec);
   if (spec.suffixBytes === undefined) return;
   const isMark = ({ qualifier }: CellName) => qualifier.length === 0;
-  const marks = (step.put?.every((cell) => isMark(cell) && cell.value.length === 0) ?? true) && !step.add?.length;
-  if (!marks || step.delete?.some((name) => !isMark(name)))
+  const putsMark = (step.put?.every((cell) => isMark(cell) && cell.value.length === 0) ?? true) && !step.add?.length;
+  if (!putsMark || step.delete?.some((name) => !isMark(name)))
     throw new TypeError(`a row of ${spec.name} is the cell MARK and nothing else`);
 }

@@ -61,8 +61,8 @@ export class StoreError extends Error {
 
 /** A `damaged` error for a row, or for a whole table without `key`. `detail` describes the damage. */
 export function damaged(table: string, key: Buffer | undefined, detail: string, cause?: unknown): StoreError {
-  const where = key ? `row ${key.toString('hex')} of table ${table}` : `table ${table}`;
-  return new StoreError('damaged', `${where} is damaged: ${detail}`, { table, cause, ...(key && { key }) });
+  const location = key ? `row ${key.toString('hex')} of table ${table}` : `table ${table}`;
+  return new StoreError('damaged', `${location} is damaged: ${detail}`, { table, cause, ...(key && { key }) });
 }
 
 /** True if the error says that a guard of a plan did not hold, so that nothing was written. */

@@ -52,10 +52,10 @@ export function rowKeyOf(cell: Buffer): Buffer {
 
 /** The smallest key above `key`. */
 export function keyAfter(key: Buffer): Buffer {
-  const after = Buffer.allocUnsafe(key.length + 1);
-  key.copy(after);
-  after[key.length] = 0;
-  return after;
+  const nextKey = Buffer.allocUnsafe(key.length + 1);
+  key.copy(nextKey);
+  nextKey[key.length] = 0;
+  return nextKey;
 }
 
 /** The smallest key greater than every key that starts with `prefix`; undefined if the prefix is all 0xff bytes. */

@@ -11,15 +11,15 @@ export class TrialStore implements Store {
   readonly #base: Store;
   readonly #overlay: Store;
   /** Tables whose rows are copied to the overlay before a change. */
-  readonly #copied: ReadonlySet<string>;
+  readonly #copiedTables: ReadonlySet<string>;
   /** Rows that are read from the overlay: copied rows, including rows that a plan has deleted since. */
-  readonly #moved = new Set<string>();
+  readonly #movedRows = new Set<string>();
 
   private constructor(base: Store, overlay: Store, copied: ReadonlySet<string>) {
     this.supports = { ...base.supports, snapshot: false };
     this.#base = base;
     this.#overlay = overlay;
-    this.#copied = copied;
+    this.#copiedTables = copied;
   }
 
   /** `overlay` must be empty; `close` closes the overlay, but not `base`. */
@@ -29,23 +29,23 @@ export class TrialStore implements Store {
     return new TrialStore(base, overlay, new Set(specs.map(({ name }) => name)));
   }
 
-  async #storeOf(table: string, key: Buffer): Promise<Reader> {
-    if (!this.#copied.has(table)) return this.#base;
-    const isThere =
-      this.#moved.has(rowName(table, key)) || (await this.#overlay.getHead(table, key, true)) !== undefined;
-    return isThere ? this.#overlay : this.#base;
+  async #storeFor(table: string, key: Buffer): Promise<Reader> {
+    if (!this.#copiedTables.has(table)) return this.#base;
+    const isInOverlay =
+      this.#movedRows.has(rowId(table, key)) || (await this.#overlay.getHead(table, key, true)) !== undefined;
+    return isInOverlay ? this.#overlay : this.#base;
   }
 
   async get(table: string, key: Buffer): Promise<Buffer | undefined> {
-    return (await this.#storeOf(table, key)).get(table, key);
+    return (await this.#storeFor(table, key)).get(table, key);
   }
 
   async getHead(table: string, key: Buffer, headOnly?: boolean): Promise<Buffer | undefined> {
-    return (await this.#storeOf(table, key)).getHead(table, key, headOnly);
+    return (await this.#storeFor(table, key)).getHead(table, key, headOnly);
   }
 
   async getColumns(...args: Parameters<Reader['getColumns']>): Promise<Buffer | undefined> {
-    return (await this.#storeOf(args[0], args[1])).getColumns(...args);
+    return (await this.#storeFor(args[0], args[1])).getColumns(...args);
   }
 
   getMany(table: string, keys: readonly Buffer[]): Promise<(Buffer | undefined)[]> {
@@ -78,27 +78,27 @@ export class TrialStore implements Store {
   }
 
   async ingest(tables: readonly LoadTable[], plan: Plan): Promise<void> {
-    const loaded = tables.filter(({ table, append }) => !append && this.#copied.has(table));
-    for (const { table, rows, absent } of loaded) {
+    const loadedTables = tables.filter(({ table, append }) => !append && this.#copiedTables.has(table));
+    for (const { table, rows, absent } of loadedTables) {
       if (!absent) continue;
       // The overlay itself checks the rows that were moved there.
       const keys = Array.from(rows, ({ key }) => Buffer.from(key)).filter(
-        (key) => !this.#moved.has(rowName(table, key)),
+        (key) => !this.#movedRows.has(rowId(table, key)),
       );
-      const there = await this.#base.getMany(table, keys);
-      if (there.some((row) => row !== undefined)) throw new StoreError('guard', 'a row is there already', { table });
+      const oldRows = await this.#base.getMany(table, keys);
+      if (oldRows.some((row) => row !== undefined)) throw new StoreError('guard', 'a row is there already', { table });
     }
-    await this.#overlay.ingest(loaded, await this.#copyRows(plan));
+    await this.#overlay.ingest(loadedTables, await this.#copyRows(plan));
   }
 
   /** Copies the rows of the plan to the overlay. Returns the steps that the overlay can apply. */
   async #copyRows({ steps }: Plan): Promise<Plan> {
-    const applicable = steps.filter((step): step is RowStep => 'key' in step && this.#copied.has(step.table));
+    const applicable = steps.filter((step): step is RowStep => 'key' in step && this.#copiedTables.has(step.table));
     for (const { table, key } of applicable) {
-      const from = await this.#storeOf(table, key);
+      const from = await this.#storeFor(table, key);
       const row = from === this.#base ? await from.get(table, key) : undefined;
       if (row) await this.#overlay.ingest([{ table, rows: [{ key, row }] }], { steps: [], decisive: 0 });
-      this.#moved.add(rowName(table, key));
+      this.#movedRows.add(rowId(table, key));
     }
     return { steps: applicable, decisive: 0 };
   }
@@ -108,6 +108,6 @@ export class TrialStore implements Store {
   }
 }
 
-function rowName(table: string, key: Buffer): string {
+function rowId(table: string, key: Buffer): string {
   return `${table}\0${key.toString('latin1')}`;
 }

@@ -59,7 +59,7 @@ describe('explain', () => {
 async function inTable(store: Store): Promise<number> {
   const scan = store.scan(TREE_TABLE.name, {}, { filter: HAS_CHILDREN });
   let rows = 0;
-  for (let batch = await scan.next(); batch; batch = await scan.next()) rows += batch.scanned;
+  for (let batch = await scan.next(); batch; batch = await scan.next()) rows += batch.scannedCount;
   expect(rows).to.be.at.least(ROWS);
   return rows;
 }

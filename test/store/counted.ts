@@ -68,7 +68,7 @@ function scanned(scan: Scan, add: (rows: number) => void): Scan {
   return {
     next: (): Maybe<Batch | undefined> =>
       chain(scan.next(), (batch) => {
-        add(batch?.scanned ?? 0);
+        add(batch?.scannedCount ?? 0);
         return batch;
       }),
     close: () => scan.close(),

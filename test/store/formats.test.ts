@@ -85,7 +85,7 @@ describe('the example of a record', () => {
     for (const name of ['word-1', 'word-2']) {
       const word = wordFromBytes(example('lmdb.md', name))!;
       expect(wordToBytes(word)).to.deep.equal(example('lmdb.md', name));
-      vocabulary.add(word);
+      vocabulary.addWord(word);
     }
     const encoder = new RowEncoder(vocabulary, new Learner(vocabulary), () => undefined);
     const key = Buffer.from(',cn=ann');

@@ -98,7 +98,7 @@ describe('packed rows', () => {
       const expected = packRow([...model].map(([name, value]) => cell(Number(name[0]), name.slice(1), value)));
       expect(row ?? bytes('')).to.deep.equal(expected);
       if (row) checkRow(row);
-      const { removed: gone, written: come } = cellChanges(before ?? EMPTY, unpackRow(expected));
+      const { removedCells: gone, writtenCells: come } = cellChanges(before ?? EMPTY, unpackRow(expected));
       const changes = [...gone.map((name) => ({ ...name, value: undefined })), ...come].sort(compareCells);
       expect(editRow(before, changes) ?? EMPTY).to.deep.equal(expected);
       const old = unpackRow(before ?? EMPTY);

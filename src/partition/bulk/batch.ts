@@ -1,6 +1,6 @@
 import type { LoadRow, LoadTable, Plan, PlanStep, RowStep } from '../../store/contract.js';
 import { type PackedRows, RowPacker } from '../../store/load.js';
-import { type Fixed, fixedBytes, putFixed } from '../../store/put.js';
+import { type FixedBytes, fixedBytes, putFixed } from '../../store/put.js';
 import { counterBytes, packRow, packSorted } from '../../store/row.js';
 import { StoreError } from '../../store/store-error.js';
 import { CHANGE, changeTime } from '../model/change-record.js';
@@ -176,7 +176,7 @@ class ChangeRows {
   readonly #layouts: Layouts;
   readonly #packer: RowPacker;
   /** The cell of the writer, the same in every record. */
-  readonly #writerCell: Fixed;
+  readonly #writerCell: FixedBytes;
   /** Maximum length in bytes of a record without its DN and CSN. */
   readonly #maxRowBytes: number;
 

@@ -1,6 +1,6 @@
 import { BoundedMap } from '../../cache/bounded-map.js';
 import type { AttributeDescription, AttributeType } from '../../schema/schema-types.js';
-import { FIXED_EXCESS, type Fixed, fixedBytes } from '../../store/put.js';
+import { FIXED_EXCESS, type FixedBytes, fixedBytes } from '../../store/put.js';
 import { CELL_HEADER } from '../../store/row.js';
 import type { DraftAttribute } from '../model/draft.js';
 import { valueQualifier } from '../model/entry-cells.js';
@@ -13,7 +13,7 @@ export interface MasterPart {
   /** Position of the attribute in the draft. */
   readonly attributeIndex: number;
   /** Cell of the first value without the value and its length. */
-  readonly head: Fixed;
+  readonly head: FixedBytes;
 }
 
 /** Rows and cells that the attributes of one type imply. */
@@ -31,11 +31,11 @@ export interface TypePart {
 /** A run of cells in the tree row. */
 export interface TreePart {
   /** Complete cells, then the head of the cell with the first normal form of the type. */
-  readonly fixedCells: Fixed;
+  readonly fixedCells: FixedBytes;
   /** Index in `typeParts`; -1: no normal forms follow. */
   readonly typeIndex: number;
   /** The cell `OID=` without the normal form and the length of the qualifier. The value index follows the form. */
-  readonly head: Fixed;
+  readonly head: FixedBytes;
   /** True if `fixedCells` is the mark for cut values, which is written only if a value was cut. */
   readonly isCutMark: boolean;
 }

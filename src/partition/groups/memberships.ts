@@ -1,6 +1,6 @@
 import type { Dn } from '../../schema/schema-types.js';
 import type { Maybe } from '../../store/contract.js';
-import { awaited, chain, runWork, type Work } from '../../store/maybe.js';
+import { awaitMaybe, chain, runWork, type Work } from '../../store/maybe.js';
 import { UNRESTRICTED, type Use, type Viewer } from '../model/viewer.js';
 import type { SearchContext } from '../read/run/search-context.js';
 import { dynamicGroupsOf } from './dynamic-groups.js';
@@ -42,15 +42,15 @@ export function walkGroups(
 ): Maybe<void> {
   return runWork(
     (function* (): Work<void> {
-      const { version, mayHaveUids: uids } = yield* awaited(groupsState(context));
-      const dynamic = member ? yield* awaited(dynamicGroupsOf(context, version, member, viewer)) : [];
+      const { version, mayHaveUids: uids } = yield* awaitMaybe(groupsState(context));
+      const dynamic = member ? yield* awaitMaybe(dynamicGroupsOf(context, version, member, viewer)) : [];
       const cache = StepCache.forVersion(context, version);
-      const lookup = yield* awaited(cache.lookup(uids));
+      const lookup = yield* awaitMaybe(cache.lookup(uids));
       const readNamed = (id: Buffer) => cache.namedEntry(id);
-      const dynamicNames = yield* awaited(walk.goUp(dynamic, readNamed));
+      const dynamicNames = yield* awaitMaybe(walk.goUp(dynamic, readNamed));
       let names = isNested ? dynamicNames : [];
       names.push(norm.toString('latin1'));
-      do names = yield* awaited(walk.goUp(yield* awaited(cache.referrers(lookup, names)), readNamed));
+      do names = yield* awaitMaybe(walk.goUp(yield* awaitMaybe(cache.referrers(lookup, names)), readNamed));
       while (isNested && names.length > 0);
     })(),
   );

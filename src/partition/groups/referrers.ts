@@ -1,6 +1,6 @@
 import type { AttributeType, Dn } from '../../schema/schema-types.js';
 import type { KeyRange, Maybe } from '../../store/contract.js';
-import { awaited, chain, fold, isPromise, runWork, type Work } from '../../store/maybe.js';
+import { awaitMaybe, chain, fold, isPromise, runWork, type Work } from '../../store/maybe.js';
 import { UNIQUE_MEMBER_MATCH, withoutUid } from '../model/group-rows.js';
 import { cutNorm, equalityPrefix, MASTER_TABLE, PRESENCE_PREFIX, UUID_BYTES } from '../model/tables.js';
 import { MAX_NORM } from '../model/thresholds.js';
@@ -79,8 +79,9 @@ function* findReferrersWork(
 ): Work<Referrers[]> {
   const { unindexedTypes } = lookup;
   const referrers =
-    unindexedTypes.size > 0 ? yield* awaited(readReferrers(context, unindexedTypes, new Set(names), until)) : [];
-  for (const indexed of (yield* awaited(indexedReferrers(context, lookup, names))).values()) referrers.push(...indexed);
+    unindexedTypes.size > 0 ? yield* awaitMaybe(readReferrers(context, unindexedTypes, new Set(names), until)) : [];
+  for (const indexed of (yield* awaitMaybe(indexedReferrers(context, lookup, names))).values())
+    referrers.push(...indexed);
   return referrers;
 }
 
@@ -133,10 +134,10 @@ function* referrersByNormTextWork(
         norms.map((norm) => equalityPrefix(cutNorm(norm))),
         UNLIMITED,
       );
-      for (const [i, ids] of (yield* awaited(lists)).entries()) add(sortedTexts[at + i]!, type, ids);
+      for (const [i, ids] of (yield* awaitMaybe(lists)).entries()) add(sortedTexts[at + i]!, type, ids);
       if (!mayHaveUids) continue;
       const withUid = norms.map((norm) => idsWithUid(context, type, table, norm));
-      const uidLists = withUid.some(isPromise) ? yield* awaited(Promise.all(withUid)) : (withUid as Buffer[]);
+      const uidLists = withUid.some(isPromise) ? yield* awaitMaybe(Promise.all(withUid)) : (withUid as Buffer[]);
       for (const [i, ids] of uidLists.entries()) add(sortedTexts[at + i]!, type, ids);
     }
   }

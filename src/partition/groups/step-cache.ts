@@ -1,6 +1,6 @@
 import type { AttributeType } from '../../schema/schema-types.js';
 import type { Maybe } from '../../store/contract.js';
-import { awaited, chain, runWork, type Work } from '../../store/maybe.js';
+import { awaitMaybe, chain, runWork, type Work } from '../../store/maybe.js';
 import { groupTypes } from '../model/group-rows.js';
 import type { SearchContext } from '../read/run/search-context.js';
 import { type NamedEntry, readNamedEntry } from './names.js';
@@ -61,7 +61,7 @@ export class StepCache {
   *#referrers(lookup: ReferrerLookup, names: readonly string[]): Work<Referrers[]> {
     const uncachedNames = names.filter((name) => !this.#referrersByName.has(name));
     const newReferrers =
-      uncachedNames.length > 0 ? yield* awaited(indexedReferrers(this.#context, lookup, uncachedNames)) : NONE;
+      uncachedNames.length > 0 ? yield* awaitMaybe(indexedReferrers(this.#context, lookup, uncachedNames)) : NONE;
     const found = names.flatMap((name) => this.#referrersByName.get(name) ?? newReferrers.get(name)!);
     for (const [name, referrers] of newReferrers) {
       this.#addBytes(

@@ -1,7 +1,7 @@
 import { TimeSlice } from '../../fair/time-slice.js';
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { Maybe } from '../../store/contract.js';
-import { awaited, isPromise, runWork, type Work } from '../../store/maybe.js';
+import { awaitMaybe, isPromise, runWork, type Work } from '../../store/maybe.js';
 import { UUID_BYTES } from '../model/tables.js';
 import type { Use, Viewer } from '../model/viewer.js';
 import { IdSet } from '../read/plan/id-set.js';
@@ -71,12 +71,12 @@ export class Walk {
       mustWait ||= isPromise(named);
       reads.push(named);
     }
-    const entries = mustWait ? yield* awaited(Promise.all(reads)) : (reads as (NamedEntry | undefined)[]);
+    const entries = mustWait ? yield* awaitMaybe(Promise.all(reads)) : (reads as (NamedEntry | undefined)[]);
     for (const named of entries) {
       if (!named || this.visitedEntries.has(named.normText)) continue;
       // The viewer may be allowed to use another attribute that names the entry, so the entry stays unvisited.
       const { sightOf } = this.#viewer;
-      if (sightOf && !(yield* awaited(maySee(this.#context, this.#viewer, this.#use, named.node, referrers.type))))
+      if (sightOf && !(yield* awaitMaybe(maySee(this.#context, this.#viewer, this.#use, named.node, referrers.type))))
         continue;
       if (this.#bounds && this.#bounds.entries-- <= 0) throw limitError();
       this.#ids.add(named.node.id, 0);

@@ -35,7 +35,7 @@ export interface OldValue {
 export function encodeBeforeImage(descriptions: DescriptionTable, row: Buffer, changes: CellChanges): Buffer {
   const out = new ImageWriter();
   const largeValueQualifiers = largeQualifiers(row);
-  const { removed: removals, written: writes, previous: oldValues } = changes;
+  const { removedCells: removals, writtenCells: writes, previousValues: oldValues } = changes;
   let r = 0;
   let w = 0;
   let group: AttributeGroup | undefined;

@@ -92,7 +92,7 @@ export class EntryReader {
   }
 
   /** As `read`, with the offsets of `layout`: neither walks the cells nor compares their names. */
-  #readByLayout(row: Buffer, { count: cellCount, names: nameNumbers, begins: cellStarts, numbering }: RowLayout): this {
+  #readByLayout(row: Buffer, { cellCount, nameNumbers, cellStarts, numbering }: RowLayout): this {
     if (numbering !== this.#numbering) {
       this.#numbering = numbering;
       this.#descriptionsByNumber.length = 0;

@@ -31,7 +31,7 @@ export async function warm(
   }
   let entries = 0;
   const scan = store.scan(MASTER_TABLE.name, {}, { filter: NOTHING });
-  for await (const { scanned } of batchesOf(scan)) {
+  for await (const { scannedCount: scanned } of batchesOf(scan)) {
     entries += scanned;
     onProgress('entries', entries);
   }

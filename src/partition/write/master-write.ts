@@ -82,8 +82,8 @@ function update(context: WriteContext, change: Change, written: WrittenValues | 
     table: MASTER_TABLE.name,
     key: change.id,
     guards: written ? [isVersion(row), written.guard] : [isVersion(row)],
-    delete: written ? [...changes.removed, ...chunks, written.mark] : [...changes.removed, ...chunks],
-    put: separate.length > 0 ? [...changes.written, ...separate] : changes.written,
+    delete: written ? [...changes.removedCells, ...chunks, written.mark] : [...changes.removedCells, ...chunks],
+    put: separate.length > 0 ? [...changes.writtenCells, ...separate] : changes.writtenCells,
   };
   return { step, before: encodeBeforeImage(context.descriptions, row, changes) };
 }

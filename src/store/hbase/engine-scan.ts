@@ -129,7 +129,7 @@ export class EngineScan implements Scan {
     }
     // The caller of a batch that was cut at the limit needs no progress.
     const { scanned, until } = batch;
-    return { keys, rows, scanned, ...(until && this.#rowsLeft > 0 && { until }) };
+    return { keys, rows, scannedCount: scanned, ...(until && this.#rowsLeft > 0 && { until }) };
   }
 
   async #completeRows(table: OpenTable, batch: RowBatch): Promise<(Buffer | undefined)[]> {

@@ -1,5 +1,5 @@
 import type { Transaction } from 'lmdb';
-import { lastNumber } from '../append.js';
+import { lastRowNumber } from '../append.js';
 import type { LoadTable, Maybe, Plan, RowLayout, Snapshot, Store, TableSpec } from '../contract.js';
 import { StoreError } from '../store-error.js';
 import { checkSpec, sameSpec } from '../tables.js';
@@ -22,8 +22,8 @@ export class LmdbStore extends LmdbReader implements Store {
   readonly #committer: Committer;
   readonly #ingester: Ingester;
   readonly #snapshots = new Set<LmdbSnapshot>();
-  #turn: Promise<unknown> = Promise.resolve();
-  #closing: Promise<void> | undefined;
+  #lastTask: Promise<unknown> = Promise.resolve();
+  #closePromise: Promise<void> | undefined;
 
   constructor(env: Environment, options: LmdbOptions) {
     super(env);
@@ -47,45 +47,45 @@ export class LmdbStore extends LmdbReader implements Store {
 
   async createTable(spec: TableSpec): Promise<void> {
     this.#checkWritable();
-    const wanted = checkSpec(spec);
-    await this.#exclusive(() => this.#create(wanted));
+    const checkedSpec = checkSpec(spec);
+    await this.#exclusive(() => this.#createTable(checkedSpec));
   }
 
-  async #create(spec: TableSpec): Promise<void> {
+  async #createTable(spec: TableSpec): Promise<void> {
     const { env } = this;
-    let created: LmdbTable | undefined;
+    let createdTable: LmdbTable | undefined;
     await env.transact(() => {
-      const found = env.catalog.entries().get(spec.name);
-      if (!found) {
+      const entry = env.catalog.entries().get(spec.name);
+      if (!entry) {
         env.root.resetReadTxn();
-        created = env.openTable(spec, env.catalog.addEntry(spec));
+        createdTable = env.openTable(spec, env.catalog.addEntry(spec));
         this.#failpoint?.('table created');
-      } else if (!sameSpec(found.spec, spec)) {
+      } else if (!sameSpec(entry.spec, spec)) {
         throw new StoreError('conflict', `table ${spec.name} exists with another spec`);
       }
     });
-    if (created) env.tables.set(spec.name, created);
-    env.refresh();
+    if (createdTable) env.tables.set(spec.name, createdTable);
+    env.reloadTables();
   }
 
   async dropTable(name: string): Promise<void> {
     this.#checkWritable();
     await this.#exclusive(async () => {
       const { env } = this;
-      if (!env.isCurrent()) env.refresh();
+      if (!env.isCurrent()) env.reloadTables();
       const table = env.tables.get(name);
       if (!table) return;
       await env.transact(() => {
         if (env.catalog.entries().get(name)?.id !== table.id) return;
         table.rows.clearSync();
-        for (const cells of table.cells.values()) cells.clearSync();
+        for (const cells of table.separateFamilies.values()) cells.clearSync();
         table.segments?.clearSync();
         table.blocks?.rows.clearSync();
-        env.dictionary.remove(table.id);
+        env.dictionary.removeWords(table.id);
         env.catalog.removeEntry(name, table.id);
         this.#failpoint?.('table dropped');
       });
-      env.refresh();
+      env.reloadTables();
     });
   }
 
@@ -130,18 +130,18 @@ export class LmdbStore extends LmdbReader implements Store {
   }
 
   settled(table: string): Maybe<bigint> {
-    return lastNumber(this, table);
+    return lastRowNumber(this, table);
   }
 
   close(): Promise<void> {
-    this.#closing ??= this.#close();
-    return this.#closing;
+    this.#closePromise ??= this.#close();
+    return this.#closePromise;
   }
 
   async #close(): Promise<void> {
-    this.env.closed = true;
+    this.env.isClosed = true;
     await this.#committer.idle();
-    await this.#turn;
+    await this.#lastTask;
     this.env.tables.clear();
     await this.#ingester.close();
     for (const snapshot of this.#snapshots) snapshot.close();
@@ -149,8 +149,8 @@ export class LmdbStore extends LmdbReader implements Store {
   }
 
   #exclusive<R>(task: () => Promise<R>): Promise<R> {
-    const result = this.#turn.then(task);
-    this.#turn = result.catch(() => undefined);
+    const result = this.#lastTask.then(task);
+    this.#lastTask = result.catch(() => undefined);
     return result;
   }
 
@@ -162,25 +162,25 @@ export class LmdbStore extends LmdbReader implements Store {
 }
 
 class LmdbSnapshot extends LmdbReader implements Snapshot {
-  readonly #held: Transaction;
-  readonly #released: () => void;
-  #closed = false;
+  readonly #readTransaction: Transaction;
+  readonly #onRelease: () => void;
+  #isClosed = false;
 
   constructor(env: Environment, transaction: Transaction, released: () => void) {
     super(env, transaction);
-    this.#held = transaction;
-    this.#released = released;
+    this.#readTransaction = transaction;
+    this.#onRelease = released;
   }
 
   protected override checkOpen(): void {
     super.checkOpen();
-    if (this.#closed) throw new StoreError('closed', 'snapshot is closed');
+    if (this.#isClosed) throw new StoreError('closed', 'snapshot is closed');
   }
 
   close(): void {
-    if (this.#closed) return;
-    this.#closed = true;
-    this.#held.done();
-    this.#released();
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#readTransaction.done();
+    this.#onRelease();
   }
 }

@@ -1,11 +1,11 @@
-import { lastNumber } from '../append.js';
+import { lastRowNumber } from '../append.js';
 import { checkKey } from '../checks.js';
 import type { LoadRow, LoadTable, Maybe, Plan, Snapshot, Store, TableSpec } from '../contract.js';
 import { nextCell, qualifierStart, valueStart } from '../row.js';
 import { Stage, type StageSink, type StageSource } from '../stage.js';
 import { StoreError } from '../store-error.js';
 import { cellKey, checkSpec, MARK_ROW, noTable, sameSpec } from '../tables.js';
-import { MemoryReader, type MemoryTable, separateOf } from './memory-reader.js';
+import { MemoryReader, type MemoryTable, separateTree } from './memory-reader.js';
 import { Tree } from './tree.js';
 
 /** Length of the longest key, in bytes: the limit of HBase. */
@@ -19,25 +19,26 @@ export function openMemoryStore(): Store {
 class MemoryStore extends MemoryReader implements Store {
   readonly supports = { atomicPlan: true, snapshot: true, processes: false, durable: false } as const;
   readonly #tables = new Map<string, MemoryTable>();
-  #closed = false;
+  #isClosed = false;
 
   async createTable(spec: TableSpec): Promise<void> {
     this.#checkOpen();
-    const wanted = checkSpec(spec);
-    const found = this.#tables.get(wanted.name);
-    if (found) {
-      if (sameSpec(found.spec, wanted)) return;
-      throw new StoreError('conflict', `table ${wanted.name} exists with another spec`);
+    const checkedSpec = checkSpec(spec);
+    const existing = this.#tables.get(checkedSpec.name);
+    if (existing) {
+      if (sameSpec(existing.spec, checkedSpec)) return;
+      throw new StoreError('conflict', `table ${checkedSpec.name} exists with another spec`);
     }
-    const cells = new Map<number, Tree>();
-    for (const [family, { separate }] of wanted.families.entries()) if (separate) cells.set(family, new Tree());
-    this.#tables.set(wanted.name, { spec: wanted, rows: new Tree(), cells, appended: 0n, dropped: false });
+    const families = new Map<number, Tree>();
+    for (const [family, { separate }] of checkedSpec.families.entries()) if (separate) families.set(family, new Tree());
+    const rows = new Tree();
+    this.#tables.set(checkedSpec.name, { spec: checkedSpec, rows, families, lastRowNumber: 0n, isDropped: false });
   }
 
   async dropTable(name: string): Promise<void> {
     this.#checkOpen();
     const table = this.#tables.get(name);
-    if (table) table.dropped = true;
+    if (table) table.isDropped = true;
     this.#tables.delete(name);
   }
 
@@ -53,39 +54,39 @@ class MemoryStore extends MemoryReader implements Store {
 
   async commit(plan: Plan): Promise<void> {
     this.#checkOpen();
-    this.#apply(plan);
+    this.#applyPlan(plan);
   }
 
-  #apply(plan: Plan): void {
+  #applyPlan(plan: Plan): void {
     const stage = new Stage(new TableSource((name) => this.table(name)));
     stage.apply(plan);
-    stage.drain(SINK);
+    stage.drain(STAGE_SINK);
   }
 
   async ingest(tables: readonly LoadTable[], plan: Plan): Promise<void> {
     // The plan may change counters in loaded rows, so the rows are written first. A failure restores the tables.
-    const before = tables.map(({ table: name }) => [this.table(name), fork(this.table(name))] as const);
+    const savedTables = tables.map(({ table: name }) => [this.table(name), fork(this.table(name))] as const);
     try {
-      for (const table of tables) this.#load(table);
-      this.#apply(plan);
+      for (const table of tables) this.#loadTable(table);
+      this.#applyPlan(plan);
     } catch (error) {
-      for (const [table, saved] of before) restore(table, saved);
+      for (const [table, saved] of savedTables) restore(table, saved);
       throw error;
     }
   }
 
-  #load({ table: name, rows, absent, append }: LoadTable): void {
+  #loadTable({ table: name, rows, absent, append }: LoadTable): void {
     const table = this.table(name);
-    let last: Buffer | undefined;
-    const repeated = table.spec.suffixBytes === undefined ? -1 : 0;
+    let lastKey: Buffer | undefined;
+    const minOrder = table.spec.suffixBytes === undefined ? -1 : 0;
     for (const row of rows) {
       if (append) {
         appendRow(table, row.row);
         continue;
       }
       checkKey(row.key, { ...table.spec, suffixBytes: 0 }, MAX_KEY);
-      if (last && Buffer.compare(last, row.key) > repeated) throw new TypeError('rows to load must rise by key');
-      last = row.key;
+      if (lastKey && Buffer.compare(lastKey, row.key) > minOrder) throw new TypeError('rows to load must rise by key');
+      lastKey = row.key;
       if (absent && table.rows.get(row.key))
         throw new StoreError('guard', `a row of ${name} that is to be loaded exists`);
       loadRow(table, row);
@@ -93,11 +94,11 @@ class MemoryStore extends MemoryReader implements Store {
   }
 
   settled(table: string): Maybe<bigint> {
-    return lastNumber(this, table);
+    return lastRowNumber(this, table);
   }
 
   async close(): Promise<void> {
-    this.#closed = true;
+    this.#isClosed = true;
     this.#tables.clear();
   }
 
@@ -109,25 +110,25 @@ class MemoryStore extends MemoryReader implements Store {
   }
 
   #checkOpen(): void {
-    if (this.#closed) throw new StoreError('closed', 'store is closed');
+    if (this.#isClosed) throw new StoreError('closed', 'store is closed');
   }
 }
 
 /** Returns a copy of the table that later changes do not affect. */
 function fork(table: MemoryTable): MemoryTable {
-  const cells = new Map([...table.cells].map(([family, tree]) => [family, tree.fork()]));
-  return { ...table, rows: table.rows.fork(), cells };
+  const cells = new Map([...table.families].map(([family, tree]) => [family, tree.fork()]));
+  return { ...table, rows: table.rows.fork(), families: cells };
 }
 
 /** Restores the table from a copy made by `fork`. */
 function restore(table: MemoryTable, saved: MemoryTable): void {
   table.rows.restore(saved.rows);
-  for (const [family, tree] of table.cells) tree.restore(saved.cells.get(family)!);
+  for (const [family, tree] of table.families) tree.restore(saved.families.get(family)!);
 }
 
 class MemorySnapshot extends MemoryReader implements Snapshot {
   readonly #tables = new Map<string, MemoryTable>();
-  #closed = false;
+  #isClosed = false;
 
   constructor(tables: ReadonlyMap<string, MemoryTable>) {
     super();
@@ -135,14 +136,14 @@ class MemorySnapshot extends MemoryReader implements Snapshot {
   }
 
   protected override table(name: string): MemoryTable {
-    if (this.#closed) throw new StoreError('closed', 'snapshot is closed');
+    if (this.#isClosed) throw new StoreError('closed', 'snapshot is closed');
     const table = this.#tables.get(name);
     if (!table) throw noTable(name);
     return table;
   }
 
   close(): void {
-    this.#closed = true;
+    this.#isClosed = true;
     this.#tables.clear();
   }
 }
@@ -155,17 +156,17 @@ class TableSource implements StageSource<MemoryTable> {
     this.table = table;
   }
 
-  row(table: MemoryTable, key: Buffer): Buffer | undefined {
+  readRow(table: MemoryTable, key: Buffer): Buffer | undefined {
     return table.rows.get(key);
   }
 
-  cell(table: MemoryTable, family: number, key: Buffer): Buffer | undefined {
-    return table.cells.get(family)!.get(key);
+  readCell(table: MemoryTable, family: number, key: Buffer): Buffer | undefined {
+    return table.families.get(family)!.get(key);
   }
 
-  cellKeys(table: MemoryTable, family: number, prefix: Buffer): Buffer[] {
+  listCellKeys(table: MemoryTable, family: number, prefix: Buffer): Buffer[] {
     const keys: Buffer[] = [];
-    table.cells.get(family)!.forward(prefix, false, (key) => {
+    table.families.get(family)!.forward(prefix, false, (key) => {
       if (!key.subarray(0, prefix.length).equals(prefix)) return false;
       keys.push(key);
       return true;
@@ -173,30 +174,30 @@ class TableSource implements StageSource<MemoryTable> {
     return keys;
   }
 
-  lastAppended(table: MemoryTable): bigint {
-    return table.appended;
+  lastRowNumber(table: MemoryTable): bigint {
+    return table.lastRowNumber;
   }
 }
 
 /** Writes staged changes. Copies keys and values, since the caller may reuse its buffers after `commit`. */
-const SINK: StageSink<MemoryTable> = {
-  row(table, key, row) {
+const STAGE_SINK: StageSink<MemoryTable> = {
+  writeRow(table, key, row) {
     if (row) table.rows.set(Buffer.from(key), row as Buffer);
     else table.rows.delete(key);
   },
-  cell(table, family, key, value) {
-    const tree = table.cells.get(family)!;
+  writeCell(table, family, key, value) {
+    const tree = table.families.get(family)!;
     if (value) tree.set(key, Buffer.from(value));
     else tree.delete(key);
   },
-  appended(table, last) {
-    table.appended = last;
+  writeLastRowNumber(table, last) {
+    table.lastRowNumber = last;
   },
 };
 
 function appendRow(table: MemoryTable, row: Buffer): void {
   const key = Buffer.allocUnsafe(8);
-  key.writeBigUInt64BE(++table.appended);
+  key.writeBigUInt64BE(++table.lastRowNumber);
   table.rows.set(key, Buffer.from(row));
 }
 
@@ -209,12 +210,12 @@ function loadRow(table: MemoryTable, { key, row, separate }: LoadRow): void {
   }
   table.rows.set(Buffer.from(key), Buffer.from(row));
   const source = new TableSource(() => table);
-  for (const [family, tree] of table.cells) {
-    for (const found of source.cellKeys(table, family, cellKey(key, Buffer.alloc(0)))) tree.delete(found);
+  for (const [family, tree] of table.families) {
+    for (const found of source.listCellKeys(table, family, cellKey(key, Buffer.alloc(0)))) tree.delete(found);
   }
   if (!separate) return;
   for (let at = 0; at < separate.length; at = nextCell(separate, at)) {
-    const tree = separateOf(table, separate[at]!);
+    const tree = separateTree(table, separate[at]!);
     const value = valueStart(separate, at);
     const qualifier = separate.subarray(qualifierStart(at), value);
     tree.set(cellKey(key, qualifier), Buffer.from(separate.subarray(value, nextCell(separate, at))));

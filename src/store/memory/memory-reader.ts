@@ -16,9 +16,9 @@ export interface MemoryTable {
   readonly spec: TableSpec;
   readonly rows: Tree;
   /** The separate families by number: values by `cellKey`. */
-  readonly cells: ReadonlyMap<number, Tree>;
-  appended: bigint;
-  dropped: boolean;
+  readonly families: ReadonlyMap<number, Tree>;
+  lastRowNumber: bigint;
+  isDropped: boolean;
 }
 
 /** Reads the tables of the store or of a snapshot. Returns copies, so that the caller may change the buffers. */
@@ -47,7 +47,7 @@ export abstract class MemoryReader implements Reader {
   }
 
   getCells(name: string, key: Buffer, family: number, prefix: Buffer): Buffer | undefined {
-    const tree = separateOf(this.table(name), family);
+    const tree = separateTree(this.table(name), family);
     const cells: Cell[] = [];
     const start = cellKey(key, prefix);
     tree.forward(start, false, (found, value) => {
@@ -59,47 +59,47 @@ export abstract class MemoryReader implements Reader {
   }
 
   keysOfCells(name: string, family: number, limit: number, after?: Buffer): Buffer[] {
-    const tree = separateOf(this.table(name), family);
+    const tree = separateTree(this.table(name), family);
     const keys: Buffer[] = [];
-    let last = after;
+    let lastKey = after;
     if (limit <= 0) return keys;
     tree.forward(after && cellKey(after, EMPTY), false, (found) => {
       const key = rowKeyOf(found);
-      if (last?.equals(key)) return true;
-      last = Buffer.from(key);
-      keys.push(last);
+      if (lastKey?.equals(key)) return true;
+      lastKey = Buffer.from(key);
+      keys.push(lastKey);
       return keys.length < limit;
     });
     return keys;
   }
 
   namesOfCells(name: string, key: Buffer, family: number): Buffer[] {
-    const tree = separateOf(this.table(name), family);
-    const names: Buffer[] = [];
+    const tree = separateTree(this.table(name), family);
+    const qualifiers: Buffer[] = [];
     const start = cellKey(key, EMPTY);
     tree.forward(start, false, (found) => {
       if (!startsWith(found, start)) return false;
-      names.push(Buffer.from(found.subarray(start.length)));
+      qualifiers.push(Buffer.from(found.subarray(start.length)));
       return true;
     });
-    return names;
+    return qualifiers;
   }
 
   scan(name: string, range: KeyRange, options: ScanOptions = {}): Scan {
     const table = this.table(name);
-    return new MemoryScan(() => this.table(name) === table && !table.dropped, table, range, options);
+    return new MemoryScan(() => this.table(name) === table && !table.isDropped, table, range, options);
   }
 
   postings(name: string, prefix: Buffer, limit: number, after?: Buffer): Buffer {
-    const suffix = this.#suffix(name);
-    const found: Buffer[] = [];
+    const suffix = this.#suffixBytes(name);
+    const suffixes: Buffer[] = [];
     if (limit > 0) {
-      this.#eachPosting(name, prefix, after, (key) => {
-        found.push(key.subarray(prefix.length));
-        return found.length < limit;
+      this.#visitPostings(name, prefix, after, (key) => {
+        suffixes.push(key.subarray(prefix.length));
+        return suffixes.length < limit;
       });
     }
-    return Buffer.concat(found, found.length * suffix);
+    return Buffer.concat(suffixes, suffixes.length * suffix);
   }
 
   postingsMany(name: string, prefixes: readonly Buffer[], limit: number, after?: Buffer): Buffer[] {
@@ -107,43 +107,43 @@ export abstract class MemoryReader implements Reader {
   }
 
   rangePostings(name: string, range: KeyRange, limit: number): Buffer {
-    const suffix = this.#suffix(name);
-    const found: Buffer[] = [];
-    this.#eachKey(name, range, limit, (key) => found.push(key.subarray(key.length - suffix)));
-    return Buffer.concat(found, found.length * suffix);
+    const suffix = this.#suffixBytes(name);
+    const suffixes: Buffer[] = [];
+    this.#visitKeys(name, range, limit, (key) => suffixes.push(key.subarray(key.length - suffix)));
+    return Buffer.concat(suffixes, suffixes.length * suffix);
   }
 
   postingCount(name: string, prefix: Buffer, cap: number): number {
-    this.#suffix(name);
+    this.#suffixBytes(name);
     let count = 0;
-    if (cap > 0) this.#eachPosting(name, prefix, undefined, () => ++count < cap);
+    if (cap > 0) this.#visitPostings(name, prefix, undefined, () => ++count < cap);
     return count;
   }
 
   count(name: string, range: KeyRange, cap: number): number {
     let count = 0;
-    this.#eachKey(name, range, cap, () => count++);
+    this.#visitKeys(name, range, cap, () => count++);
     return count;
   }
 
-  #eachKey(name: string, { from, to }: KeyRange, limit: number, give: (key: Buffer) => void): void {
+  #visitKeys(name: string, { from, to }: KeyRange, limit: number, give: (key: Buffer) => void): void {
     const { rows } = this.table(name);
     if (limit <= 0) return;
-    let left = limit;
+    let rowsLeft = limit;
     rows.forward(from, false, (key) => {
       if (to && Buffer.compare(key, to) >= 0) return false;
       give(key);
-      return --left > 0;
+      return --rowsLeft > 0;
     });
   }
 
-  #suffix(name: string, after?: Buffer): number {
+  #suffixBytes(name: string, after?: Buffer): number {
     return suffixOf(this.table(name).spec, after);
   }
 
   /** Visits the keys of `prefix` + suffix. Skips the rows of longer prefixes, which lie between these keys. */
-  #eachPosting(name: string, prefix: Buffer, after: Buffer | undefined, visit: (key: Buffer) => boolean): void {
-    const suffix = this.#suffix(name, after);
+  #visitPostings(name: string, prefix: Buffer, after: Buffer | undefined, visit: (key: Buffer) => boolean): void {
+    const suffix = this.#suffixBytes(name, after);
     const from = after ? Buffer.concat([prefix, after]) : prefix;
     this.table(name).rows.forward(from, after !== undefined, (key) => {
       if (!startsWith(key, prefix)) return false;
@@ -153,69 +153,69 @@ export abstract class MemoryReader implements Reader {
 }
 
 class MemoryScan implements Scan {
-  readonly #there: () => boolean;
+  readonly #isThere: () => boolean;
   readonly #table: MemoryTable;
   readonly #range: KeyRange;
   readonly #test: RowTest | undefined;
   readonly #reverse: boolean;
   readonly #keysOnly: boolean;
-  #left: number;
-  #after: Buffer | undefined;
-  #done = false;
+  #rowsLeft: number;
+  #afterKey: Buffer | undefined;
+  #isDone = false;
 
   constructor(there: () => boolean, table: MemoryTable, range: KeyRange, options: ScanOptions) {
     checkScan(table.spec, options);
-    this.#there = there;
+    this.#isThere = there;
     this.#table = table;
     this.#range = range;
     this.#test = options.filter && compileFilter(options.filter);
     this.#reverse = options.reverse ?? false;
     this.#keysOnly = options.keysOnly ?? false;
-    this.#after = options.after;
-    this.#left = options.limit ?? Number.POSITIVE_INFINITY;
-    if (this.#left <= 0) this.#done = true;
+    this.#afterKey = options.after;
+    this.#rowsLeft = options.limit ?? Number.POSITIVE_INFINITY;
+    if (this.#rowsLeft <= 0) this.#isDone = true;
   }
 
   next(): Batch | undefined {
-    if (this.#done) return undefined;
-    if (!this.#there()) {
-      this.#done = true;
+    if (this.#isDone) return undefined;
+    if (!this.#isThere()) {
+      this.#isDone = true;
       throw noTable(this.#table.spec.name);
     }
     const keys: Buffer[] = [];
     const rows: (Buffer | undefined)[] = [];
-    let scanned = 0;
+    let scannedCount = 0;
     const deadline = performance.now() + BATCH_MS;
     const { from, to } = this.#range;
     const visit = (key: Buffer, row: Buffer): boolean => {
       if (this.#reverse ? from && Buffer.compare(key, from) < 0 : to && Buffer.compare(key, to) >= 0) {
-        this.#done = true;
+        this.#isDone = true;
         return false;
       }
-      scanned++;
-      this.#after = key;
+      scannedCount++;
+      this.#afterKey = key;
       if (!this.#test || this.#test(row)) {
         keys.push(Buffer.from(key));
         rows.push(this.#keysOnly ? undefined : Buffer.from(row));
-        if (--this.#left <= 0) this.#done = true;
+        if (--this.#rowsLeft <= 0) this.#isDone = true;
       }
-      if (this.#done || scanned >= BATCH_ROWS) return false;
-      return (scanned & 15) !== 0 || performance.now() < deadline;
+      if (this.#isDone || scannedCount >= BATCH_ROWS) return false;
+      return (scannedCount & 15) !== 0 || performance.now() < deadline;
     };
-    const ended = this.#reverse
-      ? this.#table.rows.backward(this.#after ?? to, visit)
-      : this.#table.rows.forward(this.#after ?? from, this.#after !== undefined, visit);
-    if (ended) this.#done = true;
-    return { keys, rows, scanned, until: this.#done ? 'end' : keyAfter(this.#after!) };
+    const isAtEnd = this.#reverse
+      ? this.#table.rows.backward(this.#afterKey ?? to, visit)
+      : this.#table.rows.forward(this.#afterKey ?? from, this.#afterKey !== undefined, visit);
+    if (isAtEnd) this.#isDone = true;
+    return { keys, rows, scannedCount, until: this.#isDone ? 'end' : keyAfter(this.#afterKey!) };
   }
 
   close(): void {
-    this.#done = true;
+    this.#isDone = true;
   }
 }
 
 /** The tree of a separate family. */
-export function separateOf({ spec, cells }: MemoryTable, family: number): Tree {
+export function separateTree({ spec, families }: MemoryTable, family: number): Tree {
   checkSeparate(spec, family);
-  return cells.get(family)!;
+  return families.get(family)!;
 }

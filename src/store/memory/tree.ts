@@ -33,7 +33,7 @@ export class Tree {
   }
 
   get(key: Buffer): Buffer | undefined {
-    const leaf = this.#leaves[this.#leafOf(key)];
+    const leaf = this.#leaves[this.#leafIndex(key)];
     if (!leaf) return undefined;
     const at = lowerBound(leaf.keys, key);
     return leaf.keys[at]?.equals(key) ? leaf.values[at] : undefined;
@@ -44,8 +44,8 @@ export class Tree {
       this.#leaves.push({ keys: [key], values: [value], owner: this.#owner });
       return;
     }
-    const index = Math.max(0, this.#leafOf(key));
-    const leaf = this.#own(index);
+    const index = Math.max(0, this.#leafIndex(key));
+    const leaf = this.#ownedLeaf(index);
     const at = lowerBound(leaf.keys, key);
     if (leaf.keys[at]?.equals(key)) {
       leaf.values[at] = value;
@@ -53,15 +53,15 @@ export class Tree {
     }
     leaf.keys.splice(at, 0, key);
     leaf.values.splice(at, 0, value);
-    if (leaf.keys.length > MAX_LEAF_KEYS) this.#split(index, at === leaf.keys.length - 1);
+    if (leaf.keys.length > MAX_LEAF_KEYS) this.#splitLeaf(index, at === leaf.keys.length - 1);
   }
 
   delete(key: Buffer): void {
-    const index = this.#leafOf(key);
+    const index = this.#leafIndex(key);
     if (index < 0) return;
     const at = lowerBound(this.#leaves[index]!.keys, key);
     if (!this.#leaves[index]!.keys[at]?.equals(key)) return;
-    const leaf = this.#own(index);
+    const leaf = this.#ownedLeaf(index);
     leaf.keys.splice(at, 1);
     leaf.values.splice(at, 1);
     if (leaf.keys.length === 0) this.#leaves.splice(index, 1);
@@ -69,7 +69,7 @@ export class Tree {
 
   /** Visits keys ≥ `from` (> `from` if `exclusive`) in rising order until `visit` returns false. True at the end. */
   forward(from: Buffer | undefined, exclusive: boolean, visit: (key: Buffer, value: Buffer) => boolean): boolean {
-    let index = from ? Math.max(0, this.#leafOf(from)) : 0;
+    let index = from ? Math.max(0, this.#leafIndex(from)) : 0;
     let at = from && this.#leaves[index] ? lowerBound(this.#leaves[index]!.keys, from) : 0;
     if (exclusive && from && this.#leaves[index]?.keys[at]?.equals(from)) at++;
     for (; index < this.#leaves.length; index++, at = 0) {
@@ -81,7 +81,7 @@ export class Tree {
 
   /** As `forward`, but in falling order from the last key < `to`. */
   backward(to: Buffer | undefined, visit: (key: Buffer, value: Buffer) => boolean): boolean {
-    let index = to ? this.#leafOf(to) : this.#leaves.length - 1;
+    let index = to ? this.#leafIndex(to) : this.#leaves.length - 1;
     if (index < 0) return true;
     let at = to ? lowerBound(this.#leaves[index]!.keys, to) - 1 : this.#leaves[index]!.keys.length - 1;
     for (;;) {
@@ -93,7 +93,7 @@ export class Tree {
   }
 
   /** Index of the last leaf whose first key is ≤ `key`, or -1. */
-  #leafOf(key: Buffer): number {
+  #leafIndex(key: Buffer): number {
     let low = 0;
     let high = this.#leaves.length;
     while (low < high) {
@@ -104,7 +104,7 @@ export class Tree {
     return low - 1;
   }
 
-  #own(index: number): Leaf {
+  #ownedLeaf(index: number): Leaf {
     const leaf = this.#leaves[index]!;
     if (leaf.owner === this.#owner) return leaf;
     const copy = { keys: leaf.keys.slice(), values: leaf.values.slice(), owner: this.#owner };
@@ -113,7 +113,7 @@ export class Tree {
   }
 
   /** Splits a leaf. With rising keys, splits before the last key, so that the left leaf stays full. */
-  #split(index: number, rising: boolean): void {
+  #splitLeaf(index: number, rising: boolean): void {
     const leaf = this.#leaves[index]!;
     const at = rising ? leaf.keys.length - 1 : leaf.keys.length >> 1;
     const right = { keys: leaf.keys.splice(at), values: leaf.values.splice(at), owner: this.#owner };

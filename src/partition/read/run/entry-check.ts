@@ -1,5 +1,5 @@
 import type { Maybe } from '../../../store/contract.js';
-import { awaited, chain, isPromise, runWork, type Work } from '../../../store/maybe.js';
+import { awaitMaybe, chain, isPromise, runWork, type Work } from '../../../store/maybe.js';
 import { isReplacedError, largeOffsetsOf } from '../../model/large.js';
 import { refuseLongEntry } from '../../model/long-work.js';
 import type { Node } from '../../model/node.js';
@@ -115,12 +115,12 @@ function* checkWithInputs(run: SearchRun, entry: ExaminedEntry): Work<void> {
   } catch (error) {
     if (!isReplacedError(error)) throw error;
     run.rowsExamined++;
-    const head = yield* awaited(run.reader.getHead(MASTER_TABLE.name, id));
-    if (head) yield* awaited(checkHead(run, id, head, kind, key));
-    else yield* awaited(checkMissing(run, id, kind));
+    const head = yield* awaitMaybe(run.reader.getHead(MASTER_TABLE.name, id));
+    if (head) yield* awaitMaybe(checkHead(run, id, head, kind, key));
+    else yield* awaitMaybe(checkMissing(run, id, kind));
     return;
   }
-  yield* awaited(outputIf(evaluate(run.filter, entry), run, entry));
+  yield* awaitMaybe(outputIf(evaluate(run.filter, entry), run, entry));
 }
 
 function outputIf(result: Tri, run: SearchRun, entry: ExaminedEntry): Maybe<void> {

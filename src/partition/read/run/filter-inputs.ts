@@ -1,4 +1,4 @@
-import { awaited, type Work } from '../../../store/maybe.js';
+import { awaitMaybe, type Work } from '../../../store/maybe.js';
 import { largeOffsetsOf, readAllLarge } from '../../model/large.js';
 import { MASTER_TABLE } from '../../model/tables.js';
 import { dnOf } from '../../tree/master-row.js';
@@ -15,14 +15,14 @@ export function* readInputs(run: SearchRun, entry: ExaminedEntry): Work<void> {
   const { context, reader, inputs, filter } = run;
   const { id, storedRow, parent } = entry;
   const cells = largeOffsetsOf(context.descriptions, entry.row, inputs.values);
-  if (cells.length > 0) entry.large = yield* awaited(readAllLarge(reader, MASTER_TABLE.name, id, entry.row, cells));
+  if (cells.length > 0) entry.large = yield* awaitMaybe(readAllLarge(reader, MASTER_TABLE.name, id, entry.row, cells));
   entry.numSubordinates = inputs.subordinates
-    ? yield* awaited(countVisible(context, reader, run.params.viewer, { id, row: storedRow }))
+    ? yield* awaitMaybe(countVisible(context, reader, run.params.viewer, { id, row: storedRow }))
     : 0;
   entry.hasSubordinates = entry.numSubordinates > 0;
   entry.dn = dnOf(storedRow, parent);
   if (inputs.chains.length > 0 && evaluate(filter, entry) === UNDEFINED)
-    entry.isInChain = yield* awaited(run.chains!.membershipTest(inputs.chains, id));
+    entry.isInChain = yield* awaitMaybe(run.chains!.membershipTest(inputs.chains, id));
   if ((inputs.groups || inputs.directGroups) && evaluate(filter, entry) === UNDEFINED) yield* readGroups(run, entry);
 }
 
@@ -32,11 +32,11 @@ function* readGroups({ context, inputs, filter, params }: SearchRun, entry: Exam
   const { id, storedRow, parent } = entry;
   if (inputs.groupNames.length > 0 && !entry.namedGroups) {
     const named = context.directGroups({ id, row: storedRow, parent }, inputs.groupNames, viewer);
-    entry.namedGroups = yield* awaited(named);
+    entry.namedGroups = yield* awaitMaybe(named);
     if (evaluate(filter, entry) !== UNDEFINED) return;
   }
   const dn = context.schema.parseDnBytes(entry.dn);
   const groupsOf = (isDirect: boolean) => context.membershipsOf({ id, dn }, viewer, 'search', isDirect);
-  if (inputs.groups) entry.groups = new Set((yield* awaited(groupsOf(false))).keys());
-  if (inputs.directGroups) entry.directGroups = new Set((yield* awaited(groupsOf(true))).keys());
+  if (inputs.groups) entry.groups = new Set((yield* awaitMaybe(groupsOf(false))).keys());
+  if (inputs.directGroups) entry.directGroups = new Set((yield* awaitMaybe(groupsOf(true))).keys());
 }

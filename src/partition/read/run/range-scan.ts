@@ -91,8 +91,8 @@ async function scanPart(
       const next = scan.next();
       const batch = isPromise(next) ? await next : next;
       if (!batch) break;
-      run.rowsExamined += batch.scanned;
-      rowCount += batch.scanned;
+      run.rowsExamined += batch.scannedCount;
+      rowCount += batch.scannedCount;
       const rest = await checkRows(run, batch, kind, containers);
       if (rest) {
         // A scan that ends at its limit reports the end of the scan, not of the range.

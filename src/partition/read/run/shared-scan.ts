@@ -72,7 +72,7 @@ export class SharedScan {
           if (kind === 't') await requireAllRows(this.#participants[0]!.run.context, this.#snapshot, this.#rowCount);
           break;
         }
-        this.#rowCount += batch.scanned;
+        this.#rowCount += batch.scannedCount;
         await this.#checkBatch(batch);
         const pause = this.#slice.yieldIfOver();
         if (isPromise(pause)) await pause;
@@ -87,7 +87,7 @@ export class SharedScan {
 
   async #checkBatch(batch: Batch): Promise<void> {
     const isAlone = this.#participants.length === 1;
-    for (const { run } of this.#participants) run.rowsExamined += batch.scanned;
+    for (const { run } of this.#participants) run.rowsExamined += batch.scannedCount;
     let heads: readonly (Buffer | undefined)[] | undefined;
     for (let i = 0; i < batch.keys.length; i++) {
       const pause = i % CLOCK_INTERVAL === CLOCK_INTERVAL - 1 ? this.#slice.yieldIfOver() : undefined;

@@ -39,10 +39,10 @@ export function evaluate(
   const stage = new Stage<OpenTable>({
     maxKey: MAX_KEY,
     table: (name) => cluster.cachedTable(name),
-    row: ({ spec }, key) => reads.rows.get(rowId(spec.name, key)),
-    cell: ({ spec }, family, key) => reads.separateCells.get(cellId(spec.name, family, key)),
-    cellKeys: ({ spec }, family, prefix) => readCellKeys(reads, spec.name, family, prefix),
-    lastAppended: () => ticket,
+    readRow: ({ spec }, key) => reads.rows.get(rowId(spec.name, key)),
+    readCell: ({ spec }, family, key) => reads.separateCells.get(cellId(spec.name, family, key)),
+    listCellKeys: ({ spec }, family, prefix) => readCellKeys(reads, spec.name, family, prefix),
+    lastRowNumber: () => ticket,
   });
   stage.apply(withoutFollowerGuards(plan, planRows));
   stage.drain(changes);
@@ -89,12 +89,12 @@ class StagedChanges {
   /** Cells of separate families, by row. */
   readonly cells = new Map<string, { put: Cell[]; delete: CellName[] }>();
 
-  row({ spec }: StagedTable, key: Buffer, row: StagedRow | undefined): void {
+  writeRow({ spec }: StagedTable, key: Buffer, row: StagedRow | undefined): void {
     // The stage returns packed rows when its source does.
     this.rows.set(rowId(spec.name, key), row as Buffer | undefined);
   }
 
-  cell({ spec }: StagedTable, family: number, key: Buffer, value: Buffer | undefined): void {
+  writeCell({ spec }: StagedTable, family: number, key: Buffer, value: Buffer | undefined): void {
     const rowKeyEnd = 2 + key.readUInt16BE(0);
     const id = rowId(spec.name, key.subarray(2, rowKeyEnd));
     let rowCells = this.cells.get(id);
@@ -107,7 +107,7 @@ class StagedChanges {
     else rowCells.delete.push(column);
   }
 
-  appended(): void {}
+  writeLastRowNumber(): void {}
 }
 
 function rowChange({ table, key, id, steps }: PlanRow, changes: StagedChanges, oldRow: Buffer | undefined): RowChange {
@@ -116,7 +116,7 @@ function rowChange({ table, key, id, steps }: PlanRow, changes: StagedChanges, o
   const deleteRow = steps.some((step) => step.deleteRow);
   const deletes = deleteRow ? [] : deletedCells(table, steps, newRow);
   const newCells = unpackRow(newRow ?? EMPTY);
-  const puts = deleteRow ? newCells : cellChanges(oldRow ?? EMPTY, newCells).written;
+  const puts = deleteRow ? newCells : cellChanges(oldRow ?? EMPTY, newCells).writtenCells;
   return {
     table: table.spec.name,
     key,

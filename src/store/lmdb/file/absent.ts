@@ -15,20 +15,20 @@ export function proveAbsent(table: LmdbTable, key: Buffer, transaction: Transact
 
 /** Two neighbouring keys, without any key between them. A side is undefined at the end of the table. */
 export interface Gap {
-  readonly before: Buffer | undefined;
-  readonly behind: Buffer | undefined;
+  readonly keyBefore: Buffer | undefined;
+  readonly keyBehind: Buffer | undefined;
 }
 
 /** As `proveAbsent`, but returns the gap in which the key would lie. */
 export function gapAt(table: LmdbTable, key: Buffer, transaction: Transaction | undefined): Gap {
-  const lastKey = (isThere: boolean) => (isThere ? table.scanner.lastKey : undefined);
-  const behind = lastKey(proveNeighbour(table, { start: key, end: undefined }, key, transaction));
-  const before = lastKey(proveBoundary(table, key, true, transaction));
-  return { before, behind };
+  const lastKeyIf = (isThere: boolean) => (isThere ? table.scanner.lastKey : undefined);
+  const keyBehind = lastKeyIf(proveNeighbour(table, { start: key, end: undefined }, key, transaction));
+  const keyBefore = lastKeyIf(proveBoundary(table, key, true, transaction));
+  return { keyBefore, keyBehind };
 }
 
-export function isInGap({ before, behind }: Gap, key: Buffer): boolean {
-  return (!before || Buffer.compare(before, key) < 0) && (!behind || Buffer.compare(key, behind) < 0);
+export function isInGap({ keyBefore, keyBehind }: Gap, key: Buffer): boolean {
+  return (!keyBefore || Buffer.compare(keyBefore, key) < 0) && (!keyBehind || Buffer.compare(key, keyBehind) < 0);
 }
 
 /**
@@ -49,11 +49,11 @@ export function proveBoundary(
 function proveNeighbour(table: LmdbTable, range: RowRange, key: Buffer, transaction: Transaction | undefined): boolean {
   const { reverse = false } = range;
   const side = reverse ? -1 : 1;
-  const order = table.scanner.compareFirst(range, key, transaction);
-  // Without a row on this side, the compareOutermost row of the table must not lie beyond the key.
-  const stands =
+  const order = table.scanner.compareFirstKey(range, key, transaction);
+  // Without a row on this side, the outermost row of the table must not lie beyond the key.
+  const isInOrder =
     order === undefined ? compareOutermost(table, key, !reverse, transaction) * side <= 0 : order * side > 0;
-  if (!stands) throw outOfOrder(table, key);
+  if (!isInOrder) throw outOfOrderError(table, key);
   return order !== undefined;
 }
 
@@ -64,11 +64,11 @@ function compareOutermost(
   reverse: boolean,
   transaction: Transaction | undefined,
 ): number {
-  const order = table.scanner.compareFirst({ start: undefined, end: undefined, reverse }, key, transaction);
-  if (order === undefined && !table.scanner.isEmpty(transaction)) throw outOfOrder(table, key);
+  const order = table.scanner.compareFirstKey({ start: undefined, end: undefined, reverse }, key, transaction);
+  if (order === undefined && !table.scanner.isEmpty(transaction)) throw outOfOrderError(table, key);
   return order ?? 0;
 }
 
-function outOfOrder({ spec }: LmdbTable, key: Buffer): Error {
+function outOfOrderError({ spec }: LmdbTable, key: Buffer): Error {
   return damaged(spec.name, Buffer.from(key), 'the rows beside it are out of order');
 }

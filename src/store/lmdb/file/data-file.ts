@@ -40,7 +40,7 @@ export async function checkDataFile(path: string, missingAreFree: () => Promise<
   try {
     // Another process may be writing a meta page meanwhile, so only a lasting problem counts.
     for (let attempt = 0; ; attempt++) {
-      const problem = await problemOf(file, path, missingAreFree);
+      const problem = await findProblem(file, path, missingAreFree);
       if (!problem) return;
       if (attempt === 3) throw problem;
       await sleep(20);
@@ -50,28 +50,28 @@ export async function checkDataFile(path: string, missingAreFree: () => Promise<
   }
 }
 
-async function problemOf(
+async function findProblem(
   file: FileHandle,
   path: string,
   missingAreFree: () => Promise<boolean>,
 ): Promise<StoreError | undefined> {
   if ((await file.stat()).size === 0) return undefined;
-  const first = await readMeta(file, path, 0);
-  if (first instanceof StoreError) return first;
-  const second = await readMeta(file, path, first.pageSize);
-  if (second instanceof StoreError) return second;
-  const newest = first.transaction > second.transaction ? first : second;
+  const firstMeta = await readMeta(file, path, 0);
+  if (firstMeta instanceof StoreError) return firstMeta;
+  const secondMeta = await readMeta(file, path, firstMeta.pageSize);
+  if (secondMeta instanceof StoreError) return secondMeta;
+  const newest = firstMeta.transaction > secondMeta.transaction ? firstMeta : secondMeta;
   const { size } = await file.stat();
-  const needed = (newest.lastPage + 1n) * BigInt(newest.pageSize);
-  if (BigInt(size) >= needed || (await missingAreFree())) return undefined;
-  return damaged(path, `it should have ${needed} bytes and has ${size}`);
+  const neededBytes = (newest.lastPage + 1n) * BigInt(newest.pageSize);
+  if (BigInt(size) >= neededBytes || (await missingAreFree())) return undefined;
+  return damagedFile(path, `it should have ${neededBytes} bytes and has ${size}`);
 }
 
 async function readMeta(file: FileHandle, path: string, at: number): Promise<Meta | StoreError> {
   const meta = Buffer.alloc(META_BYTES);
   const { bytesRead } = await file.read(meta, 0, META_BYTES, at);
-  if (bytesRead < META_BYTES) return damaged(path, `it is cut at byte ${at + bytesRead}`);
-  if (meta.readUInt32LE(MAGIC_AT) !== MAGIC) return damaged(path, `the page at byte ${at} is no LMDB meta page`);
+  if (bytesRead < META_BYTES) return damagedFile(path, `it is cut at byte ${at + bytesRead}`);
+  if (meta.readUInt32LE(MAGIC_AT) !== MAGIC) return damagedFile(path, `the page at byte ${at} is no LMDB meta page`);
   const version = meta.readUInt32LE(VERSION_AT) & 0xffff;
   if (version !== VERSION) {
     return new StoreError(
@@ -81,10 +81,10 @@ async function readMeta(file: FileHandle, path: string, at: number): Promise<Met
   }
   const pageSize = meta.readUInt32LE(PAGE_SIZE_AT);
   if (pageSize < 512 || pageSize > 65536 || (pageSize & (pageSize - 1)) !== 0) {
-    return damaged(path, `the page at byte ${at} tells a page size of ${pageSize}`);
+    return damagedFile(path, `the page at byte ${at} tells a page size of ${pageSize}`);
   }
   const flags = meta.readUInt16LE(FLAGS_AT);
-  if (!hasKnownFlags(flags)) return damaged(path, `the page at byte ${at} has flags ${flags}`);
+  if (!hasKnownFlags(flags)) return damagedFile(path, `the page at byte ${at} has flags ${flags}`);
   return {
     pageSize,
     lastPage: meta.readBigUInt64LE(LAST_PAGE_AT),
@@ -92,6 +92,6 @@ async function readMeta(file: FileHandle, path: string, at: number): Promise<Met
   };
 }
 
-function damaged(path: string, detail: string): StoreError {
+function damagedFile(path: string, detail: string): StoreError {
   return new StoreError('corrupt', `${path} is damaged: ${detail}; restore it from a backup`);
 }

@@ -20,12 +20,12 @@ export class Dictionary {
   }
 
   /** Reads the words of a table from number `from` on, in the given transaction or else in the current state. */
-  read(id: number, name: string, from: number, transaction?: Transaction): Word[] {
+  readWords(id: number, name: string, from: number, transaction?: Transaction): Word[] {
     const words: Word[] = [];
     const options = { start: wordKey(id, from), end: afterPrefix(tableKey(id))!, ...(transaction && { transaction }) };
     for (const { key, value } of this.#db.getRange(options)) {
-      const sound = hasValidCheck(key, 0, key.length, value, value.length);
-      const word = sound ? wordFromBytes(value.subarray(0, value.length - CHECK_BYTES)) : undefined;
+      const isSound = hasValidCheck(key, 0, key.length, value, value.length);
+      const word = isSound ? wordFromBytes(value.subarray(0, value.length - CHECK_BYTES)) : undefined;
       if (!word || key.readUInt16BE(4) !== from + words.length) {
         throw damaged(name, undefined, `word ${from + words.length} of its dictionary is lost`);
       }
@@ -35,12 +35,12 @@ export class Dictionary {
   }
 
   /** Reads the stamp of a table; inside a write transaction the newest. */
-  stamp(id: number): string {
+  readStamp(id: number): string {
     return this.#db.getBinary(tableKey(id))?.toString('latin1') ?? '';
   }
 
   /** Adds a word inside a write transaction. Returns the new stamp. */
-  add(id: number, number: number, word: Word): string {
+  addWord(id: number, number: number, word: Word): string {
     const key = wordKey(id, number);
     const stamp = randomBytes(8);
     this.#db.putSync(key, withCheck(key, wordToBytes(word)));
@@ -49,7 +49,7 @@ export class Dictionary {
   }
 
   /** Deletes the words of a dropped table, inside a write transaction. */
-  remove(id: number): void {
+  removeWords(id: number): void {
     const start = tableKey(id);
     for (const key of [...this.#db.getKeys({ start, end: afterPrefix(start)! })]) this.#db.removeSync(key);
   }

@@ -8,7 +8,7 @@ import { Catalog } from './catalog.js';
 import { Dictionary } from './dictionary.js';
 import { isLmdbError, toStoreError } from './lmdb-errors.js';
 import { type LmdbTable, openTable } from './lmdb-table.js';
-import { PAGE } from './pages.js';
+import { PAGE_BYTES } from './pages.js';
 import { exceedsMemory, memoryLimit } from './read-ahead.js';
 import { Records } from './records.js';
 
@@ -22,7 +22,7 @@ const CATALOG_CHECK_MS = 50;
 
 /**
  * The LMDB environment of one folder, with its open tables. Other processes create and drop tables, too. So an unknown
- * table name is looked up in the catalog, and a reader that finds nothing calls `recheck`.
+ * table name is looked up in the catalog, and a reader that finds nothing calls `checkNotDropped`.
  *
  * The databases of a dropped table are emptied but never deleted, and the table's id is not reused, because LMDB
  * crashes when a handle outlives its database.
@@ -36,11 +36,11 @@ export class Environment {
   readonly tables = new Map<string, LmdbTable>();
   /** Implements `Store.rowLayout`. */
   readonly rowLayout = new DecodedLayout();
-  closed = false;
+  isClosed = false;
   /** Number of write transactions begun. Code that begins a transaction adds 1. */
-  writes = 0;
+  writeCount = 0;
   #generation = -1;
-  #checked = 0;
+  #checkedAt = 0;
 
   constructor(folder: string, root: RootDatabase) {
     this.folder = folder;
@@ -48,29 +48,29 @@ export class Environment {
     this.maxKey = maxKeyOf(root);
     this.catalog = new Catalog(root);
     this.dictionary = new Dictionary(root);
-    this.refresh();
+    this.reloadTables();
   }
 
   /** Returns the open table. Throws `noTable` if the table does not exist. */
   table(name: string): LmdbTable {
-    return this.tables.get(name) ?? this.#find(name);
+    return this.tables.get(name) ?? this.#findTable(name);
   }
 
-  #find(name: string): LmdbTable {
+  #findTable(name: string): LmdbTable {
     this.checkOpen();
-    this.refresh();
+    this.reloadTables();
     const table = this.tables.get(name);
     if (!table) throw noTable(name);
     return table;
   }
 
   checkOpen(): void {
-    if (this.closed) throw new StoreError('closed', `store in ${this.folder} is closed`);
+    if (this.isClosed) throw new StoreError('closed', `store in ${this.folder} is closed`);
   }
 
   /** Converts an error of a read into the error for the caller to throw. */
-  readError(error: unknown): unknown {
-    if (this.closed) return new StoreError('closed', `store in ${this.folder} is closed`);
+  toReadError(error: unknown): unknown {
+    if (this.isClosed) return new StoreError('closed', `store in ${this.folder} is closed`);
     // After a damaged page, LMDB refuses all reads in the transaction, so later reads need a new transaction.
     if (isLmdbError(error)) this.root.resetReadTxn();
     return toStoreError(error, this.folder);
@@ -85,16 +85,16 @@ export class Environment {
       await this.root.childTransaction(() => {
         // LMDB has a second promise for this commit: its rejection must be handled, or it would end the process.
         this.root.committed.then(undefined, () => undefined);
-        this.writes++;
+        this.writeCount++;
         action();
       });
     } catch (error) {
-      throw await this.#commitError(error);
+      throw await this.#toCommitError(error);
     }
   }
 
   /** Converts an error of a commit. The commit was not applied, unless LMDB failed to write the meta page. */
-  async #commitError(error: unknown): Promise<unknown> {
+  async #toCommitError(error: unknown): Promise<unknown> {
     const { commitError } = error as { commitError?: Promise<never> };
     const cause = commitError ? await commitError.catch((reason: unknown) => reason) : error;
     return toStoreError(cause, this.folder, this.#canRead() ? 'no' : 'unknown');
@@ -112,13 +112,13 @@ export class Environment {
   }
 
   /** Throws `noTable` if another process has dropped the table. Called when a read found nothing. */
-  recheck(table: LmdbTable): void {
+  checkNotDropped(table: LmdbTable): void {
     const now = performance.now();
-    if (now - this.#checked > CATALOG_CHECK_MS) {
-      this.#checked = now;
-      if (!this.isCurrent()) this.refresh();
+    if (now - this.#checkedAt > CATALOG_CHECK_MS) {
+      this.#checkedAt = now;
+      if (!this.isCurrent()) this.reloadTables();
     }
-    if (table.dropped) throw noTable(table.spec.name);
+    if (table.isDropped) throw noTable(table.spec.name);
   }
 
   /** Returns whether the open tables match the catalog. May be called inside a write transaction. */
@@ -127,12 +127,12 @@ export class Environment {
   }
 
   /** Opens new tables of the catalog and forgets dropped tables. Must not be called inside a transaction. */
-  refresh(): void {
+  reloadTables(): void {
     // Opening a database commits LMDB's current read transaction, which a snapshot may share: take a new one first.
     this.root.resetReadTxn();
     const { generation } = this.catalog;
     const entries = this.catalog.entries();
-    for (const [name, table] of this.tables) if (entries.get(name)?.id !== table.id) this.forget(table);
+    for (const [name, table] of this.tables) if (entries.get(name)?.id !== table.id) this.forgetTable(table);
     for (const [name, entry] of entries) {
       if (this.tables.has(name)) continue;
       this.root.resetReadTxn();
@@ -145,10 +145,10 @@ export class Environment {
   beginSnapshot(): Transaction {
     try {
       // The transaction does not see databases that are opened later, so all tables are opened first.
-      if (!this.isCurrent()) this.refresh();
+      if (!this.isCurrent()) this.reloadTables();
       return this.root.useReadTransaction();
     } catch (error) {
-      throw this.readError(error);
+      throw this.toReadError(error);
     }
   }
 
@@ -156,8 +156,8 @@ export class Environment {
     return openTable(this.root, spec, id, new Records(this, id, spec.name));
   }
 
-  forget(table: LmdbTable): void {
-    table.dropped = true;
+  forgetTable(table: LmdbTable): void {
+    table.isDropped = true;
     this.tables.delete(table.spec.name);
   }
 
@@ -183,7 +183,7 @@ export function openRoot(folder: string, access: LmdbOptions = {}, memory = memo
     // Without this option, lmdb-js takes a folder name with a dot for a file.
     noSubdir: false,
     readOnly: access.readOnly === true,
-    pageSize: PAGE,
+    pageSize: PAGE_BYTES,
     maxDbs: 1024,
     maxReaders: 512,
     encoding: 'binary',

@@ -4,16 +4,16 @@ import { StoreError } from '../../store-error.js';
 import { checkDataFile, DATA_FILE } from './data-file.js';
 import { verifyStructure } from './structure.js';
 
-const MARKER = 'rowan.json';
-const FORMAT = 4;
-const LOCK = 'lock.mdb';
+const MARKER_FILE = 'rowan.json';
+const FORMAT_VERSION = 4;
+const LOCK_FILE = 'lock.mdb';
 
 interface Marker {
   readonly format: number;
   readonly store: 'lmdb';
 }
 
-const CURRENT: Marker = { format: FORMAT, store: 'lmdb' };
+const CURRENT_MARKER: Marker = { format: FORMAT_VERSION, store: 'lmdb' };
 
 /** Checks the folder for LMDB, which crashes on malformed files, or creates the folder with `create`. */
 export async function prepareFolder(folder: string, create: boolean, readOnly: boolean): Promise<void> {
@@ -22,16 +22,16 @@ export async function prepareFolder(folder: string, create: boolean, readOnly: b
   await checkDataFile(join(folder, DATA_FILE), async () => (await verifyStructure(folder)).length === 0);
 }
 
-const READ = constants.R_OK;
-const WRITE = constants.R_OK | constants.W_OK;
+const READ_MODE = constants.R_OK;
+const WRITE_MODE = constants.R_OK | constants.W_OK;
 
 /** Throws unless all files are accessible. LMDB crashes without access to its lock file, which readers write, too. */
 async function checkAccess(folder: string, readOnly: boolean): Promise<void> {
-  await access(folder, (readOnly ? READ : WRITE) | constants.X_OK);
-  await accessIfThere(join(folder, DATA_FILE), readOnly ? READ : WRITE);
+  await access(folder, (readOnly ? READ_MODE : WRITE_MODE) | constants.X_OK);
+  await checkAccessIfPresent(join(folder, DATA_FILE), readOnly ? READ_MODE : WRITE_MODE);
   try {
-    const locked = await accessIfThere(join(folder, LOCK), WRITE);
-    if (!locked) await access(folder, WRITE);
+    const hasLockFile = await checkAccessIfPresent(join(folder, LOCK_FILE), WRITE_MODE);
+    if (!hasLockFile) await access(folder, WRITE_MODE);
   } catch (error) {
     // On a read-only file system, LMDB reads without a lock.
     if (!readOnly || (error as NodeJS.ErrnoException).code !== 'EROFS') throw error;
@@ -39,7 +39,7 @@ async function checkAccess(folder: string, readOnly: boolean): Promise<void> {
 }
 
 /** Returns whether the file exists. Throws if it exists but is not accessible. */
-async function accessIfThere(path: string, mode: number): Promise<boolean> {
+async function checkAccessIfPresent(path: string, mode: number): Promise<boolean> {
   try {
     await access(path, mode);
     return true;
@@ -52,7 +52,7 @@ async function accessIfThere(path: string, mode: number): Promise<boolean> {
 /** Returns whether the folder has a marker of the current format. Throws for any other marker. */
 async function hasMarker(folder: string): Promise<boolean> {
   try {
-    checkMarker(folder, await readFile(join(folder, MARKER), 'utf8'));
+    checkMarker(folder, await readFile(join(folder, MARKER_FILE), 'utf8'));
     return true;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
@@ -65,19 +65,21 @@ function checkMarker(folder: string, text: string): void {
   try {
     marker = JSON.parse(text) as typeof marker;
   } catch (error) {
-    throw new StoreError('corrupt', `${join(folder, MARKER)} is damaged; restore it from a backup`, { cause: error });
+    throw new StoreError('corrupt', `${join(folder, MARKER_FILE)} is damaged; restore it from a backup`, {
+      cause: error,
+    });
   }
   const { format, store } = marker;
   if (store !== 'lmdb' || typeof format !== 'number') {
     throw new StoreError('format', `${folder} holds another kind of store; choose another folder`);
   }
-  if (format === FORMAT) return;
-  const known = `format ${format}, this one reads ${FORMAT}`;
+  if (format === FORMAT_VERSION) return;
+  const versions = `format ${format}, this one reads ${FORMAT_VERSION}`;
   throw new StoreError(
     'format',
-    format > FORMAT
-      ? `${folder} was written by a newer Rowan (${known}); upgrade Rowan`
-      : `${folder} was written by an older Rowan (${known}); with the version that wrote it run "rowan export --data ${folder} > all.ldif", with this one "rowan init" for an empty folder, and import all.ldif there`,
+    format > FORMAT_VERSION
+      ? `${folder} was written by a newer Rowan (${versions}); upgrade Rowan`
+      : `${folder} was written by an older Rowan (${versions}); with the version that wrote it run "rowan export --data ${folder} > all.ldif", with this one "rowan init" for an empty folder, and import all.ldif there`,
   );
 }
 
@@ -86,17 +88,20 @@ async function createMarker(folder: string, create: boolean): Promise<void> {
     throw new StoreError('format', `${folder} holds no Rowan store; create one with "rowan init --data ${folder}"`);
   }
   await makeFolder(resolve(folder));
-  const others = (await readdir(folder)).filter((name) => !name.startsWith('rowan') && !name.startsWith('.'));
-  if (others.length) {
-    throw new StoreError('format', `${folder} is not a Rowan store: it holds ${others[0]}; choose an empty folder`);
+  const foreignNames = (await readdir(folder)).filter((name) => !name.startsWith('rowan') && !name.startsWith('.'));
+  if (foreignNames.length) {
+    throw new StoreError(
+      'format',
+      `${folder} is not a Rowan store: it holds ${foreignNames[0]}; choose an empty folder`,
+    );
   }
-  await writeMarker(folder, CURRENT);
+  await writeMarker(folder, CURRENT_MARKER);
 }
 
 /** Creates a folder and its parents with mode 0700. Node's recursive `mkdir` would loop forever in `/proc`. */
 async function makeFolder(folder: string): Promise<void> {
   const parent = dirname(folder);
-  if (parent !== folder && !(await accessIfThere(parent, constants.F_OK))) await makeFolder(parent);
+  if (parent !== folder && !(await checkAccessIfPresent(parent, constants.F_OK))) await makeFolder(parent);
   try {
     await mkdir(folder, { mode: 0o700 });
   } catch (error) {
@@ -111,15 +116,15 @@ async function makeFolder(folder: string): Promise<void> {
 
 /** Writes the marker atomically and durably, before there is any data. */
 async function writeMarker(folder: string, marker: Marker): Promise<void> {
-  const temporary = join(folder, `${MARKER}.${process.pid}`);
-  const file = await open(temporary, 'w', 0o600);
+  const temporaryPath = join(folder, `${MARKER_FILE}.${process.pid}`);
+  const file = await open(temporaryPath, 'w', 0o600);
   try {
     await file.writeFile(JSON.stringify(marker) + '\n');
     await file.sync();
   } finally {
     await file.close();
   }
-  await rename(temporary, join(folder, MARKER));
+  await rename(temporaryPath, join(folder, MARKER_FILE));
   const directory = await open(folder, 'r');
   try {
     await directory.sync();

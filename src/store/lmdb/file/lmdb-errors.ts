@@ -2,7 +2,7 @@ import { statfsSync } from 'node:fs';
 import { StoreError, type StoreErrorCode } from '../../store-error.js';
 
 /** Error codes of LMDB, as in `code` of the errors of `lmdb`. Positive codes are errno values of the system. */
-const CORRUPT = new Set([
+const CORRUPT_CODES = new Set([
   ...[-30797, -30796, -30793], // page not found, corrupted, not an LMDB file
   ...[-30787, -30786, -30779], // cursor stack too deep, page overfull, internal problem
 ]);
@@ -19,30 +19,30 @@ const EFBIG = 27;
 const EROFS = 30;
 const EDQUOT = 122;
 
-const FULL = new Set([ENOSPC, EFBIG, EDQUOT, MAP_FULL]);
+const FULL_CODES = new Set([ENOSPC, EFBIG, EDQUOT, MAP_FULL]);
 
-function codeOf(error: unknown): number | undefined {
+function errorCode(error: unknown): number | undefined {
   const code = (error as { code?: unknown } | undefined)?.code;
   return typeof code === 'number' ? code : undefined;
 }
 
 /** Returns whether the error comes from LMDB or the system, and not from Rowan's own code. */
 export function isLmdbError(error: unknown): boolean {
-  return codeOf(error) !== undefined;
+  return errorCode(error) !== undefined;
 }
 
 /** Converts an error of LMDB or the file system into a StoreError whose message names the folder and a remedy. */
 export function toStoreError(error: unknown, folder: string, applied: 'no' | 'unknown' = 'no'): unknown {
   if (error instanceof StoreError || error instanceof TypeError) return error;
-  const [code, message] = describe(error, errno(error), folder);
+  const [code, message] = describeError(error, toErrno(error), folder);
   return new StoreError(code, message, { cause: error, applied });
 }
 
-function describe(error: unknown, code: number | undefined, folder: string): [StoreErrorCode, string] {
-  if (code === undefined) return ['unavailable', `store in ${folder} failed: ${messageOf(error)}`];
-  if (FULL.has(code) || (code === EIO && isNearlyFull(folder)))
+function describeError(error: unknown, code: number | undefined, folder: string): [StoreErrorCode, string] {
+  if (code === undefined) return ['unavailable', `store in ${folder} failed: ${errorMessage(error)}`];
+  if (FULL_CODES.has(code) || (code === EIO && isNearlyFull(folder)))
     return ['full', `no room left to write to ${folder}; free space on its device and try again`];
-  if (CORRUPT.has(code)) return ['damaged', `data in ${folder} is damaged: ${messageOf(error)}`];
+  if (CORRUPT_CODES.has(code)) return ['damaged', `data in ${folder} is damaged: ${errorMessage(error)}`];
   switch (code) {
     case EACCES:
     case EPERM:
@@ -64,26 +64,26 @@ function describe(error: unknown, code: number | undefined, folder: string): [St
     case EIO:
       return ['unavailable', `input/output error in ${folder}; check its device and limits`];
     default:
-      return ['unavailable', `store in ${folder} failed: ${messageOf(error)}`];
+      return ['unavailable', `store in ${folder} failed: ${errorMessage(error)}`];
   }
 }
 
 /** An I/O error on a device with less free space than this, in bytes, is reported as `full`. */
-const NEARLY_FULL = 4 << 20;
+const NEARLY_FULL_BYTES = 4 << 20;
 
 /** LMDB reports a short write as an I/O error; on a nearly full device, lack of space is the likely cause. */
 function isNearlyFull(folder: string): boolean {
   const { bavail, bsize } = statfsSync(folder);
-  return bavail * bsize < NEARLY_FULL;
+  return bavail * bsize < NEARLY_FULL_BYTES;
 }
 
-const NAMES: Record<string, number> = { EPERM, EIO, EACCES, ENOSPC, EFBIG, EROFS, EDQUOT };
+const ERRNO_BY_NAME: Record<string, number> = { EPERM, EIO, EACCES, ENOSPC, EFBIG, EROFS, EDQUOT };
 
-function errno(error: unknown): number | undefined {
+function toErrno(error: unknown): number | undefined {
   const code = (error as { code?: unknown } | undefined)?.code;
-  return typeof code === 'string' ? NAMES[code] : codeOf(error);
+  return typeof code === 'string' ? ERRNO_BY_NAME[code] : errorCode(error);
 }
 
-function messageOf(error: unknown): string {
+function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

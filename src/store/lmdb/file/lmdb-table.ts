@@ -2,7 +2,7 @@ import type { RootDatabase, Transaction } from 'lmdb';
 import { checkSeparate } from '../../checks.js';
 import type { TableSpec } from '../../contract.js';
 import { type Db, openDb } from './database.js';
-import { shorten, viewOf } from './read-buffer.js';
+import { plainView, shortenValue } from './read-buffer.js';
 import type { Records } from './records.js';
 import { Scanner } from './scanner.js';
 
@@ -17,43 +17,43 @@ export interface LmdbTable {
   /** Range reads of `rows`. */
   readonly scanner: Scanner;
   /** The separate families by number: values with a check, by `cellKey`. */
-  readonly cells: ReadonlyMap<number, Db>;
-  /** Segments of split rows (`segments.ts`); undefined for a table with `suffixBytes`. */
+  readonly separateFamilies: ReadonlyMap<number, Db>;
+  /** Segments of split rows, in the database `t<id>:long` (`segments.ts`); undefined with `suffixBytes`. */
   readonly segments: Db | undefined;
   /** Blocks of long lists (`lists.ts`); undefined for a table without `suffixBytes`. */
   readonly blocks: { readonly rows: Db; readonly scanner: Scanner } | undefined;
-  dropped: boolean;
+  isDropped: boolean;
 }
 
 /** The handle of a separate family. */
-export function separateOf({ spec, cells }: LmdbTable, family: number): Db {
+export function separateFamilyDb({ spec, separateFamilies }: LmdbTable, family: number): Db {
   checkSeparate(spec, family);
-  return cells.get(family)!;
+  return separateFamilies.get(family)!;
 }
 
 /** Opens the handles of a table. Creates absent databases unless the store is read-only. */
 export function openTable(root: RootDatabase, spec: TableSpec, id: number, records: Records): LmdbTable {
-  const name = `t${id}`;
-  const rows = openDb(root, name);
-  const cells = new Map<number, Db>();
+  const dbName = `t${id}`;
+  const rows = openDb(root, dbName);
+  const separateFamilies = new Map<number, Db>();
   for (const [family, { separate }] of spec.families.entries()) {
-    if (separate) cells.set(family, openDb(root, `${name}:${family}`));
+    if (separate) separateFamilies.set(family, openDb(root, `${dbName}:${family}`));
   }
-  const listed = spec.suffixBytes !== undefined;
-  const segments = listed ? undefined : openDb(root, `${name}:long`);
-  const blocks = listed
-    ? { rows: openDb(root, `${name}:blocks`), scanner: new Scanner(root, `${name}:blocks`, records, spec.name) }
+  const hasLists = spec.suffixBytes !== undefined;
+  const segments = hasLists ? undefined : openDb(root, `${dbName}:long`);
+  const blocks = hasLists
+    ? { rows: openDb(root, `${dbName}:blocks`), scanner: new Scanner(root, `${dbName}:blocks`, records, spec.name) }
     : undefined;
   return {
     spec,
     id,
     records,
     rows,
-    scanner: new Scanner(root, name, records, spec.name),
-    cells,
+    scanner: new Scanner(root, dbName, records, spec.name),
+    separateFamilies,
     segments,
     blocks,
-    dropped: false,
+    isDropped: false,
   };
 }
 
@@ -72,5 +72,5 @@ export function getVerified(
   transaction?: Transaction,
 ): Buffer | undefined {
   const bytes = (db as unknown as FastGet).getBinaryFast(key, transaction && { transaction });
-  return bytes && shorten(bytes, records.verify(key, 0, key.length, viewOf(bytes), bytes.length));
+  return bytes && shortenValue(bytes, records.verify(key, 0, key.length, plainView(bytes), bytes.length));
 }

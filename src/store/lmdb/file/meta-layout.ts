@@ -1,4 +1,4 @@
-import { PAGE_HEADER } from './pages.js';
+import { PAGE_HEADER_BYTES } from './pages.js';
 
 /*
  * The start of LMDB's data file (format version 2, little-endian; docs/formats/lmdb.md): page 0 and page 1 are meta
@@ -15,14 +15,14 @@ export const VERSION = 2;
 /** Length of LMDB's record of a database, in bytes. */
 export const RECORD_BYTES = 48;
 
-export const MAGIC_AT = PAGE_HEADER;
+export const MAGIC_AT = PAGE_HEADER_BYTES;
 export const VERSION_AT = MAGIC_AT + 4;
-export const MAP_SIZE_AT = PAGE_HEADER + 16;
-export const FREE_AT = PAGE_HEADER + 24;
-export const PAGE_SIZE_AT = FREE_AT;
-export const FLAGS_AT = FREE_AT + 4;
-export const MAIN_AT = FREE_AT + RECORD_BYTES;
-export const LAST_PAGE_AT = MAIN_AT + RECORD_BYTES;
+export const MAP_SIZE_AT = PAGE_HEADER_BYTES + 16;
+export const FREE_LIST_AT = PAGE_HEADER_BYTES + 24;
+export const PAGE_SIZE_AT = FREE_LIST_AT;
+export const FLAGS_AT = FREE_LIST_AT + 4;
+export const DATABASE_LIST_AT = FREE_LIST_AT + RECORD_BYTES;
+export const LAST_PAGE_AT = DATABASE_LIST_AT + RECORD_BYTES;
 export const TRANSACTION_AT = LAST_PAGE_AT + 8;
 export const META_BYTES = TRANSACTION_AT + 8;
 

@@ -1,11 +1,11 @@
 import {
+  DATABASE_LIST_AT,
   FLAGS_AT,
-  FREE_AT,
+  FREE_LIST_AT,
   hasKnownFlags,
   LAST_PAGE_AT,
   MAGIC,
   MAGIC_AT,
-  MAIN_AT,
   MAP_SIZE_AT,
   META_BYTES,
   PAGE_SIZE_AT,
@@ -15,31 +15,31 @@ import {
 } from './meta-layout.js';
 import { u64 } from './page-check.js';
 import type { PageFile } from './page-file.js';
-import { PAGE } from './pages.js';
+import { PAGE_BYTES } from './pages.js';
 
 /** Page kind of a meta page. */
-const META = 8;
+const META_PAGE = 8;
 /** Larger than the address space of a process, in bytes. */
-const LARGEST_MAP = 2 ** 47;
+const MAX_MAP_BYTES = 2 ** 47;
 
 /**
  * Maximum number of counted pages missing in the file: LMDB never writes pages allocated and freed in a transaction.
  */
-const MAX_UNWRITTEN = 65_536;
+const MAX_UNWRITTEN_PAGES = 65_536;
 
 /** Maximum number of reads until two successive reads of the meta pages agree. */
-const ATTEMPTS = 1000;
+const MAX_READS = 1000;
 
 /** LMDB's record of a database: flags, depth, page counts and root page. */
 export interface DatabaseRecord {
   readonly flags: number;
   readonly depth: number;
-  readonly branchPages: number;
-  readonly leafPages: number;
-  readonly overflowPages: number;
-  readonly entries: number;
+  readonly branchPageCount: number;
+  readonly leafPageCount: number;
+  readonly overflowCount: number;
+  readonly entryCount: number;
   /** Number of the root page; undefined for an empty database. */
-  readonly root: number | undefined;
+  readonly rootPage: number | undefined;
 }
 
 /** The contents of a meta page, which describes one state of the file. */
@@ -48,52 +48,52 @@ export interface Meta {
   /** Number of the last page that is in use or free. */
   readonly lastPage: number;
   /** Number of the last such page that is in the file. */
-  readonly lastWritten: number;
-  readonly free: DatabaseRecord;
-  readonly main: DatabaseRecord;
+  readonly lastWrittenPage: number;
+  readonly freeList: DatabaseRecord;
+  readonly databaseList: DatabaseRecord;
 }
 
-export function readRecord(bytes: Buffer, at: number): DatabaseRecord {
-  const empty = bytes.readUInt32LE(at + 40) === 0xffffffff && bytes.readUInt32LE(at + 44) === 0xffffffff;
+export function readDatabaseRecord(bytes: Buffer, at: number): DatabaseRecord {
+  const isEmpty = bytes.readUInt32LE(at + 40) === 0xffffffff && bytes.readUInt32LE(at + 44) === 0xffffffff;
   return {
     flags: bytes.readUInt16LE(at + 4),
     depth: bytes.readUInt16LE(at + 6),
-    branchPages: u64(bytes, at + 8),
-    leafPages: u64(bytes, at + 16),
-    overflowPages: u64(bytes, at + 24),
-    entries: u64(bytes, at + 32),
-    root: empty ? undefined : u64(bytes, at + 40),
+    branchPageCount: u64(bytes, at + 8),
+    leafPageCount: u64(bytes, at + 16),
+    overflowCount: u64(bytes, at + 24),
+    entryCount: u64(bytes, at + 32),
+    rootPage: isEmpty ? undefined : u64(bytes, at + 40),
   };
 }
 
 /** Reads the newest meta page, chosen as LMDB does, or returns the problems of the meta pages. */
-export function readNewest(file: PageFile): Meta | string[] {
-  let pages = readBoth(file);
+export function readNewestMeta(file: PageFile): Meta | string[] {
+  let pages = readMetaPages(file);
   // Another process may be writing a meta page.
-  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-    const again = readBoth(file);
-    const settled = again.every((page, i) => page.equals(pages[i]!));
-    pages = again;
-    if (settled) break;
+  for (let attempt = 0; attempt < MAX_READS; attempt++) {
+    const rereadPages = readMetaPages(file);
+    const isStable = rereadPages.every((page, i) => page.equals(pages[i]!));
+    pages = rereadPages;
+    if (isStable) break;
   }
   const problems = pages.flatMap((page, number) => metaProblems(page).map((problem) => `page ${number}: ${problem}`));
   if (problems.length > 0) return problems;
-  const [first, second] = pages.map((page) => u64(page, TRANSACTION_AT)) as [number, number];
-  const number = first >= second ? 0 : 1;
+  const [firstTransaction, secondTransaction] = pages.map((page) => u64(page, TRANSACTION_AT)) as [number, number];
+  const number = firstTransaction >= secondTransaction ? 0 : 1;
   const page = pages[number]!;
   const { size } = file;
-  const problem = transactionsProblem(first, second) || newestProblem(page, size);
+  const problem = transactionsProblem(firstTransaction, secondTransaction) || newestProblem(page, size);
   if (problem) return [`page ${number}: ${problem}`];
   return {
-    transaction: Math.max(first, second),
+    transaction: Math.max(firstTransaction, secondTransaction),
     lastPage: u64(page, LAST_PAGE_AT),
-    lastWritten: Math.min(u64(page, LAST_PAGE_AT), Math.floor(size / PAGE) - 1),
-    free: readRecord(page, FREE_AT),
-    main: readRecord(page, MAIN_AT),
+    lastWrittenPage: Math.min(u64(page, LAST_PAGE_AT), Math.floor(size / PAGE_BYTES) - 1),
+    freeList: readDatabaseRecord(page, FREE_LIST_AT),
+    databaseList: readDatabaseRecord(page, DATABASE_LIST_AT),
   };
 }
 
-function readBoth(file: PageFile): Buffer[] {
+function readMetaPages(file: PageFile): Buffer[] {
   return [0, 1].map((page) => {
     const bytes = Buffer.alloc(META_BYTES);
     file.read(page, bytes, META_BYTES);
@@ -104,13 +104,13 @@ function readBoth(file: PageFile): Buffer[] {
 /** Checks the fields of a meta page that LMDB or `data-file.ts` rely on. */
 function metaProblems(page: Buffer): string[] {
   if (page.readUInt32LE(MAGIC_AT) !== MAGIC) return ['is no LMDB meta page'];
-  if ((page.readUInt16LE(18) & META) === 0) return ['is not marked as a meta page'];
+  if ((page.readUInt16LE(18) & META_PAGE) === 0) return ['is not marked as a meta page'];
   const version = page.readUInt16LE(VERSION_AT);
   if (version !== VERSION) return [`is of LMDB's format ${version}, not ${VERSION}`];
   const size = page.readUInt32LE(PAGE_SIZE_AT);
-  if (size !== PAGE) return [`tells a page size of ${size}, not ${PAGE}`];
+  if (size !== PAGE_BYTES) return [`tells a page size of ${size}, not ${PAGE_BYTES}`];
   const mapSize = u64(page, MAP_SIZE_AT);
-  if (mapSize > LARGEST_MAP) return [`tells a map of ${mapSize} bytes`];
+  if (mapSize > MAX_MAP_BYTES) return [`tells a map of ${mapSize} bytes`];
   const flags = page.readUInt16LE(FLAGS_AT);
   return hasKnownFlags(flags) ? [] : [`has flags ${flags}`];
 }
@@ -118,13 +118,15 @@ function metaProblems(page: Buffer): string[] {
 /** Transactions write the two meta pages in turns, so their numbers must be successive and match the page. */
 function transactionsProblem(first: number, second: number): string {
   if (first === 0 && second === 0) return '';
-  const fits = Math.abs(first - second) === 1 && first % 2 === 0;
-  return fits ? '' : `the meta pages are of transactions ${first} and ${second}, which do not follow one another`;
+  const areSuccessive = Math.abs(first - second) === 1 && first % 2 === 0;
+  return areSuccessive
+    ? ''
+    : `the meta pages are of transactions ${first} and ${second}, which do not follow one another`;
 }
 
 function newestProblem(page: Buffer, size: number): string {
   const lastPage = u64(page, LAST_PAGE_AT);
-  if (lastPage < 1 || lastPage > size / PAGE + MAX_UNWRITTEN)
+  if (lastPage < 1 || lastPage > size / PAGE_BYTES + MAX_UNWRITTEN_PAGES)
     return `counts pages up to ${lastPage}, the file has ${size} bytes`;
   return '';
 }

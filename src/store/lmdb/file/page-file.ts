@@ -1,5 +1,5 @@
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
-import { PAGE } from './pages.js';
+import { PAGE_BYTES } from './pages.js';
 
 /** Thrown when a page cannot be read. The message names the page. */
 export class UnreadablePage extends Error {}
@@ -18,17 +18,17 @@ export class PageFile {
 
   /** Reads `length` bytes from the beginning of a page into `into`. Throws `UnreadablePage`. */
   read(page: number, into: Buffer, length: number): void {
-    let done = 0;
-    while (done < length) {
-      const read = this.#read(page, into, done, length - done);
-      if (read === 0) throw new UnreadablePage(`page ${page}: is not in the file`);
-      done += read;
+    let bytesDone = 0;
+    while (bytesDone < length) {
+      const bytesRead = this.#readOnce(page, into, bytesDone, length - bytesDone);
+      if (bytesRead === 0) throw new UnreadablePage(`page ${page}: is not in the file`);
+      bytesDone += bytesRead;
     }
   }
 
-  #read(page: number, into: Buffer, done: number, length: number): number {
+  #readOnce(page: number, into: Buffer, bytesDone: number, length: number): number {
     try {
-      return readSync(this.#fd, into, done, length, page * PAGE + done);
+      return readSync(this.#fd, into, bytesDone, length, page * PAGE_BYTES + bytesDone);
     } catch (error) {
       throw new UnreadablePage(`page ${page}: cannot be read: ${(error as Error).message}`);
     }

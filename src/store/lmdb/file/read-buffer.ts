@@ -9,31 +9,31 @@ interface SharedBytes extends Buffer {
   maxLength?: number;
 }
 
-let shared: Buffer | undefined;
-let plain: Buffer = Buffer.alloc(0);
+let sharedBuffer: Buffer | undefined;
+let sharedView: Buffer = Buffer.alloc(0);
 
 /** Returns a plain Buffer over the same memory, longer than the value. The value is valid until the next read. */
-export function viewOf(bytes: Buffer): Buffer {
-  if (bytes === shared) return plain;
+export function plainView(bytes: Buffer): Buffer {
+  if (bytes === sharedBuffer) return sharedView;
   const { isGlobal, maxLength } = bytes as SharedBytes;
   const view = Buffer.from(bytes.buffer, bytes.byteOffset, isGlobal ? maxLength! : bytes.byteLength);
   if (isGlobal) {
-    shared = bytes;
-    plain = view;
+    sharedBuffer = bytes;
+    sharedView = view;
   }
   return view;
 }
 
 /** Returns the first `length` bytes of the value, in the same memory. */
-export function shorten(bytes: Buffer, length: number): Buffer {
+export function shortenValue(bytes: Buffer, length: number): Buffer {
   if (!(bytes as SharedBytes).isGlobal) return bytes.subarray(0, length);
   (bytes as { length: number }).length = length;
   return bytes;
 }
 
 /** Copies the first `length` bytes of a value: into `into` if that has room, else into a new Buffer. */
-export function copyOf(bytes: Buffer, length: number, into?: Buffer): Buffer {
+export function copyValue(bytes: Buffer, length: number, into?: Buffer): Buffer {
   const out = into && length <= into.length ? into.subarray(0, length) : allocate(length);
-  viewOf(bytes).copy(out, 0, 0, length);
+  plainView(bytes).copy(out, 0, 0, length);
   return out;
 }

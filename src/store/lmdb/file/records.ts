@@ -14,43 +14,43 @@ import type { Dictionary } from './dictionary.js';
 export interface RecordContext {
   readonly dictionary: Dictionary;
   /** Number of write transactions so far. A writer checks once per transaction for words that other writers added. */
-  readonly writes: number;
+  readonly writeCount: number;
   readonly rowLayout: DecodedLayout;
 }
 
 /** Verifies and decodes the records of one table. */
 export class Records {
-  readonly #shared: RecordContext;
-  readonly #id: number;
-  readonly #name: string;
+  readonly #context: RecordContext;
+  readonly #tableId: number;
+  readonly #tableName: string;
   /** Committed words. New words are loaded when a committed row refers to them. */
   readonly #words: Words;
-  readonly #at: RecordView = { keys: Buffer.alloc(0), from: 0, to: 0, bytes: Buffer.alloc(0), end: 0 };
+  readonly #view: RecordView = { keys: Buffer.alloc(0), from: 0, to: 0, bytes: Buffer.alloc(0), end: 0 };
   #writer: RecordWriter | undefined;
 
   constructor(shared: RecordContext, id: number, name: string) {
-    this.#shared = shared;
-    this.#id = id;
-    this.#name = name;
+    this.#context = shared;
+    this.#tableId = id;
+    this.#tableName = name;
     this.#words = new Words(shared.rowLayout);
   }
 
   /** Verifies the check of `bytes[0, length)` under the key `keys[from, to)`. Returns the length without the check. */
   verify(keys: Buffer, from: number, to: number, bytes: Buffer, length: number): number {
     if (!hasValidCheck(keys, from, to, bytes, length))
-      throw this.damaged(keys.subarray(from, to), 'its check does not fit');
+      throw this.damagedError(keys.subarray(from, to), 'its check does not fit');
     return length - CHECK_BYTES;
   }
 
   /** Returns a view of a verified record, which is valid until the next call. */
   view(keys: Buffer, from: number, to: number, bytes: Buffer, end: number): RecordView {
-    const at = this.#at;
-    at.keys = keys;
-    at.from = from;
-    at.to = to;
-    at.bytes = bytes;
-    at.end = end;
-    return at;
+    const view = this.#view;
+    view.keys = keys;
+    view.from = from;
+    view.to = to;
+    view.bytes = bytes;
+    view.end = end;
+    return view;
   }
 
   /**
@@ -58,43 +58,44 @@ export class Records {
    * if the record has a new word: the caller then calls `loadWords`, which overwrites LMDB's buffers, and reads the row
    * again. `inScratch`: see `getScratchHead` of the contract.
    */
-  decode(at: RecordView, headOnly = false, inScratch = false): Buffer | undefined {
+  decode(view: RecordView, headOnly = false, inScratch = false): Buffer | undefined {
     try {
-      return decodeRow(this.#words, at, headOnly, inScratch);
+      return decodeRow(this.#words, view, headOnly, inScratch);
     } catch (error) {
-      throw this.#failure(at, error);
+      throw this.#toDamage(view, error);
     }
   }
 
   /** Returns whether the record matches the filter, which was compiled for this table. Throws as `decode`. */
-  matches(test: RecordTest, at: RecordView): boolean {
+  matches(test: RecordTest, view: RecordView): boolean {
     try {
-      const length = readVarint(at.bytes, 0);
-      return test(this.#words, at, nextOffset(), length);
+      const length = readVarint(view.bytes, 0);
+      return test(this.#words, view, nextOffset(), length);
     } catch (error) {
-      throw this.#failure(at, error);
+      throw this.#toDamage(view, error);
     }
   }
 
   /** Reads the words that were committed since the last call. Must not be called inside a write transaction. */
   loadWords(transaction: Transaction | undefined): void {
-    const words = this.#shared.dictionary.read(this.#id, this.#name, this.#words.count + 1, transaction);
-    if (words.length === 0) throw damaged(this.#name, undefined, 'a row has a word that is not in its dictionary');
+    const from = this.#words.count + 1;
+    const words = this.#context.dictionary.readWords(this.#tableId, this.#tableName, from, transaction);
+    if (words.length === 0) throw damaged(this.#tableName, undefined, 'a row has a word that is not in its dictionary');
     for (const word of words) this.#words.add(word);
   }
 
-  #failure({ keys, from, to }: RecordView, error: unknown): unknown {
-    return error instanceof StoreError ? this.damaged(keys.subarray(from, to), error.message) : error;
+  #toDamage({ keys, from, to }: RecordView, error: unknown): unknown {
+    return error instanceof StoreError ? this.damagedError(keys.subarray(from, to), error.message) : error;
   }
 
-  damaged(key: Buffer, detail: string): StoreError {
-    return damaged(this.#name, Buffer.from(key), detail);
+  damagedError(key: Buffer, detail: string): StoreError {
+    return damaged(this.#tableName, Buffer.from(key), detail);
   }
 
   /** The writer for the current write transaction. The first use in a transaction may overwrite LMDB's read buffer. */
   get writer(): RecordWriter {
-    this.#writer ??= new RecordWriter(this.#shared.dictionary, this.#id, this.#name);
-    this.#writer.begin(this.#shared.writes);
+    this.#writer ??= new RecordWriter(this.#context.dictionary, this.#tableId, this.#tableName);
+    this.#writer.beginTransaction(this.#context.writeCount);
     return this.#writer;
   }
 }
@@ -102,21 +103,21 @@ export class Records {
 /** Encodes and decodes records inside write transactions, and adds words to the dictionary. */
 export class RecordWriter {
   readonly #dictionary: Dictionary;
-  readonly #id: number;
-  readonly #name: string;
+  readonly #tableId: number;
+  readonly #tableName: string;
   readonly #vocabulary = new Vocabulary();
   readonly #encoder: RowEncoder;
   /** The stamp of the loaded words, and the transaction in which the stamp was last compared. */
   #stamp = '';
-  #write = -1;
+  #seenWriteCount = -1;
 
   constructor(dictionary: Dictionary, id: number, name: string) {
     this.#dictionary = dictionary;
-    this.#id = id;
-    this.#name = name;
+    this.#tableId = id;
+    this.#tableName = name;
     const vocabulary = this.#vocabulary;
     this.#encoder = new RowEncoder(vocabulary, new Learner(vocabulary), (word) => {
-      this.#stamp = dictionary.add(id, vocabulary.words.count, word);
+      this.#stamp = dictionary.addWord(id, vocabulary.words.count, word);
     });
   }
 
@@ -125,14 +126,14 @@ export class RecordWriter {
   }
 
   /** Reloads the words if another writer added words since, or if the last transaction was rolled back. */
-  begin(write: number): void {
-    if (write === this.#write) return;
-    this.#write = write;
-    const stamp = this.#dictionary.stamp(this.#id);
+  beginTransaction(writeCount: number): void {
+    if (writeCount === this.#seenWriteCount) return;
+    this.#seenWriteCount = writeCount;
+    const stamp = this.#dictionary.readStamp(this.#tableId);
     if (stamp === this.#stamp) return;
     this.#vocabulary.clear();
     this.#encoder.reset();
-    for (const word of this.#dictionary.read(this.#id, this.#name, 1)) this.#vocabulary.add(word);
+    for (const word of this.#dictionary.readWords(this.#tableId, this.#tableName, 1)) this.#vocabulary.addWord(word);
     this.#stamp = stamp;
   }
 
@@ -143,7 +144,7 @@ export class RecordWriter {
     } catch (error) {
       if (!(error instanceof UnknownWord || error instanceof StoreError)) throw error;
       const detail = error instanceof StoreError ? error.message : 'it has a word that is not in the dictionary';
-      throw damaged(this.#name, Buffer.from(at.keys.subarray(at.from, at.to)), detail);
+      throw damaged(this.#tableName, Buffer.from(at.keys.subarray(at.from, at.to)), detail);
     }
   }
 

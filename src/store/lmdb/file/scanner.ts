@@ -2,15 +2,15 @@ import type { RangeOptions, RootDatabase, Transaction } from 'lmdb';
 import { compareRuns } from '../../../bytes/compare.js';
 import { damaged } from '../../store-error.js';
 import { type Db, openDb } from './database.js';
-import { viewOf } from './read-buffer.js';
+import { plainView } from './read-buffer.js';
 import type { Records } from './records.js';
 
 /** Receives the rows of a scan while they lie in LMDB's read buffer. */
 export interface RangeSink {
   /** Receives a row, valid only during the call: the key `keys[from..to)` and the verified value `row[0..length)`. */
-  row(keys: Buffer, from: number, to: number, row: Buffer, length: number): void;
+  addRow(keys: Buffer, from: number, to: number, addRow: Buffer, length: number): void;
   /** True stops the scan. */
-  readonly full: boolean;
+  readonly isFull: boolean;
 }
 
 /** Rows from `start` up to `end`, exclusive; with `reverse` in descending order. An undefined bound is open. */
@@ -26,9 +26,9 @@ export interface RowRange {
 interface Walk {
   readonly range: RowRange;
   readonly sink: RangeSink;
-  started: boolean;
+  hasRows: boolean;
   /** Whether a row beyond the end was found. */
-  ended: boolean;
+  isPastEnd: boolean;
 }
 
 /** Returns whether the first row that LMDB found lies before the range, as can happen with a damaged key. */
@@ -45,16 +45,16 @@ function isBeyond({ end, reverse = false, inclusiveEnd }: RowRange, keys: Buffer
 }
 
 /** Offset of the 64-bit field `md_entries` in LMDB's record of a database. */
-const ENTRIES_AT = 32;
+const ENTRY_COUNT_AT = 32;
 
 /** Number of entries in LMDB's record of a database; undefined without a record. */
-function entriesIn(record: Buffer | undefined): number | undefined {
-  return record && Number(record.readBigUInt64LE(ENTRIES_AT));
+function entryCountIn(record: Buffer | undefined): number | undefined {
+  return record && Number(record.readBigUInt64LE(ENTRY_COUNT_AT));
 }
 
 /** Takes one row and compares its key with a given key. */
 class KeyComparison implements RangeSink {
-  full = false;
+  isFull = false;
   order = 0;
   readonly #key: Buffer | undefined;
 
@@ -62,8 +62,8 @@ class KeyComparison implements RangeSink {
     this.#key = key;
   }
 
-  row(keys: Buffer, from: number, to: number): void {
-    this.full = true;
+  addRow(keys: Buffer, from: number, to: number): void {
+    this.isFull = true;
     if (this.#key) this.order = compareRuns(keys, from, to, this.#key);
   }
 }
@@ -74,48 +74,52 @@ class KeyComparison implements RangeSink {
 export class Scanner {
   readonly #root: RootDatabase;
   /** The key of the database's record in LMDB's list of databases. */
-  readonly #record: Buffer;
+  readonly #recordKey: Buffer;
   readonly #db: Db;
-  readonly #table: string;
-  #active: Walk | undefined;
+  readonly #tableName: string;
+  #activeWalk: Walk | undefined;
   /** The last key is `#keys[#from, #to)`. */
-  #keys: Buffer = Buffer.alloc(0);
-  #from = 0;
-  #to = 0;
+  #keyBytes: Buffer = Buffer.alloc(0);
+  #keyStart = 0;
+  #keyEnd = 0;
 
-  constructor(root: RootDatabase, name: string, records: Records, table: string) {
+  constructor(root: RootDatabase, dbName: string, records: Records, table: string) {
     this.#root = root;
-    this.#record = Buffer.from(`${name}\0`);
-    this.#table = table;
+    this.#recordKey = Buffer.from(`${dbName}\0`);
+    this.#tableName = table;
     const writeKey = (key: Buffer, target: Buffer, start: number): number => {
       target.set(key, start);
       return start + key.length;
     };
-    this.#db = openDb(root, name, {
+    this.#db = openDb(root, dbName, {
       keyEncoder: {
         writeKey,
         readKey: (source: Buffer, start: number, end: number): undefined => {
-          this.#keys = source;
-          this.#from = start;
-          this.#to = end;
+          this.#keyBytes = source;
+          this.#keyStart = start;
+          this.#keyEnd = end;
         },
       },
       encoder: {
         encode: (bytes: Buffer) => bytes,
         writeKey,
         decode: (bytes: Buffer, end: number): undefined => {
-          const keys = this.#keys;
-          const from = this.#from;
-          const to = this.#to;
-          const row = viewOf(bytes);
+          const keys = this.#keyBytes;
+          const from = this.#keyStart;
+          const to = this.#keyEnd;
+          const row = plainView(bytes);
           const length = records.verify(keys, from, to, row, end);
-          const walk = this.#active!;
-          if (!walk.started && liesBefore(walk.range, keys, from, to))
-            throw damaged(this.#table, Buffer.from(keys.subarray(from, to)), 'it does not stand where its key belongs');
-          walk.ended = isBeyond(walk.range, keys, from, to);
-          if (walk.ended) return;
-          walk.started = true;
-          walk.sink.row(keys, from, to, row, length);
+          const walk = this.#activeWalk!;
+          if (!walk.hasRows && liesBefore(walk.range, keys, from, to))
+            throw damaged(
+              this.#tableName,
+              Buffer.from(keys.subarray(from, to)),
+              'it does not stand where its key belongs',
+            );
+          walk.isPastEnd = isBeyond(walk.range, keys, from, to);
+          if (walk.isPastEnd) return;
+          walk.hasRows = true;
+          walk.sink.addRow(keys, from, to, row, length);
         },
       },
     });
@@ -127,49 +131,49 @@ export class Scanner {
    * comparing the last row with the last row of the table.
    */
   scan(range: RowRange, sink: RangeSink, transaction: Transaction | undefined): boolean {
-    const walk = { range, sink, started: false, ended: false };
+    const walk = { range, sink, hasRows: false, isPastEnd: false };
     if (!this.#walk(walk, transaction)) return false;
-    if (!walk.ended) this.#proveEnd(walk, transaction);
+    if (!walk.isPastEnd) this.#proveEnd(walk, transaction);
     return true;
   }
 
   /** A copy of the key of the last row. */
   get lastKey(): Buffer {
-    return Buffer.from(this.#keys.subarray(this.#from, this.#to));
+    return Buffer.from(this.#keyBytes.subarray(this.#keyStart, this.#keyEnd));
   }
 
   /** Compares the key of the first row of the range with `key`; undefined if LMDB finds no row. */
-  compareFirst(range: RowRange, key: Buffer | undefined, transaction: Transaction | undefined): number | undefined {
+  compareFirstKey(range: RowRange, key: Buffer | undefined, transaction: Transaction | undefined): number | undefined {
     const sink = new KeyComparison(key);
-    this.#walk({ range, sink, started: false, ended: false }, transaction);
-    return sink.full ? sink.order : undefined;
+    this.#walk({ range, sink, hasRows: false, isPastEnd: false }, transaction);
+    return sink.isFull ? sink.order : undefined;
   }
 
   /** Returns whether the table is empty by LMDB's own entry count, which is independent of the pages of the rows. */
   isEmpty(transaction: Transaction | undefined): boolean {
-    return (transaction ? entriesIn(this.#root.get(this.#record, { transaction })) : this.#entries()) === 0;
+    return (transaction ? entryCountIn(this.#root.get(this.#recordKey, { transaction })) : this.#entryCount()) === 0;
   }
 
   /** Number of entries in the current read transaction, or in the write transaction. */
-  #entries(): number {
+  #entryCount(): number {
     return (this.#db as unknown as { db: { stat(): { entryCount: number } } }).db.stat().entryCount;
   }
 
   /** Returns false when the sink is full. */
   #walk(walk: Walk, transaction: Transaction | undefined): boolean {
-    const outer = this.#active;
-    this.#active = walk;
+    const outerWalk = this.#activeWalk;
+    this.#activeWalk = walk;
     // With `end` left out, LMDB would use an end of its own.
     const options = { ...walk.range, end: undefined, ...(transaction && { transaction }) } as object;
     const rows = this.#db.getRange(options as RangeOptions)[Symbol.iterator]();
     try {
       do {
-        if (rows.next().done || walk.ended) return true;
-      } while (!walk.sink.full);
+        if (rows.next().done || walk.isPastEnd) return true;
+      } while (!walk.sink.isFull);
       return false;
     } finally {
       rows.return?.();
-      this.#active = outer;
+      this.#activeWalk = outerWalk;
     }
   }
 
@@ -178,16 +182,16 @@ export class Scanner {
    * outermost row of the table. If the walk had no row, the outermost row must lie before the start. Throws `damaged`
    * otherwise.
    */
-  #proveEnd({ range, started }: Walk, transaction: Transaction | undefined): void {
+  #proveEnd({ range, hasRows }: Walk, transaction: Transaction | undefined): void {
     const { start, reverse = false } = range;
-    const known = started ? this.lastKey : start;
-    const last = { start: undefined, end: undefined, reverse: !reverse };
-    const order = this.compareFirst(last, known, transaction);
-    if (order === undefined ? !started && this.isEmpty(transaction) : this.#isLast(order, range, started)) return;
-    throw damaged(this.#table, known, 'the rows behind it are lost');
+    const edgeKey = hasRows ? this.lastKey : start;
+    const outermostRow = { start: undefined, end: undefined, reverse: !reverse };
+    const order = this.compareFirstKey(outermostRow, edgeKey, transaction);
+    if (order === undefined ? !hasRows && this.isEmpty(transaction) : this.#isOutermost(order, range, hasRows)) return;
+    throw damaged(this.#tableName, edgeKey, 'the rows behind it are lost');
   }
 
-  #isLast(order: number, { start, reverse, exclusiveStart }: RowRange, started: boolean): boolean {
+  #isOutermost(order: number, { start, reverse, exclusiveStart }: RowRange, started: boolean): boolean {
     if (started) return order === 0;
     return start !== undefined && (order === 0 ? exclusiveStart === true : order < 0 !== (reverse === true));
   }

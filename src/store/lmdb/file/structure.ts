@@ -5,8 +5,8 @@ import type { TableSpec } from '../../contract.js';
 import { DATA_FILE } from './data-file.js';
 import { MAX_KEY, openRoot } from './environment.js';
 import { RECORD_BYTES } from './meta-layout.js';
-import { type DatabaseRecord, type Meta, readNewest, readRecord } from './meta-pages.js';
-import { BIG, SUBDATA, type TreeRules } from './page-check.js';
+import { type DatabaseRecord, type Meta, readDatabaseRecord, readNewestMeta } from './meta-pages.js';
+import { BIG_FLAG, SUBDATA_FLAG, type TreeRules } from './page-check.js';
 import { PageFile, UnreadablePage } from './page-file.js';
 import { type FileCheck, PageTree } from './page-tree.js';
 
@@ -15,7 +15,7 @@ const MAX_FINDINGS = 40;
 /** Maximum time between two yields to the event loop, in ms. */
 const YIELD_MS = 20;
 /** The names of Rowan's databases; the group captures the table id. */
-const NAME = /^(?:catalog|words|t(\d+)(?::(?:long|blocks|\d+))?)$/;
+const DATABASE_NAME = /^(?:catalog|words|t(\d+)(?::(?:long|blocks|\d+))?)$/;
 
 export type OnPages = (pages: number, of: number) => void;
 
@@ -32,11 +32,11 @@ export async function verifyStructure(folder: string, onPages?: OnPages): Promis
   const file = new PageFile(path);
   try {
     if (file.size === 0) return [];
-    const before = readNewest(file);
-    if (Array.isArray(before)) return before;
+    const firstMeta = readNewestMeta(file);
+    if (Array.isArray(firstMeta)) return firstMeta;
     return await withPagesKept(folder, async () => {
       // A state that is committed after the read transaction began is kept, too.
-      const meta = readNewest(file);
+      const meta = readNewestMeta(file);
       return Array.isArray(meta) ? meta : await new StructureCheck(file, meta, onPages).verify();
     });
   } catch (error) {
@@ -52,11 +52,11 @@ async function withPagesKept<T>(folder: string, work: () => Promise<T>): Promise
   const root = openRoot(folder, { readOnly: true, inOrder: true });
   try {
     root.resetReadTxn();
-    const held = root.useReadTransaction();
+    const transaction = root.useReadTransaction();
     try {
       return await work();
     } finally {
-      held.done();
+      transaction.done();
     }
   } finally {
     await root.close();
@@ -85,21 +85,21 @@ class StructureCheck implements FileCheck {
   readonly file: PageFile;
   readonly #meta: Meta;
   readonly #onPages: OnPages | undefined;
-  readonly #used: PageSet;
-  readonly #free: PageSet;
+  readonly #usedPages: PageSet;
+  readonly #freePages: PageSet;
   readonly #findings: string[] = [];
   readonly #databases = new Map<string, DatabaseRecord>();
   /** Names of tables by table id. */
-  readonly #tables = new Map<string, string>();
-  #omitted = 0;
-  #checkedPages = 0;
+  readonly #tableNames = new Map<string, string>();
+  #omittedCount = 0;
+  #checkedPageCount = 0;
 
   constructor(file: PageFile, meta: Meta, onPages: OnPages | undefined) {
     this.file = file;
     this.#meta = meta;
     this.#onPages = onPages;
-    this.#used = new PageSet(meta.lastPage + 1);
-    this.#free = new PageSet(meta.lastPage + 1);
+    this.#usedPages = new PageSet(meta.lastPage + 1);
+    this.#freePages = new PageSet(meta.lastPage + 1);
   }
 
   async verify(): Promise<string[]> {
@@ -109,17 +109,17 @@ class StructureCheck implements FileCheck {
       await yieldNow();
       yieldedAt = performance.now();
     }
-    if (this.#omitted > 0) this.#findings.push('there is more; it was not looked at any further');
+    if (this.#omittedCount > 0) this.#findings.push('there is more; it was not looked at any further');
     return this.#findings;
   }
 
   *#checkTrees(): Generator<void> {
-    const { free, main } = this.#meta;
-    yield* new PageTree(this, 'the free list', free, this.#rules([0, BIG], 8), (key, value) =>
-      this.#checkFreed(key, value),
+    const { freeList, databaseList } = this.#meta;
+    yield* new PageTree(this, 'the free list', freeList, this.#treeRules([0, BIG_FLAG], 8), (key, value) =>
+      this.#checkFreeListRow(key, value),
     ).run();
-    if (main.flags !== 0) this.report(`the list of databases: has flags ${main.flags}`);
-    yield* new PageTree(this, 'the list of databases', main, this.#rules([SUBDATA]), (key, value) =>
+    if (databaseList.flags !== 0) this.report(`the list of databases: has flags ${databaseList.flags}`);
+    yield* new PageTree(this, 'the list of databases', databaseList, this.#treeRules([SUBDATA_FLAG]), (key, value) =>
       this.#checkDatabase(key, value),
     ).run();
     if (this.#databases.size > 0 && !this.#databases.has('catalog'))
@@ -130,22 +130,22 @@ class StructureCheck implements FileCheck {
 
   *#checkTree(name: string, onRow?: (key: Buffer, value: Buffer) => void): Generator<void> {
     const record = this.#databases.get(name);
-    if (record) yield* new PageTree(this, this.#describe(name), record, this.#rules([0, BIG]), onRow).run();
+    if (record) yield* new PageTree(this, this.#describeDb(name), record, this.#treeRules([0, BIG_FLAG]), onRow).run();
   }
 
-  #rules(leafFlags: readonly number[], integerBytes?: number): TreeRules {
+  #treeRules(leafFlags: readonly number[], integerBytes?: number): TreeRules {
     return {
-      integers: integerBytes !== undefined,
-      longestKey: integerBytes ?? MAX_KEY,
+      integerKeys: integerBytes !== undefined,
+      maxKey: integerBytes ?? MAX_KEY,
       // LMDB may leave a branch page of the free list with one node.
       minBranchNodes: integerBytes === undefined ? 2 : 1,
       leafFlags,
-      transaction: this.#meta.transaction,
+      newestTransaction: this.#meta.transaction,
     };
   }
 
-  #describe(name: string): string {
-    const table = this.#tables.get(NAME.exec(name)?.[1] ?? '');
+  #describeDb(name: string): string {
+    const table = this.#tableNames.get(DATABASE_NAME.exec(name)?.[1] ?? '');
     return table === undefined ? `database ${name}` : `table ${table} (${name})`;
   }
 
@@ -153,51 +153,57 @@ class StructureCheck implements FileCheck {
    * Checks a row of the free list, the pages that one transaction freed: a count, then page numbers. A negative number
    * -n means that the next page number begins n adjacent pages; zeros are ignored.
    */
-  #checkFreed(key: Buffer, value: Buffer): void {
-    const where = `the free list of transaction ${key.readBigUInt64LE()}`;
+  #checkFreeListRow(key: Buffer, value: Buffer): void {
+    const location = `the free list of transaction ${key.readBigUInt64LE()}`;
     const count = value.length < 8 ? -1 : Number(value.readBigInt64LE());
     if (value.length % 8 !== 0 || count < 0 || (count + 1) * 8 > value.length) {
-      this.report(`${where}: has ${count} numbers in ${value.length} bytes`);
+      this.report(`${location}: has ${count} numbers in ${value.length} bytes`);
       return;
     }
-    let pages = 1;
+    let pageCount = 1;
     for (let i = 1; i <= count && !this.isFull; i++) {
       const number = Number(value.readBigInt64LE(i * 8));
       if (number < 0) {
-        pages = -number;
+        pageCount = -number;
         continue;
       }
-      if (number > 0) this.#addFree(where, number, pages);
-      pages = 1;
+      if (number > 0) this.#addFreePages(location, number, pageCount);
+      pageCount = 1;
     }
   }
 
-  #addFree(where: string, first: number, pages: number): void {
-    if (first + pages - 1 > this.#meta.lastPage || first < 2) {
-      this.report(`${where}: has ${pages} pages from page ${first} on, the file has pages 2 to ${this.#meta.lastPage}`);
+  #addFreePages(location: string, firstPage: number, pageCount: number): void {
+    if (firstPage + pageCount - 1 > this.#meta.lastPage || firstPage < 2) {
+      this.report(
+        `${location}: has ${pageCount} pages from page ${firstPage} on, the file has pages 2 to ${this.#meta.lastPage}`,
+      );
       return;
     }
-    for (let page = first; page < first + pages; page++) {
-      const why = this.#used.has(page) ? 'is in use' : this.#free.has(page) ? 'is free already' : undefined;
-      if (why !== undefined) {
-        this.report(`${where}: has page ${page}, which ${why}`);
+    for (let page = firstPage; page < firstPage + pageCount; page++) {
+      const conflict = this.#usedPages.has(page)
+        ? 'is in use'
+        : this.#freePages.has(page)
+          ? 'is free already'
+          : undefined;
+      if (conflict !== undefined) {
+        this.report(`${location}: has page ${page}, which ${conflict}`);
         return;
       }
-      this.#free.add(page);
+      this.#freePages.add(page);
     }
   }
 
   #checkDatabase(key: Buffer, value: Buffer): void {
     // Names end with a zero byte.
     const name = key.toString('latin1', 0, key.length - 1);
-    if (key.at(-1) !== 0 || !NAME.test(name)) {
+    if (key.at(-1) !== 0 || !DATABASE_NAME.test(name)) {
       this.report(
         `the list of databases: has a name that is none of Rowan's, ${JSON.stringify(key.toString('latin1'))}`,
       );
     } else if (value.length !== RECORD_BYTES) {
       this.report(`the list of databases: has ${value.length} bytes for database ${name}`);
     } else {
-      const record = readRecord(value, 0);
+      const record = readDatabaseRecord(value, 0);
       if (record.flags !== 0) this.report(`database ${name}: has flags ${record.flags}`);
       else this.#databases.set(name, record);
     }
@@ -210,26 +216,30 @@ class StructureCheck implements FileCheck {
     if (entry === undefined) this.report(`database catalog: tells nothing that can be read of table ${name}`);
     else if (!this.#hasDatabases(entry))
       this.report(`the list of databases: lacks a part of table ${name} (t${entry.id})`);
-    else this.#tables.set(String(entry.id), name);
+    else this.#tableNames.set(String(entry.id), name);
   }
 
-  #hasDatabases({ id, separate }: CatalogTable): boolean {
-    const has = (part: string | number): boolean => this.#databases.has(`t${id}:${part}`);
-    return this.#databases.has(`t${id}`) && ['long', 'blocks'].filter(has).length === 1 && separate.every(has);
+  #hasDatabases({ id, separateFamilies }: CatalogTable): boolean {
+    const hasDatabase = (part: string | number): boolean => this.#databases.has(`t${id}:${part}`);
+    return (
+      this.#databases.has(`t${id}`) &&
+      ['long', 'blocks'].filter(hasDatabase).length === 1 &&
+      separateFamilies.every(hasDatabase)
+    );
   }
 
-  claim(page: number): string {
-    const { lastWritten } = this.#meta;
-    if (page < 2 || page > lastWritten) return `is none of the file, which has pages 2 to ${lastWritten}`;
-    if (this.#free.has(page)) return 'is among the free pages, and in use here';
-    if (this.#used.has(page)) return 'is in use here and elsewhere';
-    this.#used.add(page);
+  claimPage(page: number): string {
+    const { lastWrittenPage } = this.#meta;
+    if (page < 2 || page > lastWrittenPage) return `is none of the file, which has pages 2 to ${lastWrittenPage}`;
+    if (this.#freePages.has(page)) return 'is among the free pages, and in use here';
+    if (this.#usedPages.has(page)) return 'is in use here and elsewhere';
+    this.#usedPages.add(page);
     return '';
   }
 
   report(finding: string): void {
     if (this.#findings.length < MAX_FINDINGS) this.#findings.push(finding);
-    else this.#omitted++;
+    else this.#omittedCount++;
   }
 
   get isFull(): boolean {
@@ -237,8 +247,8 @@ class StructureCheck implements FileCheck {
   }
 
   addProgress(pages: number): void {
-    this.#checkedPages += pages;
-    this.#onPages?.(this.#checkedPages, this.#meta.lastPage + 1);
+    this.#checkedPageCount += pages;
+    this.#onPages?.(this.#checkedPageCount, this.#meta.lastPage + 1);
   }
 }
 
@@ -246,7 +256,7 @@ class StructureCheck implements FileCheck {
 interface CatalogTable {
   readonly id: number;
   /** Numbers of the separate families, which have databases of their own. */
-  readonly separate: readonly number[];
+  readonly separateFamilies: readonly number[];
 }
 
 /** Parses a catalog entry; undefined if malformed. */
@@ -254,7 +264,7 @@ function parseCatalogEntry(value: Buffer): CatalogTable | undefined {
   try {
     const { id, spec } = JSON.parse(value.toString()) as { id?: unknown; spec: TableSpec };
     if (typeof id !== 'number') return undefined;
-    return { id, separate: [...spec.families.keys()].filter((family) => spec.families[family]!.separate) };
+    return { id, separateFamilies: [...spec.families.keys()].filter((family) => spec.families[family]!.separate) };
   } catch {
     return undefined;
   }

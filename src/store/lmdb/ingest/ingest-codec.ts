@@ -4,8 +4,8 @@ import { PackedRows } from '../../load.js';
 /** The rows of one table in a message to the ingest thread, which takes over their memory. */
 export interface PackedTable {
   readonly table: string;
-  readonly absent: boolean;
-  readonly append: boolean;
+  readonly mustBeNew: boolean;
+  readonly isAppend: boolean;
   readonly bytes: ArrayBuffer;
   readonly offsets: Uint32Array;
 }
@@ -15,10 +15,10 @@ export function packedRows(rows: LoadTable['rows']): PackedRows {
 }
 
 export function packTable({ table, absent, append }: LoadTable, { bytes, offsets }: PackedRows): PackedTable {
-  return { table, absent: absent ?? false, append: append ?? false, bytes: bytes.buffer as ArrayBuffer, offsets };
+  return { table, mustBeNew: absent ?? false, isAppend: append ?? false, bytes: bytes.buffer as ArrayBuffer, offsets };
 }
 
-export function rowsOf({ bytes, offsets }: PackedTable): PackedRows {
+export function unpackTable({ bytes, offsets }: PackedTable): PackedRows {
   return new PackedRows(Buffer.from(bytes), offsets);
 }
 

@@ -19,7 +19,7 @@ export interface IngestReply {
 }
 
 /** Message of the thread: it has stopped at a failpoint and waits for `GO` or `FAIL`. */
-export interface FailpointPassed {
+export interface FailpointStop {
   readonly failpoint: FailpointName;
 }
 
@@ -46,8 +46,8 @@ class IngestThread {
   readonly #failpoint: Failpoint | undefined;
   readonly #gate: Int32Array<SharedArrayBuffer> | undefined;
   readonly #onEnd: () => void;
-  readonly #pending = new Map<number, PendingBatch>();
-  #id = 0;
+  readonly #pendingBatches = new Map<number, PendingBatch>();
+  #lastId = 0;
 
   /** `onEnd` is called when the thread has died, after which it must get no more batches. */
   constructor(folder: string, failpoint: Failpoint | undefined, onEnd: () => void) {
@@ -56,41 +56,41 @@ class IngestThread {
     this.#onEnd = onEnd;
     const workerData: IngestData = { folder, gate: this.#gate };
     this.#worker = new Worker(new URL('./ingest-worker.js', import.meta.url), { workerData });
-    this.#worker.on('message', (reply: IngestReply | FailpointPassed) =>
-      'failpoint' in reply ? this.#pass(reply.failpoint) : this.#settle(reply),
+    this.#worker.on('message', (reply: IngestReply | FailpointStop) =>
+      'failpoint' in reply ? this.#passFailpoint(reply.failpoint) : this.#settleBatch(reply),
     );
-    this.#worker.on('error', (error) => this.#fail(error));
-    this.#worker.on('exit', () => this.#fail(new Error('the writing thread has ended')));
+    this.#worker.on('error', (error) => this.#rejectAll(error));
+    this.#worker.on('exit', () => this.#rejectAll(new Error('the writing thread has ended')));
   }
 
   write(tables: readonly LoadTable[], plan: Plan): Promise<void> {
     const rows = tables.map((table) => packedRows(table.rows));
-    const packed = tables.map((table, i) => packTable(table, rows[i]!));
-    const id = ++this.#id;
+    const packedTables = tables.map((table, i) => packTable(table, rows[i]!));
+    const id = ++this.#lastId;
     return new Promise<void>((resolve, reject) => {
-      this.#pending.set(id, { rows, resolve, reject });
-      const request: IngestRequest = { id, tables: packed, plan };
+      this.#pendingBatches.set(id, { rows, resolve, reject });
+      const request: IngestRequest = { id, tables: packedTables, plan };
       this.#worker.postMessage(
         request,
-        packed.map((table) => table.bytes),
+        packedTables.map((table) => table.bytes),
       );
     });
   }
 
-  #pass(name: FailpointName): void {
-    let next = GO;
+  #passFailpoint(name: FailpointName): void {
+    let signal = GO;
     try {
       this.#failpoint!(name);
     } catch {
-      next = FAIL;
+      signal = FAIL;
     }
-    Atomics.store(this.#gate!, 0, next);
+    Atomics.store(this.#gate!, 0, signal);
     Atomics.notify(this.#gate!, 0);
   }
 
-  #settle({ id, error, memory }: IngestReply): void {
-    const batch = this.#pending.get(id)!;
-    this.#pending.delete(id);
+  #settleBatch({ id, error, memory }: IngestReply): void {
+    const batch = this.#pendingBatches.get(id)!;
+    this.#pendingBatches.delete(id);
     if (!error) {
       recycleMemory(memory);
       batch.resolve();
@@ -100,12 +100,12 @@ class IngestThread {
     batch.reject(error.code ? new StoreError(error.code, error.message) : new Error(error.message));
   }
 
-  #fail(error: Error): void {
+  #rejectAll(error: Error): void {
     this.#onEnd();
-    for (const { reject } of this.#pending.values()) {
+    for (const { reject } of this.#pendingBatches.values()) {
       reject(new StoreError('unavailable', 'a bulk batch could not be written', { cause: error, applied: 'unknown' }));
     }
-    this.#pending.clear();
+    this.#pendingBatches.clear();
   }
 
   async end(): Promise<void> {
@@ -119,7 +119,7 @@ export class Ingester {
   readonly #failpoint: Failpoint | undefined;
   #thread: IngestThread | undefined;
   /** The last batch. The thread writes batches in order. */
-  #last: Promise<void> = Promise.resolve();
+  #lastBatch: Promise<void> = Promise.resolve();
 
   constructor(folder: string, failpoint?: Failpoint) {
     this.#folder = folder;
@@ -128,9 +128,9 @@ export class Ingester {
 
   ingest(tables: readonly LoadTable[], plan: Plan): Promise<void> {
     this.#thread ??= this.#start();
-    const written = this.#thread.write(tables, plan);
-    this.#last = written.catch(() => undefined);
-    return written;
+    const result = this.#thread.write(tables, plan);
+    this.#lastBatch = result.catch(() => undefined);
+    return result;
   }
 
   #start(): IngestThread {
@@ -142,7 +142,7 @@ export class Ingester {
 
   /** Waits for pending batches first: a thread that is terminated inside a transaction would keep the write lock. */
   async close(): Promise<void> {
-    await this.#last;
+    await this.#lastBatch;
     await this.#thread?.end();
   }
 }

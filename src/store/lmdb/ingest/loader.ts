@@ -6,16 +6,16 @@ import { EMPTY, nextCell, qualifierStart, valueStart } from '../../row.js';
 import { StoreError } from '../../store-error.js';
 import { afterPrefix, cellKey } from '../../tables.js';
 import type { Db } from '../file/database.js';
-import { type LmdbTable, separateOf } from '../file/lmdb-table.js';
+import { type LmdbTable, separateFamilyDb } from '../file/lmdb-table.js';
 import { ListWriter } from '../lists/list-writer.js';
 import { recordRoom } from '../lists/lists.js';
 import { appendCheck, withCheck } from '../record/check.js';
-import { headOf, isHead, needsSplit } from '../rows/segments.js';
+import { isSplitRowHead, needsSplit, splitRowHead } from '../rows/segments.js';
 import { removeSegments, splitRow } from '../rows/split-row.js';
 import { SuffixRun } from './suffix-run.js';
 
 /** The key or value to be written next. LMDB's encoders read the bytes from here, so a write allocates no objects. */
-class Piece {
+class ByteSpan {
   bytes: Buffer = Buffer.alloc(0);
   start = 0;
   end = 0;
@@ -24,48 +24,48 @@ class Piece {
 /** A result of an encoder that uses only the part [start, end) of a buffer, as lmdb-js allows for reuse of buffers. */
 type Window = Buffer & { start?: number; end?: number };
 
-/** A database handle whose put takes the key from a `Piece` known to the encoder. */
-interface PieceDb {
-  putSync(key: undefined, value: Piece, options?: PutOptions): boolean;
+/** A database handle whose put takes the key from a `ByteSpan` known to the encoder. */
+interface SpanDb {
+  putSync(key: undefined, value: ByteSpan, options?: PutOptions): boolean;
 }
 
 /** Appends without a search, so that LMDB fills its pages. `putSync` returns false if the key is not the greatest. */
 const APPEND: PutOptions = { append: true };
 /** Does not overwrite: `putSync` returns false if the key exists. */
-const ABSENT: PutOptions = { noOverwrite: true };
+const IF_ABSENT: PutOptions = { noOverwrite: true };
 
 /** Writes packed rows of one table inside write transactions. */
 export class TableLoader {
   readonly #table: LmdbTable;
-  readonly #db: PieceDb;
-  readonly #key = new Piece();
-  readonly #value = new Piece();
+  readonly #db: SpanDb;
+  readonly #key = new ByteSpan();
+  readonly #value = new ByteSpan();
   readonly #maxKey: number;
   readonly #lists: ListWriter | undefined;
   /** Whether all rows so far could be appended behind the last row of the table. */
-  #appending = true;
+  #isAppending = true;
   /** Whether the previous prefix had no list. */
-  #previousWasNew = true;
+  #wasPreviousNew = true;
 
   /** Opens a database handle, so the constructor must not be called inside a transaction. */
   constructor(root: RootDatabase, table: LmdbTable, maxKey: number) {
     this.#table = table;
     this.#maxKey = maxKey;
-    this.#db = openPieces(root, table, this.#key);
+    this.#db = openSpanDb(root, table, this.#key);
     this.#lists = table.spec.suffixBytes === undefined ? undefined : new ListWriter(table, maxKey);
   }
 
   /** Writes the rows in key order. With `absent`, throws `guard` if a row exists; otherwise replaces existing rows. */
   write(rows: PackedRows, absent: boolean): void {
-    const cursor = this.#begin(rows.sorted());
+    const cursor = this.#openCursor(rows.sorted());
     if (this.#lists) this.#writeLists(cursor, this.#lists);
     else this.#writeRows(cursor, absent);
   }
 
   #writeRows(cursor: RowCursor, absent: boolean): void {
     const key = this.#key;
-    for (let first = true; cursor.next(); first = false) {
-      if (!first && !this.#isGreater(cursor)) throw new TypeError('rows to load must rise by key');
+    for (let isFirst = true; cursor.next(); isFirst = false) {
+      if (!isFirst && !this.#isGreater(cursor)) throw new TypeError('rows to load must rise by key');
       this.#setKey(cursor);
       if (key.start === key.end || key.end - key.start > this.#maxKey)
         checkKey(this.#rowKey(), this.#table.spec, this.#maxKey);
@@ -93,57 +93,57 @@ export class TableLoader {
 
   /** Appends the rows under the numbers behind `last`. Returns the last number. */
   append(rows: PackedRows, last: bigint): bigint {
-    const cursor = this.#begin(rows);
-    const number = Buffer.alloc(8);
-    this.#key.bytes = number;
+    const cursor = this.#openCursor(rows);
+    const numberKey = Buffer.alloc(8);
+    this.#key.bytes = numberKey;
     this.#key.start = 0;
-    this.#key.end = number.length;
-    let next = last;
+    this.#key.end = numberKey.length;
+    let rowNumber = last;
     while (cursor.next()) {
-      number.writeBigUInt64BE(++next);
+      numberKey.writeBigUInt64BE(++rowNumber);
       this.#writeRow(cursor, true);
     }
-    return next;
+    return rowNumber;
   }
 
-  #begin(rows: PackedRows): RowCursor {
+  #openCursor(rows: PackedRows): RowCursor {
     this.#key.bytes = rows.bytes;
-    this.#appending = true;
+    this.#isAppending = true;
     return new RowCursor(rows);
   }
 
   #writeRow(cursor: RowCursor, absent: boolean): void {
     const { bytes, separateStart, end } = cursor;
-    const { cells } = this.#table;
+    const { separateFamilies } = this.#table;
     if (!absent) this.#removeSegments();
     if (needsSplit(this.#key.end - this.#key.start, separateStart - cursor.rowStart, this.#maxKey))
       this.#putSplit(bytes.subarray(cursor.rowStart, separateStart), absent);
     else this.#putRecord(cursor, absent);
-    if (cells.size === 0 || (absent && separateStart === end)) return;
+    if (separateFamilies.size === 0 || (absent && separateStart === end)) return;
     const key = this.#rowKey();
-    if (!absent) for (const db of cells.values()) removeCells(db, key);
+    if (!absent) for (const db of separateFamilies.values()) removeCells(db, key);
     if (separateStart < end) this.#writeCells(key, bytes.subarray(separateStart, end));
   }
 
   /** Writes the record in `#key` and `#value`. */
-  #put(absent: boolean): void {
-    if (!this.#append() && !this.#db.putSync(undefined, this.#value, absent ? ABSENT : undefined))
+  #putOrThrow(absent: boolean): void {
+    if (!this.#tryAppend() && !this.#db.putSync(undefined, this.#value, absent ? IF_ABSENT : undefined))
       throw new StoreError('guard', `a row of ${this.#table.spec.name} that is to be loaded exists`);
   }
 
   #putRecord({ bytes, rowStart, separateStart }: RowCursor, absent: boolean): void {
     const { bytes: keys, start, end } = this.#key;
-    const made = this.#table.records.writer.encode(keys, start, end, bytes, rowStart, separateStart);
-    this.#value.bytes = made.record;
-    this.#value.end = made.length;
-    this.#put(absent);
+    const encoded = this.#table.records.writer.encode(keys, start, end, bytes, rowStart, separateStart);
+    this.#value.bytes = encoded.record;
+    this.#value.end = encoded.length;
+    this.#putOrThrow(absent);
   }
 
   #putSplit(row: Buffer, absent: boolean): void {
     const value = this.#value;
-    value.bytes = headOf(this.#rowKey(), row.length);
+    value.bytes = splitRowHead(this.#rowKey(), row.length);
     value.end = value.bytes.length;
-    this.#put(absent);
+    this.#putOrThrow(absent);
     splitRow(this.#table, this.#rowKey(), row, this.#maxKey);
   }
 
@@ -151,7 +151,7 @@ export class TableLoader {
     const key = this.#rowKey();
     // Reads without verifying, so that a damaged record can be replaced.
     const record = this.#table.rows.getBinaryFast(key);
-    if (record && isHead(record)) removeSegments(this.#table, key, this.#maxKey);
+    if (record && isSplitRowHead(record)) removeSegments(this.#table, key, this.#maxKey);
   }
 
   #rowKey(): Buffer {
@@ -161,18 +161,18 @@ export class TableLoader {
   /** Writes lists. Rows with equal keys are adjacent and belong to one list. */
   #writeLists(cursor: RowCursor, lists: ListWriter): void {
     const run = new SuffixRun(this.#table.spec.suffixBytes!);
-    let open = false;
+    let hasRun = false;
     while (cursor.next()) {
-      if (open && this.#hasSameKey(cursor)) {
+      if (hasRun && this.#hasSameKey(cursor)) {
         run.add(cursor);
         continue;
       }
-      if (open) this.#writeList(run, lists);
+      if (hasRun) this.#writeList(run, lists);
       this.#setKey(cursor);
-      run.start(cursor);
-      open = true;
+      run.begin(cursor);
+      hasRun = true;
     }
-    if (open) this.#writeList(run, lists);
+    if (hasRun) this.#writeList(run, lists);
   }
 
   #writeList(run: SuffixRun, lists: ListWriter): void {
@@ -182,39 +182,39 @@ export class TableLoader {
       const end = Buffer.alloc(spec.suffixBytes!);
       checkKey(Buffer.concat([this.#rowKey(), end]), spec, this.#maxKey);
     }
-    run.end();
-    const bytes = run.to - run.from;
+    run.finish();
+    const bytes = run.end - run.start;
     if (bytes === 0) return;
     if (bytes <= recordRoom(length, spec.suffixBytes!)) {
       const value = this.#value;
       const { bytes: keys, start, end } = this.#key;
-      const made = appendCheck(keys, start, end, run.bytes, run.from, run.to);
-      value.bytes = made.bytes;
-      value.end = made.length;
-      if (this.#append()) return;
+      const checkedValue = appendCheck(keys, start, end, run.bytes, run.start, run.end);
+      value.bytes = checkedValue.bytes;
+      value.end = checkedValue.length;
+      if (this.#tryAppend()) return;
       // A prefix with a single suffix is usually new if the previous prefix was; other prefixes usually exist already.
-      if (bytes === spec.suffixBytes && this.#previousWasNew && this.#db.putSync(undefined, value, ABSENT)) return;
+      if (bytes === spec.suffixBytes && this.#wasPreviousNew && this.#db.putSync(undefined, value, IF_ABSENT)) return;
     }
-    this.#previousWasNew = !lists.change(this.#rowKey(), run.bytes.subarray(run.from, run.to), EMPTY);
+    this.#wasPreviousNew = !lists.changeList(this.#rowKey(), run.bytes.subarray(run.start, run.end), EMPTY);
   }
 
-  #append(): boolean {
-    this.#appending &&= this.#db.putSync(undefined, this.#value, APPEND);
-    return this.#appending;
+  #tryAppend(): boolean {
+    this.#isAppending &&= this.#db.putSync(undefined, this.#value, APPEND);
+    return this.#isAppending;
   }
 
   #writeCells(key: Buffer, packed: Buffer): void {
     for (let at = 0; at < packed.length; at = nextCell(packed, at)) {
-      const db = separateOf(this.#table, packed[at]!);
+      const db = separateFamilyDb(this.#table, packed[at]!);
       const value = valueStart(packed, at);
-      const name = cellKey(key, packed.subarray(qualifierStart(at), value));
-      db.putSync(name, withCheck(name, packed.subarray(value, nextCell(packed, at))));
+      const separateKey = cellKey(key, packed.subarray(qualifierStart(at), value));
+      db.putSync(separateKey, withCheck(separateKey, packed.subarray(value, nextCell(packed, at))));
     }
   }
 }
 
-/** Opens the rows of the table with an encoder that copies the key from `key` and takes the value from a `Piece`. */
-function openPieces(root: RootDatabase, table: LmdbTable, key: Piece): PieceDb {
+/** Opens the rows of the table with an encoder that copies the key from `key` and takes the value from a `ByteSpan`. */
+function openSpanDb(root: RootDatabase, table: LmdbTable, key: ByteSpan): SpanDb {
   const options = {
     keyEncoder: {
       writeKey(_key: undefined, target: Buffer, start: number): number {
@@ -226,7 +226,7 @@ function openPieces(root: RootDatabase, table: LmdbTable, key: Piece): PieceDb {
       readKey: () => undefined,
     },
     encoder: {
-      encode(value: Piece): Buffer {
+      encode(value: ByteSpan): Buffer {
         const bytes: Window = value.bytes;
         // Offsets count from the start of the ArrayBuffer.
         bytes.start = bytes.byteOffset + value.start;
@@ -236,7 +236,7 @@ function openPieces(root: RootDatabase, table: LmdbTable, key: Piece): PieceDb {
       decode: () => undefined,
     },
   };
-  return root.openDB(`t${table.id}`, options as object) as unknown as PieceDb;
+  return root.openDB(`t${table.id}`, options as object) as unknown as SpanDb;
 }
 
 function removeCells(db: Db, key: Buffer): void {

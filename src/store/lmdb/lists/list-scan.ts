@@ -5,7 +5,7 @@ import { MARK_ROW } from '../../tables.js';
 import type { LmdbTable } from '../file/lmdb-table.js';
 import type { RangeSink } from '../file/scanner.js';
 import { allocate } from '../record/room.js';
-import { boundsOf } from '../rows/key-bounds.js';
+import { toKeyBounds } from '../rows/key-bounds.js';
 import { Collector, type ScanShape } from '../rows/row-scan.js';
 import { lowerBoundIn } from './lists.js';
 import { Prefixes } from './prefixes.js';
@@ -23,103 +23,103 @@ export function scanLists(
   transaction: Transaction | undefined,
   maxKey: number,
 ): { collector: Collector; resume: Buffer | undefined } {
-  const collector = new Collector(table.records, { ...shape, test: undefined, splitTest: undefined }, limit);
-  if (!boundsOf(range, maxKey + table.spec.suffixBytes!)) return { collector, resume: undefined };
+  const collector = new Collector(table.records, { ...shape, recordTest: undefined, splitRowTest: undefined }, limit);
+  if (!toKeyBounds(range, maxKey + table.spec.suffixBytes!)) return { collector, resume: undefined };
   const scan = new ListScan(new Prefixes(table, maxKey, transaction), range, collector);
   return { collector, resume: scan.run(after) };
 }
 
 class ListScan implements RangeSink {
   /** Stops a scan of records: the batch is full, or the next list must be walked. */
-  full = false;
+  isFull = false;
   readonly #collector: Collector;
   readonly #prefixes: Prefixes;
   readonly #from: Buffer | undefined;
   readonly #to: Buffer | undefined;
-  readonly #suffix: number;
+  readonly #suffixBytes: number;
   /** A prefix whose list must be walked, because the list is long or only partly in the range. */
-  #pending: Buffer | undefined;
-  #last: Buffer | undefined;
-  readonly #mark = Buffer.from(MARK_ROW);
+  #pendingPrefix: Buffer | undefined;
+  #lastKey: Buffer | undefined;
+  readonly #markRow = Buffer.from(MARK_ROW);
 
   constructor(prefixes: Prefixes, { from, to }: KeyRange, collector: Collector) {
     this.#prefixes = prefixes;
     this.#from = from?.length ? from : undefined;
     this.#to = to;
-    this.#suffix = prefixes.lists.suffix;
+    this.#suffixBytes = prefixes.lists.suffixBytes;
     this.#collector = collector;
   }
 
   run(after: Buffer | undefined): Buffer | undefined {
     const from = this.#from;
-    const resumed = after?.subarray(0, after.length - this.#suffix);
-    if (resumed) this.#walk(resumed, after!.subarray(resumed.length));
+    const resumedPrefix = after?.subarray(0, after.length - this.#suffixBytes);
+    if (resumedPrefix) this.#emitList(resumedPrefix, after!.subarray(resumedPrefix.length));
     if (from && !after) this.#prefixes.proveStart(from);
     // If a prefix is a prefix of `from`, the prefix lies before the range, but rows may lie in the range.
-    if (from && (!resumed || Buffer.compare(resumed, from) < 0)) {
-      for (const prefix of this.#prefixes.prefixesOf(from).reverse()) {
-        const done = resumed && Buffer.compare(prefix, resumed) <= 0;
-        if (!this.full && !done && prefix.length < from.length) this.#walk(prefix, undefined);
+    if (from && (!resumedPrefix || Buffer.compare(resumedPrefix, from) < 0)) {
+      for (const prefix of this.#prefixes.findPrefixes(from).reverse()) {
+        const isDone = resumedPrefix && Buffer.compare(prefix, resumedPrefix) <= 0;
+        if (!this.isFull && !isDone && prefix.length < from.length) this.#emitList(prefix, undefined);
       }
     }
-    let start = resumed && (!from || Buffer.compare(resumed, from) >= 0) ? resumed : from;
-    let exclusiveStart = start !== undefined && start === resumed;
-    while (!this.full) {
+    let start = resumedPrefix && (!from || Buffer.compare(resumedPrefix, from) >= 0) ? resumedPrefix : from;
+    let exclusiveStart = start !== undefined && start === resumedPrefix;
+    while (!this.isFull) {
       this.#prefixes.scan({ start, end: this.#to, exclusiveStart }, this);
-      const prefix = this.#pending;
+      const prefix = this.#pendingPrefix;
       if (!prefix) break;
-      this.#pending = undefined;
-      this.full = false;
-      this.#walk(prefix, undefined);
+      this.#pendingPrefix = undefined;
+      this.isFull = false;
+      this.#emitList(prefix, undefined);
       start = prefix;
       exclusiveStart = true;
     }
-    return this.full ? this.#last : undefined;
+    return this.isFull ? this.#lastKey : undefined;
   }
 
-  row(keys: Buffer, from: number, to: number, record: Buffer, length: number): void {
+  addRow(keys: Buffer, from: number, to: number, record: Buffer, length: number): void {
     const prefix = allocate(to - from);
     keys.copy(prefix, 0, from, to);
     const end = this.#to;
-    if (length % this.#suffix === 0 && !(end && startsWith(end, prefix))) {
-      this.#emit(prefix, record, 0, length);
+    if (length % this.#suffixBytes === 0 && !(end && startsWith(end, prefix))) {
+      this.#emitRows(prefix, record, 0, length);
     } else {
-      this.#pending = prefix;
-      this.full = true;
+      this.#pendingPrefix = prefix;
+      this.isFull = true;
     }
   }
 
   /** Emits the rows of a prefix that lie in the range, behind the suffix `after`. */
-  #walk(prefix: Buffer, after: Buffer | undefined): void {
-    const n = this.#suffix;
+  #emitList(prefix: Buffer, after: Buffer | undefined): void {
+    const n = this.#suffixBytes;
     const from = this.#from;
     const low = from && startsWith(from, prefix) ? from.subarray(prefix.length) : undefined;
     const to = this.#to;
     const high = to && startsWith(to, prefix) ? to.subarray(prefix.length) : undefined;
-    this.#prefixes.lists.walk(prefix, after ?? low, (run, begin, end) => {
-      const first = after
+    this.#prefixes.lists.visitRuns(prefix, after ?? low, (run, begin, end) => {
+      const start = after
         ? lowerBoundIn(run, begin, end, n, after, true)
         : low
           ? lowerBoundIn(run, begin, end, n, low)
           : begin;
       const stop = high ? lowerBoundIn(run, begin, end, n, high) : end;
-      this.#emit(prefix, run, first, stop);
-      return !this.full && stop === end;
+      this.#emitRows(prefix, run, start, stop);
+      return !this.isFull && stop === end;
     });
   }
 
-  #emit(prefix: Buffer, run: Buffer, from: number, to: number): void {
-    const n = this.#suffix;
+  #emitRows(prefix: Buffer, run: Buffer, from: number, to: number): void {
+    const n = this.#suffixBytes;
     const { length } = prefix;
     for (let at = from; at < to; at += n) {
       const key = allocate(length + n);
       // Too short for a call of `copy` to be worthwhile.
       for (let i = 0; i < length; i++) key[i] = prefix[i]!;
       for (let i = 0; i < n; i++) key[length + i] = run[at + i]!;
-      this.#collector.add(key, this.#mark);
-      this.#last = key;
-      if (this.#collector.full) {
-        this.full = true;
+      this.#collector.addUntested(key, this.#markRow);
+      this.#lastKey = key;
+      if (this.#collector.isFull) {
+        this.isFull = true;
         return;
       }
     }

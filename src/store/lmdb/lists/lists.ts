@@ -7,14 +7,14 @@ import { afterPrefix } from '../../tables.js';
 import { type Gap, gapAt, isInGap, proveAbsent as proveKeyAbsent } from '../file/absent.js';
 import { getVerified, type LmdbTable } from '../file/lmdb-table.js';
 import { overflowRoom } from '../file/pages.js';
-import { copyOf, viewOf } from '../file/read-buffer.js';
+import { copyValue, plainView } from '../file/read-buffer.js';
 import type { RowRange } from '../file/scanner.js';
 import { CHECK_BYTES } from '../record/check.js';
 import { firstSegmentKey } from '../rows/segments.js';
 
 /**
- * Lists of a table with `suffixBytes`. A list consists of the suffixes of all rows with one prefix, concatenated in
- * rising order.
+ * Lists of a table with `suffixBytes`. A list consists of the key suffixes of all rows with one key prefix,
+ * concatenated in rising order.
  *
  * The record of a prefix is its list. Most suffixes of a long list lie in blocks, in a separate database. The record of
  * a long list consists of a head and the greatest suffixes, at least one:
@@ -30,7 +30,7 @@ import { firstSegmentKey } from '../rows/segments.js';
  * made from that suffix. The key of the first block ends after the prefix (docs/formats/lmdb.md).
  */
 /** Maximum bytes of a key and a record, so that a page has room for two rows. */
-const PAGE_HALF = 4064 - CHECK_BYTES;
+const HALF_PAGE_BYTES = 4064 - CHECK_BYTES;
 /** Minimum room of a record, for long prefixes, whose records then take overflow pages. */
 const MIN_RECORD_ROOM = 1024;
 /** Maximum bytes of a block's suffixes, which fit one LMDB page with the check. */
@@ -38,7 +38,7 @@ const BLOCK_BYTES = overflowRoom(1) - CHECK_BYTES;
 
 /** Maximum bytes of a record, head included, so that LMDB puts two records into a page. */
 export function recordRoom(prefixLength: number, suffix: number): number {
-  return Math.max(MIN_RECORD_ROOM, PAGE_HALF - prefixLength - suffix);
+  return Math.max(MIN_RECORD_ROOM, HALF_PAGE_BYTES - prefixLength - suffix);
 }
 
 /** Maximum bytes of a block. */
@@ -91,20 +91,20 @@ export function lowerBoundIn(
   return from + low * suffix;
 }
 
-/** Receives a run of suffixes, `run[from, to)`, which is valid only during the call. Returns true to get more. */
+/** Receives some key suffixes of a list, `run[from, to)`, valid only during the call. Returns true to get more. */
 export type RunVisitor = (run: Buffer, from: number, to: number) => boolean;
 
 /** Holds the record of a list while blocks are read into LMDB's buffer. */
-const recordCopy = Buffer.allocUnsafeSlow(PAGE_HALF);
+const recordBuffer = Buffer.allocUnsafeSlow(HALF_PAGE_BYTES);
 
 /** Reads the lists of one table. */
 export class Lists {
-  readonly suffix: number;
+  readonly suffixBytes: number;
   readonly #table: LmdbTable;
   readonly #transaction: Transaction | undefined;
 
   constructor(table: LmdbTable, transaction: Transaction | undefined) {
-    this.suffix = suffixOf(table.spec);
+    this.suffixBytes = suffixOf(table.spec);
     this.#table = table;
     this.#transaction = transaction;
   }
@@ -119,10 +119,10 @@ export class Lists {
   }
 
   #postingsIn(prefix: Buffer, record: Buffer, limit: number, after: Buffer | undefined, into?: Buffer): Buffer {
-    const n = this.suffix;
+    const n = this.suffixBytes;
     const { length } = record;
     if (limit <= 0) return EMPTY;
-    if (!after && length % n === 0) return copyOf(record, Math.min(length, limit * n), into);
+    if (!after && length % n === 0) return copyValue(record, Math.min(length, limit * n), into);
     return this.#postingsAfter(prefix, record, limit, after, into);
   }
 
@@ -146,35 +146,35 @@ export class Lists {
     after: Buffer | undefined,
     into: Buffer | undefined,
   ): Buffer {
-    const n = this.suffix;
-    const bytes = Math.min(this.#sizeOf(record), limit) * n;
+    const n = this.suffixBytes;
+    const bytes = Math.min(this.#suffixCount(record), limit) * n;
     const out = into && bytes <= into.length ? into.subarray(0, bytes) : Buffer.allocUnsafeSlow(bytes);
     let at = 0;
-    this.#walk(prefix, copyOf(record, record.length, recordCopy), after, (run, from, to) => {
+    this.#visitRuns(prefix, copyValue(record, record.length, recordBuffer), after, (run, from, to) => {
       const start = after ? lowerBoundIn(run, from, to, n, after, true) : from;
       at += run.copy(out, at, start, to);
       return at < out.length;
     });
     // Without `after`, all counted suffixes must be there.
-    if (!after && at < out.length) throw this.damaged(prefix);
+    if (!after && at < out.length) throw this.damagedError(prefix);
     return out.subarray(0, at);
   }
 
   /** Number of rows under exactly this prefix. */
   size(prefix: Buffer): number {
     const record = this.record(prefix);
-    if (record) return this.#sizeOf(record);
+    if (record) return this.#suffixCount(record);
     this.proveAbsent(prefix);
     return 0;
   }
 
-  #sizeOf(record: Buffer): number {
-    return this.sizeOf(record, record.length);
+  #suffixCount(record: Buffer): number {
+    return this.suffixCount(record, record.length);
   }
 
   /** Number of suffixes of the list with the record `record[0, length)`. */
-  sizeOf(record: Buffer, length: number): number {
-    const n = this.suffix;
+  suffixCount(record: Buffer, length: number): number {
+    const n = this.suffixBytes;
     return length % n === 0 ? length / n : suffixesInBlocks(record) + (length - headLength(n)) / n;
   }
 
@@ -188,15 +188,15 @@ export class Lists {
     proveKeyAbsent(this.#table, prefix, this.#transaction);
   }
 
-  has(prefix: Buffer, suffix: Buffer): boolean {
+  hasSuffix(prefix: Buffer, suffix: Buffer): boolean {
     return this.first(prefix, suffix, false)?.equals(suffix) ?? false;
   }
 
   /** The first suffix under `prefix` that is ≥ `bound`, or > `bound` with `exclusive`. */
   first(prefix: Buffer, bound: Buffer, exclusive: boolean): Buffer | undefined {
-    const n = this.suffix;
+    const n = this.suffixBytes;
     let found: Buffer | undefined;
-    this.walk(prefix, bound, (run, from, to) => {
+    this.visitRuns(prefix, bound, (run, from, to) => {
       const at = lowerBoundIn(run, from, to, n, bound, exclusive);
       if (at < to) found = Buffer.from(run.subarray(at, at + n));
       return !found;
@@ -204,86 +204,86 @@ export class Lists {
     return found;
   }
 
-  /** Passes the list to `visit` run by run. The first run contains `bound` and may begin with smaller suffixes. */
-  walk(prefix: Buffer, bound: Buffer | undefined, visit: RunVisitor): void {
+  /** Passes a list's suffixes to `visit`, run by run. The first run contains `bound` and may begin below it. */
+  visitRuns(prefix: Buffer, bound: Buffer | undefined, visit: RunVisitor): void {
     const record = this.record(prefix);
     if (!record) {
       this.proveAbsent(prefix);
       return;
     }
     const { length } = record;
-    if (length % this.suffix === 0) visit(viewOf(record), 0, length);
-    else this.#walk(prefix, copyOf(record, length), bound, visit);
+    if (length % this.suffixBytes === 0) visit(plainView(record), 0, length);
+    else this.#visitRuns(prefix, copyValue(record, length), bound, visit);
   }
 
-  /** As `walk`, for a record that does not lie in LMDB's read buffer, which receives the blocks. */
-  #walk(prefix: Buffer, record: Buffer, bound: Buffer | undefined, visit: RunVisitor): void {
-    const n = this.suffix;
+  /** As the public `visitRuns`, for a record that does not lie in LMDB's read buffer, which receives the blocks. */
+  #visitRuns(prefix: Buffer, record: Buffer, bound: Buffer | undefined, visit: RunVisitor): void {
+    const n = this.suffixBytes;
     const head = headLengthIn(record.length, n);
     // All suffixes in blocks are smaller than the first suffix in the record.
     const d = bound ? compareRuns(record, head, head + n, bound) : 0;
-    if (head && !bound && !this.#allBlocks(prefix, suffixesInBlocks(record) * n, visit)) return;
-    if (head && bound && d > 0 && !this.#blocks(this.#from(prefix, bound), visit)) return;
+    if (head && !bound && !this.#visitAllBlocks(prefix, suffixesInBlocks(record) * n, visit)) return;
+    if (head && bound && d > 0 && !this.#visitBlocks(this.#blockRange(prefix, bound), visit)) return;
     visit(record, head, record.length);
   }
 
   /** Visits all blocks, of `bytes` bytes in total, a single block without a cursor. Returns false if `visit` does. */
-  #allBlocks(prefix: Buffer, bytes: number, visit: RunVisitor): boolean {
+  #visitAllBlocks(prefix: Buffer, bytes: number, visit: RunVisitor): boolean {
     const first = firstSegmentKey(prefix);
     const block = getVerified(this.#table, this.#table.blocks!.rows, first, this.#transaction);
     const length = block?.length ?? 0;
-    if (block && !visit(viewOf(block), 0, length)) return false;
+    if (block && !visit(plainView(block), 0, length)) return false;
     if (length >= bytes) return true;
-    return this.#blocks({ start: first, exclusiveStart: true, end: afterPrefix(first)! }, visit);
+    return this.#visitBlocks({ start: first, exclusiveStart: true, end: afterPrefix(first)! }, visit);
   }
 
   /** Visits the blocks of the range. Returns false if `visit` wants no more. */
-  #blocks(range: RowRange, visit: RunVisitor): boolean {
+  #visitBlocks(range: RowRange, visit: RunVisitor): boolean {
     const sink = {
-      full: false,
-      row(_keys: Buffer, _from: number, _to: number, run: Buffer, length: number): void {
-        this.full = !visit(run, 0, length);
+      isFull: false,
+      addRow(_keys: Buffer, _from: number, _to: number, run: Buffer, length: number): void {
+        this.isFull = !visit(run, 0, length);
       },
     };
     this.#table.blocks!.scanner.scan(range, sink, this.#transaction);
-    return !sink.full;
+    return !sink.isFull;
   }
 
-  #from(prefix: Buffer, bound: Buffer): RowRange {
+  #blockRange(prefix: Buffer, bound: Buffer): RowRange {
     const first = firstSegmentKey(prefix);
-    return { start: this.blockOf(first, bound) ?? first, end: afterPrefix(first)! };
+    return { start: this.blockKeyFor(first, bound) ?? first, end: afterPrefix(first)! };
   }
 
   /** Key of the block to which a suffix belongs; undefined before the first block. */
-  blockOf(first: Buffer, bound: Buffer): Buffer | undefined {
-    return this.#firstKey(descendingFrom(first, blockKey(first, bound, this.suffix)));
+  blockKeyFor(first: Buffer, bound: Buffer): Buffer | undefined {
+    return this.#firstKey(descendingRange(first, blockKey(first, bound, this.suffixBytes)));
   }
 
   /** Key of the last block. */
-  lastBlock(first: Buffer): Buffer | undefined {
-    return this.#firstKey(descendingFrom(first, undefined));
+  lastBlockKey(first: Buffer): Buffer | undefined {
+    return this.#firstKey(descendingRange(first, undefined));
   }
 
   /** Key of the block behind the block `key`. */
-  nextBlock(first: Buffer, key: Buffer): Buffer | undefined {
+  nextBlockKey(first: Buffer, key: Buffer): Buffer | undefined {
     return this.#firstKey({ start: key, exclusiveStart: true, end: afterPrefix(first)! });
   }
 
-  damaged(prefix: Buffer): StoreError {
+  damagedError(prefix: Buffer): StoreError {
     return damaged(this.#table.spec.name, prefix, 'its blocks do not have the rows that its head counts');
   }
 
   #firstKey(range: RowRange): Buffer | undefined {
     const { rows } = this.#table.blocks!;
     const transaction = this.#transaction;
-    const one = { ...range, limit: 1, ...(transaction && { transaction }) } as RangeOptions;
-    for (const key of rows.getKeys(one)) return key;
+    const options = { ...range, limit: 1, ...(transaction && { transaction }) } as RangeOptions;
+    for (const key of rows.getKeys(options)) return key;
     return undefined;
   }
 }
 
 /** The blocks in descending order from `key`, or from the last block, to the first. */
-function descendingFrom(first: Buffer, key: Buffer | undefined): RowRange {
+function descendingRange(first: Buffer, key: Buffer | undefined): RowRange {
   const start = key ? { start: key } : { start: afterPrefix(first)!, exclusiveStart: true };
   return { ...start, end: first, inclusiveEnd: true, reverse: true };
 }

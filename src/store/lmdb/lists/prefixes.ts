@@ -8,7 +8,7 @@ import type { RangeSink, RowRange } from '../file/scanner.js';
 import { Lists, lowerBoundIn, type RunVisitor } from './lists.js';
 
 /** Prefixes up to this length, in bytes, are looked up one by one. */
-const MAX_PROBED = 16;
+const MAX_PROBED_BYTES = 16;
 
 /**
  * Reads ranges of rows in a table with `suffixBytes`. LMDB sorts by prefix, but the ranges of the contract are ranges
@@ -30,34 +30,34 @@ export class Prefixes {
 
   /** Counts the rows in the range, up to `cap`. */
   count(range: KeyRange, cap: number): number {
-    const counter = new Counter(this.lists, range.to, cap);
-    this.#run(range, counter);
+    const counter = new SuffixCounter(this.lists, range.to, cap);
+    this.#visitRange(range, counter);
     return Math.min(counter.count, cap);
   }
 
   /** Returns the suffixes of the rows in the range, at most `limit`, one prefix after another. */
   collect(range: KeyRange, limit: number): Buffer {
-    const collector = new SuffixCollector(this.lists.suffix, range.to, limit);
-    this.#run(range, collector);
+    const collector = new SuffixCollector(this.lists.suffixBytes, range.to, limit);
+    this.#visitRange(range, collector);
     return collector.bytes;
   }
 
-  #run({ from, to }: KeyRange, sink: ListSink): void {
+  #visitRange({ from, to }: KeyRange, sink: ListSink): void {
     // Of a prefix that is shorter than `from`, some rows may lie in the range.
-    for (const prefix of from ? this.prefixesOf(from) : []) {
-      if (prefix.length < from!.length && !sink.full) this.#visitList(prefix, from, to, sink.visit);
+    for (const prefix of from ? this.findPrefixes(from) : []) {
+      if (prefix.length < from!.length && !sink.isFull) this.#visitList(prefix, from, to, sink.visitRun);
     }
     if (from?.length) this.proveStart(from);
-    if (!sink.full) this.scan({ start: from?.length ? from : undefined, end: to }, sink);
-    for (const prefix of sink.deferred) if (!sink.full) this.#visitList(prefix, undefined, to, sink.visit);
+    if (!sink.isFull) this.scan({ start: from?.length ? from : undefined, end: to }, sink);
+    for (const prefix of sink.deferredPrefixes) if (!sink.isFull) this.#visitList(prefix, undefined, to, sink.visitRun);
   }
 
   /** Visits the suffixes of the prefix whose rows lie in the range. */
   #visitList(prefix: Buffer, from: Buffer | undefined, to: Buffer | undefined, visit: RunVisitor): void {
-    const n = this.lists.suffix;
+    const n = this.lists.suffixBytes;
     const start = from?.subarray(prefix.length) ?? EMPTY;
     const end = to && startsWith(to, prefix) ? to.subarray(prefix.length) : undefined;
-    this.lists.walk(prefix, start, (run, low, high) => {
+    this.lists.visitRuns(prefix, start, (run, low, high) => {
       const begin = lowerBoundIn(run, low, high, n, start);
       const stop = end ? lowerBoundIn(run, low, high, n, end) : high;
       return (stop <= begin || visit(run, begin, stop)) && stop === high;
@@ -83,35 +83,38 @@ export class Prefixes {
   }
 
   /** The prefixes in the table that are prefixes of `key` or equal to `key`, longest first. */
-  prefixesOf(key: Buffer): Buffer[] {
-    const found: Buffer[] = [];
+  findPrefixes(key: Buffer): Buffer[] {
+    const prefixes: Buffer[] = [];
     let bound = this.#truncate(key);
-    let inclusive = true;
+    let isInclusive = true;
     for (;;) {
-      const prefix = this.#firstKey({ start: bound, reverse: true, exclusiveStart: !inclusive, end: undefined });
-      if (!prefix) return found;
-      const common = commonLength(prefix, key);
-      if (common === prefix.length) found.push(prefix);
-      if (common <= MAX_PROBED) return found.concat(this.#probe(key, common < prefix.length ? common : common - 1));
-      bound = key.subarray(0, common);
-      inclusive = common < prefix.length;
+      const prefix = this.#firstKey({ start: bound, reverse: true, exclusiveStart: !isInclusive, end: undefined });
+      if (!prefix) return prefixes;
+      const sharedLength = commonLength(prefix, key);
+      if (sharedLength === prefix.length) prefixes.push(prefix);
+      if (sharedLength <= MAX_PROBED_BYTES)
+        return prefixes.concat(
+          this.#probePrefixes(key, sharedLength < prefix.length ? sharedLength : sharedLength - 1),
+        );
+      bound = key.subarray(0, sharedLength);
+      isInclusive = sharedLength < prefix.length;
     }
   }
 
   /** The prefixes of at most `length` bytes, found by one lookup each, which is cheaper than a cursor. */
-  #probe(key: Buffer, length: number): Buffer[] {
-    const found: Buffer[] = [];
+  #probePrefixes(key: Buffer, length: number): Buffer[] {
+    const prefixes: Buffer[] = [];
     for (let n = length; n > 0; n--) {
       const prefix = key.subarray(0, n);
-      if (getVerified(this.#table, this.#table.rows, prefix, this.#transaction)) found.push(prefix);
+      if (getVerified(this.#table, this.#table.rows, prefix, this.#transaction)) prefixes.push(prefix);
     }
-    return found;
+    return prefixes;
   }
 
   #firstKey(options: object): Buffer | undefined {
     const transaction = this.#transaction;
-    const one = { ...options, limit: 1, ...(transaction && { transaction }) };
-    for (const key of this.#table.rows.getKeys(one)) return key;
+    const lookup = { ...options, limit: 1, ...(transaction && { transaction }) };
+    for (const key of this.#table.rows.getKeys(lookup)) return key;
     return undefined;
   }
 }
@@ -119,27 +122,27 @@ export class Prefixes {
 /** Receives the records of a range. Lists that must be walked are put off: they are visited run by run afterwards. */
 abstract class ListSink implements RangeSink {
   /** Prefixes whose lists must be walked after the scan. */
-  readonly deferred: Buffer[] = [];
-  readonly #end: Buffer | undefined;
+  readonly deferredPrefixes: Buffer[] = [];
+  readonly #endKey: Buffer | undefined;
 
   constructor(end: Buffer | undefined) {
-    this.#end = end;
+    this.#endKey = end;
   }
 
-  abstract readonly full: boolean;
-  abstract readonly visit: RunVisitor;
+  abstract readonly isFull: boolean;
+  abstract readonly visitRun: RunVisitor;
   /** Receives the record of a list that lies in the range. Returns false if the list must be walked. */
-  protected abstract record(record: Buffer, length: number): boolean;
+  protected abstract addRecord(record: Buffer, length: number): boolean;
 
-  row(keys: Buffer, from: number, to: number, record: Buffer, length: number): void {
-    const end = this.#end;
+  addRow(keys: Buffer, from: number, to: number, record: Buffer, length: number): void {
+    const end = this.#endKey;
     // Of a prefix that is a prefix of `end`, only some rows lie in the range.
-    const partly = end && to - from <= end.length && keys.compare(end, 0, to - from, from, to) === 0;
-    if (partly || !this.record(record, length)) this.deferred.push(Buffer.from(keys.subarray(from, to)));
+    const isPartial = end && to - from <= end.length && keys.compare(end, 0, to - from, from, to) === 0;
+    if (isPartial || !this.addRecord(record, length)) this.deferredPrefixes.push(Buffer.from(keys.subarray(from, to)));
   }
 }
 
-class Counter extends ListSink {
+class SuffixCounter extends ListSink {
   count = 0;
   readonly #lists: Lists;
   readonly #cap: number;
@@ -150,35 +153,35 @@ class Counter extends ListSink {
     this.#cap = cap;
   }
 
-  get full(): boolean {
+  get isFull(): boolean {
     return this.count >= this.#cap;
   }
 
-  protected record(record: Buffer, length: number): boolean {
-    this.count += this.#lists.sizeOf(record, length);
+  protected addRecord(record: Buffer, length: number): boolean {
+    this.count += this.#lists.suffixCount(record, length);
     return true;
   }
 
-  readonly visit: RunVisitor = (_run, from, to) => {
-    this.count += (to - from) / this.#lists.suffix;
-    return !this.full;
+  readonly visitRun: RunVisitor = (_run, from, to) => {
+    this.count += (to - from) / this.#lists.suffixBytes;
+    return !this.isFull;
   };
 }
 
 class SuffixCollector extends ListSink {
-  readonly #suffix: number;
-  readonly #most: number;
+  readonly #suffixBytes: number;
+  readonly #maxBytes: number;
   #bytes: Buffer = Buffer.allocUnsafeSlow(4096);
   #length = 0;
 
   constructor(suffix: number, end: Buffer | undefined, limit: number) {
     super(end);
-    this.#suffix = suffix;
-    this.#most = limit * suffix;
+    this.#suffixBytes = suffix;
+    this.#maxBytes = limit * suffix;
   }
 
-  get full(): boolean {
-    return this.#length >= this.#most;
+  get isFull(): boolean {
+    return this.#length >= this.#maxBytes;
   }
 
   get bytes(): Buffer {
@@ -186,14 +189,14 @@ class SuffixCollector extends ListSink {
   }
 
   /** Returns false for a long list, which continues in blocks. */
-  protected record(record: Buffer, length: number): boolean {
-    if (length % this.#suffix !== 0) return false;
-    this.visit(record, 0, length);
+  protected addRecord(record: Buffer, length: number): boolean {
+    if (length % this.#suffixBytes !== 0) return false;
+    this.visitRun(record, 0, length);
     return true;
   }
 
-  readonly visit: RunVisitor = (run, from, to) => {
-    const length = this.#length + Math.min(to - from, this.#most - this.#length);
+  readonly visitRun: RunVisitor = (run, from, to) => {
+    const length = this.#length + Math.min(to - from, this.#maxBytes - this.#length);
     if (length > this.#bytes.length) {
       const larger = Buffer.allocUnsafeSlow(length * 2);
       this.#bytes.copy(larger, 0, 0, this.#length);
@@ -202,7 +205,7 @@ class SuffixCollector extends ListSink {
     const bytes = this.#bytes;
     for (let i = this.#length, at = from; i < length; i++, at++) bytes[i] = run[at]!;
     this.#length = length;
-    return !this.full;
+    return !this.isFull;
   };
 }
 

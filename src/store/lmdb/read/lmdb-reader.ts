@@ -6,14 +6,14 @@ import { EMPTY, packSorted } from '../../row.js';
 import { afterPrefix, cellKey, MARK_ROW, rowKeyOf } from '../../tables.js';
 import { proveAbsent } from '../file/absent.js';
 import type { Environment } from '../file/environment.js';
-import { getVerified, type LmdbTable, separateOf } from '../file/lmdb-table.js';
-import { viewOf } from '../file/read-buffer.js';
+import { getVerified, type LmdbTable, separateFamilyDb } from '../file/lmdb-table.js';
+import { plainView } from '../file/read-buffer.js';
 import { Lists } from '../lists/lists.js';
 import { Prefixes } from '../lists/prefixes.js';
 import { UnknownWord } from '../record/decode.js';
 import { detachScratch } from '../record/room.js';
 import { countRows } from '../rows/row-scan.js';
-import { isHead, rowLengthIn, Segments } from '../rows/segments.js';
+import { isSplitRowHead, Segments, splitRowLength } from '../rows/segments.js';
 import { LmdbScan } from './lmdb-scan.js';
 
 const FIRST_FAMILY: readonly ColumnRange[] = [{ family: 0 }];
@@ -39,7 +39,7 @@ export class LmdbReader implements Reader {
     const table = this.env.table(name);
     for (;;) {
       try {
-        return this.#get(table, key);
+        return this.#readRow(table, key);
       } catch (error) {
         this.#loadWordsOrThrow(table, error);
       }
@@ -48,23 +48,23 @@ export class LmdbReader implements Reader {
 
   /** Loads new words after `UnknownWord`, so that the caller can retry. Throws any other error. */
   #loadWordsOrThrow(table: LmdbTable, error: unknown): void {
-    if (!(error instanceof UnknownWord)) throw this.env.readError(error);
+    if (!(error instanceof UnknownWord)) throw this.env.toReadError(error);
     table.records.loadWords(this.#transaction);
   }
 
-  #get(table: LmdbTable, key: Buffer): Buffer | undefined {
+  #readRow(table: LmdbTable, key: Buffer): Buffer | undefined {
     if (!isKey(key, this.env.maxKey)) return undefined;
     const suffix = table.spec.suffixBytes;
-    if (suffix !== undefined) return this.#mark(table, key, suffix);
+    if (suffix !== undefined) return this.#readMark(table, key, suffix);
     const bytes = getVerified(table, table.rows, key, this.#transaction);
-    if (bytes && isHead(bytes)) return this.#segments(table, key).row(rowLengthIn(bytes));
+    if (bytes && isSplitRowHead(bytes)) return this.#segments(table, key).readRow(splitRowLength(bytes));
     if (bytes) return decodeRow(table, key, bytes, false);
     return this.#proveAbsent(table, key);
   }
 
   #proveAbsent(table: LmdbTable, key: Buffer): undefined {
     proveAbsent(table, key, this.#transaction);
-    this.env.recheck(table);
+    this.env.checkNotDropped(table);
   }
 
   #segments(table: LmdbTable, key: Buffer): Segments {
@@ -100,11 +100,11 @@ export class LmdbReader implements Reader {
     for (;;) {
       try {
         if (table.spec.suffixBytes !== undefined || !isKey(key, this.env.maxKey)) {
-          const row = this.#get(table, key);
+          const row = this.#readRow(table, key);
           return row && ranges ? selectColumns(row, row.length, ranges) : row;
         }
         const bytes = getVerified(table, table.rows, key, this.#transaction);
-        if (bytes && isHead(bytes)) return this.#segments(table, key).columns(ranges ?? FIRST_FAMILY);
+        if (bytes && isSplitRowHead(bytes)) return this.#segments(table, key).readColumns(ranges ?? FIRST_FAMILY);
         if (bytes) {
           const row = decodeRow(table, key, bytes, headOnly, inScratch);
           return row && ranges ? selectColumns(row, row.length, ranges) : row;
@@ -116,11 +116,12 @@ export class LmdbReader implements Reader {
     }
   }
 
-  #mark(table: LmdbTable, key: Buffer, suffix: number): Buffer | undefined {
-    const cut = key.length - suffix;
-    if (cut < 1) return undefined;
-    if (new Lists(table, this.#transaction).has(key.subarray(0, cut), key.subarray(cut))) return Buffer.from(MARK_ROW);
-    this.env.recheck(table);
+  #readMark(table: LmdbTable, key: Buffer, suffix: number): Buffer | undefined {
+    const prefixLength = key.length - suffix;
+    if (prefixLength < 1) return undefined;
+    if (new Lists(table, this.#transaction).hasSuffix(key.subarray(0, prefixLength), key.subarray(prefixLength)))
+      return Buffer.from(MARK_ROW);
+    this.env.checkNotDropped(table);
     return undefined;
   }
 
@@ -129,7 +130,7 @@ export class LmdbReader implements Reader {
     const rows = new Array<Buffer | undefined>(keys.length);
     for (let i = 0; i < keys.length; ) {
       try {
-        for (; i < keys.length; i++) rows[i] = this.#get(table, keys[i]!);
+        for (; i < keys.length; i++) rows[i] = this.#readRow(table, keys[i]!);
       } catch (error) {
         this.#loadWordsOrThrow(table, error);
       }
@@ -139,7 +140,7 @@ export class LmdbReader implements Reader {
 
   getCells(name: string, key: Buffer, family: number, prefix: Buffer): Buffer | undefined {
     const table = this.env.table(name);
-    const db = separateOf(table, family);
+    const db = separateFamilyDb(table, family);
     const start = cellKey(key, prefix);
     if (start.length > this.env.maxKey) return undefined;
     const cells: Cell[] = [];
@@ -149,45 +150,45 @@ export class LmdbReader implements Reader {
         const end = table.records.verify(found, 0, found.length, value, value.length);
         cells.push({ family, qualifier: found.subarray(2 + key.length), value: value.subarray(0, end) });
       }
-      if (cells.length === 0) this.env.recheck(table);
+      if (cells.length === 0) this.env.checkNotDropped(table);
     } catch (error) {
-      throw this.env.readError(error);
+      throw this.env.toReadError(error);
     }
     return cells.length ? packSorted(cells) : undefined;
   }
 
   namesOfCells(name: string, key: Buffer, family: number): Buffer[] {
     const table = this.env.table(name);
-    const db = separateOf(table, family);
+    const db = separateFamilyDb(table, family);
     const start = cellKey(key, EMPTY);
     try {
-      const names: Buffer[] = [];
+      const qualifiers: Buffer[] = [];
       for (const found of db.getKeys({ start, end: afterPrefix(start)!, ...this.#options }))
-        names.push(Buffer.from(found.subarray(start.length)));
-      if (names.length === 0) this.env.recheck(table);
-      return names;
+        qualifiers.push(Buffer.from(found.subarray(start.length)));
+      if (qualifiers.length === 0) this.env.checkNotDropped(table);
+      return qualifiers;
     } catch (error) {
-      throw this.env.readError(error);
+      throw this.env.toReadError(error);
     }
   }
 
   keysOfCells(name: string, family: number, limit: number, after?: Buffer): Buffer[] {
     const table = this.env.table(name);
-    const db = separateOf(table, family);
+    const db = separateFamilyDb(table, family);
     const keys: Buffer[] = [];
-    let last = after;
+    let lastKey = after;
     try {
       // One seek per row, because a row may have thousands of cells.
       while (keys.length < limit) {
-        const start = last && afterPrefix(cellKey(last, EMPTY));
+        const start = lastKey && afterPrefix(cellKey(lastKey, EMPTY));
         const [found] = db.getKeys({ ...(start && { start }), limit: 1, ...this.#options });
         if (!found) break;
-        last = Buffer.from(rowKeyOf(found));
-        keys.push(last);
+        lastKey = Buffer.from(rowKeyOf(found));
+        keys.push(lastKey);
       }
-      if (keys.length === 0) this.env.recheck(table);
+      if (keys.length === 0) this.env.checkNotDropped(table);
     } catch (error) {
-      throw this.env.readError(error);
+      throw this.env.toReadError(error);
     }
     return keys;
   }
@@ -201,24 +202,24 @@ export class LmdbReader implements Reader {
     const lists = new Lists(table, this.#transaction);
     if (!isKey(prefix, this.env.maxKey)) return EMPTY;
     try {
-      const found = lists.postings(prefix, limit, after, into);
-      if (found.length === 0) this.env.recheck(table);
-      return found;
+      const suffixes = lists.postings(prefix, limit, after, into);
+      if (suffixes.length === 0) this.env.checkNotDropped(table);
+      return suffixes;
     } catch (error) {
-      throw this.env.readError(error);
+      throw this.env.toReadError(error);
     }
   }
 
   postingsMany(name: string, prefixes: readonly Buffer[], limit: number, after?: Buffer): Buffer[] {
     const table = this.env.table(name);
-    const lists = new Lists(table, this.#transaction);
+    const listReader = new Lists(table, this.#transaction);
     const keys = prefixes.map((prefix) => (isKey(prefix, this.env.maxKey) ? prefix : undefined));
     try {
-      const found = lists.postingsMany(keys, limit, after);
-      if (found.some((list) => list.length === 0)) this.env.recheck(table);
-      return found;
+      const suffixLists = listReader.postingsMany(keys, limit, after);
+      if (suffixLists.some((list) => list.length === 0)) this.env.checkNotDropped(table);
+      return suffixLists;
     } catch (error) {
-      throw this.env.readError(error);
+      throw this.env.toReadError(error);
     }
   }
 
@@ -226,11 +227,11 @@ export class LmdbReader implements Reader {
     const table = this.env.table(name);
     const prefixes = new Prefixes(table, this.env.maxKey, this.#transaction);
     try {
-      const found = prefixes.collect(range, limit);
-      if (found.length === 0) this.env.recheck(table);
-      return found;
+      const suffixes = prefixes.collect(range, limit);
+      if (suffixes.length === 0) this.env.checkNotDropped(table);
+      return suffixes;
     } catch (error) {
-      throw this.env.readError(error);
+      throw this.env.toReadError(error);
     }
   }
 
@@ -240,10 +241,10 @@ export class LmdbReader implements Reader {
     if (!isKey(prefix, this.env.maxKey)) return 0;
     try {
       const size = lists.size(prefix);
-      if (size === 0) this.env.recheck(table);
+      if (size === 0) this.env.checkNotDropped(table);
       return Math.min(size, cap);
     } catch (error) {
-      throw this.env.readError(error);
+      throw this.env.toReadError(error);
     }
   }
 
@@ -254,10 +255,10 @@ export class LmdbReader implements Reader {
         table.spec.suffixBytes === undefined
           ? countRows(table, range, cap, this.#transaction, this.env.maxKey)
           : new Prefixes(table, this.env.maxKey, this.#transaction).count(range, cap);
-      if (count === 0) this.env.recheck(table);
+      if (count === 0) this.env.checkNotDropped(table);
       return count;
     } catch (error) {
-      throw this.env.readError(error);
+      throw this.env.toReadError(error);
     }
   }
 }
@@ -269,5 +270,5 @@ function decodeRow(
   headOnly: boolean,
   inScratch = false,
 ): Buffer | undefined {
-  return records.decode(records.view(key, 0, key.length, viewOf(bytes), bytes.length), headOnly, inScratch);
+  return records.decode(records.view(key, 0, key.length, plainView(bytes), bytes.length), headOnly, inScratch);
 }

@@ -19,9 +19,9 @@ export class LmdbScan implements Scan {
   readonly #range: KeyRange;
   readonly #shape: ScanShape;
   readonly #transaction: Transaction | undefined;
-  #after: Buffer | undefined;
-  #left: number;
-  #done = false;
+  #afterKey: Buffer | undefined;
+  #rowsLeft: number;
+  #isDone = false;
 
   constructor(
     env: Environment,
@@ -37,56 +37,56 @@ export class LmdbScan implements Scan {
     this.#table = table;
     this.#range = range;
     this.#transaction = transaction;
-    this.#after = options.after;
-    this.#left = options.limit ?? Number.POSITIVE_INFINITY;
+    this.#afterKey = options.after;
+    this.#rowsLeft = options.limit ?? Number.POSITIVE_INFINITY;
     const test = options.filter && compileFilter(options.filter);
     const listed = table.spec.suffixBytes !== undefined;
     const records = listed ? undefined : options.filter && compileRecordFilter(options.filter);
     this.#shape = {
-      test: records,
-      splitTest: test,
+      recordTest: records,
+      splitRowTest: test,
       reverse: options.reverse ?? false,
       keysOnly: options.keysOnly ?? false,
       skipBoundaryCheck: options.skipBoundaryCheck ?? false,
     };
-    if (this.#left <= 0 || (listed && test && !test(MARK_ROW))) this.#done = true;
+    if (this.#rowsLeft <= 0 || (listed && test && !test(MARK_ROW))) this.#isDone = true;
   }
 
   next(): Batch | undefined {
-    if (this.#done) return undefined;
+    if (this.#isDone) return undefined;
     this.#checkOpen();
     try {
-      if (!this.#transaction && !this.#env.isCurrent()) this.#env.refresh();
-      if (this.#table.dropped) throw noTable(this.#table.spec.name);
-      return this.#batch();
+      if (!this.#transaction && !this.#env.isCurrent()) this.#env.reloadTables();
+      if (this.#table.isDropped) throw noTable(this.#table.spec.name);
+      return this.#readBatch();
     } catch (error) {
-      this.#done = true;
-      throw this.#env.readError(error);
+      this.#isDone = true;
+      throw this.#env.toReadError(error);
     }
   }
 
-  #batch(): Batch {
-    const collector = this.#table.spec.suffixBytes === undefined ? this.#rows() : this.#listRows();
-    this.#left -= collector.keys.length;
-    if (!this.#after || this.#left <= 0) this.#done = true;
-    return { ...collector.batch(), until: this.#after ? keyAfter(this.#after) : 'end' };
+  #readBatch(): Batch {
+    const collector = this.#table.spec.suffixBytes === undefined ? this.#readRows() : this.#readListRows();
+    this.#rowsLeft -= collector.keys.length;
+    if (!this.#afterKey || this.#rowsLeft <= 0) this.#isDone = true;
+    return { ...collector.toBatch(), until: this.#afterKey ? keyAfter(this.#afterKey) : 'end' };
   }
 
-  #rows(): Collector {
+  #readRows(): Collector {
     const { maxKey } = this.#env;
     for (;;) {
-      const collector = new Collector(this.#table.records, this.#shape, this.#left);
+      const collector = new Collector(this.#table.records, this.#shape, this.#rowsLeft);
       try {
-        this.#after = scanRows(
+        this.#afterKey = scanRows(
           this.#table,
           this.#range,
-          this.#after,
+          this.#afterKey,
           this.#shape,
           collector,
           this.#transaction,
           maxKey,
         );
-        collector.complete((key) => new Segments(this.#table, key, maxKey, this.#transaction));
+        collector.completeSplitRow((key) => new Segments(this.#table, key, maxKey, this.#transaction));
         return collector;
       } catch (error) {
         if (!(error instanceof UnknownWord)) throw error;
@@ -95,21 +95,21 @@ export class LmdbScan implements Scan {
     }
   }
 
-  #listRows(): Collector {
+  #readListRows(): Collector {
     const { collector, resume } = scanLists(
       this.#table,
       this.#range,
-      this.#after,
+      this.#afterKey,
       this.#shape,
-      this.#left,
+      this.#rowsLeft,
       this.#transaction,
       this.#env.maxKey,
     );
-    this.#after = resume;
+    this.#afterKey = resume;
     return collector;
   }
 
   close(): void {
-    this.#done = true;
+    this.#isDone = true;
   }
 }

@@ -10,58 +10,58 @@ export const CHECK_BYTES = 4;
 
 const PRIME = 0x9e3779b1 | 0;
 /** Initial values of four independent lanes, which a processor computes in parallel. */
-const LANES = [0x243f6a88 | 0, 0x85a308d3 | 0, 0x13198a2e | 0, 0x03707344 | 0] as const;
+const LANE_SEEDS = [0x243f6a88 | 0, 0x85a308d3 | 0, 0x13198a2e | 0, 0x03707344 | 0] as const;
 
 /** The memory that contains the current value, as 32-bit words. Cached, because LMDB's read buffer stays the same. */
-let memory: ArrayBufferLike | undefined;
-let words: Int32Array = new Int32Array(0);
+let viewedMemory: ArrayBufferLike | undefined;
+let memoryWords: Int32Array = new Int32Array(0);
 
 /** Makes `words` cover the value. Returns the index of the value's first word. */
 function openWords(bytes: Buffer, length: number): number {
   const { buffer, byteOffset } = bytes;
   if ((byteOffset & 3) !== 0) {
-    memory = undefined;
-    words = new Int32Array((length + 3) >>> 2);
-    bytes.copy(new Uint8Array(words.buffer), 0, 0, length);
+    viewedMemory = undefined;
+    memoryWords = new Int32Array((length + 3) >>> 2);
+    bytes.copy(new Uint8Array(memoryWords.buffer), 0, 0, length);
     return 0;
   }
-  if (buffer !== memory) {
-    memory = buffer;
-    words = new Int32Array(buffer, 0, buffer.byteLength >>> 2);
+  if (buffer !== viewedMemory) {
+    viewedMemory = buffer;
+    memoryWords = new Int32Array(buffer, 0, buffer.byteLength >>> 2);
   }
   return byteOffset >>> 2;
 }
 
 /** Computes the check of the value `bytes[0, length)` under the key `keys[from, to)`. */
 export function computeCheck(keys: Buffer, from: number, to: number, bytes: Buffer, length: number): number {
-  let a: number = LANES[0];
-  let b: number = LANES[1];
-  let c: number = LANES[2];
-  let d: number = LANES[3];
+  let a: number = LANE_SEEDS[0];
+  let b: number = LANE_SEEDS[1];
+  let c: number = LANE_SEEDS[2];
+  let d: number = LANE_SEEDS[3];
   let at = from;
   for (; at + 4 <= to; at += 4) {
     const word = keys[at]! | (keys[at + 1]! << 8) | (keys[at + 2]! << 16) | (keys[at + 3]! << 24);
-    a = rotated(Math.imul(a ^ word, PRIME));
+    a = rotate(Math.imul(a ^ word, PRIME));
   }
-  for (; at < to; at++) b = rotated(Math.imul(b ^ keys[at]!, PRIME));
+  for (; at < to; at++) b = rotate(Math.imul(b ^ keys[at]!, PRIME));
   let i = openWords(bytes, length);
-  const run = words;
+  const valueWords = memoryWords;
   const end = i + (length >>> 2);
-  for (const last = end - 3; i < last; i += 4) {
-    a = rotated(Math.imul(a ^ run[i]!, PRIME));
-    b = rotated(Math.imul(b ^ run[i + 1]!, PRIME));
-    c = rotated(Math.imul(c ^ run[i + 2]!, PRIME));
-    d = rotated(Math.imul(d ^ run[i + 3]!, PRIME));
+  for (const lastQuad = end - 3; i < lastQuad; i += 4) {
+    a = rotate(Math.imul(a ^ valueWords[i]!, PRIME));
+    b = rotate(Math.imul(b ^ valueWords[i + 1]!, PRIME));
+    c = rotate(Math.imul(c ^ valueWords[i + 2]!, PRIME));
+    d = rotate(Math.imul(d ^ valueWords[i + 3]!, PRIME));
   }
-  for (; i < end; i++) a = rotated(Math.imul(a ^ run[i]!, PRIME));
-  for (let rest = length & ~3; rest < length; rest++) c = rotated(Math.imul(c ^ bytes[rest]!, PRIME));
-  b = Math.imul(b ^ rotated(a), PRIME);
-  d = Math.imul(d ^ rotated(c), PRIME);
-  const all = Math.imul(rotated(b) ^ d ^ length, PRIME);
-  return all ^ (all >>> 15);
+  for (; i < end; i++) a = rotate(Math.imul(a ^ valueWords[i]!, PRIME));
+  for (let restAt = length & ~3; restAt < length; restAt++) c = rotate(Math.imul(c ^ bytes[restAt]!, PRIME));
+  b = Math.imul(b ^ rotate(a), PRIME);
+  d = Math.imul(d ^ rotate(c), PRIME);
+  const check = Math.imul(rotate(b) ^ d ^ length, PRIME);
+  return check ^ (check >>> 15);
 }
 
-function rotated(word: number): number {
+function rotate(word: number): number {
   return (word << 13) | (word >>> 19);
 }
 
@@ -69,7 +69,7 @@ function rotated(word: number): number {
 let scratch = Buffer.allocUnsafeSlow(32 * 1024);
 
 /** Shorter values are copied byte by byte, because `copy` costs as much as a loop over this many bytes. */
-const LOOP = 64;
+const MAX_LOOP_BYTES = 64;
 
 /** A value followed by its check, `bytes[0, length)`. Valid until the next call of `appendCheck` or `withCheck`. */
 export interface CheckedValue {
@@ -77,7 +77,7 @@ export interface CheckedValue {
   length: number;
 }
 
-const last: CheckedValue = { bytes: scratch, length: 0 };
+const checkedValue: CheckedValue = { bytes: scratch, length: 0 };
 
 /** Appends the check to the value `bytes[start, end)` under the key `keys[from, to)`. */
 export function appendCheck(
@@ -91,12 +91,12 @@ export function appendCheck(
   const length = end - start;
   if (length + CHECK_BYTES > scratch.length) scratch = Buffer.allocUnsafeSlow(2 * length);
   const out = scratch;
-  if (length > LOOP) bytes.copy(out, 0, start, end);
+  if (length > MAX_LOOP_BYTES) bytes.copy(out, 0, start, end);
   else for (let i = 0; i < length; i++) out[i] = bytes[start + i]!;
   out.writeInt32LE(computeCheck(keys, from, to, out, length), length);
-  last.bytes = out;
-  last.length = length + CHECK_BYTES;
-  return last;
+  checkedValue.bytes = out;
+  checkedValue.length = length + CHECK_BYTES;
+  return checkedValue;
 }
 
 /** Returns the value with its check as a buffer, which is valid until the next call of `withCheck` or `appendCheck`. */

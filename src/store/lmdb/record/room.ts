@@ -1,7 +1,7 @@
 /**
  * Bytes of a slab. Copies of up to a quarter of this size share a slab, since an allocation costs more than the copy.
  */
-const SLAB = 32 * 1024;
+const SLAB_BYTES = 32 * 1024;
 
 /** Memory that is being filled. Writers may write up to three bytes beyond the requested length. */
 export interface Room {
@@ -11,17 +11,17 @@ export interface Room {
   start: number;
 }
 
-const EXCESS = 3;
+const EXCESS_BYTES = 3;
 
 /** Allocates room for `length` bytes. */
 export function newRoom(length: number): Room {
-  const bytes = Buffer.allocUnsafeSlow(length + EXCESS);
+  const bytes = Buffer.allocUnsafeSlow(length + EXCESS_BYTES);
   return { bytes, view: new DataView(bytes.buffer), start: 0 };
 }
 
-const slab = newRoom(SLAB);
+const slab = newRoom(SLAB_BYTES);
 /** The memory of `reserveScratch`. Reused memory stays in the processor's caches and leaves no garbage. */
-const scratch = newRoom(SLAB);
+const scratch = newRoom(SLAB_BYTES);
 /** Length of the last reservation in `scratch`. */
 let scratchLength = 0;
 
@@ -43,9 +43,9 @@ export function detachScratch(): void {
 }
 
 function roomInSlab(shared: Room, length: number): Room {
-  if (length > SLAB >> 2) return newRoom(length);
-  if (shared.start + length > SLAB) {
-    const { bytes, view } = newRoom(SLAB);
+  if (length > SLAB_BYTES >> 2) return newRoom(length);
+  if (shared.start + length > SLAB_BYTES) {
+    const { bytes, view } = newRoom(SLAB_BYTES);
     shared.bytes = bytes;
     shared.view = view;
     shared.start = 0;

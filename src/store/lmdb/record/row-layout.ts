@@ -6,8 +6,8 @@ export const LAYOUT_CELLS = 512;
 /** The `RowLayout` that the decoder writes. */
 export class DecodedLayout implements RowLayout {
   row: Buffer | undefined;
-  count = 0;
-  readonly begins = new Int32Array(LAYOUT_CELLS);
-  readonly names = new Int32Array(LAYOUT_CELLS);
+  cellCount = 0;
+  readonly cellStarts = new Int32Array(LAYOUT_CELLS);
+  readonly nameNumbers = new Int32Array(LAYOUT_CELLS);
   numbering = {};
 }

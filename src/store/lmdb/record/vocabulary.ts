@@ -10,28 +10,28 @@ interface Pattern {
 }
 
 /**
- * A cell name, by which words are found. A cell consists of a name and a *subject*, the part that varies. If the
- * qualifier has a `=`, the subject is the rest of the qualifier behind the `=`, and the name is the start of the
+ * A cell name, by which dictionary words are found. A cell consists of a name and a *subject*, the part that varies.
+ * If the qualifier has a `=`, the subject is the rest of the qualifier behind the `=`, and the name is the start of the
  * qualifier and the value. Otherwise the name is the qualifier, and the subject is the value.
  */
-export interface Name {
+export interface NameEntry {
   readonly family: number;
   /** The qualifier, or its start up to and including the `=`. */
-  readonly fixed: Buffer;
-  /** Whether `fixed` ends with a `=`. */
+  readonly fixedQualifier: Buffer;
+  /** Whether `fixedQualifier` ends with a `=`. */
   readonly hasEquals: boolean;
   /** The value of the cells, if `hasEquals`; else empty. */
   readonly value: Buffer;
   /** Words with a hole, in descending order of length. */
   readonly patterns: Pattern[];
   /** Numbers of the words without a hole, by the hash of the subject. */
-  readonly wholeCells: Map<number, number>;
+  readonly wholeCellNumbers: Map<number, number>;
   /** Number of the whole-cell word that matched last; 0 for none. */
-  lastCell: number;
+  lastNumber: number;
   /** The next name with the same hash. */
-  readonly nextSameHash: Name | undefined;
+  readonly nextSameHash: NameEntry | undefined;
   /** The name that followed this name the last time: a guess for the next cell. */
-  next: Name | undefined;
+  likelyNext: NameEntry | undefined;
   readonly hash: number;
 }
 
@@ -39,7 +39,7 @@ const EQUALS = 0x3d;
 const FNV_START = 0x811c9dc5 | 0;
 const FNV_PRIME = 0x01000193;
 
-export function hashOf(hash: number, bytes: Buffer, from: number, to: number): number {
+export function hashBytes(hash: number, bytes: Buffer, from: number, to: number): number {
   let h = hash;
   for (let i = from; i < to; i++) h = Math.imul(h ^ bytes[i]!, FNV_PRIME);
   return h;
@@ -59,7 +59,7 @@ export class CellCursor {
   subjectStart = 0;
   subjectEnd = 0;
 
-  set(row: Buffer, at: number): void {
+  moveTo(row: Buffer, at: number): void {
     this.row = row;
     this.at = at;
     this.valueStart = at + CELL_HEADER + qualifierLength(row, at);
@@ -82,12 +82,12 @@ export class CellCursor {
   }
 
   /** Returns whether the cell has the given name; if so, divides the cell accordingly. */
-  divideAs({ family, fixed, hasEquals, value }: Name): boolean {
+  divideAs({ family, fixedQualifier, hasEquals, value }: NameEntry): boolean {
     const { row, at } = this;
-    const n = fixed.length;
+    const n = fixedQualifier.length;
     const start = at + CELL_HEADER;
     if (row[at] !== family || (hasEquals ? this.valueStart < start + n : this.valueStart !== start + n)) return false;
-    if (!hasBytesAt(row, start, fixed)) return false;
+    if (!hasBytesAt(row, start, fixedQualifier)) return false;
     if (!hasEquals) return true;
     if (this.end - this.valueStart !== value.length || !hasBytesAt(row, this.valueStart, value)) return false;
     this.hasEquals = true;
@@ -102,84 +102,84 @@ export class CellCursor {
 export class Vocabulary {
   readonly words = new Words();
   /** Number of words without a hole. */
-  wholeCells = 0;
-  readonly #names = new Map<number, Name>();
-  readonly #cell = new CellCursor();
+  wholeCellCount = 0;
+  readonly #namesByHash = new Map<number, NameEntry>();
+  readonly #cursor = new CellCursor();
 
   /**
    * Divides the cell and returns its name, or undefined if no word has the name. `before`: name of the previous cell.
    */
-  findName(cell: CellCursor, before: Name | undefined): Name | undefined {
-    const guess = before?.next;
+  findName(cell: CellCursor, before: NameEntry | undefined): NameEntry | undefined {
+    const guess = before?.likelyNext;
     if (guess && cell.divideAs(guess)) return guess;
     cell.divide();
-    const found = this.#lookUpName(cell);
-    if (before && found) before.next = found;
-    return found;
+    const foundName = this.#lookUpName(cell);
+    if (before && foundName) before.likelyNext = foundName;
+    return foundName;
   }
 
-  #lookUpName(cell: CellCursor): Name | undefined {
-    let name = this.#names.get(hashOfName(cell));
+  #lookUpName(cell: CellCursor): NameEntry | undefined {
+    let name = this.#namesByHash.get(hashOfName(cell));
     while (name && !(name.hasEquals === cell.hasEquals && cell.divideAs(name))) name = name.nextSameHash;
     return name;
   }
 
   /** Returns the number of the whole-cell word that equals the cell; 0 if there is none. */
-  findWholeCell(name: Name, { row, at, subjectStart: from, subjectEnd: to, end }: CellCursor): number {
-    if (name.wholeCells.size === 0) return 0;
+  findWholeCell(name: NameEntry, { row, at, subjectStart: from, subjectEnd: to, end }: CellCursor): number {
+    if (name.wholeCellNumbers.size === 0) return 0;
     const { list } = this.words;
-    if (name.lastCell !== 0 && isCell(list[name.lastCell - 1]!, row, at, end)) return name.lastCell;
-    const number = name.wholeCells.get(hashOf(FNV_START, row, from, to));
-    if (number === undefined || !isCell(list[number - 1]!, row, at, end)) return 0;
-    name.lastCell = number;
+    if (name.lastNumber !== 0 && equalsCell(list[name.lastNumber - 1]!, row, at, end)) return name.lastNumber;
+    const number = name.wholeCellNumbers.get(hashBytes(FNV_START, row, from, to));
+    if (number === undefined || !equalsCell(list[number - 1]!, row, at, end)) return 0;
+    name.lastNumber = number;
     return number;
   }
 
   clear(): void {
     this.words.clear();
-    this.wholeCells = 0;
-    this.#names.clear();
+    this.wholeCellCount = 0;
+    this.#namesByHash.clear();
   }
 
-  add(word: Word): number {
+  addWord(word: Word): number {
     const number = this.words.add(word);
-    const cell = this.#cell;
-    cell.set(word.cell, 0);
+    const cell = this.#cursor;
+    cell.moveTo(word.cell, 0);
     cell.divide();
-    const name = this.#lookUpName(cell) ?? this.#newName(cell);
-    if (word.hole === NO_HOLE) {
-      this.wholeCells++;
-      name.wholeCells.set(hashOf(FNV_START, word.cell, cell.subjectStart, cell.subjectEnd), number);
+    const name = this.#lookUpName(cell) ?? this.#addName(cell);
+    if (word.holeKind === NO_HOLE) {
+      this.wholeCellCount++;
+      name.wholeCellNumbers.set(hashBytes(FNV_START, word.cell, cell.subjectStart, cell.subjectEnd), number);
     } else {
-      const prefix = word.cell.subarray(cell.subjectStart, word.at);
-      const suffix = word.cell.subarray(word.at, cell.subjectEnd);
+      const prefix = word.cell.subarray(cell.subjectStart, word.holeAt);
+      const suffix = word.cell.subarray(word.holeAt, cell.subjectEnd);
       name.patterns.push({ number, prefix, suffix });
       name.patterns.sort((a, b) => b.prefix.length + b.suffix.length - a.prefix.length - a.suffix.length);
     }
     return number;
   }
 
-  #newName(cell: CellCursor): Name {
+  #addName(cell: CellCursor): NameEntry {
     const { row, at, hasEquals } = cell;
     const hash = hashOfName(cell);
-    const name: Name = {
+    const name: NameEntry = {
       family: cellFamily(row, at),
-      fixed: Buffer.from(row.subarray(at + CELL_HEADER, cell.nameEnd)),
+      fixedQualifier: Buffer.from(row.subarray(at + CELL_HEADER, cell.nameEnd)),
       hasEquals,
       value: hasEquals ? Buffer.from(row.subarray(cell.valueStart, cell.end)) : EMPTY,
       patterns: [],
-      wholeCells: new Map(),
-      lastCell: 0,
-      nextSameHash: this.#names.get(hash),
-      next: undefined,
+      wholeCellNumbers: new Map(),
+      lastNumber: 0,
+      nextSameHash: this.#namesByHash.get(hash),
+      likelyNext: undefined,
       hash,
     };
-    this.#names.set(hash, name);
+    this.#namesByHash.set(hash, name);
     return name;
   }
 }
 
-function isCell({ cell }: Word, row: Buffer, at: number, end: number): boolean {
+function equalsCell({ cell }: Word, row: Buffer, at: number, end: number): boolean {
   return cell.length === end - at && hasBytesAt(row, at, cell);
 }
 
@@ -194,16 +194,21 @@ export function matchesPattern(
 }
 
 export function hashOfName({ row, at, nameEnd, hasEquals, valueStart, end }: CellCursor): number {
-  const hash = hashOf(Math.imul(FNV_START ^ row[at]!, FNV_PRIME), row, at + CELL_HEADER, nameEnd);
-  return hasEquals ? hashOf(hash, row, valueStart, end) : hash;
+  const hash = hashBytes(Math.imul(FNV_START ^ row[at]!, FNV_PRIME), row, at + CELL_HEADER, nameEnd);
+  return hasEquals ? hashBytes(hash, row, valueStart, end) : hash;
 }
 
 /** Makes a word from a cell, with a hole at `row[from, to)` unless `hole` is `NO_HOLE`. */
-export function makeWord({ row, at, end, valueStart }: CellCursor, hole: Word['hole'], from: number, to: number): Word {
-  if (hole === NO_HOLE) return { hole, at: end - at, cell: Buffer.from(row.subarray(at, end)) };
+export function makeWord(
+  { row, at, end, valueStart }: CellCursor,
+  hole: Word['holeKind'],
+  from: number,
+  to: number,
+): Word {
+  if (hole === NO_HOLE) return { holeKind: hole, holeAt: end - at, cell: Buffer.from(row.subarray(at, end)) };
   const cell = Buffer.concat([row.subarray(at, from), row.subarray(to, end)]);
-  const gone = to - from;
-  if (hole === IN_QUALIFIER) cell.writeUInt16BE(valueStart - at - CELL_HEADER - gone, 1);
-  if (hole === IN_VALUE) cell.writeUInt32BE(end - valueStart - gone, 3);
-  return { hole, at: from - at, cell };
+  const holeLength = to - from;
+  if (hole === IN_QUALIFIER) cell.writeUInt16BE(valueStart - at - CELL_HEADER - holeLength, 1);
+  if (hole === IN_VALUE) cell.writeUInt32BE(end - valueStart - holeLength, 3);
+  return { holeKind: hole, holeAt: from - at, cell };
 }

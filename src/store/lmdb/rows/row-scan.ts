@@ -7,8 +7,8 @@ import type { Records } from '../file/records.js';
 import type { RangeSink, RowRange } from '../file/scanner.js';
 import type { RecordTest } from '../record/record-filter.js';
 import { allocate } from '../record/room.js';
-import { boundsOf } from './key-bounds.js';
-import { isHead, rowLengthIn, type Segments } from './segments.js';
+import { toKeyBounds } from './key-bounds.js';
+import { isSplitRowHead, type Segments, splitRowLength } from './segments.js';
 
 /** A batch ends after this many examined rows, … */
 export const BATCH_ROWS = 2000;
@@ -19,8 +19,8 @@ export const BATCH_MS = 1;
 
 export interface ScanShape {
   /** The filter, compiled for records and for the packed rows of split rows. */
-  readonly test: RecordTest | undefined;
-  readonly splitTest: RowTest | undefined;
+  readonly recordTest: RecordTest | undefined;
+  readonly splitRowTest: RowTest | undefined;
   readonly reverse: boolean;
   readonly keysOnly: boolean;
   readonly skipBoundaryCheck: boolean;
@@ -30,76 +30,76 @@ export interface ScanShape {
 export class Collector implements RangeSink {
   readonly keys: Buffer[] = [];
   readonly rows: (Buffer | undefined)[] = [];
-  scanned = 0;
+  scannedCount = 0;
   readonly #records: Records;
-  readonly #test: RecordTest | undefined;
-  readonly #splitTest: RowTest | undefined;
+  readonly #recordTest: RecordTest | undefined;
+  readonly #splitRowTest: RowTest | undefined;
   readonly #keysOnly: boolean;
   readonly #limit: number;
   readonly #deadline = performance.now() + BATCH_MS;
-  #bytes = 0;
-  #split = false;
+  #byteCount = 0;
+  #endsWithHead = false;
 
   constructor(records: Records, shape: ScanShape, limit: number) {
     this.#records = records;
-    this.#test = shape.test;
-    this.#splitTest = shape.splitTest;
+    this.#recordTest = shape.recordTest;
+    this.#splitRowTest = shape.splitRowTest;
     this.#keysOnly = shape.keysOnly;
     this.#limit = limit;
   }
 
-  row(keys: Buffer, from: number, to: number, record: Buffer, length: number): void {
-    this.scanned++;
+  addRow(keys: Buffer, from: number, to: number, record: Buffer, length: number): void {
+    this.scannedCount++;
     const records = this.#records;
-    const at = records.view(keys, from, to, record, length);
-    // Only the head of a split row is here, so the batch ends and `complete` reads the segments.
-    this.#split = isHead(record) && (!this.#keysOnly || this.#test !== undefined);
-    if (!this.#split && this.#test && !records.matches(this.#test, at)) return;
+    const view = records.view(keys, from, to, record, length);
+    // Only the head of a split row is here, so the batch ends and `completeSplitRow` reads the segments.
+    this.#endsWithHead = isSplitRowHead(record) && (!this.#keysOnly || this.#recordTest !== undefined);
+    if (!this.#endsWithHead && this.#recordTest && !records.matches(this.#recordTest, view)) return;
     const key = allocate(to - from);
     keys.copy(key, 0, from, to);
-    this.#bytes += key.length;
+    this.#byteCount += key.length;
     let row: Buffer | undefined;
-    if (this.#split) row = Buffer.from(record.subarray(0, length));
-    else if (!this.#keysOnly) row = records.decode(at);
+    if (this.#endsWithHead) row = Buffer.from(record.subarray(0, length));
+    else if (!this.#keysOnly) row = records.decode(view);
     this.keys.push(key);
     this.rows.push(row);
-    this.#bytes += row?.length ?? 0;
+    this.#byteCount += row?.length ?? 0;
   }
 
   /**
    * Replaces the head of a split row by the row, or drops the row if it does not match. Called without an open cursor.
    */
-  complete(segmentsOf: (key: Buffer) => Segments): void {
-    if (!this.#split) return;
-    const row = segmentsOf(this.keys.at(-1)!).row(rowLengthIn(this.rows.pop()!));
-    if (!this.#splitTest || this.#splitTest(row)) this.rows.push(this.#keysOnly ? undefined : row);
+  completeSplitRow(segmentsOf: (key: Buffer) => Segments): void {
+    if (!this.#endsWithHead) return;
+    const row = segmentsOf(this.keys.at(-1)!).readRow(splitRowLength(this.rows.pop()!));
+    if (!this.#splitRowTest || this.#splitRowTest(row)) this.rows.push(this.#keysOnly ? undefined : row);
     else this.keys.pop();
   }
 
   /** Adds a row without a test. `key` becomes the property of the batch. */
-  add(key: Buffer, row: Buffer): void {
-    this.scanned++;
+  addUntested(key: Buffer, row: Buffer): void {
+    this.scannedCount++;
     this.keys.push(key);
     this.rows.push(this.#keysOnly ? undefined : row);
-    this.#bytes += key.length + row.length;
+    this.#byteCount += key.length + row.length;
   }
 
   get limitReached(): boolean {
     return this.keys.length >= this.#limit;
   }
 
-  get full(): boolean {
+  get isFull(): boolean {
     return (
-      this.#split ||
-      this.scanned >= BATCH_ROWS ||
-      this.#bytes >= BATCH_BYTES ||
+      this.#endsWithHead ||
+      this.scannedCount >= BATCH_ROWS ||
+      this.#byteCount >= BATCH_BYTES ||
       this.keys.length >= this.#limit ||
-      ((this.scanned & 15) === 0 && performance.now() > this.#deadline)
+      ((this.scannedCount & 15) === 0 && performance.now() > this.#deadline)
     );
   }
 
-  batch(): Batch {
-    return { keys: this.keys, rows: this.rows, scanned: this.scanned };
+  toBatch(): Batch {
+    return { keys: this.keys, rows: this.rows, scannedCount: this.scannedCount };
   }
 }
 
@@ -127,13 +127,13 @@ function proveStart(table: LmdbTable, { start, reverse }: RowRange, transaction:
 
 /** Converts the range for `Scanner.scan`; `after` replaces the bound at which the scan starts. */
 function rowRange(range: KeyRange, after: Buffer | undefined, reverse: boolean, maxKey: number): RowRange | undefined {
-  const bounds = boundsOf(range, maxKey);
+  const bounds = toKeyBounds(range, maxKey);
   if (!bounds) return undefined;
   return {
     start: after ?? (reverse ? bounds.to : bounds.from),
     end: reverse ? bounds.from : bounds.to,
-    exclusiveStart: after !== undefined || (reverse ? !bounds.toInclusive : bounds.fromExclusive),
-    inclusiveEnd: reverse ? !bounds.fromExclusive : bounds.toInclusive,
+    exclusiveStart: after !== undefined || (reverse ? !bounds.isToInclusive : bounds.isFromExclusive),
+    inclusiveEnd: reverse ? !bounds.isFromExclusive : bounds.isToInclusive,
     reverse,
   };
 }
@@ -149,12 +149,12 @@ export function countRows(
   const rows = rowRange(range, undefined, false, maxKey);
   if (!rows || cap <= 0) return 0;
   proveStart(table, rows, transaction);
-  const counter = new Counter(cap);
+  const counter = new RowCounter(cap);
   table.scanner.scan(rows, counter, transaction);
   return counter.count;
 }
 
-class Counter implements RangeSink {
+class RowCounter implements RangeSink {
   count = 0;
   readonly #cap: number;
 
@@ -162,11 +162,11 @@ class Counter implements RangeSink {
     this.#cap = cap;
   }
 
-  row(): void {
+  addRow(): void {
     this.count++;
   }
 
-  get full(): boolean {
+  get isFull(): boolean {
     return this.count >= this.#cap;
   }
 }

@@ -7,12 +7,12 @@ import { afterPrefix } from '../../tables.js';
 import type { Db } from '../file/database.js';
 import { getVerified, type LmdbTable } from '../file/lmdb-table.js';
 import { overflowRoom } from '../file/pages.js';
-import { viewOf } from '../file/read-buffer.js';
+import { plainView } from '../file/read-buffer.js';
 import { CHECK_BYTES, withCheck } from '../record/check.js';
 
 /**
- * Split rows. A row over `SPLIT` bytes is stored as segments of consecutive cells in a separate database, so that a
- * step that changes a few of 100,000 cells reads and writes a few segments only. The record of the row is a head:
+ * Split rows. A row over `SPLIT_BYTES` is stored as segments of consecutive cells in a separate database, so that a
+ * plan that changes a few of 100,000 cells reads and writes a few segments only. The record of the row is a head:
  *
  *   0 │ length of the whole row u32
  *
@@ -20,41 +20,41 @@ import { CHECK_BYTES, withCheck } from '../record/check.js';
  *
  *   row key length u16 │ row key │ family u8 │ qualifier
  *
- * with the name of the first cell of the segment, truncated to the bytes that distinguish it from the previous cell.
+ * of the segment's first cell, truncated to the bytes that distinguish it from the previous cell.
  * The key of the first segment ends after the row key. So the segment of a cell is the last segment whose key is not
  * above the key made from the cell's name (docs/formats/lmdb.md).
  */
-const HEAD = 0;
+const HEAD_MARK = 0;
 
 /** A row longer than this, in bytes, is split, … */
-const SPLIT = 32 * 1024;
+const SPLIT_BYTES = 32 * 1024;
 /** … a split row that has become shorter than this is joined again, … */
-export const JOIN = 16 * 1024;
+export const JOIN_BYTES = 16 * 1024;
 /** … and a segment with more than one cell never exceeds this size, which fits two LMDB pages with the check. */
-export const SEGMENT = overflowRoom(2) - CHECK_BYTES;
+export const SEGMENT_BYTES = overflowRoom(2) - CHECK_BYTES;
 
 const HEAD_BYTES = 5;
 
 /** Returns whether a row must be split. A row whose key leaves no room for segment keys is not split. */
 export function needsSplit(keyLength: number, length: number, maxKey: number): boolean {
-  return length > SPLIT && 2 + keyLength <= maxKey;
+  return length > SPLIT_BYTES && 2 + keyLength <= maxKey;
 }
 
 /** Returns whether the record is the head of a split row. */
-export function isHead(record: Buffer): boolean {
-  return record[0] === HEAD;
+export function isSplitRowHead(record: Buffer): boolean {
+  return record[0] === HEAD_MARK;
 }
 
 /** Reads the row length from a head. Uses element access, so `head` may be LMDB's read buffer. */
-export function rowLengthIn(head: Buffer): number {
+export function splitRowLength(head: Buffer): number {
   return ((head[1]! << 24) | (head[2]! << 16) | (head[3]! << 8) | head[4]!) >>> 0;
 }
 
 /** The record of a split row. */
-export function headOf(key: Buffer, length: number): Buffer {
+export function splitRowHead(key: Buffer, length: number): Buffer {
   if (length > 0xffffffff) throw new StoreError('limit', `row of ${length} bytes; ${0xffffffff} are the most`);
   const head = Buffer.allocUnsafe(HEAD_BYTES);
-  head[0] = HEAD;
+  head[0] = HEAD_MARK;
   head.writeUInt32BE(length, 1);
   return withCheck(key, head);
 }
@@ -83,109 +83,109 @@ export interface Segment {
 
 /** Reads the stored segments of one split row. */
 export class Segments {
-  readonly first: Buffer;
+  readonly firstKey: Buffer;
   readonly #table: LmdbTable;
   readonly #db: Db;
   readonly #maxKey: number;
   readonly #transaction: Transaction | undefined;
-  readonly #with: object;
+  readonly #options: object;
 
   constructor(table: LmdbTable, rowKey: Buffer, maxKey: number, transaction?: Transaction) {
-    this.first = firstSegmentKey(rowKey);
+    this.firstKey = firstSegmentKey(rowKey);
     this.#table = table;
     this.#db = table.segments!;
     this.#maxKey = maxKey;
     this.#transaction = transaction;
-    this.#with = transaction ? { transaction } : {};
+    this.#options = transaction ? { transaction } : {};
   }
 
   /** Yields the segments in order, from the key `from` on. */
-  *from(from = this.first): Generator<Segment> {
-    const options = { start: from, end: afterPrefix(this.first)!, ...this.#with };
-    for (const { key, value } of this.#db.getRange(options as RangeOptions)) yield this.#segment(key, value);
+  *segmentsFrom(from = this.firstKey): Generator<Segment> {
+    const options = { start: from, end: afterPrefix(this.firstKey)!, ...this.#options };
+    for (const { key, value } of this.#db.getRange(options as RangeOptions)) yield this.#toSegment(key, value);
   }
 
   keys(): Buffer[] {
     return [...this.#keysFrom()];
   }
 
-  #keysFrom(from = this.first): Iterable<Buffer> {
-    const options = { start: from, end: afterPrefix(this.first)!, ...this.#with };
+  #keysFrom(segmentsFrom = this.firstKey): Iterable<Buffer> {
+    const options = { start: segmentsFrom, end: afterPrefix(this.firstKey)!, ...this.#options };
     return this.#db.getKeys(options as RangeOptions);
   }
 
   /** The segment that contains the cell, or would contain it; undefined before the first segment. */
-  of(family: number, qualifier: Buffer): Segment | undefined {
-    const name = segmentKey(this.first, family, qualifier);
-    for (const { key, value } of this.#db.getRange(this.#upTo(name))) return this.#segment(key, value);
+  segmentWith(family: number, qualifier: Buffer): Segment | undefined {
+    const cellKey = segmentKey(this.firstKey, family, qualifier);
+    for (const { key, value } of this.#db.getRange(this.#rangeUpTo(cellKey))) return this.#toSegment(key, value);
     return undefined;
   }
 
-  #segment(key: Buffer, value: Buffer): Segment {
+  #toSegment(key: Buffer, value: Buffer): Segment {
     return { key, cells: value.subarray(0, this.#table.records.verify(key, 0, key.length, value, value.length)) };
   }
 
   /** Key of the segment after the one at `key`. */
-  next(key: Buffer): Buffer | undefined {
-    const end = afterPrefix(this.first)!;
-    const options = { start: key, exclusiveStart: true, end, limit: 1, ...this.#with };
+  nextKey(key: Buffer): Buffer | undefined {
+    const end = afterPrefix(this.firstKey)!;
+    const options = { start: key, exclusiveStart: true, end, limit: 1, ...this.#options };
     for (const found of this.#db.getKeys(options as RangeOptions)) return found;
     return undefined;
   }
 
   /** Reads the whole row, whose length is `length` according to the head. */
-  row(length: number): Buffer {
+  readRow(length: number): Buffer {
     const row = Buffer.allocUnsafeSlow(length);
     let at = 0;
     for (const key of this.#keysFrom()) {
       const cells = getVerified(this.#table, this.#db, key, this.#transaction);
-      if (!cells || at + cells.length > length) throw this.#damaged(length);
-      at += viewOf(cells).copy(row, at, 0, cells.length);
+      if (!cells || at + cells.length > length) throw this.#damagedError(length);
+      at += plainView(cells).copy(row, at, 0, cells.length);
     }
-    if (at !== length) throw this.#damaged(length);
+    if (at !== length) throw this.#damagedError(length);
     return row;
   }
 
-  #damaged(length: number): StoreError {
-    return this.#table.records.damaged(
-      this.first.subarray(2),
+  #damagedError(length: number): StoreError {
+    return this.#table.records.damagedError(
+      this.firstKey.subarray(2),
       `its segments do not have the ${length} bytes of its head`,
     );
   }
 
   /** Returns the cells in the ranges, which are in rising order. Reads a segment once, even for several ranges. */
-  columns(ranges: readonly ColumnRange[]): Buffer | undefined {
-    const parts: Buffer[] = [];
+  readColumns(ranges: readonly ColumnRange[]): Buffer | undefined {
+    const cellRuns: Buffer[] = [];
     let cursor: SegmentCursor | undefined;
     try {
       for (const range of ranges) {
-        const from = segmentKey(this.first, range.family, range.from ?? EMPTY);
-        const end = range.to ? segmentKey(this.first, range.family, range.to) : this.#familyEnd(range.family);
-        if (!cursor?.covers(from)) {
+        const startKey = segmentKey(this.firstKey, range.family, range.from ?? EMPTY);
+        const endKey = range.to ? segmentKey(this.firstKey, range.family, range.to) : this.#familyEndKey(range.family);
+        if (!cursor?.covers(startKey)) {
           cursor?.close();
-          cursor = new SegmentCursor(this.#keysFrom(this.#keyOf(from)), this.#table, this.#transaction);
+          cursor = new SegmentCursor(this.#keysFrom(this.#segmentKeyFor(startKey)), this.#table, this.#transaction);
         }
-        cursor.select(range, end, parts);
+        cursor.selectCells(range, endKey, cellRuns);
       }
     } finally {
       cursor?.close();
     }
-    return parts.length > 1 ? Buffer.concat(parts) : parts[0];
+    return cellRuns.length > 1 ? Buffer.concat(cellRuns) : cellRuns[0];
   }
 
   /** Key of the segment that contains the cell with this name; undefined before the first segment. */
-  #keyOf(name: Buffer): Buffer | undefined {
-    for (const key of this.#db.getKeys(this.#upTo(name))) return key;
+  #segmentKeyFor(name: Buffer): Buffer | undefined {
+    for (const key of this.#db.getKeys(this.#rangeUpTo(name))) return key;
     return undefined;
   }
 
-  #upTo(name: Buffer): RangeOptions {
+  #rangeUpTo(name: Buffer): RangeOptions {
     const start = name.subarray(0, this.#maxKey);
-    return { start, end: this.first, reverse: true, inclusiveEnd: true, limit: 1, ...this.#with } as RangeOptions;
+    return { start, end: this.firstKey, reverse: true, inclusiveEnd: true, limit: 1, ...this.#options } as RangeOptions;
   }
 
-  #familyEnd(family: number): Buffer {
-    return segmentKey(this.first, family + 1, EMPTY);
+  #familyEndKey(family: number): Buffer {
+    return segmentKey(this.firstKey, family + 1, EMPTY);
   }
 }
 
@@ -196,31 +196,31 @@ class SegmentCursor {
   readonly #transaction: Transaction | undefined;
   /** Key of the current segment, and of the next; undefined behind the last segment. */
   #key: Buffer | undefined;
-  #next: Buffer | undefined;
+  #nextKey: Buffer | undefined;
 
   constructor(keys: Iterable<Buffer>, table: LmdbTable, transaction: Transaction | undefined) {
     this.#keys = keys[Symbol.iterator]();
     this.#table = table;
     this.#transaction = transaction;
-    this.#next = this.#read();
+    this.#nextKey = this.#readKey();
     this.#advance();
   }
 
   /**
    * Appends the cells of the range, which begins in the current segment, to `parts`. Stops in the segment of its end.
    */
-  select(range: ColumnRange, end: Buffer, parts: Buffer[]): void {
+  selectCells(range: ColumnRange, end: Buffer, parts: Buffer[]): void {
     for (; this.#key; this.#advance()) {
       const cells = getVerified(this.#table, this.#table.segments!, this.#key, this.#transaction);
-      const found = cells && selectColumns(viewOf(cells), cells.length, [range]);
-      if (found) parts.push(found);
+      const selectedCells = cells && selectColumns(plainView(cells), cells.length, [range]);
+      if (selectedCells) parts.push(selectedCells);
       if (this.covers(end)) return;
     }
   }
 
   /** Returns whether the key lies before the next segment. The key must not lie before the current segment. */
   covers(key: Buffer): boolean {
-    return this.#next === undefined || Buffer.compare(key, this.#next) < 0;
+    return this.#nextKey === undefined || Buffer.compare(key, this.#nextKey) < 0;
   }
 
   /** Closes LMDB's cursor. */
@@ -229,11 +229,11 @@ class SegmentCursor {
   }
 
   #advance(): void {
-    this.#key = this.#next;
-    this.#next = this.#key && this.#read();
+    this.#key = this.#nextKey;
+    this.#nextKey = this.#key && this.#readKey();
   }
 
-  #read(): Buffer | undefined {
+  #readKey(): Buffer | undefined {
     const { value, done } = this.#keys.next();
     return done ? undefined : (value as Buffer);
   }

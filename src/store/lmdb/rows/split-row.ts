@@ -3,85 +3,85 @@ import { type Edit, editRow } from '../../row-edit.js';
 import type { SplitRow } from '../../stage.js';
 import type { LmdbTable } from '../file/lmdb-table.js';
 import { withCheck } from '../record/check.js';
-import { headOf, JOIN, SEGMENT, type Segment, Segments, segmentKey } from './segments.js';
+import { JOIN_BYTES, SEGMENT_BYTES, type Segment, Segments, segmentKey, splitRowHead } from './segments.js';
 
 /** New segments are filled up to this size, in bytes, to leave room for later cells. */
-const FILL_BYTES = (SEGMENT * 3) >> 2;
+const FILL_BYTES = (SEGMENT_BYTES * 3) >> 2;
 
 /** A split row within a write transaction: the stored segments and the changed segments. */
 export class StagedSplitRow implements SplitRow {
   readonly segments: Segments;
   readonly length: number;
   /** Changed segments by key as Latin-1 text. A segment without cells is to be deleted. */
-  readonly changed: ReadonlyMap<string, Segment>;
+  readonly changedSegments: ReadonlyMap<string, Segment>;
 
-  constructor(segments: Segments, length: number, changed: ReadonlyMap<string, Segment> = new Map()) {
+  constructor(segments: Segments, length: number, changedSegments: ReadonlyMap<string, Segment> = new Map()) {
     this.segments = segments;
     this.length = length;
-    this.changed = changed;
+    this.changedSegments = changedSegments;
   }
 
   value(family: number, qualifier: Buffer): Buffer | undefined {
-    return cellValue(this.#segmentOf(family, qualifier).cells, family, qualifier);
+    return cellValue(this.#segmentWith(family, qualifier).cells, family, qualifier);
   }
 
   withEdits(edits: readonly Edit[]): StagedSplitRow | undefined {
-    const changed = new Map(this.changed);
+    const changedSegments = new Map(this.changedSegments);
     let { length } = this;
     for (let i = 0; i < edits.length; ) {
-      const { key, cells } = this.#segmentOf(edits[i]!.family, edits[i]!.qualifier);
-      const end = this.segments.next(key);
+      const { key, cells } = this.#segmentWith(edits[i]!.family, edits[i]!.qualifier);
+      const endKey = this.segments.nextKey(key);
       const from = i++;
-      while (i < edits.length && !(end && Buffer.compare(this.#keyOf(edits[i]!), end) >= 0)) i++;
-      const after = editRow(cells, edits.slice(from, i)) ?? EMPTY;
-      changed.set(key.toString('latin1'), { key, cells: after });
-      length += after.length - cells.length;
+      while (i < edits.length && !(endKey && Buffer.compare(this.#segmentKeyOf(edits[i]!), endKey) >= 0)) i++;
+      const newCells = editRow(cells, edits.slice(from, i)) ?? EMPTY;
+      changedSegments.set(key.toString('latin1'), { key, cells: newCells });
+      length += newCells.length - cells.length;
     }
-    return length > 0 ? new StagedSplitRow(this.segments, length, changed) : undefined;
+    return length > 0 ? new StagedSplitRow(this.segments, length, changedSegments) : undefined;
   }
 
   /** Returns the whole changed row. */
-  packed(): Buffer {
-    const parts: Buffer[] = [];
-    const first = this.changed.get(this.segments.first.toString('latin1'));
-    let seen = false;
-    for (const segment of this.segments.from()) {
-      seen ||= segment.key.length === this.segments.first.length;
-      parts.push((this.changed.get(segment.key.toString('latin1')) ?? segment).cells);
+  toPackedRow(): Buffer {
+    const cellRuns: Buffer[] = [];
+    const changedFirst = this.changedSegments.get(this.segments.firstKey.toString('latin1'));
+    let isFirstStored = false;
+    for (const segment of this.segments.segmentsFrom()) {
+      isFirstStored ||= segment.key.length === this.segments.firstKey.length;
+      cellRuns.push((this.changedSegments.get(segment.key.toString('latin1')) ?? segment).cells);
     }
-    return Buffer.concat(first && !seen ? [first.cells, ...parts] : parts);
+    return Buffer.concat(changedFirst && !isFirstStored ? [changedFirst.cells, ...cellRuns] : cellRuns);
   }
 
-  #keyOf({ family, qualifier }: Edit): Buffer {
-    return segmentKey(this.segments.first, family, qualifier);
+  #segmentKeyOf({ family, qualifier }: Edit): Buffer {
+    return segmentKey(this.segments.firstKey, family, qualifier);
   }
 
-  #segmentOf(family: number, qualifier: Buffer): Segment {
-    const found = this.segments.of(family, qualifier) ?? { key: this.segments.first, cells: EMPTY };
-    return this.changed.get(found.key.toString('latin1')) ?? found;
+  #segmentWith(family: number, qualifier: Buffer): Segment {
+    const storedSegment = this.segments.segmentWith(family, qualifier) ?? { key: this.segments.firstKey, cells: EMPTY };
+    return this.changedSegments.get(storedSegment.key.toString('latin1')) ?? storedSegment;
   }
 }
 
 /** Writes the changes of a split row, inside the write transaction. */
 export function writeSplitRow(table: LmdbTable, rowKey: Buffer, row: StagedSplitRow, maxKey: number): void {
-  if (row.length < JOIN) {
-    const packed = row.packed();
+  if (row.length < JOIN_BYTES) {
+    const packedRow = row.toPackedRow();
     removeSegments(table, rowKey, maxKey);
-    table.rows.putSync(rowKey, table.records.writer.encodeValue(rowKey, packed));
+    table.rows.putSync(rowKey, table.records.writer.encodeValue(rowKey, packedRow));
     return;
   }
   const db = table.segments!;
-  for (const { key, cells } of row.changed.values()) {
+  for (const { key, cells } of row.changedSegments.values()) {
     if (cells.length === 0) db.removeSync(key);
-    else putSegments(table, row.segments.first, key, cells, maxKey);
+    else putSegments(table, row.segments.firstKey, key, cells, maxKey);
   }
-  table.rows.putSync(rowKey, headOf(rowKey, row.length));
+  table.rows.putSync(rowKey, splitRowHead(rowKey, row.length));
 }
 
 /** Writes the segments of a packed row that has no segments yet. The caller writes the head. */
 export function splitRow(table: LmdbTable, rowKey: Buffer, row: Buffer, maxKey: number): void {
-  const { first } = new Segments(table, rowKey, maxKey);
-  putSegments(table, first, first, row, maxKey);
+  const { firstKey } = new Segments(table, rowKey, maxKey);
+  putSegments(table, firstKey, firstKey, row, maxKey);
 }
 
 /** Deletes the segments of a row. */
@@ -92,37 +92,37 @@ export function removeSegments(table: LmdbTable, rowKey: Buffer, maxKey: number)
 /** Writes cells as the segment `key` and, if they are too long, as further segments named by their first cells. */
 function putSegments(table: LmdbTable, first: Buffer, key: Buffer, cells: Buffer, maxKey: number): void {
   const db = table.segments!;
-  if (cells.length <= SEGMENT) {
+  if (cells.length <= SEGMENT_BYTES) {
     db.putSync(key, withCheck(key, cells));
     return;
   }
   let start = 0;
-  let name = key;
-  for (let at = 0, before = -1; at < cells.length; ) {
-    const next = nextCell(cells, at);
-    if (at > start && next - start > FILL_BYTES) {
-      const own = separator(first, cells, before, at);
-      if (own.length <= maxKey) {
-        db.putSync(name, withCheck(name, cells.subarray(start, at)));
-        name = own;
+  let segmentKey = key;
+  for (let at = 0, previousAt = -1; at < cells.length; ) {
+    const nextAt = nextCell(cells, at);
+    if (at > start && nextAt - start > FILL_BYTES) {
+      const nextKey = separatorKey(first, cells, previousAt, at);
+      if (nextKey.length <= maxKey) {
+        db.putSync(segmentKey, withCheck(segmentKey, cells.subarray(start, at)));
+        segmentKey = nextKey;
         start = at;
       }
     }
-    before = at;
-    at = next;
+    previousAt = at;
+    at = nextAt;
   }
-  db.putSync(name, withCheck(name, cells.subarray(start)));
+  db.putSync(segmentKey, withCheck(segmentKey, cells.subarray(start)));
 }
 
 /** Key of a segment that begins with the cell at `at`: only as long as needed to sort behind the cell at `before`. */
-function separator(first: Buffer, cells: Buffer, before: number, at: number): Buffer {
+function separatorKey(first: Buffer, cells: Buffer, before: number, at: number): Buffer {
   const length = qualifierLength(cells, at);
   const start = at + CELL_HEADER;
-  let n = 0;
+  let keyLength = 0;
   if (cells[before] === cells[at]) {
     const shorter = Math.min(length, qualifierLength(cells, before));
-    while (n < shorter && cells[before + CELL_HEADER + n] === cells[start + n]) n++;
-    n++;
+    while (keyLength < shorter && cells[before + CELL_HEADER + keyLength] === cells[start + keyLength]) keyLength++;
+    keyLength++;
   }
-  return segmentKey(first, cells[at]!, cells.subarray(start, start + Math.min(n, length)));
+  return segmentKey(first, cells[at]!, cells.subarray(start, start + Math.min(keyLength, length)));
 }

@@ -6,11 +6,11 @@ import type { Failpoint } from '../failpoint.js';
 import type { Environment } from '../file/environment.js';
 import { toStoreError } from '../file/lmdb-errors.js';
 import { getVerified, type LmdbTable } from '../file/lmdb-table.js';
-import { copyOf, viewOf } from '../file/read-buffer.js';
+import { copyValue, plainView } from '../file/read-buffer.js';
 import { ListWriter } from '../lists/list-writer.js';
 import { Lists } from '../lists/lists.js';
 import { withCheck } from '../record/check.js';
-import { headOf, isHead, needsSplit, rowLengthIn, Segments } from '../rows/segments.js';
+import { isSplitRowHead, needsSplit, Segments, splitRowHead, splitRowLength } from '../rows/segments.js';
 import { removeSegments, StagedSplitRow, splitRow, writeSplitRow } from '../rows/split-row.js';
 
 /** A batch takes no more plans after this many steps, … */
@@ -47,9 +47,9 @@ export class Committer {
   readonly #exclusive: <R>(task: () => Promise<R>) => Promise<R>;
   readonly #failpoint: Failpoint | undefined;
   #queue: Job[] = [];
-  #running: Promise<void> | undefined;
+  #runPromise: Promise<void> | undefined;
   /** Expected size of the next batch: the plans written or waiting at the end of the last; 0 after a short batch. */
-  #expected = 0;
+  #expectedSize = 0;
   #endedAt = 0;
   /** Ends the wait for more plans. */
   #stopGathering: (() => void) | undefined;
@@ -63,24 +63,25 @@ export class Committer {
   commit(plan: Plan): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#queue.push({ plan, resolve, reject });
-      this.#running ??= this.#run();
-      if (this.#queue.length >= this.#expected) this.#stopGathering?.();
+      this.#runPromise ??= this.#run();
+      if (this.#queue.length >= this.#expectedSize) this.#stopGathering?.();
     });
   }
 
   /** Resolves when no plan is waiting or being written. */
   async idle(): Promise<void> {
-    while (this.#running) await this.#running;
+    while (this.#runPromise) await this.#runPromise;
   }
 
   async #run(): Promise<void> {
     try {
       while (this.#queue.length) {
-        if (this.#queue.length < this.#expected && performance.now() - this.#endedAt < GATHER_MS) await this.#gather();
-        await this.#exclusive(() => this.#batch());
+        if (this.#queue.length < this.#expectedSize && performance.now() - this.#endedAt < GATHER_MS)
+          await this.#gather();
+        await this.#exclusive(() => this.#commitBatch());
       }
     } finally {
-      this.#running = undefined;
+      this.#runPromise = undefined;
     }
   }
 
@@ -95,7 +96,7 @@ export class Committer {
     });
   }
 
-  async #batch(): Promise<void> {
+  async #commitBatch(): Promise<void> {
     const outcomes: Outcome[] = [];
     const beganAt = performance.now();
     try {
@@ -111,22 +112,22 @@ export class Committer {
     this.stats.batches++;
     this.stats.plans += outcomes.length;
     this.#endedAt = performance.now();
-    this.#expected = this.#endedAt - beganAt < GATHER_FACTOR * GATHER_MS ? 0 : outcomes.length + this.#queue.length;
+    this.#expectedSize = this.#endedAt - beganAt < GATHER_FACTOR * GATHER_MS ? 0 : outcomes.length + this.#queue.length;
     for (const { job, error } of outcomes) {
       if (error === undefined) job.resolve();
       else job.reject(error);
     }
-    this.#reopen();
+    this.#reloadTables();
   }
 
   /**
    * Reloads the tables if the catalog has changed. A failure rejects the first waiting plan; the next plan tries again.
    */
-  #reopen(): void {
+  #reloadTables(): void {
     try {
       if (this.#env.isCurrent()) return;
       this.#failpoint?.('tables changed');
-      this.#env.refresh();
+      this.#env.reloadTables();
     } catch (error) {
       this.#queue.shift()?.reject(toStoreError(error, this.#env.folder));
     }
@@ -137,21 +138,21 @@ export class Committer {
     if (!this.#env.isCurrent()) return;
     const stage = new Stage(new EnvironmentSource(this.#env));
     const deadline = performance.now() + BATCH_MS;
-    let steps = 0;
-    let taken = 0;
+    let stepCount = 0;
+    let takenCount = 0;
     for (const job of this.#queue) {
-      if (taken > 0 && (steps >= BATCH_STEPS || performance.now() > deadline)) break;
-      taken++;
-      steps += job.plan.steps.length;
-      outcomes.push({ job, error: this.#stage(stage, job.plan) });
+      if (takenCount > 0 && (stepCount >= BATCH_STEPS || performance.now() > deadline)) break;
+      takenCount++;
+      stepCount += job.plan.steps.length;
+      outcomes.push({ job, error: this.#stagePlan(stage, job.plan) });
     }
-    this.#queue.splice(0, taken);
+    this.#queue.splice(0, takenCount);
     this.#failpoint?.('commit staged');
     drainInto(this.#env, stage);
     this.#failpoint?.('commit written');
   }
 
-  #stage(stage: Stage<LmdbTable>, plan: Plan): unknown {
+  #stagePlan(stage: Stage<LmdbTable>, plan: Plan): unknown {
     try {
       stage.apply(plan);
       return undefined;
@@ -177,31 +178,33 @@ export class EnvironmentSource implements StageSource<LmdbTable> {
     return table;
   }
 
-  row(table: LmdbTable, key: Buffer): StagedRow | undefined {
+  readRow(table: LmdbTable, key: Buffer): StagedRow | undefined {
     const suffix = table.spec.suffixBytes;
     if (suffix !== undefined) {
-      const cut = key.length - suffix;
-      return new Lists(table, undefined).has(key.subarray(0, cut), key.subarray(cut)) ? MARK_ROW : undefined;
+      const prefixLength = key.length - suffix;
+      return new Lists(table, undefined).hasSuffix(key.subarray(0, prefixLength), key.subarray(prefixLength))
+        ? MARK_ROW
+        : undefined;
     }
     const { records } = table;
     const { writer } = records;
     const bytes = getVerified(table, table.rows, key);
     if (!bytes) return undefined;
-    if (isHead(bytes)) return new StagedSplitRow(new Segments(table, key, this.maxKey), rowLengthIn(bytes));
-    return writer.decode(records.view(key, 0, key.length, viewOf(bytes), bytes.length));
+    if (isSplitRowHead(bytes)) return new StagedSplitRow(new Segments(table, key, this.maxKey), splitRowLength(bytes));
+    return writer.decode(records.view(key, 0, key.length, plainView(bytes), bytes.length));
   }
 
-  cell(table: LmdbTable, family: number, key: Buffer): Buffer | undefined {
-    const bytes = getVerified(table, table.cells.get(family)!, key);
-    return bytes && copyOf(bytes, bytes.length);
+  readCell(table: LmdbTable, family: number, key: Buffer): Buffer | undefined {
+    const bytes = getVerified(table, table.separateFamilies.get(family)!, key);
+    return bytes && copyValue(bytes, bytes.length);
   }
 
-  cellKeys(table: LmdbTable, family: number, prefix: Buffer): Buffer[] {
-    return [...table.cells.get(family)!.getKeys({ start: prefix, end: afterPrefix(prefix)! })];
+  listCellKeys(table: LmdbTable, family: number, prefix: Buffer): Buffer[] {
+    return [...table.separateFamilies.get(family)!.getKeys({ start: prefix, end: afterPrefix(prefix)! })];
   }
 
-  lastAppended(table: LmdbTable): bigint {
-    return this.#env.catalog.lastAppended(table.id);
+  lastRowNumber(table: LmdbTable): bigint {
+    return this.#env.catalog.lastRowNumber(table.id);
   }
 }
 
@@ -215,57 +218,57 @@ export function drainInto(env: Environment, stage: Stage<LmdbTable>): void {
 /** Suffixes to add to a list and to remove from it. */
 interface ListChange {
   readonly prefix: Buffer;
-  readonly added: Buffer[];
-  readonly removed: Buffer[];
+  readonly additions: Buffer[];
+  readonly removals: Buffer[];
 }
 
 /** Writes staged changes to LMDB. All lengths were checked before, so only LMDB can fail, which fails the batch. */
 class EnvironmentSink implements StageSink<LmdbTable> {
   readonly #env: Environment;
   /** Changes by prefix as Latin-1 text, collected so that each list is written once. */
-  readonly #lists = new Map<LmdbTable, Map<string, ListChange>>();
+  readonly #listChanges = new Map<LmdbTable, Map<string, ListChange>>();
 
   constructor(env: Environment) {
     this.#env = env;
   }
 
-  row(table: LmdbTable, key: Buffer, row: StagedRow | undefined, before: StagedRow | undefined | 'unread'): void {
+  writeRow(table: LmdbTable, key: Buffer, row: StagedRow | undefined, before: StagedRow | undefined | 'unread'): void {
     const suffix = table.spec.suffixBytes;
     if (suffix !== undefined) {
-      const { added, removed } = this.#listOf(table, key.subarray(0, key.length - suffix));
-      (row ? added : removed).push(key.subarray(key.length - suffix));
+      const { additions, removals } = this.#listChange(table, key.subarray(0, key.length - suffix));
+      (row ? additions : removals).push(key.subarray(key.length - suffix));
     } else if (row instanceof StagedSplitRow) {
       writeSplitRow(table, key, row, this.#env.maxKey);
     } else {
-      this.#writeRow(table, key, row as Buffer | undefined, before);
+      this.#putRow(table, key, row as Buffer | undefined, before);
     }
   }
 
-  #listOf(table: LmdbTable, prefix: Buffer): ListChange {
-    let lists = this.#lists.get(table);
+  #listChange(table: LmdbTable, prefix: Buffer): ListChange {
+    let lists = this.#listChanges.get(table);
     if (!lists) {
       lists = new Map();
-      this.#lists.set(table, lists);
+      this.#listChanges.set(table, lists);
     }
     const name = prefix.toString('latin1');
     let list = lists.get(name);
     if (!list) {
-      list = { prefix, added: [], removed: [] };
+      list = { prefix, additions: [], removals: [] };
       lists.set(name, list);
     }
     return list;
   }
 
   writeLists(): void {
-    for (const [table, lists] of this.#lists) {
+    for (const [table, lists] of this.#listChanges) {
       const writer = new ListWriter(table, this.#env.maxKey);
-      for (const { prefix, added, removed } of lists.values())
-        writer.change(prefix, concatSorted(added), concatSorted(removed));
+      for (const { prefix, additions, removals } of lists.values())
+        writer.changeList(prefix, concatSorted(additions), concatSorted(removals));
     }
   }
 
   /** Writes or deletes a row that is not staged as a split row. */
-  #writeRow(table: LmdbTable, key: Buffer, row: Buffer | undefined, before: StagedRow | undefined | 'unread'): void {
+  #putRow(table: LmdbTable, key: Buffer, row: Buffer | undefined, before: StagedRow | undefined | 'unread'): void {
     const { maxKey } = this.#env;
     if (before === 'unread' ? isStoredSplit(table, key) : before instanceof StagedSplitRow) {
       removeSegments(table, key, maxKey);
@@ -274,27 +277,27 @@ class EnvironmentSink implements StageSink<LmdbTable> {
       table.rows.removeSync(key);
     } else if (needsSplit(key.length, row.length, maxKey)) {
       splitRow(table, key, row, maxKey);
-      table.rows.putSync(key, headOf(key, row.length));
+      table.rows.putSync(key, splitRowHead(key, row.length));
     } else {
       table.rows.putSync(key, table.records.writer.encodeValue(key, row));
     }
   }
 
-  cell(table: LmdbTable, family: number, key: Buffer, value: Buffer | undefined): void {
-    const db = table.cells.get(family)!;
+  writeCell(table: LmdbTable, family: number, key: Buffer, value: Buffer | undefined): void {
+    const db = table.separateFamilies.get(family)!;
     if (value) db.putSync(key, withCheck(key, value));
     else db.removeSync(key);
   }
 
-  appended(table: LmdbTable, last: bigint): void {
-    this.#env.catalog.putAppended(table.id, last);
+  writeLastRowNumber(table: LmdbTable, last: bigint): void {
+    this.#env.catalog.putRowNumber(table.id, last);
   }
 }
 
 /** Reads without verifying, so that a damaged record can be replaced and deleted. */
 function isStoredSplit(table: LmdbTable, key: Buffer): boolean {
   const record = table.rows.getBinaryFast(key);
-  return record !== undefined && isHead(record);
+  return record !== undefined && isSplitRowHead(record);
 }
 
 function concatSorted(suffixes: Buffer[]): Buffer {

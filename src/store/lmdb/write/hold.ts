@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { StoreError } from '../../store-error.js';
 
 /** Name of the file that marks damaged data in the folder of a store (docs/formats/lmdb.md). */
-const MARKER = 'rowan-damaged.json';
+const MARKER_FILE = 'rowan-damaged.json';
 /** Interval between checks for the file, in ms. For this long, another process may continue to write. */
 const CHECK_MS = 100;
 
@@ -13,23 +13,23 @@ const CHECK_MS = 100;
  */
 export class WriteHold {
   readonly #path: string;
-  #held = false;
+  #isHeld = false;
   /** True if the file could not be created, so that the block exists in this process only. */
-  #inMemoryOnly = false;
-  #why = 'it cannot be read where';
+  #isInMemoryOnly = false;
+  #firstReason = 'it cannot be read where';
   #checkedAt = Number.NEGATIVE_INFINITY;
 
   constructor(folder: string) {
-    this.#path = join(folder, MARKER);
+    this.#path = join(folder, MARKER_FILE);
   }
 
   /**
    * Blocks writes. An earlier reason is kept. If the file cannot be created, only this process blocks, until it ends.
    */
   hold(why: string): void {
-    if (this.#held) return;
-    this.#held = true;
-    this.#why = why;
+    if (this.#isHeld) return;
+    this.#isHeld = true;
+    this.#firstReason = why;
     this.#checkedAt = performance.now();
     try {
       writeFileSync(this.#path, `${JSON.stringify({ found: new Date().toISOString(), why })}\n`, {
@@ -37,7 +37,7 @@ export class WriteHold {
         mode: 0o600,
       });
     } catch (error) {
-      this.#inMemoryOnly = (error as NodeJS.ErrnoException).code !== 'EEXIST';
+      this.#isInMemoryOnly = (error as NodeJS.ErrnoException).code !== 'EEXIST';
     }
   }
 
@@ -46,29 +46,29 @@ export class WriteHold {
     const now = performance.now();
     if (now - this.#checkedAt > CHECK_MS) {
       this.#checkedAt = now;
-      this.#held = this.#inMemoryOnly || existsSync(this.#path);
+      this.#isHeld = this.#isInMemoryOnly || existsSync(this.#path);
     }
-    if (this.#held) {
+    if (this.#isHeld) {
       throw new StoreError(
         'held',
-        `nothing is written, because the data is damaged: ${this.#reason()}; see ${this.#path}, run "rowan check"`,
+        `nothing is written, because the data is damaged: ${this.#readReason()}; see ${this.#path}, run "rowan check"`,
       );
     }
   }
 
-  #reason(): string {
+  #readReason(): string {
     try {
       return String((JSON.parse(readFileSync(this.#path, 'utf8')) as { why?: unknown }).why);
     } catch {
-      return this.#why;
+      return this.#firstReason;
     }
   }
 
   async release(): Promise<boolean> {
-    const held = this.#held || existsSync(this.#path);
+    const wasHeld = this.#isHeld || existsSync(this.#path);
     await rm(this.#path, { force: true });
-    this.#held = false;
-    this.#inMemoryOnly = false;
-    return held;
+    this.#isHeld = false;
+    this.#isInMemoryOnly = false;
+    return wasHeld;
   }
 }
