@@ -89,8 +89,8 @@ function hasDnValue(reader: EntryReader, row: Buffer, types: ReadonlySet<Attribu
 export function collectReadTypes({ rule, filters }: CompiledRule, into: Set<AttributeType>): void {
   const visit = (filter: CompiledFilter): void => {
     if (filter.kind === 'term') for (const type of filter.types) into.add(type);
-    else if (filter.kind === 'not') visit(filter.of);
-    else if (filter.kind !== 'undefined') filter.of.forEach(visit);
+    else if (filter.kind === 'not') visit(filter.part);
+    else if (filter.kind !== 'undefined') filter.parts.forEach(visit);
   };
   filters?.forEach(visit);
   for (let who: typeof rule.who | undefined = rule.who; who; who = who.not)

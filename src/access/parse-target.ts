@@ -79,7 +79,7 @@ export class TargetReader {
         return `attribute '${description.type.name}' is worked out when it is asked for, and not for rules`;
     }
     const { filter: compiled } = this.#compiler.compile(item, UNRESTRICTED);
-    return compiled.kind === 'undefined' ? `${compiled.why}: it is never true` : undefined;
+    return compiled.kind === 'undefined' ? `${compiled.reason}: it is never true` : undefined;
   }
 
   #readAttributes(field: Field): AttributeSet {

@@ -4,7 +4,7 @@ import { CsvError, parse } from 'csv-parse';
 import { LdapError } from '../ldap/ldap-error.js';
 import type { Filter, Modification, PartialAttribute } from '../ldap/ldap-types.js';
 import { formatChange } from '../ldif/index.js';
-import { EVERYTHING, type Partition, UNRESTRICTED } from '../partition/index.js';
+import { type Partition, UNLIMITED_SEARCH, UNRESTRICTED } from '../partition/index.js';
 import type { Access, Entry } from '../partition/model/directory-types.js';
 import type { Refusal } from '../partition/model/drop-rows.js';
 import type { Sight } from '../partition/model/viewer.js';
@@ -232,7 +232,7 @@ export class CsvSource implements RecordSource {
     await this.#access?.renew();
     const viewer = this.#access?.viewer ?? UNRESTRICTED;
     await this.#partition.search(
-      { ...EVERYTHING, viewer, base: this.#mapping.base, scope: 'sub', filter },
+      { ...UNLIMITED_SEARCH, viewer, base: this.#mapping.base, scope: 'sub', filter },
       { entry: ({ id, sight }) => void hits.push({ id: Buffer.from(id), sight }), reference: () => undefined },
     );
     const visibleEntries: VisibleEntry[] = [];

@@ -53,9 +53,9 @@ export function standardJobs(partition: Partition, { history, tls, jobs }: JobSe
       description: `checks ${formatCount(jobs.check.entries, 'entry', 'entries')} drawn at random`,
       schedule: jobs.check.schedule,
       async run(run) {
-        const { entries, breaches } = await partition.sampleCheck(jobs.check.entries, run);
+        const { entryCount, breaches } = await partition.sampleCheck(jobs.check.entries, run);
         const [firstBreach] = breaches;
-        const summary = `${formatCount(entries, 'entry', 'entries')} checked`;
+        const summary = `${formatCount(entryCount, 'entry', 'entries')} checked`;
         if (!firstBreach) return `${summary}, no breach found`;
         const text = `${firstBreach.invariant} ${firstBreach.where}: ${firstBreach.message}`;
         throw new Error(

@@ -13,7 +13,7 @@ export { LONG_ROW } from './model/thresholds.js';
 export { parseUuid, uuidText } from './model/uuid.js';
 export { UNRESTRICTED } from './model/viewer.js';
 export { Partition, type VirtualEntry as Virtual } from './partition.js';
-export { EVERYTHING } from './read/search-params.js';
+export { UNLIMITED_SEARCH } from './read/search-params.js';
 export type { DanglingReference as Dangling } from './references/dangling.js';
 export type { SchemaChange } from './schema-change.js';
 export { initDirectory } from './tree/create-directory.js';

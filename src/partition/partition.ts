@@ -63,7 +63,7 @@ import { NodeCache, ROOT } from './tree/nodes.js';
 import { SharedState } from './tree/shared-state.js';
 import { errorAsSeen, HiddenEntry, isVisible } from './tree/sight.js';
 import { check } from './upkeep/check/check.js';
-import { type Sampled, sampleCheck } from './upkeep/check/sample.js';
+import { type SampleResult, sampleCheck } from './upkeep/check/sample.js';
 import type { OnPasswords } from './upkeep/check/survey.js';
 import { recount } from './upkeep/recount.js';
 import { type OnRepaired, repair } from './upkeep/repair.js';
@@ -72,11 +72,11 @@ import { type AssignedRange, assignedRanges, removeNumbers, setNumbers } from '.
 import { setReferences } from './values/reference-admin.js';
 import { addUnique, removeUnique, type UniqueDefinition } from './values/unique-admin.js';
 import { finishUnique, type UniqueListener } from './values/unique-build.js';
-import { changeDecoyState, changeState, clearState, readState, type StateEdit } from './write/account-state.js';
+import { changeState, clearState, commitDecoy, readState, type StateEdit } from './write/account-state.js';
 import { add } from './write/add.js';
 import type { WriteContext } from './write/context.js';
 import { remove } from './write/delete.js';
-import { modify, requireAllowed } from './write/modify.js';
+import { modify, requireModifyAllowed } from './write/modify.js';
 import { NumberPools } from './write/number-pools.js';
 import { deletedEntries, purge } from './write/purge.js';
 import { type RenameTarget, rename } from './write/rename.js';
@@ -147,10 +147,10 @@ export class Partition implements Directory {
       csn,
       compiler,
       membersOf: (group) => membersOf(context, group),
-      inChain: (chain, viewer, bounds) => inChain(context, chain, viewer, bounds),
+      findChainIds: (chain, viewer, bounds) => inChain(context, chain, viewer, bounds),
       directGroups: (entry, groups, viewer) => directGroups(context, entry, groups, viewer),
       isDynamicMember: (row, name, viewer) => isDynamicMember(context, row, name, viewer),
-      withMembers: (row, viewer, until, maxMembers) => withMembers(context, row, viewer, until, maxMembers),
+      rowWithMembers: (row, viewer, until, maxMembers) => withMembers(context, row, viewer, until, maxMembers),
       membershipsOf: (member, viewer, use, directOnly) => membershipsOf(context, member, viewer, use, directOnly),
       rules: RULES,
       locks: new KeyedLock(),
@@ -237,7 +237,7 @@ export class Partition implements Directory {
 
   /** Throws the error that these changes would be refused with in the entry's current state. */
   async requireAllowed(dn: Dn, changes: readonly Modification[], actor: Actor, options?: WriteOptions): Promise<void> {
-    return this.#translate(requireAllowed(this.context, dn, changes, actor, options));
+    return this.#translate(requireModifyAllowed(this.context, dn, changes, actor, options));
   }
 
   /** Returns the normalized DNs (Latin-1) of the groups of an entry, including nested groups. */
@@ -294,7 +294,14 @@ export class Partition implements Directory {
     if (viewer.sightOf && !sight) return undefined;
     const { filter: compiled } = this.context.compiler.compile(filter, viewer);
     const row = seenRow(this.descriptions, virtual.row, sight, 'search');
-    const candidate = { row, dn: virtual.dn, hasSubordinates: false, numSubordinates: 0, sight, large: undefined };
+    const candidate = {
+      row,
+      dn: virtual.dn,
+      hasSubordinates: false,
+      numSubordinates: 0,
+      sight,
+      largeValues: undefined,
+    };
     if (evaluate(compiled, candidate) !== TRUE) return undefined;
     return { ...virtual, row: seenRow(this.descriptions, virtual.row, sight, 'read'), sight };
   }
@@ -451,7 +458,7 @@ export class Partition implements Directory {
   }
 
   /** Checks about `entries` randomly drawn entries. See `upkeep/check/sample.ts`. */
-  async sampleCheck(entries: number, piecework?: Piecework): Promise<Sampled> {
+  async sampleCheck(entries: number, piecework?: Piecework): Promise<SampleResult> {
     return this.#translate(sampleCheck(this.context, entries, piecework));
   }
 
@@ -472,7 +479,7 @@ export class Partition implements Directory {
 
   /** Does the same work for a name without an entry, so that timing does not tell which names exist. */
   async changeDecoyState(): Promise<void> {
-    return this.#translate(changeDecoyState(this.context));
+    return this.#translate(commitDecoy(this.context));
   }
 
   /** Last known version of the access rules; 0: none. `freshAccess` reads the current version. */

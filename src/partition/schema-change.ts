@@ -3,7 +3,7 @@ import type { Filter } from '../ldap/ldap-types.js';
 import type { Schema } from '../schema/index.js';
 import type { AttributeType, ObjectClass } from '../schema/schema-types.js';
 import { search } from './read/run/search.js';
-import { EVERYTHING } from './read/search-params.js';
+import { UNLIMITED_SEARCH } from './read/search-params.js';
 import { findEntry } from './tree/locate.js';
 import type { WriteContext } from './write/context.js';
 
@@ -116,7 +116,7 @@ async function firstMatch(context: Context, filter: Filter): Promise<string | un
   let matchDn: string | undefined;
   for (const base of context.shared.suffixes) {
     if (!(await findEntry(context, context.store, base))) continue;
-    const params = { ...EVERYTHING, base, scope: 'sub', filter, pageSize: 1 } as const;
+    const params = { ...UNLIMITED_SEARCH, base, scope: 'sub', filter, pageSize: 1 } as const;
     await search(context, params, {
       entry: ({ dn }) => {
         matchDn ??= dn.toString();

@@ -80,7 +80,7 @@ for (const engine of ENGINES) {
     it('a sample of a sound directory has no breach, and one of a damaged directory names it', async () => {
       const sound = await fixture.partition.sampleCheck(ALL);
       expect(sound.breaches).to.deep.equal([]);
-      expect(sound.entries).to.equal(COUNT + 3);
+      expect(sound.entryCount).to.equal(COUNT + 3);
       await fixture.modify(`cn=p1,${PEOPLE}`, change('replace', 'sn', 'other'));
       expect((await fixture.partition.sampleCheck(ALL)).breaches).to.deep.equal([]);
       const { key } = (await treeRows()).find((one) => one.key.toString('latin1').endsWith('=p5'))!;

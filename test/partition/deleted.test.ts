@@ -141,7 +141,7 @@ for (const engine of ENGINES) {
         await fixture.partition.restoreSubtree(id, SYSTEM, {
           since: since ?? 0,
           onRestored: (dn) => void back.push(dn),
-          onLeft: ({ dn }, { result }) => void left.push(`${dn} ${result}`),
+          onNotRestored: ({ dn }, { result }) => void left.push(`${dn} ${result}`),
         });
         return { back, left };
       }
@@ -203,7 +203,10 @@ for (const engine of ENGINES) {
           comesBack();
         };
         const top = (await fixture.read(SUFFIX)).id;
-        await fixture.partition.restoreSubtree(top, SYSTEM, { onRestored, onLeft: () => expect.fail('none is left') });
+        await fixture.partition.restoreSubtree(top, SYSTEM, {
+          onRestored,
+          onNotRestored: () => expect.fail('none is left'),
+        });
         expect(back).to.deep.equal([OTHER, `cn=z,${OTHER}`]);
       });
 

@@ -77,7 +77,7 @@ export interface SearchGiven {
   readonly pageSize?: number;
   readonly resume?: Buffer;
   readonly directGroupsOnly?: boolean;
-  readonly leaveMany?: { hasTime(here: number): boolean };
+  readonly otherThreads?: { hasTime(here: number): boolean };
 }
 
 export interface Found {
@@ -194,7 +194,7 @@ export class Fixture {
       pageSize: given.pageSize,
       resume: given.resume,
       directGroupsOnly: given.directGroupsOnly ?? false,
-      leaveMany: given.leaveMany,
+      otherThreads: given.otherThreads,
     };
   }
 

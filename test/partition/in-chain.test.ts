@@ -301,10 +301,10 @@ for (const engine of NEAR_ENGINES) {
     it('are bounded by entries, by steps, and by the time that the search has', async () => {
       await line(20);
       const { context, schema } = fixture.partition;
-      const chain = { by: 'chain', type: schema.attribute('manager')!, ends: [fixture.dn(boss).norm] } as const;
+      const chain = { kind: 'chain', type: schema.attribute('manager')!, endDns: [fixture.dn(boss).norm] } as const;
       const until = { deadline: Number.POSITIVE_INFINITY, signal: undefined };
       const found = async (entries: number, steps: number) =>
-        context.inChain(chain, UNRESTRICTED, { ...until, entries, steps });
+        context.findChainIds(chain, UNRESTRICTED, { ...until, entriesLeft: entries, stepsLeft: steps });
       expect(await found(20, 21)).to.have.length(20 * 16);
       await refused('adminLimitExceeded', found(19, 21), /leads to more entries/);
       await refused('adminLimitExceeded', found(20, 20));

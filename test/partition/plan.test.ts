@@ -3,7 +3,7 @@ import { LdapError } from '../../src/ldap/ldap-error.js';
 import { draftFromAttributes } from '../../src/partition/model/draft.js';
 import { CHANGES_TABLE } from '../../src/partition/model/tables.js';
 import { newUuid } from '../../src/partition/model/uuid.js';
-import { add, addition, completeEntry } from '../../src/partition/write/add.js';
+import { add, additionOf, completeEntry } from '../../src/partition/write/add.js';
 import type { Change } from '../../src/partition/write/change.js';
 import type { WriteContext } from '../../src/partition/write/context.js';
 import { remove } from '../../src/partition/write/delete.js';
@@ -167,7 +167,7 @@ for (const engine of ENGINES) {
       const dn = fixture.dn(`cn=below,${UNITS[0]}`);
       const draft = draftFromAttributes(context.schema, attributes({ objectClass: 'person', sn: 'Below' }));
       const id = completeEntry(context, draft, dn);
-      const below = addition(draft, dn, unit.place.to!, id, SYSTEM, undefined);
+      const below = additionOf(draft, dn, unit.place.to!, id, SYSTEM, undefined);
       await applyRules(context, below);
       await together(fixture, [unit, below]);
       expect(await fixture.find('(sn=below)', { base: UNITS[0]! })).to.deep.equal([`cn=below,${UNITS[0]}`]);

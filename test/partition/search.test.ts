@@ -281,7 +281,7 @@ for (const engine of ENGINES) {
             return time;
           };
           try {
-            return (await fixture.search({ filter, leaveMany: { hasTime } })).dns.length;
+            return (await fixture.search({ filter, otherThreads: { hasTime } })).dns.length;
           } catch (error) {
             expect(error).to.be.instanceOf(LongWork);
             return 'left';

@@ -21,8 +21,8 @@ function contains(attribute: string, part: string): Filter {
 
 /** Tests of a row that a compiled filter consists of. */
 function tests(filter: CompiledFilter): number {
-  if (filter.kind === 'and' || filter.kind === 'or') return filter.of.reduce((sum, part) => sum + tests(part), 0);
-  return filter.kind === 'not' ? tests(filter.of) : 1;
+  if (filter.kind === 'and' || filter.kind === 'or') return filter.parts.reduce((sum, part) => sum + tests(part), 0);
+  return filter.kind === 'not' ? tests(filter.part) : 1;
 }
 
 /** Rounds of the event loop while `work` is under way, if each look at the clock finds that a turn is over. */

@@ -204,7 +204,7 @@ for (const engine of ENGINES) {
       const base = { base: GROUP, scope: 'base' } as const;
       const found = async (filter: string, given: object, takes?: string) => {
         const hits: string[] = [];
-        const selects = takes && { takes: ({ text }: { text: string }) => text === takes };
+        const selects = takes && { includes: ({ text }: { text: string }) => text === takes };
         await f.partition.search(
           { ...f.params({ ...given, filter }), ...(selects && { selects }) },
           { entry: (hit) => void hits.push(`${hit.dn} ${Math.min(hit.row.length, 5000)}`), reference: () => undefined },

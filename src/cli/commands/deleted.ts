@@ -62,7 +62,7 @@ async function restore(partition: Partition, id: Buffer, { subtree, since = 0 }:
       restoredCount++;
       printRestored(dn);
     },
-    onLeft: (entry, error) => {
+    onNotRestored: (entry, error) => {
       keptCount++;
       process.stdout.write(`left ${uuidText(entry.id)}  ${entry.dn}: ${error.message}\n`);
     },

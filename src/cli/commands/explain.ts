@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
 import type { Scope } from '../../ldap/ldap-types.js';
-import { EVERYTHING } from '../../partition/index.js';
+import { UNLIMITED_SEARCH } from '../../partition/index.js';
 import type { Explanation } from '../../partition/read/search-params.js';
 import { formatNumber, UsageError } from '../exit.js';
 import { parseFilterArgument, unknownAttributes } from '../filter.js';
@@ -67,7 +67,12 @@ export function addExplain(program: Command): void {
       return withDirectory(resolveSettings(command), { readOnly: true }, async ({ partition, schema }) => {
         const base = parseDnArgument(schema, options.base ?? requireOnlySuffix(partition.settings.suffixes));
         const { scope } = options;
-        const explanation = await partition.explain({ ...EVERYTHING, base, scope, filter: parsedFilter });
+        const explanation = await partition.explain({
+          ...UNLIMITED_SEARCH,
+          base,
+          scope,
+          filter: parsedFilter,
+        });
         process.stdout.write(formatExplanation(explanation, unknownAttributes(parsedFilter, schema)));
       });
     });

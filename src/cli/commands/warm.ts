@@ -17,12 +17,12 @@ async function warm({ partition, address }: OpenDirectory): Promise<void> {
   if (partition.store.supports.spread)
     throw new CliError(`${address}: HBase has caches of its own; warm is for a folder`);
   const progress = startProgress('warm', 'entries');
-  const { entries, indexed } = await partition.warm((phase, done) => {
+  const { entryCount, indexRowCount } = await partition.warm((phase, done) => {
     progress.phase(phase);
     progress.update(done);
   });
   progress.finish();
-  process.stdout.write(`read ${formatNumber(entries)} entries and ${formatNumber(indexed)} index rows\n`);
+  process.stdout.write(`read ${formatNumber(entryCount)} entries and ${formatNumber(indexRowCount)} index rows\n`);
 }
 
 export function addWarm(program: Command): void {

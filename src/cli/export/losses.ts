@@ -13,10 +13,10 @@ export class LossReport {
     this.#output = output;
   }
 
-  async reportEntry({ id, dn, why }: LostEntry): Promise<void> {
+  async reportEntry({ id, dn, reason }: LostEntry): Promise<void> {
     this.#entryCount++;
     const uuid = id ? `entryUUID ${uuidText(id)}` : 'unknown entries';
-    await this.#printLoss(`lost entry: ${dn ? escapeControls(dn) : 'its name is not known'} (${uuid}; ${why})`);
+    await this.#printLoss(`lost entry: ${dn ? escapeControls(dn) : 'its name is not known'} (${uuid}; ${reason})`);
   }
 
   async reportValue({ id, dn }: SalvagedEntry, attribute: string): Promise<void> {

@@ -1,5 +1,5 @@
 import type { Filter, Scope } from '../../ldap/ldap-types.js';
-import { damageOf, EVERYTHING, type Partition, UNRESTRICTED } from '../../partition/index.js';
+import { damageOf, type Partition, UNLIMITED_SEARCH, UNRESTRICTED } from '../../partition/index.js';
 import type { Hit } from '../../partition/read/sink.js';
 import { Salvage, type SalvageSink } from '../../partition/upkeep/salvage.js';
 import type { Dn } from '../../schema/schema-types.js';
@@ -13,13 +13,13 @@ async function search(
   filter: Filter,
   visit: (hit: Hit) => Promise<void>,
 ): Promise<void> {
-  await partition.search({ ...EVERYTHING, base, scope, filter }, { entry: visit, reference: () => undefined });
+  await partition.search({ ...UNLIMITED_SEARCH, base, scope, filter }, { entry: visit, reference: () => undefined });
 }
 
 /** Visits the entries at and below `base`, parents before children. The sink also receives unreadable entries. */
 export async function walkAll(partition: Partition, base: Dn, sink: SalvageSink): Promise<void> {
   const salvage = new Salvage(partition.store, partition.schema, sink);
-  if (await salvage.below(base, partition.context.shared.suffixes)) return;
+  if (await salvage.visitFrom(base, partition.context.shared.suffixes)) return;
   // Reports a missing base as a search does.
   await search(partition, base, 'base', ANY_ENTRY, sink.entry);
 }

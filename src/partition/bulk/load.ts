@@ -11,10 +11,10 @@ import type { Node } from '../model/node.js';
 import { toLdapError } from '../model/store-errors.js';
 import { noAncestorMessage } from '../tree/locate.js';
 import { normText, ROOT, suffixAt } from '../tree/nodes.js';
-import { addDraft, addition, completeEntry } from '../write/add.js';
+import { addDraft, additionOf, completeEntry } from '../write/add.js';
 import type { Change } from '../write/change.js';
 import type { WriteContext } from '../write/context.js';
-import { newLarge } from '../write/large-ahead.js';
+import { newLargeSources } from '../write/large-ahead.js';
 import { applyRules, requireRequestAllowed } from '../write/rules/apply.js';
 import { asksForNumber, chosenNumbers, chosenSteps } from '../write/rules/numbers.js';
 import { BulkBatch } from './batch.js';
@@ -166,7 +166,7 @@ class BulkLoader {
     const { values, nameChanges: names } = this.#context.shared;
     // Adds wait for pending changes of names where necessary, so the entry is added alone.
     if (asksForNumber(values, draft) || !names.isEmpty) return this.#addAlone(entry.source ?? entry, dn, draft);
-    const change = addition(draft, dn, parent, id, this.#actor, undefined, true);
+    const change = additionOf(draft, dn, parent, id, this.#actor, undefined, true);
     const steps = applyRules(this.#context, change);
     if (isPromise(steps))
       return steps.then((resolved) => this.#addToBatch({ entry, dn, normText: name, uuid }, change, resolved));
@@ -178,7 +178,7 @@ class BulkLoader {
     change: Change,
     steps: readonly PlanStep[],
   ): Promise<void> | undefined {
-    if (newLarge(change.after!)) return this.#addAlone(entry.source ?? entry, dn, change.after!);
+    if (newLargeSources(change.after!)) return this.#addAlone(entry.source ?? entry, dn, change.after!);
     this.#batch.add(entry, name, change, steps);
     if (uuid !== undefined) this.#batch.entryUuids.add(uuid);
     const { values } = this.#context.shared;

@@ -24,7 +24,7 @@ import {
   TRUE,
 } from '../read/filter/compiled-filter.js';
 import type { SearchContext } from '../read/run/search-context.js';
-import { countVisible } from '../read/run/visible-children.js';
+import { countVisibleChildren } from '../read/run/visible-children.js';
 import { parentIdOffset } from '../tree/master-row.js';
 import { suffixAt } from '../tree/nodes.js';
 import type { Referrers } from './referrers.js';
@@ -216,20 +216,24 @@ export class UrlTest {
     if (sightOf && !sight) return undefined;
     const visibleRow = seenRow(descriptions, row, sight, 'search');
     const dn = utf8Bytes(this.#dn.text);
-    return { row: visibleRow, dn, hasSubordinates: false, numSubordinates: 0, sight, large: undefined };
+    return { row: visibleRow, dn, hasSubordinates: false, numSubordinates: 0, sight, largeValues: undefined };
   }
 
   async #matches(candidate: Candidate, { filter, inputs }: MemberUrl): Promise<boolean> {
     const { store, descriptions } = this.#context;
     const { row } = candidate;
-    const visibleCount = inputs.subordinates
-      ? await countVisible(this.#context, store, this.#viewer, { id: this.#id, row })
+    const visibleCount = inputs.needsSubordinates
+      ? await countVisibleChildren(this.#context, store, this.#viewer, { id: this.#id, row })
       : 0;
-    const cells = largeOffsetsOf(descriptions, row, inputs.values);
+    const cells = largeOffsetsOf(descriptions, row, inputs.valueTypes);
     const large = cells.length > 0 ? await readAllLarge(store, MASTER_TABLE.name, this.#id, row, cells) : undefined;
     return (
-      evaluate(filter, { ...candidate, numSubordinates: visibleCount, hasSubordinates: visibleCount > 0, large }) ===
-      TRUE
+      evaluate(filter, {
+        ...candidate,
+        numSubordinates: visibleCount,
+        hasSubordinates: visibleCount > 0,
+        largeValues: large,
+      }) === TRUE
     );
   }
 }

@@ -10,12 +10,12 @@ import type { Viewer } from '../model/viewer.js';
 import { IdSet } from '../read/plan/id-set.js';
 import { search } from '../read/run/search.js';
 import type { SearchContext } from '../read/run/search-context.js';
-import { EVERYTHING, type Until } from '../read/search-params.js';
+import { type AbortConditions, UNLIMITED_SEARCH } from '../read/search-params.js';
 import type { MembersRow } from '../read/sink.js';
 import { type MemberUrl, UrlTest, urlsIn } from './dynamic-groups.js';
 import { findByNorm } from './names.js';
 
-const NO_ATTRIBUTES = { takes: () => false };
+const NO_ATTRIBUTES = { includes: () => false };
 
 /** True if a URL of the dynamic group in `row` matches the entry with this name (`Dn.norm`). */
 export async function isDynamicMember(
@@ -39,7 +39,7 @@ export async function withMembers(
   context: SearchContext,
   row: Buffer,
   viewer: Viewer,
-  until: Until,
+  until: AbortConditions,
   maxMembers: number,
 ): Promise<MembersRow> {
   const stored = storedMembers(context, row);
@@ -112,7 +112,7 @@ class MemberCollector {
   }
 
   /** Adds the entries that a URL selects. A missing base selects none. */
-  async add(url: MemberUrl, viewer: Viewer, until: Until): Promise<void> {
+  async add(url: MemberUrl, viewer: Viewer, until: AbortConditions): Promise<void> {
     const pause = this.#slice.yieldIfOver();
     if (isPromise(pause)) await pause;
     try {
@@ -125,10 +125,10 @@ class MemberCollector {
   async #search(
     { base, scope, parsedFilter: parsed }: MemberUrl,
     viewer: Viewer,
-    { deadline, signal }: Until,
+    { deadline, signal }: AbortConditions,
   ): Promise<void> {
     const params = {
-      ...EVERYTHING,
+      ...UNLIMITED_SEARCH,
       ofUrl: true,
       viewer,
       deadline,

@@ -18,7 +18,7 @@ import { Walk } from './walk.js';
 
 /** Returns the sorted ids of the entries in a chain whose linking values the viewer may search for. */
 export function inChain(context: SearchContext, links: Chain, viewer: Viewer, bounds: WalkBounds): Maybe<Buffer> {
-  if (links.by === 'chain') return chainByValues(context, links, viewer, bounds);
+  if (links.kind === 'chain') return chainByValues(context, links, viewer, bounds);
   const hasGroups = hasDynamicGroups(context);
   const find = (there: boolean) => (there ? chainByUrls(context, links, viewer, bounds) : EMPTY);
   return isPromise(hasGroups) ? hasGroups.then(find) : find(hasGroups);
@@ -30,18 +30,18 @@ export function inChain(context: SearchContext, links: Chain, viewer: Viewer, bo
  */
 async function chainByValues(
   context: SearchContext,
-  { type, ends }: Chain,
+  { type, endDns }: Chain,
   viewer: Viewer,
   bounds: WalkBounds,
 ): Promise<Buffer> {
   const walk = new Walk(context, viewer, 'search', bounds);
   if (groupTypes(context.schema).memberTypes.includes(type)) {
-    for (const end of ends) await walkGroups(context, walk, end, await findByNorm(context, end), viewer, true);
+    for (const end of endDns) await walkGroups(context, walk, end, await findByNorm(context, end), viewer, true);
     return visitedIds(walk);
   }
   const types = type.subtypes.filter((one) => !isHidden(one) && !isComputed(one) && namesEntries(one));
   const lookup = await referrerLookup(context, types, true);
-  for (let normTexts = ends.map((end) => end.toString('latin1')); normTexts.length > 0; )
+  for (let normTexts = endDns.map((end) => end.toString('latin1')); normTexts.length > 0; )
     normTexts = await walk.goUp(await findReferrers(context, lookup, normTexts, bounds));
   return visitedIds(walk);
 }
@@ -49,14 +49,14 @@ async function chainByValues(
 /** Returns the dynamic groups that have one of the names as a member. */
 async function chainByUrls(
   context: SearchContext,
-  { ends }: Chain,
+  { endDns }: Chain,
   viewer: Viewer,
   bounds: WalkBounds,
 ): Promise<Buffer> {
   const walk = new Walk(context, viewer, 'search', bounds);
   const version = await groupsVersion(context);
   const groups: Referrers[] = [];
-  for (const end of ends) {
+  for (const end of endDns) {
     requireTime(bounds);
     const member = await findByNorm(context, end);
     if (member) groups.push(...(await dynamicGroupsOf(context, version, member, viewer)));

@@ -6,7 +6,7 @@ import { cutNorm, equalityPrefix, MASTER_TABLE, PRESENCE_PREFIX, UUID_BYTES } fr
 import { MAX_NORM } from '../model/thresholds.js';
 import { search } from '../read/run/search.js';
 import type { SearchContext } from '../read/run/search-context.js';
-import { EVERYTHING, type Until } from '../read/search-params.js';
+import { type AbortConditions, UNLIMITED_SEARCH } from '../read/search-params.js';
 
 /** A limit that no list reaches. */
 export const UNLIMITED = 0x7fffffff;
@@ -66,7 +66,7 @@ export function findReferrers(
   context: SearchContext,
   lookup: ReferrerLookup,
   names: readonly string[],
-  until?: Until,
+  until?: AbortConditions,
 ): Maybe<Referrers[]> {
   return runWork(findReferrersWork(context, lookup, names, until));
 }
@@ -75,7 +75,7 @@ function* findReferrersWork(
   context: SearchContext,
   lookup: ReferrerLookup,
   names: readonly string[],
-  until: Until | undefined,
+  until: AbortConditions | undefined,
 ): Work<Referrers[]> {
   const { unindexedTypes } = lookup;
   const referrers =
@@ -182,7 +182,7 @@ async function readReferrers(
   context: SearchContext,
   types: ReadonlySet<AttributeType>,
   normTexts: ReadonlySet<string>,
-  until: Until | undefined,
+  until: AbortConditions | undefined,
 ): Promise<Referrers[]> {
   const referrers: Referrers[] = [];
   const filters = [...types].map(({ name }) => ({ type: 'present', attribute: name }) as const);
@@ -190,12 +190,12 @@ async function readReferrers(
   await search(
     context,
     {
-      ...EVERYTHING,
+      ...UNLIMITED_SEARCH,
       ...(until && { deadline: until.deadline, signal: until.signal }),
       base,
       scope: 'subordinate',
       filter: { type: 'or', filters },
-      selects: { takes: ({ description }) => types.has(description.type) },
+      selects: { includes: ({ description }) => types.has(description.type) },
     },
     {
       entry({ id, row }) {

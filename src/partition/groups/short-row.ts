@@ -7,7 +7,7 @@ import { UNRESTRICTED } from '../model/viewer.js';
 import { isWhole } from '../model/wide.js';
 import { describedWide } from '../model/wide-read.js';
 import type { SearchContext } from '../read/run/search-context.js';
-import { partForFilter } from '../read/run/wide-part.js';
+import { readFilterPart } from '../read/run/wide-part.js';
 
 /** Returns the master row, for a long entry without wide attributes unless `looksInto` contains one of them. */
 export function shortRow(
@@ -20,7 +20,7 @@ export function shortRow(
     if (!head || isWhole(head)) return head && presentRow(context, head);
     const isLookedInto = describedWide(context, head).some(({ description }) => looksInto?.has(description.type));
     const { filter } = compiler.compile({ type: 'present', attribute: 'objectClass' }, UNRESTRICTED);
-    const partialRow = isLookedInto ? undefined : partForFilter(context, store, id, head, filter);
+    const partialRow = isLookedInto ? undefined : readFilterPart(context, store, id, head, filter);
     const row = chain(partialRow, (known) => known ?? store.get(MASTER_TABLE.name, id));
     return chain(row, (known) => known && presentRow(context, known));
   });

@@ -47,7 +47,7 @@ export class Walk {
 
   *#goUp(groups: readonly Referrers[], readNamed: ReadNamedEntry): Work<string[]> {
     const bounds = this.#bounds;
-    if (bounds && bounds.steps-- <= 0) throw limitError();
+    if (bounds && bounds.stepsLeft-- <= 0) throw limitError();
     const newNames: string[] = [];
     for (const referrers of groups) {
       const { ids } = referrers;
@@ -78,7 +78,7 @@ export class Walk {
       const { sightOf } = this.#viewer;
       if (sightOf && !(yield* awaitMaybe(maySee(this.#context, this.#viewer, this.#use, named.node, referrers.type))))
         continue;
-      if (this.#bounds && this.#bounds.entries-- <= 0) throw limitError();
+      if (this.#bounds && this.#bounds.entriesLeft-- <= 0) throw limitError();
       this.#ids.add(named.node.id, 0);
       this.visitedEntries.set(named.normText, named);
       newNames.push(named.normText);

@@ -16,7 +16,7 @@ import {
 } from '../model/index-set.js';
 import { indexTable, META_TABLE } from '../model/tables.js';
 import type { WriteContext } from '../write/context.js';
-import { freshly } from '../write/freshly.js';
+import { retryWithFreshState } from '../write/freshly.js';
 
 /**
  * Key of the row `building` of table meta. For each index that is being built or dropped the row holds `OID:claim`, 8
@@ -71,7 +71,7 @@ export async function addIndex(
   const endMs = Date.now() + CLAIM_MS;
   for (let isRepeated = false; ; isRepeated = true) {
     try {
-      return await freshly(context, () => listIndex(context, type, substring, claim));
+      return await retryWithFreshState(context, () => listIndex(context, type, substring, claim));
     } catch (error) {
       if (!(error instanceof ClaimedError) || !onWait || Date.now() > endMs) throw error;
       if (!isRepeated) onWait(error.remainingMs);
@@ -144,7 +144,7 @@ export async function dropIndex(context: WriteContext, attribute: string): Promi
   if (REQUIRED_OIDS.has(type.oid))
     throw new LdapError('unwillingToPerform', `the server needs the index of '${type.name}'`);
   const claim = newClaim();
-  await freshly(context, async () => {
+  await retryWithFreshState(context, async () => {
     if (!context.shared.indexes.ofType(type))
       throw new LdapError('noSuchObject', `attribute '${type.name}' has no index`);
     const records = indexRecords(context).filter((r) => r.oid !== type.oid);
@@ -194,7 +194,7 @@ export async function sweepClaims(context: WriteContext): Promise<StoreError | u
 
 /** Claims an unfinished index that no process builds. Does nothing if the index is finished or claimed. */
 export async function claimUnfinished(context: WriteContext, type: AttributeType): Promise<void> {
-  await freshly(context, async () => {
+  await retryWithFreshState(context, async () => {
     const index = context.shared.indexes.ofType(type);
     if (!index || isComplete(index)) return;
     const qualifier = claimQualifier(type.oid);

@@ -11,7 +11,7 @@ import { largeOffsetsOf, readAllLarge, retryWhileReplaced } from '../model/large
 import { draftWithLarge } from '../model/large-draft.js';
 import { MASTER, MASTER_TABLE, Q } from '../model/tables.js';
 import type { WriteContext } from '../write/context.js';
-import { freshly } from '../write/freshly.js';
+import { retryWithFreshState } from '../write/freshly.js';
 import {
   buildCell,
   claimedStep,
@@ -169,7 +169,7 @@ async function readSteps(context: WriteContext, index: Index, keys: readonly Buf
 /** Marks the index as complete, unless another builder has finished or restarted it. */
 async function finish(context: WriteContext, { index, claim }: ClaimedBuild): Promise<void> {
   const { oid } = index.type;
-  await freshly(context, async () => {
+  await retryWithFreshState(context, async () => {
     const currentClaim = await buildCell(context, claimQualifier(oid));
     if (!currentClaim?.equals(claim)) return;
     const records = indexRecords(context).map((r) =>

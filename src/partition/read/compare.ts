@@ -20,12 +20,11 @@ import { specialClass } from '../tree/referrals.js';
 import { HiddenEntry } from '../tree/sight.js';
 import { evaluate, TRUE } from './filter/compiled-filter.js';
 import type { SearchContext } from './run/search-context.js';
-import { countVisible } from './run/visible-children.js';
-import { partForFilter } from './run/wide-part.js';
+import { countVisibleChildren } from './run/visible-children.js';
+import { readFilterPart } from './run/wide-part.js';
 
-const REFERRAL = '2.16.840.1.113730.3.1.34';
+const REF_OID = '2.16.840.1.113730.3.1.34';
 
-/** The parameters of a compare operation. */
 interface Comparison {
   readonly dn: Dn;
   readonly attribute: AttributeDescription;
@@ -34,12 +33,11 @@ interface Comparison {
   readonly options: CompareOptions;
 }
 
-/** The part of an entry that has been read. */
 interface ReadEntry extends LocatedEntry {
   /** Values over 64 KiB by qualifier (Latin-1). */
-  readonly large?: ReadonlyMap<string, Buffer> | undefined;
+  readonly largeValues?: ReadonlyMap<string, Buffer> | undefined;
   /** Attributes whose values are only partly in the row. */
-  readonly wide?: readonly AttributeDescription[] | undefined;
+  readonly wideDescriptions?: readonly AttributeDescription[] | undefined;
 }
 
 /**
@@ -57,42 +55,46 @@ export function compare(
   const comparison = { dn, attribute: context.schema.requireComparable(text), value, viewer, options };
   return context.shared.readFresh(() =>
     chain(findEntry(context, context.store, dn, 'getHead'), (found) => {
-      const isShort =
+      const isRowEnough =
         found && isWhole(found.row) && !largeQualifiers(found.row) && !isComputed(comparison.attribute.type);
-      return isShort
+      return isRowEnough
         ? compareRow(context, found, comparison)
-        : retryWhileReplaced(() => compareSlowly(context, comparison));
+        : retryWhileReplaced(() => compareByFurtherRows(context, comparison));
     }),
   );
 }
 
 /** Compares an entry of which more than one row has to be read, or a computed attribute. */
-async function compareSlowly(context: SearchContext, comparison: Comparison): Promise<boolean> {
+async function compareByFurtherRows(context: SearchContext, comparison: Comparison): Promise<boolean> {
   const { dn, attribute, options } = comparison;
   const { node, row: head } = await requireHead(context, context.store, dn, options.manageDsaIT ?? false);
-  const { row, wide } = isWhole(head) ? { row: head } : await rowFor(context, { node, row: head }, comparison);
+  const { row, wideDescriptions } = isWhole(head)
+    ? { row: head }
+    : await readNeededRow(context, { node, row: head }, comparison);
   if (isComputed(attribute.type)) return compareComputed(context, { node, row }, comparison);
-  const cells = largeOffsetsWhere(context.descriptions, row, (type) => attribute.type.subtypes.includes(type));
-  const large = await readAllLarge(context.store, MASTER_TABLE.name, node.id, row, cells);
-  return compareRow(context, { node, row, large, wide }, comparison);
+  const largeOffsets = largeOffsetsWhere(context.descriptions, row, (type) => attribute.type.subtypes.includes(type));
+  const largeValues = await readAllLarge(context.store, MASTER_TABLE.name, node.id, row, largeOffsets);
+  return compareRow(context, { node, row, largeValues, wideDescriptions }, comparison);
 }
 
 /**
  * Reads a split row: the head and the asserted value where that is enough, the whole row otherwise. Throws `LongWork`
  * before the whole row of a long entry is read, if the options ask for it.
  */
-async function rowFor(
+async function readNeededRow(
   context: SearchContext,
   { node, row: head }: LocatedEntry,
   { attribute, value, options, viewer }: Comparison,
-): Promise<Pick<ReadEntry, 'row' | 'wide'>> {
+): Promise<Pick<ReadEntry, 'row' | 'wideDescriptions'>> {
   const isNeededForRights = describedWide(context, head).some(({ description }) =>
     viewer.looksInto?.has(description.type),
   );
   const { filter } = context.compiler.compile({ type: 'equal', attribute: attribute.text, value }, UNRESTRICTED);
-  const part = isNeededForRights ? undefined : await partForFilter(context, context.store, node.id, head, filter);
-  if (part && !specialClass(context, part))
-    return { row: part, wide: describedWide(context, head).map(({ description }) => description) };
+  const partialRow = isNeededForRights
+    ? undefined
+    : await readFilterPart(context, context.store, node.id, head, filter);
+  if (partialRow && !specialClass(context, partialRow))
+    return { row: partialRow, wideDescriptions: describedWide(context, head).map(({ description }) => description) };
   refuseLongEntry(options.refuseLong, head);
   const row = await context.store.get(MASTER_TABLE.name, node.id);
   if (!row) throw new StoreError('guard', 'the entry has been deleted meanwhile');
@@ -103,53 +105,53 @@ async function rowFor(
  * Compares by the row that has been read. The loop goes on after an equal value, as a referral object, recognized by
  * its `ref`, is not compared (RFC 3296 §5.3).
  */
-function compareRow(context: SearchContext, read: ReadEntry, comparison: Comparison): Maybe<boolean> {
+function compareRow(context: SearchContext, entry: ReadEntry, comparison: Comparison): Maybe<boolean> {
   const { attribute, value } = comparison;
   const rule = attribute.type.equality;
   const norm = rule?.normalizeAssertion(value);
-  const sight = sightOf(read, comparison);
+  const sight = requireSight(entry, comparison);
   let isPresent =
-    read.wide?.some((other) => context.schema.matches(attribute, other) && mayCompare(sight, other)) ?? false;
+    entry.wideDescriptions?.some((other) => context.schema.matches(attribute, other) && mayCompare(sight, other)) ??
+    false;
   let isEqual = false;
   let isReferral = false;
   let isMemberUrl = false;
-  const reader = context.reader.read(presentRow(context, read.row));
+  const reader = context.reader.read(presentRow(context, entry.row));
   for (let i = 0; i < reader.attributeCount; i++) {
-    const stored = reader.descriptions[i]!;
-    const { description } = stored;
-    isReferral ||= description.type.oid === REFERRAL;
-    isMemberUrl ||= stored.isMemberUrl && mayCompare(sight, description);
+    const storedDescription = reader.descriptions[i]!;
+    const { description } = storedDescription;
+    isReferral ||= description.type.oid === REF_OID;
+    isMemberUrl ||= storedDescription.isMemberUrl && mayCompare(sight, description);
     if (isEqual || !context.schema.matches(attribute, description) || !mayCompare(sight, description)) continue;
     isPresent = true;
     for (let v = reader.firstValues[i]!; v < reader.firstValues[i + 1]! && !isEqual; v++) {
-      const large = read.large?.get(reader.qualifier(i, v).toString('latin1'));
-      const form = norm && rule!.normalize(large ?? reader.value(v));
-      isEqual = form !== undefined && (rule!.test ? rule!.test(form, norm!) : form.equals(norm!));
+      const largeValue = entry.largeValues?.get(reader.qualifier(i, v).toString('latin1'));
+      const storedNorm = norm && rule!.normalize(largeValue ?? reader.value(v));
+      isEqual = storedNorm !== undefined && (rule!.test ? rule!.test(storedNorm, norm!) : storedNorm.equals(norm!));
     }
   }
-  if (isReferral && !comparison.options.manageDsaIT) refuseReferral(context, read, comparison.dn);
+  if (isReferral && !comparison.options.manageDsaIT) refuseReferral(context, entry, comparison.dn);
   requireComparable(attribute, sight, norm !== undefined);
   if (!isEqual && isMemberUrl && attribute.type === groupTypes(context.schema).member && attribute.options.length === 0)
-    return context.isDynamicMember(read.row, norm!, comparison.viewer);
+    return context.isDynamicMember(entry.row, norm!, comparison.viewer);
   if (!isPresent) throw new LdapError('noSuchAttribute', `the entry has no attribute '${attribute.text}'`);
   return isEqual;
 }
 
-/** Compares a computed attribute, which no row holds. */
 async function compareComputed(context: SearchContext, found: LocatedEntry, comparison: Comparison): Promise<boolean> {
   const { attribute, value, dn, options } = comparison;
   const { row, node } = found;
   if (!options.manageDsaIT) refuseReferral(context, found, dn);
   requireComparable(
     attribute,
-    sightOf(found, comparison),
+    requireSight(found, comparison),
     attribute.type.equality?.normalizeAssertion(value) !== undefined,
   );
   if (isMembership(attribute.type)) return compareMembership(context, node, comparison);
   const { filter } = context.compiler.compile({ type: 'equal', attribute: attribute.text, value }, UNRESTRICTED);
-  const numSubordinates = await countVisible(context, context.store, comparison.viewer, { id: node.id, row });
+  const numSubordinates = await countVisibleChildren(context, context.store, comparison.viewer, { id: node.id, row });
   const candidate = { row, dn: node.dn, hasSubordinates: numSubordinates > 0, numSubordinates };
-  return evaluate(filter, { ...candidate, sight: undefined, large: undefined }) === TRUE;
+  return evaluate(filter, { ...candidate, sight: undefined, largeValues: undefined }) === TRUE;
 }
 
 async function compareMembership(
@@ -165,7 +167,7 @@ async function compareMembership(
 /**
  * Returns the viewer's rights to the entry's attributes. Throws `noSuchObject` where the viewer may not see the entry.
  */
-function sightOf({ node, row }: LocatedEntry, { viewer }: Comparison): Sight | undefined {
+function requireSight({ node, row }: LocatedEntry, { viewer }: Comparison): Sight | undefined {
   const sight = viewer.sightOf?.({ id: node.id, parent: node.parent ?? ROOT, row });
   if (viewer.sightOf && !sight) throw new HiddenEntry(node);
   return sight;

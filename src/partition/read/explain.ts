@@ -9,30 +9,30 @@ const NO_SINK = { entry: () => undefined, reference: () => undefined };
 
 /** Runs a search without returning entries, and describes its plan. */
 export async function explain(context: SearchContext, params: SearchParams): Promise<Explanation> {
-  let considered: { term: Term; count: number | undefined; why: string }[] = [];
-  let planned: { filter: CompiledFilter; plan: IndexPlan | undefined; considered: typeof considered } | undefined;
+  let terms: { term: Term; count: number | undefined; why: string }[] = [];
+  let plannedSearch: { filter: CompiledFilter; plan: IndexPlan | undefined; terms: typeof terms } | undefined;
   const outcome = await search(context, params, NO_SINK, {
-    consider: (term, count, why) => void considered.push({ term, count, why }),
-    planned: (filter, plan) => {
-      planned = { filter, plan, considered };
-      considered = [];
+    reportTerm: (term, count, why) => void terms.push({ term, count, why }),
+    reportPlan: (filter, plan) => {
+      plannedSearch = { filter, plan, terms };
+      terms = [];
     },
   });
-  if (!planned) throw new TypeError('a search ended before it was planned');
-  const { filter, plan } = planned;
-  const translated = mayBeTrue(filter);
+  if (!plannedSearch) throw new TypeError('a search ended before it was planned');
+  const { filter, plan } = plannedSearch;
+  const rowSelection = mayBeTrue(filter);
   const usesIndex = outcome.plan === 'index';
   const isScan = outcome.plan === 'scope' || outcome.plan === 'table';
-  const names = plan?.term.split(' ') ?? [];
+  const usedTypeNames = plan?.typeNames.split(' ') ?? [];
   return {
     plan: outcome.plan,
-    terms: planned.considered.map(({ term, count, why }) => ({
+    terms: plannedSearch.terms.map(({ term, count, why }) => ({
       term: termText(term),
       count,
-      taken: usesIndex && names.includes(term.types.map((t) => t.name).join(',')),
+      taken: usesIndex && usedTypeNames.includes(term.types.map((t) => t.name).join(',')),
       why,
     })),
-    storeFilter: isScan ? (typeof translated === 'string' ? translated : storeFilterText(translated)) : undefined,
+    storeFilter: isScan ? (typeof rowSelection === 'string' ? rowSelection : storeFilterText(rowSelection)) : undefined,
     candidates: usesIndex && plan ? plan.count : outcome.rowsExamined,
     rowsExamined: outcome.rowsExamined,
     entries: outcome.entries,
@@ -41,6 +41,6 @@ export async function explain(context: SearchContext, params: SearchParams): Pro
 }
 
 function termText(term: Term): string {
-  const names = term.types.map((type) => type.name).join(',') || 'any attribute';
-  return term.lookup ? `${names} ${term.lookup.kind}` : names;
+  const typeNames = term.types.map((type) => type.name).join(',') || 'any attribute';
+  return term.lookup ? `${typeNames} ${term.lookup.kind}` : typeNames;
 }

@@ -14,8 +14,8 @@ import type { SearchContext } from './run/search-context.js';
 export async function toEntry(context: SearchContext, located: LocatedEntry, withLarge: boolean): Promise<Entry> {
   const { node } = located;
   const row = presentRow(context, located.row);
-  const large = withLarge ? await readAllLarge(context.store, MASTER_TABLE.name, node.id, row) : undefined;
-  const draft = draftWithLarge(context, row, large);
+  const largeValues = withLarge ? await readAllLarge(context.store, MASTER_TABLE.name, node.id, row) : undefined;
+  const draft = draftWithLarge(context, row, largeValues);
   return {
     id: node.id,
     dn: node.dn.toString(),
@@ -42,9 +42,9 @@ export function virtualRow(
 }
 
 export async function readById(context: SearchContext, id: Buffer): Promise<Entry | undefined> {
-  const read = context.store.get(MASTER_TABLE.name, id);
-  const row = isPromise(read) ? await read : read;
-  const found = context.nodes.byId(id);
-  const node = isPromise(found) ? await found : found;
+  const maybeRow = context.store.get(MASTER_TABLE.name, id);
+  const row = isPromise(maybeRow) ? await maybeRow : maybeRow;
+  const maybeNode = context.nodes.byId(id);
+  const node = isPromise(maybeNode) ? await maybeNode : maybeNode;
   return row && node ? toEntry(context, { node, row }, false) : undefined;
 }

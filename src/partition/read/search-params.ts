@@ -6,10 +6,9 @@ import type { StoredDescription } from '../model/descriptions.js';
 import { UNRESTRICTED, type Viewer } from '../model/viewer.js';
 import type { Order } from './order/order.js';
 
-/** The attributes that a search returns. */
-export interface Selects {
+export interface AttributeSelection {
   /** Whether attributes with this stored description are returned. */
-  takes(stored: StoredDescription): boolean;
+  includes(stored: StoredDescription): boolean;
 }
 
 export interface SearchParams {
@@ -19,17 +18,17 @@ export interface SearchParams {
   readonly filter: Filter;
   readonly viewer: Viewer;
   /** The attributes that the sink reads. Rows may lack other attributes. Absent: all attributes. */
-  readonly selects?: Selects | undefined;
+  readonly selects?: AttributeSelection | undefined;
   readonly manageDsaIT: boolean;
   /** Absent: entries reach the sink in the order in which the search finds them. */
   readonly order?: Order | undefined;
-  /** Makes the search throw `LongWork` where the filter tests values of a long entry before anything was found. */
+  /** Whether the search throws `LongWork` before it reads the values of a long entry, if nothing was found so far. */
   readonly refuseLong?: boolean;
   /**
-   * Tells whether another thread has time for a search with many candidates, given the number of such searches in this
-   * thread. The search then throws `LongWork` before anything was found.
+   * The other threads. If they have time, a search with many candidates throws `LongWork` before anything was found.
+   * `searchesHere`: number of such searches in this thread.
    */
-  readonly leaveMany?: { hasTime(searchesHere: number): boolean } | undefined;
+  readonly otherThreads?: { hasTime(searchesHere: number): boolean } | undefined;
   /** Maximum number of entries; 0: no limit. */
   readonly sizeLimit: number;
   /** The `performance.now()` after which the search ends with `timeLimitExceeded`; Infinity: no limit. */
@@ -38,7 +37,7 @@ export interface SearchParams {
   readonly lookLimit: number;
   /** Ends the search with `canceled` before the next batch. */
   readonly signal?: { readonly aborted: boolean } | undefined;
-  /** The client on whose behalf the search runs; long searches share time slices by client. Default: one of its own. */
+  /** The client for which the search runs. Clients share the time. Absent: the search counts as a client. */
   readonly client?: Client | undefined;
   /**
    * Whether this is the search of a memberURL: the viewer need not see the base, and filter terms that need other
@@ -49,21 +48,19 @@ export interface SearchParams {
   readonly directGroupsOnly?: boolean;
   /** The end of the previous page (`SearchOutcome.resume`). */
   readonly resume?: Buffer | undefined;
-  /** Number of entries on a page. */
   readonly pageSize?: number | undefined;
 }
 
-/** The parameters that abort an operation, whatever it has returned so far. */
-export type Until = Pick<SearchParams, 'deadline' | 'signal'>;
+/** The parameters that end an operation before it is done: its deadline, and the signal that it is canceled. */
+export type AbortConditions = Pick<SearchParams, 'deadline' | 'signal'>;
 
 /** Throws `canceled` or `timeLimitExceeded` if the operation is aborted or its deadline has passed. */
-export function requireTime({ deadline, signal }: Until): void {
+export function requireTime({ deadline, signal }: AbortConditions): void {
   if (signal?.aborted) throw new LdapError('canceled', 'the search was ended');
   if (performance.now() > deadline) throw new LdapError('timeLimitExceeded', 'the search took longer than it may');
 }
 
-/** The error of a search that exceeds `lookLimit`. */
-export function lookLimitExceeded(): LdapError {
+export function lookLimitError(): LdapError {
   return new LdapError(
     'adminLimitExceeded',
     'the search looked at more entries than it may, without an index that helps; ask for less, or have an index added',
@@ -71,7 +68,7 @@ export function lookLimitExceeded(): LdapError {
 }
 
 /** Parameters of a search without limits, aliases and hidden entries. Base, scope and filter are to be added. */
-export const EVERYTHING = {
+export const UNLIMITED_SEARCH = {
   deref: 'never',
   viewer: UNRESTRICTED,
   manageDsaIT: true,
@@ -84,9 +81,7 @@ export const EVERYTHING = {
 export type SearchPlan = 'base' | 'index' | 'scope' | 'table';
 
 export interface SearchOutcome {
-  /** Number of entries passed to the sink. */
   readonly entries: number;
-  /** Number of rows examined. */
   readonly rowsExamined: number;
   /** Resume cookie of the next page; undefined where there are no more entries. */
   readonly resume: Buffer | undefined;

@@ -18,10 +18,10 @@ import { describedWide } from '../model/wide-read.js';
 import { IdSet } from '../read/plan/id-set.js';
 import { idBatches } from '../read/plan/sources.js';
 import type { SearchContext } from '../read/run/search-context.js';
-import { partForFilter } from '../read/run/wide-part.js';
-import type { FollowedChange, References, WriteContext } from '../write/context.js';
+import { readFilterPart } from '../read/run/wide-part.js';
+import type { CommittedNameChange, References, WriteContext } from '../write/context.js';
 import { timeOfDeletion } from '../write/deleted-rows.js';
-import { freshly } from '../write/freshly.js';
+import { retryWithFreshState } from '../write/freshly.js';
 import { modify } from '../write/modify.js';
 import { changesSince } from './changes-since.js';
 import { Overtaken, type PendingChanges, replaceValues, SERVER, singleValue } from './replace.js';
@@ -49,7 +49,7 @@ type KeeperContext = SearchContext & WriteContext;
 export class ReferenceKeeper implements References {
   readonly #context: () => KeeperContext;
   /** Changes of names whose references have not been searched for a second time, in order. */
-  readonly #followedChanges: FollowedChange[] = [];
+  readonly #followedChanges: CommittedNameChange[] = [];
   #pendingFollow: Promise<void> | undefined;
   #pendingSettle: Promise<void> | undefined;
   #isClosing = false;
@@ -73,7 +73,7 @@ export class ReferenceKeeper implements References {
     return this.#pendingSettle;
   }
 
-  onNameChanged(change: FollowedChange): void {
+  onNameChanged(change: CommittedNameChange): void {
     this.#followedChanges.push(change);
     // After a failure the changes stay in `#followedChanges` or in the shared row. The next change of a name retries,
     // and the maintenance of the server, which reports failures.
@@ -156,9 +156,9 @@ export class ReferenceKeeper implements References {
       const normTexts = changes.map(({ from }) => schema.parseDn(from).norm.toString('latin1'));
       const pendingNames = new Set(shared.nameChanges.records.map(({ from }) => from));
       const isReferenced = (await this.#findReferrers(normTexts)).length > 0;
-      for (const { key, ...change } of changes) {
+      for (const { formerKey, ...change } of changes) {
         if (isReferenced && !pendingNames.has(change.from))
-          await this.#followOne(new NameChanges(schema, [change]), key);
+          await this.#followOne(new NameChanges(schema, [change]), formerKey);
         this.#followedChanges.shift();
       }
       if (pendingNames.size === 0) continue;
@@ -309,7 +309,7 @@ export class ReferenceKeeper implements References {
     const context = this.#context();
     const { shared, store } = context;
     const settledTexts = new Set(settledChanges.map((record) => JSON.stringify(record)));
-    await freshly(context, async () => {
+    await retryWithFreshState(context, async () => {
       const remaining = shared.nameChanges.records.filter((record) => !settledTexts.has(JSON.stringify(record)));
       if (remaining.length === shared.nameChanges.records.length) return;
       const rows = settledChanges
@@ -348,5 +348,5 @@ async function referringRow(context: KeeperContext, id: Buffer, { records }: Nam
     .filter(({ type }) => shared.references.has(type))
     .flatMap(({ text }) => dns.map((dn) => ({ type: 'equal', attribute: text, value: Buffer.from(dn) }) as const));
   const { filter } = compiler.compile({ type: 'or', filters }, UNRESTRICTED, true);
-  return (await partForFilter(context, store, id, head, filter)) ?? store.get(MASTER_TABLE.name, id);
+  return (await readFilterPart(context, store, id, head, filter)) ?? store.get(MASTER_TABLE.name, id);
 }

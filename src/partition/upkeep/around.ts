@@ -4,7 +4,6 @@ import type { StoreError } from '../../store/store-error.js';
 import { keyAfter } from '../../store/tables.js';
 import { isDamage } from '../model/store-errors.js';
 
-/** Rows that have been read. */
 export interface Rows {
   readonly keys: readonly Buffer[];
   /** Undefined for a scan of keys only. */
@@ -14,7 +13,6 @@ export interface Rows {
 /** A part of a range that holds at least one unreadable row. The damage may have changed the key of the row. */
 export interface Gap {
   readonly error: StoreError;
-  /** Key of the damaged row, if known. */
   readonly key: Buffer | undefined;
   /** Start of the gap: behind the last row that was read before. Undefined: start of the table. */
   readonly from: Buffer | undefined;
@@ -23,7 +21,7 @@ export interface Gap {
 }
 
 /** Number of rows that are read singly around damage, before batches are tried again. */
-const SINGLY = 4096;
+const SINGLE_READS = 4096;
 
 /**
  * Yields the rows of a range in key order, and gaps. The table has no `suffixBytes`. Around a damaged row, rows are
@@ -37,58 +35,58 @@ export async function* readAround(
   keysOnly = false,
 ): AsyncGenerator<Rows | Gap, void, undefined> {
   const { to } = range;
-  let at = range.from;
-  let hopped: Buffer | undefined;
-  const gaps = new OpenGaps();
+  let start = range.from;
+  let damagedKey: Buffer | undefined;
+  const gaps = new GapCollector();
   for (;;) {
-    const scan = reader.scan(table, { from: at, to }, { keysOnly, skipBoundaryCheck: true });
+    const scan = reader.scan(table, { from: start, to }, { keysOnly, skipBoundaryCheck: true });
     try {
       for await (const batch of batchesOf(scan)) {
         if (batch.keys.length === 0) continue;
-        yield* gaps.close(batch.keys[0]);
+        yield* gaps.endGaps(batch.keys[0]);
         yield batch;
-        at = keyAfter(batch.keys.at(-1)!);
+        start = keyAfter(batch.keys.at(-1)!);
       }
-      yield* gaps.close(to);
+      yield* gaps.endGaps(to);
       return;
     } catch (error) {
       if (!isDamage(error)) throw error;
     }
-    for (let n = 0; n < SINGLY; n++) {
-      const next = await readNext(reader, table, { from: at, to }, keysOnly, hopped, at !== range.from);
-      if (next === 'end') {
-        yield* gaps.close(to);
+    for (let n = 0; n < SINGLE_READS; n++) {
+      const nextRow = await readNext(reader, table, { from: start, to }, keysOnly, damagedKey, start !== range.from);
+      if (nextRow === 'end') {
+        yield* gaps.endGaps(to);
         return;
       }
-      const { key, row, error } = next;
+      const { key, row, error } = nextRow;
       if (error) {
-        gaps.open(at, key, error);
-        hopped = key;
+        gaps.addDamage(start, key, error);
+        damagedKey = key;
       } else {
-        yield* gaps.close(key);
+        yield* gaps.endGaps(key);
         // The row may have been deleted since its key was read.
         if (row || keysOnly) yield { keys: [key!], rows: [row] };
       }
       if (!key) {
-        yield* gaps.close(to);
+        yield* gaps.endGaps(to);
         return;
       }
-      at = keyAfter(key);
+      start = keyAfter(key);
     }
   }
 }
 
 /** Collects gaps until the next row that can be read. */
-class OpenGaps {
+class GapCollector {
   #gaps: { readonly error: StoreError; readonly key: Buffer | undefined }[] = [];
   #from: Buffer | undefined;
 
-  open(from: Buffer | undefined, key: Buffer | undefined, error: StoreError): void {
+  addDamage(from: Buffer | undefined, key: Buffer | undefined, error: StoreError): void {
     if (this.#gaps.length === 0) this.#from = from;
     this.#gaps.push({ error, key });
   }
 
-  close(to: Buffer | undefined): Gap[] {
+  endGaps(to: Buffer | undefined): Gap[] {
     const gaps = this.#gaps.map((gap) => ({ ...gap, from: this.#from, to }));
     this.#gaps = [];
     return gaps;
@@ -96,24 +94,24 @@ class OpenGaps {
 }
 
 /** The next row, or the damage. Without a key the rest of the range cannot be read. */
-interface Next {
+interface NextRow {
   readonly key: Buffer | undefined;
   readonly row?: Buffer | undefined;
   readonly error?: StoreError;
 }
 
 /**
- * Reads the next row of a range. `hopped`: key of the last damaged row. `isOn`: whether the range begins behind a row
- * that has been read or skipped.
+ * Reads the next row of a range. `damagedKey`: key of the last damaged row. `isOn`: whether the range begins behind a
+ * row that has been read or skipped.
  */
 async function readNext(
   reader: Reader,
   table: string,
   range: KeyRange,
   keysOnly: boolean,
-  hopped: Buffer | undefined,
+  damagedKey: Buffer | undefined,
   isOn: boolean,
-): Promise<Next | 'end'> {
+): Promise<NextRow | 'end'> {
   let key: Buffer | undefined;
   const scan = reader.scan(table, range, { keysOnly: true, limit: 1, skipBoundaryCheck: true });
   try {
@@ -124,13 +122,13 @@ async function readNext(
     }
   } catch (error) {
     if (!isDamage(error)) throw error;
-    const damaged = error.key;
+    const errorKey = error.key;
     // To find the end of a range, an engine also reads the row behind the range, or the last row again.
-    if (damaged && range.to && damaged.compare(range.to) >= 0) return 'end';
-    const order = damaged && range.from ? damaged.compare(range.from) : 1;
-    if (order < 0 && hopped?.equals(damaged!)) return 'end';
+    if (errorKey && range.to && errorKey.compare(range.to) >= 0) return 'end';
+    const order = errorKey && range.from ? errorKey.compare(range.from) : 1;
+    if (order < 0 && damagedKey?.equals(errorKey!)) return 'end';
     // Otherwise the key is not in the range: the following rows are lost, or the key is not of this table.
-    return { key: order < 0 || (order === 0 && isOn) ? undefined : damaged, error };
+    return { key: order < 0 || (order === 0 && isOn) ? undefined : errorKey, error };
   }
   if (!key) return 'end';
   if (keysOnly) return { key };

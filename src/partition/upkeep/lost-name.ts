@@ -27,28 +27,28 @@ export async function dnByRows(
   lostName: (id: Buffer) => Buffer | undefined = () => undefined,
 ): Promise<Buffer> {
   const rdns: Buffer[] = [];
-  for (let at = id; !at.equals(ROOT_ID) && rdns.length < MAX_DEPTH; ) {
-    const row = await rowOf(at);
+  for (let ancestorId = id; !ancestorId.equals(ROOT_ID) && rdns.length < MAX_DEPTH; ) {
+    const row = await rowOf(ancestorId);
     if (!row) {
-      rdns.push(lostName(at) ?? Buffer.from(entryName(at)));
+      rdns.push(lostName(ancestorId) ?? Buffer.from(uuidRdn(ancestorId)));
       break;
     }
     rdns.push(upRdnOf(row));
-    at = Buffer.from(parentIdOf(row));
+    ancestorId = Buffer.from(parentIdOf(row));
   }
   return rdns.reduceRight((above, rdn) => joinDn(rdn, above), Buffer.alloc(0));
 }
 
-function entryName(id: Buffer): string {
+function uuidRdn(id: Buffer): string {
   return `entryUUID=${uuidText(id)}`;
 }
 
 /** Returns the RDN in the key of a tree row, with normalized values; an RDN of the entryUUID if that is no name. */
 function rdnText(schema: Schema, norm: Buffer, id: Buffer): string {
   try {
-    const text = split(norm, ',')
+    const text = splitName(norm, ',')
       .map((rdn) =>
-        split(rdn, '+')
+        splitName(rdn, '+')
           .map((ava) => avaText(schema, ava))
           .join('+'),
       )
@@ -58,11 +58,11 @@ function rdnText(schema: Schema, norm: Buffer, id: Buffer): string {
   } catch (error) {
     if (!(error instanceof LdapError)) throw error;
   }
-  return entryName(id);
+  return uuidRdn(id);
 }
 
 /** Splits a normalized name, in which separators within values are escaped. */
-function split(norm: Buffer, separator: ',' | '+'): Buffer[] {
+function splitName(norm: Buffer, separator: ',' | '+'): Buffer[] {
   return norm
     .toString('latin1')
     .split(separator)
@@ -70,11 +70,11 @@ function split(norm: Buffer, separator: ',' | '+'): Buffer[] {
 }
 
 function avaText(schema: Schema, ava: Buffer): string {
-  const equals = ava.indexOf(0x3d);
-  const oid = ava.toString('latin1', 0, Math.max(equals, 0));
+  const equalsOffset = ava.indexOf(0x3d);
+  const oid = ava.toString('latin1', 0, Math.max(equalsOffset, 0));
   let value = '';
   // `\2b`, `\2c` and `\5c` are valid escapes in a DN. Other special bytes are escaped here.
-  for (const byte of ava.subarray(equals + 1)) {
+  for (const byte of ava.subarray(equalsOffset + 1)) {
     const char = String.fromCharCode(byte);
     value += /[0-9A-Za-z\\]/.test(char) ? char : `\\${byte.toString(16).padStart(2, '0')}`;
   }

@@ -5,7 +5,7 @@ import type { WriteContext } from '../write/context.js';
 import { surveyTree } from './check/check.js';
 
 /** Steps that set counters, by the description of the wrong counter. */
-type Fixes = Map<string, readonly PlanStep[]>;
+type CounterFixes = Map<string, readonly PlanStep[]>;
 
 /**
  * Corrects wrong counters of entries (oneLevelCount, subLevelCount), and returns their number. May run beside writers:
@@ -13,30 +13,30 @@ type Fixes = Map<string, readonly PlanStep[]>;
  * two surveys find the same error, and all plans that were decided in between are fully applied.
  */
 export async function recount(context: WriteContext, piecework?: Piecework): Promise<number> {
-  let wrong = await wrongCounters(context, piecework);
-  if (wrong.size > 0 && !context.store.supports.snapshot) {
+  let fixes = await findWrongCounters(context, piecework);
+  if (fixes.size > 0 && !context.store.supports.snapshot) {
     await context.store.waitUntilQuiet?.();
-    const again = await wrongCounters(context, piecework);
-    wrong = new Map([...again].filter(([key]) => wrong.has(key)));
+    const fixesAgain = await findWrongCounters(context, piecework);
+    fixes = new Map([...fixesAgain].filter(([key]) => fixes.has(key)));
   }
-  let fixed = 0;
-  for (const steps of wrong.values()) {
+  let fixedCount = 0;
+  for (const steps of fixes.values()) {
     await piecework?.proceed();
     // A guard fails if the counters or the entry have changed since the survey.
-    if (await guardsHold(context.store.commit({ steps: withFence(steps, piecework), decisive: 0 }))) fixed++;
+    if (await guardsHold(context.store.commit({ steps: withFence(steps, piecework), decisive: 0 }))) fixedCount++;
   }
-  if (fixed > 0) context.nodes.clear();
-  return fixed;
+  if (fixedCount > 0) context.nodes.clear();
+  return fixedCount;
 }
 
-async function wrongCounters(context: WriteContext, piecework: Piecework | undefined): Promise<Fixes> {
-  const wrong: Fixes = new Map();
+async function findWrongCounters(context: WriteContext, piecework: Piecework | undefined): Promise<CounterFixes> {
+  const fixes: CounterFixes = new Map();
   await surveyTree(
     context,
     ({ breach, fix }) => {
-      if (breach.invariant === 'count' && fix) wrong.set(`${breach.where} ${breach.message}`, fix);
+      if (breach.invariant === 'count' && fix) fixes.set(`${breach.where} ${breach.message}`, fix);
     },
     () => piecework?.proceed(),
   );
-  return wrong;
+  return fixes;
 }

@@ -2,7 +2,7 @@ import type { TableSpec } from '../../store/contract.js';
 import { DELETED_TABLE, MASTER_TABLE, TREE_TABLE } from '../model/tables.js';
 
 /** First characters of normal forms, sorted. Equality rows of an index are spread over these. */
-const FORM_STARTS = '0123456789abcdefghijklmnopqrstuvwxyz';
+const FIRST_CHARS = '0123456789abcdefghijklmnopqrstuvwxyz';
 
 /**
  * Returns sorted keys at which a new table is split into about `regions` parts, for an engine whose tables are spread
@@ -31,8 +31,8 @@ function uuidSplits(regions: number): Buffer[] {
 function indexSplits(regions: number): Buffer[] {
   const keys: string[] = [];
   if (regions > 1) keys.push('=');
-  const parts = Math.min(regions - 2, FORM_STARTS.length);
-  for (let i = 1; i < parts; i++) keys.push(`=${FORM_STARTS[Math.floor((FORM_STARTS.length * i) / parts)]}`);
+  const partCount = Math.min(regions - 2, FIRST_CHARS.length);
+  for (let i = 1; i < partCount; i++) keys.push(`=${FIRST_CHARS[Math.floor((FIRST_CHARS.length * i) / partCount)]}`);
   if (regions > 2) keys.push('~');
   return keys.map((key) => Buffer.from(key, 'latin1'));
 }

@@ -5,14 +5,13 @@ import { GROUPS_STEP } from '../model/group-rows.js';
 import { isDamage } from '../model/store-errors.js';
 import type { WriteContext } from '../write/context.js';
 import { survey } from './check/check.js';
-import type { Report } from './check/survey.js';
+import type { ReportBreach } from './check/survey.js';
 
 /** Maximum number of passes. Rows that derive from repaired rows are repaired in the next pass. */
 const MAX_PASSES = 12;
 /** Called for each breach with whether the breach has been repaired. */
 export type OnRepaired = (breach: Breach, isRepaired: boolean) => void;
 
-/** Number of fixes that are committed at the same time. */
 const FIX_BATCH = 256;
 
 /**
@@ -29,51 +28,51 @@ export async function repair(
   onBreach?: OnRepaired,
   onProgress?: (done: number) => void,
 ): Promise<number> {
-  let repaired = 0;
+  let repairedCount = 0;
   for (let pass = 1; ; pass++) {
-    const left: Breach[] = [];
-    const fixes = new Fixes(context, onBreach, left);
-    const report: Report = ({ breach, fix }) => (fix ? fixes.add(breach, fix) : void left.push(breach));
+    const openBreaches: Breach[] = [];
+    const fixes = new FixQueue(context, onBreach, openBreaches);
+    const report: ReportBreach = ({ breach, fix }) => (fix ? fixes.add(breach, fix) : void openBreaches.push(breach));
     await survey(context, report, onProgress, undefined, true);
     await fixes.flush();
-    repaired += fixes.done;
-    if (fixes.done > 0) context.nodes.clear();
-    if (fixes.done === 0 || pass === MAX_PASSES) {
+    repairedCount += fixes.doneCount;
+    if (fixes.doneCount > 0) context.nodes.clear();
+    if (fixes.doneCount === 0 || pass === MAX_PASSES) {
       // Cached memberships may derive from wrong rows.
-      if (repaired > 0) await context.store.commit({ steps: [GROUPS_STEP], decisive: 0 });
-      for (const breach of left) onBreach?.(breach, false);
-      return repaired;
+      if (repairedCount > 0) await context.store.commit({ steps: [GROUPS_STEP], decisive: 0 });
+      for (const breach of openBreaches) onBreach?.(breach, false);
+      return repairedCount;
     }
   }
 }
 
-/** Commits many fixes at the same time, so that the fixes share flushes. */
-class Fixes {
+/** Commits many fixes at the same time, so that the fixes share flushes to disk. */
+class FixQueue {
   readonly #context: WriteContext;
   readonly #onBreach: OnRepaired | undefined;
-  readonly #left: Breach[];
-  #waiting: { readonly breach: Breach; readonly fix: readonly PlanStep[] }[] = [];
-  done = 0;
+  readonly #remainingBreaches: Breach[];
+  #pendingFixes: { readonly breach: Breach; readonly fix: readonly PlanStep[] }[] = [];
+  doneCount = 0;
 
-  /** `left` receives breaches that cannot be repaired because of damage. */
-  constructor(context: WriteContext, onBreach: OnRepaired | undefined, left: Breach[]) {
-    this.#left = left;
+  /** `openBreaches` receives breaches that cannot be repaired because of damage. */
+  constructor(context: WriteContext, onBreach: OnRepaired | undefined, openBreaches: Breach[]) {
+    this.#remainingBreaches = openBreaches;
     this.#context = context;
     this.#onBreach = onBreach;
   }
 
   async add(breach: Breach, fix: readonly PlanStep[]): Promise<void> {
-    this.#waiting.push({ breach, fix });
-    if (this.#waiting.length >= FIX_BATCH) await this.flush();
+    this.#pendingFixes.push({ breach, fix });
+    if (this.#pendingFixes.length >= FIX_BATCH) await this.flush();
   }
 
   async flush(): Promise<void> {
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    const results = await Promise.all(waiting.map(({ breach, fix }) => this.#apply(breach, fix)));
-    for (const [i, { breach }] of waiting.entries()) {
+    const pendingFixes = this.#pendingFixes;
+    this.#pendingFixes = [];
+    const results = await Promise.all(pendingFixes.map(({ breach, fix }) => this.#apply(breach, fix)));
+    for (const [i, { breach }] of pendingFixes.entries()) {
       if (!results[i]) continue;
-      this.done++;
+      this.doneCount++;
       this.#onBreach?.(breach, true);
     }
   }
@@ -86,7 +85,7 @@ class Fixes {
     } catch (error) {
       if (isGuardFailure(error)) return false;
       if (!isDamage(error)) throw error;
-      this.#left.push({ ...breach, message: `${breach.message}: not done, as ${error.message}` });
+      this.#remainingBreaches.push({ ...breach, message: `${breach.message}: not done, as ${error.message}` });
       return false;
     }
   }

@@ -39,7 +39,7 @@ export interface LostEntry {
   readonly id: Buffer | undefined;
   /** From the tree row, if that can be read. */
   readonly dn: Buffer | undefined;
-  readonly why: string;
+  readonly reason: string;
 }
 
 export interface SalvageSink {
@@ -48,14 +48,12 @@ export interface SalvageSink {
   lost(entry: LostEntry): Promise<void>;
 }
 
-/** A tree row. */
 interface TreeRow {
   readonly id: Buffer;
   readonly key: Buffer;
   readonly hasChildren: boolean;
 }
 
-/** An entry with children. */
 interface Parent {
   readonly id: Buffer;
   readonly dn: Buffer;
@@ -68,7 +66,7 @@ interface Hole {
   readonly from: Buffer | undefined;
   readonly to: Buffer | undefined;
   /** Keys (Latin-1) in the range that have been read nevertheless. */
-  readonly seen?: ReadonlySet<string>;
+  readonly keysRead?: ReadonlySet<string>;
 }
 
 /**
@@ -80,7 +78,7 @@ export class Salvage {
   readonly #schema: Schema;
   readonly #sink: SalvageSink;
   /** DNs of the lost entries by id (Latin-1). */
-  readonly #lost = new Map<string, Buffer | undefined>();
+  readonly #lostDns = new Map<string, Buffer | undefined>();
   #holes: Hole[] = [];
 
   constructor(store: Store, schema: Schema, sink: SalvageSink) {
@@ -90,43 +88,43 @@ export class Salvage {
   }
 
   /** Visits the base and the entries below. Returns false where the base does not exist. */
-  async below(base: Dn, suffixes: readonly Dn[]): Promise<boolean> {
-    const place = await this.#find(base, suffixes);
-    if (place === 'absent') return false;
-    if (place) {
-      const parentId = Buffer.from(place.key.subarray(0, UUID_BYTES));
+  async visitFrom(base: Dn, suffixes: readonly Dn[]): Promise<boolean> {
+    const treeRow = await this.#findBase(base, suffixes);
+    if (treeRow === 'absent') return false;
+    if (treeRow) {
+      const parentId = Buffer.from(treeRow.key.subarray(0, UUID_BYTES));
       const parents: Parent[] = [];
-      await this.#visit([place], await this.#dnOf(parentId), this.#store, parents);
+      await this.#visit([treeRow], await this.#dnByMasterRows(parentId), this.#store, parents);
       await this.#descend(parents);
     }
     while (this.#holes.length > 0) {
       const holes = this.#holes;
       this.#holes = [];
-      await this.#rescue(holes, base);
+      await this.#findInHoles(holes, base);
     }
     return true;
   }
 
   /** Finds the base by tree rows. Returns undefined where a tree row is damaged. */
-  async #find(base: Dn, suffixes: readonly Dn[]): Promise<TreeRow | 'absent' | undefined> {
-    let at = suffixAt(base, suffixes);
-    if (at < 0) return 'absent';
-    let key = treeKey(ROOT_ID, cutNorm(Buffer.from(normText(base, at), 'latin1')));
+  async #findBase(base: Dn, suffixes: readonly Dn[]): Promise<TreeRow | 'absent' | undefined> {
+    let rdnIndex = suffixAt(base, suffixes);
+    if (rdnIndex < 0) return 'absent';
+    let key = treeKey(ROOT_ID, cutNorm(Buffer.from(normText(base, rdnIndex), 'latin1')));
     for (;;) {
-      const row = await this.#read(TREE_TABLE.name, key);
+      const row = await this.#readRow(TREE_TABLE.name, key);
       if (row instanceof StoreError) {
         this.#holes.push({ from: key, to: keyAfter(key) });
         return undefined;
       }
       const id = row && cellValue(row, TREE.treeInfo, Q.id);
       if (!id) return 'absent';
-      if (at === 0) return { id, key, hasChildren: true };
-      key = treeKey(id, cutNorm(base.rdns[--at]!.norm));
+      if (rdnIndex === 0) return { id, key, hasChildren: true };
+      key = treeKey(id, cutNorm(base.rdns[--rdnIndex]!.norm));
     }
   }
 
   /** Returns the row, or the error for damage. */
-  async #read(table: string, key: Buffer, reader: Reader = this.#store): Promise<Buffer | StoreError | undefined> {
+  async #readRow(table: string, key: Buffer, reader: Reader = this.#store): Promise<Buffer | StoreError | undefined> {
     try {
       return await reader.get(table, key);
     } catch (error) {
@@ -135,14 +133,14 @@ export class Salvage {
     }
   }
 
-  async #readMany(ids: Buffer[], reader: Reader): Promise<(Buffer | StoreError | undefined)[]> {
+  async #readMasterRows(ids: Buffer[], reader: Reader): Promise<(Buffer | StoreError | undefined)[]> {
     try {
       return await reader.getMany(MASTER_TABLE.name, ids);
     } catch (error) {
       if (!isDamage(error)) throw error;
     }
     const rows: (Buffer | StoreError | undefined)[] = [];
-    for (const id of ids) rows.push(await this.#read(MASTER_TABLE.name, id, reader));
+    for (const id of ids) rows.push(await this.#readRow(MASTER_TABLE.name, id, reader));
     return rows;
   }
 
@@ -150,16 +148,16 @@ export class Salvage {
     for (let parent = parents.pop(); parent; parent = parents.pop()) {
       const snapshot = this.#store.snapshot();
       try {
-        let count = 0;
+        let rowCount = 0;
         for await (const part of readAround(snapshot, TREE_TABLE.name, childrenRange(parent.id))) {
           if ('error' in part) {
             this.#holes.push({ from: part.from, to: part.to });
             continue;
           }
-          count += part.keys.length;
+          rowCount += part.keys.length;
           await this.#visit(this.#treeRows(part), parent.dn, snapshot, parents);
         }
-        await this.#checkCount(parent, count, snapshot);
+        await this.#checkCount(parent, rowCount, snapshot);
       } finally {
         snapshot.close();
       }
@@ -169,33 +167,33 @@ export class Salvage {
   /** Compares the number of tree rows with the counter of the parent, as tree rows may be lost without an error. */
   async #checkCount({ id, key }: Parent, count: number, snapshot: Reader): Promise<void> {
     if (!key || !this.#store.supports.snapshot) return;
-    const row = await this.#read(TREE_TABLE.name, key, snapshot);
+    const row = await this.#readRow(TREE_TABLE.name, key, snapshot);
     if (!(row instanceof Buffer) || cellCounter(row, TREE.treeInfo, Q.oneLevelCount) <= BigInt(count)) return;
     const range = childrenRange(id);
-    const seen = new Set<string>();
+    const keysRead = new Set<string>();
     for await (const part of readAround(snapshot, TREE_TABLE.name, range, true))
-      if ('keys' in part) for (const name of part.keys) seen.add(name.toString('latin1'));
-    this.#holes.push({ ...range, seen });
+      if ('keys' in part) for (const name of part.keys) keysRead.add(name.toString('latin1'));
+    this.#holes.push({ ...range, keysRead });
   }
 
   #treeRows({ keys, rows }: Rows): TreeRow[] {
-    const places: TreeRow[] = [];
+    const treeRows: TreeRow[] = [];
     for (const [i, key] of keys.entries()) {
       try {
         const id = cellValue(rows[i]!, TREE.treeInfo, Q.id);
         if (id?.length !== UUID_BYTES) throw new StoreError('corrupt', 'a tree row leads nowhere');
-        places.push({ id, key, hasChildren: cellCounter(rows[i], TREE.treeInfo, Q.oneLevelCount) !== 0n });
+        treeRows.push({ id, key, hasChildren: cellCounter(rows[i], TREE.treeInfo, Q.oneLevelCount) !== 0n });
       } catch (error) {
         if (!isDamage(error)) throw error;
         this.#holes.push({ from: key, to: keyAfter(key) });
       }
     }
-    return places;
+    return treeRows;
   }
 
   /** Visits the children of the entry with DN `above`, and adds children that have children to `parents`. */
   async #visit(places: readonly TreeRow[], above: Buffer, reader: Reader, parents: Parent[]): Promise<void> {
-    const rows = await this.#readMany(
+    const rows = await this.#readMasterRows(
       places.map(({ id }) => id),
       reader,
     );
@@ -203,14 +201,15 @@ export class Salvage {
       const row = rows[i];
       // Without a snapshot a lost row cannot be distinguished from a deleted entry.
       if (!row && !this.#store.supports.snapshot) continue;
-      const dn = (row instanceof Buffer && (await this.#pass(id, row, above))) || lostDn(this.#schema, key, id, above);
+      const dn =
+        (row instanceof Buffer && (await this.#passEntry(id, row, above))) || lostDn(this.#schema, key, id, above);
       if (!row || row instanceof StoreError) await this.#reportLost(id, dn, row?.message ?? 'its row is missing');
       if (hasChildren) parents.push({ id: Buffer.from(id), dn, key });
     }
   }
 
   /** Passes an entry to the sink. Returns the DN; undefined where the row does not have one. */
-  async #pass(id: Buffer, row: Buffer, above: Buffer): Promise<Buffer | undefined> {
+  async #passEntry(id: Buffer, row: Buffer, above: Buffer): Promise<Buffer | undefined> {
     let dn: Buffer | undefined;
     try {
       dn = joinDn(upRdnOf(row), above);
@@ -224,17 +223,17 @@ export class Salvage {
   }
 
   async #reportLost(id: Buffer | undefined, dn: Buffer | undefined, why: string): Promise<void> {
-    const name = id?.toString('latin1');
-    if (name !== undefined) {
-      if (this.#lost.has(name)) return;
-      this.#lost.set(name, dn);
+    const idText = id?.toString('latin1');
+    if (idText !== undefined) {
+      if (this.#lostDns.has(idText)) return;
+      this.#lostDns.set(idText, dn);
     }
-    await this.#sink.lost({ id, dn, why });
+    await this.#sink.lost({ id, dn, reason: why });
   }
 
   /** Finds entries whose tree rows are in holes, by a scan of table master. */
-  async #rescue(holes: readonly Hole[], base: Dn): Promise<void> {
-    const found: { readonly id: Buffer; readonly dn: Dn; readonly above: Buffer }[] = [];
+  async #findInHoles(holes: readonly Hole[], base: Dn): Promise<void> {
+    const entries: { readonly id: Buffer; readonly dn: Dn; readonly above: Buffer }[] = [];
     for await (const part of readAround(this.#store, MASTER_TABLE.name, {})) {
       if ('error' in part) {
         await this.#reportLost(part.key?.length === UUID_BYTES ? part.key : undefined, undefined, part.error.message);
@@ -242,33 +241,33 @@ export class Salvage {
       }
       for (const [i, id] of part.keys.entries()) {
         const row = part.rows[i]!;
-        const key = treeKeyOf(row);
-        if (!key || !holes.some((hole) => isIn(hole, key))) continue;
-        const above = await this.#dnOf(Buffer.from(parentIdOf(row)));
+        const key = treeKeyOfRow(row);
+        if (!key || !holes.some((hole) => isInHole(hole, key))) continue;
+        const above = await this.#dnByMasterRows(Buffer.from(parentIdOf(row)));
         const dn = parseDn(this.#schema, joinDn(upRdnOf(row), above));
-        if (dn && suffixAt(dn, [base]) >= 0) found.push({ id, dn, above });
+        if (dn && suffixAt(dn, [base]) >= 0) entries.push({ id, dn, above });
       }
     }
-    found.sort((a, b) => a.dn.rdns.length - b.dn.rdns.length);
-    for (const { id, above } of found) {
-      const row = await this.#read(MASTER_TABLE.name, id);
-      const dn = row instanceof Buffer && (await this.#pass(id, row, above));
+    entries.sort((a, b) => a.dn.rdns.length - b.dn.rdns.length);
+    for (const { id, above } of entries) {
+      const row = await this.#readRow(MASTER_TABLE.name, id);
+      const dn = row instanceof Buffer && (await this.#passEntry(id, row, above));
       if (dn) await this.#descend([{ id, dn, key: undefined }]);
     }
   }
 
   /** Returns a DN from master rows, up to the root or to a lost entry. */
-  #dnOf(id: Buffer): Promise<Buffer> {
-    const rowOf = async (at: Buffer): Promise<Buffer | undefined> => {
-      const row = await this.#read(MASTER_TABLE.name, at);
-      return row instanceof Buffer && treeKeyOf(row) ? row : undefined;
+  #dnByMasterRows(id: Buffer): Promise<Buffer> {
+    const readIntactRow = async (at: Buffer): Promise<Buffer | undefined> => {
+      const row = await this.#readRow(MASTER_TABLE.name, at);
+      return row instanceof Buffer && treeKeyOfRow(row) ? row : undefined;
     };
-    return dnByRows(id, rowOf, (at) => this.#lost.get(at.toString('latin1')));
+    return dnByRows(id, readIntactRow, (at) => this.#lostDns.get(at.toString('latin1')));
   }
 }
 
 /** Returns the key of the tree row of an entry; undefined where the master row is damaged. */
-function treeKeyOf(row: Buffer): Buffer | undefined {
+function treeKeyOfRow(row: Buffer): Buffer | undefined {
   try {
     const parentId = parentIdOf(row);
     return parentId.length === UUID_BYTES ? treeKey(parentId, normRdnOf(row)) : undefined;
@@ -287,7 +286,7 @@ function parseDn(schema: Schema, dn: Buffer): Dn | undefined {
   }
 }
 
-function isIn({ from, to, seen }: Hole, key: Buffer): boolean {
+function isInHole({ from, to, keysRead }: Hole, key: Buffer): boolean {
   if ((from && key.compare(from) < 0) || (to && key.compare(to) >= 0)) return false;
-  return !seen?.has(key.toString('latin1'));
+  return !keysRead?.has(key.toString('latin1'));
 }

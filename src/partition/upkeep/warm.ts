@@ -4,15 +4,13 @@ import { isPromise } from '../../store/maybe.js';
 import type { IndexSet } from '../model/index-set.js';
 import { MASTER, MASTER_TABLE } from '../model/tables.js';
 
-/** The number of rows that `warm` has read. */
 export interface WarmResult {
-  readonly entries: number;
-  /** Number of index rows. */
-  readonly indexed: number;
+  readonly entryCount: number;
+  readonly indexRowCount: number;
 }
 
 /** A filter that no row passes, so that all rows are read and none is returned. */
-const NOTHING: StoreFilter = { op: 'hasColumn', family: MASTER.treeInfo, qualifier: Buffer.alloc(0) };
+const NO_ROW: StoreFilter = { op: 'hasColumn', family: MASTER.treeInfo, qualifier: Buffer.alloc(0) };
 
 /**
  * Reads the indexes and the entries into the page cache of the system, ahead of the first searches.
@@ -23,17 +21,17 @@ export async function warm(
   indexes: IndexSet,
   onProgress: (what: string, entries: number) => void,
 ): Promise<WarmResult> {
-  let indexed = 0;
+  let indexRowCount = 0;
   for (const { table, type } of indexes.list) {
     onProgress(`index of ${type.name}`, 0);
     const count = store.count(table, {}, Number.MAX_SAFE_INTEGER);
-    indexed += isPromise(count) ? await count : count;
+    indexRowCount += isPromise(count) ? await count : count;
   }
-  let entries = 0;
-  const scan = store.scan(MASTER_TABLE.name, {}, { filter: NOTHING });
+  let entryCount = 0;
+  const scan = store.scan(MASTER_TABLE.name, {}, { filter: NO_ROW });
   for await (const { scannedCount: scanned } of batchesOf(scan)) {
-    entries += scanned;
-    onProgress('entries', entries);
+    entryCount += scanned;
+    onProgress('entries', entryCount);
   }
-  return { entries, indexed };
+  return { entryCount, indexRowCount };
 }

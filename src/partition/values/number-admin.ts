@@ -7,7 +7,7 @@ import { equalityPrefix, prefixEnd, UUID_BYTES } from '../model/tables.js';
 import { textBytes } from '../model/texts.js';
 import type { NumberRange } from '../model/value-rules.js';
 import type { WriteContext } from '../write/context.js';
-import { freshly } from '../write/freshly.js';
+import { retryWithFreshState } from '../write/freshly.js';
 
 const INTEGER_SYNTAX = '1.3.6.1.4.1.1466.115.121.1.27';
 
@@ -31,7 +31,7 @@ export async function assignedRanges({ shared, store }: WriteContext): Promise<A
 /** Sets or replaces the range of numbers that the server assigns for an attribute. Skips numbers in use. */
 export async function setNumbers(context: WriteContext, attribute: string, first: number, last: number): Promise<void> {
   const { type } = context.schema.requireDescription(attribute);
-  await freshly(context, async () => {
+  await retryWithFreshState(context, async () => {
     checkNumbers(context, type, first, last);
     const { records, numberRanges: numbers } = context.shared.values;
     const oldRange = numbers.find((range) => range.type === type);
@@ -47,7 +47,7 @@ export async function setNumbers(context: WriteContext, attribute: string, first
 
 export async function removeNumbers(context: WriteContext, attribute: string): Promise<void> {
   const { type } = context.schema.requireDescription(attribute);
-  await freshly(context, async () => {
+  await retryWithFreshState(context, async () => {
     const { records, numberRanges: numbers } = context.shared.values;
     const oldRange = numbers.find((range) => range.type === type);
     if (!oldRange) throw new LdapError('noSuchObject', `no numbers of '${type.name}' are given out`);
@@ -69,7 +69,7 @@ function checkNumbers({ shared }: WriteContext, type: AttributeType, first: numb
 
 /** Moves the range above the highest number in use. If interrupted, the server skips used numbers later. */
 async function skipUsedNumbers(context: WriteContext, type: AttributeType): Promise<void> {
-  await freshly(context, async () => {
+  await retryWithFreshState(context, async () => {
     const { shared, store } = context;
     const range = shared.values.numberRanges.find((one) => one.type === type);
     const highest = range && (await highestIn(context, range));

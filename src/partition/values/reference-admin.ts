@@ -1,7 +1,7 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import { namesEntries } from '../model/group-rows.js';
 import type { WriteContext } from '../write/context.js';
-import { freshly } from '../write/freshly.js';
+import { retryWithFreshState } from '../write/freshly.js';
 
 /** Sets the attributes whose values, and those of subtypes, follow the names of entries. */
 export async function setReferences(context: WriteContext, attributes: readonly string[]): Promise<void> {
@@ -14,7 +14,7 @@ export async function setReferences(context: WriteContext, attributes: readonly 
     if (!context.shared.indexes.ofType(type)?.isReady) refuse(`it needs an index; first: rowan index add ${type.name}`);
   }
   await context.references.settle();
-  await freshly(context, async () => {
+  await retryWithFreshState(context, async () => {
     const { records } = context.shared.values;
     await context.shared.setValues({ ...records, references: types.map(({ oid }) => oid) });
   });

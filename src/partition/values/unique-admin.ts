@@ -9,7 +9,7 @@ import { parseUniqueKey, UNIQUE_TABLE, uniqueRange } from '../model/unique-rows.
 import { filterAttributes, type UniqueRecord } from '../model/value-rules.js';
 import { suffixAt } from '../tree/nodes.js';
 import type { WriteContext } from '../write/context.js';
-import { freshly } from '../write/freshly.js';
+import { retryWithFreshState } from '../write/freshly.js';
 
 /** Definition of a uniqueness constraint by an operator. */
 export interface UniqueDefinition {
@@ -25,7 +25,7 @@ export interface UniqueDefinition {
 export async function addUnique(context: WriteContext, definition: UniqueDefinition): Promise<number> {
   const newDefinition = validateDefinition(context, definition);
   await context.store.createTable(UNIQUE_TABLE);
-  return freshly(context, async () => {
+  return retryWithFreshState(context, async () => {
     const { records } = context.shared.values;
     const prior = records.unique.find((record) => isSameDefinition(record, newDefinition));
     if (prior?.ready)
@@ -39,7 +39,7 @@ export async function addUnique(context: WriteContext, definition: UniqueDefinit
 }
 
 export async function removeUnique(context: WriteContext, number: number): Promise<void> {
-  await freshly(context, async () => {
+  await retryWithFreshState(context, async () => {
     const { records } = context.shared.values;
     const unique = records.unique.filter((record) => record.number !== number);
     if (unique.length === records.unique.length)
@@ -72,7 +72,7 @@ export async function sweepUnique(context: WriteContext): Promise<void> {
 
 /** Removes rows of an unlisted constraint. The guard on the list suffices, because numbers are never reused. */
 async function removeRows(context: WriteContext, number: number, keys: readonly Buffer[]): Promise<void> {
-  await freshly(context, async () => {
+  await retryWithFreshState(context, async () => {
     const { shared, store } = context;
     if (shared.values.records.unique.some((record) => record.number === number)) return;
     const deleteSteps = keys.map((key) => ({ table: UNIQUE_TABLE.name, key, deleteRow: true }));

@@ -25,7 +25,7 @@ import {
 } from '../model/unique-rows.js';
 import type { Constraint } from '../model/value-rules.js';
 import type { WriteContext } from '../write/context.js';
-import { freshly } from '../write/freshly.js';
+import { retryWithFreshState } from '../write/freshly.js';
 import { mergeSteps } from '../write/merge-steps.js';
 import { isInScope, positionOf } from '../write/unique-scope.js';
 import { sweepUnique } from './unique-admin.js';
@@ -184,7 +184,7 @@ async function putInForce(
   number: number,
   onConflict: UniqueListener['onConflict'],
 ): Promise<void> {
-  await freshly(context, async () => {
+  await retryWithFreshState(context, async () => {
     const unique = currentConstraint(context, number);
     if (!unique || unique.record.ready) return;
     const stateBefore = await readUniqueState(context.store, unique);

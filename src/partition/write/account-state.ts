@@ -46,33 +46,33 @@ async function tryChange(context: WriteContext, id: Buffer, edit: StateEdit): Pr
   const [stored, head] = await Promise.all([readState(context, id), store.getHead(MASTER_TABLE.name, id, true)]);
   const state = edit(stored?.state);
   if (!state || !head) return true;
-  const isThere = { op: 'equals', family: MASTER.treeInfo, qualifier: Q.normRdn, value: normRdnOf(head) } as const;
-  const entry = { table: MASTER_TABLE.name, key: id, guards: [isThere] };
+  const existsGuard = { op: 'equals', family: MASTER.treeInfo, qualifier: Q.normRdn, value: normRdnOf(head) } as const;
+  const entry = { table: MASTER_TABLE.name, key: id, guards: [existsGuard] };
   return guardsHold(store.commit({ steps: [stateStep(id, state, stored?.version ?? 0n), entry], decisive: 0 }));
 }
 
-/** Clears failures, their lock and grace logins. */
+/** Clears the failed logins of an account, the lock that they caused, and its grace logins. */
 export async function clearState(context: WriteContext, id: Buffer): Promise<void> {
-  await changeState(context, id, unlocked);
+  await changeState(context, id, unlockedState);
 }
 
-/** Makes a commit that takes as long as a change of a state, for accounts that do not exist. */
-export async function changeDecoyState({ store, hasStates }: WriteContext): Promise<void> {
+/** Makes a commit as costly as `changeState`, so that the time of a bind does not tell whether the account exists. */
+export async function commitDecoy({ store, hasStates }: WriteContext): Promise<void> {
   if (hasStates) await store.commit({ steps: [decoyStep()], decisive: 0 });
 }
 
 /** Whether the state has no failures, lock, grace logins or unlock time. */
-export function isClear({ failures, lockedUntil, graceUses, since }: AccountState): boolean {
+export function isUnrestricted({ failures, lockedUntil, graceUses, since }: AccountState): boolean {
   return failures.length === 0 && lockedUntil === 0 && graceUses.length === 0 && since === 0;
 }
 
 /** Returns the state after an unlock. The account counts as used now, even if it was idle. */
-export function unlocked(state = NO_STATE): AccountState {
-  return { ...cleared(state), since: Date.now() };
+export function unlockedState(state = NO_STATE): AccountState {
+  return { ...stateAfterPasswordChange(state), since: Date.now() };
 }
 
 /** Returns the state after a change of the password. */
-export function cleared(state: AccountState): AccountState {
+export function stateAfterPasswordChange(state: AccountState): AccountState {
   const { lastSuccess, uses, totpStep } = state;
   return { ...NO_STATE, lastSuccess, uses, totpStep };
 }

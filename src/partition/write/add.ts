@@ -43,16 +43,16 @@ export async function addDraft(
   const largeWriter = new LargeValueWriter(context.store, MASTER_TABLE.name);
   let id: Buffer | undefined;
   const change = await write(context, {
-    name: dn.norm,
-    asked,
+    lockKey: dn.norm,
+    request: asked,
     largeWriter,
-    also: options.attached,
-    find: () => placeFor(context, dn, asked.actor, options),
+    attachedSteps: options.attached,
+    find: () => findNewPlace(context, dn, asked.actor, options),
     async change({ node, obstacle }) {
-      const again = id !== undefined;
+      const isRetry = id !== undefined;
       id ??= completeEntry(context, draft, dn);
-      const taken = again && !obstacle ? await takenId(context, id) : obstacle;
-      return addition(draft.copy(), dn, node, id, asked.actor, taken);
+      const takenError = isRetry && !obstacle ? await takenIdError(context, id) : obstacle;
+      return additionOf(draft.copy(), dn, node, id, asked.actor, takenError);
     },
   });
   return change.id;
@@ -62,12 +62,12 @@ export async function addDraft(
 export function completeEntry(context: WriteContext, draft: Draft, dn: Dn): Buffer {
   completeClasses(context.schema, draft);
   completeRdn(draft, context.schema, dn.rdns[0]!);
-  draft.id ??= givenId(draft) ?? newUuid(context.store.supports.spread);
+  draft.id ??= presetId(draft) ?? newUuid(context.store.supports.spread);
   return draft.id;
 }
 
 /** Returns the entryUUID that a privileged writer has set; undefined if there is none. */
-function givenId(draft: Draft): Buffer | undefined {
+function presetId(draft: Draft): Buffer | undefined {
   const text = draft.valueText('entryUUID');
   if (text === undefined) return undefined;
   const id = isUuid(text) ? parseUuid(text) : undefined;
@@ -77,7 +77,7 @@ function givenId(draft: Draft): Buffer | undefined {
 }
 
 /** Returns the change that adds the entry below `parent`. */
-export function addition(
+export function additionOf(
   after: Draft,
   dn: Dn,
   parent: Node,
@@ -95,7 +95,7 @@ export function addition(
 }
 
 /** Returns an error if another entry has the entryUUID. Called after a failed guard, as privileged writers set ids. */
-async function takenId(context: WriteContext, id: Buffer): Promise<LdapError | undefined> {
+async function takenIdError(context: WriteContext, id: Buffer): Promise<LdapError | undefined> {
   const row = context.store.get(MASTER_TABLE.name, id);
   return (isPromise(row) ? await row : row)
     ? new LdapError('entryAlreadyExists', 'there is an entry with this entryUUID already')
@@ -109,22 +109,22 @@ interface NewPlace extends Target {
 }
 
 /** Finds the parent of a new entry. Throws `noSuchObject` where the parent does not exist. */
-async function placeFor(context: WriteContext, dn: Dn, actor: Actor, options: WriteOptions): Promise<NewPlace> {
+async function findNewPlace(context: WriteContext, dn: Dn, actor: Actor, options: WriteOptions): Promise<NewPlace> {
   const { store, shared } = context;
-  const found = findEntry(context, store, dn);
-  const existing = isPromise(found) ? await found : found;
-  if (existing) {
+  const maybeEntry = findEntry(context, store, dn);
+  const existingEntry = isPromise(maybeEntry) ? await maybeEntry : maybeEntry;
+  if (existingEntry) {
     const obstacle = new LdapError('entryAlreadyExists', 'there is an entry with this name already');
-    return { node: existing.node.parent!, stored: undefined, obstacle };
+    return { node: existingEntry.node.parent!, stored: undefined, obstacle };
   }
-  const node = shared.isSuffix(dn) ? ROOT : await parentOf(context, dn, actor, options);
+  const node = shared.isSuffix(dn) ? ROOT : await findParent(context, dn, actor, options);
   return { node, stored: undefined, obstacle: undefined };
 }
 
-async function parentOf(context: WriteContext, dn: Dn, { access }: Actor, options: WriteOptions): Promise<Node> {
+async function findParent(context: WriteContext, dn: Dn, { access }: Actor, options: WriteOptions): Promise<Node> {
   const { store } = context;
-  const found = findEntry(context, store, ancestorDn(dn, 1));
-  const parent = isPromise(found) ? await found : found;
+  const maybeParent = findEntry(context, store, ancestorDn(dn, 1));
+  const parent = isPromise(maybeParent) ? await maybeParent : maybeParent;
   if (!parent) {
     const message = `the entry above it, '${ancestorDn(dn, 1).text}', does not exist; add it first`;
     return throwNoSuchObject(context, store, dn, options.manageDsaIT, message);

@@ -6,23 +6,20 @@ import { MAX_TRIES } from '../model/thresholds.js';
 import { errorAsSeen } from '../tree/sight.js';
 import type { Change } from './change.js';
 import type { Target, WriteContext } from './context.js';
-import { type LargeValueWriter, newLarge } from './large-ahead.js';
-import { NamesPending } from './names-pending.js';
+import { type LargeValueWriter, newLargeSources } from './large-ahead.js';
+import { PendingNamesError } from './names-pending.js';
 import { planOf } from './plan.js';
 import { applyRules, requireEntryAllowed, requireRequestAllowed } from './rules/apply.js';
 
-/** One write of an entry. */
 export interface Write<F extends Target> {
   /** Normal form of the entry's DN, or other bytes that identify the entry. Retries of one entry wait by name. */
-  readonly name: Buffer;
-  readonly asked: WriteRequest;
+  readonly lockKey: Buffer;
+  readonly request: WriteRequest;
   /** Writes large values before the plan that makes them visible. */
   readonly largeWriter: LargeValueWriter;
-  /** Further steps of the plan. */
-  readonly also?: AttachedSteps | undefined;
+  readonly attachedSteps?: AttachedSteps | undefined;
   /** Reads the entry whose version the plan guards. */
   find(): Promise<F>;
-  /** Returns the change of the entry. */
   change(found: F): Promise<Change>;
 }
 
@@ -31,48 +28,50 @@ export interface Write<F extends Target> {
  * is repeated from the start when a guard of the plan fails.
  */
 export async function write<F extends Target>(context: WriteContext, work: Write<F>): Promise<Change> {
-  requireRequestAllowed(context, work.asked);
+  requireRequestAllowed(context, work.request);
   for (let tries = 1; ; tries++) {
     try {
-      return await writeNow(context, work);
+      return await runAttempts(context, work);
     } catch (error) {
-      if (!(error instanceof NamesPending) || tries === MAX_TRIES) throw error;
+      if (!(error instanceof PendingNamesError) || tries === MAX_TRIES) throw error;
       await context.references.settle();
     }
   }
 }
 
-async function writeNow<F extends Target>(
+async function runAttempts<F extends Target>(
   context: WriteContext,
-  { name, asked, largeWriter, also, ...work }: Write<F>,
+  { lockKey, request, largeWriter, attachedSteps, ...work }: Write<F>,
 ): Promise<Change> {
-  return retrying(
+  return retryAttempt(
     context,
-    name,
-    asked.actor,
+    lockKey,
+    request.actor,
     async () => {
       const found = await work.find();
-      await requireEntryAllowed(context, asked, found);
+      await requireEntryAllowed(context, request, found);
       const change = await work.change(found);
-      const added = applyRules(context, change);
-      const steps = isPromise(added) ? await added : added;
+      const maybeSteps = applyRules(context, change);
+      const steps = isPromise(maybeSteps) ? await maybeSteps : maybeSteps;
       if (change.obstacle) throw change.obstacle;
-      const large = change.after && newLarge(change.after);
-      const written = large && (await largeWriter.write(change.id, large));
-      await context.store.commit(planOf(context, [{ change, written }], also ? [...steps, ...also.steps] : steps));
+      const largeSources = change.after && newLargeSources(change.after);
+      const writtenValues = largeSources && (await largeWriter.write(change.id, largeSources));
+      await context.store.commit(
+        planOf(context, [{ change, writtenValues }], attachedSteps ? [...steps, ...attachedSteps.steps] : steps),
+      );
       context.shared.expire();
       return change;
     },
     largeWriter,
-    also,
+    attachedSteps,
   );
 }
 
 /** Runs an attempt under the current access rights. Errors do not reveal entries that the actor may not see. */
-export async function asAllowed<T>(context: WriteContext, { access }: Actor, attempt: () => Promise<T>): Promise<T> {
+export async function withRights<T>(context: WriteContext, { access }: Actor, attempt: () => Promise<T>): Promise<T> {
   if (!access) return attempt();
-  const renewed = access.renew();
-  if (isPromise(renewed)) await renewed;
+  const maybeRenewal = access.renew();
+  if (isPromise(maybeRenewal)) await maybeRenewal;
   try {
     return await attempt();
   } catch (error) {
@@ -88,43 +87,43 @@ const TRIES_PER_LOCK = 8;
  * faster: the attempt is repeated on the current state, under the lock of the entry. Large values
  * that were written ahead are removed when the write fails.
  */
-async function retrying<T>(
+async function retryAttempt<T>(
   context: WriteContext,
-  name: Buffer,
+  entryKey: Buffer,
   actor: Actor,
   attempt: () => Promise<T>,
   largeWriter: LargeValueWriter,
-  also: AttachedSteps | undefined,
+  attachedSteps: AttachedSteps | undefined,
 ): Promise<T> {
   let lockedKey: string | undefined;
   const lock = async (): Promise<void> => {
-    lockedKey = name.toString('latin1');
+    lockedKey = entryKey.toString('latin1');
     await context.locks.acquire(lockedKey);
   };
   try {
     // A new write of the entry waits behind the repeated ones.
-    if (context.locks.isHeld(name)) await lock();
+    if (context.locks.isHeld(entryKey)) await lock();
     for (let tries = 1; ; tries++) {
-      const fresh = context.shared.fresh();
-      if (isPromise(fresh)) await fresh;
+      const maybeRefresh = context.shared.fresh();
+      if (isPromise(maybeRefresh)) await maybeRefresh;
       try {
-        return await asAllowed(context, actor, attempt);
+        return await withRights(context, actor, attempt);
       } catch (error) {
-        const isGuard = isGuardFailure(error);
-        if (!isGuard || tries === MAX_TRIES) await largeWriter.tidy();
-        if (!isGuard) throw error;
+        const isGuardError = isGuardFailure(error);
+        if (!isGuardError || tries === MAX_TRIES) await largeWriter.discardIfPossible();
+        if (!isGuardError) throw error;
         if (tries === MAX_TRIES)
           throw new LdapError('busy', 'others keep changing this entry; try again', { cause: error });
-        if (also) await unlessMissed(also, largeWriter);
+        if (attachedSteps) await handleGuardFailure(attachedSteps, largeWriter);
       }
       if (lockedKey !== undefined && tries % TRIES_PER_LOCK === 0) {
         context.locks.release(lockedKey);
         lockedKey = undefined;
       }
       if (lockedKey === undefined) await lock();
-      await pause(tries);
-      const again = context.shared.refresh();
-      if (isPromise(again)) await again;
+      await waitBeforeTry(tries);
+      const maybeState = context.shared.refresh();
+      if (isPromise(maybeState)) await maybeRefresh;
       // Cached nodes may name a parent that has been removed. All nodes are dropped after the 2nd, 4th, 8th, … try.
       if (tries > 1 && (tries & (tries - 1)) === 0) context.nodes.clear();
     }
@@ -133,18 +132,18 @@ async function retrying<T>(
   }
 }
 
-/** Lets `also` end the write, after its steps were not committed. */
-async function unlessMissed(also: AttachedSteps, largeWriter: LargeValueWriter): Promise<void> {
+/** Reports a failed commit to the owner of the attached steps, who may end the write by an error. */
+async function handleGuardFailure(attachedSteps: AttachedSteps, largeWriter: LargeValueWriter): Promise<void> {
   try {
-    await also.onGuardFailure();
+    await attachedSteps.onGuardFailure();
   } catch (error) {
-    await largeWriter.tidy();
+    await largeWriter.discardIfPossible();
     throw error;
   }
 }
 
 /** Waits before the next try: up to the third try for other events, then for a random time of at most 20 ms. */
-function pause(tries: number): Promise<void> {
+function waitBeforeTry(tries: number): Promise<void> {
   return new Promise((resolve) => {
     if (tries <= 3) setImmediate(resolve);
     else setTimeout(resolve, Math.random() * Math.min(tries, 20));

@@ -5,7 +5,7 @@ import type { ChangeOp } from '../model/change-record.js';
 import type { Actor } from '../model/directory-types.js';
 import type { Draft } from '../model/draft.js';
 import type { Node } from '../model/node.js';
-import type { Carried } from './large-ahead.js';
+import type { MovedValues } from './large-ahead.js';
 
 /**
  * The change of one entry, as a value. A change is made inside an attempt from the row whose version the plan guards.
@@ -14,11 +14,10 @@ import type { Carried } from './large-ahead.js';
  */
 export interface Change {
   readonly op: ChangeOp;
-  /** entryUUID. */
   readonly id: Buffer;
   readonly actor: Actor;
   /** The entry before the change; undefined for a new entry. */
-  readonly before: Stored | undefined;
+  readonly before: StoredEntry | undefined;
   /** The entry after the change; undefined for a deletion. Rules may amend the draft until the plan is made. */
   readonly after: Draft | undefined;
   readonly place: Place;
@@ -34,8 +33,7 @@ export interface Change {
   readonly isBatched?: boolean;
 }
 
-/** An entry as stored. */
-export interface Stored {
+export interface StoredEntry {
   /** Packed master row. For an entry with wide attributes, values that stay may be missing (`open-narrow.ts`). */
   readonly row: Buffer;
   /** Large values are pointers, except those of types whose normal forms change. */
@@ -56,27 +54,26 @@ export interface Place {
   readonly treeRow?: Buffer | undefined;
 }
 
-/** The row of table `deleted` that a change reads or replaces. */
 export interface DeletedRow {
   /** For a restoration the row to be restored; for a deletion the row of an earlier entry with the same entryUUID. */
   readonly row: Buffer | undefined;
   /** Large values that move between the tables. */
-  readonly carried: Carried;
+  readonly movedValues: MovedValues;
 }
 
 /** Returns the types whose attributes the change adds, removes or replaces. Drafts share unchanged attributes. */
 export function changedTypes({ before, after }: Change): Set<AttributeType> {
   const types = new Set<AttributeType>();
-  const were = before?.draft.attributes ?? [];
-  const are = after?.attributes ?? [];
-  for (let i = 0; i < are.length; i++) {
-    const attribute = are[i]!;
-    if (attribute !== were[i] && before?.draft.get(attribute.description) !== attribute)
+  const attributesBefore = before?.draft.attributes ?? [];
+  const attributesAfter = after?.attributes ?? [];
+  for (let i = 0; i < attributesAfter.length; i++) {
+    const attribute = attributesAfter[i]!;
+    if (attribute !== attributesBefore[i] && before?.draft.get(attribute.description) !== attribute)
       types.add(attribute.description.type);
   }
-  for (let i = 0; i < were.length; i++) {
-    const attribute = were[i]!;
-    if (attribute !== are[i] && !after?.get(attribute.description)) types.add(attribute.description.type);
+  for (let i = 0; i < attributesBefore.length; i++) {
+    const attribute = attributesBefore[i]!;
+    if (attribute !== attributesAfter[i] && !after?.get(attribute.description)) types.add(attribute.description.type);
   }
   return types;
 }

@@ -8,11 +8,11 @@ import { ValueSet, valueKey } from '../model/value-set.js';
 import type { WriteContext } from './context.js';
 
 /** Applies the modifications of a modify request to a draft. */
-export class Changer {
+export class DraftEditor {
   readonly #context: WriteContext;
   readonly #draft: Draft;
-  /** Attributes whose values are being added and deleted, by `attributeKey`. `close` writes the values back. */
-  readonly #open = new Map<string, ValueSet>();
+  /** Attributes whose values are being added and deleted, by `attributeKey`. `writeBack` puts them into the draft. */
+  readonly #openSets = new Map<string, ValueSet>();
 
   constructor(context: WriteContext, draft: Draft) {
     this.#context = context;
@@ -27,8 +27,8 @@ export class Changer {
     if (operation === 'add') this.#add(description, type, values);
     else if (operation === 'delete' && values.length > 0) this.#delete(description, type, values);
     else {
-      this.#close(attributeKey(description));
-      if (operation !== 'increment') this.#dropUnderOptions(description);
+      this.#closeSet(attributeKey(description));
+      if (operation !== 'increment') this.#removeUnderOptions(description);
       if (operation === 'replace') this.#draft.replace(description, type, values);
       else if (operation === 'increment') increment(this.#draft, description, type, values);
       else this.#remove(description, type);
@@ -37,9 +37,9 @@ export class Changer {
 
   #add(description: AttributeDescription, text: string, values: readonly Buffer[]): void {
     if (values.length === 0) throw new LdapError('protocolError', `adding to '${text}' needs a value`);
-    const known = this.#set(description);
-    if (known) requireEquality(description, text);
-    const set = known ?? this.#begin({ description, text, values: [] });
+    const existingSet = this.#openSet(description);
+    if (existingSet) requireEquality(description, text);
+    const set = existingSet ?? this.#openAttribute({ description, text, values: [] });
     for (const value of values) {
       if (!set.add(valueKey(description.type, value), value))
         throw new LdapError('attributeOrValueExists', `attribute '${text}' has this value already`);
@@ -48,39 +48,39 @@ export class Changer {
 
   #delete(description: AttributeDescription, text: string, values: readonly Buffer[]): void {
     requireEquality(description, text);
-    const set = this.#set(description);
-    if (!set) throw absent(text);
+    const set = this.#openSet(description);
+    if (!set) throw absentError(text);
     for (const name of new Set(values.map((value) => valueKey(description.type, value)))) {
       if (!set.delete(name)) throw new LdapError('noSuchAttribute', `attribute '${text}' has no such value`);
     }
     if (!set.isEmpty) return;
-    this.#open.delete(attributeKey(description));
+    this.#openSets.delete(attributeKey(description));
     this.#draft.remove(description);
   }
 
   #remove(description: AttributeDescription, text: string): void {
     if (this.#draft.get(description)) this.#draft.remove(description);
-    else if (!isInAccountState(description.type)) throw absent(text);
+    else if (!isInAccountState(description.type)) throw absentError(text);
   }
 
   /** Removes secrets under options, which older versions accepted, together with the secret itself. */
-  #dropUnderOptions(description: AttributeDescription): void {
+  #removeUnderOptions(description: AttributeDescription): void {
     if (!description.type.secret || hasOptions(description)) return;
     for (const other of this.#draft.ofType(description.type)) {
       if (other.description.options.length === 0) {
         this.#draft.set(this.#withoutBinary(other));
         continue;
       }
-      this.#open.delete(attributeKey(other.description));
+      this.#openSets.delete(attributeKey(other.description));
       this.#draft.remove(other.description);
     }
   }
 
-  #set(description: AttributeDescription): ValueSet | undefined {
-    const known = this.#open.get(attributeKey(description));
-    if (known) return known;
+  #openSet(description: AttributeDescription): ValueSet | undefined {
+    const existingSet = this.#openSets.get(attributeKey(description));
+    if (existingSet) return existingSet;
     const attribute = this.#draft.get(description);
-    return attribute && this.#begin(this.#withoutBinary(attribute));
+    return attribute && this.#openAttribute(this.#withoutBinary(attribute));
   }
 
   /** Removes the option `binary`, which older versions accepted, from a secret that changes. */
@@ -90,32 +90,32 @@ export class Changer {
     return { ...attribute, description: this.#context.schema.requireDescription(type.name), text: type.name };
   }
 
-  #begin(attribute: DraftAttribute): ValueSet {
+  #openAttribute(attribute: DraftAttribute): ValueSet {
     const set = new ValueSet(attribute);
-    this.#open.set(attributeKey(attribute.description), set);
+    this.#openSets.set(attributeKey(attribute.description), set);
     return set;
   }
 
-  #close(key: string): void {
-    const set = this.#open.get(key);
+  #closeSet(key: string): void {
+    const set = this.#openSets.get(key);
     if (set) this.#draft.set(set.toAttribute());
-    this.#open.delete(key);
+    this.#openSets.delete(key);
   }
 
   /** Writes all changed values back to the draft. Called after the last modification. */
-  close(): void {
-    for (const key of [...this.#open.keys()]) this.#close(key);
+  writeBack(): void {
+    for (const key of [...this.#openSets.keys()]) this.#closeSet(key);
   }
 }
 
 /** Without an equality rule single values can be neither added nor deleted (RFC 4512 §2.5.1). */
 function requireEquality({ type }: AttributeDescription, text: string): void {
   if (type.equality) return;
-  const what = `attribute '${text}' has no equality rule, by which one of its values is told from another`;
-  throw new LdapError('inappropriateMatching', `${what}; replace all of its values`);
+  const problem = `attribute '${text}' has no equality rule, by which one of its values is told from another`;
+  throw new LdapError('inappropriateMatching', `${problem}; replace all of its values`);
 }
 
-function absent(text: string): LdapError {
+function absentError(text: string): LdapError {
   return new LdapError('noSuchAttribute', `the entry has no attribute '${text}'`);
 }
 
@@ -128,10 +128,10 @@ function increment(draft: Draft, description: AttributeDescription, text: string
       `attribute '${text}' is not of the syntax Integer and cannot be incremented`,
     );
   const attribute = draft.get(description);
-  if (!attribute) throw absent(text);
-  const by = integer(values[0]!, text);
+  if (!attribute) throw absentError(text);
+  const increase = parseInteger(values[0]!, text);
   const sums = attribute.values.map((v) => ({
-    bytes: Buffer.from(String(integer(v.bytes, text) + by)),
+    bytes: Buffer.from(String(parseInteger(v.bytes, text) + increase)),
     index: v.index,
   }));
   draft.set({ ...attribute, values: sums });
@@ -139,7 +139,7 @@ function increment(draft: Draft, description: AttributeDescription, text: string
 
 const INTEGER_SYNTAX = '1.3.6.1.4.1.1466.115.121.1.27';
 
-function integer(value: Buffer, text: string): bigint {
+function parseInteger(value: Buffer, text: string): bigint {
   const digits = value.length <= 1000 ? value.toString('latin1') : '';
   if (!/^-?\d+$/.test(digits))
     throw new LdapError('invalidAttributeSyntax', `a value of '${text}' is not an integer of up to 1,000 digits`);

@@ -9,70 +9,70 @@ export function completeClasses(schema: Schema, draft: Draft): void {
   const description = schema.requireDescription('objectClass');
   const attribute = draft.get(description);
   if (!attribute) return;
-  const missing = missingClasses(schema, attribute.values);
-  if (missing.length > 0) draft.append(description, attribute.text, missing);
+  const missingClasses = findMissingClasses(schema, attribute.values);
+  if (missingClasses.length > 0) draft.append(description, attribute.text, missingClasses);
 }
 
 /** Caches the missing superclasses by list of classes, as most entries have one of a few lists. */
-class MissingClasses {
+class SuperclassCache {
   readonly #schema: Schema;
-  readonly #known = new BoundedMap<string, readonly Buffer[]>(MAX_CLASS_LISTS);
+  readonly #missingByKey = new BoundedMap<string, readonly Buffer[]>(MAX_CLASS_LISTS);
   /** The last list, which is usually also the next. */
-  #last: readonly Buffer[] = [];
+  #lastClasses: readonly Buffer[] = [];
   #lastMissing: readonly Buffer[] = [];
 
   constructor(schema: Schema) {
     this.#schema = schema;
   }
 
-  of(values: readonly DraftValue[]): readonly Buffer[] {
+  missingFor(values: readonly DraftValue[]): readonly Buffer[] {
     if (this.#isLast(values)) return this.#lastMissing;
-    const names = values.map((value) => value.bytes.toString('latin1'));
-    const key = names.join('\0');
-    let missing = this.#known.get(key);
-    if (!missing) {
-      missing = superclasses(this.#schema, names).map((name) => Buffer.from(name));
-      this.#known.set(key, missing);
+    const classNames = values.map((value) => value.bytes.toString('latin1'));
+    const key = classNames.join('\0');
+    let missingNames = this.#missingByKey.get(key);
+    if (!missingNames) {
+      missingNames = missingSuperclasses(this.#schema, classNames).map((name) => Buffer.from(name));
+      this.#missingByKey.set(key, missingNames);
     }
-    this.#last = values.map((value) => Buffer.from(value.bytes));
-    this.#lastMissing = missing;
-    return missing;
+    this.#lastClasses = values.map((value) => Buffer.from(value.bytes));
+    this.#lastMissing = missingNames;
+    return missingNames;
   }
 
   #isLast(values: readonly DraftValue[]): boolean {
-    if (values.length !== this.#last.length) return false;
-    for (let i = 0; i < values.length; i++) if (!sameBytes(values[i]!.bytes, this.#last[i]!)) return false;
+    if (values.length !== this.#lastClasses.length) return false;
+    for (let i = 0; i < values.length; i++) if (!sameBytes(values[i]!.bytes, this.#lastClasses[i]!)) return false;
     return true;
   }
 }
 
-const missingBySchema = new WeakMap<Schema, MissingClasses>();
+const cachesBySchema = new WeakMap<Schema, SuperclassCache>();
 const MAX_CLASS_LISTS = 1000;
 
-function missingClasses(schema: Schema, values: readonly DraftValue[]): readonly Buffer[] {
-  let lists = missingBySchema.get(schema);
-  if (!lists) {
-    lists = new MissingClasses(schema);
-    missingBySchema.set(schema, lists);
+function findMissingClasses(schema: Schema, values: readonly DraftValue[]): readonly Buffer[] {
+  let cache = cachesBySchema.get(schema);
+  if (!cache) {
+    cache = new SuperclassCache(schema);
+    cachesBySchema.set(schema, cache);
   }
-  return lists.of(values);
+  return cache.missingFor(values);
 }
 
 /** Returns the names of the superclasses of `names` that are not in `names`. */
-function superclasses(schema: Schema, names: readonly string[]): string[] {
-  const present = new Set(names.map((name) => schema.objectClass(name)?.oid));
-  const missing: string[] = [];
+function missingSuperclasses(schema: Schema, names: readonly string[]): string[] {
+  const presentOids = new Set(names.map((name) => schema.objectClass(name)?.oid));
+  const missingNames: string[] = [];
   const visit = (name: string): void => {
     for (const superior of schema.objectClass(name)?.superiors ?? []) {
-      if (!present.has(superior.oid)) {
-        present.add(superior.oid);
-        missing.push(superior.name);
+      if (!presentOids.has(superior.oid)) {
+        presentOids.add(superior.oid);
+        missingNames.push(superior.name);
       }
       visit(superior.oid);
     }
   };
   for (const name of names) visit(name);
-  return missing;
+  return missingNames;
 }
 
 /** Adds the values of the RDN that the entry lacks. RFC 4511 §4.7 asks clients to send them; most servers add them. */

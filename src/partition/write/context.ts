@@ -8,7 +8,7 @@ import type { Draft } from '../model/draft.js';
 import type { NameChange, NameChanges } from '../model/name-changes.js';
 import type { Node } from '../model/node.js';
 import type { TreeContext } from '../tree/tree-context.js';
-import type { Change, Stored } from './change.js';
+import type { Change, StoredEntry } from './change.js';
 import type { NumberPools } from './number-pools.js';
 
 /** The services that all writes of a partition use. */
@@ -31,8 +31,8 @@ export interface WriteContext extends TreeContext {
 }
 
 /** A committed change of a name, with the key of the former tree row. */
-export interface FollowedChange extends NameChange {
-  readonly key: Buffer;
+export interface CommittedNameChange extends NameChange {
+  readonly formerKey: Buffer;
 }
 
 /** Updates references after changes of the names of entries. */
@@ -42,7 +42,7 @@ export interface References {
   /** Waits until no change of a name is pending. */
   settle(): Promise<void>;
   /** Starts the update of references after the name of an entry has changed. Does not wait. */
-  onNameChanged(change: FollowedChange): void;
+  onNameChanged(change: CommittedNameChange): void;
   /** Follows the changes given to `onNameChanged` that are not done, after a failure. Rejects if that fails again. */
   follow(): Promise<void>;
   /** Returns the changes of names since the entry `id` was deleted, at `time` as in its row of table `deleted`. */
@@ -67,7 +67,7 @@ export interface Target {
   /** The entry, or the parent of a new entry. */
   readonly node: Node;
   /** Undefined for a new entry. */
-  readonly stored: Stored | undefined;
+  readonly stored: StoredEntry | undefined;
 }
 
 /** A rule for every write, whatever the actor and the operation. */

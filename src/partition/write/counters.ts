@@ -12,27 +12,27 @@ export function countSteps(parent: Node, one: bigint, sub: bigint): RowStep[] {
 }
 
 function countStep(node: Node, one: bigint, sub: bigint): RowStep {
-  const add = [{ family: TREE.treeInfo, qualifier: Q.subLevelCount, by: sub }];
-  if (one !== 0n) add.unshift({ family: TREE.treeInfo, qualifier: Q.oneLevelCount, by: one });
+  const increments = [{ family: TREE.treeInfo, qualifier: Q.subLevelCount, by: sub }];
+  if (one !== 0n) increments.unshift({ family: TREE.treeInfo, qualifier: Q.oneLevelCount, by: one });
   return {
     table: TREE_TABLE.name,
     key: nodeTreeKey(node),
     guards: [{ op: 'equals', family: TREE.treeInfo, qualifier: Q.id, value: node.id }],
-    add,
+    add: increments,
   };
 }
 
 /** Returns the counter steps for many new entries, given by parent: one step for each ancestor, with the sum. */
 export function sumSteps(counts: ReadonlyMap<Node, number>): RowStep[] {
-  const sums = new Map<string, { readonly node: Node; one: number; sub: number }>();
+  const sums = new Map<string, { readonly node: Node; oneLevelSum: number; sub: number }>();
   for (const [parent, count] of counts) {
     for (let node: Node | undefined = parent; node && node !== ROOT; node = node.parent) {
       const id = node.id.toString('latin1');
-      const sum = sums.get(id) ?? { node, one: 0, sub: 0 };
-      if (node === parent) sum.one += count;
+      const sum = sums.get(id) ?? { node, oneLevelSum: 0, sub: 0 };
+      if (node === parent) sum.oneLevelSum += count;
       sum.sub += count;
       sums.set(id, sum);
     }
   }
-  return [...sums.values()].map(({ node, one, sub }) => countStep(node, BigInt(one), BigInt(sub)));
+  return [...sums.values()].map(({ node, oneLevelSum, sub }) => countStep(node, BigInt(oneLevelSum), BigInt(sub)));
 }

@@ -8,9 +8,9 @@ import type { Node } from '../model/node.js';
 import { DELETED_TABLE, largeQualifiers, MASTER_TABLE, Q, TREE, TREE_TABLE, upRdnOf } from '../model/tables.js';
 import { nodeTreeKey } from '../tree/nodes.js';
 import { write } from './attempt.js';
-import type { Change, DeletedRow, Stored } from './change.js';
+import type { Change, DeletedRow, StoredEntry } from './change.js';
 import type { WriteContext } from './context.js';
-import { carryLarge, LargeValueWriter, NOTHING_CARRIED } from './large-ahead.js';
+import { LargeValueWriter, moveLargeValues, NO_MOVED_VALUES } from './large-ahead.js';
 import { findWhole, loadLarge } from './open.js';
 
 /** Deletes a leaf entry (RFC 4511 §4.8). Its rows stay in table `deleted` until the entry is restored or purged. */
@@ -18,40 +18,41 @@ export async function remove(context: WriteContext, dn: Dn, actor: Actor, option
   if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be deleted');
   const largeWriter = new LargeValueWriter(context.store, DELETED_TABLE.name);
   const change = await write(context, {
-    name: dn.norm,
-    asked: { op: 'delete', actor, changes: [] },
+    lockKey: dn.norm,
+    request: { op: 'delete', actor, changes: [] },
     largeWriter,
-    also: options.attached,
+    attachedSteps: options.attached,
     find: () => findWhole(context, dn, options),
     change: ({ node, stored }) => deletion(context, dn, node, stored, actor, largeWriter, options.refuseLong),
   });
   const from = change.place.from!;
-  context.references.onNameChanged({ id: change.id.toString('hex'), from: from.dn.toString(), key: nodeTreeKey(from) });
+  const nameChange = { id: change.id.toString('hex'), from: from.dn.toString() };
+  context.references.onNameChanged({ ...nameChange, formerKey: nodeTreeKey(from) });
 }
 
 async function deletion(
   context: WriteContext,
   dn: Dn,
   node: Node,
-  { row, draft }: Stored,
+  { row, draft }: StoredEntry,
   actor: Actor,
   largeWriter: LargeValueWriter,
   leave?: boolean,
 ): Promise<Change> {
   const obstacle = await nonLeafError(context, node);
-  const isNormalized = (type: AttributeType): boolean => normRule(type) !== undefined;
-  const loaded = loadLarge(context.store, MASTER_TABLE.name, node.id, draft, isNormalized, leave);
-  const before = { row, draft: await loaded };
+  const hasNormalForm = (type: AttributeType): boolean => normRule(type) !== undefined;
+  const maybeDraft = loadLarge(context.store, MASTER_TABLE.name, node.id, draft, hasNormalForm, leave);
+  const before = { row, draft: await maybeDraft };
   const deletedRow = obstacle
-    ? { row: undefined, carried: NOTHING_CARRIED }
+    ? { row: undefined, movedValues: NO_MOVED_VALUES }
     : await readDeletedRow(context, node.id, row, largeWriter);
   const place = { from: node, to: undefined, upRdn: upRdnOf(row), rdn: dn.rdns[0]! };
   return { op: 'delete', id: node.id, actor, before, after: undefined, place, deletedRow, obstacle };
 }
 
 async function nonLeafError(context: WriteContext, node: Node): Promise<LdapError | undefined> {
-  const read = context.store.getHead(TREE_TABLE.name, nodeTreeKey(node), true);
-  const count = cellCounter(isPromise(read) ? await read : read, TREE.treeInfo, Q.oneLevelCount);
+  const maybeRow = context.store.getHead(TREE_TABLE.name, nodeTreeKey(node), true);
+  const count = cellCounter(isPromise(maybeRow) ? await maybeRow : maybeRow, TREE.treeInfo, Q.oneLevelCount);
   if (count <= 0n) return undefined;
   return new LdapError('notAllowedOnNonLeaf', 'right below the entry there are others; delete them first');
 }
@@ -63,9 +64,9 @@ async function readDeletedRow(
   row: Buffer,
   largeWriter: LargeValueWriter,
 ): Promise<DeletedRow> {
-  const carried = largeQualifiers(row)
-    ? await carryLarge(context.store, largeWriter, MASTER_TABLE.name, id, row)
-    : NOTHING_CARRIED;
-  const read = context.store.get(DELETED_TABLE.name, id);
-  return { row: isPromise(read) ? await read : read, carried };
+  const movedValues = largeQualifiers(row)
+    ? await moveLargeValues(context.store, largeWriter, MASTER_TABLE.name, id, row)
+    : NO_MOVED_VALUES;
+  const maybeRow = context.store.get(DELETED_TABLE.name, id);
+  return { row: isPromise(maybeRow) ? await maybeRow : maybeRow, movedValues };
 }

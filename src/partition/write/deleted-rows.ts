@@ -5,15 +5,15 @@ import { type SavedReference, saveReferenceStep } from '../model/reference-rows.
 import { DELETED, DELETED_TABLE, DELETION, PURGE_TABLE, purgeKey } from '../model/tables.js';
 import type { Change } from './change.js';
 import type { WriteContext } from './context.js';
-import { carriedCells } from './large-ahead.js';
+import { cellsWithMovedPointers } from './large-ahead.js';
 
 /** Returns the steps that keep a deleted entry. They replace an earlier deleted entry with the same entryUUID. */
-export function keepSteps({ id, actor, before, place, deletedRow }: Change, time: Buffer): PlanStep[] {
-  const { row: earlier, carried } = deletedRow!;
-  const { separate, written } = carried;
-  const about = (qualifier: Buffer, value: Buffer): Cell => ({ family: DELETED.deletion, qualifier, value });
-  const earlierTime = earlier && cellValue(earlier, DELETED.deletion, DELETION.time);
-  const put = [...carriedCells(before!.row, carried), ...separate];
+export function deletionSteps({ id, actor, before, place, deletedRow }: Change, time: Buffer): PlanStep[] {
+  const { row: earlierRow, movedValues } = deletedRow!;
+  const { chunkCells, writtenValues } = movedValues;
+  const deletionCell = (qualifier: Buffer, value: Buffer): Cell => ({ family: DELETED.deletion, qualifier, value });
+  const earlierTime = earlierRow && cellValue(earlierRow, DELETED.deletion, DELETION.time);
+  const entryCells = [...cellsWithMovedPointers(before!.row, movedValues), ...chunkCells];
   return [
     ...(earlierTime ? [{ table: PURGE_TABLE.name, key: purgeKey(earlierTime, id), deleteRow: true }] : []),
     {
@@ -23,15 +23,15 @@ export function keepSteps({ id, actor, before, place, deletedRow }: Change, time
         earlierTime
           ? { op: 'equals', family: DELETED.deletion, qualifier: DELETION.time, value: earlierTime }
           : { op: 'absent', family: DELETED.deletion, qualifier: DELETION.time },
-        ...(written ? [written.guard] : []),
+        ...(writtenValues ? [writtenValues.guard] : []),
       ],
       // The row itself is not deleted, as it holds the large values that were written ahead.
-      delete: [...(earlier ? cellsWithChunks(earlier) : []), ...(written ? [written.mark] : [])],
+      delete: [...(earlierRow ? cellsWithChunks(earlierRow) : []), ...(writtenValues ? [writtenValues.mark] : [])],
       put: [
-        ...put,
-        about(DELETION.dn, place.from!.dn),
-        about(DELETION.time, time),
-        about(DELETION.by, Buffer.from(actor.dn)),
+        ...entryCells,
+        deletionCell(DELETION.dn, place.from!.dn),
+        deletionCell(DELETION.time, time),
+        deletionCell(DELETION.by, Buffer.from(actor.dn)),
       ],
     },
     { table: PURGE_TABLE.name, key: purgeKey(time, id), put: [MARK] },
@@ -48,7 +48,7 @@ function cellsWithChunks(row: Buffer): CellName[] {
 }
 
 /** Returns the steps that remove a restored entry from the deleted entries. */
-export function restoreSteps({ id, deletedRow }: Change): PlanStep[] {
+export function restorationSteps({ id, deletedRow }: Change): PlanStep[] {
   const family = DELETED.deletion;
   const time = cellValue(deletedRow!.row!, family, DELETION.time)!;
   const references = cellCounter(deletedRow!.row!, family, DELETION.references);

@@ -4,15 +4,12 @@ import type { ImpliedRow } from '../model/implied.js';
 
 /** Returns the steps that change the index rows of the entry `id` from `before` to `after`. */
 export function indexSteps(id: Buffer, before: readonly ImpliedRow[], after: readonly ImpliedRow[]): RowStep[] {
-  const { gone, come } = differences(
-    before,
-    after,
-    ({ index, keyPrefix: prefix }) => `${index.type.oid} ${nameOf(prefix)}`,
-  );
+  const rowName = ({ index, keyPrefix: prefix }: ImpliedRow) => `${index.type.oid} ${latin1(prefix)}`;
+  const { removedItems, addedItems } = differences(before, after, rowName);
   const steps: RowStep[] = [];
-  for (const { index, keyPrefix: prefix } of gone)
+  for (const { index, keyPrefix: prefix } of removedItems)
     steps.push({ table: index.table, key: Buffer.concat([prefix, id]), deleteRow: true });
-  for (const { index, keyPrefix: prefix } of come)
+  for (const { index, keyPrefix: prefix } of addedItems)
     steps.push({ table: index.table, key: Buffer.concat([prefix, id]), put: [MARK] });
   return steps;
 }
@@ -21,14 +18,14 @@ export function indexSteps(id: Buffer, before: readonly ImpliedRow[], after: rea
 export function normCellChanges(
   before: readonly Cell[],
   after: readonly Cell[],
-): { gone: Cell[]; come: readonly Cell[] } {
-  const { gone, come } = differences(
+): { removedCells: Cell[]; writtenCells: readonly Cell[] } {
+  const { removedItems: removedCells, addedItems: writtenCells } = differences(
     before,
     after,
-    ({ qualifier }) => nameOf(qualifier),
+    ({ qualifier }) => latin1(qualifier),
     (a, b) => a.value.equals(b.value),
   );
-  return { gone: [...gone], come };
+  return { removedCells: [...removedCells], writtenCells };
 }
 
 /** Compares two lists of items by name. Returns the items to be removed, and the new or changed items. */
@@ -37,20 +34,20 @@ function differences<T>(
   after: readonly T[],
   nameOf: (item: T) => string,
   isSame: (a: T, b: T) => boolean = () => true,
-): { gone: Iterable<T>; come: readonly T[] } {
-  if (before.length === 0 || after.length === 0) return { gone: before, come: after };
-  const gone = new Map<string, T>();
-  for (const item of before) gone.set(nameOf(item), item);
-  const come: T[] = [];
+): { removedItems: Iterable<T>; addedItems: readonly T[] } {
+  if (before.length === 0 || after.length === 0) return { removedItems: before, addedItems: after };
+  const removedByName = new Map<string, T>();
+  for (const item of before) removedByName.set(nameOf(item), item);
+  const addedItems: T[] = [];
   for (const item of after) {
-    const name = nameOf(item);
-    const known = gone.get(name);
-    gone.delete(name);
-    if (known === undefined || !isSame(known, item)) come.push(item);
+    const itemName = nameOf(item);
+    const itemBefore = removedByName.get(itemName);
+    removedByName.delete(itemName);
+    if (itemBefore === undefined || !isSame(itemBefore, item)) addedItems.push(item);
   }
-  return { gone: gone.values(), come };
+  return { removedItems: removedByName.values(), addedItems };
 }
 
-function nameOf(bytes: Buffer): string {
+function latin1(bytes: Buffer): string {
   return bytes.toString('latin1');
 }

@@ -7,10 +7,10 @@ import type { WriteContext } from './context.js';
  * Runs `work` on the current shared row, and repeats it while other processes change what its plan guards: the lists in
  * the shared row, a claim, the rows of a constraint.
  */
-export async function freshly<T>(context: WriteContext, work: () => Promise<T>): Promise<T> {
+export async function retryWithFreshState<T>(context: WriteContext, work: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries++) {
-    const fresh = context.shared.refresh();
-    if (isPromise(fresh)) await fresh;
+    const maybeRefresh = context.shared.refresh();
+    if (isPromise(maybeRefresh)) await maybeRefresh;
     try {
       return await work();
     } catch (error) {

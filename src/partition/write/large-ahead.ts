@@ -22,20 +22,18 @@ import { AHEAD_BYTES, AHEAD_CHUNKS, LARGE_VALUE } from '../model/thresholds.js';
 /** Set in the first byte of names. Chunks that are written with a plan have no name, and their numbers begin with 0. */
 const NAME_BIT = 0x80;
 
-/** A value to be written in chunks. */
 export interface LargeSource {
   readonly qualifier: Buffer;
   /** The value, or the pointer to a value in another table. */
-  readonly of: Buffer;
-  /** Whether `of` is a pointer. */
-  readonly stored: boolean;
+  readonly content: Buffer;
+  readonly isPointer: boolean;
   /** Returns the chunks in order; undefined stands for a lost chunk. */
   chunks(): Iterable<Buffer> | AsyncIterable<Buffer | undefined>;
 }
 
 /** Values that were written ahead, as the step of the plan on the row needs them. */
 export interface WrittenValues {
-  /** Fails if the chunks have been swept as left over. */
+  /** Holds while the mark exists, that is, until the check or a repair removes the chunks. */
   readonly guard: Guard;
   /** The mark cell, which the plan deletes: from then on the chunks belong to values. */
   readonly mark: CellName;
@@ -43,16 +41,14 @@ export interface WrittenValues {
   readonly pointers: ReadonlyMap<string, Buffer>;
 }
 
-/** The values that are being written ahead. */
-interface Writing extends WrittenValues {
+interface PendingValues extends WrittenValues {
   readonly id: Buffer;
   readonly sources: readonly LargeSource[];
   readonly mark: Cell;
   readonly pointers: Map<string, Buffer>;
   /** All chunks that may have been written. */
   readonly chunks: CellName[];
-  /** Whether all values have been written. */
-  whole: boolean;
+  isComplete: boolean;
 }
 
 /**
@@ -64,7 +60,7 @@ interface Writing extends WrittenValues {
 export class LargeValueWriter {
   readonly #store: Store;
   readonly #table: string;
-  #writing: Writing | undefined;
+  #pendingValues: PendingValues | undefined;
 
   constructor(store: Store, table: string) {
     this.#store = store;
@@ -73,63 +69,63 @@ export class LargeValueWriter {
 
   /** Writes the values into the row `id`. Values that an earlier try has written are not written again. */
   async write(id: Buffer, sources: readonly LargeSource[]): Promise<WrittenValues> {
-    const known = this.#writing;
-    if (known?.whole && known.id.equals(id) && isSame(known.sources, sources) && (await this.#isMarked(known)))
-      return known;
+    const earlier = this.#pendingValues;
+    const isReusable = earlier?.isComplete && earlier.id.equals(id) && isSameSources(earlier.sources, sources);
+    if (isReusable && (await this.#isMarked(earlier))) return earlier;
     await this.discard();
-    const name = randomBytes(CHUNK_NAME_BYTES);
-    name[0]! |= NAME_BIT;
-    const mark: Cell = { family: MASTER.largeValues, qualifier: name, value: timeNow() };
+    const chunkName = randomBytes(CHUNK_NAME_BYTES);
+    chunkName[0]! |= NAME_BIT;
+    const mark: Cell = { family: MASTER.largeValues, qualifier: chunkName, value: timeNow() };
     const guard = { op: 'equals', ...mark } as const;
-    const writing: Writing = { id, sources, guard, mark, pointers: new Map(), chunks: [], whole: false };
-    this.#writing = writing;
+    const writing: PendingValues = { id, sources, guard, mark, pointers: new Map(), chunks: [], isComplete: false };
+    this.#pendingValues = writing;
     await this.#commit({ table: this.#table, key: id, put: [mark] });
-    for (const source of sources) await this.#writeValue(writing, name, source);
-    writing.whole = true;
+    for (const source of sources) await this.#writeValue(writing, chunkName, source);
+    writing.isComplete = true;
     return writing;
   }
 
-  /** Whether the mark still exists. */
-  async #isMarked({ id, mark: { family, qualifier, value } }: Writing): Promise<boolean> {
+  async #isMarked({ id, mark: { family, qualifier, value } }: PendingValues): Promise<boolean> {
     const cells = await this.#store.getCells(this.#table, id, family, qualifier);
     return cells !== undefined && cellValue(cells, family, qualifier)?.equals(value) === true;
   }
 
-  async #writeValue(writing: Writing, name: Buffer, { qualifier, of, stored, chunks }: LargeSource): Promise<void> {
-    const sum = stored ? undefined : createHash('sha256');
+  async #writeValue(writing: PendingValues, name: Buffer, source: LargeSource): Promise<void> {
+    const { qualifier, content, isPointer, chunks } = source;
+    const hash = isPointer ? undefined : createHash('sha256');
     let portion: Cell[] = [];
-    let n = 0;
+    let chunkIndex = 0;
     for await (const value of chunks()) {
-      const cell = { family: MASTER.largeValues, qualifier: chunkQualifier(qualifier, n++, name) };
+      const cellName = { family: MASTER.largeValues, qualifier: chunkQualifier(qualifier, chunkIndex++, name) };
       if (!value) continue;
-      sum?.update(value);
-      portion.push({ ...cell, value });
+      hash?.update(value);
+      portion.push({ ...cellName, value });
       if (portion.length < AHEAD_CHUNKS) continue;
-      await this.#put(writing, portion);
+      await this.#putCells(writing, portion);
       portion = [];
     }
-    if (portion.length > 0) await this.#put(writing, portion);
-    const pointer = sum ? encodePointer(of.length, sum.digest()) : of.subarray(0, POINTER_BYTES);
+    if (portion.length > 0) await this.#putCells(writing, portion);
+    const pointer = hash ? encodePointer(content.length, hash.digest()) : content.subarray(0, POINTER_BYTES);
     writing.pointers.set(qualifier.toString('latin1'), Buffer.concat([pointer, name]));
   }
 
-  async #put({ id, guard, chunks }: Writing, put: readonly Cell[]): Promise<void> {
+  async #putCells({ id, guard, chunks }: PendingValues, put: readonly Cell[]): Promise<void> {
     for (const { family, qualifier } of put) chunks.push({ family, qualifier });
     await this.#commit({ table: this.#table, key: id, guards: [guard], put });
   }
 
   /** Deletes the chunks that no plan has made visible. */
   async discard(): Promise<void> {
-    const writing = this.#writing;
-    if (!writing) return;
-    this.#writing = undefined;
-    const { id, guard, mark, chunks } = writing;
+    const pendingValues = this.#pendingValues;
+    if (!pendingValues) return;
+    this.#pendingValues = undefined;
+    const { id, guard, mark, chunks } = pendingValues;
     // A guard fails if the chunks belong to stored values by now, or were swept.
     await guardsHold(this.#commit({ table: this.#table, key: id, guards: [guard], delete: [mark, ...chunks] }));
   }
 
   /** As `discard`, after a failure: if the store fails as well, the chunks stay, and the check finds them. */
-  tidy(): Promise<void> {
+  discardIfPossible(): Promise<void> {
     return this.discard().catch(() => undefined);
   }
 
@@ -138,13 +134,13 @@ export class LargeValueWriter {
   }
 }
 
-function isSame(some: readonly LargeSource[], others: readonly LargeSource[]): boolean {
+function isSameSources(some: readonly LargeSource[], others: readonly LargeSource[]): boolean {
   return (
     some.length === others.length &&
-    some.every(({ qualifier, of, stored }, i) => {
+    some.every(({ qualifier, content, isPointer }, i) => {
       const other = others[i]!;
-      if (!other.qualifier.equals(qualifier) || other.stored !== stored) return false;
-      return stored ? other.of.equals(of) : other.of === of;
+      if (!other.qualifier.equals(qualifier) || other.isPointer !== isPointer) return false;
+      return isPointer ? other.content.equals(content) : other.content === content;
     })
   );
 }
@@ -156,77 +152,76 @@ function timeNow(): Buffer {
 }
 
 /** Returns the new large values of an entry if they are to be written ahead; undefined for most entries. */
-export function newLarge(draft: Draft): LargeSource[] | undefined {
-  let bytes = 0;
+export function newLargeSources(draft: Draft): LargeSource[] | undefined {
+  let byteCount = 0;
   const { attributes } = draft;
   for (let i = 0; i < attributes.length; i++) {
     const { values } = attributes[i]!;
-    for (let k = 0; k < values.length; k++) bytes += values[k]!.bytes.length;
+    for (let k = 0; k < values.length; k++) byteCount += values[k]!.bytes.length;
   }
-  if (bytes <= AHEAD_BYTES) return undefined;
+  if (byteCount <= AHEAD_BYTES) return undefined;
   const sources: LargeSource[] = [];
   for (const { text, values } of attributes) {
     for (const { bytes: value, index, pointer } of values)
-      if (!pointer && value.length > LARGE_VALUE) sources.push(sourceOf(valueQualifier(text, index), value));
+      if (!pointer && value.length > LARGE_VALUE) sources.push(newSource(valueQualifier(text, index), value));
   }
   return totalLength(sources) > AHEAD_BYTES ? sources : undefined;
 }
 
-/** Returns the total length of the values in bytes. */
 function totalLength(sources: readonly LargeSource[]): number {
-  return sources.reduce((sum, { of, stored }) => sum + (stored ? largeLength(of) : of.length), 0);
+  return sources.reduce((sum, { content, isPointer }) => sum + (isPointer ? largeLength(content) : content.length), 0);
 }
 
-function sourceOf(qualifier: Buffer, of: Buffer): LargeSource {
-  return { qualifier, of, stored: false, chunks: () => splitChunks(of) };
+function newSource(qualifier: Buffer, of: Buffer): LargeSource {
+  return { qualifier, content: of, isPointer: false, chunks: () => splitChunks(of) };
 }
 
-/** The large values of a row that moves to another table. */
-export interface Carried {
+export interface MovedValues {
   /** Chunks to be written with the plan. */
-  readonly separate: readonly Cell[];
+  readonly chunkCells: readonly Cell[];
   /** Chunks that have been written ahead. */
-  readonly written: WrittenValues | undefined;
+  readonly writtenValues: WrittenValues | undefined;
 }
 
 /** For a row without large values. */
-export const NOTHING_CARRIED: Carried = { separate: [], written: undefined };
+export const NO_MOVED_VALUES: MovedValues = { chunkCells: [], writtenValues: undefined };
 
 /**
  * Copies the large values of the row `id` from the table `from` to the table of `largeWriter`, or returns them for the
  * plan. The plan has to guard that the row has not changed. Lost chunks stay lost.
  */
-export async function carryLarge(
+export async function moveLargeValues(
   store: Store,
   largeWriter: LargeValueWriter,
   from: string,
   id: Buffer,
   row: Buffer,
-): Promise<Carried> {
+): Promise<MovedValues> {
   const sources = largeOffsets(row).map((at): LargeSource => {
     const start = valueStart(row, at);
     const qualifier = row.subarray(qualifierStart(at), start);
-    const of = row.subarray(start, nextCell(row, at));
+    const pointer = row.subarray(start, nextCell(row, at));
     return {
       qualifier,
-      of,
-      stored: true,
-      chunks: () => readExistingChunks(store, from, id, chunkQualifiers(qualifier, of)),
+      content: pointer,
+      isPointer: true,
+      chunks: () => readExistingChunks(store, from, id, chunkQualifiers(qualifier, pointer)),
     };
   });
-  if (totalLength(sources) > AHEAD_BYTES) return { separate: [], written: await largeWriter.write(id, sources) };
-  const separate: Cell[] = [];
-  for await (const cell of storedChunks(store, from, id, row)) separate.push(cell);
-  return { separate, written: undefined };
+  if (totalLength(sources) > AHEAD_BYTES)
+    return { chunkCells: [], writtenValues: await largeWriter.write(id, sources) };
+  const chunkCells: Cell[] = [];
+  for await (const cell of storedChunks(store, from, id, row)) chunkCells.push(cell);
+  return { chunkCells, writtenValues: undefined };
 }
 
 /** Returns the cells of the row with pointers to the large values in the other table. */
-export function carriedCells(row: Buffer, { written }: Carried): Cell[] {
+export function cellsWithMovedPointers(row: Buffer, { writtenValues }: MovedValues): Cell[] {
   const cells = unpackRow(row);
-  if (!written) return cells;
+  if (!writtenValues) return cells;
   return cells.map((cell) => {
     const pointer =
-      cell.family === MASTER.upAttributes ? written.pointers.get(cell.qualifier.toString('latin1')) : undefined;
+      cell.family === MASTER.upAttributes ? writtenValues.pointers.get(cell.qualifier.toString('latin1')) : undefined;
     return pointer ? { ...cell, value: pointer } : cell;
   });
 }

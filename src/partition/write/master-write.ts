@@ -10,50 +10,53 @@ import type { Change } from './change.js';
 import type { WriteContext } from './context.js';
 import type { WrittenValues } from './large-ahead.js';
 
-/** The write of the master row. */
 export interface MasterWrite {
   readonly step: RowStep;
   /** The before image for the change record (`before-image.ts`). */
-  readonly before: Buffer | undefined;
+  readonly beforeImage: Buffer | undefined;
 }
 
 const FIRST_VERSION = counterBytes(1n);
 
-/** Returns the step that writes the master row of a change. */
 export function masterWrite(context: WriteContext, change: Change, written: WrittenValues | undefined): MasterWrite {
-  if (!change.after) return { step: deleteStep(change), before: undefined };
-  if (change.before) return update(context, change, written);
-  return insert(context, change, written ?? change.deletedRow?.carried.written);
+  if (!change.after) return { step: deleteStep(change), beforeImage: undefined };
+  if (change.before) return updateOf(context, change, written);
+  return insertion(context, change, written ?? change.deletedRow?.movedValues.writtenValues);
 }
 
 function deleteStep({ id, before }: Change): RowStep {
-  return { table: MASTER_TABLE.name, key: id, guards: [isVersion(before!.row)], deleteRow: true };
+  return { table: MASTER_TABLE.name, key: id, guards: [versionGuard(before!.row)], deleteRow: true };
 }
 
-function isVersion(row: Buffer) {
+function versionGuard(row: Buffer) {
   const value = cellValue(row, MASTER.treeInfo, Q.version)!;
   return { op: 'equals', family: MASTER.treeInfo, qualifier: Q.version, value } as const;
 }
 
-function infoOf({ place: { to, upRdn } }: Change, version: Buffer): TreeInfo {
+function treeInfoOf({ place: { to, upRdn } }: Change, version: Buffer): TreeInfo {
   return { parentId: to!.parent!.id, normRdn: to!.normRdn, upRdn, version };
 }
 
 /** Inserts an entry that is added, or restored from table `deleted`. */
-function insert(context: WriteContext, change: Change, written: WrittenValues | undefined): MasterWrite {
+function insertion(context: WriteContext, change: Change, written: WrittenValues | undefined): MasterWrite {
   const { id, after, deletedRow } = change;
   const version = deletedRow ? nextVersion(deletedRow.row!) : FIRST_VERSION;
-  const { cells, newChunks: separate } = entryCells(after!, infoOf(change, version), LARGE_VALUE, written?.pointers);
-  const absent = { op: 'absent', family: MASTER.treeInfo, qualifier: Q.parentId } as const;
-  const chunks = deletedRow ? [...separate, ...deletedRow.carried.separate] : separate;
+  const { cells, newChunks: separate } = entryCells(
+    after!,
+    treeInfoOf(change, version),
+    LARGE_VALUE,
+    written?.pointers,
+  );
+  const absentGuard = { op: 'absent', family: MASTER.treeInfo, qualifier: Q.parentId } as const;
+  const chunks = deletedRow ? [...separate, ...deletedRow.movedValues.chunkCells] : separate;
   const step = {
     table: MASTER_TABLE.name,
     key: id,
-    guards: written ? [absent, written.guard] : [absent],
+    guards: written ? [absentGuard, written.guard] : [absentGuard],
     ...(written && { delete: [written.mark] }),
     put: chunks.length > 0 ? [...cells, ...chunks] : cells,
   };
-  return { step, before: deletedRow && beforeOf(context, withoutDeletion(deletedRow.row!), cells) };
+  return { step, beforeImage: deletedRow && beforeImageOf(context, withoutDeletion(deletedRow.row!), cells) };
 }
 
 /** Returns the master row that a row of table `deleted` was. */
@@ -63,29 +66,29 @@ function withoutDeletion(row: Buffer): Buffer {
   return row.subarray(0, at);
 }
 
-function beforeOf(context: WriteContext, row: Buffer, cells: readonly Cell[]): Buffer {
+function beforeImageOf(context: WriteContext, row: Buffer, cells: readonly Cell[]): Buffer {
   return encodeBeforeImage(context.descriptions, row, cellChanges(row, cells));
 }
 
 /** Updates the master row, guarded by its version. Only cells that differ are written. */
-function update(context: WriteContext, change: Change, written: WrittenValues | undefined): MasterWrite {
+function updateOf(context: WriteContext, change: Change, written: WrittenValues | undefined): MasterWrite {
   const { row } = change.before!;
   const { cells, newChunks: separate } = entryCells(
     change.after!,
-    infoOf(change, nextVersion(row)),
+    treeInfoOf(change, nextVersion(row)),
     LARGE_VALUE,
     written?.pointers,
   );
   const changes = cellChanges(row, cells);
-  const chunks = goneChunks(row, cells, separate);
+  const removedCells = [...changes.removedCells, ...removedChunks(row, cells, separate)];
   const step = {
     table: MASTER_TABLE.name,
     key: change.id,
-    guards: written ? [isVersion(row), written.guard] : [isVersion(row)],
-    delete: written ? [...changes.removedCells, ...chunks, written.mark] : [...changes.removedCells, ...chunks],
+    guards: written ? [versionGuard(row), written.guard] : [versionGuard(row)],
+    delete: written ? [...removedCells, written.mark] : removedCells,
     put: separate.length > 0 ? [...changes.writtenCells, ...separate] : changes.writtenCells,
   };
-  return { step, before: encodeBeforeImage(context.descriptions, row, changes) };
+  return { step, beforeImage: encodeBeforeImage(context.descriptions, row, changes) };
 }
 
 /** Returns a version above every version that the row has had, so that cached versions are recognized as outdated. */
@@ -94,18 +97,20 @@ function nextVersion(row: Buffer): Buffer {
 }
 
 /** Returns the chunks of large values that are removed or replaced, except chunks that are written again. */
-function goneChunks(row: Buffer, cells: readonly Cell[], separate: readonly Cell[]): CellName[] {
-  const large = largeQualifiers(row);
-  if (!large) return [];
-  const kept = new Map(cells.map((cell) => [cell.qualifier.toString('latin1'), cell.value]));
-  const written = new Set(separate.map((cell) => cell.qualifier.toString('latin1')));
-  const gone: CellName[] = [];
+function removedChunks(row: Buffer, cells: readonly Cell[], separate: readonly Cell[]): CellName[] {
+  const largeKeys = largeQualifiers(row);
+  if (!largeKeys) return [];
+  const valuesAfter = new Map(cells.map((cell) => [cell.qualifier.toString('latin1'), cell.value]));
+  const writtenChunks = new Set(separate.map((cell) => cell.qualifier.toString('latin1')));
+  const removedNames: CellName[] = [];
   for (const cell of unpackRow(row)) {
-    const name = cell.qualifier.toString('latin1');
-    if (cell.family !== MASTER.upAttributes || !large.has(name) || kept.get(name)?.equals(cell.value)) continue;
+    const key = cell.qualifier.toString('latin1');
+    if (cell.family !== MASTER.upAttributes || !largeKeys.has(key) || valuesAfter.get(key)?.equals(cell.value))
+      continue;
     for (const qualifier of chunkQualifiers(cell.qualifier, cell.value)) {
-      if (!written.has(qualifier.toString('latin1'))) gone.push({ family: MASTER.largeValues, qualifier });
+      if (!writtenChunks.has(qualifier.toString('latin1')))
+        removedNames.push({ family: MASTER.largeValues, qualifier });
     }
   }
-  return gone;
+  return removedNames;
 }

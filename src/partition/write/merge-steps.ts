@@ -8,31 +8,31 @@ import { StoreError } from '../../store/store-error.js';
  * `StoreError` `guard` where a step contradicts an earlier step of the same row.
  */
 export function mergeSteps(steps: readonly PlanStep[]): PlanStep[] {
-  const rows = new Map<string, Merged>();
-  const merged: (Merged | PlanStep)[] = [];
+  const mergedByRow = new Map<string, MergedStep>();
+  const mergedSteps: (MergedStep | PlanStep)[] = [];
   for (const step of steps) {
     if ('append' in step) {
-      merged.push(step);
+      mergedSteps.push(step);
       continue;
     }
-    const name = `${step.table} ${step.key.toString('latin1')}`;
-    const known = rows.get(name);
-    if (known) known.add(step);
+    const rowName = `${step.table} ${step.key.toString('latin1')}`;
+    const existingStep = mergedByRow.get(rowName);
+    if (existingStep) existingStep.addStep(step);
     else {
-      const first = new Merged(step);
-      rows.set(name, first);
-      merged.push(first);
+      const newStep = new MergedStep(step);
+      mergedByRow.set(rowName, newStep);
+      mergedSteps.push(newStep);
     }
   }
-  return merged.map((step) => (step instanceof Merged ? step.step() : step));
+  return mergedSteps.map((step) => (step instanceof MergedStep ? step.toStep() : step));
 }
 
 /** The merged steps on one row: the effect of all steps so far on each cell. */
-class Merged {
+class MergedStep {
   readonly #table: string;
   readonly #key: Buffer;
   readonly #guards: Guard[] = [];
-  #deleteRow = false;
+  #deletesRow = false;
   readonly #deletes = new Map<string, CellName>();
   readonly #puts = new Map<string, Cell>();
   readonly #adds = new Map<string, Increment>();
@@ -42,71 +42,70 @@ class Merged {
   constructor(step: RowStep) {
     this.#table = step.table;
     this.#key = step.key;
-    this.add(step);
+    this.addStep(step);
   }
 
-  add(step: RowStep): void {
+  addStep(step: RowStep): void {
     this.#steps.push(step);
-    for (const guard of step.guards ?? []) this.#guard(guard);
+    for (const guard of step.guards ?? []) this.#addGuard(guard);
     if (step.deleteRow) {
-      this.#deleteRow = true;
+      this.#deletesRow = true;
       for (const cells of [this.#deletes, this.#puts, this.#adds]) cells.clear();
     }
-    for (const cell of step.delete ?? []) this.#replace(cell, this.#deletes, cell);
+    for (const cell of step.delete ?? []) this.#replaceEffect(cell, this.#deletes, cell);
     for (const cell of step.put ?? []) {
-      this.#deletes.delete(nameOf(cell));
-      this.#replace(cell, this.#puts, cell);
+      this.#deletes.delete(cellKey(cell));
+      this.#replaceEffect(cell, this.#puts, cell);
     }
     for (const add of step.add ?? []) {
-      const known = this.#adds.get(nameOf(add));
-      this.#adds.set(nameOf(add), known ? { ...known, by: known.by + add.by } : add);
+      const earlierAdd = this.#adds.get(cellKey(add));
+      this.#adds.set(cellKey(add), earlierAdd ? { ...earlierAdd, by: earlierAdd.by + add.by } : add);
     }
     this.#follows &&= step.follows === true;
   }
 
-  /** Replaces what earlier steps do to the cell. */
-  #replace<T extends CellName>(cell: CellName, list: Map<string, T>, now: T): void {
-    const name = nameOf(cell);
-    this.#puts.delete(name);
-    this.#adds.delete(name);
-    list.set(name, now);
+  #replaceEffect<T extends CellName>(cell: CellName, list: Map<string, T>, now: T): void {
+    const cellText = cellKey(cell);
+    this.#puts.delete(cellText);
+    this.#adds.delete(cellText);
+    list.set(cellText, now);
   }
 
   /** Decides a guard on a cell that an earlier step has written; keeps other guards, which test the stored row. */
-  #guard(guard: Guard): void {
-    const name = nameOf(guard);
-    const put = this.#puts.get(name);
-    const add = this.#adds.get(name);
-    if (put || this.#deleteRow || this.#deletes.has(name)) {
-      const value = add ? this.#sum(put, add) : put?.value;
+  #addGuard(guard: Guard): void {
+    const cellText = cellKey(guard);
+    const put = this.#puts.get(cellText);
+    const add = this.#adds.get(cellText);
+    if (put || this.#deletesRow || this.#deletes.has(cellText)) {
+      const value = add ? this.#counterValue(put, add) : put?.value;
       if (!guardHolds(guard, value))
         throw new StoreError('guard', `a step on ${this.#table} is guarded by what another of the plan changes`);
       return;
     }
-    const own = add ? this.#before(guard, add) : guard;
-    if (!this.#guards.some((known) => isSame(known, own))) this.#guards.push(own);
+    const storedGuard = add ? this.#guardBeforeAdd(guard, add) : guard;
+    if (!this.#guards.some((known) => isSameGuard(known, storedGuard))) this.#guards.push(storedGuard);
   }
 
-  #sum(put: Cell | undefined, add: Increment): Buffer {
+  #counterValue(put: Cell | undefined, add: Increment): Buffer {
     const value = Buffer.alloc(8);
     value.writeBigInt64BE((put ? put.value.readBigInt64BE() : 0n) + add.by);
     return value;
   }
 
   /** Returns the guard for the stored value of a counter that an earlier step increments. */
-  #before(guard: Guard, add: Increment): Guard {
+  #guardBeforeAdd(guard: Guard, add: Increment): Guard {
     if (guard.op !== 'counterEquals') throw new TypeError(`a counter of ${this.#table} is guarded by ${guard.op}`);
     return { ...guard, value: guard.value - add.by };
   }
 
-  step(): RowStep {
+  toStep(): RowStep {
     if (this.#steps.length === 1) return this.#steps[0]!;
     const adds = [...this.#adds.values()].filter(({ by }) => by !== 0n);
     return {
       table: this.#table,
       key: this.#key,
       ...(this.#guards.length > 0 && { guards: this.#guards }),
-      ...(this.#deleteRow && { deleteRow: true }),
+      ...(this.#deletesRow && { deleteRow: true }),
       ...(this.#deletes.size > 0 && { delete: [...this.#deletes.values()] }),
       ...(this.#puts.size > 0 && { put: [...this.#puts.values()] }),
       ...(adds.length > 0 && { add: adds }),
@@ -115,11 +114,11 @@ class Merged {
   }
 }
 
-function nameOf({ family, qualifier }: CellName): string {
+function cellKey({ family, qualifier }: CellName): string {
   return `${family} ${qualifier.toString('latin1')}`;
 }
 
-function isSame(a: Guard, b: Guard): boolean {
+function isSameGuard(a: Guard, b: Guard): boolean {
   if (a.op !== b.op || a.family !== b.family || !a.qualifier.equals(b.qualifier)) return false;
   if (a.op === 'absent' || b.op === 'absent') return true;
   return a.op === 'equals' && b.op === 'equals'

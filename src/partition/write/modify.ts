@@ -16,13 +16,13 @@ import type { Node } from '../model/node.js';
 import { valueNormText } from '../model/present-row.js';
 import { MASTER_TABLE, upRdnOf } from '../model/tables.js';
 import { refuseReferral, requireHead } from '../tree/locate.js';
-import { asAllowed, write } from './attempt.js';
-import type { Change, Stored } from './change.js';
-import { Changer } from './changer.js';
+import { withRights, write } from './attempt.js';
+import type { Change, StoredEntry } from './change.js';
+import { DraftEditor } from './changer.js';
 import { completeClasses } from './complete.js';
 import type { Target, WriteContext } from './context.js';
 import { LargeValueWriter } from './large-ahead.js';
-import { NamesPending } from './names-pending.js';
+import { PendingNamesError } from './names-pending.js';
 import { loadLarge, openWhole } from './open.js';
 import { openNarrow } from './open-narrow.js';
 import { isSpecial } from './plan.js';
@@ -37,56 +37,56 @@ export async function modify(
   options: ModifyOptions = {},
 ): Promise<void> {
   if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be modified');
-  const fixed = typeof given === 'function' ? undefined : given;
-  const announced = fixed ?? options.touchedDescriptions?.map(anyChange);
-  const asked = { op: 'modify', actor, changes: changesOf(context, fixed ?? []) } as const;
+  const fixedModifications = typeof given === 'function' ? undefined : given;
+  const announcedModifications = fixedModifications ?? options.touchedDescriptions?.map(anyChange);
+  const request = { op: 'modify', actor, changes: changesOf(context, fixedModifications ?? []) } as const;
   const largeWriter = new LargeValueWriter(context.store, MASTER_TABLE.name);
   await write(context, {
-    name: dn.norm,
-    asked,
+    lockKey: dn.norm,
+    request,
     largeWriter,
-    also: options.attached,
+    attachedSteps: options.attached,
     async find() {
       const { node, row } = await requireHead(context, context.store, dn, options.manageDsaIT ?? false);
       const stored =
-        (announced && (await openNarrow(context, { node, row }, dn, announced))) ??
+        (announcedModifications && (await openNarrow(context, { node, row }, dn, announcedModifications))) ??
         (await openWhole(context, { node, row }, options.refuseLong ?? false));
       if (!options.manageDsaIT && isSpecial(stored.draft)) refuseReferral(context, { node, row: stored.row }, dn);
       return { node, stored };
     },
     async change({ node, stored }) {
-      const { clientChanges: requested, serverChanges: added } = fixed
-        ? { clientChanges: fixed, serverChanges: [] }
-        : await madeFor(given as ModificationsOf, { id: node.id, row: stored.row });
+      const { clientChanges: requested, serverChanges: added } = fixedModifications
+        ? { clientChanges: fixedModifications, serverChanges: [] }
+        : await makeModifications(given as ModificationsOf, { id: node.id, row: stored.row });
       const modifications = added.length > 0 ? [...requested, ...added] : requested;
-      if (!fixed) {
+      if (!fixedModifications) {
         requireAnnounced(modifications, options.touchedDescriptions);
-        await refuseAll(context, { ...asked, changes: changesOf(context, requested) }, { node, stored });
+        await requireAllAllowed(context, { ...request, changes: changesOf(context, requested) }, { node, stored });
       }
-      if (!options.isSettlement) requireSettled(context, modifications);
-      return modified(context, dn, node, stored, modifications, actor, options);
+      if (!options.isSettlement) requireSettledNames(context, modifications);
+      return modificationOf(context, dn, node, stored, modifications, actor, options);
     },
   });
 }
 
 /**
- * Throws `NamesPending` where a modification names a reference whose stored form may be an earlier name: values are
- * compared by current names, so that stored references have to be updated first.
+ * Throws `PendingNamesError` where a modification names a reference whose stored form may be an earlier name: values
+ * are compared by current names, so that stored references have to be updated first.
  */
-function requireSettled({ shared, schema }: WriteContext, modifications: readonly Modification[]): void {
+function requireSettledNames({ shared, schema }: WriteContext, modifications: readonly Modification[]): void {
   if (shared.nameChanges.isEmpty) return;
   for (const { attribute } of modifications) {
     const { type } = schema.requireDescription(attribute.type);
     if (!shared.references.has(type)) continue;
     for (const value of attribute.values)
-      if (shared.nameChanges.storedNormTexts(valueNormText(type, value)).length !== 1) throw new NamesPending();
+      if (shared.nameChanges.storedNormTexts(valueNormText(type, value)).length !== 1) throw new PendingNamesError();
   }
 }
 
 /** Calls the function that makes the modifications for the entry. */
-async function madeFor(of: ModificationsOf, target: Parameters<ModificationsOf>[0]): Promise<SplitChanges> {
-  const made = await of(target);
-  return 'serverChanges' in made ? made : { clientChanges: made, serverChanges: [] };
+async function makeModifications(of: ModificationsOf, target: Parameters<ModificationsOf>[0]): Promise<SplitChanges> {
+  const modifications = await of(target);
+  return 'serverChanges' in modifications ? modifications : { clientChanges: modifications, serverChanges: [] };
 }
 
 /** Returns a modification that stands for any change of the attribute. */
@@ -96,29 +96,29 @@ function anyChange(type: string): Modification {
 
 /** Throws where a modification changes an attribute that the caller has not announced in `touchedDescriptions`. */
 function requireAnnounced(modifications: readonly Modification[], touches: readonly string[] | undefined): void {
-  const announced = touches && new Set(touches);
-  const other = announced && modifications.find(({ attribute }) => !announced.has(attribute.type));
-  if (other) throw new TypeError(`'${other.attribute.type}' is changed, which was not announced`);
+  const announcedTypes = touches && new Set(touches);
+  const unannounced = announcedTypes && modifications.find(({ attribute }) => !announcedTypes.has(attribute.type));
+  if (unannounced) throw new TypeError(`'${unannounced.attribute.type}' is changed, which was not announced`);
 }
 
 /** Throws where the actor may not make the changes to the entry as it is now. Called before expensive preparations. */
-export async function requireAllowed(
+export async function requireModifyAllowed(
   context: WriteContext,
   dn: Dn,
   changes: readonly Modification[],
   actor: Actor,
   { manageDsaIT = false }: WriteOptions = {},
 ): Promise<void> {
-  const asked = { op: 'modify', actor, changes: changesOf(context, changes) } as const;
-  requireRequestAllowed(context, asked);
-  await asAllowed(context, actor, async () => {
+  const request = { op: 'modify', actor, changes: changesOf(context, changes) } as const;
+  requireRequestAllowed(context, request);
+  await withRights(context, actor, async () => {
     const { node } = await requireHead(context, context.store, dn, manageDsaIT);
-    await requireEntryAllowed(context, asked, { node, stored: undefined });
+    await requireEntryAllowed(context, request, { node, stored: undefined });
   });
 }
 
 /** Checks modifications that were not known before the entry was read. */
-async function refuseAll(context: WriteContext, asked: WriteRequest, target: Target): Promise<void> {
+async function requireAllAllowed(context: WriteContext, asked: WriteRequest, target: Target): Promise<void> {
   requireRequestAllowed(context, asked);
   await requireEntryAllowed(context, asked, target);
 }
@@ -131,27 +131,27 @@ function changesOf(context: WriteContext, modifications: readonly Modification[]
   }));
 }
 
-async function modified(
+async function modificationOf(
   context: WriteContext,
   dn: Dn,
   node: Node,
-  { row, draft }: Stored,
+  { row, draft }: StoredEntry,
   modifications: readonly Modification[],
   actor: Actor,
   { refuseLong, isSettlement }: ModifyOptions,
 ): Promise<Change> {
   const { store, schema } = context;
   const isNeeded = (type: AttributeType) => needsValues(context, modifications, type);
-  const loaded = loadLarge(store, MASTER_TABLE.name, node.id, draft, isNeeded, refuseLong);
-  const before = { row, draft: await loaded };
+  const maybeDraft = loadLarge(store, MASTER_TABLE.name, node.id, draft, isNeeded, refuseLong);
+  const before = { row, draft: await maybeDraft };
   const after = before.draft.copy();
-  const changer = new Changer(context, after);
+  const changer = new DraftEditor(context, after);
   for (const modification of modifications) changer.apply(modification);
-  changer.close();
+  changer.writeBack();
   const classes = schema.requireDescription('objectClass');
   if (after.get(classes) !== before.draft.get(classes)) completeClasses(schema, after);
   const rdn = dn.rdns[0]!;
-  checkNaming(context, after, rdn);
+  requireRdnValues(context, after, rdn);
   const place = { from: node, to: node, upRdn: upRdnOf(row), rdn };
   return { op: 'modify', id: node.id, actor, before, after, place, modifications, isSettlement };
 }
@@ -162,17 +162,17 @@ async function modified(
  */
 function needsValues(context: WriteContext, modifications: readonly Modification[], type: AttributeType): boolean {
   const { schema } = context;
-  let touched = false;
+  let isChanged = false;
   for (const { operation, attribute } of modifications) {
     if (schema.requireDescription(attribute.type).type !== type) continue;
-    touched = true;
+    isChanged = true;
     if (operation !== 'replace' && !(operation === 'delete' && attribute.values.length === 0)) return true;
   }
-  return touched && normRule(type) !== undefined;
+  return isChanged && normRule(type) !== undefined;
 }
 
 /** Throws `notAllowedOnRDN` where a value of the RDN is missing (RFC 4511 §4.6). */
-function checkNaming(context: WriteContext, draft: Draft, rdn: Rdn): void {
+function requireRdnValues(context: WriteContext, draft: Draft, rdn: Rdn): void {
   for (const ava of rdn.avas) {
     const attribute = draft.get(context.schema.requireDescription(ava.type.name));
     if (attribute && hasValue(attribute.values, ava)) continue;

@@ -1,7 +1,7 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 
 /** Thrown by a write that depends on a name with a pending change. `write` waits for the references, then retries. */
-export class NamesPending extends LdapError {
+export class PendingNamesError extends LdapError {
   constructor() {
     super('busy', 'references to entries that were renamed or deleted are being brought up to date; try again');
   }

@@ -12,75 +12,73 @@ import type { SharedState } from '../tree/shared-state.js';
  */
 const BLOCK = 100n;
 
-/** The context of number ranges. */
 export interface NumberContext {
   readonly store: Store;
   readonly shared: SharedState;
 }
 
-/** The numbers of one range that this process has taken and not yet assigned: `next` to `until` - 1. */
-class Pool {
-  next = 0n;
-  until = 0n;
-  waiting = 0;
-  filling: Promise<void> | undefined;
+/** The numbers of one range that this process has taken and not yet assigned: `nextNumber` to `endNumber` - 1. */
+class NumberPool {
+  nextNumber = 0n;
+  endNumber = 0n;
+  waitingCount = 0;
+  currentFill: Promise<void> | undefined;
 }
 
 /** The numbers that this process assigns. Each number is taken from its range by a plan, and is assigned once. */
 export class NumberPools {
-  /** Pools by number of the range. */
-  readonly #pools = new Map<number, Pool>();
+  readonly #pools = new Map<number, NumberPool>();
 
   /** Returns the next number. Throws `StoreError` `guard` where the range has been removed. */
-  async take(context: NumberContext, range: NumberRange): Promise<bigint> {
-    const pool = this.#poolOf(context, range);
-    pool.waiting++;
+  async takeNumber(context: NumberContext, range: NumberRange): Promise<bigint> {
+    const pool = this.#getPool(context, range);
+    pool.waitingCount++;
     try {
-      while (pool.next >= pool.until) {
-        pool.filling ??= fill(context, range, pool).finally(() => {
-          pool.filling = undefined;
+      while (pool.nextNumber >= pool.endNumber) {
+        pool.currentFill ??= fillPool(context, range, pool).finally(() => {
+          pool.currentFill = undefined;
         });
-        await pool.filling;
+        await pool.currentFill;
       }
-      return pool.next++;
+      return pool.nextNumber++;
     } finally {
-      pool.waiting--;
+      pool.waitingCount--;
     }
   }
 
-  #poolOf({ shared }: NumberContext, { record }: NumberRange): Pool {
-    const known = this.#pools.get(record.number);
-    if (known) return known;
-    const numbers = new Set(shared.values.numberRanges.map((range) => range.record.number));
-    for (const number of this.#pools.keys()) if (!numbers.has(number)) this.#pools.delete(number);
-    const pool = new Pool();
+  #getPool({ shared }: NumberContext, { record }: NumberRange): NumberPool {
+    const existingPool = this.#pools.get(record.number);
+    if (existingPool) return existingPool;
+    const rangeNumbers = new Set(shared.values.numberRanges.map((range) => range.record.number));
+    for (const number of this.#pools.keys()) if (!rangeNumbers.has(number)) this.#pools.delete(number);
+    const pool = new NumberPool();
     this.#pools.set(record.number, pool);
     return pool;
   }
 }
 
 /** Takes numbers from the range: one for each waiting caller, or a block. */
-async function fill(context: NumberContext, range: NumberRange, pool: Pool): Promise<void> {
+async function fillPool(context: NumberContext, range: NumberRange, pool: NumberPool): Promise<void> {
   const { shared, store } = context;
   for (;;) {
     const { nextNumber: next } = await readNumbers(store, range);
-    if (next > range.lastNumber) throw exhausted(range);
-    const wanted = store.supports.spread ? BLOCK : BigInt(Math.max(pool.waiting, 1));
-    const until = next + wanted > range.lastNumber ? range.lastNumber + 1n : next + wanted;
-    const steps = [shared.guardStep(false), assignStep(range, next, until)];
+    if (next > range.lastNumber) throw exhaustedError(range);
+    const wantedCount = store.supports.spread ? BLOCK : BigInt(Math.max(pool.waitingCount, 1));
+    const endNumber = next + wantedCount > range.lastNumber ? range.lastNumber + 1n : next + wantedCount;
+    const steps = [shared.guardStep(false), assignStep(range, next, endNumber)];
     if (await guardsHold(store.commit({ steps, decisive: 0 }))) {
-      [pool.next, pool.until] = [next, until];
+      [pool.nextNumber, pool.endNumber] = [next, endNumber];
       return;
     }
     store.renewReads?.();
-    const fresh = shared.refresh();
-    if (isPromise(fresh)) await fresh;
+    const maybeRefresh = shared.refresh();
+    if (isPromise(maybeRefresh)) await maybeRefresh;
     if (!shared.values.numberRanges.some(({ record }) => record.number === range.record.number))
       throw new StoreError('guard', 'other numbers are given out now');
   }
 }
 
-function exhausted({ type, firstNumber: first, lastNumber: last }: NumberRange): LdapError {
+function exhaustedError({ type, firstNumber: first, lastNumber: last }: NumberRange): LdapError {
   return new LdapError(
     'unwillingToPerform',
     `all numbers for '${type.name}' from ${first} to ${last} are given out; the administrator gives it others by "rowan number set"`,

@@ -20,7 +20,7 @@ import {
 import type { LocatedEntry } from '../tree/locate.js';
 import { nodeTreeKey } from '../tree/nodes.js';
 import { specialClass } from '../tree/referrals.js';
-import type { Stored } from './change.js';
+import type { StoredEntry } from './change.js';
 import type { WriteContext } from './context.js';
 
 /**
@@ -32,67 +32,69 @@ import type { WriteContext } from './context.js';
  * - Each value is checked by itself, and only the named values can be equal to each other.
  * - The attribute stays present, in the tree row and in the index: at least half of `WIDE_VALUES` values remain.
  *
- * Returns undefined where these conditions do not hold (`narrowed`), or where the values have to be unique. The caller
- * then reads the whole entry.
+ * Returns undefined where these conditions do not hold (`narrowPartsFor`), or where the values have to be unique. The
+ * caller then reads the whole entry.
  */
 export async function openNarrow(
   context: WriteContext,
   { node, row: head }: LocatedEntry,
   dn: Dn,
   changes: readonly Modification[],
-): Promise<Stored | undefined> {
-  const narrow = narrowed(context, head, dn.rdns[0]!, changes);
-  if (!narrow) return undefined;
-  const treeRead =
-    narrow.norms.length > 0 ? context.store.getColumns(TREE_TABLE.name, nodeTreeKey(node), narrow.norms) : undefined;
-  const treeCells = isPromise(treeRead) ? await treeRead : treeRead;
+): Promise<StoredEntry | undefined> {
+  const parts = narrowPartsFor(context, head, dn.rdns[0]!, changes);
+  if (!parts) return undefined;
+  const maybeCells =
+    parts.normRanges.length > 0
+      ? context.store.getColumns(TREE_TABLE.name, nodeTreeKey(node), parts.normRanges)
+      : undefined;
+  const treeCells = isPromise(maybeCells) ? await maybeCells : maybeCells;
   const indexes = parseIndexes(treeCells);
-  const read = context.store.getColumns(MASTER_TABLE.name, node.id, masterRanges(narrow.wide, indexes));
-  const row = isPromise(read) ? await read : read;
+  const maybeRow = context.store.getColumns(MASTER_TABLE.name, node.id, masterRanges(parts.wides, indexes));
+  const row = isPromise(maybeRow) ? await maybeRow : maybeRow;
   if (!row || !isSameVersion(row, head)) throw new StoreError('guard', 'the entry has been changed meanwhile');
   const draft = draftFromRow(context.descriptions, row, undefined);
-  if (specialClass(context, row) || !setRests(draft, narrow.wide, indexes)) return undefined;
+  if (specialClass(context, row) || !setUnreadCounts(draft, parts.wides, indexes)) return undefined;
   return { row, draft };
 }
 
-/** The parts of the entry to be read. */
-interface Narrowed {
-  readonly wide: readonly DescribedWide[];
+interface NarrowParts {
+  readonly wides: readonly DescribedWide[];
   /** Tree cells of the values that the changes name, in key order. */
-  readonly norms: readonly ColumnRange[];
+  readonly normRanges: readonly ColumnRange[];
 }
 
 /** Returns undefined where a change of a wide attribute does more than add and delete named values. */
-function narrowed(
+function narrowPartsFor(
   context: WriteContext,
   head: Buffer,
   rdn: Rdn,
   changes: readonly Modification[],
-): Narrowed | undefined {
-  const wide = describedWide(context, head);
-  if (wide.length === 0 || largeQualifiers(head)) return undefined;
-  const types = new Map(wide.map((one) => [one.description.type, one]));
-  if (types.size < wide.length || rdn.avas.some((ava) => types.has(ava.type))) return undefined;
-  if (wide.some(({ description }) => context.shared.values.dependsOnType(description.type))) return undefined;
-  const norms = new Map<string, Buffer>();
-  const left = new Map(wide.map((one) => [one, one.valueCount]));
+): NarrowParts | undefined {
+  const wides = describedWide(context, head);
+  if (wides.length === 0 || largeQualifiers(head)) return undefined;
+  const wideByType = new Map(wides.map((one) => [one.description.type, one]));
+  if (wideByType.size < wides.length || rdn.avas.some((ava) => wideByType.has(ava.type))) return undefined;
+  if (wides.some(({ description }) => context.shared.values.dependsOnType(description.type))) return undefined;
+  const normQualifiers = new Map<string, Buffer>();
+  const remainingCounts = new Map(wides.map((one) => [one, one.valueCount]));
   for (const { operation, attribute } of changes) {
     const description = context.schema.requireDescription(attribute.type);
-    const one = types.get(description.type);
-    if (!one) continue;
-    if (operation === 'delete') left.set(one, left.get(one)! - attribute.values.length);
-    const named = (operation === 'add' || operation === 'delete') && attribute.values.length > 0;
-    if (!named || attributeKey(description) !== attributeKey(one.description)) return undefined;
+    const wide = wideByType.get(description.type);
+    if (!wide) continue;
+    if (operation === 'delete') remainingCounts.set(wide, remainingCounts.get(wide)! - attribute.values.length);
+    const isByValue = (operation === 'add' || operation === 'delete') && attribute.values.length > 0;
+    if (!isByValue || attributeKey(description) !== attributeKey(wide.description)) return undefined;
     if (!isNamedByNorm(context, description.type)) return undefined;
     for (const value of attribute.values) {
       const norm = description.type.equality!.normalize(value);
       if (!norm || norm.length > MAX_NORM) return undefined;
       const qualifier = normQualifier(oidBytes(description.type.oid), norm);
-      norms.set(qualifier.toString('latin1'), qualifier);
+      normQualifiers.set(qualifier.toString('latin1'), qualifier);
     }
   }
-  for (const [one, count] of left) if (count <= WIDE_VALUES / 2 || one.nextIndex > MAX_NEXT_INDEX) return undefined;
-  return { wide, norms: normRanges(norms.values()) };
+  for (const [one, count] of remainingCounts)
+    if (count <= WIDE_VALUES / 2 || one.nextIndex > MAX_NEXT_INDEX) return undefined;
+  return { wides, normRanges: normRanges(normQualifiers.values()) };
 }
 
 /** Whether the tree row identifies values by normal form, and no substring index depends on the remaining values. */
@@ -109,14 +111,14 @@ function isNamedByNorm(context: WriteContext, type: AttributeType): boolean {
  * Records in the draft the number of values that were not read. Returns false where the row lacks a value that the tree
  * row has, or holds the type under other options as well.
  */
-function setRests(draft: Draft, wide: readonly DescribedWide[], indexes: IndexesByOid): boolean {
+function setUnreadCounts(draft: Draft, wide: readonly DescribedWide[], indexes: IndexesByOid): boolean {
   for (const { description, text, valueCount: count, nextIndex: next } of wide) {
     const { type } = description;
-    const found = draft.get(description);
-    const expected = indexes.get(type.oid)?.length ?? 0;
-    if ((found?.values.length ?? 0) !== expected) return false;
-    for (const other of draft.attributes) if (other.description.type === type && other !== found) return false;
-    draft.setUnread(description, text, { count: count - expected, nextIndex: next });
+    const attribute = draft.get(description);
+    const expectedCount = indexes.get(type.oid)?.length ?? 0;
+    if ((attribute?.values.length ?? 0) !== expectedCount) return false;
+    for (const other of draft.attributes) if (other.description.type === type && other !== attribute) return false;
+    draft.setUnread(description, text, { count: count - expectedCount, nextIndex: next });
   }
   return true;
 }

@@ -12,7 +12,7 @@ import { largeQualifiers, MASTER_TABLE } from '../model/tables.js';
 import { LONG_ROW } from '../model/thresholds.js';
 import { isWhole } from '../model/wide.js';
 import { type LocatedEntry, refuseReferral, requireHead } from '../tree/locate.js';
-import type { Stored } from './change.js';
+import type { StoredEntry } from './change.js';
 import type { WriteContext } from './context.js';
 
 /** Reads the whole entry at `dn`. Throws `noSuchObject` or `referral`. */
@@ -20,11 +20,11 @@ export async function findWhole(
   context: WriteContext,
   dn: Dn,
   { manageDsaIT = false, refuseLong: leave = false }: WriteOptions,
-): Promise<{ node: Node; stored: Stored }> {
-  const found = await requireHead(context, context.store, dn, manageDsaIT);
-  const stored = await openWhole(context, found, leave);
-  if (!manageDsaIT) refuseReferral(context, { node: found.node, row: stored.row }, dn);
-  return { node: found.node, stored };
+): Promise<{ node: Node; stored: StoredEntry }> {
+  const located = await requireHead(context, context.store, dn, manageDsaIT);
+  const stored = await openWhole(context, located, leave);
+  if (!manageDsaIT) refuseReferral(context, { node: located.node, row: stored.row }, dn);
+  return { node: located.node, stored };
 }
 
 /**
@@ -34,10 +34,10 @@ export async function openWhole(
   context: WriteContext,
   { node, row: found }: LocatedEntry,
   leave: boolean,
-): Promise<Stored> {
+): Promise<StoredEntry> {
   refuseLongEntry(leave, found);
-  const read = isWhole(found) ? found : context.store.get(MASTER_TABLE.name, node.id);
-  const row = isPromise(read) ? await read : read;
+  const maybeRow = isWhole(found) ? found : context.store.get(MASTER_TABLE.name, node.id);
+  const row = isPromise(maybeRow) ? await maybeRow : maybeRow;
   if (!row) throw new StoreError('guard', 'the entry has been deleted meanwhile');
   if (row !== found) refuseLongEntry(leave, row);
   return { row, draft: draftFromRow(context.descriptions, row, largeQualifiers(row)) };
@@ -56,29 +56,29 @@ export async function loadLarge(
   leave = false,
 ): Promise<Draft> {
   if (leave && largeBytes(draft, wanted) > LONG_ROW) throw new LongWork();
-  let loaded: Draft | undefined;
+  let loadedDraft: Draft | undefined;
   for (const attribute of draft.attributes) {
-    if (!hasStored(attribute) || !wanted(attribute.description.type)) continue;
-    loaded ??= draft.copy();
+    if (!hasPointer(attribute) || !wanted(attribute.description.type)) continue;
+    loadedDraft ??= draft.copy();
     const values: DraftValue[] = [];
     for (const value of attribute.values)
       values.push(value.isPointer ? await loadValue(store, table, id, attribute, value) : value);
-    loaded.set({ ...attribute, values });
+    loadedDraft.set({ ...attribute, values });
   }
-  return loaded ?? draft;
+  return loadedDraft ?? draft;
 }
 
 /** Returns the total length in bytes of the large values that have not been read. */
 function largeBytes(draft: Draft, wanted: (type: AttributeType) => boolean): number {
-  let bytes = 0;
+  let byteCount = 0;
   for (const attribute of draft.attributes)
-    if (hasStored(attribute) && wanted(attribute.description.type))
-      for (const { isPointer: stored, bytes: pointer } of attribute.values) if (stored) bytes += largeLength(pointer);
-  return bytes;
+    if (hasPointer(attribute) && wanted(attribute.description.type))
+      for (const { isPointer: stored, bytes: pointer } of attribute.values)
+        if (stored) byteCount += largeLength(pointer);
+  return byteCount;
 }
 
-/** Whether a value of the attribute is a pointer to a large value. */
-export function hasStored({ values }: DraftAttribute): boolean {
+export function hasPointer({ values }: DraftAttribute): boolean {
   for (let i = 0; i < values.length; i++) if (values[i]!.isPointer) return true;
   return false;
 }

@@ -10,17 +10,17 @@ import { specialValue } from '../tree/referrals.js';
 import { type Change, changedTypes } from './change.js';
 import type { WriteContext } from './context.js';
 import { countSteps } from './counters.js';
-import { keepSteps, restoreSteps } from './deleted-rows.js';
+import { deletionSteps, restorationSteps } from './deleted-rows.js';
 import { indexSteps, normCellChanges } from './differences.js';
 import type { WrittenValues } from './large-ahead.js';
 import { type MasterWrite, masterWrite } from './master-write.js';
 import { mergeSteps } from './merge-steps.js';
 
 /** A change and the large values that were written before its plan. */
-export interface Planned {
+export interface PlannedChange {
   readonly change: Change;
   /** The new large values that are already in the row. */
-  readonly written?: WrittenValues | undefined;
+  readonly writtenValues?: WrittenValues | undefined;
 }
 
 /**
@@ -28,7 +28,7 @@ export interface Planned {
  * name that is taken or released, or the row that is changed. Then come the shared row, the tree row, counters, rows of
  * table `deleted`, index rows and the change record. `more`: further steps.
  */
-export function planOf(context: WriteContext, planned: readonly Planned[], more: readonly PlanStep[] = []): Plan {
+export function planOf(context: WriteContext, planned: readonly PlannedChange[], more: readonly PlanStep[] = []): Plan {
   const steps: PlanStep[] = [];
   for (const item of planned) addSteps(context, item, steps);
   for (const step of more) steps.push(step);
@@ -45,21 +45,21 @@ function sharesRow(step: PlanStep, steps: readonly PlanStep[]): boolean {
   return steps.filter((one) => one.table === table && !('append' in one) && one.key.equals(key)).length > 1;
 }
 
-function addSteps(context: WriteContext, { change, written }: Planned, steps: PlanStep[]): void {
+function addSteps(context: WriteContext, { change, writtenValues }: PlannedChange, steps: PlanStep[]): void {
   const { id, place, before, after } = change;
   const types = before && after && changedTypes(change);
-  const implied = impliedBy(context, change, types);
-  const master = masterWrite(context, change, written);
-  const names = nameSteps(change, implied);
-  for (const step of names) steps.push(step);
-  steps.push(master.step, sharedStep(context, change));
-  if (names.length === 0) steps.push(followingStep(place.to!, id, implied));
+  const impliedRows = impliedChange(context, change, types);
+  const masterWriteStep = masterWrite(context, change, writtenValues);
+  const treeRowSteps = treeRowStepsOf(change, impliedRows);
+  for (const step of treeRowSteps) steps.push(step);
+  steps.push(masterWriteStep.step, sharedStep(context, change));
+  if (treeRowSteps.length === 0) steps.push(treeRowUpdate(place.to!, id, impliedRows));
   for (const step of counterSteps(change)) steps.push(step);
   const time = changeTime();
   for (const step of deletedRowSteps(change, time)) steps.push(step);
-  for (const step of indexSteps(id, implied.before.rows, implied.after.rows)) steps.push(step);
+  for (const step of indexSteps(id, impliedRows.before.rows, impliedRows.after.rows)) steps.push(step);
   const attributes = types && [...types].map(({ name }) => name);
-  steps.push(recordStep(context, change, master, time, attributes));
+  steps.push(recordStep(context, change, masterWriteStep, time, attributes));
 }
 
 /** The implied rows and cells of the entry before and after the change, for the types that change. */
@@ -68,7 +68,7 @@ interface ImpliedChange {
   readonly after: ImpliedRows;
 }
 
-function impliedBy(
+function impliedChange(
   context: WriteContext,
   { before, after }: Change,
   types: ReturnType<typeof changedTypes> | undefined,
@@ -88,49 +88,50 @@ function impliedBy(
   return change;
 }
 
-const idIs = (node: Node): Guard => ({ op: 'equals', family: TREE.treeInfo, qualifier: Q.id, value: node.id });
-const FREE: Guard = { op: 'absent', family: TREE.treeInfo, qualifier: Q.id };
+const idGuard = (node: Node): Guard => ({ op: 'equals', family: TREE.treeInfo, qualifier: Q.id, value: node.id });
+const NO_ROW: Guard = { op: 'absent', family: TREE.treeInfo, qualifier: Q.id };
 
 /** Returns the steps that insert and delete tree rows, which take and release names. Empty if the tree row stays. */
-function nameSteps({ id, place: { from, to, treeRow } }: Change, implied: ImpliedChange): RowStep[] {
+function treeRowStepsOf({ id, place: { from, to, treeRow } }: Change, implied: ImpliedChange): RowStep[] {
   const table = TREE_TABLE.name;
   if (!from) {
-    const put = [{ family: TREE.treeInfo, qualifier: Q.id, value: id }, ...implied.after.cells];
-    return [{ table, key: nodeTreeKey(to!), guards: [FREE], put }];
+    const cells = [{ family: TREE.treeInfo, qualifier: Q.id, value: id }, ...implied.after.cells];
+    return [{ table, key: nodeTreeKey(to!), guards: [NO_ROW], put: cells }];
   }
-  const counts = (qualifier: Buffer): Guard => ({
+  const counterGuard = (qualifier: Buffer): Guard => ({
     op: 'counterEquals',
     family: TREE.treeInfo,
     qualifier,
     value: cellCounter(treeRow, TREE.treeInfo, qualifier),
   });
-  if (!to) return [{ table, key: nodeTreeKey(from), guards: [idIs(from), counts(Q.oneLevelCount)], deleteRow: true }];
+  if (!to)
+    return [{ table, key: nodeTreeKey(from), guards: [idGuard(from), counterGuard(Q.oneLevelCount)], deleteRow: true }];
   if (!treeRow) return [];
-  const { gone, come } = normCellChanges(implied.before.cells, implied.after.cells);
-  const names = new Set([...gone, ...come].map((cell) => cell.qualifier.toString('latin1')));
-  const kept = unpackRow(treeRow).filter(
-    (cell) => cell.family !== TREE.normAttributes || !names.has(cell.qualifier.toString('latin1')),
+  const { removedCells, writtenCells } = normCellChanges(implied.before.cells, implied.after.cells);
+  const changedNames = new Set([...removedCells, ...writtenCells].map((cell) => cell.qualifier.toString('latin1')));
+  const keptCells = unpackRow(treeRow).filter(
+    (cell) => cell.family !== TREE.normAttributes || !changedNames.has(cell.qualifier.toString('latin1')),
   );
   return [
-    { table, key: nodeTreeKey(to), guards: [FREE], put: [...kept, ...come] },
+    { table, key: nodeTreeKey(to), guards: [NO_ROW], put: [...keptCells, ...writtenCells] },
     {
       table,
       key: nodeTreeKey(from),
-      guards: [idIs(from), counts(Q.oneLevelCount), counts(Q.subLevelCount)],
+      guards: [idGuard(from), counterGuard(Q.oneLevelCount), counterGuard(Q.subLevelCount)],
       deleteRow: true,
     },
   ];
 }
 
 /** Returns the step that updates a tree row which stays. The step follows the master row, which is decisive. */
-function followingStep(node: Node, id: Buffer, implied: ImpliedChange): RowStep {
-  const { gone, come } = normCellChanges(implied.before.cells, implied.after.cells);
+function treeRowUpdate(node: Node, id: Buffer, implied: ImpliedChange): RowStep {
+  const { removedCells, writtenCells } = normCellChanges(implied.before.cells, implied.after.cells);
   return {
     table: TREE_TABLE.name,
     key: nodeTreeKey(node),
     guards: [{ op: 'equals', family: TREE.treeInfo, qualifier: Q.id, value: id }],
-    delete: gone,
-    put: come,
+    delete: removedCells,
+    put: writtenCells,
     follows: true,
   };
 }
@@ -141,11 +142,11 @@ function followingStep(node: Node, id: Buffer, implied: ImpliedChange): RowStep 
  */
 function sharedStep(context: WriteContext, change: Change): RowStep {
   const { op, actor, place, before, after } = change;
-  const were = before !== undefined && isSpecial(before.draft);
-  const are = after !== undefined && isSpecial(after);
-  const moved = op === 'restore' || (place.from !== undefined && place.to !== undefined && place.from !== place.to);
+  const wasSpecial = before !== undefined && isSpecial(before.draft);
+  const isStillSpecial = after !== undefined && isSpecial(after);
+  const isMoved = op === 'restore' || (place.from !== undefined && place.to !== undefined && place.from !== place.to);
   const { version } = actor.access ?? {};
-  return context.shared.guardStep(moved || were !== are, version, dependsOnNames(context, change));
+  return context.shared.guardStep(isMoved || wasSpecial !== isStillSpecial, version, dependsOnNames(context, change));
 }
 
 /** Whether the change takes or releases a name, or changes references. */
@@ -178,11 +179,12 @@ function counterSteps(change: Change): RowStep[] {
   if (!from) return countSteps(to!.parent!, 1n, 1n);
   if (!to) return countSteps(from.parent!, -1n, -1n);
   if (!isMove(change)) return [];
-  const sub = 1n + cellCounter(treeRow, TREE.treeInfo, Q.subLevelCount);
-  return [...countSteps(from.parent!, -1n, -sub), ...countSteps(to.parent!, 1n, sub), ...chainGuards(to.parent!)];
+  const count = 1n + cellCounter(treeRow, TREE.treeInfo, Q.subLevelCount);
+  const countedSteps = [...countSteps(from.parent!, -1n, -count), ...countSteps(to.parent!, 1n, count)];
+  return [...countedSteps, ...ancestorGuards(to.parent!)];
 }
 
-function chainGuards(parent: Node): RowStep[] {
+function ancestorGuards(parent: Node): RowStep[] {
   const steps: RowStep[] = [];
   for (let node: Node | undefined = parent; node?.parent; node = node.parent) {
     steps.push({
@@ -196,13 +198,13 @@ function chainGuards(parent: Node): RowStep[] {
 
 function deletedRowSteps(change: Change, time: Buffer): PlanStep[] {
   if (!change.deletedRow) return [];
-  return change.op === 'restore' ? restoreSteps(change) : keepSteps(change, time);
+  return change.op === 'restore' ? restorationSteps(change) : deletionSteps(change, time);
 }
 
 function recordStep(
   context: WriteContext,
   change: Change,
-  { before }: MasterWrite,
+  { beforeImage }: MasterWrite,
   time: Buffer,
   attributes: readonly string[] | undefined,
 ): AppendStep {
@@ -217,7 +219,7 @@ function recordStep(
     csn,
     time,
     attributes,
-    beforeImage: before,
+    beforeImage,
   });
   return { table: CHANGES_TABLE.name, append };
 }

@@ -12,24 +12,23 @@ import type { WriteContext } from './context.js';
 export async function* deletedEntries(store: Store): AsyncGenerator<DeletedEntry> {
   const scan = store.scan(DELETED_TABLE.name, {});
   for await (const { keys, rows } of batchesOf(scan))
-    for (const [i, id] of keys.entries()) yield toDeleted(id, rows[i]!);
+    for (const [i, id] of keys.entries()) yield toDeletedEntry(id, rows[i]!);
 }
 
-function toDeleted(id: Buffer, row: Buffer): DeletedEntry {
-  const about = (qualifier: Buffer) => cellValue(row, DELETED.deletion, qualifier);
-  const time = about(DELETION.time);
+function toDeletedEntry(id: Buffer, row: Buffer): DeletedEntry {
+  const deletionValue = (qualifier: Buffer) => cellValue(row, DELETED.deletion, qualifier);
+  const time = deletionValue(DELETION.time);
   if (time?.length !== 8)
     throw new StoreError('corrupt', `deleted entry ${uuidText(id)} has no time; run \`rowan check\``);
   return {
     id,
     parentId: Buffer.from(parentIdOf(row)),
-    dn: about(DELETION.dn)?.toString() ?? '',
+    dn: deletionValue(DELETION.dn)?.toString() ?? '',
     time: Number(time.readBigUInt64BE()),
-    by: about(DELETION.by)?.toString() ?? '',
+    by: deletionValue(DELETION.by)?.toString() ?? '',
   };
 }
 
-/** Number of deleted entries that one plan purges. */
 const PURGE_BATCH = 128;
 
 /** Purges the entries that were deleted before `before` (ms since 1970), and returns their number. */
@@ -37,11 +36,11 @@ export async function purge(context: WriteContext, before: number, piecework?: P
   const to = Buffer.allocUnsafe(8);
   to.writeBigUInt64BE(BigInt(Math.max(0, Math.ceil(before))));
   const scan = context.store.scan(PURGE_TABLE.name, { to }, { keysOnly: true });
-  let purged = 0;
+  let purgedCount = 0;
   for await (const { keys } of batchesOf(scan))
     for (let at = 0; at < keys.length; at += PURGE_BATCH)
-      purged += await purgeKeys(context, keys.slice(at, at + PURGE_BATCH), piecework);
-  return purged;
+      purgedCount += await purgeKeys(context, keys.slice(at, at + PURGE_BATCH), piecework);
+  return purgedCount;
 }
 
 /** Purges all keys in one plan, or one by one where an entry has been restored meanwhile. Returns the number. */
@@ -54,9 +53,9 @@ async function purgeKeys(
   const steps = withFence(keys.flatMap(purgeSteps), piecework);
   if (await guardsHold(context.store.commit({ steps, decisive: 0 }))) return keys.length;
   if (keys.length === 1) return 0;
-  let purged = 0;
-  for (const key of keys) purged += await purgeKeys(context, [key], piecework);
-  return purged;
+  let purgedCount = 0;
+  for (const key of keys) purgedCount += await purgeKeys(context, [key], piecework);
+  return purgedCount;
 }
 
 function purgeSteps(key: Buffer): PlanStep[] {

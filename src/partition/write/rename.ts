@@ -12,7 +12,7 @@ import { findEntry, throwNoSuchObject } from '../tree/locate.js';
 import { isWithin, joinDn, nodeTreeKey, ROOT } from '../tree/nodes.js';
 import { specialClass } from '../tree/referrals.js';
 import { write } from './attempt.js';
-import type { Change, Stored } from './change.js';
+import type { Change, StoredEntry } from './change.js';
 import { completeRdn } from './complete.js';
 import type { WriteContext } from './context.js';
 import { LargeValueWriter } from './large-ahead.js';
@@ -44,10 +44,10 @@ export async function rename(
     throw new LdapError('invalidDNSyntax', `the new DN has more than ${MAX_RDNS} RDNs`);
   const largeWriter = new LargeValueWriter(context.store, MASTER_TABLE.name);
   const change = await write(context, {
-    name: dn.norm,
-    asked: { op: 'rename', actor, changes: [], rdn },
+    lockKey: dn.norm,
+    request: { op: 'rename', actor, changes: [], rdn },
     largeWriter,
-    also: options.attached,
+    attachedSteps: options.attached,
     find: () => findWhole(context, dn, options),
     async change({ node, stored }) {
       if (shared.isSuffix(dn)) {
@@ -58,14 +58,14 @@ export async function rename(
       }
       const parent = superior ? await requireSuperior(context, superior, actor, options) : node.parent!;
       refuseMove(node, node.parent!, parent);
-      const { before, after } = await renamed(context, node, stored, dn.rdns[0]!, rdn, to.deleteOldRdn);
-      return renaming(context, node, before, after, parent, rdn, actor);
+      const { before, after } = await renamedDraft(context, node, stored, dn.rdns[0]!, rdn, to.deleteOldRdn);
+      return renameOf(context, node, before, after, parent, rdn, actor);
     },
   });
   context.nodes.clear();
   const { from, to: place } = change.place;
-  const names = { from: from!.dn.toString(), to: place!.dn.toString() };
-  context.references.onNameChanged({ id: change.id.toString('hex'), ...names, key: nodeTreeKey(from!) });
+  const dnChange = { from: from!.dn.toString(), to: place!.dn.toString() };
+  context.references.onNameChanged({ id: change.id.toString('hex'), ...dnChange, formerKey: nodeTreeKey(from!) });
 }
 
 async function requireSuperior(
@@ -76,8 +76,8 @@ async function requireSuperior(
 ): Promise<Node> {
   if (superior.rdns.length === 0)
     throw new LdapError('unwillingToPerform', 'an entry cannot be moved to the root; only suffixes stand there');
-  const found = findEntry(context, context.store, superior);
-  const parent = isPromise(found) ? await found : found;
+  const maybeParent = findEntry(context, context.store, superior);
+  const parent = isPromise(maybeParent) ? await maybeParent : maybeParent;
   if (!parent) return throwNoSuchObject(context, context.store, superior, false, 'the new superior does not exist');
   if (access) requireSeen(access, parent);
   const special = specialClass(context, parent.row);
@@ -89,7 +89,7 @@ async function requireSuperior(
 
 function refuseMove(node: Node, oldParent: Node, parent: Node): void {
   if (isWithin(parent, node)) throw new LdapError('unwillingToPerform', 'an entry cannot be moved below itself');
-  if (suffixOf(oldParent) !== suffixOf(parent) && !suffixOf(oldParent).id.equals(suffixOf(parent).id)) {
+  if (suffixNode(oldParent) !== suffixNode(parent) && !suffixNode(oldParent).id.equals(suffixNode(parent).id)) {
     throw new LdapError(
       'affectsMultipleDSAs',
       'an entry cannot be moved to another suffix; export it and import it there',
@@ -97,31 +97,31 @@ function refuseMove(node: Node, oldParent: Node, parent: Node): void {
   }
 }
 
-function suffixOf(node: Node): Node {
+function suffixNode(node: Node): Node {
   let top = node;
   while (top.parent && top.parent !== ROOT) top = top.parent;
   return top;
 }
 
 /** Returns the entry before and after: with the values of the new RDN, and without those of the old if `deleteOld`. */
-async function renamed(
+async function renamedDraft(
   context: WriteContext,
   node: Node,
-  { row, draft }: Stored,
+  { row, draft }: StoredEntry,
   oldRdn: Rdn,
   newRdn: Rdn,
   deleteOld: boolean,
-): Promise<{ before: Stored; after: Draft }> {
-  const touched = new Set<AttributeType>();
-  for (const ava of [...oldRdn.avas, ...newRdn.avas]) touched.add(ava.type);
-  const loaded = await loadLarge(context.store, MASTER_TABLE.name, node.id, draft, (type) => touched.has(type));
-  const after = loaded.copy();
-  if (deleteOld) dropRdn(context, after, oldRdn);
+): Promise<{ before: StoredEntry; after: Draft }> {
+  const rdnTypes = new Set<AttributeType>();
+  for (const ava of [...oldRdn.avas, ...newRdn.avas]) rdnTypes.add(ava.type);
+  const loadedDraft = await loadLarge(context.store, MASTER_TABLE.name, node.id, draft, (type) => rdnTypes.has(type));
+  const after = loadedDraft.copy();
+  if (deleteOld) removeRdnValues(context, after, oldRdn);
   completeRdn(after, context.schema, newRdn);
-  return { before: { row, draft: loaded }, after };
+  return { before: { row, draft: loadedDraft }, after };
 }
 
-function dropRdn(context: WriteContext, draft: Draft, rdn: Rdn): void {
+function removeRdnValues(context: WriteContext, draft: Draft, rdn: Rdn): void {
   for (const ava of rdn.avas) {
     // Operational attributes stay: a repaired entry may be named by its entryUUID.
     if (ava.type.noUserModification) continue;
@@ -134,10 +134,10 @@ function dropRdn(context: WriteContext, draft: Draft, rdn: Rdn): void {
 }
 
 /** Returns the change that gives the entry its new name or parent. */
-async function renaming(
+async function renameOf(
   context: WriteContext,
   from: Node,
-  before: Stored,
+  before: StoredEntry,
   after: Draft,
   parent: Node,
   rdn: Rdn,
@@ -147,13 +147,13 @@ async function renaming(
   const to: Node = { id: from.id, parent, normRdn: cutNorm(rdn.norm), dn: joinDn(upRdn, parent.dn) };
   if (to.dn.length > MAX_DN)
     throw new LdapError('invalidDNSyntax', `the new DN has ${to.dn.length} bytes; at most ${MAX_DN} are allowed`);
-  const { treeRow, obstacle } = await treeRowOf(context, from, to);
+  const { treeRow, obstacle } = await findTreeRow(context, from, to);
   const place = { from, to, upRdn, rdn, treeRow };
   return { op: 'rename', id: from.id, actor, before, after, place, obstacle };
 }
 
 /** Returns the current tree row if the rename replaces it, and the error where the new name is taken. */
-async function treeRowOf(
+async function findTreeRow(
   context: WriteContext,
   from: Node,
   to: Node,
@@ -161,11 +161,11 @@ async function treeRowOf(
   const key = nodeTreeKey(from);
   const newKey = treeKey(to.parent!.id, to.normRdn);
   if (key.equals(newKey)) return {};
-  const read = context.store.get(TREE_TABLE.name, key);
-  const treeRow = isPromise(read) ? await read : read;
+  const maybeTreeRow = context.store.get(TREE_TABLE.name, key);
+  const treeRow = isPromise(maybeTreeRow) ? await maybeTreeRow : maybeTreeRow;
   if (!treeRow || !cellValue(treeRow, TREE.treeInfo, Q.id)?.equals(from.id))
     throw new StoreError('guard', 'the entry has been renamed meanwhile');
-  const taken = context.store.get(TREE_TABLE.name, newKey);
-  if (!(isPromise(taken) ? await taken : taken)) return { treeRow };
+  const maybeOccupant = context.store.get(TREE_TABLE.name, newKey);
+  if (!(isPromise(maybeOccupant) ? await maybeOccupant : maybeOccupant)) return { treeRow };
   return { treeRow, obstacle: new LdapError('entryAlreadyExists', 'there is an entry with the new name already') };
 }

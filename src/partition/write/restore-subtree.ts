@@ -7,7 +7,6 @@ import type { WriteContext } from './context.js';
 import { deletedEntries } from './purge.js';
 import { restore } from './restore.js';
 
-/** Number of entries that are restored at the same time. */
 const CONCURRENCY = 16;
 /** Maximum number of ancestors. A longer chain is a cycle. */
 const MAX_DEPTH = 1000;
@@ -17,7 +16,7 @@ export interface SubtreeRestore {
   readonly since?: number;
   readonly onRestored: (dn: string) => void;
   /** Called for each entry that stays deleted, with the reason. */
-  readonly onLeft: (entry: DeletedEntry, error: LdapError) => void;
+  readonly onNotRestored: (entry: DeletedEntry, error: LdapError) => void;
 }
 
 /**
@@ -31,35 +30,36 @@ export async function restoreSubtree(
   actor: Actor,
   options: SubtreeRestore,
 ): Promise<void> {
-  if (!(await rowOf(context, MASTER_TABLE.name, id))) options.onRestored(await restore(context, id, actor));
+  if (!(await readHead(context, MASTER_TABLE.name, id))) options.onRestored(await restore(context, id, actor));
   for (;;) {
-    const { restored, left } = await pass(context, id, actor, { ...options, onLeft: undefined });
-    if (left === 0) return;
-    if (restored === 0) break;
+    const { restoredCount, failedCount } = await runPass(context, id, actor, { ...options, onNotRestored: undefined });
+    if (failedCount === 0) return;
+    if (restoredCount === 0) break;
   }
-  await pass(context, id, actor, options);
+  await runPass(context, id, actor, options);
 }
 
-/** The result of a pass. */
 interface PassResult {
-  restored: number;
-  left: number;
+  restoredCount: number;
+  failedCount: number;
 }
 
-type PassOptions = Omit<SubtreeRestore, 'onLeft'> & { readonly onLeft: SubtreeRestore['onLeft'] | undefined };
+type PassOptions = Omit<SubtreeRestore, 'onNotRestored'> & {
+  readonly onNotRestored: SubtreeRestore['onNotRestored'] | undefined;
+};
 
-async function pass(context: WriteContext, top: Buffer, actor: Actor, options: PassOptions): Promise<PassResult> {
-  const result = { restored: 0, left: 0 };
-  const { since = 0, onRestored, onLeft } = options;
+async function runPass(context: WriteContext, top: Buffer, actor: Actor, options: PassOptions): Promise<PassResult> {
+  const result = { restoredCount: 0, failedCount: 0 };
+  const { since = 0, onRestored, onNotRestored } = options;
   const restoreEntry = async (entry: DeletedEntry): Promise<void> => {
     if (!(await wasBelow(context, entry, top))) return;
     try {
       onRestored(await restore(context, entry.id, actor));
-      result.restored++;
+      result.restoredCount++;
     } catch (error) {
       if (!(error instanceof LdapError)) throw error;
-      result.left++;
-      onLeft?.(entry, error);
+      result.failedCount++;
+      onNotRestored?.(entry, error);
     }
   };
   let batch: DeletedEntry[] = [];
@@ -76,15 +76,15 @@ async function pass(context: WriteContext, top: Buffer, actor: Actor, options: P
 
 /** Whether the entry was deleted below `top`, perhaps with further deleted entries in between. */
 async function wasBelow(context: WriteContext, { parentId }: DeletedEntry, top: Buffer): Promise<boolean> {
-  let at = parentId;
-  for (let depth = 0; depth < MAX_DEPTH && !at.equals(ROOT_ID); depth++) {
-    if (at.equals(top)) return true;
-    let node = await context.nodes.byId(at);
-    const row = node ? undefined : await rowOf(context, DELETED_TABLE.name, at);
+  let ancestorId = parentId;
+  for (let depth = 0; depth < MAX_DEPTH && !ancestorId.equals(ROOT_ID); depth++) {
+    if (ancestorId.equals(top)) return true;
+    let node = await context.nodes.byId(ancestorId);
+    const row = node ? undefined : await readHead(context, DELETED_TABLE.name, ancestorId);
     // An entry in neither table may have been restored between the two reads.
-    if (!row) node ??= await context.nodes.byId(at);
+    if (!row) node ??= await context.nodes.byId(ancestorId);
     if (!row) return node !== undefined && isBelow(node, top);
-    at = Buffer.from(parentIdOf(row));
+    ancestorId = Buffer.from(parentIdOf(row));
   }
   return false;
 }
@@ -94,7 +94,7 @@ function isBelow(node: Node, top: Buffer): boolean {
   return false;
 }
 
-async function rowOf({ store }: WriteContext, table: string, id: Buffer): Promise<Buffer | undefined> {
+async function readHead({ store }: WriteContext, table: string, id: Buffer): Promise<Buffer | undefined> {
   const row = store.getHead(table, id, true);
   return isPromise(row) ? await row : row;
 }

@@ -22,7 +22,7 @@ import { joinDn, nodeTreeKey, ROOT } from '../tree/nodes.js';
 import { write } from './attempt.js';
 import type { Change } from './change.js';
 import type { Target, WriteContext } from './context.js';
-import { carryLarge, LargeValueWriter, NOTHING_CARRIED } from './large-ahead.js';
+import { LargeValueWriter, moveLargeValues, NO_MOVED_VALUES } from './large-ahead.js';
 import { loadLarge } from './open.js';
 
 /**
@@ -33,29 +33,29 @@ import { loadLarge } from './open.js';
 export async function restore(context: WriteContext, id: Buffer, actor: Actor): Promise<string> {
   const largeWriter = new LargeValueWriter(context.store, MASTER_TABLE.name);
   const change = await write(context, {
-    name: id,
-    asked: { op: 'restore', actor, changes: [] },
+    lockKey: id,
+    request: { op: 'restore', actor, changes: [] },
     largeWriter,
-    find: () => findDeleted(context, id),
-    change: ({ node, row }) => restoration(context, id, node, row, actor, largeWriter),
+    find: () => findDeletedEntry(context, id),
+    change: ({ node, row }) => restorationOf(context, id, node, row, actor, largeWriter),
   });
   await context.references.settle();
   return change.place.to!.dn.toString();
 }
 
 /** Reads the row of the deleted entry, and finds its parent. */
-async function findDeleted(context: WriteContext, id: Buffer): Promise<Target & { readonly row: Buffer }> {
-  const read = context.store.get(DELETED_TABLE.name, id);
-  const row = isPromise(read) ? await read : read;
+async function findDeletedEntry(context: WriteContext, id: Buffer): Promise<Target & { readonly row: Buffer }> {
+  const maybeRow = context.store.get(DELETED_TABLE.name, id);
+  const row = isPromise(maybeRow) ? await maybeRow : maybeRow;
   if (!row)
     throw new LdapError(
       'noSuchObject',
       'no deleted entry has this entryUUID; it was purged, restored or never deleted',
     );
-  return { node: await parentFor(context, row), stored: undefined, row };
+  return { node: await findParent(context, row), stored: undefined, row };
 }
 
-async function restoration(
+async function restorationOf(
   context: WriteContext,
   id: Buffer,
   parent: Node,
@@ -66,47 +66,47 @@ async function restoration(
   const upRdn = upRdnOf(row);
   const to: Node = { id, parent, normRdn: normRdnOf(row), dn: joinDn(upRdn, parent.dn) };
   const obstacle = await takenError(context, to);
-  const stored = draftFromRow(context.descriptions, row, largeQualifiers(row));
-  const after = await loadLarge(context.store, DELETED_TABLE.name, id, stored, (type) => normRule(type) !== undefined);
-  const carried = obstacle
-    ? NOTHING_CARRIED
-    : await carryLarge(context.store, largeWriter, DELETED_TABLE.name, id, row);
+  const draft = draftFromRow(context.descriptions, row, largeQualifiers(row));
+  const after = await loadLarge(context.store, DELETED_TABLE.name, id, draft, (type) => normRule(type) !== undefined);
+  const movedValues = obstacle
+    ? NO_MOVED_VALUES
+    : await moveLargeValues(context.store, largeWriter, DELETED_TABLE.name, id, row);
   const rdn = context.schema.parseDnBytes(upRdn).rdns[0]!;
   const place = { from: undefined, to, upRdn, rdn };
-  return { op: 'restore', id, actor, before: undefined, after, place, deletedRow: { row, carried }, obstacle };
+  return { op: 'restore', id, actor, before: undefined, after, place, deletedRow: { row, movedValues }, obstacle };
 }
 
 /** Finds the parent by its entryUUID. The parent of a suffix is the root, as long as the suffix is configured. */
-async function parentFor(context: WriteContext, row: Buffer): Promise<Node> {
+async function findParent(context: WriteContext, row: Buffer): Promise<Node> {
   const parentId = Buffer.from(parentIdOf(row));
-  const was = cellValue(row, DELETED.deletion, DELETION.dn)?.toString() ?? '';
+  const formerDn = cellValue(row, DELETED.deletion, DELETION.dn)?.toString() ?? '';
   if (parentId.equals(ROOT_ID)) {
     if (context.shared.suffixNormTexts.has(normRdnOf(row).toString('latin1'))) return ROOT;
     throw new LdapError(
       'unwillingToPerform',
-      `'${was}' is not a suffix of this directory any more; add the suffix first`,
+      `'${formerDn}' is not a suffix of this directory any more; add the suffix first`,
     );
   }
-  const read = context.store.get(MASTER_TABLE.name, parentId);
-  const found = (isPromise(read) ? await read : read) ? context.nodes.byId(parentId) : undefined;
-  const parent = isPromise(found) ? await found : found;
+  const maybeRow = context.store.get(MASTER_TABLE.name, parentId);
+  const maybeParent = (isPromise(maybeRow) ? await maybeRow : maybeRow) ? context.nodes.byId(parentId) : undefined;
+  const parent = isPromise(maybeParent) ? await maybeParent : maybeParent;
   if (parent) return parent;
   throw new LdapError(
     'noSuchObject',
-    `the parent of '${was}' (entryUUID ${uuidText(parentId)}) is gone; restore it first`,
+    `the parent of '${formerDn}' (entryUUID ${uuidText(parentId)}) is gone; restore it first`,
   );
 }
 
 /** Returns the error where another entry has the name or the entryUUID. */
 async function takenError(context: WriteContext, node: Node): Promise<LdapError | undefined> {
-  const tree = context.store.get(TREE_TABLE.name, nodeTreeKey(node));
-  if (isPromise(tree) ? await tree : tree)
+  const maybeTreeRow = context.store.get(TREE_TABLE.name, nodeTreeKey(node));
+  if (isPromise(maybeTreeRow) ? await maybeTreeRow : maybeTreeRow)
     return new LdapError(
       'entryAlreadyExists',
       `there is an entry '${node.dn.toString()}' already; rename or delete it first`,
     );
-  const master = context.store.get(MASTER_TABLE.name, node.id);
-  if (isPromise(master) ? await master : master)
+  const maybeMasterRow = context.store.get(MASTER_TABLE.name, node.id);
+  if (isPromise(maybeMasterRow) ? await maybeMasterRow : maybeMasterRow)
     return new LdapError('entryAlreadyExists', 'an entry with this entryUUID exists already');
   return undefined;
 }

@@ -31,22 +31,22 @@ export interface Position {
 export async function positionOf(reader: Reader, id: Buffer, moving: PendingMove): Promise<Position> {
   const path: Buffer[] = [];
   const guards: RowStep[] = [];
-  let at = id;
-  while (!at.equals(ROOT_ID)) {
-    const known = at.equals(moving.id) ? moving.to : undefined;
-    if (known) {
-      path.push(known.normRdn);
-      at = known.parent!.id;
+  let ancestorId = id;
+  while (!ancestorId.equals(ROOT_ID)) {
+    const movedTo = ancestorId.equals(moving.id) ? moving.to : undefined;
+    if (movedTo) {
+      path.push(movedTo.normRdn);
+      ancestorId = movedTo.parent!.id;
       continue;
     }
-    const read = reader.getHead(MASTER_TABLE.name, at, true);
-    const row = isPromise(read) ? await read : read;
+    const maybeRow = reader.getHead(MASTER_TABLE.name, ancestorId, true);
+    const row = isPromise(maybeRow) ? await maybeRow : maybeRow;
     // A longer path is a cycle above a damaged entry.
     if (!row || path.length > MAX_DEPTH) return { path: undefined, guards: [] };
     const [normRdn, parentId] = [Buffer.from(normRdnOf(row)), Buffer.from(parentIdOf(row))];
-    guards.push(placeGuard(at, normRdn, parentId));
+    guards.push(placeGuard(ancestorId, normRdn, parentId));
     path.push(normRdn);
-    at = parentId;
+    ancestorId = parentId;
   }
   return { path: path.reverse(), guards };
 }
@@ -57,7 +57,7 @@ function placeGuard(key: Buffer, normRdn: Buffer, parentId: Buffer): RowStep {
   return { table: MASTER_TABLE.name, key, guards: [equals(Q.normRdn, normRdn), equals(Q.parentId, parentId)] };
 }
 
-export function pathOf(node: Node): Path {
+export function pathOfNode(node: Node): Path {
   const path: Buffer[] = [];
   for (let n: Node | undefined = node; n?.parent; n = n.parent) path.push(n.normRdn);
   return path.reverse();
@@ -65,20 +65,19 @@ export function pathOf(node: Node): Path {
 
 /** Returns the path of a DN; undefined where the DN is not below a suffix. */
 export function pathOfDn(dn: Dn, suffixes: readonly Dn[]): Path | undefined {
-  const top = suffixAt(dn, suffixes);
-  if (top < 0) return undefined;
+  const suffixIndex = suffixAt(dn, suffixes);
+  if (suffixIndex < 0) return undefined;
   const suffix = suffixes.find(
-    ({ rdns }, i) => rdns.length === dn.rdns.length - top && suffixAt(dn, [suffixes[i]!]) >= 0,
+    ({ rdns }, i) => rdns.length === dn.rdns.length - suffixIndex && suffixAt(dn, [suffixes[i]!]) >= 0,
   )!;
-  const below = dn.rdns.slice(0, top).map(({ norm }) => cutNorm(norm));
-  return [cutNorm(suffix.norm), ...below.reverse()];
+  const lowerPath = dn.rdns.slice(0, suffixIndex).map(({ norm }) => cutNorm(norm));
+  return [cutNorm(suffix.norm), ...lowerPath.reverse()];
 }
 
 export function isAtOrBelow(path: Path, top: Path): boolean {
   return path.length >= top.length && top.every((norm, i) => norm.equals(path[i]!));
 }
 
-/** Whether the path is in the subtree of the constraint. */
 export function isInScope({ subtree }: Constraint, path: Path | undefined, suffixes: readonly Dn[]): boolean {
   if (!path) return false;
   if (!subtree) return true;
@@ -90,10 +89,10 @@ export function isInScope({ subtree }: Constraint, path: Path | undefined, suffi
 export function crosses({ subtree }: Constraint, from: Node, to: Node, suffixes: readonly Dn[]): boolean {
   const top = subtree && pathOfDn(subtree, suffixes);
   if (!top) return false;
-  const [before, after] = [pathOf(from), pathOf(to)];
-  if (isSamePath(before, after)) return false;
-  const [were, are] = [isAtOrBelow(before, top), isAtOrBelow(after, top)];
-  return were !== are || isAtOrBelow(top, before) !== isAtOrBelow(top, after);
+  const [pathBefore, pathAfter] = [pathOfNode(from), pathOfNode(to)];
+  if (isSamePath(pathBefore, pathAfter)) return false;
+  const [wasInside, isInside] = [isAtOrBelow(pathBefore, top), isAtOrBelow(pathAfter, top)];
+  return wasInside !== isInside || isAtOrBelow(top, pathBefore) !== isAtOrBelow(top, pathAfter);
 }
 
 function isSamePath(a: Path, b: Path): boolean {

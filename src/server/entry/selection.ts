@@ -3,7 +3,7 @@ import { LdapError } from '../../ldap/ldap-error.js';
 import { STATE_ATTRIBUTES, type StateAttribute } from '../../partition/model/account-state.js';
 import { DescriptionTable, type StoredDescription } from '../../partition/model/descriptions.js';
 import { isHidden, type Sight } from '../../partition/model/viewer.js';
-import type { Selects } from '../../partition/read/search-params.js';
+import type { AttributeSelection } from '../../partition/read/search-params.js';
 import { descriptionMatches, isRequestable } from '../../schema/describer.js';
 import type { Schema } from '../../schema/schema.js';
 import type { AttributeDescription, AttributeType } from '../../schema/schema-types.js';
@@ -46,8 +46,8 @@ export class Selection {
   }
 
   /** The stored attributes that a search has to read for this selection. */
-  readonly readSelection: Selects = {
-    takes: (stored) => (stored.isMemberUrl && this.member !== undefined) || this.takes(stored),
+  readonly readSelection: AttributeSelection = {
+    includes: (stored) => (stored.isMemberUrl && this.member !== undefined) || this.takes(stored),
   };
 
   /** Largest number of members to compute: one more than is returned, to know whether there are more. */

@@ -36,8 +36,9 @@ function compareStored(
   request: CompareRequest,
 ): Maybe<Outcome> {
   const directGroupsOnly = !services.config.groups.nested;
+  const { manageDsaIT } = controls;
   const options = {
-    manageDsaIT: controls.manageDsaIT,
+    manageDsaIT,
     refuseLong: services.longWorker !== undefined,
     directGroupsOnly,
   };

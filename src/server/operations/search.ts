@@ -117,7 +117,7 @@ function searchParams(
     selects: selection.readSelection,
     manageDsaIT: controls.manageDsaIT,
     refuseLong: services.longWorker !== undefined,
-    leaveMany: controls.paged ? undefined : services.longWorker,
+    otherThreads: controls.paged ? undefined : services.longWorker,
     sizeLimit: pageSize === undefined ? smallerLimit(remainingSize, limits.sizeLimit) : remainingSize,
     deadline: timeLimitSeconds === 0 ? Number.POSITIVE_INFINITY : performance.now() + timeLimitSeconds * 1000,
     lookLimit: limits.lookLimit === 0 ? Number.POSITIVE_INFINITY : limits.lookLimit,

@@ -1,5 +1,5 @@
 import { LdapError } from '../../ldap/ldap-error.js';
-import { EVERYTHING } from '../../partition/index.js';
+import { UNLIMITED_SEARCH } from '../../partition/index.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { viewerOf } from './access.js';
 import type { Context } from './context.js';
@@ -17,7 +17,7 @@ async function findUser(context: Context, uid: string): Promise<Dn> {
   const foundDns: string[] = [];
   for (const base of partition.suffixes) {
     const filter = { type: 'equal', attribute: 'uid', value: Buffer.from(uid) } as const;
-    const params = { ...EVERYTHING, viewer, base, scope: 'sub', filter, pageSize: 2 } as const;
+    const params = { ...UNLIMITED_SEARCH, viewer, base, scope: 'sub', filter, pageSize: 2 } as const;
     await partition.search(
       { ...params, deadline: performance.now() + 10_000, lookLimit: 10_000 },
       { entry: (hit) => void foundDns.push(hit.dn.toString()), reference: () => undefined },

@@ -22,7 +22,7 @@ export interface Candidate {
   /** The viewer's rights to the attributes of the entry; undefined: all attributes except secrets. */
   sight: Sight | undefined;
   /** Values over 64 KiB by qualifier (Latin-1), if the filter tests values and the row has large ones. */
-  large: ReadonlyMap<string, Buffer> | undefined;
+  largeValues: ReadonlyMap<string, Buffer> | undefined;
   /** Names of the groups of the entry (`Dn.norm`, Latin-1). Absent: not known, and terms on groups are Undefined. */
   groups?: ReadonlySet<string>;
   /** The same without groups of groups. */
@@ -35,7 +35,8 @@ export interface Candidate {
 
 /** Returns a candidate to be filled in and reused. */
 export function emptyCandidate(): Candidate {
-  return { row: EMPTY, dn: EMPTY, hasSubordinates: false, numSubordinates: 0, sight: undefined, large: undefined };
+  const inputs = { hasSubordinates: false, numSubordinates: 0, sight: undefined, largeValues: undefined };
+  return { row: EMPTY, dn: EMPTY, ...inputs };
 }
 
 /** The set of entries that lead to one of several end entries, which can be found out only from further entries. */
@@ -43,13 +44,13 @@ export interface Chain {
   /**
    * `chain`: entries that lead to an end by values, in one or more steps. `url`: groups with a URL that finds an end.
    */
-  readonly by: 'chain' | 'url';
+  readonly kind: 'chain' | 'url';
   /** The attribute whose values lead on, or that holds the URLs. */
   readonly type: AttributeType;
   /** Normal forms of the DNs of the end entries. */
-  readonly ends: readonly Buffer[];
+  readonly endDns: readonly Buffer[];
   /** Normal form of an object class of all entries in the chain. */
-  readonly among?: Buffer | undefined;
+  readonly classNorm?: Buffer | undefined;
 }
 
 /** How an index finds the entries of a term. Normal forms are not yet cut to the length of index keys. */
@@ -74,7 +75,7 @@ export interface FormTest {
   readonly normalize: Normalize;
   matches(form: Buffer): boolean;
   /** For a test of equality with one form: the form as Latin-1. */
-  readonly equal?: string;
+  readonly equalNorm?: string;
 }
 
 export interface Term {
@@ -88,30 +89,30 @@ export interface Term {
   /** The term is true for the entries of the chain and, if there is a lookup, for the entries of the lookup. */
   readonly chain?: Chain | undefined;
   /** Whether the term, the chain aside, is true for exactly the entries of the lookup and false for all others. */
-  readonly exact: boolean;
+  readonly isExact: boolean;
   evaluate(candidate: Candidate): Tri;
 }
 
 export type CompiledFilter =
   | Term
-  | { readonly kind: 'and' | 'or'; readonly of: readonly CompiledFilter[] }
-  | { readonly kind: 'not'; readonly of: CompiledFilter }
-  | { readonly kind: 'undefined'; readonly why: string };
+  | { readonly kind: 'and' | 'or'; readonly parts: readonly CompiledFilter[] }
+  | { readonly kind: 'not'; readonly part: CompiledFilter }
+  | { readonly kind: 'undefined'; readonly reason: string };
 
 /** The inputs of a filter besides the row. */
 export interface FilterInputs {
-  dn: boolean;
-  subordinates: boolean;
+  needsDn: boolean;
+  needsSubordinates: boolean;
   /** The groups of the entry; needed only while the filter is Undefined without them. */
-  groups: boolean;
+  needsGroups: boolean;
   /** The same without groups of groups. */
-  directGroups: boolean;
+  needsDirectGroups: boolean;
   /** The groups that the filter names (`Dn.norm`, Latin-1). */
   readonly groupNames: string[];
   /** The chains that the filter names; needed only while the filter is Undefined without them. */
   readonly chains: Chain[];
   /** Types whose values are tested, not only for presence. Large values of these types have to be read. */
-  values: EvaluatedTypes;
+  valueTypes: EvaluatedTypes;
 }
 
 export function evaluate(filter: CompiledFilter, candidate: Candidate): Tri {
@@ -121,15 +122,15 @@ export function evaluate(filter: CompiledFilter, candidate: Candidate): Tri {
     case 'undefined':
       return UNDEFINED;
     case 'not': {
-      const t = evaluate(filter.of, candidate);
+      const t = evaluate(filter.part, candidate);
       return t === UNDEFINED ? UNDEFINED : t === TRUE ? FALSE : TRUE;
     }
     default: {
-      const decides = filter.kind === 'and' ? FALSE : TRUE;
-      let result: Tri = decides === FALSE ? TRUE : FALSE;
-      for (const part of filter.of) {
+      const decidingResult = filter.kind === 'and' ? FALSE : TRUE;
+      let result: Tri = decidingResult === FALSE ? TRUE : FALSE;
+      for (const part of filter.parts) {
         const t = evaluate(part, candidate);
-        if (t === decides) return decides;
+        if (t === decidingResult) return decidingResult;
         if (t === UNDEFINED) result = UNDEFINED;
       }
       return result;

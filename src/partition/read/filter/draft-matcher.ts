@@ -9,11 +9,11 @@ import type { FilterCompiler } from './filter-compiler.js';
 export function draftMatcher(compiler: FilterCompiler): (filter: Filter, entry: Draft) => boolean {
   const compiledFilters = new WeakMap<Filter, CompiledFilter>();
   return (filter, entry) => {
-    let compiled = compiledFilters.get(filter);
-    if (!compiled) {
-      compiled = compiler.compile(filter, UNRESTRICTED).filter;
-      compiledFilters.set(filter, compiled);
+    let compiledFilter = compiledFilters.get(filter);
+    if (!compiledFilter) {
+      compiledFilter = compiler.compile(filter, UNRESTRICTED).filter;
+      compiledFilters.set(filter, compiledFilter);
     }
-    return evaluate(compiled, { ...emptyCandidate(), row: detachedRow(entry) }) === TRUE;
+    return evaluate(compiledFilter, { ...emptyCandidate(), row: detachedRow(entry) }) === TRUE;
   };
 }

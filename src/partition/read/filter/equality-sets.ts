@@ -7,9 +7,9 @@ export class EqualitySets {
   /** Adds a value, in the normal form of the description's equality rule. */
   add(description: AttributeDescription, form: Buffer): void {
     const set = this.#sets.get(description);
-    const name = form.toString('latin1');
-    if (set) set.add(name);
-    else this.#sets.set(description, new Set([name]));
+    const normText = form.toString('latin1');
+    if (set) set.add(normText);
+    else this.#sets.set(description, new Set([normText]));
   }
 
   /** Returns the values of each description, as Latin-1. */

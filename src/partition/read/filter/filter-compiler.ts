@@ -43,32 +43,32 @@ import { ValuesTerm } from './values-term.js';
 
 /** Whether `rule` has the same normal forms as the equality rule, whose forms rows and indexes hold. */
 function sharesForms(equality: MatchingRule | undefined, rule: MatchingRule): boolean {
-  return equality !== undefined && stem(equality) === stem(rule);
+  return equality !== undefined && ruleStem(equality) === ruleStem(rule);
 }
 
-function stem(rule: MatchingRule): string {
+function ruleStem(rule: MatchingRule): string {
   return (rule.names[0] ?? rule.oid).replace(/(Ordering|Substrings)?Match$/, '');
 }
 
 type ItemFilter = Exclude<Filter, { type: 'and' | 'or' | 'not' | 'extensible' }>;
-type Extensible = Extract<Filter, { type: 'extensible' }>;
+type ExtensibleFilter = Extract<Filter, { type: 'extensible' }>;
 
 /** The parts of a partition that compilations use. */
-interface Parts {
+interface CompilerContext {
   readonly schema: Schema;
   readonly descriptions: DescriptionTable;
   readonly filterDescriptions: FilterDescriptions;
-  readonly naming: NamesContext | undefined;
+  readonly namesContext: NamesContext | undefined;
 }
 
 /** Compiles filters. Never fails: an assertion that is not valid in the schema becomes an Undefined term. */
 export class FilterCompiler {
-  readonly #parts: Parts;
+  readonly #context: CompilerContext;
 
-  /** `naming`: the renames of entries that stored references do not reflect yet. */
-  constructor(schema: Schema, descriptions: DescriptionTable, naming?: NamesContext) {
+  /** `namesContext`: the renames of entries that stored references do not reflect yet. */
+  constructor(schema: Schema, descriptions: DescriptionTable, namesContext?: NamesContext) {
     const filterDescriptions = new FilterDescriptions(schema, descriptions);
-    this.#parts = { schema, descriptions, filterDescriptions, naming };
+    this.#context = { schema, descriptions, filterDescriptions, namesContext };
   }
 
   /**
@@ -81,51 +81,50 @@ export class FilterCompiler {
     isLocal = false,
     directGroupsOnly = false,
   ): { filter: CompiledFilter; inputs: FilterInputs } {
-    const compilation = new Compilation(this.#parts, viewer, directGroupsOnly);
-    const compiled = compilation.filter(filter);
+    const compilation = new Compilation(this.#context, viewer, directGroupsOnly);
+    const compiledFilter = compilation.compileFilter(filter);
     const { inputs } = compilation;
     return {
-      filter: compiled,
-      inputs: isLocal ? { ...inputs, groups: false, directGroups: false, chains: [] } : inputs,
+      filter: compiledFilter,
+      inputs: isLocal ? { ...inputs, needsGroups: false, needsDirectGroups: false, chains: [] } : inputs,
     };
   }
 }
 
-/** The compilation of one filter. */
 class Compilation {
   readonly inputs: FilterInputs = {
-    dn: false,
-    subordinates: false,
-    groups: false,
-    directGroups: false,
+    needsDn: false,
+    needsSubordinates: false,
+    needsGroups: false,
+    needsDirectGroups: false,
     groupNames: [],
     chains: [],
-    values: undefined,
+    valueTypes: undefined,
   };
   readonly #schema: Schema;
-  readonly #parts: Parts;
+  readonly #context: CompilerContext;
   readonly #viewer: Viewer;
   readonly #directGroupsOnly: boolean;
-  readonly #forms: SharedForms;
+  readonly #sharedForms: SharedForms;
 
-  constructor(parts: Parts, viewer: Viewer, directGroupsOnly: boolean) {
-    this.#schema = parts.schema;
-    this.#parts = parts;
+  constructor(context: CompilerContext, viewer: Viewer, directGroupsOnly: boolean) {
+    this.#schema = context.schema;
+    this.#context = context;
     this.#viewer = viewer;
     this.#directGroupsOnly = directGroupsOnly;
-    this.#forms = new SharedForms(parts.filterDescriptions);
+    this.#sharedForms = new SharedForms(context.filterDescriptions);
   }
 
-  filter(filter: Filter): CompiledFilter {
+  compileFilter(filter: Filter): CompiledFilter {
     switch (filter.type) {
       case 'and':
-        return this.#and(filter.filters);
+        return this.#compileAnd(filter.filters);
       case 'or':
-        return this.#or(filter.filters);
+        return this.#compileOr(filter.filters);
       case 'not':
-        return { kind: 'not', of: this.filter(filter.filter) };
+        return { kind: 'not', part: this.compileFilter(filter.filter) };
       case 'extensible':
-        return this.#extensible(filter);
+        return this.#compileExtensible(filter);
       default: {
         const description = this.#describe(filter.attribute);
         return 'kind' in description ? description : this.#attributeTerm(filter, description);
@@ -134,39 +133,39 @@ class Compilation {
   }
 
   /** Compiles an AND. Nested ANDs are flattened. Several NOTs become the NOT of one OR. */
-  #and(filters: readonly Filter[]): CompiledFilter {
-    const of: CompiledFilter[] = [];
-    const excluded: Filter[] = [];
-    const visit = (part: Filter): void => {
-      if (part.type === 'and') part.filters.forEach(visit);
-      else if (part.type === 'not') excluded.push(part.filter);
-      else of.push(this.filter(part));
+  #compileAnd(filters: readonly Filter[]): CompiledFilter {
+    const parts: CompiledFilter[] = [];
+    const negatedFilters: Filter[] = [];
+    const addPart = (part: Filter): void => {
+      if (part.type === 'and') part.filters.forEach(addPart);
+      else if (part.type === 'not') negatedFilters.push(part.filter);
+      else parts.push(this.compileFilter(part));
     };
-    filters.forEach(visit);
-    if (excluded.length > 0) of.push({ kind: 'not', of: this.#or(excluded) });
-    return of.length === 1 ? of[0]! : { kind: 'and', of };
+    filters.forEach(addPart);
+    if (negatedFilters.length > 0) parts.push({ kind: 'not', part: this.#compileOr(negatedFilters) });
+    return parts.length === 1 ? parts[0]! : { kind: 'and', parts };
   }
 
   /** Compiles an OR. Nested ORs are flattened. Equalities of the same description become a single term. */
-  #or(filters: readonly Filter[]): CompiledFilter {
-    const of: CompiledFilter[] = [];
+  #compileOr(filters: readonly Filter[]): CompiledFilter {
+    const parts: CompiledFilter[] = [];
     const sets = new EqualitySets();
     let undefinedPart: CompiledFilter | undefined;
-    const visit = (part: Filter): void => {
+    const addPart = (part: Filter): void => {
       if (part.type === 'or') {
-        part.filters.forEach(visit);
+        part.filters.forEach(addPart);
         return;
       }
-      const equality = part.type === 'equal' || part.type === 'approx';
-      const compiled = equality ? this.#addToSet(part.attribute, part.value, sets) : this.filter(part);
+      const isEquality = part.type === 'equal' || part.type === 'approx';
+      const compiledPart = isEquality ? this.#addToSet(part.attribute, part.value, sets) : this.compileFilter(part);
       // One Undefined term has the same effect as several.
-      if (compiled?.kind === 'undefined') undefinedPart ??= compiled;
-      else if (compiled) of.push(compiled);
+      if (compiledPart?.kind === 'undefined') undefinedPart ??= compiledPart;
+      else if (compiledPart) parts.push(compiledPart);
     };
-    filters.forEach(visit);
-    for (const { description, forms } of sets) of.push(this.#setTerm(description, forms));
-    if (undefinedPart) of.push(undefinedPart);
-    return of.length === 1 ? of[0]! : { kind: 'or', of };
+    filters.forEach(addPart);
+    for (const { description, forms } of sets) parts.push(this.#setTerm(description, forms));
+    if (undefinedPart) parts.push(undefinedPart);
+    return parts.length === 1 ? parts[0]! : { kind: 'or', parts };
   }
 
   /**
@@ -238,9 +237,9 @@ class Compilation {
     if (!rule) return undefinedTerm(`attribute '${description.text}' has no equality rule`);
     const norm = rule.normalizeAssertion(assertion);
     if (!norm) return invalidValue(description);
-    const same = rule === description.type.equality && rule.test === undefined;
-    const lookup: Lookup | undefined = same ? { kind: 'equality', norm } : undefined;
-    return this.#term(description, ruleTest(rule, norm), lookup, same, directGroupsOnly);
+    const isEqualityRule = rule === description.type.equality && rule.test === undefined;
+    const lookup: Lookup | undefined = isEqualityRule ? { kind: 'equality', norm } : undefined;
+    return this.#term(description, ruleTest(rule, norm), lookup, isEqualityRule, directGroupsOnly);
   }
 
   #substringTerm(
@@ -249,17 +248,17 @@ class Compilation {
     rule = description.type.substrings,
   ): CompiledFilter {
     if (!rule?.normalizePart) return undefinedTerm(`attribute '${description.text}' has no substrings rule`);
-    const parts = normalizeParts(rule, substrings);
-    if (!parts) return undefinedTerm(`a part asked of '${description.text}' is not of its syntax`);
-    const lookup = sharesForms(description.type.equality, rule) ? partsLookup(rule, parts) : undefined;
-    return this.#term(description, partsTest(rule, parts), lookup, false);
+    const normalizedParts = normalizeParts(rule, substrings);
+    if (!normalizedParts) return undefinedTerm(`a part asked of '${description.text}' is not of its syntax`);
+    const lookup = sharesForms(description.type.equality, rule) ? partsLookup(rule, normalizedParts) : undefined;
+    return this.#term(description, partsTest(rule, normalizedParts), lookup, false);
   }
 
-  #extensible(filter: Extensible): CompiledFilter {
+  #compileExtensible(filter: ExtensibleFilter): CompiledFilter {
     const rule = filter.rule === undefined ? undefined : this.#schema.rule(filter.rule);
     if (filter.rule !== undefined && !rule)
       return undefinedTerm(`matching rule '${filter.rule.slice(0, 100)}' is not known`);
-    if (rule?.inChain) return this.#inChain(filter, rule);
+    if (rule?.inChain) return this.#compileInChain(filter, rule);
     if (filter.attribute === undefined) {
       if (!rule) return undefinedTerm('an extensible match needs an attribute or a matching rule');
       return this.#anyAttributeTerm(filter, rule);
@@ -271,8 +270,8 @@ class Compilation {
     const term = this.#extensibleTerm(description, rule ?? description.type.equality, filter.value);
     if (!filter.dnAttributes || term.kind !== 'term') return term;
     const test = assertionTest((rule ?? description.type.equality)!, filter.value)!;
-    this.inputs.dn = true;
-    const inDn = (candidate: Candidate) =>
+    this.inputs.needsDn = true;
+    const isInDn = (candidate: Candidate) =>
       this.#matchesDn(
         candidate.dn,
         (type) => description.options.length === 0 && type !== undefined && isSubtypeOf(type, description.type),
@@ -282,15 +281,15 @@ class Compilation {
       kind: 'term',
       types: term.types,
       lookup: undefined,
-      exact: false,
+      isExact: false,
       evaluate: (candidate) => {
         const t = term.evaluate(candidate);
-        return t === TRUE ? TRUE : inDn(candidate) ? TRUE : t;
+        return t === TRUE ? TRUE : isInDn(candidate) ? TRUE : t;
       },
     };
   }
 
-  #inChain({ attribute, dnAttributes, value }: Extensible, rule: MatchingRule): CompiledFilter {
+  #compileInChain({ attribute, dnAttributes, value }: ExtensibleFilter, rule: MatchingRule): CompiledFilter {
     if (attribute === undefined) return undefinedTerm('an in-chain match needs an attribute');
     if (dnAttributes) return undefinedTerm("an in-chain match does not look at names: leave out ':dn'");
     const description = this.#describe(attribute);
@@ -302,9 +301,9 @@ class Compilation {
     // An in-chain match on memberOf includes groups of groups, whatever `directGroupsOnly` says.
     if (isMembership(type)) return this.#ruleTerm(description, type.equality, value, false);
     if (isComputed(type)) return undefinedTerm(`attribute '${text}' leads to no other entry`);
-    const end = rule.normalizeAssertion(value);
-    if (!end) return invalidValue(description);
-    const term = chainTerm(type, end, this.inputs);
+    const endDn = rule.normalizeAssertion(value);
+    if (!endDn) return invalidValue(description);
+    const term = chainTerm(type, endDn, this.inputs);
     return this.#viewer.sightOf ? restrictedTerm(term, description) : term;
   }
 
@@ -314,38 +313,38 @@ class Compilation {
     assertion: Buffer,
   ): CompiledFilter {
     if (rule?.kind !== 'substrings') return this.#ruleTerm(description, rule, assertion);
-    const parts = parseSubstrings(assertion);
-    return parts ? this.#substringTerm(parts, description, rule) : invalidValue(description);
+    const substrings = parseSubstrings(assertion);
+    return substrings ? this.#substringTerm(substrings, description, rule) : invalidValue(description);
   }
 
   /** Compiles `(:rule:=value)`: a term on every attribute to which the rule applies. */
-  #anyAttributeTerm(filter: Extensible, rule: MatchingRule): CompiledFilter {
+  #anyAttributeTerm(filter: ExtensibleFilter, rule: MatchingRule): CompiledFilter {
     const test = assertionTest(rule, filter.value);
     if (!test) return undefinedTerm('the value asked for is not of the rule’s assertion syntax');
-    const applies = (type: AttributeType) => !isHidden(type) && this.#schema.ruleApplies(rule, type);
-    this.inputs.values = 'all';
-    if (filter.dnAttributes) this.inputs.dn = true;
-    const descriptions = this.#parts.descriptions;
+    const isApplicable = (type: AttributeType) => !isHidden(type) && this.#schema.ruleApplies(rule, type);
+    this.inputs.valueTypes = 'all';
+    if (filter.dnAttributes) this.inputs.needsDn = true;
+    const descriptions = this.#context.descriptions;
     return {
       kind: 'term',
       types: [],
       lookup: undefined,
-      exact: false,
+      isExact: false,
       evaluate: (candidate) => {
         const { row } = candidate;
         for (let at = 0; at < row.length; ) {
-          const next = nextCell(row, at);
-          if (row[at] === MASTER.upAttributes && applies(descriptions.ofCell(row, at).description.type)) {
-            if (passes(test, cellBytes(candidate, at, next))) return TRUE;
+          const cellEnd = nextCell(row, at);
+          if (row[at] === MASTER.upAttributes && isApplicable(descriptions.ofCell(row, at).description.type)) {
+            if (passes(test, cellBytes(candidate, at, cellEnd))) return TRUE;
           }
-          at = next;
+          at = cellEnd;
         }
-        return filter.dnAttributes && this.#matchesDn(candidate.dn, applies, test) ? TRUE : FALSE;
+        return filter.dnAttributes && this.#matchesDn(candidate.dn, isApplicable, test) ? TRUE : FALSE;
       },
     };
   }
 
-  /** Whether a value in the DN, of a type that `applies` accepts, passes the test. */
+  /** Whether a value in the DN, of a type that `isApplicable` accepts, passes the test. */
   #matchesDn(dn: Buffer, applies: (type: AttributeType) => boolean, test: FormTest): boolean {
     for (const rdn of this.#schema.parseDnBytes(dn).rdns) {
       for (const ava of rdn.avas) if (applies(ava.type) && passes(test, ava.value)) return true;
@@ -375,12 +374,12 @@ class Compilation {
     if (description.type !== member || description.options.length > 0) return values;
     if (lookup?.kind !== 'equality' && lookup?.kind !== 'anyOf') return values;
     const [url] = urls;
-    const hasUrl = url && this.#valuesTerm(this.#schema.requireDescription(url.name), undefined, undefined, false);
-    const ends = lookup.kind === 'anyOf' ? lookup.norms : [lookup.norm];
-    if (!hasUrl) return values;
-    const chain = { by: 'url', type: url, ends, among: dynamic } as const;
+    const urlPresence = url && this.#valuesTerm(this.#schema.requireDescription(url.name), undefined, undefined, false);
+    const endDns = lookup.kind === 'anyOf' ? lookup.norms : [lookup.norm];
+    if (!urlPresence) return values;
+    const chain = { kind: 'url', type: url, endDns, classNorm: dynamic } as const;
     this.inputs.chains.push(chain);
-    return new MemberTerm(values, hasUrl, chain);
+    return new MemberTerm(values, urlPresence, chain);
   }
 
   #valuesTerm(
@@ -390,31 +389,31 @@ class Compilation {
     exact: boolean,
   ): Term {
     const { inputs } = this;
-    const description = this.#parts.filterDescriptions.of(attribute);
-    const stored = lookup && this.#storedLookup(description.types, lookup);
-    if (test && inputs.values !== 'all') inputs.values = addTypes(inputs.values, description.types);
-    const forms = test && this.#forms.of(description, test.normalize);
-    return new ValuesTerm(this.#parts.filterDescriptions, description, test, forms, stored, exact);
+    const description = this.#context.filterDescriptions.get(attribute);
+    const storedLookup = lookup && this.#storedLookup(description.types, lookup);
+    if (test && inputs.valueTypes !== 'all') inputs.valueTypes = addTypes(inputs.valueTypes, description.types);
+    const normalForms = test && this.#sharedForms.formsFor(description, test.normalize);
+    return new ValuesTerm(this.#context.filterDescriptions, description, test, normalForms, storedLookup, exact);
   }
 
   /** Adds earlier names of renamed entries to a lookup of references, as rows may still hold these names. */
   #storedLookup(types: readonly AttributeType[], lookup: Lookup): Lookup {
-    const { nameChanges: names, references } = this.#parts.naming?.shared ?? {};
+    const { nameChanges: names, references } = this.#context.namesContext?.shared ?? {};
     if (!names || names.isEmpty || !types.some((type) => references!.has(type))) return lookup;
     if (lookup.kind !== 'equality' && lookup.kind !== 'anyOf') return lookup;
-    const current = lookup.kind === 'anyOf' ? lookup.norms : [lookup.norm];
-    const forms = new Set(
-      current.flatMap((norm) => [norm.toString('latin1'), ...names.storedNormTexts(norm.toString('latin1'))]),
+    const currentNorms = lookup.kind === 'anyOf' ? lookup.norms : [lookup.norm];
+    const normTexts = new Set(
+      currentNorms.flatMap((norm) => [norm.toString('latin1'), ...names.storedNormTexts(norm.toString('latin1'))]),
     );
-    const norms = [...forms].sort().map((form) => Buffer.from(form, 'latin1'));
+    const norms = [...normTexts].sort().map((form) => Buffer.from(form, 'latin1'));
     return norms.length === 1 ? { kind: 'equality', norm: norms[0]! } : { kind: 'anyOf', norms };
   }
 }
 
 function addTypes(set: ReadonlySet<AttributeType> | undefined, types: readonly AttributeType[]): Set<AttributeType> {
-  const all = (set as Set<AttributeType> | undefined) ?? new Set();
-  for (const type of types) all.add(type);
-  return all;
+  const allTypes = (set as Set<AttributeType> | undefined) ?? new Set();
+  for (const type of types) allTypes.add(type);
+  return allTypes;
 }
 
 function invalidValue({ text }: AttributeDescription): CompiledFilter {

@@ -18,50 +18,51 @@ export interface FilterDescription {
 }
 
 function firstBytesOf({ type: { subtypes } }: AttributeDescription): Uint8Array {
-  const bytes = new Uint8Array(256);
+  const isFirstByte = new Uint8Array(256);
   for (const type of subtypes) {
     for (const name of [...type.names, type.oid, 'oid']) {
-      bytes[name.toLowerCase().charCodeAt(0)] = 1;
-      bytes[name.toUpperCase().charCodeAt(0)] = 1;
+      isFirstByte[name.toLowerCase().charCodeAt(0)] = 1;
+      isFirstByte[name.toUpperCase().charCodeAt(0)] = 1;
     }
   }
-  return bytes;
+  return isFirstByte;
 }
 
-/** Number of filter descriptions that are kept. */
-const MAX_KEPT = 4096;
+const MAX_CACHED = 4096;
 
 /** A cache of filter descriptions, and of which stored descriptions match each of them. */
 export class FilterDescriptions {
   readonly #schema: Schema;
-  readonly #stored: DescriptionTable;
-  readonly #kept = new BoundedMap<AttributeDescription, FilterDescription>(MAX_KEPT);
+  readonly #storedDescriptions: DescriptionTable;
+  readonly #cache = new BoundedMap<AttributeDescription, FilterDescription>(MAX_CACHED);
 
   constructor(schema: Schema, stored: DescriptionTable) {
     this.#schema = schema;
-    this.#stored = stored;
+    this.#storedDescriptions = stored;
   }
 
-  of(description: AttributeDescription): FilterDescription {
-    let found = this.#kept.get(description);
-    if (!found) {
+  get(description: AttributeDescription): FilterDescription {
+    let filterDescription = this.#cache.get(description);
+    if (!filterDescription) {
       const { subtypes } = description.type;
       const types = subtypes.filter((type) => !isHidden(type));
       const isComplete = description.options.length === 0 && types.length === subtypes.length;
-      found = { description, types, isComplete, decisions: [], firstBytes: firstBytesOf(description) };
-      this.#kept.set(description, found);
+      filterDescription = { description, types, isComplete, decisions: [], firstBytes: firstBytesOf(description) };
+      this.#cache.set(description, filterDescription);
     }
-    return found;
+    return filterDescription;
   }
 
   /** Whether the cell at offset `at` of `row` holds a value of the description. */
   matchesCell({ description, types, decisions }: FilterDescription, row: Buffer, at: number): boolean {
-    const stored = this.#stored.ofCell(row, at);
-    let decision = decisions[stored.number];
+    const storedDescription = this.#storedDescriptions.ofCell(row, at);
+    let decision = decisions[storedDescription.number];
     if (decision === undefined) {
-      const matches = types.includes(stored.description.type) && this.#schema.matches(description, stored.description);
+      const matches =
+        types.includes(storedDescription.description.type) &&
+        this.#schema.matches(description, storedDescription.description);
       decision = matches ? 1 : 2;
-      decisions[stored.number] = decision;
+      decisions[storedDescription.number] = decision;
     }
     return decision === 1;
   }

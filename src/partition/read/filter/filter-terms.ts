@@ -9,17 +9,17 @@ import { parseSubstrings, type Substrings } from './substring-assertion.js';
 
 /** Returns the value of the cell `[at, next)` as a view of the row, or the large value that the cell points to. */
 export function cellBytes(candidate: Candidate, at: number, next: number): Buffer {
-  const { row, large } = candidate;
+  const { row, largeValues } = candidate;
   const start = valueStart(row, at);
-  if (large) {
-    const whole = large.get(row.toString('latin1', at + CELL_HEADER, start));
-    if (whole) return whole;
+  if (largeValues) {
+    const largeValue = largeValues.get(row.toString('latin1', at + CELL_HEADER, start));
+    if (largeValue) return largeValue;
   }
   return row.subarray(start, next);
 }
 
 export function undefinedTerm(why: string): CompiledFilter {
-  return { kind: 'undefined', why };
+  return { kind: 'undefined', reason: why };
 }
 
 /** Whether a type is `superior` or a subtype of `superior`. */
@@ -31,31 +31,31 @@ export function isSubtypeOf(type: AttributeType, superior: AttributeType): boole
 /** Returns the test of values against an assertion in normal form. */
 export function ruleTest({ normalize, test }: MatchingRule, assertion: Buffer): FormTest {
   if (test) return { normalize, matches: (form) => test(form, assertion) };
-  return { normalize, matches: (form) => form.equals(assertion), equal: assertion.toString('latin1') };
+  return { normalize, matches: (form) => form.equals(assertion), equalNorm: assertion.toString('latin1') };
 }
 
 /** Returns the parts in the rule's normal form; undefined where a part does not have the rule's syntax. */
 export function normalizeParts(rule: MatchingRule, { initial, any, final }: Substrings): Substrings | undefined {
-  const first = initial && rule.normalizePart!(initial, 'initial');
-  const last = final && rule.normalizePart!(final, 'final');
-  if ((initial && !first) || (final && !last)) return undefined;
-  const between: Buffer[] = [];
+  const initialNorm = initial && rule.normalizePart!(initial, 'initial');
+  const finalNorm = final && rule.normalizePart!(final, 'final');
+  if ((initial && !initialNorm) || (final && !finalNorm)) return undefined;
+  const anyNorms: Buffer[] = [];
   for (const part of any) {
     const norm = rule.normalizePart!(part, 'any');
     if (!norm) return undefined;
-    between.push(norm);
+    anyNorms.push(norm);
   }
-  return { initial: first, any: between, final: last };
+  return { initial: initialNorm, any: anyNorms, final: finalNorm };
 }
 
 /** Returns the test whether values have these parts, which are in the rule's normal form. */
 export function partsTest({ normalize, pad }: MatchingRule, { initial, any, final }: Substrings): FormTest {
-  const isSpaced = (part: Buffer | undefined) => part?.[0] === SPACE || part?.at(-1) === SPACE;
-  if (!pad || !(isSpaced(initial) || isSpaced(final) || any.some(isSpaced)))
+  const hasOuterSpace = (part: Buffer | undefined) => part?.[0] === SPACE || part?.at(-1) === SPACE;
+  if (!pad || !(hasOuterSpace(initial) || hasOuterSpace(final) || any.some(hasOuterSpace)))
     return { normalize, matches: (form) => hasParts(form, initial, any, final) };
-  const [first, last] = [initial && pad(initial, 'initial'), final && pad(final, 'final')];
-  const between = any.map((part) => pad(part, 'any'));
-  return { normalize, matches: (form) => hasParts(pad(form, 'whole'), first, between, last) };
+  const [paddedInitial, paddedFinal] = [initial && pad(initial, 'initial'), final && pad(final, 'final')];
+  const paddedAny = any.map((part) => pad(part, 'any'));
+  return { normalize, matches: (form) => hasParts(pad(form, 'whole'), paddedInitial, paddedAny, paddedFinal) };
 }
 
 /**
@@ -64,14 +64,17 @@ export function partsTest({ normalize, pad }: MatchingRule, { initial, any, fina
  */
 export function partsLookup({ pad }: MatchingRule, { initial, any, final }: Substrings): Lookup {
   const trim = (part: Buffer | undefined, atStart: boolean, atEnd: boolean): Buffer | undefined => {
-    const from = pad && atStart && part?.[0] === SPACE ? 1 : 0;
-    const cut = part?.subarray(from, pad && atEnd && part.length > from && part.at(-1) === SPACE ? -1 : undefined);
-    return cut?.length ? cut : undefined;
+    const start = pad && atStart && part?.[0] === SPACE ? 1 : 0;
+    const trimmed = part?.subarray(
+      start,
+      pad && atEnd && part.length > start && part.at(-1) === SPACE ? -1 : undefined,
+    );
+    return trimmed?.length ? trimmed : undefined;
   };
-  const [first, last] = [trim(initial, false, true), trim(final, true, false)];
-  const between = any.map((part) => trim(part, true, true)).filter((part) => part !== undefined);
-  if (!first && !last && between.length === 0) return { kind: 'presence' };
-  return { kind: 'pattern', initial: first, any: between, final: last };
+  const [trimmedInitial, trimmedFinal] = [trim(initial, false, true), trim(final, true, false)];
+  const trimmedAny = any.map((part) => trim(part, true, true)).filter((part) => part !== undefined);
+  if (!trimmedInitial && !trimmedFinal && trimmedAny.length === 0) return { kind: 'presence' };
+  return { kind: 'pattern', initial: trimmedInitial, any: trimmedAny, final: trimmedFinal };
 }
 
 const SPACE = 0x20;
@@ -82,9 +85,9 @@ const SPACE = 0x20;
  */
 export function assertionTest(rule: MatchingRule, assertion: Buffer): FormTest | undefined {
   if (rule.kind === 'substrings') {
-    const raw = parseSubstrings(assertion);
-    const parts = raw && normalizeParts(rule, raw);
-    return parts && partsTest(rule, parts);
+    const substrings = parseSubstrings(assertion);
+    const normalizedParts = substrings && normalizeParts(rule, substrings);
+    return normalizedParts && partsTest(rule, normalizedParts);
   }
   const norm = rule.normalizeAssertion(assertion);
   return norm && ruleTest(rule, norm);
@@ -96,8 +99,8 @@ export function setTest({ normalize }: MatchingRule, forms: ReadonlySet<string>)
 }
 
 export function passes({ normalize, matches }: FormTest, value: Buffer): boolean {
-  const form = normalize(value);
-  return form !== undefined && matches(form);
+  const norm = normalize(value);
+  return norm !== undefined && matches(norm);
 }
 
 /**
@@ -138,7 +141,7 @@ export function restrictedTerm(term: Term, description: AttributeDescription): T
     lookup: term.lookup,
     group: term.group,
     chain: term.chain,
-    exact: term.exact && description.type.subtypes.length === 1,
+    isExact: term.isExact && description.type.subtypes.length === 1,
     evaluate(candidate) {
       const { sight } = candidate;
       return !sight || sight.all('search') || sight.allows('search', description)
@@ -156,21 +159,21 @@ export function computedTerm(
   directGroups: boolean,
 ): Term {
   if (isMembership(type)) return membershipTerm(type, test, inputs, directGroups ? 'directGroups' : 'groups');
-  const name = type.name.toLowerCase();
-  if (name === 'entrydn') inputs.dn = true;
-  if (name.endsWith('subordinates')) inputs.subordinates = true;
-  const value = (candidate: Candidate): Buffer => {
-    if (name === 'entrydn') return candidate.dn;
-    if (name === 'hassubordinates') return Buffer.from(candidate.hasSubordinates ? 'TRUE' : 'FALSE');
-    if (name === 'numsubordinates') return Buffer.from(String(candidate.numSubordinates));
+  const attributeName = type.name.toLowerCase();
+  if (attributeName === 'entrydn') inputs.needsDn = true;
+  if (attributeName.endsWith('subordinates')) inputs.needsSubordinates = true;
+  const computedValue = (candidate: Candidate): Buffer => {
+    if (attributeName === 'entrydn') return candidate.dn;
+    if (attributeName === 'hassubordinates') return Buffer.from(candidate.hasSubordinates ? 'TRUE' : 'FALSE');
+    if (attributeName === 'numsubordinates') return Buffer.from(String(candidate.numSubordinates));
     return SUBSCHEMA_DN;
   };
   return {
     kind: 'term',
     types: [type],
     lookup: undefined,
-    exact: false,
-    evaluate: (candidate) => (!test || passes(test, value(candidate)) ? TRUE : FALSE),
+    isExact: false,
+    evaluate: (candidate) => (!test || passes(test, computedValue(candidate)) ? TRUE : FALSE),
   };
 }
 
@@ -181,10 +184,10 @@ function membershipTerm(
   inputs: FilterInputs,
   key: 'groups' | 'directGroups',
 ): Term {
-  inputs[key] = true;
+  inputs[key === 'groups' ? 'needsGroups' : 'needsDirectGroups'] = true;
   const matches = (groups: ReadonlySet<string>): boolean => {
     if (!test) return groups.size > 0;
-    if (test.equal !== undefined) return groups.has(test.equal);
+    if (test.equalNorm !== undefined) return groups.has(test.equalNorm);
     for (const name of groups) if (test.matches(Buffer.from(name, 'latin1'))) return true;
     return false;
   };
@@ -192,15 +195,15 @@ function membershipTerm(
     if (groups) return matches(groups) ? TRUE : FALSE;
     return namedGroups && matches(namedGroups) ? TRUE : UNDEFINED;
   };
-  const group = test?.equal === undefined ? undefined : Buffer.from(test.equal, 'latin1');
-  if (test?.equal !== undefined) inputs.groupNames.push(test.equal);
-  return { kind: 'term', types: [type], lookup: undefined, group, exact: false, evaluate };
+  const group = test?.equalNorm === undefined ? undefined : Buffer.from(test.equalNorm, 'latin1');
+  if (test?.equalNorm !== undefined) inputs.groupNames.push(test.equalNorm);
+  return { kind: 'term', types: [type], lookup: undefined, group, isExact: false, evaluate };
 }
 
 /** Returns the term that is true for entries that lead to an end by values of an attribute. */
 export function chainTerm(type: AttributeType, end: Buffer, inputs: FilterInputs): Term {
-  const chain = { by: 'chain', type, ends: [end] } as const;
+  const chain = { kind: 'chain', type, endDns: [end] } as const;
   inputs.chains.push(chain);
   const evaluate = ({ isInChain }: Candidate): Tri => (isInChain ? (isInChain(chain) ? TRUE : FALSE) : UNDEFINED);
-  return { kind: 'term', types: [type], lookup: undefined, chain, exact: false, evaluate };
+  return { kind: 'term', types: [type], lookup: undefined, chain, isExact: false, evaluate };
 }

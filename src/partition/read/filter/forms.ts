@@ -10,12 +10,12 @@ export class NormalForms {
   readonly #description: FilterDescription;
   readonly #normalize: Normalize;
   /** Number of terms that use the forms. A single term instead stops at the first value that matches. */
-  terms = 0;
-  /** The row whose forms `#list` holds. */
+  termCount = 0;
+  /** The row whose forms `#forms` holds. */
   #row: Buffer | undefined;
-  #list: readonly Buffer[] = [];
-  /** The forms of `#list` as Latin-1, built when first needed. */
-  #set: Set<string> | undefined;
+  #forms: readonly Buffer[] = [];
+  /** The forms of `#forms` as Latin-1, built when first needed. */
+  #formTexts: Set<string> | undefined;
 
   constructor(descriptions: FilterDescriptions, description: FilterDescription, normalize: Normalize) {
     this.#descriptions = descriptions;
@@ -23,36 +23,34 @@ export class NormalForms {
     this.#normalize = normalize;
   }
 
-  /** Returns the forms of the candidate's values. */
-  of(candidate: Candidate): readonly Buffer[] {
+  formsOf(candidate: Candidate): readonly Buffer[] {
     if (candidate.row !== this.#row) {
-      this.#list = this.#read(candidate);
-      this.#set = undefined;
+      this.#forms = this.#readForms(candidate);
+      this.#formTexts = undefined;
       this.#row = candidate.row;
     }
-    return this.#list;
+    return this.#forms;
   }
 
-  /** Whether a value of the candidate has this form (Latin-1). */
-  has(candidate: Candidate, form: string): boolean {
-    const list = this.of(candidate);
-    this.#set ??= new Set(list.map((item) => item.toString('latin1')));
-    return this.#set.has(form);
+  hasForm(candidate: Candidate, form: string): boolean {
+    const forms = this.formsOf(candidate);
+    this.#formTexts ??= new Set(forms.map((item) => item.toString('latin1')));
+    return this.#formTexts.has(form);
   }
 
-  #read(candidate: Candidate): Buffer[] {
+  #readForms(candidate: Candidate): Buffer[] {
     const { row } = candidate;
     const description = this.#description;
     const normalize = this.#normalize;
     const forms: Buffer[] = [];
     for (let at = 0; at < row.length; ) {
-      const next = nextCell(row, at);
+      const cellEnd = nextCell(row, at);
       if (row[at] === MASTER.upAttributes && description.firstBytes[row[at + CELL_HEADER]!] === 1) {
         const matches = this.#descriptions.matchesCell(description, row, at);
-        const form = matches ? normalize(cellBytes(candidate, at, next)) : undefined;
+        const form = matches ? normalize(cellBytes(candidate, at, cellEnd)) : undefined;
         if (form) forms.push(form);
       }
-      at = next;
+      at = cellEnd;
     }
     return forms;
   }
@@ -61,20 +59,20 @@ export class NormalForms {
 /** The normal forms that the terms of one filter share, by rule and description. */
 export class SharedForms {
   readonly #descriptions: FilterDescriptions;
-  readonly #forms = new Map<Normalize, Map<FilterDescription, NormalForms>>();
+  readonly #formsByRule = new Map<Normalize, Map<FilterDescription, NormalForms>>();
 
   constructor(descriptions: FilterDescriptions) {
     this.#descriptions = descriptions;
   }
 
   /** Returns the forms for a further term. */
-  of(description: FilterDescription, normalize: Normalize): NormalForms {
-    const known = this.#forms.get(normalize);
-    const byDescription = known ?? new Map<FilterDescription, NormalForms>();
-    if (!known) this.#forms.set(normalize, byDescription);
+  formsFor(description: FilterDescription, normalize: Normalize): NormalForms {
+    const existingForms = this.#formsByRule.get(normalize);
+    const byDescription = existingForms ?? new Map<FilterDescription, NormalForms>();
+    if (!existingForms) this.#formsByRule.set(normalize, byDescription);
     const forms = byDescription.get(description) ?? new NormalForms(this.#descriptions, description, normalize);
     byDescription.set(description, forms);
-    forms.terms++;
+    forms.termCount++;
     return forms;
   }
 }

@@ -18,17 +18,17 @@ export class MemberTerm implements Term {
   readonly kind = 'term';
   readonly chain: Chain;
   readonly #values: Term;
-  readonly #hasUrl: Term;
+  readonly #urlPresence: Term;
 
-  /** `values`: the term on the values of `member`. `hasUrl`: the term on the presence of memberURL. */
-  constructor(values: Term, hasUrl: Term, chain: Chain) {
+  /** `values`: the term on the values of `member`. `urlPresence`: the term on the presence of memberURL. */
+  constructor(values: Term, urlPresence: Term, chain: Chain) {
     this.#values = values;
-    this.#hasUrl = hasUrl;
+    this.#urlPresence = urlPresence;
     this.chain = chain;
   }
 
-  get exact(): boolean {
-    return this.#values.exact;
+  get isExact(): boolean {
+    return this.#values.isExact;
   }
 
   get types(): readonly AttributeType[] {
@@ -41,7 +41,7 @@ export class MemberTerm implements Term {
 
   evaluate(candidate: Candidate): Tri {
     if (this.#values.evaluate(candidate) === TRUE) return TRUE;
-    if (this.#hasUrl.evaluate(candidate) !== TRUE) return FALSE;
+    if (this.#urlPresence.evaluate(candidate) !== TRUE) return FALSE;
     const { isInChain } = candidate;
     return isInChain ? (isInChain(this.chain) ? TRUE : FALSE) : UNDEFINED;
   }

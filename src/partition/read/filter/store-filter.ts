@@ -5,40 +5,40 @@ import { MAX_NORM } from '../../model/thresholds.js';
 import type { CompiledFilter, Lookup, Term } from './compiled-filter.js';
 
 /** A store filter, or `all` or `none` where every row or no row passes. */
-export type Translated = StoreFilter | 'all' | 'none';
+export type RowSelection = StoreFilter | 'all' | 'none';
 
 /**
  * Translates a filter to a store filter over normAttributes that passes every entry for which the filter may be true.
  * The store filter may pass more entries, never fewer. For NOT, `mayBeFalse` passes every entry for which a filter may
  * be false; under three-valued logic an Undefined term is in neither.
  */
-export function mayBeTrue(filter: CompiledFilter): Translated {
+export function mayBeTrue(filter: CompiledFilter): RowSelection {
   switch (filter.kind) {
     case 'undefined':
       return 'none';
     case 'not':
-      return mayBeFalse(filter.of);
+      return mayBeFalse(filter.part);
     case 'and':
-      return allOf(filter.of.map(mayBeTrue));
+      return intersection(filter.parts.map(mayBeTrue));
     case 'or':
-      return anyOf(filter.of.map(mayBeTrue));
+      return union(filter.parts.map(mayBeTrue));
     case 'term':
-      return filter.lookup ? anyOf([termMayBeTrue(filter.types, filter.lookup), ...chainFilters(filter)]) : 'all';
+      return filter.lookup ? union([termMayBeTrue(filter.types, filter.lookup), ...chainFilters(filter)]) : 'all';
   }
 }
 
-function mayBeFalse(filter: CompiledFilter): Translated {
+function mayBeFalse(filter: CompiledFilter): RowSelection {
   switch (filter.kind) {
     case 'undefined':
       return 'none';
     case 'not':
-      return mayBeTrue(filter.of);
+      return mayBeTrue(filter.part);
     case 'and':
-      return anyOf(filter.of.map(mayBeFalse));
+      return union(filter.parts.map(mayBeFalse));
     case 'or':
-      return allOf(filter.of.map(mayBeFalse));
+      return intersection(filter.parts.map(mayBeFalse));
     case 'term':
-      return isExact(filter) ? negate(mayBeTrue(filter)) : 'all';
+      return isDecidedByStore(filter) ? negate(mayBeTrue(filter)) : 'all';
   }
 }
 
@@ -47,8 +47,8 @@ function chainFilters({ chain }: Term): StoreFilter[] {
   return chain?.type.subtypes.map((type) => termFilter(type, { kind: 'presence' })) ?? [];
 }
 
-function isExact({ exact, lookup, chain, types }: Term): boolean {
-  return exact && !chain && lookup !== undefined && !hasTooManyColumns(types, lookup);
+function isDecidedByStore({ isExact, lookup, chain, types }: Term): boolean {
+  return isExact && !chain && lookup !== undefined && !hasTooManyColumns(types, lookup);
 }
 
 /** Maximum number of columns in one OR. With more values, every row that has a value of the types passes. */
@@ -58,25 +58,25 @@ function hasTooManyColumns(types: readonly AttributeType[], lookup: Lookup): boo
   return lookup.kind === 'anyOf' && types.length * lookup.norms.length > MAX_COLUMNS;
 }
 
-function termMayBeTrue(types: readonly AttributeType[], lookup: Lookup): Translated {
-  if (lookup.kind !== 'anyOf') return anyOf(types.map((type) => termFilter(type, lookup)));
-  if (hasTooManyColumns(types, lookup)) return anyOf(types.map((type) => termFilter(type, { kind: 'presence' })));
-  return anyOf(types.flatMap((type) => lookup.norms.map((norm) => termFilter(type, { kind: 'equality', norm }))));
+function termMayBeTrue(types: readonly AttributeType[], lookup: Lookup): RowSelection {
+  if (lookup.kind !== 'anyOf') return union(types.map((type) => termFilter(type, lookup)));
+  if (hasTooManyColumns(types, lookup)) return union(types.map((type) => termFilter(type, { kind: 'presence' })));
+  return union(types.flatMap((type) => lookup.norms.map((norm) => termFilter(type, { kind: 'equality', norm }))));
 }
 
-function allOf(parts: readonly Translated[]): Translated {
+function intersection(parts: readonly RowSelection[]): RowSelection {
   if (parts.includes('none')) return 'none';
-  const of = parts.filter((p) => p !== 'all');
-  return of.length === 0 ? 'all' : of.length === 1 ? of[0]! : { op: 'and', of: of as StoreFilter[] };
+  const filters = parts.filter((p) => p !== 'all') as StoreFilter[];
+  return filters.length < 2 ? (filters[0] ?? 'all') : { op: 'and', of: filters };
 }
 
-function anyOf(parts: readonly Translated[]): Translated {
+function union(parts: readonly RowSelection[]): RowSelection {
   if (parts.includes('all')) return 'all';
-  const of = parts.filter((p) => p !== 'none');
-  return of.length === 0 ? 'none' : of.length === 1 ? of[0]! : { op: 'or', of: of as StoreFilter[] };
+  const filters = parts.filter((p) => p !== 'none') as StoreFilter[];
+  return filters.length < 2 ? (filters[0] ?? 'none') : { op: 'or', of: filters };
 }
 
-function negate(filter: Translated): Translated {
+function negate(filter: RowSelection): RowSelection {
   if (filter === 'all') return 'none';
   if (filter === 'none') return 'all';
   return { op: 'not', of: filter };
@@ -120,7 +120,7 @@ function patternFilter(type: AttributeType, prefix: Buffer, lookup: Extract<Look
   if (any.length === 0 && !final)
     return { op: 'anyColumn', family, match: { prefix: Buffer.concat([prefix, initial ?? Buffer.alloc(0)]) } };
   const pattern: StoreFilter = { op: 'anyColumn', family, match: { prefix, initial, any, final } };
-  // Keys hold only the first 512 bytes of a long value, so entries with a cut value pass.
+  // Keys hold only the first 512 bytes of a normal form, so entries with a cut value pass.
   return { op: 'or', of: [pattern, { op: 'hasColumn', family, qualifier: cutMarkQualifier(type.oid) }] };
 }
 
@@ -152,8 +152,8 @@ export function storeFilterText(filter: StoreFilter): string {
       if ('from' in filter.match) return `(any ${printable(filter.match.from)} … ${printable(filter.match.to)})`;
       if ('any' in filter.match) {
         const { prefix, initial, any, final } = filter.match;
-        const parts = [initial, ...any, final].map((p) => (p ? printable(p) : '')).join('*');
-        return `(any ${printable(prefix)}${parts})`;
+        const patternText = [initial, ...any, final].map((p) => (p ? printable(p) : '')).join('*');
+        return `(any ${printable(prefix)}${patternText})`;
       }
       return `(any ${printable(filter.match.prefix)}*)`;
   }

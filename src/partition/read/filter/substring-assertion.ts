@@ -1,4 +1,3 @@
-/** The parts of a substrings assertion. */
 export interface Substrings {
   readonly initial: Buffer | undefined;
   readonly any: readonly Buffer[];

@@ -10,11 +10,11 @@ import type { NormalForms } from './forms.js';
 export class ValuesTerm implements Term {
   readonly kind = 'term';
   readonly lookup: Lookup | undefined;
-  readonly exact: boolean;
+  readonly isExact: boolean;
   readonly #descriptions: FilterDescriptions;
   readonly #description: FilterDescription;
   readonly #test: FormTest | undefined;
-  readonly #forms: NormalForms | undefined;
+  readonly #normalForms: NormalForms | undefined;
 
   constructor(
     descriptions: FilterDescriptions,
@@ -27,9 +27,9 @@ export class ValuesTerm implements Term {
     this.#descriptions = descriptions;
     this.#description = description;
     this.#test = test;
-    this.#forms = forms;
+    this.#normalForms = forms;
     this.lookup = lookup;
-    this.exact = exact && description.isComplete;
+    this.isExact = exact && description.isComplete;
   }
 
   get types(): readonly AttributeType[] {
@@ -38,28 +38,28 @@ export class ValuesTerm implements Term {
 
   evaluate(candidate: Candidate): Tri {
     const test = this.#test;
-    const forms = this.#forms;
-    if (test && forms && forms.terms > 1) return hasMatch(forms, candidate, test) ? TRUE : FALSE;
+    const normalForms = this.#normalForms;
+    if (test && normalForms && normalForms.termCount > 1) return hasMatch(normalForms, candidate, test) ? TRUE : FALSE;
     const { row } = candidate;
     const { firstBytes } = this.#description;
     for (let at = 0; at < row.length; ) {
-      const next = nextCell(row, at);
+      const cellEnd = nextCell(row, at);
       if (row[at] === MASTER.upAttributes && firstBytes[row[at + CELL_HEADER]!] === 1) {
         if (
           this.#descriptions.matchesCell(this.#description, row, at) &&
-          (!test || passes(test, cellBytes(candidate, at, next)))
+          (!test || passes(test, cellBytes(candidate, at, cellEnd)))
         )
           return TRUE;
       }
-      at = next;
+      at = cellEnd;
     }
     return FALSE;
   }
 }
 
 function hasMatch(forms: NormalForms, candidate: Candidate, test: FormTest): boolean {
-  if (test.equal !== undefined) return forms.has(candidate, test.equal);
-  const list = forms.of(candidate);
-  for (let i = 0; i < list.length; i++) if (test.matches(list[i]!)) return true;
+  if (test.equalNorm !== undefined) return forms.hasForm(candidate, test.equalNorm);
+  const candidateForms = forms.formsOf(candidate);
+  for (let i = 0; i < candidateForms.length; i++) if (test.matches(candidateForms[i]!)) return true;
   return false;
 }

@@ -1,7 +1,6 @@
 import type { Maybe } from '../../../store/contract.js';
 import type { SearchSink } from '../sink.js';
 
-/** The order in which a search returns entries. */
 export interface Order {
   /** Returns the stage that puts entries into order before they reach `sink`. */
   stage(sink: SearchSink): OrderStage;

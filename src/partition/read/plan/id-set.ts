@@ -11,7 +11,7 @@ export class IdSet {
   /** Adds the id `bytes[at, at + 16)`. Returns false where the set holds the id already. */
   add(bytes: Buffer, at: number): boolean {
     const mask = this.#slots.length - 1;
-    for (let slot = hashOf(bytes, at) & mask; ; slot = (slot + 1) & mask) {
+    for (let slot = hashId(bytes, at) & mask; ; slot = (slot + 1) & mask) {
       const number = this.#slots[slot]!;
       if (number === 0) {
         this.#slots[slot] = ++this.#size;
@@ -24,7 +24,7 @@ export class IdSet {
 
   has(bytes: Buffer, at: number): boolean {
     const mask = this.#slots.length - 1;
-    for (let slot = hashOf(bytes, at) & mask; ; slot = (slot + 1) & mask) {
+    for (let slot = hashId(bytes, at) & mask; ; slot = (slot + 1) & mask) {
       const number = this.#slots[slot]!;
       if (number === 0) return false;
       if (sameRun(this.#ids, (number - 1) * UUID_BYTES, bytes, at, UUID_BYTES)) return true;
@@ -42,7 +42,7 @@ export class IdSet {
     const slots = new Int32Array(this.#slots.length * 2);
     const mask = slots.length - 1;
     for (let number = 1; number <= this.#size; number++) {
-      let slot = hashOf(this.#ids, (number - 1) * UUID_BYTES) & mask;
+      let slot = hashId(this.#ids, (number - 1) * UUID_BYTES) & mask;
       while (slots[slot] !== 0) slot = (slot + 1) & mask;
       slots[slot] = number;
     }
@@ -53,12 +53,12 @@ export class IdSet {
 /**
  * UUIDs of version 7 differ in the last bytes of the time and in the random end; UUIDs of version 1 in the first bytes.
  */
-function hashOf(bytes: Buffer, at: number): number {
-  const begin = (bytes[at]! << 24) | (bytes[at + 1]! << 16) | (bytes[at + 2]! << 8) | bytes[at + 3]!;
-  const low = (bytes[at + 4]! << 24) | (bytes[at + 5]! << 16) | (bytes[at + 6]! << 8) | bytes[at + 7]!;
-  const end = (bytes[at + 12]! << 24) | (bytes[at + 13]! << 16) | (bytes[at + 14]! << 8) | bytes[at + 15]!;
-  const mixed = Math.imul(low ^ Math.imul(begin, 0x85ebca6b), 0x9e3779b1) ^ end;
-  return mixed ^ (mixed >>> 15);
+function hashId(bytes: Buffer, at: number): number {
+  const firstWord = (bytes[at]! << 24) | (bytes[at + 1]! << 16) | (bytes[at + 2]! << 8) | bytes[at + 3]!;
+  const secondWord = (bytes[at + 4]! << 24) | (bytes[at + 5]! << 16) | (bytes[at + 6]! << 8) | bytes[at + 7]!;
+  const lastWord = (bytes[at + 12]! << 24) | (bytes[at + 13]! << 16) | (bytes[at + 14]! << 8) | bytes[at + 15]!;
+  const hash = Math.imul(secondWord ^ Math.imul(firstWord, 0x85ebca6b), 0x9e3779b1) ^ lastWord;
+  return hash ^ (hash >>> 15);
 }
 
 /** Maximum number of ids in the list `a` of `commonIds`. */
@@ -70,38 +70,38 @@ const WORDS = UUID_BYTES / 4;
 
 /** Returns the ids of `b` that are also in `a`, in the order of `b`. */
 export function commonIds(a: Buffer, b: Buffer): Buffer {
-  const x = wordsOf(a);
-  const y = wordsOf(b);
+  const x = toWords(a);
+  const y = toWords(b);
   const mask = slots.length - 1;
   for (let i = 0; i < x.length; i += WORDS) {
     let slot = hashAt(x, i) & mask;
     while (slots[slot] !== 0) slot = (slot + 1) & mask;
     slots[slot] = i + 1;
   }
-  const common: number[] = [];
+  const commonOffsets: number[] = [];
   for (let j = 0; j < y.length; j += WORDS) {
     let slot = hashAt(y, j) & mask;
     while (slots[slot] !== 0 && !isSameAt(x, slots[slot]! - 1, y, j)) slot = (slot + 1) & mask;
-    if (slots[slot] !== 0) common.push(j * 4);
+    if (slots[slot] !== 0) commonOffsets.push(j * 4);
   }
   slots.fill(0);
-  const ids = Buffer.allocUnsafe(common.length * UUID_BYTES);
+  const ids = Buffer.allocUnsafe(commonOffsets.length * UUID_BYTES);
   let to = 0;
-  for (const at of common) for (let k = 0; k < UUID_BYTES; k++) ids[to++] = b[at + k]!;
+  for (const at of commonOffsets) for (let k = 0; k < UUID_BYTES; k++) ids[to++] = b[at + k]!;
   return ids;
 }
 
 /** Returns the ids as 32-bit words in the byte order of the machine. */
-function wordsOf(ids: Buffer): Int32Array {
-  const aligned = ids.byteOffset % 4 === 0 ? ids : new Uint8Array(ids);
-  return new Int32Array(aligned.buffer, aligned.byteOffset, ids.length / 4);
+function toWords(ids: Buffer): Int32Array {
+  const alignedIds = ids.byteOffset % 4 === 0 ? ids : new Uint8Array(ids);
+  return new Int32Array(alignedIds.buffer, alignedIds.byteOffset, ids.length / 4);
 }
 
 /** Hashes all 16 bytes, as any part may be the same in all ids. */
 function hashAt(ids: Int32Array, at: number): number {
-  const start = Math.imul(ids[at]! ^ Math.imul(ids[at + 1]!, 0x85ebca6b), 0x9e3779b1);
-  const mixed = start ^ ids[at + 2]! ^ Math.imul(ids[at + 3]!, 0xc2b2ae35);
-  return mixed ^ (mixed >>> 15);
+  const firstHalf = Math.imul(ids[at]! ^ Math.imul(ids[at + 1]!, 0x85ebca6b), 0x9e3779b1);
+  const hash = firstHalf ^ ids[at + 2]! ^ Math.imul(ids[at + 3]!, 0xc2b2ae35);
+  return hash ^ (hash >>> 15);
 }
 
 function isSameAt(x: Int32Array, i: number, y: Int32Array, j: number): boolean {

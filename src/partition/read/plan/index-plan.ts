@@ -14,7 +14,7 @@ import { MAX_NORM } from '../../model/thresholds.js';
 import type { Chain, CompiledFilter, Lookup, Term } from '../filter/compiled-filter.js';
 import { boundRange } from '../filter/store-filter.js';
 import { commonIds, MAX_COMPARED } from './id-set.js';
-import { type Counted, countSource, type Source, sourceIds } from './sources.js';
+import { type CountedSource, countSource, type Source, sourceIds } from './sources.js';
 
 /** A plan to answer a filter by indexes: the union of `sources` holds every entry for which the filter is true. */
 export interface IndexPlan {
@@ -24,21 +24,20 @@ export interface IndexPlan {
   /** Number of index rows. Ranges are counted up to `COUNT_CAP` a source. */
   readonly count: number;
   /** The attribute types of the terms that the plan uses, for `explain`. */
-  readonly term: string;
+  readonly typeNames: string;
 }
 
 /** Called for each term that the planner considers, for `explain`. */
-export type Consider = (term: Term, count: number | undefined, why: string) => void;
+export type TermReporter = (term: Term, count: number | undefined, why: string) => void;
 
-/** The context in which a filter is planned. */
 export interface PlanContext {
   readonly indexes: IndexSet;
   readonly reader: Reader;
-  readonly consider?: Consider | undefined;
+  readonly reportTerm?: TermReporter | undefined;
   /**
    * Whether a range that planning has read becomes a list of ids (default) or stays a range, or plans have no ranges.
    */
-  readonly ranges?: 'ids' | 'kept' | 'none' | undefined;
+  readonly rangeUse?: 'ids' | 'kept' | 'none' | undefined;
   /** Returns the sorted ids of all possible members of a group; undefined where they are not known. */
   readonly membersOf: (group: Buffer) => Maybe<Buffer | undefined>;
   /** Returns the sorted ids of the entries in a chain; absent where other entries are not to be read. */
@@ -57,15 +56,15 @@ const COUNT_CAP = 2000;
 export function planIndexes(filter: CompiledFilter, context: PlanContext): Maybe<IndexPlan | undefined> {
   switch (filter.kind) {
     case 'undefined':
-      return { sources: [], count: 0, term: '' };
+      return { sources: [], count: 0, typeNames: '' };
     case 'not':
       return undefined;
     case 'term':
-      return (context.consider ? undefined : readEquality(filter, context)) ?? planTerm(filter, context);
+      return (context.reportTerm ? undefined : planEquality(filter, context)) ?? planTerm(filter, context);
     case 'and':
-      return planAnd(filter.of, context);
+      return planAnd(filter.parts, context);
     case 'or':
-      return planOr(filter.of, context);
+      return planOr(filter.parts, context);
   }
 }
 
@@ -74,7 +73,7 @@ const FEW_MEMBERS = 1000;
 
 /** Whether the candidates are found by references from entry to entry. */
 function isIndirect(part: CompiledFilter): boolean {
-  return part.kind === 'term' && (part.group !== undefined || part.chain?.by === 'chain');
+  return part.kind === 'term' && (part.group !== undefined || part.chain?.kind === 'chain');
 }
 
 /**
@@ -104,27 +103,31 @@ const MAX_READ = 128;
  * Plans an equality on one attribute, the most common filter. Reads the ids at once, which also counts them. Returns
  * undefined for other terms.
  */
-function readEquality(term: Term, context: PlanContext): Maybe<IndexPlan | undefined> {
+function planEquality(term: Term, context: PlanContext): Maybe<IndexPlan | undefined> {
   if (term.lookup?.kind !== 'equality' || term.types.length !== 1) return undefined;
   const type = term.types[0]!;
   const index = context.indexes.ofType(type);
   if (!index?.isReady) return undefined;
   const prefix = equalityPrefix(cutNorm(term.lookup.norm));
-  const make = (ids: Buffer): IndexPlan | undefined => {
+  const planFor = (ids: Buffer): IndexPlan | undefined => {
     const count = ids.length / UUID_BYTES;
-    return count < MAX_READ ? { sources: [{ table: index.table, prefix }], ids, count, term: type.name } : undefined;
+    return count < MAX_READ
+      ? { sources: [{ table: index.table, prefix }], ids, count, typeNames: type.name }
+      : undefined;
   };
-  const chained = term.chain && context.inChain?.(term.chain);
+  const chainIds = term.chain && context.inChain?.(term.chain);
   const ids = context.reader.postings(index.table, prefix, MAX_READ);
-  if (!chained) return isPromise(ids) ? ids.then((read) => make(read) ?? planTerm(term, context)) : make(ids);
-  return chain(ids, (read) => chain(chained, (more) => (more.length === 0 && make(read)) || planTerm(term, context)));
+  if (!chainIds) return isPromise(ids) ? ids.then((read) => planFor(read) ?? planTerm(term, context)) : planFor(ids);
+  return chain(ids, (read) =>
+    chain(chainIds, (more) => (more.length === 0 && planFor(read)) || planTerm(term, context)),
+  );
 }
 
 function planAnd(parts: readonly CompiledFilter[], context: PlanContext): Maybe<IndexPlan | undefined> {
-  const ordered = context.consider ? parts : orderParts(parts);
-  return fold(ordered, undefined as IndexPlan | undefined, (best, part) => {
-    const enough = part.kind === 'term' && part.group ? FEW_MEMBERS : 1;
-    if (best && best.count <= enough && !context.consider) return best;
+  const orderedParts = context.reportTerm ? parts : orderParts(parts);
+  return fold(orderedParts, undefined as IndexPlan | undefined, (best, part) => {
+    const fewCount = part.kind === 'term' && part.group ? FEW_MEMBERS : 1;
+    if (best && best.count <= fewCount && !context.reportTerm) return best;
     // The first part is probably the rarest, so its ids are read at once.
     const plan = best ? planPart(part, context) : planIndexes(part, context);
     return chain(plan, (found) => afterPause(context, cheaper(best, found)));
@@ -138,14 +141,14 @@ function cheaper(a: IndexPlan | undefined, b: IndexPlan | undefined): IndexPlan 
 
 /** Returns the value after a pause for other work. */
 function afterPause<T>({ pause }: PlanContext, value: T): Maybe<T> {
-  const passed = pause?.();
-  return isPromise(passed) ? passed.then(() => value) : value;
+  const maybePause = pause?.();
+  return isPromise(maybePause) ? maybePause.then(() => value) : value;
 }
 
 /** Returns undefined where a part has no plan. */
 function planOr(parts: readonly CompiledFilter[], context: PlanContext): Maybe<IndexPlan | undefined> {
   const plans: IndexPlan[] = [];
-  const isPlanned = fold(parts, true, (ok, part) => {
+  const areAllPlanned = fold(parts, true, (ok, part) => {
     if (!ok) return false;
     return chain(planPart(part, context), (plan) => {
       if (!plan) return false;
@@ -153,48 +156,49 @@ function planOr(parts: readonly CompiledFilter[], context: PlanContext): Maybe<I
       return afterPause(context, true);
     });
   });
-  return chain(isPlanned, (ok) => (ok ? union(plans) : undefined));
+  return chain(areAllPlanned, (ok) => (ok ? unionPlan(plans) : undefined));
 }
 
-function union(plans: readonly IndexPlan[]): IndexPlan {
+function unionPlan(plans: readonly IndexPlan[]): IndexPlan {
   return {
     sources: plans.flatMap(({ sources }) => sources),
     count: plans.reduce((sum, { count }) => sum + count, 0),
-    term: [...new Set(plans.map(({ term }) => term))].filter(Boolean).join(' '),
+    typeNames: [...new Set(plans.map(({ typeNames }) => typeNames))].filter(Boolean).join(' '),
   };
 }
 
 function planTerm(term: Term, context: PlanContext): Maybe<IndexPlan | undefined> {
-  const { consider } = context;
+  const { reportTerm } = context;
   if (term.group) return planMembers(term, term.group, context);
-  if (term.chain?.by === 'chain' && context.inChain) return planChain(term, term.chain, context.inChain, context);
-  const choices = sourcesByType(term, context);
-  if (typeof choices === 'string') {
-    consider?.(term, undefined, choices);
+  if (term.chain?.kind === 'chain' && context.inChain) return planChain(term, term.chain, context.inChain, context);
+  const sourceChoices = sourcesByType(term, context);
+  if (typeof sourceChoices === 'string') {
+    reportTerm?.(term, undefined, sourceChoices);
     return undefined;
   }
-  const counted = fold(choices, [] as Counted[], (sources, alternatives) =>
+  const countedSources = fold(sourceChoices, [] as CountedSource[], (sources, alternatives) =>
     chain(chooseSource(alternatives, context), (source) => {
       sources.push(source);
       return sources;
     }),
   );
-  const chained = term.chain && context.inChain?.(term.chain);
-  return chain(counted, (all) =>
-    chain(chained, (ids) => {
+  const chainIds = term.chain && context.inChain?.(term.chain);
+  return chain(countedSources, (all) =>
+    chain(chainIds, (ids) => {
       if (ids && ids.length > 0) all.push({ source: { ids }, count: ids.length / UUID_BYTES });
       const count = all.reduce((sum, source) => sum + source.count, 0);
-      consider?.(term, count, term.lookup!.kind);
-      return { sources: all.map(({ source }) => source), count, term: term.types.map(({ name }) => name).join(',') };
+      reportTerm?.(term, count, term.lookup!.kind);
+      const typeNames = term.types.map(({ name }) => name).join(',');
+      return { sources: all.map(({ source }) => source), count, typeNames };
     }),
   );
 }
 
-function planMembers(term: Term, group: Buffer, { membersOf, consider }: PlanContext): Maybe<IndexPlan | undefined> {
+function planMembers(term: Term, group: Buffer, { membersOf, reportTerm }: PlanContext): Maybe<IndexPlan | undefined> {
   return chain(membersOf(group), (ids) => {
     const count = ids && ids.length / UUID_BYTES;
-    consider?.(term, count, ids ? 'members' : 'the members of the group cannot be gone through');
-    return ids && { sources: [{ ids }], count: count!, term: term.types[0]!.name };
+    reportTerm?.(term, count, ids ? 'members' : 'the members of the group cannot be gone through');
+    return ids && { sources: [{ ids }], count: count!, typeNames: term.types[0]!.name };
   });
 }
 
@@ -202,35 +206,35 @@ function planChain(
   term: Term,
   termChain: Chain,
   inChain: NonNullable<PlanContext['inChain']>,
-  { consider }: PlanContext,
+  { reportTerm }: PlanContext,
 ): Maybe<IndexPlan> {
   return chain(inChain(termChain), (ids) => {
     const count = ids.length / UUID_BYTES;
-    consider?.(term, count, 'chain');
-    return { sources: [{ ids }], count, term: term.types[0]!.name };
+    reportTerm?.(term, count, 'chain');
+    return { sources: [{ ids }], count, typeNames: term.types[0]!.name };
   });
 }
 
 /** Returns for each type of a term its alternative sources, or the reason why no index can answer the term. */
-function sourcesByType({ lookup, types }: Term, { indexes, ranges }: PlanContext): Source[][] | string {
+function sourcesByType({ lookup, types }: Term, { indexes, rangeUse }: PlanContext): Source[][] | string {
   if (!lookup || types.length === 0) return 'no index can answer this match';
-  const choices: Source[][] = [];
+  const sourceChoices: Source[][] = [];
   for (const type of types) {
     const ids = type.oid === ENTRY_UUID_OID ? namedIds(lookup) : undefined;
     if (ids) {
-      choices.push([{ ids }]);
+      sourceChoices.push([{ ids }]);
       continue;
     }
     const index = indexes.ofType(type);
     if (!index) return `${type.name} has no index`;
     if (!index.isReady) return `the index of ${type.name} is being built`;
     if (lookup.kind === 'presence' && !index.hasPresence) return `every entry has ${type.name}`;
-    const sources = termSources(index, lookup).filter((source) => ranges !== 'none' || !('range' in source));
+    const sources = termSources(index, lookup).filter((source) => rangeUse !== 'none' || !('range' in source));
     if (sources.length === 0)
       return `the index of ${type.name} has no substring rows, or the part is shorter than three characters`;
-    choices.push(sources);
+    sourceChoices.push(sources);
   }
-  return choices;
+  return sourceChoices;
 }
 
 /** Returns the entryUUIDs in a lookup of entryUUID, which are the keys of the master rows. */
@@ -241,23 +245,23 @@ function namedIds(lookup: Lookup): Buffer | undefined {
 }
 
 /**
- * Returns the alternative with the fewest rows, or, of long alternatives, their intersection. The count is current, not
- * a remembered one.
+ * Returns the alternative with the fewest rows, or the intersection of alternatives with many rows. The count is
+ * current, not a remembered one.
  */
-function chooseSource(sources: readonly Source[], context: PlanContext): Maybe<Counted> {
+function chooseSource(sources: readonly Source[], context: PlanContext): Maybe<CountedSource> {
   const { reader, pause } = context;
-  const keepRanges = context.ranges === 'kept';
+  const keepRanges = context.rangeUse === 'kept';
   if (sources.length === 1) return countSource(sources[0]!, reader, COUNT_CAP, { pause, keepRanges });
-  const recent = context.consider ? undefined : context.indexes.recentCounts;
-  const counted = fold(sources, [] as Counted[], (list, source) =>
-    chain(countSource(source, reader, COUNT_CAP, { recent, keepRanges }), (result) => {
+  const recentCounts = context.reportTerm ? undefined : context.indexes.recentCounts;
+  const countedSources = fold(sources, [] as CountedSource[], (list, source) =>
+    chain(countSource(source, reader, COUNT_CAP, { recentCounts, keepRanges }), (result) => {
       list.push(result);
       return list;
     }),
   );
-  return chain(counted, (all) => {
-    const [best, ...others] = all.sort((a, b) => a.count - b.count);
-    return chain(narrow(best!, others, reader), (found) =>
+  return chain(countedSources, (all) => {
+    const [best, ...otherSources] = all.sort((a, b) => a.count - b.count);
+    return chain(narrowSource(best!, otherSources, reader), (found) =>
       found.isRemembered ? countSource(found.source, reader, COUNT_CAP) : found,
     );
   });
@@ -271,10 +275,10 @@ const FEW = 2;
 const IDS_PER_CANDIDATE = 256;
 
 /** Intersects a source with the next longer sources, one after another, as long as that saves time. */
-function narrow(best: Counted, others: readonly Counted[], reader: Reader): Maybe<Counted> {
-  const [next, ...rest] = others;
-  if (!next || next.count > MAX_COMPARED || best.count <= FEW + next.count / IDS_PER_CANDIDATE) return best;
-  return chain(intersect(best, next, reader), (both) => (both ? narrow(both, rest, reader) : best));
+function narrowSource(best: CountedSource, others: readonly CountedSource[], reader: Reader): Maybe<CountedSource> {
+  const [second, ...furtherSources] = others;
+  if (!second || second.count > MAX_COMPARED || best.count <= FEW + second.count / IDS_PER_CANDIDATE) return best;
+  return chain(intersect(best, second, reader), (both) => (both ? narrowSource(both, furtherSources, reader) : best));
 }
 
 /**
@@ -287,11 +291,11 @@ const listMemory = [
 ] as const;
 
 /** Returns undefined where a list has grown since it was counted. */
-function intersect(a: Counted, b: Counted, reader: Reader): Maybe<Counted | undefined> {
-  const read = ({ source }: Counted, into: Buffer): Maybe<Buffer> =>
+function intersect(a: CountedSource, b: CountedSource, reader: Reader): Maybe<CountedSource | undefined> {
+  const readIds = ({ source }: CountedSource, into: Buffer): Maybe<Buffer> =>
     sourceIds(source, reader, MAX_COMPARED + 1, undefined, into);
-  return chain(read(a, listMemory[0]), (first) =>
-    chain(read(b, listMemory[1]), (second) => {
+  return chain(readIds(a, listMemory[0]), (first) =>
+    chain(readIds(b, listMemory[1]), (second) => {
       if (Math.max(first.length, second.length) > MAX_COMPARED * UUID_BYTES) return undefined;
       const ids = commonIds(first, second);
       return { source: { ids }, count: ids.length / UUID_BYTES };
@@ -329,8 +333,8 @@ function patternSources(index: Index, lookup: Extract<Lookup, { kind: 'pattern' 
   if (!index.hasAllSubstrings) return sources;
   for (const part of [...lookup.any, ...(lookup.final ? [lookup.final] : [])]) {
     // About eight grams of each part are enough to find a rare gram.
-    const step = Math.max(1, Math.floor((part.length - 2) / 8));
-    for (let at = 0; at + 3 <= part.length; at += step) sources.push({ table, prefix: gramPrefix(part, at) });
+    const stride = Math.max(1, Math.floor((part.length - 2) / 8));
+    for (let at = 0; at + 3 <= part.length; at += stride) sources.push({ table, prefix: gramPrefix(part, at) });
   }
   return sources;
 }

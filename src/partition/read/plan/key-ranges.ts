@@ -24,9 +24,9 @@ const EQUALS = Buffer.of(EQUALITY);
  * a search therefore use the same ranges.
  */
 export function keyRanges(filter: CompiledFilter, indexes: IndexSet): readonly IndexRanges[] | undefined {
-  const byIndex: RangesByIndex = new Map();
-  if (!addRanges(filter, indexes, byIndex)) return undefined;
-  const tables = [...byIndex].map(([index, ranges]) => ({ index, ranges: mergeRanges(ranges) }));
+  const rangesByIndex: RangesByIndex = new Map();
+  if (!addRanges(filter, indexes, rangesByIndex)) return undefined;
+  const tables = [...rangesByIndex].map(([index, ranges]) => ({ index, ranges: mergeRanges(ranges) }));
   return tables.sort((a, b) => (a.index.table < b.index.table ? -1 : 1));
 }
 
@@ -40,9 +40,9 @@ function addRanges(filter: CompiledFilter, indexes: IndexSet, ranges: RangesByIn
     case 'not':
       return false;
     case 'or':
-      return filter.of.every((part) => addRanges(part, indexes, ranges));
+      return filter.parts.every((part) => addRanges(part, indexes, ranges));
     case 'and':
-      return addBest(filter.of, indexes, ranges);
+      return addBest(filter.parts, indexes, ranges);
     case 'term':
       return addTerm(filter, indexes, ranges);
   }
@@ -55,19 +55,19 @@ const RANKS = ['equality', 'anyOf', 'pattern', 'from', 'upTo', 'presence'];
 function addBest(parts: readonly CompiledFilter[], indexes: IndexSet, ranges: RangesByIndex): boolean {
   const rank = (part: CompiledFilter): number =>
     part.kind === 'term' ? RANKS.indexOf(part.lookup?.kind ?? '') : RANKS.length;
-  const usable = parts.filter((part) => addRanges(part, indexes, new Map())).sort((a, b) => rank(a) - rank(b));
-  return usable.length > 0 && addRanges(usable[0]!, indexes, ranges);
+  const usableParts = parts.filter((part) => addRanges(part, indexes, new Map())).sort((a, b) => rank(a) - rank(b));
+  return usableParts.length > 0 && addRanges(usableParts[0]!, indexes, ranges);
 }
 
 function addTerm({ lookup, types, chain }: Term, indexes: IndexSet, ranges: RangesByIndex): boolean {
   if (!lookup || types.length === 0) return false;
-  if (chain && !addClass(chain.among, indexes, ranges)) return false;
+  if (chain && !addClass(chain.classNorm, indexes, ranges)) return false;
   for (const type of types) {
     const index = indexes.ofType(type);
     if (!index?.isReady) return false;
-    const added = rangesOf(index, lookup);
-    if (!added) return false;
-    ranges.set(index, [...(ranges.get(index) ?? []), ...added]);
+    const newRanges = lookupRanges(index, lookup);
+    if (!newRanges) return false;
+    ranges.set(index, [...(ranges.get(index) ?? []), ...newRanges]);
   }
   return true;
 }
@@ -76,18 +76,18 @@ function addTerm({ lookup, types, chain }: Term, indexes: IndexSet, ranges: Rang
 function addClass(norm: Buffer | undefined, indexes: IndexSet, ranges: RangesByIndex): boolean {
   const index = indexes.list.find(({ type }) => type.oid === OBJECT_CLASS_OID);
   if (!index?.isReady || !norm) return false;
-  ranges.set(index, [...(ranges.get(index) ?? []), startingWith(equalityPrefix(norm))]);
+  ranges.set(index, [...(ranges.get(index) ?? []), prefixRange(equalityPrefix(norm))]);
   return true;
 }
 
-function rangesOf(index: Index, lookup: Lookup): Range[] | undefined {
+function lookupRanges(index: Index, lookup: Lookup): Range[] | undefined {
   switch (lookup.kind) {
     case 'equality':
-      return [startingWith(equalityPrefix(cutNorm(lookup.norm)))];
+      return [prefixRange(equalityPrefix(cutNorm(lookup.norm)))];
     case 'anyOf':
-      return lookup.norms.map((norm) => startingWith(equalityPrefix(cutNorm(norm))));
+      return lookup.norms.map((norm) => prefixRange(equalityPrefix(cutNorm(norm))));
     case 'presence':
-      return index.hasPresence ? [startingWith(PRESENCE_PREFIX)] : undefined;
+      return index.hasPresence ? [prefixRange(PRESENCE_PREFIX)] : undefined;
     case 'from':
     case 'upTo':
       return [boundRange(EQUALS, lookup)];
@@ -97,32 +97,33 @@ function rangesOf(index: Index, lookup: Lookup): Range[] | undefined {
 }
 
 /** Length from which the initial part of a pattern selects fewer entries than a gram of three bytes. */
-const LONG_INITIAL = 3;
+const SELECTIVE_INITIAL = 3;
 
 function patternRange(index: Index, { initial, any, final }: Extract<Lookup, { kind: 'pattern' }>) {
-  const parts = index.hasAllSubstrings ? [...any, ...(final ? [final] : [])].filter(({ length }) => length >= 3) : [];
-  const longest = parts.sort((a, b) => b.length - a.length)[0];
-  if (longest && (!initial || initial.length < LONG_INITIAL)) return [startingWith(gramPrefix(longest, 0))];
-  return initial ? [startingWith(Buffer.concat([EQUALS, initial.subarray(0, MAX_NORM)]))] : undefined;
+  const gramParts = index.hasAllSubstrings
+    ? [...any, ...(final ? [final] : [])].filter(({ length }) => length >= 3)
+    : [];
+  const longestPart = gramParts.sort((a, b) => b.length - a.length)[0];
+  if (longestPart && (!initial || initial.length < SELECTIVE_INITIAL)) return [prefixRange(gramPrefix(longestPart, 0))];
+  return initial ? [prefixRange(Buffer.concat([EQUALS, initial.subarray(0, MAX_NORM)]))] : undefined;
 }
 
-function startingWith(prefix: Buffer): Range {
+function prefixRange(prefix: Buffer): Range {
   return { from: prefix, to: prefixEnd(prefix) };
 }
 
 /** Sorts ranges and merges ranges that overlap or touch. */
 function mergeRanges(ranges: readonly Range[]): Range[] {
-  const all: Range[] = [];
+  const mergedRanges: Range[] = [];
   for (const range of [...ranges].sort((a, b) => Buffer.compare(a.from, b.from))) {
-    const last = all.at(-1);
-    if (!last || (last.to && Buffer.compare(last.to, range.from) < 0)) all.push(range);
-    else if (last.to && (!range.to || Buffer.compare(range.to, last.to) > 0))
-      all[all.length - 1] = { from: last.from, to: range.to };
+    const lastRange = mergedRanges.at(-1);
+    if (!lastRange || (lastRange.to && Buffer.compare(lastRange.to, range.from) < 0)) mergedRanges.push(range);
+    else if (lastRange.to && (!range.to || Buffer.compare(range.to, lastRange.to) > 0))
+      mergedRanges[mergedRanges.length - 1] = { from: lastRange.from, to: range.to };
   }
-  return all;
+  return mergedRanges;
 }
 
-/** Whether a range contains the key. */
 export function containsKey(ranges: readonly Range[], key: Buffer): boolean {
   let low = 0;
   let high = ranges.length;

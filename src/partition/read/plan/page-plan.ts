@@ -8,31 +8,31 @@ import type { Source } from './sources.js';
 /** An index plan of one part of the filter. Later pages find the plan again by the number of the part. */
 export interface PagePlan extends IndexPlan {
   /** Number of the part of an AND; 0 for other filters. */
-  readonly part: number;
+  readonly partNumber: number;
 }
 
 /** Returns the parts of a filter of which each alone may serve as a plan. */
-export function partsOf(filter: CompiledFilter): readonly CompiledFilter[] {
-  return filter.kind === 'and' ? filter.of : [filter];
+export function usableParts(filter: CompiledFilter): readonly CompiledFilter[] {
+  return filter.kind === 'and' ? filter.parts : [filter];
 }
 
 /** Returns the cheapest plan by which a paged search can go on from page to page. */
 export function planPages(filter: CompiledFilter, context: PlanContext): Maybe<PagePlan | undefined> {
-  const parts = partsOf(filter);
+  const parts = usableParts(filter);
   let best: PagePlan | undefined;
-  const planned = fold([...parts.keys()], undefined as unknown, (_, part) => {
+  const planning = fold([...parts.keys()], undefined as unknown, (_, partNumber) => {
     if (best && best.count <= 1) return;
-    return chain(planIndexes(parts[part]!, { ...context, ranges: 'kept' }), (plan) => {
+    return chain(planIndexes(parts[partNumber]!, { ...context, rangeUse: 'kept' }), (plan) => {
       // A plan with ranges is usable only if the whole part can be answered by ranges of keys.
-      const isUsable = plan && (isByIds(plan.sources) || keyRanges(parts[part]!, context.indexes));
-      if (isUsable && (!best || plan.count < best.count)) best = { ...plan, part };
+      const isUsable = plan && (isInIdOrder(plan.sources) || keyRanges(parts[partNumber]!, context.indexes));
+      if (isUsable && (!best || plan.count < best.count)) best = { ...plan, partNumber };
       return context.pause?.();
     });
   });
-  return chain(planned, () => best);
+  return chain(planning, () => best);
 }
 
 /** Whether the candidates come from lists in the order of ids, so that no range of keys has to be read. */
-export function isByIds(sources: readonly Source[]): boolean {
+export function isInIdOrder(sources: readonly Source[]): boolean {
   return !sources.some((source) => 'range' in source);
 }

@@ -25,8 +25,7 @@ export function sourceIds(source: Source, reader: Reader, limit: number, after?:
   return reader.rangePostings(source.table, source.range, limit);
 }
 
-/** A source and the number of its index rows. */
-export interface Counted {
+export interface CountedSource {
   readonly source: Source;
   readonly count: number;
   /** Whether the count is from the last second rather than current. */
@@ -36,10 +35,9 @@ export interface Counted {
 /** Number of rows up to which the rows of a key are counted; an embedded engine counts in constant time. */
 const POSTING_CAP = 1_000_000_000;
 
-/** Options of `countSource`. */
 interface CountOptions {
   /** Recent counts of substring rows, which may be returned instead of current counts. */
-  readonly recent?: RecentCounts | undefined;
+  readonly recentCounts?: RecentCounts | undefined;
   /** Whether the result for a range is the range itself rather than its ids. */
   readonly keepRanges?: boolean;
   /** Called between groups of lists, to let other work run. */
@@ -50,16 +48,21 @@ interface CountOptions {
  * Counts a source. Ranges and short lists are read for the count, ranges up to `cap` rows. A range or a set of lists
  * that has been read completely is replaced by its ids.
  */
-export function countSource(source: Source, reader: Reader, cap: number, options: CountOptions = {}): Maybe<Counted> {
+export function countSource(
+  source: Source,
+  reader: Reader,
+  cap: number,
+  options: CountOptions = {},
+): Maybe<CountedSource> {
   if ('ids' in source) return { source, count: source.ids.length / UUID_BYTES };
   if ('prefixes' in source) return new ListCounter(source, reader).count(options.pause);
   if ('prefix' in source) {
     const { table, prefix } = source;
-    const recent = prefix[0] === GRAM ? options.recent : undefined;
-    const known = recent?.get(table, prefix);
-    if (known !== undefined) return { source, count: known, isRemembered: true };
+    const recentCounts = prefix[0] === GRAM ? options.recentCounts : undefined;
+    const recentCount = recentCounts?.get(table, prefix);
+    if (recentCount !== undefined) return { source, count: recentCount, isRemembered: true };
     return chain(reader.postingCount(table, prefix, POSTING_CAP), (count) => {
-      recent?.set(table, prefix, count);
+      recentCounts?.set(table, prefix, count);
       return { source, count };
     });
   }
@@ -71,12 +74,11 @@ export function countSource(source: Source, reader: Reader, cap: number, options
 
 type ListsSource = Extract<Source, { prefixes: readonly Buffer[] }>;
 
-/** Number of lists that one request reads. */
 const GROUP_SIZE = 64;
 /** Number of ids up to which a list is read rather than counted. */
 const SHORT_LIST = 64;
 /** Number of ids up to which the ids of all lists are kept. */
-const MAX_KEPT = 16_384;
+const MAX_KEPT_IDS = 16_384;
 
 /** Counts many lists. Keeps the ids while there are few: most lists have one id or none. */
 class ListCounter {
@@ -90,13 +92,13 @@ class ListCounter {
     this.#reader = reader;
   }
 
-  count(pause: (() => Maybe<void>) | undefined): Maybe<Counted> {
+  count(pause: (() => Maybe<void>) | undefined): Maybe<CountedSource> {
     const { prefixes } = this.#source;
     const groups = Array.from({ length: Math.ceil(prefixes.length / GROUP_SIZE) }, (_, n) =>
       prefixes.slice(n * GROUP_SIZE, (n + 1) * GROUP_SIZE),
     );
-    const counted = fold(groups, undefined as unknown, (_, group) => chain(this.#countGroup(group), () => pause?.()));
-    return chain(counted, () => ({
+    const counting = fold(groups, undefined as unknown, (_, group) => chain(this.#countGroup(group), () => pause?.()));
+    return chain(counting, () => ({
       source: this.#ids ? { ids: Buffer.concat(this.#ids) } : this.#source,
       count: this.#count,
     }));
@@ -111,10 +113,10 @@ class ListCounter {
 
   /** Counts one list; `ids` are its first ids. */
   #countList(prefix: Buffer, ids: Buffer): Maybe<void> {
-    const read = ids.length / UUID_BYTES;
-    if (read < SHORT_LIST) {
-      this.#count += read;
-      if (this.#count > MAX_KEPT) this.#ids = undefined;
+    const idCount = ids.length / UUID_BYTES;
+    if (idCount < SHORT_LIST) {
+      this.#count += idCount;
+      if (this.#count > MAX_KEPT_IDS) this.#ids = undefined;
       this.#ids?.push(ids);
       return;
     }
@@ -153,17 +155,17 @@ async function* prefixBatches(
     return;
   }
   if ('ids' in source) {
-    const step = limit * UUID_BYTES;
-    for (let at = 0; at < source.ids.length; at += step) yield source.ids.subarray(at, at + step);
+    const batchBytes = limit * UUID_BYTES;
+    for (let at = 0; at < source.ids.length; at += batchBytes) yield source.ids.subarray(at, at + batchBytes);
     return;
   }
-  let after: Buffer | undefined;
+  let lastId: Buffer | undefined;
   for (;;) {
-    const read = sourceIds(source, reader, limit, after);
-    const ids = isPromise(read) ? await read : read;
+    const maybeIds = sourceIds(source, reader, limit, lastId);
+    const ids = isPromise(maybeIds) ? await maybeIds : maybeIds;
     if (ids.length > 0) yield ids;
     if (ids.length < limit * UUID_BYTES) return;
-    after = ids.subarray(ids.length - UUID_BYTES);
+    lastId = ids.subarray(ids.length - UUID_BYTES);
   }
 }
 
@@ -174,16 +176,16 @@ async function* rangeBatches(source: Extract<Source, { range: KeyRange }>, reade
 
 /** Sorts 16-byte ids and drops duplicates. */
 export function sortIds(ids: Buffer): Buffer {
-  const n = ids.length / UUID_BYTES;
-  const order = Array.from({ length: n }, (_, i) => ids.subarray(i * UUID_BYTES, (i + 1) * UUID_BYTES)).sort(
+  const idCount = ids.length / UUID_BYTES;
+  const orderedIds = Array.from({ length: idCount }, (_, i) => ids.subarray(i * UUID_BYTES, (i + 1) * UUID_BYTES)).sort(
     Buffer.compare,
   );
-  const sorted = Buffer.allocUnsafe(ids.length);
+  const sortedIds = Buffer.allocUnsafe(ids.length);
   let to = 0;
-  for (let i = 0; i < n; i++) {
-    if (i > 0 && order[i]!.equals(order[i - 1]!)) continue;
-    sorted.set(order[i]!, to);
+  for (let i = 0; i < idCount; i++) {
+    if (i > 0 && orderedIds[i]!.equals(orderedIds[i - 1]!)) continue;
+    sortedIds.set(orderedIds[i]!, to);
     to += UUID_BYTES;
   }
-  return sorted.subarray(0, to);
+  return sortedIds.subarray(0, to);
 }

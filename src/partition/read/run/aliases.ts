@@ -30,20 +30,20 @@ export async function followPath(
 ): Promise<LocatedEntry> {
   if (followed > MAX_ALIASES)
     throw new LdapError('loopDetect', `more than ${MAX_ALIASES} aliases lead to '${dn.text.slice(0, 200)}'`);
-  const deepest = await deepestEntry(context, context.store, dn, 0);
-  const path = deepest ? pathTo(deepest.node) : [];
-  const top = suffixAt(dn, context.shared.suffixes);
+  const deepestFound = await deepestEntry(context, context.store, dn, 0);
+  const path = deepestFound ? pathTo(deepestFound.node) : [];
+  const suffixIndex = suffixAt(dn, context.shared.suffixes);
   for (let i = 0; i < path.length; i++) {
     const node = path[i]!;
-    const row = node === deepest!.node ? deepest!.row : await context.store.get(MASTER_TABLE.name, node.id);
+    const row = node === deepestFound!.node ? deepestFound!.row : await context.store.get(MASTER_TABLE.name, node.id);
     const target = row && aliasTarget(context, row);
     if (!target) continue;
     if (!(await isVisible(viewer, node, () => row))) throw new HiddenEntry(node);
-    const from = top - i;
-    const rest = dn.rdns.slice(0, from).map((rdn) => rdn.text);
-    const next = context.schema.parseDn([...rest, target].join(','));
-    if (from > 0) return followPath(context, viewer, next, manageDsaIT, followed + 1);
-    return orAliasProblem(node, followVisible(context, viewer, next, manageDsaIT, followed + 1));
+    const lowerRdnCount = suffixIndex - i;
+    const lowerRdns = dn.rdns.slice(0, lowerRdnCount).map((rdn) => rdn.text);
+    const nextDn = context.schema.parseDn([...lowerRdns, target].join(','));
+    if (lowerRdnCount > 0) return followPath(context, viewer, nextDn, manageDsaIT, followed + 1);
+    return asAliasProblem(node, followVisible(context, viewer, nextDn, manageDsaIT, followed + 1));
   }
   return requireEntry(context, context.store, dn, manageDsaIT);
 }
@@ -56,9 +56,9 @@ async function followVisible(
   manageDsaIT: boolean,
   followed: number,
 ): Promise<LocatedEntry> {
-  const found = await followPath(context, viewer, dn, manageDsaIT, followed);
-  if (await isVisible(viewer, found.node, () => found.row)) return found;
-  throw new HiddenEntry(found.node);
+  const entry = await followPath(context, viewer, dn, manageDsaIT, followed);
+  if (await isVisible(viewer, entry.node, () => entry.row)) return entry;
+  throw new HiddenEntry(entry.node);
 }
 
 /** Returns the nodes from the suffix entry down to the node. */
@@ -77,11 +77,11 @@ function aliasTarget(context: TreeContext, row: Buffer): string | undefined {
 }
 
 /** Turns the error for a missing entry into `aliasProblem` of the alias that names the entry (RFC 4511 §4.1.9). */
-async function orAliasProblem(alias: Node, followed: Promise<LocatedEntry>): Promise<LocatedEntry> {
+async function asAliasProblem(alias: Node, followed: Promise<LocatedEntry>): Promise<LocatedEntry> {
   try {
     return await followed;
   } catch (error) {
-    if (!isMissing(error)) throw error;
+    if (!isMissingEntry(error)) throw error;
     throw new LdapError('aliasProblem', 'the alias names an entry that does not exist', {
       matchedDN: alias.dn.toString(),
       cause: error,
@@ -89,11 +89,10 @@ async function orAliasProblem(alias: Node, followed: Promise<LocatedEntry>): Pro
   }
 }
 
-function isMissing(error: unknown): boolean {
+function isMissingEntry(error: unknown): boolean {
   return error instanceof LdapError && (error.result === 'noSuchObject' || error.result === 'aliasProblem');
 }
 
-/** Maximum number of areas that aliases may add to a search. */
 const MAX_AREAS = 10_000;
 
 /**
@@ -103,12 +102,12 @@ const MAX_AREAS = 10_000;
 export async function followAliases(run: SearchRun, places: Places): Promise<void> {
   const { areas } = run;
   for (let i = 0; i < areas.length; i++) {
-    const area = areas.at(i);
+    const area = areas.areaAt(i);
     if (area.scope === 'base') continue;
     const scope = area.scope === 'one' ? 'base' : 'sub';
     for (const alias of places.below('alias', area.node, area.scope === 'one')) {
       run.rowsExamined++;
-      const target = await targetOf(run.context, run.params.viewer, alias);
+      const target = await findTarget(run.context, run.params.viewer, alias);
       if (target && !areas.includes(target, scope)) areas.add({ node: target, scope });
       if (areas.length > MAX_AREAS)
         throw new LdapError('adminLimitExceeded', `the search leads through more than ${MAX_AREAS} aliases`);
@@ -121,14 +120,14 @@ export async function followAliases(run: SearchRun, places: Places): Promise<voi
 /**
  * Returns the entry that an alias names; undefined where the alias or the entry is missing or hidden from the viewer.
  */
-async function targetOf(context: SearchContext, viewer: Viewer, alias: Node): Promise<Node | undefined> {
+async function findTarget(context: SearchContext, viewer: Viewer, alias: Node): Promise<Node | undefined> {
   const row = await context.store.get(MASTER_TABLE.name, alias.id);
-  const text = row && (await isVisible(viewer, alias, () => row)) && aliasTarget(context, row);
-  if (!text) return undefined;
+  const targetText = row && (await isVisible(viewer, alias, () => row)) && aliasTarget(context, row);
+  if (!targetText) return undefined;
   try {
-    return (await followVisible(context, viewer, context.schema.parseDn(text), true, 1)).node;
+    return (await followVisible(context, viewer, context.schema.parseDn(targetText), true, 1)).node;
   } catch (error) {
-    if (isMissing(error)) return undefined;
+    if (isMissingEntry(error)) return undefined;
     throw error;
   }
 }
@@ -137,18 +136,18 @@ async function targetOf(context: SearchContext, viewer: Viewer, alias: Node): Pr
 export async function sendReferences(run: SearchRun, places: Places): Promise<void> {
   const { areas, context } = run;
   for (let i = 0; i < areas.length; i++) {
-    const area = areas.at(i);
+    const area = areas.areaAt(i);
     if (area.scope === 'base') continue;
     const scope = area.scope === 'one' ? 'base' : 'sub';
     for (const node of places.below('referral', area.node, area.scope === 'one')) {
       if (areas.hasEarlier(i, node.id, node.parent!)) continue;
       const row = await run.reader.get(MASTER_TABLE.name, node.id);
-      const isThere = row && (await isVisible(run.params.viewer, node, () => row));
-      const urls = isThere
+      const isVisibleReferral = row && (await isVisible(run.params.viewer, node, () => row));
+      const urls = isVisibleReferral
         ? referralUrls(context, row).map((url) => referralTo(url, [], node.dn.toString(), scope))
         : [];
-      const done = urls.length > 0 ? run.output.reference(urls) : run.yieldIfDue();
-      if (isPromise(done)) await done;
+      const completion = urls.length > 0 ? run.output.passReference(urls) : run.yieldIfDue();
+      if (isPromise(completion)) await completion;
     }
   }
 }

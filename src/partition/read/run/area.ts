@@ -8,7 +8,6 @@ import type { IndexPlan } from '../plan/index-plan.js';
 import type { SearchParams } from '../search-params.js';
 import { INDEX_BATCH } from './batch-sizes.js';
 
-/** The base entry of a search. */
 export interface Base {
   readonly node: Node;
   /** The packed master row, or its head, if the row was read when the base was resolved. */
@@ -52,10 +51,8 @@ function contains(area: Area, id: Buffer, parent: Node): boolean {
 
 /** Positions of the added areas by the id of their entry. */
 interface AddedAreas {
-  /** Areas of a single entry. */
-  readonly entries: Map<string, number>;
-  /** Areas of a whole subtree. */
-  readonly subtrees: Map<string, number>;
+  readonly entryPositions: Map<string, number>;
+  readonly subtreePositions: Map<string, number>;
 }
 
 /**
@@ -63,55 +60,54 @@ interface AddedAreas {
  * subtrees that aliases add. The time of each method grows with the depth of the entry, not with the number of areas.
  */
 export class Areas {
-  readonly #list: Area[];
+  readonly #areas: Area[];
   /** Created with the first added area. */
-  #added: AddedAreas | undefined;
+  #addedAreas: AddedAreas | undefined;
 
-  constructor(first: Area) {
-    this.#list = [first];
+  constructor(requestedArea: Area) {
+    this.#areas = [requestedArea];
   }
 
   get length(): number {
-    return this.#list.length;
+    return this.#areas.length;
   }
 
-  at(index: number): Area {
-    return this.#list[index]!;
+  areaAt(index: number): Area {
+    return this.#areas[index]!;
   }
 
   add(area: Area): void {
-    this.#added ??= { entries: new Map(), subtrees: new Map() };
-    const map = area.scope === 'base' ? this.#added.entries : this.#added.subtrees;
-    map.set(area.node.id.toString('latin1'), this.#list.push(area) - 1);
+    this.#addedAreas ??= { entryPositions: new Map(), subtreePositions: new Map() };
+    const positions = area.scope === 'base' ? this.#addedAreas.entryPositions : this.#addedAreas.subtreePositions;
+    positions.set(area.node.id.toString('latin1'), this.#areas.push(area) - 1);
   }
 
   /** Whether some area contains the whole area of this scope at the node. */
   includes(node: Node, scope: 'base' | 'sub'): boolean {
-    const first = this.#list[0]!;
-    if (first.scope === 'sub' && isWithin(node, first.node)) return true;
-    if (!this.#added) return false;
-    const { entries, subtrees } = this.#added;
-    if (scope === 'base' && entries.has(node.id.toString('latin1'))) return true;
-    for (let n: Node | undefined = node; n && subtrees.size > 0; n = n.parent)
-      if (subtrees.has(n.id.toString('latin1'))) return true;
+    const requestedArea = this.#areas[0]!;
+    if (requestedArea.scope === 'sub' && isWithin(node, requestedArea.node)) return true;
+    if (!this.#addedAreas) return false;
+    const { entryPositions, subtreePositions } = this.#addedAreas;
+    if (scope === 'base' && entryPositions.has(node.id.toString('latin1'))) return true;
+    for (let n: Node | undefined = node; n && subtreePositions.size > 0; n = n.parent)
+      if (subtreePositions.has(n.id.toString('latin1'))) return true;
     return false;
   }
 
   /** Whether the area at `index` contains the entry, and no earlier area does. */
   isFirstToContain(index: number, id: Buffer, parent: Node): boolean {
-    return contains(this.#list[index]!, id, parent) && !this.hasEarlier(index, id, parent);
+    return contains(this.#areas[index]!, id, parent) && !this.hasEarlier(index, id, parent);
   }
 
-  /** Whether an area before `index` contains the entry. */
   hasEarlier(index: number, id: Buffer, parent: Node): boolean {
     if (index === 0) return false;
-    if (contains(this.#list[0]!, id, parent)) return true;
-    const { entries, subtrees } = this.#added!;
+    if (contains(this.#areas[0]!, id, parent)) return true;
+    const { entryPositions, subtreePositions } = this.#addedAreas!;
     const isBefore = (other: number | undefined): boolean => other !== undefined && other < index;
     const key = id.toString('latin1');
-    if (isBefore(entries.get(key)) || isBefore(subtrees.get(key))) return true;
-    for (let node: Node | undefined = parent; node && subtrees.size > 0; node = node.parent)
-      if (isBefore(subtrees.get(node.id.toString('latin1')))) return true;
+    if (isBefore(entryPositions.get(key)) || isBefore(subtreePositions.get(key))) return true;
+    for (let node: Node | undefined = parent; node && subtreePositions.size > 0; node = node.parent)
+      if (isBefore(subtreePositions.get(node.id.toString('latin1')))) return true;
     return false;
   }
 }

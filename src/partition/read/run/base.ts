@@ -19,7 +19,7 @@ import type { SearchContext } from './search-context.js';
 import type { SearchRun } from './search-run.js';
 
 /** Thrown when the base entry has been deleted during the search. */
-export class BaseGone extends LdapError {
+export class BaseDeletedError extends LdapError {
   constructor() {
     super('noSuchObject', 'the entry at the base was deleted while it was searched');
   }
@@ -39,16 +39,16 @@ export function resolveBase(
   return chain(findBase(context, params), (base) =>
     base && base.node !== ROOT && !places?.has(base.node.id)
       ? requireVisible(context, params, base)
-      : resolveSlowly(context, params, specials),
+      : resolveThroughAliases(context, params, specials),
   );
 }
 
 /** Returns the base. Throws `HiddenEntry` where the viewer may not see the entry. */
 function requireVisible(context: SearchContext, { viewer, ofUrl }: SearchParams, base: Base): Maybe<Base> {
   if (!viewer.sightOf || ofUrl) return base;
-  // `row` may be only the head of a split row.
-  const row = () => (base.row && isWhole(base.row) ? base.row : context.store.get(MASTER_TABLE.name, base.node.id));
-  return chain(isVisible(viewer, base.node, row), (seen) => {
+  // `base.row` may be only the head of a split row.
+  const getRow = () => (base.row && isWhole(base.row) ? base.row : context.store.get(MASTER_TABLE.name, base.node.id));
+  return chain(isVisible(viewer, base.node, getRow), (seen) => {
     if (!seen) throw new HiddenEntry(base.node);
     return base;
   });
@@ -61,15 +61,15 @@ function findBase(context: SearchContext, { base, scope }: SearchParams): Maybe<
 }
 
 /** Finds a base that is missing or may be reached through an alias or a referral. */
-async function resolveSlowly(context: SearchContext, params: SearchParams, specials: Specials): Promise<Base> {
+async function resolveThroughAliases(context: SearchContext, params: SearchParams, specials: Specials): Promise<Base> {
   const followsAliases = specials.hasAliases && (params.deref === 'finding' || params.deref === 'always');
   try {
-    const found = followsAliases
+    const base = followsAliases
       ? await followPath(context, params.viewer, params.base, params.manageDsaIT, 0)
       : await requireEntry(context, context.store, params.base, params.manageDsaIT);
-    return await requireVisible(context, params, found);
+    return await requireVisible(context, params, base);
   } catch (error) {
-    throw scopedReferral(error, params.scope);
+    throw addScope(error, params.scope);
   }
 }
 
@@ -77,7 +77,7 @@ async function resolveSlowly(context: SearchContext, params: SearchParams, speci
  * Adds the scope to the URLs of a referral error (RFC 4511 §4.1.10); returns other errors unchanged. RFC 4516 has no
  * word for the scope `subordinate`: without a scope in the URL the client keeps its own scope.
  */
-function scopedReferral(error: unknown, scope: Scope): unknown {
+function addScope(error: unknown, scope: Scope): unknown {
   if (!(error instanceof LdapError) || error.result !== 'referral' || scope === 'subordinate') return error;
   const { message, matchedDN } = error;
   const referrals = error.referrals.map((url) => withScope(url, scope));
@@ -91,10 +91,10 @@ export function searchBase(run: SearchRun, { node, row }: Area): Maybe<void> {
   return checkHead(run, node.id, row, 'b', node.id);
 }
 
-/** Throws `BaseGone` unless the base entry still exists. Reads the store, as a cached node may be outdated. */
+/** Throws `BaseDeletedError` unless the base entry still exists. Reads the store, as a cached node may be outdated. */
 export function requireBase(run: SearchRun, node: Node): Maybe<void> {
   if (node === ROOT) return;
   return chain(run.context.store.getHead(MASTER_TABLE.name, node.id, true), (row) => {
-    if (!row) throw new BaseGone();
+    if (!row) throw new BaseDeletedError();
   });
 }

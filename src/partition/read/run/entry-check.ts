@@ -10,16 +10,16 @@ import { isWhole } from '../../model/wide.js';
 import { describedWide, isSameVersion } from '../../model/wide-read.js';
 import { dnOf, isOfClass, parentIdOffset } from '../../tree/master-row.js';
 import { evaluate, TRUE, type Tri, UNDEFINED } from '../filter/compiled-filter.js';
-import { lookLimitExceeded } from '../search-params.js';
+import { lookLimitError } from '../search-params.js';
 import type { ExaminedEntry } from './examined-entry.js';
 import { readInputs } from './filter-inputs.js';
 import { requireDeleted } from './lost-rows.js';
 import type { PlanKind } from './page.js';
 import type { SearchRun } from './search-run.js';
-import { partForFilter, returnsWide } from './wide-part.js';
+import { readFilterPart, returnsWide } from './wide-part.js';
 
 /** Checks that an entry which an index names and which has no master row has been deleted. */
-export function checkMissing(run: SearchRun, id: Buffer, kind: PlanKind): Maybe<void> {
+export function checkMissingEntry(run: SearchRun, id: Buffer, kind: PlanKind): Maybe<void> {
   return kind === 'i' || kind === 'r' ? requireDeleted(run.context, id) : undefined;
 }
 
@@ -31,7 +31,7 @@ export function checkHead(run: SearchRun, id: Buffer, head: Buffer, kind: PlanKi
   if (looksInto && describedWide(context, head).some(({ description }) => looksInto.has(description.type)))
     return readAndCheck(run, id, head, kind, key);
   const isPartial = returnsWide(context, head, params.selects);
-  return chain(partForFilter(context, reader, id, head, filter), (part) =>
+  return chain(readFilterPart(context, reader, id, head, filter), (part) =>
     part ? checkRow(run, id, part, kind, key, isPartial) : readAndCheck(run, id, head, kind, key),
   );
 }
@@ -66,15 +66,15 @@ export function checkRow(
 }
 
 function checkScope(run: SearchRun, entry: ExaminedEntry, parent: Node | undefined): Maybe<void> {
-  const { context, params, excluded } = run;
+  const { context, params, excludedClasses } = run;
   const { id, storedRow } = entry;
-  if (!parent || run.isPageFull || !run.areas.isFirstToContain(run.area, id, parent)) return;
-  if (excluded && isOfClass(context, storedRow, excluded.aliases, excluded.referrals)) return;
+  if (!parent || run.isPageFull || !run.areas.isFirstToContain(run.areaIndex, id, parent)) return;
+  if (excludedClasses && isOfClass(context, storedRow, excludedClasses.aliases, excludedClasses.referrals)) return;
   const { sightOf } = params.viewer;
   const sight = sightOf?.({ id, parent, row: storedRow });
   if (sightOf) {
     if (!sight) return;
-    if (!run.isIndexed && ++run.visibleEntries > params.lookLimit) throw lookLimitExceeded();
+    if (!run.isIndexed && ++run.visibleEntryCount > params.lookLimit) throw lookLimitError();
   }
   entry.parent = parent;
   entry.sight = sight;
@@ -84,15 +84,15 @@ function checkScope(run: SearchRun, entry: ExaminedEntry, parent: Node | undefin
 
 function checkFilter(run: SearchRun, entry: ExaminedEntry): Maybe<void> {
   const { context, inputs, filter } = run;
-  if (inputs.dn) entry.dn = dnOf(entry.storedRow, entry.parent);
+  if (inputs.needsDn) entry.dn = dnOf(entry.storedRow, entry.parent);
   entry.namedGroups = undefined;
-  if (inputs.subordinates || largeOffsetsOf(context.descriptions, entry.row, inputs.values).length > 0)
+  if (inputs.needsSubordinates || largeOffsetsOf(context.descriptions, entry.row, inputs.valueTypes).length > 0)
     return runWork(checkWithInputs(run, { ...entry }));
-  entry.large = undefined;
+  entry.largeValues = undefined;
   const result = evaluate(filter, entry);
-  if (result !== UNDEFINED) return outputIf(result, run, entry);
+  if (result !== UNDEFINED) return outputIfTrue(result, run, entry);
   if (inputs.chains.length > 0) return runWork(checkWithInputs(run, { ...entry }));
-  if (!inputs.groups && !inputs.directGroups) return;
+  if (!inputs.needsGroups && !inputs.needsDirectGroups) return;
   return inputs.groupNames.length > 0 ? checkNamedGroups(run, entry) : runWork(checkWithInputs(run, { ...entry }));
 }
 
@@ -103,7 +103,7 @@ function checkNamedGroups(run: SearchRun, entry: ExaminedEntry): Maybe<void> {
   return chain(context.directGroups({ id, row: storedRow, parent }, inputs.groupNames, params.viewer), (groups) => {
     entry.namedGroups = groups;
     const result = evaluate(filter, entry);
-    return result === UNDEFINED ? runWork(checkWithInputs(run, { ...entry })) : outputIf(result, run, entry);
+    return result === UNDEFINED ? runWork(checkWithInputs(run, { ...entry })) : outputIfTrue(result, run, entry);
   });
 }
 
@@ -117,15 +117,15 @@ function* checkWithInputs(run: SearchRun, entry: ExaminedEntry): Work<void> {
     run.rowsExamined++;
     const head = yield* awaitMaybe(run.reader.getHead(MASTER_TABLE.name, id));
     if (head) yield* awaitMaybe(checkHead(run, id, head, kind, key));
-    else yield* awaitMaybe(checkMissing(run, id, kind));
+    else yield* awaitMaybe(checkMissingEntry(run, id, kind));
     return;
   }
-  yield* awaitMaybe(outputIf(evaluate(run.filter, entry), run, entry));
+  yield* awaitMaybe(outputIfTrue(evaluate(run.filter, entry), run, entry));
 }
 
-function outputIf(result: Tri, run: SearchRun, entry: ExaminedEntry): Maybe<void> {
+function outputIfTrue(result: Tri, run: SearchRun, entry: ExaminedEntry): Maybe<void> {
   if (result !== TRUE || run.acceptsKey?.(entry) === false) return;
-  return entry.isPartial ? readAndOutput(run, entry) : run.output.entry(entry, run.area);
+  return entry.isPartial ? readAndOutput(run, entry) : run.output.passEntry(entry, run.areaIndex);
 }
 
 /** Reads the whole row of an entry whose part matched. An entry that has changed since is checked anew. */
@@ -134,6 +134,6 @@ function readAndOutput(run: SearchRun, entry: ExaminedEntry): Maybe<void> {
     if (!row) return;
     if (!isSameVersion(row, entry.storedRow)) return checkRow(run, entry.id, row, entry.kind, entry.key);
     entry.storedRow = presentRow(run.context, row);
-    return run.output.entry(entry, run.area);
+    return run.output.passEntry(entry, run.areaIndex);
   });
 }

@@ -2,36 +2,35 @@ import type { Maybe } from '../../../store/contract.js';
 import { isPromise } from '../../../store/maybe.js';
 import { MASTER_TABLE } from '../../model/tables.js';
 import { CLOCK_INTERVAL, ROWS_AFTER_WAIT } from './batch-sizes.js';
-import { checkHead, checkMissing, checkRow } from './entry-check.js';
+import { checkHead, checkMissingEntry, checkRow } from './entry-check.js';
 import type { PlanKind } from './page.js';
 import type { SearchRun } from './search-run.js';
 
-/** Reads an entry and checks it. A borrowed row stays valid until the check is done. */
+/** Reads an entry and checks it. The row may be in memory of the reader until `detachScratch` or the next read. */
 export function examineEntry(run: SearchRun, id: Buffer, kind: PlanKind = 'b', key: Buffer = id): Maybe<void> {
   run.rowsExamined++;
   const { reader } = run;
-  const lends = reader.getScratchHead && !run.params.order;
-  const head = lends ? reader.getScratchHead!(MASTER_TABLE.name, id) : reader.getHead(MASTER_TABLE.name, id);
+  const isBorrowed = reader.getScratchHead && !run.params.order;
+  const head = isBorrowed ? reader.getScratchHead!(MASTER_TABLE.name, id) : reader.getHead(MASTER_TABLE.name, id);
   if (isPromise(head))
-    return head.then((row) => (row ? checkHead(run, id, row, kind, key) : checkMissing(run, id, kind)));
-  if (!head) return checkMissing(run, id, kind);
-  const done = checkHead(run, id, head, kind, key);
-  if (lends && isPromise(done)) reader.detachScratch!();
-  return done;
+    return head.then((row) => (row ? checkHead(run, id, row, kind, key) : checkMissingEntry(run, id, kind)));
+  if (!head) return checkMissingEntry(run, id, kind);
+  const completion = checkHead(run, id, head, kind, key);
+  if (isBorrowed && isPromise(completion)) reader.detachScratch!();
+  return completion;
 }
 
-/** Reads entries in batches and checks the entries in sequence. */
 export async function examineEntries(
   run: SearchRun,
   ids: readonly Buffer[],
   kind: PlanKind,
   keys = ids,
 ): Promise<void> {
-  let size = ids.length;
+  let batchSize = ids.length;
   for (let at = 0; at < ids.length && !run.isPageFull; ) {
-    const count = await examineBatch(run, ids.slice(at, at + size), kind, keys.slice(at, at + size));
-    at += count ?? size;
-    size = count === undefined ? 2 * size : ROWS_AFTER_WAIT;
+    const checkedCount = await examineBatch(run, ids.slice(at, at + batchSize), kind, keys.slice(at, at + batchSize));
+    at += checkedCount ?? batchSize;
+    batchSize = checkedCount === undefined ? 2 * batchSize : ROWS_AFTER_WAIT;
   }
 }
 
@@ -49,9 +48,9 @@ async function examineBatch(
   for (let i = 0; i < ids.length && !run.isPageFull; i++) {
     run.rowsExamined++;
     const row = rows[i];
-    const done = row ? checkRow(run, ids[i]!, row, kind, keys[i]!) : checkMissing(run, ids[i]!, kind);
-    if (isPromise(done) && run.isClientBehind) return done.then(() => i + 1);
-    const pause = isPromise(done) ? done : i % CLOCK_INTERVAL === 0 ? run.yieldIfDue() : undefined;
+    const completion = row ? checkRow(run, ids[i]!, row, kind, keys[i]!) : checkMissingEntry(run, ids[i]!, kind);
+    if (isPromise(completion) && run.isClientBehind) return completion.then(() => i + 1);
+    const pause = isPromise(completion) ? completion : i % CLOCK_INTERVAL === 0 ? run.yieldIfDue() : undefined;
     if (isPromise(pause)) await pause;
   }
   return undefined;

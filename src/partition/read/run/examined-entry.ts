@@ -12,7 +12,6 @@ export interface ExaminedEntry extends Candidate {
   /** Whether `storedRow` holds only the part of a split row that the filter needs, and more is to be returned. */
   isPartial: boolean;
   parent: Node;
-  /** How the entry was found. */
   kind: PlanKind;
   /** The key behind which the next page starts if this page ends here (`Resume`). */
   key: Buffer;

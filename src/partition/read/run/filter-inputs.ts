@@ -5,7 +5,7 @@ import { dnOf } from '../../tree/master-row.js';
 import { evaluate, UNDEFINED } from '../filter/compiled-filter.js';
 import type { ExaminedEntry } from './examined-entry.js';
 import type { SearchRun } from './search-run.js';
-import { countVisible } from './visible-children.js';
+import { countVisibleChildren } from './visible-children.js';
 
 /**
  * Reads the inputs of the filter that the entry's row does not hold: large values, counts of children, chains, groups.
@@ -14,16 +14,18 @@ import { countVisible } from './visible-children.js';
 export function* readInputs(run: SearchRun, entry: ExaminedEntry): Work<void> {
   const { context, reader, inputs, filter } = run;
   const { id, storedRow, parent } = entry;
-  const cells = largeOffsetsOf(context.descriptions, entry.row, inputs.values);
-  if (cells.length > 0) entry.large = yield* awaitMaybe(readAllLarge(reader, MASTER_TABLE.name, id, entry.row, cells));
-  entry.numSubordinates = inputs.subordinates
-    ? yield* awaitMaybe(countVisible(context, reader, run.params.viewer, { id, row: storedRow }))
+  const largeOffsets = largeOffsetsOf(context.descriptions, entry.row, inputs.valueTypes);
+  if (largeOffsets.length > 0)
+    entry.largeValues = yield* awaitMaybe(readAllLarge(reader, MASTER_TABLE.name, id, entry.row, largeOffsets));
+  entry.numSubordinates = inputs.needsSubordinates
+    ? yield* awaitMaybe(countVisibleChildren(context, reader, run.params.viewer, { id, row: storedRow }))
     : 0;
   entry.hasSubordinates = entry.numSubordinates > 0;
   entry.dn = dnOf(storedRow, parent);
   if (inputs.chains.length > 0 && evaluate(filter, entry) === UNDEFINED)
     entry.isInChain = yield* awaitMaybe(run.chains!.membershipTest(inputs.chains, id));
-  if ((inputs.groups || inputs.directGroups) && evaluate(filter, entry) === UNDEFINED) yield* readGroups(run, entry);
+  if ((inputs.needsGroups || inputs.needsDirectGroups) && evaluate(filter, entry) === UNDEFINED)
+    yield* readGroups(run, entry);
 }
 
 /** Reads the groups of the entry: first the groups that the filter names, and all groups where these do not decide. */
@@ -31,12 +33,12 @@ function* readGroups({ context, inputs, filter, params }: SearchRun, entry: Exam
   const { viewer } = params;
   const { id, storedRow, parent } = entry;
   if (inputs.groupNames.length > 0 && !entry.namedGroups) {
-    const named = context.directGroups({ id, row: storedRow, parent }, inputs.groupNames, viewer);
-    entry.namedGroups = yield* awaitMaybe(named);
+    const maybeGroups = context.directGroups({ id, row: storedRow, parent }, inputs.groupNames, viewer);
+    entry.namedGroups = yield* awaitMaybe(maybeGroups);
     if (evaluate(filter, entry) !== UNDEFINED) return;
   }
   const dn = context.schema.parseDnBytes(entry.dn);
-  const groupsOf = (isDirect: boolean) => context.membershipsOf({ id, dn }, viewer, 'search', isDirect);
-  if (inputs.groups) entry.groups = new Set((yield* awaitMaybe(groupsOf(false))).keys());
-  if (inputs.directGroups) entry.directGroups = new Set((yield* awaitMaybe(groupsOf(true))).keys());
+  const findGroups = (isDirect: boolean) => context.membershipsOf({ id, dn }, viewer, 'search', isDirect);
+  if (inputs.needsGroups) entry.groups = new Set((yield* awaitMaybe(findGroups(false))).keys());
+  if (inputs.needsDirectGroups) entry.directGroups = new Set((yield* awaitMaybe(findGroups(true))).keys());
 }

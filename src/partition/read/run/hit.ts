@@ -4,9 +4,8 @@ import type { Sight } from '../../model/viewer.js';
 import type { SearchParams } from '../search-params.js';
 import type { Hit, MembersRow } from '../sink.js';
 import type { SearchContext } from './search-context.js';
-import { countVisible, hasVisible } from './visible-children.js';
+import { countVisibleChildren, hasVisibleChild } from './visible-children.js';
 
-/** An entry found by a search, as the sink receives it. */
 export class SearchHit implements Hit {
   readonly id: Buffer;
   readonly row: Buffer;
@@ -32,11 +31,11 @@ export class SearchHit implements Hit {
   }
 
   hasSubordinates(): Maybe<boolean> {
-    return hasVisible(this.#context, this.#context.store, this.#params.viewer, this);
+    return hasVisibleChild(this.#context, this.#context.store, this.#params.viewer, this);
   }
 
   numSubordinates(): Maybe<number> {
-    return countVisible(this.#context, this.#context.store, this.#params.viewer, this);
+    return countVisibleChildren(this.#context, this.#context.store, this.#params.viewer, this);
   }
 
   memberOf(): Maybe<Buffer[]> {
@@ -49,11 +48,11 @@ export class SearchHit implements Hit {
   }
 
   async withMembers(limit: number): Promise<MembersRow> {
-    const { schema, withMembers } = this.#context;
+    const { schema, rowWithMembers } = this.#context;
     const { row, sight } = this;
     const { viewer, manageDsaIT } = this.#params;
     const mayRead = !sight || sight.all('read') || sight.allows('read', schema.requireDescription('member'));
     if (manageDsaIT || !mayRead) return { row, hasMore: false };
-    return withMembers(row, viewer, this.#params, limit);
+    return rowWithMembers(row, viewer, this.#params, limit);
   }
 }

@@ -29,8 +29,8 @@ export async function requireDeleted({ store, schema }: SearchContext, id: Buffe
   const snapshot = store.snapshot();
   try {
     if (await snapshot.getHead(MASTER_TABLE.name, id, true)) return;
-    const posting = await snapshot.get(OBJECT_CLASS_TABLE, Buffer.concat([equalityPrefix(norm), id]));
-    if (posting) throw lostRow(id, 'an index names its entry');
+    const indexRow = await snapshot.get(OBJECT_CLASS_TABLE, Buffer.concat([equalityPrefix(norm), id]));
+    if (indexRow) throw lostRowError(id, 'an index names its entry');
   } finally {
     snapshot.close();
   }
@@ -38,21 +38,21 @@ export async function requireDeleted({ store, schema }: SearchContext, id: Buffe
 
 /** Handles an entry that a tree row names and that has no master row. Throws `damaged` where a snapshot shows both. */
 export function checkMissingRow(context: SearchContext, id: Buffer): void {
-  if (context.store.supports.snapshot) throw lostRow(id, 'a tree row names its entry');
+  if (context.store.supports.snapshot) throw lostRowError(id, 'a tree row names its entry');
 }
 
 /** The error for a master row that is missing though another row of the same snapshot names the entry. */
-function lostRow(id: Buffer, why: string): Error {
+function lostRowError(id: Buffer, why: string): Error {
   return damaged(MASTER_TABLE.name, Buffer.from(id), `it is missing, and ${why}`);
 }
 
 /** Returns the number of rows in the tree table by its counters: each suffix entry and the entries below. */
-async function rowsByCounters(reader: Reader): Promise<number> {
+async function countRowsByCounters(reader: Reader): Promise<number> {
   const scan = reader.scan(TREE_TABLE.name, childrenRange(ROOT_ID));
-  let rows = 0;
+  let rowCount = 0;
   for await (const batch of batchesOf(scan))
-    for (const row of batch.rows) rows += 1 + Number(cellCounter(row, TREE.treeInfo, Q.subLevelCount));
-  return rows;
+    for (const row of batch.rows) rowCount += 1 + Number(cellCounter(row, TREE.treeInfo, Q.subLevelCount));
+  return rowCount;
 }
 
 /**
@@ -61,7 +61,7 @@ async function rowsByCounters(reader: Reader): Promise<number> {
  */
 export async function requireAllRows(context: SearchContext, reader: Reader, count: number): Promise<void> {
   if (!context.store.supports.snapshot) return;
-  const counted = await rowsByCounters(reader);
-  if (count < counted)
-    throw damaged(TREE_TABLE.name, undefined, `it has ${count} rows, and its counters say ${counted}`);
+  const countedRows = await countRowsByCounters(reader);
+  if (count < countedRows)
+    throw damaged(TREE_TABLE.name, undefined, `it has ${count} rows, and its counters say ${countedRows}`);
 }

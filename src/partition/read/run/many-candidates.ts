@@ -2,10 +2,10 @@ import { LongWork } from '../../model/long-work.js';
 import type { SearchRun } from './search-run.js';
 
 /** Number of candidates of an index that take some milliseconds. */
-const MANY = 256;
+const MANY_CANDIDATES = 256;
 
 /** Number of searches with many candidates that are in progress in this thread. */
-let inProgress = 0;
+let searchCount = 0;
 
 /**
  * Runs `work`, which examines so many candidates. Throws `LongWork` instead where the candidates are many, another
@@ -14,12 +14,12 @@ let inProgress = 0;
 export async function workOrOffload(run: SearchRun, candidates: number, work: () => Promise<void>): Promise<void> {
   const { context, params, output } = run;
   // Where rows are spread over servers, the search waits for rows rather than for this thread.
-  if (candidates < MANY || context.store.supports.spread) return work();
-  if (!output.hasBegun && params.leaveMany?.hasTime(inProgress)) throw new LongWork();
-  inProgress++;
+  if (candidates < MANY_CANDIDATES || context.store.supports.spread) return work();
+  if (!output.hasBegun && params.otherThreads?.hasTime(searchCount)) throw new LongWork();
+  searchCount++;
   try {
     await work();
   } finally {
-    inProgress--;
+    searchCount--;
   }
 }

@@ -8,7 +8,7 @@ import { draftWithLarge } from '../../model/large-draft.js';
 import { UUID_BYTES } from '../../model/tables.js';
 import { planIndexes } from '../plan/index-plan.js';
 import { containsKey, type IndexRanges, keyRanges, type Range } from '../plan/key-ranges.js';
-import { isByIds, type PagePlan, partsOf } from '../plan/page-plan.js';
+import { isInIdOrder, type PagePlan, usableParts } from '../plan/page-plan.js';
 import { type Source, sortIds } from '../plan/sources.js';
 import { CLOCK_INTERVAL, INDEX_BATCH } from './batch-sizes.js';
 import { examineEntries, examineEntry } from './entry-fetch.js';
@@ -33,16 +33,16 @@ export async function searchPage(
   plan: PagePlan | undefined,
   resume: Resume | undefined,
 ): Promise<void> {
-  const part = resume ? resume.key.readUInt16BE(0) : plan!.part;
+  const partNumber = resume ? resume.key.readUInt16BE(0) : plan!.partNumber;
   const key = resume?.key.subarray(2);
-  const byIds = resume ? resume.kind === 'i' : isByIds(plan!.sources);
+  const byIds = resume ? resume.kind === 'i' : isInIdOrder(plan!.sources);
   run.output.keyPrefix = Buffer.allocUnsafe(2);
-  run.output.keyPrefix.writeUInt16BE(part);
-  if (!byIds) return searchKeys(run, part, key);
-  return mergeLists(run, key ? await replanSources(run, part) : plan!.sources, key);
+  run.output.keyPrefix.writeUInt16BE(partNumber);
+  if (!byIds) return searchKeys(run, partNumber, key);
+  return mergeLists(run, key ? await replanSources(run, partNumber) : plan!.sources, key);
 }
 
-function indexesChanged(): LdapError {
+function indexesChangedError(): LdapError {
   return new LdapError(
     'unwillingToPerform',
     'the indexes that this paged search was using have changed; start the search again',
@@ -51,25 +51,24 @@ function indexesChanged(): LdapError {
 
 /** Returns sources with all candidates of the plan of the first page; the sources themselves may differ. */
 async function replanSources(run: SearchRun, part: number): Promise<readonly Source[]> {
-  const filter = partsOf(run.filter)[part];
+  const filter = usableParts(run.filter)[part];
   const plan = filter && (await planIndexes(filter, run.planContext('none')));
-  if (!plan) throw indexesChanged();
+  if (!plan) throw indexesChangedError();
   return plan.sources;
 }
 
-/** A sorted list of ids that is read in pieces. */
+/** A sorted list of ids that is read in portions. */
 interface IdList {
   /** Reads the first `limit` ids that are greater than `after`. */
   read(reader: Reader, limit: number, after: Buffer | undefined): Maybe<Buffer>;
-  /** Whether the whole list has been read. */
   isExhausted: boolean;
 }
 
-function listsOf(sources: readonly Source[]): IdList[] {
+function idListsOf(sources: readonly Source[]): IdList[] {
   return sources.flatMap((source): IdList[] => {
     if ('ids' in source) {
-      const sorted = sortIds(source.ids);
-      return [{ read: (_, limit, after) => idsAfter(sorted, limit, after), isExhausted: false }];
+      const sortedIds = sortIds(source.ids);
+      return [{ read: (_, limit, after) => idsAfter(sortedIds, limit, after), isExhausted: false }];
     }
     if ('range' in source) throw new TypeError('a range has no order of ids');
     const { table } = source;
@@ -99,67 +98,66 @@ function hasIdAfter(ids: Buffer, id: Buffer): boolean {
   return ids.length > 0 && Buffer.compare(ids.subarray(-UUID_BYTES), id) > 0;
 }
 
-/** Number of lists that are read at the same time. */
 const LISTS_AT_ONCE = 64;
 /** Minimum number of ids that are read from a list. */
-const MIN_READ = 8;
+const MIN_READ_IDS = 8;
 
 /**
- * Merges lists from the id `from` (exclusive) on. One round reads a piece of each list; ids up to the frontier, the
+ * Merges lists from the id `from` (exclusive) on. One round reads a portion of each list; ids up to the frontier, the
  * least last id of the lists that are not exhausted, are then complete.
  */
 async function mergeLists(run: SearchRun, sources: readonly Source[], from: Buffer | undefined): Promise<void> {
-  let lists = listsOf(sources);
-  let after = from;
+  let lists = idListsOf(sources);
+  let mergedUpTo = from;
   while (lists.length > 0 && !run.isPageFull) {
-    const limit = Math.max(MIN_READ, Math.min(INDEX_BATCH, Math.ceil(INDEX_BATCH / lists.length)));
-    const read: Buffer[] = [];
+    const limit = Math.max(MIN_READ_IDS, Math.min(INDEX_BATCH, Math.ceil(INDEX_BATCH / lists.length)));
+    const readIds: Buffer[] = [];
     let frontier: Buffer | undefined;
     for (let n = 0; n < lists.length; n += LISTS_AT_ONCE) {
-      const group = lists.slice(n, n + LISTS_AT_ONCE);
-      const parts = group.map((list) => list.read(run.reader, limit, after));
-      const ids = parts.some(isPromise) ? await Promise.all(parts) : (parts as Buffer[]);
-      for (const [i, list] of group.entries()) {
-        read.push(ids[i]!);
-        list.isExhausted = ids[i]!.length < limit * UUID_BYTES;
-        const last = ids[i]!.subarray(-UUID_BYTES);
-        if (!list.isExhausted && (!frontier || Buffer.compare(last, frontier) < 0)) frontier = last;
+      const listGroup = lists.slice(n, n + LISTS_AT_ONCE);
+      const maybeIds = listGroup.map((list) => list.read(run.reader, limit, mergedUpTo));
+      const idsByList = maybeIds.some(isPromise) ? await Promise.all(maybeIds) : (maybeIds as Buffer[]);
+      for (const [i, list] of listGroup.entries()) {
+        readIds.push(idsByList[i]!);
+        list.isExhausted = idsByList[i]!.length < limit * UUID_BYTES;
+        const lastId = idsByList[i]!.subarray(-UUID_BYTES);
+        if (!list.isExhausted && (!frontier || Buffer.compare(lastId, frontier) < 0)) frontier = lastId;
       }
       const pause = run.yieldIfDue();
       if (isPromise(pause)) await pause;
     }
-    const sorted = sortIds(Buffer.concat(read));
-    const complete = frontier
-      ? sorted.subarray(0, sorted.length - idsAfter(sorted, sorted.length, frontier).length)
-      : sorted;
-    for (let at = 0; at < complete.length && !run.isPageFull; at += INDEX_BATCH * UUID_BYTES) {
-      const done = examineIds(run, complete.subarray(at, at + INDEX_BATCH * UUID_BYTES));
-      if (isPromise(done)) await done;
+    const sortedIds = sortIds(Buffer.concat(readIds));
+    const completeIds = frontier
+      ? sortedIds.subarray(0, sortedIds.length - idsAfter(sortedIds, sortedIds.length, frontier).length)
+      : sortedIds;
+    for (let at = 0; at < completeIds.length && !run.isPageFull; at += INDEX_BATCH * UUID_BYTES) {
+      const completion = examineIds(run, completeIds.subarray(at, at + INDEX_BATCH * UUID_BYTES));
+      if (isPromise(completion)) await completion;
       const pause = run.yieldIfDue();
       if (isPromise(pause)) await pause;
     }
-    after = frontier;
-    lists = frontier ? lists.filter((list, i) => !list.isExhausted || hasIdAfter(read[i]!, frontier)) : [];
+    mergedUpTo = frontier;
+    lists = frontier ? lists.filter((list, i) => !list.isExhausted || hasIdAfter(readIds[i]!, frontier)) : [];
   }
 }
 
 /** Searches ranges of index keys, index by index, from the end of the previous page on. */
 async function searchKeys(run: SearchRun, part: number, from: Buffer | undefined): Promise<void> {
-  const filter = partsOf(run.filter)[part];
-  const tables = filter && keyRanges(filter, run.context.shared.indexes);
-  if (!tables) throw indexesChanged();
-  const hash = hashRanges(tables);
-  if (from && from.readUInt32BE(0) !== hash) throw indexesChanged();
-  const first = from ? from.readUInt16BE(4) : 0;
-  addInputTypes(run, tables);
-  for (let n = first; n < tables.length && !run.isPageFull; n++) {
+  const filter = usableParts(run.filter)[part];
+  const indexRanges = filter && keyRanges(filter, run.context.shared.indexes);
+  if (!indexRanges) throw indexesChangedError();
+  const hash = hashRanges(indexRanges);
+  if (from && from.readUInt32BE(0) !== hash) throw indexesChangedError();
+  const firstIndex = from ? from.readUInt16BE(4) : 0;
+  addInputTypes(run, indexRanges);
+  for (let n = firstIndex; n < indexRanges.length && !run.isPageFull; n++) {
     run.output.keyPrefix = keyPrefix(part, hash, n);
-    run.acceptsKey = hasUniqueKeys(tables, n) ? undefined : (entry) => isLeastKey(run, entry, tables, n);
-    const after = n === first && from ? from.subarray(6) : undefined;
-    for (const range of tables[n]!.ranges) {
-      if (after && range.to && Buffer.compare(range.to, after) <= 0) continue;
-      const start = after && Buffer.compare(after, range.from) >= 0 ? after : undefined;
-      await searchRange(run, tables[n]!.index.table, range, start);
+    run.acceptsKey = hasUniqueKeys(indexRanges, n) ? undefined : (entry) => isLeastKey(run, entry, indexRanges, n);
+    const resumeKey = n === firstIndex && from ? from.subarray(6) : undefined;
+    for (const range of indexRanges[n]!.ranges) {
+      if (resumeKey && range.to && Buffer.compare(range.to, resumeKey) <= 0) continue;
+      const startKey = resumeKey && Buffer.compare(resumeKey, range.from) >= 0 ? resumeKey : undefined;
+      await searchRange(run, indexRanges[n]!.index.table, range, startKey);
       if (run.isPageFull) break;
     }
   }
@@ -171,11 +169,11 @@ function hasUniqueKeys(tables: readonly IndexRanges[], n: number): boolean {
 }
 
 function keyPrefix(part: number, hash: number, n: number): Buffer {
-  const head = Buffer.allocUnsafe(8);
-  head.writeUInt16BE(part);
-  head.writeUInt32BE(hash, 2);
-  head.writeUInt16BE(n, 6);
-  return head;
+  const prefix = Buffer.allocUnsafe(8);
+  prefix.writeUInt16BE(part);
+  prefix.writeUInt32BE(hash, 2);
+  prefix.writeUInt16BE(n, 6);
+  return prefix;
 }
 
 function hashRanges(tables: readonly IndexRanges[]): number {
@@ -190,8 +188,8 @@ function hashRanges(tables: readonly IndexRanges[]): number {
 
 /** Requires the values of the indexed types, from which the keys of an entry are computed. */
 function addInputTypes({ inputs }: SearchRun, tables: readonly IndexRanges[]): void {
-  if (inputs.values === 'all') return;
-  inputs.values = new Set([...(inputs.values ?? []), ...tables.map(({ index }) => index.type)]);
+  if (inputs.valueTypes === 'all') return;
+  inputs.valueTypes = new Set([...(inputs.valueTypes ?? []), ...tables.map(({ index }) => index.type)]);
 }
 
 /**
@@ -212,8 +210,8 @@ async function examineKeys(run: SearchRun, keys: readonly Buffer[]): Promise<voi
   const ids = keys.map((key) => key.subarray(key.length - UUID_BYTES));
   if (run.context.store.supports.spread) return examineEntries(run, ids, 'r', keys);
   for (let i = 0; i < ids.length && !run.isPageFull; i++) {
-    const done = examineEntry(run, ids[i]!, 'r', keys[i]!);
-    const pause = isPromise(done) ? done : i % CLOCK_INTERVAL === 0 ? run.yieldIfDue() : undefined;
+    const completion = examineEntry(run, ids[i]!, 'r', keys[i]!);
+    const pause = isPromise(completion) ? completion : i % CLOCK_INTERVAL === 0 ? run.yieldIfDue() : undefined;
     if (isPromise(pause)) await pause;
   }
 }
@@ -221,19 +219,19 @@ async function examineKeys(run: SearchRun, keys: readonly Buffer[]): Promise<voi
 /** Whether the entry was found under its least key in the ranges, in the order of the indexes. */
 function isLeastKey(
   { context }: SearchRun,
-  { row, large, key }: ExaminedEntry,
+  { row, largeValues, key }: ExaminedEntry,
   tables: readonly IndexRanges[],
   n: number,
 ): boolean {
   const id = key.subarray(key.length - UUID_BYTES);
-  const draft = draftWithLarge(context, row, large);
+  const draft = draftWithLarge(context, row, largeValues);
   for (let i = 0; i <= n; i++) {
     const { index, ranges } = tables[i]!;
     const implied = new ImpliedRows();
     implyType(index.type, draft.ofType(index.type), index, implied);
     for (const { keyPrefix: prefix } of implied.rows) {
-      const other = Buffer.concat([prefix, id]);
-      if (containsKey(ranges, other) && (i < n || Buffer.compare(other, key) < 0)) return false;
+      const otherKey = Buffer.concat([prefix, id]);
+      if (containsKey(ranges, otherKey) && (i < n || Buffer.compare(otherKey, key) < 0)) return false;
     }
   }
   return true;

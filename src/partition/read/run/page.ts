@@ -10,7 +10,7 @@ export type PlanKind = 'b' | 'i' | 'r' | 's' | 't';
 
 /** The position at which a page ended: number of the area, kind of plan, key of the last entry returned. */
 export interface Resume {
-  readonly area: number;
+  readonly areaIndex: number;
   readonly kind: PlanKind;
   /**
    * `b`, `i`: entryUUID. `t`: key of the tree row. `s`: `pathHash` of the parent, then the key of the tree row.
@@ -19,18 +19,17 @@ export interface Resume {
   readonly key: Buffer;
 }
 
-export function formatResume({ area, kind, key }: Resume): Buffer {
-  const head = Buffer.allocUnsafe(3);
-  head.writeUInt16BE(area);
-  head[2] = kind.charCodeAt(0);
-  return Buffer.concat([head, key]);
+export function formatResume({ areaIndex, kind, key }: Resume): Buffer {
+  const header = Buffer.allocUnsafe(3);
+  header.writeUInt16BE(areaIndex);
+  header[2] = kind.charCodeAt(0);
+  return Buffer.concat([header, key]);
 }
 
 export function parseResume(bytes: Buffer): Resume {
-  return { area: bytes.readUInt16BE(0), kind: String.fromCharCode(bytes[2]!) as PlanKind, key: bytes.subarray(3) };
+  return { areaIndex: bytes.readUInt16BE(0), kind: String.fromCharCode(bytes[2]!) as PlanKind, key: bytes.subarray(3) };
 }
 
-/** Bytes of a `pathHash`. */
 export const PATH_HASH_BYTES = 4;
 
 /**
@@ -39,8 +38,8 @@ export const PATH_HASH_BYTES = 4;
  */
 export function pathHash(node: Node, base: Node): Buffer {
   let hash: number | undefined;
-  for (let at: Node | undefined = node; at && !at.id.equals(base.id); at = at.parent)
-    hash = hashBytes(nodeTreeKey(at), undefined, undefined, hashBytes(at.id, undefined, undefined, hash));
+  for (let ancestor: Node | undefined = node; ancestor && !ancestor.id.equals(base.id); ancestor = ancestor.parent)
+    hash = hashBytes(nodeTreeKey(ancestor), undefined, undefined, hashBytes(ancestor.id, undefined, undefined, hash));
   const bytes = Buffer.alloc(PATH_HASH_BYTES);
   bytes.writeInt32BE(hash ?? 0);
   return bytes;

@@ -10,40 +10,34 @@ import { checkMissingRow, requireAllRows } from './lost-rows.js';
 import type { PlanKind } from './page.js';
 import type { SearchRun } from './search-run.js';
 
-/** Returns the id of the entry of a tree row. */
-export function idOf(treeRow: Buffer): Buffer {
+export function entryIdOf(treeRow: Buffer): Buffer {
   return cellValue(treeRow, TREE.treeInfo, Q.id)!;
 }
 
-/** Whether the entry of a tree row has children. */
 export function hasChildren(treeRow: Buffer | undefined): boolean {
   return cellCounter(treeRow, TREE.treeInfo, Q.oneLevelCount) > 0n;
 }
 
-/** A range of tree rows to scan. */
 export interface ScanTarget {
   readonly range: KeyRange;
   readonly filter: StoreFilter | undefined;
   readonly kind: PlanKind;
 }
 
-type Rows = Pick<Batch, 'keys' | 'rows'>;
+type BatchRows = Pick<Batch, 'keys' | 'rows'>;
 
-/** The result of the scan of a range. */
-interface Scanned {
-  /** Ids of the entries with children. */
+interface ScanResult {
   readonly containers: Buffer[];
   /** Number of rows in the range; undefined where the search had to wait and may have met rows twice. */
   readonly rowCount: number | undefined;
 }
 
-/** The part of a range that remains to be scanned. */
-export interface Rest {
+export interface RemainingRange {
   readonly from: Buffer;
   /** Number of rows of the last batch that were dropped and are to be read again. */
-  readonly dropped: number;
+  readonly droppedCount: number;
   /** Resolves when the client takes more entries; undefined where the search need not wait. */
-  readonly room: Promise<void> | undefined;
+  readonly clientReady: Promise<void> | undefined;
 }
 
 /**
@@ -54,23 +48,23 @@ export async function scanRange(
   run: SearchRun,
   { range: { from, to }, filter, kind }: ScanTarget,
   limit?: number,
-): Promise<Scanned> {
+): Promise<ScanResult> {
   const containers: Buffer[] = [];
   let rowCount: number | undefined = 0;
   let options: ScanOptions = { filter, ...(limit !== undefined && { limit }) };
-  for (let start = from; ; ) {
-    const part = await scanPart(run, { from: start, to }, options, kind, containers);
-    rowCount = sum(rowCount, part.rowCount);
-    const { rest } = part;
-    if (!rest) return { containers, rowCount };
-    await rest.room;
-    options = { filter, limit: rest.room ? ROWS_AFTER_WAIT : 2 * options.limit! };
-    start = rest.from;
+  for (let startKey = from; ; ) {
+    const partResult = await scanPart(run, { from: startKey, to }, options, kind, containers);
+    rowCount = addCounts(rowCount, partResult.rowCount);
+    const { remainingRange } = partResult;
+    if (!remainingRange) return { containers, rowCount };
+    await remainingRange.clientReady;
+    options = { filter, limit: remainingRange.clientReady ? ROWS_AFTER_WAIT : 2 * options.limit! };
+    startKey = remainingRange.from;
   }
 }
 
 /** Undefined where one of the numbers is unknown. */
-function sum(a: number | undefined, b: number | undefined): number | undefined {
+function addCounts(a: number | undefined, b: number | undefined): number | undefined {
   return a === undefined || b === undefined ? undefined : a + b;
 }
 
@@ -81,55 +75,56 @@ async function scanPart(
   options: ScanOptions,
   kind: PlanKind,
   containers: Buffer[],
-): Promise<{ rowCount: number | undefined; rest: Rest | undefined }> {
+): Promise<{ rowCount: number | undefined; remainingRange: RemainingRange | undefined }> {
   let rowCount = 0;
-  let returned = 0;
-  let last: Buffer | undefined;
+  let returnedCount = 0;
+  let lastKey: Buffer | undefined;
   const scan = run.reader.scan(TREE_TABLE.name, range, options);
   try {
     while (!run.isPageFull) {
-      const next = scan.next();
-      const batch = isPromise(next) ? await next : next;
+      const maybeBatch = scan.next();
+      const batch = isPromise(maybeBatch) ? await maybeBatch : maybeBatch;
       if (!batch) break;
       run.rowsExamined += batch.scannedCount;
       rowCount += batch.scannedCount;
-      const rest = await checkRows(run, batch, kind, containers);
-      if (rest) {
+      const remainingRange = await checkRows(run, batch, kind, containers);
+      if (remainingRange) {
         // A scan that ends at its limit reports the end of the scan, not of the range.
-        const isLast = returned + batch.keys.length === options.limit;
-        const until = batch.until && isLast ? keyAfter(batch.keys.at(-1)!) : batch.until;
-        const dropped = await uncountDropped(run, rest, until, range.to, options.filter !== undefined);
-        return { rowCount: sum(rowCount, dropped), rest };
+        const isAtLimit = returnedCount + batch.keys.length === options.limit;
+        const batchEnd = batch.until && isAtLimit ? keyAfter(batch.keys.at(-1)!) : batch.until;
+        const countChange = await uncountRows(run, remainingRange, batchEnd, range.to, options.filter !== undefined);
+        return { rowCount: addCounts(rowCount, countChange), remainingRange };
       }
-      returned += batch.keys.length;
-      last = batch.keys.at(-1) ?? last;
+      returnedCount += batch.keys.length;
+      lastKey = batch.keys.at(-1) ?? lastKey;
       const pause = run.checkAndYield();
       if (isPromise(pause)) await pause;
     }
   } finally {
     scan.close();
   }
-  const isCut = last && !run.isPageFull && returned === options.limit;
-  return { rowCount, rest: isCut ? { from: keyAfter(last!), dropped: 0, room: undefined } : undefined };
+  const isAtLimit = lastKey && !run.isPageFull && returnedCount === options.limit;
+  if (!isAtLimit) return { rowCount, remainingRange: undefined };
+  return { rowCount, remainingRange: { from: keyAfter(lastKey!), droppedCount: 0, clientReady: undefined } };
 }
 
 /**
  * Subtracts the dropped rows from `rowsExamined`, as they will be read again. Returns the change of the row count, zero
  * or less, or undefined where the number of dropped rows that the filter skipped is unknown.
  */
-async function uncountDropped(
+async function uncountRows(
   run: SearchRun,
-  { from, dropped }: Rest,
+  { from, droppedCount }: RemainingRange,
   until: Batch['until'],
   to: Buffer | undefined,
   isFiltered: boolean,
 ): Promise<number | undefined> {
-  let count: number | undefined = dropped;
+  let count: number | undefined = droppedCount;
   if (isFiltered && until && !run.context.store.supports.spread) {
-    const end = until === 'end' ? to : until;
-    count = await run.reader.count(TREE_TABLE.name, { from, to: end }, Number.MAX_SAFE_INTEGER);
+    const endKey = until === 'end' ? to : until;
+    count = await run.reader.count(TREE_TABLE.name, { from, to: endKey }, Number.MAX_SAFE_INTEGER);
   } else if (isFiltered) count = undefined;
-  run.rowsExamined -= count ?? dropped;
+  run.rowsExamined -= count ?? droppedCount;
   return count === undefined ? undefined : -count;
 }
 
@@ -139,35 +134,35 @@ async function uncountDropped(
  */
 async function checkRows(
   run: SearchRun,
-  { keys, rows }: Rows,
+  { keys, rows }: BatchRows,
   kind: PlanKind,
   containers: Buffer[],
-): Promise<Rest | undefined> {
-  const ids = rows.map((row) => idOf(row!));
+): Promise<RemainingRange | undefined> {
+  const ids = rows.map((row) => entryIdOf(row!));
   const heads = run.context.store.supports.spread ? await run.reader.getMany(MASTER_TABLE.name, ids) : undefined;
   for (let i = 0; i < ids.length && !run.isPageFull; i++) {
     const id = ids[i]!;
     if (kind === 's' && hasChildren(rows[i])) containers.push(Buffer.from(id));
-    const read = heads ? heads[i] : run.reader.getHead(MASTER_TABLE.name, id);
-    const head = isPromise(read) ? await read : read;
+    const maybeHead = heads ? heads[i] : run.reader.getHead(MASTER_TABLE.name, id);
+    const head = isPromise(maybeHead) ? await maybeHead : maybeHead;
     if (!head) {
       checkMissingRow(run.context, id);
       continue;
     }
-    const done = checkHead(run, id, head, kind, keys[i]!);
-    if (isPromise(done) && run.isClientBehind)
-      return { from: keyAfter(keys[i]!), dropped: ids.length - 1 - i, room: done };
-    const pause = isPromise(done) ? done : i % CLOCK_INTERVAL === 0 ? run.yieldIfDue() : undefined;
+    const completion = checkHead(run, id, head, kind, keys[i]!);
+    if (isPromise(completion) && run.isClientBehind)
+      return { from: keyAfter(keys[i]!), droppedCount: ids.length - 1 - i, clientReady: completion };
+    const pause = isPromise(completion) ? completion : i % CLOCK_INTERVAL === 0 ? run.yieldIfDue() : undefined;
     if (isPromise(pause)) await pause;
   }
   return undefined;
 }
 
 /** Returns the rows of a batch from row number `next` on that pass the filter. */
-export function remainingRows({ keys, rows }: Batch, next: number, filter: StoreFilter | undefined): Rows {
+export function remainingRows({ keys, rows }: Batch, next: number, filter: StoreFilter | undefined): BatchRows {
   const test = filter ? compileFilter(filter) : () => true;
-  const kept = [...keys.keys()].filter((i) => i >= next && test(rows[i]!));
-  return { keys: kept.map((i) => keys[i]!), rows: kept.map((i) => rows[i]) };
+  const rowNumbers = [...keys.keys()].filter((i) => i >= next && test(rows[i]!));
+  return { keys: rowNumbers.map((i) => keys[i]!), rows: rowNumbers.map((i) => rows[i]) };
 }
 
 /**
@@ -175,25 +170,26 @@ export function remainingRows({ keys, rows }: Batch, next: number, filter: Store
  * `containers`. The rest begins with rows that have been read, or at a key. `until`: end of the batch in which the
  * search has left. `rowCount`: number of rows up to there.
  */
-export async function scanRest(
+export async function scanRemainingRange(
   run: SearchRun,
-  start: Rows | Rest,
+  start: BatchRows | RemainingRange,
   until: Batch['until'],
   { range: { to }, filter, kind }: ScanTarget,
   rowCount: number,
   containers: Buffer[],
 ): Promise<void> {
   let total: number | undefined = rowCount;
-  const rest = 'keys' in start ? await checkRows(run, start, kind, containers) : start;
-  if (rest) {
-    total = sum(total, await uncountDropped(run, rest, until, to, true));
-    await rest.room;
+  const remainingRange = 'keys' in start ? await checkRows(run, start, kind, containers) : start;
+  if (remainingRange) {
+    total = addCounts(total, await uncountRows(run, remainingRange, until, to, true));
+    await remainingRange.clientReady;
   }
-  const from = rest?.from ?? (until === 'end' ? undefined : until);
+  const from = remainingRange?.from ?? (until === 'end' ? undefined : until);
   if (from) {
-    const scanned = await scanRange(run, { range: { from, to }, filter, kind }, rest?.room && ROWS_AFTER_WAIT);
-    containers.push(...scanned.containers);
-    total = sum(total, scanned.rowCount);
+    const limit = remainingRange?.clientReady && ROWS_AFTER_WAIT;
+    const scanResult = await scanRange(run, { range: { from, to }, filter, kind }, limit);
+    containers.push(...scanResult.containers);
+    total = addCounts(total, scanResult.rowCount);
   }
   if (total !== undefined && kind === 't' && !run.isPageFull) await requireAllRows(run.context, run.reader, total);
 }

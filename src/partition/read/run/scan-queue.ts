@@ -27,8 +27,8 @@ const queuesByStore = new WeakMap<Store, Map<string, ScanQueue>>();
  * that is older than the search itself.
  */
 export async function joinSharedScan(run: SearchRun, target: ScanTarget): Promise<ScanShare> {
-  const room = run.params.client?.waitForDrain();
-  if (isPromise(room)) await room;
+  const clientReady = run.params.client?.waitForDrain();
+  if (isPromise(clientReady)) await clientReady;
   const { store } = run.context;
   let queues = queuesByStore.get(store);
   if (!queues) {
@@ -50,10 +50,10 @@ class ScanQueue {
   readonly #target: Omit<ScanTarget, 'filter'>;
   readonly #onEmpty: () => void;
   /** Searches that wait for the next scan, by client. */
-  readonly #waiting = new FairTree<Participant>();
+  readonly #queue = new FairTree<Participant>();
   #isRunning = false;
-  /** Ends `#waitForMore` once this many searches wait. */
-  #expected: { readonly count: number; readonly proceed: () => void } | undefined;
+  /** Ends `#waitForSearches` once this many searches wait. */
+  #expectedSearches: { readonly count: number; readonly proceed: () => void } | undefined;
 
   constructor(store: Store, { range, kind }: ScanTarget, onEmpty: () => void) {
     this.#store = store;
@@ -64,29 +64,29 @@ class ScanQueue {
   join(run: SearchRun, filter: StoreFilter | undefined): Promise<ScanShare> {
     return new Promise((resolve, reject) => {
       const participant = { run, filter, containers: [], resolve, reject, hasLeft: false };
-      this.#waiting.push([run.params.client ?? run], participant);
-      if (this.#expected && this.#waiting.size >= this.#expected.count) this.#expected.proceed();
+      this.#queue.push([run.params.client ?? run], participant);
+      if (this.#expectedSearches && this.#queue.size >= this.#expectedSearches.count) this.#expectedSearches.proceed();
       if (!this.#isRunning) void this.#runScans();
     });
   }
 
   async #runScans(): Promise<void> {
     this.#isRunning = true;
-    while (this.#waiting.size > 0) {
+    while (this.#queue.size > 0) {
       const pause = waitForFirstSlice();
       if (isPromise(pause)) await pause;
       const participants = this.#takeParticipants();
       if (participants.length === 0) continue;
-      const began = performance.now();
+      const startMs = performance.now();
       try {
         await new SharedScan(this.#store, this.#target, participants).run();
       } catch (error) {
         // The scan could not begin.
         for (const { reject } of participants) reject(error);
       }
-      const count = this.#waiting.size + participants.length;
-      const wait = Math.min((performance.now() - began) * WAIT_SHARE, MAX_WAIT_MS);
-      if (count > 1 && wait >= 1) await this.#waitForMore(count, wait);
+      const searchCount = this.#queue.size + participants.length;
+      const waitMs = Math.min((performance.now() - startMs) * WAIT_SHARE, MAX_WAIT_MS);
+      if (searchCount > 1 && waitMs >= 1) await this.#waitForSearches(searchCount, waitMs);
     }
     this.#isRunning = false;
     this.#onEmpty();
@@ -96,23 +96,23 @@ class ScanQueue {
    * Takes searches from the queue round-robin by client, up to the limits. Rejects searches that exceed their limits.
    */
   #takeParticipants(): Participant[] {
-    const taken: Participant[] = [];
+    const participants: Participant[] = [];
     for (let round = 0; round < MAX_PER_CLIENT; round++)
-      for (let left = this.#waiting.keyCount; left > 0 && taken.length < MAX_PARTICIPANTS; left--)
-        taken.push(this.#waiting.shift()!);
-    return taken.filter(requireLimits);
+      for (let n = this.#queue.keyCount; n > 0 && participants.length < MAX_PARTICIPANTS; n--)
+        participants.push(this.#queue.shift()!);
+    return participants.filter(requireLimits);
   }
 
   /** Waits until `count` searches wait, for at most so many milliseconds. */
-  async #waitForMore(count: number, milliseconds: number): Promise<void> {
+  async #waitForSearches(count: number, milliseconds: number): Promise<void> {
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, milliseconds);
       const proceed = (): void => {
         clearTimeout(timer);
         resolve();
       };
-      this.#expected = { count, proceed };
+      this.#expectedSearches = { count, proceed };
     });
-    this.#expected = undefined;
+    this.#expectedSearches = undefined;
   }
 }

@@ -7,10 +7,10 @@ import type { TreeContext } from '../../tree/tree-context.js';
 import type { CompiledFilter, FilterInputs } from '../filter/compiled-filter.js';
 import type { FilterCompiler } from '../filter/filter-compiler.js';
 import type { IndexPlan, PlanContext } from '../plan/index-plan.js';
-import type { Until } from '../search-params.js';
+import type { AbortConditions } from '../search-params.js';
 import type { MembersRow } from '../sink.js';
 import type { Base } from './area.js';
-import type { Chains, InChain } from './chains.js';
+import type { Chains, FindChainIds } from './chains.js';
 
 /** The services that all searches of a partition use. */
 export interface SearchContext extends TreeContext {
@@ -27,14 +27,19 @@ export interface SearchContext extends TreeContext {
     viewer: Viewer,
   ) => Maybe<ReadonlySet<string>>;
   readonly membersOf: PlanContext['membersOf'];
-  readonly inChain: InChain;
+  readonly findChainIds: FindChainIds;
   /** Whether a URL in the row of a dynamic group finds the entry with this name (`Dn.norm`). */
   readonly isDynamicMember: (row: Buffer, name: Buffer, viewer: Viewer) => Promise<boolean>;
-  readonly withMembers: WithMembers;
+  readonly rowWithMembers: RowWithMembers;
 }
 
 /** Returns the row of a dynamic group with the members that its URLs find as values, at most `limit` of them. */
-export type WithMembers = (row: Buffer, viewer: Viewer, until: Until, limit: number) => Promise<MembersRow>;
+export type RowWithMembers = (
+  row: Buffer,
+  viewer: Viewer,
+  until: AbortConditions,
+  limit: number,
+) => Promise<MembersRow>;
 
 /**
  * Returns the groups of an entry by name (`Dn.norm` as Latin-1), each with its DN: groups that the viewer sees and
@@ -47,15 +52,13 @@ export type MembershipsOf = (
   isDirect?: boolean,
 ) => Maybe<ReadonlyMap<string, { readonly dn: Buffer }>>;
 
-/** The result of the preparation of a search. */
-export interface Prepared {
+export interface PreparedSearch {
   /** The positions of aliases and referrals; undefined where the search need not know them. */
   readonly places: Places | undefined;
   readonly filter: CompiledFilter;
   readonly inputs: FilterInputs;
-  /** Undefined where the filter has no chains. */
   readonly chains: Chains | undefined;
   readonly base: Base;
   /** The index plan, if planning began before the base was found. */
-  readonly plan: Promise<IndexPlan | undefined> | undefined;
+  readonly earlyPlan: Promise<IndexPlan | undefined> | undefined;
 }

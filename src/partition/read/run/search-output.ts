@@ -15,7 +15,6 @@ import type { SearchContext } from './search-context.js';
 
 /** Passes the entries and references of one search to its sink, up to the size limit and the page size. */
 export class SearchOutput {
-  /** Number of entries passed on. */
   entries = 0;
   /** Precedes the entry's key in the resume cookie. */
   keyPrefix: Buffer = EMPTY;
@@ -26,11 +25,11 @@ export class SearchOutput {
   readonly #sink: SearchSink;
   readonly #areas: Areas;
   /** Position of the last entry passed on, and its parent. */
-  #last: Resume | undefined;
+  #lastPosition: Resume | undefined;
   #lastParent: Node | undefined;
   #hasReferences = false;
   /** Ids of the entries passed on; kept only where `#isRepeated` needs them. */
-  #ids: IdSet | undefined;
+  #passedIds: IdSet | undefined;
 
   constructor(context: SearchContext, params: SearchParams, sink: SearchSink, areas: Areas) {
     this.#context = context;
@@ -39,19 +38,17 @@ export class SearchOutput {
     this.#areas = areas;
   }
 
-  /** Whether the sink has received anything. */
   get hasBegun(): boolean {
     return this.entries > 0 || this.#hasReferences;
   }
 
-  /** Passes on a continuation reference. */
-  reference(urls: readonly string[]): Maybe<void> {
+  passReference(urls: readonly string[]): Maybe<void> {
     this.#hasReferences = true;
     return this.#sink.reference(urls);
   }
 
-  /** Passes on an entry found in area number `area`, unless the page is full. Throws `sizeLimitExceeded`. */
-  entry({ id, storedRow, parent, kind, key, sight }: ExaminedEntry, area: number): Maybe<void> {
+  /** Passes on an entry found in area number `areaIndex`, unless the page is full. Throws `sizeLimitExceeded`. */
+  passEntry({ id, storedRow, parent, kind, key, sight }: ExaminedEntry, areaIndex: number): Maybe<void> {
     const { sizeLimit, pageSize } = this.#params;
     if ((kind === 's' || kind === 't') && this.#isRepeated(id)) return;
     if (sizeLimit > 0 && this.entries >= sizeLimit) {
@@ -63,7 +60,7 @@ export class SearchOutput {
     }
     this.entries++;
     if (pageSize !== undefined) {
-      this.#last = { area, kind, key: Buffer.concat([this.keyPrefix, key]) };
+      this.#lastPosition = { areaIndex, kind, key: Buffer.concat([this.keyPrefix, key]) };
       this.#lastParent = parent;
     }
     const row = seenRow(this.#context.descriptions, storedRow, sight, 'read');
@@ -73,16 +70,16 @@ export class SearchOutput {
   /** A scan without a snapshot meets an entry again at its new place when the entry is moved meanwhile. */
   #isRepeated(id: Buffer): boolean {
     if (this.#context.store.supports.snapshot) return false;
-    this.#ids ??= new IdSet();
-    return !this.#ids.add(id, 0);
+    this.#passedIds ??= new IdSet();
+    return !this.#passedIds.add(id, 0);
   }
 
   /** The page is full and another entry matches: the next page starts behind the last entry passed on. */
   #endPage(): void {
-    const last = this.#last ?? { area: 0, kind: 'b', key: EMPTY };
-    const isBelow = last.kind === 's' && last.key.length > 0;
-    const base = this.#areas.at(last.area).node;
-    const key = isBelow ? Buffer.concat([pathHash(this.#lastParent!, base), last.key]) : last.key;
-    this.resume = formatResume({ ...last, key });
+    const lastPosition = this.#lastPosition ?? { areaIndex: 0, kind: 'b', key: EMPTY };
+    const isBelow = lastPosition.kind === 's' && lastPosition.key.length > 0;
+    const base = this.#areas.areaAt(lastPosition.areaIndex).node;
+    const key = isBelow ? Buffer.concat([pathHash(this.#lastParent!, base), lastPosition.key]) : lastPosition.key;
+    this.resume = formatResume({ ...lastPosition, key });
   }
 }

@@ -3,12 +3,12 @@ import type { Maybe, Reader } from '../../../store/contract.js';
 import { isPromise } from '../../../store/maybe.js';
 import type { CompiledFilter, FilterInputs } from '../filter/compiled-filter.js';
 import type { PlanContext } from '../plan/index-plan.js';
-import { lookLimitExceeded, requireTime, type SearchParams, type SearchPlan } from '../search-params.js';
+import { lookLimitError, requireTime, type SearchParams, type SearchPlan } from '../search-params.js';
 import type { SearchSink } from '../sink.js';
 import { Areas } from './area.js';
 import type { Chains } from './chains.js';
 import { type ExaminedEntry, emptyEntry } from './examined-entry.js';
-import type { Prepared, SearchContext } from './search-context.js';
+import type { PreparedSearch, SearchContext } from './search-context.js';
 import { SearchOutput } from './search-output.js';
 
 /** The state of one search in progress. The steps of a search are in `search.ts`. */
@@ -20,24 +20,22 @@ export class SearchRun {
   readonly chains: Chains | undefined;
   readonly areas: Areas;
   readonly output: SearchOutput;
-  /** The entry that is being examined. */
   readonly entry = emptyEntry();
-  /** The store, or the snapshot that a long search reads. */
+  /** The store; a snapshot while the search is sliced. */
   reader: Reader;
   /** Index in `areas` of the area that is being searched. */
-  area = 0;
+  areaIndex = 0;
   /** Classes whose entries are not returned: aliases that are followed, referrals that are returned as references. */
-  excluded: { readonly aliases: boolean; readonly referrals: boolean } | undefined;
+  excludedClasses: { readonly aliases: boolean; readonly referrals: boolean } | undefined;
   /**
    * Set by a paged search that meets an entry under several index keys: returns true for the one key under which the
    * matching entry is returned.
    */
   acceptsKey: ((entry: ExaminedEntry) => boolean) | undefined;
-  /** How candidates were found. */
   plan: SearchPlan = 'index';
   rowsExamined = 0;
   /** Number of examined entries in scope that the viewer sees; counted for viewers from whom entries are hidden. */
-  visibleEntries = 0;
+  visibleEntryCount = 0;
   /** Whether indexes can answer the search, even if a scan is cheaper. */
   isIndexed = false;
   readonly #slice: TimeSlice;
@@ -46,7 +44,7 @@ export class SearchRun {
     context: SearchContext,
     params: SearchParams,
     sink: SearchSink,
-    { filter, inputs, chains, base }: Prepared,
+    { filter, inputs, chains, base }: PreparedSearch,
   ) {
     this.context = context;
     this.params = params;
@@ -60,7 +58,6 @@ export class SearchRun {
     if (params.scope === 'base') this.plan = 'base';
   }
 
-  /** Whether the page is full, which ends the search. */
   get isPageFull(): boolean {
     return this.output.resume !== undefined;
   }
@@ -71,7 +68,7 @@ export class SearchRun {
   }
 
   /**
-   * Runs the work of a long search on a snapshot, if the engine offers snapshots, once the search has its first time
+   * Runs the work of a sliced search on a snapshot, if the engine offers snapshots, once the search has its first time
    * slice.
    */
   async withSnapshot(work: () => Promise<void>): Promise<void> {
@@ -88,11 +85,11 @@ export class SearchRun {
     }
   }
 
-  /** Returns the context in which index plans of this search are made. */
-  planContext(ranges?: PlanContext['ranges']): PlanContext {
+  planContext(rangeUse?: PlanContext['rangeUse']): PlanContext {
     const { shared, membersOf } = this.context;
-    const inChain = this.chains?.idsIn;
-    return { ranges, indexes: shared.indexes, reader: this.reader, membersOf, inChain, pause: () => this.yieldIfDue() };
+    const inChain = this.chains?.idsInChain;
+    const pause = () => this.yieldIfDue();
+    return { rangeUse, indexes: shared.indexes, reader: this.reader, membersOf, inChain, pause };
   }
 
   /**
@@ -113,7 +110,7 @@ export class SearchRun {
     const { lookLimit, viewer } = this.params;
     // For a viewer from whom entries are hidden, visible entries count: the number of all entries would reveal hidden
     // ones.
-    if (this.rowsExamined > lookLimit && !viewer.sightOf) throw lookLimitExceeded();
+    if (this.rowsExamined > lookLimit && !viewer.sightOf) throw lookLimitError();
     requireTime(this.params);
   }
 }

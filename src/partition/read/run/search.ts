@@ -5,20 +5,20 @@ import { StoreError } from '../../../store/store-error.js';
 import { type Places, type Specials, specialsOf } from '../../tree/specials.js';
 import type { CompiledFilter } from '../filter/compiled-filter.js';
 import { adviceFor } from '../plan/advice.js';
-import { type Consider, type IndexPlan, planIndexes } from '../plan/index-plan.js';
+import { type IndexPlan, planIndexes, type TermReporter } from '../plan/index-plan.js';
 import { type PagePlan, planPages } from '../plan/page-plan.js';
 import type { SearchOutcome, SearchParams } from '../search-params.js';
 import type { SearchSink } from '../sink.js';
 import { followAliases, sendReferences } from './aliases.js';
 import { type Area, choosePlan, isCheap } from './area.js';
-import { BaseGone, requireBase, resolveBase, searchBase } from './base.js';
+import { BaseDeletedError, requireBase, resolveBase, searchBase } from './base.js';
 import { Chains } from './chains.js';
 import { searchIndex } from './index-search.js';
 import { workOrOffload } from './many-candidates.js';
 import { parseResume, type Resume } from './page.js';
 import { searchPage } from './page-search.js';
 import { resumeArea, scanArea } from './scope-scan.js';
-import type { Prepared, SearchContext } from './search-context.js';
+import type { PreparedSearch, SearchContext } from './search-context.js';
 import { SearchRun } from './search-run.js';
 
 /**
@@ -33,15 +33,15 @@ export function search(
   sink: SearchSink,
   observer?: PlanObserver,
 ): Maybe<SearchOutcome> {
-  const attempt: Attempt = { run: undefined };
+  const startedRun: StartedRun = { run: undefined };
   const retry = (error: unknown): Maybe<SearchOutcome> => {
-    const isStale = error instanceof BaseGone || (error instanceof StoreError && error.code === 'noTable');
-    if (!isStale || attempt.run?.output.hasBegun) throw error;
+    const isStale = error instanceof BaseDeletedError || (error instanceof StoreError && error.code === 'noTable');
+    if (!isStale || startedRun.run?.output.hasBegun) throw error;
     context.nodes.clear();
     return chain(context.shared.refresh(), () => searchOnce(context, params, sink, { run: undefined }, observer));
   };
   try {
-    const outcome = searchOnce(context, params, sink, attempt, observer);
+    const outcome = searchOnce(context, params, sink, startedRun, observer);
     return isPromise(outcome) ? outcome.catch(retry) : outcome;
   } catch (error) {
     return retry(error);
@@ -50,36 +50,39 @@ export function search(
 
 /** Receives the index plan of the base's area, for `explain`. With an observer, a plan is always made. */
 export interface PlanObserver {
-  readonly consider: Consider;
-  planned(filter: CompiledFilter, plan: IndexPlan | undefined): void;
+  readonly reportTerm: TermReporter;
+  reportPlan(filter: CompiledFilter, plan: IndexPlan | undefined): void;
 }
 
-interface Attempt {
+interface StartedRun {
   run: SearchRun | undefined;
 }
 
-/** Runs all steps of a search in order. */
 function searchOnce(
   context: SearchContext,
   params: SearchParams,
   sink: SearchSink,
-  attempt: Attempt,
+  startedRun: StartedRun,
   observer: PlanObserver | undefined,
 ): Maybe<SearchOutcome> {
   // Refresh the shared state, compile the filter, find the base.
   return chain(prepare(context, params, observer), (prepared) => {
     const stage = params.order?.stage(sink);
     const run = new SearchRun(context, params, stage ?? sink, prepared);
-    attempt.run = run;
+    startedRun.run = run;
     // Add the areas of aliases, send references.
     return chain(handleSpecials(run, prepared.places), () =>
       // Plan each area, and check each candidate (`checkRow`). Matching entries go to the sink.
-      chain(searchAreas(run, prepared.plan), () => chain(stage?.end(), () => finish(run))),
+      chain(searchAreas(run, prepared.earlyPlan), () => chain(stage?.end(), () => finish(run))),
     );
   });
 }
 
-function prepare(context: SearchContext, params: SearchParams, observer: PlanObserver | undefined): Maybe<Prepared> {
+function prepare(
+  context: SearchContext,
+  params: SearchParams,
+  observer: PlanObserver | undefined,
+): Maybe<PreparedSearch> {
   return context.shared.readFresh((early) => {
     const { filter, inputs } = context.compiler.compile(
       params.filter,
@@ -87,18 +90,18 @@ function prepare(context: SearchContext, params: SearchParams, observer: PlanObs
       params.ofUrl,
       params.directGroupsOnly,
     );
-    const chains = inputs.chains.length > 0 ? new Chains(context.inChain, params) : undefined;
-    const plansEarly = observer !== undefined || (early && params.scope !== 'base' && !params.pageSize);
-    const plan = plansEarly ? planEarly(context, filter, chains, observer) : undefined;
+    const chains = inputs.chains.length > 0 ? new Chains(context.findChainIds, params) : undefined;
+    const isPlannedEarly = observer !== undefined || (early && params.scope !== 'base' && !params.pageSize);
+    const earlyPlan = isPlannedEarly ? planEarly(context, filter, chains, observer) : undefined;
     return chain(specialsOf(context, context.store), (specials) =>
-      chain(needsPlaces(params, specials) ? placesOf(context, specials) : undefined, (places) =>
+      chain(needsPlaces(params, specials) ? findPlaces(context, specials) : undefined, (places) =>
         chain(resolveBase(context, params, specials, places), (base) => ({
           places,
           filter,
           inputs,
           chains,
           base,
-          plan,
+          earlyPlan,
         })),
       ),
     );
@@ -113,7 +116,7 @@ function needsPlaces(
   return (aliases && deref !== 'never') || (referrals && !manageDsaIT);
 }
 
-function placesOf(context: SearchContext, specials: Specials): Maybe<Places> {
+function findPlaces(context: SearchContext, specials: Specials): Maybe<Places> {
   const slice = new TimeSlice();
   return specials.places(context, context.store, () => slice.yieldIfOver());
 }
@@ -124,19 +127,19 @@ function planEarly(
   filter: CompiledFilter,
   chains: Chains | undefined,
   observer: PlanObserver | undefined,
-): Prepared['plan'] | undefined {
+): PreparedSearch['earlyPlan'] | undefined {
   const { shared, store: reader, membersOf } = context;
   const planContext = {
     indexes: shared.indexes,
     reader,
     membersOf,
-    inChain: chains?.idsIn,
-    consider: observer?.consider,
+    inChain: chains?.idsInChain,
+    consider: observer?.reportTerm,
   };
   const plan = planIndexes(filter, planContext);
   if (!observer) return isPromise(plan) ? markHandled(plan) : undefined;
   const report = (made: IndexPlan | undefined): IndexPlan | undefined => {
-    observer.planned(filter, made);
+    observer.reportPlan(filter, made);
     return made;
   };
   return markHandled(Promise.resolve(plan).then(report));
@@ -147,28 +150,33 @@ function handleSpecials(run: SearchRun, places: Places | undefined): Maybe<void>
   const { params, areas } = run;
   const { scope, deref, manageDsaIT } = params;
   if (!places || scope === 'base') return;
-  const has = (kind: 'alias' | 'referral') => places.below(kind, areas.at(0).node, scope === 'one').length > 0;
-  const aliases = (deref === 'searching' || deref === 'always') && has('alias');
-  const referrals = !manageDsaIT && (aliases || has('referral'));
-  if (!aliases && !referrals) return;
-  run.excluded = { aliases, referrals };
-  return chain(aliases ? followAliases(run, places) : undefined, () =>
-    referrals && !params.resume ? sendReferences(run, places) : undefined,
+  const hasPlace = (kind: 'alias' | 'referral') => places.below(kind, areas.areaAt(0).node, scope === 'one').length > 0;
+  const followsAliases = (deref === 'searching' || deref === 'always') && hasPlace('alias');
+  const sendsReferrals = !manageDsaIT && (followsAliases || hasPlace('referral'));
+  if (!followsAliases && !sendsReferrals) return;
+  run.excludedClasses = { aliases: followsAliases, referrals: sendsReferrals };
+  return chain(followsAliases ? followAliases(run, places) : undefined, () =>
+    sendsReferrals && !params.resume ? sendReferences(run, places) : undefined,
   );
 }
 
 /** Searches the areas one after another. An entry in several areas is returned once. */
-function searchAreas(run: SearchRun, early: Prepared['plan']): Maybe<void> {
+function searchAreas(run: SearchRun, earlyPlan: PreparedSearch['earlyPlan']): Maybe<void> {
   const resume = run.params.resume && parseResume(run.params.resume);
-  if (!resume && run.areas.length === 1) return searchArea(run, run.areas.at(0), undefined, early);
-  return searchEach(run, resume, early);
+  if (!resume && run.areas.length === 1) return searchArea(run, run.areas.areaAt(0), undefined, earlyPlan);
+  return searchAllAreas(run, resume, earlyPlan);
 }
 
-async function searchEach(run: SearchRun, resume: Resume | undefined, early: Prepared['plan']): Promise<void> {
-  for (run.area = resume?.area ?? 0; run.area < run.areas.length && !run.isPageFull; run.area++) {
-    const start = resume?.area === run.area ? resume : undefined;
-    const done = searchArea(run, run.areas.at(run.area), start, run.area === 0 ? early : undefined);
-    if (isPromise(done)) await done;
+async function searchAllAreas(
+  run: SearchRun,
+  resume: Resume | undefined,
+  earlyPlan: PreparedSearch['earlyPlan'],
+): Promise<void> {
+  for (run.areaIndex = resume?.areaIndex ?? 0; run.areaIndex < run.areas.length && !run.isPageFull; run.areaIndex++) {
+    const areaResume = resume?.areaIndex === run.areaIndex ? resume : undefined;
+    const plan = run.areaIndex === 0 ? earlyPlan : undefined;
+    const completion = searchArea(run, run.areas.areaAt(run.areaIndex), areaResume, plan);
+    if (isPromise(completion)) await completion;
     const pause = run.yieldIfDue();
     if (isPromise(pause)) await pause;
   }
@@ -179,7 +187,7 @@ function searchArea(
   run: SearchRun,
   area: Area,
   resume: Resume | undefined,
-  early: Promise<IndexPlan | undefined> | undefined,
+  earlyPlan: Promise<IndexPlan | undefined> | undefined,
 ): Maybe<void> {
   if (area.scope === 'base') return resume ? undefined : searchBase(run, area);
   switch (resume?.kind) {
@@ -197,24 +205,24 @@ function searchArea(
   }
   if (run.params.pageSize !== undefined)
     return chain(planPages(run.filter, run.planContext()), (plan) => searchFirstPage(run, area, plan));
-  return chain(early ?? planIndexes(run.filter, run.planContext()), (plan) => {
+  return chain(earlyPlan ?? planIndexes(run.filter, run.planContext()), (plan) => {
     run.isIndexed = plan !== undefined;
     // A few candidates are read without a pause, during which the state of the store does not change.
     if (plan && isCheap(plan.count)) return searchIndex(run, plan);
-    return searchLong(run, area, plan);
+    return searchByCheaperPlan(run, area, plan);
   });
 }
 
 async function searchFirstPage(run: SearchRun, area: Area, plan: PagePlan | undefined): Promise<void> {
   run.isIndexed = plan !== undefined;
-  const chosen = await choosePlan(run.reader, area, plan);
-  if (chosen === 'scope') return scanArea(run, area);
+  const planKind = await choosePlan(run.reader, area, plan);
+  if (planKind === 'scope') return scanArea(run, area);
   return run.withSnapshot(async () => searchPage(run, plan, undefined));
 }
 
-async function searchLong(run: SearchRun, area: Area, plan: IndexPlan | undefined): Promise<void> {
-  const chosen = await choosePlan(run.reader, area, plan);
-  if (chosen === 'scope') return scanArea(run, area);
+async function searchByCheaperPlan(run: SearchRun, area: Area, plan: IndexPlan | undefined): Promise<void> {
+  const planKind = await choosePlan(run.reader, area, plan);
+  if (planKind === 'scope') return scanArea(run, area);
   return workOrOffload(run, plan!.count, () => run.withSnapshot(async () => searchIndex(run, plan!)));
 }
 
@@ -225,5 +233,5 @@ function finish(run: SearchRun): Maybe<SearchOutcome> {
   const advice = () => adviceFor(context.shared.indexes, filter);
   const outcome = { entries, rowsExamined, resume, plan, advice };
   if (entries > 0 || params.resume) return outcome;
-  return chain(requireBase(run, areas.at(0).node), () => outcome);
+  return chain(requireBase(run, areas.areaAt(0).node), () => outcome);
 }

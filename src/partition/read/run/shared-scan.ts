@@ -7,22 +7,19 @@ import { MASTER_TABLE, TREE_TABLE } from '../../model/tables.js';
 import { CLOCK_INTERVAL, READ_BATCH } from './batch-sizes.js';
 import { checkHead } from './entry-check.js';
 import { checkMissingRow, requireAllRows } from './lost-rows.js';
-import { hasChildren, idOf, remainingRows, type ScanTarget, scanRest } from './range-scan.js';
+import { entryIdOf, hasChildren, remainingRows, type ScanTarget, scanRemainingRange } from './range-scan.js';
 import type { SearchRun } from './search-run.js';
 
 /** Units of work between two looks at the clock. The test of a row costs 1 unit, the check of an entry `CHECK_COST`. */
 const CLOCK_WORK = 256;
 const CHECK_COST = 32;
 
-/** The result of a shared scan for one search. */
 export interface ScanShare {
-  /** Ids of the entries with children. */
   readonly containers: Buffer[];
   /** Releases the snapshot of the scan, which stays open until every search has released it. */
   release(): void;
 }
 
-/** A search that takes part in a shared scan. */
 export interface Participant {
   readonly run: SearchRun;
   readonly filter: StoreFilter | undefined;
@@ -38,24 +35,23 @@ export class SharedScan {
   readonly #target: Omit<ScanTarget, 'filter'>;
   readonly #snapshot: Snapshot;
   /** Number of searches that have not released the snapshot. */
-  #holders: number;
+  #holderCount: number;
   /** Whether entries are read in batches, because each read is a round trip to a server. */
   readonly #isSpread: boolean;
   #participants: Participant[];
   /** Compiled filters; empty for a single participant, whose filter the store applies. */
-  readonly #tests = new Map<Participant, RowTest>();
-  /** Number of rows scanned. */
+  readonly #rowTests = new Map<Participant, RowTest>();
   #rowCount = 0;
   readonly #slice = new TimeSlice();
   /** Units of work since the last look at the clock. */
-  #work = 0;
+  #workUnits = 0;
 
   constructor(store: Store, target: Omit<ScanTarget, 'filter'>, participants: Participant[]) {
     this.#target = target;
     this.#participants = participants;
     this.#isSpread = store.supports.spread === true;
     this.#snapshot = store.snapshot();
-    this.#holders = participants.length;
+    this.#holderCount = participants.length;
     for (const { run } of participants) run.reader = this.#snapshot;
   }
 
@@ -64,10 +60,10 @@ export class SharedScan {
     const { range, kind } = this.#target;
     let scan: Scan | undefined;
     try {
-      scan = this.#snapshot.scan(TREE_TABLE.name, range, { filter: unionOf(this.#participants) });
+      scan = this.#snapshot.scan(TREE_TABLE.name, range, { filter: unionFilter(this.#participants) });
       while (this.#participants.length > 0) {
-        const next = scan.next();
-        const batch = isPromise(next) ? await next : next;
+        const maybeBatch = scan.next();
+        const batch = isPromise(maybeBatch) ? await maybeBatch : maybeBatch;
         if (!batch) {
           if (kind === 't') await requireAllRows(this.#participants[0]!.run.context, this.#snapshot, this.#rowCount);
           break;
@@ -86,7 +82,7 @@ export class SharedScan {
   }
 
   async #checkBatch(batch: Batch): Promise<void> {
-    const isAlone = this.#participants.length === 1;
+    const isSingle = this.#participants.length === 1;
     for (const { run } of this.#participants) run.rowsExamined += batch.scannedCount;
     let heads: readonly (Buffer | undefined)[] | undefined;
     for (let i = 0; i < batch.keys.length; i++) {
@@ -94,16 +90,16 @@ export class SharedScan {
       if (isPromise(pause)) await pause;
       if (this.#isSpread && i % READ_BATCH === 0) heads = await this.#readHeads(batch, i);
       const treeRow = batch.rows[i]!;
-      const id = idOf(treeRow);
+      const id = entryIdOf(treeRow);
       let head = heads ? heads[i % READ_BATCH] : null;
       for (const participant of [...this.#participants]) {
-        const pause = this.#work > CLOCK_WORK ? this.#resetWorkAndYield() : undefined;
+        const pause = this.#workUnits > CLOCK_WORK ? this.#resetWorkAndYield() : undefined;
         if (isPromise(pause)) await pause;
-        this.#work++;
-        if (participant.hasLeft || (!isAlone && !this.#testOf(participant)(treeRow))) continue;
+        this.#workUnits++;
+        if (participant.hasLeft || (!isSingle && !this.#rowTestOf(participant)(treeRow))) continue;
         if (head === null) head = await this.#snapshot.getHead(MASTER_TABLE.name, id);
         this.#checkEntry(participant, batch, i, id, head);
-        this.#work += CHECK_COST;
+        this.#workUnits += CHECK_COST;
       }
     }
     this.#participants = this.#participants.filter((participant) => {
@@ -114,15 +110,15 @@ export class SharedScan {
   }
 
   #resetWorkAndYield(): Maybe<void> {
-    this.#work = 0;
+    this.#workUnits = 0;
     return this.#slice.yieldIfOver();
   }
 
-  #testOf(participant: Participant): RowTest {
-    let test = this.#tests.get(participant);
+  #rowTestOf(participant: Participant): RowTest {
+    let test = this.#rowTests.get(participant);
     if (!test) {
       test = participant.filter ? compileFilter(participant.filter) : () => true;
-      this.#tests.set(participant, test);
+      this.#rowTests.set(participant, test);
     }
     return test;
   }
@@ -133,7 +129,7 @@ export class SharedScan {
     const rows = batch.rows.slice(from, from + READ_BATCH);
     return this.#snapshot.getMany(
       MASTER_TABLE.name,
-      rows.map((row) => idOf(row!)),
+      rows.map((row) => entryIdOf(row!)),
     );
   }
 
@@ -141,9 +137,9 @@ export class SharedScan {
   #checkEntry(participant: Participant, batch: Batch, i: number, id: Buffer, head: Buffer | undefined): void {
     const { run, containers } = participant;
     const { kind } = this.#target;
-    const room = run.params.client?.waitForDrain();
-    if (isPromise(room)) {
-      this.#leave(participant, batch, i, room);
+    const clientReady = run.params.client?.waitForDrain();
+    if (isPromise(clientReady)) {
+      this.#leave(participant, batch, i, clientReady);
       return;
     }
     if (kind === 's' && hasChildren(batch.rows[i])) containers.push(Buffer.from(id));
@@ -152,8 +148,8 @@ export class SharedScan {
         checkMissingRow(run.context, id);
         return;
       }
-      const done = checkHead(run, id, head, kind, batch.keys[i]!);
-      if (isPromise(done)) this.#leave(participant, batch, i + 1, done);
+      const completion = checkHead(run, id, head, kind, batch.keys[i]!);
+      if (isPromise(completion)) this.#leave(participant, batch, i + 1, completion);
       else if (run.isPageFull) this.#finish(participant);
     } catch (error) {
       this.#fail(participant, error);
@@ -168,15 +164,17 @@ export class SharedScan {
     this.#remove(participant);
     const { run, filter, containers } = participant;
     const { until, keys } = batch;
-    const room = run.isClientBehind ? waiting : undefined;
+    const clientReady = run.isClientBehind ? waiting : undefined;
     const from = next > 0 ? keyAfter(keys[next - 1]!) : Buffer.from(keys[0]!);
     // Rows can be kept only if the engine tells where the batch ends.
-    const isKept = until !== undefined && !room;
-    const rest = isKept ? remainingRows(batch, next, filter) : { from, dropped: keys.length - next, room };
+    const mayKeep = until !== undefined && !clientReady;
+    const remaining = mayKeep
+      ? remainingRows(batch, next, filter)
+      : { from, droppedCount: keys.length - next, clientReady };
     const target = { ...this.#target, filter };
     const rowCount = this.#rowCount;
     waiting
-      .then(() => scanRest(run, rest, until, target, rowCount, containers))
+      .then(() => scanRemainingRange(run, remaining, until, target, rowCount, containers))
       .then(
         () => this.#finish(participant),
         (error) => this.#fail(participant, error),
@@ -200,7 +198,7 @@ export class SharedScan {
   }
 
   #release(): void {
-    if (--this.#holders === 0) this.#snapshot.close();
+    if (--this.#holderCount === 0) this.#snapshot.close();
   }
 }
 
@@ -216,9 +214,9 @@ export function requireLimits({ run, reject }: Participant): boolean {
 }
 
 /** Returns a filter that passes every row that passes the filter of some participant. */
-function unionOf(participants: readonly Participant[]): StoreFilter | undefined {
+function unionFilter(participants: readonly Participant[]): StoreFilter | undefined {
   const filters = new Set(participants.map(({ filter }) => filter));
   if (filters.has(undefined)) return undefined;
-  const of = [...filters] as StoreFilter[];
-  return of.length === 1 ? of[0] : { op: 'or', of };
+  const filterList = [...filters] as StoreFilter[];
+  return filterList.length === 1 ? filterList[0] : { op: 'or', of: filterList };
 }

@@ -12,7 +12,7 @@ import type { SearchContext } from './search-context.js';
  * Returns the number of visible children of an entry. Where children may be hidden from the viewer, each child is
  * checked, until `enough` visible children have been found.
  */
-export function countVisible(
+export function countVisibleChildren(
   context: SearchContext,
   reader: Reader,
   viewer: Viewer,
@@ -21,10 +21,10 @@ export function countVisible(
 ): Maybe<number> {
   const count = childCount(reader, entry.row);
   if (!viewer.sightOf || count === 0) return count;
-  return checkChildren(context, reader, viewer, entry.id, count, enough);
+  return countByChecking(context, reader, viewer, entry.id, count, enough);
 }
 
-async function checkChildren(
+async function countByChecking(
   context: SearchContext,
   reader: Reader,
   viewer: Viewer,
@@ -32,32 +32,31 @@ async function checkChildren(
   count: Maybe<number>,
   enough: number,
 ): Promise<number> {
-  const all = await count;
-  const found = context.nodes.byId(Buffer.from(id));
-  const node = isPromise(found) ? await found : found;
-  if (all === 0 || !node) return 0;
-  if (viewer.seesAllBelow?.(node)) return all;
+  const childCount = await count;
+  const maybeNode = context.nodes.byId(Buffer.from(id));
+  const node = isPromise(maybeNode) ? await maybeNode : maybeNode;
+  if (childCount === 0 || !node) return 0;
+  if (viewer.seesAllBelow?.(node)) return childCount;
   const slice = new TimeSlice();
   const scan = reader.scan(TREE_TABLE.name, childrenRange(node.id));
-  let visible = 0;
+  let visibleCount = 0;
   for await (const batch of batchesOf(scan)) {
     const ids = batch.rows.map((row) => Buffer.from(cellValue(row!, TREE.treeInfo, Q.id)!));
     const rows = await reader.getMany(MASTER_TABLE.name, ids);
     for (let i = 0; i < ids.length; i++) {
       const row = rows[i];
-      if (row && viewer.sightOf!({ id: ids[i]!, parent: node, row }) && ++visible >= enough) return visible;
+      if (row && viewer.sightOf!({ id: ids[i]!, parent: node, row }) && ++visibleCount >= enough) return visibleCount;
     }
     await slice.yieldIfOver();
   }
-  return visible;
+  return visibleCount;
 }
 
-/** Whether the viewer sees a child of the entry. */
-export function hasVisible(
+export function hasVisibleChild(
   context: SearchContext,
   reader: Reader,
   viewer: Viewer,
   entry: { readonly id: Buffer; readonly row: Buffer },
 ): Maybe<boolean> {
-  return chain(countVisible(context, reader, viewer, entry, 1), (n) => n > 0);
+  return chain(countVisibleChildren(context, reader, viewer, entry, 1), (n) => n > 0);
 }

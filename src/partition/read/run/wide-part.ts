@@ -24,14 +24,13 @@ import {
 } from '../../model/wide-read.js';
 import type { TreeContext } from '../../tree/tree-context.js';
 import type { CompiledFilter, Term } from '../filter/compiled-filter.js';
-import type { Selects } from '../search-params.js';
+import type { AttributeSelection } from '../search-params.js';
 
-/** Whether a wide attribute of the entry is to be returned. */
-export function returnsWide(context: TreeContext, head: Buffer, selects: Selects | undefined): boolean {
+export function returnsWide(context: TreeContext, head: Buffer, selects: AttributeSelection | undefined): boolean {
   if (!selects) return true;
   return wideAttributes(head).some(({ text }) => {
     const bytes = Buffer.from(text, 'latin1');
-    return selects.takes(context.descriptions.intern(bytes, 0, bytes.length));
+    return selects.includes(context.descriptions.intern(bytes, 0, bytes.length));
   });
 }
 
@@ -40,68 +39,73 @@ export function returnsWide(context: TreeContext, head: Buffer, selects: Selects
  * names. The cost to find a group by a member therefore does not grow with the group. Returns undefined where the
  * filter needs more of a wide attribute, or the row has changed since `head` was read.
  */
-export function partForFilter(
+export function readFilterPart(
   context: TreeContext,
   reader: Reader,
   id: Buffer,
   head: Buffer,
   filter: CompiledFilter,
 ): Maybe<Buffer | undefined> {
-  const wide = describedWide(context, head);
-  const named = wide.length > 0 ? namedCells(context, head, wide, filter) : undefined;
-  if (!named) return undefined;
+  const wides = describedWide(context, head);
+  const qualifiers = wides.length > 0 ? namedQualifiers(context, head, wides, filter) : undefined;
+  if (!qualifiers) return undefined;
   const treeRow = treeKey(parentIdOf(head), normRdnOf(head));
-  const cells = named.size > 0 ? reader.getColumns(TREE_TABLE.name, treeRow, normRanges(named.values())) : undefined;
+  const cells =
+    qualifiers.size > 0 ? reader.getColumns(TREE_TABLE.name, treeRow, normRanges(qualifiers.values())) : undefined;
   return chain(cells, (read) =>
-    chain(reader.getColumns(MASTER_TABLE.name, id, masterRanges(wide, parseIndexes(read))), (row) =>
+    chain(reader.getColumns(MASTER_TABLE.name, id, masterRanges(wides, parseIndexes(read))), (row) =>
       row && isSameVersion(row, head) ? row : undefined,
     ),
   );
 }
 
 /** Returns the tree cells of the values that the filter names; undefined where the filter needs more values. */
-function namedCells(
+function namedQualifiers(
   context: TreeContext,
   head: Buffer,
-  wide: readonly DescribedWide[],
+  wides: readonly DescribedWide[],
   filter: CompiledFilter,
 ): Map<string, Buffer> | undefined {
-  if (largeQualifiers(head) || wide.some(({ nextIndex: next }) => next > MAX_NEXT_INDEX)) return undefined;
-  const types = new Set(wide.map(({ description }) => description.type));
+  if (largeQualifiers(head) || wides.some(({ nextIndex: next }) => next > MAX_NEXT_INDEX)) return undefined;
+  const types = new Set(wides.map(({ description }) => description.type));
   // All classes are needed to recognize an alias or a referral.
   if (types.has(context.schema.requireDescription('objectClass').type)) return undefined;
-  const cells = new Map<string, Buffer>();
-  return addCells(filter, types, cells) ? cells : undefined;
+  const qualifiers = new Map<string, Buffer>();
+  return addQualifiers(filter, types, qualifiers) ? qualifiers : undefined;
 }
 
 /** Adds the cells of the values that the filter names. Returns false where the filter needs more values. */
-function addCells(filter: CompiledFilter, types: ReadonlySet<AttributeType>, cells: Map<string, Buffer>): boolean {
+function addQualifiers(
+  filter: CompiledFilter,
+  types: ReadonlySet<AttributeType>,
+  qualifiers: Map<string, Buffer>,
+): boolean {
   switch (filter.kind) {
     case 'undefined':
       return true;
     case 'term':
-      return addTermCells(filter, types, cells);
+      return addTermQualifiers(filter, types, qualifiers);
     case 'not':
-      return addCells(filter.of, types, cells);
+      return addQualifiers(filter.part, types, qualifiers);
     default:
-      return filter.of.every((part) => addCells(part, types, cells));
+      return filter.parts.every((part) => addQualifiers(part, types, qualifiers));
   }
 }
 
-function addTermCells(
-  { types: termTypes, exact, lookup, chain: links }: Term,
+function addTermQualifiers(
+  { types: termTypes, isExact, lookup, chain: links }: Term,
   types: ReadonlySet<AttributeType>,
-  cells: Map<string, Buffer>,
+  qualifiers: Map<string, Buffer>,
 ): boolean {
-  if (links?.by === 'chain') return true;
+  if (links?.kind === 'chain') return true;
   if (links?.type.subtypes.some((type) => types.has(type))) return false;
   if (termTypes.length > 0 && !termTypes.some((type) => types.has(type))) return true;
-  if (!exact || (lookup?.kind !== 'equality' && lookup?.kind !== 'anyOf')) return false;
+  if (!isExact || (lookup?.kind !== 'equality' && lookup?.kind !== 'anyOf')) return false;
   for (const type of termTypes) {
     if (type.equality !== termTypes[0]!.equality) return false;
     for (const norm of lookup.kind === 'anyOf' ? lookup.norms : [lookup.norm]) {
       const qualifier = normQualifier(oidBytes(type.oid), cutNorm(norm));
-      cells.set(qualifier.toString('latin1'), qualifier);
+      qualifiers.set(qualifier.toString('latin1'), qualifier);
     }
   }
   return true;

@@ -8,20 +8,20 @@ import type { Survey } from './survey.js';
 /** Checks that each account state can be read and belongs to an entry. */
 export async function checkAccountStates(survey: Survey): Promise<void> {
   if (!survey.context.hasStates) return;
-  if (!survey.isWhole(MASTER_TABLE.name)) survey.skip('account states of no entry', MASTER_TABLE.name);
+  if (!survey.isFullyReadable(MASTER_TABLE.name)) survey.noteSkipped('account states of no entry', MASTER_TABLE.name);
   await survey.forEachBatch(STATE_TABLE.name, false, async (keys, rows) => {
     const entries = await survey.getMany(MASTER_TABLE.name, keys);
     for (const [i, key] of keys.entries()) {
       if (isDecoyRow(key)) continue;
-      const where = key.length === UUID_BYTES ? uuidText(key) : `key ${key.toString('hex')}`;
+      const place = key.length === UUID_BYTES ? uuidText(key) : `key ${key.toString('hex')}`;
       const problem = rowProblem(rows[i]!) ?? stateProblem(rows[i]!);
-      const isLost = !entries[i] && survey.isWhole(MASTER_TABLE.name);
+      const isLost = !entries[i] && survey.isFullyReadable(MASTER_TABLE.name);
       if (!problem && !isLost) continue;
-      const what = problem ? `the account state cannot be read: ${problem}` : 'an account state belongs to no entry';
-      const gone = { op: 'absent', family: MASTER.treeInfo, qualifier: Q.version } as const;
+      const message = problem ? `the account state cannot be read: ${problem}` : 'an account state belongs to no entry';
+      const absentGuard = { op: 'absent', family: MASTER.treeInfo, qualifier: Q.version } as const;
       const fix: PlanStep[] = [{ table: STATE_TABLE.name, key, deleteRow: true }];
-      if (!problem) fix.push({ table: MASTER_TABLE.name, key, guards: [gone] });
-      await survey.report('state', where, `${what}; repair removes it`, fix);
+      if (!problem) fix.push({ table: MASTER_TABLE.name, key, guards: [absentGuard] });
+      await survey.report('state', place, `${message}; repair removes it`, fix);
     }
   });
 }

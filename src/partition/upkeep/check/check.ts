@@ -9,7 +9,7 @@ import { checkEntries } from './entries.js';
 import { checkIndexRows } from './index-table.js';
 import { checkLostChunks } from './large-values.js';
 import { checkSettings } from './stored-values.js';
-import { type Finding, type OnPasswords, type OnProgress, type Report, Survey } from './survey.js';
+import { type BreachReport, type OnPasswords, type OnProgress, type ReportBreach, Survey } from './survey.js';
 import { checkTree } from './tree.js';
 import { checkTreeRows } from './tree-rows.js';
 import { checkUnique } from './unique-values.js';
@@ -34,30 +34,30 @@ export async function check(
 ): Promise<number> {
   if (context.store.supports.snapshot)
     return survey(context, ({ breach }) => onBreach(breach), onProgress, onPasswords);
-  const found = new Map<string, Breach>();
-  const breaches = await survey(
+  const breachesFound = new Map<string, Breach>();
+  const breachCount = await survey(
     context,
     ({ breach }) => {
-      if (found.size > MAX_TRANSIENT) return onBreach(breach);
-      found.set(textOf(breach), breach);
-      if (found.size > MAX_TRANSIENT) for (const earlier of found.values()) onBreach(earlier);
+      if (breachesFound.size > MAX_TRANSIENT) return onBreach(breach);
+      breachesFound.set(breachText(breach), breach);
+      if (breachesFound.size > MAX_TRANSIENT) for (const earlier of breachesFound.values()) onBreach(earlier);
     },
     onProgress,
     onPasswords,
   );
-  if (found.size === 0 || found.size > MAX_TRANSIENT) return breaches;
+  if (breachesFound.size === 0 || breachesFound.size > MAX_TRANSIENT) return breachCount;
   await context.store.waitUntilQuiet?.();
-  let left = 0;
-  const again = ({ breach }: Finding): void => {
-    if (!found.delete(textOf(breach))) return;
-    left++;
+  let confirmedCount = 0;
+  const reportConfirmed = ({ breach }: BreachReport): void => {
+    if (!breachesFound.delete(breachText(breach))) return;
+    confirmedCount++;
     onBreach(breach);
   };
-  await survey(context, again, onProgress);
-  return left;
+  await survey(context, reportConfirmed, onProgress);
+  return confirmedCount;
 }
 
-function textOf({ invariant, where, message }: Breach): string {
+function breachText({ invariant, where, message }: Breach): string {
   return `${invariant} ${where}: ${message}`;
 }
 
@@ -67,7 +67,7 @@ function textOf({ invariant, where, message }: Breach): string {
  */
 export async function survey(
   context: WriteContext,
-  report: Report,
+  report: ReportBreach,
   onProgress?: OnProgress,
   onPasswords?: OnPasswords,
   mends = false,
@@ -90,7 +90,7 @@ export async function survey(
 }
 
 /** Checks the entries, their positions in the tree and the counters. */
-export function surveyTree(context: WriteContext, report: Report, onProgress: OnProgress): Promise<number> {
+export function surveyTree(context: WriteContext, report: ReportBreach, onProgress: OnProgress): Promise<number> {
   return runSurvey(context, report, onProgress, async (pass) => {
     await pass.findDamage([MASTER_TABLE.name, TREE_TABLE.name]);
     await pass.runPart('entries', checkEntries);
@@ -101,18 +101,18 @@ export function surveyTree(context: WriteContext, report: Report, onProgress: On
 /** Runs the checks in `look` on one snapshot, and returns the number of breaches. */
 export async function runSurvey(
   context: WriteContext,
-  report: Report,
+  report: ReportBreach,
   onProgress: OnProgress | undefined,
   look: (pass: Survey) => Promise<void>,
 ): Promise<number> {
-  const fresh = context.shared.refresh();
-  if (isPromise(fresh)) await fresh;
+  const maybeRefresh = context.shared.refresh();
+  if (isPromise(maybeRefresh)) await maybeRefresh;
   const snapshot = context.store.snapshot();
   try {
-    const shared = readSharedRow(snapshot, context.schema);
-    const pass = new Survey(context, snapshot, isPromise(shared) ? await shared : shared, report, onProgress);
+    const maybeRow = readSharedRow(snapshot, context.schema);
+    const pass = new Survey(context, snapshot, isPromise(maybeRow) ? await maybeRow : maybeRow, report, onProgress);
     await look(pass);
-    return pass.breaches;
+    return pass.breachCount;
   } finally {
     snapshot.close();
   }

@@ -16,11 +16,11 @@ import type { Survey } from './survey.js';
 
 /** Checks that deleted entries and purge rows agree, and that change records can be read. */
 export async function checkHistory(survey: Survey): Promise<void> {
-  let matched = 0;
+  let matchedCount = 0;
   await survey.forEachBatch(DELETED_TABLE.name, false, async (keys, rows) => {
-    for (const [i, key] of keys.entries()) if (await checkDeleted(survey, key, rows[i]!)) matched++;
+    for (const [i, key] of keys.entries()) if (await checkDeletedEntry(survey, key, rows[i]!)) matchedCount++;
   });
-  if ((await survey.count(PURGE_TABLE.name)) !== matched) await checkPurge(survey);
+  if ((await survey.count(PURGE_TABLE.name)) !== matchedCount) await checkPurgeRows(survey);
   await survey.forEachBatch(CHANGES_TABLE.name, false, async (keys, rows) => {
     for (const [i, key] of keys.entries()) {
       const problem = rowProblem(rows[i]!);
@@ -33,11 +33,11 @@ export async function checkHistory(survey: Survey): Promise<void> {
 }
 
 /** Checks a deleted entry. Returns whether its purge row exists. */
-async function checkDeleted(survey: Survey, key: Buffer, row: Buffer): Promise<boolean> {
-  const where = key.length === UUID_BYTES ? uuidText(key) : `key ${key.toString('hex')}`;
+async function checkDeletedEntry(survey: Survey, key: Buffer, row: Buffer): Promise<boolean> {
+  const place = key.length === UUID_BYTES ? uuidText(key) : `key ${key.toString('hex')}`;
   const problem = rowProblem(row) ?? (key.length === UUID_BYTES ? undefined : 'the key is not an entryUUID');
   if (problem) {
-    await survey.report('deleted', where, `the deleted entry cannot be read: ${problem}; repair forgets it`, [
+    await survey.report('deleted', place, `the deleted entry cannot be read: ${problem}; repair forgets it`, [
       { table: DELETED_TABLE.name, key, deleteRow: true },
     ]);
     return false;
@@ -46,36 +46,36 @@ async function checkDeleted(survey: Survey, key: Buffer, row: Buffer): Promise<b
   if (time?.length !== 8 || !cellValue(row, DELETED.deletion, DELETION.dn)) {
     await survey.report(
       'deleted',
-      where,
+      place,
       'the deleted entry has no DN or time; repair sets the time to now, so that it can still be restored',
-      setTime(key),
+      setTimeSteps(key),
     );
     return false;
   }
-  const same: PlanStep = {
+  const timeGuardStep: PlanStep = {
     table: DELETED_TABLE.name,
     key,
     guards: [{ op: 'equals', family: DELETED.deletion, qualifier: DELETION.time, value: time }],
   };
   try {
-    await checkLarge(survey, DELETED_TABLE.name, key, row, [same]);
+    await checkLarge(survey, DELETED_TABLE.name, key, row, [timeGuardStep]);
   } catch (error) {
-    await survey.reportDamage(error, { table: DELETED_TABLE.name, key, apart: true });
+    await survey.reportDamage(error, { table: DELETED_TABLE.name, key, isRowIntact: true });
   }
-  const purge = purgeKey(time, key);
-  if (await survey.get(PURGE_TABLE.name, purge)) return true;
-  if (!survey.isWhole(PURGE_TABLE.name)) {
-    survey.skip('purge rows of deleted entries', PURGE_TABLE.name);
+  const keyInPurge = purgeKey(time, key);
+  if (await survey.get(PURGE_TABLE.name, keyInPurge)) return true;
+  if (!survey.isFullyReadable(PURGE_TABLE.name)) {
+    survey.noteSkipped('purge rows of deleted entries', PURGE_TABLE.name);
     return false;
   }
-  await survey.report('purge', where, 'the deleted entry has no purge row and would be kept for ever; repair puts it', [
-    same,
-    { table: PURGE_TABLE.name, key: purge, put: [MARK] },
+  await survey.report('purge', place, 'the deleted entry has no purge row and would be kept for ever; repair puts it', [
+    timeGuardStep,
+    { table: PURGE_TABLE.name, key: keyInPurge, put: [MARK] },
   ]);
   return false;
 }
 
-function setTime(key: Buffer): PlanStep[] {
+function setTimeSteps(key: Buffer): PlanStep[] {
   const time = Buffer.allocUnsafe(8);
   time.writeBigUInt64BE(BigInt(Date.now()));
   return [
@@ -91,8 +91,9 @@ function setTime(key: Buffer): PlanStep[] {
   ];
 }
 
-async function checkPurge(survey: Survey): Promise<void> {
-  if (!survey.isWhole(DELETED_TABLE.name)) return survey.skip('purge rows of no entry', DELETED_TABLE.name);
+async function checkPurgeRows(survey: Survey): Promise<void> {
+  if (!survey.isFullyReadable(DELETED_TABLE.name))
+    return survey.noteSkipped('purge rows of no entry', DELETED_TABLE.name);
   await survey.forEachBatch(PURGE_TABLE.name, true, async (keys) => {
     const ids = keys.map((key) => key.subarray(key.length - UUID_BYTES));
     const rows = await survey.getMany(DELETED_TABLE.name, ids);

@@ -24,11 +24,11 @@ import { uuidText } from '../../model/uuid.js';
 import { normCellChanges } from '../../write/differences.js';
 import { checkLarge } from './large-values.js';
 import { checkOptions } from './options.js';
-import { nameOf, placeSteps, uniqueRdn } from './place.js';
+import { parseName, placeSteps, uniqueRdn } from './place.js';
 import { rowProblem } from './row-problem.js';
 import { checkSecrets } from './secrets.js';
-import { checkComputed, checkForms } from './stored-values.js';
-import { nextVersion, type Survey, shown } from './survey.js';
+import { checkComputed, checkSpelling } from './stored-values.js';
+import { nextVersion, printable, type Survey } from './survey.js';
 import { checkWide } from './wide-attributes.js';
 
 /** An entry whose master row can be read. */
@@ -39,17 +39,18 @@ export interface EntryRow {
   readonly version: Buffer;
   readonly treeKey: Buffer;
   /** The implied rows; undefined where a large value is lost. */
-  readonly implied: ImpliedRows | undefined;
+  readonly impliedRows: ImpliedRows | undefined;
 }
 
 /** Number of entries that are checked together, with one read of their tree rows. */
-const GROUP = 64;
+const GROUP_SIZE = 64;
 
 /** Checks every master row and its tree row, and adds the implied index rows to the fingerprints. */
 export async function checkEntries(survey: Survey): Promise<void> {
   await checkEntriesIn(survey, {}, async (entries) => {
-    for (const { id, implied } of entries)
-      for (const { index, keyPrefix: prefix } of implied?.rows ?? []) survey.expected.get(index)!.add(prefix, id);
+    for (const { id, impliedRows } of entries)
+      for (const { index, keyPrefix: prefix } of impliedRows?.rows ?? [])
+        survey.expectedFingerprints.get(index)!.add(prefix, id);
   });
 }
 
@@ -60,10 +61,10 @@ export async function checkEntriesIn(
   visit: (entries: readonly EntryRow[]) => Promise<void>,
 ): Promise<void> {
   const checkBatch = async (keys: readonly Buffer[], rows: readonly (Buffer | undefined)[]): Promise<void> => {
-    for (let from = 0; from < keys.length; from += GROUP) {
+    for (let from = 0; from < keys.length; from += GROUP_SIZE) {
       const entries: EntryRow[] = [];
-      for (let i = from; i < Math.min(from + GROUP, keys.length); i++) {
-        const entry = await readUndamaged(survey, keys[i]!, rows[i]!);
+      for (let i = from; i < Math.min(from + GROUP_SIZE, keys.length); i++) {
+        const entry = await readOrReportEntry(survey, keys[i]!, rows[i]!);
         if (entry) entries.push(entry);
       }
       const treeRows = await survey.getMany(
@@ -72,62 +73,62 @@ export async function checkEntriesIn(
       );
       for (const [i, entry] of entries.entries()) await checkTreeRow(survey, entry, treeRows[i]);
       await visit(entries);
-      await survey.progress(0);
+      await survey.countProgress(0);
     }
   };
   await survey.forEachBatch(MASTER_TABLE.name, false, checkBatch, range);
 }
 
 /** As `readEntry`. Reports damage of data that belongs to the row, and then returns undefined. */
-async function readUndamaged(survey: Survey, key: Buffer, row: Buffer): Promise<EntryRow | undefined> {
+async function readOrReportEntry(survey: Survey, key: Buffer, row: Buffer): Promise<EntryRow | undefined> {
   try {
     return await readEntry(survey, key, row);
   } catch (error) {
-    await survey.reportDamage(error, { table: MASTER_TABLE.name, key, apart: true });
+    await survey.reportDamage(error, { table: MASTER_TABLE.name, key, isRowIntact: true });
     return undefined;
   }
 }
 
 async function readEntry(survey: Survey, key: Buffer, row: Buffer): Promise<EntryRow | undefined> {
-  const where = key.length === UUID_BYTES ? uuidText(key) : `key ${key.toString('hex')}`;
+  const place = key.length === UUID_BYTES ? uuidText(key) : `key ${key.toString('hex')}`;
   if (key.length !== UUID_BYTES) {
-    await survey.report('row', where, 'a key of table master is not an entryUUID; nothing can be made of it');
+    await survey.report('row', place, 'a key of table master is not an entryUUID; nothing can be made of it');
     return undefined;
   }
   const problem = unreadableReason(survey, row);
   if (problem) {
     // The entry keeps its position, so that the entries below do not count as lost.
     const parentId = problem.parentId ?? ROOT_ID;
-    survey.unreadable.add(key.toString('latin1'));
-    survey.oneLevel[survey.ids.push(key, parentId)] = Number.NaN;
+    survey.unreadableIds.add(key.toString('latin1'));
+    survey.oneLevelCounts[survey.ids.append(key, parentId)] = Number.NaN;
     await survey.report(
       'row',
-      where,
+      place,
       `${problem.why}; repair leaves it and what belongs to it alone: restore it from a backup`,
     );
     return undefined;
   }
-  const number = survey.ids.push(key, parentIdOf(row));
-  survey.oneLevel[number] = Number.NaN;
+  const number = survey.ids.append(key, parentIdOf(row));
+  survey.oneLevelCounts[number] = Number.NaN;
   const version = cellValue(row, MASTER.treeInfo, Q.version)!;
   await checkName(survey, key, row);
   const { descriptions } = survey.context;
-  const implies = (qualifier: Buffer): boolean =>
+  const hasNormalForm = (qualifier: Buffer): boolean =>
     normRule(descriptions.intern(qualifier, 0, qualifier.length - INDEX_BYTES).description.type) !== undefined;
-  const large = await checkLarge(survey, MASTER_TABLE.name, key, row, survey.guards(key, version), implies);
-  if (large?.broken) survey.unreadable.add(key.toString('latin1'));
-  const draft = draftWithLarge(survey.context, row, large?.values);
+  const largeValues = await checkLarge(survey, MASTER_TABLE.name, key, row, survey.guards(key, version), hasNormalForm);
+  if (largeValues?.hasLostValue) survey.unreadableIds.add(key.toString('latin1'));
+  const draft = draftWithLarge(survey.context, row, largeValues?.values);
   await checkUuid(survey, key, row, version, draft);
   await checkSecrets(survey, key, row, version, draft.attributes);
   await checkOptions(survey, key, row, version, draft);
   await checkWide(survey, key, row, version, draft);
   await checkComputed(survey, key, version, draft);
-  await checkForms(survey, key, version, draft);
-  const implied = large?.broken ? undefined : impliedBy(survey, draft);
-  return { number, id: key, row, version, treeKey: treeKey(parentIdOf(row), normRdnOf(row)), implied };
+  await checkSpelling(survey, key, version, draft);
+  const impliedRows = largeValues?.hasLostValue ? undefined : impliedByDraft(survey, draft);
+  return { number, id: key, row, version, treeKey: treeKey(parentIdOf(row), normRdnOf(row)), impliedRows };
 }
 
-export function impliedBy(survey: Survey, draft: Draft): ImpliedRows {
+export function impliedByDraft(survey: Survey, draft: Draft): ImpliedRows {
   const implied = new ImpliedRows();
   implyEntry(draft, survey.indexes, implied);
   return implied;
@@ -145,7 +146,7 @@ function unreadableReason(survey: Survey, row: Buffer): { why: string; parentId:
       return { why: 'the master row has no version of 8 bytes', parentId };
     for (const cell of unpackRow(row)) {
       if (cell.family === MASTER.upAttributes && cell.qualifier.length <= 4)
-        return { why: `cell ${shown(cell.qualifier)} names no attribute`, parentId };
+        return { why: `cell ${printable(cell.qualifier)} names no attribute`, parentId };
     }
     draftWithLarge(survey.context, row, undefined);
     return undefined;
@@ -159,91 +160,91 @@ function unreadableReason(survey: Survey, row: Buffer): { why: string; parentId:
 async function checkName(survey: Survey, id: Buffer, row: Buffer): Promise<void> {
   const parentId = parentIdOf(row);
   const upRdn = upRdnOf(row);
-  const name = nameOf(survey, parentId, upRdn);
-  if (name === undefined) {
+  const parsedName = parseName(survey, parentId, upRdn);
+  if (parsedName === undefined) {
     if (parentId.equals(ROOT_ID))
       return survey.report(
         'parent',
         uuidText(id),
-        `the entry stands at the root under '${shown(upRdn)}', which is no name; add the suffix it belongs to and import it`,
+        `the entry stands at the root under '${printable(upRdn)}', which is no name; add the suffix it belongs to and import it`,
       );
     const rdn = uniqueRdn(survey, id, row);
     const fix = placeSteps(survey, id, row, parentId, Buffer.from(rdn.text), rdn.norm);
     return survey.report(
       'name',
       uuidText(id),
-      `'${shown(upRdn)}' is not an RDN; repair names the entry '${rdn.text}'`,
+      `'${printable(upRdn)}' is not an RDN; repair names the entry '${rdn.text}'`,
       fix,
     );
   }
-  const written = Buffer.from(name.text);
-  const fix = () => placeSteps(survey, id, row, parentId, written, name.norm);
-  if (!name.norm.equals(normRdnOf(row))) {
-    const message = `normRdn ${shown(normRdnOf(row))} is not the normal form of '${shown(upRdn)}'; repair sets it`;
-    await survey.report('name', uuidText(id), message, fix());
-  } else if (!written.equals(upRdn)) {
-    const message = `'${shown(upRdn)}' is not written as RFC 4514 does; repair writes '${name.text}'`;
-    await survey.report('spelling', uuidText(id), message, fix());
+  const properRdn = Buffer.from(parsedName.text);
+  const makeFix = () => placeSteps(survey, id, row, parentId, properRdn, parsedName.norm);
+  if (!parsedName.norm.equals(normRdnOf(row))) {
+    const message = `normRdn ${printable(normRdnOf(row))} is not the normal form of '${printable(upRdn)}'; repair sets it`;
+    await survey.report('name', uuidText(id), message, makeFix());
+  } else if (!properRdn.equals(upRdn)) {
+    const message = `'${printable(upRdn)}' is not written as RFC 4514 does; repair writes '${parsedName.text}'`;
+    await survey.report('spelling', uuidText(id), message, makeFix());
   }
 }
 
 /** Checks that the attribute entryUUID matches the key. */
 async function checkUuid(survey: Survey, id: Buffer, row: Buffer, version: Buffer, draft: Draft): Promise<void> {
   const text = uuidText(id);
-  const found = attributeValues(survey.context, row, 'entryUUID');
-  if (found.length === 1 && found[0]!.toString('latin1').toLowerCase() === text) return;
+  const uuidValues = attributeValues(survey.context, row, 'entryUUID');
+  if (uuidValues.length === 1 && uuidValues[0]!.toString('latin1').toLowerCase() === text) return;
   const description = survey.context.schema.requireDescription('entryUUID');
-  const old = draft.get(description);
-  const gone = (old?.values ?? []).map((v) => ({
+  const attribute = draft.get(description);
+  const removedNames = (attribute?.values ?? []).map((v) => ({
     family: MASTER.upAttributes,
-    qualifier: valueQualifier(old!.text, v.index),
+    qualifier: valueQualifier(attribute!.text, v.index),
   }));
   const put: Cell[] = [
     {
       family: MASTER.upAttributes,
-      qualifier: valueQualifier(old?.text ?? description.text, 0),
+      qualifier: valueQualifier(attribute?.text ?? description.text, 0),
       value: Buffer.from(text),
     },
     { family: MASTER.treeInfo, qualifier: Q.version, value: nextVersion(version) },
   ];
   await survey.report('id', text, 'attribute entryUUID is not the key of the master row; repair sets it', [
     ...survey.guards(id, version),
-    { table: MASTER_TABLE.name, key: id, delete: gone, put },
+    { table: MASTER_TABLE.name, key: id, delete: removedNames, put },
   ]);
 }
 
 async function checkTreeRow(survey: Survey, entry: EntryRow, row: Buffer | undefined): Promise<void> {
   const { id, treeKey: key } = entry;
-  const where = uuidText(id);
+  const entryId = uuidText(id);
   if (!row)
     return survey.report(
       'treeRow',
-      where,
+      entryId,
       'the entry has no tree row, so its name does not find it; repair makes it',
       rebuildSteps(survey, entry),
     );
   const problem = rowProblem(row);
-  if (problem) survey.foreign.add(key.toString('latin1'));
+  if (problem) survey.foreignTreeKeys.add(key.toString('latin1'));
   if (problem)
-    return survey.report('treeRow', where, `${problem}; repair makes the tree row anew`, rebuildSteps(survey, entry));
-  const owner = cellValue(row, TREE.treeInfo, Q.id);
-  if (!owner?.equals(id)) return checkForeign(survey, entry, owner);
-  survey.treeRows++;
-  survey.oneLevel[entry.number] = counter(row, Q.oneLevelCount);
-  survey.subLevel[entry.number] = counter(row, Q.subLevelCount);
-  if (!entry.implied) return;
-  const { gone, come } = normDifference(row, entry.implied);
-  if (gone.length + come.length === 0) return;
-  const example = [...come, ...gone][0]!;
-  const what = `${come.length} cells of normAttributes are missing or wrong and ${gone.length} are too many, the first is ${shown(example.qualifier)}`;
-  await survey.report('normAttributes', where, `${what}; repair sets them as the entry implies`, [
+    return survey.report('treeRow', entryId, `${problem}; repair makes the tree row anew`, rebuildSteps(survey, entry));
+  const ownerId = cellValue(row, TREE.treeInfo, Q.id);
+  if (!ownerId?.equals(id)) return checkForeignTreeRow(survey, entry, ownerId);
+  survey.treeRowCount++;
+  survey.oneLevelCounts[entry.number] = counterValue(row, Q.oneLevelCount);
+  survey.subLevelCounts[entry.number] = counterValue(row, Q.subLevelCount);
+  if (!entry.impliedRows) return;
+  const { removedCells, writtenCells } = normDifference(row, entry.impliedRows);
+  if (removedCells.length + writtenCells.length === 0) return;
+  const firstCell = [...writtenCells, ...removedCells][0]!;
+  const message = `${writtenCells.length} cells of normAttributes are missing or wrong and ${removedCells.length} are too many, the first is ${printable(firstCell.qualifier)}`;
+  await survey.report('normAttributes', entryId, `${message}; repair sets them as the entry implies`, [
     ...survey.guards(id, entry.version),
     {
       table: TREE_TABLE.name,
       key,
       guards: [{ op: 'equals', family: TREE.treeInfo, qualifier: Q.id, value: id }],
-      delete: gone,
-      put: come,
+      delete: removedCells,
+      put: writtenCells,
     },
   ]);
 }
@@ -251,16 +252,16 @@ async function checkTreeRow(survey: Survey, entry: EntryRow, row: Buffer | undef
 /**
  * Handles a tree row with the name of the entry and the id of another: two entries share the name, or the row is wrong.
  */
-async function checkForeign(survey: Survey, entry: EntryRow, owner: Buffer | undefined): Promise<void> {
-  const where = uuidText(entry.id);
-  const other = owner?.length === UUID_BYTES ? await survey.get(MASTER_TABLE.name, owner) : undefined;
+async function checkForeignTreeRow(survey: Survey, entry: EntryRow, owner: Buffer | undefined): Promise<void> {
+  const entryId = uuidText(entry.id);
+  const ownerRow = owner?.length === UUID_BYTES ? await survey.get(MASTER_TABLE.name, owner) : undefined;
   // The name of the other entry is unknown.
-  if (owner && survey.lost.has(owner.toString('latin1'))) return;
-  if (!other || !treeKey(parentIdOf(other), normRdnOf(other)).equals(entry.treeKey)) {
-    survey.foreign.add(entry.treeKey.toString('latin1'));
+  if (owner && survey.lostIds.has(owner.toString('latin1'))) return;
+  if (!ownerRow || !treeKey(parentIdOf(ownerRow), normRdnOf(ownerRow)).equals(entry.treeKey)) {
+    survey.foreignTreeKeys.add(entry.treeKey.toString('latin1'));
     return survey.report(
       'id',
-      where,
+      entryId,
       `the tree row of the entry's name leads to ${owner ? owner.toString('hex') : 'no id'}; repair makes it anew`,
       rebuildSteps(survey, entry),
     );
@@ -268,14 +269,14 @@ async function checkForeign(survey: Survey, entry: EntryRow, owner: Buffer | und
   const parentId = parentIdOf(entry.row);
   const message = `the entry has the same name as entry ${uuidText(owner!)}, which its name leads to`;
   if (parentId.equals(ROOT_ID))
-    return survey.report('name', where, `${message}; a suffix has only one entry: repair cannot rename it`);
+    return survey.report('name', entryId, `${message}; a suffix has only one entry: repair cannot rename it`);
   const rdn = uniqueRdn(survey, entry.id, entry.row);
   const fix = placeSteps(survey, entry.id, entry.row, parentId, Buffer.from(rdn.text), rdn.norm);
-  await survey.report('name', where, `${message}; repair renames it to '${rdn.text}'`, fix);
+  await survey.report('name', entryId, `${message}; repair renames it to '${rdn.text}'`, fix);
 }
 
 /** Returns the value of a counter; -1 for a malformed counter. */
-function counter(row: Buffer, qualifier: Buffer): number {
+function counterValue(row: Buffer, qualifier: Buffer): number {
   const value = cellValue(row, TREE.treeInfo, qualifier);
   if (!value) return 0;
   return value.length === 8 ? Number(value.readBigInt64BE()) : -1;
@@ -283,15 +284,15 @@ function counter(row: Buffer, qualifier: Buffer): number {
 
 /** Returns the steps that rebuild a tree row from the entry. Counters follow in the next pass. */
 function rebuildSteps(survey: Survey, entry: EntryRow): readonly PlanStep[] | undefined {
-  if (!entry.implied) return undefined;
-  const put = [{ family: TREE.treeInfo, qualifier: Q.id, value: entry.id }, ...entry.implied.cells];
+  if (!entry.impliedRows) return undefined;
+  const put = [{ family: TREE.treeInfo, qualifier: Q.id, value: entry.id }, ...entry.impliedRows.cells];
   return [
     ...survey.guards(entry.id, entry.version, true),
     { table: TREE_TABLE.name, key: entry.treeKey, deleteRow: true, put },
   ];
 }
 
-function normDifference(row: Buffer, implied: ImpliedRows): { gone: Cell[]; come: readonly Cell[] } {
-  const there = unpackRow(row).filter(({ family }) => family === TREE.normAttributes);
-  return normCellChanges(there, implied.cells);
+function normDifference(row: Buffer, implied: ImpliedRows): ReturnType<typeof normCellChanges> {
+  const storedCells = unpackRow(row).filter(({ family }) => family === TREE.normAttributes);
+  return normCellChanges(storedCells, implied.cells);
 }

@@ -4,8 +4,8 @@
  */
 export class Fingerprint {
   count = 0;
-  #a = 0;
-  #b = 0;
+  #firstSum = 0;
+  #secondSum = 0;
 
   /** Adds the row with the key `prefix` + `id`. Without `id`, `prefix` is the whole key. */
   add(prefix: Buffer, id?: Buffer): void {
@@ -17,18 +17,18 @@ export class Fingerprint {
         b = Math.imul((b ^ part[i]!) + ((b << 7) | (b >>> 25)), 0x85ebca6b);
       }
     }
-    this.#a = (this.#a + mixed(a)) | 0;
-    this.#b = (this.#b + mixed(b)) | 0;
+    this.#firstSum = (this.#firstSum + mixBits(a)) | 0;
+    this.#secondSum = (this.#secondSum + mixBits(b)) | 0;
     this.count++;
   }
 
   equals(other: Fingerprint): boolean {
-    return this.count === other.count && this.#a === other.#a && this.#b === other.#b;
+    return this.count === other.count && this.#firstSum === other.#firstSum && this.#secondSum === other.#secondSum;
   }
 }
 
 /** Spreads every bit over the whole hash, so that sums of hashes do not cancel out. */
-function mixed(hash: number): number {
+function mixBits(hash: number): number {
   let h = hash ^ (hash >>> 16);
   h = Math.imul(h, 0x7feb352d);
   h ^= h >>> 15;

@@ -14,7 +14,7 @@ export class IdTable {
   }
 
   /** Appends an entry, whose id is greater than all earlier ids. Returns the entry number. */
-  push(id: Buffer, parentId: Buffer): number {
+  append(id: Buffer, parentId: Buffer): number {
     const at = this.#length * UUID_BYTES;
     if (at === this.#ids.length) {
       this.#ids = Buffer.concat([this.#ids, Buffer.alloc(at)]);
@@ -25,16 +25,16 @@ export class IdTable {
     return this.#length++;
   }
 
-  id(number: number): Buffer {
+  idOfNumber(number: number): Buffer {
     return this.#ids.subarray(number * UUID_BYTES, (number + 1) * UUID_BYTES);
   }
 
-  parentId(number: number): Buffer {
+  parentIdOfNumber(number: number): Buffer {
     return this.#parents.subarray(number * UUID_BYTES, (number + 1) * UUID_BYTES);
   }
 
   /** Returns the number of the entry `id`, or -1. */
-  find(id: Buffer): number {
+  numberOfId(id: Buffer): number {
     let low = 0;
     let high = this.#length - 1;
     while (low <= high) {

@@ -13,14 +13,13 @@ import {
 import { largeQualifiers, MASTER, Q, UUID_BYTES } from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
 import { isBeingWritten, isMark } from '../../write/large-ahead.js';
-import { type Survey, shown } from './survey.js';
+import { printable, type Survey } from './survey.js';
 
-/** The large values of a row. */
 export interface LargeValues {
   /** The wanted values by qualifier (Latin-1). */
   readonly values: ReadonlyMap<string, Buffer>;
   /** Whether a value is lost, so that the rows that the entry implies are unknown. */
-  readonly broken: boolean;
+  readonly hasLostValue: boolean;
 }
 
 /**
@@ -36,52 +35,56 @@ export async function checkLarge(
   wanted: (qualifier: Buffer) => boolean = () => false,
 ): Promise<LargeValues | undefined> {
   const qualifiers = largeQualifiers(row);
-  const read = survey.reader.namesOfCells(table, id, MASTER.largeValues);
-  const found = isPromise(read) ? await read : read;
-  if (!qualifiers && found.length === 0) return undefined;
-  const where = uuidText(id);
-  const names = new Set(found.map((name) => name.toString('latin1')));
+  const maybeNames = survey.reader.namesOfCells(table, id, MASTER.largeValues);
+  const cellNames = isPromise(maybeNames) ? await maybeNames : maybeNames;
+  if (!qualifiers && cellNames.length === 0) return undefined;
+  const entryId = uuidText(id);
+  const extraNames = new Set(cellNames.map((name) => name.toString('latin1')));
   const values = new Map<string, Buffer>();
-  let broken = false;
+  let hasLostValue = false;
   for (const name of qualifiers ?? []) {
     const qualifier = Buffer.from(name, 'latin1');
     const pointer = cellValue(row, MASTER.upAttributes, qualifier);
-    const large: LargeLocation | undefined = pointer && { table, id, qualifier, pointer };
-    const value = large && takeNames(names, large) && (await verify(survey, large, wanted(qualifier)));
+    const location: LargeLocation | undefined = pointer && { table, id, qualifier, pointer };
+    const value =
+      location && removeNames(extraNames, location) && (await verifyValue(survey, location, wanted(qualifier)));
     if (value) {
       if (value !== true) values.set(name, value);
       continue;
     }
-    broken = true;
-    const what = pointer
+    hasLostValue = true;
+    const problem = pointer
       ? 'chunks are missing, too many, or not what its SHA-256 says'
       : 'it is listed and has no cell';
     await survey.report(
       'large',
-      where,
-      `value ${shown(qualifier)}: ${what}; it cannot be restored from what the directory holds: delete or replace it, or restore a backup`,
+      entryId,
+      `value ${printable(qualifier)}: ${problem}; it cannot be restored from what the directory holds: delete or replace it, or restore a backup`,
     );
   }
-  if (names.size > 0) await excludeActiveWrites(survey, table, id, names);
-  if (names.size > 0 && !broken) {
-    const gone = [...names].map((name) => ({ family: MASTER.largeValues, qualifier: Buffer.from(name, 'latin1') }));
+  if (extraNames.size > 0) await excludeActiveWrites(survey, table, id, extraNames);
+  if (extraNames.size > 0 && !hasLostValue) {
+    const extraChunks = [...extraNames].map((name) => ({
+      family: MASTER.largeValues,
+      qualifier: Buffer.from(name, 'latin1'),
+    }));
     await survey.report(
       'large',
-      where,
-      `${names.size} chunks belong to no value, the first is ${shown(gone[0]!.qualifier)}; repair removes them`,
-      [...guards, { table, key: id, delete: gone }],
+      entryId,
+      `${extraNames.size} chunks belong to no value, the first is ${printable(extraChunks[0]!.qualifier)}; repair removes them`,
+      [...guards, { table, key: id, delete: extraChunks }],
     );
   }
-  return { values, broken };
+  return { values, hasLostValue };
 }
 
 /** Removes from `names` the chunks that a writer is writing at this moment. */
 async function excludeActiveWrites(survey: Survey, table: string, id: Buffer, names: Set<string>): Promise<void> {
-  const cells = Array.from(names, (name) => Buffer.from(name, 'latin1'));
-  for (const mark of await marksOfWriters(survey, table, id, cells)) {
-    const name = mark.toString('latin1');
+  const qualifiers = Array.from(names, (name) => Buffer.from(name, 'latin1'));
+  for (const mark of await marksOfWriters(survey, table, id, qualifiers)) {
+    const markKey = mark.toString('latin1');
     for (const other of names)
-      if (other === name || other.slice(-4 - CHUNK_NAME_BYTES, -4) === name) names.delete(other);
+      if (other === markKey || other.slice(-4 - CHUNK_NAME_BYTES, -4) === markKey) names.delete(other);
   }
 }
 
@@ -93,27 +96,26 @@ async function marksOfWriters(survey: Survey, table: string, id: Buffer, names: 
   return marks;
 }
 
-/** Number of rows that are read together. */
 const ROW_BATCH = 500;
 
 /** Reports chunks whose row does not exist. */
 export async function checkLostChunks(survey: Survey, table: string): Promise<void> {
-  if (!survey.isWhole(table)) return survey.skip(`large values of no entry in table ${table}`, table);
-  let after: Buffer | undefined;
+  if (!survey.isFullyReadable(table)) return survey.noteSkipped(`large values of no entry in table ${table}`, table);
+  let lastKey: Buffer | undefined;
   for (;;) {
-    const keys = await survey.reader.keysOfCells(table, MASTER.largeValues, ROW_BATCH, after);
+    const keys = await survey.reader.keysOfCells(table, MASTER.largeValues, ROW_BATCH, lastKey);
     const rows = await survey.getMany(table, keys);
     for (const [i, key] of keys.entries()) {
-      if (rows[i] || !survey.isWhole(table) || (await isBeingAdded(survey, table, key))) continue;
-      const where = key.length === UUID_BYTES ? uuidText(key) : `key ${shown(key)}`;
+      if (rows[i] || !survey.isFullyReadable(table) || (await isBeingAdded(survey, table, key))) continue;
+      const place = key.length === UUID_BYTES ? uuidText(key) : `key ${printable(key)}`;
       const guards: Guard[] = [{ op: 'absent', family: MASTER.treeInfo, qualifier: Q.parentId }];
-      await survey.report('large', where, `chunks of values in table ${table}, but no entry; repair removes them`, [
+      await survey.report('large', place, `chunks of values in table ${table}, but no entry; repair removes them`, [
         { table, key, guards, deleteRow: true },
       ]);
     }
     if (keys.length < ROW_BATCH) return;
-    after = keys.at(-1);
-    await survey.progress(keys.length);
+    lastKey = keys.at(-1);
+    await survey.countProgress(keys.length);
   }
 }
 
@@ -123,7 +125,6 @@ async function isBeingAdded(survey: Survey, table: string, key: Buffer): Promise
   return (await marksOfWriters(survey, table, key, names)).length > 0;
 }
 
-/** The location of a large value. */
 interface LargeLocation {
   readonly table: string;
   readonly id: Buffer;
@@ -132,7 +133,7 @@ interface LargeLocation {
 }
 
 /** Removes the chunks of a value from `names`. Returns false where a chunk is missing. */
-function takeNames(names: Set<string>, { qualifier, pointer }: LargeLocation): boolean {
+function removeNames(names: Set<string>, { qualifier, pointer }: LargeLocation): boolean {
   if (pointer.length !== POINTER_BYTES && pointer.length !== POINTER_BYTES + CHUNK_NAME_BYTES) return false;
   if (chunkCount(pointer) > names.size) return false;
   return chunkQualifiers(qualifier, pointer).every((name) => names.delete(name.toString('latin1')));
@@ -141,21 +142,21 @@ function takeNames(names: Set<string>, { qualifier, pointer }: LargeLocation): b
 /**
  * Verifies the chunks of a value against the pointer. Returns the value, or `true` if not wanted; undefined if wrong.
  */
-async function verify(
+async function verifyValue(
   survey: Survey,
   { table, id, qualifier, pointer }: LargeLocation,
   wanted: boolean,
 ): Promise<Buffer | true | undefined> {
-  const sum = createHash('sha256');
-  const parts: Buffer[] = [];
-  let bytes = 0;
+  const hash = createHash('sha256');
+  const chunks: Buffer[] = [];
+  let byteCount = 0;
   for await (const part of readExistingChunks(survey.reader, table, id, chunkQualifiers(qualifier, pointer))) {
     if (!part) return undefined;
-    sum.update(part);
-    bytes += part.length;
-    if (wanted) parts.push(part);
-    await survey.progress(0);
+    hash.update(part);
+    byteCount += part.length;
+    if (wanted) chunks.push(part);
+    await survey.countProgress(0);
   }
-  if (bytes !== largeLength(pointer) || !sum.digest().equals(pointer.subarray(8, POINTER_BYTES))) return undefined;
-  return wanted ? Buffer.concat(parts) : true;
+  if (byteCount !== largeLength(pointer) || !hash.digest().equals(pointer.subarray(8, POINTER_BYTES))) return undefined;
+  return wanted ? Buffer.concat(chunks) : true;
 }

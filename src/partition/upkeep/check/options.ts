@@ -18,40 +18,45 @@ export async function checkOptions(
   version: Buffer,
   draft: Draft,
 ): Promise<void> {
-  const wrong = draft.attributes.filter(isWrong);
-  if (wrong.length === 0) return;
-  const large = largeQualifiers(row) ?? new Set<string>();
-  const cells = wrong.flatMap(({ text, values }) => values.map(({ index }) => valueQualifier(text, index)));
-  const lost = cells.map((qualifier) => qualifier.toString('latin1')).filter((name) => large.has(name));
-  const { kept, movesLarge } = keptOf(survey, draft, wrong, large);
-  const names = wrong.map(({ text }) => text).join(', ');
-  const what = `${names}: operational attributes take no options, and state options of other servers are none`;
-  if (movesLarge) {
-    const message = `${what}; repair leaves values over 64 KiB: add them without the options, and delete these`;
+  const wrongAttributes = draft.attributes.filter(hasWrongOptions);
+  if (wrongAttributes.length === 0) return;
+  const largeNames = largeQualifiers(row) ?? new Set<string>();
+  const qualifiers = wrongAttributes.flatMap(({ text, values }) =>
+    values.map(({ index }) => valueQualifier(text, index)),
+  );
+  const removedLarge = qualifiers.map((q) => q.toString('latin1')).filter((name) => largeNames.has(name));
+  const { keptCells, hasLargeValue } = valuesToKeep(survey, draft, wrongAttributes, largeNames);
+  const attributeNames = wrongAttributes.map(({ text }) => text).join(', ');
+  const problem = `${attributeNames}: operational attributes take no options, and state options of other servers are none`;
+  if (hasLargeValue) {
+    const message = `${problem}; repair leaves values over 64 KiB: add them without the options, and delete these`;
     return survey.report('options', uuidText(id), message);
   }
-  const gone: CellName[] = cells.map((qualifier) => ({ family, qualifier }));
-  const put: Cell[] = [...kept, { family: MASTER.treeInfo, qualifier: Q.version, value: nextVersion(version) }];
-  const rest = [...large].filter((name) => !lost.includes(name)).map((name) => Buffer.from(name, 'latin1'));
-  if (lost.length > 0 && rest.length === 0) gone.push({ family: MASTER.treeInfo, qualifier: Q.large });
-  else if (lost.length > 0) put.push({ family: MASTER.treeInfo, qualifier: Q.large, value: largeList(rest) });
-  const isGone = (cell: CellName) =>
-    gone.some((name) => name.family === cell.family && name.qualifier.equals(cell.qualifier));
-  const types = [...new Set(wrong.map(({ description }) => description.type.name))];
+  const removedCells: CellName[] = qualifiers.map((qualifier) => ({ family, qualifier }));
+  const put: Cell[] = [...keptCells, { family: MASTER.treeInfo, qualifier: Q.version, value: nextVersion(version) }];
+  const keptNames = [...largeNames].filter((name) => !removedLarge.includes(name));
+  const keptLarge = keptNames.map((name) => Buffer.from(name, 'latin1'));
+  if (removedLarge.length > 0 && keptLarge.length === 0)
+    removedCells.push({ family: MASTER.treeInfo, qualifier: Q.large });
+  else if (removedLarge.length > 0)
+    put.push({ family: MASTER.treeInfo, qualifier: Q.large, value: largeList(keptLarge) });
+  const isRemoved = (cell: CellName) =>
+    removedCells.some((name) => name.family === cell.family && name.qualifier.equals(cell.qualifier));
+  const typeNames = [...new Set(wrongAttributes.map(({ description }) => description.type.name))];
   await survey.report(
     'options',
     uuidText(id),
-    `${what}; repair removes ${cells.length - kept.length} values, and keeps ${kept.length} without them`,
+    `${problem}; repair removes ${qualifiers.length - keptCells.length} values, and keeps ${keptCells.length} without them`,
     [
       ...survey.guards(id, version),
-      { table: MASTER_TABLE.name, key: id, delete: gone, put },
-      repairRecord(survey, id, row, editedCells(row, isGone, put), { op: 'modify', attributes: types }),
+      { table: MASTER_TABLE.name, key: id, delete: removedCells, put },
+      repairRecord(survey, id, row, editedCells(row, isRemoved, put), { op: 'modify', attributes: typeNames }),
     ],
   );
 }
 
 /** Whether the options of an attribute are wrong. Secrets with options are handled by `checkSecrets`. */
-function isWrong({ description: { type, options }, text }: DraftAttribute): boolean {
+function hasWrongOptions({ description: { type, options }, text }: DraftAttribute): boolean {
   if (options.length === 0 || type.secret) return false;
   return type.operational || parseStateOptions(text) !== undefined;
 }
@@ -59,34 +64,35 @@ function isWrong({ description: { type, options }, text }: DraftAttribute): bool
 /**
  * Returns the live values that the attribute without options lacks, under its name, and whether large ones would move.
  */
-function keptOf(
+function valuesToKeep(
   survey: Survey,
   draft: Draft,
   wrong: readonly DraftAttribute[],
   large: ReadonlySet<string>,
-): { kept: Cell[]; movesLarge: boolean } {
+): { keptCells: Cell[]; hasLargeValue: boolean } {
   const { schema } = survey.context;
-  const targets = new Map<string, { text: string; next: number; names: Set<string> }>();
-  const kept: Cell[] = [];
-  let movesLarge = false;
+  const targetsByName = new Map<string, { text: string; nextIndex: number; valueNames: Set<string> }>();
+  const keptCells: Cell[] = [];
+  let hasLargeValue = false;
   for (const { description, text, values } of wrong) {
     const { type } = description;
-    const state = parseStateOptions(text);
-    const bare = state && !state.isDeleted ? schema.requireDescription(state.text) : undefined;
-    if (!bare || (type.operational && bare.options.length > 0)) continue;
-    const known = draft.get(bare);
-    const target = targets.get(bare.text) ?? {
-      text: known?.text ?? bare.text,
-      next: known ? wideAttributeOf(known).nextIndex : 0,
-      names: new Set(known?.values.map(({ bytes }) => valueKey(type, bytes))),
+    const stateOptions = parseStateOptions(text);
+    const bareDescription =
+      stateOptions && !stateOptions.isDeleted ? schema.requireDescription(stateOptions.text) : undefined;
+    if (!bareDescription || (type.operational && bareDescription.options.length > 0)) continue;
+    const bareAttribute = draft.get(bareDescription);
+    const target = targetsByName.get(bareDescription.text) ?? {
+      text: bareAttribute?.text ?? bareDescription.text,
+      nextIndex: bareAttribute ? wideAttributeOf(bareAttribute).nextIndex : 0,
+      valueNames: new Set(bareAttribute?.values.map(({ bytes }) => valueKey(type, bytes))),
     };
-    targets.set(bare.text, target);
+    targetsByName.set(bareDescription.text, target);
     for (const { index, bytes } of values) {
-      if (target.names.has(valueKey(type, bytes)) || (type.singleValue && target.names.size > 0)) continue;
-      movesLarge ||= large.has(valueQualifier(text, index).toString('latin1'));
-      target.names.add(valueKey(type, bytes));
-      kept.push({ family, qualifier: valueQualifier(target.text, target.next++), value: bytes });
+      if (target.valueNames.has(valueKey(type, bytes)) || (type.singleValue && target.valueNames.size > 0)) continue;
+      hasLargeValue ||= large.has(valueQualifier(text, index).toString('latin1'));
+      target.valueNames.add(valueKey(type, bytes));
+      keptCells.push({ family, qualifier: valueQualifier(target.text, target.nextIndex++), value: bytes });
     }
   }
-  return { kept, movesLarge };
+  return { keptCells, hasLargeValue };
 }

@@ -8,7 +8,7 @@ import { editedCells, repairRecord } from './record.js';
 import { nextVersion, type Survey } from './survey.js';
 
 /** Returns the normalized and written form of the name in `upRdn`; undefined where `upRdn` is not a name. */
-export function nameOf(survey: Survey, parentId: Buffer, upRdn: Buffer): { norm: Buffer; text: string } | undefined {
+export function parseName(survey: Survey, parentId: Buffer, upRdn: Buffer): { norm: Buffer; text: string } | undefined {
   const dn = parsedDn(survey, upRdn);
   if (!dn) return undefined;
   const { rdns, norm, text } = dn;
@@ -34,9 +34,9 @@ export function uniqueRdn(survey: Survey, id: Buffer, row: Buffer): Rdn {
   const { schema } = survey.context;
   const uuid = `entryUUID=${uuidText(id)}`;
   try {
-    const own = schema.parseDnBytes(upRdnOf(row)).rdns[0];
-    if (own?.avas.some((ava) => ava.type.name.toLowerCase() === 'entryuuid')) return own;
-    return schema.parseRdn(own ? `${own.text}+${uuid}` : uuid);
+    const rdn = schema.parseDnBytes(upRdnOf(row)).rdns[0];
+    if (rdn?.avas.some((ava) => ava.type.name.toLowerCase() === 'entryuuid')) return rdn;
+    return schema.parseRdn(rdn ? `${rdn.text}+${uuid}` : uuid);
   } catch (error) {
     if (error instanceof LdapError) return schema.parseRdn(uuid);
     throw error;
@@ -60,10 +60,10 @@ export function placeSteps(
     treeInfo(Q.upRdn, upRdn),
     treeInfo(Q.version, nextVersion(version?.length === 8 ? version : undefined)),
   ];
-  const after = editedCells(row, () => false, put);
+  const cellsAfter = editedCells(row, () => false, put);
   return [
     ...survey.guards(id, version, true),
     { table: MASTER_TABLE.name, key: id, put },
-    repairRecord(survey, id, row, after, { op: 'rename', newDn: upRdn, attributes: [] }),
+    repairRecord(survey, id, row, cellsAfter, { op: 'rename', newDn: upRdn, attributes: [] }),
   ];
 }

@@ -22,7 +22,7 @@ export function repairRecord(
 
 /** Returns the sorted cells of a row without the cells that are gone, and with the cells in `put`. */
 export function editedCells(row: Buffer, isGone: (cell: Cell) => boolean, put: readonly Cell[]): Cell[] {
-  const replaced = (cell: Cell) => put.some((c) => c.family === cell.family && c.qualifier.equals(cell.qualifier));
-  const kept = unpackRow(row).filter((cell) => !isGone(cell) && !replaced(cell));
-  return [...kept, ...put].sort(compareCells);
+  const isReplaced = (cell: Cell) => put.some((c) => c.family === cell.family && c.qualifier.equals(cell.qualifier));
+  const keptCells = unpackRow(row).filter((cell) => !isGone(cell) && !isReplaced(cell));
+  return [...keptCells, ...put].sort(compareCells);
 }

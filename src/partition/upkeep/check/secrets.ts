@@ -17,11 +17,11 @@ export async function checkSecrets(
   version: Buffer,
   attributes: readonly DraftAttribute[],
 ): Promise<void> {
-  const naming = parsedDn(survey, upRdnOf(row))
+  const secretInRdn = parsedDn(survey, upRdnOf(row))
     ?.rdns.map(secretAttributeOf)
     .find((name) => name !== undefined);
-  if (naming !== undefined) {
-    const message = `attribute '${naming}', which holds secrets, names the entry, so that everybody reads its value: rename the entry, and change what the value has given away`;
+  if (secretInRdn !== undefined) {
+    const message = `attribute '${secretInRdn}', which holds secrets, names the entry, so that everybody reads its value: rename the entry, and change what the value has given away`;
     await survey.report('secret', uuidText(id), message);
   }
   const passwords = attributes.filter(({ description }) => isPassword(description.type));
@@ -30,40 +30,42 @@ export async function checkSecrets(
       uuidText(id),
       passwords.flatMap(({ values }) => values.map(({ bytes }) => bytes)),
     );
-  const hidden = attributes.filter(({ description }) => description.type.secret && hasOptions(description));
-  if (hidden.length === 0) return;
-  const kept = hidden.filter(isKept);
-  const gone = hidden.flatMap(({ text, values }) =>
+  const wrongAttributes = attributes.filter(({ description }) => description.type.secret && hasOptions(description));
+  if (wrongAttributes.length === 0) return;
+  const keptAttributes = wrongAttributes.filter(isKeptByRepair);
+  const removedNames = wrongAttributes.flatMap(({ text, values }) =>
     values.map(({ index }) => ({ family: MASTER.upAttributes, qualifier: valueQualifier(text, index) })),
   );
   const put: Cell[] = [{ family: MASTER.treeInfo, qualifier: Q.version, value: nextVersion(version) }];
-  for (const { description, values } of kept) {
+  for (const { description, values } of keptAttributes) {
     const { name } = description.type;
     for (const { index, bytes } of values)
       put.push({ family: MASTER.upAttributes, qualifier: valueQualifier(name, index), value: bytes });
   }
-  const isGone = ({ family, qualifier }: CellName) =>
-    gone.some((name) => name.family === family && name.qualifier.equals(qualifier));
-  const types = [...new Set(hidden.map(({ description }) => description.type.name))];
-  await survey.report('secret', uuidText(id), whatRepairDoes(hidden, kept), [
+  const isRemoved = ({ family, qualifier }: CellName) =>
+    removedNames.some((name) => name.family === family && name.qualifier.equals(qualifier));
+  const typeNames = [...new Set(wrongAttributes.map(({ description }) => description.type.name))];
+  await survey.report('secret', uuidText(id), repairMessage(wrongAttributes, keptAttributes), [
     ...survey.guards(id, version),
-    { table: MASTER_TABLE.name, key: id, delete: gone, put },
-    repairRecord(survey, id, row, editedCells(row, isGone, put), { op: 'modify', attributes: types }),
+    { table: MASTER_TABLE.name, key: id, delete: removedNames, put },
+    repairRecord(survey, id, row, editedCells(row, isRemoved, put), { op: 'modify', attributes: typeNames }),
   ]);
 }
 
 /**
  * Whether repair keeps the values. The option `binary` does not make another attribute, so its values are the secret.
  */
-function isKept({ description, values }: DraftAttribute): boolean {
+function isKeptByRepair({ description, values }: DraftAttribute): boolean {
   return description.options.length === 0 && values.every(({ isPointer: stored, pointer }) => !stored && !pointer);
 }
 
-function whatRepairDoes(hidden: readonly DraftAttribute[], kept: readonly DraftAttribute[]): string {
-  const names = (attributes: readonly DraftAttribute[]) => attributes.map(({ text }) => `'${text}'`).join(', ');
-  const removed = hidden.filter((attribute) => !kept.includes(attribute));
-  const parts: string[] = [];
-  if (removed.length > 0) parts.push(`${names(removed)}: secrets take no options; repair removes the values`);
-  if (kept.length > 0) parts.push(`${names(kept)}: secrets take no options; repair keeps the values without them`);
-  return parts.join('; ');
+function repairMessage(hidden: readonly DraftAttribute[], kept: readonly DraftAttribute[]): string {
+  const listNames = (attributes: readonly DraftAttribute[]) => attributes.map(({ text }) => `'${text}'`).join(', ');
+  const removedAttributes = hidden.filter((attribute) => !kept.includes(attribute));
+  const sentences: string[] = [];
+  if (removedAttributes.length > 0)
+    sentences.push(`${listNames(removedAttributes)}: secrets take no options; repair removes the values`);
+  if (kept.length > 0)
+    sentences.push(`${listNames(kept)}: secrets take no options; repair keeps the values without them`);
+  return sentences.join('; ');
 }

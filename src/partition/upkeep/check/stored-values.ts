@@ -6,28 +6,27 @@ import { valueQualifier } from '../../model/entry-cells.js';
 import { MASTER, MASTER_TABLE, Q } from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
 import { settingsStep } from '../../tree/shared-row.js';
-import { nextVersion, type Survey, shown } from './survey.js';
+import { nextVersion, printable, type Survey } from './survey.js';
 
-/** Checks that no computed attribute is stored. */
 export async function checkComputed(survey: Survey, id: Buffer, version: Buffer, { attributes }: Draft): Promise<void> {
-  const computed = attributes.filter(({ description }) => isComputed(description.type));
-  if (computed.length === 0) return;
-  const gone: CellName[] = computed.flatMap(({ text, values }) =>
+  const computedAttributes = attributes.filter(({ description }) => isComputed(description.type));
+  if (computedAttributes.length === 0) return;
+  const cells: CellName[] = computedAttributes.flatMap(({ text, values }) =>
     values.map(({ index }) => ({ family: MASTER.upAttributes, qualifier: valueQualifier(text, index) })),
   );
-  const names = computed.map(({ text }) => text).join(', ');
+  const attributeNames = computedAttributes.map(({ text }) => text).join(', ');
   await survey.report(
     'computed',
     uuidText(id),
-    `${names} is stored, and worked out besides when it is asked for; repair removes it`,
-    [...survey.guards(id, version), { table: MASTER_TABLE.name, key: id, delete: gone, put: [versionCell(version)] }],
+    `${attributeNames} is stored, and worked out besides when it is asked for; repair removes it`,
+    [...survey.guards(id, version), { table: MASTER_TABLE.name, key: id, delete: cells, put: [versionCell(version)] }],
   );
 }
 
 /** Checks that values have their canonical spelling, such as that of RFC 4514 for DNs. */
-export async function checkForms(survey: Survey, id: Buffer, version: Buffer, draft: Draft): Promise<void> {
+export async function checkSpelling(survey: Survey, id: Buffer, version: Buffer, draft: Draft): Promise<void> {
   const put: Cell[] = [];
-  let first: string | undefined;
+  let firstWrong: string | undefined;
   for (const { description, text, values } of draft.attributes) {
     const { proper } = description.type.syntax;
     if (!proper) continue;
@@ -35,15 +34,15 @@ export async function checkForms(survey: Survey, id: Buffer, version: Buffer, dr
       if (stored || pointer) continue;
       const value = proper(bytes);
       if (value === bytes) continue;
-      first ??= `'${shown(bytes)}' of ${text}`;
+      firstWrong ??= `'${printable(bytes)}' of ${text}`;
       put.push({ family: MASTER.upAttributes, qualifier: valueQualifier(text, index), value });
     }
   }
-  if (first === undefined) return;
+  if (firstWrong === undefined) return;
   await survey.report(
     'spelling',
     uuidText(id),
-    `${put.length === 1 ? 'a value is' : `${put.length} values are`} not in the proper form (DNs as RFC 4514 writes them, DER with nothing behind it), the first is ${first}; repair writes it so`,
+    `${put.length === 1 ? 'a value is' : `${put.length} values are`} not in the proper form (DNs as RFC 4514 writes them, DER with nothing behind it), the first is ${firstWrong}; repair writes it so`,
     [...survey.guards(id, version), { table: MASTER_TABLE.name, key: id, put: [...put, versionCell(version)] }],
   );
 }
@@ -56,7 +55,7 @@ function versionCell(version: Buffer): Cell {
 export async function checkSettings(survey: Survey): Promise<void> {
   const { schema, shared } = survey.context;
   const { suffixes, adminDn } = shared.settings;
-  const written = (dn: string): string => {
+  const properDn = (dn: string): string => {
     try {
       return schema.parseDn(dn).text;
     } catch (error) {
@@ -64,10 +63,10 @@ export async function checkSettings(survey: Survey): Promise<void> {
       throw error;
     }
   };
-  const proper = { suffixes: suffixes.map(written), adminDn: written(adminDn) };
-  const wrong = [...suffixes, adminDn].find((dn) => written(dn) !== dn);
-  if (wrong === undefined) return;
-  await survey.report('spelling', 'settings', `'${wrong}' is not written as RFC 4514 does; repair writes it so`, [
-    settingsStep({ suffixes, adminDn }, proper),
+  const properSettings = { suffixes: suffixes.map(properDn), adminDn: properDn(adminDn) };
+  const wrongDn = [...suffixes, adminDn].find((dn) => properDn(dn) !== dn);
+  if (wrongDn === undefined) return;
+  await survey.report('spelling', 'settings', `'${wrongDn}' is not written as RFC 4514 does; repair writes it so`, [
+    settingsStep({ suffixes, adminDn }, properSettings),
   ]);
 }

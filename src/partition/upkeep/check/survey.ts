@@ -15,7 +15,7 @@ import { Fingerprint } from './fingerprint.js';
 import { IdTable } from './ids.js';
 
 /** A breach, and the steps that repair it. Without steps the directory does not hold enough to repair the breach. */
-export interface Finding {
+export interface BreachReport {
   readonly breach: Breach;
   readonly fix: readonly PlanStep[] | undefined;
 }
@@ -23,7 +23,7 @@ export interface Finding {
 /** Called with the stored passwords of an entry, whose strength the caller judges. */
 export type OnPasswords = (where: string, stored: readonly Buffer[]) => void;
 
-export type Report = (finding: Finding) => Maybe<void>;
+export type ReportBreach = (finding: BreachReport) => Maybe<void>;
 
 /** Called with the number of rows read so far, and the table. The survey waits for a returned promise. */
 export type OnProgress = (done: number, table?: string) => Maybe<void>;
@@ -39,7 +39,7 @@ interface DamagedPlace {
   readonly table: string;
   readonly key?: Buffer | undefined;
   /** Whether the row itself has been read, and only data that belongs to the row, such as a large value, is damaged. */
-  readonly apart?: boolean;
+  readonly isRowIntact?: boolean;
 }
 
 /** One run of checks over a directory: access to its rows, and the results so far. */
@@ -53,34 +53,30 @@ export class Survey {
   readonly suffixNorms: ReadonlySet<string>;
   readonly ids = new IdTable();
   /** The stored counters by entry number; NaN where the entry has no tree row of its own. */
-  readonly oneLevel: number[] = [];
-  readonly subLevel: number[] = [];
+  readonly oneLevelCounts: number[] = [];
+  readonly subLevelCounts: number[] = [];
   /** Ids of entries that cannot be read completely. Rows that derive from these entries are not judged. */
-  readonly unreadable = new Set<string>();
+  readonly unreadableIds = new Set<string>();
   /** Keys (Latin-1) of tree rows that have the name of an entry and belong to another; reported once. */
-  readonly foreign = new Set<string>();
-  /** Number of tree rows that belong to an entry. */
-  treeRows = 0;
-  /** The index rows that entries imply. */
-  readonly expected = new Map<Index, Fingerprint>();
-  breaches = 0;
+  readonly foreignTreeKeys = new Set<string>();
+  treeRowCount = 0;
+  readonly expectedFingerprints = new Map<Index, Fingerprint>();
+  breachCount = 0;
   onPasswords: OnPasswords | undefined;
   /** Ids (Latin-1) of entries whose master rows are damaged, so that even their positions are unknown. */
-  readonly lost = new Set<string>();
-  /** Tables with rows that could not be read. */
-  readonly #damaged = new Set<string>();
-  /** Whether a part of the checks has been broken off. */
-  #broken = false;
+  readonly lostIds = new Set<string>();
+  readonly #damagedTables = new Set<string>();
+  #hasBrokenOff = false;
   /** Checks that were skipped, and the table that could not be read. */
-  readonly #skipped = new Map<string, string>();
+  readonly #skippedChecks = new Map<string, string>();
   /** Table and key of the damage reported so far. */
-  readonly #damages = new Set<string>();
-  readonly #report: Report;
+  readonly #reportedDamage = new Set<string>();
+  readonly #report: ReportBreach;
   readonly #onProgress: OnProgress | undefined;
-  #done = 0;
-  #turnBegan = performance.now();
+  #rowsRead = 0;
+  #turnStartMs = performance.now();
 
-  constructor(context: WriteContext, reader: Reader, shared: SharedRow, report: Report, onProgress?: OnProgress) {
+  constructor(context: WriteContext, reader: Reader, shared: SharedRow, report: ReportBreach, onProgress?: OnProgress) {
     this.context = context;
     this.reader = reader;
     this.indexes = shared.indexes;
@@ -88,41 +84,44 @@ export class Survey {
     this.suffixNorms = shared.suffixNormTexts;
     this.#report = report;
     this.#onProgress = onProgress;
-    for (const index of this.indexes.list) this.expected.set(index, new Fingerprint());
+    for (const index of this.indexes.list) this.expectedFingerprints.set(index, new Fingerprint());
   }
 
   async report(invariant: string, where: string, message: string, fix?: readonly PlanStep[]): Promise<void> {
-    this.breaches++;
-    const held = fix && TREE_INVARIANTS.has(invariant) && !this.isWhole(MASTER_TABLE.name);
-    const breach = { invariant, where, message: held ? `${message}, once table master can be read whole` : message };
-    const done = this.#report({ breach, fix: held ? undefined : fix });
-    if (isPromise(done)) await done;
+    this.breachCount++;
+    const isPostponed = fix && TREE_INVARIANTS.has(invariant) && !this.isFullyReadable(MASTER_TABLE.name);
+    const text = isPostponed ? `${message}, once table master can be read whole` : message;
+    const breach = { invariant, where, message: text };
+    const completion = this.#report({ breach, fix: isPostponed ? undefined : fix });
+    if (isPromise(completion)) await completion;
   }
 
   /** Whether all rows of the table have been readable so far. */
-  isWhole(table: string): boolean {
-    return !this.#broken && !this.#damaged.has(table);
+  isFullyReadable(table: string): boolean {
+    return !this.#hasBrokenOff && !this.#damagedTables.has(table);
   }
 
   /** Notes that a check, or a part of it, is skipped because `table` cannot be read completely. Reported at the end. */
-  skip(check: string, table: string): void {
-    if (!this.#skipped.has(check)) this.#skipped.set(check, table);
+  noteSkipped(check: string, table: string): void {
+    if (!this.#skippedChecks.has(check)) this.#skippedChecks.set(check, table);
   }
 
   async reportSkipped(): Promise<void> {
-    for (const [check, table] of this.#skipped) {
-      const why = this.#damaged.has(table) ? `rows of table ${table} cannot be read` : 'a part of the check broke off';
-      await this.report('unchecked', check, `${why}, so not all of this was checked, and repair leaves it alone`);
+    for (const [check, table] of this.#skippedChecks) {
+      const reason = this.#damagedTables.has(table)
+        ? `rows of table ${table} cannot be read`
+        : 'a part of the check broke off';
+      await this.report('unchecked', check, `${reason}, so not all of this was checked, and repair leaves it alone`);
     }
   }
 
   /** Counts rows; at intervals reports progress and lets other work run. */
-  async progress(rows: number): Promise<void> {
-    this.#done += rows;
-    if (performance.now() - this.#turnBegan < TURN_MS) return;
-    await this.#onProgress?.(this.#done);
+  async countProgress(rows: number): Promise<void> {
+    this.#rowsRead += rows;
+    if (performance.now() - this.#turnStartMs < TURN_MS) return;
+    await this.#onProgress?.(this.#rowsRead);
     await new Promise((resolve) => setImmediate(resolve));
-    this.#turnBegan = performance.now();
+    this.#turnStartMs = performance.now();
   }
 
   /** Returns the first steps of every fix: guards that the entry and the list of indexes have not changed. */
@@ -139,8 +138,8 @@ export class Survey {
       await work(this);
     } catch (error) {
       await this.reportDamage(error);
-      this.#broken = true;
-      this.skip(name, (error as StoreError).table ?? 'of the store');
+      this.#hasBrokenOff = true;
+      this.noteSkipped(name, (error as StoreError).table ?? 'of the store');
     }
   }
 
@@ -150,14 +149,14 @@ export class Survey {
     const table = place?.table ?? error.table;
     const key = place?.key ?? error.key;
     if (table === MASTER_TABLE.name && key) {
-      this.unreadable.add(key.toString('latin1'));
-      if (!place?.apart) this.lost.add(key.toString('latin1'));
+      this.unreadableIds.add(key.toString('latin1'));
+      if (!place?.isRowIntact) this.lostIds.add(key.toString('latin1'));
     }
-    if (table && !place?.apart) this.#damaged.add(table);
-    const name = `${table} ${key?.toString('latin1') ?? error.message}`;
-    if (this.#damages.has(name)) return;
-    this.#damages.add(name);
-    await this.report('damage', damagedPlace(table, key), `${error.message}; ${remedy(table)}`);
+    if (table && !place?.isRowIntact) this.#damagedTables.add(table);
+    const damageName = `${table} ${key?.toString('latin1') ?? error.message}`;
+    if (this.#reportedDamage.has(damageName)) return;
+    this.#reportedDamage.add(damageName);
+    await this.report('damage', damagedPlace(table, key), `${error.message}; ${remedyFor(table)}`);
   }
 
   /** Reads tables to find their damage before anything is repaired. */
@@ -172,20 +171,20 @@ export class Survey {
     look: (keys: readonly Buffer[], rows: readonly (Buffer | undefined)[]) => Promise<void>,
     range: KeyRange = {},
   ): Promise<void> {
-    await this.#onProgress?.(this.#done, table);
-    if (this.#isListed(table)) return this.#forEachList(table, keysOnly, look);
+    await this.#onProgress?.(this.#rowsRead, table);
+    if (this.#isTableOfLists(table)) return this.#forEachListBatch(table, keysOnly, look);
     for await (const part of readAround(this.reader, table, range, keysOnly)) {
       if ('error' in part) await this.reportDamage(part.error, { table, key: part.key });
-      else await this.#take(part, look);
+      else await this.#visitBatch(part, look);
     }
   }
 
-  #isListed(table: string): boolean {
+  #isTableOfLists(table: string): boolean {
     return table === PURGE_TABLE.name || isIndex(table);
   }
 
   /** Visits a table of lists. The scan goes on behind a damaged list; other lists of its batch may be lost with it. */
-  async #forEachList(
+  async #forEachListBatch(
     table: string,
     keysOnly: boolean,
     look: (keys: readonly Buffer[], rows: readonly (Buffer | undefined)[]) => Promise<void>,
@@ -197,8 +196,8 @@ export class Survey {
         for (;;) {
           let batch: Batch | undefined;
           try {
-            const next = scan.next();
-            batch = isPromise(next) ? await next : next;
+            const maybeBatch = scan.next();
+            batch = isPromise(maybeBatch) ? await maybeBatch : maybeBatch;
           } catch (error) {
             await this.reportDamage(error, { table });
             const { key } = error as StoreError;
@@ -207,7 +206,7 @@ export class Survey {
             break;
           }
           if (!batch) return;
-          await this.#take(batch, look);
+          await this.#visitBatch(batch, look);
         }
       } finally {
         scan.close();
@@ -216,12 +215,12 @@ export class Survey {
     }
   }
 
-  async #take(
+  async #visitBatch(
     { keys, rows }: Pick<Batch, 'keys' | 'rows'>,
     look: (keys: readonly Buffer[], rows: readonly (Buffer | undefined)[]) => Promise<void>,
   ): Promise<void> {
     await look(keys, rows);
-    await this.progress(keys.length);
+    await this.countProgress(keys.length);
   }
 
   /** Reads rows. A damaged row is reported, and undefined here. */
@@ -249,7 +248,6 @@ export class Survey {
     }
   }
 
-  /** Counts the rows of a table without blocking the event loop. */
   async count(table: string): Promise<number> {
     let count = 0;
     await this.forEachBatch(table, true, async (keys) => {
@@ -265,11 +263,11 @@ function isIndex(table: string): boolean {
 
 function damagedPlace(table: string | undefined, key: Buffer | undefined): string {
   if (table === MASTER_TABLE.name && key?.length === UUID_BYTES) return uuidText(key);
-  return `${table ?? 'store'}${key ? ` ${shown(key)}` : ''}`;
+  return `${table ?? 'store'}${key ? ` ${printable(key)}` : ''}`;
 }
 
 /** Returns the advice for damage in a table. All other tables derive from table master. */
-function remedy(table: string | undefined): string {
+function remedyFor(table: string | undefined): string {
   if (table === MASTER_TABLE.name)
     return 'the entry is lost: restore a backup, or export what can be read and import it';
   if (table !== undefined && isIndex(table))
@@ -282,7 +280,7 @@ export function nextVersion(version: Buffer | undefined): Buffer {
 }
 
 /** Returns a cell name or key for messages: at most 80 bytes, with escapes for bytes that are not printable. */
-export function shown(bytes: Buffer): string {
+export function printable(bytes: Buffer): string {
   const text = bytes
     .subarray(0, 80)
     .toString('latin1')

@@ -13,150 +13,150 @@ import {
 } from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
 import { placeSteps, uniqueRdn } from './place.js';
-import { type Survey, shown } from './survey.js';
+import { printable, type Survey } from './survey.js';
 
-/** Special values in the list of parents by entry number. */
+/** Stand in for the number of a parent: the entry is at the root, or its parent does not exist. */
 const AT_ROOT = -1;
 const MISSING = -2;
 
 /** Checks that parents exist, that no entry is its own ancestor, and that counters are right. */
 export async function checkTree(survey: Survey): Promise<void> {
-  const parents = await parentNumbers(survey);
-  const { oneLevel, subLevel, looped } = countBelow(parents);
-  const home = await homeForLost(survey, parents);
-  const isWhole = survey.isWhole(MASTER_TABLE.name);
-  if (!isWhole) survey.skip('counters of entries', MASTER_TABLE.name);
-  for (let i = 0; i < parents.length; i++) {
-    if (parents[i] === MISSING && !isWhole) {
-      survey.skip('parents that do not exist', MASTER_TABLE.name);
-    } else if (parents[i] === MISSING) {
-      await reattach(
+  const parentNumbers = await findParentNumbers(survey);
+  const { oneLevelCounts, subLevelCounts, isInCycle } = countBelow(parentNumbers);
+  const homeId = await findHome(survey, parentNumbers);
+  const isWhole = survey.isFullyReadable(MASTER_TABLE.name);
+  if (!isWhole) survey.noteSkipped('counters of entries', MASTER_TABLE.name);
+  for (let i = 0; i < parentNumbers.length; i++) {
+    if (parentNumbers[i] === MISSING && !isWhole) {
+      survey.noteSkipped('parents that do not exist', MASTER_TABLE.name);
+    } else if (parentNumbers[i] === MISSING) {
+      await reportMisplaced(
         survey,
         i,
-        home,
+        homeId,
         'parent',
-        `the entry's parent ${uuidText(survey.ids.parentId(i))} does not exist`,
+        `the entry's parent ${uuidText(survey.ids.parentIdOfNumber(i))} does not exist`,
       );
-    } else if (parents[i] === AT_ROOT) {
-      await checkSuffix(survey, i, home);
+    } else if (parentNumbers[i] === AT_ROOT) {
+      await checkSuffix(survey, i, homeId);
     }
-    if (!looped[i] && isWhole) await checkCounters(survey, i, oneLevel[i]!, subLevel[i]!);
-    if ((i & 1023) === 0) await survey.progress(0);
+    if (!isInCycle[i] && isWhole) await checkCounters(survey, i, oneLevelCounts[i]!, subLevelCounts[i]!);
+    if ((i & 1023) === 0) await survey.countProgress(0);
   }
-  for (const first of loops(parents, looped)) {
-    await reattach(survey, first, home, 'cycle', 'the entry is its own ancestor');
+  for (const number of cycleMembers(parentNumbers, isInCycle)) {
+    await reportMisplaced(survey, number, homeId, 'cycle', 'the entry is its own ancestor');
   }
 }
 
-async function parentNumbers(survey: Survey): Promise<Int32Array> {
+async function findParentNumbers(survey: Survey): Promise<Int32Array> {
   const { ids } = survey;
-  const parents = new Int32Array(ids.length);
+  const parentNumbers = new Int32Array(ids.length);
   for (let i = 0; i < ids.length; i++) {
-    const parentId = ids.parentId(i);
-    const found = parentId.equals(ROOT_ID) ? AT_ROOT : ids.find(parentId);
-    parents[i] = found === -1 && !parentId.equals(ROOT_ID) ? MISSING : found;
-    if ((i & 4095) === 0) await survey.progress(0);
+    const parentId = ids.parentIdOfNumber(i);
+    const parentNumber = parentId.equals(ROOT_ID) ? AT_ROOT : ids.numberOfId(parentId);
+    parentNumbers[i] = parentNumber === -1 && !parentId.equals(ROOT_ID) ? MISSING : parentNumber;
+    if ((i & 4095) === 0) await survey.countProgress(0);
   }
-  return parents;
+  return parentNumbers;
 }
 
-/** Counts children and descendants by repeated removal of leaves. Entries that remain are in cycles, and `looped`. */
-function countBelow(parents: Int32Array): { oneLevel: Uint32Array; subLevel: Uint32Array; looped: Uint8Array } {
-  const oneLevel = new Uint32Array(parents.length);
-  const subLevel = new Uint32Array(parents.length);
-  const looped = new Uint8Array(parents.length).fill(1);
-  for (const parent of parents) if (parent >= 0) oneLevel[parent]!++;
-  const open = Uint32Array.from(oneLevel);
+/** Counts children and descendants by repeated removal of leaves. Entries that remain are in cycles. */
+function countBelow(parents: Int32Array) {
+  const oneLevelCounts = new Uint32Array(parents.length);
+  const subLevelCounts = new Uint32Array(parents.length);
+  const isInCycle = new Uint8Array(parents.length).fill(1);
+  for (const parent of parents) if (parent >= 0) oneLevelCounts[parent]!++;
+  const openChildCounts = Uint32Array.from(oneLevelCounts);
   const leaves = new Uint32Array(parents.length);
-  let last = 0;
-  for (let i = 0; i < parents.length; i++) if (open[i] === 0) leaves[last++] = i;
-  for (let first = 0; first < last; first++) {
-    const i = leaves[first]!;
-    looped[i] = 0;
+  let leafCount = 0;
+  for (let i = 0; i < parents.length; i++) if (openChildCounts[i] === 0) leaves[leafCount++] = i;
+  for (let leafIndex = 0; leafIndex < leafCount; leafIndex++) {
+    const i = leaves[leafIndex]!;
+    isInCycle[i] = 0;
     const parent = parents[i]!;
     if (parent < 0) continue;
-    subLevel[parent]! += subLevel[i]! + 1;
-    if (--open[parent]! === 0) leaves[last++] = parent;
+    subLevelCounts[parent]! += subLevelCounts[i]! + 1;
+    if (--openChildCounts[parent]! === 0) leaves[leafCount++] = parent;
   }
-  return { oneLevel, subLevel, looped };
+  return { oneLevelCounts, subLevelCounts, isInCycle };
 }
 
 /** Returns one entry of every cycle. */
-function loops(parents: Int32Array, looped: Uint8Array): number[] {
-  const firsts: number[] = [];
-  const seen = new Uint8Array(parents.length);
+function cycleMembers(parents: Int32Array, looped: Uint8Array): number[] {
+  const members: number[] = [];
+  const isVisited = new Uint8Array(parents.length);
   for (let i = 0; i < parents.length; i++) {
-    if (!looped[i] || seen[i]) continue;
-    firsts.push(i);
-    for (let at = i; !seen[at]; at = parents[at]!) seen[at] = 1;
+    if (!looped[i] || isVisited[i]) continue;
+    members.push(i);
+    for (let ancestor = i; !isVisited[ancestor]; ancestor = parents[ancestor]!) isVisited[ancestor] = 1;
   }
-  return firsts;
+  return members;
 }
 
 /** Returns the entry of the first suffix that has one. Entries without a parent are moved below this entry. */
-async function homeForLost(survey: Survey, parents: Int32Array): Promise<Buffer | undefined> {
-  const found = new Map<string, Buffer>();
+async function findHome(survey: Survey, parents: Int32Array): Promise<Buffer | undefined> {
+  const idsBySuffix = new Map<string, Buffer>();
   for (let i = 0; i < parents.length; i++) {
     if (parents[i] !== AT_ROOT) continue;
-    const id = survey.ids.id(i);
-    const row = survey.unreadable.has(id.toString('latin1')) ? undefined : await survey.get(MASTER_TABLE.name, id);
-    if (row) found.set(normRdnOf(row).toString('latin1'), id);
+    const id = survey.ids.idOfNumber(i);
+    const row = survey.unreadableIds.has(id.toString('latin1')) ? undefined : await survey.get(MASTER_TABLE.name, id);
+    if (row) idsBySuffix.set(normRdnOf(row).toString('latin1'), id);
   }
-  for (const norm of survey.suffixNorms) if (found.has(norm)) return found.get(norm);
+  for (const norm of survey.suffixNorms) if (idsBySuffix.has(norm)) return idsBySuffix.get(norm);
   return undefined;
 }
 
 /** Reports a misplaced entry. The fix moves the entry with its subtree below a suffix under a unique name. */
-async function reattach(
+async function reportMisplaced(
   survey: Survey,
   number: number,
   home: Buffer | undefined,
   invariant: string,
   what: string,
 ): Promise<void> {
-  const id = survey.ids.id(number);
-  const where = uuidText(id);
+  const id = survey.ids.idOfNumber(number);
+  const entryId = uuidText(id);
   const row = await survey.get(MASTER_TABLE.name, id);
-  if (!row || survey.unreadable.has(id.toString('latin1'))) return;
-  if (!survey.isWhole(MASTER_TABLE.name))
-    return survey.report(invariant, where, `${what}; repair moves it once table master can be read whole`);
+  if (!row || survey.unreadableIds.has(id.toString('latin1'))) return;
+  if (!survey.isFullyReadable(MASTER_TABLE.name))
+    return survey.report(invariant, entryId, `${what}; repair moves it once table master can be read whole`);
   if (!home || home.equals(id))
     return survey.report(
       invariant,
-      where,
+      entryId,
       `${what}, and no suffix has an entry to put it below; add the entry of a suffix, then repair`,
     );
   const rdn = uniqueRdn(survey, id, row);
   const fix = placeSteps(survey, id, row, home, Buffer.from(rdn.text), rdn.norm);
   await survey.report(
     invariant,
-    where,
+    entryId,
     `${what}; repair puts it, with what is below it, below entry ${uuidText(home)} as '${rdn.text}'`,
     fix,
   );
 }
 
-/** Checks that an entry at the root is a suffix. */
 async function checkSuffix(survey: Survey, number: number, home: Buffer | undefined): Promise<void> {
-  const id = survey.ids.id(number);
-  if (survey.unreadable.has(id.toString('latin1'))) return;
+  const id = survey.ids.idOfNumber(number);
+  if (survey.unreadableIds.has(id.toString('latin1'))) return;
   const row = await survey.get(MASTER_TABLE.name, id);
   const norm = row && normRdnOf(row);
   if (!norm || survey.suffixNorms.has(norm.toString('latin1'))) return;
-  await reattach(survey, number, home, 'parent', `the entry stands at the root as ${shown(norm)}, which is no suffix`);
+  const problem = `the entry stands at the root as ${printable(norm)}, which is no suffix`;
+  await reportMisplaced(survey, number, home, 'parent', problem);
 }
 
 async function checkCounters(survey: Survey, number: number, one: number, sub: number): Promise<void> {
-  const storedOne = survey.oneLevel[number]!;
-  const storedSub = survey.subLevel[number]!;
+  const storedOneLevel = survey.oneLevelCounts[number]!;
+  const storedSubLevel = survey.subLevelCounts[number]!;
   // An entry without a tree row has no counters to compare.
-  if (Number.isNaN(storedOne) || (storedOne === one && storedSub === sub)) return;
-  const id = survey.ids.id(number);
+  if (Number.isNaN(storedOneLevel) || (storedOneLevel === one && storedSubLevel === sub)) return;
+  const id = survey.ids.idOfNumber(number);
   const row = await survey.get(MASTER_TABLE.name, id);
   if (!row) return;
   const key = treeKey(parentIdOf(row), normRdnOf(row));
   const treeRow = await survey.get(TREE_TABLE.name, key);
-  const message = `oneLevelCount is ${storedOne} and subLevelCount ${storedSub}, ${one} and ${sub} entries are there; repair sets them`;
+  const message = `oneLevelCount is ${storedOneLevel} and subLevelCount ${storedSubLevel}, ${one} and ${sub} entries are there; repair sets them`;
   await survey.report('count', uuidText(id), message, [
     ...survey.guards(id, cellValue(row, MASTER.treeInfo, Q.version)),
     counterStep(id, key, treeRow, one, sub),
@@ -165,7 +165,7 @@ async function checkCounters(survey: Survey, number: number, one: number, sub: n
 
 /** Returns the step that sets the counters, guarded by the counters that were read. */
 function counterStep(id: Buffer, key: Buffer, treeRow: Buffer | undefined, one: number, sub: number): RowStep {
-  const same = (qualifier: Buffer): Guard => {
+  const counterGuard = (qualifier: Buffer): Guard => {
     const value = treeRow && cellValue(treeRow, TREE.treeInfo, qualifier);
     return value
       ? { op: 'equals', family: TREE.treeInfo, qualifier, value }
@@ -176,8 +176,8 @@ function counterStep(id: Buffer, key: Buffer, treeRow: Buffer | undefined, one: 
     key,
     guards: [
       { op: 'equals', family: TREE.treeInfo, qualifier: Q.id, value: id },
-      same(Q.oneLevelCount),
-      same(Q.subLevelCount),
+      counterGuard(Q.oneLevelCount),
+      counterGuard(Q.subLevelCount),
     ],
     put: [
       { family: TREE.treeInfo, qualifier: Q.oneLevelCount, value: counterBytes(BigInt(one)) },

@@ -20,7 +20,7 @@ import { uuidText } from '../../model/uuid.js';
 import type { Constraint } from '../../model/value-rules.js';
 import { isInScope, positionOf } from '../../write/unique-scope.js';
 import { rowProblem } from './row-problem.js';
-import { type Survey, shown } from './survey.js';
+import { printable, type Survey } from './survey.js';
 
 /**
  * Checks the owners of values under each uniqueness constraint, and that no two entries in the scope of a constraint in
@@ -28,16 +28,16 @@ import { type Survey, shown } from './survey.js';
  */
 export async function checkUnique(survey: Survey): Promise<void> {
   for (const unique of survey.values.constraints) {
-    const pass = new UniquePass(survey, unique);
-    await pass.checkOwners();
-    await pass.checkShared();
-    if (unique.record.ready) await pass.checkEntries();
+    const uniqueCheck = new ConstraintCheck(survey, unique);
+    await uniqueCheck.checkOwners();
+    await uniqueCheck.checkSharedValues();
+    if (unique.record.ready) await uniqueCheck.checkEntries();
   }
 }
 
-type Rows = readonly (Buffer | undefined)[];
+type MasterRows = readonly (Buffer | undefined)[];
 
-class UniquePass {
+class ConstraintCheck {
   readonly #survey: Survey;
   readonly #unique: Constraint;
 
@@ -48,18 +48,18 @@ class UniquePass {
 
   /** Checks that every owner has the value, and that at most one owner is in the scope. */
   async checkOwners(): Promise<void> {
-    const isWhole = this.#survey.isWhole(MASTER_TABLE.name);
-    if (!isWhole) this.#survey.skip('unique values of no entry', MASTER_TABLE.name);
-    await this.#each(ownersRange(this.#unique), async (norm, row) => {
+    const isWhole = this.#survey.isFullyReadable(MASTER_TABLE.name);
+    if (!isWhole) this.#survey.noteSkipped('unique values of no entry', MASTER_TABLE.name);
+    await this.#forEachRow(ownersRange(this.#unique), async (norm, row) => {
       const owners = await this.#readOwners(norm, row);
       if (!owners || owners.isTruncated) return;
-      const wrong = isWhole ? await this.#wrongOwners(norm, owners) : [];
-      if (wrong.length > 0) return this.#reportWrongOwners(norm, owners, wrong);
+      const wrongOwners = isWhole ? await this.#wrongOwners(norm, owners) : [];
+      if (wrongOwners.length > 0) return this.#reportWrongOwners(norm, owners, wrongOwners);
       if (owners.ids.length < 2) return;
-      const shared = await this.#survey.get(UNIQUE_TABLE.name, severalStep(this.#unique, norm, true).key);
-      if (!shared)
+      const sharedValueRow = await this.#survey.get(UNIQUE_TABLE.name, severalStep(this.#unique, norm, true).key);
+      if (!sharedValueRow)
         await this.#report(norm, "it is several entries', and no row says so; repair puts it", [
-          ...this.#ownersGuard(norm, owners),
+          ...this.#ownersGuardSteps(norm, owners),
           severalStep(this.#unique, norm, true),
         ]);
       if (this.#unique.record.ready) await this.#reportConflict(norm, owners);
@@ -67,14 +67,14 @@ class UniquePass {
   }
 
   /** Checks that each value in the list of shared values has several owners. */
-  async checkShared(): Promise<void> {
-    await this.#each(severalRange(this.#unique), async (norm) => {
+  async checkSharedValues(): Promise<void> {
+    await this.#forEachRow(severalRange(this.#unique), async (norm) => {
       const row = await this.#survey.get(UNIQUE_TABLE.name, ownersRowKey(this.#unique, norm));
-      if (row && problemOf(row)) return;
+      if (row && ownersRowProblem(row)) return;
       const owners = parseOwners(row);
       if (owners.isTruncated || owners.ids.length > 1) return;
       await this.#report(norm, "a row says that it is several entries', and it is not; repair removes it", [
-        ...this.#ownersGuard(norm, owners),
+        ...this.#ownersGuardSteps(norm, owners),
         severalStep(this.#unique, norm, false),
       ]);
     });
@@ -84,16 +84,16 @@ class UniquePass {
   async checkEntries(): Promise<void> {
     const survey = this.#survey;
     await survey.forEachBatch(MASTER_TABLE.name, false, async (ids, rows) => {
-      const wanted: { readonly id: Buffer; readonly row: Buffer; readonly norm: Buffer }[] = [];
+      const values: { readonly id: Buffer; readonly row: Buffer; readonly norm: Buffer }[] = [];
       for (const [i, id] of ids.entries()) {
-        if (id.length !== UUID_BYTES || survey.unreadable.has(idText(id))) continue;
-        for (const norm of (await this.#valuesOf(id, rows[i]!)).values()) wanted.push({ id, row: rows[i]!, norm });
+        if (id.length !== UUID_BYTES || survey.unreadableIds.has(idText(id))) continue;
+        for (const norm of (await this.#normsOf(id, rows[i]!)).values()) values.push({ id, row: rows[i]!, norm });
       }
-      const keys = wanted.map(({ norm }) => ownersRowKey(this.#unique, norm));
-      const found = await survey.getMany(UNIQUE_TABLE.name, keys);
-      for (const [i, { id, row, norm }] of wanted.entries()) {
-        if (found[i] && problemOf(found[i])) continue;
-        const owners = parseOwners(found[i]);
+      const keys = values.map(({ norm }) => ownersRowKey(this.#unique, norm));
+      const ownerRows = await survey.getMany(UNIQUE_TABLE.name, keys);
+      for (const [i, { id, row, norm }] of values.entries()) {
+        if (ownerRows[i] && ownersRowProblem(ownerRows[i])) continue;
+        const owners = parseOwners(ownerRows[i]);
         if (owners.isTruncated || owners.ids.includes(idText(id))) continue;
         await this.#report(norm, `it is not said to be that of entry ${uuidText(id)}; repair says so`, [
           ...survey.guards(id, cellValue(row, MASTER.treeInfo, Q.version)),
@@ -103,7 +103,7 @@ class UniquePass {
     });
   }
 
-  async #each(
+  async #forEachRow(
     { from, to }: { readonly from: Buffer; readonly to: Buffer },
     look: (norm: Buffer, row: Buffer) => Promise<void>,
   ): Promise<void> {
@@ -117,7 +117,7 @@ class UniquePass {
 
   /** Returns the owners in a row. Reports a row that cannot be read, and returns undefined. */
   async #readOwners(norm: Buffer, row: Buffer): Promise<Owners | undefined> {
-    const problem = problemOf(row);
+    const problem = ownersRowProblem(row);
     if (!problem) return parseOwners(row);
     await this.#report(norm, `${problem}; repair makes the row anew`, [
       { table: UNIQUE_TABLE.name, key: ownersRowKey(this.#unique, norm), deleteRow: true },
@@ -131,14 +131,14 @@ class UniquePass {
     { ids }: Owners,
   ): Promise<{ readonly id: Buffer; readonly row: Buffer | undefined }[]> {
     const keys = ids.map((id) => Buffer.from(id, 'latin1'));
-    const rows: Rows = await this.#survey.getMany(MASTER_TABLE.name, keys);
-    const wrong: { readonly id: Buffer; readonly row: Buffer | undefined }[] = [];
+    const rows: MasterRows = await this.#survey.getMany(MASTER_TABLE.name, keys);
+    const wrongOwners: { readonly id: Buffer; readonly row: Buffer | undefined }[] = [];
     for (const [i, id] of keys.entries()) {
       const row = rows[i];
-      if (this.#survey.unreadable.has(idText(id))) continue;
-      if (!row || !(await this.#valuesOf(id, row)).has(idText(norm))) wrong.push({ id, row });
+      if (this.#survey.unreadableIds.has(idText(id))) continue;
+      if (!row || !(await this.#normsOf(id, row)).has(idText(norm))) wrongOwners.push({ id, row });
     }
-    return wrong;
+    return wrongOwners;
   }
 
   async #reportWrongOwners(
@@ -147,9 +147,9 @@ class UniquePass {
     wrong: readonly { readonly id: Buffer; readonly row: Buffer | undefined }[],
   ): Promise<void> {
     const survey = this.#survey;
-    const gone = new Set(wrong.map(({ id }) => idText(id)));
-    const names = wrong.map(({ id }) => uuidText(id)).join(', ');
-    await this.#report(norm, `it is said to be that of ${names}, where it is not; repair takes that back`, [
+    const wrongIds = new Set(wrong.map(({ id }) => idText(id)));
+    const uuidList = wrong.map(({ id }) => uuidText(id)).join(', ');
+    await this.#report(norm, `it is said to be that of ${uuidList}, where it is not; repair takes that back`, [
       ...wrong.flatMap(({ id, row }) =>
         survey.guards(id, row && cellValue(row, MASTER.treeInfo, Q.version)).slice(0, 1),
       ),
@@ -157,31 +157,30 @@ class UniquePass {
         this.#unique,
         norm,
         owners,
-        owners.ids.filter((id) => !gone.has(id)),
+        owners.ids.filter((id) => !wrongIds.has(id)),
       ),
     ]);
   }
 
   async #reportConflict(norm: Buffer, { ids }: Owners): Promise<void> {
     const { reader, context } = this.#survey;
-    const inScope: string[] = [];
+    const idsInScope: string[] = [];
     for (const text of ids) {
       const id = Buffer.from(text, 'latin1');
       const { path } = await positionOf(reader, id, { id: NOBODY, to: undefined });
-      if (isInScope(this.#unique, path, context.shared.suffixes)) inScope.push(uuidText(id));
+      if (isInScope(this.#unique, path, context.shared.suffixes)) idsInScope.push(uuidText(id));
     }
-    if (inScope.length > 1)
-      await this.#report(norm, `entries ${inScope.join(', ')} have it; change all but one of them`);
+    if (idsInScope.length > 1)
+      await this.#report(norm, `entries ${idsInScope.join(', ')} have it; change all but one of them`);
   }
 
-  /** Returns the step that guards the owners of a value. */
-  #ownersGuard(norm: Buffer, { bytes }: Owners): PlanStep[] {
+  #ownersGuardSteps(norm: Buffer, { bytes }: Owners): PlanStep[] {
     const [step] = ownersSteps(this.#unique, norm, { bytes, ids: [], isTruncated: false }, []);
     const { table, key, guards } = step!;
     return [{ table, key, guards: guards! }];
   }
 
-  async #valuesOf(id: Buffer, row: Buffer): Promise<ReadonlyMap<string, Buffer>> {
+  async #normsOf(id: Buffer, row: Buffer): Promise<ReadonlyMap<string, Buffer>> {
     const { context, reader } = this.#survey;
     try {
       const draft = await implyingDraft(
@@ -201,14 +200,14 @@ class UniquePass {
 
   #report(norm: Buffer, what: string, fix?: readonly PlanStep[]): Promise<void> {
     const { record, text } = this.#unique;
-    const where = `constraint ${record.number}, ${shown(norm)}`;
-    return this.#survey.report('unique', where, `a value that is to be unique (${text}): ${what}`, fix);
+    const place = `constraint ${record.number}, ${printable(norm)}`;
+    return this.#survey.report('unique', place, `a value that is to be unique (${text}): ${what}`, fix);
   }
 }
 
 const NOBODY = Buffer.alloc(0);
 
-function problemOf(row: Buffer): string | undefined {
+function ownersRowProblem(row: Buffer): string | undefined {
   const problem = rowProblem(row);
   if (problem) return problem;
   try {

@@ -8,19 +8,19 @@ import { nextVersion, type Survey } from './survey.js';
 
 /** Checks the list of wide attributes in a row: the number of values, and that new values get unused indexes. */
 export async function checkWide(survey: Survey, id: Buffer, row: Buffer, version: Buffer, draft: Draft): Promise<void> {
-  const cell = cellValue(row, MASTER.treeInfo, Q.wide);
-  if (!cell) return;
-  const there = new Map(sortedAttributes(draft).map((attribute) => [attribute.text, wideAttributeOf(attribute)]));
-  const listed = wideAttributes(row);
-  const right = ({ text, nextIndex: next, valueCount: count }: WideAttribute) => {
-    const attribute = there.get(text);
+  const storedList = cellValue(row, MASTER.treeInfo, Q.wide);
+  if (!storedList) return;
+  const wideByText = new Map(sortedAttributes(draft).map((attribute) => [attribute.text, wideAttributeOf(attribute)]));
+  const listedAttributes = wideAttributes(row);
+  const isRight = ({ text, nextIndex: next, valueCount: count }: WideAttribute) => {
+    const attribute = wideByText.get(text);
     return attribute?.valueCount === count && attribute.nextIndex <= next;
   };
-  if (listed.every(right) && wideList(listed).equals(cell)) return;
-  const wide = [...there.values()].filter(({ valueCount: count }) => count > WIDE_VALUES);
+  if (listedAttributes.every(isRight) && wideList(listedAttributes).equals(storedList)) return;
+  const wides = [...wideByText.values()].filter(({ valueCount: count }) => count > WIDE_VALUES);
   const family = MASTER.treeInfo;
   const put = [{ family, qualifier: Q.version, value: nextVersion(version) }];
-  if (wide.length > 0) put.push({ family, qualifier: Q.wide, value: wideList(wide) });
+  if (wides.length > 0) put.push({ family, qualifier: Q.wide, value: wideList(wides) });
   await survey.report(
     'wide',
     uuidText(id),

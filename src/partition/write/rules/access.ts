@@ -34,16 +34,15 @@ export const ACCESS: Rule = {
   checkChange(context, change) {
     const { access } = change.actor;
     if (access?.version === undefined) return undefined;
-    if (change.op === 'add') return refusedAs(access.checkNewEntry(askedOf(change), addedEntry(change)));
-    return change.op === 'rename' ? moved(context, access, change) : undefined;
+    if (change.op === 'add') return toVerdict(access.checkNewEntry(requestOf(change), addedEntry(change)));
+    return change.op === 'rename' ? checkMove(context, access, change) : undefined;
   },
 };
 
-function refusedAs(refuse: ReturnType<Access['checkTarget']>): Verdict {
+function toVerdict(refuse: ReturnType<Access['checkTarget']>): Verdict {
   return refuse && { refuse };
 }
 
-/** Throws where the actor may not see the entry. */
 export function requireSeen({ viewer }: Access, { node, row }: CheckedEntry): void {
   if (node === ROOT || !viewer.sightOf) return;
   if (!viewer.sightOf({ id: node.id, parent: node.parent ?? ROOT, row })) throw new HiddenEntry(node);
@@ -52,12 +51,12 @@ export function requireSeen({ viewer }: Access, { node, row }: CheckedEntry): vo
 /** Returns the entry with the row on which rights are evaluated. */
 function entryForRights(context: WriteContext, { viewer }: Access, { node, stored }: Target): Maybe<CheckedEntry> {
   if (node === ROOT) return { node, row: EMPTY };
-  const isKnown =
+  const isComplete =
     stored && (viewer.looksInto === undefined || stored.draft.attributes.every(({ unread: rest }) => !rest));
-  return isKnown ? { node, row: presentRow(context, stored.row) } : read(context, node);
+  return isComplete ? { node, row: presentRow(context, stored.row) } : readCheckedEntry(context, node);
 }
 
-function read(context: WriteContext, node: Node): Maybe<CheckedEntry> {
+function readCheckedEntry(context: WriteContext, node: Node): Maybe<CheckedEntry> {
   return chain(context.store.get(MASTER_TABLE.name, node.id), (row) => {
     if (!row) throw new StoreError('guard', 'the entry has been deleted meanwhile');
     return { node, row: presentRow(context, row) };
@@ -65,7 +64,7 @@ function read(context: WriteContext, node: Node): Maybe<CheckedEntry> {
 }
 
 /** Returns the request for a change, with all attributes of the new entry and its RDN. */
-function askedOf({ op, actor, after, place }: Change): Parameters<Access['checkNewEntry']>[0] {
+function requestOf({ op, actor, after, place }: Change): Parameters<Access['checkNewEntry']>[0] {
   const changes = (after?.attributes ?? []).map(({ description }) => ({ operation: 'add', description }) as const);
   return { op: op === 'delete' ? 'delete' : op, actor, changes, rdn: place.rdn };
 }
@@ -74,35 +73,38 @@ function addedEntry({ after, place }: Change): CheckedEntry {
   return { node: place.to!, row: detachedRow(after!) };
 }
 
-function moved(context: WriteContext, access: Access, change: Change): Maybe<Verdict> {
+function checkMove(context: WriteContext, access: Access, change: Change): Maybe<Verdict> {
   const { before, place } = change;
   const { from, to } = place as { from: Node; to: Node };
   const entry = entryForRights(context, access, { node: from, stored: before });
-  const superior = from.parent!.id.equals(to.parent!.id) ? undefined : read(context, to.parent!);
+  const superior = from.parent!.id.equals(to.parent!.id) ? undefined : readCheckedEntry(context, to.parent!);
   return chain(entry, (movedEntry) =>
     chain(superior, (newParent) => {
-      const renamed = !from.normRdn.equals(to.normRdn) || !place.upRdn.equals(upRdnOf(before!.row));
-      return refusedAs(
-        access.checkMove({ entry: movedEntry, isRenamed: renamed, superior: newParent, changes: rdnChanges(change) }),
+      const isRenamed = !from.normRdn.equals(to.normRdn) || !place.upRdn.equals(upRdnOf(before!.row));
+      return toVerdict(
+        access.checkMove({ entry: movedEntry, isRenamed, superior: newParent, changes: rdnChanges(change) }),
       );
     }),
   );
 }
 
-/** Returns the changes of attributes that a rename implies. */
 function rdnChanges(change: Change): AttributeChange[] {
   const changes: AttributeChange[] = [];
   for (const type of changedTypes(change)) {
     for (const { description } of change.after!.ofType(type))
-      if (hasMore(change.after!, change.before!.draft, description)) changes.push({ operation: 'add', description });
+      if (hasFurtherValues(change.after!, change.before!.draft, description))
+        changes.push({ operation: 'add', description });
     for (const { description } of change.before!.draft.ofType(type))
-      if (hasMore(change.before!.draft, change.after!, description)) changes.push({ operation: 'delete', description });
+      if (hasFurtherValues(change.before!.draft, change.after!, description))
+        changes.push({ operation: 'delete', description });
   }
   return changes;
 }
 
 /** Whether `draft` has values of the description that `other` lacks. */
-function hasMore(draft: Draft, other: Draft, description: AttributeDescription): boolean {
-  const known = other.get(description)?.values ?? [];
-  return draft.get(description)?.values.some(({ bytes }) => !known.some((value) => value.bytes.equals(bytes))) ?? false;
+function hasFurtherValues(draft: Draft, other: Draft, description: AttributeDescription): boolean {
+  const otherValues = other.get(description)?.values ?? [];
+  return (
+    draft.get(description)?.values.some(({ bytes }) => !otherValues.some((value) => value.bytes.equals(bytes))) ?? false
+  );
 }

@@ -1,11 +1,11 @@
 import { chain } from '../../../store/maybe.js';
 import { stateStep } from '../../model/account-state.js';
 import { STATE_TABLE } from '../../model/tables.js';
-import { cleared, isClear, readState, unlocked } from '../account-state.js';
+import { isUnrestricted, readState, stateAfterPasswordChange, unlockedState } from '../account-state.js';
 import type { Change } from '../change.js';
 import type { Rule, WriteContext } from '../context.js';
 
-const LOCK = 'pwdAccountLockedTime';
+const LOCK_ATTRIBUTE = 'pwdAccountLockedTime';
 
 /**
  * Deletes the account state with its entry. Clears failures, their lock and grace logins when the password changes, or
@@ -19,19 +19,19 @@ export const ACCOUNT_STATE: Rule = {
     if (change.op === 'delete') return { steps: [{ table: STATE_TABLE.name, key: change.id, deleteRow: true }] };
     // The server itself, an actor without DN, replaces hashes of unchanged passwords.
     if (change.op !== 'modify' || change.actor.dn === '') return undefined;
-    const unlocks = touches(context, change, LOCK);
-    if (!unlocks && !touches(context, change, 'userPassword')) return undefined;
+    const isUnlocked = changesAttribute(context, change, LOCK_ATTRIBUTE);
+    if (!isUnlocked && !changesAttribute(context, change, 'userPassword')) return undefined;
     return chain(readState(context, change.id), (stored) => {
-      if (!unlocks && (!stored || isClear(stored.state))) return undefined;
-      const state = unlocks ? unlocked(stored?.state) : cleared(stored!.state);
+      if (!isUnlocked && (!stored || isUnrestricted(stored.state))) return undefined;
+      const state = isUnlocked ? unlockedState(stored?.state) : stateAfterPasswordChange(stored!.state);
       return { steps: [stateStep(change.id, state, stored?.version ?? 0n)] };
     });
   },
 };
 
-function touches({ schema }: WriteContext, { modifications = [] }: Change, name: string): boolean {
+function changesAttribute({ schema }: WriteContext, { modifications = [] }: Change, name: string): boolean {
   return modifications.some(
     ({ operation, attribute: { type } }) =>
-      schema.describe(type)?.type.name === name && (name !== LOCK || operation !== 'add'),
+      schema.describe(type)?.type.name === name && (name !== LOCK_ATTRIBUTE || operation !== 'add'),
   );
 }

@@ -25,27 +25,26 @@ export async function requireEntryAllowed(context: WriteContext, asked: WriteReq
 
 /** Applies the rules to the change in order. Returns the added steps. Throws the error of the first refusal. */
 export function applyRules(context: WriteContext, change: Change): Maybe<PlanStep[]> {
-  return applyFrom(context, change, 0, []);
+  return applyRulesFrom(context, change, 0, []);
 }
 
-function applyFrom(context: WriteContext, change: Change, first: number, steps: PlanStep[]): Maybe<PlanStep[]> {
+function applyRulesFrom(context: WriteContext, change: Change, first: number, steps: PlanStep[]): Maybe<PlanStep[]> {
   const { rules } = context;
   for (let i = first; i < rules.length; i++) {
     const verdict = rules[i]!.checkChange?.(context, change);
     if (!verdict) continue;
     if (isPromise(verdict)) {
       return verdict.then((known) => {
-        accept(change, known, steps);
-        return applyFrom(context, change, i + 1, steps);
+        carryOut(change, known, steps);
+        return applyRulesFrom(context, change, i + 1, steps);
       });
     }
-    accept(change, verdict, steps);
+    carryOut(change, verdict, steps);
   }
   return steps;
 }
 
-/** Carries out the decision of a rule. */
-function accept({ after }: Change, verdict: Verdict, steps: PlanStep[]): void {
+function carryOut({ after }: Change, verdict: Verdict, steps: PlanStep[]): void {
   if (!verdict) return;
   if ('refuse' in verdict) throw verdict.refuse;
   if (after) verdict.amend?.(after);

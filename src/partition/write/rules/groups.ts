@@ -32,25 +32,25 @@ function changesGroups({ allTypes: all }: GroupTypes, change: Change): boolean {
 
 /** Returns what is wrong with new member URLs. URLs from older versions may stay, and restored entries are exempt. */
 function urlFault({ urlTypes: urls }: GroupTypes, { op, before, after }: Change): string | undefined {
-  let count = 0;
-  let size = 0;
-  const come: Buffer[] = [];
+  let urlCount = 0;
+  let byteCount = 0;
+  const newUrls: Buffer[] = [];
   for (const { description, values, unread: rest } of after?.attributes ?? []) {
     if (!urls.has(description.type)) continue;
-    const known = new Set(before?.draft.get(description)?.values);
-    count += values.length + (rest?.count ?? 0);
+    const valuesBefore = new Set(before?.draft.get(description)?.values);
+    urlCount += values.length + (rest?.count ?? 0);
     for (const value of values) {
-      size += value.bytes.length;
-      if (!known.has(value)) come.push(value.bytes);
+      byteCount += value.bytes.length;
+      if (!valuesBefore.has(value)) newUrls.push(value.bytes);
     }
   }
-  if (op === 'restore' || come.length === 0) return undefined;
-  if (count > MEMBER_URLS.values) return `an entry has ${MEMBER_URLS.values} at most`;
-  if (size > MEMBER_URLS.bytes) return `those of an entry have ${MEMBER_URLS.bytes} bytes at most`;
-  const isLong = come
+  if (op === 'restore' || newUrls.length === 0) return undefined;
+  if (urlCount > MEMBER_URLS.values) return `an entry has ${MEMBER_URLS.values} at most`;
+  if (byteCount > MEMBER_URLS.bytes) return `those of an entry have ${MEMBER_URLS.bytes} bytes at most`;
+  const hasTooManyItems = newUrls
     .map((bytes) => parseLdapUrl(bytes.toString()))
     .some((url) => url && countFilterItems(url) > MEMBER_URLS.items);
-  return isLong ? `a filter has ${MEMBER_URLS.items} items at most` : undefined;
+  return hasTooManyItems ? `a filter has ${MEMBER_URLS.items} items at most` : undefined;
 }
 
 function isGroup({ attributes }: Draft, types: GroupTypes['allTypes']): boolean {
@@ -61,7 +61,7 @@ function isGroup({ attributes }: Draft, types: GroupTypes['allTypes']): boolean 
 /** Whether a loaded value, as all new values are, has a UID after the DN. */
 function hasUid({ attributes }: Draft, { allTypes: all }: GroupTypes): boolean {
   return attributes.some(({ description: { type }, values }) => {
-    const takesUid = all.has(type) && type.equality?.oid === UNIQUE_MEMBER_MATCH;
-    return takesUid && values.some(({ bytes }) => uidStart(bytes) >= 0);
+    const mayHaveUid = all.has(type) && type.equality?.oid === UNIQUE_MEMBER_MATCH;
+    return mayHaveUid && values.some(({ bytes }) => uidStart(bytes) >= 0);
   });
 }

@@ -51,7 +51,7 @@ async function assignNumbers(context: WriteContext, change: Change, ranges: read
     else {
       // Read before the index: a client that chooses a number meanwhile makes the plan fail.
       const { chosenCount: chosen } = await readNumbers(context.store, range);
-      numbers.set(range, textBytes(String(await nextFree(context, range))));
+      numbers.set(range, textBytes(String(await nextFreeNumber(context, range))));
       steps.push(chosenCountGuardStep(range, chosen));
     }
   }
@@ -71,8 +71,7 @@ function replaceAuto(draft: Draft, { type }: NumberRange, number: Buffer): void 
   }
 }
 
-/** Returns the next number that no entry has. */
-async function nextFree(context: WriteContext, range: NumberRange): Promise<bigint> {
+async function nextFreeNumber(context: WriteContext, range: NumberRange): Promise<bigint> {
   const index = context.shared.indexes.ofType(range.type);
   if (!index?.isReady)
     throw new LdapError(
@@ -80,7 +79,7 @@ async function nextFree(context: WriteContext, range: NumberRange): Promise<bigi
       `numbers for '${range.type.name}' are given out only while it has an index: rowan index add ${range.type.name}`,
     );
   for (;;) {
-    const number = await context.numbers.take(context, range);
+    const number = await context.numbers.takeNumber(context, range);
     const norm = range.type.equality!.normalize(textBytes(String(number)))!;
     const ids = await context.store.postings(index.table, equalityPrefix(cutNorm(norm)), 1);
     if (ids.length === 0) return number;
@@ -101,14 +100,14 @@ function countNumbers(store: Store, change: Change, values: ValueRules): Maybe<V
   return chosen.length === 0 ? undefined : chosenSteps(store, chosen).then((steps) => ({ steps }));
 }
 
-/** Returns the numbers of ranges in an entry. */
+/** Returns how many numbers of each range the entry has, and the highest of these numbers. */
 export function chosenNumbers({ numberRanges: numbers }: ValueRules, draft: Draft): ChosenNumbers[] {
-  const found: ChosenNumbers[] = [];
+  const chosenByRange: ChosenNumbers[] = [];
   for (const range of numbers) {
-    const chosen = [...numbersIn(range, draft)].map((highest) => ({ range, count: 1, highest }));
-    if (chosen.length > 0) found.push(chosen.reduce(addChosen));
+    const chosenNumbersInRange = [...numbersIn(range, draft)].map((highest) => ({ range, count: 1, highest }));
+    if (chosenNumbersInRange.length > 0) chosenByRange.push(chosenNumbersInRange.reduce(addChosen));
   }
-  return found;
+  return chosenByRange;
 }
 
 export function addChosen(a: ChosenNumbers, b: ChosenNumbers): ChosenNumbers {

@@ -10,25 +10,25 @@ export const SCHEMA: Rule = {
   checkChange(context, { op, before, after, place, isSettlement }) {
     if (!after || op === 'restore' || isSettlement) return undefined;
     const structural = checkDraft(context, after, place.rdn, before?.draft);
-    const known = before?.draft.firstValue('structuralObjectClass');
-    const was = known && context.schema.objectClass(known.toString('latin1'));
-    if (was) context.schema.checkObjectClassChange(was, structural);
-    if (known?.equals(textBytes(structural.name))) return undefined;
+    const classNameBefore = before?.draft.firstValue('structuralObjectClass');
+    const classBefore = classNameBefore && context.schema.objectClass(classNameBefore.toString('latin1'));
+    if (classBefore) context.schema.checkObjectClassChange(classBefore, structural);
+    if (classNameBefore?.equals(textBytes(structural.name))) return undefined;
     return { amend: (draft) => setStructuralClass(context, draft, structural.name) };
   },
 };
 
 function setStructuralClass({ schema }: WriteContext, draft: Draft, structural: string): void {
-  const name = 'structuralObjectClass';
-  draft.replace(schema.requireDescription(name), name, [textBytes(structural)]);
+  const attributeName = 'structuralObjectClass';
+  draft.replace(schema.requireDescription(attributeName), attributeName, [textBytes(structural)]);
 }
 
 /** Checks the whole entry. Values that are unchanged from `before` have been checked when they were written. */
 function checkDraft({ schema }: WriteContext, draft: Draft, rdn: Rdn, before?: Draft) {
   const attributes: CheckedAttribute[] = [];
   for (const attribute of draft.attributes) {
-    const known = before?.get(attribute.description);
-    attributes.push(checked(attribute, known !== undefined && hasNoNewValue(attribute, known)));
+    const attributeBefore = before?.get(attribute.description);
+    attributes.push(toChecked(attribute, attributeBefore !== undefined && hasNoNewValue(attribute, attributeBefore)));
   }
   return schema.checkEntry(attributes, rdn, { system: true });
 }
@@ -40,23 +40,23 @@ function checkDraft({ schema }: WriteContext, draft: Draft, rdn: Rdn, before?: D
 function hasNoNewValue(attribute: DraftAttribute, known: DraftAttribute): boolean {
   if (attribute === known) return true;
   if (attribute.unread !== known.unread || attribute.values.length >= known.values.length) return false;
-  let at = 0;
+  let offset = 0;
   for (const value of attribute.values) {
-    while (at < known.values.length && known.values[at] !== value) at++;
-    if (at++ === known.values.length) return false;
+    while (offset < known.values.length && known.values[offset] !== value) offset++;
+    if (offset++ === known.values.length) return false;
   }
   return true;
 }
 
-function checked({ description, values, unread: rest }: DraftAttribute, asBefore: boolean): CheckedAttribute {
+function toChecked({ description, values, unread: rest }: DraftAttribute, asBefore: boolean): CheckedAttribute {
   if (values.length === 1)
     return { description, values: [values[0]!.bytes], unchanged: asBefore || values[0]!.isPointer === true };
-  const bytes: Buffer[] = [];
+  const valueBytes: Buffer[] = [];
   // Values that were not read, large ones or those of a wide attribute, show that the attribute is unchanged.
-  let unchanged = asBefore || (rest !== undefined && values.length === 0);
+  let isUnchanged = asBefore || (rest !== undefined && values.length === 0);
   for (let i = 0; i < values.length; i++) {
-    bytes.push(values[i]!.bytes);
-    if (values[i]!.isPointer) unchanged = true;
+    valueBytes.push(values[i]!.bytes);
+    if (values[i]!.isPointer) isUnchanged = true;
   }
-  return { description, values: bytes, unchanged };
+  return { description, values: valueBytes, unchanged: isUnchanged };
 }

@@ -20,50 +20,50 @@ export const SERVER_KEPT: Rule = {
     for (const {
       description: { type },
     } of changes) {
-      if (isKept(type, actor)) return kept(type.name, 'be written');
+      if (isServerKept(type, actor)) return serverKeptError(type.name, 'be written');
       if (op === 'modify' && type.oid === ENTRY_UUID_OID)
         return new LdapError('constraintViolation', 'entryUUID is what the entry is known by and never changes');
     }
-    const ava = rdn?.avas.find(({ type }) => isKept(type, actor));
-    return ava && kept(ava.type.name, 'be chosen by a name');
+    const ava = rdn?.avas.find(({ type }) => isServerKept(type, actor));
+    return ava && serverKeptError(ava.type.name, 'be chosen by a name');
   },
 
   checkChange(context, { id, actor, before, after, op }) {
     if (!after) return undefined;
-    return { amend: (draft) => (before || op === 'restore' ? stampModified : stampNew)(context, draft, actor, id) };
+    return { amend: (draft) => (before || op === 'restore' ? stampModify : stampCreate)(context, draft, actor, id) };
   },
 };
 
 /** Whether the actor may not write the type. Computed attributes are never stored, not even for privileged actors. */
-function isKept(type: AttributeType, actor: Actor): boolean {
+function isServerKept(type: AttributeType, actor: Actor): boolean {
   return type.noUserModification && (!actor.system || isComputed(type));
 }
 
-function kept(name: string, what: string): LdapError {
+function serverKeptError(name: string, what: string): LdapError {
   return new LdapError('constraintViolation', `attribute '${name}' is kept by the server and cannot ${what}`);
 }
 
-function stampModified(context: WriteContext, draft: Draft, actor: Actor): void {
-  set(context, draft, 'entryCSN', context.csn.nextCsnBytes(draft.valueText('entryCSN')));
-  set(context, draft, 'modifyTimestamp', textBytes(generalizedTime(Date.now())));
-  if (actor.dn) set(context, draft, 'modifiersName', textBytes(actor.dn));
+function stampModify(context: WriteContext, draft: Draft, actor: Actor): void {
+  setAttribute(context, draft, 'entryCSN', context.csn.nextCsnBytes(draft.valueText('entryCSN')));
+  setAttribute(context, draft, 'modifyTimestamp', textBytes(generalizedTime(Date.now())));
+  if (actor.dn) setAttribute(context, draft, 'modifiersName', textBytes(actor.dn));
 }
 
-function set({ schema }: WriteContext, draft: Draft, name: string, value: Buffer): void {
+function setAttribute({ schema }: WriteContext, draft: Draft, name: string, value: Buffer): void {
   draft.replace(schema.requireDescription(name), name, [value]);
 }
 
 /** Sets the attributes of a new entry. Values from a privileged writer stay. */
-function stampNew(context: WriteContext, draft: Draft, actor: Actor, id: Buffer): void {
-  const now = textBytes(generalizedTime(Date.now()));
+function stampCreate(context: WriteContext, draft: Draft, actor: Actor, id: Buffer): void {
+  const timeText = textBytes(generalizedTime(Date.now()));
   setDefault(context, draft, 'entryUUID', uuidTextBytes(id));
   setDefault(context, draft, 'entryCSN', context.csn.nextCsnBytes());
-  setDefault(context, draft, 'createTimestamp', now);
-  setDefault(context, draft, 'modifyTimestamp', now);
+  setDefault(context, draft, 'createTimestamp', timeText);
+  setDefault(context, draft, 'modifyTimestamp', timeText);
   if (actor.dn) {
-    const by = textBytes(actor.dn);
-    setDefault(context, draft, 'creatorsName', by);
-    setDefault(context, draft, 'modifiersName', by);
+    const actorDn = textBytes(actor.dn);
+    setDefault(context, draft, 'creatorsName', actorDn);
+    setDefault(context, draft, 'modifiersName', actorDn);
   }
 }
 

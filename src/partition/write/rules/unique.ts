@@ -22,7 +22,7 @@ import {
 import type { Constraint } from '../../model/value-rules.js';
 import { type Change, changedTypes } from '../change.js';
 import type { Rule, Verdict, WriteContext } from '../context.js';
-import { hasStored, loadLarge } from '../open.js';
+import { hasPointer, loadLarge } from '../open.js';
 import { crosses, isInScope, positionOf } from '../unique-scope.js';
 
 /**
@@ -36,15 +36,18 @@ export const UNIQUE: Rule = {
     const { constraints } = context.shared.values;
     // A taken name is reported first: a repeated import skips such entries as done.
     if (constraints.length === 0 || change.obstacle) return undefined;
-    const touched = touchedBy(change, constraints);
-    if (change.isBatched) return touched.length === 0 ? undefined : { steps: firstSteps(context, change, touched) };
-    const crossed = crossedBy(context, change, constraints);
-    return touched.length + crossed.length === 0 ? undefined : checkConstraints(context, change, touched, crossed);
+    const touchedConstraints = findTouched(change, constraints);
+    if (change.isBatched)
+      return touchedConstraints.length === 0 ? undefined : { steps: batchSteps(context, change, touchedConstraints) };
+    const crossedConstraints = findCrossed(context, change, constraints);
+    return touchedConstraints.length + crossedConstraints.length === 0
+      ? undefined
+      : checkConstraints(context, change, touchedConstraints, crossedConstraints);
   },
 };
 
 /** Returns the constraints on attributes that the change touches; none for most changes. */
-function touchedBy(change: Change, unique: readonly Constraint[]): readonly Constraint[] {
+function findTouched(change: Change, unique: readonly Constraint[]): readonly Constraint[] {
   const { before, after } = change;
   if (before && after) {
     const types = changedTypes(change);
@@ -55,7 +58,7 @@ function touchedBy(change: Change, unique: readonly Constraint[]): readonly Cons
 }
 
 /** Returns the constraints into or out of whose subtree the change moves entries. */
-function crossedBy(
+function findCrossed(
   { shared }: WriteContext,
   { op, place }: Change,
   unique: readonly Constraint[],
@@ -65,18 +68,18 @@ function crossedBy(
 }
 
 /** Returns the steps for an entry of a batch. They fail where a value has an owner; entries are then added singly. */
-function firstSteps(context: WriteContext, { id, after }: Change, touched: readonly Constraint[]): RowStep[] {
+function batchSteps(context: WriteContext, { id, after }: Change, touched: readonly Constraint[]): RowStep[] {
   return touched.flatMap((unique) =>
-    [...valuesIn(context, unique, after).values()].map((norm) => firstOwnerStep(unique, norm, id)),
+    [...normsOf(context, unique, after).values()].map((norm) => firstOwnerStep(unique, norm, id)),
   );
 }
 
-function valuesIn(context: WriteContext, unique: Constraint, draft: Draft | undefined): ReadonlyMap<string, Buffer> {
-  if (!draft || (unique.filter && !context.fits(unique.filter, draft))) return NONE;
+function normsOf(context: WriteContext, unique: Constraint, draft: Draft | undefined): ReadonlyMap<string, Buffer> {
+  if (!draft || (unique.filter && !context.fits(unique.filter, draft))) return NO_NORMS;
   return uniqueValues(unique, draft);
 }
 
-const NONE: ReadonlyMap<string, Buffer> = new Map();
+const NO_NORMS: ReadonlyMap<string, Buffer> = new Map();
 
 async function checkConstraints(
   context: WriteContext,
@@ -86,37 +89,38 @@ async function checkConstraints(
 ): Promise<Verdict> {
   const steps: PlanStep[] = [];
   for (const unique of new Set([...touched, ...crossed])) {
-    const turned = touched.includes(unique) ? await changedValues(context, change, unique) : NO_VALUES;
-    if (turned.gone.size + turned.come.size > 0) {
-      const made = await valueSteps(context, change, unique, turned);
-      if (made instanceof LdapError) return { refuse: made };
-      steps.push(...made);
+    const valueChange = touched.includes(unique) ? await changedValues(context, change, unique) : NO_VALUE_CHANGE;
+    if (valueChange.removedNorms.size + valueChange.addedNorms.size > 0) {
+      const stepsOrError = await valueSteps(context, change, unique, valueChange);
+      if (stepsOrError instanceof LdapError) return { refuse: stepsOrError };
+      steps.push(...stepsOrError);
     }
     if (!crossed.includes(unique)) continue;
-    const made = await crossingStep(context, change, unique, turned);
-    if (made instanceof LdapError) return { refuse: made };
-    steps.push(made);
+    const stepOrError = await crossingStep(context, change, unique, valueChange);
+    if (stepOrError instanceof LdapError) return { refuse: stepOrError };
+    steps.push(stepOrError);
   }
   return { steps };
 }
 
-/** The values that a change removes and adds: cut normal forms, by the same as Latin-1. */
+/** The values that a change removes and adds: cut normal forms, with their Latin-1 text as keys. */
 interface ValueChange {
-  readonly gone: ReadonlyMap<string, Buffer>;
-  readonly come: ReadonlyMap<string, Buffer>;
+  readonly removedNorms: ReadonlyMap<string, Buffer>;
+  readonly addedNorms: ReadonlyMap<string, Buffer>;
 }
 
-const NO_VALUES: ValueChange = { gone: NONE, come: NONE };
+const NO_VALUE_CHANGE: ValueChange = { removedNorms: NO_NORMS, addedNorms: NO_NORMS };
 
 /** Returns the values under the constraint that the change removes from the entry and adds to it. */
 async function changedValues(context: WriteContext, change: Change, unique: Constraint): Promise<ValueChange> {
   const { before, after } = change;
-  const were = valuesIn(context, unique, before && (await withLargeValues(context, change.id, unique, before.draft)));
-  const are = valuesIn(context, unique, after && (await withLargeValues(context, change.id, unique, after)));
-  return { gone: without(were, are), come: without(are, were) };
+  const draftBefore = before && (await withLargeValues(context, change.id, unique, before.draft));
+  const normsBefore = normsOf(context, unique, draftBefore);
+  const normsAfter = normsOf(context, unique, after && (await withLargeValues(context, change.id, unique, after)));
+  return { removedNorms: withoutKeys(normsBefore, normsAfter), addedNorms: withoutKeys(normsAfter, normsBefore) };
 }
 
-function without(all: ReadonlyMap<string, Buffer>, some: ReadonlyMap<string, Buffer>): ReadonlyMap<string, Buffer> {
+function withoutKeys(all: ReadonlyMap<string, Buffer>, some: ReadonlyMap<string, Buffer>): ReadonlyMap<string, Buffer> {
   return new Map([...all].filter(([name]) => !some.has(name)));
 }
 
@@ -127,10 +131,10 @@ async function withLargeValues(
   { relevantTypes }: Constraint,
   draft: Draft,
 ): Promise<Draft> {
-  const lacks = draft.attributes.some(
-    (attribute) => relevantTypes.has(attribute.description.type) && hasStored(attribute),
+  const hasUnreadValues = draft.attributes.some(
+    (attribute) => relevantTypes.has(attribute.description.type) && hasPointer(attribute),
   );
-  return lacks ? loadLarge(store, MASTER_TABLE.name, id, draft, (type) => relevantTypes.has(type)) : draft;
+  return hasUnreadValues ? loadLarge(store, MASTER_TABLE.name, id, draft, (type) => relevantTypes.has(type)) : draft;
 }
 
 /** Returns the steps that change the owners of values, or the error where an added value is taken. */
@@ -138,28 +142,28 @@ async function valueSteps(
   context: WriteContext,
   change: Change,
   unique: Constraint,
-  { gone, come }: ValueChange,
+  { removedNorms, addedNorms }: ValueChange,
 ): Promise<PlanStep[] | LdapError> {
-  const norms = [...gone.values(), ...come.values()];
-  const read = context.store.getMany(
+  const norms = [...removedNorms.values(), ...addedNorms.values()];
+  const maybeRows = context.store.getMany(
     UNIQUE_TABLE.name,
     norms.map((norm) => ownersRowKey(unique, norm)),
   );
-  const rows = isPromise(read) ? await read : read;
+  const rows = isPromise(maybeRows) ? await maybeRows : maybeRows;
   const id = idText(change.id);
   const steps: PlanStep[] = [];
   for (const [i, norm] of norms.entries()) {
     const owners = parseOwners(rows[i]);
-    const others = owners.ids.filter((owner) => owner !== id);
-    const comes = i >= gone.size;
+    const otherIds = owners.ids.filter((owner) => owner !== id);
+    const isAdded = i >= removedNorms.size;
     // While the rows of a new constraint are being built, the row may not exist yet.
-    if (!comes && others.length === owners.ids.length) continue;
-    if (comes && unique.record.ready && (owners.isTruncated || others.length > 0)) {
-      const made = await guardSharedValue(context, change, unique, { ...owners, ids: others });
-      if (made instanceof LdapError) return made;
-      steps.push(...made);
+    if (!isAdded && otherIds.length === owners.ids.length) continue;
+    if (isAdded && unique.record.ready && (owners.isTruncated || otherIds.length > 0)) {
+      const stepsOrError = await guardSharedValue(context, change, unique, { ...owners, ids: otherIds });
+      if (stepsOrError instanceof LdapError) return stepsOrError;
+      steps.push(...stepsOrError);
     }
-    steps.push(...ownersSteps(unique, norm, owners, comes ? [...others, id] : others));
+    steps.push(...ownersSteps(unique, norm, owners, isAdded ? [...otherIds, id] : otherIds));
   }
   return steps;
 }
@@ -175,13 +179,13 @@ async function guardSharedValue(
   { ids, isTruncated }: Owners,
 ): Promise<RowStep[] | LdapError> {
   if (!unique.subtree) return takenError(unique);
-  if (isTruncated || ids.length >= MAX_OWNERS) return manyError(unique);
-  const moving = { id: change.id, to: change.place.to };
-  const own = await positionOf(store, change.id, moving);
-  if (!isInScope(unique, own.path, shared.suffixes)) return [...own.guards];
+  if (isTruncated || ids.length >= MAX_OWNERS) return tooManyOwnersError(unique);
+  const pendingMove = { id: change.id, to: change.place.to };
+  const position = await positionOf(store, change.id, pendingMove);
+  if (!isInScope(unique, position.path, shared.suffixes)) return [...position.guards];
   const steps: RowStep[] = [];
   for (const id of ids) {
-    const { path, guards } = await positionOf(store, Buffer.from(id, 'latin1'), moving);
+    const { path, guards } = await positionOf(store, Buffer.from(id, 'latin1'), pendingMove);
     if (isInScope(unique, path, shared.suffixes)) return takenError(unique);
     steps.push(...guards);
   }
@@ -203,30 +207,29 @@ async function crossingStep(
   if (!unique.record.ready) return conflictStep(unique, conflicts);
   // Wait until plans that have been decided are fully visible.
   await store.waitUntilQuiet?.();
-  const moving = { id: change.id, to: change.place.to };
+  const pendingMove = { id: change.id, to: change.place.to };
   const scan = store.scan(UNIQUE_TABLE.name, severalRange(unique), { keysOnly: true });
   for await (const batch of batchesOf(scan)) {
     for (const key of batch.keys) {
       const norm = parseUniqueKey(key).norm!;
-      const ids = await ownersAfter(context, change, unique, turned, norm);
-      if ((await countInScope(context, unique, ids, moving)) > 1) return movedError(unique);
+      const ids = await ownerIdsAfter(context, change, unique, turned, norm);
+      if ((await countInScope(context, unique, ids, pendingMove)) > 1) return moveConflictError(unique);
     }
   }
   return conflictStep(unique, conflicts);
 }
 
-/** Returns the owners of a value after the change. */
-async function ownersAfter(
+async function ownerIdsAfter(
   { store }: WriteContext,
   { id }: Change,
   unique: Constraint,
-  { gone, come }: ValueChange,
+  { removedNorms, addedNorms }: ValueChange,
   norm: Buffer,
 ): Promise<readonly string[]> {
   const { ids } = parseOwners(await store.get(UNIQUE_TABLE.name, ownersRowKey(unique, norm)));
-  const [own, name] = [idText(id), idText(norm)];
-  if (gone.has(name)) return ids.filter((owner) => owner !== own);
-  return come.has(name) && !ids.includes(own) ? [...ids, own] : ids;
+  const [ownId, normKey] = [idText(id), idText(norm)];
+  if (removedNorms.has(normKey)) return ids.filter((owner) => owner !== ownId);
+  return addedNorms.has(normKey) && !ids.includes(ownId) ? [...ids, ownId] : ids;
 }
 
 /** Returns the number of entries in the scope, at most 2. */
@@ -249,12 +252,12 @@ function takenError({ text }: Constraint): LdapError {
   return new LdapError('constraintViolation', `another entry has this value already, which is to be unique: ${text}`);
 }
 
-function manyError({ text }: Constraint): LdapError {
+function tooManyOwnersError({ text }: Constraint): LdapError {
   const message = `${MAX_OWNERS} entries have this value outside of the subtree in which it is to be unique: ${text}`;
   return new LdapError('constraintViolation', `${message}; give the constraint a filter that leaves them out`);
 }
 
-function movedError({ text }: Constraint): LdapError {
+function moveConflictError({ text }: Constraint): LdapError {
   return new LdapError(
     'constraintViolation',
     `at the new place two entries would have one value that is to be unique: ${text}`,
