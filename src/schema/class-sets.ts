@@ -83,10 +83,10 @@ export class ClassSets {
     for (const node of classes) for (const above of node.lineage) lineage.add(above);
     const structural = structuralClass(classes, lineage);
     refuseLoneAbstract(classes, structural);
-    const rule = this.rules.get(structural);
-    if (rule) refuseOtherAuxiliary(classes, structural, rule);
+    const contentRule = this.rules.get(structural);
+    if (contentRule) refuseOtherAuxiliary(classes, structural, contentRule);
     const allowedTypes = new Uint8Array(this.types.items.length);
-    const must = new Set<TypeNode>(rule?.must);
+    const must = new Set<TypeNode>(contentRule?.must);
     for (const node of lineage) {
       for (const type of node.must) must.add(type);
       for (const type of node.may) allowedTypes[type.index] = 1;
@@ -94,9 +94,9 @@ export class ClassSets {
         for (const type of this.types.items) if (!type.operational) allowedTypes[type.index] = 1;
     }
     for (const type of must) allowedTypes[type.index] = 1;
-    for (const type of rule?.may ?? []) allowedTypes[type.index] = 1;
-    for (const type of rule?.not ?? []) allowedTypes[type.index] = 0;
-    return { structural, classes, must: [...must], rule, allowedTypes };
+    for (const type of contentRule?.may ?? []) allowedTypes[type.index] = 1;
+    for (const type of contentRule?.not ?? []) allowedTypes[type.index] = 0;
+    return { structural, classes, must: [...must], rule: contentRule, allowedTypes };
   }
 }
 

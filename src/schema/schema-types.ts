@@ -33,9 +33,8 @@ export interface MatchingRule {
   /** Normal form of a part of a substrings assertion. Only for `substrings` rules. */
   normalizePart?(part: Buffer, where: 'initial' | 'any' | 'final'): Buffer | undefined;
   /**
-   * Adds the spaces of RFC 4518 §2.6.1 to the normal form of a value (`whole`) or part. For `substrings` rules with
-   * normal forms that lack spaces which are significant in parts: a part that begins or ends with a space is searched
-   * for after applying `pad` to both forms.
+   * Adds the spaces of RFC 4518 §2.6.1, which normal forms lack, to the form of a value (`whole`) or of a part. Used
+   * on both forms when a part begins or ends with a space. Only for `substrings` rules.
    */
   pad?(form: Buffer, where: 'whole' | 'initial' | 'any' | 'final'): Buffer;
   /** Compares the forms of a stored value and an assertion, for rules other than equality of forms. */

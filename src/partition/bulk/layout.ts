@@ -49,8 +49,9 @@ export interface Layout {
   readonly treeParts: readonly TreePart[];
   /** Like `treeParts`, for entries without cut values. */
   readonly uncutTreeParts: readonly TreePart[];
-  /** Maximum length of a tree row without its key and forms, and of any head, in bytes. */
+  /** Maximum length of the parts of a tree row that do not depend on values, in bytes. */
   readonly maxTreeBytes: number;
+  /** Maximum length of what precedes the value of a cell, in bytes. */
   readonly maxHeadBytes: number;
 }
 

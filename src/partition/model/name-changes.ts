@@ -66,7 +66,7 @@ export class NameChanges {
     return this.#isEmpty;
   }
 
-  /** True if the name is lost. */
+  /** True if the DN is a lost name, or is below a lost name that has changed for all entries below. */
   includesNormText(normText: string): boolean {
     if (this.#lostNames.size === 0) return false;
     const dnNormText = normTextWithoutUid(normText);

@@ -43,7 +43,7 @@ function uuidRdn(id: Buffer): string {
   return `entryUUID=${uuidText(id)}`;
 }
 
-/** Returns the RDN in the key of a tree row, with normalized values; an RDN of the entryUUID if that is no name. */
+/** Returns the normalized RDN of a tree key as text, or `entryUUID=…` if the RDN is cut or cannot be parsed again. */
 function rdnText(schema: Schema, norm: Buffer, id: Buffer): string {
   try {
     const text = splitName(norm, ',')

@@ -56,7 +56,7 @@ export class OutstandingOperations implements Outstanding {
     });
   }
 
-  /** Aborts all operations without responses, after the connection was closed. */
+  /** Aborts all operations and sends no responses. Called after the connection was closed. */
   abortAll(): void {
     for (const operation of this.#operationsById.values()) {
       operation.isSilent = true;

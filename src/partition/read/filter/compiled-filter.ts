@@ -45,7 +45,7 @@ export interface Chain {
    * `chain`: entries that lead to an end by values, in one or more steps. `url`: groups with a URL that finds an end.
    */
   readonly kind: 'chain' | 'url';
-  /** The attribute whose values lead on, or that holds the URLs. */
+  /** `chain`: the attribute whose values name the next entry. `url`: the attribute with the URLs. */
   readonly type: AttributeType;
   /** Normal forms of the DNs of the end entries. */
   readonly endDns: readonly Buffer[];

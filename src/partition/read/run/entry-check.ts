@@ -36,7 +36,7 @@ export function checkHead(run: SearchRun, id: Buffer, head: Buffer, kind: PlanKi
   );
 }
 
-/** Checks an entry whose filter or access rules need more of a split row than a part. */
+/** Reads a whole split row and checks it: the filter or the access rules need more than the part read before. */
 function readAndCheck(run: SearchRun, id: Buffer, head: Buffer, kind: PlanKind, key: Buffer): Maybe<void> {
   refuseLongEntry(run.params.refuseLong && !run.output.hasBegun, head);
   return chain(run.reader.get(MASTER_TABLE.name, id), (row) => row && checkRow(run, id, row, kind, key));

@@ -44,13 +44,13 @@ export async function passwordModify(context: Context, request: ExtendedRequest)
       throw error;
     });
     if (!dn.norm.equals(context.services.schema.parseDn(session.dn).norm)) requireNoReset(session.identity);
-    if (dn.norm.equals(context.services.admin.norm)) await changeAdmin(context, fields, clearPassword);
-    else await changeUser(context, dn, fields, clearPassword);
+    if (dn.norm.equals(context.services.admin.norm)) await changeAdminPassword(context, fields, clearPassword);
+    else await changeUserPassword(context, dn, fields, clearPassword);
     return generatedPassword ? { ...SUCCESS, value: encodeGeneratedPassword(generatedPassword) } : SUCCESS;
   });
 }
 
-async function changeAdmin(context: Context, fields: PasswordModify, clearPassword: Buffer): Promise<void> {
+async function changeAdminPassword(context: Context, fields: PasswordModify, clearPassword: Buffer): Promise<void> {
   const { services, session } = context;
   const { partition, hashing } = services;
   requireAdmin(session, "change the administrator's password");
@@ -72,7 +72,12 @@ async function changeAdmin(context: Context, fields: PasswordModify, clearPasswo
  * Replaces all passwords of the entry. Rights and the old password are checked in each attempt for the entry that the
  * attempt has read; see `modifyPasswords`.
  */
-async function changeUser(context: Context, dn: Dn, fields: PasswordModify, clearPassword: Buffer): Promise<void> {
+async function changeUserPassword(
+  context: Context,
+  dn: Dn,
+  fields: PasswordModify,
+  clearPassword: Buffer,
+): Promise<void> {
   const { services, session, controls } = context;
   const { partition, hashing, credentialReader } = services;
   const identity = session.identity;

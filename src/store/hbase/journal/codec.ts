@@ -28,7 +28,7 @@ export interface SharedLock {
 
 export interface Holder {
   readonly writer: Buffer;
-  /** Increments of the writer's records up to this sequence are in the row. */
+  /** Sequence number of the writer's last record that is folded: the row has its increments and all earlier ones. */
   readonly foldedSequence: bigint;
 }
 

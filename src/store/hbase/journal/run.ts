@@ -76,7 +76,7 @@ function wantedRows(rows: readonly PlanRow[]): WantedRow[] {
   return wantedRows;
 }
 
-/** Why a try failed: rows that other writers hold, or rows that are reserved for lower priorities. */
+/** Why a try failed: rows that other writers hold, or `reserved`: another plan that waits for a row goes first. */
 type Obstacle = readonly Conflict[] | 'reserved';
 
 /**

@@ -46,7 +46,7 @@ export class LmdbReader implements Reader {
     }
   }
 
-  /** Loads new words after `UnknownWord`, so that the caller can retry. Throws any other error. */
+  /** After `UnknownWord`, loads the words that the dictionary has gained, so that the caller can retry. */
   #loadWordsOrThrow(table: LmdbTable, error: unknown): void {
     if (!(error instanceof UnknownWord)) throw this.env.toReadError(error);
     table.records.loadWords(this.#transaction);

@@ -198,7 +198,7 @@ export function hashOfName({ row, at, nameEnd, hasEquals, valueStart, end }: Cel
   return hasEquals ? hashBytes(hash, row, valueStart, end) : hash;
 }
 
-/** Makes a word from a cell, with a hole at `row[from, to)` unless `hole` is `NO_HOLE`. */
+/** Makes a dictionary word of a cell's bytes. The hole, `row[from, to)`, is the part that varies; `NO_HOLE`: none. */
 export function makeWord(
   { row, at, end, valueStart }: CellCursor,
   hole: Word['holeKind'],
