@@ -26,7 +26,7 @@ interface Meter {
   phase: string;
   doneCount: number;
   share: number | undefined;
-  /** The first known share. */
+  /** The first known share of the finished work, and its time. The time left is estimated from it. */
   firstShare: Share | undefined;
 }
 

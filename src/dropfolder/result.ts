@@ -149,7 +149,7 @@ export class FileFinisher {
       const otherReceipt = await readReceipt(path);
       if (otherReceipt?.delivery === file.claim.token) return this.#finishAfterReceipt(file, location, otherReceipt);
     }
-    throw new Error(`${file.path}: a file of this name is already in ${outcome.result} already`);
+    throw new Error(`${file.path}: a file of this name is in ${outcome.result} already`);
   }
 
   async #finishAfterReceipt(file: ClaimedFile, { place, name }: FinalLocation, receipt: Receipt): Promise<FileResult> {

@@ -13,8 +13,8 @@ export interface Client {
 }
 
 /**
- * Work that waits for a slice, by client. Each round of the event loop runs one sliced work for `SLICE_MS`. Between two
- * rounds the process serves sockets, short searches and writes.
+ * Work that waits for a slice, by client. Each round of the event loop runs one waiting task for `SLICE_MS`. Between
+ * two rounds the process serves sockets, short searches and writes.
  */
 const waitingQueues = new Map<Client, (() => void)[]>();
 /** Work of clients whose output is full, by client. A queue returns to `waitingQueues` when its client has room. */

@@ -457,7 +457,12 @@ limits:
     expect(to.place?.bases.map(({ text }) => text)).to.deep.equal(['ou=people,o=x', 'ou=more,o=x']);
     expect(to.filters?.map(({ text }) => text)).to.deep.equal(['(cn=a)', '(sn=b)']);
     const { types, descriptions, ...words } = to.attributes;
-    expect(words).to.deep.equal({ entry: true, children: true, user: true, operational: true });
+    expect(words).to.deep.equal({
+      includesEntry: true,
+      includesChildren: true,
+      includesUser: true,
+      includesOperational: true,
+    });
     expect([...types].map(({ name }) => name))
       .to.include('objectClass')
       .and.not.to.include('userPassword');

@@ -173,7 +173,7 @@ for (const engine of ENGINES) {
       const modify = (number: number) =>
         partition.modify(dn, one, { dn: '' }, { attached: attachedRecord(store, 'x', 'f.ldif', number) });
       await modify(0);
-      expect(await readDrop(store, 'x')).to.include({ done: 1, refused: 0 });
+      expect(await readDrop(store, 'x')).to.include({ doneCount: 1, refusedCount: 0 });
       for (const number of [0, 2]) {
         const error = await modify(number).catch((thrown: unknown) => thrown);
         expect(error).to.be.instanceOf(RecordDone);
@@ -183,7 +183,7 @@ for (const engine of ENGINES) {
       // Others change the entry meanwhile: that is no reason to give the record up.
       await Promise.all([modify(1), ...[1, 2, 3].map(() => partition.modify(dn, one, { dn: '' }))]);
       expect(await fixture.values(COUNTER, 'uidNumber')).to.deep.equal(['5']);
-      expect(await readDrop(store, 'x')).to.include({ done: 2 });
+      expect(await readDrop(store, 'x')).to.include({ doneCount: 2 });
     });
   });
 }

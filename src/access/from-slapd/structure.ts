@@ -33,7 +33,8 @@ type ElementStep = Element & SlapdStep;
 
 /**
  * First-match lists for creating, removing, renaming and moving entries. slapd checks privileges on `children` of the
- * parent and on `entry` of the entry itself. So pairs of steps, in order, form a first-match list.
+ * parent and on `entry` of the entry itself. So each pair of a step on `children` and
+ * a step on `entry` is one step of a first-match list.
  */
 export function structureLists(steps: readonly SlapdStep[]): Element[][] {
   const below = elementsOnAttributes(steps, CHILDREN, () => 0);

@@ -28,7 +28,7 @@ export async function readNumbers(reader: Reader, range: NumberRange): Promise<N
   };
 }
 
-/** Plan step that assigns the numbers in `[nextNumber, endNumber)`. Its guard fails if `nextNumber` has changed. */
+/** Plan step that assigns the numbers in `[from, end)`. Its guard fails if the next number is no longer `from`. */
 export function assignStep(range: NumberRange, from: bigint, end: bigint): RowStep {
   const guards: Guard[] = [{ op: 'counterEquals', ...ASSIGNED, value: from - range.firstNumber }];
   return {

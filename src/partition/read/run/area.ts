@@ -82,7 +82,7 @@ export class Areas {
     positions.set(area.node.id.toString('latin1'), this.#areas.push(area) - 1);
   }
 
-  /** Whether some area contains the whole area of this scope at the node. */
+  /** Whether an area contains all entries that a search with this base and scope would cover. */
   includes(node: Node, scope: 'base' | 'sub'): boolean {
     const requestedArea = this.#areas[0]!;
     if (requestedArea.scope === 'sub' && isWithin(node, requestedArea.node)) return true;

@@ -89,7 +89,7 @@ async function scanPart(
       rowCount += batch.scannedCount;
       const remainingRange = await checkRows(run, batch, kind, containers);
       if (remainingRange) {
-        // A scan that ends at its limit reports the end of the scan, not of the range.
+        // At its limit the scan reports `end` although the range continues: the batch then ends after its last key.
         const isAtLimit = returnedCount + batch.keys.length === options.limit;
         const batchEnd = batch.until && isAtLimit ? keyAfter(batch.keys.at(-1)!) : batch.until;
         const countChange = await uncountRows(run, remainingRange, batchEnd, range.to, options.filter !== undefined);

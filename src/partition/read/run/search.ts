@@ -5,7 +5,7 @@ import { StoreError } from '../../../store/store-error.js';
 import { type Places, type Specials, specialsOf } from '../../tree/specials.js';
 import type { CompiledFilter } from '../filter/compiled-filter.js';
 import { adviceFor } from '../plan/advice.js';
-import { type IndexPlan, planIndexes, type TermReporter } from '../plan/index-plan.js';
+import { type IndexPlan, type PlanContext, planIndexes, type TermReporter } from '../plan/index-plan.js';
 import { type PagePlan, planPages } from '../plan/page-plan.js';
 import type { SearchOutcome, SearchParams } from '../search-params.js';
 import type { SearchSink } from '../sink.js';
@@ -129,12 +129,12 @@ function planEarly(
   observer: PlanObserver | undefined,
 ): PreparedSearch['earlyPlan'] | undefined {
   const { shared, store: reader, membersOf } = context;
-  const planContext = {
+  const planContext: PlanContext = {
     indexes: shared.indexes,
     reader,
     membersOf,
     inChain: chains?.idsInChain,
-    consider: observer?.reportTerm,
+    reportTerm: observer?.reportTerm,
   };
   const plan = planIndexes(filter, planContext);
   if (!observer) return isPromise(plan) ? markHandled(plan) : undefined;

@@ -49,7 +49,7 @@ function waitAtFailpoint(failpoint: FailpointName): void {
   if (Atomics.load(gate, 0) === FAIL) throw new Error(`failpoint ${failpoint}`);
 }
 
-/** The reason why a transaction was aborted: the failed request `at`, or the commit if `at` is -1. */
+/** The reason why a transaction was aborted: the failed request, or the commit if `requestIndex` is -1. */
 interface Failure {
   readonly requestIndex: number;
   readonly error: unknown;

@@ -81,7 +81,7 @@ export class CellCursor {
     this.subjectEnd = this.valueStart;
   }
 
-  /** Returns whether the cell has the given name; if so, divides the cell accordingly. */
+  /** Returns whether the cell has the given name. If so, sets the offsets of its subject and value. */
   divideAs({ family, fixedQualifier, hasEquals, value }: NameEntry): boolean {
     const { row, at } = this;
     const n = fixedQualifier.length;
