@@ -55,13 +55,13 @@ for (const engine of ENGINES) {
         await group(256);
         expect(await listed()).to.deep.equal([]);
         await f.modify(GROUP, change('add', 'member', member(256)));
-        expect(await listed()).to.deep.equal([{ text: 'member', next: 257, count: 257 }]);
+        expect(await listed()).to.deep.equal([{ text: 'member', nextIndex: 257, valueCount: 257 }]);
         await f.modify(
           GROUP,
           change('delete', 'member', member(256)),
           change('add', 'member', member(300), member(301)),
         );
-        expect(await listed()).to.deep.equal([{ text: 'member', next: 259, count: 258 }]);
+        expect(await listed()).to.deep.equal([{ text: 'member', nextIndex: 259, valueCount: 258 }]);
         await f.modify(GROUP, change('delete', 'member', ...numbers(0, 131).map((i) => member(i))));
         expect(await listed()).to.deep.equal([]);
         await f.expectClean();

@@ -95,18 +95,18 @@ describe('how an account stands', () => {
   it('a password expires, with warning and grace logins', () => {
     const policy = { ...NONE, maxAge: 10_000, expireWarning: 2000, graceLimit: 2 };
     const row = { ...ROW, changed: T };
-    expect(admit(policy, row, NO_STATE, T + 7999)).to.deep.equal({ expired: false, state: undefined });
+    expect(admit(policy, row, NO_STATE, T + 7999)).to.deep.equal({ isExpired: false, state: undefined });
     expect(admit(policy, row, NO_STATE, T + 8500)).to.deep.equal({
-      expired: false,
+      isExpired: false,
       expiresIn: 2,
       state: undefined,
     });
     const first = admit(policy, row, NO_STATE, T + 10_000);
-    expect(first).to.deep.include({ expired: false, grace: 1 });
+    expect(first).to.deep.include({ isExpired: false, grace: 1 });
     const second = admit(policy, row, first.state!, T + 10_001);
-    expect(second).to.deep.include({ expired: false, grace: 0 });
+    expect(second).to.deep.include({ isExpired: false, grace: 0 });
     expect(second.state!.graceUses).to.deep.equal([T + 10_000, T + 10_001]);
-    expect(admit(policy, row, second.state!, T + 10_002)).to.deep.equal({ expired: true, state: undefined });
+    expect(admit(policy, row, second.state!, T + 10_002)).to.deep.equal({ isExpired: true, state: undefined });
     expect(admit({ ...policy, graceExpiry: 500 }, row, NO_STATE, T + 10_499).isExpired).to.equal(false);
     expect(admit({ ...policy, graceExpiry: 500 }, row, NO_STATE, T + 10_500).isExpired).to.equal(true);
     expect(admit({ ...policy, graceLimit: 0 }, { ...row, changed: 0 }, NO_STATE, T).isExpired, 'in 1970').to.equal(
@@ -119,7 +119,7 @@ describe('how an account stands', () => {
     const policy = { ...NONE, maxAge: 10_000, graceLimit: 0 };
     const { state } = admit(policy, undefined, NO_STATE, T);
     expect(state).to.deep.equal({ ...NO_STATE, since: T });
-    expect(admit(policy, undefined, state!, T + 9999)).to.include({ expired: false, state: undefined });
+    expect(admit(policy, undefined, state!, T + 9999)).to.include({ isExpired: false, state: undefined });
     expect(admit(policy, undefined, state!, T + 10_000).isExpired).to.equal(true);
   });
 
