@@ -130,7 +130,7 @@ export class TableAdmin {
     if (!existingTable) return [`it is not there: ${createCommand(table)}`];
     const missingFamilies = table.families.map(({ name }) => name).filter((name) => !existingTable.families.has(name));
     const additions =
-      missingFamilies.length === 0 ? [] : [`families are missingFamilies: ${alterCommand(table, missingFamilies)}`];
+      missingFamilies.length === 0 ? [] : [`families are missing: ${alterCommand(table, missingFamilies)}`];
     return [...additions, ...findDifferences(table, existingTable)];
   }
 
