@@ -1,8 +1,11 @@
+import type { Server } from 'node:http';
 import type { Command } from 'commander';
 import type { Logger } from 'pino';
 import type { Partition } from '../../partition/index.js';
+import type { Answer, Question } from '../../server/processes/siblings.js';
 import { renewCertificate } from '../certificate.js';
 import { UsageError } from '../exit.js';
+import type { Route } from '../http/route.js';
 import type { LongThread } from '../long/long-thread.js';
 import { Maintenance } from '../maintenance.js';
 import { watchNpm } from '../npm.js';
@@ -44,8 +47,10 @@ function waitForStop(): Promise<string> {
 }
 
 /** A running server: this process alone, with workers, or as a supervisor of workers. */
-interface ServerHandle {
+export interface ServerHandle {
   listen(): Promise<string[]>;
+  /** Returns the answers of all serving processes, this one included. Totals of ended workers come with `counts`. */
+  ask(question: Question): Promise<Answer[]>;
   renewCertificate(): void;
   close(): Promise<void>;
 }
@@ -64,6 +69,7 @@ async function createServer(settings: Settings, partition: Partition, log: Logge
   const server = await createLocalServer(settings, partition, log, longThread);
   return {
     listen: () => server.listen(),
+    ask: (question) => server.ask(question),
     renewCertificate: () => server.renewCertificate(),
     close: async () => {
       await server.close();
@@ -83,30 +89,54 @@ async function createLocalServer(
   const rules = growthRules();
   if (settings.config.workers === 'auto' && partition.store.supports.processes && rules.maxProcesses > 1) {
     const { GrowingServer } = await import('../workers/growing.js');
-    return new GrowingServer(settings, partition, log, longThread, rules);
+    const server = new GrowingServer(settings, partition, log, longThread, rules);
+    return {
+      listen: () => server.listen(),
+      ask: (question) => server.askAll(question),
+      renewCertificate: () => server.renewCertificate(),
+      close: () => server.close(),
+    };
   }
   const { RowanServer } = await import('../../server/server.js');
   const server = new RowanServer(partition, settings.config, log, { longWorker: longThread });
   return {
     listen: () => server.listen(),
+    ask: async (question) => [server.answer(question)],
     renewCertificate: () => renewCertificate(server, log),
     close: () => server.close(),
   };
 }
 
+/** What the control socket offers. `server` answers for all processes. */
+function controlRoutes(server: ServerHandle): Route[] {
+  return [
+    {
+      method: 'GET',
+      path: '/counts',
+      handle: async () => {
+        const answers = await server.ask({ about: 'counts' });
+        return { type: 'application/json', body: JSON.stringify(answers.flatMap(({ counts }) => counts ?? [])) };
+      },
+    },
+  ];
+}
+
 /** Serves until a signal ends it. Prints one line when all listeners are open, and calls `onReady` after it. */
 export async function serve(settings: Settings, onReady?: (urls: readonly string[]) => void): Promise<void> {
   const { createLog, logUncaught } = await import('../log.js');
+  const { closeHttpServer, openControlServer } = await import('../http/control-server.js');
   const log = createLog(settings.config);
   logUncaught(log);
   const directory = await openDirectory(settings);
   let server: ServerHandle | undefined;
+  let controlServer: Server | undefined;
   const maintenance = new Maintenance(directory.partition, settings.config, log);
   try {
     server = await createServer(settings, directory.partition, log);
     const stopReason = waitForStop();
     process.on('SIGHUP', () => server?.renewCertificate());
     const urls = await server.listen();
+    controlServer = await openControlServer(settings, controlRoutes(server), log);
     const suffixes = directory.partition.settings.suffixes.join(' ');
     process.stdout.write(`rowan ready: ${urls.join(' ')} pid ${process.pid} suffixes ${suffixes}\n`);
     onReady?.(urls);
@@ -114,6 +144,7 @@ export async function serve(settings: Settings, onReady?: (urls: readonly string
     log.info({ reason: await stopReason }, 'stopping');
   } finally {
     await server?.close();
+    if (controlServer) await closeHttpServer(controlServer);
     directory.partition.store.beginClose?.();
     await maintenance.stop();
     await directory.close();

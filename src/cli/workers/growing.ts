@@ -90,6 +90,11 @@ export class GrowingServer implements WorkerOwner, Siblings {
     return this.#balancer.askAll(question, this.#localServer);
   }
 
+  /** As `ask`, but with the answer of this process. */
+  askAll(question: Question): Promise<Answer[]> {
+    return this.#balancer.askAll(question);
+  }
+
   async listen(): Promise<string[]> {
     await this.#localServer.server.prepare();
     const urls = await this.#balancer.listen(this.#log);

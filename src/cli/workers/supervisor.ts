@@ -86,7 +86,12 @@ export class Supervisor implements WorkerOwner {
     this.#restartTimers.add(timer);
   }
 
-  async onQuestion(asker: WorkerProcess, question: Question): Promise<Answer[]> {
+  onQuestion(asker: WorkerProcess, question: Question): Promise<Answer[]> {
+    return this.ask(question, asker);
+  }
+
+  /** Returns the answers of all workers except `asker`, for `counts` with the totals of ended workers. */
+  async ask(question: Question, asker?: WorkerProcess): Promise<Answer[]> {
     const answers = await this.#balancer.askAll(question, asker);
     return question.about === 'counts' ? [...answers, { counts: this.#statistics.counts() }] : answers;
   }

@@ -86,6 +86,11 @@ export const settings = {
     help: 'Oldest TLS version spoken.',
   },
 
+  'control.folder': {
+    kind: 'path',
+    help: 'Folder of the control socket, through which commands such as `rowan tail` ask a running server; `data` unless given.',
+  },
+
   'ldapi.mode': {
     kind: 'mode',
     default: '666',

@@ -1,0 +1,70 @@
+import { once } from 'node:events';
+import { type IncomingMessage, request } from 'node:http';
+import { text } from 'node:stream/consumers';
+import type { Command } from 'commander';
+import { addSettingFlags } from './config/index.js';
+import { CliError, describeError, UsageError } from './exit.js';
+import { type ControlSocket, controlFolder, controlSockets } from './http/control-socket.js';
+import { directoryCommand, loadSettings } from './options.js';
+
+/** Adds a command that asks a running server: a command on a directory with `--control-folder` and `--pid`. */
+export function controlCommand(parent: Command, name: string, description: string, examples = ''): Command {
+  const command = directoryCommand(parent, name, description, examples);
+  return addSettingFlags(command, ['control.folder']).option(
+    '--pid <number>',
+    'process id of the server, if several run',
+  );
+}
+
+/** Asks the running server of a directory through its control socket. */
+export class ControlClient {
+  readonly #socket: ControlSocket;
+
+  private constructor(socket: ControlSocket) {
+    this.#socket = socket;
+  }
+
+  /** Finds the server that the options of a `controlCommand` mean. Rejects when no server or several servers fit. */
+  static async find(command: Command): Promise<ControlClient> {
+    const { config } = loadSettings(command);
+    const folder = controlFolder(config, config.store ?? config.data);
+    if (folder === undefined)
+      throw new UsageError(
+        'no server to ask: give --data <dir>, or for a directory in HBase --control-folder <dir> as the server has it',
+      );
+    const sockets = (await controlSockets(folder)).filter(({ isAnswered }) => isAnswered);
+    return new ControlClient(chooseSocket(sockets, folder, command.getOptionValue('pid') as string | undefined));
+  }
+
+  /** Resolves with the text of the response. Rejects with the server's message when the server refuses. */
+  async request(method: 'GET' | 'POST', path: string, body = ''): Promise<string> {
+    return text(await this.open(method, path, body));
+  }
+
+  /** As `request`, but resolves with the response as soon as the response begins. */
+  async open(method: 'GET' | 'POST', path: string, body = ''): Promise<IncomingMessage> {
+    const { path: socketPath, pid } = this.#socket;
+    const sentRequest = request({ socketPath, method, path, headers: { 'content-length': Buffer.byteLength(body) } });
+    sentRequest.end(body);
+    let response: IncomingMessage;
+    try {
+      [response] = (await once(sentRequest, 'response')) as [IncomingMessage];
+    } catch (error) {
+      throw new CliError(`the server (pid ${pid}) cannot be asked: ${describeError(error)}`, { cause: error });
+    }
+    if (response.statusCode === 200) return response;
+    throw new CliError((await text(response)).trim());
+  }
+}
+
+function chooseSocket(sockets: readonly ControlSocket[], folder: string, pid: string | undefined): ControlSocket {
+  const [socket, ...others] =
+    pid === undefined ? sockets : sockets.filter((candidate) => String(candidate.pid) === pid);
+  const server = pid === undefined ? 'server' : `server with pid ${pid}`;
+  if (!socket)
+    throw new CliError(
+      `no ${server} answers in ${folder}: is it running, with this data folder and this control.folder?`,
+    );
+  if (others.length === 0) return socket;
+  throw new UsageError(`several servers run here; choose by --pid: ${sockets.map((one) => one.pid).join(', ')}`);
+}

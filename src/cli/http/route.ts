@@ -1,0 +1,25 @@
+/** A request whose body has arrived. */
+export interface HttpRequest {
+  readonly query: URLSearchParams;
+  readonly body: string;
+  /** Is aborted when the client leaves before the end of the response. */
+  readonly signal: AbortSignal;
+}
+
+export interface HttpReply {
+  /** 200 unless given. */
+  readonly status?: number;
+  /** Media type; plain text in UTF-8 unless given. */
+  readonly type?: string;
+  /** The whole text, or its parts as they become known. */
+  readonly body: string | AsyncIterable<string>;
+}
+
+/** What a server answers to one method and path. A thrown `CliError` becomes status 400 with its message. */
+export interface Route {
+  readonly method: 'GET' | 'POST';
+  readonly path: string;
+  /** Most bytes of a request's body; 0 unless given. */
+  readonly maxBodyBytes?: number;
+  handle(request: HttpRequest): HttpReply | Promise<HttpReply>;
+}
