@@ -79,8 +79,9 @@ for (const engine of ENGINES) {
       const encoder = new EntryEncoder(fixture.partition.descriptions, fixture.partition);
       const selection = new Selections(fixture.partition.schema).forAttributes(['mail', 'sn', 'description', '+']);
       const writer = new Writer();
-      const writeLong = async (pieces: AsyncIterable<Buffer>): Promise<void> => {
+      const writeLong = async (pieces: AsyncIterable<Buffer>): Promise<number> => {
         for await (const piece of pieces) writer.raw(piece);
+        return writer.length;
       };
       const names: string[] = [];
       const entry = async (hit: Hit): Promise<void> => {

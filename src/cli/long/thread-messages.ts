@@ -55,15 +55,16 @@ export function toError({ message, result, protocol }: FailureData): LdapError {
 }
 
 /** Returns a posted result with its bytes as Buffers. */
-export function restoreResult({ outcome, identity, entryCount: entries }: LongResult): LongResult {
+export function restoreResult(result: LongResult): LongResult {
+  const { outcome } = result;
   const controls = outcome.controls?.map((control) => ({
     ...control,
     value: control.value && bufferOf(control.value),
   }));
   return {
+    ...result,
     outcome: controls ? { ...outcome, controls } : outcome,
-    identity: restoreIdentity(identity),
-    entryCount: entries,
+    identity: restoreIdentity(result.identity),
   };
 }
 

@@ -30,7 +30,7 @@ export class ChunkedMessages {
   readonly #owner: ChunkedMessageOwner;
   readonly #unsentTotal: UnsentTotal;
   /** Resolves when the last chunk of the current message was queued; undefined: no message is being sent. */
-  #currentMessage: Promise<void> | undefined;
+  #currentMessage: Promise<number> | undefined;
   readonly #deferredBuffers: Buffer[] = [];
   #pendingBytes = 0;
   #begunCount = 0;
@@ -67,11 +67,11 @@ export class ChunkedMessages {
   }
 
   /**
-   * Writes one message. A chunk is requested when the peer has received the chunk before the previous one. Rejects with
-   * `BrokenMessageError` when `chunks` fails after some were sent, and with `canceled` when the peer has closed before
-   * the last one. `keptBytes`: bytes that the caller keeps in memory meanwhile.
+   * Writes one message and resolves with its length. A chunk is requested when the peer has received the chunk before
+   * the previous one. Rejects with `BrokenMessageError` when `chunks` fails after some were sent, and with `canceled`
+   * when the peer has closed before the last one. `keptBytes`: bytes that the caller keeps in memory meanwhile.
    */
-  async write(chunks: AsyncIterable<Buffer>, keptBytes = 0): Promise<void> {
+  async write(chunks: AsyncIterable<Buffer>, keptBytes = 0): Promise<number> {
     this.#addPending(keptBytes);
     const source = chunks[Symbol.asyncIterator]();
     try {
@@ -79,7 +79,7 @@ export class ChunkedMessages {
         await new Promise<void>((resolve) => this.#waitingMessages.push(resolve));
       this.#begunCount++;
       this.#requirePeer();
-      await this.#writeFrom(source);
+      return await this.#writeFrom(source);
     } finally {
       this.#addPending(-keptBytes);
       await source.return?.();
@@ -89,7 +89,7 @@ export class ChunkedMessages {
     }
   }
 
-  async #writeFrom(source: AsyncIterator<Buffer>): Promise<void> {
+  async #writeFrom(source: AsyncIterator<Buffer>): Promise<number> {
     const collected: Buffer[] = [];
     let length = 0;
     let result: IteratorResult<Buffer> | undefined;
@@ -108,15 +108,18 @@ export class ChunkedMessages {
     this.#requirePeer();
     for (const chunk of collected) this.#owner.writer.raw(chunk);
     this.#owner.flush();
-    if (result.done) return;
+    if (result.done) return length;
     this.#currentMessage = this.#writeChunks(source, result.value);
-    await this.#currentMessage;
+    return length + (await this.#currentMessage);
   }
 
-  async #writeChunks(source: AsyncIterator<Buffer>, firstChunk: Buffer): Promise<void> {
+  /** Writes the remaining chunks. Resolves with their length. */
+  async #writeChunks(source: AsyncIterator<Buffer>, firstChunk: Buffer): Promise<number> {
     let chunk: Buffer | undefined = firstChunk;
+    let length = 0;
     try {
       while (chunk && !this.#queue.isClosed) {
+        length += chunk.length;
         this.#queue.push(chunk);
         if (this.#queue.hasQueuedChunks) await new Promise<void>((resolve) => (this.#resumeMessage = resolve));
         const result: IteratorResult<Buffer> = await source.next();
@@ -131,6 +134,7 @@ export class ChunkedMessages {
       this.#owner.onMessageEnd();
     }
     if (chunk) this.#requirePeer();
+    return length;
   }
 
   /** Throws when the connection is closed, so that the source of the chunks stops. */

@@ -59,6 +59,7 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
   readonly #output: Output;
   #socket: Socket;
   readonly #intake: Intake;
+  readonly address: string | undefined;
   #state: State = 'open';
   /** A bind that waits until all earlier requests have ended. */
   #waitingBind: ReceivedRequest | undefined;
@@ -68,6 +69,7 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
   /** Whether the remaining received bytes will be processed in a later turn of `Rounds`. */
   #isRoundScheduled = false;
   #requestCount = 0;
+  receivedAt = 0;
   readonly #deadlines: Deadlines;
 
   constructor(socket: Socket, owner: ConnectionOwner) {
@@ -76,9 +78,19 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
     const { limits } = this.services.config;
     this.#deadlines = new Deadlines(limits);
     this.#socket = this.#listen(socket);
+    this.address = this.#socket.remoteAddress;
     this.#output = new Output(this.#socket, limits.unsentBytes, owner.unsentTotal);
     this.#requests = new Requests(this, this.#output);
     this.#intake = new Intake(this, this.#requests, owner.requestBudget, owner.decodeLimits);
+    this.#report('opened');
+  }
+
+  #report(kind: 'opened' | 'closed'): void {
+    const { address, isEncrypted, services } = this;
+    if (!services.observation.isActive) return;
+    const { connectionNumber } = this.session;
+    const { localPort } = this.#socket;
+    services.observation.reportConnection({ kind, connectionNumber, address, isEncrypted, localPort });
   }
 
   get isEncrypted(): boolean {
@@ -86,11 +98,7 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
   }
 
   get isConfidential(): boolean {
-    return this.isEncrypted || this.#socket.remoteAddress === undefined;
-  }
-
-  get address(): string | undefined {
-    return this.#socket.remoteAddress;
+    return this.isEncrypted || this.address === undefined;
   }
 
   get cipherStrength(): number {
@@ -98,7 +106,7 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
   }
 
   get network(): string {
-    return clientNetwork(this.#socket.remoteAddress);
+    return clientNetwork(this.address);
   }
 
   get #maxOutstanding(): number {
@@ -123,7 +131,8 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
   }
 
   readonly #onData = (chunk: Buffer): void => {
-    this.#deadlines.lastActiveAt = performance.now();
+    this.receivedAt = performance.now();
+    this.#deadlines.lastActiveAt = this.receivedAt;
     this.#owner.onBytesArrived();
     this.#intake.push(chunk);
     if (!this.#isRoundScheduled) this.#process();
@@ -140,6 +149,7 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
     this.#output.close();
     this.#intake.close();
     this.#owner.onConnectionClosed(this);
+    this.#report('closed');
     // V8 may collect a closed socket late. Without listeners the socket does not keep this connection in memory.
     this.#socket.removeAllListeners().on('error', () => undefined);
   };
@@ -251,7 +261,7 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
   refuseUnread(id: number, op: AnsweredRequest['op'], error: LdapError): void {
     this.#countRequest();
     this.services.statistics.operations[op]++;
-    this.#requests.fail(id, op, error);
+    this.#requests.refuse(id, op, failureOutcome(error, this.services));
   }
 
   get isReady(): boolean {
@@ -267,7 +277,7 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
     if (error.op === 'bind') this.session.beginBind();
     const op = error.op && responseOp(error.op);
     if (error.messageId !== undefined && op)
-      this.#requests.answer(error.messageId, error.op!, failureOutcome(error, this.services));
+      this.#requests.refuse(error.messageId, error.op!, failureOutcome(error, this.services));
     if (!error.fatal && op) return;
     if (this.#requestCount === 0 && error.foreign) {
       this.services.log.info(

@@ -115,7 +115,7 @@ export class Output {
   }
 
   /** See `ChunkedMessages.write`. */
-  writeChunked(chunks: AsyncIterable<Buffer>, keptBytes?: number): Promise<void> {
+  writeChunked(chunks: AsyncIterable<Buffer>, keptBytes?: number): Promise<number> {
     return this.#chunkedMessages.write(chunks, keptBytes);
   }
 

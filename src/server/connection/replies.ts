@@ -1,9 +1,8 @@
 import { encodeResponse, writeResult } from '../../protocol/encode.js';
-import type { Request } from '../../protocol/ldap-messages.js';
 import { responseOp } from '../../protocol/tags.js';
 import type { ReplyEntry } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
-import type { ResultSender } from '../request/operation.js';
+import type { Operation, ResultSender } from '../request/operation.js';
 import type { Services } from '../services/services.js';
 import { isPromise, type Maybe } from '../words/maybe.js';
 import type { Outcome } from '../words/outcome.js';
@@ -25,27 +24,38 @@ export class Replies implements ResultSender {
     this.#destroyConnection = destroyConnection;
   }
 
-  sendEntry(messageId: number, entry: ReplyEntry, selection: Selection, typesOnly: boolean): Maybe<void> {
-    this.#services.statistics.entriesSent++;
-    const encoding = this.#services.encoder.encode(this.#output, messageId, entry, selection, typesOnly);
-    if (!isPromise(encoding)) return this.#output.waitForDrain();
+  sendEntry(operation: Operation, entry: ReplyEntry, selection: Selection, typesOnly: boolean): Maybe<void> {
+    const encoding = this.#services.encoder.encode(this.#output, operation.id, entry, selection, typesOnly);
+    if (!isPromise(encoding)) return this.#countEntry(operation, encoding);
     return encoding.then(
-      () => this.#output.waitForDrain(),
+      (bytes) => this.#countEntry(operation, bytes),
       (error: Error) => this.failEntry(error),
     );
   }
 
-  sendReference(messageId: number, urls: readonly string[]): Maybe<void> {
-    encodeResponse(this.#output.writer, { id: messageId, response: { op: 'searchReference', urls } });
+  #countEntry(operation: Operation, bytes: number): Maybe<void> {
+    operation.entryCount++;
+    operation.sentBytes += bytes;
     return this.#output.waitForDrain();
   }
 
-  sendResult(messageId: number, op: Request['op'], outcome: Outcome): void {
+  sendReference(operation: Operation, urls: readonly string[]): Maybe<void> {
+    const { writer } = this.#output;
+    const earlierBytes = writer.length;
+    encodeResponse(writer, { id: operation.id, response: { op: 'searchReference', urls } });
+    operation.sentBytes += writer.length - earlierBytes;
+    return this.#output.waitForDrain();
+  }
+
+  sendResult(operation: Operation, outcome: Outcome): void {
+    const { id: messageId, op } = operation;
     const response = responseOp(op)!;
     const { writer } = this.#output;
+    const earlierBytes = writer.length;
     if (response === 'extendedResponse')
       encodeResponse(writer, { id: messageId, response: { op: response, ...outcome }, controls: outcome.controls });
     else writeResult(writer, messageId, response, outcome, outcome.controls);
+    operation.sentBytes += writer.length - earlierBytes;
   }
 
   /** Rethrows the error of an entry that was not sent. Destroys the connection when a part of the entry was sent. */

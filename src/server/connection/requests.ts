@@ -1,9 +1,11 @@
 import { LdapError, ResultCode, type ResultName } from '../../ldap/ldap-error.js';
 import { LongWork } from '../../partition/index.js';
-import type { Control, Request, RequestMessage } from '../../protocol/ldap-messages.js';
+import type { Request, RequestMessage } from '../../protocol/ldap-messages.js';
 import { ProtocolError } from '../../protocol/protocol-error.js';
 import { ConnectionReply } from '../long/connection-reply.js';
 import { type EncodedRequest, encodeLongRequest, makeLongRequest } from '../long/encoded-request.js';
+import { isUnindexed } from '../observation/finished-operation.js';
+import { describeRequest } from '../observation/request-description.js';
 import { type AnsweredRequest, perform } from '../operations/perform.js';
 import { refusalByKind } from '../request/access.js';
 import type { Transport } from '../request/context.js';
@@ -11,9 +13,9 @@ import { failureOutcome } from '../request/failure.js';
 import { Operation, type OperationScope } from '../request/operation.js';
 import { isBindValid } from '../request/validity.js';
 import type { Services } from '../services/services.js';
-import { NO_CONTROLS, readControls } from '../words/controls.js';
+import { readControls } from '../words/controls.js';
 import { chain, isPromise, type Maybe } from '../words/maybe.js';
-import type { Outcome } from '../words/outcome.js';
+import { type Outcome, outcome, SUCCESS } from '../words/outcome.js';
 import { Session } from '../words/session.js';
 import { BindInvalidError, messageIdInUseError, PlaintextError } from './connection-errors.js';
 import { OutstandingOperations } from './operations.js';
@@ -27,6 +29,8 @@ export interface RequestsOwner extends Transport {
   readonly services: Services;
   /** Whether no more responses may be sent. */
   readonly isClosing: boolean;
+  /** `performance.now()` when the last bytes of the client arrived. */
+  readonly receivedAt: number;
   /** Returns the size of the request that begins. The caller passes it to `onRequestEnded` later. */
   takeRequestBytes(): number;
   onResponseWritten(): void;
@@ -48,6 +52,7 @@ export class Requests {
   readonly #replies: Replies;
   readonly operations = new OutstandingOperations();
   readonly #scope: OperationScope;
+  #begunCount = 0;
 
   constructor(owner: RequestsOwner, output: Output) {
     const { services } = owner;
@@ -71,30 +76,42 @@ export class Requests {
     else this.#beginShort(message);
   }
 
-  #beginShort({ id, request, controls }: RequestMessage): void {
+  #beginShort(message: RequestMessage): void {
+    const { request } = message;
+    if (request.op !== 'unbind' && request.op !== 'abandon') {
+      this.#start(message, request);
+      return;
+    }
+    this.#reportEnd(this.#newOperation(message.id, request.op), SUCCESS, message);
     if (request.op === 'unbind') this.#owner.unbind();
-    else if (request.op === 'abandon') this.operations.abandon(request.target);
-    else this.#start(id, request, controls);
+    else this.operations.abandon(request.target);
   }
 
-  #start(id: number, request: AnsweredRequest, controls: readonly Control[]): void {
+  #newOperation(id: number, op: Request['op']): Operation {
+    const operation = new Operation(this.#scope, id, op, this.#owner.receivedAt);
+    operation.number = ++this.#begunCount;
+    return operation;
+  }
+
+  #start(message: RequestMessage, request: AnsweredRequest): void {
+    const { id, controls } = message;
     if (request.op === 'bind') this.session.beginBind();
+    const operation = this.#newOperation(id, request.op);
     try {
       if (this.operations.isOutstanding(id)) throw messageIdInUseError(id);
-      const operation = new Operation(this.#scope, id, request.op, readControls(request.op, controls));
-      const outcome = this.#run(operation, request);
-      if (isPromise(outcome)) this.#track(operation, outcome, { id, request, controls });
-      else this.answer(id, request.op, outcome);
+      operation.controls = readControls(request.op, controls);
+      const result = this.#run(operation, request);
+      if (isPromise(result)) this.#track(operation, result, message);
+      else this.#answer(operation, result, message);
     } catch (error) {
-      if (error instanceof LongWork) this.#startLong(encodeLongRequest({ id, request, controls }));
-      else this.fail(id, request.op, error);
+      if (error instanceof LongWork) this.#startLong(encodeLongRequest(message), operation);
+      else this.#fail(operation, error, message);
     }
   }
 
-  #startLong({ id, op, bytes }: EncodedRequest): void {
-    const operation = new Operation(this.#scope, id, op, NO_CONTROLS);
+  #startLong({ id, op, bytes }: EncodedRequest, operation = this.#newOperation(id, op)): void {
     const refusal = this.operations.isOutstanding(id) ? messageIdInUseError(id) : this.kindRefusal(op);
-    if (refusal) this.fail(id, op, refusal);
+    if (refusal) this.#fail(operation, refusal);
     else this.#track(operation, this.#runLong(operation, bytes));
   }
 
@@ -113,7 +130,11 @@ export class Requests {
       new ConnectionReply(operation, this.#output, (error) => this.#replies.failEntry(error)),
     );
     services.partition.renewReads();
-    services.statistics.entriesSent += end.entryCount;
+    operation.entryCount += end.entryCount;
+    operation.sentBytes += end.sentBytes;
+    const { searchReport } = end;
+    operation.searchReport = searchReport && { ...searchReport, advice: () => searchReport.advice };
+    operation.description = end.description;
     if (session.identity === request.identity) session.identity = end.identity;
     return end.outcome;
   }
@@ -128,41 +149,84 @@ export class Requests {
   }
 
   /** Adds an operation that runs. `message`: its request, when the operation may turn out to be long. */
-  #track(operation: Operation, outcome: Promise<Outcome>, message?: RequestMessage): void {
+  #track(operation: Operation, result: Promise<Outcome>, message?: RequestMessage): void {
     this.operations.add(operation);
     operation.requestBytes = this.#owner.takeRequestBytes();
-    this.#answerWhenDone(operation, outcome, message);
+    this.#answerWhenDone(operation, result, message);
   }
 
-  #answerWhenDone(operation: Operation, outcome: Promise<Outcome>, message?: RequestMessage): void {
-    outcome.then(
-      (result) => this.#endOperation(operation, result.code, () => this.answer(operation.id, operation.op, result)),
+  #answerWhenDone(operation: Operation, outcomePromise: Promise<Outcome>, message?: RequestMessage): void {
+    outcomePromise.then(
+      (result) => this.#endOperation(operation, result.code, () => this.#answer(operation, result, message)),
       (error) => {
         if (error instanceof LongWork && message)
           return this.#answerWhenDone(operation, this.#runLong(operation, encodeLongRequest(message).bytes));
         const code = error instanceof LdapError ? error.code : ResultCode.other;
-        this.#endOperation(operation, code, () => this.fail(operation.id, operation.op, error));
+        this.#endOperation(operation, code, () => this.#fail(operation, error, message));
       },
     );
   }
 
   #endOperation(operation: Operation, code: number, answer: () => void): void {
     this.operations.endOperation(operation, code);
-    if (!operation.isSilent) answer();
+    answer();
     this.#owner.onRequestEnded(operation.requestBytes);
   }
 
-  fail(id: number, op: Request['op'], error: unknown): void {
-    if (error instanceof BindInvalidError) this.#owner.disconnect('strongerAuthRequired', error.message);
-    else if (error instanceof PlaintextError) this.#owner.disconnect('protocolError', error.message);
-    else if (error instanceof ProtocolError)
-      this.#owner.handleProtocolError(Object.assign(error, { messageId: id, op }));
-    else this.answer(id, op, failureOutcome(error, this.services));
+  /** Answers a request that was not begun. */
+  refuse(id: number, op: Request['op'], result: Outcome): void {
+    this.#answer(this.#newOperation(id, op), result);
   }
 
-  answer(id: number, op: Request['op'], outcome: Outcome): void {
-    if (this.#owner.isClosing) return;
-    this.#replies.sendResult(id, op, outcome);
+  #fail(operation: Operation, error: unknown, message?: RequestMessage): void {
+    if (operation.isSilent) this.#reportEnd(operation, outcome('canceled', ''), message);
+    else if (error instanceof BindInvalidError || error instanceof PlaintextError) {
+      const result = error instanceof BindInvalidError ? 'strongerAuthRequired' : 'protocolError';
+      this.#reportEnd(operation, outcome(result, error.message), message);
+      this.#owner.disconnect(result, error.message);
+    } else if (error instanceof ProtocolError)
+      this.#owner.handleProtocolError(Object.assign(error, { messageId: operation.id, op: operation.op }));
+    else this.#answer(operation, failureOutcome(error, this.services), message);
+  }
+
+  #answer(operation: Operation, result: Outcome, message?: RequestMessage): void {
+    if (operation.isSilent || this.#owner.isClosing) {
+      this.#reportEnd(operation, result, message, true);
+      return;
+    }
+    this.#replies.sendResult(operation, result);
+    this.#reportEnd(operation, result, message);
     this.#owner.onResponseWritten();
+  }
+
+  /** Counts an ended operation and reports the operation to the observers. */
+  #reportEnd(operation: Operation, result: Outcome, message?: RequestMessage, isAbandoned = operation.isSilent): void {
+    const { statistics, observation, schema } = this.services;
+    const { op, waitMs, entryCount, sentBytes } = operation;
+    const workMs = performance.now() - operation.startedAt;
+    statistics.countEnd(op, result.code, workMs, waitMs);
+    statistics.entriesSent += entryCount;
+    statistics.bytesSent += sentBytes;
+    if (operation.searchReport && isUnindexed(operation.searchReport, entryCount)) statistics.unindexedSearches++;
+    if (!observation.isActive) return;
+    observation.reportOperation({
+      endedAt: Date.now(),
+      connectionNumber: this.session.connectionNumber,
+      operationNumber: operation.number,
+      op,
+      address: this.#owner.address,
+      isEncrypted: this.#owner.isEncrypted,
+      boundAs: this.session.dn,
+      result,
+      isAbandoned,
+      entryCount,
+      sentBytes,
+      waitMs,
+      workMs,
+      search: operation.searchReport,
+      bindFailure: operation.bindFailure,
+      description: () =>
+        operation.description ?? (message && describeRequest(message.request, message.controls, schema)),
+    });
   }
 }

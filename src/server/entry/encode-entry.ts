@@ -15,10 +15,10 @@ import type { Selection } from './selection.js';
 export interface WriterSource {
   readonly writer: Writer;
   /**
-   * Sends one message in chunks, and resolves when the last chunk was queued. After a rejection either no chunk was
-   * sent or the connection is unusable. `keptBytes`: bytes that the caller keeps in memory meanwhile.
+   * Sends one message in chunks, and resolves with its length when the last chunk was queued. After a rejection either
+   * no chunk was sent or the connection is unusable. `keptBytes`: bytes that the caller keeps in memory meanwhile.
    */
-  writeChunked(chunks: AsyncIterable<Buffer>, keptBytes?: number): Promise<void>;
+  writeChunked(chunks: AsyncIterable<Buffer>, keptBytes?: number): Promise<number>;
 }
 
 /** Opens the values of an entry that are too long for its row. */
@@ -63,8 +63,8 @@ export class EntryEncoder {
   }
 
   /**
-   * Appends the SearchResultEntry to `output`. Returns a promise when something has to be read first. The buffers of
-   * the entry must remain valid until then.
+   * Appends the SearchResultEntry to `output` and returns its length. Returns a promise when something has to be read
+   * first. The buffers of the entry must remain valid until then.
    */
   encode(
     output: WriterSource,
@@ -72,7 +72,7 @@ export class EntryEncoder {
     entry: ReplyEntry,
     selection: Selection,
     typesOnly: boolean,
-  ): Maybe<void> {
+  ): Maybe<number> {
     const replacedStates = entry.extras?.replacedStates;
     const effectiveSelection = (replacedStates ? selection.without(replacedStates) : selection).forSight(entry.sight);
     const computedBytes =
@@ -94,7 +94,7 @@ export class EntryEncoder {
     selection: Selection,
     typesOnly: boolean,
     tail: EntryExtras,
-  ): Maybe<void> {
+  ): Maybe<number> {
     const { row, dn } = entry;
     const large = typesOnly ? undefined : this.#selectedQualifiers(row, selection);
     // Encoding such a row at once would block the event loop.
@@ -109,10 +109,12 @@ export class EntryEncoder {
     const attributesLength =
       attributes.select(selection, typesOnly, undefined, entry.hasMoreMembers) + tail.attributes.length;
     const { writer } = output;
+    const earlierBytes = writer.length;
     writer.reserve(MAX_HEAD_BYTES + dn.length + attributesLength + tail.controls.length);
     writeEntryHead(writer, messageId, dn, attributesLength, tail.controls.length);
     attributes.writeAll(writer);
     writeTail(writer, tail);
+    return writer.length - earlierBytes;
   }
 
   /** Returns the Latin-1 qualifiers of the selected values that are not in the row; undefined: none. */

@@ -49,14 +49,14 @@ export function encodeLongRequest(message: RequestMessage): EncodedRequest {
 
 /** Returns the request together with the state of its connection that the long worker needs. */
 export function makeLongRequest(
-  { op, session, transport }: Context & { readonly op: Request['op'] },
+  { op, session, transport, services }: Context & { readonly op: Request['op'] },
   bytes: Uint8Array<ArrayBuffer>,
 ): LongRequest {
   const { isEncrypted, isConfidential, address, cipherStrength } = transport;
   const isWrite = op !== 'search' && op !== 'compare';
   const { identity, connectionNumber } = session;
   const state = { identity, connectionNumber, isEncrypted, isConfidential, address, cipherStrength };
-  return { bytes, isWrite, ...state };
+  return { bytes, isWrite, ...state, isObserved: services.observation.isActive };
 }
 
 /** Returns the bytes of the message. A buffer that holds nothing else is passed on without a copy. */

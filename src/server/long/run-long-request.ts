@@ -6,6 +6,7 @@ import { RESPONSE_CHUNK, Writer } from '../../protocol/writer.js';
 import type { WriterSource } from '../entry/encode-entry.js';
 import type { ReplyEntry } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
+import { describeRequest } from '../observation/request-description.js';
 import { perform } from '../operations/perform.js';
 import type { LongReply, LongRequest, LongResult } from '../processes/long-request.js';
 import type { Outstanding, Transport } from '../request/context.js';
@@ -25,21 +26,30 @@ export async function runLongRequest(services: Services, request: LongRequest, r
   const scope = new LongRequestScope(services, request, reply);
   // The access rules may have changed since this thread last read them.
   await services.partition.freshAccess();
-  const outcome = await performRequest(scope, message, reply);
+  const operation = new Operation(scope, message.id, message.request.op);
+  const outcome = await performRequest(operation, message, reply);
   await scope.flush();
-  return { outcome, identity: scope.session.identity, entryCount: scope.entryCount };
+  const { entryCount, sentBytes, searchReport } = operation;
+  return {
+    outcome,
+    identity: scope.session.identity,
+    entryCount,
+    sentBytes,
+    searchReport: searchReport && { ...searchReport, advice: searchReport.advice() },
+    description: request.isObserved ? describeRequest(message.request, message.controls, services.schema) : undefined,
+  };
 }
 
-async function performRequest(scope: LongRequestScope, message: RequestMessage, reply: LongReply): Promise<Outcome> {
-  const { id, request, controls } = message;
+async function performRequest(operation: Operation, message: RequestMessage, reply: LongReply): Promise<Outcome> {
+  const { request, controls } = message;
   try {
     if (request.op === 'unbind' || request.op === 'abandon') throw new TypeError(`${request.op} has no answer`);
-    const operation = new Operation(scope, id, request.op, readControls(request.op, controls));
+    operation.controls = readControls(request.op, controls);
     reply.onAbort = () => operation.abort();
     if (reply.aborted) operation.abort();
     return await perform(operation, request, operation);
   } catch (error) {
-    return failureOutcome(error, scope.services);
+    return failureOutcome(error, operation.services);
   }
 }
 
@@ -52,7 +62,6 @@ class LongRequestScope implements OperationScope, ResultSender, WriterSource {
   readonly client = undefined;
   readonly results = this;
   readonly writer = new Writer();
-  entryCount = 0;
   readonly #reply: LongReply;
 
   constructor(services: Services, request: LongRequest, reply: LongReply) {
@@ -66,13 +75,18 @@ class LongRequestScope implements OperationScope, ResultSender, WriterSource {
     this.#reply = reply;
   }
 
-  sendEntry(messageId: number, entry: ReplyEntry, selection: Selection, typesOnly: boolean): Maybe<void> {
-    this.entryCount++;
-    return chain(this.services.encoder.encode(this, messageId, entry, selection, typesOnly), () => this.#flushIfFull());
+  sendEntry(operation: Operation, entry: ReplyEntry, selection: Selection, typesOnly: boolean): Maybe<void> {
+    return chain(this.services.encoder.encode(this, operation.id, entry, selection, typesOnly), (bytes) => {
+      operation.entryCount++;
+      operation.sentBytes += bytes;
+      return this.#flushIfFull();
+    });
   }
 
-  sendReference(messageId: number, urls: readonly string[]): Maybe<void> {
-    encodeResponse(this.writer, { id: messageId, response: { op: 'searchReference', urls } });
+  sendReference(operation: Operation, urls: readonly string[]): Maybe<void> {
+    const earlierBytes = this.writer.length;
+    encodeResponse(this.writer, { id: operation.id, response: { op: 'searchReference', urls } });
+    operation.sentBytes += this.writer.length - earlierBytes;
     return this.#flushIfFull();
   }
 
@@ -84,9 +98,17 @@ class LongRequestScope implements OperationScope, ResultSender, WriterSource {
     return this.writer.length > 0 ? this.#reply.sendMessages(this.writer.take()) : undefined;
   }
 
-  async writeChunked(chunks: AsyncIterable<Buffer>): Promise<void> {
+  async writeChunked(chunks: AsyncIterable<Buffer>): Promise<number> {
     await this.flush();
-    await this.#reply.sendChunked(chunks);
+    let bytes = 0;
+    async function* countBytes(): AsyncGenerator<Buffer> {
+      for await (const chunk of chunks) {
+        bytes += chunk.length;
+        yield chunk;
+      }
+    }
+    await this.#reply.sendChunked(countBytes());
+    return bytes;
   }
 }
 

@@ -152,6 +152,8 @@ async function run(
     outstanding: NO_OUTSTANDING,
     controls: readControls(request.op, controls),
     client: undefined,
+    searchReport: undefined,
+    bindFailure: undefined,
     get aborted() {
       return connection.destroyed;
     },

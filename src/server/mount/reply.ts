@@ -33,8 +33,9 @@ export class LdapjsReply implements SearchReply {
   entry(entry: ReplyEntry, selection: Selection, typesOnly: boolean): Maybe<void> {
     const writer = new Writer();
     // ldapjs accepts only whole messages.
-    const writeChunked = async (chunks: AsyncIterable<Buffer>): Promise<void> => {
+    const writeChunked = async (chunks: AsyncIterable<Buffer>): Promise<number> => {
       for await (const chunk of chunks) writer.raw(chunk);
+      return writer.length;
     };
     const output = { writer, writeChunked };
     const encoding = this.#services.encoder.encode(output, this.#messageId, entry, selection, typesOnly);

@@ -68,7 +68,7 @@ function bindAdmin(context: Context, dn: Dn, password: Buffer): Maybe<Outcome> {
   const { services, session } = context;
   return chain(services.partition.adminPassword(), (stored) =>
     chain(services.verifier.verify(NO_ENTRY_ID, [stored], password, new OperationSource(context, dn)), (match) => {
-      if (!match) return refuseBind(context);
+      if (!match) return refuseBind(context, 'wrong password');
       session.identity = { kind: 'admin', dn: services.partition.settings.adminDn, password: stored };
       return withPolicyControl(context, SUCCESS, {});
     }),
@@ -118,7 +118,7 @@ function bindUser(context: Context, dn: Dn, password: Buffer): Maybe<Outcome> {
 
 function bindWithoutPolicy(attempt: BindAttempt): Maybe<Outcome> {
   return chain(verify(attempt, isAccountClosed(attempt, undefined)), (proof) => {
-    if (!proof) return refuseBind(attempt.context);
+    if (!proof) return refuseBind(attempt.context, failureReason(attempt, undefined));
     if (!proof.application) return acceptBind(attempt, proof);
     const { foundRow, credentials, context } = attempt;
     const useRecorded = recordUse(context.services.partition, foundRow!.id, credentials, proof.application.id);
@@ -134,7 +134,8 @@ function bindWithPolicy(attempt: BindAttempt, policy: AccountPolicy): Maybe<Outc
   return chain(login.isLocked(), (isLocked) => {
     if (isLocked || isAccountClosed(attempt, policy)) {
       const policyState: PasswordPolicyResponse = policy.tellLockout ? { error: 'accountLocked' } : {};
-      return chain(verify(attempt, true), () => refuseBind(attempt.context, policyState));
+      const reason = isLocked ? 'account locked' : failureReason(attempt, policy);
+      return chain(verify(attempt, true), () => refuseBind(attempt.context, reason, policyState));
     }
     const proofOrPromise = verify(attempt, false, policy.secondFactor);
     if (!isPromise(proofOrPromise)) return finishBind(attempt, login, proofOrPromise, false);
@@ -146,19 +147,33 @@ function bindWithPolicy(attempt: BindAttempt, policy: AccountPolicy): Maybe<Outc
 }
 
 function finishBind(attempt: BindAttempt, login: Login, proof: Proof | undefined, isLate: boolean): Maybe<Outcome> {
-  if (!proof)
+  if (!proof) {
+    const { context } = attempt;
+    const reason = failureReason(attempt, undefined);
+    context.bindFailure = reason;
     return login
       .recordFailure()
-      .then((isWritten) => (isWritten ? withPolicyControl(attempt.context, REFUSAL, {}) : refuseBind(attempt.context)));
+      .then((isWritten) => (isWritten ? withPolicyControl(context, REFUSAL, {}) : refuseBind(context, reason)));
+  }
   return chain(login.admit(isLate, { application: proof.application?.id, totpSteps: proof.totpSteps }), (admission) => {
     if (!admission || admission.isExpired) {
       const policyState: PasswordPolicyResponse = admission ? { error: 'passwordExpired' } : {};
       // A cached credential was verified at once. Without this work the fast refusal would reveal the right password.
-      return chain(isLate ? undefined : verify(attempt, true), () => refuseBind(attempt.context, policyState));
+      const reason = admission ? 'password expired' : 'account locked, or code used before';
+      return chain(isLate ? undefined : verify(attempt, true), () => refuseBind(attempt.context, reason, policyState));
     }
     const { expiresIn, grace } = admission;
     return acceptBind(attempt, proof, { expiresIn, grace }, login.sessionEnd());
   });
+}
+
+/** Returns the reason of a failed bind for the log. The client is not told. */
+function failureReason(attempt: BindAttempt, policy: AccountPolicy | undefined): string {
+  const { foundRow, credentials } = attempt;
+  if (!foundRow) return 'no such entry';
+  if (credentials.passwords.length === 0 && credentials.applications.length === 0) return 'entry has no password';
+  if (isAccountClosed(attempt, policy)) return 'account locked or outside its dates';
+  return credentials.totp ? 'wrong password or code' : 'wrong password';
 }
 
 /** Whether attributes of the entry lock or close the account. */
@@ -225,7 +240,8 @@ function mayUseApplication({ context }: BindAttempt, application: ApplicationPas
 }
 
 /** Refuses a bind without recording a failure. Writes nevertheless when failures count, to take the same time. */
-function refuseBind(context: Context, policyState: PasswordPolicyResponse = {}): Maybe<Outcome> {
+function refuseBind(context: Context, reason: string, policyState: PasswordPolicyResponse = {}): Maybe<Outcome> {
+  context.bindFailure = reason;
   const { partition, policies } = context.services;
   return chain(policies.anyCountsFailures(), (failuresCount) => {
     const isWritten = failuresCount ? partition.changeDecoyState() : undefined;

@@ -130,6 +130,7 @@ function searchParams(
 
 function finish({ context, request, params, pagePosition }: PreparedSearch, searchOutcome: SearchOutcome): Outcome {
   const { services, session, controls } = context;
+  context.searchReport = searchOutcome;
   services.slowSearches.logIfSlow(request, session, searchOutcome);
   if (!controls.paged) return SUCCESS;
   const sentCount = (pagePosition?.sentCount ?? 0) + searchOutcome.entries;

@@ -1,3 +1,5 @@
+import type { SearchReport } from '../observation/finished-operation.js';
+import type { RequestDescription } from '../observation/request-description.js';
 import type { Maybe } from '../words/maybe.js';
 import type { Outcome } from '../words/outcome.js';
 import type { Identity } from '../words/session.js';
@@ -15,15 +17,26 @@ export interface LongRequest {
   readonly isConfidential: boolean;
   readonly address: string | undefined;
   readonly cipherStrength: number;
+  /** Whether an observer may ask for the description of the request. */
+  readonly isObserved: boolean;
 }
 
-/** The result of a long request. */
+/** A figure, or the result of the function that computes the figure. */
+type PlainFigure<T> = T extends () => infer R ? R : T;
+
+/** The result of a long request. Plain data. */
 export interface LongResult {
   readonly outcome: Outcome;
   /** The identity of the connection after the request. */
   readonly identity: Identity;
   /** The number of entries sent. */
   readonly entryCount: number;
+  /** Length of the sent messages. */
+  readonly sentBytes: number;
+  /** `advice` is the text of the advice. */
+  readonly searchReport: { readonly [K in keyof SearchReport]: PlainFigure<SearchReport[K]> } | undefined;
+  /** Undefined: no observer asks for a description, or the request cannot be decoded. */
+  readonly description: RequestDescription | undefined;
 }
 
 /** Sends the entries and references of a long request to its client. */

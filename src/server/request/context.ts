@@ -1,6 +1,7 @@
 import type { Client } from '../../fair/time-slice.js';
 import type { ReplyEntry } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
+import type { SearchReport } from '../observation/finished-operation.js';
 import type { Services } from '../services/services.js';
 import type { RequestControls } from '../words/controls.js';
 import type { Maybe } from '../words/maybe.js';
@@ -50,6 +51,10 @@ export interface Context {
   readonly client: Client | undefined;
   /** Whether the operation was abandoned or canceled, or its connection was closed. */
   readonly aborted: boolean;
+  /** Set by a search that has succeeded. */
+  searchReport: SearchReport | undefined;
+  /** Set by a bind that fails: the reason, which the client is not told. */
+  bindFailure: string | undefined;
   /**
    * Registers `stop`, which is called when the operation is aborted, and makes operations other than searches
    * abandonable. An operation registers it while it waits and has changed nothing. Returns a function that removes the

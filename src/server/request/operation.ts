@@ -3,16 +3,18 @@ import { LdapError } from '../../ldap/ldap-error.js';
 import type { Request } from '../../protocol/ldap-messages.js';
 import type { ReplyEntry } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
+import type { SearchReport } from '../observation/finished-operation.js';
+import type { RequestDescription } from '../observation/request-description.js';
 import type { Services } from '../services/services.js';
-import type { RequestControls } from '../words/controls.js';
+import { NO_CONTROLS, type RequestControls } from '../words/controls.js';
 import type { Maybe } from '../words/maybe.js';
 import type { Session } from '../words/session.js';
 import type { Context, Outstanding, SearchReply, Transport } from './context.js';
 
-/** Sends the results of searches to a client, by message ID. */
+/** Sends the results of searches to a client, and counts them in the operation. */
 export interface ResultSender {
-  sendEntry(messageId: number, entry: ReplyEntry, selection: Selection, typesOnly: boolean): Maybe<void>;
-  sendReference(messageId: number, urls: readonly string[]): Maybe<void>;
+  sendEntry(operation: Operation, entry: ReplyEntry, selection: Selection, typesOnly: boolean): Maybe<void>;
+  sendReference(operation: Operation, urls: readonly string[]): Maybe<void>;
 }
 
 /** The parts of the context that all operations of a connection share. */
@@ -24,7 +26,22 @@ export interface OperationScope extends Pick<Context, 'services' | 'session' | '
 export class Operation implements Context, SearchReply {
   readonly id: number;
   readonly op: Request['op'];
-  readonly controls: RequestControls;
+  /** Set before the operation begins. */
+  controls: RequestControls = NO_CONTROLS;
+  /** `performance.now()` at the start of the operation. */
+  readonly startedAt = performance.now();
+  /** Time from the arrival of the request to the start, in milliseconds. */
+  readonly waitMs: number;
+  /** Number of entries sent. */
+  entryCount = 0;
+  /** Length of the sent responses. */
+  sentBytes = 0;
+  searchReport: SearchReport | undefined = undefined;
+  bindFailure: string | undefined = undefined;
+  /** Number of the request on its connection, from 1. */
+  number = 0;
+  /** Set by another thread that has run the request. */
+  description: RequestDescription | undefined = undefined;
   readonly services: Services;
   readonly session: Session;
   readonly transport: Transport;
@@ -42,10 +59,11 @@ export class Operation implements Context, SearchReply {
   /** Called with the result code when the operation has ended. */
   onOperationEnd: ((code: number) => void) | undefined;
 
-  constructor(scope: OperationScope, id: number, op: Request['op'], controls: RequestControls) {
+  /** `arrivedAt`: `performance.now()` when the request had arrived; 0: the request has not waited. */
+  constructor(scope: OperationScope, id: number, op: Request['op'], arrivedAt = 0) {
     this.id = id;
     this.op = op;
-    this.controls = controls;
+    this.waitMs = arrivedAt === 0 ? 0 : this.startedAt - arrivedAt;
     this.services = scope.services;
     this.session = scope.session;
     this.transport = scope.transport;
@@ -75,11 +93,11 @@ export class Operation implements Context, SearchReply {
 
   entry(entry: ReplyEntry, selection: Selection, typesOnly: boolean): Maybe<void> {
     if (this.aborted) throw new LdapError('canceled', 'canceled');
-    return this.#results.sendEntry(this.id, entry, selection, typesOnly);
+    return this.#results.sendEntry(this, entry, selection, typesOnly);
   }
 
   reference(urls: readonly string[]): Maybe<void> {
     if (this.aborted) throw new LdapError('canceled', 'canceled');
-    return this.#results.sendReference(this.id, urls);
+    return this.#results.sendReference(this, urls);
   }
 }

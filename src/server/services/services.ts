@@ -6,6 +6,7 @@ import type { Schema } from '../../schema/schema.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { EntryEncoder } from '../entry/encode-entry.js';
 import { Selections } from '../entry/selection.js';
+import { Observation } from '../observation/observation.js';
 import { createBindVerifier } from '../passwords/bind-verifier.js';
 import { CredentialReader } from '../passwords/credentials.js';
 import { HashUpgrades } from '../passwords/hash-upgrades.js';
@@ -69,6 +70,7 @@ export interface Services {
   readonly config: Config;
   readonly log: Logger;
   readonly statistics: Statistics;
+  readonly observation: Observation;
   /** The other processes of this server; undefined in a single process. */
   readonly siblings: Siblings | undefined;
   /** Runs long requests in another thread; undefined: long requests run in this thread. */
@@ -110,6 +112,7 @@ export function createServices(
     config,
     log,
     statistics,
+    observation: new Observation(),
     siblings,
     longWorker,
     access,
