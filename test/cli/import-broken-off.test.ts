@@ -198,7 +198,8 @@ describe('cli: an import that is interrupted', () => {
 
   it('by Ctrl-C, says how far it came and how it goes on, which is true', async () => {
     const path = sandbox.path('people.ldif');
-    const { stdout: people } = await run(process.execPath, [PEOPLE_SCRIPT, '1000']);
+    // More than a batch of the loader: a refusal is told when the batch of the records before it is loaded.
+    const { stdout: people } = await run(process.execPath, [PEOPLE_SCRIPT, '5000']);
     const records = people.split(/(?<=\n\n)/);
     writeFileSync(path, [...records.slice(0, 100), stop('stop'), ...records.slice(100)].join(''));
     const first = new StoppedImport(sandbox, path);
@@ -214,7 +215,7 @@ describe('cli: an import that is interrupted', () => {
     expect(said).to.match(/^rowan: interrupted after about [\d,]+ records?; the same command goes on$/m);
     await goesOn(sandbox, path, 1);
     const dns = (await rowanDoes(['export', '--data', sandbox.data])).match(/^dn: uid=.*$/gm);
-    expect(dns).to.have.length(1000);
+    expect(dns).to.have.length(5000);
   });
 });
 

@@ -198,7 +198,7 @@ sn: d
       '1 × no colon in this line of 8 bytes; expected "attribute: value", the first at line 217',
       '',
     ]);
-    expect(stderr).to.include('rowan: 31 records refused: see ');
+    expect(stderr).to.include(`rowan: 31 records refused; correct ${path}.rejects and import it\n`);
   });
 
   it('tells kinds of refusals apart up to a number, and counts the rest together', () => {
@@ -396,7 +396,9 @@ sn: d
     const path = file('bad.ldif', `${person('good')}\n${person('bad', 'mial: x\n')}\n${person('later')}`);
     const ended = await rowan(['import', '--data', sandbox.data, path]);
     expect(ended.code).to.equal(1);
-    expect(ended.stderr).to.match(/^rowan: .*bad\.ldif, record at line 8: .*did you mean 'mail'\?.*--continue.*\n$/m);
+    expect(ended.stderr).to.match(
+      /^rowan: \S+bad\.ldif, line 8: .*did you mean 'mail'\? What comes before it is loaded; correct (\S+bad\.ldif\.rejects) and import it, then go on with --resume\n$/,
+    );
     expect(await exported('--filter', '(|(uid=good)(uid=bad)(uid=later))'))
       .to.contain('dn: uid=good,')
       .and.not.contain('dn: uid=bad,');
@@ -417,7 +419,7 @@ sn: d
     const ended = await rowan(['import', '--data', sandbox.data, '--continue', path]);
     expect(ended.code).to.equal(1);
     expect(ended.stdout).to.match(/^loaded 2 entries, refused 4 in /);
-    expect(ended.stderr).to.contain(`rowan: 4 records refused: see ${path}.rejects`);
+    expect(ended.stderr).to.contain(`rowan: 4 records refused; correct ${path}.rejects and import it\n`);
     const rejects = readFileSync(`${path}.rejects`, 'utf8');
     expect(statSync(`${path}.rejects`).mode & 0o777).to.equal(0o600);
     expect(rejects)
@@ -441,6 +443,86 @@ sn: d
     expect(again.stdout).to.match(/^loaded 3 entries, refused 1 in /);
     expect(existsSync(sandbox.path('second'))).to.equal(true);
     await expectSound();
+  });
+
+  it('names the first refused record, counts the others, and goes on behind it as the message says', async () => {
+    const orphan = person('orphan').replace(`,${PEOPLE}`, `,ou=nowhere,${PEOPLE}`);
+    const path = file('order.ldif', person('ada') + person('new') + orphan + person('last'));
+    const ended = await rowan(['import', '--data', sandbox.data, path]);
+    expect(ended.stdout).to.match(/^loaded 0 entries, refused 2 in /);
+    expect(ended.stderr).to.equal(
+      `rowan: ${path}, line 1: entryAlreadyExists: there is an entry with this name already. What comes before it is loaded, and 1 behind it refused too; correct ${path}.rejects and import it, then go on with --resume\n`,
+    );
+    const rejects = readFileSync(`${path}.rejects`, 'utf8');
+    expect(rejects.match(/^# line \d+: \w+/gm)).to.deep.equal([
+      '# line 1: entryAlreadyExists',
+      '# line 13: noSuchObject',
+    ]);
+    const corrected = rejects.replaceAll('uid=ada', 'uid=ada2').replace('uid: ada', 'uid: ada2');
+    writeFileSync(`${path}.rejects`, corrected.replace('ou=nowhere,', ''));
+    await rowanDoes(['import', '--data', sandbox.data, `${path}.rejects`]);
+    const again = await rowan(['import', '--data', sandbox.data, '--resume', path]);
+    expect(again.stderr).to.include('an earlier import of this file ended at line 1; going on behind that record\n');
+    expect(again.stdout).to.match(/^loaded 1 entry, refused 1 in /);
+  });
+
+  it('--resume goes on behind a refused change, and applies none twice', async () => {
+    const change = (more: string): string => `dn: ${ADA}\nchangetype: modify\n${more}-\n\n`;
+    const bad = change('add: mial\nmial: x\n');
+    const path = file(
+      'changes.ldif',
+      change('add: description\ndescription: one\n') + bad + change('add: description\ndescription: two\n'),
+    );
+    const ended = await rowan(['import', '--data', sandbox.data, path]);
+    expect(ended.stdout).to.match(/^loaded 0 entries, applied 1 change, refused 1 in /);
+    writeFileSync(`${path}.rejects`, readFileSync(`${path}.rejects`, 'utf8').replaceAll('mial', 'mail'));
+    expect(await rowanDoes(['import', '--data', sandbox.data, `${path}.rejects`])).to.include('applied 1 change in');
+    expect(await rowanDoes(['import', '--data', sandbox.data, '--resume', path])).to.include('applied 1 change in');
+    expect(await exported('--filter', '(uid=ada)')).to.match(/^description: one\ndescription: two$/m);
+  });
+
+  it('refuses a file that is not LDIF before anything is written', async () => {
+    for (const [name, text] of Object.entries({
+      'people.csv': 'uid,cn,sn\nada,Ada,Lovelace\n',
+      'people.json': '{\n  "dn": "uid=x"\n}\n\n{}\n',
+      'utf-16.ldif': '\ufeff',
+    })) {
+      const path = sandbox.path(name);
+      writeFileSync(path, name.startsWith('utf') ? Buffer.from('\ufeffdn: cn=x\n', 'utf16le') : text);
+      for (const more of [[], ['--continue'], ['--dry-run']]) {
+        const ended = await rowan(['import', '--data', sandbox.data, ...more, path]);
+        expect(ended).to.include({ code: 1, stdout: '' });
+        expect(ended.stderr).to.match(/^rowan: \S+ is not LDIF: line 1: [^\n]+; nothing is written\n$/);
+      }
+      expect(existsSync(`${path}.rejects`)).to.equal(false);
+    }
+    expect(readdirSync(sandbox.data).filter((name) => name.startsWith('import-'))).to.deep.equal([]);
+  });
+
+  it('names the line of a fault once', async () => {
+    const path = file('fault.ldif', `dn cn=x\ncn: x\n\ndn: cn=y\nno colon\n\n${person('good')}`);
+    const { stderr } = await rowan(['import', '--data', sandbox.data, path]);
+    expect(stderr).to.match(
+      /fault\.ldif, line 1: no colon in this line of 7 bytes; expected "attribute: value"\. What/,
+    );
+    await rowan(['import', '--data', sandbox.data, '--continue', path]);
+    expect(readFileSync(`${path}.rejects`, 'utf8'))
+      .to.match(/^# line 1: no colon/m)
+      .and.match(/^# line 4: no colon .*\(in line 5\)$/m);
+  });
+
+  it('removes the rejects of an earlier run when nothing is refused, and nothing else', async () => {
+    const path = file('mended.ldif', person('one') + person('two', 'mial: x\n'));
+    await rowan(['import', '--data', sandbox.data, path]);
+    expect(existsSync(`${path}.rejects`)).to.equal(true);
+    writeFileSync(path, person('one') + person('two', 'mail: x@example.com\n'));
+    await rowanDoes(['import', '--data', sandbox.data, '--dry-run', '--resume', path]);
+    expect(existsSync(`${path}.rejects`)).to.equal(true);
+    await rowanDoes(['import', '--data', sandbox.data, '--resume', path]);
+    expect(existsSync(`${path}.rejects`)).to.equal(false);
+    const empty = file('empty', '');
+    await rowanDoes(['import', '--data', sandbox.data, '--resume', '--rejects', empty, path]);
+    expect(existsSync(empty)).to.equal(true);
   });
 
   it('writes rejects neither over its input nor over a file that is not one of rejects', async () => {
@@ -484,7 +566,7 @@ sn: d
     const ended = await rowan(['import', '--data', sandbox.data, '--resume', path]);
     expect(ended.code).to.equal(1);
     expect(ended.stdout).to.match(/^loaded 0 entries, 1 were there already, refused 1/);
-    expect(ended.stderr).to.contain('record at line 7: ');
+    expect(ended.stderr).to.contain('resumed.ldif, line 7: undefinedAttributeType: ');
     expect(await exported('--filter', '(uid=last)')).to.not.contain('uid=last');
   });
 

@@ -4,10 +4,10 @@ import type { Command } from 'commander';
 import type { PasswordPolicy } from '../../password/index.js';
 import { hashPolicyOf } from '../../server/passwords/hash-policy.js';
 import { isHBaseUrl } from '../../store/hbase/settings.js';
-import { CliError, pluralize } from '../exit.js';
+import { CliError, formatNumber, pluralize } from '../exit.js';
 import { Importer, type ImportOutcome } from '../import/importer.js';
 import { ImportJournal } from '../import/journal.js';
-import { checkRejectsPath, RejectsFile } from '../import/rejects.js';
+import { checkRejectsPath, locateReason, RejectsFile } from '../import/rejects.js';
 import { type InputFile, openInput, RecordSource } from '../import/source.js';
 import { printOutcome } from '../import/summary.js';
 import { onInterruption } from '../interruption.js';
@@ -17,10 +17,14 @@ import { startProgress } from '../progress.js';
 
 const EXAMPLES = `
 Examples:
-  Load a file; it ends at the first record that is refused, and what came before stays:
+  Load a file; it ends at the first record that is refused, and what comes before stays:
     rowan import --data data people.ldif
 
-  Go on after faults; refused records go to people.ldif.rejects with line and reason:
+  Refused records are in people.ldif.rejects with line and reason; correct that file, import it, then go on:
+    rowan import --data data people.ldif.rejects
+    rowan import --data data --resume people.ldif
+
+  Load all that is not refused at once:
     rowan import --data data --continue people.ldif
 
   Check a file first, beside a running server; nothing is written:
@@ -59,8 +63,13 @@ function shortHash(text: string): string {
 function findResumePoint(journal: ImportJournal | undefined, flags: ImportFlags): { doneOffset: number } | undefined {
   if (flags.resume === false) return undefined;
   const progress = journal?.readProgress();
-  if (!progress) return flags.resume ? { doneOffset: 0 } : undefined;
-  process.stderr.write('import: an earlier import of this file was interrupted; going on with it\n');
+  const refusedLine = progress?.refusedLine;
+  if (!progress || (refusedLine !== undefined && !flags.resume)) return flags.resume ? { doneOffset: 0 } : undefined;
+  process.stderr.write(
+    refusedLine === undefined
+      ? 'import: an earlier import of this file was interrupted; going on with it\n'
+      : `import: an earlier import of this file ended at line ${refusedLine}; going on behind that record\n`,
+  );
   return { doneOffset: progress.done };
 }
 
@@ -83,6 +92,7 @@ async function importFile(
     input.chunks,
     flags.allowUrls ? { allowUrls: (url) => url.protocol === 'file:' } : {},
   );
+  await source.requireLdif(input.name);
   const progress = startProgress('import', 'entries');
   const size = input.fingerprint?.size;
   let recordCount = 0;
@@ -116,17 +126,19 @@ async function importFile(
   throwIfRejected(outcome, input, rejects);
 }
 
+/** Without `rejects`, in a dry run, every record is tried. */
 function throwIfRejected(outcome: ImportOutcome, input: InputFile, rejects: RejectsFile | undefined): void {
-  const { fatalRefusal } = outcome;
-  if (fatalRefusal && rejects) {
-    const reason = fatalRefusal.reason.replace(/[\s.]+$/, '');
-    throw new CliError(
-      `${input.name}, record at line ${fatalRefusal.line}: ${reason}; what came before it is loaded and stays. The record is in ${rejects.path}; correct it and go on with --resume, or pass over such records with --continue`,
-    );
-  }
-  if (outcome.rejectedCount === 0) return;
-  const rejectsText = rejects ? `refused: see ${rejects.path}` : `would be refused`;
-  throw new CliError(`${pluralize(outcome.rejectedCount, 'record')} ${rejectsText}`);
+  const { fatalRefusal, rejectedCount } = outcome;
+  if (rejectedCount === 0) return;
+  const recordsText = pluralize(rejectedCount, 'record');
+  if (!rejects) throw new CliError(`${recordsText} would be refused`);
+  const remedy = `correct ${rejects.path} and import it`;
+  if (!fatalRefusal) throw new CliError(`${recordsText} refused; ${remedy}`);
+  const reason = locateReason(fatalRefusal.line, fatalRefusal.reason.replace(/[\s.]+$/, ''));
+  const furtherText = rejectedCount === 1 ? '' : `, and ${formatNumber(rejectedCount - 1)} behind it refused too`;
+  throw new CliError(
+    `${input.name}, ${reason}${reason.endsWith('?') ? '' : '.'} What comes before it is loaded${furtherText}; ${remedy}, then go on with --resume`,
+  );
 }
 
 export function addImport(program: Command): void {
@@ -134,7 +146,7 @@ export function addImport(program: Command): void {
     .argument('<file>', 'LDIF file, or - for standard input')
     .option('--continue', 'go on after records that are refused')
     .option('--rejects <file>', 'where refused records go (default: FILE.rejects)')
-    .option('--resume', 'count existing entries as loaded, as after an interrupted import (automatic for files)')
+    .option('--resume', 'go on behind the record that ended the last import; existing entries count as loaded')
     .option('--no-resume', 'start from the beginning, although an import of this file was interrupted')
     .option('--dry-run', 'check everything and report what would be refused; write nothing')
     .option('--allow-urls', "read values of 'attribute:< file:///…' from the files named")

@@ -12,6 +12,8 @@ import type { RecordSource } from './source.js';
 import { StateCounts, stripStateOptions } from './state-options.js';
 
 const JOURNAL_INTERVAL_MS = 200;
+/** Number of records whose refusals are reported, after which they are released. */
+const MAX_REPORTED = 1000;
 
 export interface ImportOptions {
   readonly policy: PasswordPolicy;
@@ -37,7 +39,8 @@ export class ImportOutcome {
   omittedCount = 0;
   firstOmitted: { readonly line: number; readonly attribute: string } | undefined;
   readonly stateCounts = new StateCounts();
-  fatalRefusal: { readonly line: number; readonly reason: string } | undefined;
+  /** The first refused record in the order of the file, where the import ends. */
+  fatalRefusal: { readonly line: number; readonly offset: number; readonly reason: string } | undefined;
 }
 
 function isContent(record: LdifRecord): record is LdifContent | LdifFailure {
@@ -50,7 +53,7 @@ function isChange(record: LdifRecord): boolean {
 
 const NO_DETACHED_VALUES: readonly LdifDetachedValue[] = [];
 
-/** The record of an entry in the bulk loader. */
+/** A record on its way through the bulk loader. */
 class LoadedRecord implements RejectedRecord {
   readonly line: number;
   /** Byte offset of the record in the file. */
@@ -61,8 +64,12 @@ class LoadedRecord implements RejectedRecord {
   /** Undefined when no value of the record has state options. */
   stateCounts: StateCounts | undefined;
   omittedAttributes: string[] | undefined;
+  /** Whether the record is loaded or refused. */
+  isSettled = false;
+  /** Why the record is refused. */
+  refusal: string | undefined;
 
-  constructor({ line, offset, text, detachedValues = NO_DETACHED_VALUES }: LdifContent) {
+  constructor({ line, offset, text, detachedValues = NO_DETACHED_VALUES }: LdifContent | LdifFailure) {
     this.line = line;
     this.offset = offset;
     this.text = text;
@@ -88,6 +95,12 @@ export class Importer {
   #lastJournalWriteMs = performance.now();
   /** Byte offset of the last record that was loaded, applied or refused. */
   #doneOffset = 0;
+  /** The records of the loader in the order of the file, from the first that is neither loaded nor refused. */
+  #openRecords: LoadedRecord[] = [];
+  /** Number of leading `#openRecords` whose refusals are reported. */
+  #reportedCount = 0;
+  /** Whether a record is refused that ends the import. */
+  #isEnding = false;
 
   constructor(
     partition: Partition,
@@ -107,14 +120,17 @@ export class Importer {
 
   async run(): Promise<ImportOutcome> {
     this.#journal?.write(this.#options.resume?.doneOffset ?? 0);
-    while (!this.#outcome.fatalRefusal && (await this.#source.hasNextRecord())) {
+    while (!this.#isEnding && (await this.#source.hasNextRecord())) {
       await this.#loadEntries();
       await this.#applyChanges();
     }
     await this.#source.close();
     this.#outcome.byteCount = this.#source.byteCount;
     this.#rejects?.close();
-    this.#journal?.remove();
+    const { fatalRefusal, rejectedCount } = this.#outcome;
+    if (rejectedCount === 0) this.#rejects?.removeEarlier();
+    if (fatalRefusal) this.#journal?.write(fatalRefusal.offset + 1, fatalRefusal.line);
+    else this.#journal?.remove();
     return this.#outcome;
   }
 
@@ -122,16 +138,42 @@ export class Importer {
     return this.#options.resume !== undefined && record.offset < this.#options.resume.doneOffset;
   }
 
-  #reject(record: RejectedRecord, reason: string): void {
+  #reject(record: RejectedRecord & { readonly offset: number }, reason: string): void {
+    const { line, offset } = record;
     this.#outcome.rejectedCount++;
-    this.#outcome.refusals.add(record.line, reason);
+    this.#outcome.refusals.add(line, reason);
     this.#rejects?.write(record, reason);
-    if (!this.#options.continue) this.#outcome.fatalRefusal ??= { line: record.line, reason };
+    if (this.#options.continue) return;
+    this.#isEnding = true;
+    this.#outcome.fatalRefusal ??= { line, offset, reason };
+  }
+
+  /** The loader tells refusals out of order: some before a record is written, some after. */
+  #settle(record: LoadedRecord, refusal: string | undefined): void {
+    record.isSettled = true;
+    record.refusal = refusal;
+    if (refusal !== undefined && !this.#options.continue) this.#isEnding = true;
+    while (this.#openRecords[this.#reportedCount]?.isSettled)
+      this.#reportRefusal(this.#openRecords[this.#reportedCount++]!);
+    if (this.#reportedCount < MAX_REPORTED) return;
+    this.#openRecords = this.#openRecords.slice(this.#reportedCount);
+    this.#reportedCount = 0;
+  }
+
+  #reportRefusal(record: LoadedRecord): void {
+    if (record.refusal !== undefined) this.#reject(record, record.refusal);
+  }
+
+  /** Reports the refusals behind the record that ended the load. */
+  #endLoad(): void {
+    for (const record of this.#openRecords.slice(this.#reportedCount)) this.#reportRefusal(record);
+    this.#openRecords = [];
+    this.#reportedCount = 0;
   }
 
   /** Yields content records in batches until a change record, the end of the file, or a fatal refusal. */
   async *#contentBatches(): AsyncGenerator<LoadEntry[]> {
-    while (!this.#outcome.fatalRefusal && (await this.#source.hasNextRecord())) {
+    while (!this.#isEnding && (await this.#source.hasNextRecord())) {
       const records = this.#source.takeWhile(isContent);
       if (records.length === 0) return;
       const entries = this.#toEntries(records);
@@ -145,11 +187,13 @@ export class Importer {
   #toEntries(records: readonly LdifRecord[]): LoadEntry[] {
     const entries: LoadEntry[] = [];
     for (const record of records) {
-      if (this.#outcome.fatalRefusal) break;
-      if (this.#isBeforeResume(record)) continue;
-      if (record.kind === 'error') this.#reject(record, record.reason);
-      else if (record.kind === 'content') {
-        const entry = this.#toEntry(record);
+      if (this.#isEnding) break;
+      if (this.#isBeforeResume(record) || !isContent(record)) continue;
+      const source = new LoadedRecord(record);
+      this.#openRecords.push(source);
+      if (record.kind === 'error') this.#settle(source, record.reason);
+      else {
+        const entry = this.#toEntry(record, source);
         if (entry) entries.push(entry);
       }
     }
@@ -157,9 +201,8 @@ export class Importer {
   }
 
   /** Returns undefined when the record is refused because of its passwords. */
-  #toEntry(record: LdifContent): LoadEntry | undefined {
+  #toEntry(record: LdifContent, source: LoadedRecord): LoadEntry | undefined {
     const { line, dn } = record;
-    const source = new LoadedRecord(record);
     const stateCounts = new StateCounts();
     const attributes = stripStateOptions(this.#partition.schema, line, record.attributes, stateCounts);
     if (stateCounts.firstAttribute) source.stateCounts = stateCounts;
@@ -170,7 +213,7 @@ export class Importer {
       return { line, dn, attributes: this.#passwords.convertAdd(dn, attributes, passwordCounts), source };
     } catch (error) {
       if (!(error instanceof LdapError)) throw error;
-      this.#reject(record, error.message);
+      this.#settle(source, error.message);
       return undefined;
     }
   }
@@ -189,13 +232,15 @@ export class Importer {
       onProgress: (progress) => this.#options.onProgress(previousCount + progress.loaded, 'entries', this.#doneOffset),
     });
     this.#outcome.loadedCount = previousCount + loaded;
+    this.#endLoad();
   }
 
   #handleReject({ entry, reason, result }: LoadReject): void {
     const source = toLoadedRecord(entry);
     this.#doneOffset = Math.max(this.#doneOffset, source.offset);
-    if (this.#isLoadedBefore(result)) this.#outcome.existingCount++;
-    else this.#reject(source, reason);
+    const isLoadedBefore = this.#isLoadedBefore(result);
+    if (isLoadedBefore) this.#outcome.existingCount++;
+    this.#settle(source, isLoadedBefore ? undefined : reason);
   }
 
   /** Whether a refusal means that the interrupted import has loaded the entry. */
@@ -203,7 +248,9 @@ export class Importer {
     return this.#options.resume !== undefined && result === 'entryAlreadyExists';
   }
 
-  #countEntry({ line, offset, passwordCounts, stateCounts, omittedAttributes }: LoadedRecord): void {
+  #countEntry(record: LoadedRecord): void {
+    const { line, offset, passwordCounts, stateCounts, omittedAttributes } = record;
+    this.#settle(record, undefined);
     this.#doneOffset = Math.max(this.#doneOffset, offset);
     if (passwordCounts) this.#outcome.passwordCounts.add(passwordCounts);
     if (stateCounts) this.#outcome.stateCounts.add(stateCounts);
@@ -211,11 +258,11 @@ export class Importer {
   }
 
   async #applyChanges(): Promise<void> {
-    while (!this.#outcome.fatalRefusal && (await this.#source.hasNextRecord())) {
+    while (!this.#isEnding && (await this.#source.hasNextRecord())) {
       const changes = this.#source.takeWhile(isChange);
       if (changes.length === 0) return;
       for (const change of changes) {
-        if (this.#outcome.fatalRefusal) return;
+        if (this.#isEnding) return;
         if (!this.#isBeforeResume(change)) await this.#applyRecord(change as ChangeRecord);
       }
     }

@@ -5,6 +5,8 @@ import type { Fingerprint } from './source.js';
 export interface ImportProgress extends Fingerprint {
   /** Byte offset in the file. Every record before it was loaded, applied or refused. */
   readonly done: number;
+  /** Line of the refused record that ended the import, right before `done`. Undefined: the import was interrupted. */
+  readonly refusedLine?: number | undefined;
 }
 
 function isImportRecord(value: unknown): value is ImportProgress {
@@ -37,8 +39,8 @@ export class ImportJournal {
     return isImportRecord(record) && record.size === size && record.head === head ? record : undefined;
   }
 
-  write(done: number): void {
-    replaceFile(this.#path, JSON.stringify({ ...this.#fingerprint, done }));
+  write(done: number, refusedLine?: number): void {
+    replaceFile(this.#path, JSON.stringify({ ...this.#fingerprint, done, refusedLine }));
   }
 
   remove(): void {

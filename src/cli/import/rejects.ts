@@ -1,4 +1,4 @@
-import { closeSync, fchmodSync, fstatSync, openSync, readSync, type Stats, statSync, writeSync } from 'node:fs';
+import { closeSync, fchmodSync, fstatSync, openSync, readSync, rmSync, type Stats, statSync, writeSync } from 'node:fs';
 import { formatComment, formatRecord, type LdifDetachedValue } from '../../ldif/index.js';
 import { UsageError } from '../exit.js';
 
@@ -14,6 +14,13 @@ export interface RejectedRecord {
   readonly detachedValues?: readonly LdifDetachedValue[];
 }
 
+/** Returns the reason behind the first line of its record. A faulty line further down follows in parentheses. */
+export function locateReason(line: number, reason: string): string {
+  const [, fault, text = ''] = /^line (\d+): (.*)$/s.exec(reason) ?? [];
+  if (fault === undefined) return `line ${line}: ${reason}`;
+  return `line ${line}: ${text}${Number(fault) === line ? '' : ` (in line ${fault})`}`;
+}
+
 /** Throws if `path` is the input (`-`: standard input), under any name, or a file with other content than rejects. */
 export function checkRejectsPath(path: string, input: string): void {
   const rejectsStat = statRegularFile(path);
@@ -21,7 +28,7 @@ export function checkRejectsPath(path: string, input: string): void {
   const inputStat = input === '-' ? fstatSync(0) : statRegularFile(input);
   if (inputStat && inputStat.dev === rejectsStat.dev && inputStat.ino === rejectsStat.ino)
     throw new UsageError(`${path} is the file to import; name another one for the refused records, with --rejects`);
-  if (rejectsStat.size === 0 || FIRST_LINE.test(readFirstBytes(path))) return;
+  if (rejectsStat.size === 0 || holdsRejects(path)) return;
   throw new UsageError(
     `${path} exists and has no refused records; move it away, or name another file for them, with --rejects`,
   );
@@ -32,11 +39,11 @@ function statRegularFile(path: string): Stats | undefined {
   return stat?.isFile() ? stat : undefined;
 }
 
-function readFirstBytes(path: string): string {
+function holdsRejects(path: string): boolean {
   const fd = openSync(path, 'r');
   try {
     const bytes = Buffer.alloc(FIRST_LINE_BYTES);
-    return bytes.toString('latin1', 0, readSync(fd, bytes));
+    return FIRST_LINE.test(bytes.toString('latin1', 0, readSync(fd, bytes)));
   } finally {
     closeSync(fd);
   }
@@ -65,11 +72,16 @@ export class RejectsFile {
       if (fstatSync(this.#fd).size > 0) writeSync(this.#fd, '\n\n');
     }
     this.recordCount++;
-    const comment = formatComment(`line ${record.line}: ${reason.replaceAll(/[\r\n]+/g, ' ')}`);
+    const comment = formatComment(locateReason(record.line, reason.replaceAll(/[\r\n]+/g, ' ')));
     const separator = record.text.at(-1) === 0x0a ? '\n' : '\n\n';
     writeSync(this.#fd, comment);
     for (const chunk of formatRecord(record)) writeSync(this.#fd, chunk);
     writeSync(this.#fd, separator);
+  }
+
+  /** Removes the file that an earlier import has left, after one without refusals. */
+  removeEarlier(): void {
+    if (!this.#append && statRegularFile(this.path) && holdsRejects(this.path)) rmSync(this.path);
   }
 
   close(): void {

@@ -72,6 +72,15 @@ export class RecordSource {
     return true;
   }
 
+  /** Throws if no record at the beginning has a `dn:` line. */
+  async requireLdif(name: string): Promise<void> {
+    if (!(await this.hasNextRecord())) return;
+    const [first] = this.#records;
+    if (first?.kind !== 'error') return;
+    if (this.#records.some(({ kind, text }) => kind !== 'error' || /^dn:/i.test(text.toString('latin1', 0, 3)))) return;
+    throw new CliError(`${name} is not LDIF: ${first.reason}; nothing is written`);
+  }
+
   async #parseNext(): Promise<void> {
     if (this.#unparsedBytes.length === 0) {
       const { value, done } = await this.#chunks.next();
