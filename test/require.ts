@@ -34,6 +34,7 @@ const parts = {
     present: () => onPath('freeradius') && onPath('radclient'),
     remedy: 'apt-get install freeradius-ldap freeradius-utils',
   },
+  haproxy: { present: () => onPath('haproxy'), remedy: 'apt-get install haproxy' },
   hbase: JAVA_AND_MAVEN,
   /** Tools of the UnboundID LDAP SDK, which Maven fetches. */
   unboundid: JAVA_AND_MAVEN,

@@ -93,6 +93,7 @@ export class RowanServer implements ConnectionOwner {
   answer(question: Question): Answer {
     const { statistics, upgrades } = this.services;
     if (question.about === 'counts') return { counts: statistics.counts() };
+    if (question.about === 'serving') return { isServing: this.#closePromise === undefined };
     const storedHash = Buffer.from(question.stored);
     const upgradedHash = upgrades.currentHash(Buffer.from(question.id), storedHash);
     return { upgradedHash: upgradedHash === storedHash ? undefined : upgradedHash };

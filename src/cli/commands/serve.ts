@@ -5,6 +5,8 @@ import type { Partition } from '../../partition/index.js';
 import type { Answer, Question } from '../../server/processes/siblings.js';
 import { renewCertificate } from '../certificate.js';
 import { UsageError } from '../exit.js';
+import type { HealthSource, ServerPhase } from '../http/health.js';
+import type { HttpListener } from '../http/http-listener.js';
 import type { Route } from '../http/route.js';
 import type { LongThread } from '../long/long-thread.js';
 import { Maintenance } from '../maintenance.js';
@@ -128,27 +130,45 @@ export async function serve(settings: Settings, onReady?: (urls: readonly string
   const log = createLog(settings.config);
   logUncaught(log);
   const directory = await openDirectory(settings);
+  const { partition } = directory;
+  const httpServers: Server[] = [];
   let server: ServerHandle | undefined;
-  let controlServer: Server | undefined;
-  const maintenance = new Maintenance(directory.partition, settings.config, log);
+  let phase: ServerPhase = 'starting';
+  const maintenance = new Maintenance(partition, settings.config, log);
   try {
-    server = await createServer(settings, directory.partition, log);
+    const handle = await createServer(settings, partition, log);
+    server = handle;
+    const source = { currentPhase: () => phase, partition, ask: (question: Question) => handle.ask(question) };
+    const http = await openHttp(settings, source, log);
+    if (http) httpServers.push(http.server);
     const stopReason = waitForStop();
-    process.on('SIGHUP', () => server?.renewCertificate());
-    const urls = await server.listen();
-    controlServer = await openControlServer(settings, controlRoutes(server), log);
-    const suffixes = directory.partition.settings.suffixes.join(' ');
-    process.stdout.write(`rowan ready: ${urls.join(' ')} pid ${process.pid} suffixes ${suffixes}\n`);
+    process.on('SIGHUP', () => handle.renewCertificate());
+    const urls = await handle.listen();
+    httpServers.push(...(await openControlServer(settings, controlRoutes(handle), log)));
+    phase = 'serving';
+    const suffixes = partition.settings.suffixes.join(' ');
+    const allUrls = http ? [...urls, http.url] : urls;
+    process.stdout.write(`rowan ready: ${allUrls.join(' ')} pid ${process.pid} suffixes ${suffixes}\n`);
     onReady?.(urls);
     maintenance.start();
     log.info({ reason: await stopReason }, 'stopping');
   } finally {
+    phase = 'stopping';
     await server?.close();
-    if (controlServer) await closeHttpServer(controlServer);
-    directory.partition.store.beginClose?.();
+    await Promise.all(httpServers.map(closeHttpServer));
+    partition.store.beginClose?.();
     await maintenance.stop();
     await directory.close();
   }
+}
+
+/** Opens the HTTP listener for health checks, if there is to be one. */
+async function openHttp({ config }: Settings, source: HealthSource, log: Logger): Promise<HttpListener | undefined> {
+  const { listen, tokenFile } = config.http;
+  if (listen === undefined) return undefined;
+  const { openHttpListener } = await import('../http/http-listener.js');
+  const { healthRoutes } = await import('../http/health.js');
+  return openHttpListener(listen, tokenFile, healthRoutes(source), log);
 }
 
 export function addServe(program: Command): void {

@@ -39,7 +39,7 @@ function makeOption(name: SettingName): Option {
   ];
   const notesText = notes.filter((note) => note !== '').join('; ');
   const option = new Option(
-    `${settingFlag(name)} ${PLACEHOLDERS[spec.kind]}`,
+    `${spec.alias === undefined ? '' : `--${spec.alias}, `}${settingFlag(name)} ${PLACEHOLDERS[spec.kind]}`,
     `${spec.help.replaceAll('`', '')} (${notesText})`,
   );
   return spec.kind === 'paths' || spec.kind === 'urls' ? option.argParser(collectValues) : option;

@@ -11,18 +11,18 @@ import type { Route } from './route.js';
 const PRIVATE_UMASK = 0o177;
 
 /**
- * Listens on the control socket of this process, which its user alone may use. Resolves with undefined, and logs why,
+ * Listens on the control socket of this process, which its user alone may use. Resolves with no server, and logs why,
  * when there is no place for the socket: the server goes on without.
  */
 export async function openControlServer(
   { config, store }: Settings,
   routes: readonly Route[],
   log: Logger,
-): Promise<Server | undefined> {
+): Promise<Server[]> {
   const folder = controlFolder(config, store);
   if (folder === undefined) {
     log.info('no control socket: a directory in HBase needs control.folder for commands that ask this server');
-    return undefined;
+    return [];
   }
   const path = controlSocketPath(folder, process.pid);
   try {
@@ -31,10 +31,10 @@ export async function openControlServer(
         `${path} has more than ${MAX_PATH_BYTES} bytes; set control.folder to a folder with a short path`,
       );
     await removeStaleSockets(folder);
-    return await listenPrivately(createHttpServer(routes, log), path);
+    return [await listenPrivately(createHttpServer(routes, log), path)];
   } catch (error) {
     log.warn(`no control socket, so that no command can ask this server: ${describeError(error)}`);
-    return undefined;
+    return [];
   }
 }
 

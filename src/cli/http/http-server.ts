@@ -23,12 +23,11 @@ class Refusal extends Error {
   }
 }
 
-/** Returns an HTTP server for these routes. `mayUse` tells whether the client may use a route (default: any client). */
-export function createHttpServer(
-  routes: readonly Route[],
-  log: Logger,
-  mayUse: (route: Route, request: IncomingMessage) => boolean = () => true,
-): Server {
+/** Tells whether the client may use a route; undefined: a path without a route. */
+type MayUse = (route: Route | undefined, request: IncomingMessage) => boolean;
+
+/** Returns an HTTP server for these routes, which any client may use by default. */
+export function createHttpServer(routes: readonly Route[], log: Logger, mayUse: MayUse = () => true): Server {
   const server = createServer(
     {
       maxHeaderSize: MAX_HEADER_BYTES,
@@ -51,7 +50,7 @@ export function createHttpServer(
 
 async function respond(
   routes: readonly Route[],
-  mayUse: (route: Route, request: IncomingMessage) => boolean,
+  mayUse: MayUse,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -60,9 +59,9 @@ async function respond(
   const routesOfPath = routes.filter((route) => route.path === path);
   const method = request.method === 'HEAD' || request.method === 'OPTIONS' ? 'GET' : request.method;
   const route = routesOfPath.find((candidate) => candidate.method === method);
+  if (!mayUse(route, request)) throw new Refusal(401, 'needs "Authorization: Bearer TOKEN" with the right token');
   if (routesOfPath.length === 0) throw new Refusal(404, `no such page; there are ${pathsOf(routes)}`);
   if (!route) throw new Refusal(405, `${path} takes ${routesOfPath.map((candidate) => candidate.method).join(', ')}`);
-  if (!mayUse(route, request)) throw new Refusal(401, 'needs "Authorization: Bearer TOKEN" with the right token');
   const body = await readBody(request, route.maxBodyBytes ?? 0);
   const departure = new AbortController();
   response.once('close', () => departure.abort());

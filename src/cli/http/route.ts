@@ -21,5 +21,7 @@ export interface Route {
   readonly path: string;
   /** Most bytes of a request's body; 0 unless given. */
   readonly maxBodyBytes?: number;
+  /** Whether the route needs no token on an address that other machines reach. */
+  readonly isPublic?: boolean;
   handle(request: HttpRequest): HttpReply | Promise<HttpReply>;
 }

@@ -4,11 +4,14 @@ import type { Counts } from './statistics.js';
 export type Question =
   /** Asks for the counters of each process. */
   | { readonly about: 'counts' }
+  /** Asks whether the process takes requests. */
+  | { readonly about: 'serving' }
   /** Asks for the value that replaced a stored password when its owner bound. */
   | { readonly about: 'upgraded'; readonly id: Uint8Array; readonly stored: Uint8Array };
 
 export interface Answer {
   readonly counts?: Counts;
+  readonly isServing?: boolean;
   readonly upgradedHash?: Uint8Array | undefined;
 }
 

@@ -5,6 +5,8 @@ import { scheduleFault } from '../../jobs/schedule.js';
 interface Described {
   /** A short text for `--help` and docs/configuration.md, in plain Markdown. */
   readonly help: string;
+  /** A second, shorter name of the flag, without `--`. */
+  readonly alias?: string;
 }
 
 export interface Bounded {

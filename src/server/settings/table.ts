@@ -86,6 +86,17 @@ export const settings = {
     help: 'Oldest TLS version spoken.',
   },
 
+  'http.listen': {
+    kind: 'text',
+    alias: 'http',
+    pattern: /^(?:\[[0-9A-Fa-f:.]{2,45}\]|[\w.-]{1,255}):\d{1,5}$/,
+    form: 'an address like 127.0.0.1:8389 or [::1]:8389',
+    help: 'Address and port for health checks and metrics over HTTP, such as `127.0.0.1:8389` (docs/operations.md); none unless given. Other machines need the token of `http.tokenFile` for metrics.',
+  },
+  'http.tokenFile': {
+    kind: 'path',
+    help: 'File with the token that `http.listen` wants as `Authorization: Bearer TOKEN` on an address other than those of this machine alone.',
+  },
   'control.folder': {
     kind: 'path',
     help: 'Folder of the control socket, through which commands such as `rowan tail` ask a running server; `data` unless given.',

@@ -1,0 +1,74 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { lookup } from 'node:dns/promises';
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import type { Server } from 'node:http';
+import { type AddressInfo, BlockList } from 'node:net';
+import type { Logger } from 'pino';
+import { CliError, describeError, UsageError } from '../exit.js';
+import { createHttpServer } from './http-server.js';
+import type { Route } from './route.js';
+
+/** Shortest token, in characters: 128 bits in base64. */
+const MIN_TOKEN_LENGTH = 22;
+
+const loopback = new BlockList();
+loopback.addSubnet('127.0.0.0', 8, 'ipv4');
+loopback.addAddress('::1', 'ipv6');
+
+export interface HttpListener {
+  readonly server: Server;
+  readonly url: string;
+}
+
+/**
+ * Listens on `listen` (`HOST:PORT`). On an address that other machines reach, routes need the token of the file, unless
+ * a route is public. Throws `UsageError` when there is no token for such an address.
+ */
+export async function openHttpListener(
+  listen: string,
+  tokenFile: string | undefined,
+  routes: readonly Route[],
+  log: Logger,
+): Promise<HttpListener> {
+  const portStart = listen.lastIndexOf(':');
+  try {
+    const { address, family } = await lookup(listen.slice(0, portStart).replaceAll(/[[\]]/g, ''));
+    const isLoopback = loopback.check(address, family === 6 ? 'ipv6' : 'ipv4');
+    const tokenDigest = isLoopback ? undefined : await readToken(listen, tokenFile);
+    const server = createHttpServer(routes, log, (route, { headers }) => {
+      return tokenDigest === undefined || route?.isPublic === true || hasToken(headers.authorization, tokenDigest);
+    });
+    server.listen({ host: address, port: Number(listen.slice(portStart + 1)) });
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    return { server, url: `http://${family === 6 ? `[${address}]` : address}:${port}` };
+  } catch (error) {
+    if (error instanceof CliError) throw error;
+    throw new CliError(`cannot listen on http.listen ${listen}: ${describeError(error)}`, { cause: error });
+  }
+}
+
+/** Returns the digest of the token. Throws `UsageError` without a token that nobody guesses. */
+async function readToken(listen: string, tokenFile: string | undefined): Promise<Buffer> {
+  if (tokenFile === undefined)
+    throw new UsageError(
+      `http.listen: ${listen} is an address that other machines reach; set http.tokenFile to a file with a token, or listen on 127.0.0.1`,
+    );
+  const token = (await readFile(tokenFile, 'utf8')).trim();
+  if (!/^[\x21-\x7e]*$/.test(token) || token.length < MIN_TOKEN_LENGTH)
+    throw new UsageError(
+      `http.tokenFile: ${tokenFile} must hold one token of at least ${MIN_TOKEN_LENGTH} characters, such as "openssl rand -base64 24" prints`,
+    );
+  return digestOf(token);
+}
+
+function hasToken(authorization: string | undefined, tokenDigest: Buffer): boolean {
+  const token = /^Bearer +(\S+) *$/i.exec(authorization ?? '')?.[1];
+  // Digests have the same length, and their comparison takes the same time wherever they differ.
+  return token !== undefined && timingSafeEqual(digestOf(token), tokenDigest);
+}
+
+function digestOf(token: string): Buffer {
+  return createHash('sha256').update(token).digest();
+}
