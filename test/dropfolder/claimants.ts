@@ -7,6 +7,10 @@ import { CLAIMANT, type ClaimantArgs } from './claimant-child.js';
 import { type Drop, dropRows } from './drop.js';
 
 const COUNTERS = 5;
+/** So many claimants are killed at least. */
+export const LEAST_KILLS = 3;
+/** Commits after which a claimant that is to die early is killed, at most. */
+const EARLY_COMMITS = 15;
 const counterDn = (k: number) => `uid=counter-${k},${SUFFIX}`;
 
 /** What is to come of the files. */
@@ -83,7 +87,8 @@ export class Claimants {
   }
 
   #start(): void {
-    const commits = 1 + this.#random.int(2 * this.#commits);
+    // Until enough claimants were killed, each one dies early, long before the files are done.
+    const commits = 1 + this.#random.int(this.kills < LEAST_KILLS ? EARLY_COMMITS : 2 * this.#commits);
     // What comes behind a commit is moves of files.
     const after = this.#random.chance(0.5) ? 0 : 1 + this.#random.int(10);
     const child = spawn(process.execPath, [CLAIMANT, JSON.stringify({ ...this.#args, commits, after })], {

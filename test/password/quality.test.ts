@@ -160,7 +160,7 @@ describe('password quality', () => {
     });
 
     it('a module that does not end is broken off, and the next password is judged', async () => {
-      const judge = new Judge(1500);
+      const judge = new Judge(4000);
       for (const body of ['for (;;);', 'return new Promise(() => {});', 'process.exit(1);']) {
         const check = module('endless.mjs', `export default () => { ${body} }`);
         // Another name each time: a thread keeps the modules that it has read.

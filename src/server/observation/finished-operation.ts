@@ -52,7 +52,7 @@ export interface ConnectionEvent {
   readonly connectionNumber: number;
   readonly address: string | undefined;
   readonly isEncrypted: boolean;
-  /** Port of the server; undefined on a local socket. */
+  /** Port of the server; undefined on a local socket, and when the connection is closed. */
   readonly localPort: number | undefined;
 }
 

@@ -7,7 +7,7 @@ import type { Schema } from '../../schema/schema.js';
 const MAX_TEXT = 4096;
 /** Most attributes, changes and controls that a description lists. */
 const MAX_ITEMS = 100;
-const SECRET_VALUE = Buffer.from('***');
+const HIDDEN_VALUE = Buffer.from('hidden');
 
 /**
  * A request as short texts, without secret values. Plain data, which can be sent to another process. Texts are as the
@@ -92,7 +92,7 @@ function cutList(texts: readonly string[]): string[] {
   return texts.length > MAX_ITEMS ? [...firstTexts, '…'] : firstTexts;
 }
 
-/** Replaces the values of secret attributes by `***`. */
+/** Replaces the values of secret attributes by `hidden`. */
 function hideSecrets(filter: Filter, schema: Schema): Filter {
   switch (filter.type) {
     case 'and':
@@ -104,9 +104,9 @@ function hideSecrets(filter: Filter, schema: Schema): Filter {
       return filter;
     case 'substring':
       if (!isSecret(filter.attribute, schema)) return filter;
-      return { type: 'equal', attribute: filter.attribute, value: SECRET_VALUE };
+      return { type: 'equal', attribute: filter.attribute, value: HIDDEN_VALUE };
     default:
-      return isSecret(filter.attribute, schema) ? { ...filter, value: SECRET_VALUE } : filter;
+      return isSecret(filter.attribute, schema) ? { ...filter, value: HIDDEN_VALUE } : filter;
   }
 }
 

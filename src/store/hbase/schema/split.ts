@@ -44,13 +44,13 @@ export async function splitRegion(gateway: Gateway, call: MasterCall, table: str
   throw new StoreError('unavailable', `table ${table}: a region was not split in ${MAX_WAIT_MS / 1000} s`);
 }
 
-/** Returns false while the region is being opened, when HBase refuses to split it. */
+/** Returns false while the region is being opened or moved, when HBase refuses to split the region. */
 async function requestSplit(call: MasterCall, table: string, region: ExistingRegion, key: Buffer): Promise<boolean> {
   try {
     await call('SplitRegion', new MessageWriter().message(1, encodeRegionInfo(table, region)).bytes(2, key).finish());
     return true;
   } catch (error) {
-    if (error instanceof StoreError && /is not OPEN; state=OPENING/.test(error.message)) return false;
+    if (error instanceof StoreError && /is not OPEN; state=(?:OPENING|CLOSING)/.test(error.message)) return false;
     throw error;
   }
 }
