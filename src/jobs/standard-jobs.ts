@@ -14,12 +14,14 @@ export interface JobSettings {
     readonly recount: { readonly schedule: string };
     readonly check: { readonly schedule: string; readonly entries: number };
     readonly certificate: { readonly schedule: string; readonly days: number };
+    readonly indexes: { readonly schedule: string };
   };
+  readonly indexes: { readonly auto: 'off' | 'propose' | 'make'; readonly autoMax: number };
 }
 
 /** Returns the jobs of every server. A job that detects a problem fails with a description of it. */
-export function standardJobs(partition: Partition, { history, tls, jobs }: JobSettings): Job[] {
-  return [
+export function standardJobs(partition: Partition, { history, tls, jobs, indexes }: JobSettings): Job[] {
+  const standardJobs: Job[] = [
     {
       name: 'purge',
       description: `forgets entries deleted more than ${formatCount(history.deletedDays, 'day')} ago`,
@@ -70,6 +72,17 @@ export function standardJobs(partition: Partition, { history, tls, jobs }: JobSe
       run: () => checkCertificates(tls.cert, jobs.certificate.days),
     },
   ];
+  if (indexes.auto !== 'make') return standardJobs;
+  const indexJob: Job = {
+    name: 'indexes',
+    description: `makes an index that searches lack, ${indexes.autoMax} at most, and drops those of its own without use`,
+    schedule: jobs.indexes.schedule,
+    async run(run) {
+      const { made, dropped } = await partition.tendIndexes(indexes.autoMax, Date.now(), run);
+      return `${made ?? 'no index'} made, ${dropped.length > 0 ? dropped.join(', ') : 'none'} dropped`;
+    },
+  };
+  return [...standardJobs, indexJob];
 }
 
 const PEM = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;

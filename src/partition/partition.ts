@@ -15,6 +15,9 @@ import { groupsOf, membershipsOf } from './groups/memberships.js';
 import { groupsVersion } from './groups/version.js';
 import { type AddIndexOptions, addIndex, dropIndex } from './index/index-admin.js';
 import { buildIndexes } from './index/index-build.js';
+import { estimateCosts, type IndexCost } from './index/index-cost.js';
+import { addTallies, forgetProposals, type IndexTally, readProposals } from './index/proposals.js';
+import { type TendedIndexes, tendIndexes } from './index/self-made.js';
 import { accessHistory, readAccess, type StoredAccess } from './model/access-rows.js';
 import type { StoredState } from './model/account-state.js';
 import { CsnClock } from './model/csn.js';
@@ -370,6 +373,31 @@ export class Partition implements Directory {
 
   async dropIndex(attribute: string): Promise<void> {
     return this.#translate(dropIndex(this.context, attribute));
+  }
+
+  /** Returns the indexes that searches of all processes lacked, the greatest gain first, with estimated costs. */
+  async indexProposals(): Promise<(IndexTally & IndexCost)[]> {
+    return this.#translate(this.#indexProposals());
+  }
+
+  async #indexProposals(): Promise<(IndexTally & IndexCost)[]> {
+    const { proposals } = await readProposals(this.context);
+    const costs = await estimateCosts(this.context, proposals);
+    return proposals.map((proposal, i) => ({ ...proposal, ...costs[i]! }));
+  }
+
+  /** Adds the searches of this process that lacked an index, and the attributes whose index searches have used. */
+  async addTallies(tallies: readonly IndexTally[], usedNames: ReadonlySet<string>, now: number): Promise<void> {
+    return this.#translate(addTallies(this.context, tallies, usedNames, now));
+  }
+
+  async forgetProposals(): Promise<void> {
+    return this.#translate(forgetProposals(this.context));
+  }
+
+  /** Makes a proposed index, and drops unused made ones. `now`: ms since 1970. See `index/self-made.ts`. */
+  async tendIndexes(maxIndexes: number, now: number, piecework?: Piecework): Promise<TendedIndexes> {
+    return this.#translate(tendIndexes(this.context, maxIndexes, now, piecework));
   }
 
   uniqueConstraints(): readonly Constraint[] {

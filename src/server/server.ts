@@ -171,6 +171,7 @@ export class RowanServer implements ConnectionOwner {
     clearInterval(this.#deadlineTimer);
     for (const receiver of this.#receivers) receiver.endHandshakes();
     await this.services.upgrades.waitForUpgrades();
+    await this.services.searchTally?.flush();
   }
 }
 

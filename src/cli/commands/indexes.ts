@@ -1,7 +1,8 @@
 import type { Command } from 'commander';
+import { proposalLines } from '../../server/virtual/index-proposals.js';
 import { formatNumber } from '../exit.js';
-import { directoryAction, type OpenDirectory } from '../open-directory.js';
-import { commandGroup, directoryCommand } from '../options.js';
+import { directoryAction, type OpenDirectory, withDirectory } from '../open-directory.js';
+import { commandGroup, directoryCommand, resolveSettings } from '../options.js';
 import { startProgress } from '../progress.js';
 
 const EXAMPLES = `
@@ -10,6 +11,7 @@ Examples:
   rowan index add employeeNumber --data data
   rowan index add cn --substring --data data     (also for filters such as (cn=*smith*))
   rowan index drop employeeNumber --data data
+  rowan index proposals --data data              (indexes that searches lacked, the most useful first)
 
 A running server uses a new index as soon as it is complete. A command that was killed goes on when it is given again,
 after a minute at most.
@@ -22,8 +24,9 @@ function printWaitNotice(ms: number): void {
 }
 
 async function list({ partition }: OpenDirectory): Promise<void> {
-  for (const { attribute, oid, state, presence, substring } of partition.indexes()) {
+  for (const { attribute, oid, state, presence, substring, made } of partition.indexes()) {
     const kinds = ['equality', ...(presence ? ['presence'] : []), ...(substring ? ['substrings'] : [])];
+    if (made) kinds.push('made by job indexes');
     process.stdout.write(`${attribute.padEnd(20)} ${oid.padEnd(28)} ${state.padEnd(9)} ${kinds.join(', ')}\n`);
   }
 }
@@ -45,6 +48,15 @@ async function drop({ partition }: OpenDirectory, attribute: string): Promise<vo
   process.stdout.write(`index on ${attribute} is dropped\n`);
 }
 
+async function proposals({ forget = false }: { forget?: boolean }, command: Command): Promise<void> {
+  await withDirectory(resolveSettings(command), { readOnly: !forget }, async ({ partition }) => {
+    const lines = await proposalLines(partition);
+    for (const line of lines) process.stdout.write(`${line}\n`);
+    if (lines.length === 0) process.stderr.write('index: no search has lacked an index\n');
+    if (forget) await partition.forgetProposals();
+  });
+}
+
 export function addIndex(program: Command): void {
   const index = commandGroup(program, 'index', 'list, add and drop indexes', EXAMPLES);
 
@@ -55,4 +67,8 @@ export function addIndex(program: Command): void {
     .action(directoryAction({}, add));
 
   directoryCommand(index, 'drop <attribute>', 'remove an index', EXAMPLES).action(directoryAction({}, drop));
+
+  directoryCommand(index, 'proposals', 'show the indexes that searches lacked, with gain and cost', EXAMPLES)
+    .option('--forget', 'then count from nothing')
+    .action(proposals);
 }

@@ -105,13 +105,19 @@ async function run(services: Services, id: number, request: LongRequest): Promis
 
 const directory = await openDirectory(settings, { worker: writer });
 const services = createServices(directory.partition, settings.config, createLog(settings.config, worker));
+
+async function close(): Promise<void> {
+  await services.searchTally?.flush();
+  await directory.close();
+}
+
 port.on('message', (order: ThreadOrder) => {
   if (order.type === 'request') void run(services, order.id, order.request);
   else if (order.type === 'abort') replies.get(order.id)?.abort();
   else if (order.type === 'taken') replies.get(order.id)?.acknowledge(true);
   else if (order.type === 'cut') replies.get(order.id)?.acknowledge(false);
   else
-    void directory.close().finally(() => {
+    void close().finally(() => {
       port.close();
     });
 });

@@ -11,6 +11,8 @@ import {
   ENTRY_UUID_OID,
   type IndexRecord,
   isComplete,
+  isMissing,
+  type MissingIndex,
   OBJECT_CLASS_OID,
   parseIndexRecords,
 } from '../model/index-set.js';
@@ -51,6 +53,8 @@ export interface AddIndexOptions {
   readonly substring?: boolean;
   /** Called once before waiting for another process, with the maximum wait in milliseconds. */
   readonly onWait?: (ms: number) => void;
+  /** Whether job `indexes` makes the index. Without it, an index that the job has made becomes the caller's. */
+  readonly isMade?: boolean;
 }
 
 /** Indexes that the server itself uses. */
@@ -64,14 +68,14 @@ const REQUIRED_OIDS = new Set([OBJECT_CLASS_OID, ENTRY_UUID_OID]);
 export async function addIndex(
   context: WriteContext,
   attribute: string,
-  { substring = false, onWait }: AddIndexOptions,
+  { substring = false, onWait, isMade = false }: AddIndexOptions,
 ): Promise<void> {
   const type = indexableType(context.schema, attribute, substring);
   const claim = newClaim();
   const endMs = Date.now() + CLAIM_MS;
   for (let isRepeated = false; ; isRepeated = true) {
     try {
-      return await retryWithFreshState(context, () => listIndex(context, type, substring, claim));
+      return await retryWithFreshState(context, () => listIndex(context, { type, substring }, isMade, claim));
     } catch (error) {
       if (!(error instanceof ClaimedError) || !onWait || Date.now() > endMs) throw error;
       if (!isRepeated) onWait(error.remainingMs);
@@ -81,15 +85,19 @@ export async function addIndex(
 }
 
 /** Lists the index as unfinished, unless it is listed already. */
-async function listIndex(context: WriteContext, type: AttributeType, substring: boolean, claim: Buffer): Promise<void> {
+async function listIndex(context: WriteContext, missing: MissingIndex, isMade: boolean, claim: Buffer): Promise<void> {
+  const { type } = missing;
   const index = context.shared.indexes.ofType(type);
-  if (!index) return registerIndex(context, type, substring, claim);
-  if (index.hasSubstrings || !substring) {
+  if (!index) return registerIndex(context, missing, isMade, claim);
+  const made = index.isMade && isMade ? true : undefined;
+  if (!isMissing(context.shared.indexes, missing)) {
+    if (index.isMade && !isMade)
+      return context.shared.setIndexes(indexRecords(context).map((r) => (r.oid === type.oid ? { ...r, made } : r)));
     if (!isComplete(index)) return;
     throw new LdapError('entryAlreadyExists', `attribute '${type.name}' has this index already`);
   }
   const records = indexRecords(context).map((r) =>
-    r.oid === type.oid ? { ...r, substring: true, substringReady: false } : r,
+    r.oid === type.oid ? { ...r, substring: true, substringReady: false, made } : r,
   );
   await context.shared.setIndexes(records, [claimStep(type.oid, claim)]);
 }
@@ -113,8 +121,8 @@ function indexableType(schema: Schema, attribute: string, substring: boolean): A
 /** Creates the table anew and lists the index. */
 async function registerIndex(
   context: WriteContext,
-  type: AttributeType,
-  substring: boolean,
+  { type, substring }: MissingIndex,
+  isMade: boolean,
   claim: Buffer,
 ): Promise<void> {
   await takeClaim(context, type.oid, claim, await claimGuard(context, type, claim));
@@ -123,7 +131,7 @@ async function registerIndex(
     await context.store.createTable(indexTable(type.oid));
   });
   await context.shared.setIndexes(
-    [...indexRecords(context), { oid: type.oid, substring, ready: false }],
+    [...indexRecords(context), { oid: type.oid, substring, ready: false, ...(isMade && { made: true }) }],
     [claimedStep(type.oid, claim)],
   );
 }
@@ -138,14 +146,15 @@ async function claimGuard(context: WriteContext, type: AttributeType, callerClai
   return { op: 'equals', family: 0, qualifier, value: storedClaim };
 }
 
-/** Removes an index: writers and searches stop using it, then its table is dropped. */
-export async function dropIndex(context: WriteContext, attribute: string): Promise<void> {
+/** Removes an index: writers and searches stop using it, then its table is dropped. `onlyMade`: see `Index.isMade`. */
+export async function dropIndex(context: WriteContext, attribute: string, onlyMade = false): Promise<void> {
   const { type } = context.schema.requireDescription(attribute);
   if (REQUIRED_OIDS.has(type.oid))
     throw new LdapError('unwillingToPerform', `the server needs the index of '${type.name}'`);
   const claim = newClaim();
   await retryWithFreshState(context, async () => {
-    if (!context.shared.indexes.ofType(type))
+    const index = context.shared.indexes.ofType(type);
+    if (!index || (onlyMade && !index.isMade))
       throw new LdapError('noSuchObject', `attribute '${type.name}' has no index`);
     const records = indexRecords(context).filter((r) => r.oid !== type.oid);
     await context.shared.setIndexes(records, [claimStep(type.oid, claim)]);

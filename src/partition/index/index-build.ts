@@ -173,7 +173,7 @@ async function finish(context: WriteContext, { index, claim }: ClaimedBuild): Pr
     const currentClaim = await buildCell(context, claimQualifier(oid));
     if (!currentClaim?.equals(claim)) return;
     const records = indexRecords(context).map((r) =>
-      r.oid === oid ? { oid, substring: r.substring, ready: true } : r,
+      r.oid === oid ? { oid, substring: r.substring, ready: true, made: r.made } : r,
     );
     const cells = [claimQualifier(oid), cursorQualifier(oid)].map((qualifier) => ({ family: 0, qualifier }));
     await context.shared.setIndexes(records, [{ ...claimedStep(oid, claim), delete: cells }]);

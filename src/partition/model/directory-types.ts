@@ -147,6 +147,8 @@ export interface IndexInfo {
   /** True if the index also serves presence. False for attributes that every entry has. */
   readonly presence: boolean;
   readonly state: 'ready' | 'building';
+  /** True if job `indexes` has made the index. */
+  readonly made?: boolean;
 }
 
 export interface Breach {

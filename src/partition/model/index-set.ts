@@ -16,6 +16,20 @@ export interface Index {
   readonly hasAllSubstrings: boolean;
   /** Writers also keep presence rows. False for attributes that every entry has. */
   readonly hasPresence: boolean;
+  /** Job `indexes` has made the index, and may drop it. */
+  readonly isMade: boolean;
+}
+
+/** An index that would serve a search. */
+export interface MissingIndex {
+  readonly type: AttributeType;
+  /** Whether the index also has to serve any and final substrings. */
+  readonly substring: boolean;
+}
+
+export function isMissing(indexes: IndexSet, { type, substring }: MissingIndex): boolean {
+  const index = indexes.ofType(type);
+  return !index || (substring && !index.hasSubstrings);
 }
 
 /** True if the index lacks no rows. */
@@ -52,6 +66,8 @@ export interface IndexRecord {
   readonly ready: boolean;
   /** False while a ready index is being extended by substring rows. Absent: same as `ready`. */
   readonly substringReady?: boolean;
+  /** Absent on an index that a person has added. */
+  readonly made?: boolean | undefined;
 }
 
 /** The indexes in the shared row. Each write plan guards the list it was made for, so a new index misses no entry. */
@@ -74,7 +90,8 @@ export class IndexSet {
       const { oid, substring: hasSubstrings, ready: isReady } = record;
       const hasAllSubstrings = hasSubstrings && isReady && record.substringReady !== false;
       const hasPresence = !IN_EVERY_ENTRY.has(oid);
-      return { type, table: indexTable(oid).name, hasSubstrings, isReady, hasAllSubstrings, hasPresence };
+      const isMade = record.made === true;
+      return { type, table: indexTable(oid).name, hasSubstrings, isReady, hasAllSubstrings, hasPresence, isMade };
     });
     for (const index of this.list) this.#byOid.set(index.type.oid, index);
   }
@@ -92,6 +109,7 @@ export class IndexSet {
         substring,
         presence,
         state: isComplete(index) ? 'ready' : 'building',
+        ...(index.isMade && { made: true }),
       };
     });
     const entryUuid = { attribute: 'entryUUID', oid: ENTRY_UUID_OID, substring: false, presence: false } as const;

@@ -15,6 +15,10 @@ export function referenceTypes(
   indexes: IndexSet,
   oids: readonly string[] = DEFAULT_REFERENCES,
 ): ReadonlySet<AttributeType> {
-  const types = oids.flatMap((oid) => schema.attribute(oid)?.subtypes ?? []);
-  return new Set(types.filter((type) => namesEntries(type) && indexes.ofType(type)?.isReady));
+  return new Set(namingTypes(schema, oids).filter((type) => indexes.ofType(type)?.isReady));
+}
+
+/** Returns the attributes of `oids` and their subtypes that have DN values, with or without an index. */
+export function namingTypes(schema: Schema, oids: readonly string[] = DEFAULT_REFERENCES): readonly AttributeType[] {
+  return oids.flatMap((oid) => schema.attribute(oid)?.subtypes ?? []).filter(namesEntries);
 }

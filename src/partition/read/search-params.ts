@@ -3,6 +3,7 @@ import { LdapError } from '../../ldap/ldap-error.js';
 import type { DerefAliases, Filter, Scope } from '../../ldap/ldap-types.js';
 import type { Dn } from '../../schema/schema-types.js';
 import type { StoredDescription } from '../model/descriptions.js';
+import type { MissingIndex } from '../model/index-set.js';
 import { UNRESTRICTED, type Viewer } from '../model/viewer.js';
 import type { Order } from './order/order.js';
 
@@ -49,6 +50,8 @@ export interface SearchParams {
   /** The end of the previous page (`SearchOutcome.resume`). */
   readonly resume?: Buffer | undefined;
   readonly pageSize?: number | undefined;
+  /** Called with the outcome so far when a limit or the client ends the search. */
+  readonly onCut?: ((outcome: SearchOutcome) => void) | undefined;
 }
 
 /** The parameters that end an operation before it is done: its deadline, and the signal that it is canceled. */
@@ -86,6 +89,9 @@ export interface SearchOutcome {
   /** Resume cookie of the next page; undefined where there are no more entries. */
   readonly resume: Buffer | undefined;
   readonly plan: SearchPlan;
+  /** Attributes of the index plan, separated by spaces and commas; '' where no index was used. */
+  readonly indexNames: string;
+  missingIndexes(): MissingIndex[];
   /** Returns the commands that add missing indexes, such as "rowan index add employeeNumber". */
   advice(): string | undefined;
 }

@@ -35,7 +35,11 @@ export async function runLongRequest(services: Services, request: LongRequest, r
     identity: scope.session.identity,
     entryCount,
     sentBytes,
-    searchReport: searchReport && { ...searchReport, advice: searchReport.advice() },
+    searchReport: searchReport && {
+      plan: searchReport.plan,
+      rowsExamined: searchReport.rowsExamined,
+      advice: searchReport.advice(),
+    },
     description: request.isObserved ? describeRequest(message.request, message.controls, services.schema) : undefined,
   };
 }

@@ -2,7 +2,7 @@ import type { SearchOutcome } from '../../partition/read/search-params.js';
 import type { Request, Result } from '../../protocol/ldap-messages.js';
 import type { RequestDescription } from './request-description.js';
 
-/** The work of a search that has succeeded. */
+/** The work of a search, also of a search that a limit has ended. */
 export type SearchReport = Pick<SearchOutcome, 'plan' | 'rowsExamined' | 'advice'>;
 
 /** Rows that a search examines in vain from which the search may be unindexed. */

@@ -125,19 +125,26 @@ function searchParams(
     client: context.client,
     resume: pagePosition?.resumeKey,
     pageSize,
+    onCut: (searchOutcome) => noteCost(context, request, searchOutcome),
   };
 }
 
 function finish({ context, request, params, pagePosition }: PreparedSearch, searchOutcome: SearchOutcome): Outcome {
   const { services, session, controls } = context;
-  context.searchReport = searchOutcome;
-  services.slowSearches.logIfSlow(request, session, searchOutcome);
+  noteCost(context, request, searchOutcome);
   if (!controls.paged) return SUCCESS;
   const sentCount = (pagePosition?.sentCount ?? 0) + searchOutcome.entries;
   const cookie = searchOutcome.resume
     ? services.pageCookies.seal({ resumeKey: searchOutcome.resume, sentCount }, request, params.base, session.key)
     : Buffer.alloc(0);
   return pagedOutcome(cookie);
+}
+
+function noteCost(context: Context, request: SearchRequest, searchOutcome: SearchOutcome): void {
+  const { services, session } = context;
+  context.searchReport = searchOutcome;
+  services.slowSearches.logIfSlow(request, session, searchOutcome);
+  services.searchTally?.count(searchOutcome);
 }
 
 /** Ends a paged search at the request of the client: a page size of 0 (RFC 2696 §3). The estimate 0 means unknown. */

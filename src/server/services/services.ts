@@ -22,6 +22,7 @@ import { VirtualEntries } from '../virtual/virtual-entries.js';
 import { AccessControl } from './access-control.js';
 import { logOutages } from './outages.js';
 import { PageCookies } from './page-cookies.js';
+import { SearchTally } from './search-tally.js';
 import { SlowSearches } from './slow-searches.js';
 
 /** The author of a write, with rights that are decided in each attempt of the write. */
@@ -87,6 +88,8 @@ export interface Services {
   readonly secondFactor: SecondFactor;
   readonly pageCookies: PageCookies;
   readonly slowSearches: SlowSearches;
+  /** Undefined with `indexes.auto: off`. */
+  readonly searchTally: SearchTally | undefined;
   readonly virtual: VirtualEntries;
 }
 
@@ -127,6 +130,7 @@ export function createServices(
     secondFactor: new SecondFactor(config.passwords.totpKey, log),
     pageCookies: new PageCookies(partition, config.limits.pageCookieSeconds),
     slowSearches: new SlowSearches(config.log.slowSearchRows, log),
+    searchTally: config.indexes.auto === 'off' ? undefined : new SearchTally(partition, config, log),
     virtual: new VirtualEntries(partition, config, statistics, siblings),
   };
 }

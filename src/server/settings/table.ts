@@ -275,6 +275,17 @@ export const settings = {
     help: 'When `memberOf` is returned: to who names it, or also to who asks for all user attributes.',
   },
 
+  'indexes.auto': {
+    kind: 'choice',
+    choices: ['off', 'propose', 'make'],
+    default: 'propose',
+    help: 'What follows from searches that look at many entries in vain: nothing; proposals of indexes (`rowan index proposals`); or indexes that job `indexes` makes, and drops again when no search has used them for 30 days. The same at every front end.',
+  },
+  'indexes.autoMax': {
+    ...integer(5, { min: 1, max: 100 }),
+    help: 'Indexes that `indexes.auto: make` has at a time. Those that a person has added do not count.',
+  },
+
   'history.changesDays': {
     ...days(30, { min: 0, max: 36_500 }),
     help: 'How long change records are kept. They are kept as long as deleted entries in any case.',
@@ -316,6 +327,12 @@ export const settings = {
   'jobs.certificate.days': {
     ...days(30, { min: 1, max: 3650 }),
     help: 'How long before its end job `certificate` warns of the certificate.',
+  },
+
+  'jobs.indexes.schedule': {
+    kind: 'schedule',
+    default: '33 2 * * *',
+    help: 'When an index is made with `indexes.auto: make`, as `jobs.purge.schedule`: one each time.',
   },
 
   'jobs.dropfolder.schedule': {

@@ -5,6 +5,7 @@ import type { Siblings } from '../processes/siblings.js';
 import type { Statistics } from '../processes/statistics.js';
 import type { Config } from '../settings/index.js';
 import { chain, type Maybe } from '../words/maybe.js';
+import { indexProposalsAttributes } from './index-proposals.js';
 import { jobsAttributes } from './jobs.js';
 import { monitorAttributes } from './monitor.js';
 import { rootDseAttributes } from './root-dse.js';
@@ -50,6 +51,10 @@ export class VirtualEntries {
     this.#add('cn=Jobs,cn=Monitor', {
       readers: 'entitled',
       row: () => chain(jobsAttributes(partition, config), (attributes) => this.#pack(attributes)),
+    });
+    this.#add('cn=Index Proposals,cn=Monitor', {
+      readers: 'entitled',
+      row: () => chain(indexProposalsAttributes(partition), (attributes) => this.#pack(attributes)),
     });
   }
 

@@ -2,7 +2,7 @@ import { TimeSlice, waitForFirstSlice } from '../../../fair/time-slice.js';
 import type { Maybe, Reader } from '../../../store/contract.js';
 import { isPromise } from '../../../store/maybe.js';
 import type { CompiledFilter, FilterInputs } from '../filter/compiled-filter.js';
-import type { PlanContext } from '../plan/index-plan.js';
+import type { IndexPlan, PlanContext } from '../plan/index-plan.js';
 import { lookLimitError, requireTime, type SearchParams, type SearchPlan } from '../search-params.js';
 import type { SearchSink } from '../sink.js';
 import { Areas } from './area.js';
@@ -38,6 +38,8 @@ export class SearchRun {
   visibleEntryCount = 0;
   /** Whether indexes can answer the search, even if a scan is cheaper. */
   isIndexed = false;
+  /** Attributes of the index plan of the last area. */
+  indexNames = '';
   readonly #slice: TimeSlice;
 
   constructor(
@@ -56,6 +58,11 @@ export class SearchRun {
     this.reader = context.store;
     this.#slice = new TimeSlice(params.client);
     if (params.scope === 'base') this.plan = 'base';
+  }
+
+  setIndexPlan(plan: IndexPlan | undefined): void {
+    this.isIndexed = plan !== undefined;
+    this.indexNames = plan?.typeNames ?? '';
   }
 
   get isPageFull(): boolean {

@@ -1,10 +1,11 @@
 import { TimeSlice } from '../../../fair/time-slice.js';
+import { LdapError } from '../../../ldap/ldap-error.js';
 import type { Maybe } from '../../../store/contract.js';
 import { chain, isPromise, markHandled } from '../../../store/maybe.js';
 import { StoreError } from '../../../store/store-error.js';
 import { type Places, type Specials, specialsOf } from '../../tree/specials.js';
 import type { CompiledFilter } from '../filter/compiled-filter.js';
-import { adviceFor } from '../plan/advice.js';
+import { adviceFor, missingIndexes } from '../plan/advice.js';
 import { type IndexPlan, type PlanContext, planIndexes, type TermReporter } from '../plan/index-plan.js';
 import { type PagePlan, planPages } from '../plan/page-plan.js';
 import type { SearchOutcome, SearchParams } from '../search-params.js';
@@ -36,7 +37,10 @@ export function search(
   const startedRun: StartedRun = { run: undefined };
   const retry = (error: unknown): Maybe<SearchOutcome> => {
     const isStale = error instanceof BaseDeletedError || (error instanceof StoreError && error.code === 'noTable');
-    if (!isStale || startedRun.run?.output.hasBegun) throw error;
+    if (!isStale || startedRun.run?.output.hasBegun) {
+      if (startedRun.run && error instanceof LdapError) params.onCut?.(outcomeOf(startedRun.run));
+      throw error;
+    }
     context.nodes.clear();
     return chain(context.shared.refresh(), () => searchOnce(context, params, sink, { run: undefined }, observer));
   };
@@ -206,7 +210,7 @@ function searchArea(
   if (run.params.pageSize !== undefined)
     return chain(planPages(run.filter, run.planContext()), (plan) => searchFirstPage(run, area, plan));
   return chain(earlyPlan ?? planIndexes(run.filter, run.planContext()), (plan) => {
-    run.isIndexed = plan !== undefined;
+    run.setIndexPlan(plan);
     // A few candidates are read without a pause, during which the state of the store does not change.
     if (plan && isCheap(plan.count)) return searchIndex(run, plan);
     return searchByCheaperPlan(run, area, plan);
@@ -214,7 +218,7 @@ function searchArea(
 }
 
 async function searchFirstPage(run: SearchRun, area: Area, plan: PagePlan | undefined): Promise<void> {
-  run.isIndexed = plan !== undefined;
+  run.setIndexPlan(plan);
   const planKind = await choosePlan(run.reader, area, plan);
   if (planKind === 'scope') return scanArea(run, area);
   return run.withSnapshot(async () => searchPage(run, plan, undefined));
@@ -228,10 +232,22 @@ async function searchByCheaperPlan(run: SearchRun, area: Area, plan: IndexPlan |
 
 /** Returns the outcome. Where nothing was found, checks that the base entry still exists. */
 function finish(run: SearchRun): Maybe<SearchOutcome> {
-  const { context, filter, output, rowsExamined, plan, params, areas } = run;
-  const { entries, resume } = output;
-  const advice = () => adviceFor(context.shared.indexes, filter);
-  const outcome = { entries, rowsExamined, resume, plan, advice };
-  if (entries > 0 || params.resume) return outcome;
+  const { params, areas } = run;
+  const outcome = outcomeOf(run);
+  if (outcome.entries > 0 || params.resume) return outcome;
   return chain(requireBase(run, areas.areaAt(0).node), () => outcome);
+}
+
+function outcomeOf(run: SearchRun): SearchOutcome {
+  const { context, filter, output, rowsExamined, plan } = run;
+  const { entries, resume } = output;
+  return {
+    entries,
+    rowsExamined,
+    resume,
+    plan,
+    indexNames: plan === 'index' ? run.indexNames : '',
+    missingIndexes: () => missingIndexes(context.shared.indexes, filter),
+    advice: () => adviceFor(context.shared.indexes, filter),
+  };
 }

@@ -1,20 +1,16 @@
-import { randomBytes } from 'node:crypto';
 import { keysOf } from '../../../store/batches.js';
 import type { KeyRange } from '../../../store/contract.js';
 import { keyAfter } from '../../../store/tables.js';
 import type { Breach } from '../../model/directory-types.js';
 import { isComplete } from '../../model/index-set.js';
 import type { Piecework } from '../../model/piecework.js';
-import { MASTER_TABLE, UUID_BYTES } from '../../model/tables.js';
+import { drawRuns, type SampleRuns } from '../../model/sample-runs.js';
+import { MASTER_TABLE } from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
 import type { WriteContext } from '../../write/context.js';
 import { runSurvey } from './check.js';
 import { checkEntriesIn, type EntryRow } from './entries.js';
 import type { Survey } from './survey.js';
-
-/** Number of neighbouring entries that are checked together. */
-const RUN_LENGTH = 50;
-const DRAWN_BYTES = 8;
 
 export interface SampleResult {
   readonly entryCount: number;
@@ -30,7 +26,7 @@ export async function sampleCheck(
   entries: number,
   piecework?: Piecework,
 ): Promise<SampleResult> {
-  const runs = await drawRuns(context, entries);
+  const runs = await drawRuns(context.store, entries);
   const result = await checkRuns(context, runs, piecework);
   if (result.breaches.length === 0 || context.store.supports.snapshot) return result;
   // A breach may come from a plan that is applied halfway, so check again when all plans are applied.
@@ -42,32 +38,6 @@ export async function sampleCheck(
 }
 
 const breachText = ({ invariant, where, message }: Breach): string => `${invariant} ${where}: ${message}`;
-
-/** The runs of a sample: their first keys, and the number of entries in each. */
-interface SampleRuns {
-  readonly keys: readonly Buffer[];
-  readonly runLength: number;
-}
-
-/** Draws runs for the number of entries. A directory with fewer entries is checked completely. */
-async function drawRuns({ store }: WriteContext, entries: number): Promise<SampleRuns> {
-  const entryCount = await store.count(MASTER_TABLE.name, {}, entries);
-  if (entryCount < entries) return { keys: entryCount > 0 ? [Buffer.alloc(UUID_BYTES)] : [], runLength: entryCount };
-  const runLength = Math.min(RUN_LENGTH, entries);
-  const endKeys = (reverse: boolean) =>
-    keysOf(store.scan(MASTER_TABLE.name, {}, { reverse, limit: 1, keysOnly: true }));
-  const [firstKey] = await endKeys(false);
-  const [lastKey] = await endKeys(true);
-  if (!firstKey || !lastKey) return { keys: [], runLength };
-  const firstNumber = firstKey.readBigUInt64BE(0);
-  const width = lastKey.readBigUInt64BE(0) - firstNumber + 1n;
-  const keys = Array.from({ length: Math.ceil(entries / runLength) }, () => {
-    const key = Buffer.alloc(UUID_BYTES);
-    key.writeBigUInt64BE(firstNumber + (randomBytes(DRAWN_BYTES).readBigUInt64BE(0) % width));
-    return key;
-  });
-  return { keys, runLength };
-}
 
 async function checkRuns(
   context: WriteContext,

@@ -1,0 +1,81 @@
+import type { Logger } from 'pino';
+import { type IndexTally, keyOfMissing } from '../../partition/index/proposals.js';
+import type { Partition } from '../../partition/index.js';
+import type { SearchOutcome } from '../../partition/read/search-params.js';
+import type { Config } from '../settings/index.js';
+
+/** A search counts from this number of rows in vain, or from `log.slowSearchRows` where that is smaller. */
+const ROWS_IN_VAIN = 200;
+/** Milliseconds between two additions to the directory. */
+const FLUSH_MS = 60_000;
+/** The most indexes, and the most index plans, that are tallied between two additions. */
+const MAX_TALLIES = 200;
+
+/** Tallies the searches that lacked an index, and adds them to those of all processes in the directory. */
+export class SearchTally {
+  readonly #partition: Pick<Partition, 'addTallies'>;
+  readonly #log: Logger;
+  readonly #minRows: number;
+  /** Whether the uses of indexes count, too. */
+  readonly #countsUses: boolean;
+  #tallies = new Map<string, IndexTally>();
+  #usedPlans = new Set<string>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(partition: Pick<Partition, 'addTallies'>, { indexes, log: { slowSearchRows } }: Config, log: Logger) {
+    this.#partition = partition;
+    this.#log = log;
+    this.#minRows = Math.min(ROWS_IN_VAIN, slowSearchRows || ROWS_IN_VAIN);
+    this.#countsUses = indexes.auto === 'make';
+  }
+
+  count(outcome: SearchOutcome): void {
+    const { entries, rowsExamined, indexNames } = outcome;
+    if (this.#countsUses && indexNames !== '' && !this.#usedPlans.has(indexNames)) this.#countUse(indexNames);
+    if (rowsExamined - entries < this.#minRows) return;
+    const tally = { searches: 1, rowsInVain: rowsExamined - entries, lastSeen: Date.now() };
+    for (const missing of outcome.missingIndexes()) this.#add({ ...missing, ...tally });
+  }
+
+  #countUse(indexNames: string): void {
+    if (this.#usedPlans.size >= MAX_TALLIES) void this.flush();
+    this.#usedPlans.add(indexNames);
+    this.#scheduleFlush();
+  }
+
+  #add(tally: IndexTally): void {
+    const key = keyOfMissing(tally);
+    const { searches, rowsInVain } = this.#tallies.get(key) ?? { searches: 0, rowsInVain: 0 };
+    if (searches === 0 && this.#tallies.size >= MAX_TALLIES) return;
+    const sums = { searches: searches + tally.searches, rowsInVain: rowsInVain + tally.rowsInVain };
+    this.#tallies.set(key, { ...tally, ...sums });
+    this.#scheduleFlush();
+  }
+
+  #scheduleFlush(): void {
+    this.#timer ??= setTimeout(() => void this.flush(), FLUSH_MS).unref();
+  }
+
+  /** Adds the tallies to the directory. After a failure they are kept for the next time. */
+  async flush(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const tallies = [...this.#tallies.values()];
+    const usedPlans = this.#usedPlans;
+    if (tallies.length === 0 && usedPlans.size === 0) return;
+    this.#tallies = new Map();
+    this.#usedPlans = new Set();
+    const usedNames = new Set([...usedPlans].flatMap((names) => names.split(/[ ,]/)));
+    try {
+      await this.#partition.addTallies(tallies, usedNames, Date.now());
+    } catch (error) {
+      this.#log.warn(
+        { err: error },
+        'searches that lacked an index could not be noted; the next attempt is in a minute',
+      );
+      for (const tally of tallies) this.#add(tally);
+      for (const names of usedPlans) this.#usedPlans.add(names);
+      this.#scheduleFlush();
+    }
+  }
+}

@@ -1,0 +1,57 @@
+import { expect } from 'chai';
+import type { RawClient } from '../server/raw-client.js';
+import { PEOPLE, rowanDoes, Sandbox } from './rowan.js';
+import { TwoWorkers } from './workers.js';
+
+const EACH = 60;
+const MAKE = { env: { ROWAN_INDEXES_AUTO: 'make' } };
+
+describe('rowan index proposals', () => {
+  const sandbox = new Sandbox();
+  let workers: TwoWorkers;
+  before(() => sandbox.initSample());
+  after(async () => {
+    workers?.close();
+    await sandbox.remove();
+  });
+
+  async function search(client: RawClient, attribute: string): Promise<void> {
+    const filter = { type: 'equal', attribute, value: Buffer.from('nobody') } as const;
+    expect((await client.search(PEOPLE, { scope: 'one', filter })).code).to.equal(0);
+  }
+
+  const proposals = (...args: string[]) => rowanDoes(['index', 'proposals', '--data', sandbox.data, ...args]);
+
+  it('has what both workers looked at in vain, cn=Monitor as well, and the job makes the index', async () => {
+    workers = await TwoWorkers.start(sandbox, ['--log-slow-search-rows', '2']);
+    for (const client of await workers.both()) for (let n = 0; n < EACH; n++) await search(client, 'description');
+    workers.close();
+    await workers.server.stop();
+    const text = await proposals();
+    expect(text).to.match(
+      /^rowan index add description: 120 searches, \d+ rows in vain, last [-0-9]+; cost: \d+ rows, \d+ KiB\n$/,
+    );
+
+    workers = await TwoWorkers.start(sandbox, ['--indexes-auto', 'make']);
+    const client = await workers.admin(2);
+    const { entries } = await client.search('cn=Index Proposals,cn=Monitor', { attributes: ['description'] });
+    expect(entries[0]!.attributes.get('description')!.map(String)).to.deep.equal([text.trim()]);
+    const said = await rowanDoes(['jobs', 'run', 'indexes', '--data', sandbox.data], MAKE);
+    expect(said).to.equal('description made, none dropped\n');
+    const list = () => rowanDoes(['index', 'list', '--data', sandbox.data]);
+    expect(await list()).to.match(/^description .* ready +equality, presence, made by job indexes$/m);
+    expect(await proposals()).to.equal('');
+
+    await rowanDoes(['index', 'add', 'description', '--data', sandbox.data]);
+    expect(await list()).to.match(/^description .* ready +equality, presence$/m);
+  });
+
+  it('forgets them when told to', async () => {
+    workers = await TwoWorkers.start(sandbox, ['--log-slow-search-rows', '2']);
+    await search(await workers.admin(1), 'title');
+    workers.close();
+    await workers.server.stop();
+    expect(await proposals('--forget')).to.match(/^rowan index add title: /);
+    expect(await proposals()).to.equal('');
+  });
+});
