@@ -1,4 +1,4 @@
-import { Command, CommanderError } from 'commander';
+import { Command, CommanderError, Help } from 'commander';
 import { VERSION } from '../server/words/version.js';
 import { ExitCode, reportError, reportUnexpected } from './exit.js';
 import { setUncaughtReporter } from './last-resort.js';
@@ -43,6 +43,30 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   quickstart: async () => (await import('./commands/quickstart.js')).addQuickstart,
 };
 
+const LISTEN_HINT = '"rowan serve --listen ldap://127.0.0.1:1389" names address and port';
+/** What to give instead of options that Rowan does not have. */
+const OPTION_HINTS: Readonly<Record<string, string>> = {
+  '--port': LISTEN_HINT,
+  '--host': LISTEN_HINT,
+  '--admin-password': '"rowan init --admin-password-file FILE" takes it from a file',
+};
+
+/** Returns an error of commander as a sentence. An `InvalidArgumentError` says what the value is not. */
+function rewordError(text: string): string {
+  const unknownOption = /^error: unknown option '(--[a-z-]+)/.exec(text)?.[1];
+  const hint = unknownOption && OPTION_HINTS[unknownOption];
+  if (hint) return `rowan: unknown option '${unknownOption}'; ${hint}\n`;
+  return text
+    .replace(/^error: command-argument value ('.*') is invalid for argument '[^']*'\./s, 'rowan: $1')
+    .replace(/^error: option '([^ ']+)[^']*' argument ('.*') is invalid\./s, 'rowan: $1: $2')
+    .replace(/ Allowed choices are (.*)\.$/m, ' is none of $1')
+    .replace(/^error: /, 'rowan: ');
+}
+
+/** Groups the items of a help text by heading. Options of the command itself, `--help` among them, come first. */
+const groupOwnFirst: Help['groupItems'] = (_items, visibleItems, getGroup) =>
+  Help.prototype.groupItems(visibleItems.toReversed(), visibleItems, getGroup);
+
 /**
  * Creates the program with the command `commandName`, or with all commands if there is no such command. Commander
  * prints its own errors and throws `CommanderError`.
@@ -52,7 +76,8 @@ async function createProgram(commandName: string | undefined): Promise<Command> 
     .description('An LDAP directory server')
     .version(VERSION)
     .addHelpText('after', EXAMPLES)
-    .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'rowan: ')) })
+    .configureOutput({ outputError: (text, write) => write(rewordError(text)) })
+    .configureHelp({ groupItems: groupOwnFirst })
     .enablePositionalOptions()
     .exitOverride();
   const commandNames =

@@ -5,7 +5,7 @@ import { readTlv, stringBytes } from './der.js';
 import { avaNorm, joinRdns, rdnNorm } from './dn-norm.js';
 import { formatDnValue, isCanonical } from './dn-text.js';
 import type { AttributeType, Ava, Dn, MatchingRule, Rdn } from './schema-types.js';
-import { didYouMean, printable } from './suggest.js';
+import { printable, unknownAttribute } from './suggest.js';
 
 /**
  * Parses distinguished names (RFC 4514). Also accepts the notation of RFC 2253 and older writers: spaces around `=`,
@@ -171,8 +171,7 @@ class Parser {
     if (type) return { typeName, oid: type.oid, type };
     if (this.isStrict) {
       this.requireEquals(start);
-      const hint = didYouMean(typeName, this.context.attributeNames());
-      this.fail(`attribute '${printable(typeName)}' is not in the schema${hint}`, start);
+      this.fail(unknownAttribute(typeName, this.context.attributeNames()), start);
     }
     return { typeName, oid: typeName, type };
   }

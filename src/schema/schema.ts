@@ -33,7 +33,7 @@ import type {
 import { type NisSchema, type SchemaSource, toStorableSource } from './source.js';
 import { parseStateOptions } from './state-options.js';
 import { type SchemaAttribute, subschema } from './subschema.js';
-import { didYouMean, printable } from './suggest.js';
+import { printable, unknownAttribute } from './suggest.js';
 
 export interface SchemaOptions {
   /** Folder of the built-in definitions. Default: `schema/` of the package. */
@@ -159,8 +159,7 @@ export class Schema {
     if (!isWellFormed(text))
       throw new LdapError('protocolError', `'${printable(text)}' is not an attribute description`);
     const typeName = text.split(';', 1)[0]!;
-    const hint = didYouMean(typeName, this.tables.types.names());
-    throw new LdapError('undefinedAttributeType', `attribute '${printable(typeName)}' is not in the schema${hint}`);
+    throw new LdapError('undefinedAttributeType', unknownAttribute(typeName, this.tables.types.names()));
   }
 
   /** Like `requireDescription`, for attributes that a request compares. */

@@ -49,6 +49,12 @@ export function didYouMean(wanted: string, names: Iterable<string>): string {
   return nearestName === undefined ? '' : `; did you mean '${nearestName}'?`;
 }
 
+/** Says that an attribute is unknown, with a similar one of `names` and where attributes are defined. */
+export function unknownAttribute(wanted: string, names: Iterable<string>): string {
+  const hint = didYouMean(wanted, names);
+  return `attribute '${printable(wanted)}' is not in the schema${hint || ';'} "rowan schema set" defines others`;
+}
+
 /** Text of a client for use in a message: truncated, without control characters. */
 export function printable(text: string): string {
   const cut = text.length > 80 ? `${text.slice(0, 80)}…` : text;

@@ -69,7 +69,9 @@ const FAULTS: readonly (readonly [what: string, lines: readonly string[], faults
   [
     'unknown attribute',
     [USERS, 'to: { attributes: [cn, pwdRset] }', 'allow: [view]'],
-    ["4: rule 'r': attribute 'pwdRset' is not in the schema; did you mean 'pwdReset'?"],
+    [
+      `4: rule 'r': attribute 'pwdRset' is not in the schema; did you mean 'pwdReset'? "rowan schema set" defines others`,
+    ],
   ],
   [
     'unknown class',
@@ -94,7 +96,7 @@ const FAULTS: readonly (readonly [what: string, lines: readonly string[], faults
   [
     'filter on an unknown attribute',
     [USERS, 'to: { filter: "(&(cn=a)(mial=b))" }', 'allow: [view]'],
-    ["4: rule 'r': attribute 'mial' is not in the schema; did you mean 'mail'?"],
+    [`4: rule 'r': attribute 'mial' is not in the schema; did you mean 'mail'? "rowan schema set" defines others`],
   ],
   [
     'filter on what is worked out',
@@ -235,7 +237,7 @@ const FAULTS: readonly (readonly [what: string, lines: readonly string[], faults
       "3: rule 'r': attribute 'cn' has no DNs for values; name one like manager or owner",
       "3: rule 'r': 'attribute' names a type; write 'seeAlso' for 'seeAlso;lang-de'",
       "3: rule 'r': attribute 'entryDN' is worked out when it is asked for; use self or subtree",
-      "3: rule 'r': attribute 'nothing' is not in the schema",
+      `3: rule 'r': attribute 'nothing' is not in the schema; "rowan schema set" defines others`,
     ],
   ],
   [

@@ -117,7 +117,7 @@ describe('cli: access', () => {
     expect([ended.code, ended.stdout]).to.deep.equal([1, '']);
     expect(ended.stderr.split('\n')).to.deep.equal([
       "rowan: faulty.yaml:3: rule 'a': who has no key 'userz'; did you mean 'users'?",
-      "rowan: faulty.yaml:7: rule 'b': attribute 'pwdRset' is not in the schema; did you mean 'pwdReset'?",
+      `rowan: faulty.yaml:7: rule 'b': attribute 'pwdRset' is not in the schema; did you mean 'pwdReset'? "rowan schema set" defines others`,
       '',
     ]);
     expect(await accessDoes('show')).to.equal(RULES);
@@ -353,7 +353,7 @@ manage   no     no rule grants it
       "rowan: faulty.yaml:1: it expects nothing; add 'can', 'cannot', or 'right' and 'expect'",
       "rowan: faulty.yaml:2: it has no 'as': a DN, or 'anonymous'",
       "rowan: faulty.yaml:3: 'as': invalid DN at byte 1: 'x' has no '='; a DN is written like 'ou=people,dc=example,dc=com'",
-      "rowan: faulty.yaml:4: 'attribute': attribute 'cm' is not in the schema; did you mean 'cn'?",
+      `rowan: faulty.yaml:4: 'attribute': attribute 'cm' is not in the schema; did you mean 'cn'? "rowan schema set" defines others`,
       "rowan: faulty.yaml:4: 'reed' is no right; did you mean 'read'?",
       "rowan: faulty.yaml:5: 'here' is no address",
       "rowan: faulty.yaml:5: 'tls' has to be a whole number from 0 to 256",
@@ -409,8 +409,7 @@ manage   no     no rule grants it
       expect(await rowan(['schema', 'set', '--data', made.data, '--without-files'])).to.deep.equal({
         code: 1,
         stdout: '',
-        stderr:
-          "rowan: the access rules in force, version 2:4: rule 'badges': attribute 'badge' is not in the schema\n",
+        stderr: `rowan: the access rules in force, version 2:4: rule 'badges': attribute 'badge' is not in the schema; "rowan schema set" defines others\n`,
       });
       await rowanDoes(['access', 'apply', '--version', '1', '--data', made.data]);
       await rowanDoes(['schema', 'set', '--data', made.data, '--without-files']);
@@ -427,7 +426,7 @@ manage   no     no rule grants it
       const wrong = await rowan([...init, 'open'], { env });
       expect([wrong.code, wrong.stderr]).to.deep.equal([
         2,
-        "rowan: option '--access <name>' argument 'open' is invalid. Allowed choices are users-read, anybody-reads, self-service, closed.\n",
+        "rowan: --access: 'open' is none of users-read, anybody-reads, self-service, closed\n",
       ]);
       await rowanDoes([...init, 'self-service'], { env });
       const text = await rowanDoes(['access', 'show', '--data', made.data]);

@@ -194,7 +194,7 @@ sn: d
     expect(stdout).to.match(/^loaded 1 entry, refused 31 in [\d.]+ s \(\d+\/s\), [\d,]+ bytes read\n/);
     expect(stdout.replaceAll(',', '')).to.include(` ${text.length} bytes read`);
     expect(stdout.split('\n').slice(1)).to.deep.equal([
-      `30 × undefinedAttributeType: attribute 'sAMAccountName' is not in the schema, the first at line 7; define the attribute ("rowan schema set"), or take it out of the file`,
+      `30 × undefinedAttributeType: attribute 'sAMAccountName' is not in the schema; "rowan schema set" defines others, the first at line 7`,
       '1 × no colon in this line of 8 bytes; expected "attribute: value", the first at line 217',
       '',
     ]);
@@ -397,7 +397,7 @@ sn: d
     const ended = await rowan(['import', '--data', sandbox.data, path]);
     expect(ended.code).to.equal(1);
     expect(ended.stderr).to.match(
-      /^rowan: \S+bad\.ldif, line 8: .*did you mean 'mail'\? What comes before it is loaded; correct (\S+bad\.ldif\.rejects) and import it, then go on with --resume\n$/,
+      /^rowan: \S+bad\.ldif, line 8: .*did you mean 'mail'\? "rowan schema set" defines others\. What comes before it is loaded; correct (\S+bad\.ldif\.rejects) and import it, then go on with --resume\n$/,
     );
     expect(await exported('--filter', '(|(uid=good)(uid=bad)(uid=later))'))
       .to.contain('dn: uid=good,')

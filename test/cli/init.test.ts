@@ -171,6 +171,23 @@ describe('cli: the command line', () => {
     );
   });
 
+  it("shows a command's own options first, and those of every command under a heading", async () => {
+    const { stdout } = await rowan(['import', '--help']);
+    const [, own, common] = /\nOptions:\n(.*)\n\nDirectory, HBase and schema options:\n(.*)\n\nExamples:/s.exec(
+      stdout,
+    )!;
+    expect(own)
+      .to.include('--continue')
+      .and.include('--help')
+      .and.not.match(/--(?:config|data|hbase|schema)/);
+    expect(common).to.include('--config').and.include('--data').and.include('--hbase-site').and.include('--schema-nis');
+    const served = await rowan(['serve', '--help']);
+    expect(served.stdout).to.match(/\nOptions:\n {2}--listen /);
+    expect((await rowan(['schema', 'set', '--help'])).stdout).to.match(
+      /\nOptions:\n.*--schema-folders .*\n\nDirectory,/s,
+    );
+  });
+
   it('does not list what npm start runs', async () => {
     expect(await rowanDoes(['--help'])).not.to.contain('quickstart');
   });
@@ -178,6 +195,28 @@ describe('cli: the command line', () => {
   for (const [what, args, message] of [
     ['an unknown command', ['servee'], "unknown command 'servee'"],
     ['an unknown option', ['check', '--dta', 'x'], "unknown option '--dta'"],
+    ['a port', ['serve', '--port', '389'], `option '--port'; "rowan serve --listen ldap://127.0.0.1:1389" names`],
+    [
+      'a password',
+      ['init', '--suffix', 'o=x', '--admin-dn', 'o=x', '--admin-password', 'x'],
+      '"rowan init --admin-password-file FILE" takes it from a file',
+    ],
+    [
+      'a port that is none',
+      ['serve', '--data', 'x', '--listen', 'ldap://127.0.0.1:99999'],
+      '--listen has a bad port in "ldap://127.0.0.1:99999": 99999; the highest is 65535\n',
+    ],
+    [
+      'an entryUUID that is none',
+      ['deleted', 'restore', '1234', '--data', 'x'],
+      `rowan: '1234' is not an entryUUID; "rowan deleted list" shows them\n`,
+    ],
+    [
+      'a number that is none',
+      ['deleted', 'purge', '--older-than', 'x'],
+      "rowan: --older-than: 'x' is not a number of days\n",
+    ],
+    ['a choice that is none', ['init', '--access', 'x'], "rowan: --access: 'x' is none of users-read, anybody-reads, "],
     ['a missing argument', ['import', '--data', 'x'], "missing required argument 'file'"],
     ['a missing option', ['init', '--data', 'x'], "required option '--suffix <dn>'"],
     [

@@ -252,9 +252,11 @@ describe('cli: beside a server', () => {
     await rowanDoes(['import', '--data', sandbox.data, '--resume', '-'], { input: stdout });
     const unknown = await does('explain', '(|(uid=ada)(!(employeNumber=7))(!(nosuch-a=*)))');
     expect(unknown)
-      .to.match(/^note +attribute 'employeNumber' is not in the schema; did you mean 'employeeNumber'\?; its term is/m)
+      .to.match(
+        /^note +attribute 'employeNumber' is not in the schema; did you mean 'employeeNumber'\? "rowan schema set" defines others; its term is/m,
+      )
       .and.match(
-        /^note +attribute 'nosuch-a' is not in the schema; its term is never true, and neither is the opposite$/m,
+        /^note +attribute 'nosuch-a' is not in the schema; "rowan schema set" defines others; its term is never true, and neither is the opposite$/m,
       )
       .and.match(/^entries +1$/m);
     const scanned = await does('explain', '--base', SUFFIX, '(employeeNumber=7)');

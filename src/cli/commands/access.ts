@@ -45,18 +45,18 @@ Examples:
 
 function parseVersion(text: string): number {
   if (!/^[1-9]\d{0,8}$/.test(text))
-    throw new InvalidArgumentError('a number that "rowan access history" shows is wanted.');
+    throw new InvalidArgumentError('is not the number of a version; "rowan access history" shows them');
   return Number(text);
 }
 
 function parseStrength(text: string): number {
   if (!/^\d{1,3}$/.test(text) || Number(text) > MAX_STRENGTH)
-    throw new InvalidArgumentError(`a number of bits from 0 (no TLS) to ${MAX_STRENGTH} is wanted.`);
+    throw new InvalidArgumentError(`is not a number of bits from 0 (no TLS) to ${MAX_STRENGTH}`);
   return Number(text);
 }
 
 function parseAddress(text: string): string {
-  if (isIP(text) === 0) throw new InvalidArgumentError('an IPv4 or IPv6 address is wanted.');
+  if (isIP(text) === 0) throw new InvalidArgumentError('is not an IPv4 or IPv6 address');
   return text;
 }
 

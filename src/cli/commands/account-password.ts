@@ -43,7 +43,7 @@ const LIFETIME = {
 
 /** Returns seconds. Requires a unit, since a bare number may be meant as days. */
 function parseLifetime(text: string): number {
-  if (/^\d+$/.test(text)) throw new InvalidArgumentError(`say of what: ${text}d are days, ${text}h are hours`);
+  if (/^\d+$/.test(text)) throw new InvalidArgumentError(`has no unit: ${text}d are days, ${text}h are hours`);
   try {
     return readValue(LIFETIME, text, true, (path) => path) as number;
   } catch (error) {

@@ -24,7 +24,7 @@ Examples:
 
 function parseDays(text: string): number {
   const days = Number(text);
-  if (text.trim() === '' || !(days >= 0 && days <= 1e6)) throw new InvalidArgumentError('a number of days is wanted.');
+  if (text.trim() === '' || !(days >= 0 && days <= 1e6)) throw new InvalidArgumentError('is not a number of days');
   return days;
 }
 
@@ -32,16 +32,15 @@ function parseId(text: string): Buffer {
   try {
     return parseUuid(text);
   } catch (error) {
-    throw new InvalidArgumentError(
-      `an entryUUID as "rowan deleted list" shows it is wanted (${(error as Error).message}).`,
-    );
+    if (!(error instanceof TypeError)) throw error;
+    throw new InvalidArgumentError('is not an entryUUID; "rowan deleted list" shows them');
   }
 }
 
 /** Milliseconds since 1970. */
 function parseTime(text: string): number {
   const time = Date.parse(text);
-  if (Number.isNaN(time)) throw new InvalidArgumentError('a time as "rowan deleted list" shows it is wanted.');
+  if (Number.isNaN(time)) throw new InvalidArgumentError('is not a time; "rowan deleted list" shows them');
   return time;
 }
 

@@ -38,7 +38,7 @@ interface DropFlags {
 
 function parsePositive(text: string): number {
   const value = Number(text);
-  if (!(value > 0)) throw new InvalidArgumentError('a number above 0 is wanted.');
+  if (!(value > 0)) throw new InvalidArgumentError('is not a number above 0');
   return value;
 }
 

@@ -13,7 +13,7 @@ Examples:
 `;
 
 function parseNumber(text: string): number {
-  if (!/^(0|[1-9]\d{0,14})$/.test(text)) throw new InvalidArgumentError('a number from 0 on is wanted.');
+  if (!/^(0|[1-9]\d{0,14})$/.test(text)) throw new InvalidArgumentError('is not a whole number from 0 on');
   return Number(text);
 }
 

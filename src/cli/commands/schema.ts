@@ -66,7 +66,9 @@ export function addSchema(program: Command): void {
       }),
     );
 
-  directoryCommand(schema, 'set', 'give the directory the schema of these settings', EXAMPLES)
+  const set = directoryCommand(schema, 'set', 'give the directory the schema of these settings', EXAMPLES);
+  for (const option of set.options) if (option.long?.startsWith('--schema-')) option.helpGroup('Options:');
+  set
     .option('--without-files', 'remove the schema files of the directory')
     .action((flags: { withoutFiles?: boolean }, command: Command) => {
       const settings = resolveSettings(command);

@@ -21,7 +21,7 @@ Servers may run meanwhile. A command that was killed goes on when it is given ag
 
 function parseNumber(text: string): number {
   if (!/^[1-9]\d{0,8}$/.test(text))
-    throw new InvalidArgumentError('a number that "rowan unique show" shows is wanted.');
+    throw new InvalidArgumentError('is not the number of a constraint; "rowan unique show" shows them');
   return Number(text);
 }
 

@@ -25,6 +25,9 @@ const PLACEHOLDERS: Readonly<Record<SettingSpec['kind'], string>> = {
   urls: '<url>',
 };
 
+const DIRECTORY_HEADING = 'Directory, HBase and schema options:';
+const DIRECTORY_SETTING = /^(?:data|store|hbase\..*|schema\..*)$/;
+
 export function collectValues(value: string, previousValues: readonly string[] | undefined): string[] {
   return [...(previousValues ?? []), value];
 }
@@ -42,6 +45,7 @@ function makeOption(name: SettingName): Option {
     `${spec.alias === undefined ? '' : `--${spec.alias}, `}${settingFlag(name)} ${PLACEHOLDERS[spec.kind]}`,
     `${spec.help.replaceAll('`', '')} (${notesText})`,
   );
+  if (DIRECTORY_SETTING.test(name)) option.helpGroup(DIRECTORY_HEADING);
   return spec.kind === 'paths' || spec.kind === 'urls' ? option.argParser(collectValues) : option;
 }
 
@@ -51,7 +55,10 @@ function makeOption(name: SettingName): Option {
  */
 export function addSettingFlags(command: Command, names: readonly SettingName[] = settingNames): Command {
   const existingFlags = new Set(command.options.map((option) => option.long));
-  if (!existingFlags.has('--config')) command.option('--config <file>', 'YAML file with settings (ROWAN_CONFIG)');
+  if (!existingFlags.has('--config'))
+    command.addOption(
+      new Option('--config <file>', 'YAML file with settings (ROWAN_CONFIG)').helpGroup(DIRECTORY_HEADING),
+    );
   for (const name of names) if (!existingFlags.has(settingFlag(name))) command.addOption(makeOption(name));
   return command;
 }

@@ -8,7 +8,6 @@ const MAX_TEXT = 300;
 const DEFAULT_REMEDY = 'correct these records';
 /** Remedies for results whose message has none. */
 const REMEDIES: Partial<Record<ResultName, string>> = {
-  undefinedAttributeType: 'define the attribute ("rowan schema set"), or take it out of the file',
   entryAlreadyExists: 'leave what is there, or delete it first',
   noSuchObject: 'import what is above it first',
   noSuchAttribute: 'the change is made already, or was meant for another entry',

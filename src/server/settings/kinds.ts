@@ -84,6 +84,7 @@ function parseWithUnit(text: string, units: Readonly<Record<string, number>>, ex
 
 const SIZES = { B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3 };
 const SECONDS = { s: 1, m: 60, h: 3600, d: 86_400 };
+const MAX_PORT = 65_535;
 
 function parseDuration(spec: SettingSpec & { readonly kind: 'duration' }, raw: unknown): number {
   if (typeof raw === 'number') return raw;
@@ -106,6 +107,9 @@ function parseList(raw: unknown, separator: RegExp | undefined): readonly string
 }
 
 function checkListenUrl(text: string): string {
+  const port = /^ldaps?:\/\/(?:\[[^\]]*\]|[^:/[\]]*):([^:/]+)\/?$/i.exec(text)?.[1];
+  if (port !== undefined && !(/^\d+$/.test(port) && Number(port) <= MAX_PORT))
+    throw new SettingFault(`has a bad port in "${text}": ${port}; the highest is ${MAX_PORT}`);
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (!url || !/^(?:ldaps?|ldapi):$/.test(url.protocol) || !text.includes('://')) {
     throw new SettingFault(

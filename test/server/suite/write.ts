@@ -100,6 +100,15 @@ export function writeSuite(directory: SuiteDirectory): void {
       expect(await compare('entryDN', dn.toUpperCase())).to.equal(6);
     });
 
+    it('an unknown attribute is refused with a similar one and the command that defines others', async () => {
+      const changes = [{ operation: 'add', attribute: { type: 'mial', values: [Buffer.from('x')] } }] as const;
+      const { code, final } = await directory.admin.request({ op: 'modify', dn: directory.people, changes });
+      expect([code, final.message]).to.deep.equal([
+        17,
+        `attribute 'mial' is not in the schema; did you mean 'mail'? "rowan schema set" defines others`,
+      ]);
+    });
+
     it('a password under an option is never equal in a compare', async () => {
       const dn = await directory.addPerson('optioned', { userPassword: 'own' });
       const user = await directory.connectAs(dn, 'own');
