@@ -107,7 +107,7 @@ const FOLDERS: Readonly<Record<string, Readonly<Record<string, readonly string[]
     listen: ['settings'],
     entry: ['words'],
     observation: [],
-    processes: ['observation', 'words'],
+    processes: ['observation', 'settings', 'words'],
     passwords: ['settings'],
     virtual: ['entry', 'processes', 'settings', 'words'],
     services: ['entry', 'observation', 'passwords', 'processes', 'settings', 'virtual', 'words'],

@@ -1,7 +1,9 @@
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { type IncomingMessage, request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
+import type { Config } from '../server/settings/index.js';
 import { addSettingFlags } from './config/index.js';
 import { CliError, describeError, UsageError } from './exit.js';
 import { type ControlSocket, controlFolder, controlSockets } from './http/control-socket.js';
@@ -22,6 +24,19 @@ export class ControlClient {
 
   private constructor(socket: ControlSocket) {
     this.#socket = socket;
+  }
+
+  /** Process id of the server. */
+  get pid(): number {
+    return this.#socket.pid;
+  }
+
+  /** Finds all running servers of the directory in `config`. */
+  static async findAll(config: Config): Promise<ControlClient[]> {
+    const folder = controlFolder(config, config.store ?? config.data);
+    if (folder === undefined || !existsSync(folder)) return [];
+    const sockets = await controlSockets(folder);
+    return sockets.filter(({ isAnswered }) => isAnswered).map((socket) => new ControlClient(socket));
   }
 
   /** Finds the server that the options of a `controlCommand` mean. Rejects when no server or several servers fit. */

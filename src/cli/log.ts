@@ -1,5 +1,5 @@
 import { type Logger, pino } from 'pino';
-import type { Config } from '../server/settings/index.js';
+import { type Config, onSettingsChanged } from '../server/settings/index.js';
 import { setUncaughtReporter } from './last-resort.js';
 
 const LEVELS: Readonly<Record<number, string>> = {
@@ -36,8 +36,13 @@ export function logUncaught(log: Logger): void {
 }
 
 /** Creates the log of the server, on standard error. Lines of a worker carry its number. */
-export function createLog({ log }: Config, worker?: number): Logger {
-  const options = { level: log.level, base: worker === undefined ? null : { worker } };
-  if (log.format === 'json') return pino(options, process.stderr);
-  return pino(options, { write: (json: string) => process.stderr.write(formatLine(json)) });
+export function createLog(config: Config, worker?: number): Logger {
+  const options = { level: config.log.level, base: worker === undefined ? null : { worker } };
+  const write = (json: string) => process.stderr.write(config.log.format === 'json' ? json : formatLine(json));
+  const log = pino(options, { write });
+  onSettingsChanged(config, (values) => {
+    log.level = config.log.level;
+    log.debug({ settings: Object.keys(values) }, 'changed settings are in force here');
+  });
+  return log;
 }

@@ -28,7 +28,7 @@ export class Maintenance {
     this.#partition = partition;
     this.#log = log;
     this.#intervalMs = everyMs;
-    this.#scheduler = new Scheduler(partition.store, listJobs(partition, config, log), {
+    this.#scheduler = new Scheduler(partition.store, () => listJobs(partition, config, log), {
       logResult: (job, result, ms) => this.#log.info({ job, ms: Math.round(ms) }, result),
       logFailure: (job, error) => this.#logFailure(job, error, 'a job failed'),
     });

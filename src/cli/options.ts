@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import type { Command, CommandOptions } from 'commander';
 import type { Config, SettingName } from '../server/settings/index.js';
-import { addSettingFlags, flagValues, type LoadedConfig, loadConfig } from './config/index.js';
+import { addSettingFlags, type ConfigSources, flagValues, type LoadedConfig, loadConfig } from './config/index.js';
 import { UsageError } from './exit.js';
 
 export interface Settings {
@@ -43,10 +43,15 @@ export function addServerOptions(command: Command): Command {
   return addSettingFlags(command);
 }
 
+/** Returns where the settings of a command come from. */
+export function configSources(command: Command): ConfigSources {
+  const file = command.getOptionValue('config') as string | undefined;
+  return { file, env: process.env, flags: flagValues(command) };
+}
+
 /** Loads the settings from file, variables and flags. Prints warnings on standard error. */
 export function loadSettings(command: Command): LoadedConfig {
-  const file = command.getOptionValue('config') as string | undefined;
-  const loadedConfig = loadConfig({ file, env: process.env, flags: flagValues(command) });
+  const loadedConfig = loadConfig(configSources(command));
   for (const warning of loadedConfig.warnings) process.stderr.write(`rowan: ${warning}\n`);
   return loadedConfig;
 }

@@ -25,7 +25,7 @@ export interface SchedulerOptions {
  */
 export class Scheduler {
   readonly #store: Store;
-  readonly #jobs: readonly Job[];
+  readonly #listJobs: () => readonly Job[];
   readonly #log: JobsLog;
   readonly #leaseMs: number;
   readonly #pollMs: number;
@@ -34,9 +34,10 @@ export class Scheduler {
   #runningLoop: Promise<void> = Promise.resolve();
   #wake: () => void = () => undefined;
 
-  constructor(store: Store, jobs: readonly Job[], log: JobsLog, options: SchedulerOptions = {}) {
+  /** `listJobs` is called before each check of the jobs, so that their schedules may change. */
+  constructor(store: Store, listJobs: () => readonly Job[], log: JobsLog, options: SchedulerOptions = {}) {
     this.#store = store;
-    this.#jobs = jobs;
+    this.#listJobs = listJobs;
     this.#log = log;
     this.#leaseMs = options.leaseMs ?? LEASE_MS;
     this.#pollMs = options.pollMs ?? POLL_MS;
@@ -59,7 +60,7 @@ export class Scheduler {
     await this.#sleep(this.#pollMs);
     while (!this.#stopController.signal.aborted) {
       let waitMs = this.#pollMs;
-      for (const job of this.#jobs) {
+      for (const job of this.#listJobs()) {
         if (this.#stopController.signal.aborted) return;
         try {
           waitMs = Math.min(waitMs, await this.#runIfDue(job));

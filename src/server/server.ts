@@ -18,7 +18,7 @@ import { readTls } from './listen/tls-material.js';
 import type { Answer, Question, Siblings } from './processes/siblings.js';
 import { createServices, type Helpers, type Services } from './services/services.js';
 import { decodeLimits } from './settings/decode-limits.js';
-import type { Config } from './settings/index.js';
+import { applySettings, type Config, onSettingsChanged } from './settings/index.js';
 
 const MAX_CHECK_INTERVAL_SECONDS = 1;
 
@@ -39,6 +39,7 @@ export class RowanServer implements ConnectionOwner {
   #deadlineTimer: NodeJS.Timeout | undefined;
   #closePromise: Promise<void> | undefined;
   #onAllClosed: (() => void) | undefined;
+  readonly #endSettingsCalls: () => void;
   secureContext: SecureContext | undefined;
 
   /** With `siblings` the server is one of several processes on one directory. */
@@ -49,6 +50,16 @@ export class RowanServer implements ConnectionOwner {
     this.decodeLimits = decodeLimits(config);
     this.unsentTotal = new UnsentTotal(config.limits.allUnsentBytes);
     this.requestBudget = new Budget(Math.max(config.limits.requestBytes, config.limits.messageBytes));
+    this.#endSettingsCalls = onSettingsChanged(config, () => this.#adoptSettings());
+  }
+
+  /** Takes over the live settings that are not read from the configuration at each use. */
+  #adoptSettings(): void {
+    const { limits } = this.#config;
+    Object.assign(this.decodeLimits, decodeLimits(this.#config));
+    this.unsentTotal.limitBytes = limits.allUnsentBytes;
+    this.requestBudget.limitBytes = Math.max(limits.requestBytes, limits.messageBytes);
+    if (this.#deadlineTimer) this.#startDeadlineChecks();
   }
 
   /** Listens on all configured URLs, or on none after an error. Resolves with the URLs that clients use. */
@@ -94,6 +105,10 @@ export class RowanServer implements ConnectionOwner {
     const { statistics, upgrades } = this.services;
     if (question.about === 'counts') return { counts: statistics.counts() };
     if (question.about === 'serving') return { isServing: this.#closePromise === undefined };
+    if (question.about === 'settings') {
+      void applySettings(this.#config, question.values);
+      return {};
+    }
     const storedHash = Buffer.from(question.stored);
     const upgradedHash = upgrades.currentHash(Buffer.from(question.id), storedHash);
     return { upgradedHash: upgradedHash === storedHash ? undefined : upgradedHash };
@@ -107,8 +122,8 @@ export class RowanServer implements ConnectionOwner {
   /** Reads certificate and key again for new handshakes, or rejects and keeps the old ones. False without TLS. */
   async renewCertificate(): Promise<boolean> {
     const tls = await readTls(this.#config);
+    this.secureContext = tls && createSecureContext({ ...tls, cert: tls.certificate });
     if (!tls) return false;
-    this.secureContext = createSecureContext({ ...tls, cert: tls.certificate });
     for (const receiver of this.#receivers) receiver.renewCertificate(tls);
     return true;
   }
@@ -122,6 +137,7 @@ export class RowanServer implements ConnectionOwner {
     const { bindSeconds, slowReaderSeconds, idleSeconds } = this.#config.limits;
     const timeoutSeconds = [bindSeconds, slowReaderSeconds, idleSeconds].filter((seconds) => seconds > 0);
     const intervalSeconds = Math.min(MAX_CHECK_INTERVAL_SECONDS, ...timeoutSeconds.map((seconds) => seconds / 4));
+    clearInterval(this.#deadlineTimer);
     this.#deadlineTimer = setInterval(() => this.#checkDeadlines(), intervalSeconds * 1000).unref();
   }
 
@@ -169,6 +185,7 @@ export class RowanServer implements ConnectionOwner {
     if (this.#connections.size > 0) await allClosed;
     clearTimeout(timeout);
     clearInterval(this.#deadlineTimer);
+    this.#endSettingsCalls();
     for (const receiver of this.#receivers) receiver.endHandshakes();
     await this.services.upgrades.waitForUpgrades();
     await this.services.searchTally?.flush();

@@ -36,7 +36,7 @@ describe('cli: turns of long writes', () => {
   });
 
   it('there is room for so many, and for half of them of one user', () => {
-    const room = new RequestQuota(10);
+    const room = new RequestQuota({ longRequests: 10 });
     for (let i = 0; i < 5; i++) room.acquire('ann');
     expect(() => room.acquire('ann')).to.throw('too many long requests are waiting, 5 in all and 5 of the same user');
     for (let i = 0; i < 5; i++) room.acquire(`user${i}`);

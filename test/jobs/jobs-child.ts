@@ -52,7 +52,7 @@ async function purge(partition: Partition, leaseMs: number): Promise<void> {
   const { store } = partition;
   const jobs = standardJobs(partition, makeConfig({ 'history.deletedDays': 0 }));
   const log = { logResult: () => undefined, logFailure: () => undefined };
-  const scheduler = new Scheduler(store, jobs, log, { leaseMs });
+  const scheduler = new Scheduler(store, () => jobs, log, { leaseMs });
   const commit = store.commit.bind(store);
   let left = PURGE_COMMITS;
   store.commit = async (plan) => {

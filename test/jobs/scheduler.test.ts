@@ -25,7 +25,7 @@ function schedulerOf(store: Store, jobs: readonly Job[], leaseMs = LONG_LEASE_MS
     logResult: (job: string, result: string) => void said.push(`${job}: ${result}`),
     logFailure: (job: string, error: unknown) => void said.push(`${job} failed: ${(error as Error).message}`),
   };
-  return { said, scheduler: new Scheduler(store, jobs, log, { leaseMs, pollMs: 10 }) };
+  return { said, scheduler: new Scheduler(store, () => jobs, log, { leaseMs, pollMs: 10 }) };
 }
 
 /** As if a server had first had the job two hours ago. */

@@ -7,7 +7,7 @@ import { Importer } from '../import/importer.js';
 import { RejectsFile } from '../import/rejects.js';
 import { openInput, RecordSource } from '../import/source.js';
 import { createDirectory, withDirectory } from '../open-directory.js';
-import { addServerOptions, directoryCommand, resolveSettings, type Settings } from '../options.js';
+import { addServerOptions, configSources, directoryCommand, resolveSettings, type Settings } from '../options.js';
 import { SAMPLE } from '../sample.js';
 import { generatePassword } from '../secrets.js';
 import { serve } from './serve.js';
@@ -73,6 +73,6 @@ export function addQuickstart(program: Command): void {
     if (settings.config.store !== undefined)
       throw new UsageError('the sample directory is made in a folder: give --data');
     const password = existsSync(settings.store) ? undefined : await createSample(settings);
-    await serve(settings, (urls) => greet(urls, password));
+    await serve(settings, configSources(self), (urls) => greet(urls, password));
   });
 }

@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import type { Partition } from '../../partition/index.js';
 import type { Answer, Question } from '../../server/processes/siblings.js';
 import { renewCertificate } from '../certificate.js';
+import type { ConfigSources } from '../config/index.js';
 import { UsageError } from '../exit.js';
 import type { HealthSource, ServerPhase } from '../http/health.js';
 import type { HttpListener } from '../http/http-listener.js';
@@ -12,7 +13,8 @@ import type { LongThread } from '../long/long-thread.js';
 import { Maintenance } from '../maintenance.js';
 import { watchNpm } from '../npm.js';
 import { openDirectory } from '../open-directory.js';
-import { addServerOptions, directoryCommand, resolveSettings, type Settings } from '../options.js';
+import { addServerOptions, configSources, directoryCommand, resolveSettings, type Settings } from '../options.js';
+import { reloadRoute, SettingsReloader } from '../reload.js';
 
 const EXAMPLES = `
 Examples:
@@ -29,7 +31,7 @@ Examples:
   From a configuration file ("rowan config" shows what can stand in it):
     rowan serve --config /etc/rowan.yaml
 
-SIGTERM and SIGINT end it after the requests in hand are answered, a second one at once; SIGHUP reads the certificate anew.
+SIGTERM and SIGINT end it after the requests in hand are answered, a second one at once; SIGHUP reads settings and certificate anew.
 `;
 
 /** Resolves with the reason at the first SIGTERM or SIGINT, or when npm ends. The next signal exits the process. */
@@ -123,8 +125,15 @@ function controlRoutes(server: ServerHandle): Route[] {
   ];
 }
 
-/** Serves until a signal ends it. Prints one line when all listeners are open, and calls `onReady` after it. */
-export async function serve(settings: Settings, onReady?: (urls: readonly string[]) => void): Promise<void> {
+/**
+ * Serves until a signal ends it. Prints one line when all listeners are open, and calls `onReady` after it. `sources`:
+ * where the settings come from.
+ */
+export async function serve(
+  settings: Settings,
+  sources: ConfigSources,
+  onReady?: (urls: readonly string[]) => void,
+): Promise<void> {
   const { createLog, logUncaught } = await import('../log.js');
   const { closeHttpServer, openControlServer } = await import('../http/control-server.js');
   const log = createLog(settings.config);
@@ -142,9 +151,14 @@ export async function serve(settings: Settings, onReady?: (urls: readonly string
     const http = await openHttp(settings, source, log);
     if (http) httpServers.push(http.server);
     const stopReason = waitForStop();
-    process.on('SIGHUP', () => handle.renewCertificate());
+    const reloader = new SettingsReloader(sources, {
+      config: settings.config,
+      log,
+      renewCertificate: () => handle.renewCertificate(),
+    });
+    process.on('SIGHUP', () => void reloader.reload('SIGHUP'));
     const urls = await handle.listen();
-    httpServers.push(...(await openControlServer(settings, controlRoutes(handle), log)));
+    httpServers.push(...(await openControlServer(settings, [...controlRoutes(handle), reloadRoute(reloader)], log)));
     phase = 'serving';
     const suffixes = partition.settings.suffixes.join(' ');
     const allUrls = http ? [...urls, http.url] : urls;
@@ -173,6 +187,6 @@ async function openHttp({ config }: Settings, source: HealthSource, log: Logger)
 
 export function addServe(program: Command): void {
   addServerOptions(directoryCommand(program, 'serve', 'serve the directory to LDAP clients', EXAMPLES)).action(
-    (_options: object, command: Command) => serve(resolveSettings(command)),
+    (_options: object, command: Command) => serve(resolveSettings(command), configSources(command)),
   );
 }

@@ -41,13 +41,14 @@ function valueColumn(spec: SettingSpec): string {
 function settingRow(name: SettingName): string {
   const spec: SettingSpec = settings[name];
   const value = 'default' in spec ? formatValue(spec, spec.default) : '';
-  const cells = [`\`${name}\``, valueColumn(spec), value === '' ? 'none' : `\`${value}\``, spec.help];
+  const defaultText = value === '' ? 'none' : `\`${value}\``;
+  const cells = [`\`${name}\``, valueColumn(spec), defaultText, spec.live ?? 'restart', spec.help];
   return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
 }
 
 /** Returns the table of all settings for docs/configuration.md. A test compares the two. */
 export function settingsTable(): string {
-  const headLines = ['| setting | value | default | meaning |', '| --- | --- | --- | --- |'];
+  const headLines = ['| setting | value | default | changes | meaning |', '| --- | --- | --- | --- | --- |'];
   return [...headLines, ...settingNames.map(settingRow)].join('\n') + '\n';
 }
 

@@ -4,6 +4,7 @@ import {
   type AnyValue,
   type Config,
   conflicts,
+  listValues,
   makeConfig,
   readValue,
   SettingFault,
@@ -23,6 +24,8 @@ export type FlagValues = Readonly<Partial<Record<SettingName, string | boolean |
 export interface ConfigSources {
   /** YAML file. Default: the file named by `ROWAN_CONFIG`, if any. */
   readonly file?: string | undefined;
+  /** Text to read in place of the contents of the file. */
+  readonly text?: string;
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly flags?: FlagValues;
 }
@@ -62,8 +65,8 @@ class SettingsLoader {
   readonly problems: string[] = [];
   readonly warnings: string[] = [];
 
-  readFile(file: string): void {
-    const fileSettings = readConfigFile(file);
+  readFile(file: string, text: string | undefined): void {
+    const fileSettings = readConfigFile(file, text);
     this.problems.push(...fileSettings.problems);
     for (const { name, value, line } of fileSettings.settings) this.#set(name, value, `${basename(file)}:${line}`);
   }
@@ -110,14 +113,20 @@ function describePlace(name: SettingName, origin: string | undefined): string {
   return /:\d+$/.test(origin) ? `${origin}: ${name}` : origin;
 }
 
+/** Returns the configuration file; undefined: there is none. */
+export function configFile({ file, env }: ConfigSources): string | undefined {
+  return (file ?? env?.ROWAN_CONFIG) || undefined;
+}
+
 /**
  * Loads the settings. Flags override variables, variables override the file, the file overrides the defaults. Throws
  * `ConfigError` with every mistake found, or a system error when the file cannot be read.
  */
-export function loadConfig({ file, env = {}, flags = {} }: ConfigSources = {}): LoadedConfig {
+export function loadConfig(sources: ConfigSources = {}): LoadedConfig {
+  const { text, env = {}, flags = {} } = sources;
   const loader = new SettingsLoader();
-  const path = file ?? env.ROWAN_CONFIG;
-  if (path !== undefined && path !== '') loader.readFile(path);
+  const file = configFile(sources);
+  if (file !== undefined) loader.readFile(file, text);
   loader.readVariables(env);
   loader.readFlags(flags);
   const { origins, problems, warnings } = loader;
@@ -129,12 +138,4 @@ export function loadConfig({ file, env = {}, flags = {} }: ConfigSources = {}): 
   }
   if (problems.length > 0) throw new ConfigError(problems);
   return { config, values: listValues(config), origins, warnings };
-}
-
-function listValues(config: Config): SettingValues {
-  const values: Record<string, unknown> = {};
-  for (const name of settingNames) {
-    values[name] = name.split('.').reduce<unknown>((at, part) => (at as Record<string, unknown>)[part], config);
-  }
-  return values as SettingValues;
 }

@@ -26,7 +26,7 @@ export interface FileSettings {
 }
 
 /** Loaded on demand: loading takes a twentieth of the start time, and most users have no file. */
-const loadYaml = (): typeof import('yaml') => createRequire(import.meta.url)('yaml');
+export const loadYaml = (): typeof import('yaml') => createRequire(import.meta.url)('yaml');
 
 const MAX_FILE_BYTES = 1024 * 1024;
 
@@ -36,7 +36,7 @@ for (const name of settingNames) {
   for (let at = name.indexOf('.'); at > 0; at = name.indexOf('.', at + 1)) settingGroups.add(name.slice(0, at));
 }
 
-function isSetting(name: string): name is SettingName {
+export function isSetting(name: string): name is SettingName {
   return Object.hasOwn(settings, name);
 }
 
@@ -116,9 +116,9 @@ class ConfigReader {
   }
 }
 
-/** Reads the settings in a YAML file. Throws a system error when the file cannot be read. */
-export function readConfigFile(file: string): FileSettings {
-  const bytes = readFileSync(file);
+/** Reads the settings in a YAML file, or in `text` as if it were in there. Throws a system error when it cannot. */
+export function readConfigFile(file: string, text?: string): FileSettings {
+  const bytes = text === undefined ? readFileSync(file) : Buffer.from(text);
   if (bytes.length > MAX_FILE_BYTES)
     return { settings: [], problems: [`${basename(file)}: ${bytes.length} bytes are no configuration`] };
   const reader = new ConfigReader(file);

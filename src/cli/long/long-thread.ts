@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import { bufferOf } from '../../ldap/bytes.js';
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { LongReply, LongRequest, LongResult, LongWorker } from '../../server/processes/long-request.js';
+import { onSettingsChanged } from '../../server/settings/index.js';
 import { identityKey } from '../../server/words/session.js';
 import type { Settings } from '../options.js';
 import { PieceSource } from './piece-source.js';
@@ -48,7 +49,8 @@ export class LongThread implements LongWorker {
   constructor(settings: Settings, log: Logger, worker?: number) {
     this.#data = { settings, writer: FIRST_WRITER + (worker ?? 0), worker };
     this.#log = log;
-    this.#quota = new RequestQuota(settings.config.limits.longRequests);
+    this.#quota = new RequestQuota(settings.config.limits);
+    onSettingsChanged(settings.config, (values) => this.#post({ type: 'settings', values }));
   }
 
   /** Starts the thread if none runs; a later call may then return true. */

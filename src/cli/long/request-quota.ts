@@ -1,19 +1,21 @@
 import { LdapError } from '../../ldap/ldap-error.js';
+import type { Config } from '../../server/settings/index.js';
 
 /** Limits the number of long requests that run or wait. A single user has at most half of the limit. */
 export class RequestQuota {
-  readonly #limit: number;
+  readonly #limits: Pick<Config['limits'], 'longRequests'>;
   #requestCount = 0;
   readonly #countByUser = new Map<string, number>();
 
-  constructor(limit: number) {
-    this.#limit = limit;
+  constructor(limits: Pick<Config['limits'], 'longRequests'>) {
+    this.#limits = limits;
   }
 
   /** Counts a new request. Throws `busy` when the limit is reached. */
   acquire(user: string): void {
+    const { longRequests: limit } = this.#limits;
     const userCount = this.#countByUser.get(user) ?? 0;
-    if (this.#requestCount >= this.#limit || userCount * 2 >= this.#limit)
+    if (this.#requestCount >= limit || userCount * 2 >= limit)
       throw new LdapError(
         'busy',
         `too many long requests are waiting, ${this.#requestCount} in all and ${userCount} of the same user (limits.longRequests); try again later`,

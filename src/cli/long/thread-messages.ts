@@ -2,6 +2,7 @@ import { bufferOf } from '../../ldap/bytes.js';
 import { LdapError, type ResultName } from '../../ldap/ldap-error.js';
 import { ProtocolError } from '../../protocol/protocol-error.js';
 import type { LongRequest, LongResult } from '../../server/processes/long-request.js';
+import type { LiveValues } from '../../server/settings/index.js';
 import type { Identity } from '../../server/words/session.js';
 import { describeError } from '../exit.js';
 
@@ -13,6 +14,8 @@ export type ThreadOrder =
   /** The message in pieces could not be sent to the client. */
   | { readonly type: 'cut'; readonly id: number }
   | { readonly type: 'abort'; readonly id: number }
+  /** New values of live settings. Later requests are carried out with them. */
+  | { readonly type: 'settings'; readonly values: LiveValues }
   | { readonly type: 'stop' };
 
 /** A message from the thread. */

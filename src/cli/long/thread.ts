@@ -4,6 +4,7 @@ import { LdapError } from '../../ldap/ldap-error.js';
 import { runLongRequest } from '../../server/long/run-long-request.js';
 import type { LongReply, LongRequest } from '../../server/processes/long-request.js';
 import { createServices, type Services } from '../../server/services/services.js';
+import { applySettings } from '../../server/settings/index.js';
 import type { Maybe } from '../../server/words/maybe.js';
 import { createLog } from '../log.js';
 import { openDirectory } from '../open-directory.js';
@@ -115,6 +116,7 @@ port.on('message', (order: ThreadOrder) => {
   if (order.type === 'request') void run(services, order.id, order.request);
   else if (order.type === 'abort') replies.get(order.id)?.abort();
   else if (order.type === 'taken') replies.get(order.id)?.acknowledge(true);
+  else if (order.type === 'settings') void applySettings(settings.config, order.values);
   else if (order.type === 'cut') replies.get(order.id)?.acknowledge(false);
   else
     void close().finally(() => {

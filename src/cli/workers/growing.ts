@@ -4,6 +4,7 @@ import type { LongWorker } from '../../server/processes/long-request.js';
 import type { Answer, Question, Siblings } from '../../server/processes/siblings.js';
 import type { Counts } from '../../server/processes/statistics.js';
 import { RowanServer } from '../../server/server.js';
+import { onSettingsChanged } from '../../server/settings/index.js';
 import { renewCertificate } from '../certificate.js';
 import type { Settings } from '../options.js';
 import { holdWritesAfterCrash } from './crash.js';
@@ -79,6 +80,7 @@ export class GrowingServer implements WorkerOwner, Siblings {
     this.#localServer = new LocalServer(server, log);
     this.#balancer = new ConnectionBalancer(settings.config, this.#localServer.server.services.statistics);
     this.#balancer.add(this.#localServer);
+    onSettingsChanged(settings.config, (values) => this.ask({ about: 'settings', values }));
     process.once('exit', this.#killWorkers);
   }
 

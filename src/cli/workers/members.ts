@@ -101,7 +101,9 @@ export class ConnectionBalancer<M extends Member> {
   }
 
   async askAll(question: Question, except?: M): Promise<Answer[]> {
-    const members = [...this.#members].filter((member) => member !== except && member.isReady);
+    // A process that starts now is told new settings as well: it takes the question once it has started.
+    const isForAll = question.about === 'settings';
+    const members = [...this.#members].filter((member) => member !== except && (isForAll || member.isReady));
     const answers = await Promise.all(members.map((member) => member.ask(question)));
     return answers.filter((answer) => answer !== undefined);
   }

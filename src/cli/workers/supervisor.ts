@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import type { Answer, Question } from '../../server/processes/siblings.js';
 import { Statistics } from '../../server/processes/statistics.js';
+import { onSettingsChanged } from '../../server/settings/index.js';
 import { CliError } from '../exit.js';
 import type { Settings } from '../options.js';
 import { holdWritesAfterCrash } from './crash.js';
@@ -41,6 +42,7 @@ export class Supervisor implements WorkerOwner {
     this.#settings = settings;
     this.#log = log;
     this.#balancer = new ConnectionBalancer(settings.config, this.#statistics);
+    onSettingsChanged(settings.config, (values) => this.#balancer.askAll({ about: 'settings', values }));
     process.once('exit', this.#killWorkers);
   }
 

@@ -22,7 +22,7 @@ const IDENTITY_FRACTION = 1 / 2;
  * block the queue while its identity is over its fraction or its claimant is not ready.
  */
 export class Budget {
-  readonly #limitBytes: number;
+  limitBytes: number;
   #usedBytes = 0;
   #claimedBytes = 0;
   readonly #claimedByIdentity = new Map<string, number>();
@@ -31,7 +31,7 @@ export class Budget {
   #isWakeScheduled = false;
 
   constructor(limit: number) {
-    this.#limitBytes = limit;
+    this.limitBytes = limit;
   }
 
   get usedBytes(): number {
@@ -43,7 +43,7 @@ export class Budget {
   }
 
   get freeBytes(): number {
-    return this.#limitBytes - this.#usedBytes;
+    return this.limitBytes - this.#usedBytes;
   }
 
   reserve(bytes: number): void {
@@ -90,11 +90,11 @@ export class Budget {
 
   #exceedsIdentityLimit({ identity, bytes }: Claim): boolean {
     const claimedBytes = this.#claimedByIdentity.get(identity) ?? 0;
-    return claimedBytes > 0 && claimedBytes + bytes > this.#limitBytes * IDENTITY_FRACTION;
+    return claimedBytes > 0 && claimedBytes + bytes > this.limitBytes * IDENTITY_FRACTION;
   }
 
   #fitsLimit({ bytes }: Claim): boolean {
-    return this.#claimedBytes === 0 || this.#claimedBytes + bytes <= this.#limitBytes * CLAIMABLE_FRACTION;
+    return this.#claimedBytes === 0 || this.#claimedBytes + bytes <= this.limitBytes * CLAIMABLE_FRACTION;
   }
 
   #nextClaimant(): Claimant | undefined {

@@ -4,15 +4,15 @@
  * free bytes.
  */
 export class UnsentTotal {
-  readonly #limitBytes: number;
+  limitBytes: number;
   bytes = 0;
 
   constructor(limit: number) {
-    this.#limitBytes = limit;
+    this.limitBytes = limit;
   }
 
   /** Unsent bytes that one connection may have now. */
   get freeBytes(): number {
-    return this.#limitBytes - this.bytes;
+    return this.limitBytes - this.bytes;
   }
 }

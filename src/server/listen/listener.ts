@@ -2,15 +2,13 @@ import { once } from 'node:events';
 import { chmod, unlink } from 'node:fs/promises';
 import { connect, type Server as NetServer } from 'node:net';
 import type { Logger } from 'pino';
-import type { Config } from '../settings/index.js';
+import { type Config, onSettingsChanged } from '../settings/index.js';
 import { clientUrl, type ListenAddress } from './listen-url.js';
 
 /** Sockets accepted above the configured number of connections, for TLS handshakes and for refusals. */
 export const SPARE_CONNECTIONS = 256;
 
 interface ListenOptions {
-  /** Most open sockets, including unfinished TLS handshakes. Further connections stay in the system's backlog. */
-  readonly maxConnections: number;
   readonly socketMode: number;
   readonly log: Logger;
 }
@@ -25,14 +23,16 @@ export interface Listener {
 export async function openListeners(
   addresses: readonly ListenAddress[],
   nets: readonly NetServer[],
-  { limits, ldapi }: Config,
+  config: Config,
   log: Logger,
 ): Promise<Listener[]> {
-  const options = {
-    maxConnections: limits.connections + SPARE_CONNECTIONS,
-    socketMode: Number.parseInt(ldapi.mode, 8),
-    log,
+  const options = { socketMode: Number.parseInt(config.ldapi.mode, 8), log };
+  // Counts sockets in unfinished TLS handshakes as well. Further connections stay in the system's backlog.
+  const limitConnections = (): void => {
+    for (const net of nets) net.maxConnections = config.limits.connections + SPARE_CONNECTIONS;
   };
+  limitConnections();
+  onSettingsChanged(config, limitConnections);
   const listeners: Listener[] = [];
   try {
     for (const [i, address] of addresses.entries()) listeners.push(await openListener(address, nets[i]!, options));
@@ -45,7 +45,6 @@ export async function openListeners(
 
 /** Listens with `net`. Rejects with an error that names the URL. */
 async function openListener(address: ListenAddress, net: NetServer, options: ListenOptions): Promise<Listener> {
-  net.maxConnections = options.maxConnections;
   try {
     await listen(net, address);
   } catch (error) {

@@ -4,6 +4,7 @@ import { LdapError } from '../../ldap/ldap-error.js';
 import type { Modification } from '../../ldap/ldap-types.js';
 import type { Partition, Target } from '../../partition/index.js';
 import { needsUpgrade, type Source } from '../../password/index.js';
+import type { Config } from '../settings/index.js';
 import type { PasswordHashing } from './password-hashing.js';
 
 const MAX_QUEUED_UPGRADES = 1000;
@@ -28,24 +29,23 @@ interface Upgrade {
 export class HashUpgrades {
   readonly #partition: Partition;
   readonly #hashing: PasswordHashing;
-  readonly #isEnabled: boolean;
+  readonly #settings: Config['passwords'];
   readonly #log: Logger;
   readonly #queue = new Map<string, Upgrade>();
   /** The new hashes by entry and old hash. Sessions that bound with the old hash remain valid. */
   readonly #newHashes = new BoundedMap<string, Buffer>(MAX_REMEMBERED_HASHES, 'oldest');
   #upgradeRun: Promise<void> | undefined;
 
-  /** `enabled`: the setting `passwords.upgradeAtBind`. */
-  constructor(partition: Partition, hashing: PasswordHashing, enabled: boolean, log: Logger) {
+  constructor(partition: Partition, hashing: PasswordHashing, settings: Config['passwords'], log: Logger) {
     this.#partition = partition;
     this.#hashing = hashing;
-    this.#isEnabled = enabled;
+    this.#settings = settings;
     this.#log = log;
   }
 
   /** Queues an upgrade of `stored`, verified with `clear`, when it is too weak. `all`: all passwords of the entry. */
   enqueueIfWeak(dn: string, id: Buffer, storedHash: Buffer, clearPassword: Buffer, all: readonly Buffer[]): void {
-    if (!this.#isEnabled) return;
+    if (!this.#settings.upgradeAtBind) return;
     const siblings = all.length === 1 ? [] : all.filter((newHash) => !newHash.equals(storedHash));
     if (!needsUpgrade(storedHash, this.#hashing.policy, siblings)) return;
     const key = upgradeKey(id, storedHash);

@@ -23,7 +23,7 @@ export function isPasswordAttribute(schema: Schema, attribute: string): boolean 
 
 /** Hashes the clear passwords that clients store. `source` is charged for the work. */
 export class PasswordHashing {
-  readonly policy: PasswordPolicy;
+  policy: PasswordPolicy;
   readonly #schema: Schema;
   readonly #log: Logger;
   #hasWarnedOfForeign = false;

@@ -1,3 +1,4 @@
+import type { LiveValues } from '../settings/index.js';
 import type { Counts } from './statistics.js';
 
 /** A question to the other processes that serve the same directory and port. Plain data, sent between processes. */
@@ -7,7 +8,9 @@ export type Question =
   /** Asks whether the process takes requests. */
   | { readonly about: 'serving' }
   /** Asks for the value that replaced a stored password when its owner bound. */
-  | { readonly about: 'upgraded'; readonly id: Uint8Array; readonly stored: Uint8Array };
+  | { readonly about: 'upgraded'; readonly id: Uint8Array; readonly stored: Uint8Array }
+  /** Tells a process new values of live settings. The answer comes when they are in force, and is empty. */
+  | { readonly about: 'settings'; readonly values: LiveValues };
 
 export interface Answer {
   readonly counts?: Counts;

@@ -4,6 +4,7 @@ import type { Partition } from '../../partition/index.js';
 import { encodeRequest } from '../../protocol/encode-request.js';
 import type { SearchRequest } from '../../protocol/ldap-messages.js';
 import type { Dn } from '../../schema/schema-types.js';
+import type { Config } from '../settings/index.js';
 
 /** The position at which the next page of a search begins. */
 export interface PagePosition {
@@ -24,17 +25,17 @@ const MAC_BYTES = 32;
  */
 export class PageCookies {
   readonly #partition: Partition;
-  readonly #lifetimeSeconds: number;
+  readonly #limits: Config['limits'];
 
-  constructor(partition: Partition, seconds: number) {
+  constructor(partition: Partition, limits: Config['limits']) {
     this.#partition = partition;
-    this.#lifetimeSeconds = seconds;
+    this.#limits = limits;
   }
 
   seal(position: PagePosition, request: SearchRequest, base: Dn, identity: string, now = Date.now()): Buffer {
     const head = Buffer.alloc(HEADER_BYTES);
     head[0] = FORMAT;
-    head.writeUInt32BE(Math.floor(now / 1000) + this.#lifetimeSeconds, 1);
+    head.writeUInt32BE(Math.floor(now / 1000) + this.#limits.pageCookieSeconds, 1);
     head.writeUInt32BE(position.sentCount, 5);
     const body = Buffer.concat([head, position.resumeKey]);
     return Buffer.concat([body, this.#mac(body, request, base, identity)]);

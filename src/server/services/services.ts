@@ -9,6 +9,7 @@ import { Selections } from '../entry/selection.js';
 import { Observation } from '../observation/observation.js';
 import { createBindVerifier } from '../passwords/bind-verifier.js';
 import { CredentialReader } from '../passwords/credentials.js';
+import { hashPolicyOf } from '../passwords/hash-policy.js';
 import { HashUpgrades } from '../passwords/hash-upgrades.js';
 import { PasswordHashing } from '../passwords/password-hashing.js';
 import { Policies } from '../passwords/policies.js';
@@ -17,7 +18,7 @@ import { SecondFactor } from '../passwords/second-factor.js';
 import type { LongWorker } from '../processes/long-request.js';
 import type { Siblings } from '../processes/siblings.js';
 import { Statistics } from '../processes/statistics.js';
-import type { Config } from '../settings/index.js';
+import { type Config, onSettingsChanged } from '../settings/index.js';
 import { VirtualEntries } from '../virtual/virtual-entries.js';
 import { AccessControl } from './access-control.js';
 import { logOutages } from './outages.js';
@@ -108,7 +109,7 @@ export function createServices(
   const access = new AccessControl(partition, log);
   const encoder = new EntryEncoder(partition.descriptions, partition);
   const hashing = new PasswordHashing(schema, config, log);
-  return {
+  const services = {
     partition,
     schema,
     admin: schema.parseDn(partition.settings.adminDn),
@@ -119,18 +120,38 @@ export function createServices(
     siblings,
     longWorker,
     access,
-    selections: new Selections(schema, config.groups.memberOf === 'all'),
+    selections: createSelections(schema, config),
     encoder,
     credentialReader: new CredentialReader(encoder.table, config.passwords.shadow),
     verifier: createBindVerifier(config, log),
     hashing,
-    upgrades: new HashUpgrades(partition, hashing, config.passwords.upgradeAtBind, log),
+    upgrades: new HashUpgrades(partition, hashing, config.passwords, log),
     policies: new Policies(partition, config.passwords.policy, access, log),
     quality: new Quality(config, log),
     secondFactor: new SecondFactor(config.passwords.totpKey, log),
-    pageCookies: new PageCookies(partition, config.limits.pageCookieSeconds),
-    slowSearches: new SlowSearches(config.log.slowSearchRows, log),
-    searchTally: config.indexes.auto === 'off' ? undefined : new SearchTally(partition, config, log),
+    pageCookies: new PageCookies(partition, config.limits),
+    slowSearches: new SlowSearches(config.log, log),
+    searchTally: createTally(partition, config, log),
     virtual: new VirtualEntries(partition, config, statistics, siblings),
   };
+  onSettingsChanged(config, (values) => {
+    const hasChanged = (prefix: string): boolean => Object.keys(values).some((name) => name.startsWith(prefix));
+    if (hasChanged('groups.')) services.selections = createSelections(schema, config);
+    // The cache of credentials starts empty.
+    if (hasChanged('credentialCache.') || hasChanged('passwords.')) services.verifier = createBindVerifier(config, log);
+    hashing.policy = hashPolicyOf(config);
+    if (hasChanged('indexes.') || hasChanged('log.')) {
+      void services.searchTally?.flush();
+      services.searchTally = createTally(partition, config, log);
+    }
+  });
+  return services;
+}
+
+function createTally(partition: Partition, config: Config, log: Logger): SearchTally | undefined {
+  return config.indexes.auto === 'off' ? undefined : new SearchTally(partition, config, log);
+}
+
+function createSelections(schema: Schema, { groups }: Config): Selections {
+  return new Selections(schema, groups.memberOf === 'all');
 }

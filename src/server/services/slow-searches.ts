@@ -3,6 +3,7 @@ import { BoundedMap } from '../../cache/bounded-map.js';
 import type { Filter } from '../../ldap/ldap-types.js';
 import type { SearchOutcome } from '../../partition/read/search-params.js';
 import type { SearchRequest } from '../../protocol/ldap-messages.js';
+import type { Config } from '../settings/index.js';
 import { printable } from '../words/printable.js';
 import type { Session } from '../words/session.js';
 
@@ -14,13 +15,13 @@ const REPEAT_AFTER_MS = 10 * 60 * 1000;
  * Values of filters are never logged.
  */
 export class SlowSearches {
-  /** A search is slow from this number of examined rows that did not match; 0: no search is slow. */
-  readonly #minRows: number;
+  readonly #settings: Config['log'];
   readonly #log: Logger;
   readonly #loggedAtByShape = new BoundedMap<string, number>(MAX_SHAPES);
 
-  constructor(rows: number, log: Logger) {
-    this.#minRows = rows;
+  /** `slowSearchRows`: number of examined rows without a match from which a search is slow; 0: no search is slow. */
+  constructor(settings: Config['log'], log: Logger) {
+    this.#settings = settings;
     this.#log = log;
   }
 
@@ -30,7 +31,8 @@ export class SlowSearches {
     outcome: SearchOutcome,
   ): void {
     const { entries, rowsExamined: looked, plan } = outcome;
-    if (this.#minRows === 0 || looked - entries < this.#minRows) return;
+    const { slowSearchRows } = this.#settings;
+    if (slowSearchRows === 0 || looked - entries < slowSearchRows) return;
     const shape = printable(filterShape(filter));
     const now = performance.now();
     if (now - (this.#loggedAtByShape.get(shape) ?? Number.NEGATIVE_INFINITY) < REPEAT_AFTER_MS) return;

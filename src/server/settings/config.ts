@@ -1,5 +1,5 @@
 import { argon2Fault } from '../../password/argon2.js';
-import type { SettingSpec, SettingValue } from './kinds.js';
+import type { AnyValue, SettingSpec, SettingValue } from './kinds.js';
 import { type SettingName, settingNames, settings } from './table.js';
 
 type Table = typeof settings;
@@ -28,17 +28,28 @@ export function defaultValues(): SettingValues {
 export function makeConfig(values: Partial<SettingValues> = {}): Config {
   const allValues: Record<string, unknown> = { ...defaultValues(), ...values };
   const config: Record<string, unknown> = {};
-  for (const name of settingNames) {
-    const path = name.split('.');
-    const lastKey = path.pop()!;
-    let parent = config;
-    for (const part of path) {
-      parent[part] ??= {};
-      parent = parent[part] as Record<string, unknown>;
-    }
-    parent[lastKey] = allValues[name];
-  }
+  for (const name of settingNames) setLeaf(config, name, allValues[name]);
   return config as Config;
+}
+
+/** Sets a setting in the nested form. Makes the groups that are missing. */
+export function setLeaf(config: Record<string, unknown>, name: SettingName, value: unknown): void {
+  const path = name.split('.');
+  const lastKey = path.pop()!;
+  let group = config;
+  for (const part of path) {
+    group[part] ??= {};
+    group = group[part] as Record<string, unknown>;
+  }
+  group[lastKey] = value;
+}
+
+export function settingValue(config: Config, name: SettingName): AnyValue {
+  return name.split('.').reduce<unknown>((group, key) => (group as Record<string, unknown>)[key], config) as AnyValue;
+}
+
+export function listValues(config: Config): SettingValues {
+  return Object.fromEntries(settingNames.map((name) => [name, settingValue(config, name)])) as SettingValues;
 }
 
 /** A setting whose value contradicts another setting. */

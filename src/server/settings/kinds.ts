@@ -2,7 +2,15 @@ import { scheduleFault } from '../../jobs/schedule.js';
 
 /** The kinds of settings, and how their values are parsed from YAML or from the text of a flag or variable. */
 
+/** When a setting that can change while the server runs takes effect. */
+export type LiveEffect = 'at once' | 'next connection' | 'next run';
+
 interface Described {
+  /**
+   * Set when a new value takes effect without a restart, in every process and thread of the server: for the next
+   * request (`at once`), for the next connection or TLS handshake, or for the next run of a job.
+   */
+  readonly live?: LiveEffect;
   /** A short text for `--help` and docs/configuration.md, in plain Markdown. */
   readonly help: string;
   /** A second, shorter name of the flag, without `--`. */

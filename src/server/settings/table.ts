@@ -73,16 +73,22 @@ export const settings = {
     help: 'Processes that serve, one for each core at most. `auto`: one; another when those that there are have been busy for 5 s, up to the number of cores less one, 8 at most; one fewer when they have been idle for 5 minutes. With a number above 1, another process accepts the connections and shares them out.',
   },
 
-  'tls.cert': { kind: 'path', help: 'Certificate chain, PEM. With it StartTLS and `ldaps://` are offered.' },
-  'tls.key': { kind: 'path', help: 'Private key of the certificate, PEM.' },
+  'tls.cert': {
+    kind: 'path',
+    live: 'next connection',
+    help: 'Certificate chain, PEM. With it StartTLS and `ldaps://` are offered.',
+  },
+  'tls.key': { kind: 'path', live: 'next connection', help: 'Private key of the certificate, PEM.' },
   'tls.ca': {
     kind: 'path',
+    live: 'next connection',
     help: 'Certificates, PEM, of the authorities above the certificate, where `tls.cert` holds it alone: clients are sent them with it. No certificate is asked of clients.',
   },
   'tls.minVersion': {
     kind: 'choice',
     choices: ['TLSv1.2', 'TLSv1.3'],
     default: 'TLSv1.2',
+    live: 'next connection',
     help: 'Oldest TLS version spoken.',
   },
 
@@ -112,22 +118,27 @@ export const settings = {
     kind: 'choice',
     choices: ['argon2id', 'ssha512'],
     default: 'argon2id',
+    live: 'at once',
     help: 'How passwords given in the clear are stored.',
   },
   'passwords.argon2.memoryKiB': {
     ...integer(19_456, { min: 64, max: ARGON2_LIMITS.memoryKiB.max }),
+    live: 'at once',
     help: 'Memory of one argon2id hash, in KiB.',
   },
   'passwords.argon2.timeCost': {
     ...integer(2, { min: ARGON2_LIMITS.timeCost.min, max: ARGON2_LIMITS.timeCost.max }),
+    live: 'at once',
     help: 'Passes of one argon2id hash.',
   },
   'passwords.argon2.parallelism': {
     ...integer(1, { min: ARGON2_LIMITS.parallelism.min, max: ARGON2_LIMITS.parallelism.max }),
+    live: 'at once',
     help: 'Lanes of one argon2id hash.',
   },
   'passwords.maxCost': {
     ...integer(32, { min: 1, max: 1000 }),
+    live: 'at once',
     help: 'Most that verifying a stored hash may cost, and all of an entry together, in multiples of argon2id with 19 MiB and 2 passes (about 20 ms of a core). Dearer ones are refused when they are stored, left out by import, and never verified.',
   },
   'passwords.policy': {
@@ -156,68 +167,97 @@ export const settings = {
   'passwords.upgradeAtBind': {
     kind: 'boolean',
     default: true,
+    live: 'at once',
     help: 'Store a password anew when its owner binds and it is stored in a weaker or dearer way than `passwords.scheme`.',
   },
   'passwords.requireTls': {
     kind: 'boolean',
     default: false,
+    live: 'at once',
     help: 'Refuse binds with a password, and changes of passwords, on connections that are neither TLS nor `ldapi://`.',
   },
 
   'credentialCache.enabled': {
     kind: 'boolean',
     default: true,
+    live: 'at once',
     help: 'Remember in memory for a short time which credentials were verified, so that the next bind is fast.',
   },
   'credentialCache.seconds': {
     ...seconds(60, { min: 1, max: 3600 }),
+    live: 'at once',
     help: 'How long they are remembered. A changed password is never served from the cache.',
   },
   'credentialCache.entries': {
     ...integer(10_000, { min: 1, max: 1_000_000 }),
+    live: 'at once',
     help: 'How many are remembered; 40 bytes of memory each.',
   },
 
   'limits.messageBytes': {
     ...size(16 * 1024 ** 2, { min: 64 * 1024, max: 256 * 1024 ** 2 }),
+    live: 'next connection',
     help: 'Largest request. It bounds the largest value that can be added over LDAP.',
   },
   'limits.unboundMessageBytes': {
     ...size(64 * 1024, { min: 4 * 1024, max: 256 * 1024 ** 2 }),
+    live: 'next connection',
     help: 'Largest request of a client that has not bound.',
   },
   'limits.requestBytes': {
     ...size(64 * 1024 ** 2, { min: 1024 ** 2, max: 64 * 1024 ** 3 }),
+    live: 'at once',
     help: 'Requests that arrive or are at work, of all connections of a process together. Large ones wait until there is room, and one user has no more than half of it; each small one counts 6 KiB more than its bytes.',
   },
-  'limits.filterDepth': { kind: 'integer', default: 100, min: 8, max: 500, help: 'Nesting of a filter.' },
+  'limits.filterDepth': {
+    kind: 'integer',
+    default: 100,
+    min: 8,
+    max: 500,
+    live: 'at once',
+    help: 'Nesting of a filter.',
+  },
   'limits.filterNodes': {
     ...integer(10_000, { min: 16, max: 1_000_000 }),
+    live: 'at once',
     help: 'Terms of a filter, `&`, `|` and `!` included.',
   },
-  'limits.controls': { kind: 'integer', default: 32, min: 4, max: 1000, help: 'Controls of a request.' },
+  'limits.controls': {
+    kind: 'integer',
+    default: 32,
+    min: 4,
+    max: 1000,
+    live: 'at once',
+    help: 'Controls of a request.',
+  },
   'limits.requestsInFlight': {
     ...integer(1000, { min: 1, max: 100_000 }),
+    live: 'at once',
     help: 'Requests of one connection at work; more are read when some have been answered.',
   },
   'limits.longRequests': {
     ...integer(1000, { min: 2, max: 1_000_000 }),
+    live: 'at once',
     help: 'Requests of a process at a time that would hold it for long and are done in a thread, or wait for it; one user has no more than half of them. More are answered `busy`.',
   },
   'limits.unsentBytes': {
     ...size(4 * 1024 ** 2, { min: 64 * 1024, max: 1024 ** 3 }),
+    live: 'next connection',
     help: 'Replies of one connection that wait for the client; beyond it searches pause.',
   },
   'limits.allUnsentBytes': {
     ...size(64 * 1024 ** 2, { min: 1024 ** 2, max: 64 * 1024 ** 3 }),
+    live: 'at once',
     help: 'Replies that wait for clients, of all connections of a process together. Each connection may have as much waiting as is free; beyond it its searches pause.',
   },
   'limits.slowReaderSeconds': {
     ...seconds(60, { min: 1, max: 86_400, zeroIsUnlimited: true }),
+    live: 'at once',
     help: 'A client that reads nothing of its waiting replies for so long is disconnected.',
   },
   'limits.idleSeconds': {
     ...seconds(900, { min: 1, max: 31_536_000, zeroIsUnlimited: true }),
+    live: 'at once',
     help: 'A connection without requests is closed after so long.',
   },
   'limits.bindSeconds': {
@@ -226,52 +266,63 @@ export const settings = {
   },
   'limits.connections': {
     ...integer(10_000, { min: 1, max: 1_000_000 }),
+    live: 'at once',
     help: 'Connections at a time, of all workers together; more are refused.',
   },
   'limits.pageCookieSeconds': {
     ...seconds(3600, { min: 1, max: 604_800 }),
+    live: 'at once',
     help: 'How long a client may wait before it asks for the next page of a search.',
   },
   'limits.search.sizeLimit': {
     ...integer(10_000, { min: 1, max: 2_147_483_647, zeroIsUnlimited: true }),
+    live: 'at once',
     help: 'Entries of one search of a user, or of one page of it.',
   },
   'limits.search.timeLimitSeconds': {
     ...seconds(60, { min: 1, max: 86_400, zeroIsUnlimited: true }),
+    live: 'at once',
     help: 'Time of one search of a user.',
   },
   'limits.search.lookLimit': {
     ...integer(0, { min: 1, max: 2_147_483_647, zeroIsUnlimited: true }),
+    live: 'at once',
     help: 'Entries that one search of a user may look at; it bounds searches that no index serves.',
   },
   'limits.admin.sizeLimit': {
     ...integer(0, { min: 1, max: 2_147_483_647, zeroIsUnlimited: true }),
+    live: 'at once',
     help: 'As `limits.search.sizeLimit`, for the administrator.',
   },
   'limits.admin.timeLimitSeconds': {
     ...seconds(0, { min: 1, max: 86_400, zeroIsUnlimited: true }),
+    live: 'at once',
     help: 'As `limits.search.timeLimitSeconds`, for the administrator.',
   },
   'limits.admin.lookLimit': {
     ...integer(0, { min: 1, max: 2_147_483_647, zeroIsUnlimited: true }),
+    live: 'at once',
     help: 'As `limits.search.lookLimit`, for the administrator.',
   },
 
   'aliases.dereference': {
     kind: 'boolean',
     default: true,
+    live: 'at once',
     help: 'Follow aliases in searches that ask for it; `false` treats them as plain entries.',
   },
 
   'groups.nested': {
     kind: 'boolean',
     default: true,
+    live: 'at once',
     help: 'Groups in groups count for `memberOf`: what it has, what filters and compares find by it. `false`: an entry has the groups alone that name it themselves, or whose URLs find it (docs/groups.md).',
   },
   'groups.memberOf': {
     kind: 'choice',
     choices: ['named', 'all'],
     default: 'named',
+    live: 'at once',
     help: 'When `memberOf` is returned: to who names it, or also to who asks for all user attributes.',
   },
 
@@ -279,88 +330,106 @@ export const settings = {
     kind: 'choice',
     choices: ['off', 'propose', 'make'],
     default: 'propose',
+    live: 'at once',
     help: 'What follows from searches that look at many entries in vain: nothing; proposals of indexes (`rowan index proposals`); or indexes that job `indexes` makes, and drops again when no search has used them for 30 days. The same at every front end.',
   },
   'indexes.autoMax': {
     ...integer(5, { min: 1, max: 100 }),
+    live: 'next run',
     help: 'Indexes that `indexes.auto: make` has at a time. Those that a person has added do not count.',
   },
 
   'history.changesDays': {
     ...days(30, { min: 0, max: 36_500 }),
+    live: 'next run',
     help: 'How long change records are kept. They are kept as long as deleted entries in any case.',
   },
   'history.deletedDays': {
     ...days(30, { min: 0, max: 36_500 }),
+    live: 'next run',
     help: 'How long deleted entries can be restored.',
   },
 
   'jobs.purge.schedule': {
     kind: 'schedule',
     default: '17 * * * *',
+    live: 'next run',
     help: 'When deleted entries older than `history.deletedDays` are forgotten: minute, hour, day of the month, month, day of the week, in the time zone of the server; `off`: only by `rowan jobs run purge`.',
   },
   'jobs.trim.schedule': {
     kind: 'schedule',
     default: '27 * * * *',
+    live: 'next run',
     help: 'When change records older than `history.changesDays` are removed, as `jobs.purge.schedule`.',
   },
   'jobs.recount.schedule': {
     kind: 'schedule',
     default: '43 3 * * 0',
+    live: 'next run',
     help: 'When the counters of entries (numSubordinates) are compared with what is there, as `jobs.purge.schedule`. It reads the whole directory.',
   },
   'jobs.check.schedule': {
     kind: 'schedule',
     default: '13 4 * * *',
+    live: 'next run',
     help: 'When a sample of the entries is checked, as `jobs.purge.schedule`.',
   },
   'jobs.check.entries': {
     ...integer(1000, { min: 1, max: 1_000_000 }),
+    live: 'next run',
     help: 'Entries that job `check` looks at, drawn at random.',
   },
   'jobs.certificate.schedule': {
     kind: 'schedule',
     default: '7 9 * * *',
+    live: 'next run',
     help: 'When it is looked whether the certificate of `tls.cert` is about to expire, as `jobs.purge.schedule`.',
   },
   'jobs.certificate.days': {
     ...days(30, { min: 1, max: 3650 }),
+    live: 'next run',
     help: 'How long before its end job `certificate` warns of the certificate.',
   },
 
   'jobs.indexes.schedule': {
     kind: 'schedule',
     default: '33 2 * * *',
+    live: 'next run',
     help: 'When an index is made with `indexes.auto: make`, as `jobs.purge.schedule`: one each time.',
   },
 
   'jobs.dropfolder.schedule': {
     kind: 'schedule',
     default: '* * * * *',
+    live: 'next run',
     help: 'When the files of `dropfolder.folder` are applied, as `jobs.purge.schedule`.',
   },
   'dropfolder.folder': {
     kind: 'path',
+    live: 'next run',
     help: 'Folder into which LDIF and CSV files are dropped, which job `dropfolder` applies (docs/dropfolder.md).',
   },
   'dropfolder.as': {
     kind: 'text',
     pattern: /^.{1,2000}$/,
     form: 'a DN',
+    live: 'next run',
     help: 'Entry by whose rights dropped files are applied; the administrator unless given.',
   },
   'dropfolder.mapping': {
     kind: 'path',
+    live: 'next run',
     help: 'YAML file that says how rows of dropped `.csv` files become entries; without it they are refused.',
   },
   'dropfolder.validateFirst': {
     kind: 'boolean',
     default: false,
+    live: 'next run',
     help: 'Check a whole dropped file against the schema before its first record is applied.',
   },
   'dropfolder.maxBytes': {
     ...size(1024 ** 3, { min: 1024, max: 1024 ** 4 }),
+    live: 'next run',
     help: 'Longer dropped files are refused.',
   },
 
@@ -379,27 +448,32 @@ export const settings = {
     kind: 'choice',
     choices: ['fatal', 'error', 'warn', 'info', 'debug', 'trace'],
     default: 'info',
+    live: 'at once',
     help: 'Least weighty messages logged.',
   },
   'log.format': {
     kind: 'choice',
     choices: ['pretty', 'json'],
     default: 'pretty',
+    live: 'at once',
     help: 'For people, or one JSON object a line.',
   },
   'log.slowSearchRows': {
     ...integer(5000, { min: 1, max: 2_147_483_647, zeroIsUnlimited: true }),
+    live: 'at once',
     help: 'A search that looks at so many entries in vain is logged with its plan and the index it lacks.',
   },
 
   readOnlyWhenDamaged: {
     kind: 'boolean',
     default: true,
+    live: 'at once',
     help: 'Write nothing any more once stored data was found damaged, in all processes and after a restart, until `rowan check` finds no breach. Over HBase, which has checksums of its own, nothing is held.',
   },
 
   shutdownSeconds: {
     ...seconds(30, { min: 0, max: 3600 }),
+    live: 'at once',
     help: 'After SIGTERM or SIGINT, time for the requests at work; then connections are closed.',
   },
 } as const satisfies Readonly<Record<string, SettingSpec>>;

@@ -1,0 +1,120 @@
+import { realpathSync } from 'node:fs';
+import type { Logger } from 'pino';
+import { readTls } from '../server/listen/tls-material.js';
+import {
+  applySettings,
+  type Config,
+  compareConfigs,
+  conflicts,
+  listValues,
+  makeConfig,
+  type SettingChange,
+  type SettingName,
+} from '../server/settings/index.js';
+import { type ConfigSources, configFile, type LoadedConfig, loadConfig } from './config/index.js';
+import { describeError } from './exit.js';
+import type { Route } from './http/route.js';
+
+/** What a reload of the settings has found and done. */
+export interface ReloadReport {
+  /** Real path of the configuration file that the server reads; undefined: the server has none. */
+  readonly file: string | undefined;
+  /** Mistakes, because of which all old settings stay. */
+  readonly problems: readonly string[];
+  readonly changes: readonly SettingChange[];
+  /** Flags and variables of the server by the settings that they set. They win over the file. */
+  readonly overrides: Readonly<Partial<Record<SettingName, string>>>;
+}
+
+interface ReloadTarget {
+  readonly config: Config;
+  readonly log: Logger;
+  renewCertificate(): void;
+}
+
+/** Loads the configuration of a running server again, and applies the settings that can change while it runs. */
+export class SettingsReloader {
+  readonly #sources: ConfigSources;
+  readonly #target: ReloadTarget;
+  #lastReload: Promise<unknown> = Promise.resolve();
+
+  /** `sources`: the file, variables and flags that the server was started with. */
+  constructor(sources: ConfigSources, target: ReloadTarget) {
+    this.#sources = sources;
+    this.#target = target;
+  }
+
+  /** Reloads after the reloads that have begun. Never rejects. `requestedBy`: `SIGHUP`, or the user and process. */
+  reload(requestedBy: string): Promise<ReloadReport> {
+    const report = this.#lastReload.then(() => this.#reload(requestedBy));
+    this.#lastReload = report;
+    return report;
+  }
+
+  async #reload(requestedBy: string): Promise<ReloadReport> {
+    const hadCertificate = this.#target.config.tls.cert !== undefined;
+    const report = await this.#reloadSettings(requestedBy);
+    // The files may have been replaced, whatever the settings say.
+    if (hadCertificate || this.#target.config.tls.cert !== undefined) this.#target.renewCertificate();
+    return report;
+  }
+
+  async #reloadSettings(requestedBy: string): Promise<ReloadReport> {
+    const { config, log } = this.#target;
+    const path = configFile(this.#sources);
+    let file: string | undefined;
+    try {
+      file = path && realpathSync(path);
+      const loaded = loadConfig(this.#sources);
+      const { changes, liveValues } = compareConfigs(config, loaded.config);
+      await requireUsable(makeConfig({ ...listValues(config), ...liveValues }), changes);
+      recordChanges(changes, requestedBy, log);
+      await applySettings(config, liveValues);
+      return { file, problems: [], changes, overrides: listOverrides(loaded) };
+    } catch (error) {
+      const problems = describeError(error).split('\n');
+      for (const problem of problems) log.error({ by: requestedBy, problem }, 'no setting is changed: a mistake');
+      return { file, problems, changes: [], overrides: {} };
+    }
+  }
+}
+
+const MAX_REQUESTER_BYTES = 64;
+
+/** Returns the route of the control socket for a reload. Its body names user and process: `uid 0, pid 123`. */
+export function reloadRoute(reloader: SettingsReloader): Route {
+  return {
+    method: 'POST',
+    path: '/reload',
+    maxBodyBytes: MAX_REQUESTER_BYTES,
+    handle: async ({ body }) => {
+      const requester = /^uid [\d-]{1,10}, pid \d{1,10}$/.test(body) ? body : 'the control socket';
+      return { type: 'application/json', body: JSON.stringify(await reloader.reload(requester)) };
+    },
+  };
+}
+
+/** Throws when the server cannot run with `config`: the new live settings beside the old values of the others. */
+async function requireUsable(config: Config, changes: readonly SettingChange[]): Promise<void> {
+  const [conflict] = conflicts(config);
+  if (conflict)
+    throw new Error(`${conflict.name} ${conflict.message} while the server runs with its old settings; restart it`);
+  if (changes.some(({ name }) => name.startsWith('tls.'))) await readTls(config);
+}
+
+/** Logs each change, and the settings that need a restart together. */
+function recordChanges(changes: readonly SettingChange[], requestedBy: string, log: Logger): void {
+  const waitingChanges = changes.filter(({ effect }) => effect === 'restart');
+  for (const { name, oldText, newText, effect } of changes) {
+    if (effect === 'restart') continue;
+    log.info({ by: requestedBy, setting: name, old: oldText, new: newText, effect }, 'a setting is changed');
+  }
+  if (waitingChanges.length > 0) {
+    const settings = waitingChanges.map(({ name, oldText, newText }) => `${name}: ${oldText} → ${newText}`).join('; ');
+    log.warn({ by: requestedBy, settings }, 'settings in the configuration take effect after a restart');
+  } else if (changes.length === 0) log.info({ by: requestedBy }, 'no setting has changed');
+}
+
+function listOverrides({ origins }: LoadedConfig): ReloadReport['overrides'] {
+  return Object.fromEntries([...origins].filter(([, origin]) => /^(?:--|ROWAN_)/.test(origin)));
+}

@@ -1,0 +1,307 @@
+import { chmodSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { expect } from 'chai';
+import type { Filter } from '../../src/ldap/ldap-types.js';
+import { ExtendedOid } from '../../src/protocol/oids.js';
+import {
+  type AnyValue,
+  applySettings,
+  type LiveValues,
+  makeConfig,
+  type SettingName,
+  type SettingSpec,
+  settingNames,
+  settings,
+  settingValue,
+} from '../../src/server/settings/index.js';
+import { makeCertificate, needs } from '../require.js';
+import { start } from '../server/directory.js';
+import { RawClient } from '../server/raw-client.js';
+import { ADMIN, heard, PASSWORD, PEOPLE, type RunningServer, rowan, rowanDoes, Sandbox, until } from './rowan.js';
+import { figures, TwoWorkers } from './workers.js';
+
+const LIVE = settingNames.filter((name) => (settings[name] as SettingSpec).live !== undefined);
+
+/** A value of the setting that is not its default. `path` is for settings of paths. */
+function anotherValue(name: SettingName, path: string): AnyValue {
+  const spec: SettingSpec = settings[name];
+  switch (spec.kind) {
+    case 'integer':
+    case 'size':
+    case 'duration':
+      return spec.default < spec.max ? spec.default + 1 : spec.default - 1;
+    case 'boolean':
+      return !spec.default;
+    case 'choice':
+      return spec.choices.findLast((choice) => choice !== spec.default);
+    case 'schedule':
+      return '1 2 3 4 5';
+    case 'path':
+      return path;
+    case 'text':
+      return 'cn=somebody';
+    default:
+      throw new Error(`${name} needs a value here`);
+  }
+}
+
+/** A search for all people; 4 is `sizeLimitExceeded`. */
+async function searchCode(client: RawClient, filter?: Filter): Promise<number> {
+  return (await client.search(PEOPLE, { scope: 'sub', ...(filter ? { filter } : {}) })).code;
+}
+
+/** More terms than the serving thread takes upon itself. */
+const LONG_FILTER: Filter = {
+  type: 'or',
+  filters: ['person', ...Array.from({ length: 1000 }, (_, n) => `no${n}`)].map((value) => ({
+    type: 'equal',
+    attribute: 'objectClass',
+    value: Buffer.from(value),
+  })),
+};
+
+describe('settings that change while the server runs', () => {
+  it('each reaches the configuration that the components of a process share', async () => {
+    const running = await start();
+    const values = Object.fromEntries(LIVE.map((name) => [name, anotherValue(name, '/nowhere')])) as LiveValues;
+    running.server.answer({ about: 'settings', values });
+    for (const name of LIVE) expect(settingValue(running.server.services.config, name), name).to.equal(values[name]);
+    await running.stop();
+    const refusal = await applySettings(makeConfig(), { workers: 2 }).catch((error: Error) => error.message);
+    expect(refusal).to.equal('workers cannot change while the server runs');
+  });
+});
+
+describe('cli: settings that change while the server runs', () => {
+  const sandbox = new Sandbox();
+  const clients: RawClient[] = [];
+  let file: string;
+  let server: RunningServer;
+  let log: string;
+
+  async function serve(text: string, args: readonly string[] = []): Promise<void> {
+    writeFileSync(file, text);
+    server = await sandbox.serve(['--config', file, ...args]);
+    log = '';
+    server.process.stderr!.on('data', (data: Buffer) => {
+      log += data;
+    });
+  }
+
+  async function admin(): Promise<RawClient> {
+    const client = await RawClient.open(server.port);
+    clients.push(client);
+    expect(await client.bind(ADMIN, PASSWORD)).to.equal(0);
+    return client;
+  }
+
+  const edit = (...args: string[]): Promise<string> =>
+    rowanDoes(['config', ...args, '--config', file, '--data', sandbox.data]);
+
+  before(async () => {
+    await sandbox.initSample();
+    file = sandbox.path('rowan.yaml');
+  });
+  afterEach(async () => {
+    for (const client of clients.splice(0)) client.close();
+    await server?.stop();
+  });
+  after(() => sandbox.remove());
+
+  it('hold for open connections, for the thread of long requests and for jobs', async () => {
+    await serve('log: {level: info} # as always\n');
+    const client = await admin();
+    expect([await searchCode(client), await searchCode(client, LONG_FILTER)]).to.deep.equal([0, 0]);
+    expect(await edit('set', 'limits.admin.sizeLimit', '1')).to.equal(
+      `limits.admin.sizeLimit: 0 → 1: applied (at once), server (pid ${server.process.pid})\n`,
+    );
+    expect([await searchCode(client), await searchCode(client, LONG_FILTER)]).to.deep.equal([4, 4]);
+    await edit('unset', 'limits.admin.sizeLimit');
+    expect([await searchCode(client), await searchCode(client, LONG_FILTER)]).to.deep.equal([0, 0]);
+    await edit('set', 'jobs.purge.schedule', '1 2 3 4 5');
+    const { entries } = await client.search('cn=Jobs,cn=Monitor', { attributes: ['description'] });
+    expect(entries[0]!.attributes.get('description')!.map(String)).to.include('purge.schedule: 1 2 3 4 5');
+    await edit('set', 'groups.memberOf', 'all');
+    await edit('set', 'log.slowSearchRows', '1');
+    const slow = heard(server.process, 'slow search');
+    const street: Filter = { type: 'equal', attribute: 'street', value: Buffer.from('x') };
+    expect(await searchCode(client, street)).to.equal(0);
+    await slow;
+    expect(log).to.match(
+      /INFO {2}a setting is changed by="uid \d+, pid \d+" setting=jobs\.purge\.schedule old="17 \* \* \* \*" new="1 2 3 4 5" effect="next run"/,
+    );
+    expect(readFileSync(file, 'utf8'))
+      .to.match(/^log: *\{ *level: info/)
+      .and.include('# as always');
+  });
+
+  it('hold in each worker and its thread, in one that is started later, and for new connections', async () => {
+    const two = await TwoWorkers.start(sandbox, ['--config', file]);
+    ({ server } = two);
+    const both = await two.both();
+    for (const client of both) expect(await searchCode(client, LONG_FILTER)).to.equal(0);
+    await edit('set', 'limits.admin.sizeLimit', '1');
+    for (const client of both)
+      expect([await searchCode(client), await searchCode(client, LONG_FILTER)]).to.deep.equal([4, 4]);
+    const served = heard(server.process, 'the worker serves');
+    process.kill(Number((await figures(both[1])).get('worker.1.pid')), 'SIGKILL');
+    await served;
+    expect(await searchCode(await two.admin(1))).to.equal(4);
+    await edit('set', 'passwords.requireTls', 'true');
+    const unbound = await two.open();
+    expect(await unbound.bind(ADMIN, PASSWORD)).to.equal(13);
+    await edit('unset', 'passwords.requireTls');
+    two.close();
+  });
+
+  it('reach every process and thread, one by one in the table', async function () {
+    needs(this, 'openssl');
+    const { cert, key } = makeCertificate(sandbox.folder);
+    const paths: Partial<Record<SettingName, string>> = { 'tls.cert': cert, 'tls.key': key, 'tls.ca': cert };
+    mkdirSync(sandbox.path('drop'), { recursive: true });
+    writeFileSync(file, 'log.level: debug\n');
+    const two = await TwoWorkers.start(sandbox, ['--config', file]);
+    ({ server } = two);
+    for (const client of await two.both()) expect(await searchCode(client, LONG_FILTER)).to.equal(0);
+    const changed = LIVE.filter((name) => name !== 'log.level');
+    const lines = changed.map(
+      (name) => `${name}: ${JSON.stringify(anotherValue(name, paths[name] ?? sandbox.path('drop')))}`,
+    );
+    writeFileSync(file, ['log.level: debug', ...lines, ''].join('\n'));
+    let said = '';
+    server.process.stderr!.on('data', (data: Buffer) => {
+      said += data;
+    });
+    const told = () =>
+      said
+        .split('\n')
+        .filter((line) => line.startsWith('{') && line.includes('changed settings are in force here'))
+        .map((line) => JSON.parse(line) as { worker?: number; settings: string[] });
+    server.process.kill('SIGHUP');
+    await until(server.process, () => told().length === 5);
+    expect(
+      told()
+        .map(({ worker }) => worker ?? 0)
+        .sort(),
+    ).to.deep.equal([0, 1, 1, 2, 2]);
+    for (const line of told()) expect([...line.settings].sort()).to.deep.equal([...changed].sort());
+    two.close();
+  });
+
+  it('a file with mistakes changes nothing, and each mistake is logged', async () => {
+    await serve('limits:\n  admin:\n    sizeLimit: 1\n');
+    const client = await admin();
+    writeFileSync(file, 'limits:\n  admin:\n    sizeLimit: 0\n  conections: 5\n  controls: 1\n');
+    server.process.kill('SIGHUP');
+    await until(server.process, () => log.includes('limits.controls must be'));
+    expect(log).to.match(
+      /ERROR no setting is changed: a mistake by=SIGHUP problem="rowan.yaml:4: limits.conections is/,
+    );
+    expect(await searchCode(client)).to.equal(4);
+    writeFileSync(file, 'tls: {cert: nowhere.crt, key: nowhere.key}\n');
+    server.process.kill('SIGHUP');
+    await until(server.process, () => log.includes('nowhere.crt: no such file'));
+    expect(await searchCode(client)).to.equal(4);
+    const refused = await rowan([
+      'config',
+      'set',
+      'limits.admin.sizeLimit',
+      '5',
+      '--config',
+      file,
+      '--data',
+      sandbox.data,
+    ]);
+    expect(refused).to.include({ code: 1, stdout: '' });
+    expect(refused.stderr).to.match(/rowan.yaml is changed, but the server \(pid \d+\) keeps its settings: .*nowhere/);
+  });
+
+  it('a certificate that the server had not before is used', async function () {
+    needs(this, 'openssl');
+    await serve('');
+    const client = await admin();
+    const offersTls = async () => {
+      const { entries } = await client.search('', { attributes: ['supportedExtension'] });
+      return entries[0]!.attributes.get('supportedExtension')!.map(String).includes(ExtendedOid.startTls);
+    };
+    expect(await offersTls()).to.equal(false);
+    const { cert, key } = makeCertificate(sandbox.folder);
+    writeFileSync(file, `tls:\n  cert: ${cert}\n  key: ${key}\n`);
+    server.process.kill('SIGHUP');
+    await until(server.process, () => log.includes('the certificate was reloaded'));
+    expect(await offersTls()).to.equal(true);
+    const answer = await client.request({ op: 'extended', oid: ExtendedOid.startTls, value: undefined });
+    expect(answer.code).to.equal(0);
+  });
+
+  it('those that need a restart are named, as is what goes before the file', async () => {
+    await serve('', ['--limits-controls', '40']);
+    writeFileSync(file, 'workers: 3\nshutdownSeconds: 9\n');
+    server.process.kill('SIGHUP');
+    await until(server.process, () => log.includes('take effect after a restart'));
+    expect(log).to.match(
+      /WARN {2}settings in the configuration take effect after a restart by=SIGHUP settings="workers: auto → 3"/,
+    );
+    expect(await edit('set', 'schema.nis', 'rfc2307bis')).to.equal(
+      `workers: auto → 3: needs a restart, server (pid ${server.process.pid})\n` +
+        `schema.nis: not set → rfc2307bis: needs a restart, server (pid ${server.process.pid})\n`,
+    );
+    expect(await edit('set', 'limits.controls', '50')).to.include(
+      'limits.controls: not applied: the server has it from --limits-controls, which goes before the file',
+    );
+    const other = sandbox.path('other.yaml');
+    writeFileSync(other, '');
+    expect(
+      await rowanDoes(['config', 'set', 'limits.controls', '50', '--config', other, '--data', sandbox.data]),
+    ).to.include('limits.controls: not applied: the server reads another file, ');
+  });
+
+  it('without a server, the file alone is changed', async () => {
+    writeFileSync(
+      file,
+      '# first\n\nlimits:\n  # of all\n  connections: 5 # few\n  idleSeconds: 60\nlisten:\n- ldap://127.0.0.1\n',
+    );
+    chmodSync(file, 0o640);
+    expect(await edit('set', 'limits.connections', '7')).to.match(
+      /rowan.yaml is changed; no server was found that runs/,
+    );
+    await edit('set', 'limits.search.sizeLimit', '9');
+    await edit('set', 'limits.idleSeconds', '15 m');
+    await edit('set', 'listen', 'ldap://127.0.0.1:1,ldap://127.0.0.1:2');
+    await edit('set', 'ldapi.mode', '660');
+    expect(readFileSync(file, 'utf8')).to.equal(
+      '# first\n\nlimits:\n  # of all\n  connections: 7 # few\n  idleSeconds: 15 m\n  search:\n    sizeLimit: 9\n' +
+        'listen:\n- ldap://127.0.0.1:1\n- ldap://127.0.0.1:2\nldapi:\n  mode: "660"\n',
+    );
+    expect(statSync(file).mode & 0o777).to.equal(0o640);
+    await edit('unset', 'limits.search.sizeLimit');
+    expect(readFileSync(file, 'utf8')).to.include('idleSeconds: 15 m\nlisten:');
+    expect(await edit('get', 'limits.idleSeconds')).to.equal('900\n');
+  });
+
+  it('a wrong name, value or file is one sentence, and changes nothing', async () => {
+    const text = 'limits:\n  controls: 40\n# the end\n';
+    writeFileSync(file, text);
+    const said = async (...args: string[]) => {
+      const { code, stderr } = await rowan(['config', ...args]);
+      expect(readFileSync(file, 'utf8')).to.equal(text);
+      return `${code} ${stderr}`;
+    };
+    const here = ['--config', file];
+    expect(await said('set', 'limits.control', '5', ...here)).to.equal(
+      "2 rowan: limits.control is not a setting; did you mean 'limits.controls'?\n",
+    );
+    expect(await said('set', 'limits.controls', 'many', ...here)).to.equal(
+      '2 rowan: limits.controls must be a whole number\n',
+    );
+    expect(await said('set', 'tls.cert', 'a.pem', ...here)).to.match(
+      /^2 rowan: rowan.yaml:\d: tls.cert needs tls.key\n$/,
+    );
+    expect(await said('set', 'limits.controls', '5')).to.match(
+      /^2 rowan: no configuration file to change: give --config/,
+    );
+    expect(await said('unset', 'log.level', ...here)).to.match(/^1 rowan: .*rowan.yaml does not set log.level\n$/);
+    expect(await said('set', 'log.level', 'debug', '--config', sandbox.path('none.yaml'))).to.match(
+      /^1 rowan: .*none.yaml: no such file or folder\n$/,
+    );
+  });
+});
