@@ -38,7 +38,7 @@ export function decodeBase64(text: Buffer, from: number, to: number): Buffer | s
 
 const MIN_DECODED = 64 * 1024;
 
-/** Decodes base64 text that arrives in parts. As strict as `decodeBase64`, with the same error messages. */
+/** Decodes base64 text that arrives in chunks. As strict as `decodeBase64`, with the same error messages. */
 export class Base64Decoder {
   #pendingBits = 0;
   #bitCount = 0;
@@ -49,7 +49,7 @@ export class Base64Decoder {
   #invalidAt = 0;
   #decoded = Buffer.allocUnsafeSlow(MIN_DECODED);
 
-  /** Decodes one more part. The returned bytes are valid until the next call. */
+  /** Decodes the next chunk. The returned bytes are valid until the next call. */
   push(text: Buffer): Buffer {
     if (text.length > this.#decoded.length) this.#decoded = Buffer.allocUnsafeSlow(text.length);
     const decoded = this.#decoded;

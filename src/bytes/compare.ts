@@ -15,15 +15,15 @@ export function sameBytes(a: Uint8Array, b: Buffer, start = 0, end = b.length): 
   return true;
 }
 
-/** Whether `length` bytes of `a` at `from` and of `b` at `at` are equal. Backwards, as prefixes are often equal. */
+/** Whether `length` bytes of `a` at `from` and of `b` at `at` agree. Compares from the end: prefixes often agree. */
 export function sameRun(a: Uint8Array, from: number, b: Uint8Array, at: number, length: number): boolean {
   for (let i = length - 1; i >= 0; i--) if (a[from + i] !== b[at + i]) return false;
   return true;
 }
 
-/** Whether `bytes` holds `part` at offset `at`. Compares backwards, like `sameRun`. */
-export function hasBytesAt(bytes: Uint8Array, at: number, part: Uint8Array): boolean {
-  for (let i = part.length - 1; i >= 0; i--) if (bytes[at + i] !== part[i]) return false;
+/** Whether `bytes` holds `expected` at offset `at`. Compares from the end, like `sameRun`. */
+export function hasBytesAt(bytes: Uint8Array, at: number, expected: Uint8Array): boolean {
+  for (let i = expected.length - 1; i >= 0; i--) if (bytes[at + i] !== expected[i]) return false;
   return true;
 }
 

@@ -1,8 +1,9 @@
 import { FairTree, largestTree } from './fair-tree.js';
 
-/** Number of `shift` calls of which one serves a rank other than the lowest with items. */
-const OTHER_RANK_INTERVAL = 8;
+/** One in this many calls of `shift` serves a rank above the lowest rank that has items. */
+const HIGHER_RANK_INTERVAL = 8;
 
+/** The rank and the path under which an item was pushed. */
 interface Place {
   readonly rank: number;
   readonly path: readonly unknown[];
@@ -36,7 +37,7 @@ export class RankedQueue<T> {
     return this.#placesByItem.size;
   }
 
-  /** Adds an item. Returns the item dropped for want of room, perhaps the new item itself. Undefined: none. */
+  /** Adds an item. Returns the item dropped for lack of room, which may be the new item, or undefined if none was. */
   push(path: readonly unknown[], rank: number, item: T): T | undefined {
     const place = { rank, path };
     const groupSize = this.#groupSizes.get(path[0]) ?? 0;
@@ -76,7 +77,7 @@ export class RankedQueue<T> {
     return undefined;
   }
 
-  /** Returns an item of the largest group, if that group has more than `ownSize` + 1 items. */
+  /** Returns an item of the largest group, if that group has more than `groupSize` + 1 items. */
   #replaceableInLargestGroup(groupSize: number): T | undefined {
     let largestGroup: unknown;
     let size = groupSize + 1;
@@ -91,8 +92,8 @@ export class RankedQueue<T> {
     if (this.size === 0) return undefined;
     const shift = ++this.#shiftCount;
     const [lowestRank, ...higherRanks] = this.#ranks.filter((tree) => tree.size > 0);
-    const isOtherDue = shift % OTHER_RANK_INTERVAL === 0;
-    const rank = (isOtherDue && higherRanks[(shift / OTHER_RANK_INTERVAL) % higherRanks.length]) || lowestRank!;
+    const isHigherRankDue = shift % HIGHER_RANK_INTERVAL === 0;
+    const rank = (isHigherRankDue && higherRanks[(shift / HIGHER_RANK_INTERVAL) % higherRanks.length]) || lowestRank!;
     const item = rank.shift(shift % 2 === 1 && rank !== this.#ranks[0])!;
     this.#forget(item, this.#placesByItem.get(item)!);
     return item;

@@ -13,8 +13,8 @@ export interface Client {
 }
 
 /**
- * Work that waits for a slice, by client. Each round of the event loop runs one waiting task for `SLICE_MS`. Between
- * two rounds the process serves sockets, short searches and writes.
+ * The functions that resume waiting work, by client. Each round of the event loop resumes one of them for `SLICE_MS`.
+ * Between two rounds the process serves sockets, short searches and writes.
  */
 const waitingQueues = new Map<Client, (() => void)[]>();
 /** Work of clients whose output is full, by client. A queue returns to `waitingQueues` when its client has room. */
@@ -97,7 +97,7 @@ function runRound(): void {
 function takeNextWork(): (() => void) | undefined {
   for (const [client, queue] of waitingQueues) {
     waitingQueues.delete(client);
-    // Every call of `waitForDrain` adds a waiter to the output, so a blocked client is asked once.
+    // Every call of `waitForDrain` adds a waiter to the output, so it is called once per blocked client.
     const drained = client.isFull ? client.waitForDrain() : undefined;
     if (drained instanceof Promise) blockUntilDrained(client, queue, drained);
     else {

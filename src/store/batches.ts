@@ -7,14 +7,14 @@ interface Batches<B> {
 }
 
 /**
- * Yields the batches of a scan and closes the scan at the end, also after an error. Each batch costs some microtasks.
- * The passes of a search (`scanPart`, `Passes`) avoid that cost when the engine is synchronous.
+ * Yields the batches of a scan and closes the scan at the end, also after an error. Each batch costs some microtasks,
+ * which `scanPart` of a search saves by calling the scan directly.
  */
 export async function* batchesOf<B = Batch>(scan: Batches<B>): AsyncGenerator<B, void, undefined> {
   try {
     for (;;) {
-      const next = scan.next();
-      const batch = isPromise(next) ? await next : next;
+      const result = scan.next();
+      const batch = isPromise(result) ? await result : result;
       if (!batch) return;
       yield batch;
     }

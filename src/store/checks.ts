@@ -2,8 +2,8 @@ import type { ColumnRange, ScanOptions, TableSpec } from './contract.js';
 import { StoreError } from './store-error.js';
 
 /*
- * Argument checks that all engines share. A length that depends on data throws `limit`; a request that no caller may
- * make throws a TypeError.
+ * Argument checks that all engines share. A key of a wrong length throws `limit`, because key lengths depend on data. A
+ * wrong family, range or option is a programming error and throws a TypeError.
  */
 
 /** Throws `limit` if the key is too long, is empty, or lacks a prefix before the suffix of `suffixBytes`. */
@@ -32,8 +32,9 @@ export function checkFamilies(names: readonly { readonly family: number }[] | un
 /** Throws TypeError if a range names a separate or unknown family. */
 export function checkRanges(ranges: readonly ColumnRange[], spec: TableSpec): void {
   for (const { family } of ranges) {
-    const found = spec.families[family];
-    if (!found || found.separate) throw new TypeError(`family ${family} of table ${spec.name} is not kept in its rows`);
+    const familySpec = spec.families[family];
+    if (!familySpec || familySpec.separate)
+      throw new TypeError(`family ${family} of table ${spec.name} is not kept in its rows`);
   }
 }
 

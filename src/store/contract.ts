@@ -34,7 +34,7 @@ export interface RowLayout {
   readonly row: Buffer | undefined;
   /** Number of cells in `row`. */
   readonly cellCount: number;
-  /** Cell `n` is `row[cellStarts[n], cellStarts[n + 1])`; the last cell ends with the row. Longer than `count`. */
+  /** Cell `n` is `row[cellStarts[n], cellStarts[n + 1])`; the last cell ends with the row. Has unused elements. */
   readonly cellStarts: Int32Array;
   /**
    * A number for the family and qualifier of cell `n`, or 0. Cells of any two rows with the same number above 0 have
@@ -99,7 +99,8 @@ export interface ScanOptions {
   /** Returns keys only: every row is `undefined`. */
   readonly keysOnly?: boolean;
   /**
-   * Skips the proof, from the row before the range, that no damaged key hides rows. For callers that know of damage.
+   * By default, a scan checks the row before the range, to prove that no damaged key hides rows. True skips this check,
+   * for callers that expect damage.
    */
   readonly skipBoundaryCheck?: boolean;
 }
@@ -152,7 +153,7 @@ export interface Reader {
    * thread, on any store, overwrites the row. Absent when the engine has no scratch memory.
    */
   getScratchHead?(table: string, key: Buffer): Buffer | undefined;
-  /** Makes the row that `getScratchHead` returned last the caller's own. */
+  /** Prevents later calls of `getScratchHead` from overwriting the row that it returned last. */
   detachScratch?(): void;
   /**
    * Returns the cells of one row in `ranges`, in order, as a packed row; undefined when there are none. `ranges` are in
@@ -301,8 +302,8 @@ export interface Store extends Reader {
    */
   ingest(tables: readonly LoadTable[], plan: Plan): Promise<void>;
   /**
-   * Blocks all writes because stored data is damaged: until `releaseWrites`, every process gets `held`, also after a
-   * restart. `why` is shown to the operator. Absent when the engine cannot detect damage.
+   * Blocks all writes because stored data is damaged: until `releaseWrites`, every write of every process fails with
+   * `held`, also after a restart. `why` is shown to the operator. Absent when the engine cannot detect damage.
    */
   holdWrites?(why: string): void;
   /** Allows writes again. Resolves with true if they were held. */

@@ -4,8 +4,8 @@ import { sortKeys } from './sort-keys.js';
 
 /**
  * Rows for a bulk load in one buffer, built without an object per row. Each row begins at a multiple of 4 with three
- * lengths (u32, host byte order): key, row, separate cells. The bytes of the three parts follow. Rows are packed in any
- * order; the consumer, which may be another thread, sorts them.
+ * lengths (u32, host byte order): of the key, of the row and of the separate cells, which follow. Rows are packed in
+ * any order; the consumer, which may be another thread, sorts them.
  */
 export class PackedRows implements Iterable<LoadRow> {
   /**
@@ -66,13 +66,14 @@ export class PackedRows implements Iterable<LoadRow> {
   }
 }
 
+/** Returns a view of the buffer as 32-bit words, for the lengths in the row headers. */
 function wordView({ buffer }: Buffer): Uint32Array {
   return new Uint32Array(buffer, 0, buffer.byteLength >>> 2);
 }
 
 const ROW_HEADER_BYTES = 12;
 
-/** Walks packed rows in the order of `offsets`. The fields are the offsets of the current row's parts in `bytes`. */
+/** Walks packed rows in the order of `offsets`. The fields are offsets in `bytes` of the current row. */
 export class RowCursor {
   readonly bytes: Buffer;
   readonly #words: Uint32Array;
@@ -108,10 +109,10 @@ const MAX_SPARE_BYTES = 32 * 1024 * 1024;
 
 /** Takes back the memory of packed rows that are no longer in use. */
 export function recycleMemory(memory: readonly ArrayBuffer[]): void {
-  for (const part of memory) {
-    if (spareBytes + part.byteLength > MAX_SPARE_BYTES) continue;
-    spareBytes += part.byteLength;
-    spareBuffers.push(part);
+  for (const buffer of memory) {
+    if (spareBytes + buffer.byteLength > MAX_SPARE_BYTES) continue;
+    spareBytes += buffer.byteLength;
+    spareBuffers.push(buffer);
   }
 }
 
@@ -121,7 +122,7 @@ function roundUpSize(length: number): number {
   return Math.ceil(length / granularity) * granularity;
 }
 
-/** Returns the smallest sufficient spare buffer, or new memory, but not of Node's pool: threads transfer the memory. */
+/** Returns the smallest sufficient spare buffer, or a new one. Memory of Node's pool could not be transferred. */
 function takeMemory(length: number): ArrayBuffer {
   let bestIndex = -1;
   for (let i = 0; i < spareBuffers.length; i++) {
@@ -199,9 +200,9 @@ export class RowPacker {
     recycleMemory([bytes.buffer as ArrayBuffer]);
   }
 
-  write(from: Uint8Array): void {
-    this.reserve(from.length);
-    this.at = putBytes(this.bytes, this.at, from);
+  write(source: Uint8Array): void {
+    this.reserve(source.length);
+    this.at = putBytes(this.bytes, this.at, source);
   }
 
   #growStarts(): void {

@@ -23,9 +23,9 @@ export function markHandled<T>(promise: Promise<T>): Promise<T> {
 export function fold<T, S>(items: readonly T[], start: S, step: (state: S, item: T) => Maybe<S>): Maybe<S> {
   let state = start;
   for (let i = 0; i < items.length; i++) {
-    const next = step(state, items[i]!);
-    if (isPromise(next)) return foldRest(items, i + 1, next, step);
-    state = next;
+    const nextState = step(state, items[i]!);
+    if (isPromise(nextState)) return foldRest(items, i + 1, nextState, step);
+    state = nextState;
   }
   return state;
 }
@@ -57,14 +57,14 @@ async function finishWork<T>(work: Work<T>, first: Promise<unknown>): Promise<T>
 
 async function foldRest<T, S>(
   items: readonly T[],
-  from: number,
-  awaitMaybe: Promise<S>,
+  startIndex: number,
+  pendingState: Promise<S>,
   step: (state: S, item: T) => Maybe<S>,
 ): Promise<S> {
-  let state: S = await awaitMaybe;
-  for (let i = from; i < items.length; i++) {
-    const next = step(state, items[i]!);
-    state = isPromise(next) ? await next : next;
+  let state: S = await pendingState;
+  for (let i = startIndex; i < items.length; i++) {
+    const nextState = step(state, items[i]!);
+    state = isPromise(nextState) ? await nextState : nextState;
   }
   return state;
 }

@@ -23,13 +23,13 @@ export function putFixed(view: DataView, at: number, { words, length }: FixedByt
   return at + length;
 }
 
-/** Longer runs are copied with `set`, whose call costs as much as a loop over this many bytes. */
+/** Most bytes that are copied in a loop. A call of `set` costs as much as a loop over this many bytes. */
 const MAX_LOOP_BYTES = 64;
 
-/** Writes `from` at `at` and returns the offset behind it. */
-export function putBytes(bytes: Uint8Array, at: number, from: Uint8Array): number {
-  const n = from.length;
-  if (n > MAX_LOOP_BYTES) bytes.set(from, at);
-  else for (let i = 0; i < n; i++) bytes[at + i] = from[i]!;
+/** Writes `source` at `at` and returns the offset behind it. */
+export function putBytes(bytes: Uint8Array, at: number, source: Uint8Array): number {
+  const n = source.length;
+  if (n > MAX_LOOP_BYTES) bytes.set(source, at);
+  else for (let i = 0; i < n; i++) bytes[at + i] = source[i]!;
   return at + n;
 }

@@ -2,14 +2,15 @@ import { sameBytes } from '../bytes/compare.js';
 import type { Cell, CellName, Guard, Increment, RowStep } from './contract.js';
 import {
   CELL_HEADER,
+  cellAt,
   compareCells,
   compareQualifier,
   counterBytes,
-  MAX_QUALIFIER,
   nextCell,
   packSorted,
-  qualifierStart,
+  readCounter,
   valueStart,
+  writeCell,
 } from './row.js';
 import { StoreError } from './store-error.js';
 
@@ -30,13 +31,6 @@ export function guardHolds(guard: Guard, value: Buffer | undefined): boolean {
     case 'counterEquals':
       return readCounter(value) === guard.value;
   }
-}
-
-/** The number in a counter cell; 0 if the cell is absent. Throws `corrupt` if the value is not 8 bytes. */
-export function readCounter(value: Buffer | undefined): bigint {
-  if (!value) return 0n;
-  if (value.length !== 8) throw new StoreError('corrupt', `counter of ${value.length} bytes`);
-  return value.readBigInt64BE();
 }
 
 /** The value of the cell after the increment. Throws `limit` beyond 64 bits. */
@@ -95,7 +89,7 @@ export function editRow(row: Buffer | undefined, edits: readonly Edit[]): Buffer
   let length = oldRow.length;
   for (const edit of edits) if (edit.value) length += CELL_HEADER + edit.qualifier.length + edit.value.length;
   const out = Buffer.allocUnsafe(length);
-  // The old row is copied to the end of `out`; its parts then move forward, without an object per part.
+  // The old row is copied to the end of `out`. From there its unchanged cells move forward, which creates no views.
   const end = length - oldRow.length;
   out.set(oldRow, end);
   let to = 0;
@@ -138,7 +132,7 @@ export interface CellChanges {
   readonly removedCells: readonly Cell[];
   /** Cells to add or overwrite, with their new values. */
   readonly writtenCells: readonly Cell[];
-  /** The present value of each cell of `written`; undefined for an added cell. */
+  /** The present value of each cell of `writtenCells`; undefined for an added cell. */
   readonly previousValues: readonly (Buffer | undefined)[];
 }
 
@@ -163,28 +157,8 @@ export function cellChanges(row: Buffer, cells: readonly Cell[]): CellChanges {
   return { removedCells, writtenCells, previousValues };
 }
 
-function cellAt(row: Buffer, at: number): Cell {
-  const start = valueStart(row, at);
-  return {
-    family: row[at]!,
-    qualifier: row.subarray(qualifierStart(at), start),
-    value: row.subarray(start, nextCell(row, at)),
-  };
-}
-
 function hasName(row: Buffer, at: number, name: CellName): boolean {
   return row[at] === name.family && compareQualifier(row, at, name.qualifier) === 0;
-}
-
-function writeCell(out: Buffer, at: number, family: number, qualifier: Buffer, value: Buffer): number {
-  const q = qualifier.length;
-  if (q > MAX_QUALIFIER) throw new StoreError('limit', `qualifier of ${q} bytes; ${MAX_QUALIFIER} is the most`);
-  out[at] = family;
-  out.writeUInt16BE(q, at + 1);
-  out.writeUInt32BE(value.length, at + 3);
-  out.set(qualifier, at + CELL_HEADER);
-  out.set(value, at + CELL_HEADER + q);
-  return at + CELL_HEADER + q + value.length;
 }
 
 /** Throws `corrupt` unless all lengths in the packed row stay inside the row and the cells are in order. */

@@ -9,12 +9,13 @@ export interface QualifierTest {
   readonly matches: (row: Buffer, start: number, stop: number) => boolean;
 }
 
-/** The parts of an OR, grouped: one walk over a row's cells evaluates all parts but `otherFilters`. */
+/** The operands of an OR by kind. One walk over a row's cells evaluates all of them but `otherFilters`. */
 export interface OrParts {
-  /** By family: the qualifiers that `hasColumn` parts look for. */
+  /** By family: the qualifiers of the `hasColumn` operands. */
   readonly qualifiers: ReadonlyMap<number, readonly Buffer[]>;
-  /** By family: the prefixes of qualifiers that `anyColumn` parts look for. */
+  /** By family: the prefixes of the `anyColumn` operands that match by prefix alone. */
   readonly prefixes: ReadonlyMap<number, readonly Buffer[]>;
+  /** The `anyColumn` operands that match substrings. */
   readonly patterns: readonly Pattern[];
   readonly otherFilters: readonly StoreFilter[];
 }
@@ -24,15 +25,15 @@ interface Pattern {
   readonly match: QualifierMatch;
 }
 
-/** Flattens nested ORs into a set of their parts. */
+/** Flattens nested ORs into a set of their operands. */
 export function flattenOr(of: readonly StoreFilter[]): ReadonlySet<StoreFilter> {
-  const parts = new Set<StoreFilter>();
+  const operands = new Set<StoreFilter>();
   const visit = (filter: StoreFilter): void => {
     if (filter.op === 'or') filter.of.forEach(visit);
-    else parts.add(filter);
+    else operands.add(filter);
   };
   of.forEach(visit);
-  return parts;
+  return operands;
 }
 
 export function groupOrParts(of: readonly StoreFilter[]): OrParts {
@@ -74,16 +75,16 @@ export function prefixTest(prefixes: readonly Buffer[]): QualifierTest {
 
 /**
  * Returns a test by binary search: a qualifier passes if it starts with the last element of `sorted` ≤ the qualifier.
- * With `whole`, the two must be equal. Qualifiers without the common prefix of `sorted` are rejected first.
+ * With `exact`, the two must be equal. Qualifiers without the common prefix of `sorted` are rejected first.
  */
-function searchTest(sorted: readonly Buffer[], whole: boolean): QualifierTest {
+function searchTest(sorted: readonly Buffer[], exact: boolean): QualifierTest {
   const sharedPrefix = commonPrefix(sorted[0]!, sorted.at(-1)!);
   return {
     prefixes: sorted,
     matches: (row, start, stop) => {
       if (!startsWith(row, sharedPrefix, start, stop)) return false;
       const at = lastAtMost(sorted, row, start, stop);
-      if (at < 0 || (whole && sorted[at]!.length !== stop - start)) return false;
+      if (at < 0 || (exact && sorted[at]!.length !== stop - start)) return false;
       return startsWith(row, sorted[at]!, start, stop);
     },
   };

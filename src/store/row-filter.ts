@@ -45,7 +45,7 @@ function andTest(tests: readonly FilterTest[]): FilterTest {
   };
 }
 
-/** Compiles an OR. One walk over the cells of a family tests all parts that depend on the qualifiers of that family. */
+/** Compiles an OR. One walk over the cells of a family tests all operands that depend on that family's qualifiers. */
 function compileOr(of: readonly StoreFilter[]): FilterTest {
   const { qualifiers, prefixes, patterns, otherFilters } = groupOrParts(of);
   const testsByFamily = new Map<number, QualifierTest[]>();
@@ -132,14 +132,14 @@ interface ByteCheck {
   readonly secondLastBytes: Uint8Array;
 }
 
-/** Two bytes reject most qualifiers. The table of a byte that not every prefix has accepts all values. */
+/** Two bytes reject most qualifiers. Where the shortest prefix has fewer than two bytes, the tables accept any byte. */
 function buildByteCheck(tests: readonly QualifierTest[]): ByteCheck {
   const prefixes = tests.flatMap((test) => test.prefixes);
-  const minLength = Math.min(...prefixes.map((head) => head.length));
+  const minLength = Math.min(...prefixes.map((prefix) => prefix.length));
   const [lastBytes, secondLastBytes] = [1, 2].map((back) => {
     const bytes = new Uint8Array(256);
     if (back > minLength) bytes.fill(1);
-    else for (const head of prefixes) bytes[head[minLength - back]!] = 1;
+    else for (const prefix of prefixes) bytes[prefix[minLength - back]!] = 1;
     return bytes;
   });
   return { minLength, lastBytes: lastBytes!, secondLastBytes: secondLastBytes! };
@@ -174,10 +174,10 @@ function compileMatch(match: QualifierMatch): QualifierTest {
   };
 }
 
-/** Offset of the first occurrence of `part` within `row[from..to)`, or -1. */
-function findBytes(row: Buffer, from: number, to: number, part: Buffer): number {
-  const lastStart = to - part.length;
-  for (let at = from; at <= lastStart; at++) if (hasBytesAt(row, at, part)) return at;
+/** Offset of the first occurrence of `infix` in `row[from..to)`, or -1. */
+function findBytes(row: Buffer, from: number, to: number, infix: Buffer): number {
+  const lastStart = to - infix.length;
+  for (let at = from; at <= lastStart; at++) if (hasBytesAt(row, at, infix)) return at;
   return -1;
 }
 

@@ -1,5 +1,6 @@
 import { compareRun } from '../bytes/compare.js';
 import type { Cell } from './contract.js';
+import { putBytes } from './put.js';
 import { StoreError } from './store-error.js';
 
 /**
@@ -77,17 +78,18 @@ export function cellValue(row: Buffer, family: number, qualifier: Buffer): Buffe
 /** All cells as views into the row. For writers and tests; hot paths walk the row by offsets. */
 export function unpackRow(row: Buffer): Cell[] {
   const cells: Cell[] = [];
-  for (let at = 0; at < row.length; ) {
-    const next = nextCell(row, at);
-    const value = valueStart(row, at);
-    cells.push({
-      family: row[at]!,
-      qualifier: row.subarray(qualifierStart(at), value),
-      value: row.subarray(value, next),
-    });
-    at = next;
-  }
+  for (let at = 0; at < row.length; at = nextCell(row, at)) cells.push(cellAt(row, at));
   return cells;
+}
+
+/** The cell at `at`, with views into the row. */
+export function cellAt(row: Buffer, at: number): Cell {
+  const start = valueStart(row, at);
+  return {
+    family: row[at]!,
+    qualifier: row.subarray(qualifierStart(at), start),
+    value: row.subarray(start, nextCell(row, at)),
+  };
 }
 
 export function compareCells(
@@ -106,12 +108,19 @@ export function compareCells(
   return p.length - q.length;
 }
 
-/** Longer runs are copied with `set`, whose call costs as much as a loop over this many bytes. */
-const MAX_LOOP_BYTES = 64;
-
-function copyBytes(from: Buffer, to: Buffer, at: number): void {
-  if (from.length > MAX_LOOP_BYTES) to.set(from, at);
-  else for (let i = 0; i < from.length; i++) to[at + i] = from[i]!;
+/** Writes a cell at `at` and returns the offset behind it. Throws `limit` if the qualifier is too long. */
+export function writeCell(row: Buffer, at: number, family: number, qualifier: Buffer, value: Buffer): number {
+  const q = qualifier.length;
+  const v = value.length;
+  if (q > MAX_QUALIFIER) throw new StoreError('limit', `qualifier of ${q} bytes; ${MAX_QUALIFIER} is the most`);
+  row[at] = family;
+  row[at + 1] = q >>> 8;
+  row[at + 2] = q;
+  row[at + 3] = v >>> 24;
+  row[at + 4] = v >>> 16;
+  row[at + 5] = v >>> 8;
+  row[at + 6] = v;
+  return putBytes(row, putBytes(row, at + CELL_HEADER, qualifier), value);
 }
 
 /** Packs cells that are sorted by `compareCells`, each name once. */
@@ -120,22 +129,7 @@ export function packSorted(cells: readonly Cell[]): Buffer {
   for (const cell of cells) length += CELL_HEADER + cell.qualifier.length + cell.value.length;
   const row = Buffer.allocUnsafe(length);
   let at = 0;
-  for (const cell of cells) {
-    const q = cell.qualifier.length;
-    const v = cell.value.length;
-    if (q > MAX_QUALIFIER) throw new StoreError('limit', `qualifier of ${q} bytes; ${MAX_QUALIFIER} is the most`);
-    row[at] = cell.family;
-    row[at + 1] = q >>> 8;
-    row[at + 2] = q;
-    row[at + 3] = v >>> 24;
-    row[at + 4] = v >>> 16;
-    row[at + 5] = v >>> 8;
-    row[at + 6] = v;
-    at += CELL_HEADER;
-    copyBytes(cell.qualifier, row, at);
-    copyBytes(cell.value, row, at + q);
-    at += q + v;
-  }
+  for (const cell of cells) at = writeCell(row, at, cell.family, cell.qualifier, cell.value);
   return row;
 }
 
@@ -179,10 +173,14 @@ export function counterBytes(value: bigint): Buffer {
   return b;
 }
 
-/** The counter in the cell `family`:`qualifier`; 0 if absent. Throws `corrupt` if the value is not 8 bytes. */
-export function cellCounter(row: Buffer | undefined, family: number, qualifier: Buffer): bigint {
-  const value = row && cellValue(row, family, qualifier);
+/** The number in a counter cell; 0 if the cell is absent. Throws `corrupt` if the value is not 8 bytes. */
+export function readCounter(value: Buffer | undefined): bigint {
   if (!value) return 0n;
   if (value.length !== 8) throw new StoreError('corrupt', `counter of ${value.length} bytes`);
   return value.readBigInt64BE();
+}
+
+/** `readCounter` of the cell `family`:`qualifier`. */
+export function cellCounter(row: Buffer | undefined, family: number, qualifier: Buffer): bigint {
+  return readCounter(row && cellValue(row, family, qualifier));
 }

@@ -13,7 +13,7 @@ const MAX_INSERTION_SORT = 12;
  */
 const DIGITS = 4;
 const BASE = 257;
-/** The packed number is multiplied by this, to add the key's position, which keeps equal keys in order. */
+/** Factor for the packed number, to which the key's position is then added. The position keeps equal keys in order. */
 const POSITIONS = 2 ** 20;
 
 /** Returns the indexes of the keys in byte order. The sort is stable. At most 2^20 keys. */
@@ -66,6 +66,7 @@ class Sorter {
     }
   }
 
+  /** Returns sorted numbers: `DIGITS` bytes of each key from `depth` on, and the key's position in `#previousOrder`. */
   #packNumbers(from: number, to: number, depth: number): Float64Array {
     const { bytes, starts, ends } = this.#keys;
     const numbers = this.#numbers.subarray(0, to - from);

@@ -9,7 +9,7 @@ export interface StagedTable {
   readonly spec: TableSpec;
 }
 
-/** A row that an engine keeps in parts, so that reading and changing a few cells is cheap. Immutable. */
+/** A row that an engine stores in segments, so that reading and changing a few cells is cheap. Immutable. */
 export interface SplitRow {
   value(family: number, qualifier: Buffer): Buffer | undefined;
   /** Returns the row with the edits applied, which are sorted by name; undefined when no cell is left. */
@@ -34,12 +34,13 @@ export interface StageSource<T extends StagedTable> {
 
 /** Receives the changes of a batch: each row, cell and last number once. An undefined row or value means deletion. */
 export interface StageSink<T extends StagedTable> {
-  /** `before` is the row as the source returned it, or `unread`. */
-  writeRow(table: T, key: Buffer, row: StagedRow | undefined, before: StagedRow | undefined | 'unread'): void;
+  /** `original` is the row as the source returned it, or `unread`. */
+  writeRow(table: T, key: Buffer, row: StagedRow | undefined, original: StagedRow | undefined | 'unread'): void;
   writeCell(table: T, family: number, key: Buffer, value: Buffer | undefined): void;
-  writeLastRowNumber(table: T, last: bigint): void;
+  writeLastRowNumber(table: T, rowNumber: bigint): void;
 }
 
+/** The staged state of a row or of a separate cell. */
 interface Slot<V> {
   readonly key: Buffer;
   value: V | undefined;
@@ -166,8 +167,8 @@ export class Stage<T extends StagedTable> {
 
   #deleteCells(table: T, pending: PendingChanges, family: number, key: Buffer): void {
     const prefix = cellKey(key, Buffer.alloc(0));
-    for (const found of this.#source.listCellKeys(table, family, prefix))
-      this.#writeCell(pending, family, found, undefined);
+    for (const storedKey of this.#source.listCellKeys(table, family, prefix))
+      this.#writeCell(pending, family, storedKey, undefined);
     for (const slot of pending.cells.get(family)?.values() ?? []) {
       if (slot.value && slot.key.subarray(0, prefix.length).equals(prefix)) this.#write(slot, undefined);
     }
@@ -250,7 +251,7 @@ function applyEdits(row: StagedRow | undefined, edits: readonly Edit[]): StagedR
   return row === undefined || row instanceof Uint8Array ? editRow(row, edits) : row.withEdits(edits);
 }
 
-/** Throws `limit` for lengths that depend on data, and TypeError for a step that no caller may request. */
+/** Throws `limit` for a key of a wrong length, and TypeError for other errors of the step. */
 function checkStep(step: RowStep, spec: TableSpec, maxKey: number): void {
   checkKey(step.key, spec, maxKey);
   checkFamilies(step.guards, spec);

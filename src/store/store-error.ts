@@ -8,11 +8,11 @@
  * | `conflict` | a table exists with another spec | nothing |
  * | `corrupt` | a file or message is malformed | restore; try again |
  * | `damaged` | stored bytes differ from the written bytes; `table`, `key`: where, if known | `rowan check`, restore |
- * | `held` | the data is damaged, and nothing is written until the operator has looked | `rowan check` |
+ * | `held` | the data is damaged, and writes are blocked until the operator releases them | `rowan check` |
  * | `format` | the data belongs to a newer Rowan, or to something else | upgrade |
  * | `permission` | the folder or file may not be read or written | change the mode |
  * | `full` | no room on the device | free some, try again |
- * | `limit` | a key or value is longer than the engine takes | nothing |
+ * | `limit` | a key or value is longer than the engine accepts | nothing |
  * | `unavailable` | no answer; a plan may have been applied when `applied` is 'unknown' | try again later |
  * | `closed` | the store was closed | nothing |
  */

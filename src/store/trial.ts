@@ -13,7 +13,7 @@ export class TrialStore implements Store {
   /** Tables whose rows are copied to the overlay before a change. */
   readonly #copiedTables: ReadonlySet<string>;
   /** Rows that are read from the overlay: copied rows, including rows that a plan has deleted since. */
-  readonly #movedRows = new Set<string>();
+  readonly #overlayRows = new Set<string>();
 
   private constructor(base: Store, overlay: Store, copied: ReadonlySet<string>) {
     this.supports = { ...base.supports, snapshot: false };
@@ -32,7 +32,7 @@ export class TrialStore implements Store {
   async #storeFor(table: string, key: Buffer): Promise<Reader> {
     if (!this.#copiedTables.has(table)) return this.#base;
     const isInOverlay =
-      this.#movedRows.has(rowId(table, key)) || (await this.#overlay.getHead(table, key, true)) !== undefined;
+      this.#overlayRows.has(rowId(table, key)) || (await this.#overlay.getHead(table, key, true)) !== undefined;
     return isInOverlay ? this.#overlay : this.#base;
   }
 
@@ -81,9 +81,9 @@ export class TrialStore implements Store {
     const loadedTables = tables.filter(({ table, append }) => !append && this.#copiedTables.has(table));
     for (const { table, rows, absent } of loadedTables) {
       if (!absent) continue;
-      // The overlay itself checks the rows that were moved there.
+      // The overlay itself checks the rows that it holds.
       const keys = Array.from(rows, ({ key }) => Buffer.from(key)).filter(
-        (key) => !this.#movedRows.has(rowId(table, key)),
+        (key) => !this.#overlayRows.has(rowId(table, key)),
       );
       const oldRows = await this.#base.getMany(table, keys);
       if (oldRows.some((row) => row !== undefined)) throw new StoreError('guard', 'a row is there already', { table });
@@ -95,10 +95,10 @@ export class TrialStore implements Store {
   async #copyRows({ steps }: Plan): Promise<Plan> {
     const applicable = steps.filter((step): step is RowStep => 'key' in step && this.#copiedTables.has(step.table));
     for (const { table, key } of applicable) {
-      const from = await this.#storeFor(table, key);
-      const row = from === this.#base ? await from.get(table, key) : undefined;
+      const store = await this.#storeFor(table, key);
+      const row = store === this.#base ? await store.get(table, key) : undefined;
       if (row) await this.#overlay.ingest([{ table, rows: [{ key, row }] }], { steps: [], decisive: 0 });
-      this.#movedRows.add(rowId(table, key));
+      this.#overlayRows.add(rowId(table, key));
     }
     return { steps: applicable, decisive: 0 };
   }

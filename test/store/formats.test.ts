@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { open } from 'lmdb';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
-import { CHECK_BYTES, hasValidCheck, withCheck } from '../../src/store/lmdb/record/check.js';
+import { CHECKSUM_BYTES, hasValidChecksum, withChecksum } from '../../src/store/lmdb/record/checksum.js';
 import { decodeRow } from '../../src/store/lmdb/record/decode.js';
 import { RowEncoder } from '../../src/store/lmdb/record/encode.js';
 import { Learner } from '../../src/store/lmdb/record/learner.js';
@@ -69,7 +69,7 @@ describe('examples in docs/formats', () => {
     expect([catalog.get('nextId'), catalog.get('generation')]).to.deep.equal([numbered(3), numbered(3)]);
     expect(records('t1').map(([key]) => key)).to.deep.equal([uuid]);
     expect(records('t1:1')).to.deep.equal([
-      [example('lmdb.md', 'cell-key'), Buffer.from(withCheck(example('lmdb.md', 'cell-key'), photo.value))],
+      [example('lmdb.md', 'cell-key'), Buffer.from(withChecksum(example('lmdb.md', 'cell-key'), photo.value))],
     ]);
     expect(records('t2').at(-1)![0]).to.deep.equal(example('lmdb.md', 'appended-key'));
     const list = Buffer.concat([uuid, example('lmdb.md', 'list-check')]);
@@ -93,8 +93,8 @@ describe('the example of a record', () => {
     encoder.encode(key, 0, key.length, row, 0, row.length);
     const record = example('lmdb.md', 'record');
     expect(encoder.record.subarray(0, encoder.length)).to.deep.equal(record);
-    expect(hasValidCheck(key, 0, key.length, record, record.length)).to.equal(true);
-    const end = record.length - CHECK_BYTES;
+    expect(hasValidChecksum(key, 0, key.length, record, record.length)).to.equal(true);
+    const end = record.length - CHECKSUM_BYTES;
     expect(
       decodeRow(vocabulary.words, { keys: key, from: 0, to: key.length, bytes: record, end }, false),
     ).to.deep.equal(row);

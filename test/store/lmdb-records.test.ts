@@ -5,7 +5,7 @@ import { expect } from 'chai';
 import { open, type RootDatabase } from 'lmdb';
 import type { Cell, LoadRow, Store, StoreFilter } from '../../src/store/contract.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
-import { CHECK_BYTES, hasValidCheck } from '../../src/store/lmdb/record/check.js';
+import { CHECKSUM_BYTES, hasValidChecksum } from '../../src/store/lmdb/record/checksum.js';
 import { decodeRow, nextOffset, type RecordView, readVarint } from '../../src/store/lmdb/record/decode.js';
 import { RowEncoder } from '../../src/store/lmdb/record/encode.js';
 import { Learner } from '../../src/store/lmdb/record/learner.js';
@@ -69,13 +69,13 @@ class Codec {
     const around = Buffer.concat([bytes('xyz'), row, bytes('zyx')]);
     this.#encoder.encode(key, 0, key.length, around, 3, 3 + row.length);
     const { record, length } = this.#encoder;
-    expect(hasValidCheck(key, 0, key.length, record, length)).to.equal(true);
+    expect(hasValidChecksum(key, 0, key.length, record, length)).to.equal(true);
     return {
       keys: key,
       from: 0,
       to: key.length,
       bytes: Buffer.from(record.subarray(0, length)),
-      end: length - CHECK_BYTES,
+      end: length - CHECKSUM_BYTES,
     };
   }
 }
@@ -127,12 +127,12 @@ describe('lmdb: records', () => {
       for (const part of [at.keys, at.bytes]) {
         for (let bit = 0; bit < Math.min(part.length, 400) * 8; bit++) {
           part[bit >> 3]! ^= 1 << (bit & 7);
-          expect(hasValidCheck(at.keys, 0, at.to, at.bytes, at.bytes.length), `seed ${seed}`).to.equal(false);
+          expect(hasValidChecksum(at.keys, 0, at.to, at.bytes, at.bytes.length), `seed ${seed}`).to.equal(false);
           part[bit >> 3]! ^= 1 << (bit & 7);
         }
       }
-      expect(hasValidCheck(at.keys, 0, at.to, at.bytes, at.bytes.length)).to.equal(true);
-      expect(hasValidCheck(at.keys, 0, at.to, at.bytes, at.bytes.length - 1)).to.equal(false);
+      expect(hasValidChecksum(at.keys, 0, at.to, at.bytes, at.bytes.length)).to.equal(true);
+      expect(hasValidChecksum(at.keys, 0, at.to, at.bytes, at.bytes.length - 1)).to.equal(false);
     }
   });
 

@@ -7,7 +7,7 @@ import { open, type RootDatabase } from 'lmdb';
 import type { Cell, Store } from '../../src/store/contract.js';
 import { overflowRoom } from '../../src/store/lmdb/file/pages.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
-import { CHECK_BYTES } from '../../src/store/lmdb/record/check.js';
+import { CHECKSUM_BYTES } from '../../src/store/lmdb/record/checksum.js';
 import { SEGMENT_BYTES } from '../../src/store/lmdb/rows/segments.js';
 import { packRow, unpackRow } from '../../src/store/row.js';
 import { cell } from './suite/fixture.js';
@@ -89,7 +89,7 @@ describe('lmdb: split rows', () => {
       expect(await pages(overflowRoom(count))).to.equal(count);
       expect(await pages(overflowRoom(count) + 1)).to.equal(count + 1);
     }
-    expect(SEGMENT_BYTES + CHECK_BYTES).to.equal(overflowRoom(2));
+    expect(SEGMENT_BYTES + CHECKSUM_BYTES).to.equal(overflowRoom(2));
   });
 
   it('of which one cell changes change in one segment', async () => {

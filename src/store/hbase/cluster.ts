@@ -18,7 +18,10 @@ export interface OpenTable {
    * HBase skips all puts of a timestamp in a single step.
    */
   readonly lock: CellName & Required<OptionalTimestamp>;
-  /** Read options: rows, their first family, rows with locks, locks. Reused, because the client caches encodings. */
+  /**
+   * Options for reading rows, their first families, rows with locks, and locks. Every read uses the same objects,
+   * because the client caches the encoding of each options object.
+   */
   readonly rowReads: ReadOptions;
   readonly headReads: ReadOptions;
   readonly rowAndLockReads: ReadOptions;
@@ -26,7 +29,7 @@ export interface OpenTable {
   readonly familyReads: Map<string, ReadOptions>;
 }
 
-/** Returns the options of reads of the families, which must not be empty. Reused like the others of `OpenTable`. */
+/** Returns the options for reading the families, at least one. The same families always have the same object. */
 export function familyReads({ familyReads }: OpenTable, families: ReadonlySet<number>): ReadOptions {
   const sortedFamilies = [...families].sort((a, b) => a - b);
   const cacheKey = sortedFamilies.join();
@@ -127,7 +130,7 @@ export class Cluster {
   }
 
   /**
-   * Executes a conditional mutation, and repeats it until its outcome is known or its time is over. False means that
+   * Executes a conditional mutation, and repeats it until its outcome is known or its deadline passes. False means that
    * the guard did not hold at the last try. An earlier try may have succeeded, so the caller has to read the row.
    */
   mutateGuarded(table: TableHandle, mutation: RowMutation): Promise<boolean> {
@@ -151,7 +154,7 @@ export class Cluster {
   }
 }
 
-/** Does the work. Does nothing if the table does not exist. */
+/** Runs the work on the table, or does nothing if the table does not exist. */
 export async function unlessDropped(
   cluster: Cluster,
   name: string,
@@ -170,5 +173,5 @@ function undefinedIfNoTable(error: unknown): undefined {
   return undefined;
 }
 
-/** Name of the gates table in lock requests. Tables of a store cannot have this name. */
+/** Name in lock requests of the table of gates (locks of whole tables). Tables of a store cannot have this name. */
 export const GATES = '/gates';

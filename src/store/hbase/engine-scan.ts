@@ -45,7 +45,7 @@ export class EngineScan implements Scan {
     this.#lastKey = options.after;
     this.#rowsLeft = options.limit ?? Number.POSITIVE_INFINITY;
     const table = cluster.table(name);
-    // A table that is dropped and created again during the scan is another table.
+    // `#next` compares the table with this one, to detect that the table was dropped and created again.
     if (isPromise(table)) table.catch(() => undefined);
     else this.#initialTable = table;
   }
@@ -98,7 +98,8 @@ export class EngineScan implements Scan {
     const serverFilter =
       filter && translate(filter, { familyNames: table.handle.families, rowFamilies: table.rowFamilies });
     if (serverFilter?.matchesNone) return undefined;
-    // Counters that are not folded yet influence a filter only by their presence, and new counters are folded at once.
+    // A filter tests only whether a counter exists. Increments that are not in the row yet do not matter to it, because
+    // the first increment of a counter is written at once.
     if (filter && !serverFilter?.isExact) this.#rowTest = compileFilter(filter);
     this.#serverFilter = serverFilter;
     const { families, filter: encodedFilter, columns } = serverFilter ?? {};

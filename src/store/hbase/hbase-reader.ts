@@ -14,7 +14,7 @@ import type { Overlay } from './overlay.js';
 import { columnPrefixFilter, KEY_ONLY } from './rpc/filters.js';
 import { MAX_KEY } from './rpc/requests.js';
 
-/** Up to this number of keys are read by a look-up combined with those of other callers. More are read by a scan. */
+/** Maximum number of keys that a look-up reads. The client combines the look-ups of callers. A scan reads more keys. */
 const MAX_LOOKUP_KEYS = 1000;
 /** Number of keys read at once when all keys are requested. */
 const KEYS_PER_READ = 5000;
@@ -112,7 +112,7 @@ export class HBaseReader implements Reader {
     });
   }
 
-  /** Passes on the keys that consist of `prefix` and a suffix. Rows of longer prefixes are skipped by length. */
+  /** Calls `onKey` with the keys that consist of `prefix` and a suffix. Skips the rows of longer prefixes by length. */
   async #forEachPostingKey(
     table: OpenTable,
     prefix: Buffer,
@@ -157,7 +157,7 @@ export class HBaseReader implements Reader {
     });
   }
 
-  /** Passes on up to `limit` keys of the range in several calls. */
+  /** Calls `visit` with up to `limit` keys of the range, in several calls. */
   async #forEachKeys(table: OpenTable, range: KeyRange, limit: number, visit: (keys: Buffer[]) => void): Promise<void> {
     let { from } = range;
     for (let remaining = limit; remaining > 0; ) {

@@ -13,9 +13,11 @@ import { FencedError } from './journal/writer.js';
 import { FIRST_KEY_ONLY } from './rpc/filters.js';
 import { MAX_KEY } from './rpc/requests.js';
 
-/** Number of rows read at once, number of rows written at once, and number of concurrent writes. */
+/** Number of rows per read request. */
 const ROWS_PER_READ = 2000;
+/** Number of rows per write request. */
 const ROWS_PER_WRITE = 500;
+/** Maximum number of concurrent write requests. */
 const MAX_WRITES = 4;
 
 interface BatchTable {
@@ -26,10 +28,10 @@ interface BatchTable {
 }
 
 /**
- * Loads a batch: writes the rows, then runs the plan, which decides the batch. The gates of the tables are held
- * meanwhile, so that no plan changes their rows. If the batch fails, the rows of `absent` tables, index rows and
- * appended rows are deleted again, either here or by the sweeper of this writer. Replaced rows are plans of their own,
- * and stay.
+ * Loads a batch: writes the rows, then runs the plan, which decides the batch. Meanwhile the session holds the gates
+ * (locks of whole tables), so that no plan changes their rows. If the batch fails, the rows of `absent` tables, index
+ * rows and appended rows are deleted again, either here or by the sweeper of this writer. Replaced rows are plans of
+ * their own, and stay.
  */
 export async function ingest(session: Session, tables: readonly LoadTable[], plan: Plan): Promise<void> {
   const batchTables: BatchTable[] = [];
@@ -45,7 +47,7 @@ export async function ingest(session: Session, tables: readonly LoadTable[], pla
     const appendedRowCount = batchTables.reduce((sum, { load, rows }) => sum + (load.append ? rows.length : 0), 0);
     await session.withTickets(1 + appendedRowCount, async (firstTicket) => {
       const ticket = await firstTicket;
-      const tables = batchTables.filter((part) => !isReplacedByPlans(part)).map(({ table }) => table.spec.name);
+      const tables = batchTables.filter((loaded) => !isReplacedByPlans(loaded)).map(({ table }) => table.spec.name);
       const batchQualifier = await session.writer.announceBatch(ticket, tables);
       await session.options.failpoint?.('batch announced');
       const writes = new Writes();
@@ -55,7 +57,7 @@ export async function ingest(session: Session, tables: readonly LoadTable[], pla
         isWritten = true;
         await runPlan(session, plan, session.createContext(true), gatedTables, batchQualifier);
       } catch (error) {
-        // Rows may still arrive. The sweeper of this writer deletes them later.
+        // Rows of a failed write may still reach HBase. The sweeper of this writer deletes them later.
         if (writes.mayBeApplied) session.abandon();
         if (!session.isEnded) await rollBack(session, batchQualifier, ticket, tables);
         // A sweeper that gave up this writer may have rolled back the batch before its last rows arrived.
@@ -101,7 +103,7 @@ async function writeAll(session: Session, loads: readonly BatchTable[], ticket: 
   }
 }
 
-/** Limits concurrent writes. The next write is prepared while others are under way. */
+/** Limits concurrent writes, so that the next write is prepared while earlier writes are under way. */
 class Writes {
   readonly #pendingWrites: Promise<void>[] = [];
   /** Whether a write has failed that may have been applied. */
@@ -125,7 +127,7 @@ class Writes {
   }
 }
 
-/** Whether the gate of the table is needed: index rows are written without being read, and appended rows are new. */
+/** Index rows need no gate, because plans write them without reading them, nor do appended rows, which are new. */
 function needsGate({ table, load }: BatchTable): boolean {
   return table.spec.suffixBytes === undefined && !load.append;
 }
@@ -176,7 +178,7 @@ async function writeRows(
   for (let at = 0; at < rows.length; at += ROWS_PER_WRITE) {
     const chunk = rows.slice(at, at + ROWS_PER_WRITE);
     const keys = chunk.map(({ key }, i) => (load.append ? counterBytes(firstKey + TICKET_STEP * BigInt(at + i)) : key));
-    // Rows written after a rollback by another front end would stay.
+    // Without the lease, another front end may have rolled back the batch, and rows written afterwards would stay.
     await session.writer.ensureLease();
     await writes.add(client.putRows(table.handle, keys, chunk.map(packedRow), ticket));
   }

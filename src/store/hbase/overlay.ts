@@ -4,7 +4,10 @@ import { rowId } from './journal/plan-rows.js';
 import type { Session } from './journal/session.js';
 import type { ReadOptions } from './rpc/rpc-types.js';
 
-/** Applies unfolded increments to rows that are read. After a fold during the read, a row is read again. */
+/**
+ * Adds the increments of counters that are not written to their rows yet to rows that are read. A row is read again if
+ * increments were written to it during the read.
+ */
 export class Overlay {
   /** The last session is the current one. The others have ended and are being swept. */
   #sessions: readonly Session[] = [];
@@ -16,7 +19,7 @@ export class Overlay {
 
   /** Removes an ended session whose decided plans are applied, or left to other front ends. */
   removeSession(session: Session): void {
-    this.#sessions = this.#sessions.filter((one) => one !== session);
+    this.#sessions = this.#sessions.filter((other) => other !== session);
     this.#removedAt = logicalClock.tick();
   }
 
@@ -52,7 +55,7 @@ export class Overlay {
     return Promise.all(rows.map((row, i) => this.withPending(cluster, table, keys[i]!, table.rowReads, row, since)));
   }
 
-  /** Whether rows of the table that were read since then may lack increments. */
+  /** Whether rows of the table that were read at `since` or later may lack increments. */
   #mayLackIncrements(table: string, since: number): boolean {
     return (
       this.#removedAt > since || this.#sessions.some(({ sharedRows }) => sharedRows.mayLackIncrements(table, since))

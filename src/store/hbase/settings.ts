@@ -35,8 +35,9 @@ export interface HBaseOptions {
   readonly splitKeys?: HBaseSettings['splitKeys'];
 }
 
-/** Default ports of HBase. The gateway's port is assumed to differ from 8080 by as much as the master's from 16000. */
+/** HBase's default port of masters. */
 const MASTER_PORT = 16_000;
+/** HBase's default port of gateways. The assumed port differs from it by as much as the master's from `MASTER_PORT`. */
 const REST_PORT = 8080;
 
 const DEFAULTS = {
@@ -115,7 +116,7 @@ function defaultGateway(master: string): string | undefined {
   return port >= 1 && port <= 65_535 ? `http://${master.slice(0, colon)}:${port}` : undefined;
 }
 
-/** Returns the effective settings. Throws `StoreError` `format` for invalid ones. */
+/** Returns the effective settings. Throws `StoreError` `format` for invalid options. */
 export function hbaseSettings(options: HBaseOptions): HBaseSettings {
   const address = parseAddress(options.url);
   const { site } = options;

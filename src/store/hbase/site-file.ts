@@ -59,12 +59,15 @@ function parseInteger(name: string, text: string | undefined, max: number): numb
   return number;
 }
 
-/** Replaces `${other}` by that property's value. As in Hadoop, unknown references stay. */
+/** Replaces each reference `${name}` by the value of that property. As in Hadoop, unknown references stay. */
 function resolveReferences(properties: ReadonlyMap<string, string>, name: string): string | undefined {
   let value = properties.get(name);
   for (let depth = 0; value?.includes('${'); depth++) {
     if (depth === MAX_REFERENCES) throw formatError(`${name} refers to itself`);
-    const expansion: string = value.replaceAll(/\$\{([^}$]+)\}/g, (all, other: string) => properties.get(other) ?? all);
+    const expansion: string = value.replaceAll(
+      /\$\{([^}$]+)\}/g,
+      (reference, referredName: string) => properties.get(referredName) ?? reference,
+    );
     if (expansion === value) break;
     if (expansion.length > MAX_CHARACTERS) throw formatError(`${name} grows too long`);
     value = expansion;

@@ -18,11 +18,11 @@ import type { HBaseSettings } from './settings.js';
 export interface HBaseStoreOptions {
   /** `false`: reject with `noTable` when the store does not exist. */
   readonly create?: boolean;
-  /** A front end without a beat for this time is given up by the others, ms. */
+  /** Other front ends end the session of a front end that has not renewed its lease for this time, ms. */
   readonly leaseMs?: number;
   /** Whether plans wait until a dead writer has been given up, even if `operationTimeoutMs` is shorter. */
   readonly patient?: boolean;
-  /** Called with a name between the phases of plans. For tests. */
+  /** Receives the name of each point between the phases of plans. For tests. */
   readonly failpoint?: Failpoint;
 }
 
@@ -45,7 +45,7 @@ export async function openHBaseStore(settings: HBaseSettings, options: HBaseStor
 /** The store over HBase: docs/adr/0015-hbase-journal.md. */
 export class HBaseStore extends HBaseReader implements Store {
   readonly supports = { atomicPlan: false, snapshot: false, processes: true, durable: true, spread: true } as const;
-  /** Gives access to its statistics. */
+  /** Public, because callers read its statistics. */
   readonly client: HBaseClient;
   readonly #registry: TableRegistry;
   readonly #journal: Journal;
@@ -58,7 +58,7 @@ export class HBaseStore extends HBaseReader implements Store {
     const leaseMs = options.leaseMs ?? PACE.leaseMs;
     const lateArrivalMs = settings.rpcTimeoutMs;
     const planTimeoutMs = settings.operationTimeoutMs;
-    // Twice the time after which the locks of a writer that died within a batch are free.
+    // Twice the time until the locks of a writer that died within a batch are removed.
     const patientPlanTimeoutMs = Math.max(planTimeoutMs, 2 * (2 * leaseMs + lateArrivalMs));
     const journal = new Journal(cluster, {
       clock: CLOCK,
@@ -141,7 +141,7 @@ export class HBaseStore extends HBaseReader implements Store {
     return this.#closeWork;
   }
 
-  /** Releases all rows as long as HBase answers. Other front ends remove the rest when the lease ends. */
+  /** Releases all rows as long as HBase answers. Other front ends remove the remaining locks when the lease ends. */
   async #close(): Promise<void> {
     this.beginClose();
     try {

@@ -17,13 +17,13 @@ export const FAILPOINTS = [
   'table created',
   /** A table is emptied and removed from the catalog; the transaction is still open. */
   'table dropped',
-  /** In the thread for bulk batches: a batch has arrived, … */
+  /** A batch of a bulk load has arrived in the thread that writes it. */
   'ingest begin',
-  /** … the rows are written, but not the plan, … */
+  /** The rows of the batch are written, but not its plan. */
   'ingest rows',
-  /** … the plan is written, … */
+  /** The rows and the plan of the batch are written, but not flushed. */
   'ingest written',
-  /** … the transaction is flushed, but the caller has no result yet. */
+  /** The transaction of the batch is flushed, but the caller has no result yet. */
   'ingest durable',
 ] as const;
 

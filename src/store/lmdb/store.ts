@@ -117,7 +117,7 @@ export class LmdbStore extends LmdbReader implements Store {
     this.#checkWritable();
     // The ingest thread takes LMDB's write lock like another process.
     await this.#ingester.ingest(tables, plan);
-    // The read transaction of this tick may still show the state before.
+    // The present read transaction may have begun before the batch was written.
     this.renewReads();
   }
 
@@ -166,10 +166,10 @@ class LmdbSnapshot extends LmdbReader implements Snapshot {
   readonly #onRelease: () => void;
   #isClosed = false;
 
-  constructor(env: Environment, transaction: Transaction, released: () => void) {
+  constructor(env: Environment, transaction: Transaction, onRelease: () => void) {
     super(env, transaction);
     this.#readTransaction = transaction;
-    this.#onRelease = released;
+    this.#onRelease = onRelease;
   }
 
   protected override checkOpen(): void {

@@ -78,14 +78,14 @@ class MemoryStore extends MemoryReader implements Store {
   #loadTable({ table: name, rows, absent, append }: LoadTable): void {
     const table = this.table(name);
     let lastKey: Buffer | undefined;
-    const minOrder = table.spec.suffixBytes === undefined ? -1 : 0;
+    const maxOrder = table.spec.suffixBytes === undefined ? -1 : 0;
     for (const row of rows) {
       if (append) {
         appendRow(table, row.row);
         continue;
       }
       checkKey(row.key, { ...table.spec, suffixBytes: 0 }, MAX_KEY);
-      if (lastKey && Buffer.compare(lastKey, row.key) > minOrder) throw new TypeError('rows to load must rise by key');
+      if (lastKey && Buffer.compare(lastKey, row.key) > maxOrder) throw new TypeError('rows to load must rise by key');
       lastKey = row.key;
       if (absent && table.rows.get(row.key))
         throw new StoreError('guard', `a row of ${name} that is to be loaded exists`);
@@ -190,8 +190,8 @@ const STAGE_SINK: StageSink<MemoryTable> = {
     if (value) tree.set(key, Buffer.from(value));
     else tree.delete(key);
   },
-  writeLastRowNumber(table, last) {
-    table.lastRowNumber = last;
+  writeLastRowNumber(table, rowNumber) {
+    table.lastRowNumber = rowNumber;
   },
 };
 
@@ -211,7 +211,7 @@ function loadRow(table: MemoryTable, { key, row, separate }: LoadRow): void {
   table.rows.set(Buffer.from(key), Buffer.from(row));
   const source = new TableSource(() => table);
   for (const [family, tree] of table.families) {
-    for (const found of source.listCellKeys(table, family, cellKey(key, Buffer.alloc(0)))) tree.delete(found);
+    for (const storedKey of source.listCellKeys(table, family, cellKey(key, Buffer.alloc(0)))) tree.delete(storedKey);
   }
   if (!separate) return;
   for (let at = 0; at < separate.length; at = nextCell(separate, at)) {

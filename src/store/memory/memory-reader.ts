@@ -7,15 +7,15 @@ import { compileFilter, type RowTest } from '../row-filter.js';
 import { cellKey, keyAfter, noTable, rowKeyOf } from '../tables.js';
 import type { Tree } from './tree.js';
 
-/** A batch of a scan ends after this many examined rows, … */
+/** Maximum number of rows examined for one batch of a scan. */
 const BATCH_ROWS = 1000;
-/** … or this many milliseconds, so that a long scan yields to other work. */
+/** Maximum duration of one batch, in milliseconds, so that a long scan yields to other work. */
 const BATCH_MS = 1;
 
 export interface MemoryTable {
   readonly spec: TableSpec;
   readonly rows: Tree;
-  /** The separate families by number: values by `cellKey`. */
+  /** The separate families by number. Each tree holds values by `cellKey`. */
   readonly families: ReadonlyMap<number, Tree>;
   lastRowNumber: bigint;
   isDropped: boolean;
@@ -50,9 +50,9 @@ export abstract class MemoryReader implements Reader {
     const tree = separateTree(this.table(name), family);
     const cells: Cell[] = [];
     const start = cellKey(key, prefix);
-    tree.forward(start, false, (found, value) => {
-      if (!startsWith(found, start)) return false;
-      cells.push({ family, qualifier: found.subarray(2 + key.length), value });
+    tree.forward(start, false, (storedKey, value) => {
+      if (!startsWith(storedKey, start)) return false;
+      cells.push({ family, qualifier: storedKey.subarray(2 + key.length), value });
       return true;
     });
     return cells.length ? packSorted(cells) : undefined;
@@ -63,8 +63,8 @@ export abstract class MemoryReader implements Reader {
     const keys: Buffer[] = [];
     let lastKey = after;
     if (limit <= 0) return keys;
-    tree.forward(after && cellKey(after, EMPTY), false, (found) => {
-      const key = rowKeyOf(found);
+    tree.forward(after && cellKey(after, EMPTY), false, (storedKey) => {
+      const key = rowKeyOf(storedKey);
       if (lastKey?.equals(key)) return true;
       lastKey = Buffer.from(key);
       keys.push(lastKey);
@@ -77,9 +77,9 @@ export abstract class MemoryReader implements Reader {
     const tree = separateTree(this.table(name), family);
     const qualifiers: Buffer[] = [];
     const start = cellKey(key, EMPTY);
-    tree.forward(start, false, (found) => {
-      if (!startsWith(found, start)) return false;
-      qualifiers.push(Buffer.from(found.subarray(start.length)));
+    tree.forward(start, false, (storedKey) => {
+      if (!startsWith(storedKey, start)) return false;
+      qualifiers.push(Buffer.from(storedKey.subarray(start.length)));
       return true;
     });
     return qualifiers;
@@ -126,13 +126,13 @@ export abstract class MemoryReader implements Reader {
     return count;
   }
 
-  #visitKeys(name: string, { from, to }: KeyRange, limit: number, give: (key: Buffer) => void): void {
+  #visitKeys(name: string, { from, to }: KeyRange, limit: number, visit: (key: Buffer) => void): void {
     const { rows } = this.table(name);
     if (limit <= 0) return;
     let rowsLeft = limit;
     rows.forward(from, false, (key) => {
       if (to && Buffer.compare(key, to) >= 0) return false;
-      give(key);
+      visit(key);
       return --rowsLeft > 0;
     });
   }
@@ -163,9 +163,9 @@ class MemoryScan implements Scan {
   #afterKey: Buffer | undefined;
   #isDone = false;
 
-  constructor(there: () => boolean, table: MemoryTable, range: KeyRange, options: ScanOptions) {
+  constructor(isThere: () => boolean, table: MemoryTable, range: KeyRange, options: ScanOptions) {
     checkScan(table.spec, options);
-    this.#isThere = there;
+    this.#isThere = isThere;
     this.#table = table;
     this.#range = range;
     this.#test = options.filter && compileFilter(options.filter);

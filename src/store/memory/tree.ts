@@ -67,7 +67,7 @@ export class Tree {
     if (leaf.keys.length === 0) this.#leaves.splice(index, 1);
   }
 
-  /** Visits keys ≥ `from` (> `from` if `exclusive`) in rising order until `visit` returns false. True at the end. */
+  /** Visits keys ≥ `from` (> `from` if `exclusive`) in rising order. Stops and returns false when `visit` does. */
   forward(from: Buffer | undefined, exclusive: boolean, visit: (key: Buffer, value: Buffer) => boolean): boolean {
     let index = from ? Math.max(0, this.#leafIndex(from)) : 0;
     let at = from && this.#leaves[index] ? lowerBound(this.#leaves[index]!.keys, from) : 0;

@@ -14,6 +14,7 @@ import {
 } from '../rpc/filters.js';
 import type { EncodedFilter } from '../rpc/rpc-types.js';
 
+/** A condition on a single cell. */
 export type CellTest =
   | { readonly op: 'is'; readonly family: number; readonly qualifier: Buffer; readonly value: Buffer | undefined }
   | { readonly op: 'any'; readonly family: number; readonly match: QualifierMatch };
@@ -32,12 +33,12 @@ function escapeBytes(bytes: Buffer): string {
 }
 
 /**
- * Returns the pattern as a Java regular expression over bytes. Atomic groups fix each part at its first occurrence.
- * This finds every match, and the time does not multiply with the number of parts.
+ * Returns the pattern as a Java regular expression over bytes. Atomic groups fix each infix at its first occurrence.
+ * The expression still finds every match, and its time does not multiply with the number of infixes.
  */
 function toRegex({ prefix, initial, any, final }: SubstringMatch): string {
   const start = escapeBytes(initial ? Buffer.concat([prefix, initial]) : prefix);
-  const middle = any.map((part) => `(?>.*?${escapeBytes(part)})`).join('');
+  const middle = any.map((infix) => `(?>.*?${escapeBytes(infix)})`).join('');
   return `\\A${start}${middle}${final ? `.*${escapeBytes(final)}\\z` : ''}`;
 }
 
@@ -91,8 +92,8 @@ export function selectivity(test: CellTest): number {
   if (test.op === 'is') return Number.MAX_SAFE_INTEGER;
   const { match } = test;
   if (isPattern(match)) {
-    const fixedParts = [match.prefix, match.initial, ...match.any, match.final];
-    return fixedParts.reduce((sum, part) => sum + (part?.length ?? 0), 0);
+    const substrings = [match.prefix, match.initial, ...match.any, match.final];
+    return substrings.reduce((sum, substring) => sum + (substring?.length ?? 0), 0);
   }
   if ('prefix' in match) return match.prefix.length;
   let commonLength = 0;

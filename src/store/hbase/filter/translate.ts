@@ -38,8 +38,8 @@ type RowTest =
   | { readonly op: 'all' | 'one'; readonly of: readonly RowTest[] };
 
 /**
- * The translation of a part of a filter. `cells`: the cells that pass any test in `of`, from rows that pass all tests
- * in `rows`. HBase has no filter for whole rows that contain a matching cell.
+ * The translation of a filter or of an operand. `cells`: the cells that pass any test in `of`, from rows that pass all
+ * tests in `rows`. HBase has no filter for whole rows that contain a matching cell.
  */
 type Translation =
   | { readonly kind: 'true' | 'false' }
@@ -57,7 +57,7 @@ type Translation =
 export function translate(filter: StoreFilter, { familyNames, rowFamilies }: Families): ServerFilter {
   const filterFamilies = usedFamilies(filter);
   const isTooLarge = countTests(filter) > MAX_SERVER_TESTS && !isColumnList(filter);
-  const translation: Translation = isTooLarge ? { kind: 'unknown' } : translatePart(filter, rowFamilies.at(-1));
+  const translation: Translation = isTooLarge ? { kind: 'unknown' } : translateOperand(filter, rowFamilies.at(-1));
   const scan = { matchesNone: false, filter: undefined, families: rowFamilies, columns: undefined, hasWholeRows: true };
   switch (translation.kind) {
     case 'true':
@@ -92,10 +92,10 @@ export function translate(filter: StoreFilter, { familyNames, rowFamilies }: Fam
 
 function usedFamilies(filter: StoreFilter): number[] {
   const families = new Set<number>();
-  const visit = (part: StoreFilter): void => {
-    if ('family' in part) families.add(part.family);
-    else if (part.op === 'not') visit(part.of);
-    else part.of.forEach(visit);
+  const visit = (operand: StoreFilter): void => {
+    if ('family' in operand) families.add(operand.family);
+    else if (operand.op === 'not') visit(operand.of);
+    else operand.of.forEach(visit);
   };
   visit(filter);
   return [...families].sort((a, b) => a - b);
@@ -104,14 +104,14 @@ function usedFamilies(filter: StoreFilter): number[] {
 function countTests(filter: StoreFilter): number {
   if (filter.op === 'not') return countTests(filter.of);
   if (filter.op !== 'and' && filter.op !== 'or') return 1;
-  return filter.of.reduce((sum, part) => sum + countTests(part), 0);
+  return filter.of.reduce((sum, operand) => sum + countTests(operand), 0);
 }
 
 function isColumnList(filter: StoreFilter): boolean {
-  return filter.op === 'or' && filter.of.every((part) => part.op === 'hasColumn' || isColumnList(part));
+  return filter.op === 'or' && filter.of.every((operand) => operand.op === 'hasColumn' || isColumnList(operand));
 }
 
-function translatePart(filter: StoreFilter, lastFamily: number | undefined): Translation {
+function translateOperand(filter: StoreFilter, lastFamily: number | undefined): Translation {
   switch (filter.op) {
     case 'hasColumn':
       return rowTranslation({ op: 'has', family: filter.family, qualifier: filter.qualifier });
@@ -125,9 +125,9 @@ function translatePart(filter: StoreFilter, lastFamily: number | undefined): Tra
         exact: true,
       };
     case 'and':
-      return combineAnd(filter.of.map((part) => translatePart(part, lastFamily)));
+      return combineAnd(filter.of.map((operand) => translateOperand(operand, lastFamily)));
     case 'or':
-      return combineOr(filter.of.map((part) => translatePart(part, lastFamily)));
+      return combineOr(filter.of.map((operand) => translateOperand(operand, lastFamily)));
     case 'not':
       return translateNegation(filter.of, lastFamily);
   }
@@ -144,11 +144,11 @@ function translateNegation(filter: StoreFilter, lastFamily: number | undefined):
       if (filter.family !== lastFamily) return { kind: 'unknown' };
       return rowTranslation({ op: 'lacks', test: { op: 'any', family: filter.family, match: filter.match } });
     case 'and':
-      return combineOr(filter.of.map((part) => translateNegation(part, lastFamily)));
+      return combineOr(filter.of.map((operand) => translateNegation(operand, lastFamily)));
     case 'or':
-      return combineAnd(filter.of.map((part) => translateNegation(part, lastFamily)));
+      return combineAnd(filter.of.map((operand) => translateNegation(operand, lastFamily)));
     case 'not':
-      return translatePart(filter.of, lastFamily);
+      return translateOperand(filter.of, lastFamily);
   }
 }
 
@@ -161,14 +161,14 @@ function combineAnd(translations: readonly Translation[]): Translation {
   const tests: RowTest[] = [];
   let exact = !translations.some(({ kind }) => kind === 'unknown');
   let bestTests: readonly CellTest[] | undefined;
-  for (const part of translations) {
-    if (part.kind === 'rows') tests.push(part.test);
-    if (part.kind === 'rows' || part.kind === 'cells') exact &&= part.exact;
-    if (part.kind !== 'cells') continue;
-    tests.push(...part.rows);
+  for (const operand of translations) {
+    if (operand.kind === 'rows') tests.push(operand.test);
+    if (operand.kind === 'rows' || operand.kind === 'cells') exact &&= operand.exact;
+    if (operand.kind !== 'cells') continue;
+    tests.push(...operand.rows);
     // The tests may match different cells, and no single cell passes both. The client evaluates the other test.
     if (bestTests) exact = false;
-    if (!bestTests || lowestSelectivity(part.of) > lowestSelectivity(bestTests)) bestTests = part.of;
+    if (!bestTests || lowestSelectivity(operand.of) > lowestSelectivity(bestTests)) bestTests = operand.of;
   }
   if (bestTests) return { kind: 'cells', of: bestTests, rows: tests, exact };
   if (tests.length === 0) return { kind: exact ? 'true' : 'unknown' };
@@ -181,18 +181,18 @@ function lowestSelectivity(tests: readonly CellTest[]): number {
 
 function combineOr(translations: readonly Translation[]): Translation {
   if (translations.some(({ kind }) => kind === 'true')) return { kind: 'true' };
-  const possibleParts = translations.filter(({ kind }) => kind !== 'false');
-  if (possibleParts.length === 0) return { kind: 'false' };
-  if (possibleParts.some(({ kind }) => kind === 'unknown')) return { kind: 'unknown' };
-  if (possibleParts.length === 1) return possibleParts[0]!;
-  if (possibleParts.every((part) => part.kind === 'rows')) {
-    const of = possibleParts.flatMap(({ test }) => (test.op === 'one' ? test.of : [test]));
-    return { kind: 'rows', test: { op: 'one', of }, exact: possibleParts.every(({ exact }) => exact) };
+  const possibleOperands = translations.filter(({ kind }) => kind !== 'false');
+  if (possibleOperands.length === 0) return { kind: 'false' };
+  if (possibleOperands.some(({ kind }) => kind === 'unknown')) return { kind: 'unknown' };
+  if (possibleOperands.length === 1) return possibleOperands[0]!;
+  if (possibleOperands.every((operand) => operand.kind === 'rows')) {
+    const of = possibleOperands.flatMap(({ test }) => (test.op === 'one' ? test.of : [test]));
+    return { kind: 'rows', test: { op: 'one', of }, exact: possibleOperands.every(({ exact }) => exact) };
   }
   const of: CellTest[] = [];
   let exact = true;
-  for (const part of possibleParts) {
-    const cellTests = toCellTests(part);
+  for (const operand of possibleOperands) {
+    const cellTests = toCellTests(operand);
     if (!cellTests) return { kind: 'unknown' };
     of.push(...cellTests.of);
     exact &&= cellTests.exact;
@@ -205,12 +205,12 @@ interface CellTests {
   readonly exact: boolean;
 }
 
-/** Returns cell tests for a part: every row that passes the part has a cell that passes at least one test. */
-function toCellTests(part: Translation): CellTests | undefined {
-  if (part.kind === 'cells') return { of: part.of, exact: part.exact && part.rows.length === 0 };
-  if (part.kind !== 'rows') return undefined;
-  const cellTests = cellTestsOf(part.test);
-  return cellTests && { of: cellTests.of, exact: cellTests.exact && part.exact };
+/** Returns cell tests such that every row that passes the operand has a cell that passes at least one test. */
+function toCellTests(operand: Translation): CellTests | undefined {
+  if (operand.kind === 'cells') return { of: operand.of, exact: operand.exact && operand.rows.length === 0 };
+  if (operand.kind !== 'rows') return undefined;
+  const cellTests = cellTestsOf(operand.test);
+  return cellTests && { of: cellTests.of, exact: cellTests.exact && operand.exact };
 }
 
 function cellTestsOf(test: RowTest): CellTests | undefined {
@@ -220,14 +220,14 @@ function cellTestsOf(test: RowTest): CellTests | undefined {
     case 'equals':
       return { of: [{ ...test, op: 'is' }], exact: true };
     case 'all': {
-      const parts = test.of.map(cellTestsOf).filter((cells) => cells !== undefined);
-      const best = parts.sort((a, b) => a.of.length - b.of.length)[0];
-      return best && { of: best.of, exact: false };
+      const operands = test.of.map(cellTestsOf).filter((cells) => cells !== undefined);
+      const fewestTests = operands.sort((a, b) => a.of.length - b.of.length)[0];
+      return fewestTests && { of: fewestTests.of, exact: false };
     }
     case 'one': {
-      const parts = test.of.map(cellTestsOf);
-      if (!parts.every((cells) => cells !== undefined)) return undefined;
-      return { of: parts.flatMap(({ of }) => of), exact: parts.every(({ exact }) => exact) };
+      const operands = test.of.map(cellTestsOf);
+      if (!operands.every((cells) => cells !== undefined)) return undefined;
+      return { of: operands.flatMap(({ of }) => of), exact: operands.every(({ exact }) => exact) };
     }
     default:
       return undefined;
@@ -238,9 +238,9 @@ function cellTestsOf(test: RowTest): CellTests | undefined {
 function namedColumns(test: RowTest): CellName[] | undefined {
   if (test.op !== 'one' || test.of.length < MIN_NAMED_COLUMNS) return undefined;
   const columns: CellName[] = [];
-  for (const part of test.of) {
-    if (part.op !== 'has') return undefined;
-    columns.push({ family: part.family, qualifier: part.qualifier });
+  for (const operand of test.of) {
+    if (operand.op !== 'has') return undefined;
+    columns.push({ family: operand.family, qualifier: operand.qualifier });
   }
   return columns;
 }
@@ -251,7 +251,7 @@ function encodeRows(test: RowTest, familyNames: readonly string[]): EncodedFilte
     case 'one':
       return filterList(
         test.op,
-        test.of.map((part) => encodeRows(part, familyNames)),
+        test.of.map((operand) => encodeRows(operand, familyNames)),
       );
     case 'lacks':
       return rowsWithoutFilter(test.test.match, familyNames[test.test.family]!);

@@ -6,7 +6,7 @@ import { exclusiveLock, type IndexMark, type PlanRecord, type RowChange } from '
 import type { EmptyLockCells } from './empty-lock-cells.js';
 import { readLock, unlockCells } from './locks.js';
 
-/** Called between the phases of a plan. Tests stop a front end there. */
+/** A callback between the phases of a plan, at which tests stop a front end. */
 export type Failpoint = (pointName: string) => Maybe<void>;
 
 /**
@@ -45,7 +45,7 @@ async function isPartlyApplied(cluster: Cluster, { rowChanges }: PlanRecord, loc
  * Applies a decided plan: first puts of index rows and changes of followers, then the locked rows (each changed and
  * unlocked by one mutation) and appended rows, then deletes of index rows. Repeating this, or doing it late, changes
  * nothing: locked rows are changed only under the plan's own lock, and the other cells carry its ticket. Dropped tables
- * are skipped. `emptyCells`: given for a live writer, which may change the rows again.
+ * are skipped. `emptyCells` is present for a live writer, which may change the rows again.
  */
 export async function applyRecord(
   cluster: Cluster,
@@ -116,7 +116,7 @@ class MutationBatches {
   }
 }
 
-/** Returns false when the row was not locked by the plan, because another try or a sweeper has changed it. */
+/** Changes and unlocks a row. Returns false if the plan no longer locks it: another try or a sweeper has changed it. */
 export async function changeRow(
   cluster: Cluster,
   change: RowChange,

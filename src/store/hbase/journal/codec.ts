@@ -18,17 +18,16 @@ export interface SharedLock {
   readonly kind: 'shared';
   readonly holders: readonly Holder[];
   /**
-   * Ticket of the last change of the row's counters, or the mark of a holder that joined later. The field keeps the
-   * cell from ever returning to an earlier value when holders come and go. Otherwise a fold under an old value could
-   * overwrite increments of other front ends. A release that arrives late could also end a hold that was acquired after
-   * it.
+   * A number that changes whenever counters of the row are written or a holder joins (`SharedRows`). The field keeps
+   * the cell from ever returning to an earlier value when holders come and go. Otherwise a late write of counters could
+   * overwrite increments of other front ends, and a late release could end a hold that was acquired after it.
    */
   readonly mark: bigint;
 }
 
 export interface Holder {
   readonly writer: Buffer;
-  /** Sequence number of the writer's last record that is folded: the row has its increments and all earlier ones. */
+  /** The row contains the increments of the writer's records up to this sequence number. */
   readonly foldedSequence: bigint;
 }
 
@@ -134,7 +133,7 @@ export interface EncodedRecord {
   readonly length: number;
 }
 
-/** Encodes the record. Long values become parts of their own instead of being copied. */
+/** Encodes the record. Long values are not copied, but referenced as separate buffers in `parts`. */
 export function encodeRecord(record: PlanRecord): EncodedRecord {
   const encoder = new RecordEncoder();
   encoder.uint32(RECORD_FORMAT);
@@ -192,7 +191,7 @@ function readChanges(decoder: RecordDecoder): RowChange[] {
 class RecordEncoder {
   #buffer = Buffer.allocUnsafe(1024);
   #offset = 0;
-  readonly #parts: Buffer[] = [];
+  readonly #buffers: Buffer[] = [];
   #totalLength = 0;
 
   #reserve(bytes: number): number {
@@ -230,24 +229,24 @@ class RecordEncoder {
 
   #copyOrReference(value: Buffer): void {
     if (value.length >= MIN_REFERENCED_BYTES) {
-      this.#closePart();
-      this.#addPart(value);
+      this.#closeBuffer();
+      this.#addBuffer(value);
     } else {
       const at = this.#reserve(value.length);
       this.#buffer.set(value, at);
     }
   }
 
-  /** Ends the current part. The bytes written next belong to another part. */
-  #closePart(): void {
-    if (this.#offset > 0) this.#addPart(this.#buffer.subarray(0, this.#offset));
+  /** Completes the current buffer. The bytes written next belong to another buffer. */
+  #closeBuffer(): void {
+    if (this.#offset > 0) this.#addBuffer(this.#buffer.subarray(0, this.#offset));
     this.#buffer = this.#buffer.subarray(this.#offset);
     this.#offset = 0;
   }
 
-  #addPart(part: Buffer): void {
-    this.#parts.push(part);
-    this.#totalLength += part.length;
+  #addBuffer(buffer: Buffer): void {
+    this.#buffers.push(buffer);
+    this.#totalLength += buffer.length;
   }
 
   /** Writes the same bytes as `bytes` with a packed row of the cells. */
@@ -278,8 +277,8 @@ class RecordEncoder {
   }
 
   finish(): EncodedRecord {
-    this.#closePart();
-    return { parts: this.#parts, length: this.#totalLength };
+    this.#closeBuffer();
+    return { parts: this.#buffers, length: this.#totalLength };
   }
 }
 
@@ -287,8 +286,8 @@ class RecordDecoder {
   readonly #bytes: Buffer;
   #offset = 0;
 
-  constructor(from: Buffer) {
-    this.#bytes = from;
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes;
   }
 
   #take(bytes: number): number {

@@ -13,10 +13,10 @@ import { batchTicket } from './writer.js';
 const SILENT_LEASES = 6;
 
 /**
- * Resolves when every plan that was decided before the call is applied and its counters are folded. A record stays in
- * the journal until its counters are folded, either by its front end or, after a crash, by a sweeper. Rejects with
- * `unavailable` when no progress is seen for `SILENT_LEASES` leases. `ticket`: the ticket drawn last when the wait
- * began. `readSettledTicket`: as `Store.settled`.
+ * Resolves when every plan that was decided before the call is applied and its counters are folded, that is, written to
+ * their rows. A record stays in the journal until its counters are folded, either by its front end or, after a crash,
+ * by a sweeper. Rejects with `unavailable` when no progress is seen for `SILENT_LEASES` leases. `ticket`: the ticket
+ * drawn last when the wait began. `readSettledTicket`: as `Store.settled`.
  */
 export async function waitForDecidedPlans(
   cluster: Cluster,
@@ -55,7 +55,7 @@ async function listRecords({ client, journal }: Cluster): Promise<string[]> {
   return records;
 }
 
-/** Describes the state of the writers with the records or with unfinished plans. Changes while any of them lives. */
+/** Returns a text that changes as long as a writer of one of the records, or of an unfinished plan, is alive. */
 async function readProgress({ client, journal }: Cluster, ticket: bigint, records: readonly string[]): Promise<string> {
   const writers = new Set(records.map((record) => record.slice(0, ID_BYTES)));
   let progress = '';

@@ -13,9 +13,9 @@ interface UnlockedRow {
 }
 
 /**
- * The rows whose lock cells stay, empty, when the rows are unlocked. A region server that reads a lock passes every
+ * The rows whose lock cells stay, empty, when the rows are unlocked. A region server that reads a lock skips every
  * deletion of it since the last compaction: a row that was changed 6,000 times was changed sixteen times more slowly at
- * the end. A region server does not pass earlier puts (`OpenTable.lock`). A row that is unlocked for the second time
+ * the end. Earlier puts cost nothing (`OpenTable.lock`). A row that is unlocked for the second time
  * within `Pace.emptyCellIdleMs` therefore keeps its lock cell until it has not been locked for as long.
  */
 export class EmptyLockCells {
@@ -38,9 +38,9 @@ export class EmptyLockCells {
   recordUnlock({ table, key }: LockedRow): boolean {
     if (this.#isClosed) return false;
     const id = rowId(table.spec.name, key);
-    const previous = this.#unlockedRows.get(id);
+    const lastUnlock = this.#unlockedRows.get(id);
     const unlockedAt = this.#clock.now();
-    const keepsCell = previous !== undefined && unlockedAt - previous.unlockedAt < this.#idleMs;
+    const keepsCell = lastUnlock !== undefined && unlockedAt - lastUnlock.unlockedAt < this.#idleMs;
     this.#unlockedRows.delete(id);
     this.#unlockedRows.set(id, { row: { table, key: Buffer.from(key) }, unlockedAt, keepsCell });
     if (this.#unlockedRows.size > MAX_UNLOCKED_ROWS) this.#dropOldest();
@@ -64,7 +64,7 @@ export class EmptyLockCells {
     await this.#remove();
   }
 
-  /** Forgets all rows: the lease has ended, and other front ends delete the empty cells. */
+  /** Forgets all rows. To be called when the lease has ended, after which other front ends delete the empty cells. */
   abandon(): void {
     this.#isClosed = true;
     this.#unlockedRows.clear();

@@ -9,7 +9,7 @@ import { type PlanRow, rowId } from './plan-rows.js';
 import { sumByCell } from './shared-rows.js';
 import { TICKET_STEP } from './tickets.js';
 
-/** The cells that guards and counters look at: cells of separate families, and rows with the families concerned. */
+/** The cells that a plan's guards and increments depend on: rows with the families concerned, and separate cells. */
 export interface PlanReads {
   readonly rows: ReadonlyMap<string, Buffer | undefined>;
   /** By family, then `cellKey`. */
@@ -23,9 +23,9 @@ export function cellId(table: string, family: number, key: Buffer): string {
 }
 
 /**
- * Runs the steps on the cells read, like every engine, and returns the new content of each row. Throws `guard`, and the
- * other errors of an invalid plan. `ticket` is the first ticket drawn for the plan. Appended rows get the following
- * ones as keys.
+ * Runs the steps on the cells that were read and returns the new content of each row. Throws `guard`, and the other
+ * errors of an invalid plan. `ticket` is the first ticket drawn for the plan. Appended rows get this ticket and the
+ * following ones as keys.
  */
 export function evaluate(
   cluster: Cluster,
@@ -75,7 +75,7 @@ function withoutFollowerGuards(plan: Plan, planRows: readonly PlanRow[]): Plan {
   return { ...plan, steps: plan.steps.map((step) => (followerSteps.has(step) ? { ...step, guards: [] } : step)) };
 }
 
-/** Returns the cell keys, in the form used by the stage, of the row's cells that were read. */
+/** Returns the keys (`cellKey`) of the row's separate cells that were read. */
 function readCellKeys(reads: PlanReads, table: string, family: number, prefix: Buffer): Buffer[] {
   const idPrefix = cellId(table, family, prefix);
   const prefixLength = cellId(table, family, EMPTY).length;
@@ -149,14 +149,15 @@ function packIncrements(increments: readonly Increment[]): Buffer {
 
 /** Assigns a ticket to each appended row as key. The stage numbers the rows of each table from `ticket` + 1 on. */
 function listAppendedRows(plan: Plan, changes: StagedChanges, ticket: bigint): AppendedRow[] {
-  const list: AppendedRow[] = [];
+  const appendedRows: AppendedRow[] = [];
   const lastKeyByTable = new Map<string, bigint>();
   for (const step of plan.steps) {
     if (!('append' in step)) continue;
     const stageKey = (lastKeyByTable.get(step.table) ?? ticket) + 1n;
     lastKeyByTable.set(step.table, stageKey);
     const row = changes.rows.get(rowId(step.table, counterBytes(stageKey)))!;
-    list.push({ table: step.table, key: counterBytes(ticket + TICKET_STEP * BigInt(list.length)), row });
+    const key = counterBytes(ticket + TICKET_STEP * BigInt(appendedRows.length));
+    appendedRows.push({ table: step.table, key, row });
   }
-  return list;
+  return appendedRows;
 }

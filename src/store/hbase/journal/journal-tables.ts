@@ -2,7 +2,7 @@ import type { InternalTable } from '../schema/index.js';
 
 /** Tables of the engine itself, which `Store.tables` does not return. */
 
-/** A row per writer (an open store), by its id of 8 bytes. Long records have rows by writer, plan and piece. */
+/** One row per writer, by its id of 8 bytes. The pieces of long records have rows by writer, plan and piece number. */
 export const JOURNAL_TABLE: InternalTable = {
   name: 'journal',
   families: [
@@ -16,18 +16,20 @@ export const JOURNAL = { state: 0, plan: 1, ask: 2 } as const;
 /** The row `ticket` is the counter from which tickets are drawn. */
 export const NUMBERS_TABLE: InternalTable = { name: 'numbers', families: [{ name: 'n' }] };
 
-/** Rows with nothing but locks, by table name: exclusive during a load of the table, shared by plans that write. */
+/** One row per table with only its gate: a lock, exclusive during a bulk load of the table, shared by other plans. */
 export const GATES_TABLE: InternalTable = { name: 'gates', families: [{ name: 'lock', isOrdered: true }] };
 
 export const INTERNAL_TABLES: readonly InternalTable[] = [JOURNAL_TABLE, NUMBERS_TABLE, GATES_TABLE];
 
-/** `floor`: a ticket of 8 bytes below those of all unfinished and future plans of the writer. */
+/** `beat`: a counter. `floor`: a ticket of 8 bytes below those of all unfinished and future plans of the writer. */
 export const STATE = { state: Buffer.from('state'), beat: Buffer.from('beat'), floor: Buffer.from('floor') } as const;
-/** States of a writer: may decide plans; may not; all decided plans are applied, so its locks are dead. */
+/** State of a writer that may decide plans. */
 export const ALIVE = Buffer.from('alive');
+/** State of a writer that may decide no more plans. */
 export const SWEPT = Buffer.from('swept');
+/** State of a writer whose decided plans are all applied. Its locks are dead. */
 export const DRAINED = Buffer.from('drained');
-/** Guard of mutations that need a living writer, or must not create a writer's row. */
+/** Guard of mutations that require a living writer, or must not create a writer's row. */
 export const IS_ALIVE = { op: 'equals', family: JOURNAL.state, qualifier: STATE.state, value: ALIVE } as const;
 
 /**

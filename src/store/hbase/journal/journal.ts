@@ -20,8 +20,8 @@ export interface JournalOptions extends SessionOptions {
 const MAX_SESSIONS = 5;
 
 /**
- * A front end's part in the journal. The classes below hold all states in which a plan waits, or is partly visible to
- * other front ends. docs/hbase-journal.md describes how each state ends.
+ * The journal as one front end uses it. The classes below hold all states in which a plan waits, or is partly visible
+ * to other front ends. docs/hbase-journal.md describes how each state ends.
  *
  *     a front end      (this class)    one session after another, until it is closed
  *     its session      `Session`       opening ► alive ► ended; its row: alive ► swept ► drained ► removed (`Sweeper`)
@@ -73,7 +73,9 @@ export class Journal {
 
   async #openSession(): Promise<Session> {
     for (let sessionCount = 1; ; sessionCount++) {
-      const session = new Session(this.#cluster, this.tickets, this.#options, (ended) => this.#sweepSession(ended));
+      const session = new Session(this.#cluster, this.tickets, this.#options, (endedSession) =>
+        this.#sweepSession(endedSession),
+      );
       try {
         await session.open();
       } catch (error) {
@@ -86,7 +88,7 @@ export class Journal {
     }
   }
 
-  /** Applies what an ended session has decided. */
+  /** Applies the plans that an ended session has decided. */
   #sweepSession(session: Session): void {
     if (this.#isClosing) return;
     const { id } = session.writer;
@@ -115,14 +117,14 @@ export class Journal {
   }
 
   async #runInSession(work: (session: Session) => Promise<void>): Promise<void> {
-    for (let sessions = 1; ; sessions++) {
+    for (let sessionCount = 1; ; sessionCount++) {
       const session = await this.#currentSession();
       try {
         return await work(session);
       } catch (error) {
         if (!(error instanceof FencedError)) throw error;
         session.abandon();
-        if (sessions === MAX_SESSIONS)
+        if (sessionCount === MAX_SESSIONS)
           throw new StoreError('unavailable', 'the other front ends keep giving this one up', { cause: error });
       }
     }
@@ -139,7 +141,7 @@ export class Journal {
     return this.#settledTicket;
   }
 
-  /** As `Store.quiet`. */
+  /** As `Store.waitUntilQuiet`. */
   async waitForDecidedPlans(): Promise<void> {
     const { clock, pace } = this.#options;
     const ticket = await this.tickets.readLastTicket();
@@ -158,7 +160,7 @@ export class Journal {
     }
   }
 
-  /** A failed release is left to other front ends, as after a crash. */
+  /** Releases all rows. After a failure, other front ends release the rows, as after a crash. */
   async #releaseRows(): Promise<void> {
     try {
       await this.#sweeper.stop();
@@ -170,7 +172,7 @@ export class Journal {
   }
 
   /** Resolves when HBase has answered nothing for `Pace.silenceTimeoutMs`, unless `signal` is aborted first. */
-  waitForSilence(ended: AbortSignal): Promise<void> {
+  waitForSilence(signal: AbortSignal): Promise<void> {
     const { clock, pace, answerCount } = this.#options;
     return new Promise((resolve) => {
       let lastAnswerCount = answerCount();
@@ -178,7 +180,7 @@ export class Journal {
         if (answerCount() === lastAnswerCount) resolve();
         lastAnswerCount = answerCount();
       });
-      ended.addEventListener('abort', cancelTimer);
+      signal.addEventListener('abort', cancelTimer);
     });
   }
 }

@@ -34,7 +34,7 @@ class RowLatch {
   }
 }
 
-/** Locks between the plans of this process, first come, first served. Locking rows by id rules out deadlocks. */
+/** Locks between the plans of this process, first come, first served. All plans lock rows by id, so none deadlocks. */
 export class LocalLocks {
   readonly #latches = new Map<string, RowLatch>();
 
@@ -73,9 +73,9 @@ export class LocalLocks {
     return new Promise((resolve) => waiters.push({ isExclusive, resume: resolve }));
   }
 
-  #leave(id: string, exclusive: boolean): void {
+  #leave(id: string, isExclusive: boolean): void {
     const latch = this.#latches.get(id)!;
-    latch.leave(exclusive);
+    latch.leave(isExclusive);
     if (!latch.isLockedExclusively && latch.sharerCount === 0 && latch.waiters.length === 0) this.#latches.delete(id);
   }
 }

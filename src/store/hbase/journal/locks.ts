@@ -34,7 +34,7 @@ export function holdersOf(lock: RowLock): readonly Buffer[] {
   return lock.kind === 'exclusive' ? [lock.writerId] : lock.holders.map((holder) => holder.writer);
 }
 
-/** Removes writers from a row's lock, which is read as `lockValue`. Returns false when the value has changed. */
+/** Removes writers from a row's lock, whose value was read as `lockValue`. Returns false when the value has changed. */
 export async function removeHolders(
   cluster: Cluster,
   row: LockedRow,
@@ -72,14 +72,14 @@ async function findDeadIds(cluster: Cluster, writers: readonly Buffer[], include
   return isAmong(deadWriters);
 }
 
-/** Removes dead writers from a row's lock, which is read as `lockValue`. */
+/** Removes dead writers from a row's lock, whose value was read as `lockValue`. */
 export async function removeDeadHolders(cluster: Cluster, row: LockedRow, lockValue: Buffer): Promise<void> {
   const holders = holdersOf(parseLock(lockValue));
   const isDead = await findDeadIds(cluster, holders);
   if (holders.some(isDead)) await removeHolders(cluster, row, lockValue, isDead);
 }
 
-/** Calls `work` with the locks of all tables in batches. `emptyCells`: free rows that have kept their lock cells. */
+/** Calls `work` with batches of the locks of all tables. `emptyCells`: free rows that have kept their lock cells. */
 async function forEachLock(
   cluster: Cluster,
   work: (locks: readonly Conflict[], emptyCells: readonly LockedRow[]) => Promise<void>,
@@ -124,7 +124,7 @@ export async function removeFromAllLocks(cluster: Cluster, writers: readonly Buf
   const isDead = isAmong(writers);
   await forEachLock(cluster, async (locks, emptyCells) => {
     await Promise.all(locks.map(({ row, lockValue }) => removeDeadFromRow(cluster, row, lockValue, isDead)));
-    // Empty cells of living front ends go as well. They come back where the row is changed often.
+    // This also deletes the empty cells of living front ends, which write them again for rows that change often.
     await Promise.all(emptyCells.map((row) => removeEmptyCell(cluster, row)));
   });
 }

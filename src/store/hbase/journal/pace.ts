@@ -1,6 +1,6 @@
 /** Intervals and timeouts of a front end, in ms. */
 export interface Pace {
-  /** Another front end ends the session of a writer that has not renewed its beat for this long. */
+  /** Another front end ends the session of a writer that has not incremented its beat counter for this long. */
   readonly leaseMs: number;
   /** Time limit of a plan, including the time that it waits for other plans. */
   readonly planTimeoutMs: number;
@@ -12,10 +12,10 @@ export interface Pace {
   readonly requestResendMs: number;
   /** The receiver removes a request that was not sent again for this long. */
   readonly requestExpiryMs: number;
-  /** Pause before the first retry of a blocked plan. The pause doubles with each retry, up to `maxBackoffMs`. */
+  /** Wait before the first retry of a blocked plan. The wait doubles with each retry, up to `maxBackoffMs`. */
   readonly firstBackoffMs: number;
   readonly maxBackoffMs: number;
-  /** Minimum interval between two folds of one row. */
+  /** Minimum interval between two folds of one row. A fold writes collected increments to the row. */
   readonly foldIntervalMs: number;
   /** Interval at which finished records are removed from the journal row. */
   readonly cleanupIntervalMs: number;

@@ -25,8 +25,8 @@ export function rowId(table: string, key: Buffer): string {
 
 /**
  * Groups the steps of a plan by row. Rejects with `limit` for an invalid key. Rows of missing tables are left out: the
- * plan fails when its steps are evaluated, unless an earlier guard fails. The caller holds the gates of the tables in
- * `heldGates`.
+ * plan fails when its steps are evaluated, unless an earlier guard fails. `heldGates` names the tables whose gates
+ * (locks of whole tables) the caller holds.
  */
 export async function planRows(cluster: Cluster, plan: Plan, heldGates: readonly string[] = []): Promise<PlanRow[]> {
   const rows = new Map<string, PlanRow>();

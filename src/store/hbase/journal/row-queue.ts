@@ -3,15 +3,15 @@ import type { CancelTimer, Clock } from './clock.js';
 import type { Tickets } from './tickets.js';
 
 /**
- * Bit set in the priorities of plans without gates, which therefore come after all plans that hold gates of tables
- * while they wait. A plan that waits for a gate must not pass the plan that holds it.
+ * A bit in the priorities of plans that wait without holding gates (locks of whole tables). The bit places such plans
+ * behind all plans that hold gates, because a plan that waits for a gate must not overtake the plan that holds it.
  */
 const WITHOUT_GATES = 1n << 62n;
 
 /**
  * A plan's deadline, retry pauses and priority. The priority is a ticket, drawn when the plan first has to wait and
  * kept until the plan ends. Among the waiting plans of all front ends, the plan with the lowest number goes first and
- * is passed by no other plan. No plan therefore waits forever.
+ * is overtaken by no other plan. No plan therefore waits forever.
  */
 export class PlanContext {
   /** Undefined until the plan first has to wait. */
@@ -167,8 +167,8 @@ export class RowQueue {
     const expiredRequests: RemoteRequest[] = [];
     this.#requests = new Map();
     for (const request of requests) {
-      const previous = previousRequests.get(requestId(request));
-      const refreshedAt = previous?.version.equals(request.version) ? previous.refreshedAt : now;
+      const previousRequest = previousRequests.get(requestId(request));
+      const refreshedAt = previousRequest?.version.equals(request.version) ? previousRequest.refreshedAt : now;
       if (refreshedAt === now) freshRequests.push(request);
       if (now - refreshedAt > this.#expiryMs) expiredRequests.push(request);
       const list = this.#requests.get(request.id);

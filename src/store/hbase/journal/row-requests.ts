@@ -27,8 +27,9 @@ export function rowOfRequest(requestKey: Buffer): { table: string; key: Buffer }
 
 /** A cell with more bytes of requests than this takes no further request. */
 const MAX_CELL_BYTES = 256 * 1024;
-/** A cell starts with its version, and each request in it with the priority and the length of the request key. */
+/** Length of the version at the start of a cell. */
 const VERSION_BYTES = 8;
+/** Length of the header of each request in a cell: the priority, and the length of the request key. */
 const REQUEST_HEADER = 12;
 
 /** Returns the qualifier of a cell of requests: the requester's id and the number of the cell. */
@@ -41,27 +42,27 @@ function cellQualifier(requester: Buffer, index: number): Buffer {
 
 /**
  * Encodes the requests of a front end as values of cells in the holder's journal row. Cells are overwritten, and
- * emptied when nothing is requested any more. Deleting cells would be slower: a region server that reads the row passes
+ * emptied when nothing is requested any more. Deleting cells would be slower: a region server that reads the row skips
  * every earlier deletion.
  */
 function encodeCells(requests: readonly Pick<RemoteRequest, 'requestKey' | 'priority'>[], version: bigint): Buffer[] {
   const values: Buffer[] = [];
-  let requestParts: Buffer[] = [];
+  let requestBuffers: Buffer[] = [];
   let byteCount = 0;
   const closeCell = (): void => {
-    values.push(Buffer.concat([counterBytes(version), ...requestParts]));
-    requestParts = [];
+    values.push(Buffer.concat([counterBytes(version), ...requestBuffers]));
+    requestBuffers = [];
     byteCount = 0;
   };
   for (const { requestKey, priority } of requests) {
     const header = Buffer.allocUnsafe(REQUEST_HEADER);
     header.writeBigUInt64BE(priority, 0);
     header.writeUInt32BE(requestKey.length, 8);
-    requestParts.push(header, requestKey);
+    requestBuffers.push(header, requestKey);
     byteCount += REQUEST_HEADER + requestKey.length;
     if (byteCount > MAX_CELL_BYTES) closeCell();
   }
-  if (requestParts.length > 0) closeCell();
+  if (requestBuffers.length > 0) closeCell();
   return values;
 }
 
@@ -101,7 +102,7 @@ class Outbox {
   readonly requests = new Map<string, SentRequest>();
   /** Number of cells in the holder's journal row that may be non-empty. */
   cellCount = 0;
-  /** The write under way, and the write after it, which sends all requests that were made meanwhile. */
+  /** The write under way, and the write that follows it with all requests made meanwhile. */
   currentWrite: Promise<boolean> | undefined;
   nextWrite: Promise<boolean> | undefined;
 }
@@ -153,7 +154,7 @@ export class RowRequests {
     return request;
   }
 
-  /** Sends the plan's requests again that are about to expire. For a plan that waits for a row that is not locked. */
+  /** Sends the plan's requests again before they expire. For a plan that waits although the row is not locked. */
   async resend(plan: PlanContext): Promise<void> {
     const maxSentAt = this.#clock.now() - this.#resendMs;
     const writes: Promise<boolean>[] = [];

@@ -15,7 +15,10 @@ import type { Session } from './session.js';
 import { SharedRow } from './shared-rows.js';
 import { FencedError } from './writer.js';
 
-/** Runs a plan. Rejects with `FencedError` when the session ended before. `heldGates`: tables whose gates are held. */
+/**
+ * Runs a plan. Rejects with `FencedError` when the session ends before the plan is decided. `heldGates`: tables whose
+ * gates (locks of whole tables) the caller holds.
+ */
 export async function runPlan(
   session: Session,
   plan: Plan,
@@ -27,7 +30,7 @@ export async function runPlan(
   await retryUntilDone(session, plan, rows, context, (run) => run.finish(batchQualifier));
 }
 
-/** Does the work while the gates of the tables are held exclusively, so that no plan changes their rows. */
+/** Runs `work` while the gates of the tables are held exclusively, so that no plan changes their rows. */
 export async function withGates(session: Session, tables: readonly string[], work: () => Promise<void>): Promise<void> {
   const rows = tables.map((name) => gateRow(session.cluster, name, 'exclusive'));
   await retryUntilDone(session, { steps: [], decisive: 0 }, rows, session.createContext(), (run) => run.holdFor(work));
@@ -76,17 +79,17 @@ function wantedRows(rows: readonly PlanRow[]): WantedRow[] {
   return wantedRows;
 }
 
-/** Why a try failed: rows that other writers hold, or `reserved`: another plan that waits for a row goes first. */
+/** The reason why a try failed: rows that other writers hold, or `reserved` if another waiting plan goes first. */
 type Obstacle = readonly Conflict[] | 'reserved';
 
 /**
  * A try of a plan. The states, in order, are the methods of `attempt` and of `finish`:
  *
  *     holding   local locks, then shared rows, then row locks; a conflict releases all of them
- *     reading   the cells that guards and counters look at, and the ticket; a failed guard releases all locks
+ *     reading   the cells that guards and counters depend on, and the ticket; a failed guard releases all locks
  *     deciding  a single mutation: the plan has happened when it arrives, even if the front end dies
  *     applying  the decided changes, which unlock the rows
- *     done      the record waits for the folds of its counters, then it is removed
+ *     done      the record is removed when its increments are folded, that is, written to the shared rows
  */
 class PlanRun {
   readonly #session: Session;
@@ -126,11 +129,11 @@ class PlanRun {
     }
   }
 
-  #failpoint(point: string): unknown {
-    return this.#session.options.failpoint?.(point);
+  #failpoint(pointName: string): unknown {
+    return this.#session.options.failpoint?.(pointName);
   }
 
-  /** Acquires the shared rows. Returns the conflicts. Gates come first: rows of a running batch are not read. */
+  /** Acquires the shared rows. Returns the conflicts. Gates come first, so that no rows of a running batch are read. */
   async #holdSharedRows(): Promise<readonly Conflict[]> {
     const isGate = ({ table }: PlanRow) => table.spec.name === GATES;
     const conflicts = await this.#acquireRows(this.#rows.filter(isGate));
@@ -188,7 +191,7 @@ class PlanRun {
   }
 
   /**
-   * Does the work while the rows are locked, then unlocks them. The locks of a session that has ended are left to its
+   * Runs `work` while the rows are locked, then unlocks them. The locks of a session that has ended are left to its
    * sweeper. A failed unlock does not fail the work: `Session` removes the lock when another plan requests the row.
    */
   async holdFor(work: () => Promise<void>): Promise<void> {
@@ -202,7 +205,7 @@ class PlanRun {
   /** Reads, decides and applies the plan. All locks are held. */
   finish(batch: Buffer | undefined): Promise<void> {
     const count = 1 + countAppends(this.#plan.steps);
-    return this.#session.withTickets(count, (first) => this.#finish(batch, first));
+    return this.#session.withTickets(count, (firstTicket) => this.#finish(batch, firstTicket));
   }
 
   async #finish(batchQualifier: Buffer | undefined, firstTicket: Promise<bigint>): Promise<void> {
@@ -309,7 +312,7 @@ class PlanRun {
 
 type CellValues = Map<string, Buffer | undefined>;
 
-/** Returns the families of the row that guards and counters look at. The others are written without being read. */
+/** Returns the families on which guards or counters depend. Other families are written without being read. */
 function familiesToRead({ table, steps }: PlanRow): Set<number> {
   const families = new Set<number>();
   for (const { guards = [], add = [] } of steps) {

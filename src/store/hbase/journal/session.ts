@@ -34,7 +34,7 @@ export interface SessionOptions {
 /** Approximate maximum number of shared rows. Each takes memory here and a lock in HBase. */
 const MAX_SHARED_ROWS = 10_000;
 
-/** The record of a decided plan whose counters are not all folded yet. */
+/** The record of a decided plan whose increments of counters are not all folded (written to their rows) yet. */
 interface UnfoldedRecord {
   readonly sequence: bigint;
   readonly planNumber: bigint;
@@ -57,7 +57,7 @@ export class Session {
   readonly rowRequests: RowRequests;
   /** Numbers of the plans that may have locked rows. */
   readonly activePlans = new Set<bigint>();
-  /** Set when the session has ended. Resolves when all plans that it had decided are applied. */
+  /** Present once the session has ended. Resolves when all plans that the session had decided are applied. */
   sweepWork: Promise<void> | undefined;
   #lastPlanNumber = 0n;
   #unfoldedRecords: UnfoldedRecord[] = [];
@@ -82,7 +82,7 @@ export class Session {
     this.rowRequests = new RowRequests(cluster, clock, pace.requestResendMs, this.writer.id);
   }
 
-  /** Creates the context of a new plan. `holdsGates`: this front end holds gates of tables for the plan. */
+  /** Creates the context of a plan. `holdsGates`: this front end holds gates (locks of whole tables) for the plan. */
   createContext(holdsGates = false): PlanContext {
     return new PlanContext(this.clock, this.pace.planTimeoutMs, holdsGates);
   }
@@ -279,7 +279,7 @@ export class Session {
       await Promise.all(rows.slice(at, at + LOCK_BATCH).map((row) => this.#releaseShared(row)));
   }
 
-  /** Releases everything. No plan is running. */
+  /** Releases all rows and ends the writer. No plan may be running. */
   async close(): Promise<void> {
     this.#stopTimers();
     if (this.isEnded) return;

@@ -12,6 +12,7 @@ import type { Pace } from './pace.js';
 import type { Tickets } from './tickets.js';
 import { FencedError, type Writer } from './writer.js';
 
+/** Maximum size of `SharedRows.#foldTimes`. */
 const MAX_FOLD_TIMES = 1000;
 
 /**
@@ -19,9 +20,9 @@ const MAX_FOLD_TIMES = 1000;
  *
  *     acquiring ──► held ──► releasing ──► released      (an exclusive lock in the way: acquiring ──► released)
  *
- * While the row is held, plans add to `pendingIncrements`. A fold moves these to `foldingIncrements` and writes them;
- * then `foldedSequence` is the sequence of the last record among them. Acquiring and releasing need the local lock of
- * the row. Folds need no lock, and run in sequence.
+ * While the row is held, plans add to `pendingIncrements`. A *fold* moves these increments to `foldingIncrements` and
+ * writes them to the row; then `foldedSequence` is the sequence of the last record among them. Acquiring and releasing
+ * need the local lock of the row. Folds need no lock, and run in sequence.
  */
 export class SharedRow implements LockedRow {
   readonly table: OpenTable;
@@ -68,13 +69,13 @@ export class SharedRow implements LockedRow {
 
 /** Adds up the increments of each cell. Returns them in cell order. */
 export function sumByCell(increments: readonly Increment[]): Increment[] {
-  const list: { family: number; qualifier: Buffer; by: bigint }[] = [];
+  const sums: { family: number; qualifier: Buffer; by: bigint }[] = [];
   for (const add of increments) {
-    const existing = list.find((sum) => compareCells(sum, add) === 0);
-    if (existing) existing.by += add.by;
-    else list.push({ ...add });
+    const sum = sums.find((cell) => compareCells(cell, add) === 0);
+    if (sum) sum.by += add.by;
+    else sums.push({ ...add });
   }
-  return list.sort(compareCells);
+  return sums.sort(compareCells);
 }
 
 /** Returns the counter cells of the row with the increments applied. */
@@ -97,9 +98,9 @@ interface SharedRowsOwner {
   readonly tickets: Tickets;
   readonly clock: Clock;
   readonly pace: Pace;
-  /** Called when a fold failed for good. */
+  /** Ends the session, because a fold has failed for good. */
   abandon(): void;
-  /** Called after each fold. */
+  /** Removes the records whose increments are all folded. Called after each fold. */
   finishFoldedRecords(): void;
 }
 
@@ -192,14 +193,14 @@ export class SharedRows {
       if (lock?.equals(value)) break;
     }
     // Only this read, made after joining, returns cells that other front ends do not change any more.
-    const current = await this.#readRow(row);
-    const currentHold = current.lockValue && findHolder(current.lockValue, ownHold.writer);
-    if (!current.lockValue || !currentHold) throw new FencedError();
-    row.lockValue = current.lockValue;
-    row.content = current.content;
-    row.lastSequence = currentHold.foldedSequence;
-    row.foldedSequence = currentHold.foldedSequence;
-    row.joinSequence = currentHold.foldedSequence;
+    const storedRow = await this.#readRow(row);
+    const storedHold = storedRow.lockValue && findHolder(storedRow.lockValue, ownHold.writer);
+    if (!storedRow.lockValue || !storedHold) throw new FencedError();
+    row.lockValue = storedRow.lockValue;
+    row.content = storedRow.content;
+    row.lastSequence = storedHold.foldedSequence;
+    row.foldedSequence = storedHold.foldedSequence;
+    row.joinSequence = storedHold.foldedSequence;
     return undefined;
   }
 
@@ -288,7 +289,7 @@ export class SharedRows {
   async #tryFold(row: SharedRow, ownHold: Holder, isRelease: boolean): Promise<boolean> {
     const { table, key } = row;
     const counters = incrementedCells(row.content, row.foldingIncrements);
-    // Drawn after the row was last read, and therefore greater than the timestamps in it.
+    // The ticket is drawn after the row was last read, so it is greater than the timestamps in the row.
     const ticket = counters.length > 0 ? await this.#owner.tickets.draw(1) : undefined;
     const value = isRelease
       ? withoutHolder(row.lockValue, ownHold.writer, ticket)
@@ -336,17 +337,17 @@ export class SharedRows {
 
   /** Reads the row after a failed condition. Returns true when the fold had been written after all. */
   async #reread(row: SharedRow, ownHold: Holder, isRelease: boolean): Promise<boolean> {
-    const current = await this.#readRow(row);
-    const currentHold = current.lockValue && findHolder(current.lockValue, ownHold.writer);
-    if (!currentHold) {
+    const storedRow = await this.#readRow(row);
+    const storedHold = storedRow.lockValue && findHolder(storedRow.lockValue, ownHold.writer);
+    if (!storedHold) {
       // The hold is removed as intended, or the writer was swept and the sweeper has folded the increments.
       if (!isRelease) throw new FencedError();
       this.#markFolded(row);
       return true;
     }
-    row.lockValue = current.lockValue!;
-    row.content = current.content;
-    if (isRelease || row.foldingIncrements.length === 0 || currentHold.foldedSequence !== ownHold.foldedSequence)
+    row.lockValue = storedRow.lockValue!;
+    row.content = storedRow.content;
+    if (isRelease || row.foldingIncrements.length === 0 || storedHold.foldedSequence !== ownHold.foldedSequence)
       return false;
     this.#markFolded(row);
     return true;
@@ -368,8 +369,8 @@ function parseSharedLock(lock: Buffer | undefined): SharedLock {
 }
 
 /**
- * Returns a value for the lock that is no ticket and was never in a lock before. A release of an earlier hold that
- * arrives late therefore fails its condition, even when no counter has changed since.
+ * Returns a `mark` for the lock that is no ticket and was never in a lock before. A late release of an earlier hold
+ * therefore fails its condition, even when no counter has changed since.
  */
 function joinMark(writer: Buffer, joinCount: number): bigint {
   const writerHash = (writer.readUInt32BE(0) ^ writer.readUInt32BE(4)) >>> 0;

@@ -40,11 +40,12 @@ interface WatchedWriter {
  *
  *     alive ──► swept ──► drained ──► no row
  *
- * `swept`: the beat stood still for a lease, and the writer can decide nothing more. `drained`: the decided plans are
- * applied and the batches rolled back, so the locks are dead. Then the locks and the row are removed. A sweeper that
- * meets a swept writer continues the work. Batches are rolled back twice, `Pace.lateArrivalMs` apart, because a region
- * server that stood still writes earlier rows within that time or never. Removing the locks scans all tables. The
- * sweeper that drained the writer does so, and other sweepers only when the row is still there after a lease.
+ * `swept`: the beat counter stood still for a lease, and the writer can decide nothing more. `drained`: the decided
+ * plans are applied and the batches rolled back, so the locks are dead. Then the locks and the row are removed. A
+ * sweeper that finds a swept writer continues the work. Batches are rolled back twice, `Pace.lateArrivalMs` apart,
+ * because a region server that stood still writes earlier rows within that time or never. Removing the locks scans all
+ * tables. The sweeper that drained the writer does so, and other sweepers only when the row is still there after a
+ * lease.
  */
 export class Sweeper {
   readonly #cluster: Cluster;
@@ -114,11 +115,11 @@ export class Sweeper {
     const state = cellValue(row, JOURNAL.state, STATE.state);
     if (!beat || !state) return false;
     const now = this.#clock.now();
-    const previous = this.#watchedWriters.get(idText);
+    const knownWriter = this.#watchedWriters.get(idText);
     const beatAndState = Buffer.concat([beat, state]);
-    const watchedWriter = previous?.beatAndState.equals(beatAndState)
-      ? previous
-      : { beatAndState, unchangedSince: now, rolledBackAt: previous?.rolledBackAt };
+    const watchedWriter = knownWriter?.beatAndState.equals(beatAndState)
+      ? knownWriter
+      : { beatAndState, unchangedSince: now, rolledBackAt: knownWriter?.rolledBackAt };
     newWatchedWriters.set(idText, watchedWriter);
     if (watchedWriter.rolledBackAt !== undefined && now - watchedWriter.rolledBackAt < this.#pace.lateArrivalMs)
       return false;
@@ -189,10 +190,10 @@ export class Sweeper {
   }
 
   /** Whether the rows of all batches had arrived before the scan that started at `beganAt`. */
-  #isLateTimeOver(began: number, watched: WatchedWriter | undefined): boolean {
+  #isLateTimeOver(beganAt: number, watched: WatchedWriter | undefined): boolean {
     if (!watched) return false;
     watched.rolledBackAt ??= this.#clock.now();
-    return began - watched.rolledBackAt >= this.#pace.lateArrivalMs;
+    return beganAt - watched.rolledBackAt >= this.#pace.lateArrivalMs;
   }
 
   /** Removes the locks of drained writers, then their journal rows. Returns whether there were any. */
@@ -204,7 +205,7 @@ export class Sweeper {
     return true;
   }
 
-  /** Folds the increments of the records that the shared rows lack, and removes the writer's hold from these rows. */
+  /** Writes the records' increments that the shared rows lack, and removes the writer's hold from these rows. */
   async #foldRecords(id: Buffer, records: readonly [bigint, PlanRecord][]): Promise<void> {
     const additionsByRow = new Map<string, { table: string; key: Buffer; additions: LoggedAddition[] }>();
     for (const [sequence, record] of records) {

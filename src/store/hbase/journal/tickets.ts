@@ -5,7 +5,7 @@ import type { Clock } from './clock.js';
 
 const TICKET_KEY = Buffer.from('ticket');
 const TICKET_COLUMN = { family: 0, qualifier: EMPTY } as const;
-/** Reads name the column, because a region server passes all earlier cells of a row that is read as a whole. */
+/** Reads name the column, because a region server that reads a whole row examines all its earlier cells. */
 const TICKET_READS = { columns: [TICKET_COLUMN] };
 
 /** Distance between two tickets. The number between them is the timestamp up to which `deleteRow` deletes. */

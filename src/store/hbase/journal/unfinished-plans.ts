@@ -32,10 +32,10 @@ export class UnfinishedPlans {
 }
 
 /**
- * Returns the lowest floor of the writers of other processes, but at most `ticket`, which was drawn
- * before the call. A writer publishes its floor before drawing. A ticket up to `ticket` therefore belongs to a
- * finished plan or to a writer with a lower floor. A writer of an older version publishes no floor, which makes the
- * result 0 as long as the writer exists.
+ * Returns the lowest floor of the writers of other processes, but at most `ticket`, which was drawn before the call. A
+ * floor is a ticket below those of all unfinished plans. A writer publishes its floor before drawing, so a ticket up to
+ * `ticket` belongs to a finished plan or to a writer with a lower floor. A writer of an older version publishes no
+ * floor, which makes the result 0 as long as the writer exists.
  */
 export async function lowestFloor(cluster: Cluster, ticket: bigint, isOwnId: (id: Buffer) => boolean): Promise<bigint> {
   let lowest = ticket;

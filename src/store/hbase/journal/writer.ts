@@ -17,6 +17,7 @@ export class FencedError extends Error {
   }
 }
 
+/** A record that waits for the mutation that decides its plan. */
 interface QueuedDecision {
   readonly value: Buffer;
   readonly batchQualifier: Buffer | undefined;
@@ -25,11 +26,12 @@ interface QueuedDecision {
   reject(error: unknown): void;
 }
 
-/** Maximum size of the records in one mutation. A record above `PIECE_BYTES` is written to several rows beforehand. */
-const MAX_GROUP_BYTES = 2 * 1024 * 1024;
+/** A mutation takes no more records after this many bytes. */
+const MAX_MUTATION_BYTES = 2 * 1024 * 1024;
+/** A longer record is written in pieces of this size, each in a row of the journal, before its plan is decided. */
 const PIECE_BYTES = 1024 * 1024;
 /** Number of finished records that one mutation removes. */
-const MAX_GROUP_REMOVALS = 2000;
+const MAX_REMOVALS = 2000;
 /** Number of empty request cells that stay in the row. */
 const MAX_EMPTY_CELLS = 32;
 
@@ -221,7 +223,7 @@ export class Writer {
         qualifier: counterBytes(++this.#lastSequence),
         value,
       }));
-      const finishedQualifiers = this.#finishedSequences.splice(0, MAX_GROUP_REMOVALS).map(counterBytes);
+      const finishedQualifiers = this.#finishedSequences.splice(0, MAX_REMOVALS).map(counterBytes);
       const batchQualifiers = decisions.flatMap(({ batchQualifier }) => batchQualifier ?? []);
       let sequence = this.#lastSequence - BigInt(decisions.length);
       try {
@@ -249,7 +251,7 @@ export class Writer {
   #takeDecisions(): QueuedDecision[] {
     let byteCount = 0;
     let count = 0;
-    while (count < this.#queuedDecisions.length && (count === 0 || byteCount < MAX_GROUP_BYTES))
+    while (count < this.#queuedDecisions.length && (count === 0 || byteCount < MAX_MUTATION_BYTES))
       byteCount += this.#queuedDecisions[count++]!.value.length;
     return this.#queuedDecisions.splice(0, count);
   }
@@ -272,8 +274,8 @@ export class Writer {
   /** Removes records of plans that are applied. A record that stays costs nothing but time of a sweeper. */
   async removeFinishedRecords(): Promise<void> {
     if (this.#isFenced) return;
-    // The next decision removes the other ones.
-    const sequences = this.#isDeciding ? [] : this.#finishedSequences.splice(0, MAX_GROUP_REMOVALS);
+    // While decisions are written, each mutation removes finished records, too.
+    const sequences = this.#isDeciding ? [] : this.#finishedSequences.splice(0, MAX_REMOVALS);
     const pieceKeys = this.#finishedPieceKeys.splice(0);
     try {
       if (sequences.length > 0 && !(await this.#mutate([], sequences.map(counterBytes)))) this.abandon();
@@ -291,7 +293,7 @@ export class Writer {
     const row = await client.get(journal, this.id, { families: [JOURNAL.ask] });
     const cells = row ? unpackRow(row) : [];
     const emptyCells = cells.filter(({ value }) => value.length === 0);
-    // Most of them belong to front ends that are gone. A cell that was filled meanwhile is sent again by its front end.
+    // Most of these cells belong to dead front ends. A living front end sends requests that are lost here again.
     if (emptyCells.length > MAX_EMPTY_CELLS) await this.#deleteCells(emptyCells);
     return cells.flatMap(({ qualifier, value }) => parseRequestCell(qualifier, value));
   }
@@ -348,20 +350,20 @@ export async function readRecord(cluster: Cluster, id: Buffer, value: Buffer): P
 }
 
 /** Splits the bytes of a record into pieces of `PIECE_BYTES`. */
-function* splitPieces(parts: readonly Buffer[]): Generator<Buffer> {
-  let pieceParts: Buffer[] = [];
+function* splitPieces(buffers: readonly Buffer[]): Generator<Buffer> {
+  let pieceSlices: Buffer[] = [];
   let byteCount = 0;
-  for (const part of parts) {
-    for (let at = 0; at < part.length; ) {
-      const slice = part.subarray(at, at + PIECE_BYTES - byteCount);
-      pieceParts.push(slice);
+  for (const buffer of buffers) {
+    for (let at = 0; at < buffer.length; ) {
+      const slice = buffer.subarray(at, at + PIECE_BYTES - byteCount);
+      pieceSlices.push(slice);
       byteCount += slice.length;
       at += slice.length;
       if (byteCount < PIECE_BYTES) continue;
-      yield Buffer.concat(pieceParts, byteCount);
-      pieceParts = [];
+      yield Buffer.concat(pieceSlices, byteCount);
+      pieceSlices = [];
       byteCount = 0;
     }
   }
-  if (byteCount > 0) yield Buffer.concat(pieceParts, byteCount);
+  if (byteCount > 0) yield Buffer.concat(pieceSlices, byteCount);
 }

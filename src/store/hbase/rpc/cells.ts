@@ -12,7 +12,7 @@ import type { TableHandle } from './rpc-types.js';
  * Cells are copied directly from the received block into packed rows.
  */
 
-/** Size of a cell without row, family, qualifier and value: three lengths and the fixed part of the key, bytes. */
+/** Size of a cell without row, family, qualifier and value, bytes: three lengths and the other fields of the key. */
 const FIXED_CELL_BYTES = 24;
 /** Size of a key without row, family and qualifier, bytes. */
 const FIXED_KEY_BYTES = 12;
@@ -222,9 +222,10 @@ export class CellBlock {
   readonly #table: TableCodec;
   #buffer: Buffer;
   #length = 0;
-  /** Completed parts: referenced values and the bytes between. The current part starts at `#partStart` of `#buffer`. */
-  readonly #parts: Buffer[] = [];
-  #partStart = 0;
+  /** Completed buffers: referenced values and the bytes between them. */
+  readonly #completedBuffers: Buffer[] = [];
+  /** Offset in `#buffer` of the bytes that are not in `#completedBuffers` yet. */
+  #pendingStart = 0;
   count = 0;
 
   /** `bytes`: expected size of the block. */
@@ -234,9 +235,9 @@ export class CellBlock {
   }
 
   get parts(): readonly Buffer[] {
-    return this.#length === this.#partStart
-      ? this.#parts
-      : [...this.#parts, this.#buffer.subarray(this.#partStart, this.#length)];
+    return this.#length === this.#pendingStart
+      ? this.#completedBuffers
+      : [...this.#completedBuffers, this.#buffer.subarray(this.#pendingStart, this.#length)];
   }
 
   /** `timestamp`: milliseconds, or `LATEST_TIMESTAMP` for the server's clock. */
@@ -260,8 +261,8 @@ export class CellBlock {
     at = out.writeBigUInt64BE(timestamp, at + qualifier.length);
     out[at++] = type;
     if (isReferenced) {
-      this.#parts.push(out.subarray(this.#partStart, this.#length), value);
-      this.#partStart = this.#length;
+      this.#completedBuffers.push(out.subarray(this.#pendingStart, this.#length), value);
+      this.#pendingStart = this.#length;
     } else copyBytes(value, 0, out, at, value.length);
     this.count++;
   }
@@ -323,9 +324,9 @@ export function encodeRow(table: TableCodec, key: Buffer, row: Buffer, tail: Buf
   return { cells: out, count };
 }
 
-function appendBytes(from: Buffer, at: number, to: Buffer, start: number, length: number): number {
-  copyBytes(from, at, to, start, length);
-  return start + length;
+function appendBytes(source: Buffer, sourceStart: number, target: Buffer, targetStart: number, length: number): number {
+  copyBytes(source, sourceStart, target, targetStart, length);
+  return targetStart + length;
 }
 
 function writeUint32(out: Buffer, at: number, value: number): number {

@@ -88,11 +88,11 @@ export class HBaseClient {
   getMany(
     table: TableHandle,
     keys: readonly Buffer[],
-    reads: ReadOptions = ALL_CELLS,
+    options: ReadOptions = ALL_CELLS,
   ): Promise<(Buffer | undefined)[]> {
     return new Promise((resolve, reject) => {
       const codec = this.#codecFor(table);
-      const fields = codec.encodeOnce(reads, encodeGetOptions);
+      const fields = codec.encodeOnce(options, encodeGetOptions);
       if (keys.length === 0) return resolve([]);
       for (const key of keys) checkKey(key);
       const sink = new RowCollector(this.#deadlines, this.#newAttempts(), keys.length, resolve, reject);
@@ -126,14 +126,14 @@ export class HBaseClient {
     const guards = mutation.guards ?? [];
     if (messages.length === 0) return guards.length === 0 || this.#guardsHold(table, mutation);
     const conditions = guards.length === 0 ? [] : encodeConditions(codec, mutation.key, guards);
-    const parts = {
+    const operation = {
       bodies: messages.map(encodeMutationField),
       cells,
       conditions: conditions.map((condition) => new MessageWriter().bytes(4, condition).finish()),
       isRepeatable: mutation.isRepeatable === true,
       isFalseWhenUnknown: mutation.isFalseWhenUnknown === true,
     };
-    return new Promise((resolve, reject) => this.#dispatchMutation(codec, mutation.key, parts, resolve, reject));
+    return new Promise((resolve, reject) => this.#dispatchMutation(codec, mutation.key, operation, resolve, reject));
   }
 
   /**
@@ -144,7 +144,7 @@ export class HBaseClient {
   async putMany(table: TableHandle, rows: readonly RowMutation[]): Promise<void> {
     const codec = this.#codecFor(table);
     // All mutations are checked before the first is sent.
-    const parts = rows.map((mutation) => {
+    const operations = rows.map((mutation) => {
       if (mutation.guards?.length || mutation.add?.length) throw new TypeError('putMany takes no guards and no add');
       const { messages, cells } = encodeMutation(codec, mutation);
       return { bodies: messages.map(encodeMutationField), cells, conditions: [], isRepeatable: true };
@@ -152,20 +152,25 @@ export class HBaseClient {
     await this.#putAll(
       codec,
       rows.map(({ key }) => key),
-      parts,
+      operations,
     );
   }
 
   /** As `putMany`, with packed rows: row `i` is put under `keys[i]`, families in any order, no cell twice. */
-  async putRows(table: TableHandle, keys: readonly Buffer[], rows: readonly Buffer[], stamp: bigint): Promise<void> {
+  async putRows(
+    table: TableHandle,
+    keys: readonly Buffer[],
+    rows: readonly Buffer[],
+    timestamp: bigint,
+  ): Promise<void> {
     const codec = this.#codecFor(table);
-    const keyEnd = putKeyEnd(stamp);
-    const parts = rows.map((row, i) => {
+    const keyEnd = putKeyEnd(timestamp);
+    const operations = rows.map((row, i) => {
       const { message, cells } = encodePut(codec, keys[i]!, row, keyEnd);
       const bodies = cells.length > 0 ? [encodeMutationField(message)] : [];
       return { bodies, cells: [cells], conditions: [], isRepeatable: true };
     });
-    await this.#putAll(codec, keys, parts);
+    await this.#putAll(codec, keys, operations);
   }
 
   /** Settles when all mutations have ended, and rejects if any failed. */
@@ -262,7 +267,7 @@ export class HBaseClient {
   #dispatchMutation(
     codec: TableCodec,
     key: Buffer,
-    parts: EncodedOperation,
+    encodedOperation: EncodedOperation,
     resolve: (isApplied: boolean) => void,
     reject: (error: unknown) => void,
   ): void {
@@ -275,7 +280,7 @@ export class HBaseClient {
       codec,
       key,
       this.#newAttempts(),
-      parts,
+      encodedOperation,
       (isApplied) => finishWith(() => resolve(isApplied)),
       (error) => finishWith(() => reject(error)),
     );
@@ -372,7 +377,7 @@ function readCounters(codec: TableCodec, cells: CellCursor, add: readonly Increm
     counters.push({ family, qualifier: cells.qualifier(), value: cells.value().readBigInt64BE() });
   }
   return add.map((name) => {
-    const counter = counters.find((other) => compareCells(other, name) === 0);
+    const counter = counters.find((cell) => compareCells(cell, name) === 0);
     if (!counter) throw new StoreError('corrupt', 'an increment was answered without its counter');
     return counter.value;
   });

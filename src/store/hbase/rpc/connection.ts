@@ -38,7 +38,7 @@ export class Connection {
   readonly #frames: FrameSplitter;
   readonly #onClose: () => void;
   #lastId = 0;
-  #queuedParts: Buffer[] = [];
+  #queuedBuffers: Buffer[] = [];
   #queuedBytes = 0;
   #isFlushScheduled = false;
   /** Time at which bytes were last received, monotonic ms; 0 before the first. */
@@ -48,7 +48,7 @@ export class Connection {
 
   /**
    * Resolves with an open connection. Rejects with `Failure` `isNotApplied` when the name is not resolved within
-   * `rpcTimeoutMs`, when connecting then takes longer than `CONNECT_MS`, or when `signal` aborts.
+   * `rpcTimeoutMs`, when connecting then takes longer than `CONNECT_TIMEOUT_MS`, or when `signal` aborts.
    */
   static open(
     server: string,
@@ -146,9 +146,9 @@ export class Connection {
   }
 
   #send(header: Buffer, cells: readonly Buffer[]): void {
-    this.#queuedParts.push(header, ...cells);
+    this.#queuedBuffers.push(header, ...cells);
     this.#queuedBytes += header.length;
-    for (const part of cells) this.#queuedBytes += part.length;
+    for (const buffer of cells) this.#queuedBytes += buffer.length;
     if (this.#isFlushScheduled) return;
     this.#isFlushScheduled = true;
     // Runs after the current callback, with all requests that the callback sends.
@@ -156,18 +156,18 @@ export class Connection {
   }
 
   #flush(): void {
-    const parts = this.#queuedParts;
+    const buffers = this.#queuedBuffers;
     const bytes = this.#queuedBytes;
-    this.#queuedParts = [];
+    this.#queuedBuffers = [];
     this.#queuedBytes = 0;
     this.#isFlushScheduled = false;
     if (this.#closeReason) return;
     this.#statistics.bytesSent += bytes;
-    if (parts.length === 1) this.#socket.write(parts[0]!);
-    else if (bytes < COPY_BELOW) this.#socket.write(Buffer.concat(parts, bytes));
+    if (buffers.length === 1) this.#socket.write(buffers[0]!);
+    else if (bytes < COPY_BELOW) this.#socket.write(Buffer.concat(buffers, bytes));
     else {
       this.#socket.cork();
-      for (const part of parts) this.#socket.write(part);
+      for (const buffer of buffers) this.#socket.write(buffer);
       this.#socket.uncork();
     }
   }
@@ -233,7 +233,7 @@ export class Connection {
     this.#closeReason = failure;
     this.#stopTimer();
     this.#socket.destroy();
-    this.#queuedParts = [];
+    this.#queuedBuffers = [];
     this.#onClose();
     for (const call of this.#calls.values()) call.reject(failure);
     this.#calls.clear();

@@ -107,7 +107,7 @@ const LIST_OPERATORS = { all: 1, one: 2 } as const;
 /** Combines filters, also a single one. */
 export function encodeList(operator: keyof typeof LIST_OPERATORS, filters: readonly EncodedFilter[]): EncodedFilter {
   const fields = new MessageWriter().uint(1, LIST_OPERATORS[operator]);
-  for (const part of filters) fields.bytes(2, part);
+  for (const filter of filters) fields.bytes(2, filter);
   return encodeFilter('FilterList', fields);
 }
 

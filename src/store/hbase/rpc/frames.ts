@@ -9,9 +9,9 @@ const HTTP_LENGTH = Buffer.from('HTTP').readUInt32BE();
 /** Splits a byte stream into frames: length u32, then as many bytes. Memory is used only for bytes received. */
 export class FrameSplitter {
   readonly #onFrame: (frame: Buffer) => void;
-  #bufferedParts: Buffer[] = [];
+  #bufferedChunks: Buffer[] = [];
   #bufferedBytes = 0;
-  /** Number of buffered bytes needed to continue: 4, or a frame with its length. */
+  /** Number of bytes that must be buffered before splitting continues: 4 for a length, or a length with its frame. */
   #neededBytes = 4;
 
   constructor(onFrame: (frame: Buffer) => void) {
@@ -20,10 +20,11 @@ export class FrameSplitter {
 
   /** Throws `corrupt` for a frame longer than `MAX_FRAME`. Nothing may be pushed after that. Frames are views. */
   push(bytes: Buffer): void {
-    this.#bufferedParts.push(bytes);
+    this.#bufferedChunks.push(bytes);
     this.#bufferedBytes += bytes.length;
     if (this.#bufferedBytes < this.#neededBytes) return;
-    const received = this.#bufferedParts.length === 1 ? bytes : Buffer.concat(this.#bufferedParts, this.#bufferedBytes);
+    const received =
+      this.#bufferedChunks.length === 1 ? bytes : Buffer.concat(this.#bufferedChunks, this.#bufferedBytes);
     let at = 0;
     this.#neededBytes = 4;
     while (received.length - at >= 4) {
@@ -39,6 +40,6 @@ export class FrameSplitter {
       at += 4 + length;
     }
     this.#bufferedBytes = received.length - at;
-    this.#bufferedParts = this.#bufferedBytes > 0 ? [received.subarray(at)] : [];
+    this.#bufferedChunks = this.#bufferedBytes > 0 ? [received.subarray(at)] : [];
   }
 }

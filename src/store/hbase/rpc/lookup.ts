@@ -149,7 +149,7 @@ export class Lookups {
       const activeLookups = lookups.some(({ attempts }) => attempts.isAbandoned) ? lookups.filter(isAwaited) : lookups;
       if (activeLookups !== lookups) this.#waitingLookups.set(region, activeLookups);
       while (activeLookups.length > 0 && (this.#scanCounts.get(region.server) ?? 0) < MAX_CONCURRENT_SCANS) {
-        void this.#send(region, takeGroup(activeLookups));
+        void this.#send(region, takeLookups(activeLookups));
       }
       if (activeLookups.length === 0) this.#waitingLookups.delete(region);
     }
@@ -170,7 +170,7 @@ export class Lookups {
       statistics.cellsReceived += cellCount;
       const cells = new CellCursor(answer.cells);
       const lastKey = distributeKeys(sortedLookups, cells);
-      // A server that passed many deleted cells may return no row. The cursor is then the next row that it would read.
+      // A server that skipped many deleted cells may return no row. The cursor is then the next row that it would read.
       const nextKey = lastKey ? keyAfter(lastKey) : response.cursor;
       const isRegionDone = !response.hasMoreInRegion;
       if (response.hasMore && !isRegionDone && response.scannerId !== undefined)
@@ -206,19 +206,19 @@ function isAwaited({ attempts }: Lookup): boolean {
 }
 
 /** Removes and returns the look-ups for the next scan: with the same columns, and not marked `mustScanAlone`. */
-function takeGroup(list: Lookup[]): Lookup[] {
+function takeLookups(list: Lookup[]): Lookup[] {
   const firstLookup = list[0]!;
   if (firstLookup.mustScanAlone || list.length === 1) return list.splice(0, 1);
-  const group: Lookup[] = [];
+  const scanLookups: Lookup[] = [];
   const remainingLookups: Lookup[] = [];
   for (const lookup of list) {
     const hasSameColumns = lookup.encodedColumns === firstLookup.encodedColumns;
-    const fitsGroup = !lookup.mustScanAlone && hasSameColumns && group.length < MAX_RANGES_PER_SCAN;
-    (fitsGroup ? group : remainingLookups).push(lookup);
+    const fitsScan = !lookup.mustScanAlone && hasSameColumns && scanLookups.length < MAX_RANGES_PER_SCAN;
+    (fitsScan ? scanLookups : remainingLookups).push(lookup);
   }
   list.length = 0;
   list.push(...remainingLookups);
-  return group;
+  return scanLookups;
 }
 
 /**

@@ -21,7 +21,7 @@ export class Masters {
 
   /** Returns `host:port` of the server of hbase:meta. */
   metaServer(attempts: Attempts): Promise<string> {
-    return this.#ask('GetMetaRegionLocations', attempts, (message) => {
+    return this.#callFirst('GetMetaRegionLocations', attempts, (message) => {
       // GetMetaRegionLocationsResponse: meta_locations 1 of RegionLocation: region_info 1, server_name 2. The first
       // location is the primary; replicas follow.
       while (message.next()) {
@@ -43,7 +43,7 @@ export class Masters {
     const attempts = new Attempts(this.#settings, this.#pauses);
     for (;;) {
       try {
-        const master = await this.#ask('GetActiveMaster', attempts, (message) => {
+        const master = await this.#callFirst('GetActiveMaster', attempts, (message) => {
           while (message.next()) {
             if (message.field === 1) return readServerName(message.message());
             message.skip();
@@ -60,7 +60,12 @@ export class Masters {
     }
   }
 
-  async #ask(method: string, attempts: Attempts, read: (answer: MessageReader) => string | undefined): Promise<string> {
+  /** Calls the masters one after another until `read` returns a server name from an answer. */
+  async #callFirst(
+    method: string,
+    attempts: Attempts,
+    read: (answer: MessageReader) => string | undefined,
+  ): Promise<string> {
     let failure: Failure | undefined;
     const { masters } = this.#settings;
     for (let i = 0; i < masters.length; i++) {

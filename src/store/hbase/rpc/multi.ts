@@ -112,15 +112,15 @@ function writeGroup(out: Buffer, start: number, group: ActionGroup): number {
 }
 
 /**
- * Passes each action its part of the answer. MultiResponse: region_action_result 1 { result_or_exception 1, exception
+ * Passes each action its result in the answer. MultiResponse: region_action_result 1 { result_or_exception 1, exception
  * 2, processed 3 }, in request order; ResultOrException: index 1, result 2 { associated_cell_count 2 }, exception 3.
  */
 export function completeMulti(server: string, groups: readonly ActionGroup[], { message, cells }: Answer): void {
   const cursor = new CellCursor(cells);
-  let at = 0;
+  let groupIndex = 0;
   while (message.next()) {
-    if (message.field !== 1 || at >= groups.length) message.skip();
-    else completeGroup(server, groups[at++]!, message.message(), cursor);
+    if (message.field !== 1 || groupIndex >= groups.length) message.skip();
+    else completeGroup(server, groups[groupIndex++]!, message.message(), cursor);
   }
 }
 

@@ -70,7 +70,7 @@ function checkColumns(mutation: RowMutation): void {
 }
 
 function includesCell(names: readonly CellName[], name: CellName): boolean {
-  return names.some((other) => compareCells(other, name) === 0);
+  return names.some((listedName) => compareCells(listedName, name) === 0);
 }
 
 function encodeDeletes(table: TableCodec, mutation: RowMutation): CellBlock {

@@ -65,7 +65,7 @@ export abstract class RowOperation implements QueuedAction {
       this.handleAnswer(cells, cellCount, isProcessed);
     } catch (e) {
       this.reject(e);
-      // The cursor is not at the start of the next answer.
+      // The cursor has stopped inside this answer, so the answers behind it cannot be read.
       throw e;
     }
   }
@@ -175,19 +175,19 @@ export class MutateOperation extends RowOperation implements Expirable {
     table: TableCodec,
     key: Buffer,
     attempts: Attempts,
-    parts: EncodedOperation,
+    encodedOperation: EncodedOperation,
     resolve: (isApplied: boolean) => void,
     reject: (error: unknown) => void,
   ) {
     super(dispatcher, table, key, attempts);
-    this.bodies = parts.bodies;
-    this.cells = parts.cells;
-    this.byteCount = totalLength(parts.bodies) + totalLength(parts.cells);
-    this.#conditions = parts.conditions;
-    this.condition = parts.conditions[0];
-    this.isAtomic = parts.bodies.length > 1 || parts.conditions.length > 0;
-    this.isRepeatable = parts.isRepeatable;
-    this.#isFalseWhenUnknown = parts.isFalseWhenUnknown === true;
+    this.bodies = encodedOperation.bodies;
+    this.cells = encodedOperation.cells;
+    this.byteCount = totalLength(encodedOperation.bodies) + totalLength(encodedOperation.cells);
+    this.#conditions = encodedOperation.conditions;
+    this.condition = encodedOperation.conditions[0];
+    this.isAtomic = encodedOperation.bodies.length > 1 || encodedOperation.conditions.length > 0;
+    this.isRepeatable = encodedOperation.isRepeatable;
+    this.#isFalseWhenUnknown = encodedOperation.isFalseWhenUnknown === true;
     this.#resolve = resolve;
     this.#reject = reject;
   }
@@ -213,8 +213,8 @@ export class MutateOperation extends RowOperation implements Expirable {
   }
 }
 
-function totalLength(parts: readonly Buffer[]): number {
+function totalLength(buffers: readonly Buffer[]): number {
   let length = 0;
-  for (const part of parts) length += part.length;
+  for (const buffer of buffers) length += buffer.length;
   return length;
 }

@@ -1,7 +1,7 @@
 import { CellCursor, type TableCodec } from './cells.js';
 import type { RowBatch } from './rpc-types.js';
 
-/** Collects the parts of a row that is too large for an answer. */
+/** Collects the cells of a row that is too large for one answer, so that several answers contain some of its cells. */
 export class PartialRow {
   readonly #table: TableCodec;
   #key: Buffer | undefined;

@@ -14,7 +14,8 @@ export function varintLength(value: number): number {
   if (value < 0x20_0000) return 3;
   if (value < 0x1000_0000) return 4;
   let length = 5;
-  for (let rest = Math.floor(value / 0x8_0000_0000); rest > 0; rest = Math.floor(rest / 0x80)) length++;
+  for (let remainder = Math.floor(value / 0x8_0000_0000); remainder > 0; remainder = Math.floor(remainder / 0x80))
+    length++;
   return length;
 }
 
@@ -101,7 +102,7 @@ export class MessageWriter {
 }
 
 /**
- * Iterates over the fields of a message in a part of a buffer:
+ * Iterates over the fields of a message, which is `buffer[at, end)`:
  *
  *     while (reader.next()) switch (reader.field) { case 1: … reader.uint() … break; default: reader.skip(); }
  *

@@ -22,13 +22,14 @@ export interface Region {
 }
 
 const META_TABLE = 'hbase:meta';
-const INFO_FAMILY = Buffer.from('info');
+const INFO_FAMILY = Buffer.from('reader');
 /** Greater than every region id, which consists of decimal digits. */
 const AFTER_IDS = ':';
-/** Rows of hbase:meta per request: for a table, and backwards from a key past parents of split regions. */
+/** Number of rows of hbase:meta per request that reads a table. */
 const META_ROWS = 500;
+/** Number of rows per request that reads backwards from a key. Parents of split regions may precede the region. */
 const META_ROWS_BACKWARDS = 4;
-/** When more regions of a table are lost with a server, the whole table is read again, which is faster. */
+/** When a lost server had more regions of a table than this, the whole table is read again, which is faster. */
 const MAX_SINGLE_LOOKUPS = 4;
 
 /** Cache of region locations, by table and key. Entries are read from hbase:meta and kept until a request fails. */
@@ -84,8 +85,8 @@ export class Regions {
   drop(region: Region): void {
     if (region.table === META_TABLE) this.#metaRegion = undefined;
     const list = this.#regionsByTable.get(region.table);
-    const at = list?.indexOf(region) ?? -1;
-    if (at >= 0) list!.splice(at, 1);
+    const index = list?.indexOf(region) ?? -1;
+    if (index >= 0) list!.splice(index, 1);
   }
 
   dropServer(server: string): void {
@@ -103,9 +104,9 @@ export class Regions {
       const lastRegion = list[list.length - 1];
       return lastRegion && lastRegion.end.length === 0 ? lastRegion : undefined;
     }
-    let at = findByStart(list, key);
-    if (at >= 0 && list[at]!.start.equals(key)) at--;
-    const region = list[at];
+    let index = findByStart(list, key);
+    if (index >= 0 && list[index]!.start.equals(key)) index--;
+    const region = list[index];
     return region && (region.end.length === 0 || Buffer.compare(key, region.end) <= 0) ? region : undefined;
   }
 
@@ -118,7 +119,7 @@ export class Regions {
     const runningLookup = this.#runningLookups.get(table);
     if (runningLookup) {
       return runningLookup.catch((error) => {
-        // This failure says nothing about a region that the other look-up has not read.
+        // When the other look-up found its region not open, another region may be open all the same.
         if (!(error instanceof RegionNotOpen) || error.contains(key)) throw error;
       });
     }
@@ -148,13 +149,13 @@ export class Regions {
     while (from) {
       const rows: MetaRows = await this.#scanMeta(table, { from, stop, reversed: true }, META_ROWS_BACKWARDS, attempts);
       exists ||= rows.rowCount > 0;
-      const nearest = rows.regions[0];
-      if (nearest && endsAfter(nearest, key)) {
-        if (!isOpen(nearest)) throw new RegionNotOpen(table, nearest);
-        this.#insert(nearest);
+      const nearestRegion = rows.regions[0];
+      if (nearestRegion && endsAfter(nearestRegion, key)) {
+        if (!isOpen(nearestRegion)) throw new RegionNotOpen(table, nearestRegion);
+        this.#insert(nearestRegion);
         return;
       }
-      from = nearest ? undefined : rows.lastKey;
+      from = nearestRegion ? undefined : rows.lastKey;
     }
     if (exists) throw new RegionNotOpen(table);
     this.#regionsByTable.delete(table);
@@ -189,7 +190,7 @@ export class Regions {
 
   #insert(region: Region): void {
     const list = this.#regionsByTable.get(region.table) ?? [];
-    const newRegions = list.filter((other) => !overlaps(other, region));
+    const newRegions = list.filter((oldRegion) => !overlaps(oldRegion, region));
     newRegions.splice(findByStart(newRegions, region.start) + 1, 0, region);
     this.#regionsByTable.set(region.table, newRegions);
   }
@@ -300,17 +301,17 @@ function readMetaRows(table: string, message: MessageReader, cells: CellCursor, 
   const regions: (Region | UnassignedRegion)[] = [];
   let lastKey: Buffer | undefined;
   for (const count of cellCounts) {
-    let info: Buffer | undefined;
+    let regionInfo: Buffer | undefined;
     let server = '';
     for (let i = 0; i < count; i++) {
       cells.parse();
       if (i === 0) lastKey = cells.row();
       const qualifierText = cells.qualifier().toString('latin1');
-      if (qualifierText === 'regioninfo') info = cells.value();
+      if (qualifierText === 'regioninfo') regionInfo = cells.value();
       else if (qualifierText === 'server') server = cells.value().toString();
       cells.advance();
     }
-    const region = info && lastKey && readRegion(table, lastKey, info, server);
+    const region = regionInfo && lastKey && readRegion(table, lastKey, regionInfo, server);
     if (region) regions.push(region);
   }
   const rowCount = cellCounts.length;
@@ -320,17 +321,17 @@ function readMetaRows(table: string, message: MessageReader, cells: CellCursor, 
 /** Returns undefined for a split parent, which waits for removal by the master, and for a replica. */
 function readRegion(table: string, key: Buffer, value: Buffer, server: string): Region | UnassignedRegion | undefined {
   if (value.toString('latin1', 0, 4) !== 'PBUF') throw new StoreError('corrupt', `hbase:meta row of table ${table}`);
-  const info = new MessageReader(value, 4);
+  const reader = new MessageReader(value, 4);
   let start = EMPTY;
   let end = EMPTY;
   let replica = 0;
   let isParentOrOffline = false;
-  while (info.next()) {
-    if (info.field === 3) start = Buffer.from(info.bytes());
-    else if (info.field === 4) end = Buffer.from(info.bytes());
-    else if (info.field === 5 || info.field === 6) isParentOrOffline = info.bool() || isParentOrOffline;
-    else if (info.field === 7) replica = info.uint();
-    else info.skip();
+  while (reader.next()) {
+    if (reader.field === 3) start = Buffer.from(reader.bytes());
+    else if (reader.field === 4) end = Buffer.from(reader.bytes());
+    else if (reader.field === 5 || reader.field === 6) isParentOrOffline = reader.bool() || isParentOrOffline;
+    else if (reader.field === 7) replica = reader.uint();
+    else reader.skip();
   }
   if (isParentOrOffline || replica !== 0) return undefined;
   const specifier = new MessageWriter().uint(1, 1).bytes(2, key).finish();

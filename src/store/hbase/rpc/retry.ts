@@ -48,7 +48,7 @@ export class Attempts {
   #failureCount = 0;
   /** End of the current pause, monotonic ms. */
   #resumeAt = 0;
-  /** Set until the end of the event loop turn of the last failure: whether that failure was an overload. */
+  /** Present until the event loop turn of the last failure ends. `isOverload`: whether that failure was an overload. */
   #failureInTurn: { readonly isOverload: boolean } | undefined;
   /** The last failure before the deadline. */
   #lastFailure: Failure | undefined;

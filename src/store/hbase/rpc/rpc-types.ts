@@ -58,9 +58,9 @@ export interface RowBatch {
   readonly keys: Buffer[];
   /** Packed rows: `rows[i]` belongs to `keys[i]`. Empty with `keysOnly`. */
   readonly rows: Buffer[];
-  /** Number of rows that the servers looked at for this batch, including those dropped by the filter. */
+  /** Number of rows that the servers examined for this batch, including rows dropped by the filter. */
   readonly scanned: number;
-  /** The key before which all rows have been looked at; `end`: the whole range. Undefined for a reversed scan. */
+  /** The key before which all rows have been examined; `end`: the whole range. Undefined for a reversed scan. */
   readonly until: Buffer | 'end' | undefined;
 }
 

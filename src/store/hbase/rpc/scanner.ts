@@ -41,7 +41,7 @@ interface OpenScanner {
   lastUsedAt: number;
 }
 
-/** Where the scan continues. `key`: undefined for the open end. `isInclusive`: whether row `key` is to be read. */
+/** A start or end of a scan. `key`: undefined for an open end. `isInclusive`: whether row `key` is to be read. */
 interface Position {
   readonly key: Buffer | undefined;
   readonly isInclusive: boolean;
@@ -80,7 +80,7 @@ export class RegionScan implements HBaseScan {
     this.#isDone = this.#rowsLeft <= 0 || isEmpty(range, options.includesEnd === true);
   }
 
-  /** Must not be called again before the last call has ended. */
+  /** Returns the next batch. Must not be called again before the last call has ended. */
   next(): Promise<RowBatch | undefined> {
     if (this.#pendingBatch) throw new TypeError('next() of a scan before the last one ended');
     this.#pendingBatch = this.#next().finally(() => {
@@ -160,7 +160,7 @@ export class RegionScan implements HBaseScan {
       .finish();
   }
 
-  /** Returns the rows of an answer, or undefined when it has neither rows nor news of rows that were passed over. */
+  /** Returns the rows of an answer, or undefined when the server has neither returned nor examined rows. */
   #readBatch(region: Region, answer: Answer): RowBatch | undefined {
     const response = readScanResponse(answer.message);
     const batch = { keys: [], rows: [], scanned: 0, until: undefined } as MutableBatch<RowBatch>;
@@ -186,7 +186,7 @@ export class RegionScan implements HBaseScan {
     return this.#options.isReverse ? order < 0 : order > 0;
   }
 
-  /** Returns the key before which the servers have looked at all rows. */
+  /** Returns the key before which the servers have examined all rows. */
   #scannedUntil(): RowBatch['until'] {
     if (this.#options.isReverse) return undefined;
     if (this.#isDone && this.#rowsLeft > 0) return 'end';
@@ -209,7 +209,7 @@ export class RegionScan implements HBaseScan {
     if (!isPartial) this.#partialRow.finish(batch, this.#options.keysOnly === true);
   }
 
-  /** Remembers the scanner, or continues with the next region. */
+  /** Stores the scanner that the server has opened, or moves on to the next region. */
   #advance(region: Region, response: ScanResponse): void {
     if (response.hasMoreInRegion && response.hasMore && this.#rowsLeft > 0) {
       const now = performance.now();
@@ -244,7 +244,7 @@ export class RegionScan implements HBaseScan {
 
   /**
    * Forgets the scanner and the incomplete row, which the next scanner returns from its start. With `closesAtServer`
-   * the server is told to close the scanner; otherwise it does so when the lease ends.
+   * a request closes the scanner at the server, which otherwise closes it when the lease ends.
    */
   #dropScanner(closesAtServer: boolean): void {
     const scanner = this.#scanner;

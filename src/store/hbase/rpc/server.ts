@@ -9,10 +9,10 @@ interface QueuedCall {
   readonly reject: (failure: Failure) => void;
 }
 
-/** A request counts for at most this part of `maxQueuedBytes`, so that a value of 100 MB blocks no others. */
+/** A request counts for at most a quarter of `maxQueuedBytes`: a value of 100 MB does not block other requests. */
 const MAX_REQUEST_DIVISOR = 4;
 
-/** After an overload has halved the limit of calls, each answer raises it by this. */
+/** Number of calls by which each answer raises the limit of calls, after an overload has halved it. */
 const LIMIT_RECOVERY = 0.1;
 
 /** A service of an HBase server: its connection, reopened after a loss, and its limit of concurrent calls. */
@@ -162,13 +162,13 @@ export class Server {
     }
   }
 
-  #waitForSlot(expires: number): Promise<void> {
+  #waitForSlot(expiresAt: number): Promise<void> {
     return new Promise((resolve, reject) => {
       const expire = (): void => {
-        this.#queuedCalls = this.#queuedCalls.filter((other) => other !== call);
+        this.#queuedCalls = this.#queuedCalls.filter((queuedCall) => queuedCall !== call);
         reject(new Failure(`${this.name}: no room in time`, { isNotApplied: true }));
       };
-      const timer = setTimeout(expire, Math.max(expires - performance.now(), 0));
+      const timer = setTimeout(expire, Math.max(expiresAt - performance.now(), 0));
       const call: QueuedCall = {
         start: () => {
           clearTimeout(timer);

@@ -57,7 +57,7 @@ export function encodeRequest(
   timeoutMs: number,
 ): Buffer {
   let cellBytes = 0;
-  for (const part of cells) cellBytes += part.length;
+  for (const buffer of cells) cellBytes += buffer.length;
   const methodField = encodeMethodName(method);
   const timeout = Math.max(1, Math.ceil(timeoutMs));
   // RequestHeader: call_id 1, method_name 3, request_param 4, cell_block_meta 5 { length 1 }, timeout 7

@@ -17,11 +17,12 @@ const SAFE_ATTRIBUTES: readonly {
   { name: 'VERSIONS', isSafe: (value) => value === '1', safeValue: '1' },
 ];
 
-/** How long to wait for another front end that creates the same table, and the interval of the checks, ms. */
+/** Maximum wait for another front end that creates the same table, ms. */
 const RACE_MS = 60_000;
+/** Interval between the checks during this wait, ms. */
 const RACE_PAUSE_MS = 100;
 
-/** Whether two requests to create the table collided: the gateway disables and enables an existing table. */
+/** Whether another request to create the table interfered: the gateway disables and enables an existing table. */
 function isRace(error: unknown): boolean {
   return error instanceof StoreError && /Table(NotEnabled|NotDisabled|Exists)Exception/.test(error.message);
 }
@@ -30,7 +31,7 @@ function isRace(error: unknown): boolean {
 export function findDifferences(descriptor: TableDescriptor, existingTable: ExistingTable): string[] {
   const defects: string[] = [];
   for (const [name, value] of Object.entries(descriptor.attributes)) {
-    // A stronger durability does no harm.
+    // FSYNC_WAL is stronger than any durability that Rowan requests.
     if (name === 'DURABILITY' && existingTable.attributes[name] === 'FSYNC_WAL') continue;
     const actual = existingTable.attributes[name] ?? 'USE_DEFAULT';
     if (actual !== value && !(name === 'DURABILITY' && value === 'USE_DEFAULT' && actual === 'SYNC_WAL')) {
@@ -94,7 +95,7 @@ export class TableAdmin {
     }
   }
 
-  /** Creates the table, pre-split and spread. An existing one is verified, and missing families are added. */
+  /** Creates the table, split into regions on all servers. Verifies an existing table, and adds missing families. */
   async create(table: TableDescriptor, exists: () => Promise<boolean>): Promise<void> {
     const gateway = this.#gateway;
     if (!gateway) {

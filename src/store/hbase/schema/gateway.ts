@@ -51,7 +51,7 @@ export class Gateway {
       path: url.pathname,
       timeout: TIMEOUT_MS,
     });
-    // The package turns verification off.
+    // The package turns the verification of certificates off.
     this.#client.connection.options.rejectUnauthorized = true;
   }
 

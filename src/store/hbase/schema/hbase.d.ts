@@ -1,4 +1,4 @@
-/** The part of the npm package `hbase` that is used: tables over the REST gateway. The package has no types. */
+/** The used functions of the npm package `hbase`, which has no types: tables over the REST gateway. */
 declare module 'hbase' {
   type Callback<T> = (error: (Error & { code?: number | string; body?: string }) | null, result: T) => void;
 

@@ -61,7 +61,7 @@ export class TableRegistry {
     return internalHandle(this.#settings, table);
   }
 
-  /** Creates the catalog and the internal tables. Existing ones are verified if the gateway answers. */
+  /** Creates the catalog and the internal tables. Verifies existing tables if the gateway answers. */
   async ensure(tables: readonly InternalTable[]): Promise<void> {
     const internalTables = [CATALOG, ...tables];
     const exists = (table: InternalTable): Promise<boolean> => this.#exists(this.internal(table));
@@ -96,7 +96,7 @@ export class TableRegistry {
 
   /** Inserts a catalog row whose HBase table is to be created. Returns undefined when another front end did so. */
   async #insertRow(spec: TableSpec, draw: DrawTicket): Promise<CatalogRow | undefined> {
-    // Without a gateway the operator creates the table, which is then listed.
+    // Without a gateway, this throws unless the operator has created the HBase table.
     if (!this.#admin.hasGateway) await this.#createHBaseTable(spec);
     const ticket = await draw();
     const specBytes = Buffer.from(JSON.stringify(spec));
@@ -218,9 +218,9 @@ export class TableRegistry {
       defects.set(name, [isDropping(catalogRow) ? droppingMessage(name) : CREATING_MESSAGE]);
     }
     for (const descriptor of descriptors) {
-      const list = await this.#admin.verify(descriptor);
-      if (!list) return undefined;
-      if (list.length > 0) defects.set(descriptor.name, list);
+      const tableDefects = await this.#admin.verify(descriptor);
+      if (!tableDefects) return undefined;
+      if (tableDefects.length > 0) defects.set(descriptor.name, tableDefects);
     }
     return defects;
   }

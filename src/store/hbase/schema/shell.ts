@@ -25,10 +25,10 @@ export function createCommand({ name, attributes, families, splitKeys }: TableDe
 
 /** Returns the `alter` command that adds missing families. */
 export function alterCommand({ name, families }: TableDescriptor, missingFamilies: readonly string[]): string {
-  const parts = families
+  const clauses = families
     .filter((family) => missingFamilies.includes(family.name))
     .map((family) => `{NAME => '${family.name}'${formatAttributes(family.attributes)}}`);
-  return `alter '${name}', ${parts.join(', ')}`;
+  return `alter '${name}', ${clauses.join(', ')}`;
 }
 
 export function dropCommands(name: string): string[] {

@@ -58,7 +58,7 @@ async function requestSplit(call: MasterCall, table: string, region: ExistingReg
 /** RegionSpecifierType */
 const ENCODED_REGION_NAME = 2;
 
-/** Spreads a new table over the servers. Otherwise all regions stay on one until HBase's balancer runs. */
+/** Spreads the regions of a new table over the servers. HBase's balancer would leave them on one server for a time. */
 export async function spreadRegions(gateway: Gateway, call: MasterCall, table: string): Promise<void> {
   const regions = await openRegions(gateway, table);
   const servers = await gateway.servers();
@@ -83,14 +83,14 @@ async function openRegions(gateway: Gateway, table: string): Promise<ExistingReg
 }
 
 /** MoveRegionRequest: region 1, dest_server_name 2 of ServerName { host_name 1, port 2, start_code 3 }. */
-function encodeMoveRequest(table: string, { name }: ExistingRegion, to: LiveServer): Buffer {
+function encodeMoveRequest(table: string, { name }: ExistingRegion, target: LiveServer): Buffer {
   const regionId = /\.([0-9a-f]{32})\.$/.exec(name)?.[1];
   if (regionId === undefined) throw new StoreError('unavailable', `table ${table}: region "${name}" has an odd name`);
-  const colon = to.name.lastIndexOf(':');
-  const port = Number(to.name.slice(colon + 1));
+  const colon = target.name.lastIndexOf(':');
+  const port = Number(target.name.slice(colon + 1));
   return new MessageWriter()
     .message(1, new MessageWriter().uint(1, ENCODED_REGION_NAME).string(2, regionId))
-    .message(2, new MessageWriter().string(1, to.name.slice(0, colon)).uint(2, port).uint(3, to.startCode))
+    .message(2, new MessageWriter().string(1, target.name.slice(0, colon)).uint(2, port).uint(3, target.startCode))
     .finish();
 }
 

@@ -5,15 +5,14 @@ import type { RowRange } from './scanner.js';
 
 /**
  * Proves that the key is absent, after LMDB did not find it. LMDB searches by comparing keys, so a damaged key may have
- * misled the search. Throws `damaged` unless the two neighbours of the key's place are sound, the next row is greater
- * and the previous row is smaller.
+ * misled the search. Throws `damaged` unless the rows before and behind the key are undamaged and in order.
  */
 export function proveAbsent(table: LmdbTable, key: Buffer, transaction: Transaction | undefined): void {
   proveNeighbour(table, { start: key, end: undefined }, key, transaction);
   proveBoundary(table, key, true, transaction);
 }
 
-/** Two neighbouring keys, without any key between them. A side is undefined at the end of the table. */
+/** Two successive keys of a table. `keyBefore` is undefined at the start of the table, `keyBehind` at its end. */
 export interface Gap {
   readonly keyBefore: Buffer | undefined;
   readonly keyBehind: Buffer | undefined;
@@ -32,9 +31,8 @@ export function isInGap({ keyBefore, keyBehind }: Gap, key: Buffer): boolean {
 }
 
 /**
- * Proves that a scan from the key starts in the right place: the neighbour on the other side of the key must be sound
- * and lie on that side. With `reverse`, the neighbour is the row before the key, else the row behind. Returns whether
- * the neighbour exists.
+ * Proves that a scan that starts or ends at the key misses no row: the row before the key (with `reverse`), or the row
+ * behind it, must be undamaged and in order. Returns whether that row exists.
  */
 export function proveBoundary(
   table: LmdbTable,
@@ -45,14 +43,14 @@ export function proveBoundary(
   return proveNeighbour(table, { start: key, exclusiveStart: true, end: undefined, reverse }, key, transaction);
 }
 
-/** Proves that the first row of the range lies on the right side of `key`. Returns whether the range has a row. */
+/** Proves that the first row of the range is in order with `key`. Returns whether the range has a row. */
 function proveNeighbour(table: LmdbTable, range: RowRange, key: Buffer, transaction: Transaction | undefined): boolean {
   const { reverse = false } = range;
-  const side = reverse ? -1 : 1;
+  const sign = reverse ? -1 : 1;
   const order = table.scanner.compareFirstKey(range, key, transaction);
-  // Without a row on this side, the outermost row of the table must not lie beyond the key.
+  // When the range has no row, no row of the table lies beyond the key.
   const isInOrder =
-    order === undefined ? compareOutermost(table, key, !reverse, transaction) * side <= 0 : order * side > 0;
+    order === undefined ? compareOutermost(table, key, !reverse, transaction) * sign <= 0 : order * sign > 0;
   if (!isInOrder) throw outOfOrderError(table, key);
   return order !== undefined;
 }

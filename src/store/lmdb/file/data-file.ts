@@ -24,10 +24,10 @@ interface Meta {
 }
 
 /**
- * Checks what LMDB trusts when mapping the file: both meta pages must be sound, and the file must contain all counted
- * pages. A truncated file would kill the process with SIGBUS at the first read. An absent or empty file is new. If
- * pages are missing, `missingAreFree` must return whether all of them are free, because LMDB does not write pages that
- * a transaction allocates and frees again.
+ * Checks what LMDB trusts when mapping the file: both meta pages must be valid, and the file must contain all pages
+ * that the newest meta page counts. A truncated file would kill the process with SIGBUS at the first read. An absent or
+ * empty file is new. If pages are missing, `missingAreFree` must return whether all of them are free, because LMDB does
+ * not write pages that a transaction allocates and frees again.
  */
 export async function checkDataFile(path: string, missingAreFree: () => Promise<boolean>): Promise<void> {
   let file: FileHandle;
@@ -60,9 +60,9 @@ async function findProblem(
   if (firstMeta instanceof StoreError) return firstMeta;
   const secondMeta = await readMeta(file, path, firstMeta.pageSize);
   if (secondMeta instanceof StoreError) return secondMeta;
-  const newest = firstMeta.transaction > secondMeta.transaction ? firstMeta : secondMeta;
+  const newestMeta = firstMeta.transaction > secondMeta.transaction ? firstMeta : secondMeta;
   const { size } = await file.stat();
-  const neededBytes = (newest.lastPage + 1n) * BigInt(newest.pageSize);
+  const neededBytes = (newestMeta.lastPage + 1n) * BigInt(newestMeta.pageSize);
   if (BigInt(size) >= neededBytes || (await missingAreFree())) return undefined;
   return damagedFile(path, `it should have ${neededBytes} bytes and has ${size}`);
 }

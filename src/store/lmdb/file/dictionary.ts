@@ -2,15 +2,15 @@ import { randomBytes } from 'node:crypto';
 import type { RootDatabase, Transaction } from 'lmdb';
 import { damaged } from '../../store-error.js';
 import { afterPrefix } from '../../tables.js';
-import { CHECK_BYTES, hasValidCheck, withCheck } from '../record/check.js';
+import { CHECKSUM_BYTES, hasValidChecksum, withChecksum } from '../record/checksum.js';
 import { type Word, wordFromBytes, wordToBytes } from '../record/words.js';
 import { type Db, openDb } from './database.js';
 
 /**
- * The database of the words of all tables (docs/formats/lmdb.md). The key table id u32 │ number u16 holds a word, and
- * the key table id u32 holds a random stamp, which changes with each added word. Words are added inside write
- * transactions and never change. A reader that meets an unknown number reads the new words; a writer compares the stamp
- * to learn whether its own words are current.
+ * The database of the words of all tables. A word is a cell, or the start of a cell, to which records refer by number
+ * (docs/formats/lmdb.md). The key table id u32 │ number u16 holds a word, and the key table id u32 holds a random
+ * stamp, which changes with each added word. Words are added inside write transactions and never change. A reader that
+ * meets an unknown number reads the new words; a writer compares the stamp to learn whether its words are current.
  */
 export class Dictionary {
   readonly #db: Db;
@@ -24,8 +24,8 @@ export class Dictionary {
     const words: Word[] = [];
     const options = { start: wordKey(id, from), end: afterPrefix(tableKey(id))!, ...(transaction && { transaction }) };
     for (const { key, value } of this.#db.getRange(options)) {
-      const isSound = hasValidCheck(key, 0, key.length, value, value.length);
-      const word = isSound ? wordFromBytes(value.subarray(0, value.length - CHECK_BYTES)) : undefined;
+      const isSound = hasValidChecksum(key, 0, key.length, value, value.length);
+      const word = isSound ? wordFromBytes(value.subarray(0, value.length - CHECKSUM_BYTES)) : undefined;
       if (!word || key.readUInt16BE(4) !== from + words.length) {
         throw damaged(name, undefined, `word ${from + words.length} of its dictionary is lost`);
       }
@@ -43,7 +43,7 @@ export class Dictionary {
   addWord(id: number, number: number, word: Word): string {
     const key = wordKey(id, number);
     const stamp = randomBytes(8);
-    this.#db.putSync(key, withCheck(key, wordToBytes(word)));
+    this.#db.putSync(key, withChecksum(key, wordToBytes(word)));
     this.#db.putSync(tableKey(id), stamp);
     return stamp.toString('latin1');
   }

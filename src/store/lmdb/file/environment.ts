@@ -111,7 +111,7 @@ export class Environment {
     }
   }
 
-  /** Throws `noTable` if another process has dropped the table. Called when a read found nothing. */
+  /** Throws `noTable` if another process has dropped the table, whose rows then seem absent to readers. */
   checkNotDropped(table: LmdbTable): void {
     const now = performance.now();
     if (now - this.#checkedAt > CATALOG_CHECK_MS) {

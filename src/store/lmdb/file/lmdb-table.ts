@@ -16,7 +16,7 @@ export interface LmdbTable {
   readonly rows: Db;
   /** Range reads of `rows`. */
   readonly scanner: Scanner;
-  /** The separate families by number: values with a check, by `cellKey`. */
+  /** The separate families by number: values with a checksum, by `cellKey`. */
   readonly separateFamilies: ReadonlyMap<number, Db>;
   /** Segments of split rows, in the database `t<id>:long` (`segments.ts`); undefined with `suffixBytes`. */
   readonly segments: Db | undefined;
@@ -62,8 +62,8 @@ interface FastGet {
 }
 
 /**
- * Reads the value under the key from one of the table's databases, verified and without the check; undefined if the key
- * is absent. The value lies in LMDB's read buffer, see `read-buffer.ts`.
+ * Reads the value of the key in one of the table's databases and verifies its checksum; undefined if the key is absent.
+ * The result is the value without the checksum, in LMDB's read buffer (`read-buffer.ts`).
  */
 export function getVerified(
   { records }: LmdbTable,

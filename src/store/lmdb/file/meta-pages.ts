@@ -23,7 +23,8 @@ const META_PAGE = 8;
 const MAX_MAP_BYTES = 2 ** 47;
 
 /**
- * Maximum number of counted pages missing in the file: LMDB never writes pages allocated and freed in a transaction.
+ * Maximum number of pages that a meta page counts but the file lacks: LMDB never writes pages that were allocated and
+ * freed within one transaction.
  */
 const MAX_UNWRITTEN_PAGES = 65_536;
 
@@ -115,7 +116,7 @@ function metaProblems(page: Buffer): string[] {
   return hasKnownFlags(flags) ? [] : [`has flags ${flags}`];
 }
 
-/** Transactions write the two meta pages in turns, so their numbers must be successive and match the page. */
+/** Transactions write the two meta pages alternately, so their numbers must be successive and match the page. */
 function transactionsProblem(first: number, second: number): string {
   if (first === 0 && second === 0) return '';
   const areSuccessive = Math.abs(first - second) === 1 && first % 2 === 0;

@@ -9,8 +9,9 @@ import { PAGE_BYTES, PAGE_HEADER_BYTES } from './pages.js';
 export const BRANCH_PAGE = 1;
 export const LEAF_PAGE = 2;
 export const OVERFLOW_PAGE = 4;
-/** Flags of a node: the value lies in overflow pages; the value is the record of a database. */
+/** Flag of a node whose value lies in overflow pages. */
 export const BIG_FLAG = 1;
+/** Flag of a node whose value is the record of a database. */
 export const SUBDATA_FLAG = 2;
 /** Bytes in place of the value in a node whose value lies in overflow pages. */
 export const OVERFLOW_REF_BYTES = 24;
@@ -21,7 +22,7 @@ const UPPER_AT = 22;
 const NODE_HEADER = 8;
 const NODE_ROOM = PAGE_BYTES - PAGE_HEADER_BYTES;
 
-/** A key as a run of bytes. */
+/** A key: `bytes[start, start + length)`. */
 export interface KeyRun {
   readonly bytes: Buffer;
   readonly start: number;
@@ -61,9 +62,9 @@ export function overflowCount(bytes: Buffer, at: number): number {
   return bytes.readUInt32LE(at + LOWER_AT);
 }
 
-/** Checks one page of a tree at a time. The node accessors are valid for the last page, if that has no problem. */
+/** Checks one page of a tree at a time. If `check` finds no problem, the node accessors return the page's contents. */
 export class PageCheck {
-  /** The last page begins at offset `at` of `bytes` and has `count` nodes. */
+  /** The page that was checked last begins at offset `at` of `bytes` and has `count` nodes. */
   bytes: Buffer = Buffer.alloc(0);
   at = 0;
   count = 0;
@@ -100,14 +101,14 @@ export class PageCheck {
     let problem = '';
     for (let i = 0; i < this.count && problem === ''; i++) problem = this.#nodeProblem(i, upper, leaf, rules);
     let end = upper;
-    let nodes = 0;
-    for (; problem === '' && end < NODE_ROOM; nodes++) {
+    let nodeCount = 0;
+    for (; problem === '' && end < NODE_ROOM; nodeCount++) {
       const length = lengths[end / 2]!;
       if (length === 0) problem = `has no node at offset ${end}`;
       end += length;
     }
-    if (problem === '' && (nodes !== this.count || end !== NODE_ROOM)) {
-      problem = `has ${this.count} nodes, of which ${nodes} lie one behind the other`;
+    if (problem === '' && (nodeCount !== this.count || end !== NODE_ROOM)) {
+      problem = `has ${this.count} nodes, of which ${nodeCount} lie one behind the other`;
     }
     lengths.fill(0, upper / 2);
     return problem;

@@ -16,19 +16,19 @@ export class PageFile {
     return fstatSync(this.#fd).size;
   }
 
-  /** Reads `length` bytes from the beginning of a page into `into`. Throws `UnreadablePage`. */
-  read(page: number, into: Buffer, length: number): void {
+  /** Reads the first `length` bytes of a page into `target`. Throws `UnreadablePage`. */
+  read(page: number, target: Buffer, length: number): void {
     let bytesDone = 0;
     while (bytesDone < length) {
-      const bytesRead = this.#readOnce(page, into, bytesDone, length - bytesDone);
+      const bytesRead = this.#readOnce(page, target, bytesDone, length - bytesDone);
       if (bytesRead === 0) throw new UnreadablePage(`page ${page}: is not in the file`);
       bytesDone += bytesRead;
     }
   }
 
-  #readOnce(page: number, into: Buffer, bytesDone: number, length: number): number {
+  #readOnce(page: number, target: Buffer, bytesDone: number, length: number): number {
     try {
-      return readSync(this.#fd, into, bytesDone, length, page * PAGE_BYTES + bytesDone);
+      return readSync(this.#fd, target, bytesDone, length, page * PAGE_BYTES + bytesDone);
     } catch (error) {
       throw new UnreadablePage(`page ${page}: cannot be read: ${(error as Error).message}`);
     }

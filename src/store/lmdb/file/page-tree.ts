@@ -43,10 +43,10 @@ interface ChildPage {
   readonly high: KeyRun | undefined;
 }
 
-/** Called with each row of a tree. Key and value may be valid only during the call. */
+/** Receives each row of a tree. Key and value may be valid only during the call. */
 export type OnRow = (key: Buffer, value: Buffer, flags: number) => void;
 
-/** Checks every page of one tree. `run` yields regularly, so that the caller can give way to other work. */
+/** Checks every page of one tree. `run` yields regularly, so that the caller can let other work run. */
 export class PageTree {
   readonly #file: FileCheck;
   readonly #treeName: string;
@@ -198,7 +198,7 @@ export class PageTree {
     }
   }
 
-  /** Checks long values in file order. */
+  /** Checks values in overflow pages, in file order. */
   #checkOverflowValues(values: OverflowValue[]): void {
     values.sort((a, b) => a.firstPage - b.firstPage);
     for (const value of values)

@@ -31,7 +31,7 @@ export function shortenValue(bytes: Buffer, length: number): Buffer {
   return bytes;
 }
 
-/** Copies the first `length` bytes of a value: into `into` if that has room, else into a new Buffer. */
+/** Copies the first `length` bytes of a value into `into` if it is long enough, else into a new Buffer. */
 export function copyValue(bytes: Buffer, length: number, into?: Buffer): Buffer {
   const out = into && length <= into.length ? into.subarray(0, length) : allocate(length);
   plainView(bytes).copy(out, 0, 0, length);

@@ -1,6 +1,6 @@
 import type { Transaction } from 'lmdb';
 import { damaged, StoreError } from '../../store-error.js';
-import { CHECK_BYTES, hasValidCheck } from '../record/check.js';
+import { CHECKSUM_BYTES, hasValidChecksum } from '../record/checksum.js';
 import { decodeRow, nextOffset, type RecordView, readVarint, UnknownWord } from '../record/decode.js';
 import { RowEncoder } from '../record/encode.js';
 import { Learner } from '../record/learner.js';
@@ -10,7 +10,7 @@ import { Vocabulary } from '../record/vocabulary.js';
 import { Words } from '../record/words.js';
 import type { Dictionary } from './dictionary.js';
 
-/** The part of the environment that the records of all tables share. */
+/** The fields of `Environment` that the `Records` of all tables use. */
 export interface RecordContext {
   readonly dictionary: Dictionary;
   /** Number of write transactions so far. A writer checks once per transaction for words that other writers added. */
@@ -23,23 +23,23 @@ export class Records {
   readonly #context: RecordContext;
   readonly #tableId: number;
   readonly #tableName: string;
-  /** Committed words. New words are loaded when a committed row refers to them. */
+  /** Committed words of the table's dictionary. New words are loaded when a committed row refers to them. */
   readonly #words: Words;
   readonly #view: RecordView = { keys: Buffer.alloc(0), from: 0, to: 0, bytes: Buffer.alloc(0), end: 0 };
   #writer: RecordWriter | undefined;
 
-  constructor(shared: RecordContext, id: number, name: string) {
-    this.#context = shared;
+  constructor(context: RecordContext, id: number, name: string) {
+    this.#context = context;
     this.#tableId = id;
     this.#tableName = name;
-    this.#words = new Words(shared.rowLayout);
+    this.#words = new Words(context.rowLayout);
   }
 
-  /** Verifies the check of `bytes[0, length)` under the key `keys[from, to)`. Returns the length without the check. */
+  /** Verifies the checksum of the value `bytes[0, length)` with key `keys[from, to)`. Returns the length without it. */
   verify(keys: Buffer, from: number, to: number, bytes: Buffer, length: number): number {
-    if (!hasValidCheck(keys, from, to, bytes, length))
+    if (!hasValidChecksum(keys, from, to, bytes, length))
       throw this.damagedError(keys.subarray(from, to), 'its check does not fit');
-    return length - CHECK_BYTES;
+    return length - CHECKSUM_BYTES;
   }
 
   /** Returns a view of a verified record, which is valid until the next call. */
@@ -78,8 +78,8 @@ export class Records {
 
   /** Reads the words that were committed since the last call. Must not be called inside a write transaction. */
   loadWords(transaction: Transaction | undefined): void {
-    const from = this.#words.count + 1;
-    const words = this.#context.dictionary.readWords(this.#tableId, this.#tableName, from, transaction);
+    const firstNumber = this.#words.count + 1;
+    const words = this.#context.dictionary.readWords(this.#tableId, this.#tableName, firstNumber, transaction);
     if (words.length === 0) throw damaged(this.#tableName, undefined, 'a row has a word that is not in its dictionary');
     for (const word of words) this.#words.add(word);
   }
@@ -107,8 +107,9 @@ export class RecordWriter {
   readonly #tableName: string;
   readonly #vocabulary = new Vocabulary();
   readonly #encoder: RowEncoder;
-  /** The stamp of the loaded words, and the transaction in which the stamp was last compared. */
+  /** The stamp of the loaded words (`Dictionary`). */
   #stamp = '';
+  /** Number of the transaction in which the stamp was last compared. */
   #seenWriteCount = -1;
 
   constructor(dictionary: Dictionary, id: number, name: string) {
@@ -138,13 +139,13 @@ export class RecordWriter {
   }
 
   /** Returns the packed row of a verified record. */
-  decode(at: RecordView): Buffer {
+  decode(view: RecordView): Buffer {
     try {
-      return decodeRow(this.words, at, false)!;
+      return decodeRow(this.words, view, false)!;
     } catch (error) {
       if (!(error instanceof UnknownWord || error instanceof StoreError)) throw error;
       const detail = error instanceof StoreError ? error.message : 'it has a word that is not in the dictionary';
-      throw damaged(this.#tableName, Buffer.from(at.keys.subarray(at.from, at.to)), detail);
+      throw damaged(this.#tableName, Buffer.from(view.keys.subarray(view.from, view.to)), detail);
     }
   }
 

@@ -8,12 +8,12 @@ import type { Records } from './records.js';
 /** Receives the rows of a scan while they lie in LMDB's read buffer. */
 export interface RangeSink {
   /** Receives a row, valid only during the call: the key `keys[from..to)` and the verified value `row[0..length)`. */
-  addRow(keys: Buffer, from: number, to: number, addRow: Buffer, length: number): void;
+  addRow(keys: Buffer, from: number, to: number, row: Buffer, length: number): void;
   /** True stops the scan. */
   readonly isFull: boolean;
 }
 
-/** Rows from `start` up to `end`, exclusive; with `reverse` in descending order. An undefined bound is open. */
+/** The rows from `start` on and before `end`; with `reverse` in descending order. An undefined bound is open. */
 export interface RowRange {
   readonly start: Buffer | undefined;
   readonly end: Buffer | undefined;
@@ -69,7 +69,7 @@ class KeyComparison implements RangeSink {
 }
 
 /**
- * Reads ranges of a database and passes each row on in LMDB's buffer. Copying a row would double the cost of a scan.
+ * Reads ranges of a database and passes each row to a sink in LMDB's buffer. Copying rows would double a scan's cost.
  */
 export class Scanner {
   readonly #root: RootDatabase;
@@ -78,7 +78,7 @@ export class Scanner {
   readonly #db: Db;
   readonly #tableName: string;
   #activeWalk: Walk | undefined;
-  /** The last key is `#keys[#from, #to)`. */
+  /** LMDB has read the key `#keyBytes[#keyStart, #keyEnd)` last. */
   #keyBytes: Buffer = Buffer.alloc(0);
   #keyStart = 0;
   #keyEnd = 0;
@@ -127,8 +127,8 @@ export class Scanner {
 
   /**
    * Passes rows of the range to the sink, at least one, until the sink is full. Returns true at the end of the range.
-   * Since LMDB may mistake a damaged key for the end, the end is proved: either by a sound row beyond the range, or by
-   * comparing the last row with the last row of the table.
+   * Since LMDB may mistake a damaged key for the end, the end is proved: either by an undamaged row beyond the range,
+   * or by comparing the last row with the last row of the table.
    */
   scan(range: RowRange, sink: RangeSink, transaction: Transaction | undefined): boolean {
     const walk = { range, sink, hasRows: false, isPastEnd: false };
@@ -191,8 +191,8 @@ export class Scanner {
     throw damaged(this.#tableName, edgeKey, 'the rows behind it are lost');
   }
 
-  #isOutermost(order: number, { start, reverse, exclusiveStart }: RowRange, started: boolean): boolean {
-    if (started) return order === 0;
+  #isOutermost(order: number, { start, reverse, exclusiveStart }: RowRange, hasRows: boolean): boolean {
+    if (hasRows) return order === 0;
     return start !== undefined && (order === 0 ? exclusiveStart === true : order < 0 !== (reverse === true));
   }
 }

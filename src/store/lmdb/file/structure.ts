@@ -17,14 +17,15 @@ const YIELD_MS = 20;
 /** The names of Rowan's databases; the group captures the table id. */
 const DATABASE_NAME = /^(?:catalog|words|t(\d+)(?::(?:long|blocks|\d+))?)$/;
 
-export type OnPages = (pages: number, of: number) => void;
+/** Receives the number of pages checked so far, and the number of all pages. */
+export type OnPages = (pages: number, total: number) => void;
 
 /**
  * Checks every used page of the data file in `folder` without LMDB, because LMDB trusts all pages: on a damaged page it
  * returns wrong results, crashes or loops. Resolves with the findings, one line each; empty if LMDB may read the file.
  * May run beside writers: a read transaction makes LMDB keep the pages of the checked state, without reading any page.
- * Values are not checked here, since each has a check of its own. Rejects only if the file cannot be opened. An absent
- * or empty file has no findings.
+ * Values are not checked here, since every read verifies their checksums. Rejects only if the file cannot be opened. An
+ * absent or empty file has no findings.
  */
 export async function verifyStructure(folder: string, onPages?: OnPages): Promise<string[]> {
   const path = join(folder, DATA_FILE);
@@ -35,7 +36,7 @@ export async function verifyStructure(folder: string, onPages?: OnPages): Promis
     const firstMeta = readNewestMeta(file);
     if (Array.isArray(firstMeta)) return firstMeta;
     return await withPagesKept(folder, async () => {
-      // A state that is committed after the read transaction began is kept, too.
+      // LMDB also keeps the pages of states that are committed after the read transaction began.
       const meta = readNewestMeta(file);
       return Array.isArray(meta) ? meta : await new StructureCheck(file, meta, onPages).verify();
     });
@@ -220,7 +221,7 @@ class StructureCheck implements FileCheck {
   }
 
   #hasDatabases({ id, separateFamilies }: CatalogTable): boolean {
-    const hasDatabase = (part: string | number): boolean => this.#databases.has(`t${id}:${part}`);
+    const hasDatabase = (suffix: string | number): boolean => this.#databases.has(`t${id}:${suffix}`);
     return (
       this.#databases.has(`t${id}`) &&
       ['long', 'blocks'].filter(hasDatabase).length === 1 &&

@@ -31,5 +31,7 @@ function revive(value: unknown): unknown {
   if (value instanceof Uint8Array) return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
   if (Array.isArray(value)) return value.map(revive);
   if (value === null || typeof value !== 'object') return value;
-  return Object.fromEntries(Object.entries(value as Record<string, Guard>).map(([name, part]) => [name, revive(part)]));
+  return Object.fromEntries(
+    Object.entries(value as Record<string, Guard>).map(([name, field]) => [name, revive(field)]),
+  );
 }

@@ -19,7 +19,7 @@ import { TableLoader } from './loader.js';
 
 /** Flag of lmdb-js: commit synchronously. */
 const SYNCHRONOUS = 2 as TransactionFlags;
-/** A transaction takes no more batches after this many milliseconds, because other writers wait for the lock. */
+/** A transaction takes no takesMore batches after this many milliseconds, because other writers wait for the lock. */
 const TRANSACTION_MS = 150;
 
 const { folder, gate } = workerData as IngestData;
@@ -27,9 +27,9 @@ const port = parentPort!;
 const env = openEnvironment(folder);
 const loaders = new Map<LmdbTable, TableLoader>();
 
-port.on('message', (first: IngestRequest) => {
+port.on('message', (firstRequest: IngestRequest) => {
   waitAtFailpoint('ingest begin');
-  const requests = [first];
+  const requests = [firstRequest];
   let failure = tryWrite(requests, true);
   while (failure) {
     const failedRequests = failure.requestIndex < 0 ? requests.splice(0) : requests.splice(failure.requestIndex, 1);
@@ -40,7 +40,7 @@ port.on('message', (first: IngestRequest) => {
   for (const request of requests) sendReply(request);
 });
 
-/** Stops at a failpoint until the main thread has called the test's `Failpoint`; throws if that throws. */
+/** Waits at a failpoint until the main thread has called the test's `Failpoint`. Throws if that call threw. */
 function waitAtFailpoint(failpoint: FailpointName): void {
   if (!gate) return;
   Atomics.store(gate, 0, WAIT);
@@ -55,8 +55,8 @@ interface Failure {
   readonly error: unknown;
 }
 
-/** Writes the requests in one transaction. With `more`, also takes waiting requests and adds them to `requests`. */
-function tryWrite(requests: IngestRequest[], more: boolean): Failure | undefined {
+/** Writes the requests in one transaction. With `takesMore`, also takes waiting requests, and adds them to the list. */
+function tryWrite(requests: IngestRequest[], takesMore: boolean): Failure | undefined {
   let failure: Failure | undefined;
   try {
     for (let isCurrent = false; !isCurrent; ) {
@@ -64,7 +64,7 @@ function tryWrite(requests: IngestRequest[], more: boolean): Failure | undefined
       env.root.transactionSync(() => {
         env.writeCount++;
         isCurrent = env.isCurrent();
-        failure = isCurrent ? writeRequests(requests, more) : undefined;
+        failure = isCurrent ? writeRequests(requests, takesMore) : undefined;
         return isCurrent && !failure ? undefined : ABORT;
       }, SYNCHRONOUS);
     }
@@ -84,11 +84,11 @@ function updateLoaders(): void {
   }
 }
 
-function writeRequests(requests: IngestRequest[], more: boolean): Failure | undefined {
+function writeRequests(requests: IngestRequest[], takesMore: boolean): Failure | undefined {
   const deadline = performance.now() + TRANSACTION_MS;
   for (let requestIndex = 0; ; requestIndex++) {
     if (requestIndex === requests.length) {
-      const received = more && performance.now() < deadline ? receiveMessageOnPort(port) : undefined;
+      const received = takesMore && performance.now() < deadline ? receiveMessageOnPort(port) : undefined;
       if (!received) return undefined;
       requests.push(received.message as IngestRequest);
     }
@@ -101,13 +101,14 @@ function writeRequests(requests: IngestRequest[], more: boolean): Failure | unde
 }
 
 function writeRequest({ tables, plan }: IngestRequest): void {
-  for (const packed of tables) {
-    const rows = unpackTable(packed);
-    const table = env.tables.get(packed.table);
+  for (const packedTable of tables) {
+    const rows = unpackTable(packedTable);
+    const table = env.tables.get(packedTable.table);
     const loader = table && loaders.get(table);
-    if (!loader) throw noTable(packed.table);
-    if (packed.isAppend) env.catalog.putRowNumber(table.id, loader.append(rows, env.catalog.lastRowNumber(table.id)));
-    else loader.write(rows, packed.mustBeNew);
+    if (!loader) throw noTable(packedTable.table);
+    if (packedTable.isAppend)
+      env.catalog.putRowNumber(table.id, loader.append(rows, env.catalog.lastRowNumber(table.id)));
+    else loader.write(rows, packedTable.mustBeNew);
   }
   waitAtFailpoint('ingest rows');
   const stage = new Stage(new EnvironmentSource(env));

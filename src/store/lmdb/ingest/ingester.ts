@@ -18,7 +18,7 @@ export interface IngestReply {
   readonly memory: readonly ArrayBuffer[];
 }
 
-/** Message of the thread: it has stopped at a failpoint and waits for `GO` or `FAIL`. */
+/** Message from the thread that it has stopped at a failpoint and waits for `GO` or `FAIL`. */
 export interface FailpointStop {
   readonly failpoint: FailpointName;
 }
@@ -30,6 +30,7 @@ export interface IngestData {
   readonly gate?: Int32Array<SharedArrayBuffer> | undefined;
 }
 
+/** The values of `IngestData.gate`. */
 export const WAIT = 0;
 export const GO = 1;
 export const FAIL = 2;
@@ -113,7 +114,7 @@ class IngestThread {
   }
 }
 
-/** Sends bulk batches to the ingest thread (`ingest-worker.ts`), which the first batch starts, also after a crash. */
+/** Sends bulk batches to the ingest thread (`ingest-worker.ts`). The first batch starts it, also after a crash. */
 export class Ingester {
   readonly #folder: string;
   readonly #failpoint: Failpoint | undefined;

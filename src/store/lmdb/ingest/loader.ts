@@ -9,7 +9,7 @@ import type { Db } from '../file/database.js';
 import { type LmdbTable, separateFamilyDb } from '../file/lmdb-table.js';
 import { ListWriter } from '../lists/list-writer.js';
 import { recordRoom } from '../lists/lists.js';
-import { appendCheck, withCheck } from '../record/check.js';
+import { appendChecksum, withChecksum } from '../record/checksum.js';
 import { isSplitRowHead, needsSplit, splitRowHead } from '../rows/segments.js';
 import { removeSegments, splitRow } from '../rows/split-row.js';
 import { SuffixRun } from './suffix-run.js';
@@ -21,7 +21,7 @@ class ByteSpan {
   end = 0;
 }
 
-/** A result of an encoder that uses only the part [start, end) of a buffer, as lmdb-js allows for reuse of buffers. */
+/** The result of an encoder: the value is `[start, end)` of a reused buffer. lmdb-js reads both properties. */
 type Window = Buffer & { start?: number; end?: number };
 
 /** A database handle whose put takes the key from a `ByteSpan` known to the encoder. */
@@ -42,7 +42,7 @@ export class TableLoader {
   readonly #value = new ByteSpan();
   readonly #maxKey: number;
   readonly #lists: ListWriter | undefined;
-  /** Whether all rows so far could be appended behind the last row of the table. */
+  /** Whether all rows of the batch so far could be appended behind the last row of the table. */
   #isAppending = true;
   /** Whether the previous prefix had no list. */
   #wasPreviousNew = true;
@@ -55,21 +55,21 @@ export class TableLoader {
     this.#lists = table.spec.suffixBytes === undefined ? undefined : new ListWriter(table, maxKey);
   }
 
-  /** Writes the rows in key order. With `absent`, throws `guard` if a row exists; otherwise replaces existing rows. */
-  write(rows: PackedRows, absent: boolean): void {
+  /** Writes the rows in key order. Replaces existing rows, or throws `guard` for them with `mustBeNew`. */
+  write(rows: PackedRows, mustBeNew: boolean): void {
     const cursor = this.#openCursor(rows.sorted());
     if (this.#lists) this.#writeLists(cursor, this.#lists);
-    else this.#writeRows(cursor, absent);
+    else this.#writeRows(cursor, mustBeNew);
   }
 
-  #writeRows(cursor: RowCursor, absent: boolean): void {
+  #writeRows(cursor: RowCursor, mustBeNew: boolean): void {
     const key = this.#key;
     for (let isFirst = true; cursor.next(); isFirst = false) {
       if (!isFirst && !this.#isGreater(cursor)) throw new TypeError('rows to load must rise by key');
       this.#setKey(cursor);
       if (key.start === key.end || key.end - key.start > this.#maxKey)
         checkKey(this.#rowKey(), this.#table.spec, this.#maxKey);
-      this.#writeRow(cursor, absent);
+      this.#writeRow(cursor, mustBeNew);
     }
   }
 
@@ -91,14 +91,14 @@ export class TableLoader {
     this.#key.end = rowStart;
   }
 
-  /** Appends the rows under the numbers behind `last`. Returns the last number. */
-  append(rows: PackedRows, last: bigint): bigint {
+  /** Appends the rows under the numbers after `lastNumber`. Returns the number of the last appended row. */
+  append(rows: PackedRows, lastNumber: bigint): bigint {
     const cursor = this.#openCursor(rows);
     const numberKey = Buffer.alloc(8);
     this.#key.bytes = numberKey;
     this.#key.start = 0;
     this.#key.end = numberKey.length;
-    let rowNumber = last;
+    let rowNumber = lastNumber;
     while (cursor.next()) {
       numberKey.writeBigUInt64BE(++rowNumber);
       this.#writeRow(cursor, true);
@@ -112,38 +112,38 @@ export class TableLoader {
     return new RowCursor(rows);
   }
 
-  #writeRow(cursor: RowCursor, absent: boolean): void {
+  #writeRow(cursor: RowCursor, mustBeNew: boolean): void {
     const { bytes, separateStart, end } = cursor;
     const { separateFamilies } = this.#table;
-    if (!absent) this.#removeSegments();
+    if (!mustBeNew) this.#removeSegments();
     if (needsSplit(this.#key.end - this.#key.start, separateStart - cursor.rowStart, this.#maxKey))
-      this.#putSplit(bytes.subarray(cursor.rowStart, separateStart), absent);
-    else this.#putRecord(cursor, absent);
-    if (separateFamilies.size === 0 || (absent && separateStart === end)) return;
+      this.#putSplit(bytes.subarray(cursor.rowStart, separateStart), mustBeNew);
+    else this.#putRecord(cursor, mustBeNew);
+    if (separateFamilies.size === 0 || (mustBeNew && separateStart === end)) return;
     const key = this.#rowKey();
-    if (!absent) for (const db of separateFamilies.values()) removeCells(db, key);
+    if (!mustBeNew) for (const db of separateFamilies.values()) removeCells(db, key);
     if (separateStart < end) this.#writeCells(key, bytes.subarray(separateStart, end));
   }
 
   /** Writes the record in `#key` and `#value`. */
-  #putOrThrow(absent: boolean): void {
-    if (!this.#tryAppend() && !this.#db.putSync(undefined, this.#value, absent ? IF_ABSENT : undefined))
+  #putOrThrow(mustBeNew: boolean): void {
+    if (!this.#tryAppend() && !this.#db.putSync(undefined, this.#value, mustBeNew ? IF_ABSENT : undefined))
       throw new StoreError('guard', `a row of ${this.#table.spec.name} that is to be loaded exists`);
   }
 
-  #putRecord({ bytes, rowStart, separateStart }: RowCursor, absent: boolean): void {
+  #putRecord({ bytes, rowStart, separateStart }: RowCursor, mustBeNew: boolean): void {
     const { bytes: keys, start, end } = this.#key;
     const encoded = this.#table.records.writer.encode(keys, start, end, bytes, rowStart, separateStart);
     this.#value.bytes = encoded.record;
     this.#value.end = encoded.length;
-    this.#putOrThrow(absent);
+    this.#putOrThrow(mustBeNew);
   }
 
-  #putSplit(row: Buffer, absent: boolean): void {
+  #putSplit(row: Buffer, mustBeNew: boolean): void {
     const value = this.#value;
     value.bytes = splitRowHead(this.#rowKey(), row.length);
     value.end = value.bytes.length;
-    this.#putOrThrow(absent);
+    this.#putOrThrow(mustBeNew);
     splitRow(this.#table, this.#rowKey(), row, this.#maxKey);
   }
 
@@ -188,9 +188,9 @@ export class TableLoader {
     if (bytes <= recordRoom(length, spec.suffixBytes!)) {
       const value = this.#value;
       const { bytes: keys, start, end } = this.#key;
-      const checkedValue = appendCheck(keys, start, end, run.bytes, run.start, run.end);
-      value.bytes = checkedValue.bytes;
-      value.end = checkedValue.length;
+      const checksummedValue = appendChecksum(keys, start, end, run.bytes, run.start, run.end);
+      value.bytes = checksummedValue.bytes;
+      value.end = checksummedValue.length;
       if (this.#tryAppend()) return;
       // A prefix with a single suffix is usually new if the previous prefix was; other prefixes usually exist already.
       if (bytes === spec.suffixBytes && this.#wasPreviousNew && this.#db.putSync(undefined, value, IF_ABSENT)) return;
@@ -208,7 +208,7 @@ export class TableLoader {
       const db = separateFamilyDb(this.#table, packed[at]!);
       const value = valueStart(packed, at);
       const separateKey = cellKey(key, packed.subarray(qualifierStart(at), value));
-      db.putSync(separateKey, withCheck(separateKey, packed.subarray(value, nextCell(packed, at))));
+      db.putSync(separateKey, withChecksum(separateKey, packed.subarray(value, nextCell(packed, at))));
     }
   }
 }
@@ -241,5 +241,5 @@ function openSpanDb(root: RootDatabase, table: LmdbTable, key: ByteSpan): SpanDb
 
 function removeCells(db: Db, key: Buffer): void {
   const start = cellKey(key, Buffer.alloc(0));
-  for (const found of [...db.getKeys({ start, end: afterPrefix(start)! })]) db.removeSync(found);
+  for (const storedKey of [...db.getKeys({ start, end: afterPrefix(start)! })]) db.removeSync(storedKey);
 }

@@ -1,6 +1,6 @@
 import type { RowCursor } from '../../load.js';
 
-/** The suffixes of a bulk batch for one prefix. Suffixes of several rows are copied, those of one row are not. */
+/** The suffixes of one prefix in a bulk batch. Suffixes of several rows are copied into one buffer. */
 export class SuffixRun {
   /** After `finish`, `bytes[start, end)` contains the suffixes in rising order, each once. */
   bytes: Buffer = Buffer.alloc(0);
@@ -10,11 +10,11 @@ export class SuffixRun {
   #copyBuffer = Buffer.allocUnsafe(4096);
   #isSorted = true;
 
-  constructor(suffix: number) {
-    this.#suffixBytes = suffix;
+  constructor(suffixBytes: number) {
+    this.#suffixBytes = suffixBytes;
   }
 
-  /** Starts with the current row of the cursor. */
+  /** Begins another prefix with the suffixes in the current row of the cursor. */
   begin({ bytes, rowStart, separateStart }: RowCursor): void {
     this.#checkLength(rowStart, separateStart);
     this.bytes = bytes;
@@ -23,7 +23,7 @@ export class SuffixRun {
     this.#isSorted = this.#isRising(bytes, rowStart, separateStart);
   }
 
-  /** Adds the current row of the cursor. */
+  /** Adds the suffixes in the current row of the cursor. */
   add({ bytes, rowStart, separateStart }: RowCursor): void {
     this.#checkLength(rowStart, separateStart);
     if (this.bytes !== this.#copyBuffer) this.#copyFirstRow();

@@ -30,14 +30,14 @@ export function scanLists(
 }
 
 class ListScan implements RangeSink {
-  /** Stops a scan of records: the batch is full, or the next list must be walked. */
+  /** Stops the scan of records, because the batch is full or the next list must be read by `visitRuns`. */
   isFull = false;
   readonly #collector: Collector;
   readonly #prefixes: Prefixes;
   readonly #from: Buffer | undefined;
   readonly #to: Buffer | undefined;
   readonly #suffixBytes: number;
-  /** A prefix whose list must be walked, because the list is long or only partly in the range. */
+  /** A prefix whose list must be read by `visitRuns`, because the list is long or only partly in the range. */
   #pendingPrefix: Buffer | undefined;
   #lastKey: Buffer | undefined;
   readonly #markRow = Buffer.from(MARK_ROW);
@@ -55,7 +55,7 @@ class ListScan implements RangeSink {
     const resumedPrefix = after?.subarray(0, after.length - this.#suffixBytes);
     if (resumedPrefix) this.#emitList(resumedPrefix, after!.subarray(resumedPrefix.length));
     if (from && !after) this.#prefixes.proveStart(from);
-    // If a prefix is a prefix of `from`, the prefix lies before the range, but rows may lie in the range.
+    // A prefix of `from` lies before the range, but some of its rows may lie in the range.
     if (from && (!resumedPrefix || Buffer.compare(resumedPrefix, from) < 0)) {
       for (const prefix of this.#prefixes.findPrefixes(from).reverse()) {
         const isDone = resumedPrefix && Buffer.compare(prefix, resumedPrefix) <= 0;
@@ -113,7 +113,7 @@ class ListScan implements RangeSink {
     const { length } = prefix;
     for (let at = from; at < to; at += n) {
       const key = allocate(length + n);
-      // Too short for a call of `copy` to be worthwhile.
+      // Prefix and suffix are short, so a loop is faster than a call of `copy`.
       for (let i = 0; i < length; i++) key[i] = prefix[i]!;
       for (let i = 0; i < n; i++) key[length + i] = run[at + i]!;
       this.#collector.addUntested(key, this.#markRow);

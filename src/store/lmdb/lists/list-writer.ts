@@ -3,7 +3,7 @@ import { EMPTY } from '../../row.js';
 import type { Db } from '../file/database.js';
 import { getVerified, type LmdbTable } from '../file/lmdb-table.js';
 import { copyValue, plainView } from '../file/read-buffer.js';
-import { withCheck } from '../record/check.js';
+import { withChecksum } from '../record/checksum.js';
 import { firstSegmentKey } from '../rows/segments.js';
 import {
   blockKey,
@@ -27,13 +27,13 @@ interface SuffixChanges {
   readonly removals: Buffer;
 }
 
-/** The list of one key prefix while it is changed. */
+/** The list of one key prefix while it is changed. The format is described in `lists.ts`. */
 interface ListDraft {
   /** Key of the first block. */
   readonly firstKey: Buffer;
-  /** Number of suffixes in blocks. */
+  /** Number of the suffixes that are stored in blocks. */
   blockedCount: number;
-  /** The suffixes in the record. */
+  /** The suffixes that are stored in the record. */
   tail: Buffer;
 }
 
@@ -46,7 +46,7 @@ export class ListWriter {
   readonly #lists: Lists;
   readonly #recordsDb: Db;
   readonly #blocksDb: Db;
-  /** Buffer for records that only grow: the most frequent change leaves no garbage. */
+  /** Buffer for records to which suffixes are appended, which is the most frequent change. */
   readonly #scratch = Buffer.allocUnsafe(SCRATCH_BYTES);
 
   constructor(table: LmdbTable, maxKey: number) {
@@ -68,20 +68,20 @@ export class ListWriter {
     if (!storedRecord && removed.length > 0) this.#lists.proveAbsent(prefix);
     if (storedRecord && removed.length === 0 && this.#appendToRecord(prefix, storedRecord, added)) return true;
     const record = storedRecord ? copyValue(storedRecord, storedRecord.length) : EMPTY;
-    const head = headLengthIn(record.length, n);
+    const headBytes = headLengthIn(record.length, n);
     const list = {
       firstKey: firstSegmentKey(prefix),
-      blockedCount: head ? suffixesInBlocks(record) : 0,
-      tail: record.subarray(head),
+      blockedCount: headBytes ? suffixesInBlocks(record) : 0,
+      tail: record.subarray(headBytes),
     };
     let changes: SuffixChanges = { additions: added, removals: removed };
-    if (head) {
+    if (headBytes) {
       const blockChanges = this.#changesBelow(changes, list.tail);
       this.#changeBlocks(list, blockChanges);
       changes = subtractChanges(changes, blockChanges);
     }
     list.tail = applyChanges(list.tail, changes, n);
-    if (list.blockedCount > 0 && list.tail.length < record.length - head) this.#moveFromBlocks(list);
+    if (list.blockedCount > 0 && list.tail.length < record.length - headBytes) this.#moveFromBlocks(list);
     this.#writeList(prefix, list, storedRecord !== undefined);
     return storedRecord !== undefined;
   }
@@ -100,14 +100,14 @@ export class ListWriter {
     return true;
   }
 
-  #writeList(prefix: Buffer, list: ListDraft, before: boolean): void {
+  #writeList(prefix: Buffer, list: ListDraft, hasRecord: boolean): void {
     const n = this.#suffixBytes;
     const room = recordRoom(prefix.length, n) - headLength(n);
     if (list.tail.length > room && mayHaveBlocks(prefix.length, n, this.#maxKey)) this.#moveToBlocks(list);
     const { blockedCount, tail } = list;
     if (blockedCount > 0) this.#putRun(this.#recordsDb, prefix, Buffer.concat([listHead(blockedCount, n), tail]));
     else if (tail.length > 0) this.#putRun(this.#recordsDb, prefix, tail);
-    else if (before) this.#recordsDb.removeSync(prefix);
+    else if (hasRecord) this.#recordsDb.removeSync(prefix);
   }
 
   /** Moves all suffixes of the record but the last into full blocks, behind the suffixes of the last block. */
@@ -134,7 +134,7 @@ export class ListWriter {
   }
 
   #putRun(db: Db, key: Buffer, run: Buffer): void {
-    db.putSync(key, withCheck(key, run));
+    db.putSync(key, withChecksum(key, run));
   }
 
   #readBlock(key: Buffer): Buffer | undefined {
@@ -158,9 +158,9 @@ export class ListWriter {
     };
   }
 
-  #changeBlocks(list: ListDraft, all: SuffixChanges): void {
+  #changeBlocks(list: ListDraft, changes: SuffixChanges): void {
     const n = this.#suffixBytes;
-    let remaining = all;
+    let remaining = changes;
     while (remaining.additions.length + remaining.removals.length > 0) {
       const key = this.#lists.blockKeyFor(list.firstKey, lowestSuffix(remaining, n)) ?? list.firstKey;
       const nextKey = this.#lists.nextBlockKey(list.firstKey, key);
@@ -170,38 +170,39 @@ export class ListWriter {
     }
   }
 
-  #changeBlock(list: ListDraft, key: Buffer, next: Buffer | undefined, changes: SuffixChanges): void {
+  #changeBlock(list: ListDraft, key: Buffer, nextKey: Buffer | undefined, changes: SuffixChanges): void {
     const n = this.#suffixBytes;
     const room = this.#blockRoom;
     const oldRun = this.#readBlock(key) ?? EMPTY;
     let newRun = applyChanges(oldRun, changes, n);
     list.blockedCount += (newRun.length - oldRun.length) / n;
-    if (next && newRun.length < oldRun.length && newRun.length < room >> 2) newRun = this.#joinNextBlock(newRun, next);
+    if (nextKey && newRun.length < oldRun.length && newRun.length < room >> 2)
+      newRun = this.#joinNextBlock(newRun, nextKey);
     const blockCount = Math.ceil(newRun.length / room);
     if (blockCount === 0) this.#blocksDb.removeSync(key);
     else this.#putBlocks(list, key, newRun, Math.ceil(newRun.length / n / blockCount) * n);
   }
 
   /** Returns the run, joined with the next block if both are small. */
-  #joinNextBlock(run: Buffer, next: Buffer): Buffer {
-    const neighbour = this.#readBlock(next)!;
-    if (run.length + neighbour.length > this.#blockRoom >> 1) return run;
-    this.#blocksDb.removeSync(next);
-    return Buffer.concat([run, neighbour]);
+  #joinNextBlock(run: Buffer, nextKey: Buffer): Buffer {
+    const nextBlock = this.#readBlock(nextKey)!;
+    if (run.length + nextBlock.length > this.#blockRoom >> 1) return run;
+    this.#blocksDb.removeSync(nextKey);
+    return Buffer.concat([run, nextBlock]);
   }
 
   /** Writes blocks of `size` bytes, the first under `key`, the others under keys made from their first suffixes. */
   #putBlocks({ firstKey }: ListDraft, key: Buffer, run: Buffer, size: number): void {
     const n = this.#suffixBytes;
     for (let at = 0; at < run.length; at += size) {
-      const partKey = at === 0 ? key : blockKey(firstKey, run.subarray(at, at + n), n);
-      this.#putRun(this.#blocksDb, partKey, run.subarray(at, at + size));
+      const newKey = at === 0 ? key : blockKey(firstKey, run.subarray(at, at + n), n);
+      this.#putRun(this.#blocksDb, newKey, run.subarray(at, at + size));
     }
   }
 }
 
-function listHead(count: number, suffix: number): Buffer {
-  const head = Buffer.alloc(headLength(suffix));
+function listHead(count: number, suffixBytes: number): Buffer {
+  const head = Buffer.alloc(headLength(suffixBytes));
   head.writeUInt32BE(count);
   return head;
 }
@@ -213,10 +214,11 @@ function lowestSuffix({ additions, removals }: SuffixChanges, n: number): Buffer
   return b.length === 0 || Buffer.compare(a, b) < 0 ? a : b;
 }
 
-function subtractChanges(all: SuffixChanges, done: SuffixChanges): SuffixChanges {
+/** Returns the changes without `applied`, which are their first additions and removals. */
+function subtractChanges(changes: SuffixChanges, applied: SuffixChanges): SuffixChanges {
   return {
-    additions: all.additions.subarray(done.additions.length),
-    removals: all.removals.subarray(done.removals.length),
+    additions: changes.additions.subarray(applied.additions.length),
+    removals: changes.removals.subarray(applied.removals.length),
   };
 }
 

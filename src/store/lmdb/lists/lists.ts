@@ -9,12 +9,12 @@ import { getVerified, type LmdbTable } from '../file/lmdb-table.js';
 import { overflowRoom } from '../file/pages.js';
 import { copyValue, plainView } from '../file/read-buffer.js';
 import type { RowRange } from '../file/scanner.js';
-import { CHECK_BYTES } from '../record/check.js';
+import { CHECKSUM_BYTES } from '../record/checksum.js';
 import { firstSegmentKey } from '../rows/segments.js';
 
 /**
  * Lists of a table with `suffixBytes`. A list consists of the key suffixes of all rows with one key prefix,
- * concatenated in rising order.
+ * concatenated in rising order. A run is a list or a section of it.
  *
  * The record of a prefix is its list. Most suffixes of a long list lie in blocks, in a separate database. The record of
  * a long list consists of a head and the greatest suffixes, at least one:
@@ -30,11 +30,11 @@ import { firstSegmentKey } from '../rows/segments.js';
  * made from that suffix. The key of the first block ends after the prefix (docs/formats/lmdb.md).
  */
 /** Maximum bytes of a key and a record, so that a page has room for two rows. */
-const HALF_PAGE_BYTES = 4064 - CHECK_BYTES;
+const HALF_PAGE_BYTES = 4064 - CHECKSUM_BYTES;
 /** Minimum room of a record, for long prefixes, whose records then take overflow pages. */
 const MIN_RECORD_ROOM = 1024;
-/** Maximum bytes of a block's suffixes, which fit one LMDB page with the check. */
-const BLOCK_BYTES = overflowRoom(1) - CHECK_BYTES;
+/** Maximum bytes of a block's suffixes, which fit one LMDB page with the checksum. */
+const BLOCK_BYTES = overflowRoom(1) - CHECKSUM_BYTES;
 
 /** Maximum bytes of a record, head included, so that LMDB puts two records into a page. */
 export function recordRoom(prefixLength: number, suffix: number): number {
@@ -61,12 +61,12 @@ export function headLengthIn(length: number, suffix: number): number {
   return length % suffix === 0 ? 0 : headLength(suffix);
 }
 
-/** Reads the number of suffixes in blocks from a head. Uses element access, so `record` may be LMDB's read buffer. */
+/** Reads the number of suffixes in blocks from a head. By element access: `record` may be LMDB's read buffer. */
 export function suffixesInBlocks(record: Buffer): number {
   return ((record[0]! << 24) | (record[1]! << 16) | (record[2]! << 8) | record[3]!) >>> 0;
 }
 
-/** Key of the block named by a suffix. A longer `bound` is truncated to the length of a suffix. */
+/** Key made from a block's first suffix. A longer `bound` is truncated to the length of a suffix. */
 export function blockKey(first: Buffer, bound: Buffer, suffix: number): Buffer {
   return Buffer.concat([first, bound.length > suffix ? bound.subarray(0, suffix) : bound]);
 }
@@ -91,7 +91,7 @@ export function lowerBoundIn(
   return from + low * suffix;
 }
 
-/** Receives some key suffixes of a list, `run[from, to)`, valid only during the call. Returns true to get more. */
+/** Receives the suffixes `run[from, to)` of a list, valid only during the call. Returns true to get more. */
 export type RunVisitor = (run: Buffer, from: number, to: number) => boolean;
 
 /** Holds the record of a list while blocks are read into LMDB's buffer. */
@@ -195,16 +195,16 @@ export class Lists {
   /** The first suffix under `prefix` that is ≥ `bound`, or > `bound` with `exclusive`. */
   first(prefix: Buffer, bound: Buffer, exclusive: boolean): Buffer | undefined {
     const n = this.suffixBytes;
-    let found: Buffer | undefined;
+    let firstSuffix: Buffer | undefined;
     this.visitRuns(prefix, bound, (run, from, to) => {
       const at = lowerBoundIn(run, from, to, n, bound, exclusive);
-      if (at < to) found = Buffer.from(run.subarray(at, at + n));
-      return !found;
+      if (at < to) firstSuffix = Buffer.from(run.subarray(at, at + n));
+      return !firstSuffix;
     });
-    return found;
+    return firstSuffix;
   }
 
-  /** Passes a list's suffixes to `visit`, run by run. The first run contains `bound` and may begin below it. */
+  /** Passes the suffixes from `bound` on to `visit`, one call per block. The first call may begin below `bound`. */
   visitRuns(prefix: Buffer, bound: Buffer | undefined, visit: RunVisitor): void {
     const record = this.record(prefix);
     if (!record) {
@@ -227,7 +227,7 @@ export class Lists {
     visit(record, head, record.length);
   }
 
-  /** Visits all blocks, of `bytes` bytes in total, a single block without a cursor. Returns false if `visit` does. */
+  /** Visits all blocks, `bytes` long in total. A single block needs no cursor. Returns false if `visit` does. */
   #visitAllBlocks(prefix: Buffer, bytes: number, visit: RunVisitor): boolean {
     const first = firstSegmentKey(prefix);
     const block = getVerified(this.#table, this.#table.blocks!.rows, first, this.#transaction);

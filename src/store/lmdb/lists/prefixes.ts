@@ -43,7 +43,7 @@ export class Prefixes {
   }
 
   #visitRange({ from, to }: KeyRange, sink: ListSink): void {
-    // Of a prefix that is shorter than `from`, some rows may lie in the range.
+    // Rows of a prefix that is shorter than `from` may lie in the range.
     for (const prefix of from ? this.findPrefixes(from) : []) {
       if (prefix.length < from!.length && !sink.isFull) this.#visitList(prefix, from, to, sink.visitRun);
     }
@@ -76,7 +76,7 @@ export class Prefixes {
   }
 
   /**
-   * Truncates a bound to the longest key. No prefix lies between the bound and the result, since prefixes are shorter.
+   * Truncates a bound to the length of the longest key. Prefixes are shorter, so none lies between bound and result.
    */
   #truncate(bound: Buffer): Buffer {
     return bound.subarray(0, this.#maxKey);
@@ -119,9 +119,9 @@ export class Prefixes {
   }
 }
 
-/** Receives the records of a range. Lists that must be walked are put off: they are visited run by run afterwards. */
+/** Receives the records of a range. Lists that must be read block by block are deferred until after the scan. */
 abstract class ListSink implements RangeSink {
-  /** Prefixes whose lists must be walked after the scan. */
+  /** Prefixes whose lists are to be read by `visitRuns` after the scan. */
   readonly deferredPrefixes: Buffer[] = [];
   readonly #endKey: Buffer | undefined;
 
@@ -131,12 +131,12 @@ abstract class ListSink implements RangeSink {
 
   abstract readonly isFull: boolean;
   abstract readonly visitRun: RunVisitor;
-  /** Receives the record of a list that lies in the range. Returns false if the list must be walked. */
+  /** Receives the record of a list that lies in the range. Returns false to defer the list. */
   protected abstract addRecord(record: Buffer, length: number): boolean;
 
   addRow(keys: Buffer, from: number, to: number, record: Buffer, length: number): void {
     const end = this.#endKey;
-    // Of a prefix that is a prefix of `end`, only some rows lie in the range.
+    // When `end` starts with the prefix, only some of its rows lie in the range.
     const isPartial = end && to - from <= end.length && keys.compare(end, 0, to - from, from, to) === 0;
     if (isPartial || !this.addRecord(record, length)) this.deferredPrefixes.push(Buffer.from(keys.subarray(from, to)));
   }

@@ -89,7 +89,7 @@ export class LmdbReader implements Reader {
     return this.#readCells(table, key, ranges, false);
   }
 
-  /** Returns the cells in `ranges`; without ranges the row, but of a split row or with `headOnly` the first family. */
+  /** Returns the cells in `ranges`; without ranges the row, or its first family if it is split or with `headOnly`. */
   #readCells(
     table: LmdbTable,
     key: Buffer,
@@ -146,9 +146,9 @@ export class LmdbReader implements Reader {
     const cells: Cell[] = [];
     try {
       const end = afterPrefix(start)!;
-      for (const { key: found, value } of db.getRange({ start, end, ...this.#options })) {
-        const end = table.records.verify(found, 0, found.length, value, value.length);
-        cells.push({ family, qualifier: found.subarray(2 + key.length), value: value.subarray(0, end) });
+      for (const { key: storedKey, value } of db.getRange({ start, end, ...this.#options })) {
+        const length = table.records.verify(storedKey, 0, storedKey.length, value, value.length);
+        cells.push({ family, qualifier: storedKey.subarray(2 + key.length), value: value.subarray(0, length) });
       }
       if (cells.length === 0) this.env.checkNotDropped(table);
     } catch (error) {
@@ -163,8 +163,8 @@ export class LmdbReader implements Reader {
     const start = cellKey(key, EMPTY);
     try {
       const qualifiers: Buffer[] = [];
-      for (const found of db.getKeys({ start, end: afterPrefix(start)!, ...this.#options }))
-        qualifiers.push(Buffer.from(found.subarray(start.length)));
+      for (const storedKey of db.getKeys({ start, end: afterPrefix(start)!, ...this.#options }))
+        qualifiers.push(Buffer.from(storedKey.subarray(start.length)));
       if (qualifiers.length === 0) this.env.checkNotDropped(table);
       return qualifiers;
     } catch (error) {
@@ -181,9 +181,9 @@ export class LmdbReader implements Reader {
       // One seek per row, because a row may have thousands of cells.
       while (keys.length < limit) {
         const start = lastKey && afterPrefix(cellKey(lastKey, EMPTY));
-        const [found] = db.getKeys({ ...(start && { start }), limit: 1, ...this.#options });
-        if (!found) break;
-        lastKey = Buffer.from(rowKeyOf(found));
+        const [storedKey] = db.getKeys({ ...(start && { start }), limit: 1, ...this.#options });
+        if (!storedKey) break;
+        lastKey = Buffer.from(rowKeyOf(storedKey));
         keys.push(lastKey);
       }
       if (keys.length === 0) this.env.checkNotDropped(table);

@@ -40,16 +40,16 @@ export class LmdbScan implements Scan {
     this.#afterKey = options.after;
     this.#rowsLeft = options.limit ?? Number.POSITIVE_INFINITY;
     const test = options.filter && compileFilter(options.filter);
-    const listed = table.spec.suffixBytes !== undefined;
-    const records = listed ? undefined : options.filter && compileRecordFilter(options.filter);
+    const hasLists = table.spec.suffixBytes !== undefined;
+    const recordTest = hasLists ? undefined : options.filter && compileRecordFilter(options.filter);
     this.#shape = {
-      recordTest: records,
+      recordTest,
       splitRowTest: test,
       reverse: options.reverse ?? false,
       keysOnly: options.keysOnly ?? false,
       skipBoundaryCheck: options.skipBoundaryCheck ?? false,
     };
-    if (this.#rowsLeft <= 0 || (listed && test && !test(MARK_ROW))) this.#isDone = true;
+    if (this.#rowsLeft <= 0 || (hasLists && test && !test(MARK_ROW))) this.#isDone = true;
   }
 
   next(): Batch | undefined {

@@ -5,11 +5,12 @@ import { LAYOUT_CELLS } from './row-layout.js';
 import { IN_QUALIFIER, NO_HOLE, TWO_BYTE_FROM, type Words } from './words.js';
 
 /**
- * Decoder of records into packed rows (docs/formats/lmdb.md). Records have passed their check already; all lengths are
- * validated nevertheless before bytes are written.
+ * Decoder of records into packed rows (docs/formats/lmdb.md). A record is a sequence of cells. Each cell is either the
+ * number of a dictionary word, followed by the bytes of the word's hole if it has one (`words.ts`), or spelled out. The
+ * checksum of a record was verified before; all lengths are validated nevertheless before bytes are written.
  */
 
-/** A record in memory: the key is `keys[from, to)`, the value without the check is `bytes[0, end)`. */
+/** A record in memory: the key is `keys[from, to)`, the value without the checksum is `bytes[0, end)`. */
 export interface RecordView {
   keys: Buffer;
   from: number;
@@ -21,9 +22,9 @@ export interface RecordView {
 /** Thrown when a record has a word number that is not known yet: the caller must read the new words and retry. */
 export class UnknownWord extends Error {}
 
-/** Number of holes of a row, including the two of the key, that later cells may refer to. */
+/** A cell may repeat the bytes of an earlier hole of the row, if that is among this many first holes. */
 export const MAX_HOLES = 32;
-/** The two holes that exist in every row: the end of the row key, and the text of a row key that is a UUID. */
+/** The first two hole numbers stand for the end of the row key, and for the text of a row key that is a UUID. */
 export const KEY_END_HOLE = 0;
 export const KEY_UUID_HOLE = 1;
 export const FIRST_HOLE = 2;
@@ -44,17 +45,18 @@ let holeCount = FIRST_HOLE;
 /** The qualifier of the last spelled-out cell. */
 const lastQualifier = Buffer.allocUnsafeSlow(MAX_QUALIFIER);
 
-/** Offset behind the item that was read last: a second result of the functions below, without an allocation. */
-let itemEnd = 0;
+/** Offset behind the bytes that were read last: a second result of the functions below, without an allocation. */
+let readEnd = 0;
 
+/** Returns the offset behind the bytes that were read last. */
 export function nextOffset(): number {
-  return itemEnd;
+  return readEnd;
 }
 
 /** Reads a number of variable length: seven bits per byte, the lowest first; the last byte is below 128. */
 export function readVarint(bytes: Buffer, at: number): number {
   const byte = bytes[at]!;
-  itemEnd = at + 1;
+  readEnd = at + 1;
   return byte < 0x80 ? byte : readLongVarint(bytes, at + 1, byte & 0x7f);
 }
 
@@ -65,7 +67,7 @@ function readLongVarint(bytes: Buffer, at: number, low: number): number {
     if (shift > 28 || (shift === 28 && byte > 3)) throw malformedError();
     value |= (byte & 0x7f) << shift;
     if (byte >= 0x80) continue;
-    itemEnd = i + 1;
+    readEnd = i + 1;
     return value;
   }
 }
@@ -77,9 +79,9 @@ export function malformedError(): StoreError {
 /** Reads the word number at `at`; 0 for a cell that is spelled out. */
 export function readWordNumber(bytes: Buffer, at: number): number {
   const byte = bytes[at]!;
-  itemEnd = at + 1;
+  readEnd = at + 1;
   if (byte < TWO_BYTE_FROM) return byte;
-  itemEnd++;
+  readEnd++;
   return TWO_BYTE_FROM + ((byte - TWO_BYTE_FROM) << 8) + bytes[at + 1]!;
 }
 
@@ -89,7 +91,7 @@ export function readWordNumber(bytes: Buffer, at: number): number {
  */
 export function decodeRow(words: Words, at: RecordView, headOnly: boolean, inScratch = false): Buffer | undefined {
   const length = readVarint(at.bytes, 0);
-  const start = itemEnd;
+  const start = readEnd;
   const room = inScratch ? reserveScratch(length) : reserve(length);
   const { layout } = words;
   // Decoding overwrites the layout of the previous row, also on failure.
@@ -133,7 +135,7 @@ function decodeCells(
     nameNumbers[cellCount++] = number;
     if (number === 0) {
       to = putSpelledCell(record, at, room, to, limit);
-      at = itemEnd;
+      at = readEnd;
       continue;
     }
     const cellStart = to;
@@ -147,7 +149,7 @@ function decodeCells(
     if (holeCode < 0x80) at++;
     else {
       holeCode = readVarint(bytes, at);
-      at = itemEnd;
+      at = readEnd;
     }
     let size: number;
     if ((holeCode & 1) === 0) {
@@ -187,7 +189,7 @@ function putWordHead(words: Words, number: number, room: Room, to: number, limit
   return putPool(words.pool, words.headStarts[number]!, words.headLengths[number]!, room, to, limit);
 }
 
-/** Writes four bytes at a time, up to three bytes beyond `length`. */
+/** Writes `length` bytes of the pool, four at a time, so up to three more. Returns the offset behind `length` bytes. */
 function putPool(pool: Int32Array, from: number, length: number, { view }: Room, to: number, limit: number): number {
   const end = to + length;
   if (end > limit) throw malformedError();
@@ -217,45 +219,45 @@ function putHole(record: RecordView, at: number, room: Room, to: number, limit: 
   const { bytes, end } = record;
   const holeCode = readVarint(bytes, at);
   if ((holeCode & 1) === 1) return putRepeatedHole(record, holeCode >>> 1, room, to, limit);
-  const from = itemEnd;
+  const from = readEnd;
   const length = holeCode >> 1;
   if (from + length > end || to + length > limit) throw malformedError();
-  noteHole(from, length);
-  itemEnd = from + length;
+  rememberHole(from, length);
+  readEnd = from + length;
   return copyRun(bytes, from, length, room.bytes, to);
 }
 
-function noteHole(from: number, length: number): void {
+function rememberHole(from: number, length: number): void {
   if (holeCount === MAX_HOLES) return;
   holeStarts[holeCount] = from;
   holeLengths[holeCount++] = length;
 }
 
-/** Records the holes of the cells from `at` to `end`, because a later cell may repeat a hole. */
-export function noteHoles(words: Words, record: RecordView, at: number, end: number): void {
+/** Stores the offsets of the holes of the cells from `at` to `end`, because a later cell may repeat a hole. */
+export function rememberHoles(words: Words, record: RecordView, at: number, end: number): void {
   const { bytes } = record;
   holeCount = FIRST_HOLE;
   for (let i = at; i < end; ) {
     const number = readWordNumber(bytes, i);
-    if (number === 0) skipSpelledCell(bytes, itemEnd);
-    else if (words.holeKinds[number] !== NO_HOLE) skipHole(record, itemEnd);
-    i = itemEnd;
+    if (number === 0) skipSpelledCell(bytes, readEnd);
+    else if (words.holeKinds[number] !== NO_HOLE) skipHole(record, readEnd);
+    i = readEnd;
   }
 }
 
 function skipSpelledCell(bytes: Buffer, at: number): void {
   readVarint(bytes, at + 1);
-  const restLength = readVarint(bytes, itemEnd);
-  const valueLength = readVarint(bytes, itemEnd);
-  itemEnd += restLength + valueLength;
+  const restLength = readVarint(bytes, readEnd);
+  const valueLength = readVarint(bytes, readEnd);
+  readEnd += restLength + valueLength;
 }
 
 /** Skips the hole at `at`. */
 function skipHole({ bytes }: RecordView, at: number): void {
   const holeCode = readVarint(bytes, at);
   if ((holeCode & 1) === 1) return;
-  noteHole(itemEnd, holeCode >> 1);
-  itemEnd += holeCode >> 1;
+  rememberHole(readEnd, holeCode >> 1);
+  readEnd += holeCode >> 1;
 }
 
 function putRepeatedHole(record: RecordView, hole: number, room: Room, to: number, limit: number): number {
@@ -267,7 +269,7 @@ function putRepeatedHole(record: RecordView, hole: number, room: Room, to: numbe
   return copyRun(hole === KEY_END_HOLE ? keys : bytes, from, length, room.bytes, to);
 }
 
-/** Offset of the end part of a key: behind the last `=`, or the start of the key. */
+/** Offset of `KEY_END_HOLE` in a key: behind the last `=`, or the start of the key. */
 export function keyTailStart(keys: Buffer, from: number, to: number): number {
   let at = to;
   while (at > from && keys[at - 1] !== EQUALS) at--;
@@ -292,9 +294,9 @@ export function putUuid({ keys, from, to: end }: RecordView, out: Buffer, to: nu
 /** Writes the cell that is spelled out at `at`. Returns the offset behind the cell. */
 export function putSpelledCell({ bytes, end }: RecordView, at: number, room: Room, to: number, limit: number): number {
   const sharedLength = readVarint(bytes, at + 1);
-  const restLength = readVarint(bytes, itemEnd);
-  const valueLength = readVarint(bytes, itemEnd);
-  const from = itemEnd;
+  const restLength = readVarint(bytes, readEnd);
+  const valueLength = readVarint(bytes, readEnd);
+  const from = readEnd;
   const nameLength = sharedLength + restLength;
   const cellEnd = to + CELL_HEADER + nameLength + valueLength;
   if (nameLength > MAX_QUALIFIER || from + restLength + valueLength > end || cellEnd > limit) throw malformedError();
@@ -305,7 +307,7 @@ export function putSpelledCell({ bytes, end }: RecordView, at: number, room: Roo
   view.setUint32(to + VALUE_LENGTH_AT, valueLength);
   copyRun(lastQualifier, 0, nameLength, out, to + CELL_HEADER);
   copyRun(bytes, from + restLength, valueLength, out, cellEnd - valueLength);
-  itemEnd = from + restLength + valueLength;
+  readEnd = from + restLength + valueLength;
   return cellEnd;
 }
 

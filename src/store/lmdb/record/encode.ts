@@ -1,6 +1,6 @@
 import { CELL_HEADER, qualifierLength, valueLength } from '../../row.js';
 import { StoreError } from '../../store-error.js';
-import { CHECK_BYTES, computeCheck } from './check.js';
+import { CHECKSUM_BYTES, computeChecksum } from './checksum.js';
 import {
   FIRST_HOLE,
   KEY_END_HOLE,
@@ -16,14 +16,15 @@ import type { Learner } from './learner.js';
 import { CellCursor, matchesPattern, type NameEntry, type Vocabulary } from './vocabulary.js';
 import { TWO_BYTE_FROM, type Word } from './words.js';
 
-/** The learner examines this many first rows of a process, … */
+/** The learner examines this many rows after the start of the process. */
 const FULL_SAMPLE_ROWS = 512;
-/** … and later one row in this many. */
+/** Later, the learner examines one row in this many. */
 const SAMPLE_INTERVAL = 8;
-/** Longer holes are not compared with earlier holes. */
+/** Longest hole, in bytes, that is compared with earlier holes. A hole is the varying part of a word (`words.ts`). */
 const MAX_REPEAT_BYTES = 128;
-/** Maximum bytes that a spelled-out cell takes beyond its packed form; a whole record takes at most this much more. */
+/** Maximum number of bytes by which a cell in a record exceeds its packed form. Length and checksum take as many. */
 const EXCESS_BYTES = 8;
+/** Longer runs are copied with `copy`, whose call costs as much as a loop over this many bytes. */
 const MAX_LOOP_BYTES = 48;
 
 /** Encodes packed rows of one table as records. */
@@ -37,7 +38,7 @@ export class RowEncoder {
   #rowCount = 0;
   #lastName: NameEntry | undefined;
   readonly #cursor = new CellCursor();
-  /** Offsets and lengths of the row's holes, by number: in the record, but the first two in key and `#keyUuid`. */
+  /** Offsets and lengths of the row's holes in the record, by number. The first two lie in the key and `#keyUuid`. */
   readonly #holeStarts = new Int32Array(MAX_HOLES);
   readonly #holeLengths = new Int32Array(MAX_HOLES);
   #holeCount = FIRST_HOLE;
@@ -59,7 +60,7 @@ export class RowEncoder {
     this.#lastName = undefined;
   }
 
-  /** Encodes the packed row `row[start, end)` under the key `keys[from, to)`, with the check. */
+  /** Encodes the packed row `row[start, end)` with key `keys[from, to)` and appends the checksum. */
   encode(keys: Buffer, from: number, to: number, row: Buffer, start: number, end: number): void {
     this.#beginRecord(keys, from, to, end - start);
     const isLearning = this.#rowCount < FULL_SAMPLE_ROWS || this.#rowCount % SAMPLE_INTERVAL === 0;
@@ -81,14 +82,14 @@ export class RowEncoder {
       }
     }
     this.#lastName = name;
-    const check = computeCheck(keys, from, to, this.record, this.length);
+    const check = computeChecksum(keys, from, to, this.record, this.length);
     this.record.writeInt32LE(check, this.length);
-    this.length += CHECK_BYTES;
+    this.length += CHECKSUM_BYTES;
   }
 
-  #beginRecord(keys: Buffer, from: number, to: number, packed: number): void {
-    if (this.record.length < 2 * packed + EXCESS_BYTES * 2)
-      this.record = Buffer.allocUnsafeSlow(2 * packed + EXCESS_BYTES * 2);
+  #beginRecord(keys: Buffer, from: number, to: number, packedLength: number): void {
+    if (this.record.length < 2 * packedLength + EXCESS_BYTES * 2)
+      this.record = Buffer.allocUnsafeSlow(2 * packedLength + EXCESS_BYTES * 2);
     const key = this.#keyView;
     key.keys = keys;
     key.from = from;
@@ -101,7 +102,7 @@ export class RowEncoder {
     this.#spelledStart = 0;
     this.#spelledEnd = 0;
     this.length = 0;
-    this.#putVarint(packed);
+    this.#putVarint(packedLength);
   }
 
   #putCell(cell: CellCursor, name: NameEntry | undefined): void {

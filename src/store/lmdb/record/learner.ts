@@ -2,14 +2,15 @@ import { CELL_HEADER } from '../../row.js';
 import { type CellCursor, hashBytes, hashOfName, makeWord, type NameEntry, type Vocabulary } from './vocabulary.js';
 import { IN_QUALIFIER, IN_VALUE, MAX_WORD_BYTES, NO_HOLE, type Word } from './words.js';
 
-/** A dictionary word is created once it would have saved this many bytes, … */
+/** Number of bytes that a dictionary word would have saved so far when it is created. */
 const MIN_GAIN = 96;
-/** … counting at most this many bytes per cell, so at least four cells are needed. */
+/** Maximum number of saved bytes that count per cell, so that at least four cells share a word. */
 const MAX_CELL_GAIN = MIN_GAIN / 4;
 /** Maximum bytes of a word number in a record. */
 const NUMBER_BYTES = 2;
-/** Maximum number of words of a table, and of words that are whole cells. */
+/** Maximum number of words of a table. */
 const MAX_WORDS = 4096;
+/** Maximum number of words of a table that are whole cells. */
 const MAX_WHOLE_CELLS = 2048;
 
 /**
@@ -35,8 +36,8 @@ export class Learner {
     this.#vocabulary = vocabulary;
   }
 
-  /** Counts the cell. Returns a new word once one is worthwhile. `spent`: bytes of the cell with the present words. */
-  learn(cell: CellCursor, name: NameEntry | undefined, spent: number): Word | undefined {
+  /** Examines a cell that takes `encodedBytes` with the present words. Returns a new word once it is worthwhile. */
+  learn(cell: CellCursor, name: NameEntry | undefined, encodedBytes: number): Word | undefined {
     const { wholeCellCount, words } = this.#vocabulary;
     if (words.count >= MAX_WORDS) return undefined;
     const isEmpty = cell.subjectStart === cell.subjectEnd;
@@ -53,7 +54,7 @@ export class Learner {
     if (
       wholeCellCount < MAX_WHOLE_CELLS &&
       cell.end - cell.at <= MAX_WORD_BYTES &&
-      this.#addGain(wholeHash, spent - NUMBER_BYTES)
+      this.#addGain(wholeHash, encodedBytes - NUMBER_BYTES)
     )
       return makeWord(cell, NO_HOLE, 0, 0);
     const start = commonStart(cell);
@@ -64,6 +65,7 @@ export class Learner {
     return this.#addGain(patternHash, savedBytes) ? makeWord(cell, holeKind, start, end) : undefined;
   }
 
+  /** Adds saved bytes to a word candidate. Returns true, and starts again at 0, when they reach `MIN_GAIN`. */
   #addGain(hash: number, gain: number): boolean {
     if (gain <= 0) return false;
     const slot = this.#findSlot(hash);

@@ -5,18 +5,18 @@ import { compileFilter, type RowTest } from '../../row-filter.js';
 import { flattenOr, groupOrParts, sortedUnique } from '../../row-filter-any.js';
 import {
   nextOffset,
-  noteHoles,
   putHoleCell,
   putSpelledCell,
   type RecordView,
   readVarint,
+  rememberHoles,
   UnknownWord,
 } from './decode.js';
 import { newRoom } from './room.js';
 import { IN_VALUE, NO_HOLE, TWO_BYTE_FROM, type Word, type Words } from './words.js';
 
-/** Returns whether a record matches. Its cells begin at `at`; `packed` is the length of the packed row. */
-export type RecordTest = (words: Words, record: RecordView, at: number, packed: number) => boolean;
+/** Returns whether a record matches. Its cells begin at `at`; `packedLength` is the length of the packed row. */
+export type RecordTest = (words: Words, record: RecordView, at: number, packedLength: number) => boolean;
 
 /**
  * Compiles a filter, once per scan, into a test of records. The number of a cell's dictionary word decides most cells,
@@ -30,8 +30,8 @@ export function compileRecordFilter(filter: StoreFilter): RecordTest {
       return compileCellFilter(filter);
     case 'and': {
       const tests = filter.of.map(compileRecordFilter);
-      return (words, record, at, packed) => {
-        for (let i = 0; i < tests.length; i++) if (!tests[i]!(words, record, at, packed)) return false;
+      return (words, record, at, packedLength) => {
+        for (let i = 0; i < tests.length; i++) if (!tests[i]!(words, record, at, packedLength)) return false;
         return true;
       };
     }
@@ -39,20 +39,20 @@ export function compileRecordFilter(filter: StoreFilter): RecordTest {
       return compileOr(filter.of);
     case 'not': {
       const test = compileRecordFilter(filter.of);
-      return (words, record, at, packed) => !test(words, record, at, packed);
+      return (words, record, at, packedLength) => !test(words, record, at, packedLength);
     }
   }
 }
 
-/** Compiles an OR. One walk over the record tests all parts that look for a single cell. */
+/** Compiles an OR. One walk over the record tests all operands that look for a single cell. */
 function compileOr(of: readonly StoreFilter[]): RecordTest {
   const alternatives = [...flattenOr(of)];
   const cellFilters = alternatives.filter(isCellFilter);
-  const tests = alternatives.filter((part) => !isCellFilter(part)).map(compileRecordFilter);
+  const tests = alternatives.filter((operand) => !isCellFilter(operand)).map(compileRecordFilter);
   if (cellFilters.length > 0) tests.unshift(compileCellFilter({ op: 'or', of: cellFilters }));
   if (tests.length === 1) return tests[0]!;
-  return (words, record, at, packed) => {
-    for (let i = 0; i < tests.length; i++) if (tests[i]!(words, record, at, packed)) return true;
+  return (words, record, at, packedLength) => {
+    for (let i = 0; i < tests.length; i++) if (tests[i]!(words, record, at, packedLength)) return true;
     return false;
   };
 }
@@ -61,15 +61,19 @@ function isCellFilter({ op }: StoreFilter): boolean {
   return op === 'hasColumn' || op === 'columnEquals' || op === 'anyColumn';
 }
 
-/** A filter's verdicts on the cells that a dictionary word encodes; 0: not computed yet. The cell does not match, … */
+/*
+ * A filter's verdicts on the cells that a dictionary word encodes; 0 if not computed yet. The hole of a word stands for
+ * the bytes that vary from cell to cell (`words.ts`).
+ */
+/** No such cell matches. */
 const NO_MATCH = 1;
-/** … does not match and has no hole to skip, … */
+/** The cell does not match, and the word has no hole whose bytes must be skipped. */
 const NO_MATCH_NO_HOLE = 2;
-/** … matches, … */
+/** Every such cell matches. */
 const MATCH = 3;
-/** … matches or not, depending on the bytes of the hole, … */
+/** The bytes of the hole decide whether the cell matches. */
 const MATCH_BY_HOLE = 4;
-/** … does not match, and no later cell of the record can match. */
+/** No such cell matches, and no later cell of the record can match. */
 const NO_LATER_MATCH = 5;
 
 /** Compiles a filter that looks for a single cell. A cell that must be decoded is tested as a row of one cell. */
@@ -89,16 +93,16 @@ function compileCellFilter(filter: StoreFilter): RecordTest {
     verdicts[number] = verdict;
     return verdict;
   };
-  return (words, record, from, packed) => {
+  return (words, record, from, packedLength) => {
     const { bytes, end } = record;
     let currentVerdicts = verdicts;
-    if (packed > room.bytes.length) room = newRoom(packed);
+    if (packedLength > room.bytes.length) room = newRoom(packedLength);
     for (let at = from; at < end; ) {
       const start = at;
       let number = bytes[at++]!;
       if (number >= TWO_BYTE_FROM) number = TWO_BYTE_FROM + ((number - TWO_BYTE_FROM) << 8) + bytes[at++]!;
       if (number === 0) {
-        const length = putSpelledCell(record, at, room, 0, packed);
+        const length = putSpelledCell(record, at, room, 0, packedLength);
         at = nextOffset();
         if (test(room.bytes, length)) return true;
         continue;
@@ -111,8 +115,8 @@ function compileCellFilter(filter: StoreFilter): RecordTest {
       if (verdict === NO_MATCH_NO_HOLE) continue;
       let holeCode = bytes[at]!;
       if (verdict === MATCH_BY_HOLE) {
-        if ((holeCode & 1) === 1) noteHoles(words, record, from, start);
-        if (test(room.bytes, putHoleCell(words, number, record, at, room, 0, packed))) return true;
+        if ((holeCode & 1) === 1) rememberHoles(words, record, from, start);
+        if (test(room.bytes, putHoleCell(words, number, record, at, room, 0, packedLength))) return true;
         at = nextOffset();
         continue;
       }
@@ -171,14 +175,14 @@ class WantedCells {
   constructor(filter: StoreFilter) {
     for (const [family, names] of groupOrParts([withoutValues(filter)]).qualifiers)
       this.#qualifiers.set(family, sortedUnique(names));
-    this.#patterns = [...flattenOr([filter])].filter((part) => part.op === 'anyColumn');
+    this.#patterns = [...flattenOr([filter])].filter((operand) => operand.op === 'anyColumn');
   }
 
   /** Returns whether a wanted cell may have a qualifier that starts with these bytes. */
   mayStartWith(family: number, start: Buffer): boolean {
     const qualifiers = this.#qualifiers.get(family);
     if (qualifiers && startsWith(qualifiers[lowerBound(qualifiers, start)] ?? EMPTY, start)) return true;
-    return this.#patterns.some((part) => part.family === family && mayMatch(part.match, start));
+    return this.#patterns.some((operand) => operand.family === family && mayMatch(operand.match, start));
   }
 
   /** Returns whether all wanted cells lie before the cells whose qualifier starts with these bytes. */
@@ -186,7 +190,7 @@ class WantedCells {
     for (const [wanted, qualifiers] of this.#qualifiers) {
       if (wanted > family || (wanted === family && Buffer.compare(start, qualifiers.at(-1)!) <= 0)) return false;
     }
-    return this.#patterns.every((part) => isBefore(part, family, start));
+    return this.#patterns.every((operand) => isBefore(operand, family, start));
   }
 }
 

@@ -3,7 +3,7 @@
  */
 const SLAB_BYTES = 32 * 1024;
 
-/** Memory that is being filled. Writers may write up to three bytes beyond the requested length. */
+/** Memory for a result that is being written. Writers may write up to three bytes beyond the requested length. */
 export interface Room {
   bytes: Buffer;
   view: DataView;
@@ -36,23 +36,24 @@ export function reserveScratch(length: number): Room {
   return roomInSlab(scratch, length);
 }
 
-/** Makes the last room of `reserveScratch` the caller's own. */
+/** Leaves the last room of `reserveScratch` to the caller: later calls do not overwrite it. */
 export function detachScratch(): void {
   advance(scratch, scratchLength);
   scratchLength = 0;
 }
 
-function roomInSlab(shared: Room, length: number): Room {
+function roomInSlab(slabRoom: Room, length: number): Room {
   if (length > SLAB_BYTES >> 2) return newRoom(length);
-  if (shared.start + length > SLAB_BYTES) {
+  if (slabRoom.start + length > SLAB_BYTES) {
     const { bytes, view } = newRoom(SLAB_BYTES);
-    shared.bytes = bytes;
-    shared.view = view;
-    shared.start = 0;
+    slabRoom.bytes = bytes;
+    slabRoom.view = view;
+    slabRoom.start = 0;
   }
-  return shared;
+  return slabRoom;
 }
 
+/** Returns the first `length` bytes of a room as a Buffer that belongs to the caller. */
 export function takeBytes(room: Room, length: number): Buffer {
   const out = viewBytes(room, length);
   advance(room, length);

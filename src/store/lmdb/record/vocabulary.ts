@@ -2,7 +2,7 @@ import { hasBytesAt } from '../../../bytes/compare.js';
 import { CELL_HEADER, cellFamily, EMPTY, nextCell, qualifierLength } from '../../row.js';
 import { IN_QUALIFIER, IN_VALUE, NO_HOLE, type Word, Words } from './words.js';
 
-/** A word with a hole: the bytes of the subject before and behind the hole. */
+/** A dictionary word with a hole (`words.ts`): the bytes of the subject before and behind the hole. */
 interface Pattern {
   readonly number: number;
   readonly prefix: Buffer;
@@ -49,7 +49,7 @@ export function hashBytes(hash: number, bytes: Buffer, from: number, to: number)
 export class CellCursor {
   row: Buffer = EMPTY;
   at = 0;
-  /** End of the name's part of the qualifier. */
+  /** End of those bytes of the qualifier that belong to the name. */
   nameEnd = 0;
   /** Start of the value, which is the end of the qualifier. */
   valueStart = 0;
@@ -107,14 +107,14 @@ export class Vocabulary {
   readonly #cursor = new CellCursor();
 
   /**
-   * Divides the cell and returns its name, or undefined if no word has the name. `before`: name of the previous cell.
+   * Divides the cell and returns its name, or undefined if no word has the name.
    */
-  findName(cell: CellCursor, before: NameEntry | undefined): NameEntry | undefined {
-    const guess = before?.likelyNext;
+  findName(cell: CellCursor, previousName: NameEntry | undefined): NameEntry | undefined {
+    const guess = previousName?.likelyNext;
     if (guess && cell.divideAs(guess)) return guess;
     cell.divide();
     const foundName = this.#lookUpName(cell);
-    if (before && foundName) before.likelyNext = foundName;
+    if (previousName && foundName) previousName.likelyNext = foundName;
     return foundName;
   }
 
@@ -198,7 +198,7 @@ export function hashOfName({ row, at, nameEnd, hasEquals, valueStart, end }: Cel
   return hasEquals ? hashBytes(hash, row, valueStart, end) : hash;
 }
 
-/** Makes a dictionary word of a cell's bytes. The hole, `row[from, to)`, is the part that varies; `NO_HOLE`: none. */
+/** Makes a dictionary word of a cell. The hole is `row[from, to)`, unless `hole` is `NO_HOLE`. */
 export function makeWord(
   { row, at, end, valueStart }: CellCursor,
   hole: Word['holeKind'],

@@ -1,14 +1,14 @@
 import { CELL_HEADER, qualifierLength, valueLength } from '../../row.js';
 import { DecodedLayout } from './row-layout.js';
 
-/** Where a dictionary word has its hole, the bytes that differ from cell to cell. */
+/** The field of a cell in which a dictionary word has its hole: the place of bytes that differ from cell to cell. */
 export const NO_HOLE = 0;
 export const IN_QUALIFIER = 1;
 export const IN_VALUE = 2;
 
 /**
- * A dictionary entry: a whole packed cell that occurs in many rows, or a packed cell with a hole in the qualifier or
- * the value, for the common bytes of many cells. The length fields of the cell do not count the bytes of the hole.
+ * An entry of a table's dictionary: a packed cell that occurs in many rows, or the bytes that many packed cells share
+ * before and behind a hole in the qualifier or the value. The length fields of the cell do not count the hole.
  */
 export interface Word {
   readonly holeKind: typeof NO_HOLE | typeof IN_QUALIFIER | typeof IN_VALUE;
@@ -24,7 +24,10 @@ export const TWO_BYTE_FROM = 192;
 
 /** The words of one table by number, from 1 on, in the form for decoding: bytes packed into 32-bit integers. */
 export class Words {
-  /** Arrays by word number. Bytes before the hole: from `pool[headStarts[n]]` on; behind: `pool[tailStarts[n]]`. */
+  /**
+   * Arrays by word number. `headStarts` and `tailStarts` are the offsets in `pool` of the bytes before and behind the
+   * hole.
+   */
   holeKinds = new Uint8Array(64);
   families = new Uint8Array(64);
   headStarts = new Int32Array(64);

@@ -10,13 +10,14 @@ import { allocate } from '../record/room.js';
 import { toKeyBounds } from './key-bounds.js';
 import { isSplitRowHead, type Segments, splitRowLength } from './segments.js';
 
-/** A batch ends after this many examined rows, … */
+/** Maximum number of rows examined for one batch of a scan. */
 export const BATCH_ROWS = 2000;
-/** … this many copied bytes, … */
+/** Maximum number of bytes copied for one batch. */
 export const BATCH_BYTES = 256 * 1024;
-/** … or this many milliseconds, so that a long scan yields to other work. */
+/** Maximum duration of one batch, in milliseconds, so that a long scan yields to other work. */
 export const BATCH_MS = 1;
 
+/** The options of a scan, prepared for reading its batches. */
 export interface ScanShape {
   /** The filter, compiled for records and for the packed rows of split rows. */
   readonly recordTest: RecordTest | undefined;
@@ -52,7 +53,7 @@ export class Collector implements RangeSink {
     this.scannedCount++;
     const records = this.#records;
     const view = records.view(keys, from, to, record, length);
-    // Only the head of a split row is here, so the batch ends and `completeSplitRow` reads the segments.
+    // The record of a split row is only a head. The batch ends here, and `completeSplitRow` reads the segments.
     this.#endsWithHead = isSplitRowHead(record) && (!this.#keysOnly || this.#recordTest !== undefined);
     if (!this.#endsWithHead && this.#recordTest && !records.matches(this.#recordTest, view)) return;
     const key = allocate(to - from);
@@ -67,7 +68,8 @@ export class Collector implements RangeSink {
   }
 
   /**
-   * Replaces the head of a split row by the row, or drops the row if it does not match. Called without an open cursor.
+   * Replaces the head of a split row by the row, or drops it if the row does not match. Reads from LMDB, so it must not
+   * be called during a scan.
    */
   completeSplitRow(segmentsOf: (key: Buffer) => Segments): void {
     if (!this.#endsWithHead) return;
@@ -76,16 +78,12 @@ export class Collector implements RangeSink {
     else this.keys.pop();
   }
 
-  /** Adds a row without a test. `key` becomes the property of the batch. */
+  /** Adds a row without a test. The batch keeps `key` without copying it. */
   addUntested(key: Buffer, row: Buffer): void {
     this.scannedCount++;
     this.keys.push(key);
     this.rows.push(this.#keysOnly ? undefined : row);
     this.#byteCount += key.length + row.length;
-  }
-
-  get limitReached(): boolean {
-    return this.keys.length >= this.#limit;
   }
 
   get isFull(): boolean {

@@ -8,7 +8,7 @@ import type { Db } from '../file/database.js';
 import { getVerified, type LmdbTable } from '../file/lmdb-table.js';
 import { overflowRoom } from '../file/pages.js';
 import { plainView } from '../file/read-buffer.js';
-import { CHECK_BYTES, withCheck } from '../record/check.js';
+import { CHECKSUM_BYTES, withChecksum } from '../record/checksum.js';
 
 /**
  * Split rows. A row over `SPLIT_BYTES` is stored as segments of consecutive cells in a separate database, so that a
@@ -26,12 +26,12 @@ import { CHECK_BYTES, withCheck } from '../record/check.js';
  */
 const HEAD_MARK = 0;
 
-/** A row longer than this, in bytes, is split, … */
+/** A row longer than this, in bytes, is split. */
 const SPLIT_BYTES = 32 * 1024;
-/** … a split row that has become shorter than this is joined again, … */
+/** A split row that becomes shorter than this, in bytes, is joined again. */
 export const JOIN_BYTES = 16 * 1024;
-/** … and a segment with more than one cell never exceeds this size, which fits two LMDB pages with the check. */
-export const SEGMENT_BYTES = overflowRoom(2) - CHECK_BYTES;
+/** Maximum size of a segment with more than one cell, in bytes. With the checksum it fits two LMDB pages. */
+export const SEGMENT_BYTES = overflowRoom(2) - CHECKSUM_BYTES;
 
 const HEAD_BYTES = 5;
 
@@ -45,7 +45,7 @@ export function isSplitRowHead(record: Buffer): boolean {
   return record[0] === HEAD_MARK;
 }
 
-/** Reads the row length from a head. Uses element access, so `head` may be LMDB's read buffer. */
+/** Reads the row length from a head. By element access, because `head` may be LMDB's read buffer. */
 export function splitRowLength(head: Buffer): number {
   return ((head[1]! << 24) | (head[2]! << 16) | (head[3]! << 8) | head[4]!) >>> 0;
 }
@@ -56,7 +56,7 @@ export function splitRowHead(key: Buffer, length: number): Buffer {
   const head = Buffer.allocUnsafe(HEAD_BYTES);
   head[0] = HEAD_MARK;
   head.writeUInt32BE(length, 1);
-  return withCheck(key, head);
+  return withChecksum(key, head);
 }
 
 /** Key of the first segment of a row, and prefix of the keys of the other segments. */
@@ -99,9 +99,9 @@ export class Segments {
     this.#options = transaction ? { transaction } : {};
   }
 
-  /** Yields the segments in order, from the key `from` on. */
-  *segmentsFrom(from = this.firstKey): Generator<Segment> {
-    const options = { start: from, end: afterPrefix(this.firstKey)!, ...this.#options };
+  /** Yields the segments in order. */
+  *segments(): Generator<Segment> {
+    const options = { start: this.firstKey, end: afterPrefix(this.firstKey)!, ...this.#options };
     for (const { key, value } of this.#db.getRange(options as RangeOptions)) yield this.#toSegment(key, value);
   }
 
@@ -109,8 +109,8 @@ export class Segments {
     return [...this.#keysFrom()];
   }
 
-  #keysFrom(segmentsFrom = this.firstKey): Iterable<Buffer> {
-    const options = { start: segmentsFrom, end: afterPrefix(this.firstKey)!, ...this.#options };
+  #keysFrom(startKey = this.firstKey): Iterable<Buffer> {
+    const options = { start: startKey, end: afterPrefix(this.firstKey)!, ...this.#options };
     return this.#db.getKeys(options as RangeOptions);
   }
 
@@ -129,7 +129,7 @@ export class Segments {
   nextKey(key: Buffer): Buffer | undefined {
     const end = afterPrefix(this.firstKey)!;
     const options = { start: key, exclusiveStart: true, end, limit: 1, ...this.#options };
-    for (const found of this.#db.getKeys(options as RangeOptions)) return found;
+    for (const nextKey of this.#db.getKeys(options as RangeOptions)) return nextKey;
     return undefined;
   }
 
@@ -173,14 +173,15 @@ export class Segments {
     return cellRuns.length > 1 ? Buffer.concat(cellRuns) : cellRuns[0];
   }
 
-  /** Key of the segment that contains the cell with this name; undefined before the first segment. */
-  #segmentKeyFor(name: Buffer): Buffer | undefined {
-    for (const key of this.#db.getKeys(this.#rangeUpTo(name))) return key;
+  /** Key of the segment to which the cell belongs; undefined before the first segment. */
+  #segmentKeyFor(cellKey: Buffer): Buffer | undefined {
+    for (const key of this.#db.getKeys(this.#rangeUpTo(cellKey))) return key;
     return undefined;
   }
 
-  #rangeUpTo(name: Buffer): RangeOptions {
-    const start = name.subarray(0, this.#maxKey);
+  /** The last segment key that is not above `cellKey`. */
+  #rangeUpTo(cellKey: Buffer): RangeOptions {
+    const start = cellKey.subarray(0, this.#maxKey);
     return { start, end: this.firstKey, reverse: true, inclusiveEnd: true, limit: 1, ...this.#options } as RangeOptions;
   }
 
@@ -194,7 +195,7 @@ class SegmentCursor {
   readonly #keys: Iterator<Buffer>;
   readonly #table: LmdbTable;
   readonly #transaction: Transaction | undefined;
-  /** Key of the current segment, and of the next; undefined behind the last segment. */
+  /** Keys of the current and the next segment; undefined behind the last segment. */
   #key: Buffer | undefined;
   #nextKey: Buffer | undefined;
 
@@ -206,14 +207,12 @@ class SegmentCursor {
     this.#advance();
   }
 
-  /**
-   * Appends the cells of the range, which begins in the current segment, to `parts`. Stops in the segment of its end.
-   */
-  selectCells(range: ColumnRange, end: Buffer, parts: Buffer[]): void {
+  /** Appends the cells of the range, which begins in the current segment and ends before `end`, to `cellRuns`. */
+  selectCells(range: ColumnRange, end: Buffer, cellRuns: Buffer[]): void {
     for (; this.#key; this.#advance()) {
       const cells = getVerified(this.#table, this.#table.segments!, this.#key, this.#transaction);
       const selectedCells = cells && selectColumns(plainView(cells), cells.length, [range]);
-      if (selectedCells) parts.push(selectedCells);
+      if (selectedCells) cellRuns.push(selectedCells);
       if (this.covers(end)) return;
     }
   }

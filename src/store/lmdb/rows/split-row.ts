@@ -2,7 +2,7 @@ import { CELL_HEADER, cellValue, EMPTY, nextCell, qualifierLength } from '../../
 import { type Edit, editRow } from '../../row-edit.js';
 import type { SplitRow } from '../../stage.js';
 import type { LmdbTable } from '../file/lmdb-table.js';
-import { withCheck } from '../record/check.js';
+import { withChecksum } from '../record/checksum.js';
 import { JOIN_BYTES, SEGMENT_BYTES, type Segment, Segments, segmentKey, splitRowHead } from './segments.js';
 
 /** New segments are filled up to this size, in bytes, to leave room for later cells. */
@@ -31,9 +31,9 @@ export class StagedSplitRow implements SplitRow {
     for (let i = 0; i < edits.length; ) {
       const { key, cells } = this.#segmentWith(edits[i]!.family, edits[i]!.qualifier);
       const endKey = this.segments.nextKey(key);
-      const from = i++;
+      const firstEdit = i++;
       while (i < edits.length && !(endKey && Buffer.compare(this.#segmentKeyOf(edits[i]!), endKey) >= 0)) i++;
-      const newCells = editRow(cells, edits.slice(from, i)) ?? EMPTY;
+      const newCells = editRow(cells, edits.slice(firstEdit, i)) ?? EMPTY;
       changedSegments.set(key.toString('latin1'), { key, cells: newCells });
       length += newCells.length - cells.length;
     }
@@ -45,7 +45,7 @@ export class StagedSplitRow implements SplitRow {
     const cellRuns: Buffer[] = [];
     const changedFirst = this.changedSegments.get(this.segments.firstKey.toString('latin1'));
     let isFirstStored = false;
-    for (const segment of this.segments.segmentsFrom()) {
+    for (const segment of this.segments.segments()) {
       isFirstStored ||= segment.key.length === this.segments.firstKey.length;
       cellRuns.push((this.changedSegments.get(segment.key.toString('latin1')) ?? segment).cells);
     }
@@ -89,11 +89,11 @@ export function removeSegments(table: LmdbTable, rowKey: Buffer, maxKey: number)
   for (const key of new Segments(table, rowKey, maxKey).keys()) table.segments!.removeSync(key);
 }
 
-/** Writes cells as the segment `key` and, if they are too long, as further segments named by their first cells. */
-function putSegments(table: LmdbTable, first: Buffer, key: Buffer, cells: Buffer, maxKey: number): void {
+/** Writes cells as the segment `key` and, if they are too long, as further segments with keys of their first cells. */
+function putSegments(table: LmdbTable, firstKey: Buffer, key: Buffer, cells: Buffer, maxKey: number): void {
   const db = table.segments!;
   if (cells.length <= SEGMENT_BYTES) {
-    db.putSync(key, withCheck(key, cells));
+    db.putSync(key, withChecksum(key, cells));
     return;
   }
   let start = 0;
@@ -101,9 +101,9 @@ function putSegments(table: LmdbTable, first: Buffer, key: Buffer, cells: Buffer
   for (let at = 0, previousAt = -1; at < cells.length; ) {
     const nextAt = nextCell(cells, at);
     if (at > start && nextAt - start > FILL_BYTES) {
-      const nextKey = separatorKey(first, cells, previousAt, at);
+      const nextKey = separatorKey(firstKey, cells, previousAt, at);
       if (nextKey.length <= maxKey) {
-        db.putSync(segmentKey, withCheck(segmentKey, cells.subarray(start, at)));
+        db.putSync(segmentKey, withChecksum(segmentKey, cells.subarray(start, at)));
         segmentKey = nextKey;
         start = at;
       }
@@ -111,18 +111,18 @@ function putSegments(table: LmdbTable, first: Buffer, key: Buffer, cells: Buffer
     previousAt = at;
     at = nextAt;
   }
-  db.putSync(segmentKey, withCheck(segmentKey, cells.subarray(start)));
+  db.putSync(segmentKey, withChecksum(segmentKey, cells.subarray(start)));
 }
 
-/** Key of a segment that begins with the cell at `at`: only as long as needed to sort behind the cell at `before`. */
-function separatorKey(first: Buffer, cells: Buffer, before: number, at: number): Buffer {
+/** The shortest key for a segment that begins with the cell at `at`, and that sorts behind the cell at `previousAt`. */
+function separatorKey(firstKey: Buffer, cells: Buffer, previousAt: number, at: number): Buffer {
   const length = qualifierLength(cells, at);
   const start = at + CELL_HEADER;
   let keyLength = 0;
-  if (cells[before] === cells[at]) {
-    const shorter = Math.min(length, qualifierLength(cells, before));
-    while (keyLength < shorter && cells[before + CELL_HEADER + keyLength] === cells[start + keyLength]) keyLength++;
+  if (cells[previousAt] === cells[at]) {
+    const shorter = Math.min(length, qualifierLength(cells, previousAt));
+    while (keyLength < shorter && cells[previousAt + CELL_HEADER + keyLength] === cells[start + keyLength]) keyLength++;
     keyLength++;
   }
-  return segmentKey(first, cells[at]!, cells.subarray(start, start + Math.min(keyLength, length)));
+  return segmentKey(firstKey, cells[at]!, cells.subarray(start, start + Math.min(keyLength, length)));
 }

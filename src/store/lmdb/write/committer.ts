@@ -9,21 +9,20 @@ import { getVerified, type LmdbTable } from '../file/lmdb-table.js';
 import { copyValue, plainView } from '../file/read-buffer.js';
 import { ListWriter } from '../lists/list-writer.js';
 import { Lists } from '../lists/lists.js';
-import { withCheck } from '../record/check.js';
+import { withChecksum } from '../record/checksum.js';
 import { isSplitRowHead, needsSplit, Segments, splitRowHead, splitRowLength } from '../rows/segments.js';
 import { removeSegments, StagedSplitRow, splitRow, writeSplitRow } from '../rows/split-row.js';
 
-/** A batch takes no more plans after this many steps, … */
+/** A batch takes no more plans after this many steps. */
 const BATCH_STEPS = 2048;
-/** … or this many milliseconds of staging, which blocks the event loop. */
+/** A batch takes no more plans after this many milliseconds, because staging blocks the event loop. */
 const BATCH_MS = 15;
-/**
- * Clients that just got a result often send the next write at once. A batch waits this long for such plans, in ms, …
- */
+/** Time for which a batch waits for more plans, in ms. Clients that just got a result often send the next write. */
 const GATHER_MS = 1;
-/** … if the previous batch took at least this many times as long. */
+/** A batch waits for more plans only if the previous batch took at least `GATHER_FACTOR` * `GATHER_MS`. */
 const GATHER_FACTOR = 4;
 
+/** A plan that was passed to `commit`, and the functions that settle its promise. */
 interface Job {
   readonly plan: Plan;
   readonly resolve: () => void;
@@ -232,7 +231,12 @@ class EnvironmentSink implements StageSink<LmdbTable> {
     this.#env = env;
   }
 
-  writeRow(table: LmdbTable, key: Buffer, row: StagedRow | undefined, before: StagedRow | undefined | 'unread'): void {
+  writeRow(
+    table: LmdbTable,
+    key: Buffer,
+    row: StagedRow | undefined,
+    original: StagedRow | undefined | 'unread',
+  ): void {
     const suffix = table.spec.suffixBytes;
     if (suffix !== undefined) {
       const { additions, removals } = this.#listChange(table, key.subarray(0, key.length - suffix));
@@ -240,7 +244,7 @@ class EnvironmentSink implements StageSink<LmdbTable> {
     } else if (row instanceof StagedSplitRow) {
       writeSplitRow(table, key, row, this.#env.maxKey);
     } else {
-      this.#putRow(table, key, row as Buffer | undefined, before);
+      this.#putRow(table, key, row as Buffer | undefined, original);
     }
   }
 
@@ -268,9 +272,9 @@ class EnvironmentSink implements StageSink<LmdbTable> {
   }
 
   /** Writes or deletes a row that is not staged as a split row. */
-  #putRow(table: LmdbTable, key: Buffer, row: Buffer | undefined, before: StagedRow | undefined | 'unread'): void {
+  #putRow(table: LmdbTable, key: Buffer, row: Buffer | undefined, original: StagedRow | undefined | 'unread'): void {
     const { maxKey } = this.#env;
-    if (before === 'unread' ? isStoredSplit(table, key) : before instanceof StagedSplitRow) {
+    if (original === 'unread' ? isStoredSplit(table, key) : original instanceof StagedSplitRow) {
       removeSegments(table, key, maxKey);
     }
     if (!row) {
@@ -285,16 +289,16 @@ class EnvironmentSink implements StageSink<LmdbTable> {
 
   writeCell(table: LmdbTable, family: number, key: Buffer, value: Buffer | undefined): void {
     const db = table.separateFamilies.get(family)!;
-    if (value) db.putSync(key, withCheck(key, value));
+    if (value) db.putSync(key, withChecksum(key, value));
     else db.removeSync(key);
   }
 
-  writeLastRowNumber(table: LmdbTable, last: bigint): void {
-    this.#env.catalog.putRowNumber(table.id, last);
+  writeLastRowNumber(table: LmdbTable, rowNumber: bigint): void {
+    this.#env.catalog.putRowNumber(table.id, rowNumber);
   }
 }
 
-/** Reads without verifying, so that a damaged record can be replaced and deleted. */
+/** Whether the stored row is split. Does not verify the record, so that a damaged record can be replaced or deleted. */
 function isStoredSplit(table: LmdbTable, key: Buffer): boolean {
   const record = table.rows.getBinaryFast(key);
   return record !== undefined && isSplitRowHead(record);

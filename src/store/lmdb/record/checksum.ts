@@ -1,22 +1,22 @@
 /**
- * The check at the end of every stored value: 32 bits over the key and the value, in host byte order like LMDB's own
- * numbers. Computing the check takes a quarter of the time of the copy out of LMDB, so every read verifies the check
+ * The checksum at the end of every stored value: 32 bits over the key and the value, in host byte order like LMDB's own
+ * numbers. Computing the checksum takes a quarter of the time of the copy out of LMDB, so every read verifies it
  * (docs/formats/lmdb.md).
  *
  * Each step (xor, odd multiplication, rotation) is a bijection of the state and of the next input word. So a change of
  * a single word is always detected; any other change is missed once in 2³² times.
  */
-export const CHECK_BYTES = 4;
+export const CHECKSUM_BYTES = 4;
 
 const PRIME = 0x9e3779b1 | 0;
 /** Initial values of four independent lanes, which a processor computes in parallel. */
 const LANE_SEEDS = [0x243f6a88 | 0, 0x85a308d3 | 0, 0x13198a2e | 0, 0x03707344 | 0] as const;
 
-/** The memory that contains the current value, as 32-bit words. Cached, because LMDB's read buffer stays the same. */
+/** The memory that `memoryWords` shows as 32-bit words. Cached, because LMDB's read buffer stays the same. */
 let viewedMemory: ArrayBufferLike | undefined;
 let memoryWords: Int32Array = new Int32Array(0);
 
-/** Makes `words` cover the value. Returns the index of the value's first word. */
+/** Makes `memoryWords` cover the value. Returns the index of the value's first word. */
 function openWords(bytes: Buffer, length: number): number {
   const { buffer, byteOffset } = bytes;
   if ((byteOffset & 3) !== 0) {
@@ -32,8 +32,8 @@ function openWords(bytes: Buffer, length: number): number {
   return byteOffset >>> 2;
 }
 
-/** Computes the check of the value `bytes[0, length)` under the key `keys[from, to)`. */
-export function computeCheck(keys: Buffer, from: number, to: number, bytes: Buffer, length: number): number {
+/** Computes the checksum of the value `bytes[0, length)` with key `keys[from, to)`. */
+export function computeChecksum(keys: Buffer, from: number, to: number, bytes: Buffer, length: number): number {
   let a: number = LANE_SEEDS[0];
   let b: number = LANE_SEEDS[1];
   let c: number = LANE_SEEDS[2];
@@ -54,7 +54,7 @@ export function computeCheck(keys: Buffer, from: number, to: number, bytes: Buff
     d = rotate(Math.imul(d ^ valueWords[i + 3]!, PRIME));
   }
   for (; i < end; i++) a = rotate(Math.imul(a ^ valueWords[i]!, PRIME));
-  for (let restAt = length & ~3; restAt < length; restAt++) c = rotate(Math.imul(c ^ bytes[restAt]!, PRIME));
+  for (let byteAt = length & ~3; byteAt < length; byteAt++) c = rotate(Math.imul(c ^ bytes[byteAt]!, PRIME));
   b = Math.imul(b ^ rotate(a), PRIME);
   d = Math.imul(d ^ rotate(c), PRIME);
   const check = Math.imul(rotate(b) ^ d ^ length, PRIME);
@@ -65,50 +65,50 @@ function rotate(word: number): number {
   return (word << 13) | (word >>> 19);
 }
 
-/** Buffer for a value with its check. Grows with longer values. */
+/** Buffer for a value with its checksum. Grows with longer values. */
 let scratch = Buffer.allocUnsafeSlow(32 * 1024);
 
 /** Shorter values are copied byte by byte, because `copy` costs as much as a loop over this many bytes. */
 const MAX_LOOP_BYTES = 64;
 
-/** A value followed by its check, `bytes[0, length)`. Valid until the next call of `appendCheck` or `withCheck`. */
-export interface CheckedValue {
+/** A value and its checksum in `bytes[0, length)`. Valid until the next call of `appendChecksum` or `withChecksum`. */
+export interface ChecksummedValue {
   bytes: Buffer;
   length: number;
 }
 
-const checkedValue: CheckedValue = { bytes: scratch, length: 0 };
+const checksummedValue: ChecksummedValue = { bytes: scratch, length: 0 };
 
-/** Appends the check to the value `bytes[start, end)` under the key `keys[from, to)`. */
-export function appendCheck(
+/** Appends the checksum to the value `bytes[start, end)` with key `keys[from, to)`. */
+export function appendChecksum(
   keys: Buffer,
   from: number,
   to: number,
   bytes: Buffer,
   start: number,
   end: number,
-): CheckedValue {
+): ChecksummedValue {
   const length = end - start;
-  if (length + CHECK_BYTES > scratch.length) scratch = Buffer.allocUnsafeSlow(2 * length);
+  if (length + CHECKSUM_BYTES > scratch.length) scratch = Buffer.allocUnsafeSlow(2 * length);
   const out = scratch;
   if (length > MAX_LOOP_BYTES) bytes.copy(out, 0, start, end);
   else for (let i = 0; i < length; i++) out[i] = bytes[start + i]!;
-  out.writeInt32LE(computeCheck(keys, from, to, out, length), length);
-  checkedValue.bytes = out;
-  checkedValue.length = length + CHECK_BYTES;
-  return checkedValue;
+  out.writeInt32LE(computeChecksum(keys, from, to, out, length), length);
+  checksummedValue.bytes = out;
+  checksummedValue.length = length + CHECKSUM_BYTES;
+  return checksummedValue;
 }
 
-/** Returns the value with its check as a buffer, which is valid until the next call of `withCheck` or `appendCheck`. */
-export function withCheck(key: Buffer, value: Buffer): Buffer {
-  const { bytes, length } = appendCheck(key, 0, key.length, value, 0, value.length);
+/** Returns the value with its checksum, valid until the next call of `withChecksum` or `appendChecksum`. */
+export function withChecksum(key: Buffer, value: Buffer): Buffer {
+  const { bytes, length } = appendChecksum(key, 0, key.length, value, 0, value.length);
   return bytes.subarray(0, length);
 }
 
-/** Returns whether `bytes[0, length)` ends with the right check. Element access: `bytes` may be LMDB's read buffer. */
-export function hasValidCheck(keys: Buffer, from: number, to: number, bytes: Buffer, length: number): boolean {
-  const end = length - CHECK_BYTES;
+/** Whether `bytes[0, length)` ends with the right checksum. By element access: `bytes` may be LMDB's read buffer. */
+export function hasValidChecksum(keys: Buffer, from: number, to: number, bytes: Buffer, length: number): boolean {
+  const end = length - CHECKSUM_BYTES;
   if (end < 0) return false;
   const check = bytes[end]! | (bytes[end + 1]! << 8) | (bytes[end + 2]! << 16) | (bytes[end + 3]! << 24);
-  return check === computeCheck(keys, from, to, bytes, end);
+  return check === computeChecksum(keys, from, to, bytes, end);
 }
