@@ -12,7 +12,7 @@ export const ALL_ATTRIBUTES: AttributeSet = {
   descriptions: [],
 };
 
-/** Whether the attribute is a secret that only the server writes. No rule can grant rights on such an attribute. */
+/** Whether only the server writes the secret attribute. No rule can grant rights on such an attribute. */
 export function isServerSecret({ secret, noUserModification }: AttributeType): boolean {
   return secret && noUserModification;
 }

@@ -9,7 +9,9 @@ import type { AccessRules, PolicyRule, Target, Who } from './rule.js';
 /** Result of checking parsed rules against a directory. */
 export interface CheckedRules {
   readonly faults: readonly RuleFault[];
-  /** Suspicious rules that may be intended, such as rules about entries that do not exist yet. */
+  /**
+   * Faults that may be intended, such as a rule about an entry that does not exist yet. The rules apply all the same.
+   */
   readonly warnings: readonly RuleFault[];
 }
 
@@ -44,7 +46,7 @@ export async function checkRules(
   return check;
 }
 
-/** What the directory has at a DN: no entry, an entry, or an entry with group members. */
+/** What the directory has at a DN. `group`: an entry with an attribute of `MEMBER_TYPES`. */
 type EntryKind = 'missing' | 'entry' | 'group';
 
 class Check implements CheckedRules {
@@ -116,7 +118,9 @@ class Check implements CheckedRules {
       this.#fault(`'${dn.text}' is no password policy; it needs the class pwdPolicy and pwdAttribute: userPassword`);
   }
 
-  /** Reports policy rules that never apply, and warns where only the names decide which of two rules applies. */
+  /**
+   * Reports password policy rules that never apply. Warns where two rules have equal precedence except for their names.
+   */
   checkOrder(rules: readonly PolicyRule[]): void {
     const rulesByKind = new Map<string, PolicyRule>();
     const rulesByAccounts = new Map<string, PolicyRule>();
@@ -160,7 +164,7 @@ class Check implements CheckedRules {
     return scope === 'subtree' && suffixesBelow.length > 0;
   }
 
-  /** Looks up a DN. The result is cached, because rules name the same entries repeatedly. */
+  /** Looks up the entry at a DN. Caches the result, because rules name the same entries repeatedly. */
   async #findKind(dn: Dn): Promise<EntryKind> {
     const key = dn.norm.toString('latin1');
     let entryKind = this.#entryKinds.get(key);
@@ -184,7 +188,7 @@ function dnKey(dn: Dn | undefined): string {
   return dn ? dn.norm.toString('latin1') : '';
 }
 
-/** An unambiguous map key for a list of texts. */
+/** Returns an unambiguous map key for a list of texts. */
 function listKey(texts: readonly string[] = []): string {
   return JSON.stringify(texts);
 }

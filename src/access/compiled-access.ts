@@ -9,11 +9,11 @@ import { decide, type IsMember, type Requester } from './requester.js';
 import { Rights } from './rights.js';
 import type { AccessRules, Limits, Who } from './rule.js';
 
-/** The parts of a directory that compiled rules need. */
+/** The parts of a directory that compiled rules use. */
 export interface CompileContext {
   readonly suffixes: readonly Dn[];
   readonly compiler: FilterCompiler;
-  /** Reader whose state is valid within one call only. */
+  /** Parses rows for filters and conditions. Each use overwrites the state of the previous use. */
   readonly reader: EntryReader;
 }
 
@@ -23,17 +23,17 @@ export interface Entitlement {
   readonly limits: Limits;
 }
 
-/** A compiled set of rules. `entitle` evaluates it for one requester. */
+/** A set of access rules, compiled for a directory. `entitle` returns the rights and limits of one requester. */
 export class CompiledAccess {
   readonly version: number;
-  /** Groups named by rules and limits: membership in these has to be looked up for each requester. */
+  /** The groups that rules and limits name. The server looks up each requester's membership in these groups. */
   readonly groups: readonly Dn[];
   readonly passwordPolicies: PolicyChoice;
   readonly #rules: AccessRules;
   readonly #ruleList: readonly CompiledRule[];
   readonly #places: Places;
   readonly #context: CompileContext;
-  /** Cached memberships in `groups`. Every new set of rules starts with an empty cache. */
+  /** Cached memberships in `groups`. A new set of rules starts with an empty cache. */
   readonly membershipCache = new MembershipCache();
 
   constructor(version: number, rules: AccessRules, context: CompileContext) {
@@ -53,7 +53,7 @@ export class CompiledAccess {
     return { rights, limits: this.#limitsOf(requester, inGroup) };
   }
 
-  /** Merges the limits that apply to the requester: the widest value wins. */
+  /** Merges all limits that apply to the requester, taking the wider value of each. */
   #limitsOf(requester: Requester, inGroup: IsMember): Limits {
     const result: Record<string, number> = {};
     for (const { who, limits } of this.#rules.limits) {

@@ -15,7 +15,7 @@ import type { EntryTest, Requester } from './requester.js';
 import { NO_RIGHTS } from './right.js';
 import type { AccessRule } from './rule.js';
 
-/** Whether a rule applies to an entry. The place of the entry has been checked before. */
+/** Tests whether a rule applies to an entry. The caller has already found that the rule covers the entry's place. */
 export type Condition = (entry: ViewedEntry) => boolean;
 
 /** A rule with compiled filters. */
@@ -29,7 +29,7 @@ export function compileRule(compiler: FilterCompiler, rule: AccessRule): Compile
   return { rule, filters };
 }
 
-/** The condition of a rule for one requester; undefined if the rule applies to all entries at its places. */
+/** Returns the condition for a rule to apply to an entry at its places; undefined if there is none. */
 export function conditionOf(
   { rule, filters }: CompiledRule,
   test: EntryTest | undefined,
@@ -43,8 +43,8 @@ export function conditionOf(
 }
 
 /**
- * A condition that holds if one of the filters is true. For a rule that denies, one filter that is not false suffices,
- * and so does an entry with large values outside its row, which filters cannot read.
+ * Returns a condition that holds if at least one filter is True. In a rule that denies, a filter that is Undefined
+ * counts as True, and so does an entry with large values outside its row, which filters cannot read.
  */
 export function filterCondition(
   filters: readonly CompiledFilter[],

@@ -1,11 +1,11 @@
 import { type Document, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, type Scalar, visit } from 'yaml';
 import { didYouMean, printable } from '../schema/suggest.js';
 
-/** An error in a rules file. */
+/** A fault in a rules file. */
 export interface RuleFault {
   /** Line in the file, from 1. */
   readonly line: number;
-  /** The problem and its remedy. */
+  /** Describes the fault and its remedy. */
   readonly message: string;
 }
 
@@ -27,7 +27,7 @@ export interface MarkedText {
 const NO_FIELDS: Fields = new Map();
 const MAX_BYTES = 1024 * 1024;
 
-/** Hints for `[*]` and `[@person]`, where the messages of the YAML parser do not help users who do not know YAML. */
+/** Hints for notations such as `[*]`, where the parser's messages help only users who know YAML. */
 const QUOTING_HINTS: Readonly<Record<string, string>> = {
   BAD_ALIAS: '; put "*" into quotes',
   BAD_SCALAR_START: '; put "@class" into quotes',
@@ -38,7 +38,7 @@ export class MarkedYaml {
   readonly faults: RuleFault[] = [];
   /** Undefined if the text is not valid YAML or is empty. */
   readonly root: Node | undefined;
-  /** Prefix of the messages of further faults: the item that they concern. */
+  /** The rule or limit that is being read. Messages of faults begin with this text. */
   subject = '';
   readonly #lineCounter = new LineCounter();
 
@@ -68,10 +68,10 @@ export class MarkedYaml {
     return document;
   }
 
-  /** Parses the text. Undefined if the parser runs out of stack, which it throws or reports as an error. */
+  /** Parses the text. Returns undefined if the parser exhausts the stack; it throws or reports this as an error. */
   #parseDocument(text: string): Document.Parsed | undefined {
     try {
-      // `fields` reports duplicate keys. The check of the package takes time quadratic in the number of keys.
+      // `fields` reports duplicate keys. The parser's own check takes time quadratic in the number of keys.
       const document = parseDocument(text, { lineCounter: this.#lineCounter, prettyErrors: false, uniqueKeys: false });
       return document.errors.some(({ code }) => code === 'RESOURCE_EXHAUSTION') ? undefined : document;
     } catch (error) {
@@ -98,16 +98,16 @@ export class MarkedYaml {
   }
 
   /** The known keys of a map that have a value. Reports all other keys as faults. */
-  fields(node: Node, what: string, knownKeys: readonly string[]): Fields {
+  fields(node: Node, label: string, keys: readonly string[]): Fields {
     if (!isMap(node)) {
-      this.fault(this.line(node), `${what} has to be made of keys: ${knownKeys.join(', ')}`);
+      this.fault(this.line(node), `${label} has to be made of keys: ${keys.join(', ')}`);
       return NO_FIELDS;
     }
     const fields = new Map<string, Field>();
     for (const { key, value } of node.items) {
       const line = this.line(key as Node);
       const keyText = isScalar(key) ? String(key.value) : '';
-      if (!knownKeys.includes(keyText)) this.#faultUnknownKey(line, keyText, what, knownKeys);
+      if (!keys.includes(keyText)) this.#faultUnknownKey(line, keyText, label, keys);
       else if (fields.has(keyText))
         this.fault(line, `'${keyText}' is there already, in line ${fields.get(keyText)!.line}; keep one`);
       else if (value === null || isNull(value as Node))
@@ -117,10 +117,10 @@ export class MarkedYaml {
     return fields;
   }
 
-  #faultUnknownKey(line: number, name: string, what: string, known: readonly string[]): void {
-    const hint = didYouMean(name, known);
-    const remedy = name.includes('=') ? '; a DN within { } goes into quotes' : hint || `; it has ${known.join(', ')}`;
-    this.fault(line, `${what} has no key '${printable(name)}'${remedy}`);
+  #faultUnknownKey(line: number, name: string, label: string, keys: readonly string[]): void {
+    const hint = didYouMean(name, keys);
+    const remedy = name.includes('=') ? '; a DN within { } goes into quotes' : hint || `; it has ${keys.join(', ')}`;
+    this.fault(line, `${label} has no key '${printable(name)}'${remedy}`);
   }
 
   /** The items of a list. */
@@ -153,7 +153,7 @@ export class MarkedYaml {
     return markedTexts;
   }
 
-  /** Like `texts`, but refuses unquoted DNs in brackets, because YAML splits such a list at the commas of the DNs. */
+  /** Like `texts`, for DNs. Refuses a list of unquoted DNs in brackets, which YAML splits at the commas in DNs. */
   dnTexts(field: Field): MarkedText[] {
     const { key, line, value } = field;
     if (isSeq(value) && value.flow && value.items.length > 1 && value.items.some((item) => isUnquoted(item as Node))) {

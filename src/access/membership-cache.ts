@@ -5,15 +5,15 @@ const MAX_MEMBERS = 10_000;
 const MAX_GROUPS = 32;
 
 /**
- * Caches which of the groups named in rules a user belongs to, for one version of the group data. Where rules name
- * groups, these lookups are most of the cost of computing rights. The rights themselves are computed for each session:
- * kept for some thousand users they cost more in garbage collection than they save.
+ * Caches the groups, of those that rules name, that a user is a member of, for one version of the group data. Where
+ * rules name groups, these lookups are most of the cost of computing rights. The rights themselves are computed anew
+ * for each session: caching the rights of some thousand users costs more in garbage collection than it saves.
  */
 export class MembershipCache {
   readonly #memberships = new BoundedMap<string, ReadonlySet<string>>(MAX_MEMBERS);
   #version: bigint | undefined;
 
-  /** `member` identifies the user's entry in its current state, by name and version. */
+  /** Returns the groups of a user. `member` identifies the user's entry in its current state, by name and version. */
   get(version: bigint, member: string): ReadonlySet<string> | undefined {
     return version === this.#version ? this.#memberships.get(member) : undefined;
   }

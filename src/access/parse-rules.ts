@@ -14,9 +14,9 @@ import type { AccessRule, AccessRules, AttributeSet } from './rule.js';
 export type { RuleFault } from './marked-yaml.js';
 
 export interface ParsedRules {
-  /** Undefined if there are faults. */
+  /** Undefined if the file has faults. */
   readonly rules: AccessRules | undefined;
-  /** In the order of the file. */
+  /** Sorted by line. */
   readonly faults: readonly RuleFault[];
 }
 
@@ -64,14 +64,14 @@ class RulesReader {
     };
   }
 
-  /** Parses the items of a list. Each item needs a name that is unique in the list. */
+  /** Parses the items of a list. The name of an item must be unique in the list. */
   #readItems<T>(
     field: Field | undefined,
-    what: 'rule' | 'limit' | 'password policy',
+    label: 'rule' | 'limit' | 'password policy',
     read: (node: Node, name: string) => T,
   ): readonly T[] {
     if (!field) return [];
-    const items = this.#yaml.items(field, what === 'rule');
+    const items = this.#yaml.items(field, label === 'rule');
     if (items.length > MAX_RULES) {
       this.#yaml.fault(field.line, `'${field.key}' has ${items.length} items; at most ${MAX_RULES} are taken`);
       return [];
@@ -79,18 +79,18 @@ class RulesReader {
     const lines = new Map<string, number>();
     const parsedItems: T[] = [];
     for (const [i, node] of items.entries()) {
-      this.#yaml.subject = `${what} ${i + 1}`;
-      parsedItems.push(read(node, this.#readName(node, what, what === 'limit' ? `limit ${i + 1}` : '', lines)));
+      this.#yaml.subject = `${label} ${i + 1}`;
+      parsedItems.push(read(node, this.#readName(node, label, label === 'limit' ? `limit ${i + 1}` : '', lines)));
     }
     this.#yaml.subject = '';
     return parsedItems;
   }
 
-  /** Reads a name, with which further faults begin. `instead`: name of an unnamed item; '' if a name is required. */
-  #readName(node: Node, what: string, instead: string, lines: Map<string, number>): string {
+  /** Reads the name of an item. `defaultName`: the name of an unnamed item; '' if a name is required. */
+  #readName(node: Node, label: string, defaultName: string, lines: Map<string, number>): string {
     const name = isMap(node) ? node.get('name', true) : undefined;
     if (!isMap(node) || !name) {
-      if (instead !== '') return instead;
+      if (defaultName !== '') return defaultName;
       if (isMap(node)) this.#yaml.fault(this.#yaml.line(node), "it has no name; add a 'name' that says what it is for");
       return '';
     }
@@ -99,10 +99,10 @@ class RulesReader {
       this.#yaml.fault(line, `'name' has to be a text of one line and at most ${MAX_NAME} characters`);
       return '';
     }
-    this.#yaml.subject = `${what} '${name.value}'`;
+    this.#yaml.subject = `${label} '${name.value}'`;
     const earlierLine = lines.get(name.value);
     if (earlierLine !== undefined)
-      this.#yaml.fault(line, `line ${earlierLine} has a ${what} of this name; give each a name of its own`);
+      this.#yaml.fault(line, `line ${earlierLine} has a ${label} of this name; give each a name of its own`);
     else lines.set(name.value, line);
     return name.value;
   }
@@ -123,12 +123,12 @@ class RulesReader {
     return { name, line, who, to, allow, deny };
   }
 
-  #faultBothWays({ line }: Field, both: RightSet): void {
-    const rightNames = rightsIn(both).join(', ');
+  #faultBothWays({ line }: Field, conflictingRights: RightSet): void {
+    const rightNames = rightsIn(conflictingRights).join(', ');
     this.#yaml.fault(line, `'${rightNames}' is both allowed and denied; deny wins, so take it out of one`);
   }
 
-  /** Parses rights and checks these against the attributes `about`; undefined `about`: attributes with faults. */
+  /** Parses rights and checks that they fit the attributes. `attributeSet`: undefined if it has faults. */
   #readRights(field: Field | undefined, attributeSet: AttributeSet | undefined): RightSet {
     if (!field) return NO_RIGHTS;
     let set = NO_RIGHTS;

@@ -59,26 +59,26 @@ export class TargetReader {
   #readFilter({ text, line }: MarkedText): TargetFilter[] {
     const filter = runOrFault(this.#yaml, line, () => parseFilter(text));
     if (!filter) return [];
-    for (const item of itemsOf(filter)) {
-      const fault = runOrFault(this.#yaml, line, () => this.#itemFault(item));
+    for (const condition of itemsOf(filter)) {
+      const fault = runOrFault(this.#yaml, line, () => this.#conditionFault(condition));
       if (fault !== undefined) this.#yaml.fault(line, `filter ${printable(text)}: ${fault}`);
     }
     return [{ text, filter }];
   }
 
-  #itemFault(item: Filter): string | undefined {
-    if (item.type === 'extensible') {
-      if (item.dnAttributes) return "':dn:' is not for rules; say where by 'base', 'one' or 'subtree'";
-      if (item.attribute === undefined) return 'name the attribute ahead of the matching rule';
-      if (item.rule !== undefined && this.#schema.rule(item.rule)?.inChain)
+  #conditionFault(condition: Filter): string | undefined {
+    if (condition.type === 'extensible') {
+      if (condition.dnAttributes) return "':dn:' is not for rules; say where by 'base', 'one' or 'subtree'";
+      if (condition.attribute === undefined) return 'name the attribute ahead of the matching rule';
+      if (condition.rule !== undefined && this.#schema.rule(condition.rule)?.inChain)
         return 'an in-chain match is worked out when it is asked for, and not for rules';
     }
-    if ('attribute' in item && item.attribute !== undefined) {
-      const description = this.#schema.requireDescription(item.attribute);
+    if ('attribute' in condition && condition.attribute !== undefined) {
+      const description = this.#schema.requireDescription(condition.attribute);
       if (isComputed(description.type))
         return `attribute '${description.type.name}' is worked out when it is asked for, and not for rules`;
     }
-    const { filter: compiled } = this.#compiler.compile(item, UNRESTRICTED);
+    const { filter: compiled } = this.#compiler.compile(condition, UNRESTRICTED);
     return compiled.kind === 'undefined' ? `${compiled.reason}: it is never true` : undefined;
   }
 

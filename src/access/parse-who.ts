@@ -82,8 +82,8 @@ export class WhoReader {
     const description = runOrFault(this.#yaml, line, () => this.#schema.requireDescription(text));
     if (!description) return [];
     const { type, options, binary } = description;
-    const refuse = (why: string): readonly AttributeType[] => {
-      this.#yaml.fault(line, why);
+    const refuse = (reason: string): readonly AttributeType[] => {
+      this.#yaml.fault(line, reason);
       return [];
     };
     if (options.length > 0 || binary) return refuse(`'attribute' names a type; write '${type.name}' for '${text}'`);
@@ -114,7 +114,7 @@ export class WhoReader {
     return {};
   }
 
-  /** Reports clauses that match nobody because their keys exclude each other. */
+  /** Reports a clause that matches no requester, because its keys exclude each other. */
   #checkMatchesSomebody(fields: Fields, { not }: Who): void {
     const anonymous = fields.get('anonymous');
     const userKey = anonymous && USER_KEYS.find((key) => fields.has(key));
@@ -128,8 +128,8 @@ export class WhoReader {
         this.#faultNever(field.line, `'${key}' and 'not: { ${key}: true }' exclude each other; take one away`);
   }
 
-  #faultNever(line: number, why: string): void {
-    this.#yaml.fault(line, `this never applies: ${why}`);
+  #faultNever(line: number, reason: string): void {
+    this.#yaml.fault(line, `this never applies: ${reason}`);
   }
 }
 
@@ -141,7 +141,7 @@ export function readDns(yaml: MarkedYaml, schema: Schema, field: Field): readonl
   });
 }
 
-/** Runs `work`. An LdapError becomes a fault, and the function returns undefined. */
+/** Runs `work`. An LdapError becomes a fault, and the result is undefined. */
 export function runOrFault<T>(yaml: MarkedYaml, line: number, work: () => T, prefix = ''): T | undefined {
   try {
     return work();

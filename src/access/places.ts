@@ -5,14 +5,14 @@ import type { Dn } from '../schema/schema-types.js';
 import { isAtOrBelow } from './requester.js';
 import type { AccessRule } from './rule.js';
 
-/** The rules that apply at a place, by number in ascending order. Equal sets are one object. */
+/** Numbers of the rules that apply to an entry, ascending. Equal sets are one object. */
 export interface RuleSet {
-  /** Index of the set: small and dense. */
+  /** Index of the set in the list of all sets, from 0. */
   readonly number: number;
   readonly rules: readonly number[];
 }
 
-/** A DN that rules mention, or an ancestor of one: with the numbers of the rules at each scope there. */
+/** A node in the tree of DNs that rules name, with the numbers of the rules with this base, by scope. */
 class NameNode {
   readonly children = new Map<string, NameNode>();
   readonly base: number[] = [];
@@ -20,26 +20,26 @@ class NameNode {
   readonly subtree: number[] = [];
 }
 
-/** The rule sets at and below an entry. */
+/** The rule sets that apply to an entry and below it. */
 export interface Place {
-  /** For the entry itself. */
+  /** The rules for the entry itself. */
   readonly ownRules: RuleSet;
-  /** For children of the entry that no rule names. */
+  /** The rules for children of the entry that have no node in the tree of names. */
   readonly childrenRules: RuleSet;
-  /** For children of the entry that rules name, by normalized RDN (truncated, Latin-1). */
+  /** The rules for children that have a node in the tree of names, by normalized RDN (truncated, Latin-1). */
   readonly namedChildren: ReadonlyMap<string, RuleSet>;
-  /** For entries at any depth below that no rule names. */
+  /** The rules for entries at any depth below that have no node in the tree of names. */
   readonly inheritedRules: RuleSet;
   readonly nameNode: NameNode | undefined;
 }
 
 const NO_NAMES: ReadonlyMap<string, RuleSet> = new Map();
 
-/** Finds the rules for an entry by its parent's node and its RDN. The result for each node is cached. */
+/** Finds the rules for an entry by the node of its parent and by its RDN. Caches the result for each node. */
 export class Places {
   readonly #topName = new NameNode();
   readonly #setsByKey = new Map<string, RuleSet>();
-  /** Results by node. A rename creates new nodes, so entries of the map never go stale. */
+  /** Results by node. A renamed entry gets a new node, so a cached result stays valid. */
   #placesByNode = new WeakMap<Node, Place>();
   readonly #rootPlace: Place;
 
@@ -63,8 +63,8 @@ export class Places {
       nameNode[scope].push(number);
       return;
     }
-    // A rule with a base above suffixes applies to the suffixes. A base apart from all suffixes may be an entry of the
-    // server's own.
+    // A rule with a base above some suffixes applies to these suffixes. Any other base may be the DN of an entry that
+    // the server itself provides, such as the root DSE.
     for (const coveredSuffix of suffixes.filter((other) => isAtOrBelow(other, base))) {
       const nameNode = ensureChild(this.#topName, cutNorm(coveredSuffix.norm));
       if (scope === 'subtree') nameNode.subtree.push(number);

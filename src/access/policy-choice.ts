@@ -5,7 +5,7 @@ import { filterCondition } from './conditions.js';
 import { type IsMember, isAtOrBelow } from './requester.js';
 import type { PolicyRule } from './rule.js';
 
-/** A policy rule with one of its subtrees. */
+/** A policy rule with one of the subtrees that it names. */
 export interface PlacedPolicy {
   readonly rule: PolicyRule;
   /** Undefined: the whole directory. */
@@ -13,8 +13,8 @@ export interface PlacedPolicy {
 }
 
 /**
- * All policy rules in order of precedence. A rule with groups comes before a rule with filters, and that before a rule
- * with neither. Among equal rules the deeper subtree comes first, and among equal depths the first name.
+ * Returns all policy rules in order of precedence: rules with groups, then rules with filters, then the rest. Among
+ * equal rules the rule with the deeper subtree comes first, then the rule whose name sorts first.
  */
 export function byPrecedence(rules: readonly PolicyRule[]): PlacedPolicy[] {
   const policies = rules.flatMap((rule) => (rule.subtrees ?? [undefined]).map((subtree) => ({ rule, subtree })));
@@ -23,7 +23,9 @@ export function byPrecedence(rules: readonly PolicyRule[]): PlacedPolicy[] {
   );
 }
 
-/** Precedence of a rule: among the rules that match an account, the rule with the highest weight applies. */
+/**
+ * Returns the precedence of a rule: among the rules that match an account, the rule with the highest weight applies.
+ */
 export function weight({ groups, filters }: PolicyRule): number {
   return (groups ? 2 : 0) + (filters ? 1 : 0);
 }
@@ -39,7 +41,7 @@ interface CompiledPolicy extends PlacedPolicy {
 /** Chooses the password policy of an account by the rules. */
 export class PolicyChoice {
   readonly rules: readonly PolicyRule[];
-  /** Whether some rules depend on group membership. */
+  /** Whether a rule names groups, so that the choice needs the memberships of the account. */
   readonly usesGroups: boolean;
   readonly #policies: readonly CompiledPolicy[];
 

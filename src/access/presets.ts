@@ -10,7 +10,7 @@ const OWN_PASSWORD = `  - name: own password
     allow: [compare, write]
 `;
 
-/** Rule files that a new directory may start with (`rowan init --access`). */
+/** Sets of rules for a new directory (`rowan init --access`). */
 export const PRESETS = {
   'users-read': `# Users read all but secrets, and change their own password.
 rules:
@@ -46,10 +46,10 @@ ${OWN_PASSWORD}`,
 
 export type Preset = keyof typeof PRESETS;
 
-/** The preset of a directory for which no rules were set. */
+/** The rules of a directory that was created without `--access`. */
 export const DEFAULT_PRESET: Preset = 'users-read';
 
-/** The rules of a preset without the attributes that are missing in the schema. */
+/** Returns the text of a preset, without attributes that the schema lacks. */
 export function presetText(preset: Preset, schema: Schema): string {
   const isKnown = (line: string) => {
     const attribute = /^ {8}- (\w+)$/.exec(line)?.[1];

@@ -6,7 +6,7 @@ import type { Network, Who } from './rule.js';
 export const MECHANISMS = ['simple', 'application'] as const;
 export type Mechanism = (typeof MECHANISMS)[number];
 
-/** The identity and the connection of a client: everything that rules check apart from the entry. */
+/** The identity and connection of a client: all inputs of a rule except the entry. */
 export interface Requester {
   /** The bound user; undefined: anonymous. */
   readonly user: { readonly id: Buffer; readonly dn: Dn } | undefined;
@@ -23,11 +23,11 @@ export interface Requester {
 /** Whether the requester is a member of the group. Called for groups that rules name. */
 export type IsMember = (group: Dn) => boolean;
 
-/** The result of a `Who` clause for a known requester: true, false, or a test of the entry. */
+/** The result of a `Who` clause for one requester. An `EntryTest` remains to be applied to each entry. */
 export type Decision = boolean | EntryTest;
 
 export interface EntryTest {
-  /** Exactly one field is set. */
+  /** Set if the entry must be the requester's own. Exactly one field of the test is set. */
   readonly self?: true;
   readonly attribute?: NonNullable<Who['attribute']>;
   readonly allTests?: readonly EntryTest[];
@@ -62,10 +62,10 @@ export function decide(who: Who, requester: Requester, inGroup: IsMember): Decis
   return entryTests.length === 0 ? true : entryTests.length === 1 ? entryTests[0]! : { allTests: entryTests };
 }
 
-/** Whether `dn` equals `above` or lies below it. */
-export function isAtOrBelow(dn: Dn, above: Dn): boolean {
-  const from = dn.rdns.length - above.rdns.length;
-  return from >= 0 && above.rdns.every((rdn, i) => rdn.norm.equals(dn.rdns[from + i]!.norm));
+/** Whether `dn` equals `ancestor` or lies below it. */
+export function isAtOrBelow(dn: Dn, ancestor: Dn): boolean {
+  const depthBelow = dn.rdns.length - ancestor.rdns.length;
+  return depthBelow >= 0 && ancestor.rdns.every((rdn, i) => rdn.norm.equals(dn.rdns[depthBelow + i]!.norm));
 }
 
 const blockLists = new WeakMap<Network, BlockList>();

@@ -22,7 +22,7 @@ export const RIGHTS = [
 
 export type Right = (typeof RIGHTS)[number];
 
-/** Words that stand for several rights. */
+/** Names that stand for several rights. */
 export const RIGHT_GROUPS: Readonly<Record<string, readonly Right[]>> = {
   view: ['see', 'read', 'search', 'compare'],
   write: ['add', 'delete', 'replace'],

@@ -31,27 +31,27 @@ const MOVE = rightSet('rename', 'moveOut');
 /** A rule that applies to the requester. */
 interface ApplicableRule {
   readonly rule: AccessRule;
-  /** Decides for which entries the rule applies; undefined: for all entries at its places. */
+  /** Tests whether the rule applies to an entry. Undefined: the rule applies to all entries at its places. */
   readonly condition: Condition | undefined;
 }
 
-/** The rules of one `RuleSet` that apply to the requester, split into rules without and rules with a condition. */
+/** The rules of one `RuleSet` that apply to the requester. */
 class RulesAtPlace {
   readonly #plainRules: readonly AccessRule[];
   readonly #conditionalRules: readonly ApplicableRule[];
-  readonly #confidential: boolean;
-  /** Sights by the conditional rules that apply: one character `0` or `1` per rule. */
+  readonly #isConfidential: boolean;
+  /** Rights on an entry by the conditional rules that apply: `1` or `0` in the key for each of these rules. */
   readonly #sights = new Map<string, RuleSight>();
-  /** The sight of all entries if there are no conditional rules; else undefined. */
+  /** The rights on every entry of the place; undefined if a conditional rule decides. */
   readonly constantSight: RuleSight | undefined;
-  /** Whether the requester may see the entries; undefined if that depends on the entry. */
+  /** Whether every entry of the place is visible (true) or none (false); undefined if a conditional rule decides. */
   readonly maySeeEntries: boolean | undefined;
 
-  constructor(applicableRules: readonly ApplicableRule[], confidential: boolean) {
+  constructor(applicableRules: readonly ApplicableRule[], isConfidential: boolean) {
     this.#plainRules = applicableRules.filter(({ condition }) => !condition).map(({ rule }) => rule);
     this.#conditionalRules = applicableRules.filter(({ condition }) => condition);
-    this.#confidential = confidential;
-    const plainSight = new RuleSight(this.#plainRules, confidential);
+    this.#isConfidential = isConfidential;
+    const plainSight = new RuleSight(this.#plainRules, isConfidential);
     if (this.#conditionalRules.length === 0) this.constantSight = plainSight;
     if (!this.#conditionalRules.some(({ rule }) => decidesSight(rule))) this.maySeeEntries = plainSight.seen;
   }
@@ -76,7 +76,7 @@ class RulesAtPlace {
     if (!sight) {
       if (this.#sights.size >= MAX_SIGHTS) this.#sights.clear();
       const fulfilledRules = conditionalRules.filter((_, i) => key[i] === '1').map(({ rule }) => rule);
-      sight = new RuleSight([...this.#plainRules, ...fulfilledRules], this.#confidential);
+      sight = new RuleSight([...this.#plainRules, ...fulfilledRules], this.#isConfidential);
       this.#sights.set(key, sight);
     }
     return sight;
@@ -85,25 +85,25 @@ class RulesAtPlace {
 
 const MAX_SIGHTS = 1024;
 
-/** The rules that apply to the requester, by place. */
+/** The rules that apply to the requester, for every place. */
 class ApplicableRules {
   readonly #places: Places;
   readonly #rulesByNumber: ReadonlyMap<number, ApplicableRule>;
-  readonly #confidential: boolean;
-  /** By `RuleSet.number`. */
+  readonly #isConfidential: boolean;
+  /** Rules of one `RuleSet`, indexed by `RuleSet.number`; created at the first use. */
   readonly #rulesAtPlaces: (RulesAtPlace | undefined)[] = [];
 
-  constructor(places: Places, rulesByNumber: ReadonlyMap<number, ApplicableRule>, confidential: boolean) {
+  constructor(places: Places, rulesByNumber: ReadonlyMap<number, ApplicableRule>, isConfidential: boolean) {
     this.#places = places;
     this.#rulesByNumber = rulesByNumber;
-    this.#confidential = confidential;
+    this.#isConfidential = isConfidential;
   }
 
   rulesOfSet({ number, rules }: RuleSet): RulesAtPlace {
     let rulesAtPlace = this.#rulesAtPlaces[number];
     if (!rulesAtPlace) {
       const applicableRules = rules.map((rule) => this.#rulesByNumber.get(rule)).filter((one) => one !== undefined);
-      rulesAtPlace = new RulesAtPlace(applicableRules, this.#confidential);
+      rulesAtPlace = new RulesAtPlace(applicableRules, this.#isConfidential);
       this.#rulesAtPlaces[number] = rulesAtPlace;
     }
     return rulesAtPlace;
@@ -116,7 +116,7 @@ class ApplicableRules {
     return this.rulesOfSet(place.namedChildren.get(rdn) ?? place.childrenRules);
   }
 
-  /** The sight of an entry; for the root, the rights on its children. */
+  /** Returns the rights on an entry and its attributes. For the root, only rights on children matter. */
   sightOf({ node, row }: CheckedEntry): RuleSight {
     const { id, parent, normRdn } = node;
     return this.#rulesAtNode(node).sightOf({ id, parent: parent ?? ROOT, row, normRdn });
@@ -127,7 +127,7 @@ class ApplicableRules {
     return this.#rulesAtNode(node).rulesFor({ id, parent: parent ?? ROOT, row, normRdn });
   }
 
-  /** The rules at the entry's own place, looked up by its parent: the node of a new entry is not in the tree. */
+  /** Returns the rules for the entry at a node. Starts from the parent: a new entry's node is not in the tree yet. */
   #rulesAtNode(node: Node): RulesAtPlace {
     if (node === ROOT) return this.rulesOfSet(this.#places.placeOf(ROOT).ownRules);
     const place = this.#places.placeOf(node.parent ?? ROOT);
@@ -135,12 +135,12 @@ class ApplicableRules {
     return this.rulesOfSet(set ?? place.childrenRules);
   }
 
-  /** The sight of the entry at a node; undefined if it depends on the entry's content. */
+  /** Returns the rights on the entry at a node; undefined if they depend on the contents of the entry. */
   constantSightAt(node: Node): RuleSight | undefined {
     return this.#rulesAtNode(node).constantSight;
   }
 
-  /** Whether the requester may see the entry at a node; undefined if that depends on the entry's content. */
+  /** Whether the requester may see the entry at a node; undefined if that depends on the contents of the entry. */
   sees(node: Node): boolean | undefined {
     return this.#rulesAtNode(node).maySeeEntries;
   }
@@ -155,7 +155,7 @@ class ApplicableRules {
 export interface RightReason {
   readonly right: Right;
   readonly isGranted: boolean;
-  /** Names of the rules that grant the right, or of the rules that deny it. */
+  /** Names of the rules that grant the right; if the right is denied, of the rules that deny it. */
   readonly rules: readonly string[];
 }
 
@@ -277,12 +277,12 @@ export class Rights implements Access {
     return undefined;
   }
 
-  /** The rights on an entry, on its attributes, and below it. */
+  /** Returns the rights on an entry, on its attributes and on its children. */
   sightOf(entry: CheckedEntry): RuleSight {
     return this.#applicableRules.sightOf(entry);
   }
 
-  /** Each right on the entry and below it, or on an attribute, with the rules that decide. */
+  /** Returns each right on the entry and its children, or on one attribute, with the rules that decide it. */
   explain(entry: CheckedEntry, attribute: AttributeDescription | undefined): RightReason[] {
     const sight = this.#applicableRules.sightOf(entry);
     const rules = this.#applicableRules.rulesFor(entry);
@@ -305,18 +305,18 @@ export class Rights implements Access {
     return this.#accessError(`'${right}'${on ? ` on attribute '${on.text}'` : ''} of ${entryText}`);
   }
 
-  /** The error for a requester that lacks a right on every entry. */
+  /** Returns the error for a requester that has the right on no entry. */
   nowhereError(right: Right, description?: AttributeDescription): LdapError {
     return this.#errorOnAnyEntry(`'${right}'${description ? ` on attribute '${description.text}'` : ''}`);
   }
 
-  #errorOnAnyEntry(what: string): LdapError {
-    return this.#accessError(`${what}, on any entry`);
+  #errorOnAnyEntry(deniedAction: string): LdapError {
+    return this.#accessError(`${deniedAction}, on any entry`);
   }
 
-  #accessError(what: string): LdapError {
+  #accessError(deniedAction: string): LdapError {
     const remedy = this.requester.user ? '' : '; bind first';
-    return new LdapError('insufficientAccessRights', `this needs the right ${what}${remedy}`);
+    return new LdapError('insufficientAccessRights', `this needs the right ${deniedAction}${remedy}`);
   }
 }
 
@@ -358,7 +358,7 @@ function affectsViewing(rule: AccessRule): boolean {
   return coversPlain && (rights & VIEW & ATTRIBUTE_RIGHTS) !== NO_RIGHTS;
 }
 
-/** The viewer of a requester: `UNRESTRICTED`, without checks of rows, if the rules hide nothing but secrets. */
+/** Returns the viewer of a requester; `UNRESTRICTED` if the rules hide only secrets, so that no row is checked. */
 function createViewer(
   applicableRules: ApplicableRules,
   rules: readonly ApplicableRule[],

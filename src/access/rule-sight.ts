@@ -11,9 +11,9 @@ const RIGHT_OF_USE: Readonly<Record<Use, RightSet>> = {
   read: rightSet('read'),
 };
 
-/** The rights of a requester on an entry: the union of the allowed rights without the denied rights. */
+/** The rights of a requester on an entry and its attributes: the allowed rights without the denied rights. */
 export class RuleSight implements Sight {
-  /** Rights on the entry itself, and on the place right below it. */
+  /** Rights on the entry itself. */
   readonly entryRights: RightSet;
   readonly childrenRights: RightSet;
   readonly #rules: readonly AccessRule[];
@@ -23,10 +23,10 @@ export class RuleSight implements Sight {
   readonly #rightsByDescription = new Map<AttributeDescription, RightSet>();
   readonly #rightsByType = new Map<AttributeType, RightSet>();
 
-  /** `confidential`: whether nobody can eavesdrop on the connection that the values are sent over. */
-  constructor(rules: readonly AccessRule[], confidential: boolean) {
+  /** `isConfidential`: whether nobody can eavesdrop on the connection that the values are sent over. */
+  constructor(rules: readonly AccessRule[], isConfidential: boolean) {
     this.#rules = rules;
-    this.#isConfidential = confidential;
+    this.#isConfidential = isConfidential;
     this.entryRights = netRights(rules.filter(({ to }) => to.attributes.includesEntry)) & ENTRY_RIGHTS;
     this.childrenRights = netRights(rules.filter(({ to }) => to.attributes.includesChildren)) & CHILDREN_RIGHTS;
     this.#rightsOnAllAttributes = netRights(rules.filter(({ to }) => coversAll(to.attributes))) & netRights(rules);
@@ -54,8 +54,8 @@ export class RuleSight implements Sight {
     const rulesAbout = this.#rules.filter(({ to }) => covers(to.attributes, description));
     const rights = netRights(rulesAbout) & ATTRIBUTE_RIGHTS;
     if (!description.type.secret) return rights;
-    // Secrets are never searchable. Reading a secret requires a confidential connection, or a rule that sets the
-    // required strength.
+    // No rule can make secrets searchable. Reading a secret requires a confidential connection, or a rule that sets the
+    // required strength (`strength` in `who`).
     const mayBeRead =
       this.#isConfidential ||
       rulesAbout.some(({ who, allow }) => who.strength !== undefined && allow & RIGHT_OF_USE.read);
@@ -66,7 +66,7 @@ export class RuleSight implements Sight {
     return (this.rightsOn(description) & RIGHT_OF_USE[use]) !== NO_RIGHTS;
   }
 
-  /** Whether a type is allowed with any options; false also if a rule names the type with options. */
+  /** Whether the use of the type is allowed with any options. Also false if a rule names the type with options. */
   allowsEvery(use: Use, type: AttributeType): boolean {
     let rights = this.#rightsByType.get(type);
     if (rights === undefined) {

@@ -3,8 +3,8 @@ import type { AttributeDescription, AttributeType, Dn } from '../schema/schema-t
 import type { RightSet } from './right.js';
 
 /**
- * Matches requesters. All fields that are set have to match; a list matches if one of its elements does. Without fields
- * it matches everybody, bound or not. Rules do not apply to the administrator.
+ * The `who` of a rule: a condition on the requester. All fields that are set have to match; a list matches if one of
+ * its elements does. Without fields every requester matches, bound or not. Rules do not apply to the administrator.
  */
 export interface Who {
   readonly anonymous?: true;
@@ -52,11 +52,11 @@ export interface AttributeSet {
   readonly descriptions: readonly AttributeDescription[];
 }
 
-/** The entries and attributes that a rule covers. */
+/** The `to` of a rule: the entries and attributes that the rule covers. */
 export interface Target {
-  /** Where the entries are. Default: everywhere. */
+  /** Location of the entries. Default: everywhere. */
   readonly place?: { readonly scope: 'base' | 'one' | 'subtree'; readonly bases: readonly Dn[] };
-  /** Covered entries match one of the filters. */
+  /** At least one of the filters must match the entry. */
   readonly filters?: readonly TargetFilter[];
   readonly attributes: AttributeSet;
 }

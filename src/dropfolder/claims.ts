@@ -4,49 +4,52 @@ import { exists, type Layout, renameIfPresent } from './layout.js';
 import { type Claim, formatClaim, NO_CLAIMANT, newClaimant, newToken, parseClaim } from './names.js';
 
 const HEARTBEAT_PREFIX = '.alive-';
-/** Heartbeats that a claimant writes in the time of one lease. */
+/** Number of heartbeats that a claimant writes during one lease. */
 const HEARTBEATS_PER_LEASE = 5;
 
-/** A file in `processing` that this process has claimed. Other processes may take the claim over after a lease. */
+/**
+ * A file that this process has claimed by a rename into `processing`. If the process stops writing heartbeats for a
+ * lease, another process may take the claim over.
+ */
 export interface ClaimedFile {
   readonly claim: Claim;
   readonly path: string;
-  /** Whether the claim was taken over from another claimant, and not made from a file of `target`. */
+  /** Whether the claim was taken over from another claimant. Otherwise it was made from a file of `target`. */
   readonly wasTakenOver: boolean;
 }
 
-/** The last heartbeat seen of a claimant. */
+/** The heartbeat file of a claimant, as this process has read it last. */
 interface Heartbeat {
-  /** Content of the heartbeat file. Empty when the file is missing. */
+  /** Content of the heartbeat file; empty when the file is missing. */
   readonly stamp: string;
-  /** Time of `performance.now()` since which this process has seen `stamp`. */
+  /** Time (`performance.now()`) when this process first read `stamp`. */
   readonly sinceMs: number;
-  /** Whether `stamp` has changed while this process was watching. */
+  /** Whether `stamp` has changed since this process began to read the file. */
   readonly hasChanged: boolean;
 }
 
-/** A survey of the claims in `processing`, seen by this process. */
+/** The claims in `processing` by the state of their claimants. */
 export interface ClaimSurvey {
-  /** Names of claims that may be taken over: the claimant is dead, or is this process. */
+  /** Names of claims that may be taken over: the claimant is dead, or it is this process. */
   readonly availableNames: readonly string[];
   /** Number of claims of living claimants other than this process. */
   readonly heldCount: number;
-  /** Whether every claimant counted in `heldCount` has written a heartbeat while this process was watching. */
+  /** Whether this process has seen a new heartbeat of every claimant counted in `heldCount`. */
   readonly areAllAlive: boolean;
 }
 
 /**
- * The claims on files. A claim is a file name in `processing`. A rename makes the claim, and only one process can win a
- * rename. A living claimant regularly writes a new number into its heartbeat file. When that number has not changed for
- * the time of a lease, by the clock of the observer, the claims of the claimant may be taken over. Clocks of two
- * machines are never compared. A living claimant that is taken for dead does no harm: the row of the file guards every
- * change.
+ * Claims files. A claim is a file name in `processing`. A rename from `target` makes the claim, and only one process
+ * can win a rename. A living claimant regularly writes a new number into its heartbeat file. When the number has not
+ * changed for the time of a lease, by the clock of the observer, other processes may take the claims over. Clocks of
+ * two machines are never compared. A living claimant that is taken for dead does no harm: the row of the file guards
+ * every change.
  */
 export class Claims {
   readonly #layout: Layout;
   readonly #leaseMs: number;
   readonly #claimant = newClaimant();
-  /** By claimant, without this process. */
+  /** The last heartbeats by claimant, without this process. */
   #heartbeats = new Map<string, Heartbeat>();
   #timer: NodeJS.Timeout | undefined;
   #heartbeatCount = 0;
@@ -60,7 +63,8 @@ export class Claims {
   async start(): Promise<void> {
     if (this.#timer) return;
     await this.#writeHeartbeat();
-    // A failed heartbeat is not reported here: at worst other processes take the claims over, and report more.
+    // A failed heartbeat is not reported here. If failures persist, another process takes the claims over, and the next
+    // access to a file fails with an error that is reported.
     const intervalMs = this.#leaseMs / HEARTBEATS_PER_LEASE;
     this.#timer = setInterval(() => void this.#writeHeartbeat().catch(() => undefined), intervalMs);
     this.#timer.unref();
@@ -80,12 +84,12 @@ export class Claims {
     await rm(this.#heartbeatPath(this.#claimant), { force: true });
   }
 
-  /** Claims a file of `target`. Returns undefined when another process was faster. */
+  /** Claims a file of `target` by a rename. Returns undefined when another process was faster. */
   claim(name: string): Promise<ClaimedFile | undefined> {
     return this.#renameClaim(this.#layout.path('target', name), { token: newToken(), isBegun: false, name }, false);
   }
 
-  /** Takes an available claim over. Returns undefined when another process was faster. */
+  /** Takes over a claim by a rename. Returns undefined when another process was faster. */
   async takeOver(claimName: string): Promise<ClaimedFile | undefined> {
     const claim = parseClaim(claimName)!;
     const claimedFile = await this.#renameClaim(this.#layout.path('processing', claimName), claim, true);
@@ -93,15 +97,12 @@ export class Claims {
     return claimedFile;
   }
 
-  /**
-   * Records in the name of the claim that the row of the file exists, which from now on counts the finished records.
-   * Returns undefined when another process has taken the claim.
-   */
+  /** Marks the claim as begun: the file has a row. Returns undefined when another process has taken the claim. */
   markBegun({ claim, path, wasTakenOver }: ClaimedFile): Promise<ClaimedFile | undefined> {
     return this.#renameClaim(path, { ...claim, isBegun: true }, wasTakenOver);
   }
 
-  /** Renames the claim to one of `NO_CLAIMANT`, so that any process may take the file. */
+  /** Gives the claim up: renames it to one of `NO_CLAIMANT`, which any process may take over. */
   async release({ claim, path }: ClaimedFile): Promise<void> {
     await renameIfPresent(
       path,
@@ -110,13 +111,13 @@ export class Claims {
   }
 
   async #renameClaim(
-    from: string,
+    source: string,
     { token, isBegun, name }: Pick<Claim, 'token' | 'isBegun' | 'name'>,
     wasTakenOver: boolean,
   ): Promise<ClaimedFile | undefined> {
     const claim = { token, isBegun, name, claimant: this.#claimant, timeMs: Date.now() };
     const path = this.#layout.path('processing', formatClaim(claim));
-    return from === path || (await renameIfPresent(from, path)) ? { claim, path, wasTakenOver } : undefined;
+    return source === path || (await renameIfPresent(source, path)) ? { claim, path, wasTakenOver } : undefined;
   }
 
   isHeld({ path }: ClaimedFile): Promise<boolean> {
@@ -137,7 +138,9 @@ export class Claims {
       await rm(this.#layout.path('processing', name), { force: true });
   }
 
-  /** Surveys the claims of other processes. Liveness is judged from repeated calls. */
+  /**
+   * Returns the claims by the state of their claimants. A claimant is known to be dead only after calls over a lease.
+   */
   async survey(): Promise<ClaimSurvey> {
     const names = await readdir(this.#layout.path('processing'));
     const claimNames = names.filter((name) => parseClaim(name));

@@ -18,12 +18,12 @@ export interface CsvMapping {
   readonly attributes: ReadonlyMap<AttributeType, readonly string[]>;
   readonly constants: ReadonlyMap<AttributeType, readonly string[]>;
   readonly gone: GoneAction;
-  /** Entries that one file may remove. A file that would remove more is refused. */
+  /** The most entries that a file may remove. A file that would remove more is refused. */
   readonly mostGone: number;
   readonly delimiter: string;
 }
 
-/** Returns the columns that the templates of a mapping name. */
+/** Returns the names of the columns that the mapping uses. */
 export function mappedColumns({ key, dn, attributes }: CsvMapping): Set<string> {
   const templates = [dn, ...[...attributes.values()].flat()];
   const columns = templates.flatMap((template) => [...template.matchAll(COLUMN_REFERENCES)].map((match) => match[1]!));

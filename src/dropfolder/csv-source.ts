@@ -18,28 +18,28 @@ const MAX_ROW_BYTES = 1024 * 1024;
 
 interface VisibleEntry {
   readonly entry: Entry;
-  /** Undefined: the whole entry is visible. */
+  /** The rights to read the entry. Undefined: all of the entry may be read. */
   readonly sight: Sight | undefined;
 }
 
 interface CsvRow {
-  /** Line of the file where the row ends. */
+  /** Line of the file on which the row ends. */
   readonly line: number;
   readonly values: Readonly<Record<string, string>>;
 }
 
 /**
- * Records of a CSV file. Each row brings its entry to the values of the row. After the rows come the entries whose row
- * is gone. Each change is computed when it is applied: a row that the entry matches already changes nothing. An entry
- * that the applying identity may not see counts as absent. An attribute that it may not read counts as different: the
- * change is then tried, and refused by the access rules.
+ * The change records of a CSV file. Each row yields the change that brings its entry to the values of the row. After
+ * the rows come changes to the entries whose row is gone. Each change is computed when it is applied, so that a row
+ * that the entry matches already yields none. An entry that the applying identity may not see counts as absent. An
+ * attribute that it may not read counts as different: the change is then tried, and refused by the access rules.
  */
 export class CsvSource implements RecordSource {
   readonly #file: FileHandle;
   readonly #partition: Partition;
   readonly #mapping: CsvMapping;
   readonly #access: Access | undefined;
-  /** Keys of all rows, normalized by the matching rule of the key attribute. */
+  /** Keys of all rows, normalized by the equality rule of the key attribute. */
   readonly #rowKeys = new Set<string>();
   #rowCount = 0;
 
@@ -51,8 +51,8 @@ export class CsvSource implements RecordSource {
   }
 
   /**
-   * Reads and checks the file once. Throws `DropError` when the file is no CSV, lacks a column, or would remove too
-   * many entries. `access` is that of the applying identity; undefined: the administrator.
+   * Reads and checks the file once. Throws `DropError` when the file is not CSV, lacks a column, or would remove too
+   * many entries. `access`: rights of the applying identity; undefined: the administrator.
    */
   static async open(
     file: FileHandle,
@@ -105,7 +105,7 @@ export class CsvSource implements RecordSource {
       stream.on('error', (error) => parser.destroy(error));
       for await (const { record, info } of stream.pipe(parser)) yield { line: info.lines, values: record };
     } catch (error) {
-      // The message of the parser may contain values.
+      // Only the code of the error is shown: its message may contain values.
       if (!(error instanceof CsvError)) throw error;
       const { lines } = error as { lines?: number };
       throw new DropError(`line ${lines ?? '?'} is not as in a CSV file (${error.code}); correct it`);
@@ -140,13 +140,13 @@ export class CsvSource implements RecordSource {
       const record = await change();
       if (record) yield formatChange(record);
     } catch (error) {
-      // The comment before this record has the reason.
+      // The comment before this record in the rejects file has the reason.
       if (!(error instanceof LdapError)) throw error;
     }
     yield Buffer.from('\n');
   }
 
-  /** Returns the change that brings the entry to the values of the row; undefined when nothing differs. */
+  /** Returns the change that brings the entry to the values of the row; undefined if there is no difference. */
   async #changeFor(row: CsvRow['values']): Promise<ChangeRecord | undefined> {
     const { key, attributes, constants, dn } = this.#mapping;
     const value = Buffer.from(fillTemplate(`{${key.column}}`, row));
@@ -165,7 +165,7 @@ export class CsvSource implements RecordSource {
     return { ...baseRecord(fillTemplate(dn, row, true)), kind: 'add', attributes: newAttributes };
   }
 
-  /** Compares an entry with a row. Secrets are only given to new entries, and naming attributes stay. */
+  /** Compares an entry with a row. Does not change secrets and naming attributes: only new entries get secrets. */
   #findDifferences(
     { entry, sight }: VisibleEntry,
     rowAttributes: readonly DesiredAttribute[],
@@ -206,8 +206,8 @@ export class CsvSource implements RecordSource {
   }
 
   /**
-   * Returns the DNs of entries that have a key but no row, except those with the `gone` action done; the deepest first.
-   * Entries whose key may not be read are left alone, since the file may have a row for them.
+   * Returns the DNs of the entries that have a key but no row, deepest first. Excludes entries on which the `gone`
+   * action was carried out before, and entries whose key may not be read, since the file may have a row for them.
    */
   async #findGoneDns(refusedDns: ReadonlySet<string>): Promise<string[]> {
     const { key, gone } = this.#mapping;
@@ -248,7 +248,7 @@ export class CsvSource implements RecordSource {
   }
 }
 
-/** Passes the chunks on. Throws `DropError` before a chunk with bytes that are no UTF-8. */
+/** Yields the chunks unchanged. Throws `DropError` at the first chunk that is not UTF-8. */
 async function* requireUtf8(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   const decoder = new TextDecoder('utf-8', { fatal: true });
   const check = (chunk?: Buffer): void => {
@@ -274,7 +274,7 @@ function toPartialAttribute({ type, values }: DesiredAttribute): PartialAttribut
   return { type: type.name, values };
 }
 
-/** Fills the templates. Empty and repeated values are dropped. */
+/** Fills the templates of an attribute. Drops empty and repeated values. */
 function fillTemplates(templates: readonly string[], row: CsvRow['values']): Buffer[] {
   const values = templates.map((template) => fillTemplate(template, row).trim());
   return [...new Set(values.filter((value) => value !== ''))].map((value) => Buffer.from(value));

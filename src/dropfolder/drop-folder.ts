@@ -15,18 +15,18 @@ import { MAX_NAME, nameFault, newToken, parseFileName } from './names.js';
 import { FileFinisher, type FileResult } from './result.js';
 
 export interface DropFolderSettings extends FileSettings {
-  /** The identity whose access rights apply. Undefined: the administrator, as for `rowan import`. */
+  /** The identity whose access rights apply to the changes. Undefined: the administrator, as for `rowan import`. */
   readonly as: Dn | undefined;
   readonly accounts: AccountSettings;
-  /** Seconds without a heartbeat after which the files of a process are taken over. */
+  /** If a process writes no heartbeat for this number of seconds, other processes take its files over. */
   readonly lease: number;
   /** Seconds between two scans of the folder when no file system event arrives. */
   readonly poll: number;
-  /** Mapping file for `.csv` files. Undefined: such files are refused. */
+  /** Mapping file for `.csv` files. Undefined: CSV files are refused. */
   readonly mapping?: string | undefined;
 }
 
-/** Number of files by result. Failed files could not be finished now, and stay in `target` or `processing`. */
+/** Number of files by result. `failed`: files that could not be finished now, and stay in `target` or `processing`. */
 export type PassResult = Record<FileResult | 'failed', number>;
 
 export type DropFolderLog = Pick<Logger, 'info' | 'warn' | 'error'>;
@@ -43,12 +43,13 @@ export function csvOpener(
   };
 }
 
-/** Files that are taken before `target` is scanned again, in case a file of higher priority has come. */
+/** After this number of files `target` is scanned again, in case a file of higher priority has arrived. */
 const FILES_PER_SCAN = 50;
 
 /**
- * A folder into which files are dropped (docs/dropfolder.md). Several processes may work on one folder. Each keeps one
- * `DropFolder` for its lifetime, since the object remembers when the heartbeats of other processes last changed.
+ * Processes the files that are dropped into a folder (docs/dropfolder.md). Several processes may work on one folder.
+ * Each keeps one `DropFolder` for its lifetime, since the object remembers when the heartbeats of other processes last
+ * changed.
  */
 export class DropFolder {
   readonly #settings: DropFolderSettings;
@@ -77,9 +78,9 @@ export class DropFolder {
   }
 
   /**
-   * Processes all available files: claims in `processing` of this process and of dead ones, then `target`, by priority
-   * and age. Resolves when no file is left to take. An aborted signal ends the pass after the current record and gives
-   * its file up. Throws store failures; other failures are logged and counted.
+   * Processes all available files: claims in `processing` of this process and of dead ones, then files in `target`, by
+   * priority and age. Resolves when there is no file left to take. An aborted signal ends the pass after the current
+   * record and releases its file. Throws store failures; other failures are logged and counted.
    */
   async runPass(signal?: AbortSignal): Promise<PassResult> {
     await this.#context.claims.start();
@@ -105,7 +106,7 @@ export class DropFolder {
     }
   }
 
-  /** Repeats passes until only files of living processes are left. Waits a lease for processes that may be dead. */
+  /** Repeats passes until only claims of living processes are left. Waits a lease for processes that may be dead. */
   async settle(signal?: AbortSignal): Promise<PassResult> {
     const sum = { processed: 0, error: 0, expired: 0, failed: 0 };
     for (;;) {
@@ -140,7 +141,7 @@ export class DropFolder {
     }
   }
 
-  /** Calls `onChange` on file system events. Without them, files are found by polling. */
+  /** Calls `onChange` on file system events. If the system reports none, polling still finds the files. */
   #watchTarget(signal: AbortSignal, onChange: () => void): void {
     try {
       const watcher = watch(this.#context.layout.path('target'), { signal }, onChange);
@@ -150,7 +151,9 @@ export class DropFolder {
     }
   }
 
-  /** Removes the heartbeat file: other processes may take the claims of this process over without waiting. */
+  /**
+   * Stops the heartbeat and removes its file, so that other processes may take over the claims of this process at once.
+   */
   close(): Promise<void> {
     return this.#context.claims.close();
   }
@@ -168,7 +171,7 @@ export class DropFolder {
         'a dropped file is done',
       );
     } catch (error) {
-      // Another process may succeed, or this one later.
+      // Release the claim: another process may succeed with the file, or this one later.
       await this.#context.claims.release(run.claimedFile);
       if (signal?.aborted) return;
       if (storeFailureOf(error)) throw error;

@@ -7,7 +7,7 @@ import { DropError, Layout, maskControls, openDroppedFile } from './layout.js';
 import { nameFault, parseFileName } from './names.js';
 import { LdifSource, type SourceRecord } from './source.js';
 
-/** Describes the changes of the dropped files line by line, without secret values. Changes and moves nothing. */
+/** Yields lines that describe the changes in the dropped files, without secret values. Changes and moves nothing. */
 export async function* dryRun(
   folder: string,
   partition: Partition,

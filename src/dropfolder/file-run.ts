@@ -24,17 +24,20 @@ import type { FileFinisher, FileResult } from './result.js';
 import { LdifSource, type RecordSource, type SourceRecord } from './source.js';
 import { validate } from './validate.js';
 
-/** Attempts at one record. An attempt fails when a guard says the record is done, although the count has not moved. */
+/**
+ * The most attempts at one record. An attempt fails when a guard shows that another process has applied the record,
+ * although the stored count of records has not moved.
+ */
 const MAX_STALLED_ATTEMPTS = 10;
 const PROGRESS_UNKNOWN =
   'its progress is not known in this directory: records of it may have been applied, and none was now; see which were, and drop the others';
-/** Characters of a reason that are stored. */
+/** The most characters of a reason that are stored. */
 const MAX_REASON = 500;
 
 export interface FileSettings {
-  /** Longer files are refused. In bytes. */
+  /** The longest file in bytes. Longer files are refused. */
   readonly maxBytes: number;
-  /** Checks a whole file against the schema before its first record is applied. */
+  /** Whether the whole file is checked against the schema before its first record is applied. */
   readonly validateFirst: boolean;
   readonly policy: PasswordPolicy;
 }
@@ -69,9 +72,9 @@ export class FileRun {
   }
 
   /**
-   * Returns the result of the file; undefined when another process has the claim or has finished the file. Throws the
-   * reason of the signal between two records, and failures that may pass, such as store failures. The file then stays
-   * in `processing`, and the next claimant resumes it.
+   * Processes the file and returns the result; undefined when another process has the claim or has finished the file.
+   * Throws the reason of the signal between two records, and failures that may be temporary, such as store failures.
+   * The file then stays in `processing`, and the next claimant resumes it.
    */
   async run(signal: AbortSignal | undefined): Promise<FileResult | undefined> {
     const { finisher, claims } = this.#context;
@@ -112,19 +115,19 @@ export class FileRun {
     const { finisher, partition } = this.#context;
     const { claim } = this.#claimedFile;
     if (!claim.isBegun) return finisher.finishUnapplied(this.#claimedFile, { result: 'error', reason, errors });
-    const state = await readDrop(partition.store, claim.token);
-    if (!state) return this.#resumeWithoutRow();
-    const reasonAndProgress = `${reason}; what comes after its record ${state.doneCount} was not applied`;
+    const dropState = await readDrop(partition.store, claim.token);
+    if (!dropState) return this.#resumeWithoutRow();
+    const reasonAndProgress = `${reason}; what comes after its record ${dropState.doneCount} was not applied`;
     try {
-      return await finisher.finish(this.#claimedFile, source, state, reasonAndProgress);
+      return await finisher.finish(this.#claimedFile, source, dropState, reasonAndProgress);
     } catch (error) {
       if (isRetryable(error)) throw error;
-      // The problem with the records may also prevent the refused ones from being read again.
-      return finisher.finish(this.#claimedFile, undefined, state, reasonAndProgress);
+      // Finish without a rejects file. The problem with the records may also prevent reading the refused ones again.
+      return finisher.finish(this.#claimedFile, undefined, dropState, reasonAndProgress);
     }
   }
 
-  /** Resumes a file that was begun and has no row: the file is finished, or its row is in another directory. */
+  /** Resumes a begun file whose row is missing. Either the file is finished, or the row is in another directory. */
   async #resumeWithoutRow(): Promise<FileResult | undefined> {
     const { finisher, claims } = this.#context;
     const result = await finisher.resume(this.#claimedFile);
@@ -162,24 +165,24 @@ export class FileRun {
     if (!this.#claimedFile.claim.isBegun && !(await this.#beginFile())) return undefined;
     const { token } = this.#claimedFile.claim;
     for (let lastDoneCount = -1, stalledAttempts = 0; ; ) {
-      const state = await readDrop(partition.store, token);
-      // The row is deleted after the receipt is in place.
-      if (!state) return this.#resumeWithoutRow();
-      if (await this.#applyRemaining(state, source, signal)) break;
+      const dropState = await readDrop(partition.store, token);
+      // A missing row of a begun file means that the receipt was written: the row is deleted only after that.
+      if (!dropState) return this.#resumeWithoutRow();
+      if (await this.#applyRemaining(dropState, source, signal)) break;
       if (!(await this.#context.claims.isHeld(this.#claimedFile))) return undefined;
-      stalledAttempts = state.doneCount === lastDoneCount ? stalledAttempts + 1 : 0;
-      lastDoneCount = state.doneCount;
+      stalledAttempts = dropState.doneCount === lastDoneCount ? stalledAttempts + 1 : 0;
+      lastDoneCount = dropState.doneCount;
       if (stalledAttempts === MAX_STALLED_ATTEMPTS)
         throw new ClaimRenamedError(
           `record ${lastDoneCount + 1} cannot be done; was ${this.#claimedFile.path} given another name? Give it back its own`,
         );
     }
-    const state = await readDrop(partition.store, token);
-    return state ? finisher.finish(this.#claimedFile, source, state) : this.#resumeWithoutRow();
+    const dropState = await readDrop(partition.store, token);
+    return dropState ? finisher.finish(this.#claimedFile, source, dropState) : this.#resumeWithoutRow();
   }
 
   /**
-   * Creates the row of the file, then records that in the claim name. Records are applied after both are durable.
+   * Creates the row of the file, then marks the claim as begun. Both have to be durable before records are applied.
    * Returns false when another process has taken the claim.
    */
   async #beginFile(): Promise<boolean> {
@@ -188,7 +191,8 @@ export class FileRun {
     await beginDrop(partition.store, token, name, Date.now());
     const begunFile = await claims.markBegun(this.#claimedFile);
     if (!begunFile) {
-      // The new claimant may have finished the file already. The row then came too late, and belongs to no file.
+      // The new claimant may have finished the file before the row was created. Delete the row then, since it belongs
+      // to no file.
       if (!(await claims.isClaimed(token))) await endDrop(partition.store, token);
       return false;
     }
@@ -197,7 +201,7 @@ export class FileRun {
     return true;
   }
 
-  /** Applies the remaining records. Returns false when another process has meanwhile applied the next record. */
+  /** Applies the remaining records. Returns false when another process has applied the next record meanwhile. */
   async #applyRemaining(
     { doneCount, refusedCount }: DropState,
     source: RecordSource,
@@ -206,9 +210,9 @@ export class FileRun {
     let recordNumber = doneCount;
     try {
       const refusedDns = refusedCount > 0 ? await this.#readRefusedDns() : undefined;
-      for await (const item of source.readRecords(doneCount, refusedDns)) {
+      for await (const record of source.readRecords(doneCount, refusedDns)) {
         signal?.throwIfAborted();
-        await this.#applyRecord(item, recordNumber++);
+        await this.#applyRecord(record, recordNumber++);
       }
       return true;
     } catch (error) {
@@ -225,24 +229,24 @@ export class FileRun {
     return dns;
   }
 
-  async #applyRecord(item: SourceRecord, number: number): Promise<void> {
+  async #applyRecord(sourceRecord: SourceRecord, number: number): Promise<void> {
     const { partition, actor } = this.#context;
     const { store } = partition;
     const { token, name } = this.#claimedFile.claim;
     try {
-      const record = await item.makeChange();
+      const record = await sourceRecord.makeChange();
       if (!record) return await markUnchanged(store, token, name, number);
-      const also = attachedRecord(store, token, name, number);
-      await applyChange(partition, record, actor, this.#passwords, new PasswordCounts(), also);
+      const attachedSteps = attachedRecord(store, token, name, number);
+      await applyChange(partition, record, actor, this.#passwords, new PasswordCounts(), attachedSteps);
     } catch (error) {
       if (!(error instanceof LdapError) || storeFailureOf(error) || error.result === 'busy') throw error;
       const reason = `${error.result}: ${error.message}`.slice(0, MAX_REASON);
-      await recordRefusal(store, token, name, { number, line: item.line, reason, dn: item.dn });
+      await recordRefusal(store, token, name, { number, line: sourceRecord.line, reason, dn: sourceRecord.dn });
     }
   }
 }
 
-/** The file is refused: no more of its records will be applied. */
+/** Thrown to refuse the file: no more of its records will be applied. */
 class FileRefusal extends Error {
   readonly errors: readonly { readonly line: number; readonly reason: string }[];
 
@@ -252,10 +256,10 @@ class FileRefusal extends Error {
   }
 }
 
-/** The file was renamed in `processing` by hand. Renaming it back lets the next attempt succeed. */
+/** Thrown when the file was renamed in `processing` by hand. If the name is restored, the next attempt succeeds. */
 class ClaimRenamedError extends Error {}
 
-/** Whether the file stays in `processing` to be tried again. */
+/** Whether the failure may be temporary, so that the file stays in `processing` to be tried again. */
 function isRetryable(error: unknown): boolean {
   const isBusy = error instanceof LdapError && error.result === 'busy';
   return storeFailureOf(error) !== undefined || isBusy || isTransient(error) || error instanceof ClaimRenamedError;

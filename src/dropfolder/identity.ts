@@ -12,7 +12,7 @@ import { Policies } from '../server/passwords/policies.js';
 import { AccessControl } from '../server/services/access-control.js';
 import { DropError } from './layout.js';
 
-/** Settings that decide whether an account may be used, as for binds: `passwords.policy` and `passwords.shadow`. */
+/** The settings that decide whether an account may bind: `passwords.policy` and `passwords.shadow`. */
 export interface AccountSettings {
   readonly policy?: string | undefined;
   readonly shadow: boolean;
@@ -22,9 +22,9 @@ export interface AccountSettings {
 const LOCAL_STRENGTH = 256;
 
 /**
- * Returns the identity that applies the records. Undefined is the administrator, who may also write operational
- * attributes, as in `rowan import`. A DN acts with the rights of a client that is bound as this entry over a local
- * socket. Throws `DropError` when the entry does not exist or its account may not bind.
+ * Returns the identity that applies the records. Undefined: the administrator, who may also write operational
+ * attributes, as in `rowan import`. A DN has the rights of a client that is bound as this entry over a local socket.
+ * Throws `DropError` when the entry does not exist or its account may not bind.
  */
 export async function actorFor(
   partition: Partition,
@@ -40,7 +40,7 @@ export async function actorFor(
   return { dn: as.text, access };
 }
 
-/** Rights of one entry, by the access rules in force and the groups of the entry. */
+/** The rights of one entry, by access rules and groups. `renew` computes them anew before each file. */
 class EntryAccess implements Access {
   readonly #partition: Partition;
   readonly #dn: Dn;
@@ -48,7 +48,7 @@ class EntryAccess implements Access {
   readonly #credentialReader: CredentialReader;
   readonly #policies: Policies;
   #rights: Rights | undefined;
-  /** The inputs of `#rights`. Allows reuse of the rights while the access rules name no groups. */
+  /** The inputs of `#rights`, which is reused while they stay the same and the access rules name no groups. */
   #rightsSource: { readonly access: CompiledAccess; readonly id: Buffer } | undefined;
 
   constructor(partition: Partition, dn: Dn, { policy, shadow }: AccountSettings, log: Pick<Logger, 'error' | 'warn'>) {

@@ -2,7 +2,7 @@ import { constants } from 'node:fs';
 import { type FileHandle, link, lstat, mkdir, open, readdir, realpath, rename, rm } from 'node:fs/promises';
 import { dirname, join, resolve, sep } from 'node:path';
 
-/** A drop folder, or a file in it, cannot be used. `message` has the reason and a remedy. */
+/** Thrown when a drop folder, or a file in it, cannot be used. `message` has the reason and a remedy. */
 export class DropError extends Error {
   override readonly name = 'DropError';
 }
@@ -10,19 +10,19 @@ export class DropError extends Error {
 const FOLDER_NAMES = ['working', 'target', 'processing', 'processed', 'expired', 'error'] as const;
 export type FolderName = (typeof FOLDER_NAMES)[number];
 
-/** Mode of a created folder, before the umask is applied. */
+/** Mode of folders that are created, before the umask is applied. */
 const FOLDER_MODE = 0o775;
 
 export function hasCode(error: unknown, ...codes: string[]): boolean {
   return codes.includes((error as NodeJS.ErrnoException | undefined)?.code ?? '');
 }
 
-/** Returns the code of a system error, or the class of another error. Error messages may contain values. */
+/** Returns the code of a system error; the class name of any other error, because messages may contain values. */
 export function errorCodeOf(error: unknown): string {
   return (error as NodeJS.ErrnoException | undefined)?.code ?? (error instanceof Error ? error.name : 'unknown');
 }
 
-/** Whether the error is a condition of the disk or the system, not of the file, and may pass. */
+/** Whether the error is a condition of the disk or the system that may pass, not a problem of the file. */
 export function isTransient(error: unknown): boolean {
   return hasCode(error, 'ENOSPC', 'EDQUOT', 'EIO', 'EROFS', 'EMFILE', 'ENFILE', 'ENOMEM', 'ESTALE');
 }
@@ -71,7 +71,7 @@ export class Layout {
     return join(this.folder, 'incoming', place, String(name));
   }
 
-  /** Returns the path of a name that may not be valid UTF-8. */
+  /** Returns the path of a file whose name may not be valid UTF-8. */
   bytePath(place: FolderName, name: Buffer): Buffer {
     return Buffer.concat([Buffer.from(`${this.path(place)}${sep}`), name]);
   }
@@ -94,7 +94,7 @@ export class Layout {
     const path = join(root, ...segments);
     if (!isPlain)
       throw new DropError(`replyTo '${maskControls(replyTo)}' is no name of a folder below ${root}; give one`);
-    // Receipts would be taken for dropped files, and get receipts of their own.
+    // Otherwise receipts would be taken for dropped files, and get receipts themselves.
     if (`${path}${sep}`.startsWith(`${this.folder}${sep}`))
       throw new DropError(`replyTo names the drop folder itself, or a folder in it; name another`);
     const realPath = await realpath(path).catch(() => undefined);
@@ -115,7 +115,7 @@ function ignoreExisting(error: unknown): void {
   if (!hasCode(error, 'EEXIST')) throw error;
 }
 
-/** Throws `DropError` when `path` is no directory, or is writable by everybody. */
+/** Throws `DropError` when `path` is not a directory, or is writable by everybody. */
 async function requireFolder(path: string, label: string): Promise<{ dev: number }> {
   const stats = await lstat(path).catch((error: unknown) => {
     if (hasCode(error, 'ENOENT')) throw new DropError(`${path}: ${label} is not there; make it`);
@@ -142,7 +142,7 @@ async function syncFolder(path: string): Promise<void> {
   }
 }
 
-/** Opens a claimed file for reading. Throws `DropError` when it is no regular file, or is longer than `maxBytes`. */
+/** Opens a claimed file for reading. Throws `DropError` when it is not a regular file, or is longer than `maxBytes`. */
 export async function openDroppedFile(path: string | Buffer, maxBytes: number): Promise<FileHandle> {
   const stats = await lstat(path);
   if (stats.isSymbolicLink()) throw new DropError('it is a symbolic link; drop the file itself');
@@ -154,7 +154,7 @@ export async function openDroppedFile(path: string | Buffer, maxBytes: number): 
   throw new DropError(`it has ${size} bytes, and may have ${maxBytes}; make several of it, or load it by rowan import`);
 }
 
-/** Writes a file durably and atomically. `partPath` is the temporary path. The caller syncs the folder. */
+/** Writes a file durably and atomically, by way of the temporary file `partPath`. The caller syncs the folder. */
 export async function replaceFile(
   path: string,
   partPath: string,
@@ -173,7 +173,7 @@ export async function replaceFile(
 export const OWNER_ONLY_MODE = 0o600;
 export const WORLD_READABLE_MODE = 0o644;
 
-/** Like `replaceFile` for a short text readable by all, but only if `path` is free. Returns whether it was free. */
+/** Like `replaceFile`, for a short text that all may read, but returns false if `path` exists. */
 export async function createFile(path: string, partPath: string, text: string): Promise<boolean> {
   await writePart(partPath, [Buffer.from(text)], WORLD_READABLE_MODE);
   try {
@@ -201,12 +201,12 @@ export async function exists(path: string): Promise<boolean> {
   return (await lstat(path).catch(ignoreMissing)) !== undefined;
 }
 
-/** Renames a file. Returns false when `from` does not exist. */
-export async function renameIfPresent(from: string | Buffer, to: string): Promise<boolean> {
-  return (await rename(from, to).then(() => true, ignoreMissing)) ?? false;
+/** Renames a file. Returns false when `source` does not exist. */
+export async function renameIfPresent(source: string | Buffer, target: string): Promise<boolean> {
+  return (await rename(source, target).then(() => true, ignoreMissing)) ?? false;
 }
 
-/** Error handler that turns ENOENT into undefined. */
+/** Error handler that turns ENOENT into undefined and throws other errors. */
 export function ignoreMissing(error: unknown): undefined {
   if (!hasCode(error, 'ENOENT')) throw error;
 }

@@ -4,10 +4,10 @@ export interface FileName {
   /** The name as dropped. */
   readonly name: string;
   readonly id: string;
-  /** From 0 to 9. Files of a higher priority are processed first. */
+  /** 0 to 9. Files of a higher priority are processed first. */
   readonly priority: number;
   readonly class: string;
-  /** Milliseconds since 1970. Undefined: never. */
+  /** Time in milliseconds since 1970 after which the file is not applied. Undefined: the file never expires. */
   readonly expiry: number | undefined;
   readonly correlation: string;
   readonly replyTo: string;
@@ -16,10 +16,10 @@ export interface FileName {
   readonly isCsv: boolean;
 }
 
-/** Largest length of a name, in bytes. Prefixes and suffixes have to fit into the 255 bytes of the file system. */
+/** Longest name in bytes. Prefixes and suffixes have to fit into the 255 bytes of the file system, too. */
 export const MAX_NAME = 180;
 const DEFAULT_PRIORITY = 4;
-/** Prefix of a file that was renamed because its name was taken in the final folder. */
+/** Prefix of a file whose own name was taken in the final folder. */
 const COLLISION_PREFIX = /^[0-9a-f]{8}~/;
 
 /**
@@ -42,7 +42,7 @@ export function parseFileName(fileName: string): FileName {
     id: fields[0]!,
     priority: Number(priority),
     class: kind!,
-    // As in JMS, 0 means never.
+    // 0 means no expiry, as in JMS.
     expiry: Number(expiry) === 0 ? undefined : Number(expiry),
     correlation: fields[1]!,
     replyTo: fields[2]!,
@@ -60,7 +60,7 @@ function decodeField(field: string): string | undefined {
   }
 }
 
-/** Returns the reason why a name is unacceptable; undefined when it is acceptable. */
+/** Returns the reason to refuse a file name; undefined when the name is acceptable. */
 export function nameFault(name: Buffer): string | undefined {
   const text = name.toString();
   if (!Buffer.from(text).equals(name)) return 'its name is not UTF-8; rename it';
@@ -71,21 +71,21 @@ export function nameFault(name: Buffer): string | undefined {
   return undefined;
 }
 
-/** The parts of a file name in `processing`: the claimant, and the state of the file. */
+/** The fields of a file name in `processing`. */
 export interface Claim {
   /** Identifies the delivery: 32 hexadecimal digits, the same until the file is finished. */
   readonly token: string;
   /** Whether the row of the file was created. A begun file without a row is finished. */
   readonly isBegun: boolean;
-  /** 12 hexadecimal digits. */
+  /** Identifies the process that has claimed the file: 12 hexadecimal digits. */
   readonly claimant: string;
-  /** Time of the claim, in milliseconds since 1970. Only for people. */
+  /** Time of the claim, in milliseconds since 1970. Only for people to read. */
   readonly timeMs: number;
   /** The name as dropped. */
   readonly name: string;
 }
 
-/** The claimant in a released claim. */
+/** The claimant in the name of a released claim. */
 export const NO_CLAIMANT = '0'.repeat(12);
 
 export function newToken(): string {
@@ -100,7 +100,7 @@ export function formatClaim({ token, isBegun, claimant, timeMs, name }: Claim): 
   return `${token}.${isBegun ? 'b' : 'c'}.${claimant}.${timeMs.toString(36)}~${name}`;
 }
 
-/** Returns undefined when the name is not that of a claim. */
+/** Parses a file name in `processing`. Returns undefined when it is not the name of a claim. */
 export function parseClaim(text: string): Claim | undefined {
   const match = /^([0-9a-f]{32})\.([bc])\.([0-9a-f]{12})\.([0-9a-z]{1,11})~(.+)$/s.exec(text);
   if (!match) return undefined;

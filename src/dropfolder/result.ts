@@ -21,7 +21,7 @@ import {
 import { newToken, parseFileName } from './names.js';
 import type { RecordSource } from './source.js';
 
-/** Refused records that a receipt lists. */
+/** The most refused records that a receipt lists. */
 const MAX_LISTED_ERRORS = 10;
 const FILE_RESULTS = ['processed', 'error', 'expired'] as const;
 export type FileResult = (typeof FILE_RESULTS)[number];
@@ -30,19 +30,19 @@ export interface Receipt {
   readonly id: string;
   readonly correlation: string;
   readonly name: string;
-  /** Identifies this delivery: 32 hexadecimal digits. */
+  /** Identifies the delivery: the `token` of the claim. */
   readonly delivery: string;
   readonly result: FileResult;
-  /** ISO 8601. */
+  /** Time in ISO 8601. */
   readonly start: string;
   readonly end: string;
   readonly records: number;
   readonly applied: number;
   readonly unchanged: number;
   readonly refused: number;
-  /** The reason why the whole file was refused, or why its last records were not applied. */
+  /** The reason why the whole file was refused, or why processing stopped before its last record. */
   readonly reason?: string;
-  /** The reason why no copy was sent to `replyTo`. */
+  /** The reason why no copy of the receipt was sent to `replyTo`. */
   readonly unanswered?: string;
   /** The first `MAX_LISTED_ERRORS` refused records. */
   readonly errors: readonly { readonly line: number; readonly reason: string }[];
@@ -55,15 +55,15 @@ export interface Outcome {
   readonly errors: readonly { readonly line: number; readonly reason: string }[];
 }
 
-/** Final place of a file and its receipt. */
+/** The final path of a file and of its receipt. */
 interface FinalLocation {
   readonly place: FolderName;
   readonly name: string;
 }
 
 /**
- * Finishes files. The order is: rejects, receipt, copy for `replyTo`, rows deleted, file moved. Any step may be
- * repeated by the next claimant. A receipt in place, or a missing row, means that all records are done.
+ * Finishes files in this order: rejects file, receipt, copy for `replyTo`, rows deleted, file moved. Every step may be
+ * repeated by the next claimant. A receipt, or a missing row, means that all records are done.
  */
 export class FileFinisher {
   readonly #layout: Layout;
@@ -79,8 +79,8 @@ export class FileFinisher {
   }
 
   /**
-   * Finishes a file that is done, or that stops early for `reason`. `state` is from the row of the file. `source`
-   * reproduces the refused records, when it can be read.
+   * Finishes a file whose records are done, or that stops early for `reason`. `state`: the row of the file. `source`:
+   * yields the refused records; undefined if they cannot be read.
    */
   async finish(
     file: ClaimedFile,
@@ -99,7 +99,7 @@ export class FileFinisher {
     return this.#finishAs(file, { result, state, errors, ...(reason !== undefined && { reason }) }, rejects);
   }
 
-  /** Finishes a file of which no record was applied, or of which the progress is unknown. */
+  /** Finishes a file of which no record was applied, or whose progress is unknown. */
   async finishUnapplied(
     file: ClaimedFile,
     outcome: Omit<Outcome, 'state' | 'errors'> & Partial<Outcome>,
@@ -108,7 +108,7 @@ export class FileFinisher {
     return this.#finishAs(file, { state, errors: [], ...outcome }, undefined);
   }
 
-  /** Writes the receipt of a file that was moved to `error`, under the new name `name`, because of its name. */
+  /** Writes the receipt of a file that was moved to `error` because of its unacceptable name. `name`: the new name. */
   async writeNameReceipt(name: string, reason: string): Promise<void> {
     const claim = { token: newToken(), isBegun: false, claimant: '', timeMs: 0, name };
     const file = { claim, path: '', wasTakenOver: false };
@@ -118,7 +118,7 @@ export class FileFinisher {
     await createFile(path, this.#claims.temporaryPath(file), formatReceipt(receipt));
   }
 
-  /** Resumes a file whose receipt is in place. Returns undefined when there is no receipt. */
+  /** Finishes a file that already has a receipt. Returns undefined when there is none. */
   async resume(file: ClaimedFile): Promise<FileResult | undefined> {
     for (const place of FILE_RESULTS)
       for (const name of candidateNames(file)) {
@@ -154,7 +154,8 @@ export class FileFinisher {
 
   async #finishAfterReceipt(file: ClaimedFile, { place, name }: FinalLocation, receipt: Receipt): Promise<FileResult> {
     await this.#layout.sync(place);
-    // Two processes may finish one file. The second may have read incomplete refusals.
+    // Write the rejects file again: two processes may finish the same file, and the other one may have read only some
+    // of the refusals.
     const rejects = this.#rejectsPath({ place, name });
     if (await exists(rejects)) await rm(this.#pendingRejectsPath(file), { force: true });
     else await renameIfPresent(this.#pendingRejectsPath(file), rejects);
@@ -180,14 +181,14 @@ export class FileFinisher {
     await replaceFile(this.#receiptPath(location), this.#claims.temporaryPath(file), [text], WORLD_READABLE_MODE);
   }
 
-  /** Runs `work` on the drop folder that `replyTo` names, if any. Failures are logged, and the reason is returned. */
+  /** Runs `work` on the drop folder that `replyTo` names, if any. Logs failures and returns the reason. */
   async #workInReplyFolder(
     { claim }: ClaimedFile,
     { reason }: Pick<Receipt, 'reason'>,
     work: (reply: Layout) => Promise<void>,
   ): Promise<string | undefined> {
     const { name, replyTo } = parseFileName(claim.name);
-    // When the file is refused for its `replyTo`, the receipt has the reason already.
+    // If the file was refused for its `replyTo`, the receipt has the reason already.
     if (replyTo === '' || reason?.startsWith('replyTo')) return undefined;
     try {
       await work(await this.#layout.openReplyFolder(replyTo));
@@ -209,7 +210,7 @@ export class FileFinisher {
     return this.#layout.path(place, `${name}.rejects.ldif`);
   }
 
-  /** Place of the rejects until the final name of the file is known. */
+  /** Returns the path of the rejects file until the final name of the file is known. */
   #pendingRejectsPath({ claim }: ClaimedFile): string {
     return this.#layout.path('processing', `.rejects-${claim.token}`);
   }
@@ -223,12 +224,15 @@ function candidateNames({ claim }: ClaimedFile): string[] {
 
 function makeReceipt({ claim }: ClaimedFile, { result, state, reason, errors }: Outcome): Receipt {
   const { id, correlation } = parseFileName(claim.name);
-  const { doneCount: done, refusedCount: refused, unchangedCount: unchanged } = state;
+  const { doneCount, refusedCount, unchangedCount } = state;
   return {
     ...{ id, correlation, name: claim.name, delivery: claim.token, result },
     start: new Date(state.startMs).toISOString(),
     end: new Date().toISOString(),
-    ...{ records: done, applied: done - refused - unchanged, unchanged, refused },
+    records: doneCount,
+    applied: doneCount - refusedCount - unchangedCount,
+    unchanged: unchangedCount,
+    refused: refusedCount,
     ...(reason !== undefined && { reason }),
     errors,
   };

@@ -5,19 +5,19 @@ import type { Refusal } from '../partition/model/drop-rows.js';
 import type { ChangeRecord } from '../records/apply.js';
 
 export interface SourceRecord {
-  /** Line where the record begins, from 1. 0 when no line belongs to the record. */
+  /** Line where the record begins, from 1; 0 if the record comes from no line of the file. */
   readonly line: number;
-  /** DN of a record without a line. */
+  /** DN of a record that comes from no line. */
   readonly dn?: string | undefined;
-  /** Returns the change to apply now, undefined for none. Throws `LdapError` when the record is invalid. */
+  /** Returns the change to apply now; undefined if nothing changes. Throws `LdapError` when the record is invalid. */
   makeChange(): ChangeRecord | undefined | Promise<ChangeRecord | undefined>;
 }
 
 /** The records of a file. The file can be read repeatedly. */
 export interface RecordSource {
-  /** Yields the records in order from number `doneCount` (from 0). `refusedDns`: of refused records without a line. */
+  /** Yields the records from number `doneCount` on (from 0). `refusedDns`: DNs of refused records without a line. */
   readRecords(doneCount: number, refusedDns?: ReadonlySet<string>): AsyncGenerator<SourceRecord>;
-  /** Yields the refused records as LDIF with comments. `refusals` are in order. */
+  /** Yields the refused records as LDIF with the reasons as comments. `refusals` are in the order of the records. */
   formatRejects(refusals: readonly Refusal[]): AsyncGenerator<Buffer>;
 }
 
@@ -65,7 +65,7 @@ export class LdifSource implements RecordSource {
   }
 }
 
-/** Converts an LDIF record. An entry without changetype becomes an add. */
+/** Converts an LDIF record. An entry without `changetype` becomes an add. */
 export function toChange(record: LdifRecord): ChangeRecord {
   if (record.kind === 'error') throw new LdapError('protocolError', record.reason);
   return record.kind === 'content' ? { ...record, kind: 'add', controls: [] } : record;

@@ -6,16 +6,16 @@ import type { ChangeRecord } from '../records/apply.js';
 import type { Schema } from '../schema/schema.js';
 import type { RecordSource } from './source.js';
 
-/** Records of a file that violate the schema. */
+/** The records of a file that violate the schema. */
 export interface InvalidRecords {
   readonly count: number;
-  /** The first `MAX_LISTED_ERRORS` of them. */
+  /** The first `MAX_LISTED_ERRORS` of the records. */
   readonly errors: readonly { readonly line: number; readonly reason: string }[];
 }
 
 const MAX_LISTED_ERRORS = 10;
 
-/** Checks each record against the schema alone. The entries that modify records change are not read. */
+/** Checks each record against the schema alone, without reading the entries that modify records change. */
 export async function validate({ schema }: Partition, source: RecordSource): Promise<InvalidRecords> {
   const errors: InvalidRecords['errors'][number][] = [];
   let count = 0;

@@ -1,4 +1,4 @@
-/** A Buffer over the same memory. A message from another thread contains plain byte arrays in place of Buffers. */
+/** Returns a Buffer over the same memory. Messages between threads turn Buffers into plain byte arrays. */
 export function bufferOf(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
 }

@@ -9,9 +9,9 @@ export interface FormatOptions {
 }
 
 /**
- * The text of a filter. Escapes the characters of RFC 4515, and also control, format and invalid characters, so that
- * the text may go into a log. `parseFilter` reads the text back unless the text was truncated or attribute names
- * contain characters that are not allowed in names.
+ * Returns the text of a filter. Escapes the characters of RFC 4515, and also control, format and invalid characters, so
+ * that the text may be logged. `parseFilter` accepts the text, unless it was truncated or attribute names contain
+ * characters that are not allowed in names.
  */
 export function formatFilter(filter: Filter, options: FormatOptions = {}): string {
   const formatter = new Formatter(options.maxValue ?? Infinity, options.maxText ?? Infinity);
@@ -46,7 +46,7 @@ class Formatter {
       case 'and':
       case 'or':
         this.text += filter.type === 'and' ? '&' : '|';
-        for (const inner of filter.filters) this.formatFilter(inner);
+        for (const subfilter of filter.filters) this.formatFilter(subfilter);
         break;
       case 'not':
         this.text += '!';
@@ -87,7 +87,7 @@ class Formatter {
 
 const operators = { equal: '=', greaterOrEqual: '>=', lessOrEqual: '<=', approx: '~=' } as const;
 
-/** An assertion value in the notation of RFC 4515 §3. */
+/** Returns an assertion value in the notation of RFC 4515 §3. */
 export function escapeValue(value: Buffer): string {
   if (isUtf8(value)) return escapeText(value.toString('utf8'));
   return value.toString('latin1').replace(/[^ -~]|[()*\\]/g, escapeBytes);
@@ -98,7 +98,7 @@ export function escapeText(text: string): string {
   return text.replace(/[()*\\\p{C}\p{Zl}\p{Zp}]/gu, (found) => escapeBytes(Buffer.from(found).toString('latin1')));
 }
 
-/** Escapes a string in which every character stands for one byte. */
+/** Escapes a string of single bytes (latin1). */
 function escapeBytes(bytes: string): string {
   return Buffer.from(bytes, 'latin1').toString('hex').replace(/../g, '\\$&');
 }

@@ -20,9 +20,9 @@ export class FilterError extends LdapError {
 }
 
 /**
- * Parses a filter. The outermost parentheses may be missing around a single item (`uid=x`), and white space may stand
- * between filters. `(&)` and `(|)` are True and False (RFC 4526). Throws FilterError on bad syntax and on nesting
- * deeper than 100.
+ * Parses a filter. The parentheses around a filter of a single item may be missing (`uid=x`), and filters may be
+ * separated by white space. `(&)` and `(|)` are True and False (RFC 4526). Throws FilterError on bad syntax and on
+ * nesting deeper than 100.
  */
 export function parseFilter(text: string): Filter {
   const parser = new Parser(text);
@@ -49,10 +49,10 @@ class Parser {
     while (/^[ \t\r\n]/.test(this.peek())) this.at++;
   }
 
-  expected(what: string, at = this.at): FilterError {
-    const char = this.#text[at];
+  expected(syntax: string, offset = this.at): FilterError {
+    const char = this.#text[offset];
     const charText = char === undefined ? 'the end' : escapeText(char) === char ? `'${char}'` : 'a special character';
-    return new FilterError(`expected ${what}, found ${charText}`, at);
+    return new FilterError(`expected ${syntax}, found ${charText}`, offset);
   }
 
   parseFilter(depth: number): Filter {
@@ -90,7 +90,7 @@ class Parser {
     return filters;
   }
 
-  /** Parses an item, the content of parentheses without and, or, not. */
+  /** Parses an item: a filter other than and, or, not, without its parentheses. */
   parseItem(): Filter {
     const attribute = this.#takeName();
     const operator = this.#takeOperator();
@@ -101,9 +101,9 @@ class Parser {
   }
 
   #takeName(): string {
-    const from = this.at;
+    const start = this.at;
     while (/^[A-Za-z0-9._;-]/.test(this.peek())) this.at++;
-    return this.#text.slice(from, this.at);
+    return this.#text.slice(start, this.at);
   }
 
   #takeOperator(): '=' | ':' | keyof typeof comparisons {
@@ -129,11 +129,12 @@ class Parser {
     const [initial, final] = [values[0]!, values[values.length - 1]!];
     const any = values.slice(1, -1);
     if (any.length === 0 && initial.length === 0 && final.length === 0) return { type: 'present', attribute };
-    if (any.some((part) => part.length === 0)) throw new FilterError("two '*' without a value between them", this.at);
+    if (any.some((substring) => substring.length === 0))
+      throw new FilterError("two '*' without a value between them", this.at);
     return { type: 'substring', attribute, initial: undefinedIfEmpty(initial), any, final: undefinedIfEmpty(final) };
   }
 
-  /** Parses `[dn:][rule:]=value`; the first `:` has been consumed. */
+  /** Parses the rest of an extensible match `[dn:][rule:]=value` after its first `:`. */
   #parseExtensible(attribute: string): Filter {
     const ruleNames: string[] = [];
     while (this.peek() !== '=') {
@@ -157,22 +158,22 @@ class Parser {
     this.at++;
   }
 
-  /** Parses an assertion value up to `*`, `)` or the end, and decodes escapes. */
-  #takeValue(what: string): Buffer {
+  /** Parses an assertion value up to `*`, `)` or the end. Decodes escapes. */
+  #takeValue(expected: string): Buffer {
     const text = this.#text;
-    const from = this.at;
+    const start = this.at;
     let hasEscapes = false;
     for (; this.at < text.length; this.at++) {
       const c = text[this.at]!;
       if (c === ')' || c === '*') break;
-      if (c === '(' || c === '\0') throw this.expected(`${what}; in a value '(' and NUL are written \\28 and \\00`);
+      if (c === '(' || c === '\0') throw this.expected(`${expected}; in a value '(' and NUL are written \\28 and \\00`);
       if (c !== '\\') continue;
       const digits = text.slice(this.at + 1, this.at + 3);
       if (!/^[0-9A-Fa-f]{2}$/.test(digits)) throw this.expected('two hexadecimal digits', this.at + 1);
       this.at += 2;
       hasEscapes = true;
     }
-    const bytes = Buffer.from(text.slice(from, this.at));
+    const bytes = Buffer.from(text.slice(start, this.at));
     return hasEscapes ? unescapeInPlace(bytes) : bytes;
   }
 }
@@ -193,6 +194,6 @@ function unescapeInPlace(bytes: Buffer): Buffer {
 
 const comparisons = { '>=': 'greaterOrEqual', '<=': 'lessOrEqual', '~=': 'approx' } as const;
 
-function undefinedIfEmpty(part: Buffer): Buffer | undefined {
-  return part.length > 0 ? part : undefined;
+function undefinedIfEmpty(substring: Buffer): Buffer | undefined {
+  return substring.length > 0 ? substring : undefined;
 }

@@ -52,7 +52,7 @@ export type ResultName = keyof typeof ResultCode;
 const namesByCode = new Map<number, ResultName>();
 for (const [name, code] of Object.entries(ResultCode)) namesByCode.set(code, name as ResultName);
 
-/** The name of a result code; for a code that is not in `ResultCode`, the number as text. */
+/** Returns the name of a result code; the number as text if the code is not in `ResultCode`. */
 export function resultName(code: number): string {
   return namesByCode.get(code) ?? String(code);
 }
@@ -65,10 +65,7 @@ export interface LdapErrorOptions {
   cause?: unknown;
 }
 
-/**
- * The error of an operation that ends with a result other than success. `message` is the diagnosticMessage: the client
- * sees it, so it never contains a secret.
- */
+/** An operation's result other than success. The client sees `message`, so it never contains a secret. */
 export class LdapError extends Error {
   override readonly name = 'LdapError';
   readonly result: ResultName;

@@ -1,4 +1,4 @@
-/** Types that all folders share: filters, scopes, modifications (RFC 4511 §4.5.1, §4.6). */
+/** Filters, scopes and modifications (RFC 4511 §4.5.1, §4.6), for all folders. */
 
 export type Filter =
   | { readonly type: 'and' | 'or'; readonly filters: readonly Filter[] }

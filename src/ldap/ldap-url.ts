@@ -1,6 +1,6 @@
 import type { Scope } from './ldap-types.js';
 
-/** An LDAP URL (RFC 4516) with its parts percent-decoded. */
+/** The components of an LDAP URL (RFC 4516), percent-decoded. */
 export interface LdapUrl {
   /** Host and optional port; '' if the URL names none. */
   readonly host: string;
@@ -32,14 +32,14 @@ export function parseLdapUrl(text: string): LdapUrl | undefined {
   };
 }
 
-/** Number of items in the filter of the URL. Literal `(` and `*` in values are escaped, so the count is right. */
+/** Returns the number of items in the filter: `(` and `*` are counted, which are escaped in values. */
 export function countFilterItems({ filter }: LdapUrl): number {
   return filter.match(/[(*]/g)?.length ?? 1;
 }
 
-function decodePart(part = ''): string | undefined {
+function decodePart(component = ''): string | undefined {
   try {
-    return decodeURIComponent(part);
+    return decodeURIComponent(component);
   } catch (error) {
     if (error instanceof URIError) return undefined;
     throw error;

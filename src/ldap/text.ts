@@ -1,7 +1,7 @@
-/** Longest text, in UTF-16 units, to encode in a loop. For longer texts a call of the runtime is cheaper. */
+/** Longer texts (in UTF-16 units) are encoded by a call of the runtime, which is then cheaper than a loop. */
 const MAX_LOOP_LENGTH = 64;
 
-/** The text in UTF-8, like `Buffer.from`. Much cheaper for short ASCII texts such as names. */
+/** Returns the text in UTF-8, like `Buffer.from`. Much cheaper for short ASCII texts such as names. */
 export function utf8Bytes(text: string): Buffer {
   const n = text.length;
   if (n > MAX_LOOP_LENGTH) return Buffer.from(text);

@@ -8,10 +8,10 @@ export interface LdifControl {
 }
 
 interface RecordPosition {
-  /** Line of the file where the record begins, which is its `dn:` line. Counts from 1. */
+  /** Line of the file where the record begins (its `dn:` line), from 1. */
   readonly line: number;
   readonly offset: number;
-  /** The unchanged text from the `dn:` line to the end of the last line. A view of the input, for a rejects file. */
+  /** The unchanged text from the `dn:` line to the end of the last line, for a rejects file. A view of the input. */
   readonly text: Buffer;
   /** Values of a long record that `text` does not contain. `formatRecord` inserts them. */
   readonly detachedValues?: readonly LdifDetachedValue[];
@@ -31,7 +31,7 @@ interface ChangeBase extends RecordWithDn {
   readonly controls: readonly LdifControl[];
 }
 
-/** An entry without `changetype:`. */
+/** A record without `changetype:`: an entry. */
 export interface LdifContent extends RecordWithDn {
   readonly kind: 'content';
   /** Attributes in order of appearance. Descriptions that differ only in case are merged under the first spelling. */
@@ -71,11 +71,11 @@ export interface LdifFailure extends RecordPosition {
 export type LdifRecord = LdifContent | LdifAdd | LdifDelete | LdifModify | LdifRename | LdifFailure;
 
 export interface LdifOptions {
-  /** Decides which `:<` URLs may be read; only `file:` is supported. Default: none. */
+  /** Decides which `:<` URLs may be read. Only `file:` URLs are supported. Default: none may be read. */
   readonly allowUrls?: ((url: URL) => boolean) | undefined;
-  /** Limit in bytes for the text of a record and for a file named by a URL. Default: 256 MiB. */
+  /** The most bytes of a record and of a file that a URL names. Default: 256 MiB. */
   readonly maxRecordBytes?: number | undefined;
-  /** In records above this size, in bytes, long values are decoded as they arrive. Default: 1 MiB. */
+  /** In records of more bytes than this, long values are decoded as they arrive. Default: 1 MiB. */
   readonly longRecordBytes?: number | undefined;
 }
 

@@ -10,14 +10,14 @@ const SPACE = 0x20;
 const HASH = 0x23;
 const COLON = 0x3a;
 
-/** Longer lines are searched by `indexOf`, shorter ones faster by a loop. */
+/** A line of up to this number of bytes is searched in a loop, a longer one by `indexOf`. */
 const SHORT_LINE = 200;
 const MAX_NAME_SHOWN = 40;
 const SPACES_MESSAGE = 'a line of spaces alone continues the line before it; make it empty, so that it ends the record';
 
 /**
- * Reads the logical lines of a block of whole records: comments are skipped and folded lines joined. The current line
- * is `bytes[start, stop)`, a view of the block unless it was folded. Reading a line allocates nothing.
+ * Reads the logical lines of a block of whole records: skips comments and joins folded lines. The current line is
+ * `bytes[start, stop)`, a view of the block unless it was folded. Reading a line allocates nothing.
  */
 export class LineReader {
   readonly #block: Buffer;
@@ -27,22 +27,22 @@ export class LineReader {
   /** Number of the physical line at `#offset`. */
   #nextLineNumber: number;
   #isRecordEnded = false;
-  /** Lines whose values `LongRecord` has decoded already, by offset in the block. */
+  /** Lines whose values `LongRecord` has decoded, by offset in the block. */
   readonly #longLines: ReadonlyMap<number, LongLine> | undefined;
 
   bytes: Buffer;
   start = 0;
   stop = 0;
-  /** Number of the first physical line of the current line. */
+  /** Line number in the file where the current line begins. */
   number = 0;
-  /** Range of the current line in the block, from its first physical line to the start of the next line. */
+  /** Offsets in the block of the first byte of the current line and of the next line, with continuation lines. */
   rangeStart = 0;
   rangeEnd = 0;
   /** Offset in `bytes` of the colon after the name that `readName()` returned. */
   colonOffset = 0;
-  /** Number of the last line in the record that has only spaces, and so continues the line before; 0 if none. */
+  /** Number of the record's last line of spaces, which continues the line before; 0 if there is none. */
   #spacesLineNumber = 0;
-  /** The decoded value of the current line, if `LongRecord` has decoded it. */
+  /** The decoded value of the current line if `LongRecord` has decoded it. */
   longLine: LongLine | undefined;
 
   constructor(block: Buffer, firstLine: number, names: NameTable, longLines: readonly LongLine[] = []) {
@@ -65,11 +65,11 @@ export class LineReader {
     this.#spacesLineNumber = 0;
     for (;;) {
       if (this.#offset >= block.length) return false;
-      let at = this.#offset;
-      while (block[at] === SPACE) at++;
-      if (block[at] === CR) at++;
-      if (at < block.length && block[at] !== LF) return true;
-      this.#offset = at + 1;
+      let offset = this.#offset;
+      while (block[offset] === SPACE) offset++;
+      if (block[offset] === CR) offset++;
+      if (offset < block.length && block[offset] !== LF) return true;
+      this.#offset = offset + 1;
       this.#nextLineNumber++;
     }
   }
@@ -90,13 +90,14 @@ export class LineReader {
       if (contentEnd === lineStart) return this.#endRecord();
       const isFolded = this.#offset < blockEnd && block[this.#offset] === SPACE;
       while (this.#offset < blockEnd && block[this.#offset] === SPACE) {
-        let at = this.#offset;
-        contentEnd = this.#contentEnd(at);
-        while (at < contentEnd && block[at] === SPACE) at++;
-        if (at === contentEnd) this.#spacesLineNumber = this.#nextLineNumber;
+        let offset = this.#offset;
+        contentEnd = this.#contentEnd(offset);
+        while (offset < contentEnd && block[offset] === SPACE) offset++;
+        if (offset === contentEnd) this.#spacesLineNumber = this.#nextLineNumber;
         this.#nextLineNumber++;
       }
-      // Not a comment with a CR inside, which would hide the text behind the CR.
+      // A comment with a CR inside is not skipped, but read as a line. The CR may be the line end of another system,
+      // and skipping would lose the text after it.
       if (block[lineStart] === HASH && !(this.#hasCr && crProblem(block, lineStart, this.#offset))) continue;
       if (this.#longLines) this.#readLongLine(lineStart);
       this.number = lineNumber;
@@ -112,12 +113,12 @@ export class LineReader {
     }
   }
 
-  #readLongLine(from: number): void {
-    this.longLine = this.#longLines!.get(from);
+  #readLongLine(start: number): void {
+    this.longLine = this.#longLines!.get(start);
     this.#nextLineNumber += this.longLine?.foldCount ?? 0;
   }
 
-  /** Returns the root cause of a fault in the current line: a CR or a line of spaces, if any, else `fault` itself. */
+  /** Returns the likely cause of a fault in the current line: a CR or a line of spaces, else `fault` itself. */
   rootCauseOf(fault: LdifFault): LdifFault {
     const { bytes, start, stop, number } = this;
     const problem = crProblem(this.#block, this.rangeStart, this.rangeEnd);
@@ -146,44 +147,46 @@ export class LineReader {
       return predictedName;
     }
     let hash = 0;
-    let at = start;
-    for (; at < stop; at++) {
-      const byte = bytes[at]!;
+    let offset = start;
+    for (; offset < stop; offset++) {
+      const byte = bytes[offset]!;
       if (byte === COLON) break;
       hash = extendHash(hash, byte);
     }
-    if (at === stop || bytes[start] === SPACE) throw new LdifFault(this.number, this.#describeNonAttribute());
-    this.colonOffset = at;
-    const name = this.#nameTable.intern(bytes, start, at, hash);
-    if (!name) throw new LdifFault(this.number, `${quoteName(bytes, start, at)} is not an attribute description`);
+    if (offset === stop || bytes[start] === SPACE) throw new LdifFault(this.number, this.#describeNonAttribute());
+    this.colonOffset = offset;
+    const name = this.#nameTable.intern(bytes, start, offset, hash);
+    if (!name) throw new LdifFault(this.number, `${quoteName(bytes, start, offset)} is not an attribute description`);
     return name;
   }
 
-  /** Returns the end of the content of the physical line at `from`, and moves `#offset` to the next line. */
-  #contentEnd(from: number): number {
+  /** Returns the end of the content of the physical line at `start`. Moves `#offset` to the next line. */
+  #contentEnd(start: number): number {
     const block = this.#block;
-    const shortEnd = Math.min(block.length, from + SHORT_LINE);
-    let at = from;
-    while (at < shortEnd && block[at] !== LF) at++;
-    if (at === shortEnd && at < block.length) {
-      const lfOffset = block.indexOf(LF, at);
-      at = lfOffset < 0 ? block.length : lfOffset;
+    const shortEnd = Math.min(block.length, start + SHORT_LINE);
+    let offset = start;
+    while (offset < shortEnd && block[offset] !== LF) offset++;
+    if (offset === shortEnd && offset < block.length) {
+      const lfOffset = block.indexOf(LF, offset);
+      offset = lfOffset < 0 ? block.length : lfOffset;
     }
-    this.#offset = at + 1;
-    return at > from && block[at - 1] === CR ? at - 1 : at;
+    this.#offset = offset + 1;
+    return offset > start && block[offset - 1] === CR ? offset - 1 : offset;
   }
 
-  /** Joins the physical lines in `block[from, stop)` without the line ends and the spaces after them. */
-  #unfold(from: number, stop: number): void {
+  /**
+   * Joins the physical lines in `block[start, stop)`: drops line ends and the space that begins each continuation line.
+   */
+  #unfold(start: number, stop: number): void {
     const block = this.#block;
-    const unfolded = Buffer.allocUnsafe(stop - from);
+    const unfolded = Buffer.allocUnsafe(stop - start);
     let length = 0;
-    for (let at = from; at <= stop; ) {
-      const lfOffset = block.indexOf(LF, at);
+    for (let offset = start; offset <= stop; ) {
+      const lfOffset = block.indexOf(LF, offset);
       const lineEnd = lfOffset < 0 || lfOffset > stop ? stop : lfOffset;
-      const contentEnd = lineEnd > at && block[lineEnd - 1] === CR && lineEnd < stop ? lineEnd - 1 : lineEnd;
-      length += block.copy(unfolded, length, at, contentEnd);
-      at = lineEnd + 2;
+      const contentEnd = lineEnd > offset && block[lineEnd - 1] === CR && lineEnd < stop ? lineEnd - 1 : lineEnd;
+      length += block.copy(unfolded, length, offset, contentEnd);
+      offset = lineEnd + 2;
     }
     this.bytes = unfolded;
     this.start = 0;
@@ -195,14 +198,14 @@ export class LineReader {
     if (bytes[start] === SPACE) return 'a continuation line with no line before it';
     if (bytes.subarray(start, stop).every((byte) => byte === SPACE || byte === TAB))
       return 'a line of white space alone; make it empty, or remove it';
-    // A line without an attribute description may contain anything, even a secret: the message has only its length.
+    // The line may contain anything, even a secret. The message therefore shows only its length.
     return stop - start === 1 && bytes[start] === 0x2d
       ? '"-" stands only between the changes of "changetype: modify"'
       : `no colon in this line of ${stop - start} bytes; expected "attribute: value"`;
   }
 }
 
-function quoteName(bytes: Buffer, from: number, to: number): string {
-  const text = bytes.toString('latin1', from, Math.min(to, from + MAX_NAME_SHOWN));
-  return JSON.stringify(to - from > MAX_NAME_SHOWN ? text + '…' : text);
+function quoteName(bytes: Buffer, start: number, end: number): string {
+  const text = bytes.toString('latin1', start, Math.min(end, start + MAX_NAME_SHOWN));
+  return JSON.stringify(end - start > MAX_NAME_SHOWN ? text + '…' : text);
 }

@@ -10,44 +10,44 @@ const LESS = 0x3c;
 const CR_BYTES = Buffer.from([CR]);
 const LF_BYTES = Buffer.from([LF]);
 
-/** Bytes of a record without full text that are kept for the rejects file. */
+/** Of a long record this number of bytes is kept unchanged for the rejects file. */
 export const REJECT_BYTES = 64 * 1024;
 
-/** A line of a long record whose value was decoded on arrival. The text of the record has only its name and `::`. */
+/** A line of a long record whose value was decoded as it arrived. The text of the record has only the name and `::`. */
 export interface LongLine {
   /** Offset of the line in the text. */
   readonly offset: number;
-  /** Number of continuation lines in the file, which the text does not have. */
+  /** Number of continuation lines that the line has in the file. */
   readonly foldCount: number;
-  /** The decoded value, or the mistake in it as a string. */
+  /** The decoded value; a string describes the mistake in it. */
   readonly value: Buffer | string;
 }
 
 /**
- * A record that is too long to be kept as text. Values longer than `lineBytes` are decoded on arrival, each into one
- * buffer. The rest becomes a text that `LineReader` can read.
+ * A record that is too long to be kept as text. Values longer than `lineBytes` are decoded as they arrive, each into a
+ * buffer of its own. The rest of the record becomes a text that `LineReader` can read.
  */
 export class LongRecord {
   readonly longLines: LongLine[] = [];
-  /** Line ends so far. */
+  /** Number of line ends so far. */
   lineCount = 0;
   byteCount = 0;
-  /** Whether the blank line that ends the record has been passed. */
+  /** Whether the blank line after the record has arrived. */
   isEnded = false;
   readonly #lineBytes: number;
   readonly #maxBytes: number;
   readonly #text: GrowingBytes;
-  #head: Buffer = Buffer.alloc(0);
+  #beginning: Buffer = Buffer.alloc(0);
   #tail: Buffer = Buffer.alloc(0);
-  /** Offset of the current logical line in the text; -1 before the first. */
+  /** Offset of the current logical line in the text; -1 before the first line. */
   #lineStart = -1;
-  /** Continuation lines of the current line so far. */
+  /** Number of continuation lines of the current line so far. */
   #foldCount = 0;
-  /** Whether the current line stays in the text, since it is no attribute, or has a URL. */
+  /** Whether the value of the current line stays in the text: the line is no attribute, or the value is a URL. */
   #staysInText = false;
   #value: LongValue | undefined;
   #isAtLineStart = true;
-  /** Whether the last byte was a CR, which may belong to a line end. */
+  /** Whether the last byte was a CR, which may be part of a line end. */
   #hasPendingCr = false;
 
   /** `maxBytes` limits the whole record. */
@@ -61,9 +61,9 @@ export class LongRecord {
     return this.#text.view();
   }
 
-  /** The beginning of the record as in the file, at most `REJECT_BYTES`. */
-  get head(): Buffer {
-    return this.#head;
+  /** The first bytes of the record as in the file, at most `REJECT_BYTES`. */
+  get beginning(): Buffer {
+    return this.#beginning;
   }
 
   get tail(): Buffer {
@@ -72,47 +72,48 @@ export class LongRecord {
 
   /** Consumes bytes up to the end of the record. Returns the number of bytes consumed. */
   push(chunk: Buffer): number {
-    let at = 0;
-    while (at < chunk.length && !this.isEnded) {
-      const lfOffset = chunk.indexOf(LF, at);
+    let offset = 0;
+    while (offset < chunk.length && !this.isEnded) {
+      const lfOffset = chunk.indexOf(LF, offset);
       const end = lfOffset < 0 ? chunk.length : lfOffset;
-      this.#pushContent(chunk.subarray(at, end));
+      this.#pushContent(chunk.subarray(offset, end));
       if (lfOffset >= 0) this.#endLine();
-      at = lfOffset < 0 ? end : end + 1;
+      offset = lfOffset < 0 ? end : end + 1;
     }
-    this.byteCount += at;
-    const consumed = chunk.subarray(0, at);
-    if (this.#head.length < REJECT_BYTES) this.#head = Buffer.concat([this.#head, consumed]).subarray(0, REJECT_BYTES);
+    this.byteCount += offset;
+    const consumed = chunk.subarray(0, offset);
+    if (this.#beginning.length < REJECT_BYTES)
+      this.#beginning = Buffer.concat([this.#beginning, consumed]).subarray(0, REJECT_BYTES);
     this.#tail = Buffer.concat([this.#tail, consumed.subarray(-2)]).subarray(-2);
-    return at;
+    return offset;
   }
 
   end(): void {
     this.#endLogicalLine();
   }
 
-  #pushContent(part: Buffer): void {
-    if (part.length === 0) return;
+  #pushContent(bytes: Buffer): void {
+    if (bytes.length === 0) return;
     if (this.#hasPendingCr) this.#pushPart(CR_BYTES);
-    this.#hasPendingCr = part[part.length - 1] === CR;
-    const content = this.#hasPendingCr ? part.subarray(0, part.length - 1) : part;
+    this.#hasPendingCr = bytes[bytes.length - 1] === CR;
+    const content = this.#hasPendingCr ? bytes.subarray(0, bytes.length - 1) : bytes;
     if (content.length > 0) this.#pushPart(content);
   }
 
-  /** Adds a part of a physical line without its line end. */
-  #pushPart(part: Buffer): void {
+  /** Adds some bytes of a physical line, without its line end. */
+  #pushPart(bytes: Buffer): void {
     let start = 0;
     if (this.#isAtLineStart) {
       this.#isAtLineStart = false;
-      if (part[0] !== SPACE || this.#lineStart < 0) this.#beginLogicalLine();
+      if (bytes[0] !== SPACE || this.#lineStart < 0) this.#beginLogicalLine();
       else {
         this.#foldCount++;
         if (this.#value) start = 1;
       }
     }
-    if (this.#value) this.#value.push(part.subarray(start));
+    if (this.#value) this.#value.push(bytes.subarray(start));
     else {
-      this.#text.push(part);
+      this.#text.push(bytes);
       if (!this.#staysInText && this.#text.length - this.#lineStart > this.#lineBytes) this.#detachValue();
     }
   }
@@ -166,7 +167,7 @@ function unfold(text: Buffer): Buffer {
   return Buffer.from(text.toString('latin1').replaceAll(/\r?\n /g, ''), 'latin1');
 }
 
-/** A value that arrives in parts. */
+/** A value that arrives in several calls of `push`. */
 class LongValue {
   readonly #decoder: Base64Decoder | undefined;
   readonly #bytes: GrowingBytes;
@@ -178,28 +179,28 @@ class LongValue {
     this.#bytes = new GrowingBytes(maxBytes);
   }
 
-  push(part: Buffer): void {
+  push(bytes: Buffer): void {
     let start = 0;
     if (this.#isBlank) {
-      while (part[start] === SPACE) start++;
-      this.#isBlank = start === part.length;
+      while (bytes[start] === SPACE) start++;
+      this.#isBlank = start === bytes.length;
     }
-    const text = part.subarray(start);
+    const text = bytes.subarray(start);
     this.#bytes.push(this.#decoder ? this.#decoder.push(text) : text);
   }
 
   /** Returns the value, or the mistake in it as a string. */
   end(): Buffer | string {
     if (this.#decoder) return this.#decoder.end() ?? this.#bytes.finish();
-    // The CRs of line ends have been removed before.
+    // CRs before line ends were removed before. Any other CR is a mistake.
     return this.#bytes.view().includes(CR) ? CR_ALONE : this.#bytes.finish();
   }
 }
 
-/** Small buffer capacities. A larger buffer gets the maximum: the system backs memory only when it is written. */
+/** Capacities of small buffers. A larger buffer gets the maximum: memory is in use only when it is written to. */
 const CAPACITIES = [1024 * 1024, 16 * 1024 * 1024];
 
-/** A buffer that grows, with little more memory in use than bytes stored. */
+/** A growing buffer that uses little more memory than the bytes stored in it. */
 class GrowingBytes {
   readonly #maxLength: number;
   #bytes: Buffer = Buffer.alloc(0);
@@ -209,24 +210,24 @@ class GrowingBytes {
     this.#maxLength = maxLength;
   }
 
-  push(part: Buffer): void {
-    const neededLength = this.length + part.length;
+  push(bytes: Buffer): void {
+    const neededLength = this.length + bytes.length;
     if (neededLength > this.#bytes.length) {
       const capacity = CAPACITIES.find((size) => size >= neededLength) ?? Math.max(this.#maxLength, neededLength);
       const largerBuffer = Buffer.allocUnsafeSlow(capacity);
       this.view().copy(largerBuffer);
       this.#bytes = largerBuffer;
     }
-    part.copy(this.#bytes, this.length);
+    bytes.copy(this.#bytes, this.length);
     this.length = neededLength;
   }
 
-  /** Returns the bytes so far. The view is valid until the next `push`. */
+  /** Returns the bytes stored so far. The view is valid until the next `push`. */
   view(): Buffer {
     return this.#bytes.subarray(0, this.length);
   }
 
-  /** Returns all bytes, copied to an exact buffer where copying costs little. */
+  /** Returns all bytes. Copies them to a buffer of exact size if that costs little. */
   finish(): Buffer {
     return this.#bytes.length > CAPACITIES[1]! ? this.view() : Buffer.from(this.view());
   }

@@ -1,6 +1,6 @@
 import { sameBytes } from '../bytes/compare.js';
 
-/** The spellings of one description, which differ only in case. `key`: in lower case. */
+/** The spellings of one attribute description, which differ only in case. `key`: the description in lower case. */
 export interface NameGroup {
   readonly key: string;
   /** Number of the record that used the group last, and the index of its attribute there. */
@@ -13,50 +13,54 @@ export interface AttributeName {
   readonly text: string;
   readonly bytes: Buffer;
   readonly group: NameGroup;
-  /** The name that followed this one last time. Similar records have the same attributes in the same order. */
+  /**
+   * The name that followed this one in the previous record. Similar records have the same attributes in the same order.
+   */
   successor: AttributeName | undefined;
 }
 
 const BUCKETS = 4096;
-/** Above this number of spellings, which no directory has, the table is cleared. */
+/** The table of names is cleared when it has more spellings than this number, which no directory reaches. */
 const MAX_NAMES = 20_000;
 /** RFC 4512 §2.5, and underscores, which old directories wrote. The schema decides whether a type exists. */
 export const ATTRIBUTE_DESCRIPTION = /^[A-Za-z0-9][A-Za-z0-9._-]*(?:;[A-Za-z0-9_-]+)*$/;
 
-/** Interns attribute descriptions without a string per lookup. Every line of a bulk load is looked up here. */
+/** Maps the bytes of attribute descriptions, in every line of a bulk load, to shared objects, without strings. */
 export class NameTable {
   #buckets: AttributeName[][] = [];
   #groups = new Map<string, NameGroup>();
   #nameCount = 0;
   #lastName: AttributeName | undefined;
 
-  /** Returns the description at `from` if it equals `#lastName` or its successor; otherwise undefined. */
-  predict(bytes: Buffer, from: number, to: number): AttributeName | undefined {
+  /** Returns the description at `start` if it is `#lastName` or the successor of that name; otherwise undefined. */
+  predict(bytes: Buffer, start: number, end: number): AttributeName | undefined {
     const lastName = this.#lastName;
-    if (!lastName || startsWithName(lastName, bytes, from, to)) return lastName;
+    if (!lastName || startsWithName(lastName, bytes, start, end)) return lastName;
     const { successor } = lastName;
-    if (!successor || !startsWithName(successor, bytes, from, to)) return undefined;
+    if (!successor || !startsWithName(successor, bytes, start, end)) return undefined;
     this.#lastName = successor;
     return successor;
   }
 
-  /** Returns the description in `bytes[from, to)`, whose hash (`hashStep`) is `hash`; undefined when malformed. */
-  intern(bytes: Buffer, from: number, to: number, hash: number): AttributeName | undefined {
-    const name = this.#findName(bytes, from, to, hash) ?? this.#addName(bytes, from, to, hash);
+  /**
+   * Returns the description in `bytes[start, end)`; undefined when it is malformed. `hash`: its hash (`extendHash`).
+   */
+  intern(bytes: Buffer, start: number, end: number, hash: number): AttributeName | undefined {
+    const name = this.#findName(bytes, start, end, hash) ?? this.#addName(bytes, start, end, hash);
     if (name && this.#lastName) this.#lastName.successor = name;
     this.#lastName = name;
     return name;
   }
 
-  #findName(bytes: Buffer, from: number, to: number, hash: number): AttributeName | undefined {
+  #findName(bytes: Buffer, start: number, end: number, hash: number): AttributeName | undefined {
     const bucket = this.#buckets[hash & (BUCKETS - 1)];
     if (bucket) {
-      for (const name of bucket) if (sameBytes(name.bytes, bytes, from, to)) return name;
+      for (const name of bucket) if (sameBytes(name.bytes, bytes, start, end)) return name;
     }
     return undefined;
   }
 
-  /** Clears a table that is too large. May only be called between records, since groups refer to the current record. */
+  /** Clears a table that is too large. Must be called between records, since groups refer to the current record. */
   clearIfLarge(): void {
     if (this.#nameCount <= MAX_NAMES) return;
     this.#buckets = [];
@@ -65,8 +69,8 @@ export class NameTable {
     this.#lastName = undefined;
   }
 
-  #addName(bytes: Buffer, from: number, to: number, hash: number): AttributeName | undefined {
-    const text = bytes.toString('latin1', from, to);
+  #addName(bytes: Buffer, start: number, end: number, hash: number): AttributeName | undefined {
+    const text = bytes.toString('latin1', start, end);
     if (!ATTRIBUTE_DESCRIPTION.test(text)) return undefined;
     const key = text.toLowerCase();
     let group = this.#groups.get(key);
@@ -86,10 +90,10 @@ export class NameTable {
 
 const COLON = 0x3a;
 
-/** Whether `bytes[from, to)` begins with the name and a colon. */
-function startsWithName({ bytes: name }: AttributeName, bytes: Buffer, from: number, to: number): boolean {
-  const end = from + name.length;
-  return end < to && bytes[end] === COLON && sameBytes(name, bytes, from, end);
+/** Whether `bytes[start, stop)` begins with the name and a colon. */
+function startsWithName({ bytes: name }: AttributeName, bytes: Buffer, start: number, stop: number): boolean {
+  const end = start + name.length;
+  return end < stop && bytes[end] === COLON && sameBytes(name, bytes, start, end);
 }
 
 /** Adds a byte to the hash of a name. The initial hash is 0. */

@@ -10,39 +10,38 @@ const LF = 0x0a;
 const CR = 0x0d;
 const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
 const LONG_RECORD = 1024 * 1024;
-/** Lines of a long record above this fraction of `#longRecordBytes` are decoded on arrival. */
+/** A line that is longer than this fraction of `#longRecordBytes` is decoded as it arrives. */
 const LONG_LINE = 1 / 16;
-/** Not an attribute line, so that a truncated record fails to import. */
+/** Appended to a truncated record in the rejects file. Not an attribute line, so that importing the record fails. */
 const TRUNCATED_NOTE = Buffer.from('\n(the rest of the record is left out here)\n');
 const OMITTED_NOTE = Buffer.from('(the text is left out here)\n');
 
 /**
  * Reads LDIF (RFC 2849) from chunks of any size; content and change records may be mixed. A blank line always ends a
- * record. Everything up to the last blank line of a chunk is therefore parsed at once, with values that are views of
- * the chunk. The rest waits for the next chunk. The caller must not change chunks afterwards.
- *
- *   const parser = new LdifParser();
- *   for await (const chunk of stream) for (const record of parser.push(chunk)) …
- *   for (const record of parser.end()) …
+ * record. Therefore everything up to the last blank line of a chunk is parsed at once, and values are views of the
+ * chunk. The rest is kept until the next chunk. The caller must not change chunks afterwards.
+ * ~ const parser = new LdifParser();
+ * for await (const chunk of stream) for (const record of parser.push(chunk)) …
+ * for (const record of parser.end()) …
  */
 export class LdifParser {
   readonly #options: LdifOptions;
   readonly #maxRecordBytes: number;
   readonly #longRecordBytes: number;
   readonly #nameTable = new NameTable();
-  /** Bytes of records that are not complete. */
+  /** Bytes of an incomplete record. */
   #pendingChunks: Buffer[] = [];
   #pendingLength = 0;
-  /** Byte offset and line in the file where `#pendingChunks` begins. */
+  /** Byte offset in the file where `#pendingChunks` begins. */
   #offset = 0;
   #lineNumber = 1;
-  /** The first two bytes of the file, as far as they have arrived. */
+  /** The first two bytes of the file, or fewer if no more have arrived. */
   #firstBytes: Buffer = Buffer.alloc(0);
-  /** Whether the file is no LDIF at all (UTF-16). The rest of the file is ignored. */
+  /** Whether the file is UTF-16, not LDIF. The rest of the file is ignored. */
   #isUtf16 = false;
-  /** Beginning of a record that is too long, while the rest of the record is skipped. */
+  /** The beginning of a record that exceeds the limit, while the rest of the record is skipped. */
   #oversizedRecord: { line: number; offset: number; text: Buffer } | undefined;
-  /** The current record if it is long. `#pendingChunks` is empty then. */
+  /** The current record if it is long. While it is set, `#pendingChunks` is empty. */
   #longRecord: LongRecord | undefined;
 
   constructor(options: LdifOptions = {}) {
@@ -71,14 +70,14 @@ export class LdifParser {
     return records;
   }
 
-  /** Returns one failure for the whole file, since every record would fail for the same reason. */
+  /** Returns a single failure for the whole file, since every record would fail for the same reason. */
   #rejectFile(problem: string): LdifRecord {
     this.#isUtf16 = true;
     this.#takePendingBytes();
     return { kind: 'error', line: 1, faultLine: 1, offset: 0, text: OMITTED_NOTE, reason: `line 1: ${problem}` };
   }
 
-  /** Called when the pending bytes are the beginning of one record. */
+  /** Turns the pending bytes into a long record. They must be the beginning of a single record. */
   #beginLongRecord(): void {
     const pendingBytes = this.#stripBom(this.#takePendingBytes());
     this.#longRecord = new LongRecord(this.#longRecordBytes * LONG_LINE, this.#maxRecordBytes);
@@ -93,7 +92,7 @@ export class LdifParser {
     }
     if (longRecord.byteCount > this.#maxRecordBytes) {
       this.#longRecord = undefined;
-      this.#oversizedRecord = { line: this.#lineNumber, offset: this.#offset, text: longRecord.head };
+      this.#oversizedRecord = { line: this.#lineNumber, offset: this.#offset, text: longRecord.beginning };
       const { tail } = longRecord;
       this.#lineNumber += longRecord.lineCount - countLines(tail, tail.length);
       this.#offset += longRecord.byteCount - tail.length;
@@ -109,27 +108,27 @@ export class LdifParser {
     return records;
   }
 
-  /** Returns the last record, if no blank line follows it. */
+  /** Ends the input. Returns the last record, if no blank line follows it. */
   end(): LdifRecord[] {
     if (!this.#longRecord) return this.#parsePendingBytes();
     this.#longRecord.end();
     return this.#parseLongRecord(this.#longRecord);
   }
 
-  /** Returns the offset after the last blank line that ends in `chunk`, or 0. */
+  /** Returns the offset after the last blank line that ends in `chunk`; 0 if there is none. */
   #lastBoundary(chunk: Buffer): number {
-    for (let at = chunk.length - 1; at >= 0; at--) {
-      if (chunk[at] !== LF) continue;
-      const previousByte = this.#byteAt(chunk, at - 1);
-      if (previousByte === LF || (previousByte === CR && this.#byteAt(chunk, at - 2) === LF)) return at + 1;
+    for (let offset = chunk.length - 1; offset >= 0; offset--) {
+      if (chunk[offset] !== LF) continue;
+      const previousByte = this.#byteAt(chunk, offset - 1);
+      if (previousByte === LF || (previousByte === CR && this.#byteAt(chunk, offset - 2) === LF)) return offset + 1;
     }
     return 0;
   }
 
-  /** Returns a byte of the chunk. Negative offsets reach back into the pending bytes. */
-  #byteAt(chunk: Buffer, at: number): number | undefined {
-    if (at >= 0) return chunk[at];
-    let distance = -at;
+  /** Returns a byte of the chunk. A negative offset counts back from the end of the pending bytes. */
+  #byteAt(chunk: Buffer, offset: number): number | undefined {
+    if (offset >= 0) return chunk[offset];
+    let distance = -offset;
     for (let i = this.#pendingChunks.length - 1; i >= 0; i--) {
       const pendingChunk = this.#pendingChunks[i]!;
       if (distance <= pendingChunk.length) return pendingChunk[pendingChunk.length - distance];
@@ -151,7 +150,7 @@ export class LdifParser {
     return pendingBytes;
   }
 
-  /** The pending bytes are one record that is too long. Keeps its beginning, and the last bytes to detect its end. */
+  /** Starts to skip the pending record, which exceeds the limit. Keeps its beginning, and the last bytes. */
   #skipOversizedRecord(): void {
     const pendingBytes = this.#takePendingBytes();
     this.#oversizedRecord ??= {
@@ -199,7 +198,7 @@ export class LdifParser {
     this.#offset += longRecord ? longRecord.byteCount : block.length;
   }
 
-  /** Reads one record. Returns undefined for a record of comments alone or of `version:` alone. */
+  /** Reads a single record. Returns undefined for a record of comments or of `version:` only. */
   #readRecord(lines: LineReader, block: Buffer): LdifRecord | undefined {
     if (!lines.nextLine()) return undefined;
     let { number: line, rangeStart } = lines;
@@ -235,26 +234,26 @@ export class LdifParser {
 }
 
 /** Adds the values that the text lacks. A record with an invalid value keeps only its beginning as text. */
-function attachValues(record: LdifRecord, recordStart: number, { text, longLines, head }: LongRecord): LdifRecord {
+function attachValues(record: LdifRecord, start: number, { text, longLines, beginning }: LongRecord): LdifRecord {
   const detachedValues: LdifDetachedValue[] = [];
   for (const { offset, value } of longLines) {
-    if (typeof value === 'string') return { ...record, text: Buffer.concat([head, TRUNCATED_NOTE]) };
-    detachedValues.push({ textOffset: text.indexOf(LF, offset) - recordStart, value });
+    if (typeof value === 'string') return { ...record, text: Buffer.concat([beginning, TRUNCATED_NOTE]) };
+    detachedValues.push({ textOffset: text.indexOf(LF, offset) - start, value });
   }
   return { ...record, detachedValues };
 }
 
 /** Returns the offset after the first blank line that follows another line, or the length of the block. */
 function firstBoundary(block: Buffer): number {
-  for (let at = block.indexOf(LF); at >= 0; at = block.indexOf(LF, at + 1)) {
-    if (block[at + 1] === LF) return at + 2;
-    if (block[at + 1] === CR && block[at + 2] === LF) return at + 3;
+  for (let offset = block.indexOf(LF); offset >= 0; offset = block.indexOf(LF, offset + 1)) {
+    if (block[offset + 1] === LF) return offset + 2;
+    if (block[offset + 1] === CR && block[offset + 2] === LF) return offset + 3;
   }
   return block.length;
 }
 
-function countLines(bytes: Buffer, to: number): number {
+function countLines(bytes: Buffer, end: number): number {
   let count = 0;
-  for (let at = bytes.indexOf(LF); at >= 0 && at < to; at = bytes.indexOf(LF, at + 1)) count++;
+  for (let offset = bytes.indexOf(LF); offset >= 0 && offset < end; offset = bytes.indexOf(LF, offset + 1)) count++;
   return count;
 }

@@ -2,8 +2,8 @@ import type { LdifOptions, LdifRecord } from './ldif-types.js';
 import { LdifParser } from './parser.js';
 
 /**
- * Yields the records of an LDIF stream, one array for each chunk that completes any. The chunks must be fresh buffers,
- * as from `fs.createReadStream` or a pipe. Chunks of 64 to 256 KiB are read fastest.
+ * Yields an array of records for each chunk of an LDIF stream that completes at least one record. The chunks must be
+ * new buffers, as from `fs.createReadStream` or a pipe. Chunks of 64 to 256 KiB are read fastest.
  */
 export async function* readLdif(
   source: AsyncIterable<Buffer> | Iterable<Buffer>,

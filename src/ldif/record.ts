@@ -7,7 +7,7 @@ import { readText, readValue } from './values.js';
 
 type AttributeList = { type: string; values: Buffer[] }[];
 
-/** A record without its position. */
+/** A record without its position in the file. */
 export type RecordBody = LdifRecord extends infer R
   ? R extends LdifRecord
     ? Omit<R, 'line' | 'offset' | 'text'>
@@ -16,10 +16,10 @@ export type RecordBody = LdifRecord extends infer R
 
 let recordCount = 0;
 
-/** The last lines of an `ldapsearch` dump that was made without `-LLL`. */
+/** Texts for error messages, by the names in the last lines of an `ldapsearch` dump that was made without `-LLL`. */
 const DUMP_HINTS = new Map(['search', 'result'].map((name) => [name, ' (a dump of ldapsearch: make it with -LLL)']));
 
-/** Reads one record from its `dn:` line to its end. Throws `LdifFault`; the caller then skips the rest. */
+/** Reads a record from its `dn:` line to its end. Throws `LdifFault`; the caller then skips the rest of the record. */
 export function readRecord(lines: LineReader, options: LdifOptions): RecordBody {
   const { key } = lines.readName().group;
   if (key !== 'dn') throw new LdifFault(lines.number, `a record begins with "dn:"${DUMP_HINTS.get(key) ?? ''}`);
@@ -37,7 +37,7 @@ export function readRecord(lines: LineReader, options: LdifOptions): RecordBody 
   return { kind: 'content', dn, attributes: readAttributes(lines, name, options) };
 }
 
-/** Reads attribute lines up to the end of the record. `first` is the name of the current line. */
+/** Reads attribute lines up to the end of the record. `firstName`: the name in the current line. */
 function readAttributes(lines: LineReader, firstName: AttributeName, options: LdifOptions): AttributeList {
   const attributes: AttributeList = [];
   const recordNumber = ++recordCount;

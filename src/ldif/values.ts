@@ -12,9 +12,9 @@ const LESS = 0x3c;
 export const MAX_RECORD_BYTES = 256 * 1024 * 1024;
 
 /**
- * Returns the value after the colon at `lines.colon` (RFC 2849, value-spec): `: text`, `:: base64` or `:< URL`. The
- * result is a view of the line where possible. Bytes over 127 are accepted unlike SAFE-STRING of the RFC, since much
- * existing LDIF has them.
+ * Returns the value after the colon at `lines.colonOffset` (RFC 2849, value-spec): `: text`, `:: base64` or `:< URL`.
+ * The result is a view of the line where possible. Also accepts bytes over 127, which SAFE-STRING of the RFC excludes,
+ * since much existing LDIF has them.
  */
 export function readValue(lines: LineReader, options: LdifOptions): Buffer {
   const { bytes, stop, longLine } = lines;
@@ -22,23 +22,23 @@ export function readValue(lines: LineReader, options: LdifOptions): Buffer {
     if (typeof longLine.value === 'string') throw new LdifFault(lines.number, longLine.value);
     return longLine.value;
   }
-  let at = lines.colonOffset + 1;
-  const marker = bytes[at];
-  if (at < stop && (marker === COLON || marker === LESS)) at++;
-  while (at < stop && bytes[at] === SPACE) at++;
-  if (marker === COLON) return readBase64Value(lines, at);
-  if (marker === LESS && lines.colonOffset + 1 < stop) return readUrlValue(lines, at, options);
-  return bytes.subarray(at, stop);
+  let offset = lines.colonOffset + 1;
+  const marker = bytes[offset];
+  if (offset < stop && (marker === COLON || marker === LESS)) offset++;
+  while (offset < stop && bytes[offset] === SPACE) offset++;
+  if (marker === COLON) return readBase64Value(lines, offset);
+  if (marker === LESS && lines.colonOffset + 1 < stop) return readUrlValue(lines, offset, options);
+  return bytes.subarray(offset, stop);
 }
 
-function readBase64Value(lines: LineReader, from: number): Buffer {
-  const value = decodeBase64(lines.bytes, Math.min(from, lines.stop), lines.stop);
+function readBase64Value(lines: LineReader, start: number): Buffer {
+  const value = decodeBase64(lines.bytes, Math.min(start, lines.stop), lines.stop);
   if (typeof value === 'string') throw new LdifFault(lines.number, value);
   return value;
 }
 
-function readUrlValue(lines: LineReader, from: number, options: LdifOptions): Buffer {
-  const text = lines.bytes.toString('utf8', from, lines.stop);
+function readUrlValue(lines: LineReader, start: number, options: LdifOptions): Buffer {
+  const text = lines.bytes.toString('utf8', start, lines.stop);
   if (!options.allowUrls)
     throw new LdifFault(lines.number, 'a value from a URL (":<"); these are refused unless allowed (--allow-urls)');
   if (!URL.canParse(text)) throw new LdifFault(lines.number, 'the text after ":<" is not a URL');
@@ -68,23 +68,23 @@ function readFile(url: URL, line: number, maxBytes: number): Buffer {
 
 const REPLACEMENT = '\ufffd';
 
-/** Returns a value that is text: a DN, an RDN, a keyword. */
+/** Returns a value that must be text, such as a DN, an RDN or a keyword. */
 export function readText(lines: LineReader, options: LdifOptions): string {
   return readAsciiText(lines) ?? readDecodedText(lines, options);
 }
 
-/** Returns ASCII text without allocating a view; undefined for any other value. Most names are ASCII. */
+/** Returns ASCII text; undefined for any other value. Allocates no view, since most names are ASCII. */
 function readAsciiText({ bytes, colonOffset, stop }: LineReader): string | undefined {
-  let at = colonOffset + 1;
-  while (at < stop && bytes[at] === SPACE) at++;
+  let offset = colonOffset + 1;
+  while (offset < stop && bytes[offset] === SPACE) offset++;
   if (bytes[colonOffset + 1] === COLON || bytes[colonOffset + 1] === LESS) return undefined;
-  for (let i = at; i < stop; i++) if (bytes[i]! >= 0x80) return undefined;
-  return bytes.toString('latin1', at, stop);
+  for (let i = offset; i < stop; i++) if (bytes[i]! >= 0x80) return undefined;
+  return bytes.toString('latin1', offset, stop);
 }
 
 function readDecodedText(lines: LineReader, options: LdifOptions): string {
   const { bytes, colonOffset, stop, number } = lines;
-  // An error message about a malformed name would reveal the content of the file.
+  // The value of a URL is the content of a file. An error message about a malformed name would reveal it.
   if (bytes[colonOffset + 1] === LESS && colonOffset + 1 < stop)
     throw new LdifFault(number, 'only the value of an attribute can come from a URL (":<")');
   const value = readValue(lines, options);

@@ -13,7 +13,7 @@ const SPACE = 0x20;
 const COLON = 0x3a;
 const LESS = 0x3c;
 
-/** Whether the value may be written unencoded (RFC 2849, SAFE-STRING, and without trailing space, note 8). */
+/** Whether the value may be written without base64 (RFC 2849, SAFE-STRING, and no trailing space, note 8). */
 function isSafe(value: Buffer): boolean {
   const length = value.length;
   if (length === 0) return true;
@@ -37,7 +37,7 @@ function formatLine(name: string, value: Buffer, wrap: boolean): string {
 
 function fold(text: string): string {
   const lines = [text.slice(0, COLUMNS)];
-  for (let at = COLUMNS; at < text.length; at += COLUMNS - 1) lines.push(' ' + text.slice(at, at + COLUMNS - 1));
+  for (let i = COLUMNS; i < text.length; i += COLUMNS - 1) lines.push(' ' + text.slice(i, i + COLUMNS - 1));
   return lines.join('\n') + '\n';
 }
 
@@ -55,7 +55,7 @@ export function formatEntry(
   return Buffer.from(text + '\n', 'latin1');
 }
 
-/** Formats an entry like `formatEntry`. Values that arrive in chunks are written as base64. */
+/** Like `formatEntry`, for values that arrive in chunks. Such values are written in base64. */
 export async function* formatEntryChunks(
   dn: string,
   attributes: readonly { readonly type: string; readonly values: readonly (Buffer | AsyncIterable<Buffer>)[] }[],
@@ -86,24 +86,24 @@ async function* base64Line(name: string, chunks: AsyncIterable<Buffer>): AsyncGe
   yield Buffer.from(`${foldFrom(column, remainder.toString('base64')).text}\n`, 'latin1');
 }
 
-/** Folds text that continues at `column`. Returns the text and the column after it. */
+/** Folds text that is written from `column` on. Returns the text and the column after it. */
 function foldFrom(column: number, text: string): { text: string; column: number } {
-  let at = Math.max(COLUMNS - column, 0);
-  if (text.length <= at) return { text, column: column + text.length };
-  const lines = [text.slice(0, at)];
+  let offset = Math.max(COLUMNS - column, 0);
+  if (text.length <= offset) return { text, column: column + text.length };
+  const lines = [text.slice(0, offset)];
   let endColumn = column;
-  for (; at < text.length; at += COLUMNS - 1) {
-    const lineText = text.slice(at, at + COLUMNS - 1);
+  for (; offset < text.length; offset += COLUMNS - 1) {
+    const lineText = text.slice(offset, offset + COLUMNS - 1);
     lines.push(` ${lineText}`);
     endColumn = lineText.length + 1;
   }
   return { text: lines.join('\n'), column: endColumn };
 }
 
-/** Bytes of a value per line, a multiple of 3 so that base64 needs no padding. */
+/** Bytes of a value that are encoded at once. A multiple of 3, so that base64 needs no padding in between. */
 const LONG_LINE = 48 * 1024;
 
-/** Yields the text of a record as in its file. Only the folding of inserted values differs. */
+/** Yields the text of a record as in its file, except that inserted values are folded differently. */
 export function* formatRecord(record: Pick<LdifRecord, 'text' | 'detachedValues'>): Generator<Buffer> {
   const { text, detachedValues = [] } = record;
   let start = 0;
@@ -116,15 +116,15 @@ export function* formatRecord(record: Pick<LdifRecord, 'text' | 'detachedValues'
   yield text.subarray(start);
 }
 
-/** Formats comment lines, before or between records. Within a record, no blank line may follow. */
+/** Formats comment lines before or between records. A comment inside a record must not have a blank line after it. */
 export function formatComment(text: string): Buffer {
   return Buffer.from(text.replace(/^/gm, '# ') + '\n');
 }
 
-/** The first line of a file, with a blank line. */
+/** The first line of a file, and a blank line. */
 export const VERSION_LINE = Buffer.from('version: 1\n\n');
 
-/** Formats a change record with the blank line after it, without its controls. */
+/** Formats a change record, without its controls. A blank line ends it. */
 export function formatChange(record: LdifAdd | LdifDelete | LdifModify | LdifRename): Buffer {
   let text = formatLine('dn', Buffer.from(record.dn), true);
   const addLine = (name: string, value: string | Buffer): void => {

@@ -12,10 +12,7 @@ export interface Argon2Parameters {
 /** OWASP's minimum for argon2id, about 15 ms of one core. */
 export const DEFAULT_ARGON2: Argon2Parameters = { memoryKiB: 19_456, timeCost: 2, parallelism: 1 };
 
-/**
- * The PHC string: `$argon2id$v=19$m=19456,t=2,p=1$salt$hash`, salt and hash in base64 without padding. Version 1.0 has
- * no `v`.
- */
+/** The PHC string `$argon2id$v=19$m=19456,t=2,p=1$salt$hash`, in base64 without padding. Version 1.0 has no `v`. */
 const phcPattern =
   /^\$argon2(id|i|d)\$(?:v=(16|19)\$)?m=(\d{1,8}),t=(\d{1,4}),p=(\d{1,3})\$([A-Za-z0-9+/]{11,86})\$([A-Za-z0-9+/]{16,172})$/;
 
@@ -108,8 +105,7 @@ function computeHash(argon2Text: Argon2Text, clear: Buffer): Promise<Buffer> {
 }
 
 /**
- * Returns the PHC string of the password. Default salt: random. Throws `TypeError` when the parameters are out of
- * bounds.
+ * Returns the PHC string of the password. Default salt: random. Throws `TypeError` when `argon2Fault` finds a fault.
  */
 export function hashArgon2(clear: Buffer, parameters: Argon2Parameters, salt?: Buffer): Promise<string> {
   const fault = argon2Fault(parameters);

@@ -1,18 +1,18 @@
 import { createHmac, randomBytes } from 'node:crypto';
 
 export interface CredentialCacheOptions {
-  /** Lifetime of a verified credential. */
+  /** Seconds for which a verified credential is remembered. */
   readonly seconds?: number;
-  /** Capacity. The table takes 40 bytes for each credential, allocated at the start. */
+  /** The most credentials that are remembered. The table takes 40 bytes for each, allocated at the start. */
   readonly entries?: number;
   /** A monotonic clock in milliseconds, for tests. */
   readonly now?: () => number;
 }
 
 const DIGEST_BYTES = 32;
-/** Slots of a set. */
+/** Entries of one set of the hash table. */
 const SLOTS_PER_SET = 4;
-/** Bytes of a slot: the digest, then the time of expiry as a double. */
+/** Bytes of a table entry: the digest, then the time of expiry as a double. */
 const SLOT_BYTES = DIGEST_BYTES + 8;
 
 /**
@@ -38,15 +38,15 @@ export class CredentialCache {
   }
 
   /** Whether the credential was verified within the last `seconds`, for this state and stored value. */
-  isVerified(entry: Buffer, stored: Buffer, clear: Buffer): boolean {
-    const digest = this.#digest(entry, stored, clear);
+  isVerified(entry: Buffer, storedValue: Buffer, clear: Buffer): boolean {
+    const digest = this.#digest(entry, storedValue, clear);
     const slotStart = this.#findSlot(digest);
     return slotStart >= 0 && this.#slots.readDoubleLE(slotStart + DIGEST_BYTES) > this.#clock();
   }
 
   /** Adds a credential. Call only after the credential was verified. */
-  remember(entry: Buffer, stored: Buffer, clear: Buffer): void {
-    const digest = this.#digest(entry, stored, clear);
+  remember(entry: Buffer, storedValue: Buffer, clear: Buffer): void {
+    const digest = this.#digest(entry, storedValue, clear);
     let slotStart = this.#findSlot(digest);
     if (slotStart < 0) slotStart = this.#slotToReplace(digest);
     digest.copy(this.#slots, slotStart);
@@ -57,11 +57,11 @@ export class CredentialCache {
     this.#slots.fill(0);
   }
 
-  #digest(entry: Buffer, stored: Buffer, clear: Buffer): Buffer {
+  #digest(entry: Buffer, storedValue: Buffer, clear: Buffer): Buffer {
     const lengths = Buffer.allocUnsafe(8);
     lengths.writeUInt32LE(entry.length, 0);
-    lengths.writeUInt32LE(stored.length, 4);
-    return createHmac('sha256', this.#key).update(lengths).update(entry).update(stored).update(clear).digest();
+    lengths.writeUInt32LE(storedValue.length, 4);
+    return createHmac('sha256', this.#key).update(lengths).update(entry).update(storedValue).update(clear).digest();
   }
 
   #setStart(digest: Buffer): number {

@@ -3,67 +3,65 @@ import { costOf, DEFAULT_ARGON2_COST } from './cost.js';
 import { isAffordable, type PasswordPolicy, policyCost } from './policy.js';
 import { isSlow, knownScheme } from './schemes.js';
 
-/** The most values in slow schemes that a bind tries. An entry cannot store more. */
+/** The most values in slow schemes (argon2, PBKDF2, crypt) that a bind tries. An entry cannot store more. */
 export const MAX_SLOW_VALUES = 8;
 
-/** Stored values that a single computation verifies. */
+/** Stored values that one computation verifies together: they differ only in their hashes. */
 export type ValueGroup = readonly Buffer[];
 
-/**
- * Returns the values in slow schemes that a bind tries, in groups, cheapest first. The groups together cost no more
- * than `maxTotalCost`.
- */
-export function groupsToTry(stored: readonly Buffer[], policy: PasswordPolicy): readonly ValueGroup[] {
-  const groups = groupValues(affordableSlow(stored, policy).slice(0, MAX_SLOW_VALUES));
+/** Returns the values in slow schemes that a bind tries: the cheapest groups, up to `maxTotalCost` together. */
+export function groupsToTry(storedValues: readonly Buffer[], policy: PasswordPolicy): readonly ValueGroup[] {
+  const groups = groupValues(affordableSlow(storedValues, policy).slice(0, MAX_SLOW_VALUES));
   return groups.length < 2 ? groups : cheapestGroups(groups, maxTotalCost(policy));
 }
 
-/** Returns the values in slow schemes that no bind tries. */
-export function untriedValues(stored: readonly Buffer[], policy: PasswordPolicy): Buffer[] {
-  const triedValues = groupsToTry(stored, policy).flat();
-  return stored.filter((value) => isSlow(value) && !triedValues.includes(value));
+/** Returns the values in slow schemes that no bind tries, because verifying them would cost too much. */
+export function untriedValues(storedValues: readonly Buffer[], policy: PasswordPolicy): Buffer[] {
+  const triedValues = groupsToTry(storedValues, policy).flat();
+  return storedValues.filter((value) => isSlow(value) && !triedValues.includes(value));
 }
 
-/** Returns the values of `added` that cost too much, alone or together with the `existing` values of the entry. */
+/** Returns the values of `addedValues` that cost too much, alone or together with the `existing` values of the entry. */
 export function unaffordableValues(
-  added: readonly Buffer[],
+  addedValues: readonly Buffer[],
   existing: readonly Buffer[],
   policy: PasswordPolicy,
 ): Buffer[] {
   const existingKeys = new Set(affordableSlow(existing, policy).map(groupKey));
-  const groups = groupValues(affordableSlow(added, policy)).filter(([first]) => !existingKeys.has(groupKey(first!)));
+  const groups = groupValues(affordableSlow(addedValues, policy)).filter(
+    ([first]) => !existingKeys.has(groupKey(first!)),
+  );
   const keptGroups = cheapestGroups(groups, Math.max(0, maxTotalCost(policy) - totalCost(existing, policy)));
   const droppedValues = groups.filter((group) => !keptGroups.includes(group)).flat();
-  return added.filter((value) => !isAffordable(value, policy) || droppedValues.includes(value));
+  return addedValues.filter((value) => !isAffordable(value, policy) || droppedValues.includes(value));
 }
 
-/** Returns the cost of verifying all values that are affordable alone, in units of `costOf`. */
-export function totalCost(stored: readonly Buffer[], policy: PasswordPolicy): number {
-  return costOfGroups(groupValues(affordableSlow(stored, policy)));
+/**
+ * Returns the total cost of verifying the values, in units of `costOf`. Values that are too costly alone do not count.
+ */
+export function totalCost(storedValues: readonly Buffer[], policy: PasswordPolicy): number {
+  return costOfGroups(groupValues(affordableSlow(storedValues, policy)));
 }
 
-function affordableSlow(stored: readonly Buffer[], policy: PasswordPolicy): Buffer[] {
-  return stored.filter((value) => isSlow(value) && isAffordable(value, policy));
+function affordableSlow(storedValues: readonly Buffer[], policy: PasswordPolicy): Buffer[] {
+  return storedValues.filter((value) => isSlow(value) && isAffordable(value, policy));
 }
 
 export function costOfGroups(groups: readonly ValueGroup[]): number {
   return groups.reduce((cost, [first]) => cost + costOf(first!), 0);
 }
 
-/**
- * Returns the most that the values of an entry may cost together: the maximum of a single value, but at least two
- * computations of the policy's scheme.
- */
+/** Returns the limit for all values of an entry: `maxCost`, but at least two computations of the policy's scheme. */
 export function maxTotalCost(policy: PasswordPolicy): number {
   return policy.maxCost === undefined ? Number.POSITIVE_INFINITY : Math.max(policy.maxCost, 2 * policyCost(policy));
 }
 
-/** Whether work of this cost counts as expensive in `SlowWork.run`. */
+/** Whether a task of this cost goes to the queue of expensive tasks (`SlowWork.run`). */
 export function isExpensive(cost: number, policy: PasswordPolicy): boolean {
   return cost > 2 * Math.max(policyCost(policy), DEFAULT_ARGON2_COST);
 }
 
-/** Returns the cheapest groups, as many as cost no more than `maxCost` together. */
+/** Returns the cheapest groups. Their total cost is at most `maxCost`. */
 function cheapestGroups(groups: readonly ValueGroup[], maxCost: number): ValueGroup[] {
   let remainingCost = maxCost;
   return [...groups]

@@ -11,9 +11,9 @@ const ARGON2_START_PASSES = 0.6;
 /** The cost of OWASP's minimum for argon2id (19 MiB, two passes), about 20 ms of one core. */
 export const DEFAULT_ARGON2_COST = argon2Cost(19_456, 2);
 
-/** Cost of an iteration, by digest. */
+/** Cost of an iteration, by digest, in units of `costOf`. */
 const PBKDF2_ITERATION_COST: Readonly<Record<string, number>> = { sha1: 1.2, sha256: 1.2, sha512: 3.1 };
-/** Cost of a round, and additional cost of a round for each byte of the password. */
+/** Cost of a round, and additional cost of a round for each byte of the password, by variant of SHA-crypt. */
 const SHA_ROUND_COST: Readonly<Record<string, readonly [number, number]>> = { '5': [5.4, 0.008], '6': [6.6, 0.012] };
 const MD5_CRYPT_COST = 6500;
 const DES_CRYPT_COST = 2000;
@@ -36,10 +36,10 @@ const USUAL_PASSWORD_BYTES = 12;
  * Returns the cost of verifying a password of `passwordBytes` against the value. Malformed values have a cost, too. 0
  * for schemes that are verified at once or never.
  */
-export function costOf(stored: Buffer, passwordBytes = USUAL_PASSWORD_BYTES): number {
-  const scheme = knownScheme(stored);
+export function costOf(storedValue: Buffer, passwordBytes = USUAL_PASSWORD_BYTES): number {
+  const scheme = knownScheme(storedValue);
   if (scheme === undefined) return 0;
-  const text = (): string => stored.toString('latin1', bodyStart(stored));
+  const text = (): string => storedValue.toString('latin1', bodyStart(storedValue));
   if (scheme.kind === 'argon2') return argon2TextCost(text());
   if (scheme.kind === 'pbkdf2') return (Number(/^\d+/.exec(text())?.[0]) || 0) * PBKDF2_ITERATION_COST[scheme.digest]!;
   return scheme.kind === 'crypt' ? cryptTextCost(text(), passwordBytes) : 0;

@@ -23,8 +23,8 @@ export function decodeBase64(text: string): Buffer | undefined {
 }
 
 /** Returns the digest, followed by the salt if the scheme has one; undefined when the value is malformed. */
-export function parseDigest(scheme: Scheme, stored: Buffer): Buffer | undefined {
-  const digestAndSalt = decodeBase64(stored.toString('latin1', bodyStart(stored)));
+export function parseDigest(scheme: Scheme, storedValue: Buffer): Buffer | undefined {
+  const digestAndSalt = decodeBase64(storedValue.toString('latin1', bodyStart(storedValue)));
   if (digestAndSalt === undefined) return undefined;
   return (scheme.isSalted ? digestAndSalt.length > scheme.digestBytes : digestAndSalt.length === scheme.digestBytes)
     ? digestAndSalt
@@ -32,25 +32,23 @@ export function parseDigest(scheme: Scheme, stored: Buffer): Buffer | undefined 
 }
 
 /** Verifies `{SHA}`, `{SSHA}` and similar schemes: base64 of the digest, followed by the salt if there is one. */
-export function verifyDigest(scheme: Scheme, stored: Buffer, clear: Buffer): boolean {
-  const digestAndSalt = parseDigest(scheme, stored);
+export function verifyDigest(scheme: Scheme, storedValue: Buffer, clear: Buffer): boolean {
+  const digestAndSalt = parseDigest(scheme, storedValue);
   if (digestAndSalt === undefined) return false;
   const digest = saltedDigest(scheme.digest, clear, digestAndSalt.subarray(scheme.digestBytes));
   return timingSafeEqual(digest, digestAndSalt.subarray(0, scheme.digestBytes));
 }
 
 /** Compares clear texts of any lengths. The time does not depend on where the texts differ. */
-export function verifyClear(stored: Buffer, clear: Buffer): boolean {
-  return timingSafeEqual(hash('sha256', stored, 'buffer'), hash('sha256', clear, 'buffer'));
+export function verifyClear(storedValue: Buffer, clear: Buffer): boolean {
+  return timingSafeEqual(hash('sha256', storedValue, 'buffer'), hash('sha256', clear, 'buffer'));
 }
 
 const SALT_BYTES = 16;
 let saltBlock: Buffer = Buffer.alloc(0);
 let saltOffset = 0;
 
-/**
- * Returns sixteen random bytes. The system is asked for blocks, as a call for each salt would cost more than the hash.
- */
+/** Returns sixteen random bytes from a larger block: a system call for each salt would cost more than the hash. */
 function nextSalt(): Buffer {
   if (saltOffset >= saltBlock.length) {
     saltBlock = randomBytes(SALT_BYTES * 256);

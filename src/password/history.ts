@@ -4,13 +4,13 @@ import type { Source } from './source.js';
 
 /** Number of consecutive failures after which a source that has succeeded is no longer trusted. */
 const DISTRUST_FAILURES = 3;
-/** Number of ranks, from 0. */
+/** Number of different results of `rank`. */
 export const RANKS = 4;
 
 /**
- * Remembers which sources gave right passwords and which gave wrong ones. Bounded: right and wrong sources are kept
- * apart, and of each kind the source that was seen longest ago is forgotten. So no number of failures makes a success
- * forgotten.
+ * Remembers which sources (a network and a user) gave right passwords and which gave wrong ones. The memory is bounded:
+ * sources that succeeded and sources that only failed are in separate maps, and a full map evicts the source that was
+ * seen longest ago. So failures, however many, cannot evict a success.
  */
 export class History {
   /** Sources that succeeded, with their failures since the last success. */
@@ -26,9 +26,9 @@ export class History {
   }
 
   /**
-   * Returns the rank of the source in the queue of slow work. 0: the source has succeeded and is trusted. 1: no other
-   * case. 2: the last password of the connection was wrong, for whichever user. 3: the source has failed and never
-   * succeeded.
+   * Returns the rank of the source in the queue of slow work; lower ranks go first. 0: the source has succeeded before
+   * and has not failed too often since. 2: the last password on the connection was wrong, for whichever user. 3: the
+   * source has failed and never succeeded. 1: none of these.
    */
   rank(source: Source): 0 | 1 | 2 | 3 {
     const key = sourceKey(source);
@@ -48,7 +48,7 @@ export class History {
 
   #recordSource(key: string, isRight: boolean): void {
     const failures = this.#failuresBySource.get(key);
-    // A key that is set again becomes the newest.
+    // Delete the key first: a bounded map evicts in the order of insertion.
     this.#failuresBySource.delete(key);
     this.#failedSources.delete(key);
     if (isRight) this.#failuresBySource.set(key, 0);

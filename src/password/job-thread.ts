@@ -1,7 +1,7 @@
 import { Worker } from 'node:worker_threads';
 
 /**
- * A worker thread that answers jobs in the order of their arrival. The thread is started at the first job, and again
+ * A worker thread that answers jobs in the order of their arrival. Started at the first job, and again at the next job
  * after a crash. The thread keeps the process alive only while a job waits.
  */
 export class JobThread<Job, Answer> {
@@ -15,7 +15,7 @@ export class JobThread<Job, Answer> {
     this.#name = name;
   }
 
-  /** Resolves to undefined when the thread has crashed or was terminated. */
+  /** Sends the job to the thread. Resolves to undefined if the thread crashed or was terminated. */
   run(job: Job, transfer: readonly ArrayBuffer[] = []): Promise<Answer | undefined> {
     this.#worker ??= this.#start();
     const worker = this.#worker;

@@ -4,11 +4,11 @@
 /** Longer passwords are refused and never verify, because SHA-crypt's work grows with the square of the length. */
 export const MAX_PASSWORD_BYTES = 1024;
 /**
- * Longer passwords never verify against SHA-crypt and MD5-crypt. Each of their rounds digests the whole password, and a
- * failed bind would cost up to twice as much as others.
+ * Longer passwords never verify against SHA-crypt and MD5-crypt. Each round of these digests the whole password, so a
+ * longer password could make a failed bind cost more than twice as much as usual.
  */
 export const MAX_CRYPT_PASSWORD_BYTES = 256;
-/** Longer stored values are not hashes. */
+/** Longer stored values never verify: no hash is that long. */
 export const MAX_STORED_BYTES = 2048;
 
 export const ARGON2_LIMITS = {
@@ -22,5 +22,5 @@ export const ARGON2_LIMITS = {
 export const MAX_PBKDF2_ITERATIONS = 2_000_000;
 /** glibc allows 999,999,999. Tools choose up to about 700,000 by default. */
 export const MAX_SHA_CRYPT_ROUNDS = 1_000_000;
-/** Binary logarithm of the rounds. */
+/** Upper bound of the cost parameter, the binary logarithm of the rounds. */
 export const MAX_BCRYPT_COST = 14;

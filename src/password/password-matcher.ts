@@ -6,7 +6,7 @@ import { slowWork } from './slow-work.js';
 import type { Source } from './source.js';
 import { verifyPassword } from './verify.js';
 
-/** Finds the stored values that clear passwords verify against. Each pair is computed once. */
+/** Finds the stored values that clear passwords verify against. Computes each pair once. */
 export class PasswordMatcher {
   readonly #policy: PasswordPolicy;
   readonly #source: Source;
@@ -18,28 +18,27 @@ export class PasswordMatcher {
   }
 
   /**
-   * Returns the first stored value that the clear password verifies against, without values that no bind tries. Rejects
-   * with `SlowWorkFull`.
+   * Returns the stored value that the clear password verifies against, if binds try it. Rejects with `SlowWorkFull`.
    */
-  async findMatch(clear: Buffer, stored: readonly Buffer[]): Promise<Buffer | undefined> {
-    const untried = untriedValues(stored, this.#policy);
-    for (const value of stored) if (!untried.includes(value) && (await this.#matches(value, clear))) return value;
+  async findMatch(clear: Buffer, storedValues: readonly Buffer[]): Promise<Buffer | undefined> {
+    const untried = untriedValues(storedValues, this.#policy);
+    for (const value of storedValues) if (!untried.includes(value) && (await this.#matches(value, clear))) return value;
     return undefined;
   }
 
-  async #matches(stored: Buffer, clear: Buffer): Promise<boolean> {
-    const key = `${stored.length}:${stored.toString('latin1')}${clear.toString('latin1')}`;
+  async #matches(storedValue: Buffer, clear: Buffer): Promise<boolean> {
+    const key = `${storedValue.length}:${storedValue.toString('latin1')}${clear.toString('latin1')}`;
     let isMatch = this.#results.get(key);
     if (isMatch === undefined) {
-      isMatch = await this.#verify(stored, clear);
+      isMatch = await this.#verify(storedValue, clear);
       this.#results.set(key, isMatch);
     }
     return isMatch;
   }
 
-  #verify(stored: Buffer, clear: Buffer): boolean | Promise<boolean> {
-    if (!isSlow(stored)) return verifyPassword(stored, clear);
-    const isCostly = isExpensive(costOf(stored), this.#policy);
-    return slowWork.run(async () => verifyPassword(stored, clear), this.#source, isCostly);
+  #verify(storedValue: Buffer, clear: Buffer): boolean | Promise<boolean> {
+    if (!isSlow(storedValue)) return verifyPassword(storedValue, clear);
+    const isCostly = isExpensive(costOf(storedValue), this.#policy);
+    return slowWork.run(async () => verifyPassword(storedValue, clear), this.#source, isCostly);
   }
 }

@@ -20,8 +20,8 @@ export interface PasswordPolicy {
   readonly scheme: HashScheme;
   readonly argon2: Argon2Parameters;
   /**
-   * Stored values that cost more (`costOf`) are not verified, unless the policy's own scheme costs as much. Default:
-   * the bounds of `limits.ts`.
+   * Stored values that cost more (`costOf`) are not verified. Values that cost no more than the policy's own scheme are
+   * always verified. Default: the bounds of `limits.ts`.
    */
   readonly maxCost?: number;
 }
@@ -35,10 +35,7 @@ function checkLength(clear: Buffer): void {
   }
 }
 
-/**
- * Returns an `{SSHA512}` value synchronously, for bulk loads. Throws `RangeError` when the password is empty or longer
- * than `MAX_PASSWORD_BYTES`.
- */
+/** Returns an `{SSHA512}` value. Throws `RangeError` when the password is empty or over `MAX_PASSWORD_BYTES`. */
 export function hashPasswordFast(clear: Buffer): Buffer {
   checkLength(clear);
   return ssha512(clear);
@@ -46,22 +43,22 @@ export function hashPasswordFast(clear: Buffer): Buffer {
 
 /**
  * Returns the value to store for the password: `{ARGON2}$argon2id$…`, or `{SSHA512}…`. Rejects with `RangeError` as
- * `hashPasswordFast` does. `others` are the other values of the entry. If possible, argon2 reuses the salt of another
+ * `hashPasswordFast` does. `otherValues` are the other values of the entry. If possible, argon2 reuses the salt of another
  * value, so that a single computation verifies a password against all of them.
  */
 export async function hashPassword(
   clear: Buffer,
   policy: PasswordPolicy = DEFAULT_POLICY,
-  others: readonly Buffer[] = [],
+  otherValues: readonly Buffer[] = [],
 ): Promise<Buffer> {
   checkLength(clear);
   if (policy.scheme === 'ssha512') return ssha512(clear);
-  return Buffer.from('{ARGON2}' + (await hashArgon2(clear, policy.argon2, sharedSalt(others, policy))), 'latin1');
+  return Buffer.from('{ARGON2}' + (await hashArgon2(clear, policy.argon2, sharedSalt(otherValues, policy))), 'latin1');
 }
 
-/** Returns the salt of a value that the policy made. */
-function sharedSalt(others: readonly Buffer[], policy: PasswordPolicy): Buffer | undefined {
-  for (const value of others) {
+/** Returns the salt of a value that the policy made; undefined if there is none. */
+function sharedSalt(otherValues: readonly Buffer[], policy: PasswordPolicy): Buffer | undefined {
+  for (const value of otherValues) {
     const argon2Text = parseArgon2Value(value);
     if (argon2Text && isMadeBy(argon2Text, policy)) return argon2Text.salt;
   }
@@ -80,8 +77,8 @@ function isMadeBy(argon2Text: Argon2Text, { argon2 }: PasswordPolicy): boolean {
   );
 }
 
-function parseArgon2Value(stored: Buffer): Argon2Text | undefined {
-  return knownScheme(stored)?.kind === 'argon2' ? parseArgon2(stored.toString('latin1', bodyStart(stored))) : undefined;
+function parseArgon2Value(value: Buffer): Argon2Text | undefined {
+  return knownScheme(value)?.kind === 'argon2' ? parseArgon2(value.toString('latin1', bodyStart(value))) : undefined;
 }
 
 const HASH_BYTES = 32;
@@ -91,53 +88,53 @@ export function policyCost({ scheme, argon2 }: PasswordPolicy): number {
   return scheme === 'argon2id' ? argon2Cost(argon2.memoryKiB, argon2.timeCost) : 0;
 }
 
-/** Whether the cost of the value allows verifying and storing it. */
-export function isAffordable(stored: Buffer, policy: PasswordPolicy): boolean {
+/** Whether the cost of the value is low enough to store and verify it. */
+export function isAffordable(value: Buffer, policy: PasswordPolicy): boolean {
   if (policy.maxCost === undefined) return true;
-  return costOf(stored) <= Math.max(policy.maxCost, policyCost(policy));
+  return costOf(value) <= Math.max(policy.maxCost, policyCost(policy));
 }
 
-/** Runs a computation of the given cost and discards the result. */
+/** Runs a computation of the given cost and discards the result: the time must not tell why a bind failed. */
 export async function spendCost(cost: number, clear: Buffer, policy: PasswordPolicy): Promise<void> {
   if (cost < MIN_COST) return;
   await verifyArgon2(unmatchedArgon2(argon2ParametersFor(cost, policy.argon2.memoryKiB)), clear);
 }
 
-/** The smallest cost of an argon2 computation. Smaller costs are not measurable. */
+/** The cost of the smallest argon2 computation. `spendCost` ignores smaller costs, which nobody can measure. */
 const MIN_COST = argon2Cost(8, 1);
 
-/** See `Scheme.strength`. */
+/** `Scheme.strength` of the values that the policy makes. */
 const policyStrengths: Readonly<Record<HashScheme, number>> = { argon2id: 4, ssha512: 2 };
 const SLOW_CRYPT_PATTERN = /^\$(?:[56]|2[aby])\$/;
 
 /** Returns `Scheme.strength`, for crypt by the kind of the text. Undefined for foreign schemes. */
-function schemeStrength(stored: Buffer): number | undefined {
-  const scheme = knownScheme(stored);
+function schemeStrength(value: Buffer): number | undefined {
+  const scheme = knownScheme(value);
   if (scheme === undefined) return 0;
   if (scheme.kind === 'foreign') return undefined;
-  const body = bodyStart(stored);
-  if (scheme.kind === 'crypt') return SLOW_CRYPT_PATTERN.test(stored.toString('latin1', body)) ? 3 : 1;
+  const body = bodyStart(value);
+  if (scheme.kind === 'crypt') return SLOW_CRYPT_PATTERN.test(value.toString('latin1', body)) ? 3 : 1;
   return scheme.strength;
 }
 
 /**
  * Whether the value should be replaced by one that the policy makes. True when the value is weaker (another scheme, or
  * argon2id with less work), and when a failed bind costs more because of the value: its own cost is higher, or a single
- * computation cannot verify it together with the `others`.
+ * computation cannot verify it together with the `otherValues`.
  */
 export function needsUpgrade(
-  stored: Buffer,
+  value: Buffer,
   policy: PasswordPolicy = DEFAULT_POLICY,
-  others: readonly Buffer[] = [],
+  otherValues: readonly Buffer[] = [],
 ): boolean {
-  const strength = schemeStrength(stored);
+  const strength = schemeStrength(value);
   if (strength === undefined) return false;
   if (strength < policyStrengths[policy.scheme]) return true;
   if (policy.scheme !== 'argon2id') return false;
-  const argon2Text = parseArgon2Value(stored);
+  const argon2Text = parseArgon2Value(value);
   if (!argon2Text) return false;
   if (!isMadeBy(argon2Text, policy) && differsInCost(argon2Text, policy)) return true;
-  const salt = sharedSalt(others, policy);
+  const salt = sharedSalt(otherValues, policy);
   return salt !== undefined && !salt.equals(argon2Text.salt);
 }
 

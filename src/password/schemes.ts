@@ -1,5 +1,5 @@
-// The schemes of stored passwords. A value is `{SCHEME}` and the scheme's own text (RFC 3112, in OpenLDAP's spelling,
-// which all directories and their LDIF use).
+// The schemes of stored passwords. A stored value is `{SCHEME}` followed by a text in the scheme's format (RFC 3112, in
+// OpenLDAP's spelling, which all directories and their LDIF use).
 
 /** How a scheme is verified. Values of `foreign` schemes (SASL, one-time passwords) are stored but never verified. */
 export type SchemeKind = 'clear' | 'digest' | 'argon2' | 'pbkdf2' | 'crypt' | 'foreign';
@@ -64,12 +64,12 @@ const CLOSE_BRACE = 0x7d;
 const MAX_NAME_LENGTH = 32;
 
 /** Returns the offset of the byte after `{SCHEME}`, or 0 when the value has no such prefix. */
-export function bodyStart(stored: Buffer): number {
-  if (stored[0] !== OPEN_BRACE) return 0;
-  const lastIndex = Math.min(stored.length - 1, MAX_NAME_LENGTH + 1);
-  for (let at = 1; at <= lastIndex; at++) {
-    const byte = stored[at]!;
-    if (byte === CLOSE_BRACE) return at > 1 ? at + 1 : 0;
+export function bodyStart(storedValue: Buffer): number {
+  if (storedValue[0] !== OPEN_BRACE) return 0;
+  const lastIndex = Math.min(storedValue.length - 1, MAX_NAME_LENGTH + 1);
+  for (let offset = 1; offset <= lastIndex; offset++) {
+    const byte = storedValue[offset]!;
+    if (byte === CLOSE_BRACE) return offset > 1 ? offset + 1 : 0;
     const isNameByte =
       (byte >= 0x30 && byte <= 0x39) ||
       (byte >= 0x41 && byte <= 0x5a) ||
@@ -81,16 +81,16 @@ export function bodyStart(stored: Buffer): number {
 }
 
 /** Returns the name in `{SCHEME}`, known or not, in upper case; undefined for clear text without a prefix. */
-export function schemeName(stored: Buffer): string | undefined {
-  const body = bodyStart(stored);
-  return body === 0 ? undefined : stored.toString('latin1', 1, body - 1).toUpperCase();
+export function schemeName(storedValue: Buffer): string | undefined {
+  const body = bodyStart(storedValue);
+  return body === 0 ? undefined : storedValue.toString('latin1', 1, body - 1).toUpperCase();
 }
 
 /** Returns the scheme of a stored value; undefined for an unknown scheme or none. */
-export function knownScheme(stored: Buffer): Scheme | undefined {
-  const body = bodyStart(stored);
+export function knownScheme(storedValue: Buffer): Scheme | undefined {
+  const body = bodyStart(storedValue);
   if (body === 0) return undefined;
-  const name = stored.toString('latin1', 1, body - 1);
+  const name = storedValue.toString('latin1', 1, body - 1);
   return schemesByName.get(name) ?? schemesByName.get(name.toUpperCase());
 }
 
@@ -100,12 +100,12 @@ export function isHashed(value: Buffer): boolean {
 }
 
 /** Whether verifying the value takes milliseconds. Slow values are verified off the event loop. */
-export function isSlow(stored: Buffer): boolean {
-  const kind = knownScheme(stored)?.kind;
+export function isSlow(storedValue: Buffer): boolean {
+  const kind = knownScheme(storedValue)?.kind;
   return kind === 'argon2' || kind === 'pbkdf2' || kind === 'crypt';
 }
 
-/** Returns the password of a value that is not hashed, without a `{CLEARTEXT}` prefix. */
+/** Returns the clear password in a value that is not hashed, without a `{CLEARTEXT}` prefix. */
 export function clearText(value: Buffer): Buffer {
   return knownScheme(value)?.kind === 'clear' ? value.subarray(bodyStart(value)) : value;
 }

@@ -23,13 +23,13 @@ interface Task {
   reject(error: Error): void;
 }
 
-/** The most waiting tasks. A single network has at most half of the capacity. */
+/** The most waiting tasks. The tasks of a single network can take half of these places. */
 const CAPACITY = 4096;
 /** The most sources that `History` remembers. */
 const HISTORY_SIZE = 10_000;
-/** The capacity for expensive tasks is the capacity for usual tasks divided by this number. */
+/** The queue of expensive tasks has this fraction (one eighth) of the capacity. */
 const EXPENSIVE_CAPACITY_DIVISOR = 8;
-/** While tasks of both kinds wait, every fourth task that starts is expensive. */
+/** While tasks of both kinds wait, every fourth task that starts is an expensive one. */
 const EXPENSIVE_INTERVAL = 4;
 const LOCAL_SOURCE: Source = { network: '', identity: '' };
 
@@ -48,15 +48,16 @@ class TaskQueue {
 /**
  * Runs tasks that hash or verify passwords, at most `size` at a time. Argon2 and PBKDF2 run on libuv's thread pool,
  * which the store also writes through: a storm of binds must not occupy all threads. Waiting tasks are ordered by their
- * source, by rank and then by network, identity and connection (`RankedQueue`). Sources that gave a right password
- * before come first, and a source of wrong passwords delays only itself. A task whose `source.isGone` leaves the queue.
- * Expensive tasks wait in a separate queue. If `size` is above 1, they leave at least one place to usual tasks.
+ * source: by rank (`History.rank`) and then fairly by network, identity and connection (`RankedQueue`). Sources that
+ * gave a right password before come first, and a source of wrong passwords delays only itself. When `source.isGone`
+ * becomes true, the task leaves the queue. Expensive tasks wait in a separate queue. If `size` is above 1, they never
+ * occupy all places.
  */
 export class SlowWork {
   readonly #maxRunningCount: number;
   readonly #usualTasks: TaskQueue;
   readonly #expensiveTasks: TaskQueue;
-  /** Number of choices made between a usual and an expensive task. */
+  /** Number of times that a task started while both kinds waited. */
   #choiceCount = 0;
   readonly #history = new History(HISTORY_SIZE);
   /** The cost of all computations so far, in units of `costOf`. */
@@ -73,7 +74,9 @@ export class SlowWork {
     return this.#usualTasks.queue.size + this.#expensiveTasks.queue.size;
   }
 
-  /** Runs `work` when there is room. Rejects with `SlowWorkFull`, or with `SlowWorkAbandoned` when `source.isGone`. */
+  /**
+   * Runs `work` when a place is free. Rejects with `SlowWorkFull`, or with `SlowWorkAbandoned` when `source.isGone`.
+   */
   async run<T>(work: () => Promise<T>, source: Source = LOCAL_SOURCE, isExpensive = false): Promise<T> {
     if (source.isGone) throw new SlowWorkAbandoned();
     const taskQueue = isExpensive ? this.#expensiveTasks : this.#usualTasks;

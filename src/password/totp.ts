@@ -1,9 +1,10 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 
-// Codes of RFC 6238 with the default parameters of authenticator programs: HMAC-SHA-1, steps of 30 seconds, six digits.
+// Computes the codes of authenticator programs (RFC 6238) with their default parameters: HMAC-SHA-1, time steps of 30
+// seconds, six digits.
 
 export const CODE_DIGITS = 6;
-/** Milliseconds. */
+/** Length of a time step in milliseconds. */
 const STEP_MS = 30_000;
 /** The length of the hash (RFC 4226 §4). */
 const SECRET_BYTES = 20;
@@ -21,12 +22,12 @@ export function hotpCode(secret: Buffer, counter: number, digits = CODE_DIGITS):
   return String(number % 10 ** digits).padStart(digits, '0');
 }
 
-/** Returns the number of the step at `now`, in milliseconds since 1970. */
+/** Returns the number of the time step at `now`, in milliseconds since 1970. */
 export function stepAt(now: number): number {
   return Math.floor(now / STEP_MS);
 }
 
-/** Returns the steps that the code belongs to, out of the previous, the current and the next step. */
+/** Returns those of the previous, the current and the next time step whose code is `code`. */
 export function matchingSteps(secret: Buffer, code: string, now: number): number[] {
   const sentCode = Buffer.from(code);
   const currentStep = stepAt(now);

@@ -6,34 +6,32 @@ import { parsePbkdf2 } from './pbkdf2.js';
 import { bodyStart, isHashed, knownScheme } from './schemes.js';
 
 /**
- * Whether a password may verify against the value: the scheme is known, the rest is well-formed, and the limits are
- * kept.
+ * Whether a password may verify against the value: the scheme is known, the text is well-formed and within the limits.
  */
-export function isVerifiable(stored: Buffer): boolean {
-  if (stored.length > MAX_STORED_BYTES) return false;
-  const body = bodyStart(stored);
+export function isVerifiable(value: Buffer): boolean {
+  if (value.length > MAX_STORED_BYTES) return false;
+  const body = bodyStart(value);
   if (body === 0) return true;
-  const scheme = knownScheme(stored);
+  const scheme = knownScheme(value);
   switch (scheme?.kind) {
     case 'clear':
       return true;
     case 'digest':
-      return parseDigest(scheme, stored) !== undefined;
+      return parseDigest(scheme, value) !== undefined;
     case 'argon2':
-      return parseArgon2(stored.toString('latin1', body)) !== undefined;
+      return parseArgon2(value.toString('latin1', body)) !== undefined;
     case 'pbkdf2':
-      return parsePbkdf2(scheme, stored.toString('latin1', body)) !== undefined;
+      return parsePbkdf2(scheme, value.toString('latin1', body)) !== undefined;
     case 'crypt':
-      return isValidCrypt(stored.toString('latin1', body));
+      return isValidCrypt(value.toString('latin1', body));
     default:
       return false;
   }
 }
 
 /**
- * Classifies a value that is written to a password attribute: `clear` text, which is to be hashed; a `hashed` value
- * that can be verified; or a `foreign` value, which never verifies. Values with a `{SCHEME}` prefix are stored
- * unchanged.
+ * Classifies a value that is written to a password attribute. `clear`: clear text, which is to be hashed. `hashed`: can
+ * be verified. `foreign`: never verifies. Values with a `{SCHEME}` prefix are stored unchanged.
  */
 export function passwordKind(value: Buffer): 'clear' | 'hashed' | 'foreign' {
   if (!isHashed(value)) return 'clear';
@@ -41,12 +39,12 @@ export function passwordKind(value: Buffer): 'clear' | 'hashed' | 'foreign' {
 }
 
 /**
- * Returns the kind of a stored value for messages, such as `{SASL}` or `{CRYPT}$y$`. The name of an unknown scheme is
- * not shown, because it may be part of a clear password.
+ * Returns the scheme of a stored value for messages, such as `{SASL}` or `{CRYPT}$y$`. Hides the name of an unknown
+ * scheme, because it may be part of a clear password.
  */
-export function describeKind(stored: Buffer): string {
-  const scheme = knownScheme(stored);
+export function describeKind(value: Buffer): string {
+  const scheme = knownScheme(value);
   if (!scheme) return 'an unknown {SCHEME}';
-  const cryptId = scheme.kind === 'crypt' && /^\$[0-9a-z]{1,4}\$/.exec(stored.toString('latin1', bodyStart(stored)));
+  const cryptId = scheme.kind === 'crypt' && /^\$[0-9a-z]{1,4}\$/.exec(value.toString('latin1', bodyStart(value)));
   return `{${scheme.name}}${cryptId ? cryptId[0] : ''}`;
 }

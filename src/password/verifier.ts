@@ -8,13 +8,13 @@ import { slowWork } from './slow-work.js';
 import type { Source } from './source.js';
 import { verifyPassword } from './verify.js';
 
-/** Verifies the password of a bind, from the cache if possible. Every failure costs the same time. */
+/** Verifies the password of a bind, from the cache if possible. All failures cost the same time. */
 export class PasswordVerifier {
   readonly #policy: PasswordPolicy;
   readonly #cache: CredentialCache | undefined;
   readonly #onValuesSkipped: ((entry: Buffer) => void) | undefined;
 
-  /** `onValuesSkipped` is called for an entry with values that are not tried, because the values cost too much. */
+  /** `onValuesSkipped` is called for an entry with values that are too costly to be tried. */
   constructor(policy: PasswordPolicy, cache?: CredentialCache, onValuesSkipped?: (entry: Buffer) => void) {
     this.#policy = policy;
     this.#cache = cache;
@@ -30,12 +30,12 @@ export class PasswordVerifier {
    */
   verify(
     entry: Buffer,
-    stored: readonly Buffer[],
+    storedValues: readonly Buffer[],
     clear: Buffer,
     source?: Source,
   ): Buffer | undefined | Promise<Buffer | undefined> {
     const slowValues: Buffer[] = [];
-    for (const value of stored) {
+    for (const value of storedValues) {
       if (isSlow(value)) slowValues.push(value);
       else if (verifyPassword(value, clear) === true) return value;
     }
@@ -59,8 +59,8 @@ export class PasswordVerifier {
   }
 
   /**
-   * Tries the groups in tasks of `slowWork` that each cost about as much as the policy's scheme. If no group matches,
-   * the last task also spends the rest of the cost of the policy's scheme.
+   * Tries the groups. Each task of `slowWork` costs about as much as the policy's scheme. If no group matches, the last
+   * task spends the remaining cost, so that a failure costs at least as much as the policy's scheme.
    */
   async #tryGroups(
     groups: readonly ValueGroup[],
@@ -90,7 +90,7 @@ export class PasswordVerifier {
   }
 }
 
-/** Adds the cost to the total of the process, and returns the cost. */
+/** Adds the cost to the total cost of the process. Returns the cost. */
 function countCost(cost: number): number {
   slowWork.totalCost += cost;
   return cost;
@@ -113,11 +113,11 @@ function splitIntoTasks(groups: readonly ValueGroup[], usualCost: number): Value
 }
 
 /** Returns the cost of a failed bind with these stored values, in units of `costOf`. At least the policy's cost. */
-export function failureCost(stored: readonly Buffer[], policy: PasswordPolicy): number {
-  return Math.max(costOfGroups(groupsToTry(stored, policy)), policyCost(policy));
+export function failureCost(storedValues: readonly Buffer[], policy: PasswordPolicy): number {
+  return Math.max(costOfGroups(groupsToTry(storedValues, policy)), policyCost(policy));
 }
 
-/** Resolves to the value of the group that `clear` matches. Returns undefined when no value needs a computation. */
+/** Resolves to the value in the group that `clear` matches. Returns undefined when no value needs a computation. */
 function verifyGroup(group: ValueGroup, clear: Buffer): Promise<Buffer | undefined> | undefined {
   const [first] = group;
   if (group.length > 1) {

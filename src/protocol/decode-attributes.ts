@@ -12,9 +12,9 @@ interface Budget {
   readonly limits: DecodeLimits;
 }
 
-/** RFC 4511 §4.7. */
+/** Decodes an AddRequest (RFC 4511 §4.7). */
 export function decodeAdd(reader: Reader, limits: DecodeLimits): AddRequest {
-  const outer = reader.enter(opTags.add, 'add request');
+  const outerEnd = reader.enter(opTags.add, 'add request');
   const dn = reader.text('entry');
   const list = reader.enter(SEQUENCE, 'attributes');
   const budget: Budget = { remainingValues: limits.maxValues, limits };
@@ -26,13 +26,13 @@ export function decodeAdd(reader: Reader, limits: DecodeLimits): AddRequest {
     attributes.push(attribute);
   }
   reader.leave(list, 'attributes');
-  reader.leaveSequence(outer, 'add request');
+  reader.leaveSequence(outerEnd, 'add request');
   return { op: 'add', dn, attributes };
 }
 
-/** RFC 4511 §4.6. */
+/** Decodes a ModifyRequest (RFC 4511 §4.6). */
 export function decodeModify(reader: Reader, limits: DecodeLimits): ModifyRequest {
-  const outer = reader.enter(opTags.modify, 'modify request');
+  const outerEnd = reader.enter(opTags.modify, 'modify request');
   const dn = reader.text('object');
   const list = reader.enter(SEQUENCE, 'changes');
   const budget: Budget = { remainingValues: limits.maxValues, limits };
@@ -42,20 +42,20 @@ export function decodeModify(reader: Reader, limits: DecodeLimits): ModifyReques
     changes.push(decodeChange(reader, budget));
   }
   reader.leave(list, 'changes');
-  reader.leaveSequence(outer, 'modify request');
+  reader.leaveSequence(outerEnd, 'modify request');
   return { op: 'modify', dn, changes };
 }
 
 function decodeChange(reader: Reader, budget: Budget): Modification {
-  const outer = reader.enter(SEQUENCE, 'change');
+  const outerEnd = reader.enter(SEQUENCE, 'change');
   const operation = changeOperations[reader.enumerated('operation', changeOperations.length - 1)]!;
   const attribute = decodeAttribute(reader, budget);
-  reader.leaveSequence(outer, 'change');
+  reader.leaveSequence(outerEnd, 'change');
   return { operation, attribute };
 }
 
 function decodeAttribute(reader: Reader, budget: Budget): PartialAttribute {
-  const outer = reader.enter(SEQUENCE, 'attribute');
+  const outerEnd = reader.enter(SEQUENCE, 'attribute');
   const type = reader.text('attribute description');
   const set = reader.enter(SET, 'attribute values');
   const values: Buffer[] = [];
@@ -64,10 +64,10 @@ function decodeAttribute(reader: Reader, budget: Budget): PartialAttribute {
     values.push(reader.bytes('attribute value'));
   }
   reader.leave(set, 'attribute values');
-  reader.leaveSequence(outer, 'attribute');
+  reader.leaveSequence(outerEnd, 'attribute');
   return { type, values };
 }
 
-function tooManyError(reader: Reader, what: string, limit: number): Error {
-  return reader.refusal(`request has over ${limit} ${what}`);
+function tooManyError(reader: Reader, label: string, limit: number): Error {
+  return reader.refusal(`request has over ${limit} ${label}`);
 }

@@ -56,20 +56,20 @@ function depthBelow(reader: Reader, budget: Budget, depth: number): number {
 }
 
 function decodeSet(reader: Reader, budget: Budget, depth: number, type: 'and' | 'or', tag: number): Filter {
-  const below = depthBelow(reader, budget, depth);
-  const outer = reader.enter(tag, 'filter set');
+  const nextDepth = depthBelow(reader, budget, depth);
+  const outerEnd = reader.enter(tag, 'filter set');
   const filters: Filter[] = [];
-  while (reader.at < reader.end) filters.push(decodeNested(reader, budget, below));
-  reader.leave(outer, 'filter set');
+  while (reader.at < reader.end) filters.push(decodeNested(reader, budget, nextDepth));
+  reader.leave(outerEnd, 'filter set');
   return { type, filters };
 }
 
 function decodeNot(reader: Reader, budget: Budget, depth: number): Filter {
-  const below = depthBelow(reader, budget, depth);
-  const outer = reader.enter(filterTags.not, 'filter negation');
-  const inner = decodeNested(reader, budget, below);
-  reader.leave(outer, 'filter negation');
-  return { type: 'not', filter: inner };
+  const nextDepth = depthBelow(reader, budget, depth);
+  const outerEnd = reader.enter(filterTags.not, 'filter negation');
+  const subfilter = decodeNested(reader, budget, nextDepth);
+  reader.leave(outerEnd, 'filter negation');
+  return { type: 'not', filter: subfilter };
 }
 
 function decodeAssertion(
@@ -77,15 +77,15 @@ function decodeAssertion(
   type: 'equal' | 'greaterOrEqual' | 'lessOrEqual' | 'approx',
   tag: number,
 ): Filter {
-  const outer = reader.enter(tag, 'filter assertion');
+  const outerEnd = reader.enter(tag, 'filter assertion');
   const attribute = reader.text('filter attribute');
   const value = reader.bytes('filter value');
-  reader.leaveSequence(outer, 'filter assertion');
+  reader.leaveSequence(outerEnd, 'filter assertion');
   return { type, attribute, value };
 }
 
 function decodeSubstring(reader: Reader, budget: Budget): Filter {
-  const outer = reader.enter(filterTags.substring, 'substring filter');
+  const substringEnd = reader.enter(filterTags.substring, 'substring filter');
   const attribute = reader.text('filter attribute');
   const outerEnd = reader.enter(SEQUENCE, 'substrings');
   let initial: Buffer | undefined;
@@ -95,7 +95,7 @@ function decodeSubstring(reader: Reader, budget: Budget): Filter {
   while (reader.peek() === context(1)) anyParts.push(decodePart(reader, budget, context(1)));
   if (reader.peek() === context(2)) final = decodePart(reader, budget, context(2));
   reader.leave(outerEnd, 'substrings');
-  reader.leaveSequence(outer, 'substring filter');
+  reader.leaveSequence(substringEnd, 'substring filter');
   if (!initial && !final && anyParts.length === 0) throw reader.refusal('substring filter without a substring');
   return { type: 'substring', attribute, initial, any: anyParts, final };
 }
@@ -108,12 +108,12 @@ function decodePart(reader: Reader, budget: Budget, tag: number): Buffer {
 }
 
 function decodeExtensible(reader: Reader): Filter {
-  const outer = reader.enter(filterTags.extensible, 'extensible filter');
+  const outerEnd = reader.enter(filterTags.extensible, 'extensible filter');
   const rule = reader.peek() === context(1) ? reader.text('matching rule', context(1)) : undefined;
   const attribute = reader.peek() === context(2) ? reader.text('filter attribute', context(2)) : undefined;
   const value = reader.bytes('filter value', context(3));
   const dnAttributes = reader.peek() === context(4) && reader.boolean('dnAttributes', context(4));
-  reader.leaveSequence(outer, 'extensible filter', 4);
+  reader.leaveSequence(outerEnd, 'extensible filter', 4);
   if (rule === undefined && attribute === undefined) {
     throw reader.refusal('extensible filter names neither attribute nor matching rule');
   }

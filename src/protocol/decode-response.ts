@@ -22,9 +22,9 @@ function decodeOp(reader: Reader): Response {
   const tag = reader.peek();
   const op = opOfTag(tag);
   if (op === undefined || isRequestOp(op)) throw reader.error(`${hex(tag)} is no response`);
-  const outer = reader.enter(opTags[op], op);
+  const outerEnd = reader.enter(opTags[op], op);
   const response = decodeFields(reader, op);
-  reader.leaveSequence(outer, op, 11);
+  reader.leaveSequence(outerEnd, op, 11);
   return response;
 }
 
@@ -55,9 +55,9 @@ function decodeResult(reader: Reader): Result {
   const matchedDN = reader.text('matchedDN');
   const message = reader.text('diagnosticMessage');
   if (reader.peek() !== REFERRAL) return { code, matchedDN, message };
-  const outer = reader.enter(REFERRAL, 'referral');
+  const outerEnd = reader.enter(REFERRAL, 'referral');
   const referrals = decodeUris(reader);
-  reader.leave(outer, 'referral');
+  reader.leave(outerEnd, 'referral');
   return { code, matchedDN, message, referrals };
 }
 
@@ -68,7 +68,7 @@ function decodeUris(reader: Reader): string[] {
 }
 
 function decodeAttributes(reader: Reader): PartialAttribute[] {
-  const outer = reader.enter(SEQUENCE, 'attributes');
+  const outerEnd = reader.enter(SEQUENCE, 'attributes');
   const list: PartialAttribute[] = [];
   while (reader.at < reader.end) {
     const attribute = reader.enter(SEQUENCE, 'attribute');
@@ -80,7 +80,7 @@ function decodeAttributes(reader: Reader): PartialAttribute[] {
     reader.leaveSequence(attribute, 'attribute');
     list.push({ type, values });
   }
-  reader.leave(outer, 'attributes');
+  reader.leave(outerEnd, 'attributes');
   return list;
 }
 

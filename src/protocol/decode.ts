@@ -18,9 +18,8 @@ import { hex, MAX_INT, Reader } from './reader.js';
 import { context, contextConstructed, INTEGER, isRequestOp, OCTET_STRING, opOfTag, opTags, SEQUENCE } from './tags.js';
 
 /**
- * Decodes the LDAPMessage that fills `buffer[start, end)`, as found by the Framer (RFC 4511 §4.1.1). Buffers of the
- * message are views into `buffer`.
- *
+ * Decodes the LDAPMessage that fills `buffer[start, end)` (RFC 4511 §4.1.1). Buffers in the result are views into
+ * `buffer`.
  * Throws ProtocolError only, for any input. The error has the messageID and the operation if these could be decoded.
  * Time and memory are linear in `end - start`.
  */
@@ -53,8 +52,8 @@ export function decodeRequest(
 }
 
 /**
- * Decodes the messageID and the operation of a message and nothing after these fields. Returns undefined if they are
- * invalid. The buffer may end before `end`, but has to contain the first `HEAD_BYTES` bytes of the message.
+ * Decodes only the messageID and the operation of a message. Returns undefined if they are invalid. The buffer may end
+ * before `end`, but has to contain the first `HEAD_BYTES` bytes of the message.
  */
 export function peekRequest(buffer: Buffer, start: number, end: number): { id: number; op: Request['op'] } | undefined {
   const reader = new Reader(buffer, start, end);
@@ -106,13 +105,13 @@ const SIMPLE_TAG = context(0);
 const SASL_TAG = contextConstructed(3);
 const MAX_VERSION = 127;
 
-/** RFC 4511 §4.2. */
+/** Decodes a BindRequest (RFC 4511 §4.2). */
 function decodeBind(reader: Reader): BindRequest {
-  const outer = reader.enter(opTags.bind, 'bind request');
+  const outerEnd = reader.enter(opTags.bind, 'bind request');
   const version = reader.integer('version', 1, MAX_VERSION);
   const name = reader.text('bind name');
   const authentication = decodeAuthentication(reader);
-  reader.leaveSequence(outer, 'bind request', 3);
+  reader.leaveSequence(outerEnd, 'bind request', 3);
   return { op: 'bind', version, name, authentication };
 }
 
@@ -120,64 +119,64 @@ function decodeAuthentication(reader: Reader): BindRequest['authentication'] {
   const tag = reader.peek();
   if (tag === SIMPLE_TAG) return { method: 'simple', password: reader.bytes('simple authentication', SIMPLE_TAG) };
   if (tag === SASL_TAG) {
-    const outer = reader.enter(SASL_TAG, 'SASL authentication');
+    const outerEnd = reader.enter(SASL_TAG, 'SASL authentication');
     const mechanism = reader.text('SASL mechanism');
     const credentials = reader.peek() === OCTET_STRING ? reader.bytes('SASL credentials') : undefined;
-    reader.leaveSequence(outer, 'SASL authentication');
+    reader.leaveSequence(outerEnd, 'SASL authentication');
     return { method: 'sasl', mechanism, credentials };
   }
   if (tag >= 0x80) throw reader.refusal(`authentication choice ${hex(tag)} is unknown`, 'authMethodNotSupported');
   throw reader.error('authentication is missing');
 }
 
-/** RFC 4511 §4.3. */
+/** Decodes an UnbindRequest (RFC 4511 §4.3). */
 function decodeUnbind(reader: Reader): UnbindRequest {
   if (reader.header(opTags.unbind, 'unbind request') !== 0) throw reader.error('unbind request has content');
   return { op: 'unbind' };
 }
 
-/** RFC 4511 §4.10. */
+/** Decodes a CompareRequest (RFC 4511 §4.10). */
 function decodeCompare(reader: Reader): CompareRequest {
-  const outer = reader.enter(opTags.compare, 'compare request');
+  const outerEnd = reader.enter(opTags.compare, 'compare request');
   const dn = reader.text('entry');
   const assertion = reader.enter(SEQUENCE, 'assertion');
   const attribute = reader.text('attribute description');
   const value = reader.bytes('assertion value');
   reader.leaveSequence(assertion, 'assertion');
-  reader.leaveSequence(outer, 'compare request');
+  reader.leaveSequence(outerEnd, 'compare request');
   return { op: 'compare', dn, attribute, value };
 }
 
-/** RFC 4511 §4.8. */
+/** Decodes a DelRequest (RFC 4511 §4.8). */
 function decodeDelete(reader: Reader): DeleteRequest {
   return { op: 'delete', dn: reader.text('delete request', opTags.delete) };
 }
 
-/** RFC 4511 §4.9. */
+/** Decodes a ModifyDNRequest (RFC 4511 §4.9). */
 function decodeModifyDn(reader: Reader): ModifyDnRequest {
-  const outer = reader.enter(opTags.modifyDN, 'modifyDN request');
+  const outerEnd = reader.enter(opTags.modifyDN, 'modifyDN request');
   const dn = reader.text('entry');
   const newRdn = reader.text('newrdn');
   const deleteOldRdn = reader.boolean('deleteoldrdn');
   const newSuperior = reader.peek() === context(0) ? reader.text('newSuperior', context(0)) : undefined;
-  reader.leaveSequence(outer, 'modifyDN request', 0);
+  reader.leaveSequence(outerEnd, 'modifyDN request', 0);
   return { op: 'modifyDN', dn, newRdn, deleteOldRdn, newSuperior };
 }
 
-/** RFC 4511 §4.11. */
+/** Decodes an AbandonRequest (RFC 4511 §4.11). */
 function decodeAbandon(reader: Reader): AbandonRequest {
   return { op: 'abandon', target: reader.integer('messageID to abandon', 0, MAX_INT, opTags.abandon) };
 }
 
-/** RFC 4511 §4.12. */
+/** Decodes an ExtendedRequest (RFC 4511 §4.12). */
 function decodeExtended(reader: Reader): ExtendedRequest {
-  const outer = reader.enter(opTags.extended, 'extended request');
+  const outerEnd = reader.enter(opTags.extended, 'extended request');
   const oid = reader.oid('requestName', context(0));
   const value = reader.peek() === context(1) ? reader.bytes('requestValue', context(1)) : undefined;
-  // Trailing components are refused here, because a value under a wrong tag would be taken for a missing value, which
-  // some operations allow.
+  // Components after requestValue are refused. A value under a wrong tag would otherwise be ignored, and some
+  // operations allow a missing value.
   if (reader.peek() >= 0)
     throw reader.refusal(`extended request: unexpected tag ${hex(reader.peek())} after requestName`);
-  reader.leave(outer, 'extended request');
+  reader.leave(outerEnd, 'extended request');
   return { op: 'extended', oid, value };
 }

@@ -3,12 +3,14 @@ import { copyShort, elementBytes, integerBytes, putHeader, Writer } from './writ
 
 /** Writes a SearchResultEntry (RFC 4511 §4.5.2) from the outside in: the caller computes the lengths first. */
 
-/** Length of the message without its outermost header. `list`, `controls`: bytes of attributes and controls. */
+/**
+ * Returns the length of the message without its outermost header. `list`, `controls`: bytes of attributes and controls.
+ */
 export function entryBytes(messageId: number, dn: Buffer, list: number, controls: number): number {
   return integerBytes(messageId) + elementBytes(elementBytes(dn.length) + elementBytes(list)) + controls;
 }
 
-/** Writes the part of the message before the attributes. The controls follow after the attributes. */
+/** Writes the beginning of the message, up to the attributes. The caller writes attributes and controls. */
 export function writeEntryHead(writer: Writer, messageId: number, dn: Buffer, list: number, controls: number): void {
   writer.header(SEQUENCE, entryBytes(messageId, dn, list, controls));
   writer.integer(INTEGER, messageId);
@@ -17,12 +19,12 @@ export function writeEntryHead(writer: Writer, messageId: number, dn: Buffer, li
   writer.header(SEQUENCE, list);
 }
 
-/** Length of the content of a PartialAttribute (RFC 4511 §4.1.7) with `set` bytes of values. */
+/** Returns the length of the content of a PartialAttribute (RFC 4511 §4.1.7) with `set` bytes of values. */
 export function attributeBytes(name: Buffer, set: number): number {
   return name.length + elementBytes(set);
 }
 
-/** Writes the part of a PartialAttribute before the values. `name` is a result of `nameElement`. */
+/** Writes the beginning of a PartialAttribute, up to the values. `name` is a result of `nameElement`. */
 export function writeAttributeHead(writer: Writer, name: Buffer, set: number): void {
   writer.reserve(12 + name.length);
   const { buffer } = writer;
@@ -31,7 +33,7 @@ export function writeAttributeHead(writer: Writer, name: Buffer, set: number): v
   writer.at = putHeader(buffer, nameStart + name.length, SET, set);
 }
 
-/** The OCTET STRING element of an attribute description. */
+/** Returns the OCTET STRING element of an attribute description. */
 export function nameElement(description: string): Buffer {
   const writer = new Writer();
   writer.text(OCTET_STRING, description);

@@ -9,11 +9,11 @@ export function encodeFilter(writer: Writer, filter: Filter): void {
     writer.text(filterTags.present, filter.attribute);
     return;
   }
-  const outer = writer.begin(filterTags[filter.type]);
+  const element = writer.begin(filterTags[filter.type]);
   switch (filter.type) {
     case 'and':
     case 'or':
-      for (const inner of filter.filters) encodeFilter(writer, inner);
+      for (const subfilter of filter.filters) encodeFilter(writer, subfilter);
       break;
     case 'not':
       encodeFilter(writer, filter.filter);
@@ -31,7 +31,7 @@ export function encodeFilter(writer: Writer, filter: Filter): void {
       writer.text(OCTET_STRING, filter.attribute);
       writer.octetString(OCTET_STRING, filter.value);
   }
-  writer.end(outer);
+  writer.end(element);
 }
 
 function encodeSubstring(writer: Writer, filter: Extract<Filter, { type: 'substring' }>): void {

@@ -20,11 +20,11 @@ import { Writer } from './writer.js';
 /** Encodes an LDAPMessage with a request (RFC 4511 §4), for clients and tests. */
 export function encodeRequest(message: RequestMessage): Buffer {
   const writer = new Writer();
-  const outer = writer.begin(SEQUENCE);
+  const element = writer.begin(SEQUENCE);
   writer.integer(INTEGER, message.id);
   encodeOp(writer, message.request);
   if (message.controls.length > 0) encodeControls(writer, message.controls);
-  writer.end(outer);
+  writer.end(element);
   return writer.take();
 }
 
@@ -41,9 +41,9 @@ function encodeOp(writer: Writer, request: Request): void {
       writer.integer(tag, request.target);
       break;
     default: {
-      const outer = writer.begin(tag);
+      const element = writer.begin(tag);
       encodeFields(writer, request);
-      writer.end(outer);
+      writer.end(element);
     }
   }
 }

@@ -22,10 +22,10 @@ type OtherResponse = Exclude<Response, { op: 'searchEntry' }>;
 
 /** Appends an LDAPMessage with a response (RFC 4511 §4). */
 export function encodeResponse(writer: Writer, message: ResponseMessage & { readonly response: OtherResponse }): void {
-  const outer = writer.begin(SEQUENCE);
+  const element = writer.begin(SEQUENCE);
   writer.integer(INTEGER, message.id);
   encodeOp(writer, message.response);
-  endMessage(writer, outer, message.controls);
+  endMessage(writer, element, message.controls);
 }
 
 /** Appends a response that consists of a result only. */
@@ -36,12 +36,12 @@ export function writeResult(
   result: Result,
   controls?: readonly Control[],
 ): void {
-  const outer = writer.begin(SEQUENCE);
+  const element = writer.begin(SEQUENCE);
   writer.integer(INTEGER, id);
-  const inner = writer.begin(opTags[op]);
+  const operation = writer.begin(opTags[op]);
   encodeResult(writer, result);
-  writer.end(inner);
-  endMessage(writer, outer, controls);
+  writer.end(operation);
+  endMessage(writer, element, controls);
 }
 
 /** Appends the Notice of Disconnection (RFC 4511 §4.4.1), the last message on a connection. */
@@ -56,13 +56,13 @@ export function writeDisconnection(writer: Writer, code: number, message: string
   encodeResponse(writer, { id: 0, response });
 }
 
-function endMessage(writer: Writer, mark: number, controls?: readonly Control[]): void {
+function endMessage(writer: Writer, message: number, controls?: readonly Control[]): void {
   if (controls !== undefined && controls.length > 0) encodeControls(writer, controls);
-  writer.end(mark);
+  writer.end(message);
 }
 
 function encodeOp(writer: Writer, response: OtherResponse): void {
-  const outer = writer.begin(opTags[response.op]);
+  const element = writer.begin(opTags[response.op]);
   switch (response.op) {
     case 'searchReference':
       for (const url of response.urls) writer.text(OCTET_STRING, url);
@@ -83,7 +83,7 @@ function encodeOp(writer: Writer, response: OtherResponse): void {
     default:
       encodeResult(writer, response);
   }
-  writer.end(outer);
+  writer.end(element);
 }
 
 /** Writes the components of an LDAPResult (RFC 4511 §4.1.9). Omits referrals unless the code is `referral`. */
@@ -92,24 +92,24 @@ function encodeResult(writer: Writer, result: Result): void {
   writer.text(OCTET_STRING, result.matchedDN);
   writer.text(OCTET_STRING, result.message);
   if (result.code !== ResultCode.referral || result.referrals === undefined || result.referrals.length === 0) return;
-  const outer = writer.begin(REFERRAL);
+  const element = writer.begin(REFERRAL);
   for (const url of result.referrals) writer.text(OCTET_STRING, url);
-  writer.end(outer);
+  writer.end(element);
 }
 
-/** A PartialAttribute (RFC 4511 §4.1.7). */
+/** Writes a PartialAttribute (RFC 4511 §4.1.7). */
 export function encodeAttribute(writer: Writer, { type, values }: PartialAttribute): void {
-  const outer = writer.begin(SEQUENCE);
+  const element = writer.begin(SEQUENCE);
   writer.text(OCTET_STRING, type);
   const set = writer.begin(SET);
   for (const value of values) writer.octetString(OCTET_STRING, value);
   writer.end(set);
-  writer.end(outer);
+  writer.end(element);
 }
 
-/** `controls [0]` (RFC 4511 §4.1.11). */
+/** Writes `controls [0]` (RFC 4511 §4.1.11). */
 export function encodeControls(writer: Writer, controls: readonly Control[]): void {
-  const outer = writer.begin(CONTROLS);
+  const element = writer.begin(CONTROLS);
   for (const { oid, critical, value } of controls) {
     const control = writer.begin(SEQUENCE);
     writer.text(OCTET_STRING, oid);
@@ -117,7 +117,7 @@ export function encodeControls(writer: Writer, controls: readonly Control[]): vo
     encodeOptional(writer, OCTET_STRING, value);
     writer.end(control);
   }
-  writer.end(outer);
+  writer.end(element);
 }
 
 export function encodeOptional(writer: Writer, tag: number, value: string | Buffer | undefined): void {

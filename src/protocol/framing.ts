@@ -10,47 +10,50 @@ export interface Frame {
   readonly end: number;
 }
 
-/** The fate of a message: keep the bytes, skip the bytes as they arrive, or return no further message for now. */
+/**
+ * The decision about a message. `keep`: return the message when it is complete. `drop`: discard its bytes as they
+ * arrive. `wait`: return no further message for now.
+ */
 export type Admission = 'keep' | 'drop' | 'wait';
 
 export interface FramerLimits {
-  /** Including identifier and length octets. */
+  /** Longest message, including its identifier and length octets. */
   readonly maxMessageBytes: number;
-  /** Messages of more bytes need the approval of `admit`. */
+  /** Messages up to this length are kept without a call of `admit`. */
   readonly alwaysAdmittedBytes?: number;
   /**
-   * Decides whether the Framer keeps a message. After `wait` the Framer calls `admit` again in the next call of `next`.
-   * `head`: the first bytes of the message, at least `HEAD_BYTES`; `total`: length of the message. `next` passes
-   * exceptions on.
+   * Decides whether the Framer keeps a message. `firstBytes`: the beginning of the message, at least `HEAD_BYTES`;
+   * `total`: length of the message. After `wait` the next call of `next` calls `admit` again. Exceptions pass through
+   * `next`.
    */
-  readonly admit?: (head: Buffer, total: number) => Admission;
+  readonly admit?: (firstBytes: Buffer, total: number) => Admission;
 }
 
-/** These first bytes of a message contain the messageID and the operation's tag, however lengths are encoded. */
+/** Number of bytes that contain the messageID and the operation's tag of any message, however lengths are encoded. */
 export const HEAD_BYTES = 32;
-/** Identifier octet, 0x84 and four length octets. */
+/** Length of the longest header: identifier octet, 0x84 and four length octets. */
 const LONGEST_HEADER = 6;
 const EMPTY = Buffer.alloc(0);
 const INITIAL_PART_BYTES = 1024;
-/** When 1/`TRUSTED_FRACTION` of a message has arrived, the buffer grows to the whole length. */
+/** When this fraction (one eighth) of a message has arrived, the buffer grows to the whole length. */
 const TRUSTED_FRACTION = 8;
 
 /**
- * Finds message boundaries in the bytes of a connection.
- *
- * A message within one chunk is returned as a view. A message across chunks is collected in a buffer. The buffer
- * doubles as bytes arrive until an eighth of the message is there, and then grows to the length of the message. So time
- * is linear in the bytes received, memory is at most eight times these bytes whatever length a header claims, and a
- * long message is copied hardly more than once. `next` throws a fatal ProtocolError as soon as the header shows that no
- * acceptable message follows; then the Framer must not be used any more.
+ * Splits the bytes of a connection into messages.
+ * A message within one chunk is returned as a view. A message across chunks is copied into a buffer. The buffer doubles
+ * as bytes arrive until an eighth of the message is there, and then grows to the length of the message. So time is
+ * linear in the bytes received, memory is at most eight times these bytes whatever length a header claims, and a long
+ * message is hardly copied more than once.
+ * `next` throws a fatal ProtocolError as soon as a header shows that no acceptable message follows. The Framer must not
+ * be used after that.
  */
 export class Framer {
   readonly #limits: FramerLimits;
-  /** Received chunks. The first unconsumed byte is at `#offset` of `#queue[#headIndex]`. */
+  /** Received chunks. The first byte that was not consumed is at `#offset` of `#queue[#headIndex]`. */
   #queue: Buffer[] = [];
   #headIndex = 0;
   #offset = 0;
-  /** Collects a message that continues in the next chunk. */
+  /** Buffer for a message that continues in the next chunk. */
   #partial: Buffer | undefined;
   #partialLength = 0;
   /** Whether `admit` has approved the message in `#partial`. */
@@ -81,7 +84,7 @@ export class Framer {
     return undefined;
   }
 
-  /** Calls `admit` again for a waiting message that is in `#partial`. `#consumeFromChunk` retries the others. */
+  /** Calls `admit` again if the waiting message is in `#partial`. Otherwise `#consumeFromChunk` does. */
   #retryAdmission(): void {
     this.#isWaiting = false;
     if (this.#partial)
@@ -98,7 +101,7 @@ export class Framer {
     return this.#partial ? this.#fillPart(this.#partial, chunk) : this.#consumeFromChunk(chunk);
   }
 
-  /** Whether a message has begun and not ended. */
+  /** Whether the last message is incomplete. */
   get hasPartialMessage(): boolean {
     return this.#bytesToSkip > 0 || this.pendingBytes > 0;
   }
@@ -127,38 +130,38 @@ export class Framer {
     return undefined;
   }
 
-  /** Calls `admit` and records the answers `wait` and `drop`. */
-  #askAdmission(head: Buffer, total: number): boolean {
+  /** Calls `admit` and records an answer `wait` or `drop`. Returns whether the answer is `keep`. */
+  #askAdmission(firstBytes: Buffer, total: number): boolean {
     const { admit, alwaysAdmittedBytes = 0 } = this.#limits;
     if (!admit || total <= alwaysAdmittedBytes) return true;
-    const admission = admit(head, total);
+    const admission = admit(firstBytes, total);
     if (admission === 'wait') this.#isWaiting = true;
     if (admission === 'drop') this.#bytesToSkip = total - this.#partialLength;
     return admission === 'keep';
   }
 
-  /** Copies bytes from the chunk to the partial message: first the header, then the remaining bytes. */
-  #fillPart(part: Buffer, chunk: Buffer): Frame | undefined {
-    let total = this.#messageLength(part, 0, this.#partialLength);
+  /** Copies bytes from the chunk to the partial message. Returns the message when it is complete. */
+  #fillPart(partial: Buffer, chunk: Buffer): Frame | undefined {
+    let total = this.#messageLength(partial, 0, this.#partialLength);
     while (total === 0) {
       if (this.#offset === chunk.length) return undefined;
-      part[this.#partialLength++] = chunk[this.#offset++]!;
-      total = this.#messageLength(part, 0, this.#partialLength);
+      partial[this.#partialLength++] = chunk[this.#offset++]!;
+      total = this.#messageLength(partial, 0, this.#partialLength);
     }
-    if (!this.#isPartialAdmitted && !this.#admitPart(part, chunk, total)) return undefined;
+    if (!this.#isPartialAdmitted && !this.#admitPart(partial, chunk, total)) return undefined;
     const count = Math.min(total - this.#partialLength, chunk.length - this.#offset);
-    const message = this.#append(this.#growPart(part, count, total), chunk, count);
+    const message = this.#append(this.#growPart(partial, count, total), chunk, count);
     if (this.#partialLength < total) return undefined;
     this.#clearPart();
     return { buffer: message, start: 0, end: total };
   }
 
-  /** Fills `#partial` up to `HEAD_BYTES`, for which `INITIAL_PART_BYTES` have room, and calls `admit`. */
-  #admitPart(part: Buffer, chunk: Buffer, total: number): boolean {
+  /** Fills `#partial` up to `HEAD_BYTES` and calls `admit`. Its initial size (`INITIAL_PART_BYTES`) suffices. */
+  #admitPart(partial: Buffer, chunk: Buffer, total: number): boolean {
     const missingCount = Math.min(HEAD_BYTES, total) - this.#partialLength;
-    if (missingCount > 0) this.#append(part, chunk, Math.min(missingCount, chunk.length - this.#offset));
+    if (missingCount > 0) this.#append(partial, chunk, Math.min(missingCount, chunk.length - this.#offset));
     if (this.#partialLength < Math.min(HEAD_BYTES, total)) return false;
-    this.#isPartialAdmitted = this.#askAdmission(part.subarray(0, this.#partialLength), total);
+    this.#isPartialAdmitted = this.#askAdmission(partial.subarray(0, this.#partialLength), total);
     if (this.#bytesToSkip > 0) this.#clearPart();
     return this.#isPartialAdmitted;
   }
@@ -168,20 +171,20 @@ export class Framer {
     this.#partialLength = 0;
   }
 
-  #growPart(part: Buffer, wanted: number, total: number): Buffer {
-    if (this.#partialLength + wanted <= part.length) return part;
-    const larger = Buffer.allocUnsafeSlow(bufferSize(this.#partialLength + wanted, total));
-    part.copy(larger, 0, 0, this.#partialLength);
+  #growPart(partial: Buffer, neededBytes: number, total: number): Buffer {
+    if (this.#partialLength + neededBytes <= partial.length) return partial;
+    const larger = Buffer.allocUnsafeSlow(bufferSize(this.#partialLength + neededBytes, total));
+    partial.copy(larger, 0, 0, this.#partialLength);
     this.#partial = larger;
     return larger;
   }
 
-  #append(part: Buffer, chunk: Buffer, count: number): Buffer {
-    if (count === 1) part[this.#partialLength] = chunk[this.#offset]!;
-    else chunk.copy(part, this.#partialLength, this.#offset, this.#offset + count);
+  #append(partial: Buffer, chunk: Buffer, count: number): Buffer {
+    if (count === 1) partial[this.#partialLength] = chunk[this.#offset]!;
+    else chunk.copy(partial, this.#partialLength, this.#offset, this.#offset + count);
     this.#partialLength += count;
     this.#offset += count;
-    return part;
+    return partial;
   }
 
   #dropChunk(): void {
@@ -195,7 +198,7 @@ export class Framer {
     }
   }
 
-  /** Length of the message at `buffer[start]`, including the header; 0 if the header is incomplete. */
+  /** Returns the length of the message at `buffer[start]`, including the header; 0 if the header is incomplete. */
   #messageLength(buffer: Buffer, start: number, end: number): number {
     const availableCount = end - start;
     if (availableCount < 1) return 0;
@@ -221,7 +224,7 @@ export class Framer {
   }
 }
 
-/** Buffer size for `have` bytes of a message of `total` bytes and for further bytes. `total`: 0 while unknown. */
+/** Returns the buffer size for a message of which `have` bytes have arrived. `total`: its length; 0 while unknown. */
 function bufferSize(have: number, total: number): number {
   if (total === 0) return INITIAL_PART_BYTES;
   return have >= total / TRUSTED_FRACTION ? total : Math.max(INITIAL_PART_BYTES, 2 * have);

@@ -1,6 +1,8 @@
 import type { DerefAliases, Filter, Modification, PartialAttribute, Scope } from '../ldap/ldap-types.js';
 
-/** LDAPv3 messages (RFC 4511 §4). Buffers are views into the received bytes: copy a value to keep it. */
+/**
+ * LDAPv3 messages (RFC 4511 §4). Buffers are views into the received bytes; a caller that keeps a value has to copy it.
+ */
 
 export interface Control {
   readonly oid: string;

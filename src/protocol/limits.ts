@@ -1,8 +1,8 @@
-/** Limits of what one message may contain. A non-fatal ProtocolError names the limit that is exceeded. */
+/** Limits of the contents of one message. A non-fatal ProtocolError names the limit that is exceeded. */
 export interface DecodeLimits {
   /** Nesting depth of filters. The decoder recurses, so the value has to stay below 1,000. */
   readonly maxFilterDepth: number;
-  /** Items in the filter of a search; each part of a substring filter counts as an item. */
+  /** Items in the filter of a search. Each initial, any or final substring of a substring filter counts as an item. */
   readonly maxFilterNodes: number;
   readonly maxControls: number;
   /** Attributes of an add request, or changes of a modify request. */

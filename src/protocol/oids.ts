@@ -4,9 +4,9 @@ export const ControlOid = {
   pagedResults: '1.2.840.113556.1.4.319',
   /** RFC 3296 §3. */
   manageDsaIT: '2.16.840.1.113730.3.4.2',
-  /** Rights on the attributes of the entries found. */
+  /** The requester's rights on the attributes of each returned entry. */
   effectiveRights: '1.3.6.1.4.1.42.2.27.9.5.2',
-  /** Whether users can bind as the entries found. Each entry gets a response control. */
+  /** Whether users can bind as the returned entries. Each entry gets a response control. */
   accountUsability: '1.3.6.1.4.1.42.2.27.9.5.8',
   /** draft-behera-ldap-password-policy-10 §6. */
   passwordPolicy: '1.3.6.1.4.1.42.2.27.8.5.1',
@@ -16,7 +16,9 @@ export const ControlOid = {
   passwordExpiring: '2.16.840.1.113730.3.4.5',
 } as const;
 
-/** Rowan's own arc, derived from a UUID (X.667): 1 attribute types, 2 object classes, 3 extended operations. */
+/**
+ * Rowan's OID arc, derived from a UUID (X.667). Arcs below: 1 attribute types, 2 object classes, 3 extended operations.
+ */
 const ROWAN_ARC = '2.25.52069437446289482231917277112766022336';
 
 /** Object identifiers of extended operations (requestName, RFC 4511 §4.12). */
@@ -29,7 +31,7 @@ export const ExtendedOid = {
   passwordModify: '1.3.6.1.4.1.4203.1.11.1',
   /** RFC 3909. */
   cancel: '1.3.6.1.1.8',
-  /** An operation of Rowan (docs/server.md). */
+  /** Manages application passwords; an operation of Rowan (docs/server.md). */
   applicationPasswords: `${ROWAN_ARC}.3.1`,
 } as const;
 

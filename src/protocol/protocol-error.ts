@@ -3,10 +3,9 @@ import type { Request } from './ldap-messages.js';
 
 /**
  * A message that cannot be decoded (RFC 4511 §4.1.1).
- *
- * A fatal error means that the bytes are not an LDAP message. The following bytes cannot be trusted either, so the
- * server sends a response or the Notice of Disconnection and closes the connection. A non-fatal error means that the
- * encoding is sound and only this request is refused.
+ * A fatal error means that the bytes are not an LDAP message. The bytes that follow cannot be trusted either, so the
+ * server sends a response or the Notice of Disconnection and closes the connection. After a non-fatal error the message
+ * boundaries are still known, and the server refuses only this request.
  */
 export class ProtocolError extends LdapError {
   /** Offset in bytes from the beginning of the message. */
@@ -19,9 +18,9 @@ export class ProtocolError extends LdapError {
   /** Name of another protocol that the bytes belong to, if recognized. */
   foreign: string | undefined;
 
-  constructor(message: string, offset: number, fatal = true, result: ResultName = 'protocolError') {
+  constructor(message: string, offset: number, isFatal = true, result: ResultName = 'protocolError') {
     super(result, `${message} (byte ${offset} of the message)`);
     this.offset = offset;
-    this.fatal = fatal;
+    this.fatal = isFatal;
   }
 }

@@ -1,17 +1,17 @@
-/** Size of a slab in bytes: room for one chunk of responses and for a message behind the chunk. */
+/** Size of a slab in bytes. A slab has room for one chunk of responses and for a message after the chunk. */
 export const SLAB = 64 * 1024;
 /**
- * Number of slabs in an area. An area has to exceed 32 MiB: malloc then maps the area separately, so that memory is
- * used only once it is written to and goes back to the system as a whole. Smaller blocks stay in the heap of malloc.
+ * Number of slabs in an area. An area has to exceed 32 MiB: malloc then maps it separately, so that memory is used only
+ * once it is written to, and goes back to the system as a whole. Smaller allocations would stay in the heap of malloc.
  */
 const AREA_SLABS = 528;
-/** When the server is idle, areas in which more slabs than this were used are given back. */
+/** When the server is idle, it gives back the areas if more slabs than this number were in use at a time. */
 const MAX_KEPT_SLABS = 64;
 
-/** A group of slabs in one allocation. The system gets the memory back as a whole. */
+/** Many slabs in one allocation, which goes back to the system as a whole. */
 class Area {
   readonly bytes = Buffer.allocUnsafeSlow(AREA_SLABS * SLAB);
-  /** References to each slab: by the writer that fills the slab, and by each view that is not sent yet. */
+  /** Reference count of each slab: one for the writer that fills it, and one for each view that is not sent yet. */
   readonly #referenceCounts = new Uint16Array(AREA_SLABS);
   readonly #freeIndexes: number[] = [];
   /** Index of the first slab that was never used. */
@@ -39,12 +39,12 @@ function slabIndex(view: Buffer): number {
   return Math.floor(view.byteOffset / SLAB);
 }
 
-/** The area of each buffer, including areas that are no longer in `areas`. */
+/** The area of each buffer. Also has abandoned areas, which are not in `areas`. */
 const areaByBuffer = new WeakMap<ArrayBufferLike, Area>();
 /** Areas that new slabs are taken from. */
 let areas: Area[] = [];
 
-/** Allocates `SLAB` bytes. The slab is reused when its owner and all holders of views have called `releaseSlab`. */
+/** Returns `SLAB` bytes. The slab is reused after its owner and all holders of views called `releaseSlab`. */
 export function takeSlab(): Buffer {
   for (const area of areas) {
     const slab = area.takeSlab();
@@ -71,12 +71,12 @@ export function releaseSlab(view: Buffer): void {
   areaByBuffer.get(view.buffer)?.release(view);
 }
 
-/** Whether the peak number of slabs in use was so high that giving the memory back to the system pays off. */
+/** Whether so many slabs were in use at a time that giving the memory back to the system pays off. */
 export function hadManySlabs(): boolean {
   return areas.length > 1 || (areas.length === 1 && areas[0]!.usedCount > MAX_KEPT_SLABS);
 }
 
-/** New slabs come from new areas from now on. The system gets an old area back after its last reference. */
+/** Makes later calls of `takeSlab` use new areas. An old area goes back to the system after its last reference. */
 export function abandonSlabs(): void {
   areas = [];
 }

@@ -20,7 +20,7 @@ export const CONTROLS = 0xa0;
 /** `referral [3]` of an LDAPResult (RFC 4511 §4.1.9). */
 export const REFERRAL = 0xa3;
 
-/** Identifier octet of every protocolOp (RFC 4511 §4.1.1). */
+/** Identifier octet of each operation (protocolOp, RFC 4511 §4.1.1). */
 export const opTags = {
   bind: 0x60,
   bindResponse: 0x61,
@@ -47,13 +47,13 @@ export const opTags = {
 
 export type OpName = keyof typeof opTags;
 
-/** Responses that contain an LDAPResult. */
+/** Operations of responses that contain an LDAPResult. */
 export type ResultOp = Extract<Response, { code: number }>['op'];
 
 const opNames: (OpName | undefined)[] = [];
 for (const [name, tag] of Object.entries(opTags)) opNames[tag] = name as OpName;
 
-/** The protocolOp of a tag, or undefined. */
+/** Returns the operation that the identifier octet belongs to; undefined if none. */
 export function opOfTag(tag: number): OpName | undefined {
   return opNames[tag];
 }
@@ -71,7 +71,7 @@ const responseOps: Record<Request['op'], ResultOp | undefined> = {
   extended: 'extendedResponse',
 };
 
-/** The response that ends an operation; undefined for unbind and abandon, which have no response. */
+/** Returns the response that ends an operation; undefined for unbind and abandon, which have no response. */
 export function responseOp(op: Request['op']): ResultOp | undefined {
   return responseOps[op];
 }

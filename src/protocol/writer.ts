@@ -1,12 +1,12 @@
 import { releaseSlab, retainSlab, SLAB, takeSlab } from './slabs.js';
 
-/** Bytes after which responses are sent. A slab has room for such a chunk and for a message behind the chunk. */
+/** Bytes after which responses are sent. A slab has room for this chunk and for a message after it. */
 export const RESPONSE_CHUNK = 48 * 1024;
-/** Up to this number of bytes a loop is faster than TypedArray.set, because of the cost of the call. */
+/** A loop copies up to this number of bytes faster than TypedArray.set, because of the cost of the call. */
 const MAX_LOOP_BYTES = 80;
 const EMPTY = Buffer.alloc(0);
 
-/** Length of the identifier and length octets of an element with `length` content octets. */
+/** Returns the length of the identifier and length octets of an element with `length` content octets. */
 function headerBytes(length: number): number {
   if (length < 0x80) return 2;
   if (length < 0x100) return 3;
@@ -14,38 +14,38 @@ function headerBytes(length: number): number {
   return length < 0x1000000 ? 5 : 6;
 }
 
-/** Length of an element with `length` content octets. */
+/** Returns the length of an element with `length` content octets. */
 export function elementBytes(length: number): number {
   return headerBytes(length) + length;
 }
 
-/** Length of the INTEGER element of a non-negative number. */
+/** Returns the length of the INTEGER element of a non-negative number. */
 export function integerBytes(value: number): number {
   if (value < 0x80) return 3;
   if (value < 0x8000) return 4;
   return value < 0x800000 ? 5 : 6;
 }
 
-/** Writes identifier and length octets into reserved space at `at`. Returns the offset of the content. */
-export function putHeader(buffer: Buffer, at: number, tag: number, length: number): number {
-  buffer[at] = tag;
-  if (length > 0x7f) return putLongLength(buffer, at + 1, length);
-  buffer[at + 1] = length;
-  return at + 2;
+/** Writes identifier and length octets into reserved space at `offset`. Returns the offset of the content. */
+export function putHeader(buffer: Buffer, offset: number, tag: number, length: number): number {
+  buffer[offset] = tag;
+  if (length > 0x7f) return putLongLength(buffer, offset + 1, length);
+  buffer[offset + 1] = length;
+  return offset + 2;
 }
 
-function putLongLength(buffer: Buffer, at: number, length: number): number {
+function putLongLength(buffer: Buffer, offset: number, length: number): number {
   const octets = headerBytes(length) - 2;
-  buffer[at++] = 0x80 | octets;
-  for (let shift = (octets - 1) * 8; shift >= 0; shift -= 8) buffer[at++] = length >>> shift;
-  return at;
+  buffer[offset++] = 0x80 | octets;
+  for (let shift = (octets - 1) * 8; shift >= 0; shift -= 8) buffer[offset++] = length >>> shift;
+  return offset;
 }
 
 /** Copies a short range. Copying eight bytes per iteration takes half the time of copying single bytes. */
-export function copyShort(target: Uint8Array, at: number, source: Uint8Array, from: number, to: number): void {
-  let i = from;
-  let o = at;
-  for (const last = to - 8; i <= last; i += 8, o += 8) {
+export function copyShort(target: Uint8Array, offset: number, source: Uint8Array, start: number, end: number): void {
+  let i = start;
+  let o = offset;
+  for (const lastStart = end - 8; i <= lastStart; i += 8, o += 8) {
     target[o] = source[i]!;
     target[o + 1] = source[i + 1]!;
     target[o + 2] = source[i + 2]!;
@@ -55,18 +55,17 @@ export function copyShort(target: Uint8Array, at: number, source: Uint8Array, fr
     target[o + 6] = source[i + 6]!;
     target[o + 7] = source[i + 7]!;
   }
-  while (i < to) target[o++] = source[i++]!;
+  while (i < end) target[o++] = source[i++]!;
 }
 
 /**
  * Writes BER elements (docs/formats/ber.md) into a slab that the responses of one connection share. `take` returns a
- * view of the bytes written since the last `take`; further output goes behind these bytes.
- *
+ * view of the bytes written since the last `take`; further output goes after these bytes.
  * With `reusesSlabs` the writer gets its slabs from `takeSlab`. Then the receiver of a view has to call `releaseSlab`
  * with the view.
- *
  * Hot paths may write to `buffer[at++]` directly after `reserve`. `reserve` may move bytes to a new buffer, so a caller
- * must not keep `buffer` or `at` across `reserve`. Marks are relative to the first byte not taken and stay valid.
+ * must not keep `buffer` or `at` across `reserve`. The content offsets that `begin` returns stay valid, because they
+ * count from the first byte that was not taken.
  */
 export class Writer {
   buffer: Buffer = EMPTY;
@@ -79,7 +78,7 @@ export class Writer {
     this.#reusesSlabs = reusesSlabs;
   }
 
-  /** Number of bytes written and not taken. */
+  /** Number of bytes written since the last `take`. */
   get length(): number {
     return this.at - this.#untakenStart;
   }
@@ -100,8 +99,8 @@ export class Writer {
     this.at = writtenLength;
   }
 
-  #allocate(wanted: number): Buffer {
-    if (wanted > SLAB / 2) return Buffer.allocUnsafeSlow(2 * wanted);
+  #allocate(neededBytes: number): Buffer {
+    if (neededBytes > SLAB / 2) return Buffer.allocUnsafeSlow(2 * neededBytes);
     return this.#reusesSlabs ? takeSlab() : Buffer.allocUnsafeSlow(SLAB);
   }
 
@@ -115,7 +114,7 @@ export class Writer {
     return message;
   }
 
-  /** Releases the buffer; further output goes to a new buffer. All bytes must have been taken. */
+  /** Gives the buffer up; further output goes to a new buffer. All bytes must have been taken. */
   release(): void {
     releaseSlab(this.buffer);
     this.buffer = EMPTY;
@@ -130,12 +129,12 @@ export class Writer {
   }
 
   /** Writes an element for each range `bytes[starts[i], ends[i])`. Ranges ascend and do not overlap. */
-  octetStrings(tag: number, bytes: Buffer, starts: Int32Array, ends: Int32Array, from: number, to: number): void {
-    if (from === to) return;
-    this.reserve(6 * (to - from) + ends[to - 1]! - starts[from]!);
+  octetStrings(tag: number, bytes: Buffer, starts: Int32Array, ends: Int32Array, first: number, stop: number): void {
+    if (first === stop) return;
+    this.reserve(6 * (stop - first) + ends[stop - 1]! - starts[first]!);
     const { buffer } = this;
     let { at } = this;
-    for (let i = from; i < to; i++) {
+    for (let i = first; i < stop; i++) {
       const start = starts[i]!;
       const end = ends[i]!;
       const length = end - start;
@@ -152,30 +151,30 @@ export class Writer {
     this.at = at;
   }
 
-  /** Writes a primitive element with the content `bytes[from, to)`. */
-  octetString(tag: number, bytes: Uint8Array, from = 0, to = bytes.length): void {
-    const count = to - from;
+  /** Writes a primitive element with the content `bytes[start, end)`. */
+  octetString(tag: number, bytes: Uint8Array, start = 0, end = bytes.length): void {
+    const count = end - start;
     if (count > MAX_LOOP_BYTES) {
       this.header(tag, count);
-      this.raw(bytes, from, to);
+      this.raw(bytes, start, end);
       return;
     }
     this.reserve(2 + count);
     const { buffer, at } = this;
     buffer[at] = tag;
     buffer[at + 1] = count;
-    copyShort(buffer, at + 2, bytes, from, to);
+    copyShort(buffer, at + 2, bytes, start, end);
     this.at = at + 2 + count;
   }
 
-  /** Writes `bytes[from, to)` without a header. */
-  raw(bytes: Uint8Array, from = 0, to = bytes.length): void {
-    const count = to - from;
+  /** Writes `bytes[start, end)` without a header. */
+  raw(bytes: Uint8Array, start = 0, end = bytes.length): void {
+    const count = end - start;
     this.reserve(count);
     const { buffer, at } = this;
-    if (count <= MAX_LOOP_BYTES) copyShort(buffer, at, bytes, from, to);
+    if (count <= MAX_LOOP_BYTES) copyShort(buffer, at, bytes, start, end);
     else if (count === bytes.length) buffer.set(bytes, at);
-    else buffer.set(new Uint8Array(bytes.buffer, bytes.byteOffset + from, count), at);
+    else buffer.set(new Uint8Array(bytes.buffer, bytes.byteOffset + start, count), at);
     this.at = at + count;
   }
 
@@ -231,20 +230,20 @@ export class Writer {
   }
 
   /**
-   * Opens a constructed element whose content is expected to be shorter than 128 bytes. Returns a mark for `end`, which
-   * moves longer content to make room for a longer length.
+   * Opens a constructed element whose content is expected to be shorter than 128 bytes. Returns the offset of the
+   * content, which the caller passes to `end`. `end` moves longer content to make room for a longer length.
    */
   begin(tag: number): number {
     this.reserve(2);
-    const mark = this.at + 1 - this.#untakenStart;
+    const contentOffset = this.at + 1 - this.#untakenStart;
     this.buffer[this.at++] = tag;
     this.buffer[this.at++] = 0;
-    return mark;
+    return contentOffset;
   }
 
-  /** Closes the element that `begin` opened at `mark`. */
-  end(mark: number): void {
-    const lengthOffset = this.#untakenStart + mark;
+  /** Closes the element that `begin` opened. `contentOffset`: the result of `begin`. */
+  end(contentOffset: number): void {
+    const lengthOffset = this.#untakenStart + contentOffset;
     const length = this.at - lengthOffset - 1;
     if (length <= 0x7f) {
       this.buffer[lengthOffset] = length;
@@ -253,9 +252,9 @@ export class Writer {
     const extraLength = headerBytes(length) - 2;
     this.reserve(extraLength);
     const { buffer } = this;
-    const from = this.#untakenStart + mark;
-    buffer.copyWithin(from + 1 + extraLength, from + 1, this.at);
+    const start = this.#untakenStart + contentOffset;
+    buffer.copyWithin(start + 1 + extraLength, start + 1, this.at);
     this.at += extraLength;
-    putHeader(buffer, from - 1, buffer[from - 1]!, length);
+    putHeader(buffer, start - 1, buffer[start - 1]!, length);
   }
 }

@@ -22,8 +22,8 @@ function checkControls(controls: readonly LdifControl[]): void {
 }
 
 /**
- * Applies one change record and adds to the counts. Throws `LdapError` when the record is refused, without any change.
- * `also` has further steps for the plan of the change.
+ * Applies one change record and updates the counts. Throws `LdapError` when the directory refuses the record; then
+ * nothing has changed. `attachedSteps`: further steps to commit with the change.
  */
 export async function applyChange(
   partition: Partition,
@@ -31,9 +31,9 @@ export async function applyChange(
   actor: Actor,
   passwords: ImportedPasswords,
   counts: PasswordCounts,
-  also?: WriteOptions['attached'],
+  attachedSteps?: WriteOptions['attached'],
 ): Promise<void> {
-  const options = { manageDsaIT: true, attached: also };
+  const options = { manageDsaIT: true, attached: attachedSteps };
   checkControls(record.controls);
   const dn = partition.schema.parseDn(record.dn);
   switch (record.kind) {
@@ -51,7 +51,7 @@ export async function applyChange(
   }
 }
 
-/** Applies a modify record with passwords. Each attempt converts anew, since the present passwords count too. */
+/** Applies a modify record with passwords. Each attempt converts anew: the stored passwords count, too. */
 async function modify(
   partition: Partition,
   dn: Dn,

@@ -18,24 +18,26 @@ import { credentialsAfter } from '../server/passwords/credentials.js';
 import { refuseCostly, refuseUnusableHash } from '../server/passwords/refusals.js';
 
 const MAX_CACHED_ROLES = 1000;
-/** Entries with foreign passwords that are listed. */
+/** The most entries with foreign passwords whose DNs are listed. */
 const MAX_LISTED_ENTRIES = 20;
-/** Attributes of account state that an import takes over and counts. */
+/** Attributes with the state of an account. An import stores and counts them. */
 const ACCOUNT_STATE: ReadonlySet<string> = new Set(['pwdChangedTime', 'pwdFailureTime', 'pwdHistory', 'pwdReset']);
 
 /** Counts of passwords in a record or in a whole import. */
 export class PasswordCounts {
-  /** Passwords in the clear, now hashed. */
+  /** Passwords in clear text that were hashed. */
   hashedCount = 0;
   /** Hashes of unknown schemes. No bind can verify them. */
   foreignCount = 0;
-  /** Schemes of the foreign hashes, for people. */
+  /** Schemes of the foreign hashes, for messages. */
   readonly foreignSchemes = new Set<string>();
   /** DNs of the first entries with foreign hashes. */
   readonly foreignEntryDns = new Set<string>();
-  /** Hashes left out: verifying the passwords of the entry would cost more than the settings allow. */
+  /**
+   * Hashes that were left out, because verifying the passwords of the entry would cost more than the settings allow.
+   */
   tooCostlyCount = 0;
-  /** Accounts that the file declares locked: no bind with their passwords succeeds. */
+  /** Accounts that the file declares locked. No bind with their passwords succeeds. */
   lockedCount = 0;
   /** Number of accounts by attribute of account state. */
   readonly accountStates = new Map<string, number>();
@@ -56,27 +58,27 @@ export class PasswordCounts {
   }
 }
 
-/** The meaning of an attribute for binds. */
+/** The effect of an attribute on binds. */
 interface AttributeRole {
   readonly isPassword: boolean;
   /** Tests whether a value locks the account. */
   readonly lockPredicate: ((value: Buffer) => boolean) | undefined;
-  /** Name of the attribute when it holds account state. */
+  /** Name of the attribute if it holds account state. */
   readonly stateAttribute: string | undefined;
 }
 
 /**
- * Converts the passwords of imported records. Passwords in the clear are hashed as {SSHA512}; hashes that cost too much
- * to verify are left out. Throws `LdapError` on empty and overlong passwords.
+ * Converts the passwords of imported records: hashes clear text as {SSHA512}, and leaves out hashes that cost too much
+ * to verify. Throws `LdapError` on empty and overlong passwords.
  */
 export class ImportedPasswords {
   readonly #policy: PasswordPolicy;
   readonly #schema: Schema;
   readonly #refusesCostly: boolean;
-  /** By attribute description as in the file. */
+  /** Roles by attribute description as in the file. */
   readonly #roles = new BoundedMap<string, AttributeRole>(MAX_CACHED_ROLES);
 
-  /** `refuseCostly`: throws on hashes that cost too much instead of leaving them out. */
+  /** `refusesCostly`: whether a hash that costs too much is an error. Default: such a hash is left out. */
   constructor(schema: Schema, policy: PasswordPolicy, refusesCostly = false) {
     this.#schema = schema;
     this.#refusesCostly = refusesCostly;
@@ -126,7 +128,7 @@ export class ImportedPasswords {
     return this.#convert(attributes, [], counts).filter(({ values }) => values.length > 0);
   }
 
-  /** Whether the attributes are stored unchanged without counting anything. Their hashes then cost next to nothing. */
+  /** Whether the attributes can be stored unchanged and contain nothing to count. Hashes must be fast to verify. */
   #areStoredUnchanged(attributes: readonly PartialAttribute[]): boolean {
     if (this.#refusesCostly) return false;
     for (const { type, values } of attributes) {
@@ -139,7 +141,7 @@ export class ImportedPasswords {
     return true;
   }
 
-  /** Returns the modifications to make to an entry with the stored passwords `passwords`. */
+  /** Returns the modifications to apply. `passwords`: the stored passwords of the entry. */
   convertModify(
     changes: readonly Modification[],
     passwords: readonly Buffer[],
@@ -165,7 +167,7 @@ export class ImportedPasswords {
     });
   }
 
-  /** Returns the attributes to store beside the passwords `kept`. Values that cost too much are left out. */
+  /** Returns the attributes to store, without values that cost too much. `keptPasswords`: those that stay. */
   #convert(
     attributes: readonly PartialAttribute[],
     keptPasswords: readonly Buffer[],
@@ -185,10 +187,10 @@ export class ImportedPasswords {
     });
   }
 
-  #requireAcceptable(passwords: readonly Buffer[], costly: readonly Buffer[], kept: readonly Buffer[]): void {
+  #requireAcceptable(passwords: readonly Buffer[], costly: readonly Buffer[], keptPasswords: readonly Buffer[]): void {
     for (const value of passwords) if (passwordKind(value) !== 'clear') refuseUnusableHash(value, this.#policy);
-    // Each hash is cheap enough alone, but not together with the others.
-    if (costly.length > 0) refuseCostly([...kept, ...passwords], this.#policy);
+    // Each of these hashes is cheap enough alone, but not together with the others.
+    if (costly.length > 0) refuseCostly([...keptPasswords, ...passwords], this.#policy);
   }
 
   /** Returns undefined when the value is left out. */

@@ -1,16 +1,16 @@
 import { children, isWellFormedDer, oidText, readTlv, stringBytes, Tag, type Tlv } from './der.js';
 
-/** Extracts from X.509 structures the parts that the syntaxes of RFC 4523 and certificateExactMatch need. */
+/** Extracts those fields of X.509 structures that the syntaxes of RFC 4523 and certificateExactMatch use. */
 
 /** An attribute of a name in a certificate. */
 export interface NameAva {
   readonly oid: string;
-  /** A string value in UTF-8; other values in DER. */
+  /** The characters in UTF-8 if the value is a string, otherwise its DER. */
   readonly value: Buffer;
 }
 
 export interface CertificateFacts {
-  /** Contents of the INTEGER in two's complement. */
+  /** Contents of the INTEGER in two's complement, big-endian. */
   readonly serial: Buffer;
   /** RDNs from the root downwards, in the order of X.501. */
   readonly issuer: readonly (readonly NameAva[])[];
@@ -20,20 +20,21 @@ const MAX_RDNS = 256;
 const MAX_AVAS = 64;
 const EXPLICIT_0 = 0xa0;
 
-/** The components of `tbs` in SEQUENCE { tbs SEQUENCE, algorithm SEQUENCE, signature BIT STRING }. */
+/** Returns the components of `tbs` in SEQUENCE { tbs SEQUENCE, algorithm SEQUENCE, signature BIT STRING }. */
 function signedElements(der: Buffer): Tlv[] | undefined {
-  const outer = readTlv(der, 0, der.length);
-  if (!outer || outer.tag !== Tag.sequence || outer.end !== der.length || !isWellFormedDer(der)) return undefined;
-  const elements = children(der, outer.start, outer.end, 3);
+  const sequence = readTlv(der, 0, der.length);
+  if (!sequence || sequence.tag !== Tag.sequence || sequence.end !== der.length || !isWellFormedDer(der))
+    return undefined;
+  const elements = children(der, sequence.start, sequence.end, 3);
   const [tbs, algorithm, signature] = elements ?? [];
   if (tbs?.tag !== Tag.sequence || algorithm?.tag !== Tag.sequence || signature?.tag !== Tag.bitString)
     return undefined;
   return children(der, tbs.start, tbs.end, MAX_AVAS);
 }
 
-/** Whether the tags of `elements`, from index `from` on, begin with `tags`. */
-function hasTags(elements: readonly Tlv[], from: number, tags: readonly number[]): boolean {
-  return tags.every((tag, i) => elements[from + i]?.tag === tag);
+/** Whether the tags of `elements`, from index `start` on, begin with `tags`. */
+function hasTags(elements: readonly Tlv[], start: number, tags: readonly number[]): boolean {
+  return tags.every((tag, i) => elements[start + i]?.tag === tag);
 }
 
 /** Tags of a TBSCertificate after the version: serial number, algorithm, issuer, validity, subject, key. */
@@ -52,9 +53,9 @@ export function checkCertificate(der: Buffer): string | undefined {
 
 export function checkCertificateList(der: Buffer): string | undefined {
   const elements = signedElements(der);
-  const from = elements?.[0]?.tag === Tag.integer ? 1 : 0;
-  const time = elements?.[from + 2]?.tag;
-  const valid = elements && hasTags(elements, from, [Tag.sequence, Tag.sequence]);
+  const start = elements?.[0]?.tag === Tag.integer ? 1 : 0;
+  const time = elements?.[start + 2]?.tag;
+  const valid = elements && hasTags(elements, start, [Tag.sequence, Tag.sequence]);
   if (valid && (time === Tag.utcTime || time === Tag.generalizedTime)) return undefined;
   return 'is not an X.509 certificate revocation list in DER';
 }
@@ -63,9 +64,9 @@ export function checkCertificateList(der: Buffer): string | undefined {
 export function checkCertificatePair(der: Buffer): string | undefined {
   const top = readTlv(der, 0, der.length);
   const pair = top?.tag === Tag.sequence && top.end === der.length ? children(der, top.start, top.end, 2) : undefined;
-  const isPair = pair?.every((part, i) => {
-    const isTagged = part.tag === EXPLICIT_0 || part.tag === EXPLICIT_0 + 1;
-    return isTagged && (i === 0 || part.tag > pair[0]!.tag) && certificateFields(der.subarray(part.start, part.end));
+  const isPair = pair?.every((tlv, i) => {
+    const isTagged = tlv.tag === EXPLICIT_0 || tlv.tag === EXPLICIT_0 + 1;
+    return isTagged && (i === 0 || tlv.tag > pair[0]!.tag) && certificateFields(der.subarray(tlv.start, tlv.end));
   });
   return isPair && pair!.length > 0 ? undefined : 'is not a pair of X.509 certificates in DER';
 }
@@ -80,7 +81,7 @@ export function checkAlgorithm(der: Buffer): string | undefined {
   return valid ? undefined : 'is not an algorithm identifier in DER';
 }
 
-/** Serial number and issuer; undefined if `der` is not a certificate or the issuer is malformed. */
+/** Returns serial number and issuer; undefined if `der` is not a certificate or the issuer is malformed. */
 export function certificateFacts(der: Buffer): CertificateFacts | undefined {
   const fields = certificateFields(der);
   if (!fields) return undefined;
@@ -142,17 +143,17 @@ function isDecimal(text: string): boolean {
 }
 
 function parseGser(text: string): CertificateAssertion | undefined {
-  let at = 0;
+  let offset = 0;
   const take = (pattern: RegExp): string | undefined => {
-    pattern.lastIndex = at;
+    pattern.lastIndex = offset;
     const match = pattern.exec(text);
-    if (match) at = pattern.lastIndex;
+    if (match) offset = pattern.lastIndex;
     return match ? (match[1] ?? match[0]) : undefined;
   };
-  const takeSymbol = (wanted: string): boolean => {
+  const takeSymbol = (symbol: string): boolean => {
     take(SPACES);
-    if (text[at] !== wanted) return false;
-    at++;
+    if (text[offset] !== symbol) return false;
+    offset++;
     take(SPACES);
     return true;
   };
@@ -162,7 +163,7 @@ function parseGser(text: string): CertificateAssertion | undefined {
   if (!takeSymbol(',')) return undefined;
   if (serial === undefined) serial = take(SERIAL);
   else issuer = take(ISSUER);
-  if (serial === undefined || issuer === undefined || !takeSymbol('}') || at !== text.length) return undefined;
+  if (serial === undefined || issuer === undefined || !takeSymbol('}') || offset !== text.length) return undefined;
   const decimal = serial.startsWith("'") ? integerText(Buffer.from(serial.slice(1, -2), 'hex')) : serial;
   return decimal !== undefined && isDecimal(decimal)
     ? { serial: decimal, issuer: issuer.replaceAll('""', '"') }

@@ -9,12 +9,12 @@ import { didYouMean, printable } from './suggest.js';
 /** The requirements of a combination of object classes on entries (RFC 4512 §2.4, §4.1.6). Cached by `ClassSets`. */
 export interface ClassSet {
   readonly structural: ClassNode;
-  /** In the order of the values. */
+  /** In the order of the values of objectClass. */
   readonly classes: readonly ClassNode[];
   readonly must: readonly TypeNode[];
   /** The DIT content rule of the structural class. */
   readonly rule: ContentRule | undefined;
-  /** By `TypeNode.index`: 1 if classes or content rule allow the type and the content rule does not preclude it. */
+  /** By `TypeNode.index`: 1 if a class or content rule allows the type and the content rule does not preclude it. */
   readonly allowedTypes: Uint8Array;
 }
 
@@ -30,9 +30,9 @@ export class ClassSets {
   private readonly types: Registry<TypeNode>;
   private readonly rules: ReadonlyMap<ClassNode, ContentRule>;
   private readonly sets = new BoundedMap<string, ClassSet>(MAX_SETS);
-  /** The last result. In a bulk load, consecutive entries often have the same object classes. */
+  /** The values of the last lookup. In a bulk load, consecutive entries often have the same object classes. */
   private lastValues: readonly Buffer[] = [];
-  private last: ClassSet | undefined;
+  private lastSet: ClassSet | undefined;
 
   constructor(classes: Registry<ClassNode>, types: Registry<TypeNode>, rules: ReadonlyMap<ClassNode, ContentRule>) {
     this.classes = classes;
@@ -40,12 +40,14 @@ export class ClassSets {
     this.rules = rules;
   }
 
-  /** Throws LdapError objectClassViolation or attributeOrValueExists. */
+  /**
+   * Returns the class set for values of objectClass. Throws LdapError objectClassViolation or attributeOrValueExists.
+   */
   get(values: readonly Buffer[]): ClassSet {
-    if (this.last && sameValues(values, this.lastValues)) return this.last;
+    if (this.lastSet && sameValues(values, this.lastValues)) return this.lastSet;
     const set = this.find(values);
     this.lastValues = values.map((value) => Buffer.from(value));
-    this.last = set;
+    this.lastSet = set;
     return set;
   }
 
@@ -80,18 +82,18 @@ export class ClassSets {
       throw new LdapError('attributeOrValueExists', `object class '${twice.name}' is given twice`);
     }
     const lineage = new Set<ClassNode>();
-    for (const node of classes) for (const above of node.lineage) lineage.add(above);
+    for (const node of classes) for (const superior of node.lineage) lineage.add(superior);
     const structural = structuralClass(classes, lineage);
     refuseLoneAbstract(classes, structural);
     const contentRule = this.rules.get(structural);
     if (contentRule) refuseOtherAuxiliary(classes, structural, contentRule);
-    const allowedTypes = new Uint8Array(this.types.items.length);
+    const allowedTypes = new Uint8Array(this.types.definitions.length);
     const must = new Set<TypeNode>(contentRule?.must);
     for (const node of lineage) {
       for (const type of node.must) must.add(type);
       for (const type of node.may) allowedTypes[type.index] = 1;
       if (node.oid === EXTENSIBLE)
-        for (const type of this.types.items) if (!type.operational) allowedTypes[type.index] = 1;
+        for (const type of this.types.definitions) if (!type.operational) allowedTypes[type.index] = 1;
     }
     for (const type of must) allowedTypes[type.index] = 1;
     for (const type of contentRule?.may ?? []) allowedTypes[type.index] = 1;
@@ -108,9 +110,9 @@ function sameValues(a: readonly Buffer[], b: readonly Buffer[]): boolean {
   return true;
 }
 
-/** The structural class that derives from all other structural classes of the entry (X.501 §8.3.2). */
-function structuralClass(classes: readonly ClassNode[], all: ReadonlySet<ClassNode>): ClassNode {
-  const structural = [...all].filter((node) => node.kind === 'STRUCTURAL');
+/** Returns the structural class that all other structural classes of the entry are superiors of (X.501 §8.3.2). */
+function structuralClass(classes: readonly ClassNode[], allClasses: ReadonlySet<ClassNode>): ClassNode {
+  const structural = [...allClasses].filter((node) => node.kind === 'STRUCTURAL');
   const lowest = structural.filter((node) => !structural.some((other) => other !== node && other.lineage.has(node)));
   const [first] = lowest;
   if (!first) {
@@ -131,7 +133,7 @@ function structuralClass(classes: readonly ClassNode[], all: ReadonlySet<ClassNo
   return first;
 }
 
-/** Refuses an abstract class of which the entry has no derived class. */
+/** Refuses an abstract class if the entry has no class derived from it. */
 function refuseLoneAbstract(classes: readonly ClassNode[], structural: ClassNode): void {
   for (const node of classes) {
     if (node.kind !== 'ABSTRACT' || structural.lineage.has(node)) continue;

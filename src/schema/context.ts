@@ -4,15 +4,15 @@ import type { Dn } from './schema-types.js';
 export interface Context {
   /** Throws LdapError invalidDNSyntax. */
   parseDn(text: string): Dn;
-  /** `norm` of a DN in text form; undefined if the text is not a DN. */
+  /** Returns `norm` of a DN in text form; undefined if the text is not a DN. */
   dnNorm(text: string): Buffer | undefined;
-  /** Numeric OID of a name or OID, as ASCII bytes; undefined for an unknown name. */
+  /** Returns the numeric OID of a name or OID as ASCII bytes; undefined for an unknown name. */
   resolveOid(text: string): Buffer | undefined;
   /**
-   * `norm` of a DN, given by the OIDs and values of its RDNs, leftmost first. Types that are not in the schema are
-   * compared by caseIgnoreMatch.
+   * Returns `norm` of a DN, given by the OIDs and values of its RDNs, leftmost first. Values of types that are not in
+   * the schema are normalized by caseIgnoreMatch.
    */
   composeNorm(rdns: readonly (readonly { oid: string; value: Buffer }[])[]): Buffer | undefined;
-  /** `composeNorm` of a DN in text form; undefined if the text is not a DN. */
+  /** Like `dnNorm`, but accepts types that are not in the schema. Their values are normalized by caseIgnoreMatch. */
   looseNorm(text: string): Buffer | undefined;
 }

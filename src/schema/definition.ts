@@ -19,16 +19,16 @@ export type DefinitionKind = (typeof DEFINITION_KINDS)[number];
 
 export interface Definition {
   readonly kind: DefinitionKind;
-  /** numericoid, or the ruleid of a dITStructureRule. */
+  /** The numericoid; for a dITStructureRule the ruleid. */
   readonly id: string;
-  /** Values by keyword in upper case; a flag has no values. In canonical order, X- extensions last. */
+  /** Values by keyword in upper case, in canonical order with X- extensions last. A flag has an empty list. */
   readonly fields: ReadonlyMap<string, readonly string[]>;
 }
 
 /** A syntax error in a definition. The message gives the error and its position. */
 export class DefinitionError extends Error {}
 
-/** flag: no value; word: a bare word; quoted: a quoted string; names, oids: a word or a list in parentheses. */
+/** The value of a keyword. flag: none; word: a bare word; quoted: a string; names, oids: a word or a list of words. */
 type Shape = 'flag' | 'word' | 'quoted' | 'names' | 'oids';
 
 const COMMON_KEYWORDS: Record<string, Shape> = { NAME: 'names', DESC: 'quoted', OBSOLETE: 'flag' };
@@ -107,17 +107,17 @@ class Parser {
     return this.tokens[this.index];
   }
 
-  takeToken(what: string): Token {
+  takeToken(label: string): Token {
     const token = this.tokens[this.index++];
-    if (!token) throw new DefinitionError(`ends where ${what} should follow; is a ')' missing?`);
+    if (!token) throw new DefinitionError(`ends where ${label} should follow; is a ')' missing?`);
     return token;
   }
 
   /** Reads a bare or quoted word. */
-  takeWord(what: string): string {
-    const token = this.takeToken(what);
+  takeWord(label: string): string {
+    const token = this.takeToken(label);
     if (!token.isQuoted && /^[()$]$/.test(token.text)) {
-      throw new DefinitionError(`'${token.text}' at character ${token.offset + 1} where ${what} should be`);
+      throw new DefinitionError(`'${token.text}' at character ${token.offset + 1} where ${label} should be`);
     }
     return token.text;
   }
@@ -136,17 +136,17 @@ class Parser {
     return token !== undefined && !token.isQuoted && token.text === symbol;
   }
 
-  /** Reads a word, or words in parentheses, which are separated by `$` if `dollars` is set. */
-  takeList(what: string, dollars: boolean): string[] {
-    if (!this.isSymbol('(')) return [this.takeWord(what)];
+  /** Reads a single word, or a list of words in parentheses. `isDollarSeparated`: whether `$` separates the words. */
+  takeList(label: string, isDollarSeparated: boolean): string[] {
+    if (!this.isSymbol('(')) return [this.takeWord(label)];
     this.takeSymbol('(');
     const words: string[] = [];
     while (!this.isSymbol(')')) {
-      if (dollars && words.length > 0) this.takeSymbol('$');
-      words.push(this.takeWord(what));
+      if (isDollarSeparated && words.length > 0) this.takeSymbol('$');
+      words.push(this.takeWord(label));
     }
     this.takeSymbol(')');
-    if (words.length === 0) throw new DefinitionError(`empty list of ${what}; leave the keyword out`);
+    if (words.length === 0) throw new DefinitionError(`empty list of ${label}; leave the keyword out`);
     return words;
   }
 }
@@ -199,7 +199,7 @@ function readField(kind: DefinitionKind, parser: Parser, valuesByKeyword: Map<st
   }
 }
 
-/** The canonical text of a definition. `parseDefinition` of the text returns an equal definition. */
+/** Returns the canonical text of a definition. `parseDefinition` of the text returns an equal definition. */
 export function formatDefinition(definition: Definition): string {
   const shapes = KEYWORDS[definition.kind];
   let text = `( ${definition.id}`;

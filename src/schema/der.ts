@@ -1,7 +1,6 @@
 /**
- * Reads DER (X.690) by offsets, as far as the directory needs certificates and revocation lists. Takes linear time and
- * creates no object tree; recursion into data of clients is limited to `MAX_DEPTH`. Malformed input yields undefined,
- * never an exception.
+ * Reads DER (X.690) by offsets, for certificates and revocation lists. Takes linear time and creates no object tree;
+ * recursion into data of clients is limited to `MAX_DEPTH`. Malformed input yields undefined, never an exception.
  */
 
 export interface Tlv {
@@ -9,7 +8,7 @@ export interface Tlv {
   readonly tag: number;
   /** Offset of the identifier octet. */
   readonly offset: number;
-  /** Offsets of the contents. */
+  /** Offset of the first byte of the contents. */
   readonly start: number;
   readonly end: number;
 }
@@ -37,7 +36,7 @@ export const Tag = {
 const CONSTRUCTED = 0x20;
 const MAX_DEPTH = 32;
 
-/** The element at `at`; undefined if the element exceeds `limit`, or has an indefinite length or a multi-byte tag. */
+/** Returns the element at `offset`; undefined if it exceeds `limit`, or has an indefinite length or a long tag. */
 export function readTlv(der: Buffer, offset: number, limit: number): Tlv | undefined {
   if (offset + 2 > limit) return undefined;
   const tag = der[offset]!;
@@ -55,31 +54,33 @@ export function readTlv(der: Buffer, offset: number, limit: number): Tlv | undef
   return end <= limit ? { tag, offset, start, end } : undefined;
 }
 
-/** The elements that fill the range exactly; undefined if there are gaps or more than `max` elements. */
+/**
+ * Returns the elements in the range; undefined if they do not fill the range exactly, or if there are more than `max`.
+ */
 export function children(der: Buffer, start: number, end: number, max = 1 << 20): Tlv[] | undefined {
   const elements: Tlv[] = [];
-  for (let at = start; at < end; ) {
-    const tlv = readTlv(der, at, end);
+  for (let offset = start; offset < end; ) {
+    const tlv = readTlv(der, offset, end);
     if (!tlv || elements.length === max) return undefined;
     elements.push(tlv);
-    at = tlv.end;
+    offset = tlv.end;
   }
   return elements;
 }
 
 /** Whether the buffer is a single well-formed element, including nested elements. */
 export function isWellFormedDer(der: Buffer): boolean {
-  const outer = readTlv(der, 0, der.length);
-  return outer !== undefined && outer.end === der.length && isNestedWellFormed(der, outer, 0);
+  const outerElement = readTlv(der, 0, der.length);
+  return outerElement !== undefined && outerElement.end === der.length && isNestedWellFormed(der, outerElement, 0);
 }
 
 function isNestedWellFormed(der: Buffer, tlv: Tlv, depth: number): boolean {
   if ((tlv.tag & CONSTRUCTED) === 0) return true;
   if (depth === MAX_DEPTH) return false;
-  for (let at = tlv.start; at < tlv.end; ) {
-    const child = readTlv(der, at, tlv.end);
+  for (let offset = tlv.start; offset < tlv.end; ) {
+    const child = readTlv(der, offset, tlv.end);
     if (!child || !isNestedWellFormed(der, child, depth + 1)) return false;
-    at = child.end;
+    offset = child.end;
   }
   return true;
 }
@@ -87,7 +88,7 @@ function isNestedWellFormed(der: Buffer, tlv: Tlv, depth: number): boolean {
 const MAX_OID = 128;
 const MAX_ARC = Number.MAX_SAFE_INTEGER / 128;
 
-/** Dotted text of an OBJECT IDENTIFIER; undefined if truncated, over 128 bytes or with an arc of 2⁵³ or more. */
+/** Returns the dotted text of an OBJECT IDENTIFIER; undefined if truncated, over 128 bytes or with an arc ≥ 2⁵³. */
 export function oidText(der: Buffer, start: number, end: number): string | undefined {
   if (end <= start || end - start > MAX_OID || der[end - 1]! >= 0x80) return undefined;
   const arcs: number[] = [];
@@ -105,7 +106,7 @@ export function oidText(der: Buffer, start: number, end: number): string | undef
   return arcs.join('.');
 }
 
-/** The characters of a string element in UTF-8; undefined if the element is not a valid string. */
+/** Returns the characters of a string element in UTF-8; undefined if the element is not a valid string. */
 export function stringBytes(der: Buffer, tlv: Tlv): Buffer | undefined {
   const contents = der.subarray(tlv.start, tlv.end);
   switch (tlv.tag) {

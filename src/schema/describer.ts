@@ -76,13 +76,13 @@ export function isWellFormed(text: string): boolean {
 }
 
 /**
- * Whether `wanted` covers `stored` (RFC 4512 §2.5.2): `stored` is the same description, has a subtype, or has further
- * options. An option in `wanted` that ends in `-` is a range (RFC 3866 §2.2) and matches every option with this prefix.
- * `binary` is ignored.
+ * Whether `requested` covers `stored` (RFC 4512 §2.5.2): `stored` is the same description, has a subtype, or has
+ * further options. An option in `requested` that ends in `-` is a range (RFC 3866 §2.2) and matches every option with
+ * this prefix. `binary` is ignored.
  */
-export function descriptionMatches(wanted: AttributeDescription, stored: AttributeDescription): boolean {
-  if (wanted.type !== stored.type && !(stored.type as TypeNode).isA(wanted.type)) return false;
-  for (const option of wanted.options) {
+export function descriptionMatches(requested: AttributeDescription, stored: AttributeDescription): boolean {
+  if (requested.type !== stored.type && !(stored.type as TypeNode).isA(requested.type)) return false;
+  for (const option of requested.options) {
     const range = option.endsWith('-');
     const hasOption = range ? stored.options.some((have) => inRange(have, option)) : stored.options.includes(option);
     if (!hasOption) return false;

@@ -1,13 +1,13 @@
-/** Computes `norm` of RDNs and DNs, as defined in `schema-types.ts`. */
+/** Computes `norm` of RDNs and DNs, the normal form that `schema-types.ts` defines. */
 
 const PLUS = 0x2b;
 const COMMA = 0x2c;
 const EQUALS = 0x3d;
 const BACKSLASH = 0x5c;
 
-/** Appends a normal form and escapes the bytes that separate RDNs. Returns the offset after the form. */
-function writeEscaped(out: Buffer, at: number, value: Buffer): number {
-  let end = at;
+/** Writes a normal form at `offset` and escapes the bytes that separate RDNs. Returns the offset after it. */
+function writeEscaped(out: Buffer, offset: number, value: Buffer): number {
+  let end = offset;
   for (let i = 0; i < value.length; i++) {
     const byte = value[i]!;
     if (byte === COMMA || byte === PLUS || byte === BACKSLASH) {
@@ -19,21 +19,21 @@ function writeEscaped(out: Buffer, at: number, value: Buffer): number {
   return end;
 }
 
-function escapedLength(form: Buffer): number {
-  let length = form.length;
-  for (let i = 0; i < form.length; i++) {
-    const byte = form[i]!;
+function escapedLength(normalForm: Buffer): number {
+  let length = normalForm.length;
+  for (let i = 0; i < normalForm.length; i++) {
+    const byte = normalForm[i]!;
     if (byte === COMMA || byte === PLUS || byte === BACKSLASH) length += 2;
   }
   return length;
 }
 
-/** `norm` of an RDN with a single attribute. */
-export function avaNorm(oid: string, form: Buffer): Buffer {
-  const out = Buffer.allocUnsafe(oid.length + 1 + escapedLength(form));
+/** Returns `norm` of an RDN with a single attribute. */
+export function avaNorm(oid: string, normalForm: Buffer): Buffer {
+  const out = Buffer.allocUnsafe(oid.length + 1 + escapedLength(normalForm));
   out.write(oid, 0, 'latin1');
   out[oid.length] = EQUALS;
-  writeEscaped(out, oid.length + 1, form);
+  writeEscaped(out, oid.length + 1, normalForm);
   return out;
 }
 
@@ -41,25 +41,25 @@ export function avaNorm(oid: string, form: Buffer): Buffer {
 function joinBuffers(buffers: readonly Buffer[], separator: number): Buffer {
   if (buffers.length === 1) return buffers[0]!;
   let length = Math.max(buffers.length - 1, 0);
-  for (const part of buffers) length += part.length;
+  for (const buffer of buffers) length += buffer.length;
   const out = Buffer.allocUnsafe(length);
-  let at = 0;
+  let offset = 0;
   for (let i = 0; i < buffers.length; i++) {
-    if (i > 0) out[at++] = separator;
-    out.set(buffers[i]!, at);
-    at += buffers[i]!.length;
+    if (i > 0) out[offset++] = separator;
+    out.set(buffers[i]!, offset);
+    offset += buffers[i]!.length;
   }
   return out;
 }
 
-/** `norm` of an RDN with the given attributes. */
-export function rdnNorm(parts: readonly { oid: string; form: Buffer }[]): Buffer {
-  if (parts.length === 1) return avaNorm(parts[0]!.oid, parts[0]!.form);
-  const norms = parts.map((part) => avaNorm(part.oid, part.form)).sort(Buffer.compare);
+/** Returns `norm` of an RDN with the given attributes. */
+export function rdnNorm(avas: readonly { oid: string; form: Buffer }[]): Buffer {
+  if (avas.length === 1) return avaNorm(avas[0]!.oid, avas[0]!.form);
+  const norms = avas.map((buffer) => avaNorm(buffer.oid, buffer.form)).sort(Buffer.compare);
   return joinBuffers(norms, PLUS);
 }
 
-/** `norm` of a DN with the given RDN norms. */
+/** Returns `norm` of a DN with the given RDN norms. */
 export function joinRdns(norms: readonly Buffer[]): Buffer {
   return joinBuffers(norms, COMMA);
 }

@@ -24,7 +24,7 @@ export interface DnContext {
 }
 
 interface RawAva {
-  /** The name as written. */
+  /** The name of the attribute type as written. */
   readonly typeName: string;
   readonly oid: string;
   readonly type: AttributeType | undefined;
@@ -47,7 +47,7 @@ const SEMICOLON = 0x3b;
 const EQUALS = 0x3d;
 const BACKSLASH = 0x5c;
 
-/** Class of a byte in a value: 1 must be escaped, 2 ends the value, 3 backslash. */
+/** Class of each byte in a value: 1 must be escaped, 2 ends the value, 3 is a backslash, 0 is any other byte. */
 const VALUE_CLASS = new Uint8Array(256);
 for (const byte of [0, QUOTE, 0x3c, 0x3e]) VALUE_CLASS[byte] = 1;
 for (const byte of [PLUS, COMMA, SEMICOLON]) VALUE_CLASS[byte] = 2;
@@ -70,18 +70,18 @@ class Parser {
   offset = 0;
   private readonly text: string;
   private readonly bytes: Buffer;
-  /** Whether the text is ASCII, so that offsets in text and bytes are the same. */
+  /** Whether the text is ASCII. Offsets in the text are then also offsets in `bytes`. */
   private readonly isAscii: boolean;
   private readonly context: DnContext;
   /** Whether types that are not in the schema are errors. */
   private readonly isStrict: boolean;
 
-  constructor(text: string, bytes: Buffer, context: DnContext, strict: boolean) {
+  constructor(text: string, bytes: Buffer, context: DnContext, isStrict: boolean) {
     this.text = text;
     this.bytes = bytes;
     this.isAscii = text.length >= bytes.length;
     this.context = context;
-    this.isStrict = strict;
+    this.isStrict = isStrict;
   }
 
   slice(start: number, end: number): string {
@@ -92,8 +92,8 @@ class Parser {
     return isCanonical(this.bytes, start, end);
   }
 
-  fail(why: string, at = this.offset): never {
-    throw new LdapError('invalidDNSyntax', `invalid DN at byte ${at + 1}: ${why}`);
+  fail(reason: string, offset = this.offset): never {
+    throw new LdapError('invalidDNSyntax', `invalid DN at byte ${offset + 1}: ${reason}`);
   }
 
   skipSpaces(): void {
@@ -128,7 +128,7 @@ class Parser {
     }
   }
 
-  /** Offset after the last byte of the current value, before trailing spaces. */
+  /** Offset after the last byte of the last parsed value, without trailing spaces. */
   private valueEnd = 0;
 
   private parseAva(): RawAva {
@@ -152,18 +152,18 @@ class Parser {
   private parseType(): { typeName: string; oid: string; type: AttributeType | undefined } {
     const { bytes } = this;
     const start = this.offset;
-    let at = start;
-    for (; at < bytes.length; at++) {
-      const byte = bytes[at]!;
+    let offset = start;
+    for (; offset < bytes.length; offset++) {
+      const byte = bytes[offset]!;
       const lower = byte | 0x20;
       const isTypeByte =
         (lower >= 0x61 && lower <= 0x7a) || (byte >= 0x30 && byte <= 0x39) || byte === 0x2d || byte === 0x2e;
       if (!isTypeByte) break;
     }
-    if (at === start) this.fail('an attribute type expected');
-    this.offset = at;
-    if (at - start > 256) this.fail('attribute type is too long', start);
-    const text = this.slice(start, at);
+    if (offset === start) this.fail('an attribute type expected');
+    this.offset = offset;
+    if (offset - start > 256) this.fail('attribute type is too long', start);
+    const text = this.slice(start, offset);
     const typeOfText = this.context.attribute(text);
     if (typeOfText) return { typeName: text, oid: typeOfText.oid, type: typeOfText };
     const typeName = /^oid\.(?=\d)/i.test(text) ? text.slice(4) : text;
@@ -176,7 +176,7 @@ class Parser {
     return { typeName, oid: typeName, type };
   }
 
-  /** Called for an unknown type: reports a missing `=`, since the text may not be an RDN at all. */
+  /** Reports a missing `=` instead of an unknown type, since the text may not be an RDN at all. */
   private requireEquals(start: number): void {
     const { bytes } = this;
     let end = this.offset;
@@ -206,17 +206,17 @@ class Parser {
     const { bytes } = this;
     const start = this.offset;
     let end = start;
-    let at = start;
-    for (; at < bytes.length; at++) {
-      const byte = bytes[at]!;
+    let offset = start;
+    for (; offset < bytes.length; offset++) {
+      const byte = bytes[offset]!;
       const special = VALUE_CLASS[byte]!;
       if (special === 0) {
-        if (byte !== SPACE) end = at + 1;
+        if (byte !== SPACE) end = offset + 1;
       } else if (special === 2) break;
       else if (special === 3) return this.parseEscapedValue(start);
-      else this.fail(`character 0x${byte.toString(16).padStart(2, '0')} must be escaped with a backslash`, at);
+      else this.fail(`character 0x${byte.toString(16).padStart(2, '0')} must be escaped with a backslash`, offset);
     }
-    this.offset = at;
+    this.offset = offset;
     this.valueEnd = end;
     return bytes.subarray(start, end);
   }
@@ -246,7 +246,7 @@ class Parser {
     return Buffer.from(decoded.slice(0, keptLength));
   }
 
-  /** The byte of the escape sequence at `offset`. */
+  /** Returns the byte of the escape sequence at `offset`. */
   private parseEscape(): number {
     const escapedByte = this.bytes[this.offset + 1];
     const high = hexDigit(escapedByte);
@@ -282,7 +282,7 @@ class Parser {
     return Buffer.from(decoded);
   }
 
-  /** Parses `#` and BER in hexadecimal (RFC 4514 §2.4) to the characters of a string element, else to the BER. */
+  /** Parses `#` and BER in hexadecimal (RFC 4514 §2.4). Returns the characters of a string, else the BER. */
   private parseHexValue(): Buffer {
     const { bytes } = this;
     const start = ++this.offset;
@@ -297,7 +297,7 @@ class Parser {
   }
 }
 
-/** The RDN in this server's notation. Types and values are as written, but numeric OIDs become names. */
+/** Returns the RDN in this server's notation. Types and values are as written, but numeric OIDs become names. */
 function rdnText({ avas, start, end }: RawRdn, parser: Parser): string {
   if (parser.isCanonical(start, end)) return parser.slice(start, end);
   const shownType = ({ typeName, type }: RawAva): string => (/^\d/.test(typeName) ? type!.name : typeName);
@@ -311,8 +311,8 @@ function finishRdn(raw: RawRdn, parser: Parser, context: DnContext): Rdn {
     return { avas: [ava], text, norm: avaNorm(ava.type.oid, ava.norm) };
   }
   const avas: Ava[] = [];
-  for (const given of raw.avas) {
-    const ava = finishAva(given, raw, parser, context);
+  for (const rawAva of raw.avas) {
+    const ava = finishAva(rawAva, raw, parser, context);
     if (avas.some(({ type }) => type === ava.type)) parser.fail(`'${ava.type.name}' is twice in one RDN`, raw.start);
     avas.push(ava);
   }
@@ -334,10 +334,10 @@ function checkDnLength(bytes: Buffer): void {
   }
 }
 
-/** Joins RDNs with commas; returns `given` if equal. Checks the length, since the text may have grown. */
-function dnText(rdns: readonly Rdn[], given: string): string {
+/** Joins RDNs with commas; returns `source` itself if equal. Checks the length, since the text may have grown. */
+function dnText(rdns: readonly Rdn[], source: string): string {
   const text = joinRdnTexts(rdns);
-  if (text === given) return given;
+  if (text === source) return source;
   if (text.length > MAX_DN / 3) checkDnLength(Buffer.from(text));
   return text;
 }
@@ -358,9 +358,12 @@ export function parseDn(text: string, context: DnContext): Dn {
   return { rdns, text: dnText(rdns, text), norm: joinRdns(rdns.map((rdn) => rdn.norm)) };
 }
 
-/** Offset of the comma after the RDN that begins at `from`; -1 without comma, and if an escape or quote is first. */
-export function nextComma(text: string, from: number): number {
-  for (let i = from; i < text.length; i++) {
+/**
+ * Returns the offset of the comma after the RDN that begins at `start`; -1 if there is none, or if an escape, quote,
+ * semicolon or non-ASCII character comes first.
+ */
+export function nextComma(text: string, start: number): number {
+  for (let i = start; i < text.length; i++) {
     const code = text.charCodeAt(i);
     if (code === COMMA) return i;
     if (code === BACKSLASH || code === QUOTE || code === SEMICOLON || code >= 0x80) return -1;
@@ -368,16 +371,19 @@ export function nextComma(text: string, from: number): number {
   return -1;
 }
 
-/** Like `parseDn`, for plain RDNs up to the comma at `end` and a known ancestor other than the root. */
-export function parseBelow(given: string, end: number, ancestor: Dn, context: DnContext): Dn {
-  const parser = new Parser(given, utf8Bytes(given.slice(0, end)), context, true);
+/**
+ * Parses a DN whose ancestor is known: parses only the RDNs before the comma at `end` and appends `ancestor`, which
+ * must not be the root. These RDNs must not contain escapes or quotes.
+ */
+export function parseBelow(source: string, end: number, ancestor: Dn, context: DnContext): Dn {
+  const parser = new Parser(source, utf8Bytes(source.slice(0, end)), context, true);
   const raw = parser.parseRdns();
-  const isTooLong = given.length > MAX_DN / 3 || raw.length + ancestor.rdns.length > MAX_RDNS;
-  if (raw.length === 0 || isTooLong) return parseDn(given, context);
+  const isTooLong = source.length > MAX_DN / 3 || raw.length + ancestor.rdns.length > MAX_RDNS;
+  if (raw.length === 0 || isTooLong) return parseDn(source, context);
   const rdnsBelow = raw.map((rdn) => finishRdn(rdn, parser, context));
   const rdns = [...rdnsBelow, ...ancestor.rdns];
-  const isSuffixGiven = given.endsWith(ancestor.text) && given.length - ancestor.text.length === end + 1;
-  const text = isSuffixGiven && joinRdnTexts(rdnsBelow) === given.slice(0, end) ? given : dnText(rdns, given);
+  const isSuffixGiven = source.endsWith(ancestor.text) && source.length - ancestor.text.length === end + 1;
+  const text = isSuffixGiven && joinRdnTexts(rdnsBelow) === source.slice(0, end) ? source : dnText(rdns, source);
   const norm = joinRdns([...rdnsBelow.map((rdn) => rdn.norm), ancestor.norm]);
   return { rdns, text, norm };
 }
@@ -393,7 +399,10 @@ export function ancestorOf(dn: Dn, count: number): Dn {
   return { rdns: dn.rdns.slice(count), text: dn.text.slice(textStart), norm: dn.norm.subarray(normStart) };
 }
 
-/** OIDs (or unknown names) and values of the RDNs, leftmost first. Throws LdapError invalidDNSyntax. */
+/**
+ * Parses a DN that may have types that are not in the schema. Returns the OID (or the unknown name) and the value of
+ * each attribute, by RDN, leftmost first. Throws LdapError invalidDNSyntax.
+ */
 export function parseLoose(text: string, context: DnContext): { oid: string; value: Buffer }[][] {
   const bytes = Buffer.from(text, 'utf8');
   checkDnLength(bytes);

@@ -7,12 +7,12 @@ import type { AttributeDescription, Ava, ObjectClass, Rdn } from './schema-types
 export interface CheckedAttribute {
   readonly description: AttributeDescription;
   readonly values: readonly Buffer[];
-  /** The values are already stored and were checked before, so that the check is skipped. */
+  /** Whether the values are those of the stored entry. They were checked before and are not checked again. */
   readonly unchanged?: boolean;
 }
 
 export interface CheckOptions {
-  /** Allows NO-USER-MODIFICATION attributes: for writes by the server itself, import and restore. */
+  /** Allows NO-USER-MODIFICATION attributes. Set for writes by the server itself, import and restore. */
   readonly system?: boolean;
   /** false: skip the check that the entry contains the values of its RDN. */
   readonly naming?: boolean;
@@ -25,7 +25,7 @@ const MAX_PAIRWISE = 8;
 export class EntryChecker {
   private readonly sets: ClassSets;
   private readonly classes: Registry<ClassNode>;
-  /** By type index: number of the last check in which the type occurred. */
+  /** By `TypeNode.index`: number of the last check in which the type occurred. */
   private readonly lastRounds: Uint32Array;
   private round = 0;
 
@@ -53,11 +53,11 @@ export class EntryChecker {
     return 1;
   }
 
-  private checkAttribute(attribute: CheckedAttribute, set: ClassSet, system: boolean): void {
+  private checkAttribute(attribute: CheckedAttribute, set: ClassSet, isSystem: boolean): void {
     const { description, values } = attribute;
     const type = description.type as TypeNode;
     this.lastRounds[type.index] = this.round;
-    if (type.noUserModification && !system) {
+    if (type.noUserModification && !isSystem) {
       throw new LdapError('constraintViolation', `attribute '${type.name}' is maintained by the server; leave it out`);
     }
     if (set.allowedTypes[type.index] === 0 && !type.operational) this.refuseType(type, set);
@@ -74,10 +74,10 @@ export class EntryChecker {
     }
     const classNames = set.classes.map((node) => node.name).join(', ');
     const allows = (node: ClassNode) => node.may.has(type) || node.must.has(type);
-    const subclass = this.classes.items
+    const subclass = this.classes.definitions
       .filter((node) => node.lineage.has(structural) && allows(node))
       .reduce<ClassNode | undefined>((best, node) => (best && best.may.size >= node.may.size ? best : node), undefined);
-    const auxiliaryClass = this.classes.items
+    const auxiliaryClass = this.classes.definitions
       .filter((node) => node.kind === 'AUXILIARY' && allows(node) && (!rule || rule.aux.has(node)))
       .reduce<ClassNode | undefined>(
         (best, node) => (best && countOtherRequired(best, type) <= countOtherRequired(node, type) ? best : node),
@@ -196,12 +196,12 @@ function failInvalid(description: AttributeDescription, count: number, index: nu
   throw new LdapError('invalidAttributeSyntax', `${valueText} of '${description.text}' ${wrong}`);
 }
 
-/** The normal form for comparisons; the value itself if no equality rule fits the value (RFC 4512 §2.2). */
+/** Returns the normal form of a value for comparisons; the value itself if no equality rule fits it (RFC 4512 §2.2). */
 function comparedForm(description: AttributeDescription, value: Buffer): Buffer {
   return description.type.equality?.normalize(value) ?? value;
 }
 
-/** Index of a value that equals an earlier value, or -1. */
+/** Returns the index of a value that equals an earlier value, or -1. */
 function findDuplicate(description: AttributeDescription, values: readonly Buffer[]): number {
   const normalForms: Buffer[] = [];
   for (let i = 0; i < values.length; i++) {

@@ -29,7 +29,7 @@ interface Line {
 
 const MAX_FILE_BYTES = 16 * 1024 * 1024;
 const KINDS = new Map<string, DefinitionKind>(DEFINITION_KINDS.map((kind) => [kind.toLowerCase(), kind]));
-/** Attributes to skip. slaptest writes `structuralobjectclass` and the following attributes into every file. */
+/** Attributes to skip: `structuralobjectclass` and the following ones, which slaptest writes into every file. */
 const IGNORED_ATTRIBUTES = new Set(
   `dn version objectclass cn description structuralobjectclass entryuuid creatorsname createtimestamp entrycsn
   modifiersname modifytimestamp`.split(/\s+/),
@@ -98,10 +98,7 @@ export function readSchemaFile(file: string): SourceDefinition[] {
   return readDefinitions(readText(file), file);
 }
 
-/**
- * The files in the folders, in order. The name of each file is its path, for error messages, until the text is stored.
- * A folder without schema files is an error.
- */
+/** Reads the schema files in the folders, in order. Throws for a folder without schema files. */
 export function readSchemaFolders(folders: readonly string[]): SchemaFile[] {
   return folders.flatMap(requireSchemaFiles).map((path) => ({ name: path, text: readText(path) }));
 }
@@ -128,7 +125,7 @@ function decodeUtf8(bytes: Buffer, file: string): string {
 }
 
 /**
- * The definitions in LDIF text with any number of entries. Other attributes than those of the schema are skipped.
+ * Parses LDIF text with any number of entries and returns the schema definitions in it. Other attributes are skipped.
  * Attribute names and OID macros of OpenLDAP's cn=config (`olcAttributeTypes`, `olcObjectIdentifier`) are supported;
  * macros that the file defines are added to `macros`. `file` is used in error messages only.
  */
@@ -194,7 +191,7 @@ function defineMacro(body: string, macros: Macros, file: string, line: number): 
   macros.set(match[1]!.toLowerCase(), resolveMacro(match[2]!, macros));
 }
 
-/** Resolves `name` or `name:1.2` to a numeric OID. Other words are returned unchanged. */
+/** Resolves `name` or `name:1.2` to a numeric OID. Returns other words unchanged. */
 function resolveMacro(word: string, macros: Macros): string {
   let text = word;
   for (let depth = 0; depth < MACRO_DEPTH; depth++) {
@@ -212,7 +209,7 @@ function expandMacros(body: string, macros: Macros): string {
     .replace(/(\bSYNTAX\s+)([A-Za-z][\w:.-]*)/, (_, key: string, oid: string) => key + resolveMacro(oid, macros));
 }
 
-/** The file name without its folder, for remedies in messages. */
+/** Returns the file name without its folder, for error messages. */
 export function shortName(file: string): string {
   return basename(file);
 }

@@ -1,15 +1,16 @@
 const MAX_KEY_LENGTH = 1024;
-/** Slots of a `Doorkeeper`; a power of two. */
+/** Number of entries in the table of a `Doorkeeper`; a power of two. */
 const SLOTS = 8192;
 
 /**
- * Recognizes keys that were seen recently. A key that is used only once is not worth caching, because caching costs
- * more than computing the value again. May take a new key for a known key, but never misses a recent key for long.
+ * Remembers hashes of recently used keys. A value whose key occurs only once is not worth caching, because caching
+ * costs more than computing the value again. `isRecent` may return true for a new key (a collision of hashes). It
+ * returns false for a recent key only if another key has taken its place in the table.
  */
 export class Doorkeeper {
   readonly #recentHashes = new Int32Array(SLOTS);
 
-  /** Whether the key was seen before. Records the key. */
+  /** Whether the key was recorded before. Records the key. */
   isRecent(key: string): boolean {
     let hash = key.length;
     for (let i = 0; i < key.length; i++) hash = (Math.imul(hash, 31) + key.charCodeAt(i)) | 0;
@@ -21,8 +22,9 @@ export class Doorkeeper {
 }
 
 /**
- * A bounded cache with two generations: entries in use survive, the rest is dropped when the young generation is full.
- * Holds at most `2 × size` items; keys of more than 1,024 characters are not cached.
+ * A bounded cache with two generations, young and old. When the young generation is full, it becomes the old one, and
+ * the previous old generation is dropped. A hit in the old generation moves the item to the young one, so items in use
+ * survive. Holds at most `2 × size` items; keys of more than 1,024 characters are not cached.
  */
 export class GenerationCache<T> {
   private readonly size: number;

@@ -10,18 +10,18 @@ const TERM = / *(?:([!(])|\?(?:true|false)|(?:[a-z][a-z0-9-]*|\d+(?:\.\d+)+) *\$
 /** Whether the text is made of terms, `&`, `|`, `!` and parentheses. Makes one pass at any nesting depth. */
 function isCriteria(text: string): boolean {
   let depth = 0;
-  for (let at = 0; at < text.length; ) {
-    TERM.lastIndex = at;
+  for (let offset = 0; offset < text.length; ) {
+    TERM.lastIndex = offset;
     const term = TERM.exec(text);
     if (!term) return false;
-    at = TERM.lastIndex;
+    offset = TERM.lastIndex;
     if (term[1] === '(') depth++;
     if (term[1]) continue;
-    for (; text[at] === ')' || text[at] === ' '; at++) if (text[at] === ')') depth--;
+    for (; text[offset] === ')' || text[offset] === ' '; offset++) if (text[offset] === ')') depth--;
     if (depth < 0) return false;
-    if (at === text.length) return depth === 0;
-    if (text[at] !== '&' && text[at] !== '|') return false;
-    at++;
+    if (offset === text.length) return depth === 0;
+    if (text[offset] !== '&' && text[offset] !== '|') return false;
+    offset++;
   }
   return false;
 }

@@ -20,13 +20,13 @@ class ClassLinker {
   private readonly beingLinked = new Set<ParsedDefinition>();
   private readonly types: Registry<TypeNode>;
 
-  constructor(all: readonly ParsedDefinition[], types: Registry<TypeNode>) {
+  constructor(definitions: readonly ParsedDefinition[], types: Registry<TypeNode>) {
     this.types = types;
-    for (const parsed of all) {
+    for (const parsed of definitions) {
       this.definitions.set(parsed.definition.id, parsed);
       for (const name of parsed.names) this.definitions.set(name.toLowerCase(), parsed);
     }
-    for (const parsed of all) this.link(parsed);
+    for (const parsed of definitions) this.link(parsed);
   }
 
   private link(parsed: ParsedDefinition): ClassNode {
@@ -85,6 +85,6 @@ class ClassLinker {
   }
 }
 
-export function linkClasses(all: readonly ParsedDefinition[], types: Registry<TypeNode>): Registry<ClassNode> {
-  return new ClassLinker(all, types).classes;
+export function linkClasses(definitions: readonly ParsedDefinition[], types: Registry<TypeNode>): Registry<ClassNode> {
+  return new ClassLinker(definitions, types).classes;
 }

@@ -11,14 +11,14 @@ export interface ContentRule {
   readonly not: ReadonlySet<TypeNode>;
 }
 
-/** The content rules in force by structural class. */
+/** Returns the content rules that are in force, by structural class. */
 export function linkContentRules(
-  all: readonly ParsedDefinition[],
+  definitions: readonly ParsedDefinition[],
   types: Registry<TypeNode>,
   classes: Registry<ClassNode>,
 ): ReadonlyMap<ClassNode, ContentRule> {
   const rules = new Map<ClassNode, ContentRule>();
-  for (const parsed of all) {
+  for (const parsed of definitions) {
     const { id, fields } = parsed.definition;
     const structural = classes.get(id);
     if (structural?.kind !== 'STRUCTURAL')
@@ -33,7 +33,7 @@ export function linkContentRules(
       const node = classes.get(name) ?? failUndefined(parsed, 'class of AUX', name, classes.names());
       if (node.kind !== 'AUXILIARY')
         fail(parsed, `${describe(parsed)}: class '${name}' of AUX is not auxiliary; remove it`);
-      for (const above of node.lineage) aux.add(above);
+      for (const superior of node.lineage) aux.add(superior);
     }
     const not = typesOfKeyword('NOT');
     for (const type of structural.must) {

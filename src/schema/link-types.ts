@@ -6,8 +6,8 @@ import { didYouMean } from './suggest.js';
 import { LDAP_SYNTAX } from './syntaxes.js';
 
 /**
- * OIDs of attribute types that always hold secrets, whatever their definitions say: Samba's password hashes, Kerberos
- * keys and the password of Active Directory among them. Other secret types are marked by X-SECRET 'TRUE'.
+ * OIDs of attribute types that always hold secrets, whatever their definitions say, such as Samba's password hashes,
+ * Kerberos keys and the password of Active Directory. Other secret types are marked by X-SECRET 'TRUE'.
  */
 const SECRET_TYPES = new Set([
   '2.5.4.35',
@@ -37,7 +37,7 @@ class TypeLinker {
   private readonly isNew: boolean;
 
   constructor(
-    all: readonly ParsedDefinition[],
+    definitions: readonly ParsedDefinition[],
     syntaxes: ReadonlyMap<string, SyntaxNode>,
     rules: Registry<RuleNode>,
     isNew: boolean,
@@ -45,11 +45,11 @@ class TypeLinker {
     this.syntaxes = syntaxes;
     this.rules = rules;
     this.isNew = isNew;
-    for (const parsed of all) {
+    for (const parsed of definitions) {
       this.definitions.set(parsed.definition.id, parsed);
       for (const name of parsed.names) this.definitions.set(name.toLowerCase(), parsed);
     }
-    for (const parsed of all) this.link(parsed);
+    for (const parsed of definitions) this.link(parsed);
   }
 
   private link(parsed: ParsedDefinition): TypeNode {
@@ -61,7 +61,7 @@ class TypeLinker {
     const { syntax, maxLength } = this.syntax(parsed, superior);
     const usage = this.usage(parsed, superior);
     const type = new TypeNode({
-      index: this.types.items.length,
+      index: this.types.definitions.length,
       oid: parsed.definition.id,
       names: parsed.names,
       description: firstValue(parsed, 'DESC'),
@@ -141,7 +141,7 @@ class TypeLinker {
   }
 }
 
-/** Refuses a rule that has no normal forms for values of the syntax: filters would never find such values. */
+/** Refuses a rule without normal forms for values of the syntax, since filters would never find such values. */
 function refuseIncompatible(parsed: ParsedDefinition, rule: MatchingRule | undefined, syntax: SyntaxNode): void {
   if (!rule || isCompatible(rule as RuleNode, syntax)) return;
   const { name } = rule as RuleNode;
@@ -156,10 +156,10 @@ function isSecret(parsed: ParsedDefinition): boolean {
 }
 
 export function linkTypes(
-  all: readonly ParsedDefinition[],
+  definitions: readonly ParsedDefinition[],
   syntaxes: ReadonlyMap<string, SyntaxNode>,
   rules: Registry<RuleNode>,
   isNew: boolean,
 ): Registry<TypeNode> {
-  return new TypeLinker(all, syntaxes, rules, isNew).types;
+  return new TypeLinker(definitions, syntaxes, rules, isNew).types;
 }

@@ -16,7 +16,7 @@ export interface SchemaTables {
   readonly types: Registry<TypeNode>;
   readonly classes: Registry<ClassNode>;
   readonly contentRules: ReadonlyMap<ClassNode, ContentRule>;
-  /** Canonical texts of definitions that are published without further processing, by kind. */
+  /** Canonical texts of definitions that the server only publishes in cn=Subschema, by kind. */
   readonly publishedTexts: ReadonlyMap<DefinitionKind, readonly string[]>;
 }
 
@@ -31,9 +31,9 @@ function parse(declared: SourceDefinition): ParsedDefinition {
 }
 
 /** Refuses a second definition of an OID, or of a name within its kind. */
-function refuseDuplicates(all: readonly ParsedDefinition[]): void {
+function refuseDuplicates(definitions: readonly ParsedDefinition[]): void {
   const definitionsByKey = new Map<string, ParsedDefinition>();
-  for (const parsed of all) {
+  for (const parsed of definitions) {
     const { kind, id } = parsed.definition;
     const keys = [kind === 'matchingRuleUse' || kind === 'dITContentRules' ? `${kind} ${id}` : id];
     for (const name of parsed.names) keys.push(`${kind} ${name.toLowerCase()}`);
@@ -52,10 +52,10 @@ function refuseDuplicates(all: readonly ParsedDefinition[]): void {
   }
 }
 
-function linkSyntaxes(all: readonly ParsedDefinition[], context: Context): Map<string, SyntaxNode> {
+function linkSyntaxes(definitions: readonly ParsedDefinition[], context: Context): Map<string, SyntaxNode> {
   const code = syntaxCode(context);
   const syntaxes = new Map<string, SyntaxNode>();
-  for (const parsed of all) {
+  for (const parsed of definitions) {
     const oid = parsed.definition.id;
     const builtInOid = code.has(oid) ? oid : (firstValue(parsed, 'X-SUBST') ?? '');
     const builtInSyntax = code.get(builtInOid);
@@ -73,10 +73,14 @@ function linkSyntaxes(all: readonly ParsedDefinition[], context: Context): Map<s
   return syntaxes;
 }
 
-function linkRules(all: readonly ParsedDefinition[], syntaxes: ReadonlyMap<string, SyntaxNode>, context: Context) {
+function linkRules(
+  definitions: readonly ParsedDefinition[],
+  syntaxes: ReadonlyMap<string, SyntaxNode>,
+  context: Context,
+) {
   const code = ruleCode(context);
   const rules = new Registry<RuleNode>();
-  for (const parsed of all) {
+  for (const parsed of definitions) {
     const oid = parsed.definition.id;
     const builtInOid = code.has(oid) ? oid : (firstValue(parsed, 'X-SUBST') ?? '');
     const builtInRule = code.get(builtInOid);
@@ -103,7 +107,7 @@ function linkRules(all: readonly ParsedDefinition[], syntaxes: ReadonlyMap<strin
 
 /**
  * Builds a schema from definitions in any order. Throws SchemaError at the first mistake. `isNew`: whether no directory
- * uses the definitions yet; then useless definitions are errors, too.
+ * uses the definitions yet; definitions without effect are then errors, too.
  */
 export function link(declared: readonly SourceDefinition[], context: Context, isNew: boolean): SchemaTables {
   const definitions = declared.map(parse);

@@ -1,15 +1,15 @@
 /**
- * NFKC (UAX #15) in linear time. The runtime's normalization sorts a run of combining marks by insertion, which takes
- * time quadratic in the length of the run. So long runs are put into canonical order first, which leaves nothing to
- * sort.
+ * Converts text to NFKC (UAX #15) in linear time. The runtime's normalization sorts a run of combining marks by
+ * insertion, in time quadratic in the length of the run. So long runs are put into canonical order first, which leaves
+ * the runtime nothing to sort.
  */
 
-/** Longer runs of combining marks than in any script: the Stream-Safe Text Format (UAX #15 §13) allows 30. */
+/** Longer runs of combining marks than any script has: the Stream-Safe Text Format (UAX #15 §13) allows 30. */
 const LONG_RUNS = /[\p{M}\uff9e\uff9f]{32,}/gu;
-/** Texts of up to this number of characters are fast without sorting. */
+/** Texts of up to this number of characters are normalized without looking for long runs. */
 const SHORT = 128;
 
-/** A mark of each canonical combining class except 0, in the order of the classes. */
+/** A combining mark of each canonical combining class except 0, in the order of the classes. */
 const CLASS_MARKS = [
   0x0334, 0x16ff0, 0x093c, 0x3099, 0x094d, 0x05b0, 0x05b1, 0x05b2, 0x05b3, 0x05b4, 0x05b5, 0x05b6, 0x05b7, 0x05b8,
   0x05b9, 0x05bb, 0x05bc, 0x05bd, 0x05bf, 0x05c1, 0x05c2, 0xfb1e, 0x064b, 0x064c, 0x064d, 0x0618, 0x0619, 0x061a,
@@ -19,11 +19,11 @@ const CLASS_MARKS = [
 
 interface Mark {
   readonly text: string;
-  /** Ascending with the combining class; 0 for class 0. */
+  /** Index of the mark's combining class in the order of the classes; 0 for class 0. */
   readonly rank: number;
 }
 
-/** Cache of the decompositions of marks. Unicode has some thousand marks. */
+/** Decompositions of combining marks by mark. Unicode has some thousand marks, which bounds the map. */
 const decompositions = new Map<string, readonly Mark[]>();
 
 export function nfkc(text: string): string {
@@ -31,7 +31,7 @@ export function nfkc(text: string): string {
   return (isShort ? text : text.replace(LONG_RUNS, orderMarks)).normalize('NFKC');
 }
 
-/** Decomposes a run and puts it into canonical order. */
+/** Decomposes a run of combining marks and puts it into canonical order. */
 function orderMarks(run: string): string {
   const sortedTexts: string[] = [];
   let marks: Mark[] = [];
@@ -63,7 +63,7 @@ function decompose(char: string): readonly Mark[] {
   return marks;
 }
 
-/** Finds the rank of a mark by the runtime's reordering of the mark next to the marks in `CLASS_MARKS`. */
+/** Returns the rank of a mark, found by the runtime's reordering of the mark next to each of `CLASS_MARKS`. */
 function combiningRank(mark: string): number {
   const isStarter = !sortsAfter(mark, CLASS_MARKS[0]!) && !sortsAfter(CLASS_MARKS.at(-1)!, mark);
   if (isStarter) return 0;
@@ -77,7 +77,7 @@ function combiningRank(mark: string): number {
   return low + 1;
 }
 
-/** Whether canonical order puts `a` after `b`. */
+/** Whether the canonical order puts `a` after `b`. */
 function sortsAfter(a: string, b: string): boolean {
   return (a + b).normalize('NFD') !== a + b;
 }

@@ -1,10 +1,10 @@
 import type { AttributeType, MatchingRule, ObjectClass, Syntax, Usage } from './schema-types.js';
 import { LDAP_SYNTAX } from './syntaxes.js';
 
-/** The internal elements of a schema: the public interfaces, and additional fields for the checks. */
+/** The internal elements of a schema. They implement the public interfaces, with additional fields for the checks. */
 
 export class TypeNode implements AttributeType {
-  /** Number of the type in this schema, from 0: the index into tables of the entry check. */
+  /** Number of the type in this schema, from 0. Index into the tables of the entry check. */
   readonly index: number;
   readonly oid: string;
   readonly names: readonly string[];
@@ -27,36 +27,36 @@ export class TypeNode implements AttributeType {
   readonly definition: string;
 
   constructor(
-    parts: Omit<AttributeType, 'name' | 'subtypes' | 'operational' | 'superior'> & {
+    fields: Omit<AttributeType, 'name' | 'subtypes' | 'operational' | 'superior'> & {
       index: number;
       superior: TypeNode | undefined;
     },
   ) {
-    this.index = parts.index;
-    this.oid = parts.oid;
-    this.names = parts.names;
-    this.name = parts.names[0] ?? parts.oid;
-    this.description = parts.description;
-    this.obsolete = parts.obsolete;
-    this.superior = parts.superior;
-    this.equality = parts.equality;
-    this.ordering = parts.ordering;
-    this.substrings = parts.substrings;
-    this.syntax = parts.syntax;
-    this.maxLength = parts.maxLength;
-    this.singleValue = parts.singleValue;
-    this.collective = parts.collective;
-    this.noUserModification = parts.noUserModification;
-    this.usage = parts.usage;
-    this.operational = parts.usage !== 'userApplications';
-    this.secret = parts.secret;
-    this.definition = parts.definition;
+    this.index = fields.index;
+    this.oid = fields.oid;
+    this.names = fields.names;
+    this.name = fields.names[0] ?? fields.oid;
+    this.description = fields.description;
+    this.obsolete = fields.obsolete;
+    this.superior = fields.superior;
+    this.equality = fields.equality;
+    this.ordering = fields.ordering;
+    this.substrings = fields.substrings;
+    this.syntax = fields.syntax;
+    this.maxLength = fields.maxLength;
+    this.singleValue = fields.singleValue;
+    this.collective = fields.collective;
+    this.noUserModification = fields.noUserModification;
+    this.usage = fields.usage;
+    this.operational = fields.usage !== 'userApplications';
+    this.secret = fields.secret;
+    this.definition = fields.definition;
     for (let type: TypeNode | undefined = this; type; type = type.superior) type.subtypes.push(this);
   }
 
-  /** Whether `other` is this type or a supertype. */
-  isA(other: AttributeType): boolean {
-    for (let type: TypeNode | undefined = this; type; type = type.superior) if (type === other) return true;
+  /** Whether `ancestor` is this type or a supertype. */
+  isA(ancestor: AttributeType): boolean {
+    for (let type: TypeNode | undefined = this; type; type = type.superior) if (type === ancestor) return true;
     return false;
   }
 }
@@ -76,25 +76,25 @@ export class ClassNode implements ObjectClass {
   readonly lineage: ReadonlySet<ClassNode>;
 
   constructor(
-    parts: Pick<ObjectClass, 'oid' | 'names' | 'description' | 'obsolete' | 'kind' | 'definition'> & {
+    fields: Pick<ObjectClass, 'oid' | 'names' | 'description' | 'obsolete' | 'kind' | 'definition'> & {
       superiors: readonly ClassNode[];
       must: readonly TypeNode[];
       may: readonly TypeNode[];
     },
   ) {
-    this.oid = parts.oid;
-    this.names = parts.names;
-    this.name = parts.names[0] ?? parts.oid;
-    this.description = parts.description;
-    this.obsolete = parts.obsolete;
-    this.superiors = parts.superiors;
-    this.kind = parts.kind;
-    this.definition = parts.definition;
+    this.oid = fields.oid;
+    this.names = fields.names;
+    this.name = fields.names[0] ?? fields.oid;
+    this.description = fields.description;
+    this.obsolete = fields.obsolete;
+    this.superiors = fields.superiors;
+    this.kind = fields.kind;
+    this.definition = fields.definition;
     const lineage = new Set<ClassNode>([this]);
-    const must = new Set(parts.must);
-    const may = new Set(parts.may);
-    for (const superior of parts.superiors) {
-      for (const above of superior.lineage) lineage.add(above);
+    const must = new Set(fields.must);
+    const may = new Set(fields.may);
+    for (const superior of fields.superiors) {
+      for (const inheritedClass of superior.lineage) lineage.add(inheritedClass);
       for (const type of superior.must) must.add(type);
       for (const type of superior.may) may.add(type);
     }
@@ -120,30 +120,27 @@ export interface SyntaxNode extends Syntax {
   readonly definition: string;
 }
 
-/** Syntaxes with values in ASCII only, as arcs below `LDAP_SYNTAX`. */
+/** Syntaxes whose values are ASCII, as arcs below `LDAP_SYNTAX`. */
 const ASCII_SYNTAXES = [6, 7, 11, 24, 27, 36, 38, 44, 50, 53];
-/** Arcs of further syntaxes whose values have normal forms by a rule, in addition to the rule's `appliesTo`. */
+/** Arcs of further syntaxes that a rule can normalize, in addition to the rule's `appliesTo`, by rule. */
 const ADDITIONAL_SYNTAXES: Readonly<Record<string, readonly number[]>> = {
   '2.5.13.20': [36, 44],
   '2.5.13.23': [12],
   '1.3.6.1.4.1.1466.109.114.1': ASCII_SYNTAXES,
   '1.3.6.1.4.1.1466.109.114.2': ASCII_SYNTAXES,
 };
-/** Rules by which every text has a normal form, and rules by which every value has a normal form. */
+/** Rules that can normalize every text. */
 const TEXT_RULES = new Set(['2.5.13.2', '2.5.13.3', '2.5.13.5', '2.5.13.6']);
 const OCTET_RULES = new Set(['2.5.13.17', '2.5.13.18']);
 
-/** Whether filters with the rule can find values of the syntax. */
+/** Whether the rule has normal forms for values of the syntax, so that filters can find them. */
 export function isCompatible(rule: RuleNode, syntax: SyntaxNode): boolean {
   if (rule.appliesTo.has(syntax.builtInOid) || OCTET_RULES.has(rule.builtInOid)) return true;
   if (TEXT_RULES.has(rule.builtInOid)) return !syntax.binary;
   return ADDITIONAL_SYNTAXES[rule.builtInOid]?.some((arc) => syntax.builtInOid === `${LDAP_SYNTAX}.${arc}`) === true;
 }
 
-/**
- * Whether an extensible match may use the rule on the type: the type uses the rule, or the rule fits the syntax (RFC
- * 4511 §4.5.1.7.7). False for secrets.
- */
+/** Whether an extensible match may use the rule on the type (RFC 4511 §4.5.1.7.7). False for secrets. */
 export function isSuitable(rule: RuleNode, type: AttributeType): boolean {
   if (type.secret) return false;
   const isOwnRule = rule === type.equality || rule === type.ordering || rule === type.substrings;

@@ -13,7 +13,7 @@ const NEGATIVE = 0x6d;
 const POSITIVE = 0x70;
 const LONG_LENGTH = 0xff;
 
-/** The error message for a value that is not an integer; undefined for a valid integer. */
+/** Returns the error message for a value that is not an integer; undefined for a valid integer. */
 export function checkInteger(value: Buffer): string | undefined {
   const start = value[0] === MINUS ? 1 : 0;
   const digits = value.length - start;
@@ -45,15 +45,15 @@ export function normalizeInteger(value: Buffer): Buffer | undefined {
   return out;
 }
 
-/** The integer with the given normal form; must not be negative. */
-export function integerFromNorm(form: Buffer): bigint {
-  return BigInt(form.toString('latin1', form[1] === LONG_LENGTH ? 6 : 2));
+/** Returns the integer with the given normal form, which must not be that of a negative number. */
+export function integerFromNorm(normalForm: Buffer): bigint {
+  return BigInt(normalForm.toString('latin1', normalForm[1] === LONG_LENGTH ? 6 : 2));
 }
 
 const MIN_64 = -(2n ** 63n);
 const MAX_64 = 2n ** 64n - 1n;
 
-/** The number in 8 bytes of two's complement, for the bitwise rules; undefined outside of -2⁶³ to 2⁶⁴-1. */
+/** Returns the number in 8 bytes of two's complement, for the bitwise rules; undefined outside of -2⁶³ to 2⁶⁴-1. */
 export function integerBits(value: Buffer): Buffer | undefined {
   if (value.length > 20 || checkInteger(value) !== undefined) return undefined;
   const number = BigInt(value.toString('latin1'));
@@ -63,13 +63,13 @@ export function integerBits(value: Buffer): Buffer | undefined {
   return out;
 }
 
-/** 1.2.840.113556.1.4.803: whether the value has all bits of the assertion. */
+/** Implements rule 1.2.840.113556.1.4.803: whether the value has all bits of the assertion. */
 export function hasAllBits(value: Buffer, assertion: Buffer): boolean {
   for (let i = 0; i < 8; i++) if ((value[i]! & assertion[i]!) !== assertion[i]) return false;
   return true;
 }
 
-/** 1.2.840.113556.1.4.804: whether the value has at least one bit of the assertion. */
+/** Implements rule 1.2.840.113556.1.4.804: whether the value has at least one bit of the assertion. */
 export function hasSomeBit(value: Buffer, assertion: Buffer): boolean {
   for (let i = 0; i < 8; i++) if ((value[i]! & assertion[i]!) !== 0) return true;
   return false;

@@ -12,25 +12,25 @@ export interface ParsedDefinition {
 
 /** Definitions of one kind, by OID and by every name in any case. */
 export class Registry<T extends { readonly oid: string; readonly names: readonly string[] }> {
-  readonly items: T[] = [];
+  readonly definitions: T[] = [];
   private readonly itemsByName = new Map<string, T>();
 
-  add(item: T): void {
-    this.items.push(item);
-    this.itemsByName.set(item.oid, item);
-    for (const name of item.names) {
-      this.itemsByName.set(name, item);
-      this.itemsByName.set(name.toLowerCase(), item);
+  add(definition: T): void {
+    this.definitions.push(definition);
+    this.itemsByName.set(definition.oid, definition);
+    for (const name of definition.names) {
+      this.itemsByName.set(name, definition);
+      this.itemsByName.set(name.toLowerCase(), definition);
     }
   }
 
-  /** By OID or name, in any case. */
+  /** Looks up a definition by OID or name, in any case. */
   get(nameOrOid: string): T | undefined {
     return this.itemsByName.get(nameOrOid) ?? this.itemsByName.get(nameOrOid.toLowerCase());
   }
 
   *names(): Generator<string> {
-    for (const item of this.items) yield* item.names;
+    for (const definition of this.definitions) yield* definition.names;
   }
 }
 
@@ -52,13 +52,13 @@ export function describe(parsed: ParsedDefinition): string {
   return name === undefined ? parsed.definition.id : `'${name}'`;
 }
 
-/** Reports an undefined reference: `what 'name' is not defined; did you mean …`. */
+/** Reports an undefined reference: `label 'name' is not defined; did you mean …`. */
 export function failUndefined(
   parsed: ParsedDefinition,
-  what: string,
+  label: string,
   name: string,
   candidates: Iterable<string>,
 ): never {
   const hint = didYouMean(name, candidates) || '; define it or correct the name';
-  fail(parsed, `${describe(parsed)}: ${what} '${name}' is not defined${hint}`);
+  fail(parsed, `${describe(parsed)}: ${label} '${name}' is not defined${hint}`);
 }

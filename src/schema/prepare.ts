@@ -3,25 +3,25 @@ import { nfkc } from './nfkc.js';
 
 /**
  * Prepares strings (RFC 4518) and returns their normal form as bytes.
- *
- * Spaces: RFC 4518 §2.6.1 adds spaces so that a plain search finds substrings; the normal form here is shorter. A value
- * has no leading or trailing space and no two adjacent spaces; a value of spaces only becomes one space. A part of a
- * substrings assertion keeps a space where the value may have one. Parts that begin or end with a space are searched
- * for after applying `pad` to both the value and the part.
- *
+ * Substrings: an assertion consists of an initial, several any and a final substring (RFC 4511 §4.5.1.7.2). Each of
+ * these is called a part here.
+ * Spaces: RFC 4518 §2.6.1 adds spaces so that a plain byte search finds the parts. The normal form here is shorter: a
+ * value has no leading or trailing space and no two adjacent spaces; a value of spaces only becomes one space. A part
+ * keeps a leading or trailing space where the value may have one. To find a part that begins or ends with a space, the
+ * search applies `pad` to the value and to the part.
  * Unicode: RFC 4518 uses version 3.2 and prohibits characters unassigned in that version. Rowan uses the runtime's
  * version, so that newer characters can be searched for.
  */
 
-/** The position of a part in the value; `whole` is the complete value. */
+/** The position of a part in the value. `whole`: not a part, but the complete value. */
 export type Part = 'whole' | 'initial' | 'any' | 'final';
 
-/** Whether the part is at the beginning of the value. */
+/** Whether the part has to match at the beginning of the value. */
 export function isAtStart(where: Part): boolean {
   return where === 'whole' || where === 'initial';
 }
 
-/** Whether the part is at the end of the value. */
+/** Whether the part has to match at the end of the value. */
 export function isAtEnd(where: Part): boolean {
   return where === 'whole' || where === 'final';
 }
@@ -32,14 +32,16 @@ const ONE_SPACE = Buffer.from(' ');
 const TWO_SPACES = Buffer.from('  ');
 const SLOW = 0x80;
 
-/** Normal form of each ASCII byte. Other bytes map to 0x80 or more, never to themselves: the slow path. */
+/**
+ * Normal form of each ASCII byte. All other bytes map to a different byte of 0x80 or more, which selects the slow path.
+ */
 const EXACT_BYTES = Uint8Array.from({ length: 256 }, (_, byte) => {
   if (byte >= SPACE && byte < 0x7f) return byte;
   return byte === SLOW ? SLOW + 1 : SLOW;
 });
 const FOLDED_BYTES = EXACT_BYTES.map((byte) => (byte >= 0x41 && byte <= 0x5a ? byte + 0x20 : byte));
 
-/** caseIgnore: prepared and folded; undefined if not UTF-8 or prohibited. Same buffer if nothing changes. */
+/** caseIgnore. Returns the same buffer if nothing changes; undefined if not UTF-8 or with a prohibited character. */
 export function prepareIgnore(value: Buffer): Buffer | undefined {
   return prepare(value, FOLDED_BYTES, true, true);
 }
@@ -57,7 +59,7 @@ export function preparePartExact(part: Buffer, where: Part): Buffer | undefined 
   return prepare(part, EXACT_BYTES, isAtStart(where), isAtEnd(where));
 }
 
-/** Makes one pass over ASCII. Copies the value only at the first byte that changes. */
+/** Makes one pass over an ASCII value. Copies the value only from the first byte that changes. */
 function prepare(value: Buffer, map: Uint8Array, trimStart: boolean, trimEnd: boolean): Buffer | undefined {
   const n = value.length;
   let afterSpace = trimStart;
@@ -97,7 +99,7 @@ function prepareFrom(
   return trimEndSpace(out, length, trimEnd);
 }
 
-/** Removes a trailing space. An empty result becomes one space. */
+/** Removes a trailing space if `trimEnd` is set. An empty result becomes one space. */
 function trimEndSpace(bytes: Buffer, length: number, trimEnd: boolean): Buffer {
   const end = trimEnd && length > 0 && bytes[length - 1] === SPACE ? length - 1 : length;
   if (end === 0) return ONE_SPACE;
@@ -107,14 +109,11 @@ function trimEndSpace(bytes: Buffer, length: number, trimEnd: boolean): Buffer {
 /** Inner spaces that do not carry a combining mark. */
 const INNER_SPACE = /(?<!^) (?!\p{M}|$)/gu;
 
-/**
- * Adds the spaces of RFC 4518 §2.6.1 to the normal form of a value or a part: two spaces between words, and one space
- * at the beginning and end of the value.
- */
-export function pad(form: Buffer, where: Part): Buffer {
-  if (form.equals(ONE_SPACE)) return where === 'whole' ? TWO_SPACES : ONE_SPACE;
-  const inner = form.toString('utf8').replace(INNER_SPACE, '  ');
-  return Buffer.from(`${isAtStart(where) ? ' ' : ''}${inner}${isAtEnd(where) ? ' ' : ''}`);
+/** Adds the spaces of RFC 4518 §2.6.1 to a normal form: two between words, one at each end of the value. */
+export function pad(normalForm: Buffer, where: Part): Buffer {
+  if (normalForm.equals(ONE_SPACE)) return where === 'whole' ? TWO_SPACES : ONE_SPACE;
+  const spacedText = normalForm.toString('utf8').replace(INNER_SPACE, '  ');
+  return Buffer.from(`${isAtStart(where) ? ' ' : ''}${spacedText}${isAtEnd(where) ? ' ' : ''}`);
 }
 
 type Range = number | readonly [number, number];
@@ -161,11 +160,11 @@ const PROHIBITED = characterPattern([0x0340, 0x0341, 0xfffd], 'u', '\\p{Cn}\\p{C
 const SPACE_RUN = /(?: (?!\p{M}))+/gu;
 const UNFOLDED = /[^\u0131]+/gu;
 
-/** The prepared text before spaces are collapsed; undefined if it contains a prohibited character. */
-function preparedText(value: Buffer, fold: boolean): string | undefined {
+/** Returns the text before spaces are collapsed; undefined if it contains a prohibited character. */
+function preparedText(value: Buffer, foldsCase: boolean): string | undefined {
   if (!isUtf8(value)) return undefined;
   let text = nfkc(value.toString('utf8').replace(DROPPED, '').replace(SPACES, ' '));
-  if (fold) text = nfkc(text.replace(UNFOLDED, foldCase));
+  if (foldsCase) text = nfkc(text.replace(UNFOLDED, foldCase));
   return PROHIBITED.test(text) ? undefined : text;
 }
 
@@ -177,8 +176,8 @@ function foldCase(text: string): string {
   return text.toLowerCase().toUpperCase().toLowerCase().replaceAll('ς', 'σ');
 }
 
-function prepareUnicode(value: Buffer, fold: boolean, trimStart: boolean, trimEnd: boolean): Buffer | undefined {
-  const text = preparedText(value, fold);
+function prepareUnicode(value: Buffer, foldsCase: boolean, trimStart: boolean, trimEnd: boolean): Buffer | undefined {
+  const text = preparedText(value, foldsCase);
   if (text === undefined) return undefined;
   const collapsedText = text.replace(SPACE_RUN, ' ');
   const startsWithMark = /^ \p{M}/u.test(collapsedText);
@@ -201,31 +200,31 @@ export function prepareTelephone(value: Buffer): Buffer | undefined {
   );
 }
 
-/** An ASCII value without two bytes; undefined if the value is not ASCII. */
-function removeBytes(value: Buffer, map: Uint8Array, one: number, other: number): Buffer | undefined {
+/** Returns an ASCII value without two of its bytes, such as space and hyphen; undefined if the value is not ASCII. */
+function removeBytes(value: Buffer, map: Uint8Array, firstByte: number, secondByte: number): Buffer | undefined {
   const n = value.length;
   let i = 0;
   for (; i < n; i++) {
     const byte = value[i]!;
-    if (map[byte] !== byte || byte === one || byte === other) break;
+    if (map[byte] !== byte || byte === firstByte || byte === secondByte) break;
   }
   if (i === n) return value;
   let length = i;
   for (let k = i; k < n; k++) {
     const byte = value[k]!;
     if (map[byte]! >= SLOW) return undefined;
-    if (byte !== one && byte !== other) length++;
+    if (byte !== firstByte && byte !== secondByte) length++;
   }
   const out = Buffer.allocUnsafe(length);
   for (let k = 0; k < i; k++) out[k] = value[k]!;
   for (let to = i; i < n; i++) {
     const byte = value[i]!;
-    if (byte !== one && byte !== other) out[to++] = map[byte]!;
+    if (byte !== firstByte && byte !== secondByte) out[to++] = map[byte]!;
   }
   return out;
 }
 
-function removeCharacters(value: Buffer, fold: boolean, insignificant: RegExp): Buffer | undefined {
-  const text = preparedText(value, fold);
+function removeCharacters(value: Buffer, foldsCase: boolean, insignificant: RegExp): Buffer | undefined {
+  const text = preparedText(value, foldsCase);
   return text === undefined ? undefined : Buffer.from(text.replace(insignificant, ''));
 }

@@ -55,40 +55,41 @@ const OCTETS = syntaxes(40, 4, 5, 8, 9, 10, 23, 28, 49);
 const DEFINITIONS = syntaxes(3, 16, 30, 31, 35, 37, 54);
 
 /**
- * `normalize` restricted to values that pass `check`. Used for assertions: assertions have to conform to the syntax,
- * while stored values from older versions may not.
+ * Restricts `normalize` to values that pass `check`. Used for assertions: an assertion has to conform to the syntax,
+ * while values stored by older versions may not.
  */
 function onlyIfValid(check: Check, normalize: Normalize): Normalize {
   return (value) => (check(value) === undefined ? normalize(value) : undefined);
 }
 
 /**
- * Equality, ordering and substrings rules with a common normal form. `check` is the check of the assertion syntax, for
- * syntaxes that are stricter than `normalize`.
+ * Returns the equality, ordering and substrings rules that share a normal form. `check`: the check of the assertion
+ * syntax, for syntaxes that are stricter than `normalize`.
  */
 function ruleFamily(
   oids: { equality?: string; ordering?: string; substrings?: string },
   normalize: Normalize,
   appliesTo: readonly string[],
-  parts?: Pick<RuleCode, 'normalizePart' | 'pad'>,
+  substringsCode?: Pick<RuleCode, 'normalizePart' | 'pad'>,
   check?: Check,
 ): [string, RuleCode][] {
   const rules: [string, RuleCode][] = [];
   const normalizers = { normalize, normalizeAssertion: check ? onlyIfValid(check, normalize) : normalize, appliesTo };
   if (oids.equality) rules.push([oids.equality, { kind: 'equality', ...normalizers }]);
   if (oids.ordering) rules.push([oids.ordering, { kind: 'ordering', ...normalizers }]);
-  if (oids.substrings && parts) rules.push([oids.substrings, { kind: 'substrings', ...normalizers, ...parts }]);
+  if (oids.substrings && substringsCode)
+    rules.push([oids.substrings, { kind: 'substrings', ...normalizers, ...substringsCode }]);
   return rules;
 }
 
 const identity: Normalize = (value) => value;
 
-/** Restricts a rule to ASCII values; other values do not fit the rule. */
+/** Restricts a rule to ASCII values. The rule has no normal form for other values. */
 function ia5(prepare: Normalize): Normalize {
   return onlyIfValid(checkIa5, prepare);
 }
 
-/** Like `ia5`, for parts. */
+/** Like `ia5`, for the parts of a substrings assertion. */
 function ia5Part(prepare: NonNullable<RuleCode['normalizePart']>): Pick<RuleCode, 'normalizePart' | 'pad'> {
   return { normalizePart: (part, where) => (checkIa5(part) === undefined ? prepare(part, where) : undefined), pad };
 }
@@ -124,13 +125,13 @@ function forEachLine(form: NonNullable<RuleCode['normalizePart']>): NonNullable<
 }
 
 const listPart = forEachLine(preparePartIgnore);
-/** A normal form never has more lines than a value may have. */
+/** Pads each line. The number of lines needs no check: a normal form never has more lines than a value may have. */
 const padLines = forEachLine(pad) as typeof pad;
 const normalizeList: Normalize = (value) => listPart(value, 'whole');
 
 const DOLLAR = Buffer.from('$');
 
-/** First component of a definition in parentheses: `2.5.4.3` for `( 2.5.4.3 NAME …`. */
+/** Returns the first component of a definition in parentheses: `2.5.4.3` for `( 2.5.4.3 NAME …`. */
 function firstComponent(value: Buffer): Buffer | undefined {
   if (!isUtf8(value)) return undefined;
   const match = /^\s*\(\s*(?:'([^']*)'|([^\s'()$]+))/.exec(value.toString('utf8', 0, 4096));
@@ -138,10 +139,10 @@ function firstComponent(value: Buffer): Buffer | undefined {
   return component === undefined ? undefined : Buffer.from(component);
 }
 
-/** `test` of the word rules: whether the value contains the assertion between other than letters and digits. */
+/** The `test` of the word rules: whether the value contains the assertion with no letter or digit adjacent to it. */
 function hasWord(value: Buffer, assertion: Buffer): boolean {
   if (assertion.length === 0) return false;
-  const isWord = (at: number) => !isWordByte(value[at - 1]) && !isWordByte(value[at + assertion.length]);
+  const isWord = (offset: number) => !isWordByte(value[offset - 1]) && !isWordByte(value[offset + assertion.length]);
   return findBytes(value, assertion, 0, isWord) >= 0;
 }
 
@@ -160,7 +161,7 @@ function stringRules(): [string, RuleCode][] {
     test: hasWord,
     appliesTo: STRINGS,
   };
-  // Parts have the assertion syntax of the equality rule (RFC 4511 §4.5.1.7.2).
+  // Parts of a substrings assertion have the assertion syntax of the equality rule (RFC 4511 §4.5.1.7.2).
   const numericPart = onlyIfValid(checkNumericString, prepareNumeric);
   const telephonePart = onlyIfValid(checkPrintable, prepareTelephone);
   return [
@@ -280,7 +281,9 @@ function dnRules(context: Context): [string, RuleCode][] {
   ];
 }
 
-/** Between DN and bit string in the form of a NameAndOptionalUID. Unambiguous: no RDN begins with `#`. */
+/**
+ * Separates DN and bit string in the normal form of a NameAndOptionalUID. Unambiguous, because no RDN begins with `#`.
+ */
 const SEPARATOR = Buffer.from(',');
 
 function oidRules(context: Context): [string, RuleCode][] {
@@ -331,7 +334,7 @@ function certificateRules(context: Context): [string, RuleCode][] {
   ];
 }
 
-/** All matching rules that the server implements, by OID. */
+/** Returns all matching rules that the server implements, by OID. */
 export function ruleCode(context: Context): Map<string, RuleCode> {
   return new Map([
     ...stringRules(),

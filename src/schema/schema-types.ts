@@ -3,22 +3,22 @@
 export interface Syntax {
   readonly oid: string;
   readonly description: string;
-  /** Whether values are checked as bytes and written with `::` in LDIF. */
+  /** Whether values are bytes, not text, and are written with `::` in LDIF. */
   readonly binary: boolean;
   /** Whether values are BER, which `;binary` requires (RFC 4522 §3). */
   readonly ber: boolean;
-  /** Error message for an invalid value; undefined for a valid value. The message never contains bytes of the value. */
+  /** Returns the error message for an invalid value, without any byte of the value; undefined for a valid value. */
   check(value: Buffer): string | undefined;
-  /** Converts a value to its stored form; invalid values stay unchanged. Default: values are stored as given. */
+  /** Converts a valid value to the form in which it is stored. Default: values are stored as given. */
   readonly proper?: (value: Buffer) => Buffer;
 }
 
 /**
  * A matching rule (RFC 4517 §4). Values and assertions are converted to a normal form in bytes with these properties:
- * - equality: values are equal if and only if the forms are the same bytes.
- * - ordering: byte order of the forms is the order of the values; numbers and times are encoded accordingly.
- * - substrings: a form contains the initial, any and final parts as byte strings.
- * Rules that match differently have `test`.
+ * - equality: values are equal if and only if their normal forms are the same bytes.
+ * - ordering: the byte order of the normal forms is the order of the values; numbers and times are encoded accordingly.
+ * - substrings: a normal form contains the initial, any and final parts as byte strings.
+ * Rules that match in another way have `test`.
  */
 export interface MatchingRule {
   readonly oid: string;
@@ -26,20 +26,23 @@ export interface MatchingRule {
   readonly kind: 'equality' | 'ordering' | 'substrings';
   /** OID of the assertion syntax. */
   readonly syntax: string;
-  /** Normal form of a stored value; undefined if the value does not fit the rule, so that it matches nothing. */
+  /** Returns the normal form of a stored value; undefined if the value does not fit the rule and so never matches. */
   normalize(value: Buffer): Buffer | undefined;
-  /** Normal form of an assertion; undefined if its syntax is wrong (the item is Undefined, RFC 4511 §4.5.1.7). */
+  /** Returns the normal form of an assertion; undefined if its syntax is wrong (Undefined, RFC 4511 §4.5.1.7). */
   normalizeAssertion(assertion: Buffer): Buffer | undefined;
-  /** Normal form of a part of a substrings assertion. Only for `substrings` rules. */
+  /** Returns the normal form of a part of a substrings assertion. Only for `substrings` rules. */
   normalizePart?(part: Buffer, where: 'initial' | 'any' | 'final'): Buffer | undefined;
   /**
-   * Adds the spaces of RFC 4518 §2.6.1, which normal forms lack, to the form of a value (`whole`) or of a part. Used
-   * on both forms when a part begins or ends with a space. Only for `substrings` rules.
+   * Adds the spaces of RFC 4518 §2.6.1, which normal forms lack, to the normal form of a value (`whole`) or of a part.
+   * Applied to both when a part begins or ends with a space. Only for `substrings` rules.
    */
   pad?(form: Buffer, where: 'whole' | 'initial' | 'any' | 'final'): Buffer;
-  /** Compares the forms of a stored value and an assertion, for rules other than equality of forms. */
+  /** Compares the normal forms of a stored value and an assertion. Default: equality of the bytes. */
   readonly test?: (value: Buffer, assertion: Buffer) => boolean;
-  /** Whether the rule follows values to entries whose values match. Such rules need the directory. */
+  /**
+   * Whether the rule matches along a chain: a value matches if the entry that it names has a matching value, and so on.
+   * Evaluating such a rule requires reading entries.
+   */
   readonly inChain?: true;
 }
 
@@ -102,9 +105,9 @@ export interface AttributeDescription {
 /** A type and value in an RDN. */
 export interface Ava {
   readonly type: AttributeType;
-  /** The value's bytes as given, without escapes. */
+  /** The bytes of the value after decoding escapes. */
   readonly value: Buffer;
-  /** Normal form by the type's equality rule, or by caseIgnoreMatch if the type has no equality rule. */
+  /** Normal form by the type's equality rule; by caseIgnoreMatch if the type has no equality rule. */
   readonly norm: Buffer;
 }
 
@@ -114,9 +117,9 @@ export interface Rdn {
   /** The RDN by RFC 4514. Case of types and values and valid escapes are kept as the user wrote them. */
   readonly text: string;
   /**
-   * `OID=normal form`. The parts of a multi-valued RDN are sorted and joined with `+`. Bytes `\`, `+` and `,` of a form
-   * are written as `\5c`, `\2b` and `\2c`, so that no value can imitate another RDN. Not truncated; the partition
-   * truncates long forms.
+   * `OID=normal form`. The attributes of a multi-valued RDN are sorted and joined with `+`. Bytes `\`, `+` and `,` of a
+   * normal form are written as `\5c`, `\2b` and `\2c`, so that no value can imitate another RDN. Not truncated; the
+   * partition truncates long ones.
    */
   readonly norm: Buffer;
 }

@@ -50,12 +50,12 @@ const NIS_FILES: Record<NisSchema, string> = { rfc2307: 'rfc2307-nis.ldif', rfc2
 const CASE_IGNORE = '2.5.13.2';
 const DN_CACHE_SIZE = 4096;
 const MAX_NESTED_DNS = 4;
-/** Number of ancestors of a new DN to look up in the cache. */
+/** The largest number of ancestors of a new DN that are looked up in the cache. */
 const MAX_ANCESTOR_LOOKUPS = 4;
 
 /** The schema of a server. Immutable once loaded. */
 export class Schema {
-  /** The part of the schema that a directory stores. */
+  /** The options and files that a directory stores. The built-in definitions are not among them. */
   readonly source: SchemaSource;
   private readonly tables: SchemaTables;
   private readonly describer: Describer;
@@ -66,9 +66,9 @@ export class Schema {
   /** Parent of the most recently parsed DN. */
   private lastParent: Dn | undefined;
   private readonly oidCache = new Map<string, Buffer>();
-  /** Current nesting depth of DNs within values of DNs. */
+  /** Nesting depth of the DN that is being parsed: values of a DN can contain DNs. */
   private nestingDepth = 0;
-  /** Whether errors are discarded, so that computing suggestions would be a waste. */
+  /** Whether callers discard errors. Error messages are then built without suggestions, which are expensive. */
   private discardsErrors = false;
   private subschemaAttributes: readonly SchemaAttribute[] | undefined;
 
@@ -104,7 +104,7 @@ export class Schema {
       fallback,
     };
     this.describer = new Describer(types);
-    this.checker = new EntryChecker(new ClassSets(classes, types, contentRules), classes, types.items.length);
+    this.checker = new EntryChecker(new ClassSets(classes, types, contentRules), classes, types.definitions.length);
   }
 
   private context(): Context {
@@ -117,13 +117,13 @@ export class Schema {
     };
   }
 
-  /** By name or OID, in any case, without options. */
+  /** Looks up an attribute type by name or OID, in any case, without options. */
   attribute(nameOrOid: string): AttributeType | undefined {
     return this.tables.types.get(nameOrOid);
   }
 
   attributes(): Iterable<AttributeType> {
-    return this.tables.types.items;
+    return this.tables.types.definitions;
   }
 
   objectClass(nameOrOid: string): ObjectClass | undefined {
@@ -131,7 +131,7 @@ export class Schema {
   }
 
   objectClasses(): Iterable<ObjectClass> {
-    return this.tables.classes.items;
+    return this.tables.classes.definitions;
   }
 
   rule(nameOrOid: string): MatchingRule | undefined {
@@ -147,7 +147,7 @@ export class Schema {
     return isSuitable(rule as RuleNode, type);
   }
 
-  /** The description; undefined for an unknown type or malformed text. Equal descriptions are the same object. */
+  /** Parses an attribute description; undefined if unknown or malformed. Equal descriptions are the same object. */
   describe(text: string): AttributeDescription | undefined {
     return this.describer.describe(text);
   }
@@ -162,7 +162,7 @@ export class Schema {
     throw new LdapError('undefinedAttributeType', unknownAttribute(typeName, this.tables.types.names()));
   }
 
-  /** Like `requireDescription`, for attributes that a request compares. */
+  /** Like `requireDescription`, for an attribute that a request compares with a value. */
   requireComparable(text: string): AttributeDescription {
     const description = this.requireDescription(text);
     requireRequestable(description);
@@ -179,9 +179,9 @@ export class Schema {
     if (type.secret) refuseOptions(description);
     requireRequestable(description);
     if (description.options.length === 0) return description;
-    const state = parseStateOptions(text);
-    if (state) {
-      const problem = `under an option that another server keeps of a value's changes; give '${printable(state.text)}'`;
+    const stateOptions = parseStateOptions(text);
+    if (stateOptions) {
+      const problem = `under an option that another server keeps of a value's changes; give '${printable(stateOptions.text)}'`;
       throw new LdapError('undefinedAttributeType', `attribute '${type.name}' stands ${problem}`);
     }
     if (type.operational) refuseOptions(description);
@@ -193,9 +193,9 @@ export class Schema {
     return description;
   }
 
-  /** RFC 4512 §2.5: whether `stored` equals `wanted`, has a subtype of its type, or has further options. */
-  matches(wanted: AttributeDescription, stored: AttributeDescription): boolean {
-    return wanted === stored || descriptionMatches(wanted, stored);
+  /** RFC 4512 §2.5: whether `stored` equals `requested`, has a subtype of its type, or has further options. */
+  matches(requested: AttributeDescription, stored: AttributeDescription): boolean {
+    return requested === stored || descriptionMatches(requested, stored);
   }
 
   /** Parses a DN (RFC 4514, RFC 2253) of at most 64 KiB and 1,000 RDNs. Throws LdapError invalidDNSyntax. */
@@ -209,19 +209,23 @@ export class Schema {
   }
 
   /**
-   * Like `parseDn`, for DNs that are unlikely to occur again: the result is not cached. Ancestors are cached, so that
-   * of DNs with a common ancestor only the RDNs below it are parsed. Consecutive DNs mostly have the same parent.
+   * Like `parseDn`, for DNs that are unlikely to occur again. Caches not the DN, but its ancestors: of further DNs with
+   * the same ancestor only the RDNs below it are parsed. Consecutive DNs mostly have the same parent.
    */
   parseNewDn(text: string): Dn {
     if (text.length > MAX_DN)
       throw new LdapError('invalidDNSyntax', `DN of over ${MAX_DN} bytes; at most that many are allowed`);
     const commas: number[] = [];
-    for (let at = nextComma(text, 0); at >= 0 && commas.length < MAX_ANCESTOR_LOOKUPS; at = nextComma(text, at + 1)) {
-      const isFirstComma = commas.push(at) === 1;
+    for (
+      let comma = nextComma(text, 0);
+      comma >= 0 && commas.length < MAX_ANCESTOR_LOOKUPS;
+      comma = nextComma(text, comma + 1)
+    ) {
+      const isFirstComma = commas.push(comma) === 1;
       const ancestor =
-        isFirstComma && this.isLastParent(text, at + 1) ? this.lastParent : this.dnCache.get(text.slice(at + 1));
+        isFirstComma && this.isLastParent(text, comma + 1) ? this.lastParent : this.dnCache.get(text.slice(comma + 1));
       if (!ancestor || ancestor.rdns.length === 0) continue;
-      const dn = parseBelow(text, at, ancestor, this.dnContext);
+      const dn = parseBelow(text, comma, ancestor, this.dnContext);
       if (isFirstComma) this.lastParent = ancestor;
       else this.keepAncestors(text, dn, commas.slice(0, -1));
       return dn;
@@ -237,9 +241,9 @@ export class Schema {
     return parent !== undefined && text.length - start === parent.length && text.endsWith(parent);
   }
 
-  /** Caches the ancestors of a DN by their text in `given`. `commas[i]` is the end of RDN `i`. */
-  private keepAncestors(given: string, dn: Dn, commas: readonly number[]): void {
-    for (let i = 0; i < commas.length; i++) this.dnCache.set(given.slice(commas[i]! + 1), ancestorOf(dn, i + 1));
+  /** Caches the ancestors of a DN by their text in `text`. `commas[i]` is the offset after RDN `i`. */
+  private keepAncestors(text: string, dn: Dn, commas: readonly number[]): void {
+    for (let i = 0; i < commas.length; i++) this.dnCache.set(text.slice(commas[i]! + 1), ancestorOf(dn, i + 1));
   }
 
   /** Parses a DN in UTF-8. The buffer is not retained. */
@@ -268,7 +272,7 @@ export class Schema {
     }
   }
 
-  /** The result of `parse`; undefined if it throws an LdapError. */
+  /** Runs `parse` and returns its result; undefined if it throws an LdapError. */
   private undefinedOnError(parse: () => Buffer | undefined): Buffer | undefined {
     const { discardsErrors } = this;
     this.discardsErrors = true;
@@ -296,7 +300,7 @@ export class Schema {
     return joinRdns(norms);
   }
 
-  /** Numeric OID of a name. An object class takes precedence over an attribute type of the same name. */
+  /** Returns the numeric OID of a name. An object class takes precedence over an attribute type of the same name. */
   private resolveOid(text: string): Buffer | undefined {
     const cachedOid = this.oidCache.get(text);
     if (cachedOid) return cachedOid;
@@ -323,10 +327,10 @@ export class Schema {
     checkValues(description, values);
   }
 
-  /** Checks that the structural class does not change (X.501 §8.3.2). Throws LdapError objectClassModsProhibited. */
-  checkObjectClassChange(before: ObjectClass, after: ObjectClass): void {
-    if (before === after) return;
-    const problem = `the structural object class is '${before.name}' and cannot become '${after.name}'`;
+  /** Throws LdapError objectClassModsProhibited if the structural class changes (X.501 §8.3.2). */
+  checkObjectClassChange(oldClass: ObjectClass, newClass: ObjectClass): void {
+    if (oldClass === newClass) return;
+    const problem = `the structural object class is '${oldClass.name}' and cannot become '${newClass.name}'`;
     throw new LdapError('objectClassModsProhibited', `${problem}; add the entry anew`);
   }
 
@@ -336,12 +340,13 @@ export class Schema {
     return this.subschemaAttributes;
   }
 
-  /** Types that the class requires or allows, for `@name` in attribute lists (RFC 4529 §3). */
+  /** Returns the types that the class requires or allows, for `@name` in attribute lists (RFC 4529 §3). */
   expandClass(nameOrOid: string): readonly AttributeType[] | undefined {
     const { classes, types } = this.tables;
     const node = classes.get(nameOrOid);
     if (!node) return undefined;
-    for (const { oid } of node.lineage) if (oid === EXTENSIBLE) return types.items.filter((type) => !type.operational);
+    for (const { oid } of node.lineage)
+      if (oid === EXTENSIBLE) return types.definitions.filter((type) => !type.operational);
     return [...node.must, ...node.may];
   }
 }

@@ -3,7 +3,9 @@ import { SchemaError } from './schema-error.js';
 
 export type NisSchema = 'rfc2307' | 'rfc2307bis';
 
-/** The variable part of a schema, which a directory stores. The built-in definitions are not part of it. */
+/**
+ * The options and operator's files of a schema, which a directory stores. The built-in definitions are not among them.
+ */
 export interface SchemaSource {
   readonly nis: NisSchema;
   /** Files of the operator, in reading order. */
@@ -13,7 +15,7 @@ export interface SchemaSource {
 /** Maximum number of characters in all files of the operator. The files are stored in one cell. */
 const MAX_TEXT = 4 * 1024 * 1024;
 
-/** The source with file names in place of paths. Throws SchemaError if the files are too long to be stored. */
+/** Replaces paths of files by file names. Throws SchemaError if the files together are too long to be stored. */
 export function toStorableSource({ nis, files }: SchemaSource): SchemaSource {
   const length = files.reduce((sum, file) => sum + file.text.length, 0);
   if (length > MAX_TEXT) {
@@ -22,17 +24,20 @@ export function toStorableSource({ nis, files }: SchemaSource): SchemaSource {
   return { nis, files: files.map(({ name, text }) => ({ name: shortName(name), text })) };
 }
 
-/** The first difference between the stored files and the files in the folders; undefined if the files are the same. */
-export function filesDifference(kept: readonly SchemaFile[], folders: readonly string[]): string | undefined {
+/**
+ * Describes the first difference between the stored files and the files in the folders; undefined if they are the same.
+ */
+export function filesDifference(storedFiles: readonly SchemaFile[], folders: readonly string[]): string | undefined {
   const givenFiles = readSchemaFolders(folders).map(({ name, text }) => ({ name: shortName(name), text }));
   for (const file of givenFiles) {
-    const sameNameFiles = kept.filter(({ name }) => name === file.name);
+    const sameNameFiles = storedFiles.filter(({ name }) => name === file.name);
     if (sameNameFiles.length === 0) return `the directory has no schema file '${file.name}'`;
     if (!sameNameFiles.some(({ text }) => text === file.text))
       return `the directory's schema file '${file.name}' has another text`;
   }
-  const missingFile = kept.find(({ name }) => !givenFiles.some((file) => file.name === name));
+  const missingFile = storedFiles.find(({ name }) => !givenFiles.some((file) => file.name === name));
   if (missingFile) return `the directory has a schema file '${missingFile.name}' besides`;
-  const differs = kept.length !== givenFiles.length || kept.some(({ name }, i) => name !== givenFiles[i]!.name);
+  const differs =
+    storedFiles.length !== givenFiles.length || storedFiles.some(({ name }, i) => name !== givenFiles[i]!.name);
   return differs ? "the directory's schema files stand in another order" : undefined;
 }

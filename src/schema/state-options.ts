@@ -1,4 +1,4 @@
-/** State options of 389 Directory Server: a deleted value or attribute, and change sequence numbers. */
+/** Matches the state options of 389 Directory Server that mark a deleted value or attribute. */
 const DELETED = /^deleted(?:attribute)?$/i;
 const CHANGE = /^(?:ad|vu|vd|md)csn-/i;
 
@@ -9,7 +9,7 @@ export interface StateOptions {
   readonly isDeleted: boolean;
 }
 
-/** Parses state options in an attribute description; undefined if there are none. */
+/** Parses the state options in an attribute description; undefined if it has none. */
 export function parseStateOptions(text: string): StateOptions | undefined {
   if (!text.includes(';')) return undefined;
   const [name, ...options] = text.split(';');

@@ -6,9 +6,11 @@ export interface SchemaAttribute {
   readonly values: readonly string[];
 }
 
-/** The matching rule use `( OID NAME 'rule' APPLIES ( … ) )`; undefined if the rule suits no attribute type. */
+/**
+ * Returns the matching rule use `( OID NAME 'rule' APPLIES ( … ) )`; undefined if no attribute type can use the rule.
+ */
 function formatRuleUse(rule: RuleNode, tables: SchemaTables): string | undefined {
-  const types = tables.types.items.filter((type) => isSuitable(rule, type));
+  const types = tables.types.definitions.filter((type) => isSuitable(rule, type));
   if (types.length === 0) return undefined;
   const typeNames = types.map((type) => type.name);
   return `( ${rule.oid} NAME '${rule.name}' APPLIES ${typeNames.length === 1 ? typeNames[0] : `( ${typeNames.join(' $ ')} )`} )`;
@@ -16,13 +18,13 @@ function formatRuleUse(rule: RuleNode, tables: SchemaTables): string | undefined
 
 /** The schema as attributes of a subschema entry. Kinds without definitions are left out. */
 export function subschema(tables: SchemaTables): SchemaAttribute[] {
-  const uses = tables.rules.items.map((rule) => formatRuleUse(rule, tables)).filter((use) => use !== undefined);
+  const uses = tables.rules.definitions.map((rule) => formatRuleUse(rule, tables)).filter((use) => use !== undefined);
   const attributes: SchemaAttribute[] = [
     { type: 'ldapSyntaxes', values: [...tables.syntaxes.values()].map((syntax) => syntax.definition) },
-    { type: 'matchingRules', values: tables.rules.items.map((rule) => rule.definition) },
+    { type: 'matchingRules', values: tables.rules.definitions.map((rule) => rule.definition) },
     { type: 'matchingRuleUse', values: uses },
-    { type: 'attributeTypes', values: tables.types.items.map((type) => type.definition) },
-    { type: 'objectClasses', values: tables.classes.items.map((node) => node.definition) },
+    { type: 'attributeTypes', values: tables.types.definitions.map((type) => type.definition) },
+    { type: 'objectClasses', values: tables.classes.definitions.map((node) => node.definition) },
   ];
   for (const [type, values] of tables.publishedTexts) attributes.push({ type, values });
   return attributes.filter((attribute) => attribute.values.length > 0);

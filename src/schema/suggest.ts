@@ -1,11 +1,11 @@
 const MAX_NAME = 64;
 
-/** Rows of the edit distance table: second last, last, current. */
+/** Rows of the edit distance table: the row before the last, the last and the current one. Reused by every call. */
 let secondLastRow = new Uint8Array(MAX_NAME + 1);
 let lastRow = new Uint8Array(MAX_NAME + 1);
 let row = new Uint8Array(MAX_NAME + 1);
 
-/** Edits (insert, delete, replace, swap neighbours) from `a` to `b`; `limit + 1` if there are more than `limit`. */
+/** Returns the edits (insert, delete, replace, swap neighbours) from `a` to `b`; `limit + 1` if more than `limit`. */
 function distance(a: string, b: string, limit: number): number {
   if (b.length > MAX_NAME || Math.abs(a.length - b.length) > limit) return limit + 1;
   for (let j = 0; j <= b.length; j++) lastRow[j] = j;
@@ -26,10 +26,10 @@ function distance(a: string, b: string, limit: number): number {
   return lastRow[b.length]!;
 }
 
-/** The name most similar to `wanted`; undefined if no name is close enough to be a typing error. Ignores case. */
-export function nearest(wanted: string, names: Iterable<string>): string | undefined {
-  if (wanted.length > MAX_NAME) return undefined;
-  const target = wanted.toLowerCase();
+/** Returns the name most similar to `unknownName`, in any case; undefined if none can be a typing error. */
+export function nearest(unknownName: string, names: Iterable<string>): string | undefined {
+  if (unknownName.length > MAX_NAME) return undefined;
+  const target = unknownName.toLowerCase();
   const limit = target.length < 4 ? 1 : target.length < 8 ? 2 : 3;
   let best: string | undefined;
   let leastDistance = limit + 1;
@@ -43,19 +43,19 @@ export function nearest(wanted: string, names: Iterable<string>): string | undef
   return best;
 }
 
-/** `; did you mean 'x'?`, or an empty text. */
-export function didYouMean(wanted: string, names: Iterable<string>): string {
-  const nearestName = nearest(wanted, names);
+/** Returns `; did you mean 'x'?`, or an empty text if there is no similar name. */
+export function didYouMean(unknownName: string, names: Iterable<string>): string {
+  const nearestName = nearest(unknownName, names);
   return nearestName === undefined ? '' : `; did you mean '${nearestName}'?`;
 }
 
-/** Says that an attribute is unknown, with a similar one of `names` and where attributes are defined. */
-export function unknownAttribute(wanted: string, names: Iterable<string>): string {
-  const hint = didYouMean(wanted, names);
-  return `attribute '${printable(wanted)}' is not in the schema${hint || ';'} "rowan schema set" defines others`;
+/** Returns the message for an unknown attribute, with the most similar of `names` and a remedy. */
+export function unknownAttribute(unknownName: string, names: Iterable<string>): string {
+  const hint = didYouMean(unknownName, names);
+  return `attribute '${printable(unknownName)}' is not in the schema${hint || ';'} "rowan schema set" defines others`;
 }
 
-/** Text of a client for use in a message: truncated, without control characters. */
+/** Prepares a text of a client for a message: truncates it and replaces control characters. */
 export function printable(text: string): string {
   const cut = text.length > 80 ? `${text.slice(0, 80)}…` : text;
   return cut.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '?');

@@ -27,16 +27,16 @@ const PRINTABLE_BYTES = byteTable(DIGITS, ...LETTERS, " '()+,-./:?=");
 const NUMERIC_BYTES = byteTable(DIGITS, ' ');
 const DESCRIPTOR_BYTES = byteTable(DIGITS, ...LETTERS, '-');
 
-/** Offset of the first byte that is not in the table, or -1. */
+/** Returns the offset of the first byte in the range that is not in the table, or -1. */
 function firstOutside(value: Buffer, table: Uint8Array, start = 0, end = value.length): number {
   for (let i = start; i < end; i++) if (table[value[i]!] === 0) return i;
   return -1;
 }
 
-function checkBytes(value: Buffer, table: Uint8Array, what: string): string | undefined {
+function checkBytes(value: Buffer, table: Uint8Array, label: string): string | undefined {
   if (value.length === 0) return 'is empty';
-  const at = firstOutside(value, table);
-  return at < 0 ? undefined : `byte ${at + 1} is not ${what}`;
+  const offset = firstOutside(value, table);
+  return offset < 0 ? undefined : `byte ${offset + 1} is not ${label}`;
 }
 
 export function checkOctets(): undefined {
@@ -103,9 +103,9 @@ export function checkBitString(value: Buffer): string | undefined {
 export function isNumericOid(value: Buffer, start = 0, end = value.length): boolean {
   let arcs = 0;
   for (let i = start; i <= end; i++) {
-    const from = i;
+    const arcStart = i;
     while (i < end && value[i]! >= 0x30 && value[i]! <= 0x39) i++;
-    if (i === from || (i - from > 1 && value[from] === 0x30)) return false;
+    if (i === arcStart || (i - arcStart > 1 && value[arcStart] === 0x30)) return false;
     if (i < end && value[i] !== 0x2e) return false;
     arcs++;
   }
@@ -128,14 +128,14 @@ export function checkOid(value: Buffer): string | undefined {
 const MAX_LINES = 1000;
 const TOO_MANY = 'has more than 1,000 parts between dollar signs';
 
-/** The lines of a value that are separated by `$`, as offsets; undefined for more than 1,000 lines. */
+/** Returns the offsets of the lines of a value, which `$` separates; undefined for more than 1,000 lines. */
 export function splitDollarLines(value: Buffer): { start: number; end: number }[] | undefined {
   const lines: { start: number; end: number }[] = [];
   let start = 0;
-  for (let at = value.indexOf(DOLLAR); at >= 0; at = value.indexOf(DOLLAR, start)) {
+  for (let offset = value.indexOf(DOLLAR); offset >= 0; offset = value.indexOf(DOLLAR, start)) {
     if (lines.length === MAX_LINES - 1) return undefined;
-    lines.push({ start, end: at });
-    start = at + 1;
+    lines.push({ start, end: offset });
+    start = offset + 1;
   }
   lines.push({ start, end: value.length });
   return lines;
@@ -146,9 +146,10 @@ export function checkPostalAddress(value: Buffer): string | undefined {
   if (value.length === 0) return 'is empty';
   if (!isUtf8(value)) return 'is not UTF-8';
   if (!splitDollarLines(value)) return TOO_MANY;
-  for (let at = value.indexOf(BACKSLASH); at >= 0; at = value.indexOf(BACKSLASH, at + 1)) {
-    const escapedCode = value.toString('latin1', at + 1, at + 3);
-    if (!/^(?:24|5c)$/i.test(escapedCode)) return `byte ${at + 1}: a backslash is written \\5C and a dollar sign \\24`;
+  for (let offset = value.indexOf(BACKSLASH); offset >= 0; offset = value.indexOf(BACKSLASH, offset + 1)) {
+    const escapedCode = value.toString('latin1', offset + 1, offset + 3);
+    if (!/^(?:24|5c)$/i.test(escapedCode))
+      return `byte ${offset + 1}: a backslash is written \\5C and a dollar sign \\24`;
   }
   return undefined;
 }

@@ -10,7 +10,7 @@ import type { Check } from './syntax-text.js';
 import * as text from './syntax-text.js';
 import { checkCsn, checkGeneralizedTime, checkUtcTime, checkUuid } from './time.js';
 
-/** The arc of the syntaxes in RFC 4517. */
+/** The OID below which RFC 4517 defines its syntaxes. */
 export const LDAP_SYNTAX = '1.3.6.1.4.1.1466.115.121.1';
 
 export interface SyntaxCode {
@@ -20,7 +20,7 @@ export interface SyntaxCode {
   readonly proper?: Canonicalize;
 }
 
-/** Type of `Syntax.proper`. */
+/** See `Syntax.proper`. */
 type Canonicalize = (value: Buffer) => Buffer;
 
 const MAX_DEFINITION = 65536;
@@ -53,7 +53,9 @@ function dnCheck(context: Context): Check {
   };
 }
 
-/** Removes line ends after DER, which values read from files may have. */
+/**
+ * Returns a function that removes line ends after valid DER. Values that were read from files may have such line ends.
+ */
 function withoutLineEnd(check: Check): Canonicalize {
   return (value) => {
     let end = value.length;
@@ -79,7 +81,7 @@ function canonicalDn(context: Context): Canonicalize {
   };
 }
 
-/** Offset of `#` before the bit string of a NameAndOptionalUID (RFC 4517 §3.3.21); -1 if there is no bit string. */
+/** Returns the offset of `#` before the bit string of a NameAndOptionalUID (RFC 4517 §3.3.21); -1 if none. */
 export function uidStart(value: Buffer): number {
   const n = value.length;
   if (n < 4 || value[n - 1] !== 0x42 || value[n - 2] !== 0x27) return -1;
@@ -160,7 +162,7 @@ const DEFINITIONS: Record<string, DefinitionKind> = {
   '54': 'ldapSyntaxes',
 };
 
-/** Implementations of all supported syntaxes, by OID. The LDIF definitions select the syntaxes of the schema. */
+/** Returns the implementations of all supported syntaxes, by OID. The LDIF definitions select among them. */
 export function syntaxCode(context: Context): Map<string, SyntaxCode> {
   const code = new Map<string, SyntaxCode>();
   const add = (oid: string, check: Check, binary = false, proper?: Canonicalize) => {

@@ -20,11 +20,11 @@ const GENERALIZED_TIME = /^(\d{4})(\d\d)(\d\d)(\d\d)(?:(\d\d)(\d\d)?)?(?:[.,](\d
 const UTC = /^(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)?(Z|[+-]\d{4})?$/;
 const DAYS = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
-function twoDigits(value: Buffer, at: number): number {
-  return (value[at]! - 0x30) * 10 + (value[at + 1]! - 0x30);
+function twoDigits(value: Buffer, offset: number): number {
+  return (value[offset]! - 0x30) * 10 + (value[offset + 1]! - 0x30);
 }
 
-/** Error message for an invalid date or time of day; else undefined. Accepts 60 as a leap second. */
+/** Returns the error message for an invalid date or time of day; else undefined. Accepts 60 as a leap second. */
 function checkFields(year: number, month: number, day: number, hour: number, minute: number, second: number) {
   if (month < 1 || month > 12) return 'has no such month';
   const isLeapYear = (year % 4 === 0 && year % 100 !== 0) || year % 400 === 0;
@@ -35,7 +35,7 @@ function checkFields(year: number, month: number, day: number, hour: number, min
   return undefined;
 }
 
-/** Checks the fields of a time in plain form, by far the most common form, without a regular expression. */
+/** Checks a time `YYYYMMDDhhmmssZ`, by far the most common form, without a regular expression. */
 function checkPlain(value: Buffer): string | undefined {
   return checkFields(
     twoDigits(value, 0) * 100 + twoDigits(value, 2),
@@ -80,7 +80,7 @@ function parseGeneralized(text: string): Time | string {
   return checkFields(time.year, time.month, time.day, time.hour, time.minute, time.second) ?? time;
 }
 
-/** The time to the minute; undefined if the year in UTC is before 0 or after 9999. */
+/** Returns the time without seconds, in UTC; undefined if the year in UTC is before 0 or after 9999. */
 function utcMinute(time: Time): Date | undefined {
   const date = new Date(0);
   date.setUTCFullYear(time.year, time.month - 1, time.day);
@@ -102,7 +102,7 @@ function isPlain(value: Buffer): boolean {
   return matchesPattern(value, PLAIN);
 }
 
-/** Maximum length of a time in bytes, since fractions have no limit of their own. No clock needs more. */
+/** The longest time in bytes. The syntax does not limit the digits of a fraction; no clock needs more. */
 const MAX_TIME = 256;
 
 export function checkGeneralizedTime(value: Buffer): string | undefined {
@@ -131,7 +131,7 @@ export function normalizeGeneralizedTime(value: Buffer): Buffer | undefined {
 export function generalizedTimeMs(value: Buffer): number | undefined {
   const norm = normalizeGeneralizedTime(value)?.toString('latin1');
   if (norm === undefined) return undefined;
-  const twoDigitsAt = (at: number): number => Number(norm.slice(at, at + 2));
+  const twoDigitsAt = (offset: number): number => Number(norm.slice(offset, offset + 2));
   const date = new Date(0);
   date.setUTCFullYear(Number(norm.slice(0, 4)), twoDigitsAt(4) - 1, twoDigitsAt(6));
   date.setUTCHours(twoDigitsAt(8), twoDigitsAt(10), twoDigitsAt(12), Math.floor(Number(`0${norm.slice(14)}`) * 1000));
@@ -150,7 +150,7 @@ export function checkUtcTime(value: Buffer): string | undefined {
 const PLAIN = Buffer.from('ddddddddddddddZ');
 /** Pattern of a CSN: `d` is a digit, `x` a hexadecimal digit. */
 const CSN = Buffer.from('dddddddddddddd.ddddddZ#xxxxxx#xxx#xxxxxx');
-/** Offset of the hexadecimal numbers. */
+/** Offset of the first of the hexadecimal numbers. */
 const CSN_NUMBERS = CSN.indexOf('#');
 const UUID = Buffer.from('xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx');
 const DIGIT = 0x64;
@@ -205,9 +205,9 @@ export function checkUuid(value: Buffer): string | undefined {
 export function normalizeUuid(value: Buffer): Buffer | undefined {
   if (!matchesPattern(value, UUID)) return undefined;
   const bytes = Buffer.allocUnsafe(16);
-  for (let at = 0, to = 0; at < value.length; at += 2) {
-    if (UUID[at] !== HEX_DIGIT) at++;
-    bytes[to++] = (HEX[value[at]!]! << 4) | HEX[value[at + 1]!]!;
+  for (let offset = 0, to = 0; offset < value.length; offset += 2) {
+    if (UUID[offset] !== HEX_DIGIT) offset++;
+    bytes[to++] = (HEX[value[offset]!]! << 4) | HEX[value[offset + 1]!]!;
   }
   return bytes;
 }

@@ -20,11 +20,11 @@ const ATTRIBUTE_MEANINGS: Readonly<Record<string, RightSet>> = {
 };
 const ENTRY_MEANINGS: Readonly<Record<string, RightSet>> = { delete: rightSet('remove'), proxy: rightSet('proxy') };
 const ALL_RIGHTS = ['read', 'search', 'compare', 'write', 'add', 'delete'];
-/** Longest list of attributes in a filter for visibility: an entry without a readable attribute is hidden. */
+/** The most readable attributes whose presence a rule for the right `see` tests. */
 const MAX_PRESENCE_TESTS = 20;
 const MAX_TEXT = 100;
 
-/** The parts of the rules for one permission of an aci. */
+/** The translated parts of one permission of an aci. */
 interface RuleParts {
   readonly kind: 'allow' | 'deny';
   readonly whos: readonly RuleWho[];
@@ -39,31 +39,33 @@ interface ParsedAci {
   readonly origin: Origin;
 }
 
-/** Translates `aci` values. As with rules, their order has no effect, and a denial overrides every grant. */
+/** Translates `aci` values (389-DS, OpenDJ). Their order has no effect, and a denial overrides every grant. */
 export class AciReader {
-  readonly #words: RuleWords;
+  readonly #notation: RuleWords;
   readonly #bits: AttributeBits;
   readonly #report: Report;
-  /** Entries with values that contain a denial and cannot be parsed. */
+  /**
+   * Entries with an `aci` value that contains a denial but cannot be parsed. The translation denies everything there.
+   */
   readonly #unreadableDenials: { entry: Name; line: number }[] = [];
-  /** Attributes that some values deny to read. */
+  /** Attributes that some value denies to read. */
   #unreadableAttributes: Attributes = 0n;
   aciCount = 0;
 
-  constructor(words: RuleWords, bits: AttributeBits, report: Report) {
-    this.#words = words;
+  constructor(notation: RuleWords, bits: AttributeBits, report: Report) {
+    this.#notation = notation;
     this.#bits = bits;
     this.#report = report;
   }
 
-  /** Translates all values at once, because the visibility of an entry depends on the denials in other values. */
+  /** Translates all values together, because denials in other values affect whether an entry is visible. */
   read(values: readonly AciValue[]): RuleDraft[] {
     const parsedAcis = values.flatMap((value) => this.#parse(value));
     for (const { aci, entry } of parsedAcis)
       for (const { kind, rights } of aci.permissions)
         if (kind === 'deny' && rights.some((right) => right === 'read' || right === 'all'))
           this.#unreadableAttributes |=
-            new TargetReader(this.#words, this.#bits).read(aci.targets, entry, 'more').attributes ?? 0n;
+            new TargetReader(this.#notation, this.#bits).read(aci.targets, entry, 'more').attributes ?? 0n;
     const denials = this.#unreadableDenials.map((value) => this.#denyEverything(value));
     return [
       ...parsedAcis.flatMap(({ aci, entry, origin }) =>
@@ -74,7 +76,7 @@ export class AciReader {
   }
 
   #parse({ line, text, dn }: AciValue): ParsedAci[] {
-    const entry = dn === '' ? ROOT_NAME : this.#words.toName(dn);
+    const entry = dn === '' ? ROOT_NAME : this.#notation.toName(dn);
     if ('why' in entry) {
       this.#report.add('left', line, `it stands at no entry that can be here: ${entry.why}`);
       return [];
@@ -107,11 +109,11 @@ export class AciReader {
 
   #permissionRules(aci: Aci, { kind, rights, bind }: AciPermission, entry: Name, origin: Origin): RuleDraft[] {
     const approximation: Approximation = kind === 'allow' ? 'less' : 'more';
-    const reader = new BindReader(this.#words);
+    const reader = new BindReader(this.#notation);
     const whos = reader.read(bind, approximation).flatMap((who) => this.#ruleWhos(who, approximation, origin));
-    const target = new TargetReader(this.#words, this.#bits).read(aci.targets, entry, approximation);
-    for (const why of [...reader.unsupportedReasons, ...target.unsupportedReasons])
-      this.#report.add('left', origin.line, approximation === 'less' ? why : `${why}; it denies more for that`);
+    const target = new TargetReader(this.#notation, this.#bits).read(aci.targets, entry, approximation);
+    for (const reason of [...reader.unsupportedReasons, ...target.unsupportedReasons])
+      this.#report.add('left', origin.line, approximation === 'less' ? reason : `${reason}; it denies more for that`);
     const { place } = target;
     if (!place || whos.length === 0) return [];
     const rightNames = rights.flatMap((right) => (right === 'all' ? ALL_RIGHTS : [right]));
@@ -143,14 +145,14 @@ export class AciReader {
     { kind, whos, target, origin }: RuleParts,
     attributes: Attributes,
     rights: RightSet,
-    more: Partial<RuleDraft> = {},
+    otherFields: Partial<RuleDraft> = {},
   ) {
     if (attributes === 0n || rights === NO_RIGHTS) return [];
     const place: Place =
       target.place.scope === 'children' ? { ...target.place, scope: childScope(kind) } : target.place;
     if (target.place.scope === 'children') this.#reportScope(kind, origin);
     const { filters } = target;
-    return whos.map((who) => ({ kind, who, place, filters, attributes, rights, origin, ...more }));
+    return whos.map((who) => ({ kind, who, place, filters, attributes, rights, origin, ...otherFields }));
   }
 
   #reportScope(kind: string, { line }: Origin): void {
@@ -162,11 +164,11 @@ export class AciReader {
     );
   }
 
-  #attributeRules(parts: RuleParts): RuleDraft[] {
-    const { kind, target, rights, origin } = parts;
+  #attributeRules(ruleParts: RuleParts): RuleDraft[] {
+    const { kind, target, rights, origin } = ruleParts;
     const set = rights.reduce((sum, right) => sum | (ATTRIBUTE_MEANINGS[right] ?? NO_RIGHTS), NO_RIGHTS);
     if (set === NO_RIGHTS) return [];
-    if (kind === 'deny') return this.#denyRules(parts, set);
+    if (kind === 'deny') return this.#denyRules(ruleParts, set);
     if (target.attributes === undefined) {
       this.#report.add('left', origin.line, "it names no attributes ('targetattr'), and is about the entry alone");
       return [];
@@ -175,14 +177,14 @@ export class AciReader {
     const unnamedSecrets = secrets & ~target.namedAttributes;
     const password = unnamedSecrets & this.#bits.sum(this.#bits.passwordType ? [this.#bits.passwordType] : []);
     if (unnamedSecrets && set & (VIEW_OF_SECRET | WRITE)) this.#reportSecrets(unnamedSecrets, origin);
-    const plain = this.#listable(parts, target.attributes & this.#bits.plainBits);
+    const plain = this.#listable(ruleParts, target.attributes & this.#bits.plainBits);
     const except = target.exceptedAttributes & plain;
     if (except) this.#report.add('less', origin.line, 'what it leaves out no other line gives those whom it is for');
     return [
-      ...this.#makeDrafts(parts, plain, set),
-      ...this.#makeDrafts(parts, secrets & target.namedAttributes, set & ~rightSet('search')),
-      ...this.#makeDrafts(parts, password, set & WRITE),
-      ...this.#makeDrafts(parts, except, set, { kind: 'deny' }),
+      ...this.#makeDrafts(ruleParts, plain, set),
+      ...this.#makeDrafts(ruleParts, secrets & target.namedAttributes, set & ~rightSet('search')),
+      ...this.#makeDrafts(ruleParts, password, set & WRITE),
+      ...this.#makeDrafts(ruleParts, except, set, { kind: 'deny' }),
     ];
   }
 
@@ -201,18 +203,20 @@ export class AciReader {
     return 0n;
   }
 
-  #denyRules(parts: RuleParts, set: RightSet): RuleDraft[] {
+  #denyRules(ruleParts: RuleParts, set: RightSet): RuleDraft[] {
     const { plainBits, secretBits } = this.#bits;
-    const deniedBits = parts.target.attributes ?? plainBits | secretBits;
-    const isListable = this.#bits.ruleWords(deniedBits) !== undefined && !parts.target.exceptedAttributes;
+    const deniedBits = ruleParts.target.attributes ?? plainBits | secretBits;
+    const isListable = this.#bits.ruleWords(deniedBits) !== undefined && !ruleParts.target.exceptedAttributes;
     if (!isListable)
-      this.#report.add('less', parts.origin.line, 'it denies more attributes, since no short list says which');
-    return this.#makeDrafts(parts, isListable ? deniedBits : plainBits | secretBits, set);
+      this.#report.add('less', ruleParts.origin.line, 'it denies more attributes, since no short list says which');
+    return this.#makeDrafts(ruleParts, isListable ? deniedBits : plainBits | secretBits, set);
   }
 
-  /** Rules for the right `see`: an entry is visible to a client that may read one of its attributes. */
-  #seeRules(parts: RuleParts): RuleDraft[] {
-    const { kind, target, rights, origin } = parts;
+  /**
+   * Returns the rules for the right `see`: in the source, a client sees an entry if it may read one of its attributes.
+   */
+  #seeRules(ruleParts: RuleParts): RuleDraft[] {
+    const { kind, target, rights, origin } = ruleParts;
     if (!rights.includes('read')) return [];
     const { userBits } = this.#bits;
     const attributes = target.attributes ?? (kind === 'deny' ? this.#bits.plainBits : 0n);
@@ -222,9 +226,9 @@ export class AciReader {
       if (!objectClassBits) return [];
       if ((attributes & userBits) !== userBits)
         this.#report.add('less', origin.line, "whoever may not read 'objectClass' does not see the entry either");
-      return this.#makeDrafts(parts, ENTRY, see);
+      return this.#makeDrafts(ruleParts, ENTRY, see);
     }
-    if (objectClassBits) return this.#makeDrafts(parts, ENTRY, see);
+    if (objectClassBits) return this.#makeDrafts(ruleParts, ENTRY, see);
     const types = this.#bits.typesIn(attributes & this.#bits.plainBits & ~this.#unreadableAttributes);
     if (types.length === 0) return [];
     if (types.length > MAX_PRESENCE_TESTS) {
@@ -233,22 +237,22 @@ export class AciReader {
     }
     const presenceTests = types.map(({ name }) => `(${name}=*)`);
     const presenceFilter = presenceTests.length === 1 ? presenceTests[0]! : `(|${presenceTests.join('')})`;
-    return this.#makeDrafts(parts, ENTRY, see, { filters: [...target.filters, presenceFilter] });
+    return this.#makeDrafts(ruleParts, ENTRY, see, { filters: [...target.filters, presenceFilter] });
   }
 
-  #entryRules(parts: RuleParts): RuleDraft[] {
-    const { kind, target, rights } = parts;
+  #entryRules(ruleParts: RuleParts): RuleDraft[] {
+    const { kind, target, rights } = ruleParts;
     let set = rights.reduce((sum, right) => sum | (ENTRY_MEANINGS[right] ?? NO_RIGHTS), NO_RIGHTS);
     const { userBits } = this.#bits;
     const writesAll =
       rights.includes('write') && ((target.attributes ?? 0n) & userBits) === userBits && !target.exceptedAttributes;
     if (kind === 'allow' && writesAll) set |= rightSet('rename');
-    return this.#makeDrafts(parts, ENTRY, set);
+    return this.#makeDrafts(ruleParts, ENTRY, set);
   }
 
-  /** Rules for the right `create`, which in Rowan belongs to the parent of the new entry. */
-  #createRules(parts: RuleParts): RuleDraft[] {
-    const { kind, target, rights, origin } = parts;
+  /** Returns the rules for the right `create`. In Rowan this right applies to the parent of the new entry. */
+  #createRules(ruleParts: RuleParts): RuleDraft[] {
+    const { kind, target, rights, origin } = ruleParts;
     if (!rights.includes('add')) return [];
     const { scope, base } = target.place;
     const create = rightSet('create');
@@ -263,14 +267,14 @@ export class AciReader {
         ...parentPlaces,
         { scope: scope === 'one' ? 'base' : scope === 'base' ? 'base' : 'subtree', base },
       ];
-      return places.flatMap((place) => this.#makeDrafts(parts, CHILDREN, create, { place, filters: [] }));
+      return places.flatMap((place) => this.#makeDrafts(ruleParts, CHILDREN, create, { place, filters: [] }));
     }
     if (target.filters.length > 0 || scope === 'base') {
       this.#report.add('left', origin.line, 'who may make an entry is told of its parent, whatever the entry is');
       return [];
     }
     const place: Place = { scope: scope === 'one' ? 'base' : 'subtree', base };
-    return this.#makeDrafts(parts, CHILDREN, create, { place });
+    return this.#makeDrafts(ruleParts, CHILDREN, create, { place });
   }
 }
 

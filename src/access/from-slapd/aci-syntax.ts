@@ -43,8 +43,8 @@ const MAX_DEPTH = 50;
 export function parseAci(text: string): Aci {
   const targets: AciTarget[] = [];
   let remainingText = text.trim();
-  for (let found = TARGET.exec(remainingText); found; found = TARGET.exec(remainingText)) {
-    const [all, key = '', operator, quoted, bare = ''] = found;
+  for (let targetMatch = TARGET.exec(remainingText); targetMatch; targetMatch = TARGET.exec(remainingText)) {
+    const [all, key = '', operator, quoted, bare = ''] = targetMatch;
     targets.push({ key: key.toLowerCase(), isEqual: operator === '=', value: (quoted ?? bare).trim() });
     remainingText = remainingText.slice(all.length);
   }
@@ -107,8 +107,8 @@ class BindParser {
       if (!this.#take(/^\)\s*/)) throw new AciSyntaxError("a ')' is missing in its bind rule");
       return rule;
     }
-    const item = this.#take(ITEM);
-    if (!item) throw new AciSyntaxError('its bind rule is none');
-    return { type: 'item', key: item[1]!.toLowerCase(), operator: item[2]!, value: item[3]!.trim() };
+    const itemText = this.#take(ITEM);
+    if (!itemText) throw new AciSyntaxError('its bind rule is none');
+    return { type: 'item', key: itemText[1]!.toLowerCase(), operator: itemText[2]!, value: itemText[3]!.trim() };
   }
 }

@@ -6,7 +6,7 @@ import { negateFilter } from './region.js';
 import type { RuleWords } from './words.js';
 
 export interface TranslatedTarget {
-  /** Undefined: rules cannot express the target. */
+  /** The entries that the aci covers. Undefined: rules cannot express the target. */
   readonly place: Place | undefined;
   readonly filters: readonly string[];
   /** Undefined: the aci has no `targetattr`. */
@@ -15,7 +15,7 @@ export interface TranslatedTarget {
   readonly namedAttributes: Attributes;
   /** Attributes to subtract from `attributes`, from `targetattr != "…"`. */
   readonly exceptedAttributes: Attributes;
-  /** Reasons why parts of the target cannot be expressed in rules. */
+  /** For each part of the target that rules cannot express: the reason. */
   readonly unsupportedReasons: readonly string[];
 }
 
@@ -28,25 +28,25 @@ const SCOPES: Readonly<Record<string, Place['scope']>> = {
 
 /** Translates the targets of an aci. */
 export class TargetReader {
-  readonly #words: RuleWords;
+  readonly #notation: RuleWords;
   readonly #bits: AttributeBits;
 
-  constructor(words: RuleWords, bits: AttributeBits) {
-    this.#words = words;
+  constructor(notation: RuleWords, bits: AttributeBits) {
+    this.#notation = notation;
     this.#bits = bits;
   }
 
   /**
-   * `entry` is the entry that has the aci. With `less`, targets that rules cannot express yield no place; with `more`
-   * they are ignored, which widens the rule.
+   * Translates the targets of the aci that `entry` has. If rules cannot express a target: with `less` the result has no
+   * place, with `more` the target is ignored, which widens the rule.
    */
   read(targets: readonly AciTarget[], entry: Name, approximation: Approximation): TranslatedTarget {
     const unsupportedReasons: string[] = [];
     let place: Place | undefined = { scope: 'subtree', base: entry };
     const filters: string[] = [];
     let attributeSets: Pick<TranslatedTarget, 'attributes' | 'namedAttributes' | 'exceptedAttributes'> = NONE_NAMED;
-    const reportUnsupported = ({ key, isEqual, value }: AciTarget, why = '') => {
-      unsupportedReasons.push(`no rule can say '${key} ${isEqual ? '=' : '!='} "${value}"'${why}`);
+    const reportUnsupported = ({ key, isEqual, value }: AciTarget, reason = '') => {
+      unsupportedReasons.push(`no rule can say '${key} ${isEqual ? '=' : '!='} "${value}"'${reason}`);
       if (approximation === 'less') place = undefined;
     };
     for (const target of targets) {
@@ -62,7 +62,7 @@ export class TargetReader {
           attributeSets = this.#attributes(target, unsupportedReasons);
           break;
         case 'targetfilter': {
-          const filter = this.#words.toFilter(target.value);
+          const filter = this.#notation.toFilter(target.value);
           if (typeof filter === 'string') filters.push(target.isEqual ? filter : negateFilter(filter));
           else reportUnsupported(target, `: ${filter.why}`);
           break;
@@ -89,7 +89,7 @@ export class TargetReader {
     if (text === undefined || !isEqual || text.includes('$')) return undefined;
     if (text === '*') return { place: { scope: 'subtree', base: entry }, exact: true };
     const suffix = text.startsWith('*,') ? text.slice(2) : text;
-    const base = suffix.includes('*') ? undefined : this.#words.toName(suffix);
+    const base = suffix.includes('*') ? undefined : this.#notation.toName(suffix);
     if (!base || 'why' in base || !isAtOrBelow(base, entry)) return undefined;
     if (suffix === text) return { place: { scope: 'subtree', base }, exact: true };
     return { place: { scope: approximation === 'less' ? 'one' : 'subtree', base }, exact: true };
@@ -98,11 +98,11 @@ export class TargetReader {
   #attributes({ isEqual, value }: AciTarget, unsupported: string[]) {
     let namedAttributes = NO_ATTRIBUTES;
     let attributes = NO_ATTRIBUTES;
-    for (const word of value.split('||').map((one) => one.trim())) {
-      const bits = this.#bits.bitsOfName(word);
-      if (word === '*') attributes |= this.#bits.userBits | this.#bits.secretBits;
-      else if (word === '+') attributes |= this.#bits.operationalBits;
-      else if (bits === undefined) unsupported.push(`attribute '${word}' is not in the schema`);
+    for (const name of value.split('||').map((one) => one.trim())) {
+      const bits = this.#bits.bitsOfName(name);
+      if (name === '*') attributes |= this.#bits.userBits | this.#bits.secretBits;
+      else if (name === '+') attributes |= this.#bits.operationalBits;
+      else if (bits === undefined) unsupported.push(`attribute '${name}' is not in the schema`);
       else namedAttributes |= bits;
     }
     if (isEqual)

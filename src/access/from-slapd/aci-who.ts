@@ -2,19 +2,19 @@ import type { BindItem, BindRule } from './aci-syntax.js';
 import { ANONYMOUS, areDisjoint, EVERYBODY, intersectWho, subtractWho, USERS, type WhoSet } from './who-set.js';
 import type { RuleWords } from './words.js';
 
-/** How to approximate inexpressible conditions: `less` matches nobody, `more` everybody who may be meant. */
+/** How to approximate an inexpressible condition: `less` matches no requester, `more` every one it may mean. */
 export type Approximation = 'less' | 'more';
 
 const STRENGTH = /^\d{1,3}$/;
 
 /** Translates bind rules into a union of `WhoSet`s. */
 export class BindReader {
-  readonly #words: RuleWords;
-  /** Reasons why parts of the rule cannot be expressed in rules. */
+  readonly #notation: RuleWords;
+  /** For each condition that rules cannot express: the reason. */
   readonly unsupportedReasons: string[] = [];
 
-  constructor(words: RuleWords) {
-    this.#words = words;
+  constructor(notation: RuleWords) {
+    this.#notation = notation;
   }
 
   read(rule: BindRule, approximation: Approximation): WhoSet[] {
@@ -30,7 +30,7 @@ export class BindReader {
       case 'not':
         return complement(this.read(rule.inner, approximation === 'less' ? 'more' : 'less'));
       default:
-        return this.#item(rule, approximation);
+        return this.#condition(rule, approximation);
     }
   }
 
@@ -41,37 +41,37 @@ export class BindReader {
     return approximation === 'less' ? [] : [a];
   }
 
-  #item(item: BindItem, approximation: Approximation): WhoSet[] {
-    if (item.operator !== '!=' || item.key === 'ssf') return this.#equal(item, approximation);
-    return complement(this.#equal({ ...item, operator: '=' }, approximation === 'less' ? 'more' : 'less'));
+  #condition(bind: BindItem, approximation: Approximation): WhoSet[] {
+    if (bind.operator !== '!=' || bind.key === 'ssf') return this.#equal(bind, approximation);
+    return complement(this.#equal({ ...bind, operator: '=' }, approximation === 'less' ? 'more' : 'less'));
   }
 
-  #unsupportedItem({ key, operator, value }: BindItem, approximation: Approximation, most: WhoSet): WhoSet[] {
+  #unsupported({ key, operator, value }: BindItem, approximation: Approximation, superset: WhoSet): WhoSet[] {
     this.unsupportedReasons.push(`no rule can say '${key} ${operator} "${value}"'`);
-    return approximation === 'less' ? [] : [most];
+    return approximation === 'less' ? [] : [superset];
   }
 
-  #equal(item: BindItem, approximation: Approximation): WhoSet[] {
-    const { key, operator, value } = item;
+  #equal(bind: BindItem, approximation: Approximation): WhoSet[] {
+    const { key, operator, value } = bind;
     const isEqual = operator === '=';
-    if (key === 'ssf') return this.#strength(item, approximation);
-    if (!isEqual) return this.#unsupportedItem(item, approximation, EVERYBODY);
-    if (key === 'userdn') return value.split('||').flatMap((url) => this.#userDn(item, url.trim(), approximation));
-    if (key === 'groupdn') return value.split('||').flatMap((url) => this.#groupDn(item, url.trim(), approximation));
-    if (key === 'ip') return value.split(',').flatMap((address) => this.#network(item, address.trim(), approximation));
+    if (key === 'ssf') return this.#strength(bind, approximation);
+    if (!isEqual) return this.#unsupported(bind, approximation, EVERYBODY);
+    if (key === 'userdn') return value.split('||').flatMap((url) => this.#userDn(bind, url.trim(), approximation));
+    if (key === 'groupdn') return value.split('||').flatMap((url) => this.#groupDn(bind, url.trim(), approximation));
+    if (key === 'ip') return value.split(',').flatMap((address) => this.#network(bind, address.trim(), approximation));
     if (key === 'authmethod' && value.toLowerCase() === 'simple') return [{ mechanism: ['simple'], nots: [] }];
-    if (key !== 'userattr') return this.#unsupportedItem(item, approximation, EVERYBODY);
+    if (key !== 'userattr') return this.#unsupported(bind, approximation, EVERYBODY);
     const [, attribute] = /^([\w.-]+)#USERDN$/i.exec(value) ?? [];
-    const dnAttribute = attribute === undefined ? undefined : this.#words.toDnAttribute(attribute);
-    if (typeof dnAttribute !== 'string') return this.#unsupportedItem(item, approximation, USERS);
+    const dnAttribute = attribute === undefined ? undefined : this.#notation.toDnAttribute(attribute);
+    if (typeof dnAttribute !== 'string') return this.#unsupported(bind, approximation, USERS);
     return [{ attribute: [dnAttribute], nots: [] }];
   }
 
-  #userDn(item: BindItem, url: string, approximation: Approximation): WhoSet[] {
+  #userDn(bind: BindItem, url: string, approximation: Approximation): WhoSet[] {
     const text = /^ldap:\/\/\/(.*)$/i.exec(url)?.[1];
     switch (text?.toLowerCase()) {
       case undefined:
-        return this.#unsupportedItem(item, approximation, EVERYBODY);
+        return this.#unsupported(bind, approximation, EVERYBODY);
       case 'anyone':
         return [EVERYBODY];
       case 'all':
@@ -79,57 +79,56 @@ export class BindReader {
       case 'self':
         return [{ self: true, nots: [] }];
       case 'parent':
-        return this.#unsupportedItem(item, approximation, USERS);
+        return this.#unsupported(bind, approximation, USERS);
       case '':
         return [ANONYMOUS];
     }
     const [dn = '', , scope = 'base', filter = '(objectclass=*)'] = text!.split('?');
-    const userDn = dn.includes('*') || dn.includes('$') ? undefined : this.#words.toName(percentDecode(dn));
+    const userDn = dn.includes('*') || dn.includes('$') ? undefined : this.#notation.toName(percentDecode(dn));
     const hasPlainFilter = filter === '' || filter.toLowerCase() === '(objectclass=*)';
-    if (!userDn || 'why' in userDn || !hasPlainFilter) return this.#unsupportedItem(item, approximation, USERS);
+    if (!userDn || 'why' in userDn || !hasPlainFilter) return this.#unsupported(bind, approximation, USERS);
     if (scope === '' || scope === 'base') return [{ dn: [userDn], nots: [] }];
-    return scope === 'sub' ? [{ subtree: [userDn], nots: [] }] : this.#unsupportedItem(item, approximation, USERS);
+    return scope === 'sub' ? [{ subtree: [userDn], nots: [] }] : this.#unsupported(bind, approximation, USERS);
   }
 
-  #groupDn(item: BindItem, url: string, approximation: Approximation): WhoSet[] {
+  #groupDn(bind: BindItem, url: string, approximation: Approximation): WhoSet[] {
     const text = /^ldap:\/\/\/([^?]*)$/i.exec(url)?.[1];
-    const groupDn = text === undefined || /[*$]/.test(text) ? undefined : this.#words.toName(percentDecode(text));
-    if (!groupDn || 'why' in groupDn || groupDn.rdns.length === 0)
-      return this.#unsupportedItem(item, approximation, USERS);
+    const groupDn = text === undefined || /[*$]/.test(text) ? undefined : this.#notation.toName(percentDecode(text));
+    if (!groupDn || 'why' in groupDn || groupDn.rdns.length === 0) return this.#unsupported(bind, approximation, USERS);
     return [{ group: [groupDn], nots: [] }];
   }
 
-  #network(item: BindItem, given: string, approximation: Approximation): WhoSet[] {
-    const wildcardOctets = /^(\d+(?:\.\d+){0,2})(?:\.\*)+$/.exec(given)?.[1]?.split('.');
+  #network(bind: BindItem, addressText: string, approximation: Approximation): WhoSet[] {
+    const wildcardOctets = /^(\d+(?:\.\d+){0,2})(?:\.\*)+$/.exec(addressText)?.[1]?.split('.');
     const address = wildcardOctets
       ? `${[...wildcardOctets, 0, 0, 0].slice(0, 4).join('.')}/${wildcardOctets.length * 8}`
-      : given;
-    const network = this.#words.toNetwork(address);
+      : addressText;
+    const network = this.#notation.toNetwork(address);
     return typeof network === 'string'
       ? [{ network: [network], nots: [] }]
-      : this.#unsupportedItem(item, approximation, EVERYBODY);
+      : this.#unsupported(bind, approximation, EVERYBODY);
   }
 
-  #strength(item: BindItem, approximation: Approximation): WhoSet[] {
-    const bits = STRENGTH.test(item.value) ? Number(item.value) : Number.NaN;
-    const minStrength = item.operator === '>' || item.operator === '<=' ? bits + 1 : bits;
-    const isSupported = ['>', '>=', '<', '<='].includes(item.operator) && minStrength >= 0 && minStrength <= 256;
-    if (!isSupported) return this.#unsupportedItem(item, approximation, EVERYBODY);
-    const isUpperBound = item.operator.startsWith('<');
+  #strength(bind: BindItem, approximation: Approximation): WhoSet[] {
+    const bits = STRENGTH.test(bind.value) ? Number(bind.value) : Number.NaN;
+    const minStrength = bind.operator === '>' || bind.operator === '<=' ? bits + 1 : bits;
+    const isSupported = ['>', '>=', '<', '<='].includes(bind.operator) && minStrength >= 0 && minStrength <= 256;
+    if (!isSupported) return this.#unsupported(bind, approximation, EVERYBODY);
+    const isUpperBound = bind.operator.startsWith('<');
     if (minStrength === 0) return isUpperBound ? [] : [EVERYBODY];
     const strongEnough: WhoSet = { strength: minStrength, nots: [] };
     return isUpperBound ? complement([strongEnough]) : [strongEnough];
   }
 }
 
-/** The complement of the sets. */
+/** Returns the requesters that are in none of the sets. */
 function complement(sets: readonly WhoSet[]): WhoSet[] {
   let remaining: WhoSet | undefined = EVERYBODY;
   for (const set of sets) if (remaining && !areDisjoint(remaining, set)) remaining = subtractWho(remaining, set);
   return remaining ? [remaining] : [];
 }
 
-/** Percent-decodes a part of a URL. Returns the text unchanged if the result is not UTF-8. */
+/** Percent-decodes the text. Returns it unchanged if the result is not UTF-8. */
 function percentDecode(text: string): string {
   try {
     return decodeURIComponent(text);

@@ -2,7 +2,7 @@ import type { Schema } from '../../schema/schema.js';
 import type { AttributeType } from '../../schema/schema-types.js';
 import { isServerSecret } from '../attribute-set.js';
 
-/** A set of attribute types, `entry` and `children`, with one bit each. */
+/** A set of attribute types, of the word `entry` and of the word `children`. One bit for each. */
 export type Attributes = bigint;
 
 export const NO_ATTRIBUTES = 0n;
@@ -14,8 +14,8 @@ const FIRST_TYPE_BIT = 2;
 const MAX_NAMES = 80;
 
 /**
- * Maps the attribute types of a schema to bits, and sets of bits to the notation of rules. Secrets of the server are
- * left out, because rules cannot grant rights on them.
+ * Numbers the attribute types of a schema, one bit each, and converts sets of bits to the notation of rules. Secrets
+ * that only the server writes have no bit, because rules cannot grant rights on them.
  */
 export class AttributeBits {
   readonly #types: readonly AttributeType[];
@@ -87,7 +87,9 @@ export class AttributeBits {
     return this.#types.filter((type) => bits & this.#bitByType.get(type)!);
   }
 
-  /** The set in the notation of `attributes` in a rule; undefined if no list of reasonable length describes the set. */
+  /**
+   * Returns the set as words of `attributes` in a rule; undefined if the list would have more than `MAX_NAMES` names.
+   */
   ruleWords(bits: Attributes): string[] | undefined {
     const ruleWords: string[] = [];
     let remaining = bits & ~ENTRY & ~CHILDREN;

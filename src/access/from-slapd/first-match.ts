@@ -7,9 +7,9 @@ import type { Report } from './report.js';
 import { areDisjoint, EVERYBODY, intersectWho, subtractWho, toRuleWho, type WhoSet, whoContains } from './who-set.js';
 
 /**
- * Translates a first-match list into rules. Each step becomes a rule that allows. If an earlier step grants less, the
- * later rule is narrowed, or the excess is denied. The rules never grant a right that the list does not grant. The
- * report mentions rights that are lost.
+ * Translates a first-match list into rules. Each step becomes a rule that allows. Where an earlier step grants less,
+ * the rule covers less, or a second rule denies the excess. The rules never grant a right that the list does not grant.
+ * The report mentions rights that are lost.
  */
 export class FirstMatch {
   readonly #steps: readonly Element[];
@@ -18,7 +18,7 @@ export class FirstMatch {
   readonly #lossRemark: string | undefined;
   readonly drafts: RuleDraft[] = [];
 
-  /** `loss`: the remark about lost rights, for a list whose steps are not lines of the source. */
+  /** `loss`: the remark about lost rights, for a list whose steps combine several lines of the source. */
   constructor(elements: readonly Element[], bits: AttributeBits, report: Report, loss?: string) {
     this.#lossRemark = loss;
     this.#steps = elements;
@@ -31,24 +31,24 @@ export class FirstMatch {
     });
   }
 
-  #reportNotTranslated(line: number, why: string): void {
-    if (this.#lossRemark === undefined) this.#report.add('left', line, why);
+  #reportNotTranslated(line: number, reason: string): void {
+    if (this.#lossRemark === undefined) this.#report.add('left', line, reason);
     else this.#report.add('less', line, this.#lossRemark);
   }
 
   /** Whether a later step grants the same rights to all of `who`, and no step between them restricts these rights. */
-  #isGrantedLater({ region, who, rights }: Element, at: number): boolean {
-    for (const other of this.#steps.slice(at + 1)) {
-      if (isDisjoint(other, region, who)) continue;
-      if ((rights & ~other.rights) !== 0) return false;
-      if (other.inexactReason === undefined && regionContains(other.region, region) && whoContains(other.who, who))
+  #isGrantedLater({ region, who, rights }: Element, index: number): boolean {
+    for (const later of this.#steps.slice(index + 1)) {
+      if (isDisjoint(later, region, who)) continue;
+      if ((rights & ~later.rights) !== 0) return false;
+      if (later.inexactReason === undefined && regionContains(later.region, region) && whoContains(later.who, who))
         return true;
     }
     return false;
   }
 
-  #grant(element: Element, at: number): void {
-    const narrowedStep = this.#narrowStep(element, at);
+  #grant(element: Element, index: number): void {
+    const narrowedStep = this.#narrowStep(element, index);
     if (!narrowedStep) return;
     const { region, who, rights, deniedIndexes } = narrowedStep;
     const { origin } = element;
@@ -66,11 +66,14 @@ export class FirstMatch {
     if (region.place.scope === 'children') this.#denyAtEntry(element, region, who, rights);
   }
 
-  /** The step without the parts that earlier steps decide, and the earlier steps that need a rule to deny. */
-  #narrowStep(element: Element, at: number) {
+  /**
+   * Returns the step without the requesters, entries and rights that earlier steps decide. `deniedIndexes`: earlier
+   * steps for which a rule has to deny the excess. Undefined if nothing is left.
+   */
+  #narrowStep(element: Element, index: number) {
     let { region, who, rights } = element;
     const deniedIndexes: number[] = [];
-    for (let i = 0; i < at; i++) {
+    for (let i = 0; i < index; i++) {
       const earlierStep = this.#steps[i]!;
       if ((rights & ~earlierStep.rights) === 0 || isDisjoint(earlierStep, region, who)) continue;
       if (earlierStep.inexactReason !== undefined) this.#reportHeldBack(earlierStep, element);
@@ -93,19 +96,19 @@ export class FirstMatch {
     return { region, who, rights, deniedIndexes };
   }
 
-  #reportHeldBack({ origin, inexactReason }: Element, later: Element): void {
-    const [of, to] = [origin.line, later.origin.line];
+  #reportHeldBack({ origin, inexactReason }: Element, laterStep: Element): void {
+    const [of, to] = [origin.line, laterStep.origin.line];
     const laterText = of === to ? 'what stands behind it here' : `line ${to}`;
     this.#report.add('less', of, this.#lossRemark ?? `${inexactReason}: ${laterText} gives less for that`);
   }
 
-  /** A rule for the children of an entry becomes a rule for its subtree. Adds denials for the entry itself. */
+  /** Denies the rights on the base entry of a scope `children`. Rules lack this scope and use `subtree`. */
   #denyAtEntry(element: Element, region: Region, who: WhoSet, rights: RightSet): void {
     const entryRegion: Region = { ...region, place: { scope: 'base', base: region.place.base } };
-    this.#steps.forEach((other, i) => {
-      const extra = rights & ~other.rights;
-      if (other !== element && extra !== NO_RIGHTS && !isDisjoint(other, entryRegion, who))
-        this.#deny(i, entryRegion, who, extra, element.origin);
+    this.#steps.forEach((otherStep, i) => {
+      const excess = rights & ~otherStep.rights;
+      if (otherStep !== element && excess !== NO_RIGHTS && !isDisjoint(otherStep, entryRegion, who))
+        this.#deny(i, entryRegion, who, excess, element.origin);
     });
     const everywhere = { ...entryRegion, place: EVERYWHERE, filters: [] };
     const endStep: Element = {
@@ -119,19 +122,26 @@ export class FirstMatch {
     this.#denyWithin(endStep, this.#steps.length, entryRegion, who, rights, element.origin);
   }
 
-  #deny(at: number, given: Region, to: WhoSet, extra: RightSet, limitedGrant: Origin): void {
-    this.#denyWithin(this.#steps[at]!, at, given, to, extra, limitedGrant);
+  #deny(index: number, area: Region, grantee: WhoSet, excess: RightSet, limitedGrant: Origin): void {
+    this.#denyWithin(this.#steps[index]!, index, area, grantee, excess, limitedGrant);
   }
 
-  /** Denies in region `given` the rights `extra` that `step` does not grant, except where steps before it decide. */
-  #denyWithin(step: Element, at: number, given: Region, to: WhoSet, extra: RightSet, limitedGrant: Origin): void {
-    let region = intersectRegions(step.region, given);
+  /** Denies `excess` of `step` in `area`, except where steps before `step` decide. */
+  #denyWithin(
+    step: Element,
+    index: number,
+    area: Region,
+    grantee: WhoSet,
+    excess: RightSet,
+    limitedGrant: Origin,
+  ): void {
+    let region = intersectRegions(step.region, area);
     if (!region) return;
-    const intersection = intersectWho(step.who, to);
+    const intersection = intersectWho(step.who, grantee);
     let who = intersection === 'unknown' ? step.who : intersection;
-    for (let i = 0; who && i < at; i++) {
+    for (let i = 0; who && i < index; i++) {
       const earlierStep = this.#steps[i]!;
-      if ((earlierStep.rights & extra) === 0 || isDisjoint(earlierStep, region, who)) continue;
+      if ((earlierStep.rights & excess) === 0 || isDisjoint(earlierStep, region, who)) continue;
       if (earlierStep.inexactReason !== undefined) {
         this.#reportLost(earlierStep, step, limitedGrant);
         continue;
@@ -152,7 +162,7 @@ export class FirstMatch {
       }
       this.#reportLost(earlierStep, step, limitedGrant);
     }
-    if (who) this.#pushDenial(step, region, who, extra, limitedGrant);
+    if (who) this.#pushDenial(step, region, who, excess, limitedGrant);
   }
 
   #pushDenial(step: Element, region: Region, who: WhoSet, rights: RightSet, limitedGrant: Origin): void {
@@ -183,7 +193,7 @@ export class FirstMatch {
     });
   }
 
-  /** Drops conditions `not` until one is left, since a rule has only one. The result may match more requesters. */
+  /** Drops conditions `not` until one is left, the most that a rule can have. The denial may then match more. */
   #ruleWhoContaining(who: WhoSet, step: Element, limitedGrant: Origin) {
     for (let nots = who.nots; ; nots = nots.slice(0, -1)) {
       const ruleWho = toRuleWho({ ...who, nots });
@@ -200,13 +210,13 @@ export class FirstMatch {
   }
 
   #reportWiderDenial(step: Element, region: Region, who: WhoSet, rights: RightSet, limitedGrant: Origin): void {
-    for (const other of this.#steps)
-      if (other !== step && other.rights & rights && !isDisjoint(other, region, who))
-        this.#reportLost(other, step, limitedGrant);
+    for (const otherStep of this.#steps)
+      if (otherStep !== step && otherStep.rights & rights && !isDisjoint(otherStep, region, who))
+        this.#reportLost(otherStep, step, limitedGrant);
   }
 
-  #reportLost(lost: Element, step: Element, limitedGrant: Origin): void {
-    const [of, to] = [lost.origin.line, limitedGrant.line];
+  #reportLost(lostStep: Element, step: Element, limitedGrant: Origin): void {
+    const [of, to] = [lostStep.origin.line, limitedGrant.line];
     const samePlaceText = step.origin.line === of ? '' : ` where line ${step.origin.line} is about the same`;
     const limitedText = to === of ? 'another part of this line' : `line ${to}`;
     const remark = `it gives less${samePlaceText}: no rule can stop what ${limitedText} gives there, and leave this`;

@@ -25,7 +25,7 @@ export interface Translation {
   readonly translatedCount: number;
 }
 
-/** Largest number of steps, or of pairs of steps, that are processed. */
+/** The translation of a list takes time quadratic in the number of its steps, so longer lists are refused. */
 const MAX_STEPS = 2000;
 
 /**
@@ -35,13 +35,13 @@ const MAX_STEPS = 2000;
 export function translate(text: string, schema: Schema): Translation {
   const report = new Report();
   const source = readSource(text, report);
-  const words = new RuleWords(schema);
+  const notation = new RuleWords(schema);
   const bits = new AttributeBits(schema);
-  const whoReader = new WhoReader(words, report);
+  const whoReader = new WhoReader(notation, report);
   const everywhere = { place: EVERYWHERE, filters: [], attributes: bits.allBits };
-  const stepReader = new StepReader(new WhatReader(words, bits, report), whoReader, everywhere, report);
-  const drafts = slapdDrafts(source.databases, stepReader, words, bits, report);
-  const aciReader = new AciReader(words, bits, report);
+  const stepReader = new StepReader(new WhatReader(notation, bits, report), whoReader, everywhere, report);
+  const drafts = slapdDrafts(source.databases, stepReader, notation, bits, report);
+  const aciReader = new AciReader(notation, bits, report);
   const aciDrafts = aciReader.read(source.acis);
   const remarks = report.remarks();
   const yaml = formatRules([...drafts, ...aciDrafts], remarks, bits, HEAD);
@@ -54,11 +54,13 @@ Read them, run "rowan access diff" and "rowan access test", and then "rowan acce
 function slapdDrafts(
   databases: readonly SlapdDatabase[],
   reader: StepReader,
-  words: RuleWords,
+  notation: RuleWords,
   bits: AttributeBits,
   report: Report,
 ): RuleDraft[] {
-  const steps = databasesInOrder(databases, words, report).flatMap(({ access, places }) => reader.read(access, places));
+  const steps = databasesInOrder(databases, notation, report).flatMap(({ access, places }) =>
+    reader.read(access, places),
+  );
   if (steps.length > MAX_STEPS) {
     report.add('left', 1, `${steps.length} steps are too many; at most ${MAX_STEPS} are worked out: part the file`);
     return [];
@@ -81,12 +83,12 @@ interface PlacedDatabase {
   readonly places: readonly Place[];
 }
 
-/** Databases with the deepest suffix first: slapd uses the database with the longest matching suffix. */
-function databasesInOrder(databases: readonly SlapdDatabase[], words: RuleWords, report: Report): PlacedDatabase[] {
+/** Returns the databases, deepest suffix first: slapd uses the database with the longest matching suffix. */
+function databasesInOrder(databases: readonly SlapdDatabase[], notation: RuleWords, report: Report): PlacedDatabase[] {
   if (databases.length === 1) return [{ access: databases[0]!.access, places: [EVERYWHERE] }];
   const placed = databases.flatMap(({ suffixes, access }) =>
     suffixes.flatMap((suffix) => {
-      const base = words.toName(suffix);
+      const base = notation.toName(suffix);
       if (!('why' in base)) return [{ access, places: [{ scope: 'subtree', base }] as const, depth: base.rdns.length }];
       report.add('left', access[0]?.line ?? 1, `the suffix '${suffix}' is no name: ${base.why}`);
       return [];

@@ -5,7 +5,7 @@ export interface Name {
   readonly rdns: readonly { readonly text: string; readonly norm: string }[];
 }
 
-/** A set of entries. The scope `children` has all entries below the base. The subtree of the root is everything. */
+/** A set of entries. Scope `children`: all entries below the base. The subtree of the root: the whole directory. */
 export interface Place {
   readonly scope: 'base' | 'one' | 'subtree' | 'children';
   readonly base: Name;
@@ -31,10 +31,10 @@ export function isSameName(a: Name, b: Name): boolean {
   return a.rdns.length === b.rdns.length && isAtOrBelow(a, b);
 }
 
-/** Whether `name` equals `above` or lies below it. */
-export function isAtOrBelow(name: Name, above: Name): boolean {
-  const from = name.rdns.length - above.rdns.length;
-  return from >= 0 && above.rdns.every(({ norm }, i) => norm === name.rdns[from + i]!.norm);
+/** Whether `name` equals `ancestor` or lies below it. */
+export function isAtOrBelow(name: Name, ancestor: Name): boolean {
+  const depthBelow = name.rdns.length - ancestor.rdns.length;
+  return depthBelow >= 0 && ancestor.rdns.every(({ norm }, i) => norm === name.rdns[depthBelow + i]!.norm);
 }
 
 /** Whether the place contains the entry with the name. */

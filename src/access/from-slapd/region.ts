@@ -1,7 +1,7 @@
 import type { AttributeBits, Attributes } from './attribute-bits.js';
 import { intersectPlaces, type Place, placeContains } from './place.js';
 
-/** The scope of a line: the attributes of the entries at a place that match all filters. */
+/** A set of attributes of a set of entries: the entries at a place that match all filters. */
 export interface Region {
   readonly place: Place;
   /** Filters in text form, each in parentheses. */

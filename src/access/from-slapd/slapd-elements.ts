@@ -7,7 +7,7 @@ import type { SlapdStep } from './slapd-steps.js';
 import { PRIVILEGES } from './slapd-syntax.js';
 import { subtractWho, type WhoSet } from './who-set.js';
 
-/** The rights for a set of slapd privileges. */
+/** Converts a set of slapd privileges to rights. */
 type RightsOfPrivileges = (privileges: number) => RightSet;
 
 const { a, z, c, s, r, m } = PRIVILEGES;
@@ -35,7 +35,7 @@ const BELOW = rightsByPrivileges([[a, 'moveIn']]);
 const SEARCH = rightSet('search');
 const WRITE = rightSet('add', 'delete', 'replace');
 
-/** First-match lists, one for each kind of object that has rights of its own. */
+/** Returns the first-match lists of a database: for attributes, secrets, entries, and creation below entries. */
 export function elementLists(steps: readonly SlapdStep[], bits: AttributeBits, report: Report): Element[][] {
   return [
     elementsOnAttributes(steps, bits.plainBits, ON_ATTRIBUTE),
@@ -58,7 +58,7 @@ export function elementsOnAttributes(
   );
 }
 
-/** Lists for secrets. A line grants rights only on secrets that it names, except writing `userPassword`. */
+/** Returns the lists for secrets. A line grants rights on secrets that it names, and writing `userPassword`. */
 function secretLists(steps: readonly SlapdStep[], bits: AttributeBits, report: Report): Element[] {
   const unnamedSecrets = new Map<number, string[]>();
   const elements = bits.typesIn(bits.secretBits).flatMap((type) => {

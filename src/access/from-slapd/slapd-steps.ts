@@ -9,14 +9,14 @@ import type { WhatReader } from './slapd-what.js';
 import type { WhoReader } from './slapd-who.js';
 import { areDisjoint, EVERYBODY, subtractWho, type WhoSet } from './who-set.js';
 
-/** A step of a first-match list with slapd's privileges. */
+/** A step of a first-match list with the privileges of slapd, before they are converted to rights. */
 export interface SlapdStep {
   readonly region: Region;
   readonly namedAttributes: Attributes;
   readonly who: WhoSet;
   readonly privileges: number;
   readonly inexactReason: string | undefined;
-  /** The region of the clause. Within a region, steps with `isWhoExact` match exactly the requesters of the source. */
+  /** Identifies the region of the `access` line. All steps of one line and region have the same object. */
   readonly sourceRegion: object;
   readonly isWhoExact: boolean;
   readonly origin: Origin;
@@ -25,7 +25,7 @@ export interface SlapdStep {
 const READ = PRIVILEGES.d | PRIVILEGES.x | PRIVILEGES.c | PRIVILEGES.s | PRIVILEGES.r;
 const MAX_TEXT = 100;
 
-/** Translates the lines of a database into steps, limited to the entries of the database if its suffixes are known. */
+/** Translates the lines of a database into steps for the entries of the database, if its suffixes are known. */
 export class StepReader {
   readonly #whatReader: WhatReader;
   readonly #whoReader: WhoReader;
@@ -88,28 +88,28 @@ export class StepReader {
     }
   }
 
-  /** A step with unknown content: the following steps cannot be sure. */
+  /** Returns the step for a line that cannot be parsed. Later steps grant nothing, since this line may decide. */
   #unknownStep({ line, text }: LogicalLine): SlapdStep {
     return { ...this.#stepForAll(0, { line, text }), inexactReason: 'it cannot be read' };
   }
 
-  /** `hasPassedOn`: whether earlier lines may have passed privileges on to this line, which adds to them. */
+  /** `hasPassedOn`: whether earlier lines may have passed on privileges, to which this line adds. */
   #clauseSteps({ line, what, by }: SlapdClause, hasPassedOn: boolean): SlapdStep[] {
     const regions = this.#whatReader.read(what, line);
     if (regions.length === 0) return [];
     const passingClauses: { who: WhoSet; inexactReason: string | undefined }[] = [];
     const steps: SlapdStep[] = [];
-    let hasCarried = hasPassedOn;
-    const pushSteps = (given: WhoSet, privileges: number, why: string | undefined, text: string) => {
+    let mayAddPrivileges = hasPassedOn;
+    const pushSteps = (requesters: WhoSet, privileges: number, reason: string | undefined, text: string) => {
       const unsureClause = passingClauses.find(
-        ({ who, inexactReason }) => inexactReason !== undefined && !areDisjoint(who, given),
+        ({ who, inexactReason }) => inexactReason !== undefined && !areDisjoint(who, requesters),
       );
-      let who: WhoSet | undefined = given;
+      let who: WhoSet | undefined = requesters;
       for (const one of passingClauses) if (who && one.inexactReason === undefined) who = subtractWho(who, one.who);
       if (!who) return;
       for (const sourceRegion of regions) {
         const { namedAttributes, inexactReason, ...region } = sourceRegion;
-        const whoReason = why ?? unsureClause?.inexactReason;
+        const whoReason = reason ?? unsureClause?.inexactReason;
         const origin = { line, text };
         steps.push({
           region,
@@ -128,15 +128,15 @@ export class StepReader {
       const text = truncate(`to ${what.text} by ${byClause.text}`);
       if (who && byClause.control === 'break') passingClauses.push({ who, inexactReason });
       else if (who && byClause.control === 'stop')
-        pushSteps(who, this.#grantedPrivileges(byClause, hasCarried, line), inexactReason, text);
-      if (byClause.control !== 'stop') hasCarried ||= passesPrivileges(byClause);
+        pushSteps(who, this.#grantedPrivileges(byClause, mayAddPrivileges, line), inexactReason, text);
+      if (byClause.control !== 'stop') mayAddPrivileges ||= passesPrivileges(byClause);
     }
     pushSteps(EVERYBODY, 0, undefined, truncate(`to ${what.text} by * none`));
     this.#reportInexact(regions, steps);
     return steps;
   }
 
-  #grantedPrivileges({ text, access }: SlapdBy, carried: boolean, line: number): number {
+  #grantedPrivileges({ text, access }: SlapdBy, hasCarriedPrivileges: boolean, line: number): number {
     const { operator, privileges, coversOwnValues } = access;
     if (privileges & PRIVILEGES.x && privileges <= (PRIVILEGES.d | PRIVILEGES.x))
       this.#report.add('said', line, `'${text}': binding needs no right here, so this gives nothing`);
@@ -144,7 +144,7 @@ export class StepReader {
       this.#report.add('left', line, `'${text}': no rule is about the values alone that are the DN of who asks`);
       return 0;
     }
-    if (operator !== '=' && carried && (operator === '-' || privileges > 0 || access.operator === '+'))
+    if (operator !== '=' && hasCarriedPrivileges && (operator === '-' || privileges > 0 || access.operator === '+'))
       this.#report.add('less', line, `'${text}': what lines before it leave to be added to is not added`);
     return operator === '-' ? 0 : privileges;
   }
@@ -161,7 +161,7 @@ export class StepReader {
   }
 }
 
-/** Whether the `by` clause passes privileges on to later clauses. */
+/** Whether the `by` clause may pass privileges on to later clauses. */
 function passesPrivileges({ control, access }: SlapdBy): boolean {
   return control !== 'stop' && access.operator !== '-' && access.privileges > 0;
 }

@@ -87,13 +87,13 @@ export function parseClause({ line, text }: LogicalLine): SlapdClause {
   return { line, what: parseWhat(what!), by: by.map(parseBy) };
 }
 
-function parseWhat(given: readonly string[]): SlapdWhat {
+function parseWhat(words: readonly string[]): SlapdWhat {
   const what: { -readonly [K in keyof SlapdWhat]: SlapdWhat[K] } = {
-    text: given.join(' '),
+    text: words.join(' '),
     distinguishesValues: false,
   };
-  if (given.length === 0) throw new SlapdSyntaxError("it does not say what it is about behind 'to'");
-  for (const word of given) {
+  if (words.length === 0) throw new SlapdSyntaxError("it does not say what it is about behind 'to'");
+  for (const word of words) {
     if (word === '*') continue;
     const [, key = '', style = '', value = ''] = /^([a-z]+)((?:[./][^=]*)?)=(.*)$/is.exec(word) ?? [];
     switch (key.toLowerCase()) {
@@ -118,18 +118,18 @@ function parseWhat(given: readonly string[]): SlapdWhat {
   return what;
 }
 
-function parseBy(given: readonly string[]): SlapdBy {
+function parseBy(words: readonly string[]): SlapdBy {
   const who: SlapdWho[] = [];
   let access = UNCHANGED;
   let control: SlapdBy['control'] = 'stop';
-  for (const word of given) {
+  for (const word of words) {
     const accessMatch = ACCESS.exec(word);
     if (accessMatch) access = parseAccess(accessMatch[2]!.toLowerCase(), accessMatch[1] !== undefined);
     else if (/^(?:stop|continue|break)$/i.test(word)) control = word.toLowerCase() as SlapdBy['control'];
     else who.push(parseWho(word));
   }
   if (who.length === 0) throw new SlapdSyntaxError("a 'by' does not say who");
-  return { text: given.join(' '), who, access, control };
+  return { text: words.join(' '), who, access, control };
 }
 
 function parseAccess(text: string, coversOwnValues: boolean): SlapdAccess {
@@ -141,8 +141,8 @@ function parseAccess(text: string, coversOwnValues: boolean): SlapdAccess {
 }
 
 function parseWho(word: string): SlapdWho {
-  const [, left = word, value] = /^([^=]*)=(.*)$/s.exec(word) ?? [];
-  const [path = '', ...style] = left.split('.');
+  const [, keyAndStyle = word, value] = /^([^=]*)=(.*)$/s.exec(word) ?? [];
+  const [path = '', ...style] = keyAndStyle.split('.');
   const [key = '', ...groupParts] = path.split('/');
   return { text: word, key: key.toLowerCase(), groupParts, style: style.join('.').toLowerCase(), value };
 }

@@ -5,11 +5,11 @@ import type { Report } from './report.js';
 import type { SlapdWhat, StyledDn } from './slapd-syntax.js';
 import type { RuleWords } from './words.js';
 
-/** A part of the `what` of a clause. */
+/** A region of the `what` of an `access` line. */
 export interface SlapdRegion extends Region {
   /** Attributes that the clause names explicitly. */
   readonly namedAttributes: Attributes;
-  /** Undefined if the region is exact. Otherwise the reason why the region is a superset of the clause's `what`. */
+  /** Undefined if the region is exact. Otherwise the reason why it is only a superset of the `what`. */
   readonly inexactReason: string | undefined;
 }
 
@@ -38,28 +38,28 @@ const SIMPLE_REGEX =
 const ANY_ABOVE = /^(?:\.[+*]|\(\.[+*]\)),$/;
 const ONE_ABOVE = /^(?:\[\^,\][+*]|\(\[\^,\][+*]\)),$/;
 
-/** Translates the `what` of a clause into regions. The result is empty if rules do not apply to the `what`. */
+/** Translates the `what` of an `access` line into regions; into none if rules do not apply to any of its entries. */
 export class WhatReader {
-  readonly #words: RuleWords;
+  readonly #notation: RuleWords;
   readonly #bits: AttributeBits;
   readonly #report: Report;
 
-  constructor(words: RuleWords, bits: AttributeBits, report: Report) {
-    this.#words = words;
+  constructor(notation: RuleWords, bits: AttributeBits, report: Report) {
+    this.#notation = notation;
     this.#bits = bits;
     this.#report = report;
   }
 
-  read(what: SlapdWhat, line: number): SlapdRegion[] {
-    const foundPlace = what.dn ? this.#readPlace(what.dn, line) : { place: EVERYWHERE };
+  read(clause: SlapdWhat, line: number): SlapdRegion[] {
+    const foundPlace = clause.dn ? this.#readPlace(clause.dn, line) : { place: EVERYWHERE };
     if (!foundPlace) return [];
     const { place } = foundPlace;
     const reasons: string[] = foundPlace.inexactReason === undefined ? [] : [foundPlace.inexactReason];
-    const filter = what.filter === undefined ? undefined : this.#words.toFilter(what.filter);
+    const filter = clause.filter === undefined ? undefined : this.#notation.toFilter(clause.filter);
     const filters = typeof filter === 'string' ? [filter] : [];
     if (typeof filter === 'object') reasons.push(`no rule can have its filter: ${filter.why}`);
-    if (what.distinguishesValues) reasons.push('rules do not tell values from one another');
-    const { exact, namedAttributes, inexact, reason } = this.#readAttributes(what.attrs, line);
+    if (clause.distinguishesValues) reasons.push('rules do not tell values from one another');
+    const { exact, namedAttributes, inexact, reason } = this.#readAttributes(clause.attrs, line);
     const regions: SlapdRegion[] = [];
     const placeReason = reasons.length > 0 ? reasons.join('; ') : undefined;
     if (inexact)
@@ -79,7 +79,7 @@ export class WhatReader {
     if (style === 'regex') return this.#readRegex(pattern);
     const scope = SCOPES[style];
     if (!scope) return { place: EVERYWHERE, inexactReason: `no rule can say 'dn.${style}'` };
-    const base = this.#words.toName(pattern);
+    const base = this.#notation.toName(pattern);
     if ('why' in base) {
       this.#report.add('left', line, `it is about no entry that can be here: ${base.why}`);
       return undefined;
@@ -94,7 +94,7 @@ export class WhatReader {
       : { place: EVERYWHERE };
   }
 
-  /** Whether the place is an entry of the server: the root DSE, cn=Subschema or cn=config. Rules do not apply there. */
+  /** Whether the place is an entry that the server provides, such as the root DSE. Rules do not apply there. */
   #isServerEntry({ rdns }: Name, scope: Place['scope']): boolean {
     if (rdns.length === 0) return scope === 'base';
     return /^cn=(?:subschema|config)$/i.test(rdns.at(-1)!.text);
@@ -104,7 +104,7 @@ export class WhatReader {
     if (/^\^?\.\*\$*$/.test(pattern)) return { place: EVERYWHERE };
     const inexactReason = `no rule can say the regular expression ${pattern}`;
     const [, start, ahead = '', suffix = ''] = SIMPLE_REGEX.exec(pattern) ?? [];
-    const base = LITERAL.test(suffix) ? this.#words.toName(suffix) : undefined;
+    const base = LITERAL.test(suffix) ? this.#notation.toName(suffix) : undefined;
     if (!base || 'why' in base) return { place: EVERYWHERE, inexactReason };
     if (ANY_ABOVE.test(ahead)) return { place: { scope: 'children', base } };
     if (start !== '^') return { place: EVERYWHERE, inexactReason };

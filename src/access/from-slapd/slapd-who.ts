@@ -4,7 +4,7 @@ import { ANONYMOUS, EVERYBODY, intersectWho, USERS, type WhoSet } from './who-se
 import type { RuleWords } from './words.js';
 
 export interface TranslatedWho {
-  /** Undefined: nobody. */
+  /** The requesters. Undefined: none. */
   readonly who: WhoSet | undefined;
   /** Undefined if `who` is exact. Otherwise the reason why `who` is a superset. */
   readonly inexactReason?: string;
@@ -19,19 +19,19 @@ const MAX_STRENGTH = 256;
 
 /** Translates the `who` of a `by` clause. */
 export class WhoReader {
-  readonly #words: RuleWords;
+  readonly #notation: RuleWords;
   readonly #report: Report;
 
-  constructor(words: RuleWords, report: Report) {
-    this.#words = words;
+  constructor(notation: RuleWords, report: Report) {
+    this.#notation = notation;
     this.#report = report;
   }
 
-  /** The intersection of all parts. */
-  read(parts: readonly SlapdWho[], line: number): TranslatedWho {
+  /** Returns the requesters that match all conditions. */
+  read(conditions: readonly SlapdWho[], line: number): TranslatedWho {
     let translated: TranslatedWho = { who: EVERYBODY };
-    for (const part of parts) {
-      const translatedPart = this.#translatePart(part, line);
+    for (const condition of conditions) {
+      const translatedPart = this.#translateCondition(condition, line);
       if (!translated.who || !translatedPart.who) return NOBODY_MATCHES;
       const intersection = intersectWho(translated.who, translatedPart.who);
       const reasons = [
@@ -48,8 +48,8 @@ export class WhoReader {
     return translated;
   }
 
-  #translatePart(part: SlapdWho, line: number): TranslatedWho {
-    const { key, style, value = '' } = part;
+  #translateCondition(condition: SlapdWho, line: number): TranslatedWho {
+    const { key, style, value = '' } = condition;
     switch (key) {
       case '*':
         return { who: EVERYBODY };
@@ -58,39 +58,39 @@ export class WhoReader {
       case 'users':
         return { who: USERS };
       case 'self':
-        return style === '' ? { who: { self: true, nots: [] } } : inexactWho(part, USERS);
+        return style === '' ? { who: { self: true, nots: [] } } : inexactWho(condition, USERS);
       case 'dn':
-        return this.#translateDn(part, line);
+        return this.#translateDn(condition, line);
       case 'dnattr': {
-        const attribute = this.#words.toDnAttribute(value);
+        const attribute = this.#notation.toDnAttribute(value);
         if (typeof attribute === 'string') return { who: { attribute: [attribute], nots: [] } };
-        return { who: USERS, inexactReason: `'${part.text}': ${attribute.why}` };
+        return { who: USERS, inexactReason: `'${condition.text}': ${attribute.why}` };
       }
       case 'group':
-        return this.#translateGroup(part, line);
+        return this.#translateGroup(condition, line);
       case 'peername':
-        return this.#translatePeer(part);
+        return this.#translatePeer(condition);
       case 'ssf':
       case 'tls_ssf':
-        return this.#translateStrength(part, line);
+        return this.#translateStrength(condition, line);
       case 'realself':
       case 'realusers':
       case 'realdn':
       case 'realdnattr':
-        return inexactWho(part, USERS);
+        return inexactWho(condition, USERS);
       default:
-        return inexactWho(part, EVERYBODY);
+        return inexactWho(condition, EVERYBODY);
     }
   }
 
-  #translateDn(part: SlapdWho, line: number): TranslatedWho {
-    const { style, value = '' } = part;
-    if (style === 'regex') return this.#translateRegex(part);
+  #translateDn(condition: SlapdWho, line: number): TranslatedWho {
+    const { style, value = '' } = condition;
+    if (style === 'regex') return this.#translateRegex(condition);
     if (value === '*') return { who: USERS };
-    if (value.includes('$')) return inexactWho(part, USERS);
-    const dn = this.#words.toName(value);
+    if (value.includes('$')) return inexactWho(condition, USERS);
+    const dn = this.#notation.toName(value);
     if ('why' in dn) {
-      this.#report.add('left', line, `'${part.text}' is nobody who can be here: ${dn.why}`);
+      this.#report.add('left', line, `'${condition.text}' is nobody who can be here: ${dn.why}`);
       return NOBODY_MATCHES;
     }
     if (/^cn=auth$/i.test(dn.rdns.at(-1)?.text ?? '')) {
@@ -110,51 +110,55 @@ export class WhoReader {
         return { who: dn.rdns.length === 0 ? USERS : strictlyBelow(dn) };
       case 'one':
       case 'onelevel':
-        return inexactWho(part, dn.rdns.length === 0 ? USERS : strictlyBelow(dn));
+        return inexactWho(condition, dn.rdns.length === 0 ? USERS : strictlyBelow(dn));
       default:
-        return inexactWho(part, USERS);
+        return inexactWho(condition, USERS);
     }
   }
 
-  #translateRegex(part: SlapdWho): TranslatedWho {
-    const { value = '' } = part;
+  #translateRegex(condition: SlapdWho): TranslatedWho {
+    const { value = '' } = condition;
     if (/^\^?\.\*\$*$/.test(value)) return { who: EVERYBODY };
     if (/^\^?\.\+\$*$/.test(value)) return { who: USERS };
     const [, ahead, suffix = ''] =
       /^(\^\(\.[+*],\)\?|\^?\.[+*],)([\w-]+=[\w -]+(?:,[\w-]+=[\w -]+)*)\$+$/.exec(value) ?? [];
-    const suffixDn = ahead === undefined ? undefined : this.#words.toName(suffix);
-    if (!suffixDn || 'why' in suffixDn) return inexactWho(part, mayMatchAnonymous(value) ? EVERYBODY : USERS);
+    const suffixDn = ahead === undefined ? undefined : this.#notation.toName(suffix);
+    if (!suffixDn || 'why' in suffixDn) return inexactWho(condition, mayMatchAnonymous(value) ? EVERYBODY : USERS);
     return { who: ahead!.endsWith('?') ? { subtree: [suffixDn], nots: [] } : strictlyBelow(suffixDn) };
   }
 
-  #translateGroup(part: SlapdWho, line: number): TranslatedWho {
-    const { groupParts, style, value = '' } = part;
-    const groupDn = ['', 'exact', 'base'].includes(style) ? this.#words.toName(value) : undefined;
-    if (!groupDn) return inexactWho(part, USERS);
-    if ('why' in groupDn) return { who: USERS, inexactReason: `'${part.text}': ${groupDn.why}` };
+  #translateGroup(condition: SlapdWho, line: number): TranslatedWho {
+    const { groupParts, style, value = '' } = condition;
+    const groupDn = ['', 'exact', 'base'].includes(style) ? this.#notation.toName(value) : undefined;
+    if (!groupDn) return inexactWho(condition, USERS);
+    if ('why' in groupDn) return { who: USERS, inexactReason: `'${condition.text}': ${groupDn.why}` };
     const [, attribute = 'member'] = groupParts;
-    if (!MEMBER_ATTRIBUTES.includes(attribute.toLowerCase())) return inexactWho(part, USERS);
-    this.#report.add('differs', line, `'${part.text}': ${NESTED_REMARK}`);
+    if (!MEMBER_ATTRIBUTES.includes(attribute.toLowerCase())) return inexactWho(condition, USERS);
+    this.#report.add('differs', line, `'${condition.text}': ${NESTED_REMARK}`);
     return { who: { group: [groupDn], nots: [] } };
   }
 
-  #translatePeer(part: SlapdWho): TranslatedWho {
-    const { style, value = '' } = part;
-    if (style !== 'ip' && style !== 'ipv6') return inexactWho(part, EVERYBODY);
+  #translatePeer(condition: SlapdWho): TranslatedWho {
+    const { style, value = '' } = condition;
+    if (style !== 'ip' && style !== 'ipv6') return inexactWho(condition, EVERYBODY);
     const [, address = '', mask, port] = /^([^%{]*)(?:%([^{]*))?(\{\d+\})?$/.exec(value) ?? [];
     const bits = mask === undefined ? undefined : prefixLength(mask);
-    if (bits === 'none' || port !== undefined) return inexactWho(part, EVERYBODY);
-    if (bits !== undefined && hasHostBits(address, bits)) return inexactWho(part, EVERYBODY);
-    const network = this.#words.toNetwork(bits === undefined ? address : `${address}/${bits}`);
-    return typeof network === 'string' ? { who: { network: [network], nots: [] } } : inexactWho(part, EVERYBODY);
+    if (bits === 'none' || port !== undefined) return inexactWho(condition, EVERYBODY);
+    if (bits !== undefined && hasHostBits(address, bits)) return inexactWho(condition, EVERYBODY);
+    const network = this.#notation.toNetwork(bits === undefined ? address : `${address}/${bits}`);
+    return typeof network === 'string' ? { who: { network: [network], nots: [] } } : inexactWho(condition, EVERYBODY);
   }
 
-  #translateStrength(part: SlapdWho, line: number): TranslatedWho {
-    const bits = Number(part.value);
-    if (!Number.isInteger(bits) || bits < 0 || bits > MAX_STRENGTH) return inexactWho(part, EVERYBODY);
+  #translateStrength(condition: SlapdWho, line: number): TranslatedWho {
+    const bits = Number(condition.value);
+    if (!Number.isInteger(bits) || bits < 0 || bits > MAX_STRENGTH) return inexactWho(condition, EVERYBODY);
     if (bits === 0) return { who: EVERYBODY };
-    if (bits > SLAPD_LOCAL_STRENGTH || part.key === 'tls_ssf')
-      this.#report.add('differs', line, `'${part.text}': a socket of this machine counts as ${MAX_STRENGTH} bits here`);
+    if (bits > SLAPD_LOCAL_STRENGTH || condition.key === 'tls_ssf')
+      this.#report.add(
+        'differs',
+        line,
+        `'${condition.text}': a socket of this machine counts as ${MAX_STRENGTH} bits here`,
+      );
     return { who: { strength: bits, nots: [] } };
   }
 }
@@ -181,17 +185,18 @@ function mayMatchAnonymous(pattern: string): boolean {
 function prefixLength(mask: string): number | 'none' {
   if (/^\d{1,3}$/.test(mask)) return Number(mask);
   const octets = mask.split('.').map(Number);
-  if (octets.length !== 4 || octets.some((part) => !Number.isInteger(part) || part < 0 || part > 255)) return 'none';
-  const bits = octets.map((part) => part.toString(2).padStart(8, '0')).join('');
+  if (octets.length !== 4 || octets.some((octet) => !Number.isInteger(octet) || octet < 0 || octet > 255))
+    return 'none';
+  const bits = octets.map((octet) => octet.toString(2).padStart(8, '0')).join('');
   return /^1*0*$/.test(bits) ? bits.replace(/0+$/, '').length : 'none';
 }
 
-/** Whether the address has bits outside the mask; then slapd's rule never matches. */
+/** Whether the address has bits outside the mask. Such a condition never matches in slapd. */
 function hasHostBits(address: string, prefix: number): boolean {
   if (address.includes(':')) return false;
   const bits = address
     .split('.')
-    .map((part) => Number(part).toString(2).padStart(8, '0'))
+    .map((octet) => Number(octet).toString(2).padStart(8, '0'))
     .join('');
   return bits.slice(prefix).includes('1');
 }

@@ -2,9 +2,9 @@ import { decodeBase64 } from '../../bytes/base64.js';
 import { type LogicalLine, logicalLines } from './logical-lines.js';
 import type { Report } from './report.js';
 
-/** The `access to …` lines of a slapd database, in order. */
+/** The `access to …` lines of one slapd database, in order. */
 export interface SlapdDatabase {
-  /** Suffix DNs. Empty if unknown: then the lines apply to all entries. */
+  /** Suffix DNs. Empty if the source does not name them: then the lines apply to all entries. */
   readonly suffixes: readonly string[];
   /** Each text begins with `to`. */
   readonly access: readonly LogicalLine[];
@@ -70,7 +70,7 @@ function sectionKind(name: string): Section['kind'] {
   return SERVER_DATABASE.test(name) ? 'own' : FRONTEND_DATABASE.test(name) ? 'global' : 'data';
 }
 
-/** Splits a line into words. A quoted text is one word. */
+/** Splits a line at white space. A quoted text counts as one word. */
 export function splitWords(text: string): string[] {
   const words: string[] = [];
   let word = '';
@@ -101,14 +101,16 @@ function withoutNumber(text: string): string {
   return text.replace(/^\{-?\d+\}\s*/, '');
 }
 
-/** Assigns lines to databases. Lines of the frontend or of no database come last in each database. */
+/**
+ * Assigns the lines to databases. Lines of the frontend and lines outside of databases are appended to each database.
+ */
 function toDatabases(sections: readonly Section[], report: Report): SlapdDatabase[] {
   const global = sections.filter(({ kind }) => kind === 'global').flatMap(({ access }) => access);
   for (const { line } of sections.filter(({ kind }) => kind === 'own').flatMap(({ access }) => access))
     report.add('said', line, 'this is about cn=config or cn=monitor, which are not for rules');
-  const data = sections.filter(({ kind }) => kind === 'data');
-  if (data.length === 0) return global.length === 0 ? [] : [{ suffixes: [], access: global }];
-  const databases = data.map(({ suffixes, access }) => ({ suffixes, access: [...access, ...global] }));
+  const dataSections = sections.filter(({ kind }) => kind === 'data');
+  if (dataSections.length === 0) return global.length === 0 ? [] : [{ suffixes: [], access: global }];
+  const databases = dataSections.map(({ suffixes, access }) => ({ suffixes, access: [...access, ...global] }));
   const hasAccess = databases.some(({ access }) => access.length > 0);
   return hasAccess ? databases : [];
 }
@@ -138,7 +140,7 @@ function readLdif(lines: readonly LogicalLine[], report: Report): Source {
   return { databases: toDatabases(sections, report), acis };
 }
 
-/** Sorts by the numbers in braces, if all values have numbers. */
+/** Sorts by the numbers in braces (`{0}to …`) if all values have numbers. */
 function sortByNumber(values: readonly LdifValue[]): readonly LdifValue[] {
   const numbers = new Map(values.map((one) => [one, Number(/^\{(-?\d+)\}/.exec(one.value)?.[1] ?? Number.NaN)]));
   if ([...numbers.values()].some(Number.isNaN)) return values;

@@ -14,7 +14,7 @@ const WRITE = a | z;
 export const TWO_ENTRIES =
   'it gives less of making, removing, renaming and moving: slapd asks of the entry and its parent, a rule of one of them';
 
-/** Combines the privileges on `children` of the parent and on `entry` of the child into rights. */
+/** Returns the rights that result from slapd's privileges on `children` of the parent and on `entry` of the child. */
 type CombineRights = (below: number, entry: number) => RightSet;
 
 const AT_ENTRY: CombineRights = (below, entry) =>
@@ -23,7 +23,9 @@ const AT_ENTRY: CombineRights = (below, entry) =>
   (below & z && (entry & WRITE) === WRITE ? rightSet('moveOut') : 0);
 const AT_PARENT: CombineRights = (below, entry) => (below & a && entry & a ? rightSet('create') : 0);
 
-/** A place as seen from the parent or from the child. If not exact, `place` is a superset. */
+/**
+ * The place of the children, or of the parents, of the entries in another place. If not exact, `place` is a superset.
+ */
 interface ApproximatePlace {
   readonly place: Place;
   readonly isExact: boolean;
@@ -32,44 +34,46 @@ interface ApproximatePlace {
 type ElementStep = Element & SlapdStep;
 
 /**
- * First-match lists for creating, removing, renaming and moving entries. slapd checks privileges on `children` of the
- * parent and on `entry` of the entry itself. So each pair of a step on `children` and
- * a step on `entry` is one step of a first-match list.
+ * Returns the first-match lists for creating, removing, renaming and moving entries. slapd checks privileges on
+ * `children` of the parent and on `entry` of the entry itself. So each pair of a step on `children` and a step on
+ * `entry` becomes one step of the list.
  */
 export function structureLists(steps: readonly SlapdStep[]): Element[][] {
-  const below = elementsOnAttributes(steps, CHILDREN, () => 0);
-  const entry = elementsOnAttributes(steps, ENTRY, () => 0);
-  const atEntry = below.flatMap((parent) =>
-    entry.flatMap((own) => {
+  const childrenSteps = elementsOnAttributes(steps, CHILDREN, () => 0);
+  const entrySteps = elementsOnAttributes(steps, ENTRY, () => 0);
+  const atEntry = childrenSteps.flatMap((parent) =>
+    entrySteps.flatMap((child) => {
       const { place, isExact } = placeOfChildren(parent.region.place);
-      const intersection = intersectPlaces(place, own.region.place);
+      const intersection = intersectPlaces(place, child.region.place);
       if (!intersection) return [];
       const isSure = isExact && parent.region.filters.length === 0;
-      const region = { place: intersection, filters: own.region.filters, attributes: ENTRY };
-      return combineSteps(own, parent, region, AT_ENTRY(parent.privileges, own.privileges), isSure);
+      const region = { place: intersection, filters: child.region.filters, attributes: ENTRY };
+      return combineSteps(child, parent, region, AT_ENTRY(parent.privileges, child.privileges), isSure);
     }),
   );
-  const atParent = below.flatMap((parent) =>
-    entry.flatMap((own) =>
-      placesOfParents(own.region.place).flatMap(({ place, isExact }) => {
+  const atParent = childrenSteps.flatMap((parent) =>
+    entrySteps.flatMap((child) =>
+      placesOfParents(child.region.place).flatMap(({ place, isExact }) => {
         const intersection = intersectPlaces(place, parent.region.place);
         if (!intersection) return [];
-        const sure = isExact && own.region.filters.length === 0;
+        const isSure = isExact && child.region.filters.length === 0;
         const region = { place: intersection, filters: parent.region.filters, attributes: CHILDREN };
-        return combineSteps(parent, own, region, AT_PARENT(parent.privileges, own.privileges), sure);
+        return combineSteps(parent, child, region, AT_PARENT(parent.privileges, child.privileges), isSure);
       }),
     ),
   );
   return [atEntry, atParent];
 }
 
-/** Combines a step for the entry that a rule applies to with a step for the related entry, its parent or child. */
+/**
+ * Combines two steps. `ruleStep` matches the entry that the rule applies to; `relatedStep` matches its parent or child.
+ */
 function combineSteps(
   ruleStep: ElementStep,
   relatedStep: ElementStep,
   region: Element['region'],
   rights: RightSet,
-  sure: boolean,
+  isSure: boolean,
 ): Element[] {
   if (ruleStep.who.self && relatedStep.who.self) return [];
   const relatedWho = withoutEntryConditions(relatedStep.who);
@@ -81,7 +85,7 @@ function combineSteps(
   const inexactReason =
     ruleStep.inexactReason ??
     relatedStep.inexactReason ??
-    (sure && relatedWho.exact && who !== 'unknown' ? undefined : TWO_ENTRIES);
+    (isSure && relatedWho.exact && who !== 'unknown' ? undefined : TWO_ENTRIES);
   const { origin } = rights !== 0 && relatedStep.origin.line > ruleStep.origin.line ? relatedStep : ruleStep;
   return [
     {
@@ -95,7 +99,7 @@ function combineSteps(
   ];
 }
 
-/** The part of `who` that does not depend on the related entry. */
+/** Returns the requesters without the conditions that compare them with the entry, such as `self`. */
 function withoutEntryConditions(who: WhoSet): { who: WhoSet; exact: boolean } {
   const { self, attribute, ...rest } = who;
   const hasEntryCondition = self !== undefined || attribute !== undefined;
@@ -109,14 +113,14 @@ function dependsOnEntry({ self, attribute, nots }: WhoSet): boolean {
   return self !== undefined || attribute !== undefined || nots.some(dependsOnEntry);
 }
 
-/** Entries whose parent is in the place. */
+/** Returns the place of the entries whose parent is in the place. */
 function placeOfChildren({ scope, base }: Place): ApproximatePlace {
   if (base.rdns.length === 0) return { place: { scope: 'subtree', base }, isExact: scope === 'subtree' };
   if (scope === 'base') return { place: { scope: 'one', base }, isExact: true };
   return { place: { scope: 'children', base }, isExact: scope === 'subtree' };
 }
 
-/** Entries that have a child in the place, except the root: only the administrator adds entries below it. */
+/** Returns the places of entries with a child in the place. Not the root: only the administrator adds entries there. */
 function placesOfParents({ scope, base }: Place): ApproximatePlace[] {
   if (scope === 'one') return [{ place: { scope: 'base', base }, isExact: true }];
   const parent = parentName(base);

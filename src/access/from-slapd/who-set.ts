@@ -1,8 +1,8 @@
 import { isAtOrBelow, isSameName, type Name, nameText } from './place.js';
 
 /**
- * A set of requesters: like the `who` of a rule, but with any number of `not`. A list matches if one of its elements
- * does. Functions return `undefined` for the empty set.
+ * A set of requesters. Like the `who` of a rule, but with any number of conditions `not`. A list matches if one of its
+ * elements does. Functions return `undefined` for the empty set.
  */
 export interface WhoSet {
   readonly users?: true;
@@ -37,7 +37,7 @@ function isUser(who: WhoSet): boolean {
   return USER_KEYS.some((key) => who[key] !== undefined);
 }
 
-/** Whether every member of `who` satisfies the condition `key` of `outer`, judged by the keys of `who`. */
+/** Whether the keys of `who` alone show that every member satisfies the condition `key` of `outer`. */
 function implies(who: WhoSet, outer: WhoSet, key: Key): boolean {
   switch (key) {
     case 'users':
@@ -79,7 +79,7 @@ export function areDisjoint(a: WhoSet, b: WhoSet): boolean {
   );
 }
 
-/** Whether a `not` of one set covers the whole intersection of the sets. */
+/** Whether a `not` of one of the sets excludes the whole intersection. */
 function notsCoverIntersection(a: WhoSet, b: WhoSet): boolean {
   return [...a.nots, ...b.nots].some(
     (not) => not.nots.length === 0 && conditionKeys(not).every((key) => implies(a, not, key) || implies(b, not, key)),
@@ -95,9 +95,9 @@ function haveDisjointNames(a: WhoSet, b: WhoSet): boolean {
   return Boolean(a.subtree && b.subtree && !a.subtree.some(isRelated));
 }
 
-/** Simplifies a set; undefined if the set is empty. */
-function simplify(given: WhoSet): WhoSet | undefined {
-  const who: MutableWhoSet = { ...given };
+/** Returns a simpler equivalent set; undefined if the set is empty. */
+function simplify(whoSet: WhoSet): WhoSet | undefined {
+  const who: MutableWhoSet = { ...whoSet };
   if (who.anonymous && isUser(who)) return undefined;
   if (who.dn && who.subtree) {
     who.dn = who.dn.filter((one) => who.subtree!.some((above) => isAtOrBelow(one, above)));
@@ -106,7 +106,7 @@ function simplify(given: WhoSet): WhoSet | undefined {
   if (isUser(who) && (who.users ?? false) && conditionKeys(who).some((key) => key !== 'users' && isUserKey(key)))
     delete who.users;
   const nots: WhoSet[] = [];
-  for (const not of given.nots) {
+  for (const not of whoSet.nots) {
     const positive: WhoSet = { ...who, nots: [] };
     const remainingNot = dropImpliedKeys(not, positive);
     if (conditionKeys(remainingNot).length === 0 && remainingNot.nots.length === 0) return undefined;
@@ -115,9 +115,9 @@ function simplify(given: WhoSet): WhoSet | undefined {
       conditionKeys(remainingNot).length === 0 && remainingNot.nots.length === 1 ? remainingNot.nots[0]! : undefined;
     const intersection = doubleNot ? intersectWho(positive, doubleNot) : 'unknown';
     if (!intersection) return undefined;
-    // The intersection has additional keys, so the conditions kept so far have to be simplified again.
+    // The intersection has more keys, so all conditions `not` have to be simplified again.
     if (intersection !== 'unknown')
-      return simplify({ ...intersection, nots: [...intersection.nots, ...given.nots.filter((one) => one !== not)] });
+      return simplify({ ...intersection, nots: [...intersection.nots, ...whoSet.nots.filter((one) => one !== not)] });
     if (hasOnly(remainingNot, 'users')) who.anonymous = true;
     else if (hasOnly(remainingNot, 'anonymous')) {
       if (!isUser(who)) who.users = true;
@@ -139,7 +139,7 @@ function hasOnly(who: WhoSet, key: Key): boolean {
   return who.nots.length === 0 && keys.length === 1 && keys[0] === key;
 }
 
-/** A `not` without the keys that `positive` implies. */
+/** Returns the `not` without the keys that every member of `positive` satisfies. */
 function dropImpliedKeys(not: WhoSet, positive: WhoSet): WhoSet {
   const remainingNot: MutableWhoSet = { ...not };
   for (const key of conditionKeys(not)) if (implies(positive, not, key)) delete remainingNot[key];
@@ -179,10 +179,10 @@ export function simplifyNonEmpty(who: WhoSet): WhoSet {
   return simplify(who) ?? who;
 }
 
-/** A `who` in the notation of rules. */
+/** The value of `who` in a rules file. */
 export type RuleWho = { readonly [key: string]: unknown };
 
-/** The notation of a set; undefined if a rule cannot express the set because a rule has only one `not`. */
+/** Converts a set to the notation of rules; undefined if this needs more than one `not`, which rules cannot have. */
 export function toRuleWho(who: WhoSet): RuleWho | undefined {
   const ruleWho: { [key: string]: unknown } = {};
   for (const key of conditionKeys(who)) ruleWho[key] = plainValue(who[key]!);
@@ -198,7 +198,7 @@ function plainValue(value: true | number | readonly (Name | string)[]): unknown 
   return texts.length === 1 ? texts[0] : texts;
 }
 
-/** Merges conditions `not` that have the same single key. */
+/** Merges the conditions `not` that consist of the same single key. */
 function mergeNots(nots: readonly WhoSet[]): WhoSet[] {
   const merged: WhoSet[] = [];
   for (const not of nots) {

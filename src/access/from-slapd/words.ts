@@ -5,7 +5,7 @@ import type { Schema } from '../../schema/schema.js';
 import { parseRules } from '../parse-rules.js';
 import { type Name, nameFromDn } from './place.js';
 
-/** Converts parts of the source into the notation of rules, or returns the reason why rules cannot have a part. */
+/** Converts parts of the source to the notation of rules. `why`: the reason why rules cannot have the part. */
 export class RuleWords {
   readonly #schema: Schema;
 
@@ -22,30 +22,30 @@ export class RuleWords {
     }
   }
 
-  /** A filter in parentheses. */
-  toFilter(given: string): string | { readonly why: string } {
+  /** Returns the filter in parentheses. */
+  toFilter(filterText: string): string | { readonly why: string } {
     try {
-      const text = formatFilter(parseFilter(given));
-      const why = this.#fault({ who: {}, to: { filter: text }, allow: ['see'] });
-      return why === undefined ? text : { why };
+      const text = formatFilter(parseFilter(filterText));
+      const reason = this.#fault({ who: {}, to: { filter: text }, allow: ['see'] });
+      return reason === undefined ? text : { why: reason };
     } catch (error) {
       if (!(error instanceof LdapError)) throw error;
       return { why: error.message };
     }
   }
 
-  /** The name of an attribute type whose values are DNs of requesters. */
-  toDnAttribute(given: string): string | { readonly why: string } {
-    const why = this.#fault({ who: { attribute: given }, allow: ['see'] });
-    return why === undefined ? this.#schema.attribute(given)!.name : { why };
+  /** Returns the name of an attribute type whose values can be the requester's DN. */
+  toDnAttribute(text: string): string | { readonly why: string } {
+    const reason = this.#fault({ who: { attribute: text }, allow: ['see'] });
+    return reason === undefined ? this.#schema.attribute(text)!.name : { why: reason };
   }
 
-  toNetwork(given: string): string | { readonly why: string } {
-    const why = this.#fault({ who: { network: given }, allow: ['see'] });
-    return why === undefined ? given : { why };
+  toNetwork(text: string): string | { readonly why: string } {
+    const reason = this.#fault({ who: { network: text }, allow: ['see'] });
+    return reason === undefined ? text : { why: reason };
   }
 
-  /** The error message of `parseRules` for the rule; undefined if there is none. */
+  /** Returns the error message of `parseRules` for the rule; undefined if the rule is valid. */
   #fault(rule: object): string | undefined {
     const { faults } = parseRules(stringify({ rules: [{ name: 'it', ...rule }] }), this.#schema);
     return faults[0]?.message.replace("rule 'it': ", '');

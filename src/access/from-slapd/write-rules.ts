@@ -19,10 +19,10 @@ const MANAGE = rightSet('manage');
 const WRITING = rightSet('add', 'delete', 'replace');
 const MAX_TEXT = 180;
 
-/** Drafts of the same kind for the same `who`, place and filters. */
+/** Drafts of the same kind (`allow` or `deny`) with the same `who`, place and filters. */
 interface DraftGroup {
   readonly firstDraft: RuleDraft;
-  /** Rights by attributes; each grant becomes a rule. */
+  /** The rights with the attributes that they apply to. Each element becomes a rule. */
   readonly grants: { attributes: Attributes; rights: RightSet }[];
   readonly sourceLines: Set<string>;
   readonly lineNumbers: Set<number>;
@@ -41,7 +41,7 @@ export function formatRules(
   drafts: readonly RuleDraft[],
   remarks: readonly Remark[],
   bits: AttributeBits,
-  head: string,
+  fileComment: string,
 ): string {
   const nameCounts = new Map<string, number>();
   const rules: Rule[] = [];
@@ -61,22 +61,22 @@ export function formatRules(
       comment.length = group.sourceLines.size;
     }
   }
-  return formatYaml(rules, comments, head);
+  return formatYaml(rules, comments, fileComment);
 }
 
-function formatYaml(rules: readonly Rule[], comments: readonly string[], head: string): string {
+function formatYaml(rules: readonly Rule[], comments: readonly string[], fileComment: string): string {
   const document = new Document({ rules }, { aliasDuplicateObjects: false });
-  document.commentBefore = head
+  document.commentBefore = fileComment
     .split('\n')
     .map((line) => ` ${line}`)
     .join('\n');
   const ruleNodes = document.get('rules');
   if (isSeq(ruleNodes))
-    ruleNodes.items.forEach((item, i) => {
-      if (!isMap(item)) return;
-      item.commentBefore = comments[i]!;
+    ruleNodes.items.forEach((ruleNode, i) => {
+      if (!isMap(ruleNode)) return;
+      ruleNode.commentBefore = comments[i]!;
       for (const key of ['allow', 'deny']) {
-        const rights = item.get(key);
+        const rights = ruleNode.get(key);
         if (isSeq(rights)) rights.flow = true;
       }
     });
@@ -169,7 +169,7 @@ function createRule(
   return { name, who, ...(Object.keys(to).length > 0 && { to }), [kind]: rightWords(rights) };
 }
 
-/** The rights that apply to the attributes. */
+/** Returns those of the rights that can apply to the attributes. */
 function applicableRights(rights: RightSet, attributes: Attributes, bits: AttributeBits): RightSet {
   let applicable =
     (attributes & ENTRY ? ENTRY_RIGHTS : NO_RIGHTS) | (attributes & CHILDREN ? CHILDREN_RIGHTS : NO_RIGHTS);
@@ -178,7 +178,7 @@ function applicableRights(rights: RightSet, attributes: Attributes, bits: Attrib
   return rights & applicable;
 }
 
-/** Undefined for the default of rules: all attributes except secrets, the entry, and its children. */
+/** Returns the words of `attributes`. Undefined for the default: all but secrets, the entry, and its children. */
 function attributeWords(attributes: Attributes, rights: RightSet, bits: AttributeBits): string[] | undefined {
   const types = attributes & ~ENTRY & ~CHILDREN;
   const coversWholly = (bit: Attributes, own: RightSet) => attributes & bit || (rights & own) === NO_RIGHTS;

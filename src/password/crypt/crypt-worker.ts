@@ -1,7 +1,7 @@
 import { parentPort } from 'node:worker_threads';
 import { verifyCryptText } from './crypt.js';
 
-// The program of the worker thread of `verify-crypt.ts`. Answers each job with whether the password matches.
+// The program of the worker thread of `verify-crypt.ts`. Replies to each job whether the password matches.
 
 export interface CryptJob {
   readonly stored: string;

@@ -22,9 +22,9 @@ function initialDigest(key: Buffer, salt: Buffer): Buffer {
   return md5(buffers);
 }
 
-/** Returns the crypt text of `key` with the salt of `stored`; undefined when `stored` is malformed. */
-export function md5Crypt(stored: string, key: Buffer): string | undefined {
-  const match = cryptPatterns.md5.exec(stored);
+/** Returns the crypt text of `key` with the salt of `storedValue`; undefined when `storedValue` is malformed. */
+export function md5Crypt(storedValue: string, key: Buffer): string | undefined {
+  const match = cryptPatterns.md5.exec(storedValue);
   if (!match) return undefined;
   const salt = Buffer.from(match[1]!, 'latin1');
   let digest = initialDigest(key, salt);

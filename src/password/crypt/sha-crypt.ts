@@ -13,10 +13,10 @@ interface Variant {
 }
 
 /**
- * Generates a table of the specification. Each group is the previous group with every index incremented, rotated by one
- * place.
+ * Generates the table of the specification that orders the bytes of the digest. Each group of indices is the previous
+ * group with every index incremented, rotated by one place.
  */
-function makeDigestOrder(count: number, step: number, rotateLeft: boolean, last: readonly number[]): number[][] {
+function makeDigestOrder(count: number, step: number, rotateLeft: boolean, lastGroup: readonly number[]): number[][] {
   const digestOrder: number[][] = [];
   let group = [0, step, 2 * step];
   for (let i = 0; i < count; i++) {
@@ -24,7 +24,7 @@ function makeDigestOrder(count: number, step: number, rotateLeft: boolean, last:
     const [a, b, c] = group.map((index) => index + 1) as [number, number, number];
     group = rotateLeft ? [b, c, a] : [c, a, b];
   }
-  digestOrder.push([...last]);
+  digestOrder.push([...lastGroup]);
   return digestOrder;
 }
 
@@ -65,11 +65,11 @@ function runRounds(variant: Variant, firstDigest: Buffer, p: Buffer, s: Buffer, 
 }
 
 /**
- * Returns the crypt text of `key` with the algorithm, rounds and salt of `stored`. Undefined when `stored` is malformed
+ * Returns the crypt text of `key` with the algorithm, rounds and salt of `storedValue`. Undefined when `storedValue` is malformed
  * or `shaRounds` refuses its rounds. Takes from ten milliseconds to seconds, and must not run in the main thread.
  */
-export function shaCrypt(stored: string, key: Buffer): string | undefined {
-  const match = cryptPatterns.sha.exec(stored);
+export function shaCrypt(storedValue: string, key: Buffer): string | undefined {
+  const match = cryptPatterns.sha.exec(storedValue);
   const variant = match && variantsById[match[1]!];
   if (!match || !variant) return undefined;
   const rounds = shaRounds(match[2]);
@@ -81,5 +81,5 @@ export function shaCrypt(stored: string, key: Buffer): string | undefined {
   const p = repeat(keyDigest, key.length);
   const s = repeat(saltDigest, salt.length);
   const digest = runRounds(variant, firstDigest, p, s, rounds);
-  return stored.slice(0, stored.lastIndexOf('$') + 1) + encode64(digest, variant.digestOrder);
+  return storedValue.slice(0, storedValue.lastIndexOf('$') + 1) + encode64(digest, variant.digestOrder);
 }

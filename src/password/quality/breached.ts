@@ -14,7 +14,7 @@ const MAX_LINE_BYTES = 512;
 const BLOCK_BYTES = 4096;
 const LF = 0x0a;
 
-/** Thrown when a list is missing or has another format. */
+/** Thrown when a list is missing or does not have the expected format. */
 export class BreachedListFault extends Error {
   override readonly name = 'BreachedListFault';
 }
@@ -34,10 +34,10 @@ export function isBreached(path: string, clear: Buffer): Promise<boolean> {
     if (!(await stat(path)).isDirectory()) return (await fileContains(path, digits)) ?? false;
     const file = join(path, digits.slice(0, PREFIX_DIGITS));
     const suffix = digits.slice(PREFIX_DIGITS);
-    const found = (await fileContains(`${file}.txt`, suffix, true)) ?? (await fileContains(file, suffix, true));
-    // An empty folder, perhaps one that is not mounted, must not pass for a list without the password.
-    if (found === undefined) await requirePrefixFile(path);
-    return found ?? false;
+    const isListed = (await fileContains(`${file}.txt`, suffix, true)) ?? (await fileContains(file, suffix, true));
+    // A folder without any list file, perhaps not mounted, must not count as a list that lacks the password.
+    if (isListed === undefined) await requirePrefixFile(path);
+    return isListed ?? false;
   });
 }
 
@@ -56,7 +56,7 @@ async function requirePrefixFile(folder: string): Promise<void> {
   throw new BreachedListFault(`${folder}: no file is named by five hex digits, as 21BD1.txt`);
 }
 
-/** Whether a line of the file begins with the digits; undefined when the file is missing and `mayBeMissing` is set. */
+/** Whether a line of the file begins with the digits; undefined when `mayBeMissing` is set and the file is missing. */
 async function fileContains(path: string, digits: string, mayBeMissing = false): Promise<boolean | undefined> {
   let file: FileHandle;
   try {
@@ -85,20 +85,20 @@ class SortedLines {
     this.#linePattern = new RegExp(`^([0-9A-F]{${digits}})(?:\\s*:\\s*\\d+)?\\s*$`);
   }
 
-  /** Searches by bisection. A line with the digits begins at or after `from` and before `to`. */
+  /** Searches by bisection. If a line with the digits exists, it begins at or after `low` and before `end`. */
   async containsLine(digits: string): Promise<boolean> {
-    let from = 0;
-    let { size: to } = await this.#file.stat();
-    while (to - from > BLOCK_BYTES) {
-      const middle = from + Math.floor((to - from) / 2);
+    let low = 0;
+    let { size: end } = await this.#file.stat();
+    while (end - low > BLOCK_BYTES) {
+      const middle = low + Math.floor((end - low) / 2);
       const { start, lineDigits } = await this.#lineAfter(middle);
-      if (lineDigits === undefined || start >= to) to = middle + 1;
+      if (lineDigits === undefined || start >= end) end = middle + 1;
       else if (lineDigits === digits) return true;
-      else if (lineDigits < digits) from = start;
-      else to = start;
+      else if (lineDigits < digits) low = start;
+      else end = start;
     }
-    const block = await this.#read(from, to - from + MAX_LINE_BYTES);
-    for (let lineStart = 0; lineStart < block.length && from + lineStart < to; ) {
+    const block = await this.#read(low, end - low + MAX_LINE_BYTES);
+    for (let lineStart = 0; lineStart < block.length && low + lineStart < end; ) {
       const lineEnd = block.indexOf(LF, lineStart);
       if (this.#digitsOfLine(block.subarray(lineStart, lineEnd < 0 ? block.length : lineEnd)) === digits) return true;
       lineStart = lineEnd < 0 ? block.length : lineEnd + 1;
@@ -106,7 +106,7 @@ class SortedLines {
     return false;
   }
 
-  /** Returns the first line that begins after the position; `key` is undefined at the end of the file. */
+  /** Returns the first line that begins after the position. `lineDigits` is undefined at the end of the file. */
   async #lineAfter(position: number): Promise<{ readonly start: number; readonly lineDigits: string | undefined }> {
     const bytes = await this.#read(position, 2 * MAX_LINE_BYTES);
     const lineStart = bytes.indexOf(LF) + 1;

@@ -13,9 +13,9 @@ const TIMEOUT_SECONDS = 10;
 const CAPACITY = 256;
 
 /**
- * Judges passwords by an estimate of their strength and by the operator's own module. Both run in a thread, which is
- * started at the first use, so that the event loop is not blocked. Jobs run one at a time. When a job does not end in
- * time, the thread is terminated.
+ * Judges passwords by an estimate of their strength and by the operator's own module. Both run in a worker thread,
+ * which is started at the first job, so that the event loop is not blocked. Jobs run one at a time. A job that exceeds
+ * its time limit terminates the thread.
  */
 export class Judge {
   readonly #queue = new SlowWork(1, CAPACITY);
@@ -30,8 +30,8 @@ export class Judge {
   }
 
   /**
-   * Returns the reason to refuse the password, with what to change; undefined: none. Rejects with `JudgingFault`,
-   * `SlowWorkFull` or `SlowWorkAbandoned`.
+   * Returns the reason to refuse the password, with advice for the user; undefined to accept it. Rejects with
+   * `JudgingFault`, `SlowWorkFull` or `SlowWorkAbandoned`.
    */
   refusalReason(job: QualityJob, source: Source): Promise<string | undefined> {
     return this.#queue.run(async () => {

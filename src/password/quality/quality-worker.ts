@@ -4,23 +4,23 @@ import { parentPort } from 'node:worker_threads';
 
 export interface QualityJob {
   readonly clear: string;
-  /** The names of the entry. A password made of them is weak. */
+  /** Names of the user. A password that consists of them is weak. */
   readonly names: readonly string[];
   readonly dn: string;
-  /** The required strength, 0 to 4. 0: the strength is not estimated. */
+  /** The required strength, 0 to 4. With 0 the strength is not estimated. */
   readonly minScore: number;
   /** URL of the operator's own module. */
   readonly check: string | undefined;
 }
 
 export type QualityAnswer =
-  /** The reason to refuse the password; undefined: none. */
+  /** The reason to refuse the password; undefined: the password is accepted. */
   | { readonly reason: string | undefined }
-  /** Why the operator's module cannot be used. */
+  /** The reason why the operator's module cannot be used. */
   | { readonly fault: string };
 
-/** The default export of the operator's module. */
-type CheckModule = (clear: string, about: { readonly dn: string; readonly names: readonly string[] }) => unknown;
+/** The function that the operator's module exports as default. */
+type CheckModule = (clear: string, entry: { readonly dn: string; readonly names: readonly string[] }) => unknown;
 
 /** The most characters of a reason. */
 const MAX_REASON_LENGTH = 300;

@@ -6,7 +6,7 @@ const MAX_CHARACTERS = 100;
 
 const estimator = new ZxcvbnFactory({ dictionary, graphs: adjacencyGraphs, maxLength: MAX_CHARACTERS });
 
-/** Explanations of a weak password, by the warnings of the estimator. */
+/** Texts for users, by the warnings of the estimator. */
 const REASONS: Readonly<Record<string, string>> = {
   straightRow: 'it is a row of keys',
   keyPattern: 'it is a pattern on the keyboard',
@@ -25,7 +25,7 @@ const REASONS: Readonly<Record<string, string>> = {
   userInputs: 'it is made of names of its entry',
 };
 
-/** Returns the reason to refuse a password whose strength (0 to 4) is below `minScore`; undefined: none. */
+/** Returns the reason to refuse a password whose strength (0 to 4) is below `minScore`; otherwise undefined. */
 export function weaknessReason(clear: string, names: readonly string[], minScore: number): string | undefined {
   const userWords = names.flatMap((name) => [name, ...name.split(/[^\p{L}\p{N}]+/u)]).filter((word) => word !== '');
   const { score, feedback } = estimator.check(clear, userWords);

@@ -7,7 +7,7 @@ import { expectEnd, readOctets, readSequence } from '../asn1.js';
 export interface EffectiveRightsRequest {
   /** The user whose rights are requested: `dn:` and a DN, or `u:` and a uid. Undefined: the requester. */
   readonly authzId: string | undefined;
-  /** Attributes to report rights for, in addition to the attributes that the search requests. */
+  /** Attributes to report rights on, in addition to the attributes that the search requests. */
   readonly attributes: readonly string[];
 }
 
@@ -15,10 +15,7 @@ const MAX_VALUE = 64 * 1024;
 const SEQUENCE_TAG = 0x30;
 const CONTROL_NAME = 'effective rights control';
 
-/**
- * Decodes a plain authzId or `SEQUENCE { authzId OCTET STRING, attributes SEQUENCE OF OCTET STRING OPTIONAL }`. Throws
- * LdapError `protocolError`.
- */
+/** Decodes an authzId or `SEQUENCE { authzId, attributes SEQUENCE OF … OPTIONAL }`. Throws `protocolError`. */
 export function decodeEffectiveRights(value: Buffer | undefined): EffectiveRightsRequest {
   if (value === undefined || value.length === 0) return { authzId: undefined, attributes: [] };
   if (value[0] !== SEQUENCE_TAG) {
@@ -45,6 +42,6 @@ function text(bytes: Buffer): string {
   return bytes.toString();
 }
 
-function malformedError(why: string): LdapError {
-  return new LdapError('protocolError', `${CONTROL_NAME}: ${why}`);
+function malformedError(reason: string): LdapError {
+  return new LdapError('protocolError', `${CONTROL_NAME}: ${reason}`);
 }

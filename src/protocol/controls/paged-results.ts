@@ -12,13 +12,13 @@ export interface PagedResults {
 
 const MAX_VALUE = 8 * 1024;
 
-/** Throws LdapError `protocolError` if the value is missing, malformed or longer than 8 KiB. */
+/** Decodes the value. Throws LdapError `protocolError` if the value is missing, malformed or longer than 8 KiB. */
 export function decodePagedResults(value: Buffer | undefined): PagedResults {
-  const what = 'paged results control';
-  const elements = readSequence(value, what, MAX_VALUE);
-  const size = readInteger(elements[0], what, 0, MAX_INT);
-  const cookie = readOctets(elements[1], what);
-  expectEnd(elements, 2, what);
+  const label = 'paged results control';
+  const elements = readSequence(value, label, MAX_VALUE);
+  const size = readInteger(elements[0], label, 0, MAX_INT);
+  const cookie = readOctets(elements[1], label);
+  expectEnd(elements, 2, label);
   return { size, cookie };
 }
 

@@ -2,7 +2,7 @@ import { writeSequence } from '../asn1.js';
 import { MAX_INT } from '../reader.js';
 import { context, contextConstructed } from '../tags.js';
 
-/** Errors of the control (draft-behera-ldap-password-policy-10 §6.2; `passwordTooLong` is of OpenLDAP). */
+/** Errors of the control (draft-behera-ldap-password-policy-10 §6.2). OpenLDAP defines `passwordTooLong`. */
 export const PasswordPolicyError = {
   passwordExpired: 0,
   accountLocked: 1,
@@ -22,7 +22,7 @@ export type PasswordPolicyErrorName = keyof typeof PasswordPolicyError;
 export interface PasswordPolicyResponse {
   /** Seconds until the password expires. */
   readonly expiresIn?: number | undefined;
-  /** Grace logins that are left. */
+  /** Remaining grace logins after expiry. */
   readonly grace?: number | undefined;
   readonly error?: PasswordPolicyErrorName | undefined;
 }

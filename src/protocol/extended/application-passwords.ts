@@ -6,12 +6,12 @@ import { context, SEQUENCE } from '../tags.js';
 
 const ACTIONS = ['add', 'list', 'remove'] as const;
 
-/** Properties of an application password. Times are in the form of generalizedTime. */
+/** Properties of an application password. Times are in generalizedTime format. */
 export interface ApplicationPasswordFields {
   readonly name: string;
   /** Networks that the password may be used from, separated by spaces. */
   readonly networks?: string | undefined;
-  /** DN of the user that the connection has to be bound as before the password is used. */
+  /** DN of the user who has to be bound on the connection before the password can be used. */
   readonly usedBy?: string | undefined;
   readonly expires?: string | undefined;
 }
@@ -35,7 +35,7 @@ export interface ListedApplicationPassword extends ApplicationPasswordFields {
 const MAX_VALUE = 64 * 1024;
 const OPERATION_NAME = 'application passwords';
 
-/** Throws LdapError `protocolError`. */
+/** Decodes a requestValue. Throws LdapError `protocolError`. */
 export function decodeApplicationPasswords(value: Buffer | undefined): ApplicationPasswordsRequest {
   const elements = readSequence(value, OPERATION_NAME, MAX_VALUE);
   const action = ACTIONS[readInteger(elements[0], OPERATION_NAME, 0, ACTIONS.length - 1)]!;
@@ -63,12 +63,12 @@ function decodeText(field: Buffer): string {
   return field.toString();
 }
 
-/** responseValue of `add`: the password. The server never shows the password again. */
+/** Encodes the responseValue of `add`: the new password, which the server never shows again. */
 export function encodeAddedPassword(password: string): Buffer {
   return writeSequence((writer) => writer.text(context(0), password));
 }
 
-/** responseValue of `list`. */
+/** Encodes the responseValue of `list`. */
 export function encodeListedPasswords(listed: readonly ListedApplicationPassword[]): Buffer {
   return writeSequence((writer) => {
     for (const { name, networks, usedBy, expires, created, lastUse } of listed) {

@@ -5,17 +5,17 @@ import { context } from '../tags.js';
 
 /** requestValue of the password modify operation (RFC 3062 §2). */
 export interface PasswordModify {
-  /** The account, as a rule a DN. Default: the bound user. */
+  /** The account whose password changes, usually a DN. Default: the bound user. */
   readonly userIdentity: string | undefined;
   readonly oldPassword: Buffer | undefined;
-  /** Default: the server generates a password. */
+  /** The new password. Default: the server generates a password. */
   readonly newPassword: Buffer | undefined;
 }
 
 const MAX_VALUE = 64 * 1024;
 const OPERATION_NAME = 'password modify';
 
-/** Without a value the server generates a password for the bound user. Throws LdapError `protocolError`. */
+/** Decodes a requestValue. Without one the server generates a password for the bound user. Throws `protocolError`. */
 export function decodePasswordModify(value: Buffer | undefined): PasswordModify {
   if (value === undefined) return { userIdentity: undefined, oldPassword: undefined, newPassword: undefined };
   const elements = readSequence(value, OPERATION_NAME, MAX_VALUE);
@@ -34,7 +34,7 @@ export function decodePasswordModify(value: Buffer | undefined): PasswordModify 
   return { userIdentity: identity?.toString('utf8'), oldPassword, newPassword };
 }
 
-/** responseValue: the password that the server generated. */
+/** Encodes the responseValue: the password that the server generated. */
 export function encodeGeneratedPassword(password: Buffer): Buffer {
   return writeSequence((writer) => writer.octetString(context(0), password));
 }
