@@ -21,7 +21,9 @@ export function untriedValues(storedValues: readonly Buffer[], policy: PasswordP
   return storedValues.filter((value) => isSlow(value) && !triedValues.includes(value));
 }
 
-/** Returns the values of `addedValues` that cost too much, alone or together with the `existing` values of the entry. */
+/**
+ * Returns the values of `addedValues` that cost too much, alone or together with the `existing` values of the entry.
+ */
 export function unaffordableValues(
   addedValues: readonly Buffer[],
   existing: readonly Buffer[],

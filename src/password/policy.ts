@@ -43,8 +43,8 @@ export function hashPasswordFast(clear: Buffer): Buffer {
 
 /**
  * Returns the value to store for the password: `{ARGON2}$argon2id$…`, or `{SSHA512}…`. Rejects with `RangeError` as
- * `hashPasswordFast` does. `otherValues` are the other values of the entry. If possible, argon2 reuses the salt of another
- * value, so that a single computation verifies a password against all of them.
+ * `hashPasswordFast` does. `otherValues` are the other values of the entry. If possible, argon2 reuses the salt of
+ * another value, so that a single computation verifies a password against all of them.
  */
 export async function hashPassword(
   clear: Buffer,

@@ -65,8 +65,9 @@ function runRounds(variant: Variant, firstDigest: Buffer, p: Buffer, s: Buffer, 
 }
 
 /**
- * Returns the crypt text of `key` with the algorithm, rounds and salt of `storedValue`. Undefined when `storedValue` is malformed
- * or `shaRounds` refuses its rounds. Takes from ten milliseconds to seconds, and must not run in the main thread.
+ * Returns the crypt text of `key` with the algorithm, rounds and salt of `storedValue`. Undefined when `storedValue` is
+ * malformed or `shaRounds` refuses its rounds. Takes from ten milliseconds to seconds, and must not run in the main
+ * thread.
  */
 export function shaCrypt(storedValue: string, key: Buffer): string | undefined {
   const match = cryptPatterns.sha.exec(storedValue);
