@@ -54,7 +54,7 @@ async function loadSchema(store: Store, settings: Settings, allowsAnySchema: boo
 }
 
 /** Returns how the schema of the settings differs from that of the directory; undefined when it does not. */
-function schemaDifference(source: SchemaSource, { nis, folders }: Config['schema']): string | undefined {
+export function schemaDifference(source: SchemaSource, { nis, folders }: Config['schema']): string | undefined {
   if (nis !== undefined && nis !== source.nis)
     return `schema.nis is ${nis}, and the directory's NIS schema ${source.nis}`;
   return folders.length === 0 ? undefined : readSchemaFolders(() => filesDifference(source.files, folders));

@@ -39,6 +39,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   access: async () => (await import('./commands/access.js')).addAccess,
   copy: async () => (await import('./commands/copy.js')).addCopy,
   hbase: async () => (await import('./commands/hbase.js')).addHBase,
+  doctor: async () => (await import('./commands/doctor.js')).addDoctor,
   config: async () => (await import('./commands/config.js')).addConfig,
   quickstart: async () => (await import('./commands/quickstart.js')).addQuickstart,
 };

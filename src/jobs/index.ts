@@ -4,4 +4,4 @@ export { formatTime, lastRunText, nextRunText } from './report.js';
 export { runNow } from './run-now.js';
 export { nextStart, OFF, scheduleFault } from './schedule.js';
 export { type JobsLog, Scheduler } from './scheduler.js';
-export { standardJobs } from './standard-jobs.js';
+export { checkCertificates, standardJobs } from './standard-jobs.js';

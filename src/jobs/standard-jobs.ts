@@ -88,7 +88,7 @@ export function standardJobs(partition: Partition, { history, tls, jobs, indexes
 const PEM = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
 /** Checks the certificates in a PEM file. Throws when one is not valid now, or expires within `days`. */
-async function checkCertificates(path: string | undefined, days: number): Promise<string> {
+export async function checkCertificates(path: string | undefined, days: number): Promise<string> {
   if (path === undefined) return 'there is no certificate (tls.cert)';
   const certificates = [...(await readFile(path, 'latin1')).matchAll(PEM)].map(([pem]) => parseCertificate(path, pem));
   if (certificates.length === 0) throw new Error(`${path} has no certificate in PEM form`);

@@ -1,0 +1,54 @@
+import { latestCsn } from '../../partition/feed/history.js';
+import { readSource } from '../../partition/index.js';
+import { csnMicros } from '../../partition/model/csn.js';
+import { keysOf } from '../../store/batches.js';
+import { isHBaseUrl } from '../../store/hbase/settings.js';
+import { WriteHold } from '../../store/lmdb/write/hold.js';
+import { pluralize } from '../exit.js';
+import { type OpenDirectory, schemaDifference } from '../open-directory.js';
+import type { Settings } from '../options.js';
+import { type Finding, fault, ok, warning } from './finding.js';
+
+/** Difference of clocks that does no harm, in milliseconds. */
+const CLOCK_SLACK_MS = 1000;
+
+/** Checks that each table answers, and that writes are not held because of damage. */
+export async function checkStore({ partition: { store }, address }: OpenDirectory): Promise<Finding[]> {
+  if (!isHBaseUrl(address)) new WriteHold(address).check();
+  const tables = await store.tables();
+  for (const { name } of tables) await keysOf(store.scan(name, {}, { limit: 1, keysOnly: true }));
+  return [ok(`${pluralize(tables.length, 'table')} at ${address}`)];
+}
+
+/** Checks that the schema of the settings, if they name one, is that of the directory. */
+export async function checkSchema({ partition }: OpenDirectory, { config }: Settings): Promise<Finding[]> {
+  const source = await readSource(partition.store);
+  const difference = source && schemaDifference(source, config.schema);
+  if (difference === undefined) return [ok('the settings agree with the schema of the directory')];
+  return [fault(difference, 'remove schema.folders and schema.nis, or run "rowan schema set" and restart the servers')];
+}
+
+/** Checks that the clock is not behind the newest change, of this front end or of another. */
+export async function checkClock({ partition }: OpenDirectory): Promise<Finding[]> {
+  const newestCsn = await latestCsn(partition.store);
+  if (newestCsn === undefined) return [ok('there is no change to compare it with')];
+  const changedMs = csnMicros(newestCsn) / 1000;
+  const changed = new Date(changedMs).toISOString();
+  if (changedMs <= Date.now() + CLOCK_SLACK_MS) return [ok(`it is ahead of the newest change (${changed})`)];
+  const text = `it says ${new Date().toISOString()}, and the newest change is of ${changed}`;
+  return [fault(text, 'set the clocks of all front ends by a time server ("timedatectl" shows it)')];
+}
+
+/** Checks that all indexes are complete, and that searches lack none. */
+export async function checkIndexes({ partition }: OpenDirectory): Promise<Finding[]> {
+  const findings = partition.indexes().flatMap(({ attribute, state }) => {
+    if (state === 'ready') return [];
+    return [
+      warning(`the index on ${attribute} is not complete`, `start a server, or run "rowan index add ${attribute}"`),
+    ];
+  });
+  const { length } = await partition.indexProposals();
+  if (length > 0)
+    findings.push(warning(`searches lack ${pluralize(length, 'index', 'indexes')}`, 'see "rowan index proposals"'));
+  return findings.length > 0 ? findings : [ok('all are complete')];
+}

@@ -1,0 +1,66 @@
+import { connect, createServer } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import { pino } from 'pino';
+import { encodeRequest } from '../../protocol/encode-request.js';
+import type { SearchRequest } from '../../protocol/ldap-messages.js';
+import { type ListenAddress, parseListenUrl } from '../../server/listen/listen-url.js';
+import { openListeners } from '../../server/listen/listener.js';
+import { VENDOR } from '../../server/words/version.js';
+import type { Settings } from '../options.js';
+import { type Finding, fault, ok } from './finding.js';
+
+const REMEDIES: Readonly<Record<string, string>> = {
+  EACCES: 'choose a port above 1023 in listen, or give the service the capability CAP_NET_BIND_SERVICE',
+  EADDRNOTAVAIL: 'name an address of this machine in listen',
+};
+/** Milliseconds within which a Rowan server answers. */
+const ANSWER_MS = 3000;
+const MAX_ANSWER_LENGTH = 65_536;
+
+/** Checks that each address of `listen` is free, or held by a Rowan server. */
+export async function checkPorts(settings: Settings): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  for (const url of settings.config.listen) findings.push(await checkPort(parseListenUrl(url), settings));
+  return findings;
+}
+
+async function checkPort(address: ListenAddress, { config }: Settings): Promise<Finding> {
+  try {
+    const [listener] = await openListeners([address], [createServer()], config, pino({ level: 'silent' }));
+    listener!.close();
+    return ok(`${address.url} is free`);
+  } catch (error) {
+    const { code = '' } = (error as Error).cause as NodeJS.ErrnoException;
+    if (code === 'EADDRINUSE' && (await isHeldByRowan(address))) return ok(`a Rowan server listens on ${address.url}`);
+    const defaultRemedy = 'end the other program ("ss -ltnp" names it), or choose another address in listen';
+    return fault((error as Error).message, REMEDIES[code] ?? defaultRemedy);
+  }
+}
+
+const ROOT_DSE: SearchRequest = {
+  ...{ op: 'search', base: '', scope: 'base', deref: 'never', sizeLimit: 0, timeLimit: 0, typesOnly: false },
+  ...{ filter: { type: 'present', attribute: 'objectClass' }, attributes: ['vendorName'] },
+};
+
+/** Whether the root DSE at the address names Rowan. */
+async function isHeldByRowan(address: ListenAddress): Promise<boolean> {
+  const target = address.scheme === 'ldapi' ? { path: address.path } : { host: address.host, port: address.port };
+  const socket = address.scheme === 'ldaps' ? connectTls({ ...target, rejectUnauthorized: false }) : connect(target);
+  const timer = setTimeout(() => socket.destroy(), ANSWER_MS);
+  let answer = '';
+  try {
+    socket.write(encodeRequest({ id: 1, request: ROOT_DSE, controls: [] }));
+    for await (const chunk of socket) {
+      answer += (chunk as Buffer).toString('latin1');
+      if (answer.includes(VENDOR)) return true;
+      if (answer.length > MAX_ANSWER_LENGTH) return false;
+    }
+    return false;
+  } catch {
+    // No connection, or no LDAP: another program.
+    return false;
+  } finally {
+    clearTimeout(timer);
+    socket.destroy();
+  }
+}

@@ -1,0 +1,131 @@
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
+import { expect } from 'chai';
+import { Partition } from '../../src/partition/index.js';
+import { Schema } from '../../src/schema/index.js';
+import { openLmdbStore } from '../../src/store/lmdb/index.js';
+import { needs } from '../require.js';
+import { ADMIN, type Ended, rowan, Sandbox, SUFFIX } from './rowan.js';
+
+interface Finding {
+  readonly check: string;
+  readonly state: string;
+  readonly text: string;
+  readonly remedy: string;
+}
+
+const CHECKS = 'ports files memory disk permissions certificate store schema clock indexes'.split(' ');
+const FREE = ['--listen', 'ldap://127.0.0.1:0'];
+
+describe('rowan doctor', () => {
+  const sandbox = new Sandbox();
+  beforeEach(() => sandbox.init());
+  afterEach(() => sandbox.remove());
+
+  const doctor = (args: readonly string[] = FREE): Promise<Ended> =>
+    rowan(['doctor', '--data', sandbox.data, '--json', ...args]);
+
+  /** The findings of a run, of which `faults` are faults. */
+  async function findings(args: readonly string[], ...faults: string[]): Promise<readonly Finding[]> {
+    const { code, stdout, stderr } = await doctor(args);
+    const found = JSON.parse(stdout) as Finding[];
+    expect(found.flatMap(({ check, state }) => (state === 'fault' ? [check] : []), stdout)).to.deep.equal(faults);
+    expect([code, stderr]).to.deep.equal(faults.length === 0 ? [0, ''] : [1, `rowan: ${faults.length} fault\n`]);
+    return found;
+  }
+
+  const of = (check: string, found: readonly Finding[]): Finding => found.find((one) => one.check === check)!;
+
+  function certificate(...more: string[]): string[] {
+    const [cert, key] = [sandbox.path('server.crt'), sandbox.path('server.key')];
+    const kind = ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-subj', '/CN=ldap.example.com'];
+    execFileSync('openssl', [...kind, '-keyout', key, '-out', cert, ...more], { stdio: 'ignore' });
+    return ['--tls-cert', cert, '--tls-key', key];
+  }
+
+  it('finds no fault where a server can be started, and beside the server', async () => {
+    const found = await findings(FREE);
+    expect(found.map(({ check }) => check)).to.deep.equal(CHECKS);
+    for (const check of ['ports', 'permissions', 'certificate', 'store', 'schema', 'clock', 'indexes'])
+      expect(of(check, found)).to.include({ state: 'ok', remedy: '' });
+    const server = await sandbox.serve(['--limits-connections', '1000']);
+    const beside = await findings(['--listen', server.url, '--limits-connections', '1000000']);
+    expect(of('ports', beside)).to.include({ state: 'ok', text: `a Rowan server listens on ${server.url}` });
+    expect(of('files', beside).text).to.match(new RegExp(`^the server with pid ${server.process.pid} may open `));
+    const { code, stdout } = await rowan(['doctor', '--data', sandbox.data, '--listen', server.url]);
+    expect(code).to.equal(0);
+    expect(stdout).to.match(/^ok +ports +a Rowan server listens on ldap/m);
+  });
+
+  it('finds the port that another program has, and the address that is not of this machine', async () => {
+    const other = createServer((socket) => socket.end('no LDAP')).listen(0, '127.0.0.1');
+    await once(other, 'listening');
+    const url = `ldap://127.0.0.1:${(other.address() as AddressInfo).port}`;
+    const held = of('ports', await findings(['--listen', url], 'ports'));
+    expect(held.text).to.equal(`cannot listen on '${url}': the address is in use by another program`);
+    expect(held.remedy).to.match(/^end the other program/);
+    other.close();
+    const strange = of('ports', await findings(['--listen', 'ldap://203.0.113.7:1389'], 'ports'));
+    expect(strange.remedy).to.equal('name an address of this machine in listen');
+  });
+
+  it('finds certificates that have expired, expire soon, have another key or do not name the host', async function () {
+    needs(this, 'openssl');
+    const listen = ['--listen', 'ldaps://127.0.0.1:0'];
+    const good = certificate('-days', '100');
+    expect(of('certificate', await findings([...listen, ...good])).text).to.match(/expires in 99 days/);
+    const [, cert] = good;
+    const otherKey = sandbox.path('other.key');
+    execFileSync('openssl', ['genrsa', '-out', otherKey, '2048'], { stdio: 'ignore' });
+    const wrong = await findings([...listen, '--tls-cert', cert!, '--tls-key', otherKey], 'certificate');
+    expect(of('certificate', wrong).text).to.match(/is not the key of the certificate/);
+    const soon = of('certificate', await findings([...listen, ...certificate('-days', '3')]));
+    expect(soon).to.include({ state: 'warning', remedy: 'replace it and send SIGHUP' });
+    const everywhere = ['--listen', 'ldaps://0.0.0.0:0'];
+    const found = await findings([...everywhere, ...certificate('-days', '100')]);
+    expect(found.filter(({ check }) => check === 'certificate').map(({ state }) => state)).to.deep.equal([
+      'ok',
+      'warning',
+    ]);
+    expect((await findings(['--listen', 'ldap://0.0.0.0:0'])).find(({ check }) => check === 'certificate')).to.include({
+      text: 'passwords cross the network in the clear',
+    });
+  });
+
+  it('finds a folder that all may read, a schema of the settings that differs, and an unfinished index', async () => {
+    chmodSync(sandbox.data, 0o705);
+    const { partition } = await open();
+    await partition.addIndex('description');
+    await partition.close();
+    const found = await findings([...FREE, '--schema-nis', 'rfc2307bis'], 'schema');
+    expect(of('permissions', found)).to.include({ state: 'warning', remedy: `run "chmod o= ${sandbox.data}"` });
+    expect(of('schema', found).text).to.match(/^schema.nis is rfc2307bis, and the directory's NIS schema rfc2307$/);
+    expect(of('indexes', found).text).to.equal('the index on description is not complete');
+  });
+
+  it('finds a clock behind the newest change', async () => {
+    const { partition, dn } = await open(() => Date.now() + 3_600_000);
+    const values = { objectClass: ['organization', 'dcObject'], dc: ['example'], o: ['Example'] };
+    const attributes = Object.entries(values).map(([type, texts]) => ({
+      type,
+      values: texts.map((v) => Buffer.from(v)),
+    }));
+    await partition.add(dn(SUFFIX), attributes, { dn: ADMIN });
+    await partition.close();
+    expect(of('clock', await findings(FREE, 'clock')).remedy).to.match(/^set the clocks/);
+  });
+
+  it('says what is wrong with the data folder', async () => {
+    const found = JSON.parse((await rowan(['doctor', '--data', sandbox.path('none'), '--json', ...FREE])).stdout);
+    expect(of('store', found as Finding[])).to.include({ state: 'fault' });
+    expect(of('store', found as Finding[]).text).to.match(/holds no Rowan store; create one with "rowan init/);
+  });
+
+  async function open(now?: () => number) {
+    const schema = Schema.load();
+    const partition = await Partition.open(await openLmdbStore(sandbox.data), schema, now ? { now } : {});
+    return { partition, dn: (text: string) => schema.parseDn(text) };
+  }
+});
