@@ -108,8 +108,9 @@ export interface VirtualEntry {
   readonly id: Buffer;
   /** UTF-8. */
   readonly dn: Buffer;
-  /** Normal form of the whole DN. */
   readonly normRdn?: Buffer;
+  /** Absent: the root. */
+  readonly parent?: Node | undefined;
   readonly row: Buffer;
 }
 
@@ -293,7 +294,7 @@ export class Partition implements Directory {
     filter: Filter,
     viewer: Viewer,
   ): Pick<Hit, 'id' | 'row' | 'dn' | 'sight'> | undefined {
-    const sight = viewer.sightOf?.({ ...virtual, parent: ROOT });
+    const sight = viewer.sightOf?.({ ...virtual, parent: virtual.parent ?? ROOT });
     if (viewer.sightOf && !sight) return undefined;
     const { filter: compiled } = this.context.compiler.compile(filter, viewer);
     const row = seenRow(this.descriptions, virtual.row, sight, 'search');

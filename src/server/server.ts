@@ -16,6 +16,7 @@ import { createReceiver, type Receiver } from './listen/receiver.js';
 import { Roster } from './listen/roster.js';
 import { readTls } from './listen/tls-material.js';
 import type { Answer, Question, Siblings } from './processes/siblings.js';
+import type { ConnectionGauges } from './processes/statistics.js';
 import { createServices, type Helpers, type Services } from './services/services.js';
 import { decodeLimits } from './settings/decode-limits.js';
 import { applySettings, type Config, onSettingsChanged } from './settings/index.js';
@@ -45,7 +46,7 @@ export class RowanServer implements ConnectionOwner {
   /** With `siblings` the server is one of several processes on one directory. */
   constructor(partition: Partition, config: Config, log: Logger, helpers: Helpers = {}) {
     this.#config = config;
-    this.services = createServices(partition, config, log, helpers);
+    this.services = createServices(partition, config, log, { ...helpers, gauges: () => this.#gauges() });
     this.#siblings = helpers.siblings;
     this.decodeLimits = decodeLimits(config);
     this.unsentTotal = new UnsentTotal(config.limits.allUnsentBytes);
@@ -126,6 +127,16 @@ export class RowanServer implements ConnectionOwner {
     if (!tls) return false;
     for (const receiver of this.#receivers) receiver.renewCertificate(tls);
     return true;
+  }
+
+  #gauges(): ConnectionGauges {
+    let connectionsWaiting = 0;
+    let connectionsUnread = 0;
+    for (const connection of this.#connections) {
+      if (connection.isWaiting) connectionsWaiting++;
+      if (connection.isUnread) connectionsUnread++;
+    }
+    return { connectionsWaiting, connectionsUnread };
   }
 
   #stopListening(): void {

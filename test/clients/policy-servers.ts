@@ -1,10 +1,10 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { ADMIN, exited, PASSWORD, rowanDoes, run, Sandbox, SUFFIX, startProgram, until } from '../cli/rowan.js';
+import { ADMIN, PASSWORD, rowanDoes, run, Sandbox, SUFFIX } from '../cli/rowan.js';
 import { needs } from '../require.js';
+import { startSlapd } from './slapd.js';
 
 const POLICY = `cn=policy,${SUFFIX}`;
 const DAY = 86_400_000;
@@ -103,25 +103,9 @@ export function slapdUnderPolicy(): PolicyServer {
       writeFileSync(join(folder, 'accounts.ldif'), ldif(clients));
       const added = await run('slapadd', ['-q', '-f', conf, '-l', join(folder, 'accounts.ldif')]);
       expect(added.code, added.stderr).to.equal(0);
-      const port = await freePort();
-      const url = `ldap://127.0.0.1:${port}`;
-      const child = startProgram('slapd', ['-f', conf, '-h', url, '-d', '0']);
-      stop = () => {
-        child.kill('SIGTERM');
-        return exited(child);
-      };
-      let listening = false;
-      const attempt = (): void => {
-        const socket = connect(port, '127.0.0.1');
-        socket.once('connect', () => {
-          listening = true;
-          socket.destroy();
-        });
-        socket.once('error', () => setTimeout(attempt, 5));
-      };
-      attempt();
-      await until(child, () => listening);
-      return url;
+      const slapd = await startSlapd(conf);
+      stop = slapd.stop;
+      return slapd.url;
     },
     async remove() {
       await stop?.();
@@ -151,12 +135,4 @@ overlay ppolicy
 ppolicy_default "${POLICY}"
 ppolicy_use_lockout
 `;
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }

@@ -37,6 +37,20 @@ describe('server: who may what', () => {
     expect((await nobody.search('')).code).to.equal(0);
   }
 
+  it('a rule about the subtree cn=Monitor holds for what is below, one about its base does not', async () => {
+    const rule = (scope: string) =>
+      `rules:\n  - { name: monitor, who: {}, to: { ${scope}: "cn=Monitor" }, allow: [view] }\n`;
+    await begin({}, rule('subtree'));
+    const seen = await nobody.search('cn=Monitor', { scope: 'sub' });
+    expect(seen.entries.map(({ dn }) => dn)).to.include.members(['cn=Monitor', 'cn=Uptime,cn=Time,cn=Monitor']);
+    expect((await nobody.search(PEOPLE, EVERYBODY)).entries).to.have.length(0);
+    nobody.close();
+    await running.stop();
+    await begin({}, rule('base'));
+    const base = await nobody.search('cn=Monitor', { scope: 'sub' });
+    expect(base.entries.map(({ dn }) => dn)).to.deep.equal(['cn=Monitor']);
+  });
+
   it('without a bind only the root DSE is readable, unless the access rules allow more', async () => {
     await begin();
     expect((await nobody.search(PEOPLE, EVERYBODY)).code).to.equal(50);

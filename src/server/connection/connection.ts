@@ -93,6 +93,16 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
     services.observation.reportConnection({ kind, connectionNumber, address, isEncrypted, localPort });
   }
 
+  /** Whether requests have arrived that may not begin yet. */
+  get isWaiting(): boolean {
+    return this.#isPaused || this.#isRoundScheduled || this.#waitingBind !== undefined;
+  }
+
+  /** Whether the client has not received all responses yet. */
+  get isUnread(): boolean {
+    return this.#output.unsentBytes > 0;
+  }
+
   get isEncrypted(): boolean {
     return isEncrypted(this.#socket);
   }

@@ -43,6 +43,7 @@ export class Replies implements ResultSender {
     const { writer } = this.#output;
     const earlierBytes = writer.length;
     encodeResponse(writer, { id: operation.id, response: { op: 'searchReference', urls } });
+    operation.referenceCount++;
     operation.sentBytes += writer.length - earlierBytes;
     return this.#output.waitForDrain();
   }
@@ -56,6 +57,7 @@ export class Replies implements ResultSender {
       encodeResponse(writer, { id: messageId, response: { op: response, ...outcome }, controls: outcome.controls });
     else writeResult(writer, messageId, response, outcome, outcome.controls);
     operation.sentBytes += writer.length - earlierBytes;
+    this.#services.statistics.resultsSent++;
   }
 
   /** Rethrows the error of an entry that was not sent. Destroys the connection when a part of the entry was sent. */

@@ -131,6 +131,7 @@ export class Requests {
     );
     services.partition.renewReads();
     operation.entryCount += end.entryCount;
+    operation.referenceCount += end.referenceCount;
     operation.sentBytes += end.sentBytes;
     const { searchReport } = end;
     operation.searchReport = searchReport && { ...searchReport, advice: () => searchReport.advice };
@@ -206,6 +207,7 @@ export class Requests {
     const workMs = performance.now() - operation.startedAt;
     statistics.countEnd(op, result.code, workMs, waitMs);
     statistics.entriesSent += entryCount;
+    statistics.referencesSent += operation.referenceCount;
     statistics.bytesSent += sentBytes;
     if (operation.searchReport && isUnindexed(operation.searchReport, entryCount)) statistics.unindexedSearches++;
     if (!observation.isActive) return;

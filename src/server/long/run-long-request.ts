@@ -29,11 +29,12 @@ export async function runLongRequest(services: Services, request: LongRequest, r
   const operation = new Operation(scope, message.id, message.request.op);
   const outcome = await performRequest(operation, message, reply);
   await scope.flush();
-  const { entryCount, sentBytes, searchReport } = operation;
+  const { entryCount, referenceCount, sentBytes, searchReport } = operation;
   return {
     outcome,
     identity: scope.session.identity,
     entryCount,
+    referenceCount,
     sentBytes,
     searchReport: searchReport && {
       plan: searchReport.plan,
@@ -90,6 +91,7 @@ class LongRequestScope implements OperationScope, ResultSender, WriterSource {
   sendReference(operation: Operation, urls: readonly string[]): Maybe<void> {
     const earlierBytes = this.writer.length;
     encodeResponse(this.writer, { id: operation.id, response: { op: 'searchReference', urls } });
+    operation.referenceCount++;
     operation.sentBytes += this.writer.length - earlierBytes;
     return this.#flushIfFull();
   }

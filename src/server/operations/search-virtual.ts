@@ -1,30 +1,69 @@
+import { isAtOrBelow } from '../../access/requester.js';
 import { LdapError } from '../../ldap/ldap-error.js';
+import type { Scope } from '../../ldap/ldap-types.js';
 import { UNRESTRICTED } from '../../partition/model/viewer.js';
 import type { SearchRequest } from '../../protocol/ldap-messages.js';
+import type { Dn } from '../../schema/schema-types.js';
+import type { ReplyEntry } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
 import { viewerOf } from '../request/access.js';
 import type { Context, SearchReply } from '../request/context.js';
-import type { VirtualEntry } from '../virtual/virtual-entries.js';
-import { chain, type Maybe } from '../words/maybe.js';
+import type { VirtualEntry, VirtualTree } from '../virtual/virtual-entries.js';
+import { chain, isPromise, type Maybe } from '../words/maybe.js';
 import { type Outcome, SUCCESS } from '../words/outcome.js';
+
+/** A search of a virtual tree. */
+export interface VirtualSearch {
+  readonly request: SearchRequest;
+  readonly base: Dn;
+  readonly selection: Selection;
+  /** Most entries to send; 0: no limit. */
+  readonly sizeLimit: number;
+}
 
 /** Searches root DSE, cn=Subschema or cn=Monitor. The computed rows are filtered and encoded like stored rows. */
 export function searchVirtual(
   context: Context,
-  request: SearchRequest,
-  virtual: VirtualEntry,
-  selection: Selection,
+  tree: VirtualTree,
+  { request, base, selection, sizeLimit }: VirtualSearch,
   reply: SearchReply,
 ): Maybe<Outcome> {
-  const viewer = virtual.readers === 'anybody' ? UNRESTRICTED : viewerOf(context);
-  if (request.scope === 'one' || request.scope === 'subordinate') return SUCCESS;
-  return chain(virtual.row(), (row) => {
-    const virtualRow = { id: NO_ENTRY_ID, row, dn: virtual.dn, normRdn: virtual.normDn };
-    const entry = context.services.partition.findVirtual(virtualRow, request.filter, viewer);
-    if (!entry) return SUCCESS;
-    if (context.aborted) throw new LdapError('canceled', 'canceled');
-    return chain(reply.entry(entry, selection, request.typesOnly), () => SUCCESS);
+  const viewer = tree.readers === 'anybody' ? UNRESTRICTED : viewerOf(context);
+  let sentCount = 0;
+  const findMatch = ({ dn, node }: VirtualEntry, row: Buffer): ReplyEntry | undefined => {
+    const { normRdn, parent } = node;
+    return context.services.partition.findVirtual(
+      { id: node.id, row, dn: Buffer.from(dn.text), normRdn, parent },
+      request.filter,
+      viewer,
+    );
+  };
+  const send = (entry: VirtualEntry): Maybe<void> =>
+    chain(entry.row(), (row) => {
+      const match = findMatch(entry, row);
+      if (!match) return;
+      if (sizeLimit > 0 && ++sentCount > sizeLimit)
+        throw new LdapError('sizeLimitExceeded', `more than ${sizeLimit} entries match`);
+      if (context.aborted) throw new LdapError('canceled', 'canceled');
+      return reply.entry(match, selection, request.typesOnly);
+    });
+  const sendAll = (entries: readonly VirtualEntry[]): Maybe<Outcome> => {
+    for (const [i, entry] of entries.entries()) {
+      const sent = send(entry);
+      if (isPromise(sent)) return sent.then(() => sendAll(entries.slice(i + 1)));
+    }
+    return SUCCESS;
+  };
+  return chain(tree.entries(), (entries) => {
+    if (!entries.some(({ dn }) => dn.norm.equals(base.norm)))
+      throw new LdapError('noSuchObject', `no such entry: ${base.text}`, { matchedDN: tree.top.text });
+    return sendAll(entries.filter(({ dn }) => isInScope(dn, base, request.scope)));
   });
 }
 
-const NO_ENTRY_ID = Buffer.alloc(16);
+function isInScope(dn: Dn, base: Dn, scope: Scope): boolean {
+  const depth = dn.rdns.length - base.rdns.length;
+  if (scope === 'base' ? depth !== 0 : scope === 'one' ? depth !== 1 : scope === 'subordinate' && depth === 0)
+    return false;
+  return isAtOrBelow(dn, base);
+}

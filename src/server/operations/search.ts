@@ -32,8 +32,16 @@ export function search(context: Context, request: SearchRequest, reply: SearchRe
   const { services, controls } = context;
   const base = services.schema.parseDn(request.base);
   const selection = services.selections.forAttributes(request.attributes);
-  const virtual = services.virtual.find(base, request.scope);
-  if (virtual) return searchVirtual(context, request, virtual, selection, reply);
+  const virtualTree = services.virtual.find(base, request.scope);
+  if (virtualTree) {
+    const sizeLimit = smallerLimit(
+      request.sizeLimit,
+      virtualTree.readers === 'anybody' ? 0 : searchLimits(context).sizeLimit,
+    );
+    const outcome = searchVirtual(context, virtualTree, { request, base, selection, sizeLimit }, reply);
+    // All entries are one page.
+    return controls.paged ? chain(outcome, endOfPages) : outcome;
+  }
   const viewer = viewerOf(context);
   const pagePosition = controls.paged && startOfPage(context, request, base);
   if (controls.paged?.size === 0) return endOfPages();

@@ -31,6 +31,7 @@ export interface LongResult {
   readonly identity: Identity;
   /** The number of entries sent. */
   readonly entryCount: number;
+  readonly referenceCount: number;
   /** Length of the sent messages. */
   readonly sentBytes: number;
   /** `advice` is the text of the advice. */

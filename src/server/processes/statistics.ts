@@ -32,8 +32,16 @@ export interface EndedCounts {
   waitMs: number;
 }
 
+/** Current figures of the connections of a process. */
+export interface ConnectionGauges {
+  /** Connections with requests that have arrived but may not begin yet. */
+  readonly connectionsWaiting: number;
+  /** Connections whose clients have not received all responses yet. */
+  readonly connectionsUnread: number;
+}
+
 /** The counters of one process. Plain data, which can be sent to another process. */
-export interface Counts {
+export interface Counts extends ConnectionGauges {
   /** Number of the worker process. 0: a single process, or the supervisor of the workers. */
   readonly workerNumber: number;
   readonly pid: number;
@@ -46,6 +54,9 @@ export interface Counts {
   readonly connectionsTotal: number;
   readonly connectionsRefused: number;
   readonly entriesSent: number;
+  readonly referencesSent: number;
+  /** Number of sent messages that end an operation. */
+  readonly resultsSent: number;
   readonly bytesSent: number;
   /** Searches that succeeded without an index although they examined many rows. */
   readonly unindexedSearches: number;
@@ -55,13 +66,29 @@ export interface Counts {
 }
 
 /** Counters that grow until the process ends. */
-const TOTALS = ['connectionsTotal', 'connectionsRefused', 'entriesSent', 'bytesSent', 'unindexedSearches'] as const;
+const TOTALS = [
+  'connectionsTotal',
+  'connectionsRefused',
+  'entriesSent',
+  'referencesSent',
+  'resultsSent',
+  'bytesSent',
+  'unindexedSearches',
+] as const;
 /** Figures that are summed over processes, but are not kept when a process ends. */
-const CURRENT_FIGURES = ['memoryBytes', 'busyMs', 'connectionsCurrent'] as const;
+const CURRENT_FIGURES = [
+  'memoryBytes',
+  'busyMs',
+  'connectionsCurrent',
+  'connectionsWaiting',
+  'connectionsUnread',
+] as const;
 
 function perOp<T>(make: () => T): Record<Op, T> {
   return Object.fromEntries(OPS.map((op) => [op, make()])) as Record<Op, T>;
 }
+
+const NO_GAUGES: ConnectionGauges = { connectionsWaiting: 0, connectionsUnread: 0 };
 
 /** The counters of this process. Plain fields, because the hot path increments them. */
 export class Statistics {
@@ -71,6 +98,8 @@ export class Statistics {
   connectionsTotal = 0;
   connectionsRefused = 0;
   entriesSent = 0;
+  referencesSent = 0;
+  resultsSent = 0;
   bytesSent = 0;
   unindexedSearches = 0;
   readonly operations = perOp(() => 0);
@@ -81,8 +110,11 @@ export class Statistics {
     waitMs: 0,
   }));
 
-  constructor(workerNumber = 0) {
+  readonly #gauges: () => ConnectionGauges;
+
+  constructor(workerNumber = 0, gauges: () => ConnectionGauges = () => NO_GAUGES) {
     this.workerNumber = workerNumber;
+    this.#gauges = gauges;
   }
 
   countEnd(op: Op, code: number, workMs: number, waitMs: number): void {
@@ -99,7 +131,8 @@ export class Statistics {
     const busyMs = performance.eventLoopUtilization().active;
     const memoryBytes = process.memoryUsage.rss();
     const ended = structuredClone(this.ended);
-    return { ...this, pid: process.pid, memoryBytes, busyMs, operations: { ...this.operations }, ended };
+    const operations = { ...this.operations };
+    return { ...this, ...this.#gauges(), pid: process.pid, memoryBytes, busyMs, operations, ended };
   }
 
   /** Adds the totals of a process that has ended. */

@@ -34,6 +34,7 @@ export class Operation implements Context, SearchReply {
   readonly waitMs: number;
   /** Number of entries sent. */
   entryCount = 0;
+  referenceCount = 0;
   /** Length of the sent responses. */
   sentBytes = 0;
   searchReport: SearchReport | undefined = undefined;

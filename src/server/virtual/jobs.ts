@@ -8,12 +8,10 @@ import {
   standardJobs,
 } from '../../jobs/index.js';
 import type { Partition } from '../../partition/index.js';
-import { SUBSCHEMA_DN } from '../entry/computed.js';
 import type { Config } from '../settings/index.js';
-import type { VirtualAttributes } from './virtual-attributes.js';
 
-/** Attributes of cn=Jobs,cn=Monitor: last and next run of each scheduled job, in values of `description`. */
-export async function jobsAttributes(partition: Partition, config: Config): Promise<VirtualAttributes> {
+/** Returns last and next run of each scheduled job, for cn=Jobs,cn=Monitor. */
+export async function jobLines(partition: Partition, config: Config): Promise<string[]> {
   const lines: string[] = [];
   const jobs = standardJobs(partition, config);
   for (const job of jobs) {
@@ -22,15 +20,7 @@ export async function jobsAttributes(partition: Partition, config: Config): Prom
   }
   for (const row of await readJobs(partition.store))
     if (!jobs.some(({ name }) => name === row.name)) lines.push(...runTimes(row, formatTime(row.state.next)));
-  return [
-    ['objectClass', ['top', 'monitor', 'monitoredObject', 'extensibleObject']],
-    ['cn', ['Jobs']],
-    ['description', lines],
-    ['entryDN', ['cn=Jobs,cn=Monitor']],
-    ['subschemaSubentry', [SUBSCHEMA_DN]],
-    ['structuralObjectClass', ['monitoredObject']],
-    ['hasSubordinates', ['FALSE']],
-  ];
+  return lines;
 }
 
 function runTimes(row: JobRow, next: string): string[] {

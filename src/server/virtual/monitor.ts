@@ -1,32 +1,94 @@
+import { readFileSync } from 'node:fs';
 import { SUBSCHEMA_DN } from '../entry/computed.js';
 import type { Siblings } from '../processes/siblings.js';
-import { type Counts, type Statistics, sumCounts } from '../processes/statistics.js';
+import { type Counts, type EndedCounts, type Statistics, sumCounts } from '../processes/statistics.js';
+import type { Config } from '../settings/index.js';
 import { chain, type Maybe } from '../words/maybe.js';
 import { VENDOR, VERSION } from '../words/version.js';
 import { generalizedTime } from './subschema.js';
-import type { VirtualAttributes } from './virtual-attributes.js';
+import type { ComputedEntry, VirtualAttributes } from './virtual-attributes.js';
 
-/** Attributes of cn=Monitor: figures of all processes together, then of each process. */
-export function monitorAttributes(statistics: Statistics, siblings: Siblings | undefined): Maybe<VirtualAttributes> {
-  const ownCounts = statistics.counts();
-  if (!siblings || siblings.isAlone) return monitorEntry(ownCounts, figures(ownCounts));
-  return chain(siblings.ask({ about: 'counts' }), (answers) => {
-    const otherCounts = answers.flatMap(({ counts }) => counts ?? []);
-    const workers = [ownCounts, ...otherCounts]
-      .filter(({ workerNumber: worker }) => worker > 0)
-      .sort((a, b) => a.workerNumber - b.workerNumber);
-    const total = sumCounts([ownCounts, ...otherCounts]);
-    return monitorEntry(total, [
-      ...figures(total),
-      `worker: ${ownCounts.workerNumber}`,
-      ...workers.flatMap(workerFigures),
-    ]);
+export const MONITOR_DN = 'cn=Monitor';
+
+/** RDN values of the operations in slapd's cn=Monitor. */
+const OPERATION_NAMES: readonly (readonly [name: string, op: keyof Counts['operations']])[] = [
+  ['Bind', 'bind'],
+  ['Unbind', 'unbind'],
+  ['Search', 'search'],
+  ['Compare', 'compare'],
+  ['Modify', 'modify'],
+  ['Modrdn', 'modifyDN'],
+  ['Add', 'add'],
+  ['Delete', 'delete'],
+  ['Abandon', 'abandon'],
+  ['Extended', 'extended'],
+];
+
+/** Object class of the entries with an attribute. */
+const CLASSES = {
+  monitorCounter: 'monitorCounterObject',
+  monitoredInfo: 'monitoredObject',
+  monitorOpCompleted: 'monitorOperation',
+} as const;
+
+/** The counters of all processes, and the sum. */
+interface Figures {
+  readonly total: Counts;
+  /** The processes that serve, by number. */
+  readonly processes: readonly Counts[];
+  readonly own: Counts;
+  readonly isAlone: boolean;
+  readonly config: Config;
+}
+
+/** The entries of cn=Monitor in the layout of slapd, without cn=Jobs. The figures are those of all processes. */
+export function monitorEntries(
+  statistics: Statistics,
+  siblings: Siblings | undefined,
+  config: Config,
+): Maybe<ComputedEntry[]> {
+  const own = statistics.counts();
+  const isAlone = !siblings || siblings.isAlone;
+  return chain(isAlone ? [] : siblings.ask({ about: 'counts' }), (answers) => {
+    const allCounts: [Counts, ...Counts[]] = [own, ...answers.flatMap(({ counts }) => counts ?? [])];
+    // Number 0 is the supervisor, which does not serve.
+    const processes = isAlone ? [own] : allCounts.filter(({ workerNumber }) => workerNumber > 0);
+    processes.sort((a, b) => a.workerNumber - b.workerNumber);
+    const figures = { total: sumCounts(allCounts), processes, own, isAlone, config };
+    return [baseEntry(figures), ...subsystemEntries(figures)];
   });
 }
 
-function figures(counts: Counts): string[] {
+/** The base entry has the attributes of 389's cn=monitor, too. */
+function baseEntry({ total, processes, own, isAlone }: Figures): ComputedEntry {
+  const { initiated, completed } = sumOperations(total);
+  const startTime = generalizedTime(new Date(total.startedAt));
+  const openFiles = openFilesLimit();
+  const workerTexts = isAlone ? [] : [`worker: ${own.workerNumber}`, ...processes.flatMap(workerFigures)];
+  const attributes: VirtualAttributes = [
+    ['description', [`version: ${VERSION}`, ...figureTexts(total), ...workerTexts]],
+    ['monitoredInfo', [`${VENDOR} ${VERSION}`]],
+    ['monitorTimestamp', [startTime]],
+    ['version', [`${VENDOR} ${VERSION}`]],
+    ['threads', [String(processes.length)]],
+    ['currentconnections', [String(total.connectionsCurrent)]],
+    ['totalconnections', [String(total.connectionsTotal)]],
+    ['dtablesize', openFiles === undefined ? [] : [String(openFiles)]],
+    ['readwaiters', [String(total.connectionsWaiting)]],
+    ['opsinitiated', [String(initiated)]],
+    ['opscompleted', [String(completed)]],
+    ['entriessent', [String(total.entriesSent)]],
+    ['bytessent', [String(total.bytesSent)]],
+    ['currenttime', [generalizedTime(new Date())]],
+    ['starttime', [startTime]],
+    ['createTimestamp', [startTime]],
+  ];
+  return makeEntry(MONITOR_DN, 'Monitor', ['monitorServer', 'extensibleObject'], attributes, true);
+}
+
+function figureTexts(counts: Counts): string[] {
   return [
-    `uptimeSeconds: ${Math.floor((Date.now() - counts.startedAt) / 1000)}`,
+    `uptimeSeconds: ${uptimeSeconds(counts)}`,
     `connectionsCurrent: ${counts.connectionsCurrent}`,
     `connectionsTotal: ${counts.connectionsTotal}`,
     `connectionsRefused: ${counts.connectionsRefused}`,
@@ -36,29 +98,146 @@ function figures(counts: Counts): string[] {
   ];
 }
 
-function workerFigures({ workerNumber: worker, pid, memoryBytes, connectionsCurrent, operations }: Counts): string[] {
-  const operationCount = Object.values(operations).reduce((total, count) => total + count, 0);
+function workerFigures(counts: Counts): string[] {
+  const { workerNumber: worker, pid, memoryBytes, connectionsCurrent } = counts;
   return [
     `worker.${worker}.pid: ${pid}`,
     `worker.${worker}.connectionsCurrent: ${connectionsCurrent}`,
     `worker.${worker}.memoryBytes: ${memoryBytes}`,
-    `worker.${worker}.operations: ${operationCount}`,
+    `worker.${worker}.operations: ${sumOperations(counts).initiated}`,
   ];
 }
 
-/** Puts each figure into a value of `description`, `name: number`, which clients show by default. */
-function monitorEntry({ startedAt }: Counts, figures: readonly string[]): VirtualAttributes {
-  const time = generalizedTime(new Date(startedAt));
+function subsystemEntries({ total, processes, config }: Figures): ComputedEntry[] {
+  const { initiated, completed } = sumOperations(total);
+  const active = Math.max(0, initiated - completed);
+  const { connectionsCurrent, connectionsUnread, connectionsWaiting: pending } = total;
+  const maxProcesses = config.workers === 'auto' ? processes.length : Math.max(config.workers, processes.length);
+  const sentMessages = total.entriesSent + total.referencesSent + total.resultsSent;
   return [
-    ['objectClass', ['top', 'monitor', 'monitorServer', 'extensibleObject']],
-    ['cn', ['Monitor']],
-    ['description', [`version: ${VERSION}`, ...figures]],
-    ['monitoredInfo', [`${VENDOR} ${VERSION}`]],
-    ['monitorTimestamp', [time]],
-    ['createTimestamp', [time]],
-    ['entryDN', ['cn=Monitor']],
-    ['subschemaSubentry', [SUBSCHEMA_DN]],
-    ['structuralObjectClass', ['monitorServer']],
-    ['hasSubordinates', ['TRUE']],
+    ...subsystem('Connections', 'monitorCounter', {
+      'Max File Descriptors': openFilesLimit(),
+      Total: total.connectionsTotal,
+      Current: connectionsCurrent,
+    }),
+    ...subsystem(
+      'Operations',
+      'monitorOpCompleted',
+      Object.fromEntries(
+        OPERATION_NAMES.map(([name, op]) => [name, operationCounts(total.operations[op], countEnded(total.ended[op]))]),
+      ),
+      operationCounts(initiated, completed),
+    ),
+    ...subsystem('Statistics', 'monitorCounter', {
+      Bytes: total.bytesSent,
+      PDU: sentMessages,
+      Entries: total.entriesSent,
+      Referrals: total.referencesSent,
+    }),
+    ...subsystem('Threads', 'monitoredInfo', {
+      Max: maxProcesses,
+      'Max Pending': 0,
+      Open: processes.length,
+      Starting: maxProcesses - processes.length,
+      Active: active,
+      Pending: pending,
+      Backload: active + pending,
+    }),
+    ...subsystem('Time', 'monitoredInfo', {
+      Start: [['monitorTimestamp', [generalizedTime(new Date(total.startedAt))]]],
+      Current: [['monitorTimestamp', [generalizedTime(new Date())]]],
+      Uptime: uptimeSeconds(total),
+    }),
+    ...subsystem('Waiters', 'monitorCounter', {
+      Read: Math.max(0, connectionsCurrent - connectionsUnread),
+      Write: connectionsUnread,
+    }),
+    ...subsystem(
+      'Workers',
+      'monitoredInfo',
+      Object.fromEntries(processes.map((counts) => [`Worker ${counts.workerNumber}`, workerAttributes(counts)])),
+    ),
   ];
+}
+
+function operationCounts(initiated: number, completed: number): VirtualAttributes {
+  return [
+    ['monitorOpInitiated', [String(initiated)]],
+    ['monitorOpCompleted', [String(completed)]],
+  ];
+}
+
+function workerAttributes(counts: Counts): VirtualAttributes {
+  const { initiated, completed } = sumOperations(counts);
+  const figures = [`pid: ${counts.pid}`, `busyMs: ${Math.round(counts.busyMs)}`, ...figureTexts(counts)];
+  return [['description', figures], ...operationCounts(initiated, completed)];
+}
+
+/** A container right below cn=Monitor, and its children with the figures: a value of `attribute`, or attributes. */
+function subsystem(
+  name: string,
+  attribute: keyof typeof CLASSES,
+  figures: Readonly<Record<string, number | VirtualAttributes | undefined>>,
+  given: VirtualAttributes = [],
+): ComputedEntry[] {
+  const dn = `cn=${name},${MONITOR_DN}`;
+  const children = Object.entries(figures).flatMap(([childName, figure]) => {
+    if (figure === undefined) return [];
+    const attributes = typeof figure === 'number' ? [[attribute, [String(figure)]] as const] : figure;
+    return makeEntry(`cn=${childName},${dn}`, childName, [CLASSES[attribute]], attributes);
+  });
+  return [makeEntry(dn, name, ['monitorContainer'], given, true), ...children];
+}
+
+/** An entry right below cn=Monitor with texts that are read for each search. */
+export function textEntry(name: string, readLines: () => Promise<string[]>): ComputedEntry {
+  const dn = `cn=${name},${MONITOR_DN}`;
+  const classes = ['monitoredObject', 'extensibleObject'] as const;
+  return {
+    dn,
+    attributes: async () => makeEntry(dn, name, classes, [['description', await readLines()]]).attributes(),
+  };
+}
+
+function makeEntry(
+  dn: string,
+  name: string,
+  [structuralClass, ...otherClasses]: readonly [string, ...string[]],
+  given: VirtualAttributes,
+  hasChildren = false,
+): ComputedEntry {
+  const attributes: VirtualAttributes = [
+    ['objectClass', ['top', 'monitor', structuralClass, ...otherClasses]],
+    ['cn', [name]],
+    ...given,
+    ['entryDN', [dn]],
+    ['subschemaSubentry', [SUBSCHEMA_DN]],
+    ['structuralObjectClass', [structuralClass]],
+    ['hasSubordinates', [hasChildren ? 'TRUE' : 'FALSE']],
+  ];
+  return { dn, attributes: () => attributes };
+}
+
+function uptimeSeconds({ startedAt }: Counts): number {
+  return Math.floor((Date.now() - startedAt) / 1000);
+}
+
+function countEnded({ results }: EndedCounts): number {
+  return Object.values(results).reduce((sum, count) => sum + count, 0);
+}
+
+function sumOperations({ operations, ended }: Counts): { initiated: number; completed: number } {
+  const initiated = Object.values(operations).reduce((sum, count) => sum + count, 0);
+  const completed = Object.values(ended).reduce((sum, counts) => sum + countEnded(counts), 0);
+  return { initiated, completed };
+}
+
+/** Most files and sockets that this process may have open; undefined: not known on this system. */
+function openFilesLimit(): number | undefined {
+  try {
+    const [, limit] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'latin1')) ?? [];
+    return limit === undefined ? undefined : Number(limit);
+  } catch {
+    return undefined;
+  }
 }

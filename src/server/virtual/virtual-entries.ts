@@ -1,66 +1,87 @@
+import { isAtOrBelow } from '../../access/requester.js';
 import type { Scope } from '../../ldap/ldap-types.js';
 import type { Partition } from '../../partition/index.js';
+import type { Node } from '../../partition/model/node.js';
 import type { Dn } from '../../schema/schema-types.js';
 import type { Siblings } from '../processes/siblings.js';
 import type { Statistics } from '../processes/statistics.js';
 import type { Config } from '../settings/index.js';
 import { chain, type Maybe } from '../words/maybe.js';
-import { indexProposalsAttributes } from './index-proposals.js';
-import { jobsAttributes } from './jobs.js';
-import { monitorAttributes } from './monitor.js';
+import { proposalLines } from './index-proposals.js';
+import { jobLines } from './jobs.js';
+import { MONITOR_DN, monitorEntries, textEntry } from './monitor.js';
 import { rootDseAttributes } from './root-dse.js';
 import { subschemaAttributes } from './subschema.js';
-import type { VirtualAttributes } from './virtual-attributes.js';
+import type { ComputedEntry, VirtualAttributes } from './virtual-attributes.js';
 
-/** Largest number of RDNs in the DN of a virtual entry. */
-const MAX_RDNS = 2;
+const NO_ENTRY_ID = Buffer.alloc(16);
+
+/** Most DNs for which nodes are cached. */
+const MAX_NODES = 1000;
 
 export interface VirtualEntry {
-  readonly name: string;
-  /** The DN in UTF-8. */
-  readonly dn: Buffer;
-  readonly normDn: Buffer;
-  /** The clients that may read the entry: all clients, or clients with the right by the access rules. */
-  readonly readers: 'anybody' | 'entitled';
+  readonly dn: Dn;
+  readonly node: Node;
   /** Returns the packed master row with current values. */
   row(): Maybe<Buffer>;
+}
+
+/** A computed entry and the computed entries below. */
+export interface VirtualTree {
+  readonly top: Dn;
+  /** The clients that may read the entries: all clients, or clients with the right by the access rules. */
+  readonly readers: 'anybody' | 'entitled';
+  /** Returns the entries at present, superiors first. */
+  entries(): Maybe<readonly VirtualEntry[]>;
 }
 
 /** The entries that are computed, not stored: root DSE and cn=Subschema (RFC 4512 §5.1, §4.2), cn=Monitor. */
 export class VirtualEntries {
   readonly #partition: Partition;
-  readonly #rootDse: VirtualEntry;
-  readonly #entriesByDn = new Map<string, VirtualEntry>();
+  readonly #rootDse: VirtualTree;
+  readonly #trees: readonly VirtualTree[];
+  /** Access rules cache their decisions by node. */
+  readonly #nodes = new Map<string, { readonly dn: Dn; readonly node: Node }>();
 
   constructor(partition: Partition, config: Config, statistics: Statistics, siblings: Siblings | undefined) {
     this.#partition = partition;
     const { schema } = partition;
     const subschema = this.#pack(subschemaAttributes(schema, new Date(statistics.startedAt)));
-    this.#rootDse = {
-      name: 'the root DSE',
-      dn: Buffer.alloc(0),
-      normDn: Buffer.alloc(0),
-      readers: 'anybody',
-      row: () => this.#pack(rootDseAttributes(partition.settings, config)),
-    };
-    this.#add('cn=Subschema', { readers: 'anybody', row: () => subschema });
-    this.#add('cn=Monitor', {
-      readers: 'entitled',
-      row: () => chain(monitorAttributes(statistics, siblings), (attributes) => this.#pack(attributes)),
-    });
-    this.#add('cn=Jobs,cn=Monitor', {
-      readers: 'entitled',
-      row: () => chain(jobsAttributes(partition, config), (attributes) => this.#pack(attributes)),
-    });
-    this.#add('cn=Index Proposals,cn=Monitor', {
-      readers: 'entitled',
-      row: () => chain(indexProposalsAttributes(partition), (attributes) => this.#pack(attributes)),
-    });
+    const subschemaEntry = { ...this.#place('cn=Subschema'), row: () => subschema };
+    const rootDseEntry = { ...this.#place(''), row: () => this.#pack(rootDseAttributes(partition.settings, config)) };
+    this.#rootDse = { top: rootDseEntry.dn, readers: 'anybody', entries: () => [rootDseEntry] };
+    const textEntries = [
+      textEntry('Jobs', () => jobLines(partition, config)),
+      textEntry('Index Proposals', () => proposalLines(partition)),
+    ];
+    this.#trees = [
+      { top: subschemaEntry.dn, readers: 'anybody', entries: () => [subschemaEntry] },
+      {
+        top: schema.parseDn(MONITOR_DN),
+        readers: 'entitled',
+        entries: () =>
+          chain(monitorEntries(statistics, siblings, config), (entries) =>
+            [...entries, ...textEntries].map((entry) => this.#virtualEntry(entry)),
+          ),
+      },
+    ];
   }
 
-  #add(name: string, entry: Pick<VirtualEntry, 'readers' | 'row'>): void {
-    const { norm: normDn } = this.#partition.schema.parseDn(name);
-    this.#entriesByDn.set(normDn.toString('latin1'), { ...entry, name, dn: Buffer.from(name), normDn });
+  #virtualEntry({ dn, attributes }: ComputedEntry): VirtualEntry {
+    return { ...this.#place(dn), row: () => chain(attributes(), (computed) => this.#pack(computed)) };
+  }
+
+  #place(text: string): { readonly dn: Dn; readonly node: Node } {
+    let place = this.#nodes.get(text);
+    if (!place) {
+      const dn = this.#partition.schema.parseDn(text);
+      const parentText = dn.rdns.slice(1).map((rdn) => rdn.text);
+      const parent = parentText.length === 0 ? undefined : this.#place(parentText.join(',')).node;
+      const node = { id: NO_ENTRY_ID, parent, normRdn: dn.rdns[0]?.norm ?? dn.norm, dn: Buffer.from(text) };
+      place = { dn, node };
+      if (this.#nodes.size < MAX_NODES) this.#nodes.set(text, place);
+    }
+    return place;
   }
 
   #pack(attributes: VirtualAttributes): Buffer {
@@ -72,9 +93,9 @@ export class VirtualEntries {
     );
   }
 
-  /** Returns the virtual entry at the base of a search. The root DSE is found only by a base search. */
-  find(base: Dn, scope: Scope): VirtualEntry | undefined {
+  /** Returns the tree with the base of a search. The root DSE is found only by a base search. */
+  find(base: Dn, scope: Scope): VirtualTree | undefined {
     if (base.rdns.length === 0) return scope === 'base' ? this.#rootDse : undefined;
-    return base.rdns.length <= MAX_RDNS ? this.#entriesByDn.get(base.norm.toString('latin1')) : undefined;
+    return this.#trees.find(({ top }) => isAtOrBelow(base, top));
   }
 }
