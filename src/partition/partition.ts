@@ -207,8 +207,8 @@ export class Partition implements Directory {
   async #read(dn: Dn, options: WriteOptions & { large?: boolean }): Promise<Entry> {
     await this.context.shared.fresh();
     return retryWhileReplaced(async () => {
-      const found = await requireEntry(this.context, this.store, dn, options.manageDsaIT ?? false);
-      return toEntry(this.context, found, options.large ?? false);
+      const entry = await requireEntry(this.context, this.store, dn, options.manageDsaIT ?? false);
+      return toEntry(this.context, entry, options.large ?? false);
     });
   }
 
@@ -222,7 +222,7 @@ export class Partition implements Directory {
     return this.#translateMaybe(() =>
       chain(
         this.context.shared.readFresh(find),
-        (found) => found && { id: found.node.id, row: found.row, node: found.node },
+        (entry) => entry && { id: entry.node.id, row: entry.row, node: entry.node },
       ),
     );
   }
@@ -231,10 +231,10 @@ export class Partition implements Directory {
   async findVisible(dn: Dn, viewer: Viewer): Promise<LocatedEntry> {
     const find = async (): Promise<LocatedEntry> => {
       await this.context.shared.fresh();
-      const found = await requireEntry(this.context, this.store, dn, false);
-      const isSeen = isVisible(viewer, found.node, () => found.row);
-      if (isPromise(isSeen) ? await isSeen : isSeen) return found;
-      throw new HiddenEntry(found.node);
+      const entry = await requireEntry(this.context, this.store, dn, false);
+      const isSeen = isVisible(viewer, entry.node, () => entry.row);
+      if (isPromise(isSeen) ? await isSeen : isSeen) return entry;
+      throw new HiddenEntry(entry.node);
     };
     return this.#translateMaybe(() => this.#maskErrors(viewer, find));
   }
@@ -368,7 +368,7 @@ export class Partition implements Directory {
   }
 
   /** Completes unfinished indexes. A server calls this at start. Several processes may run it at once. */
-  async buildIndexes(onProgress?: (done: number) => void): Promise<void> {
+  async buildIndexes(onProgress?: (entriesRead: number) => void): Promise<void> {
     return this.#translate(buildIndexes(this.context, onProgress));
   }
 
@@ -446,14 +446,14 @@ export class Partition implements Directory {
   /** Verifies all invariants. Resolves with the number of breaches. */
   async check(
     onBreach: (breach: Breach) => void,
-    onProgress?: (done: number, table?: string) => void,
+    onProgress?: (entriesRead: number, table?: string) => void,
     onPasswords?: OnPasswords,
   ): Promise<number> {
     return this.#translate(check(this.context, onBreach, onProgress, onPasswords));
   }
 
   /** Restores the data implied by entries. Resolves with the number of repaired breaches (`check/repair.ts`). */
-  async repair(onBreach?: OnRepaired, onProgress?: (done: number) => void): Promise<number> {
+  async repair(onBreach?: OnRepaired, onProgress?: (entriesRead: number) => void): Promise<number> {
     return this.#translate(repair(this.context, onBreach, onProgress));
   }
 

@@ -41,13 +41,13 @@ export async function changeSchema(context: Context, newSchema: Schema): Promise
   refuseUnique(context, types);
   await refuseInUse(context, types, classes);
   await context.shared.setSchema(newSchema.source);
-  let changed = 0;
+  let changedCount = 0;
   for (const { oid, definition } of newByOid.values()) {
-    const old = oldByOid.get(oid);
-    if (old && old.definition !== definition) changed++;
+    const oldDefinition = oldByOid.get(oid);
+    if (oldDefinition && oldDefinition.definition !== definition) changedCount++;
   }
   const removed = types.length + classes.length;
-  return { added: newByOid.size - (oldByOid.size - removed), removed, changed };
+  return { added: newByOid.size - (oldByOid.size - removed), removed, changed: changedCount };
 }
 
 /** Throws if `newSchema` cannot parse the suffixes or the administrator's DN. */

@@ -51,7 +51,7 @@ export class BulkBatch {
   whenWritten: Promise<void> = Promise.resolve();
   /** True if the batch has children of an entry that was refused. Their rows refer to a parent that will not exist. */
   hasOrphans = false;
-  readonly #items: BatchItem[] = [];
+  readonly #entries: BatchItem[] = [];
   readonly #indexes: IndexSet;
   readonly #values: ValueRules;
   readonly #namesGuard: RowStep;
@@ -84,7 +84,7 @@ export class BulkBatch {
   }
 
   get size(): number {
-    return this.#items.length;
+    return this.#entries.length;
   }
 
   get isFull(): boolean {
@@ -96,13 +96,13 @@ export class BulkBatch {
     const draft = after!;
     const node = place.to!;
     const parent = node.parent!;
-    const info = { parentId: parent.id, normRdn: node.normRdn, upRdn: place.upRdn, version: FIRST_VERSION };
-    const isGeneric = this.#rows.add(draft, node, info);
+    const treeInfo = { parentId: parent.id, normRdn: node.normRdn, upRdn: place.upRdn, version: FIRST_VERSION };
+    const isGeneric = this.#rows.add(draft, node, treeInfo);
     for (const step of steps) {
       if ('key' in step && isFirstOwner(step)) this.#ownerSteps.push(step);
       else this.#steps.push(step);
     }
-    this.#items.push({ source: entry.source ?? entry, node, draft: isGeneric ? draft : undefined });
+    this.#entries.push({ source: entry.source ?? entry, node, draft: isGeneric ? draft : undefined });
     this.nodes.set(normText, node);
     this.#changes.add(node, draft.firstValue('entryCSN')!);
     this.#childCounts.set(parent, (this.#childCounts.get(parent) ?? 0) + 1);
@@ -148,7 +148,7 @@ export class BulkBatch {
 
   /** Yields the sources of the entries in the order added. */
   *sources(): Generator<LoadSource> {
-    for (const { source } of this.#items) yield source;
+    for (const { source } of this.#entries) yield source;
   }
 
   /** Yields the entries in the order added, for writing each on its own. */
@@ -156,7 +156,7 @@ export class BulkBatch {
     const rows = new Map<string, Buffer>();
     this.#masterRows ??= this.#rows.master;
     for (const { key, row } of this.#masterRows) rows.set(key.toString('latin1'), row);
-    for (const { source, node, draft } of this.#items) {
+    for (const { source, node, draft } of this.#entries) {
       const row = rows.get(node.id.toString('latin1'))!;
       yield { source, node, dn: node.dn.toString(), draft: draft ?? this.#draftOf(context, node, row) };
     }
@@ -193,12 +193,12 @@ class ChangeRows {
     packer.begin(this.#maxRowBytes + csn.length + dn.length);
     packer.endKey();
     const { bytes, view } = packer;
-    let at = putFixed(view, packer.at, this.#writerCell);
-    at = putValue(bytes, view, putFixed(view, at, CSN_HEAD), CSN_HEAD.length, csn);
-    at = putValue(bytes, view, putFixed(view, at, DN_HEAD), DN_HEAD.length, dn);
-    at = putValue(bytes, view, putFixed(view, at, ID_HEAD), ID_HEAD.length, id);
-    at = putFixed(view, at, OP_ADD_TIME);
-    packer.at = putValue(bytes, view, at, TIME_HEAD.length, changeTime());
+    let offset = putFixed(view, packer.at, this.#writerCell);
+    offset = putValue(bytes, view, putFixed(view, offset, CSN_HEAD), CSN_HEAD.length, csn);
+    offset = putValue(bytes, view, putFixed(view, offset, DN_HEAD), DN_HEAD.length, dn);
+    offset = putValue(bytes, view, putFixed(view, offset, ID_HEAD), ID_HEAD.length, id);
+    offset = putFixed(view, offset, OP_ADD_TIME);
+    packer.at = putValue(bytes, view, offset, TIME_HEAD.length, changeTime());
     packer.endRow();
     packer.end();
   }

@@ -42,7 +42,7 @@ export class IndexRows {
       const { cutValue: cut } = values[k]!;
       packIndexRow(packer, EQUALITY, cut, 0, cut.length, ids);
     }
-    if (this.#index.hasSubstrings) eachGram(values, (norm, at) => packIndexRow(packer, GRAM, norm, at, at + 3, ids));
+    if (this.#index.hasSubstrings) eachGram(values, (norm, i) => packIndexRow(packer, GRAM, norm, i, i + 3, ids));
   }
 
   /** Returns all rows. No more entries may be added after that. */
@@ -61,17 +61,17 @@ export class IndexRows {
   }
 }
 
-/** Packs the index row of `norm[from, to)`: kind, form, `\0`. */
-function packIndexRow(packer: RowPacker, kind: number, norm: Buffer, from: number, to: number, ids: Buffer): void {
-  packer.begin(to - from + 2 + ids.length);
+/** Packs the index row of `norm[start, end)`: kind, form, `\0`. */
+function packIndexRow(packer: RowPacker, kind: number, norm: Buffer, start: number, end: number, ids: Buffer): void {
+  packer.begin(end - start + 2 + ids.length);
   const { bytes } = packer;
-  let { at } = packer;
-  bytes[at++] = kind;
-  for (let i = from; i < to; i++) bytes[at++] = norm[i]!;
-  bytes[at++] = 0;
-  packer.at = at;
+  let { at: offset } = packer;
+  bytes[offset++] = kind;
+  for (let i = start; i < end; i++) bytes[offset++] = norm[i]!;
+  bytes[offset++] = 0;
+  packer.at = offset;
   packer.endKey();
-  packer.at = putBytes(bytes, at, ids);
+  packer.at = putBytes(bytes, offset, ids);
   packer.endRow();
   packer.end();
 }
@@ -83,10 +83,10 @@ class IdList {
   #bytes = Buffer.allocUnsafeSlow(INITIAL_IDS * UUID_BYTES);
 
   add(id: Buffer): void {
-    const at = this.count * UUID_BYTES;
-    if (at === this.#bytes.length) this.#bytes = Buffer.concat([this.#bytes], at * 2);
+    const offset = this.count * UUID_BYTES;
+    if (offset === this.#bytes.length) this.#bytes = Buffer.concat([this.#bytes], offset * 2);
     const bytes = this.#bytes;
-    for (let i = 0; i < UUID_BYTES; i++) bytes[at + i] = id[i]!;
+    for (let i = 0; i < UUID_BYTES; i++) bytes[offset + i] = id[i]!;
     this.count++;
   }
 

@@ -104,8 +104,8 @@ function makeLayout(attributes: readonly DraftAttribute[], indexes: IndexSet): L
     masterParts: master,
     typeParts: types,
     treeParts: tree,
-    uncutTreeParts: treeParts(cells.filter(({ isCutMark: mark }) => !mark)),
-    maxTreeBytes: tree.reduce((sum, { fixedCells: before }) => sum + before.length + FIXED_EXCESS, 0),
+    uncutTreeParts: treeParts(cells.filter(({ isCutMark }) => !isCutMark)),
+    maxTreeBytes: tree.reduce((sum, { fixedCells }) => sum + fixedCells.length + FIXED_EXCESS, 0),
     maxHeadBytes: Math.max(...heads),
   };
 }
@@ -174,14 +174,14 @@ function treeParts(cells: readonly TreeCell[]): TreePart[] {
       parts.push({ fixedCells: fixedBytes(...pendingCells), typeIndex: -1, head: NO_CELL, isCutMark: false });
     pendingCells = [];
   };
-  for (const { cell, typeIndex: type, isHead: forms, isCutMark: mark } of cells) {
-    if (mark) {
+  for (const { cell, typeIndex: type, isHead, isCutMark } of cells) {
+    if (isCutMark) {
       endPart();
-      parts.push({ fixedCells: fixedBytes(cell), typeIndex: type, head: NO_CELL, isCutMark: mark });
+      parts.push({ fixedCells: fixedBytes(cell), typeIndex: type, head: NO_CELL, isCutMark });
     } else {
       pendingCells.push(cell);
-      if (!forms) continue;
-      parts.push({ fixedCells: fixedBytes(...pendingCells), typeIndex: type, head: fixedBytes(cell), isCutMark: mark });
+      if (!isHead) continue;
+      parts.push({ fixedCells: fixedBytes(...pendingCells), typeIndex: type, head: fixedBytes(cell), isCutMark });
       pendingCells = [];
     }
   }

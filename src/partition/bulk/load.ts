@@ -129,12 +129,12 @@ class BulkLoader {
   #findParent(dn: Dn, name: string): Maybe<Node | undefined> {
     const { shared, nodes } = this.#context;
     if (shared.suffixNormTexts.has(name)) return ROOT;
-    const last = this.#lastParent;
-    if (last && sameBytes(last.norm, dn.norm, dn.rdns[0]!.norm.length + 1)) return last.node;
-    const found = this.#findUnstored(normText(dn, 1)) ?? nodes.byDn(dn, 1, shared.suffixes);
-    if (!found || isPromise(found)) return found;
-    this.#lastParent = { norm: Buffer.from(dn.norm.subarray(dn.rdns[0]!.norm.length + 1)), node: found };
-    return found;
+    const lastParent = this.#lastParent;
+    if (lastParent && sameBytes(lastParent.norm, dn.norm, dn.rdns[0]!.norm.length + 1)) return lastParent.node;
+    const parent = this.#findUnstored(normText(dn, 1)) ?? nodes.byDn(dn, 1, shared.suffixes);
+    if (!parent || isPromise(parent)) return parent;
+    this.#lastParent = { norm: Buffer.from(dn.norm.subarray(dn.rdns[0]!.norm.length + 1)), node: parent };
+    return parent;
   }
 
   /** Returns the node of an entry of this load that may not be stored yet. */
@@ -299,7 +299,7 @@ class BulkLoader {
       }
     }
     // Later batches may contain children of refused entries. Entries prepared from now on see the stored state.
-    for (const later of [...this.#batchesInWriting, this.#batch]) later.markOrphans(refusedNodes);
+    for (const laterBatch of [...this.#batchesInWriting, this.#batch]) laterBatch.markOrphans(refusedNodes);
     batch.nodes.clear();
     this.#lastParent = undefined;
   }

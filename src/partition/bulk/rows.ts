@@ -54,15 +54,15 @@ export class BulkRows {
   }
 
   /** Adds an entry. Returns true if the row does not contain all values: an attribute is wide, or a value is large. */
-  add(draft: Draft, node: Node, info: TreeInfo): boolean {
+  add(draft: Draft, node: Node, treeInfo: TreeInfo): boolean {
     const { attributes } = draft;
     const layout = this.#layouts.layoutFor(attributes);
     if (layout !== this.#layout) this.#useLayout(layout);
     this.#imply(attributes, layout, node.id);
     this.#addTree(layout, node);
     const bytes = maxMasterBytes(attributes, layout);
-    if (bytes < 0) this.#addGeneric(node.id, entryCells(draft, info));
-    else this.#addMaster(attributes, layout, node.id, info, bytes);
+    if (bytes < 0) this.#addGeneric(node.id, entryCells(draft, treeInfo));
+    else this.#addMaster(attributes, layout, node.id, treeInfo, bytes);
     return bytes < 0;
   }
 
@@ -107,40 +107,41 @@ export class BulkRows {
     const normBytes = this.#valueBytes + this.#valueCount * (layout.maxHeadBytes + VALUE_INDEX_BYTES);
     packer.begin(TREE_INFO_BYTES + normRdn.length + layout.maxTreeBytes + normBytes);
     const { bytes, view } = packer;
-    let at = putBytes(bytes, packer.at, parent?.id ?? ROOT_ID);
-    bytes[at++] = COMMA;
-    packer.at = putBytes(bytes, at, normRdn);
+    let offset = putBytes(bytes, packer.at, parent?.id ?? ROOT_ID);
+    bytes[offset++] = COMMA;
+    packer.at = putBytes(bytes, offset, normRdn);
     packer.endKey();
-    at = putFixed(view, packer.at, ID);
-    at = putBytes(bytes, at, id);
-    const parts = this.#hasCut ? layout.treeParts : layout.uncutTreeParts;
-    for (let i = 0; i < parts.length; i++) at = this.#addTreeCells(parts[i]!, bytes, view, at);
-    packer.at = at;
+    offset = putFixed(view, packer.at, ID);
+    offset = putBytes(bytes, offset, id);
+    const treeParts = this.#hasCut ? layout.treeParts : layout.uncutTreeParts;
+    for (let i = 0; i < treeParts.length; i++) offset = this.#addTreeCells(treeParts[i]!, bytes, view, offset);
+    packer.at = offset;
     packer.endRow();
     packer.end();
   }
 
   /** Writes complete cells, then the cells `OID=`normal form, whose values are value indexes. */
   #addTreeCells(
-    { fixedCells: before, typeIndex: type, head, isCutMark: mark }: TreePart,
+    { fixedCells, typeIndex: type, head, isCutMark }: TreePart,
     bytes: Buffer,
     view: DataView,
     start: number,
   ): number {
-    if (type < 0) return putFixed(view, start, before);
+    if (type < 0) return putFixed(view, start, fixedCells);
     const normalized = this.#valuesByType[type]!;
-    if (mark) return normalized.some(({ cutValue: cut, norm }) => cut !== norm) ? putFixed(view, start, before) : start;
-    let at = putFixed(view, start, before);
-    if (normalized.length === 0) return at - head.length;
+    if (isCutMark)
+      return normalized.some(({ cutValue: cut, norm }) => cut !== norm) ? putFixed(view, start, fixedCells) : start;
+    let offset = putFixed(view, start, fixedCells);
+    if (normalized.length === 0) return offset - head.length;
     for (let k = 0; k < normalized.length; k++) {
-      if (k > 0) at = putFixed(view, at, head);
+      if (k > 0) offset = putFixed(view, offset, head);
       const { cutValue: cut, valueIndex: position } = normalized[k]!;
-      view.setInt16(at - head.length + 1, head.length - CELL_HEADER + cut.length);
-      at = putBytes(bytes, at, cut);
-      view.setInt32(at, position);
-      at += VALUE_INDEX_BYTES;
+      view.setInt16(offset - head.length + 1, head.length - CELL_HEADER + cut.length);
+      offset = putBytes(bytes, offset, cut);
+      view.setInt32(offset, position);
+      offset += VALUE_INDEX_BYTES;
     }
-    return at;
+    return offset;
   }
 
   #addMaster(
@@ -155,21 +156,21 @@ export class BulkRows {
     const { bytes, view } = packer;
     packer.at = putBytes(bytes, packer.at, id);
     packer.endKey();
-    let at = putValue(bytes, view, putFixed(view, packer.at, NORM_RDN), NORM_RDN.length, normRdn);
-    at = putValue(bytes, view, putFixed(view, at, PARENT_ID), PARENT_ID.length, parentId);
-    at = putValue(bytes, view, putFixed(view, at, UP_RDN), UP_RDN.length, upRdn);
-    at = putValue(bytes, view, putFixed(view, at, VERSION), VERSION.length, version);
+    let offset = putValue(bytes, view, putFixed(view, packer.at, NORM_RDN), NORM_RDN.length, normRdn);
+    offset = putValue(bytes, view, putFixed(view, offset, PARENT_ID), PARENT_ID.length, parentId);
+    offset = putValue(bytes, view, putFixed(view, offset, UP_RDN), UP_RDN.length, upRdn);
+    offset = putValue(bytes, view, putFixed(view, offset, VERSION), VERSION.length, version);
     for (let i = 0; i < master.length; i++) {
       const { attributeIndex: place, head } = master[i]!;
       const { values } = attributes[place]!;
       for (let k = 0; k < values.length; k++) {
         const { index, bytes: value } = values[k]!;
-        at = putFixed(view, at, head);
-        if (index > 0) view.setInt32(at - INDEX_BYTES, index);
-        at = putValue(bytes, view, at, head.length, value);
+        offset = putFixed(view, offset, head);
+        if (index > 0) view.setInt32(offset - INDEX_BYTES, index);
+        offset = putValue(bytes, view, offset, head.length, value);
       }
     }
-    packer.at = at;
+    packer.at = offset;
     packer.endRow();
     packer.end();
   }
@@ -200,10 +201,10 @@ export class BulkRows {
   }
 }
 
-/** Writes the value of a cell whose head has `headLength` bytes and ends at `at`. */
-export function putValue(bytes: Buffer, view: DataView, at: number, headLength: number, value: Buffer): number {
-  view.setInt32(at - headLength + VALUE_LENGTH_OFFSET, value.length);
-  return putBytes(bytes, at, value);
+/** Writes the value of a cell whose head has `headLength` bytes and ends at `offset`. */
+export function putValue(bytes: Buffer, view: DataView, offset: number, headLength: number, value: Buffer): number {
+  view.setInt32(offset - headLength + VALUE_LENGTH_OFFSET, value.length);
+  return putBytes(bytes, offset, value);
 }
 
 /** Returns an upper bound for the values and their heads in bytes; -1 if a value is large or an attribute is wide. */

@@ -86,20 +86,20 @@ async function readMatchingGroups(context: SearchContext, version: bigint, urlTe
       yield group;
     }
   };
-  const found = await matchingGroups(readAndKeep(), urlTest);
+  const matches = await matchingGroups(readAndKeep(), urlTest);
   if (urlLength <= MAX_CACHED_CHARS) groupsByContext.set(context, { version, groups });
-  return found;
+  return matches;
 }
 
 async function matchingGroups(
   groups: Iterable<DynamicGroup> | AsyncIterable<DynamicGroup>,
   urlTest: UrlTest,
 ): Promise<Referrers[]> {
-  const found: Referrers[] = [];
+  const matches: Referrers[] = [];
   for await (const { id: ids, urls } of groups) {
-    for (const url of urls) if (await urlTest.isSelectedBy(url)) found.push({ type: url.type, ids });
+    for (const url of urls) if (await urlTest.isSelectedBy(url)) matches.push({ type: url.type, ids });
   }
-  return found;
+  return matches;
 }
 
 async function* readGroups(context: SearchContext): AsyncGenerator<DynamicGroup> {
@@ -121,7 +121,7 @@ export async function* dynamicGroupIds({ schema, store }: SearchContext): AsyncG
   const prefix = equalityPrefix(dynamic);
   for (let lastId: Buffer | undefined; ; ) {
     const ids = await store.postings(OBJECT_CLASS_TABLE, prefix, IDS_PER_READ, lastId);
-    for (let at = 0; at < ids.length; at += UUID_BYTES) yield Buffer.from(ids.subarray(at, at + UUID_BYTES));
+    for (let i = 0; i < ids.length; i += UUID_BYTES) yield Buffer.from(ids.subarray(i, i + UUID_BYTES));
     if (ids.length < IDS_PER_READ * UUID_BYTES) return;
     lastId = Buffer.from(ids.subarray(ids.length - UUID_BYTES));
   }

@@ -81,17 +81,17 @@ function storedMembers({ schema, descriptions }: SearchContext, row: Buffer): St
   let text: string | undefined;
   let nextIndex = 0;
   let endOffset = 0;
-  for (let at = 0; at < row.length && row[at]! <= MASTER.upAttributes; ) {
-    const cellEnd = nextCell(row, at);
-    const stored = row[at] === MASTER.upAttributes ? descriptions.ofCell(row, at) : undefined;
-    if (stored?.description === member) {
-      const start = valueStart(row, at);
-      text = stored.text;
+  for (let offset = 0; offset < row.length && row[offset]! <= MASTER.upAttributes; ) {
+    const cellEnd = nextCell(row, offset);
+    const description = row[offset] === MASTER.upAttributes ? descriptions.ofCell(row, offset) : undefined;
+    if (description?.description === member) {
+      const start = valueStart(row, offset);
+      text = description.text;
       nextIndex = row.readUInt32BE(start - INDEX_BYTES) + 1;
       normTexts.add(member.type.equality!.normalize(row.subarray(start, cellEnd))!.toString('latin1'));
     }
-    if (text === undefined || stored?.description === member) endOffset = cellEnd;
-    at = cellEnd;
+    if (text === undefined || description?.description === member) endOffset = cellEnd;
+    offset = cellEnd;
   }
   return { text: text ?? member.text, normTexts, nextIndex, endOffset };
 }

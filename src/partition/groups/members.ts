@@ -28,7 +28,7 @@ export async function membersOf(context: SearchContext, group: Buffer): Promise<
     const index = shared.indexes.ofType(type);
     if (!index?.isReady) return undefined;
     const ids = await store.postings(index.table, PRESENCE_PREFIX, UNLIMITED);
-    for (let at = 0; at < ids.length; at += UUID_BYTES) groups.add(ids, at);
+    for (let offset = 0; offset < ids.length; offset += UUID_BYTES) groups.add(ids, offset);
   }
   const dynamic = new IdSet();
   for await (const id of dynamicGroupIds(context)) dynamic.add(id, 0);
@@ -68,8 +68,8 @@ class MemberSearch {
   }
 
   async #findId(dn: Dn): Promise<Buffer | undefined> {
-    const found = findEntry(this.#context, this.#context.store, dn, 'getHead');
-    return (isPromise(found) ? await found : found)?.node.id;
+    const entry = findEntry(this.#context, this.#context.store, dn, 'getHead');
+    return (isPromise(entry) ? await entry : entry)?.node.id;
   }
 
   /** Returns the DNs of the members that the group's values name. */

@@ -39,7 +39,7 @@ export function dnOfNorm(norm: Buffer): Dn {
 }
 
 export async function findByNorm(context: SearchContext, norm: Buffer): Promise<{ id: Buffer; dn: Dn } | undefined> {
-  const found = findEntry(context, context.store, dnOfNorm(norm), 'getHead');
-  const node = (isPromise(found) ? await found : found)?.node;
+  const entry = findEntry(context, context.store, dnOfNorm(norm), 'getHead');
+  const node = (isPromise(entry) ? await entry : entry)?.node;
   return node && { id: Buffer.from(node.id), dn: context.schema.parseDnBytes(node.dn) };
 }

@@ -34,11 +34,11 @@ export interface ReferrerLookup {
   readonly unindexedTypes: ReadonlySet<AttributeType>;
 }
 
-/** Returns the lookup for these types, without types that no entry has. `uids`: as in `GroupsState`. */
+/** Returns the lookup for these types, without types that no entry has. `mayHaveUids`: as in `GroupsState`. */
 export function referrerLookup(
   { shared, store }: SearchContext,
   types: readonly AttributeType[],
-  uids: boolean,
+  mayHaveUids: boolean,
 ): Maybe<ReferrerLookup> {
   const emptyLookup = {
     indexes: [] as ReferringIndex[],
@@ -54,7 +54,7 @@ export function referrerLookup(
     return chain(store.postingCount(index.table, PRESENCE_PREFIX, 1), (count) => {
       const { table } = index;
       if (count === 0) return lookup;
-      lookup.indexes.push({ type, table, mayHaveUids: uids && type.equality?.oid === UNIQUE_MEMBER_MATCH });
+      lookup.indexes.push({ type, table, mayHaveUids: mayHaveUids && type.equality?.oid === UNIQUE_MEMBER_MATCH });
       lookup.types.push(type);
       return lookup;
     });
@@ -127,18 +127,18 @@ function* referrersByNormTextWork(
     if (ids.length > 0) referrersByNormText.get(normText)!.push({ type, ids });
   };
   for (const { type, table, mayHaveUids } of indexes) {
-    for (let at = 0; at < sortedTexts.length; at += NAMES_PER_READ) {
-      const norms = sortedTexts.slice(at, at + NAMES_PER_READ).map((name) => Buffer.from(name, 'latin1'));
+    for (let offset = 0; offset < sortedTexts.length; offset += NAMES_PER_READ) {
+      const norms = sortedTexts.slice(offset, offset + NAMES_PER_READ).map((name) => Buffer.from(name, 'latin1'));
       const lists = context.store.postingsMany(
         table,
         norms.map((norm) => equalityPrefix(cutNorm(norm))),
         UNLIMITED,
       );
-      for (const [i, ids] of (yield* awaitMaybe(lists)).entries()) add(sortedTexts[at + i]!, type, ids);
+      for (const [i, ids] of (yield* awaitMaybe(lists)).entries()) add(sortedTexts[offset + i]!, type, ids);
       if (!mayHaveUids) continue;
       const withUid = norms.map((norm) => idsWithUid(context, type, table, norm));
       const uidLists = withUid.some(isPromise) ? yield* awaitMaybe(Promise.all(withUid)) : (withUid as Buffer[]);
-      for (const [i, ids] of uidLists.entries()) add(sortedTexts[at + i]!, type, ids);
+      for (const [i, ids] of uidLists.entries()) add(sortedTexts[offset + i]!, type, ids);
     }
   }
   return referrersByNormText;
@@ -161,16 +161,16 @@ function idsWithUid(context: SearchContext, type: AttributeType, table: string, 
 }
 
 function uidRange(prefix: Buffer): KeyRange {
-  const at = (byte: string) => Buffer.concat([Buffer.from('='), prefix, Buffer.from(byte)]);
-  return { from: at('#'), to: at('$') };
+  const offset = (byte: string) => Buffer.concat([Buffer.from('='), prefix, Buffer.from(byte)]);
+  return { from: offset('#'), to: offset('$') };
 }
 
 /** Returns the entries among `ids` that have a value with this DN. */
 async function filterByDn(context: SearchContext, type: AttributeType, norm: Buffer, ids: Buffer): Promise<Buffer> {
   const normTexts = new Set([norm.toString('latin1')]);
   const matchingIds: Buffer[] = [];
-  for (let at = 0; at < ids.length; at += UUID_BYTES) {
-    const id = ids.subarray(at, at + UUID_BYTES);
+  for (let offset = 0; offset < ids.length; offset += UUID_BYTES) {
+    const id = ids.subarray(offset, offset + UUID_BYTES);
     const row = await context.store.get(MASTER_TABLE.name, id);
     if (row && hasNamingValue(context, row, type, normTexts)) matchingIds.push(id);
   }

@@ -43,9 +43,9 @@ export class StepCache {
   }
 
   /** Like `referrerLookup`, for all types that name members. */
-  lookup(uids: boolean): Maybe<ReferrerLookup> {
+  lookup(mayHaveUids: boolean): Maybe<ReferrerLookup> {
     if (this.#lookup) return this.#lookup;
-    return chain(referrerLookup(this.#context, groupTypes(this.#context.schema).memberTypes, uids), (lookup) => {
+    return chain(referrerLookup(this.#context, groupTypes(this.#context.schema).memberTypes, mayHaveUids), (lookup) => {
       this.#lookup = lookup;
       lastTypesByContext.set(this.#context, lookup.types);
       return lookup;
@@ -62,14 +62,14 @@ export class StepCache {
     const uncachedNames = names.filter((name) => !this.#referrersByName.has(name));
     const newReferrers =
       uncachedNames.length > 0 ? yield* awaitMaybe(indexedReferrers(this.#context, lookup, uncachedNames)) : NONE;
-    const found = names.flatMap((name) => this.#referrersByName.get(name) ?? newReferrers.get(name)!);
+    const allReferrers = names.flatMap((name) => this.#referrersByName.get(name) ?? newReferrers.get(name)!);
     for (const [name, referrers] of newReferrers) {
       this.#addBytes(
         referrers.reduce((bytes, { ids }) => bytes + OBJECT_BYTES + ids.length, OBJECT_BYTES + name.length),
       );
       this.#referrersByName.set(name, referrers);
     }
-    return found;
+    return allReferrers;
   }
 
   namedEntry(id: Buffer): Maybe<NamedEntry | undefined> {

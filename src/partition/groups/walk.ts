@@ -51,9 +51,9 @@ export class Walk {
     const newNames: string[] = [];
     for (const referrers of groups) {
       const { ids } = referrers;
-      for (let at = 0; at < ids.length; at += ENTRIES_PER_READ * UUID_BYTES) {
+      for (let i = 0; i < ids.length; i += ENTRIES_PER_READ * UUID_BYTES) {
         if (bounds) requireTime(bounds);
-        yield* this.#visit(referrers, at, readNamed, newNames);
+        yield* this.#visit(referrers, i, readNamed, newNames);
         const pause = this.#slice.yieldIfOver();
         if (isPromise(pause)) yield pause;
       }
@@ -61,13 +61,13 @@ export class Walk {
     return newNames;
   }
 
-  *#visit(referrers: Referrers, from: number, readNamed: ReadNamedEntry, newNames: string[]): Work<void> {
+  *#visit(referrers: Referrers, start: number, readNamed: ReadNamedEntry, newNames: string[]): Work<void> {
     const { ids } = referrers;
     const reads: ReturnType<ReadNamedEntry>[] = [];
     let mustWait = false;
-    for (let at = from; at < ids.length && at < from + ENTRIES_PER_READ * UUID_BYTES; at += UUID_BYTES) {
-      if (this.#ids.has(ids, at)) continue;
-      const named = readNamed(ids.subarray(at, at + UUID_BYTES));
+    for (let i = start; i < ids.length && i < start + ENTRIES_PER_READ * UUID_BYTES; i += UUID_BYTES) {
+      if (this.#ids.has(ids, i)) continue;
+      const named = readNamed(ids.subarray(i, i + UUID_BYTES));
       mustWait ||= isPromise(named);
       reads.push(named);
     }

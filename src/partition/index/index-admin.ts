@@ -39,13 +39,13 @@ const POLL_MS = 500;
 class ClaimedError extends LdapError {
   readonly remainingMs: number;
 
-  constructor(type: AttributeType, left: number) {
-    const seconds = Math.ceil(left / 1000);
+  constructor(type: AttributeType, remainingMs: number) {
+    const seconds = Math.ceil(remainingMs / 1000);
     super(
       'busy',
       `another is adding or dropping the index of '${type.name}', or died doing so: try again in ${seconds} s`,
     );
-    this.remainingMs = left;
+    this.remainingMs = remainingMs;
   }
 }
 

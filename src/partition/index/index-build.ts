@@ -35,7 +35,7 @@ const ENTRY_ATTEMPTS = 1000;
  * the next call continues there. Two concurrent builders do the same work twice without harm. `onProgress` receives the
  * number of entries read. If the table of a dropped index still exists, rejects after everything else is done.
  */
-export async function buildIndexes(context: WriteContext, onProgress?: (done: number) => void): Promise<void> {
+export async function buildIndexes(context: WriteContext, onProgress?: (entriesRead: number) => void): Promise<void> {
   const progress = { entryCount: 0, report: onProgress };
   let dropError: StoreError | undefined;
   for (;;) {
@@ -51,7 +51,7 @@ export async function buildIndexes(context: WriteContext, onProgress?: (done: nu
 
 interface Progress {
   entryCount: number;
-  readonly report: ((done: number) => void) | undefined;
+  readonly report: ((entriesRead: number) => void) | undefined;
 }
 
 interface ClaimedBuild {

@@ -81,8 +81,8 @@ function timesIn(row: Buffer, qualifier: Buffer): number[] {
   if (value.length % 8 !== 0)
     throw new StoreError('corrupt', `a state row has a cell ${qualifier.toString()} that is none`);
   const times: number[] = [];
-  for (let at = 0; at < value.length; at += 8) {
-    const ms = value.readBigUInt64BE(at);
+  for (let offset = 0; offset < value.length; offset += 8) {
+    const ms = value.readBigUInt64BE(offset);
     times.push(ms === NEVER ? Number.POSITIVE_INFINITY : Number(ms));
   }
   return times;

@@ -61,9 +61,9 @@ function makeCell(qualifier: Buffer, value: Buffer): Cell {
 /** Decodes a row of table `changes` into views of the row. Throws `corrupt` if a mandatory cell is missing. */
 export function changeRecord(row: Buffer): ChangeRecord {
   const valuesByName = new Map<string, Buffer>();
-  for (let at = 0; at < row.length; at = nextCell(row, at)) {
-    const start = valueStart(row, at);
-    valuesByName.set(row.toString('latin1', qualifierStart(at), start), row.subarray(start, nextCell(row, at)));
+  for (let offset = 0; offset < row.length; offset = nextCell(row, offset)) {
+    const start = valueStart(row, offset);
+    valuesByName.set(row.toString('latin1', qualifierStart(offset), start), row.subarray(start, nextCell(row, offset)));
   }
   const requireValue = (name: keyof typeof CHANGE): Buffer => {
     const value = valuesByName.get(name);

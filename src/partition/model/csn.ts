@@ -41,9 +41,9 @@ export class CsnClock {
     const csn = Buffer.allocUnsafe(this.#secondCsn.length);
     for (let i = 0; i < csn.length; i++) csn[i] = this.#secondCsn[i]!;
     let fraction = micros - second * 1e6;
-    for (let at = LAST_DIGIT; fraction > 0; at--) {
+    for (let offset = LAST_DIGIT; fraction > 0; offset--) {
       const tens = Math.floor(fraction / 10);
-      csn[at]! += fraction - tens * 10;
+      csn[offset]! += fraction - tens * 10;
       fraction = tens;
     }
     return csn;

@@ -44,20 +44,20 @@ export class DescriptionTable {
     return this.#descriptions;
   }
 
-  /** Returns the description of the upAttributes cell at offset `at`. */
-  ofCell(row: Buffer, at: number): StoredDescription {
-    const start = at + CELL_HEADER;
-    return this.intern(row, start, start + qualifierLength(row, at) - INDEX_BYTES);
+  /** Returns the description of the upAttributes cell at offset `offset`. */
+  ofCell(row: Buffer, offset: number): StoredDescription {
+    const start = offset + CELL_HEADER;
+    return this.intern(row, start, start + qualifierLength(row, offset) - INDEX_BYTES);
   }
 
   /** Like `intern`, for a cell whose predecessor in the row has the description `preceding`. */
   internNext(preceding: StoredDescription | undefined, bytes: Buffer, start: number, end: number): StoredDescription {
     if (preceding && sameBytes(preceding.bytes, bytes, start, end)) return preceding;
-    const next = preceding?.nextInRow;
-    if (next && sameBytes(next.bytes, bytes, start, end)) return next;
-    const found = this.intern(bytes, start, end);
-    if (preceding) preceding.nextInRow = found;
-    return found;
+    const successor = preceding?.nextInRow;
+    if (successor && sameBytes(successor.bytes, bytes, start, end)) return successor;
+    const description = this.intern(bytes, start, end);
+    if (preceding) preceding.nextInRow = description;
+    return description;
   }
 
   /** Returns the description in `bytes[start, end)`. Throws `corrupt` if the schema does not define the attribute. */
@@ -65,9 +65,9 @@ export class DescriptionTable {
     const hash = hashBytes(bytes, start, end);
     const mask = this.#slots.length - 1;
     for (let slot = (hash ^ (hash >>> 15)) & mask; ; slot = (slot + 1) & mask) {
-      const found = this.#slots[slot];
-      if (found === undefined) return this.#addDescription(bytes, start, end, slot);
-      if (sameBytes(found.bytes, bytes, start, end)) return found;
+      const description = this.#slots[slot];
+      if (description === undefined) return this.#addDescription(bytes, start, end, slot);
+      if (sameBytes(description.bytes, bytes, start, end)) return description;
     }
   }
 
@@ -80,7 +80,7 @@ export class DescriptionTable {
         `a row holds attribute '${text.slice(0, 100)}', which is not in the schema; load the schema that defines it`,
       );
     }
-    const stored: StoredDescription = {
+    const newDescription: StoredDescription = {
       number: this.#descriptions.length,
       bytes: Buffer.from(text, 'latin1'),
       text: text,
@@ -88,21 +88,21 @@ export class DescriptionTable {
       isMemberUrl: groupTypes(this.#schema).urlTypes.has(description.type),
       nextInRow: undefined,
     };
-    if (this.#descriptions.length >= DescriptionTable.MAX) return stored;
-    this.#descriptions.push(stored);
-    this.#slots[slot] = stored;
+    if (this.#descriptions.length >= DescriptionTable.MAX) return newDescription;
+    this.#descriptions.push(newDescription);
+    this.#slots[slot] = newDescription;
     if (this.#descriptions.length * 2 > this.#slots.length) this.#grow();
-    return stored;
+    return newDescription;
   }
 
   #grow(): void {
     const slots: (StoredDescription | undefined)[] = new Array(this.#slots.length * 2);
     const mask = slots.length - 1;
-    for (const stored of this.#descriptions) {
-      const hash = hashBytes(stored.bytes);
+    for (const description of this.#descriptions) {
+      const hash = hashBytes(description.bytes);
       let slot = (hash ^ (hash >>> 15)) & mask;
       while (slots[slot] !== undefined) slot = (slot + 1) & mask;
-      slots[slot] = stored;
+      slots[slot] = description;
     }
     this.#slots = slots;
   }

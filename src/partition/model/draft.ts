@@ -63,9 +63,9 @@ export class Draft {
 
   /** Returns all attributes of one type with any options, because normAttributes do not distinguish options. */
   ofType(type: AttributeType): DraftAttribute[] {
-    const found: DraftAttribute[] = [];
-    for (const attribute of this.#attributes) if (attribute.description.type === type) found.push(attribute);
-    return found;
+    const attributes: DraftAttribute[] = [];
+    for (const attribute of this.#attributes) if (attribute.description.type === type) attributes.push(attribute);
+    return attributes;
   }
 
   /** Replaces the attribute with the same key, or appends a new one. */
@@ -187,11 +187,11 @@ export function draftFromAttributes(schema: Schema, attributes: readonly Partial
   for (const { type, values } of attributes) {
     const description = schema.requireStorable(type);
     if (values.length === 0) throw new LdapError('protocolError', `attribute '${type}' has no values`);
-    const stored = storedValues(description.type, values);
+    const storedForm = storedValues(description.type, values);
     const existing = draft.get(description);
-    if (!existing) draft.append(description, type, stored);
-    else if (repeatedValues.has(existing)) repeatedValues.get(existing)!.push(stored);
-    else repeatedValues.set(existing, [stored]);
+    if (!existing) draft.append(description, type, storedForm);
+    else if (repeatedValues.has(existing)) repeatedValues.get(existing)!.push(storedForm);
+    else repeatedValues.set(existing, [storedForm]);
   }
   for (const [{ description, text }, values] of repeatedValues) draft.append(description, text, values.flat());
   return draft;

@@ -126,13 +126,13 @@ export function largePointer(value: Buffer): Buffer {
 
 /** Encodes the value of treeInfo `large`: each qualifier after its 2-byte length. */
 export function largeList(qualifiers: readonly Buffer[]): Buffer {
-  const items: Buffer[] = [];
+  const entries: Buffer[] = [];
   for (const qualifier of qualifiers) {
     const length = Buffer.allocUnsafe(2);
     length.writeUInt16BE(qualifier.length);
-    items.push(length, qualifier);
+    entries.push(length, qualifier);
   }
-  return Buffer.concat(items);
+  return Buffer.concat(entries);
 }
 
 /** Values of the attributes of the type `name` (any options) in a packed row, as views. Large values: pointers. */
@@ -144,12 +144,12 @@ export function attributeValues(
   const type = context.schema.attribute(attributeName);
   const values: Buffer[] = [];
   if (!type) return values;
-  for (let at = 0; at < row.length; ) {
-    const cellEnd = nextCell(row, at);
-    if (row[at] === MASTER.upAttributes && context.descriptions.ofCell(row, at).description.type === type) {
-      values.push(row.subarray(valueStart(row, at), cellEnd));
+  for (let offset = 0; offset < row.length; ) {
+    const cellEnd = nextCell(row, offset);
+    if (row[offset] === MASTER.upAttributes && context.descriptions.ofCell(row, offset).description.type === type) {
+      values.push(row.subarray(valueStart(row, offset), cellEnd));
     }
-    at = cellEnd;
+    offset = cellEnd;
   }
   return values;
 }

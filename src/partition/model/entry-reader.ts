@@ -45,10 +45,10 @@ export class EntryReader {
 
   /** Starts a row, whose values `readValues` then reads. */
   startRow(row: Buffer): void {
-    let at = 0;
-    while (at < row.length && row[at]! < ATTRIBUTES) at = nextCell(row, at);
+    let offset = 0;
+    while (offset < row.length && row[offset]! < ATTRIBUTES) offset = nextCell(row, offset);
     this.row = row;
-    this.#offset = at;
+    this.#offset = offset;
     this.#valueCount = 0;
     this.attributeCount = 0;
   }
@@ -58,22 +58,22 @@ export class EntryReader {
     const { row } = this;
     const { length } = row;
     let { valueStarts, valueEnds } = this;
-    let at = this.#offset;
+    let offset = this.#offset;
     let valueCount = this.#valueCount;
     let nameStart = valueCount === 0 ? -1 : valueStarts[valueCount - 1]! - this.#qualifierLength;
     let lastSize = this.#qualifierLength;
-    for (let remaining = maxValues; remaining > 0 && at < length && row[at] === ATTRIBUTES; remaining--) {
-      const size = qualifierLength(row, at);
-      const start = at + CELL_HEADER + size;
-      const end = start + valueLength(row, at);
-      if (end > length) throw new StoreError('corrupt', `packed row of ${length} bytes is cut at offset ${at}`);
+    for (let remaining = maxValues; remaining > 0 && offset < length && row[offset] === ATTRIBUTES; remaining--) {
+      const size = qualifierLength(row, offset);
+      const start = offset + CELL_HEADER + size;
+      const end = start + valueLength(row, offset);
+      if (end > length) throw new StoreError('corrupt', `packed row of ${length} bytes is cut at offset ${offset}`);
       if (
         nameStart < 0 ||
         size !== lastSize ||
-        !sameRun(row, nameStart, row, at + CELL_HEADER, lastSize - INDEX_BYTES)
+        !sameRun(row, nameStart, row, offset + CELL_HEADER, lastSize - INDEX_BYTES)
       ) {
-        this.#addAttribute(valueCount, this.#nextDescription(at + CELL_HEADER, start - INDEX_BYTES));
-        nameStart = at + CELL_HEADER;
+        this.#addAttribute(valueCount, this.#nextDescription(offset + CELL_HEADER, start - INDEX_BYTES));
+        nameStart = offset + CELL_HEADER;
         lastSize = size;
       }
       if (valueCount === valueStarts.length) {
@@ -82,13 +82,13 @@ export class EntryReader {
       }
       valueStarts[valueCount] = start;
       valueEnds[valueCount++] = end;
-      at = end;
+      offset = end;
     }
-    this.#offset = at;
+    this.#offset = offset;
     this.#valueCount = valueCount;
     this.#qualifierLength = lastSize;
     this.firstValues[this.attributeCount] = valueCount;
-    return at < length && row[at] === ATTRIBUTES;
+    return offset < length && row[offset] === ATTRIBUTES;
   }
 
   /** As `read`, with the offsets of `layout`: neither walks the cells nor compares their names. */
@@ -110,11 +110,11 @@ export class EntryReader {
     let valueCount = 0;
     let lastDescription: StoredDescription | undefined;
     for (; cellIndex < cellCount; cellIndex++) {
-      const at = cellStarts[cellIndex]!;
-      if (row[at] !== ATTRIBUTES) break;
-      const start = valueStart(row, at);
+      const offset = cellStarts[cellIndex]!;
+      if (row[offset] !== ATTRIBUTES) break;
+      const start = valueStart(row, offset);
       const number = nameNumbers[cellIndex]!;
-      const description = byNumber[number] ?? this.#describe(number, row, at + CELL_HEADER, start - INDEX_BYTES);
+      const description = byNumber[number] ?? this.#describe(number, row, offset + CELL_HEADER, start - INDEX_BYTES);
       if (description !== lastDescription && !isSameText(description, lastDescription)) {
         this.#addAttribute(valueCount, description);
         lastDescription = description;

@@ -27,7 +27,7 @@ export interface ImpliedSink {
   addPresenceRow(index: Index): void;
   addEqualityRow(index: Index, norm: Buffer): void;
   /** The three bytes of `norm` at offset `at`. */
-  addGramRow(index: Index, norm: Buffer, at: number): void;
+  addGramRow(index: Index, norm: Buffer, offset: number): void;
 }
 
 /** Sends all normAttributes and index rows of the entry to the sink. */
@@ -82,7 +82,7 @@ export function implyType(
     if (index) sink.addEqualityRow(index, cutValue);
   }
   if (hasCut) sink.addCutMark(type);
-  if (index?.hasSubstrings) eachGram(values, (norm, at) => sink.addGramRow(index, norm, at));
+  if (index?.hasSubstrings) eachGram(values, (norm, offset) => sink.addGramRow(index, norm, offset));
 }
 
 /** Returns the equality rule by which searches find values of the type; undefined if they cannot. */
@@ -181,15 +181,15 @@ function copyNormalized({ norm, cutValue, valueIndex }: NormalizedValue): Normal
   return { norm: copy, cutValue: cutValue === norm ? copy : cutValue, valueIndex };
 }
 
-/** Calls `onGram` once for every distinct run of three bytes in the normal forms: `norm[at, at + 3)`. */
-export function eachGram(values: readonly NormalizedValue[], onGram: (norm: Buffer, at: number) => void): void {
+/** Calls `onGram` once for every distinct run of three bytes in the normal forms: `norm[offset, offset + 3)`. */
+export function eachGram(values: readonly NormalizedValue[], onGram: (norm: Buffer, offset: number) => void): void {
   const distinctGrams = new Set<number>();
   for (const { norm } of values) {
-    for (let at = 0; at + 3 <= norm.length; at++) {
-      const gram = (norm[at]! << 16) | (norm[at + 1]! << 8) | norm[at + 2]!;
+    for (let offset = 0; offset + 3 <= norm.length; offset++) {
+      const gram = (norm[offset]! << 16) | (norm[offset + 1]! << 8) | norm[offset + 2]!;
       if (distinctGrams.has(gram)) continue;
       distinctGrams.add(gram);
-      onGram(norm, at);
+      onGram(norm, offset);
     }
   }
 }
@@ -230,7 +230,7 @@ export class ImpliedRows implements ImpliedSink {
     this.rows.push({ index, keyPrefix: equalityPrefix(norm) });
   }
 
-  addGramRow(index: Index, norm: Buffer, at: number): void {
-    this.rows.push({ index, keyPrefix: gramPrefix(norm, at) });
+  addGramRow(index: Index, norm: Buffer, offset: number): void {
+    this.rows.push({ index, keyPrefix: gramPrefix(norm, offset) });
   }
 }

@@ -22,7 +22,7 @@ export function chunkCells(qualifier: Buffer, value: Buffer): Cell[] {
 }
 
 export function* splitChunks(value: Buffer): Generator<Buffer> {
-  for (let at = 0; at < value.length; at += CHUNK) yield value.subarray(at, at + CHUNK);
+  for (let offset = 0; offset < value.length; offset += CHUNK) yield value.subarray(offset, offset + CHUNK);
 }
 
 /** Returns the qualifier of chunk `n`. `chunkName` is set for chunks that were written ahead of their plan. */
@@ -170,9 +170,9 @@ export function largeOffsets(row: Buffer): number[] {
   const qualifiers = largeQualifiers(row);
   const offsets: number[] = [];
   if (!qualifiers) return offsets;
-  for (let at = 0; at < row.length; at = nextCell(row, at)) {
-    if (row[at] !== MASTER.upAttributes) continue;
-    if (qualifiers.has(row.toString('latin1', qualifierStart(at), valueStart(row, at)))) offsets.push(at);
+  for (let offset = 0; offset < row.length; offset = nextCell(row, offset)) {
+    if (row[offset] !== MASTER.upAttributes) continue;
+    if (qualifiers.has(row.toString('latin1', qualifierStart(offset), valueStart(row, offset)))) offsets.push(offset);
   }
   return offsets;
 }

@@ -137,9 +137,9 @@ export class NameChanges {
     for (let i = changeCount - 1; i >= 0; i--) {
       const { change, fromNormText, toNormText } = this.#changes[i]!;
       if (toNormText === undefined) continue;
-      for (const later of [...dnNormTexts])
-        if (isAtOrBelow(later, toNormText, change.below))
-          dnNormTexts.push(later.slice(0, later.length - toNormText.length) + fromNormText);
+      for (const laterChange of [...dnNormTexts])
+        if (isAtOrBelow(laterChange, toNormText, change.below))
+          dnNormTexts.push(laterChange.slice(0, laterChange.length - toNormText.length) + fromNormText);
     }
     return dnNormTexts.map((older) => older + uidText);
   }
@@ -200,15 +200,15 @@ function isParsable(schema: Schema, dn: Buffer): boolean {
   }
 }
 
-/** Returns a DN at or below `from` as a DN below `to`. The result may be longer than DNs that can be parsed. */
-function moveDn(dn: Dn, from: Dn, to: Dn): Dn {
-  const lowerRdns = dn.rdns.slice(0, dn.rdns.length - from.rdns.length);
-  if (lowerRdns.length === 0) return to;
-  const lowerNorm = dn.norm.subarray(0, dn.norm.length - from.norm.length);
+/** Returns a DN at or below `oldDn` as a DN below `newDn`. The result may be longer than DNs that can be parsed. */
+function moveDn(dn: Dn, oldDn: Dn, newDn: Dn): Dn {
+  const lowerRdns = dn.rdns.slice(0, dn.rdns.length - oldDn.rdns.length);
+  if (lowerRdns.length === 0) return newDn;
+  const lowerNorm = dn.norm.subarray(0, dn.norm.length - oldDn.norm.length);
   return {
-    rdns: [...lowerRdns, ...to.rdns],
-    text: [...lowerRdns.map(({ text }) => text), to.text].join(','),
-    norm: Buffer.concat([lowerNorm, to.norm]),
+    rdns: [...lowerRdns, ...newDn.rdns],
+    text: [...lowerRdns.map(({ text }) => text), newDn.text].join(','),
+    norm: Buffer.concat([lowerNorm, newDn.norm]),
   };
 }
 
@@ -240,7 +240,10 @@ function normTextWithoutUid(normText: string): string {
   return uid < 0 ? normText : normText.slice(0, uid);
 }
 
-/** True if the name is `top`, or lies below it and `below` is set. In a normal form `,` occurs only between RDNs. */
-function isAtOrBelow(text: string, top: string, below: boolean | undefined): boolean {
-  return text === top || (below === true && text.endsWith(top) && text[text.length - top.length - 1] === ',');
+/**
+ * True if the name is `top`, or lies below it and `includesBelow` is set. In a normal form `,` occurs only between
+ * RDNs.
+ */
+function isAtOrBelow(text: string, top: string, includesBelow: boolean | undefined): boolean {
+  return text === top || (includesBelow === true && text.endsWith(top) && text[text.length - top.length - 1] === ',');
 }

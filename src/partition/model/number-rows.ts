@@ -28,14 +28,14 @@ export async function readNumbers(reader: Reader, range: NumberRange): Promise<N
   };
 }
 
-/** Plan step that assigns the numbers in `[from, end)`. Its guard fails if the next number is no longer `from`. */
-export function assignStep(range: NumberRange, from: bigint, end: bigint): RowStep {
-  const guards: Guard[] = [{ op: 'counterEquals', ...ASSIGNED, value: from - range.firstNumber }];
+/** Plan step that assigns the numbers in `[start, end)`. Its guard fails if the next number is no longer `start`. */
+export function assignStep(range: NumberRange, start: bigint, end: bigint): RowStep {
+  const guards: Guard[] = [{ op: 'counterEquals', ...ASSIGNED, value: start - range.firstNumber }];
   return {
     table: META_TABLE.name,
     key: rangeKey(range),
     guards,
-    add: [{ ...ASSIGNED, by: end - from }],
+    add: [{ ...ASSIGNED, by: end - start }],
   };
 }
 

@@ -88,12 +88,12 @@ function* referenceCells(
   { descriptions, shared: { references } }: NamesContext,
   row: Buffer,
 ): Generator<ReferenceCell> {
-  for (let at = 0; at < row.length && row[at]! <= MASTER.upAttributes; at = nextCell(row, at)) {
-    if (row[at] !== MASTER.upAttributes) continue;
-    const { description, text: name } = descriptions.ofCell(row, at);
+  for (let offset = 0; offset < row.length && row[offset]! <= MASTER.upAttributes; offset = nextCell(row, offset)) {
+    if (row[offset] !== MASTER.upAttributes) continue;
+    const { description, text: name } = descriptions.ofCell(row, offset);
     if (!references.has(description.type)) continue;
-    const value = row.subarray(valueStart(row, at), nextCell(row, at));
-    yield { type: description.type, description: name, value, offset: at };
+    const value = row.subarray(valueStart(row, offset), nextCell(row, offset));
+    yield { type: description.type, description: name, value, offset };
   }
 }
 

@@ -56,9 +56,9 @@ export function deferredReferences(row: Buffer): SavedReference[] {
 
 function parseReferences(row: Buffer, prefix: Buffer): SavedReference[] {
   const references: SavedReference[] = [];
-  for (let at = 0; at < row.length; at = nextCell(row, at)) {
-    const nameOffset = qualifierStart(at);
-    const valueOffset = valueStart(row, at);
+  for (let offset = 0; offset < row.length; offset = nextCell(row, offset)) {
+    const nameOffset = qualifierStart(offset);
+    const valueOffset = valueStart(row, offset);
     const idOffset = nameOffset + prefix.length;
     if (valueOffset < idOffset + UUID_BYTES || !row.subarray(nameOffset, idOffset).equals(prefix)) continue;
     const descriptionEnd = row.indexOf(0, idOffset + UUID_BYTES);

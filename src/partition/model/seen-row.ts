@@ -12,23 +12,23 @@ export function seenRow(descriptions: DescriptionTable, row: Buffer, sight: Sigh
   let result: Buffer | undefined;
   let resultLength = 0;
   let keptStart = 0;
-  let last: StoredDescription | undefined;
+  let previous: StoredDescription | undefined;
   let isAllowed = false;
-  for (let at = 0; at < row.length; ) {
-    const cellEnd = nextCell(row, at);
-    if (cellFamily(row, at) === MASTER.upAttributes) {
-      const start = qualifierStart(at);
-      const stored = descriptions.internNext(last, row, start, start + qualifierLength(row, at) - INDEX_BYTES);
-      if (stored !== last) isAllowed = sight.allows(use, stored.description);
-      last = stored;
+  for (let offset = 0; offset < row.length; ) {
+    const cellEnd = nextCell(row, offset);
+    if (cellFamily(row, offset) === MASTER.upAttributes) {
+      const start = qualifierStart(offset);
+      const stored = descriptions.internNext(previous, row, start, start + qualifierLength(row, offset) - INDEX_BYTES);
+      if (stored !== previous) isAllowed = sight.allows(use, stored.description);
+      previous = stored;
       if (!isAllowed) {
         result ??= Buffer.from(row);
-        if (at > keptStart) result.copyWithin(resultLength, keptStart, at);
-        resultLength += at - keptStart;
+        if (offset > keptStart) result.copyWithin(resultLength, keptStart, offset);
+        resultLength += offset - keptStart;
         keptStart = cellEnd;
       }
     }
-    at = cellEnd;
+    offset = cellEnd;
   }
   return result ? result.copyWithin(resultLength, keptStart).subarray(0, resultLength + row.length - keptStart) : row;
 }

@@ -150,8 +150,8 @@ export const PRESENCE_PREFIX = latin1Bytes('*');
 export const GRAM = 0x7e;
 
 /** Returns the key prefix of the substring rows of three bytes of the normal form: `~`, the bytes, `\0`. */
-export function gramPrefix(norm: Buffer, at: number): Buffer {
-  return Buffer.from([GRAM, norm[at]!, norm[at + 1]!, norm[at + 2]!, 0]);
+export function gramPrefix(norm: Buffer, offset: number): Buffer {
+  return Buffer.from([GRAM, norm[offset]!, norm[offset + 1]!, norm[offset + 2]!, 0]);
 }
 
 /** Returns the qualifier `OID=normal form` (cut) of family normAttributes. */
@@ -208,10 +208,10 @@ export function largeQualifiers(row: Buffer): ReadonlySet<string> | undefined {
   const list = cellValue(row, MASTER.treeInfo, Q.large);
   if (!list) return undefined;
   const qualifiers = new Set<string>();
-  for (let at = 0; at < list.length; ) {
-    const length = list.readUInt16BE(at);
-    qualifiers.add(list.toString('latin1', at + 2, at + 2 + length));
-    at += 2 + length;
+  for (let offset = 0; offset < list.length; ) {
+    const length = list.readUInt16BE(offset);
+    qualifiers.add(list.toString('latin1', offset + 2, offset + 2 + length));
+    offset += 2 + length;
   }
   return qualifiers;
 }

@@ -74,7 +74,7 @@ export function parseOwners(row: Buffer | undefined): Owners {
   if (!bytes || bytes.length % UUID_BYTES !== 0)
     throw new StoreError('corrupt', 'a row of table unique does not say whose the value is; run `rowan check`');
   const ids: string[] = [];
-  for (let at = 0; at < bytes.length; at += UUID_BYTES) ids.push(bytes.toString('latin1', at, at + UUID_BYTES));
+  for (let i = 0; i < bytes.length; i += UUID_BYTES) ids.push(bytes.toString('latin1', i, i + UUID_BYTES));
   return { bytes, ids, isTruncated: bytes.length === 0 };
 }
 

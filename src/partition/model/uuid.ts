@@ -45,11 +45,11 @@ const HYPHENS = [8, 13, 18, 23];
 
 export function uuidTextBytes(id: Buffer): Buffer {
   const text = Buffer.allocUnsafe(36);
-  for (const at of HYPHENS) text[at] = 0x2d;
-  for (let i = 0, to = 0; i < 16; i++) {
-    if (i === 4 || i === 6 || i === 8 || i === 10) to++;
-    text[to++] = DIGITS[id[i]! >> 4]!;
-    text[to++] = DIGITS[id[i]! & 15]!;
+  for (const offset of HYPHENS) text[offset] = 0x2d;
+  for (let i = 0, target = 0; i < 16; i++) {
+    if (i === 4 || i === 6 || i === 8 || i === 10) target++;
+    text[target++] = DIGITS[id[i]! >> 4]!;
+    text[target++] = DIGITS[id[i]! & 15]!;
   }
   return text;
 }

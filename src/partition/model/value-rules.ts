@@ -122,10 +122,10 @@ function toRange(schema: Schema, record: NumberRecord): NumberRange {
   return { record, type, firstNumber: BigInt(record.first), lastNumber: BigInt(record.last) };
 }
 
-function undefinedError(missing: string): StoreError {
+function undefinedError(missingAttribute: string): StoreError {
   return new StoreError(
     'format',
-    `the directory demands something of values, and the schema does not define ${missing}; load its schema file`,
+    `the directory demands something of values, and the schema does not define ${missingAttribute}; load its schema file`,
   );
 }
 

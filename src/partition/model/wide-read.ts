@@ -32,9 +32,9 @@ export type IndexesByOid = ReadonlyMap<string, readonly number[]>;
 
 export function parseIndexes(cells: Buffer | undefined): IndexesByOid {
   const indexes = new Map<string, number[]>();
-  for (let at = 0; cells && at < cells.length; at = nextCell(cells, at)) {
-    const start = valueStart(cells, at);
-    const oid = cells.toString('latin1', qualifierStart(at), cells.indexOf('=', qualifierStart(at)));
+  for (let offset = 0; cells && offset < cells.length; offset = nextCell(cells, offset)) {
+    const start = valueStart(cells, offset);
+    const oid = cells.toString('latin1', qualifierStart(offset), cells.indexOf('=', qualifierStart(offset)));
     const list = indexes.get(oid);
     if (list) list.push(cells.readUInt32BE(start));
     else indexes.set(oid, [cells.readUInt32BE(start)]);
@@ -50,14 +50,14 @@ export const MAX_NEXT_INDEX = 0x2d000000;
 export function masterRanges(wide: readonly DescribedWide[], indexes: IndexesByOid): ColumnRange[] {
   const family = MASTER.upAttributes;
   const ranges: ColumnRange[] = [{ family: MASTER.treeInfo }];
-  let from: Buffer | undefined;
+  let start: Buffer | undefined;
   for (const { text, nextIndex, description } of wide) {
-    ranges.push({ family, from, to: valueQualifier(text, 0) });
+    ranges.push({ family, from: start, to: valueQualifier(text, 0) });
     for (const index of indexes.get(description.type.oid) ?? [])
       if (index < nextIndex) ranges.push(singleColumn(family, valueQualifier(text, index)));
-    from = valueQualifier(text, nextIndex);
+    start = valueQualifier(text, nextIndex);
   }
-  ranges.push({ family, from });
+  ranges.push({ family, from: start });
   return ranges;
 }
 

@@ -11,37 +11,37 @@ export interface WideAttribute {
 
 /** Value of treeInfo `wide`, per attribute: description length u16, description, `nextIndex` u32, `valueCount` u32. */
 export function wideList(attributes: readonly WideAttribute[]): Buffer {
-  const items = attributes.map(({ text, nextIndex, valueCount }) => {
-    const item = Buffer.allocUnsafe(2 + text.length + 8);
-    item.writeUInt16BE(text.length);
-    item.write(text, 2, 'latin1');
-    item.writeUInt32BE(nextIndex, 2 + text.length);
-    item.writeUInt32BE(valueCount, 6 + text.length);
-    return item;
+  const entries = attributes.map(({ text, nextIndex, valueCount }) => {
+    const entry = Buffer.allocUnsafe(2 + text.length + 8);
+    entry.writeUInt16BE(text.length);
+    entry.write(text, 2, 'latin1');
+    entry.writeUInt32BE(nextIndex, 2 + text.length);
+    entry.writeUInt32BE(valueCount, 6 + text.length);
+    return entry;
   });
-  return Buffer.concat(items);
+  return Buffer.concat(entries);
 }
 
 /** Returns the wide attributes that a master row, or its head, lists, in the order of their descriptions. */
 export function wideAttributes(row: Buffer): WideAttribute[] {
   const list = cellValue(row, MASTER.treeInfo, Q.wide);
   const attributes: WideAttribute[] = [];
-  for (let at = 0; list && at + 10 <= list.length; ) {
-    const end = at + 2 + list.readUInt16BE(at);
+  for (let offset = 0; list && offset + 10 <= list.length; ) {
+    const end = offset + 2 + list.readUInt16BE(offset);
     if (end + 8 > list.length) break;
     attributes.push({
-      text: list.toString('latin1', at + 2, end),
+      text: list.toString('latin1', offset + 2, end),
       nextIndex: list.readUInt32BE(end),
       valueCount: list.readUInt32BE(end + 4),
     });
-    at = end + 8;
+    offset = end + 8;
   }
   return attributes;
 }
 
 /** True for a complete row, false for the head of a split row. Every entry has attributes after the head. */
 export function isWhole(row: Buffer): boolean {
-  let at = 0;
-  while (at < row.length && row[at] === MASTER.treeInfo) at = nextCell(row, at);
-  return at < row.length;
+  let offset = 0;
+  while (offset < row.length && row[offset] === MASTER.treeInfo) offset = nextCell(row, offset);
+  return offset < row.length;
 }

@@ -54,11 +54,11 @@ export function compare(
 ): Maybe<boolean> {
   const comparison = { dn, attribute: context.schema.requireComparable(text), value, viewer, options };
   return context.shared.readFresh(() =>
-    chain(findEntry(context, context.store, dn, 'getHead'), (found) => {
+    chain(findEntry(context, context.store, dn, 'getHead'), (entry) => {
       const isRowEnough =
-        found && isWhole(found.row) && !largeQualifiers(found.row) && !isComputed(comparison.attribute.type);
+        entry && isWhole(entry.row) && !largeQualifiers(entry.row) && !isComputed(comparison.attribute.type);
       return isRowEnough
-        ? compareRow(context, found, comparison)
+        ? compareRow(context, entry, comparison)
         : retryWhileReplaced(() => compareByFurtherRows(context, comparison));
     }),
   );
@@ -138,13 +138,13 @@ function compareRow(context: SearchContext, entry: ReadEntry, comparison: Compar
   return isEqual;
 }
 
-async function compareComputed(context: SearchContext, found: LocatedEntry, comparison: Comparison): Promise<boolean> {
+async function compareComputed(context: SearchContext, entry: LocatedEntry, comparison: Comparison): Promise<boolean> {
   const { attribute, value, dn, options } = comparison;
-  const { row, node } = found;
-  if (!options.manageDsaIT) refuseReferral(context, found, dn);
+  const { row, node } = entry;
+  if (!options.manageDsaIT) refuseReferral(context, entry, dn);
   requireComparable(
     attribute,
-    requireSight(found, comparison),
+    requireSight(entry, comparison),
     attribute.type.equality?.normalizeAssertion(value) !== undefined,
   );
   if (isMembership(attribute.type)) return compareMembership(context, node, comparison);

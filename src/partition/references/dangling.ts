@@ -51,8 +51,8 @@ export async function reportDangling(
   for (const type of shared.references) {
     const source = { table: shared.indexes.ofType(type)!.table, prefix: PRESENCE_PREFIX };
     for await (const batch of idBatches(source, store, ROWS_PER_READ)) {
-      for (let at = 0; at < batch.length; at += UUID_BYTES) {
-        const id = Buffer.from(batch.subarray(at, at + UUID_BYTES));
+      for (let offset = 0; offset < batch.length; offset += UUID_BYTES) {
+        const id = Buffer.from(batch.subarray(offset, offset + UUID_BYTES));
         for (const { dn, value } of await danglingInEntry(context, id, type, remove)) {
           onDangling({ dn, attribute: value.description, value: value.value.toString() });
           count++;
@@ -96,11 +96,11 @@ async function findDangling(
   const dangling: ReplacedValue[] = [];
   const slice = new TimeSlice();
   const adminNorm = schema.parseDn(shared.settings.adminDn).norm;
-  for (let at = 0; at < row.length && row[at]! <= MASTER.upAttributes; at = nextCell(row, at)) {
-    if (row[at] !== MASTER.upAttributes) continue;
-    const { description, text: name } = descriptions.ofCell(row, at);
+  for (let offset = 0; offset < row.length && row[offset]! <= MASTER.upAttributes; offset = nextCell(row, offset)) {
+    if (row[offset] !== MASTER.upAttributes) continue;
+    const { description, text: name } = descriptions.ofCell(row, offset);
     if (description.type !== type) continue;
-    const value = Buffer.from(row.subarray(valueStart(row, at), nextCell(row, at)));
+    const value = Buffer.from(row.subarray(valueStart(row, offset), nextCell(row, offset)));
     const dn = schema.parseDnBytes(withoutUid(type, value));
     if (suffixAt(dn, shared.suffixes) < 0 || dn.norm.equals(adminNorm) || !(await isMissing(context, dn))) continue;
     dangling.push({

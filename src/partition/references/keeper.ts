@@ -207,9 +207,9 @@ export class ReferenceKeeper implements References {
   async #rewriteReferrers(normTexts: readonly string[], pendingChanges: PendingChanges): Promise<void> {
     const visitedIds = new IdSet();
     for (const { ids } of await this.#findReferrers(normTexts)) {
-      for (let at = 0; at < ids.length; at += UUID_BYTES)
-        if (visitedIds.add(ids, at))
-          await this.#rewrite(Buffer.from(ids.subarray(at, at + UUID_BYTES)), pendingChanges);
+      for (let offset = 0; offset < ids.length; offset += UUID_BYTES)
+        if (visitedIds.add(ids, offset))
+          await this.#rewrite(Buffer.from(ids.subarray(offset, offset + UUID_BYTES)), pendingChanges);
     }
   }
 
@@ -223,8 +223,8 @@ export class ReferenceKeeper implements References {
       const source = { table: indexes.ofType(type)!.table, prefix: PRESENCE_PREFIX };
       for await (const batch of idBatches(source, store, ROWS_PER_READ)) {
         const ids: Buffer[] = [];
-        for (let at = 0; at < batch.length; at += UUID_BYTES)
-          ids.push(Buffer.from(batch.subarray(at, at + UUID_BYTES)));
+        for (let offset = 0; offset < batch.length; offset += UUID_BYTES)
+          ids.push(Buffer.from(batch.subarray(offset, offset + UUID_BYTES)));
         const rows = await store.getMany(MASTER_TABLE.name, ids);
         for (const [i, row] of rows.entries()) {
           const isStale = row && hasStaleValue({ descriptions, shared: { nameChanges: nameChanges, references } }, row);

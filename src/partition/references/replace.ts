@@ -48,15 +48,17 @@ export async function replaceValues(
     if (!(await arePending())) throw new Overtaken();
   };
   const modifications = placeholders(context, entry.row, stale);
-  for (let at = 0; at < stale.length; at += VALUES_PER_PLAN) {
+  for (let offset = 0; offset < stale.length; offset += VALUES_PER_PLAN) {
     const steps: PlanStep[] = [...guards];
-    for (const { type, description, value, currentValue: present, guard } of stale.slice(at, at + VALUES_PER_PLAN)) {
+    for (const { type, description, value, currentValue, guard } of stale.slice(offset, offset + VALUES_PER_PLAN)) {
       if (guard) steps.push(guard);
       modifications.push(singleValue('delete', description, value));
-      if (Buffer.isBuffer(present)) modifications.push(singleValue('add', description, present));
-      else if (present) {
+      if (Buffer.isBuffer(currentValue)) modifications.push(singleValue('add', description, currentValue));
+      else if (currentValue) {
         const uid = value.subarray(withoutUid(type, value).length);
-        steps.push(...(await saveSteps(context, Buffer.from(present.id, 'hex'), { id: entry.id, description, uid })));
+        steps.push(
+          ...(await saveSteps(context, Buffer.from(currentValue.id, 'hex'), { id: entry.id, description, uid })),
+        );
       }
     }
     await modify(context, entry.dn, modifications, SERVER, {
@@ -96,7 +98,7 @@ function losesAllValues(
   stale: readonly ReplacedValue[],
 ): boolean {
   const removedValues = stale.filter((one) => one.type === type);
-  if (removedValues.some(({ currentValue: present }) => Buffer.isBuffer(present))) return false;
+  if (removedValues.some(({ currentValue }) => Buffer.isBuffer(currentValue))) return false;
   return attributeValues(context, row, type.name).length <= removedValues.length;
 }
 

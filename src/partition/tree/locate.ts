@@ -25,9 +25,9 @@ export function findEntry(
   dn: Dn,
   method: ReadRow = 'get',
 ): Maybe<LocatedEntry | undefined> {
-  const found = findByPath(context, reader, dn, method);
-  if (isPromise(found)) return found.then((f) => f ?? retryUncached(context, reader, dn, method));
-  return found ?? retryUncached(context, reader, dn, method);
+  const entry = findByPath(context, reader, dn, method);
+  if (isPromise(entry)) return entry.then((f) => f ?? retryUncached(context, reader, dn, method));
+  return entry ?? retryUncached(context, reader, dn, method);
 }
 
 /** Retries a failed look-up. A cached node on the path may be outdated, and its name may be taken. */
@@ -65,9 +65,9 @@ function findChild(
 ): Maybe<LocatedEntry | undefined> {
   if (!parent) return undefined;
   const cachedId = ids.get(parent.id, normRdn);
-  const found = cachedId && readChild(reader, parent, normRdn, cachedId, method);
-  if (isPromise(found)) return found.then((f) => f ?? findInTree(reader, ids, parent, normRdn, method));
-  return found ?? findInTree(reader, ids, parent, normRdn, method);
+  const entry = cachedId && readChild(reader, parent, normRdn, cachedId, method);
+  if (isPromise(entry)) return entry.then((f) => f ?? findInTree(reader, ids, parent, normRdn, method));
+  return entry ?? findInTree(reader, ids, parent, normRdn, method);
 }
 
 function findInTree(
@@ -102,23 +102,23 @@ function checkChild(parent: Node, normRdn: Buffer, id: Buffer, row: Buffer | und
 }
 
 /**
- * Returns the deepest existing entry on the path to `dn` without its first `from` RDNs, the end of the path included.
+ * Returns the deepest existing entry on the path to `dn` without its first `start` RDNs, the end of the path included.
  * The row is read now, which proves that the entry exists under this name. Looks up each name on the path at most once.
  */
 export async function deepestEntry(
   context: TreeContext,
   reader: Reader,
   dn: Dn,
-  from: number,
+  start: number,
 ): Promise<LocatedEntry | undefined> {
   const { nodes, shared } = context;
-  const deepest = await nodes.deepest(dn, from, shared.suffixes);
+  const deepest = await nodes.deepest(dn, start, shared.suffixes);
   if (!deepest) return undefined;
-  const found = await readNode(reader, deepest.node);
-  if (found) return found;
+  const deepestRow = await readNode(reader, deepest.node);
+  if (deepestRow) return deepestRow;
   // The cached node is outdated: other entries may have its name and the names above by now.
   nodes.clear();
-  let node = (await nodes.deepest(dn, from, shared.suffixes))?.node;
+  let node = (await nodes.deepest(dn, start, shared.suffixes))?.node;
   for (; node && node !== ROOT; node = node.parent) {
     const entry = await readNode(reader, node);
     if (entry) return entry;
@@ -130,9 +130,9 @@ function readNode(reader: Reader, { id, parent, normRdn }: Node): Maybe<LocatedE
   return readChild(reader, parent ?? ROOT, normRdn, id, 'get');
 }
 
-/** Returns `dn` without its first `from` RDNs. */
-export function ancestorDn(dn: Dn, from: number): Dn {
-  return from === 0 ? dn : ancestorOf(dn, from);
+/** Returns `dn` without its first `start` RDNs. */
+export function ancestorDn(dn: Dn, start: number): Dn {
+  return start === 0 ? dn : ancestorOf(dn, start);
 }
 
 /**
@@ -145,9 +145,9 @@ export async function requireEntry(
   dn: Dn,
   manageDsaIT: boolean,
 ): Promise<LocatedEntry> {
-  const found = await requireHead(context, reader, dn, manageDsaIT, 'get');
-  if (!manageDsaIT) refuseReferral(context, found, dn);
-  return found;
+  const entry = await requireHead(context, reader, dn, manageDsaIT, 'get');
+  if (!manageDsaIT) refuseReferral(context, entry, dn);
+  return entry;
 }
 
 /** Like `requireEntry`, but may return only the head of a split row. The caller must check for a referral object. */
@@ -158,14 +158,14 @@ export async function requireHead(
   manageDsaIT: boolean,
   method: ReadRow = 'getHead',
 ): Promise<LocatedEntry> {
-  let found = findEntry(context, reader, dn, method);
-  if (isPromise(found)) found = await found;
-  return found ?? throwNoSuchObject(context, reader, dn, manageDsaIT);
+  let entry = findEntry(context, reader, dn, method);
+  if (isPromise(entry)) entry = await entry;
+  return entry ?? throwNoSuchObject(context, reader, dn, manageDsaIT);
 }
 
 /** Throws `referral` if the entry at `dn` is a referral object. */
-export function refuseReferral(context: TreeContext, found: LocatedEntry, dn: Dn): void {
-  throwIfReferral(context, found, dn, 0);
+export function refuseReferral(context: TreeContext, entry: LocatedEntry, dn: Dn): void {
+  throwIfReferral(context, entry, dn, 0);
 }
 
 /** Throws `noSuchObject` with the matchedDN, or `referral` if an ancestor is a referral object. */
@@ -196,10 +196,10 @@ function depth(context: TreeContext, node: Node): number {
   return context.schema.parseDnBytes(node.dn).rdns.length;
 }
 
-function throwIfReferral(context: TreeContext, found: LocatedEntry, requestedDn: Dn, lowerCount: number): void {
-  const urls = referralUrls(context, found.row);
+function throwIfReferral(context: TreeContext, entry: LocatedEntry, requestedDn: Dn, lowerCount: number): void {
+  const urls = referralUrls(context, entry.row);
   if (urls.length === 0) return;
   const lowerRdns = requestedDn.rdns.slice(0, lowerCount).map((r) => r.text);
-  const referrals = urls.map((url) => referralTo(url, lowerRdns, found.node.dn.toString()));
-  throw new LdapError('referral', '', { referrals, matchedDN: found.node.dn.toString() });
+  const referrals = urls.map((url) => referralTo(url, lowerRdns, entry.node.dn.toString()));
+  throw new LdapError('referral', '', { referrals, matchedDN: entry.node.dn.toString() });
 }

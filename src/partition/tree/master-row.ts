@@ -13,18 +13,18 @@ import type { TreeContext } from './tree-context.js';
 
 /** Returns the offset of the parentId's 16 bytes. In treeInfo only `large` and `normRdn` precede it. */
 export function parentIdOffset(row: Buffer): number {
-  let at = 0;
-  while (row[at + CELL_HEADER] !== Q.parentId[0]) {
-    if (at + CELL_HEADER >= row.length) throw new StoreError('corrupt', 'a master row has no parentId');
-    at += CELL_HEADER + ((row[at + 1]! << 8) | row[at + 2]!) + row.readUInt32BE(at + 3);
+  let offset = 0;
+  while (row[offset + CELL_HEADER] !== Q.parentId[0]) {
+    if (offset + CELL_HEADER >= row.length) throw new StoreError('corrupt', 'a master row has no parentId');
+    offset += CELL_HEADER + ((row[offset + 1]! << 8) | row[offset + 2]!) + row.readUInt32BE(offset + 3);
   }
-  return at + CELL_HEADER + Q.parentId.length;
+  return offset + CELL_HEADER + Q.parentId.length;
 }
 
 export function dnOf(row: Buffer, parent: Node): Buffer {
-  const at = parentIdOffset(row) + UUID_BYTES;
-  const start = at + CELL_HEADER + Q.upRdn.length;
-  return joinDnAt(row, start, start + row.readUInt32BE(at + 3), parent.dn);
+  const offset = parentIdOffset(row) + UUID_BYTES;
+  const start = offset + CELL_HEADER + Q.upRdn.length;
+  return joinDnAt(row, start, start + row.readUInt32BE(offset + 3), parent.dn);
 }
 
 export function isOfClass(context: TreeContext, row: Buffer, mayBeAlias: boolean, mayBeReferral: boolean): boolean {
@@ -35,8 +35,8 @@ export function isOfClass(context: TreeContext, row: Buffer, mayBeAlias: boolean
 }
 
 export function childCount(reader: Reader, row: Buffer): Maybe<number> {
-  const at = parentIdOffset(row);
-  const parentId = row.subarray(at, at + UUID_BYTES);
+  const offset = parentIdOffset(row);
+  const parentId = row.subarray(offset, offset + UUID_BYTES);
   const normRdn = normRdnOf(row);
   return chain(reader.getHead(TREE_TABLE.name, treeKey(parentId, normRdn), true), (r) =>
     Number(cellCounter(r, TREE.treeInfo, Q.oneLevelCount)),

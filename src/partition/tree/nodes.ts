@@ -171,68 +171,76 @@ export class NodeCache {
     return node;
   }
 
-  /** Returns the node at `dn.rdns[from…]`, or undefined if there is no entry. */
-  byDn(dn: Dn, from: number, suffixes: readonly Dn[], era = this.#era): Maybe<Node | undefined> {
-    if (from >= dn.rdns.length) return ROOT;
-    const rdn = dn.rdns[from]!;
+  /** Returns the node at `dn.rdns[start…]`, or undefined if there is no entry. */
+  byDn(dn: Dn, start: number, suffixes: readonly Dn[], era = this.#era): Maybe<Node | undefined> {
+    if (start >= dn.rdns.length) return ROOT;
+    const rdn = dn.rdns[start]!;
     if (rdn === this.#lastRdn) return this.#lastNodeByDn;
-    const cached = this.#byDn.get(normText(dn, from));
+    const cached = this.#byDn.get(normText(dn, start));
     if (cached) {
       this.#lastRdn = rdn;
       this.#lastNodeByDn = cached;
       return cached;
     }
-    return chain(this.deepest(dn, from, suffixes, era), (found) => (found?.rdnIndex === from ? found.node : undefined));
+    return chain(this.deepest(dn, start, suffixes, era), (found) =>
+      found?.rdnIndex === start ? found.node : undefined,
+    );
   }
 
   /**
-   * Returns the deepest existing entry on the path to `dn.rdns[from…]`, or undefined if not even the suffix exists.
+   * Returns the deepest existing entry on the path to `dn.rdns[start…]`, or undefined if not even the suffix exists.
    * Walks the tree table down from the nearest cached name, else from the suffix, with one get per name.
    */
-  deepest(dn: Dn, from: number, suffixes: readonly Dn[], era = this.#era): Maybe<PathNode | undefined> {
+  deepest(dn: Dn, start: number, suffixes: readonly Dn[], era = this.#era): Maybe<PathNode | undefined> {
     const suffixIndex = suffixAt(dn, suffixes);
-    if (suffixIndex < from) return undefined;
-    return this.#descend(dn, from, suffixIndex, this.#nearest(dn, from), era);
+    if (suffixIndex < start) return undefined;
+    return this.#descend(dn, start, suffixIndex, this.#nearest(dn, start), era);
   }
 
-  #descend(dn: Dn, from: number, top: number, known: PathNode | undefined, era: number): Maybe<PathNode | undefined> {
-    let deepest = known;
-    for (let at = (known ? known.rdnIndex : top + 1) - 1; at >= from; at--) {
-      const norm = at === top ? normFrom(dn, top) : dn.rdns[at]!.norm;
+  #descend(
+    dn: Dn,
+    start: number,
+    top: number,
+    knownNode: PathNode | undefined,
+    era: number,
+  ): Maybe<PathNode | undefined> {
+    let deepest = knownNode;
+    for (let i = (knownNode ? knownNode.rdnIndex : top + 1) - 1; i >= start; i--) {
+      const norm = i === top ? normFrom(dn, top) : dn.rdns[i]!.norm;
       const length = deepest ? deepest.normLength + 1 + norm.length : norm.length;
       const node = this.#findChild(deepest ? deepest.node : ROOT, cutNorm(norm), era);
       if (isPromise(node)) {
         const deepestSoFar = deepest;
         return node.then((n) =>
-          n ? this.#descend(dn, from, top, this.#cacheByName(dn, from, at, length, n, era), era) : deepestSoFar,
+          n ? this.#descend(dn, start, top, this.#cacheByName(dn, start, i, length, n, era), era) : deepestSoFar,
         );
       }
       if (!node) return deepest;
-      deepest = this.#cacheByName(dn, from, at, length, node, era);
+      deepest = this.#cacheByName(dn, start, i, length, node, era);
     }
     return deepest;
   }
 
-  #cacheByName(dn: Dn, from: number, at: number, length: number, node: Node, era: number): PathNode {
-    const isKept = at === from || length <= MAX_ANCESTOR_BYTES;
+  #cacheByName(dn: Dn, start: number, offset: number, length: number, node: Node, era: number): PathNode {
+    const isKept = offset === start || length <= MAX_ANCESTOR_BYTES;
     if (isKept && era === this.#era) this.#byDn.set(dn.norm.toString('latin1', dn.norm.length - length), node);
-    return { node, rdnIndex: at, normLength: length };
+    return { node, rdnIndex: offset, normLength: length };
   }
 
   /** Returns the cached node from which `byDn` would start. */
-  nearestCached(dn: Dn, from: number): Node | undefined {
-    return this.#nearest(dn, from)?.node;
+  nearestCached(dn: Dn, start: number): Node | undefined {
+    return this.#nearest(dn, start)?.node;
   }
 
-  #nearest(dn: Dn, from: number): PathNode | undefined {
-    if (from >= dn.rdns.length) return undefined;
-    let length = normFrom(dn, from).length;
-    for (let at = from; at < dn.rdns.length; at++) {
-      if (at === from || length <= MAX_ANCESTOR_BYTES) {
+  #nearest(dn: Dn, start: number): PathNode | undefined {
+    if (start >= dn.rdns.length) return undefined;
+    let length = normFrom(dn, start).length;
+    for (let offset = start; offset < dn.rdns.length; offset++) {
+      if (offset === start || length <= MAX_ANCESTOR_BYTES) {
         const node = this.#byDn.get(dn.norm.toString('latin1', dn.norm.length - length));
-        if (node) return { node, rdnIndex: at, normLength: length };
+        if (node) return { node, rdnIndex: offset, normLength: length };
       }
-      length -= dn.rdns[at]!.norm.length + 1;
+      length -= dn.rdns[offset]!.norm.length + 1;
     }
     return undefined;
   }
@@ -254,20 +262,20 @@ function idOf(treeRow: Buffer | undefined): Buffer | undefined {
   return treeRow && cellValue(treeRow, TREE.treeInfo, Q.id);
 }
 
-/** Returns the normalized bytes of `dn` without its first `from` RDNs. */
-function normFrom(dn: Dn, from: number): Buffer {
-  return from === 0 ? dn.norm : dn.norm.subarray(normStart(dn, from));
+/** Returns the normalized bytes of `dn` without its first `start` RDNs. */
+function normFrom(dn: Dn, start: number): Buffer {
+  return start === 0 ? dn.norm : dn.norm.subarray(normStart(dn, start));
 }
 
-function normStart(dn: Dn, from: number): number {
+function normStart(dn: Dn, rdnIndex: number): number {
   let start = 0;
-  for (let i = 0; i < from; i++) start += dn.rdns[i]!.norm.length + 1;
+  for (let i = 0; i < rdnIndex; i++) start += dn.rdns[i]!.norm.length + 1;
   return start;
 }
 
-/** Returns the normalized text of `dn` without its first `from` RDNs, as a map key. */
-export function normText(dn: Dn, from: number): string {
-  const start = normStart(dn, from);
+/** Returns the normalized text of `dn` without its first `rdnIndex` RDNs, as a map key. */
+export function normText(dn: Dn, rdnIndex: number): string {
+  const start = normStart(dn, rdnIndex);
   return start > dn.norm.length ? '' : dn.norm.toString('latin1', start);
 }
 

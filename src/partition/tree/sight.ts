@@ -57,8 +57,8 @@ async function hiddenError(context: TreeContext, reader: Reader, viewer: Viewer,
 
 /** Returns the DN of the deepest entry at or above `dn` that the viewer sees; '' if there is none. */
 async function deepestVisible(context: TreeContext, reader: Reader, viewer: Viewer, dn: string): Promise<string> {
-  const found = findEntry(context, reader, context.schema.parseDn(dn));
-  let node: Node | undefined = (isPromise(found) ? await found : found)?.node;
+  const entry = findEntry(context, reader, context.schema.parseDn(dn));
+  let node: Node | undefined = (isPromise(entry) ? await entry : entry)?.node;
   for (; node && node !== ROOT; node = node.parent) {
     const { id } = node;
     const isSeen = isVisible(viewer, node, () => reader.get(MASTER_TABLE.name, id));

@@ -140,9 +140,9 @@ async function findKind(
   let lastId: Buffer | undefined;
   for (;;) {
     const ids = await reader.postings(OBJECT_CLASS_TABLE, prefix, IDS_PER_READ, lastId);
-    for (let at = 0; at < ids.length; at += UUID_BYTES) {
-      const found = specialNode(context, reader, kind, Buffer.from(ids.subarray(at, at + UUID_BYTES)));
-      const node = isPromise(found) ? await found : found;
+    for (let offset = 0; offset < ids.length; offset += UUID_BYTES) {
+      const special = specialNode(context, reader, kind, Buffer.from(ids.subarray(offset, offset + UUID_BYTES)));
+      const node = isPromise(special) ? await special : special;
       if (node) places.add(kind, node);
       const pause = pass();
       if (isPromise(pause)) await pause;

@@ -79,15 +79,15 @@ export async function* readAround(
 /** Collects gaps until the next row that can be read. */
 class GapCollector {
   #gaps: { readonly error: StoreError; readonly key: Buffer | undefined }[] = [];
-  #from: Buffer | undefined;
+  #gapStart: Buffer | undefined;
 
-  addDamage(from: Buffer | undefined, key: Buffer | undefined, error: StoreError): void {
-    if (this.#gaps.length === 0) this.#from = from;
+  addDamage(gapStart: Buffer | undefined, key: Buffer | undefined, error: StoreError): void {
+    if (this.#gaps.length === 0) this.#gapStart = gapStart;
     this.#gaps.push({ error, key });
   }
 
-  endGaps(to: Buffer | undefined): Gap[] {
-    const gaps = this.#gaps.map((gap) => ({ ...gap, from: this.#from, to }));
+  endGaps(gapEnd: Buffer | undefined): Gap[] {
+    const gaps = this.#gaps.map((gap) => ({ ...gap, from: this.#gapStart, to: gapEnd }));
     this.#gaps = [];
     return gaps;
   }

@@ -12,9 +12,9 @@ function normRdnIn(key: Buffer): Buffer {
   return key.subarray(UUID_BYTES + 1);
 }
 
-/** Returns the DN of an entry whose row is lost, from the key of its tree row and the DN `above` of its parent. */
-export function lostDn(schema: Schema, key: Buffer, id: Buffer, above: Buffer): Buffer {
-  return joinDn(Buffer.from(rdnText(schema, normRdnIn(key), id)), above);
+/** Returns the DN of an entry whose row is lost, from the key of its tree row and the DN `parentDn` of its parent. */
+export function lostDn(schema: Schema, key: Buffer, id: Buffer, parentDn: Buffer): Buffer {
+  return joinDn(Buffer.from(rdnText(schema, normRdnIn(key), id)), parentDn);
 }
 
 /**
@@ -36,7 +36,7 @@ export async function dnByRows(
     rdns.push(upRdnOf(row));
     ancestorId = Buffer.from(parentIdOf(row));
   }
-  return rdns.reduceRight((above, rdn) => joinDn(rdn, above), Buffer.alloc(0));
+  return rdns.reduceRight((parentDn, rdn) => joinDn(rdn, parentDn), Buffer.alloc(0));
 }
 
 function uuidRdn(id: Buffer): string {

@@ -26,7 +26,7 @@ const FIX_BATCH = 256;
 export async function repair(
   context: WriteContext,
   onBreach?: OnRepaired,
-  onProgress?: (done: number) => void,
+  onProgress?: (entriesRead: number) => void,
 ): Promise<number> {
   let repairedCount = 0;
   for (let pass = 1; ; pass++) {

@@ -149,13 +149,13 @@ export class Salvage {
       const snapshot = this.#store.snapshot();
       try {
         let rowCount = 0;
-        for await (const part of readAround(snapshot, TREE_TABLE.name, childrenRange(parent.id))) {
-          if ('error' in part) {
-            this.#holes.push({ from: part.from, to: part.to });
+        for await (const batch of readAround(snapshot, TREE_TABLE.name, childrenRange(parent.id))) {
+          if ('error' in batch) {
+            this.#holes.push({ from: batch.from, to: batch.to });
             continue;
           }
-          rowCount += part.keys.length;
-          await this.#visit(this.#treeRows(part), parent.dn, snapshot, parents);
+          rowCount += batch.keys.length;
+          await this.#visit(this.#treeRows(batch), parent.dn, snapshot, parents);
         }
         await this.#checkCount(parent, rowCount, snapshot);
       } finally {
@@ -171,8 +171,8 @@ export class Salvage {
     if (!(row instanceof Buffer) || cellCounter(row, TREE.treeInfo, Q.oneLevelCount) <= BigInt(count)) return;
     const range = childrenRange(id);
     const keysRead = new Set<string>();
-    for await (const part of readAround(snapshot, TREE_TABLE.name, range, true))
-      if ('keys' in part) for (const name of part.keys) keysRead.add(name.toString('latin1'));
+    for await (const batch of readAround(snapshot, TREE_TABLE.name, range, true))
+      if ('keys' in batch) for (const name of batch.keys) keysRead.add(name.toString('latin1'));
     this.#holes.push({ ...range, keysRead });
   }
 
@@ -191,8 +191,8 @@ export class Salvage {
     return treeRows;
   }
 
-  /** Visits the children of the entry with DN `above`, and adds children that have children to `parents`. */
-  async #visit(places: readonly TreeRow[], above: Buffer, reader: Reader, parents: Parent[]): Promise<void> {
+  /** Visits the children of the entry with DN `parentDn`, and adds children that have children to `parents`. */
+  async #visit(places: readonly TreeRow[], parentDn: Buffer, reader: Reader, parents: Parent[]): Promise<void> {
     const rows = await this.#readMasterRows(
       places.map(({ id }) => id),
       reader,
@@ -202,17 +202,18 @@ export class Salvage {
       // Without a snapshot a lost row cannot be distinguished from a deleted entry.
       if (!row && !this.#store.supports.snapshot) continue;
       const dn =
-        (row instanceof Buffer && (await this.#passEntry(id, row, above))) || lostDn(this.#schema, key, id, above);
+        (row instanceof Buffer && (await this.#passEntry(id, row, parentDn))) ||
+        lostDn(this.#schema, key, id, parentDn);
       if (!row || row instanceof StoreError) await this.#reportLost(id, dn, row?.message ?? 'its row is missing');
       if (hasChildren) parents.push({ id: Buffer.from(id), dn, key });
     }
   }
 
   /** Passes an entry to the sink. Returns the DN; undefined where the row does not have one. */
-  async #passEntry(id: Buffer, row: Buffer, above: Buffer): Promise<Buffer | undefined> {
+  async #passEntry(id: Buffer, row: Buffer, parentDn: Buffer): Promise<Buffer | undefined> {
     let dn: Buffer | undefined;
     try {
-      dn = joinDn(upRdnOf(row), above);
+      dn = joinDn(upRdnOf(row), parentDn);
       await this.#sink.entry({ id, row, dn });
     } catch (error) {
       const damage = damageOf(error);
@@ -222,47 +223,51 @@ export class Salvage {
     return dn;
   }
 
-  async #reportLost(id: Buffer | undefined, dn: Buffer | undefined, why: string): Promise<void> {
+  async #reportLost(id: Buffer | undefined, dn: Buffer | undefined, reason: string): Promise<void> {
     const idText = id?.toString('latin1');
     if (idText !== undefined) {
       if (this.#lostDns.has(idText)) return;
       this.#lostDns.set(idText, dn);
     }
-    await this.#sink.lost({ id, dn, reason: why });
+    await this.#sink.lost({ id, dn, reason });
   }
 
   /** Finds entries whose tree rows are in holes, by a scan of table master. */
   async #findInHoles(holes: readonly Hole[], base: Dn): Promise<void> {
     const entries: { readonly id: Buffer; readonly dn: Dn; readonly above: Buffer }[] = [];
-    for await (const part of readAround(this.#store, MASTER_TABLE.name, {})) {
-      if ('error' in part) {
-        await this.#reportLost(part.key?.length === UUID_BYTES ? part.key : undefined, undefined, part.error.message);
+    for await (const batch of readAround(this.#store, MASTER_TABLE.name, {})) {
+      if ('error' in batch) {
+        await this.#reportLost(
+          batch.key?.length === UUID_BYTES ? batch.key : undefined,
+          undefined,
+          batch.error.message,
+        );
         continue;
       }
-      for (const [i, id] of part.keys.entries()) {
-        const row = part.rows[i]!;
+      for (const [i, id] of batch.keys.entries()) {
+        const row = batch.rows[i]!;
         const key = treeKeyOfRow(row);
         if (!key || !holes.some((hole) => isInHole(hole, key))) continue;
-        const above = await this.#dnByMasterRows(Buffer.from(parentIdOf(row)));
-        const dn = parseDn(this.#schema, joinDn(upRdnOf(row), above));
-        if (dn && suffixAt(dn, [base]) >= 0) entries.push({ id, dn, above });
+        const parentDn = await this.#dnByMasterRows(Buffer.from(parentIdOf(row)));
+        const dn = parseDn(this.#schema, joinDn(upRdnOf(row), parentDn));
+        if (dn && suffixAt(dn, [base]) >= 0) entries.push({ id, dn, above: parentDn });
       }
     }
     entries.sort((a, b) => a.dn.rdns.length - b.dn.rdns.length);
-    for (const { id, above } of entries) {
+    for (const { id, above: parentDn } of entries) {
       const row = await this.#readRow(MASTER_TABLE.name, id);
-      const dn = row instanceof Buffer && (await this.#passEntry(id, row, above));
+      const dn = row instanceof Buffer && (await this.#passEntry(id, row, parentDn));
       if (dn) await this.#descend([{ id, dn, key: undefined }]);
     }
   }
 
   /** Returns a DN from master rows, up to the root or to a lost entry. */
   #dnByMasterRows(id: Buffer): Promise<Buffer> {
-    const readIntactRow = async (at: Buffer): Promise<Buffer | undefined> => {
-      const row = await this.#readRow(MASTER_TABLE.name, at);
+    const readIntactRow = async (offset: Buffer): Promise<Buffer | undefined> => {
+      const row = await this.#readRow(MASTER_TABLE.name, offset);
       return row instanceof Buffer && treeKeyOfRow(row) ? row : undefined;
     };
-    return dnByRows(id, readIntactRow, (at) => this.#lostDns.get(at.toString('latin1')));
+    return dnByRows(id, readIntactRow, (offset) => this.#lostDns.get(offset.toString('latin1')));
   }
 }
 

@@ -22,8 +22,8 @@ export interface AssignedRange {
 export async function assignedRanges({ shared, store }: WriteContext): Promise<AssignedRange[]> {
   const ranges: AssignedRange[] = [];
   for (const range of shared.values.numberRanges) {
-    const { nextNumber: next } = await readNumbers(store, range);
-    ranges.push({ attribute: range.type.name, first: range.record.first, last: range.record.last, next });
+    const { nextNumber } = await readNumbers(store, range);
+    ranges.push({ attribute: range.type.name, first: range.record.first, last: range.record.last, next: nextNumber });
   }
   return ranges;
 }
@@ -74,9 +74,9 @@ async function skipUsedNumbers(context: WriteContext, type: AttributeType): Prom
     const range = shared.values.numberRanges.find((one) => one.type === type);
     const highest = range && (await highestIn(context, range));
     if (!range || highest === undefined) return;
-    const { nextNumber: next } = await readNumbers(store, range);
-    if (highest < next) return;
-    await store.commit({ steps: [shared.guardStep(false), assignStep(range, next, highest + 1n)], decisive: 0 });
+    const { nextNumber } = await readNumbers(store, range);
+    if (highest < nextNumber) return;
+    await store.commit({ steps: [shared.guardStep(false), assignStep(range, nextNumber, highest + 1n)], decisive: 0 });
   });
 }
 

@@ -46,7 +46,7 @@ export interface Conflict {
 export interface UniqueListener {
   onConflict?(conflict: Conflict): void;
   /** `done`: number of entries read so far. */
-  onProgress?(done: number): void;
+  onProgress?(entriesRead: number): void;
 }
 
 /**

@@ -22,12 +22,12 @@ import { requireSeen } from './rules/access.js';
 export async function add(
   context: WriteContext,
   dn: Dn,
-  given: readonly PartialAttribute[],
+  requested: readonly PartialAttribute[],
   actor: Actor,
   options: WriteOptions = {},
 ): Promise<Buffer> {
   if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be added');
-  const draft = draftFromAttributes(context.schema, given);
+  const draft = draftFromAttributes(context.schema, requested);
   const changes = draft.attributes.map(({ description }) => ({ operation: 'add', description }) as const);
   return addDraft(context, draft, dn, { op: 'add', actor, changes, rdn: dn.rdns[0]! }, options);
 }
@@ -78,7 +78,7 @@ function presetId(draft: Draft): Buffer | undefined {
 
 /** Returns the change that adds the entry below `parent`. */
 export function additionOf(
-  after: Draft,
+  entry: Draft,
   dn: Dn,
   parent: Node,
   id: Buffer,
@@ -89,9 +89,9 @@ export function additionOf(
   const rdn = dn.rdns[0]!;
   const isSuffix = parent === ROOT;
   const upRdn = utf8Bytes(isSuffix ? dn.text : rdn.text);
-  const to = { id, parent, normRdn: cutNorm(isSuffix ? dn.norm : rdn.norm), dn: joinDn(upRdn, parent.dn) };
-  const place = { from: undefined, to, upRdn, rdn };
-  return { op: 'add', id, actor, before: undefined, after, place, obstacle, isBatched };
+  const newNode = { id, parent, normRdn: cutNorm(isSuffix ? dn.norm : rdn.norm), dn: joinDn(upRdn, parent.dn) };
+  const place = { from: undefined, to: newNode, upRdn, rdn };
+  return { op: 'add', id, actor, before: undefined, after: entry, place, obstacle, isBatched };
 }
 
 /** Returns an error if another entry has the entryUUID. Called after a failed guard, as privileged writers set ids. */

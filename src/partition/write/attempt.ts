@@ -48,9 +48,9 @@ async function runAttempts<F extends Target>(
     lockKey,
     request.actor,
     async () => {
-      const found = await work.find();
-      await requireEntryAllowed(context, request, found);
-      const change = await work.change(found);
+      const target = await work.find();
+      await requireEntryAllowed(context, request, target);
+      const change = await work.change(target);
       const maybeSteps = applyRules(context, change);
       const steps = isPromise(maybeSteps) ? await maybeSteps : maybeSteps;
       if (change.obstacle) throw change.obstacle;

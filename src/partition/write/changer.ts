@@ -19,11 +19,11 @@ export class DraftEditor {
     this.#draft = draft;
   }
 
-  apply({ operation, attribute: { type, values: given } }: Modification): void {
+  apply({ operation, attribute: { type, values: requested } }: Modification): void {
     const { schema } = this.#context;
     // A delete may name descriptions that older versions stored and that are refused now.
     const description = operation === 'delete' ? schema.requireDescription(type) : schema.requireStorable(type);
-    const values = operation === 'delete' ? given : storedValues(description.type, given);
+    const values = operation === 'delete' ? requested : storedValues(description.type, requested);
     if (operation === 'add') this.#add(description, type, values);
     else if (operation === 'delete' && values.length > 0) this.#delete(description, type, values);
     else {
@@ -66,13 +66,13 @@ export class DraftEditor {
   /** Removes secrets under options, which older versions accepted, together with the secret itself. */
   #removeUnderOptions(description: AttributeDescription): void {
     if (!description.type.secret || hasOptions(description)) return;
-    for (const other of this.#draft.ofType(description.type)) {
-      if (other.description.options.length === 0) {
-        this.#draft.set(this.#withoutBinary(other));
+    for (const otherAttribute of this.#draft.ofType(description.type)) {
+      if (otherAttribute.description.options.length === 0) {
+        this.#draft.set(this.#withoutBinary(otherAttribute));
         continue;
       }
-      this.#openSets.delete(attributeKey(other.description));
-      this.#draft.remove(other.description);
+      this.#openSets.delete(attributeKey(otherAttribute.description));
+      this.#draft.remove(otherAttribute.description);
     }
   }
 

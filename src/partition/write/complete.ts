@@ -58,9 +58,9 @@ function findMissingClasses(schema: Schema, values: readonly DraftValue[]): read
   return cache.missingFor(values);
 }
 
-/** Returns the names of the superclasses of `names` that are not in `names`. */
-function missingSuperclasses(schema: Schema, names: readonly string[]): string[] {
-  const presentOids = new Set(names.map((name) => schema.objectClass(name)?.oid));
+/** Returns the names of the superclasses of `classNames` that are not in `classNames`. */
+function missingSuperclasses(schema: Schema, classNames: readonly string[]): string[] {
+  const presentOids = new Set(classNames.map((name) => schema.objectClass(name)?.oid));
   const missingNames: string[] = [];
   const visit = (name: string): void => {
     for (const superior of schema.objectClass(name)?.superiors ?? []) {
@@ -71,7 +71,7 @@ function missingSuperclasses(schema: Schema, names: readonly string[]): string[]
       visit(superior.oid);
     }
   };
-  for (const name of names) visit(name);
+  for (const name of classNames) visit(name);
   return missingNames;
 }
 

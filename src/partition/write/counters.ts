@@ -4,16 +4,16 @@ import { Q, TREE, TREE_TABLE } from '../model/tables.js';
 import { nodeTreeKey, ROOT } from '../tree/nodes.js';
 
 /** Returns steps that add to the counters of `parent` and of all entries above. Each step guards the entryUUID. */
-export function countSteps(parent: Node, one: bigint, sub: bigint): RowStep[] {
+export function countSteps(parent: Node, oneLevel: bigint, subLevel: bigint): RowStep[] {
   const steps: RowStep[] = [];
   for (let node: Node | undefined = parent; node && node !== ROOT; node = node.parent)
-    steps.push(countStep(node, node === parent ? one : 0n, sub));
+    steps.push(countStep(node, node === parent ? oneLevel : 0n, subLevel));
   return steps;
 }
 
-function countStep(node: Node, one: bigint, sub: bigint): RowStep {
-  const increments = [{ family: TREE.treeInfo, qualifier: Q.subLevelCount, by: sub }];
-  if (one !== 0n) increments.unshift({ family: TREE.treeInfo, qualifier: Q.oneLevelCount, by: one });
+function countStep(node: Node, oneLevel: bigint, subLevel: bigint): RowStep {
+  const increments = [{ family: TREE.treeInfo, qualifier: Q.subLevelCount, by: subLevel }];
+  if (oneLevel !== 0n) increments.unshift({ family: TREE.treeInfo, qualifier: Q.oneLevelCount, by: oneLevel });
   return {
     table: TREE_TABLE.name,
     key: nodeTreeKey(node),

@@ -25,9 +25,9 @@ export async function remove(context: WriteContext, dn: Dn, actor: Actor, option
     find: () => findWhole(context, dn, options),
     change: ({ node, stored }) => deletion(context, dn, node, stored, actor, largeWriter, options.refuseLong),
   });
-  const from = change.place.from!;
-  const nameChange = { id: change.id.toString('hex'), from: from.dn.toString() };
-  context.references.onNameChanged({ ...nameChange, formerKey: nodeTreeKey(from) });
+  const oldNode = change.place.from!;
+  const nameChange = { id: change.id.toString('hex'), from: oldNode.dn.toString() };
+  context.references.onNameChanged({ ...nameChange, formerKey: nodeTreeKey(oldNode) });
 }
 
 async function deletion(
@@ -37,11 +37,11 @@ async function deletion(
   { row, draft }: StoredEntry,
   actor: Actor,
   largeWriter: LargeValueWriter,
-  leave?: boolean,
+  refusesLong?: boolean,
 ): Promise<Change> {
   const obstacle = await nonLeafError(context, node);
   const hasNormalForm = (type: AttributeType): boolean => normRule(type) !== undefined;
-  const maybeDraft = loadLarge(context.store, MASTER_TABLE.name, node.id, draft, hasNormalForm, leave);
+  const maybeDraft = loadLarge(context.store, MASTER_TABLE.name, node.id, draft, hasNormalForm, refusesLong);
   const before = { row, draft: await maybeDraft };
   const deletedRow = obstacle
     ? { row: undefined, movedValues: NO_MOVED_VALUES }

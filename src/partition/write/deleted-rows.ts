@@ -40,9 +40,9 @@ export function deletionSteps({ id, actor, before, place, deletedRow }: Change, 
 
 /** Returns the names of all cells of a row, and of the chunks of its large values. */
 function cellsWithChunks(row: Buffer): CellName[] {
-  const chunks = largeOffsets(row).flatMap((at) => {
-    const start = valueStart(row, at);
-    return chunkQualifiers(row.subarray(qualifierStart(at), start), row.subarray(start, nextCell(row, at)));
+  const chunks = largeOffsets(row).flatMap((offset) => {
+    const start = valueStart(row, offset);
+    return chunkQualifiers(row.subarray(qualifierStart(offset), start), row.subarray(start, nextCell(row, offset)));
   });
   return [...unpackRow(row), ...chunks.map((qualifier) => ({ family: DELETED.largeValues, qualifier }))];
 }

@@ -32,18 +32,18 @@ export function normCellChanges(
 function differences<T>(
   before: readonly T[],
   after: readonly T[],
-  nameOf: (item: T) => string,
+  nameOf: (element: T) => string,
   isSame: (a: T, b: T) => boolean = () => true,
 ): { removedItems: Iterable<T>; addedItems: readonly T[] } {
   if (before.length === 0 || after.length === 0) return { removedItems: before, addedItems: after };
   const removedByName = new Map<string, T>();
-  for (const item of before) removedByName.set(nameOf(item), item);
+  for (const element of before) removedByName.set(nameOf(element), element);
   const addedItems: T[] = [];
-  for (const item of after) {
-    const itemName = nameOf(item);
+  for (const element of after) {
+    const itemName = nameOf(element);
     const itemBefore = removedByName.get(itemName);
     removedByName.delete(itemName);
-    if (itemBefore === undefined || !isSame(itemBefore, item)) addedItems.push(item);
+    if (itemBefore === undefined || !isSame(itemBefore, element)) addedItems.push(element);
   }
   return { removedItems: removedByName.values(), addedItems };
 }

@@ -134,13 +134,13 @@ export class LargeValueWriter {
   }
 }
 
-function isSameSources(some: readonly LargeSource[], others: readonly LargeSource[]): boolean {
+function isSameSources(sources: readonly LargeSource[], otherSources: readonly LargeSource[]): boolean {
   return (
-    some.length === others.length &&
-    some.every(({ qualifier, content, isPointer }, i) => {
-      const other = others[i]!;
-      if (!other.qualifier.equals(qualifier) || other.isPointer !== isPointer) return false;
-      return isPointer ? other.content.equals(content) : other.content === content;
+    sources.length === otherSources.length &&
+    sources.every(({ qualifier, content, isPointer }, i) => {
+      const otherSource = otherSources[i]!;
+      if (!otherSource.qualifier.equals(qualifier) || otherSource.isPointer !== isPointer) return false;
+      return isPointer ? otherSource.content.equals(content) : otherSource.content === content;
     })
   );
 }
@@ -172,8 +172,8 @@ function totalLength(sources: readonly LargeSource[]): number {
   return sources.reduce((sum, { content, isPointer }) => sum + (isPointer ? largeLength(content) : content.length), 0);
 }
 
-function newSource(qualifier: Buffer, of: Buffer): LargeSource {
-  return { qualifier, content: of, isPointer: false, chunks: () => splitChunks(of) };
+function newSource(qualifier: Buffer, content: Buffer): LargeSource {
+  return { qualifier, content, isPointer: false, chunks: () => splitChunks(content) };
 }
 
 export interface MovedValues {
@@ -187,31 +187,31 @@ export interface MovedValues {
 export const NO_MOVED_VALUES: MovedValues = { chunkCells: [], writtenValues: undefined };
 
 /**
- * Copies the large values of the row `id` from the table `from` to the table of `largeWriter`, or returns them for the
- * plan. The plan has to guard that the row has not changed. Lost chunks stay lost.
+ * Copies the large values of the row `id` from the table `sourceTable` to the table of `largeWriter`, or returns them
+ * for the plan. The plan has to guard that the row has not changed. Lost chunks stay lost.
  */
 export async function moveLargeValues(
   store: Store,
   largeWriter: LargeValueWriter,
-  from: string,
+  sourceTable: string,
   id: Buffer,
   row: Buffer,
 ): Promise<MovedValues> {
-  const sources = largeOffsets(row).map((at): LargeSource => {
-    const start = valueStart(row, at);
-    const qualifier = row.subarray(qualifierStart(at), start);
-    const pointer = row.subarray(start, nextCell(row, at));
+  const sources = largeOffsets(row).map((offset): LargeSource => {
+    const start = valueStart(row, offset);
+    const qualifier = row.subarray(qualifierStart(offset), start);
+    const pointer = row.subarray(start, nextCell(row, offset));
     return {
       qualifier,
       content: pointer,
       isPointer: true,
-      chunks: () => readExistingChunks(store, from, id, chunkQualifiers(qualifier, pointer)),
+      chunks: () => readExistingChunks(store, sourceTable, id, chunkQualifiers(qualifier, pointer)),
     };
   });
   if (totalLength(sources) > AHEAD_BYTES)
     return { chunkCells: [], writtenValues: await largeWriter.write(id, sources) };
   const chunkCells: Cell[] = [];
-  for await (const cell of storedChunks(store, from, id, row)) chunkCells.push(cell);
+  for await (const cell of storedChunks(store, sourceTable, id, row)) chunkCells.push(cell);
   return { chunkCells, writtenValues: undefined };
 }
 

@@ -61,9 +61,9 @@ function insertion(context: WriteContext, change: Change, written: WrittenValues
 
 /** Returns the master row that a row of table `deleted` was. */
 function withoutDeletion(row: Buffer): Buffer {
-  let at = 0;
-  while (at < row.length && row[at]! <= MASTER.upAttributes) at = nextCell(row, at);
-  return row.subarray(0, at);
+  let offset = 0;
+  while (offset < row.length && row[offset]! <= MASTER.upAttributes) offset = nextCell(row, offset);
+  return row.subarray(0, offset);
 }
 
 function beforeImageOf(context: WriteContext, row: Buffer, cells: readonly Cell[]): Buffer {

@@ -36,7 +36,7 @@ class MergedStep {
   readonly #deletes = new Map<string, CellName>();
   readonly #puts = new Map<string, Cell>();
   readonly #adds = new Map<string, Increment>();
-  #follows = true;
+  #allFollow = true;
   readonly #steps: RowStep[] = [];
 
   constructor(step: RowStep) {
@@ -61,7 +61,7 @@ class MergedStep {
       const earlierAdd = this.#adds.get(cellKey(add));
       this.#adds.set(cellKey(add), earlierAdd ? { ...earlierAdd, by: earlierAdd.by + add.by } : add);
     }
-    this.#follows &&= step.follows === true;
+    this.#allFollow &&= step.follows === true;
   }
 
   #replaceEffect<T extends CellName>(cell: CellName, list: Map<string, T>, now: T): void {
@@ -109,7 +109,7 @@ class MergedStep {
       ...(this.#deletes.size > 0 && { delete: [...this.#deletes.values()] }),
       ...(this.#puts.size > 0 && { put: [...this.#puts.values()] }),
       ...(adds.length > 0 && { add: adds }),
-      ...(this.#follows && { follows: true }),
+      ...(this.#allFollow && { follows: true }),
     };
   }
 }

@@ -32,12 +32,12 @@ import { requireEntryAllowed, requireRequestAllowed } from './rules/apply.js';
 export async function modify(
   context: WriteContext,
   dn: Dn,
-  given: readonly Modification[] | ModificationsOf,
+  requestedChanges: readonly Modification[] | ModificationsOf,
   actor: Actor,
   options: ModifyOptions = {},
 ): Promise<void> {
   if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be modified');
-  const fixedModifications = typeof given === 'function' ? undefined : given;
+  const fixedModifications = typeof requestedChanges === 'function' ? undefined : requestedChanges;
   const announcedModifications = fixedModifications ?? options.touchedDescriptions?.map(anyChange);
   const request = { op: 'modify', actor, changes: changesOf(context, fixedModifications ?? []) } as const;
   const largeWriter = new LargeValueWriter(context.store, MASTER_TABLE.name);
@@ -55,10 +55,10 @@ export async function modify(
       return { node, stored };
     },
     async change({ node, stored }) {
-      const { clientChanges: requested, serverChanges: added } = fixedModifications
+      const { clientChanges: requested, serverChanges } = fixedModifications
         ? { clientChanges: fixedModifications, serverChanges: [] }
-        : await makeModifications(given as ModificationsOf, { id: node.id, row: stored.row });
-      const modifications = added.length > 0 ? [...requested, ...added] : requested;
+        : await makeModifications(requestedChanges as ModificationsOf, { id: node.id, row: stored.row });
+      const modifications = serverChanges.length > 0 ? [...requested, ...serverChanges] : requested;
       if (!fixedModifications) {
         requireAnnounced(modifications, options.touchedDescriptions);
         await requireAllAllowed(context, { ...request, changes: changesOf(context, requested) }, { node, stored });
@@ -84,8 +84,11 @@ function requireSettledNames({ shared, schema }: WriteContext, modifications: re
 }
 
 /** Calls the function that makes the modifications for the entry. */
-async function makeModifications(of: ModificationsOf, target: Parameters<ModificationsOf>[0]): Promise<SplitChanges> {
-  const modifications = await of(target);
+async function makeModifications(
+  makeChanges: ModificationsOf,
+  target: Parameters<ModificationsOf>[0],
+): Promise<SplitChanges> {
+  const modifications = await makeChanges(target);
   return 'serverChanges' in modifications ? modifications : { clientChanges: modifications, serverChanges: [] };
 }
 

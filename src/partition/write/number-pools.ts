@@ -61,13 +61,13 @@ export class NumberPools {
 async function fillPool(context: NumberContext, range: NumberRange, pool: NumberPool): Promise<void> {
   const { shared, store } = context;
   for (;;) {
-    const { nextNumber: next } = await readNumbers(store, range);
-    if (next > range.lastNumber) throw exhaustedError(range);
+    const { nextNumber } = await readNumbers(store, range);
+    if (nextNumber > range.lastNumber) throw exhaustedError(range);
     const wantedCount = store.supports.spread ? BLOCK : BigInt(Math.max(pool.waitingCount, 1));
-    const endNumber = next + wantedCount > range.lastNumber ? range.lastNumber + 1n : next + wantedCount;
-    const steps = [shared.guardStep(false), assignStep(range, next, endNumber)];
+    const endNumber = nextNumber + wantedCount > range.lastNumber ? range.lastNumber + 1n : nextNumber + wantedCount;
+    const steps = [shared.guardStep(false), assignStep(range, nextNumber, endNumber)];
     if (await guardsHold(store.commit({ steps, decisive: 0 }))) {
-      [pool.nextNumber, pool.endNumber] = [next, endNumber];
+      [pool.nextNumber, pool.endNumber] = [nextNumber, endNumber];
       return;
     }
     store.renewReads?.();
@@ -78,9 +78,9 @@ async function fillPool(context: NumberContext, range: NumberRange, pool: Number
   }
 }
 
-function exhaustedError({ type, firstNumber: first, lastNumber: last }: NumberRange): LdapError {
+function exhaustedError({ type, firstNumber, lastNumber }: NumberRange): LdapError {
   return new LdapError(
     'unwillingToPerform',
-    `all numbers for '${type.name}' from ${first} to ${last} are given out; the administrator gives it others by "rowan number set"`,
+    `all numbers for '${type.name}' from ${firstNumber} to ${lastNumber} are given out; the administrator gives it others by "rowan number set"`,
   );
 }

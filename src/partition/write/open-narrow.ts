@@ -41,19 +41,19 @@ export async function openNarrow(
   dn: Dn,
   changes: readonly Modification[],
 ): Promise<StoredEntry | undefined> {
-  const parts = narrowPartsFor(context, head, dn.rdns[0]!, changes);
-  if (!parts) return undefined;
+  const narrowParts = narrowPartsFor(context, head, dn.rdns[0]!, changes);
+  if (!narrowParts) return undefined;
   const maybeCells =
-    parts.normRanges.length > 0
-      ? context.store.getColumns(TREE_TABLE.name, nodeTreeKey(node), parts.normRanges)
+    narrowParts.normRanges.length > 0
+      ? context.store.getColumns(TREE_TABLE.name, nodeTreeKey(node), narrowParts.normRanges)
       : undefined;
   const treeCells = isPromise(maybeCells) ? await maybeCells : maybeCells;
   const indexes = parseIndexes(treeCells);
-  const maybeRow = context.store.getColumns(MASTER_TABLE.name, node.id, masterRanges(parts.wides, indexes));
+  const maybeRow = context.store.getColumns(MASTER_TABLE.name, node.id, masterRanges(narrowParts.wides, indexes));
   const row = isPromise(maybeRow) ? await maybeRow : maybeRow;
   if (!row || !isSameVersion(row, head)) throw new StoreError('guard', 'the entry has been changed meanwhile');
   const draft = draftFromRow(context.descriptions, row, undefined);
-  if (specialClass(context, row) || !setUnreadCounts(draft, parts.wides, indexes)) return undefined;
+  if (specialClass(context, row) || !setUnreadCounts(draft, narrowParts.wides, indexes)) return undefined;
   return { row, draft };
 }
 

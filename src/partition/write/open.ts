@@ -19,46 +19,47 @@ import type { WriteContext } from './context.js';
 export async function findWhole(
   context: WriteContext,
   dn: Dn,
-  { manageDsaIT = false, refuseLong: leave = false }: WriteOptions,
+  { manageDsaIT = false, refuseLong: refusesLong = false }: WriteOptions,
 ): Promise<{ node: Node; stored: StoredEntry }> {
   const located = await requireHead(context, context.store, dn, manageDsaIT);
-  const stored = await openWhole(context, located, leave);
-  if (!manageDsaIT) refuseReferral(context, { node: located.node, row: stored.row }, dn);
-  return { node: located.node, stored };
+  const storedEntry = await openWhole(context, located, refusesLong);
+  if (!manageDsaIT) refuseReferral(context, { node: located.node, row: storedEntry.row }, dn);
+  return { node: located.node, stored: storedEntry };
 }
 
 /**
- * Reads the whole entry, of which only the head may have been read. With `leave`, throws `LongWork` for a long entry.
+ * Reads the whole entry, of which only the head may have been read. With `refusesLong`, throws `LongWork` for a long
+ * entry.
  */
 export async function openWhole(
   context: WriteContext,
-  { node, row: found }: LocatedEntry,
-  leave: boolean,
+  { node, row: foundRow }: LocatedEntry,
+  refusesLong: boolean,
 ): Promise<StoredEntry> {
-  refuseLongEntry(leave, found);
-  const maybeRow = isWhole(found) ? found : context.store.get(MASTER_TABLE.name, node.id);
+  refuseLongEntry(refusesLong, foundRow);
+  const maybeRow = isWhole(foundRow) ? foundRow : context.store.get(MASTER_TABLE.name, node.id);
   const row = isPromise(maybeRow) ? await maybeRow : maybeRow;
   if (!row) throw new StoreError('guard', 'the entry has been deleted meanwhile');
-  if (row !== found) refuseLongEntry(leave, row);
+  if (row !== foundRow) refuseLongEntry(refusesLong, row);
   return { row, draft: draftFromRow(context.descriptions, row, largeQualifiers(row)) };
 }
 
 /**
  * Returns the draft with the large values of the wanted types, which are compared and normalized. Returns the draft
- * itself if it has none. With `leave`, throws `LongWork` if the values are long together.
+ * itself if it has none. With `refusesLong`, throws `LongWork` if the values are long together.
  */
 export async function loadLarge(
   store: Reader,
   table: string,
   id: Buffer,
   draft: Draft,
-  wanted: (type: AttributeType) => boolean,
-  leave = false,
+  isWanted: (type: AttributeType) => boolean,
+  refusesLong = false,
 ): Promise<Draft> {
-  if (leave && largeBytes(draft, wanted) > LONG_ROW) throw new LongWork();
+  if (refusesLong && largeBytes(draft, isWanted) > LONG_ROW) throw new LongWork();
   let loadedDraft: Draft | undefined;
   for (const attribute of draft.attributes) {
-    if (!hasPointer(attribute) || !wanted(attribute.description.type)) continue;
+    if (!hasPointer(attribute) || !isWanted(attribute.description.type)) continue;
     loadedDraft ??= draft.copy();
     const values: DraftValue[] = [];
     for (const value of attribute.values)
@@ -69,10 +70,10 @@ export async function loadLarge(
 }
 
 /** Returns the total length in bytes of the large values that have not been read. */
-function largeBytes(draft: Draft, wanted: (type: AttributeType) => boolean): number {
+function largeBytes(draft: Draft, isWanted: (type: AttributeType) => boolean): number {
   let byteCount = 0;
   for (const attribute of draft.attributes)
-    if (hasPointer(attribute) && wanted(attribute.description.type))
+    if (hasPointer(attribute) && isWanted(attribute.description.type))
       for (const { isPointer: stored, bytes: pointer } of attribute.values)
         if (stored) byteCount += largeLength(pointer);
   return byteCount;

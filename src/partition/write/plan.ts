@@ -30,7 +30,7 @@ export interface PlannedChange {
  */
 export function planOf(context: WriteContext, planned: readonly PlannedChange[], more: readonly PlanStep[] = []): Plan {
   const steps: PlanStep[] = [];
-  for (const item of planned) addSteps(context, item, steps);
+  for (const plannedChange of planned) addSteps(context, plannedChange, steps);
   for (const step of more) steps.push(step);
   // The steps of one change touch different rows, and merging the steps of a large group would double the cost.
   const areDistinct =

@@ -31,15 +31,15 @@ function toDeletedEntry(id: Buffer, row: Buffer): DeletedEntry {
 
 const PURGE_BATCH = 128;
 
-/** Purges the entries that were deleted before `before` (ms since 1970), and returns their number. */
-export async function purge(context: WriteContext, before: number, piecework?: Piecework): Promise<number> {
-  const to = Buffer.allocUnsafe(8);
-  to.writeBigUInt64BE(BigInt(Math.max(0, Math.ceil(before))));
-  const scan = context.store.scan(PURGE_TABLE.name, { to }, { keysOnly: true });
+/** Purges the entries that were deleted before `beforeMs` (ms since 1970), and returns their number. */
+export async function purge(context: WriteContext, beforeMs: number, piecework?: Piecework): Promise<number> {
+  const end = Buffer.allocUnsafe(8);
+  end.writeBigUInt64BE(BigInt(Math.max(0, Math.ceil(beforeMs))));
+  const scan = context.store.scan(PURGE_TABLE.name, { to: end }, { keysOnly: true });
   let purgedCount = 0;
   for await (const { keys } of batchesOf(scan))
-    for (let at = 0; at < keys.length; at += PURGE_BATCH)
-      purgedCount += await purgeKeys(context, keys.slice(at, at + PURGE_BATCH), piecework);
+    for (let offset = 0; offset < keys.length; offset += PURGE_BATCH)
+      purgedCount += await purgeKeys(context, keys.slice(offset, offset + PURGE_BATCH), piecework);
   return purgedCount;
 }
 

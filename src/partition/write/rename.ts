@@ -32,14 +32,14 @@ export interface RenameTarget {
 export async function rename(
   context: WriteContext,
   dn: Dn,
-  to: RenameTarget,
+  target: RenameTarget,
   actor: Actor,
   options: WriteOptions = {},
 ): Promise<void> {
   const { schema, shared } = context;
   if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be renamed');
-  const rdn = schema.parseRdn(to.newRdn);
-  const superior = to.newSuperior === undefined ? undefined : schema.parseDn(to.newSuperior);
+  const rdn = schema.parseRdn(target.newRdn);
+  const superior = target.newSuperior === undefined ? undefined : schema.parseDn(target.newSuperior);
   if (superior && superior.rdns.length >= MAX_RDNS)
     throw new LdapError('invalidDNSyntax', `the new DN has more than ${MAX_RDNS} RDNs`);
   const largeWriter = new LargeValueWriter(context.store, MASTER_TABLE.name);
@@ -58,7 +58,7 @@ export async function rename(
       }
       const parent = superior ? await requireSuperior(context, superior, actor, options) : node.parent!;
       refuseMove(node, node.parent!, parent);
-      const { before, after } = await renamedDraft(context, node, stored, dn.rdns[0]!, rdn, to.deleteOldRdn);
+      const { before, after } = await renamedDraft(context, node, stored, dn.rdns[0]!, rdn, target.deleteOldRdn);
       return renameOf(context, node, before, after, parent, rdn, actor);
     },
   });
@@ -103,20 +103,22 @@ function suffixNode(node: Node): Node {
   return top;
 }
 
-/** Returns the entry before and after: with the values of the new RDN, and without those of the old if `deleteOld`. */
+/**
+ * Returns the entry before and after: with the values of the new RDN, and without those of the old if `deletesOldRdn`.
+ */
 async function renamedDraft(
   context: WriteContext,
   node: Node,
   { row, draft }: StoredEntry,
   oldRdn: Rdn,
   newRdn: Rdn,
-  deleteOld: boolean,
+  deletesOldRdn: boolean,
 ): Promise<{ before: StoredEntry; after: Draft }> {
   const rdnTypes = new Set<AttributeType>();
   for (const ava of [...oldRdn.avas, ...newRdn.avas]) rdnTypes.add(ava.type);
   const loadedDraft = await loadLarge(context.store, MASTER_TABLE.name, node.id, draft, (type) => rdnTypes.has(type));
   const after = loadedDraft.copy();
-  if (deleteOld) removeRdnValues(context, after, oldRdn);
+  if (deletesOldRdn) removeRdnValues(context, after, oldRdn);
   completeRdn(after, context.schema, newRdn);
   return { before: { row, draft: loadedDraft }, after };
 }
@@ -136,7 +138,7 @@ function removeRdnValues(context: WriteContext, draft: Draft, rdn: Rdn): void {
 /** Returns the change that gives the entry its new name or parent. */
 async function renameOf(
   context: WriteContext,
-  from: Node,
+  oldNode: Node,
   before: StoredEntry,
   after: Draft,
   parent: Node,
@@ -144,26 +146,26 @@ async function renameOf(
   actor: Actor,
 ): Promise<Change> {
   const upRdn = Buffer.from(rdn.text);
-  const to: Node = { id: from.id, parent, normRdn: cutNorm(rdn.norm), dn: joinDn(upRdn, parent.dn) };
-  if (to.dn.length > MAX_DN)
-    throw new LdapError('invalidDNSyntax', `the new DN has ${to.dn.length} bytes; at most ${MAX_DN} are allowed`);
-  const { treeRow, obstacle } = await findTreeRow(context, from, to);
-  const place = { from, to, upRdn, rdn, treeRow };
-  return { op: 'rename', id: from.id, actor, before, after, place, obstacle };
+  const newNode: Node = { id: oldNode.id, parent, normRdn: cutNorm(rdn.norm), dn: joinDn(upRdn, parent.dn) };
+  if (newNode.dn.length > MAX_DN)
+    throw new LdapError('invalidDNSyntax', `the new DN has ${newNode.dn.length} bytes; at most ${MAX_DN} are allowed`);
+  const { treeRow, obstacle } = await findTreeRow(context, oldNode, newNode);
+  const place = { from: oldNode, to: newNode, upRdn, rdn, treeRow };
+  return { op: 'rename', id: oldNode.id, actor, before, after, place, obstacle };
 }
 
 /** Returns the current tree row if the rename replaces it, and the error where the new name is taken. */
 async function findTreeRow(
   context: WriteContext,
-  from: Node,
-  to: Node,
+  oldNode: Node,
+  newNode: Node,
 ): Promise<{ treeRow?: Buffer; obstacle?: LdapError }> {
-  const key = nodeTreeKey(from);
-  const newKey = treeKey(to.parent!.id, to.normRdn);
+  const key = nodeTreeKey(oldNode);
+  const newKey = treeKey(newNode.parent!.id, newNode.normRdn);
   if (key.equals(newKey)) return {};
   const maybeTreeRow = context.store.get(TREE_TABLE.name, key);
   const treeRow = isPromise(maybeTreeRow) ? await maybeTreeRow : maybeTreeRow;
-  if (!treeRow || !cellValue(treeRow, TREE.treeInfo, Q.id)?.equals(from.id))
+  if (!treeRow || !cellValue(treeRow, TREE.treeInfo, Q.id)?.equals(oldNode.id))
     throw new StoreError('guard', 'the entry has been renamed meanwhile');
   const maybeOccupant = context.store.get(TREE_TABLE.name, newKey);
   if (!(isPromise(maybeOccupant) ? await maybeOccupant : maybeOccupant)) return { treeRow };

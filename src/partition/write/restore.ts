@@ -64,15 +64,15 @@ async function restorationOf(
   largeWriter: LargeValueWriter,
 ): Promise<Change> {
   const upRdn = upRdnOf(row);
-  const to: Node = { id, parent, normRdn: normRdnOf(row), dn: joinDn(upRdn, parent.dn) };
-  const obstacle = await takenError(context, to);
+  const newNode: Node = { id, parent, normRdn: normRdnOf(row), dn: joinDn(upRdn, parent.dn) };
+  const obstacle = await takenError(context, newNode);
   const draft = draftFromRow(context.descriptions, row, largeQualifiers(row));
   const after = await loadLarge(context.store, DELETED_TABLE.name, id, draft, (type) => normRule(type) !== undefined);
   const movedValues = obstacle
     ? NO_MOVED_VALUES
     : await moveLargeValues(context.store, largeWriter, DELETED_TABLE.name, id, row);
   const rdn = context.schema.parseDnBytes(upRdn).rdns[0]!;
-  const place = { from: undefined, to, upRdn, rdn };
+  const place = { from: undefined, to: newNode, upRdn, rdn };
   return { op: 'restore', id, actor, before: undefined, after, place, deletedRow: { row, movedValues }, obstacle };
 }
 

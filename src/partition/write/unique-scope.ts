@@ -86,10 +86,10 @@ export function isInScope({ subtree }: Constraint, path: Path | undefined, suffi
 }
 
 /** Whether a move, with the subtree of the entry, takes entries into or out of the subtree of the constraint. */
-export function crosses({ subtree }: Constraint, from: Node, to: Node, suffixes: readonly Dn[]): boolean {
+export function crosses({ subtree }: Constraint, oldNode: Node, newNode: Node, suffixes: readonly Dn[]): boolean {
   const top = subtree && pathOfDn(subtree, suffixes);
   if (!top) return false;
-  const [pathBefore, pathAfter] = [pathOfNode(from), pathOfNode(to)];
+  const [pathBefore, pathAfter] = [pathOfNode(oldNode), pathOfNode(newNode)];
   if (isSamePath(pathBefore, pathAfter)) return false;
   const [wasInside, isInside] = [isAtOrBelow(pathBefore, top), isAtOrBelow(pathAfter, top)];
   return wasInside !== isInside || isAtOrBelow(top, pathBefore) !== isAtOrBelow(top, pathAfter);

@@ -73,7 +73,7 @@ export type Normalize = (value: Buffer) => Buffer | undefined;
 /** A test of values by normal form. */
 export interface FormTest {
   readonly normalize: Normalize;
-  matches(form: Buffer): boolean;
+  matches(norm: Buffer): boolean;
   /** For a test of equality with one form: the form as Latin-1. */
   readonly equalNorm?: string;
 }
@@ -128,8 +128,8 @@ export function evaluate(filter: CompiledFilter, candidate: Candidate): Tri {
     default: {
       const decidingResult = filter.kind === 'and' ? FALSE : TRUE;
       let result: Tri = decidingResult === FALSE ? TRUE : FALSE;
-      for (const part of filter.parts) {
-        const t = evaluate(part, candidate);
+      for (const operand of filter.parts) {
+        const t = evaluate(operand, candidate);
         if (t === decidingResult) return decidingResult;
         if (t === UNDEFINED) result = UNDEFINED;
       }

@@ -5,9 +5,9 @@ export class EqualitySets {
   readonly #sets = new Map<AttributeDescription, Set<string>>();
 
   /** Adds a value, in the normal form of the description's equality rule. */
-  add(description: AttributeDescription, form: Buffer): void {
+  add(description: AttributeDescription, norm: Buffer): void {
     const set = this.#sets.get(description);
-    const normText = form.toString('latin1');
+    const normText = norm.toString('latin1');
     if (set) set.add(normText);
     else this.#sets.set(description, new Set([normText]));
   }

@@ -134,38 +134,40 @@ class Compilation {
 
   /** Compiles an AND. Nested ANDs are flattened. Several NOTs become the NOT of one OR. */
   #compileAnd(filters: readonly Filter[]): CompiledFilter {
-    const parts: CompiledFilter[] = [];
+    const operands: CompiledFilter[] = [];
     const negatedFilters: Filter[] = [];
-    const addPart = (part: Filter): void => {
-      if (part.type === 'and') part.filters.forEach(addPart);
-      else if (part.type === 'not') negatedFilters.push(part.filter);
-      else parts.push(this.compileFilter(part));
+    const addOperand = (operand: Filter): void => {
+      if (operand.type === 'and') operand.filters.forEach(addOperand);
+      else if (operand.type === 'not') negatedFilters.push(operand.filter);
+      else operands.push(this.compileFilter(operand));
     };
-    filters.forEach(addPart);
-    if (negatedFilters.length > 0) parts.push({ kind: 'not', part: this.#compileOr(negatedFilters) });
-    return parts.length === 1 ? parts[0]! : { kind: 'and', parts };
+    filters.forEach(addOperand);
+    if (negatedFilters.length > 0) operands.push({ kind: 'not', part: this.#compileOr(negatedFilters) });
+    return operands.length === 1 ? operands[0]! : { kind: 'and', parts: operands };
   }
 
   /** Compiles an OR. Nested ORs are flattened. Equalities of the same description become a single term. */
   #compileOr(filters: readonly Filter[]): CompiledFilter {
-    const parts: CompiledFilter[] = [];
+    const operands: CompiledFilter[] = [];
     const sets = new EqualitySets();
-    let undefinedPart: CompiledFilter | undefined;
-    const addPart = (part: Filter): void => {
-      if (part.type === 'or') {
-        part.filters.forEach(addPart);
+    let undefinedOperand: CompiledFilter | undefined;
+    const addOperand = (operand: Filter): void => {
+      if (operand.type === 'or') {
+        operand.filters.forEach(addOperand);
         return;
       }
-      const isEquality = part.type === 'equal' || part.type === 'approx';
-      const compiledPart = isEquality ? this.#addToSet(part.attribute, part.value, sets) : this.compileFilter(part);
+      const isEquality = operand.type === 'equal' || operand.type === 'approx';
+      const compiledOperand = isEquality
+        ? this.#addToSet(operand.attribute, operand.value, sets)
+        : this.compileFilter(operand);
       // One Undefined term has the same effect as several.
-      if (compiledPart?.kind === 'undefined') undefinedPart ??= compiledPart;
-      else if (compiledPart) parts.push(compiledPart);
+      if (compiledOperand?.kind === 'undefined') undefinedOperand ??= compiledOperand;
+      else if (compiledOperand) operands.push(compiledOperand);
     };
-    filters.forEach(addPart);
-    for (const { description, forms } of sets) parts.push(this.#setTerm(description, forms));
-    if (undefinedPart) parts.push(undefinedPart);
-    return parts.length === 1 ? parts[0]! : { kind: 'or', parts };
+    filters.forEach(addOperand);
+    for (const { description, forms: normTexts } of sets) operands.push(this.#setTerm(description, normTexts));
+    if (undefinedOperand) operands.push(undefinedOperand);
+    return operands.length === 1 ? operands[0]! : { kind: 'or', parts: operands };
   }
 
   /**
@@ -181,12 +183,14 @@ class Compilation {
     sets.add(description, norm);
   }
 
-  #setTerm(description: AttributeDescription, forms: ReadonlySet<string>): CompiledFilter {
+  #setTerm(description: AttributeDescription, normTexts: ReadonlySet<string>): CompiledFilter {
     const rule = description.type.equality!;
-    const norms = Array.from(forms.size > 1 ? [...forms].sort() : forms, (form) => Buffer.from(form, 'latin1'));
+    const norms = Array.from(normTexts.size > 1 ? [...normTexts].sort() : normTexts, (norm) =>
+      Buffer.from(norm, 'latin1'),
+    );
     if (norms.length === 1)
       return this.#term(description, ruleTest(rule, norms[0]!), { kind: 'equality', norm: norms[0]! }, true);
-    return this.#term(description, setTest(rule, forms), { kind: 'anyOf', norms }, true);
+    return this.#term(description, setTest(rule, normTexts), { kind: 'anyOf', norms }, true);
   }
 
   /** Returns the description of an attribute, or an Undefined term where the attribute may not be searched by. */
@@ -221,8 +225,8 @@ class Compilation {
     const lookup: Lookup | undefined = sharesForms(equality, rule)
       ? { kind: isLower ? 'from' : 'upTo', norm: bound }
       : undefined;
-    const matches = (form: Buffer): boolean => {
-      const order = Buffer.compare(form, bound);
+    const matches = (norm: Buffer): boolean => {
+      const order = Buffer.compare(norm, bound);
       return isLower ? order >= 0 : order <= 0;
     };
     return this.#term(description, { normalize: rule.normalize, matches }, lookup, false);
@@ -332,12 +336,12 @@ class Compilation {
       isExact: false,
       evaluate: (candidate) => {
         const { row } = candidate;
-        for (let at = 0; at < row.length; ) {
-          const cellEnd = nextCell(row, at);
-          if (row[at] === MASTER.upAttributes && isApplicable(descriptions.ofCell(row, at).description.type)) {
-            if (passes(test, cellBytes(candidate, at, cellEnd))) return TRUE;
+        for (let offset = 0; offset < row.length; ) {
+          const cellEnd = nextCell(row, offset);
+          if (row[offset] === MASTER.upAttributes && isApplicable(descriptions.ofCell(row, offset).description.type)) {
+            if (passes(test, cellBytes(candidate, offset, cellEnd))) return TRUE;
           }
-          at = cellEnd;
+          offset = cellEnd;
         }
         return filter.dnAttributes && this.#matchesDn(candidate.dn, isApplicable, test) ? TRUE : FALSE;
       },
@@ -357,13 +361,13 @@ class Compilation {
     description: AttributeDescription,
     test: FormTest | undefined,
     lookup: Lookup | undefined,
-    exact: boolean,
+    isExact: boolean,
     directGroupsOnly = this.#directGroupsOnly,
   ): CompiledFilter {
     const { inputs } = this;
     const term = isComputed(description.type)
       ? computedTerm(description.type, test, inputs, directGroupsOnly)
-      : this.#memberTerm(description, this.#valuesTerm(description, test, lookup, exact));
+      : this.#memberTerm(description, this.#valuesTerm(description, test, lookup, isExact));
     return this.#viewer.sightOf ? restrictedTerm(term, description) : term;
   }
 
@@ -386,14 +390,14 @@ class Compilation {
     attribute: AttributeDescription,
     test: FormTest | undefined,
     lookup: Lookup | undefined,
-    exact: boolean,
+    isExact: boolean,
   ): Term {
     const { inputs } = this;
     const description = this.#context.filterDescriptions.get(attribute);
     const storedLookup = lookup && this.#storedLookup(description.types, lookup);
     if (test && inputs.valueTypes !== 'all') inputs.valueTypes = addTypes(inputs.valueTypes, description.types);
     const normalForms = test && this.#sharedForms.formsFor(description, test.normalize);
-    return new ValuesTerm(this.#context.filterDescriptions, description, test, normalForms, storedLookup, exact);
+    return new ValuesTerm(this.#context.filterDescriptions, description, test, normalForms, storedLookup, isExact);
   }
 
   /** Adds earlier names of renamed entries to a lookup of references, as rows may still hold these names. */
@@ -405,7 +409,7 @@ class Compilation {
     const normTexts = new Set(
       currentNorms.flatMap((norm) => [norm.toString('latin1'), ...names.storedNormTexts(norm.toString('latin1'))]),
     );
-    const norms = [...normTexts].sort().map((form) => Buffer.from(form, 'latin1'));
+    const norms = [...normTexts].sort().map((norm) => Buffer.from(norm, 'latin1'));
     return norms.length === 1 ? { kind: 'equality', norm: norms[0]! } : { kind: 'anyOf', norms };
   }
 }

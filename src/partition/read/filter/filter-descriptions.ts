@@ -53,9 +53,9 @@ export class FilterDescriptions {
     return filterDescription;
   }
 
-  /** Whether the cell at offset `at` of `row` holds a value of the description. */
-  matchesCell({ description, types, decisions }: FilterDescription, row: Buffer, at: number): boolean {
-    const storedDescription = this.#storedDescriptions.ofCell(row, at);
+  /** Whether the cell at offset `offset` of `row` holds a value of the description. */
+  matchesCell({ description, types, decisions }: FilterDescription, row: Buffer, offset: number): boolean {
+    const storedDescription = this.#storedDescriptions.ofCell(row, offset);
     let decision = decisions[storedDescription.number];
     if (decision === undefined) {
       const matches =

@@ -7,19 +7,19 @@ import type { Candidate, CompiledFilter, FilterInputs, FormTest, Lookup, Term, T
 import { FALSE, TRUE, UNDEFINED } from './compiled-filter.js';
 import { parseSubstrings, type Substrings } from './substring-assertion.js';
 
-/** Returns the value of the cell `[at, next)` as a view of the row, or the large value that the cell points to. */
-export function cellBytes(candidate: Candidate, at: number, next: number): Buffer {
+/** Returns the value of the cell `[offset, end)` as a view of the row, or the large value that the cell points to. */
+export function cellBytes(candidate: Candidate, offset: number, end: number): Buffer {
   const { row, largeValues } = candidate;
-  const start = valueStart(row, at);
+  const start = valueStart(row, offset);
   if (largeValues) {
-    const largeValue = largeValues.get(row.toString('latin1', at + CELL_HEADER, start));
+    const largeValue = largeValues.get(row.toString('latin1', offset + CELL_HEADER, start));
     if (largeValue) return largeValue;
   }
-  return row.subarray(start, next);
+  return row.subarray(start, end);
 }
 
-export function undefinedTerm(why: string): CompiledFilter {
-  return { kind: 'undefined', reason: why };
+export function undefinedTerm(reason: string): CompiledFilter {
+  return { kind: 'undefined', reason };
 }
 
 /** Whether a type is `superior` or a subtype of `superior`. */
@@ -63,11 +63,11 @@ export function partsTest({ normalize, pad }: MatchingRule, { initial, any, fina
  * cut, as stored forms may lack these spaces.
  */
 export function partsLookup({ pad }: MatchingRule, { initial, any, final }: Substrings): Lookup {
-  const trim = (part: Buffer | undefined, atStart: boolean, atEnd: boolean): Buffer | undefined => {
-    const start = pad && atStart && part?.[0] === SPACE ? 1 : 0;
+  const trim = (part: Buffer | undefined, isAtStart: boolean, isAtEnd: boolean): Buffer | undefined => {
+    const start = pad && isAtStart && part?.[0] === SPACE ? 1 : 0;
     const trimmed = part?.subarray(
       start,
-      pad && atEnd && part.length > start && part.at(-1) === SPACE ? -1 : undefined,
+      pad && isAtEnd && part.length > start && part.at(-1) === SPACE ? -1 : undefined,
     );
     return trimmed?.length ? trimmed : undefined;
   };
@@ -94,8 +94,8 @@ export function assertionTest(rule: MatchingRule, assertion: Buffer): FormTest |
 }
 
 /** Returns the test whether values have one of several normal forms (Latin-1). */
-export function setTest({ normalize }: MatchingRule, forms: ReadonlySet<string>): FormTest {
-  return { normalize, matches: (form) => forms.has(form.toString('latin1')) };
+export function setTest({ normalize }: MatchingRule, norms: ReadonlySet<string>): FormTest {
+  return { normalize, matches: (form) => norms.has(form.toString('latin1')) };
 }
 
 export function passes({ normalize, matches }: FormTest, value: Buffer): boolean {
@@ -112,20 +112,20 @@ export function hasParts(
   any: readonly Buffer[],
   final: Buffer | undefined,
 ): boolean {
-  let from = 0;
-  let to = norm.length;
+  let start = 0;
+  let end = norm.length;
   if (initial) {
-    if (initial.length > to || !sameBytes(initial, norm, 0, initial.length)) return false;
-    from = initial.length;
+    if (initial.length > end || !sameBytes(initial, norm, 0, initial.length)) return false;
+    start = initial.length;
   }
   if (final) {
-    to -= final.length;
-    if (to < from || !sameBytes(final, norm, to)) return false;
+    end -= final.length;
+    if (end < start || !sameBytes(final, norm, end)) return false;
   }
   for (const part of any) {
-    const at = findBytes(norm, part, from);
-    if (at < 0 || at + part.length > to) return false;
-    from = at + part.length;
+    const offset = findBytes(norm, part, start);
+    if (offset < 0 || offset + part.length > end) return false;
+    start = offset + part.length;
   }
   return true;
 }

@@ -13,7 +13,7 @@ export class NormalForms {
   termCount = 0;
   /** The row whose forms `#forms` holds. */
   #row: Buffer | undefined;
-  #forms: readonly Buffer[] = [];
+  #norms: readonly Buffer[] = [];
   /** The forms of `#forms` as Latin-1, built when first needed. */
   #formTexts: Set<string> | undefined;
 
@@ -25,34 +25,34 @@ export class NormalForms {
 
   formsOf(candidate: Candidate): readonly Buffer[] {
     if (candidate.row !== this.#row) {
-      this.#forms = this.#readForms(candidate);
+      this.#norms = this.#readForms(candidate);
       this.#formTexts = undefined;
       this.#row = candidate.row;
     }
-    return this.#forms;
+    return this.#norms;
   }
 
-  hasForm(candidate: Candidate, form: string): boolean {
-    const forms = this.formsOf(candidate);
-    this.#formTexts ??= new Set(forms.map((item) => item.toString('latin1')));
-    return this.#formTexts.has(form);
+  hasForm(candidate: Candidate, norm: string): boolean {
+    const normalForms = this.formsOf(candidate);
+    this.#formTexts ??= new Set(normalForms.map((item) => item.toString('latin1')));
+    return this.#formTexts.has(norm);
   }
 
   #readForms(candidate: Candidate): Buffer[] {
     const { row } = candidate;
     const description = this.#description;
     const normalize = this.#normalize;
-    const forms: Buffer[] = [];
-    for (let at = 0; at < row.length; ) {
-      const cellEnd = nextCell(row, at);
-      if (row[at] === MASTER.upAttributes && description.firstBytes[row[at + CELL_HEADER]!] === 1) {
-        const matches = this.#descriptions.matchesCell(description, row, at);
-        const form = matches ? normalize(cellBytes(candidate, at, cellEnd)) : undefined;
-        if (form) forms.push(form);
+    const normalForms: Buffer[] = [];
+    for (let offset = 0; offset < row.length; ) {
+      const cellEnd = nextCell(row, offset);
+      if (row[offset] === MASTER.upAttributes && description.firstBytes[row[offset + CELL_HEADER]!] === 1) {
+        const matches = this.#descriptions.matchesCell(description, row, offset);
+        const norm = matches ? normalize(cellBytes(candidate, offset, cellEnd)) : undefined;
+        if (norm) normalForms.push(norm);
       }
-      at = cellEnd;
+      offset = cellEnd;
     }
-    return forms;
+    return normalForms;
   }
 }
 
@@ -70,9 +70,9 @@ export class SharedForms {
     const existingForms = this.#formsByRule.get(normalize);
     const byDescription = existingForms ?? new Map<FilterDescription, NormalForms>();
     if (!existingForms) this.#formsByRule.set(normalize, byDescription);
-    const forms = byDescription.get(description) ?? new NormalForms(this.#descriptions, description, normalize);
-    byDescription.set(description, forms);
-    forms.termCount++;
-    return forms;
+    const normalForms = byDescription.get(description) ?? new NormalForms(this.#descriptions, description, normalize);
+    byDescription.set(description, normalForms);
+    normalForms.termCount++;
+    return normalForms;
   }
 }

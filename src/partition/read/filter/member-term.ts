@@ -17,30 +17,30 @@ import {
 export class MemberTerm implements Term {
   readonly kind = 'term';
   readonly chain: Chain;
-  readonly #values: Term;
+  readonly #valuesTerm: Term;
   readonly #urlPresence: Term;
 
-  /** `values`: the term on the values of `member`. `urlPresence`: the term on the presence of memberURL. */
-  constructor(values: Term, urlPresence: Term, chain: Chain) {
-    this.#values = values;
+  /** `valuesTerm`: the term on the values of `member`. `urlPresence`: the term on the presence of memberURL. */
+  constructor(valuesTerm: Term, urlPresence: Term, chain: Chain) {
+    this.#valuesTerm = valuesTerm;
     this.#urlPresence = urlPresence;
     this.chain = chain;
   }
 
   get isExact(): boolean {
-    return this.#values.isExact;
+    return this.#valuesTerm.isExact;
   }
 
   get types(): readonly AttributeType[] {
-    return this.#values.types;
+    return this.#valuesTerm.types;
   }
 
   get lookup(): Lookup | undefined {
-    return this.#values.lookup;
+    return this.#valuesTerm.lookup;
   }
 
   evaluate(candidate: Candidate): Tri {
-    if (this.#values.evaluate(candidate) === TRUE) return TRUE;
+    if (this.#valuesTerm.evaluate(candidate) === TRUE) return TRUE;
     if (this.#urlPresence.evaluate(candidate) !== TRUE) return FALSE;
     const { isInChain } = candidate;
     return isInChain ? (isInChain(this.chain) ? TRUE : FALSE) : UNDEFINED;

@@ -64,15 +64,15 @@ function termMayBeTrue(types: readonly AttributeType[], lookup: Lookup): RowSele
   return union(types.flatMap((type) => lookup.norms.map((norm) => termFilter(type, { kind: 'equality', norm }))));
 }
 
-function intersection(parts: readonly RowSelection[]): RowSelection {
-  if (parts.includes('none')) return 'none';
-  const filters = parts.filter((p) => p !== 'all') as StoreFilter[];
+function intersection(selections: readonly RowSelection[]): RowSelection {
+  if (selections.includes('none')) return 'none';
+  const filters = selections.filter((p) => p !== 'all') as StoreFilter[];
   return filters.length < 2 ? (filters[0] ?? 'all') : { op: 'and', of: filters };
 }
 
-function union(parts: readonly RowSelection[]): RowSelection {
-  if (parts.includes('all')) return 'all';
-  const filters = parts.filter((p) => p !== 'none') as StoreFilter[];
+function union(selections: readonly RowSelection[]): RowSelection {
+  if (selections.includes('all')) return 'all';
+  const filters = selections.filter((p) => p !== 'none') as StoreFilter[];
   return filters.length < 2 ? (filters[0] ?? 'none') : { op: 'or', of: filters };
 }
 

@@ -12,8 +12,8 @@ const BACKSLASH = 0x5c;
 /** Returns the offsets of at most `MAX_PARTS` + 1 asterisks. */
 function asteriskOffsets(value: Buffer): number[] {
   const offsets: number[] = [];
-  for (let at = value.indexOf(ASTERISK); at >= 0; at = value.indexOf(ASTERISK, at + 1)) {
-    if (offsets.push(at) > MAX_PARTS) break;
+  for (let offset = value.indexOf(ASTERISK); offset >= 0; offset = value.indexOf(ASTERISK, offset + 1)) {
+    if (offsets.push(offset) > MAX_PARTS) break;
   }
   return offsets;
 }

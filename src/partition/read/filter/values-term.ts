@@ -22,14 +22,14 @@ export class ValuesTerm implements Term {
     test: FormTest | undefined,
     forms: NormalForms | undefined,
     lookup: Lookup | undefined,
-    exact: boolean,
+    isExact: boolean,
   ) {
     this.#descriptions = descriptions;
     this.#description = description;
     this.#test = test;
     this.#normalForms = forms;
     this.lookup = lookup;
-    this.isExact = exact && description.isComplete;
+    this.isExact = isExact && description.isComplete;
   }
 
   get types(): readonly AttributeType[] {
@@ -42,16 +42,16 @@ export class ValuesTerm implements Term {
     if (test && normalForms && normalForms.termCount > 1) return hasMatch(normalForms, candidate, test) ? TRUE : FALSE;
     const { row } = candidate;
     const { firstBytes } = this.#description;
-    for (let at = 0; at < row.length; ) {
-      const cellEnd = nextCell(row, at);
-      if (row[at] === MASTER.upAttributes && firstBytes[row[at + CELL_HEADER]!] === 1) {
+    for (let offset = 0; offset < row.length; ) {
+      const cellEnd = nextCell(row, offset);
+      if (row[offset] === MASTER.upAttributes && firstBytes[row[offset + CELL_HEADER]!] === 1) {
         if (
-          this.#descriptions.matchesCell(this.#description, row, at) &&
-          (!test || passes(test, cellBytes(candidate, at, cellEnd)))
+          this.#descriptions.matchesCell(this.#description, row, offset) &&
+          (!test || passes(test, cellBytes(candidate, offset, cellEnd)))
         )
           return TRUE;
       }
-      at = cellEnd;
+      offset = cellEnd;
     }
     return FALSE;
   }

@@ -9,12 +9,12 @@ export function missingIndexes(indexes: IndexSet, filter: CompiledFilter): Missi
     const { type } = index;
     if (isMissing(indexes, index) && !type.secret && !isComputed(type)) missing.set(indexCommand(index), index);
   };
-  const visit = (part: CompiledFilter): void => {
-    if (part.kind === 'and' || part.kind === 'or') part.parts.forEach(visit);
-    if (part.kind === 'term' && part.chain) addMissing({ type: part.chain.type, substring: false });
-    if (part.kind !== 'term' || !part.lookup || part.lookup.kind === 'presence') return;
-    const isInner = part.lookup.kind === 'pattern' && !part.lookup.initial;
-    for (const type of part.types) addMissing({ type, substring: isInner });
+  const visit = (operand: CompiledFilter): void => {
+    if (operand.kind === 'and' || operand.kind === 'or') operand.parts.forEach(visit);
+    if (operand.kind === 'term' && operand.chain) addMissing({ type: operand.chain.type, substring: false });
+    if (operand.kind !== 'term' || !operand.lookup || operand.lookup.kind === 'presence') return;
+    const isInner = operand.lookup.kind === 'pattern' && !operand.lookup.initial;
+    for (const type of operand.types) addMissing({ type, substring: isInner });
   };
   visit(filter);
   return [...missing.values()];

@@ -8,33 +8,33 @@ export class IdSet {
   #slots = new Int32Array(128);
   #size = 0;
 
-  /** Adds the id `bytes[at, at + 16)`. Returns false where the set holds the id already. */
-  add(bytes: Buffer, at: number): boolean {
+  /** Adds the id `bytes[i, i + 16)`. Returns false where the set holds the id already. */
+  add(bytes: Buffer, i: number): boolean {
     const mask = this.#slots.length - 1;
-    for (let slot = hashId(bytes, at) & mask; ; slot = (slot + 1) & mask) {
+    for (let slot = hashId(bytes, i) & mask; ; slot = (slot + 1) & mask) {
       const number = this.#slots[slot]!;
       if (number === 0) {
         this.#slots[slot] = ++this.#size;
-        this.#append(bytes, at);
+        this.#append(bytes, i);
         return true;
       }
-      if (sameRun(this.#ids, (number - 1) * UUID_BYTES, bytes, at, UUID_BYTES)) return false;
+      if (sameRun(this.#ids, (number - 1) * UUID_BYTES, bytes, i, UUID_BYTES)) return false;
     }
   }
 
-  has(bytes: Buffer, at: number): boolean {
+  has(bytes: Buffer, i: number): boolean {
     const mask = this.#slots.length - 1;
-    for (let slot = hashId(bytes, at) & mask; ; slot = (slot + 1) & mask) {
+    for (let slot = hashId(bytes, i) & mask; ; slot = (slot + 1) & mask) {
       const number = this.#slots[slot]!;
       if (number === 0) return false;
-      if (sameRun(this.#ids, (number - 1) * UUID_BYTES, bytes, at, UUID_BYTES)) return true;
+      if (sameRun(this.#ids, (number - 1) * UUID_BYTES, bytes, i, UUID_BYTES)) return true;
     }
   }
 
-  #append(bytes: Buffer, at: number): void {
-    const to = (this.#size - 1) * UUID_BYTES;
-    if (to === this.#ids.length) this.#ids = Buffer.concat([this.#ids, Buffer.alloc(to)]);
-    for (let i = 0; i < UUID_BYTES; i++) this.#ids[to + i] = bytes[at + i]!;
+  #append(bytes: Buffer, offset: number): void {
+    const target = (this.#size - 1) * UUID_BYTES;
+    if (target === this.#ids.length) this.#ids = Buffer.concat([this.#ids, Buffer.alloc(target)]);
+    for (let i = 0; i < UUID_BYTES; i++) this.#ids[target + i] = bytes[offset + i]!;
     if (this.#size * 2 > this.#slots.length) this.#grow();
   }
 
@@ -53,10 +53,10 @@ export class IdSet {
 /**
  * UUIDs of version 7 differ in the last bytes of the time and in the random end; UUIDs of version 1 in the first bytes.
  */
-function hashId(bytes: Buffer, at: number): number {
-  const firstWord = (bytes[at]! << 24) | (bytes[at + 1]! << 16) | (bytes[at + 2]! << 8) | bytes[at + 3]!;
-  const secondWord = (bytes[at + 4]! << 24) | (bytes[at + 5]! << 16) | (bytes[at + 6]! << 8) | bytes[at + 7]!;
-  const lastWord = (bytes[at + 12]! << 24) | (bytes[at + 13]! << 16) | (bytes[at + 14]! << 8) | bytes[at + 15]!;
+function hashId(bytes: Buffer, i: number): number {
+  const firstWord = (bytes[i]! << 24) | (bytes[i + 1]! << 16) | (bytes[i + 2]! << 8) | bytes[i + 3]!;
+  const secondWord = (bytes[i + 4]! << 24) | (bytes[i + 5]! << 16) | (bytes[i + 6]! << 8) | bytes[i + 7]!;
+  const lastWord = (bytes[i + 12]! << 24) | (bytes[i + 13]! << 16) | (bytes[i + 14]! << 8) | bytes[i + 15]!;
   const hash = Math.imul(secondWord ^ Math.imul(firstWord, 0x85ebca6b), 0x9e3779b1) ^ lastWord;
   return hash ^ (hash >>> 15);
 }
@@ -86,8 +86,8 @@ export function commonIds(a: Buffer, b: Buffer): Buffer {
   }
   slots.fill(0);
   const ids = Buffer.allocUnsafe(commonOffsets.length * UUID_BYTES);
-  let to = 0;
-  for (const at of commonOffsets) for (let k = 0; k < UUID_BYTES; k++) ids[to++] = b[at + k]!;
+  let target = 0;
+  for (const offset of commonOffsets) for (let k = 0; k < UUID_BYTES; k++) ids[target++] = b[offset + k]!;
   return ids;
 }
 
@@ -98,9 +98,9 @@ function toWords(ids: Buffer): Int32Array {
 }
 
 /** Hashes all 16 bytes, as any part may be the same in all ids. */
-function hashAt(ids: Int32Array, at: number): number {
-  const firstHalf = Math.imul(ids[at]! ^ Math.imul(ids[at + 1]!, 0x85ebca6b), 0x9e3779b1);
-  const hash = firstHalf ^ ids[at + 2]! ^ Math.imul(ids[at + 3]!, 0xc2b2ae35);
+function hashAt(ids: Int32Array, i: number): number {
+  const firstHalf = Math.imul(ids[i]! ^ Math.imul(ids[i + 1]!, 0x85ebca6b), 0x9e3779b1);
+  const hash = firstHalf ^ ids[i + 2]! ^ Math.imul(ids[i + 3]!, 0xc2b2ae35);
   return hash ^ (hash >>> 15);
 }
 

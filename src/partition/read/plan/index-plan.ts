@@ -28,7 +28,7 @@ export interface IndexPlan {
 }
 
 /** Called for each term that the planner considers, for `explain`. */
-export type TermReporter = (term: Term, count: number | undefined, why: string) => void;
+export type TermReporter = (term: Term, count: number | undefined, reason: string) => void;
 
 export interface PlanContext {
   readonly indexes: IndexSet;
@@ -72,27 +72,27 @@ export function planIndexes(filter: CompiledFilter, context: PlanContext): Maybe
 const FEW_MEMBERS = 1000;
 
 /** Whether the candidates are found by references from entry to entry. */
-function isIndirect(part: CompiledFilter): boolean {
-  return part.kind === 'term' && (part.group !== undefined || part.chain?.kind === 'chain');
+function isIndirect(operand: CompiledFilter): boolean {
+  return operand.kind === 'term' && (operand.group !== undefined || operand.chain?.kind === 'chain');
 }
 
 /**
  * Orders the parts of an AND, of which planning stops at the first with a single candidate: equalities, equality on
  * objectClass, further terms, groups and chains.
  */
-function orderParts(parts: readonly CompiledFilter[]): readonly CompiledFilter[] {
-  const rank = (part: CompiledFilter): number => {
-    if (isIndirect(part)) return 3;
-    if (part.kind !== 'term' || part.lookup?.kind !== 'equality') return 2;
-    return part.types[0]?.oid === OBJECT_CLASS_OID ? 1 : 0;
+function orderOperands(operands: readonly CompiledFilter[]): readonly CompiledFilter[] {
+  const rank = (operand: CompiledFilter): number => {
+    if (isIndirect(operand)) return 3;
+    if (operand.kind !== 'term' || operand.lookup?.kind !== 'equality') return 2;
+    return operand.types[0]?.oid === OBJECT_CLASS_OID ? 1 : 0;
   };
-  for (let i = 1; i < parts.length; i++)
-    if (rank(parts[i]!) < rank(parts[i - 1]!)) return [...parts].sort((a, b) => rank(a) - rank(b));
-  return parts;
+  for (let i = 1; i < operands.length; i++)
+    if (rank(operands[i]!) < rank(operands[i - 1]!)) return [...operands].sort((a, b) => rank(a) - rank(b));
+  return operands;
 }
 
 /** As `planIndexes`, for a part of a filter: counts the index rows without reading them. */
-function planPart(filter: CompiledFilter, context: PlanContext): Maybe<IndexPlan | undefined> {
+function planOperand(filter: CompiledFilter, context: PlanContext): Maybe<IndexPlan | undefined> {
   return filter.kind === 'term' ? planTerm(filter, context) : planIndexes(filter, context);
 }
 
@@ -123,13 +123,13 @@ function planEquality(term: Term, context: PlanContext): Maybe<IndexPlan | undef
   );
 }
 
-function planAnd(parts: readonly CompiledFilter[], context: PlanContext): Maybe<IndexPlan | undefined> {
-  const orderedParts = context.reportTerm ? parts : orderParts(parts);
-  return fold(orderedParts, undefined as IndexPlan | undefined, (best, part) => {
-    const fewCount = part.kind === 'term' && part.group ? FEW_MEMBERS : 1;
+function planAnd(operands: readonly CompiledFilter[], context: PlanContext): Maybe<IndexPlan | undefined> {
+  const orderedOperands = context.reportTerm ? operands : orderOperands(operands);
+  return fold(orderedOperands, undefined as IndexPlan | undefined, (best, operand) => {
+    const fewCount = operand.kind === 'term' && operand.group ? FEW_MEMBERS : 1;
     if (best && best.count <= fewCount && !context.reportTerm) return best;
     // The first part is probably the rarest, so its ids are read at once.
-    const plan = best ? planPart(part, context) : planIndexes(part, context);
+    const plan = best ? planOperand(operand, context) : planIndexes(operand, context);
     return chain(plan, (found) => afterPause(context, cheaper(best, found)));
   });
 }
@@ -146,11 +146,11 @@ function afterPause<T>({ pause }: PlanContext, value: T): Maybe<T> {
 }
 
 /** Returns undefined where a part has no plan. */
-function planOr(parts: readonly CompiledFilter[], context: PlanContext): Maybe<IndexPlan | undefined> {
+function planOr(operands: readonly CompiledFilter[], context: PlanContext): Maybe<IndexPlan | undefined> {
   const plans: IndexPlan[] = [];
-  const areAllPlanned = fold(parts, true, (ok, part) => {
+  const areAllPlanned = fold(operands, true, (ok, operand) => {
     if (!ok) return false;
-    return chain(planPart(part, context), (plan) => {
+    return chain(planOperand(operand, context), (plan) => {
       if (!plan) return false;
       plans.push(plan);
       return afterPause(context, true);
@@ -183,13 +183,13 @@ function planTerm(term: Term, context: PlanContext): Maybe<IndexPlan | undefined
     }),
   );
   const chainIds = term.chain && context.inChain?.(term.chain);
-  return chain(countedSources, (all) =>
+  return chain(countedSources, (countedAlternatives) =>
     chain(chainIds, (ids) => {
-      if (ids && ids.length > 0) all.push({ source: { ids }, count: ids.length / UUID_BYTES });
-      const count = all.reduce((sum, source) => sum + source.count, 0);
+      if (ids && ids.length > 0) countedAlternatives.push({ source: { ids }, count: ids.length / UUID_BYTES });
+      const count = countedAlternatives.reduce((sum, source) => sum + source.count, 0);
       reportTerm?.(term, count, term.lookup!.kind);
       const typeNames = term.types.map(({ name }) => name).join(',');
-      return { sources: all.map(({ source }) => source), count, typeNames };
+      return { sources: countedAlternatives.map(({ source }) => source), count, typeNames };
     }),
   );
 }
@@ -259,8 +259,8 @@ function chooseSource(sources: readonly Source[], context: PlanContext): Maybe<C
       return list;
     }),
   );
-  return chain(countedSources, (all) => {
-    const [best, ...otherSources] = all.sort((a, b) => a.count - b.count);
+  return chain(countedSources, (countedAlternatives) => {
+    const [best, ...otherSources] = countedAlternatives.sort((a, b) => a.count - b.count);
     return chain(narrowSource(best!, otherSources, reader), (found) =>
       found.isRemembered ? countSource(found.source, reader, COUNT_CAP) : found,
     );
@@ -276,9 +276,9 @@ const IDS_PER_CANDIDATE = 256;
 
 /** Intersects a source with the next longer sources, one after another, as long as that saves time. */
 function narrowSource(best: CountedSource, others: readonly CountedSource[], reader: Reader): Maybe<CountedSource> {
-  const [second, ...furtherSources] = others;
-  if (!second || second.count > MAX_COMPARED || best.count <= FEW + second.count / IDS_PER_CANDIDATE) return best;
-  return chain(intersect(best, second, reader), (both) => (both ? narrowSource(both, furtherSources, reader) : best));
+  const [idsOfB, ...furtherSources] = others;
+  if (!idsOfB || idsOfB.count > MAX_COMPARED || best.count <= FEW + idsOfB.count / IDS_PER_CANDIDATE) return best;
+  return chain(intersect(best, idsOfB, reader), (both) => (both ? narrowSource(both, furtherSources, reader) : best));
 }
 
 /**
@@ -295,9 +295,9 @@ function intersect(a: CountedSource, b: CountedSource, reader: Reader): Maybe<Co
   const readIds = ({ source }: CountedSource, into: Buffer): Maybe<Buffer> =>
     sourceIds(source, reader, MAX_COMPARED + 1, undefined, into);
   return chain(readIds(a, listMemory[0]), (first) =>
-    chain(readIds(b, listMemory[1]), (second) => {
-      if (Math.max(first.length, second.length) > MAX_COMPARED * UUID_BYTES) return undefined;
-      const ids = commonIds(first, second);
+    chain(readIds(b, listMemory[1]), (idsOfB) => {
+      if (Math.max(first.length, idsOfB.length) > MAX_COMPARED * UUID_BYTES) return undefined;
+      const ids = commonIds(first, idsOfB);
       return { source: { ids }, count: ids.length / UUID_BYTES };
     }),
   );
@@ -331,10 +331,11 @@ function patternSources(index: Index, lookup: Extract<Lookup, { kind: 'pattern' 
     sources.push({ table, range: { from: prefix, to: prefixEnd(prefix) } });
   }
   if (!index.hasAllSubstrings) return sources;
-  for (const part of [...lookup.any, ...(lookup.final ? [lookup.final] : [])]) {
+  for (const substring of [...lookup.any, ...(lookup.final ? [lookup.final] : [])]) {
     // About eight grams of each part are enough to find a rare gram.
-    const stride = Math.max(1, Math.floor((part.length - 2) / 8));
-    for (let at = 0; at + 3 <= part.length; at += stride) sources.push({ table, prefix: gramPrefix(part, at) });
+    const stride = Math.max(1, Math.floor((substring.length - 2) / 8));
+    for (let offset = 0; offset + 3 <= substring.length; offset += stride)
+      sources.push({ table, prefix: gramPrefix(substring, offset) });
   }
   return sources;
 }

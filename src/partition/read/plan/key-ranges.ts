@@ -52,10 +52,10 @@ function addRanges(filter: CompiledFilter, indexes: IndexSet, ranges: RangesByIn
 const RANKS = ['equality', 'anyOf', 'pattern', 'from', 'upTo', 'presence'];
 
 /** Adds the ranges of the best part of an AND. */
-function addBest(parts: readonly CompiledFilter[], indexes: IndexSet, ranges: RangesByIndex): boolean {
+function addBest(operands: readonly CompiledFilter[], indexes: IndexSet, ranges: RangesByIndex): boolean {
   const rank = (part: CompiledFilter): number =>
     part.kind === 'term' ? RANKS.indexOf(part.lookup?.kind ?? '') : RANKS.length;
-  const usableParts = parts.filter((part) => addRanges(part, indexes, new Map())).sort((a, b) => rank(a) - rank(b));
+  const usableParts = operands.filter((part) => addRanges(part, indexes, new Map())).sort((a, b) => rank(a) - rank(b));
   return usableParts.length > 0 && addRanges(usableParts[0]!, indexes, ranges);
 }
 

@@ -12,19 +12,19 @@ export interface PagePlan extends IndexPlan {
 }
 
 /** Returns the parts of a filter of which each alone may serve as a plan. */
-export function usableParts(filter: CompiledFilter): readonly CompiledFilter[] {
+export function usableOperands(filter: CompiledFilter): readonly CompiledFilter[] {
   return filter.kind === 'and' ? filter.parts : [filter];
 }
 
 /** Returns the cheapest plan by which a paged search can go on from page to page. */
 export function planPages(filter: CompiledFilter, context: PlanContext): Maybe<PagePlan | undefined> {
-  const parts = usableParts(filter);
+  const operands = usableOperands(filter);
   let best: PagePlan | undefined;
-  const planning = fold([...parts.keys()], undefined as unknown, (_, partNumber) => {
+  const planning = fold([...operands.keys()], undefined as unknown, (_, partNumber) => {
     if (best && best.count <= 1) return;
-    return chain(planIndexes(parts[partNumber]!, { ...context, rangeUse: 'kept' }), (plan) => {
+    return chain(planIndexes(operands[partNumber]!, { ...context, rangeUse: 'kept' }), (plan) => {
       // A plan with ranges is usable only if the whole part can be answered by ranges of keys.
-      const isUsable = plan && (isInIdOrder(plan.sources) || keyRanges(parts[partNumber]!, context.indexes));
+      const isUsable = plan && (isInIdOrder(plan.sources) || keyRanges(operands[partNumber]!, context.indexes));
       if (isUsable && (!best || plan.count < best.count)) best = { ...plan, partNumber };
       return context.pause?.();
     });

@@ -135,8 +135,8 @@ function idsOfLists({ table, prefixes }: ListsSource, reader: Reader, limit: num
 /** Returns the entryUUIDs at the end of index keys. */
 function idsOfKeys(keys: readonly Buffer[]): Buffer {
   const ids = Buffer.allocUnsafe(keys.length * UUID_BYTES);
-  let at = 0;
-  for (const key of keys) at += key.copy(ids, at, key.length - UUID_BYTES);
+  let i = 0;
+  for (const key of keys) i += key.copy(ids, i, key.length - UUID_BYTES);
   return ids;
 }
 
@@ -156,7 +156,7 @@ async function* prefixBatches(
   }
   if ('ids' in source) {
     const batchBytes = limit * UUID_BYTES;
-    for (let at = 0; at < source.ids.length; at += batchBytes) yield source.ids.subarray(at, at + batchBytes);
+    for (let i = 0; i < source.ids.length; i += batchBytes) yield source.ids.subarray(i, i + batchBytes);
     return;
   }
   let lastId: Buffer | undefined;
@@ -181,11 +181,11 @@ export function sortIds(ids: Buffer): Buffer {
     Buffer.compare,
   );
   const sortedIds = Buffer.allocUnsafe(ids.length);
-  let to = 0;
+  let target = 0;
   for (let i = 0; i < idCount; i++) {
     if (i > 0 && orderedIds[i]!.equals(orderedIds[i - 1]!)) continue;
-    sortedIds.set(orderedIds[i]!, to);
-    to += UUID_BYTES;
+    sortedIds.set(orderedIds[i]!, target);
+    target += UUID_BYTES;
   }
-  return sortedIds.subarray(0, to);
+  return sortedIds.subarray(0, target);
 }

@@ -99,19 +99,19 @@ const MAX_AREAS = 10_000;
  * Adds the areas that the aliases in the search's areas name. An alias that names a missing entry, or an entry in an
  * area that is searched anyway, adds none.
  */
-export async function followAliases(run: SearchRun, places: Places): Promise<void> {
-  const { areas } = run;
+export async function followAliases(search: SearchRun, places: Places): Promise<void> {
+  const { areas } = search;
   for (let i = 0; i < areas.length; i++) {
     const area = areas.areaAt(i);
     if (area.scope === 'base') continue;
     const scope = area.scope === 'one' ? 'base' : 'sub';
     for (const alias of places.below('alias', area.node, area.scope === 'one')) {
-      run.rowsExamined++;
-      const target = await findTarget(run.context, run.params.viewer, alias);
+      search.rowsExamined++;
+      const target = await findTarget(search.context, search.params.viewer, alias);
       if (target && !areas.includes(target, scope)) areas.add({ node: target, scope });
       if (areas.length > MAX_AREAS)
         throw new LdapError('adminLimitExceeded', `the search leads through more than ${MAX_AREAS} aliases`);
-      const pause = run.yieldIfDue();
+      const pause = search.yieldIfDue();
       if (isPromise(pause)) await pause;
     }
   }
@@ -133,20 +133,20 @@ async function findTarget(context: SearchContext, viewer: Viewer, alias: Node): 
 }
 
 /** Sends continuation references for the referral objects in the areas (RFC 3296 §5.4, RFC 4511 §4.5.3). */
-export async function sendReferences(run: SearchRun, places: Places): Promise<void> {
-  const { areas, context } = run;
+export async function sendReferences(search: SearchRun, places: Places): Promise<void> {
+  const { areas, context } = search;
   for (let i = 0; i < areas.length; i++) {
     const area = areas.areaAt(i);
     if (area.scope === 'base') continue;
     const scope = area.scope === 'one' ? 'base' : 'sub';
     for (const node of places.below('referral', area.node, area.scope === 'one')) {
       if (areas.hasEarlier(i, node.id, node.parent!)) continue;
-      const row = await run.reader.get(MASTER_TABLE.name, node.id);
-      const isVisibleReferral = row && (await isVisible(run.params.viewer, node, () => row));
+      const row = await search.reader.get(MASTER_TABLE.name, node.id);
+      const isVisibleReferral = row && (await isVisible(search.params.viewer, node, () => row));
       const urls = isVisibleReferral
         ? referralUrls(context, row).map((url) => referralTo(url, [], node.dn.toString(), scope))
         : [];
-      const completion = urls.length > 0 ? run.output.passReference(urls) : run.yieldIfDue();
+      const completion = urls.length > 0 ? search.output.passReference(urls) : search.yieldIfDue();
       if (isPromise(completion)) await completion;
     }
   }

@@ -48,8 +48,8 @@ function requireVisible(context: SearchContext, { viewer, ofUrl }: SearchParams,
   if (!viewer.sightOf || ofUrl) return base;
   // `base.row` may be only the head of a split row.
   const getRow = () => (base.row && isWhole(base.row) ? base.row : context.store.get(MASTER_TABLE.name, base.node.id));
-  return chain(isVisible(viewer, base.node, getRow), (seen) => {
-    if (!seen) throw new HiddenEntry(base.node);
+  return chain(isVisible(viewer, base.node, getRow), (isSeen) => {
+    if (!isSeen) throw new HiddenEntry(base.node);
     return base;
   });
 }
@@ -85,16 +85,16 @@ function addScope(error: unknown, scope: Scope): unknown {
 }
 
 /** Searches the scope `base`. The row is read only if it was not read when the base was resolved. */
-export function searchBase(run: SearchRun, { node, row }: Area): Maybe<void> {
-  if (!row) return examineEntry(run, node.id);
-  run.rowsExamined++;
-  return checkHead(run, node.id, row, 'b', node.id);
+export function searchBase(search: SearchRun, { node, row }: Area): Maybe<void> {
+  if (!row) return examineEntry(search, node.id);
+  search.rowsExamined++;
+  return checkHead(search, node.id, row, 'b', node.id);
 }
 
 /** Throws `BaseDeletedError` unless the base entry still exists. Reads the store, as a cached node may be outdated. */
-export function requireBase(run: SearchRun, node: Node): Maybe<void> {
+export function requireBase(search: SearchRun, node: Node): Maybe<void> {
   if (node === ROOT) return;
-  return chain(run.context.store.getHead(MASTER_TABLE.name, node.id, true), (row) => {
+  return chain(search.context.store.getHead(MASTER_TABLE.name, node.id, true), (row) => {
     if (!row) throw new BaseDeletedError();
   });
 }

@@ -66,6 +66,6 @@ export class Chains {
 
 function toIdSet(ids: Buffer): IdSet {
   const set = new IdSet();
-  for (let at = 0; at < ids.length; at += UUID_BYTES) set.add(ids, at);
+  for (let offset = 0; offset < ids.length; offset += UUID_BYTES) set.add(ids, offset);
   return set;
 }

@@ -19,42 +19,42 @@ import type { SearchRun } from './search-run.js';
 import { readFilterPart, returnsWide } from './wide-part.js';
 
 /** Checks that an entry which an index names and which has no master row has been deleted. */
-export function checkMissingEntry(run: SearchRun, id: Buffer, kind: PlanKind): Maybe<void> {
-  return kind === 'i' || kind === 'r' ? requireDeleted(run.context, id) : undefined;
+export function checkMissingEntry(search: SearchRun, id: Buffer, kind: PlanKind): Maybe<void> {
+  return kind === 'i' || kind === 'r' ? requireDeleted(search.context, id) : undefined;
 }
 
 /** As `checkRow`, for a candidate of whose master row at least the head has been read. */
-export function checkHead(run: SearchRun, id: Buffer, head: Buffer, kind: PlanKind, key: Buffer): Maybe<void> {
-  if (isWhole(head)) return checkRow(run, id, head, kind, key);
-  const { context, params, reader, filter } = run;
+export function checkHead(search: SearchRun, id: Buffer, head: Buffer, kind: PlanKind, key: Buffer): Maybe<void> {
+  if (isWhole(head)) return checkRow(search, id, head, kind, key);
+  const { context, params, reader, filter } = search;
   const { looksInto } = params.viewer;
   if (looksInto && describedWide(context, head).some(({ description }) => looksInto.has(description.type)))
-    return readAndCheck(run, id, head, kind, key);
+    return readAndCheck(search, id, head, kind, key);
   const isPartial = returnsWide(context, head, params.selects);
   return chain(readFilterPart(context, reader, id, head, filter), (part) =>
-    part ? checkRow(run, id, part, kind, key, isPartial) : readAndCheck(run, id, head, kind, key),
+    part ? checkRow(search, id, part, kind, key, isPartial) : readAndCheck(search, id, head, kind, key),
   );
 }
 
 /** Reads a whole split row and checks it: the filter or the access rules need more than the part read before. */
-function readAndCheck(run: SearchRun, id: Buffer, head: Buffer, kind: PlanKind, key: Buffer): Maybe<void> {
-  refuseLongEntry(run.params.refuseLong && !run.output.hasBegun, head);
-  return chain(run.reader.get(MASTER_TABLE.name, id), (row) => row && checkRow(run, id, row, kind, key));
+function readAndCheck(search: SearchRun, id: Buffer, head: Buffer, kind: PlanKind, key: Buffer): Maybe<void> {
+  refuseLongEntry(search.params.refuseLong && !search.output.hasBegun, head);
+  return chain(search.reader.get(MASTER_TABLE.name, id), (row) => row && checkRow(search, id, row, kind, key));
 }
 
 /**
  * Checks a candidate against scope, visibility and filter, and passes a matching entry to the search's output. The
- * candidates of a search are checked in sequence, as all of them use `run.entry`.
+ * candidates of a search are checked in sequence, as all of them use `search.entry`.
  */
 export function checkRow(
-  run: SearchRun,
+  search: SearchRun,
   id: Buffer,
   row: Buffer,
   kind: PlanKind,
   key: Buffer,
   isPartial = false,
 ): Maybe<void> {
-  const { context, entry } = run;
+  const { context, entry } = search;
   const storedRow = presentRow(context, row);
   entry.id = id;
   entry.storedRow = storedRow;
@@ -62,78 +62,80 @@ export function checkRow(
   entry.kind = kind;
   entry.key = key;
   const parent = context.nodes.byIdAt(storedRow, parentIdOffset(storedRow));
-  return isPromise(parent) ? parent.then((node) => checkScope(run, entry, node)) : checkScope(run, entry, parent);
+  return isPromise(parent) ? parent.then((node) => checkScope(search, entry, node)) : checkScope(search, entry, parent);
 }
 
-function checkScope(run: SearchRun, entry: ExaminedEntry, parent: Node | undefined): Maybe<void> {
-  const { context, params, excludedClasses } = run;
+function checkScope(search: SearchRun, entry: ExaminedEntry, parent: Node | undefined): Maybe<void> {
+  const { context, params, excludedClasses } = search;
   const { id, storedRow } = entry;
-  if (!parent || run.isPageFull || !run.areas.isFirstToContain(run.areaIndex, id, parent)) return;
+  if (!parent || search.isPageFull || !search.areas.isFirstToContain(search.areaIndex, id, parent)) return;
   if (excludedClasses && isOfClass(context, storedRow, excludedClasses.aliases, excludedClasses.referrals)) return;
   const { sightOf } = params.viewer;
   const sight = sightOf?.({ id, parent, row: storedRow });
   if (sightOf) {
     if (!sight) return;
-    if (!run.isIndexed && ++run.visibleEntryCount > params.lookLimit) throw lookLimitError();
+    if (!search.isIndexed && ++search.visibleEntryCount > params.lookLimit) throw lookLimitError();
   }
   entry.parent = parent;
   entry.sight = sight;
   entry.row = seenRow(context.descriptions, storedRow, sight, 'search');
-  return checkFilter(run, entry);
+  return checkFilter(search, entry);
 }
 
-function checkFilter(run: SearchRun, entry: ExaminedEntry): Maybe<void> {
-  const { context, inputs, filter } = run;
+function checkFilter(search: SearchRun, entry: ExaminedEntry): Maybe<void> {
+  const { context, inputs, filter } = search;
   if (inputs.needsDn) entry.dn = dnOf(entry.storedRow, entry.parent);
   entry.namedGroups = undefined;
   if (inputs.needsSubordinates || largeOffsetsOf(context.descriptions, entry.row, inputs.valueTypes).length > 0)
-    return runWork(checkWithInputs(run, { ...entry }));
+    return runWork(checkWithInputs(search, { ...entry }));
   entry.largeValues = undefined;
   const result = evaluate(filter, entry);
-  if (result !== UNDEFINED) return outputIfTrue(result, run, entry);
-  if (inputs.chains.length > 0) return runWork(checkWithInputs(run, { ...entry }));
+  if (result !== UNDEFINED) return outputIfTrue(result, search, entry);
+  if (inputs.chains.length > 0) return runWork(checkWithInputs(search, { ...entry }));
   if (!inputs.needsGroups && !inputs.needsDirectGroups) return;
-  return inputs.groupNames.length > 0 ? checkNamedGroups(run, entry) : runWork(checkWithInputs(run, { ...entry }));
+  return inputs.groupNames.length > 0
+    ? checkNamedGroups(search, entry)
+    : runWork(checkWithInputs(search, { ...entry }));
 }
 
 /** Looks into the groups that the filter names, and finds all groups of the entry only where these do not decide. */
-function checkNamedGroups(run: SearchRun, entry: ExaminedEntry): Maybe<void> {
-  const { context, inputs, filter, params } = run;
+function checkNamedGroups(search: SearchRun, entry: ExaminedEntry): Maybe<void> {
+  const { context, inputs, filter, params } = search;
   const { id, storedRow, parent } = entry;
   return chain(context.directGroups({ id, row: storedRow, parent }, inputs.groupNames, params.viewer), (groups) => {
     entry.namedGroups = groups;
     const result = evaluate(filter, entry);
-    return result === UNDEFINED ? runWork(checkWithInputs(run, { ...entry })) : outputIfTrue(result, run, entry);
+    return result === UNDEFINED ? runWork(checkWithInputs(search, { ...entry })) : outputIfTrue(result, search, entry);
   });
 }
 
 /** Reads the inputs that the row does not hold, then checks the filter. `entry` is a copy, as fields are added. */
-function* checkWithInputs(run: SearchRun, entry: ExaminedEntry): Work<void> {
+function* checkWithInputs(search: SearchRun, entry: ExaminedEntry): Work<void> {
   const { id, kind, key } = entry;
   try {
-    yield* readInputs(run, entry);
+    yield* readInputs(search, entry);
   } catch (error) {
     if (!isReplacedError(error)) throw error;
-    run.rowsExamined++;
-    const head = yield* awaitMaybe(run.reader.getHead(MASTER_TABLE.name, id));
-    if (head) yield* awaitMaybe(checkHead(run, id, head, kind, key));
-    else yield* awaitMaybe(checkMissingEntry(run, id, kind));
+    search.rowsExamined++;
+    const head = yield* awaitMaybe(search.reader.getHead(MASTER_TABLE.name, id));
+    if (head) yield* awaitMaybe(checkHead(search, id, head, kind, key));
+    else yield* awaitMaybe(checkMissingEntry(search, id, kind));
     return;
   }
-  yield* awaitMaybe(outputIfTrue(evaluate(run.filter, entry), run, entry));
+  yield* awaitMaybe(outputIfTrue(evaluate(search.filter, entry), search, entry));
 }
 
-function outputIfTrue(result: Tri, run: SearchRun, entry: ExaminedEntry): Maybe<void> {
-  if (result !== TRUE || run.acceptsKey?.(entry) === false) return;
-  return entry.isPartial ? readAndOutput(run, entry) : run.output.passEntry(entry, run.areaIndex);
+function outputIfTrue(result: Tri, search: SearchRun, entry: ExaminedEntry): Maybe<void> {
+  if (result !== TRUE || search.acceptsKey?.(entry) === false) return;
+  return entry.isPartial ? readAndOutput(search, entry) : search.output.passEntry(entry, search.areaIndex);
 }
 
 /** Reads the whole row of an entry whose part matched. An entry that has changed since is checked anew. */
-function readAndOutput(run: SearchRun, entry: ExaminedEntry): Maybe<void> {
-  return chain(run.reader.get(MASTER_TABLE.name, entry.id), (row) => {
+function readAndOutput(search: SearchRun, entry: ExaminedEntry): Maybe<void> {
+  return chain(search.reader.get(MASTER_TABLE.name, entry.id), (row) => {
     if (!row) return;
-    if (!isSameVersion(row, entry.storedRow)) return checkRow(run, entry.id, row, entry.kind, entry.key);
-    entry.storedRow = presentRow(run.context, row);
-    return run.output.passEntry(entry, run.areaIndex);
+    if (!isSameVersion(row, entry.storedRow)) return checkRow(search, entry.id, row, entry.kind, entry.key);
+    entry.storedRow = presentRow(search.context, row);
+    return search.output.passEntry(entry, search.areaIndex);
   });
 }

@@ -7,29 +7,29 @@ import type { PlanKind } from './page.js';
 import type { SearchRun } from './search-run.js';
 
 /** Reads an entry and checks it. The row may be in memory of the reader until `detachScratch` or the next read. */
-export function examineEntry(run: SearchRun, id: Buffer, kind: PlanKind = 'b', key: Buffer = id): Maybe<void> {
-  run.rowsExamined++;
-  const { reader } = run;
-  const isBorrowed = reader.getScratchHead && !run.params.order;
+export function examineEntry(search: SearchRun, id: Buffer, kind: PlanKind = 'b', key: Buffer = id): Maybe<void> {
+  search.rowsExamined++;
+  const { reader } = search;
+  const isBorrowed = reader.getScratchHead && !search.params.order;
   const head = isBorrowed ? reader.getScratchHead!(MASTER_TABLE.name, id) : reader.getHead(MASTER_TABLE.name, id);
   if (isPromise(head))
-    return head.then((row) => (row ? checkHead(run, id, row, kind, key) : checkMissingEntry(run, id, kind)));
-  if (!head) return checkMissingEntry(run, id, kind);
-  const completion = checkHead(run, id, head, kind, key);
+    return head.then((row) => (row ? checkHead(search, id, row, kind, key) : checkMissingEntry(search, id, kind)));
+  if (!head) return checkMissingEntry(search, id, kind);
+  const completion = checkHead(search, id, head, kind, key);
   if (isBorrowed && isPromise(completion)) reader.detachScratch!();
   return completion;
 }
 
 export async function examineEntries(
-  run: SearchRun,
+  search: SearchRun,
   ids: readonly Buffer[],
   kind: PlanKind,
   keys = ids,
 ): Promise<void> {
   let batchSize = ids.length;
-  for (let at = 0; at < ids.length && !run.isPageFull; ) {
-    const checkedCount = await examineBatch(run, ids.slice(at, at + batchSize), kind, keys.slice(at, at + batchSize));
-    at += checkedCount ?? batchSize;
+  for (let i = 0; i < ids.length && !search.isPageFull; ) {
+    const checkedCount = await examineBatch(search, ids.slice(i, i + batchSize), kind, keys.slice(i, i + batchSize));
+    i += checkedCount ?? batchSize;
     batchSize = checkedCount === undefined ? 2 * batchSize : ROWS_AFTER_WAIT;
   }
 }
@@ -39,18 +39,18 @@ export async function examineEntries(
  * batch is dropped, as waiting searches hold no rows. Returns undefined otherwise.
  */
 async function examineBatch(
-  run: SearchRun,
+  search: SearchRun,
   ids: readonly Buffer[],
   kind: PlanKind,
   keys: readonly Buffer[],
 ): Promise<number | undefined> {
-  const rows = await run.reader.getMany(MASTER_TABLE.name, ids);
-  for (let i = 0; i < ids.length && !run.isPageFull; i++) {
-    run.rowsExamined++;
+  const rows = await search.reader.getMany(MASTER_TABLE.name, ids);
+  for (let i = 0; i < ids.length && !search.isPageFull; i++) {
+    search.rowsExamined++;
     const row = rows[i];
-    const completion = row ? checkRow(run, ids[i]!, row, kind, keys[i]!) : checkMissingEntry(run, ids[i]!, kind);
-    if (isPromise(completion) && run.isClientBehind) return completion.then(() => i + 1);
-    const pause = isPromise(completion) ? completion : i % CLOCK_INTERVAL === 0 ? run.yieldIfDue() : undefined;
+    const completion = row ? checkRow(search, ids[i]!, row, kind, keys[i]!) : checkMissingEntry(search, ids[i]!, kind);
+    if (isPromise(completion) && search.isClientBehind) return completion.then(() => i + 1);
+    const pause = isPromise(completion) ? completion : i % CLOCK_INTERVAL === 0 ? search.yieldIfDue() : undefined;
     if (isPromise(pause)) await pause;
   }
   return undefined;

@@ -11,21 +11,21 @@ import { countVisibleChildren } from './visible-children.js';
  * Reads the inputs of the filter that the entry's row does not hold: large values, counts of children, chains, groups.
  * Chains and groups are read only while the filter is Undefined without them.
  */
-export function* readInputs(run: SearchRun, entry: ExaminedEntry): Work<void> {
-  const { context, reader, inputs, filter } = run;
+export function* readInputs(search: SearchRun, entry: ExaminedEntry): Work<void> {
+  const { context, reader, inputs, filter } = search;
   const { id, storedRow, parent } = entry;
   const largeOffsets = largeOffsetsOf(context.descriptions, entry.row, inputs.valueTypes);
   if (largeOffsets.length > 0)
     entry.largeValues = yield* awaitMaybe(readAllLarge(reader, MASTER_TABLE.name, id, entry.row, largeOffsets));
   entry.numSubordinates = inputs.needsSubordinates
-    ? yield* awaitMaybe(countVisibleChildren(context, reader, run.params.viewer, { id, row: storedRow }))
+    ? yield* awaitMaybe(countVisibleChildren(context, reader, search.params.viewer, { id, row: storedRow }))
     : 0;
   entry.hasSubordinates = entry.numSubordinates > 0;
   entry.dn = dnOf(storedRow, parent);
   if (inputs.chains.length > 0 && evaluate(filter, entry) === UNDEFINED)
-    entry.isInChain = yield* awaitMaybe(run.chains!.membershipTest(inputs.chains, id));
+    entry.isInChain = yield* awaitMaybe(search.chains!.membershipTest(inputs.chains, id));
   if ((inputs.needsGroups || inputs.needsDirectGroups) && evaluate(filter, entry) === UNDEFINED)
-    yield* readGroups(run, entry);
+    yield* readGroups(search, entry);
 }
 
 /** Reads the groups of the entry: first the groups that the filter names, and all groups where these do not decide. */

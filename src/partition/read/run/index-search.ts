@@ -8,44 +8,44 @@ import { CLOCK_INTERVAL, INDEX_BATCH, READ_BATCH } from './batch-sizes.js';
 import { examineEntries, examineEntry } from './entry-fetch.js';
 import type { SearchRun } from './search-run.js';
 
-export function searchIndex(run: SearchRun, plan: IndexPlan): Maybe<void> {
-  if (plan.ids) return examineIds(run, plan.ids);
+export function searchIndex(search: SearchRun, plan: IndexPlan): Maybe<void> {
+  if (plan.ids) return examineIds(search, plan.ids);
   const singleSource = plan.sources.length === 1 ? plan.sources[0]! : undefined;
   if (singleSource && 'prefix' in singleSource) {
-    const ids = sourceIds(singleSource, run.reader, INDEX_BATCH);
-    if (!isPromise(ids) && ids.length < INDEX_BATCH * UUID_BYTES) return examineIds(run, ids);
-    return searchPostings(run, ids, (last) => sourceIds(singleSource, run.reader, INDEX_BATCH, last));
+    const ids = sourceIds(singleSource, search.reader, INDEX_BATCH);
+    if (!isPromise(ids) && ids.length < INDEX_BATCH * UUID_BYTES) return examineIds(search, ids);
+    return searchPostings(search, ids, (lastId) => sourceIds(singleSource, search.reader, INDEX_BATCH, lastId));
   }
   const hasFewIds = singleSource && 'ids' in singleSource && singleSource.ids.length <= INDEX_BATCH * UUID_BYTES;
-  return hasFewIds ? examineIds(run, singleSource.ids, new IdSet()) : searchSources(run, plan);
+  return hasFewIds ? examineIds(search, singleSource.ids, new IdSet()) : searchSources(search, plan);
 }
 
 /** Reads the sources one after another. An entry that is indexed under several values is examined once. */
-async function searchSources(run: SearchRun, plan: IndexPlan): Promise<void> {
+async function searchSources(search: SearchRun, plan: IndexPlan): Promise<void> {
   const seenIds = new IdSet();
   for (const source of plan.sources) {
-    for await (const ids of idBatches(source, run.reader, INDEX_BATCH)) {
-      const completion = examineIds(run, ids, seenIds);
+    for await (const ids of idBatches(source, search.reader, INDEX_BATCH)) {
+      const completion = examineIds(search, ids, seenIds);
       if (isPromise(completion)) await completion;
-      const pause = run.checkAndYield();
+      const pause = search.checkAndYield();
       if (isPromise(pause)) await pause;
     }
   }
 }
 
-/** Reads the ids of one index key batch by batch. `next` returns the batch behind an id. */
+/** Reads the ids of one index key batch by batch. `readNext` returns the batch behind an id. */
 async function searchPostings(
-  run: SearchRun,
+  search: SearchRun,
   first: Maybe<Buffer>,
-  next: (last: Buffer) => Maybe<Buffer>,
+  readNext: (lastId: Buffer) => Maybe<Buffer>,
 ): Promise<void> {
   let ids = isPromise(first) ? await first : first;
   while (ids.length > 0) {
-    const completion = examineIds(run, ids);
+    const completion = examineIds(search, ids);
     if (isPromise(completion)) await completion;
-    if (run.isPageFull || ids.length < INDEX_BATCH * UUID_BYTES) return;
-    await run.checkAndYield();
-    const batch = next(ids.subarray(ids.length - UUID_BYTES));
+    if (search.isPageFull || ids.length < INDEX_BATCH * UUID_BYTES) return;
+    await search.checkAndYield();
+    const batch = readNext(ids.subarray(ids.length - UUID_BYTES));
     ids = isPromise(batch) ? await batch : batch;
   }
 }
@@ -57,30 +57,30 @@ const CLOCK_BYTES = CLOCK_INTERVAL * UUID_BYTES;
 const FIRST_BATCH = 16;
 
 /** Examines the entries with the given ids, except ids that are in `seenIds`, to which the ids are added. */
-export function examineIds(run: SearchRun, ids: Buffer, seenIds?: IdSet): Maybe<void> {
-  const isSpread = run.context.store.supports.spread && ids.length > UUID_BYTES;
-  return isSpread ? examineInBatches(run, ids, seenIds) : examineInTurn(run, ids, 0, seenIds);
+export function examineIds(search: SearchRun, ids: Buffer, seenIds?: IdSet): Maybe<void> {
+  const isSpread = search.context.store.supports.spread && ids.length > UUID_BYTES;
+  return isSpread ? examineInBatches(search, ids, seenIds) : examineInTurn(search, ids, 0, seenIds);
 }
 
-function examineInTurn(run: SearchRun, ids: Buffer, from: number, seenIds?: IdSet): Maybe<void> {
+function examineInTurn(search: SearchRun, ids: Buffer, start: number, seenIds?: IdSet): Maybe<void> {
   const { buffer, byteOffset } = ids;
-  for (let at = from; at < ids.length && !run.isPageFull; at += UUID_BYTES) {
-    if (seenIds && !seenIds.add(ids, at)) continue;
-    const id = ids.length === UUID_BYTES ? ids : Buffer.from(buffer, byteOffset + at, UUID_BYTES);
-    const completion = examineEntry(run, id, 'i', id);
-    const isDue = at % CLOCK_BYTES === CLOCK_BYTES - UUID_BYTES;
-    const pause = isPromise(completion) ? completion : isDue ? run.yieldIfDue() : undefined;
-    if (isPromise(pause)) return pause.then(() => examineInTurn(run, ids, at + UUID_BYTES, seenIds));
+  for (let offset = start; offset < ids.length && !search.isPageFull; offset += UUID_BYTES) {
+    if (seenIds && !seenIds.add(ids, offset)) continue;
+    const id = ids.length === UUID_BYTES ? ids : Buffer.from(buffer, byteOffset + offset, UUID_BYTES);
+    const completion = examineEntry(search, id, 'i', id);
+    const isDue = offset % CLOCK_BYTES === CLOCK_BYTES - UUID_BYTES;
+    const pause = isPromise(completion) ? completion : isDue ? search.yieldIfDue() : undefined;
+    if (isPromise(pause)) return pause.then(() => examineInTurn(search, ids, offset + UUID_BYTES, seenIds));
   }
 }
 
-async function examineInBatches(run: SearchRun, ids: Buffer, seenIds?: IdSet): Promise<void> {
+async function examineInBatches(search: SearchRun, ids: Buffer, seenIds?: IdSet): Promise<void> {
   let size = FIRST_BATCH;
-  for (let at = 0; at < ids.length && !run.isPageFull; size = Math.min(2 * size, READ_BATCH)) {
+  for (let offset = 0; offset < ids.length && !search.isPageFull; size = Math.min(2 * size, READ_BATCH)) {
     const keys: Buffer[] = [];
-    for (; at < ids.length && keys.length < size; at += UUID_BYTES)
-      if (!seenIds || seenIds.add(ids, at)) keys.push(ids.subarray(at, at + UUID_BYTES));
-    run.checkLimits();
-    await examineEntries(run, keys, 'i');
+    for (; offset < ids.length && keys.length < size; offset += UUID_BYTES)
+      if (!seenIds || seenIds.add(ids, offset)) keys.push(ids.subarray(offset, offset + UUID_BYTES));
+    search.checkLimits();
+    await examineEntries(search, keys, 'i');
   }
 }

@@ -42,8 +42,8 @@ export function checkMissingRow(context: SearchContext, id: Buffer): void {
 }
 
 /** The error for a master row that is missing though another row of the same snapshot names the entry. */
-function lostRowError(id: Buffer, why: string): Error {
-  return damaged(MASTER_TABLE.name, Buffer.from(id), `it is missing, and ${why}`);
+function lostRowError(id: Buffer, reason: string): Error {
+  return damaged(MASTER_TABLE.name, Buffer.from(id), `it is missing, and ${reason}`);
 }
 
 /** Returns the number of rows in the tree table by its counters: each suffix entry and the entries below. */

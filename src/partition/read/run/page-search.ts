@@ -8,7 +8,7 @@ import { draftWithLarge } from '../../model/large-draft.js';
 import { UUID_BYTES } from '../../model/tables.js';
 import { planIndexes } from '../plan/index-plan.js';
 import { containsKey, type IndexRanges, keyRanges, type Range } from '../plan/key-ranges.js';
-import { isInIdOrder, type PagePlan, usableParts } from '../plan/page-plan.js';
+import { isInIdOrder, type PagePlan, usableOperands } from '../plan/page-plan.js';
 import { type Source, sortIds } from '../plan/sources.js';
 import { CLOCK_INTERVAL, INDEX_BATCH } from './batch-sizes.js';
 import { examineEntries, examineEntry } from './entry-fetch.js';
@@ -29,17 +29,17 @@ import type { SearchRun } from './search-run.js';
  * ranges u32, number of the index u16, index key.
  */
 export async function searchPage(
-  run: SearchRun,
+  search: SearchRun,
   plan: PagePlan | undefined,
   resume: Resume | undefined,
 ): Promise<void> {
   const partNumber = resume ? resume.key.readUInt16BE(0) : plan!.partNumber;
   const key = resume?.key.subarray(2);
   const byIds = resume ? resume.kind === 'i' : isInIdOrder(plan!.sources);
-  run.output.keyPrefix = Buffer.allocUnsafe(2);
-  run.output.keyPrefix.writeUInt16BE(partNumber);
-  if (!byIds) return searchKeys(run, partNumber, key);
-  return mergeLists(run, key ? await replanSources(run, partNumber) : plan!.sources, key);
+  search.output.keyPrefix = Buffer.allocUnsafe(2);
+  search.output.keyPrefix.writeUInt16BE(partNumber);
+  if (!byIds) return searchKeys(search, partNumber, key);
+  return mergeLists(search, key ? await replanSources(search, partNumber) : plan!.sources, key);
 }
 
 function indexesChangedError(): LdapError {
@@ -50,9 +50,9 @@ function indexesChangedError(): LdapError {
 }
 
 /** Returns sources with all candidates of the plan of the first page; the sources themselves may differ. */
-async function replanSources(run: SearchRun, part: number): Promise<readonly Source[]> {
-  const filter = usableParts(run.filter)[part];
-  const plan = filter && (await planIndexes(filter, run.planContext('none')));
+async function replanSources(search: SearchRun, operandNumber: number): Promise<readonly Source[]> {
+  const filter = usableOperands(search.filter)[operandNumber];
+  const plan = filter && (await planIndexes(filter, search.planContext('none')));
   if (!plan) throw indexesChangedError();
   return plan.sources;
 }
@@ -86,8 +86,8 @@ function idsAfter(ids: Buffer, limit: number, after: Buffer | undefined): Buffer
   let high = after ? ids.length / UUID_BYTES : 0;
   while (low < high) {
     const middle = (low + high) >> 1;
-    const at = middle * UUID_BYTES;
-    if (ids.compare(after!, 0, UUID_BYTES, at, at + UUID_BYTES) <= 0) low = middle + 1;
+    const offset = middle * UUID_BYTES;
+    if (ids.compare(after!, 0, UUID_BYTES, offset, offset + UUID_BYTES) <= 0) low = middle + 1;
     else high = middle;
   }
   return ids.subarray(low * UUID_BYTES, (low + limit) * UUID_BYTES);
@@ -103,19 +103,19 @@ const LISTS_AT_ONCE = 64;
 const MIN_READ_IDS = 8;
 
 /**
- * Merges lists from the id `from` (exclusive) on. One round reads a portion of each list; ids up to the frontier, the
- * least last id of the lists that are not exhausted, are then complete.
+ * Merges lists from the id `startId` (exclusive) on. One round reads a portion of each list; ids up to the frontier,
+ * the least last id of the lists that are not exhausted, are then complete.
  */
-async function mergeLists(run: SearchRun, sources: readonly Source[], from: Buffer | undefined): Promise<void> {
+async function mergeLists(search: SearchRun, sources: readonly Source[], startId: Buffer | undefined): Promise<void> {
   let lists = idListsOf(sources);
-  let mergedUpTo = from;
-  while (lists.length > 0 && !run.isPageFull) {
+  let mergedUpTo = startId;
+  while (lists.length > 0 && !search.isPageFull) {
     const limit = Math.max(MIN_READ_IDS, Math.min(INDEX_BATCH, Math.ceil(INDEX_BATCH / lists.length)));
     const readIds: Buffer[] = [];
     let frontier: Buffer | undefined;
     for (let n = 0; n < lists.length; n += LISTS_AT_ONCE) {
       const listGroup = lists.slice(n, n + LISTS_AT_ONCE);
-      const maybeIds = listGroup.map((list) => list.read(run.reader, limit, mergedUpTo));
+      const maybeIds = listGroup.map((list) => list.read(search.reader, limit, mergedUpTo));
       const idsByList = maybeIds.some(isPromise) ? await Promise.all(maybeIds) : (maybeIds as Buffer[]);
       for (const [i, list] of listGroup.entries()) {
         readIds.push(idsByList[i]!);
@@ -123,17 +123,17 @@ async function mergeLists(run: SearchRun, sources: readonly Source[], from: Buff
         const lastId = idsByList[i]!.subarray(-UUID_BYTES);
         if (!list.isExhausted && (!frontier || Buffer.compare(lastId, frontier) < 0)) frontier = lastId;
       }
-      const pause = run.yieldIfDue();
+      const pause = search.yieldIfDue();
       if (isPromise(pause)) await pause;
     }
     const sortedIds = sortIds(Buffer.concat(readIds));
     const completeIds = frontier
       ? sortedIds.subarray(0, sortedIds.length - idsAfter(sortedIds, sortedIds.length, frontier).length)
       : sortedIds;
-    for (let at = 0; at < completeIds.length && !run.isPageFull; at += INDEX_BATCH * UUID_BYTES) {
-      const completion = examineIds(run, completeIds.subarray(at, at + INDEX_BATCH * UUID_BYTES));
+    for (let offset = 0; offset < completeIds.length && !search.isPageFull; offset += INDEX_BATCH * UUID_BYTES) {
+      const completion = examineIds(search, completeIds.subarray(offset, offset + INDEX_BATCH * UUID_BYTES));
       if (isPromise(completion)) await completion;
-      const pause = run.yieldIfDue();
+      const pause = search.yieldIfDue();
       if (isPromise(pause)) await pause;
     }
     mergedUpTo = frontier;
@@ -142,23 +142,25 @@ async function mergeLists(run: SearchRun, sources: readonly Source[], from: Buff
 }
 
 /** Searches ranges of index keys, index by index, from the end of the previous page on. */
-async function searchKeys(run: SearchRun, part: number, from: Buffer | undefined): Promise<void> {
-  const filter = usableParts(run.filter)[part];
-  const indexRanges = filter && keyRanges(filter, run.context.shared.indexes);
+async function searchKeys(search: SearchRun, operandNumber: number, lastId: Buffer | undefined): Promise<void> {
+  const filter = usableOperands(search.filter)[operandNumber];
+  const indexRanges = filter && keyRanges(filter, search.context.shared.indexes);
   if (!indexRanges) throw indexesChangedError();
   const hash = hashRanges(indexRanges);
-  if (from && from.readUInt32BE(0) !== hash) throw indexesChangedError();
-  const firstIndex = from ? from.readUInt16BE(4) : 0;
-  addInputTypes(run, indexRanges);
-  for (let n = firstIndex; n < indexRanges.length && !run.isPageFull; n++) {
-    run.output.keyPrefix = keyPrefix(part, hash, n);
-    run.acceptsKey = hasUniqueKeys(indexRanges, n) ? undefined : (entry) => isLeastKey(run, entry, indexRanges, n);
-    const resumeKey = n === firstIndex && from ? from.subarray(6) : undefined;
+  if (lastId && lastId.readUInt32BE(0) !== hash) throw indexesChangedError();
+  const firstIndex = lastId ? lastId.readUInt16BE(4) : 0;
+  addInputTypes(search, indexRanges);
+  for (let n = firstIndex; n < indexRanges.length && !search.isPageFull; n++) {
+    search.output.keyPrefix = keyPrefix(operandNumber, hash, n);
+    search.acceptsKey = hasUniqueKeys(indexRanges, n)
+      ? undefined
+      : (entry) => isLeastKey(search, entry, indexRanges, n);
+    const resumeKey = n === firstIndex && lastId ? lastId.subarray(6) : undefined;
     for (const range of indexRanges[n]!.ranges) {
       if (resumeKey && range.to && Buffer.compare(range.to, resumeKey) <= 0) continue;
       const startKey = resumeKey && Buffer.compare(resumeKey, range.from) >= 0 ? resumeKey : undefined;
-      await searchRange(run, indexRanges[n]!.index.table, range, startKey);
-      if (run.isPageFull) break;
+      await searchRange(search, indexRanges[n]!.index.table, range, startKey);
+      if (search.isPageFull) break;
     }
   }
 }
@@ -168,9 +170,9 @@ function hasUniqueKeys(tables: readonly IndexRanges[], n: number): boolean {
   return n === 0 && tables[0]!.index.type.singleValue && tables[0]!.ranges.length === 1;
 }
 
-function keyPrefix(part: number, hash: number, n: number): Buffer {
+function keyPrefix(operandNumber: number, hash: number, n: number): Buffer {
   const prefix = Buffer.allocUnsafe(8);
-  prefix.writeUInt16BE(part);
+  prefix.writeUInt16BE(operandNumber);
   prefix.writeUInt32BE(hash, 2);
   prefix.writeUInt16BE(n, 6);
   return prefix;
@@ -196,22 +198,22 @@ function addInputTypes({ inputs }: SearchRun, tables: readonly IndexRanges[]): v
  * Examines the entries of the keys in a range. The first read takes one key more than the page has room for; further
  * reads grow, as entries may not match.
  */
-async function searchRange(run: SearchRun, table: string, range: Range, start: Buffer | undefined): Promise<void> {
-  let limit = Math.min(run.params.pageSize! - run.output.entries + 1, INDEX_BATCH);
-  for (let after = start; !run.isPageFull; limit = Math.min(2 * limit, INDEX_BATCH)) {
-    const keys = await keysOf(run.reader.scan(table, range, { after, limit, keysOnly: true }));
-    await examineKeys(run, keys);
+async function searchRange(search: SearchRun, table: string, range: Range, start: Buffer | undefined): Promise<void> {
+  let limit = Math.min(search.params.pageSize! - search.output.entries + 1, INDEX_BATCH);
+  for (let after = start; !search.isPageFull; limit = Math.min(2 * limit, INDEX_BATCH)) {
+    const keys = await keysOf(search.reader.scan(table, range, { after, limit, keysOnly: true }));
+    await examineKeys(search, keys);
     if (keys.length < limit) return;
     after = keys.at(-1);
   }
 }
 
-async function examineKeys(run: SearchRun, keys: readonly Buffer[]): Promise<void> {
+async function examineKeys(search: SearchRun, keys: readonly Buffer[]): Promise<void> {
   const ids = keys.map((key) => key.subarray(key.length - UUID_BYTES));
-  if (run.context.store.supports.spread) return examineEntries(run, ids, 'r', keys);
-  for (let i = 0; i < ids.length && !run.isPageFull; i++) {
-    const completion = examineEntry(run, ids[i]!, 'r', keys[i]!);
-    const pause = isPromise(completion) ? completion : i % CLOCK_INTERVAL === 0 ? run.yieldIfDue() : undefined;
+  if (search.context.store.supports.spread) return examineEntries(search, ids, 'r', keys);
+  for (let i = 0; i < ids.length && !search.isPageFull; i++) {
+    const completion = examineEntry(search, ids[i]!, 'r', keys[i]!);
+    const pause = isPromise(completion) ? completion : i % CLOCK_INTERVAL === 0 ? search.yieldIfDue() : undefined;
     if (isPromise(pause)) await pause;
   }
 }

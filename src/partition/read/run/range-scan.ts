@@ -45,7 +45,7 @@ export interface RemainingRange {
  * remain are dropped, and read again later: a waiting search holds no more than a key. `limit` bounds the first read.
  */
 export async function scanRange(
-  run: SearchRun,
+  search: SearchRun,
   { range: { from, to }, filter, kind }: ScanTarget,
   limit?: number,
 ): Promise<ScanResult> {
@@ -53,7 +53,7 @@ export async function scanRange(
   let rowCount: number | undefined = 0;
   let options: ScanOptions = { filter, ...(limit !== undefined && { limit }) };
   for (let startKey = from; ; ) {
-    const partResult = await scanPart(run, { from: startKey, to }, options, kind, containers);
+    const partResult = await scanPart(search, { from: startKey, to }, options, kind, containers);
     rowCount = addCounts(rowCount, partResult.rowCount);
     const { remainingRange } = partResult;
     if (!remainingRange) return { containers, rowCount };
@@ -70,7 +70,7 @@ function addCounts(a: number | undefined, b: number | undefined): number | undef
 
 /** Scans until the range, the limit or the page ends, or the client takes no more. */
 async function scanPart(
-  run: SearchRun,
+  search: SearchRun,
   range: KeyRange,
   options: ScanOptions,
   kind: PlanKind,
@@ -79,31 +79,31 @@ async function scanPart(
   let rowCount = 0;
   let returnedCount = 0;
   let lastKey: Buffer | undefined;
-  const scan = run.reader.scan(TREE_TABLE.name, range, options);
+  const scan = search.reader.scan(TREE_TABLE.name, range, options);
   try {
-    while (!run.isPageFull) {
+    while (!search.isPageFull) {
       const maybeBatch = scan.next();
       const batch = isPromise(maybeBatch) ? await maybeBatch : maybeBatch;
       if (!batch) break;
-      run.rowsExamined += batch.scannedCount;
+      search.rowsExamined += batch.scannedCount;
       rowCount += batch.scannedCount;
-      const remainingRange = await checkRows(run, batch, kind, containers);
+      const remainingRange = await checkRows(search, batch, kind, containers);
       if (remainingRange) {
         // At its limit the scan reports `end` although the range continues: the batch then ends after its last key.
         const isAtLimit = returnedCount + batch.keys.length === options.limit;
         const batchEnd = batch.until && isAtLimit ? keyAfter(batch.keys.at(-1)!) : batch.until;
-        const countChange = await uncountRows(run, remainingRange, batchEnd, range.to, options.filter !== undefined);
+        const countChange = await uncountRows(search, remainingRange, batchEnd, range.to, options.filter !== undefined);
         return { rowCount: addCounts(rowCount, countChange), remainingRange };
       }
       returnedCount += batch.keys.length;
       lastKey = batch.keys.at(-1) ?? lastKey;
-      const pause = run.checkAndYield();
+      const pause = search.checkAndYield();
       if (isPromise(pause)) await pause;
     }
   } finally {
     scan.close();
   }
-  const isAtLimit = lastKey && !run.isPageFull && returnedCount === options.limit;
+  const isAtLimit = lastKey && !search.isPageFull && returnedCount === options.limit;
   if (!isAtLimit) return { rowCount, remainingRange: undefined };
   return { rowCount, remainingRange: { from: keyAfter(lastKey!), droppedCount: 0, clientReady: undefined } };
 }
@@ -113,18 +113,18 @@ async function scanPart(
  * or less, or undefined where the number of dropped rows that the filter skipped is unknown.
  */
 async function uncountRows(
-  run: SearchRun,
+  search: SearchRun,
   { from, droppedCount }: RemainingRange,
   until: Batch['until'],
   to: Buffer | undefined,
   isFiltered: boolean,
 ): Promise<number | undefined> {
   let count: number | undefined = droppedCount;
-  if (isFiltered && until && !run.context.store.supports.spread) {
+  if (isFiltered && until && !search.context.store.supports.spread) {
     const endKey = until === 'end' ? to : until;
-    count = await run.reader.count(TREE_TABLE.name, { from, to: endKey }, Number.MAX_SAFE_INTEGER);
+    count = await search.reader.count(TREE_TABLE.name, { from, to: endKey }, Number.MAX_SAFE_INTEGER);
   } else if (isFiltered) count = undefined;
-  run.rowsExamined -= count ?? droppedCount;
+  search.rowsExamined -= count ?? droppedCount;
   return count === undefined ? undefined : -count;
 }
 
@@ -133,35 +133,35 @@ async function uncountRows(
  * takes no more, and returns the rest.
  */
 async function checkRows(
-  run: SearchRun,
+  search: SearchRun,
   { keys, rows }: BatchRows,
   kind: PlanKind,
   containers: Buffer[],
 ): Promise<RemainingRange | undefined> {
   const ids = rows.map((row) => entryIdOf(row!));
-  const heads = run.context.store.supports.spread ? await run.reader.getMany(MASTER_TABLE.name, ids) : undefined;
-  for (let i = 0; i < ids.length && !run.isPageFull; i++) {
+  const heads = search.context.store.supports.spread ? await search.reader.getMany(MASTER_TABLE.name, ids) : undefined;
+  for (let i = 0; i < ids.length && !search.isPageFull; i++) {
     const id = ids[i]!;
     if (kind === 's' && hasChildren(rows[i])) containers.push(Buffer.from(id));
-    const maybeHead = heads ? heads[i] : run.reader.getHead(MASTER_TABLE.name, id);
+    const maybeHead = heads ? heads[i] : search.reader.getHead(MASTER_TABLE.name, id);
     const head = isPromise(maybeHead) ? await maybeHead : maybeHead;
     if (!head) {
-      checkMissingRow(run.context, id);
+      checkMissingRow(search.context, id);
       continue;
     }
-    const completion = checkHead(run, id, head, kind, keys[i]!);
-    if (isPromise(completion) && run.isClientBehind)
+    const completion = checkHead(search, id, head, kind, keys[i]!);
+    if (isPromise(completion) && search.isClientBehind)
       return { from: keyAfter(keys[i]!), droppedCount: ids.length - 1 - i, clientReady: completion };
-    const pause = isPromise(completion) ? completion : i % CLOCK_INTERVAL === 0 ? run.yieldIfDue() : undefined;
+    const pause = isPromise(completion) ? completion : i % CLOCK_INTERVAL === 0 ? search.yieldIfDue() : undefined;
     if (isPromise(pause)) await pause;
   }
   return undefined;
 }
 
-/** Returns the rows of a batch from row number `next` on that pass the filter. */
-export function remainingRows({ keys, rows }: Batch, next: number, filter: StoreFilter | undefined): BatchRows {
+/** Returns the rows of a batch from row number `rowNumber` on that pass the filter. */
+export function remainingRows({ keys, rows }: Batch, rowNumber: number, filter: StoreFilter | undefined): BatchRows {
   const test = filter ? compileFilter(filter) : () => true;
-  const rowNumbers = [...keys.keys()].filter((i) => i >= next && test(rows[i]!));
+  const rowNumbers = [...keys.keys()].filter((i) => i >= rowNumber && test(rows[i]!));
   return { keys: rowNumbers.map((i) => keys[i]!), rows: rowNumbers.map((i) => rows[i]) };
 }
 
@@ -171,7 +171,7 @@ export function remainingRows({ keys, rows }: Batch, next: number, filter: Store
  * search has left. `rowCount`: number of rows up to there.
  */
 export async function scanRemainingRange(
-  run: SearchRun,
+  search: SearchRun,
   start: BatchRows | RemainingRange,
   until: Batch['until'],
   { range: { to }, filter, kind }: ScanTarget,
@@ -179,17 +179,18 @@ export async function scanRemainingRange(
   containers: Buffer[],
 ): Promise<void> {
   let total: number | undefined = rowCount;
-  const remainingRange = 'keys' in start ? await checkRows(run, start, kind, containers) : start;
+  const remainingRange = 'keys' in start ? await checkRows(search, start, kind, containers) : start;
   if (remainingRange) {
-    total = addCounts(total, await uncountRows(run, remainingRange, until, to, true));
+    total = addCounts(total, await uncountRows(search, remainingRange, until, to, true));
     await remainingRange.clientReady;
   }
   const from = remainingRange?.from ?? (until === 'end' ? undefined : until);
   if (from) {
     const limit = remainingRange?.clientReady && ROWS_AFTER_WAIT;
-    const scanResult = await scanRange(run, { range: { from, to }, filter, kind }, limit);
+    const scanResult = await scanRange(search, { range: { from, to }, filter, kind }, limit);
     containers.push(...scanResult.containers);
     total = addCounts(total, scanResult.rowCount);
   }
-  if (total !== undefined && kind === 't' && !run.isPageFull) await requireAllRows(run.context, run.reader, total);
+  if (total !== undefined && kind === 't' && !search.isPageFull)
+    await requireAllRows(search.context, search.reader, total);
 }

@@ -26,10 +26,10 @@ const queuesByStore = new WeakMap<Store, Map<string, ScanQueue>>();
  * filter on the row. A search that comes during a scan waits for the next scan. Otherwise the search would read a state
  * that is older than the search itself.
  */
-export async function joinSharedScan(run: SearchRun, target: ScanTarget): Promise<ScanShare> {
-  const clientReady = run.params.client?.waitForDrain();
+export async function joinSharedScan(search: SearchRun, target: ScanTarget): Promise<ScanShare> {
+  const clientReady = search.params.client?.waitForDrain();
   if (isPromise(clientReady)) await clientReady;
-  const { store } = run.context;
+  const { store } = search.context;
   let queues = queuesByStore.get(store);
   if (!queues) {
     queues = new Map();
@@ -41,7 +41,7 @@ export async function joinSharedScan(run: SearchRun, target: ScanTarget): Promis
     queue = new ScanQueue(store, target, () => queues.delete(key));
     queues.set(key, queue);
   }
-  return queue.join(run, target.filter);
+  return queue.join(search, target.filter);
 }
 
 /** Runs shared scans of a range, in sequence, until no search is waiting. */
@@ -61,10 +61,10 @@ class ScanQueue {
     this.#onEmpty = onEmpty;
   }
 
-  join(run: SearchRun, filter: StoreFilter | undefined): Promise<ScanShare> {
+  join(search: SearchRun, filter: StoreFilter | undefined): Promise<ScanShare> {
     return new Promise((resolve, reject) => {
-      const participant = { run, filter, containers: [], resolve, reject, hasLeft: false };
-      this.#queue.push([run.params.client ?? run], participant);
+      const participant = { run: search, filter, containers: [], resolve, reject, hasLeft: false };
+      this.#queue.push([search.params.client ?? search], participant);
       if (this.#expectedSearches && this.#queue.size >= this.#expectedSearches.count) this.#expectedSearches.proceed();
       if (!this.#isRunning) void this.#runScans();
     });

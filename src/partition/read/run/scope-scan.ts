@@ -20,48 +20,48 @@ import type { ScanShare } from './shared-scan.js';
  * Searches an area without an index. The first range is scanned together with other searches, further ranges on the
  * same snapshot. The LDAP filter, as far as the store can evaluate it, runs where the tree rows are.
  */
-export async function scanArea(run: SearchRun, area: Area): Promise<void> {
+export async function scanArea(search: SearchRun, area: Area): Promise<void> {
   const kind = isWholeTable(area) ? 't' : 's';
-  run.plan = kind === 't' ? 'table' : 'scope';
-  const rowSelection = rowSelectionOf(run);
+  search.plan = kind === 't' ? 'table' : 'scope';
+  const rowSelection = rowSelectionOf(search);
   if (rowSelection === 'none') return;
   const isRecursive = kind === 's' && area.scope !== 'one';
   let share: ScanShare | undefined;
   try {
     if (isRecursive && area.scope === 'sub') {
-      const completion = examineEntry(run, area.node.id, 's', EMPTY);
+      const completion = examineEntry(search, area.node.id, 's', EMPTY);
       if (isPromise(completion)) await completion;
     }
     const filter = isRecursive ? orHasChildren(rowSelection) : asFilter(rowSelection);
     const range = kind === 't' ? {} : childrenRange(area.node.id);
-    share = await joinSharedScan(run, { range, filter, kind });
-    if (isRecursive) await descend(run, share.containers.reverse(), filter);
+    share = await joinSharedScan(search, { range, filter, kind });
+    if (isRecursive) await descend(search, share.containers.reverse(), filter);
   } finally {
-    run.reader = run.context.store;
+    search.reader = search.context.store;
     share?.release();
   }
 }
 
 /** Goes on behind the key at which the previous page ended (`Resume`). */
-export async function resumeArea(run: SearchRun, area: Area, kind: 's' | 't', key: Buffer): Promise<void> {
-  const rowSelection = rowSelectionOf(run);
+export async function resumeArea(search: SearchRun, area: Area, kind: 's' | 't', key: Buffer): Promise<void> {
+  const rowSelection = rowSelectionOf(search);
   if (rowSelection === 'none') return;
   if (kind === 't') {
-    await scanRange(run, { range: { from: keyAfter(key) }, filter: asFilter(rowSelection), kind });
+    await scanRange(search, { range: { from: keyAfter(key) }, filter: asFilter(rowSelection), kind });
     return;
   }
   const lastTreeKey = key.subarray(PATH_HASH_BYTES);
   if (area.scope === 'one') {
     const { to } = childrenRange(area.node.id);
-    await scanRange(run, { range: { from: keyAfter(lastTreeKey), to }, filter: asFilter(rowSelection), kind });
+    await scanRange(search, { range: { from: keyAfter(lastTreeKey), to }, filter: asFilter(rowSelection), kind });
     return;
   }
   const filter = orHasChildren(rowSelection);
   const parentIds =
     key.length > 0
-      ? await resumeChildren(run, area.node, filter, key.subarray(0, PATH_HASH_BYTES), lastTreeKey)
+      ? await resumeChildren(search, area.node, filter, key.subarray(0, PATH_HASH_BYTES), lastTreeKey)
       : [area.node.id];
-  await descend(run, parentIds, filter);
+  await descend(search, parentIds, filter);
 }
 
 /**
@@ -84,9 +84,9 @@ function asFilter(rowSelection: RowSelection): StoreFilter | undefined {
 }
 
 /** Scans the children of the entries in `parentIds`, from the last one on, and after each the entries below. */
-async function descend(run: SearchRun, parentIds: Buffer[], filter: StoreFilter | undefined): Promise<void> {
-  while (parentIds.length > 0 && !run.isPageFull) {
-    const { containers } = await scanRange(run, { range: childrenRange(parentIds.pop()!), filter, kind: 's' });
+async function descend(search: SearchRun, parentIds: Buffer[], filter: StoreFilter | undefined): Promise<void> {
+  while (parentIds.length > 0 && !search.isPageFull) {
+    const { containers } = await scanRange(search, { range: childrenRange(parentIds.pop()!), filter, kind: 's' });
     parentIds.push(...containers.reverse());
   }
 }
@@ -97,13 +97,13 @@ async function descend(run: SearchRun, parentIds: Buffer[], filter: StoreFilter 
  * entries would be left out.
  */
 async function resumeChildren(
-  run: SearchRun,
+  search: SearchRun,
   base: Node,
   filter: StoreFilter | undefined,
   hash: Buffer,
   lastTreeKey: Buffer,
 ): Promise<Buffer[]> {
-  const maybeNode = run.context.nodes.byId(Buffer.from(lastTreeKey.subarray(0, UUID_BYTES)));
+  const maybeNode = search.context.nodes.byId(Buffer.from(lastTreeKey.subarray(0, UUID_BYTES)));
   const parent = isPromise(maybeNode) ? await maybeNode : maybeNode;
   if (!parent || !isWithin(parent, base)) {
     throw new LdapError(
@@ -122,23 +122,23 @@ async function resumeChildren(
   const parentIds: Buffer[] = [];
   for (const node of path) {
     const { to } = childrenRange(node.parent!.id);
-    const laterIds = await containersIn(run, { from: keyAfter(nodeTreeKey(node)), to });
+    const laterIds = await containersIn(search, { from: keyAfter(nodeTreeKey(node)), to });
     parentIds.push(...laterIds.reverse());
   }
   const { from, to } = childrenRange(parent.id);
-  const earlierIds = await containersIn(run, { from, to: keyAfter(lastTreeKey) });
-  const laterScan = await scanRange(run, { range: { from: keyAfter(lastTreeKey), to }, filter, kind: 's' });
+  const earlierIds = await containersIn(search, { from, to: keyAfter(lastTreeKey) });
+  const laterScan = await scanRange(search, { range: { from: keyAfter(lastTreeKey), to }, filter, kind: 's' });
   parentIds.push(...[...earlierIds, ...laterScan.containers].reverse());
   return parentIds;
 }
 
 /** Returns the ids of the entries in the range that have children. */
-async function containersIn(run: SearchRun, range: KeyRange): Promise<Buffer[]> {
+async function containersIn(search: SearchRun, range: KeyRange): Promise<Buffer[]> {
   const ids: Buffer[] = [];
-  const scan = run.reader.scan(TREE_TABLE.name, range, { filter: HAS_CHILDREN });
+  const scan = search.reader.scan(TREE_TABLE.name, range, { filter: HAS_CHILDREN });
   for await (const batch of batchesOf(scan)) {
     for (const row of batch.rows) ids.push(Buffer.from(entryIdOf(row!)));
-    const pause = run.checkAndYield();
+    const pause = search.checkAndYield();
     if (isPromise(pause)) await pause;
   }
   return ids;

@@ -72,12 +72,12 @@ function searchOnce(
   // Refresh the shared state, compile the filter, find the base.
   return chain(prepare(context, params, observer), (prepared) => {
     const stage = params.order?.stage(sink);
-    const run = new SearchRun(context, params, stage ?? sink, prepared);
-    startedRun.run = run;
+    const search = new SearchRun(context, params, stage ?? sink, prepared);
+    startedRun.run = search;
     // Add the areas of aliases, send references.
-    return chain(handleSpecials(run, prepared.places), () =>
+    return chain(handleSpecials(search, prepared.places), () =>
       // Plan each area, and check each candidate (`checkRow`). Matching entries go to the sink.
-      chain(searchAreas(run, prepared.earlyPlan), () => chain(stage?.end(), () => finish(run))),
+      chain(searchAreas(search, prepared.earlyPlan), () => chain(stage?.end(), () => finish(search))),
     );
   });
 }
@@ -150,103 +150,108 @@ function planEarly(
 }
 
 /** Adds the areas of aliases, and sends references for referrals. Most areas contain neither. */
-function handleSpecials(run: SearchRun, places: Places | undefined): Maybe<void> {
-  const { params, areas } = run;
+function handleSpecials(search: SearchRun, places: Places | undefined): Maybe<void> {
+  const { params, areas } = search;
   const { scope, deref, manageDsaIT } = params;
   if (!places || scope === 'base') return;
   const hasPlace = (kind: 'alias' | 'referral') => places.below(kind, areas.areaAt(0).node, scope === 'one').length > 0;
   const followsAliases = (deref === 'searching' || deref === 'always') && hasPlace('alias');
   const sendsReferrals = !manageDsaIT && (followsAliases || hasPlace('referral'));
   if (!followsAliases && !sendsReferrals) return;
-  run.excludedClasses = { aliases: followsAliases, referrals: sendsReferrals };
-  return chain(followsAliases ? followAliases(run, places) : undefined, () =>
-    sendsReferrals && !params.resume ? sendReferences(run, places) : undefined,
+  search.excludedClasses = { aliases: followsAliases, referrals: sendsReferrals };
+  return chain(followsAliases ? followAliases(search, places) : undefined, () =>
+    sendsReferrals && !params.resume ? sendReferences(search, places) : undefined,
   );
 }
 
 /** Searches the areas one after another. An entry in several areas is returned once. */
-function searchAreas(run: SearchRun, earlyPlan: PreparedSearch['earlyPlan']): Maybe<void> {
-  const resume = run.params.resume && parseResume(run.params.resume);
-  if (!resume && run.areas.length === 1) return searchArea(run, run.areas.areaAt(0), undefined, earlyPlan);
-  return searchAllAreas(run, resume, earlyPlan);
+function searchAreas(search: SearchRun, earlyPlan: PreparedSearch['earlyPlan']): Maybe<void> {
+  const resume = search.params.resume && parseResume(search.params.resume);
+  if (!resume && search.areas.length === 1) return searchArea(search, search.areas.areaAt(0), undefined, earlyPlan);
+  return searchAllAreas(search, resume, earlyPlan);
 }
 
 async function searchAllAreas(
-  run: SearchRun,
+  search: SearchRun,
   resume: Resume | undefined,
   earlyPlan: PreparedSearch['earlyPlan'],
 ): Promise<void> {
-  for (run.areaIndex = resume?.areaIndex ?? 0; run.areaIndex < run.areas.length && !run.isPageFull; run.areaIndex++) {
-    const areaResume = resume?.areaIndex === run.areaIndex ? resume : undefined;
-    const plan = run.areaIndex === 0 ? earlyPlan : undefined;
-    const completion = searchArea(run, run.areas.areaAt(run.areaIndex), areaResume, plan);
+  for (
+    search.areaIndex = resume?.areaIndex ?? 0;
+    search.areaIndex < search.areas.length && !search.isPageFull;
+    search.areaIndex++
+  ) {
+    const areaResume = resume?.areaIndex === search.areaIndex ? resume : undefined;
+    const plan = search.areaIndex === 0 ? earlyPlan : undefined;
+    const completion = searchArea(search, search.areas.areaAt(search.areaIndex), areaResume, plan);
     if (isPromise(completion)) await completion;
-    const pause = run.yieldIfDue();
+    const pause = search.yieldIfDue();
     if (isPromise(pause)) await pause;
   }
 }
 
 /** Searches one area by the cheapest plan: the base entry, an index or a scan. `resume`: end of the previous page. */
 function searchArea(
-  run: SearchRun,
+  search: SearchRun,
   area: Area,
   resume: Resume | undefined,
   earlyPlan: Promise<IndexPlan | undefined> | undefined,
 ): Maybe<void> {
-  if (area.scope === 'base') return resume ? undefined : searchBase(run, area);
+  if (area.scope === 'base') return resume ? undefined : searchBase(search, area);
   switch (resume?.kind) {
     case 's':
     case 't':
-      return run.withSnapshot(async () => {
-        run.isIndexed =
-          run.params.viewer.sightOf !== undefined && (await planPages(run.filter, run.planContext())) !== undefined;
-        await resumeArea(run, area, resume.kind as 's' | 't', resume.key);
+      return search.withSnapshot(async () => {
+        search.isIndexed =
+          search.params.viewer.sightOf !== undefined &&
+          (await planPages(search.filter, search.planContext())) !== undefined;
+        await resumeArea(search, area, resume.kind as 's' | 't', resume.key);
       });
     case 'i':
     case 'r':
-      run.isIndexed = true;
-      return run.withSnapshot(async () => searchPage(run, undefined, resume));
+      search.isIndexed = true;
+      return search.withSnapshot(async () => searchPage(search, undefined, resume));
   }
-  if (run.params.pageSize !== undefined)
-    return chain(planPages(run.filter, run.planContext()), (plan) => searchFirstPage(run, area, plan));
-  return chain(earlyPlan ?? planIndexes(run.filter, run.planContext()), (plan) => {
-    run.setIndexPlan(plan);
+  if (search.params.pageSize !== undefined)
+    return chain(planPages(search.filter, search.planContext()), (plan) => searchFirstPage(search, area, plan));
+  return chain(earlyPlan ?? planIndexes(search.filter, search.planContext()), (plan) => {
+    search.setIndexPlan(plan);
     // A few candidates are read without a pause, during which the state of the store does not change.
-    if (plan && isCheap(plan.count)) return searchIndex(run, plan);
-    return searchByCheaperPlan(run, area, plan);
+    if (plan && isCheap(plan.count)) return searchIndex(search, plan);
+    return searchByCheaperPlan(search, area, plan);
   });
 }
 
-async function searchFirstPage(run: SearchRun, area: Area, plan: PagePlan | undefined): Promise<void> {
-  run.setIndexPlan(plan);
-  const planKind = await choosePlan(run.reader, area, plan);
-  if (planKind === 'scope') return scanArea(run, area);
-  return run.withSnapshot(async () => searchPage(run, plan, undefined));
+async function searchFirstPage(search: SearchRun, area: Area, plan: PagePlan | undefined): Promise<void> {
+  search.setIndexPlan(plan);
+  const planKind = await choosePlan(search.reader, area, plan);
+  if (planKind === 'scope') return scanArea(search, area);
+  return search.withSnapshot(async () => searchPage(search, plan, undefined));
 }
 
-async function searchByCheaperPlan(run: SearchRun, area: Area, plan: IndexPlan | undefined): Promise<void> {
-  const planKind = await choosePlan(run.reader, area, plan);
-  if (planKind === 'scope') return scanArea(run, area);
-  return workOrOffload(run, plan!.count, () => run.withSnapshot(async () => searchIndex(run, plan!)));
+async function searchByCheaperPlan(search: SearchRun, area: Area, plan: IndexPlan | undefined): Promise<void> {
+  const planKind = await choosePlan(search.reader, area, plan);
+  if (planKind === 'scope') return scanArea(search, area);
+  return workOrOffload(search, plan!.count, () => search.withSnapshot(async () => searchIndex(search, plan!)));
 }
 
 /** Returns the outcome. Where nothing was found, checks that the base entry still exists. */
-function finish(run: SearchRun): Maybe<SearchOutcome> {
-  const { params, areas } = run;
-  const outcome = outcomeOf(run);
+function finish(search: SearchRun): Maybe<SearchOutcome> {
+  const { params, areas } = search;
+  const outcome = outcomeOf(search);
   if (outcome.entries > 0 || params.resume) return outcome;
-  return chain(requireBase(run, areas.areaAt(0).node), () => outcome);
+  return chain(requireBase(search, areas.areaAt(0).node), () => outcome);
 }
 
-function outcomeOf(run: SearchRun): SearchOutcome {
-  const { context, filter, output, rowsExamined, plan } = run;
+function outcomeOf(search: SearchRun): SearchOutcome {
+  const { context, filter, output, rowsExamined, plan } = search;
   const { entries, resume } = output;
   return {
     entries,
     rowsExamined,
     resume,
     plan,
-    indexNames: plan === 'index' ? run.indexNames : '',
+    indexNames: plan === 'index' ? search.indexNames : '',
     missingIndexes: () => missingIndexes(context.shared.indexes, filter),
     advice: () => adviceFor(context.shared.indexes, filter),
   };

@@ -124,9 +124,9 @@ export class SharedScan {
   }
 
   /** Reads the entries of the next rows; none where no participant is left. */
-  async #readHeads(batch: Batch, from: number): Promise<readonly (Buffer | undefined)[]> {
+  async #readHeads(batch: Batch, firstRow: number): Promise<readonly (Buffer | undefined)[]> {
     if (this.#participants.length === 0) return [];
-    const rows = batch.rows.slice(from, from + READ_BATCH);
+    const rows = batch.rows.slice(firstRow, firstRow + READ_BATCH);
     return this.#snapshot.getMany(
       MASTER_TABLE.name,
       rows.map((row) => entryIdOf(row!)),
@@ -157,20 +157,20 @@ export class SharedScan {
   }
 
   /**
-   * Lets a search that has to wait, for its client or for a read, go on alone from row number `next` of the batch. The
-   * other searches need not wait. A search that waits for its client holds no rows, only the key to continue from.
+   * Lets a search that has to wait, for its client or for a read, go on alone from row number `rowNumber` of the batch.
+   * The other searches need not wait. A search that waits for its client holds no rows, only the key to continue from.
    */
-  #leave(participant: Participant, batch: Batch, next: number, waiting: Promise<void>): void {
+  #leave(participant: Participant, batch: Batch, rowNumber: number, waiting: Promise<void>): void {
     this.#remove(participant);
     const { run, filter, containers } = participant;
     const { until, keys } = batch;
     const clientReady = run.isClientBehind ? waiting : undefined;
-    const from = next > 0 ? keyAfter(keys[next - 1]!) : Buffer.from(keys[0]!);
+    const from = rowNumber > 0 ? keyAfter(keys[rowNumber - 1]!) : Buffer.from(keys[0]!);
     // Rows can be kept only if the engine tells where the batch ends.
     const mayKeep = until !== undefined && !clientReady;
     const remaining = mayKeep
-      ? remainingRows(batch, next, filter)
-      : { from, droppedCount: keys.length - next, clientReady };
+      ? remainingRows(batch, rowNumber, filter)
+      : { from, droppedCount: keys.length - rowNumber, clientReady };
     const target = { ...this.#target, filter };
     const rowCount = this.#rowCount;
     waiting

@@ -29,7 +29,7 @@ const MAX_TRANSIENT = 10_000;
 export async function check(
   context: WriteContext,
   onBreach: (breach: Breach) => void,
-  onProgress?: (done: number, table?: string) => void,
+  onProgress?: (entriesRead: number, table?: string) => void,
   onPasswords?: OnPasswords,
 ): Promise<number> {
   if (context.store.supports.snapshot)
@@ -63,18 +63,18 @@ function breachText({ invariant, where, message }: Breach): string {
 
 /**
  * Checks the whole directory once. `report` may repair breaches at once: the survey goes on reading the state at its
- * start. With `mends`, damage is searched for first, so that no repair depends on rows that damage hides.
+ * start. With `isRepair`, damage is searched for first, so that no repair depends on rows that damage hides.
  */
 export async function survey(
   context: WriteContext,
   report: ReportBreach,
   onProgress?: OnProgress,
   onPasswords?: OnPasswords,
-  mends = false,
+  isRepair = false,
 ): Promise<number> {
   return runSurvey(context, report, onProgress, async (pass) => {
     pass.onPasswords = onPasswords;
-    if (mends) await pass.findDamage([MASTER_TABLE.name, TREE_TABLE.name, DELETED_TABLE.name]);
+    if (isRepair) await pass.findDamage([MASTER_TABLE.name, TREE_TABLE.name, DELETED_TABLE.name]);
     await checkSettings(pass);
     await pass.runPart('entries', checkEntries);
     for (const table of [MASTER_TABLE.name, DELETED_TABLE.name])

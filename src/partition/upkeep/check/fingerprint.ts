@@ -11,10 +11,10 @@ export class Fingerprint {
   add(prefix: Buffer, id?: Buffer): void {
     let a = 0x811c9dc5;
     let b = 0x9747b28c;
-    for (let part: Buffer | undefined = prefix; part; part = part === id ? undefined : id) {
-      for (let i = 0; i < part.length; i++) {
-        a = Math.imul(a ^ part[i]!, 0x01000193);
-        b = Math.imul((b ^ part[i]!) + ((b << 7) | (b >>> 25)), 0x85ebca6b);
+    for (let keyPart: Buffer | undefined = prefix; keyPart; keyPart = keyPart === id ? undefined : id) {
+      for (let i = 0; i < keyPart.length; i++) {
+        a = Math.imul(a ^ keyPart[i]!, 0x01000193);
+        b = Math.imul((b ^ keyPart[i]!) + ((b << 7) | (b >>> 25)), 0x85ebca6b);
       }
     }
     this.#firstSum = (this.#firstSum + mixBits(a)) | 0;

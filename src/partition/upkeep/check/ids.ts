@@ -15,13 +15,13 @@ export class IdTable {
 
   /** Appends an entry, whose id is greater than all earlier ids. Returns the entry number. */
   append(id: Buffer, parentId: Buffer): number {
-    const at = this.#length * UUID_BYTES;
-    if (at === this.#ids.length) {
-      this.#ids = Buffer.concat([this.#ids, Buffer.alloc(at)]);
-      this.#parents = Buffer.concat([this.#parents, Buffer.alloc(at)]);
+    const offset = this.#length * UUID_BYTES;
+    if (offset === this.#ids.length) {
+      this.#ids = Buffer.concat([this.#ids, Buffer.alloc(offset)]);
+      this.#parents = Buffer.concat([this.#parents, Buffer.alloc(offset)]);
     }
-    this.#ids.set(id, at);
-    this.#parents.set(parentId, at);
+    this.#ids.set(id, offset);
+    this.#parents.set(parentId, offset);
     return this.#length++;
   }
 
@@ -39,8 +39,8 @@ export class IdTable {
     let high = this.#length - 1;
     while (low <= high) {
       const middle = (low + high) >> 1;
-      const at = middle * UUID_BYTES;
-      const order = this.#ids.compare(id, 0, UUID_BYTES, at, at + UUID_BYTES);
+      const offset = middle * UUID_BYTES;
+      const order = this.#ids.compare(id, 0, UUID_BYTES, offset, offset + UUID_BYTES);
       if (order === 0) return middle;
       if (order < 0) low = middle + 1;
       else high = middle - 1;

@@ -32,7 +32,7 @@ export async function checkLarge(
   id: Buffer,
   row: Buffer,
   guards: readonly PlanStep[],
-  wanted: (qualifier: Buffer) => boolean = () => false,
+  isWanted: (qualifier: Buffer) => boolean = () => false,
 ): Promise<LargeValues | undefined> {
   const qualifiers = largeQualifiers(row);
   const maybeNames = survey.reader.namesOfCells(table, id, MASTER.largeValues);
@@ -47,7 +47,7 @@ export async function checkLarge(
     const pointer = cellValue(row, MASTER.upAttributes, qualifier);
     const location: LargeLocation | undefined = pointer && { table, id, qualifier, pointer };
     const value =
-      location && removeNames(extraNames, location) && (await verifyValue(survey, location, wanted(qualifier)));
+      location && removeNames(extraNames, location) && (await verifyValue(survey, location, isWanted(qualifier)));
     if (value) {
       if (value !== true) values.set(name, value);
       continue;
@@ -145,18 +145,18 @@ function removeNames(names: Set<string>, { qualifier, pointer }: LargeLocation):
 async function verifyValue(
   survey: Survey,
   { table, id, qualifier, pointer }: LargeLocation,
-  wanted: boolean,
+  isWanted: boolean,
 ): Promise<Buffer | true | undefined> {
   const hash = createHash('sha256');
   const chunks: Buffer[] = [];
   let byteCount = 0;
-  for await (const part of readExistingChunks(survey.reader, table, id, chunkQualifiers(qualifier, pointer))) {
-    if (!part) return undefined;
-    hash.update(part);
-    byteCount += part.length;
-    if (wanted) chunks.push(part);
+  for await (const chunk of readExistingChunks(survey.reader, table, id, chunkQualifiers(qualifier, pointer))) {
+    if (!chunk) return undefined;
+    hash.update(chunk);
+    byteCount += chunk.length;
+    if (isWanted) chunks.push(chunk);
     await survey.countProgress(0);
   }
   if (byteCount !== largeLength(pointer) || !hash.digest().equals(pointer.subarray(8, POINTER_BYTES))) return undefined;
-  return wanted ? Buffer.concat(chunks) : true;
+  return isWanted ? Buffer.concat(chunks) : true;
 }

@@ -12,11 +12,11 @@ export function repairRecord(
   id: Buffer,
   row: Buffer,
   after: readonly Cell[],
-  what: { readonly op: 'modify' | 'rename'; readonly newDn?: Buffer; readonly attributes: readonly string[] },
+  change: { readonly op: 'modify' | 'rename'; readonly newDn?: Buffer; readonly attributes: readonly string[] },
 ): AppendStep {
   const { csn, descriptions } = survey.context;
   const beforeImage = encodeBeforeImage(descriptions, row, cellChanges(row, after));
-  const record = { ...what, id, dn: upRdnOf(row), writerDn: '', csn: csn.nextCsn(), time: changeTime(), beforeImage };
+  const record = { ...change, id, dn: upRdnOf(row), writerDn: '', csn: csn.nextCsn(), time: changeTime(), beforeImage };
   return { table: CHANGES_TABLE.name, append: changeCells(record) };
 }
 

@@ -26,7 +26,7 @@ export type OnPasswords = (where: string, stored: readonly Buffer[]) => void;
 export type ReportBreach = (finding: BreachReport) => Maybe<void>;
 
 /** Called with the number of rows read so far, and the table. The survey waits for a returned promise. */
-export type OnProgress = (done: number, table?: string) => Maybe<void>;
+export type OnProgress = (entriesRead: number, table?: string) => Maybe<void>;
 
 /** Milliseconds for which the check may block the event loop. */
 const TURN_MS = 8;
@@ -125,11 +125,11 @@ export class Survey {
   }
 
   /** Returns the first steps of every fix: guards that the entry and the list of indexes have not changed. */
-  guards(id: Buffer, version: Buffer | undefined, moved = false): PlanStep[] {
+  guards(id: Buffer, version: Buffer | undefined, isMoved = false): PlanStep[] {
     const guard: Guard = version
       ? { op: 'equals', family: MASTER.treeInfo, qualifier: Q.version, value: version }
       : { op: 'absent', family: MASTER.treeInfo, qualifier: Q.version };
-    return [{ table: MASTER_TABLE.name, key: id, guards: [guard] }, sharedGuard(this, moved)];
+    return [{ table: MASTER_TABLE.name, key: id, guards: [guard] }, sharedGuard(this, isMoved)];
   }
 
   /** Runs one part of the checks. Damage that ends the part is reported, and further parts go on. */
@@ -173,9 +173,9 @@ export class Survey {
   ): Promise<void> {
     await this.#onProgress?.(this.#rowsRead, table);
     if (this.#isTableOfLists(table)) return this.#forEachListBatch(table, keysOnly, look);
-    for await (const part of readAround(this.reader, table, range, keysOnly)) {
-      if ('error' in part) await this.reportDamage(part.error, { table, key: part.key });
-      else await this.#visitBatch(part, look);
+    for await (const batch of readAround(this.reader, table, range, keysOnly)) {
+      if ('error' in batch) await this.reportDamage(batch.error, { table, key: batch.key });
+      else await this.#visitBatch(batch, look);
     }
   }
 

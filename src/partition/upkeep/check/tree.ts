@@ -112,26 +112,26 @@ async function reportMisplaced(
   number: number,
   home: Buffer | undefined,
   invariant: string,
-  what: string,
+  problem: string,
 ): Promise<void> {
   const id = survey.ids.idOfNumber(number);
   const entryId = uuidText(id);
   const row = await survey.get(MASTER_TABLE.name, id);
   if (!row || survey.unreadableIds.has(id.toString('latin1'))) return;
   if (!survey.isFullyReadable(MASTER_TABLE.name))
-    return survey.report(invariant, entryId, `${what}; repair moves it once table master can be read whole`);
+    return survey.report(invariant, entryId, `${problem}; repair moves it once table master can be read whole`);
   if (!home || home.equals(id))
     return survey.report(
       invariant,
       entryId,
-      `${what}, and no suffix has an entry to put it below; add the entry of a suffix, then repair`,
+      `${problem}, and no suffix has an entry to put it below; add the entry of a suffix, then repair`,
     );
   const rdn = uniqueRdn(survey, id, row);
   const fix = placeSteps(survey, id, row, home, Buffer.from(rdn.text), rdn.norm);
   await survey.report(
     invariant,
     entryId,
-    `${what}; repair puts it, with what is below it, below entry ${uuidText(home)} as '${rdn.text}'`,
+    `${problem}; repair puts it, with what is below it, below entry ${uuidText(home)} as '${rdn.text}'`,
     fix,
   );
 }

@@ -198,10 +198,10 @@ class ConstraintCheck {
     }
   }
 
-  #report(norm: Buffer, what: string, fix?: readonly PlanStep[]): Promise<void> {
+  #report(norm: Buffer, problem: string, fix?: readonly PlanStep[]): Promise<void> {
     const { record, text } = this.#unique;
     const place = `constraint ${record.number}, ${printable(norm)}`;
-    return this.#survey.report('unique', place, `a value that is to be unique (${text}): ${what}`, fix);
+    return this.#survey.report('unique', place, `a value that is to be unique (${text}): ${problem}`, fix);
   }
 }
 

@@ -12,9 +12,9 @@ export async function checkWide(survey: Survey, id: Buffer, row: Buffer, version
   if (!storedList) return;
   const wideByText = new Map(sortedAttributes(draft).map((attribute) => [attribute.text, wideAttributeOf(attribute)]));
   const listedAttributes = wideAttributes(row);
-  const isRight = ({ text, nextIndex: next, valueCount: count }: WideAttribute) => {
+  const isRight = ({ text, nextIndex, valueCount: count }: WideAttribute) => {
     const attribute = wideByText.get(text);
-    return attribute?.valueCount === count && attribute.nextIndex <= next;
+    return attribute?.valueCount === count && attribute.nextIndex <= nextIndex;
   };
   if (listedAttributes.every(isRight) && wideList(listedAttributes).equals(storedList)) return;
   const wides = [...wideByText.values()].filter(({ valueCount: count }) => count > WIDE_VALUES);

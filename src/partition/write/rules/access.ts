@@ -52,7 +52,7 @@ export function requireSeen({ viewer }: Access, { node, row }: CheckedEntry): vo
 function entryForRights(context: WriteContext, { viewer }: Access, { node, stored }: Target): Maybe<CheckedEntry> {
   if (node === ROOT) return { node, row: EMPTY };
   const isComplete =
-    stored && (viewer.looksInto === undefined || stored.draft.attributes.every(({ unread: rest }) => !rest));
+    stored && (viewer.looksInto === undefined || stored.draft.attributes.every(({ unread }) => !unread));
   return isComplete ? { node, row: presentRow(context, stored.row) } : readCheckedEntry(context, node);
 }
 

@@ -28,14 +28,14 @@ export function applyRules(context: WriteContext, change: Change): Maybe<PlanSte
   return applyRulesFrom(context, change, 0, []);
 }
 
-function applyRulesFrom(context: WriteContext, change: Change, first: number, steps: PlanStep[]): Maybe<PlanStep[]> {
+function applyRulesFrom(context: WriteContext, change: Change, index: number, steps: PlanStep[]): Maybe<PlanStep[]> {
   const { rules } = context;
-  for (let i = first; i < rules.length; i++) {
+  for (let i = index; i < rules.length; i++) {
     const verdict = rules[i]!.checkChange?.(context, change);
     if (!verdict) continue;
     if (isPromise(verdict)) {
-      return verdict.then((known) => {
-        carryOut(change, known, steps);
+      return verdict.then((resolvedVerdict) => {
+        carryOut(change, resolvedVerdict, steps);
         return applyRulesFrom(context, change, i + 1, steps);
       });
     }

@@ -23,10 +23,10 @@ export const GROUPS: Rule = {
   },
 };
 
-function changesGroups({ allTypes: all }: GroupTypes, change: Change): boolean {
+function changesGroups({ allTypes }: GroupTypes, change: Change): boolean {
   const { before, after } = change;
-  if (!before || !after) return isGroup(after ?? before!.draft, all);
-  for (const type of changedTypes(change)) if (all.has(type)) return true;
+  if (!before || !after) return isGroup(after ?? before!.draft, allTypes);
+  for (const type of changedTypes(change)) if (allTypes.has(type)) return true;
   return false;
 }
 
@@ -35,10 +35,10 @@ function urlFault({ urlTypes: urls }: GroupTypes, { op, before, after }: Change)
   let urlCount = 0;
   let byteCount = 0;
   const newUrls: Buffer[] = [];
-  for (const { description, values, unread: rest } of after?.attributes ?? []) {
+  for (const { description, values, unread } of after?.attributes ?? []) {
     if (!urls.has(description.type)) continue;
     const valuesBefore = new Set(before?.draft.get(description)?.values);
-    urlCount += values.length + (rest?.count ?? 0);
+    urlCount += values.length + (unread?.count ?? 0);
     for (const value of values) {
       byteCount += value.bytes.length;
       if (!valuesBefore.has(value)) newUrls.push(value.bytes);
@@ -59,9 +59,9 @@ function isGroup({ attributes }: Draft, types: GroupTypes['allTypes']): boolean 
 }
 
 /** Whether a loaded value, as all new values are, has a UID after the DN. */
-function hasUid({ attributes }: Draft, { allTypes: all }: GroupTypes): boolean {
+function hasUid({ attributes }: Draft, { allTypes }: GroupTypes): boolean {
   return attributes.some(({ description: { type }, values }) => {
-    const mayHaveUid = all.has(type) && type.equality?.oid === UNIQUE_MEMBER_MATCH;
+    const mayHaveUid = allTypes.has(type) && type.equality?.oid === UNIQUE_MEMBER_MATCH;
     return mayHaveUid && values.some(({ bytes }) => uidStart(bytes) >= 0);
   });
 }

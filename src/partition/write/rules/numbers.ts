@@ -115,12 +115,12 @@ export function addChosen(a: ChosenNumbers, b: ChosenNumbers): ChosenNumbers {
   return { range: a.range, count: a.count + b.count, highest };
 }
 
-function* numbersIn({ type, firstNumber: first, lastNumber: last }: NumberRange, draft: Draft): Generator<bigint> {
+function* numbersIn({ type, firstNumber, lastNumber }: NumberRange, draft: Draft): Generator<bigint> {
   for (const { values } of draft.ofType(type)) {
     for (const { bytes } of values) {
       if (bytes.length > MAX_DIGITS || !/^\d+$/.test(bytes.toString('latin1'))) continue;
       const number = BigInt(bytes.toString('latin1'));
-      if (number >= first && number <= last) yield number;
+      if (number >= firstNumber && number <= lastNumber) yield number;
     }
   }
 }
@@ -133,8 +133,8 @@ export async function chosenSteps(store: Store, chosen: readonly ChosenNumbers[]
   const steps: RowStep[] = [];
   for (const { range, count, highest } of chosen) {
     steps.push(countChosenStep(range, count));
-    const { nextNumber: next } = await readNumbers(store, range);
-    if (highest >= next) steps.push(assignStep(range, next, highest + 1n));
+    const { nextNumber } = await readNumbers(store, range);
+    if (highest >= nextNumber) steps.push(assignStep(range, nextNumber, highest + 1n));
   }
   return steps;
 }

@@ -114,26 +114,28 @@ async function updateEntryReferences(
     // A name that no entry had may by now be the name of an entry that another value refers to.
     const seenForms = new Set<string>();
     for (const value of attribute.values) {
-      const current = changes!.includesNormText(valueNormText(type, value.bytes))
+      const currentBytes = changes!.includesNormText(valueNormText(type, value.bytes))
         ? changes!.currentValue(type, value.bytes)
         : value.bytes;
       const uid = value.bytes.subarray(withoutUid(type, value.bytes).length);
-      if (Buffer.isBuffer(current)) {
-        const form = valueNormText(type, current);
-        if (!seenForms.has(form)) values.push(current === value.bytes ? value : { ...value, bytes: current });
-        seenForms.add(form);
+      if (Buffer.isBuffer(currentBytes)) {
+        const normText = valueNormText(type, currentBytes);
+        if (!seenForms.has(normText))
+          values.push(currentBytes === value.bytes ? value : { ...value, bytes: currentBytes });
+        seenForms.add(normText);
       } else
         steps.push(
-          ...(await saveSteps(context, Buffer.from(current.id, 'hex'), { id, description: attribute.text, uid })),
+          ...(await saveSteps(context, Buffer.from(currentBytes.id, 'hex'), { id, description: attribute.text, uid })),
         );
     }
     amendedValues.set(attribute, values);
   }
   const restoredValues = await resolveReferences(context, id, deferredReferences(row), steps);
   const amend = (draft: Draft): void => {
-    for (const [{ description, text, values: stored }, values] of amendedValues) {
+    for (const [{ description, text, values: oldValues }, values] of amendedValues) {
       const attribute = draft.get(description);
-      if (!attribute || (values.length === stored.length && values.every((value, n) => value === stored[n]))) continue;
+      if (!attribute || (values.length === oldValues.length && values.every((value, n) => value === oldValues[n])))
+        continue;
       if (values.length > 0) draft.set({ ...attribute, values });
       else if (isRequiredType(context, draft, description.type)) draft.replace(description, text, [EMPTY]);
       else draft.remove(description);

@@ -37,23 +37,23 @@ function checkDraft({ schema }: WriteContext, draft: Draft, rdn: Rdn, before?: D
  * Whether the attribute has no new value. Older versions accepted values that are refused now; such values may stay
  * when other values are deleted.
  */
-function hasNoNewValue(attribute: DraftAttribute, known: DraftAttribute): boolean {
-  if (attribute === known) return true;
-  if (attribute.unread !== known.unread || attribute.values.length >= known.values.length) return false;
+function hasNoNewValue(attribute: DraftAttribute, oldAttribute: DraftAttribute): boolean {
+  if (attribute === oldAttribute) return true;
+  if (attribute.unread !== oldAttribute.unread || attribute.values.length >= oldAttribute.values.length) return false;
   let offset = 0;
   for (const value of attribute.values) {
-    while (offset < known.values.length && known.values[offset] !== value) offset++;
-    if (offset++ === known.values.length) return false;
+    while (offset < oldAttribute.values.length && oldAttribute.values[offset] !== value) offset++;
+    if (offset++ === oldAttribute.values.length) return false;
   }
   return true;
 }
 
-function toChecked({ description, values, unread: rest }: DraftAttribute, asBefore: boolean): CheckedAttribute {
+function toChecked({ description, values, unread }: DraftAttribute, isAsBefore: boolean): CheckedAttribute {
   if (values.length === 1)
-    return { description, values: [values[0]!.bytes], unchanged: asBefore || values[0]!.isPointer === true };
+    return { description, values: [values[0]!.bytes], unchanged: isAsBefore || values[0]!.isPointer === true };
   const valueBytes: Buffer[] = [];
   // Values that were not read, large ones or those of a wide attribute, show that the attribute is unchanged.
-  let isUnchanged = asBefore || (rest !== undefined && values.length === 0);
+  let isUnchanged = isAsBefore || (unread !== undefined && values.length === 0);
   for (let i = 0; i < values.length; i++) {
     valueBytes.push(values[i]!.bytes);
     if (values[i]!.isPointer) isUnchanged = true;

@@ -39,8 +39,8 @@ function isServerKept(type: AttributeType, actor: Actor): boolean {
   return type.noUserModification && (!actor.system || isComputed(type));
 }
 
-function serverKeptError(name: string, what: string): LdapError {
-  return new LdapError('constraintViolation', `attribute '${name}' is kept by the server and cannot ${what}`);
+function serverKeptError(name: string, problem: string): LdapError {
+  return new LdapError('constraintViolation', `attribute '${name}' is kept by the server and cannot ${problem}`);
 }
 
 function stampModify(context: WriteContext, draft: Draft, actor: Actor): void {
