@@ -140,6 +140,40 @@ describe('server: passwords', () => {
     expect(await stored('p0')).to.deep.equal([values[1]]);
   });
 
+  it('of a user are given in the clear by the user, unless passwords.allowHashed lets them be hashed', async () => {
+    for (const [allowHashed, code] of [
+      [false, 19],
+      [true, 0],
+    ] as const) {
+      await begin({ 'passwords.allowHashed': allowHashed });
+      for (const value of [SSHA, '{SASL}ann@EXAMPLE.COM', '{CRYPT}$y$j9T$abc$def', '{X-VENDOR}abc']) {
+        await modify('p0', 'replace', 'mine');
+        const user = await RawClient.open(running.port);
+        expect(await user.bind(personDn('p0'), 'mine')).to.equal(0);
+        const attribute = { type: 'userPassword', values: [Buffer.from(value)] };
+        const change = { op: 'modify', dn: personDn('p0'), changes: [{ operation: 'replace', attribute }] } as const;
+        const answer = await user.request(change);
+        expect(answer.code, value).to.equal(code);
+        if (code === 0) expect(await stored('p0')).to.deep.equal([value]);
+        else expect(answer.final.message).to.match(/^give your new password itself, .*passwords\.allowHashed\)$/);
+        expect((await modify('p0', 'replace', value)).code, 'by the administrator').to.equal(0);
+        expect(await bindAs('p0', 'mine')).to.equal(49);
+        user.close();
+      }
+      await modify('p0', 'replace', 'mine');
+      const user = await RawClient.open(running.port);
+      await user.bind(personDn('p0'), 'mine');
+      const attribute = { type: 'userPassword', values: [Buffer.from('{CLEARTEXT}other')] };
+      const changes = [{ operation: 'replace', attribute }] as const;
+      expect((await user.request({ op: 'modify', dn: personDn('p0'), changes })).code).to.equal(0);
+      expect((await stored('p0'))[0]).to.match(/^\{ARGON2\}/);
+      user.close();
+      if (allowHashed) continue;
+      admin.close();
+      await running.stop();
+    }
+  });
+
   it('an empty or overlong one is refused with 19', async () => {
     await begin();
     expect((await modify('p0', 'replace', '')).code).to.equal(19);

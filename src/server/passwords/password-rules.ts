@@ -54,6 +54,15 @@ export async function refuseByPolicy(
     throw refusal('insufficientPasswordQuality', 'a new password has to take the place of all that the entry has');
 }
 
+/** Throws when a user gives the own password as a hash, or under a scheme that binds nobody. */
+export function refuseHashedByOwner({ clearPasswords }: Pick<PasswordChange, 'clearPasswords'>): void {
+  if (!clearPasswords.includes(undefined)) return;
+  throw refusal(
+    'insufficientPasswordQuality',
+    'give your new password itself, not a value that begins with {SCHEME} (setting passwords.allowHashed)',
+  );
+}
+
 function refuseChangeByOwner(
   policy: AccountPolicy,
   { account }: RowCredentials,

@@ -4,7 +4,7 @@ import type { PasswordMatcher } from '../../password/index.js';
 import { credentialsAfter, type RowCredentials } from '../passwords/credentials.js';
 import { Login } from '../passwords/login.js';
 import { operationalChanges } from '../passwords/operational-changes.js';
-import { type PasswordChange, refuseByPolicy } from '../passwords/password-rules.js';
+import { type PasswordChange, refuseByPolicy, refuseHashedByOwner } from '../passwords/password-rules.js';
 import { isPromise, type Maybe } from '../words/maybe.js';
 import { isOwn, OperationSource } from './access.js';
 import type { Context } from './context.js';
@@ -49,6 +49,7 @@ export async function passwordChanges(
     };
     await refuseByPolicy(policy, credentials, change, { matcher, quality, source: new OperationSource(context) });
   } else await requireOldPassword?.();
+  if (isOwnEntry && !services.config.passwords.allowHashed) refuseHashedByOwner(requested);
   // A user who keeps the old password has not changed the password.
   const setsPasswords = clearPasswords.length > 0 && !(isOwnEntry && keepsOldPassword);
   return {

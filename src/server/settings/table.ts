@@ -170,6 +170,12 @@ export const settings = {
     live: 'at once',
     help: 'Store a password anew when its owner binds and it is stored in a weaker or dearer way than `passwords.scheme`.',
   },
+  'passwords.allowHashed': {
+    kind: 'boolean',
+    default: false,
+    live: 'at once',
+    help: 'Let users change their own password by a value that begins with `{SCHEME}`, of which nobody can tell what it is worth, or whether anybody can bind with it. Administrators may in any case.',
+  },
   'passwords.requireTls': {
     kind: 'boolean',
     default: false,
