@@ -18,8 +18,8 @@ export class SearchTally {
   readonly #minRows: number;
   /** Whether the uses of indexes count, too. */
   readonly #countsUses: boolean;
-  #tallies = new Map<string, IndexTally>();
-  #usedPlans = new Set<string>();
+  readonly #tallies = new Map<string, IndexTally>();
+  readonly #usedPlans = new Set<string>();
   #timer: NodeJS.Timeout | undefined;
 
   constructor(partition: Pick<Partition, 'addTallies'>, { indexes, log: { slowSearchRows } }: Config, log: Logger) {
@@ -56,26 +56,19 @@ export class SearchTally {
     this.#timer ??= setTimeout(() => void this.flush(), FLUSH_MS).unref();
   }
 
-  /** Adds the tallies to the directory. After a failure they are kept for the next time. */
+  /** Adds the tallies to the directory. After a failure they are lost: a few minutes do not change the proposals. */
   async flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     const tallies = [...this.#tallies.values()];
-    const usedPlans = this.#usedPlans;
-    if (tallies.length === 0 && usedPlans.size === 0) return;
-    this.#tallies = new Map();
-    this.#usedPlans = new Set();
-    const usedNames = new Set([...usedPlans].flatMap((names) => names.split(/[ ,]/)));
+    const usedNames = new Set([...this.#usedPlans].flatMap((names) => names.split(/[ ,]/)));
+    this.#tallies.clear();
+    this.#usedPlans.clear();
+    if (tallies.length === 0 && usedNames.size === 0) return;
     try {
       await this.#partition.addTallies(tallies, usedNames, Date.now());
     } catch (error) {
-      this.#log.warn(
-        { err: error },
-        'searches that lacked an index could not be noted; the next attempt is in a minute',
-      );
-      for (const tally of tallies) this.#add(tally);
-      for (const names of usedPlans) this.#usedPlans.add(names);
-      this.#scheduleFlush();
+      this.#log.warn({ err: error }, 'searches of the last minute that lacked an index are not noted');
     }
   }
 }
