@@ -14,10 +14,22 @@ import {
   settingValue,
 } from '../../src/server/settings/index.js';
 import { makeCertificate, needs } from '../require.js';
-import { start } from '../server/directory.js';
+import { ADMIN as ADMINISTRATOR, attributes, CHEAP, personDn, start, testSchema } from '../server/directory.js';
 import { RawClient } from '../server/raw-client.js';
-import { ADMIN, heard, PASSWORD, PEOPLE, type RunningServer, rowan, rowanDoes, Sandbox, until } from './rowan.js';
-import { figures, TwoWorkers } from './workers.js';
+import {
+  ADMIN,
+  exited,
+  heard,
+  PASSWORD,
+  PEOPLE,
+  type RunningServer,
+  rowan,
+  rowanDoes,
+  Sandbox,
+  startRowan,
+  until,
+} from './rowan.js';
+import { figures, replace, TwoWorkers } from './workers.js';
 
 const LIVE = settingNames.filter((name) => (settings[name] as SettingSpec).live !== undefined);
 
@@ -60,6 +72,44 @@ const LONG_FILTER: Filter = {
 };
 
 describe('settings that change while the server runs', () => {
+  it('those that components have made something of hold for the next request or connection', async () => {
+    const running = await start({ ...CHEAP, 'limits.filterDepth': 20 }, 3);
+    const { server, port } = running;
+    const client = await RawClient.open(port);
+    expect(await client.bind(ADMINISTRATOR.dn, ADMINISTRATOR.password)).to.equal(0);
+    const apply = (values: LiveValues) => server.answer({ about: 'settings', values });
+    const dn = personDn('p0');
+    const store = async (): Promise<string> => {
+      expect((await replace(client, dn, 'userPassword', 'new secret')).code).to.equal(0);
+      const { attributes: stored } = await running.partition.read(testSchema().parseDn(dn));
+      return stored
+        .find(({ description }) => description === 'userPassword')!
+        .values[0]!.toString()
+        .slice(0, 9);
+    };
+    expect(await store()).to.equal('{ARGON2}$');
+    apply({ 'passwords.scheme': 'ssha512' });
+    expect(await store()).to.equal('{SSHA512}');
+    const deep = (depth: number): Filter =>
+      depth === 0 ? { type: 'present', attribute: 'cn' } : { type: 'not', filter: deep(depth - 1) };
+    expect((await client.search(dn, { filter: deep(18) })).code).to.equal(0);
+    apply({ 'limits.filterDepth': 8 });
+    expect((await client.search(dn, { filter: deep(18) })).code).to.equal(2);
+    const group = `cn=group,${PEOPLE}`;
+    const values = attributes({ objectClass: 'groupOfNames', cn: 'group', member: dn });
+    expect((await client.request({ op: 'add', dn: group, attributes: values })).code).to.equal(0);
+    const isMemberOf = async () => (await client.search(dn)).entries[0]!.attributes.has('memberOf');
+    expect(await isMemberOf()).to.equal(false);
+    apply({ 'groups.memberOf': 'all' });
+    expect(await isMemberOf()).to.equal(true);
+    apply({ 'limits.connections': 1, 'credentialCache.enabled': false });
+    const refused = await RawClient.open(port);
+    expect((await refused.notice())?.message).to.equal('too many connections');
+    expect(await client.bind(ADMINISTRATOR.dn, ADMINISTRATOR.password)).to.equal(0);
+    client.close();
+    await running.stop();
+  });
+
   it('each reaches the configuration that the components of a process share', async () => {
     const running = await start();
     const values = Object.fromEntries(LIVE.map((name) => [name, anotherValue(name, '/nowhere')])) as LiveValues;
@@ -233,6 +283,21 @@ describe('cli: settings that change while the server runs', () => {
     expect(answer.code).to.equal(0);
   });
 
+  it('a certificate that a listener needs is not taken away', async function () {
+    needs(this, 'openssl');
+    const { cert, key } = makeCertificate(sandbox.folder);
+    const listen = sandbox.path('listen.yaml');
+    writeFileSync(listen, `listen: ldaps://127.0.0.1:0\ntls:\n  cert: ${cert}\n  key: ${key}\n`);
+    const child = startRowan(['serve', '--config', listen, '--data', sandbox.data]);
+    await heard(child, ' suffixes ');
+    writeFileSync(listen, 'listen: ldap://127.0.0.1:0\n');
+    const told = heard(child, 'no setting is changed');
+    child.kill('SIGHUP');
+    expect(await told).to.include('listen has an ldaps:// URL, which needs tls.cert and tls.key while the server runs');
+    child.kill('SIGTERM');
+    expect(await exited(child)).to.equal(0);
+  });
+
   it('those that need a restart are named, as is what goes before the file', async () => {
     await serve('', ['--limits-controls', '40']);
     writeFileSync(file, 'workers: 3\nshutdownSeconds: 9\n');
@@ -281,27 +346,20 @@ describe('cli: settings that change while the server runs', () => {
   it('a wrong name, value or file is one sentence, and changes nothing', async () => {
     const text = 'limits:\n  controls: 40\n# the end\n';
     writeFileSync(file, text);
-    const said = async (...args: string[]) => {
-      const { code, stderr } = await rowan(['config', ...args]);
-      expect(readFileSync(file, 'utf8')).to.equal(text);
-      return `${code} ${stderr}`;
-    };
     const here = ['--config', file];
-    expect(await said('set', 'limits.control', '5', ...here)).to.equal(
-      "2 rowan: limits.control is not a setting; did you mean 'limits.controls'?\n",
-    );
-    expect(await said('set', 'limits.controls', 'many', ...here)).to.equal(
-      '2 rowan: limits.controls must be a whole number\n',
-    );
-    expect(await said('set', 'tls.cert', 'a.pem', ...here)).to.match(
-      /^2 rowan: rowan.yaml:\d: tls.cert needs tls.key\n$/,
-    );
-    expect(await said('set', 'limits.controls', '5')).to.match(
-      /^2 rowan: no configuration file to change: give --config/,
-    );
-    expect(await said('unset', 'log.level', ...here)).to.match(/^1 rowan: .*rowan.yaml does not set log.level\n$/);
-    expect(await said('set', 'log.level', 'debug', '--config', sandbox.path('none.yaml'))).to.match(
-      /^1 rowan: .*none.yaml: no such file or folder\n$/,
-    );
+    const refusals: [string[], RegExp][] = [
+      [
+        ['set', 'limits.control', '5', ...here],
+        /^2 rowan: limits.control is not .*; did you mean 'limits.controls'\?\n$/,
+      ],
+      [['set', 'limits.controls', 'many', ...here], /^2 rowan: limits.controls must be a whole number\n$/],
+      [['set', 'tls.cert', 'a.pem', ...here], /^2 rowan: rowan.yaml:\d: tls.cert needs tls.key\n$/],
+      [['set', 'limits.controls', '5'], /^2 rowan: no configuration file to change: give --config/],
+      [['unset', 'log.level', ...here], /^1 rowan: .*rowan.yaml does not set log.level\n$/],
+      [['set', 'log.level', 'debug', '--config', sandbox.path('none.yaml')], /^1 rowan: .*none.yaml: no such file/],
+    ];
+    const ends = await Promise.all(refusals.map(([args]) => rowan(['config', ...args])));
+    for (const [i, { code, stderr }] of ends.entries()) expect(`${code} ${stderr}`).to.match(refusals[i]![1]);
+    expect(readFileSync(file, 'utf8')).to.equal(text);
   });
 });

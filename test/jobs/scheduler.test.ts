@@ -19,13 +19,16 @@ const NEVER = new AbortController().signal;
 const HOUR_MS = 3_600_000;
 
 /** A scheduler that looks often, and what it says. */
-function schedulerOf(store: Store, jobs: readonly Job[], leaseMs = LONG_LEASE_MS) {
+function schedulerOf(store: Store, jobs: readonly Job[] | (() => readonly Job[]), leaseMs = LONG_LEASE_MS) {
   const said: string[] = [];
   const log = {
     logResult: (job: string, result: string) => void said.push(`${job}: ${result}`),
     logFailure: (job: string, error: unknown) => void said.push(`${job} failed: ${(error as Error).message}`),
   };
-  return { said, scheduler: new Scheduler(store, () => jobs, log, { leaseMs, pollMs: 10 }) };
+  return {
+    said,
+    scheduler: new Scheduler(store, typeof jobs === 'function' ? jobs : () => jobs, log, { leaseMs, pollMs: 10 }),
+  };
 }
 
 /** As if a server had first had the job two hours ago. */
@@ -118,6 +121,25 @@ for (const engine of ENGINES) {
       await scheduler.stop();
       expect(said).to.deep.equal(['last: done', 'work: done']);
       expect((await readJobs(store)).map(({ name }) => name)).to.deep.equal(['last', 'off', 'work']);
+    });
+
+    it('a schedule that changes holds at the next check', async () => {
+      const { store } = fixture;
+      let schedule = 'off';
+      const work = job(async () => 'done');
+      let checks = 0;
+      const { said, scheduler } = schedulerOf(store, () => {
+        checks++;
+        return [{ ...work, schedule }];
+      });
+      await makeDue(store, 'work');
+      scheduler.start();
+      await until(() => checks > 1);
+      expect(said).to.deep.equal([]);
+      schedule = '* * * * *';
+      await until(() => said.length > 0);
+      await scheduler.stop();
+      expect(said).to.deep.equal(['work: done']);
     });
 
     it('a job that fails is told of, and runs again at its next time', async () => {

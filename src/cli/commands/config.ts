@@ -17,7 +17,7 @@ import { addSettingFlags, configFile, type LoadedConfig } from '../config/index.
 import { formatConfig } from '../config/print.js';
 import { ControlClient } from '../control-client.js';
 import { CliError, describeError, UsageError } from '../exit.js';
-import { addServerOptions, configSources, directoryCommand, loadSettings } from '../options.js';
+import { addServerOptions, configSources, loadSettings } from '../options.js';
 import type { ReloadReport } from '../reload.js';
 
 const EXAMPLES = `
@@ -107,7 +107,8 @@ function noChangeReason({ file: serverFile, overrides }: ReloadReport, name: Set
 }
 
 function editCommand(parent: Command, name: string, description: string, examples = ''): Command {
-  return addSettingFlags(directoryCommand(parent, name, description, examples), ['control.folder']);
+  const command = parent.command(name).description(description).addHelpText('after', examples);
+  return addSettingFlags(command, ['data', 'store', 'control.folder']);
 }
 
 export function addConfig(program: Command): void {
