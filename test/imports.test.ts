@@ -58,6 +58,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   commander: ['cli'],
   croner: ['jobs'],
   'cli-progress': ['cli'],
+  'prom-client': ['cli'],
   diff: ['cli'],
   'csv-parse': ['dropfolder'],
   yaml: ['access', 'cli', 'dropfolder'],

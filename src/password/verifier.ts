@@ -12,6 +12,8 @@ import { verifyPassword } from './verify.js';
 export class PasswordVerifier {
   readonly #policy: PasswordPolicy;
   readonly #cache: CredentialCache | undefined;
+  /** Number of passwords that the cache knew and did not know. */
+  readonly cacheUse = { hits: 0, misses: 0 };
   readonly #onValuesSkipped: ((entry: Buffer) => void) | undefined;
 
   /** `onValuesSkipped` is called for an entry with values that are too costly to be tried. */
@@ -41,6 +43,7 @@ export class PasswordVerifier {
     }
     const cache = this.#cache;
     const cachedValue = cache && slowValues.find((value) => cache.isVerified(entry, value, clear));
+    if (cache && slowValues.length > 0) this.cacheUse[cachedValue ? 'hits' : 'misses']++;
     return cachedValue ?? this.#verifySlowly(entry, slowValues, clear, source);
   }
 

@@ -3,6 +3,7 @@ import { createSecureContext, type SecureContext } from 'node:tls';
 import type { Logger } from 'pino';
 import { ResultCode } from '../ldap/ldap-error.js';
 import type { Partition } from '../partition/index.js';
+import { slowWork } from '../password/index.js';
 import { writeDisconnection } from '../protocol/encode.js';
 import type { DecodeLimits } from '../protocol/limits.js';
 import { Writer } from '../protocol/writer.js';
@@ -14,9 +15,10 @@ import { parseListenUrl } from './listen/listen-url.js';
 import { type Listener, openListeners } from './listen/listener.js';
 import { createReceiver, type Receiver } from './listen/receiver.js';
 import { Roster } from './listen/roster.js';
-import { readTls } from './listen/tls-material.js';
+import { readTls, type TlsMaterial } from './listen/tls-material.js';
+import { EventLoopMeter } from './processes/event-loop-meter.js';
 import type { Answer, Question, Siblings } from './processes/siblings.js';
-import type { ConnectionGauges } from './processes/statistics.js';
+import type { PartFigures } from './processes/statistics.js';
 import { createServices, type Helpers, type Services } from './services/services.js';
 import { decodeLimits } from './settings/decode-limits.js';
 import { applySettings, type Config, onSettingsChanged } from './settings/index.js';
@@ -42,11 +44,14 @@ export class RowanServer implements ConnectionOwner {
   #onAllClosed: (() => void) | undefined;
   readonly #endSettingsCalls: () => void;
   secureContext: SecureContext | undefined;
+  #certificateExpiresAt: number | undefined;
+  readonly #loopMeter = new EventLoopMeter();
 
   /** With `siblings` the server is one of several processes on one directory. */
   constructor(partition: Partition, config: Config, log: Logger, helpers: Helpers = {}) {
     this.#config = config;
-    this.services = createServices(partition, config, log, { ...helpers, gauges: () => this.#gauges() });
+    const readPartFigures = () => this.#partFigures(partition);
+    this.services = createServices(partition, config, log, { ...helpers, readPartFigures });
     this.#siblings = helpers.siblings;
     this.decodeLimits = decodeLimits(config);
     this.unsentTotal = new UnsentTotal(config.limits.allUnsentBytes);
@@ -81,7 +86,7 @@ export class RowanServer implements ConnectionOwner {
     // A missing policy is logged at the start, not at the first bind.
     await this.services.policies.anyCountsFailures();
     const tls = await readTls(this.#config);
-    if (tls) this.secureContext = createSecureContext({ ...tls, cert: tls.certificate });
+    this.#useTls(tls);
     const options = {
       tls,
       handshakeSeconds: this.#config.limits.bindSeconds,
@@ -123,20 +128,44 @@ export class RowanServer implements ConnectionOwner {
   /** Reads certificate and key again for new handshakes, or rejects and keeps the old ones. False without TLS. */
   async renewCertificate(): Promise<boolean> {
     const tls = await readTls(this.#config);
-    this.secureContext = tls && createSecureContext({ ...tls, cert: tls.certificate });
+    this.#useTls(tls);
     if (!tls) return false;
     for (const receiver of this.#receivers) receiver.renewCertificate(tls);
     return true;
   }
 
-  #gauges(): ConnectionGauges {
+  #useTls(tls: TlsMaterial | undefined): void {
+    this.secureContext = tls && createSecureContext({ ...tls, cert: tls.certificate });
+    this.#certificateExpiresAt = tls?.expiresAt;
+  }
+
+  #partFigures({ store }: Partition): PartFigures {
     let connectionsWaiting = 0;
     let connectionsUnread = 0;
     for (const connection of this.#connections) {
       if (connection.isWaiting) connectionsWaiting++;
       if (connection.isUnread) connectionsUnread++;
     }
-    return { connectionsWaiting, connectionsUnread };
+    const { verifier, longWorker } = this.services;
+    const commits = store.stats;
+    const gauges = {
+      waitingHashes: slowWork.waitingCount,
+      longRequests: longWorker?.requestCount,
+      waitingCommits: commits?.waiting,
+      waitingRequests: this.requestBudget.waitingCount,
+      requestBytes: this.requestBudget.usedBytes,
+      unsentBytes: this.unsentTotal.bytes,
+      certificateExpiresAt: this.#certificateExpiresAt,
+      saturation: this.#loopMeter.saturation,
+    };
+    const totals = {
+      commits: commits?.batches,
+      committedPlans: commits?.plans,
+      commitMs: commits?.ms,
+      passwordCacheHits: verifier.cacheUse.hits,
+      passwordCacheMisses: verifier.cacheUse.misses,
+    };
+    return { connectionsWaiting, connectionsUnread, gauges, totals, loopLag: this.#loopMeter.lag };
   }
 
   #stopListening(): void {
@@ -197,6 +226,7 @@ export class RowanServer implements ConnectionOwner {
     clearTimeout(timeout);
     clearInterval(this.#deadlineTimer);
     this.#endSettingsCalls();
+    this.#loopMeter.stop();
     for (const receiver of this.#receivers) receiver.endHandshakes();
     await this.services.upgrades.waitForUpgrades();
     await this.services.searchTally?.flush();

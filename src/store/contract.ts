@@ -332,7 +332,21 @@ export interface Store extends Reader {
    * exist, with gaps that are filled later.
    */
   settled(table: string): Maybe<bigint>;
+  /** Absent when the engine does not commit several plans together. */
+  readonly stats?: CommitStats;
   close(): Promise<void>;
+}
+
+/** Commits of this process so far. */
+export interface CommitStats {
+  /** Number of transactions, each with one flush. */
+  readonly batches: number;
+  /** Number of plans in the transactions. */
+  readonly plans: number;
+  /** Time of the transactions with their flushes, in milliseconds. */
+  readonly ms: number;
+  /** Number of plans that wait now. */
+  readonly waiting: number;
 }
 
 export interface LoadTable {

@@ -176,13 +176,15 @@ export async function serve(
   }
 }
 
-/** Opens the HTTP listener for health checks, if there is to be one. */
-async function openHttp({ config }: Settings, source: HealthSource, log: Logger): Promise<HttpListener | undefined> {
-  const { listen, tokenFile } = config.http;
+/** Opens the HTTP listener for health checks and metrics, if there is to be one. */
+async function openHttp(settings: Settings, source: HealthSource, log: Logger): Promise<HttpListener | undefined> {
+  const { listen, tokenFile } = settings.config.http;
   if (listen === undefined) return undefined;
   const { openHttpListener } = await import('../http/http-listener.js');
   const { healthRoutes } = await import('../http/health.js');
-  return openHttpListener(listen, tokenFile, healthRoutes(source), log);
+  const { metricsRoute } = await import('../http/metrics.js');
+  const routes = [...healthRoutes(source), metricsRoute(settings, source.ask)];
+  return openHttpListener(listen, tokenFile, routes, log);
 }
 
 export function addServe(program: Command): void {

@@ -12,7 +12,7 @@ export type ServerPhase = 'starting' | 'serving' | 'stopping';
 export interface HealthSource {
   currentPhase(): ServerPhase;
   readonly partition: Partition;
-  ask(question: Question): Promise<Answer[]>;
+  readonly ask: (question: Question) => Promise<Answer[]>;
 }
 
 /** Routes for load balancers and supervisors: whether the process lives, and whether a search would be answered. */

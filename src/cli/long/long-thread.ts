@@ -53,6 +53,10 @@ export class LongThread implements LongWorker {
     onSettingsChanged(settings.config, (values) => this.#post({ type: 'settings', values }));
   }
 
+  get requestCount(): number {
+    return this.#quota.requestCount;
+  }
+
   /** Starts the thread if none runs; a later call may then return true. */
   hasTime(localSearches: number): boolean {
     this.#thread ??= this.#startThread();

@@ -11,6 +11,10 @@ export class RequestQuota {
     this.#limits = limits;
   }
 
+  get requestCount(): number {
+    return this.#requestCount;
+  }
+
   /** Counts a new request. Throws `busy` when the limit is reached. */
   acquire(user: string): void {
     const { longRequests: limit } = this.#limits;

@@ -176,7 +176,6 @@ export class GrowingServer implements WorkerOwner, Siblings {
     holdWritesAfterCrash(this.#settings, worker.number, reason, this.#log);
     this.#balancer.delete(worker);
     this.#busyMs.delete(worker);
-    if (worker.counts) this.#localServer.server.services.statistics.inherit(worker.counts);
     if (this.#isStopping) {
       for (const { socket } of arrivals) socket.destroy();
       return;

@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import { parseListenUrl } from '../../server/listen/listen-url.js';
 import { type Listener, openListeners, SPARE_CONNECTIONS } from '../../server/listen/listener.js';
 import type { Answer, Question } from '../../server/processes/siblings.js';
-import type { Counts, Statistics } from '../../server/processes/statistics.js';
+import { type Counts, endedTotals, type Statistics, sumCounts } from '../../server/processes/statistics.js';
 import type { Config } from '../../server/settings/index.js';
 
 /** A socket accepted at `listen[index]` that is being handed to a member. */
@@ -32,6 +32,8 @@ export class ConnectionBalancer<M extends Member> {
   readonly #members = new Set<M>();
   readonly #config: Config;
   readonly #statistics: Statistics;
+  /** Totals of the members that have ended, by worker number. */
+  readonly #endedTotals = new Map<number, Counts>();
   #listeners: readonly Listener[] = [];
   /** Sockets accepted while no member was ready. */
   #waitingSockets: IncomingSocket[] = [];
@@ -55,8 +57,13 @@ export class ConnectionBalancer<M extends Member> {
     this.#members.add(member);
   }
 
+  /** Removes a member that has ended. Its totals stay. */
   delete(member: M): void {
     this.#members.delete(member);
+    if (!member.counts) return;
+    const totals = endedTotals(member.counts);
+    const earlierTotals = this.#endedTotals.get(totals.workerNumber);
+    this.#endedTotals.set(totals.workerNumber, earlierTotals ? sumCounts([earlierTotals, totals]) : totals);
   }
 
   /** Resolves with the URLs for clients. */
@@ -100,12 +107,16 @@ export class ConnectionBalancer<M extends Member> {
     for (const arrival of this.#waitingSockets.splice(0)) this.assign(arrival);
   }
 
+  /** Returns the answers of the members, for `counts` also the totals of ended members. */
   async askAll(question: Question, except?: M): Promise<Answer[]> {
     // A process that starts now is told new settings as well: it takes the question once it has started.
     const isForAll = question.about === 'settings';
     const members = [...this.#members].filter((member) => member !== except && (isForAll || member.isReady));
     const answers = await Promise.all(members.map((member) => member.ask(question)));
-    return answers.filter((answer) => answer !== undefined);
+    if (question.about !== 'counts') return answers.filter((answer) => answer !== undefined);
+    // Taken at one moment: a member may end while others answer, and one may be too busy to answer.
+    const memberCounts = [...this.#members].flatMap((member) => (member !== except && member.counts) || []);
+    return [...memberCounts, ...this.#endedTotals.values()].map((counts) => ({ counts }));
   }
 
   renewCertificate(): void {

@@ -24,7 +24,7 @@ export class Supervisor implements WorkerOwner {
   readonly #settings: Settings;
   readonly #workerCount: number;
   readonly #log: Logger;
-  /** Totals of ended workers. */
+  /** Counts the connections that are refused here. */
   readonly #statistics = new Statistics();
   readonly #balancer: ConnectionBalancer<WorkerProcess>;
   #delayMs = FIRST_DELAY_MS;
@@ -92,7 +92,7 @@ export class Supervisor implements WorkerOwner {
     return this.ask(question, asker);
   }
 
-  /** Returns the answers of all workers except `asker`, for `counts` with the totals of ended workers. */
+  /** Returns the answers of all workers except `asker`, for `counts` with those of this process. */
   async ask(question: Question, asker?: WorkerProcess): Promise<Answer[]> {
     const answers = await this.#balancer.askAll(question, asker);
     return question.about === 'counts' ? [...answers, { counts: this.#statistics.counts() }] : answers;
@@ -101,7 +101,6 @@ export class Supervisor implements WorkerOwner {
   onWorkerEnd(worker: WorkerProcess, reason: string, arrivals: IncomingSocket[]): void {
     this.#balancer.delete(worker);
     holdWritesAfterCrash(this.#settings, worker.number, reason, this.#log);
-    if (worker.counts) this.#statistics.inherit(worker.counts);
     if (this.#isStopping) {
       for (const { socket } of arrivals) socket.destroy();
       return;

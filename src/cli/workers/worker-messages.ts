@@ -1,5 +1,6 @@
 import type { ChildProcess, SendHandle } from 'node:child_process';
 import type { Answer, Question } from '../../server/processes/siblings.js';
+import type { Counts } from '../../server/processes/statistics.js';
 import type { Settings } from '../options.js';
 
 export type WorkerOrder =
@@ -19,6 +20,8 @@ export type WorkerReport =
   /** A socket has arrived. */
   | { readonly type: 'taken'; readonly id: number }
   | { readonly type: 'closed' }
+  /** The last counts of a worker that ends. */
+  | { readonly type: 'counts'; readonly counts: Counts }
   | { readonly type: 'question'; readonly id: number; readonly question: Question }
   | { readonly type: 'answer'; readonly id: number; readonly answer: Answer };
 

@@ -154,6 +154,9 @@ export class WorkerProcess implements Member {
         this.connectionCount--;
         this.#owner.onConnectionClosed?.(this);
         return;
+      case 'counts':
+        this.counts = report.counts;
+        return;
       case 'answer':
         this.#answerResolvers.get(report.id)?.(report.answer);
         return;

@@ -65,6 +65,7 @@ async function serve(worker: number, settings: Settings): Promise<void> {
     });
   } finally {
     await server.close();
+    report({ type: 'counts', counts: server.services.statistics.counts() });
     directory.partition.store.beginClose?.();
     await longThread.close();
     await directory.close();

@@ -7,6 +7,8 @@ export interface TlsMaterial {
   readonly certificate: Buffer;
   readonly key: Buffer;
   readonly ca: Buffer | undefined;
+  /** End of the certificate's validity, in milliseconds since 1970. */
+  readonly expiresAt: number;
   readonly minVersion: 'TLSv1.2' | 'TLSv1.3';
 }
 
@@ -27,7 +29,8 @@ export async function readTls({ tls }: Config): Promise<TlsMaterial | undefined>
   if (!parsedCertificate.checkPrivateKey(parsePrivateKey(key, tls.key))) {
     throw new Error(`tls.key: ${tls.key} is not the key of the certificate in ${tls.cert}`);
   }
-  return { certificate, key, ca, minVersion: tls.minVersion };
+  const expiresAt = Date.parse(parsedCertificate.validTo);
+  return { certificate, key, ca, expiresAt, minVersion: tls.minVersion };
 }
 
 function parseCertificate(pem: Buffer, setting: string, path: string): X509Certificate {

@@ -20,14 +20,18 @@ export const LATENCY_BOUNDS_MS: readonly number[] = [
   0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000,
 ];
 
-/** Counters of the ended operations of one kind. */
-export interface EndedCounts {
+/** Times, counted by their length. */
+export interface Latencies {
+  /** Number of times in each bucket of `LATENCY_BOUNDS_MS`. */
+  latencies: number[];
+  /** Sum of the times, in milliseconds. */
+  workMs: number;
+}
+
+/** Counters of the ended operations of one kind. A latency is the time from start to response. */
+export interface EndedCounts extends Latencies {
   /** By result code. */
   results: Record<number, number>;
-  /** Number of operations in each bucket of `LATENCY_BOUNDS_MS`, by the time from start to response. */
-  latencies: number[];
-  /** Sum of the times from start to response, in milliseconds. */
-  workMs: number;
   /** Sum of the times from arrival to start, in milliseconds. */
   waitMs: number;
 }
@@ -40,16 +44,53 @@ export interface ConnectionGauges {
   readonly connectionsUnread: number;
 }
 
+/** Figures that parts of a process keep. An absent figure does not exist with the store or the settings. */
+export interface PartFigures extends ConnectionGauges {
+  readonly gauges: Readonly<
+    Partial<
+      Record<
+        | 'waitingHashes'
+        | 'longRequests'
+        | 'waitingCommits'
+        | 'waitingRequests'
+        | 'requestBytes'
+        | 'unsentBytes'
+        /** In milliseconds since 1970. */
+        | 'certificateExpiresAt'
+        /** Share of the last seconds in which the event loop was active, from 0 to 1. */
+        | 'saturation',
+        number | undefined
+      >
+    >
+  >;
+  /** Figures that grow until the process ends. */
+  readonly totals: Readonly<
+    Partial<
+      Record<
+        'commits' | 'committedPlans' | 'commitMs' | 'passwordCacheHits' | 'passwordCacheMisses',
+        number | undefined
+      >
+    >
+  >;
+  /** How late timers of the event loop were. */
+  readonly loopLag: Latencies;
+}
+
 /** The counters of one process. Plain data, which can be sent to another process. */
-export interface Counts extends ConnectionGauges {
+export interface Counts extends PartFigures {
   /** Number of the worker process. 0: a single process, or the supervisor of the workers. */
   readonly workerNumber: number;
+  /** 0: the totals of the ended processes of this number. */
   readonly pid: number;
+  /** Time of the figures, in milliseconds since 1970. A process that is too busy to answer has old ones. */
+  readonly takenAt: number;
   /** Milliseconds since 1970. */
   readonly startedAt: number;
   readonly memoryBytes: number;
   /** Time that the event loop was active, in milliseconds. */
   readonly busyMs: number;
+  /** Processor time, in milliseconds. */
+  readonly cpuMs: number;
   readonly connectionsCurrent: number;
   readonly connectionsTotal: number;
   readonly connectionsRefused: number;
@@ -65,8 +106,14 @@ export interface Counts extends ConnectionGauges {
   readonly ended: Readonly<Record<Op, EndedCounts>>;
 }
 
-/** Counters that grow until the process ends. */
-const TOTALS = [
+/** Figures that are summed over processes. */
+const SUMMED = [
+  'memoryBytes',
+  'busyMs',
+  'cpuMs',
+  'connectionsCurrent',
+  'connectionsWaiting',
+  'connectionsUnread',
   'connectionsTotal',
   'connectionsRefused',
   'entriesSent',
@@ -75,20 +122,25 @@ const TOTALS = [
   'bytesSent',
   'unindexedSearches',
 ] as const;
-/** Figures that are summed over processes, but are not kept when a process ends. */
-const CURRENT_FIGURES = [
-  'memoryBytes',
-  'busyMs',
-  'connectionsCurrent',
-  'connectionsWaiting',
-  'connectionsUnread',
-] as const;
+
+export function noLatencies(): Latencies {
+  return { latencies: Array(LATENCY_BOUNDS_MS.length + 1).fill(0), workMs: 0 };
+}
+
+export function countLatency(counts: Latencies, ms: number): void {
+  let bucket = 0;
+  while (bucket < LATENCY_BOUNDS_MS.length && ms > LATENCY_BOUNDS_MS[bucket]!) bucket++;
+  counts.latencies[bucket]!++;
+  counts.workMs += ms;
+}
 
 function perOp<T>(make: () => T): Record<Op, T> {
   return Object.fromEntries(OPS.map((op) => [op, make()])) as Record<Op, T>;
 }
 
-const NO_GAUGES: ConnectionGauges = { connectionsWaiting: 0, connectionsUnread: 0 };
+function noPartFigures(): PartFigures {
+  return { connectionsWaiting: 0, connectionsUnread: 0, gauges: {}, totals: {}, loopLag: noLatencies() };
+}
 
 /** The counters of this process. Plain fields, because the hot path increments them. */
 export class Statistics {
@@ -104,67 +156,67 @@ export class Statistics {
   unindexedSearches = 0;
   readonly operations = perOp(() => 0);
   readonly ended = perOp<EndedCounts>(() => ({
+    ...noLatencies(),
     results: {},
-    latencies: Array(LATENCY_BOUNDS_MS.length + 1).fill(0),
-    workMs: 0,
     waitMs: 0,
   }));
+  readonly #readPartFigures: () => PartFigures;
 
-  readonly #gauges: () => ConnectionGauges;
-
-  constructor(workerNumber = 0, gauges: () => ConnectionGauges = () => NO_GAUGES) {
+  constructor(workerNumber = 0, readPartFigures: () => PartFigures = noPartFigures) {
     this.workerNumber = workerNumber;
-    this.#gauges = gauges;
+    this.#readPartFigures = readPartFigures;
   }
 
   countEnd(op: Op, code: number, workMs: number, waitMs: number): void {
     const ended = this.ended[op];
     ended.results[code] = (ended.results[code] ?? 0) + 1;
-    let bucket = 0;
-    while (bucket < LATENCY_BOUNDS_MS.length && workMs > LATENCY_BOUNDS_MS[bucket]!) bucket++;
-    ended.latencies[bucket]!++;
-    ended.workMs += workMs;
+    countLatency(ended, workMs);
     ended.waitMs += waitMs;
   }
 
   counts(): Counts {
-    const busyMs = performance.eventLoopUtilization().active;
-    const memoryBytes = process.memoryUsage.rss();
-    const ended = structuredClone(this.ended);
-    const operations = { ...this.operations };
-    return { ...this, ...this.#gauges(), pid: process.pid, memoryBytes, busyMs, operations, ended };
-  }
-
-  /** Adds the totals of a process that has ended. */
-  inherit(endedCounts: Counts): void {
-    addTotals(this, endedCounts);
-  }
-}
-
-type Totals = Pick<Counts, 'operations' | 'ended'> & { -readonly [K in (typeof TOTALS)[number]]: number };
-
-function addTotals(sum: Totals, counts: Counts): void {
-  for (const key of TOTALS) sum[key] += counts[key];
-  const operations: Record<Op, number> = sum.operations;
-  for (const op of OPS) {
-    operations[op] += counts.operations[op];
-    const from = counts.ended[op];
-    const to = sum.ended[op];
-    for (const [code, count] of Object.entries(from.results))
-      to.results[Number(code)] = (to.results[Number(code)] ?? 0) + count;
-    for (const [i, count] of from.latencies.entries()) to.latencies[i]! += count;
-    to.workMs += from.workMs;
-    to.waitMs += from.waitMs;
+    const { user, system } = process.cpuUsage();
+    return structuredClone({
+      ...this,
+      ...this.#readPartFigures(),
+      pid: process.pid,
+      takenAt: Date.now(),
+      memoryBytes: process.memoryUsage.rss(),
+      busyMs: performance.eventLoopUtilization().active,
+      cpuMs: (user + system) / 1000,
+    });
   }
 }
 
-/** Returns the sum of the counters, with `workerNumber` and `pid` of the first element. */
+/** Returns what stays of the counts of a process that has ended. */
+export function endedTotals(counts: Counts): Counts {
+  const noConnections = { connectionsCurrent: 0, connectionsWaiting: 0, connectionsUnread: 0 };
+  return { ...counts, ...noConnections, pid: 0, memoryBytes: 0, gauges: {} };
+}
+
+/** Returns the sum of the counters, without gauges, with `workerNumber` and `pid` of the first element. */
 export function sumCounts([firstCounts, ...otherCounts]: readonly [Counts, ...Counts[]]): Counts {
-  const sum = structuredClone(firstCounts) as { -readonly [K in keyof Counts]: Counts[K] };
+  const sum: { -readonly [K in keyof Counts]: Counts[K] } = { ...structuredClone(firstCounts), gauges: {} };
   for (const counts of otherCounts) {
     sum.startedAt = Math.min(sum.startedAt, counts.startedAt);
-    for (const key of CURRENT_FIGURES) sum[key] += counts[key];
-    addTotals(sum, counts);
+    for (const key of SUMMED) sum[key] += counts[key];
+    addNumbers(sum.operations, counts.operations);
+    for (const op of OPS) {
+      addLatencies(sum.ended[op], counts.ended[op]);
+      addNumbers(sum.ended[op].results, counts.ended[op].results);
+      sum.ended[op].waitMs += counts.ended[op].waitMs;
+    }
+    addNumbers(sum.totals, counts.totals);
+    addLatencies(sum.loopLag, counts.loopLag);
   }
   return sum;
+}
+
+function addNumbers(sum: Partial<Record<string, number>>, numbers: Readonly<Partial<Record<string, number>>>): void {
+  for (const [name, number] of Object.entries(numbers)) sum[name] = (sum[name] ?? 0) + (number ?? 0);
+}
+
+function addLatencies(sum: Latencies, counts: Latencies): void {
+  for (const [i, count] of counts.latencies.entries()) sum.latencies[i]! += count;
+  sum.workMs += counts.workMs;
 }

@@ -17,7 +17,7 @@ import { Quality } from '../passwords/quality.js';
 import { SecondFactor } from '../passwords/second-factor.js';
 import type { LongWorker } from '../processes/long-request.js';
 import type { Siblings } from '../processes/siblings.js';
-import { type ConnectionGauges, Statistics } from '../processes/statistics.js';
+import { type PartFigures, Statistics } from '../processes/statistics.js';
 import { type Config, onSettingsChanged } from '../settings/index.js';
 import { VirtualEntries } from '../virtual/virtual-entries.js';
 import { AccessControl } from './access-control.js';
@@ -94,20 +94,20 @@ export interface Services {
   readonly virtual: VirtualEntries;
 }
 
-/** The other processes and threads of the server, and the figures of its connections. */
+/** The other processes and threads of the server, and the figures of its parts. */
 export interface Helpers extends Partial<Pick<Services, 'siblings' | 'longWorker'>> {
-  gauges?(): ConnectionGauges;
+  readPartFigures?(): PartFigures;
 }
 
 export function createServices(
   partition: Partition,
   config: Config,
   log: Logger,
-  { siblings, longWorker, gauges }: Helpers = {},
+  { siblings, longWorker, readPartFigures }: Helpers = {},
 ): Services {
   const { schema } = partition;
   logOutages(partition, log);
-  const statistics = new Statistics(siblings?.workerNumber, gauges);
+  const statistics = new Statistics(siblings?.workerNumber, readPartFigures);
   const access = new AccessControl(partition, log);
   const encoder = new EntryEncoder(partition.descriptions, partition);
   const hashing = new PasswordHashing(schema, config, log);

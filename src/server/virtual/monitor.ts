@@ -49,10 +49,10 @@ export function monitorEntries(
 ): Maybe<ComputedEntry[]> {
   const own = statistics.counts();
   const isAlone = !siblings || siblings.isAlone;
-  return chain(isAlone ? [] : siblings.ask({ about: 'counts' }), (answers) => {
+  return chain(siblings?.ask({ about: 'counts' }) ?? [], (answers) => {
     const allCounts: [Counts, ...Counts[]] = [own, ...answers.flatMap(({ counts }) => counts ?? [])];
-    // Number 0 is the supervisor, which does not serve.
-    const processes = isAlone ? [own] : allCounts.filter(({ workerNumber }) => workerNumber > 0);
+    // Number 0 is the supervisor, which does not serve; without a process id counts are totals of ended processes.
+    const processes = isAlone ? [own] : allCounts.filter(({ workerNumber, pid }) => workerNumber > 0 && pid > 0);
     processes.sort((a, b) => a.workerNumber - b.workerNumber);
     const figures = { total: sumCounts(allCounts), processes, own, isAlone, config };
     return [baseEntry(figures), ...subsystemEntries(figures)];

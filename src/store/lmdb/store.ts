@@ -1,6 +1,6 @@
 import type { Transaction } from 'lmdb';
 import { lastRowNumber } from '../append.js';
-import type { LoadTable, Maybe, Plan, RowLayout, Snapshot, Store, TableSpec } from '../contract.js';
+import type { CommitStats, LoadTable, Maybe, Plan, RowLayout, Snapshot, Store, TableSpec } from '../contract.js';
 import { StoreError } from '../store-error.js';
 import { checkSpec, sameSpec } from '../tables.js';
 import type { Failpoint } from './failpoint.js';
@@ -40,9 +40,8 @@ export class LmdbStore extends LmdbReader implements Store {
     return this.env.rowLayout;
   }
 
-  /** Number of transactions (and flushes) of `commit` so far, and of the plans in these transactions. */
-  get stats(): { readonly batches: number; readonly plans: number } {
-    return this.#committer.stats;
+  get stats(): CommitStats {
+    return { ...this.#committer.stats, waiting: this.#committer.waitingCount };
   }
 
   async createTable(spec: TableSpec): Promise<void> {

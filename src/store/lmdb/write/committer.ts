@@ -40,8 +40,8 @@ interface Outcome {
  * transaction and one flush. Each plan sees the earlier plans of its batch. A plan whose guard fails is left out alone.
  */
 export class Committer {
-  /** Number of transactions and plans so far. */
-  readonly stats = { batches: 0, plans: 0 };
+  /** Number of transactions and plans so far, and the time of the transactions with their flushes. */
+  readonly stats = { batches: 0, plans: 0, ms: 0 };
   readonly #env: Environment;
   readonly #exclusive: <R>(task: () => Promise<R>) => Promise<R>;
   readonly #failpoint: Failpoint | undefined;
@@ -65,6 +65,10 @@ export class Committer {
       this.#runPromise ??= this.#run();
       if (this.#queue.length >= this.#expectedSize) this.#stopGathering?.();
     });
+  }
+
+  get waitingCount(): number {
+    return this.#queue.length;
   }
 
   /** Resolves when no plan is waiting or being written. */
@@ -111,6 +115,7 @@ export class Committer {
     this.stats.batches++;
     this.stats.plans += outcomes.length;
     this.#endedAt = performance.now();
+    this.stats.ms += this.#endedAt - beganAt;
     this.#expectedSize = this.#endedAt - beganAt < GATHER_FACTOR * GATHER_MS ? 0 : outcomes.length + this.#queue.length;
     for (const { job, error } of outcomes) {
       if (error === undefined) job.resolve();

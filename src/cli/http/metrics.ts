@@ -1,0 +1,64 @@
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { AggregatorRegistry } from 'prom-client';
+import type { Answer, Question } from '../../server/processes/siblings.js';
+import type { Counts } from '../../server/processes/statistics.js';
+import { VERSION } from '../../server/words/version.js';
+import { isHBaseUrl } from '../../store/hbase/settings.js';
+import { DATA_FILE } from '../../store/lmdb/file/data-file.js';
+import type { Settings } from '../options.js';
+import { METRICS, type Metric, type Sample } from './metrics-table.js';
+import type { Route } from './route.js';
+
+/** A metric with its samples, as prom-client aggregates metrics: samples with the same labels are summed. */
+interface SampledMetric extends Omit<Metric, 'read'> {
+  readonly aggregator: 'sum';
+  readonly values: readonly Sample[];
+}
+
+/** The route that Prometheus scrapes. `ask` returns the answers of all processes and the totals of ended ones. */
+export function metricsRoute(settings: Settings, ask: (question: Question) => Promise<Answer[]>): Route {
+  return {
+    method: 'GET',
+    path: '/metrics',
+    handle: async () => {
+      const answers = await ask({ about: 'counts' });
+      const allCounts = answers.flatMap(({ counts }) => counts ?? []);
+      const metrics = METRICS.map((metric) => sampleMetric(metric, allCounts));
+      metrics.push(...(await serverMetrics(settings)));
+      const registry = AggregatorRegistry.aggregate([metrics.filter(({ values }) => values.length > 0)]);
+      return { type: registry.contentType, body: await registry.metrics() };
+    },
+  };
+}
+
+/**
+ * Totals of ended processes stay in the counters of their worker number: the sums never fall, and a worker that starts
+ * again continues the series.
+ */
+function sampleMetric({ read, ...metric }: Metric, allCounts: readonly Counts[]): SampledMetric {
+  const values = allCounts
+    .filter(({ pid }) => pid !== 0 || metric.type !== 'gauge')
+    .flatMap((counts) => {
+      const value = read(counts) ?? [];
+      const samples: Sample[] = typeof value === 'number' ? [{ labels: {}, value }] : value;
+      return samples.map((sample) => ({ ...sample, labels: { worker: counts.workerNumber, ...sample.labels } }));
+    });
+  return { ...metric, aggregator: 'sum', values };
+}
+
+/** Metrics of the server as a whole. A directory in HBase has no data file. */
+async function serverMetrics({ store }: Settings): Promise<SampledMetric[]> {
+  const common = { type: 'gauge', aggregator: 'sum' } as const;
+  const versionSample = { labels: { version: VERSION }, value: 1 };
+  const sizes = isHBaseUrl(store) ? [] : [(await stat(join(store, DATA_FILE))).size];
+  return [
+    { ...common, name: 'rowan_build_info', help: 'Version of the program, as a label.', values: [versionSample] },
+    {
+      ...common,
+      name: 'rowan_store_size_bytes',
+      help: 'Size of the data file.',
+      values: sizes.map((value) => ({ labels: {}, value })),
+    },
+  ];
+}
