@@ -1,9 +1,11 @@
 import { latestCsn } from '../../partition/feed/history.js';
 import { readSource } from '../../partition/index.js';
 import { csnMicros } from '../../partition/model/csn.js';
-import { keysOf } from '../../store/batches.js';
+import { UUID_BYTES } from '../../partition/model/tables.js';
+import { splitKeys } from '../../partition/upkeep/regions.js';
 import { isHBaseUrl } from '../../store/hbase/settings.js';
 import { WriteHold } from '../../store/lmdb/write/hold.js';
+import { EMPTY } from '../../store/row.js';
 import { pluralize } from '../exit.js';
 import { type OpenDirectory, schemaDifference } from '../open-directory.js';
 import type { Settings } from '../options.js';
@@ -12,11 +14,17 @@ import { type Finding, fault, ok, warning } from './finding.js';
 /** Difference of clocks that does no harm, in milliseconds. */
 const CLOCK_SLACK_MS = 1000;
 
-/** Checks that each table answers, and that writes are not held because of damage. */
+/** Number of places in a table that are read, so that each region of HBase is asked. */
+const PLACES = 64;
+
+/** Checks that each table answers in all places, and that writes are not held because of damage. */
 export async function checkStore({ partition: { store }, address }: OpenDirectory): Promise<Finding[]> {
   if (!isHBaseUrl(address)) new WriteHold(address).check();
   const tables = await store.tables();
-  for (const { name } of tables) await keysOf(store.scan(name, {}, { limit: 1, keysOnly: true }));
+  for (const spec of tables) {
+    const keys = [EMPTY, ...splitKeys(spec, PLACES)].map((key) => Buffer.concat([key, Buffer.alloc(UUID_BYTES + 1)]));
+    await store.getMany(spec.name, keys);
+  }
   return [ok(`${pluralize(tables.length, 'table')} at ${address}`)];
 }
 
