@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { copyFileSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { expect } from 'chai';
@@ -247,6 +248,17 @@ describe('cli: workers', () => {
     const lacking = await rowan([...args, '--listen', 'ldap://127.0.0.1:0', ...tls]);
     expect(lacking).to.include({ code: 1, stdout: '' });
     expect(lacking.stderr).to.match(/^rowan: .*nowhere.*\n$/);
+  });
+
+  it('take the connections of both addresses of localhost', async () => {
+    const server = await serve(sandbox.data, ['--workers', '2', '--listen', 'ldap://localhost:0']);
+    const hosts = Object.values(networkInterfaces()).flatMap((list) => list!.map(({ address }) => address));
+    for (const host of ['127.0.0.1', '::1'].filter((address) => hosts.includes(address))) {
+      const client = new RawClient(connect({ host, port: server.port }));
+      expect(await client.bind(ADMIN, PASSWORD), host).to.equal(0);
+      client.close();
+    }
+    expect(await server.stop()).to.equal(0);
   });
 
   it('are not there with one', async () => {

@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
-import { connect } from 'node:net';
-import { tmpdir } from 'node:os';
+import { type AddressInfo, connect, createServer, type LookupFunction } from 'node:net';
+import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connect as connectTls } from 'node:tls';
 import { expect } from 'chai';
@@ -14,6 +14,16 @@ import { ADMIN, emptyPartition, personDn, type Running, SUFFIX, start } from './
 import { RawClient, searchRequest, simpleBind } from './raw-client.js';
 
 const START_TLS = { op: 'extended', oid: ExtendedOid.startTls, value: undefined } as const;
+
+/** The addresses of `localhost` that this machine has, with their families. */
+function loopbackAddresses(): (readonly [string, 4 | 6])[] {
+  const all = Object.values(networkInterfaces()).flatMap((list) => list!.map(({ address }) => address));
+  const wanted = [
+    ['127.0.0.1', 4],
+    ['::1', 6],
+  ] as const;
+  return wanted.filter(([address]) => all.includes(address));
+}
 
 describe('server: TLS and ldapi', () => {
   const folder = mkdtempSync(join(tmpdir(), 'rowan-tls-'));
@@ -199,6 +209,46 @@ describe('server: TLS and ldapi', () => {
     expect((await client.search('')).code).to.equal(0);
     client.close();
     await again.stop();
+  });
+
+  it('localhost is served by IPv4 and IPv6 at one port, with TLS and without', async () => {
+    const { cert, key } = makeCertificate(folder, 'both');
+    const trusted = readFileSync(cert);
+    const listen = ['ldap://localhost:0', 'ldaps://localhost:0'];
+    const both = await start({ listen, 'tls.cert': cert, 'tls.key': key });
+    for (const url of both.urls) {
+      expect(url).to.match(/^ldaps?:\/\/localhost:\d+$/);
+      const { protocol, port } = new URL(url);
+      for (const [address, family] of loopbackAddresses()) {
+        // Not every system has both addresses under the name `localhost`.
+        const lookup: LookupFunction = (_name, { all }, found) =>
+          all ? found(null, [{ address, family }]) : found(null, address, family);
+        const target = { host: 'localhost', port: Number(port), lookup };
+        const socket = protocol === 'ldaps:' ? connectTls({ ...target, ca: trusted }) : connect(target);
+        const client = new RawClient(socket);
+        expect(await client.bind(ADMIN.dn, ADMIN.password), `${url} at ${address}`).to.equal(0);
+        expect(socket.remoteAddress).to.equal(address);
+        client.close();
+      }
+    }
+    await both.stop();
+    const again = await start({ listen: [both.urls[0]!] });
+    expect(again.urls).to.deep.equal([both.urls[0]]);
+    await again.stop();
+  });
+
+  it('localhost is refused where another program has the port at one of its addresses', async () => {
+    const partition = await emptyPartition();
+    for (const [address] of loopbackAddresses()) {
+      const other = createServer().listen(0, address);
+      await once(other, 'listening');
+      const url = `ldap://localhost:${(other.address() as AddressInfo).port}`;
+      await start({ listen: [url] }, 0, partition).then(
+        () => expect.fail(`listened on ${url}`),
+        (error: Error) => expect(error.message).to.contain(url).and.contain('in use'),
+      );
+      other.close();
+    }
   });
 
   it('an address in use, an unknown one and a wrong URL are named', async () => {

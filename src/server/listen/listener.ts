@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { chmod, unlink } from 'node:fs/promises';
-import { connect, type Server as NetServer } from 'node:net';
+import { connect, createServer, type Server as NetServer } from 'node:net';
 import type { Logger } from 'pino';
 import { type Config, onSettingsChanged } from '../settings/index.js';
 import { clientUrl, type ListenAddress } from './listen-url.js';
@@ -11,7 +11,14 @@ export const SPARE_CONNECTIONS = 256;
 interface ListenOptions {
   readonly socketMode: number;
   readonly log: Logger;
+  /** Servers whose number of sockets is limited. */
+  readonly servers: NetServer[];
 }
+
+/** Errors of an address family that the machine lacks. */
+const ABSENT_FAMILY: ReadonlySet<unknown> = new Set(['EADDRNOTAVAIL', 'EAFNOSUPPORT']);
+/** Ports tried for `localhost` with port 0. The system chooses each for IPv6, and it may be taken for IPv4. */
+const PORT_ATTEMPTS = 10;
 
 export interface Listener {
   readonly url: string;
@@ -26,21 +33,74 @@ export async function openListeners(
   config: Config,
   log: Logger,
 ): Promise<Listener[]> {
-  const options = { socketMode: Number.parseInt(config.ldapi.mode, 8), log };
+  const servers = [...nets];
+  const options = { socketMode: Number.parseInt(config.ldapi.mode, 8), log, servers };
   // Counts sockets in unfinished TLS handshakes as well. Further connections stay in the system's backlog.
   const limitConnections = (): void => {
-    for (const net of nets) net.maxConnections = config.limits.connections + SPARE_CONNECTIONS;
+    for (const server of servers) server.maxConnections = config.limits.connections + SPARE_CONNECTIONS;
   };
   limitConnections();
   onSettingsChanged(config, limitConnections);
   const listeners: Listener[] = [];
   try {
-    for (const [i, address] of addresses.entries()) listeners.push(await openListener(address, nets[i]!, options));
+    for (const [i, address] of addresses.entries()) listeners.push(await openAddress(address, nets[i]!, options));
   } catch (error) {
     for (const listener of listeners) listener.close();
     throw error;
   }
   return listeners;
+}
+
+function openAddress(address: ListenAddress, net: NetServer, options: ListenOptions): Promise<Listener> {
+  const isLoopback = address.scheme !== 'ldapi' && address.host.toLowerCase() === 'localhost';
+  return isLoopback ? openLoopback(address, net, options) : openListener(address, net, options);
+}
+
+/**
+ * Listens for `localhost`, on the loopback addresses of IPv4 and IPv6: clients try either. `net` listens on the first,
+ * a server of its own on the second, which gives its sockets to `net`.
+ */
+async function openLoopback(
+  address: Exclude<ListenAddress, { scheme: 'ldapi' }>,
+  net: NetServer,
+  options: ListenOptions,
+): Promise<Listener> {
+  for (let attempt = 1; ; attempt++) {
+    const server = createServer({ pauseOnConnect: true }, (socket) => void net.emit('connection', socket));
+    server.maxConnections = net.maxConnections;
+    options.servers.push(server);
+    const second = await openUnlessAbsent({ ...address, host: '::1' }, server, options);
+    const port = second ? Number(new URL(second.url).port) : address.port;
+    try {
+      const first = { ...address, host: '127.0.0.1', port };
+      const main = await (second ? openUnlessAbsent(first, net, options) : openListener(first, net, options));
+      const close = (): void => {
+        main?.close();
+        second?.close();
+      };
+      return { url: clientUrl(address, Number(new URL((main ?? second)!.url).port)), close };
+    } catch (error) {
+      second?.close();
+      const isTaken = causeCode(error) === 'EADDRINUSE' && second && address.port === 0;
+      if (!isTaken || attempt === PORT_ATTEMPTS) throw error;
+    }
+  }
+}
+
+/** Like `openListener`. Resolves with undefined on a machine without the family of the address. */
+function openUnlessAbsent(
+  address: ListenAddress,
+  net: NetServer,
+  options: ListenOptions,
+): Promise<Listener | undefined> {
+  return openListener(address, net, options).catch((error: unknown) => {
+    if (!ABSENT_FAMILY.has(causeCode(error))) throw error;
+    return undefined;
+  });
+}
+
+function causeCode(error: unknown): unknown {
+  return ((error as Error).cause as NodeJS.ErrnoException | undefined)?.code;
 }
 
 /** Listens with `net`. Rejects with an error that names the URL. */

@@ -63,7 +63,7 @@ export const settings = {
   listen: {
     kind: 'urls',
     default: ['ldap://127.0.0.1:1389'],
-    help: 'Where to listen: `ldap://`, `ldaps://` (needs `tls.cert`) and `ldapi://` URLs. The flag may be repeated.',
+    help: 'Where to listen: `ldap://`, `ldaps://` (needs `tls.cert`) and `ldapi://` URLs. The host `localhost` is 127.0.0.1 and ::1, as far as the machine has them; without a host it is every address. The flag may be repeated.',
   },
   workers: {
     kind: 'count',
