@@ -73,7 +73,8 @@ export class SettingsReloader {
       return { file, problems: [], changes, overrides: listOverrides(loaded) };
     } catch (error) {
       const problems = describeError(error).split('\n');
-      for (const problem of problems) log.error({ by: requestedBy, problem }, 'no setting is changed: a mistake');
+      for (const problem of problems)
+        log.error({ by: requestedBy, problem }, 'a mistake in the configuration: no setting is changed');
       return { file, problems, changes: [], overrides: {} };
     }
   }

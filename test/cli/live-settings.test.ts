@@ -244,7 +244,7 @@ describe('cli: settings that change while the server runs', () => {
     server.process.kill('SIGHUP');
     await until(server.process, () => log.includes('limits.controls must be'));
     expect(log).to.match(
-      /ERROR no setting is changed: a mistake by=SIGHUP problem="rowan.yaml:4: limits.conections is/,
+      /ERROR a mistake in the configuration: no setting is changed by=SIGHUP problem="rowan.yaml:4: limits.conections is/,
     );
     expect(await searchCode(client)).to.equal(4);
     writeFileSync(file, 'tls: {cert: nowhere.crt, key: nowhere.key}\n');

@@ -23,6 +23,7 @@ export function onSettingsChanged(config: Config, listener: Listener): () => voi
  */
 export async function applySettings(config: Config, values: LiveValues): Promise<void> {
   const names = Object.keys(values) as SettingName[];
+  if (names.length === 0) return;
   for (const name of names) {
     const spec: SettingSpec = settings[name];
     if (spec.live === undefined) throw new TypeError(`${name} cannot change while the server runs`);
