@@ -6,7 +6,7 @@ import type { Viewer } from './model/viewer.js';
 import type { SearchOutcome, SearchParams } from './read/search-params.js';
 import type { SearchSink } from './read/sink.js';
 
-/** What the server calls. Every method throws `LdapError`; store errors are already translated. */
+/** The operations that the server calls. Every method throws `LdapError`, also for errors of the store. */
 export interface Directory {
   search(params: SearchParams, sink: SearchSink): Maybe<SearchOutcome>;
   /** Returns the entry. Throws `noSuchObject` with matchedDN, or `referral` at or above `dn` unless manageDsaIT. */

@@ -88,25 +88,25 @@ import { restoreSubtree, type SubtreeRestore } from './write/restore-subtree.js'
 import { RULES } from './write/rules/index.js';
 
 export interface PartitionOptions {
-  /** Milliseconds since 1970. */
+  /** Returns the time in milliseconds since 1970. Default: `Date.now`. */
   readonly now?: () => number;
-  /** Number of this process among the writers of the directory. Part of each entryCSN. */
+  /** Number that distinguishes this process from other writers of the directory. Part of each entryCSN. */
   readonly process?: number;
-  /** True if the partition must not write. */
+  /** Whether the partition must not write. */
   readonly readOnly?: boolean;
 }
 
-/** An entry that was found by name. */
+/** An entry that was found by its DN. */
 export interface FoundRow {
   readonly id: Buffer;
   readonly row: Buffer;
   readonly node: Node;
 }
 
-/** An entry that exists only in memory. */
+/** An entry that is in no table, such as the root DSE. Filters are evaluated on it in memory. */
 export interface VirtualEntry {
   readonly id: Buffer;
-  /** UTF-8. */
+  /** DN as the client wrote it, UTF-8. */
   readonly dn: Buffer;
   readonly normRdn?: Buffer;
   /** Absent: the root. */
@@ -119,10 +119,10 @@ export class Partition implements Directory {
   readonly store: Store;
   readonly schema: Schema;
   readonly descriptions: DescriptionTable;
-  /** The state shared by the operations. For code within `src/partition`. */
+  /** The shared state of the operations, for code within `src/partition`. */
   readonly context: SearchContext & WriteContext;
   readonly outage = new Outage();
-  /** Last result of `groupsVersion` on a store that answers synchronously. */
+  /** The last result of `groupsVersion`, valid at one `moment`. */
   #lastGroupsVersion: { readonly moment: number | undefined; readonly version: bigint } | undefined;
 
   private constructor(context: SearchContext & WriteContext) {
@@ -166,14 +166,14 @@ export class Partition implements Directory {
     return new Partition(context);
   }
 
-  /** Makes all later reads at least as new as this moment, whichever process wrote the data. */
+  /** Makes later reads see all data that any process had written before this call. */
   renewReads(): void {
     if (!this.store.renewReads) return;
     this.store.renewReads();
     this.context.shared.expire();
   }
 
-  /** Reads settings and indexes changed by other processes. Every operation does so by itself. */
+  /** Reads the settings and indexes that other processes have changed. Every operation does this by itself. */
   async refresh(): Promise<void> {
     await this.#translateMaybe(() => this.context.shared.refresh());
   }
@@ -184,7 +184,7 @@ export class Partition implements Directory {
   get suffixes(): readonly Dn[] {
     return this.context.shared.suffixes;
   }
-  /** False once the directory has another schema than this process. */
+  /** Whether the directory has the schema of this process. False after another process has changed the schema. */
   get schemaIsCurrent(): boolean {
     return this.context.shared.schemaIsCurrent;
   }
@@ -216,7 +216,7 @@ export class Partition implements Directory {
     return this.#translate(readById(this.context, id));
   }
 
-  /** Returns the id, master row and node of an entry, synchronously on an embedded store. Used by bind. */
+  /** Returns the id, master row and node of an entry. Binds call it: an embedded store answers synchronously. */
   findRow(dn: Dn): Maybe<FoundRow | undefined> {
     const find = () => findEntry(this.context, this.store, dn);
     return this.#translateMaybe(() =>
@@ -227,7 +227,7 @@ export class Partition implements Directory {
     );
   }
 
-  /** Returns the whole entry if the viewer sees it. Throws `noSuchObject` or `referral` otherwise. */
+  /** Returns the whole entry. Throws `noSuchObject` or `referral` if the viewer must not see it. */
   async findVisible(dn: Dn, viewer: Viewer): Promise<LocatedEntry> {
     const find = async (): Promise<LocatedEntry> => {
       await this.context.shared.fresh();
@@ -239,7 +239,7 @@ export class Partition implements Directory {
     return this.#translateMaybe(() => this.#maskErrors(viewer, find));
   }
 
-  /** Throws the error that these changes would be refused with in the entry's current state. */
+  /** Throws the error with which the entry, in its current state, would refuse these changes. */
   async requireAllowed(dn: Dn, changes: readonly Modification[], actor: Actor, options?: WriteOptions): Promise<void> {
     return this.#translate(requireModifyAllowed(this.context, dn, changes, actor, options));
   }
@@ -250,8 +250,8 @@ export class Partition implements Directory {
   }
 
   /**
-   * Returns a number, of this process and thread, that changes whenever members or names of groups may have changed.
-   * Members of dynamic groups also depend on the entries: see `versionOf`.
+   * Returns a number that changes whenever members or names of groups may have changed. Comparable only within this
+   * process and thread. Members of dynamic groups also depend on the entries: see `versionOf`.
    */
   groupsVersion(): Maybe<bigint> {
     const { moment } = this;
@@ -261,15 +261,16 @@ export class Partition implements Directory {
     return version;
   }
 
-  /** Returns the current version counter of an entry; undefined if the entry is gone. */
+  /** Returns the version of an entry, which every change of the entry increments; undefined if the entry is gone. */
   versionOf(id: Buffer): Maybe<bigint | undefined> {
     const head = () => this.store.getHead(MASTER_TABLE.name, id, true);
     return this.#translateMaybe(() => chain(this.context.shared.readFresh(head), (row) => row && versionOf(row)));
   }
 
   /**
-   * Number of the current moment for a store that answers synchronously: results read at the same number are still
-   * valid. Undefined: nothing is valid. A moment lasts at most one turn of the event loop, and ends at a commit.
+   * Identifies the current moment of a store that answers synchronously. Results that were read at the same moment are
+   * still valid. A moment ends at a commit, at the latest with the current turn of the event loop. Undefined: no result
+   * is valid for longer than its read.
    */
   get moment(): number | undefined {
     return this.context.shared.moment;
@@ -277,18 +278,21 @@ export class Partition implements Directory {
 
   /**
    * A number that changes whenever any process may have renamed or moved an entry. A DN stays valid while the number,
-   * read after `versionOf` or `findRow`, is unchanged. The number is meaningful only within this process and thread.
+   * read after `versionOf` or `findRow`, is unchanged. Comparable only within this process and thread.
    */
   get treeGeneration(): number {
     return this.context.shared.generation;
   }
 
-  /** Opens a reader for the values over 64 KiB of an entry. The caller must close it. */
+  /** Opens a reader for the values over 64 KiB of an entry. The caller has to close the reader. */
   async openLarge(id: Buffer): Promise<LargeReader> {
     return this.#translate(LargeReader.open(this.store, id));
   }
 
-  /** Evaluates the filter on a virtual entry. Returns the entry with its readable row if the filter matches. */
+  /**
+   * Evaluates the filter on a virtual entry. Returns the entry if it matches, with the attributes that the viewer may
+   * read.
+   */
   findVirtual(
     virtual: VirtualEntry,
     filter: Filter,
@@ -319,7 +323,7 @@ export class Partition implements Directory {
     return this.#translateMaybe(() => this.#maskErrors(viewer, work));
   }
 
-  /** Runs the work with errors that name only entries visible to the viewer. */
+  /** Runs the work. Its errors must not name entries that the viewer cannot see. */
   #maskErrors<T>(viewer: Viewer, work: () => Maybe<T>): Maybe<T> {
     if (!viewer.sightOf) return work();
     const throwMasked = async (error: unknown): Promise<never> => {
@@ -362,12 +366,12 @@ export class Partition implements Directory {
     return this.#translate(load(this.context, entries, actor, options));
   }
 
-  /** Registers an index. `buildIndexes` completes it, and searches use it from then on. */
+  /** Adds an index to the list. `buildIndexes` completes the index, and searches use it from then on. */
   async addIndex(attribute: string, options: AddIndexOptions = {}): Promise<void> {
     return this.#translate(addIndex(this.context, attribute, options));
   }
 
-  /** Completes unfinished indexes. A server calls this at start. Several processes may run it at once. */
+  /** Completes unfinished indexes. A server does this when it starts. Several processes may run this at once. */
   async buildIndexes(onProgress?: (entriesRead: number) => void): Promise<void> {
     return this.#translate(buildIndexes(this.context, onProgress));
   }
@@ -405,12 +409,12 @@ export class Partition implements Directory {
     return this.context.shared.values.constraints;
   }
 
-  /** Lists a uniqueness constraint and resolves with its number. `finishUnique` puts it in force. */
+  /** Adds a uniqueness constraint and resolves with its number. `finishUnique` puts it in force. */
   async addUnique(definition: UniqueDefinition): Promise<number> {
     return this.#translate(addUnique(this.context, definition));
   }
 
-  /** Puts listed constraints in force and reports conflicts. Several processes may run it at once. */
+  /** Puts new constraints in force, or reports conflicts. Several processes may run this at once. */
   async finishUnique(listener?: UniqueListener): Promise<void> {
     return this.#translate(finishUnique(this.context, listener));
   }
@@ -419,12 +423,12 @@ export class Partition implements Directory {
     return this.#translate(removeUnique(this.context, number));
   }
 
-  /** Returns the ranges of assigned numbers and their progress. */
+  /** Returns the ranges from which the server assigns numbers, each with its next number. */
   async numberRanges(): Promise<AssignedRange[]> {
     return this.#translate(assignedRanges(this.context));
   }
 
-  /** Sets the range of numbers that the server assigns to entries that request a value of the attribute. */
+  /** Sets the range from which the server assigns numbers to entries that request a value `auto` of the attribute. */
   async setNumbers(attribute: string, first: number, last: number): Promise<void> {
     return this.#translate(setNumbers(this.context, attribute, first, last));
   }
@@ -433,12 +437,12 @@ export class Partition implements Directory {
     return this.#translate(removeNumbers(this.context, attribute));
   }
 
-  /** Replaces the schema of the directory. Processes that open the directory from now on use the new schema. */
+  /** Replaces the schema of the directory. Processes use the new schema when they open the directory again. */
   async changeSchema(newSchema: Schema): Promise<SchemaChange> {
     return this.#translate(changeSchema(this.context, newSchema));
   }
 
-  /** Reads the data that indexed searches read, so that the operating system caches it. */
+  /** Reads the rows that indexed searches will read, so that the operating system caches them. */
   async warm(onProgress: (what: string, entries: number) => void): Promise<WarmResult> {
     return this.#translate(warm(this.store, this.context.shared.indexes, onProgress));
   }
@@ -452,7 +456,10 @@ export class Partition implements Directory {
     return this.#translate(check(this.context, onBreach, onProgress, onPasswords));
   }
 
-  /** Restores the data implied by entries. Resolves with the number of repaired breaches (`check/repair.ts`). */
+  /**
+   * Restores the rows and cells that derive from entries. Resolves with the number of repaired breaches
+   * (`upkeep/repair.ts`).
+   */
   async repair(onBreach?: OnRepaired, onProgress?: (entriesRead: number) => void): Promise<number> {
     return this.#translate(repair(this.context, onBreach, onProgress));
   }
@@ -461,7 +468,7 @@ export class Partition implements Directory {
     return deletedEntries(this.store);
   }
 
-  /** Resolves with the DN of the restored entry. */
+  /** Restores a deleted entry. Resolves with its DN. */
   async restore(id: Buffer, actor: Actor): Promise<string> {
     return this.#translate(restore(this.context, id, actor));
   }
@@ -491,7 +498,7 @@ export class Partition implements Directory {
     return this.#translate(sampleCheck(this.context, entries, piecework));
   }
 
-  /** Returns the state that binds have stored for an account; undefined: none. */
+  /** Returns the account state that binds have recorded; undefined if there is none. */
   accountState(id: Buffer): Maybe<StoredState['state'] | undefined> {
     return this.#translateMaybe(() => chain(readState(this.context, id), (stored) => stored?.state));
   }
@@ -501,17 +508,19 @@ export class Partition implements Directory {
     return this.#translate(changeState(this.context, id, edit));
   }
 
-  /** Clears the failed binds, the lock and the grace logins of an account. */
+  /** Clears the failed binds, the lock that they caused, and the grace logins of an account. */
   async clearAccountState(id: Buffer): Promise<void> {
     return this.#translate(clearState(this.context, id));
   }
 
-  /** Does the same work for a name without an entry, so that timing does not tell which names exist. */
+  /** Takes as long as `changeAccountState`, for a bind with an unknown name: timing must not tell which names exist. */
   async changeDecoyState(): Promise<void> {
     return this.#translate(commitDecoy(this.context));
   }
 
-  /** Last known version of the access rules; 0: none. `freshAccess` reads the current version. */
+  /**
+   * The newest version of the access rules that this process has read; 0: none. `freshAccess` reads the current one.
+   */
   get accessVersion(): number {
     return this.context.shared.accessVersion;
   }
@@ -520,7 +529,7 @@ export class Partition implements Directory {
     return this.#translateMaybe(() => chain(this.context.shared.fresh(), () => this.accessVersion));
   }
 
-  /** Returns the access rules in force, or of a version; undefined if there are none. */
+  /** Returns the access rules of a version, by default of the version in force; undefined if there are none. */
   async accessRules(version = this.accessVersion): Promise<StoredAccess | undefined> {
     return this.#translate(readAccess(this.store, version));
   }
@@ -530,7 +539,7 @@ export class Partition implements Directory {
     return this.#translate(accessHistory(this.store, this.accessVersion));
   }
 
-  /** Replaces a version of the access rules. Resolves with the new version. */
+  /** Sets new access rules, if `replacedVersion` is the version in force. Resolves with the new version. */
   async setAccess(text: string, author: string, replacedVersion: number): Promise<number> {
     return this.#translate(this.context.shared.setAccess(text, author, replacedVersion));
   }
@@ -539,7 +548,9 @@ export class Partition implements Directory {
     return this.#translateMaybe(() => chain(this.context.shared.fresh(), () => this.settings.adminPassword));
   }
 
-  /** Sets the administrator's stored password. Returns false if the current hash is not `replacedHash`, if given. */
+  /**
+   * Sets the administrator's stored password. Returns false if `replacedHash` is given and is not the stored password.
+   */
   async setAdminPassword(hash: Buffer, replacedHash?: Buffer): Promise<boolean> {
     return this.#translate(this.context.shared.setAdminPassword(hash, replacedHash));
   }
@@ -553,12 +564,14 @@ export class Partition implements Directory {
     return this.#translate(this.#settleReferences());
   }
 
-  /** Reports every reference to a missing entry, deletes them with `remove`, and resolves with their number. */
+  /**
+   * Reports every reference to a missing entry and, with `remove`, deletes it. Resolves with the number of references.
+   */
   async danglingReferences(onDangling: (reference: DanglingReference) => void, remove?: boolean): Promise<number> {
     return this.#translate(reportDangling(this.context, onDangling, remove));
   }
 
-  /** Returns a packed master row in which references have the current names; see `model/present-row.ts`. */
+  /** Returns a packed master row in which references have current names; see `model/present-row.ts`. */
   presentRow(row: Buffer): Buffer {
     return presentRow(this.context, row);
   }
@@ -612,7 +625,7 @@ export class Partition implements Directory {
   }
 }
 
-/** True if the directory has the table of account states. Creates the table if an older version did not. */
+/** Whether the directory has the table of account states. Creates the table if an older version did not. */
 async function hasStates(store: Store, readOnly: boolean): Promise<boolean> {
   if ((await store.tables()).some(({ name }) => name === STATE_TABLE.name)) return true;
   if (!readOnly) await store.createTable(STATE_TABLE);

@@ -10,7 +10,7 @@ import type { WriteContext } from './write/context.js';
 type Context = Parameters<typeof search>[0] & WriteContext;
 
 export interface SchemaChange {
-  /** Numbers of attribute types and object classes that `next` adds, lacks, and defines differently. */
+  /** Number of attribute types and object classes that the new schema adds. */
   readonly added: number;
   readonly removed: number;
   readonly changed: number;
@@ -50,7 +50,7 @@ export async function changeSchema(context: Context, newSchema: Schema): Promise
   return { added: newByOid.size - (oldByOid.size - removed), removed, changed: changedCount };
 }
 
-/** Throws if `newSchema` cannot parse the suffixes or the administrator's DN. */
+/** Throws if the new schema cannot parse the suffixes or the administrator's DN. */
 function refuseNames({ shared: { settings } }: Context, newSchema: Schema): void {
   for (const dn of [...settings.suffixes, settings.adminDn]) {
     try {
@@ -111,7 +111,7 @@ function refuseUse(definition: string, dn: string): never {
   );
 }
 
-/** Returns the DN of an entry that matches, deleted entries aside. */
+/** Returns the DN of an entry that matches; undefined if there is none. Ignores deleted entries. */
 async function firstMatch(context: Context, filter: Filter): Promise<string | undefined> {
   let matchDn: string | undefined;
   for (const base of context.shared.suffixes) {

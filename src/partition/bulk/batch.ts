@@ -23,7 +23,7 @@ import { addChosen, type ChosenNumbers } from '../write/rules/numbers.js';
 import { cellHead, type Layouts } from './layout.js';
 import { BulkRows, putValue } from './rows.js';
 
-/** Maximum number of entries per batch. Writing that many holds the write lock for some tens of milliseconds. */
+/** Maximum number of entries per batch. Writing a full batch holds the write lock for some tens of milliseconds. */
 const ENTRIES_PER_BATCH = 2000;
 const BYTES_PER_BATCH = 8 * 1024 * 1024;
 
@@ -37,19 +37,21 @@ export interface BatchEntry {
 interface BatchItem {
   readonly source: LoadSource;
   readonly node: Node;
-  /** Set only if the packed row lacks values of the entry. */
+  /** Undefined if the packed row has all values of the entry. */
   readonly draft: Draft | undefined;
 }
 
-/** A batch of entries. `add` packs each entry at once, so that few objects per entry stay in memory. */
+/**
+ * A batch of entries for the bulk load. `add` packs the rows of an entry at once, so that few objects stay in memory.
+ */
 export class BulkBatch {
-  /** Nodes of the entries, by normalized DN. */
+  /** Nodes of the entries in the batch, by normalized DN. */
   readonly nodes = new Map<string, Node>();
   /** entryUUIDs that the source sets, as latin-1 text. */
   readonly entryUuids = new Set<string>();
   /** Resolves when the batch is stored or refused. */
   whenWritten: Promise<void> = Promise.resolve();
-  /** True if the batch has children of an entry that was refused. Their rows refer to a parent that will not exist. */
+  /** Whether the batch contains children of a refused entry. Such rows name a parent that will not exist. */
   hasOrphans = false;
   readonly #entries: BatchItem[] = [];
   readonly #indexes: IndexSet;
@@ -61,7 +63,7 @@ export class BulkBatch {
   #masterRows: PackedRows | undefined;
   #hasSpecial = false;
   readonly #steps: PlanStep[] = [];
-  /** Steps of rules for new rows of table unique. The batch packs these rows like the others. */
+  /** Steps of uniqueness rules that create rows of table unique. The batch packs these rows like its others. */
   readonly #ownerSteps: RowStep[] = [];
   readonly #chosenNumbers = new Map<NumberRange, ChosenNumbers>();
 
@@ -73,7 +75,7 @@ export class BulkBatch {
     this.#changes = new ChangeRows(actor, layouts);
   }
 
-  /** Chosen numbers of assigned ranges in the batch. */
+  /** The numbers of assigned ranges that entries of the batch already have. */
   get chosenNumbers(): readonly ChosenNumbers[] {
     return [...this.#chosenNumbers.values()];
   }
@@ -91,7 +93,7 @@ export class BulkBatch {
     return this.size >= ENTRIES_PER_BATCH || this.#rows.bytes >= BYTES_PER_BATCH;
   }
 
-  /** Adds an entry and the steps that rules have added. `normText` is the normalized DN. */
+  /** Adds an entry, with the plan steps that rules have added to it. `normText`: its normalized DN. */
   add(entry: LoadEntry, normText: string, { after, place }: Change, steps: readonly PlanStep[]): void {
     const draft = after!;
     const node = place.to!;
@@ -109,7 +111,7 @@ export class BulkBatch {
     this.#hasSpecial ||= isSpecial(draft);
   }
 
-  /** Called when entries of an earlier batch were refused. */
+  /** Records that entries of an earlier batch were refused, which may be parents of entries in this batch. */
   markOrphans(refusedNodes: ReadonlySet<Node>): void {
     for (const parent of this.#childCounts.keys()) this.hasOrphans ||= refusedNodes.has(parent);
   }
@@ -146,12 +148,12 @@ export class BulkBatch {
     return rows;
   }
 
-  /** Yields the sources of the entries in the order added. */
+  /** Yields the sources of the entries in the order in which they were added. */
   *sources(): Generator<LoadSource> {
     for (const { source } of this.#entries) yield source;
   }
 
-  /** Yields the entries in the order added, for writing each on its own. */
+  /** Yields the entries in the order in which they were added, to write each of them in a plan of its own. */
   *entries(context: TreeContext): Generator<BatchEntry> {
     const rows = new Map<string, Buffer>();
     this.#masterRows ??= this.#rows.master;
@@ -171,11 +173,11 @@ export class BulkBatch {
 
 const FIRST_VERSION = counterBytes(1n);
 
-/** Packs the change records of a batch, with the same cells as `changeCells`. */
+/** Packs the change records of a batch, with the cells that `changeCells` would make. */
 class ChangeRows {
   readonly #layouts: Layouts;
   readonly #packer: RowPacker;
-  /** The cell of the writer, the same in every record. */
+  /** The cell with the DN of the writer, the same in every record. */
   readonly #writerCell: FixedBytes;
   /** Maximum length in bytes of a record without its DN and CSN. */
   readonly #maxRowBytes: number;

@@ -6,12 +6,16 @@ import { EQUALITY, GRAM, PRESENCE_PREFIX, UUID_BYTES } from '../model/tables.js'
 
 const NO_VALUES: readonly NormalizedValue[] = [];
 
-/** Collects the rows of a batch in one index. Consecutive entries with the same values share rows. */
+/**
+ * Collects the rows that a batch adds to one index. Consecutive entries with the same values share the packed values.
+ */
 export class IndexRows {
   readonly #index: Index;
   readonly #packer = new RowPacker();
   readonly #presentIds = new IdList();
-  /** Normal forms of the last entry. `#repeatedIds`: the entries after it with the same forms (see `Normalizer`). */
+  /**
+   * Normal forms of the last entry. `#repeatedIds`: ids of following entries with the same array (see `Normalizer`).
+   */
   #lastValues: readonly NormalizedValue[] = NO_VALUES;
   readonly #repeatedIds = new IdList();
 
@@ -61,7 +65,7 @@ export class IndexRows {
   }
 }
 
-/** Packs the index row of `norm[start, end)`: kind, form, `\0`. */
+/** Packs the index row for the bytes `norm[start, end)`: kind of row, the bytes, `\0`, entryUUID. */
 function packIndexRow(packer: RowPacker, kind: number, norm: Buffer, start: number, end: number, ids: Buffer): void {
   packer.begin(end - start + 2 + ids.length);
   const { bytes } = packer;
@@ -90,7 +94,7 @@ class IdList {
     this.count++;
   }
 
-  /** Returns a view that is valid until the next change. */
+  /** Returns all ids as a view, which is valid until ids are added. */
   view(): Buffer {
     return this.#bytes.subarray(0, this.count * UUID_BYTES);
   }

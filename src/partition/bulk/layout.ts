@@ -8,59 +8,62 @@ import { type Normalizer, normalizerOf, normRule } from '../model/implied.js';
 import type { Index, IndexSet } from '../model/index-set.js';
 import { cutMarkQualifier, MASTER, oidBytes, TREE } from '../model/tables.js';
 
-/** The cells of one attribute in the master row. */
+/** One attribute in the master row of an entry. */
 export interface MasterPart {
-  /** Position of the attribute in the draft. */
+  /** Index of the attribute in the draft. */
   readonly attributeIndex: number;
-  /** Cell of the first value without the value and its length. */
+  /** The cell of the first value, up to the length of the value. */
   readonly head: FixedBytes;
 }
 
-/** Rows and cells that the attributes of one type imply. */
+/** The attributes of one type, from which tree row cells and index rows derive. */
 export interface TypePart {
   readonly type: AttributeType;
-  /** Positions of the attributes in the draft. Most types have one. */
+  /** Indexes of the attributes in the draft. Most types have a single attribute. */
   readonly attributeIndexes: readonly number[];
   /** Undefined if the values of the type have no normal forms. */
   readonly normalizer: Normalizer | undefined;
   readonly index: Index | undefined;
-  /** Scratch array for the attributes at `attributeIndexes`. */
+  /** The attributes at `attributeIndexes`; filled anew for each entry. */
   readonly attributes: DraftAttribute[];
 }
 
-/** A run of cells in the tree row. */
+/** Some consecutive cells of the tree row. */
 export interface TreePart {
-  /** Complete cells, then the head of the cell with the first normal form of the type. */
+  /** Cells that do not depend on values. The cell in `head` follows them. */
   readonly fixedCells: FixedBytes;
-  /** Index in `typeParts`; -1: no normal forms follow. */
+  /** Index in `typeParts` of the type whose normal forms follow; -1 if none follow. */
   readonly typeIndex: number;
-  /** The cell `OID=` without the normal form and the length of the qualifier. The value index follows the form. */
+  /** The cell of a normal form, up to the form: `OID=`. The form and the value index follow. */
   readonly head: FixedBytes;
-  /** True if `fixedCells` is the mark for cut values, which is written only if a value was cut. */
+  /** Whether `fixedCells` is the mark that a value of the type was cut. Only written if a value was cut. */
   readonly isCutMark: boolean;
 }
 
-/** Positions of a draft's attributes in its rows. Depends on the descriptions, which consecutive entries share. */
+/**
+ * The rows of an entry with certain attributes: which cells are constant, and where values go. Consecutive entries
+ * mostly have the same attribute descriptions and share a layout.
+ */
 export interface Layout {
   readonly descriptions: readonly AttributeDescription[];
   readonly texts: readonly string[];
   readonly masterParts: readonly MasterPart[];
   readonly typeParts: readonly TypePart[];
   readonly treeParts: readonly TreePart[];
-  /** Like `treeParts`, for entries without cut values. */
+  /** Like `treeParts`, for an entry without cut values. */
   readonly uncutTreeParts: readonly TreePart[];
-  /** Maximum length of the parts of a tree row that do not depend on values, in bytes. */
+  /** Upper bound, in bytes, of the cells of a tree row that do not depend on values. */
   readonly maxTreeBytes: number;
-  /** Maximum length of what precedes the value of a cell, in bytes. */
+  /** Upper bound, in bytes, of a cell without its value. */
   readonly maxHeadBytes: number;
 }
 
 const MAX_LAYOUTS = 1000;
 
-/** Cache of the layouts of a load, for one list of indexes. */
+/** Caches the layouts of a load. Every layout depends on the list of indexes, which is constant during a load. */
 export class Layouts {
   readonly indexes: IndexSet;
-  /** Total size of the rows of the last batch by table, in bytes. The initial capacity for the next batch. */
+  /** Total bytes of the last batch's rows, by table: the initial capacity for the next batch. */
   readonly lastBytes = { tree: 0, master: 0, changes: 0 };
   readonly #layoutsByKey = new BoundedMap<string, Layout>(MAX_LAYOUTS);
   #lastLayout: Layout | undefined;
@@ -110,7 +113,7 @@ function makeLayout(attributes: readonly DraftAttribute[], indexes: IndexSet): L
   };
 }
 
-/** Sorts by qualifier, like `sortedAttributes`. */
+/** Returns the attributes in the order of their cells, as `sortedAttributes` does. */
 function masterParts(attributes: readonly DraftAttribute[]): MasterPart[] {
   const attributeIndexes = [...attributes.keys()].sort((a, b) => (attributes[a]!.text < attributes[b]!.text ? -1 : 1));
   return attributeIndexes.map((attributeIndex) => ({
@@ -139,10 +142,15 @@ function typeParts(attributes: readonly DraftAttribute[], indexes: IndexSet): Ty
   });
 }
 
-/** Length of the value of a cell `OID=`normal form: the smallest index of a value with this normal form. */
+/**
+ * Length of the value of a cell `OID=`normal form. The value is the smallest index of a value with this normal form.
+ */
 export const VALUE_INDEX_BYTES = 4;
 
-/** A cell of normAttributes for sorting: a complete cell, or the head of the cells of a type's normal forms. */
+/**
+ * A cell of family normAttributes, for sorting: a complete cell, or the beginning of the cells of a type's normal
+ * forms.
+ */
 interface TreeCell {
   readonly qualifier: string;
   readonly typeIndex: number;
@@ -165,7 +173,7 @@ function treeCells({ type: { oid }, normalizer }: TypePart, typeIndex: number): 
 
 const NO_CELL = fixedBytes();
 
-/** Joins complete cells with the part that follows. */
+/** Joins consecutive complete cells with the beginning of the cell that follows. */
 function treeParts(cells: readonly TreeCell[]): TreePart[] {
   const parts: TreePart[] = [];
   let pendingCells: Buffer[] = [];

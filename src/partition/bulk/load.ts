@@ -22,11 +22,13 @@ import { Layouts } from './layout.js';
 
 export interface LoadOptions {
   onReject(reject: LoadReject): void;
-  /** Called for an attribute that is not stored because the server computes it. */
+  /** Reports an attribute that is not stored, because the server computes it. */
   onLeftOut?(entry: LoadSource, attribute: string): void;
   onLoaded?(entry: LoadSource): void;
   onProgress?(progress: LoadProgress): void;
-  /** True for a result after which the load continues. Otherwise it ends, and the entries before are stored. */
+  /**
+   * Whether the load continues after a rejected entry with this result. Otherwise it ends; earlier entries are stored.
+   */
   readonly continue: boolean | ((result: LoadReject['result']) => boolean);
 }
 
@@ -38,13 +40,12 @@ interface PreparedEntry {
   readonly uuid: string | undefined;
 }
 
-/** Number of batches written while the next one is prepared. */
+/** The most batches that are written while the next one is prepared. */
 const MAX_WRITING = 2;
 
 /**
- * Loads entries in bulk. The loader makes all checks of an add and writes the same rows. The difference is that rows
- * are written in sorted batches, one transaction for some thousands of entries. A batch is stored completely or not at
- * all. Parents must come before their children.
+ * Loads entries in bulk. Checks each entry like an add and writes the same rows, but in sorted batches: one transaction
+ * for some thousands of entries. A batch is stored completely or not at all. Parents must come before their children.
  */
 export async function load(
   context: WriteContext,
@@ -73,9 +74,9 @@ class BulkLoader {
   readonly #batchesInWriting: BulkBatch[] = [];
   /** Resolves when all batches are written. */
   #whenWritten: Promise<void> = Promise.resolve();
-  /** Parent of the last entry, and its normalized DN. */
+  /** Parent of the last entry, and its normalized DN. Consecutive entries mostly have the same parent. */
   #lastParent: { readonly norm: Buffer; readonly node: Node } | undefined;
-  /** True once an entry of an earlier batch was refused during the write. The entries after it are not loaded. */
+  /** Whether an entry of an earlier batch was refused when it was written. Later entries are then not loaded. */
   #isAborted = false;
   loadedCount = 0;
   rejectedCount = 0;
@@ -101,7 +102,7 @@ class BulkLoader {
     }
   }
 
-  /** Checks one entry and adds it to the batch. The promise resolves when the next entry may follow. */
+  /** Checks an entry and adds it to the batch. Returns a promise if the next entry has to wait. */
   #addEntry(entry: LoadEntry): Promise<void> | undefined {
     try {
       const dn = this.#context.schema.parseNewDn(entry.dn);
@@ -137,7 +138,7 @@ class BulkLoader {
     return parent;
   }
 
-  /** Returns the node of an entry of this load that may not be stored yet. */
+  /** Returns the node of an entry of this load that may not be stored yet; undefined if there is none. */
   #findUnstored(name: string): Node | undefined {
     const node = this.#batch.nodes.get(name);
     if (node) return node;
@@ -148,7 +149,7 @@ class BulkLoader {
     return undefined;
   }
 
-  /** Returns a promise if the entry cannot go into a batch and is added alone. */
+  /** Checks an entry and adds it to the batch. Returns a promise if the entry is added alone, in a plan of its own. */
   #prepare(entry: LoadEntry, dn: Dn, name: string, parent: Node | undefined): Promise<void> | undefined {
     if (!parent || (parent === ROOT && !this.#context.shared.suffixNormTexts.has(name))) {
       throw this.#orphanError(dn);
@@ -160,11 +161,11 @@ class BulkLoader {
     const hasUuid = draft.valueText('entryUUID') !== undefined;
     const id = completeEntry(this.#context, draft, dn);
     const uuid = hasUuid ? id.toString('latin1') : undefined;
-    // For earlier batches the store checks this.
+    // The store finds entryUUIDs that entries of earlier batches have.
     if (uuid !== undefined && this.#batch.entryUuids.has(uuid))
       throw new LdapError('entryAlreadyExists', 'an entry with this entryUUID came before');
     const { values, nameChanges: names } = this.#context.shared;
-    // Adds wait for pending changes of names where necessary, so the entry is added alone.
+    // An add may have to wait for pending changes of names. A batch cannot wait, so the entry is added alone.
     if (asksForNumber(values, draft) || !names.isEmpty) return this.#addAlone(entry.source ?? entry, dn, draft);
     const change = additionOf(draft, dn, parent, id, this.#actor, undefined, true);
     const steps = applyRules(this.#context, change);
@@ -196,7 +197,7 @@ class BulkLoader {
     return new LdapError('noSuchObject', reason);
   }
 
-  /** Removes computed attributes, which dumps of servers often contain. */
+  /** Removes attributes that the server computes. Dumps of other servers often contain them. */
   #removeComputed(entry: LoadEntry, draft: Draft): void {
     for (let i = draft.attributes.length - 1; i >= 0; i--) {
       const { description } = draft.attributes[i]!;
@@ -206,7 +207,7 @@ class BulkLoader {
     }
   }
 
-  /** Adds one entry outside of a batch, after all entries before it. */
+  /** Adds an entry in a plan of its own, after all earlier entries. */
   async #addAlone(source: LoadSource, dn: Dn, draft: Draft): Promise<void> {
     await this.end();
     if (this.#isAborted) return;
@@ -223,7 +224,7 @@ class BulkLoader {
     return addDraft(this.#context, draft, dn, this.#requestFor(dn), { manageDsaIT: true });
   }
 
-  /** A load may write every stored attribute, so the request lists no attributes for the access check. */
+  /** Returns the request for access checks. It lists no attributes, since a load may write every stored attribute. */
   #requestFor(dn: Dn): WriteRequest {
     return { op: 'add', actor: this.#actor, changes: [], rdn: dn.rdns[0]! };
   }
@@ -233,7 +234,7 @@ class BulkLoader {
     this.#options.onLoaded?.(source);
   }
 
-  /** Reports the entry as rejected. Returns true if the load ends. Rethrows store errors. */
+  /** Reports the entry as rejected. Returns whether the load ends. Rethrows errors of the store. */
   #reject(entry: LoadSource, error: unknown): boolean {
     const ldapError = toLdapError(error);
     if (!(ldapError instanceof LdapError) || error instanceof StoreError) throw error;
@@ -264,7 +265,9 @@ class BulkLoader {
     await this.#whenWritten;
   }
 
-  /** Writes the batch, or entry by entry if its plan fails. Waits for the batch before, which may contain parents. */
+  /**
+   * Writes the batch; if its plan fails, writes entry by entry. Waits for the batch before, which may contain parents.
+   */
   async #write(batch: BulkBatch, earlier: Promise<void>): Promise<void> {
     await earlier;
     if (!this.#isAborted && (batch.hasOrphans || !(await this.#ingest(batch)))) await this.#writeOneByOne(batch);
@@ -273,10 +276,10 @@ class BulkLoader {
     await this.#context.shared.refresh();
   }
 
-  /** Returns false if a guard failed and nothing was stored. */
+  /** Stores the batch. Returns false if a guard failed and nothing was stored. */
   async #ingest(batch: BulkBatch): Promise<boolean> {
     const { store } = this.#context;
-    // `rows` throws `guard`, too.
+    // `rows` may throw `guard`, too.
     const write = async () => store.ingest(...batch.rows(await chosenSteps(store, batch.chosenNumbers)));
     if (!(await guardsHold(write()))) return false;
     for (const source of batch.sources()) this.#countLoaded(source);
@@ -298,7 +301,8 @@ class BulkLoader {
         refusedNodes.add(node);
       }
     }
-    // Later batches may contain children of refused entries. Entries prepared from now on see the stored state.
+    // Later batches may contain children of refused entries. Entries that are prepared after this find no stored
+    // parent.
     for (const laterBatch of [...this.#batchesInWriting, this.#batch]) laterBatch.markOrphans(refusedNodes);
     batch.nodes.clear();
     this.#lastParent = undefined;

@@ -19,25 +19,25 @@ const NORM_RDN = fixedBytes(cellHead(MASTER.treeInfo, Q.normRdn));
 const PARENT_ID = fixedBytes(cellHead(MASTER.treeInfo, Q.parentId));
 const UP_RDN = fixedBytes(cellHead(MASTER.treeInfo, Q.upRdn));
 const VERSION = fixedBytes(cellHead(MASTER.treeInfo, Q.version));
-/** Upper bound for the cells and heads above, in bytes. */
+/** Upper bound, in bytes, of the cells of a tree row in family treeInfo. */
 const TREE_INFO_BYTES = 256;
-/** Offset of the value length within a cell. */
+/** Offset of the length of the value within a cell. */
 const VALUE_LENGTH_OFFSET = 3;
 
 const NO_VALUES: readonly NormalizedValue[] = [];
 
-/** Packs the rows of a batch for all tables, without an object per cell. */
+/** Packs the rows of a batch for all tables. Creates no object per cell. */
 export class BulkRows {
   readonly #layouts: Layouts;
   readonly #treePacker: RowPacker;
   readonly #masterPacker: RowPacker;
   readonly #rowsByIndex = new Map<Index, IndexRows>();
-  /** Layout of the last entry. `#rowsByType` holds its index rows. */
+  /** Layout of the last entry, whose index rows are in `#rowsByType`. */
   #layout: Layout | undefined;
   #rowsByType: readonly (IndexRows | undefined)[] = [];
-  /** Forms of the current entry, by type of the layout. */
+  /** Normal forms of the current entry, by index of the type in the layout. */
   readonly #valuesByType: (readonly NormalizedValue[])[] = [];
-  /** Number of the forms, and their total length in bytes. */
+  /** Number of the normal forms of the current entry. */
   #valueCount = 0;
   #valueBytes = 0;
   #hasCut = false;
@@ -53,7 +53,7 @@ export class BulkRows {
     return this.#treePacker.at + this.#masterPacker.at;
   }
 
-  /** Adds an entry. Returns true if the row does not contain all values: an attribute is wide, or a value is large. */
+  /** Adds an entry. Returns true if its master row lacks values, because an attribute is wide or a value is large. */
   add(draft: Draft, node: Node, treeInfo: TreeInfo): boolean {
     const { attributes } = draft;
     const layout = this.#layouts.layoutFor(attributes);
@@ -66,7 +66,7 @@ export class BulkRows {
     return bytes < 0;
   }
 
-  /** Computes the normal forms and adds them to the indexes. */
+  /** Computes the normal forms of the entry and adds its index rows. */
   #imply(attributes: readonly DraftAttribute[], { typeParts: types }: Layout, id: Buffer): void {
     this.#hasCut = false;
     this.#valueCount = 0;
@@ -120,7 +120,10 @@ export class BulkRows {
     packer.end();
   }
 
-  /** Writes complete cells, then the cells `OID=`normal form, whose values are value indexes. */
+  /**
+   * Writes complete cells, then a cell `OID=`normal form for each normal form of the type, with the value index as
+   * value.
+   */
   #addTreeCells(
     { fixedCells, typeIndex: type, head, isCutMark }: TreePart,
     bytes: Buffer,
@@ -201,13 +204,13 @@ export class BulkRows {
   }
 }
 
-/** Writes the value of a cell whose head has `headLength` bytes and ends at `offset`. */
+/** Writes the value of a cell, whose beginning of `headLength` bytes ends at `offset`. Sets the lengths in the cell. */
 export function putValue(bytes: Buffer, view: DataView, offset: number, headLength: number, value: Buffer): number {
   view.setInt32(offset - headLength + VALUE_LENGTH_OFFSET, value.length);
   return putBytes(bytes, offset, value);
 }
 
-/** Returns an upper bound for the values and their heads in bytes; -1 if a value is large or an attribute is wide. */
+/** Returns an upper bound, in bytes, of the cells of all values; -1 if a value is large or an attribute is wide. */
 function maxMasterBytes(attributes: readonly DraftAttribute[], { maxHeadBytes: headBytes }: Layout): number {
   let bytes = FIXED_EXCESS;
   for (let i = 0; i < attributes.length; i++) {

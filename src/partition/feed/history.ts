@@ -7,14 +7,17 @@ import { CHANGES_TABLE } from '../model/tables.js';
 const CSN = Buffer.from('csn');
 const TIME = Buffer.from('time');
 
-/** Returns the entryCSN of the last change record, which new CSNs must exceed; undefined if there is none. */
+/** Returns the entryCSN of the last change record; undefined if there is none. New entryCSNs have to exceed it. */
 export async function latestCsn(store: Store): Promise<string | undefined> {
   const scan = store.scan(CHANGES_TABLE.name, {}, { reverse: true, limit: 1 });
   for await (const { rows } of batchesOf(scan)) if (rows[0]) return cellValue(rows[0], 0, CSN)?.toString();
   return undefined;
 }
 
-/** Removes the records from before `beforeMs` (ms since 1970) except the last one, which holds the latest entryCSN. */
+/**
+ * Removes the change records from before `beforeMs` (ms since 1970). Keeps the last record, which has the latest
+ * entryCSN.
+ */
 export async function trimChanges(store: Store, beforeMs: number, piecework?: Piecework): Promise<number> {
   const [lastKey] = await keysOf(store.scan(CHANGES_TABLE.name, {}, { reverse: true, limit: 1, keysOnly: true }));
   let trimmedCount = 0;
@@ -25,7 +28,7 @@ export async function trimChanges(store: Store, beforeMs: number, piecework?: Pi
     const steps: PlanStep[] = oldKeys.map((key) => ({ table: CHANGES_TABLE.name, key, deleteRow: true }));
     if (steps.length > 0) await store.commit({ steps: withFence(steps, piecework), decisive: 0 });
     trimmedCount += oldKeys.length;
-    // Records are ordered by time, so the first younger record ends the trim.
+    // Records are ordered by time: the first younger record ends the removal.
     if (oldKeys.length < keys.length) break;
   }
   return trimmedCount;

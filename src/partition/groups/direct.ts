@@ -13,10 +13,13 @@ import { maySee } from './group-sight.js';
 import { dnOfNorm } from './names.js';
 import { StepCache } from './step-cache.js';
 
-/** Up to this number of groups are tested individually. For more, the caller computes all groups of the entry. */
+/** The most groups whose membership is looked up one by one. For more, the caller computes all groups of the entry. */
 const MAX_DIRECT = 4;
 
-/** Returns which of `groups` name the entry directly, if the viewer may search by that. One index row per group. */
+/**
+ * Returns those of `groups` that name the entry as a member, if the viewer may search by that. Reads one index row per
+ * group.
+ */
 export function directGroups(
   context: SearchContext,
   entry: { readonly id: Buffer; readonly parent: Node; readonly row: Buffer },
@@ -44,7 +47,7 @@ function cachedDn(group: string): Dn {
   return dn;
 }
 
-/** True if the group names the entry. An outdated node does no harm, because a deleted group is in no index. */
+/** Whether the group names the entry. The node may be outdated: a deleted group has no index rows. */
 function groupNamesEntry(
   context: SearchContext,
   group: string,

@@ -32,17 +32,19 @@ import { shortRow } from './short-row.js';
 
 const OBJECT_CLASS_TABLE = indexTable(OBJECT_CLASS_OID).name;
 const IDS_PER_READ = 256;
-/** Total length of the memberURLs kept in memory, in characters. With more, each request reads them from the store. */
+/**
+ * The most characters of memberURLs that are kept in memory. With more, every request reads the URLs from the store.
+ */
 const MAX_CACHED_CHARS = 4 * 1024 * 1024;
 
-/** Viewer for compiling filters. The rights of the actual viewer are checked on each candidate. */
+/** Viewer for compiling the filters of URLs. The rights of the real viewer are checked on each candidate. */
 const ANY_VIEWER: Viewer = { sightOf: () => undefined };
 
 export interface MemberUrl {
   readonly type: AttributeType;
   readonly base: Dn;
   readonly scope: Scope;
-  /** The filter as parsed, and compiled. */
+  /** The filter of the URL, parsed. */
   readonly parsedFilter: Filter;
   readonly filter: CompiledFilter;
   readonly inputs: FilterInputs;
@@ -56,7 +58,7 @@ interface DynamicGroup {
   readonly urlLength: number;
 }
 
-/** Cache of all dynamic groups, by directory, valid for one version of the groups. */
+/** All dynamic groups, by directory, for one version of the groups. */
 const groupsByContext = new WeakMap<
   SearchContext,
   { readonly version: bigint; readonly groups: readonly DynamicGroup[] }
@@ -141,7 +143,7 @@ async function readGroup(context: SearchContext, id: Buffer): Promise<DynamicGro
   return { id, urls, urlLength: urls.reduce((size, url) => size + url.urlLength, 0) };
 }
 
-/** Yields the URLs in a row within the limits of `MEMBER_URLS`. Parses on demand, because parsing is costly. */
+/** Yields the URLs in a row, at most `MEMBER_URLS`. Parses each when it is needed, because parsing is costly. */
 export function* urlsIn(context: SearchContext, row: Buffer): Generator<MemberUrl> {
   let urlLength = 0;
   let count = 0;
@@ -155,7 +157,7 @@ export function* urlsIn(context: SearchContext, row: Buffer): Generator<MemberUr
   }
 }
 
-/** Compiles a URL. Undefined if malformed, too complex, of another host, or with a critical extension. */
+/** Compiles a URL. Undefined if it is malformed, too complex, of another host, or has a critical extension. */
 function compileUrl(context: SearchContext, type: AttributeType, text: string): MemberUrl | undefined {
   const url = parseLdapUrl(text);
   if (url?.host !== '' || url.criticalExtensions.length > 0) return undefined;
@@ -177,7 +179,7 @@ function compileUrl(context: SearchContext, type: AttributeType, text: string): 
   }
 }
 
-/** An entry that is tested against URLs on behalf of a viewer. The first test that needs the row reads it. */
+/** Tests an entry against URLs on behalf of a viewer. Reads the row of the entry when a test first needs it. */
 export class UrlTest {
   readonly #context: SearchContext;
   readonly #id: Buffer;
@@ -243,6 +245,6 @@ function isInScope(dn: Dn, { base, scope }: Pick<MemberUrl, 'base' | 'scope'>, s
   if (depth < 0) return false;
   if (scope === 'sub') return true;
   if (scope === 'base') return depth === 0;
-  // The children of the root are the suffixes.
+  // The root has no entry; its children are the suffixes.
   return base.rdns.length === 0 ? suffixAt(dn, suffixes) === 0 : depth === 1;
 }

@@ -17,7 +17,7 @@ import { findByNorm } from './names.js';
 
 const NO_ATTRIBUTES = { includes: () => false };
 
-/** True if a URL of the dynamic group in `row` matches the entry with this name (`Dn.norm`). */
+/** Whether a URL of the dynamic group in `row` selects the entry with this name (`Dn.norm`). */
 export async function isDynamicMember(
   context: SearchContext,
   row: Buffer,
@@ -66,11 +66,11 @@ function isDynamic(context: SearchContext, row: Buffer): boolean {
 }
 
 interface StoredMembers {
-  /** The attribute description in the row, or the default one. */
+  /** The attribute description under which members are stored; `member` if there are none. */
   readonly text: string;
   /** `Dn.norm` as Latin-1. */
   readonly normTexts: ReadonlySet<string>;
-  /** Index of the next value, and the offset for its cell. */
+  /** Index for the next value, and offset in the row for its cell. */
   readonly nextIndex: number;
   readonly endOffset: number;
 }
@@ -96,7 +96,7 @@ function storedMembers({ schema, descriptions }: SearchContext, row: Buffer): St
   return { text: text ?? member.text, normTexts, nextIndex, endOffset };
 }
 
-/** Collects the entries that URLs select, without duplicates, and one more than fits in `room`. */
+/** Collects the entries that URLs select, without duplicates, until one more than `room` is found. */
 class MemberCollector {
   readonly dns: Buffer[] = [];
   readonly #context: SearchContext;

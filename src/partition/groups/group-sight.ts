@@ -8,7 +8,7 @@ import type { SearchContext } from '../read/run/search-context.js';
 import { ROOT } from '../tree/nodes.js';
 import { shortRow } from './short-row.js';
 
-/** True if the viewer sees the group and may use its values of the type under all attribute options. */
+/** Whether the viewer sees the group and may use values of the type, with any attribute options, in this way. */
 export function maySee(
   context: SearchContext,
   viewer: Viewer,

@@ -16,7 +16,7 @@ import { findReferrers, type Referrers, referrerLookup } from './referrers.js';
 import { groupsVersion } from './version.js';
 import { Walk } from './walk.js';
 
-/** Returns the sorted ids of the entries in a chain whose linking values the viewer may search for. */
+/** Returns the sorted ids of the entries in a chain (`Chain`). Follows only values that the viewer may search by. */
 export function inChain(context: SearchContext, links: Chain, viewer: Viewer, bounds: WalkBounds): Maybe<Buffer> {
   if (links.kind === 'chain') return chainByValues(context, links, viewer, bounds);
   const hasGroups = hasDynamicGroups(context);
@@ -25,8 +25,8 @@ export function inChain(context: SearchContext, links: Chain, viewer: Viewer, bo
 }
 
 /**
- * Returns the entries from which values of an attribute lead to a name, directly or over other entries. For an
- * attribute that names members these are the groups of the entry through any kind of membership, as in memberOf.
+ * Returns the entries that lead to a name by values of an attribute, directly or over other entries. For an attribute
+ * that names members, these are the groups of the entry by any kind of membership, as in memberOf.
  */
 async function chainByValues(
   context: SearchContext,
@@ -46,7 +46,7 @@ async function chainByValues(
   return visitedIds(walk);
 }
 
-/** Returns the dynamic groups that have one of the names as a member. */
+/** Returns the dynamic groups that have one of the named entries as a member. */
 async function chainByUrls(
   context: SearchContext,
   { endDns }: Chain,

@@ -13,7 +13,7 @@ import { dynamicGroupIds } from './dynamic-groups.js';
 import { dnOfNorm } from './names.js';
 import { UNLIMITED } from './referrers.js';
 
-/** Maximum number of members that are enumerated as candidates. */
+/** The most members that are listed to serve as candidates of a search. */
 const MAX_MEMBERS = 200_000;
 
 /**
@@ -35,7 +35,7 @@ export async function membersOf(context: SearchContext, group: Buffer): Promise<
   return new MemberSearch(context, groups, dynamic).search(dnOfNorm(group));
 }
 
-/** Traversal from a group down to its members. */
+/** Walks from a group down to its members. */
 class MemberSearch {
   readonly #context: SearchContext;
   readonly #groupIds: IdSet;
@@ -72,7 +72,7 @@ class MemberSearch {
     return (isPromise(entry) ? await entry : entry)?.node.id;
   }
 
-  /** Returns the DNs of the members that the group's values name. */
+  /** Returns the DNs that the group's values name as members. */
   async #memberDns(id: Buffer): Promise<Dn[]> {
     const { schema, store } = this.#context;
     const storedRow = await store.get(MASTER_TABLE.name, id);

@@ -31,7 +31,7 @@ export function membershipsOf(
   return chain(walkGroups(context, walk, member.dn.norm, member, viewer, !directOnly), () => walk.visitedEntries);
 }
 
-/** Walks up to the groups of the name (`Dn.norm`). `member`: the entry with this name. */
+/** Walks up to the groups of the entry with this name (`Dn.norm`). `member`: that entry. */
 export function walkGroups(
   context: SearchContext,
   walk: Walk,

@@ -29,7 +29,7 @@ export function readNamedEntry(context: SearchContext, id: Buffer): Maybe<NamedE
   });
 }
 
-/** Returns a DN that is only good for a look-up. In a normalized name `,` occurs only between RDNs. */
+/** Returns a DN from a normalized name, in which `,` separates RDNs. The DN can only be used for a look-up. */
 export function dnOfNorm(norm: Buffer): Dn {
   const rdns = norm
     .toString('latin1')

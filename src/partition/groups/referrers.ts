@@ -8,15 +8,15 @@ import { search } from '../read/run/search.js';
 import type { SearchContext } from '../read/run/search-context.js';
 import { type AbortConditions, UNLIMITED_SEARCH } from '../read/search-params.js';
 
-/** A limit that no list reaches. */
+/** A limit that no list of entries reaches. */
 export const UNLIMITED = 0x7fffffff;
 const NAMES_PER_READ = 64;
 
-/** An index that finds the entries that name a given entry. */
+/** An index by which the entries that name a given entry are found. */
 interface ReferringIndex {
   readonly type: AttributeType;
   readonly table: string;
-  /** True if values may have a UID after the DN. */
+  /** Whether values may have a UID after the DN. */
   readonly mayHaveUids: boolean;
 }
 
@@ -26,15 +26,15 @@ export interface Referrers {
   readonly ids: Buffer;
 }
 
-/** The indexes and attributes by which entries name other entries. */
+/** The attributes by which entries name other entries: those with an index, and those without. */
 export interface ReferrerLookup {
   readonly indexes: readonly ReferringIndex[];
   readonly types: readonly AttributeType[];
-  /** Attributes without a ready index. All entries with these attributes are read. */
+  /** Attributes without a ready index. To find names in them, all entries with these attributes are read. */
   readonly unindexedTypes: ReadonlySet<AttributeType>;
 }
 
-/** Returns the lookup for these types, without types that no entry has. `mayHaveUids`: as in `GroupsState`. */
+/** Returns the attributes to look up, without types that no entry has. `mayHaveUids`: as in `GroupsState`. */
 export function referrerLookup(
   { shared, store }: SearchContext,
   types: readonly AttributeType[],
@@ -61,7 +61,7 @@ export function referrerLookup(
   });
 }
 
-/** Returns entries that name one of `names` (`Dn.norm` as Latin-1). `until` bounds reading all entries. */
+/** Returns the entries that name one of `names` (`Dn.norm` as Latin-1). `until` limits the reading of all entries. */
 export function findReferrers(
   context: SearchContext,
   lookup: ReferrerLookup,
@@ -146,11 +146,13 @@ function* referrersByNormTextWork(
 
 const UID_SEPARATOR = Buffer.from(',');
 
-/** Returns the entries whose value has a UID after the DN: forms that start with the form of the DN and `,#`. */
+/**
+ * Returns the entries with a value that has a UID after the DN: its normal form begins with that of the DN and `,#`.
+ */
 function idsWithUid(context: SearchContext, type: AttributeType, table: string, norm: Buffer): Maybe<Buffer> {
   const prefix = Buffer.concat([norm, UID_SEPARATOR]);
   const ids = context.store.rangePostings(table, uidRange(prefix.subarray(0, MAX_NORM)), UNLIMITED);
-  // A form longer than `MAX_NORM` bytes is cut, also with `#`, so the matches must be verified.
+  // A normal form of more than `MAX_NORM` bytes is cut in the key, also with `#`, so the values have to be compared.
   const isCut = prefix.length >= MAX_NORM;
   if (!isCut) return ids;
   return isPromise(ids)
@@ -165,7 +167,7 @@ function uidRange(prefix: Buffer): KeyRange {
   return { from: offset('#'), to: offset('$') };
 }
 
-/** Returns the entries among `ids` that have a value with this DN. */
+/** Returns those of the entries `ids` that have a value with this DN. */
 async function filterByDn(context: SearchContext, type: AttributeType, norm: Buffer, ids: Buffer): Promise<Buffer> {
   const normTexts = new Set([norm.toString('latin1')]);
   const matchingIds: Buffer[] = [];

@@ -9,7 +9,7 @@ import { describedWide } from '../model/wide-read.js';
 import type { SearchContext } from '../read/run/search-context.js';
 import { readFilterPart } from '../read/run/wide-part.js';
 
-/** Returns the master row, for a long entry without wide attributes unless `looksInto` contains one of them. */
+/** Returns the master row. For a long entry, omits wide attributes if `looksInto` has none of them. */
 export function shortRow(
   context: SearchContext,
   id: Buffer,

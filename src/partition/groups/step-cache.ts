@@ -8,12 +8,12 @@ import { findReferrers, indexedReferrers, type ReferrerLookup, type Referrers, r
 
 /** Approximate maximum size of the cache in bytes. */
 const MAX_BYTES = 8 * 1024 * 1024;
-/** Approximate overhead of an object and its place in a map, in bytes. */
+/** Estimated bytes of a cached object and its place in a map. */
 const OBJECT_BYTES = 200;
 
 const NONE: ReadonlyMap<string, readonly Referrers[]> = new Map();
 
-/** Cache of steps from entries up to groups, and of names of groups, valid at one version of the groups. */
+/** Caches, for one version of the groups, the entries that name an entry, and the names of groups. */
 export class StepCache {
   readonly #context: SearchContext;
   readonly #version: bigint;
@@ -27,7 +27,10 @@ export class StepCache {
     this.#version = version;
   }
 
-  /** Returns the cache for a version. Where incomplete plans are visible, data may be too old, so nothing is kept. */
+  /**
+   * Returns the cache for a version. If the store may show incomplete plans, what is read may be outdated: nothing is
+   * cached.
+   */
   static forVersion(context: SearchContext, version: bigint): StepCache {
     if (context.store.waitUntilQuiet) return new StepCache(context, version);
     const cached = cachesByContext.get(context);
@@ -37,7 +40,7 @@ export class StepCache {
     return cache;
   }
 
-  /** Returns the types that named members at the last look-up. */
+  /** Returns the types by which members were named at the last look-up. */
   static lastMemberTypes(context: SearchContext): readonly AttributeType[] {
     return lastTypesByContext.get(context) ?? groupTypes(context.schema).memberTypes;
   }
@@ -52,7 +55,7 @@ export class StepCache {
     });
   }
 
-  /** Like `idsReferringTo`. With indexes, only unknown names are looked up. */
+  /** Like `findReferrers`. Looks up only names that are not cached. */
   referrers(lookup: ReferrerLookup, names: readonly string[]): Maybe<Referrers[]> {
     if (lookup.unindexedTypes.size > 0) return findReferrers(this.#context, lookup, names);
     return runWork(this.#referrers(lookup, names));

@@ -10,13 +10,14 @@ interface VersionContext extends Pick<TreeContext, 'shared'> {
 
 export interface GroupsState {
   readonly version: bigint;
-  /** True if a member may be named with a UID. */
+  /** Whether a member may be named with a UID. */
   readonly mayHaveUids: boolean;
 }
 
 /**
- * Returns the state of the groups. The version, a number of this process, increases whenever the members of a group may
- * have changed: it adds the counter in row `groups` and, for names, the generation of the shared row.
+ * Returns the state of the groups. The version increases whenever the members of a group may have changed. It is the
+ * sum of the counter in row `groups` and, because names may have changed, the generation of the shared row. Comparable
+ * only within this process.
  */
 export function groupsState(context: VersionContext): Maybe<GroupsState> {
   const { shared, store } = context;
@@ -36,19 +37,20 @@ export function groupsVersion(context: VersionContext): Maybe<bigint> {
   return chain(groupsState(context), ({ version }) => version);
 }
 
-/** Observation of a store in which incomplete plans may be visible. */
+/** State of a store in which incomplete plans may be visible. */
 interface StoreWatch {
   version: bigint | undefined;
   isWaiting: boolean;
-  /** Number of times that all plans of a version were complete. */
+  /** Number of times that all decided plans were found to be completely applied. */
   completions: bigint;
 }
 
 const watchesByStore = new WeakMap<Store, StoreWatch>();
 
 /**
- * Returns the number of completions. A plan may be counted before its other rows are visible, and a read in between is
- * wrong for the version. Therefore the version changes once more when all decided plans are complete.
+ * Returns the number of completions. A plan may be counted in the version before all its rows are visible. A read at
+ * that time is wrong for the version. Therefore the version changes once more when all decided plans are completely
+ * applied.
  */
 function completionCount(store: Store, version: bigint): bigint {
   const watch = watchesByStore.get(store) ?? { version: undefined, isWaiting: false, completions: 0n };
@@ -61,7 +63,7 @@ function completionCount(store: Store, version: bigint): bigint {
   return watch.completions;
 }
 
-/** Waits for the completion of all plans. If the store fails, the next caller waits again. */
+/** Waits until all decided plans are applied. If the store fails, the next caller waits again. */
 async function awaitQuiet(store: Store, watch: StoreWatch): Promise<void> {
   try {
     await store.waitUntilQuiet!();

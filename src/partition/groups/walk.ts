@@ -37,7 +37,7 @@ export class Walk {
     this.#bounds = bounds;
   }
 
-  /** Goes one level up. Returns the names of the entries not visited before. */
+  /** Goes up one level. Returns the names of the entries that were not visited before. */
   goUp(
     referrers: readonly Referrers[],
     readNamed: ReadNamedEntry = (id) => readNamedEntry(this.#context, id),
@@ -74,7 +74,7 @@ export class Walk {
     const entries = mustWait ? yield* awaitMaybe(Promise.all(reads)) : (reads as (NamedEntry | undefined)[]);
     for (const named of entries) {
       if (!named || this.visitedEntries.has(named.normText)) continue;
-      // The viewer may be allowed to use another attribute that names the entry, so the entry stays unvisited.
+      // The entry is not marked as visited: the viewer may be allowed to use another attribute that names it.
       const { sightOf } = this.#viewer;
       if (sightOf && !(yield* awaitMaybe(maySee(this.#context, this.#viewer, this.#use, named.node, referrers.type))))
         continue;

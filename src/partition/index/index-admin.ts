@@ -32,10 +32,13 @@ export const cursorQualifier = (oid: string) => Buffer.from(`${oid}:at`);
 
 /** Milliseconds after which the claim of an unlisted index counts as abandoned by a process that died. */
 const CLAIM_MS = 60_000;
-/** Interval for checking whether the claim of another process has ended. */
+/** Milliseconds between checks whether the claim of another process has ended. */
 const POLL_MS = 500;
 
-/** Another process is building or dropping the index, or died doing so. Its claim expires in `remainingMs`. */
+/**
+ * Thrown while another process is building or dropping the index, or has died doing so. The claim expires in
+ * `remainingMs`.
+ */
 class ClaimedError extends LdapError {
   readonly remainingMs: number;
 
@@ -51,13 +54,13 @@ class ClaimedError extends LdapError {
 
 export interface AddIndexOptions {
   readonly substring?: boolean;
-  /** Called once before waiting for another process, with the maximum wait in milliseconds. */
+  /** Called once before waiting for another process. `ms`: the longest possible wait in milliseconds. */
   readonly onWait?: (ms: number) => void;
   /** Whether job `indexes` makes the index. Without it, an index that the job has made becomes the caller's. */
   readonly isMade?: boolean;
 }
 
-/** Indexes that the server itself uses. */
+/** Attributes whose indexes the server itself uses. They cannot be dropped. */
 const REQUIRED_OIDS = new Set([OBJECT_CLASS_OID, ENTRY_UUID_OID]);
 
 /**
@@ -84,7 +87,7 @@ export async function addIndex(
   }
 }
 
-/** Lists the index as unfinished, unless it is listed already. */
+/** Adds the index to the list as unfinished, unless the list has it already. */
 async function listIndex(context: WriteContext, missing: MissingIndex, isMade: boolean, claim: Buffer): Promise<void> {
   const { type } = missing;
   const index = context.shared.indexes.ofType(type);
@@ -102,7 +105,7 @@ async function listIndex(context: WriteContext, missing: MissingIndex, isMade: b
   await context.shared.setIndexes(records, [claimStep(type.oid, claim)]);
 }
 
-/** Returns the attribute type, or throws if an index on the attribute cannot help. */
+/** Returns the attribute type. Throws if no search can use an index on the attribute. */
 function indexableType(schema: Schema, attribute: string, substring: boolean): AttributeType {
   const { type, options } = schema.requireDescription(attribute);
   const refuse = (reason: string): never => {
@@ -118,7 +121,7 @@ function indexableType(schema: Schema, attribute: string, substring: boolean): A
   return type;
 }
 
-/** Creates the table anew and lists the index. */
+/** Creates an empty table and adds the index to the list. */
 async function registerIndex(
   context: WriteContext,
   { type, substring }: MissingIndex,
@@ -136,7 +139,7 @@ async function registerIndex(
   );
 }
 
-/** Returns the guard that no other process has a claim on this index. Throws `ClaimedError`. */
+/** Returns a guard that holds while no other process has a claim on the index. Throws `ClaimedError` if one has. */
 async function claimGuard(context: WriteContext, type: AttributeType, callerClaim: Buffer): Promise<Guard> {
   const qualifier = claimQualifier(type.oid);
   const storedClaim = await buildCell(context, qualifier);
@@ -172,14 +175,14 @@ export async function dropIndex(context: WriteContext, attribute: string, onlyMa
 
 async function finishDrop(context: WriteContext, oid: string, claim: Buffer): Promise<void> {
   await underClaim(context, oid, claim, () => context.store.dropTable(indexTable(oid).name));
-  // The guard fails if another process has taken the claim over; that process then finishes.
+  // The guard fails if another process has taken over the claim. That process then finishes the work.
   const step = { ...claimedStep(oid, claim), delete: [{ family: 0, qualifier: claimQualifier(oid) }] };
   await guardsHold(context.store.commit({ steps: [step], decisive: 0 }));
 }
 
 /**
- * Finishes additions and drops of processes that died, under new claims. Returns the error of a table that cannot be
- * dropped now, so that other indexes need not wait. The next sweep tries again.
+ * Finishes, under new claims, the work of processes that died while they added or dropped an index. Returns the error
+ * of a table that cannot be dropped now; the next call tries again.
  */
 export async function sweepClaims(context: WriteContext): Promise<StoreError | undefined> {
   let dropError: StoreError | undefined;
@@ -189,7 +192,7 @@ export async function sweepClaims(context: WriteContext): Promise<StoreError | u
     const isListed = indexRecords(context).some((record) => record.oid === oid);
     if (!oid || isListed || Date.now() - claimTime(value) <= CLAIM_MS) continue;
     const claim = newClaim();
-    // The guard fails if another process was faster.
+    // The guard fails if another process has taken the claim in the meantime.
     if (!(await guardsHold(takeClaim(context, oid, claim, { op: 'equals', family: 0, qualifier, value })))) continue;
     try {
       await finishDrop(context, oid, claim);
@@ -201,7 +204,9 @@ export async function sweepClaims(context: WriteContext): Promise<StoreError | u
   return dropError;
 }
 
-/** Claims an unfinished index that no process builds. Does nothing if the index is finished or claimed. */
+/**
+ * Takes the claim on an unfinished index that no process is building. Does nothing if the index is finished or claimed.
+ */
 export async function claimUnfinished(context: WriteContext, type: AttributeType): Promise<void> {
   await retryWithFreshState(context, async () => {
     const index = context.shared.indexes.ofType(type);
@@ -236,13 +241,13 @@ function claimStep(oid: string, claim: Buffer): RowStep {
   };
 }
 
-/** Sets the claim, under the guard that the list of indexes has not changed. */
+/** Sets the claim. Guards that the list of indexes has not changed. */
 function takeClaim(context: WriteContext, oid: string, claim: Buffer, guard: Guard): Promise<void> {
   const steps = [{ ...claimStep(oid, claim), guards: [guard] }, context.shared.guardStep(false)];
   return context.store.commit({ steps, decisive: 0 });
 }
 
-/** Runs work on the table under the claim. On failure releases the claim and rethrows. */
+/** Runs `work` on the table while this process has the claim. Releases the claim if `work` throws. */
 async function underClaim(context: WriteContext, oid: string, claim: Buffer, work: () => Promise<void>): Promise<void> {
   try {
     await work();
@@ -259,13 +264,12 @@ async function releaseClaim(context: WriteContext, oid: string, claim: Buffer): 
     const step = claimedStep(oid, claim, [{ family: 0, qualifier: claimQualifier(oid), value }]);
     await context.store.commit({ steps: [step], decisive: 0 });
   } catch (error) {
-    // Another process has the claim, or the store fails completely. In the latter case the claim expires like that of a
-    // process that died.
+    // Another process has the claim, or the store has failed. In the latter case the claim expires by time.
     if (!(error instanceof StoreError)) throw error;
   }
 }
 
-/** Returns a step whose guard holds as long as the claim. */
+/** Returns a step that is refused when another process has taken over the claim. */
 export function claimedStep(oid: string, claim: Buffer, put: readonly Cell[] = []): RowStep {
   return {
     table: META_TABLE.name,

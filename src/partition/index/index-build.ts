@@ -22,10 +22,10 @@ import {
   sweepClaims,
 } from './index-admin.js';
 
-/** Limits of a plan, which delays other writers and the event loop by a few milliseconds. */
+/** The most entries per plan: a plan delays other writers and the event loop by a few milliseconds. */
 const ENTRIES_PER_PLAN = 256;
 const ROWS_PER_PLAN = 2000;
-/** Attempts of a chunk before each of its entries is written in a plan of its own. */
+/** Attempts to write a chunk of entries as one plan. After that, each entry gets a plan of its own. */
 const CHUNK_ATTEMPTS = 3;
 const ENTRY_ATTEMPTS = 1000;
 
@@ -59,7 +59,7 @@ interface ClaimedBuild {
   readonly claim: Buffer;
 }
 
-/** Builds one index. Returns early if the index was dropped or the build started anew. */
+/** Builds one index. Returns early if the index is dropped meanwhile, or built again from the start. */
 async function build(context: WriteContext, index: Index, progress: Progress): Promise<void> {
   const claim = await buildCell(context, claimQualifier(index.type.oid));
   if (!claim) return claimUnfinished(context, index.type);
@@ -75,7 +75,7 @@ async function build(context: WriteContext, index: Index, progress: Progress): P
   await finish(context, claimedBuild);
 }
 
-/** Returns true while the claim holds. */
+/** Returns whether this process still has the claim. */
 async function buildBatch(
   context: WriteContext,
   claimedBuild: ClaimedBuild,
@@ -95,7 +95,7 @@ async function buildBatch(
   return true;
 }
 
-/** Returns the index rows of one entry, guarded by its version; none if the entry has no rows in the index. */
+/** Returns the index rows of one entry, guarded by its version. Empty if the entry has no rows in the index. */
 async function entrySteps(
   context: WriteContext,
   index: Index,
@@ -129,7 +129,10 @@ async function rowSteps(context: WriteContext, index: Index, id: Buffer, row: Bu
   return steps;
 }
 
-/** Writes the rows of some entries. Entries that have changed are read again. Returns true while the claim holds. */
+/**
+ * Writes the rows of some entries. Reads entries that have changed again. Returns whether the process still has the
+ * claim.
+ */
 async function commitChunk(
   context: WriteContext,
   claimedBuild: ClaimedBuild,

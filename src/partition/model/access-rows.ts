@@ -10,16 +10,16 @@ const q = (text: string) => Buffer.from(text);
 const CELL = { text: q('text'), by: q('by'), time: q('time') } as const;
 
 export interface StoredAccess {
-  /** Counts from 1. */
+  /** The first version is 1. */
   readonly version: number;
   readonly text: string;
-  /** The operator who set the rules, as `ann@host`; '' for the program itself. */
+  /** The operator who set the rules, as `ann@host`; '' if Rowan itself set them. */
   readonly author: string;
   /** Milliseconds since 1970. */
   readonly time: number;
 }
 
-/** Returns the plan step that stores a new version. Its guard fails if the version exists. */
+/** Returns the step that stores a new version. Its guard fails if the version exists. */
 export function accessStep({ version, text, author, time }: StoredAccess): RowStep {
   const guards: Guard[] = [{ op: 'absent', family: F, qualifier: CELL.text }];
   const put = [
@@ -30,13 +30,13 @@ export function accessStep({ version, text, author, time }: StoredAccess): RowSt
   return { table: META_TABLE.name, key: numberedKey(PREFIX, version), guards, put };
 }
 
-/** Returns one version of the access rules, or undefined if it does not exist. */
+/** Returns a version of the access rules; undefined if it does not exist. */
 export async function readAccess(reader: Reader, version: number): Promise<StoredAccess | undefined> {
   const row = await reader.get(META_TABLE.name, numberedKey(PREFIX, version));
   return row && toAccess(version, row);
 }
 
-/** Returns all versions up to `latest`, the latest first. */
+/** Returns all versions up to `latest`, newest first. */
 export async function accessHistory(reader: Reader, latest: number): Promise<StoredAccess[]> {
   const versions: StoredAccess[] = [];
   for (let version = latest; version > 0; version--) {

@@ -6,15 +6,15 @@ import { STATE_TABLE, UUID_BYTES } from './tables.js';
 
 /** The state that binds record for an account in table `state` (docs/formats/tables.md). Times: ms since 1970. */
 export interface AccountState {
-  /** Times of the failed binds that still count, oldest first. */
+  /** Times of the failed binds that count towards a lock, oldest first. */
   readonly failures: readonly number[];
-  /** Binds are refused until this time. 0: not locked; `Infinity`: locked until an operator unlocks. */
+  /** Time until which binds are refused. 0: not locked; `Infinity`: locked until an operator unlocks the account. */
   readonly lockedUntil: number;
-  /** Times at which the expired password was used. */
+  /** Times of binds with the expired password (grace logins). */
   readonly graceUses: readonly number[];
-  /** Time of the last successful bind, as far as it is recorded; 0: unknown. */
+  /** Time of the last recorded successful bind; 0: none. */
   readonly lastSuccess: number;
-  /** Time at which a password policy first applied, for a password without pwdChangedTime; 0: not yet. */
+  /** Time when a password policy first applied to a password without pwdChangedTime; 0: none has applied. */
   readonly since: number;
   readonly uses: readonly PasswordUse[];
   /** Time step of the last TOTP code that was accepted as a second factor (RFC 6238); 0: none. */
@@ -50,7 +50,7 @@ const CELL = {
   version: q('version'),
 } as const;
 
-/** `Infinity` as stored. */
+/** The stored form of `Infinity`. */
 const NEVER = 0xffff_ffff_ffff_ffffn;
 
 /** State of an account and its version. A change of the state guards the version. */
@@ -112,7 +112,7 @@ function encodeTimes(times: readonly number[]): Buffer {
   return bytes;
 }
 
-/** Returns the plan step that replaces a version of the state of an entry; version 0: the entry has no state yet. */
+/** Returns the step that replaces the state with version `replacedVersion`; 0: the entry has no state yet. */
 export function stateStep(id: Buffer, state: AccountState, replacedVersion: bigint): RowStep {
   const { failures, lockedUntil, graceUses, lastSuccess, since, uses, totpStep } = state;
   const cells: (readonly [Buffer, Buffer])[] = [
@@ -140,7 +140,7 @@ export function stateStep(id: Buffer, state: AccountState, replacedVersion: bigi
 /** Number of decoy rows. A bind to an unknown name writes to a decoy row, to take as long as a failed bind. */
 const DECOY_ROWS = 16;
 
-/** True for the key of a decoy row: its number, as 16 bytes. */
+/** Whether the key is that of a decoy row, which is a number in 16 bytes. */
 export function isDecoyRow(key: Buffer): boolean {
   return key.length === UUID_BYTES && key.at(-1)! < DECOY_ROWS && key.subarray(0, -1).every((byte) => byte === 0);
 }
@@ -154,8 +154,8 @@ export function decoyStep(): RowStep {
 
 /**
  * Operational attributes that show the state of an account. Once a state is stored, the values of the first three come
- * from the state alone, whatever an import has stored in the entry. pwdAccountLockedTime can also be set in the entry
- * by an administrator, and that value comes first.
+ * only from the state, not from values that an import has stored in the entry. An administrator can also set
+ * pwdAccountLockedTime in the entry; this value then takes precedence.
  */
 export const STATE_ATTRIBUTES = [
   'pwdFailureTime',
@@ -168,7 +168,7 @@ export type StateAttribute = (typeof STATE_ATTRIBUTES)[number];
 
 const LOCKED_TIME = '1.3.6.1.4.1.42.2.27.8.1.17';
 
-/** True if the account state may hold a value of the attribute. Deleting the attribute then clears the state too. */
+/** Whether the account state may have a value of the attribute. Deleting the attribute then also clears the state. */
 export function isInAccountState({ oid }: AttributeType): boolean {
   return oid === LOCKED_TIME;
 }

@@ -26,12 +26,12 @@ const SECRET = 2;
 
 export interface OldValue {
   readonly index: number;
-  /** The value, or for a large value 8 bytes of its length and its SHA-256. */
+  /** The value; for a large value 8 bytes of length and its SHA-256. */
   readonly bytes: Buffer;
   readonly isLarge: boolean;
 }
 
-/** Encodes the image of `changes`, which start from the master row `row`. */
+/** Encodes the image of a change. `row`: the master row before the change. */
 export function encodeBeforeImage(descriptions: DescriptionTable, row: Buffer, changes: CellChanges): Buffer {
   const out = new ImageWriter();
   const largeValueQualifiers = largeQualifiers(row);
@@ -62,7 +62,7 @@ export function encodeBeforeImage(descriptions: DescriptionTable, row: Buffer, c
 }
 
 function writeInfo(out: ImageWriter, qualifier: Buffer, oldValue: Buffer | undefined): void {
-  // The version is always one less than in the new row.
+  // The version is left out: it is always one less than in the new row.
   if (qualifier.length === Q.version.length && qualifier.equals(Q.version)) return;
   out.byte(oldValue ? INFO : INFO_NEW);
   out.text(qualifier);
@@ -135,7 +135,7 @@ class ImageWriter {
     );
   }
 
-  /** Returns the image as a view of the buffer. */
+  /** Returns the encoded image as a view of the buffer. */
   bytes(): Buffer {
     return this.#bytes.subarray(0, this.#length);
   }

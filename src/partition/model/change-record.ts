@@ -20,7 +20,7 @@ export const CHANGE = {
   time: Buffer.from('time'),
 } as const;
 
-/** One change of an entry: the operation, the names, the writer, the time and the values before. */
+/** One change of an entry: operation, names, writer, time and the replaced values. */
 export interface ChangeRecord {
   readonly op: ChangeOp;
   readonly id: Buffer;
@@ -30,11 +30,11 @@ export interface ChangeRecord {
   /** DN of the writer; empty for the server itself. */
   readonly writerDn: string;
   readonly csn: string | Buffer;
-  /** Milliseconds since 1970, 8 bytes. For a deletion the same time as in the row of table `deleted`. */
+  /** Milliseconds since 1970, in 8 bytes. The row that a deletion writes to table `deleted` has the same time. */
   readonly time: Buffer;
   /** Names of the changed attributes of a modify or rename. */
   readonly attributes?: readonly string[] | undefined;
-  /** Image of the entry before the change (`before-image.ts`). Absent for a deletion: table `deleted` has the entry. */
+  /** Image of the entry before the change (`before-image.ts`). A deletion has none: table `deleted` has the entry. */
   readonly beforeImage?: Buffer | undefined;
 }
 
@@ -58,7 +58,9 @@ function makeCell(qualifier: Buffer, value: Buffer): Cell {
   return { family: 0, qualifier, value };
 }
 
-/** Decodes a row of table `changes` into views of the row. Throws `corrupt` if a mandatory cell is missing. */
+/**
+ * Decodes a row of table `changes`. The result has views of the row. Throws `corrupt` if a mandatory cell is missing.
+ */
 export function changeRecord(row: Buffer): ChangeRecord {
   const valuesByName = new Map<string, Buffer>();
   for (let offset = 0; offset < row.length; offset = nextCell(row, offset)) {
@@ -94,7 +96,7 @@ function isChangeOp(text: string): text is ChangeOp {
 let lastMs = 0;
 let lastTimeBytes = Buffer.alloc(8);
 
-/** Returns the current time in milliseconds since 1970 as 8 bytes. The buffer is shared: callers must not change it. */
+/** Returns the current time in milliseconds since 1970 as 8 bytes. Callers share the buffer and must not change it. */
 export function changeTime(): Buffer {
   const nowMs = Date.now();
   if (nowMs !== lastMs) {

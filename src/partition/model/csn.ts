@@ -7,18 +7,21 @@ export class CsnClock {
   #lastMicros: number;
   readonly #clockMs: () => number;
   readonly #processNumber: number;
-  /** The CSN of the current second, with no microseconds. */
+  /** The CSN of the last used second, with microseconds 0. */
   #secondCsn: Buffer = Buffer.alloc(0);
   #formattedSecond = -1;
 
-  /** `latestCsn`: of the directory; `clockMs`: returns ms since 1970; `processNumber`: the `count` of the CSNs. */
+  /**
+   * `latestCsn`: the latest of the directory; `clockMs`: returns ms since 1970; `processNumber`: the `count` of the
+   * CSNs.
+   */
   constructor(latestCsn?: string, clockMs: () => number = Date.now, processNumber = 0) {
     this.#clockMs = clockMs;
     this.#processNumber = processNumber;
     this.#lastMicros = latestCsn === undefined ? 0 : csnMicros(latestCsn);
   }
 
-  /** Returns a CSN above every CSN returned before and above `after`. */
+  /** Returns a CSN that is greater than all earlier results and than `after`. */
   nextCsn(after?: string): string {
     return this.nextCsnBytes(after).toString('latin1');
   }
@@ -50,10 +53,10 @@ export class CsnClock {
   }
 }
 
-/** Offset of the last digit of the microseconds. */
+/** Offset of the last digit of the microseconds in a CSN. */
 const LAST_DIGIT = 20;
 
-/** Returns the microseconds since 1970 in a CSN, or 0 if the text is not a CSN. */
+/** Returns the time in a CSN in microseconds since 1970; 0 if the text is not a CSN. */
 export function csnMicros(csn: string): number {
   const match = /^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)\.(\d{6})Z#/.exec(csn);
   if (!match) return 0;

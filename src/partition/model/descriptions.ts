@@ -7,32 +7,35 @@ import { StoreError } from '../../store/store-error.js';
 import { groupTypes } from './group-rows.js';
 import { hashBytes } from './hash.js';
 
-/** Bytes of the value index at the end of an upAttributes qualifier. */
+/** Bytes of the value index, which ends the qualifier of an upAttributes cell. */
 export const INDEX_BYTES = 4;
 
 export interface StoredDescription {
-  /** Position in the table, used by searches as an array index. */
+  /** Index in the table. Searches use it as an array index. */
   readonly number: number;
   readonly bytes: Buffer;
   /** `bytes` as Latin-1. */
   readonly text: string;
   readonly description: AttributeDescription;
-  /** True if the values are URLs that select the members of a group. */
+  /** Whether the values are URLs that select the members of a group. */
   readonly isMemberUrl: boolean;
-  /** The description after this one in the last row. Similar entries have their descriptions in the same order. */
+  /**
+   * The description after this one in the previous row. Similar entries have the same descriptions in the same order.
+   */
   nextInRow: StoredDescription | undefined;
 }
 
 /**
- * Interns the descriptions of rows by their bytes, so that walking a row allocates no strings. Stored entries have
- * passed the schema check, which bounds the number of descriptions. Beyond `MAX`, a description is not kept.
+ * Maps the bytes of attribute descriptions to shared objects, so that walking a row allocates no strings. Stored
+ * entries have passed the schema check, which limits the number of descriptions. When the table has `MAX` descriptions,
+ * further ones are not kept.
  */
 export class DescriptionTable {
   static readonly MAX = 65_536;
   readonly #schema: Schema;
   #slots: (StoredDescription | undefined)[] = new Array(1024);
   readonly #descriptions: StoredDescription[] = [];
-  /** Offsets of the cells of the row that the store decoded last, if the store provides them. */
+  /** Offsets of the cells in the row that the store returned last. Absent if the store does not provide them. */
   readonly rowLayout: RowLayout | undefined;
 
   constructor(schema: Schema, rowLayout?: RowLayout) {
@@ -50,7 +53,7 @@ export class DescriptionTable {
     return this.intern(row, start, start + qualifierLength(row, offset) - INDEX_BYTES);
   }
 
-  /** Like `intern`, for a cell whose predecessor in the row has the description `preceding`. */
+  /** Like `intern`. `preceding`: the description of the previous cell in the row. */
   internNext(preceding: StoredDescription | undefined, bytes: Buffer, start: number, end: number): StoredDescription {
     if (preceding && sameBytes(preceding.bytes, bytes, start, end)) return preceding;
     const successor = preceding?.nextInRow;

@@ -5,13 +5,13 @@ import type { Maybe, PlanStep } from '../../store/contract.js';
 import type { Node } from './node.js';
 import type { Viewer } from './viewer.js';
 
-/** The client that performs a write, for creatorsName, modifiersName and change records. */
+/** The client that performs a write. Its DN goes into creatorsName, modifiersName and change records. */
 export interface Actor {
-  /** '' for the server itself. */
+  /** DN; '' for the server itself. */
   readonly dn: string;
-  /** True if the client may set NO-USER-MODIFICATION attributes (import, restore). */
+  /** Whether the client may set NO-USER-MODIFICATION attributes (import, restore). */
   readonly system?: boolean;
-  /** Write access of the client. Absent: unrestricted. */
+  /** Checks the client's rights to write. Absent: the client may do everything. */
   readonly access?: Access | undefined;
 }
 
@@ -20,73 +20,73 @@ export interface AttributeChange {
   readonly description: AttributeDescription;
 }
 
-/** A write request before any entry has been read. */
+/** A write request, before any entry is read. */
 export interface WriteRequest {
   readonly op: 'add' | 'modify' | 'rename' | 'delete' | 'restore';
   readonly actor: Actor;
-  /** Attribute changes of an add or a modify, in the order of the request. */
+  /** The attributes in an add or the modifications in a modify, in the order of the request. */
   readonly changes: readonly AttributeChange[];
   readonly rdn?: Rdn;
 }
 
-/** An entry that access to a write depends on: the target, or the parent of a new entry. */
+/** An entry whose rights decide about a write: the target; for a new entry its parent. */
 export interface CheckedEntry {
   readonly node: Node;
-  /** Packed master row with the values of the types in `Viewer.looksInto`. Empty for the root. */
+  /** Packed master row with the values of the types in `Viewer.looksInto`. Empty for the root, which has no entry. */
   readonly row: Buffer;
 }
 
-/** A rename or a move once both places are known. */
+/** A rename or a move whose old and new parent have been read. */
 export interface Move {
   readonly entry: CheckedEntry;
   readonly isRenamed: boolean;
-  /** The new parent, if the entry moves. */
+  /** The new parent; undefined if the entry keeps its parent. */
   readonly superior: CheckedEntry | undefined;
-  /** Attribute values that the new RDN adds, and old RDN values that are removed. */
+  /** The attribute values that the new RDN adds, and the old RDN values that are removed. */
   readonly changes: readonly AttributeChange[];
 }
 
-/** Write access of a client. Each check returns the error of a refusal. `renew` loads all data that the checks need. */
+/** Checks the rights of a client to write. Each check returns the error to refuse with; undefined to allow. */
 export interface Access {
-  /** Called at the start of each attempt. Loads the access rules in force for the following checks. */
+  /** Loads the access rules in force and other data for the checks. Called at the start of each attempt. */
   renew(): Maybe<void>;
-  /** Version of the access rules behind the checks. The plan guards this version. Undefined: no rules apply. */
+  /** Version of the access rules that the checks apply. The plan guards this version. Undefined: no rules apply. */
   readonly version: number | undefined;
   readonly viewer: Viewer;
   /** Checks the request alone, before any entry is read. */
   checkRequest(request: WriteRequest): LdapError | undefined;
-  /** Checks the request when the target, or the parent of a new entry, has been read. The entry is visible. */
+  /** Checks the request against the target; for a new entry against its parent. The client may see this entry. */
   checkTarget(request: WriteRequest, entry: CheckedEntry): LdapError | undefined;
-  /** Checks an add with the complete new entry, without the attributes that the server sets. */
+  /** Checks an add against the complete new entry, without the attributes that the server sets. */
   checkNewEntry(request: WriteRequest, entry: CheckedEntry): LdapError | undefined;
   checkMove(move: Move): LdapError | undefined;
 }
 
 export interface EntryAttribute {
-  /** Description as stored. */
+  /** Attribute description as stored. */
   readonly description: string;
   readonly type: AttributeType;
   readonly values: readonly Buffer[];
 }
 
-/** A complete entry, for operations outside the search path. */
+/** A complete entry, for operations that are not performance-critical. */
 export interface Entry {
   readonly id: Buffer;
   readonly dn: string;
   readonly parentId: Buffer;
   readonly version: bigint;
-  /** User attributes and stored operational attributes in stored order. Includes large values only on request. */
+  /** User attributes and stored operational attributes, in stored order. Large values are included only on request. */
   readonly attributes: readonly EntryAttribute[];
   readonly row: Buffer;
 }
 
 /** Steps that are committed together with a write, or not at all. */
 export interface AttachedSteps {
-  /** Added to the plan of the change. They must not touch rows of entries. */
+  /** Steps that are added to the plan of the change. They must not touch rows of entries. */
   readonly steps: readonly PlanStep[];
   /**
-   * Called when a guard of the plan failed, of these steps or of others. Throws to end the write, with nothing done, if
-   * the steps can no longer succeed. Otherwise the write is attempted again.
+   * Called when a guard of the plan has failed, of these steps or of others. If these steps can no longer succeed, it
+   * throws an error, which ends the write with nothing done. Otherwise the write is attempted again.
    */
   onGuardFailure(): Maybe<void>;
 }
@@ -94,31 +94,31 @@ export interface AttachedSteps {
 export interface WriteOptions {
   readonly manageDsaIT?: boolean;
   readonly attached?: AttachedSteps | undefined;
-  /** Throws `LongWork` before any change if the entry is long enough to block the event loop. */
+  /** Whether a write of a long entry throws `LongWork` before any change, so that it does not block the event loop. */
   readonly refuseLong?: boolean;
 }
 
 export interface CompareOptions extends WriteOptions {
-  /** As in `SearchParams`. */
+  /** See `SearchParams`. */
   readonly directGroupsOnly?: boolean;
 }
 
 export interface ModifyOptions extends WriteOptions {
-  /** All attribute descriptions that `ChangesOf` changes. Other attributes with many values are then not read. */
+  /** All attribute descriptions that the modifications change. Other wide attributes are then not read. */
   readonly touchedDescriptions?: readonly string[];
-  /** True if the changes update references after changes of names. */
+  /** Whether the modifications update references after changes of names. */
   readonly isSettlement?: boolean;
 }
 
-/** An entry as one attempt of a write has read it. The plan guards this row. */
+/** The entry as an attempt of a write has read it. The plan guards the version of this row. */
 export interface Target {
   readonly id: Buffer;
   readonly row: Buffer;
 }
 
 /**
- * Computes the modifications from the entry, and checks the right to make them. Called in each attempt, because the
- * name may belong to another entry by then. An error ends the write with nothing done.
+ * Computes the modifications from the entry, and checks the right to make them. Called again in every attempt, because
+ * another entry may have the name by then. An error ends the write with nothing done.
  */
 export type Modifier = (target: Target) => Maybe<readonly Modification[] | SplitChanges>;
 
@@ -128,23 +128,23 @@ export interface SplitChanges {
   readonly serverChanges: readonly Modification[];
 }
 
-/** Directory-wide settings that `initDirectory` writes to table `meta` and every front end reads. */
+/** Settings that all front ends read from the shared row of table `meta`. `initDirectory` writes them. */
 export interface DirectorySettings {
-  /** As the operator wrote them. */
+  /** DNs as the operator wrote them. */
   readonly suffixes: readonly string[];
   readonly adminDn: string;
-  /** Stored form, hashed. */
+  /** The administrator's password, hashed. */
   readonly adminPassword: Buffer;
-  /** Random 32 bytes that sign page cookies. */
+  /** Random 32 bytes, the key that signs page cookies. */
   readonly cookieKey: Buffer;
 }
 
 export interface IndexInfo {
   readonly attribute: string;
   readonly oid: string;
-  /** True if the index also serves any and final substrings. */
+  /** Whether the index has substring rows. */
   readonly substring: boolean;
-  /** True if the index also serves presence. False for attributes that every entry has. */
+  /** Whether the index has presence rows. False for attributes that every entry has. */
   readonly presence: boolean;
   readonly state: 'ready' | 'building';
   /** True if job `indexes` has made the index. */
@@ -154,7 +154,7 @@ export interface IndexInfo {
 export interface Breach {
   /** The violated invariant: `parent`, `treeRow`, `id`, `cycle`, `count`, `normAttributes`, `index`, `row`, … */
   readonly invariant: string;
-  /** entryUUID or row key, as text. */
+  /** The entryUUID of the entry or the key of the row. */
   readonly where: string;
   readonly message: string;
 }
@@ -169,21 +169,21 @@ export interface DeletedEntry {
 }
 
 export interface LoadSource {
-  /** Line at which the record begins, for messages. */
+  /** Line of the source file where the record begins, for messages. */
   readonly line: number;
 }
 
 export interface LoadEntry extends LoadSource {
   readonly dn: string;
   readonly attributes: readonly PartialAttribute[];
-  /** Reported for a rejected entry instead of the entry itself, whose attributes the loader can then release early. */
+  /** Passed to reports about the entry. The loader can release the attributes of the entry early. */
   readonly source?: LoadSource;
 }
 
 export interface LoadReject {
   readonly entry: LoadSource;
   readonly reason: string;
-  /** Result code that an add would have had, if any. An interrupted import treats `entryAlreadyExists` as done. */
+  /** The result code with which an add would fail. An interrupted import treats `entryAlreadyExists` as done. */
   readonly result?: ResultName | undefined;
 }
 

@@ -7,38 +7,40 @@ import type { WideAttribute } from './wide.js';
 
 /** One value of an attribute while an entry is being written. */
 export interface DraftValue {
-  /** The value, or the pointer for a stored large value that was not read. */
+  /** The value; the pointer of a large value that was not read. */
   readonly bytes: Buffer;
-  /** Value index, the last part of the qualifier. */
+  /** Value index: the number in the cell's qualifier that distinguishes the values of an attribute. */
   readonly index: number;
-  /** True for an unchanged stored value over 64 KiB. `bytes` is then its pointer. */
+  /** Whether `bytes` is the pointer of an unchanged large value that was not read. */
   readonly isPointer?: boolean;
-  /** Pointer of a large value that was read and is unchanged. */
+  /** Pointer of an unchanged large value that was read into `bytes`. */
   readonly pointer?: Buffer;
 }
 
-/** One attribute of a draft. Immutable, because the drafts of an entry share their equal attributes. */
+/** An attribute of a draft. Immutable: drafts of the same entry share attributes that are equal. */
 export interface DraftAttribute {
   readonly description: AttributeDescription;
   /** Description as stored. */
   readonly text: string;
   readonly values: readonly DraftValue[];
-  /** Number of stored values that were not read, and a bound above all value indexes (see `open-narrow.ts`). */
+  /** For a wide attribute: number of stored values that were not read, and a number above all value indexes. */
   readonly unread?: { readonly count: number; readonly nextIndex: number };
 }
 
-/** Key of the attribute that a description denotes. Without `;binary`, which only requests a transfer form. */
+/** Returns the key of an attribute in a draft. Leaves out `;binary`, which only requests a transfer encoding. */
 export function attributeKey({ type, options }: AttributeDescription): string {
   return options.length === 0 ? type.oid : `${type.oid};${options.join(';')}`;
 }
 
-/** Up to this number of attributes, `Draft.get` searches linearly. */
+/** With more attributes than this number, `Draft.get` uses a map. */
 const LINEAR_LIMIT = 32;
 
-/** An entry under construction or change. Attributes are keyed by type and options, in order of first mention. */
+/**
+ * An entry that is being made or changed. Attributes are keyed by type and options, in the order of their first use.
+ */
 export class Draft {
   readonly #attributes: DraftAttribute[] = [];
-  /** Built once there are more than `LINEAR_LIMIT` attributes. */
+  /** Attributes by key. Set when there are more than `LINEAR_LIMIT`. */
   #byKey: Map<string, DraftAttribute> | undefined;
   id: Buffer | undefined;
 
@@ -61,7 +63,7 @@ export class Draft {
     return this.#byKey;
   }
 
-  /** Returns all attributes of one type with any options, because normAttributes do not distinguish options. */
+  /** Returns all attributes of the type, with any options. normAttributes do not distinguish options. */
   ofType(type: AttributeType): DraftAttribute[] {
     const attributes: DraftAttribute[] = [];
     for (const attribute of this.#attributes) if (attribute.description.type === type) attributes.push(attribute);
@@ -79,7 +81,10 @@ export class Draft {
     this.#byKey?.set(attributeKey(attribute.description), attribute);
   }
 
-  /** Sets all values, with indexes from 0. An existing attribute keeps its spelling, and stays as is if equal. */
+  /**
+   * Sets all values, with indexes from 0. An existing attribute keeps its spelling, and is unchanged if the values are
+   * equal.
+   */
   replace(description: AttributeDescription, text: string, values: readonly Buffer[]): void {
     if (values.length === 0) {
       this.remove(description);
@@ -90,7 +95,7 @@ export class Draft {
     this.#set({ description, text: prior?.text ?? text, values: withIndexes(values) }, prior);
   }
 
-  /** Sets the attribute to one value if the entry does not have it. Returns true if it was set. */
+  /** Sets the attribute to one value, unless the entry has the attribute. Returns whether it was set. */
   setDefault(description: AttributeDescription, text: string, value: Buffer): boolean {
     if (this.get(description)) return false;
     this.#set({ description, text, values: [{ bytes: value, index: 0 }] });
@@ -107,13 +112,13 @@ export class Draft {
     this.#set({ ...prior, values: [...prior.values, ...values.map((bytes) => ({ bytes, index: ++index }))] }, prior);
   }
 
-  /** Adds stored values, which keep their indexes. */
+  /** Adds stored values with their indexes. */
   addStoredValues(description: AttributeDescription, text: string, values: readonly DraftValue[]): void {
     const prior = this.get(description);
     this.#set(prior ? { ...prior, values: [...prior.values, ...values] } : { description, text, values }, prior);
   }
 
-  /** Returns the first value of the attribute with this primary name and no options, as text. */
+  /** Returns the first value of the attribute with this name and no options, as text. */
   valueText(name: string): string | undefined {
     return this.firstValue(name)?.toString();
   }
@@ -132,7 +137,7 @@ export class Draft {
     this.#byKey?.delete(attributeKey(description));
   }
 
-  /** Records that the attribute has stored values that the draft lacks. */
+  /** Records that the entry has stored values of the attribute that were not read. */
   setUnread(description: AttributeDescription, text: string, unread: NonNullable<DraftAttribute['unread']>): void {
     const existing = this.get(description);
     this.#set({ description, text, values: existing?.values ?? [], unread }, existing);
@@ -145,19 +150,19 @@ export class Draft {
   }
 }
 
-/** True if both denote the same attribute: see `attributeKey`. */
+/** Whether the descriptions denote the same attribute: see `attributeKey`. */
 function isSame(a: AttributeDescription, b: AttributeDescription): boolean {
   if (a.type !== b.type || a.options.length !== b.options.length) return false;
   for (let i = 0; i < a.options.length; i++) if (a.options[i] !== b.options[i]) return false;
   return true;
 }
 
-/** Returns an index above all value indexes of the attribute. */
+/** Returns a number above all value indexes of the attribute. */
 export function nextIndex({ values, unread }: DraftAttribute): number {
   return values.reduce((next, v) => Math.max(next, v.index + 1), unread?.nextIndex ?? 0);
 }
 
-/** True if the attribute has exactly these values, byte by byte, with indexes from 0. */
+/** Whether the attribute has exactly these values, byte by byte, with indexes from 0. */
 function hasExactly({ values: existing, unread }: DraftAttribute, values: readonly Buffer[]): boolean {
   if (unread || existing.length !== values.length) return false;
   for (let i = 0; i < existing.length; i++) {
@@ -174,15 +179,15 @@ function withIndexes(values: readonly Buffer[]): DraftValue[] {
   return draftValues;
 }
 
-/** Returns the values in stored form: DNs as RFC 4514 writes them. */
+/** Returns the values in the form in which they are stored, such as DNs by RFC 4514. */
 export function storedValues({ syntax }: AttributeType, values: readonly Buffer[]): readonly Buffer[] {
   return syntax.proper ? values.map(syntax.proper) : values;
 }
 
-/** Makes a draft of the attributes in a request. Merges repeated descriptions and refuses empty attributes. */
+/** Returns a draft with the attributes of a request. Merges repeated descriptions; throws for empty attributes. */
 export function draftFromAttributes(schema: Schema, attributes: readonly PartialAttribute[]): Draft {
   const draft = new Draft();
-  /** Values of attributes that the request lists more than once. */
+  /** All values of attributes that the request lists more than once. */
   const repeatedValues = new Map<DraftAttribute, (readonly Buffer[])[]>();
   for (const { type, values } of attributes) {
     const description = schema.requireStorable(type);
@@ -197,7 +202,7 @@ export function draftFromAttributes(schema: Schema, attributes: readonly Partial
   return draft;
 }
 
-/** True if one of the values equals the value in the RDN, byte by byte or by the equality rule. */
+/** Whether one of the values equals the value in the RDN, byte by byte or by the equality rule. */
 export function hasValue(values: readonly DraftValue[], { type, value, norm }: Ava): boolean {
   for (let i = 0; i < values.length; i++) {
     const { bytes } = values[i]!;
@@ -211,7 +216,10 @@ export function wideAttributeOf(attribute: DraftAttribute): WideAttribute {
   return { text: attribute.text, nextIndex: nextIndex(attribute), valueCount: count };
 }
 
-/** Sorts by qualifier. A prefix of another description comes first, as the value index begins with a zero byte. */
+/**
+ * Returns the attributes in the order of their qualifiers. The value index begins with a zero byte, so a description
+ * comes before every longer description that begins with it.
+ */
 export function sortedAttributes(draft: Draft): DraftAttribute[] {
   return [...draft.attributes].sort((a, b) => (a.text < b.text ? -1 : 1));
 }

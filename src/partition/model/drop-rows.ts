@@ -4,7 +4,7 @@ import { guardsHold } from '../../store/store-error.js';
 import type { AttachedSteps } from './directory-types.js';
 import { META_TABLE, numberedKey } from './tables.js';
 
-/** Rows of table `meta` for files of a drop folder: their progress and refusals (docs/formats/tables.md). */
+/** Rows of table `meta` for the files of a drop folder: their progress and refused records (docs/formats/tables.md). */
 const F = 0;
 const q = (text: string) => ({ family: F, qualifier: Buffer.from(text) });
 const CELL = { name: q('name'), start: q('start'), done: q('done'), refused: q('refused'), unchanged: q('unchanged') };
@@ -12,7 +12,7 @@ const REFUSAL = { line: q('line'), reason: q('reason'), dn: q('dn') };
 const REFUSALS_PER_PLAN = 500;
 
 export interface DropState {
-  /** Number of records applied, refused or unchanged: the number, from 0, of the next record. */
+  /** Number of records that are applied, refused or unchanged. Also the number, from 0, of the next record. */
   readonly doneCount: number;
   readonly refusedCount: number;
   readonly unchangedCount: number;
@@ -25,18 +25,18 @@ export interface Refusal {
   readonly number: number;
   /** Line where the record begins, from 1; 0: the record has no line. */
   readonly line: number;
-  /** Contains no attribute values. */
+  /** The reason for the refusal. Contains no attribute values. */
   readonly reason: string;
-  /** DN of a record without a line. */
+  /** DN of a record that comes from no line of the file. */
   readonly dn: string | undefined;
 }
 
-/** Another process has done the record. Nothing was changed. */
+/** Thrown when another process has applied the record. Nothing was changed. */
 export class RecordDone extends Error {
   override readonly name = 'RecordDone';
 }
 
-/** `id`: identifier of the file among all files of drop folders, ASCII. */
+/** Returns the key of the row of a file. `id`: an identifier that no other file in any drop folder has, ASCII. */
 function rowKey(id: string): Buffer {
   return Buffer.from(`drop,${id}`);
 }
@@ -45,7 +45,7 @@ function refusalKey(id: string, number: number): Buffer {
   return numberedKey(`drop,${id},`, number);
 }
 
-/** Creates the row of a file, unless it exists. From now on the absence of the row means that the file is done. */
+/** Creates the row of a file, unless it exists. After this, a missing row means that the file is done. */
 export async function beginDrop(store: Store, id: string, fileName: string, startMs: number): Promise<void> {
   const put = [
     { ...CELL.name, value: Buffer.from(fileName) },
@@ -55,7 +55,7 @@ export async function beginDrop(store: Store, id: string, fileName: string, star
   await guardsHold(store.commit({ steps: [step], decisive: 0 }));
 }
 
-/** Returns the current progress; undefined if the file is done or not begun. */
+/** Returns the progress of a file; undefined if the file is done or not begun. */
 export async function readDrop(store: Store, id: string): Promise<DropState | undefined> {
   store.renewReads?.();
   const row = await store.get(META_TABLE.name, rowKey(id));
@@ -69,7 +69,9 @@ export async function readDrop(store: Store, id: string): Promise<DropState | un
   };
 }
 
-/** Step that marks record `number` as done. The guard fails if the row is missing or the record is not the next. */
+/**
+ * Returns the step that marks record `number` as done. Its guard fails if the row is missing or expects another record.
+ */
 function recordStep(id: string, fileName: string, number: number, outcome?: 'refused' | 'unchanged'): RowStep {
   const guards: Guard[] = [
     { op: 'equals', ...CELL.name, value: Buffer.from(fileName) },
@@ -79,7 +81,9 @@ function recordStep(id: string, fileName: string, number: number, outcome?: 'ref
   return { table: META_TABLE.name, key: rowKey(id), guards, add };
 }
 
-/** Steps for the write of record `number`. The write throws `RecordDone` if another process has done the record. */
+/**
+ * Returns the steps to commit with the change of record `number`. The write throws `RecordDone` if the record is done.
+ */
 export function attachedRecord(store: Store, id: string, fileName: string, number: number): AttachedSteps {
   return {
     steps: [recordStep(id, fileName, number)],
@@ -133,7 +137,7 @@ export async function* readRefusals(reader: Reader, id: string): AsyncGenerator<
   }
 }
 
-/** Deletes the refusals of a file, then its row. */
+/** Deletes the rows with the refused records of a file, then the row of the file. */
 export async function endDrop(store: Store, id: string): Promise<void> {
   store.renewReads?.();
   let steps: PlanStep[] = [];

@@ -31,11 +31,14 @@ export function draftFromRow(
   return draft;
 }
 
-/** Cache of the qualifiers of the values with the lowest indexes, by description. */
+/** Cached qualifiers of the first values of an attribute, by description. */
 const firstQualifiers = new BoundedMap<string, Buffer[]>(4096);
 const CACHED_INDEXES = 8;
 
-/** Qualifier of a value: stored description and 4-byte index. Shared buffer: callers must not change it. */
+/**
+ * Returns the qualifier of a value: description and 4-byte value index. Callers share the buffer and must not change
+ * it.
+ */
 export function valueQualifier(text: string, index: number): Buffer {
   if (index >= CACHED_INDEXES) return makeQualifier(text, index);
   const qualifiers = firstQualifiers.get(text) ?? cacheQualifiers(text);
@@ -57,7 +60,7 @@ function makeQualifier(text: string, index: number): Buffer {
 
 const NO_BYTES = Buffer.alloc(0);
 
-/** Returns a draft packed as a master row without a place in the tree. All values are inline, whatever their length. */
+/** Packs a draft as a master row without position in the tree. Large values are in the row, too. */
 export function detachedRow(draft: Draft): Buffer {
   const place = { parentId: ROOT_ID, normRdn: NO_BYTES, upRdn: NO_BYTES, version: Buffer.alloc(8) };
   return packRow(entryCells(draft, place, Number.POSITIVE_INFINITY).cells);
@@ -66,7 +69,7 @@ export function detachedRow(draft: Draft): Buffer {
 export interface EntryCells {
   /** Cells of treeInfo and upAttributes, for `packSorted`. */
   readonly cells: Cell[];
-  /** Cells of largeValues: chunks of new values. */
+  /** Cells of largeValues: the chunks of new large values. */
   readonly newChunks: Cell[];
 }
 
@@ -78,8 +81,8 @@ export interface TreeInfo {
 }
 
 /**
- * Returns all cells of the master row of an entry, sorted. Values longer than `largeAbove` bytes go to largeValues.
- * `storedPointers` holds pointers of large values that are already stored, by latin-1 qualifier.
+ * Returns all cells of the master row of an entry, sorted. New values of more than `largeAbove` bytes go to
+ * largeValues. `storedPointers`: pointers of stored large values by latin-1 qualifier.
  */
 export function entryCells(
   draft: Draft,
@@ -124,7 +127,7 @@ export function largePointer(value: Buffer): Buffer {
   return encodePointer(value.length, createHash('sha256').update(value).digest());
 }
 
-/** Encodes the value of treeInfo `large`: each qualifier after its 2-byte length. */
+/** Encodes the cell `large` of treeInfo: the qualifiers of all large values, each after its 2-byte length. */
 export function largeList(qualifiers: readonly Buffer[]): Buffer {
   const entries: Buffer[] = [];
   for (const qualifier of qualifiers) {
@@ -135,7 +138,7 @@ export function largeList(qualifiers: readonly Buffer[]): Buffer {
   return Buffer.concat(entries);
 }
 
-/** Values of the attributes of the type `name` (any options) in a packed row, as views. Large values: pointers. */
+/** Returns the values of the type `name`, with any options, in a packed row as views; pointers for large values. */
 export function attributeValues(
   context: { readonly schema: Schema; readonly descriptions: DescriptionTable },
   row: Buffer,

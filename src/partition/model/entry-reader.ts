@@ -8,8 +8,8 @@ import { MASTER } from './tables.js';
 const ATTRIBUTES = MASTER.upAttributes;
 
 /**
- * Locates the attributes and values of a packed master row by offsets. One reader serves many rows without allocating,
- * and its contents are valid until the next `startRow` or `read`.
+ * Finds the attributes and values in a packed master row and records their offsets. One reader serves many rows without
+ * allocating. Its contents are valid until the next `startRow` or `read`.
  */
 export class EntryReader {
   readonly #table: DescriptionTable;
@@ -17,16 +17,18 @@ export class EntryReader {
   row: Buffer = EMPTY;
   attributeCount = 0;
   readonly descriptions: StoredDescription[] = [];
-  /** Number of the first value by attribute. Attribute `i` has values `[firstValues[i], firstValues[i + 1])`. */
+  /**
+   * By attribute: the number of its first value. Attribute `i` has the values `[firstValues[i], firstValues[i + 1])`.
+   */
   firstValues = new Int32Array(64);
-  /** Value `v` is `row[valueStarts[v], valueEnds[v])`. For a large value this range holds the pointer. */
+  /** Value `v` is `row[valueStarts[v], valueEnds[v])`; the pointer for a large value. */
   valueStarts = new Int32Array(128);
   valueEnds = new Int32Array(128);
   #offset = 0;
   #valueCount = 0;
   /** Length of the qualifier of the last value read. */
   #qualifierLength = 0;
-  /** Descriptions by the numbers in `RowLayout.names`. */
+  /** Descriptions by the numbers that `RowLayout.names` gives to them. */
   readonly #descriptionsByNumber: (StoredDescription | undefined)[] = [];
   #numbering: object | undefined;
 
@@ -43,7 +45,7 @@ export class EntryReader {
     return this;
   }
 
-  /** Starts a row, whose values `readValues` then reads. */
+  /** Sets the row that `readValues` reads. */
   startRow(row: Buffer): void {
     let offset = 0;
     while (offset < row.length && row[offset]! < ATTRIBUTES) offset = nextCell(row, offset);
@@ -53,7 +55,7 @@ export class EntryReader {
     this.attributeCount = 0;
   }
 
-  /** Reads up to `maxValues` further values. Returns false at the end of the row. */
+  /** Reads up to `maxValues` more values. Returns false at the end of the row. */
   readValues(maxValues: number): boolean {
     const { row } = this;
     const { length } = row;
@@ -91,7 +93,7 @@ export class EntryReader {
     return offset < length && row[offset] === ATTRIBUTES;
   }
 
-  /** As `read`, with the offsets of `layout`: neither walks the cells nor compares their names. */
+  /** Like `read`, but uses the offsets in `layout` instead of walking the cells and comparing their names. */
   #readByLayout(row: Buffer, { cellCount, nameNumbers, cellStarts, numbering }: RowLayout): this {
     if (numbering !== this.#numbering) {
       this.#numbering = numbering;
@@ -126,14 +128,16 @@ export class EntryReader {
     return this;
   }
 
-  /** Returns the description of a number in `RowLayout.names`. Number 0 is no name and is not cached. */
+  /**
+   * Returns the description with a number in `RowLayout.names`. Number 0 stands for any other name and is not cached.
+   */
   #describe(nameNumber: number, row: Buffer, start: number, end: number): StoredDescription {
     const description = this.#table.intern(row, start, end);
     if (nameNumber > 0) this.#descriptionsByNumber[nameNumber] = description;
     return description;
   }
 
-  /** Returns the description in `row[start, end)`, given that it follows the last attribute. */
+  /** Returns the description in `row[start, end)`. It probably follows the last attribute, as in the previous row. */
   #nextDescription(start: number, end: number): StoredDescription {
     return this.#table.internNext(
       this.attributeCount > 0 ? this.descriptions[this.attributeCount - 1] : undefined,
@@ -143,7 +147,7 @@ export class EntryReader {
     );
   }
 
-  /** Starts an attribute whose first value is `value`. */
+  /** Starts an attribute. `firstValue`: the number of its first value. */
   #addAttribute(firstValue: number, description: StoredDescription): void {
     const { attributeCount } = this;
     this.descriptions[attributeCount] = description;
@@ -152,7 +156,7 @@ export class EntryReader {
     this.attributeCount = attributeCount + 1;
   }
 
-  /** Qualifier of value `v` of attribute `i` (description and value index), as a view. */
+  /** Returns the qualifier of value `v` of attribute `i` (description and value index) as a view. */
   qualifier(i: number, v: number): Buffer {
     const start = this.valueStarts[v]!;
     return this.row.subarray(start - this.descriptions[i]!.bytes.length - INDEX_BYTES, start);
@@ -163,7 +167,7 @@ export class EntryReader {
   }
 }
 
-/** Compares two descriptions that the full table does not keep and so creates anew for each cell. */
+/** Compares two descriptions by text. When the table is full, equal descriptions may be different objects. */
 function isSameText(description: StoredDescription, last: StoredDescription | undefined): boolean {
   return description.number >= DescriptionTable.MAX && last !== undefined && last.bytes.equals(description.bytes);
 }

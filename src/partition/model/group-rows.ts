@@ -10,7 +10,7 @@ export const GROUPS_KEY = Buffer.from('groups');
 const CHANGES = { family: 0, qualifier: Buffer.from('changes') };
 const UIDS = { family: 0, qualifier: Buffer.from('uids') };
 
-/** Step of the plan that creates a directory: no value has a UID after its DN. */
+/** Step of the plan that creates a directory. Records that no value has a UID after its DN. */
 export const NO_GROUPS_STEP: RowStep = {
   table: META_TABLE.name,
   key: GROUPS_KEY,
@@ -18,8 +18,8 @@ export const NO_GROUPS_STEP: RowStep = {
 };
 
 /**
- * Plan step that records a possible change of group membership. It only adds and guards nothing, so plans do not wait
- * for each other at this row: over HBase each front end holds the row shared, and folds the additions of its plans.
+ * Step that records a possible change of group membership. It only increments and guards nothing, so that plans do not
+ * wait for each other. Over HBase, each front end holds the row shared and folds the increments of its plans.
  */
 export const GROUPS_STEP: RowStep = { table: META_TABLE.name, key: GROUPS_KEY, add: [{ ...CHANGES, by: 1n }] };
 
@@ -30,7 +30,7 @@ export function groupChanges(row: Buffer | undefined): bigint {
   return cellCounter(row, CHANGES.family, CHANGES.qualifier);
 }
 
-/** True if a value may have a UID after its DN. Directories of older versions have no counter and return true. */
+/** Whether a value may have a UID after its DN. True for directories of older versions, which lack the counter. */
 export function mayHaveUids(row: Buffer | undefined): boolean {
   const uidCounter = row && cellValue(row, UIDS.family, UIDS.qualifier);
   return !uidCounter || uidCounter.readBigInt64BE() > 0n;
@@ -41,7 +41,7 @@ export const DN_MATCH = '2.5.13.1';
 /** uniqueMemberMatch: the normal form of a value is that of the DN, followed by the UID, if any. */
 export const UNIQUE_MEMBER_MATCH = '2.5.13.23';
 
-/** True if the values of the type are DNs, with or without a UID. */
+/** Whether the values of the type are DNs, with or without a UID. */
 export function namesEntries({ equality }: AttributeType): boolean {
   return equality?.oid === DN_MATCH || equality?.oid === UNIQUE_MEMBER_MATCH;
 }
@@ -57,15 +57,15 @@ const GROUP_OF_URLS = '2.16.840.1.113730.3.2.33';
 
 /** Attributes that make an entry a group. */
 export interface GroupTypes {
-  /** member, uniqueMember and their subtypes, whose values name members. */
+  /** member, uniqueMember and their subtypes. Their values name members. */
   readonly memberTypes: readonly AttributeType[];
   /** The attribute member, under which the members of a dynamic group are returned. */
   readonly member: AttributeType | undefined;
-  /** memberURL and its subtypes. Members are the entries that the URL selects. */
+  /** memberURL and its subtypes. Their URLs select members. */
   readonly urlTypes: ReadonlySet<AttributeType>;
-  /** Normal form of the object class of dynamic groups. Undefined if the schema does not define it. */
+  /** Normal form of the name of the object class of dynamic groups; undefined if the schema does not define it. */
   readonly dynamicClass: Buffer | undefined;
-  /** `members` and `urls` together. */
+  /** `memberTypes` and `urlTypes` together. */
   readonly allTypes: ReadonlySet<AttributeType>;
 }
 

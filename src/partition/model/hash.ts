@@ -1,6 +1,8 @@
 const FNV_OFFSET = 0x811c9dc5;
 
-/** FNV-1a of `bytes[start, end)`, 32 bits, continued from `hash`. For short keys it is faster than native code. */
+/**
+ * Returns the 32-bit FNV-1a hash of `bytes[start, end)`, continued from `hash`. For short keys faster than native code.
+ */
 export function hashBytes(bytes: Buffer, start = 0, end = bytes.length, hash = FNV_OFFSET): number {
   let result = hash;
   for (let i = start; i < end; i++) result = Math.imul(result ^ bytes[i]!, 0x01000193);

@@ -16,21 +16,21 @@ import {
 } from './tables.js';
 import { MAX_NORM } from './thresholds.js';
 
-/** Receives the cells and rows that follow from a master row: normAttributes and index rows. Values are cut. */
+/** Receives the cells of normAttributes and the index rows that derive from a master row. Long normal forms are cut. */
 export interface ImpliedSink {
-  /** The entry has the attribute. */
+  /** Receives an attribute of the entry. */
   addPresence(oid: Buffer): void;
-  /** The entry has a value with this normal form and value index. */
+  /** Receives a normal form (cut) and the value index of a value. */
   addNorm(oid: Buffer, norm: Buffer, valueIndex: number): void;
-  /** The entry has a value of the type whose normal form was cut. */
+  /** Called for a type of which a normal form was cut. */
   addCutMark(type: AttributeType): void;
   addPresenceRow(index: Index): void;
   addEqualityRow(index: Index, norm: Buffer): void;
-  /** The three bytes of `norm` at offset `at`. */
+  /** Receives a substring row: the three bytes of `norm` at offset `at`. */
   addGramRow(index: Index, norm: Buffer, offset: number): void;
 }
 
-/** Sends all normAttributes and index rows of the entry to the sink. */
+/** Passes all normAttributes and index rows of the entry to the sink. */
 export function implyEntry(draft: Draft, indexes: IndexSet, sink: ImpliedSink): void {
   const attributesByType = groupByType(draft);
   for (const type of sortByOid([...attributesByType.keys()]))
@@ -40,7 +40,7 @@ export function implyEntry(draft: Draft, indexes: IndexSet, sink: ImpliedSink): 
 let lastTypes: readonly AttributeType[] = [];
 let lastSortedTypes: readonly AttributeType[] = [];
 
-/** Sorts by OID. Caches the last order, because consecutive entries mostly have the same types. */
+/** Sorts types by OID. Caches the last result, because consecutive entries mostly have the same types. */
 function sortByOid(types: readonly AttributeType[]): readonly AttributeType[] {
   if (types.length !== lastTypes.length || !types.every((type, i) => type === lastTypes[i])) {
     lastTypes = types;
@@ -61,7 +61,7 @@ function groupByType(draft: Draft): Map<AttributeType, DraftAttribute[]> {
   return types;
 }
 
-/** Sends the normAttributes and index rows of one type to the sink, without duplicates; none for secrets. */
+/** Passes the normAttributes and index rows of a type to the sink, without duplicates; none for a secret. */
 export function implyType(
   type: AttributeType,
   attributes: readonly DraftAttribute[],
@@ -85,26 +85,27 @@ export function implyType(
   if (index?.hasSubstrings) eachGram(values, (norm, offset) => sink.addGramRow(index, norm, offset));
 }
 
-/** Returns the equality rule by which searches find values of the type; undefined if they cannot. */
+/** Returns the equality rule whose normal forms are stored for the type; undefined if values cannot be searched for. */
 export function normRule(type: AttributeType): MatchingRule | undefined {
   return type.secret || !type.equality || type.equality.test ? undefined : type.equality;
 }
 
-/** The normal form of a value. Equal values of an entry are represented by the one with the smallest index. */
+/** The normal form of a value. `valueIndex`: the smallest value index of the equal values of an entry. */
 export interface NormalizedValue {
   readonly norm: Buffer;
-  /** `norm` as rows hold it. The same buffer if it is short enough not to be cut. */
+  /** `norm`, cut if it is long. The same buffer if it is not. */
   readonly cutValue: Buffer;
   valueIndex: number;
 }
 
-/** After this many misses in a row the cache is switched off: the values of the type differ in every entry. */
+/** After this number of consecutive misses the cache is switched off, since the type's values differ in every entry. */
 const MAX_MISSES = 16;
 const MAX_CACHED_VALUES = 8;
 
 /**
- * Computes the normal forms of a type's values and caches the last result. Consecutive entries mostly share classes,
- * timestamps and creators. The same array means the same values, byte by byte, with the same value indexes.
+ * Computes the normal forms of a type's values, and caches the last result. Consecutive entries mostly have the same
+ * classes, timestamps and creators. If the result is the same array as before, the values and value indexes are the
+ * same, too.
  */
 export class Normalizer {
   readonly #rule: MatchingRule;
@@ -167,7 +168,7 @@ function normalizeAll(rule: MatchingRule, attributes: readonly DraftAttribute[])
       if (!norm) continue;
       const key = norm.toString('latin1');
       const existing = valuesByText.get(key);
-      // The smallest index wins, so the order of attributes does not matter.
+      // Keep the smallest index, so that the order of attributes does not matter.
       if (!existing) valuesByText.set(key, { norm, cutValue: cutNorm(norm), valueIndex: value.index });
       else existing.valueIndex = Math.min(existing.valueIndex, value.index);
     }
@@ -175,13 +176,13 @@ function normalizeAll(rule: MatchingRule, attributes: readonly DraftAttribute[])
   return [...valuesByText.values()].sort((a, b) => Buffer.compare(a.cutValue, b.cutValue));
 }
 
-/** Returns a copy that does not retain the buffer of the request. */
+/** Returns a copy with buffers of its own, which does not keep the request in memory. */
 function copyNormalized({ norm, cutValue, valueIndex }: NormalizedValue): NormalizedValue {
   const copy = Buffer.from(norm);
   return { norm: copy, cutValue: cutValue === norm ? copy : cutValue, valueIndex };
 }
 
-/** Calls `onGram` once for every distinct run of three bytes in the normal forms: `norm[offset, offset + 3)`. */
+/** Calls `onGram` once for every distinct sequence of three bytes in the normal forms: `norm[offset, offset + 3)`. */
 export function eachGram(values: readonly NormalizedValue[], onGram: (norm: Buffer, offset: number) => void): void {
   const distinctGrams = new Set<number>();
   for (const { norm } of values) {

@@ -5,16 +5,16 @@ import type { IndexInfo } from './directory-types.js';
 import { RecentCounts } from './recent-counts.js';
 import { indexTable } from './tables.js';
 
-/** An index of an attribute. Writers update it from its creation on; searches use it once `isReady`. */
+/** An index of an attribute. Writers update it once it is in the list; searches use it once `isReady` is set. */
 export interface Index {
   readonly type: AttributeType;
   readonly table: string;
   readonly hasSubstrings: boolean;
-  /** The equality and presence rows are complete. */
+  /** Whether the equality and presence rows of all entries exist. */
   readonly isReady: boolean;
-  /** The substring rows are complete. */
+  /** Whether the substring rows of all entries exist. */
   readonly hasAllSubstrings: boolean;
-  /** Writers also keep presence rows. False for attributes that every entry has. */
+  /** Whether the index has presence rows. False for attributes that every entry has. */
   readonly hasPresence: boolean;
   /** Job `indexes` has made the index, and may drop it. */
   readonly isMade: boolean;
@@ -32,17 +32,17 @@ export function isMissing(indexes: IndexSet, { type, substring }: MissingIndex):
   return !index || (substring && !index.hasSubstrings);
 }
 
-/** True if the index lacks no rows. */
+/** Whether the index has all its rows. */
 export function isComplete(index: Index): boolean {
   return index.isReady && index.hasSubstrings === index.hasAllSubstrings;
 }
 
 export const OBJECT_CLASS_OID = '2.5.4.0';
 
-/** Attributes that every entry has, so an index of their presence is useless. */
+/** OIDs of attributes that every entry has. Presence rows for these are useless. */
 const IN_EVERY_ENTRY = new Set([OBJECT_CLASS_OID, '1.3.6.1.4.1.4203.666.1.7']);
 
-/** entryUUID needs no index table, because it is the key of the master row. */
+/** OID of entryUUID. It needs no index, because it is the key of the master row. */
 export const ENTRY_UUID_OID = '1.3.6.1.1.16.4';
 
 export const DEFAULT_INDEXES = [
@@ -64,17 +64,20 @@ export interface IndexRecord {
   readonly oid: string;
   readonly substring: boolean;
   readonly ready: boolean;
-  /** False while a ready index is being extended by substring rows. Absent: same as `ready`. */
+  /** False while substring rows are being added to a ready index. Default: the value of `ready`. */
   readonly substringReady?: boolean;
   /** Absent on an index that a person has added. */
   readonly made?: boolean | undefined;
 }
 
-/** The indexes in the shared row. Each write plan guards the list it was made for, so a new index misses no entry. */
+/**
+ * The list of indexes in the shared row. Every plan guards the list that it was made for, so a new index misses no
+ * entry.
+ */
 export class IndexSet {
   readonly list: readonly Index[];
   readonly #byOid = new Map<string, Index>();
-  /** Bytes of the cell, for the guard. */
+  /** The bytes of the list in the shared row, for guards. */
   readonly bytes: Buffer;
   readonly recentCounts = new RecentCounts();
 

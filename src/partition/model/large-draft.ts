@@ -5,7 +5,7 @@ import { draftFromRow, valueQualifier } from './entry-cells.js';
 import { normRule } from './implied.js';
 import { largeOffsetsWhere, readAllLarge } from './large.js';
 
-/** Returns the draft of a stored entry with all large values that have normal forms. */
+/** Returns the draft of a stored entry, with all large values that have normal forms. */
 export async function implyingDraft(
   context: { readonly store: Reader; readonly descriptions: DescriptionTable },
   table: string,

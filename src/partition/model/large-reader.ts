@@ -6,15 +6,17 @@ import { toLdapError } from './store-errors.js';
 import { largeQualifiers, MASTER, MASTER_TABLE } from './tables.js';
 
 /**
- * Reads the values over 64 KiB of one entry chunk by chunk. All reads are of one moment if the
- * store has snapshots, else `chunks` fails if the value is replaced during the read. Must be closed.
+ * Reads the large values of one entry in chunks. On a store with snapshots all reads are from one snapshot; otherwise
+ * `chunks` fails if the value is replaced meanwhile. Has to be closed.
  */
 export class LargeReader {
   readonly #reader: Reader;
   readonly #snapshot: Snapshot | undefined;
   readonly #id: Buffer;
   readonly #row: Buffer;
-  /** Qualifiers of large values in `#row`. A value that was large for the caller may be short by now. */
+  /**
+   * Qualifiers of the large values in `#row`. A value that was large when the caller read the row may be short by now.
+   */
   readonly #largeQualifiers: ReadonlySet<string> | undefined;
 
   private constructor(reader: Reader, snapshot: Snapshot | undefined, id: Buffer, row: Buffer) {
@@ -36,7 +38,7 @@ export class LargeReader {
     }
   }
 
-  /** Returns the length of the value in bytes, or 0 if it no longer exists. */
+  /** Returns the length of the value in bytes; 0 if the value does not exist any more. */
   valueLength(qualifier: Buffer): number {
     const value = cellValue(this.#row, MASTER.upAttributes, qualifier);
     if (!value) return 0;
@@ -47,7 +49,7 @@ export class LargeReader {
     return this.#largeQualifiers?.has(qualifier.toString('latin1')) === true;
   }
 
-  /** Yields the value in order, `valueLength` bytes in total. Store errors are translated to LDAP errors. */
+  /** Yields the chunks of the value in order, `valueLength` bytes together. Throws LDAP errors. */
   async *chunks(qualifier: Buffer): AsyncGenerator<Buffer, void, undefined> {
     try {
       yield* this.#readChunks(qualifier);

@@ -7,12 +7,16 @@ import type { DescriptionTable } from './descriptions.js';
 import { largeQualifiers, MASTER } from './tables.js';
 import { CHUNK } from './thresholds.js';
 
-/** Bytes of a pointer: length (8) and SHA-256. The name of chunks that were written ahead of their plan follows. */
+/**
+ * Bytes of a pointer without chunk name: length (8) and SHA-256. A chunk name follows if the chunks were written ahead.
+ */
 export const POINTER_BYTES = 40;
-/** Bytes of the name of chunks that were written ahead of their plan (`large-ahead.ts`). */
+/** Bytes of a chunk name, which chunks have that were written ahead of their plan (`large-ahead.ts`). */
 export const CHUNK_NAME_BYTES = 8;
 
-/** Returns the chunk cells of one large value. Their qualifiers are the value's qualifier and a 4-byte chunk number. */
+/**
+ * Returns the cells of the chunks of a large value. Qualifier of a chunk: the value's qualifier and a 4-byte number.
+ */
 export function chunkCells(qualifier: Buffer, value: Buffer): Cell[] {
   return Array.from(splitChunks(value), (chunk, n) => ({
     family: MASTER.largeValues,
@@ -25,7 +29,7 @@ export function* splitChunks(value: Buffer): Generator<Buffer> {
   for (let offset = 0; offset < value.length; offset += CHUNK) yield value.subarray(offset, offset + CHUNK);
 }
 
-/** Returns the qualifier of chunk `n`. `chunkName` is set for chunks that were written ahead of their plan. */
+/** Returns the qualifier of chunk `n`. `chunkName`: set if the chunks were written ahead of their plan. */
 export function chunkQualifier(qualifier: Buffer, n: number, chunkName: Buffer = EMPTY): Buffer {
   const result = Buffer.allocUnsafe(qualifier.length + chunkName.length + 4);
   result.set(qualifier, 0);
@@ -40,7 +44,7 @@ export function chunkQualifiers(qualifier: Buffer, pointer: Buffer): Buffer[] {
   return Array.from({ length: chunkCount(pointer) }, (_, n) => chunkQualifier(qualifier, n, chunkName));
 }
 
-/** Encodes the value of the upAttributes cell of a large value. */
+/** Returns the pointer of a large value: the value of its upAttributes cell. */
 export function encodePointer(length: number, sha256: Buffer): Buffer {
   const pointer = Buffer.allocUnsafe(POINTER_BYTES);
   pointer.writeBigUInt64BE(BigInt(length));
@@ -60,8 +64,8 @@ export function chunkCount(pointer: Buffer): number {
 const PARALLEL_CHUNKS = 4;
 
 /**
- * Yields the chunks of the value behind `qualifier` of the entry `id`, in order, with only a few in memory. Throws
- * `corrupt` if a chunk is missing. `verify` is called after some chunks are read and before they are yielded.
+ * Yields the chunks of the value that `pointer` describes, in order, with only a few in memory. Throws `corrupt` if a
+ * chunk is missing. `verify` is called after chunks are read and before they are yielded.
  */
 export async function* readChunks(
   reader: Reader,
@@ -81,7 +85,7 @@ export async function* readChunks(
   }
 }
 
-/** Yields the chunks with these qualifiers, and undefined for every missing chunk. */
+/** Yields the chunks with these qualifiers; undefined for each missing chunk. */
 export async function* readExistingChunks(
   reader: Reader,
   table: string,
@@ -118,7 +122,7 @@ export async function readLarge(
   return value;
 }
 
-/** Yields the existing chunks of all large values of a row. Missing chunks are skipped. */
+/** Yields the chunks of all large values of a row. Skips missing chunks. */
 export async function* storedChunks(
   reader: Reader,
   table: string,
@@ -136,7 +140,7 @@ export async function* storedChunks(
   }
 }
 
-/** True if the value has not been replaced: it still has this pointer, which contains its SHA-256. */
+/** Whether the value was not replaced: its pointer, which contains the SHA-256, is the same. */
 export async function isCurrentValue(
   reader: Reader,
   table: string,
@@ -149,7 +153,10 @@ export async function isCurrentValue(
   return row !== undefined && cellValue(row, MASTER.upAttributes, qualifier)?.equals(pointer) === true;
 }
 
-/** Repeats `work`, which uses `readLarge`, while values are replaced during the call. `isRetry`: read the row again. */
+/**
+ * Repeats `work`, which uses `readLarge`, if values are replaced meanwhile. `isRetry`: `work` has to read the row
+ * again.
+ */
 export async function retryWhileReplaced<T>(work: (isRetry: boolean) => Promise<T>): Promise<T> {
   for (let isRetry = false; ; isRetry = true) {
     try {
@@ -160,7 +167,7 @@ export async function retryWhileReplaced<T>(work: (isRetry: boolean) => Promise<
   }
 }
 
-/** True if `readLarge` ended because the value was replaced. */
+/** Whether `readLarge` has failed because the value was replaced. */
 export function isReplacedError(error: unknown): boolean {
   return isGuardFailure(error);
 }
@@ -179,7 +186,7 @@ export function largeOffsets(row: Buffer): number[] {
 
 const NO_OFFSETS: readonly number[] = [];
 
-/** Types whose values a filter evaluates, beyond their presence. */
+/** Types whose values a filter evaluates. Types that it tests only for presence do not count. */
 export type EvaluatedTypes = ReadonlySet<AttributeType> | 'all' | undefined;
 
 /** Returns the offsets of the cells of large values of these types. */
@@ -196,7 +203,7 @@ export function largeOffsetsWhere(
   return largeOffsets(row).filter((at) => isWanted(descriptions.ofCell(row, at).description.type));
 }
 
-/** Returns all large values of a row, or of `cells`, by latin-1 qualifier, if any. Throws like `readLarge`. */
+/** Returns the large values of a row by latin-1 qualifier; undefined if it has none. Throws like `readLarge`. */
 export async function readAllLarge(
   reader: Reader,
   table: string,

@@ -9,7 +9,7 @@ export class LongWork extends Error {
   }
 }
 
-/** Throws `LongWork` if `isRefused` is set and the entry is long. `row` may be the head of a split row. */
+/** Throws `LongWork` if `isRefused` is set and the entry is long. `row` may be only the head of a split row. */
 export function refuseLongEntry(isRefused: boolean | undefined, row: Buffer): void {
   if (isRefused && (row.length > SHORT_ROW || !isWhole(row)) && isLongEntry(row)) throw new LongWork();
 }

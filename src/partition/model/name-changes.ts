@@ -7,18 +7,18 @@ import { withoutUid } from './group-rows.js';
 export interface NameChange {
   /** entryUUID, hexadecimal. */
   readonly id: string;
-  /** The old DN, as text. For a restored entry its current DN. */
+  /** The old DN as text; for a restored entry its current DN. */
   readonly from: string;
   /** The new DN. Absent for a deleted or a restored entry. */
   readonly to?: string;
-  /** True if the names of the entries below change as well. */
+  /** Whether the names of the entries below change, too. */
   readonly below?: true;
   /** Milliseconds since 1970. Distinguishes several changes of one entry. */
   readonly time?: number;
   readonly restored?: true;
 }
 
-/** A change with its DNs parsed. */
+/** A `NameChange` with its DNs parsed. */
 interface ParsedChange {
   readonly change: NameChange;
   readonly from: Dn;
@@ -27,24 +27,24 @@ interface ParsedChange {
   readonly toNormText: string | undefined;
 }
 
-/** Separates the normal form of a DN from the UID of a uniqueMember value. No normal form of an RDN begins with `#`. */
+/** Separates DN and UID in the normal form of a uniqueMember value. No normal form of an RDN begins with `#`. */
 const UID = ',#';
 
 /**
- * Changes of names in the order in which they were made. Rows may hold a DN as it was at any time since the first
- * change, provided that no other entry has taken a lost name, which is the former name of a renamed, moved or deleted
- * entry. Normal forms are Latin-1 text.
+ * The pending changes of names, in order. Until a change is settled, rows may have a DN as it was at any time since the
+ * first change. A *lost name* is the former name of a renamed, moved or deleted entry that no other entry has taken.
+ * Normal forms are Latin-1 text.
  */
 export class NameChanges {
   readonly records: readonly NameChange[];
   readonly #schema: Schema;
   readonly #changes: readonly ParsedChange[];
   readonly #isEmpty: boolean;
-  /** The lost names. The value is true if the names below are lost too. */
+  /** Lost names. The value: whether the names below are lost, too. */
   readonly #lostNames = new Map<string, boolean>();
-  /** Lost names directly below a DN, by the text of the DN. A cache. */
+  /** Cached lost names directly below a DN, by the text of the DN. */
   readonly #belowCache = new Map<string, NamesBelow>();
-  /** Current text of a DN that lies at or below the changed one, else null, by the old text. A cache. */
+  /** Cached current texts by the old text of a DN; null if the DN is not at or below the changed DN. */
   readonly #currentCache = new Map<string, Buffer | null>();
 
   constructor(schema: Schema, records: readonly NameChange[]) {
@@ -61,12 +61,12 @@ export class NameChanges {
         this.#lostNames.set(fromNormText, change.below === true || this.#lostNames.get(fromNormText) === true);
   }
 
-  /** True if all stored references reflect the current names. */
+  /** Whether no change is pending. */
   get isEmpty(): boolean {
     return this.#isEmpty;
   }
 
-  /** True if the DN is a lost name, or is below a lost name that has changed for all entries below. */
+  /** Whether the DN is a lost name, or lies below a lost name whose entries below were renamed with it. */
   includesNormText(normText: string): boolean {
     if (this.#lostNames.size === 0) return false;
     const dnNormText = normTextWithoutUid(normText);
@@ -76,7 +76,9 @@ export class NameChanges {
     return false;
   }
 
-  /** Returns false if the text of a DN alone shows that the name is not lost. Saves most normalizations. */
+  /**
+   * Returns false if the text of the DN alone shows that the name is not lost, which saves computing the normal form.
+   */
   mayInclude(dn: Buffer): boolean {
     const comma = endOfPlainRdn(dn);
     if (comma < 0) return true;
@@ -93,7 +95,7 @@ export class NameChanges {
     return lostNames.rdnTexts.has(rdnText) || !lostNames.types.has(rdnText.slice(0, rdnText.indexOf('=')));
   }
 
-  /** Returns an object whose `mayInclude` tests for names in `dns`. Texts that are too long for a DN are left out. */
+  /** Returns an object whose `mayInclude` tests names that are in `dns`. Ignores texts that are too long for a DN. */
   forDns(dns: readonly Buffer[]): NameChanges {
     const parsable = dns.filter((dn) => isParsable(this.#schema, dn));
     return new NameChanges(
@@ -119,13 +121,13 @@ export class NameChanges {
     return result;
   }
 
-  /** Returns all normal forms in which rows may hold a current DN; none if the name is lost. */
+  /** Returns all normal forms that rows may have for a current DN; none if the name is lost. */
   storedNormTexts(normText: string): readonly string[] {
     if (this.isEmpty) return [normText];
     return this.includesNormText(normText) ? [] : this.#olderNormTexts(normText, this.#changes.length);
   }
 
-  /** Returns all normal forms in which rows may hold the name that was lost by change number `n`. */
+  /** Returns all normal forms that rows may have for the name that change number `n` made a lost name. */
   normTextsBefore(n: number): readonly string[] {
     return this.#olderNormTexts(this.#changes[n]!.fromNormText, n);
   }
@@ -145,8 +147,8 @@ export class NameChanges {
   }
 
   /**
-   * Fast path of `currentValue` for a single rename or move of a subtree. Undefined if the text of the DN does not show
-   * that it lies below. Meant for large groups.
+   * Fast path of `currentValue` for a single rename or move of a subtree, for large groups. Undefined if the text of
+   * the DN does not show that the DN lies below the old name.
    */
   currentDnBelow(dn: Buffer): Buffer | undefined {
     const [onlyChange, ...otherChanges] = this.#changes;
@@ -162,14 +164,16 @@ export class NameChanges {
     return currentParent ? Buffer.concat([dn.subarray(0, comma), currentParent]) : undefined;
   }
 
-  /** Returns the current text of a DN at or below the changed one, with a comma before it; else null. */
+  /** Returns the current text of a DN at or below the changed DN, after a comma; null for any other DN. */
   #currentParent(dn: Buffer, { fromNormText, from, to }: ParsedChange): Buffer | null {
     if (!isParsable(this.#schema, dn)) return null;
     const oldDn = this.#schema.parseDnBytes(dn);
     return isAtOrBelow(normTextOf(oldDn), fromNormText, true) ? Buffer.from(`,${moveDn(oldDn, from, to!).text}`) : null;
   }
 
-  /** Returns a value with the current name of its entry. If the entry was deleted, returns the change that did so. */
+  /**
+   * Returns the value with the current name of its entry. If the entry was deleted, returns the change that deleted it.
+   */
   currentValue(type: AttributeType, value: Buffer): Buffer | NameChange {
     const dnLength = withoutUid(type, value).length;
     let dn = this.#schema.parseDnBytes(value.subarray(0, dnLength));
@@ -200,7 +204,7 @@ function isParsable(schema: Schema, dn: Buffer): boolean {
   }
 }
 
-/** Returns a DN at or below `oldDn` as a DN below `newDn`. The result may be longer than DNs that can be parsed. */
+/** Replaces the end `oldDn` of a DN by `newDn`. The result may be longer than DNs that can be parsed. */
 function moveDn(dn: Dn, oldDn: Dn, newDn: Dn): Dn {
   const lowerRdns = dn.rdns.slice(0, dn.rdns.length - oldDn.rdns.length);
   if (lowerRdns.length === 0) return newDn;
@@ -212,9 +216,9 @@ function moveDn(dn: Dn, oldDn: Dn, newDn: Dn): Dn {
   };
 }
 
-/** Lost names directly below a DN, as lower-case texts of RDNs. */
+/** Lost names directly below a DN, as lower-case texts of their RDNs. */
 interface NamesBelow {
-  /** True if the text of a name below the DN never shows whether the name is lost. */
+  /** Whether no text of a name below the DN shows that the name is not lost. */
   readonly isInconclusive: boolean;
   readonly rdnTexts: ReadonlySet<string>;
   /** Attribute types in `rdnTexts`, as written. */
@@ -225,7 +229,7 @@ const MAX_CACHED = 10_000;
 const COMMA = Buffer.from(',');
 const PLAIN_RDN = /^[a-z][a-z0-9-]*=(?=[^,]*[a-z])[a-z0-9._@]+(?: [a-z0-9._@]+)*$/i;
 
-/** Returns the offset of the comma after an unambiguous first RDN (ignoring case and type aliases); else -1. */
+/** Returns the offset of the comma after the first RDN; -1 if the RDN has escapes or is otherwise ambiguous as text. */
 function endOfPlainRdn(dn: Buffer): number {
   const comma = dn.indexOf(0x2c);
   return comma > 0 && PLAIN_RDN.test(dn.toString('latin1', 0, comma)) ? comma : -1;
@@ -240,10 +244,7 @@ function normTextWithoutUid(normText: string): string {
   return uid < 0 ? normText : normText.slice(0, uid);
 }
 
-/**
- * True if the name is `top`, or lies below it and `includesBelow` is set. In a normal form `,` occurs only between
- * RDNs.
- */
+/** Whether the name is `top` or, with `includesBelow`, lies below it. In a normal form `,` occurs only between RDNs. */
 function isAtOrBelow(text: string, top: string, includesBelow: boolean | undefined): boolean {
   return text === top || (includesBelow === true && text.endsWith(top) && text[text.length - top.length - 1] === ',');
 }

@@ -1,8 +1,8 @@
-/** The place of an entry in the tree: the data needed to name the entry and to find its children. */
+/** An entry's position in the tree: what is needed to name the entry and to find its children. */
 export interface Node {
   readonly id: Buffer;
   readonly parent: Node | undefined;
-  /** As stored in the row (cut). */
+  /** Normalized RDN (cut), as in the key of the tree row; for a suffix the whole DN. */
   readonly normRdn: Buffer;
   /** DN as the client wrote it, UTF-8. */
   readonly dn: Buffer;

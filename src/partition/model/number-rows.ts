@@ -4,18 +4,18 @@ import { META_TABLE, numberedKey } from './tables.js';
 import type { NumberRange } from './value-rules.js';
 
 const F = 0;
-/** Counter: how many numbers of the range have been assigned, from the first on. */
+/** Counter of the numbers of the range that have been assigned. */
 const ASSIGNED = { family: F, qualifier: Buffer.from('next') };
-/** Counter: how many values in the range clients have chosen themselves. */
+/** Counter of the numbers in the range that clients have chosen themselves. */
 const CHOSEN_COUNTER = { family: F, qualifier: Buffer.from('said') };
 
-/** Key of the row of table `meta` for a range of assigned numbers (docs/formats/tables.md). */
+/** Returns the key of the row of table `meta` for a range of numbers (docs/formats/tables.md). */
 function rangeKey({ record }: Pick<NumberRange, 'record'>): Buffer {
   return numberedKey('number,', record.number);
 }
 
 export interface NumberState {
-  /** The first number that has not been assigned. */
+  /** The lowest number that has not been assigned. */
   readonly nextNumber: bigint;
   readonly chosenCount: bigint;
 }
@@ -28,7 +28,9 @@ export async function readNumbers(reader: Reader, range: NumberRange): Promise<N
   };
 }
 
-/** Plan step that assigns the numbers in `[start, end)`. Its guard fails if the next number is no longer `start`. */
+/**
+ * Returns the step that assigns the numbers in `[start, end)`. Its guard fails if `start` is no longer the next number.
+ */
 export function assignStep(range: NumberRange, start: bigint, end: bigint): RowStep {
   const guards: Guard[] = [{ op: 'counterEquals', ...ASSIGNED, value: start - range.firstNumber }];
   return {
@@ -39,12 +41,12 @@ export function assignStep(range: NumberRange, start: bigint, end: bigint): RowS
   };
 }
 
-/** Plan step that counts `count` numbers of the range chosen by clients. */
+/** Returns the step that adds `count` to the numbers of the range that clients have chosen. */
 export function countChosenStep(range: NumberRange, count: number): RowStep {
   return { table: META_TABLE.name, key: rangeKey(range), add: [{ ...CHOSEN_COUNTER, by: BigInt(count) }] };
 }
 
-/** Plan step whose guard holds while no client has chosen another number. */
+/** Returns a step whose guard fails if clients have chosen further numbers of the range. */
 export function chosenCountGuardStep(range: NumberRange, chosenCount: bigint): RowStep {
   const guards: Guard[] = [{ op: 'counterEquals', ...CHOSEN_COUNTER, value: chosenCount }];
   return { table: META_TABLE.name, key: rangeKey(range), guards };

@@ -1,13 +1,16 @@
 import { StoreError } from '../../store/store-error.js';
 
-/** Minimum interval between two reports in milliseconds. A part of the store may answer while another part does not. */
+/**
+ * Minimum interval between two reports, in milliseconds. Reports could alternate if only some servers of the store
+ * answer.
+ */
 const REPORT_INTERVAL_MS = 60_000;
 
 /** Receives reports of outages. */
 export interface OutageListener {
-  /** The store has stopped answering. `message` names the failed operation. */
+  /** Called when the store has stopped answering. `message` names the failed operation. */
   onOutage(message: string): void;
-  /** The store answers again, after `ms` milliseconds. */
+  /** Called when the store answers again, after `ms` milliseconds. */
   onRecovery(ms: number): void;
 }
 
@@ -18,7 +21,7 @@ export class Outage {
   #failingSinceMs: number | undefined;
   #reportedAtMs = Number.NEGATIVE_INFINITY;
 
-  /** True during an outage that has been reported. */
+  /** Whether an outage is in progress and has been reported. */
   get isReported(): boolean {
     return this.#failingSinceMs !== undefined && this.#reportedAtMs >= this.#failingSinceMs;
   }
@@ -35,7 +38,7 @@ export class Outage {
     this.listener?.onOutage(error.message.split('\n', 1)[0]!);
   }
 
-  /** Records a success. If `failures` differs from its value at the start of the operation, it proves nothing. */
+  /** Records a success. Ignored if operations failed since it began: `failureCount` is the count at that time. */
   recordSuccess(failureCount: number): void {
     if (this.#failingSinceMs === undefined || failureCount !== this.failureCount) return;
     const { isReported } = this;

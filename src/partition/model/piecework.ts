@@ -1,10 +1,10 @@
 import type { RowStep } from '../../store/contract.js';
 
-/** Control of work that is done in slices, for its job: the work can be stopped, or taken over by another process. */
+/** Lets a job control work that is done in slices: the job may stop the work, or another process may take it over. */
 export interface Piecework {
-  /** Called before each slice. Rejects if the work must end. */
+  /** Called before each slice. Rejects if the work has to end. */
   proceed(): Promise<void>;
-  /** Added to each plan. Its guards fail if another process has taken over the work. */
+  /** Added to each plan of the work. Its guards fail if another process has taken the work over. */
   readonly fence: RowStep;
 }
 

@@ -5,24 +5,27 @@ import { withoutUid } from './group-rows.js';
 import type { NameChange, NameChanges } from './name-changes.js';
 import { MASTER } from './tables.js';
 
-/** Data for applying changes of names to rows. */
+/** The schema and the pending changes of names, which are applied to rows. */
 export interface NamesContext {
   readonly descriptions: DescriptionTable;
   readonly shared: { readonly nameChanges: NameChanges; readonly references: ReadonlySet<AttributeType> };
 }
 
-/** A stored reference with an old name of its entry. */
+/** A stored reference that does not have the current name of its entry. */
 export interface StaleValue {
   readonly type: AttributeType;
   readonly description: string;
-  /** The value as a view of the row, and the offset of its cell. */
+  /** The value, as a view of the row. */
   readonly value: Buffer;
   readonly offset: number;
-  /** The current value; undefined: the entry already has it. For a deleted entry the change that deleted it. */
+  /**
+   * The value with the current name; undefined: the entry has that value, too. For a deleted entry: the change that
+   * deleted it.
+   */
   readonly currentValue: Buffer | NameChange | undefined;
 }
 
-/** Returns the references in a packed master row that have old names. */
+/** Returns the references in a packed master row that do not have the current name. */
 export function staleValues(naming: NamesContext, row: Buffer): StaleValue[] {
   const work = staleValuesIn(naming, row);
   let result = work.next();
@@ -32,7 +35,7 @@ export function staleValues(naming: NamesContext, row: Buffer): StaleValue[] {
 
 const VALUES_PER_YIELD = 256;
 
-/** Generator version of `staleValues`: yields regularly so that the event loop can run. */
+/** Like `staleValues`, as a generator that yields regularly, so that the caller can let other work run. */
 export function* staleValuesIn(naming: NamesContext, row: Buffer): Generator<undefined, StaleValue[]> {
   const { nameChanges } = naming.shared;
   const staleCells: StaleCell[] = [];
@@ -58,14 +61,14 @@ export function* staleValuesIn(naming: NamesContext, row: Buffer): Generator<und
   return stale;
 }
 
-/** True if a reference in the row has an old name. */
+/** Whether a reference in the row does not have the current name. */
 export function hasStaleValue(naming: NamesContext, row: Buffer): boolean {
   const { nameChanges } = naming.shared;
   for (const cell of referenceCells(naming, row)) if (currentValueOf(nameChanges, cell)) return true;
   return false;
 }
 
-/** Returns a value with the current name of its entry. Undefined if the value has that name. */
+/** Returns the value with the current name of its entry; undefined if the value has it. */
 function currentValueOf(nameChanges: NameChanges, { type, value }: ReferenceCell): Buffer | NameChange | undefined {
   const dn = withoutUid(type, value);
   if (dn.length === value.length) {
@@ -101,10 +104,10 @@ function valueKeyOf({ type, description }: ReferenceCell, value: Buffer): string
   return `${description} ${valueNormText(type, value)}`;
 }
 
-/** Up to this number of names, a text comparison selects the values to normalize. */
+/** For up to this number of names, values are compared as text before they are normalized. */
 const MAX_TEXT_COMPARED = 64;
 
-/** Keys of the values that a current value may equal. `probe` tells which need a look-up; absent: all. */
+/** Returns the normal forms that a current value may have. `probe`: selects the values to normalize; absent: all. */
 function candidateNames(
   nameChanges: NameChanges,
   values: readonly ReferenceCell[],
@@ -121,14 +124,16 @@ function candidateNames(
     return { valueKeys };
   }
   for (const cell of values) valueKeys.add(valueKeyOf(cell, cell.value));
-  // A single move of a subtree never makes two names equal.
+  // A single move of a subtree never makes two names equal, so no current value has to be looked up.
   const needsProbe = nameChanges.records.length === 1 && values.length <= MAX_TEXT_COMPARED;
   return needsProbe
     ? { valueKeys, probe: nameChanges.forDns(values.map(({ type, value }) => withoutUid(type, value))) }
     : { valueKeys };
 }
 
-/** Returns a packed master row with current names, without references to deleted entries. May return `row` itself. */
+/**
+ * Returns a packed master row with current names and without references to deleted entries. May return `row` itself.
+ */
 export function presentRow(naming: NamesContext, row: Buffer): Buffer {
   if (naming.shared.nameChanges.isEmpty) return row;
   const stale = staleValues(naming, row);

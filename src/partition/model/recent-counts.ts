@@ -2,8 +2,8 @@ const MAX_AGE_MS = 1000;
 const MAX_COUNTS = 16_384;
 
 /**
- * Recent row counts of the keys of substring indexes, by which a plan chooses the shortest lists of a pattern's keys.
- * An outdated count makes a search slower, never incomplete (ADR 21).
+ * Caches row counts of substring rows. A plan uses these counts to choose the shortest id lists for a pattern. An
+ * outdated count makes a search slower, never incomplete (ADR 21).
  */
 export class RecentCounts {
   readonly #countsByTable = new Map<string, Map<number, number>>();
@@ -31,7 +31,7 @@ export class RecentCounts {
   }
 }
 
-/** Returns the three bytes of a `gramPrefix` as a number. */
+/** Returns the three bytes in a `gramPrefix` as a number. */
 function gramNumber(prefix: Buffer): number {
   return (prefix[1]! << 16) | (prefix[2]! << 8) | prefix[3]!;
 }

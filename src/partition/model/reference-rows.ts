@@ -7,19 +7,19 @@ export interface SavedReference {
   /** entryUUID of the entry that had the value. */
   readonly id: Buffer;
   readonly description: string;
-  /** The part of the value after the DN. */
+  /** The UID after the DN in the value; empty if there is none. */
   readonly uid: Buffer;
 }
 
 const SAVED = Buffer.from('reference:');
 const DEFERRED = Buffer.from('owed:');
 
-/** Plan step that saves a removed reference in the row that the deleted entry has in table `deleted`. */
+/** Returns the step that saves a removed reference in the row of the deleted entry in table `deleted`. */
 export function saveReferenceStep(deletedId: Buffer, time: Buffer, reference: SavedReference): PlanStep {
   return referenceStep(deletedId, time, SAVED, reference);
 }
 
-/** Plan step that records in the row of a deleted entry that it must refer to `reference.id` once restored. */
+/** Returns the step that records in the row of a deleted entry a reference that it gets back when it is restored. */
 export function deferReferenceStep(deletedId: Buffer, time: Buffer, reference: SavedReference): PlanStep {
   return referenceStep(deletedId, time, DEFERRED, reference);
 }
@@ -36,7 +36,7 @@ function referenceStep(deletedId: Buffer, time: Buffer, prefix: Buffer, referenc
 }
 
 function savedCell(family: number, prefix: Buffer, { id, description, uid }: SavedReference): Cell {
-  // A description contains no NUL.
+  // The NUL separates description and UID: a description contains none.
   return {
     family,
     qualifier: Buffer.concat([prefix, id, Buffer.from(`${description}\0`, 'latin1'), uid]),
@@ -44,12 +44,12 @@ function savedCell(family: number, prefix: Buffer, { id, description, uid }: Sav
   };
 }
 
-/** Returns the references saved in the row of a deleted entry, or in a row of `restoredStep`. */
+/** Returns the references in the row of a deleted entry, or in a row with key `restoredKey`. */
 export function savedReferences(row: Buffer): SavedReference[] {
   return parseReferences(row, SAVED);
 }
 
-/** Returns the references that a deleted entry must have when it is restored. */
+/** Returns the references that a deleted entry gets back when it is restored. */
 export function deferredReferences(row: Buffer): SavedReference[] {
   return parseReferences(row, DEFERRED);
 }
@@ -71,7 +71,7 @@ function parseReferences(row: Buffer, prefix: Buffer): SavedReference[] {
   return references;
 }
 
-/** Key of the row of table `meta` with the references to restore for a restored entry. */
+/** Returns the key of the row of table `meta` with the references to a restored entry that are to be restored. */
 export function restoredKey(id: Buffer): Buffer {
   return Buffer.concat([Buffer.from('references,'), id]);
 }

@@ -15,7 +15,7 @@ function encode(source: SchemaSource): Buffer {
   return Buffer.from(JSON.stringify(source));
 }
 
-/** Returns the digest for the shared row. Two schemas with the same digest have the same files. */
+/** Returns the digest of a schema for the shared row. Schemas with the same digest have the same files. */
 export function schemaDigest(source: SchemaSource): Buffer {
   return createHash('sha256').update(encode(source)).digest();
 }
@@ -28,7 +28,7 @@ export function schemaStep(source: SchemaSource): RowStep {
   };
 }
 
-/** Returns the schema of the directory in the store; undefined if the store does not record a schema. */
+/** Returns the stored files and options of the directory's schema; undefined if the store has none. */
 export function readSource(reader: Reader): Maybe<SchemaSource | undefined> {
   return chain(reader.get(META_TABLE.name, SCHEMA_KEY), (row) => {
     const sourceBytes = row && cellValue(row, F, SOURCE);
@@ -41,7 +41,7 @@ export function readSource(reader: Reader): Maybe<SchemaSource | undefined> {
   });
 }
 
-/** Returns the schema of the directory in the store, or the built-in schema if the store does not record a schema. */
+/** Returns the schema of the directory; the built-in schema if the store records none. */
 export async function openSchema(store: Store): Promise<Schema> {
   const source = await readSource(store);
   return source ? Schema.of(source) : Schema.load();

@@ -1,7 +1,7 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { AttributeType, Rdn } from '../../schema/schema-types.js';
 
-/** Returns an error if the RDN contains a secret attribute. Names are public and stored in the clear. */
+/** Returns an error if the RDN contains a secret: names are public and stored in clear text. */
 export function secretNameError(rdn: Rdn): LdapError | undefined {
   const secret = secretAttributeOf(rdn);
   if (secret === undefined) return undefined;
@@ -16,12 +16,12 @@ export function refuseSecretNames(rdn: Rdn): void {
   if (error) throw error;
 }
 
-/** Returns the name of the secret attribute in the RDN, if any. */
+/** Returns the name of the secret attribute in the RDN; undefined if there is none. */
 export function secretAttributeOf(rdn: Rdn): string | undefined {
   return rdn.avas.find(({ type }) => type.secret)?.type.name;
 }
 
-/** Maximum number of passwords of an entry. A failed bind may have to check every password. */
+/** The most passwords of an entry. A failed bind may have to verify each of them. */
 export const MAX_PASSWORDS = 8;
 const USER_PASSWORD = '2.5.4.35';
 
@@ -31,7 +31,7 @@ export function tooManyPasswordsError(type: AttributeType, valueCount: number): 
   return new LdapError('constraintViolation', message);
 }
 
-/** True for userPassword and its subtypes. Clear-text values of these types are stored as hashes. */
+/** Whether the type is userPassword or a subtype. Clear-text values of these types are stored as hashes. */
 export function isPassword(type: AttributeType): boolean {
   for (let ancestor: AttributeType | undefined = type; ancestor; ancestor = ancestor.superior)
     if (ancestor.oid === USER_PASSWORD) return true;

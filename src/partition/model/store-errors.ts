@@ -1,7 +1,7 @@
 import { LdapError, type ResultName } from '../../ldap/ldap-error.js';
 import { StoreError, type StoreErrorCode } from '../../store/store-error.js';
 
-/** Result and message of each store error. Messages name no path or row; the log has them from `cause`. */
+/** Result and message for each store error. Messages name no path or row; the log shows these from `cause`. */
 const TRANSLATIONS: Record<StoreErrorCode, readonly [ResultName, string]> = {
   guard: ['busy', 'others keep changing this entry; try again'],
   noTable: ['unavailable', 'an index was dropped while it was used; try again'],
@@ -20,14 +20,14 @@ const TRANSLATIONS: Record<StoreErrorCode, readonly [ResultName, string]> = {
   closed: ['unavailable', 'the server is shutting down'],
 };
 
-/** Translates store errors to LDAP errors. Every other error passes unchanged. The only such translation. */
+/** Translates a store error to an LDAP error. Returns any other error unchanged. All translations are made here. */
 export function toLdapError(error: unknown): unknown {
   if (!(error instanceof StoreError)) return error;
   const [result, message] = TRANSLATIONS[error.code];
   return new LdapError(result, message, { cause: error });
 }
 
-/** Place of damaged data, as far as known. For the log only. */
+/** Location of damaged data, as far as it is known. For the log only. */
 export interface Damage {
   readonly table: string | undefined;
   readonly key: string | undefined;
@@ -38,14 +38,14 @@ export function isDamage(error: unknown): error is StoreError {
   return error instanceof StoreError && (error.code === 'damaged' || error.code === 'corrupt');
 }
 
-/** Returns the damage that made an operation fail; undefined for every other failure. */
+/** Returns the damage that made an operation fail; undefined for any other failure. */
 export function damageOf(error: unknown): Damage | undefined {
   const cause = error instanceof LdapError ? error.cause : error;
   if (!isDamage(cause)) return undefined;
   return { table: cause.table, key: cause.key?.toString('hex'), message: cause.message };
 }
 
-/** Returns the store error behind an LDAP error if the store failed; undefined if the request was at fault. */
+/** Returns the store error that an LDAP error was translated from; undefined if the request was at fault. */
 export function storeFailureOf(error: unknown): StoreError | undefined {
   const cause = error instanceof LdapError ? error.cause : error;
   return cause instanceof StoreError && cause.code !== 'guard' && cause.code !== 'limit' ? cause : undefined;

@@ -10,7 +10,7 @@ export const MASTER_TABLE: TableSpec = {
   families: [{ name: 'treeInfo' }, { name: 'upAttributes' }, { name: 'largeValues', separate: true }],
   rising: true,
 };
-/** Family numbers in packed rows of `master`. Table `deleted` has the same numbers, and `deletion`. */
+/** Numbers of the families in packed rows of `master`. Table `deleted` has the same families, and `deletion`. */
 export const MASTER = { treeInfo: 0, upAttributes: 1, largeValues: 2 } as const;
 
 export const TREE_TABLE: TableSpec = { name: 'tree', families: [{ name: 'treeInfo' }, { name: 'normAttributes' }] };
@@ -29,7 +29,7 @@ export const DELETION = {
   dn: Buffer.from('dn'),
   time: Buffer.from('time'),
   by: Buffer.from('by'),
-  /** Counter of the removed references to the entry. Each reference is a cell of its own (`reference-rows.ts`). */
+  /** Counter of the removed references to the entry. Each reference has a cell of its own (`reference-rows.ts`). */
   references: Buffer.from('references'),
 } as const;
 
@@ -72,7 +72,9 @@ export const ROOT_ID = Buffer.alloc(UUID_BYTES);
 
 const COMMA = 0x2c;
 
-/** Cuts a long normal form to 512 bytes, `#` and its SHA-256. Keeps equality, and order within the 512 bytes. */
+/**
+ * Cuts a long normal form: its first 512 bytes, `#` and its SHA-256. Equality stays, and order within the 512 bytes.
+ */
 export function cutNorm(norm: Buffer): Buffer {
   if (norm.length <= MAX_NORM) return norm;
   const cut = Buffer.allocUnsafe(MAX_NORM + 33);
@@ -85,7 +87,7 @@ export function cutNorm(norm: Buffer): Buffer {
   return cut;
 }
 
-/** Returns the key of the tree row of the child of `parentId` with this normRdn (already cut). */
+/** Returns the key of the tree row of the child of `parentId` with this `normRdn` (cut). */
 export function treeKey(parentId: Buffer, normRdn: Buffer): Buffer {
   const key = Buffer.allocUnsafe(UUID_BYTES + 1 + normRdn.length);
   key.set(parentId, 0);
@@ -104,7 +106,7 @@ export function childrenRange(parentId: Buffer): { from: Buffer; to: Buffer } {
   return { from, to };
 }
 
-/** Returns the key `prefix` and a 4-byte number. */
+/** Returns a key that consists of `prefix` and a 4-byte number. */
 export function numberedKey(prefix: string, number: number): Buffer {
   const key = Buffer.from(`${prefix}####`);
   key.writeUInt32BE(number, key.length - 4);
@@ -118,7 +120,7 @@ export function numberKey(number: bigint): Buffer {
   return key;
 }
 
-/** Returns the smallest key above every key that starts with `prefix`; undefined if there is none (all 0xff). */
+/** Returns the smallest key above all keys that begin with `prefix`; undefined if there is none (all 0xff). */
 export function prefixEnd(prefix: Buffer): Buffer | undefined {
   let n = prefix.length;
   while (n > 0 && prefix[n - 1] === 0xff) n--;
@@ -132,7 +134,7 @@ export function indexTable(oid: string): TableSpec {
   return { name: `index_${oid}`, families: [{ name: 'mark' }], suffixBytes: UUID_BYTES };
 }
 
-/** First byte of an `equalityPrefix`. */
+/** First byte of the keys of equality rows. */
 export const EQUALITY = 0x3d;
 
 /** Returns the key prefix of the equality rows of one value: `=`, normal form (cut), `\0`. */
@@ -146,7 +148,7 @@ export function equalityPrefix(cut: Buffer): Buffer {
 
 export const PRESENCE_PREFIX = latin1Bytes('*');
 
-/** First byte of a `gramPrefix`. */
+/** First byte of the keys of substring rows. */
 export const GRAM = 0x7e;
 
 /** Returns the key prefix of the substring rows of three bytes of the normal form: `~`, the bytes, `\0`. */
@@ -165,7 +167,7 @@ export function normQualifier(oidBytes: Buffer, cut: Buffer): Buffer {
 
 const oidBuffers = new Map<string, Buffer>();
 
-/** Returns an OID as bytes, the prefix of qualifiers. Cached; the schema bounds the number of OIDs. */
+/** Returns an OID as bytes, with which qualifiers begin. Caches the results; the schema limits their number. */
 export function oidBytes(oid: string): Buffer {
   const cached = oidBuffers.get(oid);
   if (cached) return cached;
@@ -176,7 +178,10 @@ export function oidBytes(oid: string): Buffer {
 
 const cutMarks = new Map<string, Buffer>();
 
-/** Qualifier `OID#`: marks an entry with a cut value of this type, which a pattern must look up in the entry. */
+/**
+ * Returns the qualifier `OID#`. Its cell marks that a normal form of this type was cut, so that a substring search has
+ * to read the entry.
+ */
 export function cutMarkQualifier(oid: string): Buffer {
   const cached = cutMarks.get(oid);
   if (cached) return cached;
@@ -185,7 +190,7 @@ export function cutMarkQualifier(oid: string): Buffer {
   return qualifier;
 }
 
-/** Returns a cell of the treeInfo family of a packed `master` row. */
+/** Returns the entryUUID of the parent in a packed `master` row. */
 export function parentIdOf(row: Buffer): Buffer {
   return cellValue(row, MASTER.treeInfo, Q.parentId) ?? EMPTY;
 }
@@ -200,9 +205,9 @@ export function versionOf(row: Buffer): bigint {
   return cellCounter(row, MASTER.treeInfo, Q.version);
 }
 
-/** Returns the latin-1 qualifiers whose values are in `largeValues`; undefined for a row without large values. */
+/** Returns the latin-1 qualifiers of the row's large values; undefined if it has none. */
 export function largeQualifiers(row: Buffer): ReadonlySet<string> | undefined {
-  // `large` sorts before every other treeInfo qualifier, so the first cell decides.
+  // `large` sorts before every other qualifier of treeInfo: the first cell shows whether it exists.
   if (row.length === 0 || row[0] !== MASTER.treeInfo || row[2] !== Q.large.length || row[7] !== Q.large[0])
     return undefined;
   const list = cellValue(row, MASTER.treeInfo, Q.large);

@@ -5,21 +5,21 @@ import type { Draft } from './draft.js';
 import { cutNorm, prefixEnd, UUID_BYTES } from './tables.js';
 import type { Constraint } from './value-rules.js';
 
-/** Owners of the values under uniqueness constraints (docs/formats/tables.md). Created with the first constraint. */
+/** The owners of values under uniqueness constraints (docs/formats/tables.md). Created with the first constraint. */
 export const UNIQUE_TABLE: TableSpec = { name: 'unique', families: [{ name: 'owners' }] };
 
-/** Owners that a row lists at most. In the scope of a constraint in force there is at most one. */
+/** The most owners that a row lists. In the scope of a constraint in force, a value has at most one owner. */
 export const MAX_OWNERS = 1000;
 
 const NUMBER_BYTES = 4;
-/** Fourth byte of a key, after the constraint's number: its state, a value, or a value with several owners. */
+/** The byte of a key after the constraint's number: kind of the row. */
 const KIND = { state: 0, value: 1, several: 2 } as const;
 const F = 0;
-/** entryUUIDs of the owners in ascending order. Empty: more than `MAX_OWNERS` entries have, or had, the value. */
+/** entryUUIDs of the owners, ascending. Empty: more than `MAX_OWNERS` entries have, or had, the value. */
 const OWNERS: CellName = { family: F, qualifier: Buffer.from('of') };
-/** Counter in the state row: values that got several owners, and entries that crossed the edge of the subtree. */
+/** Counter in the state row: values that got a second owner, and moves of entries into or out of the subtree. */
 const CONFLICTS: CellName = { family: F, qualifier: Buffer.from('together') };
-/** Cell in the constraint's own row: the last entryUUID that the build of the rows has processed. */
+/** Progress of the build, in the state row: the last entryUUID that the build has processed. */
 const PROGRESS: CellName = { family: F, qualifier: Buffer.from('at') };
 
 function uniqueRowKey({ record }: Constraint, kind: number, norm: Buffer = EMPTY): Buffer {
@@ -35,7 +35,7 @@ export function ownersRowKey(unique: Constraint, norm: Buffer): Buffer {
   return uniqueRowKey(unique, KIND.value, norm);
 }
 
-/** Decodes a key: the number of the constraint, and the value for a row of owners or of several owners. */
+/** Decodes a key: the number of the constraint, and the cut normal form if the row is about a value. */
 export function parseUniqueKey(key: Buffer): { number: number; norm: Buffer | undefined; hasSeveral: boolean } {
   const kind = key[NUMBER_BYTES];
   const norm = kind === KIND.value || kind === KIND.several ? key.subarray(NUMBER_BYTES + 1) : undefined;
@@ -48,7 +48,7 @@ export function uniqueRange(number: number): { from: Buffer; to: Buffer | undefi
   return { from, to: prefixEnd(from) };
 }
 
-/** Returns the range of the rows for values with several owners. Their keys end in the value. */
+/** Returns the range of the rows that list the values with several owners. The keys end in the value. */
 export function severalRange(unique: Constraint): { from: Buffer; to: Buffer } {
   return { from: uniqueRowKey(unique, KIND.several), to: uniqueRowKey(unique, KIND.several + 1) };
 }
@@ -58,11 +58,11 @@ export function ownersRange(unique: Constraint): { from: Buffer; to: Buffer } {
 }
 
 export interface Owners {
-  /** Bytes of the cell. Undefined: the value has no owner. */
+  /** Bytes of the cell. Undefined: the value has no owners. */
   readonly bytes: Buffer | undefined;
   /** entryUUIDs as Latin-1. */
   readonly ids: readonly string[];
-  /** True if there are too many owners to list. */
+  /** Whether there are too many owners to list. */
   readonly isTruncated: boolean;
 }
 
@@ -80,7 +80,7 @@ export function parseOwners(row: Buffer | undefined): Owners {
 
 export const idText = (id: Buffer): string => id.toString('latin1');
 
-/** Steps that change the owners of a value from `owners` to `newIds`. The guard fails if they have changed. */
+/** Returns the steps that replace the owners of a value by `newIds`. The guard fails if the owners have changed. */
 export function ownersSteps(unique: Constraint, norm: Buffer, owners: Owners, newIds: readonly string[]): RowStep[] {
   const isTruncated = owners.isTruncated || newIds.length > MAX_OWNERS;
   const table = UNIQUE_TABLE.name;
@@ -97,12 +97,12 @@ export function ownersSteps(unique: Constraint, norm: Buffer, owners: Owners, ne
   return steps;
 }
 
-/** Returns the only step for a value without an owner. */
+/** Returns the only step that a value without owners needs. */
 export function firstOwnerStep(unique: Constraint, norm: Buffer, id: Buffer): RowStep {
   return ownersSteps(unique, norm, NO_OWNERS, [idText(id)])[0]!;
 }
 
-/** True for a step made by `firstOwnerStep`. The bulk load writes its row directly. */
+/** Whether the step is a `firstOwnerStep`. The bulk load writes the row of such a step directly. */
 export function isFirstOwner({ table, guards }: RowStep): boolean {
   return table === UNIQUE_TABLE.name && guards?.[0]?.op === 'absent';
 }
@@ -115,7 +115,10 @@ export function severalStep(unique: Constraint, norm: Buffer, hasSeveral: boolea
     : { table: UNIQUE_TABLE.name, key, deleteRow: true };
 }
 
-/** Step that counts a value with several owners. With `expectedCount`, the guard fails if the counter has changed. */
+/**
+ * Returns the step that counts a value with several owners. With `expectedCount`, its guard fails if the counter has
+ * changed.
+ */
 export function conflictStep(unique: Constraint, expectedCount?: bigint): RowStep {
   return {
     table: UNIQUE_TABLE.name,
@@ -138,12 +141,12 @@ export async function readUniqueState(reader: Reader, unique: Constraint): Promi
   };
 }
 
-/** Returns the step with which the build of the rows records its progress: entries up to `id` are done. */
+/** Returns the step that records the progress of the build: entries up to `id` are processed. */
 export function progressStep(unique: Constraint, id: Buffer): RowStep {
   return { table: UNIQUE_TABLE.name, key: uniqueRowKey(unique, KIND.state), put: [{ ...PROGRESS, value: id }] };
 }
 
-/** Cut normal forms of an entry's values under a constraint, by Latin-1. The filter is not evaluated. */
+/** Returns the cut normal forms of an entry's values under a constraint, by Latin-1 text. Ignores the filter. */
 export function uniqueValues({ types }: Constraint, draft: Draft): Map<string, Buffer> {
   const norms = new Map<string, Buffer>();
   for (const { description, values } of draft.attributes) {

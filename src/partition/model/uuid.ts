@@ -1,10 +1,10 @@
 import { randomFillSync } from 'node:crypto';
 import { v4, v7 } from 'uuid';
 
-/** Random bytes for many UUIDs, generated at once: a call of the generator costs as much as making a UUID. */
+/** Random bytes for many UUIDs: a call of the generator for each would cost as much as making the UUID. */
 const pool = Buffer.alloc(16 * 256);
 let poolOffset = pool.length;
-/** Random bytes of one UUID, reused for the next. */
+/** Random bytes of the UUID that is being made. Reused. */
 const uuidBytes = Buffer.alloc(16);
 
 function randomBytes16(): Uint8Array {
@@ -34,7 +34,9 @@ export function newUuid(isSpread = false): Buffer {
   return v7({ rng: randomBytes16, msecs: lastMs, seq: sequence }, Buffer.allocUnsafe(16));
 }
 
-/** Text form in lower case (RFC 4530). Any 16 bytes: UUIDs from other servers may have any version. */
+/**
+ * Returns the text form in lower case (RFC 4530). Accepts any 16 bytes: UUIDs from other servers may have any version.
+ */
 export function uuidText(id: Buffer): string {
   const hex = id.toString('hex');
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
@@ -58,7 +60,7 @@ export function isUuid(text: string): boolean {
   return /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i.test(text);
 }
 
-/** Parses the text form to 16 bytes. Throws `TypeError` if the text is not a UUID. */
+/** Parses the text form. Throws `TypeError` if the text is not a UUID. */
 export function parseUuid(text: string): Buffer {
   if (!isUuid(text)) throw new TypeError('not a UUID');
   return Buffer.from(text.replaceAll('-', ''), 'hex');

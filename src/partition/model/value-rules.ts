@@ -6,21 +6,24 @@ import type { AttributeType, Dn } from '../../schema/schema-types.js';
 import { StoreError } from '../../store/store-error.js';
 
 export interface UniqueRecord {
-  /** Prefix of the keys of the constraint's rows. Numbers are never reused. */
+  /** Number of the constraint, in the keys of its rows. Never reused. */
   readonly number: number;
-  /** OIDs. */
+  /** OIDs of the attributes. */
   readonly attributes: readonly string[];
-  /** Covers the entries at or below this DN. Absent: all entries. */
+  /** The entries at or below this DN have to have different values. Default: all entries. */
   readonly subtree?: string;
-  /** Covers the entries that match this filter. Absent: all entries. */
+  /** Only entries that match this filter have to have different values. Default: all entries. */
   readonly filter?: string;
-  /** True if the constraint is in force. Until then writers maintain its rows, and a build adds the rest. */
+  /**
+   * Whether the constraint is in force. Before that, writers maintain its rows, and a build adds those of existing
+   * entries.
+   */
   readonly ready: boolean;
 }
 
-/** A range of numbers that the server assigns, as the shared row stores it. */
+/** A range from which the server assigns numbers, as the shared row stores it. */
 export interface NumberRecord {
-  /** Suffix of the key of the range's row. Numbers are never reused, and differ from the numbers of constraints. */
+  /** Number of the range, in the key of its row. Never reused, also not for a constraint. */
   readonly number: number;
   readonly attribute: string;
   readonly first: number;
@@ -29,12 +32,12 @@ export interface NumberRecord {
 
 /** JSON content of the cell `values` of the shared row. */
 export interface ValueRecords {
-  /** The number of the newest constraint or range. */
+  /** The number that the newest constraint or range got. */
   readonly last: number;
   readonly unique: readonly UniqueRecord[];
-  /** Absent: the server assigns no numbers. */
+  /** Default: the server assigns no numbers. */
   readonly numbers?: readonly NumberRecord[];
-  /** OIDs of the attributes whose values follow the names of entries. Absent: `DEFAULT_REFERENCES`. */
+  /** OIDs of the attributes whose values follow the names of entries. Default: `DEFAULT_REFERENCES`. */
   readonly references?: readonly string[];
 }
 
@@ -47,13 +50,13 @@ export interface Constraint {
   readonly types: ReadonlySet<AttributeType>;
   readonly subtree: Dn | undefined;
   readonly filter: Filter | undefined;
-  /** Types that determine which rows an entry has: `types` and the types in the filter. */
+  /** Types whose values decide which rows of the constraint an entry has: `types` and the types in the filter. */
   readonly relevantTypes: ReadonlySet<AttributeType>;
-  /** Text for messages: `'uid', 'mail' in the subtree 'dc=x' of (objectClass=y)`. */
+  /** Describes the constraint in messages: `'uid', 'mail' in the subtree 'dc=x' of (objectClass=y)`. */
   readonly text: string;
 }
 
-/** A range of numbers. A request for a number of the attribute is answered with the next number of the range. */
+/** A range of numbers. A client that requests a number of the attribute gets the next number of the range. */
 export interface NumberRange {
   readonly record: NumberRecord;
   readonly type: AttributeType;
@@ -62,11 +65,11 @@ export interface NumberRange {
 }
 
 /**
- * Demands of the directory on values beyond the schema, as listed in the shared row. Every write plan guards the list
- * that it was made for, so a demand that is added at the same time misses no entry.
+ * The constraints, number ranges and reference attributes of a directory, as listed in the shared row. Every plan
+ * guards the list that it was made for, so that a new constraint or range misses no entry.
  */
 export class ValueRules {
-  /** Bytes of the cell, for the guard. Undefined: the cell does not exist. */
+  /** The bytes of the list in the shared row, for guards. Undefined: the cell does not exist. */
   readonly bytes: Buffer | undefined;
   readonly records: ValueRecords;
   readonly constraints: readonly Constraint[];
@@ -79,12 +82,12 @@ export class ValueRules {
     this.numberRanges = (this.records.numbers ?? []).map((record) => toRange(schema, record));
   }
 
-  /** True if rows of a constraint depend on values of the type, or on its presence. */
+  /** Whether rows of a constraint depend on values of the type or on its presence. */
   dependsOnType(type: AttributeType): boolean {
     return this.constraints.some((unique) => unique.relevantTypes.has(type));
   }
 
-  /** True if all listed constraints are in force. */
+  /** Whether all listed constraints are in force. */
   get isReady(): boolean {
     return this.constraints.every(({ record }) => record.ready);
   }
@@ -129,7 +132,7 @@ function undefinedError(missingAttribute: string): StoreError {
   );
 }
 
-/** Returns the type of an attribute description; undefined for an unknown type. */
+/** Returns the type of an attribute description; undefined if it is unknown. */
 export function typeOfDescription(schema: Schema, description: string): AttributeType | undefined {
   try {
     return schema.requireDescription(description).type;
@@ -139,7 +142,7 @@ export function typeOfDescription(schema: Schema, description: string): Attribut
   }
 }
 
-/** Returns the attribute descriptions in a filter, as written. A term without a description contributes nothing. */
+/** Returns the attribute descriptions in a filter, as written. */
 export function filterAttributes(filter: Filter): string[] {
   if ('filters' in filter) return filter.filters.flatMap(filterAttributes);
   if ('filter' in filter) return filterAttributes(filter.filter);

@@ -5,42 +5,45 @@ import type { Node } from './node.js';
 export type Use = 'search' | 'compare' | 'read';
 
 export interface Sight {
-  /** True if all attributes except secrets may be used in this way, so that no row has to be filtered. */
+  /** Whether all attributes except secrets may be used in this way. Rows then need no filtering. */
   all(use: Use): boolean;
-  /** True if the attribute may be used in this way. For secrets only `read` is checked. */
+  /** Whether the attribute may be used in this way. Secrets are only checked for `read`. */
   allows(use: Use, description: AttributeDescription): boolean;
 }
 
 export interface ViewedEntry {
   readonly id: Buffer;
   readonly parent: Node;
-  /** Packed master row. For a long entry, values of wide attributes outside `looksInto` may be missing. */
+  /** Packed master row. For a long entry it may lack wide attributes that are not in `looksInto`. */
   readonly row: Buffer;
-  /** As in tree rows (cut). Absent: the value in `row`. */
+  /** The normalized RDN (cut). Default: the one in `row`. */
   readonly normRdn?: Buffer;
 }
 
 /**
- * The client on whose behalf entries are read, with its rights. Searches and compares ignore entries that are hidden
- * from the viewer and return nothing that it may not read. Created once per request.
+ * The rights with which a client reads entries. A search or compare ignores entries that the viewer cannot see, and
+ * returns nothing that the viewer must not read. Created once per request.
  */
 export interface Viewer {
-  /** Returns the rights on an entry; undefined: hidden. Absent: all entries are visible, with all but secrets. */
+  /**
+   * Returns the rights on an entry; undefined if it is hidden. Absent: all entries are visible, and all attributes but
+   * secrets.
+   */
   readonly sightOf?: ((entry: ViewedEntry) => Sight | undefined) | undefined;
-  /** Tells whether an entry is visible. Returns undefined if this depends on the entry's row. */
+  /** Whether an entry is visible; undefined if this depends on the row of the entry. */
   readonly sees?: (node: Node) => boolean | undefined;
-  /** True if the entry is visible and its values of a type may be used; false if this depends on the entry's row. */
+  /** Whether the entry is visible and values of the type may be used; also false if this depends on the entry's row. */
   readonly mayUse?: (node: Node, use: Use, type: AttributeType) => boolean;
-  /** True if all children of the node are visible, whatever their contents. */
+  /** Whether all children of the node are visible, whatever they contain. */
   readonly seesAllBelow?: (node: Node) => boolean;
-  /** Types whose values `sightOf` evaluates. */
+  /** Types whose values `sightOf` reads in the row. */
   readonly looksInto?: ReadonlySet<AttributeType>;
 }
 
 /** A viewer that sees all entries and attributes. */
 export const UNRESTRICTED: Viewer = { sightOf: undefined };
 
-/** True for secrets: no viewer can search for them, and only viewers with a right on the name can read them. */
+/** Whether the type is secret: no viewer can search for it, and a viewer can read it only by a rule that names it. */
 export function isHidden(type: AttributeType): boolean {
   return type.secret;
 }

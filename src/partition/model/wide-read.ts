@@ -18,7 +18,7 @@ export function describedWide(context: { readonly schema: Schema }, head: Buffer
   }));
 }
 
-/** Returns the column ranges that read the tree cells with these qualifiers. */
+/** Returns the column ranges that select the cells with these qualifiers in a tree row. */
 export function normRanges(qualifiers: Iterable<Buffer>): ColumnRange[] {
   return [...qualifiers].sort(Buffer.compare).map((qualifier) => singleColumn(TREE.normAttributes, qualifier));
 }
@@ -27,7 +27,7 @@ function singleColumn(family: number, qualifier: Buffer): ColumnRange {
   return { family, from: qualifier, to: keyAfter(qualifier) };
 }
 
-/** Value indexes in ascending order by the OID of their type, decoded from cells of a tree row. */
+/** Ascending value indexes by the OID of their type. Decoded from the cells of a tree row. */
 export type IndexesByOid = ReadonlyMap<string, readonly number[]>;
 
 export function parseIndexes(cells: Buffer | undefined): IndexesByOid {
@@ -43,10 +43,12 @@ export function parseIndexes(cells: Buffer | undefined): IndexesByOid {
   return indexes;
 }
 
-/** Upper bound of value indexes, below `-`, the smallest character that could continue a description. */
+/**
+ * Value indexes must be less. The first byte is that of `-`, the smallest character that can continue a description.
+ */
 export const MAX_NEXT_INDEX = 0x2d000000;
 
-/** Column ranges of a master row with only the given values of wide attributes. */
+/** Returns the column ranges of a master row that select, of wide attributes, only the values with these indexes. */
 export function masterRanges(wide: readonly DescribedWide[], indexes: IndexesByOid): ColumnRange[] {
   const family = MASTER.upAttributes;
   const ranges: ColumnRange[] = [{ family: MASTER.treeInfo }];
@@ -61,7 +63,7 @@ export function masterRanges(wide: readonly DescribedWide[], indexes: IndexesByO
   return ranges;
 }
 
-/** True if two reads of one master row returned the same version. */
+/** Whether two reads of a master row returned the same version of the entry. */
 export function isSameVersion(a: Buffer, b: Buffer): boolean {
   return versionOf(a) === versionOf(b);
 }

@@ -4,12 +4,14 @@ import { MASTER, Q } from './tables.js';
 export interface WideAttribute {
   /** Description as stored. */
   readonly text: string;
-  /** A bound above all value indexes. */
+  /** A number above all value indexes of the attribute. */
   readonly nextIndex: number;
   readonly valueCount: number;
 }
 
-/** Value of treeInfo `wide`, per attribute: description length u16, description, `nextIndex` u32, `valueCount` u32. */
+/**
+ * Encodes the cell `wide` of treeInfo. Per attribute: length u16 and description, `nextIndex` u32, `valueCount` u32.
+ */
 export function wideList(attributes: readonly WideAttribute[]): Buffer {
   const entries = attributes.map(({ text, nextIndex, valueCount }) => {
     const entry = Buffer.allocUnsafe(2 + text.length + 8);
@@ -22,7 +24,9 @@ export function wideList(attributes: readonly WideAttribute[]): Buffer {
   return Buffer.concat(entries);
 }
 
-/** Returns the wide attributes that a master row, or its head, lists, in the order of their descriptions. */
+/**
+ * Returns the wide attributes of an entry, in the order of their descriptions. `row` may be the head of a split row.
+ */
 export function wideAttributes(row: Buffer): WideAttribute[] {
   const list = cellValue(row, MASTER.treeInfo, Q.wide);
   const attributes: WideAttribute[] = [];
@@ -39,7 +43,7 @@ export function wideAttributes(row: Buffer): WideAttribute[] {
   return attributes;
 }
 
-/** True for a complete row, false for the head of a split row. Every entry has attributes after the head. */
+/** Whether the row is complete, not only the head of a split row. Every entry has attributes, which the head lacks. */
 export function isWhole(row: Buffer): boolean {
   let offset = 0;
   while (offset < row.length && row[offset] === MASTER.treeInfo) offset = nextCell(row, offset);

@@ -34,15 +34,15 @@ interface Comparison {
 }
 
 interface ReadEntry extends LocatedEntry {
-  /** Values over 64 KiB by qualifier (Latin-1). */
+  /** Large values by qualifier (Latin-1). */
   readonly largeValues?: ReadonlyMap<string, Buffer> | undefined;
-  /** Attributes whose values are only partly in the row. */
+  /** Wide attributes of which the row has only some values. */
   readonly wideDescriptions?: readonly AttributeDescription[] | undefined;
 }
 
 /**
- * Whether the entry has the value, by the attribute's equality rule (RFC 4511 §4.10). The result for a short entry on
- * an embedded store is available on return.
+ * Whether the entry has the value, by the attribute's equality rule (RFC 4511 §4.10). For a short entry an embedded
+ * store answers synchronously.
  */
 export function compare(
   context: SearchContext,
@@ -64,7 +64,7 @@ export function compare(
   );
 }
 
-/** Compares an entry of which more than one row has to be read, or a computed attribute. */
+/** Compares an entry whose comparison needs further rows, or a computed attribute. */
 async function compareByFurtherRows(context: SearchContext, comparison: Comparison): Promise<boolean> {
   const { dn, attribute, options } = comparison;
   const { node, row: head } = await requireHead(context, context.store, dn, options.manageDsaIT ?? false);
@@ -78,8 +78,8 @@ async function compareByFurtherRows(context: SearchContext, comparison: Comparis
 }
 
 /**
- * Reads a split row: the head and the asserted value where that is enough, the whole row otherwise. Throws `LongWork`
- * before the whole row of a long entry is read, if the options ask for it.
+ * Reads a split row: if that suffices, only its head and the asserted value; otherwise the whole row. With
+ * `refuseLong`, throws `LongWork` before it reads the whole row of a long entry.
  */
 async function readNeededRow(
   context: SearchContext,
@@ -102,8 +102,8 @@ async function readNeededRow(
 }
 
 /**
- * Compares by the row that has been read. The loop goes on after an equal value, as a referral object, recognized by
- * its `ref`, is not compared (RFC 3296 §5.3).
+ * Compares the values in the row. Does not stop at an equal value, because a referral object, which shows by its `ref`,
+ * is not compared (RFC 3296 §5.3).
  */
 function compareRow(context: SearchContext, entry: ReadEntry, comparison: Comparison): Maybe<boolean> {
   const { attribute, value } = comparison;
@@ -164,9 +164,7 @@ async function compareMembership(
   return groups.has(attribute.type.equality!.normalizeAssertion(value)!.toString('latin1'));
 }
 
-/**
- * Returns the viewer's rights to the entry's attributes. Throws `noSuchObject` where the viewer may not see the entry.
- */
+/** Returns the viewer's rights on the entry's attributes. Throws `noSuchObject` if the viewer may not see the entry. */
 function requireSight({ node, row }: LocatedEntry, { viewer }: Comparison): Sight | undefined {
   const sight = viewer.sightOf?.({ id: node.id, parent: node.parent ?? ROOT, row });
   if (viewer.sightOf && !sight) throw new HiddenEntry(node);
@@ -179,7 +177,7 @@ function mayCompare(sight: Sight | undefined, description: AttributeDescription)
   );
 }
 
-/** Throws where the comparison is not allowed, has no rule, or asserts a value of the wrong syntax. */
+/** Throws if the viewer may not compare the attribute, or if the assertion has no equality rule or a wrong syntax. */
 function requireComparable(attribute: AttributeDescription, sight: Sight | undefined, hasSyntax: boolean): void {
   const { text, type } = attribute;
   if (!mayCompare(sight, attribute))

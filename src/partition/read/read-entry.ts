@@ -10,7 +10,7 @@ import type { LocatedEntry } from '../tree/locate.js';
 import type { TreeContext } from '../tree/tree-context.js';
 import type { SearchContext } from './run/search-context.js';
 
-/** Returns the entry as an object. Large values are read if `withLarge` is set, and left out otherwise. */
+/** Returns the entry as an object, with large values only if `withLarge` is set. */
 export async function toEntry(context: SearchContext, located: LocatedEntry, withLarge: boolean): Promise<Entry> {
   const { node } = located;
   const row = presentRow(context, located.row);
@@ -31,8 +31,8 @@ export async function toEntry(context: SearchContext, located: LocatedEntry, wit
 }
 
 /**
- * Returns a packed master row for an entry that is in no table (root DSE, cn=Subschema, …). Filters and the encoder
- * treat the row like a stored row.
+ * Packs a master row for an entry that is in no table (root DSE, cn=Subschema, …). Filters and the encoder treat it
+ * like a stored row.
  */
 export function virtualRow(
   context: TreeContext,

@@ -8,7 +8,7 @@ import { UNRESTRICTED, type Viewer } from '../model/viewer.js';
 import type { Order } from './order/order.js';
 
 export interface AttributeSelection {
-  /** Whether attributes with this stored description are returned. */
+  /** Whether attributes with this description are returned. */
   includes(stored: StoredDescription): boolean;
 }
 
@@ -18,43 +18,46 @@ export interface SearchParams {
   readonly deref: DerefAliases;
   readonly filter: Filter;
   readonly viewer: Viewer;
-  /** The attributes that the sink reads. Rows may lack other attributes. Absent: all attributes. */
+  /** The attributes that the sink reads. Rows may lack all others. Default: all attributes. */
   readonly selects?: AttributeSelection | undefined;
   readonly manageDsaIT: boolean;
-  /** Absent: entries reach the sink in the order in which the search finds them. */
+  /** The order in which entries reach the sink. Default: the order in which the search finds them. */
   readonly order?: Order | undefined;
-  /** Whether the search throws `LongWork` before it reads the values of a long entry, if nothing was found so far. */
+  /** Whether the search throws `LongWork` instead of reading a long entry, unless it has returned an entry. */
   readonly refuseLong?: boolean;
   /**
-   * The other threads. If they have time, a search with many candidates throws `LongWork` before anything was found.
-   * `searchesHere`: number of such searches in this thread.
+   * Tells whether another thread has time. Then a search with many candidates throws `LongWork`, unless it has returned
+   * an entry. `searchesHere`: number of such searches in this thread.
    */
   readonly otherThreads?: { hasTime(searchesHere: number): boolean } | undefined;
   /** Maximum number of entries; 0: no limit. */
   readonly sizeLimit: number;
-  /** The `performance.now()` after which the search ends with `timeLimitExceeded`; Infinity: no limit. */
+  /** Time by `performance.now()` at which the search ends with `timeLimitExceeded`; Infinity: no limit. */
   readonly deadline: number;
   /** Maximum number of rows examined; Infinity: no limit. */
   readonly lookLimit: number;
-  /** Ends the search with `canceled` before the next batch. */
+  /** When aborted, the search ends with `canceled` before its next batch. */
   readonly signal?: { readonly aborted: boolean } | undefined;
-  /** The client for which the search runs. Clients share the time. Absent: the search counts as a client. */
+  /**
+   * The client on whose behalf the search runs. Clients share the time. Default: the search counts as a client of its
+   * own.
+   */
   readonly client?: Client | undefined;
   /**
-   * Whether this is the search of a memberURL: the viewer need not see the base, and filter terms that need other
+   * Whether the search evaluates a memberURL. The viewer then need not see the base, and filter terms that need other
    * entries, such as memberOf, are Undefined.
    */
   readonly ofUrl?: boolean;
-  /** Whether memberOf excludes groups of groups. An in-chain match always follows these. */
+  /** Whether memberOf excludes nested groups. An in-chain match always includes them. */
   readonly directGroupsOnly?: boolean;
-  /** The end of the previous page (`SearchOutcome.resume`). */
+  /** The cookie from which to resume: `SearchOutcome.resume` of the previous page. */
   readonly resume?: Buffer | undefined;
   readonly pageSize?: number | undefined;
   /** Called with the outcome so far when a limit or the client ends the search. */
   readonly onCut?: ((outcome: SearchOutcome) => void) | undefined;
 }
 
-/** The parameters that end an operation before it is done: its deadline, and the signal that it is canceled. */
+/** The conditions under which an operation ends early: its deadline, and the signal that it was canceled. */
 export type AbortConditions = Pick<SearchParams, 'deadline' | 'signal'>;
 
 /** Throws `canceled` or `timeLimitExceeded` if the operation is aborted or its deadline has passed. */
@@ -70,7 +73,7 @@ export function lookLimitError(): LdapError {
   );
 }
 
-/** Parameters of a search without limits, aliases and hidden entries. Base, scope and filter are to be added. */
+/** Parameters of a search without limits, aliases and hidden entries. The caller adds base, scope and filter. */
 export const UNLIMITED_SEARCH = {
   deref: 'never',
   viewer: UNRESTRICTED,
@@ -80,25 +83,25 @@ export const UNLIMITED_SEARCH = {
   lookLimit: Number.POSITIVE_INFINITY,
 } as const satisfies Partial<SearchParams>;
 
-/** How candidates were found: the base entry alone, an index, a scan of the scope, or a scan of the whole table. */
+/** The source of the candidates: the base entry alone, an index, a scan of the scope, or a scan of the whole table. */
 export type SearchPlan = 'base' | 'index' | 'scope' | 'table';
 
 export interface SearchOutcome {
   readonly entries: number;
   readonly rowsExamined: number;
-  /** Resume cookie of the next page; undefined where there are no more entries. */
+  /** Resume cookie for the next page; undefined if there are no more entries. */
   readonly resume: Buffer | undefined;
   readonly plan: SearchPlan;
   /** Attributes of the index plan, separated by spaces and commas; '' where no index was used. */
   readonly indexNames: string;
   missingIndexes(): MissingIndex[];
-  /** Returns the commands that add missing indexes, such as "rowan index add employeeNumber". */
+  /** Returns commands that would add missing indexes, such as "rowan index add employeeNumber". */
   advice(): string | undefined;
 }
 
 export interface Explanation {
   readonly plan: SearchPlan;
-  /** The terms that the planner considered, with capped counts. */
+  /** The filter terms that the planner considered, with counts up to a limit. */
   readonly terms: readonly {
     readonly term: string;
     readonly count: number | undefined;
@@ -110,6 +113,6 @@ export interface Explanation {
   readonly candidates: number;
   readonly rowsExamined: number;
   readonly entries: number;
-  /** Commands such as "rowan index add employeeNumber"; undefined where an index was used. */
+  /** Commands such as "rowan index add employeeNumber"; undefined if an index was used. */
   readonly advice: string | undefined;
 }

@@ -5,10 +5,10 @@ import { type ChangeRecord, changeRecord } from '../model/change-record.js';
 import { type NameChange, NameChanges } from '../model/name-changes.js';
 import { CHANGES_TABLE } from '../model/tables.js';
 
-/** Maximum difference between the clocks of front ends, in milliseconds. */
+/** Assumed maximum difference between the clocks of front ends, in milliseconds. */
 const CLOCK_SKEW_MS = 600_000;
 
-/** Returns the renames, deletions and restorations since the entry was deleted at `time`, from the change records. */
+/** Returns the renames, deletions and restorations since the entry was deleted at `time`. Reads the change records. */
 export async function changesSince(
   { store, schema }: { readonly store: Store; readonly schema: Schema },
   id: Buffer,

@@ -33,7 +33,7 @@ export interface DanglingReference {
 }
 
 const ROWS_PER_READ = 16;
-/** During a removal a missing name may be taken by a new entry. `replaceValues` then throws `Overtaken`. */
+/** No change is pending. If a new entry takes a missing name during a removal, `replaceValues` throws `Overtaken`. */
 const NEVER_PENDING = { guards: [], arePending: () => Promise.resolve(false) };
 
 /**
@@ -63,7 +63,9 @@ export async function reportDangling(
   return count;
 }
 
-/** Returns, and may delete, the dangling references of an entry. Retries if a new entry has taken a missing name. */
+/**
+ * Returns the dangling references of an entry; deletes them with `remove`. Retries if a new entry takes a missing name.
+ */
 async function danglingInEntry(
   context: SearchContext & WriteContext,
   id: Buffer,
@@ -116,7 +118,7 @@ async function findDangling(
   return dangling;
 }
 
-/** True if no entry has the name, neither here nor, by a referral, on another server. */
+/** Whether no entry has the name, neither here nor, by a referral, on another server. */
 async function isMissing(context: SearchContext, dn: Dn): Promise<boolean> {
   try {
     await requireHead(context, context.store, dn, false);
@@ -129,7 +131,7 @@ async function isMissing(context: SearchContext, dn: Dn): Promise<boolean> {
   }
 }
 
-/** Returns the guard that no entry takes the name; undefined if its parent is missing. */
+/** Returns a guard that fails if an entry has taken the name; undefined if the parent of the name is missing. */
 async function freeNameGuard({ nodes, shared }: SearchContext, dn: Dn): Promise<RowStep | undefined> {
   const isSuffix = shared.isSuffix(dn);
   const parent = isSuffix ? ROOT : await nodes.byDn(dn, 1, shared.suffixes);

@@ -28,33 +28,34 @@ import { Overtaken, type PendingChanges, replaceValues, SERVER, singleValue } fr
 
 const ROWS_PER_READ = 16;
 
-/** Results that show that the entry or a value has changed, so that the entry must be read again. */
+/** Results of a change that show that the entry was changed or removed meanwhile, so that it must be read again. */
 const STALE_RESULTS = new Set(['noSuchAttribute', 'attributeOrValueExists', 'noSuchObject']);
 
-/** True if the entry must be read again, false if it refuses the change for good. Rethrows transient errors. */
+/** Whether the entry must be read again; false if it can never be changed in this way. Rethrows transient errors. */
 function mustReread(error: unknown): boolean {
   if (!(error instanceof LdapError) || TRANSIENT_RESULTS.has(error.result)) throw error;
   return STALE_RESULTS.has(error.result);
 }
 
-/** Results of transient failures: the store is unavailable, or other clients keep changing the entry. */
+/** Results of failures that may pass: the store is unavailable, or other clients keep changing the entry. */
 const TRANSIENT_RESULTS = new Set(['busy', 'unavailable']);
 
 type KeeperContext = SearchContext & WriteContext;
 
 /**
- * Updates stored references after the changes of names in the shared row, entry by entry, and removes the changes from
- * the row when done. Several processes may do so at once. If a process dies, another process continues.
+ * Updates stored references, entry by entry, after the changes of names in the shared row. Removes each change from the
+ * row when its references are updated. Several processes may do this at once; when a process dies, another one
+ * continues.
  */
 export class ReferenceKeeper implements References {
   readonly #context: () => KeeperContext;
-  /** Changes of names whose references have not been searched for a second time, in order. */
+  /** Changes of names in order, for which the second search for references is still to be made. */
   readonly #followedChanges: CommittedNameChange[] = [];
   #pendingFollow: Promise<void> | undefined;
   #pendingSettle: Promise<void> | undefined;
   #isClosing = false;
 
-  /** The context is a function because the keeper is itself a part of the context. */
+  /** `context` is a function, because the keeper itself is part of the context. */
   constructor(context: () => KeeperContext) {
     this.#context = context;
   }
@@ -75,8 +76,8 @@ export class ReferenceKeeper implements References {
 
   onNameChanged(change: CommittedNameChange): void {
     this.#followedChanges.push(change);
-    // After a failure the changes stay in `#followedChanges` or in the shared row. The next change of a name retries,
-    // and the maintenance of the server, which reports failures.
+    // After a failure the changes stay in `#followedChanges` or in the shared row. The next change of a name tries
+    // again, and so does the maintenance of the server, which reports failures.
     this.follow().catch(() => undefined);
   }
 
@@ -92,7 +93,7 @@ export class ReferenceKeeper implements References {
     return changesSince(this.#context(), id, time);
   }
 
-  /** Stops background work. Resolves when it has ended. */
+  /** Stops background work. Resolves when none is running. */
   async close(): Promise<void> {
     this.#isClosing = true;
     await Promise.allSettled([this.#pendingFollow, this.#pendingSettle]);
@@ -127,7 +128,7 @@ export class ReferenceKeeper implements References {
     await this.#removeSettled(nameChanges.records);
   }
 
-  /** Returns the pending changes. Another process may settle them, or add changes, while a plan is made. */
+  /** Returns the pending changes. Other processes may settle or add changes while a plan is being made. */
   #pendingChanges(nameChanges: NameChanges): PendingChanges {
     const { shared } = this.#context();
     const guard = shared.nameChangesGuard();
@@ -142,9 +143,9 @@ export class ReferenceKeeper implements References {
   }
 
   /**
-   * Searches again for references to changed names, for all changes in `#followedChanges`, and settles the pending
-   * changes. The second search finds references that were written after the search of a rename or deletion and before
-   * its commit. A change leaves `#followedChanges` when it is done, so a failure leaves the change for the next run.
+   * Searches a second time for references to changed names, and settles the pending changes. The second search finds
+   * references that were written between the first search, by a rename or deletion, and its commit. A change leaves
+   * `#followedChanges` when it is settled, so after a failure it is tried again.
    */
   async #follow(): Promise<void> {
     const { shared, schema, store } = this.#context();
@@ -162,7 +163,7 @@ export class ReferenceKeeper implements References {
         this.#followedChanges.shift();
       }
       if (pendingNames.size === 0) continue;
-      // The reply to the client that made the change goes first.
+      // Let the reply to the client that made the change go out first.
       await new Promise((resolve) => setImmediate(resolve));
       await this.settle();
     }
@@ -172,19 +173,19 @@ export class ReferenceKeeper implements References {
     const { store } = this.#context();
     const normTexts = nameChanges.normTextsBefore(0);
     if ((await this.#findReferrers(normTexts)).length === 0) return;
-    // The guard holds while no entry has the name.
+    // The guard fails if an entry has taken the name.
     const nameIsFree: Guard = { op: 'absent', family: TREE.treeInfo, qualifier: Q.id };
     const guards = [{ table: TREE_TABLE.name, key, guards: [nameIsFree] }];
     const holds = async () => (await store.get(TREE_TABLE.name, key)) === undefined;
     try {
       if (await holds()) await this.#rewriteReferrers(normTexts, { nameChanges, guards, arePending: holds });
     } catch (error) {
-      // Another entry has taken the name, so the references name that entry.
+      // Another entry has taken the name; the references now name that entry.
       if (!(error instanceof Overtaken)) throw error;
     }
   }
 
-  /** Returns the entries that have references with these normal forms. */
+  /** Returns the entries that have references with one of these normal forms. */
   #findReferrers(normTexts: readonly string[]): Maybe<Referrers[]> {
     const context = this.#context();
     const { references, indexes } = context.shared;
@@ -213,7 +214,7 @@ export class ReferenceKeeper implements References {
     }
   }
 
-  /** Checks every entry that has references, because no index finds the values below a name. */
+  /** Checks all entries that have references. Needed for renames of subtrees: no index finds values below a name. */
   async #rewriteAll(pendingChanges: PendingChanges): Promise<void> {
     const { nameChanges } = pendingChanges;
     const { store, shared, descriptions } = this.#context();
@@ -236,7 +237,7 @@ export class ReferenceKeeper implements References {
     }
   }
 
-  /** Replaces the references in an entry that have old names. */
+  /** Replaces the references in an entry that do not have current names. */
   async #rewrite(id: Buffer, pendingChanges: PendingChanges): Promise<void> {
     const context = this.#context();
     const { nodes, schema, descriptions, shared } = context;
@@ -260,7 +261,7 @@ export class ReferenceKeeper implements References {
     throw new LdapError('busy', 'others keep changing an entry whose references are to follow');
   }
 
-  /** Restores the references to a restored entry in the entries that had them. */
+  /** Restores references to a restored entry, in the entries that had them before the deletion. */
   async #restoreReferences({ id: hex }: NameChange): Promise<void> {
     const context = this.#context();
     const id = Buffer.from(hex, 'hex');
@@ -274,7 +275,7 @@ export class ReferenceKeeper implements References {
     }
   }
 
-  /** Returns false if the entry has changed and must be read again. */
+  /** Restores one reference. Returns false if the entry has changed and must be read again. */
   async #restoreReference(targetId: Buffer, { id, description, uid }: SavedReference): Promise<boolean> {
     const context = this.#context();
     const { store, nodes, schema } = context;
@@ -283,7 +284,7 @@ export class ReferenceKeeper implements References {
     if (!target) return true;
     if (!row || !node) return this.#deferReference(id, { id: targetId, description, uid });
     const changes = [singleValue('add', description, Buffer.concat([target.dn, uid]))];
-    // The empty DN is a placeholder for all removed values.
+    // Remove the empty DN, the placeholder that was stored when the last value was removed.
     const values = attributeValues(context, row, description);
     if (values.some(({ length }) => length === 0)) changes.push(singleValue('delete', description, Buffer.alloc(0)));
     try {
@@ -296,11 +297,11 @@ export class ReferenceKeeper implements References {
     return true;
   }
 
-  /** Records that a deleted entry must refer to another entry when it is restored. */
+  /** Records that a deleted entry gets a reference back when it is restored itself. */
   async #deferReference(id: Buffer, reference: SavedReference): Promise<boolean> {
     const context = this.#context();
     const time = await timeOfDeletion(context, id);
-    // The entry may have been restored between the two reads.
+    // If the time of deletion is unknown, the entry may have been restored between the two reads.
     if (!time) return !(await context.store.getHead(MASTER_TABLE.name, id, true));
     return guardsHold(context.store.commit({ steps: [deferReferenceStep(id, time, reference)], decisive: 0 }));
   }
@@ -322,7 +323,7 @@ export class ReferenceKeeper implements References {
   }
 }
 
-/** Like `staleValues`, but yields to the event loop regularly. */
+/** Like `staleValues`, but regularly lets other work run. */
 async function staleInTurns(naming: Parameters<typeof staleValuesIn>[0], row: Buffer): Promise<StaleValue[]> {
   const slice = new TimeSlice();
   const work = staleValuesIn(naming, row);
@@ -335,7 +336,9 @@ async function staleInTurns(naming: Parameters<typeof staleValuesIn>[0], row: Bu
   return result.value;
 }
 
-/** Returns the master row of an entry with references to replace. May lack values of a long entry that stay. */
+/**
+ * Returns the master row of an entry with references to replace. For a long entry, may lack values that stay unchanged.
+ */
 async function referringRow(context: KeeperContext, id: Buffer, { records }: NameChanges): Promise<Buffer | undefined> {
   const { store, compiler, shared } = context;
   const head = await store.getHead(MASTER_TABLE.name, id);

@@ -12,10 +12,10 @@ import type { WriteContext } from '../write/context.js';
 import { saveSteps } from '../write/deleted-rows.js';
 import { modify } from '../write/modify.js';
 
-/** The server itself as the writer. */
+/** The actor of writes by the server itself. */
 export const SERVER: Actor = { dn: '', system: true };
 
-/** The list of pending changes has changed: a deleted entry was restored or purged, or a name was taken. */
+/** Thrown when the pending changes are no longer valid: a deleted entry was restored or purged, or a name was taken. */
 export class Overtaken extends Error {}
 
 export interface ReferringEntry {
@@ -24,7 +24,7 @@ export interface ReferringEntry {
   readonly row: Buffer;
 }
 
-/** Pending changes of names and their validity. */
+/** The pending changes of names, with a check whether they are still pending. */
 export interface PendingChanges {
   readonly nameChanges: NameChanges;
   /** Guards that fail when the changes are no longer pending. */
@@ -35,8 +35,8 @@ export interface PendingChanges {
 const VALUES_PER_PLAN = 500;
 
 /**
- * Replaces values, some hundreds per plan, while the changes are pending. Throws `Overtaken` once they are not. If a
- * class requires the attribute and no value remains, an empty DN, which names no entry, is stored as a placeholder.
+ * Replaces values, some hundreds per plan. Throws `Overtaken` when the changes are no longer pending. If a class
+ * requires the attribute and no value remains, stores an empty DN, which names no entry, as a placeholder.
  */
 export async function replaceValues(
   context: WriteContext,
@@ -72,13 +72,13 @@ export async function replaceValues(
 }
 
 export interface ReplacedValue extends Omit<StaleValue, 'offset'> {
-  /** Guard that the value still has to be replaced. */
+  /** Guard of a condition under which the value has to be replaced. */
   readonly guard?: RowStep | undefined;
 }
 
-/** Returns the modifications that add placeholders for attributes that would lose all values. */
+/** Returns modifications that add a placeholder to attributes that would lose all values. */
 function placeholders(context: WriteContext, row: Buffer, stale: readonly ReplacedValue[]): Modification[] {
-  // For a long entry `row` may be incomplete. Other values remain in that case.
+  // The row of a long entry may be incomplete, but then values remain.
   if (wideAttributes(row).length > 0 && stale.length < WIDE_VALUES / 2) return [];
   const types = [...new Set(stale.map((one) => one.type))];
   return types
@@ -90,7 +90,7 @@ export function singleValue(operation: 'add' | 'delete', type: string, value: Bu
   return { operation, attribute: { type, values: [value] } };
 }
 
-/** True if all values of the type are removed without a replacement. */
+/** Whether the modification removes all values of the type without replacing any. */
 function losesAllValues(
   context: WriteContext,
   row: Buffer,

@@ -15,9 +15,9 @@ import { CELL, F, FORMAT, SHARED_KEY } from './shared-row.js';
 export interface NewSettings {
   readonly suffixes: readonly string[];
   readonly adminDn: string;
-  /** Stored form, hashed. */
+  /** The administrator's password, hashed. */
   readonly adminPassword: Buffer;
-  /** Text of the first access rules. Absent: the default rules apply. */
+  /** Text of the first access rules. Default: the default preset. */
   readonly access?: string | undefined;
 }
 

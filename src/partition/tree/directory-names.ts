@@ -3,7 +3,7 @@ import type { Schema } from '../../schema/schema.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { refuseSecretNames } from '../model/secrets.js';
 
-/** Parses the DNs of a new directory. Throws `LdapError` if they cannot be suffixes or the administrator's DN. */
+/** Parses suffixes and administrator's DN of a new directory. Throws `LdapError` if they are not usable. */
 export function parseNames(
   { suffixes, adminDn }: { readonly suffixes: readonly string[]; readonly adminDn: string },
   schema: Schema,

@@ -1,20 +1,23 @@
 import { hashBytes } from '../model/hash.js';
 import { UUID_BYTES } from '../model/tables.js';
 
-/** Number of slots, a power of two. With 20 bytes per slot 5 MiB, of which unused pages take no memory. */
+/** Number of slots, a power of two. A slot takes 20 bytes, together 5 MiB; unused pages take no memory. */
 const SLOTS = 1 << 18;
 
 /**
- * Ids of recently found entries by name. The table may be outdated at any time, because other clients rename and
- * delete. Callers check the place and name in the entry's row, and use the tree table if they differ. Therefore writers
- * need not update the table, and it does not store the names.
+ * Caches ids of recently found entries by name. An id may be outdated at any time, because other clients rename and
+ * delete entries. Callers check position and name in the entry's row, and read the tree table if these differ.
+ * Therefore writers need not update the cache, and it need not store the names.
  */
 export class EntryIds {
   readonly #ids = Buffer.allocUnsafeSlow(SLOTS * UUID_BYTES);
-  /** Hash of the name whose id is in the slot; 0: free. A name has two slots, the first for the newest id. */
+  /**
+   * Hash of the name whose id is in the slot; 0: free. A name can be in two slots, of which the first has the newest
+   * id.
+   */
   readonly #tags = new Int32Array(SLOTS);
 
-  /** Returns the last known id of the child of `parent` named `normRdn` (cut). */
+  /** Returns the cached id of the child of `parent` with the name `normRdn` (cut). */
   get(parent: Buffer, normRdn: Buffer): Buffer | undefined {
     const tag = hashName(parent, normRdn);
     let slot = firstSlot(tag);
@@ -40,7 +43,7 @@ function hashName(parent: Buffer, normRdn: Buffer): number {
   return hashBytes(normRdn, 0, normRdn.length, hashBytes(parent)) | 1;
 }
 
-/** Returns the first of the two slots of a name. */
+/** Returns the first of the two slots that a name can be in. */
 function firstSlot(tag: number): number {
   return (tag ^ (tag >>> 14)) & (SLOTS - 2);
 }

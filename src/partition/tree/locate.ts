@@ -15,10 +15,13 @@ export interface LocatedEntry {
   readonly row: Buffer;
 }
 
-/** The read method for the row of an entry: the whole row, or `getHead` of the store contract. */
+/** How to read the row of an entry: `get` reads the whole row, `getHead` may read only the head of a split row. */
 export type ReadRow = 'get' | 'getHead';
 
-/** Returns the entry at `dn`, or undefined. The row is read now, which proves that the entry exists under this name. */
+/**
+ * Returns the entry at `dn`; undefined if it does not exist. Always reads the row, because cached nodes may be
+ * outdated.
+ */
 export function findEntry(
   context: TreeContext,
   reader: Reader,
@@ -30,7 +33,7 @@ export function findEntry(
   return entry ?? retryUncached(context, reader, dn, method);
 }
 
-/** Retries a failed look-up. A cached node on the path may be outdated, and its name may be taken. */
+/** Repeats a failed look-up without the cache: a cached node on the path may be outdated, and its name taken. */
 function retryUncached(context: TreeContext, reader: Reader, dn: Dn, method: ReadRow): Maybe<LocatedEntry | undefined> {
   const node = context.nodes.nearestCached(dn, 1);
   if (!node) return undefined;
@@ -95,15 +98,15 @@ function readChild(
   return isPromise(row) ? row.then((r) => checkChild(parent, normRdn, id, r)) : checkChild(parent, normRdn, id, row);
 }
 
-/** Accepts the row only if the entry still has this place and name. */
+/** Returns the row if it is that of an entry with this parent and name. */
 function checkChild(parent: Node, normRdn: Buffer, id: Buffer, row: Buffer | undefined): LocatedEntry | undefined {
   if (!row || !parentIdOf(row).equals(parent.id) || !normRdnOf(row).equals(normRdn)) return undefined;
   return { node: new ReadNode(id, row, parent, normRdn), row };
 }
 
 /**
- * Returns the deepest existing entry on the path to `dn` without its first `start` RDNs, the end of the path included.
- * The row is read now, which proves that the entry exists under this name. Looks up each name on the path at most once.
+ * Returns the deepest existing entry on the path to `dn` without its first `start` RDNs. Always reads its row, because
+ * cached nodes may be outdated. Looks up each name on the path at most once.
  */
 export async function deepestEntry(
   context: TreeContext,
@@ -116,7 +119,7 @@ export async function deepestEntry(
   if (!deepest) return undefined;
   const deepestRow = await readNode(reader, deepest.node);
   if (deepestRow) return deepestRow;
-  // The cached node is outdated: other entries may have its name and the names above by now.
+  // The cached node is outdated. Other entries may have its name, and the names above, by now.
   nodes.clear();
   let node = (await nodes.deepest(dn, start, shared.suffixes))?.node;
   for (; node && node !== ROOT; node = node.parent) {
@@ -150,7 +153,7 @@ export async function requireEntry(
   return entry;
 }
 
-/** Like `requireEntry`, but may return only the head of a split row. The caller must check for a referral object. */
+/** Like `requireEntry`, but may read only the head of a split row. The caller has to check for a referral object. */
 export async function requireHead(
   context: TreeContext,
   reader: Reader,
@@ -184,7 +187,7 @@ export async function throwNoSuchObject(
   throw new LdapError('noSuchObject', ancestor ? message : noAncestorMessage(context, dn), { matchedDN });
 }
 
-/** Returns the message for a name without an existing ancestor: it is below no suffix, or the suffix has no entry. */
+/** Returns the message for a name that has no existing ancestor. */
 export function noAncestorMessage({ shared }: TreeContext, dn: Dn): string {
   const index = suffixAt(dn, shared.suffixes);
   if (index >= 0) return `the suffix '${ancestorDn(dn, index).text}' has no entry yet; add the suffix entry first`;

@@ -9,9 +9,9 @@ import { joinDnAt } from './nodes.js';
 import { specialValue } from './referrals.js';
 import type { TreeContext } from './tree-context.js';
 
-/** Reads from packed master rows by offsets, for the search path. */
+/** Reads fields of packed master rows by their offsets. */
 
-/** Returns the offset of the parentId's 16 bytes. In treeInfo only `large` and `normRdn` precede it. */
+/** Returns the offset of the 16 bytes of parentId. Only the cells `large` and `normRdn` precede its cell. */
 export function parentIdOffset(row: Buffer): number {
   let offset = 0;
   while (row[offset + CELL_HEADER] !== Q.parentId[0]) {

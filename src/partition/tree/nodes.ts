@@ -45,7 +45,10 @@ export function makeNode(id: Buffer, row: Buffer, parent: Node): Node {
   return { id, parent, normRdn: Buffer.from(normRdnOf(row)), dn: joinDn(upRdnOf(row), parent.dn) };
 }
 
-/** Node of an entry just read. Computes the DN on demand. Callers must not keep the node: it retains the row. */
+/**
+ * Node of an entry that was just read. Computes the DN when it is needed. Callers must not keep it: it keeps the row in
+ * memory.
+ */
 export class ReadNode implements Node {
   readonly id: Buffer;
   readonly parent: Node;
@@ -68,34 +71,32 @@ export class ReadNode implements Node {
 
 export function isWithin(node: Node, ancestor: Node): boolean {
   for (let n: Node | undefined = node; n; n = n.parent) if (n === ancestor) return true;
-  // An entry may have several nodes made at different times.
+  // Compare ids: an entry may have several nodes, created at different times.
   for (let n: Node | undefined = node; n; n = n.parent) if (n.id.equals(ancestor.id)) return true;
   return false;
 }
 
 const MAX_NODES = 200_000;
-/** Maximum length in bytes of a normalized ancestor name that the cache keeps or looks up. */
+/** The cache has no entry whose normalized name has more bytes. */
 const MAX_ANCESTOR_BYTES = 1024;
 
 export interface PathNode {
   readonly node: Node;
-  /** Index of the DN's RDN that names the entry. */
+  /** Index in the DN of the RDN that names the entry. */
   readonly rdnIndex: number;
   /** Length of the entry's normalized name in bytes. */
   readonly normLength: number;
 }
 
 /**
- * Cache of nodes of entries with children, by entryUUID and by normalized DN.
- *
- * The cache remains valid while other processes and front ends rename. Every plan that renames or moves an entry, or
- * changes which entries are aliases or referrals, increments the counter `treeVersion` of the shared row.
- * `SharedState.fresh` clears the cache when that row has changed. Deletes increment no counter, because an entry with
- * children cannot be deleted. Code that uses a cached node as an entry reads its row and notices a deletion. Code that
- * finds nothing below a cached node checks that the node still exists, because its name may belong to another entry by
- * now (`findEntry`, `search`).
- *
- * A store may answer late. A result that arrives after the cache was cleared is not kept.
+ * Caches nodes of entries with children, by entryUUID and by normalized DN.
+ * ~ The cache stays valid while other processes and front ends rename entries. Every plan that renames or moves an
+ * entry, or changes which entries are aliases or referrals, increments the counter `treeVersion` of the shared row.
+ * When that row has changed, `SharedState.fresh` clears the cache. Deletions increment no counter, because an entry
+ * with children cannot be deleted. Code that uses a cached node as an entry reads its row and so notices a deletion.
+ * Code that finds nothing below a cached node checks that the node still exists, because its name may belong to another
+ * entry by now (`findEntry`, `search`).
+ * ~ A store may answer asynchronously. A result that arrives after the cache was cleared is not cached.
  */
 export class NodeCache {
   readonly #store: Reader;
@@ -105,8 +106,8 @@ export class NodeCache {
   /** The last result of `byIdAt`. Consecutive candidates mostly have the same parent. */
   #lastNode: Node = ROOT;
   /**
-   * The first RDN of the last result of `byDn`. DNs that were parsed below one ancestor share its RDN objects, so this
-   * object identifies the rest of the DN. Saves 5 % of a short search.
+   * The first RDN object in the last call of `byDn`. DNs that were parsed below one ancestor share its RDN objects, so
+   * this object identifies all following RDNs. Saves 5 % of a short search.
    */
   #lastRdn: Rdn | undefined;
   #lastNodeByDn: Node | undefined;
@@ -132,8 +133,8 @@ export class NodeCache {
   }
 
   /**
-   * Returns the node of an entry. Undefined if the entry or an ancestor does not exist. An entry may be missing for a
-   * moment during a delete or move, so the caller should read again.
+   * Returns the node of an entry; undefined if the entry or an ancestor does not exist. During a deletion or move an
+   * entry may seem to be missing for a moment, so the caller should read again.
    */
   byId(id: Buffer, era = this.#era): Maybe<Node | undefined> {
     const cached = this.#byId.get(id.toString('latin1', 0, 16));
@@ -171,7 +172,7 @@ export class NodeCache {
     return node;
   }
 
-  /** Returns the node at `dn.rdns[start…]`, or undefined if there is no entry. */
+  /** Returns the node of the entry at `dn.rdns[start…]`; undefined if there is none. */
   byDn(dn: Dn, start: number, suffixes: readonly Dn[], era = this.#era): Maybe<Node | undefined> {
     if (start >= dn.rdns.length) return ROOT;
     const rdn = dn.rdns[start]!;
@@ -188,8 +189,8 @@ export class NodeCache {
   }
 
   /**
-   * Returns the deepest existing entry on the path to `dn.rdns[start…]`, or undefined if not even the suffix exists.
-   * Walks the tree table down from the nearest cached name, else from the suffix, with one get per name.
+   * Returns the deepest existing entry on the path to `dn.rdns[start…]`; undefined if not even the suffix exists.
+   * Starts from the deepest cached entry, or from the suffix, and reads one tree row per name.
    */
   deepest(dn: Dn, start: number, suffixes: readonly Dn[], era = this.#era): Maybe<PathNode | undefined> {
     const suffixIndex = suffixAt(dn, suffixes);
@@ -227,7 +228,7 @@ export class NodeCache {
     return { node, rdnIndex: offset, normLength: length };
   }
 
-  /** Returns the cached node from which `byDn` would start. */
+  /** Returns the cached node from which `byDn` starts. */
   nearestCached(dn: Dn, start: number): Node | undefined {
     return this.#nearest(dn, start)?.node;
   }
@@ -252,7 +253,7 @@ export class NodeCache {
   }
 }
 
-/** Returns the id of the child of `parent` named `normRdn` (cut), or undefined. */
+/** Returns the id of the child of `parent` with the name `normRdn` (cut); undefined if there is none. */
 export function childId(store: Reader, parent: Node, normRdn: Buffer): Maybe<Buffer | undefined> {
   const row = store.getHead(TREE_TABLE.name, treeKey(parent.id, normRdn), true);
   return isPromise(row) ? row.then(idOf) : idOf(row);
@@ -273,13 +274,13 @@ function normStart(dn: Dn, rdnIndex: number): number {
   return start;
 }
 
-/** Returns the normalized text of `dn` without its first `rdnIndex` RDNs, as a map key. */
+/** Returns `Dn.norm` of `dn` without its first RDNs as a map key. */
 export function normText(dn: Dn, rdnIndex: number): string {
   const start = normStart(dn, rdnIndex);
   return start > dn.norm.length ? '' : dn.norm.toString('latin1', start);
 }
 
-/** Returns the index of the RDN at which the suffix above or at `dn` begins; -1 if `dn` is below no suffix. */
+/** Returns the index of the first RDN of the suffix at or above `dn`; -1 if `dn` is below no suffix. */
 export function suffixAt({ rdns, norm }: Dn, suffixes: readonly Dn[]): number {
   for (let i = 0; i < suffixes.length; i++) {
     const suffix = suffixes[i]!;

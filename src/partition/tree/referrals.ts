@@ -1,7 +1,7 @@
 import { attributeValues } from '../model/entry-cells.js';
 import type { TreeContext } from './tree-context.js';
 
-/** Tells whether an objectClass value denotes alias or referral, by name or OID (RFC 4512 §2.6, RFC 3296 §2). */
+/** Returns whether a value of objectClass is alias or referral, as name or OID (RFC 4512 §2.6, RFC 3296 §2). */
 export function specialValue(value: Buffer): 'alias' | 'referral' | undefined {
   const n = value.length;
   if (n !== 5 && n !== 7 && n !== 8 && n !== 23) return undefined;
@@ -10,7 +10,7 @@ export function specialValue(value: Buffer): 'alias' | 'referral' | undefined {
   return text === 'referral' || text === '2.16.840.1.113730.3.2.6' ? 'referral' : undefined;
 }
 
-/** Returns `alias` or `referral` for an entry of that object class, and undefined for any other entry. */
+/** Returns `alias` or `referral` for an entry of that object class; undefined for any other entry. */
 export function specialClass(context: TreeContext, row: Buffer): 'alias' | 'referral' | undefined {
   for (const value of attributeValues(context, row, 'objectClass')) {
     const special = specialValue(value);
@@ -19,18 +19,18 @@ export function specialClass(context: TreeContext, row: Buffer): 'alias' | 'refe
   return undefined;
 }
 
-/** Returns the URLs of a referral object, and an empty list for any other entry. */
+/** Returns the URLs of a referral object; an empty list for any other entry. */
 export function referralUrls(context: TreeContext, row: Buffer): string[] {
   if (specialClass(context, row) !== 'referral') return [];
-  // An optional label follows the URI (RFC 3296 §2.1, RFC 2079).
+  // A label may follow the URI (RFC 3296 §2.1, RFC 2079).
   return attributeValues(context, row, 'ref').map((v) => v.toString().split(' ')[0]!);
 }
 
 const LDAP_URL = /^(ldaps?:\/\/[^/?]*)(?:\/([^?]*))?/i;
 
 /**
- * Returns the referral URL for the name that a client requested (RFC 3296 §5.2): `rdns`, the requested RDNs below the
- * referral object, in front of the DN in `url`, or of `objectDn`, the DN of the referral object, if `url` has no DN.
+ * Returns the referral URL for a requested name (RFC 3296 §5.2): puts `rdns`, the requested RDNs below the referral
+ * object, in front of the DN in `url`. If `url` has no DN, uses `objectDn`, the DN of the referral object.
  */
 export function referralTo(url: string, rdns: readonly string[], objectDn: string, scope?: 'base' | 'sub'): string {
   const match = LDAP_URL.exec(url);
@@ -40,12 +40,12 @@ export function referralTo(url: string, rdns: readonly string[], objectDn: strin
   return `${match[1]}/${encodeURI(dn).replace(/[?#]/g, encodeURIComponent)}${scope ? `??${scope}` : ''}`;
 }
 
-/** Adds a scope to a URL that `referralTo` made without one. */
+/** Adds a scope to a URL from `referralTo` that has none. */
 export function withScope(url: string, scope: 'base' | 'one' | 'sub'): string {
   return LDAP_URL.test(url) ? `${url}??${scope}` : url;
 }
 
-/** Decodes percent-encoded text. Returns the text unchanged if the encoding is malformed. */
+/** Percent-decodes text. Returns it unchanged if the encoding is malformed. */
 function decodePercent(text: string): string {
   try {
     return decodeURIComponent(text);

@@ -8,7 +8,7 @@ import { IndexSet } from '../model/index-set.js';
 import { META_TABLE } from '../model/tables.js';
 import { ValueRules } from '../model/value-rules.js';
 
-/** Key of the row of table `meta` that every front end reads. */
+/** Key of the row of table `meta` whose settings and lists all front ends use. */
 export const SHARED_KEY = Buffer.from('shared');
 export const F = 0;
 const q = (text: string) => Buffer.from(text);
@@ -26,12 +26,15 @@ export const CELL = {
   names: q('names'),
 } as const;
 
-/** Version of the table format. A directory with a higher version is refused. */
+/** Version of the table format. A process refuses to open a directory with a higher version. */
 export const FORMAT = 1n;
 
 type NameSettings = Pick<DirectorySettings, 'suffixes' | 'adminDn'>;
 
-/** Step that replaces the suffixes and the administrator's DN. The guard fails if they differ from `oldSettings`. */
+/**
+ * Returns the step that replaces the suffixes and the administrator's DN. Its guard fails if they are not
+ * `oldSettings`.
+ */
 export function settingsStep(oldSettings: NameSettings, newSettings: NameSettings): RowStep {
   const cells = ({ suffixes, adminDn }: NameSettings) => [
     { family: F, qualifier: CELL.suffixes, value: Buffer.from(JSON.stringify(suffixes)) },
@@ -41,13 +44,13 @@ export function settingsStep(oldSettings: NameSettings, newSettings: NameSetting
   return { table: META_TABLE.name, key: SHARED_KEY, guards, put: cells(newSettings) };
 }
 
-/** The lists that a plan depends on. */
+/** The lists in the shared row that a plan depends on. */
 export interface SharedLists {
   readonly indexes: Pick<IndexSet, 'bytes'>;
   readonly values: Pick<ValueRules, 'bytes'>;
 }
 
-/** `SharedState.guardStep` for the given lists. */
+/** Returns the guard step that `SharedState.guardStep` describes, for these lists. */
 export function sharedGuard({ indexes, values }: SharedLists, isTreeChanged: boolean): RowStep {
   const cell = { family: F, qualifier: CELL.values };
   const guards: Guard[] = [
@@ -76,7 +79,7 @@ export function readSharedRow(reader: Reader, schema: Schema): Maybe<SharedRow> 
   });
 }
 
-/** Returns the value of a cell, or throws `StoreError` `corrupt` if the row has none. */
+/** Returns the value of a cell. Throws `StoreError` `corrupt` if the row does not have the cell. */
 export function requireCell(row: Buffer, qualifier: Buffer): Buffer {
   const value = cellValue(row, F, qualifier);
   if (!value) throw new StoreError('corrupt', `the shared row has no ${qualifier.toString()}`);

@@ -19,9 +19,9 @@ import { checkSuffix } from './directory-names.js';
 import { CELL, F, FORMAT, requireCell, SHARED_KEY, sharedGuard } from './shared-row.js';
 
 /**
- * State that all front ends share, as stored in the `shared` row. `fresh` reads the row at most once per turn of the
- * event loop (for an embedded store, whenever its read snapshot moves on). If another writer has changed the row,
- * `fresh` parses it and calls `onChange`, which drops the caches that depend on the row.
+ * The settings and lists in the `shared` row, which all front ends use. `fresh` reads the row at most once per turn of
+ * the event loop; for an embedded store, once per read snapshot. If another writer has changed the row, `fresh` parses
+ * it and calls `onChange`, which clears the caches that depend on the row.
  */
 export class SharedState {
   readonly #store: Store;
@@ -29,9 +29,11 @@ export class SharedState {
   readonly #onChange: () => void;
   #row: Buffer | undefined;
   #isFresh = false;
-  /** The pending read of this turn, until its answer or the end of the turn. */
+  /** The read that this turn of the event loop shares. Unset when it is answered or the turn ends. */
   #pendingRead: Promise<void> | undefined;
-  /** Numbers of reads: the last started, the last whose answer was used, and the last before `expire`. */
+  /**
+   * Number of the last read that was started. Next: of the last whose answer was used, and of the last before `expire`.
+   */
   #readsStarted = 0;
   #lastUsedRead = 0;
   #lastExpiredRead = 0;
@@ -71,11 +73,11 @@ export class SharedState {
   get indexes(): IndexSet {
     return this.#indexes;
   }
-  /** Demands of the directory on values. */
+  /** The constraints, number ranges and reference attributes of the directory. */
   get values(): ValueRules {
     return this.#values;
   }
-  /** Changes of names that stored references do not reflect yet. */
+  /** The pending changes of names: stored references do not reflect them yet. */
   get nameChanges(): NameChanges {
     return this.#nameChanges;
   }
@@ -87,21 +89,23 @@ export class SharedState {
   get generation(): number {
     return this.#generation;
   }
-  /** Version of the access rules in force; 0: none were ever set. */
+  /** Version of the access rules in force; 0: no rules were ever set. */
   get accessVersion(): number {
     return this.#accessVersion;
   }
-  /** True if the directory's schema is the one that this process uses, or is not recorded. */
+  /** Whether the directory has the schema of this process, or records no schema. */
   get schemaIsCurrent(): boolean {
     return this.#schemaDigest === undefined || this.#schemaDigest.equals(schemaDigest(this.#schema.source));
   }
 
-  /** Number of the read that is valid in this turn of the event loop, as are later reads of an embedded store. */
+  /**
+   * Number of the current read. Later reads of an embedded store are valid together with it. See `Partition.moment`.
+   */
   get moment(): number | undefined {
     return this.#isFresh ? this.#lastUsedRead : undefined;
   }
 
-  /** Ensures that the state is current. Must be called first in every operation. */
+  /** Ensures that the state is current. Every operation calls it first. */
   fresh(): Maybe<void> {
     if (this.#isFresh) return;
     if (this.#pendingRead) return this.#pendingRead;
@@ -112,7 +116,7 @@ export class SharedState {
       : this.#applyRow(row, readNumber);
   }
 
-  /** Shares one read among all callers of this turn. */
+  /** Lets all callers in this turn of the event loop share one read. */
   #shareRead(read: Promise<void>): Promise<void> {
     this.#pendingRead = read;
     setImmediate(() => {
@@ -122,8 +126,8 @@ export class SharedState {
   }
 
   /**
-   * Calls `fresh`, then `work`, which may only read. If the store answers late, `work` starts at once (`isEarly`) on
-   * the known state, and runs again if the row turns out to have changed. This saves one round trip.
+   * Calls `fresh`, then `work`, which may only read. If the store answers asynchronously, `work` starts at once on the
+   * known state (`isEarly`), and runs again if the row has changed. This saves a round trip.
    */
   readFresh<T>(work: (isEarly: boolean) => Maybe<T>): Maybe<T> {
     const fresh = this.fresh();
@@ -133,20 +137,20 @@ export class SharedState {
     return fresh.then(() => (this.#row === rowBefore ? earlyResult : work(false)));
   }
 
-  /** Called after a commit: reads of this turn may be outdated. */
+  /** Makes the next operation read the row again, in the same turn, too. Called after a commit. */
   expire(): void {
     this.#isFresh = false;
     this.#pendingRead = undefined;
     this.#lastExpiredRead = this.#readsStarted;
   }
 
-  /** Reads the row again even within a turn. Called after a failed guard. */
+  /** Reads the row again, in the same turn, too. Called after a failed guard. */
   refresh(): Maybe<void> {
     this.expire();
     return this.fresh();
   }
 
-  /** Answers may overtake each other. An answer older than the last one used is dropped. */
+  /** Reads may be answered in another order. An answer older than the last used one is ignored. */
   #applyRow(row: Buffer | undefined, readNumber: number): void {
     if (readNumber < this.#lastUsedRead) return;
     this.#lastUsedRead = readNumber;
@@ -192,8 +196,9 @@ export class SharedState {
   }
 
   /**
-   * Returns the plan step that guards the lists of indexes and value rules that the plan was made for. `isTreeChanged`
-   * marks the tree as changed. Optional guards: the version of the access rules, and the pending changes of names.
+   * Returns the plan step that guards the lists of indexes and value rules that the plan was made for. `isTreeChanged`:
+   * increments `treeVersion`. `accessVersion`: guards the access rules. `guardsNames`: guards the pending changes of
+   * names.
    */
   guardStep(isTreeChanged: boolean, accessVersion?: number, guardsNames = false): RowStep {
     const step = sharedGuard({ indexes: this.#indexes, values: this.#values }, isTreeChanged);
@@ -205,7 +210,7 @@ export class SharedState {
     return { ...step, guards };
   }
 
-  /** Returns only the guard of the pending changes of names. */
+  /** Returns a step that only guards the pending changes of names. */
   nameChangesGuard(): RowStep {
     const cell = { family: F, qualifier: CELL.names };
     const guard: Guard = this.#nameChangesBytes
@@ -214,33 +219,33 @@ export class SharedState {
     return { table: META_TABLE.name, key: SHARED_KEY, guards: [guard] };
   }
 
-  /** Returns the plan step that replaces the pending changes of names, guarded by the known changes. */
+  /** Returns the plan step that replaces the pending changes of names. Guards that they have not changed. */
   nameChangesStep(changes: readonly NameChange[]): RowStep {
     const cell = { family: F, qualifier: CELL.names };
     if (changes.length === 0) return { ...this.nameChangesGuard(), delete: [cell] };
     return { ...this.nameChangesGuard(), put: [{ ...cell, value: Buffer.from(JSON.stringify(changes)) }] };
   }
 
-  /** Marks the tree as changed, for callers that rewrite large parts of it. */
+  /** Increments `treeVersion`, for callers that rewrite large parts of the tree. */
   async bumpTreeVersion(): Promise<void> {
     await this.#commit([], [], [{ family: F, qualifier: CELL.treeVersion, by: 1n }]);
   }
 
-  /** Replaces the list of indexes together with other steps. Throws `StoreError` `guard` if the list has changed. */
+  /** Replaces the list of indexes, together with other steps. Throws `StoreError` `guard` if the list has changed. */
   async setIndexes(records: readonly IndexRecord[], steps: readonly RowStep[] = []): Promise<void> {
     const put = [{ family: F, qualifier: CELL.indexes, value: formatIndexRecords(records) }];
     await this.#store.commit({ steps: [{ ...this.guardStep(false), put }, ...steps], decisive: 0 });
     await this.refresh();
   }
 
-  /** Replaces the value rules together with other steps. Throws `StoreError` `guard` if they have changed. */
+  /** Replaces the value rules, together with other steps. Throws `StoreError` `guard` if they have changed. */
   async setValues(records: ValueRecords, steps: readonly RowStep[] = []): Promise<void> {
     const put = [{ family: F, qualifier: CELL.values, value: formatValueRules(records) }];
     await this.#store.commit({ steps: [{ ...this.guardStep(false), put }, ...steps], decisive: 0 });
     await this.refresh();
   }
 
-  /** Replaces the schema. Throws `StoreError` `guard` if the directory's schema has changed since it was read. */
+  /** Replaces the schema. Throws `StoreError` `guard` if another process has replaced it since it was read. */
   async setSchema(source: SchemaSource): Promise<void> {
     const digest = this.#schemaDigest;
     const guard: Guard = digest
@@ -252,7 +257,10 @@ export class SharedState {
     await this.refresh();
   }
 
-  /** Replaces a version of the access rules and returns the new version, or throws `busy`. */
+  /**
+   * Sets new access rules if `replacedVersion` is the version in force; otherwise throws `busy`. Returns the new
+   * version.
+   */
   async setAccess(text: string, author: string, replacedVersion: number): Promise<number> {
     const version = replacedVersion + 1;
     const cell = { family: F, qualifier: CELL.access };
@@ -266,7 +274,7 @@ export class SharedState {
     return version;
   }
 
-  /** Sets the administrator's stored password. Returns false if the current hash is not `replacedHash`, if given. */
+  /** Sets the administrator's stored password. Returns false if `replacedHash` is given and is not the stored one. */
   async setAdminPassword(hash: Buffer, replacedHash?: Buffer): Promise<boolean> {
     const cell = { family: F, qualifier: CELL.adminPassword };
     const guards: Guard[] = replacedHash ? [{ op: 'equals', ...cell, value: replacedHash }] : [];

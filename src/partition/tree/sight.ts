@@ -8,7 +8,7 @@ import { findEntry } from './locate.js';
 import { ROOT } from './nodes.js';
 import type { TreeContext } from './tree-context.js';
 
-/** True if the viewer sees the entry. `row` returns the master row and is called only if the answer depends on it. */
+/** Whether the viewer sees the entry. `row` returns the master row; called only if the answer depends on it. */
 export function isVisible({ sees, sightOf }: Viewer, node: Node, row: () => Maybe<Buffer | undefined>): Maybe<boolean> {
   if (!sightOf || node === ROOT) return true;
   const isSeen = sees?.(node);
@@ -19,7 +19,10 @@ export function isVisible({ sees, sightOf }: Viewer, node: Node, row: () => Mayb
   );
 }
 
-/** Thrown for an existing entry that is hidden. `errorAsSeen` translates it to the error for a missing entry. */
+/**
+ * Thrown for an existing entry that is hidden from the viewer. `errorAsSeen` turns it into the error for a missing
+ * entry.
+ */
 export class HiddenEntry extends LdapError {
   readonly node: Node;
 
@@ -29,7 +32,7 @@ export class HiddenEntry extends LdapError {
   }
 }
 
-/** Returns the error as the viewer may see it: matchedDN is a visible entry, and hidden entries look missing. */
+/** Returns the error that the viewer gets: matchedDN must be a visible entry, and hidden entries look missing. */
 export async function errorAsSeen(
   context: TreeContext,
   reader: Reader,
@@ -40,7 +43,7 @@ export async function errorAsSeen(
   if (error instanceof HiddenEntry) return hiddenError(context, reader, viewer, error.node);
   const { result, message, matchedDN } = error;
   const visibleDN = matchedDN && (await deepestVisible(context, reader, viewer, matchedDN));
-  // Any other detail would distinguish a missing entry from a hidden one.
+  // Any further detail would distinguish a hidden entry from a missing one.
   if (result === 'noSuchObject') return new LdapError(result, NO_ENTRY, { matchedDN: visibleDN, cause: error });
   if (visibleDN === matchedDN) return error;
   if (result === 'referral') return new LdapError('noSuchObject', NO_ENTRY, { matchedDN: visibleDN, cause: error });

@@ -12,15 +12,17 @@ export type SpecialKind = 'alias' | 'referral';
 
 const OBJECT_CLASS_TABLE = indexTable(OBJECT_CLASS_OID).name;
 const IDS_PER_READ = 256;
-/** Maximum number of places that are cached. With more, each search that needs places reads them again. */
+/**
+ * The most aliases and referrals whose positions are cached. With more, each search that needs them reads them again.
+ */
 const MAX_CACHED = 50_000;
 
-/** Returns the key prefix of the index rows for an object class. */
+/** Returns the prefix of the index keys of an object class. */
 function classPrefix(context: TreeContext, name: SpecialKind): Buffer {
   return equalityPrefix(context.schema.requireDescription('objectClass').type.equality!.normalize(Buffer.from(name))!);
 }
 
-/** The aliases and referrals in one version of the tree. Only searches that meet one have to load their places. */
+/** The aliases and referrals in one version of the tree. Their positions are read when a search first needs them. */
 export class Specials {
   readonly hasAliases: boolean;
   readonly hasReferrals: boolean;
@@ -36,7 +38,10 @@ export class Specials {
     return !this.hasAliases && !this.hasReferrals;
   }
 
-  /** Returns all places. `pass` is called between reads and may return a promise, so that other work can run. */
+  /**
+   * Returns the positions of all aliases and referrals. `pass` is called between reads; the promise it may return is
+   * awaited.
+   */
   places(context: TreeContext, reader: Reader, pass: () => Maybe<void>): Maybe<Places> {
     return this.#places ?? this.#load(context, reader, pass);
   }
@@ -51,10 +56,10 @@ export class Specials {
   }
 }
 
-/** Cached result by node cache, valid for one era of the cache. */
+/** The current `Specials` by node cache, valid for one era of the cache. */
 const specialsByCache = new WeakMap<NodeCache, { readonly era: number; readonly specials: Specials }>();
 
-/** Returns the aliases and referrals, after checking once per version of the tree whether there are any. */
+/** Returns the aliases and referrals. Checks once per version of the tree whether there are any. */
 export function specialsOf(context: TreeContext, reader: Reader): Maybe<Specials> {
   const { nodes } = context;
   const { era } = nodes;
@@ -74,7 +79,7 @@ export function specialsOf(context: TreeContext, reader: Reader): Maybe<Specials
   return cacheSpecials(aliasCount, referralCount);
 }
 
-/** Places of aliases and referrals in the tree. The target of an alias and the URLs of a referral are in their rows. */
+/** The positions of aliases and referrals in the tree. Targets of aliases and URLs of referrals are in their rows. */
 export class Places {
   readonly #ids = new Set<string>();
   readonly #lists = {
@@ -97,7 +102,7 @@ export class Places {
     return this.#ids.has(idKey(id));
   }
 
-  /** Returns the aliases or referrals that are children of the node, or all below it, without the node itself. */
+  /** Returns the aliases or referrals below the node, or only its children. */
   below(kind: SpecialKind, node: Node, onlyChildren: boolean): readonly Node[] {
     const { [kind]: lists } = this.#lists;
     return (onlyChildren ? lists.children : lists.below).get(idKey(node.id)) ?? NO_NODES;
@@ -152,7 +157,7 @@ async function findKind(
   }
 }
 
-/** Returns undefined if the entry has been deleted or has lost the class since its id was read. */
+/** Returns undefined if the entry was deleted, or lost the object class, after the index was read. */
 function specialNode(context: TreeContext, reader: Reader, kind: SpecialKind, id: Buffer): Maybe<Node | undefined> {
   return chain(reader.get(MASTER_TABLE.name, id), (row) => {
     const isKind = row && attributeValues(context, row, 'objectClass').some((value) => specialValue(value) === kind);

@@ -12,6 +12,6 @@ export interface TreeContext {
   readonly nodes: NodeCache;
   readonly ids: EntryIds;
   readonly descriptions: DescriptionTable;
-  /** Shared by all operations: its contents are valid only within one synchronous call. */
+  /** Shared by all operations. Its contents are valid only within one synchronous call. */
   readonly reader: EntryReader;
 }

@@ -6,27 +6,26 @@ import { isDamage } from '../model/store-errors.js';
 
 export interface Rows {
   readonly keys: readonly Buffer[];
-  /** Undefined for a scan of keys only. */
+  /** Undefined if only keys are scanned. */
   readonly rows: readonly (Buffer | undefined)[];
 }
 
-/** A part of a range that holds at least one unreadable row. The damage may have changed the key of the row. */
+/** A key range with at least one unreadable row. The damage may also have changed the key of the row. */
 export interface Gap {
   readonly error: StoreError;
   readonly key: Buffer | undefined;
-  /** Start of the gap: behind the last row that was read before. Undefined: start of the table. */
+  /** Key after the last row that was read before the gap. Undefined: start of the table. */
   readonly from: Buffer | undefined;
-  /** End of the gap: the first row that was read after. Undefined: end of the table. */
+  /** First row that was read after the gap. Undefined: end of the table. */
   readonly to: Buffer | undefined;
 }
 
-/** Number of rows that are read singly around damage, before batches are tried again. */
+/** Number of rows that are read one by one around damage before batches are tried again. */
 const SINGLE_READS = 4096;
 
 /**
- * Yields the rows of a range in key order, and gaps. The table has no `suffixBytes`. Around a damaged row, rows are
- * read singly, so that intact rows next to the damage are found. If the read cannot go on, the rest of the range is a
- * gap.
+ * Yields the rows of a range in key order, and gaps. The table must not have `suffixBytes`. Around a damaged row, rows
+ * are read one by one, so that intact neighbours are found. If reading cannot continue, the rest of the range is a gap.
  */
 export async function* readAround(
   reader: Reader,
@@ -76,7 +75,7 @@ export async function* readAround(
   }
 }
 
-/** Collects gaps until the next row that can be read. */
+/** Collects the errors of unreadable rows up to the next readable row. */
 class GapCollector {
   #gaps: { readonly error: StoreError; readonly key: Buffer | undefined }[] = [];
   #gapStart: Buffer | undefined;
@@ -93,7 +92,7 @@ class GapCollector {
   }
 }
 
-/** The next row, or the damage. Without a key the rest of the range cannot be read. */
+/** The next row, or the error of a damaged one. Without key the rest of the range cannot be read. */
 interface NextRow {
   readonly key: Buffer | undefined;
   readonly row?: Buffer | undefined;
@@ -101,8 +100,8 @@ interface NextRow {
 }
 
 /**
- * Reads the next row of a range. `damagedKey`: key of the last damaged row. `isOn`: whether the range begins behind a
- * row that has been read or skipped.
+ * Reads the next row of a range. `damagedKey`: key of the last damaged row. `isOn`: whether the range begins after a
+ * row that was read or skipped.
  */
 async function readNext(
   reader: Reader,
@@ -115,7 +114,7 @@ async function readNext(
   let key: Buffer | undefined;
   const scan = reader.scan(table, range, { keysOnly: true, limit: 1, skipBoundaryCheck: true });
   try {
-    // Read no further than the first key, as following rows may be damaged as well.
+    // Read only the first key: the rows after it may be damaged, too.
     for await (const { keys } of batchesOf(scan)) {
       [key] = keys;
       if (key) break;
@@ -123,11 +122,11 @@ async function readNext(
   } catch (error) {
     if (!isDamage(error)) throw error;
     const errorKey = error.key;
-    // To find the end of a range, an engine also reads the row behind the range, or the last row again.
+    // To find the end of a range, an engine also reads the row after it, or the last row again.
     if (errorKey && range.to && errorKey.compare(range.to) >= 0) return 'end';
     const order = errorKey && range.from ? errorKey.compare(range.from) : 1;
     if (order < 0 && damagedKey?.equals(errorKey!)) return 'end';
-    // Otherwise the key is not in the range: the following rows are lost, or the key is not of this table.
+    // Otherwise the key is not in the range: rows after the damage are lost, or the key is that of another table.
     return { key: order < 0 || (order === 0 && isOn) ? undefined : errorKey, error };
   }
   if (!key) return 'end';

@@ -4,7 +4,7 @@ import { parentIdOf, ROOT_ID, UUID_BYTES, upRdnOf } from '../model/tables.js';
 import { uuidText } from '../model/uuid.js';
 import { joinDn } from '../tree/nodes.js';
 
-/** Maximum number of ancestors. A longer chain is a cycle. */
+/** The most ancestors of an entry. A longer chain of parents is a cycle. */
 const MAX_DEPTH = 1000;
 
 /** Returns the normalized RDN in the key of a tree row; for a suffix the whole DN. */
@@ -12,14 +12,14 @@ function normRdnIn(key: Buffer): Buffer {
   return key.subarray(UUID_BYTES + 1);
 }
 
-/** Returns the DN of an entry whose row is lost, from the key of its tree row and the DN `parentDn` of its parent. */
+/** Returns the DN of an entry whose master row is lost: from the key of its tree row and the DN of its parent. */
 export function lostDn(schema: Schema, key: Buffer, id: Buffer, parentDn: Buffer): Buffer {
   return joinDn(Buffer.from(rdnText(schema, normRdnIn(key), id)), parentDn);
 }
 
 /**
- * Returns the DN of an entry from the master rows of the entry and its ancestors, read by `rowOf`. At an ancestor
- * without a row, the DN ends with `lostName` of the ancestor, or with its entryUUID.
+ * Returns the DN of an entry from the master rows of the entry and its ancestors, read by `rowOf`. If an ancestor has
+ * no row, the DN ends with `lostName` of the ancestor, or with its entryUUID.
  */
 export async function dnByRows(
   id: Buffer,
@@ -43,7 +43,7 @@ function uuidRdn(id: Buffer): string {
   return `entryUUID=${uuidText(id)}`;
 }
 
-/** Returns the normalized RDN of a tree key as text, or `entryUUID=…` if the RDN is cut or cannot be parsed again. */
+/** Returns the normalized RDN in a tree key as text; `entryUUID=…` if it is cut or cannot be parsed. */
 function rdnText(schema: Schema, norm: Buffer, id: Buffer): string {
   try {
     const text = splitName(norm, ',')
@@ -61,7 +61,7 @@ function rdnText(schema: Schema, norm: Buffer, id: Buffer): string {
   return uuidRdn(id);
 }
 
-/** Splits a normalized name, in which separators within values are escaped. */
+/** Splits a normalized name at separators. In values, separators are escaped. */
 function splitName(norm: Buffer, separator: ',' | '+'): Buffer[] {
   return norm
     .toString('latin1')
@@ -73,7 +73,7 @@ function avaText(schema: Schema, ava: Buffer): string {
   const equalsOffset = ava.indexOf(0x3d);
   const oid = ava.toString('latin1', 0, Math.max(equalsOffset, 0));
   let value = '';
-  // `\2b`, `\2c` and `\5c` are valid escapes in a DN. Other special bytes are escaped here.
+  // `\2b`, `\2c` and `\5c` are valid escapes in DNs. Escape the other special bytes.
   for (const byte of ava.subarray(equalsOffset + 1)) {
     const char = String.fromCharCode(byte);
     value += /[0-9A-Za-z\\]/.test(char) ? char : `\\${byte.toString(16).padStart(2, '0')}`;

@@ -4,13 +4,13 @@ import { type Piecework, withFence } from '../model/piecework.js';
 import type { WriteContext } from '../write/context.js';
 import { surveyTree } from './check/check.js';
 
-/** Steps that set counters, by the description of the wrong counter. */
+/** The steps that correct counters, by a description of the wrong counter. */
 type CounterFixes = Map<string, readonly PlanStep[]>;
 
 /**
- * Corrects wrong counters of entries (oneLevelCount, subLevelCount), and returns their number. May run beside writers:
- * a counter that changes meanwhile is left for the next run. On a store without snapshots a counter counts as wrong if
- * two surveys find the same error, and all plans that were decided in between are fully applied.
+ * Corrects wrong counters of entries (oneLevelCount, subLevelCount), and returns their number. Writers may continue: a
+ * counter that changes meanwhile is left to the next run. On a store without snapshots, a counter counts as wrong if
+ * two surveys find the same error, and all plans decided before the second are completely applied.
  */
 export async function recount(context: WriteContext, piecework?: Piecework): Promise<number> {
   let fixes = await findWrongCounters(context, piecework);
@@ -22,7 +22,7 @@ export async function recount(context: WriteContext, piecework?: Piecework): Pro
   let fixedCount = 0;
   for (const steps of fixes.values()) {
     await piecework?.proceed();
-    // A guard fails if the counters or the entry have changed since the survey.
+    // A guard fails if counters or entry have changed since the survey.
     if (await guardsHold(context.store.commit({ steps: withFence(steps, piecework), decisive: 0 }))) fixedCount++;
   }
   if (fixedCount > 0) context.nodes.clear();

@@ -1,13 +1,13 @@
 import type { TableSpec } from '../../store/contract.js';
 import { DELETED_TABLE, MASTER_TABLE, TREE_TABLE } from '../model/tables.js';
 
-/** First characters of normal forms, sorted. Equality rows of an index are spread over these. */
+/** First characters of normal forms, sorted. The equality rows of an index are split at these. */
 const FIRST_CHARS = '0123456789abcdefghijklmnopqrstuvwxyz';
 
 /**
- * Returns sorted keys at which a new table is split into about `regions` parts, for an engine whose tables are spread
- * over servers. Tables with few rows, or with rows that are appended, are not split. The engine splits growing parts
- * further itself.
+ * Returns sorted keys at which a new table is split into about `regions` regions, if the engine spreads tables over
+ * servers. Tables with few rows, or to which rows are appended, are not split. Later the engine itself splits growing
+ * regions.
  */
 export function splitKeys(spec: TableSpec, regions: number): Buffer[] {
   if (spec.name === MASTER_TABLE.name || spec.name === DELETED_TABLE.name || spec.name === TREE_TABLE.name) {
@@ -16,7 +16,7 @@ export function splitKeys(spec: TableSpec, regions: number): Buffer[] {
   return spec.name.startsWith('index_') ? indexSplits(regions) : [];
 }
 
-/** Split keys for tables whose keys begin with a random entryUUID. */
+/** Returns split keys for tables whose keys begin with a random entryUUID. */
 function uuidSplits(regions: number): Buffer[] {
   const keys: Buffer[] = [];
   for (let i = 1; i < regions; i++) {
@@ -27,7 +27,9 @@ function uuidSplits(regions: number): Buffer[] {
   return keys;
 }
 
-/** Split keys for presence rows (`*`), equality rows (`=`) by first character, and substring rows (`~`). */
+/**
+ * Returns split keys for presence rows (`*`), for equality rows (`=`) by first character, and for substring rows (`~`).
+ */
 function indexSplits(regions: number): Buffer[] {
   const keys: string[] = [];
   if (regions > 1) keys.push('=');

@@ -7,21 +7,20 @@ import type { WriteContext } from '../write/context.js';
 import { survey } from './check/check.js';
 import type { ReportBreach } from './check/survey.js';
 
-/** Maximum number of passes. Rows that derive from repaired rows are repaired in the next pass. */
+/** The most passes. Rows that derive from repaired rows are repaired in the next pass. */
 const MAX_PASSES = 12;
-/** Called for each breach with whether the breach has been repaired. */
+/** Called for each breach. `isRepaired`: whether it was repaired. */
 export type OnRepaired = (breach: Breach, isRepaired: boolean) => void;
 
 const FIX_BATCH = 256;
 
 /**
  * Rebuilds tree rows, counters, normAttributes and index rows from table master alone. Returns the number of repaired
- * breaches. Entries are never removed: an entry without a parent, or in a cycle, is moved below the first suffix under
- * a unique name (docs/operations.md). May run beside writers: every fix guards the rows from which the fix derives, and
- * an outdated fix is made again in the next pass. A directory without breaches is not changed.
- *
- * Where rows cannot be read, nothing is written that depends on their content. `onBreach` is called for each repaired
- * breach and, at the end, for each remaining breach.
+ * breaches. Never removes entries: an entry without a parent, or in a cycle, is moved below the first suffix under a
+ * unique name (docs/operations.md). Writers may continue: every fix guards the rows that it derives from, and an
+ * outdated fix is made again in the next pass. A directory without breaches is not changed.
+ * ~ If rows cannot be read, nothing that depends on their contents is written. `onBreach` is called for each repaired
+ * breach and, at the end, for each remaining one.
  */
 export async function repair(
   context: WriteContext,
@@ -38,7 +37,7 @@ export async function repair(
     repairedCount += fixes.doneCount;
     if (fixes.doneCount > 0) context.nodes.clear();
     if (fixes.doneCount === 0 || pass === MAX_PASSES) {
-      // Cached memberships may derive from wrong rows.
+      // Invalidate cached memberships, which may derive from wrong rows.
       if (repairedCount > 0) await context.store.commit({ steps: [GROUPS_STEP], decisive: 0 });
       for (const breach of openBreaches) onBreach?.(breach, false);
       return repairedCount;
@@ -46,7 +45,7 @@ export async function repair(
   }
 }
 
-/** Commits many fixes at the same time, so that the fixes share flushes to disk. */
+/** Commits many fixes concurrently, so that they share flushes to disk. */
 class FixQueue {
   readonly #context: WriteContext;
   readonly #onBreach: OnRepaired | undefined;
@@ -54,7 +53,7 @@ class FixQueue {
   #pendingFixes: { readonly breach: Breach; readonly fix: readonly PlanStep[] }[] = [];
   doneCount = 0;
 
-  /** `openBreaches` receives breaches that cannot be repaired because of damage. */
+  /** `openBreaches` gets the breaches that cannot be repaired because of damage. */
   constructor(context: WriteContext, onBreach: OnRepaired | undefined, openBreaches: Breach[]) {
     this.#remainingBreaches = openBreaches;
     this.#context = context;
@@ -77,7 +76,7 @@ class FixQueue {
     }
   }
 
-  /** Commits a fix. Returns false where the fix is outdated or damage prevents the fix. */
+  /** Commits a fix. Returns false if the fix is outdated or cannot be made because of damage. */
   async #apply(breach: Breach, fix: readonly PlanStep[]): Promise<boolean> {
     try {
       await this.#context.store.commit({ steps: fix, decisive: 0 });

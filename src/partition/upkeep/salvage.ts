@@ -24,26 +24,26 @@ import { joinDn, normText, suffixAt } from '../tree/nodes.js';
 import { type Rows, readAround } from './around.js';
 import { dnByRows, lostDn } from './lost-name.js';
 
-/** An entry that can be read. */
+/** A readable entry. */
 export interface SalvagedEntry {
   readonly id: Buffer;
   /** Packed master row. */
   readonly row: Buffer;
-  /** DN, UTF-8. For an entry below a lost entry, with what is known of the name of the lost entry. */
+  /** DN, UTF-8. Below a lost entry, as much of the lost entry's name as is known. */
   readonly dn: Buffer;
 }
 
-/** An entry that cannot be read. */
+/** An unreadable entry. */
 export interface LostEntry {
-  /** Undefined where the id is lost as well; the damage may then concern several entries. */
+  /** Undefined if the id is unknown, too; there may then be several lost entries. */
   readonly id: Buffer | undefined;
-  /** From the tree row, if that can be read. */
+  /** From the tree row, if it is readable. */
   readonly dn: Buffer | undefined;
   readonly reason: string;
 }
 
 export interface SalvageSink {
-  /** If this rejects because of damage, the entry counts as lost. */
+  /** Receives an entry. If it rejects because of damage, the entry counts as lost. */
   entry(entry: SalvagedEntry): Promise<void>;
   lost(entry: LostEntry): Promise<void>;
 }
@@ -57,21 +57,24 @@ interface TreeRow {
 interface Parent {
   readonly id: Buffer;
   readonly dn: Buffer;
-  /** Key of the tree row, if that can be read. */
+  /** Key of the tree row, if it is readable. */
   readonly key: Buffer | undefined;
 }
 
-/** A range in which tree rows cannot be read, or are fewer than the counter says. */
+/**
+ * A range with unreadable tree rows, or with fewer tree rows than the counter says. Entries there are searched for by
+ * their master rows.
+ */
 interface Hole {
   readonly from: Buffer | undefined;
   readonly to: Buffer | undefined;
-  /** Keys (Latin-1) in the range that have been read nevertheless. */
+  /** Keys (Latin-1) in the range that could be read. */
   readonly keysRead?: ReadonlySet<string>;
 }
 
 /**
- * Finds every readable entry at and below a base, parents before children, and every lost entry. Rows that cannot be
- * read are skipped. Where tree rows are lost, entries are found by their master rows.
+ * Finds every readable entry at and below a base, parents before children, and every lost entry. Skips unreadable rows.
+ * If tree rows are lost, finds entries by their master rows.
  */
 export class Salvage {
   readonly #store: Store;
@@ -87,7 +90,7 @@ export class Salvage {
     this.#sink = sink;
   }
 
-  /** Visits the base and the entries below. Returns false where the base does not exist. */
+  /** Visits the base and all entries below it. Returns false if the base does not exist. */
   async visitFrom(base: Dn, suffixes: readonly Dn[]): Promise<boolean> {
     const treeRow = await this.#findBase(base, suffixes);
     if (treeRow === 'absent') return false;
@@ -105,7 +108,7 @@ export class Salvage {
     return true;
   }
 
-  /** Finds the base by tree rows. Returns undefined where a tree row is damaged. */
+  /** Finds the base by tree rows. Returns undefined if a tree row is damaged. */
   async #findBase(base: Dn, suffixes: readonly Dn[]): Promise<TreeRow | 'absent' | undefined> {
     let rdnIndex = suffixAt(base, suffixes);
     if (rdnIndex < 0) return 'absent';
@@ -123,7 +126,7 @@ export class Salvage {
     }
   }
 
-  /** Returns the row, or the error for damage. */
+  /** Returns the row; for a damaged row the error. */
   async #readRow(table: string, key: Buffer, reader: Reader = this.#store): Promise<Buffer | StoreError | undefined> {
     try {
       return await reader.get(table, key);
@@ -164,7 +167,7 @@ export class Salvage {
     }
   }
 
-  /** Compares the number of tree rows with the counter of the parent, as tree rows may be lost without an error. */
+  /** Compares the number of tree rows with the counter of the parent: a tree row can be lost without an error. */
   async #checkCount({ id, key }: Parent, count: number, snapshot: Reader): Promise<void> {
     if (!key || !this.#store.supports.snapshot) return;
     const row = await this.#readRow(TREE_TABLE.name, key, snapshot);
@@ -191,7 +194,10 @@ export class Salvage {
     return treeRows;
   }
 
-  /** Visits the children of the entry with DN `parentDn`, and adds children that have children to `parents`. */
+  /**
+   * Visits the entries in `places`, children of the entry with the DN `parentDn`. Adds those that have children to
+   * `parents`.
+   */
   async #visit(places: readonly TreeRow[], parentDn: Buffer, reader: Reader, parents: Parent[]): Promise<void> {
     const rows = await this.#readMasterRows(
       places.map(({ id }) => id),
@@ -199,7 +205,7 @@ export class Salvage {
     );
     for (const [i, { id, key, hasChildren }] of places.entries()) {
       const row = rows[i];
-      // Without a snapshot a lost row cannot be distinguished from a deleted entry.
+      // Without a snapshot, a missing row may be that of an entry deleted meanwhile.
       if (!row && !this.#store.supports.snapshot) continue;
       const dn =
         (row instanceof Buffer && (await this.#passEntry(id, row, parentDn))) ||
@@ -209,7 +215,7 @@ export class Salvage {
     }
   }
 
-  /** Passes an entry to the sink. Returns the DN; undefined where the row does not have one. */
+  /** Passes an entry to the sink. Returns its DN; undefined if the row has no valid DN. */
   async #passEntry(id: Buffer, row: Buffer, parentDn: Buffer): Promise<Buffer | undefined> {
     let dn: Buffer | undefined;
     try {
@@ -232,7 +238,7 @@ export class Salvage {
     await this.#sink.lost({ id, dn, reason });
   }
 
-  /** Finds entries whose tree rows are in holes, by a scan of table master. */
+  /** Finds the entries whose tree rows are in holes, by scanning table master. */
   async #findInHoles(holes: readonly Hole[], base: Dn): Promise<void> {
     const entries: { readonly id: Buffer; readonly dn: Dn; readonly above: Buffer }[] = [];
     for await (const batch of readAround(this.#store, MASTER_TABLE.name, {})) {
@@ -261,7 +267,7 @@ export class Salvage {
     }
   }
 
-  /** Returns a DN from master rows, up to the root or to a lost entry. */
+  /** Returns the DN by the master rows of the entry and its ancestors, up to the root or to a lost entry. */
   #dnByMasterRows(id: Buffer): Promise<Buffer> {
     const readIntactRow = async (offset: Buffer): Promise<Buffer | undefined> => {
       const row = await this.#readRow(MASTER_TABLE.name, offset);
@@ -271,7 +277,7 @@ export class Salvage {
   }
 }
 
-/** Returns the key of the tree row of an entry; undefined where the master row is damaged. */
+/** Returns the key of the tree row of an entry; undefined if its master row is damaged. */
 function treeKeyOfRow(row: Buffer): Buffer | undefined {
   try {
     const parentId = parentIdOf(row);

@@ -9,12 +9,12 @@ export interface WarmResult {
   readonly indexRowCount: number;
 }
 
-/** A filter that no row passes, so that all rows are read and none is returned. */
+/** A store filter that passes no row: all rows are read and none is returned. */
 const NO_ROW: StoreFilter = { op: 'hasColumn', family: MASTER.treeInfo, qualifier: Buffer.alloc(0) };
 
 /**
- * Reads the indexes and the entries into the page cache of the system, ahead of the first searches.
- * `onProgress` receives what is being read and the number of entries read.
+ * Reads the indexes and the entries, so that the first searches find them in the page cache of the system. `onProgress`
+ * receives what is being read and the number of entries read.
  */
 export async function warm(
   store: Store,

@@ -15,7 +15,7 @@ export interface AssignedRange {
   readonly attribute: string;
   readonly first: number;
   readonly last: number;
-  /** The first number that no process has taken. Above `last`: the range is exhausted. */
+  /** The first number that no process has taken. Greater than `last` if the range is exhausted. */
   readonly next: bigint;
 }
 
@@ -28,7 +28,7 @@ export async function assignedRanges({ shared, store }: WriteContext): Promise<A
   return ranges;
 }
 
-/** Sets or replaces the range of numbers that the server assigns for an attribute. Skips numbers in use. */
+/** Sets or replaces the range from which the server assigns numbers for an attribute. Skips used numbers. */
 export async function setNumbers(context: WriteContext, attribute: string, first: number, last: number): Promise<void> {
   const { type } = context.schema.requireDescription(attribute);
   await retryWithFreshState(context, async () => {
@@ -67,7 +67,10 @@ function checkNumbers({ shared }: WriteContext, type: AttributeType, first: numb
   if (!shared.indexes.ofType(type)?.isReady) refuse(`it needs an index; first: rowan index add ${type.name}`);
 }
 
-/** Moves the range above the highest number in use. If interrupted, the server skips used numbers later. */
+/**
+ * Moves the start of the range above the highest used number. If this is interrupted, the server skips used numbers
+ * later.
+ */
 async function skipUsedNumbers(context: WriteContext, type: AttributeType): Promise<void> {
   await retryWithFreshState(context, async () => {
     const { shared, store } = context;
@@ -80,7 +83,7 @@ async function skipUsedNumbers(context: WriteContext, type: AttributeType): Prom
   });
 }
 
-/** Returns the highest number of the range that an entry has. */
+/** Returns the highest number in the range that an entry has. */
 async function highestIn({ shared, store }: WriteContext, range: NumberRange): Promise<bigint | undefined> {
   const prefix = (number: bigint) => equalityPrefix(range.type.equality!.normalize(textBytes(String(number)))!);
   const bounds = { from: prefix(range.firstNumber), to: prefixEnd(prefix(range.lastNumber)) };

@@ -11,7 +11,7 @@ import { suffixAt } from '../tree/nodes.js';
 import type { WriteContext } from '../write/context.js';
 import { retryWithFreshState } from '../write/freshly.js';
 
-/** Definition of a uniqueness constraint by an operator. */
+/** A uniqueness constraint as an operator defines it. */
 export interface UniqueDefinition {
   readonly attributes: readonly string[];
   readonly subtree?: string | undefined;
@@ -19,8 +19,9 @@ export interface UniqueDefinition {
 }
 
 /**
- * Lists a constraint, whose rows every writer updates from then on. `finishUnique` adds the rows of existing entries
- * and puts the constraint in force. A listed constraint that is not in force stays as it is. Resolves with its number.
+ * Adds a constraint to the list. From then on every writer updates its rows. `finishUnique` adds the rows of existing
+ * entries and puts the constraint in force. A listed constraint that is not yet in force stays as it is. Resolves with
+ * its number.
  */
 export async function addUnique(context: WriteContext, definition: UniqueDefinition): Promise<number> {
   const newDefinition = validateDefinition(context, definition);
@@ -51,7 +52,7 @@ export async function removeUnique(context: WriteContext, number: number): Promi
 
 const ROWS_PER_PLAN = 500;
 
-/** Removes the rows of constraints that are no longer listed. The process that removed a constraint may have died. */
+/** Removes rows of constraints that are not listed: the process that removed a constraint may have died meanwhile. */
 export async function sweepUnique(context: WriteContext): Promise<void> {
   if (!(await context.store.tables()).some(({ name }) => name === UNIQUE_TABLE.name)) return;
   let from: Buffer | undefined;
@@ -70,7 +71,7 @@ export async function sweepUnique(context: WriteContext): Promise<void> {
   }
 }
 
-/** Removes rows of an unlisted constraint. The guard on the list suffices, because numbers are never reused. */
+/** Removes rows of a constraint that is not listed. Numbers are never reused, so a guard on the list suffices. */
 async function removeRows(context: WriteContext, number: number, keys: readonly Buffer[]): Promise<void> {
   await retryWithFreshState(context, async () => {
     const { shared, store } = context;
@@ -87,7 +88,7 @@ function isSameDefinition(record: UniqueRecord, definition: StoredDefinition): b
 
 type StoredDefinition = Omit<UniqueRecord, 'number' | 'ready'>;
 
-/** Validates the definition and returns it in stored form. */
+/** Checks the definition and returns it in the form in which it is stored. */
 function validateDefinition(
   { schema, shared }: WriteContext,
   { attributes, subtree, filter }: UniqueDefinition,
@@ -106,7 +107,7 @@ function validateDefinition(
   };
 }
 
-/** Returns the attribute type, or throws if its values cannot be looked up in rows. */
+/** Returns the attribute type. Throws if its values have no rows to look them up in. */
 function uniqueType(schema: Schema, attribute: string): AttributeType {
   const { type, options } = schema.requireDescription(attribute);
   const refuse = (reason: string): never => {
@@ -119,7 +120,7 @@ function uniqueType(schema: Schema, attribute: string): AttributeType {
   return type;
 }
 
-/** Throws unless the filter depends only on attributes of the entry itself. */
+/** Throws if the filter depends on anything but the attributes of the entry. */
 function checkFilter(schema: Schema, filter: Filter): void {
   for (const name of filterAttributes(filter)) {
     const { type } = schema.requireDescription(name);

@@ -31,21 +31,21 @@ import { isInScope, positionOf } from '../write/unique-scope.js';
 import { sweepUnique } from './unique-admin.js';
 
 const ENTRIES_PER_PLAN = 256;
-/** Attempts of a chunk before each of its entries is written in a plan of its own. */
+/** Attempts to write a chunk of entries as one plan. After that, each entry gets a plan of its own. */
 const CHUNK_ATTEMPTS = 3;
 const ENTRY_ATTEMPTS = 1000;
 
-/** A value that several entries in the scope of a constraint have, which prevents putting it in force. */
+/** A value that several entries in the scope of a constraint have. It prevents putting the constraint in force. */
 export interface Conflict {
   readonly number: number;
   readonly value: string;
-  /** DNs of the entries, two or more. Empty: too many owners to list. */
+  /** DNs of the entries, at least two. Empty: there are too many owners to list. */
   readonly dns: readonly string[];
 }
 
 export interface UniqueListener {
   onConflict?(conflict: Conflict): void;
-  /** `done`: number of entries read so far. */
+  /** Receives the number of entries read so far. */
   onProgress?(entriesRead: number): void;
 }
 
@@ -71,12 +71,12 @@ interface Progress {
   readonly report: UniqueListener['onProgress'];
 }
 
-/** Returns the current definition of the constraint; undefined if it was removed. */
+/** Returns the constraint as it is listed now; undefined if it was removed. */
 function currentConstraint(context: WriteContext, number: number): Constraint | undefined {
   return context.shared.values.constraints.find(({ record }) => record.number === number);
 }
 
-/** Builds the rows of all entries from before. Returns false if the constraint was removed. */
+/** Writes the rows of all entries. Returns false if the constraint is removed meanwhile. */
 async function buildRows(context: WriteContext, number: number, progress: Progress): Promise<boolean> {
   const unique = currentConstraint(context, number);
   if (!unique) return false;
@@ -95,7 +95,9 @@ async function buildRows(context: WriteContext, number: number, progress: Progre
   return true;
 }
 
-/** Writes the rows of some entries, and reads changed entries again. Returns false if the constraint was removed. */
+/**
+ * Writes the rows of some entries. Reads changed entries again. Returns false if the constraint is removed meanwhile.
+ */
 async function buildChunk(
   context: WriteContext,
   number: number,
@@ -156,7 +158,7 @@ function addOwnersSteps(unique: Constraint, norm: Buffer, owners: Owners, ids: r
   return newIds.length === 0 || owners.isTruncated ? [] : ownersSteps(unique, norm, owners, [...owners.ids, ...newIds]);
 }
 
-/** Returns the values of an entry under a constraint, and the guard that the entry has not changed. */
+/** Returns the values of an entry under a constraint, and a guard that fails if the entry has changed. */
 export async function guardedValues(
   context: WriteContext,
   unique: Constraint,
@@ -178,7 +180,7 @@ export async function guardedValues(
   });
 }
 
-/** Puts the constraint in force unless there is a conflict. Its guard detects conflicts during the check. */
+/** Puts the constraint in force unless there is a conflict. Its guard fails if a conflict arises during the check. */
 async function putInForce(
   context: WriteContext,
   number: number,
@@ -188,7 +190,7 @@ async function putInForce(
     const unique = currentConstraint(context, number);
     if (!unique || unique.record.ready) return;
     const stateBefore = await readUniqueState(context.store, unique);
-    // Wait until all plans decided so far are completely visible.
+    // Wait until the rows of all decided plans can be read.
     await context.store.waitUntilQuiet?.();
     const conflicts: Conflict[] = [];
     for await (const conflict of findConflicts(context, unique)) conflicts.push(conflict);

@@ -14,18 +14,18 @@ import { MASTER, MASTER_TABLE, normRdnOf, Q, STATE_TABLE } from '../model/tables
 import { MAX_TRIES } from '../model/thresholds.js';
 import type { WriteContext } from './context.js';
 
-/** Reads the state of an account that binds maintain; undefined where no bind has stored a state. */
+/** Returns the stored state of an account; undefined if no bind has stored any. */
 export function readState({ store, hasStates }: WriteContext, id: Buffer): Maybe<StoredState | undefined> {
   if (!hasStates) return undefined;
   return chain(store.get(STATE_TABLE.name, id), (row) => row && stateOfRow(row));
 }
 
-/** Returns the new state, or undefined for no change. Called again after a concurrent change. */
+/** Returns the new state; undefined for no change. Called again if another process has changed the state. */
 export type StateEdit = (state: AccountState | undefined) => AccountState | undefined;
 
 /**
- * Changes the state of an account atomically. The entry itself does not change; a deleted entry has no state. Changes
- * of one account are made one after another within this process.
+ * Changes the state of an account atomically, but not the entry. A deleted entry has no state. Within this process,
+ * changes of one account are made one after another.
  */
 export async function changeState(context: WriteContext, id: Buffer, edit: StateEdit): Promise<void> {
   const key = `state ${id.toString('latin1')}`;
@@ -56,17 +56,17 @@ export async function clearState(context: WriteContext, id: Buffer): Promise<voi
   await changeState(context, id, unlockedState);
 }
 
-/** Makes a commit as costly as `changeState`, so that the time of a bind does not tell whether the account exists. */
+/** Makes a commit as costly as `changeState`: the time of a bind must not tell whether the account exists. */
 export async function commitDecoy({ store, hasStates }: WriteContext): Promise<void> {
   if (hasStates) await store.commit({ steps: [decoyStep()], decisive: 0 });
 }
 
-/** Whether the state has no failures, lock, grace logins or unlock time. */
+/** Whether the state has no failures, no lock, no grace logins and no time of an unlock. */
 export function isUnrestricted({ failures, lockedUntil, graceUses, since }: AccountState): boolean {
   return failures.length === 0 && lockedUntil === 0 && graceUses.length === 0 && since === 0;
 }
 
-/** Returns the state after an unlock. The account counts as used now, even if it was idle. */
+/** Returns the state after an unlock. It counts as use of the account, which therefore is not idle. */
 export function unlockedState(state = NO_STATE): AccountState {
   return { ...stateAfterPasswordChange(state), since: Date.now() };
 }

@@ -32,7 +32,7 @@ export async function add(
   return addDraft(context, draft, dn, { op: 'add', actor, changes, rdn: dn.rdns[0]! }, options);
 }
 
-/** Adds an entry given as a draft, and returns its entryUUID. */
+/** Adds an entry that is a draft already. Returns its entryUUID. */
 export async function addDraft(
   context: WriteContext,
   draft: Draft,
@@ -58,7 +58,7 @@ export async function addDraft(
   return change.id;
 }
 
-/** Adds superclasses, the values of the RDN and an entryUUID to the draft. Returns the entryUUID. */
+/** Adds superclasses, values of the RDN and an entryUUID to the draft. Returns the entryUUID. */
 export function completeEntry(context: WriteContext, draft: Draft, dn: Dn): Buffer {
   completeClasses(context.schema, draft);
   completeRdn(draft, context.schema, dn.rdns[0]!);
@@ -66,7 +66,7 @@ export function completeEntry(context: WriteContext, draft: Draft, dn: Dn): Buff
   return draft.id;
 }
 
-/** Returns the entryUUID that a privileged writer has set; undefined if there is none. */
+/** Returns the entryUUID in the draft, which only privileged writers may set; undefined if there is none. */
 function presetId(draft: Draft): Buffer | undefined {
   const text = draft.valueText('entryUUID');
   if (text === undefined) return undefined;
@@ -94,7 +94,10 @@ export function additionOf(
   return { op: 'add', id, actor, before: undefined, after: entry, place, obstacle, isBatched };
 }
 
-/** Returns an error if another entry has the entryUUID. Called after a failed guard, as privileged writers set ids. */
+/**
+ * Returns an error if another entry has the entryUUID, which a privileged writer may have set. Called after a failed
+ * guard.
+ */
 async function takenIdError(context: WriteContext, id: Buffer): Promise<LdapError | undefined> {
   const row = context.store.get(MASTER_TABLE.name, id);
   return (isPromise(row) ? await row : row)
@@ -102,13 +105,13 @@ async function takenIdError(context: WriteContext, id: Buffer): Promise<LdapErro
     : undefined;
 }
 
-/** The parent of a new entry, and the error where the name is taken. */
+/** The parent of a new entry, and an error if the name is taken. */
 interface NewPlace extends Target {
   readonly stored: undefined;
   readonly obstacle: LdapError | undefined;
 }
 
-/** Finds the parent of a new entry. Throws `noSuchObject` where the parent does not exist. */
+/** Finds the parent of a new entry. Throws `noSuchObject` if it does not exist. */
 async function findNewPlace(context: WriteContext, dn: Dn, actor: Actor, options: WriteOptions): Promise<NewPlace> {
   const { store, shared } = context;
   const maybeEntry = findEntry(context, store, dn);
@@ -135,7 +138,7 @@ async function findParent(context: WriteContext, dn: Dn, { access }: Actor, opti
     throw new LdapError('namingViolation', 'an alias entry has no entries below it', {
       matchedDN: parent.node.dn.toString(),
     });
-  // A referral object stands for the whole subtree below (RFC 3296 §5.3).
+  // A referral object stands for its whole subtree (RFC 3296 §5.3).
   if (special === 'referral' && !options.manageDsaIT) return throwNoSuchObject(context, store, dn);
   return parent.node;
 }

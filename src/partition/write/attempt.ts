@@ -12,20 +12,20 @@ import { planOf } from './plan.js';
 import { applyRules, requireEntryAllowed, requireRequestAllowed } from './rules/apply.js';
 
 export interface Write<F extends Target> {
-  /** Normal form of the entry's DN, or other bytes that identify the entry. Retries of one entry wait by name. */
+  /** Identifies the entry: normal form of its DN, or other bytes. Repeated writes of one entry wait for each other. */
   readonly lockKey: Buffer;
   readonly request: WriteRequest;
   /** Writes large values before the plan that makes them visible. */
   readonly largeWriter: LargeValueWriter;
   readonly attachedSteps?: AttachedSteps | undefined;
-  /** Reads the entry whose version the plan guards. */
+  /** Reads the entry. The plan guards its version. */
   find(): Promise<F>;
   change(found: F): Promise<Change>;
 }
 
 /**
- * Runs a write of one entry and returns the change. After the check of the request, the stages form an attempt, which
- * is repeated from the start when a guard of the plan fails.
+ * Runs a write of one entry and returns the change. Checks the request, then runs an attempt: read, check, commit. The
+ * attempt is repeated from its start when a guard of the plan fails.
  */
 export async function write<F extends Target>(context: WriteContext, work: Write<F>): Promise<Change> {
   requireRequestAllowed(context, work.request);
@@ -67,7 +67,7 @@ async function runAttempts<F extends Target>(
   );
 }
 
-/** Runs an attempt under the current access rights. Errors do not reveal entries that the actor may not see. */
+/** Runs an attempt with the current access rights. Its errors must not reveal entries that the actor may not see. */
 export async function withRights<T>(context: WriteContext, { access }: Actor, attempt: () => Promise<T>): Promise<T> {
   if (!access) return attempt();
   const maybeRenewal = access.renew();
@@ -79,13 +79,12 @@ export async function withRights<T>(context: WriteContext, { access }: Actor, at
   }
 }
 
-/** Failed attempts after which a write releases the lock of its entry and queues for the lock again. */
+/** After this number of failed attempts, a write releases the lock of its entry and queues for it again. */
 const TRIES_PER_LOCK = 8;
 
 /**
- * Runs the attempt of a write, which reads, checks and commits a plan. A failed guard means that another write was
- * faster: the attempt is repeated on the current state, under the lock of the entry. Large values
- * that were written ahead are removed when the write fails.
+ * Runs the attempt of a write. A failed guard means that another write was faster: the attempt is repeated on the
+ * current state, under the lock of the entry. If the write fails, large values that were written ahead are removed.
  */
 async function retryAttempt<T>(
   context: WriteContext,
@@ -101,7 +100,7 @@ async function retryAttempt<T>(
     await context.locks.acquire(lockedKey);
   };
   try {
-    // A new write of the entry waits behind the repeated ones.
+    // A new write waits for repeated writes of the same entry.
     if (context.locks.isHeld(entryKey)) await lock();
     for (let tries = 1; ; tries++) {
       const maybeRefresh = context.shared.fresh();
@@ -124,7 +123,7 @@ async function retryAttempt<T>(
       await waitBeforeTry(tries);
       const maybeState = context.shared.refresh();
       if (isPromise(maybeState)) await maybeRefresh;
-      // Cached nodes may name a parent that has been removed. All nodes are dropped after the 2nd, 4th, 8th, … try.
+      // A cached node may name a removed parent. Clear the cache after attempts 2, 4, 8, …
       if (tries > 1 && (tries & (tries - 1)) === 0) context.nodes.clear();
     }
   } finally {
@@ -132,7 +131,7 @@ async function retryAttempt<T>(
   }
 }
 
-/** Reports a failed commit to the owner of the attached steps, who may end the write by an error. */
+/** Reports a failed guard to the owner of the attached steps, who may end the write by throwing. */
 async function handleGuardFailure(attachedSteps: AttachedSteps, largeWriter: LargeValueWriter): Promise<void> {
   try {
     await attachedSteps.onGuardFailure();
@@ -142,7 +141,7 @@ async function handleGuardFailure(attachedSteps: AttachedSteps, largeWriter: Lar
   }
 }
 
-/** Waits before the next try: up to the third try for other events, then for a random time of at most 20 ms. */
+/** Waits before the next attempt: for other events up to the third one, then for a random time of at most 20 ms. */
 function waitBeforeTry(tries: number): Promise<void> {
   return new Promise((resolve) => {
     if (tries <= 3) setImmediate(resolve);

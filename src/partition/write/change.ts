@@ -8,9 +8,9 @@ import type { Node } from '../model/node.js';
 import type { MovedValues } from './large-ahead.js';
 
 /**
- * The change of one entry, as a value. A change is made inside an attempt from the row whose version the plan guards.
- * So rules decide on the entry that is really changed: otherwise the attempt fails, and the next attempt makes a new
- * change. `planOf` derives all steps of the plan from one or several changes.
+ * The change of one entry, as a value. An attempt makes it from the row whose version the plan guards. So rules judge
+ * the entry that is really changed: otherwise the guard fails, and the next attempt makes a new change. `planOf`
+ * derives all steps of the plan from one or several changes.
  */
 export interface Change {
   readonly op: ChangeOp;
@@ -18,23 +18,29 @@ export interface Change {
   readonly actor: Actor;
   /** The entry before the change; undefined for a new entry. */
   readonly before: StoredEntry | undefined;
-  /** The entry after the change; undefined for a deletion. Rules may amend the draft until the plan is made. */
+  /** The entry after the change; undefined for a deletion. Rules may still change the draft until the plan is made. */
   readonly after: Draft | undefined;
   readonly place: Place;
-  /** For a modify: the requested modifications, and those that the server adds. */
+  /** For a modify: the modifications of the request and those that the server adds. */
   readonly modifications?: readonly Modification[];
-  /** For a deletion and a restoration: the row of table `deleted`. */
+  /** For a deletion or restoration: the row in table `deleted`. */
   readonly deletedRow?: DeletedRow;
-  /** The obstacle in the tree (name taken, children). Reported only to an actor who may make the change. */
+  /**
+   * The reason why the tree does not allow the change (name taken, children). Reported only to an actor with the right
+   * to make it.
+   */
   readonly obstacle?: LdapError | undefined;
-  /** Whether the change only updates references; the schema of the entry is then not checked. */
+  /** Whether the change only updates references. The entry is then not checked against the schema. */
   readonly isSettlement?: boolean | undefined;
-  /** Whether the change is part of a bulk load. If the plan of a batch fails, each change is made again, alone. */
+  /**
+   * Whether the change is part of a bulk load. If the plan of the batch fails, each change is made again in a plan of
+   * its own.
+   */
   readonly isBatched?: boolean;
 }
 
 export interface StoredEntry {
-  /** Packed master row. For an entry with wide attributes, values that stay may be missing (`open-narrow.ts`). */
+  /** Packed master row. May lack values of wide attributes that stay unchanged (`open-narrow.ts`). */
   readonly row: Buffer;
   /** Large values are pointers, except those of types whose normal forms change. */
   readonly draft: Draft;
@@ -44,24 +50,28 @@ export interface StoredEntry {
 export interface Place {
   /** Undefined for a new entry. */
   readonly from: Node | undefined;
-  /** Undefined for a deletion. The same object as `from` where the entry keeps its position. */
+  /** Undefined for a deletion. The same object as `from` if the entry keeps its position. */
   readonly to: Node | undefined;
-  /** The RDN as the user wrote it; for a suffix the whole DN. For a deletion the RDN before the change. */
+  /** The RDN as the user wrote it; for a suffix the whole DN. For a deletion: before the change. */
   readonly upRdn: Buffer;
   /** `upRdn`, parsed. */
   readonly rdn: Rdn;
-  /** The current tree row of an entry that gets a new tree row, to which the counters are copied. */
+  /** For an entry that gets a new tree row: its current one, from which the counters are copied. */
   readonly treeRow?: Buffer | undefined;
 }
 
 export interface DeletedRow {
-  /** For a restoration the row to be restored; for a deletion the row of an earlier entry with the same entryUUID. */
+  /**
+   * For a restoration: the row to restore. For a deletion: the row of a formerly deleted entry with the same entryUUID.
+   */
   readonly row: Buffer | undefined;
-  /** Large values that move between the tables. */
+  /** The large values that move between tables. */
   readonly movedValues: MovedValues;
 }
 
-/** Returns the types whose attributes the change adds, removes or replaces. Drafts share unchanged attributes. */
+/**
+ * Returns the types with attributes that the change adds, removes or replaces. Unchanged attributes are shared objects.
+ */
 export function changedTypes({ before, after }: Change): Set<AttributeType> {
   const types = new Set<AttributeType>();
   const attributesBefore = before?.draft.attributes ?? [];

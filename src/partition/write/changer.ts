@@ -11,7 +11,7 @@ import type { WriteContext } from './context.js';
 export class DraftEditor {
   readonly #context: WriteContext;
   readonly #draft: Draft;
-  /** Attributes whose values are being added and deleted, by `attributeKey`. `writeBack` puts them into the draft. */
+  /** Values of the attributes that are being changed, by `attributeKey`. `writeBack` puts them into the draft. */
   readonly #openSets = new Map<string, ValueSet>();
 
   constructor(context: WriteContext, draft: Draft) {
@@ -21,7 +21,7 @@ export class DraftEditor {
 
   apply({ operation, attribute: { type, values: requested } }: Modification): void {
     const { schema } = this.#context;
-    // A delete may name descriptions that older versions stored and that are refused now.
+    // A delete may name descriptions that older versions stored and that are not allowed any more.
     const description = operation === 'delete' ? schema.requireDescription(type) : schema.requireStorable(type);
     const values = operation === 'delete' ? requested : storedValues(description.type, requested);
     if (operation === 'add') this.#add(description, type, values);
@@ -63,7 +63,7 @@ export class DraftEditor {
     else if (!isInAccountState(description.type)) throw absentError(text);
   }
 
-  /** Removes secrets under options, which older versions accepted, together with the secret itself. */
+  /** Removes secrets with options, which older versions allowed, together with the secret itself. */
   #removeUnderOptions(description: AttributeDescription): void {
     if (!description.type.secret || hasOptions(description)) return;
     for (const otherAttribute of this.#draft.ofType(description.type)) {
@@ -83,7 +83,7 @@ export class DraftEditor {
     return attribute && this.#openAttribute(this.#withoutBinary(attribute));
   }
 
-  /** Removes the option `binary`, which older versions accepted, from a secret that changes. */
+  /** Returns the secret without the option `binary`, which older versions allowed. */
   #withoutBinary(attribute: DraftAttribute): DraftAttribute {
     const { type, options, binary } = attribute.description;
     if (!type.secret || !binary || options.length > 0) return attribute;
@@ -102,13 +102,13 @@ export class DraftEditor {
     this.#openSets.delete(key);
   }
 
-  /** Writes all changed values back to the draft. Called after the last modification. */
+  /** Puts all changed values into the draft. Called after the last modification. */
   writeBack(): void {
     for (const key of [...this.#openSets.keys()]) this.#closeSet(key);
   }
 }
 
-/** Without an equality rule single values can be neither added nor deleted (RFC 4512 §2.5.1). */
+/** Without an equality rule, single values can neither be added nor deleted (RFC 4512 §2.5.1). */
 function requireEquality({ type }: AttributeDescription, text: string): void {
   if (type.equality) return;
   const problem = `attribute '${text}' has no equality rule, by which one of its values is told from another`;

@@ -4,7 +4,7 @@ import type { Schema } from '../../schema/schema.js';
 import type { Rdn } from '../../schema/schema-types.js';
 import { type Draft, type DraftValue, hasValue, storedValues } from '../model/draft.js';
 
-/** Adds the superclasses of the given classes to objectClass, so that filters on superclasses match (RFC 4512 §3.3). */
+/** Adds superclasses to objectClass, so that filters on superclasses match (RFC 4512 §3.3). */
 export function completeClasses(schema: Schema, draft: Draft): void {
   const description = schema.requireDescription('objectClass');
   const attribute = draft.get(description);
@@ -13,11 +13,11 @@ export function completeClasses(schema: Schema, draft: Draft): void {
   if (missingClasses.length > 0) draft.append(description, attribute.text, missingClasses);
 }
 
-/** Caches the missing superclasses by list of classes, as most entries have one of a few lists. */
+/** Caches missing superclasses by list of classes, because most entries have one of a few lists. */
 class SuperclassCache {
   readonly #schema: Schema;
   readonly #missingByKey = new BoundedMap<string, readonly Buffer[]>(MAX_CLASS_LISTS);
-  /** The last list, which is usually also the next. */
+  /** The last list of classes. Consecutive entries mostly have the same list. */
   #lastClasses: readonly Buffer[] = [];
   #lastMissing: readonly Buffer[] = [];
 
@@ -58,7 +58,7 @@ function findMissingClasses(schema: Schema, values: readonly DraftValue[]): read
   return cache.missingFor(values);
 }
 
-/** Returns the names of the superclasses of `classNames` that are not in `classNames`. */
+/** Returns the names of those superclasses of `classNames` that are not in it. */
 function missingSuperclasses(schema: Schema, classNames: readonly string[]): string[] {
   const presentOids = new Set(classNames.map((name) => schema.objectClass(name)?.oid));
   const missingNames: string[] = [];
@@ -75,7 +75,7 @@ function missingSuperclasses(schema: Schema, classNames: readonly string[]): str
   return missingNames;
 }
 
-/** Adds the values of the RDN that the entry lacks. RFC 4511 §4.7 asks clients to send them; most servers add them. */
+/** Adds missing values of the RDN. By RFC 4511 §4.7 clients have to send them, but most servers add them. */
 export function completeRdn(draft: Draft, schema: Schema, rdn: Rdn): void {
   for (const ava of rdn.avas) {
     const description = schema.requireDescription(ava.type.name);

@@ -15,16 +15,16 @@ import type { NumberPools } from './number-pools.js';
 export interface WriteContext extends TreeContext {
   readonly store: Store;
   readonly csn: CsnClock;
-  /** The rules for every change, in the order in which they apply. */
+  /** The rules for every change, in the order in which they are applied. */
   readonly rules: readonly Rule[];
   /**
-   * Locks of entries whose write is repeated because another write was faster, and of account states. Without the locks
-   * all repeated writes of an entry but one would fail again, and block the event loop meanwhile.
+   * Locks of account states, and of entries whose write is repeated because another write was faster. Without locks all
+   * but one of the repeated writes of an entry would fail again, and block the event loop meanwhile.
    */
   readonly locks: KeyedLock;
-  /** Whether table `state` exists. A directory of an older version that is opened read-only lacks it. */
+  /** Whether table `state` exists. It is missing if a directory of an older version is opened read-only. */
   readonly hasStates: boolean;
-  /** Whether the entry matches the filter. Large values must have been read; terms on the DN do not match. */
+  /** Whether the entry matches the filter. Its large values must have been read; terms on the DN do not match. */
   fits(filter: Filter, entry: Draft): boolean;
   readonly numbers: NumberPools;
   readonly references: References;
@@ -37,32 +37,32 @@ export interface CommittedNameChange extends NameChange {
 
 /** Updates references after changes of the names of entries. */
 export interface References {
-  /** Whether a value of some entry refers to the name (`Dn.norm` as Latin-1). */
+  /** Whether an entry has a reference to the name (`Dn.norm` as Latin-1). */
   isReferenced(name: string): Maybe<boolean>;
   /** Waits until no change of a name is pending. */
   settle(): Promise<void>;
-  /** Starts the update of references after the name of an entry has changed. Does not wait. */
+  /** Starts to update references after the name of an entry has changed. Does not wait for the end. */
   onNameChanged(change: CommittedNameChange): void;
-  /** Follows the changes given to `onNameChanged` that are not done, after a failure. Rejects if that fails again. */
+  /** Retries, after a failure, the changes passed to `onNameChanged` that are not done. Rejects if that fails again. */
   follow(): Promise<void>;
-  /** Returns the changes of names since the entry `id` was deleted, at `time` as in its row of table `deleted`. */
+  /** Returns the changes of names since the entry `id` was deleted. `time`: as in its row in table `deleted`. */
   changesSince(id: Buffer, time: Buffer): Promise<NameChanges>;
-  /** Stops updates, and resolves when none is running. Pending changes stay pending. */
+  /** Stops updates. Resolves when none is running. Pending changes stay pending. */
   close(): Promise<void>;
 }
 
-/** The decision of a rule on a change. Undefined: the change is allowed, and the rule adds nothing. */
+/** A rule's decision on a change. Undefined: the change is allowed, and the rule adds nothing. */
 export type Verdict =
   | { readonly refuse: LdapError }
   | {
-      /** Amends the entry as it will be after the change. Not called for deletions. */
+      /** Changes the entry before it is stored. Not called for deletions. */
       readonly amend?: (after: Draft) => void;
-      /** Steps that the rule adds to the plan: guards, and rows of its own. */
+      /** Steps that are added to the plan: guards, and the rule's own rows. */
       readonly steps?: readonly PlanStep[];
     }
   | undefined;
 
-/** The entry that an attempt has read. The plan is committed only if the entry has not changed. */
+/** The entry as an attempt has read it. The plan guards that it has not changed. */
 export interface Target {
   /** The entry, or the parent of a new entry. */
   readonly node: Node;
@@ -72,12 +72,12 @@ export interface Target {
 
 /** A rule for every write, whatever the actor and the operation. */
 export interface Rule {
-  /** Name for developers. */
+  /** Name of the rule, for developers. */
   readonly name: string;
-  /** Checks the request, before anything is read. Returns the reason for a refusal. */
+  /** Checks the request before anything is read. Returns an error to refuse it. */
   checkRequest?(context: WriteContext, asked: WriteRequest): LdapError | undefined;
-  /** Called in each attempt after the entry has been read. Returns the reason for a refusal. */
+  /** Checks the request in each attempt, after the entry is read. Returns an error to refuse it. */
   checkTarget?(context: WriteContext, asked: WriteRequest, target: Target): Maybe<LdapError | undefined>;
-  /** Called in each attempt before the plan is made. The change includes the amendments of earlier rules. */
+  /** Checks the change in each attempt, before the plan is made. The change includes amendments of earlier rules. */
   checkChange?(context: WriteContext, change: Change): Maybe<Verdict>;
 }

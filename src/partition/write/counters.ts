@@ -3,7 +3,7 @@ import type { Node } from '../model/node.js';
 import { Q, TREE, TREE_TABLE } from '../model/tables.js';
 import { nodeTreeKey, ROOT } from '../tree/nodes.js';
 
-/** Returns steps that add to the counters of `parent` and of all entries above. Each step guards the entryUUID. */
+/** Returns steps that add to the counters of `parent` and of all its ancestors. Each step guards the entryUUID. */
 export function countSteps(parent: Node, oneLevel: bigint, subLevel: bigint): RowStep[] {
   const steps: RowStep[] = [];
   for (let node: Node | undefined = parent; node && node !== ROOT; node = node.parent)
@@ -22,7 +22,9 @@ function countStep(node: Node, oneLevel: bigint, subLevel: bigint): RowStep {
   };
 }
 
-/** Returns the counter steps for many new entries, given by parent: one step for each ancestor, with the sum. */
+/**
+ * Returns the counter steps for many new entries, whose number is given by parent. One step per ancestor, with the sum.
+ */
 export function sumSteps(counts: ReadonlyMap<Node, number>): RowStep[] {
   const sums = new Map<string, { readonly node: Node; oneLevelSum: number; sub: number }>();
   for (const [parent, count] of counts) {

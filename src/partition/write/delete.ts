@@ -57,7 +57,7 @@ async function nonLeafError(context: WriteContext, node: Node): Promise<LdapErro
   return new LdapError('notAllowedOnNonLeaf', 'right below the entry there are others; delete them first');
 }
 
-/** Reads the row of table `deleted` that the deletion replaces, and the large values that move there. */
+/** Reads the row in table `deleted` that the deletion replaces, and the large values that move there. */
 async function readDeletedRow(
   context: WriteContext,
   id: Buffer,

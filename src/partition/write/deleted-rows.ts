@@ -7,7 +7,7 @@ import type { Change } from './change.js';
 import type { WriteContext } from './context.js';
 import { cellsWithMovedPointers } from './large-ahead.js';
 
-/** Returns the steps that keep a deleted entry. They replace an earlier deleted entry with the same entryUUID. */
+/** Returns the steps that keep a deleted entry. They replace a formerly deleted entry with the same entryUUID. */
 export function deletionSteps({ id, actor, before, place, deletedRow }: Change, time: Buffer): PlanStep[] {
   const { row: earlierRow, movedValues } = deletedRow!;
   const { chunkCells, writtenValues } = movedValues;
@@ -25,7 +25,7 @@ export function deletionSteps({ id, actor, before, place, deletedRow }: Change, 
           : { op: 'absent', family: DELETED.deletion, qualifier: DELETION.time },
         ...(writtenValues ? [writtenValues.guard] : []),
       ],
-      // The row itself is not deleted, as it holds the large values that were written ahead.
+      // Delete cells, not the row: it may have large values that were written ahead.
       delete: [...(earlierRow ? cellsWithChunks(earlierRow) : []), ...(writtenValues ? [writtenValues.mark] : [])],
       put: [
         ...entryCells,
@@ -38,7 +38,7 @@ export function deletionSteps({ id, actor, before, place, deletedRow }: Change, 
   ];
 }
 
-/** Returns the names of all cells of a row, and of the chunks of its large values. */
+/** Returns the names of all cells in a row, including the chunks of its large values. */
 function cellsWithChunks(row: Buffer): CellName[] {
   const chunks = largeOffsets(row).flatMap((offset) => {
     const start = valueStart(row, offset);
@@ -47,7 +47,7 @@ function cellsWithChunks(row: Buffer): CellName[] {
   return [...unpackRow(row), ...chunks.map((qualifier) => ({ family: DELETED.largeValues, qualifier }))];
 }
 
-/** Returns the steps that remove a restored entry from the deleted entries. */
+/** Returns the steps that remove an entry from the deleted entries when it is restored. */
 export function restorationSteps({ id, deletedRow }: Change): PlanStep[] {
   const family = DELETED.deletion;
   const time = cellValue(deletedRow!.row!, family, DELETION.time)!;
@@ -67,8 +67,8 @@ export function restorationSteps({ id, deletedRow }: Change): PlanStep[] {
 }
 
 /**
- * Returns the steps that save a reference to a deleted entry in the row of the deleted entry, so that a restoration
- * brings the reference back. Returns none where the entry has been purged.
+ * Returns the steps that save a reference to a deleted entry in that entry's row, from which a restoration brings it
+ * back. Empty if the entry was purged.
  */
 export async function saveSteps(
   context: Pick<WriteContext, 'store'>,
@@ -79,7 +79,7 @@ export async function saveSteps(
   return time ? [saveReferenceStep(gone, time, reference)] : [];
 }
 
-/** Returns the time of deletion; undefined where the entry is not in table `deleted`. */
+/** Returns the time of deletion; undefined if the entry is not in table `deleted`. */
 export async function timeOfDeletion({ store }: Pick<WriteContext, 'store'>, id: Buffer): Promise<Buffer | undefined> {
   const row = await store.get(DELETED_TABLE.name, id);
   return row && cellValue(row, DELETED.deletion, DELETION.time);

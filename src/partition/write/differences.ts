@@ -2,7 +2,7 @@ import type { Cell, RowStep } from '../../store/contract.js';
 import { MARK } from '../../store/row.js';
 import type { ImpliedRow } from '../model/implied.js';
 
-/** Returns the steps that change the index rows of the entry `id` from `before` to `after`. */
+/** Returns the steps that replace the index rows `before` of the entry by `after`. */
 export function indexSteps(id: Buffer, before: readonly ImpliedRow[], after: readonly ImpliedRow[]): RowStep[] {
   const rowName = ({ index, keyPrefix: prefix }: ImpliedRow) => `${index.type.oid} ${latin1(prefix)}`;
   const { removedItems, addedItems } = differences(before, after, rowName);
@@ -14,7 +14,7 @@ export function indexSteps(id: Buffer, before: readonly ImpliedRow[], after: rea
   return steps;
 }
 
-/** Returns the cells of normAttributes to be deleted and to be written. */
+/** Returns the cells of normAttributes to delete and to write. */
 export function normCellChanges(
   before: readonly Cell[],
   after: readonly Cell[],
@@ -28,7 +28,9 @@ export function normCellChanges(
   return { removedCells: [...removedCells], writtenCells };
 }
 
-/** Compares two lists of items by name. Returns the items to be removed, and the new or changed items. */
+/**
+ * Compares two lists by the names of their elements. Returns the elements to remove, and those that are new or changed.
+ */
 function differences<T>(
   before: readonly T[],
   after: readonly T[],

@@ -4,8 +4,8 @@ import { MAX_TRIES } from '../model/thresholds.js';
 import type { WriteContext } from './context.js';
 
 /**
- * Runs `work` on the current shared row, and repeats it while other processes change what its plan guards: the lists in
- * the shared row, a claim, the rows of a constraint.
+ * Runs `work` on the current shared row. Repeats it if another process has changed what its plan guards, such as the
+ * lists in the shared row.
  */
 export async function retryWithFreshState<T>(context: WriteContext, work: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries++) {

@@ -19,25 +19,25 @@ import {
 import { MASTER } from '../model/tables.js';
 import { AHEAD_BYTES, AHEAD_CHUNKS, LARGE_VALUE } from '../model/thresholds.js';
 
-/** Set in the first byte of names. Chunks that are written with a plan have no name, and their numbers begin with 0. */
+/** Set in the first byte of a chunk name. Chunks without a name have a number there, which begins with 0. */
 const NAME_BIT = 0x80;
 
 export interface LargeSource {
   readonly qualifier: Buffer;
-  /** The value, or the pointer to a value in another table. */
+  /** The value; for a value in another table its pointer. */
   readonly content: Buffer;
   readonly isPointer: boolean;
-  /** Returns the chunks in order; undefined stands for a lost chunk. */
+  /** Returns the chunks in order; undefined for a lost chunk. */
   chunks(): Iterable<Buffer> | AsyncIterable<Buffer | undefined>;
 }
 
-/** Values that were written ahead, as the step of the plan on the row needs them. */
+/** Values that were written ahead, as the plan that makes them visible needs them. */
 export interface WrittenValues {
-  /** Holds while the mark exists, that is, until the check or a repair removes the chunks. */
+  /** Guards that the mark exists: the check and repairs have not removed the chunks. */
   readonly guard: Guard;
-  /** The mark cell, which the plan deletes: from then on the chunks belong to values. */
+  /** The mark. The plan deletes it, and the chunks then belong to values. */
   readonly mark: CellName;
-  /** The pointers to the values by qualifier (Latin-1). */
+  /** Pointers of the values by qualifier (Latin-1). */
   readonly pointers: ReadonlyMap<string, Buffer>;
 }
 
@@ -46,16 +46,16 @@ interface PendingValues extends WrittenValues {
   readonly sources: readonly LargeSource[];
   readonly mark: Cell;
   readonly pointers: Map<string, Buffer>;
-  /** All chunks that may have been written. */
+  /** Names of all chunks that may have been written. */
   readonly chunks: CellName[];
   isComplete: boolean;
 }
 
 /**
- * Writes large values into a row before the plan that makes them visible, a few chunks at a time. The chunks have a
- * random name, so that no chunk in use is overwritten. A mark, a cell of that name, exists until the plan deletes it,
- * and the plan guards that the mark exists: the chunks have not been swept. Chunks of a process that has ended are
- * found by the check.
+ * Writes large values into a row ahead of the plan that makes them visible, a few chunks at a time. The chunks get a
+ * random name, so that no chunk in use is overwritten. A cell of that name, the *mark*, exists from the start until the
+ * plan deletes it. The plan guards that the mark still exists: otherwise the chunks were removed. If the process dies,
+ * the check finds its chunks.
  */
 export class LargeValueWriter {
   readonly #store: Store;
@@ -67,7 +67,7 @@ export class LargeValueWriter {
     this.#table = table;
   }
 
-  /** Writes the values into the row `id`. Values that an earlier try has written are not written again. */
+  /** Writes the values into the row `id`. Skips values that an earlier attempt has written. */
   async write(id: Buffer, sources: readonly LargeSource[]): Promise<WrittenValues> {
     const earlier = this.#pendingValues;
     const isReusable = earlier?.isComplete && earlier.id.equals(id) && isSameSources(earlier.sources, sources);
@@ -120,11 +120,11 @@ export class LargeValueWriter {
     if (!pendingValues) return;
     this.#pendingValues = undefined;
     const { id, guard, mark, chunks } = pendingValues;
-    // A guard fails if the chunks belong to stored values by now, or were swept.
+    // A guard fails if the chunks belong to stored values by now, or were removed.
     await guardsHold(this.#commit({ table: this.#table, key: id, guards: [guard], delete: [mark, ...chunks] }));
   }
 
-  /** As `discard`, after a failure: if the store fails as well, the chunks stay, and the check finds them. */
+  /** Like `discard`. If the store fails, too, the chunks stay, and the check finds them. */
   discardIfPossible(): Promise<void> {
     return this.discard().catch(() => undefined);
   }
@@ -151,7 +151,7 @@ function timeNow(): Buffer {
   return time;
 }
 
-/** Returns the new large values of an entry if they are to be written ahead; undefined for most entries. */
+/** Returns the new large values of an entry that have to be written ahead; undefined for most entries. */
 export function newLargeSources(draft: Draft): LargeSource[] | undefined {
   let byteCount = 0;
   const { attributes } = draft;
@@ -177,9 +177,9 @@ function newSource(qualifier: Buffer, content: Buffer): LargeSource {
 }
 
 export interface MovedValues {
-  /** Chunks to be written with the plan. */
+  /** Chunks to write with the plan. */
   readonly chunkCells: readonly Cell[];
-  /** Chunks that have been written ahead. */
+  /** Chunks that were written ahead of the plan. */
   readonly writtenValues: WrittenValues | undefined;
 }
 
@@ -187,8 +187,8 @@ export interface MovedValues {
 export const NO_MOVED_VALUES: MovedValues = { chunkCells: [], writtenValues: undefined };
 
 /**
- * Copies the large values of the row `id` from the table `sourceTable` to the table of `largeWriter`, or returns them
- * for the plan. The plan has to guard that the row has not changed. Lost chunks stay lost.
+ * Copies the large values of the row `id` from `sourceTable` to the table of `largeWriter`, or returns them for the
+ * plan. The plan has to guard that the row has not changed. Lost chunks stay lost.
  */
 export async function moveLargeValues(
   store: Store,
@@ -215,7 +215,7 @@ export async function moveLargeValues(
   return { chunkCells, writtenValues: undefined };
 }
 
-/** Returns the cells of the row with pointers to the large values in the other table. */
+/** Returns the cells of the row, with pointers to the large values in the other table. */
 export function cellsWithMovedPointers(row: Buffer, { writtenValues }: MovedValues): Cell[] {
   const cells = unpackRow(row);
   if (!writtenValues) return cells;
@@ -226,15 +226,15 @@ export function cellsWithMovedPointers(row: Buffer, { writtenValues }: MovedValu
   });
 }
 
-/** Whether a cell of `largeValues` with this qualifier is a mark. */
+/** Whether a cell of `largeValues` with this qualifier is a mark, which exists while values are written ahead. */
 export function isMark(qualifier: Buffer): boolean {
   return qualifier.length === CHUNK_NAME_BYTES && (qualifier[0]! & NAME_BIT) !== 0;
 }
 
-/** Age in milliseconds from which a mark counts as left by a process that has ended. */
+/** Age in milliseconds from which a mark is abandoned: its process has died. */
 const ABANDONED_MS = 10 * 60_000;
 
-/** Whether the values of the mark may be being written at this moment. `cells`: the cells that hold the mark. */
+/** Whether the values of the mark may still be being written. `cells`: cells with the mark and its time. */
 export function isBeingWritten(cells: Buffer | undefined, mark: Buffer): boolean {
   const time = cells && cellValue(cells, MASTER.largeValues, mark);
   return time?.length === 8 && Math.abs(Date.now() - Number(time.readBigUInt64BE())) < ABANDONED_MS;

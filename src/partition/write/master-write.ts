@@ -12,7 +12,7 @@ import type { WrittenValues } from './large-ahead.js';
 
 export interface MasterWrite {
   readonly step: RowStep;
-  /** The before image for the change record (`before-image.ts`). */
+  /** The image for the change record (`before-image.ts`). */
   readonly beforeImage: Buffer | undefined;
 }
 
@@ -37,7 +37,7 @@ function treeInfoOf({ place: { to, upRdn } }: Change, version: Buffer): TreeInfo
   return { parentId: to!.parent!.id, normRdn: to!.normRdn, upRdn, version };
 }
 
-/** Inserts an entry that is added, or restored from table `deleted`. */
+/** Returns the step that inserts the row of an added or restored entry. */
 function insertion(context: WriteContext, change: Change, written: WrittenValues | undefined): MasterWrite {
   const { id, after, deletedRow } = change;
   const version = deletedRow ? nextVersion(deletedRow.row!) : FIRST_VERSION;
@@ -59,7 +59,7 @@ function insertion(context: WriteContext, change: Change, written: WrittenValues
   return { step, beforeImage: deletedRow && beforeImageOf(context, withoutDeletion(deletedRow.row!), cells) };
 }
 
-/** Returns the master row that a row of table `deleted` was. */
+/** Returns the master row from a row of table `deleted`. */
 function withoutDeletion(row: Buffer): Buffer {
   let offset = 0;
   while (offset < row.length && row[offset]! <= MASTER.upAttributes) offset = nextCell(row, offset);
@@ -70,7 +70,7 @@ function beforeImageOf(context: WriteContext, row: Buffer, cells: readonly Cell[
   return encodeBeforeImage(context.descriptions, row, cellChanges(row, cells));
 }
 
-/** Updates the master row, guarded by its version. Only cells that differ are written. */
+/** Returns the step that updates the master row and guards its version. Writes only cells that differ. */
 function updateOf(context: WriteContext, change: Change, written: WrittenValues | undefined): MasterWrite {
   const { row } = change.before!;
   const { cells, newChunks: separate } = entryCells(
@@ -91,12 +91,12 @@ function updateOf(context: WriteContext, change: Change, written: WrittenValues 
   return { step, beforeImage: encodeBeforeImage(context.descriptions, row, changes) };
 }
 
-/** Returns a version above every version that the row has had, so that cached versions are recognized as outdated. */
+/** Returns a version that the row has never had, so that cached versions are recognized as outdated. */
 function nextVersion(row: Buffer): Buffer {
   return counterBytes(versionOf(row) + 1n);
 }
 
-/** Returns the chunks of large values that are removed or replaced, except chunks that are written again. */
+/** Returns the chunks of removed and replaced large values, except chunks that are written again. */
 function removedChunks(row: Buffer, cells: readonly Cell[], separate: readonly Cell[]): CellName[] {
   const largeKeys = largeQualifiers(row);
   if (!largeKeys) return [];

@@ -3,9 +3,9 @@ import { guardHolds } from '../../store/row-edit.js';
 import { StoreError } from '../../store/store-error.js';
 
 /**
- * Merges the steps on each row into one step. Rows keep the order of their first steps. Guards are not repeated, and
- * increments of a counter are added up. The effect of the plan, and when the plan fails, stay the same. Throws
- * `StoreError` `guard` where a step contradicts an earlier step of the same row.
+ * Merges all steps on a row into one. Rows keep the order of their first steps. Guards are not repeated, and increments
+ * of a counter are added up. The plan has the same effect, and fails under the same conditions, as before. Throws
+ * `StoreError` `guard` if a step contradicts an earlier step on the same row.
  */
 export function mergeSteps(steps: readonly PlanStep[]): PlanStep[] {
   const mergedByRow = new Map<string, MergedStep>();
@@ -27,7 +27,7 @@ export function mergeSteps(steps: readonly PlanStep[]): PlanStep[] {
   return mergedSteps.map((step) => (step instanceof MergedStep ? step.toStep() : step));
 }
 
-/** The merged steps on one row: the effect of all steps so far on each cell. */
+/** The merged step on one row: the effect of all steps so far on each cell. */
 class MergedStep {
   readonly #table: string;
   readonly #key: Buffer;
@@ -71,7 +71,7 @@ class MergedStep {
     list.set(cellText, now);
   }
 
-  /** Decides a guard on a cell that an earlier step has written; keeps other guards, which test the stored row. */
+  /** Evaluates a guard on a cell that an earlier step writes. Keeps any other guard, which tests the stored row. */
   #addGuard(guard: Guard): void {
     const cellText = cellKey(guard);
     const put = this.#puts.get(cellText);
@@ -92,7 +92,7 @@ class MergedStep {
     return value;
   }
 
-  /** Returns the guard for the stored value of a counter that an earlier step increments. */
+  /** Returns the guard for the stored value of a counter, from a guard for the value after an earlier increment. */
   #guardBeforeAdd(guard: Guard, add: Increment): Guard {
     if (guard.op !== 'counterEquals') throw new TypeError(`a counter of ${this.#table} is guarded by ${guard.op}`);
     return { ...guard, value: guard.value - add.by };

@@ -28,7 +28,7 @@ import { openNarrow } from './open-narrow.js';
 import { isSpecial } from './plan.js';
 import { requireEntryAllowed, requireRequestAllowed } from './rules/apply.js';
 
-/** Modifies an entry (RFC 4511 §4.6): applies all of the modifications or none. */
+/** Modifies an entry (RFC 4511 §4.6). Applies all modifications or none. */
 export async function modify(
   context: WriteContext,
   dn: Dn,
@@ -70,8 +70,8 @@ export async function modify(
 }
 
 /**
- * Throws `PendingNamesError` where a modification names a reference whose stored form may be an earlier name: values
- * are compared by current names, so that stored references have to be updated first.
+ * Throws `PendingNamesError` if a modification names a reference that may be stored under a former name. Values are
+ * compared by current names, so the stored references have to be updated first.
  */
 function requireSettledNames({ shared, schema }: WriteContext, modifications: readonly Modification[]): void {
   if (shared.nameChanges.isEmpty) return;
@@ -83,7 +83,7 @@ function requireSettledNames({ shared, schema }: WriteContext, modifications: re
   }
 }
 
-/** Calls the function that makes the modifications for the entry. */
+/** Calls the function that makes the modifications from the entry. */
 async function makeModifications(
   makeChanges: ModificationsOf,
   target: Parameters<ModificationsOf>[0],
@@ -92,19 +92,21 @@ async function makeModifications(
   return 'serverChanges' in modifications ? modifications : { clientChanges: modifications, serverChanges: [] };
 }
 
-/** Returns a modification that stands for any change of the attribute. */
+/** Returns a modification that changes the attribute in an unspecified way, for access checks. */
 function anyChange(type: string): Modification {
   return { operation: 'replace', attribute: { type, values: [] } };
 }
 
-/** Throws where a modification changes an attribute that the caller has not announced in `touchedDescriptions`. */
+/** Throws if a modification changes an attribute that is not in `touchedDescriptions`. */
 function requireAnnounced(modifications: readonly Modification[], touches: readonly string[] | undefined): void {
   const announcedTypes = touches && new Set(touches);
   const unannounced = announcedTypes && modifications.find(({ attribute }) => !announcedTypes.has(attribute.type));
   if (unannounced) throw new TypeError(`'${unannounced.attribute.type}' is changed, which was not announced`);
 }
 
-/** Throws where the actor may not make the changes to the entry as it is now. Called before expensive preparations. */
+/**
+ * Throws if the actor may not make the changes to the entry in its current state. Called before expensive preparations.
+ */
 export async function requireModifyAllowed(
   context: WriteContext,
   dn: Dn,
@@ -120,7 +122,7 @@ export async function requireModifyAllowed(
   });
 }
 
-/** Checks modifications that were not known before the entry was read. */
+/** Checks the rights for modifications that were made from the entry. */
 async function requireAllAllowed(context: WriteContext, asked: WriteRequest, target: Target): Promise<void> {
   requireRequestAllowed(context, asked);
   await requireEntryAllowed(context, asked, target);
@@ -160,8 +162,8 @@ async function modificationOf(
 }
 
 /**
- * Whether the modifications need the current values of a type: other rows derive from the values, or a modification of
- * the type keeps some of the values.
+ * Whether the modifications need the current values of a type: other rows derive from them, or the modification keeps
+ * some of them.
  */
 function needsValues(context: WriteContext, modifications: readonly Modification[], type: AttributeType): boolean {
   const { schema } = context;
@@ -174,7 +176,7 @@ function needsValues(context: WriteContext, modifications: readonly Modification
   return isChanged && normRule(type) !== undefined;
 }
 
-/** Throws `notAllowedOnRDN` where a value of the RDN is missing (RFC 4511 §4.6). */
+/** Throws `notAllowedOnRDN` if a value of the RDN is missing (RFC 4511 §4.6). */
 function requireRdnValues(context: WriteContext, draft: Draft, rdn: Rdn): void {
   for (const ava of rdn.avas) {
     const attribute = draft.get(context.schema.requireDescription(ava.type.name));

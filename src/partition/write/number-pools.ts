@@ -7,8 +7,8 @@ import type { NumberRange } from '../model/value-rules.js';
 import type { SharedState } from '../tree/shared-state.js';
 
 /**
- * Quantity of numbers that a process takes at a time where a commit costs round trips. Numbers that are left when the
- * process ends become gaps.
+ * Quantity of numbers that a process takes at once if a commit costs round trips. Those that are left when it ends are
+ * never assigned.
  */
 const BLOCK = 100n;
 
@@ -17,7 +17,7 @@ export interface NumberContext {
   readonly shared: SharedState;
 }
 
-/** The numbers of one range that this process has taken and not yet assigned: `nextNumber` to `endNumber` - 1. */
+/** The numbers of a range that this process has taken and not assigned: `nextNumber` to `endNumber` - 1. */
 class NumberPool {
   nextNumber = 0n;
   endNumber = 0n;
@@ -25,11 +25,11 @@ class NumberPool {
   currentFill: Promise<void> | undefined;
 }
 
-/** The numbers that this process assigns. Each number is taken from its range by a plan, and is assigned once. */
+/** Numbers for assignment by this process. A plan takes each number from its range, and it is assigned once. */
 export class NumberPools {
   readonly #pools = new Map<number, NumberPool>();
 
-  /** Returns the next number. Throws `StoreError` `guard` where the range has been removed. */
+  /** Returns the next number. Throws `StoreError` `guard` if the range was removed. */
   async takeNumber(context: NumberContext, range: NumberRange): Promise<bigint> {
     const pool = this.#getPool(context, range);
     pool.waitingCount++;

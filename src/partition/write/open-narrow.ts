@@ -59,11 +59,11 @@ export async function openNarrow(
 
 interface NarrowParts {
   readonly wides: readonly DescribedWide[];
-  /** Tree cells of the values that the changes name, in key order. */
+  /** Tree row cells of the values that the changes name, in key order. */
   readonly normRanges: readonly ColumnRange[];
 }
 
-/** Returns undefined where a change of a wide attribute does more than add and delete named values. */
+/** Returns undefined if a change does more to a wide attribute than to add and delete named values. */
 function narrowPartsFor(
   context: WriteContext,
   head: Buffer,
@@ -97,7 +97,7 @@ function narrowPartsFor(
   return { wides, normRanges: normRanges(normQualifiers.values()) };
 }
 
-/** Whether the tree row identifies values by normal form, and no substring index depends on the remaining values. */
+/** Whether the tree row tells which values exist, and no substring index depends on the values that are not read. */
 function isNamedByNorm(context: WriteContext, type: AttributeType): boolean {
   return (
     !type.secret &&
@@ -108,8 +108,8 @@ function isNamedByNorm(context: WriteContext, type: AttributeType): boolean {
 }
 
 /**
- * Records in the draft the number of values that were not read. Returns false where the row lacks a value that the tree
- * row has, or holds the type under other options as well.
+ * Records the number of unread values in the draft. Returns false if the row lacks a value that the tree row has, or
+ * has the type with other options, too.
  */
 function setUnreadCounts(draft: Draft, wide: readonly DescribedWide[], indexes: IndexesByOid): boolean {
   for (const { description, text, valueCount: count, nextIndex: next } of wide) {

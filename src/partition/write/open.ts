@@ -45,8 +45,8 @@ export async function openWhole(
 }
 
 /**
- * Returns the draft with the large values of the wanted types, which are compared and normalized. Returns the draft
- * itself if it has none. With `refusesLong`, throws `LongWork` if the values are long together.
+ * Returns the draft with large values of the types that `isWanted` selects, to compare or normalize them. Returns the
+ * same draft if it has none. With `refusesLong`, throws `LongWork` if the values are long together.
  */
 export async function loadLarge(
   store: Reader,
@@ -69,7 +69,7 @@ export async function loadLarge(
   return loadedDraft ?? draft;
 }
 
-/** Returns the total length in bytes of the large values that have not been read. */
+/** Returns the total bytes of the large values that were not read. */
 function largeBytes(draft: Draft, isWanted: (type: AttributeType) => boolean): number {
   let byteCount = 0;
   for (const attribute of draft.attributes)

@@ -19,26 +19,26 @@ import { mergeSteps } from './merge-steps.js';
 /** A change and the large values that were written before its plan. */
 export interface PlannedChange {
   readonly change: Change;
-  /** The new large values that are already in the row. */
+  /** The new large values that were written ahead into the row. */
   readonly writtenValues?: WrittenValues | undefined;
 }
 
 /**
  * Returns the plan of one change, or of several changes that are committed together. The first step is decisive: the
- * name that is taken or released, or the row that is changed. Then come the shared row, the tree row, counters, rows of
- * table `deleted`, index rows and the change record. `more`: further steps.
+ * name that is taken or released, or the row that is changed. The others are on the shared row, the tree row, counters,
+ * rows of table `deleted`, index rows and the change record. `more`: further steps.
  */
 export function planOf(context: WriteContext, planned: readonly PlannedChange[], more: readonly PlanStep[] = []): Plan {
   const steps: PlanStep[] = [];
   for (const plannedChange of planned) addSteps(context, plannedChange, steps);
   for (const step of more) steps.push(step);
-  // The steps of one change touch different rows, and merging the steps of a large group would double the cost.
+  // One change has steps on different rows only. Merging the many steps for a large group would double the cost.
   const areDistinct =
     planned.length === 1 && !isMove(planned[0]!.change) && !more.some((step) => sharesRow(step, steps));
   return { steps: areDistinct ? steps : mergeSteps(steps), decisive: 0 };
 }
 
-/** Whether another step touches the same row. */
+/** Whether another step is on the same row. */
 function sharesRow(step: PlanStep, steps: readonly PlanStep[]): boolean {
   if ('append' in step) return false;
   const { table, key } = step;
@@ -62,7 +62,7 @@ function addSteps(context: WriteContext, { change, writtenValues }: PlannedChang
   steps.push(recordStep(context, change, masterWriteStep, time, attributes));
 }
 
-/** The implied rows and cells of the entry before and after the change, for the types that change. */
+/** The implied rows and cells of the entry before and after the change, of the types that change. */
 interface ImpliedChange {
   readonly before: ImpliedRows;
   readonly after: ImpliedRows;
@@ -91,7 +91,7 @@ function impliedChange(
 const idGuard = (node: Node): Guard => ({ op: 'equals', family: TREE.treeInfo, qualifier: Q.id, value: node.id });
 const NO_ROW: Guard = { op: 'absent', family: TREE.treeInfo, qualifier: Q.id };
 
-/** Returns the steps that insert and delete tree rows, which take and release names. Empty if the tree row stays. */
+/** Returns the steps that insert and delete tree rows, which takes and releases names. Empty if the tree row stays. */
 function treeRowStepsOf({ id, place: { from, to, treeRow } }: Change, implied: ImpliedChange): RowStep[] {
   const table = TREE_TABLE.name;
   if (!from) {
@@ -123,7 +123,10 @@ function treeRowStepsOf({ id, place: { from, to, treeRow } }: Change, implied: I
   ];
 }
 
-/** Returns the step that updates a tree row which stays. The step follows the master row, which is decisive. */
+/**
+ * Returns the step that updates a tree row which stays. It follows (`RowStep.follows`) the decisive step on the master
+ * row.
+ */
 function treeRowUpdate(node: Node, id: Buffer, implied: ImpliedChange): RowStep {
   const { removedCells, writtenCells } = normCellChanges(implied.before.cells, implied.after.cells);
   return {
@@ -137,8 +140,8 @@ function treeRowUpdate(node: Node, id: Buffer, implied: ImpliedChange): RowStep 
 }
 
 /**
- * Returns the step on the shared row. Guards the list of indexes and the access rules that allowed the change, and
- * raises the tree version where cached names become outdated.
+ * Returns the step on the shared row. It guards the list of indexes and the access rules that allowed the change, and
+ * increments `treeVersion` if cached names become outdated.
  */
 function sharedStep(context: WriteContext, change: Change): RowStep {
   const { op, actor, place, before, after } = change;
@@ -165,14 +168,14 @@ export function isSpecial(draft: Draft): boolean {
   );
 }
 
-/** Whether the change gives the entry another parent. */
+/** Whether the entry gets another parent. */
 function isMove({ place: { from, to } }: Change): boolean {
   return from !== undefined && to !== undefined && !from.parent!.id.equals(to.parent!.id);
 }
 
 /**
- * Returns the steps on the counters of all ancestors. A move also guards that the ancestors keep their parents, so that
- * two concurrent moves cannot form a circle.
+ * Returns the steps on the counters of all ancestors. For a move they also guard that the ancestors keep their parents,
+ * so that two concurrent moves cannot form a cycle.
  */
 function counterSteps(change: Change): RowStep[] {
   const { from, to, treeRow } = change.place;

@@ -8,7 +8,7 @@ import { DELETED, DELETED_TABLE, DELETION, PURGE_TABLE, parentIdOf, UUID_BYTES }
 import { uuidText } from '../model/uuid.js';
 import type { WriteContext } from './context.js';
 
-/** Yields the deleted entries that can be restored, in the order of entryUUIDs. */
+/** Yields the deleted entries that can be restored, in the order of their entryUUIDs. */
 export async function* deletedEntries(store: Store): AsyncGenerator<DeletedEntry> {
   const scan = store.scan(DELETED_TABLE.name, {});
   for await (const { keys, rows } of batchesOf(scan))
@@ -31,7 +31,7 @@ function toDeletedEntry(id: Buffer, row: Buffer): DeletedEntry {
 
 const PURGE_BATCH = 128;
 
-/** Purges the entries that were deleted before `beforeMs` (ms since 1970), and returns their number. */
+/** Purges the entries that were deleted before `beforeMs` (ms since 1970). Returns their number. */
 export async function purge(context: WriteContext, beforeMs: number, piecework?: Piecework): Promise<number> {
   const end = Buffer.allocUnsafe(8);
   end.writeBigUInt64BE(BigInt(Math.max(0, Math.ceil(beforeMs))));
@@ -43,7 +43,9 @@ export async function purge(context: WriteContext, beforeMs: number, piecework?:
   return purgedCount;
 }
 
-/** Purges all keys in one plan, or one by one where an entry has been restored meanwhile. Returns the number. */
+/**
+ * Purges the entries with these keys in one plan; one by one if an entry was restored meanwhile. Returns their number.
+ */
 async function purgeKeys(
   context: WriteContext,
   keys: readonly Buffer[],

@@ -26,8 +26,9 @@ export interface RenameTarget {
 }
 
 /**
- * Renames or moves an entry with its subtree (RFC 4511 §4.9). Children refer to the entryUUID of their parent, so the
- * cost does not grow with the subtree: one tree row, one master row and the counters of two ancestor chains.
+ * Renames or moves an entry with its subtree (RFC 4511 §4.9). The cost does not depend on the size of the subtree,
+ * because children refer to the entryUUID of their parent. The plan writes one tree row, one master row and the
+ * counters of the old and new ancestors.
  */
 export async function rename(
   context: WriteContext,
@@ -103,9 +104,7 @@ function suffixNode(node: Node): Node {
   return top;
 }
 
-/**
- * Returns the entry before and after: with the values of the new RDN, and without those of the old if `deletesOldRdn`.
- */
+/** Returns the entry with the values of the new RDN and, if `deletesOldRdn`, without those of the old one. */
 async function renamedDraft(
   context: WriteContext,
   node: Node,
@@ -125,7 +124,7 @@ async function renamedDraft(
 
 function removeRdnValues(context: WriteContext, draft: Draft, rdn: Rdn): void {
   for (const ava of rdn.avas) {
-    // Operational attributes stay: a repaired entry may be named by its entryUUID.
+    // Keep operational attributes: a repaired entry may have its entryUUID as RDN.
     if (ava.type.noUserModification) continue;
     const attribute = draft.get(context.schema.requireDescription(ava.type.name));
     if (!attribute) continue;
@@ -135,7 +134,7 @@ function removeRdnValues(context: WriteContext, draft: Draft, rdn: Rdn): void {
   }
 }
 
-/** Returns the change that gives the entry its new name or parent. */
+/** Returns the change that gives the entry a new name or parent. */
 async function renameOf(
   context: WriteContext,
   oldNode: Node,
@@ -154,7 +153,7 @@ async function renameOf(
   return { op: 'rename', id: oldNode.id, actor, before, after, place, obstacle };
 }
 
-/** Returns the current tree row if the rename replaces it, and the error where the new name is taken. */
+/** Returns the current tree row if the rename replaces it, and an error if the new name is taken. */
 async function findTreeRow(
   context: WriteContext,
   oldNode: Node,

@@ -8,21 +8,21 @@ import { deletedEntries } from './purge.js';
 import { restore } from './restore.js';
 
 const CONCURRENCY = 16;
-/** Maximum number of ancestors. A longer chain is a cycle. */
+/** The most ancestors of an entry. A longer chain of parents is a cycle. */
 const MAX_DEPTH = 1000;
 
 export interface SubtreeRestore {
-  /** Entries that were deleted before this time (ms since 1970) are not restored. */
+  /** Entries deleted before this time (ms since 1970) are not restored. */
   readonly since?: number;
   readonly onRestored: (dn: string) => void;
-  /** Called for each entry that stays deleted, with the reason. */
+  /** Called for each entry that cannot be restored, with the reason. */
   readonly onNotRestored: (entry: DeletedEntry, error: LdapError) => void;
 }
 
 /**
- * Restores the entry `id`, unless the entry exists, and all entries that were deleted below, parents before children.
- * Throws as `restore` does where the entry itself cannot be restored. Each pass over the deleted entries restores the
- * entries whose parents exist by then, and keeps nothing in memory for the next pass.
+ * Restores the entry `id`, unless it exists, and all deleted entries below it, parents before children. Throws like
+ * `restore` if the entry itself cannot be restored. Each pass over the deleted entries restores those whose parents
+ * exist, and keeps nothing in memory for the next pass.
  */
 export async function restoreSubtree(
   context: WriteContext,
@@ -74,7 +74,7 @@ async function runPass(context: WriteContext, top: Buffer, actor: Actor, options
   return result;
 }
 
-/** Whether the entry was deleted below `top`, perhaps with further deleted entries in between. */
+/** Whether the entry was below `top`, perhaps with other deleted entries in between. */
 async function wasBelow(context: WriteContext, { parentId }: DeletedEntry, top: Buffer): Promise<boolean> {
   let ancestorId = parentId;
   for (let depth = 0; depth < MAX_DEPTH && !ancestorId.equals(ROOT_ID); depth++) {

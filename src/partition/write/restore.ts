@@ -26,9 +26,9 @@ import { LargeValueWriter, moveLargeValues, NO_MOVED_VALUES } from './large-ahea
 import { loadLarge } from './open.js';
 
 /**
- * Restores a deleted entry with its entryUUID and all values below its former parent, wherever the parent is now.
- * Returns the DN. Throws `noSuchObject` where the deleted entry or its parent does not exist, `entryAlreadyExists`
- * where the name or the entryUUID is taken.
+ * Restores a deleted entry with its entryUUID and all values, below its former parent, wherever that is now. Returns
+ * the DN. Throws `noSuchObject` if the deleted entry or its parent does not exist, and `entryAlreadyExists` if the name
+ * or the entryUUID is taken.
  */
 export async function restore(context: WriteContext, id: Buffer, actor: Actor): Promise<string> {
   const largeWriter = new LargeValueWriter(context.store, MASTER_TABLE.name);
@@ -76,7 +76,7 @@ async function restorationOf(
   return { op: 'restore', id, actor, before: undefined, after, place, deletedRow: { row, movedValues }, obstacle };
 }
 
-/** Finds the parent by its entryUUID. The parent of a suffix is the root, as long as the suffix is configured. */
+/** Finds the parent by its entryUUID. The parent of a suffix is the root, if the suffix is still configured. */
 async function findParent(context: WriteContext, row: Buffer): Promise<Node> {
   const parentId = Buffer.from(parentIdOf(row));
   const formerDn = cellValue(row, DELETED.deletion, DELETION.dn)?.toString() ?? '';
@@ -97,7 +97,7 @@ async function findParent(context: WriteContext, row: Buffer): Promise<Node> {
   );
 }
 
-/** Returns the error where another entry has the name or the entryUUID. */
+/** Returns an error if another entry has the name or the entryUUID. */
 async function takenError(context: WriteContext, node: Node): Promise<LdapError | undefined> {
   const maybeTreeRow = context.store.get(TREE_TABLE.name, nodeTreeKey(node));
   if (isPromise(maybeTreeRow) ? await maybeTreeRow : maybeTreeRow)

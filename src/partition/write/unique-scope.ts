@@ -9,25 +9,25 @@ import { suffixAt } from '../tree/nodes.js';
 
 const MAX_DEPTH = 2 * MAX_RDNS;
 
-/** Normalized RDNs as in tree keys, from the suffix down. */
+/** Normalized RDNs (cut), from the suffix down. */
 type Path = readonly Buffer[];
 
-/** The move of an entry in the plan that is being made. */
+/** The move of an entry by the plan that is being made. */
 export interface PendingMove {
   readonly id: Buffer;
   /** Undefined for a deletion. */
   readonly to: Node | undefined;
 }
 
-/** The position of an entry by current rows. Cached nodes may be older than a guard. */
+/** The position of an entry by rows that were just read, since cached nodes may be outdated. */
 export interface Position {
-  /** Undefined where the entry or an ancestor does not exist. */
+  /** Undefined if the entry or an ancestor does not exist. */
   readonly path: Path | undefined;
-  /** Steps that make a plan fail if the position changes. */
+  /** Steps whose guards fail if the position changes. */
   readonly guards: readonly RowStep[];
 }
 
-/** Returns the position of an entry after the plan that moves `moving`. */
+/** Returns the position that an entry will have after the move in `moving`. */
 export async function positionOf(reader: Reader, id: Buffer, moving: PendingMove): Promise<Position> {
   const path: Buffer[] = [];
   const guards: RowStep[] = [];
@@ -41,7 +41,7 @@ export async function positionOf(reader: Reader, id: Buffer, moving: PendingMove
     }
     const maybeRow = reader.getHead(MASTER_TABLE.name, ancestorId, true);
     const row = isPromise(maybeRow) ? await maybeRow : maybeRow;
-    // A longer path is a cycle above a damaged entry.
+    // A longer chain of parents is a cycle, above a damaged entry.
     if (!row || path.length > MAX_DEPTH) return { path: undefined, guards: [] };
     const [normRdn, parentId] = [Buffer.from(normRdnOf(row)), Buffer.from(parentIdOf(row))];
     guards.push(placeGuard(ancestorId, normRdn, parentId));
@@ -63,7 +63,7 @@ export function pathOfNode(node: Node): Path {
   return path.reverse();
 }
 
-/** Returns the path of a DN; undefined where the DN is not below a suffix. */
+/** Returns the path of a DN; undefined if it is below no suffix. */
 export function pathOfDn(dn: Dn, suffixes: readonly Dn[]): Path | undefined {
   const suffixIndex = suffixAt(dn, suffixes);
   if (suffixIndex < 0) return undefined;
@@ -85,7 +85,7 @@ export function isInScope({ subtree }: Constraint, path: Path | undefined, suffi
   return top !== undefined && isAtOrBelow(path, top);
 }
 
-/** Whether a move, with the subtree of the entry, takes entries into or out of the subtree of the constraint. */
+/** Whether a move takes entries into or out of the constraint's subtree. */
 export function crosses({ subtree }: Constraint, oldNode: Node, newNode: Node, suffixes: readonly Dn[]): boolean {
   const top = subtree && pathOfDn(subtree, suffixes);
   if (!top) return false;

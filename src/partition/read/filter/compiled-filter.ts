@@ -12,51 +12,52 @@ export const FALSE: Tri = 0;
 export const TRUE: Tri = 1;
 export const UNDEFINED: Tri = 2;
 
-/** The entry on which a filter is evaluated. The search fills in the inputs that `FilterInputs` lists. */
+/** The entry on which a filter is evaluated. The search sets the fields that `FilterInputs` requires. */
 export interface Candidate {
-  /** Packed master row, without attributes that the viewer may not search by. */
+  /** Packed master row. Lacks attributes by which the viewer may not search. */
   row: Buffer;
   dn: Buffer;
   hasSubordinates: boolean;
   numSubordinates: number;
-  /** The viewer's rights to the attributes of the entry; undefined: all attributes except secrets. */
+  /** The viewer's rights on the attributes of the entry; undefined: all except secrets. */
   sight: Sight | undefined;
-  /** Values over 64 KiB by qualifier (Latin-1), if the filter tests values and the row has large ones. */
+  /** Large values by qualifier (Latin-1), if the filter tests values and the row has large ones. */
   largeValues: ReadonlyMap<string, Buffer> | undefined;
-  /** Names of the groups of the entry (`Dn.norm`, Latin-1). Absent: not known, and terms on groups are Undefined. */
+  /** Names of the entry's groups (`Dn.norm`, Latin-1). Absent: not known yet, and terms on groups are Undefined. */
   groups?: ReadonlySet<string>;
-  /** The same without groups of groups. */
+  /** Like `groups`, without nested groups. */
   directGroups?: ReadonlySet<string>;
-  /** The groups of the entry among the groups that the filter names; terms on other groups are Undefined. */
+  /** Of the groups that the filter names, those of the entry. Terms on other groups are Undefined. */
   namedGroups?: ReadonlySet<string> | undefined;
-  /** Whether a chain contains the entry. Absent: not known, and terms on chains are Undefined. */
+  /** Whether a chain contains the entry. Absent: not known yet, and terms on chains are Undefined. */
   isInChain?: (chain: Chain) => boolean;
 }
 
-/** Returns a candidate to be filled in and reused. */
+/** Returns an empty candidate, which the caller fills in and reuses. */
 export function emptyCandidate(): Candidate {
   const inputs = { hasSubordinates: false, numSubordinates: 0, sight: undefined, largeValues: undefined };
   return { row: EMPTY, dn: EMPTY, ...inputs };
 }
 
-/** The set of entries that lead to one of several end entries, which can be found out only from further entries. */
+/**
+ * The set of all entries from which references lead to one of some given entries, its ends. Finding this set requires
+ * reading entries.
+ */
 export interface Chain {
-  /**
-   * `chain`: entries that lead to an end by values, in one or more steps. `url`: groups with a URL that finds an end.
-   */
+  /** `chain`: values lead to an end, directly or over other entries. `url`: a URL of the group selects an end. */
   readonly kind: 'chain' | 'url';
   /** `chain`: the attribute whose values name the next entry. `url`: the attribute with the URLs. */
   readonly type: AttributeType;
-  /** Normal forms of the DNs of the end entries. */
+  /** Normal forms of the DNs of the ends. */
   readonly endDns: readonly Buffer[];
-  /** Normal form of an object class of all entries in the chain. */
+  /** Normal form of an object class that all entries in the chain have. */
   readonly classNorm?: Buffer | undefined;
 }
 
-/** How an index finds the entries of a term. Normal forms are not yet cut to the length of index keys. */
+/** The index rows of a term. Normal forms are not cut yet. */
 export type Lookup =
   | { readonly kind: 'equality'; readonly norm: Buffer }
-  /** Equal to one of at least two forms, which are sorted and distinct. */
+  /** The value equals one of at least two normal forms, which are sorted and distinct. */
   | { readonly kind: 'anyOf'; readonly norms: readonly Buffer[] }
   | { readonly kind: 'presence' }
   | { readonly kind: 'from' | 'upTo'; readonly norm: Buffer }
@@ -67,28 +68,28 @@ export type Lookup =
       readonly final: Buffer | undefined;
     };
 
-/** Returns the normal form of a value; undefined where the value does not have the syntax of the rule. */
+/** Returns the normal form of a value; undefined if the value does not fit the rule. */
 export type Normalize = (value: Buffer) => Buffer | undefined;
 
-/** A test of values by normal form. */
+/** Tests a value by its normal form. */
 export interface FormTest {
   readonly normalize: Normalize;
   matches(norm: Buffer): boolean;
-  /** For a test of equality with one form: the form as Latin-1. */
+  /** For a test of equality with one value: its normal form as Latin-1. */
   readonly equalNorm?: string;
 }
 
 export interface Term {
   readonly kind: 'term';
-  /** The type that the filter names and all visible subtypes. */
+  /** The type in the filter and its subtypes, without hidden types. */
   readonly types: readonly AttributeType[];
-  /** Undefined where neither an index nor a store filter helps. */
+  /** The index rows that have all matching entries. Undefined: neither an index nor a store filter helps. */
   readonly lookup: Lookup | undefined;
-  /** The group (`Dn.norm`) outside whose members the term is never true. */
+  /** A group (`Dn.norm`). The term is True only for its members. */
   readonly group?: Buffer | undefined;
-  /** The term is true for the entries of the chain and, if there is a lookup, for the entries of the lookup. */
+  /** A chain. The term is True for its entries and for the entries of `lookup`. */
   readonly chain?: Chain | undefined;
-  /** Whether the term, the chain aside, is true for exactly the entries of the lookup and false for all others. */
+  /** Whether the term, apart from `chain`, is True for the entries of `lookup` and False for all others. */
   readonly isExact: boolean;
   evaluate(candidate: Candidate): Tri;
 }
@@ -99,19 +100,19 @@ export type CompiledFilter =
   | { readonly kind: 'not'; readonly part: CompiledFilter }
   | { readonly kind: 'undefined'; readonly reason: string };
 
-/** The inputs of a filter besides the row. */
+/** The inputs that a filter needs besides the row. */
 export interface FilterInputs {
   needsDn: boolean;
   needsSubordinates: boolean;
-  /** The groups of the entry; needed only while the filter is Undefined without them. */
+  /** Whether the filter tests groups of the entry. Only needed while the filter is Undefined without them. */
   needsGroups: boolean;
-  /** The same without groups of groups. */
+  /** Like `needsGroups`, without nested groups. */
   needsDirectGroups: boolean;
   /** The groups that the filter names (`Dn.norm`, Latin-1). */
   readonly groupNames: string[];
-  /** The chains that the filter names; needed only while the filter is Undefined without them. */
+  /** The chains in the filter. Only needed while the filter is Undefined without them. */
   readonly chains: Chain[];
-  /** Types whose values are tested, not only for presence. Large values of these types have to be read. */
+  /** Types whose values the filter tests, not only for presence. Their large values have to be read. */
   valueTypes: EvaluatedTypes;
 }
 

@@ -5,7 +5,7 @@ import { UNRESTRICTED } from '../../model/viewer.js';
 import { type CompiledFilter, emptyCandidate, evaluate, TRUE } from './compiled-filter.js';
 import type { FilterCompiler } from './filter-compiler.js';
 
-/** Returns a function that tells whether an entry to be written matches a filter. Compiled filters are kept. */
+/** Returns a function that tests whether an entry that is being written matches a filter. Caches compiled filters. */
 export function draftMatcher(compiler: FilterCompiler): (filter: Filter, entry: Draft) => boolean {
   const compiledFilters = new WeakMap<Filter, CompiledFilter>();
   return (filter, entry) => {

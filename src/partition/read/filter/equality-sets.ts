@@ -1,10 +1,10 @@
 import type { AttributeDescription } from '../../../schema/schema-types.js';
 
-/** The asserted values of the equalities in an OR, by attribute description. */
+/** The asserted values in an OR of equalities, by attribute description. */
 export class EqualitySets {
   readonly #sets = new Map<AttributeDescription, Set<string>>();
 
-  /** Adds a value, in the normal form of the description's equality rule. */
+  /** Adds a value in its normal form. */
   add(description: AttributeDescription, norm: Buffer): void {
     const set = this.#sets.get(description);
     const normText = norm.toString('latin1');
@@ -12,7 +12,7 @@ export class EqualitySets {
     else this.#sets.set(description, new Set([normText]));
   }
 
-  /** Returns the values of each description, as Latin-1. */
+  /** Yields the descriptions, each with its normal forms as Latin-1. */
   *[Symbol.iterator](): Generator<{ readonly description: AttributeDescription; readonly forms: ReadonlySet<string> }> {
     for (const [description, forms] of this.#sets) yield { description, forms };
   }

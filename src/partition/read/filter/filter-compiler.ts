@@ -41,7 +41,7 @@ import { MemberTerm } from './member-term.js';
 import { parseSubstrings, type Substrings } from './substring-assertion.js';
 import { ValuesTerm } from './values-term.js';
 
-/** Whether `rule` has the same normal forms as the equality rule, whose forms rows and indexes hold. */
+/** Whether `rule` has the same normal forms as the equality rule. Rows and indexes have those of the equality rule. */
 function sharesForms(equality: MatchingRule | undefined, rule: MatchingRule): boolean {
   return equality !== undefined && ruleStem(equality) === ruleStem(rule);
 }
@@ -53,7 +53,7 @@ function ruleStem(rule: MatchingRule): string {
 type ItemFilter = Exclude<Filter, { type: 'and' | 'or' | 'not' | 'extensible' }>;
 type ExtensibleFilter = Extract<Filter, { type: 'extensible' }>;
 
-/** The parts of a partition that compilations use. */
+/** The parts of a partition that compiling uses. */
 interface CompilerContext {
   readonly schema: Schema;
   readonly descriptions: DescriptionTable;
@@ -61,19 +61,19 @@ interface CompilerContext {
   readonly namesContext: NamesContext | undefined;
 }
 
-/** Compiles filters. Never fails: an assertion that is not valid in the schema becomes an Undefined term. */
+/** Compiles filters. Never throws: an assertion that is invalid in the schema becomes an Undefined term. */
 export class FilterCompiler {
   readonly #context: CompilerContext;
 
-  /** `namesContext`: the renames of entries that stored references do not reflect yet. */
+  /** `namesContext`: the pending changes of names. */
   constructor(schema: Schema, descriptions: DescriptionTable, namesContext?: NamesContext) {
     const filterDescriptions = new FilterDescriptions(schema, descriptions);
     this.#context = { schema, descriptions, filterDescriptions, namesContext };
   }
 
   /**
-   * Compiles a filter. `isLocal`: terms that need other entries, such as groups, stay Undefined. `directGroupsOnly`: as
-   * in `SearchParams`.
+   * Compiles a filter. `isLocal`: terms that need other entries, such as groups, are Undefined. `directGroupsOnly`: see
+   * `SearchParams`.
    */
   compile(
     filter: Filter,
@@ -132,7 +132,7 @@ class Compilation {
     }
   }
 
-  /** Compiles an AND. Nested ANDs are flattened. Several NOTs become the NOT of one OR. */
+  /** Compiles an AND. Nested ANDs are flattened. Several NOTs are merged into the NOT of an OR. */
   #compileAnd(filters: readonly Filter[]): CompiledFilter {
     const operands: CompiledFilter[] = [];
     const negatedFilters: Filter[] = [];
@@ -146,7 +146,7 @@ class Compilation {
     return operands.length === 1 ? operands[0]! : { kind: 'and', parts: operands };
   }
 
-  /** Compiles an OR. Nested ORs are flattened. Equalities of the same description become a single term. */
+  /** Compiles an OR. Nested ORs are flattened. Equalities on the same description are merged into one term. */
   #compileOr(filters: readonly Filter[]): CompiledFilter {
     const operands: CompiledFilter[] = [];
     const sets = new EqualitySets();
@@ -160,7 +160,7 @@ class Compilation {
       const compiledOperand = isEquality
         ? this.#addToSet(operand.attribute, operand.value, sets)
         : this.compileFilter(operand);
-      // One Undefined term has the same effect as several.
+      // Several Undefined terms have the same effect as one.
       if (compiledOperand?.kind === 'undefined') undefinedOperand ??= compiledOperand;
       else if (compiledOperand) operands.push(compiledOperand);
     };
@@ -170,9 +170,7 @@ class Compilation {
     return operands.length === 1 ? operands[0]! : { kind: 'or', parts: operands };
   }
 
-  /**
-   * Adds an equality to `sets` and returns undefined. Returns a term where the equality has to be a term of its own.
-   */
+  /** Adds an equality to `sets` and returns undefined. If this is impossible, returns the equality as a term. */
   #addToSet(attribute: string, assertion: Buffer, sets: EqualitySets): CompiledFilter | undefined {
     const description = this.#describe(attribute);
     if ('kind' in description) return description;
@@ -193,7 +191,7 @@ class Compilation {
     return this.#term(description, setTest(rule, normTexts), { kind: 'anyOf', norms }, true);
   }
 
-  /** Returns the description of an attribute, or an Undefined term where the attribute may not be searched by. */
+  /** Returns the description of an attribute; an Undefined term if the viewer may not search by it. */
   #describe(attribute: string): AttributeDescription | CompiledFilter {
     const description = this.#schema.describe(attribute);
     if (!description) return undefinedTerm(`attribute '${attribute.slice(0, 100)}' is not in the schema`);
@@ -302,7 +300,7 @@ class Compilation {
     if (!this.#schema.ruleApplies(rule, type))
       return undefinedTerm(`an in-chain match does not suit attribute '${text}', whose values are no DNs`);
     if (options.length > 0) return undefinedTerm('an in-chain match takes an attribute without options');
-    // An in-chain match on memberOf includes groups of groups, whatever `directGroupsOnly` says.
+    // An in-chain match on memberOf includes nested groups, whatever `directGroupsOnly` says.
     if (isMembership(type)) return this.#ruleTerm(description, type.equality, value, false);
     if (isComputed(type)) return undefinedTerm(`attribute '${text}' leads to no other entry`);
     const endDn = rule.normalizeAssertion(value);
@@ -321,7 +319,7 @@ class Compilation {
     return substrings ? this.#substringTerm(substrings, description, rule) : invalidValue(description);
   }
 
-  /** Compiles `(:rule:=value)`: a term on every attribute to which the rule applies. */
+  /** Compiles `(:rule:=value)` to a term on all attributes to which the rule applies. */
   #anyAttributeTerm(filter: ExtensibleFilter, rule: MatchingRule): CompiledFilter {
     const test = assertionTest(rule, filter.value);
     if (!test) return undefinedTerm('the value asked for is not of the rule’s assertion syntax');
@@ -348,7 +346,7 @@ class Compilation {
     };
   }
 
-  /** Whether a value in the DN, of a type that `isApplicable` accepts, passes the test. */
+  /** Whether the test accepts a value in the DN whose type `applies` accepts. */
   #matchesDn(dn: Buffer, applies: (type: AttributeType) => boolean, test: FormTest): boolean {
     for (const rdn of this.#schema.parseDnBytes(dn).rdns) {
       for (const ava of rdn.avas) if (applies(ava.type) && passes(test, ava.value)) return true;
@@ -356,7 +354,7 @@ class Compilation {
     return false;
   }
 
-  /** Returns the term on the values of one description. `test` undefined: presence. */
+  /** Returns the term on the values of one description. Without `test`, a term on their presence. */
   #term(
     description: AttributeDescription,
     test: FormTest | undefined,
@@ -371,7 +369,7 @@ class Compilation {
     return this.#viewer.sightOf ? restrictedTerm(term, description) : term;
   }
 
-  /** Extends an equality on `member` to the members that the URLs of dynamic groups find. */
+  /** Extends an equality on `member` to members that the URLs of dynamic groups select. */
   #memberTerm(description: AttributeDescription, values: Term): Term {
     const { lookup } = values;
     const { member, urlTypes: urls, dynamicClass: dynamic } = groupTypes(this.#schema);
@@ -400,7 +398,7 @@ class Compilation {
     return new ValuesTerm(this.#context.filterDescriptions, description, test, normalForms, storedLookup, isExact);
   }
 
-  /** Adds earlier names of renamed entries to a lookup of references, as rows may still hold these names. */
+  /** Adds former names of renamed entries to a lookup of references, since rows may still have them. */
   #storedLookup(types: readonly AttributeType[], lookup: Lookup): Lookup {
     const { nameChanges: names, references } = this.#context.namesContext?.shared ?? {};
     if (!names || names.isEmpty || !types.some((type) => references!.has(type))) return lookup;

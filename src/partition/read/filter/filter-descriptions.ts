@@ -4,16 +4,16 @@ import type { AttributeDescription, AttributeType } from '../../../schema/schema
 import type { DescriptionTable } from '../../model/descriptions.js';
 import { isHidden } from '../../model/viewer.js';
 
-/** An attribute description that a filter names, as all terms on the description use it. */
+/** An attribute description in a filter. All terms on the description share it. */
 export interface FilterDescription {
   readonly description: AttributeDescription;
   /** The type and its subtypes, without hidden types. */
   readonly types: readonly AttributeType[];
-  /** Whether values of `types` always match: the description has no option, and no subtype is hidden. */
+  /** Whether every value of `types` counts: the description has no option, and no subtype is hidden. */
   readonly isComplete: boolean;
-  /** By number of a stored description: 1 matches, 2 does not match, absent: not decided yet. */
+  /** Cache by number of the stored description: 1 matches, 2 does not match, absent: not known yet. */
   readonly decisions: number[];
-  /** 1 for each byte with which a matching stored description may begin. Rules out most cells at once. */
+  /** 1 for each first byte that a matching stored description may have. Excludes most cells at once. */
   readonly firstBytes: Uint8Array;
 }
 
@@ -30,7 +30,7 @@ function firstBytesOf({ type: { subtypes } }: AttributeDescription): Uint8Array 
 
 const MAX_CACHED = 4096;
 
-/** A cache of filter descriptions, and of which stored descriptions match each of them. */
+/** Caches the descriptions in filters, and which stored descriptions match each of them. */
 export class FilterDescriptions {
   readonly #schema: Schema;
   readonly #storedDescriptions: DescriptionTable;
@@ -53,7 +53,7 @@ export class FilterDescriptions {
     return filterDescription;
   }
 
-  /** Whether the cell at offset `offset` of `row` holds a value of the description. */
+  /** Whether the cell at `offset` has a value of the description. */
   matchesCell({ description, types, decisions }: FilterDescription, row: Buffer, offset: number): boolean {
     const storedDescription = this.#storedDescriptions.ofCell(row, offset);
     let decision = decisions[storedDescription.number];

@@ -7,7 +7,7 @@ import type { Candidate, CompiledFilter, FilterInputs, FormTest, Lookup, Term, T
 import { FALSE, TRUE, UNDEFINED } from './compiled-filter.js';
 import { parseSubstrings, type Substrings } from './substring-assertion.js';
 
-/** Returns the value of the cell `[offset, end)` as a view of the row, or the large value that the cell points to. */
+/** Returns the value of the cell `[offset, end)` as a view of the row; for a pointer, the large value. */
 export function cellBytes(candidate: Candidate, offset: number, end: number): Buffer {
   const { row, largeValues } = candidate;
   const start = valueStart(row, offset);
@@ -28,13 +28,13 @@ export function isSubtypeOf(type: AttributeType, superior: AttributeType): boole
   return false;
 }
 
-/** Returns the test of values against an assertion in normal form. */
+/** Returns a test of values against an assertion in normal form. */
 export function ruleTest({ normalize, test }: MatchingRule, assertion: Buffer): FormTest {
   if (test) return { normalize, matches: (form) => test(form, assertion) };
   return { normalize, matches: (form) => form.equals(assertion), equalNorm: assertion.toString('latin1') };
 }
 
-/** Returns the parts in the rule's normal form; undefined where a part does not have the rule's syntax. */
+/** Returns the normal forms of the parts of a substrings assertion; undefined if a part does not fit the rule. */
 export function normalizeParts(rule: MatchingRule, { initial, any, final }: Substrings): Substrings | undefined {
   const initialNorm = initial && rule.normalizePart!(initial, 'initial');
   const finalNorm = final && rule.normalizePart!(final, 'final');
@@ -48,7 +48,7 @@ export function normalizeParts(rule: MatchingRule, { initial, any, final }: Subs
   return { initial: initialNorm, any: anyNorms, final: finalNorm };
 }
 
-/** Returns the test whether values have these parts, which are in the rule's normal form. */
+/** Returns a test whether values contain the parts, which are in normal form. */
 export function partsTest({ normalize, pad }: MatchingRule, { initial, any, final }: Substrings): FormTest {
   const hasOuterSpace = (part: Buffer | undefined) => part?.[0] === SPACE || part?.at(-1) === SPACE;
   if (!pad || !(hasOuterSpace(initial) || hasOuterSpace(final) || any.some(hasOuterSpace)))
@@ -59,8 +59,8 @@ export function partsTest({ normalize, pad }: MatchingRule, { initial, any, fina
 }
 
 /**
- * Returns the lookup that finds every form with these parts, and possibly more forms: spaces at the ends of parts are
- * cut, as stored forms may lack these spaces.
+ * Returns the lookup for a substrings assertion. It finds all matching normal forms and possibly more: spaces at the
+ * ends of parts are removed, since stored normal forms may lack them.
  */
 export function partsLookup({ pad }: MatchingRule, { initial, any, final }: Substrings): Lookup {
   const trim = (part: Buffer | undefined, isAtStart: boolean, isAtEnd: boolean): Buffer | undefined => {
@@ -79,10 +79,7 @@ export function partsLookup({ pad }: MatchingRule, { initial, any, final }: Subs
 
 const SPACE = 0x20;
 
-/**
- * Returns the test of values against the assertion of an extensible match; undefined where the assertion does not have
- * the rule's assertion syntax.
- */
+/** Returns the test for the assertion of an extensible match; undefined if the assertion has a wrong syntax. */
 export function assertionTest(rule: MatchingRule, assertion: Buffer): FormTest | undefined {
   if (rule.kind === 'substrings') {
     const substrings = parseSubstrings(assertion);
@@ -93,7 +90,7 @@ export function assertionTest(rule: MatchingRule, assertion: Buffer): FormTest |
   return norm && ruleTest(rule, norm);
 }
 
-/** Returns the test whether values have one of several normal forms (Latin-1). */
+/** Returns a test whether values have one of several normal forms (Latin-1). */
 export function setTest({ normalize }: MatchingRule, norms: ReadonlySet<string>): FormTest {
   return { normalize, matches: (form) => norms.has(form.toString('latin1')) };
 }
@@ -131,8 +128,8 @@ export function hasParts(
 }
 
 /**
- * Returns the term as a viewer with restricted rights has it: Undefined for an entry whose attribute the viewer may not
- * search by. Hidden subtypes are missing from the row, so the term may be false for an entry that the lookup finds.
+ * Adapts the term to a viewer with restricted rights: it is Undefined for an entry by whose attribute the viewer may
+ * not search. Rows lack hidden subtypes, so the term may be False for an entry that the lookup finds.
  */
 export function restrictedTerm(term: Term, description: AttributeDescription): Term {
   return {
@@ -177,7 +174,7 @@ export function computedTerm(
   };
 }
 
-/** Returns the term on the groups of an entry, whose names are the normal forms of the values. */
+/** Returns the term on the groups of an entry. `norms`: names of groups. */
 function membershipTerm(
   type: AttributeType,
   test: FormTest | undefined,
@@ -200,7 +197,7 @@ function membershipTerm(
   return { kind: 'term', types: [type], lookup: undefined, group, isExact: false, evaluate };
 }
 
-/** Returns the term that is true for entries that lead to an end by values of an attribute. */
+/** Returns the term that is True for the entries from which values of an attribute lead to the entry `end`. */
 export function chainTerm(type: AttributeType, end: Buffer, inputs: FilterInputs): Term {
   const chain = { kind: 'chain', type, endDns: [end] } as const;
   inputs.chains.push(chain);

@@ -4,17 +4,20 @@ import type { Candidate, Normalize } from './compiled-filter.js';
 import type { FilterDescription, FilterDescriptions } from './filter-descriptions.js';
 import { cellBytes } from './filter-terms.js';
 
-/** The normal forms of the values that several terms of a filter test. Each value is normalized once per row. */
+/**
+ * The normal forms of one description's values in the current row, for several terms of a filter. Computed once per
+ * row.
+ */
 export class NormalForms {
   readonly #descriptions: FilterDescriptions;
   readonly #description: FilterDescription;
   readonly #normalize: Normalize;
-  /** Number of terms that use the forms. A single term instead stops at the first value that matches. */
+  /** Number of terms that use them. If there is only one, it computes normal forms until one matches. */
   termCount = 0;
-  /** The row whose forms `#forms` holds. */
+  /** The row from which `#norms` was computed. */
   #row: Buffer | undefined;
   #norms: readonly Buffer[] = [];
-  /** The forms of `#forms` as Latin-1, built when first needed. */
+  /** `#norms` as Latin-1, made when first needed. */
   #formTexts: Set<string> | undefined;
 
   constructor(descriptions: FilterDescriptions, description: FilterDescription, normalize: Normalize) {
@@ -56,7 +59,7 @@ export class NormalForms {
   }
 }
 
-/** The normal forms that the terms of one filter share, by rule and description. */
+/** The `NormalForms` that the terms of one filter share, by rule and description. */
 export class SharedForms {
   readonly #descriptions: FilterDescriptions;
   readonly #formsByRule = new Map<Normalize, Map<FilterDescription, NormalForms>>();
@@ -65,7 +68,7 @@ export class SharedForms {
     this.#descriptions = descriptions;
   }
 
-  /** Returns the forms for a further term. */
+  /** Returns the normal forms for one more term. */
   formsFor(description: FilterDescription, normalize: Normalize): NormalForms {
     const existingForms = this.#formsByRule.get(normalize);
     const byDescription = existingForms ?? new Map<FilterDescription, NormalForms>();

@@ -11,8 +11,8 @@ import {
 } from './compiled-filter.js';
 
 /**
- * A term on `member`: true where a value matches, or where a URL of the entry, a dynamic group, finds the member. The
- * other members of a dynamic group are not read.
+ * A term on `member`. True if a value matches, or if a URL of the entry, a dynamic group, selects the member. Other
+ * members of a dynamic group are not read.
  */
 export class MemberTerm implements Term {
   readonly kind = 'term';

@@ -4,13 +4,13 @@ import { cutMarkQualifier, cutNorm, normQualifier, oidBytes, prefixEnd, Q, TREE 
 import { MAX_NORM } from '../../model/thresholds.js';
 import type { CompiledFilter, Lookup, Term } from './compiled-filter.js';
 
-/** A store filter, or `all` or `none` where every row or no row passes. */
+/** A filter that the store evaluates on tree rows; `all` or `none` if all rows or no row pass. */
 export type RowSelection = StoreFilter | 'all' | 'none';
 
 /**
- * Translates a filter to a store filter over normAttributes that passes every entry for which the filter may be true.
- * The store filter may pass more entries, never fewer. For NOT, `mayBeFalse` passes every entry for which a filter may
- * be false; under three-valued logic an Undefined term is in neither.
+ * Translates a filter to a store filter on normAttributes. It passes every entry for which the filter may be True, and
+ * possibly more. For NOT, `mayBeFalse` does the same for entries for which a filter may be False. An Undefined term
+ * passes neither.
  */
 export function mayBeTrue(filter: CompiledFilter): RowSelection {
   switch (filter.kind) {
@@ -42,7 +42,7 @@ function mayBeFalse(filter: CompiledFilter): RowSelection {
   }
 }
 
-/** Returns filters for the rows for which the term may be true because of other entries. */
+/** Returns filters for rows for which the term may be True because of other entries. */
 function chainFilters({ chain }: Term): StoreFilter[] {
   return chain?.type.subtypes.map((type) => termFilter(type, { kind: 'presence' })) ?? [];
 }
@@ -51,7 +51,7 @@ function isDecidedByStore({ isExact, lookup, chain, types }: Term): boolean {
   return isExact && !chain && lookup !== undefined && !hasTooManyColumns(types, lookup);
 }
 
-/** Maximum number of columns in one OR. With more values, every row that has a value of the types passes. */
+/** The most columns in one OR. With more values, every row that has a value of the types passes. */
 const MAX_COLUMNS = 20_000;
 
 function hasTooManyColumns(types: readonly AttributeType[], lookup: Lookup): boolean {
@@ -100,8 +100,8 @@ const AFTER_FORM = Buffer.from([1]);
 const AFTER_ALL = Buffer.alloc(1, 0xff);
 
 /**
- * Returns the range of the keys that start with `prefix` and hold a form >= the bound (`from`) or <= the bound
- * (`upTo`). A bound that is cut to the length of keys widens the range.
+ * Returns the range of the keys that begin with `prefix` and have a normal form >= (`from`) or <= (`upTo`) the bound.
+ * If the bound is cut, the range is wider.
  */
 export function boundRange(
   prefix: Buffer,
@@ -109,7 +109,7 @@ export function boundRange(
 ): { from: Buffer; to: Buffer | undefined } {
   const bound = Buffer.concat([prefix, lookup.norm.subarray(0, MAX_NORM)]);
   if (lookup.kind === 'from') return { from: bound, to: prefixEnd(prefix) };
-  // In an index key a zero byte and the id follow the form.
+  // In an index key a zero byte and the entryUUID follow the normal form.
   const to = lookup.norm.length > MAX_NORM ? prefixEnd(bound) : Buffer.concat([bound, AFTER_FORM]);
   return { from: prefix, to };
 }
@@ -120,11 +120,11 @@ function patternFilter(type: AttributeType, prefix: Buffer, lookup: Extract<Look
   if (any.length === 0 && !final)
     return { op: 'anyColumn', family, match: { prefix: Buffer.concat([prefix, initial ?? Buffer.alloc(0)]) } };
   const pattern: StoreFilter = { op: 'anyColumn', family, match: { prefix, initial, any, final } };
-  // Keys hold only the first 512 bytes of a normal form, so entries with a cut value pass.
+  // Keys have only the first 512 bytes of a normal form, so entries with a cut value pass.
   return { op: 'or', of: [pattern, { op: 'hasColumn', family, qualifier: cutMarkQualifier(type.oid) }] };
 }
 
-/** Passes the tree rows of entries with children. */
+/** Passes the tree rows of entries that have children. */
 export const HAS_CHILDREN: StoreFilter = {
   op: 'and',
   of: [

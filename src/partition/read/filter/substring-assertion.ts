@@ -4,12 +4,12 @@ export interface Substrings {
   readonly final: Buffer | undefined;
 }
 
-/** Assertions with more parts are refused. */
+/** The most parts (initial, any, final) of an assertion. More are refused. */
 const MAX_PARTS = 1000;
 const ASTERISK = 0x2a;
 const BACKSLASH = 0x5c;
 
-/** Returns the offsets of at most `MAX_PARTS` + 1 asterisks. */
+/** Returns the offsets of the asterisks, at most `MAX_PARTS` + 1. */
 function asteriskOffsets(value: Buffer): number[] {
   const offsets: number[] = [];
   for (let offset = value.indexOf(ASTERISK); offset >= 0; offset = value.indexOf(ASTERISK, offset + 1)) {
@@ -18,7 +18,7 @@ function asteriskOffsets(value: Buffer): number[] {
   return offsets;
 }
 
-/** Replaces `\2A` and `\5C` by `*` and `\`. Returns undefined where a backslash begins no escape. */
+/** Replaces `\2A` and `\5C` by `*` and `\`. Returns undefined for a backslash without escape. */
 function decodeEscapes(part: Buffer): Buffer | undefined {
   if (!part.includes(BACKSLASH)) return part;
   const text = part.toString('latin1');
@@ -31,7 +31,7 @@ function decodeEscapes(part: Buffer): Buffer | undefined {
 
 /**
  * Parses a SubstringAssertion (RFC 4517 §3.3.30), the assertion of a substrings rule in an extensible match. Returns
- * undefined where the value has no asterisk or too many, an empty part in the middle, or nothing but asterisks.
+ * undefined if the value has no asterisk, too many or only asterisks, or an empty part between two.
  */
 export function parseSubstrings(value: Buffer): Substrings | undefined {
   const offsets = asteriskOffsets(value);

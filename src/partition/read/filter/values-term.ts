@@ -6,7 +6,7 @@ import type { FilterDescription, FilterDescriptions } from './filter-description
 import { cellBytes, passes } from './filter-terms.js';
 import type { NormalForms } from './forms.js';
 
-/** A term on the values of one attribute description; without `test`, on their presence. */
+/** A term on the values of one attribute description. Without `test`, a term on their presence. */
 export class ValuesTerm implements Term {
   readonly kind = 'term';
   readonly lookup: Lookup | undefined;

@@ -2,12 +2,12 @@ import type { Maybe } from '../../../store/contract.js';
 import type { SearchSink } from '../sink.js';
 
 export interface Order {
-  /** Returns the stage that puts entries into order before they reach `sink`. */
+  /** Returns a stage that sorts entries before they reach `sink`. */
   stage(sink: SearchSink): OrderStage;
 }
 
-/** A stage between a search and its sink that passes the entries on in another order, and may keep them meanwhile. */
+/** A stage between a search and its sink that passes entries on in another order, for which it may collect them. */
 export interface OrderStage extends SearchSink {
-  /** Called after the last entry: passes on the kept entries. Not called where the search fails. */
+  /** Passes the collected entries on. Called after the last entry, unless the search fails. */
   end(): Maybe<void>;
 }

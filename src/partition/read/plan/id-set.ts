@@ -1,14 +1,14 @@
 import { sameRun } from '../../../bytes/compare.js';
 import { UUID_BYTES } from '../../model/tables.js';
 
-/** A set of entryUUIDs that takes about 30 bytes an id. Searches keep the ids of examined entries in sets. */
+/** A set of entryUUIDs that takes about 30 bytes per id. Searches use sets to examine each entry once. */
 export class IdSet {
   #ids = Buffer.alloc(64 * UUID_BYTES);
-  /** Hash table of positions in `#ids`, plus one; 0 marks a free slot. */
+  /** Hash table. A slot has a position in `#ids`, plus one; 0: free. */
   #slots = new Int32Array(128);
   #size = 0;
 
-  /** Adds the id `bytes[i, i + 16)`. Returns false where the set holds the id already. */
+  /** Adds the id `bytes[offset, offset + 16)`. Returns false if the set has it. */
   add(bytes: Buffer, i: number): boolean {
     const mask = this.#slots.length - 1;
     for (let slot = hashId(bytes, i) & mask; ; slot = (slot + 1) & mask) {
@@ -51,7 +51,7 @@ export class IdSet {
 }
 
 /**
- * UUIDs of version 7 differ in the last bytes of the time and in the random end; UUIDs of version 1 in the first bytes.
+ * UUIDs of version 7 differ in the last bytes of the time and in the random end, UUIDs of version 1 in the first bytes.
  */
 function hashId(bytes: Buffer, i: number): number {
   const firstWord = (bytes[i]! << 24) | (bytes[i + 1]! << 16) | (bytes[i + 2]! << 8) | bytes[i + 3]!;
@@ -61,14 +61,14 @@ function hashId(bytes: Buffer, i: number): number {
   return hash ^ (hash >>> 15);
 }
 
-/** Maximum number of ids in the list `a` of `commonIds`. */
+/** The most ids in the list `a` of `commonIds`. */
 export const MAX_COMPARED = 2048;
 
-/** Hash table of offsets of ids, plus one; 0 marks a free slot. Zeroed after each use. */
+/** Hash table. A slot has the offset of an id, plus one; 0: free. Set to 0 after each use. */
 const slots = new Int32Array(2 * MAX_COMPARED);
 const WORDS = UUID_BYTES / 4;
 
-/** Returns the ids of `b` that are also in `a`, in the order of `b`. */
+/** Returns the ids in `b` that are also in `a`, in the order of `b`. */
 export function commonIds(a: Buffer, b: Buffer): Buffer {
   const x = toWords(a);
   const y = toWords(b);
@@ -91,13 +91,13 @@ export function commonIds(a: Buffer, b: Buffer): Buffer {
   return ids;
 }
 
-/** Returns the ids as 32-bit words in the byte order of the machine. */
+/** Returns the ids as 32-bit words in the byte order of the machine, as a view if possible. */
 function toWords(ids: Buffer): Int32Array {
   const alignedIds = ids.byteOffset % 4 === 0 ? ids : new Uint8Array(ids);
   return new Int32Array(alignedIds.buffer, alignedIds.byteOffset, ids.length / 4);
 }
 
-/** Hashes all 16 bytes, as any part may be the same in all ids. */
+/** Hashes all 16 bytes, because ids may differ in any of them. */
 function hashAt(ids: Int32Array, i: number): number {
   const firstHalf = Math.imul(ids[i]! ^ Math.imul(ids[i + 1]!, 0x85ebca6b), 0x9e3779b1);
   const hash = firstHalf ^ ids[i + 2]! ^ Math.imul(ids[i + 3]!, 0xc2b2ae35);

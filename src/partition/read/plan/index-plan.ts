@@ -16,14 +16,14 @@ import { boundRange } from '../filter/store-filter.js';
 import { commonIds, MAX_COMPARED } from './id-set.js';
 import { type CountedSource, countSource, type Source, sourceIds } from './sources.js';
 
-/** A plan to answer a filter by indexes: the union of `sources` holds every entry for which the filter is true. */
+/** A plan to answer a filter by indexes: `sources` together have all entries for which the filter is True. */
 export interface IndexPlan {
   readonly sources: readonly Source[];
-  /** The ids of all candidates, if planning has read them. */
+  /** The ids of all candidates, if planning has read them all. */
   readonly ids?: Buffer;
-  /** Number of index rows. Ranges are counted up to `COUNT_CAP` a source. */
+  /** Number of index rows. In a range at most `COUNT_CAP` rows are counted. */
   readonly count: number;
-  /** The attribute types of the terms that the plan uses, for `explain`. */
+  /** The attribute types whose indexes the plan uses, for `explain`. */
   readonly typeNames: string;
 }
 
@@ -35,23 +35,24 @@ export interface PlanContext {
   readonly reader: Reader;
   readonly reportTerm?: TermReporter | undefined;
   /**
-   * Whether a range that planning has read becomes a list of ids (default) or stays a range, or plans have no ranges.
+   * `ids` (default): a range whose rows planning has read becomes a list of ids. `kept`: it stays a range. `none`:
+   * plans have no ranges.
    */
   readonly rangeUse?: 'ids' | 'kept' | 'none' | undefined;
-  /** Returns the sorted ids of all possible members of a group; undefined where they are not known. */
+  /** Returns the sorted ids of all possible members of a group; undefined if they cannot be listed. */
   readonly membersOf: (group: Buffer) => Maybe<Buffer | undefined>;
-  /** Returns the sorted ids of the entries in a chain; absent where other entries are not to be read. */
+  /** Returns the sorted ids of the entries in a chain. Absent: other entries must not be read. */
   readonly inChain?: ((chain: Chain) => Maybe<Buffer>) | undefined;
-  /** Called at intervals during planning, to let other work run. */
+  /** Called at intervals during planning, so that other work can run. */
   readonly pause?: (() => Maybe<void>) | undefined;
 }
 
-/** Number of rows up to which ranges are counted, which takes a read of the rows. */
+/** The most rows of a range that are counted. Counting a range reads its rows. */
 const COUNT_CAP = 2000;
 
 /**
- * Returns the cheapest index plan for the filter, or undefined where indexes cannot answer the filter. A term uses its
- * own index rows, an AND its cheapest part, an OR the union of all parts. Counts of equality and presence are exact.
+ * Returns the cheapest index plan for the filter; undefined if indexes cannot answer it. A term uses its own index
+ * rows, an AND its cheapest operand, an OR all operands. Counts of equality and presence are exact.
  */
 export function planIndexes(filter: CompiledFilter, context: PlanContext): Maybe<IndexPlan | undefined> {
   switch (filter.kind) {
@@ -68,17 +69,17 @@ export function planIndexes(filter: CompiledFilter, context: PlanContext): Maybe
   }
 }
 
-/** Number of candidates up to which each is checked for membership of a group, rather than the members listed. */
+/** With up to this number of candidates, each is checked for membership in a group, and its members are not listed. */
 const FEW_MEMBERS = 1000;
 
-/** Whether the candidates are found by references from entry to entry. */
+/** Whether finding the candidates requires following references between entries. */
 function isIndirect(operand: CompiledFilter): boolean {
   return operand.kind === 'term' && (operand.group !== undefined || operand.chain?.kind === 'chain');
 }
 
 /**
- * Orders the parts of an AND, of which planning stops at the first with a single candidate: equalities, equality on
- * objectClass, further terms, groups and chains.
+ * Orders the operands of an AND: equalities, equality on objectClass, further terms, groups and chains. Planning stops
+ * at the first operand with a single candidate.
  */
 function orderOperands(operands: readonly CompiledFilter[]): readonly CompiledFilter[] {
   const rank = (operand: CompiledFilter): number => {
@@ -91,17 +92,17 @@ function orderOperands(operands: readonly CompiledFilter[]): readonly CompiledFi
   return operands;
 }
 
-/** As `planIndexes`, for a part of a filter: counts the index rows without reading them. */
+/** Like `planIndexes`, for an operand. Counts the index rows without reading ids. */
 function planOperand(filter: CompiledFilter, context: PlanContext): Maybe<IndexPlan | undefined> {
   return filter.kind === 'term' ? planTerm(filter, context) : planIndexes(filter, context);
 }
 
-/** Number of ids up to which the list of an equality is read rather than counted. */
+/** The most ids of an equality that are read to count them. */
 const MAX_READ = 128;
 
 /**
  * Plans an equality on one attribute, the most common filter. Reads the ids at once, which also counts them. Returns
- * undefined for other terms.
+ * undefined for any other term.
  */
 function planEquality(term: Term, context: PlanContext): Maybe<IndexPlan | undefined> {
   if (term.lookup?.kind !== 'equality' || term.types.length !== 1) return undefined;
@@ -128,7 +129,7 @@ function planAnd(operands: readonly CompiledFilter[], context: PlanContext): May
   return fold(orderedOperands, undefined as IndexPlan | undefined, (best, operand) => {
     const fewCount = operand.kind === 'term' && operand.group ? FEW_MEMBERS : 1;
     if (best && best.count <= fewCount && !context.reportTerm) return best;
-    // The first part is probably the rarest, so its ids are read at once.
+    // The first operand probably has the fewest candidates, so its ids are read at once.
     const plan = best ? planOperand(operand, context) : planIndexes(operand, context);
     return chain(plan, (found) => afterPause(context, cheaper(best, found)));
   });
@@ -139,13 +140,13 @@ function cheaper(a: IndexPlan | undefined, b: IndexPlan | undefined): IndexPlan 
   return b.count < a.count ? b : a;
 }
 
-/** Returns the value after a pause for other work. */
+/** Returns the value, after letting other work run. */
 function afterPause<T>({ pause }: PlanContext, value: T): Maybe<T> {
   const maybePause = pause?.();
   return isPromise(maybePause) ? maybePause.then(() => value) : value;
 }
 
-/** Returns undefined where a part has no plan. */
+/** Returns undefined if an operand has no plan. */
 function planOr(operands: readonly CompiledFilter[], context: PlanContext): Maybe<IndexPlan | undefined> {
   const plans: IndexPlan[] = [];
   const areAllPlanned = fold(operands, true, (ok, operand) => {
@@ -215,7 +216,7 @@ function planChain(
   });
 }
 
-/** Returns for each type of a term its alternative sources, or the reason why no index can answer the term. */
+/** Returns alternative sources for each type of a term, or the reason why no index can answer the term. */
 function sourcesByType({ lookup, types }: Term, { indexes, rangeUse }: PlanContext): Source[][] | string {
   if (!lookup || types.length === 0) return 'no index can answer this match';
   const sourceChoices: Source[][] = [];
@@ -237,7 +238,7 @@ function sourcesByType({ lookup, types }: Term, { indexes, rangeUse }: PlanConte
   return sourceChoices;
 }
 
-/** Returns the entryUUIDs in a lookup of entryUUID, which are the keys of the master rows. */
+/** Returns the entryUUIDs in a lookup on entryUUID. They are the keys of master rows, so no index is needed. */
 function namedIds(lookup: Lookup): Buffer | undefined {
   if (lookup.kind !== 'equality' && lookup.kind !== 'anyOf') return undefined;
   const norms = lookup.kind === 'anyOf' ? lookup.norms : [lookup.norm];
@@ -245,8 +246,8 @@ function namedIds(lookup: Lookup): Buffer | undefined {
 }
 
 /**
- * Returns the alternative with the fewest rows, or the intersection of alternatives with many rows. The count is
- * current, not a remembered one.
+ * Returns the alternative with the fewest rows or, if all have many rows, an intersection of alternatives. Its count is
+ * current, not a cached one.
  */
 function chooseSource(sources: readonly Source[], context: PlanContext): Maybe<CountedSource> {
   const { reader, pause } = context;
@@ -268,13 +269,13 @@ function chooseSource(sources: readonly Source[], context: PlanContext): Maybe<C
 }
 
 /**
- * Number of candidates up to which a source is not narrowed. The number grows by 1 for every `IDS_PER_CANDIDATE` ids of
- * the next list, as the read of these ids costs as much as the examination of a candidate.
+ * Sources with up to this number of candidates are not narrowed. The number grows by 1 for every `IDS_PER_CANDIDATE`
+ * ids of the next list, since reading these ids costs as much as examining one candidate.
  */
 const FEW = 2;
 const IDS_PER_CANDIDATE = 256;
 
-/** Intersects a source with the next longer sources, one after another, as long as that saves time. */
+/** Intersects a source with the next longer sources in turn, as long as that saves time. */
 function narrowSource(best: CountedSource, others: readonly CountedSource[], reader: Reader): Maybe<CountedSource> {
   const [idsOfB, ...furtherSources] = others;
   if (!idsOfB || idsOfB.count > MAX_COMPARED || best.count <= FEW + idsOfB.count / IDS_PER_CANDIDATE) return best;
@@ -282,15 +283,16 @@ function narrowSource(best: CountedSource, others: readonly CountedSource[], rea
 }
 
 /**
- * Memory for the two lists of `intersect`, if the engine answers at once. New memory for each list would be garbage
- * outside the heap: at a few thousand searches a second the collector stops the thread five times a second.
+ * Memory for the two lists of `intersect` on a store that answers synchronously. Allocating memory for each list would
+ * create garbage outside the heap: at some thousand searches a second the collector would stop the thread five times a
+ * second.
  */
 const listMemory = [
   Buffer.allocUnsafeSlow((MAX_COMPARED + 1) * UUID_BYTES),
   Buffer.allocUnsafeSlow((MAX_COMPARED + 1) * UUID_BYTES),
 ] as const;
 
-/** Returns undefined where a list has grown since it was counted. */
+/** Returns undefined if a list has grown since it was counted. */
 function intersect(a: CountedSource, b: CountedSource, reader: Reader): Maybe<CountedSource | undefined> {
   const readIds = ({ source }: CountedSource, into: Buffer): Maybe<Buffer> =>
     sourceIds(source, reader, MAX_COMPARED + 1, undefined, into);
@@ -303,7 +305,7 @@ function intersect(a: CountedSource, b: CountedSource, reader: Reader): Maybe<Co
   );
 }
 
-/** Returns alternative sources. Each alone holds every match. */
+/** Returns alternative sources. Each of them has all matching entries. */
 function termSources(index: Index, lookup: Lookup): Source[] {
   const { table } = index;
   switch (lookup.kind) {
@@ -332,7 +334,7 @@ function patternSources(index: Index, lookup: Extract<Lookup, { kind: 'pattern' 
   }
   if (!index.hasAllSubstrings) return sources;
   for (const substring of [...lookup.any, ...(lookup.final ? [lookup.final] : [])]) {
-    // About eight grams of each part are enough to find a rare gram.
+    // About eight keys of each part suffice to find a rare one.
     const stride = Math.max(1, Math.floor((substring.length - 2) / 8));
     for (let offset = 0; offset + 3 <= substring.length; offset += stride)
       sources.push({ table, prefix: gramPrefix(substring, offset) });

@@ -5,12 +5,12 @@ import { MAX_NORM } from '../../model/thresholds.js';
 import type { CompiledFilter, Lookup, Term } from '../filter/compiled-filter.js';
 import { boundRange } from '../filter/store-filter.js';
 
-/** The keys `from` <= key < `to`. Without `to`, the range ends with the table. */
+/** The keys from `from` (inclusive) to `to` (exclusive). Without `to`, up to the end of the table. */
 export interface Range extends KeyRange {
   readonly from: Buffer;
 }
 
-/** Sorted ranges of keys of one index that do not overlap. */
+/** Key ranges of one index. They are sorted and do not overlap. */
 export interface IndexRanges {
   readonly index: Index;
   readonly ranges: readonly Range[];
@@ -19,9 +19,9 @@ export interface IndexRanges {
 const EQUALS = Buffer.of(EQUALITY);
 
 /**
- * Returns ranges of index keys that hold every entry for which the filter is true, by index; undefined where indexes
- * cannot answer the filter. The ranges depend only on the filter and the list of indexes, not on the data. All pages of
- * a search therefore use the same ranges.
+ * Returns key ranges, by index, that have all entries for which the filter is True; undefined if indexes cannot answer
+ * it. The ranges depend only on the filter and the list of indexes, not on the data, so all pages of a search use the
+ * same ranges.
  */
 export function keyRanges(filter: CompiledFilter, indexes: IndexSet): readonly IndexRanges[] | undefined {
   const rangesByIndex: RangesByIndex = new Map();
@@ -32,7 +32,7 @@ export function keyRanges(filter: CompiledFilter, indexes: IndexSet): readonly I
 
 type RangesByIndex = Map<Index, Range[]>;
 
-/** Adds the ranges of a filter. Returns false where no index can answer the filter. */
+/** Adds the ranges for a filter. Returns false if no index can answer it. */
 function addRanges(filter: CompiledFilter, indexes: IndexSet, ranges: RangesByIndex): boolean {
   switch (filter.kind) {
     case 'undefined':
@@ -48,10 +48,10 @@ function addRanges(filter: CompiledFilter, indexes: IndexSet, ranges: RangesByIn
   }
 }
 
-/** Kinds of lookups, ordered by the usual number of entries, fewest first. */
+/** Kinds of lookups, in the order of their usual number of entries. */
 const RANKS = ['equality', 'anyOf', 'pattern', 'from', 'upTo', 'presence'];
 
-/** Adds the ranges of the best part of an AND. */
+/** Adds the ranges for that operand of an AND that usually has the fewest entries. */
 function addBest(operands: readonly CompiledFilter[], indexes: IndexSet, ranges: RangesByIndex): boolean {
   const rank = (part: CompiledFilter): number =>
     part.kind === 'term' ? RANKS.indexOf(part.lookup?.kind ?? '') : RANKS.length;
@@ -72,7 +72,7 @@ function addTerm({ lookup, types, chain }: Term, indexes: IndexSet, ranges: Rang
   return true;
 }
 
-/** Adds the range of all entries of an object class, given in normal form. */
+/** Adds the range for all entries of an object class, given as normal form. */
 function addClass(norm: Buffer | undefined, indexes: IndexSet, ranges: RangesByIndex): boolean {
   const index = indexes.list.find(({ type }) => type.oid === OBJECT_CLASS_OID);
   if (!index?.isReady || !norm) return false;
@@ -96,7 +96,7 @@ function lookupRanges(index: Index, lookup: Lookup): Range[] | undefined {
   }
 }
 
-/** Length from which the initial part of a pattern selects fewer entries than a gram of three bytes. */
+/** From this length on, an initial part selects fewer entries than any three bytes of the pattern. */
 const SELECTIVE_INITIAL = 3;
 
 function patternRange(index: Index, { initial, any, final }: Extract<Lookup, { kind: 'pattern' }>) {
@@ -112,7 +112,7 @@ function prefixRange(prefix: Buffer): Range {
   return { from: prefix, to: prefixEnd(prefix) };
 }
 
-/** Sorts ranges and merges ranges that overlap or touch. */
+/** Sorts ranges, and merges those that overlap or touch. */
 function mergeRanges(ranges: readonly Range[]): Range[] {
   const mergedRanges: Range[] = [];
   for (const range of [...ranges].sort((a, b) => Buffer.compare(a.from, b.from))) {

@@ -5,25 +5,25 @@ import { type IndexPlan, type PlanContext, planIndexes } from './index-plan.js';
 import { keyRanges } from './key-ranges.js';
 import type { Source } from './sources.js';
 
-/** An index plan of one part of the filter. Later pages find the plan again by the number of the part. */
+/** An index plan for one operand of the filter. Later pages plan the same operand again. */
 export interface PagePlan extends IndexPlan {
-  /** Number of the part of an AND; 0 for other filters. */
+  /** Number of the operand of an AND; 0 for other filters. */
   readonly partNumber: number;
 }
 
-/** Returns the parts of a filter of which each alone may serve as a plan. */
+/** Returns the operands of a filter that can each serve as a plan for the whole filter. */
 export function usableOperands(filter: CompiledFilter): readonly CompiledFilter[] {
   return filter.kind === 'and' ? filter.parts : [filter];
 }
 
-/** Returns the cheapest plan by which a paged search can go on from page to page. */
+/** Returns the cheapest plan by which a search can be resumed from page to page. */
 export function planPages(filter: CompiledFilter, context: PlanContext): Maybe<PagePlan | undefined> {
   const operands = usableOperands(filter);
   let best: PagePlan | undefined;
   const planning = fold([...operands.keys()], undefined as unknown, (_, partNumber) => {
     if (best && best.count <= 1) return;
     return chain(planIndexes(operands[partNumber]!, { ...context, rangeUse: 'kept' }), (plan) => {
-      // A plan with ranges is usable only if the whole part can be answered by ranges of keys.
+      // A plan with ranges is usable only if key ranges can answer the whole operand.
       const isUsable = plan && (isInIdOrder(plan.sources) || keyRanges(operands[partNumber]!, context.indexes));
       if (isUsable && (!best || plan.count < best.count)) best = { ...plan, partNumber };
       return context.pause?.();
@@ -32,7 +32,7 @@ export function planPages(filter: CompiledFilter, context: PlanContext): Maybe<P
   return chain(planning, () => best);
 }
 
-/** Whether the candidates come from lists in the order of ids, so that no range of keys has to be read. */
+/** Whether all sources are lists in the order of ids, so that no key range has to be read. */
 export function isInIdOrder(sources: readonly Source[]): boolean {
   return !sources.some((source) => 'range' in source);
 }

@@ -5,8 +5,8 @@ import type { RecentCounts } from '../../model/recent-counts.js';
 import { GRAM, UUID_BYTES } from '../../model/tables.js';
 
 /**
- * A source of candidates: known ids, or the rows of one index under one key prefix, under several prefixes, or in a
- * range of keys.
+ * A source of candidates: known ids, or the rows of an index with one key prefix, with several prefixes, or in a key
+ * range.
  */
 export type Source =
   | { readonly ids: Buffer }
@@ -15,7 +15,7 @@ export type Source =
   | { readonly table: string; readonly range: KeyRange };
 
 /**
- * Returns ids of a source, at most `limit` where ids have to be read. Ids of prefixes are sorted and follow `after`.
+ * Returns ids of a source; at most `limit` if they have to be read. Ids of prefixes are sorted and follow `after`.
  * `into`: memory that the result may use.
  */
 export function sourceIds(source: Source, reader: Reader, limit: number, after?: Buffer, into?: Buffer): Maybe<Buffer> {
@@ -28,25 +28,25 @@ export function sourceIds(source: Source, reader: Reader, limit: number, after?:
 export interface CountedSource {
   readonly source: Source;
   readonly count: number;
-  /** Whether the count is from the last second rather than current. */
+  /** Whether the count is cached, up to a second old. */
   readonly isRemembered?: boolean;
 }
 
-/** Number of rows up to which the rows of a key are counted; an embedded engine counts in constant time. */
+/** The most rows with a key prefix that are counted. An embedded engine counts in constant time. */
 const POSTING_CAP = 1_000_000_000;
 
 interface CountOptions {
-  /** Recent counts of substring rows, which may be returned instead of current counts. */
+  /** Cached counts of substring rows, which may be used instead of current counts. */
   readonly recentCounts?: RecentCounts | undefined;
-  /** Whether the result for a range is the range itself rather than its ids. */
+  /** Whether a range that was read to count it stays a range. Otherwise it is replaced by its ids. */
   readonly keepRanges?: boolean;
-  /** Called between groups of lists, to let other work run. */
+  /** Called between lists, so that other work can run. */
   readonly pause?: (() => Maybe<void>) | undefined;
 }
 
 /**
- * Counts a source. Ranges and short lists are read for the count, ranges up to `cap` rows. A range or a set of lists
- * that has been read completely is replaced by its ids.
+ * Counts a source. Ranges of up to `cap` rows and short lists are read for the count. A range or a set of lists that
+ * was read completely is replaced by its ids.
  */
 export function countSource(
   source: Source,
@@ -75,12 +75,12 @@ export function countSource(
 type ListsSource = Extract<Source, { prefixes: readonly Buffer[] }>;
 
 const GROUP_SIZE = 64;
-/** Number of ids up to which a list is read rather than counted. */
+/** The most ids of a list that are read to count them. */
 const SHORT_LIST = 64;
-/** Number of ids up to which the ids of all lists are kept. */
+/** The most ids that are kept when lists are counted. */
 const MAX_KEPT_IDS = 16_384;
 
-/** Counts many lists. Keeps the ids while there are few: most lists have one id or none. */
+/** Counts many lists. Keeps the ids up to `MAX_KEPT_IDS`, because most lists have one id or none. */
 class ListCounter {
   readonly #source: ListsSource;
   readonly #reader: Reader;
@@ -127,12 +127,12 @@ class ListCounter {
   }
 }
 
-/** Returns the ids of several lists, list by list: at most `limit` ids a list, sorted, that follow `after`. */
+/** Returns ids of several lists, one list after the other: of each at most `limit` ids that follow `after`, sorted. */
 function idsOfLists({ table, prefixes }: ListsSource, reader: Reader, limit: number, after?: Buffer): Maybe<Buffer> {
   return chain(reader.postingsMany(table, prefixes, limit, after), (lists) => Buffer.concat(lists));
 }
 
-/** Returns the entryUUIDs at the end of index keys. */
+/** Returns the entryUUIDs with which index keys end. */
 function idsOfKeys(keys: readonly Buffer[]): Buffer {
   const ids = Buffer.allocUnsafe(keys.length * UUID_BYTES);
   let i = 0;
@@ -140,7 +140,7 @@ function idsOfKeys(keys: readonly Buffer[]): Buffer {
   return ids;
 }
 
-/** Yields the ids of a source in batches. A range may hold the same id under several values. */
+/** Yields the ids of a source in batches. A range may have an id several times, under different values. */
 export function idBatches(source: Source, reader: Reader, limit: number): AsyncGenerator<Buffer> {
   return 'range' in source ? rangeBatches(source, reader) : prefixBatches(source, reader, limit);
 }

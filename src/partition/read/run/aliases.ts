@@ -14,11 +14,11 @@ import type { TreeContext } from '../../tree/tree-context.js';
 import type { SearchContext } from './search-context.js';
 import type { SearchRun } from './search-run.js';
 
-/** Number of aliases followed in a row before the search fails with `loopDetect` (compare CVE-2025-27497). */
+/** The most aliases that are followed in a row; then the search fails with `loopDetect` (compare CVE-2025-27497). */
 const MAX_ALIASES = 16;
 
 /**
- * Finds the entry `dn`, where the entry and any entry above may be an alias (RFC 4511 §4.5.1.3, derefFindingBaseObj).
+ * Finds the entry at `dn`. The entry and its ancestors may be aliases (RFC 4511 §4.5.1.3, derefFindingBaseObj).
  * `followed`: number of aliases followed so far.
  */
 export async function followPath(
@@ -48,7 +48,7 @@ export async function followPath(
   return requireEntry(context, context.store, dn, manageDsaIT);
 }
 
-/** As `followPath`; throws `HiddenEntry` where the viewer may not see the entry. */
+/** Like `followPath`. Throws `HiddenEntry` if the viewer may not see the entry. */
 async function followVisible(
   context: SearchContext,
   viewer: Viewer,
@@ -61,7 +61,7 @@ async function followVisible(
   throw new HiddenEntry(entry.node);
 }
 
-/** Returns the nodes from the suffix entry down to the node. */
+/** Returns the nodes from the suffix entry down to `node`. */
 function pathTo(node: Node): Node[] {
   const path: Node[] = [];
   for (let n: Node | undefined = node; n && n !== ROOT; n = n.parent) path.push(n);
@@ -96,8 +96,8 @@ function isMissingEntry(error: unknown): boolean {
 const MAX_AREAS = 10_000;
 
 /**
- * Adds the areas that the aliases in the search's areas name. An alias that names a missing entry, or an entry in an
- * area that is searched anyway, adds none.
+ * Adds areas for the aliases in the search's areas. Ignores an alias that names a missing entry, or an entry in an area
+ * that is already searched.
  */
 export async function followAliases(search: SearchRun, places: Places): Promise<void> {
   const { areas } = search;
@@ -117,9 +117,7 @@ export async function followAliases(search: SearchRun, places: Places): Promise<
   }
 }
 
-/**
- * Returns the entry that an alias names; undefined where the alias or the entry is missing or hidden from the viewer.
- */
+/** Returns the entry that an alias names; undefined if the alias or the entry is missing or hidden from the viewer. */
 async function findTarget(context: SearchContext, viewer: Viewer, alias: Node): Promise<Node | undefined> {
   const row = await context.store.get(MASTER_TABLE.name, alias.id);
   const targetText = row && (await isVisible(viewer, alias, () => row)) && aliasTarget(context, row);

@@ -10,19 +10,19 @@ import { INDEX_BATCH } from './batch-sizes.js';
 
 export interface Base {
   readonly node: Node;
-  /** The packed master row, or its head, if the row was read when the base was resolved. */
+  /** The packed master row, or the head of a split row, if it was read to find the base. */
   readonly row?: Buffer | undefined;
 }
 
-/** An entry and a scope to search. Aliases that are followed add areas to a search. */
+/** A base and a scope to search. A search has several areas when it follows aliases. */
 export interface Area extends Base {
   readonly scope: SearchParams['scope'];
 }
 
-/** Number of scanned rows that cost as much as one index candidate: a scan reads in order, an index at random. */
+/** This number of scanned rows costs as much as one index candidate: a scan reads in order, an index at random. */
 const SCAN_FACTOR = 4;
 
-/** Whether an index plan with this number of candidates is used without comparing the plan to the size of the scope. */
+/** Whether an index plan with this number of candidates is used without estimating the cost of a scan. */
 export function isCheap(candidates: number): boolean {
   return candidates * SCAN_FACTOR <= INDEX_BATCH;
 }
@@ -49,19 +49,19 @@ function contains(area: Area, id: Buffer, parent: Node): boolean {
   }
 }
 
-/** Positions of the added areas by the id of their entry. */
+/** Indexes of the areas that aliases have added, by the id of their base. */
 interface AddedAreas {
   readonly entryPositions: Map<string, number>;
   readonly subtreePositions: Map<string, number>;
 }
 
 /**
- * The areas of a search in the order in which the areas are searched: first the requested area, then the entries and
- * subtrees that aliases add. The time of each method grows with the depth of the entry, not with the number of areas.
+ * The areas of a search, in the order in which they are searched: the requested area, then the entries and subtrees
+ * that aliases add. The time of each method depends on the depth of the entry, not on the number of areas.
  */
 export class Areas {
   readonly #areas: Area[];
-  /** Created with the first added area. */
+  /** Undefined while no alias has added an area. */
   #addedAreas: AddedAreas | undefined;
 
   constructor(requestedArea: Area) {
@@ -82,7 +82,7 @@ export class Areas {
     positions.set(area.node.id.toString('latin1'), this.#areas.push(area) - 1);
   }
 
-  /** Whether an area contains all entries that a search with this base and scope would cover. */
+  /** Whether the areas contain all entries of this base and scope. */
   includes(node: Node, scope: 'base' | 'sub'): boolean {
     const requestedArea = this.#areas[0]!;
     if (requestedArea.scope === 'sub' && isWithin(node, requestedArea.node)) return true;
@@ -121,8 +121,8 @@ function scopeSize(reader: Reader, { node, scope }: Area): Maybe<number> {
 }
 
 /**
- * Whether the area is scanned in the order of the whole tree table, as areas at or above a suffix are: fewer seeks than
- * a scan of each parent's children.
+ * Whether an area is scanned in the order of the whole tree table. True for a subtree of a suffix: this takes fewer
+ * seeks than a scan of the children of each parent.
  */
 export function isWholeTable({ node, scope }: Area): boolean {
   return scope !== 'one' && (node === ROOT || node.parent === ROOT);

@@ -26,7 +26,7 @@ export class BaseDeletedError extends LdapError {
 }
 
 /**
- * Returns the base entry of a search, through aliases where the parameters ask to follow them. Throws `noSuchObject`,
+ * Returns the base entry of a search, through aliases if the parameters ask for that. Throws `noSuchObject`,
  * `referral`, `aliasProblem`, `loopDetect`.
  */
 export function resolveBase(
@@ -43,7 +43,7 @@ export function resolveBase(
   );
 }
 
-/** Returns the base. Throws `HiddenEntry` where the viewer may not see the entry. */
+/** Returns the base. Throws `HiddenEntry` if the viewer may not see it. */
 function requireVisible(context: SearchContext, { viewer, ofUrl }: SearchParams, base: Base): Maybe<Base> {
   if (!viewer.sightOf || ofUrl) return base;
   // `base.row` may be only the head of a split row.
@@ -54,13 +54,13 @@ function requireVisible(context: SearchContext, { viewer, ofUrl }: SearchParams,
   });
 }
 
-/** Finds the base entry, without regard to aliases; undefined where a name on the path does not exist. */
+/** Finds the base without following aliases; undefined if an entry on the path does not exist. */
 function findBase(context: SearchContext, { base, scope }: SearchParams): Maybe<Base | undefined> {
   if (scope === 'base') return findEntry(context, context.store, base, 'getHead');
   return chain(context.nodes.byDn(base, 0, context.shared.suffixes), (node) => node && { node });
 }
 
-/** Finds a base that is missing or may be reached through an alias or a referral. */
+/** Finds a base that does not exist, or that aliases or referrals may lead to. */
 async function resolveThroughAliases(context: SearchContext, params: SearchParams, specials: Specials): Promise<Base> {
   const followsAliases = specials.hasAliases && (params.deref === 'finding' || params.deref === 'always');
   try {
@@ -74,8 +74,8 @@ async function resolveThroughAliases(context: SearchContext, params: SearchParam
 }
 
 /**
- * Adds the scope to the URLs of a referral error (RFC 4511 §4.1.10); returns other errors unchanged. RFC 4516 has no
- * word for the scope `subordinate`: without a scope in the URL the client keeps its own scope.
+ * Adds the scope to the URLs of a referral error (RFC 4511 §4.1.10). Returns other errors unchanged. RFC 4516 has no
+ * name for the scope `subordinate`; without a scope in the URL the client keeps its own scope.
  */
 function addScope(error: unknown, scope: Scope): unknown {
   if (!(error instanceof LdapError) || error.result !== 'referral' || scope === 'subordinate') return error;
@@ -84,14 +84,16 @@ function addScope(error: unknown, scope: Scope): unknown {
   return new LdapError('referral', message, { referrals, matchedDN, cause: error });
 }
 
-/** Searches the scope `base`. The row is read only if it was not read when the base was resolved. */
+/** Searches the scope `base`. Reads the row unless it was read to find the base. */
 export function searchBase(search: SearchRun, { node, row }: Area): Maybe<void> {
   if (!row) return examineEntry(search, node.id);
   search.rowsExamined++;
   return checkHead(search, node.id, row, 'b', node.id);
 }
 
-/** Throws `BaseDeletedError` unless the base entry still exists. Reads the store, as a cached node may be outdated. */
+/**
+ * Throws `BaseDeletedError` if the base entry no longer exists. Reads the store, since cached nodes may be outdated.
+ */
 export function requireBase(search: SearchRun, node: Node): Maybe<void> {
   if (node === ROOT) return;
   return chain(search.context.store.getHead(MASTER_TABLE.name, node.id, true), (row) => {

@@ -9,23 +9,23 @@ import type { AbortConditions, SearchParams } from '../search-params.js';
 /** Returns the sorted ids of the entries in a chain. Follows only values that the viewer may search by. */
 export type FindChainIds = (chain: Chain, viewer: Viewer, bounds: WalkBounds) => Maybe<Buffer>;
 
-/** Limits of a walk along references from entry to entry. The walk counts the numbers down. */
+/** Limits of a walk from entry to entry by references. The walk decrements the numbers. */
 export interface WalkBounds extends AbortConditions {
   entriesLeft: number;
   stepsLeft: number;
 }
 
-/** Limits of all chains of one search together. */
+/** Limits for all chains of a search together. */
 const MAX_ENTRIES = 200_000;
 const MAX_STEPS = 2000;
 
 interface FollowedChain {
   readonly ids: Maybe<Buffer>;
-  /** The ids as a set, built when `membershipTest` first needs it. */
+  /** `ids` as a set, made when `membershipTest` first needs it. */
   idSet?: IdSet;
 }
 
-/** The chains that the filter of one search names. Each chain is followed once, when first needed. */
+/** The chains in the filter of one search. Each chain is followed once, when it is first needed. */
 export class Chains {
   readonly #findChainIds: FindChainIds;
   readonly #params: SearchParams;

@@ -18,12 +18,12 @@ import type { PlanKind } from './page.js';
 import type { SearchRun } from './search-run.js';
 import { readFilterPart, returnsWide } from './wide-part.js';
 
-/** Checks that an entry which an index names and which has no master row has been deleted. */
+/** Handles an entry that an index has, but that has no master row: the entry must have been deleted. */
 export function checkMissingEntry(search: SearchRun, id: Buffer, kind: PlanKind): Maybe<void> {
   return kind === 'i' || kind === 'r' ? requireDeleted(search.context, id) : undefined;
 }
 
-/** As `checkRow`, for a candidate of whose master row at least the head has been read. */
+/** Like `checkRow`, for a candidate whose row, or only the head of a split row, has been read. */
 export function checkHead(search: SearchRun, id: Buffer, head: Buffer, kind: PlanKind, key: Buffer): Maybe<void> {
   if (isWhole(head)) return checkRow(search, id, head, kind, key);
   const { context, params, reader, filter } = search;
@@ -36,15 +36,15 @@ export function checkHead(search: SearchRun, id: Buffer, head: Buffer, kind: Pla
   );
 }
 
-/** Reads a whole split row and checks it: the filter or the access rules need more than the part read before. */
+/** Reads and checks a whole split row, if filter or access rules need more than was read before. */
 function readAndCheck(search: SearchRun, id: Buffer, head: Buffer, kind: PlanKind, key: Buffer): Maybe<void> {
   refuseLongEntry(search.params.refuseLong && !search.output.hasBegun, head);
   return chain(search.reader.get(MASTER_TABLE.name, id), (row) => row && checkRow(search, id, row, kind, key));
 }
 
 /**
- * Checks a candidate against scope, visibility and filter, and passes a matching entry to the search's output. The
- * candidates of a search are checked in sequence, as all of them use `search.entry`.
+ * Checks scope, visibility and filter of a candidate. Passes a matching entry to the output. The candidates of a search
+ * are checked one after another, because all of them use `search.entry`.
  */
 export function checkRow(
   search: SearchRun,
@@ -98,7 +98,10 @@ function checkFilter(search: SearchRun, entry: ExaminedEntry): Maybe<void> {
     : runWork(checkWithInputs(search, { ...entry }));
 }
 
-/** Looks into the groups that the filter names, and finds all groups of the entry only where these do not decide. */
+/**
+ * Checks the entry's membership in the groups that the filter names. Finds all groups of the entry only if this does
+ * not decide.
+ */
 function checkNamedGroups(search: SearchRun, entry: ExaminedEntry): Maybe<void> {
   const { context, inputs, filter, params } = search;
   const { id, storedRow, parent } = entry;
@@ -109,7 +112,7 @@ function checkNamedGroups(search: SearchRun, entry: ExaminedEntry): Maybe<void> 
   });
 }
 
-/** Reads the inputs that the row does not hold, then checks the filter. `entry` is a copy, as fields are added. */
+/** Reads the inputs that the row lacks, then checks the filter. `entry` is a copy, because fields are added to it. */
 function* checkWithInputs(search: SearchRun, entry: ExaminedEntry): Work<void> {
   const { id, kind, key } = entry;
   try {
@@ -130,7 +133,7 @@ function outputIfTrue(result: Tri, search: SearchRun, entry: ExaminedEntry): May
   return entry.isPartial ? readAndOutput(search, entry) : search.output.passEntry(entry, search.areaIndex);
 }
 
-/** Reads the whole row of an entry whose part matched. An entry that has changed since is checked anew. */
+/** Reads the whole row of an entry whose partial row matched. An entry that has changed since is checked again. */
 function readAndOutput(search: SearchRun, entry: ExaminedEntry): Maybe<void> {
   return chain(search.reader.get(MASTER_TABLE.name, entry.id), (row) => {
     if (!row) return;

@@ -6,7 +6,7 @@ import { checkHead, checkMissingEntry, checkRow } from './entry-check.js';
 import type { PlanKind } from './page.js';
 import type { SearchRun } from './search-run.js';
 
-/** Reads an entry and checks it. The row may be in memory of the reader until `detachScratch` or the next read. */
+/** Reads and checks an entry. The row may be in memory of the reader, valid until `detachScratch` or the next read. */
 export function examineEntry(search: SearchRun, id: Buffer, kind: PlanKind = 'b', key: Buffer = id): Maybe<void> {
   search.rowsExamined++;
   const { reader } = search;
@@ -35,8 +35,8 @@ export async function examineEntries(
 }
 
 /**
- * Checks one batch. Returns the number of checked entries where the search has to wait for its client: the rest of the
- * batch is dropped, as waiting searches hold no rows. Returns undefined otherwise.
+ * Checks a batch. If the search has to wait for its client, returns the number of checked entries, and the rest is
+ * dropped: a waiting search holds no rows. Otherwise returns undefined.
  */
 async function examineBatch(
   search: SearchRun,

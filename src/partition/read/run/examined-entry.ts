@@ -4,20 +4,20 @@ import { ROOT } from '../../tree/nodes.js';
 import { type Candidate, emptyCandidate } from '../filter/compiled-filter.js';
 import type { PlanKind } from './page.js';
 
-/** The entry that a search is examining. `row` holds the attributes that the viewer may search by. */
+/** The entry that a search is examining. `row` has the attributes that the viewer may search by. */
 export interface ExaminedEntry extends Candidate {
   id: Buffer;
   /** The master row with all attributes. */
   storedRow: Buffer;
-  /** Whether `storedRow` holds only the part of a split row that the filter needs, and more is to be returned. */
+  /** Whether `storedRow` has only the part of a split row that the filter needs, and more is to be returned. */
   isPartial: boolean;
   parent: Node;
   kind: PlanKind;
-  /** The key behind which the next page starts if this page ends here (`Resume`). */
+  /** The key after which the next page starts, if this entry is the last of its page (`Resume`). */
   key: Buffer;
 }
 
-/** Returns an entry to be filled in. A search reuses the same object for all candidates. */
+/** Returns an empty object, which a search fills in for each candidate. */
 export function emptyEntry(): ExaminedEntry {
   const place = { id: EMPTY, storedRow: EMPTY, isPartial: false, parent: ROOT, kind: 'b', key: EMPTY } as const;
   return { ...emptyCandidate(), ...place };

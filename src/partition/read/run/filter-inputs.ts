@@ -8,8 +8,8 @@ import type { SearchRun } from './search-run.js';
 import { countVisibleChildren } from './visible-children.js';
 
 /**
- * Reads the inputs of the filter that the entry's row does not hold: large values, counts of children, chains, groups.
- * Chains and groups are read only while the filter is Undefined without them.
+ * Reads the inputs of the filter that the row lacks: large values, counts of children, chains, groups. Reads chains and
+ * groups only while the filter is Undefined without them.
  */
 export function* readInputs(search: SearchRun, entry: ExaminedEntry): Work<void> {
   const { context, reader, inputs, filter } = search;
@@ -28,7 +28,7 @@ export function* readInputs(search: SearchRun, entry: ExaminedEntry): Work<void>
     yield* readGroups(search, entry);
 }
 
-/** Reads the groups of the entry: first the groups that the filter names, and all groups where these do not decide. */
+/** Reads the groups of the entry: first those that the filter names, and all groups if these do not decide. */
 function* readGroups({ context, inputs, filter, params }: SearchRun, entry: ExaminedEntry): Work<void> {
   const { viewer } = params;
   const { id, storedRow, parent } = entry;

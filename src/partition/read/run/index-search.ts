@@ -20,7 +20,7 @@ export function searchIndex(search: SearchRun, plan: IndexPlan): Maybe<void> {
   return hasFewIds ? examineIds(search, singleSource.ids, new IdSet()) : searchSources(search, plan);
 }
 
-/** Reads the sources one after another. An entry that is indexed under several values is examined once. */
+/** Reads the sources one after another. Examines an entry that occurs under several values once. */
 async function searchSources(search: SearchRun, plan: IndexPlan): Promise<void> {
   const seenIds = new IdSet();
   for (const source of plan.sources) {
@@ -33,7 +33,7 @@ async function searchSources(search: SearchRun, plan: IndexPlan): Promise<void> 
   }
 }
 
-/** Reads the ids of one index key batch by batch. `readNext` returns the batch behind an id. */
+/** Reads the ids of one index key batch by batch. `readNext` returns the batch that follows an id. */
 async function searchPostings(
   search: SearchRun,
   first: Maybe<Buffer>,
@@ -50,13 +50,13 @@ async function searchPostings(
   }
 }
 
-/** Bytes of the ids that are examined between two looks at the clock. */
+/** Bytes of the ids that are examined between two checks of the clock. */
 const CLOCK_BYTES = CLOCK_INTERVAL * UUID_BYTES;
 
-/** Size of the first batch: the client may want no more entries. */
+/** Size of the first batch. It is small, because the client may want only a few entries. */
 const FIRST_BATCH = 16;
 
-/** Examines the entries with the given ids, except ids that are in `seenIds`, to which the ids are added. */
+/** Examines the entries with these ids. Skips ids in `seenIds`, and adds the others to it. */
 export function examineIds(search: SearchRun, ids: Buffer, seenIds?: IdSet): Maybe<void> {
   const isSpread = search.context.store.supports.spread && ids.length > UUID_BYTES;
   return isSpread ? examineInBatches(search, ids, seenIds) : examineInTurn(search, ids, 0, seenIds);

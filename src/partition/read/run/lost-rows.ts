@@ -18,9 +18,9 @@ import type { SearchContext } from './search-context.js';
 const OBJECT_CLASS_TABLE = indexTable(OBJECT_CLASS_OID).name;
 
 /**
- * Checks a candidate without a master row: the entry has been deleted since an index named the entry, or the row is
- * lost. Throws `damaged` where one snapshot has the entry in the index of objectClass, in which every entry is under
- * `top`, and has no master row. Does nothing on an engine without snapshots.
+ * Handles a candidate without master row: either the entry has been deleted since the index was read, or the row is
+ * lost. Throws `damaged` if in one snapshot the index of objectClass has the entry (every entry is in its list for
+ * `top`) and the master row is missing. Does nothing on an engine without snapshots.
  */
 export async function requireDeleted({ store, schema }: SearchContext, id: Buffer): Promise<void> {
   if (!store.supports.snapshot) return;
@@ -36,17 +36,17 @@ export async function requireDeleted({ store, schema }: SearchContext, id: Buffe
   }
 }
 
-/** Handles an entry that a tree row names and that has no master row. Throws `damaged` where a snapshot shows both. */
+/** Handles an entry that has a tree row but no master row. Throws `damaged` if one snapshot shows both. */
 export function checkMissingRow(context: SearchContext, id: Buffer): void {
   if (context.store.supports.snapshot) throw lostRowError(id, 'a tree row names its entry');
 }
 
-/** The error for a master row that is missing though another row of the same snapshot names the entry. */
+/** Returns the error for a missing master row whose entry another row of the same snapshot names. */
 function lostRowError(id: Buffer, reason: string): Error {
   return damaged(MASTER_TABLE.name, Buffer.from(id), `it is missing, and ${reason}`);
 }
 
-/** Returns the number of rows in the tree table by its counters: each suffix entry and the entries below. */
+/** Returns the number of rows in the tree table by the counters: of each suffix, the entry and the entries below. */
 async function countRowsByCounters(reader: Reader): Promise<number> {
   const scan = reader.scan(TREE_TABLE.name, childrenRange(ROOT_ID));
   let rowCount = 0;
@@ -56,8 +56,8 @@ async function countRowsByCounters(reader: Reader): Promise<number> {
 }
 
 /**
- * Checks a scan of the whole tree table that found `count` rows. Throws `damaged` where the counters of the same
- * snapshot give a greater number.
+ * Checks the number of rows that a scan of the whole tree table has found. Throws `damaged` if the counters in the same
+ * snapshot say more.
  */
 export async function requireAllRows(context: SearchContext, reader: Reader, count: number): Promise<void> {
   if (!context.store.supports.snapshot) return;

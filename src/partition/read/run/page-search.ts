@@ -49,7 +49,10 @@ function indexesChangedError(): LdapError {
   );
 }
 
-/** Returns sources with all candidates of the plan of the first page; the sources themselves may differ. */
+/**
+ * Returns sources for the operand that the first page was planned by. They have the same candidates, but may differ
+ * from the sources of the first page.
+ */
 async function replanSources(search: SearchRun, operandNumber: number): Promise<readonly Source[]> {
   const filter = usableOperands(search.filter)[operandNumber];
   const plan = filter && (await planIndexes(filter, search.planContext('none')));
@@ -99,12 +102,12 @@ function hasIdAfter(ids: Buffer, id: Buffer): boolean {
 }
 
 const LISTS_AT_ONCE = 64;
-/** Minimum number of ids that are read from a list. */
+/** The fewest ids that are read from a list at once. */
 const MIN_READ_IDS = 8;
 
 /**
- * Merges lists from the id `startId` (exclusive) on. One round reads a portion of each list; ids up to the frontier,
- * the least last id of the lists that are not exhausted, are then complete.
+ * Merges lists from the id `startId` (exclusive) on. Each round reads a portion of each list. Up to the smallest last
+ * id of all lists that continue, the ids are then complete.
  */
 async function mergeLists(search: SearchRun, sources: readonly Source[], startId: Buffer | undefined): Promise<void> {
   let lists = idListsOf(sources);
@@ -141,7 +144,7 @@ async function mergeLists(search: SearchRun, sources: readonly Source[], startId
   }
 }
 
-/** Searches ranges of index keys, index by index, from the end of the previous page on. */
+/** Searches the key ranges of all indexes, from the end of the previous page on. */
 async function searchKeys(search: SearchRun, operandNumber: number, lastId: Buffer | undefined): Promise<void> {
   const filter = usableOperands(search.filter)[operandNumber];
   const indexRanges = filter && keyRanges(filter, search.context.shared.indexes);
@@ -165,7 +168,7 @@ async function searchKeys(search: SearchRun, operandNumber: number, lastId: Buff
   }
 }
 
-/** Whether no entry is in the ranges of index `n` under two keys, or in an earlier index. */
+/** Whether every entry has only one key in the ranges of index `n`, and none in the ranges of earlier indexes. */
 function hasUniqueKeys(tables: readonly IndexRanges[], n: number): boolean {
   return n === 0 && tables[0]!.index.type.singleValue && tables[0]!.ranges.length === 1;
 }
@@ -188,15 +191,15 @@ function hashRanges(tables: readonly IndexRanges[]): number {
   return (hash ?? 0) >>> 0;
 }
 
-/** Requires the values of the indexed types, from which the keys of an entry are computed. */
+/** Adds the indexed types to the inputs: the keys of an entry are computed from their values. */
 function addInputTypes({ inputs }: SearchRun, tables: readonly IndexRanges[]): void {
   if (inputs.valueTypes === 'all') return;
   inputs.valueTypes = new Set([...(inputs.valueTypes ?? []), ...tables.map(({ index }) => index.type)]);
 }
 
 /**
- * Examines the entries of the keys in a range. The first read takes one key more than the page has room for; further
- * reads grow, as entries may not match.
+ * Examines the entries in a key range. The first read takes one key more than the page has room for. Later reads are
+ * larger, because entries may not match.
  */
 async function searchRange(search: SearchRun, table: string, range: Range, start: Buffer | undefined): Promise<void> {
   let limit = Math.min(search.params.pageSize! - search.output.entries + 1, INDEX_BATCH);
@@ -218,7 +221,7 @@ async function examineKeys(search: SearchRun, keys: readonly Buffer[]): Promise<
   }
 }
 
-/** Whether the entry was found under its least key in the ranges, in the order of the indexes. */
+/** Whether `search.entry` was found under the first of all its keys in the ranges. */
 function isLeastKey(
   { context }: SearchRun,
   { row, largeValues, key }: ExaminedEntry,

@@ -3,12 +3,12 @@ import type { Node } from '../../model/node.js';
 import { nodeTreeKey } from '../../tree/nodes.js';
 
 /**
- * How a search finds candidates. `b`: the base entry; `i`: lists of an index, in the order of ids; `r`: ranges of index
- * keys; `s`: a scan of the scope; `t`: a scan of the whole tree table.
+ * The source of a search's candidates. `b`: the base entry; `i`: lists of an index, in the order of ids; `r`: key
+ * ranges of indexes; `s`: a scan of the scope; `t`: a scan of the whole tree table.
  */
 export type PlanKind = 'b' | 'i' | 'r' | 's' | 't';
 
-/** The position at which a page ended: number of the area, kind of plan, key of the last entry returned. */
+/** The end of a page: number of the area, kind of plan, and key of the last entry. */
 export interface Resume {
   readonly areaIndex: number;
   readonly kind: PlanKind;

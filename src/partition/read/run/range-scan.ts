@@ -28,21 +28,21 @@ type BatchRows = Pick<Batch, 'keys' | 'rows'>;
 
 interface ScanResult {
   readonly containers: Buffer[];
-  /** Number of rows in the range; undefined where the search had to wait and may have met rows twice. */
+  /** Number of rows in the range; undefined if the search had to wait and may have read rows twice. */
   readonly rowCount: number | undefined;
 }
 
 export interface RemainingRange {
   readonly from: Buffer;
-  /** Number of rows of the last batch that were dropped and are to be read again. */
+  /** Number of rows at the end of the last batch that were dropped and have to be read again. */
   readonly droppedCount: number;
-  /** Resolves when the client takes more entries; undefined where the search need not wait. */
+  /** Resolves when the client takes more entries; undefined if the search need not wait. */
   readonly clientReady: Promise<void> | undefined;
 }
 
 /**
- * Scans the tree rows of a range and checks their entries. While the client takes no more entries, the rows that
- * remain are dropped, and read again later: a waiting search holds no more than a key. `limit` bounds the first read.
+ * Scans the tree rows in a range and checks their entries. When the client takes no more entries, the remaining rows
+ * are dropped, and read again later: a waiting search holds only a key. `limit` limits the first read.
  */
 export async function scanRange(
   search: SearchRun,
@@ -63,12 +63,12 @@ export async function scanRange(
   }
 }
 
-/** Undefined where one of the numbers is unknown. */
+/** Returns undefined if one of the numbers is unknown. */
 function addCounts(a: number | undefined, b: number | undefined): number | undefined {
   return a === undefined || b === undefined ? undefined : a + b;
 }
 
-/** Scans until the range, the limit or the page ends, or the client takes no more. */
+/** Scans up to the end of the range, the limit or the end of the page, or until the client takes no more entries. */
 async function scanPart(
   search: SearchRun,
   range: KeyRange,
@@ -89,7 +89,7 @@ async function scanPart(
       rowCount += batch.scannedCount;
       const remainingRange = await checkRows(search, batch, kind, containers);
       if (remainingRange) {
-        // At its limit the scan reports `end` although the range continues: the batch then ends after its last key.
+        // A scan that reaches its limit reports `end`, although the range continues after the last key.
         const isAtLimit = returnedCount + batch.keys.length === options.limit;
         const batchEnd = batch.until && isAtLimit ? keyAfter(batch.keys.at(-1)!) : batch.until;
         const countChange = await uncountRows(search, remainingRange, batchEnd, range.to, options.filter !== undefined);
@@ -109,8 +109,8 @@ async function scanPart(
 }
 
 /**
- * Subtracts the dropped rows from `rowsExamined`, as they will be read again. Returns the change of the row count, zero
- * or less, or undefined where the number of dropped rows that the filter skipped is unknown.
+ * Subtracts the dropped rows from `rowsExamined`, because they will be read again. Returns the change of the row count
+ * (zero or negative); undefined if it is unknown how many of the dropped rows the store filter skipped.
  */
 async function uncountRows(
   search: SearchRun,
@@ -129,8 +129,8 @@ async function uncountRows(
 }
 
 /**
- * Checks the entries of tree rows, and adds the ids of entries with children to `containers`. Stops where the client
- * takes no more, and returns the rest.
+ * Checks the entries of tree rows. Adds the ids of entries with children to `containers`. If the client takes no more
+ * entries, stops and returns the rest.
  */
 async function checkRows(
   search: SearchRun,
@@ -158,7 +158,7 @@ async function checkRows(
   return undefined;
 }
 
-/** Returns the rows of a batch from row number `rowNumber` on that pass the filter. */
+/** Returns the rows of a batch from `rowNumber` on that pass the filter. */
 export function remainingRows({ keys, rows }: Batch, rowNumber: number, filter: StoreFilter | undefined): BatchRows {
   const test = filter ? compileFilter(filter) : () => true;
   const rowNumbers = [...keys.keys()].filter((i) => i >= rowNumber && test(rows[i]!));
@@ -166,9 +166,9 @@ export function remainingRows({ keys, rows }: Batch, rowNumber: number, filter: 
 }
 
 /**
- * Scans the rest of a range for a search that has left a shared scan, and adds the ids of entries with children to
+ * Scans the rest of a range after a search has left a shared scan. Adds the ids of entries with children to
  * `containers`. The rest begins with rows that have been read, or at a key. `until`: end of the batch in which the
- * search has left. `rowCount`: number of rows up to there.
+ * search left. `rowCount`: number of rows before that.
  */
 export async function scanRemainingRange(
   search: SearchRun,

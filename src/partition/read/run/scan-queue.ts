@@ -6,14 +6,14 @@ import type { ScanTarget } from './range-scan.js';
 import type { SearchRun } from './search-run.js';
 import { type Participant, requireLimits, type ScanShare, SharedScan } from './shared-scan.js';
 
-/** Maximum number of searches of the same client in a scan. */
+/** The most searches of one client in a scan. */
 const MAX_PER_CLIENT = 32;
-/** Maximum number of searches in a scan: each row is tested for each search. */
+/** The most searches in a scan. Every row is tested for each search. */
 const MAX_PARTICIPANTS = 128;
 
 /**
- * Between two scans the queue waits for this share of the duration of the last scan, and for at most `MAX_WAIT_MS`:
- * clients that have just received an answer may search again, and would miss the whole next scan.
+ * Between two scans the queue waits for this fraction of the duration of the last scan, but at most `MAX_WAIT_MS`:
+ * clients that have just received an answer may search again, and would otherwise miss the next scan.
  */
 const WAIT_SHARE = 1 / 16;
 const MAX_WAIT_MS = 10;
@@ -22,9 +22,9 @@ const MAX_WAIT_MS = 10;
 const queuesByStore = new WeakMap<Store, Map<string, ScanQueue>>();
 
 /**
- * Scans a range for all searches that currently have to scan the range: reading a row costs more than evaluating a
- * filter on the row. A search that comes during a scan waits for the next scan. Otherwise the search would read a state
- * that is older than the search itself.
+ * Scans a range for all searches that have to scan it at this time, since reading a row costs more than evaluating a
+ * filter on it. A search that arrives during a scan waits for the next one: it must not return a state older than
+ * itself.
  */
 export async function joinSharedScan(search: SearchRun, target: ScanTarget): Promise<ScanShare> {
   const clientReady = search.params.client?.waitForDrain();
@@ -44,7 +44,7 @@ export async function joinSharedScan(search: SearchRun, target: ScanTarget): Pro
   return queue.join(search, target.filter);
 }
 
-/** Runs shared scans of a range, in sequence, until no search is waiting. */
+/** Runs the shared scans of one range, one after another, until no search waits. */
 class ScanQueue {
   readonly #store: Store;
   readonly #target: Omit<ScanTarget, 'filter'>;
@@ -52,7 +52,7 @@ class ScanQueue {
   /** Searches that wait for the next scan, by client. */
   readonly #queue = new FairTree<Participant>();
   #isRunning = false;
-  /** Ends `#waitForSearches` once this many searches wait. */
+  /** Set while `#waitForSearches` waits for this number of searches. */
   #expectedSearches: { readonly count: number; readonly proceed: () => void } | undefined;
 
   constructor(store: Store, { range, kind }: ScanTarget, onEmpty: () => void) {
@@ -93,7 +93,8 @@ class ScanQueue {
   }
 
   /**
-   * Takes searches from the queue round-robin by client, up to the limits. Rejects searches that exceed their limits.
+   * Takes searches from the queue, round-robin by client, up to the limits. Rejects searches that exceed their own
+   * limits.
    */
   #takeParticipants(): Participant[] {
     const participants: Participant[] = [];
@@ -103,7 +104,7 @@ class ScanQueue {
     return participants.filter(requireLimits);
   }
 
-  /** Waits until `count` searches wait, for at most so many milliseconds. */
+  /** Waits until `count` searches are in the queue, at most for some milliseconds. */
   async #waitForSearches(count: number, milliseconds: number): Promise<void> {
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, milliseconds);

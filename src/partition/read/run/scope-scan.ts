@@ -18,7 +18,7 @@ import type { ScanShare } from './shared-scan.js';
 
 /**
  * Searches an area without an index. The first range is scanned together with other searches, further ranges on the
- * same snapshot. The LDAP filter, as far as the store can evaluate it, runs where the tree rows are.
+ * same snapshot. The store evaluates as much of the filter as it can, next to the tree rows.
  */
 export async function scanArea(search: SearchRun, area: Area): Promise<void> {
   const kind = isWholeTable(area) ? 't' : 's';
@@ -42,7 +42,7 @@ export async function scanArea(search: SearchRun, area: Area): Promise<void> {
   }
 }
 
-/** Goes on behind the key at which the previous page ended (`Resume`). */
+/** Resumes a scan after the key at which the previous page ended (`Resume`). */
 export async function resumeArea(search: SearchRun, area: Area, kind: 's' | 't', key: Buffer): Promise<void> {
   const rowSelection = rowSelectionOf(search);
   if (rowSelection === 'none') return;
@@ -65,15 +65,15 @@ export async function resumeArea(search: SearchRun, area: Area, kind: 's' | 't',
 }
 
 /**
- * Returns the filter that the store evaluates. For a viewer from whom entries are hidden, `lookLimit` bounds the number
- * of visible entries, matching or not. The store then passes all entries, as visibility is checked here.
+ * Returns the filter for the store. If entries may be hidden from the viewer, `lookLimit` limits the number of visible
+ * entries, matching or not. The store then passes all entries, because visibility is checked here.
  */
 function rowSelectionOf({ filter, params }: SearchRun): RowSelection {
   const hasLookLimit = params.viewer.sightOf !== undefined && params.lookLimit !== Number.POSITIVE_INFINITY;
   return hasLookLimit ? 'all' : mayBeTrue(filter);
 }
 
-/** Adds the rows of entries with children, below which the search goes on. */
+/** Extends the filter to rows of entries with children, below which the search continues. */
 function orHasChildren(rowSelection: RowSelection): StoreFilter | undefined {
   const filter = asFilter(rowSelection);
   return filter && { op: 'or', of: [filter, HAS_CHILDREN] };
@@ -83,7 +83,9 @@ function asFilter(rowSelection: RowSelection): StoreFilter | undefined {
   return typeof rowSelection === 'string' ? undefined : rowSelection;
 }
 
-/** Scans the children of the entries in `parentIds`, from the last one on, and after each the entries below. */
+/**
+ * Scans the children of the entries in `parentIds`, the last parent first, and after each parent the entries below it.
+ */
 async function descend(search: SearchRun, parentIds: Buffer[], filter: StoreFilter | undefined): Promise<void> {
   while (parentIds.length > 0 && !search.isPageFull) {
     const { containers } = await scanRange(search, { range: childrenRange(parentIds.pop()!), filter, kind: 's' });
@@ -92,9 +94,9 @@ async function descend(search: SearchRun, parentIds: Buffer[], filter: StoreFilt
 }
 
 /**
- * Scans the children of a parent that follow the tree key `lastTreeKey`. Returns the ids of the entries whose children
- * remain to be scanned, which follow from the path to the parent. Throws where the path no longer has the hash `hash`:
- * entries would be left out.
+ * Scans the children of a parent after the tree key `lastTreeKey`. Returns the ids of entries whose children remain to
+ * be scanned; the path to the parent determines these. Throws if `hash` is not the hash of the path, because entries
+ * would be missed.
  */
 async function resumeChildren(
   search: SearchRun,

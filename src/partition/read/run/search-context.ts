@@ -18,7 +18,7 @@ export interface SearchContext extends TreeContext {
   readonly compiler: FilterCompiler;
   readonly membershipsOf: MembershipsOf;
   /**
-   * Returns which of the named groups (`Dn.norm`, Latin-1) hold the entry among their values, as far as the viewer may
+   * Returns those of the named groups (`Dn.norm`, Latin-1) that have the entry among their values, if the viewer may
    * search by these values.
    */
   readonly directGroups: (
@@ -28,12 +28,12 @@ export interface SearchContext extends TreeContext {
   ) => Maybe<ReadonlySet<string>>;
   readonly membersOf: PlanContext['membersOf'];
   readonly findChainIds: FindChainIds;
-  /** Whether a URL in the row of a dynamic group finds the entry with this name (`Dn.norm`). */
+  /** Whether a URL in the row of a dynamic group selects the entry with this name (`Dn.norm`). */
   readonly isDynamicMember: (row: Buffer, name: Buffer, viewer: Viewer) => Promise<boolean>;
   readonly rowWithMembers: RowWithMembers;
 }
 
-/** Returns the row of a dynamic group with the members that its URLs find as values, at most `limit` of them. */
+/** Returns the row of a dynamic group extended by the members that its URLs select, at most `limit`. */
 export type RowWithMembers = (
   row: Buffer,
   viewer: Viewer,
@@ -42,8 +42,8 @@ export type RowWithMembers = (
 ) => Promise<MembersRow>;
 
 /**
- * Returns the groups of an entry by name (`Dn.norm` as Latin-1), each with its DN: groups that the viewer sees and
- * whose membership values the viewer may use. `isDirect`: without groups of groups.
+ * Returns the groups of an entry: name (`Dn.norm` as Latin-1) and DN of each group that the viewer sees and whose
+ * members it may see. `isDirect`: without nested groups.
  */
 export type MembershipsOf = (
   member: { readonly id: Buffer; readonly dn: Dn },
@@ -53,7 +53,7 @@ export type MembershipsOf = (
 ) => Maybe<ReadonlyMap<string, { readonly dn: Buffer }>>;
 
 export interface PreparedSearch {
-  /** The positions of aliases and referrals; undefined where the search need not know them. */
+  /** The positions of aliases and referrals; undefined if the search does not need them. */
   readonly places: Places | undefined;
   readonly filter: CompiledFilter;
   readonly inputs: FilterInputs;

@@ -13,22 +13,22 @@ import { SearchHit } from './hit.js';
 import { formatResume, pathHash, type Resume } from './page.js';
 import type { SearchContext } from './search-context.js';
 
-/** Passes the entries and references of one search to its sink, up to the size limit and the page size. */
+/** Passes the entries and references of one search to its sink, up to size limit and page size. */
 export class SearchOutput {
   entries = 0;
-  /** Precedes the entry's key in the resume cookie. */
+  /** Put before the entry's key in the resume cookie. */
   keyPrefix: Buffer = EMPTY;
-  /** Resume cookie of the next page; undefined unless this page is full. */
+  /** Resume cookie for the next page; undefined unless this page is full. */
   resume: Buffer | undefined;
   readonly #context: SearchContext;
   readonly #params: SearchParams;
   readonly #sink: SearchSink;
   readonly #areas: Areas;
-  /** Position of the last entry passed on, and its parent. */
+  /** Position of the last returned entry, and its parent. */
   #lastPosition: Resume | undefined;
   #lastParent: Node | undefined;
   #hasReferences = false;
-  /** Ids of the entries passed on; kept only where `#isRepeated` needs them. */
+  /** Ids of the returned entries. Only set if `#isRepeated` needs them. */
   #passedIds: IdSet | undefined;
 
   constructor(context: SearchContext, params: SearchParams, sink: SearchSink, areas: Areas) {
@@ -47,7 +47,7 @@ export class SearchOutput {
     return this.#sink.reference(urls);
   }
 
-  /** Passes on an entry found in area number `areaIndex`, unless the page is full. Throws `sizeLimitExceeded`. */
+  /** Passes on an entry of area number `areaIndex`, or ends a full page. Throws `sizeLimitExceeded`. */
   passEntry({ id, storedRow, parent, kind, key, sight }: ExaminedEntry, areaIndex: number): Maybe<void> {
     const { sizeLimit, pageSize } = this.#params;
     if ((kind === 's' || kind === 't') && this.#isRepeated(id)) return;
@@ -67,14 +67,14 @@ export class SearchOutput {
     return this.#sink.entry(new SearchHit(this.#context, this.#params, id, row, dnOf(storedRow, parent), sight));
   }
 
-  /** A scan without a snapshot meets an entry again at its new place when the entry is moved meanwhile. */
+  /** A scan without snapshot can meet an entry twice: the entry is moved meanwhile. */
   #isRepeated(id: Buffer): boolean {
     if (this.#context.store.supports.snapshot) return false;
     this.#passedIds ??= new IdSet();
     return !this.#passedIds.add(id, 0);
   }
 
-  /** The page is full and another entry matches: the next page starts behind the last entry passed on. */
+  /** Ends a full page when another entry matches: the next page starts after the last returned entry. */
   #endPage(): void {
     const lastPosition = this.#lastPosition ?? { areaIndex: 0, kind: 'b', key: EMPTY };
     const isBelow = lastPosition.kind === 's' && lastPosition.key.length > 0;

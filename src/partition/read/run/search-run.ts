@@ -21,22 +21,22 @@ export class SearchRun {
   readonly areas: Areas;
   readonly output: SearchOutput;
   readonly entry = emptyEntry();
-  /** The store; a snapshot while the search is sliced. */
+  /** The store; a snapshot while the search runs in time slices. */
   reader: Reader;
   /** Index in `areas` of the area that is being searched. */
   areaIndex = 0;
-  /** Classes whose entries are not returned: aliases that are followed, referrals that are returned as references. */
+  /** Classes whose entries are not returned: aliases when they are followed, referrals when references are returned. */
   excludedClasses: { readonly aliases: boolean; readonly referrals: boolean } | undefined;
   /**
-   * Set by a paged search that meets an entry under several index keys: returns true for the one key under which the
-   * matching entry is returned.
+   * Set by a paged search that may meet an entry under several index keys. Returns true for the one key under which it
+   * is returned.
    */
   acceptsKey: ((entry: ExaminedEntry) => boolean) | undefined;
   plan: SearchPlan = 'index';
   rowsExamined = 0;
-  /** Number of examined entries in scope that the viewer sees; counted for viewers from whom entries are hidden. */
+  /** Number of visible entries in scope that were examined. Only counted if entries may be hidden from the viewer. */
   visibleEntryCount = 0;
-  /** Whether indexes can answer the search, even if a scan is cheaper. */
+  /** Whether indexes could answer the search, even if a scan is cheaper. */
   isIndexed = false;
   /** Attributes of the index plan of the last area. */
   indexNames = '';
@@ -69,15 +69,12 @@ export class SearchRun {
     return this.output.resume !== undefined;
   }
 
-  /** Whether the client has yet to take entries that were sent. The search then has to wait for the client. */
+  /** Whether the client has not taken all entries that were sent. The search then has to wait for it. */
   get isClientBehind(): boolean {
     return this.params.client?.isFull === true;
   }
 
-  /**
-   * Runs the work of a sliced search on a snapshot, if the engine offers snapshots, once the search has its first time
-   * slice.
-   */
+  /** Runs the work of a long search on a snapshot (if the engine has snapshots), when its first time slice begins. */
   async withSnapshot(work: () => Promise<void>): Promise<void> {
     const pause = waitForFirstSlice(this.params.client);
     if (isPromise(pause)) await pause;
@@ -99,14 +96,12 @@ export class SearchRun {
     return { rangeUse, indexes: shared.indexes, reader: this.reader, membersOf, inChain, pause };
   }
 
-  /**
-   * Called between candidates: checks the limits and lets other work run when the time slice of this search is over.
-   */
+  /** Called between candidates. Checks the limits, and lets other work run at the end of a time slice. */
   yieldIfDue(): Maybe<void> {
     if (this.#slice.isOver) return this.checkAndYield();
   }
 
-  /** Called between batches: checks the limits, and lets other work run when the time slice of this search is over. */
+  /** Called between batches. Checks the limits, and lets other work run at the end of a time slice. */
   checkAndYield(): Maybe<void> {
     this.checkLimits();
     return this.#slice.yieldIfOver();
@@ -115,8 +110,8 @@ export class SearchRun {
   /** Throws `adminLimitExceeded`, `timeLimitExceeded` or `canceled`. */
   checkLimits(): void {
     const { lookLimit, viewer } = this.params;
-    // For a viewer from whom entries are hidden, visible entries count: the number of all entries would reveal hidden
-    // ones.
+    // If entries may be hidden, only visible entries count: the number of all entries would reveal that some are
+    // hidden.
     if (this.rowsExamined > lookLimit && !viewer.sightOf) throw lookLimitError();
     requireTime(this.params);
   }

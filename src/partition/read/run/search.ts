@@ -24,9 +24,8 @@ import { SearchRun } from './search-run.js';
 
 /**
  * Finds entries (RFC 4511 §4.5) and passes them to `sink` in the order of the store. A short search on an embedded
- * store is done on return.
- *
- * The search starts again, once, where an index has been dropped or a cached base deleted before anything was returned.
+ * store is complete on return.
+ * ~ The search starts again, once, if before its first result an index was dropped or a cached base was deleted.
  */
 export function search(
   context: SearchContext,
@@ -52,7 +51,7 @@ export function search(
   }
 }
 
-/** Receives the index plan of the base's area, for `explain`. With an observer, a plan is always made. */
+/** Receives the index plan for the base's area, for `explain`. With an observer, a plan is always made. */
 export interface PlanObserver {
   readonly reportTerm: TermReporter;
   reportPlan(filter: CompiledFilter, plan: IndexPlan | undefined): void;
@@ -112,7 +111,7 @@ function prepare(
   });
 }
 
-/** Whether the search has to know the positions of aliases, to follow them, or of referrals, to return references. */
+/** Whether the search needs the positions of aliases (to follow them) or of referrals (to return references). */
 function needsPlaces(
   { deref, manageDsaIT }: SearchParams,
   { hasAliases: aliases, hasReferrals: referrals }: Specials,
@@ -125,7 +124,7 @@ function findPlaces(context: SearchContext, specials: Specials): Maybe<Places> {
   return specials.places(context, context.store, () => slice.yieldIfOver());
 }
 
-/** Begins to plan before the base is found, which saves a round trip where rows are on servers. */
+/** Starts to plan before the base is found. Saves a round trip if rows are on servers. */
 function planEarly(
   context: SearchContext,
   filter: CompiledFilter,
@@ -216,7 +215,7 @@ function searchArea(
     return chain(planPages(search.filter, search.planContext()), (plan) => searchFirstPage(search, area, plan));
   return chain(earlyPlan ?? planIndexes(search.filter, search.planContext()), (plan) => {
     search.setIndexPlan(plan);
-    // A few candidates are read without a pause, during which the state of the store does not change.
+    // A few candidates are read without a pause, in one state of the store.
     if (plan && isCheap(plan.count)) return searchIndex(search, plan);
     return searchByCheaperPlan(search, area, plan);
   });
@@ -235,7 +234,7 @@ async function searchByCheaperPlan(search: SearchRun, area: Area, plan: IndexPla
   return workOrOffload(search, plan!.count, () => search.withSnapshot(async () => searchIndex(search, plan!)));
 }
 
-/** Returns the outcome. Where nothing was found, checks that the base entry still exists. */
+/** Returns the outcome. If nothing was found, checks that the base entry still exists. */
 function finish(search: SearchRun): Maybe<SearchOutcome> {
   const { params, areas } = search;
   const outcome = outcomeOf(search);

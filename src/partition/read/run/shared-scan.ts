@@ -10,13 +10,13 @@ import { checkMissingRow, requireAllRows } from './lost-rows.js';
 import { entryIdOf, hasChildren, remainingRows, type ScanTarget, scanRemainingRange } from './range-scan.js';
 import type { SearchRun } from './search-run.js';
 
-/** Units of work between two looks at the clock. The test of a row costs 1 unit, the check of an entry `CHECK_COST`. */
+/** Units of work between two checks of the clock. Testing a row costs 1 unit, checking an entry `CHECK_COST`. */
 const CLOCK_WORK = 256;
 const CHECK_COST = 32;
 
 export interface ScanShare {
   readonly containers: Buffer[];
-  /** Releases the snapshot of the scan, which stays open until every search has released it. */
+  /** Releases the snapshot of the scan. It is closed when all searches have released it. */
   release(): void;
 }
 
@@ -26,7 +26,7 @@ export interface Participant {
   readonly containers: Buffer[];
   readonly resolve: (share: ScanShare) => void;
   readonly reject: (error: unknown) => void;
-  /** Whether the search has left the scan: it is finished, has failed, or goes on alone. */
+  /** Whether the search has left the scan: it is finished, has failed, or continues alone. */
   hasLeft: boolean;
 }
 
@@ -34,16 +34,16 @@ export interface Participant {
 export class SharedScan {
   readonly #target: Omit<ScanTarget, 'filter'>;
   readonly #snapshot: Snapshot;
-  /** Number of searches that have not released the snapshot. */
+  /** Number of searches that have not released the snapshot yet. */
   #holderCount: number;
   /** Whether entries are read in batches, because each read is a round trip to a server. */
   readonly #isSpread: boolean;
   #participants: Participant[];
-  /** Compiled filters; empty for a single participant, whose filter the store applies. */
+  /** Compiled filters. Empty for a single participant: the store applies its filter. */
   readonly #rowTests = new Map<Participant, RowTest>();
   #rowCount = 0;
   readonly #slice = new TimeSlice();
-  /** Units of work since the last look at the clock. */
+  /** Units of work since the last check of the clock. */
   #workUnits = 0;
 
   constructor(store: Store, target: Omit<ScanTarget, 'filter'>, participants: Participant[]) {
@@ -55,7 +55,7 @@ export class SharedScan {
     for (const { run } of participants) run.reader = this.#snapshot;
   }
 
-  /** Runs the scan. On return every participant is settled, except those that go on alone. */
+  /** Runs the scan. On return, every participant is settled, except those that continue alone. */
   async run(): Promise<void> {
     const { range, kind } = this.#target;
     let scan: Scan | undefined;
@@ -123,7 +123,7 @@ export class SharedScan {
     return test;
   }
 
-  /** Reads the entries of the next rows; none where no participant is left. */
+  /** Reads entries of the batch from row number `firstRow` on; none if no participant is left. */
   async #readHeads(batch: Batch, firstRow: number): Promise<readonly (Buffer | undefined)[]> {
     if (this.#participants.length === 0) return [];
     const rows = batch.rows.slice(firstRow, firstRow + READ_BATCH);
@@ -157,8 +157,9 @@ export class SharedScan {
   }
 
   /**
-   * Lets a search that has to wait, for its client or for a read, go on alone from row number `rowNumber` of the batch.
-   * The other searches need not wait. A search that waits for its client holds no rows, only the key to continue from.
+   * Lets a search that has to wait (for its client or for a read) continue alone from row number `rowNumber` of the
+   * batch, so that the others need not wait. If it waits for its client, it holds no rows, only the key to continue
+   * from.
    */
   #leave(participant: Participant, batch: Batch, rowNumber: number, waiting: Promise<void>): void {
     this.#remove(participant);
@@ -166,7 +167,7 @@ export class SharedScan {
     const { until, keys } = batch;
     const clientReady = run.isClientBehind ? waiting : undefined;
     const from = rowNumber > 0 ? keyAfter(keys[rowNumber - 1]!) : Buffer.from(keys[0]!);
-    // Rows can be kept only if the engine tells where the batch ends.
+    // Rows can be kept only if the engine has reported the end of the batch.
     const mayKeep = until !== undefined && !clientReady;
     const remaining = mayKeep
       ? remainingRows(batch, rowNumber, filter)
@@ -202,7 +203,7 @@ export class SharedScan {
   }
 }
 
-/** Whether the search is within its limits; otherwise the search is rejected. */
+/** Whether the search is within its limits; otherwise it is rejected. */
 export function requireLimits({ run, reject }: Participant): boolean {
   try {
     run.checkLimits();
@@ -213,7 +214,7 @@ export function requireLimits({ run, reject }: Participant): boolean {
   }
 }
 
-/** Returns a filter that passes every row that passes the filter of some participant. */
+/** Returns a filter that passes every row that the filter of some participant passes. */
 function unionFilter(participants: readonly Participant[]): StoreFilter | undefined {
   const filters = new Set(participants.map(({ filter }) => filter));
   if (filters.has(undefined)) return undefined;

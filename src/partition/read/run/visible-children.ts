@@ -9,8 +9,8 @@ import { childCount } from '../../tree/master-row.js';
 import type { SearchContext } from './search-context.js';
 
 /**
- * Returns the number of visible children of an entry. Where children may be hidden from the viewer, each child is
- * checked, until `enough` visible children have been found.
+ * Returns the number of visible children of an entry. If children may be hidden, checks each child, until `enough`
+ * visible ones are found.
  */
 export function countVisibleChildren(
   context: SearchContext,

@@ -35,9 +35,9 @@ export function returnsWide(context: TreeContext, head: Buffer, selects: Attribu
 }
 
 /**
- * Reads the part of a split row that the filter needs: the head, and of wide attributes only the values that the filter
- * names. The cost to find a group by a member therefore does not grow with the group. Returns undefined where the
- * filter needs more of a wide attribute, or the row has changed since `head` was read.
+ * Reads the part of a split row that the filter needs: the head and, of wide attributes, only the values in the filter.
+ * So finding a group by a member does not cost more for a large group. Returns undefined if the filter needs more of a
+ * wide attribute, or the row has changed since `head` was read.
  */
 export function readFilterPart(
   context: TreeContext,
@@ -59,7 +59,7 @@ export function readFilterPart(
   );
 }
 
-/** Returns the tree cells of the values that the filter names; undefined where the filter needs more values. */
+/** Returns the tree cells of the values in the filter; undefined if the filter needs more values. */
 function namedQualifiers(
   context: TreeContext,
   head: Buffer,
@@ -68,13 +68,13 @@ function namedQualifiers(
 ): Map<string, Buffer> | undefined {
   if (largeQualifiers(head) || wides.some(({ nextIndex: next }) => next > MAX_NEXT_INDEX)) return undefined;
   const types = new Set(wides.map(({ description }) => description.type));
-  // All classes are needed to recognize an alias or a referral.
+  // Recognizing an alias or a referral requires all classes.
   if (types.has(context.schema.requireDescription('objectClass').type)) return undefined;
   const qualifiers = new Map<string, Buffer>();
   return addQualifiers(filter, types, qualifiers) ? qualifiers : undefined;
 }
 
-/** Adds the cells of the values that the filter names. Returns false where the filter needs more values. */
+/** Adds the cells of the values in the filter. Returns false if the filter needs more values. */
 function addQualifiers(
   filter: CompiledFilter,
   types: ReadonlySet<AttributeType>,

@@ -14,17 +14,16 @@ import { checkTree } from './tree.js';
 import { checkTreeRows } from './tree-rows.js';
 import { checkUnique } from './unique-values.js';
 
-/** Maximum number of breaches that concurrent writes may explain. */
+/** The most breaches that are surveyed again, because concurrent writes may explain them. */
 const MAX_TRANSIENT = 10_000;
 
 /**
  * Verifies every invariant of the directory (docs/formats/tables.md), and reports each breach. Returns the number of
- * breaches. Reads one snapshot if the engine has snapshots, so that writers may go on. On other engines a plan that is
- * applied halfway looks like a breach, also a plan of a front end that has died until other front ends finish the plan:
- * a breach then counts only if a second survey finds the breach again, after all plans that had been decided are fully
- * applied. Takes 36 bytes and a few counters of memory an entry.
- *
- * `onPasswords` receives the passwords of each entry that has any.
+ * breaches. Reads one snapshot if the engine has snapshots, so that writers may continue. On other engines a plan that
+ * is only partly applied looks like a breach; if its front end has died, until another one applies it. There a breach
+ * counts only if a second survey finds it again, after all decided plans are completely applied. Takes 36 bytes and a
+ * few counters of memory per entry.
+ * ~ `onPasswords` receives the passwords of each entry that has any.
  */
 export async function check(
   context: WriteContext,
@@ -62,8 +61,8 @@ function breachText({ invariant, where, message }: Breach): string {
 }
 
 /**
- * Checks the whole directory once. `report` may repair breaches at once: the survey goes on reading the state at its
- * start. With `isRepair`, damage is searched for first, so that no repair depends on rows that damage hides.
+ * Checks the whole directory once. `report` may repair breaches at once: the survey continues to read the state at its
+ * start. `isRepair`: damage is searched for first, so that no repair depends on rows that are hidden by damage.
  */
 export async function survey(
   context: WriteContext,
@@ -89,7 +88,7 @@ export async function survey(
   });
 }
 
-/** Checks the entries, their positions in the tree and the counters. */
+/** Checks the entries, their positions in the tree, and the counters. */
 export function surveyTree(context: WriteContext, report: ReportBreach, onProgress: OnProgress): Promise<number> {
   return runSurvey(context, report, onProgress, async (pass) => {
     await pass.findDamage([MASTER_TABLE.name, TREE_TABLE.name]);
@@ -98,7 +97,7 @@ export function surveyTree(context: WriteContext, report: ReportBreach, onProgre
   });
 }
 
-/** Runs the checks in `look` on one snapshot, and returns the number of breaches. */
+/** Runs the checks of `look` on one snapshot. Returns the number of breaches. */
 export async function runSurvey(
   context: WriteContext,
   report: ReportBreach,

@@ -32,7 +32,7 @@ export async function checkHistory(survey: Survey): Promise<void> {
   });
 }
 
-/** Checks a deleted entry. Returns whether its purge row exists. */
+/** Checks a deleted entry. Returns whether it has a purge row. */
 async function checkDeletedEntry(survey: Survey, key: Buffer, row: Buffer): Promise<boolean> {
   const place = key.length === UUID_BYTES ? uuidText(key) : `key ${key.toString('hex')}`;
   const problem = rowProblem(row) ?? (key.length === UUID_BYTES ? undefined : 'the key is not an entryUUID');

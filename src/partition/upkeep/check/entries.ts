@@ -31,18 +31,18 @@ import { checkComputed, checkSpelling } from './stored-values.js';
 import { nextVersion, printable, type Survey } from './survey.js';
 import { checkWide } from './wide-attributes.js';
 
-/** An entry whose master row can be read. */
+/** An entry with a readable master row. */
 export interface EntryRow {
   readonly number: number;
   readonly id: Buffer;
   readonly row: Buffer;
   readonly version: Buffer;
   readonly treeKey: Buffer;
-  /** The implied rows; undefined where a large value is lost. */
+  /** The implied rows; undefined if a large value is lost. */
   readonly impliedRows: ImpliedRows | undefined;
 }
 
-/** Number of entries that are checked together, with one read of their tree rows. */
+/** Number of entries whose tree rows are read at once. */
 const GROUP_SIZE = 64;
 
 /** Checks every master row and its tree row, and adds the implied index rows to the fingerprints. */
@@ -54,7 +54,7 @@ export async function checkEntries(survey: Survey): Promise<void> {
   });
 }
 
-/** Checks the entries in a range of entryUUIDs. `visit` is called with the readable entries. */
+/** Checks the entries in a range of entryUUIDs. Calls `visit` with those that are readable. */
 export async function checkEntriesIn(
   survey: Survey,
   range: KeyRange,
@@ -79,7 +79,7 @@ export async function checkEntriesIn(
   await survey.forEachBatch(MASTER_TABLE.name, false, checkBatch, range);
 }
 
-/** As `readEntry`. Reports damage of data that belongs to the row, and then returns undefined. */
+/** Like `readEntry`. If data that belongs to the row is damaged, reports that and returns undefined. */
 async function readOrReportEntry(survey: Survey, key: Buffer, row: Buffer): Promise<EntryRow | undefined> {
   try {
     return await readEntry(survey, key, row);
@@ -97,7 +97,7 @@ async function readEntry(survey: Survey, key: Buffer, row: Buffer): Promise<Entr
   }
   const problem = unreadableReason(survey, row);
   if (problem) {
-    // The entry keeps its position, so that the entries below do not count as lost.
+    // Record the entry with its parent, so that the entries below it do not count as lost.
     const parentId = problem.parentId ?? ROOT_ID;
     survey.unreadableIds.add(key.toString('latin1'));
     survey.oneLevelCounts[survey.ids.append(key, parentId)] = Number.NaN;
@@ -134,7 +134,7 @@ export function impliedByDraft(survey: Survey, draft: Draft): ImpliedRows {
   return implied;
 }
 
-/** Returns why a master row cannot be read, and its parent if known; undefined for a readable row. */
+/** Returns the reason why a master row cannot be read, and its parent if known; undefined for a readable row. */
 function unreadableReason(survey: Survey, row: Buffer): { why: string; parentId: Buffer | undefined } | undefined {
   let parentId: Buffer | undefined;
   try {
@@ -156,7 +156,7 @@ function unreadableReason(survey: Survey, row: Buffer): { why: string; parentId:
   }
 }
 
-/** Checks that the normalized name matches `upRdn`, and that entries at the root are suffixes. */
+/** Checks that the normalized name is that of `upRdn`, and that entries at the root are suffixes. */
 async function checkName(survey: Survey, id: Buffer, row: Buffer): Promise<void> {
   const parentId = parentIdOf(row);
   const upRdn = upRdnOf(row);
@@ -250,12 +250,12 @@ async function checkTreeRow(survey: Survey, entry: EntryRow, row: Buffer | undef
 }
 
 /**
- * Handles a tree row with the name of the entry and the id of another: two entries share the name, or the row is wrong.
+ * Handles a tree row with this entry's name and another entry's id: the entries share the name, or the row is wrong.
  */
 async function checkForeignTreeRow(survey: Survey, entry: EntryRow, owner: Buffer | undefined): Promise<void> {
   const entryId = uuidText(entry.id);
   const ownerRow = owner?.length === UUID_BYTES ? await survey.get(MASTER_TABLE.name, owner) : undefined;
-  // The name of the other entry is unknown.
+  // The name of the other entry is unknown, since its master row is damaged.
   if (owner && survey.lostIds.has(owner.toString('latin1'))) return;
   if (!ownerRow || !treeKey(parentIdOf(ownerRow), normRdnOf(ownerRow)).equals(entry.treeKey)) {
     survey.foreignTreeKeys.add(entry.treeKey.toString('latin1'));
@@ -275,14 +275,14 @@ async function checkForeignTreeRow(survey: Survey, entry: EntryRow, owner: Buffe
   await survey.report('name', entryId, `${message}; repair renames it to '${rdn.text}'`, fix);
 }
 
-/** Returns the value of a counter; -1 for a malformed counter. */
+/** Returns the value of a counter; -1 if it is malformed. */
 function counterValue(row: Buffer, qualifier: Buffer): number {
   const value = cellValue(row, TREE.treeInfo, qualifier);
   if (!value) return 0;
   return value.length === 8 ? Number(value.readBigInt64BE()) : -1;
 }
 
-/** Returns the steps that rebuild a tree row from the entry. Counters follow in the next pass. */
+/** Returns the steps that rebuild a tree row from the entry. The next pass corrects its counters. */
 function rebuildSteps(survey: Survey, entry: EntryRow): readonly PlanStep[] | undefined {
   if (!entry.impliedRows) return undefined;
   const put = [{ family: TREE.treeInfo, qualifier: Q.id, value: entry.id }, ...entry.impliedRows.cells];

@@ -1,13 +1,13 @@
 /**
- * The fingerprint of a set of index rows: their number, and two sums of hashes of the keys, independent of order. Sets
- * that differ by accident have the same fingerprint with probability 2⁻⁶⁴.
+ * A fingerprint of a set of index rows: their number, and two sums of hashes of the keys. Independent of their order.
+ * Two different sets have the same fingerprint with probability 2⁻⁶⁴.
  */
 export class Fingerprint {
   count = 0;
   #firstSum = 0;
   #secondSum = 0;
 
-  /** Adds the row with the key `prefix` + `id`. Without `id`, `prefix` is the whole key. */
+  /** Adds a row with the key `prefix` + `id`. Without `id`, `prefix` is the whole key. */
   add(prefix: Buffer, id?: Buffer): void {
     let a = 0x811c9dc5;
     let b = 0x9747b28c;
@@ -27,7 +27,7 @@ export class Fingerprint {
   }
 }
 
-/** Spreads every bit over the whole hash, so that sums of hashes do not cancel out. */
+/** Lets every bit affect the whole hash, so that sums of hashes do not cancel each other out. */
 function mixBits(hash: number): number {
   let h = hash ^ (hash >>> 16);
   h = Math.imul(h, 0x7feb352d);

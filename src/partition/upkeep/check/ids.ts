@@ -1,8 +1,8 @@
 import { UUID_BYTES } from '../../model/tables.js';
 
 /**
- * The ids of all entries and of their parents, in the order of ids, by entry number. Takes 36 bytes an entry, or 36 MB
- * for a million entries.
+ * The ids of all entries and of their parents. Entries are numbered in the order of their ids. Takes 36 bytes per
+ * entry, or 36 MB for a million entries.
  */
 export class IdTable {
   #ids = Buffer.alloc(1024 * UUID_BYTES);
@@ -13,7 +13,7 @@ export class IdTable {
     return this.#length;
   }
 
-  /** Appends an entry, whose id is greater than all earlier ids. Returns the entry number. */
+  /** Adds an entry, whose id must be greater than all earlier ones. Returns its number. */
   append(id: Buffer, parentId: Buffer): number {
     const offset = this.#length * UUID_BYTES;
     if (offset === this.#ids.length) {
@@ -33,7 +33,7 @@ export class IdTable {
     return this.#parents.subarray(number * UUID_BYTES, (number + 1) * UUID_BYTES);
   }
 
-  /** Returns the number of the entry `id`, or -1. */
+  /** Returns the number of the entry with this id; -1 if there is none. */
   numberOfId(id: Buffer): number {
     let low = 0;
     let high = this.#length - 1;

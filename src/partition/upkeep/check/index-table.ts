@@ -9,13 +9,13 @@ import { Fingerprint } from './fingerprint.js';
 import { printable, type Survey } from './survey.js';
 
 /**
- * Checks that the rows of every index are exactly those that the entries imply. Fingerprints are compared first, and
- * rows are looked up only where these differ. An index that is being built may lack rows.
+ * Checks that every index has exactly the rows that the entries imply. Compares fingerprints, and looks up rows only if
+ * these differ. An index that is being built may lack rows.
  */
 export async function checkIndexRows(survey: Survey): Promise<void> {
   for (const [index, expected] of survey.expectedFingerprints) {
     if (isComplete(index) && (await readFingerprint(survey, index)).equals(expected)) continue;
-    // The content of a damaged list is unknown, so its rows are neither missing nor superfluous.
+    // The contents of a damaged list are unknown, so no row can be judged missing or superfluous.
     if (!survey.isFullyReadable(index.table)) {
       survey.noteSkipped(`index of ${index.type.name}`, index.table);
       continue;

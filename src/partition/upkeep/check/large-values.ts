@@ -16,15 +16,15 @@ import { isBeingWritten, isMark } from '../../write/large-ahead.js';
 import { printable, type Survey } from './survey.js';
 
 export interface LargeValues {
-  /** The wanted values by qualifier (Latin-1). */
+  /** The requested values by qualifier (Latin-1). */
   readonly values: ReadonlyMap<string, Buffer>;
-  /** Whether a value is lost, so that the rows that the entry implies are unknown. */
+  /** Whether a value is lost. The rows that the entry implies are then unknown. */
   readonly hasLostValue: boolean;
 }
 
 /**
- * Verifies the values over 64 KiB of a row: every chunk exists, length and SHA-256 are right, and no chunk is left
- * over. Returns the wanted values; undefined where the row has no large values.
+ * Verifies the large values of a row: every chunk exists, length and SHA-256 are right, and there are no other chunks.
+ * Returns the requested values; undefined if the row has no large values.
  */
 export async function checkLarge(
   survey: Survey,
@@ -78,7 +78,7 @@ export async function checkLarge(
   return { values, hasLostValue };
 }
 
-/** Removes from `names` the chunks that a writer is writing at this moment. */
+/** Removes from `names` the chunks that some writer is writing now. */
 async function excludeActiveWrites(survey: Survey, table: string, id: Buffer, names: Set<string>): Promise<void> {
   const qualifiers = Array.from(names, (name) => Buffer.from(name, 'latin1'));
   for (const mark of await marksOfWriters(survey, table, id, qualifiers)) {
@@ -88,7 +88,7 @@ async function excludeActiveWrites(survey: Survey, table: string, id: Buffer, na
   }
 }
 
-/** Returns the marks, among the names of cells, of writers that are active at this moment. */
+/** Returns those of the names that are marks of writers which are writing now (`isMark`). */
 async function marksOfWriters(survey: Survey, table: string, id: Buffer, names: readonly Buffer[]): Promise<Buffer[]> {
   const marks: Buffer[] = [];
   for (const mark of names.filter(isMark))
@@ -98,7 +98,7 @@ async function marksOfWriters(survey: Survey, table: string, id: Buffer, names: 
 
 const ROW_BATCH = 500;
 
-/** Reports chunks whose row does not exist. */
+/** Reports chunks in rows of entries that do not exist. */
 export async function checkLostChunks(survey: Survey, table: string): Promise<void> {
   if (!survey.isFullyReadable(table)) return survey.noteSkipped(`large values of no entry in table ${table}`, table);
   let lastKey: Buffer | undefined;
@@ -119,7 +119,7 @@ export async function checkLostChunks(survey: Survey, table: string): Promise<vo
   }
 }
 
-/** Whether a new entry is being written whose large values have been written ahead. */
+/** Whether the row is that of a new entry whose large values are being written ahead of its plan. */
 async function isBeingAdded(survey: Survey, table: string, key: Buffer): Promise<boolean> {
   const names = await survey.reader.namesOfCells(table, key, MASTER.largeValues);
   return (await marksOfWriters(survey, table, key, names)).length > 0;
@@ -132,16 +132,14 @@ interface LargeLocation {
   readonly pointer: Buffer;
 }
 
-/** Removes the chunks of a value from `names`. Returns false where a chunk is missing. */
+/** Removes the names of a value's chunks from `names`. Returns false if a chunk is missing. */
 function removeNames(names: Set<string>, { qualifier, pointer }: LargeLocation): boolean {
   if (pointer.length !== POINTER_BYTES && pointer.length !== POINTER_BYTES + CHUNK_NAME_BYTES) return false;
   if (chunkCount(pointer) > names.size) return false;
   return chunkQualifiers(qualifier, pointer).every((name) => names.delete(name.toString('latin1')));
 }
 
-/**
- * Verifies the chunks of a value against the pointer. Returns the value, or `true` if not wanted; undefined if wrong.
- */
+/** Verifies the chunks of a value. Returns the value, or `true` if it was not requested; undefined if it is wrong. */
 async function verifyValue(
   survey: Survey,
   { table, id, qualifier, pointer }: LargeLocation,

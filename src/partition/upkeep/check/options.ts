@@ -10,7 +10,7 @@ import { nextVersion, type Survey } from './survey.js';
 
 const family = MASTER.upAttributes;
 
-/** Checks that operational attributes have no options, and no attribute has state options of another server. */
+/** Checks that no operational attribute has options, and no attribute has state options of another server. */
 export async function checkOptions(
   survey: Survey,
   id: Buffer,
@@ -55,14 +55,14 @@ export async function checkOptions(
   );
 }
 
-/** Whether the options of an attribute are wrong. Secrets with options are handled by `checkSecrets`. */
+/** Whether the options of an attribute are wrong. `checkSecrets` handles options of secrets. */
 function hasWrongOptions({ description: { type, options }, text }: DraftAttribute): boolean {
   if (options.length === 0 || type.secret) return false;
   return type.operational || parseStateOptions(text) !== undefined;
 }
 
 /**
- * Returns the live values that the attribute without options lacks, under its name, and whether large ones would move.
+ * Returns the values to move to the attribute without options, which lacks them, and whether large ones are among them.
  */
 function valuesToKeep(
   survey: Survey,

@@ -7,7 +7,7 @@ import { uuidText } from '../../model/uuid.js';
 import { editedCells, repairRecord } from './record.js';
 import { nextVersion, type Survey } from './survey.js';
 
-/** Returns the normalized and written form of the name in `upRdn`; undefined where `upRdn` is not a name. */
+/** Returns the name in `upRdn`, normalized and as written; undefined if it is not a valid name. */
 export function parseName(survey: Survey, parentId: Buffer, upRdn: Buffer): { norm: Buffer; text: string } | undefined {
   const dn = parsedDn(survey, upRdn);
   if (!dn) return undefined;
@@ -16,7 +16,7 @@ export function parseName(survey: Survey, parentId: Buffer, upRdn: Buffer): { no
   return rdns.length === 1 ? { norm: cutNorm(rdns[0]!.norm), text } : undefined;
 }
 
-/** Parses the DN in `upRdn`; undefined where `upRdn` is not a DN. */
+/** Parses the DN in `upRdn`; undefined if it is not a valid DN. */
 export function parsedDn(survey: Survey, upRdn: Buffer): Dn | undefined {
   try {
     return survey.context.schema.parseDnBytes(upRdn);
@@ -27,8 +27,8 @@ export function parsedDn(survey: Survey, upRdn: Buffer): Dn | undefined {
 }
 
 /**
- * Returns an RDN that no other entry can have: the RDN of the entry with its entryUUID (`cn=a+entryUUID=…`), or the
- * entryUUID alone where the RDN is not valid.
+ * Returns an RDN that no other entry can have: the RDN of the entry with its entryUUID added (`cn=a+entryUUID=…`), or
+ * the entryUUID alone if the RDN is not valid.
  */
 export function uniqueRdn(survey: Survey, id: Buffer, row: Buffer): Rdn {
   const { schema } = survey.context;
@@ -43,7 +43,10 @@ export function uniqueRdn(survey: Survey, id: Buffer, row: Buffer): Rdn {
   }
 }
 
-/** Returns the steps that move an entry in its master row. Derived rows are repaired in the next pass. */
+/**
+ * Returns the steps that change the position of an entry in its master row. The next pass repairs rows that derive from
+ * it.
+ */
 export function placeSteps(
   survey: Survey,
   id: Buffer,

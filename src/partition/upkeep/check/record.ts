@@ -6,7 +6,7 @@ import { changeCells, changeTime } from '../../model/change-record.js';
 import { CHANGES_TABLE, upRdnOf } from '../../model/tables.js';
 import type { Survey } from './survey.js';
 
-/** Returns the change record for a repair that changes a master row to the cells `after`, sorted by name. */
+/** Returns the change record for a repair of a master row. `after`: its new cells, sorted by name. */
 export function repairRecord(
   survey: Survey,
   id: Buffer,
@@ -20,7 +20,7 @@ export function repairRecord(
   return { table: CHANGES_TABLE.name, append: changeCells(record) };
 }
 
-/** Returns the sorted cells of a row without the cells that are gone, and with the cells in `put`. */
+/** Returns the sorted cells of a row without those that `isGone` selects and with those in `put`. */
 export function editedCells(row: Buffer, isGone: (cell: Cell) => boolean, put: readonly Cell[]): Cell[] {
   const isReplaced = (cell: Cell) => put.some((c) => c.family === cell.family && c.qualifier.equals(cell.qualifier));
   const keptCells = unpackRow(row).filter((cell) => !isGone(cell) && !isReplaced(cell));

@@ -1,7 +1,7 @@
 import { checkRow } from '../../../store/row-edit.js';
 import { StoreError } from '../../../store/store-error.js';
 
-/** Returns why the bytes are not a valid packed row; undefined for a valid row. */
+/** Returns the reason why the bytes are not a valid packed row; undefined if they are. */
 export function rowProblem(row: Buffer): string | undefined {
   try {
     checkRow(row);

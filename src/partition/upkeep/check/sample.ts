@@ -29,7 +29,7 @@ export async function sampleCheck(
   const runs = await drawRuns(context.store, entries);
   const result = await checkRuns(context, runs, piecework);
   if (result.breaches.length === 0 || context.store.supports.snapshot) return result;
-  // A breach may come from a plan that is applied halfway, so check again when all plans are applied.
+  // A plan that is only partly applied looks like a breach. Check again when all decided plans are applied.
   await context.store.waitUntilQuiet?.();
   const secondResult = await checkRuns(context, runs, piecework);
   const firstTexts = new Set(result.breaches.map(breachText));
@@ -55,7 +55,7 @@ async function checkRuns(
       for (const place of keys) {
         await piecework?.proceed();
         const checkedCount = await checkRun(pass, { from: place }, runLength, checkedIds);
-        // A run wraps around at the last entry, so that all entries are equally likely to be drawn.
+        // Continue at the first entry after the last one, so that all entries are equally likely to be drawn.
         if (checkedCount < runLength) await checkRun(pass, { to: place }, runLength - checkedCount, checkedIds);
       }
     },
@@ -63,7 +63,7 @@ async function checkRuns(
   return { entryCount: checkedIds.size, breaches };
 }
 
-/** Checks the first entries of a range, at most `limit`, and returns their number. */
+/** Checks at most `limit` entries of a range, from its start. Returns their number. */
 async function checkRun(survey: Survey, range: KeyRange, limit: number, checkedIds: Set<string>): Promise<number> {
   const keys = await keysOf(survey.reader.scan(MASTER_TABLE.name, range, { limit, keysOnly: true }));
   if (keys.length === 0) return 0;

@@ -9,7 +9,7 @@ import { parsedDn } from './place.js';
 import { editedCells, repairRecord } from './record.js';
 import { nextVersion, type Survey } from './survey.js';
 
-/** Checks that secrets have no options and are not part of the name of an entry. */
+/** Checks that secrets have no options and are not part of names. */
 export async function checkSecrets(
   survey: Survey,
   id: Buffer,
@@ -53,7 +53,7 @@ export async function checkSecrets(
 }
 
 /**
- * Whether repair keeps the values. The option `binary` does not make another attribute, so its values are the secret.
+ * Whether a repair keeps the values, because only the option `binary` is wrong: it does not make a separate attribute.
  */
 function isKeptByRepair({ description, values }: DraftAttribute): boolean {
   return description.options.length === 0 && values.every(({ isPointer: stored, pointer }) => !stored && !pointer);

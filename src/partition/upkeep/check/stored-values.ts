@@ -23,7 +23,7 @@ export async function checkComputed(survey: Survey, id: Buffer, version: Buffer,
   );
 }
 
-/** Checks that values have their canonical spelling, such as that of RFC 4514 for DNs. */
+/** Checks that values have the form in which they are stored, such as that of RFC 4514 for DNs. */
 export async function checkSpelling(survey: Survey, id: Buffer, version: Buffer, draft: Draft): Promise<void> {
   const put: Cell[] = [];
   let firstWrong: string | undefined;
@@ -51,7 +51,7 @@ function versionCell(version: Buffer): Cell {
   return { family: MASTER.treeInfo, qualifier: Q.version, value: nextVersion(version) };
 }
 
-/** Checks that suffixes and the administrator's DN have the spelling of RFC 4514. */
+/** Checks that suffixes and administrator's DN have the form of RFC 4514. */
 export async function checkSettings(survey: Survey): Promise<void> {
   const { schema, shared } = survey.context;
   const { suffixes, adminDn } = shared.settings;

@@ -14,35 +14,35 @@ import { readAround } from '../around.js';
 import { Fingerprint } from './fingerprint.js';
 import { IdTable } from './ids.js';
 
-/** A breach, and the steps that repair it. Without steps the directory does not hold enough to repair the breach. */
+/** A breach and the steps that repair it. Without steps the directory lacks the data for a repair. */
 export interface BreachReport {
   readonly breach: Breach;
   readonly fix: readonly PlanStep[] | undefined;
 }
 
-/** Called with the stored passwords of an entry, whose strength the caller judges. */
+/** Receives the stored passwords of an entry, to judge their strength. */
 export type OnPasswords = (where: string, stored: readonly Buffer[]) => void;
 
 export type ReportBreach = (finding: BreachReport) => Maybe<void>;
 
-/** Called with the number of rows read so far, and the table. The survey waits for a returned promise. */
+/** Receives the number of rows read so far, and the table. If it returns a promise, the survey waits for it. */
 export type OnProgress = (entriesRead: number, table?: string) => Maybe<void>;
 
 /** Milliseconds for which the check may block the event loop. */
 const TURN_MS = 8;
 
-/** Breaches whose repair sets a position or a counter, which is correct only if all entries are known. */
+/** Breaches whose repair sets a position or counter. The repair is right only if all entries are readable. */
 const TREE_INVARIANTS: ReadonlySet<string> = new Set(['treeRow', 'id', 'name', 'parent', 'cycle', 'count']);
 
-/** The place of damage, as far as the reader knows. */
+/** Location of damage, as far as it is known. */
 interface DamagedPlace {
   readonly table: string;
   readonly key?: Buffer | undefined;
-  /** Whether the row itself has been read, and only data that belongs to the row, such as a large value, is damaged. */
+  /** Whether the row itself is readable, and only data that belongs to it, such as a large value, is damaged. */
   readonly isRowIntact?: boolean;
 }
 
-/** One run of checks over a directory: access to its rows, and the results so far. */
+/** One run of checks over a directory: reads its rows and collects the results. */
 export class Survey {
   readonly context: WriteContext;
   /** A snapshot, if the engine has snapshots. */
@@ -52,24 +52,24 @@ export class Survey {
   /** Normalized DNs (Latin-1) in the order of the settings. */
   readonly suffixNorms: ReadonlySet<string>;
   readonly ids = new IdTable();
-  /** The stored counters by entry number; NaN where the entry has no tree row of its own. */
+  /** The stored counters by entry number; NaN if the entry has no tree row. */
   readonly oneLevelCounts: number[] = [];
   readonly subLevelCounts: number[] = [];
-  /** Ids of entries that cannot be read completely. Rows that derive from these entries are not judged. */
+  /** Ids of entries that are not completely readable. Rows that derive from these entries are not checked. */
   readonly unreadableIds = new Set<string>();
-  /** Keys (Latin-1) of tree rows that have the name of an entry and belong to another; reported once. */
+  /** Keys (Latin-1) of tree rows that have an entry's name and belong to another entry. Reported once. */
   readonly foreignTreeKeys = new Set<string>();
   treeRowCount = 0;
   readonly expectedFingerprints = new Map<Index, Fingerprint>();
   breachCount = 0;
   onPasswords: OnPasswords | undefined;
-  /** Ids (Latin-1) of entries whose master rows are damaged, so that even their positions are unknown. */
+  /** Ids (Latin-1) of entries with damaged master rows. Their positions in the tree are unknown. */
   readonly lostIds = new Set<string>();
   readonly #damagedTables = new Set<string>();
   #hasBrokenOff = false;
-  /** Checks that were skipped, and the table that could not be read. */
+  /** The skipped checks, each with the table that was not readable. */
   readonly #skippedChecks = new Map<string, string>();
-  /** Table and key of the damage reported so far. */
+  /** Table and key of all damage that was reported. */
   readonly #reportedDamage = new Set<string>();
   readonly #report: ReportBreach;
   readonly #onProgress: OnProgress | undefined;
@@ -96,12 +96,12 @@ export class Survey {
     if (isPromise(completion)) await completion;
   }
 
-  /** Whether all rows of the table have been readable so far. */
+  /** Whether no damage has been found in the table so far. */
   isFullyReadable(table: string): boolean {
     return !this.#hasBrokenOff && !this.#damagedTables.has(table);
   }
 
-  /** Notes that a check, or a part of it, is skipped because `table` cannot be read completely. Reported at the end. */
+  /** Records that a check is skipped, at least in part, because `table` is not fully readable. Reported at the end. */
   noteSkipped(check: string, table: string): void {
     if (!this.#skippedChecks.has(check)) this.#skippedChecks.set(check, table);
   }
@@ -115,7 +115,7 @@ export class Survey {
     }
   }
 
-  /** Counts rows; at intervals reports progress and lets other work run. */
+  /** Counts rows. At intervals reports progress and lets other work run. */
   async countProgress(rows: number): Promise<void> {
     this.#rowsRead += rows;
     if (performance.now() - this.#turnStartMs < TURN_MS) return;
@@ -124,7 +124,7 @@ export class Survey {
     this.#turnStartMs = performance.now();
   }
 
-  /** Returns the first steps of every fix: guards that the entry and the list of indexes have not changed. */
+  /** Returns the first steps of every fix. They guard that entry and list of indexes have not changed. */
   guards(id: Buffer, version: Buffer | undefined, isMoved = false): PlanStep[] {
     const guard: Guard = version
       ? { op: 'equals', family: MASTER.treeInfo, qualifier: Q.version, value: version }
@@ -132,7 +132,7 @@ export class Survey {
     return [{ table: MASTER_TABLE.name, key: id, guards: [guard] }, sharedGuard(this, isMoved)];
   }
 
-  /** Runs one part of the checks. Damage that ends the part is reported, and further parts go on. */
+  /** Runs a group of checks. Damage that ends it is reported, and the caller continues with others. */
   async runPart(name: string, work: (survey: Survey) => Promise<void>): Promise<void> {
     try {
       await work(this);
@@ -143,7 +143,7 @@ export class Survey {
     }
   }
 
-  /** Reports damage, once for each place. Throws any other error. */
+  /** Reports damage, once per location. Rethrows any other error. */
   async reportDamage(error: unknown, place?: DamagedPlace): Promise<void> {
     if (!isDamage(error)) throw error;
     const table = place?.table ?? error.table;
@@ -159,12 +159,12 @@ export class Survey {
     await this.report('damage', damagedPlace(table, key), `${error.message}; ${remedyFor(table)}`);
   }
 
-  /** Reads tables to find their damage before anything is repaired. */
+  /** Reads whole tables to find damage before anything is repaired. */
   async findDamage(tables: readonly string[]): Promise<void> {
     for (const table of tables) await this.forEachBatch(table, false, async () => undefined);
   }
 
-  /** Visits the rows of a table, or of a range of a table without lists, in key order. Damaged rows are reported. */
+  /** Visits the rows of a table, or of a range in a table without lists, in key order. Reports damaged rows. */
   async forEachBatch(
     table: string,
     keysOnly: boolean,
@@ -183,7 +183,7 @@ export class Survey {
     return table === PURGE_TABLE.name || isIndex(table);
   }
 
-  /** Visits a table of lists. The scan goes on behind a damaged list; other lists of its batch may be lost with it. */
+  /** Visits a table of lists. Continues after a damaged list; other lists in the same batch may be missed. */
   async #forEachListBatch(
     table: string,
     keysOnly: boolean,
@@ -223,7 +223,7 @@ export class Survey {
     await this.countProgress(keys.length);
   }
 
-  /** Reads rows. A damaged row is reported, and undefined here. */
+  /** Reads rows. Reports a damaged row and returns undefined for it. */
   async getMany(table: string, keys: readonly Buffer[]): Promise<(Buffer | undefined)[]> {
     if (keys.length === 0) return [];
     try {
@@ -266,7 +266,7 @@ function damagedPlace(table: string | undefined, key: Buffer | undefined): strin
   return `${table ?? 'store'}${key ? ` ${printable(key)}` : ''}`;
 }
 
-/** Returns the advice for damage in a table. All other tables derive from table master. */
+/** Returns a remedy for damage in a table. All other tables derive from table master. */
 function remedyFor(table: string | undefined): string {
   if (table === MASTER_TABLE.name)
     return 'the entry is lost: restore a backup, or export what can be read and import it';
@@ -279,7 +279,7 @@ export function nextVersion(version: Buffer | undefined): Buffer {
   return version ? counterBytes(version.readBigInt64BE() + 1n) : counterBytes(1n);
 }
 
-/** Returns a cell name or key for messages: at most 80 bytes, with escapes for bytes that are not printable. */
+/** Returns the name of a cell or a key for messages: at most 80 bytes, with escapes for unprintable ones. */
 export function printable(bytes: Buffer): string {
   const text = bytes
     .subarray(0, 80)

@@ -17,7 +17,7 @@ import { dnByRows, lostDn } from '../lost-name.js';
 import { rowProblem } from './row-problem.js';
 import { printable, type Survey } from './survey.js';
 
-/** Reports tree rows that no entry implies. If the number of rows is the number of implied rows, there are none. */
+/** Reports tree rows that no entry implies. There are none if the number of rows is the number of implied rows. */
 export async function checkTreeRows(survey: Survey): Promise<void> {
   if ((await survey.count(TREE_TABLE.name)) !== survey.treeRowCount || survey.lostIds.size > 0)
     await checkTreeExtras(survey);
@@ -52,7 +52,7 @@ async function checkTreeExtras(survey: Survey): Promise<void> {
   });
 }
 
-/** Reports the name of an entry whose master row is damaged. */
+/** Reports the name, in the tree row, of an entry whose master row is damaged. */
 async function reportLostName(survey: Survey, id: Buffer, key: Buffer): Promise<void> {
   const readIntactRow = async (offset: Buffer): Promise<Buffer | undefined> => {
     const row = await survey.get(MASTER_TABLE.name, offset);

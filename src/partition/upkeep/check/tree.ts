@@ -15,11 +15,11 @@ import { uuidText } from '../../model/uuid.js';
 import { placeSteps, uniqueRdn } from './place.js';
 import { printable, type Survey } from './survey.js';
 
-/** Stand in for the number of a parent: the entry is at the root, or its parent does not exist. */
+/** Used in place of the number of a parent: the entry is at the root, or (next) its parent does not exist. */
 const AT_ROOT = -1;
 const MISSING = -2;
 
-/** Checks that parents exist, that no entry is its own ancestor, and that counters are right. */
+/** Checks that all parents exist, that no entry is its own ancestor, and that counters are right. */
 export async function checkTree(survey: Survey): Promise<void> {
   const parentNumbers = await findParentNumbers(survey);
   const { oneLevelCounts, subLevelCounts, isInCycle } = countBelow(parentNumbers);
@@ -60,7 +60,7 @@ async function findParentNumbers(survey: Survey): Promise<Int32Array> {
   return parentNumbers;
 }
 
-/** Counts children and descendants by repeated removal of leaves. Entries that remain are in cycles. */
+/** Counts children and descendants by repeatedly removing leaves. The entries that remain are in cycles. */
 function countBelow(parents: Int32Array) {
   const oneLevelCounts = new Uint32Array(parents.length);
   const subLevelCounts = new Uint32Array(parents.length);
@@ -81,7 +81,7 @@ function countBelow(parents: Int32Array) {
   return { oneLevelCounts, subLevelCounts, isInCycle };
 }
 
-/** Returns one entry of every cycle. */
+/** Returns one entry of each cycle. */
 function cycleMembers(parents: Int32Array, looped: Uint8Array): number[] {
   const members: number[] = [];
   const isVisited = new Uint8Array(parents.length);
@@ -93,7 +93,7 @@ function cycleMembers(parents: Int32Array, looped: Uint8Array): number[] {
   return members;
 }
 
-/** Returns the entry of the first suffix that has one. Entries without a parent are moved below this entry. */
+/** Returns the entry of the first suffix that exists. Entries without a parent are moved below it. */
 async function findHome(survey: Survey, parents: Int32Array): Promise<Buffer | undefined> {
   const idsBySuffix = new Map<string, Buffer>();
   for (let i = 0; i < parents.length; i++) {
@@ -106,7 +106,7 @@ async function findHome(survey: Survey, parents: Int32Array): Promise<Buffer | u
   return undefined;
 }
 
-/** Reports a misplaced entry. The fix moves the entry with its subtree below a suffix under a unique name. */
+/** Reports an entry in a wrong position. The fix moves it, with its subtree, below a suffix under a unique name. */
 async function reportMisplaced(
   survey: Survey,
   number: number,
@@ -149,7 +149,7 @@ async function checkSuffix(survey: Survey, number: number, home: Buffer | undefi
 async function checkCounters(survey: Survey, number: number, one: number, sub: number): Promise<void> {
   const storedOneLevel = survey.oneLevelCounts[number]!;
   const storedSubLevel = survey.subLevelCounts[number]!;
-  // An entry without a tree row has no counters to compare.
+  // An entry without a tree row has no counters.
   if (Number.isNaN(storedOneLevel) || (storedOneLevel === one && storedSubLevel === sub)) return;
   const id = survey.ids.idOfNumber(number);
   const row = await survey.get(MASTER_TABLE.name, id);
@@ -163,7 +163,7 @@ async function checkCounters(survey: Survey, number: number, one: number, sub: n
   ]);
 }
 
-/** Returns the step that sets the counters, guarded by the counters that were read. */
+/** Returns the step that sets the counters. Guards the counters that were read. */
 function counterStep(id: Buffer, key: Buffer, treeRow: Buffer | undefined, one: number, sub: number): RowStep {
   const counterGuard = (qualifier: Buffer): Guard => {
     const value = treeRow && cellValue(treeRow, TREE.treeInfo, qualifier);

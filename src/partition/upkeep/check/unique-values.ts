@@ -23,8 +23,8 @@ import { rowProblem } from './row-problem.js';
 import { printable, type Survey } from './survey.js';
 
 /**
- * Checks the owners of values under each uniqueness constraint, and that no two entries in the scope of a constraint in
- * force share a value. Rows of a constraint that is not yet in force may be missing.
+ * Checks the rows with the owners of values under each uniqueness constraint, and that no two entries in the scope of a
+ * constraint in force share a value. A constraint that is not yet in force may lack rows.
  */
 export async function checkUnique(survey: Survey): Promise<void> {
   for (const unique of survey.values.constraints) {
@@ -66,7 +66,7 @@ class ConstraintCheck {
     });
   }
 
-  /** Checks that each value in the list of shared values has several owners. */
+  /** Checks that the values listed as having several owners do have several. */
   async checkSharedValues(): Promise<void> {
     await this.#forEachRow(severalRange(this.#unique), async (norm) => {
       const row = await this.#survey.get(UNIQUE_TABLE.name, ownersRowKey(this.#unique, norm));
@@ -115,7 +115,7 @@ class ConstraintCheck {
     });
   }
 
-  /** Returns the owners in a row. Reports a row that cannot be read, and returns undefined. */
+  /** Returns the owners in a row. Reports an unreadable row and returns undefined. */
   async #readOwners(norm: Buffer, row: Buffer): Promise<Owners | undefined> {
     const problem = ownersRowProblem(row);
     if (!problem) return parseOwners(row);
@@ -125,7 +125,7 @@ class ConstraintCheck {
     return undefined;
   }
 
-  /** Returns the owners that do not have the value, with their rows. */
+  /** Returns those owners that do not have the value, with their rows. */
   async #wrongOwners(
     norm: Buffer,
     { ids }: Owners,
@@ -192,7 +192,7 @@ class ConstraintCheck {
       const { filter } = this.#unique;
       return filter && !context.fits(filter, draft) ? new Map() : uniqueValues(this.#unique, draft);
     } catch (error) {
-      // The entry has been changed while it was read.
+      // The entry was changed during the read, so it is not judged.
       if (isReplacedError(error)) return new Map();
       throw error;
     }

@@ -6,7 +6,7 @@ import { uuidText } from '../../model/uuid.js';
 import { type WideAttribute, wideAttributes, wideList } from '../../model/wide.js';
 import { nextVersion, type Survey } from './survey.js';
 
-/** Checks the list of wide attributes in a row: the number of values, and that new values get unused indexes. */
+/** Checks the list of wide attributes in a row: that value counts are right, and that new values get unused indexes. */
 export async function checkWide(survey: Survey, id: Buffer, row: Buffer, version: Buffer, draft: Draft): Promise<void> {
   const storedList = cellValue(row, MASTER.treeInfo, Q.wide);
   if (!storedList) return;

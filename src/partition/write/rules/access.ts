@@ -14,7 +14,10 @@ import { HiddenEntry } from '../../tree/sight.js';
 import { type Change, changedTypes } from '../change.js';
 import type { Rule, Target, Verdict, WriteContext } from '../context.js';
 
-/** Checks the actor's rights, by the request and by the entry. Actors without `access` may do everything. */
+/**
+ * Checks the actor's rights to make the request, and the change of the entry. Actors without `access` may do
+ * everything.
+ */
 export const ACCESS: Rule = {
   name: 'access',
 
@@ -48,7 +51,7 @@ export function requireSeen({ viewer }: Access, { node, row }: CheckedEntry): vo
   if (!viewer.sightOf({ id: node.id, parent: node.parent ?? ROOT, row })) throw new HiddenEntry(node);
 }
 
-/** Returns the entry with the row on which rights are evaluated. */
+/** Returns the entry with a row that has all values that rights depend on. */
 function entryForRights(context: WriteContext, { viewer }: Access, { node, stored }: Target): Maybe<CheckedEntry> {
   if (node === ROOT) return { node, row: EMPTY };
   const isComplete =
@@ -63,7 +66,7 @@ function readCheckedEntry(context: WriteContext, node: Node): Maybe<CheckedEntry
   });
 }
 
-/** Returns the request for a change, with all attributes of the new entry and its RDN. */
+/** Returns the request that adds a restored or new entry, with all its attributes and its RDN. */
 function requestOf({ op, actor, after, place }: Change): Parameters<Access['checkNewEntry']>[0] {
   const changes = (after?.attributes ?? []).map(({ description }) => ({ operation: 'add', description }) as const);
   return { op: op === 'delete' ? 'delete' : op, actor, changes, rdn: place.rdn };
@@ -101,7 +104,7 @@ function rdnChanges(change: Change): AttributeChange[] {
   return changes;
 }
 
-/** Whether `draft` has values of the description that `other` lacks. */
+/** Whether `draft` has values of the description that the other draft lacks. */
 function hasFurtherValues(draft: Draft, other: Draft, description: AttributeDescription): boolean {
   const otherValues = other.get(description)?.values ?? [];
   return (

@@ -9,7 +9,8 @@ const LOCK_ATTRIBUTE = 'pwdAccountLockedTime';
 
 /**
  * Deletes the account state with its entry. Clears failures, their lock and grace logins when the password changes, or
- * when a modify deletes or replaces the administrator's lock, even if there is none. The latter also ends idleness.
+ * when a modify deletes or replaces the administrator's lock, even if there is none. The latter also ends the account's
+ * being idle.
  */
 export const ACCOUNT_STATE: Rule = {
   name: 'account state',
@@ -17,7 +18,7 @@ export const ACCOUNT_STATE: Rule = {
   checkChange(context, change) {
     if (!context.hasStates) return undefined;
     if (change.op === 'delete') return { steps: [{ table: STATE_TABLE.name, key: change.id, deleteRow: true }] };
-    // The server itself, an actor without DN, replaces hashes of unchanged passwords.
+    // Ignore the server itself, an actor without DN: it replaces hashes of unchanged passwords.
     if (change.op !== 'modify' || change.actor.dn === '') return undefined;
     const isUnlocked = changesAttribute(context, change, LOCK_ATTRIBUTE);
     if (!isUnlocked && !changesAttribute(context, change, 'userPassword')) return undefined;

@@ -13,7 +13,7 @@ export function requireRequestAllowed(context: WriteContext, asked: WriteRequest
   }
 }
 
-/** Throws the error of the first rule that refuses the request for the entry. */
+/** Throws the error of the first rule that refuses the request for this entry. */
 export async function requireEntryAllowed(context: WriteContext, asked: WriteRequest, target: Target): Promise<void> {
   const { rules } = context;
   for (let i = 0; i < rules.length; i++) {
@@ -23,7 +23,10 @@ export async function requireEntryAllowed(context: WriteContext, asked: WriteReq
   }
 }
 
-/** Applies the rules to the change in order. Returns the added steps. Throws the error of the first refusal. */
+/**
+ * Applies the rules to the change in their order. Returns the steps they add. Throws the error of the first that
+ * refuses.
+ */
 export function applyRules(context: WriteContext, change: Change): Maybe<PlanStep[]> {
   return applyRulesFrom(context, change, 0, []);
 }

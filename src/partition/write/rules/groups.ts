@@ -8,8 +8,8 @@ import { type Change, changedTypes } from '../change.js';
 import type { Rule } from '../context.js';
 
 /**
- * Invalidates cached memberships when groups change. (Changes of names are recorded in the shared row.) Refuses new
- * member URLs that exceed the limits of evaluation.
+ * Invalidates cached memberships when groups change; changes of names do so by the shared row. Refuses new member URLs
+ * that exceed the limits (`MEMBER_URLS`).
  */
 export const GROUPS: Rule = {
   name: 'groups',
@@ -30,7 +30,7 @@ function changesGroups({ allTypes }: GroupTypes, change: Change): boolean {
   return false;
 }
 
-/** Returns what is wrong with new member URLs. URLs from older versions may stay, and restored entries are exempt. */
+/** Returns the fault of new member URLs. URLs of older versions may stay, and restored entries are not checked. */
 function urlFault({ urlTypes: urls }: GroupTypes, { op, before, after }: Change): string | undefined {
   let urlCount = 0;
   let byteCount = 0;
@@ -58,7 +58,7 @@ function isGroup({ attributes }: Draft, types: GroupTypes['allTypes']): boolean 
   return false;
 }
 
-/** Whether a loaded value, as all new values are, has a UID after the DN. */
+/** Whether a value that is in memory, as all new values are, has a UID after its DN. */
 function hasUid({ attributes }: Draft, { allTypes }: GroupTypes): boolean {
   return attributes.some(({ description: { type }, values }) => {
     const mayHaveUid = allTypes.has(type) && type.equality?.oid === UNIQUE_MEMBER_MATCH;

@@ -11,8 +11,9 @@ import { SERVER_KEPT } from './server-kept.js';
 import { UNIQUE } from './unique.js';
 
 /**
- * The rules of every directory, in order. Access comes first, so that an actor without rights learns nothing from other
- * rules. Rules that derive data from the entry come after the rules that check and complete the entry.
+ * The rules of every directory, in the order in which they are applied. Access comes first, so that an actor without
+ * rights learns nothing from other rules. Rules that derive data from the entry come after the rules that check and
+ * complete it.
  */
 export const RULES: readonly Rule[] = [
   ACCESS,

@@ -1,7 +1,7 @@
 import { LdapError } from '../../../ldap/ldap-error.js';
 import type { Rule } from '../context.js';
 
-/** Requires an equality rule of attributes in RDNs: without such a rule names cannot be compared. */
+/** Requires that attributes in RDNs have an equality rule: otherwise names cannot be compared. */
 export const NAMES: Rule = {
   name: 'names',
 

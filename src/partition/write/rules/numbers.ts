@@ -8,12 +8,12 @@ import type { NumberRange, ValueRules } from '../../model/value-rules.js';
 import { type Change, changedTypes } from '../change.js';
 import type { Rule, Verdict, WriteContext } from '../context.js';
 
-/** The value by which a client asks for the next number. */
+/** The value with which a client requests the next number. */
 const AUTO = textBytes('auto');
 
 /**
- * Assigns numbers: replaces a value `auto` of an attribute with a range by the next number that no entry has. Numbers
- * that clients choose themselves are counted, and advance the range.
+ * Assigns numbers: replaces the value `auto` of an attribute with a range by the next number that no entry has. Counts
+ * numbers that clients choose themselves, and moves the range beyond them.
  */
 export const NUMBERS: Rule = {
   name: 'numbers',
@@ -24,12 +24,12 @@ export const NUMBERS: Rule = {
     if (values.numberRanges.length === 0 || !after) return undefined;
     const ranges = values.numberRanges.filter((range) => hasAutoValue(range, after));
     if (ranges.length > 0) return assignNumbers(context, change, ranges);
-    // The numbers of a batch are counted with the batch.
+    // The numbers of a bulk load are counted once per batch.
     return change.isBatched ? undefined : countNumbers(context.store, change, values);
   },
 };
 
-/** Whether an entry asks for a number. Such an entry cannot be part of a batch. */
+/** Whether an entry requests a number. A bulk load adds such an entry outside of batches. */
 export function asksForNumber({ numberRanges: numbers }: ValueRules, draft: Draft): boolean {
   return numbers.some((range) => hasAutoValue(range, draft));
 }
@@ -46,10 +46,10 @@ async function assignNumbers(context: WriteContext, change: Change, ranges: read
   const steps: RowStep[] = [];
   const numbers = new Map<NumberRange, Buffer>();
   for (const range of ranges) {
-    // The change will fail because of its obstacle, after the other rules. No number is taken.
+    // The change will fail because of its obstacle, after the other rules. Take no number.
     if (change.obstacle) numbers.set(range, textBytes(String(range.firstNumber)));
     else {
-      // Read before the index: a client that chooses a number meanwhile makes the plan fail.
+      // Read the count before the index: if a client chooses a number meanwhile, the guard fails.
       const { chosenCount: chosen } = await readNumbers(context.store, range);
       numbers.set(range, textBytes(String(await nextFreeNumber(context, range))));
       steps.push(chosenCountGuardStep(range, chosen));
@@ -86,7 +86,7 @@ async function nextFreeNumber(context: WriteContext, range: NumberRange): Promis
   }
 }
 
-/** The numbers of one range that clients have chosen. */
+/** The numbers in one range that clients have chosen. */
 export interface ChosenNumbers {
   readonly range: NumberRange;
   readonly count: number;
@@ -100,7 +100,7 @@ function countNumbers(store: Store, change: Change, values: ValueRules): Maybe<V
   return chosen.length === 0 ? undefined : chosenSteps(store, chosen).then((steps) => ({ steps }));
 }
 
-/** Returns how many numbers of each range the entry has, and the highest of these numbers. */
+/** Returns for each range how many of its numbers the entry has, and the highest of them. */
 export function chosenNumbers({ numberRanges: numbers }: ValueRules, draft: Draft): ChosenNumbers[] {
   const chosenByRange: ChosenNumbers[] = [];
   for (const range of numbers) {
@@ -128,7 +128,7 @@ function* numbersIn({ type, firstNumber, lastNumber }: NumberRange, draft: Draft
 /** Number of digits of the greatest number that a range may have. */
 const MAX_DIGITS = 16;
 
-/** Returns the steps that count the chosen numbers, and advance the ranges beyond the highest. */
+/** Returns the steps that count the chosen numbers and move the ranges beyond the highest. */
 export async function chosenSteps(store: Store, chosen: readonly ChosenNumbers[]): Promise<RowStep[]> {
   const steps: RowStep[] = [];
   for (const { range, count, highest } of chosen) {

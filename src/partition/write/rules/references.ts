@@ -14,13 +14,13 @@ import type { Rule, Verdict, WriteContext } from '../context.js';
 import { saveSteps } from '../deleted-rows.js';
 import { PendingNamesError } from '../names-pending.js';
 
-/** Maximum number of pending changes of names. Further changes wait. */
+/** The most pending changes of names. Further changes wait. */
 const MAX_PENDING = 64;
 
 /**
- * Keeps references up to date with the names of entries. The plan of a rename or deletion of a referenced entry records
- * the change of the name in the shared row. From then on readers see references under the new name, and `References`
- * updates the stored values. Meanwhile no write may take the old name or refer to it.
+ * Keeps references consistent with the names of entries. The plan that renames or deletes a referenced entry records
+ * the change in the shared row. From then on readers see the references with the new name, and `References` updates the
+ * stored values. Until that is done, no write may take the old name or refer to it.
  */
 export const REFERENCES: Rule = {
   name: 'references',
@@ -35,7 +35,7 @@ export const REFERENCES: Rule = {
   },
 };
 
-/** Throws `PendingNamesError` where the write depends on a name with a pending change. */
+/** Throws `PendingNamesError` if the write depends on a name with a pending change. */
 function requireSettledNames(context: WriteContext, { op, id, before, after, place: { from, to } }: Change): void {
   const { nameChanges: names, references } = context.shared;
   if (names.records.length === 0) return;
@@ -74,7 +74,7 @@ function recordNameChange(context: WriteContext, { id, place }: Change): Maybe<V
   });
 }
 
-/** Restores the references to the entry, and updates the references of the entry to current names. */
+/** Restores references to the entry, and updates references in the entry to current names. */
 async function restoreReferences(context: WriteContext, change: Change): Promise<Verdict> {
   const { shared } = context;
   const id = change.id.toString('hex');
@@ -94,8 +94,8 @@ async function restoreReferences(context: WriteContext, change: Change): Promise
 }
 
 /**
- * Updates the references of a restored entry by the changes of names since the deletion, and adds the references that
- * were saved in its row.
+ * Updates references in a restored entry by the changes of names since the deletion. Adds the references that were
+ * saved in its row.
  */
 async function updateEntryReferences(
   context: WriteContext,
@@ -111,7 +111,7 @@ async function updateEntryReferences(
   for (const attribute of changes?.isEmpty === false ? attributes : []) {
     const { type } = attribute.description;
     const values: DraftValue[] = [];
-    // A name that no entry had may by now be the name of an entry that another value refers to.
+    // Two references can end up with the same name, if an entry has taken a former name.
     const seenForms = new Set<string>();
     for (const value of attribute.values) {
       const currentBytes = changes!.includesNormText(valueNormText(type, value.bytes))
@@ -145,7 +145,7 @@ async function updateEntryReferences(
   return { steps, amend };
 }
 
-/** Returns the saved references whose entries exist. Saves the others in the rows of the deleted entries. */
+/** Returns those saved references whose entries exist. Saves the others in the rows of the deleted entries. */
 async function resolveReferences(
   context: WriteContext,
   id: Buffer,
@@ -162,7 +162,9 @@ async function resolveReferences(
   return values;
 }
 
-/** Adds a reference unless the entry has it. Removes the empty DN, the placeholder for a required attribute. */
+/**
+ * Adds a reference unless the entry has it. Removes the empty DN, which is stored if a required attribute has no value.
+ */
 function addReference({ schema }: WriteContext, draft: Draft, text: string, value: Buffer): void {
   const description = schema.requireDescription(text);
   const { type } = description;

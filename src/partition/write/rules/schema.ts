@@ -3,7 +3,7 @@ import type { Draft, DraftAttribute } from '../../model/draft.js';
 import { textBytes } from '../../model/texts.js';
 import type { Rule, WriteContext } from '../context.js';
 
-/** Checks the entry against the schema, and sets structuralObjectClass. Restored entries come back unchecked. */
+/** Checks the entry against the schema, and sets structuralObjectClass. Restored entries are not checked. */
 export const SCHEMA: Rule = {
   name: 'schema',
 
@@ -23,7 +23,7 @@ function setStructuralClass({ schema }: WriteContext, draft: Draft, structural: 
   draft.replace(schema.requireDescription(attributeName), attributeName, [textBytes(structural)]);
 }
 
-/** Checks the whole entry. Values that are unchanged from `before` have been checked when they were written. */
+/** Checks the whole entry. Values that are the same in `before` were checked when they were written. */
 function checkDraft({ schema }: WriteContext, draft: Draft, rdn: Rdn, before?: Draft) {
   const attributes: CheckedAttribute[] = [];
   for (const attribute of draft.attributes) {
@@ -34,8 +34,8 @@ function checkDraft({ schema }: WriteContext, draft: Draft, rdn: Rdn, before?: D
 }
 
 /**
- * Whether the attribute has no new value. Older versions accepted values that are refused now; such values may stay
- * when other values are deleted.
+ * Whether the attribute has no new value. Values that older versions accepted and that are refused now may stay when
+ * other values are deleted.
  */
 function hasNoNewValue(attribute: DraftAttribute, oldAttribute: DraftAttribute): boolean {
   if (attribute === oldAttribute) return true;
@@ -52,7 +52,7 @@ function toChecked({ description, values, unread }: DraftAttribute, isAsBefore: 
   if (values.length === 1)
     return { description, values: [values[0]!.bytes], unchanged: isAsBefore || values[0]!.isPointer === true };
   const valueBytes: Buffer[] = [];
-  // Values that were not read, large ones or those of a wide attribute, show that the attribute is unchanged.
+  // Large values and values of wide attributes are only read when they change.
   let isUnchanged = isAsBefore || (unread !== undefined && values.length === 0);
   for (let i = 0; i < values.length; i++) {
     valueBytes.push(values[i]!.bytes);

@@ -1,7 +1,7 @@
 import { secretNameError, tooManyPasswordsError } from '../../model/secrets.js';
 import type { Rule } from '../context.js';
 
-/** Refuses secrets in RDNs and too many passwords. (The schema rule refuses options on secrets.) */
+/** Refuses secrets in RDNs and too many passwords. (The rule `SCHEMA` refuses options on secrets.) */
 export const SECRETS: Rule = {
   name: 'secrets',
 

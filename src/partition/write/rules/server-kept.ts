@@ -10,8 +10,8 @@ import { uuidTextBytes } from '../../model/uuid.js';
 import type { Rule, WriteContext } from '../context.js';
 
 /**
- * Refuses writes of attributes that only the server writes (RFC 4512 §4.1.2 NO-USER-MODIFICATION), also as values of an
- * RDN, and sets these attributes: entryUUID, entryCSN, times, names of the actors.
+ * Refuses writes of attributes that only the server writes (RFC 4512 §4.1.2, NO-USER-MODIFICATION), in RDNs, too. Sets
+ * entryUUID, entryCSN, times and names of actors.
  */
 export const SERVER_KEPT: Rule = {
   name: 'server-kept attributes',
@@ -34,7 +34,7 @@ export const SERVER_KEPT: Rule = {
   },
 };
 
-/** Whether the actor may not write the type. Computed attributes are never stored, not even for privileged actors. */
+/** Whether the actor may not write the type. Computed attributes are never stored, also not for privileged actors. */
 function isServerKept(type: AttributeType, actor: Actor): boolean {
   return type.noUserModification && (!actor.system || isComputed(type));
 }
@@ -53,7 +53,7 @@ function setAttribute({ schema }: WriteContext, draft: Draft, name: string, valu
   draft.replace(schema.requireDescription(name), name, [value]);
 }
 
-/** Sets the attributes of a new entry. Values from a privileged writer stay. */
+/** Sets these attributes in a new entry. Keeps values from a privileged writer. */
 function stampCreate(context: WriteContext, draft: Draft, actor: Actor, id: Buffer): void {
   const timeText = textBytes(generalizedTime(Date.now()));
   setDefault(context, draft, 'entryUUID', uuidTextBytes(id));

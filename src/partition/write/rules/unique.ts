@@ -26,15 +26,15 @@ import { hasPointer, loadLarge } from '../open.js';
 import { crosses, isInScope, positionOf } from '../unique-scope.js';
 
 /**
- * Refuses a value that another entry in the scope of a uniqueness constraint has. The row of a value lists its owners,
- * including entries outside the subtree of the constraint, which may be moved into the subtree (ADR 32).
+ * Refuses a value that another entry in the scope of a uniqueness constraint has. The row of a value lists all its
+ * owners, also those outside the constraint's subtree, because they may be moved into it (ADR 32).
  */
 export const UNIQUE: Rule = {
   name: 'unique values',
 
   checkChange(context, change) {
     const { constraints } = context.shared.values;
-    // A taken name is reported first: a repeated import skips such entries as done.
+    // Report a taken name first: a repeated import skips such entries as done.
     if (constraints.length === 0 || change.obstacle) return undefined;
     const touchedConstraints = findTouched(change, constraints);
     if (change.isBatched)
@@ -57,7 +57,7 @@ function findTouched(change: Change, unique: readonly Constraint[]): readonly Co
   return unique.filter(({ types }) => attributes.some(({ description }) => types.has(description.type)));
 }
 
-/** Returns the constraints into or out of whose subtree the change moves entries. */
+/** Returns the constraints whose subtree the change moves entries into or out of. */
 function findCrossed(
   { shared }: WriteContext,
   { op, place }: Change,
@@ -67,7 +67,9 @@ function findCrossed(
   return unique.filter((constraint) => crosses(constraint, place.from!, place.to!, shared.suffixes));
 }
 
-/** Returns the steps for an entry of a batch. They fail where a value has an owner; entries are then added singly. */
+/**
+ * Returns the steps for an entry in a batch. They fail if a value has an owner; the entries are then added one by one.
+ */
 function batchSteps(context: WriteContext, { id, after }: Change, touched: readonly Constraint[]): RowStep[] {
   return touched.flatMap((unique) =>
     [...normsOf(context, unique, after).values()].map((norm) => firstOwnerStep(unique, norm, id)),
@@ -103,7 +105,7 @@ async function checkConstraints(
   return { steps };
 }
 
-/** The values that a change removes and adds: cut normal forms, with their Latin-1 text as keys. */
+/** The values that a change removes and adds: cut normal forms by their Latin-1 text. */
 interface ValueChange {
   readonly removedNorms: ReadonlyMap<string, Buffer>;
   readonly addedNorms: ReadonlyMap<string, Buffer>;
@@ -111,7 +113,7 @@ interface ValueChange {
 
 const NO_VALUE_CHANGE: ValueChange = { removedNorms: NO_NORMS, addedNorms: NO_NORMS };
 
-/** Returns the values under the constraint that the change removes from the entry and adds to it. */
+/** Returns the values under the constraint that the change removes and adds. */
 async function changedValues(context: WriteContext, change: Change, unique: Constraint): Promise<ValueChange> {
   const { before, after } = change;
   const draftBefore = before && (await withLargeValues(context, change.id, unique, before.draft));
@@ -137,7 +139,7 @@ async function withLargeValues(
   return hasUnreadValues ? loadLarge(store, MASTER_TABLE.name, id, draft, (type) => relevantTypes.has(type)) : draft;
 }
 
-/** Returns the steps that change the owners of values, or the error where an added value is taken. */
+/** Returns the steps that change the owners of values; an error if an added value is taken. */
 async function valueSteps(
   context: WriteContext,
   change: Change,
@@ -156,7 +158,7 @@ async function valueSteps(
     const owners = parseOwners(rows[i]);
     const otherIds = owners.ids.filter((owner) => owner !== id);
     const isAdded = i >= removedNorms.size;
-    // While the rows of a new constraint are being built, the row may not exist yet.
+    // The row may not exist while the rows of a new constraint are being built.
     if (!isAdded && otherIds.length === owners.ids.length) continue;
     if (isAdded && unique.record.ready && (owners.isTruncated || otherIds.length > 0)) {
       const stepsOrError = await guardSharedValue(context, change, unique, { ...owners, ids: otherIds });
@@ -169,8 +171,8 @@ async function valueSteps(
 }
 
 /**
- * Returns the guards under which the entry may share a value with other owners, because either the entry or all other
- * owners are outside the subtree; the error otherwise.
+ * Returns guards under which the entry may share a value with other owners: either the entry or all other owners are
+ * outside the subtree. Otherwise returns the error.
  */
 async function guardSharedValue(
   { store, shared }: WriteContext,
@@ -193,8 +195,8 @@ async function guardSharedValue(
 }
 
 /**
- * Checks a move into or out of the subtree: of the owners of each shared value, at most one may be in the subtree then.
- * The returned step makes the plan fail if a concurrent plan adds an owner to a value or moves entries as well.
+ * Checks a move into or out of the subtree. After it, at most one owner of each shared value may be in the subtree.
+ * Returns a step whose guard fails if a concurrent plan adds an owner to a value, or moves entries as well.
  */
 async function crossingStep(
   context: WriteContext,
@@ -205,7 +207,7 @@ async function crossingStep(
   const { store } = context;
   const { conflictCount: conflicts } = await readUniqueState(store, unique);
   if (!unique.record.ready) return conflictStep(unique, conflicts);
-  // Wait until plans that have been decided are fully visible.
+  // Wait until the rows of all decided plans can be read.
   await store.waitUntilQuiet?.();
   const pendingMove = { id: change.id, to: change.place.to };
   const scan = store.scan(UNIQUE_TABLE.name, severalRange(unique), { keysOnly: true });
@@ -247,7 +249,7 @@ async function countInScope(
   return count;
 }
 
-/** The message does not name the other entry, which the actor may not see. */
+/** Does not name the other entry, which the actor may not see. */
 function takenError({ text }: Constraint): LdapError {
   return new LdapError('constraintViolation', `another entry has this value already, which is to be unique: ${text}`);
 }
