@@ -9,9 +9,7 @@ import type { AccessRules, PolicyRule, Target, Who } from './rule.js';
 /** Result of checking parsed rules against a directory. */
 export interface CheckedRules {
   readonly faults: readonly RuleFault[];
-  /**
-   * Faults that may be intended, such as a rule about an entry that does not exist yet. The rules apply all the same.
-   */
+  /** Faults that may be intended, such as a rule about an entry that does not exist yet. The rules still apply. */
   readonly warnings: readonly RuleFault[];
 }
 
@@ -118,9 +116,7 @@ class Check implements CheckedRules {
       this.#fault(`'${dn.text}' is no password policy; it needs the class pwdPolicy and pwdAttribute: userPassword`);
   }
 
-  /**
-   * Reports password policy rules that never apply. Warns where two rules have equal precedence except for their names.
-   */
+  /** Reports password policy rules that never apply. Warns where only the names decide the precedence. */
   checkOrder(rules: readonly PolicyRule[]): void {
     const rulesByKind = new Map<string, PolicyRule>();
     const rulesByAccounts = new Map<string, PolicyRule>();

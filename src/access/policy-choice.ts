@@ -23,9 +23,7 @@ export function byPrecedence(rules: readonly PolicyRule[]): PlacedPolicy[] {
   );
 }
 
-/**
- * Returns the precedence of a rule: among the rules that match an account, the rule with the highest weight applies.
- */
+/** Returns the weight of a rule: among the rules that match an account, the one with the highest applies. */
 export function weight({ groups, filters }: PolicyRule): number {
   return (groups ? 2 : 0) + (filters ? 1 : 0);
 }

@@ -138,9 +138,7 @@ export class Claims {
       await rm(this.#layout.path('processing', name), { force: true });
   }
 
-  /**
-   * Returns the claims by the state of their claimants. A claimant is known to be dead only after calls over a lease.
-   */
+  /** Returns the claims by the state of their claimants. Only calls over a lease show that a claimant is dead. */
   async survey(): Promise<ClaimSurvey> {
     const names = await readdir(this.#layout.path('processing'));
     const claimNames = names.filter((name) => parseClaim(name));

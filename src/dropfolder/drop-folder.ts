@@ -151,9 +151,7 @@ export class DropFolder {
     }
   }
 
-  /**
-   * Stops the heartbeat and removes its file, so that other processes may take over the claims of this process at once.
-   */
+  /** Stops and removes the heartbeat, so that other processes may take over this one's claims at once. */
   close(): Promise<void> {
     return this.#context.claims.close();
   }

@@ -174,9 +174,7 @@ export class LineReader {
     return offset > start && block[offset - 1] === CR ? offset - 1 : offset;
   }
 
-  /**
-   * Joins the physical lines in `block[start, stop)`: drops line ends and the space that begins each continuation line.
-   */
+  /** Joins the physical lines in `block[start, stop)`, without line ends and the space after each. */
   #unfold(start: number, stop: number): void {
     const block = this.#block;
     const unfolded = Buffer.allocUnsafe(stop - start);

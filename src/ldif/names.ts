@@ -13,9 +13,7 @@ export interface AttributeName {
   readonly text: string;
   readonly bytes: Buffer;
   readonly group: NameGroup;
-  /**
-   * The name that followed this one in the previous record. Similar records have the same attributes in the same order.
-   */
+  /** The name that followed this one last time. Similar records have the same attributes in the same order. */
   successor: AttributeName | undefined;
 }
 
@@ -42,9 +40,7 @@ export class NameTable {
     return successor;
   }
 
-  /**
-   * Returns the description in `bytes[start, end)`; undefined when it is malformed. `hash`: its hash (`extendHash`).
-   */
+  /** Returns the description in `bytes[start, end)`, given its `hash` (`extendHash`); undefined when malformed. */
   intern(bytes: Buffer, start: number, end: number, hash: number): AttributeName | undefined {
     const name = this.#findName(bytes, start, end, hash) ?? this.#addName(bytes, start, end, hash);
     if (name && this.#lastName) this.#lastName.successor = name;

@@ -289,10 +289,7 @@ export class Partition implements Directory {
     return this.#translate(LargeReader.open(this.store, id));
   }
 
-  /**
-   * Evaluates the filter on a virtual entry. Returns the entry if it matches, with the attributes that the viewer may
-   * read.
-   */
+  /** Evaluates the filter on a virtual entry. Returns the entry, as far as the viewer may read it, if it matches. */
   findVirtual(
     virtual: VirtualEntry,
     filter: Filter,
@@ -456,10 +453,7 @@ export class Partition implements Directory {
     return this.#translate(check(this.context, onBreach, onProgress, onPasswords));
   }
 
-  /**
-   * Restores the rows and cells that derive from entries. Resolves with the number of repaired breaches
-   * (`upkeep/repair.ts`).
-   */
+  /** Restores rows and cells that derive from entries (`upkeep/repair.ts`). Resolves with the number of repairs. */
   async repair(onBreach?: OnRepaired, onProgress?: (entriesRead: number) => void): Promise<number> {
     return this.#translate(repair(this.context, onBreach, onProgress));
   }
@@ -518,9 +512,7 @@ export class Partition implements Directory {
     return this.#translate(commitDecoy(this.context));
   }
 
-  /**
-   * The newest version of the access rules that this process has read; 0: none. `freshAccess` reads the current one.
-   */
+  /** Newest version of the access rules that this process has read; 0: none. `freshAccess` reads the current one. */
   get accessVersion(): number {
     return this.context.shared.accessVersion;
   }
@@ -548,9 +540,7 @@ export class Partition implements Directory {
     return this.#translateMaybe(() => chain(this.context.shared.fresh(), () => this.settings.adminPassword));
   }
 
-  /**
-   * Sets the administrator's stored password. Returns false if `replacedHash` is given and is not the stored password.
-   */
+  /** Sets the administrator's stored password. Returns false if `replacedHash` is given and not the stored one. */
   async setAdminPassword(hash: Buffer, replacedHash?: Buffer): Promise<boolean> {
     return this.#translate(this.context.shared.setAdminPassword(hash, replacedHash));
   }
@@ -564,9 +554,7 @@ export class Partition implements Directory {
     return this.#translate(this.#settleReferences());
   }
 
-  /**
-   * Reports every reference to a missing entry and, with `remove`, deletes it. Resolves with the number of references.
-   */
+  /** Reports every reference to a missing entry, and deletes it with `remove`. Resolves with their number. */
   async danglingReferences(onDangling: (reference: DanglingReference) => void, remove?: boolean): Promise<number> {
     return this.#translate(reportDangling(this.context, onDangling, remove));
   }

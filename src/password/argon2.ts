@@ -104,9 +104,7 @@ function computeHash(argon2Text: Argon2Text, clear: Buffer): Promise<Buffer> {
   });
 }
 
-/**
- * Returns the PHC string of the password. Default salt: random. Throws `TypeError` when `argon2Fault` finds a fault.
- */
+/** Returns the PHC string. Default salt: random. Throws `TypeError` when `argon2Fault` finds a fault. */
 export function hashArgon2(clear: Buffer, parameters: Argon2Parameters, salt?: Buffer): Promise<string> {
   const fault = argon2Fault(parameters);
   if (fault) throw new TypeError(`argon2: ${fault}`);

@@ -21,9 +21,7 @@ export function untriedValues(storedValues: readonly Buffer[], policy: PasswordP
   return storedValues.filter((value) => isSlow(value) && !triedValues.includes(value));
 }
 
-/**
- * Returns the values of `addedValues` that cost too much, alone or together with the `existing` values of the entry.
- */
+/** Returns those of `addedValues` that cost too much, alone or together with the entry's `existing` values. */
 export function unaffordableValues(
   addedValues: readonly Buffer[],
   existing: readonly Buffer[],
@@ -38,9 +36,7 @@ export function unaffordableValues(
   return addedValues.filter((value) => !isAffordable(value, policy) || droppedValues.includes(value));
 }
 
-/**
- * Returns the total cost of verifying the values, in units of `costOf`. Values that are too costly alone do not count.
- */
+/** Returns the total cost of verifying the values, in units of `costOf`, without those too costly alone. */
 export function totalCost(storedValues: readonly Buffer[], policy: PasswordPolicy): number {
   return costOfGroups(groupValues(affordableSlow(storedValues, policy)));
 }

@@ -17,9 +17,7 @@ export class PasswordMatcher {
     this.#source = source;
   }
 
-  /**
-   * Returns the stored value that the clear password verifies against, if binds try it. Rejects with `SlowWorkFull`.
-   */
+  /** Returns the stored value that `clear` verifies against, if binds try it. Rejects with `SlowWorkFull`. */
   async findMatch(clear: Buffer, storedValues: readonly Buffer[]): Promise<Buffer | undefined> {
     const untried = untriedValues(storedValues, this.#policy);
     for (const value of storedValues) if (!untried.includes(value) && (await this.#matches(value, clear))) return value;

@@ -74,9 +74,7 @@ export class SlowWork {
     return this.#usualTasks.queue.size + this.#expensiveTasks.queue.size;
   }
 
-  /**
-   * Runs `work` when a place is free. Rejects with `SlowWorkFull`, or with `SlowWorkAbandoned` when `source.isGone`.
-   */
+  /** Runs `work` when a place is free. Rejects with `SlowWorkFull`, or `SlowWorkAbandoned` when `source.isGone`. */
   async run<T>(work: () => Promise<T>, source: Source = LOCAL_SOURCE, isExpensive = false): Promise<T> {
     if (source.isGone) throw new SlowWorkAbandoned();
     const taskQueue = isExpensive ? this.#expensiveTasks : this.#usualTasks;

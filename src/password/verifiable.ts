@@ -5,9 +5,7 @@ import { MAX_STORED_BYTES } from './limits.js';
 import { parsePbkdf2 } from './pbkdf2.js';
 import { bodyStart, isHashed, knownScheme } from './schemes.js';
 
-/**
- * Whether a password may verify against the value: the scheme is known, the text is well-formed and within the limits.
- */
+/** Whether a password may verify against the value: known scheme, well-formed text, within the limits. */
 export function isVerifiable(value: Buffer): boolean {
   if (value.length > MAX_STORED_BYTES) return false;
   const body = bodyStart(value);

@@ -3,9 +3,7 @@ import { copyShort, elementBytes, integerBytes, putHeader, Writer } from './writ
 
 /** Writes a SearchResultEntry (RFC 4511 §4.5.2) from the outside in: the caller computes the lengths first. */
 
-/**
- * Returns the length of the message without its outermost header. `list`, `controls`: bytes of attributes and controls.
- */
+/** Returns the length of the message without its header. `list`, `controls`: bytes of attributes and controls. */
 export function entryBytes(messageId: number, dn: Buffer, list: number, controls: number): number {
   return integerBytes(messageId) + elementBytes(elementBytes(dn.length) + elementBytes(list)) + controls;
 }

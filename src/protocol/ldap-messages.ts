@@ -1,8 +1,6 @@
 import type { DerefAliases, Filter, Modification, PartialAttribute, Scope } from '../ldap/ldap-types.js';
 
-/**
- * LDAPv3 messages (RFC 4511 §4). Buffers are views into the received bytes; a caller that keeps a value has to copy it.
- */
+/** LDAPv3 messages (RFC 4511 §4). Buffers are views into the received bytes: copy a value to keep it. */
 
 export interface Control {
   readonly oid: string;

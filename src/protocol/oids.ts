@@ -16,9 +16,7 @@ export const ControlOid = {
   passwordExpiring: '2.16.840.1.113730.3.4.5',
 } as const;
 
-/**
- * Rowan's OID arc, derived from a UUID (X.667). Arcs below: 1 attribute types, 2 object classes, 3 extended operations.
- */
+/** Rowan's OID arc, derived from a UUID (X.667): 1 attribute types, 2 object classes, 3 extended operations. */
 const ROWAN_ARC = '2.25.52069437446289482231917277112766022336';
 
 /** Object identifiers of extended operations (requestName, RFC 4511 §4.12). */

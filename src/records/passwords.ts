@@ -33,9 +33,7 @@ export class PasswordCounts {
   readonly foreignSchemes = new Set<string>();
   /** DNs of the first entries with foreign hashes. */
   readonly foreignEntryDns = new Set<string>();
-  /**
-   * Hashes that were left out, because verifying the passwords of the entry would cost more than the settings allow.
-   */
+  /** Hashes that were left out: verifying the entry's passwords would cost more than the settings allow. */
   tooCostlyCount = 0;
   /** Accounts that the file declares locked. No bind with their passwords succeeds. */
   lockedCount = 0;

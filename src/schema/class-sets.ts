@@ -40,9 +40,7 @@ export class ClassSets {
     this.rules = rules;
   }
 
-  /**
-   * Returns the class set for values of objectClass. Throws LdapError objectClassViolation or attributeOrValueExists.
-   */
+  /** Returns the class set for values of objectClass. Throws objectClassViolation or attributeOrValueExists. */
   get(values: readonly Buffer[]): ClassSet {
     if (this.lastSet && sameValues(values, this.lastValues)) return this.lastSet;
     const set = this.find(values);

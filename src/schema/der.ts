@@ -54,9 +54,7 @@ export function readTlv(der: Buffer, offset: number, limit: number): Tlv | undef
   return end <= limit ? { tag, offset, start, end } : undefined;
 }
 
-/**
- * Returns the elements in the range; undefined if they do not fill the range exactly, or if there are more than `max`.
- */
+/** Returns the elements in the range; undefined if they do not fill it exactly, or are more than `max`. */
 export function children(der: Buffer, start: number, end: number, max = 1 << 20): Tlv[] | undefined {
   const elements: Tlv[] = [];
   for (let offset = start; offset < end; ) {

@@ -32,9 +32,7 @@ const ONE_SPACE = Buffer.from(' ');
 const TWO_SPACES = Buffer.from('  ');
 const SLOW = 0x80;
 
-/**
- * Normal form of each ASCII byte. All other bytes map to a different byte of 0x80 or more, which selects the slow path.
- */
+/** Normal form of each ASCII byte. Any other byte maps to a different one ≥ 0x80, which selects the slow path. */
 const EXACT_BYTES = Uint8Array.from({ length: 256 }, (_, byte) => {
   if (byte >= SPACE && byte < 0x7f) return byte;
   return byte === SLOW ? SLOW + 1 : SLOW;

@@ -281,9 +281,7 @@ function dnRules(context: Context): [string, RuleCode][] {
   ];
 }
 
-/**
- * Separates DN and bit string in the normal form of a NameAndOptionalUID. Unambiguous, because no RDN begins with `#`.
- */
+/** Between DN and bit string in the form of a NameAndOptionalUID. Unambiguous: no RDN begins with `#`. */
 const SEPARATOR = Buffer.from(',');
 
 function oidRules(context: Context): [string, RuleCode][] {

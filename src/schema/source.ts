@@ -3,9 +3,7 @@ import { SchemaError } from './schema-error.js';
 
 export type NisSchema = 'rfc2307' | 'rfc2307bis';
 
-/**
- * The options and operator's files of a schema, which a directory stores. The built-in definitions are not among them.
- */
+/** The options and operator's files of a schema, which a directory stores. Lacks the built-in definitions. */
 export interface SchemaSource {
   readonly nis: NisSchema;
   /** Files of the operator, in reading order. */
@@ -24,9 +22,7 @@ export function toStorableSource({ nis, files }: SchemaSource): SchemaSource {
   return { nis, files: files.map(({ name, text }) => ({ name: shortName(name), text })) };
 }
 
-/**
- * Describes the first difference between the stored files and the files in the folders; undefined if they are the same.
- */
+/** Describes the first difference between stored files and files in the folders; undefined if there is none. */
 export function filesDifference(storedFiles: readonly SchemaFile[], folders: readonly string[]): string | undefined {
   const givenFiles = readSchemaFolders(folders).map(({ name, text }) => ({ name: shortName(name), text }));
   for (const file of givenFiles) {

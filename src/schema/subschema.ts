@@ -6,9 +6,7 @@ export interface SchemaAttribute {
   readonly values: readonly string[];
 }
 
-/**
- * Returns the matching rule use `( OID NAME 'rule' APPLIES ( … ) )`; undefined if no attribute type can use the rule.
- */
+/** Returns the matching rule use `( OID NAME 'rule' APPLIES ( … ) )`; undefined if it would be empty. */
 function formatRuleUse(rule: RuleNode, tables: SchemaTables): string | undefined {
   const types = tables.types.definitions.filter((type) => isSuitable(rule, type));
   if (types.length === 0) return undefined;

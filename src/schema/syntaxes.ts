@@ -53,9 +53,7 @@ function dnCheck(context: Context): Check {
   };
 }
 
-/**
- * Returns a function that removes line ends after valid DER. Values that were read from files may have such line ends.
- */
+/** Returns a function that removes line ends after valid DER, which values read from files may have. */
 function withoutLineEnd(check: Check): Canonicalize {
   return (value) => {
     let end = value.length;

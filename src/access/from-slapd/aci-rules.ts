@@ -44,9 +44,7 @@ export class AciReader {
   readonly #notation: RuleWords;
   readonly #bits: AttributeBits;
   readonly #report: Report;
-  /**
-   * Entries with an `aci` value that contains a denial but cannot be parsed. The translation denies everything there.
-   */
+  /** Entries with an `aci` value that denies something and cannot be parsed. Everything is denied there. */
   readonly #unreadableDenials: { entry: Name; line: number }[] = [];
   /** Attributes that some value denies to read. */
   #unreadableAttributes: Attributes = 0n;
@@ -212,9 +210,7 @@ export class AciReader {
     return this.#makeDrafts(ruleParts, isListable ? deniedBits : plainBits | secretBits, set);
   }
 
-  /**
-   * Returns the rules for the right `see`: in the source, a client sees an entry if it may read one of its attributes.
-   */
+  /** Returns the rules for `see`: in the source, a client sees an entry if it may read one of its attributes. */
   #seeRules(ruleParts: RuleParts): RuleDraft[] {
     const { kind, target, rights, origin } = ruleParts;
     if (!rights.includes('read')) return [];

@@ -87,9 +87,7 @@ export class AttributeBits {
     return this.#types.filter((type) => bits & this.#bitByType.get(type)!);
   }
 
-  /**
-   * Returns the set as words of `attributes` in a rule; undefined if the list would have more than `MAX_NAMES` names.
-   */
+  /** Returns the set as words of `attributes` in a rule; undefined if there would be more than `MAX_NAMES`. */
   ruleWords(bits: Attributes): string[] | undefined {
     const ruleWords: string[] = [];
     let remaining = bits & ~ENTRY & ~CHILDREN;

@@ -101,9 +101,7 @@ function withoutNumber(text: string): string {
   return text.replace(/^\{-?\d+\}\s*/, '');
 }
 
-/**
- * Assigns the lines to databases. Lines of the frontend and lines outside of databases are appended to each database.
- */
+/** Assigns the lines to databases. Lines of the frontend, or of no database, are appended to each. */
 function toDatabases(sections: readonly Section[], report: Report): SlapdDatabase[] {
   const global = sections.filter(({ kind }) => kind === 'global').flatMap(({ access }) => access);
   for (const { line } of sections.filter(({ kind }) => kind === 'own').flatMap(({ access }) => access))

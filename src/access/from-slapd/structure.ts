@@ -23,9 +23,7 @@ const AT_ENTRY: CombineRights = (below, entry) =>
   (below & z && (entry & WRITE) === WRITE ? rightSet('moveOut') : 0);
 const AT_PARENT: CombineRights = (below, entry) => (below & a && entry & a ? rightSet('create') : 0);
 
-/**
- * The place of the children, or of the parents, of the entries in another place. If not exact, `place` is a superset.
- */
+/** The place of the children or parents of the entries in another place. If not exact, `place` is a superset. */
 interface ApproximatePlace {
   readonly place: Place;
   readonly isExact: boolean;
@@ -65,9 +63,7 @@ export function structureLists(steps: readonly SlapdStep[]): Element[][] {
   return [atEntry, atParent];
 }
 
-/**
- * Combines two steps. `ruleStep` matches the entry that the rule applies to; `relatedStep` matches its parent or child.
- */
+/** Combines two steps. `ruleStep` matches the entry that the rule is about; `relatedStep` its parent or child. */
 function combineSteps(
   ruleStep: ElementStep,
   relatedStep: ElementStep,

@@ -41,9 +41,7 @@ interface BatchItem {
   readonly draft: Draft | undefined;
 }
 
-/**
- * A batch of entries for the bulk load. `add` packs the rows of an entry at once, so that few objects stay in memory.
- */
+/** A batch of entries for the bulk load. `add` packs the rows at once, so that few objects stay in memory. */
 export class BulkBatch {
   /** Nodes of the entries in the batch, by normalized DN. */
   readonly nodes = new Map<string, Node>();

@@ -6,16 +6,12 @@ import { EQUALITY, GRAM, PRESENCE_PREFIX, UUID_BYTES } from '../model/tables.js'
 
 const NO_VALUES: readonly NormalizedValue[] = [];
 
-/**
- * Collects the rows that a batch adds to one index. Consecutive entries with the same values share the packed values.
- */
+/** Collects the rows that a batch adds to one index. Consecutive entries with the same values share them. */
 export class IndexRows {
   readonly #index: Index;
   readonly #packer = new RowPacker();
   readonly #presentIds = new IdList();
-  /**
-   * Normal forms of the last entry. `#repeatedIds`: ids of following entries with the same array (see `Normalizer`).
-   */
+  /** Normal forms of the last entry. `#repeatedIds`: following entries with the same array (see `Normalizer`). */
   #lastValues: readonly NormalizedValue[] = NO_VALUES;
   readonly #repeatedIds = new IdList();
 

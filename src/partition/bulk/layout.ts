@@ -142,15 +142,10 @@ function typeParts(attributes: readonly DraftAttribute[], indexes: IndexSet): Ty
   });
 }
 
-/**
- * Length of the value of a cell `OID=`normal form. The value is the smallest index of a value with this normal form.
- */
+/** Length of the value of a cell `OID=`normal form: the smallest index of a value with this normal form. */
 export const VALUE_INDEX_BYTES = 4;
 
-/**
- * A cell of family normAttributes, for sorting: a complete cell, or the beginning of the cells of a type's normal
- * forms.
- */
+/** A cell of family normAttributes, for sorting: complete, or the beginning of the cells of a type. */
 interface TreeCell {
   readonly qualifier: string;
   readonly typeIndex: number;

@@ -26,9 +26,7 @@ export interface LoadOptions {
   onLeftOut?(entry: LoadSource, attribute: string): void;
   onLoaded?(entry: LoadSource): void;
   onProgress?(progress: LoadProgress): void;
-  /**
-   * Whether the load continues after a rejected entry with this result. Otherwise it ends; earlier entries are stored.
-   */
+  /** Whether the load continues after a rejected entry with this result. Earlier entries are stored in any case. */
   readonly continue: boolean | ((result: LoadReject['result']) => boolean);
 }
 
@@ -265,9 +263,7 @@ class BulkLoader {
     await this.#whenWritten;
   }
 
-  /**
-   * Writes the batch; if its plan fails, writes entry by entry. Waits for the batch before, which may contain parents.
-   */
+  /** Writes the batch; if its plan fails, entry by entry. Waits for the batch before, which may contain parents. */
   async #write(batch: BulkBatch, earlier: Promise<void>): Promise<void> {
     await earlier;
     if (!this.#isAborted && (batch.hasOrphans || !(await this.#ingest(batch)))) await this.#writeOneByOne(batch);

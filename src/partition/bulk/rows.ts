@@ -120,10 +120,7 @@ export class BulkRows {
     packer.end();
   }
 
-  /**
-   * Writes complete cells, then a cell `OID=`normal form for each normal form of the type, with the value index as
-   * value.
-   */
+  /** Writes complete cells, then a cell `OID=`normal form for each normal form of the type. */
   #addTreeCells(
     { fixedCells, typeIndex: type, head, isCutMark }: TreePart,
     bytes: Buffer,

@@ -14,10 +14,7 @@ export async function latestCsn(store: Store): Promise<string | undefined> {
   return undefined;
 }
 
-/**
- * Removes the change records from before `beforeMs` (ms since 1970). Keeps the last record, which has the latest
- * entryCSN.
- */
+/** Removes the change records from before `beforeMs` (ms since 1970), but not the last: it has the latest entryCSN. */
 export async function trimChanges(store: Store, beforeMs: number, piecework?: Piecework): Promise<number> {
   const [lastKey] = await keysOf(store.scan(CHANGES_TABLE.name, {}, { reverse: true, limit: 1, keysOnly: true }));
   let trimmedCount = 0;

@@ -16,10 +16,7 @@ import { StepCache } from './step-cache.js';
 /** The most groups whose membership is looked up one by one. For more, the caller computes all groups of the entry. */
 const MAX_DIRECT = 4;
 
-/**
- * Returns those of `groups` that name the entry as a member, if the viewer may search by that. Reads one index row per
- * group.
- */
+/** Returns those of `groups` that name the entry, if the viewer may search by that. Reads one index row per group. */
 export function directGroups(
   context: SearchContext,
   entry: { readonly id: Buffer; readonly parent: Node; readonly row: Buffer },

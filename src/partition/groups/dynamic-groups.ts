@@ -32,9 +32,7 @@ import { shortRow } from './short-row.js';
 
 const OBJECT_CLASS_TABLE = indexTable(OBJECT_CLASS_OID).name;
 const IDS_PER_READ = 256;
-/**
- * The most characters of memberURLs that are kept in memory. With more, every request reads the URLs from the store.
- */
+/** The most characters of memberURLs that are cached. With more, every request reads the URLs from the store. */
 const MAX_CACHED_CHARS = 4 * 1024 * 1024;
 
 /** Viewer for compiling the filters of URLs. The rights of the real viewer are checked on each candidate. */

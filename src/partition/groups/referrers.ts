@@ -146,9 +146,7 @@ function* referrersByNormTextWork(
 
 const UID_SEPARATOR = Buffer.from(',');
 
-/**
- * Returns the entries with a value that has a UID after the DN: its normal form begins with that of the DN and `,#`.
- */
+/** Returns the entries with a value that has a UID after the DN: its normal form begins with the DN's and `,#`. */
 function idsWithUid(context: SearchContext, type: AttributeType, table: string, norm: Buffer): Maybe<Buffer> {
   const prefix = Buffer.concat([norm, UID_SEPARATOR]);
   const ids = context.store.rangePostings(table, uidRange(prefix.subarray(0, MAX_NORM)), UNLIMITED);

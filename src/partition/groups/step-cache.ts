@@ -27,10 +27,7 @@ export class StepCache {
     this.#version = version;
   }
 
-  /**
-   * Returns the cache for a version. If the store may show incomplete plans, what is read may be outdated: nothing is
-   * cached.
-   */
+  /** Returns the cache for a version. Caches nothing while incomplete plans may be visible: data may be outdated. */
   static forVersion(context: SearchContext, version: bigint): StepCache {
     if (context.store.waitUntilQuiet) return new StepCache(context, version);
     const cached = cachesByContext.get(context);

@@ -35,10 +35,7 @@ const CLAIM_MS = 60_000;
 /** Milliseconds between checks whether the claim of another process has ended. */
 const POLL_MS = 500;
 
-/**
- * Thrown while another process is building or dropping the index, or has died doing so. The claim expires in
- * `remainingMs`.
- */
+/** Thrown while another process builds or drops the index, or has died doing so. Its claim expires in `remainingMs`. */
 class ClaimedError extends LdapError {
   readonly remainingMs: number;
 
@@ -204,9 +201,7 @@ export async function sweepClaims(context: WriteContext): Promise<StoreError | u
   return dropError;
 }
 
-/**
- * Takes the claim on an unfinished index that no process is building. Does nothing if the index is finished or claimed.
- */
+/** Claims an unfinished index that no process is building. Does nothing if the index is finished or claimed. */
 export async function claimUnfinished(context: WriteContext, type: AttributeType): Promise<void> {
   await retryWithFreshState(context, async () => {
     const index = context.shared.indexes.ofType(type);

@@ -129,10 +129,7 @@ async function rowSteps(context: WriteContext, index: Index, id: Buffer, row: Bu
   return steps;
 }
 
-/**
- * Writes the rows of some entries. Reads entries that have changed again. Returns whether the process still has the
- * claim.
- */
+/** Writes the rows of some entries; reads changed entries again. Returns whether the process still has the claim. */
 async function commitChunk(
   context: WriteContext,
   claimedBuild: ClaimedBuild,

@@ -58,9 +58,7 @@ function makeCell(qualifier: Buffer, value: Buffer): Cell {
   return { family: 0, qualifier, value };
 }
 
-/**
- * Decodes a row of table `changes`. The result has views of the row. Throws `corrupt` if a mandatory cell is missing.
- */
+/** Decodes a row of table `changes` to views of the row. Throws `corrupt` if a mandatory cell is missing. */
 export function changeRecord(row: Buffer): ChangeRecord {
   const valuesByName = new Map<string, Buffer>();
   for (let offset = 0; offset < row.length; offset = nextCell(row, offset)) {

@@ -11,10 +11,7 @@ export class CsnClock {
   #secondCsn: Buffer = Buffer.alloc(0);
   #formattedSecond = -1;
 
-  /**
-   * `latestCsn`: the latest of the directory; `clockMs`: returns ms since 1970; `processNumber`: the `count` of the
-   * CSNs.
-   */
+  /** `latestCsn`: that of the directory; `clockMs`: ms since 1970; `processNumber`: the `count` of the CSNs. */
   constructor(latestCsn?: string, clockMs: () => number = Date.now, processNumber = 0) {
     this.#clockMs = clockMs;
     this.#processNumber = processNumber;

@@ -19,9 +19,7 @@ export interface StoredDescription {
   readonly description: AttributeDescription;
   /** Whether the values are URLs that select the members of a group. */
   readonly isMemberUrl: boolean;
-  /**
-   * The description after this one in the previous row. Similar entries have the same descriptions in the same order.
-   */
+  /** The description after this one in the previous row. Similar entries have descriptions in the same order. */
   nextInRow: StoredDescription | undefined;
 }
 

@@ -35,9 +35,7 @@ export function attributeKey({ type, options }: AttributeDescription): string {
 /** With more attributes than this number, `Draft.get` uses a map. */
 const LINEAR_LIMIT = 32;
 
-/**
- * An entry that is being made or changed. Attributes are keyed by type and options, in the order of their first use.
- */
+/** An entry that is being made or changed. Attributes are keyed by type and options, in order of first use. */
 export class Draft {
   readonly #attributes: DraftAttribute[] = [];
   /** Attributes by key. Set when there are more than `LINEAR_LIMIT`. */
@@ -81,10 +79,7 @@ export class Draft {
     this.#byKey?.set(attributeKey(attribute.description), attribute);
   }
 
-  /**
-   * Sets all values, with indexes from 0. An existing attribute keeps its spelling, and is unchanged if the values are
-   * equal.
-   */
+  /** Sets all values, with indexes from 0. An existing attribute keeps its spelling; if equal, it is unchanged. */
   replace(description: AttributeDescription, text: string, values: readonly Buffer[]): void {
     if (values.length === 0) {
       this.remove(description);

@@ -69,9 +69,7 @@ export async function readDrop(store: Store, id: string): Promise<DropState | un
   };
 }
 
-/**
- * Returns the step that marks record `number` as done. Its guard fails if the row is missing or expects another record.
- */
+/** Returns the step that marks record `number` as done. Its guard fails if it is not the next record. */
 function recordStep(id: string, fileName: string, number: number, outcome?: 'refused' | 'unchanged'): RowStep {
   const guards: Guard[] = [
     { op: 'equals', ...CELL.name, value: Buffer.from(fileName) },
@@ -81,9 +79,7 @@ function recordStep(id: string, fileName: string, number: number, outcome?: 'ref
   return { table: META_TABLE.name, key: rowKey(id), guards, add };
 }
 
-/**
- * Returns the steps to commit with the change of record `number`. The write throws `RecordDone` if the record is done.
- */
+/** Returns the steps to commit with the change of record `number`. Throws `RecordDone` if it is done already. */
 export function attachedRecord(store: Store, id: string, fileName: string, number: number): AttachedSteps {
   return {
     steps: [recordStep(id, fileName, number)],

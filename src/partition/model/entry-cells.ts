@@ -35,10 +35,7 @@ export function draftFromRow(
 const firstQualifiers = new BoundedMap<string, Buffer[]>(4096);
 const CACHED_INDEXES = 8;
 
-/**
- * Returns the qualifier of a value: description and 4-byte value index. Callers share the buffer and must not change
- * it.
- */
+/** Returns the qualifier of a value: description and 4-byte value index. Shared buffer; callers must not change it. */
 export function valueQualifier(text: string, index: number): Buffer {
   if (index >= CACHED_INDEXES) return makeQualifier(text, index);
   const qualifiers = firstQualifiers.get(text) ?? cacheQualifiers(text);

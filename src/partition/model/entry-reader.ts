@@ -17,9 +17,7 @@ export class EntryReader {
   row: Buffer = EMPTY;
   attributeCount = 0;
   readonly descriptions: StoredDescription[] = [];
-  /**
-   * By attribute: the number of its first value. Attribute `i` has the values `[firstValues[i], firstValues[i + 1])`.
-   */
+  /** Number of each attribute's first value. Attribute `i` has values `[firstValues[i], firstValues[i + 1])`. */
   firstValues = new Int32Array(64);
   /** Value `v` is `row[valueStarts[v], valueEnds[v])`; the pointer for a large value. */
   valueStarts = new Int32Array(128);
@@ -128,9 +126,7 @@ export class EntryReader {
     return this;
   }
 
-  /**
-   * Returns the description with a number in `RowLayout.names`. Number 0 stands for any other name and is not cached.
-   */
+  /** Returns the description by its number in `RowLayout.names`. Number 0 is for all others and not cached. */
   #describe(nameNumber: number, row: Buffer, start: number, end: number): StoredDescription {
     const description = this.#table.intern(row, start, end);
     if (nameNumber > 0) this.#descriptionsByNumber[nameNumber] = description;

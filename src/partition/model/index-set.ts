@@ -70,10 +70,7 @@ export interface IndexRecord {
   readonly made?: boolean | undefined;
 }
 
-/**
- * The list of indexes in the shared row. Every plan guards the list that it was made for, so a new index misses no
- * entry.
- */
+/** The list of indexes in the shared row. Every plan guards the list it was made for: a new index misses no entry. */
 export class IndexSet {
   readonly list: readonly Index[];
   readonly #byOid = new Map<string, Index>();

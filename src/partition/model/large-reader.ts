@@ -14,9 +14,7 @@ export class LargeReader {
   readonly #snapshot: Snapshot | undefined;
   readonly #id: Buffer;
   readonly #row: Buffer;
-  /**
-   * Qualifiers of the large values in `#row`. A value that was large when the caller read the row may be short by now.
-   */
+  /** Qualifiers of the large values in `#row`. A value that was large for the caller may be short by now. */
   readonly #largeQualifiers: ReadonlySet<string> | undefined;
 
   private constructor(reader: Reader, snapshot: Snapshot | undefined, id: Buffer, row: Buffer) {

@@ -7,16 +7,12 @@ import type { DescriptionTable } from './descriptions.js';
 import { largeQualifiers, MASTER } from './tables.js';
 import { CHUNK } from './thresholds.js';
 
-/**
- * Bytes of a pointer without chunk name: length (8) and SHA-256. A chunk name follows if the chunks were written ahead.
- */
+/** Bytes of a pointer: length (8) and SHA-256. A chunk name follows if the chunks were written ahead. */
 export const POINTER_BYTES = 40;
 /** Bytes of a chunk name, which chunks have that were written ahead of their plan (`large-ahead.ts`). */
 export const CHUNK_NAME_BYTES = 8;
 
-/**
- * Returns the cells of the chunks of a large value. Qualifier of a chunk: the value's qualifier and a 4-byte number.
- */
+/** Returns the cells of the chunks of a large value. Their qualifiers: the value's qualifier and a 4-byte number. */
 export function chunkCells(qualifier: Buffer, value: Buffer): Cell[] {
   return Array.from(splitChunks(value), (chunk, n) => ({
     family: MASTER.largeValues,
@@ -153,10 +149,7 @@ export async function isCurrentValue(
   return row !== undefined && cellValue(row, MASTER.upAttributes, qualifier)?.equals(pointer) === true;
 }
 
-/**
- * Repeats `work`, which uses `readLarge`, if values are replaced meanwhile. `isRetry`: `work` has to read the row
- * again.
- */
+/** Repeats `work`, which uses `readLarge`, if values are replaced meanwhile. `isRetry`: read the row again. */
 export async function retryWhileReplaced<T>(work: (isRetry: boolean) => Promise<T>): Promise<T> {
   for (let isRetry = false; ; isRetry = true) {
     try {

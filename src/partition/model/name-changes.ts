@@ -76,9 +76,7 @@ export class NameChanges {
     return false;
   }
 
-  /**
-   * Returns false if the text of the DN alone shows that the name is not lost, which saves computing the normal form.
-   */
+  /** Returns false if the text of the DN alone shows that the name is not lost. Saves most normalizations. */
   mayInclude(dn: Buffer): boolean {
     const comma = endOfPlainRdn(dn);
     if (comma < 0) return true;
@@ -171,9 +169,7 @@ export class NameChanges {
     return isAtOrBelow(normTextOf(oldDn), fromNormText, true) ? Buffer.from(`,${moveDn(oldDn, from, to!).text}`) : null;
   }
 
-  /**
-   * Returns the value with the current name of its entry. If the entry was deleted, returns the change that deleted it.
-   */
+  /** Returns the value with the current name of its entry; for a deleted entry the change that deleted it. */
   currentValue(type: AttributeType, value: Buffer): Buffer | NameChange {
     const dnLength = withoutUid(type, value).length;
     let dn = this.#schema.parseDnBytes(value.subarray(0, dnLength));

@@ -28,9 +28,7 @@ export async function readNumbers(reader: Reader, range: NumberRange): Promise<N
   };
 }
 
-/**
- * Returns the step that assigns the numbers in `[start, end)`. Its guard fails if `start` is no longer the next number.
- */
+/** Returns the step that assigns the numbers `[start, end)`. Its guard fails if `start` is not the next number. */
 export function assignStep(range: NumberRange, start: bigint, end: bigint): RowStep {
   const guards: Guard[] = [{ op: 'counterEquals', ...ASSIGNED, value: start - range.firstNumber }];
   return {

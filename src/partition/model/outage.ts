@@ -1,9 +1,6 @@
 import { StoreError } from '../../store/store-error.js';
 
-/**
- * Minimum interval between two reports, in milliseconds. Reports could alternate if only some servers of the store
- * answer.
- */
+/** Minimum milliseconds between two reports. Reports could alternate if only some servers of the store answer. */
 const REPORT_INTERVAL_MS = 60_000;
 
 /** Receives reports of outages. */

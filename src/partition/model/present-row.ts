@@ -18,10 +18,7 @@ export interface StaleValue {
   /** The value, as a view of the row. */
   readonly value: Buffer;
   readonly offset: number;
-  /**
-   * The value with the current name; undefined: the entry has that value, too. For a deleted entry: the change that
-   * deleted it.
-   */
+  /** The value with the current name; undefined: the entry has it already. For a deleted entry: the deletion. */
   readonly currentValue: Buffer | NameChange | undefined;
 }
 
@@ -107,7 +104,7 @@ function valueKeyOf({ type, description }: ReferenceCell, value: Buffer): string
 /** For up to this number of names, values are compared as text before they are normalized. */
 const MAX_TEXT_COMPARED = 64;
 
-/** Returns the normal forms that a current value may have. `probe`: selects the values to normalize; absent: all. */
+/** Returns keys of values that a new name may repeat. `probe`: tests by text which names may; absent: any may. */
 function candidateNames(
   nameChanges: NameChanges,
   values: readonly ReferenceCell[],
@@ -124,16 +121,14 @@ function candidateNames(
     return { valueKeys };
   }
   for (const cell of values) valueKeys.add(valueKeyOf(cell, cell.value));
-  // A single move of a subtree never makes two names equal, so no current value has to be looked up.
+  // A single change never makes two new names equal: only the other values can be equal to a new name.
   const needsProbe = nameChanges.records.length === 1 && values.length <= MAX_TEXT_COMPARED;
   return needsProbe
     ? { valueKeys, probe: nameChanges.forDns(values.map(({ type, value }) => withoutUid(type, value))) }
     : { valueKeys };
 }
 
-/**
- * Returns a packed master row with current names and without references to deleted entries. May return `row` itself.
- */
+/** Returns a packed master row with current names, without references to deleted entries; perhaps `row` itself. */
 export function presentRow(naming: NamesContext, row: Buffer): Buffer {
   if (naming.shared.nameChanges.isEmpty) return row;
   const stale = staleValues(naming, row);

@@ -72,9 +72,7 @@ export const ROOT_ID = Buffer.alloc(UUID_BYTES);
 
 const COMMA = 0x2c;
 
-/**
- * Cuts a long normal form: its first 512 bytes, `#` and its SHA-256. Equality stays, and order within the 512 bytes.
- */
+/** Cuts a long normal form: first 512 bytes, `#` and SHA-256. Keeps equality, and order within the 512 bytes. */
 export function cutNorm(norm: Buffer): Buffer {
   if (norm.length <= MAX_NORM) return norm;
   const cut = Buffer.allocUnsafe(MAX_NORM + 33);
@@ -178,10 +176,7 @@ export function oidBytes(oid: string): Buffer {
 
 const cutMarks = new Map<string, Buffer>();
 
-/**
- * Returns the qualifier `OID#`. Its cell marks that a normal form of this type was cut, so that a substring search has
- * to read the entry.
- */
+/** Returns the qualifier `OID#`, a mark that a value of this type was cut: a search has to read the entry. */
 export function cutMarkQualifier(oid: string): Buffer {
   const cached = cutMarks.get(oid);
   if (cached) return cached;

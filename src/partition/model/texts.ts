@@ -2,10 +2,7 @@ import { BoundedMap } from '../../cache/bounded-map.js';
 
 const texts = new BoundedMap<string, Buffer>(256);
 
-/**
- * Returns the UTF-8 of a text that is needed repeatedly, such as a time. Callers share the buffer and must not change
- * it.
- */
+/** Returns the UTF-8 of a text that recurs, such as a time. Shared buffer; callers must not change it. */
 export function textBytes(text: string): Buffer {
   const cached = texts.get(text);
   if (cached) return cached;

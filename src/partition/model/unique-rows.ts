@@ -115,10 +115,7 @@ export function severalStep(unique: Constraint, norm: Buffer, hasSeveral: boolea
     : { table: UNIQUE_TABLE.name, key, deleteRow: true };
 }
 
-/**
- * Returns the step that counts a value with several owners. With `expectedCount`, its guard fails if the counter has
- * changed.
- */
+/** Returns the step that counts a value with several owners. Its guard fails if the count is not `expectedCount`. */
 export function conflictStep(unique: Constraint, expectedCount?: bigint): RowStep {
   return {
     table: UNIQUE_TABLE.name,

@@ -34,9 +34,7 @@ export function newUuid(isSpread = false): Buffer {
   return v7({ rng: randomBytes16, msecs: lastMs, seq: sequence }, Buffer.allocUnsafe(16));
 }
 
-/**
- * Returns the text form in lower case (RFC 4530). Accepts any 16 bytes: UUIDs from other servers may have any version.
- */
+/** Returns the text form in lower case (RFC 4530), also for UUIDs of other servers, of any version. */
 export function uuidText(id: Buffer): string {
   const hex = id.toString('hex');
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;

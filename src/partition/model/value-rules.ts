@@ -14,10 +14,7 @@ export interface UniqueRecord {
   readonly subtree?: string;
   /** Only entries that match this filter have to have different values. Default: all entries. */
   readonly filter?: string;
-  /**
-   * Whether the constraint is in force. Before that, writers maintain its rows, and a build adds those of existing
-   * entries.
-   */
+  /** Whether the constraint is in force. Before that, writers maintain its rows, and a build adds the others. */
   readonly ready: boolean;
 }
 

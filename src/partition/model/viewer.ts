@@ -25,10 +25,7 @@ export interface ViewedEntry {
  * returns nothing that the viewer must not read. Created once per request.
  */
 export interface Viewer {
-  /**
-   * Returns the rights on an entry; undefined if it is hidden. Absent: all entries are visible, and all attributes but
-   * secrets.
-   */
+  /** Returns the rights on an entry; undefined: hidden. Absent: all entries and attributes but secrets are visible. */
   readonly sightOf?: ((entry: ViewedEntry) => Sight | undefined) | undefined;
   /** Whether an entry is visible; undefined if this depends on the row of the entry. */
   readonly sees?: (node: Node) => boolean | undefined;

@@ -43,9 +43,7 @@ export function parseIndexes(cells: Buffer | undefined): IndexesByOid {
   return indexes;
 }
 
-/**
- * Value indexes must be less. The first byte is that of `-`, the smallest character that can continue a description.
- */
+/** Bound of value indexes. Its first byte is that of `-`, the smallest character that continues a description. */
 export const MAX_NEXT_INDEX = 0x2d000000;
 
 /** Returns the column ranges of a master row that select, of wide attributes, only the values with these indexes. */

@@ -9,9 +9,7 @@ export interface WideAttribute {
   readonly valueCount: number;
 }
 
-/**
- * Encodes the cell `wide` of treeInfo. Per attribute: length u16 and description, `nextIndex` u32, `valueCount` u32.
- */
+/** Encodes the cell `wide` of treeInfo. Per attribute: length u16, description, `nextIndex` u32, `valueCount` u32. */
 export function wideList(attributes: readonly WideAttribute[]): Buffer {
   const entries = attributes.map(({ text, nextIndex, valueCount }) => {
     const entry = Buffer.allocUnsafe(2 + text.length + 8);
@@ -24,9 +22,7 @@ export function wideList(attributes: readonly WideAttribute[]): Buffer {
   return Buffer.concat(entries);
 }
 
-/**
- * Returns the wide attributes of an entry, in the order of their descriptions. `row` may be the head of a split row.
- */
+/** Returns the wide attributes of an entry, in order of description. `row` may be the head of a split row. */
 export function wideAttributes(row: Buffer): WideAttribute[] {
   const list = cellValue(row, MASTER.treeInfo, Q.wide);
   const attributes: WideAttribute[] = [];

@@ -30,10 +30,7 @@ export async function toEntry(context: SearchContext, located: LocatedEntry, wit
   };
 }
 
-/**
- * Packs a master row for an entry that is in no table (root DSE, cn=Subschema, …). Filters and the encoder treat it
- * like a stored row.
- */
+/** Packs a master row for an entry in no table (root DSE, cn=Subschema, …), to be treated like a stored row. */
 export function virtualRow(
   context: TreeContext,
   attributes: readonly { readonly type: string; readonly values: readonly Buffer[] }[],

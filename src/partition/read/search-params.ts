@@ -38,10 +38,7 @@ export interface SearchParams {
   readonly lookLimit: number;
   /** When aborted, the search ends with `canceled` before its next batch. */
   readonly signal?: { readonly aborted: boolean } | undefined;
-  /**
-   * The client on whose behalf the search runs. Clients share the time. Default: the search counts as a client of its
-   * own.
-   */
+  /** The client on whose behalf the search runs. Clients share the time. Default: a client of its own. */
   readonly client?: Client | undefined;
   /**
    * Whether the search evaluates a memberURL. The viewer then need not see the base, and filter terms that need other

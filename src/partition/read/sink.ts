@@ -21,10 +21,7 @@ export interface Hit {
   numSubordinates(): Maybe<number>;
   /** Returns the DNs of those groups of the entry whose membership the viewer may read. */
   memberOf(): Maybe<readonly Buffer[]>;
-  /**
-   * Adds to the row of a dynamic group the members that its URLs select, at most `limit`. With ManageDsaIT returns the
-   * row as stored.
-   */
+  /** Adds the members that URLs select to the row of a dynamic group, up to `limit`; none with ManageDsaIT. */
   withMembers(limit: number): Maybe<MembersRow>;
 }
 

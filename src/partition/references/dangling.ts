@@ -63,9 +63,7 @@ export async function reportDangling(
   return count;
 }
 
-/**
- * Returns the dangling references of an entry; deletes them with `remove`. Retries if a new entry takes a missing name.
- */
+/** Returns the dangling references of an entry; deletes them with `remove`. Retries if an entry takes a name. */
 async function danglingInEntry(
   context: SearchContext & WriteContext,
   id: Buffer,

@@ -336,9 +336,7 @@ async function staleInTurns(naming: Parameters<typeof staleValuesIn>[0], row: Bu
   return result.value;
 }
 
-/**
- * Returns the master row of an entry with references to replace. For a long entry, may lack values that stay unchanged.
- */
+/** Returns the master row of an entry with references to replace; for a long entry perhaps without other values. */
 async function referringRow(context: KeeperContext, id: Buffer, { records }: NameChanges): Promise<Buffer | undefined> {
   const { store, compiler, shared } = context;
   const head = await store.getHead(MASTER_TABLE.name, id);

@@ -11,10 +11,7 @@ const SLOTS = 1 << 18;
  */
 export class EntryIds {
   readonly #ids = Buffer.allocUnsafeSlow(SLOTS * UUID_BYTES);
-  /**
-   * Hash of the name whose id is in the slot; 0: free. A name can be in two slots, of which the first has the newest
-   * id.
-   */
+  /** Hash of the name whose id is in the slot; 0: free. A name can be in two slots; the first has the newest id. */
   readonly #tags = new Int32Array(SLOTS);
 
   /** Returns the cached id of the child of `parent` with the name `normRdn` (cut). */

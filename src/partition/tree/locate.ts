@@ -18,10 +18,7 @@ export interface LocatedEntry {
 /** How to read the row of an entry: `get` reads the whole row, `getHead` may read only the head of a split row. */
 export type ReadRow = 'get' | 'getHead';
 
-/**
- * Returns the entry at `dn`; undefined if it does not exist. Always reads the row, because cached nodes may be
- * outdated.
- */
+/** Returns the entry at `dn`; undefined if there is none. Reads the row, because cached nodes may be outdated. */
 export function findEntry(
   context: TreeContext,
   reader: Reader,

@@ -45,10 +45,7 @@ export function makeNode(id: Buffer, row: Buffer, parent: Node): Node {
   return { id, parent, normRdn: Buffer.from(normRdnOf(row)), dn: joinDn(upRdnOf(row), parent.dn) };
 }
 
-/**
- * Node of an entry that was just read. Computes the DN when it is needed. Callers must not keep it: it keeps the row in
- * memory.
- */
+/** Node of an entry that was just read. Computes the DN on demand. Not to be kept: it keeps the row in memory. */
 export class ReadNode implements Node {
   readonly id: Buffer;
   readonly parent: Node;

@@ -31,10 +31,7 @@ export const FORMAT = 1n;
 
 type NameSettings = Pick<DirectorySettings, 'suffixes' | 'adminDn'>;
 
-/**
- * Returns the step that replaces the suffixes and the administrator's DN. Its guard fails if they are not
- * `oldSettings`.
- */
+/** Returns the step that replaces suffixes and administrator's DN. Its guard fails if they are not `oldSettings`. */
 export function settingsStep(oldSettings: NameSettings, newSettings: NameSettings): RowStep {
   const cells = ({ suffixes, adminDn }: NameSettings) => [
     { family: F, qualifier: CELL.suffixes, value: Buffer.from(JSON.stringify(suffixes)) },

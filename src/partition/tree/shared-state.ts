@@ -31,9 +31,7 @@ export class SharedState {
   #isFresh = false;
   /** The read that this turn of the event loop shares. Unset when it is answered or the turn ends. */
   #pendingRead: Promise<void> | undefined;
-  /**
-   * Number of the last read that was started. Next: of the last whose answer was used, and of the last before `expire`.
-   */
+  /** Numbers of reads: the last started, the last whose answer was used, and the last before `expire`. */
   #readsStarted = 0;
   #lastUsedRead = 0;
   #lastExpiredRead = 0;
@@ -98,9 +96,7 @@ export class SharedState {
     return this.#schemaDigest === undefined || this.#schemaDigest.equals(schemaDigest(this.#schema.source));
   }
 
-  /**
-   * Number of the current read. Later reads of an embedded store are valid together with it. See `Partition.moment`.
-   */
+  /** Number of the current read, and of later reads of an embedded store. See `Partition.moment`. */
   get moment(): number | undefined {
     return this.#isFresh ? this.#lastUsedRead : undefined;
   }
@@ -257,10 +253,7 @@ export class SharedState {
     await this.refresh();
   }
 
-  /**
-   * Sets new access rules if `replacedVersion` is the version in force; otherwise throws `busy`. Returns the new
-   * version.
-   */
+  /** Sets new access rules and returns their version. Throws `busy` if `replacedVersion` is not in force. */
   async setAccess(text: string, author: string, replacedVersion: number): Promise<number> {
     const version = replacedVersion + 1;
     const cell = { family: F, qualifier: CELL.access };

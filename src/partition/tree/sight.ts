@@ -19,10 +19,7 @@ export function isVisible({ sees, sightOf }: Viewer, node: Node, row: () => Mayb
   );
 }
 
-/**
- * Thrown for an existing entry that is hidden from the viewer. `errorAsSeen` turns it into the error for a missing
- * entry.
- */
+/** Thrown for an existing entry that is hidden. `errorAsSeen` turns it into the error for a missing entry. */
 export class HiddenEntry extends LdapError {
   readonly node: Node;
 

@@ -12,9 +12,7 @@ export type SpecialKind = 'alias' | 'referral';
 
 const OBJECT_CLASS_TABLE = indexTable(OBJECT_CLASS_OID).name;
 const IDS_PER_READ = 256;
-/**
- * The most aliases and referrals whose positions are cached. With more, each search that needs them reads them again.
- */
+/** The most aliases and referrals whose positions are cached. With more, each search reads them again. */
 const MAX_CACHED = 50_000;
 
 /** Returns the prefix of the index keys of an object class. */
@@ -38,10 +36,7 @@ export class Specials {
     return !this.hasAliases && !this.hasReferrals;
   }
 
-  /**
-   * Returns the positions of all aliases and referrals. `pass` is called between reads; the promise it may return is
-   * awaited.
-   */
+  /** Returns the positions of all aliases and referrals. Calls `pass` between reads, so that other work can run. */
   places(context: TreeContext, reader: Reader, pass: () => Maybe<void>): Maybe<Places> {
     return this.#places ?? this.#load(context, reader, pass);
   }

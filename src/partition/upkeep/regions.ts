@@ -28,7 +28,7 @@ function uuidSplits(regions: number): Buffer[] {
 }
 
 /**
- * Returns split keys for presence rows (`*`), for equality rows (`=`) by first character, and for substring rows (`~`).
+ * Returns split keys for presence rows (`*`), equality rows (`=`) by first character, and substring rows (`~`).
  */
 function indexSplits(regions: number): Buffer[] {
   const keys: string[] = [];

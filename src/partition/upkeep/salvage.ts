@@ -61,10 +61,7 @@ interface Parent {
   readonly key: Buffer | undefined;
 }
 
-/**
- * A range with unreadable tree rows, or with fewer tree rows than the counter says. Entries there are searched for by
- * their master rows.
- */
+/** A range with unreadable or missing tree rows. Its entries are searched for by their master rows. */
 interface Hole {
   readonly from: Buffer | undefined;
   readonly to: Buffer | undefined;
@@ -194,10 +191,7 @@ export class Salvage {
     return treeRows;
   }
 
-  /**
-   * Visits the entries in `places`, children of the entry with the DN `parentDn`. Adds those that have children to
-   * `parents`.
-   */
+  /** Visits the entries in `places`, children of the entry `parentDn`. Adds those with children to `parents`. */
   async #visit(places: readonly TreeRow[], parentDn: Buffer, reader: Reader, parents: Parent[]): Promise<void> {
     const rows = await this.#readMasterRows(
       places.map(({ id }) => id),

@@ -67,10 +67,7 @@ function checkNumbers({ shared }: WriteContext, type: AttributeType, first: numb
   if (!shared.indexes.ofType(type)?.isReady) refuse(`it needs an index; first: rowan index add ${type.name}`);
 }
 
-/**
- * Moves the start of the range above the highest used number. If this is interrupted, the server skips used numbers
- * later.
- */
+/** Moves the range above the highest used number. If interrupted, the server skips used numbers later. */
 async function skipUsedNumbers(context: WriteContext, type: AttributeType): Promise<void> {
   await retryWithFreshState(context, async () => {
     const { shared, store } = context;

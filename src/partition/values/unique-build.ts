@@ -95,9 +95,7 @@ async function buildRows(context: WriteContext, number: number, progress: Progre
   return true;
 }
 
-/**
- * Writes the rows of some entries. Reads changed entries again. Returns false if the constraint is removed meanwhile.
- */
+/** Writes the rows of some entries; reads changed entries again. Returns false if the constraint was removed. */
 async function buildChunk(
   context: WriteContext,
   number: number,

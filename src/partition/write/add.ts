@@ -94,10 +94,7 @@ export function additionOf(
   return { op: 'add', id, actor, before: undefined, after: entry, place, obstacle, isBatched };
 }
 
-/**
- * Returns an error if another entry has the entryUUID, which a privileged writer may have set. Called after a failed
- * guard.
- */
+/** Returns an error if another entry has the entryUUID, which privileged writers set. Called after a failed guard. */
 async function takenIdError(context: WriteContext, id: Buffer): Promise<LdapError | undefined> {
   const row = context.store.get(MASTER_TABLE.name, id);
   return (isPromise(row) ? await row : row)

@@ -25,17 +25,11 @@ export interface Change {
   readonly modifications?: readonly Modification[];
   /** For a deletion or restoration: the row in table `deleted`. */
   readonly deletedRow?: DeletedRow;
-  /**
-   * The reason why the tree does not allow the change (name taken, children). Reported only to an actor with the right
-   * to make it.
-   */
+  /** Why the tree does not allow the change (name taken, children). Only reported to an actor with the rights. */
   readonly obstacle?: LdapError | undefined;
   /** Whether the change only updates references. The entry is then not checked against the schema. */
   readonly isSettlement?: boolean | undefined;
-  /**
-   * Whether the change is part of a bulk load. If the plan of the batch fails, each change is made again in a plan of
-   * its own.
-   */
+  /** Whether the change is in a batch of a bulk load. If the batch fails, each change is made again, alone. */
   readonly isBatched?: boolean;
 }
 
@@ -61,17 +55,13 @@ export interface Place {
 }
 
 export interface DeletedRow {
-  /**
-   * For a restoration: the row to restore. For a deletion: the row of a formerly deleted entry with the same entryUUID.
-   */
+  /** For a restoration: the row to restore. For a deletion: that of a formerly deleted entry with this entryUUID. */
   readonly row: Buffer | undefined;
   /** The large values that move between tables. */
   readonly movedValues: MovedValues;
 }
 
-/**
- * Returns the types with attributes that the change adds, removes or replaces. Unchanged attributes are shared objects.
- */
+/** Returns the types whose attributes the change adds, removes or replaces. Unchanged attributes are shared. */
 export function changedTypes({ before, after }: Change): Set<AttributeType> {
   const types = new Set<AttributeType>();
   const attributesBefore = before?.draft.attributes ?? [];

@@ -22,9 +22,7 @@ function countStep(node: Node, oneLevel: bigint, subLevel: bigint): RowStep {
   };
 }
 
-/**
- * Returns the counter steps for many new entries, whose number is given by parent. One step per ancestor, with the sum.
- */
+/** Returns the counter steps for many new entries, given by parent: one per ancestor, with the sum. */
 export function sumSteps(counts: ReadonlyMap<Node, number>): RowStep[] {
   const sums = new Map<string, { readonly node: Node; oneLevelSum: number; sub: number }>();
   for (const [parent, count] of counts) {

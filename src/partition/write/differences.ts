@@ -28,9 +28,7 @@ export function normCellChanges(
   return { removedCells: [...removedCells], writtenCells };
 }
 
-/**
- * Compares two lists by the names of their elements. Returns the elements to remove, and those that are new or changed.
- */
+/** Compares two lists by the names of their elements. Returns those to remove, and those that are new or changed. */
 function differences<T>(
   before: readonly T[],
   after: readonly T[],

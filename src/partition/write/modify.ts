@@ -104,9 +104,7 @@ function requireAnnounced(modifications: readonly Modification[], touches: reado
   if (unannounced) throw new TypeError(`'${unannounced.attribute.type}' is changed, which was not announced`);
 }
 
-/**
- * Throws if the actor may not make the changes to the entry in its current state. Called before expensive preparations.
- */
+/** Throws if the actor may not make the changes to the current entry. Called before expensive preparations. */
 export async function requireModifyAllowed(
   context: WriteContext,
   dn: Dn,
@@ -161,10 +159,7 @@ async function modificationOf(
   return { op: 'modify', id: node.id, actor, before, after, place, modifications, isSettlement };
 }
 
-/**
- * Whether the modifications need the current values of a type: other rows derive from them, or the modification keeps
- * some of them.
- */
+/** Whether the modifications need the values of a type: other rows derive from them, or some values stay. */
 function needsValues(context: WriteContext, modifications: readonly Modification[], type: AttributeType): boolean {
   const { schema } = context;
   let isChanged = false;

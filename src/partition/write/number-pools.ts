@@ -6,10 +6,7 @@ import { assignStep, readNumbers } from '../model/number-rows.js';
 import type { NumberRange } from '../model/value-rules.js';
 import type { SharedState } from '../tree/shared-state.js';
 
-/**
- * Quantity of numbers that a process takes at once if a commit costs round trips. Those that are left when it ends are
- * never assigned.
- */
+/** Numbers that a process takes at once if a commit costs round trips. Unused ones are never assigned. */
 const BLOCK = 100n;
 
 export interface NumberContext {

@@ -27,10 +27,7 @@ export async function findWhole(
   return { node: located.node, stored: storedEntry };
 }
 
-/**
- * Reads the whole entry, of which only the head may have been read. With `refusesLong`, throws `LongWork` for a long
- * entry.
- */
+/** Reads the rest of a split row of which only the head was read. `refusesLong`: throws `LongWork` if it is long. */
 export async function openWhole(
   context: WriteContext,
   { node, row: foundRow }: LocatedEntry,

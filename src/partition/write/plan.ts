@@ -123,10 +123,7 @@ function treeRowStepsOf({ id, place: { from, to, treeRow } }: Change, implied: I
   ];
 }
 
-/**
- * Returns the step that updates a tree row which stays. It follows (`RowStep.follows`) the decisive step on the master
- * row.
- */
+/** Returns the step that updates a tree row which stays. It follows the decisive master row (`RowStep.follows`). */
 function treeRowUpdate(node: Node, id: Buffer, implied: ImpliedChange): RowStep {
   const { removedCells, writtenCells } = normCellChanges(implied.before.cells, implied.after.cells);
   return {

@@ -43,9 +43,7 @@ export async function purge(context: WriteContext, beforeMs: number, piecework?:
   return purgedCount;
 }
 
-/**
- * Purges the entries with these keys in one plan; one by one if an entry was restored meanwhile. Returns their number.
- */
+/** Purges entries in one plan; one by one if one of them was restored meanwhile. Returns their number. */
 async function purgeKeys(
   context: WriteContext,
   keys: readonly Buffer[],

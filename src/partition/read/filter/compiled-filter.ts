@@ -39,10 +39,7 @@ export function emptyCandidate(): Candidate {
   return { row: EMPTY, dn: EMPTY, ...inputs };
 }
 
-/**
- * The set of all entries from which references lead to one of some given entries, its ends. Finding this set requires
- * reading entries.
- */
+/** The entries from which references lead to one of some given entries, its ends. Finding them takes reads. */
 export interface Chain {
   /** `chain`: values lead to an end, directly or over other entries. `url`: a URL of the group selects an end. */
   readonly kind: 'chain' | 'url';

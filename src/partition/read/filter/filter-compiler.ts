@@ -71,10 +71,7 @@ export class FilterCompiler {
     this.#context = { schema, descriptions, filterDescriptions, namesContext };
   }
 
-  /**
-   * Compiles a filter. `isLocal`: terms that need other entries, such as groups, are Undefined. `directGroupsOnly`: see
-   * `SearchParams`.
-   */
+  /** Compiles a filter. `isLocal`: terms that need other entries are Undefined. For the others see `SearchParams`. */
   compile(
     filter: Filter,
     viewer: Viewer,

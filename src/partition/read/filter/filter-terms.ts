@@ -100,9 +100,7 @@ export function passes({ normalize, matches }: FormTest, value: Buffer): boolean
   return norm !== undefined && matches(norm);
 }
 
-/**
- * Whether a normal form contains the parts of a substrings assertion, in order and without overlap (RFC 4517 §4.2.6).
- */
+/** Whether a normal form has the parts of a substrings assertion, in order, without overlap (RFC 4517 §4.2.6). */
 export function hasParts(
   norm: Buffer,
   initial: Buffer | undefined,

@@ -4,10 +4,7 @@ import type { Candidate, Normalize } from './compiled-filter.js';
 import type { FilterDescription, FilterDescriptions } from './filter-descriptions.js';
 import { cellBytes } from './filter-terms.js';
 
-/**
- * The normal forms of one description's values in the current row, for several terms of a filter. Computed once per
- * row.
- */
+/** The normal forms of one description's values in the current row. Several terms of a filter share them. */
 export class NormalForms {
   readonly #descriptions: FilterDescriptions;
   readonly #description: FilterDescription;

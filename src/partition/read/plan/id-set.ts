@@ -50,9 +50,7 @@ export class IdSet {
   }
 }
 
-/**
- * UUIDs of version 7 differ in the last bytes of the time and in the random end, UUIDs of version 1 in the first bytes.
- */
+/** UUIDs of version 7 differ in the last bytes of the time and at the end, UUIDs of version 1 in the first bytes. */
 function hashId(bytes: Buffer, i: number): number {
   const firstWord = (bytes[i]! << 24) | (bytes[i + 1]! << 16) | (bytes[i + 2]! << 8) | bytes[i + 3]!;
   const secondWord = (bytes[i + 4]! << 24) | (bytes[i + 5]! << 16) | (bytes[i + 6]! << 8) | bytes[i + 7]!;

@@ -34,10 +34,7 @@ export interface PlanContext {
   readonly indexes: IndexSet;
   readonly reader: Reader;
   readonly reportTerm?: TermReporter | undefined;
-  /**
-   * `ids` (default): a range whose rows planning has read becomes a list of ids. `kept`: it stays a range. `none`:
-   * plans have no ranges.
-   */
+  /** What becomes of a range that was read: a list of ids (default), or `kept`. `none`: plans have no ranges. */
   readonly rangeUse?: 'ids' | 'kept' | 'none' | undefined;
   /** Returns the sorted ids of all possible members of a group; undefined if they cannot be listed. */
   readonly membersOf: (group: Buffer) => Maybe<Buffer | undefined>;

@@ -4,10 +4,7 @@ import { chain, fold, isPromise } from '../../../store/maybe.js';
 import type { RecentCounts } from '../../model/recent-counts.js';
 import { GRAM, UUID_BYTES } from '../../model/tables.js';
 
-/**
- * A source of candidates: known ids, or the rows of an index with one key prefix, with several prefixes, or in a key
- * range.
- */
+/** A source of candidates: known ids, or index rows with one or several key prefixes, or in a key range. */
 export type Source =
   | { readonly ids: Buffer }
   | { readonly table: string; readonly prefix: Buffer }

@@ -91,9 +91,7 @@ export function searchBase(search: SearchRun, { node, row }: Area): Maybe<void> 
   return checkHead(search, node.id, row, 'b', node.id);
 }
 
-/**
- * Throws `BaseDeletedError` if the base entry no longer exists. Reads the store, since cached nodes may be outdated.
- */
+/** Throws `BaseDeletedError` if the base no longer exists. Reads the store, since cached nodes may be outdated. */
 export function requireBase(search: SearchRun, node: Node): Maybe<void> {
   if (node === ROOT) return;
   return chain(search.context.store.getHead(MASTER_TABLE.name, node.id, true), (row) => {

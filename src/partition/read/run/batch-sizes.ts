@@ -4,10 +4,7 @@ export const INDEX_BATCH = 512;
 /** Number of entries that one request reads if rows are spread over servers. */
 export const READ_BATCH = 256;
 
-/**
- * Number of entries that are examined between two checks of the clock. A filter of thousands of terms takes 1 ms per
- * entry.
- */
+/** Entries examined between two checks of the clock. A filter of thousands of terms takes 1 ms per entry. */
 export const CLOCK_INTERVAL = 4;
 
 /** Number of rows in the first batch after a search has waited for its client, which may soon be slow again. */

@@ -98,10 +98,7 @@ function checkFilter(search: SearchRun, entry: ExaminedEntry): Maybe<void> {
     : runWork(checkWithInputs(search, { ...entry }));
 }
 
-/**
- * Checks the entry's membership in the groups that the filter names. Finds all groups of the entry only if this does
- * not decide.
- */
+/** Checks membership in the groups that the filter names. Finds all groups only if this does not decide. */
 function checkNamedGroups(search: SearchRun, entry: ExaminedEntry): Maybe<void> {
   const { context, inputs, filter, params } = search;
   const { id, storedRow, parent } = entry;

@@ -55,10 +55,7 @@ async function countRowsByCounters(reader: Reader): Promise<number> {
   return rowCount;
 }
 
-/**
- * Checks the number of rows that a scan of the whole tree table has found. Throws `damaged` if the counters in the same
- * snapshot say more.
- */
+/** Checks the `count` of a scan of the whole tree table. Throws `damaged` if counters in the snapshot say more. */
 export async function requireAllRows(context: SearchContext, reader: Reader, count: number): Promise<void> {
   if (!context.store.supports.snapshot) return;
   const countedRows = await countRowsByCounters(reader);

@@ -32,10 +32,7 @@ export function parseResume(bytes: Buffer): Resume {
 
 export const PATH_HASH_BYTES = 4;
 
-/**
- * Returns a hash of the path from the base (exclusive) to a node. A move or rename of an entry on the path changes the
- * hash.
- */
+/** Returns a hash of the path from the base (exclusive) to a node. Changes with moves and renames on the path. */
 export function pathHash(node: Node, base: Node): Buffer {
   let hash: number | undefined;
   for (let ancestor: Node | undefined = node; ancestor && !ancestor.id.equals(base.id); ancestor = ancestor.parent)

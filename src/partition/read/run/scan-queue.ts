@@ -92,10 +92,7 @@ class ScanQueue {
     this.#onEmpty();
   }
 
-  /**
-   * Takes searches from the queue, round-robin by client, up to the limits. Rejects searches that exceed their own
-   * limits.
-   */
+  /** Takes searches from the queue, round-robin by client, up to the limits. Rejects those over their own limits. */
   #takeParticipants(): Participant[] {
     const participants: Participant[] = [];
     for (let round = 0; round < MAX_PER_CLIENT; round++)

@@ -83,9 +83,7 @@ function asFilter(rowSelection: RowSelection): StoreFilter | undefined {
   return typeof rowSelection === 'string' ? undefined : rowSelection;
 }
 
-/**
- * Scans the children of the entries in `parentIds`, the last parent first, and after each parent the entries below it.
- */
+/** Scans the children of the entries in `parentIds`, last parent first; after each parent the entries below. */
 async function descend(search: SearchRun, parentIds: Buffer[], filter: StoreFilter | undefined): Promise<void> {
   while (parentIds.length > 0 && !search.isPageFull) {
     const { containers } = await scanRange(search, { range: childrenRange(parentIds.pop()!), filter, kind: 's' });

@@ -27,10 +27,7 @@ export class SearchRun {
   areaIndex = 0;
   /** Classes whose entries are not returned: aliases when they are followed, referrals when references are returned. */
   excludedClasses: { readonly aliases: boolean; readonly referrals: boolean } | undefined;
-  /**
-   * Set by a paged search that may meet an entry under several index keys. Returns true for the one key under which it
-   * is returned.
-   */
+  /** Set by paged searches over several index keys: returns true for the one key that returns the entry. */
   acceptsKey: ((entry: ExaminedEntry) => boolean) | undefined;
   plan: SearchPlan = 'index';
   rowsExamined = 0;

@@ -8,10 +8,7 @@ import type { Viewer } from '../../model/viewer.js';
 import { childCount } from '../../tree/master-row.js';
 import type { SearchContext } from './search-context.js';
 
-/**
- * Returns the number of visible children of an entry. If children may be hidden, checks each child, until `enough`
- * visible ones are found.
- */
+/** Returns the number of visible children. If some may be hidden, checks each, until `enough` are found. */
 export function countVisibleChildren(
   context: SearchContext,
   reader: Reader,

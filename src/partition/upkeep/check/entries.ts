@@ -249,9 +249,7 @@ async function checkTreeRow(survey: Survey, entry: EntryRow, row: Buffer | undef
   ]);
 }
 
-/**
- * Handles a tree row with this entry's name and another entry's id: the entries share the name, or the row is wrong.
- */
+/** Handles a tree row with this entry's name and another's id: they share the name, or the row is wrong. */
 async function checkForeignTreeRow(survey: Survey, entry: EntryRow, owner: Buffer | undefined): Promise<void> {
   const entryId = uuidText(entry.id);
   const ownerRow = owner?.length === UUID_BYTES ? await survey.get(MASTER_TABLE.name, owner) : undefined;

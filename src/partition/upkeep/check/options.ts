@@ -61,9 +61,7 @@ function hasWrongOptions({ description: { type, options }, text }: DraftAttribut
   return type.operational || parseStateOptions(text) !== undefined;
 }
 
-/**
- * Returns the values to move to the attribute without options, which lacks them, and whether large ones are among them.
- */
+/** Returns the values that the attribute without options lacks, and whether large ones are among them. */
 function valuesToKeep(
   survey: Survey,
   draft: Draft,

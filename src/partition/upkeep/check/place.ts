@@ -43,10 +43,7 @@ export function uniqueRdn(survey: Survey, id: Buffer, row: Buffer): Rdn {
   }
 }
 
-/**
- * Returns the steps that change the position of an entry in its master row. The next pass repairs rows that derive from
- * it.
- */
+/** Returns the steps that move an entry in its master row. The next pass repairs the rows that derive from it. */
 export function placeSteps(
   survey: Survey,
   id: Buffer,

@@ -52,9 +52,7 @@ export async function checkSecrets(
   ]);
 }
 
-/**
- * Whether a repair keeps the values, because only the option `binary` is wrong: it does not make a separate attribute.
- */
+/** Whether a repair keeps the values: only the option `binary` is wrong, which makes no separate attribute. */
 function isKeptByRepair({ description, values }: DraftAttribute): boolean {
   return description.options.length === 0 && values.every(({ isPointer: stored, pointer }) => !stored && !pointer);
 }

@@ -15,7 +15,7 @@ import { uuidText } from '../../model/uuid.js';
 import { placeSteps, uniqueRdn } from './place.js';
 import { printable, type Survey } from './survey.js';
 
-/** Used in place of the number of a parent: the entry is at the root, or (next) its parent does not exist. */
+/** In place of the entry number of a parent: the entry is at the root, or its parent does not exist. */
 const AT_ROOT = -1;
 const MISSING = -2;
 

@@ -14,10 +14,7 @@ import { HiddenEntry } from '../../tree/sight.js';
 import { type Change, changedTypes } from '../change.js';
 import type { Rule, Target, Verdict, WriteContext } from '../context.js';
 
-/**
- * Checks the actor's rights to make the request, and the change of the entry. Actors without `access` may do
- * everything.
- */
+/** Checks the actor's rights to the request and to the change. Actors without `access` may do everything. */
 export const ACCESS: Rule = {
   name: 'access',
 

@@ -23,10 +23,7 @@ export async function requireEntryAllowed(context: WriteContext, asked: WriteReq
   }
 }
 
-/**
- * Applies the rules to the change in their order. Returns the steps they add. Throws the error of the first that
- * refuses.
- */
+/** Applies the rules to the change in order. Returns the added steps. Throws the error of the first refusal. */
 export function applyRules(context: WriteContext, change: Change): Maybe<PlanStep[]> {
   return applyRulesFrom(context, change, 0, []);
 }

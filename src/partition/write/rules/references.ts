@@ -93,10 +93,7 @@ async function restoreReferences(context: WriteContext, change: Change): Promise
   return { steps: [...steps, ...entryUpdate.steps], amend: entryUpdate.amend };
 }
 
-/**
- * Updates references in a restored entry by the changes of names since the deletion. Adds the references that were
- * saved in its row.
- */
+/** Updates references in a restored entry by changes of names since the deletion, and adds the saved ones. */
 async function updateEntryReferences(
   context: WriteContext,
   { id, after, deletedRow }: Change,
@@ -162,9 +159,7 @@ async function resolveReferences(
   return values;
 }
 
-/**
- * Adds a reference unless the entry has it. Removes the empty DN, which is stored if a required attribute has no value.
- */
+/** Adds a reference unless the entry has it. Removes the empty DN, the placeholder of a required attribute. */
 function addReference({ schema }: WriteContext, draft: Draft, text: string, value: Buffer): void {
   const description = schema.requireDescription(text);
   const { type } = description;

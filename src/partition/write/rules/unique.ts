@@ -67,9 +67,7 @@ function findCrossed(
   return unique.filter((constraint) => crosses(constraint, place.from!, place.to!, shared.suffixes));
 }
 
-/**
- * Returns the steps for an entry in a batch. They fail if a value has an owner; the entries are then added one by one.
- */
+/** Returns the steps for an entry in a batch. If a value has an owner they fail, and entries are added one by one. */
 function batchSteps(context: WriteContext, { id, after }: Change, touched: readonly Constraint[]): RowStep[] {
   return touched.flatMap((unique) =>
     [...normsOf(context, unique, after).values()].map((norm) => firstOwnerStep(unique, norm, id)),
