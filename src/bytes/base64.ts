@@ -6,26 +6,27 @@ for (let i = 0; i < alphabet.length; i++) digitValues[alphabet.charCodeAt(i)] = 
 const PAD = 0x3d;
 
 /**
- * Decodes the base64 text in `text[from, to)` strictly (RFC 4648 §4, padding required). Node's own decoder skips
+ * Decodes the base64 text in `text[start, end)` strictly (RFC 4648 §4, padding required). Node's own decoder skips
  * invalid characters, which would silently change a value. On an error the function returns a message, which contains
  * no character of the text.
  */
-export function decodeBase64(text: Buffer, from: number, to: number): Buffer | string {
-  const textLength = to - from;
+export function decodeBase64(text: Buffer, start: number, end: number): Buffer | string {
+  const textLength = end - start;
   if (textLength === 0) return Buffer.alloc(0);
-  const paddingCount = text[to - 1] !== PAD ? 0 : text[to - 2] !== PAD ? 1 : 2;
-  const end = to - paddingCount;
+  const paddingCount = text[end - 1] !== PAD ? 0 : text[end - 2] !== PAD ? 1 : 2;
+  const digitsEnd = end - paddingCount;
   if (textLength % 4 !== 0) {
-    for (let at = from; at < end; at++) if (digitValues[text[at]!] === INVALID) return characterError(at - from + 1);
+    for (let offset = start; offset < digitsEnd; offset++)
+      if (digitValues[text[offset]!] === INVALID) return characterError(offset - start + 1);
     return lengthError(textLength);
   }
   const decoded = Buffer.allocUnsafe((textLength / 4) * 3 - paddingCount);
   let pendingBits = 0;
   let bitCount = 0;
   let length = 0;
-  for (let at = from; at < end; at++) {
-    const digit = digitValues[text[at]!]!;
-    if (digit === INVALID) return characterError(at - from + 1);
+  for (let offset = start; offset < digitsEnd; offset++) {
+    const digit = digitValues[text[offset]!]!;
+    if (digit === INVALID) return characterError(offset - start + 1);
     pendingBits = ((pendingBits << 6) | digit) & 0xffff;
     bitCount += 6;
     if (bitCount >= 8) {
@@ -56,10 +57,10 @@ export class Base64Decoder {
     let out = 0;
     let pendingBits = this.#pendingBits;
     let bitCount = this.#bitCount;
-    for (let at = 0; at < text.length; at++) {
-      const digit = digitValues[text[at]!]!;
+    for (let offset = 0; offset < text.length; offset++) {
+      const digit = digitValues[text[offset]!]!;
       if (digit === INVALID || this.#paddingCount > 0) {
-        this.#takeNonDigit(text[at]!, this.#characterCount + at + 1);
+        this.#takeNonDigit(text[offset]!, this.#characterCount + offset + 1);
         continue;
       }
       pendingBits = ((pendingBits << 6) | digit) & 0xffff;

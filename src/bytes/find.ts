@@ -8,29 +8,29 @@ const MAX_SIMPLE_BYTES = 64;
 const bordersByPattern = new WeakMap<Buffer, Int32Array>();
 
 /**
- * Offset of the first occurrence of `pattern` in `bytes`, at or after `from`, that `accept` approves, or -1.
+ * Offset of the first occurrence of `pattern` in `bytes`, at or after `start`, that `accept` approves, or -1.
  * Occurrences may overlap. The running time is linear in the length of `bytes`, whatever the pattern.
  */
-export function findBytes(bytes: Buffer, pattern: Buffer, from: number, accept?: (at: number) => boolean): number {
-  if (pattern.length > bytes.length - from) return -1;
-  if (pattern.length > MAX_SIMPLE_BYTES) return findByBorders(bytes, pattern, from, accept);
-  for (let at = bytes.indexOf(pattern, from); at >= 0; at = bytes.indexOf(pattern, at + 1)) {
-    if (!accept || accept(at)) return at;
+export function findBytes(bytes: Buffer, pattern: Buffer, start: number, accept?: (offset: number) => boolean): number {
+  if (pattern.length > bytes.length - start) return -1;
+  if (pattern.length > MAX_SIMPLE_BYTES) return findByBorders(bytes, pattern, start, accept);
+  for (let offset = bytes.indexOf(pattern, start); offset >= 0; offset = bytes.indexOf(pattern, offset + 1)) {
+    if (!accept || accept(offset)) return offset;
   }
   return -1;
 }
 
 /** The algorithm of Knuth, Morris and Pratt: on a mismatch, the search goes on with the longest border of the match. */
-function findByBorders(bytes: Buffer, pattern: Buffer, from: number, accept?: (at: number) => boolean): number {
+function findByBorders(bytes: Buffer, pattern: Buffer, start: number, accept?: (offset: number) => boolean): number {
   const borders = bordersByPattern.get(pattern) ?? bordersOf(pattern);
   let matchedLength = 0;
-  for (let i = from; i < bytes.length; i++) {
+  for (let i = start; i < bytes.length; i++) {
     const byte = bytes[i];
     while (matchedLength > 0 && byte !== pattern[matchedLength]) matchedLength = borders[matchedLength - 1]!;
     if (byte === pattern[matchedLength]) matchedLength++;
     if (matchedLength < pattern.length) continue;
-    const at = i + 1 - matchedLength;
-    if (!accept || accept(at)) return at;
+    const offset = i + 1 - matchedLength;
+    if (!accept || accept(offset)) return offset;
     matchedLength = borders[matchedLength - 1]!;
   }
   return -1;

@@ -14,14 +14,14 @@ export const CR_ALONE = "the line ends are CR alone; convert them to LF, with tr
 
 export const CR_DOUBLED = "the line ends are CR CR LF; take the CRs out, with tr -d '\\r'";
 
-/** The error for a CR in `bytes[from, to)` that is neither part of a CRLF nor the last byte; else undefined. */
-export function crProblem(bytes: Buffer, from: number, to: number): string | undefined {
+/** The error for a CR in `bytes[start, end)` that is neither part of a CRLF nor the last byte; else undefined. */
+export function crProblem(bytes: Buffer, start: number, end: number): string | undefined {
   let problem: string | undefined;
-  for (let at = bytes.indexOf(CR, from); at >= 0 && at < to; at = bytes.indexOf(CR, at + 1)) {
-    const firstCr = at;
-    while (bytes[at + 1] === CR) at++;
-    if (at + 1 < bytes.length && bytes[at + 1] !== LF) return CR_ALONE;
-    if (at > firstCr) problem = CR_DOUBLED;
+  for (let offset = bytes.indexOf(CR, start); offset >= 0 && offset < end; offset = bytes.indexOf(CR, offset + 1)) {
+    const firstCr = offset;
+    while (bytes[offset + 1] === CR) offset++;
+    if (offset + 1 < bytes.length && bytes[offset + 1] !== LF) return CR_ALONE;
+    if (offset > firstCr) problem = CR_DOUBLED;
   }
   return problem;
 }

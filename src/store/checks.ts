@@ -21,10 +21,10 @@ export function isKey(key: Buffer, maxKey: number): boolean {
   return key.length > 0 && key.length <= maxKey;
 }
 
-export function checkFamilies(names: readonly { readonly family: number }[] | undefined, spec: TableSpec): void {
-  if (!names) return;
-  for (let i = 0; i < names.length; i++) {
-    const { family } = names[i]!;
+export function checkFamilies(cellNames: readonly { readonly family: number }[] | undefined, spec: TableSpec): void {
+  if (!cellNames) return;
+  for (let i = 0; i < cellNames.length; i++) {
+    const { family } = cellNames[i]!;
     if (!(family < spec.families.length)) throw new TypeError(`table ${spec.name} has no family ${family}`);
   }
 }

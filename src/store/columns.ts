@@ -4,20 +4,21 @@ import { compareQualifier, nextCell } from './row.js';
 /** Returns the cells of `row[0..end)` in `ranges`, packed into a new buffer; undefined when there are none. */
 export function selectColumns(row: Buffer, end: number, ranges: readonly ColumnRange[]): Buffer | undefined {
   const cellRuns: Buffer[] = [];
-  let at = 0;
+  let offset = 0;
   for (const range of ranges) {
-    while (at < end && isBefore(row, at, range)) at = nextCell(row, at);
-    const start = at;
-    while (at < end && !isBeyond(row, at, range)) at = nextCell(row, at);
-    if (at > start) cellRuns.push(row.subarray(start, at));
+    while (offset < end && isBefore(row, offset, range)) offset = nextCell(row, offset);
+    const start = offset;
+    while (offset < end && !isBeyond(row, offset, range)) offset = nextCell(row, offset);
+    if (offset > start) cellRuns.push(row.subarray(start, offset));
   }
   return cellRuns.length > 0 ? Buffer.concat(cellRuns) : undefined;
 }
 
-function isBefore(row: Buffer, at: number, { family, from }: ColumnRange): boolean {
-  return row[at] === family ? from !== undefined && compareQualifier(row, at, from) < 0 : row[at]! < family;
+function isBefore(row: Buffer, offset: number, { family, from }: ColumnRange): boolean {
+  return row[offset] === family ? from !== undefined && compareQualifier(row, offset, from) < 0 : row[offset]! < family;
 }
 
-function isBeyond(row: Buffer, at: number, { family, to }: ColumnRange): boolean {
-  return row[at]! > family || (row[at] === family && to !== undefined && compareQualifier(row, at, to) >= 0);
+function isBeyond(row: Buffer, offset: number, { family, to }: ColumnRange): boolean {
+  if (row[offset] !== family) return row[offset]! > family;
+  return to !== undefined && compareQualifier(row, offset, to) >= 0;
 }

@@ -92,9 +92,9 @@ export class RowCursor {
 
   next(): boolean {
     if (this.#index === this.#offsets.length) return false;
-    const at = this.#offsets[this.#index++]!;
-    const wordIndex = at >>> 2;
-    this.keyStart = at + ROW_HEADER_BYTES;
+    const offset = this.#offsets[this.#index++]!;
+    const wordIndex = offset >>> 2;
+    this.keyStart = offset + ROW_HEADER_BYTES;
     this.rowStart = this.keyStart + this.#words[wordIndex]!;
     this.separateStart = this.rowStart + this.#words[wordIndex + 1]!;
     this.end = this.separateStart + this.#words[wordIndex + 2]!;

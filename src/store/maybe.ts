@@ -43,8 +43,8 @@ export function runWork<T>(work: Work<T>): Maybe<T> {
   return result.done ? result.value : finishWork(work, result.value);
 }
 
-async function finishWork<T>(work: Work<T>, first: Promise<unknown>): Promise<T> {
-  for (let pending = first; ; ) {
+async function finishWork<T>(work: Work<T>, firstPromise: Promise<unknown>): Promise<T> {
+  for (let pending = firstPromise; ; ) {
     const resume = await pending.then(
       (value) => () => work.next(value),
       (error) => () => work.throw(error),

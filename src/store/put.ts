@@ -8,8 +8,8 @@ export interface FixedBytes {
 /** Maximum number of bytes that `putFixed` writes beyond `length`. */
 export const FIXED_EXCESS = 3;
 
-export function fixedBytes(...parts: readonly Uint8Array[]): FixedBytes {
-  const bytes = Buffer.concat(parts);
+export function fixedBytes(...byteStrings: readonly Uint8Array[]): FixedBytes {
+  const bytes = Buffer.concat(byteStrings);
   const paddedBytes = Buffer.alloc((bytes.length + FIXED_EXCESS) & ~FIXED_EXCESS);
   paddedBytes.set(bytes);
   const words = new Int32Array(paddedBytes.length / 4);
@@ -17,19 +17,19 @@ export function fixedBytes(...parts: readonly Uint8Array[]): FixedBytes {
   return { words, length: bytes.length };
 }
 
-/** Writes the bytes at `at` and returns the offset behind them. Needs `FIXED_EXCESS` more bytes of room. */
-export function putFixed(view: DataView, at: number, { words, length }: FixedBytes): number {
-  for (let i = 0, to = at; i < words.length; i++, to += 4) view.setInt32(to, words[i]!);
-  return at + length;
+/** Writes the bytes at `offset` and returns the offset behind them. Needs `FIXED_EXCESS` more bytes of room. */
+export function putFixed(view: DataView, offset: number, { words, length }: FixedBytes): number {
+  for (let i = 0, to = offset; i < words.length; i++, to += 4) view.setInt32(to, words[i]!);
+  return offset + length;
 }
 
 /** Most bytes that are copied in a loop. A call of `set` costs as much as a loop over this many bytes. */
 const MAX_LOOP_BYTES = 64;
 
-/** Writes `source` at `at` and returns the offset behind it. */
-export function putBytes(bytes: Uint8Array, at: number, source: Uint8Array): number {
+/** Writes `source` at `offset` and returns the offset behind it. */
+export function putBytes(bytes: Uint8Array, offset: number, source: Uint8Array): number {
   const n = source.length;
-  if (n > MAX_LOOP_BYTES) bytes.set(source, at);
-  else for (let i = 0; i < n; i++) bytes[at + i] = source[i]!;
-  return at + n;
+  if (n > MAX_LOOP_BYTES) bytes.set(source, offset);
+  else for (let i = 0; i < n; i++) bytes[offset + i] = source[i]!;
+  return offset + n;
 }

@@ -95,10 +95,10 @@ export function editRow(row: Buffer | undefined, edits: readonly Edit[]): Buffer
   let to = 0;
   let from = 0;
   for (const edit of edits) {
-    const at = seekCell(oldRow, from, edit);
-    out.copyWithin(to, end + from, end + at);
-    to += at - from;
-    from = at < oldRow.length && hasName(oldRow, at, edit) ? nextCell(oldRow, at) : at;
+    const offset = seekCell(oldRow, from, edit);
+    out.copyWithin(to, end + from, end + offset);
+    to += offset - from;
+    from = offset < oldRow.length && hasName(oldRow, offset, edit) ? nextCell(oldRow, offset) : offset;
     if (edit.value) to = writeCell(out, to, edit.family, edit.qualifier, edit.value);
   }
   out.copyWithin(to, end + from, length);
@@ -116,14 +116,14 @@ function newRow(edits: readonly Edit[]): Buffer | undefined {
   return cells.length > 0 ? packSorted(cells) : undefined;
 }
 
-/** Offset of the first cell from `at` on that is not before `name`. */
-function seekCell(row: Buffer, at: number, name: CellName): number {
-  while (at < row.length) {
-    const family = row[at]!;
-    if (family > name.family || (family === name.family && compareQualifier(row, at, name.qualifier) >= 0)) break;
-    at = nextCell(row, at);
+/** Offset of the first cell from `offset` on that is not before `name`. */
+function seekCell(row: Buffer, offset: number, name: CellName): number {
+  while (offset < row.length) {
+    const family = row[offset]!;
+    if (family > name.family || (family === name.family && compareQualifier(row, offset, name.qualifier) >= 0)) break;
+    offset = nextCell(row, offset);
   }
-  return at;
+  return offset;
 }
 
 /** The difference between a present packed row and its wanted cells, each list sorted by name. */
@@ -141,38 +141,39 @@ export function cellChanges(row: Buffer, cells: readonly Cell[]): CellChanges {
   const removedCells: Cell[] = [];
   const writtenCells: Cell[] = [];
   const previousValues: (Buffer | undefined)[] = [];
-  let at = 0;
+  let offset = 0;
   for (const cell of cells) {
-    for (const to = seekCell(row, at, cell); at < to; at = nextCell(row, at)) removedCells.push(cellAt(row, at));
-    const isPresent = at < row.length && hasName(row, at, cell);
-    const start = isPresent ? valueStart(row, at) : 0;
-    const next = isPresent ? nextCell(row, at) : at;
+    for (const to = seekCell(row, offset, cell); offset < to; offset = nextCell(row, offset))
+      removedCells.push(cellAt(row, offset));
+    const isPresent = offset < row.length && hasName(row, offset, cell);
+    const start = isPresent ? valueStart(row, offset) : 0;
+    const next = isPresent ? nextCell(row, offset) : offset;
     if (!isPresent || !sameBytes(cell.value, row, start, next)) {
       writtenCells.push(cell);
       previousValues.push(isPresent ? row.subarray(start, next) : undefined);
     }
-    at = next;
+    offset = next;
   }
-  for (; at < row.length; at = nextCell(row, at)) removedCells.push(cellAt(row, at));
+  for (; offset < row.length; offset = nextCell(row, offset)) removedCells.push(cellAt(row, offset));
   return { removedCells, writtenCells, previousValues };
 }
 
-function hasName(row: Buffer, at: number, name: CellName): boolean {
-  return row[at] === name.family && compareQualifier(row, at, name.qualifier) === 0;
+function hasName(row: Buffer, offset: number, name: CellName): boolean {
+  return row[offset] === name.family && compareQualifier(row, offset, name.qualifier) === 0;
 }
 
 /** Throws `corrupt` unless all lengths in the packed row stay inside the row and the cells are in order. */
 export function checkRow(row: Buffer): void {
   let previousAt = -1;
-  for (let at = 0; at < row.length; ) {
-    if (at + CELL_HEADER > row.length)
-      throw new StoreError('corrupt', `packed row of ${row.length} bytes is cut at offset ${at}`);
-    const next = nextCell(row, at);
-    if (previousAt >= 0 && !isInOrder(row, previousAt, at)) {
-      throw new StoreError('corrupt', `cells of a packed row are out of order at offset ${at}`);
+  for (let offset = 0; offset < row.length; ) {
+    if (offset + CELL_HEADER > row.length)
+      throw new StoreError('corrupt', `packed row of ${row.length} bytes is cut at offset ${offset}`);
+    const next = nextCell(row, offset);
+    if (previousAt >= 0 && !isInOrder(row, previousAt, offset)) {
+      throw new StoreError('corrupt', `cells of a packed row are out of order at offset ${offset}`);
     }
-    previousAt = at;
-    at = next;
+    previousAt = offset;
+    offset = next;
   }
 }
 

@@ -83,9 +83,9 @@ function searchTest(sorted: readonly Buffer[], exact: boolean): QualifierTest {
     prefixes: sorted,
     matches: (row, start, stop) => {
       if (!startsWith(row, sharedPrefix, start, stop)) return false;
-      const at = lastAtMost(sorted, row, start, stop);
-      if (at < 0 || (exact && sorted[at]!.length !== stop - start)) return false;
-      return startsWith(row, sorted[at]!, start, stop);
+      const index = lastAtMost(sorted, row, start, stop);
+      if (index < 0 || (exact && sorted[index]!.length !== stop - start)) return false;
+      return startsWith(row, sorted[index]!, start, stop);
     },
   };
 }

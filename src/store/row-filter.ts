@@ -73,18 +73,19 @@ function orTest(tests: readonly FilterTest[]): FilterTest {
 function columnTest(family: number, qualifier: Buffer, value: Buffer | undefined): FilterTest {
   const n = qualifier.length;
   return (row, end) => {
-    let at = 0;
-    while (at < end) {
-      const f = row[at]!;
+    let offset = 0;
+    while (offset < end) {
+      const f = row[offset]!;
       if (f > family) return false;
-      const q = (row[at + 1]! << 8) | row[at + 2]!;
-      const v = ((row[at + 3]! << 24) | (row[at + 4]! << 16) | (row[at + 5]! << 8) | row[at + 6]!) >>> 0;
-      if (q === n && f === family && hasBytesAt(row, at + CELL_HEADER, qualifier)) {
-        return value === undefined || (v === value.length && hasBytesAt(row, at + CELL_HEADER + q, value));
+      const q = (row[offset + 1]! << 8) | row[offset + 2]!;
+      const v =
+        ((row[offset + 3]! << 24) | (row[offset + 4]! << 16) | (row[offset + 5]! << 8) | row[offset + 6]!) >>> 0;
+      if (q === n && f === family && hasBytesAt(row, offset + CELL_HEADER, qualifier)) {
+        return value === undefined || (v === value.length && hasBytesAt(row, offset + CELL_HEADER + q, value));
       }
-      at += CELL_HEADER + q + v;
+      offset += CELL_HEADER + q + v;
     }
-    if (at !== end) throwCut(end);
+    if (offset !== end) throwCut(end);
     return false;
   };
 }
@@ -93,13 +94,14 @@ function columnTest(family: number, qualifier: Buffer, value: Buffer | undefined
 function anyColumnTest(family: number, tests: readonly QualifierTest[]): FilterTest {
   const { minLength, lastBytes, secondLastBytes } = buildByteCheck(tests);
   return (row, end) => {
-    let at = 0;
-    while (at < end) {
-      const f = row[at]!;
+    let offset = 0;
+    while (offset < end) {
+      const f = row[offset]!;
       if (f > family) return false;
-      const q = (row[at + 1]! << 8) | row[at + 2]!;
-      const v = ((row[at + 3]! << 24) | (row[at + 4]! << 16) | (row[at + 5]! << 8) | row[at + 6]!) >>> 0;
-      const start = at + CELL_HEADER;
+      const q = (row[offset + 1]! << 8) | row[offset + 2]!;
+      const v =
+        ((row[offset + 3]! << 24) | (row[offset + 4]! << 16) | (row[offset + 5]! << 8) | row[offset + 6]!) >>> 0;
+      const start = offset + CELL_HEADER;
       const stop = start + q;
       if (
         q >= minLength &&
@@ -110,9 +112,9 @@ function anyColumnTest(family: number, tests: readonly QualifierTest[]): FilterT
         passesAny(tests, row, start, stop)
       )
         return true;
-      at = stop + v;
+      offset = stop + v;
     }
-    if (at !== end) throwCut(end);
+    if (offset !== end) throwCut(end);
     return false;
   };
 }
@@ -162,12 +164,12 @@ function compileMatch(match: QualifierMatch): QualifierTest {
     matches: (row, start, stop) => {
       if (stop - start < prefix.length + finalLength || !hasBytesAt(row, start, prefix)) return false;
       if (final && !hasBytesAt(row, stop - finalLength, final)) return false;
-      let at = start + prefix.length;
+      let offset = start + prefix.length;
       for (let i = 0; i < any.length; i++) {
         const infix = any[i]!;
-        at = findBytes(row, at, stop - finalLength, infix);
-        if (at < 0) return false;
-        at += infix.length;
+        offset = findBytes(row, offset, stop - finalLength, infix);
+        if (offset < 0) return false;
+        offset += infix.length;
       }
       return true;
     },
@@ -175,9 +177,9 @@ function compileMatch(match: QualifierMatch): QualifierTest {
 }
 
 /** Offset of the first occurrence of `infix` in `row[from..to)`, or -1. */
-function findBytes(row: Buffer, from: number, to: number, infix: Buffer): number {
-  const lastStart = to - infix.length;
-  for (let at = from; at <= lastStart; at++) if (hasBytesAt(row, at, infix)) return at;
+function findBytes(row: Buffer, start: number, end: number, infix: Buffer): number {
+  const lastStart = end - infix.length;
+  for (let offset = start; offset <= lastStart; offset++) if (hasBytesAt(row, offset, infix)) return offset;
   return -1;
 }
 

@@ -20,48 +20,48 @@ export const EMPTY = Buffer.alloc(0);
 /** The one cell of a row in a table with `suffixBytes`. */
 export const MARK: Cell = { family: 0, qualifier: EMPTY, value: EMPTY };
 
-export function cellFamily(row: Buffer, at: number): number {
-  return row[at]!;
+export function cellFamily(row: Buffer, offset: number): number {
+  return row[offset]!;
 }
 
-export function qualifierLength(row: Buffer, at: number): number {
-  return (row[at + 1]! << 8) | row[at + 2]!;
+export function qualifierLength(row: Buffer, offset: number): number {
+  return (row[offset + 1]! << 8) | row[offset + 2]!;
 }
 
-export function valueLength(row: Buffer, at: number): number {
-  return ((row[at + 3]! << 24) | (row[at + 4]! << 16) | (row[at + 5]! << 8) | row[at + 6]!) >>> 0;
+export function valueLength(row: Buffer, offset: number): number {
+  return ((row[offset + 3]! << 24) | (row[offset + 4]! << 16) | (row[offset + 5]! << 8) | row[offset + 6]!) >>> 0;
 }
 
-export function qualifierStart(at: number): number {
-  return at + CELL_HEADER;
+export function qualifierStart(offset: number): number {
+  return offset + CELL_HEADER;
 }
 
-export function valueStart(row: Buffer, at: number): number {
-  return at + CELL_HEADER + qualifierLength(row, at);
+export function valueStart(row: Buffer, offset: number): number {
+  return offset + CELL_HEADER + qualifierLength(row, offset);
 }
 
-/** Offset of the cell after the cell at `at`. Throws `corrupt` if a length points past the end of the row. */
-export function nextCell(row: Buffer, at: number): number {
-  const next = at + CELL_HEADER + qualifierLength(row, at) + valueLength(row, at);
+/** Offset of the cell after the cell at `offset`. Throws `corrupt` if a length points past the end of the row. */
+export function nextCell(row: Buffer, offset: number): number {
+  const next = offset + CELL_HEADER + qualifierLength(row, offset) + valueLength(row, offset);
   if (!(next <= row.length))
-    throw new StoreError('corrupt', `packed row of ${row.length} bytes is cut at offset ${at}`);
+    throw new StoreError('corrupt', `packed row of ${row.length} bytes is cut at offset ${offset}`);
   return next;
 }
 
-/** Compares the qualifier of the cell at `at` with `qualifier`: < 0, 0, > 0 by byte order. */
-export function compareQualifier(row: Buffer, at: number, qualifier: Buffer): number {
-  const start = at + CELL_HEADER;
-  return compareRun(row, start, start + qualifierLength(row, at), qualifier);
+/** Compares the qualifier of the cell at `offset` with `qualifier`: < 0, 0, > 0 by byte order. */
+export function compareQualifier(row: Buffer, offset: number, qualifier: Buffer): number {
+  const start = offset + CELL_HEADER;
+  return compareRun(row, start, start + qualifierLength(row, offset), qualifier);
 }
 
 /** Offset of the cell `family`:`qualifier`, or -1. */
 export function findCell(row: Buffer, family: number, qualifier: Buffer): number {
-  for (let at = 0; at < row.length; at = nextCell(row, at)) {
-    const f = row[at]!;
+  for (let offset = 0; offset < row.length; offset = nextCell(row, offset)) {
+    const f = row[offset]!;
     if (f < family) continue;
     if (f > family) return -1;
-    const d = compareQualifier(row, at, qualifier);
-    if (d === 0) return at;
+    const d = compareQualifier(row, offset, qualifier);
+    if (d === 0) return offset;
     if (d > 0) return -1;
   }
   return -1;
@@ -69,26 +69,26 @@ export function findCell(row: Buffer, family: number, qualifier: Buffer): number
 
 /** The value of the cell `family`:`qualifier`, a view into the row, or undefined. */
 export function cellValue(row: Buffer, family: number, qualifier: Buffer): Buffer | undefined {
-  const at = findCell(row, family, qualifier);
-  if (at < 0) return undefined;
-  const start = valueStart(row, at);
-  return row.subarray(start, start + valueLength(row, at));
+  const offset = findCell(row, family, qualifier);
+  if (offset < 0) return undefined;
+  const start = valueStart(row, offset);
+  return row.subarray(start, start + valueLength(row, offset));
 }
 
 /** All cells as views into the row. For writers and tests; hot paths walk the row by offsets. */
 export function unpackRow(row: Buffer): Cell[] {
   const cells: Cell[] = [];
-  for (let at = 0; at < row.length; at = nextCell(row, at)) cells.push(cellAt(row, at));
+  for (let offset = 0; offset < row.length; offset = nextCell(row, offset)) cells.push(cellAt(row, offset));
   return cells;
 }
 
-/** The cell at `at`, with views into the row. */
-export function cellAt(row: Buffer, at: number): Cell {
-  const start = valueStart(row, at);
+/** The cell at `offset`, with views into the row. */
+export function cellAt(row: Buffer, offset: number): Cell {
+  const start = valueStart(row, offset);
   return {
-    family: row[at]!,
-    qualifier: row.subarray(qualifierStart(at), start),
-    value: row.subarray(start, nextCell(row, at)),
+    family: row[offset]!,
+    qualifier: row.subarray(qualifierStart(offset), start),
+    value: row.subarray(start, nextCell(row, offset)),
   };
 }
 
@@ -108,19 +108,19 @@ export function compareCells(
   return p.length - q.length;
 }
 
-/** Writes a cell at `at` and returns the offset behind it. Throws `limit` if the qualifier is too long. */
-export function writeCell(row: Buffer, at: number, family: number, qualifier: Buffer, value: Buffer): number {
+/** Writes a cell at `offset` and returns the offset behind it. Throws `limit` if the qualifier is too long. */
+export function writeCell(row: Buffer, offset: number, family: number, qualifier: Buffer, value: Buffer): number {
   const q = qualifier.length;
   const v = value.length;
   if (q > MAX_QUALIFIER) throw new StoreError('limit', `qualifier of ${q} bytes; ${MAX_QUALIFIER} is the most`);
-  row[at] = family;
-  row[at + 1] = q >>> 8;
-  row[at + 2] = q;
-  row[at + 3] = v >>> 24;
-  row[at + 4] = v >>> 16;
-  row[at + 5] = v >>> 8;
-  row[at + 6] = v;
-  return putBytes(row, putBytes(row, at + CELL_HEADER, qualifier), value);
+  row[offset] = family;
+  row[offset + 1] = q >>> 8;
+  row[offset + 2] = q;
+  row[offset + 3] = v >>> 24;
+  row[offset + 4] = v >>> 16;
+  row[offset + 5] = v >>> 8;
+  row[offset + 6] = v;
+  return putBytes(row, putBytes(row, offset + CELL_HEADER, qualifier), value);
 }
 
 /** Packs cells that are sorted by `compareCells`, each name once. */
@@ -128,8 +128,8 @@ export function packSorted(cells: readonly Cell[]): Buffer {
   let length = 0;
   for (const cell of cells) length += CELL_HEADER + cell.qualifier.length + cell.value.length;
   const row = Buffer.allocUnsafe(length);
-  let at = 0;
-  for (const cell of cells) at = writeCell(row, at, cell.family, cell.qualifier, cell.value);
+  let offset = 0;
+  for (const cell of cells) offset = writeCell(row, offset, cell.family, cell.qualifier, cell.value);
   return row;
 }
 
@@ -153,9 +153,9 @@ function sortCells(cells: readonly Cell[]): Cell[] {
   else {
     for (let i = 1; i < sorted.length; i++) {
       const cell = sorted[i]!;
-      let at = i;
-      for (; at > 0 && compareCells(sorted[at - 1]!, cell) > 0; at--) sorted[at] = sorted[at - 1]!;
-      sorted[at] = cell;
+      let offset = i;
+      for (; offset > 0 && compareCells(sorted[offset - 1]!, cell) > 0; offset--) sorted[offset] = sorted[offset - 1]!;
+      sorted[offset] = cell;
     }
   }
   let keptCount = 0;

@@ -38,28 +38,28 @@ class Sorter {
     this.#previousOrder = new Uint32Array(order.length);
   }
 
-  /** Sorts `order[from, to)`, whose keys agree in their first `depth` bytes. */
-  sort(from: number, to: number, depth: number): void {
-    if (to - from <= MAX_INSERTION_SORT) {
-      this.#sortByInsertion(from, to, depth);
+  /** Sorts `order[firstIndex, endIndex)`, whose keys agree in their first `depth` bytes. */
+  sort(firstIndex: number, endIndex: number, depth: number): void {
+    if (endIndex - firstIndex <= MAX_INSERTION_SORT) {
+      this.#sortByInsertion(firstIndex, endIndex, depth);
       return;
     }
-    const commonLength = this.#commonLength(from, to, depth);
+    const commonLength = this.#commonLength(firstIndex, endIndex, depth);
     if (commonLength < 0) return;
     // The loop reads all numbers before the recursive calls reuse the memory.
-    const numbers = this.#packNumbers(from, to, commonLength);
+    const numbers = this.#packNumbers(firstIndex, endIndex, commonLength);
     const order = this.#order;
     const previousOrder = this.#previousOrder;
     const groupStarts: number[] = [];
     let lastDigits = -1;
-    for (let i = from; i < to; i++) {
-      const number = numbers[i - from]!;
+    for (let i = firstIndex; i < endIndex; i++) {
+      const number = numbers[i - firstIndex]!;
       const digits = Math.floor(number / POSITIONS);
       order[i] = previousOrder[number - digits * POSITIONS]!;
       if (digits !== lastDigits) groupStarts.push(i);
       lastDigits = digits;
     }
-    groupStarts.push(to);
+    groupStarts.push(endIndex);
     for (let i = 1; i < groupStarts.length; i++) {
       if (groupStarts[i]! - groupStarts[i - 1]! > 1)
         this.sort(groupStarts[i - 1]!, groupStarts[i]!, commonLength + DIGITS);
@@ -67,48 +67,49 @@ class Sorter {
   }
 
   /** Returns sorted numbers: `DIGITS` bytes of each key from `depth` on, and the key's position in `#previousOrder`. */
-  #packNumbers(from: number, to: number, depth: number): Float64Array {
+  #packNumbers(firstIndex: number, endIndex: number, depth: number): Float64Array {
     const { bytes, starts, ends } = this.#keys;
-    const numbers = this.#numbers.subarray(0, to - from);
-    for (let i = from; i < to; i++) {
+    const numbers = this.#numbers.subarray(0, endIndex - firstIndex);
+    for (let i = firstIndex; i < endIndex; i++) {
       const key = this.#order[i]!;
-      const at = starts[key]! + depth;
+      const offset = starts[key]! + depth;
       const end = ends[key]!;
       let number = 0;
-      for (let k = at; k < at + DIGITS; k++) number = number * BASE + (k < end ? bytes[k]! + 1 : 0);
-      this.#previousOrder[i - from] = key;
-      numbers[i - from] = number * POSITIONS + (i - from);
+      for (let k = offset; k < offset + DIGITS; k++) number = number * BASE + (k < end ? bytes[k]! + 1 : 0);
+      this.#previousOrder[i - firstIndex] = key;
+      numbers[i - firstIndex] = number * POSITIONS + (i - firstIndex);
     }
     return numbers.sort();
   }
 
-  /** Length of the common prefix of `order[from, to)`; -1 when all keys are equal. */
-  #commonLength(from: number, to: number, depth: number): number {
+  /** Length of the common prefix of `order[firstIndex, endIndex)`; -1 when all keys are equal. */
+  #commonLength(firstIndex: number, endIndex: number, depth: number): number {
     const { bytes, starts, ends } = this.#keys;
-    const firstKey = this.#order[from]!;
+    const firstKey = this.#order[firstIndex]!;
     const start = starts[firstKey]!;
     const length = ends[firstKey]! - start;
     let commonLength = length;
     let areEqual = true;
-    for (let i = from + 1; i < to; i++) {
+    for (let i = firstIndex + 1; i < endIndex; i++) {
       const key = this.#order[i]!;
       const otherStart = starts[key]!;
       const shorter = Math.min(commonLength, ends[key]! - otherStart);
-      let at = Math.min(depth, shorter);
-      while (at < shorter && bytes[start + at] === bytes[otherStart + at]) at++;
-      commonLength = at;
-      areEqual &&= at === length && ends[key]! - otherStart === length;
+      let offset = Math.min(depth, shorter);
+      while (offset < shorter && bytes[start + offset] === bytes[otherStart + offset]) offset++;
+      commonLength = offset;
+      areEqual &&= offset === length && ends[key]! - otherStart === length;
     }
     return areEqual ? -1 : commonLength;
   }
 
-  #sortByInsertion(from: number, to: number, depth: number): void {
+  #sortByInsertion(firstIndex: number, endIndex: number, depth: number): void {
     const order = this.#order;
-    for (let i = from + 1; i < to; i++) {
+    for (let i = firstIndex + 1; i < endIndex; i++) {
       const key = order[i]!;
-      let at = i;
-      for (; at > from && this.#compare(order[at - 1]!, key, depth) > 0; at--) order[at] = order[at - 1]!;
-      order[at] = key;
+      let offset = i;
+      for (; offset > firstIndex && this.#compare(order[offset - 1]!, key, depth) > 0; offset--)
+        order[offset] = order[offset - 1]!;
+      order[offset] = key;
     }
   }
 

@@ -138,12 +138,12 @@ export class HBaseReader implements Reader {
 
   rangePostings(name: string, range: KeyRange, limit: number): Maybe<Buffer> {
     return this.#withTable(name, async (table) => {
-      const suffix = suffixOf(table.spec);
+      const suffixBytes = suffixOf(table.spec);
       const suffixes: Buffer[] = [];
       await this.#forEachKeys(table, range, limit, (keys) => {
-        for (const key of keys) suffixes.push(key.subarray(key.length - suffix));
+        for (const key of keys) suffixes.push(key.subarray(key.length - suffixBytes));
       });
-      return Buffer.concat(suffixes, suffixes.length * suffix);
+      return Buffer.concat(suffixes, suffixes.length * suffixBytes);
     });
   }
 

@@ -133,15 +133,15 @@ function needsGate({ table, load }: BatchTable): boolean {
 }
 
 function checkRows(table: OpenTable, rows: LoadRow[]): LoadRow[] {
-  const suffix = table.spec.suffixBytes;
-  if (suffix === undefined) {
+  const suffixBytes = table.spec.suffixBytes;
+  if (suffixBytes === undefined) {
     for (const { key } of rows) checkKey(key, table.spec, MAX_KEY);
     return rows;
   }
   const indexRows: LoadRow[] = [];
   for (const { key, row } of rows) {
-    for (let at = 0; at < row.length; at += suffix) {
-      const indexKey = Buffer.concat([key, row.subarray(at, at + suffix)]);
+    for (let startIndex = 0; startIndex < row.length; startIndex += suffixBytes) {
+      const indexKey = Buffer.concat([key, row.subarray(startIndex, startIndex + suffixBytes)]);
       checkKey(indexKey, table.spec, MAX_KEY);
       indexRows.push({ key: indexKey, row: INDEX_ROW });
     }
@@ -154,8 +154,8 @@ const INDEX_ROW = Buffer.alloc(0);
 
 async function requireAbsent(session: Session, { table, rows }: BatchTable): Promise<void> {
   const options = { families: table.rowFamilies, filter: FIRST_KEY_ONLY };
-  for (let at = 0; at < rows.length; at += ROWS_PER_READ) {
-    const keys = rows.slice(at, at + ROWS_PER_READ).map((row) => row.key);
+  for (let startIndex = 0; startIndex < rows.length; startIndex += ROWS_PER_READ) {
+    const keys = rows.slice(startIndex, startIndex + ROWS_PER_READ).map((row) => row.key);
     const existingRows = await session.cluster.client.getMany(table.handle, keys, options);
     if (existingRows.some((row) => row !== undefined))
       throw new StoreError('guard', `a row that is to be loaded into ${table.spec.name} is there already`);
@@ -175,9 +175,11 @@ async function writeRows(
     await waitForAll(rows.map((row) => replaceRow(session, table, row)));
     return;
   }
-  for (let at = 0; at < rows.length; at += ROWS_PER_WRITE) {
-    const chunk = rows.slice(at, at + ROWS_PER_WRITE);
-    const keys = chunk.map(({ key }, i) => (load.append ? counterBytes(firstKey + TICKET_STEP * BigInt(at + i)) : key));
+  for (let startIndex = 0; startIndex < rows.length; startIndex += ROWS_PER_WRITE) {
+    const chunk = rows.slice(startIndex, startIndex + ROWS_PER_WRITE);
+    const keys = chunk.map(({ key }, i) =>
+      load.append ? counterBytes(firstKey + TICKET_STEP * BigInt(startIndex + i)) : key,
+    );
     // Without the lease, another front end may have rolled back the batch, and rows written afterwards would stay.
     await session.writer.ensureLease();
     await writes.add(client.putRows(table.handle, keys, chunk.map(packedRow), ticket));

@@ -202,10 +202,10 @@ function appendRow(table: MemoryTable, row: Buffer): void {
 }
 
 function loadRow(table: MemoryTable, { key, row, separate }: LoadRow): void {
-  const suffix = table.spec.suffixBytes;
-  if (suffix !== undefined) {
-    for (let at = 0; at < row.length; at += suffix)
-      table.rows.set(Buffer.concat([key, row.subarray(at, at + suffix)]), MARK_ROW);
+  const suffixBytes = table.spec.suffixBytes;
+  if (suffixBytes !== undefined) {
+    for (let offset = 0; offset < row.length; offset += suffixBytes)
+      table.rows.set(Buffer.concat([key, row.subarray(offset, offset + suffixBytes)]), MARK_ROW);
     return;
   }
   table.rows.set(Buffer.from(key), Buffer.from(row));
@@ -214,10 +214,10 @@ function loadRow(table: MemoryTable, { key, row, separate }: LoadRow): void {
     for (const storedKey of source.listCellKeys(table, family, cellKey(key, Buffer.alloc(0)))) tree.delete(storedKey);
   }
   if (!separate) return;
-  for (let at = 0; at < separate.length; at = nextCell(separate, at)) {
-    const tree = separateTree(table, separate[at]!);
-    const value = valueStart(separate, at);
-    const qualifier = separate.subarray(qualifierStart(at), value);
-    tree.set(cellKey(key, qualifier), Buffer.from(separate.subarray(value, nextCell(separate, at))));
+  for (let offset = 0; offset < separate.length; offset = nextCell(separate, offset)) {
+    const tree = separateTree(table, separate[offset]!);
+    const valueOffset = valueStart(separate, offset);
+    const qualifier = separate.subarray(qualifierStart(offset), valueOffset);
+    tree.set(cellKey(key, qualifier), Buffer.from(separate.subarray(valueOffset, nextCell(separate, offset))));
   }
 }

@@ -91,7 +91,7 @@ export abstract class MemoryReader implements Reader {
   }
 
   postings(name: string, prefix: Buffer, limit: number, after?: Buffer): Buffer {
-    const suffix = this.#suffixBytes(name);
+    const suffixBytes = this.#suffixBytes(name);
     const suffixes: Buffer[] = [];
     if (limit > 0) {
       this.#visitPostings(name, prefix, after, (key) => {
@@ -99,7 +99,7 @@ export abstract class MemoryReader implements Reader {
         return suffixes.length < limit;
       });
     }
-    return Buffer.concat(suffixes, suffixes.length * suffix);
+    return Buffer.concat(suffixes, suffixes.length * suffixBytes);
   }
 
   postingsMany(name: string, prefixes: readonly Buffer[], limit: number, after?: Buffer): Buffer[] {
@@ -107,10 +107,10 @@ export abstract class MemoryReader implements Reader {
   }
 
   rangePostings(name: string, range: KeyRange, limit: number): Buffer {
-    const suffix = this.#suffixBytes(name);
+    const suffixBytes = this.#suffixBytes(name);
     const suffixes: Buffer[] = [];
-    this.#visitKeys(name, range, limit, (key) => suffixes.push(key.subarray(key.length - suffix)));
-    return Buffer.concat(suffixes, suffixes.length * suffix);
+    this.#visitKeys(name, range, limit, (key) => suffixes.push(key.subarray(key.length - suffixBytes)));
+    return Buffer.concat(suffixes, suffixes.length * suffixBytes);
   }
 
   postingCount(name: string, prefix: Buffer, cap: number): number {
@@ -143,11 +143,11 @@ export abstract class MemoryReader implements Reader {
 
   /** Visits the keys of `prefix` + suffix. Skips the rows of longer prefixes, which lie between these keys. */
   #visitPostings(name: string, prefix: Buffer, after: Buffer | undefined, visit: (key: Buffer) => boolean): void {
-    const suffix = this.#suffixBytes(name, after);
+    const suffixBytes = this.#suffixBytes(name, after);
     const from = after ? Buffer.concat([prefix, after]) : prefix;
     this.table(name).rows.forward(from, after !== undefined, (key) => {
       if (!startsWith(key, prefix)) return false;
-      return key.length !== prefix.length + suffix || visit(key);
+      return key.length !== prefix.length + suffixBytes || visit(key);
     });
   }
 }

@@ -35,8 +35,8 @@ export class Tree {
   get(key: Buffer): Buffer | undefined {
     const leaf = this.#leaves[this.#leafIndex(key)];
     if (!leaf) return undefined;
-    const at = lowerBound(leaf.keys, key);
-    return leaf.keys[at]?.equals(key) ? leaf.values[at] : undefined;
+    const keyIndex = lowerBound(leaf.keys, key);
+    return leaf.keys[keyIndex]?.equals(key) ? leaf.values[keyIndex] : undefined;
   }
 
   set(key: Buffer, value: Buffer): void {
@@ -46,35 +46,35 @@ export class Tree {
     }
     const index = Math.max(0, this.#leafIndex(key));
     const leaf = this.#ownedLeaf(index);
-    const at = lowerBound(leaf.keys, key);
-    if (leaf.keys[at]?.equals(key)) {
-      leaf.values[at] = value;
+    const keyIndex = lowerBound(leaf.keys, key);
+    if (leaf.keys[keyIndex]?.equals(key)) {
+      leaf.values[keyIndex] = value;
       return;
     }
-    leaf.keys.splice(at, 0, key);
-    leaf.values.splice(at, 0, value);
-    if (leaf.keys.length > MAX_LEAF_KEYS) this.#splitLeaf(index, at === leaf.keys.length - 1);
+    leaf.keys.splice(keyIndex, 0, key);
+    leaf.values.splice(keyIndex, 0, value);
+    if (leaf.keys.length > MAX_LEAF_KEYS) this.#splitLeaf(index, keyIndex === leaf.keys.length - 1);
   }
 
   delete(key: Buffer): void {
     const index = this.#leafIndex(key);
     if (index < 0) return;
-    const at = lowerBound(this.#leaves[index]!.keys, key);
-    if (!this.#leaves[index]!.keys[at]?.equals(key)) return;
+    const keyIndex = lowerBound(this.#leaves[index]!.keys, key);
+    if (!this.#leaves[index]!.keys[keyIndex]?.equals(key)) return;
     const leaf = this.#ownedLeaf(index);
-    leaf.keys.splice(at, 1);
-    leaf.values.splice(at, 1);
+    leaf.keys.splice(keyIndex, 1);
+    leaf.values.splice(keyIndex, 1);
     if (leaf.keys.length === 0) this.#leaves.splice(index, 1);
   }
 
   /** Visits keys ≥ `from` (> `from` if `exclusive`) in rising order. Stops and returns false when `visit` does. */
   forward(from: Buffer | undefined, exclusive: boolean, visit: (key: Buffer, value: Buffer) => boolean): boolean {
     let index = from ? Math.max(0, this.#leafIndex(from)) : 0;
-    let at = from && this.#leaves[index] ? lowerBound(this.#leaves[index]!.keys, from) : 0;
-    if (exclusive && from && this.#leaves[index]?.keys[at]?.equals(from)) at++;
-    for (; index < this.#leaves.length; index++, at = 0) {
+    let keyIndex = from && this.#leaves[index] ? lowerBound(this.#leaves[index]!.keys, from) : 0;
+    if (exclusive && from && this.#leaves[index]?.keys[keyIndex]?.equals(from)) keyIndex++;
+    for (; index < this.#leaves.length; index++, keyIndex = 0) {
       const { keys, values } = this.#leaves[index]!;
-      for (; at < keys.length; at++) if (!visit(keys[at]!, values[at]!)) return false;
+      for (; keyIndex < keys.length; keyIndex++) if (!visit(keys[keyIndex]!, values[keyIndex]!)) return false;
     }
     return true;
   }
@@ -83,12 +83,12 @@ export class Tree {
   backward(to: Buffer | undefined, visit: (key: Buffer, value: Buffer) => boolean): boolean {
     let index = to ? this.#leafIndex(to) : this.#leaves.length - 1;
     if (index < 0) return true;
-    let at = to ? lowerBound(this.#leaves[index]!.keys, to) - 1 : this.#leaves[index]!.keys.length - 1;
+    let keyIndex = to ? lowerBound(this.#leaves[index]!.keys, to) - 1 : this.#leaves[index]!.keys.length - 1;
     for (;;) {
       const { keys, values } = this.#leaves[index]!;
-      for (; at >= 0; at--) if (!visit(keys[at]!, values[at]!)) return false;
+      for (; keyIndex >= 0; keyIndex--) if (!visit(keys[keyIndex]!, values[keyIndex]!)) return false;
       if (--index < 0) return true;
-      at = this.#leaves[index]!.keys.length - 1;
+      keyIndex = this.#leaves[index]!.keys.length - 1;
     }
   }
 
@@ -115,8 +115,8 @@ export class Tree {
   /** Splits a leaf. With rising keys, splits before the last key, so that the left leaf stays full. */
   #splitLeaf(index: number, rising: boolean): void {
     const leaf = this.#leaves[index]!;
-    const at = rising ? leaf.keys.length - 1 : leaf.keys.length >> 1;
-    const right = { keys: leaf.keys.splice(at), values: leaf.values.splice(at), owner: this.#owner };
+    const keyIndex = rising ? leaf.keys.length - 1 : leaf.keys.length >> 1;
+    const right = { keys: leaf.keys.splice(keyIndex), values: leaf.values.splice(keyIndex), owner: this.#owner };
     this.#leaves.splice(index + 1, 0, right);
   }
 }

@@ -102,15 +102,15 @@ class MutationBatches {
   }
 
   add(table: string, mutation: RowMutation): void {
-    const list = this.#mutations.get(table);
-    if (list) list.push(mutation);
+    const mutations = this.#mutations.get(table);
+    if (mutations) mutations.push(mutation);
     else this.#mutations.set(table, [mutation]);
   }
 
   async run(failpoint: Failpoint | undefined, phase: string): Promise<void> {
     if (this.#mutations.size === 0) return;
-    const putBatch = (tableName: string, list: readonly RowMutation[]) =>
-      unlessDropped(this.#cluster, tableName, (table) => this.#cluster.client.putMany(table.handle, list));
+    const putBatch = (tableName: string, mutations: readonly RowMutation[]) =>
+      unlessDropped(this.#cluster, tableName, (table) => this.#cluster.client.putMany(table.handle, mutations));
     const work = [...this.#mutations].map((entry) => () => putBatch(...entry));
     await runEach(work, failpoint, phase);
   }

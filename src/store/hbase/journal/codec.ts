@@ -50,10 +50,10 @@ export function sharedLock(holders: readonly Holder[], mark: bigint): Buffer | u
   if (holders.length === 0) return undefined;
   const out = Buffer.allocUnsafe(SHARED_HEADER_BYTES + HOLDER_BYTES * holders.length);
   out[0] = SHARED;
-  let at = out.writeBigUInt64BE(mark, 1);
+  let offset = out.writeBigUInt64BE(mark, 1);
   for (const { writer, foldedSequence } of holders) {
-    out.set(writer, at);
-    at = out.writeBigUInt64BE(foldedSequence, at + ID_BYTES);
+    out.set(writer, offset);
+    offset = out.writeBigUInt64BE(foldedSequence, offset + ID_BYTES);
   }
   return out;
 }
@@ -70,10 +70,10 @@ export function parseLock(value: Buffer): RowLock {
   if (value[0] !== SHARED || !Number.isInteger(holderCount) || holderCount <= 0)
     throw new StoreError('corrupt', `lock cell of ${value.length} bytes`);
   const holders: Holder[] = [];
-  for (let at = SHARED_HEADER_BYTES; at < value.length; at += HOLDER_BYTES)
+  for (let offset = SHARED_HEADER_BYTES; offset < value.length; offset += HOLDER_BYTES)
     holders.push({
-      writer: value.subarray(at, at + ID_BYTES),
-      foldedSequence: value.readBigUInt64BE(at + ID_BYTES),
+      writer: value.subarray(offset, offset + ID_BYTES),
+      foldedSequence: value.readBigUInt64BE(offset + ID_BYTES),
     });
   return { kind: 'shared', holders, mark: value.readBigUInt64BE(1) };
 }
@@ -195,19 +195,19 @@ class RecordEncoder {
   #totalLength = 0;
 
   #reserve(bytes: number): number {
-    const at = this.#offset;
-    if (at + bytes > this.#buffer.length) {
-      const larger = Buffer.allocUnsafe(Math.max(this.#buffer.length * 2, at + bytes));
-      this.#buffer.copy(larger, 0, 0, at);
+    const offset = this.#offset;
+    if (offset + bytes > this.#buffer.length) {
+      const larger = Buffer.allocUnsafe(Math.max(this.#buffer.length * 2, offset + bytes));
+      this.#buffer.copy(larger, 0, 0, offset);
       this.#buffer = larger;
     }
     this.#offset += bytes;
-    return at;
+    return offset;
   }
 
   uint32(value: number): this {
-    const at = this.#reserve(4);
-    this.#buffer.writeUInt32BE(value, at);
+    const offset = this.#reserve(4);
+    this.#buffer.writeUInt32BE(value, offset);
     return this;
   }
 
@@ -216,8 +216,8 @@ class RecordEncoder {
   }
 
   uint64(value: bigint): this {
-    const at = this.#reserve(8);
-    this.#buffer.writeBigUInt64BE(value, at);
+    const offset = this.#reserve(8);
+    this.#buffer.writeBigUInt64BE(value, offset);
     return this;
   }
 
@@ -232,8 +232,8 @@ class RecordEncoder {
       this.#closeBuffer();
       this.#addBuffer(value);
     } else {
-      const at = this.#reserve(value.length);
-      this.#buffer.set(value, at);
+      const offset = this.#reserve(value.length);
+      this.#buffer.set(value, offset);
     }
   }
 
@@ -291,11 +291,11 @@ class RecordDecoder {
   }
 
   #take(bytes: number): number {
-    const at = this.#offset;
-    if (at + bytes > this.#bytes.length)
+    const offset = this.#offset;
+    if (offset + bytes > this.#bytes.length)
       throw new StoreError('corrupt', `a journal record of ${this.#bytes.length} bytes is cut`);
     this.#offset += bytes;
-    return at;
+    return offset;
   }
 
   uint32(): number {
@@ -308,8 +308,8 @@ class RecordDecoder {
 
   bytes(): Buffer {
     const length = this.uint32();
-    const at = this.#take(length);
-    return length === 0 ? EMPTY : this.#bytes.subarray(at, at + length);
+    const offset = this.#take(length);
+    return length === 0 ? EMPTY : this.#bytes.subarray(offset, offset + length);
   }
 
   text(): string {

@@ -69,14 +69,14 @@ function encodeCells(requests: readonly Pick<RemoteRequest, 'requestKey' | 'prio
 export function parseRequestCell(qualifier: Buffer, value: Buffer): RemoteRequest[] {
   const requests: RemoteRequest[] = [];
   const version = value.subarray(0, VERSION_BYTES);
-  for (let at = VERSION_BYTES; at < value.length; ) {
-    const priority = value.readBigUInt64BE(at);
-    const end = at + REQUEST_HEADER + value.readUInt32BE(at + 8);
-    const requestKey = value.subarray(at + REQUEST_HEADER, end);
+  for (let offset = VERSION_BYTES; offset < value.length; ) {
+    const priority = value.readBigUInt64BE(offset);
+    const end = offset + REQUEST_HEADER + value.readUInt32BE(offset + 8);
+    const requestKey = value.subarray(offset + REQUEST_HEADER, end);
     const { table, key } = rowOfRequest(requestKey);
     const isExclusive = requestKey[ID_BYTES] === EXCLUSIVE;
     requests.push({ qualifier, requestKey, id: rowId(table, key), isExclusive, priority, version });
-    at = end;
+    offset = end;
   }
   return requests;
 }

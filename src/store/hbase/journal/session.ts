@@ -275,8 +275,8 @@ export class Session {
   }
 
   async #releaseAll(rows: readonly SharedRow[]): Promise<void> {
-    for (let at = 0; at < rows.length; at += LOCK_BATCH)
-      await Promise.all(rows.slice(at, at + LOCK_BATCH).map((row) => this.#releaseShared(row)));
+    for (let startIndex = 0; startIndex < rows.length; startIndex += LOCK_BATCH)
+      await Promise.all(rows.slice(startIndex, startIndex + LOCK_BATCH).map((row) => this.#releaseShared(row)));
   }
 
   /** Releases all rows and ends the writer. No plan may be running. */

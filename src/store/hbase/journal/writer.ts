@@ -354,11 +354,11 @@ function* splitPieces(buffers: readonly Buffer[]): Generator<Buffer> {
   let pieceSlices: Buffer[] = [];
   let byteCount = 0;
   for (const buffer of buffers) {
-    for (let at = 0; at < buffer.length; ) {
-      const slice = buffer.subarray(at, at + PIECE_BYTES - byteCount);
+    for (let offset = 0; offset < buffer.length; ) {
+      const slice = buffer.subarray(offset, offset + PIECE_BYTES - byteCount);
       pieceSlices.push(slice);
       byteCount += slice.length;
-      at += slice.length;
+      offset += slice.length;
       if (byteCount < PIECE_BYTES) continue;
       yield Buffer.concat(pieceSlices, byteCount);
       pieceSlices = [];

@@ -155,17 +155,16 @@ export class CellCursor {
   }
 
   parse(): void {
-    const block = this.block;
-    const at = this.offset;
-    if (block.length - at < FIXED_CELL_BYTES) throw this.#corrupt('is cut');
-    const length = readUint32(block, at);
-    const keyLength = readUint32(block, at + 4);
-    this.valueLength = readUint32(block, at + 8);
-    if (length > block.length - at - 4 || keyLength < FIXED_KEY_BYTES || keyLength + this.valueLength + 8 > length) {
+    const { block, offset } = this;
+    const bytesLeft = block.length - offset;
+    if (bytesLeft < FIXED_CELL_BYTES) throw this.#corrupt('is cut');
+    const length = readUint32(block, offset);
+    const keyLength = readUint32(block, offset + 4);
+    this.valueLength = readUint32(block, offset + 8);
+    if (length > bytesLeft - 4 || keyLength < FIXED_KEY_BYTES || keyLength + this.valueLength + 8 > length)
       throw this.#corrupt(`has lengths ${length}, ${keyLength}, ${this.valueLength}`);
-    }
-    this.rowStart = at + 14;
-    this.rowLength = (block[at + 12]! << 8) | block[at + 13]!;
+    this.rowStart = offset + 14;
+    this.rowLength = (block[offset + 12]! << 8) | block[offset + 13]!;
     if (this.rowLength + FIXED_KEY_BYTES > keyLength) throw this.#corrupt(`has a row key of ${this.rowLength} bytes`);
     this.familyStart = this.rowStart + this.rowLength + 1;
     this.familyLength = block[this.familyStart - 1]!;
@@ -173,8 +172,8 @@ export class CellCursor {
     if (this.qualifierLength < 0) throw this.#corrupt(`has a family of ${this.familyLength} bytes`);
     if (this.qualifierLength > 0xffff) throw this.#corrupt(`has a qualifier of ${this.qualifierLength} bytes`);
     this.qualifierStart = this.familyStart + this.familyLength;
-    this.valueStart = at + 12 + keyLength;
-    this.#nextOffset = at + 4 + length;
+    this.valueStart = offset + 12 + keyLength;
+    this.#nextOffset = offset + 4 + length;
   }
 
   advance(): void {
@@ -201,8 +200,8 @@ export class CellCursor {
 
   /** Returns the timestamp in milliseconds, an integer below 2^53. */
   timestamp(): number {
-    const at = this.qualifierStart + this.qualifierLength;
-    return readUint32(this.block, at) * 0x1_0000_0000 + readUint32(this.block, at + 4);
+    const offset = this.qualifierStart + this.qualifierLength;
+    return readUint32(this.block, offset) * 0x1_0000_0000 + readUint32(this.block, offset + 4);
   }
 
   #corrupt(flaw: string): StoreError {
@@ -210,8 +209,8 @@ export class CellCursor {
   }
 }
 
-function readUint32(b: Buffer, at: number): number {
-  return ((b[at]! << 24) | (b[at + 1]! << 16) | (b[at + 2]! << 8) | b[at + 3]!) >>> 0;
+function readUint32(b: Buffer, offset: number): number {
+  return ((b[offset]! << 24) | (b[offset + 1]! << 16) | (b[offset + 2]! << 8) | b[offset + 3]!) >>> 0;
 }
 
 /** Values of this size or more are referenced instead of copied, bytes. */
@@ -246,24 +245,24 @@ export class CellBlock {
     const { qualifier } = column;
     const keyLength = FIXED_KEY_BYTES + key.length + family.length + qualifier.length;
     const isReferenced = value.length >= MIN_REFERENCED_BYTES;
-    let at = this.#reserve(12 + keyLength + (isReferenced ? 0 : value.length));
+    let offset = this.#reserve(12 + keyLength + (isReferenced ? 0 : value.length));
     const out = this.#buffer;
-    at = out.writeUInt32BE(8 + keyLength + value.length, at);
-    at = out.writeUInt32BE(keyLength, at);
-    at = out.writeUInt32BE(value.length, at);
-    at = out.writeUInt16BE(key.length, at);
-    copyBytes(key, 0, out, at, key.length);
-    at += key.length;
-    out[at++] = family.length;
-    copyBytes(family, 0, out, at, family.length);
-    at += family.length;
-    copyBytes(qualifier, 0, out, at, qualifier.length);
-    at = out.writeBigUInt64BE(timestamp, at + qualifier.length);
-    out[at++] = type;
+    offset = out.writeUInt32BE(8 + keyLength + value.length, offset);
+    offset = out.writeUInt32BE(keyLength, offset);
+    offset = out.writeUInt32BE(value.length, offset);
+    offset = out.writeUInt16BE(key.length, offset);
+    copyBytes(key, 0, out, offset, key.length);
+    offset += key.length;
+    out[offset++] = family.length;
+    copyBytes(family, 0, out, offset, family.length);
+    offset += family.length;
+    copyBytes(qualifier, 0, out, offset, qualifier.length);
+    offset = out.writeBigUInt64BE(timestamp, offset + qualifier.length);
+    out[offset++] = type;
     if (isReferenced) {
       this.#completedBuffers.push(out.subarray(this.#pendingStart, this.#length), value);
       this.#pendingStart = this.#length;
-    } else copyBytes(value, 0, out, at, value.length);
+    } else copyBytes(value, 0, out, offset, value.length);
     this.count++;
   }
 
@@ -274,14 +273,14 @@ export class CellBlock {
 
   /** Returns the offset at which `bytes` bytes may be written. */
   #reserve(bytes: number): number {
-    const at = this.#length;
+    const offset = this.#length;
     this.#length += bytes;
     if (this.#length > this.#buffer.length) {
       const larger = Buffer.allocUnsafe(Math.max(this.#length, 2 * this.#buffer.length));
-      this.#buffer.copy(larger, 0, 0, at);
+      this.#buffer.copy(larger, 0, 0, offset);
       this.#buffer = larger;
     }
-    return at;
+    return offset;
   }
 }
 
@@ -297,17 +296,17 @@ export function putKeyEnd(timestamp: bigint): Buffer {
 export function encodeRow(table: TableCodec, key: Buffer, row: Buffer, tail: Buffer): { cells: Buffer; count: number } {
   let bytes = 0;
   let count = 0;
-  for (let at = 0; at < row.length; count++) {
-    const nextOffset = nextCell(row, at);
-    bytes += FIXED_CELL_BYTES + key.length + table.family(row[at]!).length + nextOffset - at - CELL_HEADER;
-    at = nextOffset;
+  for (let offset = 0; offset < row.length; count++) {
+    const nextOffset = nextCell(row, offset);
+    bytes += FIXED_CELL_BYTES + key.length + table.family(row[offset]!).length + nextOffset - offset - CELL_HEADER;
+    offset = nextOffset;
   }
   const out = Buffer.allocUnsafe(bytes);
   let to = 0;
-  for (let at = 0; at < row.length; at = nextCell(row, at)) {
-    const family = table.family(row[at]!);
-    const q = qualifierLength(row, at);
-    const v = valueLength(row, at);
+  for (let offset = 0; offset < row.length; offset = nextCell(row, offset)) {
+    const family = table.family(row[offset]!);
+    const q = qualifierLength(row, offset);
+    const v = valueLength(row, offset);
     const keyLength = FIXED_KEY_BYTES + key.length + family.length + q;
     to = writeUint32(out, to, 8 + keyLength + v);
     to = writeUint32(out, to, keyLength);
@@ -317,9 +316,9 @@ export function encodeRow(table: TableCodec, key: Buffer, row: Buffer, tail: Buf
     to = appendBytes(key, 0, out, to, key.length);
     out[to++] = family.length;
     to = appendBytes(family, 0, out, to, family.length);
-    to = appendBytes(row, at + CELL_HEADER, out, to, q);
+    to = appendBytes(row, offset + CELL_HEADER, out, to, q);
     to = appendBytes(tail, 0, out, to, tail.length);
-    to = appendBytes(row, at + CELL_HEADER + q, out, to, v);
+    to = appendBytes(row, offset + CELL_HEADER + q, out, to, v);
   }
   return { cells: out, count };
 }
@@ -329,12 +328,12 @@ function appendBytes(source: Buffer, sourceStart: number, target: Buffer, target
   return targetStart + length;
 }
 
-function writeUint32(out: Buffer, at: number, value: number): number {
-  out[at] = value >>> 24;
-  out[at + 1] = value >>> 16;
-  out[at + 2] = value >>> 8;
-  out[at + 3] = value;
-  return at + 4;
+function writeUint32(out: Buffer, offset: number, value: number): number {
+  out[offset] = value >>> 24;
+  out[offset + 1] = value >>> 16;
+  out[offset + 2] = value >>> 8;
+  out[offset + 3] = value;
+  return offset + 4;
 }
 
 /** Estimates the size of a row's cells in a block, on the assumption that family names have a single byte. */

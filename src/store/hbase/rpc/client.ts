@@ -210,8 +210,8 @@ export class HBaseClient {
         const request = new MessageWriter().bytes(1, region.specifier).bytes(2, messages[0]).finish();
         const answer = await this.#servers.get(region.server).call('Mutate', request, cells, attempts.expiresAt);
         return readCounters(codec, new CellCursor(answer.cells), add);
-      } catch (e) {
-        const failure = failureOrThrow(e);
+      } catch (error) {
+        const failure = failureOrThrow(error);
         if (region) this.#dispatcher.noteFailure(failure, region);
         if (!failure.traits.isNotApplied) throw storeError(failure, 'unknown');
         await attempts.pause(failure, 'no');
@@ -227,8 +227,8 @@ export class HBaseClient {
       try {
         const regions = await this.#regions.readAll(codec.name, attempts);
         return regions.map(({ start, end, server }) => ({ start, end, server }));
-      } catch (e) {
-        await attempts.pause(failureOrThrow(e), 'no');
+      } catch (error) {
+        await attempts.pause(failureOrThrow(error), 'no');
       }
     }
   }
@@ -355,11 +355,11 @@ function encodeGetField(key: Buffer, fields: Buffer): Buffer {
   const length = 1 + varintLength(key.length) + key.length + fields.length;
   const out = Buffer.allocUnsafe(1 + varintLength(length) + length);
   out[0] = 0x1a;
-  let at = writeVarint(out, 1, length);
-  out[at++] = 0x0a;
-  at = writeVarint(out, at, key.length);
-  out.set(key, at);
-  out.set(fields, at + key.length);
+  let offset = writeVarint(out, 1, length);
+  out[offset++] = 0x0a;
+  offset = writeVarint(out, offset, key.length);
+  out.set(key, offset);
+  out.set(fields, offset + key.length);
   return out;
 }
 

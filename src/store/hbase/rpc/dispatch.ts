@@ -59,9 +59,9 @@ export class RowDispatcher implements Dispatcher {
   async #locate(operation: RowOperation): Promise<void> {
     try {
       this.#enqueue(operation, await this.#regions.locate(operation.table.name, operation.key, operation.attempts));
-    } catch (e) {
-      if (e instanceof Failure) operation.fail(e);
-      else operation.reject(e);
+    } catch (error) {
+      if (error instanceof Failure) operation.fail(error);
+      else operation.reject(error);
     }
   }
 

@@ -25,21 +25,21 @@ export class FrameSplitter {
     if (this.#bufferedBytes < this.#neededBytes) return;
     const received =
       this.#bufferedChunks.length === 1 ? bytes : Buffer.concat(this.#bufferedChunks, this.#bufferedBytes);
-    let at = 0;
+    let offset = 0;
     this.#neededBytes = 4;
-    while (received.length - at >= 4) {
-      const length = received.readUInt32BE(at);
+    while (received.length - offset >= 4) {
+      const length = received.readUInt32BE(offset);
       if (length === HTTP_LENGTH)
         throw new StoreError('corrupt', "it speaks HTTP: this is another port than HBase's RPC");
       if (length > MAX_FRAME) throw new StoreError('corrupt', `frame of ${length} bytes; ${MAX_FRAME} is the most`);
-      if (received.length - at - 4 < length) {
+      if (received.length - offset - 4 < length) {
         this.#neededBytes = 4 + length;
         break;
       }
-      this.#onFrame(received.subarray(at + 4, at + 4 + length));
-      at += 4 + length;
+      this.#onFrame(received.subarray(offset + 4, offset + 4 + length));
+      offset += 4 + length;
     }
-    this.#bufferedBytes = received.length - at;
-    this.#bufferedChunks = this.#bufferedBytes > 0 ? [received.subarray(at)] : [];
+    this.#bufferedBytes = received.length - offset;
+    this.#bufferedChunks = this.#bufferedBytes > 0 ? [received.subarray(offset)] : [];
   }
 }

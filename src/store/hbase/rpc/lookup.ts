@@ -118,14 +118,14 @@ export class Lookups {
     try {
       const { regions } = this.#context;
       this.#enqueue(lookup, await regions.locate(lookup.table.name, lookup.from, lookup.attempts));
-    } catch (e) {
-      void this.#retry(lookup, e);
+    } catch (error) {
+      void this.#retry(lookup, error);
     }
   }
 
-  async #retry(lookup: Lookup, e: unknown): Promise<void> {
+  async #retry(lookup: Lookup, cause: unknown): Promise<void> {
     try {
-      await lookup.attempts.pause(failureOrThrow(e), 'no');
+      await lookup.attempts.pause(failureOrThrow(cause), 'no');
       this.#dispatch(lookup);
     } catch (error) {
       lookup.reject(error);
@@ -176,9 +176,9 @@ export class Lookups {
       if (response.hasMore && !isRegionDone && response.scannerId !== undefined)
         closeScanner(servers.get(server), response.scannerId, settings);
       for (const lookup of sortedLookups) this.#finishOrContinue(region, lookup, isRegionDone, nextKey);
-    } catch (e) {
-      if (e instanceof Failure) this.#context.noteFailure(e, region);
-      for (const lookup of lookups) void this.#retry(lookup, e);
+    } catch (error) {
+      if (error instanceof Failure) this.#context.noteFailure(error, region);
+      for (const lookup of lookups) void this.#retry(lookup, error);
     } finally {
       const scanCount = this.#scanCounts.get(server)! - 1;
       if (scanCount > 0) this.#scanCounts.set(server, scanCount);
@@ -206,18 +206,18 @@ function isAwaited({ attempts }: Lookup): boolean {
 }
 
 /** Removes and returns the look-ups for the next scan: with the same columns, and not marked `mustScanAlone`. */
-function takeLookups(list: Lookup[]): Lookup[] {
-  const firstLookup = list[0]!;
-  if (firstLookup.mustScanAlone || list.length === 1) return list.splice(0, 1);
+function takeLookups(lookups: Lookup[]): Lookup[] {
+  const firstLookup = lookups[0]!;
+  if (firstLookup.mustScanAlone || lookups.length === 1) return lookups.splice(0, 1);
   const scanLookups: Lookup[] = [];
   const remainingLookups: Lookup[] = [];
-  for (const lookup of list) {
+  for (const lookup of lookups) {
     const hasSameColumns = lookup.encodedColumns === firstLookup.encodedColumns;
     const fitsScan = !lookup.mustScanAlone && hasSameColumns && scanLookups.length < MAX_RANGES_PER_SCAN;
     (fitsScan ? scanLookups : remainingLookups).push(lookup);
   }
-  list.length = 0;
-  list.push(...remainingLookups);
+  lookups.length = 0;
+  lookups.push(...remainingLookups);
   return scanLookups;
 }
 

@@ -54,8 +54,8 @@ export class Masters {
           .get(master, 'MasterService')
           .call(method, request, [], attempts.expiresAt);
         return Buffer.from(message.buffer.subarray(message.offset, message.end));
-      } catch (e) {
-        await attempts.pause(failureOrThrow(e), 'unknown');
+      } catch (error) {
+        await attempts.pause(failureOrThrow(error), 'unknown');
       }
     }
   }
@@ -81,8 +81,8 @@ export class Masters {
           return serverName;
         }
         failure = new Failure(`${server.name}: ${method} gave nothing`, { isNotApplied: true });
-      } catch (e) {
-        failure = failureOrThrow(e);
+      } catch (error) {
+        failure = failureOrThrow(error);
       }
     }
     throw Failure.ofLookup('masters', failure!, hintFor(failure!));

@@ -102,8 +102,9 @@ export class MultiQueue {
       completeMulti(name, groups, answer);
       if (!operations.every(({ isAnswered }) => isAnswered))
         failUnanswered(operations, new Failure(`${name}: an action was left without an answer`));
-    } catch (e) {
-      const failure = e instanceof Failure ? e : new Failure(`${name}: ${(e as Error).message}`, {}, { cause: e });
+    } catch (error) {
+      const failure =
+        error instanceof Failure ? error : new Failure(`${name}: ${(error as Error).message}`, {}, { cause: error });
       failUnanswered(operations, failure);
     } finally {
       for (const operation of operations) this.#server.release(operation.byteCount);

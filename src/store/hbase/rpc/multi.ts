@@ -56,11 +56,11 @@ export function encodeMulti(groups: readonly ActionGroup[]): Buffer {
   let totalLength = 0;
   for (const length of groupLengths) totalLength += fieldLength(length);
   const out = Buffer.allocUnsafe(totalLength);
-  let at = 0;
+  let offset = 0;
   for (let i = 0; i < groups.length; i++) {
-    out[at++] = REGION_ACTION_TAG;
-    at = writeVarint(out, at, groupLengths[i]!);
-    at = writeGroup(out, at, groups[i]!);
+    out[offset++] = REGION_ACTION_TAG;
+    offset = writeVarint(out, offset, groupLengths[i]!);
+    offset = writeGroup(out, offset, groups[i]!);
   }
   return out;
 }
@@ -84,31 +84,31 @@ function groupLength(group: ActionGroup): number {
 
 function writeGroup(out: Buffer, start: number, group: ActionGroup): number {
   const { region, isAtomic, condition } = group[0]!;
-  let at = start;
-  out[at++] = REGION_TAG;
-  at = writeVarint(out, at, region.specifier.length);
-  out.set(region.specifier, at);
-  at += region.specifier.length;
+  let offset = start;
+  out[offset++] = REGION_TAG;
+  offset = writeVarint(out, offset, region.specifier.length);
+  out.set(region.specifier, offset);
+  offset += region.specifier.length;
   if (isAtomic) {
-    out[at++] = ATOMIC_TAG;
-    out[at++] = 1;
+    out[offset++] = ATOMIC_TAG;
+    out[offset++] = 1;
   }
   let index = 0;
   for (const action of group) {
     for (const body of action.bodies) {
-      out[at++] = ACTION_TAG;
-      at = writeVarint(out, at, 1 + varintLength(index) + body.length);
-      out[at++] = INDEX_TAG;
-      at = writeVarint(out, at, index++);
-      out.set(body, at);
-      at += body.length;
+      out[offset++] = ACTION_TAG;
+      offset = writeVarint(out, offset, 1 + varintLength(index) + body.length);
+      out[offset++] = INDEX_TAG;
+      offset = writeVarint(out, offset, index++);
+      out.set(body, offset);
+      offset += body.length;
     }
   }
   if (condition) {
-    out.set(condition, at);
-    at += condition.length;
+    out.set(condition, offset);
+    offset += condition.length;
   }
-  return at;
+  return offset;
 }
 
 /**

@@ -63,10 +63,10 @@ export abstract class RowOperation implements QueuedAction {
     this.isInFlight = false;
     try {
       this.handleAnswer(cells, cellCount, isProcessed);
-    } catch (e) {
-      this.reject(e);
+    } catch (error) {
+      this.reject(error);
       // The cursor has stopped inside this answer, so the answers behind it cannot be read.
-      throw e;
+      throw error;
     }
   }
 
@@ -97,8 +97,8 @@ export abstract class RowOperation implements QueuedAction {
       if (this.mayBeApplied && !this.isRepeatable) throw storeError(failure, applied);
       await this.attempts.pause(failure, applied);
       this.dispatcher.dispatch(this);
-    } catch (e) {
-      this.reject(e);
+    } catch (error) {
+      this.reject(error);
     }
   }
 }

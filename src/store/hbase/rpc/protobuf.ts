@@ -19,19 +19,19 @@ export function varintLength(value: number): number {
   return length;
 }
 
-/** Writes the varint of `value` at `at`. Returns the offset after it. */
-export function writeVarint(out: Buffer, at: number, value: number): number {
+/** Writes the varint of `value` at `offset`. Returns the offset after it. */
+export function writeVarint(out: Buffer, offset: number, value: number): number {
   let remainder = value;
   while (remainder > 0x7f_ffff_ff) {
-    out[at++] = (remainder % 0x80) | 0x80;
+    out[offset++] = (remainder % 0x80) | 0x80;
     remainder = Math.floor(remainder / 0x80);
   }
   while (remainder > 0x7f) {
-    out[at++] = (remainder & 0x7f) | 0x80;
+    out[offset++] = (remainder & 0x7f) | 0x80;
     remainder >>>= 7;
   }
-  out[at++] = remainder;
-  return at;
+  out[offset++] = remainder;
+  return offset;
 }
 
 /** Builds a message. Fields are written in call order. An `undefined` value writes nothing. */
@@ -102,7 +102,7 @@ export class MessageWriter {
 }
 
 /**
- * Iterates over the fields of a message, which is `buffer[at, end)`:
+ * Iterates over the fields of a message, which is `buffer[offset, end)`:
  *
  *     while (reader.next()) switch (reader.field) { case 1: … reader.uint() … break; default: reader.skip(); }
  *
@@ -115,9 +115,9 @@ export class MessageReader {
   field = 0;
   #wireType = 0;
 
-  constructor(buffer: Buffer, at = 0, end = buffer.length) {
+  constructor(buffer: Buffer, offset = 0, end = buffer.length) {
     this.buffer = buffer;
-    this.offset = at;
+    this.offset = offset;
     this.end = end;
   }
 

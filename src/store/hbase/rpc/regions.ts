@@ -48,9 +48,9 @@ export class Regions {
   }
 
   cachedRegion(table: string, key: Buffer): Region | undefined {
-    const list = this.#regionsByTable.get(table);
-    if (!list) return undefined;
-    const region = list[findByStart(list, key)];
+    const regions = this.#regionsByTable.get(table);
+    if (!regions) return undefined;
+    const region = regions[findByStart(regions, key)];
     return region && (region.end.length === 0 || Buffer.compare(key, region.end) < 0) ? region : undefined;
   }
 
@@ -84,9 +84,9 @@ export class Regions {
   /** Removes the region from the cache, unless it has been looked up again since. */
   drop(region: Region): void {
     if (region.table === META_TABLE) this.#metaRegion = undefined;
-    const list = this.#regionsByTable.get(region.table);
-    const index = list?.indexOf(region) ?? -1;
-    if (index >= 0) list!.splice(index, 1);
+    const regions = this.#regionsByTable.get(region.table);
+    const index = regions?.indexOf(region) ?? -1;
+    if (index >= 0) regions!.splice(index, 1);
   }
 
   dropServer(server: string): void {
@@ -98,15 +98,15 @@ export class Regions {
   }
 
   #cachedBefore(table: string, key: Buffer | undefined): Region | undefined {
-    const list = this.#regionsByTable.get(table);
-    if (!list) return undefined;
+    const regions = this.#regionsByTable.get(table);
+    if (!regions) return undefined;
     if (key === undefined) {
-      const lastRegion = list[list.length - 1];
+      const lastRegion = regions[regions.length - 1];
       return lastRegion && lastRegion.end.length === 0 ? lastRegion : undefined;
     }
-    let index = findByStart(list, key);
-    if (index >= 0 && list[index]!.start.equals(key)) index--;
-    const region = list[index];
+    let index = findByStart(regions, key);
+    if (index >= 0 && regions[index]!.start.equals(key)) index--;
+    const region = regions[index];
     return region && (region.end.length === 0 || Buffer.compare(key, region.end) <= 0) ? region : undefined;
   }
 
@@ -178,19 +178,19 @@ export class Regions {
       throw new StoreError('noTable', `no table ${table}`);
     }
     // Rows of hbase:meta are in key order. Regions overlap only during a split or merge.
-    const list: Region[] = [];
+    const regions: Region[] = [];
     for (const region of openRegions) {
-      while (list.length > 0 && overlaps(list[list.length - 1]!, region)) list.pop();
-      list.push(region);
+      while (regions.length > 0 && overlaps(regions[regions.length - 1]!, region)) regions.pop();
+      regions.push(region);
     }
-    this.#regionsByTable.set(table, list);
+    this.#regionsByTable.set(table, regions);
     if (openRegions.length === 0)
       throw new Failure(`table ${table} has no open region`, { isNotApplied: true, isRegionMoved: true });
   }
 
   #insert(region: Region): void {
-    const list = this.#regionsByTable.get(region.table) ?? [];
-    const newRegions = list.filter((oldRegion) => !overlaps(oldRegion, region));
+    const regions = this.#regionsByTable.get(region.table) ?? [];
+    const newRegions = regions.filter((oldRegion) => !overlaps(oldRegion, region));
     newRegions.splice(findByStart(newRegions, region.start) + 1, 0, region);
     this.#regionsByTable.set(region.table, newRegions);
   }
@@ -221,8 +221,8 @@ export class Regions {
     try {
       const answer = await this.#servers.get(metaRegion.server).call('Scan', request, [], attempts.expiresAt);
       return readMetaRows(table, answer.message, new CellCursor(answer.cells), limit);
-    } catch (e) {
-      const failure = failureOrThrow(e);
+    } catch (error) {
+      const failure = failureOrThrow(error);
       if (failure.traits.isRegionMoved || !failure.exceptionName) this.#metaRegion = undefined;
       throw Failure.ofLookup(META_TABLE, failure);
     }
@@ -277,12 +277,12 @@ function overlaps(a: Region, b: Region): boolean {
 }
 
 /** Returns the index of the last region with a start at or below the key, or -1. */
-function findByStart(list: readonly Region[], key: Buffer): number {
+function findByStart(regions: readonly Region[], key: Buffer): number {
   let low = 0;
-  let high = list.length;
+  let high = regions.length;
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if (Buffer.compare(list[middle]!.start, key) <= 0) low = middle + 1;
+    if (Buffer.compare(regions[middle]!.start, key) <= 0) low = middle + 1;
     else high = middle;
   }
   return low - 1;

@@ -125,7 +125,7 @@ export function storeError(failure: Failure, applied: 'no' | 'unknown'): StoreEr
 }
 
 /** Returns a `Failure` and throws any other error, such as that of a corrupt message. */
-export function failureOrThrow(e: unknown): Failure {
-  if (e instanceof Failure) return e;
-  throw e;
+export function failureOrThrow(error: unknown): Failure {
+  if (error instanceof Failure) return error;
+  throw error;
 }

@@ -105,12 +105,12 @@ export class RegionScan implements HBaseScan {
         const answer = await this.#request(region, attempts);
         const batch = this.#readBatch(region, answer);
         if (batch) return batch;
-      } catch (e) {
-        if (!(e instanceof Failure)) {
+      } catch (error) {
+        if (!(error instanceof Failure)) {
           this.#isDone = true;
-          throw e;
+          throw error;
         }
-        if (!this.#isDone) await this.#pauseAfterFailure(e, region, attempts);
+        if (!this.#isDone) await this.#pauseAfterFailure(error, region, attempts);
       } finally {
         if (this.#isDone) this.#dropScanner(true);
       }

@@ -101,9 +101,9 @@ export class Server {
       const answer = await connection.call(method, message, cells, timeout);
       if (this.#maxCalls < this.#settings.maxInFlightPerServer) this.#maxCalls += LIMIT_RECOVERY;
       return answer;
-    } catch (e) {
-      if (e instanceof Failure && e.traits.isOverload) this.reduceLimit();
-      throw e;
+    } catch (error) {
+      if (error instanceof Failure && error.traits.isOverload) this.reduceLimit();
+      throw error;
     }
   }
 
@@ -154,11 +154,11 @@ export class Server {
       this.#connection = connection;
       this.#recentFailure = undefined;
       return connection;
-    } catch (e) {
+    } catch (error) {
       if (this.#closeController.signal.aborted) throw closedFailure(this.name);
-      if (e instanceof Failure)
-        this.#recentFailure = { failure: e, validUntil: performance.now() + this.#settings.retryPauseMs };
-      throw e;
+      if (error instanceof Failure)
+        this.#recentFailure = { failure: error, validUntil: performance.now() + this.#settings.retryPauseMs };
+      throw error;
     }
   }
 

@@ -67,23 +67,23 @@ export function encodeRequest(
   const length = varintLength(headerLength) + headerLength + varintLength(message.length) + message.length;
   const out = Buffer.allocUnsafe(4 + length);
   out.writeUInt32BE(length + cellBytes, 0);
-  let at = writeVarint(out, 4, headerLength);
-  out[at++] = 0x08;
-  at = writeVarint(out, at, id);
-  out.set(methodField, at);
-  at += methodField.length;
-  out[at++] = 0x20;
-  out[at++] = 1;
+  let offset = writeVarint(out, 4, headerLength);
+  out[offset++] = 0x08;
+  offset = writeVarint(out, offset, id);
+  out.set(methodField, offset);
+  offset += methodField.length;
+  out[offset++] = 0x20;
+  out[offset++] = 1;
   if (metaLength) {
-    out[at++] = 0x2a;
-    out[at++] = metaLength;
-    out[at++] = 0x08;
-    at = writeVarint(out, at, cellBytes);
+    out[offset++] = 0x2a;
+    out[offset++] = metaLength;
+    out[offset++] = 0x08;
+    offset = writeVarint(out, offset, cellBytes);
   }
-  out[at++] = 0x38;
-  at = writeVarint(out, at, timeout);
-  at = writeVarint(out, at, message.length);
-  out.set(message, at);
+  out[offset++] = 0x38;
+  offset = writeVarint(out, offset, timeout);
+  offset = writeVarint(out, offset, message.length);
+  out.set(message, offset);
   return out;
 }
 

@@ -67,11 +67,12 @@ async function findProblem(
   return damagedFile(path, `it should have ${neededBytes} bytes and has ${size}`);
 }
 
-async function readMeta(file: FileHandle, path: string, at: number): Promise<Meta | StoreError> {
+async function readMeta(file: FileHandle, path: string, offset: number): Promise<Meta | StoreError> {
   const meta = Buffer.alloc(META_BYTES);
-  const { bytesRead } = await file.read(meta, 0, META_BYTES, at);
-  if (bytesRead < META_BYTES) return damagedFile(path, `it is cut at byte ${at + bytesRead}`);
-  if (meta.readUInt32LE(MAGIC_AT) !== MAGIC) return damagedFile(path, `the page at byte ${at} is no LMDB meta page`);
+  const { bytesRead } = await file.read(meta, 0, META_BYTES, offset);
+  if (bytesRead < META_BYTES) return damagedFile(path, `it is cut at byte ${offset + bytesRead}`);
+  if (meta.readUInt32LE(MAGIC_AT) !== MAGIC)
+    return damagedFile(path, `the page at byte ${offset} is no LMDB meta page`);
   const version = meta.readUInt32LE(VERSION_AT) & 0xffff;
   if (version !== VERSION) {
     return new StoreError(
@@ -81,10 +82,10 @@ async function readMeta(file: FileHandle, path: string, at: number): Promise<Met
   }
   const pageSize = meta.readUInt32LE(PAGE_SIZE_AT);
   if (pageSize < 512 || pageSize > 65536 || (pageSize & (pageSize - 1)) !== 0) {
-    return damagedFile(path, `the page at byte ${at} tells a page size of ${pageSize}`);
+    return damagedFile(path, `the page at byte ${offset} tells a page size of ${pageSize}`);
   }
   const flags = meta.readUInt16LE(FLAGS_AT);
-  if (!hasKnownFlags(flags)) return damagedFile(path, `the page at byte ${at} has flags ${flags}`);
+  if (!hasKnownFlags(flags)) return damagedFile(path, `the page at byte ${offset} has flags ${flags}`);
   return {
     pageSize,
     lastPage: meta.readBigUInt64LE(LAST_PAGE_AT),

@@ -54,16 +54,16 @@ export interface Meta {
   readonly databaseList: DatabaseRecord;
 }
 
-export function readDatabaseRecord(bytes: Buffer, at: number): DatabaseRecord {
-  const isEmpty = bytes.readUInt32LE(at + 40) === 0xffffffff && bytes.readUInt32LE(at + 44) === 0xffffffff;
+export function readDatabaseRecord(bytes: Buffer, offset: number): DatabaseRecord {
+  const isEmpty = bytes.readUInt32LE(offset + 40) === 0xffffffff && bytes.readUInt32LE(offset + 44) === 0xffffffff;
   return {
-    flags: bytes.readUInt16LE(at + 4),
-    depth: bytes.readUInt16LE(at + 6),
-    branchPageCount: u64(bytes, at + 8),
-    leafPageCount: u64(bytes, at + 16),
-    overflowCount: u64(bytes, at + 24),
-    entryCount: u64(bytes, at + 32),
-    rootPage: isEmpty ? undefined : u64(bytes, at + 40),
+    flags: bytes.readUInt16LE(offset + 4),
+    depth: bytes.readUInt16LE(offset + 6),
+    branchPageCount: u64(bytes, offset + 8),
+    leafPageCount: u64(bytes, offset + 16),
+    overflowCount: u64(bytes, offset + 24),
+    entryCount: u64(bytes, offset + 32),
+    rootPage: isEmpty ? undefined : u64(bytes, offset + 40),
   };
 }
 

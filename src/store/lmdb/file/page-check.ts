@@ -43,23 +43,23 @@ export interface TreeRules {
 }
 
 /** Reads a u64. A value above 2⁵³ is rounded, but stays above all numbers with which it is compared. */
-export function u64(bytes: Buffer, at: number): number {
-  return bytes.readUInt32LE(at) + bytes.readUInt32LE(at + 4) * 0x1_0000_0000;
+export function u64(bytes: Buffer, offset: number): number {
+  return bytes.readUInt32LE(offset) + bytes.readUInt32LE(offset + 4) * 0x1_0000_0000;
 }
 
 /** Returns the problem of a page header, except of `lower` and `upper`; empty if there is none. */
-export function headerProblem(bytes: Buffer, at: number, page: number, kind: number, newest: number): string {
-  const number = u64(bytes, at);
+export function headerProblem(bytes: Buffer, offset: number, page: number, kind: number, newest: number): string {
+  const number = u64(bytes, offset);
   if (number !== page) return `calls itself page ${number}`;
-  const flags = bytes.readUInt16LE(at + KIND_AT);
-  if (flags !== kind) return `is of kind ${flags}, where one of kind ${kind} belongs`;
-  const transaction = u64(bytes, at + 8);
+  const pageKind = bytes.readUInt16LE(offset + KIND_AT);
+  if (pageKind !== kind) return `is of kind ${pageKind}, where one of kind ${kind} belongs`;
+  const transaction = u64(bytes, offset + 8);
   return transaction > newest ? `is of transaction ${transaction}, which was not yet` : '';
 }
 
 /** Number of pages of a value in overflow pages, according to its first overflow page. */
-export function overflowCount(bytes: Buffer, at: number): number {
-  return bytes.readUInt32LE(at + LOWER_AT);
+export function overflowCount(bytes: Buffer, offset: number): number {
+  return bytes.readUInt32LE(offset + LOWER_AT);
 }
 
 /** Checks one page of a tree at a time. If `check` finds no problem, the node accessors return the page's contents. */

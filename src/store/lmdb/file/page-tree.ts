@@ -178,10 +178,10 @@ export class PageTree {
     this.#checkOverflowValues(overflowValues);
   }
 
-  #checkLeaf({ page, low, high }: ChildPage, at: number, overflowValues: OverflowValue[]): void {
+  #checkLeaf({ page, low, high }: ChildPage, offset: number, overflowValues: OverflowValue[]): void {
     this.#leafPageCount++;
     const check = this.#check;
-    const problem = check.check(this.#readBuffer, at, page, true, this.#rules, low, high);
+    const problem = check.check(this.#readBuffer, offset, page, true, this.#rules, low, high);
     if (problem) {
       this.#reportProblem(page, problem);
       return;

@@ -35,19 +35,19 @@ export class Records {
     this.#words = new Words(context.rowLayout);
   }
 
-  /** Verifies the checksum of the value `bytes[0, length)` with key `keys[from, to)`. Returns the length without it. */
-  verify(keys: Buffer, from: number, to: number, bytes: Buffer, length: number): number {
-    if (!hasValidChecksum(keys, from, to, bytes, length))
-      throw this.damagedError(keys.subarray(from, to), 'its check does not fit');
+  /** Verifies the checksum of `bytes[0, length)` with key `keys[keyStart, keyEnd)`. Returns the length without it. */
+  verify(keys: Buffer, keyStart: number, keyEnd: number, bytes: Buffer, length: number): number {
+    if (!hasValidChecksum(keys, keyStart, keyEnd, bytes, length))
+      throw this.damagedError(keys.subarray(keyStart, keyEnd), 'its check does not fit');
     return length - CHECKSUM_BYTES;
   }
 
   /** Returns a view of a verified record, which is valid until the next call. */
-  view(keys: Buffer, from: number, to: number, bytes: Buffer, end: number): RecordView {
+  view(keys: Buffer, keyStart: number, keyEnd: number, bytes: Buffer, end: number): RecordView {
     const view = this.#view;
     view.keys = keys;
-    view.from = from;
-    view.to = to;
+    view.from = keyStart;
+    view.to = keyEnd;
     view.bytes = bytes;
     view.end = end;
     return view;
@@ -149,11 +149,9 @@ export class RecordWriter {
     }
   }
 
-  /**
-   * Encodes the packed row `row[start, end)` under the key `keys[from, to)`. The result is valid until the next call.
-   */
-  encode(keys: Buffer, from: number, to: number, row: Buffer, start: number, end: number): RowEncoder {
-    this.#encoder.encode(keys, from, to, row, start, end);
+  /** Encodes the packed row `row[start, end)` with key `keys[keyStart, keyEnd)`. Valid until the next call. */
+  encode(keys: Buffer, keyStart: number, keyEnd: number, row: Buffer, start: number, end: number): RowEncoder {
+    this.#encoder.encode(keys, keyStart, keyEnd, row, start, end);
     return this.#encoder;
   }
 

@@ -7,8 +7,8 @@ import type { Records } from './records.js';
 
 /** Receives the rows of a scan while they lie in LMDB's read buffer. */
 export interface RangeSink {
-  /** Receives a row, valid only during the call: the key `keys[from..to)` and the verified value `row[0..length)`. */
-  addRow(keys: Buffer, from: number, to: number, row: Buffer, length: number): void;
+  /** Receives a row, valid only during the call: key `keys[keyStart..keyEnd)` and verified value `row[0..length)`. */
+  addRow(keys: Buffer, keyStart: number, keyEnd: number, row: Buffer, length: number): void;
   /** True stops the scan. */
   readonly isFull: boolean;
 }
@@ -32,15 +32,16 @@ interface Walk {
 }
 
 /** Returns whether the first row that LMDB found lies before the range, as can happen with a damaged key. */
-function liesBefore({ start, reverse = false }: RowRange, keys: Buffer, from: number, to: number): boolean {
+function liesBefore({ start, reverse = false }: RowRange, keys: Buffer, keyStart: number, keyEnd: number): boolean {
   if (!start) return false;
-  const order = compareRuns(keys, from, to, start);
+  const order = compareRuns(keys, keyStart, keyEnd, start);
   return order !== 0 && order > 0 === reverse;
 }
 
-function isBeyond({ end, reverse = false, inclusiveEnd }: RowRange, keys: Buffer, from: number, to: number): boolean {
+function isBeyond(range: RowRange, keys: Buffer, keyStart: number, keyEnd: number): boolean {
+  const { end, reverse = false, inclusiveEnd } = range;
   if (!end) return false;
-  const order = compareRuns(keys, from, to, end);
+  const order = compareRuns(keys, keyStart, keyEnd, end);
   return order === 0 ? !inclusiveEnd : order > 0 !== reverse;
 }
 
@@ -62,9 +63,9 @@ class KeyComparison implements RangeSink {
     this.#key = key;
   }
 
-  addRow(keys: Buffer, from: number, to: number): void {
+  addRow(keys: Buffer, keyStart: number, keyEnd: number): void {
     this.isFull = true;
-    if (this.#key) this.order = compareRuns(keys, from, to, this.#key);
+    if (this.#key) this.order = compareRuns(keys, keyStart, keyEnd, this.#key);
   }
 }
 
@@ -105,21 +106,21 @@ export class Scanner {
         writeKey,
         decode: (bytes: Buffer, end: number): undefined => {
           const keys = this.#keyBytes;
-          const from = this.#keyStart;
-          const to = this.#keyEnd;
+          const keyStart = this.#keyStart;
+          const keyEnd = this.#keyEnd;
           const row = plainView(bytes);
-          const length = records.verify(keys, from, to, row, end);
+          const length = records.verify(keys, keyStart, keyEnd, row, end);
           const walk = this.#activeWalk!;
-          if (!walk.hasRows && liesBefore(walk.range, keys, from, to))
+          if (!walk.hasRows && liesBefore(walk.range, keys, keyStart, keyEnd))
             throw damaged(
               this.#tableName,
-              Buffer.from(keys.subarray(from, to)),
+              Buffer.from(keys.subarray(keyStart, keyEnd)),
               'it does not stand where its key belongs',
             );
-          walk.isPastEnd = isBeyond(walk.range, keys, from, to);
+          walk.isPastEnd = isBeyond(walk.range, keys, keyStart, keyEnd);
           if (walk.isPastEnd) return;
           walk.hasRows = true;
-          walk.sink.addRow(keys, from, to, row, length);
+          walk.sink.addRow(keys, keyStart, keyEnd, row, length);
         },
       },
     });

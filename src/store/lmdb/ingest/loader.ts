@@ -160,42 +160,43 @@ export class TableLoader {
 
   /** Writes lists. Rows with equal keys are adjacent and belong to one list. */
   #writeLists(cursor: RowCursor, lists: ListWriter): void {
-    const run = new SuffixRun(this.#table.spec.suffixBytes!);
-    let hasRun = false;
+    const suffixes = new SuffixRun(this.#table.spec.suffixBytes!);
+    let hasSuffixes = false;
     while (cursor.next()) {
-      if (hasRun && this.#hasSameKey(cursor)) {
-        run.add(cursor);
+      if (hasSuffixes && this.#hasSameKey(cursor)) {
+        suffixes.add(cursor);
         continue;
       }
-      if (hasRun) this.#writeList(run, lists);
+      if (hasSuffixes) this.#writeList(suffixes, lists);
       this.#setKey(cursor);
-      run.begin(cursor);
-      hasRun = true;
+      suffixes.begin(cursor);
+      hasSuffixes = true;
     }
-    if (hasRun) this.#writeList(run, lists);
+    if (hasSuffixes) this.#writeList(suffixes, lists);
   }
 
-  #writeList(run: SuffixRun, lists: ListWriter): void {
+  #writeList(suffixes: SuffixRun, lists: ListWriter): void {
     const { spec } = this.#table;
     const length = this.#key.end - this.#key.start;
     if (length === 0 || length + spec.suffixBytes! > this.#maxKey) {
       const end = Buffer.alloc(spec.suffixBytes!);
       checkKey(Buffer.concat([this.#rowKey(), end]), spec, this.#maxKey);
     }
-    run.finish();
-    const bytes = run.end - run.start;
+    suffixes.finish();
+    const bytes = suffixes.end - suffixes.start;
     if (bytes === 0) return;
     if (bytes <= recordRoom(length, spec.suffixBytes!)) {
       const value = this.#value;
       const { bytes: keys, start, end } = this.#key;
-      const checksummedValue = appendChecksum(keys, start, end, run.bytes, run.start, run.end);
+      const checksummedValue = appendChecksum(keys, start, end, suffixes.bytes, suffixes.start, suffixes.end);
       value.bytes = checksummedValue.bytes;
       value.end = checksummedValue.length;
       if (this.#tryAppend()) return;
       // A prefix with a single suffix is usually new if the previous prefix was; other prefixes usually exist already.
       if (bytes === spec.suffixBytes && this.#wasPreviousNew && this.#db.putSync(undefined, value, IF_ABSENT)) return;
     }
-    this.#wasPreviousNew = !lists.changeList(this.#rowKey(), run.bytes.subarray(run.start, run.end), EMPTY);
+    const additions = suffixes.bytes.subarray(suffixes.start, suffixes.end);
+    this.#wasPreviousNew = !lists.changeList(this.#rowKey(), additions, EMPTY);
   }
 
   #tryAppend(): boolean {
@@ -204,11 +205,11 @@ export class TableLoader {
   }
 
   #writeCells(key: Buffer, packed: Buffer): void {
-    for (let at = 0; at < packed.length; at = nextCell(packed, at)) {
-      const db = separateFamilyDb(this.#table, packed[at]!);
-      const value = valueStart(packed, at);
-      const separateKey = cellKey(key, packed.subarray(qualifierStart(at), value));
-      db.putSync(separateKey, withChecksum(separateKey, packed.subarray(value, nextCell(packed, at))));
+    for (let offset = 0; offset < packed.length; offset = nextCell(packed, offset)) {
+      const db = separateFamilyDb(this.#table, packed[offset]!);
+      const valueOffset = valueStart(packed, offset);
+      const separateKey = cellKey(key, packed.subarray(qualifierStart(offset), valueOffset));
+      db.putSync(separateKey, withChecksum(separateKey, packed.subarray(valueOffset, nextCell(packed, offset))));
     }
   }
 }
@@ -220,7 +221,7 @@ function openSpanDb(root: RootDatabase, table: LmdbTable, key: ByteSpan): SpanDb
       writeKey(_key: undefined, target: Buffer, start: number): number {
         const { bytes, end } = key;
         let to = start;
-        for (let at = key.start; at < end; at++) target[to++] = bytes[at]!;
+        for (let offset = key.start; offset < end; offset++) target[to++] = bytes[offset]!;
         return to;
       },
       readKey: () => undefined,

@@ -40,15 +40,16 @@ export class SuffixRun {
     if (this.#isSorted) return;
     const n = this.#suffixBytes;
     const suffixes: Buffer[] = [];
-    for (let at = this.start; at < this.end; at += n) suffixes.push(this.bytes.subarray(at, at + n));
+    for (let offset = this.start; offset < this.end; offset += n)
+      suffixes.push(this.bytes.subarray(offset, offset + n));
     suffixes.sort(Buffer.compare);
     this.bytes = Buffer.concat(suffixes.filter((suffix, i) => i === 0 || !suffix.equals(suffixes[i - 1]!)));
     this.start = 0;
     this.end = this.bytes.length;
   }
 
-  #checkLength(from: number, to: number): void {
-    if ((to - from) % this.#suffixBytes !== 0)
+  #checkLength(start: number, end: number): void {
+    if ((end - start) % this.#suffixBytes !== 0)
       throw new TypeError(`suffixes to load have ${this.#suffixBytes} bytes each`);
   }
 
@@ -69,12 +70,12 @@ export class SuffixRun {
     this.bytes = larger;
   }
 
-  #isRising(bytes: Buffer, from: number, to: number): boolean {
+  #isRising(bytes: Buffer, start: number, end: number): boolean {
     const n = this.#suffixBytes;
-    for (let at = from + n; at < to; at += n) {
+    for (let offset = start + n; offset < end; offset += n) {
       let i = 0;
-      while (i < n && bytes[at + i] === bytes[at - n + i]) i++;
-      if (i === n || bytes[at + i]! < bytes[at - n + i]!) return false;
+      while (i < n && bytes[offset + i] === bytes[offset - n + i]) i++;
+      if (i === n || bytes[offset + i]! < bytes[offset - n + i]!) return false;
     }
     return true;
   }

@@ -30,14 +30,14 @@ export function scanLists(
 }
 
 class ListScan implements RangeSink {
-  /** Stops the scan of records, because the batch is full or the next list must be read by `visitRuns`. */
+  /** Stops the scan of records, because the batch is full or the next list must be read by `visitSuffixes`. */
   isFull = false;
   readonly #collector: Collector;
   readonly #prefixes: Prefixes;
   readonly #from: Buffer | undefined;
   readonly #to: Buffer | undefined;
   readonly #suffixBytes: number;
-  /** A prefix whose list must be read by `visitRuns`, because the list is long or only partly in the range. */
+  /** A prefix whose list must be read by `visitSuffixes`, because the list is long or only partly in the range. */
   #pendingPrefix: Buffer | undefined;
   #lastKey: Buffer | undefined;
   readonly #markRow = Buffer.from(MARK_ROW);
@@ -77,9 +77,9 @@ class ListScan implements RangeSink {
     return this.isFull ? this.#lastKey : undefined;
   }
 
-  addRow(keys: Buffer, from: number, to: number, record: Buffer, length: number): void {
-    const prefix = allocate(to - from);
-    keys.copy(prefix, 0, from, to);
+  addRow(keys: Buffer, keyStart: number, keyEnd: number, record: Buffer, length: number): void {
+    const prefix = allocate(keyEnd - keyStart);
+    keys.copy(prefix, 0, keyStart, keyEnd);
     const end = this.#to;
     if (length % this.#suffixBytes === 0 && !(end && startsWith(end, prefix))) {
       this.#emitRows(prefix, record, 0, length);
@@ -96,26 +96,26 @@ class ListScan implements RangeSink {
     const low = from && startsWith(from, prefix) ? from.subarray(prefix.length) : undefined;
     const to = this.#to;
     const high = to && startsWith(to, prefix) ? to.subarray(prefix.length) : undefined;
-    this.#prefixes.lists.visitRuns(prefix, after ?? low, (run, begin, end) => {
+    this.#prefixes.lists.visitSuffixes(prefix, after ?? low, (suffixes, begin, end) => {
       const start = after
-        ? lowerBoundIn(run, begin, end, n, after, true)
+        ? lowerBoundIn(suffixes, begin, end, n, after, true)
         : low
-          ? lowerBoundIn(run, begin, end, n, low)
+          ? lowerBoundIn(suffixes, begin, end, n, low)
           : begin;
-      const stop = high ? lowerBoundIn(run, begin, end, n, high) : end;
-      this.#emitRows(prefix, run, start, stop);
+      const stop = high ? lowerBoundIn(suffixes, begin, end, n, high) : end;
+      this.#emitRows(prefix, suffixes, start, stop);
       return !this.isFull && stop === end;
     });
   }
 
-  #emitRows(prefix: Buffer, run: Buffer, from: number, to: number): void {
+  #emitRows(prefix: Buffer, suffixes: Buffer, start: number, end: number): void {
     const n = this.#suffixBytes;
     const { length } = prefix;
-    for (let at = from; at < to; at += n) {
+    for (let offset = start; offset < end; offset += n) {
       const key = allocate(length + n);
       // Prefix and suffix are short, so a loop is faster than a call of `copy`.
       for (let i = 0; i < length; i++) key[i] = prefix[i]!;
-      for (let i = 0; i < n; i++) key[length + i] = run[at + i]!;
+      for (let i = 0; i < n; i++) key[length + i] = suffixes[offset + i]!;
       this.#collector.addUntested(key, this.#markRow);
       this.#lastKey = key;
       if (this.#collector.isFull) {

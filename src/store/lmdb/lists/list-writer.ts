@@ -96,7 +96,7 @@ export class ListWriter {
     if (length > MAX_LOOP_BYTES) plainView(record).copy(scratch, 0, 0, length);
     else for (let i = 0; i < length; i++) scratch[i] = record[i]!;
     added.copy(scratch, length);
-    this.#putRun(this.#recordsDb, prefix, scratch.subarray(0, length + added.length));
+    this.#putChecked(this.#recordsDb, prefix, scratch.subarray(0, length + added.length));
     return true;
   }
 
@@ -105,19 +105,19 @@ export class ListWriter {
     const room = recordRoom(prefix.length, n) - headLength(n);
     if (list.tail.length > room && mayHaveBlocks(prefix.length, n, this.#maxKey)) this.#moveToBlocks(list);
     const { blockedCount, tail } = list;
-    if (blockedCount > 0) this.#putRun(this.#recordsDb, prefix, Buffer.concat([listHead(blockedCount, n), tail]));
-    else if (tail.length > 0) this.#putRun(this.#recordsDb, prefix, tail);
+    if (blockedCount > 0) this.#putChecked(this.#recordsDb, prefix, Buffer.concat([listHead(blockedCount, n), tail]));
+    else if (tail.length > 0) this.#putChecked(this.#recordsDb, prefix, tail);
     else if (hasRecord) this.#recordsDb.removeSync(prefix);
   }
 
   /** Moves all suffixes of the record but the last into full blocks, behind the suffixes of the last block. */
   #moveToBlocks(list: ListDraft): void {
     const end = list.tail.length - this.#suffixBytes;
-    const run = list.tail.subarray(0, end);
+    const suffixes = list.tail.subarray(0, end);
     const key = list.blockedCount > 0 ? this.#lastBlockKey(list) : list.firstKey;
     const block = this.#readBlock(key);
-    this.#putBlocks(list, key, block ? Buffer.concat([block, run]) : run, this.#blockRoom);
-    list.blockedCount += run.length / this.#suffixBytes;
+    this.#putBlocks(list, key, block ? Buffer.concat([block, suffixes]) : suffixes, this.#blockRoom);
+    list.blockedCount += suffixes.length / this.#suffixBytes;
     list.tail = list.tail.subarray(end);
   }
 
@@ -133,8 +133,8 @@ export class ListWriter {
     list.tail = Buffer.concat([block, tail]);
   }
 
-  #putRun(db: Db, key: Buffer, run: Buffer): void {
-    db.putSync(key, withChecksum(key, run));
+  #putChecked(db: Db, key: Buffer, suffixes: Buffer): void {
+    db.putSync(key, withChecksum(key, suffixes));
   }
 
   #readBlock(key: Buffer): Buffer | undefined {
@@ -173,30 +173,30 @@ export class ListWriter {
   #changeBlock(list: ListDraft, key: Buffer, nextKey: Buffer | undefined, changes: SuffixChanges): void {
     const n = this.#suffixBytes;
     const room = this.#blockRoom;
-    const oldRun = this.#readBlock(key) ?? EMPTY;
-    let newRun = applyChanges(oldRun, changes, n);
-    list.blockedCount += (newRun.length - oldRun.length) / n;
-    if (nextKey && newRun.length < oldRun.length && newRun.length < room >> 2)
-      newRun = this.#joinNextBlock(newRun, nextKey);
-    const blockCount = Math.ceil(newRun.length / room);
+    const oldSuffixes = this.#readBlock(key) ?? EMPTY;
+    let newSuffixes = applyChanges(oldSuffixes, changes, n);
+    list.blockedCount += (newSuffixes.length - oldSuffixes.length) / n;
+    if (nextKey && newSuffixes.length < oldSuffixes.length && newSuffixes.length < room >> 2)
+      newSuffixes = this.#joinNextBlock(newSuffixes, nextKey);
+    const blockCount = Math.ceil(newSuffixes.length / room);
     if (blockCount === 0) this.#blocksDb.removeSync(key);
-    else this.#putBlocks(list, key, newRun, Math.ceil(newRun.length / n / blockCount) * n);
+    else this.#putBlocks(list, key, newSuffixes, Math.ceil(newSuffixes.length / n / blockCount) * n);
   }
 
-  /** Returns the run, joined with the next block if both are small. */
-  #joinNextBlock(run: Buffer, nextKey: Buffer): Buffer {
+  /** Returns the suffixes of a block, joined with those of the next block if both are small. */
+  #joinNextBlock(suffixes: Buffer, nextKey: Buffer): Buffer {
     const nextBlock = this.#readBlock(nextKey)!;
-    if (run.length + nextBlock.length > this.#blockRoom >> 1) return run;
+    if (suffixes.length + nextBlock.length > this.#blockRoom >> 1) return suffixes;
     this.#blocksDb.removeSync(nextKey);
-    return Buffer.concat([run, nextBlock]);
+    return Buffer.concat([suffixes, nextBlock]);
   }
 
   /** Writes blocks of `size` bytes, the first under `key`, the others under keys made from their first suffixes. */
-  #putBlocks({ firstKey }: ListDraft, key: Buffer, run: Buffer, size: number): void {
+  #putBlocks({ firstKey }: ListDraft, key: Buffer, suffixes: Buffer, size: number): void {
     const n = this.#suffixBytes;
-    for (let at = 0; at < run.length; at += size) {
-      const newKey = at === 0 ? key : blockKey(firstKey, run.subarray(at, at + n), n);
-      this.#putRun(this.#blocksDb, newKey, run.subarray(at, at + size));
+    for (let offset = 0; offset < suffixes.length; offset += size) {
+      const newKey = offset === 0 ? key : blockKey(firstKey, suffixes.subarray(offset, offset + n), n);
+      this.#putChecked(this.#blocksDb, newKey, suffixes.subarray(offset, offset + size));
     }
   }
 }
@@ -222,29 +222,29 @@ function subtractChanges(changes: SuffixChanges, applied: SuffixChanges): Suffix
   };
 }
 
-/** Returns the run with the changes applied. */
-function applyChanges(run: Buffer, { additions, removals }: SuffixChanges, n: number): Buffer {
-  const end = run.length;
+/** Returns the suffixes with the changes applied. */
+function applyChanges(suffixes: Buffer, { additions, removals }: SuffixChanges, n: number): Buffer {
+  const end = suffixes.length;
   if (removals.length === 0) {
-    if (additions.length === 0) return run;
+    if (additions.length === 0) return suffixes;
     if (end === 0) return additions;
-    if (run.compare(additions, 0, n, end - n, end) < 0) return Buffer.concat([run, additions]);
+    if (suffixes.compare(additions, 0, n, end - n, end) < 0) return Buffer.concat([suffixes, additions]);
   }
   const out = Buffer.allocUnsafe(end + additions.length);
-  let at = 0;
+  let offset = 0;
   let to = 0;
   for (let a = 0, r = 0; a < additions.length || r < removals.length; ) {
     const isAddition =
       r === removals.length || (a < additions.length && additions.compare(removals, r, r + n, a, a + n) < 0);
     const suffix = isAddition ? additions.subarray(a, a + n) : removals.subarray(r, r + n);
-    const position = lowerBoundIn(run, at, end, n, suffix);
-    to += run.copy(out, to, at, position);
-    at = position < end && run.compare(suffix, 0, n, position, position + n) === 0 ? position + n : position;
+    const position = lowerBoundIn(suffixes, offset, end, n, suffix);
+    to += suffixes.copy(out, to, offset, position);
+    offset = position < end && suffixes.compare(suffix, 0, n, position, position + n) === 0 ? position + n : position;
     if (isAddition) {
       to += suffix.copy(out, to);
       a += n;
     } else r += n;
   }
-  to += run.copy(out, to, at, end);
+  to += suffixes.copy(out, to, offset, end);
   return out.subarray(0, to);
 }

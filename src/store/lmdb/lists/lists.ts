@@ -14,7 +14,7 @@ import { firstSegmentKey } from '../rows/segments.js';
 
 /**
  * Lists of a table with `suffixBytes`. A list consists of the key suffixes of all rows with one key prefix,
- * concatenated in rising order. A run is a list or a section of it.
+ * concatenated in rising order.
  *
  * The record of a prefix is its list. Most suffixes of a long list lie in blocks, in a separate database. The record of
  * a long list consists of a head and the greatest suffixes, at least one:
@@ -37,28 +37,28 @@ const MIN_RECORD_ROOM = 1024;
 const BLOCK_BYTES = overflowRoom(1) - CHECKSUM_BYTES;
 
 /** Maximum bytes of a record, head included, so that LMDB puts two records into a page. */
-export function recordRoom(prefixLength: number, suffix: number): number {
-  return Math.max(MIN_RECORD_ROOM, HALF_PAGE_BYTES - prefixLength - suffix);
+export function recordRoom(prefixLength: number, suffixBytes: number): number {
+  return Math.max(MIN_RECORD_ROOM, HALF_PAGE_BYTES - prefixLength - suffixBytes);
 }
 
 /** Maximum bytes of a block. */
-export function blockRoom(suffix: number): number {
-  return BLOCK_BYTES - (BLOCK_BYTES % suffix);
+export function blockRoom(suffixBytes: number): number {
+  return BLOCK_BYTES - (BLOCK_BYTES % suffixBytes);
 }
 
 /** Returns whether a list may have blocks. If the prefix leaves no room for block keys, the list stays one record. */
-export function mayHaveBlocks(prefixLength: number, suffix: number, maxKey: number): boolean {
-  return 2 + prefixLength + suffix <= maxKey;
+export function mayHaveBlocks(prefixLength: number, suffixBytes: number, maxKey: number): boolean {
+  return 2 + prefixLength + suffixBytes <= maxKey;
 }
 
 /** Length of the head of a long list's record. */
-export function headLength(suffix: number): number {
-  return 4 % suffix === 0 ? 5 : 4;
+export function headLength(suffixBytes: number): number {
+  return 4 % suffixBytes === 0 ? 5 : 4;
 }
 
 /** Length of the head in a record of `length` bytes; 0 for a whole list. */
-export function headLengthIn(length: number, suffix: number): number {
-  return length % suffix === 0 ? 0 : headLength(suffix);
+export function headLengthIn(length: number, suffixBytes: number): number {
+  return length % suffixBytes === 0 ? 0 : headLength(suffixBytes);
 }
 
 /** Reads the number of suffixes in blocks from a head. By element access: `record` may be LMDB's read buffer. */
@@ -67,32 +67,32 @@ export function suffixesInBlocks(record: Buffer): number {
 }
 
 /** Key made from a block's first suffix. A longer `bound` is truncated to the length of a suffix. */
-export function blockKey(first: Buffer, bound: Buffer, suffix: number): Buffer {
-  return Buffer.concat([first, bound.length > suffix ? bound.subarray(0, suffix) : bound]);
+export function blockKey(firstBlockKey: Buffer, bound: Buffer, suffixBytes: number): Buffer {
+  return Buffer.concat([firstBlockKey, bound.length > suffixBytes ? bound.subarray(0, suffixBytes) : bound]);
 }
 
-/** Offset of the first suffix ≥ `bound` in `run[from, to)`, or > `bound` with `exclusive`; `to` if there is none. */
+/** Offset of the first suffix ≥ `bound` in `suffixes[start, end)`, or > `bound` with `exclusive`; `end` for none. */
 export function lowerBoundIn(
-  run: Buffer,
-  from: number,
-  to: number,
-  suffix: number,
+  suffixes: Buffer,
+  start: number,
+  end: number,
+  suffixBytes: number,
   bound: Buffer,
   exclusive = false,
 ): number {
   let low = 0;
-  let high = (to - from) / suffix;
+  let high = (end - start) / suffixBytes;
   while (low < high) {
     const middle = (low + high) >>> 1;
-    const d = compareRuns(run, from + middle * suffix, from + (middle + 1) * suffix, bound);
+    const d = compareRuns(suffixes, start + middle * suffixBytes, start + (middle + 1) * suffixBytes, bound);
     if (d < 0 || (exclusive && d === 0)) low = middle + 1;
     else high = middle;
   }
-  return from + low * suffix;
+  return start + low * suffixBytes;
 }
 
-/** Receives the suffixes `run[from, to)` of a list, valid only during the call. Returns true to get more. */
-export type RunVisitor = (run: Buffer, from: number, to: number) => boolean;
+/** Receives some of a list, `suffixes[start, end)`, valid only during the call. Returns true to get more. */
+export type SuffixVisitor = (suffixes: Buffer, start: number, end: number) => boolean;
 
 /** Holds the record of a list while blocks are read into LMDB's buffer. */
 const recordBuffer = Buffer.allocUnsafeSlow(HALF_PAGE_BYTES);
@@ -147,29 +147,25 @@ export class Lists {
     into: Buffer | undefined,
   ): Buffer {
     const n = this.suffixBytes;
-    const bytes = Math.min(this.#suffixCount(record), limit) * n;
+    const bytes = Math.min(this.suffixCount(record, record.length), limit) * n;
     const out = into && bytes <= into.length ? into.subarray(0, bytes) : Buffer.allocUnsafeSlow(bytes);
-    let at = 0;
-    this.#visitRuns(prefix, copyValue(record, record.length, recordBuffer), after, (run, from, to) => {
-      const start = after ? lowerBoundIn(run, from, to, n, after, true) : from;
-      at += run.copy(out, at, start, to);
-      return at < out.length;
+    let offset = 0;
+    this.#visitSuffixes(prefix, copyValue(record, record.length, recordBuffer), after, (suffixes, from, end) => {
+      const start = after ? lowerBoundIn(suffixes, from, end, n, after, true) : from;
+      offset += suffixes.copy(out, offset, start, end);
+      return offset < out.length;
     });
     // Without `after`, all counted suffixes must be there.
-    if (!after && at < out.length) throw this.damagedError(prefix);
-    return out.subarray(0, at);
+    if (!after && offset < out.length) throw this.damagedError(prefix);
+    return out.subarray(0, offset);
   }
 
   /** Number of rows under exactly this prefix. */
   size(prefix: Buffer): number {
     const record = this.record(prefix);
-    if (record) return this.#suffixCount(record);
+    if (record) return this.suffixCount(record, record.length);
     this.proveAbsent(prefix);
     return 0;
-  }
-
-  #suffixCount(record: Buffer): number {
-    return this.suffixCount(record, record.length);
   }
 
   /** Number of suffixes of the list with the record `record[0, length)`. */
@@ -196,16 +192,16 @@ export class Lists {
   first(prefix: Buffer, bound: Buffer, exclusive: boolean): Buffer | undefined {
     const n = this.suffixBytes;
     let firstSuffix: Buffer | undefined;
-    this.visitRuns(prefix, bound, (run, from, to) => {
-      const at = lowerBoundIn(run, from, to, n, bound, exclusive);
-      if (at < to) firstSuffix = Buffer.from(run.subarray(at, at + n));
+    this.visitSuffixes(prefix, bound, (suffixes, start, end) => {
+      const offset = lowerBoundIn(suffixes, start, end, n, bound, exclusive);
+      if (offset < end) firstSuffix = Buffer.from(suffixes.subarray(offset, offset + n));
       return !firstSuffix;
     });
     return firstSuffix;
   }
 
   /** Passes the suffixes from `bound` on to `visit`, one call per block. The first call may begin below `bound`. */
-  visitRuns(prefix: Buffer, bound: Buffer | undefined, visit: RunVisitor): void {
+  visitSuffixes(prefix: Buffer, bound: Buffer | undefined, visit: SuffixVisitor): void {
     const record = this.record(prefix);
     if (!record) {
       this.proveAbsent(prefix);
@@ -213,11 +209,11 @@ export class Lists {
     }
     const { length } = record;
     if (length % this.suffixBytes === 0) visit(plainView(record), 0, length);
-    else this.#visitRuns(prefix, copyValue(record, length), bound, visit);
+    else this.#visitSuffixes(prefix, copyValue(record, length), bound, visit);
   }
 
-  /** As the public `visitRuns`, for a record that does not lie in LMDB's read buffer, which receives the blocks. */
-  #visitRuns(prefix: Buffer, record: Buffer, bound: Buffer | undefined, visit: RunVisitor): void {
+  /** As the public `visitSuffixes`, for a record that does not lie in LMDB's read buffer, which receives the blocks. */
+  #visitSuffixes(prefix: Buffer, record: Buffer, bound: Buffer | undefined, visit: SuffixVisitor): void {
     const n = this.suffixBytes;
     const head = headLengthIn(record.length, n);
     // All suffixes in blocks are smaller than the first suffix in the record.
@@ -228,21 +224,21 @@ export class Lists {
   }
 
   /** Visits all blocks, `bytes` long in total. A single block needs no cursor. Returns false if `visit` does. */
-  #visitAllBlocks(prefix: Buffer, bytes: number, visit: RunVisitor): boolean {
-    const first = firstSegmentKey(prefix);
-    const block = getVerified(this.#table, this.#table.blocks!.rows, first, this.#transaction);
+  #visitAllBlocks(prefix: Buffer, bytes: number, visit: SuffixVisitor): boolean {
+    const firstBlockKey = firstSegmentKey(prefix);
+    const block = getVerified(this.#table, this.#table.blocks!.rows, firstBlockKey, this.#transaction);
     const length = block?.length ?? 0;
     if (block && !visit(plainView(block), 0, length)) return false;
     if (length >= bytes) return true;
-    return this.#visitBlocks({ start: first, exclusiveStart: true, end: afterPrefix(first)! }, visit);
+    return this.#visitBlocks({ start: firstBlockKey, exclusiveStart: true, end: afterPrefix(firstBlockKey)! }, visit);
   }
 
   /** Visits the blocks of the range. Returns false if `visit` wants no more. */
-  #visitBlocks(range: RowRange, visit: RunVisitor): boolean {
+  #visitBlocks(range: RowRange, visit: SuffixVisitor): boolean {
     const sink = {
       isFull: false,
-      addRow(_keys: Buffer, _from: number, _to: number, run: Buffer, length: number): void {
-        this.isFull = !visit(run, 0, length);
+      addRow(_keys: Buffer, _from: number, _to: number, suffixes: Buffer, length: number): void {
+        this.isFull = !visit(suffixes, 0, length);
       },
     };
     this.#table.blocks!.scanner.scan(range, sink, this.#transaction);
@@ -250,23 +246,23 @@ export class Lists {
   }
 
   #blockRange(prefix: Buffer, bound: Buffer): RowRange {
-    const first = firstSegmentKey(prefix);
-    return { start: this.blockKeyFor(first, bound) ?? first, end: afterPrefix(first)! };
+    const firstBlockKey = firstSegmentKey(prefix);
+    return { start: this.blockKeyFor(firstBlockKey, bound) ?? firstBlockKey, end: afterPrefix(firstBlockKey)! };
   }
 
   /** Key of the block to which a suffix belongs; undefined before the first block. */
-  blockKeyFor(first: Buffer, bound: Buffer): Buffer | undefined {
-    return this.#firstKey(descendingRange(first, blockKey(first, bound, this.suffixBytes)));
+  blockKeyFor(firstBlockKey: Buffer, bound: Buffer): Buffer | undefined {
+    return this.#firstKey(descendingRange(firstBlockKey, blockKey(firstBlockKey, bound, this.suffixBytes)));
   }
 
   /** Key of the last block. */
-  lastBlockKey(first: Buffer): Buffer | undefined {
-    return this.#firstKey(descendingRange(first, undefined));
+  lastBlockKey(firstBlockKey: Buffer): Buffer | undefined {
+    return this.#firstKey(descendingRange(firstBlockKey, undefined));
   }
 
   /** Key of the block behind the block `key`. */
-  nextBlockKey(first: Buffer, key: Buffer): Buffer | undefined {
-    return this.#firstKey({ start: key, exclusiveStart: true, end: afterPrefix(first)! });
+  nextBlockKey(firstBlockKey: Buffer, key: Buffer): Buffer | undefined {
+    return this.#firstKey({ start: key, exclusiveStart: true, end: afterPrefix(firstBlockKey)! });
   }
 
   damagedError(prefix: Buffer): StoreError {
@@ -283,7 +279,7 @@ export class Lists {
 }
 
 /** The blocks in descending order from `key`, or from the last block, to the first. */
-function descendingRange(first: Buffer, key: Buffer | undefined): RowRange {
-  const start = key ? { start: key } : { start: afterPrefix(first)!, exclusiveStart: true };
-  return { ...start, end: first, inclusiveEnd: true, reverse: true };
+function descendingRange(firstBlockKey: Buffer, key: Buffer | undefined): RowRange {
+  const start = key ? { start: key } : { start: afterPrefix(firstBlockKey)!, exclusiveStart: true };
+  return { ...start, end: firstBlockKey, inclusiveEnd: true, reverse: true };
 }

@@ -5,7 +5,7 @@ import { EMPTY } from '../../row.js';
 import { proveBoundary } from '../file/absent.js';
 import { getVerified, type LmdbTable } from '../file/lmdb-table.js';
 import type { RangeSink, RowRange } from '../file/scanner.js';
-import { Lists, lowerBoundIn, type RunVisitor } from './lists.js';
+import { Lists, lowerBoundIn, type SuffixVisitor } from './lists.js';
 
 /** Prefixes up to this length, in bytes, are looked up one by one. */
 const MAX_PROBED_BYTES = 16;
@@ -45,22 +45,23 @@ export class Prefixes {
   #visitRange({ from, to }: KeyRange, sink: ListSink): void {
     // Rows of a prefix that is shorter than `from` may lie in the range.
     for (const prefix of from ? this.findPrefixes(from) : []) {
-      if (prefix.length < from!.length && !sink.isFull) this.#visitList(prefix, from, to, sink.visitRun);
+      if (prefix.length < from!.length && !sink.isFull) this.#visitList(prefix, from, to, sink.visitSuffixes);
     }
     if (from?.length) this.proveStart(from);
     if (!sink.isFull) this.scan({ start: from?.length ? from : undefined, end: to }, sink);
-    for (const prefix of sink.deferredPrefixes) if (!sink.isFull) this.#visitList(prefix, undefined, to, sink.visitRun);
+    for (const prefix of sink.deferredPrefixes)
+      if (!sink.isFull) this.#visitList(prefix, undefined, to, sink.visitSuffixes);
   }
 
   /** Visits the suffixes of the prefix whose rows lie in the range. */
-  #visitList(prefix: Buffer, from: Buffer | undefined, to: Buffer | undefined, visit: RunVisitor): void {
+  #visitList(prefix: Buffer, from: Buffer | undefined, to: Buffer | undefined, visit: SuffixVisitor): void {
     const n = this.lists.suffixBytes;
     const start = from?.subarray(prefix.length) ?? EMPTY;
     const end = to && startsWith(to, prefix) ? to.subarray(prefix.length) : undefined;
-    this.lists.visitRuns(prefix, start, (run, low, high) => {
-      const begin = lowerBoundIn(run, low, high, n, start);
-      const stop = end ? lowerBoundIn(run, low, high, n, end) : high;
-      return (stop <= begin || visit(run, begin, stop)) && stop === high;
+    this.lists.visitSuffixes(prefix, start, (suffixes, low, high) => {
+      const begin = lowerBoundIn(suffixes, low, high, n, start);
+      const stop = end ? lowerBoundIn(suffixes, low, high, n, end) : high;
+      return (stop <= begin || visit(suffixes, begin, stop)) && stop === high;
     });
   }
 
@@ -121,7 +122,7 @@ export class Prefixes {
 
 /** Receives the records of a range. Lists that must be read block by block are deferred until after the scan. */
 abstract class ListSink implements RangeSink {
-  /** Prefixes whose lists are to be read by `visitRuns` after the scan. */
+  /** Prefixes whose lists are to be read by `visitSuffixes` after the scan. */
   readonly deferredPrefixes: Buffer[] = [];
   readonly #endKey: Buffer | undefined;
 
@@ -130,15 +131,17 @@ abstract class ListSink implements RangeSink {
   }
 
   abstract readonly isFull: boolean;
-  abstract readonly visitRun: RunVisitor;
+  abstract readonly visitSuffixes: SuffixVisitor;
   /** Receives the record of a list that lies in the range. Returns false to defer the list. */
   protected abstract addRecord(record: Buffer, length: number): boolean;
 
-  addRow(keys: Buffer, from: number, to: number, record: Buffer, length: number): void {
+  addRow(keys: Buffer, keyStart: number, keyEnd: number, record: Buffer, length: number): void {
     const end = this.#endKey;
     // When `end` starts with the prefix, only some of its rows lie in the range.
-    const isPartial = end && to - from <= end.length && keys.compare(end, 0, to - from, from, to) === 0;
-    if (isPartial || !this.addRecord(record, length)) this.deferredPrefixes.push(Buffer.from(keys.subarray(from, to)));
+    const isPartial =
+      end && keyEnd - keyStart <= end.length && keys.compare(end, 0, keyEnd - keyStart, keyStart, keyEnd) === 0;
+    if (isPartial || !this.addRecord(record, length))
+      this.deferredPrefixes.push(Buffer.from(keys.subarray(keyStart, keyEnd)));
   }
 }
 
@@ -162,8 +165,8 @@ class SuffixCounter extends ListSink {
     return true;
   }
 
-  readonly visitRun: RunVisitor = (_run, from, to) => {
-    this.count += (to - from) / this.#lists.suffixBytes;
+  readonly visitSuffixes: SuffixVisitor = (_suffixes, start, end) => {
+    this.count += (end - start) / this.#lists.suffixBytes;
     return !this.isFull;
   };
 }
@@ -174,10 +177,10 @@ class SuffixCollector extends ListSink {
   #bytes: Buffer = Buffer.allocUnsafeSlow(4096);
   #length = 0;
 
-  constructor(suffix: number, end: Buffer | undefined, limit: number) {
+  constructor(suffixBytes: number, end: Buffer | undefined, limit: number) {
     super(end);
-    this.#suffixBytes = suffix;
-    this.#maxBytes = limit * suffix;
+    this.#suffixBytes = suffixBytes;
+    this.#maxBytes = limit * suffixBytes;
   }
 
   get isFull(): boolean {
@@ -191,19 +194,19 @@ class SuffixCollector extends ListSink {
   /** Returns false for a long list, which continues in blocks. */
   protected addRecord(record: Buffer, length: number): boolean {
     if (length % this.#suffixBytes !== 0) return false;
-    this.visitRun(record, 0, length);
+    this.visitSuffixes(record, 0, length);
     return true;
   }
 
-  readonly visitRun: RunVisitor = (run, from, to) => {
-    const length = this.#length + Math.min(to - from, this.#maxBytes - this.#length);
+  readonly visitSuffixes: SuffixVisitor = (suffixes, start, end) => {
+    const length = this.#length + Math.min(end - start, this.#maxBytes - this.#length);
     if (length > this.#bytes.length) {
       const larger = Buffer.allocUnsafeSlow(length * 2);
       this.#bytes.copy(larger, 0, 0, this.#length);
       this.#bytes = larger;
     }
     const bytes = this.#bytes;
-    for (let i = this.#length, at = from; i < length; i++, at++) bytes[i] = run[at]!;
+    for (let i = this.#length, offset = start; i < length; i++, offset++) bytes[i] = suffixes[offset]!;
     this.#length = length;
     return !this.isFull;
   };

@@ -54,8 +54,8 @@ export class LmdbReader implements Reader {
 
   #readRow(table: LmdbTable, key: Buffer): Buffer | undefined {
     if (!isKey(key, this.env.maxKey)) return undefined;
-    const suffix = table.spec.suffixBytes;
-    if (suffix !== undefined) return this.#readMark(table, key, suffix);
+    const suffixBytes = table.spec.suffixBytes;
+    if (suffixBytes !== undefined) return this.#readMark(table, key, suffixBytes);
     const bytes = getVerified(table, table.rows, key, this.#transaction);
     if (bytes && isSplitRowHead(bytes)) return this.#segments(table, key).readRow(splitRowLength(bytes));
     if (bytes) return decodeRow(table, key, bytes, false);
@@ -116,8 +116,8 @@ export class LmdbReader implements Reader {
     }
   }
 
-  #readMark(table: LmdbTable, key: Buffer, suffix: number): Buffer | undefined {
-    const prefixLength = key.length - suffix;
+  #readMark(table: LmdbTable, key: Buffer, suffixBytes: number): Buffer | undefined {
+    const prefixLength = key.length - suffixBytes;
     if (prefixLength < 1) return undefined;
     if (new Lists(table, this.#transaction).hasSuffix(key.subarray(0, prefixLength), key.subarray(prefixLength)))
       return Buffer.from(MARK_ROW);

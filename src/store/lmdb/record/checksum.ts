@@ -32,18 +32,18 @@ function openWords(bytes: Buffer, length: number): number {
   return byteOffset >>> 2;
 }
 
-/** Computes the checksum of the value `bytes[0, length)` with key `keys[from, to)`. */
-export function computeChecksum(keys: Buffer, from: number, to: number, bytes: Buffer, length: number): number {
+/** Computes the checksum of the value `bytes[0, length)` with key `keys[keyStart, keyEnd)`. */
+export function computeChecksum(keys: Buffer, keyStart: number, keyEnd: number, bytes: Buffer, length: number): number {
   let a: number = LANE_SEEDS[0];
   let b: number = LANE_SEEDS[1];
   let c: number = LANE_SEEDS[2];
   let d: number = LANE_SEEDS[3];
-  let at = from;
-  for (; at + 4 <= to; at += 4) {
-    const word = keys[at]! | (keys[at + 1]! << 8) | (keys[at + 2]! << 16) | (keys[at + 3]! << 24);
+  let offset = keyStart;
+  for (; offset + 4 <= keyEnd; offset += 4) {
+    const word = keys[offset]! | (keys[offset + 1]! << 8) | (keys[offset + 2]! << 16) | (keys[offset + 3]! << 24);
     a = rotate(Math.imul(a ^ word, PRIME));
   }
-  for (; at < to; at++) b = rotate(Math.imul(b ^ keys[at]!, PRIME));
+  for (; offset < keyEnd; offset++) b = rotate(Math.imul(b ^ keys[offset]!, PRIME));
   let i = openWords(bytes, length);
   const valueWords = memoryWords;
   const end = i + (length >>> 2);
@@ -79,11 +79,11 @@ export interface ChecksummedValue {
 
 const checksummedValue: ChecksummedValue = { bytes: scratch, length: 0 };
 
-/** Appends the checksum to the value `bytes[start, end)` with key `keys[from, to)`. */
+/** Appends the checksum to the value `bytes[start, end)` with key `keys[keyStart, keyEnd)`. */
 export function appendChecksum(
   keys: Buffer,
-  from: number,
-  to: number,
+  keyStart: number,
+  keyEnd: number,
   bytes: Buffer,
   start: number,
   end: number,
@@ -93,7 +93,7 @@ export function appendChecksum(
   const out = scratch;
   if (length > MAX_LOOP_BYTES) bytes.copy(out, 0, start, end);
   else for (let i = 0; i < length; i++) out[i] = bytes[start + i]!;
-  out.writeInt32LE(computeChecksum(keys, from, to, out, length), length);
+  out.writeInt32LE(computeChecksum(keys, keyStart, keyEnd, out, length), length);
   checksummedValue.bytes = out;
   checksummedValue.length = length + CHECKSUM_BYTES;
   return checksummedValue;
@@ -106,9 +106,9 @@ export function withChecksum(key: Buffer, value: Buffer): Buffer {
 }
 
 /** Whether `bytes[0, length)` ends with the right checksum. By element access: `bytes` may be LMDB's read buffer. */
-export function hasValidChecksum(keys: Buffer, from: number, to: number, bytes: Buffer, length: number): boolean {
+export function hasValidChecksum(keys: Buffer, start: number, stop: number, bytes: Buffer, length: number): boolean {
   const end = length - CHECKSUM_BYTES;
   if (end < 0) return false;
   const check = bytes[end]! | (bytes[end + 1]! << 8) | (bytes[end + 2]! << 16) | (bytes[end + 3]! << 24);
-  return check === computeChecksum(keys, from, to, bytes, end);
+  return check === computeChecksum(keys, start, stop, bytes, end);
 }

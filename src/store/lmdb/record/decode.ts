@@ -54,15 +54,15 @@ export function nextOffset(): number {
 }
 
 /** Reads a number of variable length: seven bits per byte, the lowest first; the last byte is below 128. */
-export function readVarint(bytes: Buffer, at: number): number {
-  const byte = bytes[at]!;
-  readEnd = at + 1;
-  return byte < 0x80 ? byte : readLongVarint(bytes, at + 1, byte & 0x7f);
+export function readVarint(bytes: Buffer, offset: number): number {
+  const byte = bytes[offset]!;
+  readEnd = offset + 1;
+  return byte < 0x80 ? byte : readLongVarint(bytes, offset + 1, byte & 0x7f);
 }
 
-function readLongVarint(bytes: Buffer, at: number, low: number): number {
+function readLongVarint(bytes: Buffer, offset: number, low: number): number {
   let value = low;
-  for (let i = at, shift = 7; ; i++, shift += 7) {
+  for (let i = offset, shift = 7; ; i++, shift += 7) {
     const byte = bytes[i]!;
     if (shift > 28 || (shift === 28 && byte > 3)) throw malformedError();
     value |= (byte & 0x7f) << shift;
@@ -76,27 +76,27 @@ export function malformedError(): StoreError {
   return new StoreError('corrupt', 'the cells of a record do not have the lengths of which it speaks');
 }
 
-/** Reads the word number at `at`; 0 for a cell that is spelled out. */
-export function readWordNumber(bytes: Buffer, at: number): number {
-  const byte = bytes[at]!;
-  readEnd = at + 1;
+/** Reads the word number at `offset`; 0 for a cell that is spelled out. */
+export function readWordNumber(bytes: Buffer, offset: number): number {
+  const byte = bytes[offset]!;
+  readEnd = offset + 1;
   if (byte < TWO_BYTE_FROM) return byte;
   readEnd++;
-  return TWO_BYTE_FROM + ((byte - TWO_BYTE_FROM) << 8) + bytes[at + 1]!;
+  return TWO_BYTE_FROM + ((byte - TWO_BYTE_FROM) << 8) + bytes[offset + 1]!;
 }
 
 /**
  * Returns the packed row of a record. With `headOnly`, returns the cells of the first family only; undefined if there
  * are none. With `inScratch`, the next row in scratch memory overwrites the returned row (`room.ts`).
  */
-export function decodeRow(words: Words, at: RecordView, headOnly: boolean, inScratch = false): Buffer | undefined {
-  const length = readVarint(at.bytes, 0);
+export function decodeRow(words: Words, offset: RecordView, headOnly: boolean, inScratch = false): Buffer | undefined {
+  const length = readVarint(offset.bytes, 0);
   const start = readEnd;
   const room = inScratch ? reserveScratch(length) : reserve(length);
   const { layout } = words;
   // Decoding overwrites the layout of the previous row, also on failure.
   layout.row = undefined;
-  const size = decodeCells(words, at, start, room, length, headOnly);
+  const size = decodeCells(words, offset, start, room, length, headOnly);
   if (size === 0) return undefined;
   const row = inScratch ? viewBytes(room, size) : takeBytes(room, size);
   if (layout.cellCount <= LAYOUT_CELLS) layout.row = row;
@@ -105,13 +105,13 @@ export function decodeRow(words: Words, at: RecordView, headOnly: boolean, inScr
 }
 
 /**
- * Writes the cells from `at` on into the room of `length` bytes, as a packed row, and returns their length in bytes.
- * With `headOnly`, writes the cells of the first family only.
+ * Writes the cells from `offset` on into the room of `length` bytes, as a packed row, and returns their length in
+ * bytes. With `headOnly`, writes the cells of the first family only.
  */
 function decodeCells(
   words: Words,
   record: RecordView,
-  at: number,
+  offset: number,
   room: Room,
   length: number,
   headOnly: boolean,
@@ -126,16 +126,16 @@ function decodeCells(
   const limit = room.start + length;
   let to = room.start;
   let nextHole = FIRST_HOLE;
-  while (at < end) {
-    let number = bytes[at++]!;
-    if (number >= TWO_BYTE_FROM) number = TWO_BYTE_FROM + ((number - TWO_BYTE_FROM) << 8) + bytes[at++]!;
+  while (offset < end) {
+    let number = bytes[offset++]!;
+    if (number >= TWO_BYTE_FROM) number = TWO_BYTE_FROM + ((number - TWO_BYTE_FROM) << 8) + bytes[offset++]!;
     if (number > count) throw new UnknownWord();
-    if (headOnly && (number === 0 ? bytes[at] : families[number]) !== 0) break;
+    if (headOnly && (number === 0 ? bytes[offset] : families[number]) !== 0) break;
     cellStarts[cellCount] = to - origin;
     nameNumbers[cellCount++] = number;
     if (number === 0) {
-      to = putSpelledCell(record, at, room, to, limit);
-      at = readEnd;
+      to = putSpelledCell(record, offset, room, to, limit);
+      offset = readEnd;
       continue;
     }
     const cellStart = to;
@@ -145,23 +145,23 @@ function decodeCells(
     for (let i = cellStart; i < to; i += 4) view.setInt32(i, pool[poolAt++]!);
     const holeKind = holeKinds[number]!;
     if (holeKind === NO_HOLE) continue;
-    let holeCode = bytes[at]!;
-    if (holeCode < 0x80) at++;
+    let holeCode = bytes[offset]!;
+    if (holeCode < 0x80) offset++;
     else {
-      holeCode = readVarint(bytes, at);
-      at = readEnd;
+      holeCode = readVarint(bytes, offset);
+      offset = readEnd;
     }
     let size: number;
     if ((holeCode & 1) === 0) {
       size = holeCode >> 1;
-      if (at + size > end || to + size > limit) throw malformedError();
+      if (offset + size > end || to + size > limit) throw malformedError();
       if (nextHole < MAX_HOLES) {
-        holeStarts[nextHole] = at;
+        holeStarts[nextHole] = offset;
         holeLengths[nextHole++] = size;
       }
-      if (size > MAX_LOOP_BYTES) bytes.copy(out, to, at, at + size);
-      else for (let i = 0; i < size; i++) out[to + i] = bytes[at + i]!;
-      at += size;
+      if (size > MAX_LOOP_BYTES) bytes.copy(out, to, offset, offset + size);
+      else for (let i = 0; i < size; i++) out[to + i] = bytes[offset + i]!;
+      offset += size;
     } else {
       holeCount = nextHole;
       size = putRepeatedHole(record, holeCode >> 1, room, to, limit) - to;
@@ -190,54 +190,54 @@ function putWordHead(words: Words, number: number, room: Room, to: number, limit
 }
 
 /** Writes `length` bytes of the pool, four at a time, so up to three more. Returns the offset behind `length` bytes. */
-function putPool(pool: Int32Array, from: number, length: number, { view }: Room, to: number, limit: number): number {
+function putPool(pool: Int32Array, start: number, length: number, { view }: Room, to: number, limit: number): number {
   const end = to + length;
   if (end > limit) throw malformedError();
-  for (let i = from, at = to; at < end; at += 4) view.setInt32(at, pool[i++]!);
+  for (let i = start, offset = to; offset < end; offset += 4) view.setInt32(offset, pool[i++]!);
   return end;
 }
 
-/** Writes a cell whose hole is filled by the record's bytes at `at`. Returns the offset behind the cell. */
+/** Writes a cell whose hole is filled by the record's bytes at `offset`. Returns the offset behind the cell. */
 export function putHoleCell(
   words: Words,
   number: number,
   record: RecordView,
-  at: number,
+  offset: number,
   room: Room,
   to: number,
   limit: number,
 ): number {
   const start = putWordHead(words, number, room, to, limit);
-  const end = putHole(record, at, room, start, limit);
+  const end = putHole(record, offset, room, start, limit);
   const length = words.fixedLengths[number]! + end - start;
   if (words.holeKinds[number] === IN_QUALIFIER) room.view.setUint16(to + QUALIFIER_LENGTH_AT, length);
   else room.view.setUint32(to + VALUE_LENGTH_AT, length);
   return putPool(words.pool, words.tailStarts[number]!, words.tailLengths[number]!, room, end, limit);
 }
 
-function putHole(record: RecordView, at: number, room: Room, to: number, limit: number): number {
+function putHole(record: RecordView, offset: number, room: Room, to: number, limit: number): number {
   const { bytes, end } = record;
-  const holeCode = readVarint(bytes, at);
+  const holeCode = readVarint(bytes, offset);
   if ((holeCode & 1) === 1) return putRepeatedHole(record, holeCode >>> 1, room, to, limit);
-  const from = readEnd;
+  const holeStart = readEnd;
   const length = holeCode >> 1;
-  if (from + length > end || to + length > limit) throw malformedError();
-  rememberHole(from, length);
-  readEnd = from + length;
-  return copyRun(bytes, from, length, room.bytes, to);
+  if (holeStart + length > end || to + length > limit) throw malformedError();
+  rememberHole(holeStart, length);
+  readEnd = holeStart + length;
+  return copyRun(bytes, holeStart, length, room.bytes, to);
 }
 
-function rememberHole(from: number, length: number): void {
+function rememberHole(offset: number, length: number): void {
   if (holeCount === MAX_HOLES) return;
-  holeStarts[holeCount] = from;
+  holeStarts[holeCount] = offset;
   holeLengths[holeCount++] = length;
 }
 
-/** Stores the offsets of the holes of the cells from `at` to `end`, because a later cell may repeat a hole. */
-export function rememberHoles(words: Words, record: RecordView, at: number, end: number): void {
+/** Stores the offsets of the holes of the cells from `offset` to `end`, because a later cell may repeat a hole. */
+export function rememberHoles(words: Words, record: RecordView, offset: number, end: number): void {
   const { bytes } = record;
   holeCount = FIRST_HOLE;
-  for (let i = at; i < end; ) {
+  for (let i = offset; i < end; ) {
     const number = readWordNumber(bytes, i);
     if (number === 0) skipSpelledCell(bytes, readEnd);
     else if (words.holeKinds[number] !== NO_HOLE) skipHole(record, readEnd);
@@ -245,16 +245,16 @@ export function rememberHoles(words: Words, record: RecordView, at: number, end:
   }
 }
 
-function skipSpelledCell(bytes: Buffer, at: number): void {
-  readVarint(bytes, at + 1);
+function skipSpelledCell(bytes: Buffer, offset: number): void {
+  readVarint(bytes, offset + 1);
   const restLength = readVarint(bytes, readEnd);
   const valueLength = readVarint(bytes, readEnd);
   readEnd += restLength + valueLength;
 }
 
-/** Skips the hole at `at`. */
-function skipHole({ bytes }: RecordView, at: number): void {
-  const holeCode = readVarint(bytes, at);
+/** Skips the hole at `offset`. */
+function skipHole({ bytes }: RecordView, offset: number): void {
+  const holeCode = readVarint(bytes, offset);
   if ((holeCode & 1) === 1) return;
   rememberHole(readEnd, holeCode >> 1);
   readEnd += holeCode >> 1;
@@ -263,17 +263,17 @@ function skipHole({ bytes }: RecordView, at: number): void {
 function putRepeatedHole(record: RecordView, hole: number, room: Room, to: number, limit: number): number {
   const { keys, bytes } = record;
   if (hole === KEY_UUID_HOLE) return putUuid(record, room.bytes, to, limit);
-  const from = hole === KEY_END_HOLE ? keyTailStart(keys, record.from, record.to) : holeStarts[hole]!;
-  const length = hole === KEY_END_HOLE ? record.to - from : holeLengths[hole]!;
+  const start = hole === KEY_END_HOLE ? keyTailStart(keys, record.from, record.to) : holeStarts[hole]!;
+  const length = hole === KEY_END_HOLE ? record.to - start : holeLengths[hole]!;
   if (hole >= holeCount || to + length > limit) throw malformedError();
-  return copyRun(hole === KEY_END_HOLE ? keys : bytes, from, length, room.bytes, to);
+  return copyRun(hole === KEY_END_HOLE ? keys : bytes, start, length, room.bytes, to);
 }
 
 /** Offset of `KEY_END_HOLE` in a key: behind the last `=`, or the start of the key. */
-export function keyTailStart(keys: Buffer, from: number, to: number): number {
-  let at = to;
-  while (at > from && keys[at - 1] !== EQUALS) at--;
-  return at;
+export function keyTailStart(keys: Buffer, keyStart: number, keyEnd: number): number {
+  let offset = keyEnd;
+  while (offset > keyStart && keys[offset - 1] !== EQUALS) offset--;
+  return offset;
 }
 
 const HEX = Buffer.from('0123456789abcdef');
@@ -281,38 +281,40 @@ const HEX = Buffer.from('0123456789abcdef');
 /** Writes the 16-byte key in the text form of a UUID. */
 export function putUuid({ keys, from, to: end }: RecordView, out: Buffer, to: number, limit: number): number {
   if (end - from !== UUID_BYTES || to + UUID_TEXT_BYTES > limit) throw malformedError();
-  let at = to;
+  let offset = to;
   for (let i = 0; i < UUID_BYTES; i++) {
-    if (i === 4 || i === 6 || i === 8 || i === 10) out[at++] = DASH;
+    if (i === 4 || i === 6 || i === 8 || i === 10) out[offset++] = DASH;
     const byte = keys[from + i]!;
-    out[at++] = HEX[byte >>> 4]!;
-    out[at++] = HEX[byte & 15]!;
+    out[offset++] = HEX[byte >>> 4]!;
+    out[offset++] = HEX[byte & 15]!;
   }
-  return at;
+  return offset;
 }
 
-/** Writes the cell that is spelled out at `at`. Returns the offset behind the cell. */
-export function putSpelledCell({ bytes, end }: RecordView, at: number, room: Room, to: number, limit: number): number {
-  const sharedLength = readVarint(bytes, at + 1);
+/** Writes the cell that is spelled out at `offset`. Returns the offset behind the cell. */
+export function putSpelledCell(record: RecordView, offset: number, room: Room, to: number, limit: number): number {
+  const { bytes, end } = record;
+  const sharedLength = readVarint(bytes, offset + 1);
   const restLength = readVarint(bytes, readEnd);
   const valueLength = readVarint(bytes, readEnd);
-  const from = readEnd;
+  const nameStart = readEnd;
   const nameLength = sharedLength + restLength;
   const cellEnd = to + CELL_HEADER + nameLength + valueLength;
-  if (nameLength > MAX_QUALIFIER || from + restLength + valueLength > end || cellEnd > limit) throw malformedError();
-  copyRun(bytes, from, restLength, lastQualifier, sharedLength);
+  if (nameLength > MAX_QUALIFIER || nameStart + restLength + valueLength > end || cellEnd > limit)
+    throw malformedError();
+  copyRun(bytes, nameStart, restLength, lastQualifier, sharedLength);
   const { bytes: out, view } = room;
-  out[to] = bytes[at]!;
+  out[to] = bytes[offset]!;
   view.setUint16(to + QUALIFIER_LENGTH_AT, nameLength);
   view.setUint32(to + VALUE_LENGTH_AT, valueLength);
   copyRun(lastQualifier, 0, nameLength, out, to + CELL_HEADER);
-  copyRun(bytes, from + restLength, valueLength, out, cellEnd - valueLength);
-  readEnd = from + restLength + valueLength;
+  copyRun(bytes, nameStart + restLength, valueLength, out, cellEnd - valueLength);
+  readEnd = nameStart + restLength + valueLength;
   return cellEnd;
 }
 
-function copyRun(from: Buffer, start: number, length: number, out: Buffer, to: number): number {
-  if (length > MAX_LOOP_BYTES) from.copy(out, to, start, start + length);
-  else for (let i = 0; i < length; i++) out[to + i] = from[start + i]!;
+function copyRun(source: Buffer, start: number, length: number, out: Buffer, to: number): number {
+  if (length > MAX_LOOP_BYTES) source.copy(out, to, start, start + length);
+  else for (let i = 0; i < length; i++) out[to + i] = source[start + i]!;
   return to + length;
 }

@@ -60,17 +60,18 @@ export class RowEncoder {
     this.#lastName = undefined;
   }
 
-  /** Encodes the packed row `row[start, end)` with key `keys[from, to)` and appends the checksum. */
-  encode(keys: Buffer, from: number, to: number, row: Buffer, start: number, end: number): void {
-    this.#beginRecord(keys, from, to, end - start);
+  /** Encodes the packed row `row[start, end)` with key `keys[keyStart, keyEnd)` and appends the checksum. */
+  encode(keys: Buffer, keyStart: number, keyEnd: number, row: Buffer, start: number, end: number): void {
+    this.#beginRecord(keys, keyStart, keyEnd, end - start);
     const isLearning = this.#rowCount < FULL_SAMPLE_ROWS || this.#rowCount % SAMPLE_INTERVAL === 0;
     this.#rowCount++;
     const cell = this.#cursor;
     // The last name of the row before predicts the first name of this row.
     let name = this.#lastName;
-    for (let at = start; at < end; at = cell.end) {
-      cell.moveTo(row, at);
-      if (cell.end > end) throw new StoreError('corrupt', `packed row is cut inside the cell at offset ${at - start}`);
+    for (let offset = start; offset < end; offset = cell.end) {
+      cell.moveTo(row, offset);
+      if (cell.end > end)
+        throw new StoreError('corrupt', `packed row is cut inside the cell at offset ${offset - start}`);
       const cellStart = this.length;
       name = this.#vocabulary.findName(cell, name);
       this.#putCell(cell, name);
@@ -82,22 +83,23 @@ export class RowEncoder {
       }
     }
     this.#lastName = name;
-    const check = computeChecksum(keys, from, to, this.record, this.length);
+    const check = computeChecksum(keys, keyStart, keyEnd, this.record, this.length);
     this.record.writeInt32LE(check, this.length);
     this.length += CHECKSUM_BYTES;
   }
 
-  #beginRecord(keys: Buffer, from: number, to: number, packedLength: number): void {
+  #beginRecord(keys: Buffer, keyStart: number, keyEnd: number, packedLength: number): void {
     if (this.record.length < 2 * packedLength + EXCESS_BYTES * 2)
       this.record = Buffer.allocUnsafeSlow(2 * packedLength + EXCESS_BYTES * 2);
     const key = this.#keyView;
     key.keys = keys;
-    key.from = from;
-    key.to = to;
-    this.#holeStarts[KEY_END_HOLE] = keyTailStart(keys, from, to);
-    this.#holeLengths[KEY_END_HOLE] = to - this.#holeStarts[KEY_END_HOLE]!;
+    key.from = keyStart;
+    key.to = keyEnd;
+    this.#holeStarts[KEY_END_HOLE] = keyTailStart(keys, keyStart, keyEnd);
+    this.#holeLengths[KEY_END_HOLE] = keyEnd - this.#holeStarts[KEY_END_HOLE]!;
     this.#holeLengths[KEY_UUID_HOLE] = 0;
-    if (to - from === UUID_BYTES) this.#holeLengths[KEY_UUID_HOLE] = putUuid(key, this.#keyUuid, 0, UUID_TEXT_BYTES);
+    if (keyEnd - keyStart === UUID_BYTES)
+      this.#holeLengths[KEY_UUID_HOLE] = putUuid(key, this.#keyUuid, 0, UUID_TEXT_BYTES);
     this.#holeCount = FIRST_HOLE;
     this.#spelledStart = 0;
     this.#spelledEnd = 0;
@@ -136,9 +138,9 @@ export class RowEncoder {
     this.record[this.length++] = bits;
   }
 
-  #putHole(row: Buffer, from: number, to: number): void {
-    const length = to - from;
-    const repeatedHole = length > 1 && length <= MAX_REPEAT_BYTES ? this.#findSameHole(row, from, length) : -1;
+  #putHole(row: Buffer, start: number, end: number): void {
+    const length = end - start;
+    const repeatedHole = length > 1 && length <= MAX_REPEAT_BYTES ? this.#findSameHole(row, start, length) : -1;
     if (repeatedHole >= 0) {
       this.#putVarint(repeatedHole * 2 + 1);
       return;
@@ -148,17 +150,17 @@ export class RowEncoder {
       this.#holeStarts[this.#holeCount] = this.length;
       this.#holeLengths[this.#holeCount++] = length;
     }
-    this.#putRun(row, from, to);
+    this.#putRun(row, start, end);
   }
 
   /** Returns the number of an earlier hole with the same bytes; -1 if there is none. */
-  #findSameHole(row: Buffer, from: number, length: number): number {
+  #findSameHole(row: Buffer, rowOffset: number, length: number): number {
     for (let hole = 0; hole < this.#holeCount; hole++) {
       if (this.#holeLengths[hole] !== length) continue;
       const bytes = hole === KEY_END_HOLE ? this.#keyView.keys : hole === KEY_UUID_HOLE ? this.#keyUuid : this.record;
       const start = this.#holeStarts[hole]!;
       let i = length - 1;
-      while (i >= 0 && bytes[start + i] === row[from + i]) i--;
+      while (i >= 0 && bytes[start + i] === row[rowOffset + i]) i--;
       if (i < 0) return hole;
     }
     return -1;
@@ -169,26 +171,26 @@ export class RowEncoder {
    *
    *   0 │ family │ bytes shared with the last spelled qualifier │ length of the rest │ value length │ rest │ value
    */
-  #putSpelledCell(row: Buffer, at: number, value: number, end: number): void {
-    const start = at + CELL_HEADER;
-    const maxShared = Math.min(value - start, this.#spelledEnd - this.#spelledStart);
+  #putSpelledCell(row: Buffer, offset: number, valueOffset: number, end: number): void {
+    const start = offset + CELL_HEADER;
+    const maxShared = Math.min(valueOffset - start, this.#spelledEnd - this.#spelledStart);
     let sharedBytes = 0;
     while (sharedBytes < maxShared && row[this.#spelledStart + sharedBytes] === row[start + sharedBytes]) sharedBytes++;
     this.record[this.length++] = 0;
-    this.record[this.length++] = row[at]!;
+    this.record[this.length++] = row[offset]!;
     this.#putVarint(sharedBytes);
-    this.#putVarint(qualifierLength(row, at) - sharedBytes);
-    this.#putVarint(valueLength(row, at));
+    this.#putVarint(qualifierLength(row, offset) - sharedBytes);
+    this.#putVarint(valueLength(row, offset));
     this.#putRun(row, start + sharedBytes, end);
     this.#spelledStart = start;
-    this.#spelledEnd = value;
+    this.#spelledEnd = valueOffset;
   }
 
-  #putRun(row: Buffer, from: number, to: number): void {
+  #putRun(row: Buffer, start: number, end: number): void {
     const { record } = this;
-    let at = this.length;
-    if (to - from > MAX_LOOP_BYTES) row.copy(record, at, from, to);
-    else for (let i = from; i < to; i++) record[at++] = row[i]!;
-    this.length += to - from;
+    let offset = this.length;
+    if (end - start > MAX_LOOP_BYTES) row.copy(record, offset, start, end);
+    else for (let i = start; i < end; i++) record[offset++] = row[i]!;
+    this.length += end - start;
   }
 }

@@ -48,9 +48,9 @@ export class Learner {
       if (!this.#addGain(hash, cell.nameEnd - cell.at - CELL_HEADER)) return undefined;
       return isEmpty ? makeWord(cell, NO_HOLE, 0, 0) : makeWord(cell, holeKind, cell.subjectStart, cell.subjectEnd);
     }
-    const { row, subjectStart: from, subjectEnd: to } = cell;
-    if (to - from > 2 * MAX_WORD_BYTES) return undefined;
-    const wholeHash = hashBytes(hash, row, from, to);
+    const { row, subjectStart, subjectEnd } = cell;
+    if (subjectEnd - subjectStart > 2 * MAX_WORD_BYTES) return undefined;
+    const wholeHash = hashBytes(hash, row, subjectStart, subjectEnd);
     if (
       wholeCellCount < MAX_WHOLE_CELLS &&
       cell.end - cell.at <= MAX_WORD_BYTES &&
@@ -59,9 +59,10 @@ export class Learner {
       return makeWord(cell, NO_HOLE, 0, 0);
     const start = commonStart(cell);
     const end = commonEnd(cell, start);
-    const savedBytes = start - from + to - end - (name.patterns[0]!.prefix.length + name.patterns[0]!.suffix.length);
+    const savedBytes =
+      start - subjectStart + subjectEnd - end - (name.patterns[0]!.prefix.length + name.patterns[0]!.suffix.length);
     if (savedBytes <= 0 || end <= start || cell.end - cell.at - (end - start) > MAX_WORD_BYTES) return undefined;
-    const patternHash = hashBytes(hashBytes(~hash, row, from, start), row, end, to);
+    const patternHash = hashBytes(hashBytes(~hash, row, subjectStart, start), row, end, subjectEnd);
     return this.#addGain(patternHash, savedBytes) ? makeWord(cell, holeKind, start, end) : undefined;
   }
 
@@ -86,18 +87,18 @@ export class Learner {
 }
 
 /** Offset behind the first `=` (names) or `}` (hashed passwords): subjects often share the bytes up to here. */
-function commonStart({ row, subjectStart: from, subjectEnd: to }: CellCursor): number {
-  const endByte = row[from] === BRACE ? BRACE_END : EQUALS;
-  const searchEnd = Math.min(to, from + MAX_WORD_BYTES / 2);
-  for (let i = from; i < searchEnd; i++) if (row[i] === endByte) return i + 1;
-  return from;
+function commonStart({ row, subjectStart, subjectEnd }: CellCursor): number {
+  const endByte = row[subjectStart] === BRACE ? BRACE_END : EQUALS;
+  const searchEnd = Math.min(subjectEnd, subjectStart + MAX_WORD_BYTES / 2);
+  for (let i = subjectStart; i < searchEnd; i++) if (row[i] === endByte) return i + 1;
+  return subjectStart;
 }
 
 /** Offset of the first `,` (names), `@` (mail addresses) or `#` (CSNs): subjects often share the bytes from here on. */
-function commonEnd({ row, subjectEnd: to }: CellCursor, from: number): number {
-  for (let i = from; i < to; i++) {
+function commonEnd({ row, subjectEnd }: CellCursor, start: number): number {
+  for (let i = start; i < subjectEnd; i++) {
     const byte = row[i]!;
     if (byte === COMMA || byte === AT || byte === NUMBER_SIGN) return i;
   }
-  return to;
+  return subjectEnd;
 }

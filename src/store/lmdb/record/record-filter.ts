@@ -15,8 +15,8 @@ import {
 import { newRoom } from './room.js';
 import { IN_VALUE, NO_HOLE, TWO_BYTE_FROM, type Word, type Words } from './words.js';
 
-/** Returns whether a record matches. Its cells begin at `at`; `packedLength` is the length of the packed row. */
-export type RecordTest = (words: Words, record: RecordView, at: number, packedLength: number) => boolean;
+/** Returns whether a record matches. Its cells begin at `offset`; `packedLength` is the length of the packed row. */
+export type RecordTest = (words: Words, record: RecordView, offset: number, packedLength: number) => boolean;
 
 /**
  * Compiles a filter, once per scan, into a test of records. The number of a cell's dictionary word decides most cells,
@@ -30,8 +30,8 @@ export function compileRecordFilter(filter: StoreFilter): RecordTest {
       return compileCellFilter(filter);
     case 'and': {
       const tests = filter.of.map(compileRecordFilter);
-      return (words, record, at, packedLength) => {
-        for (let i = 0; i < tests.length; i++) if (!tests[i]!(words, record, at, packedLength)) return false;
+      return (words, record, offset, packedLength) => {
+        for (let i = 0; i < tests.length; i++) if (!tests[i]!(words, record, offset, packedLength)) return false;
         return true;
       };
     }
@@ -39,7 +39,7 @@ export function compileRecordFilter(filter: StoreFilter): RecordTest {
       return compileOr(filter.of);
     case 'not': {
       const test = compileRecordFilter(filter.of);
-      return (words, record, at, packedLength) => !test(words, record, at, packedLength);
+      return (words, record, offset, packedLength) => !test(words, record, offset, packedLength);
     }
   }
 }
@@ -51,8 +51,8 @@ function compileOr(of: readonly StoreFilter[]): RecordTest {
   const tests = alternatives.filter((operand) => !isCellFilter(operand)).map(compileRecordFilter);
   if (cellFilters.length > 0) tests.unshift(compileCellFilter({ op: 'or', of: cellFilters }));
   if (tests.length === 1) return tests[0]!;
-  return (words, record, at, packedLength) => {
-    for (let i = 0; i < tests.length; i++) if (tests[i]!(words, record, at, packedLength)) return true;
+  return (words, record, offset, packedLength) => {
+    for (let i = 0; i < tests.length; i++) if (tests[i]!(words, record, offset, packedLength)) return true;
     return false;
   };
 }
@@ -97,13 +97,13 @@ function compileCellFilter(filter: StoreFilter): RecordTest {
     const { bytes, end } = record;
     let currentVerdicts = verdicts;
     if (packedLength > room.bytes.length) room = newRoom(packedLength);
-    for (let at = from; at < end; ) {
-      const start = at;
-      let number = bytes[at++]!;
-      if (number >= TWO_BYTE_FROM) number = TWO_BYTE_FROM + ((number - TWO_BYTE_FROM) << 8) + bytes[at++]!;
+    for (let offset = from; offset < end; ) {
+      const start = offset;
+      let number = bytes[offset++]!;
+      if (number >= TWO_BYTE_FROM) number = TWO_BYTE_FROM + ((number - TWO_BYTE_FROM) << 8) + bytes[offset++]!;
       if (number === 0) {
-        const length = putSpelledCell(record, at, room, 0, packedLength);
-        at = nextOffset();
+        const length = putSpelledCell(record, offset, room, 0, packedLength);
+        offset = nextOffset();
         if (test(room.bytes, length)) return true;
         continue;
       }
@@ -113,21 +113,21 @@ function compileCellFilter(filter: StoreFilter): RecordTest {
         currentVerdicts = verdicts;
       }
       if (verdict === NO_MATCH_NO_HOLE) continue;
-      let holeCode = bytes[at]!;
+      let holeCode = bytes[offset]!;
       if (verdict === MATCH_BY_HOLE) {
         if ((holeCode & 1) === 1) rememberHoles(words, record, from, start);
-        if (test(room.bytes, putHoleCell(words, number, record, at, room, 0, packedLength))) return true;
-        at = nextOffset();
+        if (test(room.bytes, putHoleCell(words, number, record, offset, room, 0, packedLength))) return true;
+        offset = nextOffset();
         continue;
       }
       if (verdict === MATCH) return true;
       if (verdict === NO_LATER_MATCH) return false;
-      if (holeCode < 0x80) at++;
+      if (holeCode < 0x80) offset++;
       else {
-        holeCode = readVarint(bytes, at);
-        at = nextOffset();
+        holeCode = readVarint(bytes, offset);
+        offset = nextOffset();
       }
-      if ((holeCode & 1) === 0) at += holeCode >> 1;
+      if ((holeCode & 1) === 0) offset += holeCode >> 1;
     }
     return false;
   };

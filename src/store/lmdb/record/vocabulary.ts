@@ -39,9 +39,9 @@ const EQUALS = 0x3d;
 const FNV_START = 0x811c9dc5 | 0;
 const FNV_PRIME = 0x01000193;
 
-export function hashBytes(hash: number, bytes: Buffer, from: number, to: number): number {
+export function hashBytes(hash: number, bytes: Buffer, subjectStart: number, subjectEnd: number): number {
   let h = hash;
-  for (let i = from; i < to; i++) h = Math.imul(h ^ bytes[i]!, FNV_PRIME);
+  for (let i = subjectStart; i < subjectEnd; i++) h = Math.imul(h ^ bytes[i]!, FNV_PRIME);
   return h;
 }
 
@@ -59,11 +59,11 @@ export class CellCursor {
   subjectStart = 0;
   subjectEnd = 0;
 
-  moveTo(row: Buffer, at: number): void {
+  moveTo(row: Buffer, offset: number): void {
     this.row = row;
-    this.at = at;
-    this.valueStart = at + CELL_HEADER + qualifierLength(row, at);
-    this.end = nextCell(row, at);
+    this.at = offset;
+    this.valueStart = offset + CELL_HEADER + qualifierLength(row, offset);
+    this.end = nextCell(row, offset);
     this.hasEquals = false;
     this.subjectStart = this.valueStart;
     this.subjectEnd = this.end;
@@ -125,11 +125,11 @@ export class Vocabulary {
   }
 
   /** Returns the number of the whole-cell word that equals the cell; 0 if there is none. */
-  findWholeCell(name: NameEntry, { row, at, subjectStart: from, subjectEnd: to, end }: CellCursor): number {
+  findWholeCell(name: NameEntry, { row, at, subjectStart, subjectEnd, end }: CellCursor): number {
     if (name.wholeCellNumbers.size === 0) return 0;
     const { list } = this.words;
     if (name.lastNumber !== 0 && equalsCell(list[name.lastNumber - 1]!, row, at, end)) return name.lastNumber;
-    const number = name.wholeCellNumbers.get(hashBytes(FNV_START, row, from, to));
+    const number = name.wholeCellNumbers.get(hashBytes(FNV_START, row, subjectStart, subjectEnd));
     if (number === undefined || !equalsCell(list[number - 1]!, row, at, end)) return 0;
     name.lastNumber = number;
     return number;
@@ -179,18 +179,15 @@ export class Vocabulary {
   }
 }
 
-function equalsCell({ cell }: Word, row: Buffer, at: number, end: number): boolean {
-  return cell.length === end - at && hasBytesAt(row, at, cell);
+function equalsCell({ cell }: Word, row: Buffer, offset: number, end: number): boolean {
+  return cell.length === end - offset && hasBytesAt(row, offset, cell);
 }
 
 /** Returns whether the subject of the cell starts and ends with the bytes of the pattern. */
-export function matchesPattern(
-  { prefix, suffix }: Pattern,
-  { row, subjectStart: from, subjectEnd: to }: CellCursor,
-): boolean {
-  const start = from + prefix.length;
-  const end = to - suffix.length;
-  return start <= end && hasBytesAt(row, from, prefix) && hasBytesAt(row, end, suffix);
+export function matchesPattern({ prefix, suffix }: Pattern, { row, subjectStart, subjectEnd }: CellCursor): boolean {
+  const start = subjectStart + prefix.length;
+  const end = subjectEnd - suffix.length;
+  return start <= end && hasBytesAt(row, subjectStart, prefix) && hasBytesAt(row, end, suffix);
 }
 
 export function hashOfName({ row, at, nameEnd, hasEquals, valueStart, end }: CellCursor): number {
@@ -202,13 +199,13 @@ export function hashOfName({ row, at, nameEnd, hasEquals, valueStart, end }: Cel
 export function makeWord(
   { row, at, end, valueStart }: CellCursor,
   hole: Word['holeKind'],
-  from: number,
-  to: number,
+  subjectStart: number,
+  subjectEnd: number,
 ): Word {
   if (hole === NO_HOLE) return { holeKind: hole, holeAt: end - at, cell: Buffer.from(row.subarray(at, end)) };
-  const cell = Buffer.concat([row.subarray(at, from), row.subarray(to, end)]);
-  const holeLength = to - from;
+  const cell = Buffer.concat([row.subarray(at, subjectStart), row.subarray(subjectEnd, end)]);
+  const holeLength = subjectEnd - subjectStart;
   if (hole === IN_QUALIFIER) cell.writeUInt16BE(valueStart - at - CELL_HEADER - holeLength, 1);
   if (hole === IN_VALUE) cell.writeUInt32BE(end - valueStart - holeLength, 3);
-  return { holeKind: hole, holeAt: from - at, cell };
+  return { holeKind: hole, holeAt: subjectStart - at, cell };
 }

@@ -49,15 +49,15 @@ export class Collector implements RangeSink {
     this.#limit = limit;
   }
 
-  addRow(keys: Buffer, from: number, to: number, record: Buffer, length: number): void {
+  addRow(keys: Buffer, keyStart: number, keyEnd: number, record: Buffer, length: number): void {
     this.scannedCount++;
     const records = this.#records;
-    const view = records.view(keys, from, to, record, length);
+    const view = records.view(keys, keyStart, keyEnd, record, length);
     // The record of a split row is only a head. The batch ends here, and `completeSplitRow` reads the segments.
     this.#endsWithHead = isSplitRowHead(record) && (!this.#keysOnly || this.#recordTest !== undefined);
     if (!this.#endsWithHead && this.#recordTest && !records.matches(this.#recordTest, view)) return;
-    const key = allocate(to - from);
-    keys.copy(key, 0, from, to);
+    const key = allocate(keyEnd - keyStart);
+    keys.copy(key, 0, keyStart, keyEnd);
     this.#byteCount += key.length;
     let row: Buffer | undefined;
     if (this.#endsWithHead) row = Buffer.from(record.subarray(0, length));

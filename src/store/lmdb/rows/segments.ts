@@ -67,11 +67,11 @@ export function firstSegmentKey(rowKey: Buffer): Buffer {
   return key;
 }
 
-export function segmentKey(first: Buffer, family: number, qualifier: Buffer): Buffer {
-  const key = Buffer.allocUnsafe(first.length + 1 + qualifier.length);
-  key.set(first);
-  key[first.length] = family;
-  key.set(qualifier, first.length + 1);
+export function segmentKey(firstKey: Buffer, family: number, qualifier: Buffer): Buffer {
+  const key = Buffer.allocUnsafe(firstKey.length + 1 + qualifier.length);
+  key.set(firstKey);
+  key[firstKey.length] = family;
+  key.set(qualifier, firstKey.length + 1);
   return key;
 }
 
@@ -136,13 +136,13 @@ export class Segments {
   /** Reads the whole row, whose length is `length` according to the head. */
   readRow(length: number): Buffer {
     const row = Buffer.allocUnsafeSlow(length);
-    let at = 0;
+    let offset = 0;
     for (const key of this.#keysFrom()) {
       const cells = getVerified(this.#table, this.#db, key, this.#transaction);
-      if (!cells || at + cells.length > length) throw this.#damagedError(length);
-      at += plainView(cells).copy(row, at, 0, cells.length);
+      if (!cells || offset + cells.length > length) throw this.#damagedError(length);
+      offset += plainView(cells).copy(row, offset, 0, cells.length);
     }
-    if (at !== length) throw this.#damagedError(length);
+    if (offset !== length) throw this.#damagedError(length);
     return row;
   }
 

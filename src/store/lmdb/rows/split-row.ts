@@ -98,31 +98,31 @@ function putSegments(table: LmdbTable, firstKey: Buffer, key: Buffer, cells: Buf
   }
   let start = 0;
   let segmentKey = key;
-  for (let at = 0, previousAt = -1; at < cells.length; ) {
-    const nextAt = nextCell(cells, at);
-    if (at > start && nextAt - start > FILL_BYTES) {
-      const nextKey = separatorKey(firstKey, cells, previousAt, at);
+  for (let offset = 0, previousAt = -1; offset < cells.length; ) {
+    const nextAt = nextCell(cells, offset);
+    if (offset > start && nextAt - start > FILL_BYTES) {
+      const nextKey = separatorKey(firstKey, cells, previousAt, offset);
       if (nextKey.length <= maxKey) {
-        db.putSync(segmentKey, withChecksum(segmentKey, cells.subarray(start, at)));
+        db.putSync(segmentKey, withChecksum(segmentKey, cells.subarray(start, offset)));
         segmentKey = nextKey;
-        start = at;
+        start = offset;
       }
     }
-    previousAt = at;
-    at = nextAt;
+    previousAt = offset;
+    offset = nextAt;
   }
   db.putSync(segmentKey, withChecksum(segmentKey, cells.subarray(start)));
 }
 
-/** The shortest key for a segment that begins with the cell at `at`, and that sorts behind the cell at `previousAt`. */
-function separatorKey(firstKey: Buffer, cells: Buffer, previousAt: number, at: number): Buffer {
-  const length = qualifierLength(cells, at);
-  const start = at + CELL_HEADER;
+/** The shortest key for a segment that begins with the cell at `offset`, behind the cell at `previousAt`. */
+function separatorKey(firstKey: Buffer, cells: Buffer, previousAt: number, offset: number): Buffer {
+  const length = qualifierLength(cells, offset);
+  const start = offset + CELL_HEADER;
   let keyLength = 0;
-  if (cells[previousAt] === cells[at]) {
+  if (cells[previousAt] === cells[offset]) {
     const shorter = Math.min(length, qualifierLength(cells, previousAt));
     while (keyLength < shorter && cells[previousAt + CELL_HEADER + keyLength] === cells[start + keyLength]) keyLength++;
     keyLength++;
   }
-  return segmentKey(firstKey, cells[at]!, cells.subarray(start, start + Math.min(keyLength, length)));
+  return segmentKey(firstKey, cells[offset]!, cells.subarray(start, start + Math.min(keyLength, length)));
 }

@@ -183,9 +183,9 @@ export class EnvironmentSource implements StageSource<LmdbTable> {
   }
 
   readRow(table: LmdbTable, key: Buffer): StagedRow | undefined {
-    const suffix = table.spec.suffixBytes;
-    if (suffix !== undefined) {
-      const prefixLength = key.length - suffix;
+    const suffixBytes = table.spec.suffixBytes;
+    if (suffixBytes !== undefined) {
+      const prefixLength = key.length - suffixBytes;
       return new Lists(table, undefined).hasSuffix(key.subarray(0, prefixLength), key.subarray(prefixLength))
         ? MARK_ROW
         : undefined;
@@ -242,10 +242,10 @@ class EnvironmentSink implements StageSink<LmdbTable> {
     row: StagedRow | undefined,
     original: StagedRow | undefined | 'unread',
   ): void {
-    const suffix = table.spec.suffixBytes;
-    if (suffix !== undefined) {
-      const { additions, removals } = this.#listChange(table, key.subarray(0, key.length - suffix));
-      (row ? additions : removals).push(key.subarray(key.length - suffix));
+    const suffixBytes = table.spec.suffixBytes;
+    if (suffixBytes !== undefined) {
+      const { additions, removals } = this.#listChange(table, key.subarray(0, key.length - suffixBytes));
+      (row ? additions : removals).push(key.subarray(key.length - suffixBytes));
     } else if (row instanceof StagedSplitRow) {
       writeSplitRow(table, key, row, this.#env.maxKey);
     } else {
