@@ -133,10 +133,8 @@ export interface Scan {
 }
 
 /** The cells of one family with `from` ≤ qualifier < `to`. An absent bound is open. */
-export interface ColumnRange {
+export interface ColumnRange extends KeyRange {
   readonly family: number;
-  readonly from?: Buffer | undefined;
-  readonly to?: Buffer | undefined;
 }
 
 /** The read methods of a store. Returned buffers belong to the caller, except those of `getScratchHead`. */
@@ -207,15 +205,13 @@ export type Guard =
   /** An absent counter counts as 0. */
   | { readonly op: 'counterEquals'; readonly family: number; readonly qualifier: Buffer; readonly value: bigint };
 
-export interface Cell {
-  readonly family: number;
-  readonly qualifier: Buffer;
-  readonly value: Buffer;
-}
-
 export interface CellName {
   readonly family: number;
   readonly qualifier: Buffer;
+}
+
+export interface Cell extends CellName {
+  readonly value: Buffer;
 }
 
 export interface Increment extends CellName {

@@ -15,9 +15,7 @@ import {
 import { StoreError } from './store-error.js';
 
 /** The change of one cell: the new value, or undefined to delete the cell. */
-export interface Edit {
-  readonly family: number;
-  readonly qualifier: Buffer;
+export interface Edit extends CellName {
   readonly value: Buffer | undefined;
 }
 
@@ -34,7 +32,7 @@ export function guardHolds(guard: Guard, value: Buffer | undefined): boolean {
 }
 
 /** The value of the cell after the increment. Throws `limit` beyond 64 bits. */
-export function addToCounter(add: Increment, value: Buffer | undefined): Buffer {
+function addToCounter(add: Increment, value: Buffer | undefined): Buffer {
   const sum = readCounter(value) + add.by;
   if (BigInt.asIntN(64, sum) !== sum) throw new StoreError('limit', 'counter beyond 64 bits');
   return counterBytes(sum);

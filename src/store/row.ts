@@ -1,5 +1,5 @@
 import { compareRun } from '../bytes/compare.js';
-import type { Cell } from './contract.js';
+import type { Cell, CellName } from './contract.js';
 import { putBytes } from './put.js';
 import { StoreError } from './store-error.js';
 
@@ -92,10 +92,7 @@ export function cellAt(row: Buffer, offset: number): Cell {
   };
 }
 
-export function compareCells(
-  a: { family: number; qualifier: Buffer },
-  b: { family: number; qualifier: Buffer },
-): number {
+export function compareCells(a: CellName, b: CellName): number {
   if (a.family !== b.family) return a.family - b.family;
   const p = a.qualifier;
   const q = b.qualifier;
@@ -167,6 +164,7 @@ function sortCells(cells: readonly Cell[]): Cell[] {
   return sorted;
 }
 
+/** Returns a number of 64 bits in big-endian order: a counter, or the key of an appended row. */
 export function counterBytes(value: bigint): Buffer {
   const b = Buffer.allocUnsafe(8);
   b.writeBigInt64BE(value);

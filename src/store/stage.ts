@@ -1,6 +1,6 @@
 import { checkFamilies, checkKey } from './checks.js';
-import type { AppendStep, CellName, Plan, PlanStep, RowStep, TableSpec } from './contract.js';
-import { cellValue, packRow } from './row.js';
+import type { AppendStep, CellName, Plan, RowStep, TableSpec } from './contract.js';
+import { cellValue, counterBytes, packRow } from './row.js';
 import { type Edit, editRow, guardHolds, stepEdits } from './row-edit.js';
 import { StoreError } from './store-error.js';
 import { cellKey, MARK_ROW } from './tables.js';
@@ -79,7 +79,11 @@ export class Stage<T extends StagedTable> {
     this.#undo = [];
     let index = 0;
     try {
-      for (; index < plan.steps.length; index++) this.#stageStep(plan.steps[index]!, index);
+      for (; index < plan.steps.length; index++) {
+        const step = plan.steps[index]!;
+        if ('append' in step) this.#stageAppend(step);
+        else this.#stageRow(step, index);
+      }
     } catch (error) {
       for (const undo of this.#undo.reverse()) undo();
       throw error;
@@ -97,23 +101,16 @@ export class Stage<T extends StagedTable> {
     }
   }
 
-  #stageStep(step: PlanStep, index: number): void {
-    if ('append' in step) this.#stageAppend(step);
-    else this.#stageRow(step, index);
-  }
-
   #stageAppend(step: AppendStep): void {
     const table = this.#source.table(step.table);
     const pending = this.#pendingChanges(table);
     const lastNumber = pending.lastRowNumber;
     const rowNumber = (lastNumber ?? this.#source.lastRowNumber(table)) + 1n;
-    const key = Buffer.allocUnsafe(8);
-    key.writeBigUInt64BE(rowNumber);
     this.#undo.push(() => {
       pending.lastRowNumber = lastNumber;
     });
     pending.lastRowNumber = rowNumber;
-    const slot = this.#slot(pending.rows, key);
+    const slot = this.#slot(pending.rows, counterBytes(rowNumber));
     slot.original = undefined;
     this.#write(slot, packRow(step.append));
   }

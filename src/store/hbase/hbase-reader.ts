@@ -92,10 +92,10 @@ export class HBaseReader implements Reader {
 
   postings(name: string, prefix: Buffer, limit: number, after?: Buffer): Maybe<Buffer> {
     return this.#withTable(name, async (table) => {
-      const suffixLength = suffixOf(table.spec, after);
+      const suffixBytes = suffixOf(table.spec, after);
       const suffixes: Buffer[] = [];
       await this.#forEachPostingKey(table, prefix, limit, after, (key) => suffixes.push(key.subarray(prefix.length)));
-      return Buffer.concat(suffixes, suffixes.length * suffixLength);
+      return Buffer.concat(suffixes, suffixes.length * suffixBytes);
     });
   }
 
@@ -118,31 +118,19 @@ export class HBaseReader implements Reader {
     prefix: Buffer,
     limit: number,
     after: Buffer | undefined,
-    onKey: (key: Buffer) => void,
+    onKey: (key: Buffer) => unknown,
   ): Promise<void> {
     const keyLength = prefix.length + suffixOf(table.spec);
-    const to = afterPrefix(prefix);
-    let from = after ? keyAfter(Buffer.concat([prefix, after])) : prefix;
-    for (let remaining = limit; remaining > 0; ) {
-      const keyLimit = Math.min(remaining, KEYS_PER_READ);
-      const keys = await this.#readKeys(table, { from, to }, keyLimit);
-      for (const key of keys) {
-        if (key.length !== keyLength) continue;
-        remaining--;
-        onKey(key);
-      }
-      if (keys.length < keyLimit) return;
-      from = keyAfter(keys.at(-1)!);
-    }
+    const from = after ? keyAfter(Buffer.concat([prefix, after])) : prefix;
+    const range = { from, to: afterPrefix(prefix) };
+    await this.#visitKeys(table, range, limit, (key) => key.length === keyLength && onKey(key));
   }
 
   rangePostings(name: string, range: KeyRange, limit: number): Maybe<Buffer> {
     return this.#withTable(name, async (table) => {
       const suffixBytes = suffixOf(table.spec);
       const suffixes: Buffer[] = [];
-      await this.#forEachKeys(table, range, limit, (keys) => {
-        for (const key of keys) suffixes.push(key.subarray(key.length - suffixBytes));
-      });
+      await this.#visitKeys(table, range, limit, (key) => suffixes.push(key.subarray(key.length - suffixBytes)));
       return Buffer.concat(suffixes, suffixes.length * suffixBytes);
     });
   }
@@ -150,21 +138,18 @@ export class HBaseReader implements Reader {
   count(name: string, range: KeyRange, cap: number): Maybe<number> {
     return this.#withTable(name, async (table) => {
       let count = 0;
-      await this.#forEachKeys(table, range, cap, (keys) => {
-        count += keys.length;
-      });
+      await this.#visitKeys(table, range, cap, () => count++);
       return count;
     });
   }
 
-  /** Calls `visit` with up to `limit` keys of the range, in several calls. */
-  async #forEachKeys(table: OpenTable, range: KeyRange, limit: number, visit: (keys: Buffer[]) => void): Promise<void> {
+  /** Calls `visit` with the keys of the range. A key counts against the limit unless `visit` returns false. */
+  async #visitKeys(table: OpenTable, range: KeyRange, limit: number, visit: (key: Buffer) => unknown): Promise<void> {
     let { from } = range;
     for (let remaining = limit; remaining > 0; ) {
       const keyLimit = Math.min(remaining, KEYS_PER_READ);
       const keys = await this.#readKeys(table, { from, to: range.to }, keyLimit);
-      visit(keys);
-      remaining -= keys.length;
+      for (const key of keys) if (visit(key) !== false) remaining--;
       if (keys.length < keyLimit) return;
       from = keyAfter(keys.at(-1)!);
     }

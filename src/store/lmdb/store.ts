@@ -47,24 +47,23 @@ export class LmdbStore extends LmdbReader implements Store {
   async createTable(spec: TableSpec): Promise<void> {
     this.#checkWritable();
     const checkedSpec = checkSpec(spec);
-    await this.#exclusive(() => this.#createTable(checkedSpec));
-  }
-
-  async #createTable(spec: TableSpec): Promise<void> {
-    const { env } = this;
-    let createdTable: LmdbTable | undefined;
-    await env.transact(() => {
-      const entry = env.catalog.entries().get(spec.name);
-      if (!entry) {
-        env.root.resetReadTxn();
-        createdTable = env.openTable(spec, env.catalog.addEntry(spec));
-        this.#failpoint?.('table created');
-      } else if (!sameSpec(entry.spec, spec)) {
-        throw new StoreError('conflict', `table ${spec.name} exists with another spec`);
-      }
+    const { name } = checkedSpec;
+    await this.#exclusive(async () => {
+      const { env } = this;
+      let createdTable: LmdbTable | undefined;
+      await env.transact(() => {
+        const entry = env.catalog.entries().get(name);
+        if (!entry) {
+          env.root.resetReadTxn();
+          createdTable = env.openTable(checkedSpec, env.catalog.addEntry(checkedSpec));
+          this.#failpoint?.('table created');
+        } else if (!sameSpec(entry.spec, checkedSpec)) {
+          throw new StoreError('conflict', `table ${name} exists with another spec`);
+        }
+      });
+      if (createdTable) env.tables.set(name, createdTable);
+      env.reloadTables();
     });
-    if (createdTable) env.tables.set(spec.name, createdTable);
-    env.reloadTables();
   }
 
   async dropTable(name: string): Promise<void> {

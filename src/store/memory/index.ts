@@ -1,7 +1,7 @@
 import { lastRowNumber } from '../append.js';
 import { checkKey } from '../checks.js';
 import type { LoadRow, LoadTable, Maybe, Plan, Snapshot, Store, TableSpec } from '../contract.js';
-import { nextCell, qualifierStart, valueStart } from '../row.js';
+import { counterBytes, nextCell, qualifierStart, valueStart } from '../row.js';
 import { Stage, type StageSink, type StageSource } from '../stage.js';
 import { StoreError } from '../store-error.js';
 import { cellKey, checkSpec, MARK_ROW, noTable, sameSpec } from '../tables.js';
@@ -196,9 +196,7 @@ const STAGE_SINK: StageSink<MemoryTable> = {
 };
 
 function appendRow(table: MemoryTable, row: Buffer): void {
-  const key = Buffer.allocUnsafe(8);
-  key.writeBigUInt64BE(++table.lastRowNumber);
-  table.rows.set(key, Buffer.from(row));
+  table.rows.set(counterBytes(++table.lastRowNumber), Buffer.from(row));
 }
 
 function loadRow(table: MemoryTable, { key, row, separate }: LoadRow): void {

@@ -63,7 +63,8 @@ export class SharedRow implements LockedRow {
 
   /** Returns the stored `row` with the pending increments applied. */
   withPendingIncrements(row: Buffer | undefined): Buffer | undefined {
-    return this.isFolded ? row : withIncrements(row, [...this.foldingIncrements, ...this.pendingIncrements]);
+    if (this.isFolded) return row;
+    return editRow(row, incrementedCells(row, [...this.foldingIncrements, ...this.pendingIncrements]));
   }
 }
 
@@ -84,10 +85,6 @@ export function incrementedCells(row: Buffer | undefined, increments: readonly I
     const value = counterBytes(BigInt.asIntN(64, cellCounter(row, family, qualifier) + by));
     return { family, qualifier, value };
   });
-}
-
-function withIncrements(row: Buffer | undefined, increments: readonly Increment[]): Buffer | undefined {
-  return editRow(row, incrementedCells(row, increments));
 }
 
 /** The members of `Session` that shared rows use. */

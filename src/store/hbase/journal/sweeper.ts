@@ -127,14 +127,11 @@ export class Sweeper {
     if (state.equals(DRAINED)) return isLeaseOver;
     if (!state.equals(SWEPT) && !isLeaseOver) return false;
     return falseOnStoreError(async () => {
-      if (!state.equals(SWEPT) && !(await this.#fence(id, beat))) return false;
+      // The state `swept` keeps the writer from deciding anything more. The guard fails if the beat was renewed.
+      const guard: Guard = { op: 'equals', family: JOURNAL.state, qualifier: STATE.beat, value: beat };
+      if (!state.equals(SWEPT) && !(await this.#setState(id, guard, SWEPT))) return false;
       return (await this.#drain(Buffer.from(id), watchedWriter)) === 'drained';
     });
-  }
-
-  /** Keeps the writer from deciding anything more. Returns false when the writer has renewed its beat. */
-  #fence(id: Buffer, beat: Buffer): Promise<boolean> {
-    return this.#setState(id, { op: 'equals', family: JOURNAL.state, qualifier: STATE.beat, value: beat }, SWEPT);
   }
 
   /** Sets the state of a writer. Returns false when the guard did not hold at the last try. */

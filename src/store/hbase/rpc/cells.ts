@@ -19,7 +19,8 @@ const FIXED_KEY_BYTES = 12;
 
 export const PUT_TYPE = 4;
 export const DELETE_COLUMN_TYPE = 12;
-const DELETE_FAMILY_TYPE = 14;
+/** Type of a marker that deletes the cells of a family up to the marker's timestamp. */
+export const DELETE_FAMILY_TYPE = 14;
 /** Timestamp that the server replaces by its clock. */
 export const LATEST_TIMESTAMP = 0x7fff_ffff_ffff_ffffn;
 
@@ -264,11 +265,6 @@ export class CellBlock {
       this.#pendingStart = this.#length;
     } else copyBytes(value, 0, out, offset, value.length);
     this.count++;
-  }
-
-  /** Adds a marker that deletes the cells of the family up to `timestamp`. */
-  deleteFamily(key: Buffer, family: number, timestamp: bigint): void {
-    this.add(key, { family, qualifier: EMPTY }, EMPTY, DELETE_FAMILY_TYPE, timestamp);
   }
 
   /** Returns the offset at which `bytes` bytes may be written. */

@@ -146,7 +146,9 @@ export class Lookups {
 
   #flush(): void {
     for (const [region, lookups] of this.#waitingLookups) {
-      const activeLookups = lookups.some(({ attempts }) => attempts.isAbandoned) ? lookups.filter(isAwaited) : lookups;
+      const activeLookups = lookups.some(({ attempts }) => attempts.isAbandoned)
+        ? lookups.filter(({ attempts }) => !attempts.isAbandoned)
+        : lookups;
       if (activeLookups !== lookups) this.#waitingLookups.set(region, activeLookups);
       while (activeLookups.length > 0 && (this.#scanCounts.get(region.server) ?? 0) < MAX_CONCURRENT_SCANS) {
         void this.#send(region, takeLookups(activeLookups));
@@ -199,10 +201,6 @@ export class Lookups {
     if (!isRegionDone) lookup.mustScanAlone = true;
     this.#dispatch(lookup);
   }
-}
-
-function isAwaited({ attempts }: Lookup): boolean {
-  return !attempts.isAbandoned;
 }
 
 /** Removes and returns the look-ups for the next scan: with the same columns, and not marked `mustScanAlone`. */
@@ -275,7 +273,7 @@ function distributeKeys(lookups: readonly Lookup[], cells: CellCursor): Buffer |
   let activeLookups: Lookup[] = [];
   for (; !cells.isAtEnd; cells.advance()) {
     cells.parse();
-    if (lastKey && sameRow(cells, lastKey)) continue;
+    if (lastKey && sameBytes(lastKey, cells.block, cells.rowStart, cells.rowStart + cells.rowLength)) continue;
     lastKey = cells.row();
     const key = lastKey;
     while (nextIndex < lookups.length && Buffer.compare(lookups[nextIndex]!.from, key) <= 0)
@@ -286,10 +284,6 @@ function distributeKeys(lookups: readonly Lookup[], cells: CellCursor): Buffer |
     for (const lookup of activeLookups) lookup.keys.push(key);
   }
   return lastKey;
-}
-
-function sameRow(cells: CellCursor, key: Buffer): boolean {
-  return sameBytes(key, cells.block, cells.rowStart, cells.rowStart + cells.rowLength);
 }
 
 /** Encodes the fields of a Scan that select the columns. */

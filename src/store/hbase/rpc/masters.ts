@@ -24,15 +24,9 @@ export class Masters {
     return this.#callFirst('GetMetaRegionLocations', attempts, (message) => {
       // GetMetaRegionLocationsResponse: meta_locations 1 of RegionLocation: region_info 1, server_name 2. The first
       // location is the primary; replicas follow.
-      while (message.next()) {
-        if (message.field !== 1) message.skip();
-        else {
-          const location = message.message();
-          while (location.next()) {
-            if (location.field === 2) return readServerName(location.message());
-            location.skip();
-          }
-        }
+      while (message.nextField(1)) {
+        const location = message.message();
+        if (location.nextField(2)) return readServerName(location.message());
       }
       return undefined;
     });
@@ -43,13 +37,9 @@ export class Masters {
     const attempts = new Attempts(this.#settings, this.#pauses);
     for (;;) {
       try {
-        const master = await this.#callFirst('GetActiveMaster', attempts, (message) => {
-          while (message.next()) {
-            if (message.field === 1) return readServerName(message.message());
-            message.skip();
-          }
-          return undefined;
-        });
+        const master = await this.#callFirst('GetActiveMaster', attempts, (message) =>
+          message.nextField(1) ? readServerName(message.message()) : undefined,
+        );
         const { message } = await this.#servers
           .get(master, 'MasterService')
           .call(method, request, [], attempts.expiresAt);

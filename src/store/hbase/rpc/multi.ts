@@ -159,9 +159,6 @@ function completeAction(server: string, group: ActionGroup, result: MessageReade
 /** Reads a Result: associated_cell_count 2. */
 function readCellCount(result: MessageReader): number {
   let count = 0;
-  while (result.next()) {
-    if (result.field === 2) count = result.uint();
-    else result.skip();
-  }
+  while (result.nextField(2)) count = result.uint();
   return count;
 }

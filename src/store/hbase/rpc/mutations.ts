@@ -1,6 +1,14 @@
 import type { CellName, Guard } from '../../contract.js';
 import { compareCells, counterBytes, EMPTY } from '../../row.js';
-import { CellBlock, DELETE_COLUMN_TYPE, encodeRow, estimateBytes, LATEST_TIMESTAMP, type TableCodec } from './cells.js';
+import {
+  CellBlock,
+  DELETE_COLUMN_TYPE,
+  DELETE_FAMILY_TYPE,
+  encodeRow,
+  estimateBytes,
+  LATEST_TIMESTAMP,
+  type TableCodec,
+} from './cells.js';
 import { binaryComparator, Compare, columnFilter, encodeList, familyFilter, filterList } from './filters.js';
 import { MessageWriter } from './protobuf.js';
 import { checkKey } from './requests.js';
@@ -78,7 +86,8 @@ function encodeDeletes(table: TableCodec, mutation: RowMutation): CellBlock {
   const { key, timestamp } = mutation;
   if (mutation.deleteRow) {
     const deleteTimestamp = timestamp === undefined ? LATEST_TIMESTAMP : timestamp - 1n;
-    for (let family = 0; family < table.families.length; family++) block.deleteFamily(key, family, deleteTimestamp);
+    for (let family = 0; family < table.families.length; family++)
+      block.add(key, { family, qualifier: EMPTY }, EMPTY, DELETE_FAMILY_TYPE, deleteTimestamp);
   }
   for (const name of mutation.delete ?? []) {
     if (!includesCell(mutation.put ?? [], name))

@@ -131,6 +131,15 @@ export class MessageReader {
     return true;
   }
 
+  /** Advances to the next field with this number and skips all others. Returns false at the end. */
+  nextField(field: number): boolean {
+    while (this.next()) {
+      if (this.field === field) return true;
+      this.skip();
+    }
+    return false;
+  }
+
   /** Reads a varint up to 2^53 - 1 without a field tag. */
   varint(): number {
     const firstByte = this.offset < this.end ? this.buffer[this.offset]! : 0x80;

@@ -40,10 +40,7 @@ export function readScanResponse(message: MessageReader): ScanResponse {
 
 function readCursor(cursor: MessageReader): Buffer | undefined {
   let row: Buffer | undefined;
-  while (cursor.next()) {
-    if (cursor.field === 1) row = Buffer.from(cursor.bytes());
-    else cursor.skip();
-  }
+  while (cursor.nextField(1)) row = Buffer.from(cursor.bytes());
   return row;
 }
 
@@ -54,11 +51,7 @@ function readCursor(cursor: MessageReader): Buffer | undefined {
  */
 function readFilteredRows(metrics: MessageReader): number {
   let filteredRows = 0;
-  while (metrics.next()) {
-    if (metrics.field !== 1) {
-      metrics.skip();
-      continue;
-    }
+  while (metrics.nextField(1)) {
     const pair = metrics.message();
     let name = '';
     while (pair.next()) {

@@ -102,10 +102,7 @@ export function readResponseHeader(reader: MessageReader, server: string): Respo
     else if (reader.field === 2) failure = readException(reader.message(), server);
     else if (reader.field === 3) {
       const meta = reader.message();
-      while (meta.next()) {
-        if (meta.field === 1) cellBytes = meta.uint();
-        else meta.skip();
-      }
+      while (meta.nextField(1)) cellBytes = meta.uint();
     } else reader.skip();
   }
   return { id, cellBytes, failure };

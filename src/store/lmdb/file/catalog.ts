@@ -1,5 +1,6 @@
 import type { RootDatabase } from 'lmdb';
 import type { TableSpec } from '../../contract.js';
+import { counterBytes } from '../../row.js';
 import { type Db, openDb } from './database.js';
 
 const GENERATION_KEY = Buffer.from('generation');
@@ -59,9 +60,7 @@ export class Catalog {
   }
 
   putRowNumber(id: number, rowNumber: bigint): void {
-    const bytes = Buffer.allocUnsafe(8);
-    bytes.writeBigUInt64BE(rowNumber);
-    this.#db.putSync(rowNumberKey(id), bytes);
+    this.#db.putSync(rowNumberKey(id), counterBytes(rowNumber));
   }
 
   #readNumber(key: Buffer): number | undefined {
@@ -70,9 +69,7 @@ export class Catalog {
   }
 
   #putNumber(key: Buffer, value: number): void {
-    const bytes = Buffer.allocUnsafe(8);
-    bytes.writeBigUInt64BE(BigInt(value));
-    this.#db.putSync(key, bytes);
+    this.#db.putSync(key, counterBytes(BigInt(value)));
   }
 }
 

@@ -48,11 +48,6 @@ function isBeyond(range: RowRange, keys: Buffer, keyStart: number, keyEnd: numbe
 /** Offset of the 64-bit field `md_entries` in LMDB's record of a database. */
 const ENTRY_COUNT_AT = 32;
 
-/** Number of entries in LMDB's record of a database; undefined without a record. */
-function entryCountIn(record: Buffer | undefined): number | undefined {
-  return record && Number(record.readBigUInt64LE(ENTRY_COUNT_AT));
-}
-
 /** Takes one row and compares its key with a given key. */
 class KeyComparison implements RangeSink {
   isFull = false;
@@ -152,12 +147,10 @@ export class Scanner {
 
   /** Returns whether the table is empty by LMDB's own entry count, which is independent of the pages of the rows. */
   isEmpty(transaction: Transaction | undefined): boolean {
-    return (transaction ? entryCountIn(this.#root.get(this.#recordKey, { transaction })) : this.#entryCount()) === 0;
-  }
-
-  /** Number of entries in the current read transaction, or in the write transaction. */
-  #entryCount(): number {
-    return (this.#db as unknown as { db: { stat(): { entryCount: number } } }).db.stat().entryCount;
+    if (!transaction)
+      return (this.#db as unknown as { db: { stat(): { entryCount: number } } }).db.stat().entryCount === 0;
+    const record: Buffer | undefined = this.#root.get(this.#recordKey, { transaction });
+    return record?.readBigUInt64LE(ENTRY_COUNT_AT) === 0n;
   }
 
   /** Returns false when the sink is full. */

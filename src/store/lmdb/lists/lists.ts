@@ -1,10 +1,11 @@
-import type { RangeOptions, Transaction } from 'lmdb';
+import type { Transaction } from 'lmdb';
 import { compareRuns } from '../../../bytes/compare.js';
 import { suffixOf } from '../../checks.js';
 import { EMPTY } from '../../row.js';
 import { damaged, type StoreError } from '../../store-error.js';
 import { afterPrefix } from '../../tables.js';
 import { type Gap, gapAt, isInGap, proveAbsent as proveKeyAbsent } from '../file/absent.js';
+import { firstKeyIn } from '../file/database.js';
 import { getVerified, type LmdbTable } from '../file/lmdb-table.js';
 import { overflowRoom } from '../file/pages.js';
 import { copyValue, plainView } from '../file/read-buffer.js';
@@ -270,11 +271,7 @@ export class Lists {
   }
 
   #firstKey(range: RowRange): Buffer | undefined {
-    const { rows } = this.#table.blocks!;
-    const transaction = this.#transaction;
-    const options = { ...range, limit: 1, ...(transaction && { transaction }) } as RangeOptions;
-    for (const key of rows.getKeys(options)) return key;
-    return undefined;
+    return firstKeyIn(this.#table.blocks!.rows, range, this.#transaction);
   }
 }
 

@@ -2,7 +2,9 @@ import type { Transaction } from 'lmdb';
 import { startsWith } from '../../../bytes/compare.js';
 import type { KeyRange } from '../../contract.js';
 import { EMPTY } from '../../row.js';
+import { commonPrefix } from '../../row-filter-any.js';
 import { proveBoundary } from '../file/absent.js';
+import { firstKeyIn } from '../file/database.js';
 import { getVerified, type LmdbTable } from '../file/lmdb-table.js';
 import type { RangeSink, RowRange } from '../file/scanner.js';
 import { Lists, lowerBoundIn, type SuffixVisitor } from './lists.js';
@@ -89,9 +91,10 @@ export class Prefixes {
     let bound = this.#truncate(key);
     let isInclusive = true;
     for (;;) {
-      const prefix = this.#firstKey({ start: bound, reverse: true, exclusiveStart: !isInclusive, end: undefined });
+      const range = { start: bound, reverse: true, exclusiveStart: !isInclusive, end: undefined };
+      const prefix = firstKeyIn(this.#table.rows, range, this.#transaction);
       if (!prefix) return prefixes;
-      const sharedLength = commonLength(prefix, key);
+      const sharedLength = commonPrefix(prefix, key).length;
       if (sharedLength === prefix.length) prefixes.push(prefix);
       if (sharedLength <= MAX_PROBED_BYTES)
         return prefixes.concat(
@@ -110,13 +113,6 @@ export class Prefixes {
       if (getVerified(this.#table, this.#table.rows, prefix, this.#transaction)) prefixes.push(prefix);
     }
     return prefixes;
-  }
-
-  #firstKey(options: object): Buffer | undefined {
-    const transaction = this.#transaction;
-    const lookup = { ...options, limit: 1, ...(transaction && { transaction }) };
-    for (const key of this.#table.rows.getKeys(lookup)) return key;
-    return undefined;
   }
 }
 
@@ -210,11 +206,4 @@ class SuffixCollector extends ListSink {
     this.#length = length;
     return !this.isFull;
   };
-}
-
-function commonLength(a: Buffer, b: Buffer): number {
-  const n = Math.min(a.length, b.length);
-  let i = 0;
-  while (i < n && a[i] === b[i]) i++;
-  return i;
 }

@@ -185,10 +185,6 @@ function decodeCells(
   return to - room.start;
 }
 
-function putWordHead(words: Words, number: number, room: Room, to: number, limit: number): number {
-  return putPool(words.pool, words.headStarts[number]!, words.headLengths[number]!, room, to, limit);
-}
-
 /** Writes `length` bytes of the pool, four at a time, so up to three more. Returns the offset behind `length` bytes. */
 function putPool(pool: Int32Array, start: number, length: number, { view }: Room, to: number, limit: number): number {
   const end = to + length;
@@ -207,7 +203,7 @@ export function putHoleCell(
   to: number,
   limit: number,
 ): number {
-  const start = putWordHead(words, number, room, to, limit);
+  const start = putPool(words.pool, words.headStarts[number]!, words.headLengths[number]!, room, to, limit);
   const end = putHole(record, offset, room, start, limit);
   const length = words.fixedLengths[number]! + end - start;
   if (words.holeKinds[number] === IN_QUALIFIER) room.view.setUint16(to + QUALIFIER_LENGTH_AT, length);

@@ -4,7 +4,7 @@ import type { ColumnRange } from '../../contract.js';
 import { EMPTY } from '../../row.js';
 import { StoreError } from '../../store-error.js';
 import { afterPrefix } from '../../tables.js';
-import type { Db } from '../file/database.js';
+import { type Db, firstKeyIn } from '../file/database.js';
 import { getVerified, type LmdbTable } from '../file/lmdb-table.js';
 import { overflowRoom } from '../file/pages.js';
 import { plainView } from '../file/read-buffer.js';
@@ -127,10 +127,8 @@ export class Segments {
 
   /** Key of the segment after the one at `key`. */
   nextKey(key: Buffer): Buffer | undefined {
-    const end = afterPrefix(this.firstKey)!;
-    const options = { start: key, exclusiveStart: true, end, limit: 1, ...this.#options };
-    for (const nextKey of this.#db.getKeys(options as RangeOptions)) return nextKey;
-    return undefined;
+    const range = { start: key, exclusiveStart: true, end: afterPrefix(this.firstKey)! };
+    return firstKeyIn(this.#db, range, this.#transaction);
   }
 
   /** Reads the whole row, whose length is `length` according to the head. */
@@ -163,7 +161,8 @@ export class Segments {
         const endKey = range.to ? segmentKey(this.firstKey, range.family, range.to) : this.#familyEndKey(range.family);
         if (!cursor?.covers(startKey)) {
           cursor?.close();
-          cursor = new SegmentCursor(this.#keysFrom(this.#segmentKeyFor(startKey)), this.#table, this.#transaction);
+          const segmentKey = firstKeyIn(this.#db, this.#rangeUpTo(startKey), this.#transaction);
+          cursor = new SegmentCursor(this.#keysFrom(segmentKey), this.#table, this.#transaction);
         }
         cursor.selectCells(range, endKey, cellRuns);
       }
@@ -171,12 +170,6 @@ export class Segments {
       cursor?.close();
     }
     return cellRuns.length > 1 ? Buffer.concat(cellRuns) : cellRuns[0];
-  }
-
-  /** Key of the segment to which the cell belongs; undefined before the first segment. */
-  #segmentKeyFor(cellKey: Buffer): Buffer | undefined {
-    for (const key of this.#db.getKeys(this.#rangeUpTo(cellKey))) return key;
-    return undefined;
   }
 
   /** The last segment key that is not above `cellKey`. */
