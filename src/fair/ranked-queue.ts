@@ -4,7 +4,7 @@ import { FairTree, largestTree } from './fair-tree.js';
 const HIGHER_RANK_INTERVAL = 8;
 
 /** The rank and the path under which an item was pushed. */
-interface Place {
+interface QueuePosition {
   readonly rank: number;
   readonly path: readonly unknown[];
 }
@@ -23,7 +23,7 @@ interface Place {
 export class RankedQueue<T> {
   readonly #capacity: number;
   readonly #ranks: FairTree<T>[];
-  readonly #placesByItem = new Map<T, Place>();
+  readonly #placesByItem = new Map<T, QueuePosition>();
   /** The number of items of each group. */
   readonly #groupSizes = new Map<unknown, number>();
   #shiftCount = 0;
@@ -39,30 +39,30 @@ export class RankedQueue<T> {
 
   /** Adds an item. Returns the item dropped for lack of room, which may be the new item, or undefined if none was. */
   push(path: readonly unknown[], rank: number, item: T): T | undefined {
-    const place = { rank, path };
+    const position = { rank, path };
     const groupSize = this.#groupSizes.get(path[0]) ?? 0;
     let droppedItem: T | undefined;
-    if (groupSize * 2 >= this.#capacity) droppedItem = this.#replaceableInGroup(place);
+    if (groupSize * 2 >= this.#capacity) droppedItem = this.#replaceableInGroup(position);
     else if (this.size >= this.#capacity) droppedItem = this.#replaceableInLargestGroup(groupSize);
     else {
-      this.#add(place, item);
+      this.#add(position, item);
       return undefined;
     }
     if (droppedItem === undefined) return item;
     this.remove(droppedItem);
-    this.#add(place, item);
+    this.#add(position, item);
     return droppedItem;
   }
 
-  #add(place: Place, item: T): void {
-    const { rank, path } = place;
+  #add(position: QueuePosition, item: T): void {
+    const { rank, path } = position;
     this.#ranks[rank]!.push(path, item);
-    this.#placesByItem.set(item, place);
+    this.#placesByItem.set(item, position);
     this.#groupSizes.set(path[0], (this.#groupSizes.get(path[0]) ?? 0) + 1);
   }
 
-  /** Returns the item of the same group that the new item replaces. */
-  #replaceableInGroup({ rank, path: [group, ...keys] }: Place): T | undefined {
+  /** Returns the item of the same group (first key of the path) that the new item replaces. */
+  #replaceableInGroup({ rank, path: [group, ...keys] }: QueuePosition): T | undefined {
     let groupTrees: FairTree<T>[] = [];
     for (let otherRank = this.#ranks.length - 1; otherRank >= 0; otherRank--) {
       const tree = this.#ranks[otherRank]!.subtree(group);
@@ -100,11 +100,11 @@ export class RankedQueue<T> {
   }
 
   remove(item: T): void {
-    const place = this.#placesByItem.get(item);
-    if (place && this.#ranks[place.rank]!.remove(place.path, item)) this.#forget(item, place);
+    const position = this.#placesByItem.get(item);
+    if (position && this.#ranks[position.rank]!.remove(position.path, item)) this.#forget(item, position);
   }
 
-  #forget(item: T, { path: [group] }: Place): void {
+  #forget(item: T, { path: [group] }: QueuePosition): void {
     this.#placesByItem.delete(item);
     const size = this.#groupSizes.get(group)! - 1;
     if (size === 0) this.#groupSizes.delete(group);

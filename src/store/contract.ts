@@ -65,7 +65,7 @@ export interface KeyRange {
 }
 
 /**
- * A filter that the engine evaluates where the rows are. An engine that cannot express a part may widen the filter,
+ * A filter that the engine evaluates where the rows are. An engine that cannot evaluate all of it may widen the filter,
  * never narrow it. Families are given by number.
  */
 export type StoreFilter =

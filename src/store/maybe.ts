@@ -19,12 +19,12 @@ export function markHandled<T>(promise: Promise<T>): Promise<T> {
   return promise;
 }
 
-/** Reduces the items with `step`, one after another: synchronously until a step returns a promise. */
-export function fold<T, S>(items: readonly T[], start: S, step: (state: S, item: T) => Maybe<S>): Maybe<S> {
+/** Reduces the items with `reduce`, one after another: synchronously until a call returns a promise. */
+export function fold<T, S>(items: readonly T[], start: S, reduce: (state: S, item: T) => Maybe<S>): Maybe<S> {
   let state = start;
   for (let i = 0; i < items.length; i++) {
-    const nextState = step(state, items[i]!);
-    if (isPromise(nextState)) return foldRest(items, i + 1, nextState, step);
+    const nextState = reduce(state, items[i]!);
+    if (isPromise(nextState)) return foldRest(items, i + 1, nextState, reduce);
     state = nextState;
   }
   return state;
@@ -59,11 +59,11 @@ async function foldRest<T, S>(
   items: readonly T[],
   startIndex: number,
   pendingState: Promise<S>,
-  step: (state: S, item: T) => Maybe<S>,
+  reduce: (state: S, item: T) => Maybe<S>,
 ): Promise<S> {
   let state: S = await pendingState;
   for (let i = startIndex; i < items.length; i++) {
-    const nextState = step(state, items[i]!);
+    const nextState = reduce(state, items[i]!);
     state = isPromise(nextState) ? await nextState : nextState;
   }
   return state;

@@ -145,12 +145,12 @@ export function cellChanges(row: Buffer, cells: readonly Cell[]): CellChanges {
       removedCells.push(cellAt(row, offset));
     const isPresent = offset < row.length && hasName(row, offset, cell);
     const start = isPresent ? valueStart(row, offset) : 0;
-    const next = isPresent ? nextCell(row, offset) : offset;
-    if (!isPresent || !sameBytes(cell.value, row, start, next)) {
+    const nextStart = isPresent ? nextCell(row, offset) : offset;
+    if (!isPresent || !sameBytes(cell.value, row, start, nextStart)) {
       writtenCells.push(cell);
-      previousValues.push(isPresent ? row.subarray(start, next) : undefined);
+      previousValues.push(isPresent ? row.subarray(start, nextStart) : undefined);
     }
-    offset = next;
+    offset = nextStart;
   }
   for (; offset < row.length; offset = nextCell(row, offset)) removedCells.push(cellAt(row, offset));
   return { removedCells, writtenCells, previousValues };
@@ -166,12 +166,12 @@ export function checkRow(row: Buffer): void {
   for (let offset = 0; offset < row.length; ) {
     if (offset + CELL_HEADER > row.length)
       throw new StoreError('corrupt', `packed row of ${row.length} bytes is cut at offset ${offset}`);
-    const next = nextCell(row, offset);
+    const nextOffset = nextCell(row, offset);
     if (previousAt >= 0 && !isInOrder(row, previousAt, offset)) {
       throw new StoreError('corrupt', `cells of a packed row are out of order at offset ${offset}`);
     }
     previousAt = offset;
-    offset = next;
+    offset = nextOffset;
   }
 }
 

@@ -5,8 +5,8 @@ import type { QualifierMatch, StoreFilter } from './contract.js';
 export interface QualifierTest {
   /** A passing qualifier starts with one of these prefixes. At least one element, which may be empty. */
   readonly prefixes: readonly Buffer[];
-  /** Tests the qualifier in `row[start..stop)`. */
-  readonly matches: (row: Buffer, start: number, stop: number) => boolean;
+  /** Tests the qualifier in `row[start..end)`. */
+  readonly matches: (row: Buffer, start: number, end: number) => boolean;
 }
 
 /** The operands of an OR by kind. One walk over a row's cells evaluates all of them but `otherFilters`. */
@@ -42,24 +42,24 @@ export function groupOrParts(of: readonly StoreFilter[]): OrParts {
   const patterns: Pattern[] = [];
   const otherFilters: StoreFilter[] = [];
   for (const filter of flattenOr(of)) {
-    if (filter.op === 'hasColumn') push(qualifiers, filter.family, filter.qualifier);
+    if (filter.op === 'hasColumn') addToList(qualifiers, filter.family, filter.qualifier);
     else if (filter.op === 'anyColumn' && 'prefix' in filter.match) {
       if ('any' in filter.match) patterns.push({ family: filter.family, match: filter.match });
-      else push(prefixes, filter.family, filter.match.prefix);
+      else addToList(prefixes, filter.family, filter.match.prefix);
     } else otherFilters.push(filter);
   }
   return { qualifiers, prefixes, patterns, otherFilters };
 }
 
-function push(lists: Map<number, Buffer[]>, family: number, bytes: Buffer): void {
-  const list = lists.get(family);
+function addToList(listsByFamily: Map<number, Buffer[]>, family: number, bytes: Buffer): void {
+  const list = listsByFamily.get(family);
   if (list) list.push(bytes);
-  else lists.set(family, [bytes]);
+  else listsByFamily.set(family, [bytes]);
 }
 
-/** Returns a test for qualifiers equal to one of `names`. */
-export function equalityTest(names: readonly Buffer[]): QualifierTest {
-  return searchTest(sortedUnique(names), true);
+/** Returns a test for qualifiers equal to one of `qualifiers`. */
+export function equalityTest(qualifiers: readonly Buffer[]): QualifierTest {
+  return searchTest(sortedUnique(qualifiers), true);
 }
 
 /** Returns a test for qualifiers that start with one of `prefixes`. */
@@ -81,19 +81,19 @@ function searchTest(sorted: readonly Buffer[], exact: boolean): QualifierTest {
   const sharedPrefix = commonPrefix(sorted[0]!, sorted.at(-1)!);
   return {
     prefixes: sorted,
-    matches: (row, start, stop) => {
-      if (!startsWith(row, sharedPrefix, start, stop)) return false;
-      const index = lastAtMost(sorted, row, start, stop);
-      if (index < 0 || (exact && sorted[index]!.length !== stop - start)) return false;
-      return startsWith(row, sorted[index]!, start, stop);
+    matches: (row, start, end) => {
+      if (!startsWith(row, sharedPrefix, start, end)) return false;
+      const index = lastAtMost(sorted, row, start, end);
+      if (index < 0 || (exact && sorted[index]!.length !== end - start)) return false;
+      return startsWith(row, sorted[index]!, start, end);
     },
   };
 }
 
 /** Sorts and deduplicates the list. A list that is sorted already costs one comparison per element. */
-export function sortedUnique(list: readonly Buffer[]): Buffer[] {
-  const isSorted = list.every((bytes, i) => i === 0 || Buffer.compare(list[i - 1]!, bytes) <= 0);
-  const sorted = isSorted ? list : [...list].sort(Buffer.compare);
+export function sortedUnique(qualifiers: readonly Buffer[]): Buffer[] {
+  const isSorted = qualifiers.every((bytes, i) => i === 0 || Buffer.compare(qualifiers[i - 1]!, bytes) <= 0);
+  const sorted = isSorted ? qualifiers : [...qualifiers].sort(Buffer.compare);
   return sorted.filter((bytes, i) => i === 0 || !bytes.equals(sorted[i - 1]!));
 }
 
@@ -105,12 +105,12 @@ export function commonPrefix(first: Buffer, last: Buffer): Buffer {
 }
 
 /** Index of the last element of `sorted` that is ≤ the qualifier, or -1. */
-function lastAtMost(sorted: readonly Buffer[], row: Buffer, start: number, stop: number): number {
+function lastAtMost(sorted: readonly Buffer[], row: Buffer, start: number, end: number): number {
   let low = 0;
   let high = sorted.length;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (compareRun(row, start, stop, sorted[middle]!) >= 0) low = middle + 1;
+    if (compareRun(row, start, end, sorted[middle]!) >= 0) low = middle + 1;
     else high = middle;
   }
   return low - 1;

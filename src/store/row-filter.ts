@@ -58,7 +58,7 @@ function compileOr(of: readonly StoreFilter[]): FilterTest {
   for (const [family, list] of prefixes) addTest(family, prefixTest(list));
   for (const { family, match } of patterns) addTest(family, compileMatch(match));
   const tests = [...testsByFamily].map(([family, list]) => anyColumnTest(family, list));
-  for (const other of otherFilters) tests.push(compile(other));
+  for (const otherFilter of otherFilters) tests.push(compile(otherFilter));
   return tests.length === 1 ? tests[0]! : orTest(tests);
 }
 

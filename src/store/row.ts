@@ -42,10 +42,10 @@ export function valueStart(row: Buffer, offset: number): number {
 
 /** Offset of the cell after the cell at `offset`. Throws `corrupt` if a length points past the end of the row. */
 export function nextCell(row: Buffer, offset: number): number {
-  const next = offset + CELL_HEADER + qualifierLength(row, offset) + valueLength(row, offset);
-  if (!(next <= row.length))
+  const nextOffset = offset + CELL_HEADER + qualifierLength(row, offset) + valueLength(row, offset);
+  if (!(nextOffset <= row.length))
     throw new StoreError('corrupt', `packed row of ${row.length} bytes is cut at offset ${offset}`);
-  return next;
+  return nextOffset;
 }
 
 /** Compares the qualifier of the cell at `offset` with `qualifier`: < 0, 0, > 0 by byte order. */

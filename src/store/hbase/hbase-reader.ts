@@ -19,7 +19,7 @@ const MAX_LOOKUP_KEYS = 1000;
 /** Number of keys read at once when all keys are requested. */
 const KEYS_PER_READ = 5000;
 
-/** Reads rows without a snapshot. Gets and look-ups of a turn of the event loop share requests. */
+/** Reads rows without a snapshot. Gets and look-ups of an iteration of the event loop share requests. */
 export class HBaseReader implements Reader {
   protected readonly cluster: Cluster;
   readonly #overlay: Overlay;

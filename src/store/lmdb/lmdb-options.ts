@@ -10,6 +10,6 @@ export interface LmdbOptions {
   readonly inOrder?: boolean;
   /** Allows writes although they are blocked because of damage. For `rowan repair`. */
   readonly evenIfDamaged?: boolean;
-  /** Called at the points of `FAILPOINTS`; for tests. */
+  /** A callback at the points of `FAILPOINTS`, for tests. */
   readonly failpoint?: Failpoint;
 }

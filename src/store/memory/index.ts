@@ -24,9 +24,9 @@ class MemoryStore extends MemoryReader implements Store {
   async createTable(spec: TableSpec): Promise<void> {
     this.#checkOpen();
     const checkedSpec = checkSpec(spec);
-    const existing = this.#tables.get(checkedSpec.name);
-    if (existing) {
-      if (sameSpec(existing.spec, checkedSpec)) return;
+    const existingTable = this.#tables.get(checkedSpec.name);
+    if (existingTable) {
+      if (sameSpec(existingTable.spec, checkedSpec)) return;
       throw new StoreError('conflict', `table ${checkedSpec.name} exists with another spec`);
     }
     const families = new Map<number, Tree>();

@@ -111,7 +111,7 @@ class MutationBatches {
     if (this.#mutations.size === 0) return;
     const putBatch = (tableName: string, mutations: readonly RowMutation[]) =>
       unlessDropped(this.#cluster, tableName, (table) => this.#cluster.client.putMany(table.handle, mutations));
-    const work = [...this.#mutations].map((entry) => () => putBatch(...entry));
+    const work = [...this.#mutations].map((batch) => () => putBatch(...batch));
     await runEach(work, failpoint, phase);
   }
 }

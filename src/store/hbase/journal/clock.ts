@@ -10,7 +10,7 @@ export interface Clock {
   /** Timers of `runAfter` and `runEvery` do not keep the process alive. */
   runAfter(ms: number, work: () => void): CancelTimer;
   runEvery(ms: number, work: () => void): CancelTimer;
-  /** Runs `work` after this turn of the event loop, so that the requests of a turn are sent together. */
+  /** Runs `work` after this iteration of the event loop, so that the requests of an iteration are sent together. */
   defer(work: () => void): void;
 }
 

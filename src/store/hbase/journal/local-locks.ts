@@ -45,17 +45,17 @@ export class LocalLocks {
       for (const { id, isExclusive } of sortedRequests) this.#leave(id, isExclusive);
     };
     for (let i = 0; i < sortedRequests.length; i++) {
-      const entry = this.#enter(sortedRequests[i]!);
-      if (isPromise(entry)) return this.#enterRemaining(sortedRequests, i, entry).then(() => release);
+      const entering = this.#enter(sortedRequests[i]!);
+      if (isPromise(entering)) return this.#enterRemaining(sortedRequests, i, entering).then(() => release);
     }
     return release;
   }
 
-  async #enterRemaining(requests: readonly LockRequest[], index: number, firstEntry: Promise<void>): Promise<void> {
-    await firstEntry;
+  async #enterRemaining(requests: readonly LockRequest[], index: number, firstEntering: Promise<void>): Promise<void> {
+    await firstEntering;
     for (let i = index + 1; i < requests.length; i++) {
-      const entry = this.#enter(requests[i]!);
-      if (isPromise(entry)) await entry;
+      const entering = this.#enter(requests[i]!);
+      if (isPromise(entering)) await entering;
     }
   }
 

@@ -66,8 +66,8 @@ function isAmong(writers: readonly Buffer[]): WriterTest {
 async function findDeadIds(cluster: Cluster, writers: readonly Buffer[], includeDrained = true): Promise<WriterTest> {
   const rows = await cluster.client.getMany(cluster.journal, writers, STATE_READS);
   const deadWriters = writers.filter((_, i) => {
-    const state = rows[i] && cellValue(rows[i], JOURNAL.state, STATE.state);
-    return !state || (includeDrained && state.equals(DRAINED));
+    const writerState = rows[i] && cellValue(rows[i], JOURNAL.state, STATE.state);
+    return !writerState || (includeDrained && writerState.equals(DRAINED));
   });
   return isAmong(deadWriters);
 }

@@ -103,7 +103,7 @@ export class Session {
       if (this.isEnded) return this.abandon();
       if (isRunning) return;
       isRunning = true;
-      // A failed run is repeated at the next interval. The lease ends the session when failures go on too long.
+      // Failed work is repeated at the next interval. The lease ends the session when failures go on too long.
       work()
         .catch((error: unknown) => this.#abandonIfFenced(error))
         .finally(() => {
@@ -117,10 +117,10 @@ export class Session {
     if (error instanceof FencedError) this.abandon();
   }
 
-  /** Resolves when the fold under way for this row has ended. After the end of the session, the sweeper folds. */
+  /** Resolves when the increments that are being written to the row are stored, after a crash by the sweeper. */
   async waitForFold(id: string): Promise<void> {
     const work = this.isEnded ? this.sweepWork : this.sharedRows.get(id)?.foldWork;
-    // A failed fold ends the session.
+    // A failed write ends the session.
     await work?.catch(() => undefined);
   }
 
@@ -166,7 +166,7 @@ export class Session {
     return this.#lastPlanNumber;
   }
 
-  /** Removes the record of an applied plan when its counters are folded. */
+  /** Removes the record of an applied plan once its increments are written to their rows. */
   finishRecordWhenFolded(sequence: bigint, planNumber: bigint, byteCount: number, rows: readonly SharedRow[]): void {
     if (rows.every((row) => row.foldedSequence >= sequence)) this.writer.finishRecord(sequence, planNumber, byteCount);
     else this.#unfoldedRecords.push({ sequence, planNumber, byteCount, rows });

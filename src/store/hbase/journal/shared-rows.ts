@@ -35,9 +35,9 @@ export class SharedRow implements LockedRow {
   state: 'acquiring' | 'held' | 'releasing' | 'released' = 'acquiring';
   /** Resolves when the row is acquired, with the conflicting lock if there is one. */
   acquisition: Promise<Buffer | undefined> | undefined;
-  /** Increments that no fold has started to write. */
+  /** Increments that are not being written to the row yet. */
   pendingIncrements: Increment[] = [];
-  /** Increments that a fold is writing. */
+  /** Increments that are being written to the row. */
   foldingIncrements: Increment[] = [];
   /** Sequence of the last record with increments of this row. */
   lastSequence = 0n;
@@ -48,7 +48,7 @@ export class SharedRow implements LockedRow {
   lastFoldAt = Number.NEGATIVE_INFINITY;
   lastUsedAt = 0;
   foldWork: Promise<void> = Promise.resolve();
-  /** Cancels the timer of the next fold. */
+  /** Cancels the timer of the next write of increments. */
   cancelFoldTimer: CancelTimer | undefined;
 
   constructor(table: OpenTable, key: Buffer, id: string) {
@@ -95,19 +95,22 @@ interface SharedRowsOwner {
   readonly tickets: Tickets;
   readonly clock: Clock;
   readonly pace: Pace;
-  /** Ends the session, because a fold has failed for good. */
+  /** Ends the session, because increments could not be written to their row. */
   abandon(): void;
-  /** Removes the records whose increments are all folded. Called after each fold. */
+  /** Removes the records whose increments are all written to their rows. Called after each such write. */
   finishFoldedRecords(): void;
 }
 
-/** The rows that a writer holds shared, and the increments of their counters that are not folded yet. */
+/** The rows that a writer holds shared, and the increments of their counters that are not written to the rows yet. */
 export class SharedRows {
   readonly #owner: SharedRowsOwner;
   readonly #rows = new Map<string, SharedRow>();
-  /** By table: the number of rows with pending increments, and the time of the last fold (`logicalClock`). */
+  /** By table: the number of rows with pending increments, and the `logicalClock` time of the last write of some. */
   readonly #tableStates = new Map<string, { pendingRowCount: number; lastFoldTime: number }>();
-  /** Time of the last fold by row, oldest first (`logicalClock`). Folds up to `#foldTimesStart` were dropped. */
+  /**
+   * By row: the `logicalClock` time of the last write of increments, oldest first. Times up to `#foldTimesStart` are
+   * dropped.
+   */
   readonly #foldTimes = new Map<string, number>();
   #foldTimesStart = logicalClock.now();
   #joinCount = 0;
@@ -126,14 +129,14 @@ export class SharedRows {
 
   /** Whether rows of the table that were read at `since` or later may lack increments of this front end. */
   mayLackIncrements(table: string, since: number): boolean {
-    const state = this.#tableStates.get(table);
-    return state !== undefined && (state.pendingRowCount > 0 || state.lastFoldTime > since);
+    const tableState = this.#tableStates.get(table);
+    return tableState !== undefined && (tableState.pendingRowCount > 0 || tableState.lastFoldTime > since);
   }
 
   /** Whether increments of the row were being written at `since` or later. */
   wasFolding(id: string, since: number): boolean {
     const row = this.#rows.get(id);
-    // Increments that an ended session had pending are folded by the sweeper.
+    // The sweeper writes the increments that an ended session had pending.
     if (this.#owner.writer.isFenced) return row !== undefined && !row.isFolded;
     const isFolding = row !== undefined && row.foldingIncrements.length > 0;
     return isFolding || (this.#foldTimes.get(id) ?? this.#foldTimesStart) > since;
@@ -229,8 +232,9 @@ export class SharedRows {
   }
 
   /**
-   * Adds increments of the decided plan with record `sequence`. Returns undefined when the caller may be answered at
-   * once. Returns the fold when the last one is longer ago than the fold interval or when a counter cell is new.
+   * Adds increments of the decided plan with record `sequence`. Writes the increments at once, and returns the promise
+   * of that, when the last write is longer ago than the fold interval or when a counter cell is new. Otherwise returns
+   * undefined: the caller may be answered at once.
    */
   add(row: SharedRow, increments: readonly Increment[], sequence: bigint): Promise<void> | undefined {
     if (row.isFolded) this.#tableState(row).pendingRowCount++;
@@ -312,9 +316,9 @@ export class SharedRows {
     if (row.foldingIncrements.length === 0) return;
     row.foldingIncrements = [];
     const now = logicalClock.tick();
-    const state = this.#tableState(row);
-    state.lastFoldTime = now;
-    if (row.isFolded) state.pendingRowCount--;
+    const tableState = this.#tableState(row);
+    tableState.lastFoldTime = now;
+    if (row.isFolded) tableState.pendingRowCount--;
     this.#foldTimes.delete(row.id);
     this.#foldTimes.set(row.id, now);
     if (this.#foldTimes.size <= MAX_FOLD_TIMES) return;
@@ -324,20 +328,20 @@ export class SharedRows {
   }
 
   #tableState({ table: { spec } }: SharedRow): { pendingRowCount: number; lastFoldTime: number } {
-    let state = this.#tableStates.get(spec.name);
-    if (!state) {
-      state = { pendingRowCount: 0, lastFoldTime: 0 };
-      this.#tableStates.set(spec.name, state);
+    let tableState = this.#tableStates.get(spec.name);
+    if (!tableState) {
+      tableState = { pendingRowCount: 0, lastFoldTime: 0 };
+      this.#tableStates.set(spec.name, tableState);
     }
-    return state;
+    return tableState;
   }
 
-  /** Reads the row after a failed condition. Returns true when the fold had been written after all. */
+  /** Reads the row after a failed condition. Returns true when the increments had been written after all. */
   async #reread(row: SharedRow, ownHold: Holder, isRelease: boolean): Promise<boolean> {
     const storedRow = await this.#readRow(row);
     const storedHold = storedRow.lockValue && findHolder(storedRow.lockValue, ownHold.writer);
     if (!storedHold) {
-      // The hold is removed as intended, or the writer was swept and the sweeper has folded the increments.
+      // The hold is removed as intended, or the writer was swept and the sweeper has written the increments.
       if (!isRelease) throw new FencedError();
       this.#markFolded(row);
       return true;

@@ -112,11 +112,11 @@ export class Sweeper {
     if (this.#isOwnWriter(id)) return false;
     const idText = id.toString('latin1');
     const beat = cellValue(row, JOURNAL.state, STATE.beat);
-    const state = cellValue(row, JOURNAL.state, STATE.state);
-    if (!beat || !state) return false;
+    const writerState = cellValue(row, JOURNAL.state, STATE.state);
+    if (!beat || !writerState) return false;
     const now = this.#clock.now();
     const knownWriter = this.#watchedWriters.get(idText);
-    const beatAndState = Buffer.concat([beat, state]);
+    const beatAndState = Buffer.concat([beat, writerState]);
     const watchedWriter = knownWriter?.beatAndState.equals(beatAndState)
       ? knownWriter
       : { beatAndState, unchangedSince: now, rolledBackAt: knownWriter?.rolledBackAt };
@@ -124,12 +124,12 @@ export class Sweeper {
     if (watchedWriter.rolledBackAt !== undefined && now - watchedWriter.rolledBackAt < this.#pace.lateArrivalMs)
       return false;
     const isLeaseOver = now - watchedWriter.unchangedSince >= this.#pace.leaseMs;
-    if (state.equals(DRAINED)) return isLeaseOver;
-    if (!state.equals(SWEPT) && !isLeaseOver) return false;
+    if (writerState.equals(DRAINED)) return isLeaseOver;
+    if (!writerState.equals(SWEPT) && !isLeaseOver) return false;
     return falseOnStoreError(async () => {
       // The state `swept` keeps the writer from deciding anything more. The guard fails if the beat was renewed.
       const guard: Guard = { op: 'equals', family: JOURNAL.state, qualifier: STATE.beat, value: beat };
-      if (!state.equals(SWEPT) && !(await this.#setState(id, guard, SWEPT))) return false;
+      if (!writerState.equals(SWEPT) && !(await this.#setState(id, guard, SWEPT))) return false;
       return (await this.#drain(Buffer.from(id), watchedWriter)) === 'drained';
     });
   }
@@ -226,7 +226,7 @@ export class Sweeper {
     const lockValue = row && lockValueOf(table, row);
     const lock = lockValue && parseLock(lockValue);
     const hold = lock?.kind === 'shared' ? lock.holders.find((holder) => holder.writer.equals(id)) : undefined;
-    // Another sweeper has folded the row and removed the hold.
+    // Another sweeper has written the increments and removed the hold.
     if (!row || !lockValue || !hold || lock?.kind !== 'shared') return true;
     const missingAdditions = additions.filter(
       ({ sequence, joinSequence }) => sequence > hold.foldedSequence && joinSequence <= hold.foldedSequence,

@@ -19,8 +19,8 @@ interface Draw {
 
 /**
  * Rising numbers that all front ends draw from a counter in HBase: a draw that begins after the end of another draw
- * gets a greater ticket. Draws of the same turn of the event loop share a request, as do draws made while an answer is
- * outstanding.
+ * gets a greater ticket. Draws of the same iteration of the event loop share a request, as do draws made while an
+ * answer is outstanding.
  */
 export class Tickets {
   readonly #cluster: Cluster;

@@ -1,4 +1,7 @@
-/** Why a call failed, and how to react. Most failures are handled by retries; the rest become a `StoreError`. */
+/**
+ * The reason why a call failed, and the reaction to it. Most failures are handled by retries; the rest become a
+ * `StoreError`.
+ */
 export interface FailureTraits {
   /** The server has not applied anything. */
   readonly isNotApplied?: boolean;

@@ -75,8 +75,8 @@ class Lookup implements Expirable {
 
 /**
  * Finds the first keys of many ranges. Ranges in a region are combined into a scan with a MultiRowRangeFilter and read
- * by a single request, if callers request them in the same turn of the event loop, or while the maximum number of scans
- * is under way.
+ * by a single request, if callers request them in the same iteration of the event loop, or while the maximum number of
+ * scans is under way.
  */
 export class Lookups {
   readonly #context: ScanContext;

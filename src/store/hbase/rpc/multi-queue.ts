@@ -26,8 +26,8 @@ export interface MultiLimits {
 }
 
 /**
- * Combines the actions of many callers for a server into Multi requests. Actions of the same turn of the event loop are
- * sent together, as are actions added while `maxInFlight` requests are under way.
+ * Combines the actions of many callers for a server into Multi requests. Actions of the same iteration of the event
+ * loop are sent together, as are actions added while `maxInFlight` requests are under way.
  */
 export class MultiQueue {
   readonly #server: Server;
@@ -116,7 +116,7 @@ export class MultiQueue {
 
 function groupCells(groups: readonly ActionGroup[]): Buffer[] {
   const cells: Buffer[] = [];
-  for (const group of groups) for (const action of group) cells.push(...action.cells);
+  for (const actionGroup of groups) for (const action of actionGroup) cells.push(...action.cells);
   return cells;
 }
 

@@ -40,8 +40,8 @@ export function groupActions(actions: readonly Action[]): ActionGroup[] {
       groups.push([action]);
       continue;
     }
-    const group = plainGroups.get(action.region);
-    if (group) group.push(action);
+    const actionGroup = plainGroups.get(action.region);
+    if (actionGroup) actionGroup.push(action);
     else {
       const newGroup = [action];
       plainGroups.set(action.region, newGroup);
@@ -69,21 +69,21 @@ function fieldLength(length: number): number {
   return 1 + varintLength(length) + length;
 }
 
-function groupLength(group: ActionGroup): number {
-  const firstAction = group[0]!;
+function groupLength(actionGroup: ActionGroup): number {
+  const firstAction = actionGroup[0]!;
   let length =
     fieldLength(firstAction.region.specifier.length) +
     (firstAction.isAtomic ? 2 : 0) +
     (firstAction.condition?.length ?? 0);
   let index = 0;
-  for (const action of group) {
+  for (const action of actionGroup) {
     for (const body of action.bodies) length += fieldLength(1 + varintLength(index++) + body.length);
   }
   return length;
 }
 
-function writeGroup(out: Buffer, start: number, group: ActionGroup): number {
-  const { region, isAtomic, condition } = group[0]!;
+function writeGroup(out: Buffer, start: number, actionGroup: ActionGroup): number {
+  const { region, isAtomic, condition } = actionGroup[0]!;
   let offset = start;
   out[offset++] = REGION_TAG;
   offset = writeVarint(out, offset, region.specifier.length);
@@ -94,7 +94,7 @@ function writeGroup(out: Buffer, start: number, group: ActionGroup): number {
     out[offset++] = 1;
   }
   let index = 0;
-  for (const action of group) {
+  for (const action of actionGroup) {
     for (const body of action.bodies) {
       out[offset++] = ACTION_TAG;
       offset = writeVarint(out, offset, 1 + varintLength(index) + body.length);
@@ -124,23 +124,23 @@ export function completeMulti(server: string, groups: readonly ActionGroup[], { 
   }
 }
 
-function completeGroup(server: string, group: ActionGroup, result: MessageReader, cursor: CellCursor): void {
-  const firstAction = group[0]!;
+function completeGroup(server: string, actionGroup: ActionGroup, result: MessageReader, cursor: CellCursor): void {
+  const firstAction = actionGroup[0]!;
   let isProcessed = true;
   let failure: Failure | undefined;
   while (result.next()) {
     if (result.field === 1) {
       const actionResult = result.message();
-      if (!firstAction.isAtomic) completeAction(server, group, actionResult, cursor);
+      if (!firstAction.isAtomic) completeAction(server, actionGroup, actionResult, cursor);
     } else if (result.field === 2) failure = readException(result.message(), server);
     else if (result.field === 3) isProcessed = result.bool();
     else result.skip();
   }
-  if (failure) for (const action of group) action.fail(failure);
+  if (failure) for (const action of actionGroup) action.fail(failure);
   else if (firstAction.isAtomic) firstAction.complete(cursor, 0, isProcessed);
 }
 
-function completeAction(server: string, group: ActionGroup, result: MessageReader, cursor: CellCursor): void {
+function completeAction(server: string, actionGroup: ActionGroup, result: MessageReader, cursor: CellCursor): void {
   let index = 0;
   let count = 0;
   let failure: Failure | undefined;
@@ -150,7 +150,7 @@ function completeAction(server: string, group: ActionGroup, result: MessageReade
     else if (result.field === 3) failure = readException(result.message(), server);
     else result.skip();
   }
-  const action = group[index];
+  const action = actionGroup[index];
   if (!action) return;
   if (failure) action.fail(failure);
   else action.complete(cursor, count, true);

@@ -77,8 +77,8 @@ function checkColumns(mutation: RowMutation): void {
   }
 }
 
-function includesCell(names: readonly CellName[], name: CellName): boolean {
-  return names.some((listedName) => compareCells(listedName, name) === 0);
+function includesCell(cellNames: readonly CellName[], cellName: CellName): boolean {
+  return cellNames.some((listedName) => compareCells(listedName, cellName) === 0);
 }
 
 function encodeDeletes(table: TableCodec, mutation: RowMutation): CellBlock {

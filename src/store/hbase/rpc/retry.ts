@@ -48,8 +48,11 @@ export class Attempts {
   #failureCount = 0;
   /** End of the current pause, monotonic ms. */
   #resumeAt = 0;
-  /** Present until the event loop turn of the last failure ends. `isOverload`: whether that failure was an overload. */
-  #failureInTurn: { readonly isOverload: boolean } | undefined;
+  /**
+   * Present until the event loop iteration of the last failure ends. `isOverload`: whether that failure was an
+   * overload.
+   */
+  #failureInIteration: { readonly isOverload: boolean } | undefined;
   /** The last failure before the deadline. */
   #lastFailure: Failure | undefined;
   /** Whether the caller has an outcome and waits no longer. */
@@ -84,13 +87,13 @@ export class Attempts {
     await this.#pauses.pause(pauseMs);
   }
 
-  /** Returns the end of the pause, monotonic ms. Failures of a caller in the same turn share the pause. */
+  /** Returns the end of the pause, monotonic ms. Failures of a caller in the same iteration share the pause. */
   #nextResume(failure: Failure): number {
     const isOverload = failure.traits.isOverload === true;
-    if (this.#failureInTurn && (this.#failureInTurn.isOverload || !isOverload)) return this.#resumeAt;
-    this.#failureInTurn = { isOverload };
+    if (this.#failureInIteration && (this.#failureInIteration.isOverload || !isOverload)) return this.#resumeAt;
+    this.#failureInIteration = { isOverload };
     setImmediate(() => {
-      this.#failureInTurn = undefined;
+      this.#failureInIteration = undefined;
     });
     this.#resumeAt = performance.now() + this.#nextPauseMs(failure);
     return this.#resumeAt;

@@ -27,7 +27,7 @@ export class Server {
   #recentFailure: { readonly failure: Failure; readonly validUntil: number } | undefined;
   #callCount = 0;
   #maxCalls: number;
-  /** Whether the limit was halved in this turn of the event loop. */
+  /** Whether the limit was halved in this iteration of the event loop. */
   #isHalved = false;
   #queuedCalls: QueuedCall[] = [];
   #reservedBytes = 0;
@@ -107,7 +107,7 @@ export class Server {
     }
   }
 
-  /** Halves the limit of concurrent calls, once for all failures of a turn of the event loop. */
+  /** Halves the limit of concurrent calls, once for all failures of an iteration of the event loop. */
   reduceLimit(): void {
     if (this.#isHalved) return;
     this.#isHalved = true;

@@ -85,7 +85,7 @@ export class TableAdmin {
 
   /** Returns the number of region servers at the first call, or `fallback` without a gateway. */
   async countServers(fallback: number): Promise<number> {
-    const serverCount = this.#serverCount ?? this.#gateway?.servers().then((list) => list.length);
+    const serverCount = this.#serverCount ?? this.#gateway?.servers().then((servers) => servers.length);
     this.#serverCount = serverCount;
     try {
       return (await serverCount) ?? fallback;

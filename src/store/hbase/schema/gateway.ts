@@ -86,8 +86,8 @@ export class Gateway {
   }
 
   /** Adds families. The table is out of service for a moment. */
-  async addFamilies(table: TableDescriptor, names: readonly string[]): Promise<void> {
-    const families = table.families.filter(({ name }) => names.includes(name));
+  async addFamilies(table: TableDescriptor, familyNames: readonly string[]): Promise<void> {
+    const families = table.families.filter(({ name }) => familyNames.includes(name));
     const change = schemaBody({ ...table, families });
     await this.#request('adding a family', (done) => this.#client.table(table.name).update(change, done));
   }

@@ -84,8 +84,8 @@ async function readMeta(file: FileHandle, path: string, offset: number): Promise
   if (pageSize < 512 || pageSize > 65536 || (pageSize & (pageSize - 1)) !== 0) {
     return damagedFile(path, `the page at byte ${offset} tells a page size of ${pageSize}`);
   }
-  const flags = meta.readUInt16LE(FLAGS_AT);
-  if (!hasKnownFlags(flags)) return damagedFile(path, `the page at byte ${offset} has flags ${flags}`);
+  const fileFlags = meta.readUInt16LE(FLAGS_AT);
+  if (!hasKnownFlags(fileFlags)) return damagedFile(path, `the page at byte ${offset} has flags ${fileFlags}`);
   return {
     pageSize,
     lastPage: meta.readBigUInt64LE(LAST_PAGE_AT),

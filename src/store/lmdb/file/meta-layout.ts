@@ -32,6 +32,6 @@ const INTEGER_KEYS = 8;
 const OVERLAPPING_SYNC = 0x1000;
 
 /** Returns whether LMDB accepts the file flags: other flags, such as that of a third meta page, make LMDB crash. */
-export function hasKnownFlags(flags: number): boolean {
-  return (flags & ~OVERLAPPING_SYNC) === INTEGER_KEYS;
+export function hasKnownFlags(fileFlags: number): boolean {
+  return (fileFlags & ~OVERLAPPING_SYNC) === INTEGER_KEYS;
 }

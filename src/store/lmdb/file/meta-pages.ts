@@ -112,8 +112,8 @@ function metaProblems(page: Buffer): string[] {
   if (size !== PAGE_BYTES) return [`tells a page size of ${size}, not ${PAGE_BYTES}`];
   const mapSize = u64(page, MAP_SIZE_AT);
   if (mapSize > MAX_MAP_BYTES) return [`tells a map of ${mapSize} bytes`];
-  const flags = page.readUInt16LE(FLAGS_AT);
-  return hasKnownFlags(flags) ? [] : [`has flags ${flags}`];
+  const fileFlags = page.readUInt16LE(FLAGS_AT);
+  return hasKnownFlags(fileFlags) ? [] : [`has flags ${fileFlags}`];
 }
 
 /** Transactions write the two meta pages alternately, so their numbers must be successive and match the page. */

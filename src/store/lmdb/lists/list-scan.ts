@@ -96,13 +96,13 @@ class ListScan implements RangeSink {
     const low = from && startsWith(from, prefix) ? from.subarray(prefix.length) : undefined;
     const to = this.#to;
     const high = to && startsWith(to, prefix) ? to.subarray(prefix.length) : undefined;
-    this.#prefixes.lists.visitSuffixes(prefix, after ?? low, (suffixes, begin, end) => {
+    this.#prefixes.lists.visitSuffixes(prefix, after ?? low, (suffixes, startOffset, end) => {
       const start = after
-        ? lowerBoundIn(suffixes, begin, end, n, after, true)
+        ? lowerBoundIn(suffixes, startOffset, end, n, after, true)
         : low
-          ? lowerBoundIn(suffixes, begin, end, n, low)
-          : begin;
-      const stop = high ? lowerBoundIn(suffixes, begin, end, n, high) : end;
+          ? lowerBoundIn(suffixes, startOffset, end, n, low)
+          : startOffset;
+      const stop = high ? lowerBoundIn(suffixes, startOffset, end, n, high) : end;
       this.#emitRows(prefix, suffixes, start, stop);
       return !this.isFull && stop === end;
     });

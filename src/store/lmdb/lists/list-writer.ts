@@ -18,7 +18,7 @@ import {
 } from './lists.js';
 
 const SCRATCH_BYTES = 4096;
-/** Shorter runs are copied byte by byte, because `copy` costs as much as a loop over this many bytes. */
+/** Shorter byte strings are copied byte by byte, because `copy` costs as much as a loop over this many bytes. */
 const MAX_LOOP_BYTES = 128;
 
 /** Key suffixes to add to a list and to remove from it, each concatenated in rising order. */
@@ -69,20 +69,20 @@ export class ListWriter {
     if (storedRecord && removed.length === 0 && this.#appendToRecord(prefix, storedRecord, added)) return true;
     const record = storedRecord ? copyValue(storedRecord, storedRecord.length) : EMPTY;
     const headBytes = headLengthIn(record.length, n);
-    const list = {
+    const draft = {
       firstKey: firstSegmentKey(prefix),
       blockedCount: headBytes ? suffixesInBlocks(record) : 0,
       tail: record.subarray(headBytes),
     };
     let changes: SuffixChanges = { additions: added, removals: removed };
     if (headBytes) {
-      const blockChanges = this.#changesBelow(changes, list.tail);
-      this.#changeBlocks(list, blockChanges);
+      const blockChanges = this.#changesBelow(changes, draft.tail);
+      this.#changeBlocks(draft, blockChanges);
       changes = subtractChanges(changes, blockChanges);
     }
-    list.tail = applyChanges(list.tail, changes, n);
-    if (list.blockedCount > 0 && list.tail.length < record.length - headBytes) this.#moveFromBlocks(list);
-    this.#writeList(prefix, list, storedRecord !== undefined);
+    draft.tail = applyChanges(draft.tail, changes, n);
+    if (draft.blockedCount > 0 && draft.tail.length < record.length - headBytes) this.#moveFromBlocks(draft);
+    this.#writeList(prefix, draft, storedRecord !== undefined);
     return storedRecord !== undefined;
   }
 
@@ -100,37 +100,37 @@ export class ListWriter {
     return true;
   }
 
-  #writeList(prefix: Buffer, list: ListDraft, hasRecord: boolean): void {
+  #writeList(prefix: Buffer, draft: ListDraft, hasRecord: boolean): void {
     const n = this.#suffixBytes;
     const room = recordRoom(prefix.length, n) - headLength(n);
-    if (list.tail.length > room && mayHaveBlocks(prefix.length, n, this.#maxKey)) this.#moveToBlocks(list);
-    const { blockedCount, tail } = list;
+    if (draft.tail.length > room && mayHaveBlocks(prefix.length, n, this.#maxKey)) this.#moveToBlocks(draft);
+    const { blockedCount, tail } = draft;
     if (blockedCount > 0) this.#putChecked(this.#recordsDb, prefix, Buffer.concat([listHead(blockedCount, n), tail]));
     else if (tail.length > 0) this.#putChecked(this.#recordsDb, prefix, tail);
     else if (hasRecord) this.#recordsDb.removeSync(prefix);
   }
 
   /** Moves all suffixes of the record but the last into full blocks, behind the suffixes of the last block. */
-  #moveToBlocks(list: ListDraft): void {
-    const end = list.tail.length - this.#suffixBytes;
-    const suffixes = list.tail.subarray(0, end);
-    const key = list.blockedCount > 0 ? this.#lastBlockKey(list) : list.firstKey;
+  #moveToBlocks(draft: ListDraft): void {
+    const end = draft.tail.length - this.#suffixBytes;
+    const suffixes = draft.tail.subarray(0, end);
+    const key = draft.blockedCount > 0 ? this.#lastBlockKey(draft) : draft.firstKey;
     const block = this.#readBlock(key);
-    this.#putBlocks(list, key, block ? Buffer.concat([block, suffixes]) : suffixes, this.#blockRoom);
-    list.blockedCount += suffixes.length / this.#suffixBytes;
-    list.tail = list.tail.subarray(end);
+    this.#putBlocks(draft, key, block ? Buffer.concat([block, suffixes]) : suffixes, this.#blockRoom);
+    draft.blockedCount += suffixes.length / this.#suffixBytes;
+    draft.tail = draft.tail.subarray(end);
   }
 
   /** Moves the last block into the record if both are small or the record has no suffix left. */
-  #moveFromBlocks(list: ListDraft): void {
-    const { tail } = list;
-    if (list.blockedCount === 0 || tail.length >= this.#blockRoom >> 3) return;
-    const key = this.#lastBlockKey(list);
+  #moveFromBlocks(draft: ListDraft): void {
+    const { tail } = draft;
+    if (draft.blockedCount === 0 || tail.length >= this.#blockRoom >> 3) return;
+    const key = this.#lastBlockKey(draft);
     const block = this.#readBlock(key)!;
     if (tail.length > 0 && block.length + tail.length > this.#blockRoom >> 2) return;
     this.#blocksDb.removeSync(key);
-    list.blockedCount -= block.length / this.#suffixBytes;
-    list.tail = Buffer.concat([block, tail]);
+    draft.blockedCount -= block.length / this.#suffixBytes;
+    draft.tail = Buffer.concat([block, tail]);
   }
 
   #putChecked(db: Db, key: Buffer, suffixes: Buffer): void {
@@ -158,29 +158,29 @@ export class ListWriter {
     };
   }
 
-  #changeBlocks(list: ListDraft, changes: SuffixChanges): void {
+  #changeBlocks(draft: ListDraft, changes: SuffixChanges): void {
     const n = this.#suffixBytes;
     let remaining = changes;
     while (remaining.additions.length + remaining.removals.length > 0) {
-      const key = this.#lists.blockKeyFor(list.firstKey, lowestSuffix(remaining, n)) ?? list.firstKey;
-      const nextKey = this.#lists.nextBlockKey(list.firstKey, key);
-      const blockChanges = nextKey ? this.#changesBelow(remaining, nextKey.subarray(list.firstKey.length)) : remaining;
-      this.#changeBlock(list, key, nextKey, blockChanges);
+      const key = this.#lists.blockKeyFor(draft.firstKey, lowestSuffix(remaining, n)) ?? draft.firstKey;
+      const nextKey = this.#lists.nextBlockKey(draft.firstKey, key);
+      const blockChanges = nextKey ? this.#changesBelow(remaining, nextKey.subarray(draft.firstKey.length)) : remaining;
+      this.#changeBlock(draft, key, nextKey, blockChanges);
       remaining = subtractChanges(remaining, blockChanges);
     }
   }
 
-  #changeBlock(list: ListDraft, key: Buffer, nextKey: Buffer | undefined, changes: SuffixChanges): void {
+  #changeBlock(draft: ListDraft, key: Buffer, nextKey: Buffer | undefined, changes: SuffixChanges): void {
     const n = this.#suffixBytes;
     const room = this.#blockRoom;
     const oldSuffixes = this.#readBlock(key) ?? EMPTY;
     let newSuffixes = applyChanges(oldSuffixes, changes, n);
-    list.blockedCount += (newSuffixes.length - oldSuffixes.length) / n;
+    draft.blockedCount += (newSuffixes.length - oldSuffixes.length) / n;
     if (nextKey && newSuffixes.length < oldSuffixes.length && newSuffixes.length < room >> 2)
       newSuffixes = this.#joinNextBlock(newSuffixes, nextKey);
     const blockCount = Math.ceil(newSuffixes.length / room);
     if (blockCount === 0) this.#blocksDb.removeSync(key);
-    else this.#putBlocks(list, key, newSuffixes, Math.ceil(newSuffixes.length / n / blockCount) * n);
+    else this.#putBlocks(draft, key, newSuffixes, Math.ceil(newSuffixes.length / n / blockCount) * n);
   }
 
   /** Returns the suffixes of a block, joined with those of the next block if both are small. */
@@ -191,12 +191,14 @@ export class ListWriter {
     return Buffer.concat([suffixes, nextBlock]);
   }
 
-  /** Writes blocks of `size` bytes, the first under `key`, the others under keys made from their first suffixes. */
-  #putBlocks({ firstKey }: ListDraft, key: Buffer, suffixes: Buffer, size: number): void {
+  /**
+   * Writes blocks of `blockBytes` bytes, the first under `key`, the others under keys made from their first suffixes.
+   */
+  #putBlocks({ firstKey }: ListDraft, key: Buffer, suffixes: Buffer, blockBytes: number): void {
     const n = this.#suffixBytes;
-    for (let offset = 0; offset < suffixes.length; offset += size) {
+    for (let offset = 0; offset < suffixes.length; offset += blockBytes) {
       const newKey = offset === 0 ? key : blockKey(firstKey, suffixes.subarray(offset, offset + n), n);
-      this.#putChecked(this.#blocksDb, newKey, suffixes.subarray(offset, offset + size));
+      this.#putChecked(this.#blocksDb, newKey, suffixes.subarray(offset, offset + blockBytes));
     }
   }
 }

@@ -61,9 +61,9 @@ export class Prefixes {
     const start = from?.subarray(prefix.length) ?? EMPTY;
     const end = to && startsWith(to, prefix) ? to.subarray(prefix.length) : undefined;
     this.lists.visitSuffixes(prefix, start, (suffixes, low, high) => {
-      const begin = lowerBoundIn(suffixes, low, high, n, start);
+      const firstOffset = lowerBoundIn(suffixes, low, high, n, start);
       const stop = end ? lowerBoundIn(suffixes, low, high, n, end) : high;
-      return (stop <= begin || visit(suffixes, begin, stop)) && stop === high;
+      return (stop <= firstOffset || visit(suffixes, firstOffset, stop)) && stop === high;
     });
   }
 

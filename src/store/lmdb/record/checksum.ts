@@ -57,8 +57,8 @@ export function computeChecksum(keys: Buffer, keyStart: number, keyEnd: number, 
   for (let byteAt = length & ~3; byteAt < length; byteAt++) c = rotate(Math.imul(c ^ bytes[byteAt]!, PRIME));
   b = Math.imul(b ^ rotate(a), PRIME);
   d = Math.imul(d ^ rotate(c), PRIME);
-  const check = Math.imul(rotate(b) ^ d ^ length, PRIME);
-  return check ^ (check >>> 15);
+  const checksum = Math.imul(rotate(b) ^ d ^ length, PRIME);
+  return checksum ^ (checksum >>> 15);
 }
 
 function rotate(word: number): number {
@@ -109,6 +109,6 @@ export function withChecksum(key: Buffer, value: Buffer): Buffer {
 export function hasValidChecksum(keys: Buffer, start: number, stop: number, bytes: Buffer, length: number): boolean {
   const end = length - CHECKSUM_BYTES;
   if (end < 0) return false;
-  const check = bytes[end]! | (bytes[end + 1]! << 8) | (bytes[end + 2]! << 16) | (bytes[end + 3]! << 24);
-  return check === computeChecksum(keys, start, stop, bytes, end);
+  const checksum = bytes[end]! | (bytes[end + 1]! << 8) | (bytes[end + 2]! << 16) | (bytes[end + 3]! << 24);
+  return checksum === computeChecksum(keys, start, stop, bytes, end);
 }

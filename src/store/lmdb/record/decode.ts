@@ -6,8 +6,9 @@ import { IN_QUALIFIER, NO_HOLE, TWO_BYTE_FROM, type Words } from './words.js';
 
 /**
  * Decoder of records into packed rows (docs/formats/lmdb.md). A record is a sequence of cells. Each cell is either the
- * number of a dictionary word, followed by the bytes of the word's hole if it has one (`words.ts`), or spelled out. The
- * checksum of a record was verified before; all lengths are validated nevertheless before bytes are written.
+ * number of a dictionary word, followed by the bytes of the word's hole if it has one (`words.ts`), or spelled out
+ * (stored in full). The checksum of a record was verified before; all lengths are validated nevertheless before bytes
+ * are written.
  */
 
 /** A record in memory: the key is `keys[from, to)`, the value without the checksum is `bytes[0, end)`. */
@@ -35,7 +36,7 @@ const QUALIFIER_LENGTH_AT = 1;
 const VALUE_LENGTH_AT = 3;
 const EQUALS = 0x3d;
 const DASH = 0x2d;
-/** Shorter runs are copied byte by byte, because `copy` costs as much as a loop over this many bytes. */
+/** Shorter byte strings are copied byte by byte, because `copy` costs as much as a loop over this many bytes. */
 const MAX_LOOP_BYTES = 48;
 
 /** Offsets and lengths of the current row's holes in the record, by hole number. */

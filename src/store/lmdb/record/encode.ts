@@ -24,7 +24,7 @@ const SAMPLE_INTERVAL = 8;
 const MAX_REPEAT_BYTES = 128;
 /** Maximum number of bytes by which a cell in a record exceeds its packed form. Length and checksum take as many. */
 const EXCESS_BYTES = 8;
-/** Longer runs are copied with `copy`, whose call costs as much as a loop over this many bytes. */
+/** Longer byte strings are copied with `copy`, whose call costs as much as a loop over this many bytes. */
 const MAX_LOOP_BYTES = 48;
 
 /** Encodes packed rows of one table as records. */
@@ -83,8 +83,8 @@ export class RowEncoder {
       }
     }
     this.#lastName = name;
-    const check = computeChecksum(keys, keyStart, keyEnd, this.record, this.length);
-    this.record.writeInt32LE(check, this.length);
+    const checksum = computeChecksum(keys, keyStart, keyEnd, this.record, this.length);
+    this.record.writeInt32LE(checksum, this.length);
     this.length += CHECKSUM_BYTES;
   }
 

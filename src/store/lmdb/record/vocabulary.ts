@@ -22,9 +22,9 @@ export interface NameEntry {
   readonly hasEquals: boolean;
   /** The value of the cells, if `hasEquals`; else empty. */
   readonly value: Buffer;
-  /** Words with a hole, in descending order of length. */
+  /** The words that have a hole, longest first. */
   readonly patterns: Pattern[];
-  /** Numbers of the words without a hole, by the hash of the subject. */
+  /** Numbers of the words that are whole cells, by the hash of the subject. */
   readonly wholeCellNumbers: Map<number, number>;
   /** Number of the whole-cell word that matched last; 0 for none. */
   lastNumber: number;
@@ -101,7 +101,7 @@ export class CellCursor {
 /** The words of one table, searchable by cell. */
 export class Vocabulary {
   readonly words = new Words();
-  /** Number of words without a hole. */
+  /** Number of words that are whole cells. */
   wholeCellCount = 0;
   readonly #namesByHash = new Map<number, NameEntry>();
   readonly #cursor = new CellCursor();

@@ -19,7 +19,7 @@ export interface Word {
 
 /** Maximum length of a word, in bytes. */
 export const MAX_WORD_BYTES = 192;
-/** Word numbers below this take one byte, others two bytes. Number 0 marks a cell that is spelled out. */
+/** Word numbers below this take one byte, others two bytes. Number 0 stands for a cell that is stored in full. */
 export const TWO_BYTE_FROM = 192;
 
 /** The words of one table by number, from 1 on, in the form for decoding: bytes packed into 32-bit integers. */

@@ -254,18 +254,18 @@ class EnvironmentSink implements StageSink<LmdbTable> {
   }
 
   #listChange(table: LmdbTable, prefix: Buffer): ListChange {
-    let lists = this.#listChanges.get(table);
-    if (!lists) {
-      lists = new Map();
-      this.#listChanges.set(table, lists);
+    let changesByPrefix = this.#listChanges.get(table);
+    if (!changesByPrefix) {
+      changesByPrefix = new Map();
+      this.#listChanges.set(table, changesByPrefix);
     }
     const name = prefix.toString('latin1');
-    let list = lists.get(name);
-    if (!list) {
-      list = { prefix, additions: [], removals: [] };
-      lists.set(name, list);
+    let listChange = changesByPrefix.get(name);
+    if (!listChange) {
+      listChange = { prefix, additions: [], removals: [] };
+      changesByPrefix.set(name, listChange);
     }
-    return list;
+    return listChange;
   }
 
   writeLists(): void {
