@@ -8,12 +8,10 @@ import { StoreError } from './store-error.js';
 
 /** Throws `limit` if the key is too long, is empty, or lacks a prefix before the suffix of `suffixBytes`. */
 export function checkKey(key: Buffer, spec: TableSpec, maxKey: number): void {
-  if (key.length > maxKey) {
+  if (key.length > maxKey)
     throw new StoreError('limit', `key of ${key.length} bytes in table ${spec.name}; ${maxKey} are the most`);
-  }
-  if (key.length <= (spec.suffixBytes ?? 0)) {
+  if (key.length <= (spec.suffixBytes ?? 0))
     throw new StoreError('limit', `key of ${key.length} bytes in table ${spec.name} is too short`);
-  }
 }
 
 /** Returns whether a row can have this key. A row with any other key cannot exist. */

@@ -167,9 +167,8 @@ export function checkRow(row: Buffer): void {
     if (offset + CELL_HEADER > row.length)
       throw new StoreError('corrupt', `packed row of ${row.length} bytes is cut at offset ${offset}`);
     const nextOffset = nextCell(row, offset);
-    if (previousAt >= 0 && !isInOrder(row, previousAt, offset)) {
+    if (previousAt >= 0 && !isInOrder(row, previousAt, offset))
       throw new StoreError('corrupt', `cells of a packed row are out of order at offset ${offset}`);
-    }
     previousAt = offset;
     offset = nextOffset;
   }

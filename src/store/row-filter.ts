@@ -80,9 +80,8 @@ function columnTest(family: number, qualifier: Buffer, value: Buffer | undefined
       const q = (row[offset + 1]! << 8) | row[offset + 2]!;
       const v =
         ((row[offset + 3]! << 24) | (row[offset + 4]! << 16) | (row[offset + 5]! << 8) | row[offset + 6]!) >>> 0;
-      if (q === n && f === family && hasBytesAt(row, offset + CELL_HEADER, qualifier)) {
+      if (q === n && f === family && hasBytesAt(row, offset + CELL_HEADER, qualifier))
         return value === undefined || (v === value.length && hasBytesAt(row, offset + CELL_HEADER + q, value));
-      }
       offset += CELL_HEADER + q + v;
     }
     if (offset !== end) throwCut(end);

@@ -124,9 +124,8 @@ export class Stage<T extends StagedTable> {
       const value = table.spec.families[guard.family]?.separate
         ? this.#readCell(table, pending, guard.family, cellKey(step.key, guard.qualifier))
         : valueIn(this.#readRow(table, slot), guard);
-      if (!guardHolds(guard, value)) {
+      if (!guardHolds(guard, value))
         throw new StoreError('guard', `guard ${guard.op} of step ${index} on ${step.table} failed`, { step: index });
-      }
     }
     if (table.spec.suffixBytes !== undefined) this.#stageIndexRow(step, slot);
     else this.#stageCells(table, pending, slot, step);

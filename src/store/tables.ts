@@ -9,16 +9,13 @@ export const MARK_ROW = packSorted([MARK]);
 export function checkSpec(spec: TableSpec): TableSpec {
   if (!/^[a-z0-9_.]{1,200}$/.test(spec.name)) throw new TypeError(`table name "${spec.name}": 1 to 200 of a-z 0-9 _ .`);
   if (spec.families.length < 1 || spec.families.length > 255) throw new TypeError('a table has 1 to 255 families');
-  if (new Set(spec.families.map((f) => f.name)).size !== spec.families.length) {
+  if (new Set(spec.families.map((f) => f.name)).size !== spec.families.length)
     throw new TypeError(`two families of table ${spec.name} have one name`);
-  }
   const suffix = spec.suffixBytes;
-  if (suffix !== undefined && !(Number.isInteger(suffix) && suffix >= 1 && suffix <= 255)) {
+  if (suffix !== undefined && !(Number.isInteger(suffix) && suffix >= 1 && suffix <= 255))
     throw new TypeError('suffixBytes is 1 to 255');
-  }
-  if (suffix !== undefined && spec.families.some((f) => f.separate)) {
+  if (suffix !== undefined && spec.families.some((f) => f.separate))
     throw new TypeError('a table with suffixBytes has no separate family');
-  }
   return {
     name: spec.name,
     families: spec.families.map((f) => (f.separate ? { name: f.name, separate: true } : { name: f.name })),

@@ -94,9 +94,8 @@ function parseAddress(url: string): Address {
 function masterAddress(text: string): string {
   const address = /:\d+$/.test(text) ? text : `${text}:${MASTER_PORT}`;
   const port = Number(address.slice(address.lastIndexOf(':') + 1));
-  if (!HOST_PORT_PATTERN.test(address) || port < 1 || port > 65_535) {
+  if (!HOST_PORT_PATTERN.test(address) || port < 1 || port > 65_535)
     throw formatError(`"${text}" is no address of an HBase master: HOST:PORT is needed`);
-  }
   return address;
 }
 
@@ -122,9 +121,8 @@ export function hbaseSettings(options: HBaseOptions): HBaseSettings {
   const { site } = options;
   const masters = address.masters.length > 0 ? address.masters : (site?.masters ?? []).map(masterAddress);
   const firstMaster = masters[0];
-  if (firstMaster === undefined) {
+  if (firstMaster === undefined)
     throw formatError(`no HBase master is named: give ${EXAMPLE_URL}, or an hbase-site.xml with hbase.masters`);
-  }
   const host = firstMaster.slice(0, firstMaster.lastIndexOf(':'));
   const explicitRest = options.rest ?? address.rest;
   const rest = explicitRest ?? (site?.restPort === undefined ? undefined : `http://${host}:${site.restPort}`);

@@ -62,12 +62,7 @@ export class HBaseStore extends HBaseReader implements Store {
     const patientPlanTimeoutMs = Math.max(planTimeoutMs, 2 * (2 * leaseMs + lateArrivalMs));
     const journal = new Journal(cluster, {
       clock: CLOCK,
-      pace: {
-        ...PACE,
-        leaseMs,
-        lateArrivalMs,
-        planTimeoutMs: options.patient ? patientPlanTimeoutMs : planTimeoutMs,
-      },
+      pace: { ...PACE, leaseMs, lateArrivalMs, planTimeoutMs: options.patient ? patientPlanTimeoutMs : planTimeoutMs },
       answerCount: () => client.statistics.bytesReceived,
       createId: randomId,
       failpoint: options.failpoint,

@@ -63,9 +63,8 @@ export function cellFilter(test: CellTest): EncodedFilter {
 export function seekFilter(test: CellTest): EncodedFilter {
   if (test.op === 'is') return cellFilter(test);
   const { match } = test;
-  if (!isPattern(match)) {
+  if (!isPattern(match))
     return 'prefix' in match ? columnPrefixFilter(match.prefix) : columnRangeFilter(match.from, match.to);
-  }
   const prefix = match.initial ? Buffer.concat([match.prefix, match.initial]) : match.prefix;
   return filterList('all', [columnPrefixFilter(prefix), cellFilter(test)]);
 }

@@ -118,12 +118,7 @@ function translateOperand(filter: StoreFilter, lastFamily: number | undefined): 
     case 'columnEquals':
       return rowTranslation({ op: 'equals', family: filter.family, qualifier: filter.qualifier, value: filter.value });
     case 'anyColumn':
-      return {
-        kind: 'cells',
-        of: [{ op: 'any', family: filter.family, match: filter.match }],
-        rows: [],
-        exact: true,
-      };
+      return { kind: 'cells', of: [{ op: 'any', family: filter.family, match: filter.match }], rows: [], exact: true };
     case 'and':
       return combineAnd(filter.of.map((operand) => translateOperand(operand, lastFamily)));
     case 'or':

@@ -224,17 +224,8 @@ export class RowRequests {
   }
 
   #putCells(key: Buffer, cells: readonly Buffer[]): Promise<boolean> {
-    const put = cells.map((value, i) => ({
-      family: JOURNAL.ask,
-      qualifier: cellQualifier(this.#writerId, i),
-      value,
-    }));
+    const put = cells.map((value, i) => ({ family: JOURNAL.ask, qualifier: cellQualifier(this.#writerId, i), value }));
     // False always means that the holder is not alive, even when an earlier try whose answer was lost has succeeded.
-    return this.#cluster.mutateGuarded(this.#cluster.journal, {
-      key,
-      guards: [IS_ALIVE],
-      put,
-      timestamp: MAX_TIME,
-    });
+    return this.#cluster.mutateGuarded(this.#cluster.journal, { key, guards: [IS_ALIVE], put, timestamp: MAX_TIME });
   }
 }

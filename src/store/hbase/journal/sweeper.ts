@@ -137,12 +137,7 @@ export class Sweeper {
   /** Sets the state of a writer. Returns false when the guard did not hold at the last try. */
   #setState(id: Buffer, guard: Guard, state: Buffer): Promise<boolean> {
     const put = [{ family: JOURNAL.state, qualifier: STATE.state, value: state }];
-    return this.#cluster.mutateGuarded(this.#cluster.journal, {
-      key: id,
-      guards: [guard],
-      put,
-      timestamp: MAX_TIME,
-    });
+    return this.#cluster.mutateGuarded(this.#cluster.journal, { key: id, guards: [guard], put, timestamp: MAX_TIME });
   }
 
   /**

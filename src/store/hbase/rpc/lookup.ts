@@ -278,9 +278,8 @@ function distributeKeys(lookups: readonly Lookup[], cells: CellCursor): Buffer |
     const key = lastKey;
     while (nextIndex < lookups.length && Buffer.compare(lookups[nextIndex]!.from, key) <= 0)
       activeLookups.push(lookups[nextIndex++]!);
-    if (activeLookups.some((lookup) => lookup.isFull || lookup.endsBefore(key))) {
+    if (activeLookups.some((lookup) => lookup.isFull || lookup.endsBefore(key)))
       activeLookups = activeLookups.filter((lookup) => !lookup.isFull && !lookup.endsBefore(key));
-    }
     for (const lookup of activeLookups) lookup.keys.push(key);
   }
   return lastKey;

@@ -44,10 +44,7 @@ export function encodeMutation(table: TableCodec, mutation: RowMutation): Encode
   ] as const) {
     if (block.count > 0) messages.push(encodeMutationMessage(mutation.key, type, block.count));
   }
-  return {
-    messages,
-    cells: [...deleteBlock.parts, ...putBlock.parts, ...incrementBlock.parts],
-  };
+  return { messages, cells: [...deleteBlock.parts, ...putBlock.parts, ...incrementBlock.parts] };
 }
 
 function encodeMutationMessage(key: Buffer, type: number, cellCount: number): Buffer {
@@ -68,9 +65,8 @@ export function encodePut(
 
 function checkColumns(mutation: RowMutation): void {
   const { put = [], add = [], delete: deletes = [] } = mutation;
-  if (mutation.deleteRow && (add.length > 0 || (put.length > 0 && mutation.timestamp === undefined))) {
+  if (mutation.deleteRow && (add.length > 0 || (put.length > 0 && mutation.timestamp === undefined)))
     throw new TypeError('deleteRow beside add, or beside put without a timestamp');
-  }
   for (const name of add) {
     if (includesCell(put, name) || includesCell(deletes, name))
       throw new TypeError('one cell is both added to and put or deleted');

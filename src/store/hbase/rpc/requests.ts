@@ -7,9 +7,8 @@ import type { ReadOptions } from './rpc-types.js';
 export const MAX_KEY = 0x7fff;
 
 export function checkKey(key: Buffer): void {
-  if (key.length === 0 || key.length > MAX_KEY) {
+  if (key.length === 0 || key.length > MAX_KEY)
     throw new StoreError('limit', `key of ${key.length} bytes; 1 to ${MAX_KEY} are taken`);
-  }
 }
 
 /** Encodes Column messages (family 1, qualifier 2). Families in `families` are read as a whole. */

@@ -131,8 +131,7 @@ export function readException(reader: MessageReader, server: string): Failure {
 export function readAnswer(reader: MessageReader, cellBytes: number): Answer {
   if (reader.offset === reader.end) return { message: new MessageReader(EMPTY), cells: EMPTY };
   const message = reader.delimitedMessage();
-  if (cellBytes !== reader.end - reader.offset) {
+  if (cellBytes !== reader.end - reader.offset)
     throw new Failure(`a cell block of ${reader.end - reader.offset} bytes where ${cellBytes} were announced`);
-  }
   return { message, cells: cellBytes === 0 ? EMPTY : reader.buffer.subarray(reader.offset, reader.end) };
 }

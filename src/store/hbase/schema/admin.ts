@@ -34,9 +34,8 @@ export function findDifferences(descriptor: TableDescriptor, existingTable: Exis
     // FSYNC_WAL is stronger than any durability that Rowan requests.
     if (name === 'DURABILITY' && existingTable.attributes[name] === 'FSYNC_WAL') continue;
     const actual = existingTable.attributes[name] ?? 'USE_DEFAULT';
-    if (actual !== value && !(name === 'DURABILITY' && value === 'USE_DEFAULT' && actual === 'SYNC_WAL')) {
+    if (actual !== value && !(name === 'DURABILITY' && value === 'USE_DEFAULT' && actual === 'SYNC_WAL'))
       defects.push(`${name} is ${actual}, not ${value}: alter '${descriptor.name}', ${name} => '${value}'`);
-    }
   }
   for (const family of descriptor.families) {
     const actual = existingTable.families.get(family.name);
@@ -49,9 +48,8 @@ export function findDifferences(descriptor: TableDescriptor, existingTable: Exis
         defects.push(`family ${family.name}: ${name} is ${attribute}, not ${value}: ${alter(name, value)}`);
     }
     const behavior = family.attributes.NEW_VERSION_BEHAVIOR;
-    if (behavior !== undefined && actual.NEW_VERSION_BEHAVIOR !== behavior) {
+    if (behavior !== undefined && actual.NEW_VERSION_BEHAVIOR !== behavior)
       defects.push(`family ${family.name}: NEW_VERSION_BEHAVIOR is not true: ${alter('NEW_VERSION_BEHAVIOR', 'true')}`);
-    }
   }
   return defects;
 }

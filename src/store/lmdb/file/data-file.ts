@@ -81,16 +81,11 @@ async function readMeta(file: FileHandle, path: string, offset: number): Promise
     );
   }
   const pageSize = meta.readUInt32LE(PAGE_SIZE_AT);
-  if (pageSize < 512 || pageSize > 65536 || (pageSize & (pageSize - 1)) !== 0) {
+  if (pageSize < 512 || pageSize > 65536 || (pageSize & (pageSize - 1)) !== 0)
     return damagedFile(path, `the page at byte ${offset} tells a page size of ${pageSize}`);
-  }
   const fileFlags = meta.readUInt16LE(FLAGS_AT);
   if (!hasKnownFlags(fileFlags)) return damagedFile(path, `the page at byte ${offset} has flags ${fileFlags}`);
-  return {
-    pageSize,
-    lastPage: meta.readBigUInt64LE(LAST_PAGE_AT),
-    transaction: meta.readBigUInt64LE(TRANSACTION_AT),
-  };
+  return { pageSize, lastPage: meta.readBigUInt64LE(LAST_PAGE_AT), transaction: meta.readBigUInt64LE(TRANSACTION_AT) };
 }
 
 function damagedFile(path: string, detail: string): StoreError {

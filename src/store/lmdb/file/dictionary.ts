@@ -26,9 +26,8 @@ export class Dictionary {
     for (const { key, value } of this.#db.getRange(options)) {
       const isSound = hasValidChecksum(key, 0, key.length, value, value.length);
       const word = isSound ? wordFromBytes(value.subarray(0, value.length - CHECKSUM_BYTES)) : undefined;
-      if (!word || key.readUInt16BE(4) !== from + words.length) {
+      if (!word || key.readUInt16BE(4) !== from + words.length)
         throw damaged(name, undefined, `word ${from + words.length} of its dictionary is lost`);
-      }
       words.push(word);
     }
     return words;

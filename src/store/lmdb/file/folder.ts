@@ -70,9 +70,8 @@ function checkMarker(folder: string, text: string): void {
     });
   }
   const { format, store } = marker;
-  if (store !== 'lmdb' || typeof format !== 'number') {
+  if (store !== 'lmdb' || typeof format !== 'number')
     throw new StoreError('format', `${folder} holds another kind of store; choose another folder`);
-  }
   if (format === FORMAT_VERSION) return;
   const versions = `format ${format}, this one reads ${FORMAT_VERSION}`;
   throw new StoreError(
@@ -84,9 +83,8 @@ function checkMarker(folder: string, text: string): void {
 }
 
 async function createMarker(folder: string, create: boolean): Promise<void> {
-  if (!create) {
+  if (!create)
     throw new StoreError('format', `${folder} holds no Rowan store; create one with "rowan init --data ${folder}"`);
-  }
   await makeFolder(resolve(folder));
   const foreignNames = (await readdir(folder)).filter((name) => !name.startsWith('rowan') && !name.startsWith('.'));
   if (foreignNames.length) {
@@ -107,9 +105,8 @@ async function makeFolder(folder: string): Promise<void> {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'EEXIST') return;
-    if (code === 'ENOENT') {
+    if (code === 'ENOENT')
       throw new StoreError('permission', `${folder}: no folder can be made in ${parent}; choose another`);
-    }
     throw error;
   }
 }

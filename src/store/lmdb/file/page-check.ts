@@ -86,9 +86,8 @@ export class PageCheck {
   #boundsProblem(leaf: boolean, { minBranchNodes }: TreeRules): string {
     const lower = this.bytes.readUInt16LE(this.at + LOWER_AT);
     const upper = this.bytes.readUInt16LE(this.at + UPPER_AT);
-    if (lower % 2 !== 0 || upper % 2 !== 0 || lower > upper || upper > NODE_ROOM) {
+    if (lower % 2 !== 0 || upper % 2 !== 0 || lower > upper || upper > NODE_ROOM)
       return `has its free room from ${lower} to ${upper} of ${NODE_ROOM} bytes`;
-    }
     this.count = lower / 2;
     const minNodes = leaf ? 1 : minBranchNodes;
     return this.count < minNodes ? `has ${this.count} nodes, at least ${minNodes} belong there` : '';
@@ -107,9 +106,8 @@ export class PageCheck {
       if (length === 0) problem = `has no node at offset ${end}`;
       end += length;
     }
-    if (problem === '' && (nodeCount !== this.count || end !== NODE_ROOM)) {
+    if (problem === '' && (nodeCount !== this.count || end !== NODE_ROOM))
       problem = `has ${this.count} nodes, of which ${nodeCount} lie one behind the other`;
-    }
     lengths.fill(0, upper / 2);
     return problem;
   }

@@ -5,6 +5,7 @@ import type { Cell, ColumnRange, KeyRange, Reader, Scan, ScanOptions } from '../
 import { EMPTY, packSorted } from '../../row.js';
 import { afterPrefix, cellKey, MARK_ROW, rowKeyOf } from '../../tables.js';
 import { proveAbsent } from '../file/absent.js';
+import { firstKeyIn } from '../file/database.js';
 import type { Environment } from '../file/environment.js';
 import { getVerified, type LmdbTable, separateFamilyDb } from '../file/lmdb-table.js';
 import { plainView } from '../file/read-buffer.js';
@@ -161,12 +162,20 @@ export class LmdbReader implements Reader {
     const table = this.env.table(name);
     const db = separateFamilyDb(table, family);
     const start = cellKey(key, EMPTY);
-    try {
+    return this.#read(table, () => {
       const qualifiers: Buffer[] = [];
       for (const storedKey of db.getKeys({ start, end: afterPrefix(start)!, ...this.#options }))
         qualifiers.push(Buffer.from(storedKey.subarray(start.length)));
-      if (qualifiers.length === 0) this.env.checkNotDropped(table);
       return qualifiers;
+    });
+  }
+
+  /** Runs a read and converts its errors. When the result is empty, throws `noTable` for a dropped table. */
+  #read<T extends { readonly length: number } | number>(table: LmdbTable, read: () => T): T {
+    try {
+      const result = read();
+      if ((typeof result === 'number' ? result : result.length) === 0) this.env.checkNotDropped(table);
+      return result;
     } catch (error) {
       throw this.env.toReadError(error);
     }
@@ -175,22 +184,19 @@ export class LmdbReader implements Reader {
   keysOfCells(name: string, family: number, limit: number, after?: Buffer): Buffer[] {
     const table = this.env.table(name);
     const db = separateFamilyDb(table, family);
-    const keys: Buffer[] = [];
-    let lastKey = after;
-    try {
+    return this.#read(table, () => {
+      const keys: Buffer[] = [];
+      let lastKey = after;
       // One seek per row, because a row may have thousands of cells.
       while (keys.length < limit) {
         const start = lastKey && afterPrefix(cellKey(lastKey, EMPTY));
-        const [storedKey] = db.getKeys({ ...(start && { start }), limit: 1, ...this.#options });
+        const storedKey = firstKeyIn(db, start ? { start } : {}, this.#transaction);
         if (!storedKey) break;
         lastKey = Buffer.from(rowKeyOf(storedKey));
         keys.push(lastKey);
       }
-      if (keys.length === 0) this.env.checkNotDropped(table);
-    } catch (error) {
-      throw this.env.toReadError(error);
-    }
-    return keys;
+      return keys;
+    });
   }
 
   scan(name: string, range: KeyRange, options: ScanOptions = {}): Scan {
@@ -226,13 +232,7 @@ export class LmdbReader implements Reader {
   rangePostings(name: string, range: KeyRange, limit: number): Buffer {
     const table = this.env.table(name);
     const prefixes = new Prefixes(table, this.env.maxKey, this.#transaction);
-    try {
-      const suffixes = prefixes.collect(range, limit);
-      if (suffixes.length === 0) this.env.checkNotDropped(table);
-      return suffixes;
-    } catch (error) {
-      throw this.env.toReadError(error);
-    }
+    return this.#read(table, () => prefixes.collect(range, limit));
   }
 
   postingCount(name: string, prefix: Buffer, cap: number): number {
@@ -250,16 +250,11 @@ export class LmdbReader implements Reader {
 
   count(name: string, range: KeyRange, cap: number): number {
     const table = this.env.table(name);
-    try {
-      const count =
-        table.spec.suffixBytes === undefined
-          ? countRows(table, range, cap, this.#transaction, this.env.maxKey)
-          : new Prefixes(table, this.env.maxKey, this.#transaction).count(range, cap);
-      if (count === 0) this.env.checkNotDropped(table);
-      return count;
-    } catch (error) {
-      throw this.env.toReadError(error);
-    }
+    return this.#read(table, () =>
+      table.spec.suffixBytes === undefined
+        ? countRows(table, range, cap, this.#transaction, this.env.maxKey)
+        : new Prefixes(table, this.env.maxKey, this.#transaction).count(range, cap),
+    );
   }
 }
 

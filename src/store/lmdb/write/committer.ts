@@ -279,9 +279,8 @@ class EnvironmentSink implements StageSink<LmdbTable> {
   /** Writes or deletes a row that is not staged as a split row. */
   #putRow(table: LmdbTable, key: Buffer, row: Buffer | undefined, original: StagedRow | undefined | 'unread'): void {
     const { maxKey } = this.#env;
-    if (original === 'unread' ? isStoredSplit(table, key) : original instanceof StagedSplitRow) {
+    if (original === 'unread' ? isStoredSplit(table, key) : original instanceof StagedSplitRow)
       removeSegments(table, key, maxKey);
-    }
     if (!row) {
       table.rows.removeSync(key);
     } else if (needsSplit(key.length, row.length, maxKey)) {
