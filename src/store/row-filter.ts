@@ -175,7 +175,7 @@ function compileMatch(match: QualifierMatch): QualifierTest {
   };
 }
 
-/** Offset of the first occurrence of `infix` in `row[from..to)`, or -1. */
+/** Offset of the first occurrence of `infix` in `row[start..end)`, or -1. */
 function findBytes(row: Buffer, start: number, end: number, infix: Buffer): number {
   const lastStart = end - infix.length;
   for (let offset = start; offset <= lastStart; offset++) if (hasBytesAt(row, offset, infix)) return offset;

@@ -10,7 +10,7 @@ import { logicalClock } from './journal/logical-clock.js';
 import type { Overlay } from './overlay.js';
 import type { HBaseScan, RowBatch } from './rpc/rpc-types.js';
 
-/** Number of rows per scanner. A scanner reads its region as of its opening. The next one sees later changes. */
+/** Number of rows after which a scan opens a new scanner. A scanner does not see changes made after it was opened. */
 const SCANNER_ROWS = 1000;
 
 /** A scan with a filter evaluated by the region servers, and here as far as HBase cannot express it. */

@@ -177,7 +177,7 @@ export class Sweeper {
     await this.#failpoint?.('sweep folded');
     if (hasBatch && !this.#isLateTimeOver(beganAt, watched)) return 'later';
     const isSwept = { op: 'equals', family: JOURNAL.state, qualifier: STATE.state, value: SWEPT } as const;
-    // When the answer was lost, a check removes the writer after a lease.
+    // If the answer is lost, a later check finds the drained writer and removes it after a lease.
     return (await this.#setState(id, isSwept, DRAINED)) ? 'drained' : 'byOther';
   }
 

@@ -114,7 +114,7 @@ export class Tickets {
       if (!mayBeApplied(error)) throw error;
     }
     return sendIncrement().catch((cause: unknown) => {
-      // No plan depends on a ticket that was not handed out.
+      // No plan has the lost tickets, so the outcome of the request does not matter.
       throw new StoreError('unavailable', 'no ticket could be drawn', { cause });
     });
   }

@@ -256,7 +256,7 @@ export class Writer {
     return this.#queuedDecisions.splice(0, count);
   }
 
-  /** Puts cells into the writer's row, and deletes cells of family `plan`. Returns false when its lease was ended. */
+  /** Puts cells into the writer's row, and deletes cells of family `plan`. Returns false when the lease has ended. */
   #mutate(put: Cell[], deletedQualifiers: readonly Buffer[]): Promise<boolean> {
     const { client, journal } = this.#cluster;
     const deletes = deletedQualifiers.map((qualifier) => ({ family: JOURNAL.plan, qualifier }));

@@ -29,14 +29,14 @@ export function binaryComparator(bytes: Buffer): Comparator {
   return encodeComparator('BinaryComparator', encodeComparable(bytes));
 }
 
-/** Equal to all byte strings that start with `bytes`. */
+/** Returns a comparator that is equal to all byte strings that start with `bytes`. */
 export function prefixComparator(bytes: Buffer): Comparator {
   return encodeComparator('BinaryPrefixComparator', encodeComparable(bytes));
 }
 
 const DOTALL = 32;
 
-/** Equal to all byte strings in which the pattern is found. Each character of the pattern is a byte. */
+/** Returns a comparator that is equal to all byte strings with a match. Each character of the pattern is a byte. */
 export function regexComparator(pattern: string): Comparator {
   const fields = new MessageWriter().string(1, pattern).uint(2, DOTALL).string(3, 'ISO-8859-1').string(4, 'JAVA');
   return encodeComparator('RegexStringComparator', fields);

@@ -22,7 +22,7 @@ export interface Region {
 }
 
 const META_TABLE = 'hbase:meta';
-const INFO_FAMILY = Buffer.from('reader');
+const INFO_FAMILY = Buffer.from('info');
 /** Greater than every region id, which consists of decimal digits. */
 const AFTER_IDS = ':';
 /** Number of rows of hbase:meta per request that reads a table. */

@@ -101,7 +101,8 @@ export class Attempts {
 
   #nextPauseMs({ traits }: Failure): number {
     const failureIndex = this.#failureCount++;
-    // A moved region is usually open elsewhere already, and a lost scanner says nothing about its server.
+    // The first retry needs no pause when the region has moved, because it is usually open elsewhere already, or when
+    // only the scanner was lost.
     const { isRegionMoved, isServerGone, isScannerLost, isOverload } = traits;
     if (failureIndex === 0 && ((isRegionMoved && !isServerGone) || isScannerLost)) return 0;
     const factor =

@@ -60,7 +60,7 @@ export class RegionScan implements HBaseScan {
   readonly #endPosition: Position;
   #position: Position;
   #scanner: OpenScanner | undefined;
-  /** Number of rows up to the limit. */
+  /** Number of rows that may still be returned before the limit is reached. */
   #rowsLeft: number;
   #partialRow: PartialRow;
   #isDone = false;

@@ -124,7 +124,7 @@ export class Gateway {
     const reason = firstLine(error.body);
     const namespace = NO_NAMESPACE.exec(reason)?.[1];
     if (namespace !== undefined) return this.#namespaceError(namespace, error);
-    // A message without an exception of HBase may come from another kind of server.
+    // A message without an exception of HBase may come from another kind of server, so the error hints at the address.
     const advice = EXCEPTION.test(reason) ? '' : `; ${this.#addressHint()}`;
     const message = `${gateway}: ${task}: ${error.code}${reason === '' ? '' : ` ${reason}`}${advice}`;
     const code = error.code === 401 || error.code === 403 ? 'permission' : 'unavailable';

@@ -176,7 +176,7 @@ export class TableRegistry {
     });
   }
 
-  /** Returns undefined also for a row without a spec. */
+  /** Returns the catalog row of the table; undefined if it is missing or has no spec. */
   async #readRow(name: string): Promise<CatalogRow | undefined> {
     const row = await this.#client.get(this.#catalog, Buffer.from(name));
     return row && parseRow(name, row);

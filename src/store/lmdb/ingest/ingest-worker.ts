@@ -19,7 +19,7 @@ import { TableLoader } from './loader.js';
 
 /** Flag of lmdb-js: commit synchronously. */
 const SYNCHRONOUS = 2 as TransactionFlags;
-/** A transaction takes no takesMore batches after this many milliseconds, because other writers wait for the lock. */
+/** A transaction takes no more batches after this many milliseconds, because other writers wait for the lock. */
 const TRANSACTION_MS = 150;
 
 const { folder, gate } = workerData as IngestData;

@@ -92,7 +92,7 @@ export function lowerBoundIn(
   return start + low * suffixBytes;
 }
 
-/** Receives some of a list, `suffixes[start, end)`, valid only during the call. Returns true to get more. */
+/** Receives some suffixes of a list, `suffixes[start, end)`, valid only during the call. Returns true to get more. */
 export type SuffixVisitor = (suffixes: Buffer, start: number, end: number) => boolean;
 
 /** Holds the record of a list while blocks are read into LMDB's buffer. */

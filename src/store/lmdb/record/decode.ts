@@ -90,14 +90,14 @@ export function readWordNumber(bytes: Buffer, offset: number): number {
  * Returns the packed row of a record. With `headOnly`, returns the cells of the first family only; undefined if there
  * are none. With `inScratch`, the next row in scratch memory overwrites the returned row (`room.ts`).
  */
-export function decodeRow(words: Words, offset: RecordView, headOnly: boolean, inScratch = false): Buffer | undefined {
-  const length = readVarint(offset.bytes, 0);
+export function decodeRow(words: Words, record: RecordView, headOnly: boolean, inScratch = false): Buffer | undefined {
+  const length = readVarint(record.bytes, 0);
   const start = readEnd;
   const room = inScratch ? reserveScratch(length) : reserve(length);
   const { layout } = words;
   // Decoding overwrites the layout of the previous row, also on failure.
   layout.row = undefined;
-  const size = decodeCells(words, offset, start, room, length, headOnly);
+  const size = decodeCells(words, record, start, room, length, headOnly);
   if (size === 0) return undefined;
   const row = inScratch ? viewBytes(room, size) : takeBytes(room, size);
   if (layout.cellCount <= LAYOUT_CELLS) layout.row = row;

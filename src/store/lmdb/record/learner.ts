@@ -86,7 +86,7 @@ export class Learner {
   }
 }
 
-/** Offset behind the first `=` (names) or `}` (hashed passwords): subjects often share the bytes up to here. */
+/** Offset behind the first `=` (DNs) or `}` (hashed passwords): subjects often share the bytes up to here. */
 function commonStart({ row, subjectStart, subjectEnd }: CellCursor): number {
   const endByte = row[subjectStart] === BRACE ? BRACE_END : EQUALS;
   const searchEnd = Math.min(subjectEnd, subjectStart + MAX_WORD_BYTES / 2);
@@ -94,7 +94,7 @@ function commonStart({ row, subjectStart, subjectEnd }: CellCursor): number {
   return subjectStart;
 }
 
-/** Offset of the first `,` (names), `@` (mail addresses) or `#` (CSNs): subjects often share the bytes from here on. */
+/** Offset of the first `,` (DNs), `@` (mail addresses) or `#` (CSNs): subjects often share the bytes from here on. */
 function commonEnd({ row, subjectEnd }: CellCursor, start: number): number {
   for (let i = start; i < subjectEnd; i++) {
     const byte = row[i]!;
