@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { decodePercent } from '../ldap/text.js';
 
 export interface FileName {
   /** The name as dropped. */
@@ -31,7 +32,7 @@ export function parseFileName(fileName: string): FileName {
   const [priority, id, kind, expiry = '', correlation = '', replyTo = '', type = '', ...properties] = name.split('.');
   const isMessage = /^\d$/.test(priority!) && id && kind !== undefined && /^[A-Za-z]?$/.test(kind);
   const fields =
-    isMessage && /^\d{0,15}$/.test(expiry) ? [id, correlation, replyTo, type].map(decodeField) : [undefined];
+    isMessage && /^\d{0,15}$/.test(expiry) ? [id, correlation, replyTo, type].map(decodePercent) : [undefined];
   const isCsv = /\.csv$/i.test(name) || fields[3]?.toLowerCase() === 'csv';
   if (fields.includes(undefined)) {
     const emptyFields = { class: '', expiry: undefined, correlation: '', replyTo: '', type: '', properties: '' };
@@ -50,14 +51,6 @@ export function parseFileName(fileName: string): FileName {
     properties: properties.join('.'),
     isCsv,
   };
-}
-
-function decodeField(field: string): string | undefined {
-  try {
-    return decodeURIComponent(field);
-  } catch {
-    return undefined;
-  }
 }
 
 /** Returns the reason to refuse a file name; undefined when the name is acceptable. */

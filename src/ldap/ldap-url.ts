@@ -1,4 +1,5 @@
 import type { Scope } from './ldap-types.js';
+import { decodePercent } from './text.js';
 
 /** The components of an LDAP URL (RFC 4516), percent-decoded. */
 export interface LdapUrl {
@@ -17,7 +18,9 @@ const SCOPES: ReadonlySet<string> = new Set(['base', 'one', 'sub']);
 
 /** Parses an LDAP URL. Returns undefined if the text is not an LDAP URL. DN and filter are not parsed. */
 export function parseLdapUrl(text: string): LdapUrl | undefined {
-  const urlParts = URL.exec(text)?.slice(1).map(decodePart);
+  const urlParts = URL.exec(text)
+    ?.slice(1)
+    .map((component = '') => decodePercent(component));
   if (!urlParts || urlParts.includes(undefined)) return undefined;
   const [host, dn, attributes, scope, filter, extensions] = urlParts as string[];
   const scopeName = scope!.toLowerCase() || 'base';
@@ -35,15 +38,6 @@ export function parseLdapUrl(text: string): LdapUrl | undefined {
 /** Returns the number of items in the filter: `(` and `*` are counted, which are escaped in values. */
 export function countFilterItems({ filter }: LdapUrl): number {
   return filter.match(/[(*]/g)?.length ?? 1;
-}
-
-function decodePart(component = ''): string | undefined {
-  try {
-    return decodeURIComponent(component);
-  } catch (error) {
-    if (error instanceof URIError) return undefined;
-    throw error;
-  }
 }
 
 function splitList(text: string): string[] {

@@ -1,3 +1,13 @@
+/** Percent-decodes text. Returns undefined if the encoding is malformed. */
+export function decodePercent(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text);
+  } catch (error) {
+    if (error instanceof URIError) return undefined;
+    throw error;
+  }
+}
+
 /** Longer texts (in UTF-16 units) are encoded by a call of the runtime, which is then cheaper than a loop. */
 const MAX_LOOP_LENGTH = 64;
 

@@ -21,15 +21,12 @@ const algorithmNumbers: Readonly<Record<string, number>> = { d: 0, i: 1, id: 2 }
 const VERSION_1_0 = 0;
 export const VERSION_1_3 = 1;
 
-function isWithin(value: number, range: { readonly min: number; readonly max: number }): boolean {
-  return value >= range.min && value <= range.max;
-}
-
 /** Returns the fault of the parameters as text, or undefined. */
 export function argon2Fault(p: Argon2Parameters): string | undefined {
   for (const key of ['memoryKiB', 'timeCost', 'parallelism'] as const) {
     const range = ARGON2_LIMITS[key];
-    if (!Number.isInteger(p[key]) || !isWithin(p[key], range)) return `${key} must be ${range.min} to ${range.max}`;
+    if (!Number.isInteger(p[key]) || p[key] < range.min || p[key] > range.max)
+      return `${key} must be ${range.min} to ${range.max}`;
   }
   if (p.memoryKiB < 8 * p.parallelism) return 'memoryKiB must be at least 8 for each of parallelism';
   if (p.memoryKiB * p.timeCost > ARGON2_LIMITS.work)

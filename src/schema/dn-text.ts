@@ -66,10 +66,6 @@ export function isCanonical(bytes: Buffer, start: number, end: number): boolean 
   }
 }
 
-function hexEscape(byte: number): string {
-  return `\\${byte.toString(16).padStart(2, '0')}`;
-}
-
 /** Formats a value for use in a DN. */
 export function formatDnValue(value: Buffer): string {
   const isText = isUtf8(value);
@@ -83,7 +79,7 @@ export function formatDnValue(value: Buffer): string {
     const byte = value[i]!;
     const kind = VALUE_CLASS[byte]!;
     const atEdge = i === 0 || i === value.length - 1;
-    if (kind === 2 || (byte >= 0x80 && !isText)) replaceByte(i, hexEscape(byte));
+    if (kind === 2 || (byte >= 0x80 && !isText)) replaceByte(i, `\\${byte.toString(16).padStart(2, '0')}`);
     else if (kind !== 0 && (kind !== 4 || atEdge)) replaceByte(i, `\\${String.fromCharCode(byte)}`);
   }
   return text + value.toString('utf8', writtenEnd);

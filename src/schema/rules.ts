@@ -103,10 +103,6 @@ function normalizeBoolean(value: Buffer): Buffer | undefined {
   return text === 'TRUE' ? TRUE : text === 'FALSE' ? FALSE : undefined;
 }
 
-function normalizeBits(value: Buffer): Buffer | undefined {
-  return checkBitString(value) === undefined ? value : undefined;
-}
-
 /** Applies `form` to each line and joins the results with `$`. Keeps escapes, so that lines stay distinct. */
 function forEachLine(form: NonNullable<RuleCode['normalizePart']>): NonNullable<RuleCode['normalizePart']> {
   return (value, where) => {
@@ -224,7 +220,7 @@ function valueRules(): [string, RuleCode][] {
   return [
     ...ruleFamily({ equality: '2.5.13.13' }, normalizeBoolean, syntaxes(7)),
     ...ruleFamily({ equality: '2.5.13.14', ordering: '2.5.13.15' }, normalizeInteger, integers),
-    ...ruleFamily({ equality: '2.5.13.16' }, normalizeBits, syntaxes(6)),
+    ...ruleFamily({ equality: '2.5.13.16' }, onlyIfValid(checkBitString, identity), syntaxes(6)),
     ...ruleFamily(
       { equality: '2.5.13.17', ordering: '2.5.13.18', substrings: '2.5.13.19' },
       identity,

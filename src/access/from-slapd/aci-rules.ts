@@ -147,7 +147,9 @@ export class AciReader {
   ) {
     if (attributes === 0n || rights === NO_RIGHTS) return [];
     const place: Place =
-      target.place.scope === 'children' ? { ...target.place, scope: childScope(kind) } : target.place;
+      target.place.scope === 'children'
+        ? { ...target.place, scope: kind === 'allow' ? 'one' : 'subtree' }
+        : target.place;
     if (target.place.scope === 'children') this.#reportScope(kind, origin);
     const { filters } = target;
     return whos.map((who) => ({ kind, who, place, filters, attributes, rights, origin, ...otherFields }));
@@ -272,8 +274,4 @@ export class AciReader {
     const place: Place = { scope: scope === 'one' ? 'base' : 'subtree', base };
     return this.#makeDrafts(ruleParts, CHILDREN, create, { place });
   }
-}
-
-function childScope(kind: string): Place['scope'] {
-  return kind === 'allow' ? 'one' : 'subtree';
 }

@@ -1,3 +1,4 @@
+import { decodePercent } from '../../ldap/text.js';
 import type { BindItem, BindRule } from './aci-syntax.js';
 import { ANONYMOUS, areDisjoint, EVERYBODY, intersectWho, subtractWho, USERS, type WhoSet } from './who-set.js';
 import type { RuleWords } from './words.js';
@@ -84,7 +85,7 @@ export class BindReader {
         return [ANONYMOUS];
     }
     const [dn = '', , scope = 'base', filter = '(objectclass=*)'] = text!.split('?');
-    const userDn = dn.includes('*') || dn.includes('$') ? undefined : this.#notation.toName(percentDecode(dn));
+    const userDn = dn.includes('*') || dn.includes('$') ? undefined : this.#notation.toName(decodePercent(dn) ?? dn);
     const hasPlainFilter = filter === '' || filter.toLowerCase() === '(objectclass=*)';
     if (!userDn || 'why' in userDn || !hasPlainFilter) return this.#unsupported(bind, approximation, USERS);
     if (scope === '' || scope === 'base') return [{ dn: [userDn], nots: [] }];
@@ -93,7 +94,8 @@ export class BindReader {
 
   #groupDn(bind: BindItem, url: string, approximation: Approximation): WhoSet[] {
     const text = /^ldap:\/\/\/([^?]*)$/i.exec(url)?.[1];
-    const groupDn = text === undefined || /[*$]/.test(text) ? undefined : this.#notation.toName(percentDecode(text));
+    const groupDn =
+      text === undefined || /[*$]/.test(text) ? undefined : this.#notation.toName(decodePercent(text) ?? text);
     if (!groupDn || 'why' in groupDn || groupDn.rdns.length === 0) return this.#unsupported(bind, approximation, USERS);
     return [{ group: [groupDn], nots: [] }];
   }
@@ -126,14 +128,4 @@ function complement(sets: readonly WhoSet[]): WhoSet[] {
   let remaining: WhoSet | undefined = EVERYBODY;
   for (const set of sets) if (remaining && !areDisjoint(remaining, set)) remaining = subtractWho(remaining, set);
   return remaining ? [remaining] : [];
-}
-
-/** Percent-decodes the text. Returns it unchanged if the result is not UTF-8. */
-function percentDecode(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch (error) {
-    if (!(error instanceof URIError)) throw error;
-    return text;
-  }
 }

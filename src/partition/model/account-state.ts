@@ -101,10 +101,6 @@ function usesIn(row: Buffer): PasswordUse[] {
   }));
 }
 
-function encodeUses(uses: readonly PasswordUse[]): Buffer {
-  return Buffer.concat(uses.flatMap(({ id, time }) => [Buffer.from(id, 'hex'), encodeTimes([time])]));
-}
-
 function encodeTimes(times: readonly number[]): Buffer {
   const bytes = Buffer.allocUnsafe(times.length * 8);
   for (const [i, ms] of times.entries())
@@ -122,7 +118,7 @@ export function stateStep(id: Buffer, state: AccountState, replacedVersion: bigi
     [CELL.lockedUntil, encodeTimes(lockedUntil ? [lockedUntil] : [])],
     [CELL.since, encodeTimes(since ? [since] : [])],
     [CELL.totpStep, encodeTimes(totpStep ? [totpStep] : [])],
-    [CELL.uses, encodeUses(uses)],
+    [CELL.uses, Buffer.concat(uses.flatMap(({ id, time }) => [Buffer.from(id, 'hex'), encodeTimes([time])]))],
   ];
   const guards: Guard[] = [{ op: 'counterEquals', family: F, qualifier: CELL.version, value: replacedVersion }];
   const emptyCells = cells.filter(([, value]) => value.length === 0);

@@ -71,11 +71,11 @@ export function changeRecord(row: Buffer): ChangeRecord {
     return value;
   };
   const op = requireValue('op').toString('latin1');
-  if (!isChangeOp(op))
+  if (!(CHANGE_OPS as readonly string[]).includes(op))
     throw new StoreError('corrupt', `a change record has op '${op.slice(0, 20)}'; run \`rowan check\``);
   const attributeNames = valuesByName.get('attributes')?.toString();
   return {
-    op,
+    op: op as ChangeOp,
     id: requireValue('id'),
     dn: requireValue('dn'),
     newDn: valuesByName.get('newDn'),
@@ -85,10 +85,6 @@ export function changeRecord(row: Buffer): ChangeRecord {
     attributes: attributeNames === undefined ? undefined : attributeNames === '' ? [] : attributeNames.split(','),
     beforeImage: valuesByName.get('before'),
   };
-}
-
-function isChangeOp(text: string): text is ChangeOp {
-  return (CHANGE_OPS as readonly string[]).includes(text);
 }
 
 let lastMs = 0;

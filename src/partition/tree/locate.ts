@@ -177,9 +177,8 @@ export async function throwNoSuchObject(
   message = 'there is no entry with this name',
 ): Promise<never> {
   const ancestor = await deepestEntry(context, reader, dn, 1);
-  if (ancestor && !manageDsaIT) {
-    throwIfReferral(context, ancestor, dn, dn.rdns.length - depth(context, ancestor.node));
-  }
+  if (ancestor && !manageDsaIT)
+    throwIfReferral(context, ancestor, dn, dn.rdns.length - context.schema.parseDnBytes(ancestor.node.dn).rdns.length);
   const matchedDN = ancestor ? ancestor.node.dn.toString() : '';
   throw new LdapError('noSuchObject', ancestor ? message : noAncestorMessage(context, dn), { matchedDN });
 }
@@ -190,10 +189,6 @@ export function noAncestorMessage({ shared }: TreeContext, dn: Dn): string {
   if (index >= 0) return `the suffix '${ancestorDn(dn, index).text}' has no entry yet; add the suffix entry first`;
   const suffixes = shared.settings.suffixes.map((suffix) => `'${suffix}'`).join(', ');
   return `no entry with this name: it is below no suffix; this directory holds ${suffixes}`;
-}
-
-function depth(context: TreeContext, node: Node): number {
-  return context.schema.parseDnBytes(node.dn).rdns.length;
 }
 
 function throwIfReferral(context: TreeContext, entry: LocatedEntry, requestedDn: Dn, lowerCount: number): void {

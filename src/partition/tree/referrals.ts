@@ -1,3 +1,4 @@
+import { decodePercent } from '../../ldap/text.js';
 import { attributeValues } from '../model/entry-cells.js';
 import type { TreeContext } from './tree-context.js';
 
@@ -35,7 +36,7 @@ const LDAP_URL = /^(ldaps?:\/\/[^/?]*)(?:\/([^?]*))?/i;
 export function referralTo(url: string, rdns: readonly string[], objectDn: string, scope?: 'base' | 'sub'): string {
   const match = LDAP_URL.exec(url);
   if (!match) return url;
-  const target = match[2] ? decodePercent(match[2]) : objectDn;
+  const target = match[2] ? (decodePercent(match[2]) ?? match[2]) : objectDn;
   const dn = [...rdns, target].filter((part) => part !== '').join(',');
   return `${match[1]}/${encodeURI(dn).replace(/[?#]/g, encodeURIComponent)}${scope ? `??${scope}` : ''}`;
 }
@@ -43,14 +44,4 @@ export function referralTo(url: string, rdns: readonly string[], objectDn: strin
 /** Adds a scope to a URL from `referralTo` that has none. */
 export function withScope(url: string, scope: 'base' | 'one' | 'sub'): string {
   return LDAP_URL.test(url) ? `${url}??${scope}` : url;
-}
-
-/** Percent-decodes text. Returns it unchanged if the encoding is malformed. */
-function decodePercent(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch (error) {
-    if (error instanceof URIError) return text;
-    throw error;
-  }
 }

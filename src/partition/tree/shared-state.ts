@@ -222,11 +222,6 @@ export class SharedState {
     return { ...this.nameChangesGuard(), put: [{ ...cell, value: Buffer.from(JSON.stringify(changes)) }] };
   }
 
-  /** Increments `treeVersion`, for callers that rewrite large parts of the tree. */
-  async bumpTreeVersion(): Promise<void> {
-    await this.#commit([], [], [{ family: F, qualifier: CELL.treeVersion, by: 1n }]);
-  }
-
   /** Replaces the list of indexes, together with other steps. Throws `StoreError` `guard` if the list has changed. */
   async setIndexes(records: readonly IndexRecord[], steps: readonly RowStep[] = []): Promise<void> {
     const put = [{ family: F, qualifier: CELL.indexes, value: formatIndexRecords(records) }];

@@ -7,14 +7,9 @@ import { joinDn } from '../tree/nodes.js';
 /** The most ancestors of an entry. A longer chain of parents is a cycle. */
 const MAX_DEPTH = 1000;
 
-/** Returns the normalized RDN in the key of a tree row; for a suffix the whole DN. */
-function normRdnIn(key: Buffer): Buffer {
-  return key.subarray(UUID_BYTES + 1);
-}
-
 /** Returns the DN of an entry whose master row is lost: from the key of its tree row and the DN of its parent. */
 export function lostDn(schema: Schema, key: Buffer, id: Buffer, parentDn: Buffer): Buffer {
-  return joinDn(Buffer.from(rdnText(schema, normRdnIn(key), id)), parentDn);
+  return joinDn(Buffer.from(rdnText(schema, key.subarray(UUID_BYTES + 1), id)), parentDn);
 }
 
 /**

@@ -27,9 +27,7 @@ function uuidSplits(regions: number): Buffer[] {
   return keys;
 }
 
-/**
- * Returns split keys for presence rows (`*`), equality rows (`=`) by first character, and substring rows (`~`).
- */
+/** Returns split keys for presence rows (`*`), equality rows (`=`) by first character, and substring rows (`~`). */
 function indexSplits(regions: number): Buffer[] {
   const keys: string[] = [];
   if (regions > 1) keys.push('=');

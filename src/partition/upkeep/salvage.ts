@@ -1,4 +1,3 @@
-import { LdapError } from '../../ldap/ldap-error.js';
 import type { Schema } from '../../schema/schema.js';
 import type { Dn } from '../../schema/schema-types.js';
 import type { Reader, Store } from '../../store/contract.js';
@@ -22,6 +21,7 @@ import {
 } from '../model/tables.js';
 import { joinDn, normText, suffixAt } from '../tree/nodes.js';
 import { type Rows, readAround } from './around.js';
+import { parsedDn } from './check/place.js';
 import { dnByRows, lostDn } from './lost-name.js';
 
 /** A readable entry. */
@@ -249,7 +249,7 @@ export class Salvage {
         const key = treeKeyOfRow(row);
         if (!key || !holes.some((hole) => isInHole(hole, key))) continue;
         const parentDn = await this.#dnByMasterRows(Buffer.from(parentIdOf(row)));
-        const dn = parseDn(this.#schema, joinDn(upRdnOf(row), parentDn));
+        const dn = parsedDn(this.#schema, joinDn(upRdnOf(row), parentDn));
         if (dn && suffixAt(dn, [base]) >= 0) entries.push({ id, dn, above: parentDn });
       }
     }
@@ -263,11 +263,11 @@ export class Salvage {
 
   /** Returns the DN by the master rows of the entry and its ancestors, up to the root or to a lost entry. */
   #dnByMasterRows(id: Buffer): Promise<Buffer> {
-    const readIntactRow = async (offset: Buffer): Promise<Buffer | undefined> => {
-      const row = await this.#readRow(MASTER_TABLE.name, offset);
+    const readIntactRow = async (entryId: Buffer): Promise<Buffer | undefined> => {
+      const row = await this.#readRow(MASTER_TABLE.name, entryId);
       return row instanceof Buffer && treeKeyOfRow(row) ? row : undefined;
     };
-    return dnByRows(id, readIntactRow, (offset) => this.#lostDns.get(offset.toString('latin1')));
+    return dnByRows(id, readIntactRow, (entryId) => this.#lostDns.get(entryId.toString('latin1')));
   }
 }
 
@@ -278,15 +278,6 @@ function treeKeyOfRow(row: Buffer): Buffer | undefined {
     return parentId.length === UUID_BYTES ? treeKey(parentId, normRdnOf(row)) : undefined;
   } catch (error) {
     if (isDamage(error)) return undefined;
-    throw error;
-  }
-}
-
-function parseDn(schema: Schema, dn: Buffer): Dn | undefined {
-  try {
-    return schema.parseDnBytes(dn);
-  } catch (error) {
-    if (error instanceof LdapError) return undefined;
     throw error;
   }
 }

@@ -90,11 +90,7 @@ export function crosses({ subtree }: Constraint, oldNode: Node, newNode: Node, s
   const top = subtree && pathOfDn(subtree, suffixes);
   if (!top) return false;
   const [pathBefore, pathAfter] = [pathOfNode(oldNode), pathOfNode(newNode)];
-  if (isSamePath(pathBefore, pathAfter)) return false;
+  if (pathBefore.length === pathAfter.length && isAtOrBelow(pathBefore, pathAfter)) return false;
   const [wasInside, isInside] = [isAtOrBelow(pathBefore, top), isAtOrBelow(pathAfter, top)];
   return wasInside !== isInside || isAtOrBelow(top, pathBefore) !== isAtOrBelow(top, pathAfter);
-}
-
-function isSamePath(a: Path, b: Path): boolean {
-  return a.length === b.length && isAtOrBelow(a, b);
 }

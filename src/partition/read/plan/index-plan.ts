@@ -69,19 +69,15 @@ export function planIndexes(filter: CompiledFilter, context: PlanContext): Maybe
 /** With up to this number of candidates, each is checked for membership in a group, and its members are not listed. */
 const FEW_MEMBERS = 1000;
 
-/** Whether finding the candidates requires following references between entries. */
-function isIndirect(operand: CompiledFilter): boolean {
-  return operand.kind === 'term' && (operand.group !== undefined || operand.chain?.kind === 'chain');
-}
-
 /**
  * Orders the operands of an AND: equalities, equality on objectClass, further terms, groups and chains. Planning stops
  * at the first operand with a single candidate.
  */
 function orderOperands(operands: readonly CompiledFilter[]): readonly CompiledFilter[] {
   const rank = (operand: CompiledFilter): number => {
-    if (isIndirect(operand)) return 3;
-    if (operand.kind !== 'term' || operand.lookup?.kind !== 'equality') return 2;
+    if (operand.kind !== 'term') return 2;
+    if (operand.group !== undefined || operand.chain?.kind === 'chain') return 3;
+    if (operand.lookup?.kind !== 'equality') return 2;
     return operand.types[0]?.oid === OBJECT_CLASS_OID ? 1 : 0;
   };
   for (let i = 1; i < operands.length; i++)

@@ -1,4 +1,5 @@
 import { LdapError } from '../../../ldap/ldap-error.js';
+import type { Schema } from '../../../schema/schema.js';
 import type { Dn, Rdn } from '../../../schema/schema-types.js';
 import type { Cell, PlanStep } from '../../../store/contract.js';
 import { cellValue } from '../../../store/row.js';
@@ -9,17 +10,17 @@ import { nextVersion, type Survey } from './survey.js';
 
 /** Returns the name in `upRdn`, normalized and as written; undefined if it is not a valid name. */
 export function parseName(survey: Survey, parentId: Buffer, upRdn: Buffer): { norm: Buffer; text: string } | undefined {
-  const dn = parsedDn(survey, upRdn);
+  const dn = parsedDn(survey.context.schema, upRdn);
   if (!dn) return undefined;
   const { rdns, norm, text } = dn;
   if (parentId.equals(ROOT_ID)) return rdns.length > 0 ? { norm: cutNorm(norm), text } : undefined;
   return rdns.length === 1 ? { norm: cutNorm(rdns[0]!.norm), text } : undefined;
 }
 
-/** Parses the DN in `upRdn`; undefined if it is not a valid DN. */
-export function parsedDn(survey: Survey, upRdn: Buffer): Dn | undefined {
+/** Parses a DN in UTF-8; undefined if it is not valid. */
+export function parsedDn(schema: Schema, dn: Buffer): Dn | undefined {
   try {
-    return survey.context.schema.parseDnBytes(upRdn);
+    return schema.parseDnBytes(dn);
   } catch (error) {
     if (error instanceof LdapError) return undefined;
     throw error;

@@ -17,7 +17,7 @@ export async function checkSecrets(
   version: Buffer,
   attributes: readonly DraftAttribute[],
 ): Promise<void> {
-  const secretInRdn = parsedDn(survey, upRdnOf(row))
+  const secretInRdn = parsedDn(survey.context.schema, upRdnOf(row))
     ?.rdns.map(secretAttributeOf)
     .find((name) => name !== undefined);
   if (secretInRdn !== undefined) {

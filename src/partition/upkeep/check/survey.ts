@@ -172,15 +172,11 @@ export class Survey {
     range: KeyRange = {},
   ): Promise<void> {
     await this.#onProgress?.(this.#rowsRead, table);
-    if (this.#isTableOfLists(table)) return this.#forEachListBatch(table, keysOnly, look);
+    if (table === PURGE_TABLE.name || isIndex(table)) return this.#forEachListBatch(table, keysOnly, look);
     for await (const batch of readAround(this.reader, table, range, keysOnly)) {
       if ('error' in batch) await this.reportDamage(batch.error, { table, key: batch.key });
       else await this.#visitBatch(batch, look);
     }
-  }
-
-  #isTableOfLists(table: string): boolean {
-    return table === PURGE_TABLE.name || isIndex(table);
   }
 
   /** Visits a table of lists. Continues after a damaged list; other lists in the same batch may be missed. */

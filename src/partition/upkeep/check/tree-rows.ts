@@ -54,8 +54,8 @@ async function checkTreeExtras(survey: Survey): Promise<void> {
 
 /** Reports the name, in the tree row, of an entry whose master row is damaged. */
 async function reportLostName(survey: Survey, id: Buffer, key: Buffer): Promise<void> {
-  const readIntactRow = async (offset: Buffer): Promise<Buffer | undefined> => {
-    const row = await survey.get(MASTER_TABLE.name, offset);
+  const readIntactRow = async (entryId: Buffer): Promise<Buffer | undefined> => {
+    const row = await survey.get(MASTER_TABLE.name, entryId);
     return row && !rowProblem(row) ? row : undefined;
   };
   const parentDn = await dnByRows(Buffer.from(key.subarray(0, UUID_BYTES)), readIntactRow);
