@@ -90,19 +90,19 @@ export function editRow(row: Buffer | undefined, edits: readonly Edit[]): Buffer
   // The old row is copied to the end of `out`. From there its unchanged cells move forward, which creates no views.
   const end = length - oldRow.length;
   out.set(oldRow, end);
-  let to = 0;
-  let from = 0;
+  let outEnd = 0;
+  let oldOffset = 0;
   for (const edit of edits) {
-    const offset = seekCell(oldRow, from, edit);
-    out.copyWithin(to, end + from, end + offset);
-    to += offset - from;
-    from = offset < oldRow.length && hasName(oldRow, offset, edit) ? nextCell(oldRow, offset) : offset;
-    if (edit.value) to = writeCell(out, to, edit.family, edit.qualifier, edit.value);
+    const offset = seekCell(oldRow, oldOffset, edit);
+    out.copyWithin(outEnd, end + oldOffset, end + offset);
+    outEnd += offset - oldOffset;
+    oldOffset = offset < oldRow.length && hasName(oldRow, offset, edit) ? nextCell(oldRow, offset) : offset;
+    if (edit.value) outEnd = writeCell(out, outEnd, edit.family, edit.qualifier, edit.value);
   }
-  out.copyWithin(to, end + from, length);
-  to += oldRow.length - from;
-  if (to === 0) return undefined;
-  return to === length ? out : Buffer.from(out.subarray(0, to));
+  out.copyWithin(outEnd, end + oldOffset, length);
+  outEnd += oldRow.length - oldOffset;
+  if (outEnd === 0) return undefined;
+  return outEnd === length ? out : Buffer.from(out.subarray(0, outEnd));
 }
 
 function isPut(edit: Edit): edit is Cell {

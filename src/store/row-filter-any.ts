@@ -10,7 +10,7 @@ export interface QualifierTest {
 }
 
 /** The operands of an OR by kind. One walk over a row's cells evaluates all of them but `otherFilters`. */
-export interface OrParts {
+export interface OrOperands {
   /** By family: the qualifiers of the `hasColumn` operands. */
   readonly qualifiers: ReadonlyMap<number, readonly Buffer[]>;
   /** By family: the prefixes of the `anyColumn` operands that match by prefix alone. */
@@ -36,7 +36,7 @@ export function flattenOr(of: readonly StoreFilter[]): ReadonlySet<StoreFilter> 
   return operands;
 }
 
-export function groupOrParts(of: readonly StoreFilter[]): OrParts {
+export function groupOrOperands(of: readonly StoreFilter[]): OrOperands {
   const qualifiers = new Map<number, Buffer[]>();
   const prefixes = new Map<number, Buffer[]>();
   const patterns: Pattern[] = [];

@@ -1,7 +1,7 @@
 import { compareRun, hasBytesAt } from '../bytes/compare.js';
 import type { QualifierMatch, StoreFilter } from './contract.js';
 import { CELL_HEADER } from './row.js';
-import { commonPrefix, equalityTest, groupOrParts, prefixTest, type QualifierTest } from './row-filter-any.js';
+import { commonPrefix, equalityTest, groupOrOperands, prefixTest, type QualifierTest } from './row-filter-any.js';
 import { StoreError } from './store-error.js';
 
 /**
@@ -47,7 +47,7 @@ function andTest(tests: readonly FilterTest[]): FilterTest {
 
 /** Compiles an OR. One walk over the cells of a family tests all operands that depend on that family's qualifiers. */
 function compileOr(of: readonly StoreFilter[]): FilterTest {
-  const { qualifiers, prefixes, patterns, otherFilters } = groupOrParts(of);
+  const { qualifiers, prefixes, patterns, otherFilters } = groupOrOperands(of);
   const testsByFamily = new Map<number, QualifierTest[]>();
   const addTest = (family: number, test: QualifierTest): void => {
     const tests = testsByFamily.get(family);

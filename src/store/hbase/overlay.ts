@@ -19,7 +19,7 @@ export class Overlay {
 
   /** Removes an ended session whose decided plans are applied, or left to other front ends. */
   removeSession(session: Session): void {
-    this.#sessions = this.#sessions.filter((other) => other !== session);
+    this.#sessions = this.#sessions.filter((openSession) => openSession !== session);
     this.#removedAt = logicalClock.tick();
   }
 

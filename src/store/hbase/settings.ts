@@ -124,8 +124,8 @@ export function hbaseSettings(options: HBaseOptions): HBaseSettings {
   if (firstMaster === undefined)
     throw formatError(`no HBase master is named: give ${EXAMPLE_URL}, or an hbase-site.xml with hbase.masters`);
   const host = firstMaster.slice(0, firstMaster.lastIndexOf(':'));
-  const explicitRest = options.rest ?? address.rest;
-  const rest = explicitRest ?? (site?.restPort === undefined ? undefined : `http://${host}:${site.restPort}`);
+  const explicitRestUrl = options.rest ?? address.rest;
+  const restUrl = explicitRestUrl ?? (site?.restPort === undefined ? undefined : `http://${host}:${site.restPort}`);
   return {
     ...DEFAULTS,
     ...site?.timeouts,
@@ -137,7 +137,7 @@ export function hbaseSettings(options: HBaseOptions): HBaseSettings {
     splitKeys: options.splitKeys,
     namespace: address.namespace,
     prefix: address.prefix,
-    isRestUrlGuessed: explicitRest === undefined,
-    restUrl: rest === undefined ? defaultGateway(firstMaster) : parseGateway(rest),
+    isRestUrlGuessed: explicitRestUrl === undefined,
+    restUrl: restUrl === undefined ? defaultGateway(firstMaster) : parseGateway(restUrl),
   };
 }

@@ -298,23 +298,23 @@ export function encodeRow(table: TableCodec, key: Buffer, row: Buffer, tail: Buf
     offset = nextOffset;
   }
   const out = Buffer.allocUnsafe(bytes);
-  let to = 0;
+  let outEnd = 0;
   for (let offset = 0; offset < row.length; offset = nextCell(row, offset)) {
     const family = table.family(row[offset]!);
     const q = qualifierLength(row, offset);
     const v = valueLength(row, offset);
     const keyLength = FIXED_KEY_BYTES + key.length + family.length + q;
-    to = writeUint32(out, to, 8 + keyLength + v);
-    to = writeUint32(out, to, keyLength);
-    to = writeUint32(out, to, v);
-    out[to++] = key.length >>> 8;
-    out[to++] = key.length;
-    to = appendBytes(key, 0, out, to, key.length);
-    out[to++] = family.length;
-    to = appendBytes(family, 0, out, to, family.length);
-    to = appendBytes(row, offset + CELL_HEADER, out, to, q);
-    to = appendBytes(tail, 0, out, to, tail.length);
-    to = appendBytes(row, offset + CELL_HEADER + q, out, to, v);
+    outEnd = writeUint32(out, outEnd, 8 + keyLength + v);
+    outEnd = writeUint32(out, outEnd, keyLength);
+    outEnd = writeUint32(out, outEnd, v);
+    out[outEnd++] = key.length >>> 8;
+    out[outEnd++] = key.length;
+    outEnd = appendBytes(key, 0, out, outEnd, key.length);
+    out[outEnd++] = family.length;
+    outEnd = appendBytes(family, 0, out, outEnd, family.length);
+    outEnd = appendBytes(row, offset + CELL_HEADER, out, outEnd, q);
+    outEnd = appendBytes(tail, 0, out, outEnd, tail.length);
+    outEnd = appendBytes(row, offset + CELL_HEADER + q, out, outEnd, v);
   }
   return { cells: out, count };
 }

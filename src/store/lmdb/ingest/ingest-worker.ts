@@ -88,9 +88,9 @@ function writeRequests(requests: IngestRequest[], takesMore: boolean): Failure |
   const deadline = performance.now() + TRANSACTION_MS;
   for (let requestIndex = 0; ; requestIndex++) {
     if (requestIndex === requests.length) {
-      const received = takesMore && performance.now() < deadline ? receiveMessageOnPort(port) : undefined;
-      if (!received) return undefined;
-      requests.push(received.message as IngestRequest);
+      const receivedMessage = takesMore && performance.now() < deadline ? receiveMessageOnPort(port) : undefined;
+      if (!receivedMessage) return undefined;
+      requests.push(receivedMessage.message as IngestRequest);
     }
     try {
       writeRequest(requests[requestIndex]!);

@@ -234,19 +234,19 @@ function applyChanges(suffixes: Buffer, { additions, removals }: SuffixChanges, 
   }
   const out = Buffer.allocUnsafe(end + additions.length);
   let offset = 0;
-  let to = 0;
+  let outEnd = 0;
   for (let a = 0, r = 0; a < additions.length || r < removals.length; ) {
     const isAddition =
       r === removals.length || (a < additions.length && additions.compare(removals, r, r + n, a, a + n) < 0);
     const suffix = isAddition ? additions.subarray(a, a + n) : removals.subarray(r, r + n);
     const position = lowerBoundIn(suffixes, offset, end, n, suffix);
-    to += suffixes.copy(out, to, offset, position);
+    outEnd += suffixes.copy(out, outEnd, offset, position);
     offset = position < end && suffixes.compare(suffix, 0, n, position, position + n) === 0 ? position + n : position;
     if (isAddition) {
-      to += suffix.copy(out, to);
+      outEnd += suffix.copy(out, outEnd);
       a += n;
     } else r += n;
   }
-  to += suffixes.copy(out, to, offset, end);
-  return out.subarray(0, to);
+  outEnd += suffixes.copy(out, outEnd, offset, end);
+  return out.subarray(0, outEnd);
 }

@@ -54,7 +54,8 @@ export function computeChecksum(keys: Buffer, keyStart: number, keyEnd: number, 
     d = rotate(Math.imul(d ^ valueWords[i + 3]!, PRIME));
   }
   for (; i < end; i++) a = rotate(Math.imul(a ^ valueWords[i]!, PRIME));
-  for (let byteAt = length & ~3; byteAt < length; byteAt++) c = rotate(Math.imul(c ^ bytes[byteAt]!, PRIME));
+  for (let byteIndex = length & ~3; byteIndex < length; byteIndex++)
+    c = rotate(Math.imul(c ^ bytes[byteIndex]!, PRIME));
   b = Math.imul(b ^ rotate(a), PRIME);
   d = Math.imul(d ^ rotate(c), PRIME);
   const checksum = Math.imul(rotate(b) ^ d ^ length, PRIME);

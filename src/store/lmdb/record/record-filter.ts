@@ -2,7 +2,7 @@ import { lowerBound, startsWith } from '../../../bytes/compare.js';
 import type { QualifierMatch, StoreFilter } from '../../contract.js';
 import { CELL_HEADER, EMPTY } from '../../row.js';
 import { compileFilter, type RowTest } from '../../row-filter.js';
-import { flattenOr, groupOrParts, sortedUnique } from '../../row-filter-any.js';
+import { flattenOr, groupOrOperands, sortedUnique } from '../../row-filter-any.js';
 import {
   nextOffset,
   putHoleCell,
@@ -173,7 +173,7 @@ class WantedCells {
   readonly #patterns: readonly AnyColumn[];
 
   constructor(filter: StoreFilter) {
-    for (const [family, names] of groupOrParts([withoutValues(filter)]).qualifiers)
+    for (const [family, names] of groupOrOperands([withoutValues(filter)]).qualifiers)
       this.#qualifiers.set(family, sortedUnique(names));
     this.#patterns = [...flattenOr([filter])].filter((operand) => operand.op === 'anyColumn');
   }
