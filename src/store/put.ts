@@ -19,7 +19,7 @@ export function fixedBytes(...byteStrings: readonly Uint8Array[]): FixedBytes {
 
 /** Writes the bytes at `offset` and returns the offset behind them. Needs `FIXED_EXCESS` more bytes of room. */
 export function putFixed(view: DataView, offset: number, { words, length }: FixedBytes): number {
-  for (let i = 0, to = offset; i < words.length; i++, to += 4) view.setInt32(to, words[i]!);
+  for (let i = 0, outEnd = offset; i < words.length; i++, outEnd += 4) view.setInt32(outEnd, words[i]!);
   return offset + length;
 }
 

@@ -74,18 +74,18 @@ export class TableCodec {
       cells.offset = startOffset;
       this.#copyCells(cells, count, row, 0, -1);
     } else {
-      let to = 0;
+      let outEnd = 0;
       for (let family = 0; family < this.families.length; family++) {
         cells.offset = startOffset;
-        to = this.#copyCells(cells, count, row, to, family);
+        outEnd = this.#copyCells(cells, count, row, outEnd, family);
       }
     }
     cells.offset = endOffset;
     return row;
   }
 
-  /** Copies the cells of family `onlyFamily` (-1: all) to offset `to` of `row`. Returns the offset after them. */
-  #copyCells(cells: CellCursor, count: number, row: Buffer, to: number, onlyFamily: number): number {
+  /** Copies the cells of family `onlyFamily` (-1: all) to offset `outEnd` of `row`. Returns the offset after them. */
+  #copyCells(cells: CellCursor, count: number, row: Buffer, outEnd: number, onlyFamily: number): number {
     const block = cells.block;
     let family = 0;
     for (let i = 0; i < count; i++) {
@@ -94,20 +94,20 @@ export class TableCodec {
       if (onlyFamily < 0 || family === onlyFamily) {
         const q = cells.qualifierLength;
         const v = cells.valueLength;
-        row[to] = family;
-        row[to + 1] = q >>> 8;
-        row[to + 2] = q;
-        row[to + 3] = v >>> 24;
-        row[to + 4] = v >>> 16;
-        row[to + 5] = v >>> 8;
-        row[to + 6] = v;
-        copyBytes(block, cells.qualifierStart, row, to + CELL_HEADER, q);
-        copyBytes(block, cells.valueStart, row, to + CELL_HEADER + q, v);
-        to += CELL_HEADER + q + v;
+        row[outEnd] = family;
+        row[outEnd + 1] = q >>> 8;
+        row[outEnd + 2] = q;
+        row[outEnd + 3] = v >>> 24;
+        row[outEnd + 4] = v >>> 16;
+        row[outEnd + 5] = v >>> 8;
+        row[outEnd + 6] = v;
+        copyBytes(block, cells.qualifierStart, row, outEnd + CELL_HEADER, q);
+        copyBytes(block, cells.valueStart, row, outEnd + CELL_HEADER + q, v);
+        outEnd += CELL_HEADER + q + v;
       }
       cells.advance();
     }
-    return to;
+    return outEnd;
   }
 
   /** Returns the family number of the current cell. `likelyFamily` is tried first. */

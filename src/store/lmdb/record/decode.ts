@@ -125,25 +125,25 @@ function decodeCells(
   let cellCount = 0;
   const { view, bytes: out } = room;
   const limit = room.start + length;
-  let to = room.start;
+  let outEnd = room.start;
   let nextHole = FIRST_HOLE;
   while (offset < end) {
     let number = bytes[offset++]!;
     if (number >= TWO_BYTE_FROM) number = TWO_BYTE_FROM + ((number - TWO_BYTE_FROM) << 8) + bytes[offset++]!;
     if (number > count) throw new UnknownWord();
     if (headOnly && (number === 0 ? bytes[offset] : families[number]) !== 0) break;
-    cellStarts[cellCount] = to - origin;
+    cellStarts[cellCount] = outEnd - origin;
     nameNumbers[cellCount++] = number;
     if (number === 0) {
-      to = putSpelledCell(record, offset, room, to, limit);
+      outEnd = putSpelledCell(record, offset, room, outEnd, limit);
       offset = readEnd;
       continue;
     }
-    const cellStart = to;
+    const cellStart = outEnd;
     let poolAt = headStarts[number]!;
-    to += headLengths[number]!;
-    if (to > limit) throw malformedError();
-    for (let i = cellStart; i < to; i += 4) view.setInt32(i, pool[poolAt++]!);
+    outEnd += headLengths[number]!;
+    if (outEnd > limit) throw malformedError();
+    for (let i = cellStart; i < outEnd; i += 4) view.setInt32(i, pool[poolAt++]!);
     const holeKind = holeKinds[number]!;
     if (holeKind === NO_HOLE) continue;
     let holeCode = bytes[offset]!;
@@ -155,19 +155,19 @@ function decodeCells(
     let size: number;
     if ((holeCode & 1) === 0) {
       size = holeCode >> 1;
-      if (offset + size > end || to + size > limit) throw malformedError();
+      if (offset + size > end || outEnd + size > limit) throw malformedError();
       if (nextHole < MAX_HOLES) {
         holeStarts[nextHole] = offset;
         holeLengths[nextHole++] = size;
       }
-      if (size > MAX_LOOP_BYTES) bytes.copy(out, to, offset, offset + size);
-      else for (let i = 0; i < size; i++) out[to + i] = bytes[offset + i]!;
+      if (size > MAX_LOOP_BYTES) bytes.copy(out, outEnd, offset, offset + size);
+      else for (let i = 0; i < size; i++) out[outEnd + i] = bytes[offset + i]!;
       offset += size;
     } else {
       holeCount = nextHole;
-      size = putRepeatedHole(record, holeCode >> 1, room, to, limit) - to;
+      size = putRepeatedHole(record, holeCode >> 1, room, outEnd, limit) - outEnd;
     }
-    to += size;
+    outEnd += size;
     size += fixedLengths[number]!;
     if (holeKind === IN_QUALIFIER) {
       view.setUint16(cellStart + QUALIFIER_LENGTH_AT, size);
@@ -176,21 +176,22 @@ function decodeCells(
     const tailLength = tailLengths[number]!;
     if (tailLength === 0) continue;
     poolAt = tailStarts[number]!;
-    const tailStart = to;
-    to += tailLength;
-    if (to > limit) throw malformedError();
-    for (let i = tailStart; i < to; i += 4) view.setInt32(i, pool[poolAt++]!);
+    const tailStart = outEnd;
+    outEnd += tailLength;
+    if (outEnd > limit) throw malformedError();
+    for (let i = tailStart; i < outEnd; i += 4) view.setInt32(i, pool[poolAt++]!);
   }
   layout.cellCount = cellCount;
-  if (!headOnly && to !== limit) throw malformedError();
-  return to - room.start;
+  if (!headOnly && outEnd !== limit) throw malformedError();
+  return outEnd - room.start;
 }
 
 /** Writes `length` bytes of the pool, four at a time, so up to three more. Returns the offset behind `length` bytes. */
-function putPool(pool: Int32Array, start: number, length: number, { view }: Room, to: number, limit: number): number {
-  const end = to + length;
+function putPool(pool: Int32Array, start: number, length: number, room: Room, outEnd: number, limit: number): number {
+  const { view } = room;
+  const end = outEnd + length;
   if (end > limit) throw malformedError();
-  for (let i = start, offset = to; offset < end; offset += 4) view.setInt32(offset, pool[i++]!);
+  for (let i = start, offset = outEnd; offset < end; offset += 4) view.setInt32(offset, pool[i++]!);
   return end;
 }
 
@@ -201,27 +202,27 @@ export function putHoleCell(
   record: RecordView,
   offset: number,
   room: Room,
-  to: number,
+  outEnd: number,
   limit: number,
 ): number {
-  const start = putPool(words.pool, words.headStarts[number]!, words.headLengths[number]!, room, to, limit);
+  const start = putPool(words.pool, words.headStarts[number]!, words.headLengths[number]!, room, outEnd, limit);
   const end = putHole(record, offset, room, start, limit);
   const length = words.fixedLengths[number]! + end - start;
-  if (words.holeKinds[number] === IN_QUALIFIER) room.view.setUint16(to + QUALIFIER_LENGTH_AT, length);
-  else room.view.setUint32(to + VALUE_LENGTH_AT, length);
+  if (words.holeKinds[number] === IN_QUALIFIER) room.view.setUint16(outEnd + QUALIFIER_LENGTH_AT, length);
+  else room.view.setUint32(outEnd + VALUE_LENGTH_AT, length);
   return putPool(words.pool, words.tailStarts[number]!, words.tailLengths[number]!, room, end, limit);
 }
 
-function putHole(record: RecordView, offset: number, room: Room, to: number, limit: number): number {
+function putHole(record: RecordView, offset: number, room: Room, outEnd: number, limit: number): number {
   const { bytes, end } = record;
   const holeCode = readVarint(bytes, offset);
-  if ((holeCode & 1) === 1) return putRepeatedHole(record, holeCode >>> 1, room, to, limit);
+  if ((holeCode & 1) === 1) return putRepeatedHole(record, holeCode >>> 1, room, outEnd, limit);
   const holeStart = readEnd;
   const length = holeCode >> 1;
-  if (holeStart + length > end || to + length > limit) throw malformedError();
+  if (holeStart + length > end || outEnd + length > limit) throw malformedError();
   rememberHole(holeStart, length);
   readEnd = holeStart + length;
-  return copyRun(bytes, holeStart, length, room.bytes, to);
+  return copyRun(bytes, holeStart, length, room.bytes, outEnd);
 }
 
 function rememberHole(offset: number, length: number): void {
@@ -257,13 +258,13 @@ function skipHole({ bytes }: RecordView, offset: number): void {
   readEnd += holeCode >> 1;
 }
 
-function putRepeatedHole(record: RecordView, hole: number, room: Room, to: number, limit: number): number {
+function putRepeatedHole(record: RecordView, hole: number, room: Room, outEnd: number, limit: number): number {
   const { keys, bytes } = record;
-  if (hole === KEY_UUID_HOLE) return putUuid(record, room.bytes, to, limit);
+  if (hole === KEY_UUID_HOLE) return putUuid(record, room.bytes, outEnd, limit);
   const start = hole === KEY_END_HOLE ? keyTailStart(keys, record.from, record.to) : holeStarts[hole]!;
   const length = hole === KEY_END_HOLE ? record.to - start : holeLengths[hole]!;
-  if (hole >= holeCount || to + length > limit) throw malformedError();
-  return copyRun(hole === KEY_END_HOLE ? keys : bytes, start, length, room.bytes, to);
+  if (hole >= holeCount || outEnd + length > limit) throw malformedError();
+  return copyRun(hole === KEY_END_HOLE ? keys : bytes, start, length, room.bytes, outEnd);
 }
 
 /** Offset of `KEY_END_HOLE` in a key: behind the last `=`, or the start of the key. */
@@ -276,9 +277,9 @@ export function keyTailStart(keys: Buffer, keyStart: number, keyEnd: number): nu
 const HEX = Buffer.from('0123456789abcdef');
 
 /** Writes the 16-byte key in the text form of a UUID. */
-export function putUuid({ keys, from, to: end }: RecordView, out: Buffer, to: number, limit: number): number {
-  if (end - from !== UUID_BYTES || to + UUID_TEXT_BYTES > limit) throw malformedError();
-  let offset = to;
+export function putUuid({ keys, from, to: end }: RecordView, out: Buffer, outEnd: number, limit: number): number {
+  if (end - from !== UUID_BYTES || outEnd + UUID_TEXT_BYTES > limit) throw malformedError();
+  let offset = outEnd;
   for (let i = 0; i < UUID_BYTES; i++) {
     if (i === 4 || i === 6 || i === 8 || i === 10) out[offset++] = DASH;
     const byte = keys[from + i]!;
@@ -289,29 +290,29 @@ export function putUuid({ keys, from, to: end }: RecordView, out: Buffer, to: nu
 }
 
 /** Writes the cell that is spelled out at `offset`. Returns the offset behind the cell. */
-export function putSpelledCell(record: RecordView, offset: number, room: Room, to: number, limit: number): number {
+export function putSpelledCell(record: RecordView, offset: number, room: Room, outEnd: number, limit: number): number {
   const { bytes, end } = record;
   const sharedLength = readVarint(bytes, offset + 1);
   const restLength = readVarint(bytes, readEnd);
   const valueLength = readVarint(bytes, readEnd);
   const nameStart = readEnd;
   const nameLength = sharedLength + restLength;
-  const cellEnd = to + CELL_HEADER + nameLength + valueLength;
+  const cellEnd = outEnd + CELL_HEADER + nameLength + valueLength;
   if (nameLength > MAX_QUALIFIER || nameStart + restLength + valueLength > end || cellEnd > limit)
     throw malformedError();
   copyRun(bytes, nameStart, restLength, lastQualifier, sharedLength);
   const { bytes: out, view } = room;
-  out[to] = bytes[offset]!;
-  view.setUint16(to + QUALIFIER_LENGTH_AT, nameLength);
-  view.setUint32(to + VALUE_LENGTH_AT, valueLength);
-  copyRun(lastQualifier, 0, nameLength, out, to + CELL_HEADER);
+  out[outEnd] = bytes[offset]!;
+  view.setUint16(outEnd + QUALIFIER_LENGTH_AT, nameLength);
+  view.setUint32(outEnd + VALUE_LENGTH_AT, valueLength);
+  copyRun(lastQualifier, 0, nameLength, out, outEnd + CELL_HEADER);
   copyRun(bytes, nameStart + restLength, valueLength, out, cellEnd - valueLength);
   readEnd = nameStart + restLength + valueLength;
   return cellEnd;
 }
 
-function copyRun(source: Buffer, start: number, length: number, out: Buffer, to: number): number {
-  if (length > MAX_LOOP_BYTES) source.copy(out, to, start, start + length);
-  else for (let i = 0; i < length; i++) out[to + i] = source[start + i]!;
-  return to + length;
+function copyRun(source: Buffer, start: number, length: number, out: Buffer, outEnd: number): number {
+  if (length > MAX_LOOP_BYTES) source.copy(out, outEnd, start, start + length);
+  else for (let i = 0; i < length; i++) out[outEnd + i] = source[start + i]!;
+  return outEnd + length;
 }
