@@ -16,7 +16,7 @@ import { MAX_KEY } from './rpc/requests.js';
 
 /** Maximum number of keys that a look-up reads. The client combines the look-ups of callers. A scan reads more keys. */
 const MAX_LOOKUP_KEYS = 1000;
-/** Number of keys read at once when all keys are requested. */
+/** Maximum number of keys per request when a range is read in several requests. */
 const KEYS_PER_READ = 5000;
 
 /** Reads rows without a snapshot. Gets and look-ups of an iteration of the event loop share requests. */

@@ -60,7 +60,7 @@ export async function ingest(session: Session, tables: readonly LoadTable[], pla
         // Rows of a failed write may still reach HBase. The sweeper of this writer deletes them later.
         if (writes.mayBeApplied) session.abandon();
         if (!session.isEnded) await rollBack(session, batchQualifier, ticket, tables);
-        // A sweeper that gave up this writer may have rolled back the batch before its last rows arrived.
+        // A sweeper that has ended this writer may have rolled back the batch before its last rows arrived.
         else if (!isWritten || error instanceof FencedError)
           await rollBackBatch(session.cluster, ticket, tables).catch(throwUnlessStoreError);
         throw error;

@@ -21,7 +21,10 @@ export const GATES_TABLE: InternalTable = { name: 'gates', families: [{ name: 'l
 
 export const INTERNAL_TABLES: readonly InternalTable[] = [JOURNAL_TABLE, NUMBERS_TABLE, GATES_TABLE];
 
-/** `beat`: a counter. `floor`: a ticket of 8 bytes below those of all unfinished and future plans of the writer. */
+/**
+ * `beat`: a counter that a living writer increments. `floor`: a ticket of 8 bytes below those of all unfinished and
+ * future plans of the writer.
+ */
 export const STATE = { state: Buffer.from('state'), beat: Buffer.from('beat'), floor: Buffer.from('floor') } as const;
 /** State of a writer that may decide plans. */
 export const ALIVE = Buffer.from('alive');

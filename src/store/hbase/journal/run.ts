@@ -262,7 +262,7 @@ class PlanRun {
     if (!change) return applyRecord(cluster, writer.id, record, options.failpoint, emptyLockCells);
     await this.#failpoint('row 0 before');
     try {
-      // A row no longer locked by the plan was changed by an earlier try, unless this writer was given up.
+      // If the plan no longer locks the row, an earlier try has changed it, unless a sweeper has ended this writer.
       if (!(await changeRow(cluster, change, this.#lock, record.ticket, emptyLockCells))) await writer.ensureLease();
     } catch (error) {
       this.#session.abandon();

@@ -105,7 +105,10 @@ interface SharedRowsOwner {
 export class SharedRows {
   readonly #owner: SharedRowsOwner;
   readonly #rows = new Map<string, SharedRow>();
-  /** By table: the number of rows with pending increments, and the `logicalClock` time of the last write of some. */
+  /**
+   * By table: the number of rows with pending increments, and the time (`logicalClock`) of the last write of
+   * increments.
+   */
   readonly #tableStates = new Map<string, { pendingRowCount: number; lastFoldTime: number }>();
   /**
    * By row: the `logicalClock` time of the last write of increments, oldest first. Times up to `#foldTimesStart` are

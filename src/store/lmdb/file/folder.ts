@@ -15,7 +15,7 @@ interface Marker {
 
 const CURRENT_MARKER: Marker = { format: FORMAT_VERSION, store: 'lmdb' };
 
-/** Checks the folder for LMDB, which crashes on malformed files, or creates the folder with `create`. */
+/** Checks the files of the folder, because LMDB crashes on malformed files. With `create`, creates an absent store. */
 export async function prepareFolder(folder: string, create: boolean, readOnly: boolean): Promise<void> {
   if (!(await hasMarker(folder))) await createMarker(folder, create);
   await checkAccess(folder, readOnly);

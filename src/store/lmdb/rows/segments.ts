@@ -28,7 +28,7 @@ const HEAD_MARK = 0;
 
 /** A row longer than this, in bytes, is split. */
 const SPLIT_BYTES = 32 * 1024;
-/** A split row that becomes shorter than this, in bytes, is joined again. */
+/** A split row that becomes shorter than this, in bytes, is stored as a single record again. */
 export const JOIN_BYTES = 16 * 1024;
 /** Maximum size of a segment with more than one cell, in bytes. With the checksum it fits two LMDB pages. */
 export const SEGMENT_BYTES = overflowRoom(2) - CHECKSUM_BYTES;
