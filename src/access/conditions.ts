@@ -18,7 +18,6 @@ import type { AccessRule } from './rule.js';
 /** Tests whether a rule applies to an entry. The caller has already found that the rule covers the entry's place. */
 export type Condition = (entry: ViewedEntry) => boolean;
 
-/** A rule with compiled filters. */
 export interface CompiledRule {
   readonly rule: AccessRule;
   readonly filters: readonly CompiledFilter[] | undefined;

@@ -123,7 +123,6 @@ export class MarkedYaml {
     this.fault(line, `${label} has no key '${printable(name)}'${remedy}`);
   }
 
-  /** The items of a list. */
   items({ key, line, value }: Field, mayBeEmpty = false): readonly Node[] {
     if (!isSeq(value)) {
       this.fault(line, `'${key}' has to be a list`);

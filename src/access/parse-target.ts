@@ -115,7 +115,7 @@ export class TargetReader {
 }
 
 function* itemsOf(filter: Filter): Generator<Filter> {
-  if (filter.type === 'and' || filter.type === 'or') for (const part of filter.filters) yield* itemsOf(part);
+  if (filter.type === 'and' || filter.type === 'or') for (const subfilter of filter.filters) yield* itemsOf(subfilter);
   else if (filter.type === 'not') yield* itemsOf(filter.filter);
   else yield filter;
 }

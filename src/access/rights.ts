@@ -60,7 +60,6 @@ class RulesAtPlace {
     return this.constantSight ?? this.#decideSight(entry);
   }
 
-  /** The rules that apply to the entry. */
   rulesFor(entry: ViewedEntry): AccessRule[] {
     return [
       ...this.#plainRules,

@@ -13,7 +13,6 @@ const RIGHT_OF_USE: Readonly<Record<Use, RightSet>> = {
 
 /** The rights of a requester on an entry and its attributes: the allowed rights without the denied rights. */
 export class RuleSight implements Sight {
-  /** Rights on the entry itself. */
   readonly entryRights: RightSet;
   readonly childrenRights: RightSet;
   readonly #rules: readonly AccessRule[];
@@ -40,7 +39,6 @@ export class RuleSight implements Sight {
     return (this.entryRights & SEE) !== NO_RIGHTS;
   }
 
-  /** Rights on an attribute. */
   rightsOn(description: AttributeDescription): RightSet {
     let rights = this.#rightsByDescription.get(description);
     if (rights === undefined) {

@@ -38,7 +38,6 @@ export interface Network {
 
 /** The parts of an entry that a rule covers. */
 export interface AttributeSet {
-  /** The entry itself. */
   readonly includesEntry: boolean;
   /** Creation and moves of entries right below the entry. */
   readonly includesChildren: boolean;

@@ -347,8 +347,8 @@ export class Partition implements Directory {
     return this.#translate(modify(this.context, dn, changes, actor, options));
   }
 
-  async rename(dn: Dn, to: RenameTarget, actor: Actor, options?: WriteOptions): Promise<void> {
-    return this.#translate(rename(this.context, dn, to, actor, options));
+  async rename(dn: Dn, target: RenameTarget, actor: Actor, options?: WriteOptions): Promise<void> {
+    return this.#translate(rename(this.context, dn, target, actor, options));
   }
 
   async delete(dn: Dn, actor: Actor, options?: WriteOptions): Promise<void> {

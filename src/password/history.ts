@@ -38,7 +38,6 @@ export class History {
     return source.connection && this.#failingConnections.has(source.connection) ? 2 : 1;
   }
 
-  /** Records whether a password of the source was right. */
   record(source: Source, isRight: boolean): void {
     this.#recordSource(sourceKey(source), isRight);
     if (!source.connection) return;

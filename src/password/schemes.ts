@@ -10,7 +10,6 @@ export interface Scheme {
   readonly kind: SchemeKind;
   /** The digest's name in node:crypto, for `digest` and `pbkdf2`. */
   readonly digest: string;
-  /** Length of the digest, in bytes. */
   readonly digestBytes: number;
   readonly isSalted: boolean;
   /** Strength: 0 clear, 1 unsalted or MD5, 2 salted and fast, 3 slow by design, 4 memory-hard. */

@@ -69,7 +69,6 @@ export class SlowWork {
     this.#expensiveTasks = new TaskQueue(Math.ceil(capacity / EXPENSIVE_CAPACITY_DIVISOR), Math.max(1, size - 1));
   }
 
-  /** Number of tasks that wait. */
   get waitingCount(): number {
     return this.#usualTasks.queue.size + this.#expensiveTasks.queue.size;
   }
@@ -134,7 +133,6 @@ export class SlowWork {
     });
   }
 
-  /** Records whether a password of the source was right. */
   recordResult(source: Source, isRight: boolean): void {
     this.#history.record(source, isRight);
   }

@@ -38,7 +38,7 @@ function encodeSubstring(writer: Writer, filter: Extract<Filter, { type: 'substr
   writer.text(OCTET_STRING, filter.attribute);
   const partsMark = writer.begin(SEQUENCE);
   encodeOptional(writer, context(0), filter.initial);
-  for (const part of filter.any) writer.octetString(context(1), part);
+  for (const substring of filter.any) writer.octetString(context(1), substring);
   encodeOptional(writer, context(2), filter.final);
   writer.end(partsMark);
 }

@@ -56,7 +56,6 @@ export function takeSlab(): Buffer {
   return area.takeSlab()!;
 }
 
-/** Whether the view is part of a slab. */
 export function isSlabView(view: Buffer): boolean {
   return areaByBuffer.has(view.buffer);
 }

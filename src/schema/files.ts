@@ -93,7 +93,6 @@ function readText(file: string): string {
   return decodeUtf8(bytes, file);
 }
 
-/** The definitions of a file. */
 export function readSchemaFile(file: string): SourceDefinition[] {
   return readDefinitions(readText(file), file);
 }

@@ -54,7 +54,6 @@ export class TypeNode implements AttributeType {
     for (let type: TypeNode | undefined = this; type; type = type.superior) type.subtypes.push(this);
   }
 
-  /** Whether `ancestor` is this type or a supertype. */
   isA(ancestor: AttributeType): boolean {
     for (let type: TypeNode | undefined = this; type; type = type.superior) if (type === ancestor) return true;
     return false;

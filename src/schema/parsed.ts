@@ -38,7 +38,6 @@ export function fail(parsed: ParsedDefinition, message: string): never {
   throw new SchemaError(message, parsed);
 }
 
-/** First value of a keyword. */
 export function firstValue(parsed: ParsedDefinition, keyword: string): string | undefined {
   return parsed.definition.fields.get(keyword)?.[0];
 }

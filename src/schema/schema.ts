@@ -322,7 +322,6 @@ export class Schema {
     return this.checker.check(attributes, rdn, options);
   }
 
-  /** Checks the values of a single attribute. */
   checkValues(description: AttributeDescription, values: readonly Buffer[]): void {
     checkValues(description, values);
   }

@@ -205,9 +205,9 @@ export function checkUuid(value: Buffer): string | undefined {
 export function normalizeUuid(value: Buffer): Buffer | undefined {
   if (!matchesPattern(value, UUID)) return undefined;
   const bytes = Buffer.allocUnsafe(16);
-  for (let offset = 0, to = 0; offset < value.length; offset += 2) {
+  for (let offset = 0, end = 0; offset < value.length; offset += 2) {
     if (UUID[offset] !== HEX_DIGIT) offset++;
-    bytes[to++] = (HEX[value[offset]!]! << 4) | HEX[value[offset + 1]!]!;
+    bytes[end++] = (HEX[value[offset]!]! << 4) | HEX[value[offset + 1]!]!;
   }
   return bytes;
 }

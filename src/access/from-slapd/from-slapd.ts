@@ -15,7 +15,6 @@ import { structureLists, TWO_ENTRIES } from './structure.js';
 import { RuleWords } from './words.js';
 import { formatRules } from './write-rules.js';
 
-/** The result of a translation. */
 export interface Translation {
   /** A rules file for `parseRules`. */
   readonly yaml: string;

@@ -38,9 +38,9 @@ export function isAtOrBelow(name: Name, ancestor: Name): boolean {
 }
 
 /** Whether the place contains the entry with the name. */
-export function containsName({ scope, base: above }: Place, name: Name): boolean {
-  const depth = name.rdns.length - above.rdns.length;
-  if (!isAtOrBelow(name, above)) return false;
+export function containsName({ scope, base }: Place, name: Name): boolean {
+  const depth = name.rdns.length - base.rdns.length;
+  if (!isAtOrBelow(name, base)) return false;
   if (scope === 'subtree') return true;
   return scope === 'base' ? depth === 0 : scope === 'one' ? depth === 1 : depth > 0;
 }

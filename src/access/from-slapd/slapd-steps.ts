@@ -31,7 +31,6 @@ export class StepReader {
   readonly #whoReader: WhoReader;
   readonly #report: Report;
   readonly #everywhere: Region;
-  /** Numbers of the lines that were parsed. */
   readonly #parsedLines = new Set<number>();
 
   constructor(what: WhatReader, who: WhoReader, everything: Region, report: Report) {
@@ -41,7 +40,6 @@ export class StepReader {
     this.#report = report;
   }
 
-  /** Number of lines that were parsed. */
   get lineCount(): number {
     return this.#parsedLines.size;
   }

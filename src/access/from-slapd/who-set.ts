@@ -174,7 +174,6 @@ export function subtractWho(who: WhoSet, not: WhoSet): WhoSet | undefined {
   return simplify({ ...who, nots: [...who.nots, not] });
 }
 
-/** Simplifies a set that is not empty. */
 export function simplifyNonEmpty(who: WhoSet): WhoSet {
   return simplify(who) ?? who;
 }

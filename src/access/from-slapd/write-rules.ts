@@ -195,10 +195,10 @@ function uniqueName(name: string, names: Map<string, number>): string {
 
 function rightWords(rights: RightSet): string[] {
   const wordList: string[] = rightsIn(rights);
-  for (const [word, parts] of Object.entries(RIGHT_GROUPS)) {
-    if (!parts.every((part) => wordList.includes(part))) continue;
-    wordList.splice(wordList.indexOf(parts[0]!), 0, word);
-    for (const part of parts) wordList.splice(wordList.indexOf(part), 1);
+  for (const [word, members] of Object.entries(RIGHT_GROUPS)) {
+    if (!members.every((member) => wordList.includes(member))) continue;
+    wordList.splice(wordList.indexOf(members[0]!), 0, word);
+    for (const member of members) wordList.splice(wordList.indexOf(member), 1);
   }
   return wordList;
 }

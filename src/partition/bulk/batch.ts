@@ -53,7 +53,7 @@ export class BulkBatch {
   hasOrphans = false;
   readonly #entries: BatchItem[] = [];
   readonly #indexes: IndexSet;
-  readonly #values: ValueRules;
+  readonly #valueRules: ValueRules;
   readonly #namesGuard: RowStep;
   readonly #rows: BulkRows;
   readonly #changes: ChangeRows;
@@ -67,7 +67,7 @@ export class BulkBatch {
 
   constructor(actor: Actor, layouts: Layouts, shared: SharedState) {
     this.#indexes = layouts.indexes;
-    this.#values = shared.values;
+    this.#valueRules = shared.values;
     this.#namesGuard = shared.nameChangesGuard();
     this.#rows = new BulkRows(layouts);
     this.#changes = new ChangeRows(actor, layouts);
@@ -116,7 +116,7 @@ export class BulkBatch {
 
   /** Returns the rows and the plan of the batch, for `Store.ingest`. */
   rows(furtherSteps: readonly PlanStep[]): [LoadTable[], Plan] {
-    const shared = sharedGuard({ indexes: this.#indexes, values: this.#values }, this.#hasSpecial);
+    const shared = sharedGuard({ indexes: this.#indexes, values: this.#valueRules }, this.#hasSpecial);
     const steps = mergeSteps([
       shared,
       this.#namesGuard,

@@ -70,7 +70,6 @@ class BulkLoader {
   #batch: BulkBatch;
   /** Batches being written, the oldest first. */
   readonly #batchesInWriting: BulkBatch[] = [];
-  /** Resolves when all batches are written. */
   #whenWritten: Promise<void> = Promise.resolve();
   /** Parent of the last entry, and its normalized DN. Consecutive entries mostly have the same parent. */
   #lastParent: { readonly norm: Buffer; readonly node: Node } | undefined;

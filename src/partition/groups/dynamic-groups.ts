@@ -42,11 +42,9 @@ export interface MemberUrl {
   readonly type: AttributeType;
   readonly base: Dn;
   readonly scope: Scope;
-  /** The filter of the URL, parsed. */
   readonly parsedFilter: Filter;
   readonly filter: CompiledFilter;
   readonly inputs: FilterInputs;
-  /** Length of the URL in characters. */
   readonly urlLength: number;
 }
 

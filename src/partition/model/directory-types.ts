@@ -142,7 +142,6 @@ export interface DirectorySettings {
 export interface IndexInfo {
   readonly attribute: string;
   readonly oid: string;
-  /** Whether the index has substring rows. */
   readonly substring: boolean;
   /** Whether the index has presence rows. False for attributes that every entry has. */
   readonly presence: boolean;
@@ -161,7 +160,6 @@ export interface Breach {
 
 export interface DeletedEntry {
   readonly id: Buffer;
-  /** entryUUID of the parent. */
   readonly parentId: Buffer;
   readonly dn: string;
   readonly time: number;

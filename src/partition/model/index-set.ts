@@ -32,7 +32,6 @@ export function isMissing(indexes: IndexSet, { type, substring }: MissingIndex):
   return !index || (substring && !index.hasSubstrings);
 }
 
-/** Whether the index has all its rows. */
 export function isComplete(index: Index): boolean {
   return index.isReady && index.hasSubstrings === index.hasAllSubstrings;
 }

@@ -89,8 +89,8 @@ export async function* readExistingChunks(
   qualifiers: readonly Buffer[],
   verify?: () => Promise<void>,
 ): AsyncGenerator<Buffer | undefined, void, undefined> {
-  for (let from = 0; from < qualifiers.length; from += PARALLEL_CHUNKS) {
-    const group = qualifiers.slice(from, from + PARALLEL_CHUNKS);
+  for (let start = 0; start < qualifiers.length; start += PARALLEL_CHUNKS) {
+    const group = qualifiers.slice(start, start + PARALLEL_CHUNKS);
     const rows = await Promise.all(group.map((qualifier) => reader.getCells(table, id, MASTER.largeValues, qualifier)));
     await verify?.();
     for (const [i, qualifier] of group.entries()) yield rows[i] && cellValue(rows[i], MASTER.largeValues, qualifier);

@@ -16,7 +16,6 @@ export function refuseSecretNames(rdn: Rdn): void {
   if (error) throw error;
 }
 
-/** Returns the name of the secret attribute in the RDN; undefined if there is none. */
 export function secretAttributeOf(rdn: Rdn): string | undefined {
   return rdn.avas.find(({ type }) => type.secret)?.type.name;
 }

@@ -129,7 +129,6 @@ function undefinedError(missingAttribute: string): StoreError {
   );
 }
 
-/** Returns the type of an attribute description; undefined if it is unknown. */
 export function typeOfDescription(schema: Schema, description: string): AttributeType | undefined {
   try {
     return schema.requireDescription(description).type;

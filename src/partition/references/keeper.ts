@@ -63,7 +63,7 @@ export class ReferenceKeeper implements References {
   isReferenced(normText: string): Maybe<boolean> {
     return chain(
       this.#findReferrers(this.#context().shared.nameChanges.storedNormTexts(normText)),
-      (found) => found.length > 0,
+      (referrers) => referrers.length > 0,
     );
   }
 
@@ -200,8 +200,8 @@ export class ReferenceKeeper implements References {
           normTexts,
         );
       });
-      const found = lists.some(isPromise) ? Promise.all(lists) : (lists as Map<string, Referrers[]>[]);
-      return chain(found, (all) => all.flatMap((one) => [...one.values()].flat()));
+      const referrers = lists.some(isPromise) ? Promise.all(lists) : (lists as Map<string, Referrers[]>[]);
+      return chain(referrers, (all) => all.flatMap((one) => [...one.values()].flat()));
     });
   }
 

@@ -39,7 +39,7 @@ export class SharedState {
   #suffixes!: readonly Dn[];
   #suffixNormTexts!: ReadonlySet<string>;
   #indexes!: IndexSet;
-  #values!: ValueRules;
+  #valueRules!: ValueRules;
   #nameChanges!: NameChanges;
   #nameChangesBytes: Buffer | undefined;
   #references!: ReadonlySet<AttributeType>;
@@ -73,7 +73,7 @@ export class SharedState {
   }
   /** The constraints, number ranges and reference attributes of the directory. */
   get values(): ValueRules {
-    return this.#values;
+    return this.#valueRules;
   }
   /** The pending changes of names: stored references do not reflect them yet. */
   get nameChanges(): NameChanges {
@@ -177,10 +177,11 @@ export class SharedState {
     const indexes = requireCell(row, CELL.indexes);
     const values = cellValue(row, F, CELL.values);
     const hasChanged =
-      !this.#values || !this.#indexes.bytes.equals(indexes) || !isSameBytes(this.#values.bytes, values);
+      !this.#valueRules || !this.#indexes.bytes.equals(indexes) || !isSameBytes(this.#valueRules.bytes, values);
     if (!this.#indexes?.bytes.equals(indexes)) this.#indexes = new IndexSet(this.#schema, indexes);
-    if (!this.#values || !isSameBytes(this.#values.bytes, values)) this.#values = new ValueRules(this.#schema, values);
-    if (hasChanged) this.#references = referenceTypes(this.#schema, this.#indexes, this.#values.records.references);
+    if (!this.#valueRules || !isSameBytes(this.#valueRules.bytes, values))
+      this.#valueRules = new ValueRules(this.#schema, values);
+    if (hasChanged) this.#references = referenceTypes(this.#schema, this.#indexes, this.#valueRules.records.references);
     const names = cellValue(row, F, CELL.names);
     if (!this.#nameChanges || !isSameBytes(this.#nameChangesBytes, names)) {
       this.#nameChanges = new NameChanges(this.#schema, names ? (JSON.parse(names.toString()) as NameChange[]) : []);
@@ -197,7 +198,7 @@ export class SharedState {
    * names.
    */
   guardStep(isTreeChanged: boolean, accessVersion?: number, guardsNames = false): RowStep {
-    const step = sharedGuard({ indexes: this.#indexes, values: this.#values }, isTreeChanged);
+    const step = sharedGuard({ indexes: this.#indexes, values: this.#valueRules }, isTreeChanged);
     if (accessVersion === undefined && !guardsNames) return step;
     const guards = [...step.guards!];
     if (accessVersion !== undefined)

@@ -90,7 +90,7 @@ export class Places {
     const { children, below } = this.#lists[kind];
     this.#ids.add(idKey(node.id));
     push(children, node.parent!, node);
-    for (let above = node.parent; above; above = above.parent) push(below, above, node);
+    for (let ancestor = node.parent; ancestor; ancestor = ancestor.parent) push(below, ancestor, node);
   }
 
   has(id: Buffer): boolean {
@@ -98,7 +98,7 @@ export class Places {
   }
 
   /** Returns the aliases or referrals below the node, or only its children. */
-  below(kind: SpecialKind, node: Node, onlyChildren: boolean): readonly Node[] {
+  nodesBelow(kind: SpecialKind, node: Node, onlyChildren: boolean): readonly Node[] {
     const { [kind]: lists } = this.#lists;
     return (onlyChildren ? lists.children : lists.below).get(idKey(node.id)) ?? NO_NODES;
   }

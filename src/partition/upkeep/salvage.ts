@@ -62,7 +62,7 @@ interface Parent {
 }
 
 /** A range with unreadable or missing tree rows. Its entries are searched for by their master rows. */
-interface Hole {
+interface LostRange {
   readonly from: Buffer | undefined;
   readonly to: Buffer | undefined;
   /** Keys (Latin-1) in the range that could be read. */
@@ -79,7 +79,7 @@ export class Salvage {
   readonly #sink: SalvageSink;
   /** DNs of the lost entries by id (Latin-1). */
   readonly #lostDns = new Map<string, Buffer | undefined>();
-  #holes: Hole[] = [];
+  #lostRanges: LostRange[] = [];
 
   constructor(store: Store, schema: Schema, sink: SalvageSink) {
     this.#store = store;
@@ -97,10 +97,10 @@ export class Salvage {
       await this.#visit([treeRow], await this.#dnByMasterRows(parentId), this.#store, parents);
       await this.#descend(parents);
     }
-    while (this.#holes.length > 0) {
-      const holes = this.#holes;
-      this.#holes = [];
-      await this.#findInHoles(holes, base);
+    while (this.#lostRanges.length > 0) {
+      const lostRanges = this.#lostRanges;
+      this.#lostRanges = [];
+      await this.#findInLostRanges(lostRanges, base);
     }
     return true;
   }
@@ -113,7 +113,7 @@ export class Salvage {
     for (;;) {
       const row = await this.#readRow(TREE_TABLE.name, key);
       if (row instanceof StoreError) {
-        this.#holes.push({ from: key, to: keyAfter(key) });
+        this.#lostRanges.push({ from: key, to: keyAfter(key) });
         return undefined;
       }
       const id = row && cellValue(row, TREE.treeInfo, Q.id);
@@ -151,7 +151,7 @@ export class Salvage {
         let rowCount = 0;
         for await (const batch of readAround(snapshot, TREE_TABLE.name, childrenRange(parent.id))) {
           if ('error' in batch) {
-            this.#holes.push({ from: batch.from, to: batch.to });
+            this.#lostRanges.push({ from: batch.from, to: batch.to });
             continue;
           }
           rowCount += batch.keys.length;
@@ -173,7 +173,7 @@ export class Salvage {
     const keysRead = new Set<string>();
     for await (const batch of readAround(snapshot, TREE_TABLE.name, range, true))
       if ('keys' in batch) for (const name of batch.keys) keysRead.add(name.toString('latin1'));
-    this.#holes.push({ ...range, keysRead });
+    this.#lostRanges.push({ ...range, keysRead });
   }
 
   #treeRows({ keys, rows }: Rows): TreeRow[] {
@@ -185,7 +185,7 @@ export class Salvage {
         treeRows.push({ id, key, hasChildren: cellCounter(rows[i], TREE.treeInfo, Q.oneLevelCount) !== 0n });
       } catch (error) {
         if (!isDamage(error)) throw error;
-        this.#holes.push({ from: key, to: keyAfter(key) });
+        this.#lostRanges.push({ from: key, to: keyAfter(key) });
       }
     }
     return treeRows;
@@ -232,8 +232,8 @@ export class Salvage {
     await this.#sink.lost({ id, dn, reason });
   }
 
-  /** Finds the entries whose tree rows are in holes, by scanning table master. */
-  async #findInHoles(holes: readonly Hole[], base: Dn): Promise<void> {
+  /** Finds the entries whose tree rows are in lost ranges, by scanning table master. */
+  async #findInLostRanges(lostRanges: readonly LostRange[], base: Dn): Promise<void> {
     const entries: { readonly id: Buffer; readonly dn: Dn; readonly above: Buffer }[] = [];
     for await (const batch of readAround(this.#store, MASTER_TABLE.name, {})) {
       if ('error' in batch) {
@@ -247,7 +247,7 @@ export class Salvage {
       for (const [i, id] of batch.keys.entries()) {
         const row = batch.rows[i]!;
         const key = treeKeyOfRow(row);
-        if (!key || !holes.some((hole) => isInHole(hole, key))) continue;
+        if (!key || !lostRanges.some((lostRange) => isInRange(lostRange, key))) continue;
         const parentDn = await this.#dnByMasterRows(Buffer.from(parentIdOf(row)));
         const dn = parsedDn(this.#schema, joinDn(upRdnOf(row), parentDn));
         if (dn && suffixAt(dn, [base]) >= 0) entries.push({ id, dn, above: parentDn });
@@ -282,7 +282,7 @@ function treeKeyOfRow(row: Buffer): Buffer | undefined {
   }
 }
 
-function isInHole({ from, to, keysRead }: Hole, key: Buffer): boolean {
+function isInRange({ from, to, keysRead }: LostRange, key: Buffer): boolean {
   if ((from && key.compare(from) < 0) || (to && key.compare(to) >= 0)) return false;
   return !keysRead?.has(key.toString('latin1'));
 }

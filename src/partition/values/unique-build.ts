@@ -83,9 +83,9 @@ async function buildRows(context: WriteContext, number: number, progress: Progre
   const { doneId: lastId } = await readUniqueState(context.store, unique);
   const scan = context.store.scan(MASTER_TABLE.name, lastId ? { from: keyAfter(lastId) } : {});
   for await (const batch of batchesOf(scan)) {
-    for (let from = 0; from < batch.keys.length; from += ENTRIES_PER_PLAN) {
-      const keys = batch.keys.slice(from, from + ENTRIES_PER_PLAN);
-      const rows = batch.rows.slice(from, from + ENTRIES_PER_PLAN);
+    for (let start = 0; start < batch.keys.length; start += ENTRIES_PER_PLAN) {
+      const keys = batch.keys.slice(start, start + ENTRIES_PER_PLAN);
+      const rows = batch.rows.slice(start, start + ENTRIES_PER_PLAN);
       if (!(await buildChunk(context, number, keys, rows))) return false;
       progress.entryCount += keys.length;
       progress.report?.(progress.entryCount);

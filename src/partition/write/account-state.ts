@@ -71,7 +71,6 @@ export function unlockedState(state = NO_STATE): AccountState {
   return { ...stateAfterPasswordChange(state), since: Date.now() };
 }
 
-/** Returns the state after a change of the password. */
 export function stateAfterPasswordChange(state: AccountState): AccountState {
   const { lastSuccess, uses, totpStep } = state;
   return { ...NO_STATE, lastSuccess, uses, totpStep };

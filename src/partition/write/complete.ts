@@ -58,7 +58,6 @@ function findMissingClasses(schema: Schema, values: readonly DraftValue[]): read
   return cache.missingFor(values);
 }
 
-/** Returns the names of those superclasses of `classNames` that are not in it. */
 function missingSuperclasses(schema: Schema, classNames: readonly string[]): string[] {
   const presentOids = new Set(classNames.map((name) => schema.objectClass(name)?.oid));
   const missingNames: string[] = [];

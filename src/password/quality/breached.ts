@@ -8,7 +8,6 @@ import { join } from 'node:path';
 
 const SHA1_DIGITS = 40;
 const PREFIX_DIGITS = 5;
-/** The most bytes of a line. */
 const MAX_LINE_BYTES = 512;
 /** Bytes. A range of at most this size is read whole and searched line by line. */
 const BLOCK_BYTES = 4096;

@@ -55,5 +55,4 @@ export class Judge {
   }
 }
 
-/** The judge of this process. */
 export const judge = new Judge();

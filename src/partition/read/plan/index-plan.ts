@@ -270,9 +270,12 @@ const IDS_PER_CANDIDATE = 256;
 
 /** Intersects a source with the next longer sources in turn, as long as that saves time. */
 function narrowSource(best: CountedSource, others: readonly CountedSource[], reader: Reader): Maybe<CountedSource> {
-  const [idsOfB, ...furtherSources] = others;
-  if (!idsOfB || idsOfB.count > MAX_COMPARED || best.count <= FEW + idsOfB.count / IDS_PER_CANDIDATE) return best;
-  return chain(intersect(best, idsOfB, reader), (both) => (both ? narrowSource(both, furtherSources, reader) : best));
+  const [nextSource, ...furtherSources] = others;
+  if (!nextSource || nextSource.count > MAX_COMPARED || best.count <= FEW + nextSource.count / IDS_PER_CANDIDATE)
+    return best;
+  return chain(intersect(best, nextSource, reader), (both) =>
+    both ? narrowSource(both, furtherSources, reader) : best,
+  );
 }
 
 /**
@@ -289,10 +292,10 @@ const listMemory = [
 function intersect(a: CountedSource, b: CountedSource, reader: Reader): Maybe<CountedSource | undefined> {
   const readIds = ({ source }: CountedSource, into: Buffer): Maybe<Buffer> =>
     sourceIds(source, reader, MAX_COMPARED + 1, undefined, into);
-  return chain(readIds(a, listMemory[0]), (first) =>
+  return chain(readIds(a, listMemory[0]), (idsOfA) =>
     chain(readIds(b, listMemory[1]), (idsOfB) => {
-      if (Math.max(first.length, idsOfB.length) > MAX_COMPARED * UUID_BYTES) return undefined;
-      const ids = commonIds(first, idsOfB);
+      if (Math.max(idsOfA.length, idsOfB.length) > MAX_COMPARED * UUID_BYTES) return undefined;
+      const ids = commonIds(idsOfA, idsOfB);
       return { source: { ids }, count: ids.length / UUID_BYTES };
     }),
   );

@@ -105,7 +105,7 @@ export async function followAliases(search: SearchRun, places: Places): Promise<
     const area = areas.areaAt(i);
     if (area.scope === 'base') continue;
     const scope = area.scope === 'one' ? 'base' : 'sub';
-    for (const alias of places.below('alias', area.node, area.scope === 'one')) {
+    for (const alias of places.nodesBelow('alias', area.node, area.scope === 'one')) {
       search.rowsExamined++;
       const target = await findTarget(search.context, search.params.viewer, alias);
       if (target && !areas.includes(target, scope)) areas.add({ node: target, scope });
@@ -137,7 +137,7 @@ export async function sendReferences(search: SearchRun, places: Places): Promise
     const area = areas.areaAt(i);
     if (area.scope === 'base') continue;
     const scope = area.scope === 'one' ? 'base' : 'sub';
-    for (const node of places.below('referral', area.node, area.scope === 'one')) {
+    for (const node of places.nodesBelow('referral', area.node, area.scope === 'one')) {
       if (areas.hasEarlier(i, node.id, node.parent!)) continue;
       const row = await search.reader.get(MASTER_TABLE.name, node.id);
       const isVisibleReferral = row && (await isVisible(search.params.viewer, node, () => row));

@@ -36,10 +36,10 @@ async function searchSources(search: SearchRun, plan: IndexPlan): Promise<void> 
 /** Reads the ids of one index key batch by batch. `readNext` returns the batch that follows an id. */
 async function searchPostings(
   search: SearchRun,
-  first: Maybe<Buffer>,
+  firstBatch: Maybe<Buffer>,
   readNext: (lastId: Buffer) => Maybe<Buffer>,
 ): Promise<void> {
-  let ids = isPromise(first) ? await first : first;
+  let ids = isPromise(firstBatch) ? await firstBatch : firstBatch;
   while (ids.length > 0) {
     const completion = examineIds(search, ids);
     if (isPromise(completion)) await completion;

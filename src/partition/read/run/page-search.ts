@@ -63,7 +63,7 @@ async function replanSources(search: SearchRun, operandNumber: number): Promise<
 /** A sorted list of ids that is read in portions. */
 interface IdList {
   /** Reads the first `limit` ids that are greater than `after`. */
-  read(reader: Reader, limit: number, after: Buffer | undefined): Maybe<Buffer>;
+  read(reader: Reader, limit: number, afterId: Buffer | undefined): Maybe<Buffer>;
   isExhausted: boolean;
 }
 
@@ -71,26 +71,26 @@ function idListsOf(sources: readonly Source[]): IdList[] {
   return sources.flatMap((source): IdList[] => {
     if ('ids' in source) {
       const sortedIds = sortIds(source.ids);
-      return [{ read: (_, limit, after) => idsAfter(sortedIds, limit, after), isExhausted: false }];
+      return [{ read: (_, limit, afterId) => idsAfter(sortedIds, limit, afterId), isExhausted: false }];
     }
     if ('range' in source) throw new TypeError('a range has no order of ids');
     const { table } = source;
     const prefixes = 'prefix' in source ? [source.prefix] : source.prefixes;
     return prefixes.map((prefix) => ({
-      read: (reader, limit, after) => reader.postings(table, prefix, limit, after),
+      read: (reader, limit, afterId) => reader.postings(table, prefix, limit, afterId),
       isExhausted: false,
     }));
   });
 }
 
-/** Returns the first `limit` of the sorted ids that are greater than `after`. */
-function idsAfter(ids: Buffer, limit: number, after: Buffer | undefined): Buffer {
+/** Returns the first `limit` of the sorted ids that are greater than `afterId`. */
+function idsAfter(ids: Buffer, limit: number, afterId: Buffer | undefined): Buffer {
   let low = 0;
-  let high = after ? ids.length / UUID_BYTES : 0;
+  let high = afterId ? ids.length / UUID_BYTES : 0;
   while (low < high) {
     const middle = (low + high) >> 1;
     const offset = middle * UUID_BYTES;
-    if (ids.compare(after!, 0, UUID_BYTES, offset, offset + UUID_BYTES) <= 0) low = middle + 1;
+    if (ids.compare(afterId!, 0, UUID_BYTES, offset, offset + UUID_BYTES) <= 0) low = middle + 1;
     else high = middle;
   }
   return ids.subarray(low * UUID_BYTES, (low + limit) * UUID_BYTES);
@@ -203,11 +203,11 @@ function addInputTypes({ inputs }: SearchRun, tables: readonly IndexRanges[]): v
  */
 async function searchRange(search: SearchRun, table: string, range: Range, start: Buffer | undefined): Promise<void> {
   let limit = Math.min(search.params.pageSize! - search.output.entries + 1, INDEX_BATCH);
-  for (let after = start; !search.isPageFull; limit = Math.min(2 * limit, INDEX_BATCH)) {
-    const keys = await keysOf(search.reader.scan(table, range, { after, limit, keysOnly: true }));
+  for (let afterId = start; !search.isPageFull; limit = Math.min(2 * limit, INDEX_BATCH)) {
+    const keys = await keysOf(search.reader.scan(table, range, { after: afterId, limit, keysOnly: true }));
     await examineKeys(search, keys);
     if (keys.length < limit) return;
-    after = keys.at(-1);
+    afterId = keys.at(-1);
   }
 }
 

@@ -153,7 +153,8 @@ function handleSpecials(search: SearchRun, places: Places | undefined): Maybe<vo
   const { params, areas } = search;
   const { scope, deref, manageDsaIT } = params;
   if (!places || scope === 'base') return;
-  const hasPlace = (kind: 'alias' | 'referral') => places.below(kind, areas.areaAt(0).node, scope === 'one').length > 0;
+  const hasPlace = (kind: 'alias' | 'referral') =>
+    places.nodesBelow(kind, areas.areaAt(0).node, scope === 'one').length > 0;
   const followsAliases = (deref === 'searching' || deref === 'always') && hasPlace('alias');
   const sendsReferrals = !manageDsaIT && (followsAliases || hasPlace('referral'));
   if (!followsAliases && !sendsReferrals) return;

@@ -66,7 +66,7 @@ function namedQualifiers(
   wides: readonly DescribedWide[],
   filter: CompiledFilter,
 ): Map<string, Buffer> | undefined {
-  if (largeQualifiers(head) || wides.some(({ nextIndex: next }) => next > MAX_NEXT_INDEX)) return undefined;
+  if (largeQualifiers(head) || wides.some(({ nextIndex }) => nextIndex > MAX_NEXT_INDEX)) return undefined;
   const types = new Set(wides.map(({ description }) => description.type));
   // Recognizing an alias or a referral requires all classes.
   if (types.has(context.schema.requireDescription('objectClass').type)) return undefined;

@@ -61,9 +61,9 @@ export async function checkEntriesIn(
   visit: (entries: readonly EntryRow[]) => Promise<void>,
 ): Promise<void> {
   const checkBatch = async (keys: readonly Buffer[], rows: readonly (Buffer | undefined)[]): Promise<void> => {
-    for (let from = 0; from < keys.length; from += GROUP_SIZE) {
+    for (let start = 0; start < keys.length; start += GROUP_SIZE) {
       const entries: EntryRow[] = [];
-      for (let i = from; i < Math.min(from + GROUP_SIZE, keys.length); i++) {
+      for (let i = start; i < Math.min(start + GROUP_SIZE, keys.length); i++) {
         const entry = await readOrReportEntry(survey, keys[i]!, rows[i]!);
         if (entry) entries.push(entry);
       }

@@ -83,8 +83,8 @@ async function excludeActiveWrites(survey: Survey, table: string, id: Buffer, na
   const qualifiers = Array.from(names, (name) => Buffer.from(name, 'latin1'));
   for (const mark of await marksOfWriters(survey, table, id, qualifiers)) {
     const markKey = mark.toString('latin1');
-    for (const other of names)
-      if (other === markKey || other.slice(-4 - CHUNK_NAME_BYTES, -4) === markKey) names.delete(other);
+    for (const otherName of names)
+      if (otherName === markKey || otherName.slice(-4 - CHUNK_NAME_BYTES, -4) === markKey) names.delete(otherName);
   }
 }
 

@@ -6,16 +6,16 @@ import { changeCells, changeTime } from '../../model/change-record.js';
 import { CHANGES_TABLE, upRdnOf } from '../../model/tables.js';
 import type { Survey } from './survey.js';
 
-/** Returns the change record for a repair of a master row. `after`: its new cells, sorted by name. */
+/** Returns the change record for a repair of a master row. `newCells`: its new cells, sorted by name. */
 export function repairRecord(
   survey: Survey,
   id: Buffer,
   row: Buffer,
-  after: readonly Cell[],
+  newCells: readonly Cell[],
   change: { readonly op: 'modify' | 'rename'; readonly newDn?: Buffer; readonly attributes: readonly string[] },
 ): AppendStep {
   const { csn, descriptions } = survey.context;
-  const beforeImage = encodeBeforeImage(descriptions, row, cellChanges(row, after));
+  const beforeImage = encodeBeforeImage(descriptions, row, cellChanges(row, newCells));
   const record = { ...change, id, dn: upRdnOf(row), writerDn: '', csn: csn.nextCsn(), time: changeTime(), beforeImage };
   return { table: CHANGES_TABLE.name, append: changeCells(record) };
 }

@@ -57,13 +57,13 @@ function isKeptByRepair({ description, values }: DraftAttribute): boolean {
   return description.options.length === 0 && values.every(({ isPointer: stored, pointer }) => !stored && !pointer);
 }
 
-function repairMessage(hidden: readonly DraftAttribute[], kept: readonly DraftAttribute[]): string {
+function repairMessage(wrongAttributes: readonly DraftAttribute[], keptAttributes: readonly DraftAttribute[]): string {
   const listNames = (attributes: readonly DraftAttribute[]) => attributes.map(({ text }) => `'${text}'`).join(', ');
-  const removedAttributes = hidden.filter((attribute) => !kept.includes(attribute));
+  const removedAttributes = wrongAttributes.filter((attribute) => !keptAttributes.includes(attribute));
   const sentences: string[] = [];
   if (removedAttributes.length > 0)
     sentences.push(`${listNames(removedAttributes)}: secrets take no options; repair removes the values`);
-  if (kept.length > 0)
-    sentences.push(`${listNames(kept)}: secrets take no options; repair keeps the values without them`);
+  if (keptAttributes.length > 0)
+    sentences.push(`${listNames(keptAttributes)}: secrets take no options; repair keeps the values without them`);
   return sentences.join('; ');
 }

@@ -86,7 +86,6 @@ async function nextFreeNumber(context: WriteContext, range: NumberRange): Promis
   }
 }
 
-/** The numbers in one range that clients have chosen. */
 export interface ChosenNumbers {
   readonly range: NumberRange;
   readonly count: number;
