@@ -22,7 +22,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   access: ['bytes', 'cache', 'ldap', 'schema', 'store', 'partition'],
   records: ['cache', 'ldap', 'ldif', 'partition', 'password', 'schema', 'server'],
   dropfolder: ['access', 'ldap', 'ldif', 'partition', 'password', 'records', 'schema', 'server', 'store'],
-  server: ['access', 'bytes', 'cache', 'fair', 'jobs', 'protocol', 'partition', 'schema', 'password', 'ldap'],
+  server: ['access', 'bytes', 'cache', 'fair', 'jobs', 'ldif', 'protocol', 'partition', 'schema', 'password', 'ldap'],
   cli: [
     ...[
       'access',
@@ -112,6 +112,7 @@ const FOLDERS: Readonly<Record<string, Readonly<Record<string, readonly string[]
     passwords: ['settings'],
     virtual: ['entry', 'processes', 'settings', 'words'],
     services: ['entry', 'observation', 'passwords', 'processes', 'settings', 'virtual', 'words'],
+    logs: ['observation', 'processes', 'services', 'settings', 'words'],
     request: ['entry', 'observation', 'passwords', 'services', 'words'],
     operations: ['entry', 'passwords', 'request', 'services', 'virtual', 'words'],
     long: ['entry', 'observation', 'operations', 'processes', 'request', 'services', 'settings', 'words'],

@@ -1,5 +1,6 @@
 import { Command, CommanderError, Help } from 'commander';
 import { VERSION } from '../server/words/version.js';
+import { CommandAudit } from './command-audit.js';
 import { ExitCode, reportError, reportUnexpected } from './exit.js';
 import { setUncaughtReporter } from './last-resort.js';
 
@@ -110,10 +111,14 @@ export async function run(): Promise<void> {
   endQuietlyOnClosedPipe();
   suppressLmdbErrors();
   setUncaughtReporter(reportUnexpected);
+  const audit = new CommandAudit();
   try {
     const program = await createProgram(process.argv[2]);
+    program.hook('preAction', (_program, command) => audit.begin(command));
     await program.parseAsync();
+    audit.end();
   } catch (error) {
+    audit.end(error);
     if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? ExitCode.ok : ExitCode.usage;
     else process.exitCode = reportError(error);
   }

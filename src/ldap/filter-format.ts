@@ -74,7 +74,7 @@ class Formatter {
   }
 
   #escapeName(name: string): string {
-    return this.#escapeValue(Buffer.from(name));
+    return PLAIN.test(name) && name.length <= this.#maxValue ? name : this.#escapeValue(Buffer.from(name));
   }
 
   #escapeValue(value: Buffer): string {
@@ -87,10 +87,15 @@ class Formatter {
 
 const operators = { equal: '=', greaterOrEqual: '>=', lessOrEqual: '<=', approx: '~=' } as const;
 
+/** Text without characters to escape. */
+const PLAIN = /^[ -'+-[\]-~]*$/;
+
 /** Returns an assertion value in the notation of RFC 4515 §3. */
 export function escapeValue(value: Buffer): string {
+  const text = value.toString('latin1');
+  if (PLAIN.test(text)) return text;
   if (isUtf8(value)) return escapeText(value.toString('utf8'));
-  return value.toString('latin1').replace(/[^ -~]|[()*\\]/g, escapeBytes);
+  return text.replace(/[^ -~]|[()*\\]/g, escapeBytes);
 }
 
 /** Escapes characters that filters (RFC 4515 §3) or logs must not contain, such as control characters. */

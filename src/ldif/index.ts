@@ -2,6 +2,7 @@
 
 export type {
   LdifAdd,
+  LdifChange,
   LdifContent,
   LdifControl,
   LdifDelete,
@@ -12,6 +13,7 @@ export type {
   LdifRecord,
   LdifRename,
 } from './ldif-types.js';
+export { isAttributeDescription } from './names.js';
 export { LdifParser } from './parser.js';
 export { readLdif } from './read.js';
 export {

@@ -60,6 +60,15 @@ export interface LdifRename extends ChangeBase {
   readonly newSuperior: string | undefined;
 }
 
+type PositionOfChange = 'line' | 'offset' | 'text' | 'detachedValues' | 'controls';
+
+/** A change without its controls and its place in a file. */
+export type LdifChange =
+  | Omit<LdifAdd, PositionOfChange>
+  | Omit<LdifDelete, PositionOfChange>
+  | Omit<LdifModify, PositionOfChange>
+  | Omit<LdifRename, PositionOfChange>;
+
 /** A record that is not valid LDIF. Reading continues after the record. */
 export interface LdifFailure extends RecordPosition {
   readonly kind: 'error';

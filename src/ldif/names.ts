@@ -23,6 +23,10 @@ const MAX_NAMES = 20_000;
 /** RFC 4512 §2.5, and underscores, which old directories wrote. The schema decides whether a type exists. */
 export const ATTRIBUTE_DESCRIPTION = /^[A-Za-z0-9][A-Za-z0-9._-]*(?:;[A-Za-z0-9_-]+)*$/;
 
+export function isAttributeDescription(text: string): boolean {
+  return ATTRIBUTE_DESCRIPTION.test(text);
+}
+
 /** Maps the bytes of attribute descriptions, in every line of a bulk load, to shared objects, without strings. */
 export class NameTable {
   #buckets: AttributeName[][] = [];

@@ -1,5 +1,5 @@
 import type { PartialAttribute } from '../ldap/ldap-types.js';
-import type { LdifAdd, LdifDelete, LdifModify, LdifRecord, LdifRename } from './ldif-types.js';
+import type { LdifChange, LdifRecord } from './ldif-types.js';
 
 export interface LdifWriteOptions {
   /** Whether lines are folded at 76 columns (RFC 2849, note 2). Default: true. */
@@ -124,8 +124,8 @@ export function formatComment(text: string): Buffer {
 /** The first line of a file, and a blank line. */
 export const VERSION_LINE = Buffer.from('version: 1\n\n');
 
-/** Formats a change record, without its controls. A blank line ends it. */
-export function formatChange(record: LdifAdd | LdifDelete | LdifModify | LdifRename): Buffer {
+/** Formats a change record. A blank line ends it. */
+export function formatChange(record: LdifChange): Buffer {
   let text = formatLine('dn', Buffer.from(record.dn), true);
   const addLine = (name: string, value: string | Buffer): void => {
     text += formatLine(name, Buffer.from(value as string), true);

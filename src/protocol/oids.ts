@@ -8,6 +8,8 @@ export const ControlOid = {
   effectiveRights: '1.3.6.1.4.1.42.2.27.9.5.2',
   /** Whether users can bind as the returned entries. Each entry gets a response control. */
   accountUsability: '1.3.6.1.4.1.42.2.27.9.5.8',
+  /** draft-wahl-ldap-session-03: the user on whose behalf a client asks. */
+  sessionTracking: '1.3.6.1.4.1.21008.108.63.1',
   /** draft-behera-ldap-password-policy-10 §6. */
   passwordPolicy: '1.3.6.1.4.1.42.2.27.8.5.1',
   /** draft-vchu-ldap-pwd-policy-00: the password has expired or has to be changed. Response only. */

@@ -16,6 +16,7 @@ import { type Listener, openListeners } from './listen/listener.js';
 import { createReceiver, type Receiver } from './listen/receiver.js';
 import { Roster } from './listen/roster.js';
 import { readTls, type TlsMaterial } from './listen/tls-material.js';
+import { startLogs } from './logs/logs.js';
 import { EventLoopMeter } from './processes/event-loop-meter.js';
 import type { Answer, Question, Siblings } from './processes/siblings.js';
 import type { PartFigures } from './processes/statistics.js';
@@ -43,6 +44,7 @@ export class RowanServer implements ConnectionOwner {
   #closePromise: Promise<void> | undefined;
   #onAllClosed: (() => void) | undefined;
   readonly #endSettingsCalls: () => void;
+  #endLogs: (() => void) | undefined;
   secureContext: SecureContext | undefined;
   #certificateExpiresAt: number | undefined;
   readonly #loopMeter = new EventLoopMeter();
@@ -87,6 +89,7 @@ export class RowanServer implements ConnectionOwner {
     await this.services.policies.anyCountsFailures();
     const tls = await readTls(this.#config);
     this.#useTls(tls);
+    this.#endLogs = startLogs(this.services);
     const options = {
       tls,
       handshakeSeconds: this.#config.limits.bindSeconds,
@@ -230,6 +233,7 @@ export class RowanServer implements ConnectionOwner {
     for (const receiver of this.#receivers) receiver.endHandshakes();
     await this.services.upgrades.waitForUpgrades();
     await this.services.searchTally?.flush();
+    this.#endLogs?.();
   }
 }
 

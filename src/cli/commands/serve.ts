@@ -136,6 +136,7 @@ export async function serve(
 ): Promise<void> {
   const { createLog, logUncaught } = await import('../log.js');
   const { closeHttpServer, openControlServer } = await import('../http/control-server.js');
+  const { startRotation } = await import('../../server/logs/rotation.js');
   const log = createLog(settings.config);
   logUncaught(log);
   const directory = await openDirectory(settings);
@@ -144,6 +145,7 @@ export async function serve(
   let server: ServerHandle | undefined;
   let phase: ServerPhase = 'starting';
   const maintenance = new Maintenance(partition, settings.config, log);
+  let endRotation: (() => void) | undefined;
   try {
     const handle = await createServer(settings, partition, log);
     server = handle;
@@ -165,9 +167,11 @@ export async function serve(
     process.stdout.write(`rowan ready: ${allUrls.join(' ')} pid ${process.pid} suffixes ${suffixes}\n`);
     onReady?.(urls);
     maintenance.start();
+    endRotation = startRotation(settings.config, log);
     log.info({ reason: await stopReason }, 'stopping');
   } finally {
     phase = 'stopping';
+    endRotation?.();
     await server?.close();
     await Promise.all(httpServers.map(closeHttpServer));
     partition.store.beginClose?.();

@@ -29,6 +29,8 @@ function valueColumn(spec: SettingSpec): string {
       return 'cron pattern, or `off`';
     case 'path':
       return 'path';
+    case 'output':
+      return `path, ${spec.words.map((word) => `\`${word}\``).join(', ')}`;
     case 'text':
       return 'text';
     case 'paths':

@@ -20,6 +20,7 @@ const PLACEHOLDERS: Readonly<Record<SettingSpec['kind'], string>> = {
   mode: '<octal>',
   schedule: '<cron>',
   path: '<path>',
+  output: '<path|off>',
   text: '<text>',
   paths: '<path>',
   urls: '<url>',

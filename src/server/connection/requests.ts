@@ -4,6 +4,7 @@ import type { Request, RequestMessage } from '../../protocol/ldap-messages.js';
 import { ProtocolError } from '../../protocol/protocol-error.js';
 import { ConnectionReply } from '../long/connection-reply.js';
 import { type EncodedRequest, encodeLongRequest, makeLongRequest } from '../long/encoded-request.js';
+import { formatRequestChange } from '../observation/change-text.js';
 import { isUnindexed } from '../observation/finished-operation.js';
 import { describeRequest } from '../observation/request-description.js';
 import { type AnsweredRequest, perform } from '../operations/perform.js';
@@ -136,6 +137,7 @@ export class Requests {
     const { searchReport } = end;
     operation.searchReport = searchReport && { ...searchReport, advice: () => searchReport.advice };
     operation.description = end.description;
+    operation.changeText = end.changeText;
     if (session.identity === request.identity) session.identity = end.identity;
     return end.outcome;
   }
@@ -229,6 +231,8 @@ export class Requests {
       bindFailure: operation.bindFailure,
       description: () =>
         operation.description ?? (message && describeRequest(message.request, message.controls, schema)),
+      changeText: () =>
+        operation.changeText ?? (message && formatRequestChange(message.request, schema, this.session.dn)),
     });
   }
 }

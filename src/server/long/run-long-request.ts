@@ -1,4 +1,5 @@
 import { bufferOf } from '../../ldap/bytes.js';
+import { ResultCode } from '../../ldap/ldap-error.js';
 import { decodeRequest } from '../../protocol/decode.js';
 import { encodeResponse } from '../../protocol/encode.js';
 import type { RequestMessage } from '../../protocol/ldap-messages.js';
@@ -6,6 +7,7 @@ import { RESPONSE_CHUNK, Writer } from '../../protocol/writer.js';
 import type { WriterSource } from '../entry/encode-entry.js';
 import type { ReplyEntry } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
+import { formatRequestChange } from '../observation/change-text.js';
 import { describeRequest } from '../observation/request-description.js';
 import { perform } from '../operations/perform.js';
 import type { LongReply, LongRequest, LongResult } from '../processes/long-request.js';
@@ -30,6 +32,7 @@ export async function runLongRequest(services: Services, request: LongRequest, r
   const outcome = await performRequest(operation, message, reply);
   await scope.flush();
   const { entryCount, referenceCount, sentBytes, searchReport } = operation;
+  const isAudited = services.config.auditLog.output !== 'off' && outcome.code === ResultCode.success;
   return {
     outcome,
     identity: scope.session.identity,
@@ -41,6 +44,7 @@ export async function runLongRequest(services: Services, request: LongRequest, r
       rowsExamined: searchReport.rowsExamined,
       advice: searchReport.advice(),
     },
+    changeText: isAudited ? formatRequestChange(message.request, services.schema, scope.session.dn) : undefined,
     description: request.isObserved ? describeRequest(message.request, message.controls, services.schema) : undefined,
   };
 }

@@ -44,6 +44,8 @@ export interface FinishedOperation {
   readonly bindFailure: string | undefined;
   /** Undefined: the request could not be decoded. */
   description(): RequestDescription | undefined;
+  /** The change as an LDIF record without secret values; undefined when the request changes nothing. */
+  changeText(): string | undefined;
 }
 
 /** A connection that was opened or closed. */

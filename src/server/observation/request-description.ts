@@ -1,12 +1,16 @@
 import { formatFilter } from '../../ldap/filter-text.js';
+import { LdapError } from '../../ldap/ldap-error.js';
 import type { Filter, Scope } from '../../ldap/ldap-types.js';
+import { decodeSessionTracking, type SessionTracking } from '../../protocol/controls/session-tracking.js';
 import type { Control, Request } from '../../protocol/ldap-messages.js';
+import { ControlOid } from '../../protocol/oids.js';
 import type { Schema } from '../../schema/schema.js';
 
 /** Longest text of a field of a description, in characters. */
 const MAX_TEXT = 4096;
 /** Most attributes, changes and controls that a description lists. */
 const MAX_ITEMS = 100;
+const FILTER_LIMITS = { maxText: MAX_TEXT, maxValue: MAX_TEXT };
 const HIDDEN_VALUE = Buffer.from('hidden');
 
 /**
@@ -34,11 +38,25 @@ export interface RequestDescription {
   readonly abandonedId?: number;
   /** OIDs. */
   readonly controls?: readonly string[];
+  readonly sessionTracking?: SessionTracking | undefined;
 }
 
 export function describeRequest(request: Request, controls: readonly Control[], schema: Schema): RequestDescription {
   const description = describeOperation(request, schema);
-  return controls.length === 0 ? description : { ...description, controls: controls.slice(0, MAX_ITEMS).map(oidOf) };
+  if (controls.length === 0) return description;
+  const tracking = controls.find(({ oid }) => oid === ControlOid.sessionTracking);
+  const oids = controls.slice(0, MAX_ITEMS).map(oidOf);
+  return { ...description, controls: oids, sessionTracking: tracking && decodeIfValid(tracking) };
+}
+
+/** Returns undefined for a malformed value, for which the request was refused. */
+function decodeIfValid({ value }: Control): SessionTracking | undefined {
+  try {
+    return decodeSessionTracking(value);
+  } catch (error) {
+    if (error instanceof LdapError) return undefined;
+    throw error;
+  }
 }
 
 function oidOf({ oid }: Control): string {
@@ -54,7 +72,7 @@ function describeOperation(request: Request, schema: Schema): RequestDescription
     }
     case 'search': {
       const { base, scope, filter, attributes } = request;
-      const filterText = cut(formatFilter(hideSecrets(filter, schema)));
+      const filterText = cut(formatFilter(hideSecrets(filter, schema), FILTER_LIMITS));
       return { target: cut(base), scope, filter: filterText, attributes: cutList(attributes) };
     }
     case 'add':

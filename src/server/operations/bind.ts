@@ -41,6 +41,14 @@ const NO_CREDENTIALS: RowCredentials = {
  * takes the same work whether or not the user exists (`PasswordVerifier`, `refuseBind`) or is locked.
  */
 export function bind(context: Context, request: BindRequest): Maybe<Outcome> {
+  return chain(attemptBind(context, request), (result) => {
+    const { bindFailure, services } = context;
+    if (bindFailure !== undefined) services.failedBinds.report(context, request.name, bindFailure);
+    return result;
+  });
+}
+
+function attemptBind(context: Context, request: BindRequest): Maybe<Outcome> {
   const { services } = context;
   const { version, name: dnText, authentication } = request;
   if (version !== 3) return outcome('protocolError', `LDAP version ${version} is not supported; 3 is`);

@@ -38,6 +38,8 @@ export interface LongResult {
   readonly searchReport: { readonly [K in keyof SearchReport]: PlainFigure<SearchReport[K]> } | undefined;
   /** Undefined: no observer asks for a description, or the request cannot be decoded. */
   readonly description: RequestDescription | undefined;
+  /** The change for the audit log; undefined: no audit log, or no change. */
+  readonly changeText: string | undefined;
 }
 
 /** Sends the entries and references of a long request to its client. */

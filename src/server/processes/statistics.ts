@@ -101,6 +101,8 @@ export interface Counts extends PartFigures {
   readonly bytesSent: number;
   /** Searches that succeeded without an index although they examined many rows. */
   readonly unindexedSearches: number;
+  /** Lines of the access log and records of the audit log that could not be written. */
+  readonly logLinesDropped: number;
   /** Number of begun operations. */
   readonly operations: Readonly<Record<Op, number>>;
   readonly ended: Readonly<Record<Op, EndedCounts>>;
@@ -121,6 +123,7 @@ const SUMMED = [
   'resultsSent',
   'bytesSent',
   'unindexedSearches',
+  'logLinesDropped',
 ] as const;
 
 export function noLatencies(): Latencies {
@@ -154,6 +157,7 @@ export class Statistics {
   resultsSent = 0;
   bytesSent = 0;
   unindexedSearches = 0;
+  logLinesDropped = 0;
   readonly operations = perOp(() => 0);
   readonly ended = perOp<EndedCounts>(() => ({
     ...noLatencies(),

@@ -43,6 +43,8 @@ export class Operation implements Context, SearchReply {
   number = 0;
   /** Set by another thread that has run the request. */
   description: RequestDescription | undefined = undefined;
+  /** As `description`: the change of the request. */
+  changeText: string | undefined = undefined;
   readonly services: Services;
   readonly session: Session;
   readonly transport: Transport;

@@ -21,6 +21,7 @@ import { type PartFigures, Statistics } from '../processes/statistics.js';
 import { type Config, onSettingsChanged } from '../settings/index.js';
 import { VirtualEntries } from '../virtual/virtual-entries.js';
 import { AccessControl } from './access-control.js';
+import { FailedBinds } from './failed-binds.js';
 import { logOutages } from './outages.js';
 import { PageCookies } from './page-cookies.js';
 import { SearchTally } from './search-tally.js';
@@ -91,6 +92,7 @@ export interface Services {
   readonly slowSearches: SlowSearches;
   /** Undefined with `indexes.auto: off`. */
   readonly searchTally: SearchTally | undefined;
+  readonly failedBinds: FailedBinds;
   readonly virtual: VirtualEntries;
 }
 
@@ -134,6 +136,7 @@ export function createServices(
     pageCookies: new PageCookies(partition, config.limits),
     slowSearches: new SlowSearches(config.log, log),
     searchTally: createTally(partition, config, log),
+    failedBinds: new FailedBinds(log),
     virtual: new VirtualEntries(partition, config, statistics, siblings),
   };
   onSettingsChanged(config, (values) => {

@@ -44,6 +44,8 @@ export type SettingSpec =
   | (Described & { readonly kind: 'schedule'; readonly default: string })
   /** A path, relative to the configuration file's folder or, in flags and variables, to the current folder. */
   | (Described & { readonly kind: 'path' })
+  /** A path as above, or one of `words`. */
+  | (Described & { readonly kind: 'output'; readonly words: readonly string[]; readonly default: string })
   | (Described & { readonly kind: 'paths'; readonly default: readonly string[] })
   /** A text that matches `pattern`. `form` describes the pattern in messages: `must be …`. */
   | (Described & { readonly kind: 'text'; readonly pattern: RegExp; readonly form: string })
@@ -59,7 +61,7 @@ export type SettingValue<S extends SettingSpec> = S extends { readonly kind: 'in
         ? S extends { readonly default: string }
           ? C
           : C | undefined
-        : S extends { readonly kind: 'mode' | 'schedule' }
+        : S extends { readonly kind: 'mode' | 'schedule' | 'output' }
           ? string
           : S extends { readonly kind: 'path' | 'text' }
             ? string | undefined
@@ -176,6 +178,9 @@ export function readValue(
       if (fault === undefined) return raw as string;
       throw new SettingFault(`must be a cron pattern of five fields, such as "30 3 * * *", or off: ${fault}`);
     }
+    case 'output':
+      if (typeof raw === 'string' && raw !== '') return spec.words.includes(raw) ? raw : resolve(raw);
+      throw new SettingFault(`must be a path, or ${spec.words.join(' or ')}`);
     case 'path':
       if (typeof raw === 'string' && raw !== '') return resolve(raw);
       throw new SettingFault('must be a path');

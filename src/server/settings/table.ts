@@ -17,6 +17,14 @@ function days(defaultValue: number, bounds: Bounded) {
   return { kind: 'duration', unit: 'days', default: defaultValue, ...bounds } as const;
 }
 
+const ROTATION_SIZES = { min: 1024, max: 1024 ** 4, zeroIsUnlimited: true };
+const ROTATION_DAYS = { min: 1, max: 36_500, zeroIsUnlimited: true };
+const ROTATION_HELP = {
+  size: 'The log goes on in a new file when the file has so many bytes.',
+  days: 'The log goes on in a new file when the first line of the file is so old.',
+  keep: 'Former files of the log that are kept.',
+};
+
 /**
  * The table of all settings. The configuration file, flags, variables, checks, `--help`, `rowan config` and
  * docs/configuration.md follow from it. A name is the path in the YAML file; `settingFlag` and `settingVariable` derive
@@ -469,6 +477,35 @@ export const settings = {
     live: 'at once',
     help: 'A search that looks at so many entries in vain is logged with its plan and the index it lacks.',
   },
+
+  'accessLog.output': {
+    kind: 'output',
+    words: ['off', 'stderr'],
+    default: 'off',
+    help: 'File to which a JSON line is appended for each operation that has ended (docs/operations.md).',
+  },
+  'accessLog.slowerThan': {
+    ...integer(0, { min: 0, max: 3_600_000 }),
+    live: 'at once',
+    help: 'Operations that succeed in fewer milliseconds are left out of the access log.',
+  },
+  'accessLog.sample': {
+    ...integer(1, { min: 1, max: 1_000_000 }),
+    live: 'at once',
+    help: 'The access log has one in so many of the operations that succeed, and all that fail.',
+  },
+  'accessLog.maxBytes': { ...size(100 * 1024 ** 2, ROTATION_SIZES), live: 'at once', help: ROTATION_HELP.size },
+  'accessLog.days': { ...days(0, ROTATION_DAYS), live: 'at once', help: ROTATION_HELP.days },
+  'accessLog.keep': { ...integer(10, { min: 0, max: 10_000 }), live: 'at once', help: ROTATION_HELP.keep },
+  'auditLog.output': {
+    kind: 'output',
+    words: ['off'],
+    default: 'off',
+    help: 'File to which each change is appended as an LDIF change record (docs/operations.md).',
+  },
+  'auditLog.maxBytes': { ...size(100 * 1024 ** 2, ROTATION_SIZES), live: 'at once', help: ROTATION_HELP.size },
+  'auditLog.days': { ...days(0, ROTATION_DAYS), live: 'at once', help: ROTATION_HELP.days },
+  'auditLog.keep': { ...integer(100, { min: 0, max: 10_000 }), live: 'at once', help: ROTATION_HELP.keep },
 
   readOnlyWhenDamaged: {
     kind: 'boolean',

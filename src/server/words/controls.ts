@@ -2,6 +2,7 @@ import { LdapError } from '../../ldap/ldap-error.js';
 import { decodeEffectiveRights, type EffectiveRightsRequest } from '../../protocol/controls/effective-rights.js';
 import { expectNoValue } from '../../protocol/controls/no-value.js';
 import { decodePagedResults, type PagedResults } from '../../protocol/controls/paged-results.js';
+import { decodeSessionTracking, type SessionTracking } from '../../protocol/controls/session-tracking.js';
 import type { Control, Request } from '../../protocol/ldap-messages.js';
 import { ControlOid } from '../../protocol/oids.js';
 import { printable } from './printable.js';
@@ -17,6 +18,8 @@ export interface RequestControls {
   readonly effectiveRights: EffectiveRightsRequest | undefined;
   /** Whether found entries have a control that tells whether a bind as the entry can succeed. */
   readonly accountUsability: boolean;
+  /** For logs: the user on whose behalf the client asks. */
+  readonly sessionTracking: SessionTracking | undefined;
 }
 
 export const NO_CONTROLS: RequestControls = {
@@ -25,6 +28,7 @@ export const NO_CONTROLS: RequestControls = {
   passwordPolicy: false,
   effectiveRights: undefined,
   accountUsability: false,
+  sessionTracking: undefined,
 };
 
 type MutableControls = { -readonly [K in keyof RequestControls]: RequestControls[K] };
@@ -38,6 +42,7 @@ const OPERATIONS = new Map<string, readonly Request['op'][]>([
   [ControlOid.effectiveRights, ['search']],
   [ControlOid.accountUsability, ['search']],
   [ControlOid.passwordPolicy, ['bind', 'extended', ...DATA_OPERATIONS]],
+  [ControlOid.sessionTracking, ['bind', 'unbind', 'abandon', 'extended', ...DATA_OPERATIONS]],
 ]);
 
 export const SUPPORTED_CONTROLS: readonly string[] = [...OPERATIONS.keys()];
@@ -74,6 +79,9 @@ function decodeControl(control: Control, into: MutableControls): void {
     case ControlOid.accountUsability:
       expectNoValue(control, 'account usability');
       into.accountUsability = true;
+      break;
+    case ControlOid.sessionTracking:
+      into.sessionTracking = decodeSessionTracking(control.value);
       break;
     case ControlOid.effectiveRights:
       into.effectiveRights = decodeEffectiveRights(control.value);

@@ -1,0 +1,63 @@
+import { appendFileSync } from 'node:fs';
+import { hostname, userInfo } from 'node:os';
+import type { Command } from 'commander';
+import { formatAuditComments } from '../server/logs/audit-comments.js';
+import { flagValues, loadConfig } from './config/index.js';
+import { describeError } from './exit.js';
+
+/** Commands that change no directory, or that leave the audit to the server which they are or ask. */
+const UNAUDITED: ReadonlySet<string> = new Set([
+  ...['serve', 'quickstart', 'export', 'check', 'warm', 'explain', 'config', 'tail', 'top', 'doctor'],
+  ...['index list', 'index proposals', 'unique show', 'references show', 'number show', 'schema show', 'deleted list'],
+  ...['jobs list', 'account show', 'account password list', 'hbase schema', 'hbase verify'],
+  ...['access show', 'access diff', 'access history', 'access explain', 'access test', 'access from-slapd'],
+]);
+
+/** Writes a record into the audit log when a command that changes a directory begins, and a record when it ends. */
+export class CommandAudit {
+  /** Path of the audit log; undefined: the command is not audited. */
+  #output: string | undefined;
+
+  begin(command: Command): void {
+    if (UNAUDITED.has(nameOf(command))) return;
+    const file = command.getOptionValue('config') as string | undefined;
+    const { auditLog } = loadConfig({ file, env: process.env, flags: flagValues(command) }).config;
+    if (auditLog.output !== 'off') this.#output = auditLog.output;
+    this.#write('begins');
+  }
+
+  /** `error`: the reason of a failure. */
+  end(error?: unknown): void {
+    if (error !== undefined) this.#write(`failed: ${describeError(error)}`);
+    else this.#write(process.exitCode ? `ended with exit code ${process.exitCode}` : 'done');
+  }
+
+  /** A record that cannot be written is reported, and stops no command. */
+  #write(result: string): void {
+    if (this.#output === undefined) return;
+    const words = process.argv.slice(2).map((word) => (/^[\w.,:=@/-]+$/.test(word) ? word : JSON.stringify(word)));
+    const time = new Date().toISOString();
+    const user = `${userName()}@${hostname()}, pid ${process.pid}`;
+    const record = formatAuditComments({ time, user, command: `rowan ${words.join(' ')}`, result });
+    try {
+      appendFileSync(this.#output, `${record}\n`, { mode: 0o600 });
+    } catch (error) {
+      process.stderr.write(`rowan: the audit log cannot be written: ${describeError(error)}\n`);
+    }
+  }
+}
+
+/** `index add` for `rowan index add`. */
+function nameOf(command: Command): string {
+  const parent = command.parent?.parent ? `${nameOf(command.parent)} ` : '';
+  return parent + command.name();
+}
+
+/** A process may run under a number without a name. */
+function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return `uid ${process.getuid?.()}`;
+  }
+}

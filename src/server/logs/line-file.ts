@@ -1,0 +1,159 @@
+import { closeSync, constants, fstatSync, openSync, statSync, write, writeSync } from 'node:fs';
+import type { Logger } from 'pino';
+import type { Statistics } from '../processes/statistics.js';
+
+/** Characters from which waiting lines are written at once. */
+const FULL_LENGTH = 64 * 1024;
+/** Characters that may wait while the file is slow. Further lines are dropped. */
+const MAX_PENDING_LENGTH = 4 * 1024 ** 2;
+/** Interval between two checks whether the file was renamed, in milliseconds. */
+const CHECK_MS = 1000;
+/** A FIFO without a reader is an error instead of a wait. */
+const OPEN_FLAGS = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NONBLOCK;
+const LF = 0x0a;
+
+export interface LineFileOptions {
+  /** Name of the log in messages. */
+  readonly name: string;
+  /** Path of the file, or `stderr`. */
+  readonly output: string;
+  /** Permissions of a new file. */
+  readonly mode: number;
+  /** Longest time until lines are written, in milliseconds. */
+  readonly delayMs: number;
+  readonly log: Logger;
+  /** Counts the dropped lines. */
+  readonly statistics: Pick<Statistics, 'logLinesDropped'>;
+}
+
+/**
+ * Appends lines to a file that several processes append to. Each write has whole lines. A file that was renamed or
+ * removed is opened anew within `CHECK_MS`. Lines that cannot be written are dropped and counted; the log gets one line
+ * when that begins, and one line when it ends.
+ */
+export class LineFile {
+  readonly #options: LineFileOptions;
+  #pending = '';
+  #timer: NodeJS.Timeout | undefined;
+  #isWriting = false;
+  #isClosed = false;
+  #file: { readonly fd: number; readonly inode: number; readonly device: number } | undefined;
+  #checkedAt = 0;
+  /** Lines dropped since the file could last be written; undefined: the file can be written. */
+  #droppedCount: number | undefined;
+  /** Whether the last write ended within a line. */
+  #isTorn = false;
+  readonly #writeRest = (): void => this.#writePending();
+
+  constructor(options: LineFileOptions) {
+    this.#options = options;
+    process.once('exit', this.#writeRest);
+  }
+
+  /** Appends whole lines, with their line ends. */
+  append(lines: string): void {
+    if (this.#pending.length > MAX_PENDING_LENGTH) this.#drop(Buffer.from(lines), 'the device is too slow');
+    else this.#pending += lines;
+    if (this.#pending.length >= FULL_LENGTH) this.#flush();
+    else this.#timer ??= setTimeout(() => this.#flush(), this.#options.delayMs);
+  }
+
+  /** Writes the waiting lines without blocking this process, unless a write runs. */
+  #flush(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const bytes = this.#isWriting ? undefined : this.#takePending();
+    if (!bytes) return;
+    this.#isWriting = true;
+    const end = (error: Error | null | undefined, writtenLength: number): void => {
+      this.#isWriting = false;
+      this.#handleWritten(bytes, writtenLength, error);
+      if (this.#isClosed) this.#close();
+      else if (this.#pending !== '') this.append('');
+    };
+    if (!this.#file) process.stderr.write(bytes, (error) => end(error, bytes.length));
+    else this.#write(this.#file.fd, bytes, 0, end);
+  }
+
+  /** Takes the waiting lines for a write. Drops the lines and returns undefined when the file cannot be opened. */
+  #takePending(): Buffer | undefined {
+    if (this.#pending === '') return undefined;
+    const bytes = Buffer.from(this.#isTorn ? `\n${this.#pending}` : this.#pending);
+    this.#pending = '';
+    try {
+      if (this.#options.output !== 'stderr') this.#openIfMoved();
+      return bytes;
+    } catch (error) {
+      this.#drop(bytes, (error as Error).message);
+      return undefined;
+    }
+  }
+
+  /** A full device writes a part and reports the error at the next write. */
+  #write(fd: number, bytes: Buffer, from: number, end: (error: Error | null, writtenLength: number) => void): void {
+    write(fd, bytes, from, (error, count) => {
+      if (error || from + count === bytes.length) end(error, from + (count ?? 0));
+      else this.#write(fd, bytes, from + count, end);
+    });
+  }
+
+  #handleWritten(bytes: Buffer, writtenLength: number, error: Error | null | undefined): void {
+    if (writtenLength > 0) this.#isTorn = bytes[writtenLength - 1] !== LF;
+    if (error) this.#drop(bytes.subarray(writtenLength), error.message);
+    else if (this.#droppedCount !== undefined) {
+      const { name, log } = this.#options;
+      log.warn({ dropped: this.#droppedCount }, `the ${name} can be written again; lines were dropped`);
+      this.#droppedCount = undefined;
+    }
+  }
+
+  #drop(bytes: Buffer, reason: string): void {
+    const { name, log, statistics } = this.#options;
+    if (this.#droppedCount === undefined)
+      log.error(`the ${name} cannot be written, its lines are dropped until it can: ${reason}`);
+    let count = 0;
+    for (let at = bytes.indexOf(LF); at >= 0; at = bytes.indexOf(LF, at + 1)) count++;
+    statistics.logLinesDropped += count;
+    this.#droppedCount = (this.#droppedCount ?? 0) + count;
+  }
+
+  #openIfMoved(): void {
+    const now = performance.now();
+    if (this.#file && now - this.#checkedAt < CHECK_MS) return;
+    this.#checkedAt = now;
+    const { output, mode } = this.#options;
+    const found = this.#file && statSync(output, { throwIfNoEntry: false });
+    if (this.#file && found?.ino === this.#file.inode && found.dev === this.#file.device) return;
+    this.#close();
+    const fd = openSync(output, OPEN_FLAGS, mode);
+    const { ino, dev } = fstatSync(fd);
+    this.#file = { fd, inode: ino, device: dev };
+  }
+
+  #close(): void {
+    if (this.#file) closeSync(this.#file.fd);
+    this.#file = undefined;
+  }
+
+  /** Writes the waiting lines before returning. */
+  #writePending(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const bytes = this.#takePending();
+    if (!bytes) return;
+    try {
+      if (!this.#file) process.stderr.write(bytes);
+      else for (let at = 0; at < bytes.length; ) at += writeSync(this.#file.fd, bytes, at);
+    } catch (error) {
+      this.#drop(bytes, (error as Error).message);
+    }
+  }
+
+  /** Writes the waiting lines and closes the file. */
+  close(): void {
+    process.off('exit', this.#writeRest);
+    this.#writePending();
+    this.#isClosed = true;
+    if (!this.#isWriting) this.#close();
+  }
+}

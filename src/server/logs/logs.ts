@@ -1,0 +1,31 @@
+import type { Observer } from '../observation/finished-operation.js';
+import type { Services } from '../services/services.js';
+import { AccessLog } from './access-log.js';
+import { AuditLog } from './audit-log.js';
+import { LineFile, type LineFileOptions } from './line-file.js';
+
+/** Longest time that a line of the access log waits, in milliseconds. */
+const ACCESS_DELAY_MS = 1000;
+
+/**
+ * Makes the logs that the settings ask for observe the operations of this process. Returns a function that writes the
+ * waiting lines and ends the logs. Without logs there is no observer.
+ */
+export function startLogs({ config, log, statistics, observation, siblings }: Services): () => void {
+  const { accessLog, auditLog } = config;
+  const ends: (() => void)[] = [];
+  const start = (options: Omit<LineFileOptions, 'log' | 'statistics'>, make: (file: LineFile) => Observer): void => {
+    if (options.output === 'off') return;
+    const file = new LineFile({ ...options, log, statistics });
+    ends.push(observation.add(make(file)), () => file.close());
+  };
+  const worker = siblings?.workerNumber;
+  start(
+    { name: 'access log', output: accessLog.output, mode: 0o640, delayMs: ACCESS_DELAY_MS },
+    (file) => new AccessLog(file, accessLog, worker),
+  );
+  start({ name: 'audit log', output: auditLog.output, mode: 0o600, delayMs: 0 }, (file) => new AuditLog(file, worker));
+  return () => {
+    for (const end of ends) end();
+  };
+}

@@ -1,0 +1,216 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { readLdif } from '../../src/ldif/index.js';
+import { writeSequence } from '../../src/protocol/asn1.js';
+import { ControlOid, ExtendedOid } from '../../src/protocol/oids.js';
+import { context, OCTET_STRING } from '../../src/protocol/tags.js';
+import type { SettingValues } from '../../src/server/settings/index.js';
+import { ADMIN, attributes, CHEAP, PEOPLE, personAttributes, personDn, start } from './directory.js';
+import { RawClient, simpleBind } from './raw-client.js';
+
+type Line = Record<string, unknown>;
+
+/** Starts a server with these settings, lets `use` work with it, and gives the bytes of the log. */
+async function logOf(
+  folder: string,
+  setting: 'accessLog.output' | 'auditLog.output',
+  use: (client: RawClient) => Promise<void>,
+  settings: Partial<SettingValues> = {},
+): Promise<string> {
+  const path = join(folder, 'log');
+  rmSync(path, { force: true });
+  const running = await start({ ...CHEAP, [setting]: path, ...settings }, 2);
+  const client = await RawClient.open(running.port);
+  try {
+    await use(client);
+  } finally {
+    client.close();
+    await running.stop();
+  }
+  return readFileSync(path, 'utf8');
+}
+
+function linesOf(log: string): Line[] {
+  expect(log.endsWith('\n')).to.equal(true);
+  // A reader may take any of these for the end of a line.
+  return log
+    .slice(0, -1)
+    .split(/[\n\r\v\f\u0085\u2028\u2029]/)
+    .map((line) => JSON.parse(line) as Line);
+}
+
+describe('server: logs', () => {
+  let folder: string;
+  before(() => {
+    folder = mkdtempSync(join(tmpdir(), 'rowan-logs-'));
+  });
+  after(() => rmSync(folder, { recursive: true, force: true }));
+
+  const accessLog = async (use: (client: RawClient) => Promise<void>, settings: Partial<SettingValues> = {}) =>
+    linesOf(await logOf(folder, 'accessLog.output', use, settings));
+
+  it('an operation is one line, with who, what, result and session', async () => {
+    const texts = ['192.0.2.9', 'gateway', '1.2.3', 'ada'];
+    const value = writeSequence((writer) => {
+      for (const text of texts) writer.octetString(OCTET_STRING, Buffer.from(text));
+    });
+    const tracking = { oid: ControlOid.sessionTracking, critical: true, value };
+    const lines = await accessLog(async (client) => {
+      await client.request(simpleBind(personDn('p1'), 'wrong'));
+      await client.bind(ADMIN.dn, ADMIN.password);
+      const filter = { type: 'equal', attribute: 'userPassword', value: Buffer.from('hush') } as const;
+      const searched = await client.search(PEOPLE, { scope: 'one', attributes: ['cn'], filter }, [tracking]);
+      expect(searched.code).to.equal(0);
+      const malformed = { ...tracking, value: Buffer.from('x') };
+      expect((await client.search(PEOPLE, {}, [malformed])).code).to.equal(2);
+      await client.request({
+        op: 'modifyDN',
+        dn: personDn('p1'),
+        newRdn: 'uid=p9',
+        deleteOldRdn: true,
+        newSuperior: PEOPLE,
+      });
+    });
+    expect(lines.map(({ operation }) => operation)).to.deep.equal([
+      'CONNECTION',
+      'BIND',
+      'BIND',
+      'SRCH',
+      'SRCH',
+      'MODRDN',
+      'DISCONNECT',
+    ]);
+    const [connection, failed, bound, search, refused, renamed] = lines as [Line, Line, Line, Line, Line, Line];
+    const client = { client_ip: '127.0.0.1', conn_id: connection.conn_id, tls: false };
+    expect(failed).to.include({
+      ...client,
+      bind_dn: personDn('p1'),
+      method: 'simple',
+      err: 49,
+      reason: 'wrong password',
+    });
+    expect(bound).to.include({ ...client, op_id: 2, bind_dn: ADMIN.dn, err: 0 });
+    expect(search).to.deep.include({
+      bind_dn: ADMIN.dn,
+      base_dn: PEOPLE,
+      scope: 1,
+      attrs: ['cn'],
+      nentries: 0,
+      err: 0,
+    });
+    expect(search).to.include({
+      filter: '(userPassword=hidden)',
+      sid: 'ada',
+      sid_name: 'gateway',
+      sid_ip: '192.0.2.9',
+    });
+    expect(search.request_controls).to.deep.equal([ControlOid.sessionTracking]);
+    expect(search.etime).to.be.closeTo((search.wtime as number) + (search.optime as number), 2e-6);
+    expect(new Date(search.local_time as string).toISOString()).to.equal(search.local_time);
+    expect(refused).to.include({ err: 2 }).and.not.to.have.property('sid');
+    expect(renamed).to.include({ target_dn: personDn('p1'), newrdn: 'uid=p9', newsup: PEOPLE, err: 0 });
+  });
+
+  it('whatever a client sends, each line is one JSON object in one line', async () => {
+    const hostile = ['a\n{"err":0}\r', 'b\u2028\u2029\u0085\u0000\u001b[2J', '\\"', '\ud83d\ude00'.repeat(4000)];
+    const huge = 'x'.repeat(1024 * 1024);
+    const lines = await accessLog(async (client) => {
+      await client.bind(ADMIN.dn, ADMIN.password);
+      for (const text of [...hostile, huge]) {
+        await client.search(`cn=${text}`, { attributes: [text] });
+        await client.request({ op: 'compare', dn: PEOPLE, attribute: text, value: Buffer.from(text) });
+        await client.request({ op: 'extended', oid: text, value: undefined });
+        await client.request(simpleBind(`cn=${text}`, 'x'));
+        await client.bind(ADMIN.dn, ADMIN.password);
+      }
+      const invalid = { type: 'equal', attribute: 'cn', value: Buffer.from('ff0afe', 'hex') } as const;
+      await client.search(PEOPLE, { filter: invalid });
+      const long = { type: 'equal', attribute: 'cn', value: Buffer.alloc(1024 * 1024, 0xff) } as const;
+      await client.search(PEOPLE, { filter: long });
+    });
+    const searches = lines.filter(({ operation }) => operation === 'SRCH');
+    const bases = hostile.slice(0, 3).map((text) => `cn=${text}`);
+    expect(searches.slice(0, 3).map(({ base_dn }) => base_dn)).to.deep.equal(bases);
+    expect(searches[5]!.filter).to.equal('(cn=\\ff\\0a\\fe)');
+    for (const { base_dn, filter } of [searches[4]!, searches[6]!])
+      expect([base_dn, filter].some((text) => (text as string).endsWith('…'))).to.equal(true);
+    for (const line of lines) expect(JSON.stringify(line).length).to.be.lessThan(20_000);
+  });
+
+  it('failures are always there, successes only when slow or drawn', async () => {
+    const use = async (client: RawClient): Promise<void> => {
+      await client.bind(ADMIN.dn, ADMIN.password);
+      for (let i = 0; i < 20; i++) await client.search('');
+      expect((await client.search('dc=nowhere')).code).to.equal(32);
+    };
+    const drawn = await accessLog(use, { 'accessLog.sample': 7 });
+    expect(drawn.filter(({ err }) => err === 0).length).to.be.within(2, 4);
+    const slow = await accessLog(use, { 'accessLog.slowerThan': 3_600_000 });
+    expect(slow.map(({ err, matched_dn: matched }) => [err, matched])).to.deep.equal([[32, undefined]]);
+  });
+
+  it('a change is an LDIF record of which no value makes a line, and which has no secret', async () => {
+    const injected = '\n\ndn: dc=evil\nchangetype: delete\n';
+    const passwordModify = writeSequence((writer) => {
+      writer.octetString(context(0), Buffer.from(`dn:${personDn('p1')}`));
+      writer.octetString(context(2), Buffer.from('top secret 3'));
+    });
+    const log = await logOf(folder, 'auditLog.output', async (client) => {
+      await client.bind(ADMIN.dn, ADMIN.password);
+      const extra = { description: `text${injected}`, userPassword: 'top secret 1' };
+      const answers = [
+        await client.request({ op: 'add', dn: personDn('new'), attributes: personAttributes('new', extra) }),
+        await client.request({
+          op: 'modify',
+          dn: personDn('new'),
+          changes: [
+            ...attributes({ userPassword: 'top secret 2', title: ['y'.repeat(9000), 'short'] }).map(
+              (attribute) => ({ operation: 'replace', attribute }) as const,
+            ),
+            { operation: 'delete', attribute: { type: 'description', values: [] } },
+          ],
+        }),
+        await client.request({ op: 'extended', oid: ExtendedOid.passwordModify, value: passwordModify }),
+        await client.request({ op: 'delete', dn: personDn('new') }),
+      ];
+      expect(answers.map(({ code }) => code)).to.deep.equal([0, 0, 0, 0]);
+      expect((await client.request({ op: 'delete', dn: personDn('new') })).code).to.equal(32);
+      await client.search(PEOPLE);
+    });
+    expect(log)
+      .to.not.include('top secret')
+      .and.not.to.match(/^dn: dc=evil/m);
+    expect(log).to.include('# title: a value of 9000 bytes is left out\n');
+    expect(
+      log.match(new RegExp(`^# who: ${ADMIN.dn}\n# client: 127.0.0.1\n# connection: \\d+, operation \\d`, 'gm')),
+    ).to.have.length(4);
+    const records = [];
+    for await (const some of readLdif([Buffer.from(log)])) records.push(...some);
+    expect(records.map((record) => record.kind)).to.deep.equal(['add', 'modify', 'modify', 'delete']);
+    const [added, modified, passwordSet] = records;
+    if (added?.kind !== 'add' || modified?.kind !== 'modify' || passwordSet?.kind !== 'modify') throw new TypeError();
+    const valuesOf = (type: string) => added.attributes.find((one) => one.type === type)!.values.map(String);
+    expect(valuesOf('description')).to.deep.equal([`text${injected}`]);
+    expect(valuesOf('userPassword')).to.deep.equal(['changed']);
+    const changes = modified.changes.map(({ operation, attribute }) => [operation, ...attribute.values.map(String)]);
+    expect(changes).to.deep.equal([['replace', 'changed'], ['replace', 'short'], ['delete']]);
+    expect(passwordSet.dn).to.equal(personDn('p1'));
+  });
+
+  it('a device without room costs lines, which are counted, and nothing else', async () => {
+    const running = await start({ 'auditLog.output': '/dev/full', 'accessLog.output': '/dev/full' }, 1);
+    const client = await RawClient.open(running.port);
+    await client.bind(ADMIN.dn, ADMIN.password);
+    const description = (n: number) =>
+      ({ operation: 'replace', attribute: attributes({ description: `${n}` })[0]! }) as const;
+    for (let n = 0; n < 3; n++)
+      expect((await client.request({ op: 'modify', dn: personDn('p0'), changes: [description(n)] })).code).to.equal(0);
+    client.close();
+    await running.stop();
+    const told = running.lines.filter((line) => /cannot be written.*ENOSPC/.test(line));
+    expect(told).to.have.length(2);
+    expect(running.server.services.statistics.logLinesDropped).to.be.greaterThan(6);
+  });
+});
