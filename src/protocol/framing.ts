@@ -224,10 +224,10 @@ export class Framer {
   }
 }
 
-/** Returns the buffer size for a message of which `have` bytes have arrived. `total`: its length; 0 while unknown. */
-function bufferSize(have: number, total: number): number {
+/** Returns the buffer size for a message of which `receivedBytes` bytes have arrived. `total`: its length; 0 while unknown. */
+function bufferSize(receivedBytes: number, total: number): number {
   if (total === 0) return INITIAL_PART_BYTES;
-  return have >= total / TRUSTED_FRACTION ? total : Math.max(INITIAL_PART_BYTES, 2 * have);
+  return receivedBytes >= total / TRUSTED_FRACTION ? total : Math.max(INITIAL_PART_BYTES, 2 * receivedBytes);
 }
 
 function notAMessageError(bytes: Buffer): ProtocolError {

@@ -53,7 +53,7 @@ export async function withMembers(
   const hasMore = collector.dns.length > room;
   return {
     row: Buffer.concat([row.subarray(0, stored.endOffset), packSorted(cells), row.subarray(stored.endOffset)]),
-    hasMore: hasMore,
+    hasMore,
   };
 }
 

@@ -84,7 +84,7 @@ export class DescriptionTable {
     const newDescription: StoredDescription = {
       number: this.#descriptions.length,
       bytes: Buffer.from(text, 'latin1'),
-      text: text,
+      text,
       description,
       isMemberUrl: groupTypes(this.#schema).urlTypes.has(description.type),
       nextInRow: undefined,

@@ -104,7 +104,7 @@ async function findDangling(
     const dn = schema.parseDnBytes(withoutUid(type, value));
     if (suffixAt(dn, shared.suffixes) < 0 || dn.norm.equals(adminNorm) || !(await isMissing(context, dn))) continue;
     dangling.push({
-      type: type,
+      type,
       description: name,
       value,
       currentValue: undefined,

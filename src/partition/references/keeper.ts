@@ -228,7 +228,7 @@ export class ReferenceKeeper implements References {
           ids.push(Buffer.from(batch.subarray(offset, offset + UUID_BYTES)));
         const rows = await store.getMany(MASTER_TABLE.name, ids);
         for (const [i, row] of rows.entries()) {
-          const isStale = row && hasStaleValue({ descriptions, shared: { nameChanges: nameChanges, references } }, row);
+          const isStale = row && hasStaleValue({ descriptions, shared: { nameChanges, references } }, row);
           if (isStale) await this.#rewrite(ids[i]!, pendingChanges);
           const pause = slice.yieldIfOver();
           if (isPromise(pause)) await pause;

@@ -256,7 +256,7 @@ export class SharedState {
     const guards: Guard[] = [{ op: 'counterEquals', ...cell, value: BigInt(replacedVersion) }];
     const put = [{ ...cell, value: counterBytes(BigInt(version)) }];
     const sharedStep = { table: META_TABLE.name, key: SHARED_KEY, guards, put };
-    const steps = [sharedStep, accessStep({ version, text, author: author, time: Date.now() })];
+    const steps = [sharedStep, accessStep({ version, text, author, time: Date.now() })];
     if (!(await guardsHold(this.#store.commit({ steps, decisive: 0 }))))
       throw new LdapError('busy', 'somebody else has changed the access rules meanwhile; look at them and try again');
     await this.refresh();

@@ -41,14 +41,9 @@ function treeInfoOf({ place: { to, upRdn } }: Change, version: Buffer): TreeInfo
 function insertion(context: WriteContext, change: Change, written: WrittenValues | undefined): MasterWrite {
   const { id, after, deletedRow } = change;
   const version = deletedRow ? nextVersion(deletedRow.row!) : FIRST_VERSION;
-  const { cells, newChunks: separate } = entryCells(
-    after!,
-    treeInfoOf(change, version),
-    LARGE_VALUE,
-    written?.pointers,
-  );
+  const { cells, newChunks } = entryCells(after!, treeInfoOf(change, version), LARGE_VALUE, written?.pointers);
   const absentGuard = { op: 'absent', family: MASTER.treeInfo, qualifier: Q.parentId } as const;
-  const chunks = deletedRow ? [...separate, ...deletedRow.movedValues.chunkCells] : separate;
+  const chunks = deletedRow ? [...newChunks, ...deletedRow.movedValues.chunkCells] : newChunks;
   const step = {
     table: MASTER_TABLE.name,
     key: id,
@@ -73,20 +68,20 @@ function beforeImageOf(context: WriteContext, row: Buffer, cells: readonly Cell[
 /** Returns the step that updates the master row and guards its version. Writes only cells that differ. */
 function updateOf(context: WriteContext, change: Change, written: WrittenValues | undefined): MasterWrite {
   const { row } = change.before!;
-  const { cells, newChunks: separate } = entryCells(
+  const { cells, newChunks } = entryCells(
     change.after!,
     treeInfoOf(change, nextVersion(row)),
     LARGE_VALUE,
     written?.pointers,
   );
   const changes = cellChanges(row, cells);
-  const removedCells = [...changes.removedCells, ...removedChunks(row, cells, separate)];
+  const removedCells = [...changes.removedCells, ...removedChunks(row, cells, newChunks)];
   const step = {
     table: MASTER_TABLE.name,
     key: change.id,
     guards: written ? [versionGuard(row), written.guard] : [versionGuard(row)],
     delete: written ? [...removedCells, written.mark] : removedCells,
-    put: separate.length > 0 ? [...changes.writtenCells, ...separate] : changes.writtenCells,
+    put: newChunks.length > 0 ? [...changes.writtenCells, ...newChunks] : changes.writtenCells,
   };
   return { step, beforeImage: encodeBeforeImage(context.descriptions, row, changes) };
 }
@@ -97,11 +92,11 @@ function nextVersion(row: Buffer): Buffer {
 }
 
 /** Returns the chunks of removed and replaced large values, except chunks that are written again. */
-function removedChunks(row: Buffer, cells: readonly Cell[], separate: readonly Cell[]): CellName[] {
+function removedChunks(row: Buffer, cells: readonly Cell[], newChunks: readonly Cell[]): CellName[] {
   const largeKeys = largeQualifiers(row);
   if (!largeKeys) return [];
   const valuesAfter = new Map(cells.map((cell) => [cell.qualifier.toString('latin1'), cell.value]));
-  const writtenChunks = new Set(separate.map((cell) => cell.qualifier.toString('latin1')));
+  const writtenChunks = new Set(newChunks.map((cell) => cell.qualifier.toString('latin1')));
   const removedNames: CellName[] = [];
   for (const cell of unpackRow(row)) {
     const key = cell.qualifier.toString('latin1');

@@ -142,15 +142,15 @@ function afterPause<T>({ pause }: PlanContext, value: T): Maybe<T> {
 /** Returns undefined if an operand has no plan. */
 function planOr(operands: readonly CompiledFilter[], context: PlanContext): Maybe<IndexPlan | undefined> {
   const plans: IndexPlan[] = [];
-  const areAllPlanned = fold(operands, true, (ok, operand) => {
-    if (!ok) return false;
+  const areAllPlanned = fold(operands, true, (isPlanned, operand) => {
+    if (!isPlanned) return false;
     return chain(planOperand(operand, context), (plan) => {
       if (!plan) return false;
       plans.push(plan);
       return afterPause(context, true);
     });
   });
-  return chain(areAllPlanned, (ok) => (ok ? unionPlan(plans) : undefined));
+  return chain(areAllPlanned, (isPlanned) => (isPlanned ? unionPlan(plans) : undefined));
 }
 
 function unionPlan(plans: readonly IndexPlan[]): IndexPlan {
