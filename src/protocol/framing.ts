@@ -224,7 +224,7 @@ export class Framer {
   }
 }
 
-/** Returns the buffer size for a message of which `receivedBytes` bytes have arrived. `total`: its length; 0 while unknown. */
+/** Returns the buffer size for a message of `total` bytes (0 while unknown) of which some have arrived. */
 function bufferSize(receivedBytes: number, total: number): number {
   if (total === 0) return INITIAL_PART_BYTES;
   return receivedBytes >= total / TRUSTED_FRACTION ? total : Math.max(INITIAL_PART_BYTES, 2 * receivedBytes);
