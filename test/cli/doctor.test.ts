@@ -40,7 +40,17 @@ describe('rowan doctor', () => {
 
   function certificate(...more: string[]): string[] {
     const [cert, key] = [sandbox.path('server.crt'), sandbox.path('server.key')];
-    const kind = ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-subj', '/CN=ldap.example.com'];
+    const kind = [
+      'req',
+      '-x509',
+      '-newkey',
+      'ec',
+      '-pkeyopt',
+      'ec_paramgen_curve:prime256v1',
+      '-nodes',
+      '-subj',
+      '/CN=ldap.example.com',
+    ];
     execFileSync('openssl', [...kind, '-keyout', key, '-out', cert, ...more], { stdio: 'ignore' });
     return ['--tls-cert', cert, '--tls-key', key];
   }
@@ -78,7 +88,7 @@ describe('rowan doctor', () => {
     expect(of('certificate', await findings([...listen, ...good])).text).to.match(/expires in 99 days/);
     const [, cert] = good;
     const otherKey = sandbox.path('other.key');
-    execFileSync('openssl', ['genrsa', '-out', otherKey, '2048'], { stdio: 'ignore' });
+    execFileSync('openssl', ['ecparam', '-genkey', '-name', 'prime256v1', '-out', otherKey], { stdio: 'ignore' });
     const wrong = await findings([...listen, '--tls-cert', cert!, '--tls-key', otherKey], 'certificate');
     expect(of('certificate', wrong).text).to.match(/is not the key of the certificate/);
     const soon = of('certificate', await findings([...listen, ...certificate('-days', '3')]));

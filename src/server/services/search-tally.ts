@@ -6,6 +6,8 @@ import type { Config } from '../settings/index.js';
 
 /** A search counts from this number of rows in vain, or from `log.slowSearchRows` where that is smaller. */
 const ROWS_IN_VAIN = 200;
+/** A search that lacks more indexes than these does not count: all of an OR have to be there before one serves. */
+const MAX_MISSING = 5;
 /** Milliseconds between two additions to the directory. */
 const FLUSH_MS = 60_000;
 /** The most indexes, and the most index plans, that are tallied between two additions. */
@@ -34,7 +36,8 @@ export class SearchTally {
     if (this.#countsUses && indexNames !== '' && !this.#usedPlans.has(indexNames)) this.#countUse(indexNames);
     if (rowsExamined - entries < this.#minRows) return;
     const tally = { searches: 1, rowsInVain: rowsExamined - entries, lastSeen: Date.now() };
-    for (const missing of outcome.missingIndexes()) this.#add({ ...missing, ...tally });
+    const missing = outcome.missingIndexes();
+    if (missing.length <= MAX_MISSING) for (const index of missing) this.#add({ ...index, ...tally });
   }
 
   #countUse(indexNames: string): void {
