@@ -44,6 +44,7 @@ const parts = {
     remedy: 'as root, apt-get install nslcd libpam-ldapd pamtester',
   },
   slapd: { present: () => onPath('slapd') && onPath('slapadd'), remedy: 'apt-get install slapd', optional: true },
+  fail2ban: { present: () => onPath('fail2ban-regex'), remedy: 'apt-get install fail2ban' },
   openssl: { present: () => runs('openssl', 'version'), remedy: 'apt-get install openssl' },
 } satisfies Record<string, Part>;
 

@@ -1,7 +1,7 @@
-import { appendFileSync } from 'node:fs';
 import { hostname, userInfo } from 'node:os';
 import type { Command } from 'commander';
-import { formatAuditComments } from '../server/logs/audit-comments.js';
+import type { Config } from '../server/settings/index.js';
+import { appendAuditRecord } from './audit-record.js';
 import { flagValues, loadConfig } from './config/index.js';
 import { describeError } from './exit.js';
 
@@ -15,14 +15,13 @@ const UNAUDITED: ReadonlySet<string> = new Set([
 
 /** Writes a record into the audit log when a command that changes a directory begins, and a record when it ends. */
 export class CommandAudit {
-  /** Path of the audit log; undefined: the command is not audited. */
-  #output: string | undefined;
+  /** Undefined: the command is not audited. */
+  #settings: Config['auditLog'] | undefined;
 
   begin(command: Command): void {
     if (UNAUDITED.has(nameOf(command))) return;
     const file = command.getOptionValue('config') as string | undefined;
-    const { auditLog } = loadConfig({ file, env: process.env, flags: flagValues(command) }).config;
-    if (auditLog.output !== 'off') this.#output = auditLog.output;
+    this.#settings = loadConfig({ file, env: process.env, flags: flagValues(command) }).config.auditLog;
     this.#write('begins');
   }
 
@@ -34,16 +33,12 @@ export class CommandAudit {
 
   /** A record that cannot be written is reported, and stops no command. */
   #write(result: string): void {
-    if (this.#output === undefined) return;
+    if (this.#settings === undefined) return;
     const words = process.argv.slice(2).map((word) => (/^[\w.,:=@/-]+$/.test(word) ? word : JSON.stringify(word)));
-    const time = new Date().toISOString();
     const user = `${userName()}@${hostname()}, pid ${process.pid}`;
-    const record = formatAuditComments({ time, user, command: `rowan ${words.join(' ')}`, result });
-    try {
-      appendFileSync(this.#output, `${record}\n`, { mode: 0o600 });
-    } catch (error) {
-      process.stderr.write(`rowan: the audit log cannot be written: ${describeError(error)}\n`);
-    }
+    appendAuditRecord(this.#settings, { user, command: `rowan ${words.join(' ')}`, result }, (message) =>
+      process.stderr.write(`rowan: ${message}\n`),
+    );
   }
 }
 

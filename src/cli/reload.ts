@@ -11,6 +11,7 @@ import {
   type SettingChange,
   type SettingName,
 } from '../server/settings/index.js';
+import { appendAuditRecord } from './audit-record.js';
 import { type ConfigSources, configFile, type LoadedConfig, loadConfig } from './config/index.js';
 import { describeError } from './exit.js';
 import type { Route } from './http/route.js';
@@ -70,6 +71,10 @@ export class SettingsReloader {
       await requireUsable(makeConfig({ ...listValues(config), ...liveValues }), changes);
       recordChanges(changes, requestedBy, log);
       await applySettings(config, liveValues);
+      for (const { name, oldText, newText, effect } of changes) {
+        const setting = `${name}: ${oldText} → ${newText} (${effect})`;
+        appendAuditRecord(config.auditLog, { by: requestedBy, setting }, (message) => log.error(message));
+      }
       return { file, problems: [], changes, overrides: listOverrides(loaded) };
     } catch (error) {
       const problems = describeError(error).split('\n');

@@ -1,0 +1,136 @@
+import { once } from 'node:events';
+import { existsSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+import { needs } from '../require.js';
+import { RawClient } from '../server/raw-client.js';
+import { ADA, ADMIN, PASSWORD, rowan, rowanDoes, run, Sandbox, SUFFIX } from './rowan.js';
+import { addPerson, personDn, replace, TwoWorkers } from './workers.js';
+
+const OPERATIONS = fileURLToPath(new URL('../../../docs/operations.md', import.meta.url));
+
+async function fulfilled(condition: () => boolean): Promise<void> {
+  while (!condition()) await sleep(10);
+}
+
+function linesOf(path: string): Record<string, unknown>[] {
+  const lines = readFileSync(path, 'utf8').trimEnd().split('\n');
+  return lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+}
+
+describe('cli: logs', () => {
+  let sandbox: Sandbox;
+  beforeEach(async () => {
+    sandbox = new Sandbox();
+    await sandbox.initSample();
+  });
+  afterEach(() => sandbox.remove());
+
+  it('workers share one file, which is renamed by size while they go on', async () => {
+    const path = sandbox.path('access.log');
+    const flags = ['--access-log-output', path, '--access-log-max-bytes', '4 KiB', '--access-log-keep', '100'];
+    const workers = await TwoWorkers.start(sandbox, flags);
+    const former = () => readdirSync(sandbox.folder).filter((name) => name.startsWith('access.log.'));
+    const clients = await workers.both();
+    let count = 0;
+    while (former().length < 2) {
+      for (const client of clients) await client.search(SUFFIX);
+      count++;
+    }
+    workers.close();
+    await workers.server.stop();
+    const lines = [...former().map((name) => sandbox.path(name)), path].filter(existsSync).flatMap(linesOf);
+    const searches = lines.filter(({ operation, base_dn: base }) => operation === 'SRCH' && base === SUFFIX);
+    for (const worker of [1, 2]) expect(searches.filter((line) => line.worker === worker)).to.have.length(count);
+    expect(statSync(sandbox.path(former()[0]!)).mode & 0o777).to.equal(0o640);
+  });
+
+  it('a file that another program renames is opened anew, and an old one is renamed by its first line', async () => {
+    const path = sandbox.path('audit.ldif');
+    writeFileSync(path, '# time: 2020-01-01T00:00:00.000Z\n\n');
+    const server = await sandbox.serve(['--audit-log-output', path, '--audit-log-days', '1', '--audit-log-keep', '1']);
+    await fulfilled(() => !existsSync(path));
+    const client = await RawClient.open(server.port);
+    await client.bind(ADMIN, PASSWORD);
+    await replace(client, ADA, 'description', 'first');
+    await fulfilled(() => existsSync(path) && readFileSync(path, 'utf8').includes('first'));
+    expect(statSync(path).mode & 0o777).to.equal(0o600);
+    renameSync(path, sandbox.path('moved'));
+    do await replace(client, ADA, 'description', 'second');
+    while (!existsSync(path));
+    await fulfilled(() => readFileSync(path, 'utf8').includes('description: second'));
+    client.close();
+  });
+
+  it('a request that runs in a thread is in the audit log, without its secrets', async () => {
+    const path = sandbox.path('audit.ldif');
+    const server = await sandbox.serve(['--audit-log-output', path]);
+    const client = await RawClient.open(server.port);
+    await client.bind(ADMIN, PASSWORD);
+    expect((await addPerson(client, 'new', 'hush hush')).code).to.equal(0);
+    const values = Array.from({ length: 600 }, (_, i) => Buffer.from(`value ${i}`));
+    const change = (type: string, some: Buffer[]) =>
+      ({ operation: 'replace', attribute: { type, values: some } }) as const;
+    const changes = [change('description', values), change('userPassword', [Buffer.from('hush again')])];
+    expect((await client.request({ op: 'modify', dn: personDn('new'), changes })).code).to.equal(0);
+    await fulfilled(() => readFileSync(path, 'utf8').includes('changetype: modify'));
+    const log = readFileSync(path, 'utf8');
+    expect(log).to.include('description: value 599\n').and.not.include('hush');
+    expect(log.match(/^userPassword: changed$/gm)).to.have.length(2);
+    client.close();
+  });
+
+  it('commands that change the directory are audited from begin to end, and so are settings', async () => {
+    const path = sandbox.path('audit.ldif');
+    const config = sandbox.path('rowan.yaml');
+    const settings = `data: ${sandbox.data}\nauditLog: { output: ${path} }\n`;
+    writeFileSync(config, settings);
+    const server = await sandbox.serve(['--config', config]);
+    await rowanDoes(['index', 'list', '--config', config]);
+    expect(existsSync(path)).to.equal(false);
+    await rowanDoes(['passwd', ADA, '--generate', '--config', config]);
+    expect((await rowan(['index', 'add', 'no such\nattribute', '--config', config])).code).to.equal(1);
+    writeFileSync(config, `${settings}log: { level: debug }\n`);
+    server.process.kill('SIGHUP');
+    await fulfilled(() => readFileSync(path, 'utf8').includes('log.level'));
+    const log = readFileSync(path, 'utf8');
+    const results = [...log.matchAll(/^# command: rowan (.*)\n# result: (.{0,6})/gm)].map((found) => found.slice(1));
+    const [passwd, index] = [`passwd ${ADA} --generate`, 'index add "no such\\nattribute"'];
+    expect(results).to.deep.equal(
+      [passwd, index].flatMap((words, i) =>
+        ['begins', i === 0 ? 'done' : 'failed'].map((result) => [`${words} --config ${config}`, result]),
+      ),
+    );
+    expect(log).to.match(/^# by: SIGHUP\n# setting: log.level: info → debug \(at once\)$/m);
+    for (const line of log.split('\n')) expect(line).to.match(/^(?:# |$)/);
+  });
+
+  it('fail2ban counts each failed bind with its address, by the documented filter', async function () {
+    needs(this, 'fail2ban');
+    const filter = sandbox.path('rowan.conf');
+    writeFileSync(filter, /```ini\n(.*?)```/s.exec(readFileSync(OPERATIONS, 'utf8'))![1]!);
+    for (const format of ['pretty', 'json']) {
+      const server = await sandbox.serve(['--log-format', format]);
+      let told = '';
+      server.process.stderr!.on('data', (data: Buffer) => {
+        told += data;
+      });
+      const client = await RawClient.open(server.port);
+      await client.bind(ADMIN, 'wrong');
+      const names = [
+        '\n2026-01-01T00:00:00.000Z INFO  failed bind: x address=192.0.2.66 connection=1 dn=',
+        '"}{","address":"192.0.2.66"',
+      ];
+      for (const name of names)
+        await client.bind(`cn=${name.replaceAll('"', '\\"').replaceAll(',', '\\,')},${SUFFIX}`, 'x');
+      client.close();
+      await Promise.all([once(server.process, 'close'), server.stop()]);
+      const log = sandbox.path(`${format}.log`);
+      writeFileSync(log, told);
+      const { stdout } = await run('fail2ban-regex', ['-v', log, filter]);
+      const addresses = [...stdout.matchAll(/^\| {6}(\S+) {2}/gm)].map((found) => found[1]);
+      expect(addresses, stdout).to.deep.equal(Array(3).fill('127.0.0.1'));
+    }
+  });
+});
