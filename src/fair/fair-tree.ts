@@ -75,7 +75,6 @@ export class FairTree<T> {
     return true;
   }
 
-  /** Returns the subtree of a key. */
   subtree(key: unknown): FairTree<T> | undefined {
     return this.#children.get(key);
   }

@@ -24,7 +24,6 @@ export class RankedQueue<T> {
   readonly #capacity: number;
   readonly #ranks: FairTree<T>[];
   readonly #placesByItem = new Map<T, QueuePosition>();
-  /** The number of items of each group. */
   readonly #groupSizes = new Map<unknown, number>();
   #shiftCount = 0;
 
@@ -87,7 +86,6 @@ export class RankedQueue<T> {
     return rank?.subtree(largestGroup)?.newestOfLargest();
   }
 
-  /** Removes and returns the next item. */
   shift(): T | undefined {
     if (this.size === 0) return undefined;
     const shift = ++this.#shiftCount;

@@ -1,7 +1,6 @@
 import { compareRun, startsWith } from '../bytes/compare.js';
 import type { QualifierMatch, StoreFilter } from './contract.js';
 
-/** A test of qualifiers. */
 export interface QualifierTest {
   /** A passing qualifier starts with one of these prefixes. At least one element, which may be empty. */
   readonly prefixes: readonly Buffer[];

@@ -1,6 +1,5 @@
 import type { Failpoint } from './failpoint.js';
 
-/** Options of `openLmdbStore`. */
 export interface LmdbOptions {
   /** Whether to create an absent store. Default: true, but false with `readOnly`. */
   readonly create?: boolean;

@@ -101,7 +101,7 @@ export interface RowChange {
   readonly key: Buffer;
   readonly deleteRow: boolean;
   readonly packedDeletes: Buffer;
-  /** In cell order. */
+  /** Sorted by `compareCells`. */
   readonly puts: readonly Cell[];
 }
 
@@ -121,7 +121,7 @@ export interface IndexMark {
 
 export interface AppendedRow {
   readonly table: string;
-  /** 8 bytes. */
+  /** A ticket of 8 bytes. */
   readonly key: Buffer;
   readonly row: Buffer;
 }

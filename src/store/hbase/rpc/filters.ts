@@ -47,12 +47,10 @@ function compareFilter(name: string, compare: CompareType, comparator: Comparato
   return encodeFilter(name, new MessageWriter().message(1, comparison));
 }
 
-/** Filters cells by qualifier. */
 export function qualifierFilter(compare: CompareType, comparator: Comparator): EncodedFilter {
   return compareFilter('QualifierFilter', compare, comparator);
 }
 
-/** Filters cells by value. */
 export function valueFilter(compare: CompareType, comparator: Comparator): EncodedFilter {
   return compareFilter('ValueFilter', compare, comparator);
 }

@@ -114,7 +114,7 @@ export interface RowMutation {
 
 export interface RegionInfo {
   readonly start: Buffer;
-  /** Exclusive; empty for the last region. */
+  /** First key after the region; empty for the last region. */
   readonly end: Buffer;
   /** `host:port`. */
   readonly server: string;

@@ -133,7 +133,7 @@ export class TableAdmin {
     return [...additions, ...findDifferences(table, existingTable)];
   }
 
-  /** Drops the table. A missing table is no error. */
+  /** A missing table is no error. */
   async drop(name: string): Promise<void> {
     if (!this.#gateway) throw noGatewayError(`table ${name} is no longer used and can be dropped`, dropCommands(name));
     try {

@@ -26,7 +26,7 @@ export interface ExistingRegion {
   /** `host:port` of the server. */
   readonly server: string;
   readonly start: Buffer;
-  /** Exclusive; empty for the last region. */
+  /** First key after the region; empty for the last region. */
   readonly end: Buffer;
 }
 
@@ -92,7 +92,7 @@ export class Gateway {
     await this.#request('adding a family', (done) => this.#client.table(table.name).update(change, done));
   }
 
-  /** Drops the table. A missing table is no error. */
+  /** A missing table is no error. */
   async drop(name: string): Promise<void> {
     await this.#request('dropping a table', (done) => this.#client.table(name).delete(done), 404);
   }

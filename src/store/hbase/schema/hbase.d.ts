@@ -8,7 +8,7 @@ declare module 'hbase' {
     port: number;
     /** Prefix of every path. */
     path?: string;
-    /** ms */
+    /** In milliseconds. */
     timeout?: number;
   }
 

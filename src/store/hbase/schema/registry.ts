@@ -26,7 +26,7 @@ const CREATING_PREFIX = 'making ';
 interface CatalogRow {
   readonly spec: TableSpec;
   readonly specBytes: Buffer;
-  /** Undefined for an existing table. */
+  /** The value of cell `state`; undefined for an existing table. */
   readonly state: Buffer | undefined;
 }
 

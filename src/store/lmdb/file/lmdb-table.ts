@@ -10,11 +10,9 @@ import { Scanner } from './scanner.js';
 export interface LmdbTable {
   readonly spec: TableSpec;
   readonly id: number;
-  /** Verifies, decodes and encodes the records of the table. */
   readonly records: Records;
   /** Records by row key; for a table with `suffixBytes`, lists by prefix (`lists.ts`). */
   readonly rows: Db;
-  /** Range reads of `rows`. */
   readonly scanner: Scanner;
   /** The separate families by number: values with a checksum, by `cellKey`. */
   readonly separateFamilies: ReadonlyMap<number, Db>;

@@ -10,7 +10,6 @@ import { BIG_FLAG, SUBDATA_FLAG, type TreeRules } from './page-check.js';
 import { PageFile, UnreadablePage } from './page-file.js';
 import { type FileCheck, PageTree } from './page-tree.js';
 
-/** Maximum number of findings. */
 const MAX_FINDINGS = 40;
 /** Maximum time between two yields to the event loop, in ms. */
 const YIELD_MS = 20;

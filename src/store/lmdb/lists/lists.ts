@@ -256,7 +256,6 @@ export class Lists {
     return this.#firstKey(descendingRange(firstBlockKey, blockKey(firstBlockKey, bound, this.suffixBytes)));
   }
 
-  /** Key of the last block. */
   lastBlockKey(firstBlockKey: Buffer): Buffer | undefined {
     return this.#firstKey(descendingRange(firstBlockKey, undefined));
   }

@@ -84,7 +84,6 @@ export function splitRow(table: LmdbTable, rowKey: Buffer, row: Buffer, maxKey: 
   putSegments(table, firstKey, firstKey, row, maxKey);
 }
 
-/** Deletes the segments of a row. */
 export function removeSegments(table: LmdbTable, rowKey: Buffer, maxKey: number): void {
   for (const key of new Segments(table, rowKey, maxKey).keys()) table.segments!.removeSync(key);
 }
