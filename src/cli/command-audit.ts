@@ -9,6 +9,7 @@ import { describeError } from './exit.js';
 const UNAUDITED: ReadonlySet<string> = new Set([
   ...['serve', 'quickstart', 'export', 'check', 'warm', 'explain', 'config', 'tail', 'top', 'doctor'],
   ...['index list', 'index proposals', 'unique show', 'references show', 'number show', 'schema show', 'deleted list'],
+  ...['config get', 'config set', 'config unset'],
   ...['jobs list', 'account show', 'account password list', 'hbase schema', 'hbase verify'],
   ...['access show', 'access diff', 'access history', 'access explain', 'access test', 'access from-slapd'],
 ]);

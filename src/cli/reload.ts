@@ -70,10 +70,12 @@ export class SettingsReloader {
       const { changes, liveValues } = compareConfigs(config, loaded.config);
       await requireUsable(makeConfig({ ...listValues(config), ...liveValues }), changes);
       recordChanges(changes, requestedBy, log);
+      // The end of the audit log is recorded where the log ends, its begin where it begins.
+      const auditLog = config.auditLog.output === 'off' ? config.auditLog : { ...config.auditLog };
       await applySettings(config, liveValues);
       for (const { name, oldText, newText, effect } of changes) {
         const setting = `${name}: ${oldText} → ${newText} (${effect})`;
-        appendAuditRecord(config.auditLog, { by: requestedBy, setting }, (message) => log.error(message));
+        appendAuditRecord(auditLog, { by: requestedBy, setting }, (message) => log.error(message));
       }
       return { file, problems: [], changes, overrides: listOverrides(loaded) };
     } catch (error) {

@@ -22,7 +22,7 @@ import type { Answer, Question, Siblings } from './processes/siblings.js';
 import type { PartFigures } from './processes/statistics.js';
 import { createServices, type Helpers, type Services } from './services/services.js';
 import { decodeLimits } from './settings/decode-limits.js';
-import { applySettings, type Config, onSettingsChanged } from './settings/index.js';
+import { applySettings, type Config, type LiveValues, onSettingsChanged } from './settings/index.js';
 
 const MAX_CHECK_INTERVAL_SECONDS = 1;
 
@@ -58,16 +58,20 @@ export class RowanServer implements ConnectionOwner {
     this.decodeLimits = decodeLimits(config);
     this.unsentTotal = new UnsentTotal(config.limits.allUnsentBytes);
     this.requestBudget = new Budget(Math.max(config.limits.requestBytes, config.limits.messageBytes));
-    this.#endSettingsCalls = onSettingsChanged(config, () => this.#adoptSettings());
+    this.#endSettingsCalls = onSettingsChanged(config, (values) => this.#adoptSettings(values));
   }
 
   /** Takes over the live settings that are not read from the configuration at each use. */
-  #adoptSettings(): void {
+  #adoptSettings(values: LiveValues): void {
     const { limits } = this.#config;
     Object.assign(this.decodeLimits, decodeLimits(this.#config));
     this.unsentTotal.limitBytes = limits.allUnsentBytes;
     this.requestBudget.limitBytes = Math.max(limits.requestBytes, limits.messageBytes);
     if (this.#deadlineTimer) this.#startDeadlineChecks();
+    if (this.#endLogs && ('accessLog.output' in values || 'auditLog.output' in values)) {
+      this.#endLogs();
+      this.#endLogs = startLogs(this.services);
+    }
   }
 
   /** Listens on all configured URLs, or on none after an error. Resolves with the URLs that clients use. */

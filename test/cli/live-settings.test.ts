@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { expect } from 'chai';
 import type { Filter } from '../../src/ldap/ldap-types.js';
 import { ExtendedOid } from '../../src/protocol/oids.js';
@@ -47,6 +47,8 @@ function anotherValue(name: SettingName, path: string): AnyValue {
       return spec.choices.findLast((choice) => choice !== spec.default);
     case 'schedule':
       return '1 2 3 4 5';
+    case 'output':
+      return `${path}/lines.log`;
     case 'path':
       return path;
     case 'text':
@@ -158,7 +160,8 @@ describe('cli: settings that change while the server runs', () => {
   after(() => sandbox.remove());
 
   it('hold for open connections, for the thread of long requests and for jobs', async () => {
-    await serve('log: {level: info} # as always\n');
+    const audit = sandbox.path('audit.ldif');
+    await serve('log: {level: info} # as always\n', ['--audit-log-output', audit]);
     const client = await admin();
     expect([await searchCode(client), await searchCode(client, LONG_FILTER)]).to.deep.equal([0, 0]);
     expect(await edit('set', 'limits.admin.sizeLimit', '1')).to.equal(
@@ -170,7 +173,11 @@ describe('cli: settings that change while the server runs', () => {
     await edit('set', 'jobs.purge.schedule', '1 2 3 4 5');
     const { entries } = await client.search('cn=Jobs,cn=Monitor', { attributes: ['description'] });
     expect(entries[0]!.attributes.get('description')!.map(String)).to.include('purge.schedule: 1 2 3 4 5');
-    await edit('set', 'groups.memberOf', 'all');
+    const access = sandbox.path('access.log');
+    await edit('set', 'accessLog.output', access);
+    expect(await searchCode(client)).to.equal(0);
+    await edit('unset', 'accessLog.output');
+    await until(server.process, () => existsSync(access) && readFileSync(access, 'utf8').includes('SRCH'));
     await edit('set', 'log.slowSearchRows', '1');
     const slow = heard(server.process, 'slow search');
     const street: Filter = { type: 'equal', attribute: 'street', value: Buffer.from('x') };
@@ -178,6 +185,9 @@ describe('cli: settings that change while the server runs', () => {
     await slow;
     expect(log).to.match(
       /INFO {2}a setting is changed by="uid \d+, pid \d+" setting=jobs\.purge\.schedule old="17 \* \* \* \*" new="1 2 3 4 5" effect="next run"/,
+    );
+    expect(readFileSync(audit, 'utf8')).to.match(
+      /# by: uid \d+, pid \d+\n# setting: limits\.admin\.sizeLimit: 0 → 1 \(at once\)\n/,
     );
     expect(readFileSync(file, 'utf8'))
       .to.match(/^log: *\{ *level: info/)

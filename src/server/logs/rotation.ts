@@ -18,10 +18,7 @@ type RotationSettings = Config['auditLog'];
  * write notice that a file was renamed. Returns a function that ends the rotation.
  */
 export function startRotation({ accessLog, auditLog }: Config, log: Logger): () => void {
-  const rotations = [accessLog, auditLog]
-    .filter(({ output }) => output !== 'off' && output !== 'stderr')
-    .map((settings) => new Rotation(settings, log));
-  if (rotations.length === 0) return () => undefined;
+  const rotations = [accessLog, auditLog].map((settings) => new Rotation(settings, log));
   const check = (): void => {
     for (const rotation of rotations) void rotation.check();
   };
@@ -45,7 +42,8 @@ class Rotation {
 
   /** Never rejects. A failure is logged once until a rotation succeeds. */
   async check(): Promise<void> {
-    if (this.#isChecking) return;
+    const { output } = this.#settings;
+    if (this.#isChecking || output === 'off' || output === 'stderr') return;
     this.#isChecking = true;
     try {
       if (await this.#isDue()) await this.#rotate();

@@ -482,6 +482,7 @@ export const settings = {
     kind: 'output',
     words: ['off', 'stderr'],
     default: 'off',
+    live: 'at once',
     help: 'File to which a JSON line is appended for each operation that has ended (docs/operations.md).',
   },
   'accessLog.slowerThan': {
@@ -501,6 +502,7 @@ export const settings = {
     kind: 'output',
     words: ['off'],
     default: 'off',
+    live: 'at once',
     help: 'File to which each change is appended as an LDIF change record (docs/operations.md).',
   },
   'auditLog.maxBytes': { ...size(100 * 1024 ** 2, ROTATION_SIZES), live: 'at once', help: ROTATION_HELP.size },
