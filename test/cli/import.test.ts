@@ -466,6 +466,22 @@ sn: d
     expect(again.stdout).to.match(/^loaded 1 entry, refused 1 in /);
   });
 
+  it('tells refusals before the end of the input, however few records are loaded', async () => {
+    const rejects = sandbox.path('rejects');
+    const child = startRowan(['import', '--data', sandbox.data, '--continue', '--rejects', rejects, '-']);
+    const long = `description: ${'x'.repeat(64 * 1024)}\n`;
+    const bad = Array.from({ length: 150 }, (_, n) => person(`bad${n}`, `mial: x\n${long}`));
+    child.stdin!.write(person('good') + bad.join(''));
+    await until(child, () => existsSync(rejects) && statSync(rejects).size > 0);
+    child.stdin!.end(person('last'));
+    expect(await exited(child)).to.equal(1);
+    const uids = [...readFileSync(rejects, 'utf8').matchAll(/^uid: (\w+)$/gm)].map(([, uid]) => uid);
+    expect(uids).to.deep.equal(bad.map((_, n) => `bad${n}`));
+    expect(await exported('--filter', '(|(uid=good)(uid=last))'))
+      .to.include('uid=good,')
+      .and.include('uid=last,');
+  });
+
   it('--resume goes on behind a refused change, and applies none twice', async () => {
     const change = (more: string): string => `dn: ${ADA}\nchangetype: modify\n${more}-\n\n`;
     const bad = change('add: mial\nmial: x\n');

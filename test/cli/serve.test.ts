@@ -450,7 +450,9 @@ describe('cli: npm start and the launcher', () => {
     expect(await say())
       .to.match(/^Created /)
       .and.match(/shown this once/);
-    expect(await say()).not.to.match(/Created|this once/);
+    expect(await say())
+      .to.include(`(npx rowan passwd --data ${sandbox.data} sets another)`)
+      .and.not.match(/Created|this once/);
   });
 
   it('scripts/rowan.cjs starts it from any folder', async () => {

@@ -46,10 +46,10 @@ async function createSample(settings: Settings): Promise<string> {
   return password;
 }
 
-function greet(urls: readonly string[], password: string | undefined): void {
+function greet(urls: readonly string[], password: string | undefined, folder: string): void {
   const passwordText =
     password === undefined
-      ? 'as shown when it was created (npx rowan passwd sets another)'
+      ? `as shown when it was created (npx rowan passwd --data ${folder} sets another)`
       : `${password}   (shown this once)`;
   process.stdout.write(`
 Rowan listens on ${urls.join(' ')}
@@ -73,6 +73,6 @@ export function addQuickstart(program: Command): void {
     if (settings.config.store !== undefined)
       throw new UsageError('the sample directory is made in a folder: give --data');
     const password = existsSync(settings.store) ? undefined : await createSample(settings);
-    await serve(settings, configSources(self), (urls) => greet(urls, password));
+    await serve(settings, configSources(self), (urls) => greet(urls, password, settings.store));
   });
 }

@@ -12,8 +12,12 @@ import type { RecordSource } from './source.js';
 import { StateCounts, stripStateOptions } from './state-options.js';
 
 const JOURNAL_INTERVAL_MS = 200;
-/** Number of records whose refusals are reported, after which they are released. */
-const MAX_REPORTED = 1000;
+/** Number of empty places after which the queue of open records is shortened. */
+const MAX_EMPTY_PLACES = 1000;
+/** Bytes of refused records that may wait. Beyond, the load ends, which settles the records before them. */
+const MAX_WAITING_BYTES = 8 * 1024 * 1024;
+/** Bytes that a record takes besides its text, roughly. */
+const RECORD_BYTES = 512;
 
 export interface ImportOptions {
   readonly policy: PasswordPolicy;
@@ -69,6 +73,11 @@ class LoadedRecord implements RejectedRecord {
   /** Why the record is refused. */
   refusal: string | undefined;
 
+  /** Bytes of memory of the record. */
+  get size(): number {
+    return this.detachedValues.reduce((sum, { value }) => sum + value.length, this.text.length + RECORD_BYTES);
+  }
+
   constructor({ line, offset, text, detachedValues = NO_DETACHED_VALUES }: LdifContent | LdifFailure) {
     this.line = line;
     this.offset = offset;
@@ -95,10 +104,12 @@ export class Importer {
   #lastJournalWriteMs = performance.now();
   /** Byte offset of the last record that was loaded, applied or refused. */
   #doneOffset = 0;
-  /** The records of the loader in the order of the file, from the first that is neither loaded nor refused. */
-  #openRecords: LoadedRecord[] = [];
-  /** Number of leading `#openRecords` whose refusals are reported. */
-  #reportedCount = 0;
+  /** The records of the loader in the order of the file; undefined for those that are settled, like all before them. */
+  #openRecords: (LoadedRecord | undefined)[] = [];
+  /** Number of leading places of `#openRecords` that are undefined. */
+  #emptyPlaces = 0;
+  /** Bytes of refused records behind one that is not settled. */
+  #waitingBytes = 0;
   /** Whether a record is refused that ends the import. */
   #isEnding = false;
 
@@ -153,27 +164,39 @@ export class Importer {
     record.isSettled = true;
     record.refusal = refusal;
     if (refusal !== undefined && !this.#options.continue) this.#isEnding = true;
-    while (this.#openRecords[this.#reportedCount]?.isSettled)
-      this.#reportRefusal(this.#openRecords[this.#reportedCount++]!);
-    if (this.#reportedCount < MAX_REPORTED) return;
-    this.#openRecords = this.#openRecords.slice(this.#reportedCount);
-    this.#reportedCount = 0;
+    if (refusal !== undefined) this.#waitingBytes += record.size;
+    for (let first = this.#firstOpen(); first?.isSettled; first = this.#firstOpen()) {
+      this.#openRecords[this.#emptyPlaces++] = undefined;
+      this.#reportRefusal(first);
+    }
+    if (this.#emptyPlaces < MAX_EMPTY_PLACES) return;
+    this.#openRecords = this.#openRecords.slice(this.#emptyPlaces);
+    this.#emptyPlaces = 0;
+  }
+
+  #firstOpen(): LoadedRecord | undefined {
+    return this.#openRecords[this.#emptyPlaces];
   }
 
   #reportRefusal(record: LoadedRecord): void {
-    if (record.refusal !== undefined) this.#reject(record, record.refusal);
+    if (record.refusal === undefined) return;
+    this.#waitingBytes -= record.size;
+    this.#reject(record, record.refusal);
   }
 
   /** Reports the refusals behind the record that ended the load. */
   #endLoad(): void {
-    for (const record of this.#openRecords.slice(this.#reportedCount)) this.#reportRefusal(record);
+    for (const record of this.#openRecords) if (record) this.#reportRefusal(record);
     this.#openRecords = [];
-    this.#reportedCount = 0;
+    this.#emptyPlaces = 0;
   }
 
-  /** Yields content records in batches until a change record, the end of the file, or a fatal refusal. */
+  /**
+   * Yields content records in batches until a change record, the end of the file, a fatal refusal, or too many refusals
+   * that wait.
+   */
   async *#contentBatches(): AsyncGenerator<LoadEntry[]> {
-    while (!this.#isEnding && (await this.#source.hasNextRecord())) {
+    while (!this.#isEnding && this.#waitingBytes < MAX_WAITING_BYTES && (await this.#source.hasNextRecord())) {
       const records = this.#source.takeWhile(isContent);
       if (records.length === 0) return;
       const entries = this.#toEntries(records);
