@@ -59,6 +59,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   croner: ['jobs'],
   'cli-progress': ['cli'],
   'prom-client': ['cli'],
+  '@opentelemetry/api': ['server'],
   diff: ['cli'],
   'csv-parse': ['dropfolder'],
   yaml: ['access', 'cli', 'dropfolder'],

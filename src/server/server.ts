@@ -17,6 +17,7 @@ import { createReceiver, type Receiver } from './listen/receiver.js';
 import { Roster } from './listen/roster.js';
 import { readTls, type TlsMaterial } from './listen/tls-material.js';
 import { startLogs } from './logs/logs.js';
+import { observeWithSpans } from './observation/spans.js';
 import { EventLoopMeter } from './processes/event-loop-meter.js';
 import type { Answer, Question, Siblings } from './processes/siblings.js';
 import type { PartFigures } from './processes/statistics.js';
@@ -45,6 +46,7 @@ export class RowanServer implements ConnectionOwner {
   #onAllClosed: (() => void) | undefined;
   readonly #endSettingsCalls: () => void;
   #endLogs: (() => void) | undefined;
+  #endSpans: (() => void) | undefined;
   secureContext: SecureContext | undefined;
   #certificateExpiresAt: number | undefined;
   readonly #loopMeter = new EventLoopMeter();
@@ -102,6 +104,7 @@ export class RowanServer implements ConnectionOwner {
     };
     this.#receivers = this.#config.listen.map((url) => createReceiver(parseListenUrl(url), options));
     this.#startDeadlineChecks();
+    this.#endSpans ??= await observeWithSpans(this.services.observation);
   }
 
   /**
@@ -233,6 +236,7 @@ export class RowanServer implements ConnectionOwner {
     clearTimeout(timeout);
     clearInterval(this.#deadlineTimer);
     this.#endSettingsCalls();
+    this.#endSpans?.();
     this.#loopMeter.stop();
     for (const receiver of this.#receivers) receiver.endHandshakes();
     await this.services.upgrades.waitForUpgrades();
