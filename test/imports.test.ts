@@ -118,6 +118,7 @@ const FOLDERS: Readonly<Record<string, Readonly<Record<string, readonly string[]
     operations: ['entry', 'passwords', 'request', 'services', 'virtual', 'words'],
     long: ['entry', 'observation', 'operations', 'processes', 'request', 'services', 'settings', 'words'],
     connection: ['entry', 'long', 'observation', 'operations', 'processes', 'request', 'services', 'settings', 'words'],
+    watch: ['logs', 'observation', 'processes', 'services'],
     mount: ['connection', 'entry', 'operations', 'request', 'services', 'settings', 'words'],
   },
 };

@@ -41,6 +41,8 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   copy: async () => (await import('./commands/copy.js')).addCopy,
   hbase: async () => (await import('./commands/hbase.js')).addHBase,
   doctor: async () => (await import('./commands/doctor.js')).addDoctor,
+  top: async () => (await import('./commands/top.js')).addTop,
+  tail: async () => (await import('./commands/tail.js')).addTail,
   config: async () => (await import('./commands/config.js')).addConfig,
   quickstart: async () => (await import('./commands/quickstart.js')).addQuickstart,
 };

@@ -24,6 +24,7 @@ import type { PartFigures } from './processes/statistics.js';
 import { createServices, type Helpers, type Services } from './services/services.js';
 import { decodeLimits } from './settings/decode-limits.js';
 import { applySettings, type Config, type LiveValues, onSettingsChanged } from './settings/index.js';
+import { Watches } from './watch/watches.js';
 
 const MAX_CHECK_INTERVAL_SECONDS = 1;
 
@@ -37,6 +38,7 @@ export class RowanServer implements ConnectionOwner {
   readonly rounds = new Rounds();
   readonly #connections = new Roster<Connection>();
   readonly #siblings: Siblings | undefined;
+  readonly #watches: Watches;
   #receivers: Receiver[] = [];
   #listeners: Listener[] = [];
   /** Number of connections of the other processes. */
@@ -56,6 +58,7 @@ export class RowanServer implements ConnectionOwner {
     this.#config = config;
     const readPartFigures = () => this.#partFigures(partition);
     this.services = createServices(partition, config, log, { ...helpers, readPartFigures });
+    this.#watches = new Watches(this.services);
     this.#siblings = helpers.siblings;
     this.decodeLimits = decodeLimits(config);
     this.unsentTotal = new UnsentTotal(config.limits.allUnsentBytes);
@@ -120,6 +123,8 @@ export class RowanServer implements ConnectionOwner {
   answer(question: Question): Answer {
     const { statistics, upgrades } = this.services;
     if (question.about === 'counts') return { counts: statistics.counts() };
+    if (question.about === 'operations') return { operations: this.#watches.lines(question.watcher, question.filter) };
+    if (question.about === 'top') return { top: this.#watches.top(question.watcher) };
     if (question.about === 'serving') return { isServing: this.#closePromise === undefined };
     if (question.about === 'settings') {
       void applySettings(this.#config, question.values);

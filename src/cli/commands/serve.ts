@@ -15,6 +15,7 @@ import { watchNpm } from '../npm.js';
 import { openDirectory } from '../open-directory.js';
 import { addServerOptions, configSources, directoryCommand, resolveSettings, type Settings } from '../options.js';
 import { reloadRoute, SettingsReloader } from '../reload.js';
+import { watchRoutes } from '../watch/watch-routes.js';
 
 const EXAMPLES = `
 Examples:
@@ -112,7 +113,7 @@ async function createLocalServer(
 }
 
 /** What the control socket offers. `server` answers for all processes. */
-function controlRoutes(server: ServerHandle): Route[] {
+function controlRoutes(server: ServerHandle, { schema }: Partition): Route[] {
   return [
     {
       method: 'GET',
@@ -122,6 +123,7 @@ function controlRoutes(server: ServerHandle): Route[] {
         return { type: 'application/json', body: JSON.stringify(answers.flatMap(({ counts }) => counts ?? [])) };
       },
     },
+    ...watchRoutes((question) => server.ask(question), schema),
   ];
 }
 
@@ -160,7 +162,9 @@ export async function serve(
     });
     process.on('SIGHUP', () => void reloader.reload('SIGHUP'));
     const urls = await handle.listen();
-    httpServers.push(...(await openControlServer(settings, [...controlRoutes(handle), reloadRoute(reloader)], log)));
+    httpServers.push(
+      ...(await openControlServer(settings, [...controlRoutes(handle, partition), reloadRoute(reloader)], log)),
+    );
     phase = 'serving';
     const suffixes = partition.settings.suffixes.join(' ');
     const allUrls = http ? [...urls, http.url] : urls;

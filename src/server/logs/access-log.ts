@@ -21,7 +21,7 @@ const PLAIN = /^[ !#-[\]-~]*$/;
 /** Zeros before a fraction with so many digits. */
 const ZEROS = ['', '00000', '0000', '000', '00', '0', ''];
 
-const SUCCESS_CODES: ReadonlySet<number> = new Set([
+export const SUCCESS_CODES: ReadonlySet<number> = new Set([
   ResultCode.success,
   ResultCode.compareFalse,
   ResultCode.compareTrue,
@@ -45,8 +45,8 @@ const SCOPES: Readonly<Record<Scope, number>> = { base: 0, one: 1, sub: 2, subor
 
 /** Writes one JSON line for each ended operation, with the keys of the JSON access log of 389 Directory Server. */
 export class AccessLog implements Observer {
-  readonly #file: LineFile;
-  readonly #settings: Config['accessLog'];
+  readonly #file: Pick<LineFile, 'append'>;
+  readonly #settings: Pick<Config['accessLog'], 'slowerThan' | 'sample'>;
   /** The field with the number of this process; empty in a single process. */
   readonly #workerField: string;
   /** The fields of each connection with its identity, which most of its operations share. */
@@ -56,7 +56,11 @@ export class AccessLog implements Observer {
   /** Begin of the lines of this millisecond. */
   #lineBegin = '';
 
-  constructor(file: LineFile, settings: Config['accessLog'], workerNumber: number | undefined) {
+  constructor(
+    file: Pick<LineFile, 'append'>,
+    settings: Pick<Config['accessLog'], 'slowerThan' | 'sample'>,
+    workerNumber: number | undefined,
+  ) {
     this.#file = file;
     this.#settings = settings;
     this.#workerField = workerNumber === undefined ? '' : `,"worker":${workerNumber}`;

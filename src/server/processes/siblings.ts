@@ -1,5 +1,6 @@
 import type { LiveValues } from '../settings/index.js';
 import type { Counts } from './statistics.js';
+import type { OperationFilter, TopSample, WatchedLines } from './watch.js';
 
 /** A question to the other processes that serve the same directory and port. Plain data, sent between processes. */
 export type Question =
@@ -7,6 +8,10 @@ export type Question =
   | { readonly about: 'counts' }
   /** Asks whether the process takes requests. */
   | { readonly about: 'serving' }
+  /** Asks for the operations since the last question of this watcher. The first question begins the watch. */
+  | { readonly about: 'operations'; readonly watcher: string; readonly filter: OperationFilter }
+  /** Asks for figures since the last question of this watcher. */
+  | { readonly about: 'top'; readonly watcher: string }
   /** Asks for the value that replaced a stored password when its owner bound. */
   | { readonly about: 'upgraded'; readonly id: Uint8Array; readonly stored: Uint8Array }
   /** Tells a process new values of live settings. The answer comes when they are in force, and is empty. */
@@ -15,6 +20,8 @@ export type Question =
 export interface Answer {
   readonly counts?: Counts;
   readonly isServing?: boolean;
+  readonly operations?: WatchedLines;
+  readonly top?: TopSample;
   readonly upgradedHash?: Uint8Array | undefined;
 }
 

@@ -1,0 +1,66 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Command } from 'commander';
+import type { TopSample } from '../../server/processes/watch.js';
+import { ControlClient, controlCommand } from '../control-client.js';
+import { Screen } from '../watch/screen.js';
+import { figuresBetween, type TopFigures } from '../watch/top-figures.js';
+import { formatTop } from '../watch/top-page.js';
+
+const EXAMPLES = `
+Examples:
+  What the server on a data folder does now, drawn again each second; q or Ctrl-C ends:
+    rowan top --data data
+
+  One second of it as text, or for a program:
+    rowan top --data data --once
+    rowan top --data data --once --json
+`;
+
+const INTERVAL_MS = 1000;
+
+interface TopOptions {
+  readonly once?: boolean;
+  readonly json?: boolean;
+}
+
+/** Yields the figures of each interval until the signal. */
+async function* sampleFigures(control: ControlClient, signal: AbortSignal): AsyncGenerator<TopFigures> {
+  const path = `/top?watcher=${randomUUID()}`;
+  const read = async (): Promise<TopSample[]> => JSON.parse(await control.request('GET', path)) as TopSample[];
+  let earlier = await read();
+  for (;;) {
+    try {
+      await sleep(INTERVAL_MS, undefined, { signal });
+    } catch {
+      return;
+    }
+    const later = await read();
+    yield figuresBetween(earlier, later);
+    earlier = later;
+  }
+}
+
+async function top({ once, json }: TopOptions, command: Command): Promise<void> {
+  const control = await ControlClient.find(command);
+  const ending = new AbortController();
+  const isLive = !once && !json && process.stdout.isTTY;
+  const screen = isLive ? new Screen(() => ending.abort()) : undefined;
+  try {
+    for await (const figures of sampleFigures(control, ending.signal)) {
+      const lines = formatTop(figures, `rowan ${new Date().toISOString().slice(11, 19)} UTC`);
+      if (screen) screen.show(lines);
+      else process.stdout.write(json ? `${JSON.stringify(figures)}\n` : `${lines.join('\n')}\n\n`);
+      if (once) return;
+    }
+  } finally {
+    screen?.close();
+  }
+}
+
+export function addTop(program: Command): void {
+  controlCommand(program, 'top', 'show what a running server does: operations, clients, slow searches', EXAMPLES)
+    .option('--once', 'one sample of one second, then end')
+    .option('--json', 'a line of JSON for each sample')
+    .action(top);
+}

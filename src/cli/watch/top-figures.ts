@@ -1,0 +1,96 @@
+import type { Request } from '../../protocol/ldap-messages.js';
+import type { EndedCounts } from '../../server/processes/statistics.js';
+import type { BusyClient, SlowSearch, TopSample } from '../../server/processes/watch.js';
+
+/** Figures of all processes over one interval. */
+export interface TopFigures {
+  /** Length of the interval. */
+  readonly seconds: number;
+  readonly connections: number;
+  /** Per second. */
+  readonly operations: number;
+  readonly entriesSent: number;
+  readonly bytesSent: number;
+  /** The kinds with operations in the interval, the most frequent first. */
+  readonly kinds: readonly OperationFigures[];
+  readonly workers: readonly WorkerFigures[];
+  readonly slowSearches: readonly SlowSearch[];
+  /** `operationCount` and `workMs` are per second. */
+  readonly clients: readonly BusyClient[];
+}
+
+export interface OperationFigures {
+  readonly op: string;
+  readonly perSecond: number;
+  readonly meanMs: number;
+  readonly highestMs: number;
+}
+
+export interface WorkerFigures {
+  /** 0: a single process. */
+  readonly worker: number;
+  readonly pid: number;
+  readonly connections: number;
+  /** Share of the time in which the event loop was busy, from 0 to 1. */
+  readonly busyShare: number;
+  readonly memoryBytes: number;
+}
+
+const MAX_ROWS = 10;
+
+/** Compares two samples of each process. Processes without an earlier sample are left out. */
+export function figuresBetween(earlier: readonly TopSample[], later: readonly TopSample[]): TopFigures {
+  const pairs = later.flatMap((sample) => {
+    const before = earlier.find(({ counts }) => counts.pid === sample.counts.pid);
+    return before && sample.counts.takenAt > before.counts.takenAt ? [{ before, sample }] : [];
+  });
+  const milliseconds = Math.max(1, ...pairs.map(({ before, sample }) => sample.counts.takenAt - before.counts.takenAt));
+  const seconds = milliseconds / 1000;
+  const gained = (read: (sample: TopSample) => number): number =>
+    pairs.reduce((sum, { before, sample }) => sum + read(sample) - read(before), 0);
+  const ops = Object.keys(later[0]?.counts.ended ?? {}) as Request['op'][];
+  const kinds = ops.map((op) => {
+    const count = gained(({ counts }) => countEnded(counts.ended[op]));
+    const workMs = gained(({ counts }) => counts.ended[op].workMs);
+    const highestMs = Math.max(0, ...pairs.map(({ sample }) => sample.highestMs[op] ?? 0));
+    return { op, perSecond: count / seconds, meanMs: count === 0 ? 0 : workMs / count, highestMs };
+  });
+  return {
+    seconds,
+    connections: later.reduce((sum, { counts }) => sum + counts.connectionsCurrent, 0),
+    operations: kinds.reduce((sum, { perSecond }) => sum + perSecond, 0),
+    entriesSent: gained(({ counts }) => counts.entriesSent) / seconds,
+    bytesSent: gained(({ counts }) => counts.bytesSent) / seconds,
+    kinds: kinds.filter(({ perSecond }) => perSecond > 0).sort((a, b) => b.perSecond - a.perSecond),
+    workers: pairs.map(workerFigures).sort((a, b) => a.worker - b.worker),
+    slowSearches: slowestByShape(later),
+    clients: busiestClients(later, seconds),
+  };
+}
+
+function countEnded({ results }: EndedCounts): number {
+  return Object.values(results).reduce((sum, count) => sum + count, 0);
+}
+
+function workerFigures({ before, sample }: { before: TopSample; sample: TopSample }): WorkerFigures {
+  const { workerNumber: worker, pid, connectionsCurrent: connections, memoryBytes, busyMs } = sample.counts;
+  const share = (busyMs - before.counts.busyMs) / (sample.counts.takenAt - before.counts.takenAt);
+  return { worker, pid, connections, busyShare: Math.min(1, share), memoryBytes };
+}
+
+function slowestByShape(samples: readonly TopSample[]): SlowSearch[] {
+  const searches = samples.flatMap(({ slowSearches }) => slowSearches).sort((a, b) => b.workMs - a.workMs);
+  const isFirst = (search: SlowSearch, i: number) => searches.findIndex(({ shape }) => shape === search.shape) === i;
+  return searches.filter(isFirst).slice(0, MAX_ROWS);
+}
+
+function busiestClients(samples: readonly TopSample[], seconds: number): BusyClient[] {
+  const clients = new Map<string, BusyClient>();
+  for (const client of samples.flatMap((sample) => sample.clients)) {
+    const key = `${client.address} ${client.boundAs}`;
+    const known = clients.get(key) ?? { operationCount: 0, workMs: 0 };
+    const operationCount = known.operationCount + client.operationCount / seconds;
+    clients.set(key, { ...client, operationCount, workMs: known.workMs + client.workMs / seconds });
+  }
+  return [...clients.values()].sort((a, b) => b.operationCount - a.operationCount).slice(0, MAX_ROWS);
+}
