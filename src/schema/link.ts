@@ -30,6 +30,18 @@ function parse(declared: SourceDefinition): ParsedDefinition {
   }
 }
 
+/**
+ * Leaves out definitions with `X-YIELD 'TRUE'` whose name another definition of the kind has. A built-in attribute that
+ * only `cn=Monitor` uses so gives way to an attribute of the operator.
+ */
+function withoutYielding(definitions: readonly ParsedDefinition[]): ParsedDefinition[] {
+  const isYielding = (parsed: ParsedDefinition): boolean => firstValue(parsed, 'X-YIELD') === 'TRUE';
+  const keysOf = ({ definition: { kind }, names }: ParsedDefinition): string[] =>
+    names.map((name) => `${kind} ${name.toLowerCase()}`);
+  const firmKeys = new Set(definitions.filter((parsed) => !isYielding(parsed)).flatMap(keysOf));
+  return definitions.filter((parsed) => !isYielding(parsed) || !keysOf(parsed).some((key) => firmKeys.has(key)));
+}
+
 /** Refuses a second definition of an OID, or of a name within its kind. */
 function refuseDuplicates(definitions: readonly ParsedDefinition[]): void {
   const definitionsByKey = new Map<string, ParsedDefinition>();
@@ -110,7 +122,7 @@ function linkRules(
  * uses the definitions yet; definitions without effect are then errors, too.
  */
 export function link(declared: readonly SourceDefinition[], context: Context, isNew: boolean): SchemaTables {
-  const definitions = declared.map(parse);
+  const definitions = withoutYielding(declared.map(parse));
   refuseDuplicates(definitions);
   const definitionsByKind = new Map<DefinitionKind, ParsedDefinition[]>();
   for (const parsed of definitions) {

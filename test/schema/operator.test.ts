@@ -33,6 +33,15 @@ describe('schema files of the operator', () => {
     expect(schema.objectClass('shoe')!.may.has(schema.attribute('shoeSize')!)).to.equal(true);
   });
 
+  it('an attribute of the operator takes the place of one that only cn=Monitor uses', () => {
+    const own = '1.3.6.1.4.1.99999.1';
+    const schema = load(`${head}attributeTypes: ( ${own} NAME ( 'hat' 'VERSION' ) SUP distinguishedName )\n`);
+    expect(schema.attribute('version')!.oid).to.equal(own);
+    expect(schema.attribute('threads')!.definition).to.include("X-YIELD 'TRUE'");
+    const mail = `${head}attributeTypes: ( ${own} NAME 'mail' SUP name )\n`;
+    expect(() => load(mail)).to.throw(SchemaError, "name 'mail' is already that of 'mail'");
+  });
+
   it('schema files of OpenLDAP are accepted, including macros', () => {
     const schema = load(
       'dn: cn={9}own,cn=schema,cn=config\nobjectClass: olcSchemaConfig\ncn: {9}own\n' +
