@@ -61,7 +61,7 @@ class EntryAccess implements Access {
 
   async renew(): Promise<void> {
     const partition = this.#partition;
-    await partition.freshAccess();
+    await partition.freshAccessVersion();
     const access = await this.#accessControl.rulesInForce();
     const target = await partition.findRow(this.#dn);
     if (!target) throw new DropError(`'${this.#dn.text}', whose rights apply to files, does not exist; add the entry`);

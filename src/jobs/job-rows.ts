@@ -84,7 +84,7 @@ const jobStep = (name: string, actions: Omit<RowStep, 'table' | 'key'>): RowStep
   ...actions,
 });
 
-/** Takes the job. The guards fail when another process has taken it or written a heartbeat since `row` was read. */
+/** Returns the step that takes the job. Its guards fail if a process has taken the job or written a heartbeat since. */
 export function takeStep({ name, term, beatCount }: JobRow, state: JobState): RowStep {
   const add = [
     { ...TERM, by: 1n },

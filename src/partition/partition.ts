@@ -512,12 +512,12 @@ export class Partition implements Directory {
     return this.#translate(commitDecoy(this.context));
   }
 
-  /** Newest version of the access rules that this process has read; 0: none. `freshAccess` reads the current one. */
+  /** Newest version of the access rules that this process has read; 0: none. See `freshAccessVersion`. */
   get accessVersion(): number {
     return this.context.shared.accessVersion;
   }
 
-  freshAccess(): Maybe<number> {
+  freshAccessVersion(): Maybe<number> {
     return this.#translateMaybe(() => chain(this.context.shared.fresh(), () => this.accessVersion));
   }
 

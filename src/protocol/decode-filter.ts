@@ -1,7 +1,7 @@
 import type { Filter } from '../ldap/ldap-types.js';
 import type { DecodeLimits } from './limits.js';
 import { hex, type Reader } from './reader.js';
-import { context, filterTags, SEQUENCE } from './tags.js';
+import { contextTag, filterTags, SEQUENCE } from './tags.js';
 
 /** Decodes the filter of a search (RFC 4511 §4.5.1.7). Limits nesting and the number of items. */
 export function decodeFilter(reader: Reader, limits: DecodeLimits): Filter {
@@ -91,16 +91,16 @@ function decodeSubstring(reader: Reader, budget: Budget): Filter {
   let initial: Buffer | undefined;
   let final: Buffer | undefined;
   const anyParts: Buffer[] = [];
-  if (reader.peek() === context(0)) initial = decodePart(reader, budget, context(0));
-  while (reader.peek() === context(1)) anyParts.push(decodePart(reader, budget, context(1)));
-  if (reader.peek() === context(2)) final = decodePart(reader, budget, context(2));
+  if (reader.peek() === contextTag(0)) initial = decodeSubstringPiece(reader, budget, contextTag(0));
+  while (reader.peek() === contextTag(1)) anyParts.push(decodeSubstringPiece(reader, budget, contextTag(1)));
+  if (reader.peek() === contextTag(2)) final = decodeSubstringPiece(reader, budget, contextTag(2));
   reader.leave(outerEnd, 'substrings');
   reader.leaveSequence(substringEnd, 'substring filter');
   if (!initial && !final && anyParts.length === 0) throw reader.refusal('substring filter without a substring');
   return { type: 'substring', attribute, initial, any: anyParts, final };
 }
 
-function decodePart(reader: Reader, budget: Budget, tag: number): Buffer {
+function decodeSubstringPiece(reader: Reader, budget: Budget, tag: number): Buffer {
   spendItem(reader, budget);
   const bytes = reader.bytes('substring', tag);
   if (bytes.length === 0) throw reader.refusal('substring is empty');
@@ -109,10 +109,10 @@ function decodePart(reader: Reader, budget: Budget, tag: number): Buffer {
 
 function decodeExtensible(reader: Reader): Filter {
   const outerEnd = reader.enter(filterTags.extensible, 'extensible filter');
-  const rule = reader.peek() === context(1) ? reader.text('matching rule', context(1)) : undefined;
-  const attribute = reader.peek() === context(2) ? reader.text('filter attribute', context(2)) : undefined;
-  const value = reader.bytes('filter value', context(3));
-  const dnAttributes = reader.peek() === context(4) && reader.boolean('dnAttributes', context(4));
+  const rule = reader.peek() === contextTag(1) ? reader.text('matching rule', contextTag(1)) : undefined;
+  const attribute = reader.peek() === contextTag(2) ? reader.text('filter attribute', contextTag(2)) : undefined;
+  const value = reader.bytes('filter value', contextTag(3));
+  const dnAttributes = reader.peek() === contextTag(4) && reader.boolean('dnAttributes', contextTag(4));
   reader.leaveSequence(outerEnd, 'extensible filter', 4);
   if (rule === undefined && attribute === undefined) {
     throw reader.refusal('extensible filter names neither attribute nor matching rule');

@@ -4,7 +4,7 @@ import { decodeControls } from './decode-controls.js';
 import type { Response, ResponseMessage, Result } from './ldap-messages.js';
 import { defaultLimits } from './limits.js';
 import { hex, Reader } from './reader.js';
-import { context, ENUMERATED, isRequestOp, OCTET_STRING, opOfTag, opTags, REFERRAL, SEQUENCE, SET } from './tags.js';
+import { contextTag, ENUMERATED, isRequestOp, OCTET_STRING, opOfTag, opTags, REFERRAL, SEQUENCE, SET } from './tags.js';
 
 /** Decodes the response in `buffer[start, end)`, for clients and tests. Throws ProtocolError. */
 export function decodeResponse(buffer: Buffer, start = 0, end = buffer.length): ResponseMessage {
@@ -35,15 +35,15 @@ function decodeFields(reader: Reader, op: Response['op']): Response {
     case 'searchReference':
       return { op, urls: decodeUris(reader) };
     case 'intermediate':
-      return { op, oid: optionalText(reader, context(0)), value: optionalBytes(reader, context(1)) };
+      return { op, oid: optionalText(reader, contextTag(0)), value: optionalBytes(reader, contextTag(1)) };
     case 'bindResponse':
-      return { op, ...decodeResult(reader), serverCredentials: optionalBytes(reader, context(7)) };
+      return { op, ...decodeResult(reader), serverCredentials: optionalBytes(reader, contextTag(7)) };
     case 'extendedResponse':
       return {
         op,
         ...decodeResult(reader),
-        oid: optionalText(reader, context(10)),
-        value: optionalBytes(reader, context(11)),
+        oid: optionalText(reader, contextTag(10)),
+        value: optionalBytes(reader, contextTag(11)),
       };
     default:
       return { op, ...decodeResult(reader) };

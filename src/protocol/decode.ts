@@ -15,7 +15,16 @@ import type {
 import { type DecodeLimits, defaultLimits } from './limits.js';
 import { ProtocolError } from './protocol-error.js';
 import { hex, MAX_INT, Reader } from './reader.js';
-import { context, contextConstructed, INTEGER, isRequestOp, OCTET_STRING, opOfTag, opTags, SEQUENCE } from './tags.js';
+import {
+  constructedContextTag,
+  contextTag,
+  INTEGER,
+  isRequestOp,
+  OCTET_STRING,
+  opOfTag,
+  opTags,
+  SEQUENCE,
+} from './tags.js';
 
 /**
  * Decodes the LDAPMessage that fills `buffer[start, end)` (RFC 4511 §4.1.1). Buffers in the result are views into
@@ -101,8 +110,8 @@ function decodeOp(reader: Reader, op: Request['op'], limits: DecodeLimits): Requ
   }
 }
 
-const SIMPLE_TAG = context(0);
-const SASL_TAG = contextConstructed(3);
+const SIMPLE_TAG = contextTag(0);
+const SASL_TAG = constructedContextTag(3);
 const MAX_VERSION = 127;
 
 /** Decodes a BindRequest (RFC 4511 §4.2). */
@@ -158,7 +167,7 @@ function decodeModifyDn(reader: Reader): ModifyDnRequest {
   const dn = reader.text('entry');
   const newRdn = reader.text('newrdn');
   const deleteOldRdn = reader.boolean('deleteoldrdn');
-  const newSuperior = reader.peek() === context(0) ? reader.text('newSuperior', context(0)) : undefined;
+  const newSuperior = reader.peek() === contextTag(0) ? reader.text('newSuperior', contextTag(0)) : undefined;
   reader.leaveSequence(outerEnd, 'modifyDN request', 0);
   return { op: 'modifyDN', dn, newRdn, deleteOldRdn, newSuperior };
 }
@@ -171,8 +180,8 @@ function decodeAbandon(reader: Reader): AbandonRequest {
 /** Decodes an ExtendedRequest (RFC 4511 §4.12). */
 function decodeExtended(reader: Reader): ExtendedRequest {
   const outerEnd = reader.enter(opTags.extended, 'extended request');
-  const oid = reader.oid('requestName', context(0));
-  const value = reader.peek() === context(1) ? reader.bytes('requestValue', context(1)) : undefined;
+  const oid = reader.oid('requestName', contextTag(0));
+  const value = reader.peek() === contextTag(1) ? reader.bytes('requestValue', contextTag(1)) : undefined;
   // Components after requestValue are refused. A value under a wrong tag would otherwise be ignored, and some
   // operations allow a missing value.
   if (reader.peek() >= 0)

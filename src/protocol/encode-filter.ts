@@ -1,6 +1,6 @@
 import type { Filter } from '../ldap/ldap-types.js';
 import { encodeOptional } from './encode.js';
-import { context, filterTags, OCTET_STRING, SEQUENCE } from './tags.js';
+import { contextTag, filterTags, OCTET_STRING, SEQUENCE } from './tags.js';
 import type { Writer } from './writer.js';
 
 /** Appends a filter (RFC 4511 §4.5.1). Recurses to the nesting depth of the filter. */
@@ -22,10 +22,10 @@ export function encodeFilter(writer: Writer, filter: Filter): void {
       encodeSubstring(writer, filter);
       break;
     case 'extensible':
-      encodeOptional(writer, context(1), filter.rule);
-      encodeOptional(writer, context(2), filter.attribute);
-      writer.octetString(context(3), filter.value);
-      if (filter.dnAttributes) writer.boolean(context(4), true);
+      encodeOptional(writer, contextTag(1), filter.rule);
+      encodeOptional(writer, contextTag(2), filter.attribute);
+      writer.octetString(contextTag(3), filter.value);
+      if (filter.dnAttributes) writer.boolean(contextTag(4), true);
       break;
     default:
       writer.text(OCTET_STRING, filter.attribute);
@@ -37,8 +37,8 @@ export function encodeFilter(writer: Writer, filter: Filter): void {
 function encodeSubstring(writer: Writer, filter: Extract<Filter, { type: 'substring' }>): void {
   writer.text(OCTET_STRING, filter.attribute);
   const partsMark = writer.begin(SEQUENCE);
-  encodeOptional(writer, context(0), filter.initial);
-  for (const substring of filter.any) writer.octetString(context(1), substring);
-  encodeOptional(writer, context(2), filter.final);
+  encodeOptional(writer, contextTag(0), filter.initial);
+  for (const substring of filter.any) writer.octetString(contextTag(1), substring);
+  encodeOptional(writer, contextTag(2), filter.final);
   writer.end(partsMark);
 }

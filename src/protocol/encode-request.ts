@@ -5,8 +5,8 @@ import type { BindRequest, Request, RequestMessage, SearchRequest } from './ldap
 import {
   BOOLEAN,
   changeOperations,
-  context,
-  contextConstructed,
+  constructedContextTag,
+  contextTag,
   derefs,
   ENUMERATED,
   INTEGER,
@@ -72,11 +72,11 @@ function encodeFields(writer: Writer, request: Exclude<Request, { op: 'delete' |
       writer.text(OCTET_STRING, request.dn);
       writer.text(OCTET_STRING, request.newRdn);
       writer.boolean(BOOLEAN, request.deleteOldRdn);
-      encodeOptional(writer, context(0), request.newSuperior);
+      encodeOptional(writer, contextTag(0), request.newSuperior);
       break;
     case 'extended':
-      writer.text(context(0), request.oid);
-      encodeOptional(writer, context(1), request.value);
+      writer.text(contextTag(0), request.oid);
+      encodeOptional(writer, contextTag(1), request.value);
   }
 }
 
@@ -101,10 +101,10 @@ function encodeBind(writer: Writer, { version, name, authentication }: BindReque
   writer.integer(INTEGER, version);
   writer.text(OCTET_STRING, name);
   if (authentication.method === 'simple') {
-    writer.octetString(context(0), authentication.password);
+    writer.octetString(contextTag(0), authentication.password);
     return;
   }
-  const sasl = writer.begin(contextConstructed(3));
+  const sasl = writer.begin(constructedContextTag(3));
   writer.text(OCTET_STRING, authentication.mechanism);
   encodeOptional(writer, OCTET_STRING, authentication.credentials);
   writer.end(sasl);

@@ -5,7 +5,7 @@ import { NOTICE_OF_DISCONNECTION } from './oids.js';
 import {
   BOOLEAN,
   CONTROLS,
-  context,
+  contextTag,
   ENUMERATED,
   INTEGER,
   OCTET_STRING,
@@ -68,17 +68,17 @@ function encodeOp(writer: Writer, response: OtherResponse): void {
       for (const url of response.urls) writer.text(OCTET_STRING, url);
       break;
     case 'intermediate':
-      encodeOptional(writer, context(0), response.oid);
-      encodeOptional(writer, context(1), response.value);
+      encodeOptional(writer, contextTag(0), response.oid);
+      encodeOptional(writer, contextTag(1), response.value);
       break;
     case 'bindResponse':
       encodeResult(writer, response);
-      encodeOptional(writer, context(7), response.serverCredentials);
+      encodeOptional(writer, contextTag(7), response.serverCredentials);
       break;
     case 'extendedResponse':
       encodeResult(writer, response);
-      encodeOptional(writer, context(10), response.oid);
-      encodeOptional(writer, context(11), response.value);
+      encodeOptional(writer, contextTag(10), response.oid);
+      encodeOptional(writer, contextTag(11), response.value);
       break;
     default:
       encodeResult(writer, response);

@@ -11,9 +11,9 @@ export const SEQUENCE = 0x30;
 export const SET = 0x31;
 
 /** Context-specific tag `[n]`, primitive. */
-export const context = (n: number): number => 0x80 | n;
+export const contextTag = (n: number): number => 0x80 | n;
 /** Context-specific tag `[n]`, constructed. */
-export const contextConstructed = (n: number): number => 0xa0 | n;
+export const constructedContextTag = (n: number): number => 0xa0 | n;
 
 /** `controls [0]` of an LDAPMessage (RFC 4511 §4.1.1). */
 export const CONTROLS = 0xa0;

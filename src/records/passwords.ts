@@ -126,7 +126,10 @@ export class ImportedPasswords {
     return this.#convert(attributes, [], counts).filter(({ values }) => values.length > 0);
   }
 
-  /** Whether the attributes can be stored unchanged and contain nothing to count. Hashes must be fast to verify. */
+  /**
+   * Whether `#convert` would change and count nothing: there are no locks and account states, and all passwords are
+   * hashes. Hashes that are slow to verify are counted.
+   */
   #areStoredUnchanged(attributes: readonly PartialAttribute[]): boolean {
     if (this.#refusesCostly) return false;
     for (const { type, values } of attributes) {

@@ -20,7 +20,7 @@ export function markHandled<T>(promise: Promise<T>): Promise<T> {
 }
 
 /** Reduces the items with `reduce`, one after another: synchronously until a call returns a promise. */
-export function fold<T, S>(items: readonly T[], start: S, reduce: (state: S, item: T) => Maybe<S>): Maybe<S> {
+export function reduceMaybe<T, S>(items: readonly T[], start: S, reduce: (state: S, item: T) => Maybe<S>): Maybe<S> {
   let state = start;
   for (let i = 0; i < items.length; i++) {
     const nextState = reduce(state, items[i]!);

@@ -56,7 +56,7 @@ type CellSlot = Slot<Buffer>;
 
 interface PendingChanges {
   readonly rows: Map<string, RowSlot>;
-  /** The cells of separate families, by family number. */
+  /** Cells of families that are stored apart from the row (`separate`): by family number, then by row and column. */
   readonly cells: Map<number, Map<string, CellSlot>>;
   lastRowNumber: bigint | undefined;
 }

@@ -51,7 +51,7 @@ for (const engine of NEAR_ENGINES) {
       const other = await Partition.open(store, partition.schema);
       const version = await partition.setAccess(rules('h'), 'cn=x', partition.accessVersion);
       await other.refresh();
-      expect(await other.freshAccess()).to.equal(version);
+      expect(await other.freshAccessVersion()).to.equal(version);
       expect((await other.accessRules())?.text).to.equal(rules('h'));
     });
 

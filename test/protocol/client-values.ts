@@ -4,7 +4,7 @@ import { expectEnd, readSequence, readTagged, writeSequence } from '../../src/pr
 import { encodeOptional } from '../../src/protocol/encode.js';
 import type { ApplicationPasswordsRequest } from '../../src/protocol/extended/application-passwords.js';
 import type { PasswordModify } from '../../src/protocol/extended/password-modify.js';
-import { context, ENUMERATED, INTEGER } from '../../src/protocol/tags.js';
+import { contextTag, ENUMERATED, INTEGER } from '../../src/protocol/tags.js';
 
 const MAX_VALUE = 64 * 1024;
 const ACTIONS = ['add', 'list', 'remove'] as const;
@@ -16,9 +16,9 @@ export function encodeCancel(target: number): Buffer {
 
 export function encodePasswordModify({ userIdentity, oldPassword, newPassword }: PasswordModify): Buffer {
   return writeSequence((writer) => {
-    encodeOptional(writer, context(0), userIdentity);
-    encodeOptional(writer, context(1), oldPassword);
-    encodeOptional(writer, context(2), newPassword);
+    encodeOptional(writer, contextTag(0), userIdentity);
+    encodeOptional(writer, contextTag(1), oldPassword);
+    encodeOptional(writer, contextTag(2), newPassword);
   });
 }
 
@@ -34,13 +34,13 @@ export function decodeGeneratedPassword(value: Buffer | undefined): Buffer | und
 export function encodeApplicationPasswords(request: ApplicationPasswordsRequest): Buffer {
   return writeSequence((writer) => {
     writer.integer(ENUMERATED, ACTIONS.indexOf(request.action));
-    encodeOptional(writer, context(0), request.entry);
+    encodeOptional(writer, contextTag(0), request.entry);
     if (request.action === 'list') return;
-    encodeOptional(writer, context(1), request.name);
+    encodeOptional(writer, contextTag(1), request.name);
     if (request.action === 'remove') return;
-    encodeOptional(writer, context(2), request.networks);
-    encodeOptional(writer, context(3), request.usedBy);
-    encodeOptional(writer, context(4), request.expires);
+    encodeOptional(writer, contextTag(2), request.networks);
+    encodeOptional(writer, contextTag(3), request.usedBy);
+    encodeOptional(writer, contextTag(4), request.expires);
   });
 }
 

@@ -5,7 +5,7 @@ import { expect } from 'chai';
 import { readLdif } from '../../src/ldif/index.js';
 import { writeSequence } from '../../src/protocol/asn1.js';
 import { ControlOid, ExtendedOid } from '../../src/protocol/oids.js';
-import { context, OCTET_STRING } from '../../src/protocol/tags.js';
+import { contextTag, OCTET_STRING } from '../../src/protocol/tags.js';
 import type { SettingValues } from '../../src/server/settings/index.js';
 import { ADMIN, attributes, CHEAP, PEOPLE, personAttributes, personDn, start } from './directory.js';
 import { RawClient, simpleBind } from './raw-client.js';
@@ -154,8 +154,8 @@ describe('server: logs', () => {
   it('a change is an LDIF record of which no value makes a line, and which has no secret', async () => {
     const injected = '\n\ndn: dc=evil\nchangetype: delete\n';
     const passwordModify = writeSequence((writer) => {
-      writer.octetString(context(0), Buffer.from(`dn:${personDn('p1')}`));
-      writer.octetString(context(2), Buffer.from('top secret 3'));
+      writer.octetString(contextTag(0), Buffer.from(`dn:${personDn('p1')}`));
+      writer.octetString(contextTag(2), Buffer.from('top secret 3'));
     });
     const log = await logOf(folder, 'auditLog.output', async (client) => {
       await client.bind(ADMIN.dn, ADMIN.password);

@@ -71,7 +71,7 @@ export function restoreResult(result: LongResult): LongResult {
   };
 }
 
-/** Returns an identity that was posted from another thread with its bytes as Buffers, which arrive as plain arrays. */
+/** Turns the bytes of an identity from another thread, which arrive as plain arrays, back into Buffers. */
 export function restoreIdentity(identity: Identity): Identity {
   switch (identity.kind) {
     case 'anonymous':

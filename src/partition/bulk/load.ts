@@ -10,7 +10,7 @@ import { type Draft, draftFromAttributes } from '../model/draft.js';
 import type { Node } from '../model/node.js';
 import { toLdapError } from '../model/store-errors.js';
 import { noAncestorMessage } from '../tree/locate.js';
-import { normText, ROOT, suffixAt } from '../tree/nodes.js';
+import { normText, ROOT, suffixRdnIndex } from '../tree/nodes.js';
 import { addDraft, additionOf, completeEntry } from '../write/add.js';
 import type { Change } from '../write/change.js';
 import type { WriteContext } from '../write/context.js';
@@ -112,7 +112,7 @@ class BulkLoader {
     } catch (error) {
       this.#reject(entry.source ?? entry, error);
     }
-    return this.#batch.isFull ? this.flush() : undefined;
+    return this.#batch.isFull ? this.startWriting() : undefined;
   }
 
   async #addEntryLater(entry: LoadEntry, dn: Dn, name: string, parent: Promise<Node | undefined>): Promise<void> {
@@ -121,7 +121,7 @@ class BulkLoader {
     } catch (error) {
       this.#reject(entry.source ?? entry, error);
     }
-    if (this.#batch.isFull) await this.flush();
+    if (this.#batch.isFull) await this.startWriting();
   }
 
   #findParent(dn: Dn, name: string): Maybe<Node | undefined> {
@@ -188,7 +188,7 @@ class BulkLoader {
   #orphanError(dn: Dn): LdapError {
     const { shared } = this.#context;
     const reason =
-      suffixAt(dn, shared.suffixes) > 1
+      suffixRdnIndex(dn, shared.suffixes) > 1
         ? 'the entry above it does not exist; parents come before their children'
         : noAncestorMessage(this.#context, dn);
     return new LdapError('noSuchObject', reason);
@@ -245,7 +245,7 @@ class BulkLoader {
   }
 
   /** Starts writing the batch. Resolves when the next batch may be prepared. */
-  async flush(): Promise<void> {
+  async startWriting(): Promise<void> {
     while (this.#batchesInWriting.length >= MAX_WRITING) await this.#batchesInWriting[0]!.whenWritten;
     const batch = this.#batch;
     const { indexes } = this.#context.shared;
@@ -258,7 +258,7 @@ class BulkLoader {
   }
 
   async end(): Promise<void> {
-    await this.flush();
+    await this.startWriting();
     await this.#whenWritten;
   }
 

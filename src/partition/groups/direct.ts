@@ -1,7 +1,7 @@
 import { BoundedMap } from '../../cache/bounded-map.js';
 import type { AttributeType, Dn } from '../../schema/schema-types.js';
 import type { Maybe } from '../../store/contract.js';
-import { chain, fold } from '../../store/maybe.js';
+import { chain, reduceMaybe } from '../../store/maybe.js';
 import type { Node } from '../model/node.js';
 import { cutNorm, equalityPrefix, normRdnOf } from '../model/tables.js';
 import { MAX_NORM } from '../model/thresholds.js';
@@ -29,7 +29,7 @@ export function directGroups(
   const normText = nodeNormText(context, new ReadNode(entry.id, entry.row, entry.parent, normRdn));
   const normTexts = context.shared.nameChanges.storedNormTexts(normText);
   const prefixes = normTexts.map((form) => equalityPrefix(cutNorm(Buffer.from(form, 'latin1'))));
-  return fold(groups, groupsFound, (all, group) =>
+  return reduceMaybe(groups, groupsFound, (all, group) =>
     chain(groupNamesEntry(context, group, prefixes, viewer), (has) => (has ? all.add(group) : all)),
   );
 }
@@ -58,12 +58,16 @@ function groupNamesEntry(
     const isNamedBy = (type: AttributeType): Maybe<boolean> => {
       const index = shared.indexes.ofType(type);
       if (!index?.isReady) return false;
-      const hasMark = fold(keys, false, (has, key) => has || chain(store.get(index.table, key), (mark) => !!mark));
+      const hasMark = reduceMaybe(
+        keys,
+        false,
+        (has, key) => has || chain(store.get(index.table, key), (mark) => !!mark),
+      );
       return chain(hasMark, (has) => {
         if (!has) return false;
         return viewer.sightOf ? maySee(context, viewer, 'search', node, type) : true;
       });
     };
-    return fold(StepCache.lastMemberTypes(context), false, (has, type) => has || isNamedBy(type));
+    return reduceMaybe(StepCache.lastMemberTypes(context), false, (has, type) => has || isNamedBy(type));
   });
 }

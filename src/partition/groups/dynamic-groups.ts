@@ -26,7 +26,7 @@ import {
 import type { SearchContext } from '../read/run/search-context.js';
 import { countVisibleChildren } from '../read/run/visible-children.js';
 import { parentIdOffset } from '../tree/master-row.js';
-import { suffixAt } from '../tree/nodes.js';
+import { suffixRdnIndex } from '../tree/nodes.js';
 import type { Referrers } from './referrers.js';
 import { shortRow } from './short-row.js';
 
@@ -237,10 +237,10 @@ export class UrlTest {
 }
 
 function isInScope(dn: Dn, { base, scope }: Pick<MemberUrl, 'base' | 'scope'>, suffixes: readonly Dn[]): boolean {
-  const depth = base.rdns.length === 0 ? dn.rdns.length : suffixAt(dn, [base]);
+  const depth = base.rdns.length === 0 ? dn.rdns.length : suffixRdnIndex(dn, [base]);
   if (depth < 0) return false;
   if (scope === 'sub') return true;
   if (scope === 'base') return depth === 0;
   // The root has no entry; its children are the suffixes.
-  return base.rdns.length === 0 ? suffixAt(dn, suffixes) === 0 : depth === 1;
+  return base.rdns.length === 0 ? suffixRdnIndex(dn, suffixes) === 0 : depth === 1;
 }

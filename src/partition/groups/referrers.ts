@@ -1,6 +1,6 @@
 import type { AttributeType, Dn } from '../../schema/schema-types.js';
 import type { KeyRange, Maybe } from '../../store/contract.js';
-import { awaitMaybe, chain, fold, isPromise, runWork, type Work } from '../../store/maybe.js';
+import { awaitMaybe, chain, isPromise, reduceMaybe, runWork, type Work } from '../../store/maybe.js';
 import { UNIQUE_MEMBER_MATCH, withoutUid } from '../model/group-rows.js';
 import { cutNorm, equalityPrefix, MASTER_TABLE, PRESENCE_PREFIX, UUID_BYTES } from '../model/tables.js';
 import { MAX_NORM } from '../model/thresholds.js';
@@ -45,7 +45,7 @@ export function referrerLookup(
     types: [] as AttributeType[],
     unindexedTypes: new Set<AttributeType>(),
   };
-  return fold(types, emptyLookup, (lookup, type) => {
+  return reduceMaybe(types, emptyLookup, (lookup, type) => {
     const index = shared.indexes.ofType(type);
     if (!index?.isReady) {
       lookup.unindexedTypes.add(type);

@@ -21,7 +21,7 @@ import { MAX_TRIES } from '../model/thresholds.js';
 import { idBatches } from '../read/plan/sources.js';
 import type { SearchContext } from '../read/run/search-context.js';
 import { requireHead } from '../tree/locate.js';
-import { ROOT, suffixAt } from '../tree/nodes.js';
+import { ROOT, suffixRdnIndex } from '../tree/nodes.js';
 import type { WriteContext } from '../write/context.js';
 import { Overtaken, type ReferringEntry, type ReplacedValue, replaceValues } from './replace.js';
 
@@ -102,7 +102,8 @@ async function findDangling(
     if (description.type !== type) continue;
     const value = Buffer.from(row.subarray(valueStart(row, offset), nextCell(row, offset)));
     const dn = schema.parseDnBytes(withoutUid(type, value));
-    if (suffixAt(dn, shared.suffixes) < 0 || dn.norm.equals(adminNorm) || !(await isMissing(context, dn))) continue;
+    if (suffixRdnIndex(dn, shared.suffixes) < 0 || dn.norm.equals(adminNorm) || !(await isMissing(context, dn)))
+      continue;
     dangling.push({
       type,
       description: name,

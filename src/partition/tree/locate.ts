@@ -6,7 +6,7 @@ import { chain, isPromise } from '../../store/maybe.js';
 import type { Node } from '../model/node.js';
 import { cutNorm, MASTER_TABLE, normRdnOf, parentIdOf } from '../model/tables.js';
 import type { EntryIds } from './entry-ids.js';
-import { childId, ReadNode, ROOT, suffixAt } from './nodes.js';
+import { childId, ReadNode, ROOT, suffixRdnIndex } from './nodes.js';
 import { referralTo, referralUrls } from './referrals.js';
 import type { TreeContext } from './tree-context.js';
 
@@ -185,7 +185,7 @@ export async function throwNoSuchObject(
 
 /** Returns the message for a name that has no existing ancestor. */
 export function noAncestorMessage({ shared }: TreeContext, dn: Dn): string {
-  const index = suffixAt(dn, shared.suffixes);
+  const index = suffixRdnIndex(dn, shared.suffixes);
   if (index >= 0) return `the suffix '${ancestorDn(dn, index).text}' has no entry yet; add the suffix entry first`;
   const suffixes = shared.settings.suffixes.map((suffix) => `'${suffix}'`).join(', ');
   return `no entry with this name: it is below no suffix; this directory holds ${suffixes}`;

@@ -190,7 +190,7 @@ export class NodeCache {
    * Starts from the deepest cached entry, or from the suffix, and reads one tree row per name.
    */
   deepest(dn: Dn, start: number, suffixes: readonly Dn[], era = this.#era): Maybe<PathNode | undefined> {
-    const suffixIndex = suffixAt(dn, suffixes);
+    const suffixIndex = suffixRdnIndex(dn, suffixes);
     if (suffixIndex < start) return undefined;
     return this.#descend(dn, start, suffixIndex, this.#nearest(dn, start), era);
   }
@@ -278,7 +278,7 @@ export function normText(dn: Dn, rdnIndex: number): string {
 }
 
 /** Returns the index of the first RDN of the suffix at or above `dn`; -1 if `dn` is below no suffix. */
-export function suffixAt({ rdns, norm }: Dn, suffixes: readonly Dn[]): number {
+export function suffixRdnIndex({ rdns, norm }: Dn, suffixes: readonly Dn[]): number {
   for (let i = 0; i < suffixes.length; i++) {
     const suffix = suffixes[i]!;
     const start = norm.length - suffix.norm.length;

@@ -19,7 +19,7 @@ import {
   UUID_BYTES,
   upRdnOf,
 } from '../model/tables.js';
-import { joinDn, normText, suffixAt } from '../tree/nodes.js';
+import { joinDn, normText, suffixRdnIndex } from '../tree/nodes.js';
 import { type Rows, readAround } from './around.js';
 import { parsedDn } from './check/place.js';
 import { dnByRows, lostDn } from './lost-name.js';
@@ -107,7 +107,7 @@ export class Salvage {
 
   /** Finds the base by tree rows. Returns undefined if a tree row is damaged. */
   async #findBase(base: Dn, suffixes: readonly Dn[]): Promise<TreeRow | 'absent' | undefined> {
-    let rdnIndex = suffixAt(base, suffixes);
+    let rdnIndex = suffixRdnIndex(base, suffixes);
     if (rdnIndex < 0) return 'absent';
     let key = treeKey(ROOT_ID, cutNorm(Buffer.from(normText(base, rdnIndex), 'latin1')));
     for (;;) {
@@ -250,7 +250,7 @@ export class Salvage {
         if (!key || !lostRanges.some((lostRange) => isInRange(lostRange, key))) continue;
         const parentDn = await this.#dnByMasterRows(Buffer.from(parentIdOf(row)));
         const dn = parsedDn(this.#schema, joinDn(upRdnOf(row), parentDn));
-        if (dn && suffixAt(dn, [base]) >= 0) entries.push({ id, dn, above: parentDn });
+        if (dn && suffixRdnIndex(dn, [base]) >= 0) entries.push({ id, dn, above: parentDn });
       }
     }
     entries.sort((a, b) => a.dn.rdns.length - b.dn.rdns.length);

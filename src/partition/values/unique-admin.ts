@@ -7,7 +7,7 @@ import { keysOf } from '../../store/batches.js';
 import { isComputed } from '../model/computed.js';
 import { parseUniqueKey, UNIQUE_TABLE, uniqueRange } from '../model/unique-rows.js';
 import { filterAttributes, type UniqueRecord } from '../model/value-rules.js';
-import { suffixAt } from '../tree/nodes.js';
+import { suffixRdnIndex } from '../tree/nodes.js';
 import type { WriteContext } from '../write/context.js';
 import { retryWithFreshState } from '../write/freshly.js';
 
@@ -96,7 +96,7 @@ function validateDefinition(
   if (attributes.length === 0) throw new LdapError('unwillingToPerform', 'a uniqueness constraint needs an attribute');
   const types = new Set(attributes.map((name) => uniqueType(schema, name)));
   const dn = subtree === undefined ? undefined : schema.parseDn(subtree);
-  if (dn && suffixAt(dn, shared.suffixes) < 0)
+  if (dn && suffixRdnIndex(dn, shared.suffixes) < 0)
     throw new LdapError('noSuchObject', `'${subtree}' lies below no suffix of this directory`);
   const parsedFilter = filter === undefined ? undefined : parseFilter(filter);
   if (parsedFilter) checkFilter(schema, parsedFilter);

@@ -5,7 +5,7 @@ import { isPromise } from '../../store/maybe.js';
 import type { Node } from '../model/node.js';
 import { cutNorm, MASTER, MASTER_TABLE, normRdnOf, parentIdOf, Q, ROOT_ID } from '../model/tables.js';
 import type { Constraint } from '../model/value-rules.js';
-import { suffixAt } from '../tree/nodes.js';
+import { suffixRdnIndex } from '../tree/nodes.js';
 
 const MAX_DEPTH = 2 * MAX_RDNS;
 
@@ -65,10 +65,10 @@ export function pathOfNode(node: Node): Path {
 
 /** Returns the path of a DN; undefined if it is below no suffix. */
 export function pathOfDn(dn: Dn, suffixes: readonly Dn[]): Path | undefined {
-  const suffixIndex = suffixAt(dn, suffixes);
+  const suffixIndex = suffixRdnIndex(dn, suffixes);
   if (suffixIndex < 0) return undefined;
   const suffix = suffixes.find(
-    ({ rdns }, i) => rdns.length === dn.rdns.length - suffixIndex && suffixAt(dn, [suffixes[i]!]) >= 0,
+    ({ rdns }, i) => rdns.length === dn.rdns.length - suffixIndex && suffixRdnIndex(dn, [suffixes[i]!]) >= 0,
   )!;
   const lowerPath = dn.rdns.slice(0, suffixIndex).map(({ norm }) => cutNorm(norm));
   return [cutNorm(suffix.norm), ...lowerPath.reverse()];

@@ -1,5 +1,5 @@
 import { MAX_INT } from '../reader.js';
-import { context, contextConstructed } from '../tags.js';
+import { constructedContextTag, contextTag } from '../tags.js';
 import { Writer } from '../writer.js';
 
 /**
@@ -27,15 +27,15 @@ export type AccountUsability =
  */
 export function encodeAccountUsability(usability: AccountUsability): Buffer {
   const writer = new Writer();
-  if (usability.usable) writer.integer(context(0), Math.min(usability.expiresIn, MAX_INT));
+  if (usability.usable) writer.integer(contextTag(0), Math.min(usability.expiresIn, MAX_INT));
   else {
     const { inactive, reset, expired, grace, untilUnlock } = usability;
-    const element = writer.begin(contextConstructed(1));
-    writer.boolean(context(0), inactive);
-    writer.boolean(context(1), reset);
-    writer.boolean(context(2), expired);
-    if (grace !== undefined) writer.integer(context(3), grace);
-    if (untilUnlock !== undefined) writer.integer(context(4), Math.min(untilUnlock, MAX_INT));
+    const element = writer.begin(constructedContextTag(1));
+    writer.boolean(contextTag(0), inactive);
+    writer.boolean(contextTag(1), reset);
+    writer.boolean(contextTag(2), expired);
+    if (grace !== undefined) writer.integer(contextTag(3), grace);
+    if (untilUnlock !== undefined) writer.integer(contextTag(4), Math.min(untilUnlock, MAX_INT));
     writer.end(element);
   }
   return Buffer.from(writer.take());

@@ -1,6 +1,6 @@
 import { writeSequence } from '../asn1.js';
 import { MAX_INT } from '../reader.js';
-import { context, contextConstructed } from '../tags.js';
+import { constructedContextTag, contextTag } from '../tags.js';
 
 /** Errors of the control (draft-behera-ldap-password-policy-10 §6.2). OpenLDAP defines `passwordTooLong`. */
 export const PasswordPolicyError = {
@@ -30,10 +30,10 @@ export interface PasswordPolicyResponse {
 export function encodePasswordPolicy({ expiresIn, grace, error }: PasswordPolicyResponse): Buffer {
   return writeSequence((writer) => {
     if (expiresIn !== undefined || grace !== undefined) {
-      const warningMark = writer.begin(contextConstructed(0));
-      writer.integer(expiresIn === undefined ? context(1) : context(0), Math.min(expiresIn ?? grace!, MAX_INT));
+      const warningMark = writer.begin(constructedContextTag(0));
+      writer.integer(expiresIn === undefined ? contextTag(1) : contextTag(0), Math.min(expiresIn ?? grace!, MAX_INT));
       writer.end(warningMark);
     }
-    if (error !== undefined) writer.integer(context(1), PasswordPolicyError[error]);
+    if (error !== undefined) writer.integer(contextTag(1), PasswordPolicyError[error]);
   });
 }

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { LdapError } from '../../ldap/ldap-error.js';
 import { expectEnd, readInteger, readSequence, readTagged, writeSequence } from '../asn1.js';
 import { encodeOptional } from '../encode.js';
-import { context, SEQUENCE } from '../tags.js';
+import { contextTag, SEQUENCE } from '../tags.js';
 
 const ACTIONS = ['add', 'list', 'remove'] as const;
 
@@ -65,7 +65,7 @@ function decodeText(field: Buffer): string {
 
 /** Encodes the responseValue of `add`: the new password, which the server never shows again. */
 export function encodeAddedPassword(password: string): Buffer {
-  return writeSequence((writer) => writer.text(context(0), password));
+  return writeSequence((writer) => writer.text(contextTag(0), password));
 }
 
 /** Encodes the responseValue of `list`. */
@@ -74,7 +74,7 @@ export function encodeListedPasswords(listed: readonly ListedApplicationPassword
     for (const { name, networks, usedBy, expires, created, lastUse } of listed) {
       const passwordMark = writer.begin(SEQUENCE);
       const fields = [name, networks, usedBy, expires, created, lastUse];
-      for (const [i, field] of fields.entries()) encodeOptional(writer, context(i + 1), field);
+      for (const [i, field] of fields.entries()) encodeOptional(writer, contextTag(i + 1), field);
       writer.end(passwordMark);
     }
   });

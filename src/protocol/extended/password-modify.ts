@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { LdapError } from '../../ldap/ldap-error.js';
 import { expectEnd, readSequence, readTagged, writeSequence } from '../asn1.js';
-import { context } from '../tags.js';
+import { contextTag } from '../tags.js';
 
 /** requestValue of the password modify operation (RFC 3062 §2). */
 export interface PasswordModify {
@@ -36,5 +36,5 @@ export function decodePasswordModify(value: Buffer | undefined): PasswordModify 
 
 /** Encodes the responseValue: the password that the server generated. */
 export function encodeGeneratedPassword(password: Buffer): Buffer {
-  return writeSequence((writer) => writer.octetString(context(0), password));
+  return writeSequence((writer) => writer.octetString(contextTag(0), password));
 }

@@ -22,7 +22,7 @@ export function startReading(accepted: Socket, onBytes: (bytes: Buffer) => void)
   const socketInternals = accepted as SocketInternals;
   const handle = socketInternals._handle;
   if (accepted instanceof TLSSocket || typeof handle?.useUserBuffer !== 'function') {
-    // The socket is paused when it could have been passed to another process.
+    // A server with workers accepts sockets paused, so that no byte is read before a worker has the socket.
     return accepted.on('data', onBytes).resume();
   }
   socketInternals._handle = null;

@@ -13,7 +13,7 @@ export function acceptTls(plain: Socket, secureContext: SecureContext): TLSSocke
 const LOCAL_STRENGTH = 256;
 const CHACHA_STRENGTH = 256;
 
-/** Returns the key length of the socket's cipher in bits, and 256 for a local socket. */
+/** Returns the key length of the socket's cipher in bits: 256 for a local socket, 0 without TLS. */
 export function cipherStrength(socket: Socket): number {
   if (!(socket instanceof TLSSocket)) return socket.remoteAddress === undefined ? LOCAL_STRENGTH : 0;
   const { name } = socket.getCipher() ?? { name: '' };

@@ -53,7 +53,7 @@ export class AccessLog implements Observer {
   readonly #clients = new Map<number, { readonly boundAs: string; readonly fields: string }>();
   #successCount = 0;
   #millisecond = 0;
-  /** Begin of the lines of this millisecond. */
+  /** Beginning of the lines of this millisecond. */
   #lineBegin = '';
 
   constructor(

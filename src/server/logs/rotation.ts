@@ -5,7 +5,7 @@ import type { Config } from '../settings/index.js';
 
 const CHECK_MS = 1000;
 const DAY_MS = 86_400_000;
-/** Bytes at the begin of a file that contain the time of its first line. */
+/** Bytes at the beginning of a file that contain the time of its first line. */
 const HEAD_BYTES = 200;
 const TIME = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/;
 /** End of the name of a former file, also when another program has compressed the file. */

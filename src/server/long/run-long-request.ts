@@ -27,7 +27,7 @@ export async function runLongRequest(services: Services, request: LongRequest, r
   const message = decodeRequest(bytes, 0, bytes.length, decodeLimits(services.config));
   const scope = new LongRequestScope(services, request, reply);
   // The access rules may have changed since this thread last read them.
-  await services.partition.freshAccess();
+  await services.partition.freshAccessVersion();
   const operation = new Operation(scope, message.id, message.request.op);
   const outcome = await performRequest(operation, message, reply);
   await scope.flush();

@@ -3,7 +3,7 @@ import { decodePagedResults } from '../../protocol/controls/paged-results.js';
 import { decodeResponse } from '../../protocol/decode-response.js';
 import type { Control } from '../../protocol/ldap-messages.js';
 import { ControlOid } from '../../protocol/oids.js';
-import { context, OCTET_STRING } from '../../protocol/tags.js';
+import { contextTag, OCTET_STRING } from '../../protocol/tags.js';
 import { Writer } from '../../protocol/writer.js';
 import type { ReplyEntry } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
@@ -82,9 +82,9 @@ export function sendOutcome(response: LdapjsResponse, outcome: Outcome): void {
 /** Adds the OID and value of an extended response through a hook, because ldapjs would write it as text. */
 function addExtendedFields(response: LdapjsResponse, { oid, value }: Outcome): void {
   response._writeResponse = (ber) => {
-    if (oid !== undefined) ber.writeString(oid, context(10));
-    if (value !== undefined && value.length > 0) ber.writeBuffer(value, context(11));
-    else if (value !== undefined) ber.writeString('', context(11));
+    if (oid !== undefined) ber.writeString(oid, contextTag(10));
+    if (value !== undefined && value.length > 0) ber.writeBuffer(value, contextTag(11));
+    else if (value !== undefined) ber.writeString('', contextTag(11));
     return ber;
   };
 }

@@ -6,11 +6,11 @@ import type { RequestDescription } from './request-description.js';
 export type SearchReport = Pick<SearchOutcome, 'plan' | 'rowsExamined' | 'advice'>;
 
 /** Rows that a search examines in vain from which the search may be unindexed. */
-const MIN_ROWS_IN_VAIN = 100;
+const MIN_UNINDEXED_ROWS = 100;
 
 /** Whether an index that the directory lacks would have spared the search many rows. */
 export function isUnindexed({ plan, rowsExamined, advice }: SearchReport, entryCount: number): boolean {
-  if (plan === 'base' || plan === 'index' || rowsExamined - entryCount < MIN_ROWS_IN_VAIN) return false;
+  if (plan === 'base' || plan === 'index' || rowsExamined - entryCount < MIN_UNINDEXED_ROWS) return false;
   return advice() !== undefined;
 }
 

@@ -27,7 +27,7 @@ export interface EntryLock {
   readonly sinceMs: number | undefined;
 }
 
-/** Returns the lock that `value` sets, or `other` when that isOtherLonger longer. A lock without a start never ends. */
+/** Returns the lock that `value` sets, or `other` when that is longer. A lock without a start never ends. */
 export function mergeLock({ type }: AttributeDescription, value: Buffer, other?: EntryLock): EntryLock {
   const isLockTime = type.name.toLowerCase() === 'pwdaccountlockedtime';
   const lockedAtMs = (isLockTime && generalizedTimeMs(value)) || 0;

@@ -34,7 +34,7 @@ export function sessionRights(context: RightsContext): Maybe<SessionRights | und
   const { identity } = context.session;
   // For bound identities `isBindValid` has read the shared row.
   if (identity.kind !== 'anonymous') return rightsOf(context, identity);
-  const rulesRead = context.services.partition.freshAccess();
+  const rulesRead = context.services.partition.freshAccessVersion();
   return isPromise(rulesRead) ? rulesRead.then(() => rightsOf(context, identity)) : rightsOf(context, identity);
 }
 

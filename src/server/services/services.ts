@@ -43,7 +43,7 @@ export type ServedDirectory = Pick<
   | 'findRow'
   | 'findVirtual'
   | 'findVisible'
-  | 'freshAccess'
+  | 'freshAccessVersion'
   | 'groupsOf'
   | 'groupsVersion'
   | 'moment'

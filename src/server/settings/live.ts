@@ -51,12 +51,17 @@ export function compareConfigs(running: Config, loaded: Config): { changes: Sett
     const [oldValue, newValue] = [settingValue(running, name), settingValue(loaded, name)];
     if (isDeepStrictEqual(oldValue, newValue)) continue;
     const effect = spec.live ?? 'restart';
-    changes.push({ name, oldText: publicText(spec, oldValue), newText: publicText(spec, newValue), effect });
+    changes.push({
+      name,
+      oldText: textWithoutCredentials(spec, oldValue),
+      newText: textWithoutCredentials(spec, newValue),
+      effect,
+    });
     if (effect !== 'restart') liveValues[name] = newValue;
   }
   return { changes, liveValues: liveValues as LiveValues };
 }
 
-function publicText(spec: SettingSpec, value: AnyValue): string {
+function textWithoutCredentials(spec: SettingSpec, value: AnyValue): string {
   return value === undefined ? 'not set' : formatValue(spec, value).replaceAll(/:\/\/[^/\s@]*@/g, '://…@');
 }

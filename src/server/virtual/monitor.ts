@@ -178,7 +178,7 @@ function subsystem(
   name: string,
   attribute: keyof typeof CLASSES,
   figures: Readonly<Record<string, number | VirtualAttributes | undefined>>,
-  given: VirtualAttributes = [],
+  containerAttributes: VirtualAttributes = [],
 ): ComputedEntry[] {
   const dn = `cn=${name},${MONITOR_DN}`;
   const children = Object.entries(figures).flatMap(([childName, figure]) => {
@@ -186,7 +186,7 @@ function subsystem(
     const attributes = typeof figure === 'number' ? [[attribute, [String(figure)]] as const] : figure;
     return makeEntry(`cn=${childName},${dn}`, childName, [CLASSES[attribute]], attributes);
   });
-  return [makeEntry(dn, name, ['monitorContainer'], given, true), ...children];
+  return [makeEntry(dn, name, ['monitorContainer'], containerAttributes, true), ...children];
 }
 
 /** An entry right below cn=Monitor with texts that are read for each search. */

@@ -41,7 +41,7 @@ export function familyReads({ familyReads }: OpenTable, families: ReadonlySet<nu
   return options;
 }
 
-function openTable(spec: TableSpec, handle: TableHandle, rowFamilies: readonly number[]): OpenTable {
+function makeOpenTable(spec: TableSpec, handle: TableHandle, rowFamilies: readonly number[]): OpenTable {
   const lock = { family: handle.families.length - 1, qualifier: EMPTY, timestamp: MAX_TIME };
   return {
     spec,
@@ -80,7 +80,7 @@ export class Cluster {
     this.numbers = registry.internal(NUMBERS_TABLE);
     const gates = registry.internal(GATES_TABLE);
     const spec = { name: GATES, families: [] };
-    this.#tables.set(GATES, openTable(spec, gates, []));
+    this.#tables.set(GATES, makeOpenTable(spec, gates, []));
   }
 
   /** Returns the table, and looks it up if it is not cached. Rejects with `noTable`. */
@@ -119,7 +119,7 @@ export class Cluster {
     if (!spec) throw noTable(name);
     const handle = this.#registry.handle(spec);
     const rowFamilies = spec.families.flatMap((family, number) => (family.separate ? [] : [number]));
-    const table = openTable(spec, handle, rowFamilies);
+    const table = makeOpenTable(spec, handle, rowFamilies);
     this.#tables.set(name, table);
     return table;
   }

@@ -1,5 +1,5 @@
 import type { Maybe, Reader } from '../../../store/contract.js';
-import { chain, fold, isPromise } from '../../../store/maybe.js';
+import { chain, isPromise, reduceMaybe } from '../../../store/maybe.js';
 import { ENTRY_UUID_OID, type Index, type IndexSet, OBJECT_CLASS_OID } from '../../model/index-set.js';
 import {
   cutNorm,
@@ -119,7 +119,7 @@ function planEquality(term: Term, context: PlanContext): Maybe<IndexPlan | undef
 
 function planAnd(operands: readonly CompiledFilter[], context: PlanContext): Maybe<IndexPlan | undefined> {
   const orderedOperands = context.reportTerm ? operands : orderOperands(operands);
-  return fold(orderedOperands, undefined as IndexPlan | undefined, (best, operand) => {
+  return reduceMaybe(orderedOperands, undefined as IndexPlan | undefined, (best, operand) => {
     const fewCount = operand.kind === 'term' && operand.group ? FEW_MEMBERS : 1;
     if (best && best.count <= fewCount && !context.reportTerm) return best;
     // The first operand probably has the fewest candidates, so its ids are read at once.
@@ -142,7 +142,7 @@ function afterPause<T>({ pause }: PlanContext, value: T): Maybe<T> {
 /** Returns undefined if an operand has no plan. */
 function planOr(operands: readonly CompiledFilter[], context: PlanContext): Maybe<IndexPlan | undefined> {
   const plans: IndexPlan[] = [];
-  const areAllPlanned = fold(operands, true, (isPlanned, operand) => {
+  const areAllPlanned = reduceMaybe(operands, true, (isPlanned, operand) => {
     if (!isPlanned) return false;
     return chain(planOperand(operand, context), (plan) => {
       if (!plan) return false;
@@ -170,7 +170,7 @@ function planTerm(term: Term, context: PlanContext): Maybe<IndexPlan | undefined
     reportTerm?.(term, undefined, sourceChoices);
     return undefined;
   }
-  const countedSources = fold(sourceChoices, [] as CountedSource[], (sources, alternatives) =>
+  const countedSources = reduceMaybe(sourceChoices, [] as CountedSource[], (sources, alternatives) =>
     chain(chooseSource(alternatives, context), (source) => {
       sources.push(source);
       return sources;
@@ -247,7 +247,7 @@ function chooseSource(sources: readonly Source[], context: PlanContext): Maybe<C
   const keepRanges = context.rangeUse === 'kept';
   if (sources.length === 1) return countSource(sources[0]!, reader, COUNT_CAP, { pause, keepRanges });
   const recentCounts = context.reportTerm ? undefined : context.indexes.recentCounts;
-  const countedSources = fold(sources, [] as CountedSource[], (list, source) =>
+  const countedSources = reduceMaybe(sources, [] as CountedSource[], (list, source) =>
     chain(countSource(source, reader, COUNT_CAP, { recentCounts, keepRanges }), (result) => {
       list.push(result);
       return list;

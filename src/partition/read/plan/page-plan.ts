@@ -1,5 +1,5 @@
 import type { Maybe } from '../../../store/contract.js';
-import { chain, fold } from '../../../store/maybe.js';
+import { chain, reduceMaybe } from '../../../store/maybe.js';
 import type { CompiledFilter } from '../filter/compiled-filter.js';
 import { type IndexPlan, type PlanContext, planIndexes } from './index-plan.js';
 import { keyRanges } from './key-ranges.js';
@@ -20,7 +20,7 @@ export function usableOperands(filter: CompiledFilter): readonly CompiledFilter[
 export function planPages(filter: CompiledFilter, context: PlanContext): Maybe<PagePlan | undefined> {
   const operands = usableOperands(filter);
   let best: PagePlan | undefined;
-  const planning = fold([...operands.keys()], undefined as unknown, (_, partNumber) => {
+  const planning = reduceMaybe([...operands.keys()], undefined as unknown, (_, partNumber) => {
     if (best && best.count <= 1) return;
     return chain(planIndexes(operands[partNumber]!, { ...context, rangeUse: 'kept' }), (plan) => {
       // A plan with ranges is usable only if key ranges can answer the whole operand.

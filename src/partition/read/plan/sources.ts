@@ -1,6 +1,6 @@
 import { batchesOf } from '../../../store/batches.js';
 import type { KeyRange, Maybe, Reader } from '../../../store/contract.js';
-import { chain, fold, isPromise } from '../../../store/maybe.js';
+import { chain, isPromise, reduceMaybe } from '../../../store/maybe.js';
 import type { RecentCounts } from '../../model/recent-counts.js';
 import { GRAM, UUID_BYTES } from '../../model/tables.js';
 
@@ -94,7 +94,9 @@ class ListCounter {
     const groups = Array.from({ length: Math.ceil(prefixes.length / GROUP_SIZE) }, (_, n) =>
       prefixes.slice(n * GROUP_SIZE, (n + 1) * GROUP_SIZE),
     );
-    const counting = fold(groups, undefined as unknown, (_, group) => chain(this.#countGroup(group), () => pause?.()));
+    const counting = reduceMaybe(groups, undefined as unknown, (_, group) =>
+      chain(this.#countGroup(group), () => pause?.()),
+    );
     return chain(counting, () => ({
       source: this.#ids ? { ids: Buffer.concat(this.#ids) } : this.#source,
       count: this.#count,

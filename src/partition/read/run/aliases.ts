@@ -6,7 +6,7 @@ import type { Node } from '../../model/node.js';
 import { MASTER_TABLE } from '../../model/tables.js';
 import type { Viewer } from '../../model/viewer.js';
 import { deepestEntry, type LocatedEntry, requireEntry } from '../../tree/locate.js';
-import { ROOT, suffixAt } from '../../tree/nodes.js';
+import { ROOT, suffixRdnIndex } from '../../tree/nodes.js';
 import { referralTo, referralUrls, specialClass } from '../../tree/referrals.js';
 import { HiddenEntry, isVisible } from '../../tree/sight.js';
 import type { Places } from '../../tree/specials.js';
@@ -32,7 +32,7 @@ export async function followPath(
     throw new LdapError('loopDetect', `more than ${MAX_ALIASES} aliases lead to '${dn.text.slice(0, 200)}'`);
   const deepestFound = await deepestEntry(context, context.store, dn, 0);
   const path = deepestFound ? pathTo(deepestFound.node) : [];
-  const suffixIndex = suffixAt(dn, context.shared.suffixes);
+  const suffixIndex = suffixRdnIndex(dn, context.shared.suffixes);
   for (let i = 0; i < path.length; i++) {
     const node = path[i]!;
     const row = node === deepestFound!.node ? deepestFound!.row : await context.store.get(MASTER_TABLE.name, node.id);

@@ -45,7 +45,10 @@ export interface EntryRow {
 /** Number of entries whose tree rows are read at once. */
 const GROUP_SIZE = 64;
 
-/** Checks every master row and its tree row, and adds the implied index rows to the fingerprints. */
+/**
+ * Checks every master row and its tree row. Adds the index rows that they imply to `expectedFingerprints`, which are
+ * later compared with those of the index tables.
+ */
 export async function checkEntries(survey: Survey): Promise<void> {
   await checkEntriesIn(survey, {}, async (entries) => {
     for (const { id, impliedRows } of entries)

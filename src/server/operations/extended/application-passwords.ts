@@ -87,7 +87,7 @@ async function removePassword(context: Context, dn: Dn, name: string): Promise<v
   });
 }
 
-/** Changes the application passwords that each attempt reads. */
+/** Changes the application passwords of the entry. Each attempt reads them and asks `changeFor` for the change. */
 async function changePasswords(
   context: Context,
   dn: Dn,

@@ -84,7 +84,7 @@ async function changeUserPassword(
   const actor = actorOf(context);
   const anyPassword = { operation: 'replace', attribute: { type: 'userPassword', values: [] } } as const;
   await partition.requireAllowed(dn, [anyPassword], actor, controls).catch((error: unknown) => {
-    throw withoutExistence(session, fields.userIdentity, error);
+    throw hidingExistence(session, fields.userIdentity, error);
   });
   const value = await hashing.hash(clearPassword, [], new OperationSource(context));
   const replaceChange = { operation: 'replace', attribute: { type: 'userPassword', values: [value] } } as const;
@@ -115,7 +115,7 @@ async function changeUserPassword(
  * Returns the error for a client that may not change the password of another entry: the same one whether the entry
  * exists or not. The administrator is told what is wrong.
  */
-function withoutExistence(session: Session, named: string | undefined, error: unknown): unknown {
+function hidingExistence(session: Session, named: string | undefined, error: unknown): unknown {
   if (session.isAdmin || named === undefined || !(error instanceof LdapError)) return error;
   if (error.result !== 'noSuchObject' && error.result !== 'insufficientAccessRights') return error;
   return new LdapError('insufficientAccessRights', `'${named}' is no entry whose password you may change`);
@@ -132,7 +132,7 @@ async function targetDn(context: Context, identity: string | undefined): Promise
   if (identity === '')
     throw new LdapError('protocolError', 'userIdentity is empty; leave it out for the bound identity');
   return namedIdentity(context, identity).catch((error: unknown) => {
-    throw withoutExistence(session, identity, error);
+    throw hidingExistence(session, identity, error);
   });
 }
 

@@ -139,8 +139,8 @@ async function removeDeadFromRow(cluster: Cluster, row: LockedRow, value: Buffer
 
 /**
  * Returns the number of rows that are locked by dead writers. With `remove`, the locks and all empty lock cells are
- * removed. Without `remove`, locks of drained writers are not counted, because another front end is about to remove
- * them.
+ * removed. Without `remove`, locks of writers whose plans a front end has applied (state `drained`) are not
+ * counted: that front end removes them next.
  */
 export async function countDeadLocks(cluster: Cluster, remove: boolean): Promise<number> {
   let count = 0;

@@ -280,7 +280,7 @@ function scanFields(table: TableCodec, options: HBaseScanOptions): Buffer {
       .message(6, timeRange(options))
       .uint(7, 1)
       .uint(10, BATCH_BYTES)
-      // HBase refuses this field for a reversed scan. Loading on demand is its default.
+      // HBase refuses `load_column_families_on_demand` in a reversed scan. Without the field, HBase loads on demand.
       .bool(13, options.isReverse ? false : undefined)
       .bool(15, options.isReverse === true)
       .uint(17, options.batchRows ?? BATCH_ROWS)
@@ -289,7 +289,7 @@ function scanFields(table: TableCodec, options: HBaseScanOptions): Buffer {
   );
 }
 
-/** TimeRange: from 1, to 2 (exclusive). */
+/** Encodes a TimeRange (fields: from 1, to 2, exclusive) that holds only `timestamp`. */
 function timeRange({ timestamp }: HBaseScanOptions): MessageWriter | undefined {
   return timestamp === undefined ? undefined : new MessageWriter().uint(1, timestamp).uint(2, timestamp + 1n);
 }

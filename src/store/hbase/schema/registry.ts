@@ -165,7 +165,10 @@ export class TableRegistry {
     await this.#updateRow(spec.name, [{ op: 'equals', ...stateCell(state!) }], change);
   }
 
-  /** Returns false when a guard does not hold, or did not hold in a repetition after an attempt without an answer. */
+  /**
+   * Returns false when a guard does not hold. After an attempt without an answer, false may also mean that the attempt
+   * was applied: the change makes the guard of its repetition fail.
+   */
   #updateRow(name: string, guards: Guard[], change: Omit<RowMutation, 'key'>): Promise<boolean> {
     return this.#client.mutate(this.#catalog, {
       key: Buffer.from(name),

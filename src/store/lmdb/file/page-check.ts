@@ -113,7 +113,7 @@ export class PageCheck {
   }
 
   #nodeProblem(i: number, upper: number, leaf: boolean, rules: TreeRules): string {
-    const offset = this.#nodeOffset(i);
+    const offset = this.#nodePointer(i);
     if (offset % 2 !== 0 || offset < upper || offset > NODE_ROOM - NODE_HEADER)
       return `has node ${i} at offset ${offset}`;
     const keyLength = this.keyLength(i);
@@ -147,13 +147,14 @@ export class PageCheck {
     return '';
   }
 
-  #nodeOffset(i: number): number {
+  /** Returns the stored pointer to node `i`, counted from the end of the page header. */
+  #nodePointer(i: number): number {
     return this.bytes.readUInt16LE(this.at + PAGE_HEADER_BYTES + 2 * i);
   }
 
   /** Offset of node `i` in `bytes`. */
   #nodeStart(i: number): number {
-    return this.at + PAGE_HEADER_BYTES + this.#nodeOffset(i);
+    return this.at + PAGE_HEADER_BYTES + this.#nodePointer(i);
   }
 
   keyStart(i: number): number {

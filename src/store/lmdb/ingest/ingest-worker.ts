@@ -9,7 +9,14 @@ import { toStoreError } from '../file/lmdb-errors.js';
 import type { LmdbTable } from '../file/lmdb-table.js';
 import { drainInto, EnvironmentSource } from '../write/committer.js';
 import { revivePlan, unpackTable } from './ingest-codec.js';
-import { FAIL, type FailpointStop, type IngestData, type IngestReply, type IngestRequest, WAIT } from './ingester.js';
+import {
+  FAILPOINT_FAIL,
+  FAILPOINT_WAIT,
+  type FailpointStop,
+  type IngestData,
+  type IngestReply,
+  type IngestRequest,
+} from './ingester.js';
 import { TableLoader } from './loader.js';
 
 /**
@@ -43,10 +50,10 @@ port.on('message', (firstRequest: IngestRequest) => {
 /** Waits at a failpoint until the main thread has called the test's `Failpoint`. Throws if that call threw. */
 function waitAtFailpoint(failpoint: FailpointName): void {
   if (!gate) return;
-  Atomics.store(gate, 0, WAIT);
+  Atomics.store(gate, 0, FAILPOINT_WAIT);
   port.postMessage({ failpoint } satisfies FailpointStop);
-  Atomics.wait(gate, 0, WAIT);
-  if (Atomics.load(gate, 0) === FAIL) throw new Error(`failpoint ${failpoint}`);
+  Atomics.wait(gate, 0, FAILPOINT_WAIT);
+  if (Atomics.load(gate, 0) === FAILPOINT_FAIL) throw new Error(`failpoint ${failpoint}`);
 }
 
 /** The reason why a transaction was aborted: the failed request, or the commit if `requestIndex` is -1. */

@@ -18,7 +18,7 @@ export interface IngestReply {
   readonly memory: readonly ArrayBuffer[];
 }
 
-/** Message from the thread that it has stopped at a failpoint and waits for `GO` or `FAIL`. */
+/** Message from the thread that it has stopped at a failpoint and waits for `FAILPOINT_GO` or `FAILPOINT_FAIL`. */
 export interface FailpointStop {
   readonly failpoint: FailpointName;
 }
@@ -26,14 +26,14 @@ export interface FailpointStop {
 /** The `workerData` of the thread. */
 export interface IngestData {
   readonly folder: string;
-  /** Present if failpoints are used: the main thread sets it to `GO` or `FAIL` to release the thread. */
+  /** Present if failpoints are used: `FAILPOINT_GO` or `FAILPOINT_FAIL` of the main thread releases the thread. */
   readonly gate?: Int32Array<SharedArrayBuffer> | undefined;
 }
 
 /** The values of `IngestData.gate`. */
-export const WAIT = 0;
-export const GO = 1;
-export const FAIL = 2;
+export const FAILPOINT_WAIT = 0;
+export const FAILPOINT_GO = 1;
+export const FAILPOINT_FAIL = 2;
 
 interface PendingBatch {
   readonly rows: readonly PackedRows[];
@@ -79,11 +79,11 @@ class IngestThread {
   }
 
   #passFailpoint(name: FailpointName): void {
-    let signal = GO;
+    let signal = FAILPOINT_GO;
     try {
       this.#failpoint!(name);
     } catch {
-      signal = FAIL;
+      signal = FAILPOINT_FAIL;
     }
     Atomics.store(this.#gate!, 0, signal);
     Atomics.notify(this.#gate!, 0);
