@@ -1,4 +1,5 @@
-/** npm run bench -- logs: what the access log costs a search, in searches a second of processor time. */
+/** npm run bench -- logs: what the access log and scrapes of /metrics cost, in searches a second of processor time. */
+import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,7 +8,7 @@ import { compileLoad, drive, makePeople } from './load.mjs';
 import { cpuSeconds } from './machine.mjs';
 import { formatRows, median } from './report.mjs';
 import { BASE } from './rows.mjs';
-import { Rowan } from './servers.mjs';
+import { freePort, Rowan } from './servers.mjs';
 
 const PEOPLE = 20_000;
 const USAGE = `npm run bench -- logs [options]
@@ -36,23 +37,31 @@ export async function main(root, args) {
   }
   compileLoad(root);
   const folder = mkdtempSync(join(tmpdir(), 'rowan-logs-'));
-  const off = new Rowan(join(folder, 'off'), root);
-  const on = new Rowan(join(folder, 'on'), root);
+  const [off, on, scraped] = ['off', 'on', 'scraped'].map((name) => new Rowan(join(folder, name), root));
+  const servers = [off, on, scraped];
   on.flags = ['--access-log-output', join(folder, 'access.log')];
+  const httpPort = await freePort();
+  scraped.flags = ['--http', `127.0.0.1:${httpPort}`];
   process.once('SIGINT', () => process.exit(130));
   process.once('exit', () => {
-    for (const server of [off, on]) server.process?.kill('SIGKILL');
+    for (const server of servers) server.process?.kill('SIGKILL');
     rmSync(folder, { recursive: true, force: true });
   });
   const file = join(folder, 'people.ldif');
   makePeople(root, PEOPLE, file);
-  for (const server of [off, on]) {
+  for (const server of servers) {
     server.load(file);
     await server.start();
   }
-  const lines = searches.map((row) => lineOf(root, [off, on], row, Number(options.turns), Number(options.seconds)));
-  for (const server of [off, on]) await server.stop();
-  process.stdout.write(`\n${formatRows([['searches a second of processor time', 'log off', 'log on'], ...lines])}\n`);
+  // A process of its own, because the load blocks this one.
+  const scrape = `setInterval(() => fetch('http://127.0.0.1:${httpPort}/metrics').then((r) => r.text()), 1000)`;
+  const scraper = spawn(process.execPath, ['-e', scrape], { stdio: ['ignore', 'ignore', 'inherit'] });
+  process.once('exit', () => scraper.kill());
+  const lines = searches.map((row) => lineOf(root, servers, row, Number(options.turns), Number(options.seconds)));
+  scraper.kill();
+  for (const server of servers) await server.stop();
+  const title = ['searches a second of processor time', 'neither', 'access log', '/metrics each second'];
+  process.stdout.write(`\n${formatRows([title, ...lines])}\n`);
 }
 
 function lineOf(root, servers, row, turns, seconds) {
@@ -64,8 +73,8 @@ function lineOf(root, servers, row, turns, seconds) {
       // The first turn warms the servers.
       if (turn >= 0) taken[n].push((ops * seconds) / (cpuSeconds(server.process.pid) - before));
     }
-  const [off, on] = taken.map(median);
-  const cells = [Math.round(off), `${Math.round(on)} (${(on / off).toFixed(2)})`];
+  const [off, ...others] = taken.map(median);
+  const cells = [Math.round(off), ...others.map((rate) => `${Math.round(rate)} (${(rate / off).toFixed(2)})`)];
   process.stderr.write(`${row.title}  ${cells.join('  ')}\n`);
   return [row.title, ...cells.map(String)];
 }

@@ -22,7 +22,7 @@ npm run bench -- access [options]  what access rules cost
 npm run bench -- groups [options]  what groups cost
 npm run bench -- binds [options]   how long a bind takes that fails
 npm run bench -- fairness [options] how long a search waits beside requests at their largest
-npm run bench -- logs [options]    what the access log costs
+npm run bench -- logs [options]    what the access log and scrapes of /metrics cost
 npm run bench -- memory            what a server holds beside clients that ask for more than it may keep
 npm run bench -- flame [options]   where the time of a search goes, as a picture
 npm run bench -- profile [options] in which part of the program each row spends its time
