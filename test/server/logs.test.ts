@@ -125,6 +125,7 @@ describe('server: logs', () => {
         await client.request(simpleBind(`cn=${text}`, 'x'));
         await client.bind(ADMIN.dn, ADMIN.password);
       }
+      for (const size of [40, 4000]) await client.search('', { attributes: Array(60).fill('\u0001'.repeat(size)) });
       const invalid = { type: 'equal', attribute: 'cn', value: Buffer.from('ff0afe', 'hex') } as const;
       await client.search(PEOPLE, { filter: invalid });
       const long = { type: 'equal', attribute: 'cn', value: Buffer.alloc(1024 * 1024, 0xff) } as const;
@@ -133,9 +134,10 @@ describe('server: logs', () => {
     const searches = lines.filter(({ operation }) => operation === 'SRCH');
     const bases = hostile.slice(0, 3).map((text) => `cn=${text}`);
     expect(searches.slice(0, 3).map(({ base_dn }) => base_dn)).to.deep.equal(bases);
-    expect(searches[5]!.filter).to.equal('(cn=\\ff\\0a\\fe)');
-    for (const { base_dn, filter } of [searches[4]!, searches[6]!])
+    expect(searches[7]!.filter).to.equal('(cn=\\ff\\0a\\fe)');
+    for (const { base_dn, filter } of [searches[4]!, searches[8]!])
       expect([base_dn, filter].some((text) => (text as string).endsWith('…'))).to.equal(true);
+    for (const { attrs } of [searches[5]!, searches[6]!]) expect((attrs as string[]).at(-1)).to.equal('…');
     for (const line of lines) expect(JSON.stringify(line).length).to.be.lessThan(20_000);
   });
 

@@ -123,6 +123,41 @@ describe('observers of operations', () => {
     expect(JSON.stringify(seen)).to.not.match(/the secret|dGhlIHNlY3JldA/);
   });
 
+  it('see no value of a name that may be a secret, however it is written', async () => {
+    await client.bind(ADMIN.dn, ADMIN.password);
+    seen.length = 0;
+    const value = Buffer.from('SECRET');
+    const names = [
+      'userPassword;',
+      'userPassword;x,y',
+      'userPassword ',
+      'oid.2.5.4.35',
+      '2.5.4.035',
+      'sambaNTPassword',
+    ];
+    for (const attribute of names) await client.search(PEOPLE, { filter: { type: 'equal', attribute, value } });
+    const dns = ['SECRET', 'userPassword=SECRET,ou=people', 'uid=ada+userPassword;x=SECRET', 'OID.2.5.4.35=a\\,SECRET'];
+    for (const dn of dns) {
+      await client.request({ op: 'delete', dn });
+      await client.request({ op: 'modifyDN', dn, newRdn: dn, deleteOldRdn: true, newSuperior: dn });
+      await client.bind(dn, 'x');
+    }
+    const sasl = { method: 'sasl', mechanism: 'SECRET word', credentials: undefined } as const;
+    await client.request({ op: 'bind', version: 3, name: '', authentication: sasl });
+    const requests = seen.map(({ request }) => request!);
+    expect(JSON.stringify(requests)).to.not.include('SECRET');
+    expect(requests.filter(({ filter }) => filter).map(({ filter }) => filter)).to.deep.equal(
+      names.map((name) => `(${name}=hidden)`),
+    );
+    expect(requests.filter(({ newRdn }) => newRdn).map(({ newRdn }) => newRdn)).to.deep.equal([
+      'hidden',
+      'userPassword=hidden,ou=people',
+      'uid=ada+userPassword;x=hidden',
+      'OID.2.5.4.35=hidden',
+    ]);
+    expect(requests.at(-1)!.method).to.equal('invalid');
+  });
+
   it('see messages that cannot be decoded, unbinds, and connections', async () => {
     client.write(Buffer.from('300c02010163070a0100040101ff', 'hex'));
     await client.ended();

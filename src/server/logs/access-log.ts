@@ -6,16 +6,19 @@ import {
   isUnindexed,
   type Observer,
 } from '../observation/finished-operation.js';
+import { shownMessage } from '../observation/hidden-values.js';
 import type { RequestDescription } from '../observation/request-description.js';
 import type { Config } from '../settings/index.js';
 import type { LineFile } from './line-file.js';
 
 /** Longest text of a field, in characters. */
 const MAX_TEXT = 4096;
+/** Longest form of a character in JSON, in characters. */
+const MAX_ESCAPE = 6;
 /** Most connections whose fields are kept. */
 const MAX_CLIENTS = 20_000;
 /** Characters that JSON allows unescaped although terminals or readers of lines treat them specially. */
-const UNSAFE = /[\u007f-\u009f\u2028\u2029]/g;
+const UNSAFE = /[\u007f-\u009f\u2028\u2029\p{Bidi_Control}]/gu;
 /** Text that is the same in JSON. */
 const PLAIN = /^[ !#-[\]-~]*$/;
 /** Zeros before a fraction with so many digits. */
@@ -75,7 +78,8 @@ export class AccessLog implements Observer {
     const description = operation.description();
     if (description) line += describe(op, description);
     line += `,"err":${result.code}`;
-    if (result.message !== '') line += text('msg', result.message);
+    const message = shownMessage(result);
+    if (message !== '') line += text('msg', message);
     if (result.matchedDN !== '') line += text('matched_dn', result.matchedDN);
     line += text('reason', operation.bindFailure);
     if (op === 'search') line += `,"nentries":${operation.entryCount},"bytes":${operation.sentBytes}`;
@@ -170,12 +174,27 @@ function text(key: string, value: string | undefined): string {
 }
 
 function list(key: string, values: readonly string[] | undefined): string {
-  return values === undefined ? '' : `,"${key}":[${values.map(quote).join(',')}]`;
+  if (values === undefined) return '';
+  let items = '';
+  for (const value of values) {
+    const item = quote(value);
+    const isFull = items.length + item.length > MAX_TEXT + MAX_ESCAPE;
+    items += `${items === '' ? '' : ','}${isFull ? '"…"' : item}`;
+    if (isFull) break;
+  }
+  return `,"${key}":[${items}]`;
 }
 
-/** Returns the text as JSON in one line. A text longer than `MAX_TEXT` ends with the mark `…`. */
+/**
+ * Returns the text as JSON in one line, in little more than `MAX_TEXT` characters. A text that was cut ends with the
+ * mark `…`.
+ */
 function quote(value: string): string {
   if (value.length <= MAX_TEXT && PLAIN.test(value)) return `"${value}"`;
-  const json = JSON.stringify(value.length > MAX_TEXT ? `${value.slice(0, MAX_TEXT)}…` : value);
-  return json.replace(UNSAFE, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  const json = toJson(value.length > MAX_TEXT ? `${value.slice(0, MAX_TEXT)}…` : value);
+  return json.length > MAX_TEXT + MAX_ESCAPE ? toJson(`${value.slice(0, MAX_TEXT / MAX_ESCAPE)}…`) : json;
+}
+
+function toJson(value: string): string {
+  return JSON.stringify(value).replace(UNSAFE, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }

@@ -1,17 +1,17 @@
 import { formatFilter } from '../../ldap/filter-text.js';
 import { LdapError } from '../../ldap/ldap-error.js';
-import type { Filter, Scope } from '../../ldap/ldap-types.js';
+import type { Scope } from '../../ldap/ldap-types.js';
 import { decodeSessionTracking, type SessionTracking } from '../../protocol/controls/session-tracking.js';
 import type { Control, Request } from '../../protocol/ldap-messages.js';
 import { ControlOid } from '../../protocol/oids.js';
 import type { Schema } from '../../schema/schema.js';
+import { hideSecrets, hideSecretsInDn } from './hidden-values.js';
 
 /** Longest text of a field of a description, in characters. */
 const MAX_TEXT = 4096;
 /** Most attributes, changes and controls that a description lists. */
 const MAX_ITEMS = 100;
 const FILTER_LIMITS = { maxText: MAX_TEXT, maxValue: MAX_TEXT };
-const HIDDEN_VALUE = Buffer.from('hidden');
 
 /**
  * A request as short texts, without secret values. Plain data, which can be sent to another process. Texts are as the
@@ -45,7 +45,7 @@ export function describeRequest(request: Request, controls: readonly Control[], 
   const description = describeOperation(request, schema);
   if (controls.length === 0) return description;
   const tracking = controls.find(({ oid }) => oid === ControlOid.sessionTracking);
-  const oids = controls.slice(0, MAX_ITEMS).map(oidOf);
+  const oids = cutList(controls.map(({ oid }) => oid));
   return { ...description, controls: oids, sessionTracking: tracking && decodeIfValid(tracking) };
 }
 
@@ -59,38 +59,37 @@ function decodeIfValid({ value }: Control): SessionTracking | undefined {
   }
 }
 
-function oidOf({ oid }: Control): string {
-  return cut(oid);
-}
-
 function describeOperation(request: Request, schema: Schema): RequestDescription {
   switch (request.op) {
     case 'bind': {
       const { authentication, version } = request;
-      const method = authentication.method === 'sasl' ? cut(authentication.mechanism) : 'simple';
-      return { target: cut(request.name), method, version };
+      const method = authentication.method === 'sasl' ? mechanismOf(authentication.mechanism) : 'simple';
+      return { target: cutDn(request.name, schema), method, version };
     }
     case 'search': {
       const { base, scope, filter, attributes } = request;
       const filterText = cut(formatFilter(hideSecrets(filter, schema), FILTER_LIMITS));
-      return { target: cut(base), scope, filter: filterText, attributes: cutList(attributes) };
+      return { target: cutDn(base, schema), scope, filter: filterText, attributes: cutList(attributes) };
     }
     case 'add':
-      return { target: cut(request.dn), attributes: cutList(request.attributes.map(({ type }) => type)) };
+      return {
+        target: cutDn(request.dn, schema),
+        attributes: cutList(request.attributes.slice(0, MAX_ITEMS + 1).map(({ type }) => type)),
+      };
     case 'modify': {
       const changes = request.changes.slice(0, MAX_ITEMS + 1);
       const texts = changes.map(({ operation, attribute }) => `${operation}: ${attribute.type}`);
-      return { target: cut(request.dn), changes: cutList(texts) };
+      return { target: cutDn(request.dn, schema), changes: cutList(texts) };
     }
     case 'modifyDN': {
       const { dn, newRdn, newSuperior, deleteOldRdn } = request;
-      const names = { target: cut(dn), newRdn: cut(newRdn), deleteOldRdn };
-      return newSuperior === undefined ? names : { ...names, newSuperior: cut(newSuperior) };
+      const names = { target: cutDn(dn, schema), newRdn: cutDn(newRdn, schema), deleteOldRdn };
+      return newSuperior === undefined ? names : { ...names, newSuperior: cutDn(newSuperior, schema) };
     }
     case 'compare':
-      return { target: cut(request.dn), attributes: [cut(request.attribute)] };
+      return { target: cutDn(request.dn, schema), attributes: [cut(request.attribute)] };
     case 'delete':
-      return { target: cut(request.dn) };
+      return { target: cutDn(request.dn, schema) };
     case 'extended':
       return { oid: cut(request.oid) };
     case 'abandon':
@@ -105,30 +104,23 @@ function cut(text: string): string {
   return text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}…` : text;
 }
 
+function cutDn(text: string, schema: Schema): string {
+  return hideSecretsInDn(cut(text), schema);
+}
+
+/** A text that is no mechanism name (RFC 4422 §3.1) may be a password. */
+function mechanismOf(text: string): string {
+  return /^[A-Z0-9_-]{1,20}$/.test(text) ? text : 'invalid';
+}
+
+/** Returns the first texts: at most `MAX_ITEMS`, and `MAX_TEXT` characters together. Further texts become `…`. */
 function cutList(texts: readonly string[]): string[] {
-  const firstTexts = texts.slice(0, MAX_ITEMS).map(cut);
-  return texts.length > MAX_ITEMS ? [...firstTexts, '…'] : firstTexts;
-}
-
-/** Replaces the values of secret attributes by `hidden`. */
-function hideSecrets(filter: Filter, schema: Schema): Filter {
-  switch (filter.type) {
-    case 'and':
-    case 'or':
-      return { ...filter, filters: filter.filters.map((part) => hideSecrets(part, schema)) };
-    case 'not':
-      return { ...filter, filter: hideSecrets(filter.filter, schema) };
-    case 'present':
-      return filter;
-    case 'substring':
-      if (!isSecret(filter.attribute, schema)) return filter;
-      return { type: 'equal', attribute: filter.attribute, value: HIDDEN_VALUE };
-    default:
-      return isSecret(filter.attribute, schema) ? { ...filter, value: HIDDEN_VALUE } : filter;
+  const firstTexts: string[] = [];
+  let remainingLength = MAX_TEXT;
+  for (const text of texts) {
+    remainingLength -= text.length;
+    if (firstTexts.length === MAX_ITEMS || remainingLength < 0) return [...firstTexts, '…'];
+    firstTexts.push(text);
   }
-}
-
-/** Whether values of the attribute must not be shown. A rule without an attribute may compare secrets, too. */
-function isSecret(attribute: string | undefined, schema: Schema): boolean {
-  return attribute === undefined || schema.describe(attribute)?.type.secret === true;
+  return firstTexts;
 }

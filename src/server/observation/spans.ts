@@ -1,5 +1,6 @@
 import { resultName } from '../../ldap/ldap-error.js';
 import type { FinishedOperation } from './finished-operation.js';
+import { shownMessage } from './hidden-values.js';
 import type { Observation } from './observation.js';
 
 /** The place in which all copies of `@opentelemetry/api` 1.x keep what a program has registered. */
@@ -24,7 +25,7 @@ export async function observeWithSpans(observation: Observation): Promise<(() =>
       const attributes = spanAttributes(operation);
       const span = tracer.startSpan(`LDAP ${op}`, { kind: SpanKind.SERVER, root: true, startTime, attributes });
       if (FAULTS.has(resultName(result.code)))
-        span.setStatus({ code: SpanStatusCode.ERROR, message: result.message ?? '' });
+        span.setStatus({ code: SpanStatusCode.ERROR, message: shownMessage(result) });
       span.end(new Date(endedAt));
     },
   });
