@@ -68,7 +68,8 @@ export function removeLeftovers(file: string): void {
   }
 }
 
-function isOtherProcess(pid: number): boolean {
+/** Whether `pid` is a living process other than this process. */
+export function isOtherProcess(pid: number): boolean {
   if (pid === process.pid) return false;
   try {
     return process.kill(pid, 0);
@@ -100,7 +101,7 @@ function ignoreMissing(read: () => string): string | undefined {
 }
 
 /** Gives a system error the file name of the user, or the folder when the folder is the cause. */
-function withUserPath(error: unknown, file: string): unknown {
+export function withUserPath(error: unknown, file: string): unknown {
   if (!(error instanceof Error && 'syscall' in error)) return error;
   const failure = error as NodeJS.ErrnoException;
   failure.path = failure.code === 'EACCES' || failure.code === 'EROFS' ? dirname(resolve(file)) : file;

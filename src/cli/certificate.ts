@@ -1,10 +1,11 @@
 import type { Logger } from 'pino';
 import type { RowanServer } from '../server/server.js';
 
-/** Reloads the certificate after SIGHUP and logs the result. */
-export function renewCertificate(server: RowanServer, log: Logger): void {
+/** Reads the files of the certificate again, and logs the result. `level`: of the line that tells success. */
+export function renewCertificate(server: RowanServer, log: Logger, level: 'info' | 'debug' = 'info'): void {
   server.renewCertificate().then(
-    (isRenewed) => log.info(isRenewed ? 'the certificate was reloaded' : 'there is no certificate any more'),
+    (isRenewed) =>
+      log[level](isRenewed ? 'the certificate was reloaded from its files' : 'there is no certificate any more'),
     (error: Error) => log.error(`the certificate could not be reloaded, the old one stays: ${error.message}`),
   );
 }

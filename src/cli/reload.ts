@@ -27,6 +27,9 @@ export interface ReloadReport {
   readonly overrides: Readonly<Partial<Record<SettingName, string>>>;
 }
 
+/** Name of the requester of a reload by signal. */
+export const SIGHUP = 'SIGHUP';
+
 interface ReloadTarget {
   readonly config: Config;
   readonly log: Logger;
@@ -37,6 +40,8 @@ interface ReloadTarget {
 export class SettingsReloader {
   readonly #sources: ConfigSources;
   readonly #target: ReloadTarget;
+  /** Texts of the changes that wait for a restart, as logged. */
+  #loggedWaits: readonly string[] = [];
   #lastReload: Promise<unknown> = Promise.resolve();
 
   /** `sources`: the file, variables and flags that the server was started with. */
@@ -55,8 +60,9 @@ export class SettingsReloader {
   async #reload(requestedBy: string): Promise<ReloadReport> {
     const hadCertificate = this.#target.config.tls.cert !== undefined;
     const report = await this.#reloadSettings(requestedBy);
-    // The files may have been replaced, whatever the settings say.
-    if (hadCertificate || this.#target.config.tls.cert !== undefined) this.#target.renewCertificate();
+    // At SIGHUP the files may have been replaced, whatever the settings say.
+    const isAsked = requestedBy === SIGHUP || report.changes.some(({ name }) => name.startsWith('tls.'));
+    if (isAsked && (hadCertificate || this.#target.config.tls.cert !== undefined)) this.#target.renewCertificate();
     return report;
   }
 
@@ -69,12 +75,12 @@ export class SettingsReloader {
       const loaded = loadConfig(this.#sources);
       const { changes, liveValues } = compareConfigs(config, loaded.config);
       await requireUsable(makeConfig({ ...listValues(config), ...liveValues }), changes);
-      recordChanges(changes, requestedBy, log);
+      const newChanges = this.#logChanges(changes, requestedBy);
       // The end of the audit log is recorded where the log ends, its begin where it begins.
       const auditLog = config.auditLog.output === 'off' ? config.auditLog : { ...config.auditLog };
       await applySettings(config, liveValues);
-      for (const { name, oldText, newText, effect } of changes) {
-        const setting = `${name}: ${oldText} → ${newText} (${effect})`;
+      for (const change of newChanges) {
+        const setting = `${describeChange(change)} (${change.effect})`;
         appendAuditRecord(auditLog, { by: requestedBy, setting }, (message) => log.error(message));
       }
       return { file, problems: [], changes, overrides: listOverrides(loaded) };
@@ -84,6 +90,26 @@ export class SettingsReloader {
         log.error({ by: requestedBy, problem }, 'a mistake in the configuration: no setting is changed');
       return { file, problems, changes: [], overrides: {} };
     }
+  }
+
+  /** Logs and returns the changes, without those that wait for a restart and were logged before. */
+  #logChanges(changes: readonly SettingChange[], requestedBy: string): readonly SettingChange[] {
+    const { log } = this.#target;
+    const waits = changes.filter(({ effect }) => effect === 'restart').map(describeChange);
+    const newChanges = changes.filter((change) => !this.#loggedWaits.includes(describeChange(change)));
+    this.#loggedWaits = waits;
+    for (const { name, oldText, newText, effect } of newChanges) {
+      if (effect === 'restart') continue;
+      log.info({ by: requestedBy, setting: name, old: oldText, new: newText, effect }, 'a setting is changed');
+    }
+    const settings = newChanges.map(describeChange).filter((text) => waits.includes(text));
+    if (settings.length > 0)
+      log.warn(
+        { by: requestedBy, settings: settings.join('; ') },
+        'settings in the configuration take effect after a restart',
+      );
+    else if (newChanges.length === 0) log.info({ by: requestedBy }, 'no setting has changed');
+    return newChanges;
   }
 }
 
@@ -110,17 +136,8 @@ async function requireUsable(config: Config, changes: readonly SettingChange[]):
   if (changes.some(({ name }) => name.startsWith('tls.'))) await readTls(config);
 }
 
-/** Logs each change, and the settings that need a restart together. */
-function recordChanges(changes: readonly SettingChange[], requestedBy: string, log: Logger): void {
-  const waitingChanges = changes.filter(({ effect }) => effect === 'restart');
-  for (const { name, oldText, newText, effect } of changes) {
-    if (effect === 'restart') continue;
-    log.info({ by: requestedBy, setting: name, old: oldText, new: newText, effect }, 'a setting is changed');
-  }
-  if (waitingChanges.length > 0) {
-    const settings = waitingChanges.map(({ name, oldText, newText }) => `${name}: ${oldText} → ${newText}`).join('; ');
-    log.warn({ by: requestedBy, settings }, 'settings in the configuration take effect after a restart');
-  } else if (changes.length === 0) log.info({ by: requestedBy }, 'no setting has changed');
+function describeChange({ name, oldText, newText }: SettingChange): string {
+  return `${name}: ${oldText} → ${newText}`;
 }
 
 function listOverrides({ origins }: LoadedConfig): ReloadReport['overrides'] {

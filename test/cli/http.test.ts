@@ -130,9 +130,7 @@ describe('cli: health checks over HTTP', () => {
     const args = ['serve', '--data', sandbox.data, '--listen', 'ldap://127.0.0.1:0', '--http', '0.0.0.0:0'];
     const without = await rowan(args);
     expect(without.code).to.equal(2);
-    expect(without.stderr).to.contain(
-      'rowan: http.listen: 0.0.0.0:0 is an address that other machines reach; set http',
-    );
+    expect(without.stderr).to.contain('rowan: --http-listen is an address that other machines reach; set http');
     writeFileSync(file, 'short\n');
     const short = await rowan([...args, '--http-token-file', file]);
     expect(short.stderr).to.contain(`rowan: http.tokenFile: ${file} must hold one token of at least 22 characters`);

@@ -1,4 +1,13 @@
-import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { expect } from 'chai';
 import type { Filter } from '../../src/ldap/ldap-types.js';
 import { ExtendedOid } from '../../src/protocol/oids.js';
@@ -272,7 +281,10 @@ describe('cli: settings that change while the server runs', () => {
       sandbox.data,
     ]);
     expect(refused).to.include({ code: 1, stdout: '' });
-    expect(refused.stderr).to.match(/rowan.yaml is changed, but the server \(pid \d+\) keeps its settings: .*nowhere/);
+    expect(refused.stderr).to.match(
+      /the server \(pid \d+\) refuses the change, .*rowan.yaml is as it was before: .*nowhere/,
+    );
+    expect(readFileSync(file, 'utf8')).to.equal('tls: {cert: nowhere.crt, key: nowhere.key}\n');
   });
 
   it('a certificate that the server had not before is used', async function () {
@@ -285,10 +297,24 @@ describe('cli: settings that change while the server runs', () => {
     };
     expect(await offersTls()).to.equal(false);
     const { cert, key } = makeCertificate(sandbox.folder);
-    writeFileSync(file, `tls:\n  cert: ${cert}\n  key: ${key}\n`);
-    server.process.kill('SIGHUP');
+    expect(await edit('set', 'tls.cert', cert, 'tls.key', key)).to.match(/^tls.cert: .*\ntls.key: .*\n$/);
     await until(server.process, () => log.includes('the certificate was reloaded'));
     expect(await offersTls()).to.equal(true);
+    const wrongKey = sandbox.path('wrong.key');
+    writeFileSync(wrongKey, 'no key');
+    const text = readFileSync(file, 'utf8');
+    for (const [force, told] of [
+      [[], /^2 rowan: tls.key: .* holds no private key in PEM.*; nothing is changed/],
+      [['--force'], /^1 rowan: the server \(pid \d+\) refuses the change, .*rowan.yaml is as it was before: tls.key/],
+    ] as const) {
+      const place = ['--config', file, '--data', sandbox.data];
+      const { code, stderr } = await rowan(['config', 'set', 'tls.key', wrongKey, ...force, ...place]);
+      expect(`${code} ${stderr}`).to.match(told);
+      expect(readFileSync(file, 'utf8')).to.equal(text);
+    }
+    await edit('set', 'limits.controls', '50');
+    await until(server.process, () => log.includes('setting=limits.controls'));
+    expect(log.match(/the certificate was reloaded/g)).to.have.length(1);
     const answer = await client.request({ op: 'extended', oid: ExtendedOid.startTls, value: undefined });
     expect(answer.code).to.equal(0);
   });
@@ -317,17 +343,21 @@ describe('cli: settings that change while the server runs', () => {
       /WARN {2}settings in the configuration take effect after a restart by=SIGHUP settings="workers: auto → 3"/,
     );
     expect(await edit('set', 'schema.nis', 'rfc2307bis')).to.equal(
-      `workers: auto → 3: needs a restart, server (pid ${server.process.pid})\n` +
-        `schema.nis: not set → rfc2307bis: needs a restart, server (pid ${server.process.pid})\n`,
+      `schema.nis: not set → rfc2307bis: needs a restart, server (pid ${server.process.pid})\n` +
+        `a restart is also needed for workers, server (pid ${server.process.pid})\n`,
     );
-    expect(await edit('set', 'limits.controls', '50')).to.include(
-      'limits.controls: not applied: the server has it from --limits-controls, which goes before the file',
-    );
+    await until(server.process, () => log.includes('settings="schema.nis: not set → rfc2307bis"'));
     const other = sandbox.path('other.yaml');
     writeFileSync(other, '');
-    expect(
-      await rowanDoes(['config', 'set', 'limits.controls', '50', '--config', other, '--data', sandbox.data]),
-    ).to.include('limits.controls: not applied: the server reads another file, ');
+    for (const [path, reason] of [
+      [file, 'has it from --limits-controls, which goes before the file'],
+      [other, 'reads another file, '],
+    ] as const) {
+      const place = ['--config', path, '--data', sandbox.data];
+      const { code, stderr } = await rowan(['config', 'set', 'limits.controls', '50', ...place]);
+      expect(`${code} ${stderr}`).to.match(/^1 rowan: .* is changed, but limits.controls is not applied: the server/);
+      expect(stderr).to.include(reason);
+    }
   });
 
   it('without a server, the file alone is changed', async () => {
@@ -353,6 +383,20 @@ describe('cli: settings that change while the server runs', () => {
     expect(await edit('get', 'limits.idleSeconds')).to.equal('900\n');
   });
 
+  it('changes at the same time all reach file and server, past the lock of a dead process', async () => {
+    await serve('');
+    const dead = startRowan(['--version']);
+    await exited(dead);
+    symlinkSync(String(dead.pid), `${file}.lock`);
+    const names = LIVE.filter((name) => (settings[name] as SettingSpec).kind === 'integer').slice(0, 6);
+    await Promise.all(names.map((name) => edit('set', name, String(anotherValue(name, '')))));
+    for (const name of names) {
+      expect(await edit('get', name)).to.equal(`${anotherValue(name, '')}\n`);
+      expect(log).to.include(`setting=${name} `);
+    }
+    expect(readdirSync(sandbox.folder).filter((name) => name.includes('.lock'))).to.deep.equal([]);
+  });
+
   it('a wrong name, value or file is one sentence, and changes nothing', async () => {
     const text = 'limits:\n  controls: 40\n# the end\n';
     writeFileSync(file, text);
@@ -363,7 +407,21 @@ describe('cli: settings that change while the server runs', () => {
         /^2 rowan: limits.control is not .*; did you mean 'limits.controls'\?\n$/,
       ],
       [['set', 'limits.controls', 'many', ...here], /^2 rowan: limits.controls must be a whole number\n$/],
-      [['set', 'tls.cert', 'a.pem', ...here], /^2 rowan: rowan.yaml:\d: tls.cert needs tls.key\n$/],
+      [
+        ['set', 'tls.cert', 'a.pem', ...here],
+        /^2 rowan: rowan.yaml:\d: tls.cert needs tls.key\nrowan: .* together: rowan config set tls.cert <file> tls.key/,
+      ],
+      [['set', 'tls.cert', 'a.pem', 'tls.key', ...here], /^2 rowan: tls.key has no value; give NAME VALUE pairs\n$/],
+      [['set', 'log.level', 'info', 'log.level', 'warn', ...here], /^2 rowan: log.level is given twice\n$/],
+      [
+        ['set', 'passwords.totpKey', '/nonexist', ...here],
+        /^2 rowan: \/nonexist: no such file or folder; nothing is changed \(--force .*\)\n$/,
+      ],
+      [['set', 'http.listen', '0.0.0.0:1', ...here], /^2 rowan: rowan.yaml:\d: http.listen is .*; set http.tokenFile/],
+      [
+        ['set', 'http.listen', '127.0.0.1:99999', ...here],
+        /^2 rowan: http.listen must be .* a port of 65535 at most\n$/,
+      ],
       [['set', 'limits.controls', '5'], /^2 rowan: no configuration file to change: give --config/],
       [['unset', 'log.level', ...here], /^1 rowan: .*rowan.yaml does not set log.level\n$/],
       [['set', 'log.level', 'debug', '--config', sandbox.path('none.yaml')], /^1 rowan: .*none.yaml: no such file/],

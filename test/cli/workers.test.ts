@@ -231,7 +231,7 @@ describe('cli: workers', () => {
     local.close();
     makeCertificate(sandbox.folder);
     trusted.push(readFileSync(cert));
-    const told = heard(two.server.process, 'the certificate was reloaded worker=');
+    const told = heard(two.server.process, 'each worker reloads the certificate');
     two.server.process.kill('SIGHUP');
     await told;
     while ((await both()).has(before!));

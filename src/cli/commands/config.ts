@@ -1,7 +1,8 @@
-import { realpathSync } from 'node:fs';
+import { accessSync, constants, readFileSync, realpathSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { didYouMean, printable } from '../../schema/suggest.js';
+import { readTls } from '../../server/listen/tls-material.js';
 import {
   type AnyValue,
   formatValue,
@@ -12,8 +13,9 @@ import {
   settingNames,
   settings,
 } from '../../server/settings/index.js';
-import { editConfigFile, type SettingEdit } from '../config/edit.js';
-import { addSettingFlags, configFile, type LoadedConfig } from '../config/index.js';
+import { type EditedConfig, editConfig, replaceConfigFile, type SettingEdit } from '../config/edit.js';
+import { withFileLock } from '../config/file-lock.js';
+import { addSettingFlags, ConfigError, configFile, type LoadedConfig } from '../config/index.js';
 import { formatConfig } from '../config/print.js';
 import { ControlClient } from '../control-client.js';
 import { CliError, describeError, UsageError } from '../exit.js';
@@ -39,6 +41,7 @@ Examples:
   rowan config set --config /etc/rowan.yaml log.level debug
   rowan config set --config /etc/rowan.yaml limits.idleSeconds '15 m'
   rowan config set --config /etc/rowan.yaml listen ldap://0.0.0.0,ldaps://0.0.0.0
+  rowan config set --config /etc/rowan.yaml tls.cert server.crt tls.key server.key
 
 Values are written as in flags and variables. The servers that run on the directory read their settings anew.
 `;
@@ -59,6 +62,12 @@ function parseEdit(name: SettingName, text: string): SettingEdit {
   }
 }
 
+/** Parses names and values in turn. */
+function parseEdits(words: readonly string[]): SettingEdit[] {
+  if (words.length % 2 !== 0) throw new UsageError(`${printable(words.at(-1)!)} has no value; give NAME VALUE pairs`);
+  return words.flatMap((word, i) => (i % 2 === 0 ? parseEdit(requireName(word), words[i + 1]!) : []));
+}
+
 /** Returns what stands in the file. Sizes and times keep the unit of the command line. */
 function yamlValue({ kind }: SettingSpec, text: string, value: AnyValue): unknown {
   const hasUnit = (kind === 'size' || kind === 'duration') && /[A-Za-z]/.test(text);
@@ -66,44 +75,102 @@ function yamlValue({ kind }: SettingSpec, text: string, value: AnyValue): unknow
 }
 
 /** Edits the configuration file, has running servers reload, and prints what has changed. */
-async function editAndReload(command: Command, edit: SettingEdit): Promise<void> {
+async function editAndReload(command: Command, edits: readonly SettingEdit[]): Promise<void> {
   const file = configFile(configSources(command));
   if (file === undefined)
     throw new UsageError(
       'no configuration file to change: give --config <file>, or ROWAN_CONFIG. A server that was started with flags alone has its settings from them',
     );
-  editConfigFile(file, edit, process.env);
-  const clients = await ControlClient.findAll(loadSettings(command).config);
-  if (clients.length === 0)
-    process.stdout.write(`${file} is changed; no server was found that runs, the next one reads it at its start\n`);
-  for (const client of clients) await reload(client, edit.name, file);
+  const twice = edits.find(({ name }, i) => edits.findIndex((edit) => edit.name === name) !== i);
+  if (twice) throw new UsageError(`${twice.name} is given twice`);
+  await withFileLock(file, async () => {
+    const edited = edit(file, edits);
+    if (command.getOptionValue('force') !== true) await requireFiles(edited);
+    replaceConfigFile(file, edited.text);
+    const clients = await ControlClient.findAll(loadSettings(command).config);
+    if (clients.length === 0)
+      process.stdout.write(`${file} is changed; no server was found that runs, the next one reads it at its start\n`);
+    const failures: string[] = [];
+    for (const client of clients) failures.push(...(await reload(client, clients, edited)));
+    if (failures.length > 0) throw new CliError(failures.join('\n'));
+  });
 }
 
-async function reload(client: ControlClient, name: SettingName, file: string): Promise<void> {
+function edit(file: string, edits: readonly SettingEdit[]): EditedConfig {
+  try {
+    return editConfig(file, edits, process.env);
+  } catch (error) {
+    if (!(error instanceof ConfigError && / needs tls\./.test(error.message))) throw error;
+    const hint = 'settings that need each other are given together: rowan config set tls.cert <file> tls.key <file>';
+    throw new UsageError(`${error.message}\n${hint}`, { cause: error });
+  }
+}
+
+/** Throws `UsageError` when a file or folder that a changed setting names cannot be read. */
+async function requireFiles({ edits, config }: EditedConfig): Promise<void> {
+  try {
+    for (const { name, value } of edits) {
+      if (!settings[name].kind.startsWith('path')) continue;
+      for (const path of [value ?? []].flat()) accessSync(String(path), constants.R_OK);
+    }
+    if (edits.some(({ name }) => name.startsWith('tls.'))) await readTls(config);
+  } catch (error) {
+    const hint = 'nothing is changed (--force changes the file all the same)';
+    throw new UsageError(`${describeError(error)}; ${hint}`, { cause: error });
+  }
+}
+
+async function requestReload(client: ControlClient): Promise<ReloadReport> {
+  const requester = `uid ${process.getuid?.() ?? '-'}, pid ${process.pid}`;
+  return JSON.parse(await client.request('POST', '/reload', requester)) as ReloadReport;
+}
+
+/** Prints what the server has applied. Returns what the server has not applied. Puts a file back that is refused. */
+async function reload(
+  client: ControlClient,
+  clients: readonly ControlClient[],
+  { file, edits, text, oldText }: EditedConfig,
+): Promise<readonly string[]> {
   let report: ReloadReport;
   try {
-    const requester = `uid ${process.getuid?.() ?? '-'}, pid ${process.pid}`;
-    report = JSON.parse(await client.request('POST', '/reload', requester)) as ReloadReport;
+    report = await requestReload(client);
   } catch (error) {
     throw new CliError(`${file} is changed, but ${describeError(error)}`, { cause: error });
   }
   const server = `server (pid ${client.pid})`;
-  if (report.problems.length > 0)
-    throw new CliError(`${file} is changed, but the ${server} keeps its settings: ${report.problems.join('; ')}`);
-  for (const { name: changedName, oldText, newText, effect } of report.changes) {
-    const effectText = effect === 'restart' ? 'needs a restart' : `applied (${effect})`;
-    process.stdout.write(`${changedName}: ${oldText} → ${newText}: ${effectText}, ${server}\n`);
+  if (report.problems.length > 0) {
+    const problems = report.problems.join('; ');
+    if (report.file !== realpathSync(file) || readFileSync(file, 'utf8') !== text)
+      throw new CliError(`${file} is changed, but the ${server} keeps its settings: ${problems}`);
+    replaceConfigFile(file, oldText);
+    for (const informedClient of clients.slice(0, clients.indexOf(client))) await requestReload(informedClient);
+    throw new CliError(`the ${server} refuses the change, ${file} is as it was before: ${problems}`);
   }
-  if (!report.changes.some((change) => change.name === name))
-    process.stdout.write(`${name}: ${noChangeReason(report, name, file)}, ${server}\n`);
+  const isAsked = (name: SettingName): boolean => edits.some((edit) => edit.name === name);
+  const waits = report.changes.filter(({ name, effect }) => effect === 'restart' && !isAsked(name));
+  for (const { name, oldText, newText, effect } of report.changes) {
+    if (effect === 'restart' && !isAsked(name)) continue;
+    const effectText = effect === 'restart' ? 'needs a restart' : `applied (${effect})`;
+    process.stdout.write(`${name}: ${oldText} → ${newText}: ${effectText}, ${server}\n`);
+  }
+  const failures: string[] = [];
+  for (const { name } of edits) {
+    if (report.changes.some((reported) => reported.name === name)) continue;
+    const reason = noChangeReason(report, name, file);
+    if (reason === undefined) process.stdout.write(`${name}: the server has this value already, ${server}\n`);
+    else failures.push(`${file} is changed, but ${name} is not applied: the ${server} ${reason}`);
+  }
+  if (waits.length > 0)
+    process.stdout.write(`a restart is also needed for ${waits.map(({ name }) => name).join(', ')}, ${server}\n`);
+  return failures;
 }
 
-function noChangeReason({ file: serverFile, overrides }: ReloadReport, name: SettingName, file: string): string {
-  if (serverFile === undefined) return 'not applied: the server was started without a configuration file';
-  if (serverFile !== realpathSync(file)) return `not applied: the server reads another file, ${serverFile}`;
+/** Returns why a change had no effect; undefined: the server has the value already. */
+function noChangeReason({ file: serverFile, overrides }: ReloadReport, name: SettingName, file: string) {
+  if (serverFile === undefined) return 'was started without a configuration file';
+  if (serverFile !== realpathSync(file)) return `reads another file, ${serverFile}`;
   const override = overrides[name];
-  if (override !== undefined) return `not applied: the server has it from ${override}, which goes before the file`;
-  return 'the server has this value already';
+  return override === undefined ? undefined : `has it from ${override}, which goes before the file`;
 }
 
 function editCommand(parent: Command, name: string, description: string, examples = ''): Command {
@@ -118,20 +185,29 @@ export function addConfig(program: Command): void {
     .action((_options: object, command: Command) => {
       process.stdout.write(formatConfig(loadSettings(command)));
     });
-  addServerOptions(config.command('get').description('print the value of one setting'))
+  addServerOptions(
+    config.command('get').description('print the value of one setting, as file, variables and flags give it'),
+  )
     .argument('<name>', 'name of the setting, such as limits.connections')
     .action((name: string, _options: object, command: Command) =>
       printSetting(requireName(name), loadSettings(command)),
     );
-  editCommand(config, 'set', 'change a setting in the configuration file and in running servers', SET_EXAMPLES)
+  editCommand(config, 'set', 'change settings in the configuration file and in running servers', SET_EXAMPLES)
     .argument('<name>', 'name of the setting, such as limits.connections')
     .argument('<value>')
-    .action((name: string, value: string, _options: object, command: Command) =>
-      editAndReload(command, parseEdit(requireName(name), value)),
+    .argument('[more...]', 'further names and values, all changed together')
+    .option('--force', 'change the file even if a file or folder that the settings name is missing')
+    .action((name: string, value: string, more: readonly string[], _options: object, command: Command) =>
+      editAndReload(command, parseEdits([name, value, ...more])),
     );
-  editCommand(config, 'unset', 'remove a setting from the configuration file, so that its default holds again')
-    .argument('<name>', 'name of the setting, such as limits.connections')
-    .action((name: string, _options: object, command: Command) => editAndReload(command, { name: requireName(name) }));
+  editCommand(config, 'unset', 'remove settings from the configuration file, so that their defaults hold again')
+    .argument('<name...>', 'names of the settings, such as limits.connections')
+    .action((names: readonly string[], _options: object, command: Command) =>
+      editAndReload(
+        command,
+        names.map((name) => ({ name: requireName(name) })),
+      ),
+    );
 }
 
 function printSetting(name: SettingName, { values }: LoadedConfig): void {

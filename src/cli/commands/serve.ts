@@ -14,7 +14,7 @@ import { Maintenance } from '../maintenance.js';
 import { watchNpm } from '../npm.js';
 import { openDirectory } from '../open-directory.js';
 import { addServerOptions, configSources, directoryCommand, resolveSettings, type Settings } from '../options.js';
-import { reloadRoute, SettingsReloader } from '../reload.js';
+import { reloadRoute, SettingsReloader, SIGHUP } from '../reload.js';
 import { watchRoutes } from '../watch/watch-routes.js';
 
 const EXAMPLES = `
@@ -160,7 +160,7 @@ export async function serve(
       log,
       renewCertificate: () => handle.renewCertificate(),
     });
-    process.on('SIGHUP', () => void reloader.reload('SIGHUP'));
+    process.on(SIGHUP, () => void reloader.reload(SIGHUP));
     const urls = await handle.listen();
     httpServers.push(
       ...(await openControlServer(settings, [...controlRoutes(handle, partition), reloadRoute(reloader)], log)),

@@ -1,7 +1,7 @@
 import { closeSync, fchmodSync, fchownSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import type { Node, YAMLMap } from 'yaml';
-import type { AnyValue, SettingName } from '../../server/settings/index.js';
+import type { AnyValue, Config, SettingName } from '../../server/settings/index.js';
 import { AtomicFile } from '../atomic-file.js';
 import { CliError } from '../exit.js';
 import { ConfigError, loadConfig } from './load.js';
@@ -14,28 +14,42 @@ export interface SettingEdit {
   readonly yamlValue?: unknown;
 }
 
+/** A changed configuration that is not written yet. */
+export interface EditedConfig {
+  readonly file: string;
+  readonly edits: readonly SettingEdit[];
+  readonly oldText: string;
+  readonly text: string;
+  readonly config: Config;
+}
+
 /**
- * Changes one setting in a YAML file. Comments, order and permissions stay, and the file is replaced as a whole. Throws
- * `ConfigError`, and leaves the file as it is, when the result would have a mistake together with the variables `env`.
+ * Changes settings in the text of a YAML file. Comments and order stay. Throws `ConfigError` when the result would have
+ * a mistake together with the variables `env`.
  */
-export function editConfigFile(
+export function editConfig(
   file: string,
-  edit: SettingEdit,
+  edits: readonly SettingEdit[],
   env: Readonly<Record<string, string | undefined>>,
-): void {
-  const text = editText(readFileSync(file, 'utf8'), file, edit);
-  loadConfig({ file, text, env });
-  const written = readConfigFile(file, text).settings.findLast(({ name }) => name === edit.name);
-  if (!isDeepStrictEqual(written?.value, edit.value))
-    throw new CliError(`${file} sets ${edit.name} in several places; leave one of them, and try again`);
-  replaceFile(file, text);
+): EditedConfig {
+  const oldText = readFileSync(file, 'utf8');
+  // A mistake elsewhere might be a group that is none. Wrong values of these settings are about to be replaced.
+  const problems = readConfigFile(file, oldText).problems.filter(
+    (problem) => !edits.some(({ name }) => problem.includes(`: ${name} `)),
+  );
+  if (problems.length > 0) throw new ConfigError(problems);
+  const text = edits.reduce((editedText, edit) => editText(editedText, file, edit), oldText);
+  const { config } = loadConfig({ file, text, env });
+  const written = new Map(readConfigFile(file, text).settings.map(({ name, value }) => [name, value]));
+  for (const { name, value } of edits) {
+    if (!isDeepStrictEqual(written.get(name), value))
+      throw new CliError(`${file} sets ${name} in several places; leave one of them, and try again`);
+  }
+  return { file, edits, oldText, text, config };
 }
 
 function editText(text: string, file: string, { name, yamlValue }: SettingEdit): string {
   const yaml = loadYaml();
-  // A mistake elsewhere might be a group that is none. A wrong value of this setting is about to be replaced.
-  const problems = readConfigFile(file, text).problems.filter((problem) => !problem.includes(`: ${name} `));
-  if (problems.length > 0) throw new ConfigError(problems);
   const document = yaml.parseDocument(text);
   if (!yaml.isMap(document.contents))
     document.contents = document.createNode({}) as unknown as typeof document.contents;
@@ -70,7 +84,8 @@ function findPath(map: YAMLMap, name: string): string[] {
   return name.split('.');
 }
 
-function replaceFile(file: string, text: string): void {
+/** Replaces the file as a whole. Its permissions stay. */
+export function replaceConfigFile(file: string, text: string): void {
   const { mode, uid, gid } = statSync(file);
   const atomicFile = new AtomicFile(file);
   writeFileSync(atomicFile.fd, text);

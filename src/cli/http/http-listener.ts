@@ -3,18 +3,15 @@ import { lookup } from 'node:dns/promises';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import type { Server } from 'node:http';
-import { type AddressInfo, BlockList } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import type { Logger } from 'pino';
+import { isLoopbackAddress } from '../../server/settings/index.js';
 import { CliError, describeError, UsageError } from '../exit.js';
 import { createHttpServer } from './http-server.js';
 import type { Route } from './route.js';
 
 /** Shortest token, in characters: 128 bits in base64. */
 const MIN_TOKEN_LENGTH = 22;
-
-const loopback = new BlockList();
-loopback.addSubnet('127.0.0.0', 8, 'ipv4');
-loopback.addAddress('::1', 'ipv6');
 
 export interface HttpListener {
   readonly server: Server;
@@ -34,8 +31,7 @@ export async function openHttpListener(
   const portStart = listen.lastIndexOf(':');
   try {
     const { address, family } = await lookup(listen.slice(0, portStart).replaceAll(/[[\]]/g, ''));
-    const isLoopback = loopback.check(address, family === 6 ? 'ipv6' : 'ipv4');
-    const tokenDigest = isLoopback ? undefined : await readToken(listen, tokenFile);
+    const tokenDigest = isLoopbackAddress(address) ? undefined : await readToken(listen, tokenFile);
     const server = createHttpServer(routes, log, (route, { headers }) => {
       return tokenDigest === undefined || route?.isPublic === true || hasToken(headers.authorization, tokenDigest);
     });

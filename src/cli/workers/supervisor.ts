@@ -116,6 +116,7 @@ export class Supervisor implements WorkerOwner {
   }
 
   renewCertificate(): void {
+    this.#log.info('each worker reloads the certificate from its files');
     this.#balancer.renewCertificate();
   }
 

@@ -58,7 +58,7 @@ async function serve(worker: number, settings: Settings): Promise<void> {
         else if (order.type === 'question')
           report({ type: 'answer', id: order.id, answer: server.answer(order.question) });
         else if (order.type === 'answers') siblings.resolveAnswers(order.id, order.answers);
-        else if (order.type === 'renewCertificate') renewCertificate(server, log);
+        else if (order.type === 'renewCertificate') renewCertificate(server, log, 'debug');
         else if (order.type === 'stop') stop();
       });
       report({ type: 'ready' });

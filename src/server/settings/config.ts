@@ -1,3 +1,4 @@
+import { BlockList, isIP } from 'node:net';
 import { argon2Fault } from '../../password/argon2.js';
 import type { AnyValue, SettingSpec, SettingValue } from './kinds.js';
 import { type SettingName, settingNames, settings } from './table.js';
@@ -52,6 +53,15 @@ export function listValues(config: Config): SettingValues {
   return Object.fromEntries(settingNames.map((name) => [name, settingValue(config, name)])) as SettingValues;
 }
 
+const loopback = new BlockList();
+loopback.addSubnet('127.0.0.0', 8, 'ipv4');
+loopback.addAddress('::1', 'ipv6');
+
+/** Whether this machine alone reaches the IP address. */
+export function isLoopbackAddress(address: string): boolean {
+  return loopback.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4');
+}
+
 /** A setting whose value contradicts another setting. */
 export interface Conflict {
   readonly name: SettingName;
@@ -61,7 +71,7 @@ export interface Conflict {
 
 export function conflicts(config: Config): Conflict[] {
   const foundConflicts: Conflict[] = [];
-  const { data, store, tls, passwords, listen } = config;
+  const { data, store, tls, passwords, listen, http } = config;
   if (data !== undefined && store !== undefined)
     foundConflicts.push({ name: 'store', message: 'cannot stand beside data' });
   if (tls.cert !== undefined && tls.key === undefined)
@@ -72,6 +82,11 @@ export function conflicts(config: Config): Conflict[] {
     foundConflicts.push({ name: 'tls.ca', message: 'needs tls.cert' });
   if (tls.cert === undefined && listen.some((url) => url.startsWith('ldaps:'))) {
     foundConflicts.push({ name: 'listen', message: 'has an ldaps:// URL, which needs tls.cert and tls.key' });
+  }
+  const httpHost = http.listen?.replace(/:\d+$/, '').replaceAll(/[[\]]/g, '');
+  if (httpHost !== undefined && http.tokenFile === undefined && isIP(httpHost) && !isLoopbackAddress(httpHost)) {
+    const message = 'set http.tokenFile to a file with a token, or listen on 127.0.0.1';
+    foundConflicts.push({ name: 'http.listen', message: `is an address that other machines reach; ${message}` });
   }
   const fault = argon2Fault(passwords.argon2);
   if (fault)

@@ -4,6 +4,7 @@ export {
   type Conflict,
   conflicts,
   defaultValues,
+  isLoopbackAddress,
   listValues,
   makeConfig,
   type SettingValues,

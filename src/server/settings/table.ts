@@ -103,8 +103,9 @@ export const settings = {
   'http.listen': {
     kind: 'text',
     alias: 'http',
-    pattern: /^(?:\[[0-9A-Fa-f:.]{2,45}\]|[\w.-]{1,255}):\d{1,5}$/,
-    form: 'an address like 127.0.0.1:8389 or [::1]:8389',
+    pattern:
+      /^(?:\[[0-9A-Fa-f:.]{2,45}\]|[\w.-]{1,255}):(?:\d{1,4}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d\d|655[0-2]\d|6553[0-5])$/,
+    form: 'an address like 127.0.0.1:8389 or [::1]:8389, with a port of 65535 at most',
     help: 'Address and port for health checks and metrics over HTTP, such as `127.0.0.1:8389` (docs/operations.md); none unless given. Other machines need the token of `http.tokenFile` for metrics.',
   },
   'http.tokenFile': {
