@@ -152,6 +152,9 @@ export class RowanServer implements ConnectionOwner {
   #useTls(tls: TlsMaterial | undefined): void {
     this.secureContext = tls && createSecureContext({ ...tls, cert: tls.certificate });
     this.#certificateExpiresAt = tls?.expiresAt;
+    if (!tls || tls.expiresAt > Date.now()) return;
+    const expiredAt = new Date(tls.expiresAt).toISOString();
+    this.services.log.warn({ expiredAt }, 'the certificate has expired: clients refuse it; replace it and send SIGHUP');
   }
 
   #partFigures({ store }: Partition): PartFigures {

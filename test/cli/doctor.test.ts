@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync } from 'node:fs';
+import { chmodSync, existsSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { expect } from 'chai';
 import { Partition } from '../../src/partition/index.js';
@@ -16,7 +16,7 @@ interface Finding {
   readonly remedy: string;
 }
 
-const CHECKS = 'ports files memory disk permissions certificate store schema clock indexes'.split(' ');
+const CHECKS = 'ports files memory disk permissions settings certificate store schema clock indexes'.split(' ');
 const FREE = ['--listen', 'ldap://127.0.0.1:0'];
 
 describe('rowan doctor', () => {
@@ -58,7 +58,7 @@ describe('rowan doctor', () => {
   it('finds no fault where a server can be started, and beside the server', async () => {
     const found = await findings(FREE);
     expect(found.map(({ check }) => check)).to.deep.equal(CHECKS);
-    for (const check of ['ports', 'permissions', 'certificate', 'store', 'schema', 'clock', 'indexes'])
+    for (const check of ['ports', 'permissions', 'settings', 'certificate', 'store', 'schema', 'clock', 'indexes'])
       expect(of(check, found)).to.include({ state: 'ok', remedy: '' });
     const server = await sandbox.serve(['--limits-connections', '1000']);
     const beside = await findings(['--listen', server.url, '--limits-connections', '1000000']);
@@ -113,6 +113,39 @@ describe('rowan doctor', () => {
     expect(of('permissions', found)).to.include({ state: 'warning', remedy: `run "chmod o= ${sandbox.data}"` });
     expect(of('schema', found).text).to.match(/^schema.nis is rfc2307bis, and the directory's NIS schema rfc2307$/);
     expect(of('indexes', found).text).to.equal('the index on description is not complete');
+  });
+
+  it('finds files and folders of the settings that are missing, each with its setting', async () => {
+    const settings = ['accessLog.output', 'auditLog.output', 'passwords.totpKey', 'passwords.breached'];
+    const flags = settings.flatMap((name) => [
+      `--${name.replace('.', '-').replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`,
+      sandbox.path('none/file'),
+    ]);
+    const { code, stdout } = await doctor([...FREE, ...flags, '--dropfolder-folder', sandbox.path('none')]);
+    const faults = (JSON.parse(stdout) as Finding[]).filter(({ state }) => state === 'fault');
+    expect([code, ...faults.map(({ check, text }) => `${check} ${text.split(':', 1)[0]}`)]).to.deep.equal([
+      1,
+      ...[...settings, 'dropfolder.folder'].map((name) => `settings ${name}`),
+    ]);
+    await findings([...FREE, '--audit-log-output', sandbox.path('audit')]);
+    expect(existsSync(sandbox.path('audit'))).to.equal(false);
+  });
+
+  it('finds the HTTP port that another program has, and the network address without a token', async () => {
+    const other = createServer((socket) => socket.end('no HTTP')).listen(0, '127.0.0.1');
+    await once(other, 'listening');
+    const http = `127.0.0.1:${(other.address() as AddressInfo).port}`;
+    const texts = async (listen: string, ...faults: string[]) =>
+      (await findings([...FREE, '--http', listen], ...faults))
+        .filter(({ check }) => check === 'ports')
+        .map(({ text }) => text);
+    expect((await texts(http, 'ports'))[1]).to.match(/^cannot listen on http\.listen 127.*in use/);
+    other.close();
+    expect((await texts('0.0.0.0:0', 'ports'))[1]).to.match(/^http\.listen: .* set http\.tokenFile/);
+    await once(other, 'close');
+    const server = await sandbox.serve(['--http', http]);
+    expect(await texts(http)).to.include(`a Rowan server listens on http://${http}`);
+    await server.stop();
   });
 
   it('finds a clock behind the newest change', async () => {

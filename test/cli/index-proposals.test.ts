@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import type { RawClient } from '../server/raw-client.js';
-import { PEOPLE, rowanDoes, Sandbox } from './rowan.js';
+import { PEOPLE, rowan, rowanDoes, Sandbox } from './rowan.js';
 import { TwoWorkers } from './workers.js';
 
 const EACH = 60;
@@ -49,5 +49,9 @@ describe('rowan index proposals', () => {
     await workers.server.stop();
     expect(await proposals('--forget')).to.match(/^rowan index add title: /);
     expect(await proposals()).to.equal('');
+    const off = ['index', 'proposals', '--data', sandbox.data];
+    expect((await rowan(off, { env: { ROWAN_INDEXES_AUTO: 'off' } })).stderr).to.match(/not counted with indexes.auto/);
+    const without = await rowan(['jobs', 'run', 'indexes', '--data', sandbox.data]);
+    expect(without.stderr).to.match(/indexes.auto: make in the configuration makes it/);
   });
 });

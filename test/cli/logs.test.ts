@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { needs } from '../require.js';
 import { RawClient } from '../server/raw-client.js';
-import { ADA, ADMIN, PASSWORD, rowan, rowanDoes, run, Sandbox, SUFFIX } from './rowan.js';
+import { ADA, ADMIN, MAIN, PASSWORD, rowan, rowanDoes, run, Sandbox, SUFFIX } from './rowan.js';
 import { addPerson, personDn, replace, TwoWorkers } from './workers.js';
 
 const OPERATIONS = fileURLToPath(new URL('../../../docs/operations.md', import.meta.url));
@@ -88,7 +88,7 @@ describe('cli: logs', () => {
     writeFileSync(config, settings);
     const server = await sandbox.serve(['--config', config]);
     await rowanDoes(['index', 'list', '--config', config]);
-    expect(existsSync(path)).to.equal(false);
+    expect(readFileSync(path, 'utf8')).to.equal('');
     await rowanDoes(['passwd', ADA, '--generate', '--config', config]);
     expect((await rowan(['index', 'add', 'no such\nattribute', '--config', config])).code).to.equal(1);
     writeFileSync(config, `${settings}log: { level: debug }\n`);
@@ -104,6 +104,20 @@ describe('cli: logs', () => {
     );
     expect(log).to.match(/^# by: SIGHUP\n# setting: log.level: info → debug \(at once\)$/m);
     for (const line of log.split('\n')) expect(line).to.match(/^(?:# |$)/);
+  });
+
+  it('a server with too few open files says so, and does not start without its audit log', async () => {
+    const path = sandbox.path('none/audit.ldif');
+    const args = [MAIN, 'serve', '--data', sandbox.data, '--listen', 'ldap://127.0.0.1:0', '--audit-log-output', path];
+    const { code, stderr } = await run('sh', ['-c', 'ulimit -n 500; exec "$0" "$@"', process.execPath, ...args]);
+    const [warning, ...others] = stderr.split('\n');
+    expect(warning).to.match(
+      /WARN .*this process may open 500 files; limits.connections \(10000\) needs \d+; set LimitNOFILE/,
+    );
+    expect([code, others.join('\n')]).to.deep.equal([
+      1,
+      `rowan: auditLog.output: ${path}: no such file or folder; make its folder, or give the user of the server the right to write there\n`,
+    ]);
   });
 
   it('fail2ban counts each failed bind with its address, by the documented filter', async function () {
@@ -124,13 +138,15 @@ describe('cli: logs', () => {
       ];
       for (const name of names)
         await client.bind(`cn=${name.replaceAll('"', '\\"').replaceAll(',', '\\,')},${SUFFIX}`, 'x');
+      await client.bind('no name', 'x');
+      await client.bind(ADA, '');
       client.close();
       await Promise.all([once(server.process, 'close'), server.stop()]);
       const log = sandbox.path(`${format}.log`);
       writeFileSync(log, told);
       const { stdout } = await run('fail2ban-regex', ['-v', log, filter]);
       const addresses = [...stdout.matchAll(/^\| {6}(\S+) {2}/gm)].map((found) => found[1]);
-      expect(addresses, stdout).to.deep.equal(Array(3).fill('127.0.0.1'));
+      expect(addresses, stdout).to.deep.equal(Array(5).fill('127.0.0.1'));
     }
   });
 });

@@ -227,6 +227,15 @@ describe('cli: serve', () => {
     server.process.kill('SIGHUP');
     await told;
     expect(await serial()).not.to.equal(before);
+    const request = sandbox.path('request');
+    for (const args of [
+      ['req', '-new', '-key', key, '-subj', '/CN=localhost', '-out', request],
+      ['x509', '-req', '-in', request, '-signkey', key, '-days', '-1', '-out', cert],
+    ])
+      await run('openssl', args);
+    const warned = heard(server.process, 'the certificate has expired');
+    server.process.kill('SIGHUP');
+    await warned;
     await server.stop();
   });
 });

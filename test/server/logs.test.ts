@@ -201,6 +201,14 @@ describe('server: logs', () => {
     expect(passwordSet.dn).to.equal(personDn('p1'));
   });
 
+  it('a file that cannot be opened is an error before the first line', async () => {
+    const settings = { 'accessLog.output': '/nonexistent/access', 'auditLog.output': '/nonexistent/audit' };
+    const running = await start(settings, 1);
+    const told = running.lines.filter((line) => /cannot be written.*ENOENT/.test(line));
+    expect(told).to.have.length(2);
+    await running.stop();
+  });
+
   it('a device without room costs lines, which are counted, and nothing else', async () => {
     const running = await start({ 'auditLog.output': '/dev/full', 'accessLog.output': '/dev/full' }, 1);
     const client = await RawClient.open(running.port);

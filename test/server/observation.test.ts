@@ -84,6 +84,8 @@ describe('observers of operations', () => {
       'wrong password',
     ]);
     expect(new Set(seen.map(({ result }) => result.message)).size).to.equal(1);
+    expect([await client.bind('no name', 'x'), await client.bind(ADMIN.dn, '')]).to.deep.equal([34, 53]);
+    expect(seen.slice(4).map(({ bindFailure }) => bindFailure)).to.deep.equal(['malformed name', 'empty password']);
   });
 
   it('see requests as texts that are short and hold no secret', async () => {

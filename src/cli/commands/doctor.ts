@@ -3,6 +3,7 @@ import { checkCertificate } from '../doctor/certificates.js';
 import { checkClock, checkIndexes, checkSchema, checkStore } from '../doctor/directory.js';
 import { type Finding, fault } from '../doctor/finding.js';
 import { checkDisk, checkFiles, checkMemory, checkPermissions } from '../doctor/machine.js';
+import { checkNamedFiles } from '../doctor/named-files.js';
 import { checkPorts } from '../doctor/ports.js';
 import { CliError, describeError, pluralize } from '../exit.js';
 import { openDirectory } from '../open-directory.js';
@@ -25,6 +26,7 @@ const MACHINE_CHECKS = {
   memory: checkMemory,
   disk: checkDisk,
   permissions: checkPermissions,
+  settings: checkNamedFiles,
   certificate: checkCertificate,
 };
 const DIRECTORY_CHECKS = { store: checkStore, schema: checkSchema, clock: checkClock, indexes: checkIndexes };

@@ -49,10 +49,14 @@ async function drop({ partition }: OpenDirectory, attribute: string): Promise<vo
 }
 
 async function proposals({ forget = false }: { forget?: boolean }, command: Command): Promise<void> {
-  await withDirectory(resolveSettings(command), { readOnly: !forget }, async ({ partition }) => {
+  const settings = resolveSettings(command);
+  await withDirectory(settings, { readOnly: !forget }, async ({ partition }) => {
     const lines = await proposalLines(partition);
     for (const line of lines) process.stdout.write(`${line}\n`);
-    if (lines.length === 0) process.stderr.write('index: no search has lacked an index\n');
+    if (settings.config.indexes.auto === 'off')
+      process.stderr.write('index: searches are not counted with indexes.auto: off\n');
+    else if (lines.length === 0)
+      process.stderr.write('index: no search has lacked an index, up to a minute ago; servers add their counts then\n');
     if (forget) await partition.forgetProposals();
   });
 }

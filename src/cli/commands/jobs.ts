@@ -25,8 +25,9 @@ When a job starts, and what it does, is set in the configuration of the servers 
 function findJob(jobs: readonly Job[], name: string): Job {
   const job = jobs.find((one) => one.name === name);
   if (job) return job;
-  const folder = name === 'dropfolder' ? '; dropfolder.folder in the configuration makes it (--config)' : '';
-  throw new UsageError(`there is no job '${name}'; the jobs are ${jobs.map((one) => one.name).join(', ')}${folder}`);
+  const setting = { dropfolder: 'dropfolder.folder', indexes: 'indexes.auto: make' }[name];
+  const remedy = setting ? `; ${setting} in the configuration makes it (--config)` : '';
+  throw new UsageError(`there is no job '${name}'; the jobs are ${jobs.map((one) => one.name).join(', ')}${remedy}`);
 }
 
 async function list(settings: Settings): Promise<void> {

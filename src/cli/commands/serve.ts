@@ -1,11 +1,13 @@
+import { closeSync } from 'node:fs';
 import type { Server } from 'node:http';
 import type { Command } from 'commander';
 import type { Logger } from 'pino';
 import type { Partition } from '../../partition/index.js';
 import type { Answer, Question } from '../../server/processes/siblings.js';
+import type { Config } from '../../server/settings/index.js';
 import { renewCertificate } from '../certificate.js';
 import type { ConfigSources } from '../config/index.js';
-import { UsageError } from '../exit.js';
+import { CliError, describeError, UsageError } from '../exit.js';
 import type { HealthSource, ServerPhase } from '../http/health.js';
 import type { HttpListener } from '../http/http-listener.js';
 import type { Route } from '../http/route.js';
@@ -141,6 +143,8 @@ export async function serve(
   const { startRotation } = await import('../../server/logs/rotation.js');
   const log = createLog(settings.config);
   logUncaught(log);
+  await warnOfFileLimit(settings.config, log);
+  await requireAuditLog(settings.config.auditLog);
   const directory = await openDirectory(settings);
   const { partition } = directory;
   const httpServers: Server[] = [];
@@ -182,6 +186,25 @@ export async function serve(
     await maintenance.stop();
     await directory.close();
   }
+}
+
+/** Throws when the audit log cannot be written: a server that should record its changes does not serve without. */
+async function requireAuditLog({ output }: Config['auditLog']): Promise<void> {
+  if (output === 'off' || output === 'stderr') return;
+  const { AUDIT_MODE, openLog } = await import('../../server/logs/line-file.js');
+  try {
+    closeSync(openLog(output, AUDIT_MODE));
+  } catch (cause) {
+    const remedy = 'make its folder, or give the user of the server the right to write there';
+    throw new CliError(`auditLog.output: ${describeError(cause)}; ${remedy}`, { cause });
+  }
+}
+
+/** Logs when this process may open fewer files than `limits.connections` needs. */
+async function warnOfFileLimit(config: Config, log: Logger): Promise<void> {
+  const { compareFileLimit } = await import('../doctor/machine.js');
+  const finding = await compareFileLimit(config, process.pid, 'this process');
+  if (finding?.state === 'warning') log.warn(`${finding.text}; ${finding.remedy}`);
 }
 
 /** Opens the HTTP listener for health checks and metrics, if there is to be one. */

@@ -2,6 +2,7 @@ import { readFile, stat, statfs } from 'node:fs/promises';
 import { totalmem } from 'node:os';
 import { join } from 'node:path';
 import { SPARE_CONNECTIONS } from '../../server/listen/listener.js';
+import type { Config } from '../../server/settings/index.js';
 import { isHBaseUrl } from '../../store/hbase/settings.js';
 import { DATA_FILE } from '../../store/lmdb/file/data-file.js';
 import { formatNumber, pluralize } from '../exit.js';
@@ -23,24 +24,27 @@ const BYTES_PER_CREDENTIAL = 40;
 
 const inMiB = (bytes: number): string => `${formatNumber(bytes / MIB)} MiB`;
 
+/** Compares the limit of open files of a process with `limits.connections`; undefined where nothing tells the limit. */
+export async function compareFileLimit({ limits }: Config, pid: number, holder: string): Promise<Finding | undefined> {
+  const neededCount = limits.connections + SPARE_CONNECTIONS + OWN_FILES;
+  const processLimits = await readFile(`/proc/${pid}/limits`, 'utf8').catch(() => '');
+  const [, limit] = /^Max open files +(\S+)/m.exec(processLimits) ?? [];
+  if (limit === undefined) return undefined;
+  const text = `${holder} may open ${limit} files; limits.connections (${limits.connections}) needs ${neededCount}`;
+  if (limit === 'unlimited' || Number(limit) >= neededCount) return ok(text);
+  return warning(text, `set LimitNOFILE=${neededCount} in the service, or a smaller limits.connections`);
+}
+
 /** Compares the limit of open files of the running servers, or of this process, with `limits.connections`. */
 export async function checkFiles({ config, store }: Settings): Promise<Finding[]> {
   const folder = controlFolder(config, store);
   const sockets = folder === undefined ? [] : await controlSockets(folder).catch(() => []);
   const pids = sockets.flatMap(({ pid, isAnswered }) => (isAnswered ? [pid] : []));
-  const neededCount = config.limits.connections + SPARE_CONNECTIONS + OWN_FILES;
   const findings: Finding[] = [];
   for (const pid of pids.length > 0 ? pids : [process.pid]) {
     const holder = pids.length > 0 ? `the server with pid ${pid}` : 'a server started here';
-    const [, limit] =
-      /^Max open files +(\S+)/m.exec(await readFile(`/proc/${pid}/limits`, 'utf8').catch(() => '')) ?? [];
-    const text = `${holder} may open ${limit} files; limits.connections (${config.limits.connections}) needs ${neededCount}`;
-    if (limit === undefined)
-      findings.push(
-        warning('this system does not tell its limit of open files', `see to it that "ulimit -n" is ${neededCount}`),
-      );
-    else if (limit === 'unlimited' || Number(limit) >= neededCount) findings.push(ok(text));
-    else findings.push(warning(text, `set LimitNOFILE=${neededCount} in the service, or a smaller limits.connections`));
+    const unknown = warning('this system does not tell its limit of open files', 'see "ulimit -n"');
+    findings.push((await compareFileLimit(config, pid, holder)) ?? unknown);
   }
   return findings;
 }
@@ -80,7 +84,8 @@ export async function checkPermissions({ config, store }: Settings): Promise<Fin
   const files = [config.tls.key, config.passwords.totpKey].filter((path) => path !== undefined);
   const findings: Finding[] = [];
   for (const path of [...folders, ...files]) {
-    const { mode } = await stat(path);
+    // Check `settings` names a file that is missing.
+    const { mode } = await stat(path).catch(() => ({ mode: 0 }));
     if (mode & 0o007) findings.push(warning(`all users of this machine may read ${path}`, `run "chmod o= ${path}"`));
   }
   return findings.length > 0 ? findings : [ok('other users of this machine read neither data nor keys')];

@@ -6,9 +6,12 @@ import type { SearchRequest } from '../../protocol/ldap-messages.js';
 import { type ListenAddress, parseListenUrl } from '../../server/listen/listen-url.js';
 import { openListeners } from '../../server/listen/listener.js';
 import { VENDOR } from '../../server/words/version.js';
+import { describeError } from '../exit.js';
+import { openHttpListener } from '../http/http-listener.js';
 import type { Settings } from '../options.js';
 import { type Finding, fault, ok } from './finding.js';
 
+const silentLog = pino({ level: 'silent' });
 const REMEDIES: Readonly<Record<string, string>> = {
   EACCES: 'choose a port above 1023 in listen, or give the service the capability CAP_NET_BIND_SERVICE',
   EADDRNOTAVAIL: 'name an address of this machine in listen',
@@ -21,12 +24,34 @@ const MAX_ANSWER_LENGTH = 65_536;
 export async function checkPorts(settings: Settings): Promise<Finding[]> {
   const findings: Finding[] = [];
   for (const url of settings.config.listen) findings.push(await checkPort(parseListenUrl(url), settings));
+  const { listen, tokenFile } = settings.config.http;
+  if (listen !== undefined) findings.push(await checkHttp(listen, tokenFile));
   return findings;
+}
+
+/** Checks that `http.listen` is free, or held by a Rowan server, and has the token that it needs. */
+async function checkHttp(listen: string, tokenFile: string | undefined): Promise<Finding> {
+  try {
+    const { server } = await openHttpListener(listen, tokenFile, [], silentLog);
+    server.close();
+    return ok(`http.listen ${listen} is free`);
+  } catch (error) {
+    const { code = '' } = ((error as Error).cause ?? {}) as NodeJS.ErrnoException;
+    if (code === 'EADDRINUSE' && (await isHttpOfRowan(listen))) return ok(`a Rowan server listens on http://${listen}`);
+    const remedy = 'correct http.listen or http.tokenFile, or end the other program ("ss -ltnp" names it)';
+    return fault(describeError(error), remedy);
+  }
+}
+
+async function isHttpOfRowan(listen: string): Promise<boolean> {
+  const signal = AbortSignal.timeout(ANSWER_MS);
+  const reply = await fetch(`http://${listen}/live`, { signal }).catch(() => undefined);
+  return reply?.headers.get('content-length') === '5' && (await reply.text().catch(() => '')) === 'live\n';
 }
 
 async function checkPort(address: ListenAddress, { config }: Settings): Promise<Finding> {
   try {
-    const [listener] = await openListeners([address], [createServer()], config, pino({ level: 'silent' }));
+    const [listener] = await openListeners([address], [createServer()], config, silentLog);
     listener!.close();
     return ok(`${address.url} is free`);
   } catch (error) {

@@ -51,7 +51,10 @@ async function readToken(listen: string, tokenFile: string | undefined): Promise
     throw new UsageError(
       `http.listen: ${listen} is an address that other machines reach; set http.tokenFile to a file with a token, or listen on 127.0.0.1`,
     );
-  const token = (await readFile(tokenFile, 'utf8')).trim();
+  const text = await readFile(tokenFile, 'utf8').catch((cause: Error) => {
+    throw new UsageError(`http.tokenFile: ${describeError(cause)}`, { cause });
+  });
+  const token = text.trim();
   if (!/^[\x21-\x7e]*$/.test(token) || token.length < MIN_TOKEN_LENGTH)
     throw new UsageError(
       `http.tokenFile: ${tokenFile} must hold one token of at least ${MIN_TOKEN_LENGTH} characters, such as "openssl rand -base64 24" prints`,

@@ -95,6 +95,9 @@ export const METRICS: readonly Metric[] = [
   }),
   counter('entries_sent', 'Entries sent.', ({ entriesSent }) => entriesSent),
   counter('sent_bytes', 'Bytes of responses sent.', ({ bytesSent }) => bytesSent),
+  counter('log_lines_dropped', 'Lines of access and audit log that could not be written.', (counts) => {
+    return counts.logLinesDropped;
+  }),
   counter('unindexed_searches', 'Searches that an index would have spared many rows.', (counts) => {
     return counts.unindexedSearches;
   }),

@@ -11,6 +11,8 @@ const CHECK_MS = 1000;
 /** A FIFO without a reader is an error instead of a wait. */
 const OPEN_FLAGS = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NONBLOCK;
 const LF = 0x0a;
+/** Permissions of a new audit log. */
+export const AUDIT_MODE = 0o600;
 
 export interface LineFileOptions {
   /** Name of the log in messages. */
@@ -47,7 +49,18 @@ export class LineFile {
 
   constructor(options: LineFileOptions) {
     this.#options = options;
+    if (options.output !== 'stderr') this.#openNow();
     process.once('exit', this.#writeRest);
+  }
+
+  /** Opens the file before the first line, so that the log tells of a file that cannot be opened at once. */
+  #openNow(): void {
+    try {
+      this.#openIfMoved();
+      this.#checkedAt = Number.NEGATIVE_INFINITY;
+    } catch (error) {
+      this.#drop(Buffer.alloc(0), (error as Error).message);
+    }
   }
 
   /** Appends whole lines, with their line ends. */
@@ -125,7 +138,7 @@ export class LineFile {
     const found = this.#file && statSync(output, { throwIfNoEntry: false });
     if (this.#file && found?.ino === this.#file.inode && found.dev === this.#file.device) return;
     this.#close();
-    const fd = openSync(output, OPEN_FLAGS, mode);
+    const fd = openLog(output, mode);
     const { ino, dev } = fstatSync(fd);
     this.#file = { fd, inode: ino, device: dev };
   }
@@ -156,4 +169,9 @@ export class LineFile {
     this.#isClosed = true;
     if (!this.#isWriting) this.#close();
   }
+}
+
+/** Opens a log file for appending, and makes a new one with `mode`. Returns its descriptor. Throws when it cannot. */
+export function openLog(path: string, mode: number): number {
+  return openSync(path, OPEN_FLAGS, mode);
 }

@@ -1,4 +1,4 @@
-import { ResultCode } from '../../ldap/ldap-error.js';
+import { LdapError, ResultCode } from '../../ldap/ldap-error.js';
 import type { FoundRow } from '../../partition/partition.js';
 import { matchingSteps } from '../../password/index.js';
 import type { PasswordPolicyResponse } from '../../protocol/controls/password-policy.js';
@@ -26,6 +26,12 @@ import { Session } from '../words/session.js';
  */
 const REFUSAL: Outcome = { code: ResultCode.invalidCredentials, matchedDN: '', message: 'wrong DN or password' };
 
+/** Reasons of binds that are refused before the name is looked up, by result code. */
+const THROWN_REASONS: Readonly<Partial<Record<number, string>>> = {
+  [ResultCode.confidentialityRequired]: 'password in the clear',
+  [ResultCode.invalidDNSyntax]: 'malformed name',
+};
+
 const NO_ENTRY_ID = Buffer.alloc(16);
 const NO_CREDENTIALS: RowCredentials = {
   version: 0n,
@@ -41,11 +47,20 @@ const NO_CREDENTIALS: RowCredentials = {
  * takes the same work whether or not the user exists (`PasswordVerifier`, `refuseBind`) or is locked.
  */
 export function bind(context: Context, request: BindRequest): Maybe<Outcome> {
-  return chain(attemptBind(context, request), (result) => {
+  const report = (): void => {
     const { bindFailure, services } = context;
     if (bindFailure !== undefined) services.failedBinds.report(context, request.name, bindFailure);
-    return result;
-  });
+  };
+  try {
+    return chain(attemptBind(context, request), (result) => {
+      report();
+      return result;
+    });
+  } catch (error) {
+    if (error instanceof LdapError) context.bindFailure = THROWN_REASONS[error.code];
+    report();
+    throw error;
+  }
 }
 
 function attemptBind(context: Context, request: BindRequest): Maybe<Outcome> {
@@ -59,7 +74,7 @@ function attemptBind(context: Context, request: BindRequest): Maybe<Outcome> {
     );
   }
   const { password } = authentication;
-  if (password.length === 0) return bindWithoutPassword(dnText);
+  if (password.length === 0) return bindWithoutPassword(context, dnText);
   requireConfidential(context);
   const dn = services.schema.parseDn(dnText);
   if (dn.norm.equals(services.admin.norm)) return bindAdmin(context, dn, password);
@@ -67,8 +82,9 @@ function attemptBind(context: Context, request: BindRequest): Maybe<Outcome> {
 }
 
 /** RFC 4513 §5.1.1, §5.1.2. A DN without a password is refused, because careless applications take it for a login. */
-function bindWithoutPassword(dnText: string): Outcome {
+function bindWithoutPassword(context: Context, dnText: string): Outcome {
   if (dnText === '') return SUCCESS;
+  context.bindFailure = 'empty password';
   return outcome('unwillingToPerform', 'a bind with a DN needs a password (RFC 4513 §5.1.2)');
 }
 

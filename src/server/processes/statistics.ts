@@ -165,6 +165,7 @@ export class Statistics {
     waitMs: 0,
   }));
   readonly #readPartFigures: () => PartFigures;
+  #memoryBytes = 0;
 
   constructor(workerNumber = 0, readPartFigures: () => PartFigures = noPartFigures) {
     this.workerNumber = workerNumber;
@@ -185,10 +186,20 @@ export class Statistics {
       ...this.#readPartFigures(),
       pid: process.pid,
       takenAt: Date.now(),
-      memoryBytes: process.memoryUsage.rss(),
+      memoryBytes: this.#readMemory(),
       busyMs: performance.eventLoopUtilization().active,
       cpuMs: (user + system) / 1000,
     });
+  }
+
+  /** Returns the resident memory. A process that may open no more files cannot read it: then the last figure stays. */
+  #readMemory(): number {
+    try {
+      this.#memoryBytes = process.memoryUsage.rss();
+    } catch {
+      // Figures are wanted most by an operator whose server has too many files open.
+    }
+    return this.#memoryBytes;
   }
 }
 

@@ -40,7 +40,7 @@ export class SlowSearches {
     const advice = plan === 'index' ? undefined : outcome.advice();
     this.#log.warn(
       { base: printable(base), scope, filter: shape, boundAs: printable(dn), connection, plan, looked, entries },
-      `slow search: looked at ${looked} rows for ${entries} entries${advice ? `; ${advice}` : ''}`,
+      `slow search: looked at ${looked} rows for ${entries} ${entries === 1 ? 'entry' : 'entries'}${advice ? `; ${advice}` : ''}`,
     );
   }
 }
