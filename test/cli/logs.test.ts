@@ -116,7 +116,7 @@ describe('cli: logs', () => {
     );
     expect([code, others.join('\n')]).to.deep.equal([
       1,
-      `rowan: auditLog.output: ${path}: no such file or folder; make its folder, or give the user of the server the right to write there\n`,
+      `rowan: auditLog.output: ${path} cannot be written: ${sandbox.path('none')}: no such file or folder\n`,
     ]);
   });
 

@@ -119,6 +119,7 @@ describe('server: TLS and ldapi', () => {
   it('passwords.requireTls refuses a plain bind with 13', async () => {
     const client = await RawClient.open(running.port);
     expect(await client.bind(ADMIN.dn, ADMIN.password)).to.equal(13);
+    expect(running.lines.at(-1)).to.include('"msg":"failed bind: password in the clear"');
     expect(await client.bind('', '')).to.equal(0);
     client.close();
   });

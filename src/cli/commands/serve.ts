@@ -1,4 +1,3 @@
-import { closeSync } from 'node:fs';
 import type { Server } from 'node:http';
 import type { Command } from 'commander';
 import type { Logger } from 'pino';
@@ -7,7 +6,7 @@ import type { Answer, Question } from '../../server/processes/siblings.js';
 import type { Config } from '../../server/settings/index.js';
 import { renewCertificate } from '../certificate.js';
 import type { ConfigSources } from '../config/index.js';
-import { CliError, describeError, UsageError } from '../exit.js';
+import { UsageError } from '../exit.js';
 import type { HealthSource, ServerPhase } from '../http/health.js';
 import type { HttpListener } from '../http/http-listener.js';
 import type { Route } from '../http/route.js';
@@ -140,11 +139,12 @@ export async function serve(
 ): Promise<void> {
   const { createLog, logUncaught } = await import('../log.js');
   const { closeHttpServer, openControlServer } = await import('../http/control-server.js');
+  const { requireAuditLog } = await import('../doctor/named-files.js');
   const { startRotation } = await import('../../server/logs/rotation.js');
   const log = createLog(settings.config);
   logUncaught(log);
   await warnOfFileLimit(settings.config, log);
-  await requireAuditLog(settings.config.auditLog);
+  await requireAuditLog(settings.config);
   const directory = await openDirectory(settings);
   const { partition } = directory;
   const httpServers: Server[] = [];
@@ -185,18 +185,6 @@ export async function serve(
     partition.store.beginClose?.();
     await maintenance.stop();
     await directory.close();
-  }
-}
-
-/** Throws when the audit log cannot be written: a server that should record its changes does not serve without. */
-async function requireAuditLog({ output }: Config['auditLog']): Promise<void> {
-  if (output === 'off' || output === 'stderr') return;
-  const { AUDIT_MODE, openLog } = await import('../../server/logs/line-file.js');
-  try {
-    closeSync(openLog(output, AUDIT_MODE));
-  } catch (cause) {
-    const remedy = 'make its folder, or give the user of the server the right to write there';
-    throw new CliError(`auditLog.output: ${describeError(cause)}; ${remedy}`, { cause });
   }
 }
 

@@ -4,7 +4,8 @@ import { dirname } from 'node:path';
 import { pino } from 'pino';
 import { Quality } from '../../server/passwords/quality.js';
 import { SecondFactor } from '../../server/passwords/second-factor.js';
-import { describeError } from '../exit.js';
+import type { Config } from '../../server/settings/index.js';
+import { CliError, describeError } from '../exit.js';
 import type { Settings } from '../options.js';
 import { type Finding, fault, ok } from './finding.js';
 
@@ -12,11 +13,11 @@ const REMEDY = 'correct the setting, or make what it names and let the user of t
 
 /** Checks the logs, the files for passwords and the drop folder that the settings name. */
 export async function checkNamedFiles({ config }: Settings): Promise<Finding[]> {
-  const { accessLog, auditLog, passwords, dropfolder } = config;
+  const { accessLog, passwords, dropfolder } = config;
   const log = pino({ level: 'silent' });
   const faults = [
     await faultOf('accessLog.output: ', () => requireLogFile(accessLog.output)),
-    await faultOf('auditLog.output: ', () => requireLogFile(auditLog.output)),
+    await faultOf('', () => requireAuditLog(config)),
     await faultOf('', () => new SecondFactor(passwords.totpKey, log)),
     await faultOf('', () => new Quality(config, log).requireUsable()),
     await faultOf('dropfolder.folder: ', () => requireFolder(dropfolder.folder)),
@@ -32,6 +33,13 @@ async function faultOf(prefix: string, work: () => unknown): Promise<Finding | u
   } catch (error) {
     return fault(`${prefix}${describeError(error)}`, REMEDY);
   }
+}
+
+/** Throws when the audit log cannot be written: a server that is to record its changes does not start without. */
+export async function requireAuditLog({ auditLog: { output } }: Config): Promise<void> {
+  await requireLogFile(output).catch((cause: Error) => {
+    throw new CliError(`auditLog.output: ${output} cannot be written: ${describeError(cause)}`, { cause });
+  });
 }
 
 /** Throws when the file cannot be appended to, or made. Makes nothing: the file belongs to the user of the server. */
