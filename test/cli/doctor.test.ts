@@ -140,9 +140,8 @@ describe('rowan doctor', () => {
         .filter(({ check }) => check === 'ports')
         .map(({ text }) => text);
     expect((await texts(http, 'ports'))[1]).to.match(/^cannot listen on http\.listen 127.*in use/);
-    other.close();
+    await new Promise((resolve) => other.close(resolve));
     expect((await texts('0.0.0.0:0', 'ports'))[1]).to.match(/^http\.listen: .* set http\.tokenFile/);
-    await once(other, 'close');
     const server = await sandbox.serve(['--http', http]);
     expect(await texts(http)).to.include(`a Rowan server listens on http://${http}`);
     await server.stop();
