@@ -1,5 +1,6 @@
-import { appendFileSync } from 'node:fs';
+import { appendFileSync, closeSync } from 'node:fs';
 import { formatAuditComments } from '../server/logs/audit-comments.js';
+import { AUDIT_MODE, openLog } from '../server/logs/line-file.js';
 import type { Config } from '../server/settings/index.js';
 import { describeError } from './exit.js';
 
@@ -11,7 +12,12 @@ export function appendAuditRecord(
 ): void {
   if (output === 'off') return;
   try {
-    appendFileSync(output, `${formatAuditComments({ time: new Date().toISOString(), ...fields })}\n`, { mode: 0o600 });
+    const fd = openLog(output, AUDIT_MODE);
+    try {
+      appendFileSync(fd, `${formatAuditComments({ time: new Date().toISOString(), ...fields })}\n`);
+    } finally {
+      closeSync(fd);
+    }
   } catch (error) {
     report(`the audit log cannot be written: ${describeError(error)}`);
   }

@@ -31,6 +31,7 @@ const SYSTEM_ERRORS: Readonly<Record<string, string>> = {
   EISDIR: 'is a folder, not a file',
   ENOENT: 'no such file or folder',
   ENOSPC: 'no room left on the device',
+  ENXIO: 'no such device, or a FIFO that no program reads',
   ENOTDIR: 'is not a folder',
   EPERM: 'not permitted',
 };

@@ -1,13 +1,24 @@
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { needs } from '../require.js';
 import { RawClient } from '../server/raw-client.js';
-import { exited, heard, type RunningServer, rowan, rowanDoes, Sandbox, SUFFIX, serve, startProgram } from './rowan.js';
+import {
+  exited,
+  heard,
+  type RunningServer,
+  rowan,
+  rowanDoes,
+  Sandbox,
+  SUFFIX,
+  serve,
+  startProgram,
+  until,
+} from './rowan.js';
 import { staysBusy, TAKES_LARGE } from './workers.js';
 
 const TOKEN = 'r2cNq8Zb5YxWm1uPvT7sKd0h';
@@ -25,6 +36,12 @@ function get(url: string, headers: Record<string, string> = {}, method = 'GET'):
     sent.once('error', reject);
     sent.end();
   });
+}
+
+/** All that the server says to raw bytes until it ends the connection. */
+function exchange(url: string, bytes: string): Promise<string> {
+  const socket = connect(Number(new URL(url).port), '127.0.0.1', () => socket.write(bytes));
+  return text(socket);
 }
 
 /** What HAProxy finds of its servers, once each has that state: `BACKEND STATE CHECK`. */
@@ -143,6 +160,72 @@ describe('cli: health checks over HTTP', () => {
     for (const authorization of ['', `Bearer ${TOKEN}x`, `Bearer ${TOKEN.slice(1)}`, `Basic ${TOKEN}`, 'Bearer'])
       expect(await get(`${url}/metrics`, { authorization }), authorization).to.include({ status: 401 });
     expect(await get(`${url}/metrics`, { authorization: `Bearer ${TOKEN}` })).to.include({ status: 200 });
+  });
+
+  it('leave all else to programs that name this machine, and to the token where there is one', async () => {
+    await start();
+    const { port } = new URL(url);
+    for (const host of [`127.0.0.1:${port}`, 'LOCALHOST', `localhost:${port}`, `[::1]:${port}`])
+      expect(await get(`${url}/metrics`, { host }), host).to.include({ status: 200 });
+    for (const host of ['evil.example', `evil.example:${port}`, 'localhost.evil.example', '127.0.0.1.evil.example'])
+      expect(await get(`${url}/metrics`, { host }), host).to.include({ status: 421 });
+    expect(await get(`${url}/ready`, { host: 'lb.example' })).to.include({ status: 200 });
+    await server!.stop();
+    const file = sandbox.path('token');
+    writeFileSync(file, `${TOKEN}\n`);
+    await start(['--http-token-file', file]);
+    expect(await get(`${url}/metrics`)).to.include({ status: 401 });
+    expect(await get(`${url}/metrics`, { host: 'ldap.example', authorization: `Bearer ${TOKEN}` })).to.include({
+      status: 200,
+    });
+  });
+
+  it('answer OPTIONS for health alone, and invite no body that is too long', async () => {
+    await start();
+    const refusal = await exchange(url, 'OPTIONS /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n');
+    expect(refusal).to.match(/^HTTP\/1\.1 405 .*\r\nallow: GET\r\n.*\/metrics takes GET\n$/s);
+    const expecting = 'GET /live HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: ';
+    expect(await exchange(url, `${expecting}5\r\n\r\n`)).to.match(/^HTTP\/1\.1 413 /);
+    const invited = await exchange(url, `${expecting}0\r\nConnection: close\r\n\r\n`);
+    expect(invited).to.match(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 .*live\n$/s);
+  });
+
+  it('say nothing in the log of clients that leave before their request has arrived', async () => {
+    const { process: child } = await start();
+    let log = '';
+    child.stderr!.on('data', (data: Buffer) => {
+      log += data;
+    });
+    for (const length of ['Content-Length: 5', 'Transfer-Encoding: chunked']) {
+      const socket = connect(Number(new URL(url).port), '127.0.0.1');
+      await once(socket, 'connect');
+      socket.end(`GET /live?${'A'.repeat(7000)} HTTP/1.1\r\nHost: localhost\r\n${length}\r\n\r\n`);
+      await text(socket);
+    }
+    expect(await get(`${url}/live`)).to.include({ status: 200 });
+    await server!.stop();
+    expect(log).to.not.match(/ERROR|AAAA/);
+  });
+
+  it('are answered whatever others hold open: an idle connection gives way to a new one', async () => {
+    await start();
+    const { port } = new URL(url);
+    const sockets: Socket[] = [];
+    let closedCount = 0;
+    const hold = async (localAddress: string): Promise<void> => {
+      const socket = connect({ port: Number(port), host: '127.0.0.1', localAddress });
+      sockets.push(socket);
+      socket.on('error', () => undefined).once('close', () => closedCount++);
+      await once(socket, 'connect');
+    };
+    for (let address = 2; address <= 33; address++)
+      await Promise.all(Array.from({ length: 16 }, () => hold(`127.0.0.${address}`)));
+    expect(await get(`${url}/live`)).to.include({ status: 200 });
+    await until(server!.process, () => closedCount === 1);
+    expect(sockets.findIndex(({ destroyed }) => destroyed)).to.be.lessThan(16);
+    for (let count = 1; count <= 17; count++) await hold('127.0.0.1');
+    expect(await get(`${url}/live`)).to.include({ status: 200 });
+    for (const socket of sockets) socket.destroy();
   });
 
   it("work for HAProxy's option httpchk and ldap-check", async function () {

@@ -34,6 +34,7 @@ import {
   type RunningServer,
   rowan,
   rowanDoes,
+  run,
   Sandbox,
   startRowan,
   until,
@@ -201,6 +202,18 @@ describe('cli: settings that change while the server runs', () => {
     expect(readFileSync(file, 'utf8'))
       .to.match(/^log: *\{ *level: info/)
       .and.include('# as always');
+  });
+
+  it('change although the audit log is a FIFO that no program reads', async () => {
+    const fifo = sandbox.path('fifo');
+    expect((await run('mkfifo', [fifo])).code).to.equal(0);
+    await serve('{}\n', ['--audit-log-output', fifo]);
+    expect(await edit('set', 'limits.admin.sizeLimit', '1')).to.contain('applied (at once)');
+    expect(await searchCode(await admin())).to.equal(4);
+    await until(server.process, () =>
+      log.includes(`the audit log cannot be written: ${fifo}: no such device, or a FIFO that no program reads`),
+    );
+    await edit('unset', 'limits.admin.sizeLimit');
   });
 
   it('hold in each worker and its thread, in one that is started later, and for new connections', async () => {

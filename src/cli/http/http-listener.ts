@@ -3,11 +3,11 @@ import { lookup } from 'node:dns/promises';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import type { Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, isIP } from 'node:net';
 import type { Logger } from 'pino';
 import { isLoopbackAddress } from '../../server/settings/index.js';
 import { CliError, describeError, UsageError } from '../exit.js';
-import { createHttpServer } from './http-server.js';
+import { createHttpServer, Refusal } from './http-server.js';
 import type { Route } from './route.js';
 
 /** Shortest token, in characters: 128 bits in base64. */
@@ -19,8 +19,8 @@ export interface HttpListener {
 }
 
 /**
- * Listens on `listen` (`HOST:PORT`). On an address that other machines reach, routes need the token of the file, unless
- * a route is public. Throws `UsageError` when there is no token for such an address.
+ * Listens on `listen` (`HOST:PORT`). Routes need the token of the file, unless a route is public. Throws `UsageError`
+ * when there is no token for an address that other machines reach. Without a token, a request must name this machine.
  */
 export async function openHttpListener(
   listen: string,
@@ -29,11 +29,16 @@ export async function openHttpListener(
   log: Logger,
 ): Promise<HttpListener> {
   const portStart = listen.lastIndexOf(':');
+  const listenName = listen.slice(0, portStart).replaceAll(/[[\]]/g, '');
   try {
-    const { address, family } = await lookup(listen.slice(0, portStart).replaceAll(/[[\]]/g, ''));
-    const tokenDigest = isLoopbackAddress(address) ? undefined : await readToken(listen, tokenFile);
+    const { address, family } = await lookup(listenName);
+    const needsToken = tokenFile !== undefined || !isLoopbackAddress(address);
+    const tokenDigest = needsToken ? await readToken(listen, tokenFile) : undefined;
     const server = createHttpServer(routes, log, (route, { headers }) => {
-      return tokenDigest === undefined || route?.isPublic === true || hasToken(headers.authorization, tokenDigest);
+      if (route?.isPublic) return;
+      if (tokenDigest === undefined) requireOwnName(headers.host, listenName);
+      else if (!hasToken(headers.authorization, tokenDigest))
+        throw new Refusal(401, 'needs "Authorization: Bearer TOKEN" with the right token');
     });
     server.listen({ host: address, port: Number(listen.slice(portStart + 1)) });
     await once(server, 'listening');
@@ -60,6 +65,16 @@ async function readToken(listen: string, tokenFile: string | undefined): Promise
       `http.tokenFile: ${tokenFile} must hold one token of at least ${MIN_TOKEN_LENGTH} characters, such as "openssl rand -base64 24" prints`,
     );
   return digestOf(token);
+}
+
+/** A page in a browser of this machine could read the figures through a name of its own that leads to this address. */
+function requireOwnName(host: string | undefined, listenName: string): void {
+  const name = host?.replace(/:\d*$/, '').replaceAll(/[[\]]/g, '').toLowerCase();
+  if (name !== undefined && name !== 'localhost' && name !== listenName.toLowerCase() && isIP(name) === 0)
+    throw new Refusal(
+      421,
+      'without a token, the host in the URL must be an IP address, localhost or that of http.listen',
+    );
 }
 
 function hasToken(authorization: string | undefined, tokenDigest: Buffer): boolean {

@@ -21,7 +21,7 @@ export interface Route {
   readonly path: string;
   /** Most bytes of a request's body; 0 unless given. */
   readonly maxBodyBytes?: number;
-  /** Whether the route needs no token on an address that other machines reach. */
+  /** Whether the route needs no token, and answers OPTIONS as GET, which load balancers send. */
   readonly isPublic?: boolean;
   handle(request: HttpRequest): HttpReply | Promise<HttpReply>;
 }

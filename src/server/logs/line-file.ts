@@ -11,6 +11,8 @@ const CHECK_MS = 1000;
 /** A FIFO without a reader is an error instead of a wait. */
 const OPEN_FLAGS = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NONBLOCK;
 const LF = 0x0a;
+/** Permissions of a new audit log. */
+export const AUDIT_MODE = 0o600;
 
 export interface LineFileOptions {
   /** Name of the log in messages. */
@@ -136,7 +138,7 @@ export class LineFile {
     const found = this.#file && statSync(output, { throwIfNoEntry: false });
     if (this.#file && found?.ino === this.#file.inode && found.dev === this.#file.device) return;
     this.#close();
-    const fd = openSync(output, OPEN_FLAGS, mode);
+    const fd = openLog(output, mode);
     const { ino, dev } = fstatSync(fd);
     this.#file = { fd, inode: ino, device: dev };
   }
@@ -167,4 +169,9 @@ export class LineFile {
     this.#isClosed = true;
     if (!this.#isWriting) this.#close();
   }
+}
+
+/** Opens a log file for appending, and makes a new one with `mode`. Returns its descriptor. Throws when it cannot. */
+export function openLog(path: string, mode: number): number {
+  return openSync(path, OPEN_FLAGS, mode);
 }

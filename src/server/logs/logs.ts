@@ -2,7 +2,7 @@ import type { Observer } from '../observation/finished-operation.js';
 import type { Services } from '../services/services.js';
 import { AccessLog } from './access-log.js';
 import { AuditLog } from './audit-log.js';
-import { LineFile, type LineFileOptions } from './line-file.js';
+import { AUDIT_MODE, LineFile, type LineFileOptions } from './line-file.js';
 
 /** Longest time that a line of the access log waits, in milliseconds. */
 const ACCESS_DELAY_MS = 1000;
@@ -24,7 +24,10 @@ export function startLogs({ config, log, statistics, observation, siblings }: Se
     { name: 'access log', output: accessLog.output, mode: 0o640, delayMs: ACCESS_DELAY_MS },
     (file) => new AccessLog(file, accessLog, worker),
   );
-  start({ name: 'audit log', output: auditLog.output, mode: 0o600, delayMs: 0 }, (file) => new AuditLog(file, worker));
+  start(
+    { name: 'audit log', output: auditLog.output, mode: AUDIT_MODE, delayMs: 0 },
+    (file) => new AuditLog(file, worker),
+  );
   return () => {
     for (const end of ends) end();
   };

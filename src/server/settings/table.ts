@@ -110,7 +110,7 @@ export const settings = {
   },
   'http.tokenFile': {
     kind: 'path',
-    help: 'File with the token that `http.listen` wants as `Authorization: Bearer TOKEN` on an address other than those of this machine alone.',
+    help: 'File with the token that `http.listen` wants as `Authorization: Bearer TOKEN` for metrics; needed on an address that other machines reach.',
   },
   'control.folder': {
     kind: 'path',
