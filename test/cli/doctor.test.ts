@@ -132,7 +132,7 @@ describe('rowan doctor', () => {
   });
 
   it('finds the HTTP port that another program has, and the network address without a token', async () => {
-    const other = createServer((socket) => socket.end('no HTTP')).listen(0, '127.0.0.1');
+    const other = createServer((socket) => socket.destroy()).listen(0, '127.0.0.1');
     await once(other, 'listening');
     const http = `127.0.0.1:${(other.address() as AddressInfo).port}`;
     const texts = async (listen: string, ...faults: string[]) =>
