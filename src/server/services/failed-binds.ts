@@ -1,12 +1,15 @@
 import type { Logger } from 'pino';
+import type { Schema } from '../../schema/schema.js';
+import { hideSecretsInDn } from '../observation/hidden-values.js';
 import { printable } from '../words/printable.js';
 
-/** Most lines in a second, so that a flood of binds cannot fill a disk quickly. */
-const MAX_PER_SECOND = 100;
+/** Most lines in a second, so that a flood of binds cannot fill a disk quickly: of one network, and of all together. */
+const MAX_PER_NETWORK = 20;
+const MAX_PER_SECOND = 500;
 
 /** The client of a failed bind. */
 interface BindSource {
-  readonly transport: { readonly address: string | undefined };
+  readonly transport: { readonly address: string | undefined; readonly network: string };
   readonly session: { readonly connectionNumber: number };
 }
 
@@ -16,24 +19,37 @@ interface BindSource {
  */
 export class FailedBinds {
   readonly #log: Logger;
+  readonly #schema: Schema;
   #second = 0;
   #lineCount = 0;
+  #leftOutCount = 0;
+  /** Number of lines of this second by network. */
+  readonly #lineCounts = new Map<string, number>();
 
-  constructor(log: Logger) {
+  constructor(schema: Schema, log: Logger) {
+    this.#schema = schema;
     this.#log = log;
   }
 
   report({ transport, session }: BindSource, dn: string, reason: string): void {
-    const second = Math.floor(Date.now() / 1000);
+    const second = Math.floor(performance.now() / 1000);
     if (second !== this.#second) {
-      const leftOut = this.#lineCount - MAX_PER_SECOND;
+      const leftOut = this.#leftOutCount;
       if (leftOut > 0) this.#log.warn({ leftOut }, 'failed binds in one second that were not logged');
       this.#second = second;
-      this.#lineCount = 0;
+      this.#lineCount = this.#leftOutCount = 0;
+      this.#lineCounts.clear();
     }
-    if (++this.#lineCount > MAX_PER_SECOND) return;
-    const { address } = transport;
+    const { address, network } = transport;
+    const networkCount = this.#lineCounts.get(network) ?? 0;
+    if (networkCount === MAX_PER_NETWORK || this.#lineCount === MAX_PER_SECOND) {
+      this.#leftOutCount++;
+      return;
+    }
+    this.#lineCounts.set(network, networkCount + 1);
+    this.#lineCount++;
     const connection = session.connectionNumber;
-    this.#log.info({ address, connection, dn: printable(dn) }, `failed bind: ${reason}`);
+    const name = printable(hideSecretsInDn(dn, this.#schema));
+    this.#log.info({ address, connection, dn: name }, `failed bind: ${reason}`);
   }
 }

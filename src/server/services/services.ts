@@ -136,7 +136,7 @@ export function createServices(
     pageCookies: new PageCookies(partition, config.limits),
     slowSearches: new SlowSearches(config.log, log),
     searchTally: createTally(partition, config, log),
-    failedBinds: new FailedBinds(log),
+    failedBinds: new FailedBinds(schema, log),
     virtual: new VirtualEntries(partition, config, statistics, siblings),
   };
   onSettingsChanged(config, (values) => {
