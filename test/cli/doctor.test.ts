@@ -131,7 +131,7 @@ describe('rowan doctor', () => {
     expect(existsSync(sandbox.path('audit'))).to.equal(false);
   });
 
-  it('finds the HTTP port that another program has, and the network address without a token', async () => {
+  it('finds the HTTP port that another program has, and the token file that is missing', async () => {
     const other = createServer((socket) => socket.destroy()).listen(0, '127.0.0.1');
     await once(other, 'listening');
     const http = `127.0.0.1:${(other.address() as AddressInfo).port}`;
@@ -141,7 +141,8 @@ describe('rowan doctor', () => {
         .map(({ text }) => text);
     expect((await texts(http, 'ports'))[1]).to.match(/^cannot listen on http\.listen 127.*in use/);
     await new Promise((resolve) => other.close(resolve));
-    expect((await texts('0.0.0.0:0', 'ports'))[1]).to.match(/^http\.listen: .* set http\.tokenFile/);
+    const token = ['--http', '0.0.0.0:0', '--http-token-file', sandbox.path('none')];
+    expect((await findings([...FREE, ...token], 'ports'))[1]!.text).to.match(/^http\.tokenFile: .*no such file/);
     const server = await sandbox.serve(['--http', http]);
     expect(await texts(http)).to.include(`a Rowan server listens on http://${http}`);
     await server.stop();

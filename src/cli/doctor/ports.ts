@@ -44,9 +44,18 @@ async function checkHttp(listen: string, tokenFile: string | undefined): Promise
 }
 
 async function isHttpOfRowan(listen: string): Promise<boolean> {
-  const signal = AbortSignal.timeout(ANSWER_MS);
-  const reply = await fetch(`http://${listen}/live`, { signal }).catch(() => undefined);
-  return reply?.headers.get('content-length') === '5' && (await reply.text().catch(() => '')) === 'live\n';
+  const controller = new AbortController();
+  // `AbortSignal.timeout` would let the process end while a program that resets connections is asked.
+  const timer = setTimeout(() => controller.abort(), ANSWER_MS);
+  try {
+    const reply = await fetch(`http://${listen}/live`, { signal: controller.signal });
+    return reply.headers.get('content-length') === '5' && (await reply.text()) === 'live\n';
+  } catch {
+    // No connection, or no HTTP: another program.
+    return false;
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 async function checkPort(address: ListenAddress, { config }: Settings): Promise<Finding> {
