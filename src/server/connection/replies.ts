@@ -35,6 +35,7 @@ export class Replies implements ResultSender {
 
   #countEntry(operation: Operation, bytes: number): Maybe<void> {
     operation.entryCount++;
+    this.#services.statistics.entriesSent++;
     operation.sentBytes += bytes;
     return this.#output.waitForDrain();
   }

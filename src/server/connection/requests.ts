@@ -132,6 +132,7 @@ export class Requests {
     );
     services.partition.renewReads();
     operation.entryCount += end.entryCount;
+    services.statistics.entriesSent += end.entryCount;
     operation.referenceCount += end.referenceCount;
     operation.sentBytes += end.sentBytes;
     const { searchReport } = end;
@@ -208,7 +209,6 @@ export class Requests {
     const { op, waitMs, entryCount, sentBytes } = operation;
     const workMs = performance.now() - operation.startedAt;
     statistics.countEnd(op, result.code, workMs, waitMs);
-    statistics.entriesSent += entryCount;
     statistics.referencesSent += operation.referenceCount;
     statistics.bytesSent += sentBytes;
     if (operation.searchReport && isUnindexed(operation.searchReport, entryCount)) statistics.unindexedSearches++;
