@@ -10,7 +10,7 @@ interface Described {
    * Set when a new value takes effect without a restart, in every process and thread of the server: for the next
    * request (`at once`), for the next connection or TLS handshake, or for the next run of a job.
    */
-  readonly live?: LiveEffect;
+  readonly live?: LiveEffect | undefined;
   /** A short text for `--help` and docs/configuration.md, in plain Markdown. */
   readonly help: string;
   /** A second, shorter name of the flag, without `--`. */

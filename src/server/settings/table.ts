@@ -1,20 +1,44 @@
 import { ARGON2_LIMITS } from '../../password/limits.js';
-import type { Bounded, SettingSpec } from './kinds.js';
+import type { Bounded, LiveEffect, SettingSpec } from './kinds.js';
 
-function integer(defaultValue: number, bounds: Bounded) {
-  return { kind: 'integer', default: defaultValue, ...bounds } as const;
+function integer(defaultValue: number, bounds: Bounded, live?: LiveEffect) {
+  return { kind: 'integer', default: defaultValue, ...bounds, live } as const;
 }
 
-function size(defaultValue: number, bounds: Bounded) {
-  return { kind: 'size', default: defaultValue, ...bounds } as const;
+function size(defaultValue: number, bounds: Bounded, live?: LiveEffect) {
+  return { kind: 'size', default: defaultValue, ...bounds, live } as const;
 }
 
-function seconds(defaultValue: number, bounds: Bounded) {
-  return { kind: 'duration', unit: 'seconds', default: defaultValue, ...bounds } as const;
+function seconds(defaultValue: number, bounds: Bounded, live?: LiveEffect) {
+  return { kind: 'duration', unit: 'seconds', default: defaultValue, ...bounds, live } as const;
 }
 
-function days(defaultValue: number, bounds: Bounded) {
-  return { kind: 'duration', unit: 'days', default: defaultValue, ...bounds } as const;
+function days(defaultValue: number, bounds: Bounded, live?: LiveEffect) {
+  return { kind: 'duration', unit: 'days', default: defaultValue, ...bounds, live } as const;
+}
+
+function boolean(defaultValue: boolean, live?: LiveEffect) {
+  return { kind: 'boolean', default: defaultValue, live } as const;
+}
+
+function choice<const C extends readonly string[]>(choices: C, defaultValue: C[number], live?: LiveEffect) {
+  return { kind: 'choice', choices, default: defaultValue, live } as const;
+}
+
+function text(pattern: RegExp, form: string, live?: LiveEffect) {
+  return { kind: 'text', pattern, form, live } as const;
+}
+
+function path(live?: LiveEffect) {
+  return { kind: 'path', live } as const;
+}
+
+function output(words: readonly string[]) {
+  return { kind: 'output', words, default: 'off', live: 'at once' } as const;
+}
+
+function schedule(defaultValue: string) {
+  return { kind: 'schedule', default: defaultValue, live: 'next run' } as const;
 }
 
 const ROTATION_SIZES = { min: 1024, max: 1024 ** 4, zeroIsUnlimited: true };
@@ -31,27 +55,21 @@ const ROTATION_HELP = {
  * the names of the flag and the variable.
  */
 export const settings = {
-  data: { kind: 'path', help: 'Folder of the directory, made by `rowan init`.' },
+  data: { ...path(), help: 'Folder of the directory, made by `rowan init`.' },
   store: {
-    kind: 'text',
-    pattern: /^hbase:\/\/[^\s]{0,2000}$/,
-    form: 'an address like hbase://HOST:PORT,HOST:PORT/PREFIX',
+    ...text(/^hbase:\/\/[^\s]{0,2000}$/, 'an address like hbase://HOST:PORT,HOST:PORT/PREFIX'),
     help: 'HBase that holds the directory, instead of `data`: `hbase://HOST:PORT[,HOST:PORT…][/[NAMESPACE:]PREFIX]`, its masters and what its tables begin with (docs/hbase.md).',
   },
   'hbase.site': {
-    kind: 'path',
+    ...path(),
     help: 'An hbase-site.xml. It gives the masters (`hbase.masters`) where `store` is `hbase:///PREFIX`, and the timeouts of the cluster.',
   },
   'hbase.rest': {
-    kind: 'text',
-    pattern: /^(?:none|https?:\/\/[^\s]{1,2000})$/,
-    form: 'the URL of a REST gateway, like http://HOST:8080, or none',
+    ...text(/^(?:none|https?:\/\/[^\s]{1,2000})$/, 'the URL of a REST gateway, like http://HOST:8080, or none'),
     help: 'REST gateway over which tables are made and dropped; `none`: an operator does it (`rowan hbase schema`). Without it the gateway is sought on the first master, at 8080 where that is at 16000.',
   },
   'hbase.durability': {
-    kind: 'choice',
-    choices: ['default', 'fsync'],
-    default: 'default',
+    ...choice(['default', 'fsync'], 'default'),
     help: 'What an acknowledged write has reached: `default`, the memory of the data nodes that keep copies; `fsync`, their disks. It is set when tables are made.',
   },
   'hbase.operationSeconds': {
@@ -59,9 +77,7 @@ export const settings = {
     help: 'Deadline of one operation on HBase, retries included; then the client is told `unavailable`.',
   },
   'hbase.user': {
-    kind: 'text',
-    pattern: /^[\w.@-]{1,200}$/,
-    form: 'a user name',
+    ...text(/^[\w.@-]{1,200}$/, 'a user name'),
     help: 'Who HBase takes Rowan for, where it does not ask for proof: `rowan` unless given.',
   },
   'hbase.regions': {
@@ -82,21 +98,16 @@ export const settings = {
   },
 
   'tls.cert': {
-    kind: 'path',
-    live: 'next connection',
+    ...path('next connection'),
     help: 'Certificate chain, PEM. With it StartTLS and `ldaps://` are offered.',
   },
-  'tls.key': { kind: 'path', live: 'next connection', help: 'Private key of the certificate, PEM.' },
+  'tls.key': { ...path('next connection'), help: 'Private key of the certificate, PEM.' },
   'tls.ca': {
-    kind: 'path',
-    live: 'next connection',
+    ...path('next connection'),
     help: 'Certificates, PEM, of the authorities above the certificate, where `tls.cert` holds it alone: clients are sent them with it. No certificate is asked of clients.',
   },
   'tls.minVersion': {
-    kind: 'choice',
-    choices: ['TLSv1.2', 'TLSv1.3'],
-    default: 'TLSv1.2',
-    live: 'next connection',
+    ...choice(['TLSv1.2', 'TLSv1.3'], 'TLSv1.2', 'next connection'),
     help: 'Oldest TLS version spoken.',
   },
 
@@ -109,11 +120,11 @@ export const settings = {
     help: 'Address and port for health checks and metrics over HTTP, such as `127.0.0.1:8389` (docs/operations.md); none unless given. Other machines need the token of `http.tokenFile` for metrics.',
   },
   'http.tokenFile': {
-    kind: 'path',
+    ...path(),
     help: 'File with the token that `http.listen` wants as `Authorization: Bearer TOKEN` for metrics; needed on an address that other machines reach.',
   },
   'control.folder': {
-    kind: 'path',
+    ...path(),
     help: 'Folder of the control socket, through which commands such as `rowan tail` ask a running server; `data` unless given.',
   },
 
@@ -124,155 +135,117 @@ export const settings = {
   },
 
   'passwords.scheme': {
-    kind: 'choice',
-    choices: ['argon2id', 'ssha512'],
-    default: 'argon2id',
-    live: 'at once',
+    ...choice(['argon2id', 'ssha512'], 'argon2id', 'at once'),
     help: 'How passwords given in the clear are stored.',
   },
   'passwords.argon2.memoryKiB': {
-    ...integer(19_456, { min: 64, max: ARGON2_LIMITS.memoryKiB.max }),
-    live: 'at once',
+    ...integer(19_456, { min: 64, max: ARGON2_LIMITS.memoryKiB.max }, 'at once'),
     help: 'Memory of one argon2id hash, in KiB.',
   },
   'passwords.argon2.timeCost': {
-    ...integer(2, { min: ARGON2_LIMITS.timeCost.min, max: ARGON2_LIMITS.timeCost.max }),
-    live: 'at once',
+    ...integer(2, { min: ARGON2_LIMITS.timeCost.min, max: ARGON2_LIMITS.timeCost.max }, 'at once'),
     help: 'Passes of one argon2id hash.',
   },
   'passwords.argon2.parallelism': {
-    ...integer(1, { min: ARGON2_LIMITS.parallelism.min, max: ARGON2_LIMITS.parallelism.max }),
-    live: 'at once',
+    ...integer(1, { min: ARGON2_LIMITS.parallelism.min, max: ARGON2_LIMITS.parallelism.max }, 'at once'),
     help: 'Lanes of one argon2id hash.',
   },
   'passwords.maxCost': {
-    ...integer(32, { min: 1, max: 1000 }),
-    live: 'at once',
+    ...integer(32, { min: 1, max: 1000 }, 'at once'),
     help: 'Most that verifying a stored hash may cost, and all of an entry together, in multiples of argon2id with 19 MiB and 2 passes (about 20 ms of a core). Dearer ones are refused when they are stored, left out by import, and never verified.',
   },
   'passwords.policy': {
-    kind: 'text',
-    pattern: /^.{1,2000}=.{0,2000}$/s,
-    form: 'a DN',
+    ...text(/^.{1,2000}=.{0,2000}$/s, 'a DN'),
     help: 'DN of the password policy, an entry of class `pwdPolicy`, that holds for those for whom neither their entry (`pwdPolicySubentry`) nor the access rules (`passwordPolicies`) name another (docs/passwords.md). Unless given, there is none.',
   },
   'passwords.shadow': {
-    kind: 'boolean',
-    default: false,
+    ...boolean(false),
     help: 'Heed what RFC 2307 has of accounts: nobody binds from the day `shadowExpire` on, and a password expires `shadowMax` days after `pwdChangedTime`, or else `shadowLastChange` (docs/passwords.md).',
   },
   'passwords.breached': {
-    kind: 'path',
+    ...path(),
     help: 'Passwords that are known from breaches, which nobody under a policy with `pwdCheckQuality` may choose: a sorted file of SHA-1 hashes, or a folder of files that are named by their first five digits (docs/passwords.md).',
   },
   'passwords.check': {
-    kind: 'path',
+    ...path(),
     help: 'A module of your own that says what is wrong with a new password under a policy with `pwdCheckQuality` (docs/passwords.md).',
   },
   'passwords.totpKey': {
-    kind: 'path',
+    ...path(),
     help: 'File of 32 random bytes, the key under which secrets of second factors are stored; the same at every front end (docs/passwords.md). Without it nobody binds who has a second factor.',
   },
   'passwords.upgradeAtBind': {
-    kind: 'boolean',
-    default: true,
-    live: 'at once',
+    ...boolean(true, 'at once'),
     help: 'Store a password anew when its owner binds and it is stored in a weaker or dearer way than `passwords.scheme`.',
   },
   'passwords.allowHashed': {
-    kind: 'boolean',
-    default: false,
-    live: 'at once',
+    ...boolean(false, 'at once'),
     help: 'Let users change their own password by a value that begins with `{SCHEME}`, of which nobody can tell what it is worth, or whether anybody can bind with it. Administrators may in any case.',
   },
   'passwords.requireTls': {
-    kind: 'boolean',
-    default: false,
-    live: 'at once',
+    ...boolean(false, 'at once'),
     help: 'Refuse binds with a password, and changes of passwords, on connections that are neither TLS nor `ldapi://`.',
   },
 
   'credentialCache.enabled': {
-    kind: 'boolean',
-    default: true,
-    live: 'at once',
+    ...boolean(true, 'at once'),
     help: 'Remember in memory for a short time which credentials were verified, so that the next bind is fast.',
   },
   'credentialCache.seconds': {
-    ...seconds(60, { min: 1, max: 3600 }),
-    live: 'at once',
+    ...seconds(60, { min: 1, max: 3600 }, 'at once'),
     help: 'How long they are remembered. A changed password is never served from the cache.',
   },
   'credentialCache.entries': {
-    ...integer(10_000, { min: 1, max: 1_000_000 }),
-    live: 'at once',
+    ...integer(10_000, { min: 1, max: 1_000_000 }, 'at once'),
     help: 'How many are remembered; 40 bytes of memory each.',
   },
 
   'limits.messageBytes': {
-    ...size(16 * 1024 ** 2, { min: 64 * 1024, max: 256 * 1024 ** 2 }),
-    live: 'next connection',
+    ...size(16 * 1024 ** 2, { min: 64 * 1024, max: 256 * 1024 ** 2 }, 'next connection'),
     help: 'Largest request. It bounds the largest value that can be added over LDAP.',
   },
   'limits.unboundMessageBytes': {
-    ...size(64 * 1024, { min: 4 * 1024, max: 256 * 1024 ** 2 }),
-    live: 'next connection',
+    ...size(64 * 1024, { min: 4 * 1024, max: 256 * 1024 ** 2 }, 'next connection'),
     help: 'Largest request of a client that has not bound.',
   },
   'limits.requestBytes': {
-    ...size(64 * 1024 ** 2, { min: 1024 ** 2, max: 64 * 1024 ** 3 }),
-    live: 'at once',
+    ...size(64 * 1024 ** 2, { min: 1024 ** 2, max: 64 * 1024 ** 3 }, 'at once'),
     help: 'Requests that arrive or are at work, of all connections of a process together. Large ones wait until there is room, and one user has no more than half of it; each small one counts 6 KiB more than its bytes.',
   },
   'limits.filterDepth': {
-    kind: 'integer',
-    default: 100,
-    min: 8,
-    max: 500,
-    live: 'at once',
+    ...integer(100, { min: 8, max: 500 }, 'at once'),
     help: 'Nesting of a filter.',
   },
   'limits.filterNodes': {
-    ...integer(10_000, { min: 16, max: 1_000_000 }),
-    live: 'at once',
+    ...integer(10_000, { min: 16, max: 1_000_000 }, 'at once'),
     help: 'Terms of a filter, `&`, `|` and `!` included.',
   },
   'limits.controls': {
-    kind: 'integer',
-    default: 32,
-    min: 4,
-    max: 1000,
-    live: 'at once',
+    ...integer(32, { min: 4, max: 1000 }, 'at once'),
     help: 'Controls of a request.',
   },
   'limits.requestsInFlight': {
-    ...integer(1000, { min: 1, max: 100_000 }),
-    live: 'at once',
+    ...integer(1000, { min: 1, max: 100_000 }, 'at once'),
     help: 'Requests of one connection at work; more are read when some have been answered.',
   },
   'limits.longRequests': {
-    ...integer(1000, { min: 2, max: 1_000_000 }),
-    live: 'at once',
+    ...integer(1000, { min: 2, max: 1_000_000 }, 'at once'),
     help: 'Requests of a process at a time that would hold it for long and are done in a thread, or wait for it; one user has no more than half of them. More are answered `busy`.',
   },
   'limits.unsentBytes': {
-    ...size(4 * 1024 ** 2, { min: 64 * 1024, max: 1024 ** 3 }),
-    live: 'next connection',
+    ...size(4 * 1024 ** 2, { min: 64 * 1024, max: 1024 ** 3 }, 'next connection'),
     help: 'Replies of one connection that wait for the client; beyond it searches pause.',
   },
   'limits.allUnsentBytes': {
-    ...size(64 * 1024 ** 2, { min: 1024 ** 2, max: 64 * 1024 ** 3 }),
-    live: 'at once',
+    ...size(64 * 1024 ** 2, { min: 1024 ** 2, max: 64 * 1024 ** 3 }, 'at once'),
     help: 'Replies that wait for clients, of all connections of a process together. Each connection may have as much waiting as is free; beyond it its searches pause.',
   },
   'limits.slowReaderSeconds': {
-    ...seconds(60, { min: 1, max: 86_400, zeroIsUnlimited: true }),
-    live: 'at once',
+    ...seconds(60, { min: 1, max: 86_400, zeroIsUnlimited: true }, 'at once'),
     help: 'A client that reads nothing of its waiting replies for so long is disconnected.',
   },
   'limits.idleSeconds': {
-    ...seconds(900, { min: 1, max: 31_536_000, zeroIsUnlimited: true }),
-    live: 'at once',
+    ...seconds(900, { min: 1, max: 31_536_000, zeroIsUnlimited: true }, 'at once'),
     help: 'A connection without requests is closed after so long.',
   },
   'limits.bindSeconds': {
@@ -280,171 +253,126 @@ export const settings = {
     help: 'Time for a TLS handshake, for the first request after it, and for the rest of a request that has begun.',
   },
   'limits.connections': {
-    ...integer(10_000, { min: 1, max: 1_000_000 }),
-    live: 'at once',
+    ...integer(10_000, { min: 1, max: 1_000_000 }, 'at once'),
     help: 'Connections at a time, of all workers together; more are refused.',
   },
   'limits.pageCookieSeconds': {
-    ...seconds(3600, { min: 1, max: 604_800 }),
-    live: 'at once',
+    ...seconds(3600, { min: 1, max: 604_800 }, 'at once'),
     help: 'How long a client may wait before it asks for the next page of a search.',
   },
   'limits.search.sizeLimit': {
-    ...integer(10_000, { min: 1, max: 2_147_483_647, zeroIsUnlimited: true }),
-    live: 'at once',
+    ...integer(10_000, { min: 1, max: 2_147_483_647, zeroIsUnlimited: true }, 'at once'),
     help: 'Entries of one search of a user, or of one page of it.',
   },
   'limits.search.timeLimitSeconds': {
-    ...seconds(60, { min: 1, max: 86_400, zeroIsUnlimited: true }),
-    live: 'at once',
+    ...seconds(60, { min: 1, max: 86_400, zeroIsUnlimited: true }, 'at once'),
     help: 'Time of one search of a user.',
   },
   'limits.search.lookLimit': {
-    ...integer(0, { min: 1, max: 2_147_483_647, zeroIsUnlimited: true }),
-    live: 'at once',
+    ...integer(0, { min: 1, max: 2_147_483_647, zeroIsUnlimited: true }, 'at once'),
     help: 'Entries that one search of a user may look at; it bounds searches that no index serves.',
   },
   'limits.admin.sizeLimit': {
-    ...integer(0, { min: 1, max: 2_147_483_647, zeroIsUnlimited: true }),
-    live: 'at once',
+    ...integer(0, { min: 1, max: 2_147_483_647, zeroIsUnlimited: true }, 'at once'),
     help: 'As `limits.search.sizeLimit`, for the administrator.',
   },
   'limits.admin.timeLimitSeconds': {
-    ...seconds(0, { min: 1, max: 86_400, zeroIsUnlimited: true }),
-    live: 'at once',
+    ...seconds(0, { min: 1, max: 86_400, zeroIsUnlimited: true }, 'at once'),
     help: 'As `limits.search.timeLimitSeconds`, for the administrator.',
   },
   'limits.admin.lookLimit': {
-    ...integer(0, { min: 1, max: 2_147_483_647, zeroIsUnlimited: true }),
-    live: 'at once',
+    ...integer(0, { min: 1, max: 2_147_483_647, zeroIsUnlimited: true }, 'at once'),
     help: 'As `limits.search.lookLimit`, for the administrator.',
   },
 
   'aliases.dereference': {
-    kind: 'boolean',
-    default: true,
-    live: 'at once',
+    ...boolean(true, 'at once'),
     help: 'Follow aliases in searches that ask for it; `false` treats them as plain entries.',
   },
 
   'groups.nested': {
-    kind: 'boolean',
-    default: true,
-    live: 'at once',
+    ...boolean(true, 'at once'),
     help: 'Groups in groups count for `memberOf`: what it has, what filters and compares find by it. `false`: an entry has the groups alone that name it themselves, or whose URLs find it (docs/groups.md).',
   },
   'groups.memberOf': {
-    kind: 'choice',
-    choices: ['named', 'all'],
-    default: 'named',
-    live: 'at once',
+    ...choice(['named', 'all'], 'named', 'at once'),
     help: 'When `memberOf` is returned: to who names it, or also to who asks for all user attributes.',
   },
 
   'indexes.auto': {
-    kind: 'choice',
-    choices: ['off', 'propose', 'make'],
-    default: 'propose',
-    live: 'at once',
+    ...choice(['off', 'propose', 'make'], 'propose', 'at once'),
     help: 'What follows from searches that look at many entries in vain: nothing; proposals of indexes (`rowan index proposals`); or indexes that job `indexes` makes, and drops again when no search has used them for 30 days. The same at every front end.',
   },
   'indexes.autoMax': {
-    ...integer(5, { min: 1, max: 100 }),
-    live: 'next run',
+    ...integer(5, { min: 1, max: 100 }, 'next run'),
     help: 'Indexes that `indexes.auto: make` has at a time. Those that a person has added do not count.',
   },
 
   'history.changesDays': {
-    ...days(30, { min: 0, max: 36_500 }),
-    live: 'next run',
+    ...days(30, { min: 0, max: 36_500 }, 'next run'),
     help: 'How long change records are kept. They are kept as long as deleted entries in any case.',
   },
   'history.deletedDays': {
-    ...days(30, { min: 0, max: 36_500 }),
-    live: 'next run',
+    ...days(30, { min: 0, max: 36_500 }, 'next run'),
     help: 'How long deleted entries can be restored.',
   },
 
   'jobs.purge.schedule': {
-    kind: 'schedule',
-    default: '17 * * * *',
-    live: 'next run',
+    ...schedule('17 * * * *'),
     help: 'When deleted entries older than `history.deletedDays` are forgotten: minute, hour, day of the month, month, day of the week, in the time zone of the server; `off`: only by `rowan jobs run purge`.',
   },
   'jobs.trim.schedule': {
-    kind: 'schedule',
-    default: '27 * * * *',
-    live: 'next run',
+    ...schedule('27 * * * *'),
     help: 'When change records older than `history.changesDays` are removed, as `jobs.purge.schedule`.',
   },
   'jobs.recount.schedule': {
-    kind: 'schedule',
-    default: '43 3 * * 0',
-    live: 'next run',
+    ...schedule('43 3 * * 0'),
     help: 'When the counters of entries (numSubordinates) are compared with what is there, as `jobs.purge.schedule`. It reads the whole directory.',
   },
   'jobs.check.schedule': {
-    kind: 'schedule',
-    default: '13 4 * * *',
-    live: 'next run',
+    ...schedule('13 4 * * *'),
     help: 'When a sample of the entries is checked, as `jobs.purge.schedule`.',
   },
   'jobs.check.entries': {
-    ...integer(1000, { min: 1, max: 1_000_000 }),
-    live: 'next run',
+    ...integer(1000, { min: 1, max: 1_000_000 }, 'next run'),
     help: 'Entries that job `check` looks at, drawn at random.',
   },
   'jobs.certificate.schedule': {
-    kind: 'schedule',
-    default: '7 9 * * *',
-    live: 'next run',
+    ...schedule('7 9 * * *'),
     help: 'When it is looked whether the certificate of `tls.cert` is about to expire, as `jobs.purge.schedule`.',
   },
   'jobs.certificate.days': {
-    ...days(30, { min: 1, max: 3650 }),
-    live: 'next run',
+    ...days(30, { min: 1, max: 3650 }, 'next run'),
     help: 'How long before its end job `certificate` warns of the certificate.',
   },
 
   'jobs.indexes.schedule': {
-    kind: 'schedule',
-    default: '33 2 * * *',
-    live: 'next run',
+    ...schedule('33 2 * * *'),
     help: 'When an index is made with `indexes.auto: make`, as `jobs.purge.schedule`: one each time.',
   },
 
   'jobs.dropfolder.schedule': {
-    kind: 'schedule',
-    default: '* * * * *',
-    live: 'next run',
+    ...schedule('* * * * *'),
     help: 'When the files of `dropfolder.folder` are applied, as `jobs.purge.schedule`.',
   },
   'dropfolder.folder': {
-    kind: 'path',
-    live: 'next run',
+    ...path('next run'),
     help: 'Folder into which LDIF and CSV files are dropped, which job `dropfolder` applies (docs/dropfolder.md).',
   },
   'dropfolder.as': {
-    kind: 'text',
-    pattern: /^.{1,2000}$/,
-    form: 'a DN',
-    live: 'next run',
+    ...text(/^.{1,2000}$/, 'a DN', 'next run'),
     help: 'Entry by whose rights dropped files are applied; the administrator unless given.',
   },
   'dropfolder.mapping': {
-    kind: 'path',
-    live: 'next run',
+    ...path('next run'),
     help: 'YAML file that says how rows of dropped `.csv` files become entries; without it they are refused.',
   },
   'dropfolder.validateFirst': {
-    kind: 'boolean',
-    default: false,
-    live: 'next run',
+    ...boolean(false, 'next run'),
     help: 'Check a whole dropped file against the schema before its first record is applied.',
   },
   'dropfolder.maxBytes': {
-    ...size(1024 ** 3, { min: 1024, max: 1024 ** 4 }),
-    live: 'next run',
+    ...size(1024 ** 3, { min: 1024, max: 1024 ** 4 }, 'next run'),
     help: 'Longer dropped files are refused.',
   },
 
@@ -460,66 +388,48 @@ export const settings = {
   },
 
   'log.level': {
-    kind: 'choice',
-    choices: ['fatal', 'error', 'warn', 'info', 'debug', 'trace'],
-    default: 'info',
-    live: 'at once',
+    ...choice(['fatal', 'error', 'warn', 'info', 'debug', 'trace'], 'info', 'at once'),
     help: 'Least weighty messages logged.',
   },
   'log.format': {
-    kind: 'choice',
-    choices: ['pretty', 'json'],
-    default: 'pretty',
-    live: 'at once',
+    ...choice(['pretty', 'json'], 'pretty', 'at once'),
     help: 'For people, or one JSON object a line.',
   },
   'log.slowSearchRows': {
-    ...integer(5000, { min: 1, max: 2_147_483_647, zeroIsUnlimited: true }),
-    live: 'at once',
+    ...integer(5000, { min: 1, max: 2_147_483_647, zeroIsUnlimited: true }, 'at once'),
     help: 'A search that looks at so many entries in vain is logged with its plan and the index it lacks.',
   },
 
   'accessLog.output': {
-    kind: 'output',
-    words: ['off', 'stderr'],
-    default: 'off',
-    live: 'at once',
+    ...output(['off', 'stderr']),
     help: 'File to which a JSON line is appended for each operation that has ended (docs/operations.md).',
   },
   'accessLog.slowerThan': {
-    ...integer(0, { min: 0, max: 3_600_000 }),
-    live: 'at once',
+    ...integer(0, { min: 0, max: 3_600_000 }, 'at once'),
     help: 'Operations that succeed in fewer milliseconds are left out of the access log.',
   },
   'accessLog.sample': {
-    ...integer(1, { min: 1, max: 1_000_000 }),
-    live: 'at once',
+    ...integer(1, { min: 1, max: 1_000_000 }, 'at once'),
     help: 'The access log has one in so many of the operations that succeed, and all that fail.',
   },
-  'accessLog.maxBytes': { ...size(100 * 1024 ** 2, ROTATION_SIZES), live: 'at once', help: ROTATION_HELP.size },
-  'accessLog.days': { ...days(0, ROTATION_DAYS), live: 'at once', help: ROTATION_HELP.days },
-  'accessLog.keep': { ...integer(10, { min: 0, max: 10_000 }), live: 'at once', help: ROTATION_HELP.keep },
+  'accessLog.maxBytes': { ...size(100 * 1024 ** 2, ROTATION_SIZES, 'at once'), help: ROTATION_HELP.size },
+  'accessLog.days': { ...days(0, ROTATION_DAYS, 'at once'), help: ROTATION_HELP.days },
+  'accessLog.keep': { ...integer(10, { min: 0, max: 10_000 }, 'at once'), help: ROTATION_HELP.keep },
   'auditLog.output': {
-    kind: 'output',
-    words: ['off'],
-    default: 'off',
-    live: 'at once',
+    ...output(['off']),
     help: 'File to which each change is appended as an LDIF change record (docs/operations.md).',
   },
-  'auditLog.maxBytes': { ...size(100 * 1024 ** 2, ROTATION_SIZES), live: 'at once', help: ROTATION_HELP.size },
-  'auditLog.days': { ...days(0, ROTATION_DAYS), live: 'at once', help: ROTATION_HELP.days },
-  'auditLog.keep': { ...integer(100, { min: 0, max: 10_000 }), live: 'at once', help: ROTATION_HELP.keep },
+  'auditLog.maxBytes': { ...size(100 * 1024 ** 2, ROTATION_SIZES, 'at once'), help: ROTATION_HELP.size },
+  'auditLog.days': { ...days(0, ROTATION_DAYS, 'at once'), help: ROTATION_HELP.days },
+  'auditLog.keep': { ...integer(100, { min: 0, max: 10_000 }, 'at once'), help: ROTATION_HELP.keep },
 
   readOnlyWhenDamaged: {
-    kind: 'boolean',
-    default: true,
-    live: 'at once',
+    ...boolean(true, 'at once'),
     help: 'Write nothing any more once stored data was found damaged, in all processes and after a restart, until `rowan check` finds no breach. Over HBase, which has checksums of its own, nothing is held.',
   },
 
   shutdownSeconds: {
-    ...seconds(30, { min: 0, max: 3600 }),
-    live: 'at once',
+    ...seconds(30, { min: 0, max: 3600 }, 'at once'),
     help: 'After SIGTERM or SIGINT, time for the requests at work; then connections are closed.',
   },
 } as const satisfies Readonly<Record<string, SettingSpec>>;
