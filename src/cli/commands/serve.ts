@@ -191,7 +191,7 @@ export async function serve(
 /** Logs when this process may open fewer files than `limits.connections` needs. */
 async function warnOfFileLimit(config: Config, log: Logger): Promise<void> {
   const { compareFileLimit } = await import('../doctor/machine.js');
-  const finding = await compareFileLimit(config, process.pid, 'this process');
+  const finding = compareFileLimit(config, process.pid, 'this process');
   if (finding?.state === 'warning') log.warn(`${finding.text}; ${finding.remedy}`);
 }
 

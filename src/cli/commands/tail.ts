@@ -1,5 +1,6 @@
 import { createInterface } from 'node:readline';
 import { type Command, InvalidArgumentError, Option } from 'commander';
+import { OPS } from '../../server/processes/statistics.js';
 import { ControlClient, controlCommand } from '../control-client.js';
 import { CliError } from '../exit.js';
 import { formatRecord, type OperationRecord } from '../watch/operation-text.js';
@@ -18,19 +19,6 @@ Examples:
 
 The lines are those of the access log, whether or not the server writes one.
 `;
-
-const OPERATIONS = [
-  'bind',
-  'unbind',
-  'search',
-  'compare',
-  'add',
-  'modify',
-  'delete',
-  'modifyDN',
-  'abandon',
-  'extended',
-];
 
 /** Options that are parameters of the request, by their names. */
 const PARAMETERS = ['op', 'who', 'client', 'base', 'slowerThan', 'failed'];
@@ -58,7 +46,7 @@ async function tail(options: Readonly<Record<string, unknown>>, command: Command
 
 export function addTail(program: Command): void {
   controlCommand(program, 'tail', 'show the operations of a running server as they end', EXAMPLES)
-    .addOption(new Option('--op <kind>', 'operations of this kind').choices(OPERATIONS))
+    .addOption(new Option('--op <kind>', 'operations of this kind').choices(OPS))
     .option('--who <text>', 'of clients whose DN contains this text')
     .option('--client <address>', 'of clients whose IP address begins so')
     .option('--base <dn>', 'on entries at or below this DN')

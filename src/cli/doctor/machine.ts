@@ -1,7 +1,8 @@
-import { readFile, stat, statfs } from 'node:fs/promises';
+import { stat, statfs } from 'node:fs/promises';
 import { totalmem } from 'node:os';
 import { join } from 'node:path';
 import { SPARE_CONNECTIONS } from '../../server/listen/listener.js';
+import { openFilesLimit } from '../../server/processes/open-files.js';
 import type { Config } from '../../server/settings/index.js';
 import { isHBaseUrl } from '../../store/hbase/settings.js';
 import { DATA_FILE } from '../../store/lmdb/file/data-file.js';
@@ -25,13 +26,12 @@ const BYTES_PER_CREDENTIAL = 40;
 const inMiB = (bytes: number): string => `${formatNumber(bytes / MIB)} MiB`;
 
 /** Compares the limit of open files of a process with `limits.connections`; undefined where nothing tells the limit. */
-export async function compareFileLimit({ limits }: Config, pid: number, holder: string): Promise<Finding | undefined> {
+export function compareFileLimit({ limits }: Config, pid: number, holder: string): Finding | undefined {
   const neededCount = limits.connections + SPARE_CONNECTIONS + OWN_FILES;
-  const processLimits = await readFile(`/proc/${pid}/limits`, 'utf8').catch(() => '');
-  const [, limit] = /^Max open files +(\S+)/m.exec(processLimits) ?? [];
+  const limit = openFilesLimit(pid);
   if (limit === undefined) return undefined;
   const text = `${holder} may open ${limit} files; limits.connections (${limits.connections}) needs ${neededCount}`;
-  if (limit === 'unlimited' || Number(limit) >= neededCount) return ok(text);
+  if (limit >= neededCount) return ok(text);
   return warning(text, `set LimitNOFILE=${neededCount} in the service, or a smaller limits.connections`);
 }
 
@@ -44,7 +44,7 @@ export async function checkFiles({ config, store }: Settings): Promise<Finding[]
   for (const pid of pids.length > 0 ? pids : [process.pid]) {
     const holder = pids.length > 0 ? `the server with pid ${pid}` : 'a server started here';
     const unknown = warning('this system does not tell its limit of open files', 'see "ulimit -n"');
-    findings.push((await compareFileLimit(config, pid, holder)) ?? unknown);
+    findings.push(compareFileLimit(config, pid, holder) ?? unknown);
   }
   return findings;
 }

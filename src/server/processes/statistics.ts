@@ -2,7 +2,8 @@ import type { Request } from '../../protocol/ldap-messages.js';
 
 type Op = Request['op'];
 
-const OPS: readonly Op[] = [
+/** The kinds of operations. */
+export const OPS: readonly Op[] = [
   'bind',
   'unbind',
   'search',
@@ -36,95 +37,45 @@ export interface EndedCounts extends Latencies {
   waitMs: number;
 }
 
-/** Current figures of the connections of a process. */
-export interface ConnectionGauges {
+/** Figures by name. An absent figure does not exist with the store or the settings. */
+type Figures<Name extends string> = Readonly<Partial<Record<Name, number | undefined>>>;
+
+/** Figures that parts of a process keep. */
+export interface PartFigures {
   /** Connections with requests that have arrived but may not begin yet. */
   readonly connectionsWaiting: number;
   /** Connections whose clients have not received all responses yet. */
   readonly connectionsUnread: number;
-}
-
-/** Figures that parts of a process keep. An absent figure does not exist with the store or the settings. */
-export interface PartFigures extends ConnectionGauges {
-  readonly gauges: Readonly<
-    Partial<
-      Record<
-        | 'waitingHashes'
-        | 'longRequests'
-        | 'waitingCommits'
-        | 'waitingRequests'
-        | 'requestBytes'
-        | 'unsentBytes'
-        /** In milliseconds since 1970. */
-        | 'certificateExpiresAt'
-        /** Share of the last seconds in which the event loop was active, from 0 to 1. */
-        | 'saturation',
-        number | undefined
-      >
-    >
+  readonly gauges: Figures<
+    | 'waitingHashes'
+    | 'longRequests'
+    | 'waitingCommits'
+    | 'waitingRequests'
+    | 'requestBytes'
+    | 'unsentBytes'
+    /** In milliseconds since 1970. */
+    | 'certificateExpiresAt'
+    /** Share of the last seconds in which the event loop was active, from 0 to 1. */
+    | 'saturation'
   >;
   /** Figures that grow until the process ends. */
-  readonly totals: Readonly<
-    Partial<
-      Record<
-        'commits' | 'committedPlans' | 'commitMs' | 'passwordCacheHits' | 'passwordCacheMisses',
-        number | undefined
-      >
-    >
-  >;
+  readonly totals: Figures<'commits' | 'committedPlans' | 'commitMs' | 'passwordCacheHits' | 'passwordCacheMisses'>;
   /** How late timers of the event loop were. */
   readonly loopLag: Latencies;
 }
 
 /** The counters of one process. Plain data, which can be sent to another process. */
-export interface Counts extends PartFigures {
-  /** Number of the worker process. 0: a single process, or the supervisor of the workers. */
-  readonly workerNumber: number;
+export interface Counts extends PartFigures, Readonly<Omit<Statistics, 'countEnd' | 'counts'>> {
   /** 0: the totals of the ended processes of this number. */
   readonly pid: number;
   /** Time of the figures, in milliseconds since 1970. A process that is too busy to answer has old ones. */
   readonly takenAt: number;
-  /** Milliseconds since 1970. */
-  readonly startedAt: number;
   readonly memoryBytes: number;
   /** Time that the event loop was active, in milliseconds. */
   readonly busyMs: number;
   /** Processor time, in milliseconds. */
   readonly cpuMs: number;
-  readonly connectionsCurrent: number;
-  readonly connectionsTotal: number;
-  readonly connectionsRefused: number;
-  readonly entriesSent: number;
-  readonly referencesSent: number;
-  /** Number of sent messages that end an operation. */
-  readonly resultsSent: number;
-  readonly bytesSent: number;
-  /** Searches that succeeded without an index although they examined many rows. */
-  readonly unindexedSearches: number;
-  /** Lines of the access log and records of the audit log that could not be written. */
-  readonly logLinesDropped: number;
-  /** Number of begun operations. */
-  readonly operations: Readonly<Record<Op, number>>;
-  readonly ended: Readonly<Record<Op, EndedCounts>>;
 }
-
-/** Figures that are summed over processes. */
-const SUMMED = [
-  'memoryBytes',
-  'busyMs',
-  'cpuMs',
-  'connectionsCurrent',
-  'connectionsWaiting',
-  'connectionsUnread',
-  'connectionsTotal',
-  'connectionsRefused',
-  'entriesSent',
-  'referencesSent',
-  'resultsSent',
-  'bytesSent',
-  'unindexedSearches',
-  'logLinesDropped',
-] as const;
 
 export function noLatencies(): Latencies {
   return { latencies: Array(LATENCY_BOUNDS_MS.length + 1).fill(0), workMs: 0 };
@@ -147,23 +98,25 @@ function noPartFigures(): PartFigures {
 
 /** The counters of this process. Plain fields, because the hot path increments them. */
 export class Statistics {
+  /** Number of the worker process. 0: a single process, or the supervisor of the workers. */
   readonly workerNumber: number;
+  /** Milliseconds since 1970. */
   readonly startedAt = Date.now();
   connectionsCurrent = 0;
   connectionsTotal = 0;
   connectionsRefused = 0;
   entriesSent = 0;
   referencesSent = 0;
+  /** Number of sent messages that end an operation. */
   resultsSent = 0;
   bytesSent = 0;
+  /** Searches that succeeded without an index although they examined many rows. */
   unindexedSearches = 0;
+  /** Lines of the access log and records of the audit log that could not be written. */
   logLinesDropped = 0;
+  /** Number of begun operations. */
   readonly operations = perOp(() => 0);
-  readonly ended = perOp<EndedCounts>(() => ({
-    ...noLatencies(),
-    results: {},
-    waitMs: 0,
-  }));
+  readonly ended = perOp<EndedCounts>(() => ({ ...noLatencies(), results: {}, waitMs: 0 }));
   readonly #readPartFigures: () => PartFigures;
   #memoryBytes = 0;
 
@@ -210,28 +163,20 @@ export function endedTotals(counts: Counts): Counts {
 }
 
 /** Returns the sum of the counters, without gauges, with `workerNumber` and `pid` of the first element. */
-export function sumCounts([firstCounts, ...otherCounts]: readonly [Counts, ...Counts[]]): Counts {
-  const sum: { -readonly [K in keyof Counts]: Counts[K] } = { ...structuredClone(firstCounts), gauges: {} };
-  for (const counts of otherCounts) {
-    sum.startedAt = Math.min(sum.startedAt, counts.startedAt);
-    for (const key of SUMMED) sum[key] += counts[key];
-    addNumbers(sum.operations, counts.operations);
-    for (const op of OPS) {
-      addLatencies(sum.ended[op], counts.ended[op]);
-      addNumbers(sum.ended[op].results, counts.ended[op].results);
-      sum.ended[op].waitMs += counts.ended[op].waitMs;
-    }
-    addNumbers(sum.totals, counts.totals);
-    addLatencies(sum.loopLag, counts.loopLag);
+export function sumCounts(allCounts: readonly [Counts, ...Counts[]]): Counts {
+  const [firstCounts, ...otherCounts] = allCounts;
+  const sum = structuredClone(firstCounts);
+  for (const counts of otherCounts) addNumbers(sum, counts);
+  const { workerNumber, pid, takenAt } = firstCounts;
+  const startedAt = Math.min(...allCounts.map((counts) => counts.startedAt));
+  return { ...sum, workerNumber, pid, takenAt, startedAt, gauges: {} };
+}
+
+/** Adds the numbers in `counts`, at any depth, to those of the same names in `sum`. */
+function addNumbers(sum: object, counts: object): void {
+  const numbers = sum as Record<string, number | undefined>;
+  for (const [name, value] of Object.entries(counts)) {
+    if (typeof value === 'number') numbers[name] = (numbers[name] ?? 0) + value;
+    else if (value !== undefined) addNumbers((sum as Record<string, object>)[name]!, value as object);
   }
-  return sum;
-}
-
-function addNumbers(sum: Partial<Record<string, number>>, numbers: Readonly<Partial<Record<string, number>>>): void {
-  for (const [name, number] of Object.entries(numbers)) sum[name] = (sum[name] ?? 0) + (number ?? 0);
-}
-
-function addLatencies(sum: Latencies, counts: Latencies): void {
-  for (const [i, count] of counts.latencies.entries()) sum.latencies[i]! += count;
-  sum.workMs += counts.workMs;
 }

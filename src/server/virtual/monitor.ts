@@ -1,7 +1,7 @@
-import { readFileSync } from 'node:fs';
 import { SUBSCHEMA_DN } from '../entry/computed.js';
+import { openFilesLimit } from '../processes/open-files.js';
 import type { Siblings } from '../processes/siblings.js';
-import { type Counts, type EndedCounts, type Statistics, sumCounts } from '../processes/statistics.js';
+import { type Counts, type EndedCounts, OPS, type Statistics, sumCounts } from '../processes/statistics.js';
 import type { Config } from '../settings/index.js';
 import { chain, type Maybe } from '../words/maybe.js';
 import { VENDOR, VERSION } from '../words/version.js';
@@ -9,20 +9,6 @@ import { generalizedTime } from './subschema.js';
 import type { ComputedEntry, VirtualAttributes } from './virtual-attributes.js';
 
 export const MONITOR_DN = 'cn=Monitor';
-
-/** RDN values of the operations in slapd's cn=Monitor. */
-const OPERATION_NAMES: readonly (readonly [name: string, op: keyof Counts['operations']])[] = [
-  ['Bind', 'bind'],
-  ['Unbind', 'unbind'],
-  ['Search', 'search'],
-  ['Compare', 'compare'],
-  ['Modify', 'modify'],
-  ['Modrdn', 'modifyDN'],
-  ['Add', 'add'],
-  ['Delete', 'delete'],
-  ['Abandon', 'abandon'],
-  ['Extended', 'extended'],
-];
 
 /** Object class of the entries with an attribute. */
 const CLASSES = {
@@ -63,7 +49,7 @@ export function monitorEntries(
 function baseEntry({ total, processes, own, isAlone }: Figures): ComputedEntry {
   const { initiated, completed } = sumOperations(total);
   const startTime = generalizedTime(new Date(total.startedAt));
-  const openFiles = openFilesLimit();
+  const openFiles = openFilesLimit(process.pid);
   const workerTexts = isAlone ? [] : [`worker: ${own.workerNumber}`, ...processes.flatMap(workerFigures)];
   const attributes: VirtualAttributes = [
     ['description', [`version: ${VERSION}`, ...figureTexts(total), ...workerTexts]],
@@ -116,7 +102,7 @@ function subsystemEntries({ total, processes, config }: Figures): ComputedEntry[
   const sentMessages = total.entriesSent + total.referencesSent + total.resultsSent;
   return [
     ...subsystem('Connections', 'monitorCounter', {
-      'Max File Descriptors': openFilesLimit(),
+      'Max File Descriptors': openFilesLimit(process.pid),
       Total: total.connectionsTotal,
       Current: connectionsCurrent,
     }),
@@ -124,7 +110,7 @@ function subsystemEntries({ total, processes, config }: Figures): ComputedEntry[
       'Operations',
       'monitorOpCompleted',
       Object.fromEntries(
-        OPERATION_NAMES.map(([name, op]) => [name, operationCounts(total.operations[op], countEnded(total.ended[op]))]),
+        OPS.map((op) => [slapdName(op), operationCounts(total.operations[op], countEnded(total.ended[op]))]),
       ),
       operationCounts(initiated, completed),
     ),
@@ -158,6 +144,11 @@ function subsystemEntries({ total, processes, config }: Figures): ComputedEntry[
       Object.fromEntries(processes.map((counts) => [`Worker ${counts.workerNumber}`, workerAttributes(counts)])),
     ),
   ];
+}
+
+/** Returns the RDN value of an operation in the cn=Monitor of slapd. */
+function slapdName(op: (typeof OPS)[number]): string {
+  return op === 'modifyDN' ? 'Modrdn' : op.charAt(0).toUpperCase() + op.slice(1);
 }
 
 function operationCounts(initiated: number, completed: number): VirtualAttributes {
@@ -230,14 +221,4 @@ function sumOperations({ operations, ended }: Counts): { initiated: number; comp
   const initiated = Object.values(operations).reduce((sum, count) => sum + count, 0);
   const completed = Object.values(ended).reduce((sum, counts) => sum + countEnded(counts), 0);
   return { initiated, completed };
-}
-
-/** Most files and sockets that this process may have open; undefined: not known on this system. */
-function openFilesLimit(): number | undefined {
-  try {
-    const [, limit] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'latin1')) ?? [];
-    return limit === undefined ? undefined : Number(limit);
-  } catch {
-    return undefined;
-  }
 }
