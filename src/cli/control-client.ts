@@ -33,7 +33,7 @@ export class ControlClient {
 
   /** Finds all running servers of the directory in `config`. */
   static async findAll(config: Config): Promise<ControlClient[]> {
-    const folder = controlFolder(config, config.store ?? config.data);
+    const folder = controlFolder(config);
     if (folder === undefined || !existsSync(folder)) return [];
     const sockets = await controlSockets(folder);
     return sockets.filter(({ isAnswered }) => isAnswered).map((socket) => new ControlClient(socket));
@@ -42,25 +42,32 @@ export class ControlClient {
   /** Finds the server that the options of a `controlCommand` mean. Rejects when no server or several servers fit. */
   static async find(command: Command): Promise<ControlClient> {
     const { config } = loadSettings(command);
-    const folder = controlFolder(config, config.store ?? config.data);
+    const folder = controlFolder(config);
     if (folder === undefined)
       throw new UsageError(
         'no server to ask: give --data <dir>, or for a directory in HBase --control-folder <dir> as the server has it',
       );
-    const sockets = (await controlSockets(folder)).filter(({ isAnswered }) => isAnswered);
-    return new ControlClient(chooseSocket(sockets, folder, command.getOptionValue('pid') as string | undefined));
+    const pid = command.getOptionValue('pid') as string | undefined;
+    const clients = (await ControlClient.findAll(config)).filter((one) => pid === undefined || String(one.pid) === pid);
+    const [client, ...others] = clients;
+    if (!client)
+      throw new CliError(
+        `no server${pid === undefined ? '' : ` with pid ${pid}`} answers in ${folder}: is it running, with this data folder and this control.folder?`,
+      );
+    if (others.length === 0) return client;
+    throw new UsageError(`several servers run here; choose by --pid: ${clients.map((one) => one.pid).join(', ')}`);
   }
 
   /** Resolves with the text of the response. Rejects with the server's message when the server refuses. */
-  async request(method: 'GET' | 'POST', path: string, body = ''): Promise<string> {
-    return text(await this.open(method, path, body));
+  async request(method: 'GET' | 'POST', path: string): Promise<string> {
+    return text(await this.open(method, path));
   }
 
   /** As `request`, but resolves with the response as soon as the response begins. */
-  async open(method: 'GET' | 'POST', path: string, body = ''): Promise<IncomingMessage> {
+  async open(method: 'GET' | 'POST', path: string): Promise<IncomingMessage> {
     const { path: socketPath, pid } = this.#socket;
-    const sentRequest = request({ socketPath, method, path, headers: { 'content-length': Buffer.byteLength(body) } });
-    sentRequest.end(body);
+    const sentRequest = request({ socketPath, method, path });
+    sentRequest.end();
     let response: IncomingMessage;
     try {
       [response] = (await once(sentRequest, 'response')) as [IncomingMessage];
@@ -70,16 +77,4 @@ export class ControlClient {
     if (response.statusCode === 200) return response;
     throw new CliError((await text(response)).trim());
   }
-}
-
-function chooseSocket(sockets: readonly ControlSocket[], folder: string, pid: string | undefined): ControlSocket {
-  const [socket, ...others] =
-    pid === undefined ? sockets : sockets.filter((candidate) => String(candidate.pid) === pid);
-  const server = pid === undefined ? 'server' : `server with pid ${pid}`;
-  if (!socket)
-    throw new CliError(
-      `no ${server} answers in ${folder}: is it running, with this data folder and this control.folder?`,
-    );
-  if (others.length === 0) return socket;
-  throw new UsageError(`several servers run here; choose by --pid: ${sockets.map((one) => one.pid).join(', ')}`);
 }

@@ -113,16 +113,14 @@ export class SettingsReloader {
   }
 }
 
-const MAX_REQUESTER_BYTES = 64;
-
-/** Returns the route of the control socket for a reload. Its body names user and process: `uid 0, pid 123`. */
+/** Returns the route of the control socket for a reload. Parameter `by` names user and process: `uid 0, pid 123`. */
 export function reloadRoute(reloader: SettingsReloader): Route {
   return {
     method: 'POST',
     path: '/reload',
-    maxBodyBytes: MAX_REQUESTER_BYTES,
-    handle: async ({ body }) => {
-      const requester = /^uid [\d-]{1,10}, pid \d{1,10}$/.test(body) ? body : 'the control socket';
+    handle: async ({ query }) => {
+      const by = query.get('by') ?? '';
+      const requester = /^uid [\d-]{1,10}, pid \d{1,10}$/.test(by) ? by : 'the control socket';
       return { type: 'application/json', body: JSON.stringify(await reloader.reload(requester)) };
     },
   };

@@ -112,7 +112,7 @@ describe('cli: the control socket', () => {
       long.once('response', (response) => resolve(text(response).then((said) => `${response.statusCode} ${said}`)));
     });
     long.write('x'.repeat(1024));
-    expect(await answered).to.equal('413 the body of the request has more than 0 bytes\n');
+    expect(await answered).to.equal('413 a request has no body here\n');
     long.destroy();
     expect(await counts(client)).to.have.length(1);
   });

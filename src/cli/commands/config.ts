@@ -122,7 +122,7 @@ async function requireFiles({ edits, config }: EditedConfig): Promise<void> {
 
 async function requestReload(client: ControlClient): Promise<ReloadReport> {
   const requester = `uid ${process.getuid?.() ?? '-'}, pid ${process.pid}`;
-  return JSON.parse(await client.request('POST', '/reload', requester)) as ReloadReport;
+  return JSON.parse(await client.request('POST', `/reload?by=${encodeURIComponent(requester)}`)) as ReloadReport;
 }
 
 /** Prints what the server has applied. Returns what the server has not applied. Puts a file back that is refused. */

@@ -6,8 +6,8 @@ import { openFilesLimit } from '../../server/processes/open-files.js';
 import type { Config } from '../../server/settings/index.js';
 import { isHBaseUrl } from '../../store/hbase/settings.js';
 import { DATA_FILE } from '../../store/lmdb/file/data-file.js';
+import { ControlClient } from '../control-client.js';
 import { formatNumber, pluralize } from '../exit.js';
-import { controlFolder, controlSockets } from '../http/control-socket.js';
 import type { Settings } from '../options.js';
 import { growthRules } from '../workers/growth.js';
 import { type Finding, fault, ok, warning } from './finding.js';
@@ -36,10 +36,8 @@ export function compareFileLimit({ limits }: Config, pid: number, holder: string
 }
 
 /** Compares the limit of open files of the running servers, or of this process, with `limits.connections`. */
-export async function checkFiles({ config, store }: Settings): Promise<Finding[]> {
-  const folder = controlFolder(config, store);
-  const sockets = folder === undefined ? [] : await controlSockets(folder).catch(() => []);
-  const pids = sockets.flatMap(({ pid, isAnswered }) => (isAnswered ? [pid] : []));
+export async function checkFiles({ config }: Settings): Promise<Finding[]> {
+  const pids = (await ControlClient.findAll(config)).map(({ pid }) => pid);
   const findings: Finding[] = [];
   for (const pid of pids.length > 0 ? pids : [process.pid]) {
     const holder = pids.length > 0 ? `the server with pid ${pid}` : 'a server started here';

@@ -1,6 +1,6 @@
-import { readdir, unlink } from 'node:fs/promises';
-import { connect } from 'node:net';
+import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { isSocketAnswered } from '../../server/listen/socket-file.js';
 import type { Config } from '../../server/settings/index.js';
 import { isHBaseUrl } from '../../store/hbase/settings.js';
 
@@ -12,7 +12,6 @@ export interface ControlSocket {
   readonly path: string;
   /** Process id of the server, as in the name of the file. */
   readonly pid: number;
-  /** Whether a server answers. The file of a server that was killed stays. */
   readonly isAnswered: boolean;
 }
 
@@ -21,8 +20,8 @@ export function controlSocketPath(folder: string, pid: number): string {
 }
 
 /** Folder of the control sockets of a directory; undefined for a directory in HBase without `control.folder`. */
-export function controlFolder({ control }: Config, store: string | undefined): string | undefined {
-  return control.folder ?? (store === undefined || isHBaseUrl(store) ? undefined : store);
+export function controlFolder(config: Config, store = config.store ?? config.data): string | undefined {
+  return config.control.folder ?? (store === undefined || isHBaseUrl(store) ? undefined : store);
 }
 
 /** Returns the control sockets in a folder. Rejects when the folder cannot be read. */
@@ -32,33 +31,13 @@ export async function controlSockets(folder: string): Promise<ControlSocket[]> {
   return Promise.all(
     pids.map(async (pid) => {
       const path = controlSocketPath(folder, pid);
-      return { path, pid, isAnswered: await isAnswered(path) };
+      return { path, pid, isAnswered: await isSocketAnswered(path) };
     }),
   );
-}
-
-function isAnswered(path: string): Promise<boolean> {
-  return new Promise((resolve) => {
-    const probe = connect(path, () => {
-      probe.destroy();
-      resolve(true);
-    });
-    // A server of another user lives, although the connection is not permitted.
-    probe.once('error', ({ code }: NodeJS.ErrnoException) => resolve(code !== 'ECONNREFUSED' && code !== 'ENOENT'));
-  });
 }
 
 /** Removes the sockets of servers that were killed. */
 export async function removeStaleSockets(folder: string): Promise<void> {
   const sockets = await controlSockets(folder);
-  await Promise.all(sockets.filter((socket) => !socket.isAnswered).map(({ path }) => removeFile(path)));
-}
-
-/** Another server may have removed the file before. */
-async function removeFile(path: string): Promise<void> {
-  try {
-    await unlink(path);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-  }
+  await Promise.all(sockets.filter((socket) => !socket.isAnswered).map(({ path }) => rm(path, { force: true })));
 }

@@ -38,7 +38,9 @@ export async function openHttpListener(
       if (route?.isPublic) return;
       if (tokenDigest === undefined) requireOwnName(headers.host, listenName);
       else if (!hasToken(headers.authorization, tokenDigest))
-        throw new Refusal(401, 'needs "Authorization: Bearer TOKEN" with the right token');
+        throw new Refusal(401, 'needs "Authorization: Bearer TOKEN" with the right token', {
+          'www-authenticate': 'Bearer',
+        });
     });
     server.listen({ host: address, port: Number(listen.slice(portStart + 1)) });
     await once(server, 'listening');

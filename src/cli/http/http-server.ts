@@ -16,10 +16,12 @@ const IDLE_MS = 5000;
 export class Refusal extends Error {
   override readonly name = 'Refusal';
   readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
 
-  constructor(status: number, message: string) {
+  constructor(status: number, message: string, headers: Readonly<Record<string, string>> = {}) {
     super(message);
     this.status = status;
+    this.headers = headers;
   }
 }
 
@@ -42,13 +44,13 @@ export function createHttpServer(
     },
     (request, response) => {
       respond(routes, requireRight, request, response).catch((error: unknown) => {
-        if (!response.headersSent) sendText(response, ...failureOf(error, log, request));
-        else response.destroy();
+        if (response.headersSent) response.destroy();
+        else sendFailure(response, error, log, request);
       });
     },
   );
   server.maxHeadersCount = MAX_HEADERS;
-  // Without this listener every client that asks would be invited to send its body.
+  // Without this listener every client that asks would be invited to send a body.
   server.on('checkContinue', (request, response) => server.emit('request', request, response));
   boundConnections(server);
   return server;
@@ -60,78 +62,44 @@ async function respond(
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  const url = request.url ?? '/';
+  const { headers, method = '', url = '/' } = request;
   const [path = '', query] = url.split('?', 2);
-  const routesOfPath = routes.filter((route) => route.path === path);
-  // HAProxy checks health by OPTIONS unless told otherwise.
-  const isGet = request.method === 'HEAD' || (request.method === 'OPTIONS' && routesOfPath[0]?.isPublic);
-  const method = isGet ? 'GET' : request.method;
-  const route = routesOfPath.find((candidate) => candidate.method === method);
+  const route = routes.find((candidate) => candidate.path === path);
   requireRight(route, request);
-  if (routesOfPath.length === 0) throw new Refusal(404, `no such page; there are ${pathsOf(routes)}`);
-  if (!route) {
-    const methods = routesOfPath.map((candidate) => candidate.method).join(', ');
-    response.setHeader('allow', methods);
-    throw new Refusal(405, `${path} takes ${methods}`);
-  }
-  const body = await readBody(request, response, route.maxBodyBytes ?? 0);
+  if (!route) throw new Refusal(404, `no such page; there are ${routes.map((one) => one.path).join(', ')}`);
+  // HAProxy checks health by OPTIONS unless told otherwise.
+  const isGet = method === 'HEAD' || (method === 'OPTIONS' && route.isPublic);
+  if ((isGet ? 'GET' : method) !== route.method)
+    throw new Refusal(405, `${path} takes ${route.method}`, { allow: route.method });
+  if (Number(headers['content-length'] ?? 0) > 0 || headers['transfer-encoding'] !== undefined)
+    throw new Refusal(413, 'a request has no body here', { connection: 'close' });
   const departure = new AbortController();
   response.once('close', () => departure.abort());
-  await sendReply(response, await route.handle({ query: new URLSearchParams(query), body, signal: departure.signal }));
+  await sendReply(response, await route.handle({ query: new URLSearchParams(query), signal: departure.signal }));
 }
 
-function pathsOf(routes: readonly Route[]): string {
-  return [...new Set(routes.map(({ path }) => path))].join(', ');
-}
-
-async function readBody(request: IncomingMessage, response: ServerResponse, maxBytes: number): Promise<string> {
-  const { headers, httpVersion } = request;
-  const requireFits = (length: number): void => {
-    if (length > maxBytes) throw new Refusal(413, `the body of the request has more than ${maxBytes} bytes`);
-  };
-  requireFits(Number(headers['content-length'] ?? 0));
-  if (headers.expect !== undefined && httpVersion === '1.1') response.writeContinue();
-  const chunks: Buffer[] = [];
-  let byteCount = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    byteCount += chunk.length;
-    requireFits(byteCount);
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString();
-}
-
-async function sendReply(response: ServerResponse, { status = 200, type, body }: HttpReply): Promise<void> {
+async function sendReply(
+  response: ServerResponse,
+  { status = 200, type = 'text/plain; charset=utf-8', body }: HttpReply,
+  extraHeaders?: Readonly<Record<string, string>>,
+): Promise<void> {
+  const headers = { 'content-type': type, 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' };
   if (typeof body === 'string') {
-    sendText(response, status, body, type);
+    response.writeHead(status, { ...headers, ...extraHeaders, 'content-length': String(Buffer.byteLength(body)) });
+    response.end(body);
     return;
   }
-  response.writeHead(status, headersFor(type));
+  response.writeHead(status, headers);
   response.flushHeaders();
   // A client that leaves ends the parts.
   await pipeline(Readable.from(body), response);
 }
 
-function headersFor(type = 'text/plain; charset=utf-8'): Record<string, string> {
-  return { 'content-type': type, 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' };
-}
-
-function sendText(response: ServerResponse, status: number, text: string, type?: string): void {
-  const extraHeaders: Record<string, string> = {};
-  if (status === 401) extraHeaders['www-authenticate'] = 'Bearer';
-  // The rest of a body that is too long is not read.
-  if (status === 413) extraHeaders.connection = 'close';
-  const length = String(Buffer.byteLength(text));
-  response.writeHead(status, { ...headersFor(type), ...extraHeaders, 'content-length': length });
-  response.end(text);
-}
-
-/** Returns status and text of the response to a request that failed. Logs faults of the server. */
-function failureOf(error: unknown, log: Logger, request: IncomingMessage): [number, string] {
-  if (error instanceof Refusal) return [error.status, `${error.message}\n`];
-  if (error instanceof CliError) return [400, `${error.message}\n`];
-  if (error === request.errored) return [400, 'the body of the request has not arrived\n'];
+/** Tells the client why a request failed. Logs faults of the server. */
+function sendFailure(response: ServerResponse, error: unknown, log: Logger, { method, url }: IncomingMessage): void {
+  const isKnown = error instanceof Refusal || error instanceof CliError;
   // The path is that of a route, since no other request comes that far.
-  log.error({ err: error, method: request.method, path: request.url?.split('?', 1)[0] }, 'an HTTP request failed');
-  return [500, `${describeError(error)}\n`];
+  if (!isKnown) log.error({ err: error, method, path: url?.split('?', 1)[0] }, 'an HTTP request failed');
+  const [status, headers] = error instanceof Refusal ? [error.status, error.headers] : [isKnown ? 400 : 500];
+  void sendReply(response, { status, body: `${describeError(error)}\n` }, headers);
 }

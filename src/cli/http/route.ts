@@ -1,7 +1,6 @@
-/** A request whose body has arrived. */
+/** A request, which has no body. */
 export interface HttpRequest {
   readonly query: URLSearchParams;
-  readonly body: string;
   /** Is aborted when the client leaves before the end of the response. */
   readonly signal: AbortSignal;
 }
@@ -19,8 +18,6 @@ export interface HttpReply {
 export interface Route {
   readonly method: 'GET' | 'POST';
   readonly path: string;
-  /** Most bytes of a request's body; 0 unless given. */
-  readonly maxBodyBytes?: number;
   /** Whether the route needs no token, and answers OPTIONS as GET, which load balancers send. */
   readonly isPublic?: boolean;
   handle(request: HttpRequest): HttpReply | Promise<HttpReply>;

@@ -1,45 +1,16 @@
-import type { Request } from '../../protocol/ldap-messages.js';
-import type { EndedCounts } from '../../server/processes/statistics.js';
+import { countEnded, OPS } from '../../server/processes/statistics.js';
 import type { BusyClient, SlowSearch, TopSample } from '../../server/processes/watch.js';
 
 /** Figures of all processes over one interval. */
-export interface TopFigures {
-  /** Length of the interval. */
-  readonly seconds: number;
-  readonly connections: number;
-  /** Per second. */
-  readonly operations: number;
-  readonly entriesSent: number;
-  readonly bytesSent: number;
-  /** The kinds with operations in the interval, the most frequent first. */
-  readonly kinds: readonly OperationFigures[];
-  readonly workers: readonly WorkerFigures[];
-  readonly slowSearches: readonly SlowSearch[];
-  /** `operationCount` and `workMs` are per second. */
-  readonly clients: readonly BusyClient[];
-}
-
-export interface OperationFigures {
-  readonly op: string;
-  readonly perSecond: number;
-  readonly meanMs: number;
-  readonly highestMs: number;
-}
-
-export interface WorkerFigures {
-  /** 0: a single process. */
-  readonly worker: number;
-  readonly pid: number;
-  readonly connections: number;
-  /** Share of the time in which the event loop was busy, from 0 to 1. */
-  readonly busyShare: number;
-  readonly memoryBytes: number;
-}
+export type TopFigures = ReturnType<typeof figuresBetween>;
 
 const MAX_ROWS = 10;
 
-/** Compares two samples of each process. Processes without an earlier sample are left out. */
-export function figuresBetween(earlier: readonly TopSample[], later: readonly TopSample[]): TopFigures {
+/**
+ * Compares two samples of each process. Processes without an earlier sample are left out. Returns operations, entries,
+ * bytes, and the operations and work of clients per second; `seconds` is the length of the interval.
+ */
+export function figuresBetween(earlier: readonly TopSample[], later: readonly TopSample[]) {
   const pairs = later.flatMap((sample) => {
     const before = earlier.find(({ counts }) => counts.pid === sample.counts.pid);
     return before && sample.counts.takenAt > before.counts.takenAt ? [{ before, sample }] : [];
@@ -48,8 +19,7 @@ export function figuresBetween(earlier: readonly TopSample[], later: readonly To
   const seconds = milliseconds / 1000;
   const gained = (read: (sample: TopSample) => number): number =>
     pairs.reduce((sum, { before, sample }) => sum + read(sample) - read(before), 0);
-  const ops = Object.keys(later[0]?.counts.ended ?? {}) as Request['op'][];
-  const kinds = ops.map((op) => {
+  const kinds = OPS.map((op) => {
     const count = gained(({ counts }) => countEnded(counts.ended[op]));
     const workMs = gained(({ counts }) => counts.ended[op].workMs);
     const highestMs = Math.max(0, ...pairs.map(({ sample }) => sample.highestMs[op] ?? 0));
@@ -68,11 +38,8 @@ export function figuresBetween(earlier: readonly TopSample[], later: readonly To
   };
 }
 
-function countEnded({ results }: EndedCounts): number {
-  return Object.values(results).reduce((sum, count) => sum + count, 0);
-}
-
-function workerFigures({ before, sample }: { before: TopSample; sample: TopSample }): WorkerFigures {
+/** `worker` is 0 for a single process. `busyShare` is the share of the time in which the event loop was busy. */
+function workerFigures({ before, sample }: { before: TopSample; sample: TopSample }) {
   const { workerNumber: worker, pid, connectionsCurrent: connections, memoryBytes, busyMs } = sample.counts;
   const share = (busyMs - before.counts.busyMs) / (sample.counts.takenAt - before.counts.takenAt);
   return { worker, pid, connections, busyShare: Math.min(1, share), memoryBytes };

@@ -1,9 +1,10 @@
 import { once } from 'node:events';
-import { chmod, unlink } from 'node:fs/promises';
-import { connect, createServer, type Server as NetServer } from 'node:net';
+import { chmod, rm } from 'node:fs/promises';
+import { createServer, type Server as NetServer } from 'node:net';
 import type { Logger } from 'pino';
 import { type Config, onSettingsChanged } from '../settings/index.js';
 import { clientUrl, type ListenAddress } from './listen-url.js';
+import { isSocketAnswered } from './socket-file.js';
 
 /** Sockets accepted above the configured number of connections, for TLS handshakes and for refusals. */
 export const SPARE_CONNECTIONS = 256;
@@ -127,15 +128,8 @@ async function listen(net: NetServer, address: ListenAddress): Promise<void> {
 /** Removes the socket file of a server that no longer runs. Returns whether the file was removed. */
 async function removeStaleSocket(address: ListenAddress, error: NodeJS.ErrnoException): Promise<boolean> {
   if (address.scheme !== 'ldapi' || error.code !== 'EADDRINUSE') return false;
-  const isAnswered = await new Promise<boolean>((resolve) => {
-    const probe = connect(address.path, () => {
-      probe.destroy();
-      resolve(true);
-    });
-    probe.once('error', (e: NodeJS.ErrnoException) => resolve(e.code !== 'ECONNREFUSED'));
-  });
-  if (isAnswered) return false;
-  await unlink(address.path);
+  if (await isSocketAnswered(address.path)) return false;
+  await rm(address.path, { force: true });
   return true;
 }
 

@@ -156,6 +156,10 @@ export class Statistics {
   }
 }
 
+export function countEnded({ results }: EndedCounts): number {
+  return Object.values(results).reduce((sum, count) => sum + count, 0);
+}
+
 /** Returns what stays of the counts of a process that has ended. */
 export function endedTotals(counts: Counts): Counts {
   const noConnections = { connectionsCurrent: 0, connectionsWaiting: 0, connectionsUnread: 0 };

@@ -1,7 +1,7 @@
 import { SUBSCHEMA_DN } from '../entry/computed.js';
 import { openFilesLimit } from '../processes/open-files.js';
 import type { Siblings } from '../processes/siblings.js';
-import { type Counts, type EndedCounts, OPS, type Statistics, sumCounts } from '../processes/statistics.js';
+import { type Counts, countEnded, OPS, type Statistics, sumCounts } from '../processes/statistics.js';
 import type { Config } from '../settings/index.js';
 import { chain, type Maybe } from '../words/maybe.js';
 import { VENDOR, VERSION } from '../words/version.js';
@@ -211,10 +211,6 @@ function makeEntry(
 
 function uptimeSeconds({ startedAt }: Counts): number {
   return Math.floor((Date.now() - startedAt) / 1000);
-}
-
-function countEnded({ results }: EndedCounts): number {
-  return Object.values(results).reduce((sum, count) => sum + count, 0);
 }
 
 function sumOperations({ operations, ended }: Counts): { initiated: number; completed: number } {
