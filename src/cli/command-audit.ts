@@ -1,8 +1,8 @@
-import { hostname, userInfo } from 'node:os';
 import type { Command } from 'commander';
 import type { Config } from '../server/settings/index.js';
 import { appendAuditRecord } from './audit-record.js';
 import { flagValues, loadConfig } from './config/index.js';
+import { currentUser } from './current-user.js';
 import { describeError } from './exit.js';
 
 /** Commands that change no directory, or that leave the audit to the server which they are or ask. */
@@ -36,7 +36,7 @@ export class CommandAudit {
   #write(result: string): void {
     if (this.#settings === undefined) return;
     const words = process.argv.slice(2).map((word) => (/^[\w.,:=@/-]+$/.test(word) ? word : JSON.stringify(word)));
-    const user = `${userName()}@${hostname()}, pid ${process.pid}`;
+    const user = `${currentUser()}, pid ${process.pid}`;
     appendAuditRecord(this.#settings, { user, command: `rowan ${words.join(' ')}`, result }, (message) =>
       process.stderr.write(`rowan: ${message}\n`),
     );
@@ -47,13 +47,4 @@ export class CommandAudit {
 function nameOf(command: Command): string {
   const parent = command.parent?.parent ? `${nameOf(command.parent)} ` : '';
   return parent + command.name();
-}
-
-/** A process may run under a number without a name. */
-function userName(): string {
-  try {
-    return userInfo().username;
-  } catch {
-    return `uid ${process.getuid?.()}`;
-  }
 }

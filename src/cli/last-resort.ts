@@ -20,6 +20,7 @@ function reportAndExit(error: unknown): void {
   try {
     currentReporter!(error);
   } catch {
+    // The error that ends the process counts more than that of the reporter.
     reportError(error);
   } finally {
     process.exit(ExitCode.failure);

@@ -2,15 +2,6 @@ import { type Logger, pino } from 'pino';
 import { type Config, onSettingsChanged } from '../server/settings/index.js';
 import { setUncaughtReporter } from './last-resort.js';
 
-const LEVELS: Readonly<Record<number, string>> = {
-  10: 'TRACE',
-  20: 'DEBUG',
-  30: 'INFO',
-  40: 'WARN',
-  50: 'ERROR',
-  60: 'FATAL',
-};
-
 /** Formats a value on one line. Values with spaces are quoted. */
 function formatValue(value: unknown): string {
   if (typeof value === 'string') return /[\s"=]|^$/.test(value) ? JSON.stringify(value) : value;
@@ -28,7 +19,7 @@ export function formatLine(json: string): string {
   };
   const fieldTexts = Object.entries(otherFields).map(([name, value]) => ` ${name}=${formatValue(value)}`);
   const stack = otherFields.err?.stack === undefined ? '' : `\n${otherFields.err.stack}`;
-  return `${new Date(time).toISOString()} ${(LEVELS[level] ?? String(level)).padEnd(5)} ${msg ?? ''}${fieldTexts.join('')}${stack}\n`;
+  return `${new Date(time).toISOString()} ${(pino.levels.labels[level] ?? String(level)).toUpperCase().padEnd(5)} ${msg ?? ''}${fieldTexts.join('')}${stack}\n`;
 }
 
 export function logUncaught(log: Logger): void {

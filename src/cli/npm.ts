@@ -10,6 +10,7 @@ function parentPidOf(pid: number): number | undefined {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
     return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
   } catch {
+    // The process has ended, or there is no `/proc`.
     return undefined;
   }
 }
@@ -19,6 +20,7 @@ function isShell(pid: number): boolean {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'latin1').split('\0')[1] === '-c';
   } catch {
+    // The process has ended, or there is no `/proc`.
     return false;
   }
 }

@@ -165,6 +165,7 @@ export class Claims {
   }
 
   async #readHeartbeat(claimant: string): Promise<Heartbeat> {
+    // A claimant whose heartbeat cannot be read for a lease counts as dead.
     const stamp = await readFile(this.#heartbeatPath(claimant), 'latin1').catch(() => '');
     const previousHeartbeat = this.#heartbeats.get(claimant);
     if (previousHeartbeat?.stamp === stamp) return previousHeartbeat;

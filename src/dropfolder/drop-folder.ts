@@ -116,6 +116,7 @@ export class DropFolder {
       const { heldCount, availableNames, areAllAlive } = await this.#context.claims.survey();
       const isSettled = availableNames.length === 0 ? heldCount === 0 || areAllAlive : result.failed > 0;
       if (signal?.aborted || isSettled) return sum;
+      // The sleep rejects when `signal` is aborted, which the next pass heeds.
       await sleep((this.#settings.lease * 1000) / 10, undefined, { signal }).catch(() => undefined);
     }
   }
@@ -136,6 +137,7 @@ export class DropFolder {
       if (signal.aborted) break;
       const timer = new AbortController();
       const timeout = sleep(this.#settings.poll * 1000, undefined, { signal: AbortSignal.any([signal, timer.signal]) });
+      // The wait rejects when `signal` is aborted, which ends the loop.
       await Promise.race([wakeUpCall, timeout]).catch(() => undefined);
       timer.abort();
     }

@@ -97,6 +97,7 @@ export class Layout {
     // Otherwise receipts would be taken for dropped files, and get receipts themselves.
     if (`${path}${sep}`.startsWith(`${this.folder}${sep}`))
       throw new DropError(`replyTo names the drop folder itself, or a folder in it; name another`);
+    // Whatever the error is, nobody can write a receipt there, which the sender is told.
     const realPath = await realpath(path).catch(() => undefined);
     if (realPath === undefined)
       throw new DropError(`replyTo names '${replyTo}', which is not there; make the folder ${path}`);

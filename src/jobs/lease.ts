@@ -98,6 +98,7 @@ export class Lease implements JobRun {
   }
 
   async #recordEnd(report: Required<Pick<JobState, 'outcome' | 'result'>>): Promise<void> {
+    // After a failed heartbeat the commit below shows whether the store answers and the job is still held.
     await this.#pendingBeat?.catch(() => undefined);
     const { holder: _, ...state } = this.#state;
     const result = report.result.slice(0, MAX_RESULT_LENGTH);

@@ -1,5 +1,4 @@
 import { isIP } from 'node:net';
-import { hostname, userInfo } from 'node:os';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { parseRules } from '../../access/parse-rules.js';
 import { DEFAULT_PRESET, PRESETS, type Preset } from '../../access/presets.js';
@@ -20,6 +19,7 @@ import {
   rulesOfPreset,
   rulesOfVersion,
 } from '../access/rules-file.js';
+import { currentUser } from '../current-user.js';
 import { CliError, pluralize, UsageError } from '../exit.js';
 import { directoryAction, type OpenDirectory, parseAttributeArgument, parseDnArgument } from '../open-directory.js';
 import { commandGroup, directoryCommand } from '../options.js';
@@ -93,19 +93,10 @@ async function apply(directory: OpenDirectory, file: string | undefined, source:
     print(`these rules are in force already, as version ${oldRules.version}: ${describeSize(rules)}\n`);
     return;
   }
-  const version = await partition.setAccess(newRules.text, author(), oldRules.version);
+  const version = await partition.setAccess(newRules.text, currentUser(), oldRules.version);
   const parsedOldRules = parseRules(oldRules.text, schema).rules;
   const size = parsedOldRules ? ` (${describeSize(parsedOldRules)})` : '';
   print(`in force as version ${version}: ${describeSize(rules)}\nin place of ${oldRules.origin}${size}\n`);
-}
-
-/** Name of the user who runs the command. In a container the user may have no name. */
-function author(): string {
-  try {
-    return `${userInfo().username}@${hostname()}`;
-  } catch {
-    return `${process.getuid?.()}@${hostname()}`;
-  }
 }
 
 async function diff(directory: OpenDirectory, file: string): Promise<void> {

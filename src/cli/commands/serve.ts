@@ -10,7 +10,6 @@ import { UsageError } from '../exit.js';
 import type { HealthSource, ServerPhase } from '../http/health.js';
 import type { HttpListener } from '../http/http-listener.js';
 import type { Route } from '../http/route.js';
-import type { LongThread } from '../long/long-thread.js';
 import { Maintenance } from '../maintenance.js';
 import { watchNpm } from '../npm.js';
 import { openDirectory } from '../open-directory.js';
@@ -56,11 +55,12 @@ function waitForStop(): Promise<string> {
 export interface ServerHandle {
   listen(): Promise<string[]>;
   /** Returns the answers of all serving processes, this one included. Totals of ended workers come with `counts`. */
-  ask(question: Question): Promise<Answer[]>;
+  askAll(question: Question): Promise<Answer[]>;
   renewCertificate(): void;
   close(): Promise<void>;
 }
 
+/** Returns a server in this process, which may start workers on machines with enough cores, or a supervisor. */
 async function createServer(settings: Settings, partition: Partition, log: Logger): Promise<ServerHandle> {
   const { config } = settings;
   const { processes } = partition.store.supports;
@@ -72,44 +72,22 @@ async function createServer(settings: Settings, partition: Partition, log: Logge
   }
   const { LongThread } = await import('../long/long-thread.js');
   const longThread = processes ? new LongThread(settings, log) : undefined;
-  const server = await createLocalServer(settings, partition, log, longThread);
+  const { growthRules } = await import('../workers/growth.js');
+  const rules = growthRules();
+  if (config.workers === 'auto' && longThread && rules.maxProcesses > 1) {
+    const { GrowingServer } = await import('../workers/growing.js');
+    return new GrowingServer(settings, partition, log, longThread, rules);
+  }
+  const { RowanServer } = await import('../../server/server.js');
+  const server = new RowanServer(partition, config, log, { longWorker: longThread });
   return {
     listen: () => server.listen(),
-    ask: (question) => server.ask(question),
-    renewCertificate: () => server.renewCertificate(),
+    askAll: async (question) => [server.answer(question)],
+    renewCertificate: () => renewCertificate(server, log),
     close: async () => {
       await server.close();
       await longThread?.close();
     },
-  };
-}
-
-/** Returns a server in this process. On machines with enough cores it may start workers. */
-async function createLocalServer(
-  settings: Settings,
-  partition: Partition,
-  log: Logger,
-  longThread: LongThread | undefined,
-): Promise<ServerHandle> {
-  const { growthRules } = await import('../workers/growth.js');
-  const rules = growthRules();
-  if (settings.config.workers === 'auto' && partition.store.supports.processes && rules.maxProcesses > 1) {
-    const { GrowingServer } = await import('../workers/growing.js');
-    const server = new GrowingServer(settings, partition, log, longThread, rules);
-    return {
-      listen: () => server.listen(),
-      ask: (question) => server.askAll(question),
-      renewCertificate: () => server.renewCertificate(),
-      close: () => server.close(),
-    };
-  }
-  const { RowanServer } = await import('../../server/server.js');
-  const server = new RowanServer(partition, settings.config, log, { longWorker: longThread });
-  return {
-    listen: () => server.listen(),
-    ask: async (question) => [server.answer(question)],
-    renewCertificate: () => renewCertificate(server, log),
-    close: () => server.close(),
   };
 }
 
@@ -120,11 +98,11 @@ function controlRoutes(server: ServerHandle, { schema }: Partition): Route[] {
       method: 'GET',
       path: '/counts',
       handle: async () => {
-        const answers = await server.ask({ about: 'counts' });
+        const answers = await server.askAll({ about: 'counts' });
         return { type: 'application/json', body: JSON.stringify(answers.flatMap(({ counts }) => counts ?? [])) };
       },
     },
-    ...watchRoutes((question) => server.ask(question), schema),
+    ...watchRoutes((question) => server.askAll(question), schema),
   ];
 }
 
@@ -155,7 +133,7 @@ export async function serve(
   try {
     const handle = await createServer(settings, partition, log);
     server = handle;
-    const source = { currentPhase: () => phase, partition, ask: (question: Question) => handle.ask(question) };
+    const source = { currentPhase: () => phase, partition, ask: (question: Question) => handle.askAll(question) };
     const http = await openHttp(settings, source, log);
     if (http) httpServers.push(http.server);
     const stopReason = waitForStop();

@@ -33,6 +33,7 @@ async function* sampleFigures(control: ControlClient, signal: AbortSignal): Asyn
     try {
       await sleep(INTERVAL_MS, undefined, { signal });
     } catch {
+      // The user has ended the page.
       return;
     }
     const later = await read();

@@ -45,7 +45,10 @@ export async function requireAuditLog({ auditLog: { output } }: Config): Promise
 /** Throws when the file cannot be appended to, or made. Makes nothing: the file belongs to the user of the server. */
 async function requireLogFile(path: string): Promise<void> {
   if (path === 'off' || path === 'stderr') return;
-  const stats = await stat(path).catch(() => undefined);
+  const stats = await stat(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error;
+    return undefined;
+  });
   if (stats?.isDirectory()) throw new Error(`${path}: is a folder, not a file`);
   await access(stats ? path : dirname(path), constants.W_OK);
 }

@@ -144,6 +144,7 @@ export class LongThread implements LongWorker {
 
   #beginMessage(id: number, reply: LongReply): PieceSource {
     const messageChunks = new PieceSource(() => this.#post({ type: 'taken', id }));
+    // A message is cut when its connection has ended. The thread then ends the request.
     reply.sendChunked(messageChunks).catch(() => this.#post({ type: 'cut', id }));
     return messageChunks;
   }

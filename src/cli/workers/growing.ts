@@ -1,11 +1,11 @@
 import type { Logger } from 'pino';
 import type { Partition } from '../../partition/index.js';
-import type { LongWorker } from '../../server/processes/long-request.js';
 import type { Answer, Question, Siblings } from '../../server/processes/siblings.js';
 import type { Counts } from '../../server/processes/statistics.js';
 import { RowanServer } from '../../server/server.js';
 import { onSettingsChanged } from '../../server/settings/index.js';
 import { renewCertificate } from '../certificate.js';
+import type { LongThread } from '../long/long-thread.js';
 import type { Settings } from '../options.js';
 import { holdWritesAfterCrash } from './crash.js';
 import { GrowthPolicy, type GrowthRules } from './growth.js';
@@ -58,6 +58,7 @@ export class GrowingServer implements WorkerOwner, Siblings {
   readonly #log: Logger;
   readonly #rules: GrowthRules;
   readonly #growthPolicy: GrowthPolicy;
+  readonly #longThread: LongThread;
   readonly #localServer: LocalServer;
   readonly #balancer: ConnectionBalancer<LocalServer | WorkerProcess>;
   readonly #workers = new Set<WorkerProcess>();
@@ -71,12 +72,14 @@ export class GrowingServer implements WorkerOwner, Siblings {
     for (const worker of this.#workers) worker.kill();
   };
 
-  constructor(settings: Settings, partition: Partition, log: Logger, long: LongWorker | undefined, rules: GrowthRules) {
+  /** The server closes `longThread`, too. */
+  constructor(settings: Settings, partition: Partition, log: Logger, longThread: LongThread, rules: GrowthRules) {
     this.#settings = settings;
     this.#log = log;
     this.#rules = rules;
     this.#growthPolicy = new GrowthPolicy(rules);
-    const server = new RowanServer(partition, settings.config, log, { siblings: this, longWorker: long });
+    const server = new RowanServer(partition, settings.config, log, { siblings: this, longWorker: longThread });
+    this.#longThread = longThread;
     this.#localServer = new LocalServer(server, log);
     this.#balancer = new ConnectionBalancer(settings.config, this.#localServer.server.services.statistics);
     this.#balancer.add(this.#localServer);
@@ -196,6 +199,7 @@ export class GrowingServer implements WorkerOwner, Siblings {
     clearInterval(this.#timer);
     this.#balancer.close();
     await Promise.all([this.#localServer.server.close(), endWorkers(this.#workers, this.#settings)]);
+    await this.#longThread.close();
     process.off('exit', this.#killWorkers);
   }
 }

@@ -89,11 +89,11 @@ export class Supervisor implements WorkerOwner {
   }
 
   onQuestion(asker: WorkerProcess, question: Question): Promise<Answer[]> {
-    return this.ask(question, asker);
+    return this.askAll(question, asker);
   }
 
   /** Returns the answers of all workers except `asker`, for `counts` with those of this process. */
-  async ask(question: Question, asker?: WorkerProcess): Promise<Answer[]> {
+  async askAll(question: Question, asker?: WorkerProcess): Promise<Answer[]> {
     const answers = await this.#balancer.askAll(question, asker);
     return question.about === 'counts' ? [...answers, { counts: this.#statistics.counts() }] : answers;
   }

@@ -69,6 +69,7 @@ async function awaitQuiet(store: Store, watch: StoreWatch): Promise<void> {
     await store.waitUntilQuiet!();
     watch.completions++;
   } catch {
+    // The error is that of the store, which the caller meets at the next read. Then the wait begins anew.
     watch.version = undefined;
   } finally {
     watch.isWaiting = false;

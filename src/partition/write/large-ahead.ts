@@ -124,8 +124,9 @@ export class LargeValueWriter {
     await guardsHold(this.#commit({ table: this.#table, key: id, guards: [guard], delete: [mark, ...chunks] }));
   }
 
-  /** Like `discard`. If the store fails, too, the chunks stay, and the check finds them. */
+  /** Like `discard`, but never rejects. For a caller that is about to throw the error of the write. */
   discardIfPossible(): Promise<void> {
+    // If the store fails here, too, the chunks stay, and the check finds them.
     return this.discard().catch(() => undefined);
   }
 

@@ -74,6 +74,7 @@ export class Session {
   /** Runs changes of the session's own credentials one at a time, each based on the result of the previous one. */
   runExclusively<T>(change: () => Promise<T>): Promise<T> {
     const result = this.#lastChange.then(change);
+    // The caller gets the error of its change, after which the next change runs all the same.
     this.#lastChange = result.catch(() => undefined);
     return result;
   }

@@ -45,7 +45,8 @@ export class EngineScan implements Scan {
     this.#lastKey = options.after;
     this.#rowsLeft = options.limit ?? Number.POSITIVE_INFINITY;
     const table = cluster.table(name);
-    // `#next` compares the table with this one, to detect that the table was dropped and created again.
+    // `#next` compares the table with this one, to detect that the table was dropped and created again. After a failure
+    // `#next` looks the table up again, and reports the error.
     if (isPromise(table)) table.catch(() => undefined);
     else this.#initialTable = table;
   }

@@ -75,6 +75,7 @@ async function rollBack(session: Session, qualifier: Buffer, ticket: bigint, tab
     await rollBackBatch(session.cluster, ticket, tables);
     await session.writer.retractBatch(qualifier);
   } catch {
+    // The sweeper of the ended session rolls back.
     session.abandon();
   }
 }

@@ -148,6 +148,7 @@ export class LmdbStore extends LmdbReader implements Store {
 
   #exclusive<R>(task: () => Promise<R>): Promise<R> {
     const result = this.#lastTask.then(task);
+    // The caller gets the error of its task, after which the next task runs all the same.
     this.#lastTask = result.catch(() => undefined);
     return result;
   }

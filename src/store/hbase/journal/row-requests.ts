@@ -185,6 +185,7 @@ export class RowRequests {
       });
       return outbox.currentWrite;
     }
+    // The callers of the current write get its error.
     outbox.nextWrite ??= outbox.currentWrite
       .catch(() => undefined)
       .then(() => {

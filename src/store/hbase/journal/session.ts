@@ -136,6 +136,7 @@ export class Session {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     this.#onEnd(this);
+    // Marked as handled for want of a caller of `waitForFold`. The next check of the journal repeats a failed sweep.
     this.sweepWork?.catch(() => undefined);
   }
 

@@ -248,6 +248,7 @@ export class SharedRows {
     if (sinceFoldMs >= this.#owner.pace.foldIntervalMs || !hasAllCells) return this.fold(row);
     row.cancelFoldTimer ??= this.#owner.clock.runAfter(
       this.#owner.pace.foldIntervalMs - sinceFoldMs,
+      // Increments that cannot be written end the session, whose sweeper applies them.
       () => void this.fold(row).catch(() => this.#owner.abandon()),
     );
     return undefined;

@@ -84,6 +84,7 @@ export class Sweeper {
 
   async stop(): Promise<void> {
     this.#cancelCheckTimer?.();
+    // What a failed check has left to do is done by the checks of other front ends.
     await this.#currentCheck?.catch(() => undefined);
   }
 

@@ -110,6 +110,7 @@ export class Writer {
       timestamp: MAX_TIME,
     });
     this.#renewedAt = sentAt;
+    // `ensureLease` renews before each decision, too, and throws the error.
     this.#stopBeat = this.#clock.runEvery(this.#leaseMs / 5, () => void this.#renewFloor().catch(() => undefined));
   }
 

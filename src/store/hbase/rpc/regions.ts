@@ -131,6 +131,7 @@ export class Regions {
 
   #serialize(table: string, run: () => Promise<void>): Promise<void> {
     const previousLookup = this.#runningLookups.get(table) ?? Promise.resolve();
+    // The callers of the previous lookup get its error.
     const nextLookup = previousLookup
       .catch(() => undefined)
       .then(run)
@@ -231,6 +232,7 @@ export class Regions {
   #locateMeta(attempts: Attempts): Promise<Region> {
     const metaLookup = this.#metaRegion ?? this.#findMeta(attempts);
     this.#metaRegion = metaLookup;
+    // The callers get the error, and the next caller looks again.
     metaLookup.catch(() => {
       if (this.#metaRegion === metaLookup) this.#metaRegion = undefined;
     });

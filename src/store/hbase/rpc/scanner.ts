@@ -256,6 +256,7 @@ export class RegionScan implements HBaseScan {
 
 export function closeScanner(server: Server, id: bigint, { rpcTimeoutMs }: RpcSettings): void {
   const request = new MessageWriter().uint(3, id).uint(4, 0).bool(5, true).finish();
+  // A scanner that cannot be closed ends with its lease.
   server.call('Scan', request, [], performance.now() + rpcTimeoutMs).catch(() => undefined);
 }
 

@@ -107,6 +107,7 @@ export class Environment {
       void this.catalog.generation;
       return true;
     } catch {
+      // The error of the commit, which is being converted, is the one to report.
       return false;
     }
   }

@@ -266,6 +266,7 @@ function parseCatalogEntry(value: Buffer): CatalogTable | undefined {
     if (typeof id !== 'number') return undefined;
     return { id, separateFamilies: [...spec.families.keys()].filter((family) => spec.families[family]!.separate) };
   } catch {
+    // No JSON, or no table: the caller reports the entry.
     return undefined;
   }
 }

@@ -83,6 +83,7 @@ class IngestThread {
     try {
       this.#failpoint!(name);
     } catch {
+      // The thread fails in place of the failpoint.
       signal = FAILPOINT_FAIL;
     }
     Atomics.store(this.#gate!, 0, signal);
@@ -130,6 +131,7 @@ export class Ingester {
   ingest(tables: readonly LoadTable[], plan: Plan): Promise<void> {
     this.#thread ??= this.#start();
     const result = this.#thread.write(tables, plan);
+    // The caller gets the error of the batch.
     this.#lastBatch = result.catch(() => undefined);
     return result;
   }

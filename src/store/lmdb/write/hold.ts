@@ -60,6 +60,7 @@ export class WriteHold {
     try {
       return String((JSON.parse(readFileSync(this.#path, 'utf8')) as { why?: unknown }).why);
     } catch {
+      // The file is gone by now, or could never be written.
       return this.#firstReason;
     }
   }
