@@ -39,10 +39,6 @@ export function directoryCommand(
   return addSettingFlags(command, COMMON_SETTINGS);
 }
 
-export function addServerOptions(command: Command): Command {
-  return addSettingFlags(command);
-}
-
 /** Returns where the settings of a command come from. */
 export function configSources(command: Command): ConfigSources {
   const file = command.getOptionValue('config') as string | undefined;

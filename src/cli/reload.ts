@@ -6,10 +6,9 @@ import {
   type Config,
   compareConfigs,
   conflicts,
-  listValues,
-  makeConfig,
   type SettingChange,
   type SettingName,
+  withValues,
 } from '../server/settings/index.js';
 import { appendAuditRecord } from './audit-record.js';
 import { type ConfigSources, configFile, type LoadedConfig, loadConfig } from './config/index.js';
@@ -74,7 +73,7 @@ export class SettingsReloader {
       file = path && realpathSync(path);
       const loaded = loadConfig(this.#sources);
       const { changes, liveValues } = compareConfigs(config, loaded.config);
-      await requireUsable(makeConfig({ ...listValues(config), ...liveValues }), changes);
+      await requireUsable(withValues(config, liveValues), changes);
       const newChanges = this.#logChanges(changes, requestedBy);
       // The end of the audit log is recorded where the log ends, its begin where it begins.
       const auditLog = config.auditLog.output === 'off' ? config.auditLog : { ...config.auditLog };

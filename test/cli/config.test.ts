@@ -204,8 +204,8 @@ describe('configuration', () => {
     expect(text).to.include('  messageBytes: 1 MiB # --limits-message-bytes\n');
     expect(text).to.include('  level: warn # ROWAN_LOG_LEVEL\n');
     expect(text).to.include('  # cert: not set\n');
-    expect(loadConfig({ file: file(text) }).values).to.deep.equal(loaded.values);
-    expect(loadConfig({ file: file(formatConfig(loadConfig())) }).values).to.deep.equal(loadConfig().values);
+    expect(loadConfig({ file: file(text) }).config).to.deep.equal(loaded.config);
+    expect(loadConfig({ file: file(formatConfig(loadConfig())) }).config).to.deep.equal(loadConfig().config);
   });
 
   it('is documented in full: docs/configuration.md has the tables as they are generated', () => {

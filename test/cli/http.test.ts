@@ -95,7 +95,7 @@ describe('cli: health checks over HTTP', () => {
     expect(await get(`${url}/ready`, {}, 'OPTIONS')).to.include({ status: 200 });
     expect(await get(`${url}/ready`, {}, 'HEAD')).to.deep.equal({ status: 200, body: '' });
     expect(await get(`${url}/ready`, {}, 'POST')).to.deep.equal({ status: 405, body: '/ready takes GET\n' });
-    expect(await get(`${url}/counts`)).to.include({ status: 404 });
+    expect(await get(`${url}/top`)).to.include({ status: 404 });
     expect(await get(`${url}/live`, { x: 'x'.repeat(10_000) })).to.include({ status: 431 });
   });
 

@@ -12,6 +12,7 @@ import {
   type SettingSpec,
   settingNames,
   settings,
+  settingValue,
 } from '../../server/settings/index.js';
 import { type EditedConfig, editConfig, replaceConfigFile, type SettingEdit } from '../config/edit.js';
 import { withFileLock } from '../config/file-lock.js';
@@ -19,7 +20,7 @@ import { addSettingFlags, ConfigError, configFile, type LoadedConfig } from '../
 import { formatConfig } from '../config/print.js';
 import { ControlClient } from '../control-client.js';
 import { CliError, describeError, UsageError } from '../exit.js';
-import { addServerOptions, configSources, loadSettings } from '../options.js';
+import { configSources, loadSettings } from '../options.js';
 import type { ReloadReport } from '../reload.js';
 
 const EXAMPLES = `
@@ -180,12 +181,12 @@ function editCommand(parent: Command, name: string, description: string, example
 
 export function addConfig(program: Command): void {
   const config = program.command('config').description('print the settings in force and where they come from');
-  addServerOptions(config)
+  addSettingFlags(config)
     .addHelpText('after', EXAMPLES)
     .action((_options: object, command: Command) => {
       process.stdout.write(formatConfig(loadSettings(command)));
     });
-  addServerOptions(
+  addSettingFlags(
     config.command('get').description('print the value of one setting, as file, variables and flags give it'),
   )
     .argument('<name>', 'name of the setting, such as limits.connections')
@@ -210,6 +211,6 @@ export function addConfig(program: Command): void {
     );
 }
 
-function printSetting(name: SettingName, { values }: LoadedConfig): void {
-  process.stdout.write(`${formatValue(settings[name], values[name])}\n`);
+function printSetting(name: SettingName, { config }: LoadedConfig): void {
+  process.stdout.write(`${formatValue(settings[name], settingValue(config, name))}\n`);
 }

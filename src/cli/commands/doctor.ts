@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { addSettingFlags } from '../config/index.js';
 import { checkCertificate } from '../doctor/certificates.js';
 import { checkClock, checkIndexes, checkSchema, checkStore } from '../doctor/directory.js';
 import { type Finding, fault } from '../doctor/finding.js';
@@ -7,7 +8,7 @@ import { checkNamedFiles } from '../doctor/named-files.js';
 import { checkPorts } from '../doctor/ports.js';
 import { CliError, describeError, pluralize } from '../exit.js';
 import { openDirectory } from '../open-directory.js';
-import { addServerOptions, directoryCommand, resolveSettings, type Settings } from '../options.js';
+import { directoryCommand, resolveSettings, type Settings } from '../options.js';
 
 const EXAMPLES = `
 Examples:
@@ -69,7 +70,7 @@ async function doctor(options: { json?: boolean }, command: Command): Promise<vo
 }
 
 export function addDoctor(program: Command): void {
-  addServerOptions(directoryCommand(program, 'doctor', 'look for what keeps a server from serving well', EXAMPLES))
+  addSettingFlags(directoryCommand(program, 'doctor', 'look for what keeps a server from serving well', EXAMPLES))
     .option('--json', 'print the findings as JSON')
     .action(doctor);
 }

@@ -2,12 +2,13 @@ import { existsSync, rmSync } from 'node:fs';
 import type { Command } from 'commander';
 import { DEFAULT_PRESET } from '../../access/presets.js';
 import { hashPolicyOf } from '../../server/passwords/hash-policy.js';
+import { addSettingFlags } from '../config/index.js';
 import { CliError, UsageError } from '../exit.js';
 import { Importer } from '../import/importer.js';
 import { RejectsFile } from '../import/rejects.js';
 import { openInput, RecordSource } from '../import/source.js';
 import { createDirectory, withDirectory } from '../open-directory.js';
-import { addServerOptions, configSources, directoryCommand, resolveSettings, type Settings } from '../options.js';
+import { configSources, directoryCommand, resolveSettings, type Settings } from '../options.js';
 import { SAMPLE } from '../sample.js';
 import { generatePassword } from '../secrets.js';
 import { serve } from './serve.js';
@@ -68,7 +69,7 @@ export function addQuickstart(program: Command): void {
   const command = directoryCommand(program, 'quickstart', 'serve a sample directory, made when there is none', '', {
     hidden: true,
   });
-  addServerOptions(command).action(async (_options: object, self: Command) => {
+  addSettingFlags(command).action(async (_options: object, self: Command) => {
     const settings = resolveSettings(self, 'data');
     if (settings.config.store !== undefined)
       throw new UsageError('the sample directory is made in a folder: give --data');

@@ -5,15 +5,14 @@ import type { Partition } from '../../partition/index.js';
 import type { Answer, Question } from '../../server/processes/siblings.js';
 import type { Config } from '../../server/settings/index.js';
 import { renewCertificate } from '../certificate.js';
-import type { ConfigSources } from '../config/index.js';
+import { addSettingFlags, type ConfigSources } from '../config/index.js';
 import { UsageError } from '../exit.js';
 import type { HealthSource, ServerPhase } from '../http/health.js';
 import type { HttpListener } from '../http/http-listener.js';
-import type { Route } from '../http/route.js';
 import { Maintenance } from '../maintenance.js';
 import { watchNpm } from '../npm.js';
 import { openDirectory } from '../open-directory.js';
-import { addServerOptions, configSources, directoryCommand, resolveSettings, type Settings } from '../options.js';
+import { configSources, directoryCommand, resolveSettings, type Settings } from '../options.js';
 import { reloadRoute, SettingsReloader, SIGHUP } from '../reload.js';
 import { watchRoutes } from '../watch/watch-routes.js';
 
@@ -91,21 +90,6 @@ async function createServer(settings: Settings, partition: Partition, log: Logge
   };
 }
 
-/** What the control socket offers. `server` answers for all processes. */
-function controlRoutes(server: ServerHandle, { schema }: Partition): Route[] {
-  return [
-    {
-      method: 'GET',
-      path: '/counts',
-      handle: async () => {
-        const answers = await server.askAll({ about: 'counts' });
-        return { type: 'application/json', body: JSON.stringify(answers.flatMap(({ counts }) => counts ?? [])) };
-      },
-    },
-    ...watchRoutes((question) => server.askAll(question), schema),
-  ];
-}
-
 /**
  * Serves until a signal ends it. Prints one line when all listeners are open, and calls `onReady` after it. `sources`:
  * where the settings come from.
@@ -133,7 +117,8 @@ export async function serve(
   try {
     const handle = await createServer(settings, partition, log);
     server = handle;
-    const source = { currentPhase: () => phase, partition, ask: (question: Question) => handle.askAll(question) };
+    const ask = (question: Question) => handle.askAll(question);
+    const source = { currentPhase: () => phase, partition, ask };
     const http = await openHttp(settings, source, log);
     if (http) httpServers.push(http.server);
     const stopReason = waitForStop();
@@ -144,9 +129,8 @@ export async function serve(
     });
     process.on(SIGHUP, () => void reloader.reload(SIGHUP));
     const urls = await handle.listen();
-    httpServers.push(
-      ...(await openControlServer(settings, [...controlRoutes(handle, partition), reloadRoute(reloader)], log)),
-    );
+    const routes = [...watchRoutes(ask, partition.schema), reloadRoute(reloader)];
+    httpServers.push(...(await openControlServer(settings, routes, log)));
     phase = 'serving';
     const suffixes = partition.settings.suffixes.join(' ');
     const allUrls = http ? [...urls, http.url] : urls;
@@ -185,7 +169,7 @@ async function openHttp(settings: Settings, source: HealthSource, log: Logger): 
 }
 
 export function addServe(program: Command): void {
-  addServerOptions(directoryCommand(program, 'serve', 'serve the directory to LDAP clients', EXAMPLES)).action(
+  addSettingFlags(directoryCommand(program, 'serve', 'serve the directory to LDAP clients', EXAMPLES)).action(
     (_options: object, command: Command) => serve(resolveSettings(command), configSources(command)),
   );
 }

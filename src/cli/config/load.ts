@@ -4,7 +4,6 @@ import {
   type AnyValue,
   type Config,
   conflicts,
-  listValues,
   makeConfig,
   readValue,
   SettingFault,
@@ -32,8 +31,6 @@ export interface ConfigSources {
 
 export interface LoadedConfig {
   readonly config: Config;
-  /** The effective values by name. */
-  readonly values: SettingValues;
   /** Origins by name: `default`, `rowan.yaml:12`, `ROWAN_LISTEN` or `--listen`. */
   readonly origins: ReadonlyMap<SettingName, string>;
   /** Messages for the user, such as variables that look like settings but are none. */
@@ -130,12 +127,11 @@ export function loadConfig(sources: ConfigSources = {}): LoadedConfig {
   loader.readVariables(env);
   loader.readFlags(flags);
   const { origins, problems, warnings } = loader;
-  const settingValues = loader.values as Partial<SettingValues>;
-  const config = makeConfig(settingValues);
+  const config = makeConfig(loader.values as Partial<SettingValues>);
   if (problems.length === 0) {
     for (const { name, message } of conflicts(config))
       problems.push(`${describePlace(name, origins.get(name))} ${message}`);
   }
   if (problems.length > 0) throw new ConfigError(problems);
-  return { config, values: listValues(config), origins, warnings };
+  return { config, origins, warnings };
 }

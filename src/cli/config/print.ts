@@ -1,5 +1,12 @@
 import { stringify } from 'yaml';
-import { type AnyValue, formatValue, type SettingSpec, settingNames, settings } from '../../server/settings/index.js';
+import {
+  type AnyValue,
+  formatValue,
+  type SettingSpec,
+  settingNames,
+  settings,
+  settingValue,
+} from '../../server/settings/index.js';
 import type { LoadedConfig } from './load.js';
 
 function formatYamlValue(spec: SettingSpec, value: AnyValue): string {
@@ -11,7 +18,7 @@ function formatYamlValue(spec: SettingSpec, value: AnyValue): string {
  * Formats the effective settings as a YAML file that `loadConfig` reads back to the same values. A comment has the
  * origin of each setting. Settings without a value are comments.
  */
-export function formatConfig({ values, origins }: LoadedConfig): string {
+export function formatConfig({ config, origins }: LoadedConfig): string {
   const lines: string[] = [];
   let previousGroups: readonly string[] = [];
   for (const name of settingNames) {
@@ -22,7 +29,7 @@ export function formatConfig({ values, origins }: LoadedConfig): string {
     for (let depth = commonDepth; depth < groups.length; depth++) lines.push(`${'  '.repeat(depth)}${groups[depth]}:`);
     previousGroups = groups;
     const indent = '  '.repeat(groups.length);
-    const value = values[name];
+    const value = settingValue(config, name);
     const key = path[path.length - 1]!;
     if (value === undefined) lines.push(`${indent}# ${key}: not set`);
     else lines.push(`${indent}${key}: ${formatYamlValue(settings[name], value)} # ${origins.get(name) ?? 'default'}`);

@@ -13,33 +13,41 @@ import { type Finding, fault, ok } from './finding.js';
 
 const silentLog = pino({ level: 'silent' });
 const REMEDIES: Readonly<Record<string, string>> = {
-  EACCES: 'choose a port above 1023 in listen, or give the service the capability CAP_NET_BIND_SERVICE',
-  EADDRNOTAVAIL: 'name an address of this machine in listen',
+  EACCES: 'choose a port above 1023, or give the service the capability CAP_NET_BIND_SERVICE',
+  EADDRNOTAVAIL: 'name an address of this machine',
+  EADDRINUSE: 'end the other program ("ss -ltnp" names it), or choose another address',
 };
 /** Milliseconds within which a Rowan server answers. */
 const ANSWER_MS = 3000;
 const MAX_ANSWER_LENGTH = 65_536;
 
-/** Checks that each address of `listen` is free, or held by a Rowan server. */
-export async function checkPorts(settings: Settings): Promise<Finding[]> {
+/** Checks that each address of `listen` and `http.listen` is free, or held by a Rowan server, and has its token. */
+export async function checkPorts({ config }: Settings): Promise<Finding[]> {
   const findings: Finding[] = [];
-  for (const url of settings.config.listen) findings.push(await checkPort(parseListenUrl(url), settings));
-  const { listen, tokenFile } = settings.config.http;
-  if (listen !== undefined) findings.push(await checkHttp(listen, tokenFile));
+  for (const address of config.listen.map(parseListenUrl)) {
+    const open = async () => (await openListeners([address], [createServer()], config, silentLog))[0]!;
+    findings.push(await checkPort(address.url, open, () => isHeldByRowan(address)));
+  }
+  const { listen, tokenFile } = config.http;
+  if (listen !== undefined) {
+    const open = async () => (await openHttpListener(listen, tokenFile, [], silentLog)).server;
+    findings.push(await checkPort(`http://${listen}`, open, () => isHttpOfRowan(listen)));
+  }
   return findings;
 }
 
-/** Checks that `http.listen` is free, or held by a Rowan server, and has the token that it needs. */
-async function checkHttp(listen: string, tokenFile: string | undefined): Promise<Finding> {
+async function checkPort(
+  url: string,
+  open: () => Promise<{ close(): void }>,
+  isHeldByRowan: () => Promise<boolean>,
+): Promise<Finding> {
   try {
-    const { server } = await openHttpListener(listen, tokenFile, [], silentLog);
-    server.close();
-    return ok(`http.listen ${listen} is free`);
+    (await open()).close();
+    return ok(`${url} is free`);
   } catch (error) {
     const { code = '' } = ((error as Error).cause ?? {}) as NodeJS.ErrnoException;
-    if (code === 'EADDRINUSE' && (await isHttpOfRowan(listen))) return ok(`a Rowan server listens on http://${listen}`);
-    const remedy = 'correct http.listen or http.tokenFile, or end the other program ("ss -ltnp" names it)';
-    return fault(describeError(error), remedy);
+    if (code === 'EADDRINUSE' && (await isHeldByRowan())) return ok(`a Rowan server listens on ${url}`);
+    return fault(describeError(error), REMEDIES[code] ?? 'correct the setting');
   }
 }
 
@@ -55,19 +63,6 @@ async function isHttpOfRowan(listen: string): Promise<boolean> {
     return false;
   } finally {
     clearTimeout(timer);
-  }
-}
-
-async function checkPort(address: ListenAddress, { config }: Settings): Promise<Finding> {
-  try {
-    const [listener] = await openListeners([address], [createServer()], config, silentLog);
-    listener!.close();
-    return ok(`${address.url} is free`);
-  } catch (error) {
-    const { code = '' } = (error as Error).cause as NodeJS.ErrnoException;
-    if (code === 'EADDRINUSE' && (await isHeldByRowan(address))) return ok(`a Rowan server listens on ${address.url}`);
-    const defaultRemedy = 'end the other program ("ss -ltnp" names it), or choose another address in listen';
-    return fault((error as Error).message, REMEDIES[code] ?? defaultRemedy);
   }
 }
 

@@ -16,21 +16,22 @@ type Flat<T> = T extends readonly unknown[] ? T : T extends object ? { readonly 
 /** All settings, nested as in the YAML file: `config.limits.messageBytes`. */
 export type Config = Flat<Intersection<{ [N in SettingName]: Nested<N, SettingValues[N]> }[SettingName]>>;
 
-export function defaultValues(): SettingValues {
-  const values: Record<string, unknown> = {};
-  for (const name of settingNames) {
-    const spec: SettingSpec = settings[name];
-    values[name] = 'default' in spec ? spec.default : undefined;
-  }
-  return values as SettingValues;
-}
-
 /** Returns the nested form, with defaults for missing settings: `makeConfig({ 'limits.connections': 100 })`. */
 export function makeConfig(values: Partial<SettingValues> = {}): Config {
-  const allValues: Record<string, unknown> = { ...defaultValues(), ...values };
   const config: Record<string, unknown> = {};
-  for (const name of settingNames) setLeaf(config, name, allValues[name]);
-  return config as Config;
+  for (const name of settingNames) {
+    const spec: SettingSpec = settings[name];
+    setLeaf(config, name, 'default' in spec ? spec.default : undefined);
+  }
+  return withValues(config as Config, values);
+}
+
+/** Returns a copy of the configuration with other values of some settings. */
+export function withValues(config: Config, values: Partial<SettingValues>): Config {
+  const copy = structuredClone(config);
+  for (const [name, value] of Object.entries(values))
+    setLeaf(copy as Record<string, unknown>, name as SettingName, value);
+  return copy;
 }
 
 /** Sets a setting in the nested form. Makes the groups that are missing. */
@@ -49,10 +50,6 @@ export function settingValue(config: Config, name: SettingName): AnyValue {
   return name.split('.').reduce<unknown>((group, key) => (group as Record<string, unknown>)[key], config) as AnyValue;
 }
 
-export function listValues(config: Config): SettingValues {
-  return Object.fromEntries(settingNames.map((name) => [name, settingValue(config, name)])) as SettingValues;
-}
-
 const loopback = new BlockList();
 loopback.addSubnet('127.0.0.0', 8, 'ipv4');
 loopback.addAddress('::1', 'ipv6');
@@ -69,27 +66,18 @@ export interface Conflict {
   readonly message: string;
 }
 
-export function conflicts(config: Config): Conflict[] {
-  const foundConflicts: Conflict[] = [];
-  const { data, store, tls, passwords, listen, http } = config;
-  if (data !== undefined && store !== undefined)
-    foundConflicts.push({ name: 'store', message: 'cannot stand beside data' });
-  if (tls.cert !== undefined && tls.key === undefined)
-    foundConflicts.push({ name: 'tls.cert', message: 'needs tls.key' });
-  if (tls.key !== undefined && tls.cert === undefined)
-    foundConflicts.push({ name: 'tls.key', message: 'needs tls.cert' });
-  if (tls.ca !== undefined && tls.cert === undefined)
-    foundConflicts.push({ name: 'tls.ca', message: 'needs tls.cert' });
-  if (tls.cert === undefined && listen.some((url) => url.startsWith('ldaps:'))) {
-    foundConflicts.push({ name: 'listen', message: 'has an ldaps:// URL, which needs tls.cert and tls.key' });
-  }
+export function* conflicts({ data, store, tls, passwords, listen, http }: Config): Generator<Conflict> {
+  if (data !== undefined && store !== undefined) yield { name: 'store', message: 'cannot stand beside data' };
+  if (tls.cert !== undefined && tls.key === undefined) yield { name: 'tls.cert', message: 'needs tls.key' };
+  if (tls.key !== undefined && tls.cert === undefined) yield { name: 'tls.key', message: 'needs tls.cert' };
+  if (tls.ca !== undefined && tls.cert === undefined) yield { name: 'tls.ca', message: 'needs tls.cert' };
+  if (tls.cert === undefined && listen.some((url) => url.startsWith('ldaps:')))
+    yield { name: 'listen', message: 'has an ldaps:// URL, which needs tls.cert and tls.key' };
   const httpHost = http.listen?.replace(/:\d+$/, '').replaceAll(/[[\]]/g, '');
   if (httpHost !== undefined && http.tokenFile === undefined && isIP(httpHost) && !isLoopbackAddress(httpHost)) {
-    const message = 'set http.tokenFile to a file with a token, or listen on 127.0.0.1';
-    foundConflicts.push({ name: 'http.listen', message: `is an address that other machines reach; ${message}` });
+    const remedy = 'set http.tokenFile to a file with a token, or listen on 127.0.0.1';
+    yield { name: 'http.listen', message: `is an address that other machines reach; ${remedy}` };
   }
   const fault = argon2Fault(passwords.argon2);
-  if (fault)
-    foundConflicts.push({ name: 'passwords.argon2.memoryKiB', message: `does not fit the other parameters: ${fault}` });
-  return foundConflicts;
+  if (fault) yield { name: 'passwords.argon2.memoryKiB', message: `does not fit the other parameters: ${fault}` };
 }

@@ -3,12 +3,11 @@ export {
   type Config,
   type Conflict,
   conflicts,
-  defaultValues,
   isLoopbackAddress,
-  listValues,
   makeConfig,
   type SettingValues,
   settingValue,
+  withValues,
 } from './config.js';
 export { type AnyValue, formatValue, type LiveEffect, readValue, SettingFault, type SettingSpec } from './kinds.js';
 export { applySettings, compareConfigs, type LiveValues, onSettingsChanged, type SettingChange } from './live.js';
