@@ -2,7 +2,7 @@ import { isHBaseUrl } from '../store/hbase/settings.js';
 import { findDamagedPages } from '../store/lmdb/index.js';
 import { CliError } from './exit.js';
 import type { Settings } from './options.js';
-import { startProgress } from './progress.js';
+import { Progress } from './progress.js';
 
 export const RESTORE_REMEDY =
   'restore a backup, or run "rowan export --even-if-damaged", which may miss entries, crash or never end, and import what it gives into a new folder';
@@ -10,7 +10,7 @@ export const RESTORE_REMEDY =
 /** Returns the damage in the pages of the data file, one line each. LMDB must not read a file with damaged pages. */
 export async function findPageDamage({ store }: Settings, command: string): Promise<string[]> {
   if (isHBaseUrl(store)) return [];
-  const progress = startProgress(command, 'pages');
+  const progress = new Progress(command, 'pages');
   try {
     return await findDamagedPages(store, (pages, of) => progress.update(pages, pages / of));
   } finally {

@@ -79,12 +79,6 @@ export function bodyStart(storedValue: Buffer): number {
   return 0;
 }
 
-/** Returns the name in `{SCHEME}`, known or not, in upper case; undefined for clear text without a prefix. */
-export function schemeName(storedValue: Buffer): string | undefined {
-  const body = bodyStart(storedValue);
-  return body === 0 ? undefined : storedValue.toString('latin1', 1, body - 1).toUpperCase();
-}
-
 /** Returns the scheme of a stored value; undefined for an unknown scheme or none. */
 export function knownScheme(storedValue: Buffer): Scheme | undefined {
   const body = bodyStart(storedValue);

@@ -10,11 +10,10 @@ import {
   type ConfigSources,
   flagValues,
   loadConfig,
-  settingsTable,
-  spellingsTable,
 } from '../../src/cli/config/index.js';
 import { formatConfig } from '../../src/cli/config/print.js';
 import { makeConfig, settingFlag, settingNames, settingVariable } from '../../src/server/settings/index.js';
+import { settingsTable, spellingsTable } from './settings-tables.js';
 
 function problems(sources: ConfigSources): readonly string[] {
   try {

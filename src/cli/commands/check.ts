@@ -17,7 +17,7 @@ import { findPageDamage, RESTORE_REMEDY, requireUndamagedPages } from '../damage
 import { ExitCode, formatNumber } from '../exit.js';
 import { withDirectory } from '../open-directory.js';
 import { directoryCommand, resolveSettings, type Settings } from '../options.js';
-import { startProgress } from '../progress.js';
+import { Progress } from '../progress.js';
 import { endWithParent, isReader, reportTable, runInChild } from './check-reader.js';
 
 const CHECK_EXAMPLES = `
@@ -106,7 +106,7 @@ function printPageDamage(findings: readonly string[]): number {
 
 function checkRows(settings: Settings, references: boolean): Promise<number> {
   return withDirectory(settings, { readOnly: true, inOrder: true }, async ({ partition }) => {
-    const progress = startProgress('check', 'rows');
+    const progress = new Progress('check', 'rows');
     const policy = hashPolicyOf(settings.config);
     const printPasswordNotes = (where: string, values: readonly Buffer[]) => printNotes(policy, where, values);
     printPasswordNotes('of the administrator', [partition.settings.adminPassword]);
@@ -145,7 +145,7 @@ export function addRepair(program: Command): void {
 async function repair(settings: Settings, references: boolean): Promise<void> {
   await requireUndamagedPages(settings, 'repair');
   await withDirectory(settings, { evenIfDamaged: true }, async ({ partition }) => {
-    const progress = startProgress('repair', 'rows');
+    const progress = new Progress('repair', 'rows');
     let unrepairedCount = 0;
     const onBreach = (breach: Breach, isRepaired: boolean): void => {
       if (!isRepaired) unrepairedCount++;

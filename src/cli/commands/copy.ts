@@ -8,7 +8,7 @@ import { Copier } from '../copy/copier.js';
 import { CopyState } from '../copy/state.js';
 import { pluralize, UsageError } from '../exit.js';
 import { loadSettings } from '../options.js';
-import { startProgress } from '../progress.js';
+import { Progress } from '../progress.js';
 import { openStore } from '../store.js';
 
 const EXAMPLES = `
@@ -33,7 +33,7 @@ function resolveAddress(text: string): string {
 
 async function copy(from: Store, to: Store, restart: boolean): Promise<number> {
   if (restart) await CopyState.remove(to);
-  const progress = startProgress('copy', 'rows');
+  const progress = new Progress('copy', 'rows');
   let rowCount = 0;
   try {
     await new Copier(from, to, {

@@ -15,7 +15,7 @@ import { walkAll, walkMatching } from '../export/walk.js';
 import { parseFilterArgument, requireAttributes } from '../filter.js';
 import { type OpenDirectory, parseDnArgument, withDirectory } from '../open-directory.js';
 import { directoryCommand, resolveSettings } from '../options.js';
-import { startProgress } from '../progress.js';
+import { Progress } from '../progress.js';
 
 const EXAMPLES = `
 Examples:
@@ -76,7 +76,7 @@ async function exportEntries(
   const selection = new AttributeSelection(schema, options.operational);
   const states = options.operational ? new AccountStates(directory, defaultPolicy) : undefined;
   const output = new OutputStream(options.output);
-  const progress = options.output === undefined ? undefined : startProgress('export', 'entries');
+  const progress = options.output === undefined ? undefined : new Progress('export', 'entries');
   let count = 0;
   const losses = new LossReport(output);
   const exportEntry = async (found: SalvagedEntry): Promise<void> => {

@@ -13,7 +13,7 @@ import { printOutcome } from '../import/summary.js';
 import { onInterruption } from '../interruption.js';
 import { type OpenDirectory, withDirectory, withTrialDirectory } from '../open-directory.js';
 import { directoryCommand, resolveSettings } from '../options.js';
-import { startProgress } from '../progress.js';
+import { Progress } from '../progress.js';
 
 const EXAMPLES = `
 Examples:
@@ -93,7 +93,7 @@ async function importFile(
     flags.allowUrls ? { allowUrls: (url) => url.protocol === 'file:' } : {},
   );
   await source.requireLdif(input.name);
-  const progress = startProgress('import', 'entries');
+  const progress = new Progress('import', 'entries');
   const size = input.fingerprint?.size;
   let recordCount = 0;
   const importer = new Importer(directory.partition, source, rejects, journal, {

@@ -3,7 +3,7 @@ import { proposalLines } from '../../server/virtual/index-proposals.js';
 import { formatNumber } from '../exit.js';
 import { directoryAction, type OpenDirectory, withDirectory } from '../open-directory.js';
 import { commandGroup, directoryCommand, resolveSettings } from '../options.js';
-import { startProgress } from '../progress.js';
+import { Progress } from '../progress.js';
 
 const EXAMPLES = `
 Examples:
@@ -33,7 +33,7 @@ async function list({ partition }: OpenDirectory): Promise<void> {
 
 async function add({ partition }: OpenDirectory, attribute: string, options: { substring?: boolean }): Promise<void> {
   await partition.addIndex(attribute, { substring: options.substring === true, onWait: printWaitNotice });
-  const progress = startProgress('index', 'entries');
+  const progress = new Progress('index', 'entries');
   let entryCount = 0;
   await partition.buildIndexes((done) => {
     entryCount = done;

@@ -2,7 +2,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { CliError, formatNumber, pluralize } from '../exit.js';
 import { directoryAction, type OpenDirectory } from '../open-directory.js';
 import { commandGroup, directoryCommand } from '../options.js';
-import { startProgress } from '../progress.js';
+import { Progress } from '../progress.js';
 
 const EXAMPLES = `
 Examples:
@@ -32,7 +32,7 @@ interface Scope {
 
 async function add({ partition }: OpenDirectory, attributes: string[], { subtree, filter }: Scope): Promise<void> {
   const number = await partition.addUnique({ attributes, subtree, filter });
-  const progress = startProgress('unique', 'entries');
+  const progress = new Progress('unique', 'entries');
   let [readCount, conflictCount] = [0, 0];
   await partition.finishUnique({
     onProgress(done) {

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { CliError, formatNumber } from '../exit.js';
 import { directoryAction, type OpenDirectory } from '../open-directory.js';
 import { directoryCommand } from '../options.js';
-import { startProgress } from '../progress.js';
+import { Progress } from '../progress.js';
 
 const EXAMPLES = `
 Examples:
@@ -16,7 +16,7 @@ Examples:
 async function warm({ partition, address }: OpenDirectory): Promise<void> {
   if (partition.store.supports.spread)
     throw new CliError(`${address}: HBase has caches of its own; warm is for a folder`);
-  const progress = startProgress('warm', 'entries');
+  const progress = new Progress('warm', 'entries');
   const { entryCount, indexRowCount } = await partition.warm((phase, done) => {
     progress.phase(phase);
     progress.update(done);

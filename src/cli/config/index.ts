@@ -1,3 +1,2 @@
-export { settingsTable, spellingsTable } from './document.js';
 export { addSettingFlags, collectValues, flagValues } from './flags.js';
 export { ConfigError, type ConfigSources, configFile, type FlagValues, type LoadedConfig, loadConfig } from './load.js';

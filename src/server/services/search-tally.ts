@@ -35,23 +35,22 @@ export class SearchTally {
     const { entries, rowsExamined, indexNames } = outcome;
     if (this.#countsUses && indexNames !== '' && !this.#usedPlans.has(indexNames)) this.#countUse(indexNames);
     if (rowsExamined - entries < this.#minRows) return;
-    const tally = { searches: 1, rowsInVain: rowsExamined - entries, lastSeen: Date.now() };
     const missing = outcome.missingIndexes();
-    if (missing.length <= MAX_MISSING) for (const index of missing) this.#add({ ...index, ...tally });
+    if (missing.length > MAX_MISSING) return;
+    for (const index of missing) {
+      const key = keyOfMissing(index);
+      const known = this.#tallies.get(key);
+      if (!known && this.#tallies.size >= MAX_TALLIES) continue;
+      const searches = (known?.searches ?? 0) + 1;
+      const rowsInVain = (known?.rowsInVain ?? 0) + rowsExamined - entries;
+      this.#tallies.set(key, { ...index, searches, rowsInVain, lastSeen: Date.now() });
+      this.#scheduleFlush();
+    }
   }
 
   #countUse(indexNames: string): void {
     if (this.#usedPlans.size >= MAX_TALLIES) void this.flush();
     this.#usedPlans.add(indexNames);
-    this.#scheduleFlush();
-  }
-
-  #add(tally: IndexTally): void {
-    const key = keyOfMissing(tally);
-    const { searches, rowsInVain } = this.#tallies.get(key) ?? { searches: 0, rowsInVain: 0 };
-    if (searches === 0 && this.#tallies.size >= MAX_TALLIES) return;
-    const sums = { searches: searches + tally.searches, rowsInVain: rowsInVain + tally.rowsInVain };
-    this.#tallies.set(key, { ...tally, ...sums });
     this.#scheduleFlush();
   }
 

@@ -212,18 +212,12 @@ export const settings = {
     ...size(64 * 1024 ** 2, { min: 1024 ** 2, max: 64 * 1024 ** 3 }, 'at once'),
     help: 'Requests that arrive or are at work, of all connections of a process together. Large ones wait until there is room, and one user has no more than half of it; each small one counts 6 KiB more than its bytes.',
   },
-  'limits.filterDepth': {
-    ...integer(100, { min: 8, max: 500 }, 'at once'),
-    help: 'Nesting of a filter.',
-  },
+  'limits.filterDepth': { ...integer(100, { min: 8, max: 500 }, 'at once'), help: 'Nesting of a filter.' },
   'limits.filterNodes': {
     ...integer(10_000, { min: 16, max: 1_000_000 }, 'at once'),
     help: 'Terms of a filter, `&`, `|` and `!` included.',
   },
-  'limits.controls': {
-    ...integer(32, { min: 4, max: 1000 }, 'at once'),
-    help: 'Controls of a request.',
-  },
+  'limits.controls': { ...integer(32, { min: 4, max: 1000 }, 'at once'), help: 'Controls of a request.' },
   'limits.requestsInFlight': {
     ...integer(1000, { min: 1, max: 100_000 }, 'at once'),
     help: 'Requests of one connection at work; more are read when some have been answered.',
@@ -391,10 +385,7 @@ export const settings = {
     ...choice(['fatal', 'error', 'warn', 'info', 'debug', 'trace'], 'info', 'at once'),
     help: 'Least weighty messages logged.',
   },
-  'log.format': {
-    ...choice(['pretty', 'json'], 'pretty', 'at once'),
-    help: 'For people, or one JSON object a line.',
-  },
+  'log.format': { ...choice(['pretty', 'json'], 'pretty', 'at once'), help: 'For people, or one JSON object a line.' },
   'log.slowSearchRows': {
     ...integer(5000, { min: 1, max: 2_147_483_647, zeroIsUnlimited: true }, 'at once'),
     help: 'A search that looks at so many entries in vain is logged with its plan and the index it lacks.',

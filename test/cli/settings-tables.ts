@@ -6,7 +6,7 @@ import {
   settingNames,
   settings,
   settingVariable,
-} from '../../server/settings/index.js';
+} from '../../src/server/settings/index.js';
 
 function valueColumn(spec: SettingSpec): string {
   switch (spec.kind) {
