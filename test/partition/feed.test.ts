@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { decodeBefore } from '../../src/partition/model/before-image.js';
 import {
   CHANGES_TABLE,
   DELETED,
@@ -11,7 +12,7 @@ import {
 import type { Store } from '../../src/store/contract.js';
 import { openMemoryStore } from '../../src/store/memory/index.js';
 import { cellValue, packSorted, unpackRow } from '../../src/store/row.js';
-import { decodeBefore, rowBefore } from './before-image.js';
+import { rowBefore } from './before-image.js';
 import { ChangeReader, type NumberedChange, oldestChange } from './change-reader.js';
 import { change, ENGINES, type Fixture, openFixture, SUFFIX, seeded } from './fixture.js';
 
@@ -71,7 +72,7 @@ for (const engine of ENGINES) {
       expect(of('mail').added).to.deep.equal([2]);
       expect(of('telephoneNumber').old.map(({ bytes }) => bytes.toString())).to.deep.equal(['1']);
       expect(of('description')).to.deep.include({ old: [], added: [0] });
-      expect(of('userPassword')).to.deep.include({ secret: true, old: [], added: [] });
+      expect(of('userPassword')).to.deep.include({ isSecret: true, old: [], added: [] });
       expect(modified!.beforeImage!.includes(Buffer.from('clear'))).to.equal(false);
       const undone = shown(rowBefore(await row(id), image)).filter(([name]) => !name.includes('userPassword'));
       expect(undone).to.deep.equal(shown(before));

@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { expect } from 'chai';
-import { encodeBeforeImage } from '../../src/partition/model/before-image.js';
+import { decodeBefore, encodeBeforeImage } from '../../src/partition/model/before-image.js';
 import { DescriptionTable } from '../../src/partition/model/descriptions.js';
 import { valueQualifier } from '../../src/partition/model/entry-cells.js';
 import { MASTER, Q } from '../../src/partition/model/tables.js';
 import { CELL_HEADER, counterBytes, packRow, unpackRow } from '../../src/store/row.js';
 import { cellChanges } from '../../src/store/row-edit.js';
-import { decodeBefore, rowBefore } from './before-image.js';
+import { rowBefore } from './before-image.js';
 import { exampleDirectory, exampleRows } from './example.js';
 import { ENGINES, type Fixture, testSchema } from './fixture.js';
 

@@ -38,6 +38,29 @@ async function idleFront({ store }: Fixture): Promise<Fixture> {
   return new Fixture(store, partition, undefined);
 }
 
+/** A front end that waits in its own way until plans are complete. `race` runs before the first plan of it. */
+async function racingFront(
+  { store }: Fixture,
+  waitUntilQuiet: () => Promise<void> | undefined,
+  race: () => Promise<unknown>,
+): Promise<Fixture> {
+  let raced: Promise<unknown> | undefined;
+  const racing = new Proxy(store, {
+    get(target, name) {
+      if (name === 'waitUntilQuiet') return waitUntilQuiet;
+      if (name === 'commit')
+        return async (plan: Plan) => {
+          raced ??= race();
+          await raced;
+          return target.commit(plan);
+        };
+      const member: unknown = Reflect.get(target, name);
+      return typeof member === 'function' ? member.bind(target) : member;
+    },
+  });
+  return new Fixture(racing, await Partition.open(racing, testSchema()), undefined);
+}
+
 for (const engine of ENGINES) {
   describe(`references (${engine})`, () => {
     let fixture: Fixture;
@@ -264,23 +287,49 @@ for (const engine of ENGINES) {
 
     near('references follow after a failure of the store', async () => {
       let isAway = true;
-      const store = new Proxy(fixture.store, {
-        get(target, name) {
-          const member: unknown = Reflect.get(target, name);
-          if (name !== 'waitUntilQuiet') return typeof member === 'function' ? member.bind(target) : member;
-          return () =>
-            isAway ? Promise.reject(new StoreError('unavailable', 'no answer')) : target.waitUntilQuiet?.();
-        },
-      });
-      const front = new Fixture(fixture.store, await Partition.open(store, testSchema()), undefined);
+      const awaited = () =>
+        isAway ? Promise.reject(new StoreError('unavailable', 'no answer')) : fixture.store.waitUntilQuiet?.();
+      const front = await racingFront(fixture, awaited, () => group(fixture, 'g', person('ann')));
       await front.rename(person('ann'), 'cn=anna');
       await refused('unavailable', front.partition.settleReferences());
-      const dn = await group(fixture, 'g', person('ann'));
-      await refused('unavailable', front.partition.settleReferences());
+      const dn = `cn=g,${GROUPS}`;
       expect(await members(fixture, dn)).to.deep.equal([person('ann')]);
       isAway = false;
       await front.partition.settleReferences();
       expect(await members(fixture, dn)).to.deep.equal([person('anna')]);
+      await fixture.expectClean();
+    });
+
+    it('references follow a name if they were written before its change, and stay if they were written later', async () => {
+      const cid = person('cid');
+      await fixture.person('cid', PEOPLE);
+      const changed = await group(fixture, 'changed', person('bob'));
+      const replaced = await group(fixture, 'replaced', person('bob'));
+      let endWait = (): void => undefined;
+      const wait = new Promise<void>((resolve) => {
+        endWait = resolve;
+      });
+      const awaited = () => wait.then(() => fixture.store.waitUntilQuiet?.());
+      const [before, also] = [`cn=before,${GROUPS}`, `cn=also,${GROUPS}`];
+      const front = await racingFront(fixture, awaited, async () => {
+        await group(fixture, 'before', person('ann'));
+        await group(fixture, 'also', person('ann'), person('bob'));
+      });
+      await front.rename(person('ann'), 'cn=anna');
+      await front.delete(cid);
+      const later = await group(fixture, 'later', person('ann'), cid);
+      await fixture.modify(changed, change('add', 'member', person('ann'), cid));
+      await fixture.modify(replaced, change('replace', 'member', person('ann')));
+      await fixture.modify(before, change('add', 'member', person('bob')));
+      await fixture.modify(also, change('delete', 'member', person('ann')));
+      await fixture.modify(also, change('add', 'member', person('ann')));
+      endWait();
+      await front.partition.settleReferences();
+      expect(await members(fixture, later)).to.deep.equal([person('ann'), cid]);
+      expect(await members(fixture, changed)).to.deep.equal([person('ann'), person('bob'), cid]);
+      expect(await members(fixture, replaced)).to.deep.equal([person('ann')]);
+      expect(await members(fixture, before)).to.deep.equal([person('anna'), person('bob')]);
+      expect(await members(fixture, also)).to.deep.equal([person('ann'), person('bob')]);
       await fixture.expectClean();
     });
 

@@ -1,5 +1,6 @@
 import { compareCells } from '../../store/row.js';
 import type { CellChanges } from '../../store/row-edit.js';
+import { StoreError } from '../../store/store-error.js';
 import type { DescriptionTable } from './descriptions.js';
 import { INDEX_BYTES } from './descriptions.js';
 import { POINTER_BYTES } from './large.js';
@@ -29,6 +30,22 @@ export interface OldValue {
   /** The value; for a large value 8 bytes of length and its SHA-256. */
   readonly bytes: Buffer;
   readonly isLarge: boolean;
+}
+
+export interface OldAttribute {
+  /** Description as stored. */
+  readonly description: string;
+  /** Whether the attribute is secret. Then the image records only that it changed. */
+  readonly isSecret: boolean;
+  /** Values that the change removed, or replaced under the same value index. */
+  readonly old: readonly OldValue[];
+  readonly added: readonly number[];
+}
+
+export interface BeforeImage {
+  /** Old values of changed treeInfo cells by qualifier; undefined for a new cell. */
+  readonly info: ReadonlyMap<string, Buffer | undefined>;
+  readonly attributes: readonly OldAttribute[];
 }
 
 /** Encodes the image of a change. `row`: the master row before the change. */
@@ -138,5 +155,75 @@ class ImageWriter {
   /** Returns the encoded image as a view of the buffer. */
   bytes(): Buffer {
     return this.#bytes.subarray(0, this.#length);
+  }
+}
+
+/** Decodes an image. Throws for malformed bytes. */
+export function decodeBefore(bytes: Buffer): BeforeImage {
+  const input = new ImageReader(bytes);
+  const info = new Map<string, Buffer | undefined>();
+  const attributes: OldAttribute[] = [];
+  while (!input.isAtEnd) {
+    const kind = input.byte();
+    const name = input.text().toString('latin1');
+    if (kind === INFO) info.set(name, input.text());
+    else if (kind === INFO_NEW) info.set(name, undefined);
+    else if (kind === SECRET) attributes.push({ description: name, isSecret: true, old: [], added: [] });
+    else if (kind === VALUES) attributes.push(oldAttribute(name, input));
+    else throw new StoreError('corrupt', `a before-image has a group of kind ${kind}`);
+  }
+  return { info, attributes };
+}
+
+function oldAttribute(description: string, input: ImageReader): OldAttribute {
+  const old: OldValue[] = [];
+  for (let n = input.number(); n > 0; n--) {
+    const number = input.number();
+    old.push({ index: Math.floor(number / 2), isLarge: number % 2 === 1, bytes: input.text() });
+  }
+  const added: number[] = [];
+  for (let n = input.number(); n > 0; n--) added.push(input.number());
+  return { description, isSecret: false, old, added };
+}
+
+class ImageReader {
+  readonly #bytes: Buffer;
+  #at = 0;
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes;
+  }
+
+  get isAtEnd(): boolean {
+    return this.#at === this.#bytes.length;
+  }
+
+  byte(): number {
+    const value = this.#bytes[this.#at++];
+    if (value === undefined) throw this.#cutError();
+    return value;
+  }
+
+  /** Reads a LEB128 number of at most 2⁵³. Each step consumes a byte, so a corrupt count ends with the image. */
+  number(): number {
+    let value = 0;
+    for (let by = 1; ; by *= 0x80) {
+      const byte = this.byte();
+      value += (byte & 0x7f) * by;
+      if (byte <= 0x7f && value <= Number.MAX_SAFE_INTEGER) return value;
+      if (by > 2 ** 42) throw new StoreError('corrupt', 'a before-image has a number that is too long');
+    }
+  }
+
+  text(): Buffer {
+    const length = this.number();
+    const start = this.#at;
+    if (length > this.#bytes.length - start) throw this.#cutError();
+    this.#at += length;
+    return this.#bytes.subarray(start, this.#at);
+  }
+
+  #cutError(): StoreError {
+    return new StoreError('corrupt', `a before-image is cut at offset ${this.#bytes.length}`);
   }
 }

@@ -1,7 +1,11 @@
+import { TimeSlice } from '../../fair/time-slice.js';
 import type { Schema } from '../../schema/schema.js';
 import { batchesOf } from '../../store/batches.js';
 import type { Store } from '../../store/contract.js';
+import { qualifierStart, valueStart } from '../../store/row.js';
+import { decodeBefore } from '../model/before-image.js';
 import { type ChangeRecord, changeRecord } from '../model/change-record.js';
+import { valueQualifier } from '../model/entry-cells.js';
 import { type NameChange, NameChanges } from '../model/name-changes.js';
 import { CHANGES_TABLE } from '../model/tables.js';
 
@@ -27,6 +31,54 @@ export async function changesSince(
     }
   }
   return new NameChanges(schema, changes.reverse());
+}
+
+/** The values that entries have been given since the name of another entry changed. */
+export class LaterValues {
+  /** entryUUIDs of entries that were added or restored, and entryUUIDs with the qualifier of a value, as Latin-1. */
+  readonly #keys = new Set<string>();
+
+  /** Reads change records back to the record of `change`; all records if that one is trimmed. `ids`: the entries. */
+  static async since(store: Store, change: NameChange, ids: readonly Buffer[]): Promise<LaterValues> {
+    const values = new LaterValues();
+    const idTexts = new Set(ids.map((id) => id.toString('latin1')));
+    const slice = new TimeSlice();
+    for await (const { rows } of batchesOf(store.scan(CHANGES_TABLE.name, {}, { reverse: true }))) {
+      for (const row of rows) {
+        if (!row) continue;
+        const record = changeRecord(row);
+        if (isRecordOf(record, change)) return values;
+        if (idTexts.has(record.id.toString('latin1'))) values.#add(record);
+      }
+      const pause = slice.yieldIfOver();
+      if (pause) await pause;
+    }
+    return values;
+  }
+
+  /** Whether the value in the cell at `offset` is one of them. `row`: the master row of the entry `id`. */
+  includes(id: Buffer, row: Buffer, offset: number): boolean {
+    const idText = id.toString('latin1');
+    const qualifier = row.toString('latin1', qualifierStart(offset), valueStart(row, offset));
+    return this.#keys.has(idText) || this.#keys.has(idText + qualifier);
+  }
+
+  #add({ op, id, beforeImage }: ChangeRecord): void {
+    const idText = id.toString('latin1');
+    if (op === 'add' || op === 'restore') this.#keys.add(idText);
+    else if (beforeImage)
+      for (const { description, old, added } of decodeBefore(beforeImage).attributes)
+        for (const index of [...old.map((value) => value.index), ...added])
+          this.#keys.add(idText + valueQualifier(description, index).toString('latin1'));
+  }
+}
+
+function isRecordOf({ op, id, dn, newDn }: ChangeRecord, change: NameChange): boolean {
+  return (
+    id.toString('hex') === change.id &&
+    dn.toString() === change.from &&
+    (change.to === undefined ? op === 'delete' : newDn?.toString() === change.to)
+  );
 }
 
 function nameChange({ op, id, dn, newDn }: ChangeRecord): NameChange | undefined {

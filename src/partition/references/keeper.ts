@@ -23,7 +23,7 @@ import type { CommittedNameChange, References, WriteContext } from '../write/con
 import { timeOfDeletion } from '../write/deleted-rows.js';
 import { retryWithFreshState } from '../write/freshly.js';
 import { modify } from '../write/modify.js';
-import { changesSince } from './changes-since.js';
+import { changesSince, LaterValues } from './changes-since.js';
 import { Overtaken, type PendingChanges, replaceValues, SERVER, singleValue } from './replace.js';
 
 const ROWS_PER_READ = 16;
@@ -144,8 +144,9 @@ export class ReferenceKeeper implements References {
 
   /**
    * Searches a second time for references to changed names, and settles the pending changes. The second search finds
-   * references that were written between the first search, by a rename or deletion, and its commit. A change leaves
-   * `#followedChanges` when it is settled, so after a failure it is tried again.
+   * references that were written between the first search, by a rename or deletion, and its commit. References
+   * that were written later name no entry, and stay. A change leaves `#followedChanges` when it is settled, so after a
+   * failure it is tried again.
    */
   async #follow(): Promise<void> {
     const { shared, schema, store } = this.#context();
@@ -158,8 +159,7 @@ export class ReferenceKeeper implements References {
       const pendingNames = new Set(shared.nameChanges.records.map(({ from }) => from));
       const isReferenced = (await this.#findReferrers(normTexts)).length > 0;
       for (const { formerKey, ...change } of changes) {
-        if (isReferenced && !pendingNames.has(change.from))
-          await this.#followOne(new NameChanges(schema, [change]), formerKey);
+        if (isReferenced && !pendingNames.has(change.from)) await this.#followOne(change, formerKey);
         this.#followedChanges.shift();
       }
       if (pendingNames.size === 0) continue;
@@ -169,16 +169,20 @@ export class ReferenceKeeper implements References {
     }
   }
 
-  async #followOne(nameChanges: NameChanges, key: Buffer): Promise<void> {
-    const { store } = this.#context();
-    const normTexts = nameChanges.normTextsBefore(0);
-    if ((await this.#findReferrers(normTexts)).length === 0) return;
+  async #followOne(change: NameChange, key: Buffer): Promise<void> {
+    const { store, schema } = this.#context();
+    const nameChanges = new NameChanges(schema, [change]);
+    const ids = distinctIds(await this.#findReferrers(nameChanges.normTextsBefore(0)));
     // The guard fails if an entry has taken the name.
     const nameIsFree: Guard = { op: 'absent', family: TREE.treeInfo, qualifier: Q.id };
     const guards = [{ table: TREE_TABLE.name, key, guards: [nameIsFree] }];
     const holds = async () => (await store.get(TREE_TABLE.name, key)) === undefined;
+    if (ids.length === 0 || !(await holds())) return;
+    // From now on the change records of all values that were found can be read.
+    await store.waitUntilQuiet?.();
+    const laterValues = await LaterValues.since(store, change, ids);
     try {
-      if (await holds()) await this.#rewriteReferrers(normTexts, { nameChanges, guards, arePending: holds });
+      for (const id of ids) await this.#rewrite(id, { nameChanges, guards, arePending: holds, laterValues });
     } catch (error) {
       // Another entry has taken the name; the references now name that entry.
       if (!(error instanceof Overtaken)) throw error;
@@ -206,12 +210,7 @@ export class ReferenceKeeper implements References {
   }
 
   async #rewriteReferrers(normTexts: readonly string[], pendingChanges: PendingChanges): Promise<void> {
-    const visitedIds = new IdSet();
-    for (const { ids } of await this.#findReferrers(normTexts)) {
-      for (let offset = 0; offset < ids.length; offset += UUID_BYTES)
-        if (visitedIds.add(ids, offset))
-          await this.#rewrite(Buffer.from(ids.subarray(offset, offset + UUID_BYTES)), pendingChanges);
-    }
+    for (const id of distinctIds(await this.#findReferrers(normTexts))) await this.#rewrite(id, pendingChanges);
   }
 
   /** Checks all entries that have references. Needed for renames of subtrees: no index finds values below a name. */
@@ -252,7 +251,10 @@ export class ReferenceKeeper implements References {
       };
       try {
         const dn = schema.parseDnBytes(node.dn);
-        return await replaceValues(context, { id, dn, row }, await staleInTurns(namesContext, row), pendingChanges);
+        const stale = (await staleInTurns(namesContext, row)).filter(
+          ({ offset }) => !pendingChanges.laterValues?.includes(id, row, offset),
+        );
+        return await replaceValues(context, { id, dn, row }, stale, pendingChanges);
       } catch (error) {
         if (!mustReread(error)) return;
         nodes.clear();
@@ -321,6 +323,15 @@ export class ReferenceKeeper implements References {
     });
     shared.expire();
   }
+}
+
+function distinctIds(referrers: readonly Referrers[]): Buffer[] {
+  const visitedIds = new IdSet();
+  const distinct: Buffer[] = [];
+  for (const { ids } of referrers)
+    for (let offset = 0; offset < ids.length; offset += UUID_BYTES)
+      if (visitedIds.add(ids, offset)) distinct.push(Buffer.from(ids.subarray(offset, offset + UUID_BYTES)));
+  return distinct;
 }
 
 /** Like `staleValues`, but regularly lets other work run. */

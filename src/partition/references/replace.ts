@@ -11,6 +11,7 @@ import { wideAttributes } from '../model/wide.js';
 import type { WriteContext } from '../write/context.js';
 import { saveSteps } from '../write/deleted-rows.js';
 import { modify } from '../write/modify.js';
+import type { LaterValues } from './changes-since.js';
 
 /** The actor of writes by the server itself. */
 export const SERVER: Actor = { dn: '', system: true };
@@ -30,6 +31,8 @@ export interface PendingChanges {
   /** Guards that fail when the changes are no longer pending. */
   readonly guards: readonly RowStep[];
   arePending(): Promise<boolean>;
+  /** Values that were written after the changes, and do not follow. */
+  readonly laterValues?: LaterValues;
 }
 
 const VALUES_PER_PLAN = 500;
