@@ -29,24 +29,22 @@ export interface ReloadReport {
 /** Name of the requester of a reload by signal. */
 export const SIGHUP = 'SIGHUP';
 
-interface ReloadTarget {
-  readonly config: Config;
-  readonly log: Logger;
-  renewCertificate(): void;
-}
-
 /** Loads the configuration of a running server again, and applies the settings that can change while it runs. */
 export class SettingsReloader {
   readonly #sources: ConfigSources;
-  readonly #target: ReloadTarget;
+  readonly #config: Config;
+  readonly #log: Logger;
+  readonly #renewCertificate: () => void;
   /** Texts of the changes that wait for a restart, as logged. */
   #loggedWaits: readonly string[] = [];
   #lastReload: Promise<unknown> = Promise.resolve();
 
   /** `sources`: the file, variables and flags that the server was started with. */
-  constructor(sources: ConfigSources, target: ReloadTarget) {
+  constructor(sources: ConfigSources, config: Config, log: Logger, renewCertificate: () => void) {
     this.#sources = sources;
-    this.#target = target;
+    this.#config = config;
+    this.#log = log;
+    this.#renewCertificate = renewCertificate;
   }
 
   /** Reloads after the reloads that have begun. Never rejects. `requestedBy`: `SIGHUP`, or the user and process. */
@@ -57,16 +55,16 @@ export class SettingsReloader {
   }
 
   async #reload(requestedBy: string): Promise<ReloadReport> {
-    const hadCertificate = this.#target.config.tls.cert !== undefined;
+    const hadCertificate = this.#config.tls.cert !== undefined;
     const report = await this.#reloadSettings(requestedBy);
     // At SIGHUP the files may have been replaced, whatever the settings say.
     const isAsked = requestedBy === SIGHUP || report.changes.some(({ name }) => name.startsWith('tls.'));
-    if (isAsked && (hadCertificate || this.#target.config.tls.cert !== undefined)) this.#target.renewCertificate();
+    if (isAsked && (hadCertificate || this.#config.tls.cert !== undefined)) this.#renewCertificate();
     return report;
   }
 
   async #reloadSettings(requestedBy: string): Promise<ReloadReport> {
-    const { config, log } = this.#target;
+    const [config, log] = [this.#config, this.#log];
     const path = configFile(this.#sources);
     let file: string | undefined;
     try {
@@ -93,7 +91,7 @@ export class SettingsReloader {
 
   /** Logs and returns the changes, without those that wait for a restart and were logged before. */
   #logChanges(changes: readonly SettingChange[], requestedBy: string): readonly SettingChange[] {
-    const { log } = this.#target;
+    const log = this.#log;
     const waits = changes.filter(({ effect }) => effect === 'restart').map(describeChange);
     const newChanges = changes.filter((change) => !this.#loggedWaits.includes(describeChange(change)));
     this.#loggedWaits = waits;

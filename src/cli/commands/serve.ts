@@ -122,11 +122,7 @@ export async function serve(
     const http = await openHttp(settings, source, log);
     if (http) httpServers.push(http.server);
     const stopReason = waitForStop();
-    const reloader = new SettingsReloader(sources, {
-      config: settings.config,
-      log,
-      renewCertificate: () => handle.renewCertificate(),
-    });
+    const reloader = new SettingsReloader(sources, settings.config, log, () => handle.renewCertificate());
     process.on(SIGHUP, () => void reloader.reload(SIGHUP));
     const urls = await handle.listen();
     const routes = [...watchRoutes(ask, partition.schema), reloadRoute(reloader)];

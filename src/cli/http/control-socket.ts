@@ -27,7 +27,7 @@ export function controlFolder(config: Config, store = config.store ?? config.dat
 /** Returns the control sockets in a folder. Rejects when the folder cannot be read. */
 export async function controlSockets(folder: string): Promise<ControlSocket[]> {
   const names = await readdir(folder);
-  const pids = names.flatMap((name) => Number(NAME.exec(name)?.[1] ?? []));
+  const pids = names.flatMap((name) => NAME.exec(name)?.[1] ?? []).map(Number);
   return Promise.all(
     pids.map(async (pid) => {
       const path = controlSocketPath(folder, pid);

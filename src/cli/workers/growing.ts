@@ -177,16 +177,11 @@ export class GrowingServer implements WorkerOwner, Siblings {
   onWorkerEnd(worker: WorkerProcess, reason: string, arrivals: IncomingSocket[]): void {
     this.#workers.delete(worker);
     holdWritesAfterCrash(this.#settings, worker.number, reason, this.#log);
-    this.#balancer.delete(worker);
     this.#busyMs.delete(worker);
-    if (this.#isStopping) {
-      for (const { socket } of arrivals) socket.destroy();
-      return;
-    }
     // Makes the last writes of the worker visible here, since a single process renews no reads.
     if (this.isAlone) this.#localServer.server.services.partition.renewReads();
-    for (const arrival of arrivals) this.#balancer.assign(arrival);
-    if (!worker.isDraining) this.#log.error({ worker: worker.number, reason }, 'a worker ended');
+    this.#balancer.delete(worker, arrivals);
+    if (!this.#isStopping && !worker.isDraining) this.#log.error({ worker: worker.number, reason }, 'a worker ended');
   }
 
   renewCertificate(): void {

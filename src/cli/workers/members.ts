@@ -57,13 +57,18 @@ export class ConnectionBalancer<M extends Member> {
     this.#members.add(member);
   }
 
-  /** Removes a member that has ended. Its totals stay. */
-  delete(member: M): void {
+  /** Removes a member that has ended. Its totals stay. Other members get `arrivals`, which did not reach the member. */
+  delete(member: M, arrivals: readonly IncomingSocket[]): void {
     this.#members.delete(member);
-    if (!member.counts) return;
-    const totals = endedTotals(member.counts);
-    const earlierTotals = this.#endedTotals.get(totals.workerNumber);
-    this.#endedTotals.set(totals.workerNumber, earlierTotals ? sumCounts([earlierTotals, totals]) : totals);
+    if (member.counts) {
+      const totals = endedTotals(member.counts);
+      const earlierTotals = this.#endedTotals.get(totals.workerNumber);
+      this.#endedTotals.set(totals.workerNumber, earlierTotals ? sumCounts([earlierTotals, totals]) : totals);
+    }
+    for (const arrival of arrivals) {
+      if (this.#isClosed) arrival.socket.destroy();
+      else this.assign(arrival);
+    }
   }
 
   /** Resolves with the URLs for clients. */

@@ -99,14 +99,9 @@ export class Supervisor implements WorkerOwner {
   }
 
   onWorkerEnd(worker: WorkerProcess, reason: string, arrivals: IncomingSocket[]): void {
-    this.#balancer.delete(worker);
+    this.#balancer.delete(worker, arrivals);
     holdWritesAfterCrash(this.#settings, worker.number, reason, this.#log);
-    if (this.#isStopping) {
-      for (const { socket } of arrivals) socket.destroy();
-      return;
-    }
-    for (const arrival of arrivals) this.#balancer.assign(arrival);
-    if (this.#isStarted) this.#scheduleRestart(worker.number, reason);
+    if (this.#isStarted && !this.#isStopping) this.#scheduleRestart(worker.number, reason);
   }
 
   #scheduleRestart(number: number, reason: string): void {

@@ -110,13 +110,11 @@ export class WorkerProcess implements Member {
 
   async ask(question: Question): Promise<Answer | undefined> {
     const id = this.#lastId++;
-    this.#send({ type: 'question', id, question });
-    let timeout: NodeJS.Timeout | undefined;
     const answer = await new Promise<Answer | undefined>((resolve) => {
-      timeout = setTimeout(resolve, ANSWER_MS, undefined);
       this.#answerResolvers.set(id, resolve);
+      this.#send({ type: 'question', id, question });
+      setTimeout(resolve, ANSWER_MS, undefined).unref();
     });
-    clearTimeout(timeout);
     this.#answerResolvers.delete(id);
     if (answer?.counts) this.counts = answer.counts;
     return answer;

@@ -17,6 +17,9 @@ const CLASSES = {
   monitorOpCompleted: 'monitorOperation',
 } as const;
 
+/** Values by attribute type. An undefined value is left out. */
+type Values = Readonly<Record<string, number | string | readonly string[] | undefined>>;
+
 /** The counters of all processes, and the sum. */
 interface Figures {
   readonly total: Counts;
@@ -49,27 +52,27 @@ export function monitorEntries(
 function baseEntry({ total, processes, own, isAlone }: Figures): ComputedEntry {
   const { initiated, completed } = sumOperations(total);
   const startTime = generalizedTime(new Date(total.startedAt));
-  const openFiles = openFilesLimit(process.pid);
   const workerTexts = isAlone ? [] : [`worker: ${own.workerNumber}`, ...processes.flatMap(workerFigures)];
-  const attributes: VirtualAttributes = [
-    ['description', [`version: ${VERSION}`, ...figureTexts(total), ...workerTexts]],
-    ['monitoredInfo', [`${VENDOR} ${VERSION}`]],
-    ['monitorTimestamp', [startTime]],
-    ['version', [`${VENDOR} ${VERSION}`]],
-    ['threads', [String(processes.length)]],
-    ['currentconnections', [String(total.connectionsCurrent)]],
-    ['totalconnections', [String(total.connectionsTotal)]],
-    ['dtablesize', openFiles === undefined ? [] : [String(openFiles)]],
-    ['readwaiters', [String(total.connectionsWaiting)]],
-    ['opsinitiated', [String(initiated)]],
-    ['opscompleted', [String(completed)]],
-    ['entriessent', [String(total.entriesSent)]],
-    ['bytessent', [String(total.bytesSent)]],
-    ['currenttime', [generalizedTime(new Date())]],
-    ['starttime', [startTime]],
-    ['createTimestamp', [startTime]],
-  ];
-  return makeEntry(MONITOR_DN, 'Monitor', ['monitorServer', 'extensibleObject'], attributes, true);
+  const version = `${VENDOR} ${VERSION}`;
+  const values: Values = {
+    description: [`version: ${VERSION}`, ...figureTexts(total), ...workerTexts],
+    monitoredInfo: version,
+    monitorTimestamp: startTime,
+    version,
+    threads: processes.length,
+    currentconnections: total.connectionsCurrent,
+    totalconnections: total.connectionsTotal,
+    dtablesize: openFilesLimit(process.pid),
+    readwaiters: total.connectionsWaiting,
+    opsinitiated: initiated,
+    opscompleted: completed,
+    entriessent: total.entriesSent,
+    bytessent: total.bytesSent,
+    currenttime: generalizedTime(new Date()),
+    starttime: startTime,
+    createTimestamp: startTime,
+  };
+  return makeEntry(MONITOR_DN, 'Monitor', ['monitorServer', 'extensibleObject'], values, true);
 }
 
 function figureTexts(counts: Counts): string[] {
@@ -130,8 +133,8 @@ function subsystemEntries({ total, processes, config }: Figures): ComputedEntry[
       Backload: active + pending,
     }),
     ...subsystem('Time', 'monitoredInfo', {
-      Start: [['monitorTimestamp', [generalizedTime(new Date(total.startedAt))]]],
-      Current: [['monitorTimestamp', [generalizedTime(new Date())]]],
+      Start: { monitorTimestamp: generalizedTime(new Date(total.startedAt)) },
+      Current: { monitorTimestamp: generalizedTime(new Date()) },
       Uptime: uptimeSeconds(total),
     }),
     ...subsystem('Waiters', 'monitorCounter', {
@@ -141,7 +144,7 @@ function subsystemEntries({ total, processes, config }: Figures): ComputedEntry[
     ...subsystem(
       'Workers',
       'monitoredInfo',
-      Object.fromEntries(processes.map((counts) => [`Worker ${counts.workerNumber}`, workerAttributes(counts)])),
+      Object.fromEntries(processes.map((counts) => [`Worker ${counts.workerNumber}`, workerValues(counts)])),
     ),
   ];
 }
@@ -151,33 +154,30 @@ function slapdName(op: (typeof OPS)[number]): string {
   return op === 'modifyDN' ? 'Modrdn' : op.charAt(0).toUpperCase() + op.slice(1);
 }
 
-function operationCounts(initiated: number, completed: number): VirtualAttributes {
-  return [
-    ['monitorOpInitiated', [String(initiated)]],
-    ['monitorOpCompleted', [String(completed)]],
-  ];
+function operationCounts(monitorOpInitiated: number, monitorOpCompleted: number): Values {
+  return { monitorOpInitiated, monitorOpCompleted };
 }
 
-function workerAttributes(counts: Counts): VirtualAttributes {
+function workerValues(counts: Counts): Values {
   const { initiated, completed } = sumOperations(counts);
   const figures = [`pid: ${counts.pid}`, `busyMs: ${Math.round(counts.busyMs)}`, ...figureTexts(counts)];
-  return [['description', figures], ...operationCounts(initiated, completed)];
+  return { description: figures, ...operationCounts(initiated, completed) };
 }
 
-/** A container right below cn=Monitor, and its children with the figures: a value of `attribute`, or attributes. */
+/** A container right below cn=Monitor, and its children with the figures: a value of `attribute`, or several values. */
 function subsystem(
   name: string,
   attribute: keyof typeof CLASSES,
-  figures: Readonly<Record<string, number | VirtualAttributes | undefined>>,
-  containerAttributes: VirtualAttributes = [],
+  figures: Readonly<Record<string, number | Values | undefined>>,
+  containerValues: Values = {},
 ): ComputedEntry[] {
   const dn = `cn=${name},${MONITOR_DN}`;
   const children = Object.entries(figures).flatMap(([childName, figure]) => {
     if (figure === undefined) return [];
-    const attributes = typeof figure === 'number' ? [[attribute, [String(figure)]] as const] : figure;
-    return makeEntry(`cn=${childName},${dn}`, childName, [CLASSES[attribute]], attributes);
+    const values = typeof figure === 'number' ? { [attribute]: figure } : figure;
+    return makeEntry(`cn=${childName},${dn}`, childName, [CLASSES[attribute]], values);
   });
-  return [makeEntry(dn, name, ['monitorContainer'], containerAttributes, true), ...children];
+  return [makeEntry(dn, name, ['monitorContainer'], containerValues, true), ...children];
 }
 
 /** An entry right below cn=Monitor with texts that are read for each search. */
@@ -186,7 +186,7 @@ export function textEntry(name: string, readLines: () => Promise<string[]>): Com
   const classes = ['monitoredObject', 'extensibleObject'] as const;
   return {
     dn,
-    attributes: async () => makeEntry(dn, name, classes, [['description', await readLines()]]).attributes(),
+    attributes: async () => makeEntry(dn, name, classes, { description: await readLines() }).attributes(),
   };
 }
 
@@ -194,13 +194,13 @@ function makeEntry(
   dn: string,
   name: string,
   [structuralClass, ...otherClasses]: readonly [string, ...string[]],
-  given: VirtualAttributes,
+  values: Values,
   hasChildren = false,
 ): ComputedEntry {
   const attributes: VirtualAttributes = [
     ['objectClass', ['top', 'monitor', structuralClass, ...otherClasses]],
     ['cn', [name]],
-    ...given,
+    ...Object.entries(values).map(([type, value]) => [type, [value ?? []].flat().map(String)] as const),
     ['entryDN', [dn]],
     ['subschemaSubentry', [SUBSCHEMA_DN]],
     ['structuralObjectClass', [structuralClass]],
