@@ -47,7 +47,7 @@ function dropFolderJob(folder: string, partition: Partition, config: Config, log
 /** Runs `work` until it ends, or aborts its signal when the run has to end. */
 async function runWithSignal<T>(run: JobRun, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const stopController = new AbortController();
-  // The second `proceed` throws the error once the work has stopped.
+  // Once the work has stopped, the `proceed` below throws the error.
   const timer = setInterval(() => void run.proceed().catch(() => stopController.abort()), POLL_MS);
   try {
     const result = await work(stopController.signal);

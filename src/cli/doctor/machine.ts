@@ -82,7 +82,7 @@ export async function checkPermissions({ config, store }: Settings): Promise<Fin
   const files = [config.tls.key, config.passwords.totpKey].filter((path) => path !== undefined);
   const findings: Finding[] = [];
   for (const path of [...folders, ...files]) {
-    // Check `settings` names a file that is missing.
+    // Checks `settings` and `certificate` name a file that is missing.
     const { mode } = await stat(path).catch(() => ({ mode: 0 }));
     if (mode & 0o007) findings.push(warning(`all users of this machine may read ${path}`, `run "chmod o= ${path}"`));
   }

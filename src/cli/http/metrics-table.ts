@@ -1,5 +1,5 @@
 import { resultName } from '../../ldap/ldap-error.js';
-import { type Counts, LATENCY_BOUNDS_MS, type Latencies } from '../../server/processes/statistics.js';
+import { type Counts, LATENCY_BOUNDS_MS, type Latencies, OPS } from '../../server/processes/statistics.js';
 
 type Labels = Readonly<Record<string, string | number>>;
 
@@ -10,19 +10,24 @@ export interface Sample {
   readonly metricName?: string;
 }
 
-/** A metric of a process. An undefined value is left out. */
+/** Reads the value of a metric. An undefined value is left out. */
+type Read = (counts: Counts) => number | undefined | Sample[];
+/** The counts that are numbers. */
+type NumberName = { [K in keyof Counts]: Counts[K] extends number ? K : never }[keyof Counts];
+
+/** A metric of a process. */
 export interface Metric {
   readonly name: string;
   readonly type: 'counter' | 'gauge' | 'histogram';
   readonly help: string;
-  readonly read: (counts: Counts) => number | undefined | Sample[];
+  readonly read: Read | NumberName;
 }
 
-function gauge(name: string, help: string, read: Metric['read']): Metric {
+function gauge(name: string, help: string, read: Read | NumberName): Metric {
   return { name: `rowan_${name}`, type: 'gauge', help, read };
 }
 
-function counter(name: string, help: string, read: Metric['read']): Metric {
+function counter(name: string, help: string, read: Read | NumberName): Metric {
   return { name: `rowan_${name}_total`, type: 'counter', help, read };
 }
 
@@ -52,13 +57,8 @@ function histogramSamples(name: string, labels: Labels, { latencies, workMs }: L
   ];
 }
 
-function operationSamples(value: (counts: Counts, op: keyof Counts['operations']) => number): Metric['read'] {
-  return (counts) =>
-    operationsOf(counts).map((operation) => ({ labels: { operation }, value: value(counts, operation) }));
-}
-
-function operationsOf({ operations }: Counts): (keyof Counts['operations'])[] {
-  return Object.keys(operations) as (keyof Counts['operations'])[];
+function operationSamples(value: (counts: Counts, op: (typeof OPS)[number]) => number): Read {
+  return (counts) => OPS.map((operation) => ({ labels: { operation }, value: value(counts, operation) }));
 }
 
 function seconds(ms: number | undefined): number | undefined {
@@ -73,7 +73,7 @@ export const METRICS: readonly Metric[] = [
     operationSamples(({ operations }, op) => operations[op]),
   ),
   counter('operations', 'Operations ended, by the result that the client was given.', (counts) =>
-    operationsOf(counts).flatMap((operation) =>
+    OPS.flatMap((operation) =>
       Object.entries(counts.ended[operation].results).map(([code, value]) => ({
         labels: { operation, result: resultName(Number(code)) },
         value,
@@ -81,26 +81,20 @@ export const METRICS: readonly Metric[] = [
     ),
   ),
   histogram('operation_duration_seconds', 'Time from the start of an operation to its response.', (counts) =>
-    operationsOf(counts).map((operation) => [{ operation }, counts.ended[operation]]),
+    OPS.map((operation) => [{ operation }, counts.ended[operation]]),
   ),
   counter(
     'operation_wait_seconds',
     'Time that received requests waited before they began.',
     operationSamples(({ ended }, op) => ended[op].waitMs / 1000),
   ),
-  gauge('connections', 'Open client connections.', ({ connectionsCurrent }) => connectionsCurrent),
-  counter('connections_opened', 'Client connections accepted.', ({ connectionsTotal }) => connectionsTotal),
-  counter('connections_refused', 'Client connections refused, for their number or at the end.', (counts) => {
-    return counts.connectionsRefused;
-  }),
-  counter('entries_sent', 'Entries sent.', ({ entriesSent }) => entriesSent),
-  counter('sent_bytes', 'Bytes of responses sent.', ({ bytesSent }) => bytesSent),
-  counter('log_lines_dropped', 'Lines of access and audit log that could not be written.', (counts) => {
-    return counts.logLinesDropped;
-  }),
-  counter('unindexed_searches', 'Searches that an index would have spared many rows.', (counts) => {
-    return counts.unindexedSearches;
-  }),
+  gauge('connections', 'Open client connections.', 'connectionsCurrent'),
+  counter('connections_opened', 'Client connections accepted.', 'connectionsTotal'),
+  counter('connections_refused', 'Client connections refused, for their number or at the end.', 'connectionsRefused'),
+  counter('entries_sent', 'Entries sent.', 'entriesSent'),
+  counter('sent_bytes', 'Bytes of responses sent.', 'bytesSent'),
+  counter('log_lines_dropped', 'Lines of access and audit log that could not be written.', 'logLinesDropped'),
+  counter('unindexed_searches', 'Searches that an index would have spared many rows.', 'unindexedSearches'),
   gauge(
     'saturation_ratio',
     'Share of the last seconds in which an arriving request had to wait, from 0 to 1.',
@@ -136,7 +130,7 @@ export const METRICS: readonly Metric[] = [
   gauge('certificate_expiry_timestamp_seconds', 'End of the validity of the certificate in use.', ({ gauges }) => {
     return seconds(gauges.certificateExpiresAt);
   }),
-  gauge('memory_bytes', 'Resident memory.', ({ memoryBytes }) => memoryBytes),
+  gauge('memory_bytes', 'Resident memory.', 'memoryBytes'),
   counter('cpu_seconds', 'Processor time.', ({ cpuMs }) => seconds(cpuMs)),
   gauge('start_time_seconds', 'Start of the process.', ({ startedAt }) => seconds(startedAt)),
   gauge('counts_age_seconds', 'Age of these figures; it grows while the process does not answer.', ({ takenAt }) => {

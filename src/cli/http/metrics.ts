@@ -40,7 +40,7 @@ function sampleMetric({ read, ...metric }: Metric, allCounts: readonly Counts[])
   const values = allCounts
     .filter(({ pid }) => pid !== 0 || metric.type !== 'gauge')
     .flatMap((counts) => {
-      const value = read(counts) ?? [];
+      const value = (typeof read === 'string' ? counts[read] : read(counts)) ?? [];
       const samples: Sample[] = typeof value === 'number' ? [{ labels: {}, value }] : value;
       return samples.map((sample) => ({ ...sample, labels: { worker: counts.workerNumber, ...sample.labels } }));
     });

@@ -18,8 +18,6 @@ interface ListenOptions {
 
 /** Errors of an address family that the machine lacks. */
 const ABSENT_FAMILY: ReadonlySet<unknown> = new Set(['EADDRNOTAVAIL', 'EAFNOSUPPORT']);
-/** Ports tried for `localhost` with port 0. The system chooses each for IPv6, and it may be taken for IPv4. */
-const PORT_ATTEMPTS = 10;
 
 export interface Listener {
   readonly url: string;
@@ -59,49 +57,31 @@ function openAddress(address: ListenAddress, net: NetServer, options: ListenOpti
 
 /**
  * Listens for `localhost`, on the loopback addresses of IPv4 and IPv6: clients try either. `net` listens on the first,
- * a server of its own on the second, which gives its sockets to `net`.
+ * a server of its own on the second, which gives its sockets to `net`. A machine may lack IPv6.
  */
 async function openLoopback(
   address: Exclude<ListenAddress, { scheme: 'ldapi' }>,
   net: NetServer,
   options: ListenOptions,
 ): Promise<Listener> {
-  for (let attempt = 1; ; attempt++) {
-    const server = createServer({ pauseOnConnect: true }, (socket) => void net.emit('connection', socket));
-    server.maxConnections = net.maxConnections;
+  const main = await openListener({ ...address, host: '127.0.0.1' }, net, options);
+  const port = Number(new URL(main.url).port);
+  const url = clientUrl(address, port);
+  const server = createServer({ pauseOnConnect: true }, (socket) => void net.emit('connection', socket));
+  server.maxConnections = net.maxConnections;
+  try {
+    const second = await openListener({ ...address, host: '::1', port }, server, options);
     options.servers.push(server);
-    const second = await openUnlessAbsent({ ...address, host: '::1' }, server, options);
-    const port = second ? Number(new URL(second.url).port) : address.port;
-    try {
-      const first = { ...address, host: '127.0.0.1', port };
-      const main = await (second ? openUnlessAbsent(first, net, options) : openListener(first, net, options));
-      const close = (): void => {
-        main?.close();
-        second?.close();
-      };
-      return { url: clientUrl(address, Number(new URL((main ?? second)!.url).port)), close };
-    } catch (error) {
-      second?.close();
-      const isTaken = causeCode(error) === 'EADDRINUSE' && second && address.port === 0;
-      if (!isTaken || attempt === PORT_ATTEMPTS) throw error;
-    }
+    const close = (): void => {
+      main.close();
+      second.close();
+    };
+    return { url, close };
+  } catch (error) {
+    if (ABSENT_FAMILY.has(((error as Error).cause as NodeJS.ErrnoException).code)) return { ...main, url };
+    main.close();
+    throw error;
   }
-}
-
-/** Like `openListener`. Resolves with undefined on a machine without the family of the address. */
-function openUnlessAbsent(
-  address: ListenAddress,
-  net: NetServer,
-  options: ListenOptions,
-): Promise<Listener | undefined> {
-  return openListener(address, net, options).catch((error: unknown) => {
-    if (!ABSENT_FAMILY.has(causeCode(error))) throw error;
-    return undefined;
-  });
-}
-
-function causeCode(error: unknown): unknown {
-  return ((error as Error).cause as NodeJS.ErrnoException | undefined)?.code;
 }
 
 /** Listens with `net`. Rejects with an error that names the URL. */
