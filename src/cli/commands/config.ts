@@ -18,6 +18,7 @@ import { type EditedConfig, editConfig, replaceConfigFile, type SettingEdit } fr
 import { withFileLock } from '../config/file-lock.js';
 import { addSettingFlags, ConfigError, configFile, type LoadedConfig } from '../config/index.js';
 import { formatConfig } from '../config/print.js';
+import { isSetting } from '../config/yaml-file.js';
 import { ControlClient } from '../control-client.js';
 import { CliError, describeError, UsageError } from '../exit.js';
 import { configSources, loadSettings } from '../options.js';
@@ -48,7 +49,7 @@ Values are written as in flags and variables. The servers that run on the direct
 `;
 
 function requireName(name: string): SettingName {
-  if (Object.hasOwn(settings, name)) return name as SettingName;
+  if (isSetting(name)) return name;
   throw new UsageError(`${printable(name)} is not a setting${didYouMean(name, settingNames)}`);
 }
 
@@ -139,6 +140,7 @@ async function reload(
     throw new CliError(`${file} is changed, but ${describeError(error)}`, { cause: error });
   }
   const server = `server (pid ${client.pid})`;
+  const print = (text: string): void => void process.stdout.write(`${text}, ${server}\n`);
   if (report.problems.length > 0) {
     const problems = report.problems.join('; ');
     if (report.file !== realpathSync(file) || readFileSync(file, 'utf8') !== text)
@@ -147,22 +149,20 @@ async function reload(
     for (const informedClient of clients.slice(0, clients.indexOf(client))) await requestReload(informedClient);
     throw new CliError(`the ${server} refuses the change, ${file} is as it was before: ${problems}`);
   }
-  const isAsked = (name: SettingName): boolean => edits.some((edit) => edit.name === name);
-  const waits = report.changes.filter(({ name, effect }) => effect === 'restart' && !isAsked(name));
+  const waits: SettingName[] = [];
   for (const { name, oldText, newText, effect } of report.changes) {
-    if (effect === 'restart' && !isAsked(name)) continue;
-    const effectText = effect === 'restart' ? 'needs a restart' : `applied (${effect})`;
-    process.stdout.write(`${name}: ${oldText} → ${newText}: ${effectText}, ${server}\n`);
+    if (effect !== 'restart') print(`${name}: ${oldText} → ${newText}: applied (${effect})`);
+    else if (edits.some((edit) => edit.name === name)) print(`${name}: ${oldText} → ${newText}: needs a restart`);
+    else waits.push(name);
   }
   const failures: string[] = [];
   for (const { name } of edits) {
     if (report.changes.some((reported) => reported.name === name)) continue;
     const reason = noChangeReason(report, name, file);
-    if (reason === undefined) process.stdout.write(`${name}: the server has this value already, ${server}\n`);
+    if (reason === undefined) print(`${name}: the server has this value already`);
     else failures.push(`${file} is changed, but ${name} is not applied: the ${server} ${reason}`);
   }
-  if (waits.length > 0)
-    process.stdout.write(`a restart is also needed for ${waits.map(({ name }) => name).join(', ')}, ${server}\n`);
+  if (waits.length > 0) print(`a restart is also needed for ${waits.join(', ')}`);
   return failures;
 }
 

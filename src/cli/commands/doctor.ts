@@ -7,7 +7,7 @@ import { checkDisk, checkFiles, checkMemory, checkPermissions } from '../doctor/
 import { checkNamedFiles } from '../doctor/named-files.js';
 import { checkPorts } from '../doctor/ports.js';
 import { CliError, describeError, pluralize } from '../exit.js';
-import { openDirectory } from '../open-directory.js';
+import { withDirectory } from '../open-directory.js';
 import { directoryCommand, resolveSettings, type Settings } from '../options.js';
 
 const EXAMPLES = `
@@ -45,16 +45,13 @@ async function addFindings(report: Report, check: string, work: () => Promise<Fi
 async function examine(settings: Settings): Promise<Report> {
   const report: Report = [];
   for (const [check, work] of Object.entries(MACHINE_CHECKS)) await addFindings(report, check, () => work(settings));
-  await addFindings(report, 'store', async () => {
-    const directory = await openDirectory(settings, { readOnly: true, anySchema: true });
-    try {
+  await addFindings(report, 'store', () =>
+    withDirectory(settings, { readOnly: true, anySchema: true }, async (directory) => {
       for (const [check, work] of Object.entries(DIRECTORY_CHECKS))
         await addFindings(report, check, () => work(directory, settings));
-    } finally {
-      await directory.close();
-    }
-    return [];
-  });
+      return [];
+    }),
+  );
   return report;
 }
 
