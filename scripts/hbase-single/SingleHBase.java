@@ -13,6 +13,7 @@ import org.apache.hadoop.hbase.master.HMasterCommandLine;
 import org.apache.hadoop.hbase.regionserver.HRegionServer;
 import org.apache.hadoop.hbase.rest.RESTServer;
 import org.apache.hadoop.hbase.util.JVMClusterUtil;
+import org.apache.hadoop.metrics2.impl.JmxCacheBuster;
 import org.apache.hadoop.util.ToolRunner;
 import sun.misc.Signal;
 
@@ -29,6 +30,9 @@ public final class SingleHBase {
 
   public static void main(String[] arguments) {
     for (String pid : System.getProperty("rowan.hbase.while", "").split(",")) follow(pid);
+    // Otherwise each region that opens or closes makes all metrics anew, for nobody. `stop` needs an order to cancel.
+    JmxCacheBuster.clearJmxCache();
+    JmxCacheBuster.stop();
     if (arguments.length > 0 && arguments[0].equals("region-server")) {
       start("region server", SingleHBase::runOneRegionServer);
       return;

@@ -147,6 +147,8 @@ function javaArguments(options, classPath, { servers, least, processes }) {
   return [
     '-Xms256m',
     `-Xmx${memory}`,
+    // Takes less processor time than the default collector, which works beside the program.
+    '-XX:+UseParallelGC',
     ...OPENED,
     '-Djava.net.preferIPv4Stack=true',
     '-Djava.awt.headless=true',
