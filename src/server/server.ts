@@ -47,7 +47,7 @@ export class RowanServer implements ConnectionOwner {
   #closePromise: Promise<void> | undefined;
   #onAllClosed: (() => void) | undefined;
   readonly #endSettingsCalls: () => void;
-  #endLogs: (() => void) | undefined;
+  #endLogs: (() => Promise<void>) | undefined;
   #endSpans: (() => void) | undefined;
   secureContext: SecureContext | undefined;
   #certificateExpiresAt: number | undefined;
@@ -74,7 +74,7 @@ export class RowanServer implements ConnectionOwner {
     this.requestBudget.limitBytes = Math.max(limits.requestBytes, limits.messageBytes);
     if (this.#deadlineTimer) this.#startDeadlineChecks();
     if (this.#endLogs && ('accessLog.output' in values || 'auditLog.output' in values)) {
-      this.#endLogs();
+      void this.#endLogs();
       this.#endLogs = startLogs(this.services);
     }
   }
@@ -249,7 +249,7 @@ export class RowanServer implements ConnectionOwner {
     for (const receiver of this.#receivers) receiver.endHandshakes();
     await this.services.upgrades.waitForUpgrades();
     await this.services.searchTally?.flush();
-    this.#endLogs?.();
+    await this.#endLogs?.();
   }
 }
 

@@ -25,6 +25,6 @@ export class AuditLog implements Observer {
       client: address ?? 'local socket',
       connection: `${connectionNumber}, operation ${operationNumber}${worker}`,
     });
-    this.#file.append(comments + change);
+    this.#file.append(Buffer.from(comments + change));
   }
 }

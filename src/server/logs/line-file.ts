@@ -2,10 +2,10 @@ import { closeSync, constants, fstatSync, openSync, statSync, write, writeSync }
 import type { Logger } from 'pino';
 import type { Statistics } from '../processes/statistics.js';
 
-/** Characters from which waiting lines are written at once. */
-const FULL_LENGTH = 64 * 1024;
-/** Characters that may wait while the file is slow. Further lines are dropped. */
-const MAX_PENDING_LENGTH = 4 * 1024 ** 2;
+/** Bytes from which waiting lines are written at once. */
+const FULL_BYTES = 64 * 1024;
+/** Bytes that may wait while the file is slow. Further lines are dropped. */
+const MAX_PENDING_BYTES = 4 * 1024 ** 2;
 /** Interval between two checks whether the file was renamed, in milliseconds. */
 const CHECK_MS = 1000;
 /** A FIFO without a reader is an error instead of a wait. */
@@ -35,10 +35,13 @@ export interface LineFileOptions {
  */
 export class LineFile {
   readonly #options: LineFileOptions;
-  #pending = '';
+  /** The waiting lines after a byte for the line feed that ends a torn line. */
+  #pending = newPending();
+  #pendingLength = 1;
   #timer: NodeJS.Timeout | undefined;
   #isWriting = false;
-  #isClosed = false;
+  /** Called when the last write has ended. */
+  #onClosed: (() => void) | undefined;
   #file: { readonly fd: number; readonly inode: number; readonly device: number } | undefined;
   #checkedAt = 0;
   /** Lines dropped since the file could last be written; undefined: the file can be written. */
@@ -63,26 +66,46 @@ export class LineFile {
     }
   }
 
-  /** Appends whole lines, with their line ends. */
-  append(lines: string): void {
-    if (this.#pending.length > MAX_PENDING_LENGTH) this.#drop(Buffer.from(lines), 'the device is too slow');
-    else this.#pending += lines;
-    if (this.#pending.length >= FULL_LENGTH) this.#flush();
-    else this.#timer ??= setTimeout(() => this.#flush(), this.#options.delayMs);
+  /** Appends whole lines, with their line ends. The bytes are copied. */
+  append(lines: Uint8Array): void {
+    if (this.#pendingLength > MAX_PENDING_BYTES) this.#drop(lines, 'the device is too slow');
+    else {
+      const length = this.#pendingLength + lines.length;
+      if (length > this.#pending.length) this.#grow(length);
+      this.#pending.set(lines, this.#pendingLength);
+      this.#pendingLength = length;
+    }
+    this.#schedule();
+  }
+
+  /** Writes the waiting lines now or later. */
+  #schedule(): void {
+    if (this.#pendingLength >= FULL_BYTES || this.#onClosed) this.#flush();
+    else if (this.#pendingLength > 1) this.#timer ??= setTimeout(() => this.#flush(), this.#options.delayMs);
+  }
+
+  #grow(length: number): void {
+    const bytes = Buffer.allocUnsafeSlow(2 * length);
+    this.#pending.copy(bytes, 0, 0, this.#pendingLength);
+    this.#pending = bytes;
   }
 
   /** Writes the waiting lines without blocking this process, unless a write runs. */
   #flush(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    const bytes = this.#isWriting ? undefined : this.#takePending();
-    if (!bytes) return;
+    if (this.#isWriting) return;
+    const bytes = this.#takePending();
+    if (!bytes) {
+      if (this.#onClosed) this.#close();
+      this.#onClosed?.();
+      return;
+    }
     this.#isWriting = true;
     const end = (error: Error | null | undefined, writtenLength: number): void => {
       this.#isWriting = false;
       this.#handleWritten(bytes, writtenLength, error);
-      if (this.#isClosed) this.#close();
-      else if (this.#pending !== '') this.append('');
+      this.#schedule();
     };
     if (!this.#file) process.stderr.write(bytes, (error) => end(error, bytes.length));
     else this.#write(this.#file.fd, bytes, 0, end);
@@ -90,9 +113,10 @@ export class LineFile {
 
   /** Takes the waiting lines for a write. Drops the lines and returns undefined when the file cannot be opened. */
   #takePending(): Buffer | undefined {
-    if (this.#pending === '') return undefined;
-    const bytes = Buffer.from(this.#isTorn ? `\n${this.#pending}` : this.#pending);
-    this.#pending = '';
+    if (this.#pendingLength === 1) return undefined;
+    const bytes = this.#pending.subarray(this.#isTorn ? 0 : 1, this.#pendingLength);
+    this.#pending = newPending();
+    this.#pendingLength = 1;
     try {
       if (this.#options.output !== 'stderr') this.#openIfMoved();
       return bytes;
@@ -120,7 +144,7 @@ export class LineFile {
     }
   }
 
-  #drop(bytes: Buffer, reason: string): void {
+  #drop(bytes: Uint8Array, reason: string): void {
     const { name, log, statistics } = this.#options;
     if (this.#droppedCount === undefined)
       log.error(`the ${name} cannot be written, its lines are dropped until it can: ${reason}`);
@@ -162,13 +186,20 @@ export class LineFile {
     }
   }
 
-  /** Writes the waiting lines and closes the file. */
-  close(): void {
+  /** Writes the waiting lines and closes the file. Resolves when that is done. */
+  async close(): Promise<void> {
     process.off('exit', this.#writeRest);
-    this.#writePending();
-    this.#isClosed = true;
-    if (!this.#isWriting) this.#close();
+    await new Promise<void>((resolve) => {
+      this.#onClosed = resolve;
+      this.#flush();
+    });
   }
+}
+
+function newPending(): Buffer {
+  const bytes = Buffer.allocUnsafeSlow(2 * FULL_BYTES);
+  bytes[0] = LF;
+  return bytes;
 }
 
 /** Opens a log file for appending, and makes a new one with `mode`. Returns its descriptor. Throws when it cannot. */

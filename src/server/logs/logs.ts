@@ -8,12 +8,12 @@ import { AUDIT_MODE, LineFile, type LineFileOptions } from './line-file.js';
 const ACCESS_DELAY_MS = 1000;
 
 /**
- * Makes the logs that the settings ask for observe the operations of this process. Returns a function that writes the
- * waiting lines and ends the logs. Without logs there is no observer.
+ * Makes the logs that the settings ask for observe the operations of this process. Returns a function that ends the
+ * logs, and resolves when their lines are written. Without logs there is no observer.
  */
-export function startLogs({ config, log, statistics, observation, siblings }: Services): () => void {
+export function startLogs({ config, log, statistics, observation, siblings }: Services): () => Promise<void> {
   const { accessLog, auditLog } = config;
-  const ends: (() => void)[] = [];
+  const ends: (() => void | Promise<void>)[] = [];
   const start = (options: Omit<LineFileOptions, 'log' | 'statistics'>, make: (file: LineFile) => Observer): void => {
     if (options.output === 'off') return;
     const file = new LineFile({ ...options, log, statistics });
@@ -28,7 +28,7 @@ export function startLogs({ config, log, statistics, observation, siblings }: Se
     { name: 'audit log', output: auditLog.output, mode: AUDIT_MODE, delayMs: 0 },
     (file) => new AuditLog(file, worker),
   );
-  return () => {
-    for (const end of ends) end();
+  return async () => {
+    await Promise.all(ends.map((end) => end()));
   };
 }

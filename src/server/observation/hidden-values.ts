@@ -7,6 +7,7 @@ const HIDDEN = 'hidden';
 const HIDDEN_VALUE = Buffer.from(HIDDEN);
 /** An attribute description up to `=`, and its value up to an unescaped separator. Either may be missing. */
 const COMPONENT = /(?:[^,;+=\\]|\\.?)(?:[^,+=\\]|\\.?)*(?:=(?:[^,;+\\]|\\.?)*)?|=(?:[^,;+\\]|\\.?)*/gs;
+const SEPARATOR_OR_ESCAPE = /[+;\\]/;
 
 /**
  * Whether values of the attribute must not be shown. Attributes that the schema lacks and descriptions that cannot be
@@ -48,9 +49,21 @@ export function hideSecrets(filter: Filter, schema: Schema): Filter {
  * password that was typed in place of a name.
  */
 export function hideSecretsInDn(text: string, schema: Schema): string {
+  if (hasOnlyShownTypes(text, schema)) return text;
   return text.replace(COMPONENT, (component) => {
     const end = component.indexOf('=');
     if (end < 0) return component.trim() === '' ? component : HIDDEN;
     return isSecret(component.slice(0, end).trim(), schema) ? `${component.slice(0, end)}=${HIDDEN}` : component;
   });
+}
+
+/** Whether a DN without escapes and multi-valued RDNs has shown attributes only. Spares most DNs the slow replacement. */
+function hasOnlyShownTypes(text: string, schema: Schema): boolean {
+  if (SEPARATOR_OR_ESCAPE.test(text)) return false;
+  for (let start = 0; ; ) {
+    const equals = text.indexOf('=', start);
+    if (equals < 0 || isSecret(text.slice(start, equals), schema)) return false;
+    start = text.indexOf(',', equals) + 1;
+    if (start === 0) return true;
+  }
 }

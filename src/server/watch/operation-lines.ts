@@ -33,7 +33,8 @@ export class OperationLines implements Observer {
     else this.#log.onOperation(operation);
   }
 
-  append(line: string): void {
+  append(bytes: Buffer): void {
+    const line = bytes.toString();
     this.#characterCount += line.length;
     this.#lines.push(line);
   }
