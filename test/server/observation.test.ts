@@ -139,6 +139,7 @@ describe('observers of operations', () => {
     ];
     for (const attribute of names) await client.search(PEOPLE, { filter: { type: 'equal', attribute, value } });
     const dns = ['SECRET', 'userPassword=SECRET,ou=people', 'uid=ada+userPassword;x=SECRET', 'OID.2.5.4.35=a\\,SECRET'];
+    dns.push('uid=ada,userPassword=SECRET', 'uid=ada,SECRET,dc=com', 'uid=ada,dc=example,SECRET');
     for (const dn of dns) {
       await client.request({ op: 'delete', dn });
       await client.request({ op: 'modifyDN', dn, newRdn: dn, deleteOldRdn: true, newSuperior: dn });
@@ -156,6 +157,9 @@ describe('observers of operations', () => {
       'userPassword=hidden,ou=people',
       'uid=ada+userPassword;x=hidden',
       'OID.2.5.4.35=hidden',
+      'uid=ada,userPassword=hidden',
+      'uid=ada,hidden,dc=com',
+      'uid=ada,dc=example,hidden',
     ]);
     expect(requests.at(-1)!.method).to.equal('invalid');
   });

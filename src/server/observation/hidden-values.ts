@@ -57,7 +57,7 @@ export function hideSecretsInDn(text: string, schema: Schema): string {
   });
 }
 
-/** Whether a DN without escapes and multi-valued RDNs has shown attributes only. Spares most DNs the slow replacement. */
+/** Whether a DN without escapes and multi-valued RDNs has no secret attributes, which is found faster than replaced. */
 function hasOnlyShownTypes(text: string, schema: Schema): boolean {
   if (SEPARATOR_OR_ESCAPE.test(text)) return false;
   for (let start = 0; ; ) {
