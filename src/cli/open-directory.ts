@@ -27,15 +27,16 @@ export interface OpenDirectory {
 }
 
 export function configuredSchema({ config }: Settings): Schema {
-  return readSchemaFolders(() => Schema.load({ extra: config.schema.folders, nis: config.schema.nis }));
+  return rejectAsUsage(() => Schema.load({ extra: config.schema.folders, nis: config.schema.nis }));
 }
 
-/** Runs `read`. A `SchemaError` about a schema folder becomes a `UsageError`. */
-export function readSchemaFolders<T>(read: () => T): T {
+/** Runs `work` on what a user has given. Errors of schema folders and of names become a `UsageError`. */
+export function rejectAsUsage<T>(work: () => T): T {
   try {
-    return read();
+    return work();
   } catch (error) {
-    if (error instanceof SchemaError) throw new UsageError(error.message, { cause: error });
+    const isMistake = error instanceof LdapError || error instanceof SchemaError;
+    if (isMistake) throw new UsageError(describeError(error), { cause: error });
     throw error;
   }
 }
@@ -57,7 +58,7 @@ async function loadSchema(store: Store, settings: Settings, allowsAnySchema: boo
 export function schemaDifference(source: SchemaSource, { nis, folders }: Config['schema']): string | undefined {
   if (nis !== undefined && nis !== source.nis)
     return `schema.nis is ${nis}, and the directory's NIS schema ${source.nis}`;
-  return folders.length === 0 ? undefined : readSchemaFolders(() => filesDifference(source.files, folders));
+  return folders.length === 0 ? undefined : rejectAsUsage(() => filesDifference(source.files, folders));
 }
 
 export interface OpenOptions extends Omit<StoreOptions, 'create'> {
@@ -130,16 +131,6 @@ export async function withTrialDirectory(
   } finally {
     removeHandlers();
     removeFolder();
-  }
-}
-
-/** Runs `work` on names from the command line. An `LdapError` becomes a `UsageError`. */
-function rejectAsUsage<T>(work: () => T): T {
-  try {
-    return work();
-  } catch (error) {
-    if (error instanceof LdapError) throw new UsageError(describeError(error), { cause: error });
-    throw error;
   }
 }
 

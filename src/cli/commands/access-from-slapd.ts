@@ -6,7 +6,7 @@ import { Schema } from '../../schema/index.js';
 import { AtomicFile } from '../atomic-file.js';
 import { addSettingFlags } from '../config/index.js';
 import { CliError } from '../exit.js';
-import { readSchemaFolders } from '../open-directory.js';
+import { rejectAsUsage } from '../open-directory.js';
 import { loadSettings } from '../options.js';
 
 const EXAMPLES = `
@@ -50,7 +50,7 @@ export function addFromSlapd(access: Command): void {
     .addHelpText('after', EXAMPLES)
     .action((file: string, { output }: { output?: string }, self: Command) => {
       const { folders, nis } = loadSettings(self).config.schema;
-      const schema = readSchemaFolders(() => Schema.load({ extra: folders, nis }));
+      const schema = rejectAsUsage(() => Schema.load({ extra: folders, nis }));
       const translation = translate(readFileSync(file === '-' ? 0 : file, 'utf8'), schema);
       process.stderr.write(translation.remarks.map(formatRemark).join(''));
       if (translation.translatedCount === 0)

@@ -3,7 +3,7 @@ import type { SchemaChange } from '../../partition/index.js';
 import { Schema, type SchemaSource } from '../../schema/index.js';
 import { currentRules, parseRulesText } from '../access/rules-file.js';
 import { UsageError } from '../exit.js';
-import { type OpenDirectory, readSchemaFolders, withDirectory } from '../open-directory.js';
+import { type OpenDirectory, rejectAsUsage, withDirectory } from '../open-directory.js';
 import { commandGroup, directoryCommand, resolveSettings, type Settings } from '../options.js';
 
 const EXAMPLES = `
@@ -36,7 +36,7 @@ function mergeSource(currentSource: SchemaSource, { config }: Settings, removesF
   if (nis === undefined && folders.length === 0 && !removesFiles)
     throw new UsageError('which schema? give --schema-folders, --schema-nis or --without-files');
   if (folders.length > 0 && removesFiles) throw new UsageError('--without-files and schema.folders are both given');
-  const loadFiles = () => readSchemaFolders(() => Schema.load({ extra: folders, nis }).source.files);
+  const loadFiles = () => rejectAsUsage(() => Schema.load({ extra: folders, nis }).source.files);
   const files = removesFiles ? [] : folders.length > 0 ? loadFiles() : currentSource.files;
   return { nis: nis ?? currentSource.nis, files };
 }

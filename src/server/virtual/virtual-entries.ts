@@ -16,9 +16,6 @@ import type { ComputedEntry, VirtualAttributes } from './virtual-attributes.js';
 
 const NO_ENTRY_ID = Buffer.alloc(16);
 
-/** Most DNs for which nodes are cached. */
-const MAX_NODES = 1000;
-
 export interface VirtualEntry {
   readonly dn: Dn;
   readonly node: Node;
@@ -40,7 +37,7 @@ export class VirtualEntries {
   readonly #partition: Partition;
   readonly #rootDse: VirtualTree;
   readonly #trees: readonly VirtualTree[];
-  /** Access rules cache their decisions by node. */
+  /** By DN of the computed entries, which are few. Access rules cache their decisions by node. */
   readonly #nodes = new Map<string, { readonly dn: Dn; readonly node: Node }>();
 
   constructor(partition: Partition, config: Config, statistics: Statistics, siblings: Siblings | undefined) {
@@ -79,7 +76,7 @@ export class VirtualEntries {
       const parent = parentText.length === 0 ? undefined : this.#place(parentText.join(',')).node;
       const node = { id: NO_ENTRY_ID, parent, normRdn: dn.rdns[0]?.norm ?? dn.norm, dn: Buffer.from(text) };
       place = { dn, node };
-      if (this.#nodes.size < MAX_NODES) this.#nodes.set(text, place);
+      this.#nodes.set(text, place);
     }
     return place;
   }
