@@ -1,11 +1,11 @@
 import { stat, statfs } from 'node:fs/promises';
-import { totalmem } from 'node:os';
 import { join } from 'node:path';
 import { SPARE_CONNECTIONS } from '../../server/listen/listener.js';
 import { openFilesLimit } from '../../server/processes/open-files.js';
 import type { Config } from '../../server/settings/index.js';
 import { isHBaseUrl } from '../../store/hbase/settings.js';
 import { DATA_FILE } from '../../store/lmdb/file/data-file.js';
+import { memoryLimit } from '../../store/lmdb/file/read-ahead.js';
 import { ControlClient } from '../control-client.js';
 import { formatNumber, pluralize } from '../exit.js';
 import type { Settings } from '../options.js';
@@ -50,7 +50,7 @@ export async function checkFiles({ config }: Settings): Promise<Finding[]> {
 /** Compares what the limits let requests, answers and hashes take with the memory of the machine or container. */
 export async function checkMemory({ config }: Settings): Promise<Finding[]> {
   const { limits, workers, credentialCache, passwords } = config;
-  const memoryBytes = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
+  const memoryBytes = memoryLimit();
   const processCount = workers === 'auto' ? growthRules().maxProcesses : workers > 1 ? workers + 1 : 1;
   const processBytes =
     PROCESS_BYTES +

@@ -1,11 +1,11 @@
 import { batchesOf } from '../../store/batches.js';
-import { cellCounter } from '../../store/row.js';
 import type { Draft } from '../model/draft.js';
 import { draftFromRow } from '../model/entry-cells.js';
+import { countEntries } from '../model/entry-count.js';
 import { ImpliedRows, implyType } from '../model/implied.js';
 import type { Index, MissingIndex } from '../model/index-set.js';
 import { drawRuns } from '../model/sample-runs.js';
-import { childrenRange, indexTable, MASTER_TABLE, Q, ROOT_ID, TREE, TREE_TABLE, UUID_BYTES } from '../model/tables.js';
+import { indexTable, MASTER_TABLE, UUID_BYTES } from '../model/tables.js';
 import type { WriteContext } from '../write/context.js';
 
 /** Number of entries from which the cost is estimated. */
@@ -31,7 +31,7 @@ export async function estimateCosts(context: WriteContext, indexes: readonly Mis
       }
     }
   }
-  const factor = sampleCount === 0 ? 0 : (await countEntries(context)) / sampleCount;
+  const factor = sampleCount === 0 ? 0 : (await countEntries(context.store)) / sampleCount;
   return sums.map(({ rows, bytes }) => ({ rows: Math.round(rows * factor), bytes: Math.round(bytes * factor) }));
 }
 
@@ -48,11 +48,4 @@ function addRows(
   implyType(type, draft.ofType(type), index, implied);
   sum.rows += implied.rows.length;
   for (const { keyPrefix } of implied.rows) sum.bytes += keyPrefix.length + UUID_BYTES;
-}
-
-async function countEntries({ store }: WriteContext): Promise<number> {
-  let count = 0;
-  for await (const { rows } of batchesOf(store.scan(TREE_TABLE.name, childrenRange(ROOT_ID))))
-    for (const row of rows) count += 1 + Number(cellCounter(row, TREE.treeInfo, Q.subLevelCount));
-  return count;
 }

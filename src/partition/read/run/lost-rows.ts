@@ -1,18 +1,8 @@
-import { batchesOf } from '../../../store/batches.js';
 import type { Reader } from '../../../store/contract.js';
-import { cellCounter } from '../../../store/row.js';
 import { damaged } from '../../../store/store-error.js';
+import { countEntries } from '../../model/entry-count.js';
 import { OBJECT_CLASS_OID } from '../../model/index-set.js';
-import {
-  childrenRange,
-  equalityPrefix,
-  indexTable,
-  MASTER_TABLE,
-  Q,
-  ROOT_ID,
-  TREE,
-  TREE_TABLE,
-} from '../../model/tables.js';
+import { equalityPrefix, indexTable, MASTER_TABLE, TREE_TABLE } from '../../model/tables.js';
 import type { SearchContext } from './search-context.js';
 
 const OBJECT_CLASS_TABLE = indexTable(OBJECT_CLASS_OID).name;
@@ -46,19 +36,10 @@ function lostRowError(id: Buffer, reason: string): Error {
   return damaged(MASTER_TABLE.name, Buffer.from(id), `it is missing, and ${reason}`);
 }
 
-/** Returns the number of rows in the tree table by the counters: of each suffix, the entry and the entries below. */
-async function countRowsByCounters(reader: Reader): Promise<number> {
-  const scan = reader.scan(TREE_TABLE.name, childrenRange(ROOT_ID));
-  let rowCount = 0;
-  for await (const batch of batchesOf(scan))
-    for (const row of batch.rows) rowCount += 1 + Number(cellCounter(row, TREE.treeInfo, Q.subLevelCount));
-  return rowCount;
-}
-
 /** Checks the `count` of a scan of the whole tree table. Throws `damaged` if counters in the snapshot say more. */
 export async function requireAllRows(context: SearchContext, reader: Reader, count: number): Promise<void> {
   if (!context.store.supports.snapshot) return;
-  const countedRows = await countRowsByCounters(reader);
+  const countedRows = await countEntries(reader);
   if (count < countedRows)
     throw damaged(TREE_TABLE.name, undefined, `it has ${count} rows, and its counters say ${countedRows}`);
 }
