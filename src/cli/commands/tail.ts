@@ -24,7 +24,7 @@ The lines are those of the access log, whether or not the server writes one.
 const PARAMETERS = ['op', 'who', 'client', 'base', 'slowerThan', 'failed'];
 
 function parseMilliseconds(text: string): number {
-  if (!/^\d{1,9}(\.\d+)?$/.test(text)) throw new InvalidArgumentError('a number of milliseconds is wanted.');
+  if (!/^\d{1,9}(\.\d+)?$/.test(text)) throw new InvalidArgumentError('is not a number of milliseconds');
   return Number(text);
 }
 
