@@ -147,14 +147,18 @@ for (const engine of NEAR_ENGINES) {
       await fixture.delete(bosses);
       for (const group of [`(memberOf=${inner})`, `(memberOf=${outer})`, `(!(memberOf=${GROUPS}))`]) {
         const params = fixture.params({ filter: `(&(cn=ann)${group})` });
-        // It reads first whether there are dynamic groups.
-        await fixture.find(`(&(cn=ann)${group})`);
-        const found: string[] = [];
-        const entry = ({ dn }: { dn: Buffer }) => void found.push(dn.toString());
-        const outcome = fixture.partition.search(params, { entry, reference: () => undefined });
-        if (engine === 'memory' || engine === 'lmdb') expect(found, group).to.deep.equal([ann]);
-        await outcome;
-        expect(found, group).to.deep.equal([ann]);
+        let isAtOnce: boolean;
+        do {
+          // A search reads first whether there are dynamic groups, after each change of the directory: the deletion and
+          // the search for late references to the deleted entry.
+          await fixture.find(`(&(cn=ann)${group})`);
+          const found: string[] = [];
+          const entry = ({ dn }: { dn: Buffer }) => void found.push(dn.toString());
+          const outcome = fixture.partition.search(params, { entry, reference: () => undefined });
+          isAtOnce = found.length > 0;
+          await outcome;
+          expect(found, group).to.deep.equal([ann]);
+        } while (!isAtOnce && (engine === 'memory' || engine === 'lmdb'));
       }
       const stored = attributes.filter(({ description }) => /^(objectClass|cn|memberURL)$/.test(description));
       await fixture.add(bosses, Object.fromEntries(stored.map(({ description, values }) => [description, values])));
