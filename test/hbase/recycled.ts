@@ -20,7 +20,7 @@ import { checkSpec, noTable, sameSpec } from '../../src/store/tables.js';
 import { freshPrefix, runningHBase } from './server.js';
 
 /** A table in which more rows were deleted is made anew: a scan of it costs more than that. */
-const WORN_ROWS = 1000;
+const WORN_ROWS = 300;
 /** Rows that were deleted, by HBase's name of the table. */
 const deleted = new Map<string, number>();
 

@@ -18,7 +18,7 @@ for (const engine of ENGINES) {
     // More than a builder reads at once.
     const COUNT = 300;
 
-    beforeEach(async () => {
+    before(async () => {
       fixture = await openFixture(engine);
       await fixture.unit('people');
       await fixture.load(
@@ -28,10 +28,18 @@ for (const engine of ENGINES) {
         })),
       );
     });
+    // The next test meets the indexes of a new directory.
     afterEach(async () => {
       await fixture.expectClean();
-      await fixture.close();
+      const { partition } = fixture;
+      const added = partition.indexes().filter(({ attribute, substring }) => {
+        return ['employeeNumber', 'title'].includes(attribute) || (attribute === 'sn' && substring);
+      });
+      for (const { attribute } of added) await partition.dropIndex(attribute);
+      if (!state('sn')) await partition.addIndex('sn');
+      await partition.buildIndexes();
     });
+    after(() => fixture.close());
 
     const plan = async (filter: string) => (await fixture.partition.explain(fixture.params({ filter }))).plan;
     const state = (attribute: string) => fixture.partition.indexes().find((i) => i.attribute === attribute)?.state;
@@ -60,16 +68,16 @@ for (const engine of ENGINES) {
       let stop = false;
       let writes = 0;
       const writer = async (k: number): Promise<void> => {
-        for (let n = k; !stop; n += 4) {
-          const dn = `cn=p${n % COUNT},${PEOPLE}`;
+        for (let n = k; !stop; n += 2) {
+          const cn = `p${n % COUNT}`;
+          const dn = `cn=${cn},${PEOPLE}`;
           await fixture.modify(dn, change('replace', 'employeeNumber', `w${n}`), change('replace', 'title', 't'));
-          if (n % 5 === 0)
-            await fixture.delete(dn).then(() => fixture.person(`p${n % COUNT}`, PEOPLE, { employeeNumber: 'again' }));
+          if (n % 5 === 0) await fixture.delete(dn).then(() => fixture.person(cn, PEOPLE, { employeeNumber: 'again' }));
           writes++;
           await new Promise((resolve) => setImmediate(resolve));
         }
       };
-      const writers = [0, 1, 2, 3].map(writer);
+      const writers = [0, 1].map(writer);
       await fixture.partition.addIndex('employeeNumber', { substring: true });
       await Promise.all([fixture.partition.buildIndexes(), fixture.partition.buildIndexes()]);
       stop = true;
@@ -97,8 +105,8 @@ for (const engine of ENGINES) {
       expect(told).to.deep.equal([]);
       expect(seen).to.be.greaterThan(0);
       expect(again.indexes().find((i) => i.attribute === 'employeeNumber')?.state).to.equal('ready');
-      await fixture.modify(`cn=p1,${PEOPLE}`, change('replace', 'employeeNumber', '99'));
-      expect(await fixture.find('(employeeNumber=99)')).to.deep.equal([`cn=p1,${PEOPLE}`]);
+      await fixture.modify(`cn=p1,${PEOPLE}`, change('replace', 'employeeNumber', '98'));
+      expect(await fixture.find('(employeeNumber=98)')).to.deep.equal([`cn=p1,${PEOPLE}`]);
     });
 
     it('an index is extended by substrings and stays in use meanwhile', async () => {
@@ -112,50 +120,9 @@ for (const engine of ENGINES) {
       await refused('entryAlreadyExists', fixture.partition.addIndex('sn', { substring: true }));
     });
 
-    near('an index with substrings finds every entry when lists are shorter than before', async () => {
-      // More than are compared with others at once.
-      const many = engine === 'hbase' ? 100 : 2100;
-      const given = Array.from({ length: many }, (_, n) => fixture.person(`long-${n}`, PEOPLE));
-      await Promise.all(given);
-      await fixture.partition.addIndex('sn', { substring: true });
-      await fixture.partition.buildIndexes();
-      const { recentCounts: recent } = fixture.partition.context.shared.indexes;
-      const table = indexTable('2.5.4.4').name;
-      const grams = ['lon', 'ong', 'ng-', 'g-1', '-12'].map((text) => gramPrefix(Buffer.from(text), 0));
-      const tell = (told: number): void => {
-        for (const gram of grams) {
-          recent.get(table, gram);
-          recent.set(table, gram, told);
-        }
-      };
-      for (const told of [0, 3, 1500, 1e6]) {
-        tell(told);
-        expect(await fixture.find('(sn=*long-*)'), String(told)).to.have.length(many);
-        expect(await fixture.find('(sn=*long-12*)'), String(told)).to.have.length(many > 100 ? 111 : 1);
-      }
-      // The number of candidates, by which a search is judged, is of now.
-      tell(2);
-      const { compiler, shared, membersOf } = fixture.partition.context;
-      const { filter, viewer } = fixture.params({ filter: '(sn=*long-*)' });
-      const asking = { indexes: shared.indexes, reader: fixture.store, membersOf };
-      const chosen = await planIndexes(compiler.compile(filter, viewer).filter, asking);
-      expect(chosen?.count).to.equal(many);
-    });
-
-    near('an index with substrings intersects two parts of a pattern', async () => {
-      const names = Array.from({ length: 60 }, (_, n) => `red-${n % 3}-green-${n % 20}`);
-      for (const [n, sn] of names.entries()) await fixture.person(`c${n}`, PEOPLE, { sn });
-      await fixture.partition.addIndex('sn', { substring: true });
-      await fixture.partition.buildIndexes();
-      const filter = '(sn=*red-0*green-1*)';
-      const expected = names.filter((name) => /red-0.*green-1/.test(name)).length;
-      expect(expected).to.be.greaterThan(5);
-      expect(await fixture.find(filter)).to.have.length(expected);
-      const explained = await fixture.partition.explain(fixture.params({ filter }));
-      expect([explained.plan, explained.candidates]).to.deep.equal(['index', expected]);
-    });
-
     it('an index is dropped and added again while it is built', async () => {
+      const wanted = await fixture.find('(employeeNumber=*49*)');
+      expect(wanted).to.not.deep.equal([]);
       await fixture.partition.addIndex('employeeNumber', {});
       let dropped: Promise<void> | undefined;
       await fixture.partition.buildIndexes(() => {
@@ -166,7 +133,7 @@ for (const engine of ENGINES) {
       await dropped;
       await fixture.partition.buildIndexes();
       expect(state('employeeNumber')).to.equal('ready');
-      expect(await fixture.find('(employeeNumber=*49*)')).to.have.length(COUNT / 50);
+      expect(await fixture.find('(employeeNumber=*49*)')).to.deep.equal(wanted);
     });
 
     near('of two concurrent builds of an index of one attribute one is refused as busy, or waits', async () => {
@@ -311,17 +278,60 @@ for (const engine of ENGINES) {
     it('another front end of the same store uses a new index', async () => {
       const other = await Partition.open(fixture.store, fixture.partition.schema);
       await fixture.partition.addIndex('employeeNumber', {});
-      await other.modify(fixture.dn(`cn=p1,${PEOPLE}`), [change('replace', 'employeeNumber', '99')], { dn: '' });
+      await other.modify(fixture.dn(`cn=p1,${PEOPLE}`), [change('replace', 'employeeNumber', '97')], { dn: '' });
       await fixture.partition.buildIndexes();
-      await other.modify(fixture.dn(`cn=p2,${PEOPLE}`), [change('replace', 'employeeNumber', '99')], { dn: '' });
+      await other.modify(fixture.dn(`cn=p2,${PEOPLE}`), [change('replace', 'employeeNumber', '97')], { dn: '' });
       const found: string[] = [];
-      await other.search(fixture.params({ filter: '(employeeNumber=99)' }), {
+      await other.search(fixture.params({ filter: '(employeeNumber=97)' }), {
         entry: (hit) => void found.push(hit.dn.toString()),
         reference: () => undefined,
       });
       expect(found).to.have.length(2);
       await fixture.partition.dropIndex('employeeNumber');
-      await other.modify(fixture.dn(`cn=p2,${PEOPLE}`), [change('replace', 'employeeNumber', '98')], { dn: '' });
+      await other.modify(fixture.dn(`cn=p2,${PEOPLE}`), [change('replace', 'employeeNumber', '96')], { dn: '' });
+    });
+
+    near('an index with substrings intersects two parts of a pattern', async () => {
+      const names = Array.from({ length: 60 }, (_, n) => `red-${n % 3}-green-${n % 20}`);
+      for (const [n, sn] of names.entries()) await fixture.person(`c${n}`, PEOPLE, { sn });
+      await fixture.partition.addIndex('sn', { substring: true });
+      await fixture.partition.buildIndexes();
+      const filter = '(sn=*red-0*green-1*)';
+      const expected = names.filter((name) => /red-0.*green-1/.test(name)).length;
+      expect(expected).to.be.greaterThan(5);
+      expect(await fixture.find(filter)).to.have.length(expected);
+      const explained = await fixture.partition.explain(fixture.params({ filter }));
+      expect([explained.plan, explained.candidates]).to.deep.equal(['index', expected]);
+    });
+
+    near('an index with substrings finds every entry when lists are shorter than before', async () => {
+      // More than are compared with others at once.
+      const many = engine === 'hbase' ? 100 : 2100;
+      const given = Array.from({ length: many }, (_, n) => fixture.person(`long-${n}`, PEOPLE));
+      await Promise.all(given);
+      await fixture.partition.addIndex('sn', { substring: true });
+      await fixture.partition.buildIndexes();
+      const { recentCounts: recent } = fixture.partition.context.shared.indexes;
+      const table = indexTable('2.5.4.4').name;
+      const grams = ['lon', 'ong', 'ng-', 'g-1', '-12'].map((text) => gramPrefix(Buffer.from(text), 0));
+      const tell = (told: number): void => {
+        for (const gram of grams) {
+          recent.get(table, gram);
+          recent.set(table, gram, told);
+        }
+      };
+      for (const told of [0, 3, 1500, 1e6]) {
+        tell(told);
+        expect(await fixture.find('(sn=*long-*)'), String(told)).to.have.length(many);
+        expect(await fixture.find('(sn=*long-12*)'), String(told)).to.have.length(many > 100 ? 111 : 1);
+      }
+      // The number of candidates, by which a search is judged, is of now.
+      tell(2);
+      const { compiler, shared, membersOf } = fixture.partition.context;
+      const { filter, viewer } = fixture.params({ filter: '(sn=*long-*)' });
+      const asking = { indexes: shared.indexes, reader: fixture.store, membersOf };
+      const chosen = await planIndexes(compiler.compile(filter, viewer).filter, asking);
+      expect(chosen?.count).to.equal(many);
     });
   });
 }
