@@ -4,7 +4,7 @@
  *
  * FILE is a part of a test file's path (`cli`, `store/suite`); none means all. The files are run by several processes
  * (`test-lane.mjs`), each one file after another: those over HBase by one, which starts a single HBase for them, the
- * others by `--lanes` (2).
+ * others by `--lanes` (3, since tests wait as much as they compute).
  *
  * When all files are done, a file that failed runs once more, alone. If it passes then, its tests count as passed, and
  * its first failure is printed under `=== FLAKY ===`. More than three flaky files fail the run. `--bail` gives no
@@ -42,7 +42,7 @@ const { values, positionals } = parseArgs({
     grep: { type: 'string', short: 'g' },
     dist: { type: 'string', default: 'dist' },
     bail: { type: 'boolean', default: false },
-    lanes: { type: 'string', default: '2' },
+    lanes: { type: 'string', default: '3' },
     soak: { type: 'boolean', default: false },
     times: { type: 'string', default: '1' },
   },
