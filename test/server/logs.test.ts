@@ -7,6 +7,7 @@ import { writeSequence } from '../../src/protocol/asn1.js';
 import { ControlOid, ExtendedOid } from '../../src/protocol/oids.js';
 import { contextTag, OCTET_STRING } from '../../src/protocol/tags.js';
 import type { SettingValues } from '../../src/server/settings/index.js';
+import { run } from '../cli/rowan.js';
 import { ADMIN, attributes, CHEAP, PEOPLE, personAttributes, personDn, start } from './directory.js';
 import { RawClient, simpleBind } from './raw-client.js';
 
@@ -222,5 +223,20 @@ describe('server: logs', () => {
     const told = running.lines.filter((line) => /cannot be written.*ENOSPC/.test(line));
     expect(told).to.have.length(2);
     expect(running.server.services.statistics.logLinesDropped).to.be.greaterThan(6);
+  });
+
+  it('lines that wait are written by a process that exits while its log ends', async () => {
+    const path = join(folder, 'exit.log');
+    const module = new URL('../../src/server/logs/line-file.js', import.meta.url).href;
+    const program = `import { LineFile } from '${module}';
+      const options = { name: 'log', output: '${path}', mode: 0o600, delayMs: 0, log: console, statistics: {} };
+      const file = new LineFile(options);
+      file.append(Buffer.from('a'.repeat(70_000) + '\\n'));
+      file.append(Buffer.from('second\\n'));
+      void file.close();
+      process.exit();`;
+    const ended = await run(process.execPath, ['--input-type=module', '-e', program]);
+    expect(ended).to.deep.equal({ code: 0, stdout: '', stderr: '' });
+    expect(readFileSync(path, 'utf8')).to.match(/^second$/m);
   });
 });

@@ -188,11 +188,12 @@ export class LineFile {
 
   /** Writes the waiting lines and closes the file. Resolves when that is done. */
   async close(): Promise<void> {
-    process.off('exit', this.#writeRest);
     await new Promise<void>((resolve) => {
       this.#onClosed = resolve;
       this.#flush();
     });
+    // The process may exit before that, which writes the waiting lines.
+    process.off('exit', this.#writeRest);
   }
 }
 
