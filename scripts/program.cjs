@@ -1,5 +1,6 @@
 // Loads the bundled command line with the V8 code cache of `code-cache.mjs`, which saves a third of the start time.
 // Without the cache, or with that of another Node or V8, V8 compiles as usual.
+const { isAscii } = require('node:buffer');
 const { readFileSync } = require('node:fs');
 const { createRequire, wrap } = require('node:module');
 const { dirname, join } = require('node:path');
@@ -17,9 +18,15 @@ function readCache() {
   }
 }
 
+/** Reads ASCII as Latin-1: V8 then needs half the memory and less time. */
+function readSource() {
+  const source = readFileSync(FILE);
+  return source.toString(isAscii(source) ? 'latin1' : 'utf8');
+}
+
 function loadProgram() {
   const cachedData = readCache();
-  const script = new Script(wrap(readFileSync(FILE, 'utf8')), { filename: FILE, cachedData });
+  const script = new Script(wrap(readSource()), { filename: FILE, cachedData });
   const module = { exports: {} };
   script.runInThisContext()(module.exports, createRequire(FILE), module, FILE, dirname(FILE));
   return { program: module.exports, script };
