@@ -18,7 +18,8 @@ function onPath(program: string): boolean {
 }
 
 const JAVA_AND_MAVEN: Part = {
-  present: () => runs('java', '-version') && runs('mvn', '-v'),
+  // They are not run: each process that imports the engines asks.
+  present: () => onPath('java') && onPath('mvn'),
   remedy: 'apt-get install openjdk-17-jdk-headless maven',
 };
 

@@ -76,7 +76,9 @@ export class Claimants {
   async work(processes: number, isDone: () => boolean): Promise<void> {
     try {
       while (!isDone()) {
-        while (this.#running.size < processes) this.#start();
+        // Until enough were killed, each dies early and none takes its place: the files cannot be done before.
+        const wanted = this.kills < LEAST_KILLS ? processes - this.kills : processes;
+        while (this.#running.size < wanted) this.#start();
         if (this.errors.includes('Error')) throw new Error(this.errors);
         await sleep(20);
       }
@@ -87,7 +89,6 @@ export class Claimants {
   }
 
   #start(): void {
-    // Until enough claimants were killed, each one dies early, long before the files are done.
     const commits = 1 + this.#random.int(this.kills < LEAST_KILLS ? EARLY_COMMITS : 2 * this.#commits);
     // What comes behind a commit is moves of files.
     const after = this.#random.chance(0.5) ? 0 : 1 + this.#random.int(10);

@@ -9,7 +9,7 @@ import { rounds } from '../rounds.js';
 import { Claimants, dropFiles, expectOnce, isDone, LEAST_KILLS, makeCounters } from './claimants.js';
 import { Drop } from './drop.js';
 
-const FILES = rounds(60, 2000);
+const FILES = rounds(12, 2000);
 
 describe('eight claimants of a drop folder on one LMDB folder, in four processes killed with -9', () => {
   const drop = new Drop();
