@@ -42,7 +42,7 @@ describe('cli: the bundled program', () => {
     const started = new Set<string>();
     for (const name of files) {
       const text = readFileSync(join(BUNDLE, name), 'utf8');
-      for (const [, path] of text.matchAll(/new URL\("\.\/([\w-]+\.js)", (?:__url|import\.meta\.url)\)/g))
+      for (const [, path] of text.matchAll(/new URL\("\.\/([\w-]+\.js)",\s*(?:__url|import\.meta\.url)\)/g))
         started.add(path!);
       expect(readdirSync(BUNDLE)).to.include(`${name}.map`);
     }
