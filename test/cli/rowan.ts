@@ -1,10 +1,14 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, fork, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { cpSync, mkdtempSync, rmSync } from 'node:fs';
+import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
+import { MARK, type Task } from './runner.js';
 
 export const SUFFIX = 'dc=example,dc=com';
 export const PEOPLE = `ou=people,${SUFFIX}`;
@@ -68,9 +72,65 @@ export function rowan(args: readonly string[], options: RunOptions = {}): Promis
   return run(process.execPath, [MAIN, ...args], options);
 }
 
-/** `rowan ARGS` that must end well; its standard output. */
+/** The process in which `rowanDoes` runs commands; undefined before the first one and after its end. */
+let runner: ChildProcess | undefined;
+let isRunnerBusy = false;
+
+function startRunner(): ChildProcess {
+  const child = fork(fileURLToPath(new URL('runner.js', import.meta.url)), { silent: true });
+  child.once('exit', () => {
+    runner = undefined;
+  });
+  // It does not keep the process of the tests.
+  for (const handle of [child, child.stdout as Socket, child.stderr as Socket]) handle.unref();
+  return child;
+}
+
+function readUntilMark(stream: Readable): Promise<string> {
+  let text = '';
+  return new Promise((resolve) => {
+    stream.on('data', function read(data: Buffer) {
+      text += data.toString('latin1');
+      if (!text.endsWith(MARK)) return;
+      stream.off('data', read);
+      resolve(Buffer.from(text.slice(0, -MARK.length), 'latin1').toString());
+    });
+  });
+}
+
+/** Runs a command in the process that has run others. Rejects if it ends the process. */
+async function runWarm(args: readonly string[], { env, cwd, input }: RunOptions): Promise<Ended> {
+  runner ??= startRunner();
+  const child = runner;
+  const ending = new AbortController();
+  const exit = once(child, 'exit', ending).then(([code, signal]) => {
+    throw new Error(`rowan ${args.join(' ')} ended the process that runs commands, with ${signal ?? `code ${code}`}`);
+  });
+  isRunnerBusy = true;
+  child.channel!.ref();
+  try {
+    const ended = Promise.all([
+      once(child, 'message', ending),
+      readUntilMark(child.stdout!),
+      readUntilMark(child.stderr!),
+    ]);
+    child.send({ args, env: cleanEnvironment(env), cwd: cwd ?? process.cwd(), input: input ?? '' } satisfies Task);
+    const [[code], stdout, stderr] = await Promise.race([ended, exit]);
+    return { code, stdout, stderr };
+  } finally {
+    isRunnerBusy = false;
+    exit.catch(() => undefined);
+    ending.abort();
+    child.channel?.unref();
+  }
+}
+
+/**
+ * `rowan ARGS` that must end well; its standard output. It runs in a process that has run other commands; in one of its
+ * own if that is busy.
+ */
 export async function rowanDoes(args: readonly string[], options: RunOptions = {}): Promise<string> {
-  const ended = await rowan(args, options);
+  const ended = await (isRunnerBusy ? rowan(args, options) : runWarm(args, options));
   expect(ended.code, `rowan ${args.join(' ')}\n${ended.stdout}${ended.stderr}`).to.equal(0);
   return ended.stdout;
 }
