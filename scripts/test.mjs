@@ -20,6 +20,7 @@
  */
 import { fork } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, statfsSync } from 'node:fs';
+import { getPriority, setPriority } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -30,6 +31,8 @@ const FILE_MS = 20 * 60_000;
 const MOST_FLAKY = 3;
 /** Length of the list of the slowest files. */
 const SLOWEST = 10;
+/** Niceness of the lanes beside HBase's, which is the longest and waits much, so that they use what it leaves. */
+const NICENESS = 5;
 const MEMORY = '/dev/shm';
 /** Memory that must be free for temporary folders. */
 const MEMORY_BYTES = 6 * 2 ** 30;
@@ -132,10 +135,12 @@ function failed(title, why) {
 /** Runs processes one after another until the queue is empty. */
 class Lane {
   #queue;
+  #niceness;
   #leftOut = [];
 
-  constructor(queue) {
+  constructor(queue, niceness = 0) {
     this.#queue = queue;
+    this.#niceness = niceness;
   }
 
   async run() {
@@ -145,6 +150,7 @@ class Lane {
   /** Resolves when the process has ended, because the queue is empty or a file has ended the process. */
   #process() {
     const child = fork(LANE, [], { env, stdio: 'inherit' });
+    setPriority(child.pid, Math.min(19, getPriority() + this.#niceness));
     let task;
     let begun;
     let timer;
@@ -233,7 +239,7 @@ if (tasks.overHBase.length + tasks.others.length === 0)
 await Promise.all([
   // The HBase of this lane has ended by then, so the lane takes other files.
   new Lane(tasks.overHBase).run().then(() => new Lane(tasks.others).run()),
-  ...Array.from({ length: lanes }, () => new Lane(tasks.others).run()),
+  ...Array.from({ length: lanes }, () => new Lane(tasks.others, NICENESS).run()),
 ]);
 await secondRun();
 if (sum('passed') + sum('failed') + sum('skipped') === 0) failed('the tests', `none matches ${values.grep}`);
