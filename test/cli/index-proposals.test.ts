@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import type { RawClient } from '../server/raw-client.js';
-import { PEOPLE, rowan, rowanDoes, Sandbox } from './rowan.js';
+import { RawClient } from '../server/raw-client.js';
+import { ADMIN, PASSWORD, PEOPLE, rowan, rowanDoes, Sandbox } from './rowan.js';
 import { TwoWorkers } from './workers.js';
 
 const EACH = 60;
@@ -8,12 +8,8 @@ const MAKE = { env: { ROWAN_INDEXES_AUTO: 'make' } };
 
 describe('rowan index proposals', () => {
   const sandbox = new Sandbox();
-  let workers: TwoWorkers;
   before(() => sandbox.initSample());
-  after(async () => {
-    workers?.close();
-    await sandbox.remove();
-  });
+  after(() => sandbox.remove());
 
   async function search(client: RawClient, attribute: string): Promise<void> {
     const filter = { type: 'equal', attribute, value: Buffer.from('nobody') } as const;
@@ -23,7 +19,7 @@ describe('rowan index proposals', () => {
   const proposals = (...args: string[]) => rowanDoes(['index', 'proposals', '--data', sandbox.data, ...args]);
 
   it('has what both workers looked at in vain, cn=Monitor as well, and the job makes the index', async () => {
-    workers = await TwoWorkers.start(sandbox, ['--log-slow-search-rows', '2']);
+    const workers = await TwoWorkers.start(sandbox, ['--log-slow-search-rows', '2']);
     for (const client of await workers.both()) for (let n = 0; n < EACH; n++) await search(client, 'description');
     workers.close();
     await workers.server.stop();
@@ -32,8 +28,9 @@ describe('rowan index proposals', () => {
       /^rowan index add description: 120 searches, \d+ rows in vain, last [-0-9]+; cost: \d+ rows, \d+ KiB\n$/,
     );
 
-    workers = await TwoWorkers.start(sandbox, ['--log-slow-search-rows', '2', '--indexes-auto', 'make']);
-    const client = await workers.admin(2);
+    const server = await sandbox.serve(['--log-slow-search-rows', '2', '--indexes-auto', 'make']);
+    const client = await RawClient.open(server.port);
+    expect(await client.bind(ADMIN, PASSWORD)).to.equal(0);
     const { entries } = await client.search('cn=Index Proposals,cn=Monitor', { attributes: ['description'] });
     expect(entries[0]!.attributes.get('description')!.map(String)).to.deep.equal([text.trim()]);
     const said = await rowanDoes(['jobs', 'run', 'indexes', '--data', sandbox.data], MAKE);
@@ -46,7 +43,8 @@ describe('rowan index proposals', () => {
     expect(await list()).to.match(/^description .* ready +equality, presence$/m);
 
     await search(client, 'title');
-    await workers.server.stop();
+    client.close();
+    await server.stop();
     expect(await proposals('--forget')).to.match(/^rowan index add title: /);
     expect(await proposals()).to.equal('');
     const off = ['index', 'proposals', '--data', sandbox.data];
