@@ -9,7 +9,7 @@ import { openHBaseStore } from '../../src/store/hbase/index.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
 import { rowanDoes, Sandbox } from '../cli/rowan.js';
 import { addPerson, personDn, replace, TwoWorkers, workerOf } from '../cli/workers.js';
-import { freshPrefix, hbase } from '../hbase/server.js';
+import { borrowTables, returnTables } from '../hbase/recycled.js';
 import { ADMIN, attributes, CHEAP, fill, PEOPLE, SUFFIX, start, testSchema } from '../server/directory.js';
 import { RawClient } from '../server/raw-client.js';
 
@@ -119,7 +119,7 @@ describe('a changed group or rule set applies to the next operation of open sess
   });
 
   it('a changed group or rule set applies in each of two front ends over HBase', async function () {
-    const settings = (await hbase(this)).settings(freshPrefix());
+    const settings = await borrowTables(this);
     const stores = [await openHBaseStore(settings), await openHBaseStore(settings)] as const;
     const adminPassword = hashPasswordFast(Buffer.from(ADMIN.password));
     await initDirectory(stores[0], { suffixes: [SUFFIX], adminDn: ADMIN.dn, adminPassword }, testSchema());
@@ -142,6 +142,7 @@ describe('a changed group or rule set applies to the next operation of open sess
       for (const client of clients.splice(0)) client.close();
       for (const server of servers) await server.stop();
       for (const partition of partitions) await partition.close();
+      returnTables(settings);
     }
   }).timeout(600_000);
 });

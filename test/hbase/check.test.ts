@@ -1,11 +1,13 @@
 import { expect } from 'chai';
 import { type HBaseStore, openHBaseStore } from '../../src/store/hbase/index.js';
+import type { HBaseSettings } from '../../src/store/hbase/settings.js';
 import { MARK } from '../../src/store/row.js';
 import { type Fixture, SUFFIX } from '../partition/fixture.js';
 import { openOver, prepare } from '../partition/kill.js';
-import { freshPrefix, hbase } from './server.js';
+import { borrowTables, returnTables } from './recycled.js';
 
 describe('check over HBase beside a front end that stops in the midst of a plan', () => {
+  let settings: HBaseSettings | undefined;
   let store: HBaseStore;
   let writer: Fixture;
   let reader: Fixture;
@@ -15,7 +17,7 @@ describe('check over HBase beside a front end that stops in the midst of a plan'
   let stopAt: string | undefined;
 
   before(async function () {
-    const settings = (await hbase(this)).settings(freshPrefix());
+    settings = await borrowTables(this);
     await prepare(await openHBaseStore(settings));
     const failpoint = async (name: string): Promise<void> => {
       if (name !== stopAt) return;
@@ -29,7 +31,10 @@ describe('check over HBase beside a front end that stops in the midst of a plan'
     writer = await openOver(store);
     reader = await openOver(await openHBaseStore(settings));
   });
-  after(() => Promise.all([writer?.close(), reader?.close()]));
+  after(async () => {
+    await Promise.all([writer?.close(), reader?.close()]);
+    returnTables(settings);
+  });
 
   for (const point of ['row 0 before', 'row 0 after', 'go 0 before'])
     it(`at "${point}": what is half done is no breach`, async () => {

@@ -8,7 +8,7 @@ import { ACTOR, attributes, change, type Fixture, SUFFIX, SYSTEM, testSchema, uu
 import { openOver } from '../partition/kill.js';
 import { inSoak } from '../rounds.js';
 import { Mortal } from './mortal.js';
-import { freshPrefix, hbase } from './server.js';
+import { borrowTables, returnTables } from './recycled.js';
 import { swept } from './swept.js';
 
 /** Front ends alive at once. */
@@ -116,7 +116,7 @@ describe('a front end that dies at any point of any operation over HBase', () =>
   let front: Fixture;
 
   before(async function () {
-    settings = (await hbase(this)).settings(freshPrefix());
+    settings = await borrowTables(this);
     store = await openHBaseStore(settings);
     const directory = { suffixes: [SUFFIX], adminDn: ACTOR.dn, adminPassword: Buffer.from('{CLEARTEXT}x') };
     await initDirectory(store, directory, testSchema());
@@ -125,7 +125,10 @@ describe('a front end that dies at any point of any operation over HBase', () =>
     await front.unit('people');
     await front.unit('elsewhere');
   });
-  after(() => front?.close());
+  after(async () => {
+    await front?.close();
+    returnTables(settings);
+  });
 
   /** Lets a front end do it that dies at this point, if it comes there; gives the points it passed. */
   async function death(name: string, { prepare, run }: Operation, point: string): Promise<readonly string[]> {

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { CHANGES_TABLE } from '../../src/partition/model/tables.js';
 import { openHBaseStore } from '../../src/store/hbase/index.js';
 import { ChangeReader } from '../partition/change-reader.js';
-import { freshPrefix, hbase } from './server.js';
+import { borrowTables, returnTables } from './recycled.js';
 
 const record = (dn: string) =>
   Object.entries({ by: '', csn: 'c', dn, id: 'i'.repeat(16), op: 'add', time: 't'.repeat(8) }).map(([name, value]) => ({
@@ -14,7 +14,7 @@ const append = (dn: string) => ({ steps: [{ table: CHANGES_TABLE.name, append: r
 
 describe('change records over HBase', () => {
   it('of a front end that has a ticket and is not done hold up those behind it', async function () {
-    const settings = (await hbase(this)).settings(freshPrefix());
+    const settings = await borrowTables(this);
     let held: (() => void) | undefined;
     const slow = await openHBaseStore(settings, {
       leaseMs: 5000,
@@ -47,6 +47,7 @@ describe('change records over HBase', () => {
       held?.();
       await slow.close();
       await quick.close();
+      returnTables(settings);
     }
   });
 });

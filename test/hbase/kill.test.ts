@@ -5,7 +5,8 @@ import { type Fixture, seeded } from '../partition/fixture.js';
 import { Front, Ledger, openOver, prepare } from '../partition/kill.js';
 import { WRITERS } from '../partition/kill-model.js';
 import { rounds } from '../rounds.js';
-import { freshPrefix, type HBaseServer, hbase } from './server.js';
+import { borrowTables, returnTables } from './recycled.js';
+import { type HBaseServer, hbase } from './server.js';
 import { swept } from './swept.js';
 import { type Still, standStill, Watcher } from './watcher.js';
 
@@ -16,7 +17,6 @@ const LEASE_MS = 4000;
 describe('front ends killed with -9 over HBase', function () {
   this.timeout(120_000 * KILLS);
   let server: HBaseServer;
-  let prefix: string;
   let settings: HBaseSettings;
   let store: HBaseStore;
   let fixture: Fixture;
@@ -25,8 +25,7 @@ describe('front ends killed with -9 over HBase', function () {
 
   before(async function () {
     server = await hbase(this);
-    prefix = freshPrefix();
-    settings = server.settings(prefix);
+    settings = await borrowTables(this);
     await prepare(await openHBaseStore(settings));
     store = await openHBaseStore(settings, { leaseMs: LEASE_MS });
     fixture = await openOver(store);
@@ -35,6 +34,7 @@ describe('front ends killed with -9 over HBase', function () {
   after(async () => {
     for (const front of fronts) front.end();
     await fixture?.close();
+    returnTables(settings);
   });
 
   const fresh = (): void => {
@@ -52,7 +52,8 @@ describe('front ends killed with -9 over HBase', function () {
         const longer = random.int(6);
         const [one, other] = await Promise.all(
           fronts.map((front, k) => {
-            const place = [server.url(prefix), String(random.int(2 ** 31))];
+            // Of the prefix in an URL the last character is not part.
+            const place = [server.url(settings.prefix.slice(0, -1)), String(random.int(2 ** 31))];
             const after = random.int(1000) + (longer === k ? 2 * LEASE_MS : 0);
             return front.killed([...place, String(k * half), String(half), String(LEASE_MS)], after, true);
           }),

@@ -17,11 +17,12 @@ import { Tickets } from '../../src/store/hbase/journal/tickets.js';
 import { TableRegistry, tableHandle } from '../../src/store/hbase/schema/index.js';
 import { type HBaseSettings, hbaseSettings } from '../../src/store/hbase/settings.js';
 import { checkSpec, noTable, sameSpec } from '../../src/store/tables.js';
-import { freshPrefix, runningHBase } from './server.js';
+import { freshPrefix, hbase, runningHBase } from './server.js';
+import { swept } from './swept.js';
 
-/** A table in which more rows were deleted is made anew: a scan of it costs more than that. */
+/** A table in which more rows would be deleted is made anew: a scan of it costs more than that. */
 const WORN_ROWS = 300;
-/** Rows that were deleted, by HBase's name of the table. */
+/** Rows that were deleted, or were too many for that, by HBase's name of the table. */
 const deleted = new Map<string, number>();
 
 /** Tables that may have rows, by HBase's name. */
@@ -40,10 +41,41 @@ export async function openRecycled(): Promise<Store> {
   return new RecycledStore(await openHBaseStore(settings), settings);
 }
 
+/** As `free`, of those who borrow. */
+const returned: HBaseSettings[] = [];
+
+/**
+ * Where a test that opens stores itself makes a directory, in a hook or test: in tables of an earlier one, emptied. It
+ * returns them when its stores are closed.
+ */
+export async function borrowTables(context: Mocha.Context): Promise<HBaseSettings> {
+  const server = await hbase(context);
+  const settings = returned.pop();
+  if (!settings) return server.settings(freshPrefix());
+  const store = await openHBaseStore(settings);
+  await swept(store, settings, 1);
+  const emptied = new RecycledStore(store, settings);
+  const specs = await store.tables();
+  for (const spec of specs) written.add(tableHandle(settings, spec).name);
+  for (const spec of specs) await emptied.createTable(spec);
+  await store.close();
+  return settings;
+}
+
+/** `settings`: undefined when nothing was borrowed. */
+export function returnTables(settings: HBaseSettings | undefined): void {
+  if (settings) returned.push(settings);
+}
+
 async function newSettings(): Promise<HBaseSettings> {
   const url = process.env.ROWAN_HBASE_URL;
   if (url) return hbaseSettings({ url: url.replace(/(\?|$)/, `/${freshPrefix()}r${process.pid}$1`), regions: 1 });
   return (await runningHBase()).settings(freshPrefix());
+}
+
+interface Left {
+  readonly spec: TableSpec;
+  readonly isEmpty: boolean;
 }
 
 class RecycledStore implements Store {
@@ -53,8 +85,8 @@ class RecycledStore implements Store {
   /** Tables that this store has created: HBase's names of them. */
   readonly #there = new Map<string, string>();
 
-  /** Tables of earlier stores. */
-  #left: Promise<TableSpec[]> | undefined;
+  /** Tables of earlier stores, by name. */
+  #left: Promise<Map<string, Left>> | undefined;
   #closed = false;
 
   constructor(store: HBaseStore, settings: HBaseSettings) {
@@ -65,33 +97,51 @@ class RecycledStore implements Store {
 
   async createTable(spec: TableSpec): Promise<void> {
     if (this.#there.has(spec.name)) return this.#store.createTable(spec);
-    this.#left ??= this.#store.tables();
-    const known = (await this.#left).find(({ name }) => name === spec.name);
+    this.#left ??= this.#takeOver();
+    const left = (await this.#left).get(spec.name);
     const { name } = tableHandle(this.#settings, spec);
-    const isKept = known && sameSpec(known, checkSpec(spec)) && (deleted.get(name) ?? 0) <= WORN_ROWS;
-    if (known && !isKept) {
-      await this.#store.dropTable(spec.name);
+    if (!left?.isEmpty || !sameSpec(left.spec, checkSpec(spec))) {
+      if (left) await this.#store.dropTable(spec.name);
       deleted.delete(name);
+      await this.#store.createTable(spec);
+      written.delete(name);
     }
-    await this.#store.createTable(spec);
-    if (isKept && written.has(name)) await this.#empty(spec);
-    written.delete(name);
     this.#there.set(spec.name, name);
   }
 
-  async #empty(spec: TableSpec): Promise<void> {
+  /** Empties what earlier stores have left. */
+  async #takeOver(): Promise<Map<string, Left>> {
+    const left = new Map<string, Left>();
+    const work = async (spec: TableSpec): Promise<void> => {
+      const isEmpty = this.#there.has(spec.name) || (await this.#empty(spec));
+      left.set(spec.name, { spec, isEmpty });
+    };
+    await Promise.all((await this.#store.tables()).map(work));
+    return left;
+  }
+
+  /** False for one that is to be made anew. */
+  async #empty(spec: TableSpec): Promise<boolean> {
     const { client } = this.#store;
     const registry = new TableRegistry(client, this.#settings);
     const handle = registry.handle(spec);
+    if (!written.has(handle.name)) return true;
+    const before = deleted.get(handle.name) ?? 0;
+    if (before > WORN_ROWS) return false;
     const keys: Buffer[] = [];
     const scan = client.scan(handle, {}, { keysOnly: true });
     for (let batch = await scan.next(); batch; batch = await scan.next()) keys.push(...batch.keys);
-    const timestamp = await new Tickets(new Cluster(client, registry), CLOCK).draw(1);
-    await client.putMany(
-      handle,
-      keys.map((key) => ({ key, deleteRow: true, timestamp })),
-    );
-    deleted.set(handle.name, (deleted.get(handle.name) ?? 0) + keys.length);
+    deleted.set(handle.name, before + keys.length);
+    if (before + keys.length > WORN_ROWS) return false;
+    if (keys.length > 0) {
+      const timestamp = await new Tickets(new Cluster(client, registry), CLOCK).draw(1);
+      await client.putMany(
+        handle,
+        keys.map((key) => ({ key, deleteRow: true, timestamp })),
+      );
+    }
+    written.delete(handle.name);
+    return true;
   }
 
   async dropTable(name: string): Promise<void> {

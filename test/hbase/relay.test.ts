@@ -8,7 +8,8 @@ import { WRITERS } from '../partition/kill-model.js';
 import { rounds } from '../rounds.js';
 import { Relay } from '../store/hbase/rpc/relay.js';
 import { Load } from './load.js';
-import { freshPrefix, type HBaseServer, hbase } from './server.js';
+import { borrowTables, returnTables } from './recycled.js';
+import { type HBaseServer, hbase } from './server.js';
 import { swept } from './swept.js';
 import { type Still, standStill, Watcher } from './watcher.js';
 
@@ -31,7 +32,7 @@ describe('two front ends whose connections to HBase are cut and delayed', () => 
 
   before(async function () {
     server = await hbase(this);
-    settings = server.settings(freshPrefix());
+    settings = await borrowTables(this);
     await prepare(await openHBaseStore(settings));
     store = await openHBaseStore(settings, { leaseMs: LEASE_MS });
     reader = await openOver(store);
@@ -41,6 +42,7 @@ describe('two front ends whose connections to HBase are cut and delayed', () => 
   after(async () => {
     await Promise.all([...fronts, ...(reader ? [reader] : [])].map((front) => front.close()));
     for (const relay of relays) relay.close();
+    returnTables(settings);
   });
 
   async function open(): Promise<Fixture> {

@@ -14,7 +14,7 @@ import { change, Fixture, refused, SUFFIX } from '../partition/fixture.js';
 import { encodePasswordModify } from '../protocol/client-values.js';
 import { ADMIN, attributes, CHEAP, PEOPLE, type Running, start, testSchema } from '../server/directory.js';
 import { type Answer, RawClient } from '../server/raw-client.js';
-import { freshPrefix, hbase } from './server.js';
+import { borrowTables, returnTables } from './recycled.js';
 
 /** Of no password that anybody knows, and quickly stored. */
 const HASHED = '{SSHA}AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA';
@@ -35,7 +35,7 @@ describe('two front ends over one HBase: what one has acknowledged the other hon
   let b: RawClient;
 
   before(async function () {
-    settings = (await hbase(this)).settings(freshPrefix());
+    settings = await borrowTables(this);
     const first = await openHBaseStore(settings);
     const adminPassword = hashPasswordFast(Buffer.from(ADMIN.password));
     await initDirectory(first, { suffixes: [SUFFIX], adminDn: ADMIN.dn, adminPassword }, testSchema());
@@ -53,6 +53,7 @@ describe('two front ends over one HBase: what one has acknowledged the other hon
     for (const client of clients) client.close();
     for (const server of servers) await server.stop();
     for (const partition of partitions) await partition.close();
+    returnTables(settings);
   });
 
   async function connect(front: number): Promise<RawClient> {

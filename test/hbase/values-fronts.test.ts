@@ -1,19 +1,21 @@
 import { expect } from 'chai';
 import { initDirectory } from '../../src/partition/index.js';
 import { openHBaseStore } from '../../src/store/hbase/index.js';
+import type { HBaseSettings } from '../../src/store/hbase/settings.js';
 import { ACTOR, change, type Fixture, SUFFIX, testSchema } from '../partition/fixture.js';
 import { frontOf, resultOf } from '../partition/fronts.js';
 import { rounds } from '../rounds.js';
-import { freshPrefix, hbase } from './server.js';
+import { borrowTables, returnTables } from './recycled.js';
 
 const PEOPLE = `ou=people,${SUFFIX}`;
 const MACHINES = `ou=machines,${SUFFIX}`;
 
 describe('two front ends over one HBase', () => {
   const fronts: Fixture[] = [];
+  let settings: HBaseSettings | undefined;
 
   before(async function () {
-    const settings = (await hbase(this)).settings(freshPrefix());
+    settings = await borrowTables(this);
     const first = await openHBaseStore(settings);
     const adminPassword = Buffer.from('{CLEARTEXT}x');
     await initDirectory(first, { suffixes: [SUFFIX], adminDn: ACTOR.dn, adminPassword }, testSchema());
@@ -26,6 +28,7 @@ describe('two front ends over one HBase', () => {
   });
   after(async () => {
     for (const front of fronts) await front.close();
+    returnTables(settings);
   });
 
   it('honour a uniqueness constraint from the moment that one has put it in force', async () => {

@@ -5,10 +5,11 @@ import { expect } from 'chai';
 import { Partition } from '../../src/partition/index.js';
 import type { Store } from '../../src/store/contract.js';
 import { openHBaseStore } from '../../src/store/hbase/index.js';
+import type { HBaseSettings } from '../../src/store/hbase/settings.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
 import { Sandbox } from '../cli/rowan.js';
 import { TwoWorkers } from '../cli/workers.js';
-import { freshPrefix, hbase } from '../hbase/server.js';
+import { borrowTables, returnTables } from '../hbase/recycled.js';
 import { ENGINES, openStore, type Random, seeded } from '../partition/fixture.js';
 import { inSoak, rounds } from '../rounds.js';
 import { AccountTwin, type Fronts } from './account-twin.js';
@@ -52,11 +53,13 @@ for (const engine of ENGINES) {
     const partitions: Partition[] = [];
     const clients: RawClient[] = [];
     const folders: string[] = [];
+    let borrowed: HBaseSettings | undefined;
     afterEach(async () => {
       for (const client of clients.splice(0)) client.close();
       for (const server of servers.splice(0)) await server.stop();
       const stores = new Map(partitions.splice(0).map((partition) => [partition.store, partition]));
       for (const partition of stores.values()) await partition.close();
+      returnTables(borrowed);
       Date.now = now;
       for (const folder of folders.splice(0)) rmSync(folder, { recursive: true });
     });
@@ -90,7 +93,8 @@ for (const engine of ENGINES) {
 
     async function opener(context: Mocha.Context): Promise<() => Promise<Store>> {
       if (engine === 'hbase') {
-        const settings = (await hbase(context)).settings(freshPrefix());
+        const settings = await borrowTables(context);
+        borrowed = settings;
         return () => openHBaseStore(settings);
       }
       if (engine === 'lmdb') {

@@ -6,8 +6,9 @@ import { Client, ResultCodeError } from 'ldapts';
 import { Partition } from '../../src/partition/index.js';
 import type { Store } from '../../src/store/contract.js';
 import { openHBaseStore } from '../../src/store/hbase/index.js';
+import type { HBaseSettings } from '../../src/store/hbase/settings.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
-import { freshPrefix, hbase } from '../hbase/server.js';
+import { borrowTables, returnTables } from '../hbase/recycled.js';
 import { ENGINES, type Engine, openStore } from '../partition/fixture.js';
 import { rounds } from '../rounds.js';
 import { ADMIN, CHEAP, emptyPartition, fill, PEOPLE, type Running, SUFFIX, start, testSchema } from './directory.js';
@@ -23,6 +24,7 @@ for (const engine of ENGINES) {
     const fronts: Running[] = [];
     const clients: Client[] = [];
     let folder: string | undefined;
+    let borrowed: HBaseSettings | undefined;
 
     before(async function () {
       if (engine === 'hbase') this.timeout(IN_HBASE);
@@ -44,13 +46,15 @@ for (const engine of ENGINES) {
       for (const one of fronts) await one.stop();
       for (const { partition } of fronts.slice(engine === 'lmdb' || engine === 'hbase' ? 0 : 1))
         await partition.close();
+      returnTables(borrowed);
       if (folder) rmSync(folder, { recursive: true });
     });
 
     /** As two processes have it, where the engine is for several. */
     async function opener(context: Mocha.Context, of: Engine): Promise<() => Promise<Store>> {
       if (of === 'hbase') {
-        const settings = (await hbase(context)).settings(freshPrefix());
+        const settings = await borrowTables(context);
+        borrowed = settings;
         return () => openHBaseStore(settings);
       }
       if (of === 'lmdb') {
