@@ -10,11 +10,14 @@ import { Ledger, openOver, prepare } from '../partition/kill.js';
 import { COUNTER } from '../partition/kill-model.js';
 import { rounds, soakTest } from '../rounds.js';
 import { Load, patiently } from './load.js';
-import { freshPrefix, type HBaseServer, hbase } from './server.js';
+import { borrowTables, returnTables } from './recycled.js';
+import { type HBaseServer, hbase } from './server.js';
 import { swept } from './swept.js';
 import { amongStill, type Still, standStill, Watcher } from './watcher.js';
 
 const KILLS = 3;
+/** Between two operations of a writer: the regions that come and go are to have the machine. */
+const PAUSE_MS = 100;
 /** Acknowledged before and after each fault. */
 const OPERATIONS = 10;
 /** Each search of a reader answered so many times: it did search; or one of them was begun after the fault. */
@@ -51,13 +54,14 @@ describe('HBase under two front ends that write and others that search throughou
 
   before(async function () {
     server = await hbase(this);
-    settings = server.settings(freshPrefix());
+    settings = await borrowTables(this);
     await prepare(await openHBaseStore(settings));
     fronts = [await open(USUAL, SHORT_LEASE)];
     still = await standStill(fronts[0]!);
     await fronts[0]!.close();
   });
   afterEach(() => Promise.all([...fronts, ...readers].map((front) => front.close())));
+  after(() => returnTables(settings));
 
   const open = (operationTimeoutMs: number, leaseMs: number): Promise<Fixture> =>
     patiently(async () => openOver(await openHBaseStore({ ...settings, operationTimeoutMs }, { leaseMs })));
@@ -72,7 +76,7 @@ describe('HBase under two front ends that write and others that search throughou
     readonly watchers: readonly Watcher[];
 
     constructor(random: Random) {
-      this.load = new Load(fronts, random);
+      this.load = new Load(fronts, random, PAUSE_MS);
       this.watchers = readers.map((reader) => new Watcher(reader, still));
     }
 

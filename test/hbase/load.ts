@@ -34,22 +34,26 @@ export class Load {
   #writing = WRITERS;
   #stopped = false;
 
-  constructor(fronts: readonly Fixture[], random: Random) {
+  /** `pauseMs`: of each writer between two operations. */
+  constructor(fronts: readonly Fixture[], random: Random, pauseMs = 0) {
     const writers = Array.from({ length: WRITERS }, (_, k) =>
-      this.#write(fronts[k % fronts.length]!, k, new Random(random.int(2 ** 31))),
+      this.#write(fronts[k % fronts.length]!, k, new Random(random.int(2 ** 31)), pauseMs),
     );
     this.#running = Promise.all(writers);
     // It is `more` and `stop` that tell.
     this.#running.catch(() => undefined);
   }
 
-  async #write(front: Fixture, writer: number, random: Random): Promise<void> {
+  async #write(front: Fixture, writer: number, random: Random, pauseMs: number): Promise<void> {
     try {
       await write(
         front,
         writer,
         random,
-        (told) => this.#tell(told),
+        async (told) => {
+          this.#tell(told);
+          if (pauseMs > 0 && !told.begins) await sleep(pauseMs);
+        },
         () => this.#stopped,
       );
     } catch (error) {

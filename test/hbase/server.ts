@@ -61,7 +61,7 @@ export interface SeparateServers extends HBaseServer {
 }
 
 /** The one for all, and the one whose region servers are killed. */
-const TOGETHER = { servers: 2, args: [] } as const;
+const TOGETHER = { servers: 2, args: ['--report-ms', '2000'] } as const;
 /** A region server that was killed is given up after its session, and none because the machine is busy. */
 const SEPARATE = { servers: 3, args: ['--separate', '--memory', '384m', '--session-ms', '20000'] } as const;
 type Kind = typeof TOGETHER | typeof SEPARATE;

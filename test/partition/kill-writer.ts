@@ -66,7 +66,7 @@ export async function write(
   fixture: Fixture,
   writer: number,
   random: Random,
-  tell: (told: Told) => void,
+  tell: (told: Told) => void | Promise<void>,
   stopped: () => boolean,
 ): Promise<void> {
   const entries = await readEntries(fixture, writer);
@@ -75,10 +75,10 @@ export async function write(
   const began = Date.now().toString(36);
   for (let n = 0; !stopped(); n++) {
     const operation = choose(choice, Number.parseInt(began, 36) * 1000 + n);
-    tell({ writer, begins: operation });
+    await tell({ writer, begins: operation });
     await perform(fixture, writer, entries, operation);
-    tell({ writer });
     if (operation.op === 'delete') gone.push(operation.uuid);
     apply(entries, operation);
+    await tell({ writer });
   }
 }

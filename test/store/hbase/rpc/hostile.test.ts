@@ -4,6 +4,7 @@ import { expect } from 'chai';
 import { HBaseClient } from '../../../../src/store/hbase/rpc/client.js';
 import { MessageReader, MessageWriter } from '../../../../src/store/hbase/rpc/protobuf.js';
 import type { RpcSettings } from '../../../../src/store/hbase/rpc/rpc-types.js';
+import type { StoreError } from '../../../../src/store/store-error.js';
 import { bytes, errorOf, random } from '../../suite/fixture.js';
 import { rpcSettings } from './settings.js';
 
@@ -93,66 +94,67 @@ function frame(...parts: Buffer[]): Buffer {
 
 const answering = (id: number) => delimited(new MessageWriter().uint(1, id).finish());
 
+/** What it does, how it answers, and what is said of it once the operation's time is over. */
+const STRANGE: readonly (readonly [what: string, answer: (asked: Asked) => Reply, said: RegExp])[] = [
+  ['that never answers: gives up in time', () => undefined, /no answer|silent|no time/],
+  ['that announces four gigabytes', () => Buffer.from('ffffffff00', 'hex'), /frame of 4294967295 bytes/],
+  ['whose header is longer than its frame', () => frame(Buffer.from('ff7f08', 'hex')), /message of 16383 bytes/],
+  [
+    'whose message is longer than its frame',
+    ({ id }) => frame(answering(id), Buffer.from('ff7f', 'hex')),
+    /16383 bytes/,
+  ],
+  [
+    'whose cell block is not as long as it says',
+    ({ id }) => {
+      const head = new MessageWriter().uint(1, id).message(3, new MessageWriter().uint(1, 1_000_000)).finish();
+      return frame(delimited(head), delimited(Buffer.alloc(0)), Buffer.alloc(12));
+    },
+    /12 bytes where 1000000/,
+  ],
+  [
+    'that answers what nobody asked: goes on waiting for what it asked',
+    ({ id }) => frame(answering(id + 7)),
+    /no answer|silent|no time/,
+  ],
+  [
+    'that talks another protocol',
+    () => bytes('HTTP/1.1 400 Bad Request\r\n\r\n'),
+    /^masters: 127\.0\.0\.1:\d+: it speaks HTTP: this is another port than HBase's RPC$/,
+  ],
+  [
+    'that hangs up without a word, as ZooKeeper does',
+    () => 'hang up',
+    /^masters: 127\.0\.0\.1:\d+: connection closed; is this the port of an HBase master\? ZooKeeper's is another$/,
+  ],
+];
+
 describe('hbase/rpc against a server that is none', () => {
+  const told = new Map<string, StoreError | undefined>();
   let stranger: Stranger | undefined;
   let client: HBaseClient | undefined;
 
+  before(() => Promise.all(STRANGE.map(async ([what, answer]) => told.set(what, await failure(answer)))));
   afterEach(async () => {
     await client?.close();
     stranger?.close();
     stranger = undefined;
   });
 
-  async function unavailable(answer: (asked: Asked) => Reply): Promise<string> {
-    stranger = await Stranger.listen(answer);
-    client = new HBaseClient(settings(stranger.port));
-    const error = await errorOf(client.get(TABLE, bytes('k')));
-    expect(error?.code).to.equal('unavailable');
-    expect(error?.applied).to.equal('no');
-    return error!.message;
+  async function failure(answer: (asked: Asked) => Reply): Promise<StoreError | undefined> {
+    const asked = await Stranger.listen(answer);
+    const asking = new HBaseClient(settings(asked.port));
+    const error = await errorOf(asking.get(TABLE, bytes('k')));
+    await asking.close();
+    asked.close();
+    return error;
   }
 
-  it('that never answers: gives up in time', async () => {
-    expect(await unavailable(() => undefined)).to.match(/no answer|silent|no time/);
-  });
-
-  it('that announces four gigabytes', async () => {
-    expect(await unavailable(() => Buffer.from('ffffffff00', 'hex'))).to.match(/frame of 4294967295 bytes/);
-  });
-
-  it('whose header is longer than its frame', async () => {
-    expect(await unavailable(() => frame(Buffer.from('ff7f08', 'hex')))).to.match(/message of 16383 bytes/);
-  });
-
-  it('whose message is longer than its frame', async () => {
-    expect(await unavailable(({ id }) => frame(answering(id), Buffer.from('ff7f', 'hex')))).to.match(/16383 bytes/);
-  });
-
-  it('whose cell block is not as long as it says', async () => {
-    const message = await unavailable(({ id }) => {
-      const head = new MessageWriter().uint(1, id).message(3, new MessageWriter().uint(1, 1_000_000)).finish();
-      return frame(delimited(head), delimited(Buffer.alloc(0)), Buffer.alloc(12));
+  for (const [what, , said] of STRANGE)
+    it(what, () => {
+      expect(told.get(what)).to.include({ code: 'unavailable', applied: 'no' });
+      expect(told.get(what)!.message).to.match(said);
     });
-    expect(message).to.match(/12 bytes where 1000000/);
-  });
-
-  it('that answers what nobody asked: goes on waiting for what it asked', async () => {
-    expect(await unavailable(({ id }) => frame(answering(id + 7)))).to.match(/no answer|silent|no time/);
-  });
-
-  it('that talks another protocol', async () => {
-    const message = await unavailable(() => bytes('HTTP/1.1 400 Bad Request\r\n\r\n'));
-    expect(message).to.equal(
-      `masters: 127.0.0.1:${stranger!.port}: it speaks HTTP: this is another port than HBase's RPC`,
-    );
-  });
-
-  it('that hangs up without a word, as ZooKeeper does', async () => {
-    const asked = await unavailable(() => 'hang up');
-    expect(asked).to.match(
-      /^masters: 127\.0\.0\.1:\d+: connection closed; is this the port of an HBase master\? ZooKeeper's is another$/,
-    );
-  });
 
   it('that says it knows no such service: does not ask again', async () => {
     const exception = new MessageWriter()
@@ -160,8 +162,12 @@ describe('hbase/rpc against a server that is none', () => {
       .string(2, 'org.apache.hadoop.hbase.ipc.FatalConnectionException: no')
       .bool(5, true);
     const head = new MessageWriter().uint(1, 0xffff_ffff).message(2, exception).finish();
-    expect(await unavailable(() => frame(delimited(head)))).to.match(/FatalConnectionException: no/);
-    expect(stranger!.accepted).to.equal(1);
+    stranger = await Stranger.listen(() => frame(delimited(head)));
+    client = new HBaseClient(settings(stranger.port));
+    const error = await errorOf(client.get(TABLE, bytes('k')));
+    expect(error).to.include({ code: 'unavailable', applied: 'no' });
+    expect(error?.message).to.match(/FatalConnectionException: no/);
+    expect(stranger.accepted).to.equal(1);
   });
 
   it('that sends random bytes in place of hbase:meta', async function () {
@@ -204,12 +210,13 @@ describe('hbase/rpc against a server that is none', () => {
   });
 
   it('whose address is none', async () => {
-    for (const master of ['nowhere', 'host:99999999', ':1', 'host:-1']) {
-      client = new HBaseClient(settings(1, { masters: [master] }));
-      const error = await errorOf(client.get(TABLE, bytes('k')));
-      expect(error, master).to.include({ code: 'unavailable', applied: 'no' });
-      expect(error?.message, master).to.match(/is no host:port/);
-      await client.close();
+    const masters = ['nowhere', 'host:99999999', ':1', 'host:-1'];
+    const clients = masters.map((master) => new HBaseClient(settings(1, { masters: [master] })));
+    const errors = await Promise.all(clients.map((one) => errorOf(one.get(TABLE, bytes('k')))));
+    await Promise.all(clients.map((one) => one.close()));
+    for (const [i, error] of errors.entries()) {
+      expect(error, masters[i]).to.include({ code: 'unavailable', applied: 'no' });
+      expect(error?.message, masters[i]).to.match(/is no host:port/);
     }
   });
 

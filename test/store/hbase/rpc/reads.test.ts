@@ -11,7 +11,7 @@ import { hbase } from '../../../hbase/server.js';
 import { bytes, cell, codeOf, errorOf, random } from '../../suite/fixture.js';
 import { Cluster } from './cluster.js';
 
-const LEASE_MS = 500;
+const LEASE_MS = 200;
 const ROWS = 1_200;
 const key = (i: number) => bytes(`k${String(i).padStart(5, '0')}`);
 const cells = (i: number) => [
