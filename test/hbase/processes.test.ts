@@ -29,7 +29,7 @@ import { openOver } from '../partition/kill.js';
 import { freshPrefix, type HBaseServer, hbase } from './server.js';
 import { swept } from './swept.js';
 
-const LEASE_MS = 3000;
+const LEASE_MS = 1500;
 /** One batch. */
 const COUNT = 400;
 
@@ -51,7 +51,7 @@ describe('rowan over HBase', () => {
 
   async function looked(leaseMs: number, work: (front: Fixture, store: HBaseStore) => Promise<void>): Promise<void> {
     // What is in a batch of one that died is taken away when a request can no longer be under way.
-    const settings = { ...server.settings(prefix), rpcTimeoutMs: 5_000 };
+    const settings = { ...server.settings(prefix), rpcTimeoutMs: 2_000 };
     const store = await openHBaseStore(settings, { leaseMs });
     const front = await openOver(store);
     try {

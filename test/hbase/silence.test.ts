@@ -6,7 +6,7 @@ import { isUnavailable, patiently } from './load.js';
 import { freshPrefix, type HBaseServer, hbase } from './server.js';
 
 /** How long an operation may take, ms. */
-const OPERATION = 3000;
+const OPERATION = 1500;
 /** Those who wait for each other one by one wait so many operations, those who do not wait one. */
 const TOGETHER = 24;
 /** No sooner is somebody late, in operations: the machine may be slow. */

@@ -8,7 +8,7 @@ import { patiently } from './load.js';
 import { freshPrefix, type HBaseServer, hbase } from './server.js';
 
 const TABLE: TableSpec = { name: 'rows', families: [{ name: 'f' }] };
-const OPERATION_MS = 3_000;
+const OPERATION_MS = 2_000;
 
 describe('a write beside an HBase that stands still', () => {
   let server: HBaseServer;

@@ -26,7 +26,7 @@ for (const engine of ENGINES) {
 
       async function populateSmall(to: Fixture, random: Random): Promise<void> {
         const parents = [PEOPLE];
-        for (let n = 0; n < 60; n++) {
+        for (let n = 0; n < (engine === 'hbase' ? 24 : 60); n++) {
           const parent = random.pick(parents);
           const dn = `cn=p${String(n).padStart(2, '0')},${parent}`;
           await to.add(dn, {
@@ -69,46 +69,6 @@ for (const engine of ENGINES) {
           }
         });
       }
-
-      it('a range of octets that hold zero bytes: each entry exactly once at every size', async () => {
-        const extra = mkdtempSync(join(tmpdir(), 'rowan-schema-'));
-        let octets: Fixture | undefined;
-        try {
-          writeFileSync(
-            join(extra, 'octets.ldif'),
-            "dn: cn=schema\nattributeTypes: ( 1.3.6.1.4.1.99999.7.1 NAME 'octets' EQUALITY octetStringMatch" +
-              ' ORDERING octetStringOrderingMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.40 )\n' +
-              "objectClasses: ( 1.3.6.1.4.1.99999.7.2 NAME 'withOctets' AUXILIARY MUST octets )\n",
-          );
-          octets = await openFixture(engine, { schema: Schema.load({ extra: [extra] }) });
-          await octets.partition.addIndex('octets', {});
-          await octets.partition.buildIndexes();
-          // What follows the zero byte stands below, between and above the ids, which begin with the time.
-          const values = [[5], [5, 0, 0], [5, 0, 1], [5, 0, 1, 0x9b], [5, 0, 0x80], [5, 0, 0xff, 0], [6]];
-          for (let n = 0; n < 28; n++) {
-            await octets.add(`cn=o${n},${SUFFIX}`, {
-              objectClass: ['person', 'withOctets'],
-              sn: 'x',
-              octets: values.slice(n % 7, (n % 7) + 1 + (n % 3)).map((value) => Buffer.from(value)),
-            });
-          }
-          const from = { type: 'greaterOrEqual', attribute: 'octets', value: Buffer.from([5]) } as const;
-          for (const pageSize of [1, 2, 3, 7, 27]) {
-            const found: string[] = [];
-            let resume: Buffer | undefined;
-            do {
-              const page = await octets.search({ filter: from, pageSize, ...(resume ? { resume } : {}) });
-              found.push(...page.dns);
-              resume = page.outcome.resume;
-              expect(found.length).to.be.at.most(28);
-            } while (resume);
-            expect(new Set(found).size, `${pageSize}`).to.equal(28);
-          }
-        } finally {
-          await octets?.close();
-          rmSync(extra, { recursive: true });
-        }
-      });
 
       /** Units within one another, each with some people; gives the DNs of the units and of the people. */
       async function grow(root: string, random: Random): Promise<{ units: string[]; people: string[] }> {
@@ -214,6 +174,46 @@ for (const engine of ENGINES) {
           }
         }
       });
+    });
+
+    it('pages of a range of octets that hold zero bytes: each entry exactly once at every size', async () => {
+      const extra = mkdtempSync(join(tmpdir(), 'rowan-schema-'));
+      let octets: Fixture | undefined;
+      try {
+        writeFileSync(
+          join(extra, 'octets.ldif'),
+          "dn: cn=schema\nattributeTypes: ( 1.3.6.1.4.1.99999.7.1 NAME 'octets' EQUALITY octetStringMatch" +
+            ' ORDERING octetStringOrderingMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.40 )\n' +
+            "objectClasses: ( 1.3.6.1.4.1.99999.7.2 NAME 'withOctets' AUXILIARY MUST octets )\n",
+        );
+        octets = await openFixture(engine, { schema: Schema.load({ extra: [extra] }) });
+        await octets.partition.addIndex('octets', {});
+        await octets.partition.buildIndexes();
+        // What follows the zero byte stands below, between and above the ids, which begin with the time.
+        const values = [[5], [5, 0, 0], [5, 0, 1], [5, 0, 1, 0x9b], [5, 0, 0x80], [5, 0, 0xff, 0], [6]];
+        for (let n = 0; n < 28; n++) {
+          await octets.add(`cn=o${n},${SUFFIX}`, {
+            objectClass: ['person', 'withOctets'],
+            sn: 'x',
+            octets: values.slice(n % 7, (n % 7) + 1 + (n % 3)).map((value) => Buffer.from(value)),
+          });
+        }
+        const from = { type: 'greaterOrEqual', attribute: 'octets', value: Buffer.from([5]) } as const;
+        for (const pageSize of [1, 2, 3, 7, 27]) {
+          const found: string[] = [];
+          let resume: Buffer | undefined;
+          do {
+            const page = await octets.search({ filter: from, pageSize, ...(resume ? { resume } : {}) });
+            found.push(...page.dns);
+            resume = page.outcome.resume;
+            expect(found.length).to.be.at.most(28);
+          } while (resume);
+          expect(new Set(found).size, `${pageSize}`).to.equal(28);
+        }
+      } finally {
+        await octets?.close();
+        rmSync(extra, { recursive: true });
+      }
     });
 
     describe('limits', () => {

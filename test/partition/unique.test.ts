@@ -348,9 +348,11 @@ for (const engine of ENGINES) {
     });
 
     it('the setup of unique values continues wherever it was interrupted', async () => {
+      // More than are read at once; over HBase `npm run soak` alone does so.
+      const count = engine === 'hbase' ? rounds(60, 260) : 260;
       await load(
         fixture,
-        Array.from({ length: 260 }, (_, n) => personOf(`p${n}`, `u${n}`)),
+        Array.from({ length: count }, (_, n) => personOf(`p${n}`, `u${n}`)),
       );
       const step = engine === 'hbase' ? rounds(3, 1) : 1;
       for (let plans = 1; ; plans += step) {
@@ -363,7 +365,7 @@ for (const engine of ENGINES) {
         expect(done).to.equal('unavailable');
       }
       expect(inForce()).to.deep.equal([true]);
-      await refused('constraintViolation', person('ann', 'u259'), TAKEN);
+      await refused('constraintViolation', person('ann', `u${count - 1}`), TAKEN);
     });
 
     it('a unique value goes to one of many concurrent clients at several front ends', async () => {

@@ -85,7 +85,7 @@ export function columnSuite(f: Fixture): void {
       this.test!.title += ` (seed ${seed})`;
       const keys = ['long/1', 'long/1\0', 'long/2'];
       const model = new Map<string, Cells>(keys.map((key) => [key, new Map()]));
-      for (let round = 0; round < 90; round++) {
+      for (let round = 0; round < f.rounds(90); round++) {
         const key = keys[next(keys.length)]!;
         await change(f, next, key, model.get(key)!);
         if (round % 3 === 0) await compare(f, next, model);

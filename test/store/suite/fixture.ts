@@ -39,6 +39,11 @@ export class Fixture {
     return this.#opened!.store;
   }
 
+  /** Rounds of a random test: a third where each call goes to a server, as it does where there are no snapshots. */
+  rounds(count: number): number {
+    return this.store.supports.snapshot ? count : count / 3;
+  }
+
   async open(): Promise<void> {
     this.#opened = await this.#factory();
     for (const spec of [PEOPLE, INDEX, LOG]) {

@@ -34,7 +34,9 @@ export function loadSuite(f: Fixture): void {
         await f.ingest(TABLE, rows('ingestmany/', batch));
       }
       const found = await scanAll(f.store, TABLE, under('ingestmany/'));
-      expect(found.rows).to.deep.equal(numbers.map((n) => row({ '0:n': String(n) })));
+      const wanted = numbers.map((n) => row({ '0:n': String(n) }));
+      expect(found.rows.length).to.equal(wanted.length);
+      expect(wanted.findIndex((one, n) => !one.equals(found.rows[n]!))).to.equal(-1);
     });
 
     it('writes index rows, the suffixes of a prefix together', async () => {

@@ -19,7 +19,7 @@ export function modelSuite(f: Fixture): void {
       const { seed, next } = random();
       this.test!.title += ` (seed ${seed})`;
       const model: Model = new Map();
-      for (let round = 0; round < 120; round++) {
+      for (let round = 0; round < f.rounds(120); round++) {
         const plans = Array.from({ length: 1 + next(4) }, () =>
           Array.from({ length: 1 + next(4) }, () => randomStep(next, model)),
         );
