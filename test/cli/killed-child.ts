@@ -1,9 +1,9 @@
 import { fileURLToPath } from 'node:url';
 import { Partition } from '../../src/partition/index.js';
+import { Schema } from '../../src/schema/index.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
-import { testSchema } from '../server/directory.js';
-import { SUFFIX } from './rowan.js';
 
+const SUFFIX = 'dc=example,dc=com';
 /** The file that Node runs. */
 export const KILLED_CHILD = fileURLToPath(import.meta.url);
 
@@ -53,7 +53,7 @@ if (program === KILLED_CHILD) {
       if (name === 'commit durable' && --left === 0) process.kill(process.pid, 'SIGKILL');
     },
   });
-  await WORK[work!]!(await Partition.open(store, testSchema()), (writes) => {
+  await WORK[work!]!(await Partition.open(store, Schema.load()), (writes) => {
     left = writes;
   });
 }

@@ -15,7 +15,8 @@ import { exited, heard, PEOPLE_SCRIPT, rowanDoes, run, Sandbox, SUFFIX, startRow
 
 const CN = '2.5.4.3';
 const SN = '2.5.4.4';
-const COUNT = 700;
+/** Two of the plans that a builder makes, and some more. */
+const COUNT = 540;
 /** Does something to a folder, and is killed at a failpoint. */
 const FAILING = fileURLToPath(new URL('../partition/lmdb-failpoints-child.js', import.meta.url));
 
@@ -108,8 +109,8 @@ describe('cli: killed with -9', () => {
       expect(stopped > at, 'it went on from there').to.equal(true);
       at = stopped;
       expect((await constraint())?.record.ready).to.equal(false);
-      expect(await breaches()).to.equal(0);
     }
+    expect(await breaches()).to.equal(0);
     const read = /in force \(([\d,]+) entries read\)/.exec(await rowanDoes(command))![1]!;
     expect(Number(read.replace(',', ''))).to.be.within(0, COUNT);
     expect((await constraint())?.record.ready).to.equal(true);
@@ -153,17 +154,14 @@ describe('cli: killed with -9', () => {
       return partition.context.shared.nameChanges.records.length;
     };
     expect(await pending()).to.equal(1);
-    const groups = async () => {
-      const text = await rowanDoes(['export', '--data', sandbox.data, '--filter', '(objectClass=groupOfNames)']);
-      return [...text.matchAll(/^member: (.*)$/gm)].map(([, dn]) => dn).sort();
-    };
     const names = [`cn=nobody,ou=staff,${SUFFIX}`, `ou=staff,${SUFFIX}`].flatMap(
       (dn) => Array(40).fill(dn) as string[],
     );
-    expect(await groups()).to.deep.equal(names);
-    const whole = await rowanDoes(['export', '--data', sandbox.data]);
-    expect(whole.match(/^member: .*ou=staff,/gm), 'without a filter').to.have.length(80);
-    expect(whole).not.to.match(/^member: .*ou=people,/m);
+    for (const filter of [['--filter', '(objectClass=groupOfNames)'], []]) {
+      const text = await rowanDoes(['export', '--data', sandbox.data, ...filter]);
+      const members = [...text.matchAll(/^member: (.*)$/gm)].map(([, dn]) => dn).sort();
+      expect(members, filter.join(' ')).to.deep.equal(names);
+    }
     const check = ['check', '--references', '--data', sandbox.data];
     const listed = await rowanDoes(check);
     expect(listed).to.contain(`note reference cn=g0,${SUFFIX}: member 'cn=nobody,ou=staff,${SUFFIX}' names no entry\n`);
@@ -172,12 +170,12 @@ describe('cli: killed with -9', () => {
     const repair = await rowanDoes(['repair', '--references', '--data', sandbox.data]);
     expect(repair).to.contain('references removed: 40\n');
     expect(await pending()).to.equal(0);
-    expect(await groups()).to.deep.equal(names.slice(40));
-    expect(await rowanDoes(check)).to.contain('references to entries that are not there: 0\n');
+    expect((await explain(`(member=cn=nobody,ou=staff,${SUFFIX})`)).entries).to.equal(0);
+    expect((await explain(`(member=ou=staff,${SUFFIX})`)).entries).to.equal(40);
     const to = { newRdn: 'ou=people', deleteOldRdn: true, newSuperior: undefined };
     await partition.rename(testSchema().parseDn(`ou=staff,${SUFFIX}`), to, { dn: 'cn=admin' });
     await partition.settleReferences();
-    expect(await breaches()).to.equal(0);
+    expect(await rowanDoes(check)).to.equal('references to entries that are not there: 0\nno breach found\n');
   });
 
   it('repair does the rest when it is given again', async () => {
