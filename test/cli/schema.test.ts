@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { openSchema, Partition } from '../../src/partition/index.js';
-import { Schema } from '../../src/schema/index.js';
+import { filesDifference, Schema } from '../../src/schema/index.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
 import { attributes, refused as isRefused } from '../partition/fixture.js';
 import { RawClient, searchRequest, simpleBind } from '../server/raw-client.js';
@@ -35,18 +35,30 @@ member: cn=Ann,${SUFFIX}
 `;
 
 describe('cli: the schema of a directory', () => {
-  let sandbox: Sandbox;
-  let folder: string;
-  let data: string[];
+  const sandbox = new Sandbox();
+  const changed = new Sandbox();
+  const folder = sandbox.path('schema');
+  const data = ['--data', sandbox.data];
+  const base = ['--suffix', SUFFIX, '--admin-dn', ADMIN];
+  const own = ['--schema-folders', folder];
 
   const write = (name: string, text: string) => writeFileSync(join(folder, name), text);
-  const init = async (...more: string[]) => {
-    const args = ['init', ...data, '--suffix', SUFFIX, '--admin-dn', ADMIN, ...more];
-    await rowanDoes(args, { env: { ROWAN_ADMIN_PASSWORD: PASSWORD } });
+  const writeAll = () => {
+    mkdirSync(folder, { recursive: true });
+    write('base.ldif', MORE);
+    write('site.ldif', SITE);
   };
-  const load = () => rowanDoes(['import', ...data, '-'], { input: ENTRIES, cwd: sandbox.folder });
+  const init = (...args: string[]) =>
+    rowanDoes(['init', ...base, ...args], { env: { ROWAN_ADMIN_PASSWORD: PASSWORD } });
+  const load = (where: string[], input = ENTRIES) =>
+    rowanDoes(['import', ...where, '-'], { input, cwd: sandbox.folder });
+  const refused = async (args: string[], ...why: RegExp[]) => {
+    const { code, stderr } = await rowan(args);
+    for (const part of why) expect(stderr).to.match(part);
+    expect(code).to.equal(2);
+  };
 
-  const withPartition = async (work: (partition: Partition) => Promise<unknown>, where = sandbox.data) => {
+  const withPartition = async (where: string, work: (partition: Partition) => Promise<unknown>) => {
     const store = await openLmdbStore(where);
     const partition = await Partition.open(store, await openSchema(store));
     try {
@@ -56,26 +68,22 @@ describe('cli: the schema of a directory', () => {
     }
   };
 
-  beforeEach(() => {
-    sandbox = new Sandbox();
-    data = ['--data', sandbox.data];
-    folder = sandbox.path('schema');
-    mkdirSync(folder);
-    write('site.ldif', SITE);
+  before(async () => {
+    writeAll();
+    await init(...data, ...own, '--schema-nis', 'rfc2307bis');
+    rmSync(folder, { recursive: true });
+    await load(data);
   });
-  afterEach(async () => {
-    await sandbox.remove();
-  });
+  after(() => Promise.all([sandbox.remove(), changed.remove()]));
 
   it('is remembered: no command and no server needs the flags of init, nor the folder', async () => {
-    await init('--schema-folders', folder, '--schema-nis', 'rfc2307bis');
-    rmSync(folder, { recursive: true });
-    await load();
+    expect(existsSync(folder)).to.equal(false);
     expect(await rowanDoes(['check', ...data])).to.equal('no breach found\n');
     await rowanDoes(['index', 'add', 'badge', ...data]);
     expect(await rowanDoes(['export', ...data, '--filter', '(badge=17)'])).to.contain('badge: 17');
-    expect(await rowanDoes(['schema', 'show', ...data])).to.equal('NIS schema rfc2307bis, own files: site.ldif\n');
-    expect(await rowanDoes(['schema', 'show', '--text', ...data])).to.equal(`# site.ldif\n${SITE}`);
+    expect(await rowanDoes(['schema', 'show', ...data])).to.equal(
+      'NIS schema rfc2307bis, own files: base.ldif, site.ldif\n',
+    );
     for (const args of [[], ['--workers', '2']]) {
       const server = await serve(sandbox.data, args);
       try {
@@ -92,48 +100,66 @@ describe('cli: the schema of a directory', () => {
   });
 
   it('is copied with the directory, and read by a program of one’s own', async () => {
-    await init('--schema-folders', folder);
     const copy = sandbox.path('copy');
     await rowanDoes(['copy', '--from', sandbox.data, '--to', copy]);
-    await withPartition(async ({ schema }) => {
+    await withPartition(copy, async ({ schema }) => {
       expect(schema.attribute('badge')?.oid).to.equal('1.3.6.1.4.1.99999.1');
-    }, copy);
+    });
+  });
+
+  it('is kept beside an export with "schema show --text", and restored from there', async () => {
+    const kept = sandbox.path('kept');
+    mkdirSync(kept);
+    const text = await rowanDoes(['schema', 'show', ...data, '--text']);
+    expect(text).to.equal(`# base.ldif\n${MORE}\n# site.ldif\n${SITE}`);
+    writeFileSync(join(kept, 'own.ldif'), text);
+    const exported = await rowanDoes(['export', ...data]);
+    const restored = ['--data', sandbox.path('restored')];
+    await init(...restored, '--schema-folders', kept, '--schema-nis', 'rfc2307bis');
+    await load(restored, exported);
+    expect(await rowanDoes(['export', ...restored])).to.equal(exported);
   });
 
   it('may be given again, but not another', async () => {
-    write('base.ldif', '# nothing yet\n');
-    await init('--schema-folders', folder);
-    await rowanDoes(['check', ...data, '--schema-folders', folder]);
-    const refused = async (args: string[], why: RegExp) => {
-      const { code, stderr } = await rowan(args);
-      expect(stderr)
-        .to.match(why)
-        .and.match(/"rowan schema set" gives it another/);
-      expect(code).to.equal(2);
-    };
-    await refused(['check', ...data, '--schema-nis', 'rfc2307bis'], /schema.nis is rfc2307bis.* NIS schema rfc2307\./);
-    write('site.ldif', SITE + MORE);
-    await refused(['serve', ...data, '--schema-folders', folder], /schema file 'site.ldif' has another text/);
+    writeAll();
+    expect(await rowanDoes(['export', ...data, ...own])).to.contain('badge: 17');
+    const advice = /"rowan schema set" gives it another/;
+    await refused(
+      ['check', ...data, '--schema-nis', 'rfc2307'],
+      /schema.nis is rfc2307,.* NIS schema rfc2307bis\./,
+      advice,
+    );
+    write('site.ldif', `${SITE}# more\n`);
+    await refused(['serve', ...data, ...own], /schema file 'site.ldif' has another text/, advice);
+    const stored = [
+      { name: 'base.ldif', text: MORE },
+      { name: 'site.ldif', text: SITE },
+    ];
     write('site.ldif', SITE);
-    write('more.ldif', MORE);
-    await refused(['export', ...data, '--schema-folders', folder], /has no schema file 'more.ldif'/);
+    write('more.ldif', '# nothing yet\n');
+    expect(filesDifference(stored, [folder])).to.match(/has no schema file 'more.ldif'/);
     rmSync(join(folder, 'site.ldif'));
     rmSync(join(folder, 'more.ldif'));
-    // base.ldif is there still.
-    await refused(['export', ...data, '--schema-folders', folder], /has a schema file 'site.ldif' besides/);
+    expect(filesDifference(stored, [folder])).to.match(/has a schema file 'site.ldif' besides/);
   });
 
   it('is changed by "schema set", but never so that entries, indexes or names lose what they need', async () => {
-    await init();
-    const set = ['schema', 'set', ...data];
+    writeAll();
+    await changed.init();
+    const set = ['schema', 'set', '--data', changed.data];
     expect((await rowan(set)).stderr).to.contain('give --schema-folders, --schema-nis or --without-files');
-    const both = [...set, '--schema-folders', folder, '--schema-nis', 'rfc2307bis'];
-    expect(await rowanDoes(both)).to.match(
-      /rfc2307bis, own files: site.ldif\n.*[1-9]\d* added, \d+ removed, [1-9]\d* changed; run/,
-    );
-    await load();
+    await withPartition(changed.data, async (partition) => {
+      expect(await rowanDoes([...set, ...own, '--schema-nis', 'rfc2307bis'])).to.match(
+        /rfc2307bis, own files: base.ldif, site.ldif\n.*[1-9]\d* added, \d+ removed, [1-9]\d* changed; run/,
+      );
+      partition.renewReads();
+      await partition.refresh();
+      expect(partition.schemaIsCurrent, 'of one who had it open').to.equal(false);
+    });
+    await load(['--data', changed.data]);
     const less = Schema.load({ nis: 'rfc2307bis' });
-    await withPartition(async (partition) => {
+    await withPartition(changed.data, async (partition) => {
+      expect(partition.schemaIsCurrent).to.equal(true);
       await partition.addIndex('badge');
       await isRefused(
         'unwillingToPerform',
@@ -147,7 +173,7 @@ describe('cli: the schema of a directory', () => {
       /object class 'visitor' would not be defined any more, and 'cn=Ann,dc=example,dc=com' has it/,
     );
     expect(code).to.equal(1);
-    await withPartition(async (partition) => {
+    await withPartition(changed.data, async (partition) => {
       const ann = partition.schema.parseDn(`cn=Ann,${SUFFIX}`);
       await partition.delete(ann, { dn: ADMIN });
       await partition.add(ann, attributes({ objectClass: ['person', 'extensibleObject'], sn: 'Lee', badge: '1' }), {
@@ -159,64 +185,36 @@ describe('cli: the schema of a directory', () => {
         /'badge' would not be defined any more, and 'cn=Ann/,
       );
       await partition.delete(ann, { dn: ADMIN });
-      expect(await partition.changeSchema(less)).to.deep.equal({ added: 0, removed: 2, changed: 0 });
+      expect(await partition.changeSchema(less)).to.deep.equal({ added: 0, removed: 3, changed: 0 });
     });
-    expect(await rowanDoes(['check', ...data])).to.equal('no breach found\n');
-  });
-
-  it('that changes beneath a server is said in its log, and taken at the next start', async () => {
-    await init();
-    await withPartition(async (partition) => {
-      await rowanDoes(['schema', 'set', ...data, '--schema-folders', folder]);
-      partition.renewReads();
-      await partition.refresh();
-      expect(partition.schemaIsCurrent).to.equal(false);
-    });
-    await withPartition(async (partition) => expect(partition.schemaIsCurrent).to.equal(true));
+    await withPartition(changed.data, async (partition) => expect(await partition.check(() => undefined)).to.equal(0));
   });
 
   it('is too long at over 4 MiB, and a mistake in it is named before there is a folder', async () => {
+    writeAll();
+    const none = sandbox.path('none');
+    const args = ['init', '--data', none, ...base, ...own];
     write('site.ldif', `${SITE}attributeTypes: ( 1.2.3.4 NAME 'odd' SUP nothing )\n`);
-    const args = ['init', ...data, '--suffix', SUFFIX, '--admin-dn', ADMIN, '--schema-folders', folder];
     expect((await rowan(args)).stderr).to.match(/site.ldif:5: 'odd': .*'nothing' is not defined/);
     write('site.ldif', `${SITE}${`# ${'x'.repeat(1000)}\n`.repeat(4200)}`);
     expect((await rowan(args)).stderr).to.match(
       /schema files of \d+ characters; all of them together may have 4194304/,
     );
-    write('site.ldif', SITE);
-    await init();
-  });
-
-  it('is kept beside an export with "schema show --text", and restored from there', async () => {
-    write('more.ldif', MORE);
-    await init('--schema-folders', folder, '--schema-nis', 'rfc2307bis');
-    await load();
-    const kept = sandbox.path('kept');
-    mkdirSync(kept);
-    writeFileSync(join(kept, 'own.ldif'), await rowanDoes(['schema', 'show', ...data, '--text']));
-    const exported = await rowanDoes(['export', ...data]);
-    data = ['--data', sandbox.path('restored')];
-    await init('--schema-folders', kept, '--schema-nis', 'rfc2307bis');
-    await rowanDoes(['import', ...data, '-'], { input: exported, cwd: sandbox.folder });
-    expect(await rowanDoes(['export', ...data])).to.equal(exported);
+    expect(existsSync(none)).to.equal(false);
   });
 
   it('is not read from a folder without an .ldif file: an error says what to do, with exit code 2', async () => {
     const empty = sandbox.path('empty');
+    const none = sandbox.path('nothing');
     mkdirSync(empty);
-    const args = ['init', ...data, '--suffix', SUFFIX, '--admin-dn', ADMIN, '--schema-folders'];
-    const refused = async (given: string[], why: RegExp) => {
-      const { code, stderr } = await rowan(given);
-      expect(stderr).to.match(why);
-      expect(code).to.equal(2);
-    };
-    await refused([...args, empty], /^rowan: schema folder '.*empty' holds no \.ldif file; put files of/);
-    expect(existsSync(sandbox.data)).to.equal(false);
+    const why = /^rowan: schema folder '.*empty' holds no \.ldif file; put files of/;
+    await refused(['init', '--data', none, ...base, '--schema-folders', empty], why);
+    expect(existsSync(none)).to.equal(false);
+    await refused(['schema', 'set', ...data, '--schema-folders', empty], why);
+    await refused(['check', ...data, '--schema-folders', empty], why);
     writeFileSync(join(empty, 'nis.schema'), "attributetype ( 1.2.3.4 NAME 'odd' SUP name )\n");
-    await refused([...args, empty], /holds no \.ldif file; convert 'nis\.schema' to LDIF, with slaptest or by hand/);
-    await refused([...args, sandbox.path('nothing')], /schema folder '.*nothing' cannot be read/);
-    await init();
-    await refused(['schema', 'set', ...data, '--schema-folders', empty], /holds no \.ldif file/);
-    await refused(['check', ...data, '--schema-folders', empty], /holds no \.ldif file/);
+    const read = (given: string) => () => Schema.load({ extra: [given] });
+    expect(read(empty)).to.throw(/holds no \.ldif file; convert 'nis\.schema' to LDIF, with slaptest or by hand/);
+    expect(read(none)).to.throw(/schema folder '.*nothing' cannot be read/);
   });
 });
