@@ -16,7 +16,10 @@ export function unboundIdJar(): string {
   return jar;
 }
 
+/** What a Java that ends within a second does without. */
+const SHORT_LIVED = ['-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC'];
+
 /** Runs a tool of the SDK. */
 export function unboundId(tool: string, args: readonly string[], input = ''): Promise<Ended> {
-  return run('java', ['-jar', unboundIdJar(), tool, ...args], { input });
+  return run('java', [...SHORT_LIVED, '-jar', unboundIdJar(), tool, ...args], { input });
 }
