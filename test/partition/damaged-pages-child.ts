@@ -21,10 +21,10 @@ const PLACES = [
 ] as const;
 
 /**
- * Searches a directory that may be damaged: `damaged-pages-child.js FOLDER FILTER…`, each filter at all `PLACES`. Says
- * a line of JSON for each search.
+ * Searches directories that may be damaged, each filter at all `PLACES`: `damaged-pages-child.js FOLDERS FILTERS`, both
+ * JSON. Says a line of JSON for each search.
  */
-const [, , folder, ...filters] = process.argv as [string, string, string, ...string[]];
+const [folders, filters] = process.argv.slice(2).map((text) => JSON.parse(text)) as [string[], string[]];
 
 function tell(answer: Answer): void {
   process.stdout.write(`${JSON.stringify(answer)}\n`);
@@ -48,12 +48,14 @@ async function answer(fixture: Fixture, filter: string, place: (typeof PLACES)[n
   return { entries: lines.length, digest: createHash('sha256').update(lines.sort().join('\n')).digest('hex') };
 }
 
-try {
-  const store = await openLmdbStore(folder, { readOnly: true });
-  const fixture = new Fixture(store, await Partition.open(store, testSchema()), undefined);
-  for (const filter of filters) for (const place of PLACES) tell(await answer(fixture, filter, place));
-  await store.close();
-} catch (error) {
-  // It cannot even be opened: each search ends so.
-  for (const _ of filters) for (const _ of PLACES) tell(failure(error));
+for (const folder of folders) {
+  try {
+    const store = await openLmdbStore(folder, { readOnly: true });
+    const fixture = new Fixture(store, await Partition.open(store, testSchema()), undefined);
+    for (const filter of filters) for (const place of PLACES) tell(await answer(fixture, filter, place));
+    await store.close();
+  } catch (error) {
+    // It cannot even be opened: each search ends so.
+    for (const _ of filters) for (const _ of PLACES) tell(failure(error));
+  }
 }

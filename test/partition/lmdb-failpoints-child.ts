@@ -1,17 +1,19 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { Partition } from '../../src/partition/index.js';
+import type { Failpoint } from '../../src/store/lmdb/failpoint.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
 import { ACTOR, attributes, change, Fixture, SUFFIX, testSchema } from './fixture.js';
 
+const PROGRAM = fileURLToPath(import.meta.url);
 export const PEOPLE = `ou=people,${SUFFIX}`;
 
 async function* one<T>(value: T): AsyncGenerator<T> {
   yield value;
 }
 
-/** What is done to a directory that has `ou=people` with ann and bob, and `ou=other`. */
-export const OPERATIONS: Readonly<Record<string, (fixture: Fixture) => Promise<unknown>>> = {
+/** What is done to the directory of a folder that has `ou=people` with ann and bob, and `ou=other`. */
+export const OPERATIONS: Readonly<Record<string, (fixture: Fixture, folder: string) => Promise<unknown>>> = {
   add: (fixture) => fixture.person('cid', PEOPLE, { description: 'new', mail: 'cid@x' }),
   modify: (fixture) =>
     fixture.modify(`cn=ann,${PEOPLE}`, change('replace', 'description', 'second'), change('replace', 'mail', 'a@y')),
@@ -42,27 +44,19 @@ export const OPERATIONS: Readonly<Record<string, (fixture: Fixture) => Promise<u
   },
   drop: ({ partition }) => partition.dropIndex('description'),
   /** Another process has made an index meanwhile. */
-  beside: async (fixture) => {
-    spawnSync(process.execPath, [fileURLToPath(import.meta.url), process.argv[2]!, 'index'], { stdio: 'inherit' });
-    await OPERATIONS.add!(fixture);
+  beside: async (fixture, folder) => {
+    spawnSync(process.execPath, [PROGRAM, folder], { stdio: 'inherit' });
+    await OPERATIONS.add!(fixture, folder);
   },
 };
 
-/**
- * `lmdb-failpoints-child.js FOLDER OPERATION [POINT [N]]`: does it, and is killed when it passes the point for the Nth
- * time.
- */
-async function run(folder: string, operation: string, point?: string, nth = '1'): Promise<void> {
-  let passed = 0;
-  const store = await openLmdbStore(folder, {
-    failpoint: (name) => {
-      if (name === point && ++passed === Number(nth)) process.kill(process.pid, 'SIGKILL');
-    },
-  });
+/** Does it; tells of each failpoint that it passes. */
+export async function run(folder: string, operation: string, failpoint?: Failpoint): Promise<void> {
+  const store = await openLmdbStore(folder, failpoint ? { failpoint } : {});
   const fixture = new Fixture(store, await Partition.open(store, testSchema()), undefined);
-  await OPERATIONS[operation]!(fixture);
+  await OPERATIONS[operation]!(fixture, folder);
   await fixture.close();
 }
 
-const [, program, folder, operation, point, nth] = process.argv;
-if (program === fileURLToPath(import.meta.url)) await run(folder!, operation!, point, nth);
+// As a program, `lmdb-failpoints-child.js FOLDER` makes an index.
+if (process.argv[1] === PROGRAM) await run(process.argv[2]!, 'index');
