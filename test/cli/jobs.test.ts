@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { readJob } from '../../src/jobs/index.js';
 import { stateStep } from '../../src/jobs/job-rows.js';
+import { scheduleFault } from '../../src/jobs/schedule.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
 import { RawClient } from '../server/raw-client.js';
 import { ADA, ADMIN, PASSWORD, rowan, rowanDoes, Sandbox } from './rowan.js';
@@ -16,25 +17,25 @@ describe('cli: jobs', () => {
   const list = () => rowanDoes(['jobs', 'list', '--data', sandbox.data]);
   const part = (text: string, name: string): string => new RegExp(`^${name}: .*\n(?:  .*\n)*`, 'm').exec(text)![0];
 
-  it('lists jobs that never ran, runs one, and lists what it did', async () => {
-    expect(part(await list(), 'purge')).to.match(
+  it('lists jobs that never ran or are disabled, runs and enables one, and lists what it did', async () => {
+    await rowanDoes(['jobs', 'disable', 'trim', '--data', sandbox.data]);
+    const listed = await list();
+    expect(part(listed, 'trim')).to.contain('next      disabled\n');
+    expect(part(listed, 'purge')).to.match(
       /^purge: forgets entries deleted more than 30 days ago\n {2}schedule {2}17 \* \* \* \*\n {2}last {6}never\n {2}next {6}\d{4}-/,
     );
     const done = await rowanDoes(['jobs', 'run', 'check', '--data', sandbox.data]);
     expect(done).to.match(/^\d+ entries checked, no breach found\n$/);
-    expect(part(await list(), 'check')).to.match(
-      /last {6}\d{4}-.*Z, [\d.]+ s, done: \d+ entries checked, no breach found/,
-    );
+    await rowanDoes(['jobs', 'enable', 'trim', '--data', sandbox.data]);
+    const again = await list();
+    expect(part(again, 'trim')).to.match(/next {6}\d{4}-/);
+    expect(part(again, 'check')).to.match(/last {6}\d{4}-.*Z, [\d.]+ s, done: \d+ entries checked, no breach found/);
     expect(await rowanDoes(['jobs', 'run', 'certificate', '--data', sandbox.data])).to.equal(
       'there is no certificate (tls.cert)\n',
     );
   });
 
-  it('disables and enables a job, and names the jobs where one is unknown', async () => {
-    await rowanDoes(['jobs', 'disable', 'trim', '--data', sandbox.data]);
-    expect(part(await list(), 'trim')).to.contain('next      disabled\n');
-    await rowanDoes(['jobs', 'enable', 'trim', '--data', sandbox.data]);
-    expect(part(await list(), 'trim')).to.match(/next {6}\d{4}-/);
+  it('names the jobs where one is unknown', async () => {
     const unknown = await rowan(['jobs', 'run', 'sweep', '--data', sandbox.data]);
     expect(unknown.code).to.equal(2);
     expect(unknown.stderr).to.contain("there is no job 'sweep'; the jobs are purge, trim, recount, check, certificate");
@@ -45,11 +46,8 @@ describe('cli: jobs', () => {
     const refused = await rowan(['serve', '--data', sandbox.data, ...given]);
     expect(refused.code).to.equal(2);
     expect(refused.stderr).to.match(/must be a cron pattern of five fields, such as "30 3 \* \* \*", or off: .*61/);
-    for (const [text, fault] of [
-      ['foo', 'it has one field'],
-      ['0 0 31 2 *', 'that time never comes'],
-    ] as const)
-      expect((await rowan(['serve', '--data', sandbox.data, '--jobs-purge-schedule', text])).stderr).to.contain(fault);
+    expect(scheduleFault('foo')).to.contain('it has one field');
+    expect(scheduleFault('0 0 31 2 *')).to.contain('that time never comes');
   });
 
   it('runs job dropfolder where the configuration has a folder, by the rights that it names', async () => {
@@ -77,12 +75,7 @@ describe('cli: jobs', () => {
     await store.commit({ steps: [stateStep('purge', term, { since: Date.now() - 120_000 })], decisive: 0 });
     await store.close();
     const settings = ['--history-deleted-days', '0', '--jobs-purge-schedule', '* * * * *'];
-    const before = await sandbox.serve(['--jobs-purge-schedule', 'off']);
-    const first = await RawClient.open(before.port);
-    await first.bind(ADMIN, PASSWORD);
-    expect((await first.request({ op: 'delete', dn: ADA })).code).to.equal(0);
-    first.close();
-    await before.stop();
+    await rowanDoes(['import', '--data', sandbox.data, '-'], { input: `dn: ${ADA}\nchangetype: delete\n` });
     expect(await rowanDoes(['deleted', 'list', '--data', sandbox.data])).to.contain(ADA);
     const server = await sandbox.serve(settings);
     const client = await RawClient.open(server.port);
