@@ -225,8 +225,8 @@ for (const engine of ENGINES) {
       await expectGroups(ann);
     });
 
-    near('groups of ten thousand members are not read for one member', async () => {
-      const member = Array.from({ length: 10_000 }, (_, n) => `cn=m${n},${PEOPLE}`);
+    near('groups of thousands of members are not read for one member', async () => {
+      const member = Array.from({ length: 3_000 }, (_, n) => `cn=m${n},${PEOPLE}`);
       const wide = await group(fixture, 'wide', ann, ...member);
       const both = `cn=both,${GROUPS}`;
       await fixture.add(both, {
@@ -377,7 +377,7 @@ for (const engine of ENGINES) {
         for (let n = 0; n < rounds(1, engine === 'hbase' ? 2 : 6); n++) {
           const f = await openFixture(engine);
           try {
-            await randomGroups(f, random, 40);
+            await randomGroups(f, random, rounds(engine === 'memory' ? 40 : 25, 40));
           } finally {
             await f.close();
           }
@@ -430,11 +430,12 @@ class Plain {
     const norm = (dn: string) => this.#fixture.dn(dn).norm.toString('latin1');
     for (const dn of dns) found.set(norm(dn), new Set());
     for (const dn of dns) {
-      const members = new Set<string>();
-      for (const type of ['member', 'uniqueMember'])
-        for (const value of await this.#fixture.values(dn, type)) members.add(norm(value.replace(/#'[01]*'B$/, '')));
-      inMembers.set(norm(dn), members);
-      for (const url of await this.#fixture.values(dn, 'memberURL'))
+      const { attributes } = await this.#fixture.read(dn);
+      const values = (...types: string[]) =>
+        attributes.flatMap(({ description, values }) => (types.includes(description) ? values.map(String) : []));
+      const members = values('member', 'uniqueMember').map((value) => norm(value.replace(/#'[01]*'B$/, '')));
+      inMembers.set(norm(dn), new Set(members));
+      for (const url of values('memberURL'))
         for (const member of await this.#finds(url)) found.get(norm(member))!.add(norm(dn));
     }
     const own = new Map([...found].map(([entry, groups]) => [entry, new Set(groups)]));
