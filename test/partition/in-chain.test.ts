@@ -166,7 +166,7 @@ for (const engine of NEAR_ENGINES) {
 
     it('find in random graphs what the words say, for whoever asks', () =>
       seeded(async (random) => {
-        const times = engine === 'hbase' ? rounds(1, 3) : rounds(3, 20);
+        const times = engine === 'memory' ? rounds(2, 20) : rounds(1, engine === 'hbase' ? 3 : 20);
         const terms = engine === 'hbase' ? rounds(3, 12) : 12;
         for (let round = 0; round < times; round++) {
           const nodes = randomGraph(random);
