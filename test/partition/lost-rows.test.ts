@@ -101,10 +101,10 @@ for (const engine of ENGINES.filter((one) => one !== 'hbase')) {
           const { sink, client } = takes(some);
           return (await fixture.partition.search({ ...fixture.params({ filter }), client }, sink)).rowsExamined;
         };
-        const all = Number.MAX_SAFE_INTEGER;
-        for (const filter of filters)
-          for (const some of [1, 7, 100])
-            expect(await looked(filter, some), filter).to.equal(await looked(filter, all));
+        for (const filter of filters) {
+          const all = await looked(filter, Number.MAX_SAFE_INTEGER);
+          for (const some of [1, 7, 100]) expect(await looked(filter, some), filter).to.equal(all);
+        }
         const people = (await fixture.read(PEOPLE)).id;
         await remove(TREE_TABLE.name, treeKey(people, Buffer.from('2.5.4.3=p5')));
         for (const filter of filters)
