@@ -35,9 +35,11 @@ export function nested(tag: number, depth: number): Buffer {
   let at = room.length - core.length;
   core.copy(room, at);
   for (let i = 0; i < depth; i++) {
-    const octets = lengthOctets(room.length - at);
-    at -= octets.length;
-    octets.copy(room, at);
+    const length = room.length - at;
+    const octets = length < 0x80 ? 0 : Math.ceil((32 - Math.clz32(length)) / 8);
+    if (octets > 0) room.writeUIntBE(length, at - octets, octets);
+    at -= octets;
+    room[--at] = octets > 0 ? 0x80 + octets : length;
     room[--at] = tag;
   }
   return room.subarray(at);

@@ -29,7 +29,7 @@ function refused(bytes: Buffer): ProtocolError {
   throw new Error(`was decoded: ${JSON.stringify(outcome)}`);
 }
 
-const MUTATED = rounds(60_000, 300_000);
+const MUTATED = rounds(30_000, 300_000);
 
 describe('protocol: malformed messages', function () {
   const { stackTraceLimit } = Error;
@@ -42,9 +42,9 @@ describe('protocol: malformed messages', function () {
 
   it('every request truncated at any byte is refused', () => {
     for (const bytes of samples) {
-      for (let cut = 0; cut < bytes.length; cut++) {
-        expect(attempt(bytes, cut), `${bytes.toString('hex')} cut at ${cut}`).to.be.instanceOf(ProtocolError);
-      }
+      const cuts = Array.from({ length: bytes.length }, (_, cut) => cut);
+      const decoded = cuts.filter((cut) => !(attempt(bytes, cut) instanceof ProtocolError));
+      expect(decoded, `${bytes.toString('hex')} cut at`).to.deep.equal([]);
     }
   });
 
@@ -85,7 +85,7 @@ describe('protocol: malformed messages', function () {
     'mutated responses are decoded or refused by the client side',
     seeded((random) => {
       const responses = responseMessages.map(respond);
-      for (let i = 0; i < 30_000; i++) {
+      for (let i = 0; i < MUTATED / 2; i++) {
         const bytes = mutate(random.pick(responses), random);
         expectOnly(() => decodeResponse(bytes));
       }
