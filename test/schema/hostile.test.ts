@@ -5,7 +5,7 @@ import { schema } from './helpers.js';
 import { repeat } from './random.js';
 
 /** Bytes of a large value. */
-const MUCH = rounds(1 << 18, 1 << 20);
+const MUCH = rounds(1 << 17, 1 << 20);
 
 /** What hurt other servers: big, deep, cut, not UTF-8. Name → bytes. */
 const HOSTILE: Record<string, Buffer> = {
@@ -109,6 +109,7 @@ describe('hostile values', function () {
   });
 
   it('random values cause no other exception than LdapError', () => {
+    const all = [...rules];
     const pieces = [
       'cn',
       'member',
@@ -128,7 +129,7 @@ describe('hostile values', function () {
       '\\2c',
       '1.2',
     ];
-    repeat(20000, (random) => {
+    repeat(rounds(5_000, 50_000), (random) => {
       const text = random.text(pieces, 20);
       try {
         const dn = schema.parseDn(text);
@@ -138,7 +139,7 @@ describe('hostile values', function () {
       }
       const value = random.bytes(40);
       for (const syntax of syntaxes) syntax.check(value);
-      const rule = random.pick([...rules]);
+      const rule = random.pick(all);
       rule.normalize(value);
       rule.normalizeAssertion(value);
     });
