@@ -45,7 +45,7 @@ const ANSWERS = [
 ].map((verdict) => JSON.stringify(verdict));
 
 for (const engine of ENGINES) {
-  const steps = engine === 'hbase' ? rounds(40, 1500) : rounds(250, 5000);
+  const steps = engine === 'hbase' ? rounds(40, 1500) : rounds(100, 5000);
   describe(`server: accounts as a model of the draft has them (${engine})`, function () {
     this.timeout(IN_HBASE);
     const { now } = Date;
@@ -124,7 +124,7 @@ describe('server: accounts as a model of the draft has them (two workers)', () =
   const sandbox = new Sandbox();
   after(() => sandbox.remove());
 
-  const steps = rounds(150, 5000);
+  const steps = rounds(100, 5000);
   it(`${steps} random binds, changes, resets and steps of the clock`, () =>
     seeded(async (random) => {
       const clock = sandbox.path('clock');
