@@ -437,7 +437,8 @@ sn: d
     const path = file('order.ldif', person('ada') + person('new') + orphan + person('last'));
     const ended = await rowan(['import', '--data', sandbox.data, path]);
     expect(ended.stdout).to.match(/^loaded 0 entries, refused 2 in /);
-    expect(ended.stderr).to.equal(
+    // An import that takes long shows its progress before.
+    expect(ended.stderr.replace(/^import: .*\n/gm, '')).to.equal(
       `rowan: ${path}, line 1: entryAlreadyExists: there is an entry with this name already. What comes before it is loaded, and 1 behind it refused too; correct ${path}.rejects and import it, then go on with --resume\n`,
     );
     const rejects = readFileSync(`${path}.rejects`, 'utf8');

@@ -14,6 +14,8 @@ const WORK: Readonly<Record<string, (partition: Partition, begin: (writes: numbe
     begin(1);
     await partition.buildIndexes();
   },
+  /** Is killed when the table of the index is there. */
+  begun: (partition) => partition.addIndex('title'),
   async unique(partition, begin) {
     await partition.addUnique({ attributes: ['uid'] });
     begin(1);
@@ -50,7 +52,8 @@ if (program === KILLED_CHILD) {
   let left = Infinity;
   const store = await openLmdbStore(folder!, {
     failpoint: (name) => {
-      if (name === 'commit durable' && --left === 0) process.kill(process.pid, 'SIGKILL');
+      const isReached = name === 'commit durable' ? --left === 0 : name === 'table created' && work === 'begun';
+      if (isReached) process.kill(process.pid, 'SIGKILL');
     },
   });
   await WORK[work!]!(await Partition.open(store, Schema.load()), (writes) => {

@@ -1,5 +1,4 @@
 import { spawnSync } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { parseFilter } from '../../src/ldap/filter-text.js';
 import type { LdapError } from '../../src/ldap/ldap-error.js';
@@ -17,8 +16,6 @@ const CN = '2.5.4.3';
 const SN = '2.5.4.4';
 /** Two of the plans that a builder makes, and some more. */
 const COUNT = 540;
-/** Does something to a folder, and is killed at a failpoint. */
-const FAILING = fileURLToPath(new URL('../partition/lmdb-failpoints-child.js', import.meta.url));
 
 /** Long commands that are killed in the middle, and given again. */
 describe('cli: killed with -9', () => {
@@ -119,8 +116,7 @@ describe('cli: killed with -9', () => {
 
   it('an index that was only begun is waited for until it is known that nobody is at it, and that is said', async () => {
     const [title, qualifier] = ['2.5.4.12', claimQualifier('2.5.4.12')];
-    const { signal } = spawnSync(process.execPath, [FAILING, sandbox.data, 'index', 'table created']);
-    expect(signal).to.equal('SIGKILL');
+    killedAt('begun');
     partition.renewReads();
     const row = await partition.store.get(META_TABLE.name, BUILD_KEY);
     const claim = Buffer.from(cellValue(row!, 0, qualifier)!);
