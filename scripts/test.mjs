@@ -31,6 +31,8 @@ const FILE_MS = 20 * 60_000;
 const MOST_FLAKY = 3;
 /** Length of the list of the slowest files. */
 const SLOWEST = 10;
+/** Tests make much garbage: with 32 MiB for what is young, a lane takes a tenth less of the processor. */
+const LANE_FLAGS = ['--max-semi-space-size=32'];
 /** Niceness of the lanes beside HBase's, which is the longest and waits much, so that they use what it leaves. */
 const NICENESS = 5;
 const MEMORY = '/dev/shm';
@@ -149,7 +151,7 @@ class Lane {
 
   /** Resolves when the process has ended, because the queue is empty or a file has ended the process. */
   #process() {
-    const child = fork(LANE, [], { env, stdio: 'inherit' });
+    const child = fork(LANE, [], { env, stdio: 'inherit', execArgv: LANE_FLAGS });
     setPriority(child.pid, Math.min(19, getPriority() + this.#niceness));
     let task;
     let begun;

@@ -76,8 +76,9 @@ export function rowan(args: readonly string[], options: RunOptions = {}): Promis
 let runner: ChildProcess | undefined;
 let isRunnerBusy = false;
 
+/** Without the flags of this process, with which V8 does not take the compiled code of the program. */
 function startRunner(): ChildProcess {
-  const child = fork(fileURLToPath(new URL('runner.js', import.meta.url)), { silent: true });
+  const child = fork(fileURLToPath(new URL('runner.js', import.meta.url)), { silent: true, execArgv: [] });
   child.once('exit', () => {
     runner = undefined;
   });
