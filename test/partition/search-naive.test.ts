@@ -219,7 +219,7 @@ function viewerWith(hides: Hides): Viewer {
 
 for (const engine of ENGINES) {
   /** Each takes HBase some twenty times as long. */
-  const filters = engine === 'hbase' ? rounds(50, 400) : rounds(150, 400);
+  const filters = engine === 'hbase' ? rounds(50, 400) : rounds(75, 400);
   describe(`search (${engine})`, () => {
     describe('against a naive evaluator', () => {
       let fixture: Fixture;
