@@ -214,7 +214,7 @@ class Twin {
 
 for (const engine of ENGINES) {
   /** Each takes HBase some forty times as long. */
-  const operations = engine === 'hbase' ? rounds(200, 1500) : rounds(750, 1500);
+  const operations = engine === 'hbase' ? rounds(200, 1500) : rounds(400, 1500);
   describe(`model (${engine})`, function () {
     this.timeout(engine === 'hbase' ? 300_000 : 120_000);
 
