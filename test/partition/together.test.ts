@@ -4,10 +4,11 @@ import { initDirectory, Partition } from '../../src/partition/index.js';
 import { MASTER_TABLE, META_TABLE } from '../../src/partition/model/tables.js';
 import type { Store } from '../../src/store/contract.js';
 import { openMemoryStore } from '../../src/store/memory/index.js';
+import { rounds } from '../rounds.js';
 import { faulty } from '../store/faulty.js';
 import { ACTOR, Fixture, type Random, SUFFIX, seeded, testSchema } from './fixture.js';
 
-const ROUNDS = 60;
+const ROUNDS = rounds(30, 60);
 const AT_ONCE = 12;
 const NAMES = ['a', 'b', 'c', 'd'];
 const REFERRAL = 'ou=elsewhere';
