@@ -18,7 +18,7 @@ import { RawClient, simpleBind } from './raw-client.js';
 
 const POLICY = `cn=policy,${SUFFIX}`;
 const SYSTEM = { dn: ADMIN.dn, system: true };
-const CONNECTIONS = 200;
+const CONNECTIONS = 100;
 /** Of the longest queue a network has half. */
 const ROOM_OF_NETWORK = 2048;
 const MOST = 5;
@@ -34,7 +34,7 @@ function failuresOf(state: AccountState | undefined): number {
 }
 
 /** Guesses of one password, or of many, in `npm test`. */
-const GUESSES = 2_000;
+const GUESSES = 1_000;
 
 describe('server: guessing passwords', function () {
   this.timeout(600_000);
