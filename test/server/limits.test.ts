@@ -10,7 +10,7 @@ import { ADMIN, PEOPLE, personDn, type Running, SUFFIX, start } from './director
 import { RawClient, searchRequest, simpleBind } from './raw-client.js';
 
 /** Opened at once. */
-const CONNECTIONS = rounds(500, 10_000);
+const CONNECTIONS = rounds(250, 10_000);
 const SMALL_SERVER = fileURLToPath(new URL('./small-server.js', import.meta.url));
 const large = { type: 'present', attribute: 'objectClass' } as const;
 
