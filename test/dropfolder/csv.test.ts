@@ -216,7 +216,7 @@ describe('CSV files in a drop folder', () => {
     writeFileSync(mapping, `${MAPPING}gone: delete\n`);
     for (const at of ['beforeCommit', 'afterCommit'] as const) {
       for (let fails = 0, failed = true; failed; fails++) {
-        await passes(rows(1, 5));
+        await passes(rows(1, 4));
         // It cannot be deleted while there is an entry below it.
         await fixture.add(`cn=below,uid=p1,${PEOPLE}`, { objectClass: 'device', cn: 'below' });
         let left = fails;
@@ -227,14 +227,12 @@ describe('CSV files in a drop folder', () => {
           return at === 'beforeCommit' ? { do: 'fail' } : { do: 'cut' };
         });
         const failing = new Fixture(store, await Partition.open(store, testSchema()), undefined);
-        drop.drop('hr.csv', `${HEAD}${rows(4, 6)}9,wrong,,,,,\n`);
+        drop.drop('hr.csv', `${HEAD}${rows(3, 5)}9,wrong,,,,,\n`);
         await drop.pass(failing, { mapping }).catch(() => undefined);
         await drop.pass(fixture, { mapping });
         const { records, applied, unchanged, refused } = drop.receipts().sort((a, b) => (a.end < b.end ? 1 : -1))[0]!;
-        expect({ records, applied, unchanged, refused }).to.deep.equal({
-          ...{ records: 6, applied: 3, unchanged: 1, refused: 2 },
-        });
-        expect(await people()).to.deep.equal([1, 4, 5].map((n) => `uid=p${n},${PEOPLE}`));
+        expect([records, applied, unchanged, refused]).to.deep.equal([5, 2, 1, 2]);
+        expect(await people()).to.deep.equal([1, 3, 4].map((n) => `uid=p${n},${PEOPLE}`));
         expect(await dropRows(fixture.store)).to.deep.equal([]);
         for (const dn of [`cn=below,uid=p1,${PEOPLE}`, ...(await people())]) await fixture.delete(dn);
         drop.remove();
