@@ -424,10 +424,11 @@ for (const [name, wanted, open] of FRONTS) {
           };
           const client = await served.as({ dn, way });
           const trials = new Trials(random, served, naive, asker);
+          const where = `seed ${random.seed}, ${JSON.stringify({ asker, rules })}`;
           for (let k = 0; k < 10; k++) {
             const { what, request, code, found, undo, weight } = trials.next();
             const answer = await client.request(request);
-            const said = `${what}: ${answer.final.message}; seed ${random.seed}, ${JSON.stringify({ asker, rules })}`;
+            const said = `${what}: ${answer.final.message}; ${where}`;
             expect(answer.code, said).to.equal(code);
             if (found) expect(foundIn(answer), said).to.deep.equal(found);
             if (code === 32 && 'dn' in request && request.op === 'compare')
