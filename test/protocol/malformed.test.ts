@@ -31,7 +31,7 @@ function refused(bytes: Buffer): ProtocolError {
 
 const MUTATED = rounds(30_000, 300_000);
 
-describe('protocol: malformed messages', function () {
+describe('protocol: malformed messages', () => {
   const { stackTraceLimit } = Error;
   before('a million errors without stacks', () => {
     Error.stackTraceLimit = 0;
@@ -56,7 +56,6 @@ describe('protocol: malformed messages', function () {
   });
 
   it('every byte of every request replaced by every value is decoded or refused', () => {
-    this;
     for (const sample of samples.filter((_, i) => i % 2 === 0 || i === 1)) {
       const bytes = Buffer.from(sample);
       for (let at = 0; at < bytes.length; at++) {
