@@ -238,12 +238,12 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
   'two that cross, one of which dies': {
     wishes: TWO,
     budget: { ...NOTHING, switches: inSoak ? 1 : 0, crashes: 1 },
-    sample: inSoak ? undefined : 300,
+    sample: inSoak ? undefined : 150,
   },
   'two that cross, one of which is given up and lives': {
     wishes: TWO,
     budget: { ...NOTHING, stalls: 1 },
-    sample: inSoak ? SOAK_SAMPLE : 150,
+    sample: inSoak ? SOAK_SAMPLE : 80,
   },
   'two that cross, and answers that are lost': {
     wishes: TWO,
@@ -252,12 +252,12 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
   'three that want two rows': {
     wishes: CROSSING,
     budget: { ...NOTHING, switches: inSoak ? 2 : 1 },
-    sample: inSoak ? SOAK_SAMPLE : 300,
+    sample: inSoak ? SOAK_SAMPLE : 150,
   },
   'three that want two rows, one of which dies': {
     wishes: CROSSING,
     budget: { ...NOTHING, crashes: 1 },
-    sample: inSoak ? undefined : 200,
+    sample: inSoak ? undefined : 100,
   },
 };
 
