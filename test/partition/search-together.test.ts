@@ -6,10 +6,11 @@ import { gate } from '../password/hold.js';
 import { ENGINES, type Fixture, openFixture, refused, SUFFIX } from './fixture.js';
 
 const PEOPLE = `ou=people,${SUFFIX}`;
-const COUNT = 300;
 
 for (const engine of ENGINES) {
   describe(`searches that scan at the same time (${engine})`, () => {
+    // Over HBase, so few that its tables are used again.
+    const COUNT = engine === 'hbase' ? 120 : 300;
     let fixture: Fixture;
     before(async () => {
       fixture = await openFixture(engine);
@@ -93,33 +94,26 @@ for (const engine of ENGINES) {
     });
 
     it('those that wait when the directory is closed are told so', async () => {
-      const own = await openFixture(engine);
-      try {
-        await own.unit('people');
-        for (const cn of ['one', 'two', 'three']) await own.person(cn, PEOPLE, { description: cn });
-        const taken = gate();
-        const begun = gate();
-        const sink: SearchSink = {
-          entry() {
-            begun.open();
-            return taken.opened;
-          },
-          reference: () => undefined,
-        };
-        const slow = own.partition.search(own.params({ filter: '(description=*)' }), sink);
-        await begun.opened;
-        const searches = ['one', 'two', 'three'].map((text) => own.search({ filter: `(description=*${text}*)` }));
-        const outcomes = Promise.allSettled([slow, ...searches]);
-        const closing = own.partition.close();
-        taken.open();
-        await closing;
-        const reasons = (await outcomes).flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason] : []));
-        expect(reasons).not.to.deep.equal([]);
-        for (const reason of reasons) expect(reason).to.be.instanceOf(LdapError).with.property('result', 'unavailable');
-        await refused('unavailable', own.search({ filter: '(description=*late*)' }));
-      } finally {
-        await own.close();
-      }
+      const taken = gate();
+      const begun = gate();
+      const sink: SearchSink = {
+        entry() {
+          begun.open();
+          return taken.opened;
+        },
+        reference: () => undefined,
+      };
+      const slow = fixture.partition.search(fixture.params({ filter: '(description=*)' }), sink);
+      await begun.opened;
+      const searches = [1, 2, 3].map((i) => fixture.search({ filter: `(description=*${i}*)` }));
+      const outcomes = Promise.allSettled([slow, ...searches]);
+      const closing = fixture.partition.close();
+      taken.open();
+      await closing;
+      const reasons = (await outcomes).flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason] : []));
+      expect(reasons).not.to.deep.equal([]);
+      for (const reason of reasons) expect(reason).to.be.instanceOf(LdapError).with.property('result', 'unavailable');
+      await refused('unavailable', fixture.search({ filter: '(description=*late*)' }));
     });
   });
 }
