@@ -37,7 +37,7 @@ describe('cli: rows that are damaged', () => {
     await original.init();
     writeFileSync(original.path('a.ldif'), ldif());
     await rowanDoes(['import', '--data', original.data, original.path('a.ldif')]);
-    whole = await exported();
+    whole = await rowanDoes(['export', '--data', original.data]);
     expect(dns(whole)).to.have.length(ALL);
   });
   beforeEach(() => {
@@ -48,7 +48,7 @@ describe('cli: rows that are damaged', () => {
   after(() => original.remove());
 
   const dns = (text: string): string[] => text.match(/^dn: .*$/gm) ?? [];
-  const exported = async (): Promise<string> => (await rowan(['export', '--data', sandbox.data])).stdout;
+  const recordsOf = (text: string): string[] => text.split('\n\n').filter((record) => record.startsWith('dn: '));
   const uuidOf = (dn: string): string => new RegExp(`dn: ${dn}\n(?:.+\n)*?entryUUID: (.*)`).exec(whole)![1]!;
   const fileOf = (): string => join(sandbox.data, 'data.mdb');
 
@@ -72,7 +72,6 @@ describe('cli: rows that are damaged', () => {
   it('hide no sound row from check, and repair writes nothing that follows from them', async () => {
     damage('Mark-u1150');
     damage('Mark-u1203');
-    const before = await exported();
     const check = await told();
     expect(check).not.to.match(DERIVED);
     for (const name of ['u1150', 'u1203']) {
@@ -81,15 +80,15 @@ describe('cli: rows that are damaged', () => {
       expect(check).to.contain(`lost ${uuid}: the entry whose row is damaged is uid=${name},${SUFFIX}\n`);
     }
     expect(check).to.contain('unchecked counters of entries: rows of table master cannot be read');
-    for (const time of ['once', 'again']) {
-      const { code, stdout } = await rowan(['repair', '--data', sandbox.data]);
-      expect(code, time).to.equal(1);
-      expect(stdout, time).not.to.match(DERIVED);
-      expect(stdout, time).to.contain('unchecked counters of entries').and.to.contain('not repaired: ');
-      expect(stdout, time).not.to.match(/^(repaired|nothing)/m);
-    }
+    const { code, stdout } = await rowan(['repair', '--data', sandbox.data]);
+    expect(code).to.equal(1);
+    expect(stdout).not.to.match(DERIVED);
+    expect(stdout).to.contain('unchecked counters of entries').and.to.contain('not repaired: ');
+    expect(stdout).not.to.match(/^(repaired|nothing)/m);
     expect(await told()).to.equal(check);
-    expect(await exported()).to.equal(before);
+    expect(recordsOf((await rowan(['export', '--data', sandbox.data])).stdout)).to.deep.equal(
+      recordsOf(whole).filter((record) => !/^dn: uid=u1(150|203),/.test(record)),
+    );
   });
 
   it('of an entry with others below it take none of those for lost', async () => {
@@ -121,8 +120,7 @@ describe('cli: rows that are damaged', () => {
     expect(last).to.equal('rowan: this export is partial: 1 entry could not be read');
     const text = readFileSync(file, 'utf8');
     expect(dns(text)).to.have.length(ALL - 1);
-    const records = text.split('\n\n').filter((record) => record.startsWith('dn: '));
-    expect(whole.split('\n\n')).to.include.members(records);
+    expect(recordsOf(whole)).to.include.members(recordsOf(text));
     expect(text).to.match(/\n# lost entry: uid=u1150,.*\n\n/);
     expect(text).to.match(/\n# this export is partial: 1 entry could not be read\n\n$/);
   });
@@ -141,12 +139,10 @@ describe('cli: rows that are damaged', () => {
     const check = await told();
     expect(check).to.contain('of table tree is damaged');
     expect(check).not.to.match(/^(count|parent) /m);
-    const { code, stdout } = await rowan(['export', '--data', sandbox.data]);
-    expect(code).to.equal(0);
-    expect(dns(stdout)).to.have.members(dns(whole));
-    await rowan(['repair', '--data', sandbox.data]);
+    expect(dns(await rowanDoes(['export', '--data', sandbox.data]))).to.have.members(dns(whole));
+    await rowanDoes(['repair', '--data', sandbox.data]);
     expect(await rowanDoes(['check', '--data', sandbox.data])).to.match(/^no breach found/);
-    expect(await exported()).to.equal(whole);
+    expect(await rowanDoes(['export', '--data', sandbox.data])).to.equal(whole);
   });
 
   it('of a large value cost the value alone', async () => {
@@ -168,8 +164,9 @@ describe('cli: rows that are damaged', () => {
     expect(lines.map(([command]) => command)).to.deep.equal(['export', 'init', 'import', 'check']);
     for (const args of lines) {
       const here = args.map((arg) => (arg === 'data' ? sandbox.data : arg));
-      const ended = await rowan(here, { cwd: sandbox.folder, env: { ROWAN_ADMIN_PASSWORD: PASSWORD } });
-      expect(ended.code, args.join(' ') + ended.stderr).to.equal(args[0] === 'export' ? 1 : 0);
+      const options = { cwd: sandbox.folder, env: { ROWAN_ADMIN_PASSWORD: PASSWORD } };
+      if (args[0] === 'export') expect((await rowan(here, options)).code, args.join(' ')).to.equal(1);
+      else await rowanDoes(here, options);
     }
     expect(existsSync(sandbox.path('all.ldif.rejects'))).to.equal(false);
     const restored = sandbox.path('restored');
