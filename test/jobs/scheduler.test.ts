@@ -299,7 +299,7 @@ describe('scheduled jobs of several processes', () => {
   });
 
   it('a purge whose process is killed half way is finished by another', async () => {
-    const count = 1500;
+    const count = 700;
     const people = Array.from({ length: count }, (_, n) => `cn=p${n},ou=people,dc=example,dc=com`);
     await fixture.unit('people');
     const values = (cn: string) => ({ objectClass: 'inetOrgPerson', cn, sn: cn });
