@@ -6,7 +6,7 @@ import { RawClient } from '../server/raw-client.js';
 import { MIB, manyBytes, sha256 } from './large-bytes.js';
 import { ADMIN, PASSWORD, PEOPLE, type RunningServer, rowanDoes, Sandbox } from './rowan.js';
 
-const SIZE = rounds(16, 100);
+const SIZE = rounds(8, 100);
 const UID = 'huge';
 const DN = `uid=${UID},${PEOPLE}`;
 
