@@ -160,7 +160,7 @@ describe('journal', () => {
     try {
       // Which sweeper comes to a dead front end first is a matter of chance: mostly one of those that are killed.
       for (let killed = 0, round = 0; killed === 0 && round < 5; round++) {
-        const next = Array.from({ length: 3 }, (_, n) => `2${String(names.length + n).padStart(2, '0')}`);
+        const next = Array.from({ length: inSoak ? 4 : 3 }, (_, n) => `2${String(names.length + n).padStart(2, '0')}`);
         names.push(...next);
         killed = await killSweepers(next);
       }
@@ -174,7 +174,7 @@ describe('journal', () => {
 
   /** Lets several sweep front ends that died in runs of these names; how many of them were killed at their points. */
   async function killSweepers(names: readonly string[]): Promise<number> {
-    const points = [0, 1, 4, 9];
+    const points = inSoak ? [0, 1, 3, 6, 9] : [0, 1, 4, 9];
     const sweepers = points.map((at) => start('sweep', at));
     const decided = whole.points.indexOf('point decide after');
     for (const name of names) await store.commit(seed(name));
