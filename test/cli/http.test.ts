@@ -171,14 +171,15 @@ backend ldap-check
 `,
       );
       const haproxy = startProgram('haproxy', ['-db', '-f', config]);
+      const { pid } = server!.process;
       try {
         expect(await checkResults(stats, 'UP')).to.deep.equal(['http-check L7OK', 'ldap-check L7OK']);
-        const { pid } = server!.process;
         process.kill(pid!, 'SIGSTOP');
         expect(await checkResults(stats, 'DOWN')).to.deep.equal(['http-check L7TOUT', 'ldap-check L7TOUT']);
         process.kill(pid!, 'SIGCONT');
         expect(await checkResults(stats, 'UP')).to.have.length(2);
       } finally {
+        process.kill(pid!, 'SIGCONT');
         haproxy.kill('SIGTERM');
         await exited(haproxy);
       }
@@ -247,7 +248,7 @@ backend ldap-check
       await damaged.remove();
     });
 
-    it('are open to other machines, and nothing else is without the token', async () => {
+    it('are open to other machines, and nothing else is without the token, on this machine either', async () => {
       const file = sandbox.path('token');
       const args = ['serve', '--data', sandbox.data, '--listen', 'ldap://127.0.0.1:0', '--http', '0.0.0.0:0'];
       const without = await rowan(args);
@@ -257,6 +258,10 @@ backend ldap-check
       const short = await rowan([...args, '--http-token-file', file]);
       expect(short.stderr).to.contain(`rowan: http.tokenFile: ${file} must hold one token of at least 22 characters`);
       writeFileSync(file, `${TOKEN}\n`);
+      await start(['--http-token-file', file]);
+      expect(await get(`${url}/metrics`)).to.include({ status: 401 });
+      expect(await get(`${url}/metrics`, { authorization: `Bearer ${TOKEN}` })).to.include({ status: 200 });
+      await server!.stop();
       await start(['--http-token-file', file], sandbox, '0.0.0.0');
       url = url.replace('0.0.0.0', '127.0.0.1');
       expect(await get(`${url}/live`)).to.include({ status: 200 });

@@ -108,8 +108,8 @@ async function runWarm(args: readonly string[], { env, cwd, input }: RunOptions)
     throw new Error(`rowan ${args.join(' ')} ended the process that runs commands, with ${signal ?? `code ${code}`}`);
   });
   isRunnerBusy = true;
-  child.channel!.ref();
   try {
+    child.channel?.ref();
     const ended = Promise.all([
       once(child, 'message', ending),
       readUntilMark(child.stdout!),

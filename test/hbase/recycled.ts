@@ -43,6 +43,8 @@ export async function openRecycled(): Promise<Store> {
 
 /** As `free`, of those who borrow. */
 const returned: HBaseSettings[] = [];
+/** The suites of those who borrow. */
+const borrowers = new Map<HBaseSettings, Mocha.Suite | undefined>();
 
 /**
  * Where a test that opens stores itself makes a directory, in a hook or test: in tables of an earlier one, emptied. It
@@ -50,8 +52,10 @@ const returned: HBaseSettings[] = [];
  */
 export async function borrowTables(context: Mocha.Context): Promise<HBaseSettings> {
   const server = await hbase(context);
-  const settings = returned.pop();
-  if (!settings) return server.settings(freshPrefix());
+  const leftOver = returned.pop();
+  const settings = leftOver ?? server.settings(freshPrefix());
+  borrowers.set(settings, context.test?.parent);
+  if (!leftOver) return settings;
   const store = await openHBaseStore(settings);
   await swept(store, settings, 1);
   const emptied = new RecycledStore(store, settings);
@@ -62,9 +66,13 @@ export async function borrowTables(context: Mocha.Context): Promise<HBaseSetting
   return settings;
 }
 
-/** `settings`: undefined when nothing was borrowed. */
+/**
+ * `settings`: undefined when nothing was borrowed. Tables of a suite with a failed test are not used again, since what
+ * it did may go on.
+ */
 export function returnTables(settings: HBaseSettings | undefined): void {
-  if (settings) returned.push(settings);
+  const hasFailed = settings && borrowers.get(settings)?.tests.some((test) => test.state === 'failed');
+  if (settings && !hasFailed) returned.push(settings);
 }
 
 async function newSettings(): Promise<HBaseSettings> {

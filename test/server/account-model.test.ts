@@ -60,6 +60,7 @@ for (const engine of ENGINES) {
       const stores = new Map(partitions.splice(0).map((partition) => [partition.store, partition]));
       for (const partition of stores.values()) await partition.close();
       returnTables(borrowed);
+      borrowed = undefined;
       Date.now = now;
       for (const folder of folders.splice(0)) rmSync(folder, { recursive: true });
     });
