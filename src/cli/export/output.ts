@@ -19,33 +19,35 @@ function isReplaceable(file: string): boolean {
 export class OutputStream {
   readonly #stream: WriteStream | NodeJS.WriteStream;
   readonly #atomicFile: AtomicFile | undefined;
+  readonly #fileName: string;
   #blockChunks: Buffer[] = [];
   #blockLength = 0;
   #error: Error | undefined;
   /** Resolves the wait for the stream to drain. */
   #resolveDrain: (() => void) | undefined;
+  readonly #onError = (error: Error): void => {
+    withFileName(error, this.#fileName);
+    this.#error ??= error;
+    this.#signalDrain();
+  };
+  readonly #signalDrain = (): void => {
+    this.#resolveDrain?.();
+    this.#resolveDrain = undefined;
+  };
 
   /** `file` appears only when it is complete, and is readable by its owner only. Undefined: standard output. */
   constructor(file: string | undefined) {
+    this.#fileName = file ?? 'standard output';
     if (file !== undefined && isReplaceable(file)) this.#atomicFile = new AtomicFile(file);
     this.#stream = file === undefined ? process.stdout : this.#openStream(file);
-    this.#stream.on('error', (error: Error) => {
-      withFileName(error, file ?? 'standard output');
-      this.#error ??= error;
-      this.#signalDrain();
-    });
-    this.#stream.on('drain', () => this.#signalDrain());
+    this.#stream.on('error', this.#onError);
+    this.#stream.on('drain', this.#signalDrain);
   }
 
   #openStream(file: string): WriteStream {
     return this.#atomicFile
       ? createWriteStream(file, { fd: this.#atomicFile.fd, flush: true })
       : createWriteStream(file, { fd: openSync(file, constants.O_WRONLY) });
-  }
-
-  #signalDrain(): void {
-    this.#resolveDrain?.();
-    this.#resolveDrain = undefined;
   }
 
   #waitForDrain(): Promise<void> {
@@ -70,7 +72,11 @@ export class OutputStream {
 
   async end(): Promise<void> {
     await this.#flush();
-    if (this.#stream === process.stdout) return;
+    if (this.#stream === process.stdout) {
+      this.#stream.off('error', this.#onError);
+      this.#stream.off('drain', this.#signalDrain);
+      return;
+    }
     this.#stream.end();
     if (!this.#stream.closed) await once(this.#stream, 'close');
     if (this.#error) throw this.#error;
