@@ -1,8 +1,10 @@
 /**
  * A process of `scripts/test.mjs` that runs test files one after another. Gets messages `{ folder, file, part, grep,
- * bail }` (see `keep` for part) and answers each with `{ output, passed, failed, skipped, failures, leftOut }`; `null`
- * ends it.
+ * bail, hangMs }` (see `keep` for part) and answers each with `{ output, passed, failed, skipped, failures, leftOut }`;
+ * `null` ends it. A test or hook that has run for `hangMs` (60 s when absent) is reported on standard error, with what
+ * it waits for.
  */
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { format } from 'node:util';
@@ -11,6 +13,10 @@ import Mocha from 'mocha';
 const GRACE_MS = 60_000;
 /** Time limit that ends a hanging test. On a busy machine a process may take ten times its usual time. */
 const TEST_MS = 300_000;
+/** Time after which a test that runs is reported, and again each time. */
+const HANG_MS = 60_000;
+/** Length of each list in that report. */
+const MOST_ITEMS = 10;
 const { Base, Spec } = Mocha.reporters;
 
 // Mocha would ignore the rejection, and the test that waits for the promise would run into its time limit.
@@ -49,7 +55,45 @@ async function startHBase(folder) {
   await runningHBase().catch(() => undefined);
 }
 
-async function run({ folder, file, part, grep, bail }) {
+/** Returns the processes that this one has started, with their command lines. */
+function childProcesses() {
+  const readText = (path) => {
+    try {
+      return readFileSync(path, 'utf8');
+    } catch {
+      // The process has ended, or the system has no /proc.
+      return '';
+    }
+  };
+  const threads = process.platform === 'linux' ? readdirSync('/proc/self/task') : [];
+  const pids = threads.flatMap((thread) => readText(`/proc/self/task/${thread}/children`).split(' ').filter(Boolean));
+  return pids.map((pid) => `${pid} ${readText(`/proc/${pid}/cmdline`).replaceAll('\0', ' ').trim()}`);
+}
+
+/** Reports each test or hook of `runner` that has run for `hangMs`. Returns a function that ends the reports. */
+function reportHangs(runner, openWaits, hangMs) {
+  let timer;
+  const end = () => clearInterval(timer);
+  const begin = (runnable) => {
+    end();
+    const begun = Date.now();
+    timer = setInterval(() => {
+      const parts = [
+        ['waits for', openWaits()],
+        ['processes', childProcesses()],
+        ['open', process.getActiveResourcesInfo()],
+      ];
+      const seconds = Math.round((Date.now() - begun) / 1000);
+      process.stderr.write(`\n"${runnable.fullTitle()}" has run for ${seconds} s\n`);
+      for (const [name, items] of parts)
+        process.stderr.write(`  ${name}: ${items.slice(0, MOST_ITEMS).join('; ') || 'nothing known'}\n`);
+    }, hangMs).unref();
+  };
+  for (const event of ['test', 'hook']) runner.on(event, begin);
+  return end;
+}
+
+async function run({ folder, file, part, grep, bail, hangMs = HANG_MS }) {
   if (part === 'hbase') await startHBase(folder);
   const mocha = new Mocha({
     ui: 'bdd',
@@ -64,10 +108,14 @@ async function run({ folder, file, part, grep, bail }) {
   await mocha.loadFilesAsync();
   keep(mocha.suite, part);
   const failed = [];
+  const { openWaits } = await import(pathToFileURL(join(folder, 'waits.js')).href);
+  let endReports;
   const { stats } = await new Promise((resolve) => {
     const runner = mocha.run(() => resolve(runner));
     runner.on('fail', (test) => failed.push(test));
+    endReports = reportHangs(runner, openWaits, hangMs);
   });
+  endReports();
   const output = taken();
   const failures = failed.map((test) => {
     Base.list([test]);

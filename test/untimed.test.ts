@@ -9,6 +9,7 @@ const root = fileURLToPath(new URL('../../test/', import.meta.url));
 const ALLOWED: Readonly<Record<string, string>> = {
   'partition/indexes.test.ts': 'what is told of a wait comes from a time stamp that is stored',
   'store/hbase/rpc/retry.test.ts': 'pauses are asked of a clock that is given',
+  'waits.ts': 'a report says how long a wait has lasted',
   'store/lmdb-read-ahead.test.ts': 'flags of a mapping, not its size',
 };
 

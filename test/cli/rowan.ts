@@ -8,6 +8,7 @@ import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
+import { waitFor } from '../waits.js';
 import { MARK, type Task } from './runner.js';
 
 export const SUFFIX = 'dc=example,dc=com';
@@ -59,12 +60,13 @@ export function run(program: string, args: readonly string[], options: RunOption
   child.stderr.on('data', (data: Buffer) => err.push(data));
   child.stdin.on('error', () => undefined);
   child.stdin.end(options.input ?? '');
-  return new Promise((resolve, reject) => {
+  const ended = new Promise<Ended>((resolve, reject) => {
     child.once('error', reject);
     child.once('close', (code) => {
       resolve({ code: code ?? -1, stdout: Buffer.concat(out).toString(), stderr: Buffer.concat(err).toString() });
     });
   });
+  return waitFor(`the end of ${program} ${args.join(' ')}`, ended);
 }
 
 /** `rowan ARGS` in a process of its own. */
@@ -87,15 +89,20 @@ function startRunner(): ChildProcess {
   return child;
 }
 
-function readUntilMark(stream: Readable): Promise<string> {
-  let text = '';
+/** Reads until `MARK`. What follows the mark, a warning of Node's say, is left for the next read. */
+export function readUntilMark(stream: Readable): Promise<string> {
+  const chunks: Buffer[] = [];
   return new Promise((resolve) => {
     stream.on('data', function read(data: Buffer) {
-      text += data.toString('latin1');
-      if (!text.endsWith(MARK)) return;
+      const end = data.indexOf(MARK);
+      chunks.push(end < 0 ? data : data.subarray(0, end));
+      if (end < 0) return;
       stream.off('data', read);
-      resolve(Buffer.from(text.slice(0, -MARK.length), 'latin1').toString());
+      stream.pause();
+      if (end + MARK.length < data.length) stream.unshift(data.subarray(end + MARK.length));
+      resolve(Buffer.concat(chunks).toString());
     });
+    stream.resume();
   });
 }
 
@@ -116,7 +123,7 @@ async function runWarm(args: readonly string[], { env, cwd, input }: RunOptions)
       readUntilMark(child.stderr!),
     ]);
     child.send({ args, env: cleanEnvironment(env), cwd: cwd ?? process.cwd(), input: input ?? '' } satisfies Task);
-    const [[code], stdout, stderr] = await Promise.race([ended, exit]);
+    const [[code], stdout, stderr] = await waitFor(`the end of rowan ${args.join(' ')}`, Promise.race([ended, exit]));
     return { code, stdout, stderr };
   } finally {
     isRunnerBusy = false;
@@ -159,7 +166,10 @@ export function startProgram(program: string, args: readonly string[], options: 
 export function exited(child: ChildProcess): Promise<number | NodeJS.Signals> {
   if (child.exitCode !== null) return Promise.resolve(child.exitCode);
   if (child.signalCode !== null) return Promise.resolve(child.signalCode);
-  return new Promise((resolve) => child.once('exit', (code, signal) => resolve(code ?? signal ?? -1)));
+  const exit = new Promise<number | NodeJS.Signals>((resolve) => {
+    child.once('exit', (code, signal) => resolve(code ?? signal ?? -1));
+  });
+  return waitFor(`the exit of process ${child.pid}`, exit);
 }
 
 /** Waits until the condition holds; fails when the process ends before. */
@@ -179,7 +189,10 @@ export async function heard(child: ChildProcess, text: string): Promise<string> 
   };
   child.stdout?.on('data', hear);
   child.stderr?.on('data', hear);
-  await until(child, () => said.includes(text));
+  await waitFor(
+    `"${text}" from process ${child.pid}`,
+    until(child, () => said.includes(text)),
+  );
   return said;
 }
 

@@ -5,6 +5,7 @@ import { decodeResponse } from '../../src/protocol/decode-response.js';
 import { encodeRequest } from '../../src/protocol/encode-request.js';
 import { Framer } from '../../src/protocol/framing.js';
 import type { Control, Request, Response, ResponseMessage, SearchRequest } from '../../src/protocol/ldap-messages.js';
+import { waitFor } from '../waits.js';
 
 type Final = Extract<Response, { code: number }>;
 
@@ -118,7 +119,10 @@ export class RawClient {
   /** The answer to request `id`. Throws when the connection ends without it. */
   async answer(id: number): Promise<Answer> {
     const isFinal = (m: ResponseMessage): boolean => m.id === id && 'code' in m.response;
-    const last = await this.#until(() => this.#messages.find(isFinal));
+    const last = await waitFor(
+      `the answer to request ${id}`,
+      this.#until(() => this.#messages.find(isFinal)),
+    );
     if (!last) throw new Error(`the connection ended before request ${id} was answered`);
     const end = this.#messages.indexOf(last);
     const isMine = (m: ResponseMessage, i: number): boolean => m.id === id && i <= end;
