@@ -4,12 +4,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { Partition } from '../../src/partition/index.js';
-import { slowWork } from '../../src/password/index.js';
 import { hotpCode, stepAt } from '../../src/password/totp.js';
 import { ControlOid } from '../../src/protocol/oids.js';
 import { APPLICATION_PASSWORD, createApplicationPassword } from '../../src/server/passwords/application-password.js';
 import { SecondFactor, TOTP_SECRET } from '../../src/server/passwords/second-factor.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
+import { costOfHashing } from '../password/cost-of-hashing.js';
 import { tlv } from '../protocol/bytes.js';
 import {
   ADMIN,
@@ -147,11 +147,8 @@ describe('server: second factor', () => {
     const one = await begin(undefined);
     await enroll(one.partition);
     expect(await bind(one, PASSWORD + codeAt(-1))).to.equal(0);
-    const spent = async (password: string): Promise<number> => {
-      const before = slowWork.totalCost;
-      expect(await bind(one, password)).to.equal(49);
-      return slowWork.totalCost - before;
-    };
+    const spent = (password: string): Promise<number> =>
+      costOfHashing(async () => expect(await bind(one, password)).to.equal(49));
     const [code, password, both, none] = [
       await spent(PASSWORD + wrongCode()),
       await spent(`wrong ${codeAt()}`),
