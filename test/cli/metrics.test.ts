@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
+import type { Filter } from '../../src/ldap/ldap-types.js';
 import { makeCertificate, needs } from '../require.js';
 import { RawClient } from '../server/raw-client.js';
 import { ADMIN, heard, PASSWORD, PEOPLE, type RunningServer, Sandbox } from './rowan.js';
@@ -26,6 +27,16 @@ function documented(): Map<string, Documented> {
     ]),
   );
 }
+
+/** Costs the server much more than the client that sends it. */
+const COSTLY: Filter = {
+  type: 'or',
+  filters: Array.from({ length: 300 }, (_, n) => ({
+    type: 'equal' as const,
+    attribute: 'street',
+    value: Buffer.from(`nowhere ${n}`),
+  })),
+};
 
 describe('cli: metrics', () => {
   const sandbox = new Sandbox();
@@ -141,22 +152,22 @@ describe('cli: metrics', () => {
     const first = await open();
     expect(await first.bind(ADMIN, PASSWORD)).to.equal(0);
     let sent = 0;
-    const search = async (client: RawClient): Promise<void> => {
+    const search = async (client: RawClient, filter?: Filter): Promise<void> => {
       sent++;
-      expect((await client.search(PEOPLE, { scope: 'sub' })).code).to.equal(0);
+      expect((await client.search(PEOPLE, { scope: 'sub', ...(filter && { filter }) })).code).to.equal(0);
     };
-    let hasWorker = false;
-    const started = heard(server.process, 'the worker serves').finally(() => {
-      hasWorker = true;
-    });
+    let isBusy = true;
     const busy = Array.from({ length: 8 }, async () => {
-      while (!hasWorker) await search(first);
+      while (isBusy) await search(first, COSTLY);
     });
-    await Promise.all([...busy, started]);
+    await heard(server.process, 'the worker serves');
+    // The first process stays busy until here, so that the worker does not end before its searches are counted.
     const second = await open();
     expect(await second.bind(ADMIN, PASSWORD)).to.equal(0);
     for (let n = 0; n < 5; n++) await search(second);
     const ended = heard(server.process, 'a worker ends with its connections');
+    isBusy = false;
+    await Promise.all(busy);
     second.close();
     const before = await counters(server);
     await ended;

@@ -126,11 +126,11 @@ describe('server: changes of passwords', () => {
     });
   }
 
-  /** The codes of the user's `requests`, when the administrator does `reset` while they wait to be hashed. */
+  /** The codes of the user's `requests`, when the administrator does `reset` while all wait to be hashed. */
   async function beside(user: RawClient, requests: readonly Request[], reset: Request): Promise<number[]> {
     const held = hold();
     const ids = user.sendTogether(requests);
-    await held.until(() => held.waiting > 0);
+    await held.until(() => held.waiting >= requests.length);
     expect((await admin.request(reset)).code).to.equal(0);
     held.goOn();
     return Promise.all(ids.map(async (id) => (await user.answer(id)).code));
