@@ -5,6 +5,7 @@ import { hashPasswordFast } from '../../src/password/index.js';
 import { ControlOid } from '../../src/protocol/oids.js';
 import { seq, str } from '../protocol/bytes.js';
 import { needs } from '../require.js';
+import { turns } from '../turns.js';
 import { ADMIN, addPerson, PEOPLE, personDn, type Running, SUFFIX, start } from './directory.js';
 import { type Answer, RawClient } from './raw-client.js';
 
@@ -164,6 +165,19 @@ describe('server: effective rights', () => {
     ];
     for (const value of broken) expect((await ask(BRAM, ADA, asked(value))).code, value.toString('hex')).to.equal(2);
     expect((await ask(BRAM, ADA, asked(Buffer.from('dn:no dn')))).code).to.equal(34);
+  });
+
+  it('lets others through after every attribute of which it tells', async () => {
+    const client = await bound(BRAM);
+    const types = ['cn', ...Array.from({ length: 60 }, (_, n) => `cn;lang-x${n}`)];
+    const control = about(CARA, ...types);
+    for (const attribute of ['aclRights', 'aclRightsInfo']) {
+      const asking = async () => {
+        expect((await client.search(BRAM, { attributes: [attribute] }, [control])).code).to.equal(0);
+      };
+      expect(await turns(asking), attribute).to.be.at.least(types.length);
+    }
+    client.close();
   });
 
   it('is asked for by ldapsearch', async function () {

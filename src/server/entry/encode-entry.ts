@@ -172,7 +172,8 @@ export class EntryEncoder {
   }
 }
 
-async function readRow(reader: EntryReader, row: Buffer, slice: TimeSlice): Promise<void> {
+/** Reads a row within time slices. */
+export async function readRow(reader: EntryReader, row: Buffer, slice: TimeSlice): Promise<void> {
   reader.startRow(row);
   while (reader.readValues(VALUES_PER_CHECK)) await slice.yieldIfOver();
 }

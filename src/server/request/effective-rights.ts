@@ -8,6 +8,7 @@ import {
   rightsIn,
 } from '../../access/right.js';
 import type { RightReason, Rights } from '../../access/rights.js';
+import { TimeSlice } from '../../fair/time-slice.js';
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { CheckedEntry } from '../../partition/model/directory-types.js';
 import { EntryReader } from '../../partition/model/entry-reader.js';
@@ -16,6 +17,7 @@ import { encodeAttribute } from '../../protocol/encode.js';
 import type { SearchRequest } from '../../protocol/ldap-messages.js';
 import { Writer } from '../../protocol/writer.js';
 import type { AttributeDescription } from '../../schema/schema-types.js';
+import { readRow } from '../entry/encode-entry.js';
 import { printable } from '../words/printable.js';
 import { requestRights, viewerOf } from './access.js';
 import type { Context } from './context.js';
@@ -48,13 +50,13 @@ export async function effectiveRights(
     if (!foundRow?.id.equals(hit.id)) return undefined;
     const mayManage = !clientRights || (clientRights.sightOf(foundRow).entryRights & MANAGE) !== NO_RIGHTS;
     if (!mayManage && !subject.isOwn) return undefined;
-    const presentAttributes = requestedResult.presentAttributes ? attributesIn(reader, hit.row) : [];
-    const result = new EntryRights(subject.rights, foundRow, [
-      ...new Set([...requestedResult.attributes, ...presentAttributes]),
-    ]);
+    const slice = new TimeSlice(context.client);
+    const presentAttributes = requestedResult.presentAttributes ? await attributesIn(reader, hit.row, slice) : [];
+    const attributes = [...new Set([...requestedResult.attributes, ...presentAttributes])];
+    const result = new EntryRights(subject.rights, foundRow, attributes, slice);
     const writer = new Writer();
-    if (requestedResult.rights) result.writeRights(writer, requestedResult.typesOnly);
-    if (requestedResult.reasons && mayManage) result.writeReasons(writer, requestedResult.typesOnly);
+    if (requestedResult.rights) await result.writeRights(writer, requestedResult.typesOnly);
+    if (requestedResult.reasons && mayManage) await result.writeReasons(writer, requestedResult.typesOnly);
     return Buffer.from(writer.take());
   };
 }
@@ -118,8 +120,8 @@ async function lookUp<T>(authzId: string, lookup: Promise<T>): Promise<T> {
   }
 }
 
-function attributesIn(reader: EntryReader, row: Buffer): AttributeDescription[] {
-  reader.read(row);
+async function attributesIn(reader: EntryReader, row: Buffer, slice: TimeSlice): Promise<AttributeDescription[]> {
+  await readRow(reader, row, slice);
   const presentAttributes = reader.descriptions.slice(0, reader.attributeCount).map(({ description }) => description);
   return presentAttributes.filter(({ type }) => !type.secret);
 }
@@ -136,18 +138,34 @@ const LEGACY_ATTRIBUTE_RIGHTS = {
   selfwrite_delete: ['delete'],
 } as const satisfies Record<string, readonly Right[]>;
 
-/** Encodes the rights of one identity on one entry. */
+/** Encodes the rights of one identity on one entry, within time slices. */
 class EntryRights {
   readonly #rights: Rights | undefined;
   readonly #entry: CheckedEntry;
   readonly #attributes: readonly AttributeDescription[];
+  readonly #slice: TimeSlice;
   readonly #isVisible: boolean;
 
-  constructor(rights: Rights | undefined, entry: CheckedEntry, attributes: readonly AttributeDescription[]) {
+  constructor(
+    rights: Rights | undefined,
+    entry: CheckedEntry,
+    attributes: readonly AttributeDescription[],
+    slice: TimeSlice,
+  ) {
     this.#rights = rights;
     this.#entry = entry;
     this.#attributes = attributes;
+    this.#slice = slice;
     this.#isVisible = rights?.sightOf(entry).seen ?? true;
+  }
+
+  /** Yields the attributes. Lets other work run between two of them at the end of a time slice. */
+  async *#attributesInTurns(): AsyncGenerator<AttributeDescription> {
+    for (const attribute of this.#attributes) {
+      const pause = this.#slice.yieldIfOver();
+      if (pause) await pause;
+      yield attribute;
+    }
   }
 
   /** Returns the rights on an attribute: none on an invisible entry. */
@@ -162,18 +180,18 @@ class EntryRights {
     return this.#isVisible ? (entryRights & ENTRY_RIGHTS) | (childrenRights & CHILDREN_RIGHTS) : NO_RIGHTS;
   }
 
-  writeRights(writer: Writer, typesOnly: boolean): void {
+  async writeRights(writer: Writer, typesOnly: boolean): Promise<void> {
     const entryRights = this.#rightsOnEntry();
-    const mayWrite = this.#attributes.some(
-      (attribute) => this.#rightsOn(attribute) & rightSet('add', 'delete', 'replace'),
-    );
+    let mayWrite = false;
+    for await (const attribute of this.#attributesInTurns())
+      mayWrite ||= (this.#rightsOn(attribute) & rightSet('add', 'delete', 'replace')) !== NO_RIGHTS;
     const rights = [
       ...flagTextsOf(entryRights, LEGACY_ENTRY_RIGHTS),
       `write:${Number(mayWrite || (entryRights & rightSet('rename')) !== NO_RIGHTS)}`,
       ...rightsIn(ENTRY_RIGHTS | CHILDREN_RIGHTS).map((right) => flagText(right, entryRights, [right])),
     ];
     writeAttribute(writer, 'aclRights;entryLevel', rights.join(), typesOnly);
-    for (const attribute of this.#attributes) {
+    for await (const attribute of this.#attributesInTurns()) {
       const attributeRights = this.#rightsOn(attribute);
       const flagTexts = [
         ...rightsIn(ATTRIBUTE_RIGHTS).map((right) => flagText(right, attributeRights, [right])),
@@ -184,10 +202,10 @@ class EntryRights {
     }
   }
 
-  writeReasons(writer: Writer, typesOnly: boolean): void {
+  async writeReasons(writer: Writer, typesOnly: boolean): Promise<void> {
     for (const reason of this.#reasons(undefined))
       writeAttribute(writer, `aclRightsInfo;logs;entryLevel;${reason.right}`, this.#reasonText(reason), typesOnly);
-    for (const attribute of this.#attributes)
+    for await (const attribute of this.#attributesInTurns())
       for (const reason of this.#reasons(attribute))
         writeAttribute(
           writer,

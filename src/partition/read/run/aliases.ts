@@ -144,8 +144,8 @@ export async function sendReferences(search: SearchRun, places: Places): Promise
       const urls = isVisibleReferral
         ? referralUrls(context, row).map((url) => referralTo(url, [], node.dn.toString(), scope))
         : [];
-      const completion = urls.length > 0 ? search.output.passReference(urls) : search.yieldIfDue();
-      if (isPromise(completion)) await completion;
+      const pause = search.afterCandidate(urls.length > 0 ? search.output.passReference(urls) : undefined, 0);
+      if (isPromise(pause)) await pause;
     }
   }
 }

@@ -1,7 +1,7 @@
 import type { Maybe } from '../../../store/contract.js';
 import { isPromise } from '../../../store/maybe.js';
 import { MASTER_TABLE } from '../../model/tables.js';
-import { CLOCK_INTERVAL, ROWS_AFTER_WAIT } from './batch-sizes.js';
+import { ROWS_AFTER_WAIT } from './batch-sizes.js';
 import { checkHead, checkMissingEntry, checkRow } from './entry-check.js';
 import type { PlanKind } from './page.js';
 import type { SearchRun } from './search-run.js';
@@ -50,7 +50,7 @@ async function examineBatch(
     const row = rows[i];
     const completion = row ? checkRow(search, ids[i]!, row, kind, keys[i]!) : checkMissingEntry(search, ids[i]!, kind);
     if (isPromise(completion) && search.isClientBehind) return completion.then(() => i + 1);
-    const pause = isPromise(completion) ? completion : i % CLOCK_INTERVAL === 0 ? search.yieldIfDue() : undefined;
+    const pause = search.afterCandidate(completion, i);
     if (isPromise(pause)) await pause;
   }
   return undefined;

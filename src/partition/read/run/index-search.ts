@@ -4,7 +4,7 @@ import { UUID_BYTES } from '../../model/tables.js';
 import { IdSet } from '../plan/id-set.js';
 import type { IndexPlan } from '../plan/index-plan.js';
 import { idBatches, sourceIds } from '../plan/sources.js';
-import { CLOCK_INTERVAL, INDEX_BATCH, READ_BATCH } from './batch-sizes.js';
+import { INDEX_BATCH, READ_BATCH } from './batch-sizes.js';
 import { examineEntries, examineEntry } from './entry-fetch.js';
 import type { SearchRun } from './search-run.js';
 
@@ -50,9 +50,6 @@ async function searchPostings(
   }
 }
 
-/** Bytes of the ids that are examined between two checks of the clock. */
-const CLOCK_BYTES = CLOCK_INTERVAL * UUID_BYTES;
-
 /** Size of the first batch. It is small, because the client may want only a few entries. */
 const FIRST_BATCH = 16;
 
@@ -68,8 +65,7 @@ function examineInTurn(search: SearchRun, ids: Buffer, start: number, seenIds?: 
     if (seenIds && !seenIds.add(ids, offset)) continue;
     const id = ids.length === UUID_BYTES ? ids : Buffer.from(buffer, byteOffset + offset, UUID_BYTES);
     const completion = examineEntry(search, id, 'i', id);
-    const isDue = offset % CLOCK_BYTES === CLOCK_BYTES - UUID_BYTES;
-    const pause = isPromise(completion) ? completion : isDue ? search.yieldIfDue() : undefined;
+    const pause = search.afterCandidate(completion, offset / UUID_BYTES + 1);
     if (isPromise(pause)) return pause.then(() => examineInTurn(search, ids, offset + UUID_BYTES, seenIds));
   }
 }

@@ -10,7 +10,7 @@ import { planIndexes } from '../plan/index-plan.js';
 import { containsKey, type IndexRanges, keyRanges, type Range } from '../plan/key-ranges.js';
 import { isInIdOrder, type PagePlan, usableOperands } from '../plan/page-plan.js';
 import { type Source, sortIds } from '../plan/sources.js';
-import { CLOCK_INTERVAL, INDEX_BATCH } from './batch-sizes.js';
+import { INDEX_BATCH } from './batch-sizes.js';
 import { examineEntries, examineEntry } from './entry-fetch.js';
 import type { ExaminedEntry } from './examined-entry.js';
 import { examineIds } from './index-search.js';
@@ -216,7 +216,7 @@ async function examineKeys(search: SearchRun, keys: readonly Buffer[]): Promise<
   if (search.context.store.supports.spread) return examineEntries(search, ids, 'r', keys);
   for (let i = 0; i < ids.length && !search.isPageFull; i++) {
     const completion = examineEntry(search, ids[i]!, 'r', keys[i]!);
-    const pause = isPromise(completion) ? completion : i % CLOCK_INTERVAL === 0 ? search.yieldIfDue() : undefined;
+    const pause = search.afterCandidate(completion, i);
     if (isPromise(pause)) await pause;
   }
 }

@@ -4,7 +4,7 @@ import { cellCounter, cellValue } from '../../../store/row.js';
 import { compileFilter } from '../../../store/row-filter.js';
 import { keyAfter } from '../../../store/tables.js';
 import { MASTER_TABLE, Q, TREE, TREE_TABLE } from '../../model/tables.js';
-import { CLOCK_INTERVAL, ROWS_AFTER_WAIT } from './batch-sizes.js';
+import { ROWS_AFTER_WAIT } from './batch-sizes.js';
 import { checkHead } from './entry-check.js';
 import { checkMissingRow, requireAllRows } from './lost-rows.js';
 import type { PlanKind } from './page.js';
@@ -152,7 +152,7 @@ async function checkRows(
     const completion = checkHead(search, id, head, kind, keys[i]!);
     if (isPromise(completion) && search.isClientBehind)
       return { from: keyAfter(keys[i]!), droppedCount: ids.length - 1 - i, clientReady: completion };
-    const pause = isPromise(completion) ? completion : i % CLOCK_INTERVAL === 0 ? search.yieldIfDue() : undefined;
+    const pause = search.afterCandidate(completion, i);
     if (isPromise(pause)) await pause;
   }
   return undefined;

@@ -6,6 +6,7 @@ import type { IndexPlan, PlanContext } from '../plan/index-plan.js';
 import { lookLimitError, requireTime, type SearchParams, type SearchPlan } from '../search-params.js';
 import type { SearchSink } from '../sink.js';
 import { Areas } from './area.js';
+import { CLOCK_INTERVAL } from './batch-sizes.js';
 import type { Chains } from './chains.js';
 import { type ExaminedEntry, emptyEntry } from './examined-entry.js';
 import type { PreparedSearch, SearchContext } from './search-context.js';
@@ -96,6 +97,15 @@ export class SearchRun {
   /** Called between candidates. Checks the limits, and lets other work run at the end of a time slice. */
   yieldIfDue(): Maybe<void> {
     if (this.#slice.isOver) return this.checkAndYield();
+  }
+
+  /**
+   * Called after each candidate: waits until it has been handled, then lets other work run at the end of a time slice.
+   * The time is checked after every candidate that takes a promise, and after every `CLOCK_INTERVAL`th of the others.
+   */
+  afterCandidate(completion: Maybe<void>, number: number): Maybe<void> {
+    if (isPromise(completion)) return completion.then(() => this.yieldIfDue());
+    return number % CLOCK_INTERVAL === 0 ? this.yieldIfDue() : undefined;
   }
 
   /** Called between batches. Checks the limits, and lets other work run at the end of a time slice. */
