@@ -10,7 +10,7 @@ import { encodeRequest } from '../../src/protocol/encode-request.js';
 import { ExtendedOid } from '../../src/protocol/oids.js';
 import { makeCertificate, needs } from '../require.js';
 import { StoppedClock } from './clock.js';
-import { ADMIN, emptyPartition, personDn, type Running, SUFFIX, start } from './directory.js';
+import { ADMIN, attributes, emptyPartition, personDn, type Running, SUFFIX, start } from './directory.js';
 import { RawClient, searchRequest, simpleBind } from './raw-client.js';
 
 const START_TLS = { op: 'extended', oid: ExtendedOid.startTls, value: undefined } as const;
@@ -53,11 +53,11 @@ describe('server: TLS and ldapi', () => {
   }
 
   /** StartTLS on a plain connection. */
-  async function upgrade(client: RawClient): Promise<void> {
+  async function upgrade(client: RawClient, trusted = ca): Promise<void> {
     expect((await client.request(START_TLS)).code).to.equal(0);
     const plain = client.socket;
     plain.removeAllListeners();
-    const socket = connectTls({ socket: plain, ca, servername: 'localhost' });
+    const socket = connectTls({ socket: plain, ca: trusted, servername: 'localhost' });
     await once(socket, 'secureConnect');
     client.listenTo(socket);
   }
@@ -114,6 +114,44 @@ describe('server: TLS and ldapi', () => {
     expect((await client.search(SUFFIX)).entries).to.have.length(1);
     expect((await client.request(START_TLS)).code, 'a second one').to.equal(1);
     client.close();
+  });
+
+  it('StartTLS is refused for other operations that are outstanding, not for itself when it has to wait', async () => {
+    const { cert, key } = makeCertificate(folder, 'bound');
+    const group = `cn=readers,${SUFFIX}`;
+    const rules = `rules: [{ name: readers, who: { group: "${group}" }, allow: [view] }]`;
+    const grouped = await start({ 'tls.cert': cert, 'tls.key': key }, 1, undefined, rules);
+    const { partition } = grouped;
+    const dn = partition.schema.parseDn(group);
+    const member = { objectClass: 'groupOfNames', cn: 'readers', member: personDn('p0') };
+    await partition.add(dn, attributes(member), { dn: ADMIN.dn });
+    /** A user's connection, whose next request has to wait for the user's groups. */
+    const outdated = async (newMember: string): Promise<RawClient> => {
+      const client = await RawClient.open(grouped.port);
+      expect(await client.bind(personDn('p0'), 'secret-0')).to.equal(0);
+      const attribute = { type: 'member', values: [Buffer.from(newMember)] };
+      await partition.modify(dn, [{ operation: 'add', attribute }], { dn: ADMIN.dn });
+      return client;
+    };
+    const client = await outdated(ADMIN.dn);
+    await upgrade(client, readFileSync(cert));
+    expect((await client.search(personDn('p0'))).entries).to.have.length(1);
+    client.close();
+
+    const injected = await outdated(SUFFIX);
+    const [, bind] = injected.sendTogether([START_TLS, simpleBind(ADMIN.dn, ADMIN.password)]);
+    expect((await injected.notice())?.code).to.equal(2);
+    await injected.ended();
+    expect(injected.hasHeardOf(bind!)).to.equal(false);
+
+    const admin = await RawClient.open(grouped.port);
+    expect(await admin.bind(ADMIN.dn, ADMIN.password)).to.equal(0);
+    const deletion = { op: 'delete', dn: personDn('p0') } as const;
+    const [deleted, refused] = admin.sendTogether([deletion, START_TLS]);
+    expect([(await admin.answer(deleted!)).code, (await admin.answer(refused!)).code]).to.deep.equal([0, 1]);
+    await upgrade(admin, readFileSync(cert));
+    admin.close();
+    await grouped.stop();
   });
 
   it('passwords.requireTls refuses a plain bind with 13', async () => {

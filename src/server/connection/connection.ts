@@ -318,7 +318,8 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
 
   startTls(): void {
     if (!this.#owner.secureContext) throw new LdapError('protocolError', 'StartTLS: the server has no certificate');
-    if (this.#intake.hasPartialMessage) throw new PlaintextError();
+    // A StartTLS that had to wait may have a bind behind it, sent without TLS.
+    if (this.#intake.hasPartialMessage || this.#waitingBind) throw new PlaintextError();
     this.#deadlines.handshakeSince = performance.now();
   }
 

@@ -17,6 +17,10 @@ export class OutstandingOperations implements Outstanding {
     return this.#operationsById.has(messageId);
   }
 
+  hasOthers(id: number): boolean {
+    return this.size > (this.isOutstanding(id) ? 1 : 0);
+  }
+
   add(operation: Operation): void {
     this.#operationsById.set(operation.id, operation);
     if (operation.op === 'bind') this.isBinding = true;

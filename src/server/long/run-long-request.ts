@@ -127,7 +127,7 @@ function refuseStartTls(): never {
 }
 
 const NO_OUTSTANDING: Outstanding = {
-  size: 0,
+  hasOthers: () => false,
   cancel: () => {
     throw new TypeError('cancel cannot be a long request');
   },

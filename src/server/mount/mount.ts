@@ -204,7 +204,7 @@ function makeTransport(connection: MountedConnection): Transport {
 }
 
 const NO_OUTSTANDING: Outstanding = {
-  size: 0,
+  hasOthers: () => false,
   cancel: () => {
     throw new LdapError('protocolError', 'cancel is not supported');
   },

@@ -28,9 +28,10 @@ export interface Transport {
   startTls(): void;
 }
 
-/** The other operations of the connection that have begun and not ended. */
+/** The operations of the connection that could not be answered at once and have not ended. */
 export interface Outstanding {
-  readonly size: number;
+  /** Whether any operation besides `id` is outstanding. The operation itself is, once it has had to wait. */
+  hasOthers(id: number): boolean;
   /**
    * Cancels the operation `targetId` on behalf of the operation `cancelId` (RFC 3909). Resolves when `targetId` has
    * ended with `canceled`. Throws or rejects with an `LdapError` when `targetId` cannot be canceled.
