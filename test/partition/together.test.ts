@@ -4,9 +4,10 @@ import { initDirectory, Partition } from '../../src/partition/index.js';
 import { MASTER_TABLE, META_TABLE } from '../../src/partition/model/tables.js';
 import type { Store } from '../../src/store/contract.js';
 import { openMemoryStore } from '../../src/store/memory/index.js';
+import { StoreError } from '../../src/store/store-error.js';
 import { rounds } from '../rounds.js';
 import { faulty } from '../store/faulty.js';
-import { ACTOR, Fixture, type Random, SUFFIX, seeded, testSchema } from './fixture.js';
+import { ACTOR, change, Fixture, type Random, refused, SUFFIX, seeded, testSchema } from './fixture.js';
 
 const ROUNDS = rounds(30, 60);
 const AT_ONCE = 12;
@@ -180,6 +181,30 @@ describe('an answer of the store that comes late', () => {
     late.open();
     await asked;
     expect(await front.find('(ou=*)', { scope: 'one' })).to.deep.equal([people]);
+  });
+
+  it('of the shared row, which is an error, ends the repeated write that asked for it', async () => {
+    const ann = `cn=ann,${people}`;
+    const reached = latch();
+    const committed = latch();
+    gate = (call) => {
+      if (call !== 'commit') return undefined;
+      reached.open();
+      return committed.opened;
+    };
+    const written = front.modify(ann, change('replace', 'title', 'late'));
+    await reached.opened;
+    await other.modify(ann, change('replace', 'title', 'first'));
+    gate = (call, table) => {
+      if (call !== 'get' || table !== META_TABLE.name) return undefined;
+      gate = () => undefined;
+      // Another operation reads the row itself, before the repeated write goes on.
+      queueMicrotask(() => void front.partition.refresh());
+      return Promise.reject(new StoreError('unavailable', 'gone'));
+    };
+    committed.open();
+    await refused('unavailable', written);
+    expect(await front.values(ann, 'title')).to.deep.equal(['first']);
   });
 });
 

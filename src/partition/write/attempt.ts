@@ -121,8 +121,7 @@ async function retryAttempt<T>(
       }
       if (lockedKey === undefined) await lock();
       await waitBeforeTry(tries);
-      const maybeState = context.shared.refresh();
-      if (isPromise(maybeState)) await maybeRefresh;
+      await context.shared.refresh();
       // A cached node may name a removed parent. Clear the cache after attempts 2, 4, 8, …
       if (tries > 1 && (tries & (tries - 1)) === 0) context.nodes.clear();
     }
