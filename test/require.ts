@@ -4,7 +4,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 interface Part {
   readonly present: () => boolean;
   readonly remedy: string;
-  /** Even `ROWAN_TEST_REQUIRE=all` does without: it installs a service that starts. */
+  /** Even `ROWAN_TEST_REQUIRE=all` does without: it installs a service that starts, or the machine may forbid it. */
   readonly optional?: true;
 }
 
@@ -43,6 +43,12 @@ const parts = {
   pam: {
     present: () => ['nslcd', 'pamtester', 'unshare', 'nsenter'].every(onPath) && process.getuid!() === 0,
     remedy: 'as root, apt-get install nslcd libpam-ldapd pamtester',
+  },
+  /** A file system of a few MiB, mounted in a namespace of its own. */
+  'small-disk': {
+    present: () => runs('unshare', '-rm', 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt'),
+    remedy: 'as root, or where users may make namespaces, apt-get install util-linux',
+    optional: true,
   },
   slapd: { present: () => onPath('slapd') && onPath('slapadd'), remedy: 'apt-get install slapd', optional: true },
   fail2ban: { present: () => onPath('fail2ban-regex'), remedy: 'apt-get install fail2ban' },

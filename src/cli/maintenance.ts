@@ -64,10 +64,10 @@ export class Maintenance {
     });
   }
 
-  /** Logs a failure. During an outage of the store, which is logged once elsewhere, only a short line at most. */
+  /** Logs a failure. During an outage of the store or with a full disk, which are logged once elsewhere, in short. */
   #logFailure(task: string, error: unknown, message: string): void {
     const cause = error instanceof LdapError ? error.cause : error;
-    const isOutage = cause instanceof StoreError && cause.code === 'unavailable';
+    const isOutage = cause instanceof StoreError && (cause.code === 'unavailable' || cause.code === 'full');
     if (!isOutage) this.#log.error({ err: error, task }, message);
     else if (!this.#partition.outage.isReported)
       this.#log.error({ task }, `${message}: ${cause.message.split('\n', 1)[0]}`);

@@ -3,6 +3,7 @@ import { VERSION } from '../server/words/version.js';
 import { CommandAudit } from './command-audit.js';
 import { ExitCode, reportError, reportUnexpected } from './exit.js';
 import { setUncaughtReporter } from './last-resort.js';
+import { suppressLmdbErrors } from './lmdb-texts.js';
 
 const EXAMPLES = `
 Examples:
@@ -96,16 +97,6 @@ function endQuietlyOnClosedPipe(): void {
     if (error.code === 'EPIPE') process.exit(ExitCode.ok);
     throw error;
   });
-}
-
-/** Suppresses errors of failed commits that `lmdb` prints itself. The caller of the commit reports them. */
-function suppressLmdbErrors(): void {
-  const print = console.error;
-  console.error = (...messages: unknown[]) => {
-    const [error] = messages;
-    const isFromLmdb = error instanceof Error && 'code' in error && typeof error.code === 'number';
-    if (!isFromLmdb || !/[/\\]lmdb[/\\]/.test(error.stack ?? '')) print(...messages);
-  };
 }
 
 /** Runs the command line. Errors are printed and set the exit code. */

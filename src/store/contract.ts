@@ -302,6 +302,11 @@ export interface Store extends Reader {
    * `held`, also after a restart. `why` is shown to the operator. Absent when the engine cannot detect damage.
    */
   holdWrites?(why: string): void;
+  /**
+   * Called when the first write of this process fails for lack of room on the device of `folder`, and when a write
+   * succeeds again (`isFull` false). Set by a server. Only engines that write to a device of this machine call it.
+   */
+  onRoomChange?: ((isFull: boolean, folder: string, freeBytes: number) => void) | undefined;
   /** Allows writes again. Resolves with true if they were held. */
   releaseWrites?(): Promise<boolean>;
   /**

@@ -100,6 +100,7 @@ export async function serve(
   onReady?: (urls: readonly string[]) => void,
 ): Promise<void> {
   const { createLog, logUncaught } = await import('../log.js');
+  const { beginLines } = await import('../lmdb-texts.js');
   const { closeHttpServer, openControlServer } = await import('../http/control-server.js');
   const { requireAuditLog } = await import('../doctor/named-files.js');
   const { startRotation } = await import('../../server/logs/rotation.js');
@@ -108,6 +109,7 @@ export async function serve(
   await warnOfFileLimit(settings.config, log);
   await requireAuditLog(settings.config);
   const directory = await openDirectory(settings);
+  if (settings.config.store === undefined) beginLines(settings.store);
   const { partition } = directory;
   const httpServers: Server[] = [];
   let server: ServerHandle | undefined;

@@ -6,6 +6,7 @@ import type { LongReply, LongRequest } from '../../server/processes/long-request
 import { createServices, type Services } from '../../server/services/services.js';
 import { applySettings } from '../../server/settings/index.js';
 import type { Maybe } from '../../server/words/maybe.js';
+import { suppressLmdbErrors } from '../lmdb-texts.js';
 import { createLog } from '../log.js';
 import { openDirectory } from '../open-directory.js';
 import type { Settings } from '../options.js';
@@ -104,6 +105,7 @@ async function run(services: Services, id: number, request: LongRequest): Promis
   }
 }
 
+suppressLmdbErrors();
 const directory = await openDirectory(settings, { worker: writer });
 const services = createServices(directory.partition, settings.config, createLog(settings.config, worker));
 

@@ -4,6 +4,7 @@ import type { Answer, Question, Siblings } from '../../server/processes/siblings
 import { RowanServer } from '../../server/server.js';
 import { renewCertificate } from '../certificate.js';
 import { describeError } from '../exit.js';
+import { beginLines, suppressLmdbErrors } from '../lmdb-texts.js';
 import { createLog, logUncaught } from '../log.js';
 import { LongThread } from '../long/long-thread.js';
 import { openDirectory } from '../open-directory.js';
@@ -46,6 +47,7 @@ async function serve(worker: number, settings: Settings): Promise<void> {
   const log = createLog(settings.config, worker);
   logUncaught(log);
   const directory = await openDirectory(settings, { worker });
+  if (settings.config.store === undefined) beginLines(settings.store);
   const siblings = new RemoteSiblings(worker);
   const longThread = new LongThread(settings, log, worker);
   const server = new RowanServer(directory.partition, settings.config, log, { siblings, longWorker: longThread });
@@ -90,6 +92,7 @@ function acceptSocket(
 // A terminal signals the whole process group. Workers wait for the orders of the supervisor instead.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined);
 
+suppressLmdbErrors();
 process.once('message', (order: WorkerOrder) => {
   if (order.type !== 'start') return;
   serve(order.worker, order.settings)

@@ -40,6 +40,10 @@ export class LmdbStore extends LmdbReader implements Store {
     return this.env.rowLayout;
   }
 
+  set onRoomChange(listener: Store['onRoomChange']) {
+    this.env.onRoomChange = listener;
+  }
+
   get stats(): CommitStats {
     return { ...this.#committer.stats, waiting: this.#committer.waitingCount };
   }

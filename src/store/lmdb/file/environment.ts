@@ -1,11 +1,12 @@
 import { open, type RootDatabase, type Transaction } from 'lmdb';
-import type { TableSpec } from '../../contract.js';
+import type { Store, TableSpec } from '../../contract.js';
 import { StoreError } from '../../store-error.js';
 import { noTable } from '../../tables.js';
 import type { LmdbOptions } from '../lmdb-options.js';
 import { DecodedLayout } from '../record/row-layout.js';
 import { Catalog } from './catalog.js';
 import { Dictionary } from './dictionary.js';
+import { endLineOfLmdb, freeBytes, isNearlyFull } from './free-space.js';
 import { isLmdbError, toStoreError } from './lmdb-errors.js';
 import { type LmdbTable, openTable } from './lmdb-table.js';
 import { PAGE_BYTES } from './pages.js';
@@ -19,6 +20,9 @@ export const MAX_KEY = 4026;
  * Minimum time between two checks for tables dropped by other processes, in ms. Until then such a table looks empty.
  */
 const CATALOG_CHECK_MS = 50;
+
+/** Minimum time between two reports of a full device, in ms. With a quota, small writes succeed between large ones. */
+const FULL_REPORT_MS = 60_000;
 
 /**
  * The LMDB environment of one folder, with its open tables. Other processes create and drop tables, too. So an unknown
@@ -37,10 +41,13 @@ export class Environment {
   /** Implements `Store.rowLayout`. */
   readonly rowLayout = new DecodedLayout();
   isClosed = false;
+  onRoomChange: Store['onRoomChange'];
   /** Number of write transactions begun. Code that begins a transaction adds 1. */
   writeCount = 0;
   #generation = -1;
   #checkedAt = 0;
+  #isFull = false;
+  #fullAt = Number.NEGATIVE_INFINITY;
 
   constructor(folder: string, root: RootDatabase) {
     this.folder = folder;
@@ -89,14 +96,27 @@ export class Environment {
         action();
       });
     } catch (error) {
-      throw await this.#toCommitError(error);
+      const storeError = await this.#toCommitError(error);
+      if (storeError instanceof StoreError && storeError.code === 'full') this.#reportRoom(true);
+      throw storeError;
     }
+    // On a nearly full device, a write may have found room within the data file.
+    if (this.#isFull && !isNearlyFull(this.folder)) this.#reportRoom(false);
+  }
+
+  #reportRoom(isFull: boolean): void {
+    const now = performance.now();
+    if (isFull && (this.#isFull || now - this.#fullAt < FULL_REPORT_MS)) return;
+    if (isFull) this.#fullAt = now;
+    this.#isFull = isFull;
+    this.onRoomChange?.(isFull, this.folder, freeBytes(this.folder));
   }
 
   /** Converts an error of a commit. The commit was not applied, unless LMDB failed to write the meta page. */
   async #toCommitError(error: unknown): Promise<unknown> {
     const { commitError } = error as { commitError?: Promise<never> };
     const cause = commitError ? await commitError.catch((reason: unknown) => reason) : error;
+    endLineOfLmdb(cause);
     return toStoreError(cause, this.folder, this.#canRead() ? 'no' : 'unknown');
   }
 

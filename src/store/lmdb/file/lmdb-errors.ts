@@ -1,5 +1,5 @@
-import { statfsSync } from 'node:fs';
 import { StoreError, type StoreErrorCode } from '../../store-error.js';
+import { isNearlyFull } from './free-space.js';
 
 /** Error codes of LMDB, as in `code` of the errors of `lmdb`. Positive codes are errno values of the system. */
 const CORRUPT_CODES = new Set([
@@ -40,6 +40,7 @@ export function toStoreError(error: unknown, folder: string, applied: 'no' | 'un
 
 function describeError(error: unknown, code: number | undefined, folder: string): [StoreErrorCode, string] {
   if (code === undefined) return ['unavailable', `store in ${folder} failed: ${errorMessage(error)}`];
+  // LMDB reports a short write as an I/O error; on a nearly full device, lack of space is the likely cause.
   if (FULL_CODES.has(code) || (code === EIO && isNearlyFull(folder)))
     return ['full', `no room left to write to ${folder}; free space on its device and try again`];
   if (CORRUPT_CODES.has(code)) return ['damaged', `data in ${folder} is damaged: ${errorMessage(error)}`];
@@ -66,15 +67,6 @@ function describeError(error: unknown, code: number | undefined, folder: string)
     default:
       return ['unavailable', `store in ${folder} failed: ${errorMessage(error)}`];
   }
-}
-
-/** An I/O error on a device with less free space than this, in bytes, is reported as `full`. */
-const NEARLY_FULL_BYTES = 4 << 20;
-
-/** LMDB reports a short write as an I/O error; on a nearly full device, lack of space is the likely cause. */
-function isNearlyFull(folder: string): boolean {
-  const { bavail, bsize } = statfsSync(folder);
-  return bavail * bsize < NEARLY_FULL_BYTES;
 }
 
 const ERRNO_BY_NAME: Record<string, number> = { EPERM, EIO, EACCES, ENOSPC, EFBIG, EROFS, EDQUOT };

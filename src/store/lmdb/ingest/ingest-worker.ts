@@ -5,6 +5,7 @@ import { StoreError } from '../../store-error.js';
 import { noTable } from '../../tables.js';
 import type { FailpointName } from '../failpoint.js';
 import { openEnvironment } from '../file/environment.js';
+import { endLineOfLmdb } from '../file/free-space.js';
 import { toStoreError } from '../file/lmdb-errors.js';
 import type { LmdbTable } from '../file/lmdb-table.js';
 import { drainInto, EnvironmentSource } from '../write/committer.js';
@@ -77,6 +78,7 @@ function tryWrite(requests: IngestRequest[], takesMore: boolean): Failure | unde
     }
     return failure;
   } catch (error) {
+    endLineOfLmdb(error);
     return { requestIndex: -1, error };
   }
 }
