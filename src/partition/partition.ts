@@ -44,7 +44,7 @@ import type { Piecework } from './model/piecework.js';
 import { presentRow } from './model/present-row.js';
 import { seenRow } from './model/seen-row.js';
 import { toLdapError } from './model/store-errors.js';
-import { MASTER_TABLE, STATE_TABLE, versionOf } from './model/tables.js';
+import { MASTER_TABLE, META_TABLE, STATE_TABLE, versionOf } from './model/tables.js';
 import type { Constraint } from './model/value-rules.js';
 import type { Viewer } from './model/viewer.js';
 import { compare } from './read/compare.js';
@@ -63,6 +63,7 @@ import { changeSchema, type SchemaChange } from './schema-change.js';
 import { EntryIds } from './tree/entry-ids.js';
 import { findEntry, type LocatedEntry, requireEntry } from './tree/locate.js';
 import { NodeCache, ROOT } from './tree/nodes.js';
+import { SHARED_KEY } from './tree/shared-row.js';
 import { SharedState } from './tree/shared-state.js';
 import { errorAsSeen, HiddenEntry, isVisible } from './tree/sight.js';
 import { check } from './upkeep/check/check.js';
@@ -121,7 +122,7 @@ export class Partition implements Directory {
   readonly descriptions: DescriptionTable;
   /** The shared state of the operations, for code within `src/partition`. */
   readonly context: SearchContext & WriteContext;
-  readonly outage = new Outage();
+  readonly outage: Outage;
   /** The last result of `groupsVersion`, valid at one `moment`. */
   #lastGroupsVersion: { readonly moment: number | undefined; readonly version: bigint } | undefined;
 
@@ -130,6 +131,7 @@ export class Partition implements Directory {
     this.store = context.store;
     this.schema = context.schema;
     this.descriptions = context.descriptions;
+    this.outage = new Outage(() => context.store.get(META_TABLE.name, SHARED_KEY));
   }
 
   /** Opens the directory in `store`. Throws `StoreError` `format` if there is none. */
@@ -193,7 +195,8 @@ export class Partition implements Directory {
   }
 
   search(params: SearchParams, sink: SearchSink): Maybe<SearchOutcome> {
-    return this.#translateMaybe(() => this.#maskErrors(params.viewer, () => search(this.context, params, sink)));
+    // A search that has begun may send entries, so it is not ended before its reads are.
+    return this.#translateMaybe(() => this.#maskErrors(params.viewer, () => search(this.context, params, sink)), false);
   }
 
   async explain(params: SearchParams): Promise<Explanation> {
@@ -587,11 +590,13 @@ export class Partition implements Directory {
     await this.store.close();
   }
 
-  #translateMaybe<T>(work: () => Maybe<T>): Maybe<T> {
-    const { failureCount: failures } = this.outage;
+  /** Refuses the work during an outage. `endsEarly`: also ends work that waits already. */
+  #translateMaybe<T>(work: () => Maybe<T>, endsEarly = true): Maybe<T> {
+    const { failureCount: failures, refusal } = this.outage;
+    if (refusal) return Promise.reject(refusal);
     try {
       const result = work();
-      if (isPromise(result)) return this.#translate(result);
+      if (isPromise(result)) return this.#translate(endsEarly ? this.outage.untilRefused(result) : result);
       this.outage.recordSuccess(failures);
       return result;
     } catch (error) {

@@ -1,8 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
+import { Client } from 'ldapts';
+import { healthRoutes } from '../../src/cli/http/health.js';
+import { Partition } from '../../src/partition/index.js';
 import { type HBaseStore, openHBaseStore } from '../../src/store/hbase/index.js';
+import type { HBaseSettings } from '../../src/store/hbase/settings.js';
+import { ADMIN, emptyPartition, fill, personDn, start, testSchema } from '../server/directory.js';
 import { COUNT, PARENT, plan, ROWS, SPECS, seed, seedShared, state } from './journal-plan.js';
 import { isUnavailable, patiently } from './load.js';
+import { borrowTables, returnTables } from './recycled.js';
 import { freshPrefix, type HBaseServer, hbase } from './server.js';
 
 /** How long an operation may take, ms. */
@@ -59,4 +65,68 @@ describe('an HBase that stands still', () => {
     await server.suspend();
     await store.close();
   });
+});
+
+describe('a server over an HBase that stands still', () => {
+  let server: HBaseServer;
+  let settings: HBaseSettings;
+
+  before(async function () {
+    server = await hbase(this);
+    settings = await borrowTables(this);
+    const partition = await emptyPartition(await openHBaseStore(settings));
+    await fill(partition, 1);
+    await partition.close();
+  });
+  after(() => returnTables(settings));
+
+  async function serve(
+    operationTimeoutMs: number,
+    work: (client: Client, asked: (base: string) => Promise<number | string>, partition: Partition) => Promise<void>,
+  ): Promise<void> {
+    const hasty = { ...settings, operationTimeoutMs, rpcTimeoutMs: operationTimeoutMs };
+    const partition = await patiently(async () => Partition.open(await openHBaseStore(hasty), testSchema()));
+    const running = await start({}, 0, partition);
+    const client = new Client({ url: running.url });
+    const asked = (base: string): Promise<number | string> =>
+      client.search(base, { scope: 'base' }).then(
+        ({ searchEntries }) => searchEntries.length,
+        ({ message }: Error) => message,
+      );
+    try {
+      await client.bind(ADMIN.dn, ADMIN.password);
+      await work(client, asked, partition);
+    } finally {
+      server.resume();
+      await client.unbind();
+      await running.stop();
+      await partition.close();
+    }
+  }
+
+  it('answers what it knows itself, and whether it is ready', () =>
+    serve(FOR_EVER, async (client, asked, partition) => {
+      const currentPhase = () => 'serving' as const;
+      const ask = async () => [{ isServing: true }];
+      const [live, ready] = healthRoutes({ currentPhase, partition, ask });
+      const request = { query: new URLSearchParams(), signal: new AbortController().signal };
+      expect((await ready!.handle(request)).status).to.equal(undefined);
+      await server.suspend();
+      expect([await asked(''), await asked('cn=Monitor'), await asked('cn=Jobs,cn=Monitor')]).to.deep.equal([1, 1, 1]);
+      await client.bind('', '');
+      expect(await asked('')).to.equal(1);
+      expect((await live!.handle(request)).body).to.equal('live\n');
+      expect((await ready!.handle(request)).status).to.equal(503);
+    }));
+
+  it('lets no request wait after the first that did in vain, and serves as soon as HBase answers', () =>
+    serve(OPERATION, async (_client, asked) => {
+      expect(await asked(personDn('p0'))).to.equal(1);
+      await server.suspend();
+      const since = /^the store has not answered since 20[-\d]+T[\d:.]+Z; try again later/;
+      expect(await asked(personDn('p0'))).to.match(/^the store (does not answer|has not answered)/);
+      while (!since.test(String(await asked(personDn('p0')))));
+      server.resume();
+      while ((await asked(personDn('p0'))) !== 1) await sleep(20);
+    }));
 });

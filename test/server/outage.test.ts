@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { Client } from 'ldapts';
 import { pino } from 'pino';
@@ -61,16 +62,48 @@ for (const [kind, open] of [
         expect(await read()).to.equal(52);
         expect(told(running.lines)).to.deep.equal(outage);
         gone = false;
+        while ((await read()) !== 0) await sleep(20);
         expect(await Promise.all([read(), read()])).to.deep.equal([0, 0]);
         expect(told(running.lines)).to.deep.equal(wholeOutage);
         // Soon after, only a part of it may have come back.
         gone = true;
         expect(await read()).to.equal(52);
         gone = false;
-        expect(await read()).to.equal(0);
+        while ((await read()) !== 0) await sleep(20);
         expect(told(running.lines)).to.deep.equal(wholeOutage);
       } finally {
         await client.unbind();
+        await running.stop();
+        await partition.close();
+      }
+    });
+
+    it('is waited for by no request until it answers again; what the server knows itself is told all the while', async () => {
+      const partition = await prepare();
+      const running = await start({}, 0, partition);
+      const [admin, stranger] = [new Client({ url: running.url }), new Client({ url: running.url })];
+      const outcome = (client: Client, base: string, scope: 'base' | 'sub' = 'base'): Promise<string | number> =>
+        client.search(base, { scope }).then(
+          ({ searchEntries }) => searchEntries.length,
+          ({ message }: Error) => message,
+        );
+      try {
+        await admin.bind(ADMIN.dn, ADMIN.password);
+        gone = true;
+        expect(await outcome(admin, personDn('p0'))).to.match(/^the store does not answer; try again later/);
+        const since = /^the store has not answered since 20[-\d]+T[\d:.]+Z; try again later/;
+        for (const client of [admin, stranger]) expect(await outcome(client, personDn('p0'))).to.match(since);
+        await stranger.bind('', '');
+        for (const client of [admin, stranger])
+          expect(await Promise.all([outcome(client, ''), outcome(client, 'cn=Subschema')])).to.deep.equal([1, 1]);
+        expect(await outcome(stranger, 'cn=Monitor')).to.match(since);
+        const { searchEntries } = await admin.search('cn=Monitor', { scope: 'sub' });
+        const jobs = searchEntries.find(({ dn }) => dn === 'cn=Jobs,cn=Monitor');
+        expect(jobs?.description).to.equal('not known: the store does not answer');
+        gone = false;
+        while ((await outcome(admin, personDn('p0'))) !== 1) await sleep(20);
+      } finally {
+        await Promise.all([admin.unbind(), stranger.unbind()]);
         await running.stop();
         await partition.close();
       }
@@ -98,7 +131,7 @@ for (const [kind, open] of [
       await thrice();
       expect(told(lines)).to.deep.equal(outage);
       gone = false;
-      await thrice();
+      while (told(lines).length < wholeOutage.length) await thrice();
       await maintenance.stop();
       expect(told(lines)).to.deep.equal(wholeOutage);
       await partition.close();

@@ -1,7 +1,12 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { LdapError } from '../../ldap/ldap-error.js';
+import type { Maybe } from '../../store/contract.js';
 import { StoreError } from '../../store/store-error.js';
 
 /** Minimum milliseconds between two reports. Reports could alternate if only some servers of the store answer. */
 const REPORT_INTERVAL_MS = 60_000;
+/** Milliseconds without an answer to the first probe before operations are refused, and between two probes. */
+const PROBE_MS = 500;
 
 /** Receives reports of outages. */
 export interface OutageListener {
@@ -11,12 +16,25 @@ export interface OutageListener {
   onRecovery(ms: number): void;
 }
 
-/** Detects outages of the store from the results of operations. */
+/**
+ * Detects outages of the store from the results of operations. After a failure it probes the store by a read that every
+ * operation needs. Until the probe is answered, operations are refused. A store of which a part is away answers it.
+ */
 export class Outage {
   listener: OutageListener | undefined;
   failureCount = 0;
+  /** The error of the operations that are refused. */
+  refusal: LdapError | undefined;
+  readonly #probe: () => Maybe<unknown>;
+  #isProbing = false;
+  /** Rejects operations that wait for the store. */
+  readonly #waiting = new Set<(error: LdapError) => void>();
   #failingSinceMs: number | undefined;
   #reportedAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor(probe: () => Maybe<unknown>) {
+    this.#probe = probe;
+  }
 
   /** Whether an outage is in progress and has been reported. */
   get isReported(): boolean {
@@ -25,12 +43,13 @@ export class Outage {
 
   /** Records a failed operation. */
   recordFailure(error: unknown): void {
-    if (!(error instanceof StoreError) || error.code !== 'unavailable') return;
+    if (!isUnavailable(error)) return;
     this.failureCount++;
-    if (this.#failingSinceMs !== undefined) return;
     const nowMs = performance.now();
-    this.#failingSinceMs = nowMs;
-    if (nowMs - this.#reportedAtMs < REPORT_INTERVAL_MS) return;
+    const isFirst = this.#failingSinceMs === undefined;
+    this.#failingSinceMs ??= nowMs;
+    if (!this.#isProbing) void this.#probeUntilAnswered();
+    if (!isFirst || nowMs - this.#reportedAtMs < REPORT_INTERVAL_MS) return;
     this.#reportedAtMs = nowMs;
     this.listener?.onOutage(error.message.split('\n', 1)[0]!);
   }
@@ -41,6 +60,52 @@ export class Outage {
     const { isReported } = this;
     const ms = performance.now() - this.#failingSinceMs;
     this.#failingSinceMs = undefined;
+    this.refusal = undefined;
     if (isReported) this.listener?.onRecovery(ms);
   }
+
+  /** Settles like `result`, but rejects as soon as operations are refused. */
+  untilRefused<T>(result: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.add(reject);
+      result.then(resolve, reject).finally(() => this.#waiting.delete(reject));
+    });
+  }
+
+  /** Sends probes, one after another. */
+  async #probeUntilAnswered(): Promise<void> {
+    this.#isProbing = true;
+    const since = new Date();
+    const timer = setTimeout(() => this.#refuse(since), PROBE_MS);
+    while (!(await this.#isAnswered())) {
+      this.#refuse(since);
+      await sleep(PROBE_MS, undefined, { ref: false });
+    }
+    clearTimeout(timer);
+    this.#isProbing = false;
+    if (this.refusal) this.recordSuccess(this.failureCount);
+  }
+
+  /** Whether operations need not be refused: one has succeeded, or the store answers or was closed. */
+  async #isAnswered(): Promise<boolean> {
+    try {
+      await this.#probe();
+      return true;
+    } catch (error) {
+      return !isUnavailable(error) || this.#failingSinceMs === undefined;
+    }
+  }
+
+  #refuse(since: Date): void {
+    if (this.#failingSinceMs === undefined) return;
+    const text = `has not answered since ${since.toISOString()}`;
+    const cause = new StoreError('unavailable', `it ${text}`);
+    this.refusal ??= new LdapError('unavailable', `the store ${text}; try again later`, { cause });
+    for (const reject of this.#waiting) reject(this.refusal);
+    this.#waiting.clear();
+  }
+}
+
+function isUnavailable(error: unknown): error is StoreError {
+  return error instanceof StoreError && error.code === 'unavailable';
 }

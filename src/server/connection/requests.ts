@@ -8,6 +8,7 @@ import { formatRequestChange } from '../observation/change-text.js';
 import { isUnindexed } from '../observation/finished-operation.js';
 import { describeRequest } from '../observation/request-description.js';
 import { type AnsweredRequest, perform } from '../operations/perform.js';
+import { needsNoStore } from '../operations/search-virtual.js';
 import { refusalByKind } from '../request/access.js';
 import type { Transport } from '../request/context.js';
 import { failureOutcome } from '../request/failure.js';
@@ -15,6 +16,7 @@ import { Operation, type OperationScope } from '../request/operation.js';
 import { isBindValid } from '../request/validity.js';
 import type { Services } from '../services/services.js';
 import { readControls } from '../words/controls.js';
+import { orLastKnown } from '../words/last-known.js';
 import { chain, isPromise, type Maybe } from '../words/maybe.js';
 import { type Outcome, outcome, SUCCESS } from '../words/outcome.js';
 import { Session } from '../words/session.js';
@@ -146,7 +148,8 @@ export class Requests {
   #run(operation: Operation, request: AnsweredRequest): Maybe<Outcome> {
     if (request.op === 'bind' || this.session.identity.kind === 'anonymous')
       return perform(operation, request, operation);
-    return chain(isBindValid(this.services, this.session), (holds) => {
+    const isValid = orLastKnown(isBindValid(this.services, this.session), true, () => needsNoStore(operation, request));
+    return chain(isValid, (holds) => {
       if (!holds) throw new BindInvalidError();
       return perform(operation, request, operation);
     });

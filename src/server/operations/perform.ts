@@ -3,6 +3,7 @@ import { isCredential } from '../passwords/credentials.js';
 import type { Context, SearchReply } from '../request/context.js';
 import { policyRefusalOutcome, resetError } from '../request/password-policy.js';
 import { sessionRights } from '../request/rights.js';
+import { orLastKnown } from '../words/last-known.js';
 import { isPromise, type Maybe } from '../words/maybe.js';
 import type { Outcome } from '../words/outcome.js';
 import { add } from './add.js';
@@ -13,6 +14,7 @@ import { extendedOperation } from './extended/extended.js';
 import { modify } from './modify.js';
 import { modifyDn } from './modify-dn.js';
 import { search } from './search.js';
+import { needsNoStore } from './search-virtual.js';
 
 export type AnsweredRequest = Exclude<Request, { op: 'unbind' | 'abandon' }>;
 
@@ -23,7 +25,7 @@ export function perform(context: Context, request: AnsweredRequest, reply: Searc
   if (identity.kind === 'user' && identity.mustChange && !isAllowedAfterReset(context, request))
     return policyRefusalOutcome(context, resetError());
   // Sets `session.rights`, which decides all later access checks.
-  const rights = sessionRights(context);
+  const rights = orLastKnown(sessionRights(context), context.session.rights, () => needsNoStore(context, request));
   if (isPromise(rights)) return rights.then(() => dispatch(context, request, reply));
   return dispatch(context, request, reply);
 }

@@ -2,7 +2,7 @@ import { isAtOrBelow } from '../../access/requester.js';
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { Scope } from '../../ldap/ldap-types.js';
 import { UNRESTRICTED } from '../../partition/model/viewer.js';
-import type { SearchRequest } from '../../protocol/ldap-messages.js';
+import type { Request, SearchRequest } from '../../protocol/ldap-messages.js';
 import type { Dn } from '../../schema/schema-types.js';
 import type { ReplyEntry } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
@@ -19,6 +19,14 @@ export interface VirtualSearch {
   readonly selection: Selection;
   /** Most entries to send; 0: no limit. */
   readonly sizeLimit: number;
+}
+
+/** Whether the store is not needed: the request is a search of computed entries, and the client's rights are known. */
+export function needsNoStore({ services, session }: Context, request: Request): boolean {
+  if (request.op !== 'search') return false;
+  const tree = services.virtual.find(services.schema.parseDn(request.base), request.scope);
+  const hasRights = session.isAdmin || session.rights?.identity === session.identity;
+  return tree !== undefined && (tree.readers === 'anybody' || hasRights);
 }
 
 /** Searches root DSE, cn=Subschema or cn=Monitor. The computed rows are filtered and encoded like stored rows. */

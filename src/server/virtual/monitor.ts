@@ -3,6 +3,7 @@ import { openFilesLimit } from '../processes/open-files.js';
 import type { Siblings } from '../processes/siblings.js';
 import { type Counts, countEnded, OPS, type Statistics, sumCounts } from '../processes/statistics.js';
 import type { Config } from '../settings/index.js';
+import { orLastKnown } from '../words/last-known.js';
 import { chain, type Maybe } from '../words/maybe.js';
 import { VENDOR, VERSION } from '../words/version.js';
 import { generalizedTime } from './subschema.js';
@@ -180,13 +181,18 @@ function subsystem(
   return [makeEntry(dn, name, ['monitorContainer'], containerValues, true), ...children];
 }
 
+const NOT_KNOWN = ['not known: the store does not answer'];
+
 /** An entry right below cn=Monitor with texts that are read for each search. */
 export function textEntry(name: string, readLines: () => Promise<string[]>): ComputedEntry {
   const dn = `cn=${name},${MONITOR_DN}`;
   const classes = ['monitoredObject', 'extensibleObject'] as const;
   return {
     dn,
-    attributes: async () => makeEntry(dn, name, classes, { description: await readLines() }).attributes(),
+    attributes: () =>
+      chain(orLastKnown(readLines(), NOT_KNOWN), (lines) =>
+        makeEntry(dn, name, classes, { description: lines }).attributes(),
+      ),
   };
 }
 

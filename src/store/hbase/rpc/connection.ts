@@ -1,4 +1,5 @@
 import { connect, isIP, type Socket } from 'node:net';
+import type { StoreError } from '../../store-error.js';
 import { Failure, type FailureTraits, SERVER_UNREACHABLE } from './failure.js';
 import { FrameSplitter } from './frames.js';
 import { MessageReader } from './protobuf.js';
@@ -178,7 +179,8 @@ export class Connection {
     try {
       this.#frames.push(bytes);
     } catch (cause) {
-      this.#closeWith(new Failure(`${this.server}: ${(cause as Error).message}`, CONNECTION_LOST, { cause }));
+      const traits = { ...CONNECTION_LOST, isFinal: (cause as Partial<StoreError>).code === 'format' };
+      this.#closeWith(new Failure(`${this.server}: ${(cause as Error).message}`, traits, { cause }));
     }
   }
 

@@ -18,7 +18,7 @@ export class FrameSplitter {
     this.#onFrame = onFrame;
   }
 
-  /** Throws `corrupt` for a frame longer than `MAX_FRAME`. Nothing may be pushed after that. Frames are views. */
+  /** Throws `corrupt` for a frame over `MAX_FRAME`, `format` for HTTP; then nothing may be pushed. Frames are views. */
   push(bytes: Buffer): void {
     this.#bufferedChunks.push(bytes);
     this.#bufferedBytes += bytes.length;
@@ -30,7 +30,7 @@ export class FrameSplitter {
     while (received.length - offset >= 4) {
       const length = received.readUInt32BE(offset);
       if (length === HTTP_LENGTH)
-        throw new StoreError('corrupt', "it speaks HTTP: this is another port than HBase's RPC");
+        throw new StoreError('format', "it speaks HTTP: this is another port than HBase's RPC");
       if (length > MAX_FRAME) throw new StoreError('corrupt', `frame of ${length} bytes; ${MAX_FRAME} is the most`);
       if (received.length - offset - 4 < length) {
         this.#neededBytes = 4 + length;

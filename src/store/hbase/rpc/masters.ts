@@ -72,7 +72,9 @@ export class Masters {
         }
         failure = new Failure(`${server.name}: ${method} gave nothing`, { isNotApplied: true });
       } catch (error) {
-        failure = failureOrThrow(error);
+        const lastFailure = failureOrThrow(error);
+        // A wrong address is final only if no other master may answer later.
+        if (!failure || failure.traits.isFinal) failure = lastFailure;
       }
     }
     throw Failure.ofLookup('masters', failure!, hintFor(failure!));
