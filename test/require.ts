@@ -52,6 +52,7 @@ const parts = {
   },
   slapd: { present: () => onPath('slapd') && onPath('slapadd'), remedy: 'apt-get install slapd', optional: true },
   fail2ban: { present: () => onPath('fail2ban-regex'), remedy: 'apt-get install fail2ban' },
+  systemd: { present: () => runs('systemd-notify', '--version'), remedy: 'apt-get install systemd' },
   openssl: { present: () => runs('openssl', 'version'), remedy: 'apt-get install openssl' },
 } satisfies Record<string, Part>;
 

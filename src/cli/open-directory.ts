@@ -15,6 +15,7 @@ import { openLmdbStore } from '../store/lmdb/index.js';
 import { TrialStore } from '../store/trial.js';
 import { CliError, describeError, UsageError } from './exit.js';
 import { onInterruption } from './interruption.js';
+import { noteWriter } from './last-resort.js';
 import { resolveSettings, type Settings } from './options.js';
 import { openStore, type StoreOptions } from './store.js';
 
@@ -124,6 +125,7 @@ export async function withTrialDirectory(
     return '';
   });
   try {
+    noteWriter();
     const trialStore = await TrialStore.over(store, await openLmdbStore(folder, { create: true }));
     const partition = await Partition.open(trialStore, schema, { readOnly: true });
     const close = () => partition.close();

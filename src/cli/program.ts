@@ -2,7 +2,7 @@ import { Command, CommanderError, Help } from 'commander';
 import { VERSION } from '../server/words/version.js';
 import { CommandAudit } from './command-audit.js';
 import { ExitCode, reportError, reportUnexpected } from './exit.js';
-import { setUncaughtReporter } from './last-resort.js';
+import { isWriter, setUncaughtReporter } from './last-resort.js';
 import { suppressLmdbErrors } from './lmdb-texts.js';
 
 const EXAMPLES = `
@@ -91,11 +91,14 @@ async function createProgram(commandName: string | undefined): Promise<Command> 
   return program;
 }
 
-/** Ends without an error when the reader of standard output, such as `head`, has closed the pipe. */
+/**
+ * Ends without an error when the reader of standard output, such as `head`, has closed the pipe. A process that writes
+ * finishes its work instead, since it may be in the midst of a commit.
+ */
 function endQuietlyOnClosedPipe(): void {
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code === 'EPIPE') process.exit(ExitCode.ok);
-    throw error;
+    if (error.code !== 'EPIPE') throw error;
+    if (!isWriter()) process.exit(ExitCode.ok);
   });
 }
 

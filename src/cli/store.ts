@@ -6,6 +6,7 @@ import { type HBaseSettings, hbaseSettings, isHBaseUrl } from '../store/hbase/se
 import { type LmdbOptions, openLmdbStore } from '../store/lmdb/index.js';
 import { StoreError } from '../store/store-error.js';
 import { CliError, UsageError } from './exit.js';
+import { noteWriter } from './last-resort.js';
 
 export interface StoreOptions extends LmdbOptions {
   /** Creates a missing store. */
@@ -46,6 +47,7 @@ function printWaitNotice(address: string, { hbase }: Config): void {
 
 /** Opens the store in a folder, or in HBase if `address` is an `hbase://` URL. */
 export async function openStore(address: string, config: Config, options: StoreOptions): Promise<Store> {
+  if (!options.readOnly) noteWriter();
   if (!isHBaseUrl(address)) return openLmdbStore(address, options);
   const settings = await readHBaseSettings(address, config);
   // Loaded on demand, since LMDB users do not need it.

@@ -208,7 +208,7 @@ backend ldap-check
         .trim()
         .split(' ')
         .map(Number);
-      // A stopped process answers nothing, and is no reason to start another.
+      // A stopped process answers nothing, and is for some time no reason to start another.
       for (const pid of workers) process.kill(pid, 'SIGSTOP');
       expect(await get(`${url}/ready`)).to.deep.equal({ status: 503, body: 'not ready: no process serves\n' });
       expect(await get(`${url}/live`)).to.deep.equal({ status: 200, body: 'live\n' });

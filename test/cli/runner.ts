@@ -26,8 +26,8 @@ async function runCommands(): Promise<void> {
     .program()
     .main();
   const print = console.error;
-  // The tests have ended in the midst of a command.
-  process.once('disconnect', () => process.exit(1));
+  // The tests have ended in the midst of a command, which may be in a commit (`src/cli/last-resort.ts`).
+  process.once('disconnect', () => process.kill(process.pid, 'SIGKILL'));
   process.on('message', async ({ args, env, cwd, input }: Task) => {
     process.argv.splice(1, Number.POSITIVE_INFINITY, main, ...args);
     process.env = { ...env };

@@ -138,7 +138,7 @@ describe('cli: serve', () => {
     child.kill('SIGTERM');
     await stopping;
     child.kill('SIGTERM');
-    expect(await exited(child)).to.equal(1);
+    expect(await exited(child)).to.equal('SIGKILL');
     client.close();
   });
 });

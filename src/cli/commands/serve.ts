@@ -6,14 +6,16 @@ import type { Answer, Question } from '../../server/processes/siblings.js';
 import type { Config } from '../../server/settings/index.js';
 import { renewCertificate } from '../certificate.js';
 import { addSettingFlags, type ConfigSources } from '../config/index.js';
-import { UsageError } from '../exit.js';
+import { ExitCode, UsageError } from '../exit.js';
 import type { HealthSource, ServerPhase } from '../http/health.js';
 import type { HttpListener } from '../http/http-listener.js';
+import { endProcess } from '../last-resort.js';
 import { Maintenance } from '../maintenance.js';
 import { watchNpm } from '../npm.js';
 import { openDirectory } from '../open-directory.js';
 import { configSources, directoryCommand, resolveSettings, type Settings } from '../options.js';
 import { reloadRoute, SettingsReloader, SIGHUP } from '../reload.js';
+import { notifyReady } from '../service-manager.js';
 import { watchRoutes } from '../watch/watch-routes.js';
 
 const EXAMPLES = `
@@ -34,14 +36,14 @@ Examples:
 SIGTERM and SIGINT end it after the requests in hand are answered, a second one at once; SIGHUP reads settings and certificate anew.
 `;
 
-/** Resolves with the reason at the first SIGTERM or SIGINT, or when npm ends. The next signal exits the process. */
+/** Resolves with the reason at the first SIGTERM or SIGINT, or when npm ends. The next signal ends the process. */
 function waitForStop(): Promise<string> {
   return new Promise((resolve) => {
     const stop = (reason: string): void => {
       unwatch();
       for (const name of ['SIGTERM', 'SIGINT'] as const) {
         process.off(name, stop);
-        process.once(name, () => process.exit(1));
+        process.once(name, () => endProcess(ExitCode.failure));
       }
       resolve(reason);
     };
@@ -134,6 +136,7 @@ export async function serve(
     const allUrls = http ? [...urls, http.url] : urls;
     process.stdout.write(`rowan ready: ${allUrls.join(' ')} pid ${process.pid} suffixes ${suffixes}\n`);
     onReady?.(urls);
+    notifyReady(log);
     maintenance.start();
     endRotation = startRotation(settings.config, log);
     log.info({ reason: await stopReason }, 'stopping');

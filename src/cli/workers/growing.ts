@@ -143,7 +143,7 @@ export class GrowingServer implements WorkerOwner, Siblings {
     let number = this.workerNumber + 1;
     while (numbers.has(number)) number++;
     this.#log.info({ worker: number, busy: busyPercents }, 'busy: another worker is started');
-    const worker = new WorkerProcess(number, this.#settings, this);
+    const worker = new WorkerProcess(number, this.#settings, this, this.#log);
     this.#workers.add(worker);
     this.#balancer.add(worker);
     worker.whenReady.then(

@@ -6,7 +6,7 @@ import { CliError } from '../exit.js';
 import type { Settings } from '../options.js';
 import { holdWritesAfterCrash } from './crash.js';
 import { ConnectionBalancer, type IncomingSocket } from './members.js';
-import { endWorkers, type WorkerOwner, WorkerProcess } from './worker-process.js';
+import { endWorkers, type Heartbeat, type WorkerOwner, WorkerProcess } from './worker-process.js';
 
 /** Delay before an ended worker is restarted. The delay doubles up to the maximum with each restart … */
 const FIRST_DELAY_MS = 100;
@@ -24,6 +24,7 @@ export class Supervisor implements WorkerOwner {
   readonly #settings: Settings;
   readonly #workerCount: number;
   readonly #log: Logger;
+  readonly #heartbeat: Heartbeat | undefined;
   /** Counts the connections that are refused here. */
   readonly #statistics = new Statistics();
   readonly #balancer: ConnectionBalancer<WorkerProcess>;
@@ -37,8 +38,10 @@ export class Supervisor implements WorkerOwner {
     for (const worker of this.#balancer) worker.kill();
   };
 
-  constructor(settings: Settings, log: Logger, count: number) {
+  /** `heartbeat`: when a worker counts as hung, if not as usual. */
+  constructor(settings: Settings, log: Logger, count: number, heartbeat?: Heartbeat) {
     this.#workerCount = count;
+    this.#heartbeat = heartbeat;
     this.#settings = settings;
     this.#log = log;
     this.#balancer = new ConnectionBalancer(settings.config, this.#statistics);
@@ -63,7 +66,7 @@ export class Supervisor implements WorkerOwner {
   }
 
   #startWorker(number: number): WorkerProcess {
-    const worker = new WorkerProcess(number, this.#settings, this);
+    const worker = new WorkerProcess(number, this.#settings, this, this.#log, this.#heartbeat);
     this.#balancer.add(worker);
     worker.whenReady.then(
       () => this.#onReady(worker),

@@ -1,6 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import type { Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
+import type { Logger } from 'pino';
 import type { Answer, Question } from '../../server/processes/siblings.js';
 import type { Counts } from '../../server/processes/statistics.js';
 import type { Settings } from '../options.js';
@@ -13,6 +14,15 @@ const ANSWER_MS = 1000;
 
 /** Time beyond `shutdownSeconds` after which a worker is killed. */
 const KILL_DELAY_MS = 5000;
+
+/** A worker that sends nothing for `misses` times `intervalMs`, while it is asked once each interval, hangs. */
+export interface Heartbeat {
+  readonly intervalMs: number;
+  readonly misses: number;
+}
+
+/** Long enough for a worker that is merely busy, or that waits for a slow disk. */
+export const HEARTBEAT: Heartbeat = { intervalMs: 1000, misses: 30 };
 
 export interface WorkerOwner {
   /** The worker asks the other processes a question. */
@@ -42,10 +52,13 @@ export class WorkerProcess implements Member {
   readonly #answerResolvers = new Map<number, (answer: Answer | undefined) => void>();
   #lastId = 0;
   #failure: string | undefined;
+  /** Intervals since the last message of the worker. */
+  #missedCount = 0;
+  #heartbeatTimer: NodeJS.Timeout | undefined;
   #resolveEnded!: () => void;
   #readyCallbacks!: { readonly resolve: () => void; readonly reject: (error: Error) => void };
 
-  constructor(worker: number, settings: Settings, owner: WorkerOwner) {
+  constructor(worker: number, settings: Settings, owner: WorkerOwner, log: Logger, heartbeat = HEARTBEAT) {
     this.number = worker;
     this.#owner = owner;
     this.whenReady = new Promise((resolve, reject) => {
@@ -56,6 +69,25 @@ export class WorkerProcess implements Member {
     });
     this.#process = this.#forkProcess();
     this.#send({ type: 'start', worker, settings });
+    this.whenReady.then(
+      () => this.#startHeartbeat(log, heartbeat),
+      () => undefined,
+    );
+  }
+
+  /** Kills the worker when it hangs. Counts intervals, not time: none pass while this process itself stands still. */
+  #startHeartbeat(log: Logger, { intervalMs, misses }: Heartbeat): void {
+    const check = (): void => {
+      if (this.#missedCount++ < misses) {
+        this.#send({ type: 'question', id: this.#lastId++, question: { about: 'serving' } });
+        return;
+      }
+      clearInterval(this.#heartbeatTimer);
+      const silentSeconds = Math.round((misses * intervalMs) / 1000);
+      log.error({ worker: this.number, pid: this.pid, silentSeconds }, 'a worker does not answer; it is killed');
+      this.kill();
+    };
+    this.#heartbeatTimer = setInterval(check, intervalMs).unref();
   }
 
   /** Starts the process. A thrown failure is reported later, once the owner has this object from the constructor. */
@@ -136,6 +168,7 @@ export class WorkerProcess implements Member {
   }
 
   #handleReport(report: WorkerReport): void {
+    this.#missedCount = 0;
     switch (report.type) {
       case 'ready':
         this.#isServing = true;
@@ -169,6 +202,7 @@ export class WorkerProcess implements Member {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     this.#isServing = false;
+    clearInterval(this.#heartbeatTimer);
     this.connectionCount = 0;
     for (const resolve of this.#answerResolvers.values()) resolve(undefined);
     this.#readyCallbacks.reject(new Error(reason));
