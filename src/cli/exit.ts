@@ -34,6 +34,7 @@ const SYSTEM_ERRORS: Readonly<Record<string, string>> = {
   ENXIO: 'no such device, or a FIFO that no program reads',
   ENOTDIR: 'is not a folder',
   EPERM: 'not permitted',
+  EROFS: 'its file system is mounted read-only',
 };
 
 function isSystemError(error: unknown): error is NodeJS.ErrnoException {

@@ -1,7 +1,7 @@
 import { batchesOf } from '../store/batches.js';
 import type { Guard, PlanStep, Reader, RowStep } from '../store/contract.js';
 import { cellCounter, cellValue } from '../store/row.js';
-import { StoreError } from '../store/store-error.js';
+import { parseStoredJson } from '../store/store-error.js';
 
 /** Table `meta` holds one row for each job (docs/formats/tables.md). */
 const TABLE = 'meta';
@@ -58,22 +58,14 @@ export async function readJobs(reader: Reader): Promise<JobRow[]> {
 }
 
 function toJob(name: string, row: Buffer | undefined): JobRow {
-  const text = row && cellValue(row, FAMILY, STATE.qualifier)?.toString();
+  const stateBytes = row && cellValue(row, FAMILY, STATE.qualifier);
   return {
     name,
     term: cellCounter(row, FAMILY, TERM.qualifier),
     beatCount: cellCounter(row, FAMILY, BEAT.qualifier),
     isDisabled: row !== undefined && cellValue(row, FAMILY, DISABLED.qualifier) !== undefined,
-    state: text === undefined ? {} : parseState(name, text),
+    state: stateBytes ? parseStoredJson<JobState>(stateBytes, `row ${PREFIX}${name} in table meta`) : {},
   };
-}
-
-function parseState(name: string, text: string): JobState {
-  try {
-    return JSON.parse(text) as JobState;
-  } catch (error) {
-    throw new StoreError('corrupt', `the state of job '${name}' (table meta) is not JSON`, { cause: error });
-  }
 }
 
 const stateCell = (state: JobState) => ({ ...STATE, value: Buffer.from(JSON.stringify(state)) });

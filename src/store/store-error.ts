@@ -85,3 +85,12 @@ export async function guardsHold(commit: Promise<void>): Promise<boolean> {
 export function mayBeApplied(error: unknown): boolean {
   return error instanceof StoreError && error.applied === 'unknown';
 }
+
+/** Parses JSON from the store. Throws `corrupt` with `place`, which names the row, if it is malformed. */
+export function parseStoredJson<T>(bytes: Buffer, place: string): T {
+  try {
+    return JSON.parse(bytes.toString()) as T;
+  } catch (cause) {
+    throw new StoreError('corrupt', `${place} is damaged: it is not JSON; restore a backup`, { cause });
+  }
+}

@@ -2,11 +2,45 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { expect } from 'chai';
 import { Client, UnavailableError } from 'ldapts';
 import { needs } from '../require.js';
-import { ADMIN, heard, PASSWORD, type RunningServer, Sandbox, SUFFIX, serve } from './rowan.js';
+import { ADMIN, heard, MAIN, PASSWORD, type RunningServer, run, Sandbox, SUFFIX, serve } from './rowan.js';
 
 /** Bytes of the file system, and of the file that is removed later. */
 const [SIZE, FILLER] = [12 << 20, 8 << 20];
 const RAW = /^(?:Write error: No space left on device position \d+, size \d+)+$/;
+
+describe('cli: a directory on a file system that is mounted read-only', () => {
+  const sandbox = new Sandbox();
+  after(() => sandbox.remove());
+
+  it('can be read, and a command that writes says what is wrong', async function () {
+    needs(this, 'small-disk');
+    await sandbox.initSample();
+    const inside = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"';
+    const onReadOnly = (...args: string[]) =>
+      run('unshare', [
+        '-rm',
+        'sh',
+        '-c',
+        inside,
+        sandbox.data,
+        process.execPath,
+        MAIN,
+        ...args,
+        '--data',
+        sandbox.data,
+      ]);
+    expect((await onReadOnly('export')).stdout).to.match(/^dn: dc=example/m);
+    const said = 'is on a file system that is mounted read-only; mount it for writing';
+    expect(await onReadOnly('index', 'add', 'title')).to.deep.equal({
+      code: 1,
+      stdout: '',
+      stderr: `rowan: ${sandbox.data} ${said}\n`,
+    });
+    expect((await onReadOnly('export', '--output', `${sandbox.data}/all.ldif`)).stderr).to.equal(
+      `rowan: ${sandbox.data}: its file system is mounted read-only\n`,
+    );
+  });
+});
 
 for (const workers of ['1', '2'])
   describe(`cli: a server of ${workers} processes whose disk is full`, () => {

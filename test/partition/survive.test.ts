@@ -8,7 +8,7 @@ import type { LoadEntry, LoadReject } from '../../src/partition/model/directory-
 import { valueQualifier } from '../../src/partition/model/entry-cells.js';
 import { MASTER, MASTER_TABLE, META_TABLE, Q } from '../../src/partition/model/tables.js';
 import { Schema } from '../../src/schema/index.js';
-import { counterBytes } from '../../src/store/row.js';
+import { cellValue, counterBytes } from '../../src/store/row.js';
 import { StoreError } from '../../src/store/store-error.js';
 import {
   attributes,
@@ -192,6 +192,30 @@ for (const engine of ENGINES) {
         () => expect.fail('it opens'),
         (error) => expect(error.message).to.match(/rowan init/),
       );
+    });
+
+    near('settings that are no JSON are told at the opening, by row and cell', async () => {
+      const key = Buffer.from('shared');
+      const read = async (name: string) =>
+        cellValue((await fixture.store.get(META_TABLE.name, key))!, 0, Buffer.from(name));
+      for (const name of ['suffixes', 'indexes', 'values', 'names']) {
+        const cell = { family: 0, qualifier: Buffer.from(name) };
+        const before = await read(name);
+        const put = [{ ...cell, value: Buffer.from('[] ["of another row"]') }];
+        await fixture.store.commit({ steps: [{ table: META_TABLE.name, key, put }], decisive: 0 });
+        await Partition.open(fixture.store, fixture.partition.schema).then(
+          () => expect.fail('it opens'),
+          ({ message, code }: StoreError) => {
+            expect(code).to.equal('corrupt');
+            expect(message).to.equal(
+              `cell ${name} of row shared in table meta is damaged: it is not JSON; restore a backup`,
+            );
+          },
+        );
+        const back = before ? { put: [{ ...cell, value: before }] } : { delete: [cell] };
+        await fixture.store.commit({ steps: [{ table: META_TABLE.name, key, ...back }], decisive: 0 });
+      }
+      await fixture.expectClean();
     });
 
     describe('import', () => {

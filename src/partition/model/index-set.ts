@@ -1,6 +1,6 @@
 import type { Schema } from '../../schema/schema.js';
 import type { AttributeType } from '../../schema/schema-types.js';
-import { StoreError } from '../../store/store-error.js';
+import { parseStoredJson, StoreError } from '../../store/store-error.js';
 import type { IndexInfo } from './directory-types.js';
 import { RecentCounts } from './recent-counts.js';
 import { indexTable } from './tables.js';
@@ -117,7 +117,7 @@ export class IndexSet {
 }
 
 export function parseIndexRecords(bytes: Buffer): IndexRecord[] {
-  return JSON.parse(bytes.toString()) as IndexRecord[];
+  return parseStoredJson(bytes, 'cell indexes of row shared in table meta');
 }
 
 export function formatIndexRecords(records: readonly IndexRecord[]): Buffer {

@@ -3,7 +3,7 @@ import { Schema, type SchemaSource } from '../../schema/index.js';
 import type { Maybe, Reader, RowStep, Store } from '../../store/contract.js';
 import { chain } from '../../store/maybe.js';
 import { cellValue } from '../../store/row.js';
-import { StoreError } from '../../store/store-error.js';
+import { parseStoredJson } from '../../store/store-error.js';
 import { META_TABLE } from './tables.js';
 
 /** Key of the row of table `meta` that holds the schema of the directory (docs/formats/tables.md). */
@@ -32,12 +32,7 @@ export function schemaStep(source: SchemaSource): RowStep {
 export function readSource(reader: Reader): Maybe<SchemaSource | undefined> {
   return chain(reader.get(META_TABLE.name, SCHEMA_KEY), (row) => {
     const sourceBytes = row && cellValue(row, F, SOURCE);
-    if (!sourceBytes) return undefined;
-    try {
-      return JSON.parse(sourceBytes.toString()) as SchemaSource;
-    } catch (cause) {
-      throw new StoreError('corrupt', "the directory's schema (table meta, row schema) cannot be read", { cause });
-    }
+    return sourceBytes && parseStoredJson<SchemaSource>(sourceBytes, 'the schema, row schema in table meta,');
   });
 }
 

@@ -3,7 +3,7 @@ import { LdapError } from '../../ldap/ldap-error.js';
 import type { Filter } from '../../ldap/ldap-types.js';
 import type { Schema } from '../../schema/schema.js';
 import type { AttributeType, Dn } from '../../schema/schema-types.js';
-import { StoreError } from '../../store/store-error.js';
+import { parseStoredJson, StoreError } from '../../store/store-error.js';
 
 export interface UniqueRecord {
   /** Number of the constraint, in the keys of its rows. Never reused. */
@@ -74,7 +74,7 @@ export class ValueRules {
 
   constructor(schema: Schema, bytes: Buffer | undefined) {
     this.bytes = bytes;
-    this.records = bytes ? (JSON.parse(bytes.toString()) as ValueRecords) : NO_RECORDS;
+    this.records = bytes ? parseStoredJson(bytes, 'cell values of row shared in table meta') : NO_RECORDS;
     this.constraints = this.records.unique.map((record) => toConstraint(schema, record));
     this.numberRanges = (this.records.numbers ?? []).map((record) => toRange(schema, record));
   }

@@ -2,7 +2,7 @@ import type { Schema } from '../../schema/schema.js';
 import type { Guard, Maybe, Reader, RowStep } from '../../store/contract.js';
 import { chain } from '../../store/maybe.js';
 import { cellValue } from '../../store/row.js';
-import { StoreError } from '../../store/store-error.js';
+import { parseStoredJson, StoreError } from '../../store/store-error.js';
 import type { DirectorySettings } from '../model/directory-types.js';
 import { IndexSet } from '../model/index-set.js';
 import { META_TABLE } from '../model/tables.js';
@@ -67,13 +67,16 @@ export interface SharedRow {
 export function readSharedRow(reader: Reader, schema: Schema): Maybe<SharedRow> {
   return chain(reader.get(META_TABLE.name, SHARED_KEY), (row) => {
     if (!row) throw new StoreError('format', 'the store holds no directory; create one with `rowan init`');
-    const suffixes = JSON.parse(requireCell(row, CELL.suffixes).toString()) as string[];
     return {
       indexes: new IndexSet(schema, requireCell(row, CELL.indexes)),
       values: new ValueRules(schema, cellValue(row, F, CELL.values)),
-      suffixNormTexts: new Set(suffixes.map((suffix) => schema.parseDn(suffix).norm.toString('latin1'))),
+      suffixNormTexts: new Set(readSuffixes(row).map((suffix) => schema.parseDn(suffix).norm.toString('latin1'))),
     };
   });
+}
+
+export function readSuffixes(row: Buffer): string[] {
+  return parseStoredJson(requireCell(row, CELL.suffixes), 'cell suffixes of row shared in table meta');
 }
 
 /** Returns the value of a cell. Throws `StoreError` `corrupt` if the row does not have the cell. */

@@ -5,7 +5,7 @@ import type { SchemaSource } from '../../schema/source.js';
 import type { Guard, Maybe, RowStep, Store } from '../../store/contract.js';
 import { isPromise, markHandled } from '../../store/maybe.js';
 import { cellCounter, cellValue, counterBytes } from '../../store/row.js';
-import { guardsHold, StoreError } from '../../store/store-error.js';
+import { guardsHold, parseStoredJson, StoreError } from '../../store/store-error.js';
 import { accessStep } from '../model/access-rows.js';
 import type { DirectorySettings } from '../model/directory-types.js';
 import { formatIndexRecords, type IndexRecord, IndexSet } from '../model/index-set.js';
@@ -16,7 +16,7 @@ import { refuseSecretNames } from '../model/secrets.js';
 import { META_TABLE } from '../model/tables.js';
 import { formatValueRules, type ValueRecords, ValueRules } from '../model/value-rules.js';
 import { checkSuffix } from './directory-names.js';
-import { CELL, F, FORMAT, requireCell, SHARED_KEY, sharedGuard } from './shared-row.js';
+import { CELL, F, FORMAT, readSuffixes, requireCell, SHARED_KEY, sharedGuard } from './shared-row.js';
 
 /**
  * The settings and lists in the `shared` row, which all front ends use. `fresh` reads the row at most once per turn of
@@ -165,7 +165,7 @@ export class SharedState {
         `the directory has format ${format}; this version reads up to ${FORMAT}; upgrade Rowan`,
       );
     this.#settings = {
-      suffixes: JSON.parse(requireCell(row, CELL.suffixes).toString()) as string[],
+      suffixes: readSuffixes(row),
       adminDn: requireCell(row, CELL.adminDn).toString(),
       adminPassword: requireCell(row, CELL.adminPassword),
       cookieKey: requireCell(row, CELL.cookieKey),
@@ -184,7 +184,8 @@ export class SharedState {
     if (hasChanged) this.#references = referenceTypes(this.#schema, this.#indexes, this.#valueRules.records.references);
     const names = cellValue(row, F, CELL.names);
     if (!this.#nameChanges || !isSameBytes(this.#nameChangesBytes, names)) {
-      this.#nameChanges = new NameChanges(this.#schema, names ? (JSON.parse(names.toString()) as NameChange[]) : []);
+      const place = 'cell names of row shared in table meta';
+      this.#nameChanges = new NameChanges(this.#schema, names ? parseStoredJson<NameChange[]>(names, place) : []);
       this.#nameChangesBytes = names;
     }
     this.#row = row;

@@ -1,7 +1,7 @@
 import { batchesOf, keysOf } from '../../batches.js';
 import type { Guard } from '../../contract.js';
 import { cellValue, unpackRow } from '../../row.js';
-import { StoreError } from '../../store-error.js';
+import { parseStoredJson, StoreError } from '../../store-error.js';
 import { keyAfter } from '../../tables.js';
 import { type Cluster, type OpenTable, unlessDropped } from '../cluster.js';
 import { applyFoundRecord, type Failpoint } from './apply.js';
@@ -163,7 +163,8 @@ export class Sweeper {
       const ticket = batchTicket(qualifier);
       if (ticket !== undefined) {
         hasBatch = true;
-        await rollBackBatch(this.#cluster, ticket, JSON.parse(value.toString()) as string[]);
+        const tables = parseStoredJson<string[]>(value, `a batch of journal row ${id.toString('hex')}`);
+        await rollBackBatch(this.#cluster, ticket, tables);
         await this.#failpoint?.('sweep taken back');
         continue;
       }

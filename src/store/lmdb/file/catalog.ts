@@ -1,6 +1,7 @@
 import type { RootDatabase } from 'lmdb';
 import type { TableSpec } from '../../contract.js';
 import { counterBytes } from '../../row.js';
+import { parseStoredJson } from '../../store-error.js';
 import { type Db, openDb } from './database.js';
 
 const GENERATION_KEY = Buffer.from('generation');
@@ -30,7 +31,8 @@ export class Catalog {
   entries(): Map<string, CatalogEntry> {
     const entries = new Map<string, CatalogEntry>();
     for (const { key, value } of this.#db.getRange({ start: Buffer.from(TABLE_PREFIX), end: TABLES_END })) {
-      entries.set(key.toString('latin1', TABLE_PREFIX.length), JSON.parse(value.toString()) as CatalogEntry);
+      const name = key.toString('latin1', TABLE_PREFIX.length);
+      entries.set(name, parseStoredJson<CatalogEntry>(value, `the entry of table ${name} in the catalog`));
     }
     return entries;
   }

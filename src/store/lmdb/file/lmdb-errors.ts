@@ -44,13 +44,13 @@ function describeError(error: unknown, code: number | undefined, folder: string)
   if (FULL_CODES.has(code) || (code === EIO && isNearlyFull(folder)))
     return ['full', `no room left to write to ${folder}; free space on its device and try again`];
   if (CORRUPT_CODES.has(code)) return ['damaged', `data in ${folder} is damaged: ${errorMessage(error)}`];
+  const path = (error as NodeJS.ErrnoException).path ?? folder;
   switch (code) {
+    case EROFS:
+      return ['permission', `${path} is on a file system that is mounted read-only; mount it for writing`];
     case EACCES:
     case EPERM:
-    case EROFS: {
-      const path = (error as NodeJS.ErrnoException).path ?? folder;
       return ['permission', `${path} may not be read and written by this user; change its owner or mode`];
-    }
     case VERSION:
       return ['format', `data in ${folder} was written by another version of the store; upgrade Rowan`];
     case READERS_FULL:
