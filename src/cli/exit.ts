@@ -43,6 +43,7 @@ function isSystemError(error: unknown): error is NodeJS.ErrnoException {
 
 /** Remedies, appended to the message of a store failure. */
 const REMEDIES: Partial<Record<StoreErrorCode, string>> = {
+  missing: '; "rowan check" says what that means, and "rowan repair" what can be made anew',
   noTable:
     '; over HBase "rowan hbase verify" names the command that makes it, and "rowan repair" fills what can be worked out from the entries',
 };

@@ -36,6 +36,7 @@ export class Maintenance {
   }
 
   start(): void {
+    this.#enqueue('tables', () => this.#partition.noteMissingTables());
     this.#queueAll();
     this.#timer = setInterval(() => this.#queueAll(), this.#intervalMs);
     this.#scheduler.start();
@@ -76,7 +77,7 @@ export class Maintenance {
   async #finishIndexes(): Promise<void> {
     await this.#partition.refresh();
     this.#warnOfNewSchema();
-    const hasUnfinished = this.#partition.indexes().some((index) => index.state !== 'ready');
+    const hasUnfinished = this.#partition.indexes().some((index) => index.state === 'building');
     // Also finishes indexes that other processes began to add or to drop.
     await this.#partition.buildIndexes();
     if (hasUnfinished) this.#log.info('indexes that were not finished are complete');

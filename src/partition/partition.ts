@@ -62,6 +62,7 @@ import { ReferenceKeeper } from './references/keeper.js';
 import { changeSchema, type SchemaChange } from './schema-change.js';
 import { EntryIds } from './tree/entry-ids.js';
 import { findEntry, type LocatedEntry, requireEntry } from './tree/locate.js';
+import { missingTables, noteMissing } from './tree/missing-tables.js';
 import { NodeCache, ROOT } from './tree/nodes.js';
 import { SHARED_KEY } from './tree/shared-row.js';
 import { SharedState } from './tree/shared-state.js';
@@ -131,7 +132,7 @@ export class Partition implements Directory {
     this.store = context.store;
     this.schema = context.schema;
     this.descriptions = context.descriptions;
-    this.outage = new Outage(() => context.store.get(META_TABLE.name, SHARED_KEY));
+    this.outage = context.outage;
   }
 
   /** Opens the directory in `store`. Throws `StoreError` `format` if there is none. */
@@ -145,6 +146,7 @@ export class Partition implements Directory {
     const context: SearchContext & WriteContext = {
       store,
       schema,
+      outage: new Outage(() => store.get(META_TABLE.name, SHARED_KEY)),
       descriptions,
       reader: new EntryReader(descriptions),
       nodes,
@@ -447,6 +449,11 @@ export class Partition implements Directory {
     return this.#translate(warm(this.store, this.context.shared.indexes, onProgress));
   }
 
+  /** Looks for missing tables and reports them. Indexes without a table are lost from then on. */
+  async noteMissingTables(): Promise<void> {
+    for (const error of await missingTables(this.store)) await noteMissing(this.context, error);
+  }
+
   /** Verifies all invariants. Resolves with the number of breaches. */
   async check(
     onBreach: (breach: Breach) => void,
@@ -613,6 +620,7 @@ export class Partition implements Directory {
       return result;
     } catch (error) {
       this.outage.recordFailure(error);
+      await noteMissing(this.context, error).catch(() => false);
       throw toLdapError(error);
     }
   }

@@ -5,6 +5,7 @@
  * | --- | --- | --- |
  * | `guard` | a guard of the plan did not hold; nothing was done | read again, plan again |
  * | `noTable` | the table does not exist | create it |
+ * | `missing` | the table is listed but gone: somebody else has dropped it; `table`: which | create it |
  * | `conflict` | a table exists with another spec | nothing |
  * | `corrupt` | a file or message is malformed | restore; try again |
  * | `damaged` | stored bytes differ from the written bytes; `table`, `key`: where, if known | `rowan check`, restore |
@@ -19,6 +20,7 @@
 export type StoreErrorCode =
   | 'guard'
   | 'noTable'
+  | 'missing'
   | 'conflict'
   | 'corrupt'
   | 'damaged'
@@ -36,7 +38,7 @@ export interface StoreErrorOptions {
   step?: number;
   /** Whether a rejected plan was applied. */
   applied?: 'no' | 'unknown';
-  /** For `damaged`: the table, and the key of the row in it. */
+  /** For `damaged` and `missing`: the table, and the key of the row in it. */
   table?: string;
   key?: Buffer;
 }
@@ -68,6 +70,11 @@ export function damaged(table: string, key: Buffer | undefined, detail: string, 
 /** True if the error says that a guard of a plan did not hold, so that nothing was written. */
 export function isGuardFailure(error: unknown): error is StoreError {
   return error instanceof StoreError && error.code === 'guard';
+}
+
+/** True if the error says that a listed table does not exist, and which. */
+export function isMissing(error: unknown): error is StoreError & { readonly table: string } {
+  return error instanceof StoreError && error.code === 'missing';
 }
 
 /** Awaits a commit. Resolves with false if a guard of the plan did not hold, and rejects with every other error. */

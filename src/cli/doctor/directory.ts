@@ -2,6 +2,7 @@ import { latestCsn } from '../../partition/feed/history.js';
 import { readSource } from '../../partition/index.js';
 import { csnMicros } from '../../partition/model/csn.js';
 import { UUID_BYTES } from '../../partition/model/tables.js';
+import { describeLoss, missingTables } from '../../partition/tree/missing-tables.js';
 import { splitKeys } from '../../partition/upkeep/regions.js';
 import { isHBaseUrl } from '../../store/hbase/settings.js';
 import { WriteHold } from '../../store/lmdb/write/hold.js';
@@ -20,6 +21,8 @@ const PLACES = 64;
 /** Checks that each table answers in all places, and that writes are not held because of damage. */
 export async function checkStore({ partition: { store }, address }: OpenDirectory): Promise<Finding[]> {
   if (!isHBaseUrl(address)) new WriteHold(address).check();
+  const missing = await missingTables(store);
+  if (missing.length > 0) return missing.map(({ table, message }) => fault(message, describeLoss(table)));
   const tables = await store.tables();
   for (const spec of tables) {
     const keys = [EMPTY, ...splitKeys(spec, PLACES)].map((key) => Buffer.concat([key, Buffer.alloc(UUID_BYTES + 1)]));
@@ -51,6 +54,7 @@ export async function checkClock({ partition }: OpenDirectory): Promise<Finding[
 export async function checkIndexes({ partition }: OpenDirectory): Promise<Finding[]> {
   const findings = partition.indexes().flatMap(({ attribute, state }) => {
     if (state === 'ready') return [];
+    if (state === 'lost') return [fault(`the index on ${attribute} is lost, and out of use`, 'run "rowan repair"')];
     return [
       warning(`the index on ${attribute} is not complete`, `start a server, or run "rowan index add ${attribute}"`),
     ];

@@ -1,6 +1,7 @@
 import { batchesOf, keysOf } from '../../store/batches.js';
 import type { PlanStep, Store } from '../../store/contract.js';
 import { cellValue } from '../../store/row.js';
+import { isMissing } from '../../store/store-error.js';
 import { type Piecework, withFence } from '../model/piecework.js';
 import { CHANGES_TABLE } from '../model/tables.js';
 
@@ -10,7 +11,12 @@ const TIME = Buffer.from('time');
 /** Returns the entryCSN of the last change record; undefined if there is none. New entryCSNs have to exceed it. */
 export async function latestCsn(store: Store): Promise<string | undefined> {
   const scan = store.scan(CHANGES_TABLE.name, {}, { reverse: true, limit: 1 });
-  for await (const { rows } of batchesOf(scan)) if (rows[0]) return cellValue(rows[0], 0, CSN)?.toString();
+  try {
+    for await (const { rows } of batchesOf(scan)) if (rows[0]) return cellValue(rows[0], 0, CSN)?.toString();
+  } catch (error) {
+    // A directory whose table is missing is opened, so that it can be repaired.
+    if (!isMissing(error)) throw error;
+  }
   return undefined;
 }
 

@@ -131,7 +131,10 @@ async function registerIndex(
     await context.store.createTable(indexTable(type.oid));
   });
   await context.shared.setIndexes(
-    [...indexRecords(context), { oid: type.oid, substring, ready: false, ...(isMade && { made: true }) }],
+    [
+      ...indexRecords(context).filter(({ oid }) => oid !== type.oid),
+      { oid: type.oid, substring, ready: false, ...(isMade && { made: true }) },
+    ],
     [claimedStep(type.oid, claim)],
   );
 }
@@ -153,8 +156,8 @@ export async function dropIndex(context: WriteContext, attribute: string, onlyMa
     throw new LdapError('unwillingToPerform', `the server needs the index of '${type.name}'`);
   const claim = newClaim();
   await retryWithFreshState(context, async () => {
-    const index = context.shared.indexes.ofType(type);
-    if (!index || (onlyMade && !index.isMade))
+    const record = indexRecords(context).find(({ oid }) => oid === type.oid);
+    if (!record || (onlyMade && !record.made))
       throw new LdapError('noSuchObject', `attribute '${type.name}' has no index`);
     const records = indexRecords(context).filter((r) => r.oid !== type.oid);
     await context.shared.setIndexes(records, [claimStep(type.oid, claim)]);

@@ -145,7 +145,8 @@ export interface IndexInfo {
   readonly substring: boolean;
   /** Whether the index has presence rows. False for attributes that every entry has. */
   readonly presence: boolean;
-  readonly state: 'ready' | 'building';
+  /** `lost`: the table was found missing, and the index is out of use until it is built anew. */
+  readonly state: 'ready' | 'building' | 'lost';
   /** True if job `indexes` has made the index. */
   readonly made?: boolean;
 }

@@ -67,11 +67,15 @@ export interface IndexRecord {
   readonly substringReady?: boolean;
   /** Absent on an index that a person has added. */
   readonly made?: boolean | undefined;
+  /** True if the table was found missing: nobody uses or updates the index until it is built anew. */
+  readonly lost?: boolean;
 }
 
 /** The list of indexes in the shared row. Every plan guards the list it was made for: a new index misses no entry. */
 export class IndexSet {
+  /** The indexes that are not lost. */
   readonly list: readonly Index[];
+  readonly #all: readonly Index[];
   readonly #byOid = new Map<string, Index>();
   /** The bytes of the list in the shared row, for guards. */
   readonly bytes: Buffer;
@@ -79,7 +83,8 @@ export class IndexSet {
 
   constructor(schema: Schema, bytes: Buffer) {
     this.bytes = bytes;
-    this.list = parseIndexRecords(bytes).map((record) => {
+    const records = parseIndexRecords(bytes);
+    this.#all = records.map((record) => {
       const type = schema.attribute(record.oid);
       if (!type)
         throw new StoreError(
@@ -92,6 +97,7 @@ export class IndexSet {
       const isMade = record.made === true;
       return { type, table: indexTable(oid).name, hasSubstrings, isReady, hasAllSubstrings, hasPresence, isMade };
     });
+    this.list = this.#all.filter((_, i) => !records[i]!.lost);
     for (const index of this.list) this.#byOid.set(index.type.oid, index);
   }
 
@@ -100,14 +106,14 @@ export class IndexSet {
   }
 
   info(): IndexInfo[] {
-    const infos = this.list.map((index): IndexInfo => {
+    const infos = this.#all.map((index): IndexInfo => {
       const { type, hasSubstrings: substring, hasPresence: presence } = index;
       return {
         attribute: type.name,
         oid: type.oid,
         substring,
         presence,
-        state: isComplete(index) ? 'ready' : 'building',
+        state: !this.ofType(type) ? 'lost' : isComplete(index) ? 'ready' : 'building',
         ...(index.isMade && { made: true }),
       };
     });

@@ -14,6 +14,8 @@ export interface OutageListener {
   onOutage(message: string): void;
   /** Called when the store answers again, after `ms` milliseconds. */
   onRecovery(ms: number): void;
+  /** Called once for each table that is missing. */
+  onMissing(table: string): void;
 }
 
 /**
@@ -31,6 +33,7 @@ export class Outage {
   readonly #waiting = new Set<(error: LdapError) => void>();
   #failingSinceMs: number | undefined;
   #reportedAtMs = Number.NEGATIVE_INFINITY;
+  readonly #reportedTables = new Set<string>();
 
   constructor(probe: () => Maybe<unknown>) {
     this.#probe = probe;
@@ -62,6 +65,11 @@ export class Outage {
     this.#failingSinceMs = undefined;
     this.refusal = undefined;
     if (isReported) this.listener?.onRecovery(ms);
+  }
+
+  reportMissing(table: string): void {
+    if (!this.#reportedTables.has(table)) this.listener?.onMissing(table);
+    this.#reportedTables.add(table);
   }
 
   /** Settles like `result`, but rejects as soon as operations are refused. */

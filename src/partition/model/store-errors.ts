@@ -5,6 +5,7 @@ import { StoreError, type StoreErrorCode } from '../../store/store-error.js';
 const TRANSLATIONS: Record<StoreErrorCode, readonly [ResultName, string]> = {
   guard: ['busy', 'others keep changing this entry; try again'],
   noTable: ['unavailable', 'an index was dropped while it was used; try again'],
+  missing: ['unavailable', 'a table of the directory is missing; see the server’s log'],
   conflict: ['other', 'the directory’s tables are not as expected; see the server’s log'],
   corrupt: ['other', 'stored data cannot be read; see the server’s log'],
   damaged: ['other', 'stored data is damaged; see the server’s log'],

@@ -1,10 +1,14 @@
 import type { PlanStep } from '../../store/contract.js';
 import { isGuardFailure } from '../../store/store-error.js';
+import { addIndex } from '../index/index-admin.js';
+import { buildIndexes } from '../index/index-build.js';
 import type { Breach } from '../model/directory-types.js';
 import { GROUPS_STEP } from '../model/group-rows.js';
 import { isDamage } from '../model/store-errors.js';
+import { indexTable } from '../model/tables.js';
+import { missingTables, noteMissing, VITAL_TABLES } from '../tree/missing-tables.js';
 import type { WriteContext } from '../write/context.js';
-import { survey } from './check/check.js';
+import { lossOf, survey } from './check/check.js';
 import type { ReportBreach } from './check/survey.js';
 
 /** The most passes. Rows that derive from repaired rows are repaired in the next pass. */
@@ -15,10 +19,10 @@ export type OnRepaired = (breach: Breach, isRepaired: boolean) => void;
 const FIX_BATCH = 256;
 
 /**
- * Rebuilds tree rows, counters, normAttributes and index rows from table master alone. Returns the number of repaired
- * breaches. Never removes entries: an entry without a parent, or in a cycle, is moved below the first suffix under a
- * unique name (docs/operations.md). Writers may continue: every fix guards the rows that it derives from, and an
- * outdated fix is made again in the next pass. A directory without breaches is not changed.
+ * Makes missing tables anew. Rebuilds tree rows, counters, normAttributes and index rows from table master alone.
+ * Returns the number of repaired breaches. Never removes entries: an entry without a parent, or in a cycle, is moved
+ * below the first suffix under a unique name (docs/operations.md). Writers may continue: every fix guards the rows that
+ * it derives from, and an outdated fix is made again in the next pass. A directory without breaches is not changed.
  * ~ If rows cannot be read, nothing that depends on their contents is written. `onBreach` is called for each repaired
  * breach and, at the end, for each remaining one.
  */
@@ -27,7 +31,7 @@ export async function repair(
   onBreach?: OnRepaired,
   onProgress?: (entriesRead: number) => void,
 ): Promise<number> {
-  let repairedCount = 0;
+  let repairedCount = await makeTables(context, onBreach);
   for (let pass = 1; ; pass++) {
     const openBreaches: Breach[] = [];
     const fixes = new FixQueue(context, onBreach, openBreaches);
@@ -43,6 +47,29 @@ export async function repair(
       return repairedCount;
     }
   }
+}
+
+/** Makes missing tables anew, and builds the indexes that are lost. Returns the number of tables and indexes. */
+async function makeTables(context: WriteContext, onBreach: OnRepaired | undefined): Promise<number> {
+  const missing = await missingTables(context.store);
+  const vital = missing.find(({ table }) => VITAL_TABLES.has(table));
+  if (vital) throw vital;
+  const specs = await context.store.tables();
+  let count = 0;
+  for (const error of missing) {
+    if (await noteMissing(context, error)) continue;
+    await context.store.createTable(specs.find(({ name }) => name === error.table)!);
+    onBreach?.(lossOf(error), true);
+    count++;
+  }
+  const lost = context.shared.indexes.info().filter(({ state }) => state === 'lost');
+  for (const { attribute, oid, substring, made = false } of lost) {
+    await addIndex(context, attribute, { substring, isMade: made });
+    const message = `the index of ${attribute} is lost; repair builds it anew`;
+    onBreach?.({ invariant: 'table', where: indexTable(oid).name, message }, true);
+  }
+  if (lost.length > 0) await buildIndexes(context);
+  return count + lost.length;
 }
 
 /** Commits many fixes concurrently, so that they share flushes to disk. */

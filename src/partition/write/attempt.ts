@@ -3,6 +3,7 @@ import { isPromise } from '../../store/maybe.js';
 import { isGuardFailure } from '../../store/store-error.js';
 import type { Actor, AttachedSteps, WriteRequest } from '../model/directory-types.js';
 import { MAX_TRIES } from '../model/thresholds.js';
+import { noteMissing } from '../tree/missing-tables.js';
 import { errorAsSeen } from '../tree/sight.js';
 import type { Change } from './change.js';
 import type { Target, WriteContext } from './context.js';
@@ -33,8 +34,9 @@ export async function write<F extends Target>(context: WriteContext, work: Write
     try {
       return await runAttempts(context, work);
     } catch (error) {
-      if (!(error instanceof PendingNamesError) || tries === MAX_TRIES) throw error;
-      await context.references.settle();
+      if (tries === MAX_TRIES) throw error;
+      if (error instanceof PendingNamesError) await context.references.settle();
+      else if (!(await noteMissing(context, error))) throw error;
     }
   }
 }

@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import type { Partition } from '../../partition/index.js';
+import { describeLoss } from '../../partition/tree/missing-tables.js';
 
 /**
  * Logs when the directory's store stops answering and when it answers again, and likewise when its disk is full and
@@ -8,6 +9,7 @@ import type { Partition } from '../../partition/index.js';
 export function logOutages({ outage, store }: Partition, log: Logger): void {
   outage.listener = {
     onOutage: (message) => log.warn(`the store does not answer: ${message}`),
+    onMissing: (table) => log.error(`table ${table} is missing: it was dropped in HBase; ${describeLoss(table)}`),
     onRecovery: (ms) => log.info(`the store answers again, ${(ms / 1000).toFixed(1)} s after that was told`),
   };
   store.onRoomChange = (isFull, folder, freeBytes) => {

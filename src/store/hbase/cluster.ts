@@ -1,6 +1,6 @@
 import type { CellName, Maybe, TableSpec } from '../contract.js';
 import { EMPTY } from '../row.js';
-import { StoreError } from '../store-error.js';
+import { isMissing, StoreError } from '../store-error.js';
 import { noTable } from '../tables.js';
 import { GATES_TABLE, JOURNAL_TABLE, MAX_TIME, MAX_TIME_ROW, NUMBERS_TABLE } from './journal/journal-tables.js';
 import type { HBaseClient } from './rpc/client.js';
@@ -144,12 +144,11 @@ export class Cluster {
     );
   }
 
-  /** Throws the error. A missing table is removed from the cache and reported by the store's own table name. */
-  rethrow(name: string, error: unknown): never {
-    if (error instanceof StoreError && error.code === 'noTable') {
-      this.forgetTable(name);
-      throw noTable(name);
-    }
+  /** Throws the error. If HBase does not know one of the tables, says which one was dropped, or is missing. */
+  async rethrow(error: unknown, ...names: readonly string[]): Promise<never> {
+    if (!isNoTable(error)) throw error;
+    for (const name of names) this.forgetTable(name);
+    for (const name of names) await this.table(name);
     throw error;
   }
 }
@@ -163,14 +162,18 @@ export async function unlessDropped(
   try {
     await work(await cluster.table(name));
   } catch (error) {
-    if (!(error instanceof StoreError && error.code === 'noTable')) throw error;
+    if (!isNoTable(error) && !isMissing(error)) throw error;
     cluster.forgetTable(name);
   }
 }
 
 function undefinedIfNoTable(error: unknown): undefined {
-  if (!(error instanceof StoreError && error.code === 'noTable')) throw error;
+  if (!isNoTable(error)) throw error;
   return undefined;
+}
+
+function isNoTable(error: unknown): boolean {
+  return error instanceof StoreError && error.code === 'noTable';
 }
 
 /** Name in lock requests of the table of gates (locks of whole tables). Tables of a store cannot have this name. */

@@ -59,7 +59,7 @@ export class EngineScan implements Scan {
       return batch;
     } catch (error) {
       this.close();
-      return this.#cluster.rethrow(this.#tableName, error);
+      return this.#cluster.rethrow(error, this.#tableName);
     }
   }
 

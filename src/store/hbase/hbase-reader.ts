@@ -169,7 +169,7 @@ export class HBaseReader implements Reader {
       const table = this.cluster.table(name);
       return await work(isPromise(table) ? await table : table);
     } catch (error) {
-      return this.cluster.rethrow(name, error);
+      return this.cluster.rethrow(error, name);
     }
   }
 }

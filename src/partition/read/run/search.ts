@@ -2,7 +2,8 @@ import { TimeSlice } from '../../../fair/time-slice.js';
 import { LdapError } from '../../../ldap/ldap-error.js';
 import type { Maybe } from '../../../store/contract.js';
 import { chain, isPromise, markHandled } from '../../../store/maybe.js';
-import { StoreError } from '../../../store/store-error.js';
+import { isMissing, StoreError } from '../../../store/store-error.js';
+import { noteMissing } from '../../tree/missing-tables.js';
 import { type Places, type Specials, specialsOf } from '../../tree/specials.js';
 import type { CompiledFilter } from '../filter/compiled-filter.js';
 import { adviceFor, missingIndexes } from '../plan/advice.js';
@@ -25,7 +26,7 @@ import { SearchRun } from './search-run.js';
 /**
  * Finds entries (RFC 4511 §4.5) and passes them to `sink` in the order of the store. A short search on an embedded
  * store is complete on return.
- * ~ The search starts again, once, if before its first result an index was dropped or a cached base was deleted.
+ * ~ The search starts again, once, if before its first result an index was dropped or lost, or a cached base deleted.
  */
 export function search(
   context: SearchContext,
@@ -35,13 +36,15 @@ export function search(
 ): Maybe<SearchOutcome> {
   const startedRun: StartedRun = { run: undefined };
   const retry = (error: unknown): Maybe<SearchOutcome> => {
-    const isStale = error instanceof BaseDeletedError || (error instanceof StoreError && error.code === 'noTable');
+    const isGone = error instanceof StoreError && error.code === 'noTable';
+    const isStale = isGone || isMissing(error) || error instanceof BaseDeletedError;
     if (!isStale || startedRun.run?.output.hasBegun) {
       if (startedRun.run && error instanceof LdapError) params.onCut?.(outcomeOf(startedRun.run));
       throw error;
     }
     context.nodes.clear();
-    return chain(context.shared.refresh(), () => searchOnce(context, params, sink, { run: undefined }, observer));
+    const refreshed: Maybe<unknown> = isMissing(error) ? noteMissing(context, error) : context.shared.refresh();
+    return chain(refreshed, () => searchOnce(context, params, sink, { run: undefined }, observer));
   };
   try {
     const outcome = searchOnce(context, params, sink, startedRun, observer);

@@ -1,6 +1,7 @@
 import { isPromise } from '../../../store/maybe.js';
 import type { Breach } from '../../model/directory-types.js';
 import { DELETED_TABLE, MASTER_TABLE, TREE_TABLE } from '../../model/tables.js';
+import { describeLoss, missingTables } from '../../tree/missing-tables.js';
 import { readSharedRow } from '../../tree/shared-row.js';
 import type { WriteContext } from '../../write/context.js';
 import { checkAccountStates } from './account-states.js';
@@ -23,7 +24,7 @@ const MAX_TRANSIENT = 10_000;
  * is only partly applied looks like a breach; if its front end has died, until another one applies it. There a breach
  * counts only if a second survey finds it again, after all decided plans are completely applied. Takes 36 bytes and a
  * few counters of memory per entry.
- * ~ `onPasswords` receives the passwords of each entry that has any.
+ * ~ If tables are missing, nothing else is checked. `onPasswords` receives the passwords of each entry that has any.
  */
 export async function check(
   context: WriteContext,
@@ -31,6 +32,9 @@ export async function check(
   onProgress?: (entriesRead: number, table?: string) => void,
   onPasswords?: OnPasswords,
 ): Promise<number> {
+  const missing = await missingTables(context.store);
+  for (const error of missing) onBreach(lossOf(error));
+  if (missing.length > 0) return missing.length;
   if (context.store.supports.snapshot)
     return survey(context, ({ breach }) => onBreach(breach), onProgress, onPasswords);
   const breachesFound = new Map<string, Breach>();
@@ -54,6 +58,10 @@ export async function check(
   };
   await survey(context, reportConfirmed, onProgress);
   return confirmedCount;
+}
+
+export function lossOf({ table, message }: { table: string; message: string }): Breach {
+  return { invariant: 'table', where: table, message: `${message}; ${describeLoss(table)}` };
 }
 
 function breachText({ invariant, where, message }: Breach): string {

@@ -166,7 +166,7 @@ export class Journal {
       await this.#sweeper.stop();
       await this.#session?.close();
     } catch (error) {
-      const isGone = error instanceof StoreError && (error.code === 'unavailable' || error.code === 'closed');
+      const isGone = error instanceof StoreError && ['unavailable', 'closed', 'noTable'].includes(error.code);
       if (!isGone && !(error instanceof FencedError)) throw error;
     }
   }

@@ -27,7 +27,11 @@ export async function runPlan(
   batchQualifier?: Buffer,
 ): Promise<void> {
   const rows = await planRows(session.cluster, plan, heldGates);
-  await retryUntilDone(session, plan, rows, context, (run) => run.finish(batchQualifier));
+  try {
+    await retryUntilDone(session, plan, rows, context, (run) => run.finish(batchQualifier));
+  } catch (error) {
+    await session.cluster.rethrow(error, ...new Set(rows.map(({ table }) => table.spec.name)));
+  }
 }
 
 /** Runs `work` while the gates of the tables are held exclusively, so that no plan changes their rows. */

@@ -86,7 +86,7 @@ export class TableRegistry {
       if (!catalogRow) continue;
       const isSame = sameSpec(catalogRow.spec, spec);
       if (!catalogRow.state) {
-        if (isSame) return;
+        if (isSame) return (await this.#exists(this.handle(spec))) ? undefined : this.#createHBaseTable(spec);
         throw new StoreError('conflict', `table ${spec.name} exists with another spec`);
       }
       if (isDropping(catalogRow) || !isSame) await this.#drop(catalogRow, draw);
@@ -185,9 +185,13 @@ export class TableRegistry {
     return row && parseRow(name, row);
   }
 
+  /** Returns the spec of a listed table; undefined for any other. Throws `missing` if HBase does not have the table. */
   async find(name: string): Promise<TableSpec | undefined> {
     const catalogRow = await this.#readRow(name);
-    return catalogRow?.state ? undefined : catalogRow?.spec;
+    if (!catalogRow || catalogRow.state) return undefined;
+    const { spec } = catalogRow;
+    if (await this.#exists(this.handle(spec))) return spec;
+    throw new StoreError('missing', `table ${name} is missing: it was dropped in HBase`, { table: name });
   }
 
   async #readRows(): Promise<CatalogRow[]> {
