@@ -9,6 +9,7 @@ import type { DecodeLimits } from '../protocol/limits.js';
 import { Writer } from '../protocol/writer.js';
 import { Budget } from './connection/budget.js';
 import { Connection, type ConnectionOwner } from './connection/connection.js';
+import { LongAdmission } from './connection/long-admission.js';
 import { Rounds } from './connection/rounds.js';
 import { UnsentTotal } from './connection/unsent.js';
 import { parseListenUrl } from './listen/listen-url.js';
@@ -34,6 +35,7 @@ export class RowanServer implements ConnectionOwner {
   readonly #config: Config;
   readonly decodeLimits: DecodeLimits;
   readonly requestBudget: Budget;
+  readonly longAdmission: LongAdmission;
   readonly unsentTotal: UnsentTotal;
   readonly rounds = new Rounds();
   readonly #connections = new Roster<Connection>();
@@ -63,6 +65,7 @@ export class RowanServer implements ConnectionOwner {
     this.decodeLimits = decodeLimits(config);
     this.unsentTotal = new UnsentTotal(config.limits.allUnsentBytes);
     this.requestBudget = new Budget(Math.max(config.limits.requestBytes, config.limits.messageBytes));
+    this.longAdmission = new LongAdmission(config.limits);
     this.#endSettingsCalls = onSettingsChanged(config, (values) => this.#adoptSettings(values));
   }
 
@@ -72,6 +75,7 @@ export class RowanServer implements ConnectionOwner {
     Object.assign(this.decodeLimits, decodeLimits(this.#config));
     this.unsentTotal.limitBytes = limits.allUnsentBytes;
     this.requestBudget.limitBytes = Math.max(limits.requestBytes, limits.messageBytes);
+    this.longAdmission.adoptLimits();
     if (this.#deadlineTimer) this.#startDeadlineChecks();
     if (this.#endLogs && ('accessLog.output' in values || 'auditLog.output' in values)) {
       void this.#endLogs();
@@ -168,7 +172,7 @@ export class RowanServer implements ConnectionOwner {
     const commits = store.stats;
     const gauges = {
       waitingHashes: slowWork.waitingCount,
-      longRequests: longWorker?.requestCount,
+      longRequests: longWorker && this.longAdmission.requestCount,
       waitingCommits: commits?.waiting,
       waitingRequests: this.requestBudget.waitingCount,
       requestBytes: this.requestBudget.usedBytes,

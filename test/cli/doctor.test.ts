@@ -61,9 +61,19 @@ describe('rowan doctor', () => {
     for (const check of ['ports', 'permissions', 'settings', 'certificate', 'store', 'schema', 'clock', 'indexes'])
       expect(of(check, found)).to.include({ state: 'ok', remedy: '' });
     const server = await sandbox.serve(['--limits-connections', '1000']);
-    const beside = await findings(['--listen', server.url, '--limits-connections', '1000000']);
+    const large = ['--limits-connections', '1000000', '--workers', '1', '--limits-request-bytes', '64GiB'];
+    const beside = await findings(['--listen', server.url, ...large]);
     expect(of('ports', beside)).to.include({ state: 'ok', text: `a Rowan server listens on ${server.url}` });
     expect(of('files', beside).text).to.match(new RegExp(`^the server with pid ${server.process.pid} may open `));
+    expect(of('memory', found).text).to.match(
+      /^the limits let \d+ process(?:es)? take [\d,]+ MiB at most; the (?:machine has|cgroup allows) [\d,]+ MiB$/,
+    );
+    const { state, text, remedy } = of('memory', beside);
+    expect([state, text.split(' at most', 1)[0]!.replace(/,\d{3} MiB/, '')]).to.deep.equal([
+      'warning',
+      'the limits let 1 process take 131',
+    ]);
+    expect(remedy).to.contain('smaller limits.requestBytes');
     const { code, stdout } = await rowan(['doctor', '--data', sandbox.data, '--listen', server.url]);
     expect(code).to.equal(0);
     expect(stdout).to.match(/^ok +ports +a Rowan server listens on ldap/m);

@@ -1,11 +1,13 @@
 import { expect } from 'chai';
-import { RequestQuota } from '../../src/cli/long/request-quota.js';
 import { WriteQueue } from '../../src/cli/long/write-queue.js';
 import { hashPasswordFast } from '../../src/password/index.js';
 import type { Request } from '../../src/protocol/ldap-messages.js';
+import { RequestQuota } from '../../src/server/connection/request-quota.js';
+import { gate } from '../password/hold.js';
 import { attributes } from '../server/directory.js';
-import { RawClient } from '../server/raw-client.js';
+import { RawClient, searchRequest } from '../server/raw-client.js';
 import { ADA, ADMIN, PASSWORD, PEOPLE, type RunningServer, rowanDoes, Sandbox, SUFFIX, serve } from './rowan.js';
+import { scrape, total } from './scrape.js';
 
 describe('cli: turns of long writes', () => {
   it('one at a time, users in turn, and their connections, whatever becomes of one', async () => {
@@ -13,7 +15,7 @@ describe('cli: turns of long writes', () => {
     const begun: string[] = [];
     let going = 0;
     const write = (who: string, connection: number, what: string, fails = false) =>
-      turns.run(who, connection, async () => {
+      turns.run([who, connection], { onAbort: undefined }, async () => {
         begun.push(what);
         expect(++going).to.equal(1);
         await new Promise(setImmediate);
@@ -33,6 +35,27 @@ describe('cli: turns of long writes', () => {
     expect(ended.filter((one) => one === 'refused')).to.have.length(50);
     expect(begun.filter((one) => one.startsWith('ann'))).to.deep.equal(greedy.map((_, i) => `ann${i}`));
     expect(await write('dave', 5, 'dave0')).to.equal('dave0');
+  });
+
+  it('a write that is aborted before its turn does not begin', async () => {
+    const turns = new WriteQueue();
+    const { opened, open } = gate();
+    const begun: string[] = [];
+    const replies = ['ann', 'bob', 'carol'].map((who) => ({ who, onAbort: undefined as (() => void) | undefined }));
+    const writes = replies.map((reply, n) =>
+      turns
+        .run([reply.who, n], reply, async () => {
+          begun.push(reply.who);
+          await opened;
+          return 'done';
+        })
+        .catch(({ result }) => result),
+    );
+    replies[1]!.onAbort!();
+    expect(await writes[1]).to.equal('canceled');
+    open();
+    expect(await Promise.all(writes)).to.deep.equal(['done', 'canceled', 'done']);
+    expect(begun).to.deep.equal(['ann', 'carol']);
   });
 
   it('there is room for so many, and for half of them of one user', () => {
@@ -57,7 +80,7 @@ describe('cli: long writes of a server', () => {
     await sandbox.initSample();
     const input = `dn: ${ADA}\nchangetype: modify\nreplace: userPassword\nuserPassword: ${hashPasswordFast(Buffer.from('secret'))}\n`;
     await rowanDoes(['import', '--data', sandbox.data, '-'], { input });
-    server = await serve(sandbox.data, ['--workers', '1', '--limits-long-requests', '60']);
+    server = await serve(sandbox.data, ['--workers', '1', '--limits-long-requests', '60', '--http', '127.0.0.1:0']);
   });
   after(async () => {
     for (const client of clients) client.close();
@@ -65,8 +88,8 @@ describe('cli: long writes of a server', () => {
     await sandbox.remove();
   });
 
-  async function open(dn: string, password: string): Promise<RawClient> {
-    const client = await RawClient.open(server.port);
+  async function open(dn: string, password: string, at = server): Promise<RawClient> {
+    const client = await RawClient.open(at.port);
     clients.push(client);
     expect(await client.bind(dn, password)).to.equal(0);
     return client;
@@ -96,6 +119,41 @@ describe('cli: long writes of a server', () => {
     expect([refused, added]).to.deep.equal([50, 0]);
     expect(Math.min(leftThen, leftAfter), 'of 25 that were sent before').to.be.above(0);
     for (const id of ids) expect((await greedy.answer(id)).code).to.equal(0);
+  });
+
+  it('those of a connection that has gone do not begin', async () => {
+    const [leaving, other] = [await open(ADMIN, PASSWORD), await open(ADMIN, PASSWORD)];
+    const many = 25;
+    const ids = leaving.sendTogether(Array.from({ length: many }, (_, n) => group(`left${n}`, 2000)));
+    await leaving.answer(ids[0]!);
+    leaving.close();
+    const waiting = async () => total((await scrape(server)).series, 'rowan_queue_length', { queue: 'long_requests' });
+    while ((await waiting()) > 0);
+    const { entries } = await other.search(SUFFIX, {
+      scope: 'one',
+      filter: { type: 'substring', attribute: 'cn', initial: Buffer.from('left'), any: [], final: undefined },
+      attributes: ['cn'],
+    });
+    expect(entries.length).to.be.within(1, many - 1);
+  });
+
+  it('wide searches of one user do not end the thread: writes of others in it succeed', async () => {
+    const small = await serve(sandbox.data, ['--workers', '1'], { env: { NODE_OPTIONS: '--max-old-space-size=128' } });
+    try {
+      const terms = Array.from({ length: 9998 }, (_, n) => ({
+        type: 'equal' as const,
+        attribute: n % 2 === 0 ? 'sn' : 'cn',
+        value: Buffer.from(`${n}`),
+      }));
+      const wide = searchRequest(SUFFIX, { scope: 'sub', filter: { type: 'or', filters: terms } });
+      const users = await Promise.all(Array.from({ length: 6 }, () => open(ADA, 'secret', small)));
+      for (const user of users) user.sendTogether(Array(6).fill(wide));
+      const admin = await open(ADMIN, PASSWORD, small);
+      for (let n = 0; n < 2; n++) expect((await admin.request(group(`beside${n}`, 600))).code).to.equal(0);
+      for (const user of users) user.close();
+    } finally {
+      await small.stop();
+    }
   });
 
   it('too many of one user are refused as busy, others are served', async () => {

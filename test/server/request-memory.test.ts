@@ -4,7 +4,12 @@ import { expect } from 'chai';
 import { PRESETS } from '../../src/access/presets.js';
 import { encodeRequest } from '../../src/protocol/encode-request.js';
 import type { Request } from '../../src/protocol/ldap-messages.js';
+import { ExtendedOid } from '../../src/protocol/oids.js';
 import { Budget } from '../../src/server/connection/budget.js';
+import { LongAdmission } from '../../src/server/connection/long-admission.js';
+import type { Operation } from '../../src/server/request/operation.js';
+import { gate } from '../password/hold.js';
+import { encodeCancel } from '../protocol/client-values.js';
 import { ADMIN, attributes, PEOPLE, personAttributes, personDn, type Running, SUFFIX, start } from './directory.js';
 import { RawClient, searchRequest } from './raw-client.js';
 
@@ -17,6 +22,10 @@ function bytesOf(request: Request, id: number): Buffer {
 
 function addOf(uid: string, bytes: number): Request {
   return { op: 'add', dn: personDn(uid), attributes: personAttributes(uid, { description: 'x'.repeat(bytes) }) };
+}
+
+function modifyOf(dn: string, ...description: string[]): Request {
+  return { op: 'modify', dn, changes: [{ operation: 'replace', attribute: attributes({ description })[0]! }] };
 }
 
 /** Writes as fast as the other side reads. */
@@ -152,6 +161,132 @@ describe('server: memory for requests', () => {
     expect((await admin.request(addOf('big', 5 * MIB))).code).to.equal(0);
     for (const client of slow) client.close();
     while (requestBudget.usedBytes > 0) await new Promise(setImmediate);
+  });
+
+  /** Keeps searches from their work until `open` is called; `begun` are those that have come so far. */
+  function holdSearches({ partition }: Running): { readonly begun: number; open(): void } {
+    const { opened, open } = gate();
+    const held = { begun: 0, open };
+    const search = partition.search.bind(partition);
+    partition.search = async (...args) => {
+      held.begun++;
+      await opened;
+      return search(...args);
+    };
+    return held;
+  }
+
+  /** A search that takes almost 16 MiB, by the bound of what an element takes, and is 130 KB long. */
+  const wide = searchRequest(PEOPLE, {
+    scope: 'one',
+    filter: {
+      type: 'or',
+      filters: Array.from({ length: 9998 }, (_, n) => ({
+        type: 'equal' as const,
+        attribute: n % 2 === 0 ? 'sn' : 'cn',
+        value: Buffer.from(`${n}`),
+      })),
+    },
+  });
+
+  it('searches that take much memory once decoded begin within the share of their user, and end with him', async () => {
+    running = await start({ 'limits.longRequests': 40 }, 2, undefined, PRESETS['anybody-reads']);
+    const { longAdmission } = running.server;
+    const until = async (condition: () => boolean): Promise<void> => {
+      while (!condition()) await new Promise(setImmediate);
+    };
+    const admin = await open(ADMIN);
+    const users = await Promise.all(Array.from({ length: 6 }, () => open(USER)));
+    const held = holdSearches(running);
+    let refused = 0;
+    for (const user of users)
+      for (const id of user.sendTogether(Array(5).fill(wide)))
+        user.answer(id).then(
+          ({ code }) => void (code === 51 && refused++),
+          () => undefined,
+        );
+    await until(() => refused === 10 && longAdmission.requestCount === 20);
+    expect(held.begun, 'half of the budget has room for two').to.equal(2);
+    const found = admin.request(wide);
+    await until(() => held.begun === 3);
+    const small = modifyOf(personDn('p1'), 'x');
+    expect((await admin.request(small)).code, 'a small write does not wait').to.equal(0);
+    for (const user of users) user.close();
+    await until(() => longAdmission.requestCount === 3);
+    held.open();
+    expect((await found).code).to.equal(0);
+    await until(() => longAdmission.requestCount === 0);
+    expect(held.begun, 'what waited was dropped').to.equal(3);
+    expect([longAdmission.budget.usedBytes, longAdmission.budget.waitingCount]).to.deep.equal([0, 0]);
+    await until(() => running!.server.requestBudget.usedBytes === 0);
+  });
+
+  it('a search that waits for memory can be abandoned and canceled', async () => {
+    running = await start({ 'limits.requestBytes': 16 * MIB }, 2, undefined, PRESETS['anybody-reads']);
+    const user = await open(USER);
+    const held = holdSearches(running);
+    const [first, second, third, fourth] = user.sendTogether([wide, wide, wide, wide]);
+    user.send({ op: 'abandon', target: second! });
+    const cancel = { oid: ExtendedOid.cancel, value: encodeCancel(third!) };
+    expect((await user.request({ op: 'extended', ...cancel })).code).to.equal(0);
+    expect((await user.answer(third!)).code).to.equal(118);
+    expect(held.begun).to.equal(1);
+    held.open();
+    for (const id of [first!, fourth!]) expect((await user.answer(id)).code).to.equal(0);
+    expect([held.begun, user.hasHeardOf(second!)]).to.deep.equal([2, false]);
+  });
+
+  it('writes of many values and requests of many names count like filters', async () => {
+    running = await start({}, 2);
+    const { budget } = running.server.longAdmission;
+    const claimed: number[] = [];
+    const { claim } = Budget.prototype;
+    budget.claim = (...args) => {
+      claimed.push(args[2]);
+      return claim.apply(budget, args);
+    };
+    const admin = await open(ADMIN);
+    const texts = Array.from({ length: 2000 }, (_, n) => `text ${n}`);
+    const requests = [
+      modifyOf(personDn('p1'), ...texts),
+      { op: 'add', dn: personDn('many'), attributes: personAttributes('many', { description: texts }) } as const,
+      searchRequest(PEOPLE, { attributes: texts.map((_, n) => `x${n}`) }),
+      modifyOf(personDn('p1'), ...Array.from({ length: 30_000 }, (_, n) => `text ${n}`)),
+    ];
+    for (const request of requests) expect((await admin.request(request)).code).to.equal(0);
+    const units = claimed.map((bytes, n) => Math.round(bytes / 2000 / [1536, 1536, 512, 1024][n]!));
+    expect(units, 'the last one takes no more than the share of a user').to.deep.equal([1, 1, 1, 16]);
+    expect(budget.usedBytes).to.equal(0);
+  });
+
+  it('a request is refused as busy that the heap of the thread has no room for', async () => {
+    running = await start({}, 0);
+    const admission = new LongAdmission(running.server.services.config.limits, MIB);
+    const operation = { op: 'search' } as Operation;
+    const run = (elements: number) => admission.run('ann', elements, operation, async () => 'done');
+    expect(await run(2000)).to.equal('done');
+    const error = await run(3000).catch((e: Error) => e);
+    expect(error).to.include({
+      result: 'busy',
+      message: 'the request has 3000 elements, too many for the heap of the server',
+    });
+  });
+
+  it('a budget: who has claimed less goes first', async () => {
+    const woken: string[] = [];
+    const budget = new Budget(100);
+    const claimant = (name: string) => ({ isReady: true, wake: () => void woken.push(name) });
+    const [a, b, c, d] = ['a', 'b', 'c', 'd'].map(claimant);
+    expect(budget.claim(a!, 'ann', 20)).to.equal(true);
+    expect(budget.claim(b!, 'bob', 50)).to.equal(true);
+    expect(budget.claim(c!, 'ann', 30)).to.equal(false);
+    expect(budget.claim(d!, 'dora', 10), 'does not fit').to.equal(false);
+    budget.releaseClaim('bob', 50);
+    await new Promise(setImmediate);
+    expect(woken).to.deep.equal(['d']);
+    expect(budget.claim(d!, 'dora', 10)).to.equal(true);
+    await new Promise(setImmediate);
+    expect(woken).to.deep.equal(['d', 'c']);
   });
 
   it('a budget: claims in turn, shares, small amounts beside them', () => {

@@ -1,4 +1,5 @@
 import { stat, statfs } from 'node:fs/promises';
+import { totalmem } from 'node:os';
 import { join } from 'node:path';
 import { SPARE_CONNECTIONS } from '../../server/listen/listener.js';
 import { openFilesLimit } from '../../server/processes/open-files.js';
@@ -15,8 +16,8 @@ import { type Finding, fault, ok, warning } from './finding.js';
 /** Files that a process has open besides its connections: data, libraries, pipes to workers. */
 const OWN_FILES = 128;
 const MIB = 1024 ** 2;
-/** Memory of a process without requests. */
-const PROCESS_BYTES = 128 * MIB;
+/** Memory of a process and of its thread for long work without requests. */
+const PROCESS_BYTES = 192 * MIB;
 /** Free space below which writes are about to fail. */
 const MIN_FREE_BYTES = 100 * MIB;
 /** Hashes that a process computes at a time. */
@@ -54,12 +55,16 @@ export async function checkMemory({ config }: Settings): Promise<Finding[]> {
   const processCount = workers === 'auto' ? growthRules().maxProcesses : workers > 1 ? workers + 1 : 1;
   const processBytes =
     PROCESS_BYTES +
+    // The bytes of requests, and what requests take when they are decoded.
     Math.max(limits.requestBytes, limits.messageBytes) +
+    limits.requestBytes +
     limits.allUnsentBytes +
     (credentialCache.enabled ? credentialCache.entries * BYTES_PER_CREDENTIAL : 0) +
     HASHES * passwords.argon2.memoryKiB * 1024;
   const neededBytes = processCount * processBytes;
-  const text = `${pluralize(processCount, 'process', 'processes')} may need ${inMiB(neededBytes)} of ${inMiB(memoryBytes)}`;
+  const processesText = pluralize(processCount, 'process', 'processes');
+  const holder = memoryBytes < totalmem() ? 'the cgroup allows' : 'the machine has';
+  const text = `the limits let ${processesText} take ${inMiB(neededBytes)} at most; ${holder} ${inMiB(memoryBytes)}`;
   const remedy = 'use fewer workers, smaller limits.requestBytes and limits.allUnsentBytes, or more memory';
   return [neededBytes <= memoryBytes ? ok(text) : warning(text, remedy)];
 }

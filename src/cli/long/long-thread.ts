@@ -7,7 +7,6 @@ import { onSettingsChanged } from '../../server/settings/index.js';
 import { identityKey } from '../../server/words/session.js';
 import type { Settings } from '../options.js';
 import { PieceSource } from './piece-source.js';
-import { RequestQuota } from './request-quota.js';
 import type { ThreadData } from './thread.js';
 import { restoreResult, type ThreadOrder, type ThreadReport, toError } from './thread-messages.js';
 import { WriteQueue } from './write-queue.js';
@@ -15,6 +14,8 @@ import { WriteQueue } from './write-queue.js';
 const PROGRAM = new URL('./thread.js', import.meta.url);
 /** Milliseconds without requests after which the thread is stopped to free its memory. */
 const IDLE_MS = 60_000;
+/** The young generation of the thread's heap, in MiB. A larger one would be garbage for the most part. */
+const YOUNG_GENERATION_MIB = 16;
 /** With fewer open requests the thread has time for searches with many results. See `LongWorker.hasTime`. */
 const BUSY_REQUESTS = 4;
 /** The number of the first thread's writer. Lower numbers belong to processes. */
@@ -43,18 +44,12 @@ export class LongThread implements LongWorker {
   readonly #openRequests = new Map<number, OpenRequest>();
   #lastId = 0;
   readonly #writes = new WriteQueue();
-  readonly #quota: RequestQuota;
   #idleTimer: NodeJS.Timeout | undefined;
 
   constructor(settings: Settings, log: Logger, worker?: number) {
     this.#data = { settings, writer: FIRST_WRITER + (worker ?? 0), worker };
     this.#log = log;
-    this.#quota = new RequestQuota(settings.config.limits);
     onSettingsChanged(settings.config, (values) => this.#post({ type: 'settings', values }));
-  }
-
-  get requestCount(): number {
-    return this.#quota.requestCount;
   }
 
   /** Starts the thread if none runs; a later call may then return true. */
@@ -63,18 +58,15 @@ export class LongThread implements LongWorker {
     return this.#isReady && this.#openRequests.size < Math.max(BUSY_REQUESTS, localSearches);
   }
 
-  async run(request: LongRequest, reply: LongReply): Promise<LongResult> {
-    const user = identityKey(request.identity);
-    this.#quota.acquire(user);
-    try {
-      if (!request.isWrite) return await this.#runRequest(request, reply);
-      return await this.#writes.run(user, request.connectionNumber, () => this.#runRequest(request, reply));
-    } finally {
-      this.#quota.release(user);
-    }
+  run(request: LongRequest, reply: LongReply): Promise<LongResult> {
+    if (!request.isWrite) return this.#runRequest(request, reply);
+    return this.#writes.run([identityKey(request.identity), request.connectionNumber], reply, () =>
+      this.#runRequest(request, reply),
+    );
   }
 
-  #runRequest(request: LongRequest, reply: LongReply): Promise<LongResult> {
+  async #runRequest(request: LongRequest, reply: LongReply): Promise<LongResult> {
+    if (reply.aborted) throw new LdapError('canceled', 'canceled');
     clearTimeout(this.#idleTimer);
     this.#thread ??= this.#startThread();
     const id = ++this.#lastId;
@@ -83,8 +75,6 @@ export class LongThread implements LongWorker {
     });
     reply.onAbort = () => this.#post({ type: 'abort', id });
     this.#post({ type: 'request', id, request }, [request.bytes.buffer]);
-    // The request may have been aborted before `onAbort` was set.
-    if (reply.aborted) this.#post({ type: 'abort', id });
     return result;
   }
 
@@ -93,7 +83,8 @@ export class LongThread implements LongWorker {
   }
 
   #startThread(): Worker {
-    const thread = new Worker(PROGRAM, { workerData: this.#data, execArgv: [] });
+    const resourceLimits = { maxYoungGenerationSizeMb: YOUNG_GENERATION_MIB };
+    const thread = new Worker(PROGRAM, { workerData: this.#data, execArgv: [], resourceLimits });
     thread.on('message', (report: ThreadReport) => {
       if (report.type !== 'ready') this.#handleReport(report);
       else if (this.#thread === thread) this.#handleReady();

@@ -18,8 +18,9 @@ const IDENTITY_FRACTION = 1 / 2;
 
 /**
  * The memory that all connections of a server share for requests. Small amounts are reserved without a check. Large
- * amounts are claimed, and a claim that does not fit waits in a queue. A waiting claim keeps its place, but does not
- * block the queue while its identity is over its fraction or its claimant is not ready.
+ * amounts are claimed, and a claim that does not fit waits in a queue. Identities that have claimed less go first. A
+ * waiting claim keeps its place, but does not block the queue while its identity is over its fraction or its claimant
+ * is not ready.
  */
 export class Budget {
   limitBytes: number;
@@ -57,11 +58,10 @@ export class Budget {
   /** Returns true when the bytes were claimed. Otherwise the claim waits, and the claimant is woken to claim again. */
   claim(claimant: Claimant, identity: string, bytes: number): boolean {
     const claim = { identity, bytes };
+    this.#waitingClaims.set(claimant, claim);
     const nextClaimant = this.#nextClaimant();
-    if ((nextClaimant && nextClaimant !== claimant) || this.#exceedsIdentityLimit(claim) || !this.#fitsLimit(claim)) {
-      this.#waitingClaims.set(claimant, claim);
+    if ((nextClaimant && nextClaimant !== claimant) || this.#exceedsIdentityLimit(claim) || !this.#fitsLimit(claim))
       return false;
-    }
     this.#waitingClaims.delete(claimant);
     this.#usedBytes += bytes;
     this.#claimedBytes += bytes;
@@ -97,10 +97,17 @@ export class Budget {
     return this.#claimedBytes === 0 || this.#claimedBytes + bytes <= this.limitBytes * CLAIMABLE_FRACTION;
   }
 
+  /** Returns the claimant whose identity has claimed the least; of several the one that has waited longest. */
   #nextClaimant(): Claimant | undefined {
-    for (const [claimant, claim] of this.#waitingClaims)
-      if (!this.#exceedsIdentityLimit(claim) && claimant.isReady) return claimant;
-    return undefined;
+    let next: Claimant | undefined;
+    let leastBytes = Number.POSITIVE_INFINITY;
+    for (const [claimant, claim] of this.#waitingClaims) {
+      const claimedBytes = this.#claimedByIdentity.get(claim.identity) ?? 0;
+      if (claimedBytes >= leastBytes || !claimant.isReady || this.#exceedsIdentityLimit(claim)) continue;
+      next = claimant;
+      leastBytes = claimedBytes;
+    }
+    return next;
   }
 
   #wakeNextClaimant(): void {

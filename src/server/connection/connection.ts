@@ -7,6 +7,7 @@ import { ProtocolError } from '../../protocol/protocol-error.js';
 import { responseOp } from '../../protocol/tags.js';
 import type { AnsweredRequest } from '../operations/perform.js';
 import { failureOutcome } from '../request/failure.js';
+import type { RequestMemory } from '../request/operation.js';
 import type { Services } from '../services/services.js';
 import { chain } from '../words/maybe.js';
 import { clientNetwork } from '../words/network.js';
@@ -15,6 +16,7 @@ import type { Budget } from './budget.js';
 import { PlaintextError } from './connection-errors.js';
 import { Deadlines } from './deadlines.js';
 import { Intake, type IntakeOwner } from './intake.js';
+import type { LongAdmission } from './long-admission.js';
 import { Output } from './output.js';
 import { startReading } from './reading.js';
 import { type ReceivedRequest, Requests, type RequestsOwner } from './requests.js';
@@ -28,6 +30,7 @@ export interface ConnectionOwner {
   readonly secureContext: SecureContext | undefined;
   readonly decodeLimits: DecodeLimits;
   readonly requestBudget: Budget;
+  readonly longAdmission: LongAdmission;
   readonly unsentTotal: UnsentTotal;
   readonly rounds: Rounds;
   /** Called when bytes have arrived, before they are processed. */
@@ -186,7 +189,7 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
       this.#waitingBind = this.#mustDelayBind(message) ? message : undefined;
       if (this.#waitingBind) break;
       this.#requests.beginRequest(message);
-      if (this.#intake.unassignedBytes > 0) this.#intake.release(this.takeRequestBytes());
+      if (this.#intake.unassigned) this.#intake.release(this.takeRequestMemory()!);
     }
     this.#pauseOrResume();
   }
@@ -298,10 +301,14 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
     } else this.disconnect('protocolError', error.message);
   }
 
-  takeRequestBytes(): number {
-    const bytes = this.#intake.unassignedBytes;
-    this.#intake.unassignedBytes = 0;
-    return bytes;
+  get longAdmission(): LongAdmission {
+    return this.#owner.longAdmission;
+  }
+
+  takeRequestMemory(): RequestMemory | undefined {
+    const memory = this.#intake.unassigned;
+    this.#intake.unassigned = undefined;
+    return memory;
   }
 
   onResponseWritten(): void {
@@ -310,8 +317,8 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
     if (this.#deadlines.handshakeSince > 0) this.#startHandshake().catch((error: Error) => this.#onError(error));
   }
 
-  onRequestEnded(bytes: number): void {
-    this.#intake.release(bytes);
+  onRequestEnded(memory: RequestMemory | undefined): void {
+    if (memory) this.#intake.release(memory);
     if (this.#state === 'draining') this.#disconnectWhenIdle();
     else this.#processIfWaiting();
   }

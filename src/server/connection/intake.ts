@@ -1,11 +1,14 @@
 import { LdapError } from '../../ldap/ldap-error.js';
-import { decodeRequest, peekRequest } from '../../protocol/decode.js';
+import { peekRequest } from '../../protocol/decode.js';
+import { countElements } from '../../protocol/element-count.js';
 import { type Admission, Framer } from '../../protocol/framing.js';
 import type { DecodeLimits } from '../../protocol/limits.js';
 import { ProtocolError } from '../../protocol/protocol-error.js';
 import { decodeUnlessLong } from '../long/encoded-request.js';
 import type { AnsweredRequest } from '../operations/perform.js';
+import type { RequestMemory } from '../request/operation.js';
 import type { Budget, Claimant } from './budget.js';
+import { decodedBytes } from './long-admission.js';
 import type { ReceivedRequest, Requests } from './requests.js';
 
 export interface IntakeOwner extends Claimant {
@@ -15,12 +18,14 @@ export interface IntakeOwner extends Claimant {
 
 /** Requests up to this size are accepted without a claim: each connection may always send one. */
 const SMALL_REQUEST_BYTES = 64 * 1024;
-/** Memory that an outstanding search uses besides the bytes of its request. */
+/** Least memory that an outstanding search uses besides the bytes of its request. */
 const OVERHEAD_BYTES = 6 * 1024;
+/** Most elements that are counted. A message with more is over the limits of the decoder, which then stops. */
+const MAX_ELEMENTS = 2 ** 19;
 
 /**
  * Splits the received bytes of a connection into requests. The bytes of a request are counted from their arrival until
- * the request is answered, for the connection and for all connections together.
+ * the request is answered, for the connection and for all connections together. So is the memory of a decoded request.
  */
 export class Intake {
   readonly #owner: IntakeOwner;
@@ -30,16 +35,16 @@ export class Intake {
   #framer: Framer;
   /** Bytes of all requests that are not answered. */
   #outstandingBytes = 0;
-  /** Part of the budget reserved for small requests. */
-  #smallReservedBytes = 0;
+  /** Part of the budget reserved for small requests and for decoded ones. */
+  #reservedBytes = 0;
   /** Part of the budget claimed for large requests, and the identity that it is claimed for. */
   #claimedBytes = 0;
   #claimIdentity = '';
   /** Part of the claim that is for a message which has not arrived completely. */
   #incompleteClaimBytes = 0;
   #isBlocked = false;
-  /** Bytes of the request last returned by `nextRequest`; 0 once a caller has taken on their release. */
-  unassignedBytes = 0;
+  /** Memory of the request last returned by `nextRequest`; undefined once a caller has taken on its release. */
+  unassigned: RequestMemory | undefined;
 
   constructor(owner: IntakeOwner, requests: Requests, budget: Budget, decodeLimits: DecodeLimits) {
     this.#owner = owner;
@@ -69,16 +74,18 @@ export class Intake {
     if (!frame) return undefined;
     const bytes = frame.end - frame.start;
     if (bytes > SMALL_REQUEST_BYTES) this.#incompleteClaimBytes = 0;
-    else this.#reserve(bytes);
+    else this.#reserve(bytes, 0);
     try {
-      const { buffer, start, end } = frame;
-      const message = this.#requests.services.longWorker
-        ? decodeUnlessLong(frame, this.#decodeLimits)
-        : decodeRequest(buffer, start, end, this.#decodeLimits);
-      this.unassignedBytes = bytes;
+      const elementCount = countElements(frame.buffer, frame.start, frame.end, MAX_ELEMENTS);
+      const hasThread = this.#requests.services.longWorker !== undefined;
+      const message = decodeUnlessLong(frame, elementCount, hasThread, this.#decodeLimits);
+      // A request that is still encoded claims the memory of its elements before it is decoded.
+      const overheadBytes = Math.max(OVERHEAD_BYTES, 'bytes' in message ? 0 : decodedBytes(elementCount));
+      this.#reserve(0, overheadBytes);
+      this.unassigned = { bytes, overheadBytes };
       return message;
     } catch (error) {
-      this.release(bytes);
+      this.release({ bytes, overheadBytes: 0 });
       throw error;
     }
   }
@@ -96,7 +103,7 @@ export class Intake {
     if (this.#outstandingBytes === 0 || this.#incompleteClaimBytes > 0) return true;
     return (
       this.#outstandingBytes < this.#requests.services.config.limits.messageBytes &&
-      this.#smallReservedBytes <= this.#budget.freeBytes
+      this.#reservedBytes <= this.#budget.freeBytes
     );
   }
 
@@ -144,23 +151,23 @@ export class Intake {
     if (this.#isBlocked) this.#budget.yieldClaim(this.#owner);
   }
 
-  #reserve(bytes: number): void {
+  /** Reserves memory for a request of `bytes` and `overheadBytes` besides. */
+  #reserve(bytes: number, overheadBytes: number): void {
     this.#outstandingBytes += bytes;
-    this.#smallReservedBytes += bytes + OVERHEAD_BYTES;
-    this.#budget.reserve(bytes + OVERHEAD_BYTES);
+    this.#reservedBytes += bytes + overheadBytes;
+    this.#budget.reserve(bytes + overheadBytes);
   }
 
-  /** Releases the bytes of a request that was answered or dropped. */
-  release(bytes: number): void {
-    if (bytes === 0) return;
+  /** Releases the memory of a request that was answered or dropped. */
+  release({ bytes, overheadBytes }: RequestMemory): void {
+    const isClaimed = bytes > SMALL_REQUEST_BYTES;
+    const reservedBytes = isClaimed ? overheadBytes : bytes + overheadBytes;
     this.#outstandingBytes -= bytes;
-    if (bytes <= SMALL_REQUEST_BYTES) {
-      this.#smallReservedBytes -= bytes + OVERHEAD_BYTES;
-      this.#budget.release(bytes + OVERHEAD_BYTES);
-    } else {
-      this.#claimedBytes -= bytes;
-      this.#budget.releaseClaim(this.#claimIdentity, bytes);
-    }
+    this.#reservedBytes -= reservedBytes;
+    this.#budget.release(reservedBytes);
+    if (!isClaimed) return;
+    this.#claimedBytes -= bytes;
+    this.#budget.releaseClaim(this.#claimIdentity, bytes);
   }
 
   /** Starts again with the bytes of the TLS layer. No message may be incomplete. */
@@ -171,8 +178,10 @@ export class Intake {
   /** Drops what has arrived. The bytes of outstanding requests are released when the requests end. */
   close(): void {
     this.#budget.cancelClaim(this.#owner);
-    for (const bytes of [this.#incompleteClaimBytes, this.unassignedBytes]) if (bytes > 0) this.release(bytes);
-    this.#incompleteClaimBytes = this.unassignedBytes = 0;
+    this.release({ bytes: this.#incompleteClaimBytes, overheadBytes: 0 });
+    this.#incompleteClaimBytes = 0;
+    if (this.unassigned) this.release(this.unassigned);
+    this.unassigned = undefined;
   }
 }
 

@@ -1,5 +1,7 @@
+import { bufferOf } from '../../ldap/bytes.js';
 import { LdapError, ResultCode, type ResultName } from '../../ldap/ldap-error.js';
 import { LongWork } from '../../partition/index.js';
+import { decodeRequest } from '../../protocol/decode.js';
 import type { Request, RequestMessage } from '../../protocol/ldap-messages.js';
 import { ProtocolError } from '../../protocol/protocol-error.js';
 import { ConnectionReply } from '../long/connection-reply.js';
@@ -12,33 +14,36 @@ import { needsNoStore } from '../operations/search-virtual.js';
 import { refusalByKind } from '../request/access.js';
 import type { Transport } from '../request/context.js';
 import { failureOutcome } from '../request/failure.js';
-import { Operation, type OperationScope } from '../request/operation.js';
+import { Operation, type OperationScope, type RequestMemory } from '../request/operation.js';
 import { isBindValid } from '../request/validity.js';
 import type { Services } from '../services/services.js';
+import { decodeLimits } from '../settings/decode-limits.js';
 import { readControls } from '../words/controls.js';
 import { orLastKnown } from '../words/last-known.js';
 import { chain, isPromise, type Maybe } from '../words/maybe.js';
 import { type Outcome, outcome, SUCCESS } from '../words/outcome.js';
 import { Session } from '../words/session.js';
 import { BindInvalidError, messageIdInUseError, PlaintextError } from './connection-errors.js';
+import type { LongAdmission } from './long-admission.js';
 import { OutstandingOperations } from './operations.js';
 import type { Output } from './output.js';
 import { Replies } from './replies.js';
 
-/** A received request: decoded, or still encoded when another thread runs it. */
+/** A received request: decoded, or still encoded when it is long. */
 export type ReceivedRequest = RequestMessage | EncodedRequest;
 
 export interface RequestsOwner extends Transport {
   readonly services: Services;
+  readonly longAdmission: LongAdmission;
   /** Whether no more responses may be sent. */
   readonly isClosing: boolean;
   /** `performance.now()` when the last bytes of the client arrived. */
   readonly receivedAt: number;
-  /** Returns the size of the request that begins. The caller passes it to `onRequestEnded` later. */
-  takeRequestBytes(): number;
+  /** Returns the memory of the request that begins. The caller passes it to `onRequestEnded` later. */
+  takeRequestMemory(): RequestMemory | undefined;
   onResponseWritten(): void;
-  /** Called when a request that could not be answered at once has ended; `bytes` is its size. */
-  onRequestEnded(bytes: number): void;
+  /** Called when a request that could not be answered at once has ended. */
+  onRequestEnded(memory: RequestMemory | undefined): void;
   unbind(): void;
   /** Called for a message that cannot be decoded. */
   handleProtocolError(error: ProtocolError): void;
@@ -112,10 +117,11 @@ export class Requests {
     }
   }
 
-  #startLong({ id, op, bytes }: EncodedRequest, operation = this.#newOperation(id, op)): void {
+  #startLong(request: EncodedRequest, operation = this.#newOperation(request.id, request.op)): void {
+    const { id, op } = request;
     const refusal = this.operations.isOutstanding(id) ? messageIdInUseError(id) : this.kindRefusal(op);
     if (refusal) this.#fail(operation, refusal);
-    else this.#track(operation, this.#runLong(operation, bytes));
+    else this.#track(operation, this.#runLong(operation, request));
   }
 
   /** Returns the error that refuses every operation of the kind `op` in this session; undefined: none. */
@@ -123,8 +129,19 @@ export class Requests {
     return refusalByKind(this.#scope, op);
   }
 
-  /** Runs the request in `services.longWorker` and sends the returned messages unchanged. */
-  async #runLong(operation: Operation, bytes: Uint8Array<ArrayBuffer>): Promise<Outcome> {
+  /** Runs the request when it is admitted, in `services.longWorker` if there is one. */
+  #runLong(operation: Operation, { bytes, elementCount }: EncodedRequest): Promise<Outcome> {
+    return this.#owner.longAdmission.run(this.session.key, elementCount, operation, async () => {
+      if (this.services.longWorker) return this.#runInWorker(operation, bytes);
+      operation.message = decodeRequest(bufferOf(bytes), 0, bytes.length, decodeLimits(this.services.config));
+      const { request, controls } = operation.message;
+      operation.controls = readControls(request.op, controls);
+      return this.#run(operation, request as AnsweredRequest);
+    });
+  }
+
+  /** Sends the messages that the worker returns unchanged. */
+  async #runInWorker(operation: Operation, bytes: Uint8Array<ArrayBuffer>): Promise<Outcome> {
     const { services, session } = this;
     if (!(await isBindValid(services, session))) throw new BindInvalidError();
     const request = makeLongRequest(operation, bytes);
@@ -158,7 +175,7 @@ export class Requests {
   /** Adds an operation that runs. `message`: its request, when the operation may turn out to be long. */
   #track(operation: Operation, result: Promise<Outcome>, message?: RequestMessage): void {
     this.operations.add(operation);
-    operation.requestBytes = this.#owner.takeRequestBytes();
+    operation.requestMemory = this.#owner.takeRequestMemory();
     this.#answerWhenDone(operation, result, message);
   }
 
@@ -167,7 +184,7 @@ export class Requests {
       (result) => this.#endOperation(operation, result.code, () => this.#answer(operation, result, message)),
       (error) => {
         if (error instanceof LongWork && message)
-          return this.#answerWhenDone(operation, this.#runLong(operation, encodeLongRequest(message).bytes));
+          return this.#answerWhenDone(operation, this.#runLong(operation, encodeLongRequest(message)));
         const code = error instanceof LdapError ? error.code : ResultCode.other;
         this.#endOperation(operation, code, () => this.#fail(operation, error, message));
       },
@@ -177,7 +194,7 @@ export class Requests {
   #endOperation(operation: Operation, code: number, answer: () => void): void {
     this.operations.endOperation(operation, code);
     answer();
-    this.#owner.onRequestEnded(operation.requestBytes);
+    this.#owner.onRequestEnded(operation.requestMemory);
   }
 
   /** Answers a request that was not begun. */
@@ -207,7 +224,7 @@ export class Requests {
   }
 
   /** Counts an ended operation and reports the operation to the observers. */
-  #reportEnd(operation: Operation, result: Outcome, message?: RequestMessage, isAbandoned = operation.isSilent): void {
+  #reportEnd(operation: Operation, result: Outcome, received?: RequestMessage, isAbandoned = operation.isSilent): void {
     const { statistics, observation, schema } = this.services;
     const { op, waitMs, entryCount, sentBytes } = operation;
     const workMs = performance.now() - operation.startedAt;
@@ -216,6 +233,7 @@ export class Requests {
     statistics.bytesSent += sentBytes;
     if (operation.searchReport && isUnindexed(operation.searchReport, entryCount)) statistics.unindexedSearches++;
     if (!observation.isActive) return;
+    const message = received ?? operation.message;
     observation.reportOperation({
       endedAt: Date.now(),
       connectionNumber: this.session.connectionNumber,

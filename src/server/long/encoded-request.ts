@@ -11,40 +11,52 @@ import type { Context } from '../request/context.js';
 const LONG_MESSAGE = 256 * 1024;
 /** Bytes. A longer search or compare request is long, whatever its content. */
 const LONG_QUESTION = 8 * 1024;
+/** BER elements. A search, compare, add or modify request with more is long: it takes much memory when decoded. */
+const MANY_ELEMENTS = 1000;
 /** Values. An add or modify request with more values is long. */
 const MANY_VALUES = 500;
 /** Bytes. A request of at most this length is too short for `MANY_VALUES` values, so its values are not counted. */
 const SHORT_CHANGE = 2 * 1024;
 
-/** A request that is sent to the long worker as its bytes. */
+/** A long request: kept as its bytes until there is room for it, and sent to the long worker if there is one. */
 export interface EncodedRequest {
   readonly id: number;
   readonly op: AnsweredRequest['op'];
   /** The message, in memory that can be transferred to another thread. */
   readonly bytes: Uint8Array<ArrayBuffer>;
+  /** Number of BER elements of the message. */
+  readonly elementCount: number;
 }
 
-/** Decodes the message in the frame. A message whose size would block the event loop for long stays encoded. */
-export function decodeUnlessLong(frame: Frame, limits: DecodeLimits): RequestMessage | EncodedRequest {
+/**
+ * Decodes the message in the frame, which has so many BER elements. A message that would take much memory stays
+ * encoded, and with a thread for long work one that would block the event loop for long.
+ */
+export function decodeUnlessLong(
+  frame: Frame,
+  elementCount: number,
+  hasThread: boolean,
+  limits: DecodeLimits,
+): RequestMessage | EncodedRequest {
   const { buffer, start, end } = frame;
   const length = end - start;
-  if (length > LONG_QUESTION) {
+  if (elementCount > MANY_ELEMENTS || (hasThread && length > LONG_QUESTION)) {
     const requestHead = peekRequest(buffer, start, end);
-    if (requestHead && isLongMessage(requestHead.op, length))
-      return { id: requestHead.id, op: requestHead.op, bytes: transferableBytes(frame) };
+    if (requestHead && isLongMessage(requestHead.op, length, elementCount))
+      return { id: requestHead.id, op: requestHead.op, bytes: transferableBytes(frame), elementCount };
   }
   const message = decodeRequest(buffer, start, end, limits);
   const { id, request } = message;
-  return hasManyValues(request, length) ? { id, op: request.op, bytes: transferableBytes(frame) } : message;
+  return hasThread && hasManyValues(request, length)
+    ? { id, op: request.op, bytes: transferableBytes(frame), elementCount }
+    : message;
 }
 
 /** Encodes a request that turned out to be long after it was decoded. */
 export function encodeLongRequest(message: RequestMessage): EncodedRequest {
-  return {
-    id: message.id,
-    op: message.request.op as AnsweredRequest['op'],
-    bytes: new Uint8Array(encodeRequest(message)),
-  };
+  const bytes = new Uint8Array(encodeRequest(message));
+  // The connection counts the elements of the decoded message until the response.
+  return { id: message.id, op: message.request.op as AnsweredRequest['op'], bytes, elementCount: 0 };
 }
 
 /** Returns the request together with the state of its connection that the long worker needs. */
@@ -66,10 +78,11 @@ function transferableBytes({ buffer, start, end }: Frame): Uint8Array<ArrayBuffe
   return new Uint8Array(buffer.subarray(start, end));
 }
 
-/** Whether the message is long by its size alone. */
-function isLongMessage(op: Request['op'], bytes: number): op is 'add' | 'modify' | 'search' | 'compare' {
-  if (op === 'search' || op === 'compare') return bytes > LONG_QUESTION;
-  return (op === 'add' || op === 'modify') && bytes > LONG_MESSAGE;
+/** Whether the message is long by its size or its elements alone. */
+function isLongMessage(op: Request['op'], bytes: number, elementCount: number): op is AnsweredRequest['op'] {
+  const isQuestion = op === 'search' || op === 'compare';
+  if (!isQuestion && op !== 'add' && op !== 'modify') return false;
+  return elementCount > MANY_ELEMENTS || bytes > (isQuestion ? LONG_QUESTION : LONG_MESSAGE);
 }
 
 function hasManyValues(request: Request, bytes: number): request is AddRequest | ModifyRequest {

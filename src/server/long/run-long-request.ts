@@ -1,5 +1,5 @@
 import { bufferOf } from '../../ldap/bytes.js';
-import { ResultCode } from '../../ldap/ldap-error.js';
+import { LdapError, ResultCode } from '../../ldap/ldap-error.js';
 import { decodeRequest } from '../../protocol/decode.js';
 import { encodeResponse } from '../../protocol/encode.js';
 import type { RequestMessage } from '../../protocol/ldap-messages.js';
@@ -23,11 +23,12 @@ import { Session } from '../words/session.js';
 
 /** Runs a long request. `services` are those of the calling thread. Rejects as `LongWorker.run` does. */
 export async function runLongRequest(services: Services, request: LongRequest, reply: LongReply): Promise<LongResult> {
-  const bytes = bufferOf(request.bytes);
-  const message = decodeRequest(bytes, 0, bytes.length, decodeLimits(services.config));
   const scope = new LongRequestScope(services, request, reply);
   // The access rules may have changed since this thread last read them.
   await services.partition.freshAccessVersion();
+  if (reply.aborted) throw new LdapError('canceled', 'canceled');
+  const bytes = bufferOf(request.bytes);
+  const message = decodeRequest(bytes, 0, bytes.length, decodeLimits(services.config));
   const operation = new Operation(scope, message.id, message.request.op);
   const outcome = await performRequest(operation, message, reply);
   await scope.flush();

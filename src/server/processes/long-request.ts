@@ -55,16 +55,11 @@ export interface LongReply {
 
 /** Runs long requests outside the event loop that serves the connections. */
 export interface LongWorker {
-  /** Number of requests that run or wait. */
-  readonly requestCount: number;
   /**
    * Whether the worker has time for a search with many results now. `localSearches` is the number of such searches that
    * run in the calling thread. A worker takes the search if the worker has fewer requests than that.
    */
   hasTime(localSearches: number): boolean;
-  /**
-   * Rejects with a `ProtocolError` when the message cannot be decoded, otherwise with an `LdapError`: `busy` when too
-   * many requests wait.
-   */
+  /** Rejects with a `ProtocolError` when the message cannot be decoded, otherwise with an `LdapError`. */
   run(request: LongRequest, reply: LongReply): Promise<LongResult>;
 }

@@ -1,6 +1,6 @@
 import type { Client } from '../../fair/time-slice.js';
 import { LdapError } from '../../ldap/ldap-error.js';
-import type { Request } from '../../protocol/ldap-messages.js';
+import type { Request, RequestMessage } from '../../protocol/ldap-messages.js';
 import type { ReplyEntry } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
 import type { SearchReport } from '../observation/finished-operation.js';
@@ -20,6 +20,12 @@ export interface ResultSender {
 /** The parts of the context that all operations of a connection share. */
 export interface OperationScope extends Pick<Context, 'services' | 'session' | 'transport' | 'outstanding' | 'client'> {
   readonly results: ResultSender;
+}
+
+/** Memory of a request in bytes: of its message, and an upper bound of what it takes besides when it is decoded. */
+export interface RequestMemory {
+  readonly bytes: number;
+  readonly overheadBytes: number;
 }
 
 /** One operation of a connection, from its request to its response. */
@@ -43,6 +49,8 @@ export class Operation implements Context, SearchReply {
   number = 0;
   /** Set by another thread that has run the request. */
   description: RequestDescription | undefined = undefined;
+  /** Set when this thread has decoded a long request. */
+  message: RequestMessage | undefined = undefined;
   /** As `description`: the change of the request. */
   changeText: string | undefined = undefined;
   readonly services: Services;
@@ -51,8 +59,8 @@ export class Operation implements Context, SearchReply {
   readonly outstanding: Outstanding;
   readonly client: Client | undefined;
   readonly #results: ResultSender;
-  /** Size of the request, which `Intake` counts until the response. */
-  requestBytes = 0;
+  /** What `Intake` counts for the request until the response. */
+  requestMemory: RequestMemory | undefined = undefined;
   aborted = false;
   onAbort: (() => void) | undefined;
   /** Called when the operation is aborted while it waits and has changed nothing. */

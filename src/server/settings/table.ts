@@ -210,7 +210,7 @@ export const settings = {
   },
   'limits.requestBytes': {
     ...size(64 * 1024 ** 2, { min: 1024 ** 2, max: 64 * 1024 ** 3 }, 'at once'),
-    help: 'Requests that arrive or are at work, of all connections of a process together. Large ones wait until there is room, and one user has no more than half of it; each small one counts 6 KiB more than its bytes.',
+    help: 'Requests that arrive or are at work, of all connections of a process together. Large ones wait until there is room, and one user has no more than half of it; each small one counts 6 KiB more than its bytes, or ½ KiB for each of its BER elements. Requests of many elements may take as much again when they are decoded, and wait for that with the same share.',
   },
   'limits.filterDepth': { ...integer(100, { min: 8, max: 500 }, 'at once'), help: 'Nesting of a filter.' },
   'limits.filterNodes': {

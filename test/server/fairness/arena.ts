@@ -46,7 +46,8 @@ export class Arena {
     await rowanDoes(['import', '--data', this.#sandbox.data, '-'], { input });
   }
 
-  async start(): Promise<void> {
+  /** `env`: variables of the server's process. */
+  async start(env: Readonly<Record<string, string>> = {}): Promise<void> {
     // Cheap hashes, so that hundreds of binds take no minutes.
     const memory = [settingFlag('passwords.argon2.memoryKiB'), '2048'];
     // No search ends by time.
@@ -57,7 +58,7 @@ export class Arena {
       this.ca = readFileSync(cert);
       settings.push('--tls-cert', cert, '--tls-key', key);
     }
-    this.server = await this.#sandbox.serve(settings);
+    this.server = await this.#sandbox.serve(settings, { env });
   }
 
   async remove(): Promise<void> {

@@ -1,5 +1,5 @@
 import { LdapError } from '../../ldap/ldap-error.js';
-import type { Config } from '../../server/settings/index.js';
+import type { Config } from '../settings/index.js';
 
 /** Limits the number of long requests that run or wait. A single user has at most half of the limit. */
 export class RequestQuota {
