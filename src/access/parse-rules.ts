@@ -1,15 +1,15 @@
 import { isMap, type Node } from 'yaml';
 import type { Schema } from '../schema/schema.js';
+import type { Dn } from '../schema/schema-types.js';
 import { didYouMean, printable } from '../schema/suggest.js';
 import { type Field, type Fields, MarkedYaml, type RuleFault } from './marked-yaml.js';
 import { LimitsReader } from './parse-limits.js';
-import { PoliciesReader } from './parse-policies.js';
 import { EVERYTHING, TargetReader } from './parse-target.js';
-import { WhoReader } from './parse-who.js';
+import { readDns, WhoReader } from './parse-who.js';
 import { NO_RIGHTS, type RightSet, rightSet, rightsIn } from './right.js';
 import { misfitReason } from './right-fit.js';
 import { RIGHT_WORDS, rightsOfWord } from './right-words.js';
-import type { AccessRule, AccessRules, AttributeSet } from './rule.js';
+import type { AccessRule, AccessRules, AttributeSet, PolicyRule } from './rule.js';
 
 export type { RuleFault } from './marked-yaml.js';
 
@@ -22,8 +22,12 @@ export interface ParsedRules {
 
 const KEYS = ['rules', 'limits', 'passwordPolicies'];
 const RULE_KEYS = ['name', 'who', 'to', 'allow', 'deny'];
+const POLICY_KEYS = ['name', 'policy', 'to', 'group'];
+const POLICY_TO_KEYS = ['subtree', 'filter'];
 const MAX_RULES = 10_000;
 const MAX_NAME = 200;
+/** Placeholder for a policy DN that has a fault. */
+const NO_DN: Dn = { rdns: [], text: '', norm: Buffer.alloc(0) };
 
 /** Parses a file of access rules (docs/access.md). */
 export function parseRules(text: string, schema: Schema): ParsedRules {
@@ -37,14 +41,14 @@ class RulesReader {
   readonly #who: WhoReader;
   readonly #target: TargetReader;
   readonly #limits: LimitsReader;
-  readonly #policies: PoliciesReader;
+  readonly #schema: Schema;
 
   constructor(yaml: MarkedYaml, schema: Schema) {
     this.#yaml = yaml;
     this.#who = new WhoReader(yaml, schema);
     this.#target = new TargetReader(yaml, schema);
     this.#limits = new LimitsReader(yaml, this.#who);
-    this.#policies = new PoliciesReader(yaml, schema, this.#target);
+    this.#schema = schema;
   }
 
   read(): AccessRules {
@@ -59,7 +63,7 @@ class RulesReader {
       rules: this.#readItems(rules, 'rule', (node, name) => this.#readRule(node, name)),
       limits: this.#readItems(fields.get('limits'), 'limit', (node, name) => this.#limits.read(node, name)),
       passwordPolicies: this.#readItems(fields.get('passwordPolicies'), 'password policy', (node, name) =>
-        this.#policies.read(node, name),
+        this.#readPolicyRule(node, name),
       ),
     };
   }
@@ -144,6 +148,33 @@ class RulesReader {
       set |= rightSet(...rights);
     }
     return set;
+  }
+
+  /** Parses the assignment of a password policy to accounts. */
+  #readPolicyRule(node: Node, name: string): PolicyRule {
+    const fields = this.#yaml.fields(node, 'a password policy', POLICY_KEYS);
+    const line = this.#yaml.line(node);
+    const to = fields.get('to');
+    const group = fields.get('group');
+    const { place, filters } = to ? this.#target.read(to.value, POLICY_TO_KEYS) : {};
+    return {
+      name,
+      line,
+      policy: this.#readPolicy(fields.get('policy'), line),
+      ...(place && { subtrees: place.bases }),
+      ...(filters && { filters }),
+      ...(group && { groups: readDns(this.#yaml, this.#schema, group) }),
+    };
+  }
+
+  #readPolicy(field: Field | undefined, line: number): Dn {
+    if (!field) {
+      this.#yaml.fault(line, "it names no policy; add 'policy', the DN of an entry of class pwdPolicy");
+      return NO_DN;
+    }
+    const dns = readDns(this.#yaml, this.#schema, field);
+    if (dns.length > 1) this.#yaml.fault(field.line, "'policy' has to be one DN");
+    return dns[0] ?? NO_DN;
   }
 }
 

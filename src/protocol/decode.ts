@@ -1,6 +1,6 @@
 import { decodeAdd, decodeModify } from './decode-attributes.js';
 import { decodeControls } from './decode-controls.js';
-import { decodeSearch } from './decode-search.js';
+import { decodeFilter } from './decode-filter.js';
 import type {
   AbandonRequest,
   BindRequest,
@@ -10,6 +10,7 @@ import type {
   ModifyDnRequest,
   Request,
   RequestMessage,
+  SearchRequest,
   UnbindRequest,
 } from './ldap-messages.js';
 import { type DecodeLimits, defaultLimits } from './limits.js';
@@ -18,12 +19,14 @@ import { hex, MAX_INT, Reader } from './reader.js';
 import {
   constructedContextTag,
   contextTag,
+  derefs,
   INTEGER,
   isRequestOp,
   OCTET_STRING,
   opOfTag,
   opTags,
   SEQUENCE,
+  scopes,
 } from './tags.js';
 
 /**
@@ -188,4 +191,36 @@ function decodeExtended(reader: Reader): ExtendedRequest {
     throw reader.refusal(`extended request: unexpected tag ${hex(reader.peek())} after requestName`);
   reader.leave(outerEnd, 'extended request');
   return { op: 'extended', oid, value };
+}
+
+/** Decodes a SearchRequest (RFC 4511 §4.5.1). */
+function decodeSearch(reader: Reader, limits: DecodeLimits): SearchRequest {
+  const outerEnd = reader.enter(opTags.search, 'search request');
+  const base = reader.text('baseObject');
+  const scope = scopes[reader.enumerated('scope', scopes.length - 1)]!;
+  const deref = derefs[reader.enumerated('derefAliases', derefs.length - 1)]!;
+  const sizeLimit = reader.integer('sizeLimit');
+  const timeLimit = reader.integer('timeLimit');
+  const typesOnly = reader.boolean('typesOnly');
+  const filter = decodeFilter(reader, limits);
+  const attributes = decodeSelection(reader, limits.maxSelectedAttributes);
+  reader.leaveSequence(outerEnd, 'search request');
+  return { op: 'search', base, scope, deref, sizeLimit, timeLimit, typesOnly, filter, attributes };
+}
+
+const NO_ATTRIBUTES: readonly string[] = [];
+
+function decodeSelection(reader: Reader, maxSelected: number): readonly string[] {
+  const outerEnd = reader.enter(SEQUENCE, 'attribute selection');
+  if (reader.at === reader.end) {
+    reader.end = outerEnd;
+    return NO_ATTRIBUTES;
+  }
+  const attributes: string[] = [];
+  while (reader.at < reader.end) {
+    if (attributes.length === maxSelected) throw reader.refusal(`search selects over ${maxSelected} attributes`);
+    attributes.push(reader.text('selected attribute'));
+  }
+  reader.leave(outerEnd, 'attribute selection');
+  return attributes;
 }

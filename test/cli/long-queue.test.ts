@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { WriteQueue } from '../../src/cli/long/write-queue.js';
 import { hashPasswordFast } from '../../src/password/index.js';
 import type { Request } from '../../src/protocol/ldap-messages.js';
-import { RequestQuota } from '../../src/server/connection/request-quota.js';
+import { RequestQuota } from '../../src/server/connection/long-admission.js';
 import { gate } from '../password/hold.js';
 import { attributes } from '../server/directory.js';
 import { RawClient, searchRequest } from '../server/raw-client.js';

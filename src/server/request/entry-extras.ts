@@ -1,9 +1,15 @@
+import { rightSet } from '../../access/right.js';
 import type { Hit } from '../../partition/read/sink.js';
+import { encodeAccountUsability } from '../../protocol/controls/account-usability.js';
+import { encodeControls } from '../../protocol/encode.js';
 import type { SearchRequest } from '../../protocol/ldap-messages.js';
+import { ControlOid } from '../../protocol/oids.js';
+import { Writer } from '../../protocol/writer.js';
 import type { EntryExtras } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
+import { usabilityOf } from '../passwords/usability.js';
 import { chain, type Maybe } from '../words/maybe.js';
-import { accountUsability } from './account-usability.js';
+import { isOwn, requestRights } from './access.js';
 import type { Context } from './context.js';
 import { effectiveRights } from './effective-rights.js';
 import { stateAttributes } from './state-attributes.js';
@@ -12,6 +18,7 @@ import { stateAttributes } from './state-attributes.js';
 export type ExtrasReader = (hit: Hit) => Maybe<EntryExtras | undefined>;
 
 const EMPTY = Buffer.alloc(0);
+const MANAGE = rightSet('manage');
 
 /** Returns the reader of extras for the controls and selected attributes of a search; undefined: no extras. */
 export function extrasReader(
@@ -37,5 +44,29 @@ async function extrasWithControls(
     const attributeParts = [state?.attributes ?? EMPTY, (await rights?.(hit)) ?? EMPTY];
     const controls = (await usability?.(hit)) ?? EMPTY;
     return { attributes: Buffer.concat(attributeParts), controls, replacedStates: state?.replacedStates };
+  };
+}
+
+/**
+ * Returns a function that encodes the account usability control of an entry with a password. Users get the control for
+ * their own entry and for entries on which they have the right `manage`. The function returns undefined otherwise.
+ */
+function accountUsability(context: Context): (hit: Hit) => Promise<Buffer | undefined> {
+  const { partition, credentialReader, policies, schema } = context.services;
+  const rights = requestRights(context)?.rights;
+  return async ({ id, dn }) => {
+    const foundRow = await partition.findRow(schema.parseDn(dn.toString()));
+    if (!foundRow?.id.equals(id)) return undefined;
+    if (rights && !isOwn(context.session.identity, id) && !(rights.sightOf(foundRow).entryRights & MANAGE))
+      return undefined;
+    const credentials = credentialReader.read(foundRow.row);
+    if (credentials.passwords.length === 0) return undefined;
+    const policy = await policies.forBinds(id, credentials);
+    const value = encodeAccountUsability(
+      usabilityOf(credentials, policy, await partition.accountState(id), Date.now()),
+    );
+    const writer = new Writer();
+    encodeControls(writer, [{ oid: ControlOid.accountUsability, critical: false, value }]);
+    return Buffer.from(writer.take());
   };
 }
