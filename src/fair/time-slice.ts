@@ -1,24 +1,34 @@
+import { FairTree } from './fair-tree.js';
+
 /**
  * Length of a time slice, in milliseconds. A short request waits about that long for the event loop, however many
  * sliced searches are running.
  */
 const SLICE_MS = 1;
 
-/** The client on whose behalf work runs. Time slices go round-robin by client, not by search. */
+/** The client on whose behalf work runs. Time slices go round-robin by identity, then by client, not by search. */
 export interface Client {
+  /** Returns the key of the user at the client. Without it the client is a user of its own. */
+  readonly identity?: (() => string) | undefined;
   /** Whether the client's output is full: then no search of the client gets a slice. */
   readonly isFull: boolean;
   /** Returns a promise that resolves when `isFull` is false again; undefined when `isFull` is false now. */
   waitForDrain(): Promise<void> | void;
 }
 
+/** Work that waits for a slice. */
+interface WaitingWork {
+  readonly client: Client;
+  resume(): void;
+}
+
 /**
- * The functions that resume waiting work, by client. Each round of the event loop resumes one of them for `SLICE_MS`.
- * Between two rounds the process serves sockets, short searches and writes.
+ * The waiting work, by identity and client. Each round of the event loop resumes one work for `SLICE_MS`. Between two
+ * rounds the process serves sockets, short searches and writes.
  */
-const waitingQueues = new Map<Client, (() => void)[]>();
-/** Work of clients whose output is full, by client. A queue returns to `waitingQueues` when its client has room. */
-const blockedQueues = new Map<Client, (() => void)[]>();
+const waitingWork = new FairTree<WaitingWork>();
+/** Work of clients whose output is full, by client. It returns to `waitingWork` when its client has room. */
+const blockedWork = new Map<Client, WaitingWork[]>();
 /** Whether the slice of this round of the event loop is taken. */
 let isSliceTaken = false;
 let isRoundScheduled = false;
@@ -32,7 +42,7 @@ export function beforeEachSlice(callback: () => void): void {
 
 /** Returns undefined when sliced work may begin at once, otherwise a promise for its first slice. */
 export function waitForFirstSlice(client: Client = newClient()): Promise<void> | undefined {
-  if (isSliceTaken || waitingQueues.size > 0 || client.isFull) return waitForSlice(client);
+  if (isSliceTaken || waitingWork.size > 0 || client.isFull) return waitForSlice(client);
   isSliceTaken = true;
   scheduleRound();
   return undefined;
@@ -40,12 +50,17 @@ export function waitForFirstSlice(client: Client = newClient()): Promise<void> |
 
 /** Resolves when all work that waits already has had a slice, and `client` is not full. */
 function waitForSlice(client: Client): Promise<void> {
-  return new Promise((resolve) => {
-    const queue = blockedQueues.get(client) ?? waitingQueues.get(client);
-    if (queue) queue.push(resolve);
-    else waitingQueues.set(client, [resolve]);
+  return new Promise((resume) => {
+    enqueue({ client, resume });
     scheduleRound();
   });
+}
+
+function enqueue(work: WaitingWork): void {
+  const { client } = work;
+  const blocked = blockedWork.get(client);
+  if (blocked) blocked.push(work);
+  else waitingWork.push([client.identity?.() ?? client, client], work);
 }
 
 /** Returns a separate client, for work whose results are not sent to a connection. */
@@ -85,35 +100,33 @@ function scheduleRound(): void {
 
 function runRound(): void {
   isRoundScheduled = false;
-  const resume = takeNextWork();
-  isSliceTaken = resume !== undefined;
-  if (!resume) return;
+  const work = takeNextWork();
+  isSliceTaken = work !== undefined;
+  if (!work) return;
   scheduleRound();
   for (const callback of sliceCallbacks) callback();
-  resume();
+  work.resume();
 }
 
-/** Removes and returns the function that resumes the next work. Its client goes to the end of the round-robin. */
-function takeNextWork(): (() => void) | undefined {
-  for (const [client, queue] of waitingQueues) {
-    waitingQueues.delete(client);
+/** Removes and returns the next work. Its identity and its client go to the end of the round-robin. */
+function takeNextWork(): WaitingWork | undefined {
+  for (let work = waitingWork.shift(); work; work = waitingWork.shift()) {
+    const { client } = work;
     // Every call of `waitForDrain` adds a waiter to the output, so it is called once per blocked client.
-    const drained = client.isFull ? client.waitForDrain() : undefined;
-    if (drained instanceof Promise) blockUntilDrained(client, queue, drained);
-    else {
-      const resume = queue.shift();
-      if (queue.length > 0) waitingQueues.set(client, queue);
-      return resume;
-    }
+    const drained = client.isFull && !blockedWork.has(client) ? client.waitForDrain() : undefined;
+    if (drained instanceof Promise) blockUntilDrained(client, drained);
+    if (!blockedWork.has(client)) return work;
+    enqueue(work);
   }
   return undefined;
 }
 
-function blockUntilDrained(client: Client, queue: (() => void)[], drained: Promise<void>): void {
-  blockedQueues.set(client, queue);
+function blockUntilDrained(client: Client, drained: Promise<void>): void {
+  blockedWork.set(client, []);
   void drained.then(() => {
-    blockedQueues.delete(client);
-    waitingQueues.set(client, queue);
+    const works = blockedWork.get(client)!;
+    blockedWork.delete(client);
+    for (const work of works) enqueue(work);
     scheduleRound();
   });
 }

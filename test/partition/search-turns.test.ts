@@ -3,7 +3,7 @@ import type { SearchSink } from '../../src/partition/read/sink.js';
 import { turns } from '../turns.js';
 import { type Fixture, openFixture, type SearchGiven, SUFFIX } from './fixture.js';
 
-const ENTRIES = 200;
+const ENTRIES = 60;
 
 for (const engine of ['memory', 'lmdb', 'delayed'] as const) {
   describe(`searches whose entries are not ready at once (${engine})`, () => {

@@ -39,7 +39,9 @@ export interface ConnectionOwner {
 }
 
 /** Most requests that a connection may begin before other connections are served. */
-const MAX_REQUESTS_PER_ROUND = 64;
+const MAX_REQUESTS_PER_TURN = 64;
+/** Most of these that are not answered at once: their work follows the turn, so the time of the turn leaves it out. */
+const MAX_UNANSWERED_PER_TURN = 4;
 
 /**
  * Time that a client has at a shutdown to receive the last responses and close its side. The system would drop these
@@ -82,7 +84,7 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
     this.#deadlines = new Deadlines(limits);
     this.#socket = this.#listen(socket);
     this.address = this.#socket.remoteAddress;
-    this.#output = new Output(this.#socket, limits.unsentBytes, owner.unsentTotal);
+    this.#output = new Output(this.#socket, limits.unsentBytes, owner.unsentTotal, () => this.identity);
     this.#requests = new Requests(this, this.#output);
     this.#intake = new Intake(this, this.#requests, owner.requestBudget, owner.decodeLimits);
     this.#report('opened');
@@ -124,6 +126,12 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
 
   get #maxOutstanding(): number {
     return this.session.rights?.limits.inFlight || this.services.config.limits.requestsInFlight;
+  }
+
+  /** Key of the bound user; without a bind of the client's network. */
+  get identity(): string {
+    const { key, identity } = this.session;
+    return identity.kind === 'anonymous' ? `${key} ${this.network}` : key;
   }
 
   get session(): Session {
@@ -175,13 +183,14 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
   #process(): void {
     this.#isRoundScheduled = false;
     const { rounds } = this.#owner;
+    const { operations } = this.#requests;
+    const maxOutstanding = operations.size + MAX_UNANSWERED_PER_TURN;
     const startedAt = performance.now();
     Output.flushIfDue(startedAt);
     for (let begunCount = 0; this.#mayBegin(); begunCount++) {
-      const spentMs = begunCount === 0 ? 0 : performance.now() - startedAt;
-      if (begunCount === MAX_REQUESTS_PER_ROUND || spentMs > rounds.remainingMs) {
-        this.#isRoundScheduled = true;
-        rounds.enqueue(this, spentMs);
+      const isTurnOver = begunCount === MAX_REQUESTS_PER_TURN || operations.size >= maxOutstanding;
+      if (isTurnOver || (begunCount > 0 && rounds.isOver(startedAt))) {
+        this.#awaitTurn();
         break;
       }
       const message = this.#waitingBind ?? this.#nextRequest();
@@ -192,6 +201,11 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
       if (this.#intake.unassigned) this.#intake.release(this.takeRequestMemory()!);
     }
     this.#pauseOrResume();
+  }
+
+  #awaitTurn(): void {
+    this.#isRoundScheduled = true;
+    this.#owner.rounds.enqueue(this);
   }
 
   #mayBegin(): boolean {
@@ -246,8 +260,9 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
     );
   }
 
+  /** Not at once: requests that each begin when another has ended would not let others begin theirs. */
   #processIfWaiting(): void {
-    if ((this.#isPaused || this.#waitingBind !== undefined) && !this.#isRoundScheduled) this.#process();
+    if ((this.#isPaused || this.#waitingBind !== undefined) && !this.#isRoundScheduled) this.#awaitTurn();
   }
 
   /** Returns the next request; undefined when none has arrived completely or its error has ended the connection. */

@@ -37,6 +37,7 @@ function freeSlabsWhenIdle(unsentTotal: UnsentTotal): void {
  * together at the end of an iteration of the event loop: writing to a peer that is awake costs a fraction of waking it.
  */
 export class Output {
+  readonly identity: (() => string) | undefined;
   readonly #queue: SendQueue;
   readonly #chunkedMessages: ChunkedMessages;
   readonly #limitBytes: number;
@@ -48,12 +49,13 @@ export class Output {
   /** Callers that wait until everything is sent. */
   #sentWaiters: (() => void)[] = [];
 
-  /** `limit`: unsent bytes from which the output is full. */
-  constructor(socket: Socket, limit: number, unsentTotal: UnsentTotal) {
+  /** `limit`: unsent bytes from which the output is full. `identity` returns the key of the user at the connection. */
+  constructor(socket: Socket, limit: number, unsentTotal: UnsentTotal, identity?: () => string) {
     this.#queue = new SendQueue(socket, unsentTotal, () => this.#onSent());
     this.#chunkedMessages = new ChunkedMessages(this.#queue, this, unsentTotal);
     this.#limitBytes = limit;
     this.#unsentTotal = unsentTotal;
+    this.identity = identity;
   }
 
   /** Bytes that the peer has not received. */

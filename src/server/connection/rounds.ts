@@ -1,41 +1,53 @@
+import { FairTree } from '../../fair/fair-tree.js';
+
 /** Time per iteration of the event loop for the requests of senders that wait, in milliseconds. */
 const ROUND_MS = 4;
 
 /** A connection that has received more requests than may begin at once. */
 export interface Sender {
+  /** Key of the user that the requests belong to. */
+  readonly identity: string;
   /** Begins at least one request. */
   beginRequests(): void;
 }
 
 /**
- * Shares the event loop among connections. In one iteration, connections with queued requests share `ROUND_MS` in
- * turns, and a connection whose bytes arrive begins at least one request. Clients with many requests do not delay a
- * client with a single request.
+ * Shares the event loop among users, and among the connections of each user. In one iteration, connections with queued
+ * requests share `ROUND_MS` in turns, and a connection whose bytes arrive begins at least one request. Clients with
+ * many requests or many connections do not delay a client with a single request.
  */
 export class Rounds {
-  #remainingMs = ROUND_MS;
-  readonly #queue: Sender[] = [];
+  /** `performance.now()` when the time of this iteration is used up. Infinite while no sender waits. */
+  #endsAt = Number.POSITIVE_INFINITY;
+  readonly #queue = new FairTree<Sender>();
 
-  /** Milliseconds for which a connection may go on to begin requests after its first request. */
-  get remainingMs(): number {
-    return this.#remainingMs;
+  /** Whether a sender that has begun requests since `startedAt` has to let others begin theirs. */
+  isOver(startedAt: number): boolean {
+    return performance.now() >= Math.min(this.#endsAt, startedAt + ROUND_MS);
   }
 
-  /** Queues a sender that has begun requests for `ms` milliseconds and has more. */
-  enqueue(sender: Sender, ms: number): void {
-    this.#remainingMs -= ms;
-    if (this.#queue.push(sender) === 1) setImmediate(this.#round);
+  /** Queues a sender that has more requests. */
+  enqueue(sender: Sender): void {
+    this.#queue.push([sender.identity], sender);
+    if (this.#endsAt !== Number.POSITIVE_INFINITY) return;
+    this.#endsAt = performance.now();
+    setImmediate(this.#round);
   }
 
   readonly #round = (): void => {
-    this.#remainingMs = ROUND_MS;
-    const senders = this.#queue.splice(0);
-    let servedCount = 0;
-    while (servedCount < senders.length && this.#remainingMs > 0) senders[servedCount++]!.beginRequests();
-    // Senders that were not served go before senders that were queued again.
-    const isScheduled = this.#queue.length > 0;
-    this.#queue.unshift(...senders.slice(servedCount));
-    if (this.#queue.length === 0) this.#remainingMs = ROUND_MS;
-    else if (!isScheduled) setImmediate(this.#round);
+    this.#endsAt = performance.now() + ROUND_MS;
+    this.#serveNext();
+  };
+
+  #serveNext(): void {
+    this.#queue.shift()!.beginRequests();
+    // `nextTick` from a microtask waits for all microtasks, so what the requests do without pausing counts as well.
+    queueMicrotask(() => process.nextTick(this.#continue));
+  }
+
+  readonly #continue = (): void => {
+    if (this.#queue.size === 0) this.#endsAt = Number.POSITIVE_INFINITY;
+    else if (performance.now() < this.#endsAt) this.#serveNext();
+    else setImmediate(this.#round);
   };
 }

@@ -7,6 +7,7 @@ import { encodeRequest } from '../../../src/protocol/encode-request.js';
 import type { Request } from '../../../src/protocol/ldap-messages.js';
 import { ExtendedOid } from '../../../src/protocol/oids.js';
 import { PEOPLE, SUFFIX } from '../../cli/rowan.js';
+import { encodeApplicationPasswords } from '../../protocol/client-values.js';
 import { attributes } from '../directory.js';
 import { type RawClient, searchRequest } from '../raw-client.js';
 import { type Arena, type Load, userDn } from './arena.js';
@@ -59,24 +60,51 @@ async function tlsSessions(arena: Arena, goes: () => boolean): Promise<void> {
 }
 
 /** Searches that are abandoned as soon as they are sent, and abandons of what never was. */
-async function abandons(arena: Arena, goes: () => boolean): Promise<void> {
+function abandons(open: (arena: Arena) => Promise<RawClient[]>): Load {
   const any = [Buffer.from('nobody')];
   const filter = { type: 'substring', attribute: 'description', initial: undefined, any, final: undefined } as const;
-  const clients = await arena.users(20);
-  await Promise.all(
-    clients.map(async (client) => {
-      do {
-        const first = client.nextId();
-        const requests = Array.from({ length: 200 }, (_, n): Request[] => [
-          searchRequest(SUFFIX, { scope: 'sub', filter }),
-          { op: 'abandon', target: first + 1 + 2 * n },
-        ]);
-        client.sendTogether(requests.flat());
-        expect((await client.search(SUFFIX)).code).to.equal(0);
-      } while (goes());
-    }),
-  );
+  return async (arena, goes) => {
+    const clients = await open(arena);
+    await Promise.all(
+      clients.map(async (client) => {
+        do {
+          const first = client.nextId();
+          const requests = Array.from({ length: 200 }, (_, n): Request[] => [
+            searchRequest(SUFFIX, { scope: 'sub', filter }),
+            { op: 'abandon', target: first + 1 + 2 * n },
+          ]);
+          client.sendTogether(requests.flat());
+          expect((await client.search(SUFFIX)).code).to.equal(0);
+        } while (goes());
+      }),
+    );
+  };
 }
+
+/** Requests of one kind by twenty connections of one user, 200 in a write. */
+function flood(request: Request): Load {
+  return async (arena, goes) => {
+    const clients = await sameUser(arena);
+    await Promise.all(
+      clients.map(async (client) => {
+        do {
+          const ids = client.sendTogether(Array.from({ length: 200 }, () => request));
+          for (const id of ids) expect((await client.answer(id)).code).to.equal(0);
+        } while (goes());
+      }),
+    );
+  };
+}
+
+function sameUser(arena: Arena): Promise<RawClient[]> {
+  return Promise.all(Array.from({ length: 20 }, () => arena.user(0)));
+}
+
+const listApplicationPasswords: Request = {
+  op: 'extended',
+  oid: ExtendedOid.applicationPasswords,
+  value: encodeApplicationPasswords({ action: 'list' }),
+};
 
 /** As many small requests in one write as may be at work. */
 async function pipelines(arena: Arena, goes: () => boolean): Promise<void> {
@@ -117,7 +145,9 @@ export const connectionLoads: Readonly<Record<string, Load>> = {
   ),
   'storms of sessions': sessions,
   'storms of connects': connects,
-  'storms of abandons': abandons,
+  'storms of abandons': abandons((arena) => arena.users(20)),
   'thousands of requests at once': pipelines,
+  'application-password requests by twenty connections of one user': flood(listApplicationPasswords),
+  'searches and abandons by twenty connections of one user': abandons(sameUser),
   'storms of StartTLS': tlsSessions,
 };

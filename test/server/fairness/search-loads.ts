@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { Filter } from '../../../src/ldap/ldap-types.js';
 import { decodePagedResults, encodePagedResults } from '../../../src/protocol/controls/paged-results.js';
-import type { SearchRequest } from '../../../src/protocol/ldap-messages.js';
+import type { Control, SearchRequest } from '../../../src/protocol/ldap-messages.js';
 import { ControlOid } from '../../../src/protocol/oids.js';
 import { PEOPLE, SUFFIX } from '../../cli/rowan.js';
 import { type RawClient, searchRequest } from '../raw-client.js';
@@ -31,12 +31,17 @@ const terms = (count: number, term: (n: number) => Filter): Filter[] =>
 const sub = (filter: Filter, parts: Parts = {}): Parts => ({ scope: 'sub', filter, attributes: ['uid'], ...parts });
 
 /** Users each send the search again and again; each time it ends with one of `codes`. */
-function searching(connections: number, parts: Parts, codes: readonly number[] = [0]): Load {
+function searching(
+  connections: number,
+  parts: Parts,
+  codes: readonly number[] = [0],
+  controls: readonly Control[] = [],
+): Load {
   return async (arena, goes) => {
     const clients = await arena.users(connections);
     await Promise.all(
       clients.map(async (client) => {
-        do expect((await client.search(SUFFIX, parts)).code).to.be.oneOf(codes);
+        do expect((await client.search(SUFFIX, parts, controls)).code).to.be.oneOf(codes);
         while (goes());
       }),
     );
@@ -129,6 +134,12 @@ export const searchLoads: Readonly<Record<string, Load>> = {
   'filters nested as deep as they may be': searching(3, sub(nested), [4]),
   'scans of everything by fifty connections': long(50, sub(holding('description', 'nobody'))),
   'everything, sent to three connections': searching(3, { scope: 'sub' }, [4]),
+  'effective rights on everything, asked for by ten connections': searching(
+    10,
+    { scope: 'sub', attributes: ['aclRights', '*'] },
+    [4],
+    [{ oid: ControlOid.effectiveRights, critical: true, value: undefined }],
+  ),
   'results of an index by fifty connections': searching(50, sub(equal('givenName', 'Given1'))),
   'pages over ranges, ORs, prefixes and scans': paging([
     sub({ type: 'greaterOrEqual', attribute: 'uid', value: Buffer.from('user.1') }),

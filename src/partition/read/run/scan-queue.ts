@@ -6,10 +6,10 @@ import type { ScanTarget } from './range-scan.js';
 import type { SearchRun } from './search-run.js';
 import { type Participant, requireLimits, type ScanShare, SharedScan } from './shared-scan.js';
 
-/** The most searches of one client in a scan. */
-const MAX_PER_CLIENT = 32;
 /** The most searches in a scan. Every row is tested for each search. */
 const MAX_PARTICIPANTS = 128;
+/** The most searches of one identity in a scan. */
+const MAX_PER_IDENTITY = MAX_PARTICIPANTS / 2;
 
 /**
  * Between two scans the queue waits for this fraction of the duration of the last scan, but at most `MAX_WAIT_MS`:
@@ -49,7 +49,7 @@ class ScanQueue {
   readonly #store: Store;
   readonly #target: Omit<ScanTarget, 'filter'>;
   readonly #onEmpty: () => void;
-  /** Searches that wait for the next scan, by client. */
+  /** Searches that wait for the next scan, by identity and client. */
   readonly #queue = new FairTree<Participant>();
   #isRunning = false;
   /** Set while `#waitForSearches` waits for this number of searches. */
@@ -64,7 +64,8 @@ class ScanQueue {
   join(search: SearchRun, filter: StoreFilter | undefined): Promise<ScanShare> {
     return new Promise((resolve, reject) => {
       const participant = { run: search, filter, containers: [], resolve, reject, hasLeft: false };
-      this.#queue.push([search.params.client ?? search], participant);
+      const client = search.params.client ?? search;
+      this.#queue.push([search.params.client?.identity?.() ?? client, client], participant);
       if (this.#expectedSearches && this.#queue.size >= this.#expectedSearches.count) this.#expectedSearches.proceed();
       if (!this.#isRunning) void this.#runScans();
     });
@@ -92,10 +93,10 @@ class ScanQueue {
     this.#onEmpty();
   }
 
-  /** Takes searches from the queue, round-robin by client, up to the limits. Rejects those over their own limits. */
+  /** Takes searches from the queue, by identity and client in turn, up to the limits. Rejects those over their own. */
   #takeParticipants(): Participant[] {
     const participants: Participant[] = [];
-    for (let round = 0; round < MAX_PER_CLIENT; round++)
+    for (let round = 0; round < MAX_PER_IDENTITY; round++)
       for (let n = this.#queue.keyCount; n > 0 && participants.length < MAX_PARTICIPANTS; n--)
         participants.push(this.#queue.shift()!);
     return participants.filter(requireLimits);
