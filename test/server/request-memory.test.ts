@@ -245,6 +245,8 @@ describe('server: memory for requests', () => {
       claimed.push(args[2]);
       return claim.apply(budget, args);
     };
+    const changes: (string | undefined)[] = [];
+    running.server.services.observation.add({ onOperation: ({ changeText }) => void changes.push(changeText()) });
     const admin = await open(ADMIN);
     const texts = Array.from({ length: 2000 }, (_, n) => `text ${n}`);
     const requests = [
@@ -255,6 +257,7 @@ describe('server: memory for requests', () => {
     ];
     for (const request of requests) expect((await admin.request(request)).code).to.equal(0);
     const units = claimed.map((bytes, n) => Math.round(bytes / 2000 / [1536, 1536, 512, 1024][n]!));
+    expect(changes.at(-1), 'the audit log has what was decoded later').to.contain('changetype: modify');
     expect(units, 'the last one takes no more than the share of a user').to.deep.equal([1, 1, 1, 16]);
     expect(budget.usedBytes).to.equal(0);
   });
