@@ -1,17 +1,19 @@
 import { LdapError } from '../../../ldap/ldap-error.js';
 import type { Maybe } from '../../../store/contract.js';
+import { chain } from '../../../store/maybe.js';
 import { EMPTY } from '../../../store/row.js';
 import type { Node } from '../../model/node.js';
 import { seenRow } from '../../model/seen-row.js';
+import type { Sight } from '../../model/viewer.js';
 import { dnOf } from '../../tree/master-row.js';
 import { IdSet } from '../plan/id-set.js';
 import type { SearchParams } from '../search-params.js';
-import type { SearchSink } from '../sink.js';
+import type { Hit, MembersRow, SearchSink } from '../sink.js';
 import type { Areas } from './area.js';
 import type { ExaminedEntry } from './examined-entry.js';
-import { SearchHit } from './hit.js';
 import { formatResume, pathHash, type Resume } from './page.js';
 import type { SearchContext } from './search-context.js';
+import { countVisibleChildren, hasVisibleChild } from './visible-children.js';
 
 /** Passes the entries and references of one search to its sink, up to size limit and page size. */
 export class SearchOutput {
@@ -81,5 +83,56 @@ export class SearchOutput {
     const base = this.#areas.areaAt(lastPosition.areaIndex).node;
     const key = isBelow ? Buffer.concat([pathHash(this.#lastParent!, base), lastPosition.key]) : lastPosition.key;
     this.resume = formatResume({ ...lastPosition, key });
+  }
+}
+
+class SearchHit implements Hit {
+  readonly id: Buffer;
+  readonly row: Buffer;
+  readonly dn: Buffer;
+  readonly sight: Sight | undefined;
+  readonly #context: SearchContext;
+  readonly #params: SearchParams;
+
+  constructor(
+    context: SearchContext,
+    params: SearchParams,
+    id: Buffer,
+    row: Buffer,
+    dn: Buffer,
+    sight: Sight | undefined,
+  ) {
+    this.#context = context;
+    this.#params = params;
+    this.id = id;
+    this.row = row;
+    this.dn = dn;
+    this.sight = sight;
+  }
+
+  hasSubordinates(): Maybe<boolean> {
+    return hasVisibleChild(this.#context, this.#context.store, this.#params.viewer, this);
+  }
+
+  numSubordinates(): Maybe<number> {
+    return countVisibleChildren(this.#context, this.#context.store, this.#params.viewer, this);
+  }
+
+  memberOf(): Maybe<Buffer[]> {
+    const { schema, membershipsOf } = this.#context;
+    const { viewer, directGroupsOnly } = this.#params;
+    const member = { id: Buffer.from(this.id), dn: schema.parseDnBytes(this.dn) };
+    return chain(membershipsOf(member, viewer, 'read', directGroupsOnly), (groups) =>
+      Array.from(groups.values(), ({ dn }) => dn),
+    );
+  }
+
+  async withMembers(limit: number): Promise<MembersRow> {
+    const { schema, rowWithMembers } = this.#context;
+    const { row, sight } = this;
+    const { viewer, manageDsaIT } = this.#params;
+    const mayRead = !sight || sight.all('read') || sight.allows('read', schema.requireDescription('member'));
+    if (manageDsaIT || !mayRead) return { row, hasMore: false };
+    return rowWithMembers(row, viewer, this.#params, limit);
   }
 }

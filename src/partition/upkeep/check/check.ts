@@ -1,14 +1,17 @@
+import type { PlanStep } from '../../../store/contract.js';
 import { isPromise } from '../../../store/maybe.js';
+import { isDecoyRow, stateOfRow } from '../../model/account-state.js';
 import type { Breach } from '../../model/directory-types.js';
-import { DELETED_TABLE, MASTER_TABLE, TREE_TABLE } from '../../model/tables.js';
+import { DELETED_TABLE, MASTER, MASTER_TABLE, Q, STATE_TABLE, TREE_TABLE, UUID_BYTES } from '../../model/tables.js';
+import { uuidText } from '../../model/uuid.js';
 import { describeLoss, missingTables } from '../../tree/missing-tables.js';
 import { readSharedRow } from '../../tree/shared-row.js';
 import type { WriteContext } from '../../write/context.js';
-import { checkAccountStates } from './account-states.js';
 import { checkHistory } from './deleted-rows.js';
 import { checkEntries } from './entries.js';
 import { checkIndexRows } from './index-table.js';
 import { checkLostChunks } from './large-values.js';
+import { rowProblem } from './row-problem.js';
 import { checkSettings } from './stored-values.js';
 import { type BreachReport, type OnPasswords, type OnProgress, type ReportBreach, Survey } from './survey.js';
 import { checkTree } from './tree.js';
@@ -122,5 +125,35 @@ export async function runSurvey(
     return pass.breachCount;
   } finally {
     snapshot.close();
+  }
+}
+
+/** Checks that each account state can be read and belongs to an entry. */
+async function checkAccountStates(survey: Survey): Promise<void> {
+  if (!survey.context.hasStates) return;
+  if (!survey.isFullyReadable(MASTER_TABLE.name)) survey.noteSkipped('account states of no entry', MASTER_TABLE.name);
+  await survey.forEachBatch(STATE_TABLE.name, false, async (keys, rows) => {
+    const entries = await survey.getMany(MASTER_TABLE.name, keys);
+    for (const [i, key] of keys.entries()) {
+      if (isDecoyRow(key)) continue;
+      const place = key.length === UUID_BYTES ? uuidText(key) : `key ${key.toString('hex')}`;
+      const problem = rowProblem(rows[i]!) ?? stateProblem(rows[i]!);
+      const isLost = !entries[i] && survey.isFullyReadable(MASTER_TABLE.name);
+      if (!problem && !isLost) continue;
+      const message = problem ? `the account state cannot be read: ${problem}` : 'an account state belongs to no entry';
+      const absentGuard = { op: 'absent', family: MASTER.treeInfo, qualifier: Q.version } as const;
+      const fix: PlanStep[] = [{ table: STATE_TABLE.name, key, deleteRow: true }];
+      if (!problem) fix.push({ table: MASTER_TABLE.name, key, guards: [absentGuard] });
+      await survey.report('state', place, `${message}; repair removes it`, fix);
+    }
+  });
+}
+
+function stateProblem(row: Buffer): string | undefined {
+  try {
+    stateOfRow(row);
+    return undefined;
+  } catch (error) {
+    return (error as Error).message;
   }
 }
