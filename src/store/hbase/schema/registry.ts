@@ -86,8 +86,11 @@ export class TableRegistry {
       if (!catalogRow) continue;
       const isSame = sameSpec(catalogRow.spec, spec);
       if (!catalogRow.state) {
-        if (isSame) return (await this.#exists(this.handle(spec))) ? undefined : this.#createHBaseTable(spec);
-        throw new StoreError('conflict', `table ${spec.name} exists with another spec`);
+        if (!isSame) throw new StoreError('conflict', `table ${spec.name} exists with another spec`);
+        if (await this.#exists(this.handle(spec))) return;
+        // The catalog is read again: another front end may have dropped the table before it was missed here.
+        await this.#createHBaseTable(spec);
+        continue;
       }
       if (isDropping(catalogRow) || !isSame) await this.#drop(catalogRow, draw);
       else if (await this.#finishCreate(catalogRow, draw)) return;
@@ -187,11 +190,16 @@ export class TableRegistry {
 
   /** Returns the spec of a listed table; undefined for any other. Throws `missing` if HBase does not have the table. */
   async find(name: string): Promise<TableSpec | undefined> {
-    const catalogRow = await this.#readRow(name);
-    if (!catalogRow || catalogRow.state) return undefined;
-    const { spec } = catalogRow;
-    if (await this.#exists(this.handle(spec))) return spec;
+    const spec = await this.#findListed(name);
+    if (!spec || (await this.#exists(this.handle(spec)))) return spec;
+    // Another front end may have dropped the table since the catalog was read.
+    if (!(await this.#findListed(name))) return undefined;
     throw new StoreError('missing', `table ${name} is missing: it was dropped in HBase`, { table: name });
+  }
+
+  async #findListed(name: string): Promise<TableSpec | undefined> {
+    const catalogRow = await this.#readRow(name);
+    return catalogRow?.state ? undefined : catalogRow?.spec;
   }
 
   async #readRows(): Promise<CatalogRow[]> {
