@@ -1,5 +1,8 @@
 import { expect } from 'chai';
 import { Partition } from '../../src/partition/index.js';
+import { decodeBefore } from '../../src/partition/model/before-image.js';
+import { changeRecord } from '../../src/partition/model/change-record.js';
+import { CHANGES_TABLE } from '../../src/partition/model/tables.js';
 import type { Plan } from '../../src/store/contract.js';
 import { StoreError } from '../../src/store/store-error.js';
 import { rounds } from '../rounds.js';
@@ -8,6 +11,7 @@ import {
   change,
   ENGINES,
   Fixture,
+  OTHER,
   openFixture,
   type Random,
   refused,
@@ -229,6 +233,51 @@ for (const engine of ENGINES) {
       await front.partition.context.references.close();
       await fixture.partition.settleReferences();
       expect(await members(fixture, `cn=h,${GROUPS}`)).to.deep.equal([person('ann'), person('bob')]);
+    });
+
+    near('the empty DN goes with the write that adds a member, and not with others', async () => {
+      const dn = await group(fixture, 'g', person('ann'));
+      await fixture.delete(person('ann'));
+      await fixture.partition.settleReferences();
+      await fixture.modify(dn, change('replace', 'description', 'nobody'));
+      expect(await members(fixture, dn)).to.deep.equal(['']);
+      await fixture.modify(dn, change('add', 'member', person('bob')));
+      expect(await members(fixture, dn)).to.deep.equal([person('bob')]);
+      expect(await fixture.find('(member=)')).to.deep.equal([]);
+      expect(await fixture.find(`(memberOf=${dn})`)).to.deep.equal([person('bob')]);
+      const [record] = (await fixture.store.scan(CHANGES_TABLE.name, {}, { reverse: true }).next())!.rows;
+      const { attributes } = decodeBefore(changeRecord(record!).beforeImage!);
+      const recorded = attributes.find(({ description }) => description === 'member')!;
+      expect(recorded.old.map(({ bytes }) => bytes.toString())).to.deep.equal(['']);
+      expect(recorded.added).to.have.length(1);
+      await refused('noSuchAttribute', fixture.modify(dn, change('delete', 'member', '')));
+      // A client may store it, and take it away with the write that adds a member.
+      await fixture.modify(dn, change('replace', 'member', '', person('bob')));
+      expect(await members(fixture, dn)).to.deep.equal(['', person('bob')]);
+      await fixture.modify(dn, change('delete', 'member', person('bob')));
+      await fixture.modify(dn, change('add', 'member', person('bob')), change('delete', 'member', ''));
+      expect(await members(fixture, dn)).to.deep.equal([person('bob')]);
+      await fixture.partition.restore(ann, SYSTEM);
+      expect(await members(fixture, dn)).to.deep.equal([person('ann'), person('bob')]);
+      await fixture.expectClean();
+    });
+
+    near('a group has the empty DN if no member is left, whoever writes to it meanwhile', async () => {
+      const dn = await group(fixture, 'g', person('ann'));
+      const noWait = () => fixture.store.waitUntilQuiet?.();
+      const settleWhile = async (work: () => Promise<void>) => {
+        const front = await racingFront(fixture, noWait, work);
+        await front.partition.settleReferences();
+      };
+      const idle = await idleFront(fixture);
+      await idle.delete(person('ann'));
+      await settleWhile(() => idle.modify(dn, change('add', 'member', person('bob'))));
+      expect(await members(fixture, dn)).to.deep.equal([person('bob')]);
+      await fixture.modify(dn, change('add', 'member', `cn=nobody,${OTHER}`));
+      await idle.delete(person('bob'));
+      await settleWhile(() => idle.modify(dn, change('delete', 'member', `cn=nobody,${OTHER}`)));
+      expect(await members(fixture, dn)).to.deep.equal(['']);
+      await fixture.expectClean();
     });
 
     near('hundreds of references with UIDs to one entry are removed and restored with it unchanged', async () => {

@@ -5,7 +5,6 @@ import { chain, isPromise } from '../../store/maybe.js';
 import { guardsHold } from '../../store/store-error.js';
 import { findReferrersByNormText, type Referrers } from '../groups/referrers.js';
 import { groupsState } from '../groups/version.js';
-import { attributeValues } from '../model/entry-cells.js';
 import { DN_MATCH, groupTypes, UNIQUE_MEMBER_MATCH } from '../model/group-rows.js';
 import { type NameChange, NameChanges } from '../model/name-changes.js';
 import { hasStaleValue, type StaleValue, staleValuesIn } from '../model/present-row.js';
@@ -286,9 +285,6 @@ export class ReferenceKeeper implements References {
     if (!target) return true;
     if (!row || !node) return this.#deferReference(id, { id: targetId, description, uid });
     const changes = [singleValue('add', description, Buffer.concat([target.dn, uid]))];
-    // Remove the empty DN, the placeholder that was stored when the last value was removed.
-    const values = attributeValues(context, row, description);
-    if (values.some(({ length }) => length === 0)) changes.push(singleValue('delete', description, Buffer.alloc(0)));
     try {
       await modify(context, schema.parseDnBytes(node.dn), changes, SERVER, { isSettlement: true, manageDsaIT: true });
     } catch (error) {

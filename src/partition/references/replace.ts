@@ -1,13 +1,10 @@
 import type { Modification } from '../../ldap/ldap-types.js';
-import type { AttributeType, Dn } from '../../schema/schema-types.js';
+import type { Dn } from '../../schema/schema-types.js';
 import type { PlanStep, RowStep } from '../../store/contract.js';
 import type { Actor } from '../model/directory-types.js';
-import { attributeValues } from '../model/entry-cells.js';
 import { withoutUid } from '../model/group-rows.js';
 import type { NameChanges } from '../model/name-changes.js';
 import type { StaleValue } from '../model/present-row.js';
-import { WIDE_VALUES } from '../model/thresholds.js';
-import { wideAttributes } from '../model/wide.js';
 import type { WriteContext } from '../write/context.js';
 import { saveSteps } from '../write/deleted-rows.js';
 import { modify } from '../write/modify.js';
@@ -38,8 +35,7 @@ export interface PendingChanges {
 const VALUES_PER_PLAN = 500;
 
 /**
- * Replaces values, some hundreds per plan. Throws `Overtaken` when the changes are no longer pending. If a class
- * requires the attribute and no value remains, stores an empty DN, which names no entry, as a placeholder.
+ * Replaces values, some hundreds per plan. Throws `Overtaken` when the changes are no longer pending.
  */
 export async function replaceValues(
   context: WriteContext,
@@ -50,7 +46,7 @@ export async function replaceValues(
   const onGuardFailure = async (): Promise<void> => {
     if (!(await arePending())) throw new Overtaken();
   };
-  const modifications = placeholders(context, entry.row, stale);
+  const modifications: Modification[] = [];
   for (let offset = 0; offset < stale.length; offset += VALUES_PER_PLAN) {
     const steps: PlanStep[] = [...guards];
     for (const { type, description, value, currentValue, guard } of stale.slice(offset, offset + VALUES_PER_PLAN)) {
@@ -79,33 +75,6 @@ export interface ReplacedValue extends Omit<StaleValue, 'offset'> {
   readonly guard?: RowStep | undefined;
 }
 
-/** Returns modifications that add a placeholder to attributes that would lose all values. */
-function placeholders(context: WriteContext, row: Buffer, stale: readonly ReplacedValue[]): Modification[] {
-  // The row of a long entry may be incomplete, but then values remain.
-  if (wideAttributes(row).length > 0 && stale.length < WIDE_VALUES / 2) return [];
-  const types = [...new Set(stale.map((one) => one.type))];
-  return types
-    .filter((type) => isRequired(context, row, type) && losesAllValues(context, row, type, stale))
-    .map((type) => singleValue('add', type.name, Buffer.alloc(0)));
-}
-
 export function singleValue(operation: 'add' | 'delete', type: string, value: Buffer): Modification {
   return { operation, attribute: { type, values: [value] } };
-}
-
-/** Whether the modification removes all values of the type without replacing any. */
-function losesAllValues(
-  context: WriteContext,
-  row: Buffer,
-  type: AttributeType,
-  stale: readonly ReplacedValue[],
-): boolean {
-  const removedValues = stale.filter((one) => one.type === type);
-  if (removedValues.some(({ currentValue }) => Buffer.isBuffer(currentValue))) return false;
-  return attributeValues(context, row, type.name).length <= removedValues.length;
-}
-
-function isRequired(context: WriteContext, row: Buffer, type: AttributeType): boolean {
-  const classes = attributeValues(context, row, 'objectClass').map((name) => name.toString('latin1'));
-  return classes.some((name) => context.schema.objectClass(name)?.must.has(type));
 }

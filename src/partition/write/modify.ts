@@ -25,6 +25,7 @@ import { LargeValueWriter } from './large-ahead.js';
 import { PendingNamesError } from './names-pending.js';
 import { loadLarge, openWhole } from './open.js';
 import { openNarrow } from './open-narrow.js';
+import { settlePlaceholders } from './placeholder.js';
 import { isSpecial } from './plan.js';
 import { requireEntryAllowed, requireRequestAllowed } from './rules/apply.js';
 
@@ -151,6 +152,7 @@ async function modificationOf(
   const changer = new DraftEditor(context, after);
   for (const modification of modifications) changer.apply(modification);
   changer.writeBack();
+  settlePlaceholders(context, after, modifications, isSettlement);
   const classes = schema.requireDescription('objectClass');
   if (after.get(classes) !== before.draft.get(classes)) completeClasses(schema, after);
   const rdn = dn.rdns[0]!;

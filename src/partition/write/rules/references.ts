@@ -1,4 +1,3 @@
-import type { AttributeType } from '../../../schema/schema-types.js';
 import type { Maybe, PlanStep } from '../../../store/contract.js';
 import { chain } from '../../../store/maybe.js';
 import { cellCounter, cellValue, EMPTY } from '../../../store/row.js';
@@ -13,6 +12,7 @@ import type { Change } from '../change.js';
 import type { Rule, Verdict, WriteContext } from '../context.js';
 import { saveSteps } from '../deleted-rows.js';
 import { PendingNamesError } from '../names-pending.js';
+import { isRequiredType, removePlaceholder } from '../placeholder.js';
 
 /** The most pending changes of names. Further changes wait. */
 const MAX_PENDING = 64;
@@ -165,15 +165,6 @@ function addReference({ schema }: WriteContext, draft: Draft, text: string, valu
   const { type } = description;
   const attribute = draft.get(description);
   if (attribute?.values.some(({ bytes }) => valueNormText(type, bytes) === valueNormText(type, value))) return;
-  if (attribute?.values.some(({ bytes }) => bytes.length === 0)) {
-    const values = attribute.values.filter(({ bytes }) => bytes.length > 0);
-    if (values.length > 0) draft.set({ ...attribute, values });
-    else draft.remove(description);
-  }
   draft.append(description, text, [value]);
-}
-
-function isRequiredType({ schema }: WriteContext, draft: Draft, type: AttributeType): boolean {
-  const classes = draft.get(schema.requireDescription('objectClass'))?.values ?? [];
-  return classes.some(({ bytes }) => schema.objectClass(bytes.toString('latin1'))?.must.has(type));
+  removePlaceholder(draft, description);
 }
