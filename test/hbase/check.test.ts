@@ -138,6 +138,25 @@ describe('a directory over HBase of which an operator has dropped tables', () =>
     await other.expectClean();
   });
 
+  it('changes no name while the index of references to names is lost; they follow again after repair', async () => {
+    const [named, group] = [`cn=named,${SUFFIX}`, `cn=team,${SUFFIX}`];
+    await front.person('named');
+    await front.add(group, { objectClass: 'groupOfNames', cn: 'team', member: named });
+    await drop(indexTable(testSchema().attribute('member')!.oid));
+    for (const write of [() => front.rename(named, 'cn=moved'), () => other.delete(named)]) {
+      const error = await write().catch((reason: LdapError) => reason);
+      expect(error).to.include({ result: 'unavailable' });
+      expect((error as LdapError).message)
+        .to.contain('index on member')
+        .and.to.contain('rowan repair');
+    }
+    await other.partition.repair();
+    await front.rename(named, 'cn=moved');
+    await front.partition.settleReferences();
+    expect(await other.values(group, 'member')).to.deep.equal([`cn=moved,${SUFFIX}`]);
+    await other.expectClean();
+  });
+
   it('refuses what needs another table, until repair has made it anew', async () => {
     const tables = [PURGE_TABLE, CHANGES_TABLE, TREE_TABLE];
     for (const name of ['kept', 'gone', 'next']) await front.unit(name);

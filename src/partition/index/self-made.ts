@@ -56,12 +56,12 @@ export async function tendIndexes(
 }
 
 /**
- * False where a person has added an index, and for attributes whose values would follow names from their index on
+ * False where an index is lost or a person's, and for attributes whose values would follow names from their index on
  * (`referenceTypes`): a person decides that.
  */
 function mayMakeFor({ schema, shared }: WriteContext, type: AttributeType): boolean {
-  const index = shared.indexes.ofType(type);
-  return index?.isMade ?? !namingTypes(schema, shared.values.records.references).includes(type);
+  if (shared.indexes.isLost(type)) return false;
+  return shared.indexes.ofType(type)?.isMade ?? !namingTypes(schema, shared.values.records.references).includes(type);
 }
 
 /** Returns a listener that ends the build, which another build resumes, once the job has to end. */

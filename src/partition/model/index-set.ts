@@ -1,3 +1,4 @@
+import { LdapError } from '../../ldap/ldap-error.js';
 import type { Schema } from '../../schema/schema.js';
 import type { AttributeType } from '../../schema/schema-types.js';
 import { parseStoredJson, StoreError } from '../../store/store-error.js';
@@ -105,6 +106,18 @@ export class IndexSet {
     return this.#byOid.get(type.oid);
   }
 
+  /** As `ofType`. Throws `unavailable` without an index, which is lost then. */
+  require(type: AttributeType): Index {
+    const index = this.ofType(type);
+    if (!index) throw new LdapError('unavailable', `the index on ${type.name} is lost; run "rowan repair"`);
+    return index;
+  }
+
+  /** Whether the index is in the list, but its table was found missing. */
+  isLost(type: AttributeType): boolean {
+    return !this.ofType(type) && this.#all.some((index) => index.type === type);
+  }
+
   info(): IndexInfo[] {
     const infos = this.#all.map((index): IndexInfo => {
       const { type, hasSubstrings: substring, hasPresence: presence } = index;
@@ -113,7 +126,7 @@ export class IndexSet {
         oid: type.oid,
         substring,
         presence,
-        state: !this.ofType(type) ? 'lost' : isComplete(index) ? 'ready' : 'building',
+        state: this.isLost(type) ? 'lost' : isComplete(index) ? 'ready' : 'building',
         ...(index.isMade && { made: true }),
       };
     });

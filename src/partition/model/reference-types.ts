@@ -8,14 +8,14 @@ export const DEFAULT_REFERENCES: readonly string[] = ['2.5.4.31', '2.5.4.50', '0
 
 /**
  * Returns the attributes whose values follow the names of entries: `oids` and their subtypes, limited to types with DN
- * values and a ready index, which is needed to find the values.
+ * values and a ready index, which is needed to find the values. While an index is lost, no name changes.
  */
 export function referenceTypes(
   schema: Schema,
   indexes: IndexSet,
   oids: readonly string[] = DEFAULT_REFERENCES,
 ): ReadonlySet<AttributeType> {
-  return new Set(namingTypes(schema, oids).filter((type) => indexes.ofType(type)?.isReady));
+  return new Set(namingTypes(schema, oids).filter((type) => indexes.ofType(type)?.isReady || indexes.isLost(type)));
 }
 
 /** Returns the attributes of `oids` and their subtypes that have DN values, with or without an index. */

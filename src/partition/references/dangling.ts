@@ -49,7 +49,7 @@ export async function reportDangling(
   if (remove) await context.references.settle();
   let count = 0;
   for (const type of shared.references) {
-    const source = { table: shared.indexes.ofType(type)!.table, prefix: PRESENCE_PREFIX };
+    const source = { table: shared.indexes.require(type).table, prefix: PRESENCE_PREFIX };
     for await (const batch of idBatches(source, store, ROWS_PER_READ)) {
       for (let offset = 0; offset < batch.length; offset += UUID_BYTES) {
         const id = Buffer.from(batch.subarray(offset, offset + UUID_BYTES));

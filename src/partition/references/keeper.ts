@@ -199,7 +199,7 @@ export class ReferenceKeeper implements References {
         const hasUids = mayHaveUids && type.equality?.oid === UNIQUE_MEMBER_MATCH;
         return findReferrersByNormText(
           context,
-          { indexes: [{ type, table: indexes.ofType(type)!.table, mayHaveUids: hasUids }] },
+          { indexes: [{ type, table: indexes.require(type).table, mayHaveUids: hasUids }] },
           normTexts,
         );
       });
@@ -219,7 +219,7 @@ export class ReferenceKeeper implements References {
     const { references, indexes } = shared;
     const slice = new TimeSlice();
     for (const type of references) {
-      const source = { table: indexes.ofType(type)!.table, prefix: PRESENCE_PREFIX };
+      const source = { table: indexes.require(type).table, prefix: PRESENCE_PREFIX };
       for await (const batch of idBatches(source, store, ROWS_PER_READ)) {
         const ids: Buffer[] = [];
         for (let offset = 0; offset < batch.length; offset += UUID_BYTES)
