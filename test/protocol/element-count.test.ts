@@ -38,11 +38,11 @@ describe('protocol: the count of BER elements', () => {
     expect(count(modify(3))).to.equal(count(modify(0)) + 3 * (2 + 3 + 200));
   });
 
-  it('the elements in the value of a control count, those in the value of an attribute do not', () => {
+  it('elements within the value of a control or an attribute do not count', () => {
     const sequence = Buffer.from('300a040464633d78300204 00'.replace(' ', ''), 'hex');
     const control = { oid: ControlOid.pagedResults, critical: true, value: sequence };
     const opaque = { ...control, value: Buffer.from('opaque') };
-    expect(count(searchRequest(''), [control]) - count(searchRequest(''), [opaque])).to.equal(4);
+    expect(count(searchRequest(''), [control])).to.equal(count(searchRequest(''), [opaque]));
     const add = (value: Buffer): Request => ({
       op: 'add',
       dn: 'cn=x',
