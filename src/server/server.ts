@@ -174,7 +174,7 @@ export class RowanServer implements ConnectionOwner {
       waitingHashes: slowWork.waitingCount,
       longRequests: longWorker && this.longAdmission.requestCount,
       waitingCommits: commits?.waiting,
-      waitingRequests: this.requestBudget.waitingCount,
+      waitingRequests: this.requestBudget.waitingCount + this.longAdmission.budget.waitingCount,
       requestBytes: this.requestBudget.usedBytes,
       unsentBytes: this.unsentTotal.bytes,
       certificateExpiresAt: this.#certificateExpiresAt,

@@ -100,6 +100,7 @@ export class Outage {
       await this.#probe();
       return true;
     } catch (error) {
+      if (error instanceof StoreError && error.code === 'closed') this.#failingSinceMs = undefined;
       return !isUnavailable(error) || this.#failingSinceMs === undefined;
     }
   }
