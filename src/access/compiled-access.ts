@@ -1,8 +1,8 @@
+import { BoundedMap } from '../cache/bounded-map.js';
 import type { EntryReader } from '../partition/model/entry-reader.js';
 import type { FilterCompiler } from '../partition/read/filter/filter-compiler.js';
 import type { Dn } from '../schema/schema-types.js';
 import { type CompiledRule, compileRule } from './conditions.js';
-import { MembershipCache } from './membership-cache.js';
 import { Places } from './places.js';
 import { PolicyChoice } from './policy-choice.js';
 import { decide, type IsMember, type Requester } from './requester.js';
@@ -73,4 +73,29 @@ function widerLimit(a: number, b: number): number {
 function addGroups(who: Who, groups: Map<string, Dn>): void {
   for (const group of who.group ?? []) groups.set(group.norm.toString('latin1'), group);
   if (who.not) addGroups(who.not, groups);
+}
+
+const MAX_MEMBERS = 10_000;
+/** Memberships of a user in more groups than this are not cached. */
+const MAX_GROUPS = 32;
+
+/**
+ * Caches the groups, of those that rules name, that a user is a member of, for one version of the group data. Where
+ * rules name groups, these lookups are most of the cost of computing rights. The rights themselves are computed anew
+ * for each session: caching the rights of some thousand users costs more in garbage collection than it saves.
+ */
+class MembershipCache {
+  readonly #memberships = new BoundedMap<string, ReadonlySet<string>>(MAX_MEMBERS);
+  #version: bigint | undefined;
+
+  /** Returns the groups of a user. `member` identifies the user's entry in its current state, by name and version. */
+  get(version: bigint, member: string): ReadonlySet<string> | undefined {
+    return version === this.#version ? this.#memberships.get(member) : undefined;
+  }
+
+  set(version: bigint, member: string, groups: ReadonlySet<string>): void {
+    if (version !== this.#version) this.#memberships.clear();
+    this.#version = version;
+    if (groups.size <= MAX_GROUPS) this.#memberships.set(member, groups);
+  }
 }

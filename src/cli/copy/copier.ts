@@ -1,10 +1,10 @@
+import { storedChunks } from '../../partition/model/large.js';
 import { CHANGES_TABLE, DELETED_TABLE, MASTER_TABLE, META_TABLE } from '../../partition/model/tables.js';
-import type { Reader, Store, TableSpec } from '../../store/contract.js';
+import type { Cell, Reader, Store, TableSpec } from '../../store/contract.js';
 import { EMPTY } from '../../store/row.js';
 import { StoreError } from '../../store/store-error.js';
 import { CliError } from '../exit.js';
 import { type CopyBatch, readBatches } from './batches.js';
-import { readLargeChunks } from './large.js';
 import { COPY_TABLE, CopyState, hashSource } from './state.js';
 
 const NO_STEPS = { steps: [], decisive: 0 } as const;
@@ -88,4 +88,24 @@ export class Copier {
       }
     }
   }
+}
+
+/** Chunks written with one commit: 4 MiB. */
+const CHUNKS_PER_COMMIT = 32;
+
+/** Yields the chunks of the large values of a row of `master` or `deleted`, a few at a time. */
+async function* readLargeChunks(
+  reader: Reader,
+  table: string,
+  key: Buffer,
+  row: Buffer,
+): AsyncGenerator<readonly Cell[]> {
+  let cells: Cell[] = [];
+  for await (const cell of storedChunks(reader, table, key, row)) {
+    cells.push(cell);
+    if (cells.length < CHUNKS_PER_COMMIT) continue;
+    yield cells;
+    cells = [];
+  }
+  if (cells.length > 0) yield cells;
 }

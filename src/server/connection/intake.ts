@@ -20,7 +20,7 @@ export interface IntakeOwner extends Claimant {
 const SMALL_REQUEST_BYTES = 64 * 1024;
 /** Least memory that an outstanding search uses besides the bytes of its request. */
 const OVERHEAD_BYTES = 6 * 1024;
-/** Most elements that are counted. A message with more is over the limits of the decoder, which then stops. */
+/** Most elements that are counted. */
 const MAX_ELEMENTS = 2 ** 19;
 
 /**

@@ -1,16 +1,20 @@
 import { isAtOrBelow } from '../../access/requester.js';
 import type { Scope } from '../../ldap/ldap-types.js';
 import type { Partition } from '../../partition/index.js';
+import type { DirectorySettings } from '../../partition/model/directory-types.js';
 import type { Node } from '../../partition/model/node.js';
+import { ExtendedOid, FeatureOid } from '../../protocol/oids.js';
 import type { Dn } from '../../schema/schema-types.js';
+import { SUBSCHEMA_DN } from '../entry/computed.js';
 import type { Siblings } from '../processes/siblings.js';
 import type { Statistics } from '../processes/statistics.js';
 import type { Config } from '../settings/index.js';
+import { SUPPORTED_CONTROLS } from '../words/controls.js';
 import { chain, type Maybe } from '../words/maybe.js';
+import { VENDOR, VERSION } from '../words/version.js';
 import { proposalLines } from './index-proposals.js';
 import { jobLines } from './jobs.js';
 import { MONITOR_DN, monitorEntries, textEntry } from './monitor.js';
-import { rootDseAttributes } from './root-dse.js';
 import { subschemaAttributes } from './subschema.js';
 import type { ComputedEntry, VirtualAttributes } from './virtual-attributes.js';
 
@@ -95,4 +99,28 @@ export class VirtualEntries {
     if (base.rdns.length === 0) return scope === 'base' ? this.#rootDse : undefined;
     return this.#trees.find(({ top }) => isAtOrBelow(base, top));
   }
+}
+
+/** The root DSE (RFC 4512 §5.1, RFC 3045). */
+function rootDseAttributes(settings: DirectorySettings, config: Config): VirtualAttributes {
+  return [
+    ['objectClass', ['top']],
+    ['namingContexts', settings.suffixes],
+    ['supportedLDAPVersion', ['3']],
+    ['supportedControl', SUPPORTED_CONTROLS],
+    ['supportedExtension', supportedExtensions(config)],
+    ['supportedFeatures', Object.values(FeatureOid)],
+    ['subschemaSubentry', [SUBSCHEMA_DN]],
+    ['monitorContext', ['cn=Monitor']],
+    ['vendorName', [VENDOR]],
+    ['vendorVersion', [VERSION]],
+    ['entryDN', ['']],
+    ['structuralObjectClass', ['top']],
+    ['hasSubordinates', ['TRUE']],
+  ];
+}
+
+/** StartTLS is supported only with a certificate. */
+function supportedExtensions(config: Config): string[] {
+  return Object.values(ExtendedOid).filter((oid) => oid !== ExtendedOid.startTls || config.tls.cert !== undefined);
 }

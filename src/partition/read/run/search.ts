@@ -3,6 +3,7 @@ import { LdapError } from '../../../ldap/ldap-error.js';
 import type { Maybe } from '../../../store/contract.js';
 import { chain, isPromise, markHandled } from '../../../store/maybe.js';
 import { isMissing, StoreError } from '../../../store/store-error.js';
+import { LongWork } from '../../model/long-work.js';
 import { noteMissing } from '../../tree/missing-tables.js';
 import { type Places, type Specials, specialsOf } from '../../tree/specials.js';
 import type { CompiledFilter } from '../filter/compiled-filter.js';
@@ -16,7 +17,6 @@ import { type Area, choosePlan, isCheap } from './area.js';
 import { BaseDeletedError, requireBase, resolveBase, searchBase } from './base.js';
 import { Chains } from './chains.js';
 import { searchIndex } from './index-search.js';
-import { workOrOffload } from './many-candidates.js';
 import { parseResume, type Resume } from './page.js';
 import { searchPage } from './page-search.js';
 import { resumeArea, scanArea } from './scope-scan.js';
@@ -258,4 +258,27 @@ function outcomeOf(search: SearchRun): SearchOutcome {
     missingIndexes: () => missingIndexes(context.shared.indexes, filter),
     advice: () => adviceFor(context.shared.indexes, filter),
   };
+}
+
+/** From this number on, index candidates take some milliseconds. */
+const MANY_CANDIDATES = 256;
+
+/** Number of searches with many candidates that are running in this thread. */
+let searchCount = 0;
+
+/**
+ * Runs `work`, which examines `candidates` entries. Throws `LongWork` instead if these are many, another thread has
+ * time, and no entry has been returned.
+ */
+async function workOrOffload(search: SearchRun, candidates: number, work: () => Promise<void>): Promise<void> {
+  const { context, params, output } = search;
+  // If rows are spread over servers, the search mostly waits for rows, and does not block this thread.
+  if (candidates < MANY_CANDIDATES || context.store.supports.spread) return work();
+  if (!output.hasBegun && params.otherThreads?.hasTime(searchCount)) throw new LongWork();
+  searchCount++;
+  try {
+    await work();
+  } finally {
+    searchCount--;
+  }
 }
