@@ -29,5 +29,7 @@ describe('the log of failed binds', () => {
     fail('192.0.2.1', 'uid=ada');
     expect(lines.at(-2)!.leftOut).to.equal(1980);
     expect(lines.at(-1)).to.include({ address: '192.0.2.1', dn: 'uid=ada' });
+    fail('192.0.2.2', `cn=${'\\2c'.repeat(5_000_000)}`);
+    expect(lines.at(-1)!.dn).to.have.length.below(50_000);
   });
 });

@@ -104,7 +104,7 @@ function cut(text: string): string {
   return text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}…` : text;
 }
 
-function cutDn(text: string, schema: Schema): string {
+export function cutDn(text: string, schema: Schema): string {
   return hideSecretsInDn(cut(text), schema);
 }
 

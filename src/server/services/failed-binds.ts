@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import type { Schema } from '../../schema/schema.js';
-import { hideSecretsInDn } from '../observation/hidden-values.js';
+import { cutDn } from '../observation/request-description.js';
 import { printable } from '../words/printable.js';
 
 /** Most lines in a second, so that a flood of binds cannot fill a disk quickly: of one network, and of all together. */
@@ -49,7 +49,7 @@ export class FailedBinds {
     this.#lineCounts.set(network, networkCount + 1);
     this.#lineCount++;
     const connection = session.connectionNumber;
-    const name = printable(hideSecretsInDn(dn, this.#schema));
+    const name = printable(cutDn(dn, this.#schema));
     this.#log.info({ address, connection, dn: name }, `failed bind: ${reason}`);
   }
 }
