@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { PRESETS } from '../../src/access/presets.js';
@@ -206,19 +207,41 @@ describe('server: memory for requests', () => {
           () => undefined,
         );
     await until(() => refused === 10 && longAdmission.requestCount === 20);
-    expect(held.begun, 'half of the budget has room for two').to.equal(2);
+    expect(held.begun, 'a quarter of the budget has room for one').to.equal(1);
     const found = admin.request(wide);
-    await until(() => held.begun === 3);
+    await until(() => held.begun === 2);
+    const large = open(ADMIN).then((other) => other.request(wide));
+    await until(() => longAdmission.requestCount === 22);
     const small = modifyOf(personDn('p1'), 'x');
     expect((await admin.request(small)).code, 'a small write does not wait').to.equal(0);
     for (const user of users) user.close();
     await until(() => longAdmission.requestCount === 3);
     held.open();
-    expect((await found).code).to.equal(0);
+    for (const answer of [found, large]) expect((await answer).code).to.equal(0);
     await until(() => longAdmission.requestCount === 0);
     expect(held.begun, 'what waited was dropped').to.equal(3);
     expect([longAdmission.budget.usedBytes, longAdmission.budget.waitingCount]).to.deep.equal([0, 0]);
     await until(() => running!.server.requestBudget.usedBytes === 0);
+  });
+
+  it('long requests of anonymous clients count by network, and one of a user who has none is always admitted', async () => {
+    running = await start({ 'limits.longRequests': 4 }, 2, undefined, PRESETS['anybody-reads']);
+    const held = holdSearches(running);
+    const many = searchRequest(PEOPLE, { attributes: Array.from({ length: 1500 }, (_, n) => `a${n}`) });
+    const codes: Promise<number>[] = [];
+    for (const localAddress of ['127.0.0.1', '127.0.0.2', '127.0.0.3']) {
+      const socket = connect({ port: running.port, host: '127.0.0.1', localAddress });
+      await once(socket, 'connect');
+      const client = new RawClient(socket);
+      clients.push(client);
+      const [first, second, third] = client.sendTogether([many, many, many]).map((id) => client.answer(id));
+      const most = localAddress === '127.0.0.3' ? second! : third!;
+      expect((await most).code, localAddress).to.equal(51);
+      codes.push(...[first!, ...(most === third ? [second!] : [])].map(async (answer) => (await answer).code));
+    }
+    expect(held.begun).to.equal(5);
+    held.open();
+    expect(await Promise.all(codes)).to.deep.equal([0, 0, 0, 0, 0]);
   });
 
   it('a search that waits for memory can be abandoned and canceled', async () => {

@@ -6,7 +6,6 @@ import type { LongReply, LongRequest, LongResult, LongWorker } from '../../serve
 import { onSettingsChanged } from '../../server/settings/index.js';
 import { identityKey } from '../../server/words/session.js';
 import type { Settings } from '../options.js';
-import { PieceSource } from './piece-source.js';
 import type { ThreadData } from './thread.js';
 import { restoreResult, type ThreadOrder, type ThreadReport, toError } from './thread-messages.js';
 import { WriteQueue } from './write-queue.js';
@@ -173,5 +172,43 @@ export class LongThread implements LongWorker {
     this.#isReady = false;
     thread?.postMessage({ type: 'stop' } satisfies ThreadOrder);
     await this.#threadExit;
+  }
+}
+
+/** The chunks of one LDAP message from another thread. The next chunk is requested when one was consumed. */
+class PieceSource implements AsyncIterable<Buffer> {
+  readonly #requestNext: () => void;
+  readonly #chunks: Buffer[] = [];
+  #ending: 'complete' | 'broken' | undefined;
+  #wakeReader: (() => void) | undefined;
+
+  constructor(requestNext: () => void) {
+    this.#requestNext = requestNext;
+  }
+
+  push(chunk: Buffer): void {
+    this.#chunks.push(chunk);
+    this.#wakeReader?.();
+  }
+
+  /** `isBroken`: no more chunks come, but the message is not complete. */
+  end(isBroken: boolean): void {
+    this.#ending = isBroken ? 'broken' : 'complete';
+    this.#wakeReader?.();
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Buffer, void, undefined> {
+    for (;;) {
+      const chunk = this.#chunks.shift();
+      if (chunk) {
+        yield chunk;
+        this.#requestNext();
+      } else if (this.#ending === 'broken') throw new Error('a message broke off');
+      else if (this.#ending) return;
+      else
+        await new Promise<void>((resolve) => {
+          this.#wakeReader = resolve;
+        });
+    }
   }
 }

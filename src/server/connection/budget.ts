@@ -13,7 +13,7 @@ interface Claim {
 
 /** Fraction of a budget that is available to claims. The rest is left for small amounts. */
 const CLAIMABLE_FRACTION = 3 / 4;
-/** Fraction of a budget that one identity may claim. A single claim may be larger. */
+/** Fraction of a budget that one identity may claim, if not told otherwise. A single claim may be larger. */
 const IDENTITY_FRACTION = 1 / 2;
 
 /**
@@ -24,6 +24,7 @@ const IDENTITY_FRACTION = 1 / 2;
  */
 export class Budget {
   limitBytes: number;
+  readonly #identityFraction: number;
   #usedBytes = 0;
   #claimedBytes = 0;
   readonly #claimedByIdentity = new Map<string, number>();
@@ -31,8 +32,9 @@ export class Budget {
   readonly #waitingClaims = new Map<Claimant, Claim>();
   #isWakeScheduled = false;
 
-  constructor(limit: number) {
+  constructor(limit: number, identityFraction = IDENTITY_FRACTION) {
     this.limitBytes = limit;
+    this.#identityFraction = identityFraction;
   }
 
   get usedBytes(): number {
@@ -90,7 +92,7 @@ export class Budget {
 
   #exceedsIdentityLimit({ identity, bytes }: Claim): boolean {
     const claimedBytes = this.#claimedByIdentity.get(identity) ?? 0;
-    return claimedBytes > 0 && claimedBytes + bytes > this.limitBytes * IDENTITY_FRACTION;
+    return claimedBytes > 0 && claimedBytes + bytes > this.limitBytes * this.#identityFraction;
   }
 
   #fitsLimit({ bytes }: Claim): boolean {

@@ -13,6 +13,11 @@ const HEAP_FRACTION = 1 / 4;
 /** Most that is claimed for a request, as a fraction of the budget: a larger one shall not wait for all others. */
 const CLAIM_FRACTION = 1 / 2;
 
+/** Fraction of the budget of one user. A claim may last as long as its client takes to read what was found. */
+const USER_FRACTION = 1 / 4;
+/** A user with fewer requests than this fraction of the limit is not refused because of others. */
+const RESERVED_FRACTION = 1 / 16;
+
 /** Returns an upper bound of the memory that a request of so many BER elements takes when it is decoded, in bytes. */
 export function decodedBytes(elementCount: number): number {
   return elementCount * ELEMENT_BYTES;
@@ -24,7 +29,7 @@ export function decodedBytes(elementCount: number): number {
  */
 export class LongAdmission {
   /** Memory of decoded requests. Not part of the budget of arriving requests: those wait for requests that run. */
-  readonly budget = new Budget(0);
+  readonly budget = new Budget(0, USER_FRACTION);
   readonly #limits: Config['limits'];
   readonly #quota: RequestQuota;
   readonly #heapBytes: number;
@@ -90,7 +95,10 @@ export class LongAdmission {
   }
 }
 
-/** Limits the number of long requests that run or wait. A single user has at most half of the limit. */
+/**
+ * Limits the number of long requests that run or wait. A single user has at most half of the limit. A user who has few
+ * is admitted beyond it.
+ */
 export class RequestQuota {
   readonly #limits: Pick<Config['limits'], 'longRequests'>;
   #requestCount = 0;
@@ -108,7 +116,8 @@ export class RequestQuota {
   acquire(user: string): void {
     const { longRequests: limit } = this.#limits;
     const userCount = this.#countByUser.get(user) ?? 0;
-    if (this.#requestCount >= limit || userCount * 2 >= limit)
+    const isFull = this.#requestCount >= limit && userCount >= limit * RESERVED_FRACTION;
+    if (isFull || userCount * 2 >= limit)
       throw new LdapError(
         'busy',
         `too many long requests are waiting, ${this.#requestCount} in all and ${userCount} of the same user (limits.longRequests); try again later`,

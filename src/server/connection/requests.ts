@@ -35,6 +35,8 @@ export type ReceivedRequest = RequestMessage | EncodedRequest;
 export interface RequestsOwner extends Transport {
   readonly services: Services;
   readonly longAdmission: LongAdmission;
+  /** The user; of an anonymous client, its network. */
+  readonly identity: string;
   /** Whether no more responses may be sent. */
   readonly isClosing: boolean;
   /** `performance.now()` when the last bytes of the client arrived. */
@@ -131,7 +133,7 @@ export class Requests {
 
   /** Runs the request when it is admitted, in `services.longWorker` if there is one. */
   #runLong(operation: Operation, { bytes, elementCount }: EncodedRequest): Promise<Outcome> {
-    return this.#owner.longAdmission.run(this.session.key, elementCount, operation, async () => {
+    return this.#owner.longAdmission.run(this.#owner.identity, elementCount, operation, async () => {
       if (this.services.longWorker) return this.#runInWorker(operation, bytes);
       operation.message = decodeRequest(bufferOf(bytes), 0, bytes.length, decodeLimits(this.services.config));
       const { request, controls } = operation.message;
