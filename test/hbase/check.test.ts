@@ -138,11 +138,11 @@ describe('a directory over HBase of which an operator has dropped tables', () =>
     await other.expectClean();
   });
 
-  it('changes no name while the index of references to names is lost; they follow again after repair', async () => {
+  it('refuses what the indexes of references and of objectClass answer, until repair has built them anew', async () => {
     const [named, group] = [`cn=named,${SUFFIX}`, `cn=team,${SUFFIX}`];
     await front.person('named');
     await front.add(group, { objectClass: 'groupOfNames', cn: 'team', member: named });
-    await drop(indexTable(testSchema().attribute('member')!.oid));
+    await drop(...['member', 'objectClass'].map((name) => indexTable(testSchema().attribute(name)!.oid)));
     for (const write of [() => front.rename(named, 'cn=moved'), () => other.delete(named)]) {
       const error = await write().catch((reason: LdapError) => reason);
       expect(error).to.include({ result: 'unavailable' });
@@ -150,6 +150,8 @@ describe('a directory over HBase of which an operator has dropped tables', () =>
         .to.contain('index on member')
         .and.to.contain('rowan repair');
     }
+    const searched = await front.find('(cn=named)').catch(({ message }: LdapError) => message);
+    expect(searched).to.contain('index on objectClass').and.to.contain('rowan repair');
     await other.partition.repair();
     await front.rename(named, 'cn=moved');
     await front.partition.settleReferences();
@@ -172,8 +174,11 @@ describe('a directory over HBase of which an operator has dropped tables', () =>
     expect(await broken()).to.have.members(tables.map(({ name }) => `table ${name}`));
     const faults = await checkStore(opened());
     expect(faults.map(({ state, remedy }) => `${state} ${/"rowan repair" makes it anew/.test(remedy)}`)).to.deep.equal(
-      Array(tables.length).fill('fault true'),
+      tables.map((table) => `fault ${table !== TREE_TABLE}`),
     );
+    const stopped = await other.partition.repair().catch(({ message }: Error) => message);
+    expect(stopped).to.contain('stop all servers').and.contain('rowan hbase verify');
+    await other.store.createTable(TREE_TABLE);
     await other.partition.repair();
     await other.expectClean();
     await front.delete(`ou=next,${SUFFIX}`);

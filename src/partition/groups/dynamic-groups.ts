@@ -107,9 +107,10 @@ async function* readGroups(context: SearchContext): AsyncGenerator<DynamicGroup>
   }
 }
 
-export function hasDynamicGroups({ schema, store }: SearchContext): Maybe<boolean> {
+export function hasDynamicGroups({ schema, store, shared }: SearchContext): Maybe<boolean> {
   const { dynamicClass: dynamic } = groupTypes(schema);
   if (!dynamic) return false;
+  shared.indexes.require(schema.requireDescription('objectClass').type);
   return chain(store.postings(OBJECT_CLASS_TABLE, equalityPrefix(dynamic), 1), ({ length }) => length > 0);
 }
 

@@ -130,10 +130,11 @@ async function registerIndex(
     await context.store.dropTable(indexTable(type.oid).name);
     await context.store.createTable(indexTable(type.oid));
   });
+  const rebuilt = context.shared.indexes.isLost(type);
   await context.shared.setIndexes(
     [
       ...indexRecords(context).filter(({ oid }) => oid !== type.oid),
-      { oid: type.oid, substring, ready: false, ...(isMade && { made: true }) },
+      { oid: type.oid, substring, ready: false, ...(isMade && { made: true }), ...(rebuilt && { rebuilt }) },
     ],
     [claimedStep(type.oid, claim)],
   );

@@ -70,6 +70,8 @@ export interface IndexRecord {
   readonly made?: boolean | undefined;
   /** True if the table was found missing: nobody uses or updates the index until it is built anew. */
   readonly lost?: boolean;
+  /** True while an index that was lost is built anew. */
+  readonly rebuilt?: boolean;
 }
 
 /** The list of indexes in the shared row. Every plan guards the list it was made for: a new index misses no entry. */
@@ -78,6 +80,7 @@ export class IndexSet {
   readonly list: readonly Index[];
   readonly #all: readonly Index[];
   readonly #byOid = new Map<string, Index>();
+  readonly #lostTypes: ReadonlySet<AttributeType>;
   /** The bytes of the list in the shared row, for guards. */
   readonly bytes: Buffer;
   readonly recentCounts = new RecentCounts();
@@ -99,6 +102,9 @@ export class IndexSet {
       return { type, table: indexTable(oid).name, hasSubstrings, isReady, hasAllSubstrings, hasPresence, isMade };
     });
     this.list = this.#all.filter((_, i) => !records[i]!.lost);
+    this.#lostTypes = new Set(
+      this.#all.filter((_, i) => records[i]!.lost || records[i]!.rebuilt).map(({ type }) => type),
+    );
     for (const index of this.list) this.#byOid.set(index.type.oid, index);
   }
 
@@ -106,16 +112,17 @@ export class IndexSet {
     return this.#byOid.get(type.oid);
   }
 
-  /** As `ofType`. Throws `unavailable` without an index, which is lost then. */
+  /** As `ofType`, for an index that answers depend on. Throws `unavailable` while it is lost. */
   require(type: AttributeType): Index {
     const index = this.ofType(type);
-    if (!index) throw new LdapError('unavailable', `the index on ${type.name} is lost; run "rowan repair"`);
+    if (!index || this.isLost(type))
+      throw new LdapError('unavailable', `the index on ${type.name} is lost; run "rowan repair"`);
     return index;
   }
 
-  /** Whether the index is in the list, but its table was found missing. */
+  /** Whether the table of the index was found missing, until the index is built anew. */
   isLost(type: AttributeType): boolean {
-    return !this.ofType(type) && this.#all.some((index) => index.type === type);
+    return this.#lostTypes.has(type);
   }
 
   info(): IndexInfo[] {
@@ -126,7 +133,7 @@ export class IndexSet {
         oid: type.oid,
         substring,
         presence,
-        state: this.isLost(type) ? 'lost' : isComplete(index) ? 'ready' : 'building',
+        state: !this.ofType(type) ? 'lost' : isComplete(index) ? 'ready' : 'building',
         ...(index.isMade && { made: true }),
       };
     });

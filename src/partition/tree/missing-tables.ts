@@ -2,18 +2,36 @@ import type { Store } from '../../store/contract.js';
 import { guardsHold, isMissing, type StoreError } from '../../store/store-error.js';
 import { formatIndexRecords, parseIndexRecords } from '../model/index-set.js';
 import { storeFailureOf } from '../model/store-errors.js';
-import { CHANGES_TABLE, DELETED_TABLE, indexTable, MASTER_TABLE, META_TABLE, STATE_TABLE } from '../model/tables.js';
+import {
+  CHANGES_TABLE,
+  DELETED_TABLE,
+  indexTable,
+  MASTER_TABLE,
+  META_TABLE,
+  STATE_TABLE,
+  TREE_TABLE,
+} from '../model/tables.js';
+import { UNIQUE_TABLE } from '../model/unique-rows.js';
 import type { TreeContext } from './tree-context.js';
 
 /** Tables that cannot be made anew. */
-export const VITAL_TABLES: ReadonlySet<string> = new Set([MASTER_TABLE.name, META_TABLE.name]);
+const VITAL_TABLES: ReadonlySet<string> = new Set([MASTER_TABLE.name, META_TABLE.name]);
+/** Tables that servers would take for the truth while repair fills them. */
+const FILLED_AT_REST: ReadonlySet<string> = new Set([TREE_TABLE.name, UNIQUE_TABLE.name]);
 /** Tables whose rows are in no other table. */
 const ONLY_COPIES: ReadonlySet<string> = new Set([CHANGES_TABLE.name, DELETED_TABLE.name, STATE_TABLE.name]);
+
+/** Whether repair makes the table anew. */
+export function isMadeAnew({ table }: { readonly table: string }): boolean {
+  return !VITAL_TABLES.has(table) && !FILLED_AT_REST.has(table);
+}
 
 /** Returns what a missing table means, and what helps. */
 export function describeLoss(table: string): string {
   if (VITAL_TABLES.has(table)) return 'nothing works without it; restore it from a snapshot';
   if (table.startsWith('index_')) return 'searches do without the index; "rowan repair" builds it anew';
+  if (FILLED_AT_REST.has(table))
+    return 'what needs it is refused; stop all servers, make it with the command that "rowan hbase verify" names, then run "rowan repair"';
   const contents = ONLY_COPIES.has(table) ? 'empty' : 'from the entries';
   return `what needs it is refused; "rowan repair" makes it anew, ${contents}`;
 }

@@ -60,6 +60,7 @@ export function specialsOf(context: TreeContext, reader: Reader): Maybe<Specials
   const { era } = nodes;
   const cached = specialsByCache.get(nodes);
   if (cached?.era === era) return cached.specials;
+  context.shared.indexes.require(context.schema.requireDescription('objectClass').type);
   const count = (name: SpecialKind): Maybe<number> =>
     reader.postingCount(OBJECT_CLASS_TABLE, classPrefix(context, name), 1);
   const aliasCount = count('alias');

@@ -1,3 +1,4 @@
+import { LdapError } from '../../ldap/ldap-error.js';
 import type { PlanStep } from '../../store/contract.js';
 import { isGuardFailure } from '../../store/store-error.js';
 import { addIndex } from '../index/index-admin.js';
@@ -6,7 +7,7 @@ import type { Breach } from '../model/directory-types.js';
 import { GROUPS_STEP } from '../model/group-rows.js';
 import { isDamage } from '../model/store-errors.js';
 import { indexTable } from '../model/tables.js';
-import { missingTables, noteMissing, VITAL_TABLES } from '../tree/missing-tables.js';
+import { isMadeAnew, missingTables, noteMissing } from '../tree/missing-tables.js';
 import type { WriteContext } from '../write/context.js';
 import { lossOf, survey } from './check/check.js';
 import type { ReportBreach } from './check/survey.js';
@@ -52,8 +53,8 @@ export async function repair(
 /** Makes missing tables anew, and builds the indexes that are lost. Returns the number of tables and indexes. */
 async function makeTables(context: WriteContext, onBreach: OnRepaired | undefined): Promise<number> {
   const missing = await missingTables(context.store);
-  const vital = missing.find(({ table }) => VITAL_TABLES.has(table));
-  if (vital) throw vital;
+  const vital = missing.find((error) => !isMadeAnew(error));
+  if (vital) throw new LdapError('unavailable', lossOf(vital).message);
   const specs = await context.store.tables();
   let count = 0;
   for (const error of missing) {
