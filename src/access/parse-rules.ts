@@ -1,15 +1,14 @@
-import { isMap, type Node } from 'yaml';
+import { isMap, isScalar, type Node } from 'yaml';
 import type { Schema } from '../schema/schema.js';
 import type { Dn } from '../schema/schema-types.js';
 import { didYouMean, printable } from '../schema/suggest.js';
 import { type Field, type Fields, MarkedYaml, type RuleFault } from './marked-yaml.js';
-import { LimitsReader } from './parse-limits.js';
 import { EVERYTHING, TargetReader } from './parse-target.js';
 import { readDns, WhoReader } from './parse-who.js';
 import { NO_RIGHTS, type RightSet, rightSet, rightsIn } from './right.js';
 import { misfitReason } from './right-fit.js';
 import { RIGHT_WORDS, rightsOfWord } from './right-words.js';
-import type { AccessRule, AccessRules, AttributeSet, PolicyRule } from './rule.js';
+import type { AccessRule, AccessRules, AttributeSet, LimitRule, Limits, PolicyRule, Who } from './rule.js';
 
 export type { RuleFault } from './marked-yaml.js';
 
@@ -26,6 +25,16 @@ const POLICY_KEYS = ['name', 'policy', 'to', 'group'];
 const POLICY_TO_KEYS = ['subtree', 'filter'];
 const MAX_RULES = 10_000;
 const MAX_NAME = 200;
+/** The largest value of each limit. 0 means no limit, except for `inFlight`, which starts at 1. */
+const MAX_VALUES: Readonly<Record<Exclude<keyof Limits, 'timeLimit'>, number>> = {
+  sizeLimit: 2_147_483_647,
+  lookLimit: 2_147_483_647,
+  pageSize: 2_147_483_647,
+  inFlight: 1_000_000,
+};
+const MAX_SECONDS = 86_400;
+const LIMIT_KEYS = ['name', 'who', 'sizeLimit', 'timeLimit', 'lookLimit', 'pageSize', 'inFlight'];
+const UNIT_SECONDS: Readonly<Record<string, number>> = { '': 1, s: 1, m: 60, h: 3600, d: 86_400 };
 /** Placeholder for a policy DN that has a fault. */
 const NO_DN: Dn = { rdns: [], text: '', norm: Buffer.alloc(0) };
 
@@ -40,14 +49,12 @@ class RulesReader {
   readonly #yaml: MarkedYaml;
   readonly #who: WhoReader;
   readonly #target: TargetReader;
-  readonly #limits: LimitsReader;
   readonly #schema: Schema;
 
   constructor(yaml: MarkedYaml, schema: Schema) {
     this.#yaml = yaml;
     this.#who = new WhoReader(yaml, schema);
     this.#target = new TargetReader(yaml, schema);
-    this.#limits = new LimitsReader(yaml, this.#who);
     this.#schema = schema;
   }
 
@@ -61,7 +68,7 @@ class RulesReader {
     }
     return {
       rules: this.#readItems(rules, 'rule', (node, name) => this.#readRule(node, name)),
-      limits: this.#readItems(fields.get('limits'), 'limit', (node, name) => this.#limits.read(node, name)),
+      limits: this.#readItems(fields.get('limits'), 'limit', (node, name) => this.#readLimit(node, name)),
       passwordPolicies: this.#readItems(fields.get('passwordPolicies'), 'password policy', (node, name) =>
         this.#readPolicyRule(node, name),
       ),
@@ -150,6 +157,41 @@ class RulesReader {
     return set;
   }
 
+  #readLimit(node: Node, name: string): LimitRule {
+    const fields = this.#yaml.fields(node, 'a limit', LIMIT_KEYS);
+    const line = this.#yaml.line(node);
+    const field = fields.get('who');
+    const who = this.#who.read(field, line);
+    const entryKey = entryKeyOf(who);
+    if (entryKey) this.#yaml.fault(field!.line, `a limit is for requests, not for entries; take '${entryKey}' away`);
+    return { name, line, who, limits: this.#readLimits(fields, line) };
+  }
+
+  #readLimits(fields: Fields, line: number): Limits {
+    const limits: { -readonly [K in keyof Limits]: Limits[K] } = {};
+    for (const key of Object.keys(MAX_VALUES) as (keyof typeof MAX_VALUES)[]) {
+      const field = fields.get(key);
+      if (field) limits[key] = this.#yaml.wholeNumber(field, key === 'inFlight' ? 1 : 0, MAX_VALUES[key]) ?? 0;
+    }
+    const timeField = fields.get('timeLimit');
+    if (timeField) limits.timeLimit = this.#readSeconds(timeField);
+    if (Object.keys(limits).length === 0)
+      this.#yaml.fault(line, 'it limits nothing; add sizeLimit, timeLimit, lookLimit, pageSize or inFlight');
+    return limits;
+  }
+
+  #readSeconds({ line, value }: Field): number {
+    const timeText = isScalar(value) ? String(value.value) : '';
+    const match = /^(\d{1,9}) ?([smhd]?)$/.exec(timeText.trim());
+    const seconds = match ? Number(match[1]) * UNIT_SECONDS[match[2]!]! : Number.NaN;
+    if (seconds <= MAX_SECONDS) return seconds;
+    this.#yaml.fault(
+      line,
+      `'timeLimit' has to be a number of seconds, or one like "30 s" or "5 m", up to a day; 0: no limit`,
+    );
+    return 0;
+  }
+
   /** Parses the assignment of a password policy to accounts. */
   #readPolicyRule(node: Node, name: string): PolicyRule {
     const fields = this.#yaml.fields(node, 'a password policy', POLICY_KEYS);
@@ -180,4 +222,10 @@ class RulesReader {
 
 function isValidName(text: string): boolean {
   return text !== '' && text.trim() === text && text.length <= MAX_NAME && !/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(text);
+}
+
+function entryKeyOf({ self, attribute, not }: Who): string | undefined {
+  if (self) return 'self';
+  if (attribute) return 'attribute';
+  return not && entryKeyOf(not);
 }

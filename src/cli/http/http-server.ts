@@ -1,9 +1,9 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Logger } from 'pino';
 import { CliError, describeError } from '../exit.js';
-import { boundConnections } from './bounded-connections.js';
 import type { HttpReply, Route } from './route.js';
 
 const MAX_HEADER_BYTES = 8192;
@@ -102,4 +102,39 @@ function sendFailure(response: ServerResponse, error: unknown, log: Logger, { me
   if (!isKnown) log.error({ err: error, method, path: url?.split('?', 1)[0] }, 'an HTTP request failed');
   const [status, headers] = error instanceof Refusal ? [error.status, error.headers] : [isKnown ? 400 : 500];
   void sendReply(response, { status, body: `${describeError(error)}\n` }, headers);
+}
+
+const MAX_CONNECTIONS = 512;
+const MAX_CONNECTIONS_OF_ADDRESS = 16;
+
+/**
+ * Bounds the connections of a server, and those from one address. A new connection takes the place of the connection
+ * that has been idle longest; where all wait for responses, the place of the oldest request.
+ */
+function boundConnections(server: Server): void {
+  /** Whether each connection waits for a response, in the order of their last begins and ends of requests. */
+  const connections = new Map<Socket, boolean>();
+  const renew = (socket: Socket, isBusy: boolean): void => {
+    if (connections.delete(socket)) connections.set(socket, isBusy);
+  };
+  server.on('connection', (socket) => {
+    const { remoteAddress } = socket;
+    const all = [...connections];
+    // Clients of a Unix socket have no address.
+    const others = all.filter(([other]) => remoteAddress !== undefined && other.remoteAddress === remoteAddress);
+    if (others.length >= MAX_CONNECTIONS_OF_ADDRESS) closeOne(others);
+    else if (all.length >= MAX_CONNECTIONS) closeOne(all);
+    connections.set(socket, false);
+    socket.once('close', () => connections.delete(socket));
+  });
+  server.on('request', ({ socket }, response) => {
+    renew(socket, true);
+    response.once('close', () => renew(socket, false));
+  });
+
+  function closeOne(candidates: readonly (readonly [Socket, boolean])[]): void {
+    const [socket] = candidates.find(([, isBusy]) => !isBusy) ?? candidates[0]!;
+    connections.delete(socket);
+    socket.destroy();
+  }
 }

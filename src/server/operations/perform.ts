@@ -1,18 +1,17 @@
-import type { Request } from '../../protocol/ldap-messages.js';
+import type { DeleteRequest, ModifyDnRequest, Request } from '../../protocol/ldap-messages.js';
 import { isCredential } from '../passwords/credentials.js';
+import { actorOf, requireRightsFor } from '../request/access.js';
 import type { Context, SearchReply } from '../request/context.js';
 import { policyRefusalOutcome, resetError } from '../request/password-policy.js';
 import { sessionRights } from '../request/rights.js';
 import { orLastKnown } from '../words/last-known.js';
 import { isPromise, type Maybe } from '../words/maybe.js';
-import type { Outcome } from '../words/outcome.js';
+import { type Outcome, SUCCESS } from '../words/outcome.js';
 import { add } from './add.js';
 import { bind } from './bind.js';
 import { compare } from './compare.js';
-import { deleteEntry } from './delete.js';
 import { extendedOperation } from './extended/extended.js';
 import { modify } from './modify.js';
-import { modifyDn } from './modify-dn.js';
 import { search } from './search.js';
 import { needsNoStore } from './search-virtual.js';
 
@@ -64,4 +63,27 @@ function dispatch(
     case 'extended':
       return extendedOperation(context, request);
   }
+}
+
+/** Delete (RFC 4511 §4.8). */
+async function deleteEntry(context: Context, request: DeleteRequest): Promise<Outcome> {
+  const { services, controls } = context;
+  requireRightsFor(context, 'delete');
+  const dn = services.schema.parseDn(request.dn);
+  await services.partition.delete(dn, actorOf(context), {
+    manageDsaIT: controls.manageDsaIT,
+    refuseLong: services.longWorker !== undefined,
+  });
+  return SUCCESS;
+}
+
+/** Modify DN (RFC 4511 §4.9). */
+async function modifyDn(context: Context, request: ModifyDnRequest): Promise<Outcome> {
+  const { services, controls } = context;
+  requireRightsFor(context, 'modifyDN');
+  const dn = services.schema.parseDn(request.dn);
+  const { newRdn, deleteOldRdn, newSuperior } = request;
+  const options = { manageDsaIT: controls.manageDsaIT, refuseLong: services.longWorker !== undefined };
+  await services.partition.rename(dn, { newRdn, deleteOldRdn, newSuperior }, actorOf(context), options);
+  return SUCCESS;
 }
