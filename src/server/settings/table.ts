@@ -210,7 +210,7 @@ export const settings = {
   },
   'limits.requestBytes': {
     ...size(64 * 1024 ** 2, { min: 1024 ** 2, max: 64 * 1024 ** 3 }, 'at once'),
-    help: 'Requests that arrive or are at work, of all connections of a process together. Large ones wait until there is room, and one user has no more than half of it; each small one counts 6 KiB more than its bytes, or ½ KiB for each of its BER elements. Requests of many elements may take as much again when they are decoded, and wait for that with the same share.',
+    help: 'Requests that arrive or are at work, of all connections of a process together. Large ones wait until there is room, and one user has no more than half of it; each small one counts 6 KiB more than its bytes, or ½ KiB for each of its BER elements. Requests of many elements may take as much again when they are decoded, and one user has a quarter of that.',
   },
   'limits.filterDepth': { ...integer(100, { min: 8, max: 500 }, 'at once'), help: 'Nesting of a filter.' },
   'limits.filterNodes': {
@@ -224,7 +224,7 @@ export const settings = {
   },
   'limits.longRequests': {
     ...integer(1000, { min: 2, max: 1_000_000 }, 'at once'),
-    help: 'Requests of a process at a time that would hold it for long and are done in a thread, or wait for it; one user has no more than half of them. More are answered `busy`.',
+    help: 'Requests of a process at a time that would hold it for long and are done in a thread, or wait for it; one user has no more than half of them. More are answered `busy`, except to a user who has less than a sixteenth of them.',
   },
   'limits.unsentBytes': {
     ...size(4 * 1024 ** 2, { min: 64 * 1024, max: 1024 ** 3 }, 'next connection'),
