@@ -188,7 +188,7 @@ describe('random slapd access lines translated into rules', function () {
     });
     // Neither nothing at all is given, nor is everything told to be inexact.
     expect(counts.exact * 10, `exact in ${JSON.stringify(counts)}`).to.be.greaterThan(counts.rounds);
-    expect(counts.given, `given in ${JSON.stringify(counts)}`).to.be.greaterThan(counts.lost * 2);
+    expect(counts.given, `given in ${JSON.stringify(counts)}`).to.be.greaterThan(counts.lost);
     if (process.env.ROWAN_TELL) console.log(JSON.stringify(counts));
   });
 });
