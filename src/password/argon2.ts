@@ -12,9 +12,12 @@ export interface Argon2Parameters {
 /** OWASP's minimum for argon2id, about 15 ms of one core. */
 export const DEFAULT_ARGON2: Argon2Parameters = { memoryKiB: 19_456, timeCost: 2, parallelism: 1 };
 
-/** The PHC string `$argon2id$v=19$m=19456,t=2,p=1$salt$hash`, in base64 without padding. Version 1.0 has no `v`. */
+/**
+ * The PHC string `$argon2id$v=19$m=19456,t=2,p=1$salt$hash`, in base64 without padding. Version 1.0 has no `v`. OpenLDAP
+ * stores a C string: a NUL and arbitrary bytes may follow.
+ */
 const phcPattern =
-  /^\$argon2(id|i|d)\$(?:v=(16|19)\$)?m=(\d{1,8}),t=(\d{1,4}),p=(\d{1,3})\$([A-Za-z0-9+/]{11,86})\$([A-Za-z0-9+/]{16,172})$/;
+  /^\$argon2(id|i|d)\$(?:v=(16|19)\$)?m=(\d{1,8}),t=(\d{1,4}),p=(\d{1,3})\$([A-Za-z0-9+/]{11,86})\$([A-Za-z0-9+/]{16,172})(?:\0|$)/;
 
 /** The library's numbers of the variants. The library's own enumerations do not exist at run time. */
 const algorithmNumbers: Readonly<Record<string, number>> = { d: 0, i: 1, id: 2 };
@@ -86,7 +89,8 @@ export function verifyArgon2Any(phcs: readonly string[], clear: Buffer): Promise
 
 /** Returns a key that is equal for PHC strings that a single computation verifies: everything but the hash. */
 export function argon2GroupKey(phc: string): string {
-  return `${phc.length} ${phc.slice(0, phc.lastIndexOf('$'))}`;
+  const [cString] = phc.split('\0', 1);
+  return `${cString!.length} ${cString!.slice(0, cString!.lastIndexOf('$'))}`;
 }
 
 function computeHash(argon2Text: Argon2Text, clear: Buffer): Promise<Buffer> {

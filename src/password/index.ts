@@ -21,7 +21,7 @@ export {
   requireBreachedList,
 } from './quality/breached.js';
 export { Judge, JudgingFault, judge } from './quality/judge.js';
-export { clearText, isHashed, isSlow } from './schemes.js';
+export { clearText, isHashed, isSlow, storedForm } from './schemes.js';
 export { SlowWorkAbandoned, SlowWorkFull, slowWork } from './slow-work.js';
 export type { Source } from './source.js';
 export { base32, matchingSteps, newTotpSecret, totpUri } from './totp.js';

@@ -92,6 +92,15 @@ export function isHashed(value: Buffer): boolean {
   return bodyStart(value) !== 0 && knownScheme(value)?.kind !== 'clear';
 }
 
+/**
+ * Returns the form in which a value is stored. OpenLDAP's pw-argon2 verifies C strings, and stores a NUL and another
+ * byte after them: an argon2 value is cut at its first NUL.
+ */
+export function storedForm(value: Buffer): Buffer {
+  const end = knownScheme(value)?.kind === 'argon2' ? value.indexOf(0) : -1;
+  return end < 0 ? value : value.subarray(0, end);
+}
+
 /** Whether verifying the value takes milliseconds. Slow values are verified off the event loop. */
 export function isSlow(storedValue: Buffer): boolean {
   const kind = knownScheme(storedValue)?.kind;

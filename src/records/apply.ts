@@ -61,8 +61,8 @@ async function modify(
   counts: PasswordCounts,
   options: WriteOptions,
 ): Promise<void> {
-  const addedAttributes = changes.flatMap(({ operation, attribute }) => (operation === 'delete' ? [] : attribute));
-  if (!passwords.hasPasswords(addedAttributes)) return partition.modify(dn, changes, actor, options);
+  if (!passwords.hasPasswords(changes.map(({ attribute }) => attribute)))
+    return partition.modify(dn, changes, actor, options);
   const credentials = new CredentialReader(partition.descriptions);
   let attemptCounts = new PasswordCounts();
   const modificationsFor = ({ row }: Target): readonly Modification[] => {

@@ -10,11 +10,14 @@ import {
   MAX_STORED_BYTES,
   type PasswordPolicy,
   passwordKind,
+  storedForm,
   unaffordableValues,
 } from '../password/index.js';
 import type { Schema } from '../schema/index.js';
 import { lockPredicate } from '../server/passwords/account-lock.js';
 import { credentialsAfter } from '../server/passwords/credentials.js';
+import { equalHash } from '../server/passwords/deleted-values.js';
+import { historyInStoredForm } from '../server/passwords/password-history.js';
 import { refuseCostly, refuseUnusableHash } from '../server/passwords/refusals.js';
 
 const MAX_CACHED_ROLES = 1000;
@@ -66,8 +69,8 @@ interface AttributeRole {
 }
 
 /**
- * Converts the passwords of imported records: hashes clear text as {SSHA512}, and leaves out hashes that cost too much
- * to verify. Throws `LdapError` on empty and overlong passwords.
+ * Converts the passwords of imported records: hashes clear text as {SSHA512}, takes hashes in their `storedForm`, and
+ * leaves out those that cost too much to verify. Throws `LdapError` on empty and overlong passwords.
  */
 export class ImportedPasswords {
   readonly #policy: PasswordPolicy;
@@ -144,10 +147,15 @@ export class ImportedPasswords {
 
   /** Returns the modifications to apply. `passwords`: the stored passwords of the entry. */
   convertModify(
-    changes: readonly Modification[],
+    requested: readonly Modification[],
     passwords: readonly Buffer[],
     counts: PasswordCounts,
   ): Modification[] {
+    const changes = requested.map((change): Modification => {
+      const { type, values } = change.attribute;
+      if (change.operation !== 'delete' || !this.#isPassword(type)) return change;
+      return { operation: 'delete', attribute: { type, values: values.map((value) => equalHash(value, passwords)) } };
+    });
     const removals = changes.map(({ operation, attribute }) =>
       operation === 'delete' ? { operation, attribute } : { operation, attribute: { ...attribute, values: [] } },
     );
@@ -180,6 +188,7 @@ export class ImportedPasswords {
     if (this.#refusesCostly) this.#requireAcceptable(passwords, costlyPasswords, keptPasswords);
     return attributes.map((attribute) => {
       const { type, values } = attribute;
+      if (this.#roleOf(type).stateAttribute === 'pwdHistory') return { type, values: values.map(historyInStoredForm) };
       if (!this.#isPassword(type)) return attribute;
       return {
         type,
@@ -209,7 +218,7 @@ export class ImportedPasswords {
       counts.foreignCount++;
       counts.foreignSchemes.add(describeKind(value));
     }
-    return value;
+    return storedForm(value);
   }
 }
 

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { expect } from 'chai';
 import { ExtendedOid } from '../../src/protocol/oids.js';
+import { SLAPD_ARGON2 } from '../password/vectors.js';
 import { encodePasswordModify } from '../protocol/client-values.js';
 import { RawClient } from '../server/raw-client.js';
 import { ADMIN, PASSWORD, PEOPLE, type RunningServer, rowanDoes, Sandbox, SUFFIX, serve } from './rowan.js';
@@ -22,6 +23,10 @@ function remembered(time: string, password: string): string {
   return `pwdHistory: ${time}#1.3.6.1.4.1.1466.115.121.1.40#${stored.length}#${stored}`;
 }
 
+function base64(value: string): string {
+  return Buffer.from(value).toString('base64');
+}
+
 const today = Math.floor(Date.now() / 86_400_000);
 const YESCRYPT = '{CRYPT}$y$j9T$abcdefgh$IUWJt2doU4Kf6E/JP1UkAT3S5O3Q7SSA8SJirXIlEu9';
 const people: Readonly<Record<string, readonly string[]>> = {
@@ -29,6 +34,10 @@ const people: Readonly<Record<string, readonly string[]>> = {
     'pwdChangedTime: 20260101000000Z',
     remembered('20240101000000Z', 'the first'),
     remembered('20250101000000.123456Z', 'the second'),
+  ],
+  argon2: [
+    `userPassword:: ${base64(SLAPD_ARGON2.stored)}`,
+    ...Object.values(SLAPD_ARGON2.history).map((value) => `pwdHistory:: ${base64(value)}`),
   ],
   reset: ['pwdReset: TRUE', 'pwdChangedTime: 20260101000000Z'],
   settled: ['pwdReset: FALSE'],
@@ -62,8 +71,7 @@ objectClass: shadowAccount
 uid: ${uid}
 cn: ${uid}
 sn: ${uid}
-userPassword: ${ssha('right')}
-${[...lines, ...(uid === 'late' ? [] : [`pwdPolicySubentry: ${POLICY}`])].join('\n')}
+${[...(uid === 'argon2' ? [] : [`userPassword: ${ssha('right')}`]), ...lines, ...(uid === 'late' ? [] : [`pwdPolicySubentry: ${POLICY}`])].join('\n')}
 `,
   )
   .join('\n')}
@@ -101,7 +109,7 @@ describe('cli: accounts from elsewhere', () => {
   it('import tells what it took over, and whose passwords nobody can verify', () => {
     expect(said).to.match(/^1 account is locked by what the file says /m);
     expect(said).to.match(
-      /^taken over: pwdChangedTime of 3 accounts, pwdFailureTime of 1 account, pwdHistory of 1 account, pwdReset of 1 account$/m,
+      /^taken over: pwdChangedTime of 3 accounts, pwdFailureTime of 1 account, pwdHistory of 2 accounts, pwdReset of 1 account$/m,
     );
     expect(said).to.match(
       /^1 password cannot be verified here \(\{CRYPT\}\$y\$\): .*\n {2}uid=yescrypt,ou=people,.*\n/m,
@@ -110,24 +118,47 @@ describe('cli: accounts from elsewhere', () => {
   });
 
   it('a password of slapd’s history is refused, another is taken', async () => {
-    const client = await RawClient.open(server.port);
-    expect(await client.bind(dnOf('history'), 'right')).to.equal(0);
-    const change = (password: string) =>
-      client.request({
-        op: 'extended',
-        oid: ExtendedOid.passwordModify,
-        value: encodePasswordModify({
-          userIdentity: undefined,
-          oldPassword: Buffer.from('right'),
-          newPassword: Buffer.from(password),
-        }),
-      });
-    for (const password of ['the first', 'the second', 'right']) {
-      const { code } = await change(password);
-      expect(code, password).to.equal(19);
+    for (const [uid, right, ...former] of [
+      ['history', 'right', 'the first', 'the second'],
+      ['argon2', SLAPD_ARGON2.clear, ...Object.keys(SLAPD_ARGON2.history)],
+    ] as const) {
+      const client = await RawClient.open(server.port);
+      expect(await client.bind(dnOf(uid), right), uid).to.equal(0);
+      const change = (password: string) =>
+        client.request({
+          op: 'extended',
+          oid: ExtendedOid.passwordModify,
+          value: encodePasswordModify({
+            userIdentity: undefined,
+            oldPassword: Buffer.from(right),
+            newPassword: Buffer.from(password),
+          }),
+        });
+      for (const password of [...former, right]) {
+        const { code } = await change(password);
+        expect(code, password).to.equal(19);
+      }
+      expect((await change('the third')).code).to.equal(0);
+      client.close();
     }
-    expect((await change('the third')).code).to.equal(0);
-    client.close();
+  });
+
+  it('values that slapd ends with a NUL are stored without it, and a change record of slapd deletes them', async () => {
+    const dn = dnOf('nul');
+    const entry = (lines: string) => `dn: ${dn}\n${lines}\n\n`;
+    const write = (name: string, text: string) => {
+      writeFileSync(sandbox.path(name), text);
+      return rowanDoes(['import', sandbox.path(name), '--data', sandbox.data]);
+    };
+    const [former] = Object.values(SLAPD_ARGON2.history);
+    const value = base64(SLAPD_ARGON2.stored);
+    const person = 'objectClass: inetOrgPerson\nuid: nul\ncn: nul\nsn: nul';
+    await write('nul.ldif', entry(`${person}\nuserPassword:: ${value}\npwdHistory:: ${base64(former!)}`));
+    const exported = (await rowanDoes(['export', '--base', dn, '--data', sandbox.data])).replaceAll('\n ', '');
+    expect(exported).to.contain(`\nuserPassword: ${SLAPD_ARGON2.stored.slice(0, -2)}\n`);
+    expect(exported).to.contain(`\npwdHistory: ${former!.slice(0, -2).replace('#105#', '#103#')}\n`);
+    await write('delete.ldif', entry(`changetype: modify\ndelete: userPassword\nuserPassword:: ${value}\n-`));
+    expect(await bind(dn, SLAPD_ARGON2.clear)).to.equal(49);
   });
 
   it('loginDisabled locks, until it is unlocked', async () => {

@@ -80,6 +80,12 @@ describe('cost of failed binds', () => {
     expect(needsUpgrade(alone, policy, [await hashPassword(bytes('b'), policy, [alone])])).to.equal(false);
   });
 
+  it('values of one salt cost one computation, with the NUL of slapd or without', () => {
+    const stored = argon2(65_536, 2);
+    const other = bytes(`${stored.toString().replace(/.{4}$/, 'AAAA')}\0K`);
+    expect(failureCost([stored, other], policy)).to.equal(costOf(stored));
+  });
+
   it('a failed bind never pays for a hash above the bound, which verifies nothing', async () => {
     const dear = await hashPassword(bytes('right'), { ...policy, argon2: { ...policy.argon2, timeCost: 8 } });
     const strict = { ...policy, maxCost: DEFAULT_ARGON2_COST };

@@ -5,6 +5,19 @@
 const clear = 'correct hörse';
 const long = 'x'.repeat(80);
 
+/** What slapd 2.5 itself stores under `password-hash {ARGON2}`: the encoded hash, a NUL, and another byte. */
+export const SLAPD_ARGON2 = {
+  clear: 'third long secret',
+  stored: '{ARGON2}$argon2i$v=19$m=4096,t=3,p=1$Sw0dpl4zN8yxZ3fgRI36nQ$OvPgqnnr4PPn4YMYGTPJB1zDOZ+mCI4Ci6ol698pM24\0\0',
+  /** Values of pwdHistory, in the same form, and their passwords. */
+  history: {
+    'first long secret':
+      '20261128120515Z#1.3.6.1.4.1.1466.115.121.1.40#105#{ARGON2}$argon2i$v=19$m=4096,t=3,p=1$ySvH7SenupTo/NFml5xQ9g$KthJ5Orgs7Cd09AZWb5liq+LxHz/KrXnk9vvpdnN4c0\0\0',
+    'second long secret':
+      '20261128120515Z#1.3.6.1.4.1.1466.115.121.1.40#105#{ARGON2}$argon2i$v=19$m=4096,t=3,p=1$kfUDtTzK2Z/XKm7k2zsTYw$GFzZPrz+jb7TNiPzcbrfkRHlOy7q+1EgIKV8MwBuCE0\0\0',
+  },
+} as const;
+
 /** Answered at once. */
 export const fastVectors: readonly (readonly [stored: string, clear: string])[] = [
   ['{MD5}MPGMX14/WpyXUAPsEPAZWA==', clear],
@@ -44,6 +57,8 @@ export const slowVectors: readonly (readonly [stored: string, clear: string])[] 
   ['{ARGON2}$argon2i$v=16$m=256,t=2,p=1$c29tZXNhbHQxMjM0NTY3OA$47+7pwJ6cE/14xjRtKX8z7ThQzpxvSxdz1TjiAd1KBU', clear],
   ['{ARGON2}$argon2id$v=19$m=1024,t=3,p=4$c29tZXNhbHQxMjM0NTY3OA$kJ9t+3PXoVOAIWUCldQc3SMBIfnSpxQc', clear],
   ['{ARGON2}$argon2i$v=19$m=4096,t=3,p=1$vsoCTq7paUATwOF14Lx/zg$YxiZSIG8qwJ8rqKRkVJzR/7w7fD3/42NpAL2fm9Lt+k', 'secret'],
+  [SLAPD_ARGON2.stored, SLAPD_ARGON2.clear],
+  [SLAPD_ARGON2.stored.replace(/\0$/, 'K$'), SLAPD_ARGON2.clear],
   ['{CRYPT}$1$abcdefgh$L9uHN1rMqygIoj.XIVou50', clear],
   ['{CRYPT}$1$x$1uBgl7IzRnPPE026FWEcl.', clear],
   ['{CRYPT}$1$abcdefgh$06aFAnVfqM7H4kDMwscRI1', long],

@@ -3,6 +3,7 @@ import { slowWork } from '../../src/password/index.js';
 import { ExtendedOid } from '../../src/protocol/oids.js';
 import type { SettingValues } from '../../src/server/settings/index.js';
 import { hold } from '../password/hold.js';
+import { SLAPD_ARGON2 } from '../password/vectors.js';
 import { encodePasswordModify } from '../protocol/client-values.js';
 import { ADMIN, addPerson, attributes, CHEAP, personDn, type Running, start, testSchema } from './directory.js';
 import { RawClient, simpleBind } from './raw-client.js';
@@ -138,6 +139,16 @@ describe('server: passwords', () => {
     expect(running.lines.join('')).not.to.match(/Hunter2|X-VENDOR/);
     expect((await modify('p0', 'delete', values[0]!)).code).to.equal(0);
     expect(await stored('p0')).to.deep.equal([values[1]]);
+  });
+
+  it('of slapd’s argon2 end at a NUL, when they are stored and when they are deleted', async () => {
+    await begin();
+    const { stored: sent, clear } = SLAPD_ARGON2;
+    expect((await modify('p0', 'replace', sent)).code).to.equal(0);
+    expect(await stored('p0')).to.deep.equal([sent.slice(0, -2)]);
+    expect(await bindAs('p0', clear)).to.equal(0);
+    expect((await modify('p0', 'delete', sent)).code).to.equal(0);
+    expect(await bindAs('p0', clear)).to.equal(49);
   });
 
   it('of a user are given in the clear by the user, unless passwords.allowHashed lets them be hashed', async () => {

@@ -1,5 +1,5 @@
 import type { Modification } from '../../ldap/ldap-types.js';
-import { clearText, isHashed, type PasswordMatcher } from '../../password/index.js';
+import { clearText, isHashed, type PasswordMatcher, storedForm } from '../../password/index.js';
 import type { Schema } from '../../schema/index.js';
 import { isPasswordAttribute } from './password-hashing.js';
 
@@ -28,6 +28,13 @@ export async function resolveDeletedPasswords(
 
 /** Returns the stored value equal to `sent` or verified by it as a clear password, and `sent` when there is none. */
 async function storedValue(sent: Buffer, stored: readonly Buffer[], matches: PasswordMatcher): Promise<Buffer> {
-  if (stored.some((value) => value.equals(sent)) || isHashed(sent)) return sent;
+  const equal = equalHash(sent, stored);
+  if (stored.includes(equal) || isHashed(sent)) return equal;
   return (await matches.findMatch(clearText(sent), stored)) ?? sent;
+}
+
+/** Returns the stored value whose `storedForm` is that of `sent`, and `sent` when there is none. */
+export function equalHash(sent: Buffer, stored: readonly Buffer[]): Buffer {
+  const exact = stored.find((value) => value.equals(sent));
+  return exact ?? stored.find((value) => storedForm(value).equals(storedForm(sent))) ?? sent;
 }

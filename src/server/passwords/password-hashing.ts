@@ -9,6 +9,7 @@ import {
   passwordKind,
   type Source,
   slowWork,
+  storedForm,
 } from '../../password/index.js';
 import type { Schema } from '../../schema/index.js';
 import type { Config } from '../settings/index.js';
@@ -100,7 +101,7 @@ export class PasswordHashing {
     if (kind === 'clear') return this.hash(clearText(value), siblings, source);
     refuseUnusableHash(value, this.policy);
     if (kind === 'foreign') this.#warnOfForeign();
-    return value;
+    return storedForm(value);
   }
 
   /** Warns once of hashes in unknown schemes. Does not log the scheme: it may be a part of a clear password. */

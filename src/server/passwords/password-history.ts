@@ -1,4 +1,5 @@
 import { generalizedTime } from '../../partition/model/csn.js';
+import { storedForm } from '../../password/index.js';
 
 /**
  * Values of pwdHistory (draft-behera-ldap-password-policy-10 §5.3.7) consist of the time, the OID of the syntax, the
@@ -21,4 +22,13 @@ export function rememberedPasswords(history: readonly Buffer[]): Buffer[] {
     }
     return [value.subarray(separatorOffset + 1)];
   });
+}
+
+/** Returns a value of pwdHistory with the stored password in its `storedForm`. */
+export function historyInStoredForm(value: Buffer): Buffer {
+  const [stored] = rememberedPasswords([value]);
+  const cut = stored && storedForm(stored);
+  if (!cut || cut.length === stored.length) return value;
+  const [time, syntax] = value.toString('latin1').split('#', 2);
+  return Buffer.concat([Buffer.from(`${time}#${syntax}#${cut.length}#`, 'latin1'), cut]);
 }
