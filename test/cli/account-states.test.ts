@@ -45,6 +45,7 @@ pwdLockout: TRUE
 pwdMaxFailure: 3
 pwdLockoutDuration: 100000
 pwdMaxAge: 1000000
+pwdGraceAuthNLimit: 3
 pwdMaxIdle: 1000000
 `,
     );

@@ -21,7 +21,7 @@ export interface ModelPolicy {
   readonly maxDelay: number;
   readonly maxAge: number;
   readonly expireWarning: number;
-  /** Undefined: three. */
+  /** Undefined: none. */
   readonly graceLimit: number | undefined;
   readonly graceExpiry: number;
   readonly maxIdle: number;
@@ -166,7 +166,7 @@ export class AccountModel {
       const isWarned = policy.expireWarning > 0 && age >= policy.maxAge - policy.expireWarning;
       return isWarned ? { code: 0, expiresIn: policy.maxAge - age } : DONE;
     }
-    const left = (policy.graceLimit ?? 3) - this.#graceUses.length;
+    const left = (policy.graceLimit ?? 0) - this.#graceUses.length;
     const isOver = policy.graceExpiry > 0 && age >= policy.maxAge + policy.graceExpiry;
     if (left <= 0 || isOver) return { code: 49, error: ERROR.passwordExpired };
     this.#graceUses.push(now);

@@ -73,7 +73,7 @@ describe('server: password policy', () => {
   const OLD = { pwdChangedTime: '20200101000000Z' };
   const grace = (left: number) => seq(tlv(0xa0, tlv(0x81, [left]))).toString('hex');
 
-  it('an expired password takes its grace logins, three unless said, and is refused as expired then', async () => {
+  it('an expired password takes its grace logins, and is refused as expired then', async () => {
     const one = await begin(EXPIRED, { old: OLD, used: { ...OLD, pwdGraceUseTime: '20260101000000Z' } });
     expect(await bind(one, personDn('old'), 'right')).to.include({ code: 0, told: grace(1) });
     expect(await bind(one, personDn('old'), 'right')).to.include({ code: 0, told: grace(0) });
@@ -94,8 +94,13 @@ describe('server: password policy', () => {
     for (const again of [await spent('right'), await spent('right')]) expect(again).to.equal(wrong);
   });
 
-  it('grace logins are three unless the policy says so, and are each counted when they are used at once', async () => {
+  it('a policy without pwdGraceAuthNLimit allows no grace login (draft-behera-10 §5.2.9)', async () => {
     const one = await begin({ pwdMaxAge: '1000' }, { old: OLD });
+    expect(await bind(one, personDn('old'), 'right')).to.include({ code: 49, told: policyError(0).toString('hex') });
+  });
+
+  it('grace logins are each counted when they are used at once', async () => {
+    const one = await begin({ pwdMaxAge: '1000', pwdGraceAuthNLimit: '3' }, { old: OLD });
     const codes = await Promise.all(Array.from({ length: 8 }, () => bind(one, personDn('old'), 'right')));
     expect(codes.filter(({ code }) => code === 0)).to.have.length(3);
     expect((await bind(one, personDn('old'), 'right')).code).to.equal(49);
@@ -202,7 +207,7 @@ describe('server: password policy', () => {
     const { now } = Date;
     const time = now();
     const fresh = { pwdChangedTime: generalizedTime(time) };
-    const limits: Record<string, Record<string, string>> = { none: { pwdGraceAuthNLimit: '0' }, some: {} };
+    const limits: Record<string, Record<string, string>> = { none: {}, some: { pwdGraceAuthNLimit: '3' } };
     try {
       for (const [kind, limit] of Object.entries(limits)) {
         Date.now = () => time;

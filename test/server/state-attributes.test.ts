@@ -32,6 +32,7 @@ describe('server: attributes of account states', () => {
       pwdLockout: 'TRUE',
       pwdMaxFailure: '3',
       pwdMaxAge: '1000',
+      pwdGraceAuthNLimit: '3',
       pwdMaxIdle: '1000000000',
     });
     admin = await RawClient.open(one.port);

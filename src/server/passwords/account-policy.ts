@@ -15,8 +15,8 @@ export type AccountPolicy = Readonly<ReturnType<typeof policyOfValues>>;
 
 /** `values`: attribute values by attribute name in lower case. */
 function policyOfValues(values: ReadonlyMap<string, readonly string[]>) {
-  const number = (name: string, defaultValue = 0) => {
-    const value = Number(values.get(name.toLowerCase())?.[0] ?? defaultValue);
+  const number = (name: string) => {
+    const value = Number(values.get(name.toLowerCase())?.[0] ?? 0);
     return Number.isSafeInteger(value) && value > 0 ? value : 0;
   };
   const flag = (name: string, defaultValue = false) => {
@@ -37,8 +37,8 @@ function policyOfValues(values: ReadonlyMap<string, readonly string[]>) {
     maxLength: number('pwdMaxLength'),
     /** Time before the expiry from which binds get a warning. */
     expireWarning: seconds('pwdExpireWarning'),
-    /** Number of binds that are allowed with an expired password. */
-    graceLimit: number('pwdGraceAuthNLimit', DEFAULT_GRACE_LOGINS),
+    /** Number of binds that are allowed with an expired password. An entry without the attribute allows none (§5.2.9). */
+    graceLimit: number('pwdGraceAuthNLimit'),
     /** Time after the expiry in which these binds are allowed; 0: without limit. */
     graceExpiry: seconds('pwdGraceExpiry'),
     lockout: flag('pwdLockout'),
@@ -64,13 +64,15 @@ function policyOfValues(values: ReadonlyMap<string, readonly string[]>) {
 }
 
 const MAX_SCORE = 4;
-/** sssd binds several times to change an expired password. */
-const DEFAULT_GRACE_LOGINS = 3;
 /** Limit of pwdInHistory. A change of password may verify each remembered password. */
 const MAX_HISTORY = 24;
 
 const MINUTE = 60_000;
-const NO_POLICY = policyOfValues(new Map());
+/**
+ * The policy of an account whose own attributes limit it, such as `shadowMax`, and that no policy entry is about. sssd
+ * binds several times to change an expired password, so some grace logins are allowed.
+ */
+const NO_POLICY: AccountPolicy = { ...policyOfValues(new Map()), graceLimit: 3 };
 
 /** Returns the policy with the maximum age that the entry sets (ms; undefined: the entry sets none). */
 export function withMaxAge(policy: AccountPolicy | undefined, maxAge: number | undefined): AccountPolicy | undefined {
