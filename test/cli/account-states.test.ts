@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { expect } from 'chai';
+import { Random } from '../schema/random.js';
 import { RawClient } from '../server/raw-client.js';
 import { ADA, PEOPLE, rowanDoes, Sandbox, SUFFIX, serve } from './rowan.js';
 
@@ -79,5 +80,42 @@ pwdMaxIdle: 1000000
     expect(again).to.match(/^pwdAccountLockedTime: 20/m);
     const plain = await rowanDoes(['export', '--no-operational', '--data', from.data]);
     expect(plain).to.not.include('pwdFailureTime');
+  });
+
+  it('a restored folder is exported as the first was, byte for byte', async () => {
+    const random = new Random();
+    const time = () => `20${10 + random.below(16)}0${1 + random.below(9)}1${random.below(10)}000000Z`;
+    const some = (value: () => string) => [...new Set(Array.from({ length: random.below(9) }, value))];
+    const uids = Array.from({ length: 20 }, (_, i) => `r${i}`);
+    const entries = uids.map((uid) => {
+      const stored = `{CLEARTEXT}${uid}`;
+      const remembered = () => `${time()}#1.3.6.1.4.1.1466.115.121.1.40#${stored.length}#${stored}`;
+      const lines = [
+        ...['objectClass: inetOrgPerson', `uid: ${uid}`, `cn: ${uid}`, `sn: ${uid}`, 'userPassword: {CLEARTEXT}right'],
+        ...some(time).map((value) => `pwdFailureTime: ${value}`),
+        ...some(time).map((value) => `pwdGraceUseTime: ${value}`),
+        ...some(remembered).map((value) => `pwdHistory: ${value}`),
+        `pwdLastSuccess: ${time()}`,
+      ];
+      return `dn: uid=${uid},${PEOPLE}\n${random.shuffle(lines).join('\n')}\n`;
+    });
+    const load = async (sandbox: Sandbox, ldif: string) => {
+      const file = sandbox.path('restored.ldif');
+      writeFileSync(file, ldif);
+      await rowanDoes(['import', file, '--data', sandbox.data]);
+    };
+    const read = ({ data }: Sandbox) => rowanDoes(['export', ...UNDER, '--data', data]);
+    await load(from, entries.join('\n'));
+    const tries = Array.from({ length: 60 }, () => {
+      return [`uid=${random.pick(uids)},${PEOPLE}`, random.pick(['right', 'right', 'wrong'])] as const;
+    });
+    await binds(from.data, tries);
+    const first = await read(from);
+    const restored = new Sandbox();
+    await restored.init();
+    await load(restored, first);
+    const second = await read(restored);
+    await restored.remove();
+    expect(second.split('\n'), `ROWAN_SEED=${random.seed} repeats it`).to.deep.equal(first.split('\n'));
   });
 });

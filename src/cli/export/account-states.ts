@@ -22,7 +22,10 @@ export class AccountStates {
     this.#services = { partition, policies, credentialReader: new CredentialReader(partition.descriptions) };
   }
 
-  /** Replaces stored state attributes by the current account state. On damage, `onLost` gets a state attribute. */
+  /**
+   * Replaces stored state attributes by the current account state. The result is in the order of a row that stores these
+   * attributes. On damage, `onLost` gets a state attribute.
+   */
   async withStates(
     entry: SalvagedEntry,
     attributes: ExportAttribute[],
@@ -51,6 +54,11 @@ export class AccountStates {
     const states = STATE_ATTRIBUTES.map((type) => ({ type, values: values[type] }));
     const sinceMs = account?.changed === undefined ? (await partition.accountState(id))?.since : undefined;
     const changeTimes = sinceMs ? [{ type: 'pwdChangedTime', values: [Buffer.from(generalizedTime(sinceMs))] }] : [];
-    return [...attributes.filter(isKept), ...states.filter(({ values }) => values.length > 0), ...changeTimes];
+    const replaced = [
+      ...attributes.filter(isKept),
+      ...states.filter(({ values }) => values.length > 0),
+      ...changeTimes,
+    ];
+    return replaced.sort((a, b) => (a.type < b.type ? -1 : 1));
   }
 }
