@@ -25,6 +25,6 @@ export { clearText, isHashed, isSlow, storedForm } from './schemes.js';
 export { SlowWorkAbandoned, SlowWorkFull, slowWork } from './slow-work.js';
 export type { Source } from './source.js';
 export { base32, matchingSteps, newTotpSecret, totpUri } from './totp.js';
-export { describeKind, isVerifiable, passwordKind } from './verifiable.js';
+export { describeKind, isVerifiable, passwordKind, unverifiableReason } from './verifiable.js';
 export { failureCost, PasswordVerifier } from './verifier.js';
 export { verifyPassword } from './verify.js';

@@ -1,8 +1,10 @@
 import { parseArgon2 } from './argon2.js';
+import { untriedValues } from './cost-groups.js';
 import { isValidCrypt } from './crypt/forms.js';
 import { parseDigest } from './digest.js';
 import { MAX_STORED_BYTES } from './limits.js';
 import { parsePbkdf2 } from './pbkdf2.js';
+import type { PasswordPolicy } from './policy.js';
 import { bodyStart, isHashed, knownScheme } from './schemes.js';
 
 /** Whether a password may verify against the value: known scheme, well-formed text, within the limits. */
@@ -45,4 +47,19 @@ export function describeKind(value: Buffer): string {
   if (!scheme) return 'an unknown {SCHEME}';
   const cryptId = scheme.kind === 'crypt' && /^\$[0-9a-z]{1,4}\$/.exec(value.toString('latin1', bodyStart(value)));
   return `{${scheme.name}}${cryptId ? cryptId[0] : ''}`;
+}
+
+/**
+ * Returns why no password verifies against any of the stored values of an entry, for logs and lists. Undefined when a
+ * password may verify, and when there are no values.
+ */
+export function unverifiableReason(storedValues: readonly Buffer[], policy: PasswordPolicy): string | undefined {
+  const untried = untriedValues(storedValues, policy);
+  if (storedValues.some((value) => isVerifiable(value) && !untried.includes(value))) return undefined;
+  const [first] = storedValues;
+  if (!first) return undefined;
+  const foreign = storedValues.find((value) => !isVerifiable(value));
+  const kind = describeKind(foreign ?? first);
+  const scheme = kind.startsWith('{') ? `scheme ${kind}` : kind;
+  return `${scheme} ${foreign ? 'cannot be verified here' : 'costs more to verify than passwords.maxCost allows'}`;
 }

@@ -55,7 +55,7 @@ export async function applyChange(
 async function modify(
   partition: Partition,
   dn: Dn,
-  { changes }: LdifModify,
+  { dn: dnText, changes }: LdifModify,
   actor: Actor,
   passwords: ImportedPasswords,
   counts: PasswordCounts,
@@ -67,7 +67,7 @@ async function modify(
   let attemptCounts = new PasswordCounts();
   const modificationsFor = ({ row }: Target): readonly Modification[] => {
     attemptCounts = new PasswordCounts();
-    return passwords.convertModify(changes, credentials.read(row).passwords, attemptCounts);
+    return passwords.convertModify(dnText, changes, credentials.read(row).passwords, attemptCounts);
   };
   await partition.modify(dn, modificationsFor, actor, options);
   counts.add(attemptCounts);

@@ -36,6 +36,8 @@ export class PasswordCounts {
   readonly foreignSchemes = new Set<string>();
   /** DNs of the first entries with foreign hashes. */
   readonly foreignEntryDns = new Set<string>();
+  /** Number of further entries with foreign hashes. */
+  unlistedEntryCount = 0;
   /** Hashes that were left out: verifying the entry's passwords would cost more than the settings allow. */
   tooCostlyCount = 0;
   /** Accounts that the file declares locked. No bind with their passwords succeeds. */
@@ -49,9 +51,14 @@ export class PasswordCounts {
     this.tooCostlyCount += counts.tooCostlyCount;
     this.lockedCount += counts.lockedCount;
     for (const kind of counts.foreignSchemes) this.foreignSchemes.add(kind);
-    for (const dn of counts.foreignEntryDns)
-      if (this.foreignEntryDns.size < MAX_LISTED_ENTRIES) this.foreignEntryDns.add(dn);
+    for (const dn of counts.foreignEntryDns) this.listForeign(dn);
+    this.unlistedEntryCount += counts.unlistedEntryCount;
     for (const [name, accounts] of counts.accountStates) this.countState(name, accounts);
+  }
+
+  listForeign(dn: string): void {
+    if (this.foreignEntryDns.size < MAX_LISTED_ENTRIES) this.foreignEntryDns.add(dn);
+    else if (!this.foreignEntryDns.has(dn)) this.unlistedEntryCount++;
   }
 
   countState(name: string, accountCount = 1): void {
@@ -123,10 +130,7 @@ export class ImportedPasswords {
       const { stateAttribute } = this.#roleOf(type);
       if (stateAttribute && String(values[0]).toUpperCase() !== 'FALSE') counts.countState(stateAttribute);
     }
-    const isForeign = (value: Buffer) => passwordKind(value) === 'foreign';
-    if (attributes.some(({ type, values }) => this.#isPassword(type) && values.some(isForeign)))
-      counts.foreignEntryDns.add(dn);
-    return this.#convert(attributes, [], counts).filter(({ values }) => values.length > 0);
+    return this.#convert(dn, attributes, [], counts).filter(({ values }) => values.length > 0);
   }
 
   /**
@@ -147,6 +151,7 @@ export class ImportedPasswords {
 
   /** Returns the modifications to apply. `passwords`: the stored passwords of the entry. */
   convertModify(
+    dn: string,
     requested: readonly Modification[],
     passwords: readonly Buffer[],
     counts: PasswordCounts,
@@ -162,6 +167,7 @@ export class ImportedPasswords {
     const keptPasswords = credentialsAfter(this.#schema, passwords, removals);
     const additions = changes.filter(({ operation }) => operation !== 'delete');
     const convertedAttributes = this.#convert(
+      dn,
       additions.map(({ attribute }) => attribute),
       keptPasswords,
       counts,
@@ -178,6 +184,7 @@ export class ImportedPasswords {
 
   /** Returns the attributes to store, without values that cost too much. `keptPasswords`: those that stay. */
   #convert(
+    dn: string,
     attributes: readonly PartialAttribute[],
     keptPasswords: readonly Buffer[],
     counts: PasswordCounts,
@@ -192,7 +199,7 @@ export class ImportedPasswords {
       if (!this.#isPassword(type)) return attribute;
       return {
         type,
-        values: values.flatMap((value) => this.#convertValue(value, costlyPasswords.includes(value), counts) ?? []),
+        values: values.flatMap((value) => this.#convertValue(dn, value, costlyPasswords.includes(value), counts) ?? []),
       };
     });
   }
@@ -204,7 +211,7 @@ export class ImportedPasswords {
   }
 
   /** Returns undefined when the value is left out. */
-  #convertValue(value: Buffer, isTooCostly: boolean, counts: PasswordCounts): Buffer | undefined {
+  #convertValue(dn: string, value: Buffer, isTooCostly: boolean, counts: PasswordCounts): Buffer | undefined {
     const kind = passwordKind(value);
     if (kind === 'clear') {
       counts.hashedCount++;
@@ -217,6 +224,7 @@ export class ImportedPasswords {
     if (kind === 'foreign') {
       counts.foreignCount++;
       counts.foreignSchemes.add(describeKind(value));
+      counts.listForeign(dn);
     }
     return storedForm(value);
   }

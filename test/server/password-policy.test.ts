@@ -6,6 +6,7 @@ import { Partition } from '../../src/partition/index.js';
 import { generalizedTime } from '../../src/partition/model/csn.js';
 import { STATE_TABLE } from '../../src/partition/model/tables.js';
 import { ControlOid, ExtendedOid } from '../../src/protocol/oids.js';
+import { TOTP_SECRET } from '../../src/server/passwords/second-factor.js';
 import type { Plan } from '../../src/store/contract.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
 import { costOfHashing } from '../password/cost-of-hashing.js';
@@ -48,7 +49,7 @@ describe('server: password policy', () => {
   /** A server under this default policy; the users bring what they have as an import does. */
   async function begin(
     values: Readonly<Record<string, string>>,
-    users: Record<string, Record<string, string>>,
+    users: Record<string, Record<string, string | readonly string[]>>,
     rules?: string,
   ) {
     const one = await start(DEFAULT, 1, undefined, rules);
@@ -397,6 +398,62 @@ describe('server: password policy', () => {
       expect((await passwordModify(ADA, 'right', 'new one')).code).to.equal(49);
       expect((await bind(one, ADA, 'right')).code).to.equal(49);
     });
+  });
+
+  it('a hash that cannot be verified locks nobody: the log names its scheme, and the bind costs what others do', async () => {
+    const foreign = '{CRYPT}$gy$j9T$abcdefgh$IUWJt2doU4Kf6E/JP1UkAT3S5O3Q7SSA8SJirXIlEu9';
+    const dear = `{PBKDF2-SHA256}2000000$c2FsdHNhbHQ$${'A'.repeat(43)}`;
+    const rules = `rules:
+  - { name: users read, who: { users: true }, allow: [view] }
+  - { name: users compare, who: { users: true }, to: { attributes: [userPassword] }, allow: [compare] }
+`;
+    const users = {
+      gost: { userPassword: foreign },
+      sasl: { userPassword: '{SASL}sasl@EXAMPLE.COM' },
+      unknown: { userPassword: '{X-VENDOR}Hunter2' },
+      broken: { userPassword: '{ARGON2}$argon2id$v=19$m=8' },
+      dear: { userPassword: dear },
+      all: { userPassword: [foreign, dear, '{SASL}all@EXAMPLE.COM'] },
+      coded: { userPassword: foreign, [TOTP_SECRET]: '{AES256GCM}x' },
+      some: { userPassword: [foreign, '{CLEARTEXT}right'] },
+      plain: {},
+    };
+    const one = await begin({ pwdLockout: 'TRUE', pwdMaxFailure: '3' }, users, rules);
+    const admin = await RawClient.open(one.port);
+    await admin.bind(ADMIN.dn, ADMIN.password);
+    const failures = async (uid: string): Promise<number> => {
+      const { entries } = await admin.search(personDn(uid), { scope: 'base', attributes: ['pwdFailureTime'] });
+      return entries[0]!.attributes.get('pwdFailureTime')?.length ?? 0;
+    };
+    const plain = await RawClient.open(one.port);
+    expect(await plain.bind(personDn('plain'), 'right')).to.equal(0);
+    const value = Buffer.from('wrong');
+    const counted: Record<string, number> = {};
+    const costs = new Set<number>();
+    for (const uid of Object.keys(users)) {
+      const dn = personDn(uid);
+      costs.add(await costOfHashing(async () => expect(await bind(one, dn, 'wrong')).to.include({ code: 49 })));
+      const compare = { op: 'compare', dn, attribute: 'userPassword', value } as const;
+      expect((await plain.request(compare)).code, uid).to.equal(5);
+      counted[uid] = await failures(uid);
+    }
+    expect(counted).to.deep.equal({
+      ...{ gost: 0, sasl: 0, unknown: 0, broken: 0, dear: 0, all: 0, coded: 0, some: 2, plain: 2 },
+    });
+    expect(costs.size).to.equal(1);
+    const reasons = one.lines.flatMap((line) => /failed bind: ([^"]*)/.exec(line)?.[1] ?? []);
+    expect(reasons).to.deep.equal([
+      'scheme {CRYPT}$gy$ cannot be verified here',
+      'scheme {SASL} cannot be verified here',
+      'an unknown {SCHEME} cannot be verified here',
+      'scheme {ARGON2} cannot be verified here',
+      'scheme {PBKDF2-SHA256} costs more to verify than passwords.maxCost allows',
+      'scheme {CRYPT}$gy$ cannot be verified here',
+      'scheme {CRYPT}$gy$ cannot be verified here',
+      'wrong password',
+      'wrong password',
+    ]);
+    for (const client of [admin, plain]) client.close();
   });
 
   it('a missing password policy is reported once, when the server starts, and does not apply', async () => {

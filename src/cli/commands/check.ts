@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
-import type { Dangling } from '../../partition/index.js';
+import { LdapError } from '../../ldap/ldap-error.js';
+import { type Dangling, type Partition, uuidText } from '../../partition/index.js';
 import type { Breach } from '../../partition/model/directory-types.js';
 import {
   costOf,
@@ -13,6 +14,7 @@ import {
   untriedValues,
 } from '../../password/index.js';
 import { hashPolicyOf } from '../../server/passwords/hash-policy.js';
+import { printable } from '../../server/words/printable.js';
 import { findPageDamage, RESTORE_REMEDY, requireUndamagedPages } from '../damaged-pages.js';
 import { ExitCode, formatNumber } from '../exit.js';
 import { withDirectory } from '../open-directory.js';
@@ -41,25 +43,39 @@ Examples:
     rowan repair --references --data data
 `;
 
-/** Prints notes about stored passwords. Notes are no breaches: the passwords were valid when they were stored. */
-function printNotes(policy: PasswordPolicy, where: string, storedPasswords: readonly Buffer[]): void {
-  const printNote = (message: string): void => void process.stdout.write(`note password ${where}: ${message}\n`);
+/** Returns notes about stored passwords. Notes are no breaches: the passwords were valid when they were stored. */
+function passwordNotes(policy: PasswordPolicy, storedPasswords: readonly Buffer[]): string[] {
+  const notes: string[] = [];
   const formatRatio = (cost: number): string => (cost / DEFAULT_ARGON2_COST).toFixed(1);
   for (const value of storedPasswords) {
     if (!isVerifiable(value))
-      printNote(`${describeKind(value)} cannot be verified here: nobody can bind with it; set another`);
+      notes.push(`${describeKind(value)} cannot be verified here: nobody can bind with it; set another`);
   }
   for (const value of untriedValues(storedPasswords.filter(isVerifiable), policy)) {
     const costText = formatRatio(costOf(value));
     const limitText = isAffordable(value, policy) ? 'together with the others of its entry above' : 'above';
-    printNote(
+    notes.push(
       `a hash costs ${costText} times what a hash should, ${limitText} passwords.maxCost: nobody can bind with it; set another`,
     );
   }
   const [cost, usualCost] = [failureCost(storedPasswords, policy), policyCost(policy)];
-  if (cost <= usualCost) return;
+  if (cost <= usualCost) return notes;
   const costNote = `a bind that fails costs ${formatRatio(cost)}, one that names nobody ${formatRatio(usualCost)}, which tells that the entry is there`;
-  printNote(`${costNote}; the next binds of its owner mend it, or a new password does`);
+  notes.push(`${costNote}; the next binds of its owner mend it, or a new password does`);
+  return notes;
+}
+
+function printNotes(where: string, notes: readonly string[]): void {
+  for (const note of notes) process.stdout.write(`note password ${where}: ${note}\n`);
+}
+
+/** Returns the DN of an entry, or its UUID where the entry cannot be read or has no place in the tree. */
+async function nameOf(partition: Partition, id: Buffer): Promise<string> {
+  const entry = await partition.readById(id).catch((error: unknown) => {
+    if (error instanceof LdapError) return undefined;
+    throw error;
+  });
+  return entry ? printable(entry.dn, entry.dn.length) : uuidText(id);
 }
 
 const HARMLESS = 'they are in nobody\'s way, and "rowan repair" frees them';
@@ -108,13 +124,16 @@ function checkRows(settings: Settings, references: boolean): Promise<number> {
   return withDirectory(settings, { readOnly: true, inOrder: true }, async ({ partition }) => {
     const progress = new Progress('check', 'rows');
     const policy = hashPolicyOf(settings.config);
-    const printPasswordNotes = (where: string, values: readonly Buffer[]) => printNotes(policy, where, values);
-    printPasswordNotes('of the administrator', [partition.settings.adminPassword]);
+    const onPasswords = async (id: Buffer, values: readonly Buffer[]): Promise<void> => {
+      const notes = passwordNotes(policy, values);
+      if (notes.length > 0) printNotes(await nameOf(partition, id), notes);
+    };
+    printNotes('of the administrator', passwordNotes(policy, [partition.settings.adminPassword]));
     const onProgress = (done: number, table?: string): void => {
       if (table !== undefined) reportTable(table);
       progress.update(done);
     };
-    const breachCount = await partition.check(printBreach, onProgress, printPasswordNotes);
+    const breachCount = await partition.check(printBreach, onProgress, onPasswords);
     progress.finish();
     if (references) {
       const count = await partition.danglingReferences(printDanglingReference);

@@ -37,8 +37,9 @@ export function printOutcome(outcome: ImportOutcome, seconds: number, isDry: boo
     process.stdout.write(
       `${passwords} cannot be verified here (${[...counts.foreignSchemes].join(', ')}): kept, but nobody can bind with them\n`,
     );
-    for (const dn of counts.foreignEntryDns) process.stdout.write(`  ${printable(dn)}\n`);
-    if (counts.foreignEntryDns.size < counts.foreignCount) process.stdout.write('  "rowan check" names all of them\n');
+    for (const dn of counts.foreignEntryDns) process.stdout.write(`  ${printable(dn, dn.length)}\n`);
+    if (counts.unlistedEntryCount > 0)
+      process.stdout.write(`  and ${formatNumber(counts.unlistedEntryCount)} more; "rowan check" names all of them\n`);
   }
   if (counts.tooCostlyCount > 0) {
     const passwords = pluralize(counts.tooCostlyCount, 'password');

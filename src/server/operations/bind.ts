@@ -1,6 +1,6 @@
 import { LdapError, ResultCode } from '../../ldap/ldap-error.js';
 import type { FoundRow } from '../../partition/partition.js';
-import { matchingSteps } from '../../password/index.js';
+import { matchingSteps, unverifiableReason } from '../../password/index.js';
 import type { PasswordPolicyResponse } from '../../protocol/controls/password-policy.js';
 import type { BindRequest } from '../../protocol/ldap-messages.js';
 import type { Dn } from '../../schema/schema-types.js';
@@ -176,7 +176,7 @@ function finishBind(attempt: BindAttempt, login: Login, proof: Proof | undefined
     const reason = failureReason(attempt, undefined);
     context.bindFailure = reason;
     return login
-      .recordFailure()
+      .recordFailure(context.services.hashing.policy)
       .then((isWritten) => (isWritten ? withPolicyControl(context, REFUSAL, {}) : refuseBind(context, reason)));
   }
   return chain(login.admit(isLate, { application: proof.application?.id, totpSteps: proof.totpSteps }), (admission) => {
@@ -193,11 +193,12 @@ function finishBind(attempt: BindAttempt, login: Login, proof: Proof | undefined
 
 /** Returns the reason of a failed bind for the log. The client is not told. */
 function failureReason(attempt: BindAttempt, policy: AccountPolicy | undefined): string {
-  const { foundRow, credentials } = attempt;
+  const { context, foundRow, credentials } = attempt;
   if (!foundRow) return 'no such entry';
   if (credentials.passwords.length === 0 && credentials.applications.length === 0) return 'entry has no password';
   if (isAccountClosed(attempt, policy)) return 'account locked or outside its dates';
-  return credentials.totp ? 'wrong password or code' : 'wrong password';
+  const wrong = credentials.totp ? 'wrong password or code' : 'wrong password';
+  return unverifiableReason(credentials.passwords, context.services.hashing.policy) ?? wrong;
 }
 
 /** Whether attributes of the entry lock or close the account. */

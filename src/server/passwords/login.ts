@@ -1,5 +1,6 @@
 import { chain, type Maybe, type Partition } from '../../partition/index.js';
 import type { AccountState } from '../../partition/model/account-state.js';
+import { type PasswordPolicy, unverifiableReason } from '../../password/index.js';
 import type { AccountPolicy } from './account-policy.js';
 import {
   type Admission,
@@ -45,8 +46,12 @@ export class Login {
     return sessionExpiry(this.#policy, account, effectiveState(account, this.#storedState), Date.now());
   }
 
-  /** Records a wrong password. Resolves with false when failures do not count. */
-  async recordFailure(): Promise<boolean> {
+  /**
+   * Records a wrong password. Resolves with false when failures do not count. Failures of an entry whose hashes cannot be
+   * verified never count: its right password fails, too.
+   */
+  async recordFailure(hashPolicy: PasswordPolicy): Promise<boolean> {
+    if (unverifiableReason(this.#credentials.passwords, hashPolicy) !== undefined) return false;
     let newState: AccountState | undefined;
     await this.#directory.changeAccountState(this.#id, (stored) => {
       newState = stateAfterFailure(this.#policy, effectiveState(this.#credentials.account, stored), Date.now());

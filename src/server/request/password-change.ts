@@ -68,7 +68,7 @@ export async function passwordChanges(
  * a failed bind. On an account that failed binds have locked no password is right.
  */
 export async function verifyInSession(
-  { services: { policies, partition }, session }: Context,
+  { services: { policies, partition, hashing }, session }: Context,
   id: Buffer,
   credentials: RowCredentials,
   matches: () => Maybe<Buffer | boolean | undefined>,
@@ -77,6 +77,6 @@ export async function verifyInSession(
   const login = policy && new Login(partition, id, policy, credentials);
   if (await login?.isLocked()) return false;
   if (await matches()) return !(await login?.isLocked());
-  await login?.recordFailure();
+  await login?.recordFailure(hashing.policy);
   return false;
 }

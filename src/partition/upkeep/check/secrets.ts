@@ -26,8 +26,8 @@ export async function checkSecrets(
   }
   const passwords = attributes.filter(({ description }) => isPassword(description.type));
   if (passwords.length > 0)
-    survey.onPasswords?.(
-      uuidText(id),
+    await survey.onPasswords?.(
+      id,
       passwords.flatMap(({ values }) => values.map(({ bytes }) => bytes)),
     );
   const wrongAttributes = attributes.filter(({ description }) => description.type.secret && hasOptions(description));

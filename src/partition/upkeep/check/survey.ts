@@ -20,8 +20,8 @@ export interface BreachReport {
   readonly fix: readonly PlanStep[] | undefined;
 }
 
-/** Receives the stored passwords of an entry, to judge their strength. */
-export type OnPasswords = (where: string, stored: readonly Buffer[]) => void;
+/** Receives the stored passwords of an entry, to judge their strength. The survey waits for a promise. */
+export type OnPasswords = (id: Buffer, stored: readonly Buffer[]) => Maybe<void>;
 
 export type ReportBreach = (finding: BreachReport) => Maybe<void>;
 
