@@ -97,11 +97,14 @@ describe('server: application passwords', () => {
     expect((await user.search(P0)).code, 'the session that made them goes on').to.equal(0);
   });
 
-  it('one is of its entry alone, in its exact form', async () => {
+  it('one is of its entry alone, and taken with and without hyphens, in any case of letters', async () => {
     const password = await made(await boundAs(P0, 'secret-0'), { name: 'imap' });
+    const letters = password.replaceAll('-', '');
     expect(await code(P1, password)).to.equal(49);
-    for (const other of [password.toUpperCase(), password.replaceAll('-', ''), `${password} `, password.slice(0, -1)])
-      expect(await code(P0, other)).to.equal(49);
+    for (const same of [password, letters, password.toUpperCase(), letters.toUpperCase()])
+      expect(await code(P0, same), same).to.equal(0);
+    for (const other of [`${password} `, password.slice(0, -1), `${letters}a`, letters.slice(1), '-'.repeat(27)])
+      expect(await code(P0, other), other).to.equal(49);
   });
 
   it('a session that has bound with one changes no password and makes none', async () => {

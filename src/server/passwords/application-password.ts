@@ -37,7 +37,12 @@ export interface ApplicationPassword extends ApplicationLimits {
 
 /** 32 letters and digits that look different from each other. A password of 24 has 120 random bits. */
 const LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789';
-const PASSWORD_PATTERN = /^[a-km-np-z2-9]{6}(?:-[a-km-np-z2-9]{6}){3}$/;
+const PASSWORD_PATTERN = /^[a-km-np-z2-9]{24}$/;
+
+/** Returns the text that is hashed: four groups of six letters, separated by hyphens. */
+function inGroups(letters: string): string {
+  return letters.match(/.{6}/g)!.join('-');
+}
 
 /** Parses networks. Throws `LdapError` with `constraintViolation`. */
 export function parseNetworks(texts: readonly string[]): Network[] {
@@ -74,7 +79,7 @@ export function createApplicationPassword(
   if (expires !== undefined && !(expires > now))
     throw new LdapError('constraintViolation', 'the application password would have expired already');
   const letters = Array.from({ length: 24 }, () => LETTERS[randomInt(LETTERS.length)]!).join('');
-  const clearPassword = letters.match(/.{6}/g)!.join('-');
+  const clearPassword = inGroups(letters);
   const storedPassword: StoredPassword = {
     id: randomBytes(8).toString('hex'),
     name,
@@ -129,10 +134,16 @@ function parseApplicationPassword(value: Buffer): ApplicationPassword | undefine
   }
 }
 
-/** Returns the application password that `clear` matches, regardless of its restrictions. */
+/**
+ * Returns the application password that `clearPassword` matches, regardless of its restrictions. Hyphens and the case of
+ * letters do not matter.
+ */
 export function matchingApplication(values: readonly Buffer[], clearPassword: Buffer): ApplicationPassword | undefined {
-  if (values.length === 0 || !PASSWORD_PATTERN.test(clearPassword.toString('latin1'))) return undefined;
-  return parseApplicationPasswords(values).find(({ hash }) => verifyPassword(hash, clearPassword) === true);
+  if (values.length === 0) return undefined;
+  const letters = clearPassword.toString('latin1').replaceAll('-', '').toLowerCase();
+  if (!PASSWORD_PATTERN.test(letters)) return undefined;
+  const hashedText = Buffer.from(inGroups(letters));
+  return parseApplicationPasswords(values).find(({ hash }) => verifyPassword(hash, hashedText) === true);
 }
 
 /** Whether the password may be used now by a client with this address. */
