@@ -4,7 +4,12 @@ import type { PasswordMatcher } from '../../password/index.js';
 import { credentialsAfter, type RowCredentials } from '../passwords/credentials.js';
 import { Login } from '../passwords/login.js';
 import { operationalChanges } from '../passwords/operational-changes.js';
-import { type PasswordChange, refuseByPolicy, refuseHashedByOwner } from '../passwords/password-rules.js';
+import {
+  type PasswordChange,
+  refuseByPolicy,
+  refuseEmptyReplacement,
+  refuseHashedByOwner,
+} from '../passwords/password-rules.js';
 import { isPromise, type Maybe } from '../words/maybe.js';
 import { isOwn, OperationSource } from './access.js';
 import type { Context } from './context.js';
@@ -38,6 +43,8 @@ export async function passwordChanges(
   const { clearPasswords, requireOldPassword, writesReset } = requested;
   const passwordsAfter = credentialsAfter(schema, credentials.passwords, changes);
   const keepsOldPassword = credentials.passwords.some((value) => passwordsAfter.some((other) => other.equals(value)));
+  if (policy && credentials.passwords.length > 0 && passwordsAfter.length === 0)
+    refuseEmptyReplacement(schema, changes);
   if (policy && identity.kind !== 'admin') {
     const change = {
       isOwn: isOwnEntry,

@@ -300,6 +300,30 @@ export function passwordPolicySuite(directory: SuiteDirectory): void {
         });
       }
 
+      it('a replacement by no value is refused to everybody, a deletion is not', async () => {
+        const { dn, under } = await user({ pwdMustChange: 'TRUE' });
+        const without = (bound: RawClient, operation: 'delete' | 'replace') => {
+          const attribute = { type: 'userPassword', values: [] };
+          return bound.request({ op: 'modify', dn, changes: [{ operation, attribute }] });
+        };
+        const bound = await directory.connectAs(dn, 'right');
+        for (const by of [bound, directory.admin]) expect((await without(by, 'replace')).code).to.equal(19);
+        expect((await changeBy('modify', directory.admin, dn, 'given out')).code).to.equal(0);
+        const reset = await directory.connectAs(dn, 'given out');
+        const refused = await without(reset, 'replace');
+        expect([refused.code, refused.final.message]).to.deep.equal([
+          19,
+          'userPassword is replaced by no value; give the new password, or delete the attribute to leave the entry without one',
+        ]);
+        expect(await client.bind(dn, 'given out')).to.equal(0);
+        expect((await without(directory.admin, 'delete')).code).to.equal(0);
+        expect((await without(directory.admin, 'replace')).code, 'there is none').to.equal(0);
+        expect(await client.bind(dn, 'given out')).to.equal(49);
+        await set(dn, 'userPassword', 'under no policy');
+        await set(under, 'pwdAttribute', '2.5.4.3');
+        expect((await without(directory.admin, 'replace')).code).to.equal(0);
+      });
+
       it('by a user to whom pwdReset was given needs no policy', async () => {
         const dn = await directory.addPerson('reset', { userPassword: 'right', pwdReset: 'TRUE' });
         const bound = await directory.connectAs(dn, 'right');
