@@ -21,6 +21,7 @@ export {
   requireBreachedList,
 } from './quality/breached.js';
 export { Judge, JudgingFault, judge } from './quality/judge.js';
+export { wordsOfNames } from './quality/names.js';
 export { clearText, isHashed, isSlow, storedForm } from './schemes.js';
 export { SlowWorkAbandoned, SlowWorkFull, slowWork } from './slow-work.js';
 export type { Source } from './source.js';

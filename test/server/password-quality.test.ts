@@ -59,6 +59,18 @@ describe('server: quality of new passwords', () => {
     expect(one.lines.join('')).to.not.include('qwertyuiop');
   });
 
+  it('names are words of four letters, of mail those before the @', async () => {
+    const { one, change } = await begin({ pwdCheckQuality: '1', rowanPwdMinScore: '3' }, {});
+    const replace = (type: string, value: string) =>
+      ({ operation: 'replace', attribute: { type, values: [Buffer.from(value)] } }) as const;
+    const names = [replace('cn', 'Kim Li Ng'), replace('mail', 'countess.lovelace@mail.example.com')];
+    await one.partition.modify(testSchema().parseDn(personDn('p0')), names, { dn: ADMIN.dn });
+    for (const password of ['velvet countess orbit', 'gasket LoveLace tulip'])
+      expectRefused(await change(password), /^the password holds a name of its entry/);
+    for (const password of ['comma Kimono 47 turnip', 'example email tornado 3'])
+      expect((await change(password)).code, password).to.equal(0);
+  });
+
   it('one that is known from breaches is refused', async () => {
     const sha1 = createHash('sha1').update('correct horse battery staple').digest('hex').toUpperCase();
     const breached = file('list.txt', `${sha1}:7\n`);

@@ -1,5 +1,6 @@
 import { ZxcvbnFactory } from '@zxcvbn-ts/core';
 import { adjacencyGraphs, dictionary } from '@zxcvbn-ts/language-common';
+import { wordsOfNames } from './names.js';
 
 /** Characters after this number are ignored, because the time grows with the square of the length. */
 const MAX_CHARACTERS = 100;
@@ -27,8 +28,7 @@ const REASONS: Readonly<Record<string, string>> = {
 
 /** Returns the reason to refuse a password whose strength (0 to 4) is below `minScore`; otherwise undefined. */
 export function weaknessReason(clear: string, names: readonly string[], minScore: number): string | undefined {
-  const userWords = names.flatMap((name) => [name, ...name.split(/[^\p{L}\p{N}]+/u)]).filter((word) => word !== '');
-  const { score, feedback } = estimator.check(clear, userWords);
+  const { score, feedback } = estimator.check(clear, [...names, ...wordsOfNames(names)]);
   if (score >= minScore) return undefined;
   const reason = feedback.warning === null ? undefined : REASONS[feedback.warning];
   const explanation = reason === undefined ? '' : `: ${reason}`;

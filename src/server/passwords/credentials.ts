@@ -70,13 +70,17 @@ export class CredentialReader {
     return { version: versionOf(row), passwords, applications, totp, lock, account };
   }
 
-  /** Returns the values of uid, cn, sn, givenName, displayName and mail in a row. */
+  /** Returns the values of uid, cn, sn, givenName and displayName in a row, and of mail what stands before the `@`. */
   personNames(row: Buffer): string[] {
     const { attributeCount: count, descriptions: stored, firstValues: firsts } = this.#reader.read(row);
     const names: string[] = [];
     for (let i = 0; i < count; i++) {
-      if (!NAME_ATTRIBUTES.has(lowerCaseName(stored[i]!))) continue;
-      for (let v = firsts[i]!; v < firsts[i + 1]!; v++) names.push(this.#reader.value(v).toString());
+      const type = lowerCaseName(stored[i]!);
+      if (!NAME_ATTRIBUTES.has(type)) continue;
+      for (let v = firsts[i]!; v < firsts[i + 1]!; v++) {
+        const name = this.#reader.value(v).toString();
+        names.push(type === 'mail' ? name.replace(/@[^@]*$/, '') : name);
+      }
     }
     return names;
   }

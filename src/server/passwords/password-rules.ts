@@ -1,5 +1,5 @@
 import type { Modification } from '../../ldap/ldap-types.js';
-import type { PasswordMatcher, Source } from '../../password/index.js';
+import { type PasswordMatcher, type Source, wordsOfNames } from '../../password/index.js';
 import type { Schema } from '../../schema/index.js';
 import type { AccountPolicy } from './account-policy.js';
 import { isCredential, type RowCredentials } from './credentials.js';
@@ -139,14 +139,9 @@ async function refuseReused(
     );
 }
 
-/** Shorter names occur in many passwords by chance. */
-const MIN_NAME_LENGTH = 3;
-
 function containsName(password: string, names: readonly string[]): boolean {
   const text = password.toLowerCase();
-  return names
-    .flatMap((name) => name.toLowerCase().split(/[^\p{L}\p{N}]+/u))
-    .some((word) => [...word].length >= MIN_NAME_LENGTH && text.includes(word));
+  return wordsOfNames(names).some((word) => text.includes(word.toLowerCase()));
 }
 
 function refusal(policyError: PolicyRefusal['policyError'], message: string): PolicyRefusal {
