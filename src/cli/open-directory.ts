@@ -8,6 +8,7 @@ import { initDirectory, Partition, parseNames, readSource } from '../partition/i
 import { hashPassword } from '../password/index.js';
 import { filesDifference, Schema, SchemaError, type SchemaSource } from '../schema/index.js';
 import type { AttributeDescription, Dn } from '../schema/schema-types.js';
+import { CredentialReader } from '../server/passwords/credentials.js';
 import { hashPolicyOf } from '../server/passwords/hash-policy.js';
 import type { Config } from '../server/settings/index.js';
 import type { Store } from '../store/contract.js';
@@ -134,6 +135,14 @@ export async function withTrialDirectory(
     removeHandlers();
     removeFolder();
   }
+}
+
+/** Tells that the entry with the administrator's DN has a password; undefined: it has none, or is not there. */
+export async function describeSecondPassword({ partition, schema }: OpenDirectory): Promise<string | undefined> {
+  const { adminDn } = partition.settings;
+  const found = await partition.findRow(schema.parseDn(adminDn));
+  if (!found || new CredentialReader(partition.descriptions).read(found.row).passwords.length === 0) return undefined;
+  return `there are two: the one that "rowan passwd" sets, and userPassword of the entry '${adminDn}'`;
 }
 
 export function parseDnArgument(schema: Schema, text: string): Dn {

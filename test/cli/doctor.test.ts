@@ -1,13 +1,13 @@
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, existsSync } from 'node:fs';
+import { chmodSync, existsSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { expect } from 'chai';
 import { Partition } from '../../src/partition/index.js';
 import { Schema } from '../../src/schema/index.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
 import { needs } from '../require.js';
-import { ADMIN, type Ended, rowan, Sandbox, SUFFIX } from './rowan.js';
+import { ADMIN, type Ended, rowan, rowanDoes, Sandbox, SUFFIX } from './rowan.js';
 
 interface Finding {
   readonly check: string;
@@ -16,7 +16,8 @@ interface Finding {
   readonly remedy: string;
 }
 
-const CHECKS = 'ports files memory disk permissions settings certificate store schema clock indexes'.split(' ');
+const CHECKS =
+  'ports files memory disk permissions settings certificate store schema administrator clock indexes'.split(' ');
 const FREE = ['--listen', 'ldap://127.0.0.1:0'];
 
 describe('rowan doctor', () => {
@@ -58,7 +59,17 @@ describe('rowan doctor', () => {
   it('finds no fault where a server can be started, and beside the server', async () => {
     const found = await findings(FREE);
     expect(found.map(({ check }) => check)).to.deep.equal(CHECKS);
-    for (const check of ['ports', 'permissions', 'settings', 'certificate', 'store', 'schema', 'clock', 'indexes'])
+    for (const check of [
+      'ports',
+      'permissions',
+      'settings',
+      'certificate',
+      'store',
+      'schema',
+      'administrator',
+      'clock',
+      'indexes',
+    ])
       expect(of(check, found)).to.include({ state: 'ok', remedy: '' });
     const server = await sandbox.serve(['--limits-connections', '1000']);
     const large = ['--limits-connections', '1000000', '--workers', '1', '--limits-request-bytes', '64GiB'];
@@ -156,6 +167,25 @@ describe('rowan doctor', () => {
     const server = await sandbox.serve(['--http', http]);
     expect(await texts(http)).to.include(`a Rowan server listens on http://${http}`);
     await server.stop();
+  });
+
+  it('the administrator has two passwords, as import and check tell, too', async () => {
+    const top = `dn: ${SUFFIX}\nobjectClass: organization\nobjectClass: dcObject\ndc: example\no: Example\n\n`;
+    const role = `dn: ${ADMIN}\nobjectClass: organizationalRole\nobjectClass: simpleSecurityObject\ncn: admin\n`;
+    const input = sandbox.path('admin.ldif');
+    writeFileSync(input, `${top}${role}userPassword: second\n`);
+    const told = `there are two: the one that "rowan passwd" sets, and userPassword of the entry '${ADMIN}'`;
+    const imported = await rowanDoes(['import', '--data', sandbox.data, input]);
+    expect(imported).to.contain(`passwords of the administrator: ${told}\n`);
+    expect(await rowanDoes(['check', '--data', sandbox.data])).to.contain(
+      `note password of the administrator: ${told}\n`,
+    );
+    expect(of('administrator', await findings(FREE))).to.deep.equal({
+      check: 'administrator',
+      state: 'warning',
+      text: told,
+      remedy: 'remove userPassword from the entry if one is enough',
+    });
   });
 
   it('finds a clock behind the newest change', async () => {

@@ -17,7 +17,7 @@ import { hashPolicyOf } from '../../server/passwords/hash-policy.js';
 import { printable } from '../../server/words/printable.js';
 import { findPageDamage, RESTORE_REMEDY, requireUndamagedPages } from '../damaged-pages.js';
 import { ExitCode, formatNumber } from '../exit.js';
-import { withDirectory } from '../open-directory.js';
+import { describeSecondPassword, withDirectory } from '../open-directory.js';
 import { directoryCommand, resolveSettings, type Settings } from '../options.js';
 import { Progress } from '../progress.js';
 import { endWithParent, isReader, reportTable, runInChild } from './check-reader.js';
@@ -121,7 +121,8 @@ function printPageDamage(findings: readonly string[]): number {
 }
 
 function checkRows(settings: Settings, references: boolean): Promise<number> {
-  return withDirectory(settings, { readOnly: true, inOrder: true }, async ({ partition }) => {
+  return withDirectory(settings, { readOnly: true, inOrder: true }, async (directory) => {
+    const { partition } = directory;
     const progress = new Progress('check', 'rows');
     const policy = hashPolicyOf(settings.config);
     const onPasswords = async (id: Buffer, values: readonly Buffer[]): Promise<void> => {
@@ -146,6 +147,8 @@ function checkRows(settings: Settings, references: boolean): Promise<number> {
       process.stdout.write(`breaches found: ${formatNumber(breachCount)}\n`);
       return ExitCode.failure;
     }
+    const secondPassword = await describeSecondPassword(directory);
+    if (secondPassword) process.stdout.write(`note password of the administrator: ${secondPassword}\n`);
     const isReleased = await partition.store.releaseWrites?.();
     const releasedNote = isReleased ? ': what was damaged is not any more, and the directory is written to again' : '';
     process.stdout.write(`no breach found${releasedNote}\n`);

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { addSettingFlags } from '../config/index.js';
 import { checkCertificate } from '../doctor/certificates.js';
-import { checkClock, checkIndexes, checkSchema, checkStore } from '../doctor/directory.js';
+import { checkAdministrator, checkClock, checkIndexes, checkSchema, checkStore } from '../doctor/directory.js';
 import { type Finding, fault } from '../doctor/finding.js';
 import { checkDisk, checkFiles, checkMemory, checkPermissions } from '../doctor/machine.js';
 import { checkNamedFiles } from '../doctor/named-files.js';
@@ -30,7 +30,13 @@ const MACHINE_CHECKS = {
   settings: checkNamedFiles,
   certificate: checkCertificate,
 };
-const DIRECTORY_CHECKS = { store: checkStore, schema: checkSchema, clock: checkClock, indexes: checkIndexes };
+const DIRECTORY_CHECKS = {
+  store: checkStore,
+  schema: checkSchema,
+  administrator: checkAdministrator,
+  clock: checkClock,
+  indexes: checkIndexes,
+};
 
 type Report = (Finding & { readonly check: string })[];
 

@@ -11,7 +11,7 @@ import { checkRejectsPath, locateReason, RejectsFile } from '../import/rejects.j
 import { type InputFile, openInput, RecordSource } from '../import/source.js';
 import { printOutcome } from '../import/summary.js';
 import { onInterruption } from '../interruption.js';
-import { type OpenDirectory, withDirectory, withTrialDirectory } from '../open-directory.js';
+import { describeSecondPassword, type OpenDirectory, withDirectory, withTrialDirectory } from '../open-directory.js';
 import { directoryCommand, resolveSettings } from '../options.js';
 import { Progress } from '../progress.js';
 
@@ -106,6 +106,7 @@ async function importFile(
       progress.update(count, size === undefined ? undefined : done / Math.max(1, size));
     },
   });
+  const hadSecondPassword = (await describeSecondPassword(directory)) !== undefined;
   const startMs = performance.now();
   const removeHandlers = onInterruption(() => {
     progress.finish();
@@ -123,6 +124,8 @@ async function importFile(
     progress.finish();
   });
   printOutcome(outcome, (performance.now() - startMs) / 1000, isDry);
+  const secondPassword = hadSecondPassword ? undefined : await describeSecondPassword(directory);
+  if (secondPassword) process.stdout.write(`passwords of the administrator: ${secondPassword}\n`);
   throwIfRejected(outcome, input, rejects);
 }
 

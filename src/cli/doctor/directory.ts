@@ -8,7 +8,7 @@ import { isHBaseUrl } from '../../store/hbase/settings.js';
 import { WriteHold } from '../../store/lmdb/write/hold.js';
 import { EMPTY } from '../../store/row.js';
 import { pluralize } from '../exit.js';
-import { type OpenDirectory, schemaDifference } from '../open-directory.js';
+import { describeSecondPassword, type OpenDirectory, schemaDifference } from '../open-directory.js';
 import type { Settings } from '../options.js';
 import { type Finding, fault, ok, warning } from './finding.js';
 
@@ -37,6 +37,13 @@ export async function checkSchema({ partition }: OpenDirectory, { config }: Sett
   const difference = source && schemaDifference(source, config.schema);
   if (difference === undefined) return [ok('the settings agree with the schema of the directory')];
   return [fault(difference, 'remove schema.folders and schema.nis, or run "rowan schema set" and restart the servers')];
+}
+
+/** Checks that the administrator has one password. */
+export async function checkAdministrator(directory: OpenDirectory): Promise<Finding[]> {
+  const secondPassword = await describeSecondPassword(directory);
+  if (!secondPassword) return [ok('there is one password')];
+  return [warning(secondPassword, 'remove userPassword from the entry if one is enough')];
 }
 
 /** Checks that the clock is not behind the newest change, of this front end or of another. */

@@ -14,7 +14,7 @@ import { splitCode } from '../passwords/second-factor.js';
 import { OperationSource, requireConfidential } from '../request/access.js';
 import type { Context } from '../request/context.js';
 import { withPolicyControl } from '../request/password-policy.js';
-import { isBindValid, userIdentity } from '../request/validity.js';
+import { administratorPasswords, isBindValid, userIdentity } from '../request/validity.js';
 import { chain, isPromise, type Maybe } from '../words/maybe.js';
 import { type Outcome, outcome, SUCCESS } from '../words/outcome.js';
 import { printable } from '../words/printable.js';
@@ -88,12 +88,13 @@ function bindWithoutPassword(context: Context, dnText: string): Outcome {
   return outcome('unwillingToPerform', 'a bind with a DN needs a password (RFC 4513 §5.1.2)');
 }
 
+/** The administrator is under no policy: nothing locks the account, not even attributes of an entry with this DN. */
 function bindAdmin(context: Context, dn: Dn, password: Buffer): Maybe<Outcome> {
   const { services, session } = context;
-  return chain(services.partition.adminPassword(), (stored) =>
-    chain(services.verifier.verify(NO_ENTRY_ID, [stored], password, new OperationSource(context, dn)), (match) => {
+  return chain(administratorPasswords(services), (stored) =>
+    chain(services.verifier.verify(NO_ENTRY_ID, stored, password, new OperationSource(context, dn)), (match) => {
       if (!match) return refuseBind(context, 'wrong password');
-      session.identity = { kind: 'admin', dn: services.partition.settings.adminDn, password: stored };
+      session.identity = { kind: 'admin', dn: services.partition.settings.adminDn, password: Buffer.from(match) };
       return withPolicyControl(context, SUCCESS, {});
     }),
   );

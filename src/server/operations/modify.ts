@@ -9,14 +9,7 @@ import { resolveDeletedPasswords } from '../passwords/deleted-values.js';
 import { PASSWORD_ATTRIBUTES } from '../passwords/operational-changes.js';
 import { isPasswordAttribute } from '../passwords/password-hashing.js';
 import { refuseCostlier } from '../passwords/refusals.js';
-import {
-  actorOf,
-  isOwn,
-  OperationSource,
-  refuseAdminPassword,
-  requireConfidential,
-  requireRightsFor,
-} from '../request/access.js';
+import { actorOf, isOwn, OperationSource, requireConfidential, requireRightsFor } from '../request/access.js';
 import type { Context } from '../request/context.js';
 import { passwordChanges, verifyInSession } from '../request/password-change.js';
 import { requireOwnPassword, runPasswordChange } from '../request/password-policy.js';
@@ -30,7 +23,6 @@ export async function modify(context: Context, request: ModifyRequest): Promise<
   const dn = services.schema.parseDn(request.dn);
   if (request.changes.some((c) => isPasswordAttribute(services.schema, c.attribute.type))) {
     requireConfidential(context);
-    refuseAdminPassword(context, dn);
     return runPasswordChange(context, async () => {
       requireOwnPassword(context.session.identity);
       await modifyPasswords(context, request, dn);
@@ -80,6 +72,13 @@ function changesOnlyPasswords({ services }: Context, { changes }: ModifyRequest)
   return changes.every((change) => isPasswordAttribute(services.schema, change.attribute.type));
 }
 
+/** Whether the session has bound as the administrator with one of these passwords, those of the entry `dn`. */
+function hasBoundByEntry({ services, session: { identity } }: Context, dn: Dn, passwords: readonly Buffer[]): boolean {
+  return (
+    identity.kind === 'admin' && dn.norm.equals(services.admin.norm) && includesValue(passwords, identity.password)
+  );
+}
+
 /**
  * Changes an entry with passwords. The rights are checked before passwords are hashed, and again in each attempt for
  * the entry that the attempt has read: in between, the entry may have been renamed, replaced or given other passwords.
@@ -125,7 +124,8 @@ async function modifyPasswords(context: Context, request: ModifyRequest, dn: Dn)
       const changesToStore = fullRequest
         ? await passwordChanges(context, target, dn.text, credentials, fullRequest, changes, matcher)
         : changes;
-      if (isOwn(session.identity, id)) willStore(passwordsAfter, version + 1n);
+      if (isOwn(session.identity, id) || hasBoundByEntry(context, dn, storedPasswords))
+        willStore(passwordsAfter, version + 1n);
       return changesToStore;
     };
     return partition.modify(dn, makeChanges, actor, options);

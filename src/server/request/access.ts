@@ -91,13 +91,6 @@ export function requireConfidential({ services, transport }: Context): void {
   throw new LdapError('confidentialityRequired', 'passwords are accepted under TLS only; use StartTLS or ldaps://');
 }
 
-/** Throws where an entry with the administrator's name would get a password: no bind would accept it. */
-export function refuseAdminPassword({ services: { admin } }: Context, dn: Dn): void {
-  if (!dn.norm.equals(admin.norm)) return;
-  const remedy = 'leave userPassword out; password modify and `rowan passwd` change the password of the administrator';
-  throw new LdapError('unwillingToPerform', `'${admin.text}' binds with the password of the administrator: ${remedy}`);
-}
-
 /** Returns the actor for all writes of an operation, with the rights of its session. */
 export function actorOf(context: Context): ServedActor {
   const { session } = context;

@@ -1,4 +1,5 @@
 import { LdapError } from '../../ldap/ldap-error.js';
+import { unaffordableValues } from '../../password/index.js';
 import { isLockInForce } from '../passwords/account-lock.js';
 import { effectiveState, isOutsideDates, sessionExpiry } from '../passwords/account-status.js';
 import { parseApplicationPasswords } from '../passwords/application-password.js';
@@ -11,18 +12,14 @@ type UserIdentity = Extract<Identity, { kind: 'user' }>;
 
 /**
  * Whether the session's bind is still valid. A user's bind is valid while the entry exists, is not locked and has the
- * same passwords. The administrator's bind is valid while the password is the one that was verified. Called before
- * every operation. Costs one read of a counter, which operations of the same moment share. Adopts a changed DN.
+ * same passwords. The administrator's bind is valid while the password that was verified is one of the administrator's.
+ * Called before every operation. Costs one read of a counter, which operations of the same moment share. Adopts a
+ * changed DN.
  */
 export function isBindValid(services: Services, session: Session): Maybe<boolean> {
   const { identity } = session;
   if (identity.kind === 'anonymous') return true;
-  if (identity.kind === 'admin') {
-    return chain(
-      services.partition.adminPassword(),
-      (stored) => stored.equals(identity.password) || isBeingStored(session, [stored]),
-    );
-  }
+  if (identity.kind === 'admin') return isAdminValid(services, session, identity.password);
   if (isValidNow(services, session)) return isUnexpired(identity) || revalidate(services, session, identity);
   const version = services.partition.versionOf(identity.id);
   if (isPromise(version))
@@ -31,6 +28,35 @@ export function isBindValid(services: Services, session: Session): Maybe<boolean
   const { moment } = services.partition;
   session.lastValidation = moment === undefined ? undefined : { identity, moment };
   return true;
+}
+
+/** Whether the administrator may still bind with `password`, as it was stored when it was verified. */
+function isAdminValid(services: Services, session: Session, password: Buffer): Maybe<boolean> {
+  return chain(services.partition.adminPassword(), (own) => {
+    if (own.equals(password) || isBeingStored(session, [own])) return true;
+    return chain(
+      administratorPasswords(services),
+      ([, ...entryPasswords]) =>
+        entryPasswords.some((stored) => stored.equals(password)) || isBeingStored(session, entryPasswords),
+    );
+  });
+}
+
+/**
+ * Returns the stored passwords that the administrator may bind with: the administrator's own, then those of the entry
+ * with the administrator's DN. Those of an entry with a second factor are no passwords of the administrator, nor are
+ * those that cost too much beside the own one, which a bind then would not try.
+ */
+export function administratorPasswords(services: Services): Maybe<readonly Buffer[]> {
+  const { partition, admin, credentialReader, hashing } = services;
+  return chain(partition.adminPassword(), (own) =>
+    chain(partition.findRow(admin), (found) => {
+      const credentials = found && credentialReader.read(found.row);
+      if (!credentials || credentials.totp) return [own];
+      const costlyValues = unaffordableValues(credentials.passwords, [own], hashing.policy);
+      return [own, ...credentials.passwords.filter((value) => !costlyValues.includes(value))];
+    }),
+  );
 }
 
 /** Whether an operation of the same moment has found the bind valid. */
@@ -138,7 +164,7 @@ async function upgradedPasswords(
 /**
  * Throws when the bind of the identity that sent a request is no longer valid, in an attempt to change or compare
  * passwords. A bind as the changed entry is checked against `credentials`, which the attempt has read; the
- * administrator's bind against the current password. Passwords that the session itself has stored since the request
+ * administrator's bind against the current passwords. Passwords that the session itself has stored since the request
  * arrived are valid.
  */
 export async function requireValidBind(
@@ -175,8 +201,7 @@ async function isValid(
       (await keepsCredentials(services, identity, credentials))
     );
   }
-  const stored = await services.partition.adminPassword();
-  return stored.equals(identity.password) || isBeingStored(session, [stored]);
+  return isAdminValid(services, session, identity.password);
 }
 
 function isSameUser(one: Identity, other: Identity): boolean {
@@ -231,7 +256,7 @@ function adoptCredentials(
 ): void {
   const { identity } = session;
   if (identity.kind === 'admin' && identityBefore.kind === 'admin')
-    session.identity = { ...identity, password: credentials[0]! };
+    session.identity = { ...identity, password: credentials[0] ?? identity.password };
   if (identity.kind !== 'user' || identityBefore.kind !== 'user' || !identity.id.equals(identityBefore.id)) return;
   if (version > identity.version)
     // `validUntil: 0` makes the next operation read when the new password expires.

@@ -119,17 +119,21 @@ export function writeSuite(directory: SuiteDirectory): void {
         expect((await user.request({ op: 'compare', dn, attribute, value: Buffer.from('own') })).code).to.equal(code);
     });
 
-    it('an entry with the name of the administrator gets no password', async () => {
+    it('an entry with the name of the administrator may have a password, which binds as the administrator', async () => {
       const { admin, served } = directory;
-      const password = { type: 'userPassword', values: [Buffer.from('x')] };
-      const added = await admin.request({ op: 'add', dn: served.adminDn, attributes: [password] });
-      expect([added.code, added.final.message]).to.deep.equal([
-        53,
-        `'${served.adminDn}' binds with the password of the administrator: leave userPassword out; password modify ` +
-          'and `rowan passwd` change the password of the administrator',
-      ]);
-      const changes = [{ operation: 'replace', attribute: password }] as const;
-      expect((await admin.request({ op: 'modify', dn: served.adminDn, changes })).code).to.equal(53);
+      const { code, final } = await directory.tryAdd(
+        served.adminDn,
+        attributes({
+          objectClass: ['organizationalRole', 'simpleSecurityObject'],
+          cn: 'admin',
+          userPassword: 'second',
+        }),
+      );
+      expect(code, final.message).to.equal(0);
+      for (const password of ['second', served.adminPassword])
+        expect(await (await directory.connect()).bind(served.adminDn, password)).to.equal(0);
+      expect((await admin.request({ op: 'delete', dn: served.adminDn })).code).to.equal(0);
+      expect(await (await directory.connect()).bind(served.adminDn, 'second')).to.equal(49);
     });
 
     it('a user reads, and changes its own password alone', async () => {

@@ -22,7 +22,13 @@ import type { Context } from '../../request/context.js';
 import { namedIdentity } from '../../request/named-identity.js';
 import { passwordChanges, verifyInSession } from '../../request/password-change.js';
 import { requireNoReset, requireOwnPassword, runPasswordChange } from '../../request/password-policy.js';
-import { keepBindValid, outdatedBind, requireValidBind } from '../../request/validity.js';
+import {
+  administratorPasswords,
+  isBindValid,
+  keepBindValid,
+  outdatedBind,
+  requireValidBind,
+} from '../../request/validity.js';
 import { type Outcome, SUCCESS } from '../../words/outcome.js';
 import type { Session } from '../../words/session.js';
 
@@ -55,15 +61,15 @@ async function changeAdminPassword(context: Context, fields: PasswordModify, cle
   const { partition, hashing } = services;
   requireAdmin(session, "change the administrator's password");
   const matcher = new PasswordMatcher(hashing.policy, new OperationSource(context));
-  if (fields.oldPassword && !(await matcher.findMatch(fields.oldPassword, [await partition.adminPassword()])))
+  if (fields.oldPassword && !(await matcher.findMatch(fields.oldPassword, await administratorPasswords(services))))
     throw wrongOldPassword();
   const storedPassword = await hashing.hash(clearPassword, [], new OperationSource(context));
   await session.runExclusively(() =>
     keepBindValid(session, async (willStore) => {
-      const { identity } = session;
-      if (identity.kind !== 'admin') throw outdatedBind();
+      const replacedPassword = await partition.adminPassword();
+      if (!session.isAdmin || !(await isBindValid(services, session))) throw outdatedBind();
       willStore([storedPassword], 0n);
-      if (!(await partition.setAdminPassword(storedPassword, identity.password))) throw outdatedBind();
+      if (!(await partition.setAdminPassword(storedPassword, replacedPassword))) throw outdatedBind();
     }),
   );
 }
