@@ -77,7 +77,7 @@ import { type AssignedRange, assignedRanges, removeNumbers, setNumbers } from '.
 import { setReferences } from './values/reference-admin.js';
 import { addUnique, removeUnique, type UniqueDefinition } from './values/unique-admin.js';
 import { finishUnique, type UniqueListener } from './values/unique-build.js';
-import { changeState, clearState, commitDecoy, readState, type StateEdit } from './write/account-state.js';
+import { changeState, clearState, commitDecoy, lockedIds, readState, type StateEdit } from './write/account-state.js';
 import { add } from './write/add.js';
 import type { WriteContext } from './write/context.js';
 import { remove } from './write/delete.js';
@@ -505,6 +505,11 @@ export class Partition implements Directory {
   /** Returns the account state that binds have recorded; undefined if there is none. */
   accountState(id: Buffer): Maybe<StoredState['state'] | undefined> {
     return this.#translateMaybe(() => chain(readState(this.context, id), (stored) => stored?.state));
+  }
+
+  /** Returns the entryUUIDs of accounts that failed binds have locked until after `now` (ms since 1970). */
+  async lockedAccounts(now: number): Promise<Buffer[]> {
+    return this.#translate(lockedIds(this.context, now));
   }
 
   /** Changes the state of an account atomically; see `changeState`. */

@@ -1,8 +1,11 @@
 import { expect } from 'chai';
+import { parseFilter } from '../../src/ldap/filter-text.js';
 import { Partition } from '../../src/partition/index.js';
 import { type AccountState, NO_STATE } from '../../src/partition/model/account-state.js';
 import { CHANGES_TABLE, STATE_TABLE } from '../../src/partition/model/tables.js';
 import { newUuid } from '../../src/partition/model/uuid.js';
+import { UNLIMITED_SEARCH } from '../../src/partition/read/search-params.js';
+import type { Hit } from '../../src/partition/read/sink.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
 import { scanAll } from '../store/suite/fixture.js';
 import { change, ENGINES, type Fixture, openFixture, SUFFIX, SYSTEM, testSchema, uuidText } from './fixture.js';
@@ -12,6 +15,7 @@ const ANN = `cn=ann,${SUFFIX}`;
 const LOCKED: AccountState = {
   failures: [1_000, 2_000],
   lockedUntil: Number.POSITIVE_INFINITY,
+  lockedAt: 2_000,
   graceUses: [3_000],
   lastSuccess: 4_000,
   since: 5_000,
@@ -87,6 +91,70 @@ for (const engine of NEAR_ENGINES) {
       const { since, ...rest } = (await state())!;
       expect(rest).to.deep.include({ failures: [], lockedUntil: 0, graceUses: [], lastSuccess: LOCKED.lastSuccess });
       expect(since, 'it counts as used').to.be.greaterThan(LOCKED.since);
+    });
+
+    it('filters on pwdAccountLockedTime find the locks of failed binds, with an index and without', async () => {
+      await fixture.person('bob', SUFFIX, { pwdAccountLockedTime: '20250101000000Z' });
+      await fixture.person('carl', SUFFIX);
+      await set(LOCKED);
+      const readLockTimes = async () => {
+        const ids = await fixture.partition.lockedAccounts(Date.now());
+        return new Map(ids.map((id) => [id.toString('latin1'), Buffer.from('20260101000000.123Z')]));
+      };
+      const found = async (filter: string): Promise<string[]> => {
+        const names: string[] = [];
+        const params = {
+          ...UNLIMITED_SEARCH,
+          base: testSchema().parseDn(SUFFIX),
+          scope: 'one',
+          readLockTimes,
+        } as const;
+        const entry = ({ dn }: Hit) => void names.push(dn.toString().slice(3, 6));
+        await fixture.partition.search(
+          { ...params, filter: parseFilter(filter) },
+          { entry, reference: () => undefined },
+        );
+        return names.sort();
+      };
+      const expectFound = async (): Promise<void> => {
+        expect(await found('(pwdAccountLockedTime=*)')).to.deep.equal(['ann', 'bob']);
+        expect(await found('(&(cn=*)(!(pwdAccountLockedTime=*)))')).to.deep.equal(['car']);
+        expect(await found('(pwdAccountLockedTime>=20250601000000Z)')).to.deep.equal(['ann']);
+        expect(await found('(pwdAccountLockedTime<=20250601000000Z)')).to.deep.equal(['bob']);
+        expect(await found('(pwdAccountLockedTime=20260101000000.123Z)')).to.deep.equal(['ann']);
+        expect(await found('(&(sn=*)(!(pwdAccountLockedTime=20260101000000.123Z)))')).to.deep.equal(['bob', 'car']);
+        expect(await found('(|(cn=carl)(pwdAccountLockedTime=*))')).to.deep.equal(['ann', 'bob', 'car']);
+      };
+      await expectFound();
+      await fixture.partition.addIndex('pwdAccountLockedTime');
+      await fixture.partition.buildIndexes();
+      await expectFound();
+      await fixture.modify(ANN, change('add', 'pwdAccountLockedTime', '20250101000000Z'));
+      await expectFound();
+      await set({ ...LOCKED, lockedUntil: Date.now() - 1 });
+      expect(await found('(pwdAccountLockedTime>=20250601000000Z)'), 'after its end').to.deep.equal([]);
+      expect(await found('(pwdAccountLockedTime=*)')).to.deep.equal(['ann', 'bob']);
+    });
+
+    it('a lock of failed binds is deleted by its value, and by no other', async () => {
+      const unlock = (value: string) =>
+        fixture.modify(ANN, change('delete', 'pwdAccountLockedTime', value)).then(
+          () => 0,
+          ({ code }) => code,
+        );
+      expect(await unlock('19700101000002.000Z'), 'no state').to.equal(16);
+      await set(LOCKED);
+      for (const value of ['19700101000002.001Z', '000001010000Z', 'no time']) expect(await unlock(value)).to.equal(16);
+      expect(await state()).to.deep.equal(LOCKED);
+      expect(await unlock('19700101000002.000Z')).to.equal(0);
+      expect(await state()).to.deep.include({ failures: [], lockedUntil: 0 });
+      expect(await unlock('19700101000002.000Z'), 'not again').to.equal(16);
+      await set({ ...LOCKED, failures: [], lockedAt: 0 });
+      expect(await unlock('000001010000Z'), 'of an earlier version').to.equal(0);
+      await set(LOCKED);
+      await fixture.modify(ANN, change('add', 'pwdAccountLockedTime', '20250101000000Z'));
+      expect(await unlock('20250101000000Z'), "the administrator's").to.equal(0);
+      expect(await state()).to.deep.include({ failures: [], lockedUntil: 0 });
     });
 
     it('account states of no entry and unreadable states are reported and removed', async () => {

@@ -47,6 +47,7 @@ export async function exampleDirectory(engine: Engine): Promise<Fixture> {
   await fixture.partition.changeAccountState(ids[2]!, () => ({
     failures: [1_767_323_045_000, 1_767_323_046_500],
     lockedUntil: Number.POSITIVE_INFINITY,
+    lockedAt: 1_767_323_046_500,
     graceUses: [1_767_323_047_000],
     lastSuccess: 1_767_320_000_000,
     since: 1_767_310_000_000,

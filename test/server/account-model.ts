@@ -4,7 +4,8 @@
  *
  * - What lasts so many seconds has ended when they have passed: the draft lets a password live one second longer.
  * - A delay is a short lock, and no lock by failures counts what is tried meanwhile.
- * - When a lock by failures ends is fixed when it is made, and failures count from none then.
+ * - When a lock by failures ends is fixed when it is made, and failures count from none then. Its time is that of the
+ *   last failure, whether or not it ends.
  * - `pwdReset` holds without `pwdMustChange`, and only the owner's change takes it away.
  * - A password without `pwdChangedTime` is as old as its first bind under a policy with `pwdMaxAge`.
  * - Lengths are looked at without `pwdCheckQuality`.
@@ -79,7 +80,7 @@ export class AccountModel {
   #end: number | undefined;
   #failures: number[] = [];
   /** Failures have locked it, or delay the next try. */
-  #barred: { readonly by: 'lock' | 'delay'; readonly until: number } | undefined;
+  #barred: { readonly by: 'lock' | 'delay'; readonly until: number; readonly since: number } | undefined;
   #graceUses: number[] = [];
   #lastSuccess: number | undefined;
   /** First seen, or unlocked. */
@@ -134,22 +135,29 @@ export class AccountModel {
     return now < this.#lock + policy.lockoutDuration;
   }
 
+  #endLock(now: number): void {
+    if (this.#barred?.by !== 'lock' || now < this.#barred.until) return;
+    this.#failures = [];
+    this.#barred = undefined;
+  }
+
   /** §8.1.3, §7.6, §7.7. */
   #fail(policy: ModelPolicy, now: number): void {
     const locks = policy.lockout && policy.maxFailure > 0;
     if (!locks && policy.minDelay === 0) return;
+    this.#endLock(now);
     const { failureCountInterval: interval } = policy;
     this.#failures = this.#failures.filter((time) => interval === 0 || now - time < interval);
     this.#failures.push(now);
     const count = this.#failures.length;
     this.#barred = undefined;
     if (locks && count >= policy.maxFailure) {
-      this.#failures = [];
-      this.#barred = { by: 'lock', until: policy.lockoutDuration === 0 ? FOREVER : now + policy.lockoutDuration };
+      const until = policy.lockoutDuration === 0 ? FOREVER : now + policy.lockoutDuration;
+      this.#barred = { by: 'lock', until, since: now };
     } else if (policy.minDelay > 0) {
       let delay = policy.minDelay;
       for (let n = 1; n < count; n++) delay *= 2;
-      this.#barred = { by: 'delay', until: now + Math.min(delay, policy.maxDelay) };
+      this.#barred = { by: 'delay', until: now + Math.min(delay, policy.maxDelay), since: now };
     }
   }
 
@@ -250,6 +258,7 @@ export class AccountModel {
 
   /** The operational attributes, times in seconds. */
   attributes(policy: ModelPolicy | undefined, now: number): Readonly<Record<string, readonly (number | string)[]>> {
+    this.#endLock(now);
     const some = <T>(value: T | undefined): T[] => (value === undefined ? [] : [value]);
     return {
       pwdFailureTime: this.#failures,
@@ -264,7 +273,6 @@ export class AccountModel {
   #toldLock(policy: ModelPolicy | undefined, now: number): number | string | undefined {
     const isByFailures = policy && this.#barred?.by === 'lock' && now < this.#barred.until;
     if (!isByFailures || this.#isAdministratorsLock(policy, now)) return this.#lock;
-    const { until } = this.#barred!;
-    return until === FOREVER ? FOR_GOOD : until - policy.lockoutDuration;
+    return this.#barred!.since;
   }
 }

@@ -152,7 +152,13 @@ describe('how an account stands', () => {
   it('the account state starts with imported values, unless the password has changed since', () => {
     const row = { ...ROW, changed: T, failures: [T - 1, T + 1], graceUses: [T - 1, T + 2], lastSuccess: T + 3 };
     const brought = { ...NO_STATE, failures: [T + 1], graceUses: [T + 2], lastSuccess: T + 3 };
-    expect(effectiveState(row, undefined)).to.deep.equal(brought);
-    expect(effectiveState(row, NO_STATE)).to.equal(NO_STATE);
+    const account = { account: row, lock: undefined };
+    expect(effectiveState(account, undefined)).to.deep.equal(brought);
+    expect(effectiveState(account, NO_STATE)).to.equal(NO_STATE);
+    const lock = { attributeName: 'pwdAccountLockedTime', sinceMs: T + 1 };
+    expect(effectiveState({ ...account, lock }, undefined), 'after the lock').to.deep.equal({
+      ...brought,
+      failures: [],
+    });
   });
 });

@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { parseFilter } from '../../src/ldap/filter-text.js';
 import {
   ADMIN,
   attributes,
@@ -17,7 +18,7 @@ const POLICY = `cn=policy,${SUFFIX}`;
 const SYSTEM = { dn: ADMIN.dn, system: true };
 const RULES = `rules:
   - { name: users read, who: { users: true }, allow: [view] }
-  - { name: not how often others failed, who: { users: true, not: { self: true } }, to: { attributes: [pwdFailureTime] }, deny: [view] }
+  - { name: not how often others failed, who: { users: true, not: { self: true } }, to: { attributes: [pwdFailureTime, pwdAccountLockedTime] }, deny: [view] }
 `;
 
 describe('server: attributes of account states', () => {
@@ -87,7 +88,10 @@ describe('server: attributes of account states', () => {
     expect(await bind(dn, 'right')).to.equal(0);
     expect(await told(dn, 'pwdGraceUseTime')).to.have.length(1);
     for (let i = 0; i < 3; i++) expect(await bind(dn, 'wrong')).to.equal(49);
-    expect(await told(dn, 'pwdAccountLockedTime')).to.deep.equal(['000001010000Z']);
+    const failures = await told(dn, 'pwdFailureTime');
+    expect(failures).to.have.length(3);
+    const [locked] = await told(dn, 'pwdAccountLockedTime');
+    expect(locked, 'the time of the last failure').to.equal(failures.at(-1)!.replace(/000Z$/, 'Z'));
     const values = [Buffer.from('20260101000000Z')];
     const change = { operation: 'add', attribute: { type: 'pwdAccountLockedTime', values } } as const;
     await one.partition.modify(testSchema().parseDn(dn), [change], SYSTEM);
@@ -111,10 +115,36 @@ describe('server: attributes of account states', () => {
     other.close();
   });
 
-  it('a filter looks at what the entry itself has', async () => {
+  it('a lock of failed binds is found by filters, and deleted by its value', async () => {
     const dn = await person('filtered', {});
-    expect(await bind(dn, 'wrong')).to.equal(49);
-    const found = await admin.search(dn, { filter: { type: 'present', attribute: 'pwdFailureTime' } });
-    expect(found.entries).to.have.length(0);
+    const find = async (filter: string, client = admin) => {
+      const { entries } = await client.search(SUFFIX, {
+        scope: 'sub',
+        filter: parseFilter(`(&(uid=filtered)${filter})`),
+      });
+      return entries.length;
+    };
+    expect(await find('(!(pwdAccountLockedTime=*))')).to.equal(1);
+    for (let i = 0; i < 3; i++) expect(await bind(dn, 'wrong')).to.equal(49);
+    const [time] = await told(dn, 'pwdAccountLockedTime');
+    for (const filter of ['=*', '>=20260101000000Z', `=${time}`])
+      expect(await find(`(pwdAccountLockedTime${filter})`), filter).to.equal(1);
+    expect(await find('(!(pwdAccountLockedTime=*))')).to.equal(0);
+    expect(await find('(pwdAccountLockedTime<=20260101000000Z)')).to.equal(0);
+    const other = await RawClient.open(one.port);
+    expect(await other.bind(personDn('p0'), 'secret-0')).to.equal(0);
+    for (const filter of ['(pwdAccountLockedTime=*)', '(!(pwdAccountLockedTime=*))'])
+      expect(await find(filter, other), 'of one who may not search by it').to.equal(0);
+    other.close();
+    const unlock = async (value: string) => {
+      const attribute = { type: 'pwdAccountLockedTime', values: [Buffer.from(value)] };
+      return (await admin.request({ op: 'modify', dn, changes: [{ operation: 'delete', attribute }] })).code;
+    };
+    expect(await unlock('20260101000000Z')).to.equal(16);
+    expect(await bind(dn, 'right')).to.equal(49);
+    expect(await unlock(time!)).to.equal(0);
+    expect(await find('(pwdAccountLockedTime=*)')).to.equal(0);
+    expect(await told(dn, 'pwdFailureTime')).to.deep.equal([]);
+    expect(await bind(dn, 'right')).to.equal(0);
   });
 });

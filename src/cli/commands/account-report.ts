@@ -3,7 +3,13 @@ import type { Entry, EntryAttribute } from '../../partition/model/directory-type
 import type { Dn } from '../../schema/schema-types.js';
 import { isLockInForce, lockPredicate } from '../../server/passwords/account-lock.js';
 import { type AccountPolicy, withMaxAge } from '../../server/passwords/account-policy.js';
-import { changedAt, effectiveState, isLockedOut, isOutsideDates } from '../../server/passwords/account-status.js';
+import {
+  changedAt,
+  effectiveState,
+  isLockedOut,
+  isOutsideDates,
+  withoutEndedLock,
+} from '../../server/passwords/account-status.js';
 import { CredentialReader, type RowCredentials } from '../../server/passwords/credentials.js';
 import { type ChosenPolicy, Policies } from '../../server/passwords/policies.js';
 import { AccessControl } from '../../server/services/access-control.js';
@@ -41,7 +47,8 @@ export async function readAccount(
   const policies = new Policies(partition, defaultPolicy, new AccessControl(partition, log), log);
   const chosenPolicy = await policies.choose(entry.id, credentials);
   const policy = withMaxAge(chosenPolicy?.policy, credentials.account?.maxAge);
-  const state = effectiveState(credentials.account, await partition.accountState(entry.id));
+  const storedState = effectiveState(credentials, await partition.accountState(entry.id));
+  const state = withoutEndedLock(storedState, Date.now());
   return { entry, credentials, locks, chosenPolicy, policy, missingPolicies, state };
 }
 

@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
 import type { Modification } from '../../ldap/ldap-types.js';
+import { LOCKED_PERMANENTLY } from '../../partition/model/account-state.js';
 import { generalizedTime } from '../../partition/model/csn.js';
 import type { Dn } from '../../schema/schema-types.js';
-import { LOCKED_PERMANENTLY } from '../../server/passwords/account-lock.js';
 import { isLockedOut } from '../../server/passwords/account-status.js';
 import { CliError } from '../exit.js';
 import type { OpenDirectory } from '../open-directory.js';

@@ -9,9 +9,6 @@ import { AccessControl } from '../../server/services/access-control.js';
 import type { OpenDirectory } from '../open-directory.js';
 import type { ExportAttribute } from './entry-attributes.js';
 
-/** Duration, in seconds, for locks whose policy is unknown. Such a lock has no end. */
-const UNKNOWN_DURATION = 0;
-
 /** Exports the state that binds have recorded for accounts, as attributes that an import takes over. */
 export class AccountStates {
   readonly #services: StateServices;
@@ -23,7 +20,7 @@ export class AccountStates {
   }
 
   /**
-   * Replaces stored state attributes by the current account state. The result is in the order of a row that stores these
+   * Replaces stored state attributes by the current account state. The result is in the order of a row that has these
    * attributes. On damage, `onLost` gets a state attribute.
    */
   async withStates(
@@ -45,7 +42,7 @@ export class AccountStates {
     const { passwords, applications, account } = credentialReader.read(row);
     // Without passwords no bind is possible, so no state exists.
     if (passwords.length + applications.length === 0) return attributes;
-    const values = await readStateValues(this.#services, id, UNKNOWN_DURATION);
+    const values = await readStateValues(this.#services, id, true);
     if (!values) return attributes;
     const isKept = ({ type }: ExportAttribute): boolean =>
       type === 'pwdAccountLockedTime'

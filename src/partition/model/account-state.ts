@@ -1,7 +1,8 @@
 import type { AttributeType } from '../../schema/schema-types.js';
-import type { Guard, RowStep } from '../../store/contract.js';
+import type { Guard, RowStep, StoreFilter } from '../../store/contract.js';
 import { cellCounter, cellValue } from '../../store/row.js';
 import { StoreError } from '../../store/store-error.js';
+import { generalizedTime } from './csn.js';
 import { STATE_TABLE, UUID_BYTES } from './tables.js';
 
 /** The state that binds record for an account in table `state` (docs/formats/tables.md). Times: ms since 1970. */
@@ -10,6 +11,8 @@ export interface AccountState {
   readonly failures: readonly number[];
   /** Time until which binds are refused. 0: not locked; `Infinity`: locked until an operator unlocks the account. */
   readonly lockedUntil: number;
+  /** When failed binds made the lock; 0: `lockedUntil` ends a delay, or a lock by an earlier version. */
+  readonly lockedAt: number;
   /** Times of binds with the expired password (grace logins). */
   readonly graceUses: readonly number[];
   /** Time of the last recorded successful bind; 0: none. */
@@ -30,6 +33,7 @@ export interface PasswordUse {
 export const NO_STATE: AccountState = {
   failures: [],
   lockedUntil: 0,
+  lockedAt: 0,
   graceUses: [],
   lastSuccess: 0,
   since: 0,
@@ -50,6 +54,9 @@ const CELL = {
   version: q('version'),
 } as const;
 
+/** Passes the rows of accounts that failed binds have locked or delayed, perhaps until a time that is past. */
+export const HAS_LOCK: StoreFilter = { op: 'hasColumn', family: F, qualifier: CELL.lockedUntil };
+
 /** The stored form of `Infinity`. */
 const NEVER = 0xffff_ffff_ffff_ffffn;
 
@@ -66,6 +73,7 @@ export function stateOfRow(row: Buffer): StoredState {
     state: {
       failures: timesIn(row, CELL.failures),
       lockedUntil: timesIn(row, CELL.lockedUntil)[0] ?? 0,
+      lockedAt: timesIn(row, CELL.lockedUntil)[1] ?? 0,
       graceUses: timesIn(row, CELL.graceUses),
       lastSuccess: timesIn(row, CELL.lastSuccess)[0] ?? 0,
       since: timesIn(row, CELL.since)[0] ?? 0,
@@ -110,12 +118,12 @@ function encodeTimes(times: readonly number[]): Buffer {
 
 /** Returns the step that replaces the state with version `replacedVersion`; 0: the entry has no state yet. */
 export function stateStep(id: Buffer, state: AccountState, replacedVersion: bigint): RowStep {
-  const { failures, lockedUntil, graceUses, lastSuccess, since, uses, totpStep } = state;
+  const { failures, lockedUntil, lockedAt, graceUses, lastSuccess, since, uses, totpStep } = state;
   const cells: (readonly [Buffer, Buffer])[] = [
     [CELL.failures, encodeTimes(failures)],
     [CELL.graceUses, encodeTimes(graceUses)],
     [CELL.lastSuccess, encodeTimes(lastSuccess ? [lastSuccess] : [])],
-    [CELL.lockedUntil, encodeTimes(lockedUntil ? [lockedUntil] : [])],
+    [CELL.lockedUntil, encodeTimes([lockedUntil, lockedAt].filter((ms) => ms !== 0))],
     [CELL.since, encodeTimes(since ? [since] : [])],
     [CELL.totpStep, encodeTimes(totpStep ? [totpStep] : [])],
     [CELL.uses, Buffer.concat(uses.flatMap(({ id, time }) => [Buffer.from(id, 'hex'), encodeTimes([time])]))],
@@ -163,6 +171,24 @@ export const STATE_ATTRIBUTES = [
 export type StateAttribute = (typeof STATE_ATTRIBUTES)[number];
 
 const LOCKED_TIME = '1.3.6.1.4.1.42.2.27.8.1.17';
+
+/** Value of `pwdAccountLockedTime` for a lock without a time (draft-behera-10 §5.3.3). */
+export const LOCKED_PERMANENTLY = '000001010000Z';
+
+/**
+ * Returns the value of `pwdAccountLockedTime` for a lock by failed binds that is in force at `now`; undefined: no lock,
+ * or a delay. Locks by earlier versions have no time, and no failures.
+ */
+export function lockTimeOf({ failures, lockedUntil, lockedAt }: AccountState, now: number): Buffer | undefined {
+  if (lockedUntil <= now || (lockedAt === 0 && failures.length > 0)) return undefined;
+  return lockedAt === 0 ? Buffer.from(LOCKED_PERMANENTLY) : formatMs(lockedAt);
+}
+
+/** Returns a generalizedTime. `micros`: digits after those of milliseconds. */
+export function formatMs(ms: number, micros = ''): Buffer {
+  const fraction = String(((ms % 1000) + 1000) % 1000).padStart(3, '0') + micros;
+  return Buffer.from(generalizedTime(ms).replace('Z', `.${fraction}Z`));
+}
 
 /** Whether the account state may have a value of the attribute. Deleting the attribute then also clears the state. */
 export function isInAccountState({ oid }: AttributeType): boolean {

@@ -47,12 +47,17 @@ export interface SearchParams {
   readonly ofUrl?: boolean;
   /** Whether memberOf excludes nested groups. An in-chain match always includes them. */
   readonly directGroupsOnly?: boolean;
+  /** Reads the lock times of accounts that failed binds have locked. Called if the filter has pwdAccountLockedTime. */
+  readonly readLockTimes?: ((params: SearchParams) => Promise<LockTimes>) | undefined;
   /** The cookie from which to resume: `SearchOutcome.resume` of the previous page. */
   readonly resume?: Buffer | undefined;
   readonly pageSize?: number | undefined;
   /** Called with the outcome so far when a limit or the client ends the search. */
   readonly onCut?: ((outcome: SearchOutcome) => void) | undefined;
 }
+
+/** Values of pwdAccountLockedTime, which take precedence over those in entries, by entryUUID in Latin-1. */
+export type LockTimes = ReadonlyMap<string, Buffer>;
 
 /** The conditions under which an operation ends early: its deadline, and the signal that it was canceled. */
 export type AbortConditions = Pick<SearchParams, 'deadline' | 'signal'>;

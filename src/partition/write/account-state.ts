@@ -1,10 +1,13 @@
 import { LdapError } from '../../ldap/ldap-error.js';
+import { batchesOf } from '../../store/batches.js';
 import type { Maybe } from '../../store/contract.js';
 import { chain } from '../../store/maybe.js';
 import { guardsHold } from '../../store/store-error.js';
 import {
   type AccountState,
   decoyStep,
+  HAS_LOCK,
+  lockTimeOf,
   NO_STATE,
   type StoredState,
   stateOfRow,
@@ -18,6 +21,15 @@ import type { WriteContext } from './context.js';
 export function readState({ store, hasStates }: WriteContext, id: Buffer): Maybe<StoredState | undefined> {
   if (!hasStates) return undefined;
   return chain(store.get(STATE_TABLE.name, id), (row) => row && stateOfRow(row));
+}
+
+/** Returns the ids of the accounts that failed binds have locked until after `now` (ms since 1970). */
+export async function lockedIds({ store, hasStates }: WriteContext, now: number): Promise<Buffer[]> {
+  const ids: Buffer[] = [];
+  if (!hasStates) return ids;
+  for await (const { keys, rows } of batchesOf(store.scan(STATE_TABLE.name, {}, { filter: HAS_LOCK })))
+    ids.push(...keys.filter((_, i) => lockTimeOf(stateOfRow(rows[i]!).state, now)));
+  return ids;
 }
 
 /** Returns the new state; undefined for no change. Called again if another process has changed the state. */

@@ -23,6 +23,8 @@ export interface Change {
   readonly place: Place;
   /** For a modify: the modifications of the request and those that the server adds. */
   readonly modifications?: readonly Modification[];
+  /** For a modify: deleted values of pwdAccountLockedTime that only the account state may have. */
+  readonly lockTimes?: readonly Buffer[];
   /** For a deletion or restoration: the row in table `deleted`. */
   readonly deletedRow?: DeletedRow;
   /** Why the tree does not allow the change (name taken, children). Only reported to an actor with the rights. */

@@ -13,6 +13,8 @@ export class DraftEditor {
   readonly #draft: Draft;
   /** Values of the attributes that are being changed, by `attributeKey`. `writeBack` puts them into the draft. */
   readonly #openSets = new Map<string, ValueSet>();
+  /** Deleted values of pwdAccountLockedTime that the entry does not have. The account state may show them. */
+  readonly lockTimes: Buffer[] = [];
 
   constructor(context: WriteContext, draft: Draft) {
     this.#context = context;
@@ -49,11 +51,13 @@ export class DraftEditor {
   #delete(description: AttributeDescription, text: string, values: readonly Buffer[]): void {
     requireEquality(description, text);
     const set = this.#openSet(description);
-    if (!set) throw absentError(text);
-    for (const name of new Set(values.map((value) => valueKey(description.type, value)))) {
-      if (!set.delete(name)) throw new LdapError('noSuchAttribute', `attribute '${text}' has no such value`);
+    if (!set && !isInAccountState(description.type)) throw absentError(text);
+    for (const [name, value] of new Map(values.map((value) => [valueKey(description.type, value), value]))) {
+      if (set?.delete(name)) continue;
+      if (isInAccountState(description.type)) this.lockTimes.push(value);
+      else throw new LdapError('noSuchAttribute', `attribute '${text}' has no such value`);
     }
-    if (!set.isEmpty) return;
+    if (!set?.isEmpty) return;
     this.#openSets.delete(attributeKey(description));
     this.#draft.remove(description);
   }

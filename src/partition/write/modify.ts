@@ -158,7 +158,8 @@ async function modificationOf(
   const rdn = dn.rdns[0]!;
   requireRdnValues(context, after, rdn);
   const place = { from: node, to: node, upRdn: upRdnOf(row), rdn };
-  return { op: 'modify', id: node.id, actor, before, after, place, modifications, isSettlement };
+  const { lockTimes } = changer;
+  return { op: 'modify', id: node.id, actor, before, after, place, modifications, lockTimes, isSettlement };
 }
 
 /** Whether the modifications need the values of a type: other rows derive from them, or some values stay. */

@@ -11,6 +11,7 @@ import type { Selection } from '../entry/selection.js';
 import { requestRights, viewerOf } from '../request/access.js';
 import type { Context, SearchReply } from '../request/context.js';
 import { type ExtrasReader, extrasReader } from '../request/entry-extras.js';
+import { readLockTimes } from '../request/state-attributes.js';
 import type { PagePosition } from '../services/page-cookies.js';
 import { chain, isPromise, type Maybe } from '../words/maybe.js';
 import { type Outcome, SUCCESS } from '../words/outcome.js';
@@ -130,6 +131,7 @@ function searchParams(
     deadline: timeLimitSeconds === 0 ? Number.POSITIVE_INFINITY : performance.now() + timeLimitSeconds * 1000,
     lookLimit: limits.lookLimit === 0 ? Number.POSITIVE_INFINITY : limits.lookLimit,
     signal: context,
+    readLockTimes: (params) => readLockTimes(context, params),
     client: context.client,
     resume: pagePosition?.resumeKey,
     pageSize,

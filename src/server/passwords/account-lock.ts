@@ -1,9 +1,6 @@
 import type { AttributeDescription } from '../../schema/schema-types.js';
 import { generalizedTimeMs } from '../../schema/time.js';
 
-/** Value of `pwdAccountLockedTime` for a permanent lock by an administrator (draft-behera-10 §5.3.3). */
-export const LOCKED_PERMANENTLY = '000001010000Z';
-
 /** Attributes that lock accounts (names in lower case), and predicates for the values that do. */
 const LOCK_PREDICATES: ReadonlyMap<string, (value: Buffer) => boolean> = new Map([
   ['pwdaccountlockedtime', () => true],

@@ -1,17 +1,24 @@
 import { type AccountState, NO_STATE, type PasswordUse } from '../../partition/model/account-state.js';
 import { type AccountPolicy, countsFailures } from './account-policy.js';
+import type { RowCredentials } from './credentials.js';
 import type { RowAccount } from './row-account.js';
 
 /** Status of an account under a policy. `now` is in milliseconds since 1970. Nothing here reads or writes the store. */
 
-/** Returns the stored state of an account, or else the state that an import has put into the entry. */
-export function effectiveState(row: RowAccount | undefined, stored: AccountState | undefined): AccountState {
+/**
+ * Returns the stored state of an account, or else the state that an import has put into the entry. Imported failures up
+ * to a lock that the entry has do not count again after the lock.
+ */
+export function effectiveState(
+  { account: row, lock }: Pick<RowCredentials, 'account' | 'lock'>,
+  stored: AccountState | undefined,
+): AccountState {
   if (stored) return stored;
   if (!row) return NO_STATE;
   const since = row.changed ?? 0;
   return {
     ...NO_STATE,
-    failures: row.failures.filter((time) => time > since),
+    failures: row.failures.filter((time) => time > Math.max(since, lock?.sinceMs ?? 0)),
     graceUses: row.graceUses.filter((time) => time > since),
     lastSuccess: row.lastSuccess ?? 0,
   };
@@ -36,21 +43,30 @@ export function isLockedOut(
   return lastActiveMs > 0 && now - lastActiveMs >= policy.maxIdle;
 }
 
+/** Returns the state without a lock that has ended. The failures that made the lock no longer count then. */
+export function withoutEndedLock(state: AccountState, now: number): AccountState {
+  return state.lockedAt > 0 && state.lockedUntil <= now
+    ? { ...state, failures: [], lockedUntil: 0, lockedAt: 0 }
+    : state;
+}
+
 /** Returns the state after a bind with a wrong password; undefined: unchanged. */
-export function stateAfterFailure(policy: AccountPolicy, state: AccountState, now: number): AccountState | undefined {
-  if (!countsFailures(policy) || state.lockedUntil > now) return undefined;
+export function stateAfterFailure(policy: AccountPolicy, before: AccountState, now: number): AccountState | undefined {
+  if (!countsFailures(policy) || before.lockedUntil > now) return undefined;
+  const state = withoutEndedLock(before, now);
   const { failureCountInterval, maxFailure, maxRecordedFailure, minDelay, maxDelay } = policy;
   const countedFailures = state.failures.filter(
     (time) => failureCountInterval === 0 || now - time < failureCountInterval,
   );
+  const keptCount = Math.min(Math.max(maxFailure, maxRecordedFailure, MIN_KEPT_FAILURES), MAX_KEPT_FAILURES);
   const failures = [...countedFailures, now];
+  const keptFailures = failures.slice(-keptCount);
   if (policy.lockout && maxFailure > 0 && failures.length >= maxFailure) {
     const lockedUntil = policy.lockoutDuration > 0 ? now + policy.lockoutDuration : Number.POSITIVE_INFINITY;
-    return { ...state, failures: [], lockedUntil };
+    return { ...state, failures: keptFailures, lockedUntil, lockedAt: now };
   }
   const delay = minDelay > 0 ? Math.min(minDelay * 2 ** (failures.length - 1), Math.max(minDelay, maxDelay)) : 0;
-  const keptCount = Math.min(Math.max(maxFailure, maxRecordedFailure, MIN_KEPT_FAILURES), MAX_KEPT_FAILURES);
-  return { ...state, failures: failures.slice(-keptCount), lockedUntil: delay > 0 ? now + delay : 0 };
+  return { ...state, failures: keptFailures, lockedUntil: delay > 0 ? now + delay : 0 };
 }
 
 /** Number of failure times to keep when the policy sets a smaller number or none. */
@@ -78,7 +94,8 @@ export function admit(
   const ageCheck = checkAge(policy, row, before, now);
   if (ageCheck.isExpired) return { isExpired: true, state: undefined };
   let { state } = ageCheck;
-  if (state.failures.length > 0 || state.lockedUntil > 0) state = { ...state, failures: [], lockedUntil: 0 };
+  if (state.failures.length > 0 || state.lockedUntil > 0)
+    state = { ...state, failures: [], lockedUntil: 0, lockedAt: 0 };
   state = withSuccess(policy, state, now);
   return { ...ageCheck, state: state === before ? undefined : state };
 }

@@ -36,14 +36,14 @@ export class Login {
     return chain(this.#directory.accountState(this.#id), (stored) => {
       this.#storedState = stored;
       const { account } = this.#credentials;
-      return isLockedOut(this.#policy, account, effectiveState(account, stored), Date.now());
+      return isLockedOut(this.#policy, account, effectiveState(this.#credentials, stored), Date.now());
     });
   }
 
   /** Returns when a session that begins now ends; see `sessionExpiry`. */
   sessionEnd(): number | undefined {
     const { account } = this.#credentials;
-    return sessionExpiry(this.#policy, account, effectiveState(account, this.#storedState), Date.now());
+    return sessionExpiry(this.#policy, account, effectiveState(this.#credentials, this.#storedState), Date.now());
   }
 
   /**
@@ -54,7 +54,7 @@ export class Login {
     if (unverifiableReason(this.#credentials.passwords, hashPolicy) !== undefined) return false;
     let newState: AccountState | undefined;
     await this.#directory.changeAccountState(this.#id, (stored) => {
-      newState = stateAfterFailure(this.#policy, effectiveState(this.#credentials.account, stored), Date.now());
+      newState = stateAfterFailure(this.#policy, effectiveState(this.#credentials, stored), Date.now());
       return newState;
     });
     return newState !== undefined;
@@ -75,7 +75,7 @@ export class Login {
 
   #evaluate(stored: AccountState | undefined, { application, totpSteps }: VerifiedPassword): Admission | undefined {
     const { account, applications } = this.#credentials;
-    const state = effectiveState(account, stored);
+    const state = effectiveState(this.#credentials, stored);
     const now = Date.now();
     if (isLockedOut(this.#policy, account, state, now)) return undefined;
     if (application !== undefined)
@@ -108,12 +108,12 @@ export interface VerifiedPassword {
 export function recordUse(
   directory: StateDirectory,
   id: Buffer,
-  { account, applications }: RowCredentials,
+  credentials: RowCredentials,
   application: string,
 ): Maybe<void> {
   const newState = (stored: AccountState | undefined): AccountState | undefined => {
-    const state = effectiveState(account, stored);
-    const uses = usesAfter(state.uses, application, applications, Date.now());
+    const state = effectiveState(credentials, stored);
+    const uses = usesAfter(state.uses, application, credentials.applications, Date.now());
     return uses && { ...state, uses };
   };
   return chain(directory.accountState(id), (stored) =>

@@ -7,12 +7,13 @@ import type { RowCredentials } from './credentials.js';
 
 /** Returns whether a bind with the password of an account can succeed. `now`: milliseconds since 1970. */
 export function usabilityOf(
-  { lock, account, totp }: RowCredentials,
+  credentials: RowCredentials,
   policy: AccountPolicy | undefined,
   stored: AccountState | undefined,
   now: number,
 ): AccountUsability {
-  const state = effectiveState(account, stored);
+  const { lock, account, totp } = credentials;
+  const state = effectiveState(credentials, stored);
   const lacksCode = policy?.secondFactor === true && !totp;
   const isClosed = lacksCode || isLockInForce(lock, policy, now) || isOutsideDates(account, now);
   const isLocked = policy !== undefined && isLockedOut(policy, account, state, now);

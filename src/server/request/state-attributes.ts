@@ -1,11 +1,19 @@
-import { type AccountState, STATE_ATTRIBUTES, type StateAttribute } from '../../partition/model/account-state.js';
+import { TimeSlice } from '../../fair/time-slice.js';
+import {
+  type AccountState,
+  formatMs,
+  lockTimeOf,
+  STATE_ATTRIBUTES,
+  type StateAttribute,
+} from '../../partition/model/account-state.js';
+import { type LockTimes, lookLimitError, requireTime, type SearchParams } from '../../partition/read/search-params.js';
 import type { Hit } from '../../partition/read/sink.js';
 import { encodeAttribute } from '../../protocol/encode.js';
 import { Writer } from '../../protocol/writer.js';
 import type { AttributeDescription } from '../../schema/schema-types.js';
 import type { EntryExtras } from '../entry/reply-entry.js';
 import { isLockInForce } from '../passwords/account-lock.js';
-import { stateValues } from '../passwords/state-values.js';
+import { withoutEndedLock } from '../passwords/account-status.js';
 import type { Services } from '../services/services.js';
 import { chain, type Maybe } from '../words/maybe.js';
 import type { Context } from './context.js';
@@ -23,19 +31,20 @@ export type StateServices = Pick<Services, 'credentialReader' | 'policies'> & {
 
 /**
  * Returns the account state that binds have stored, as attribute values; undefined: no stored state, and the values in
- * the entry apply. `lockoutDuration`: the duration to show for a lock without a known policy; undefined: such a lock is
- * not shown.
+ * the entry apply. `showsUnknown`: whether a lock without a known policy is shown.
  */
 export function readStateValues(
   services: StateServices,
   id: Buffer,
-  lockoutDuration?: number,
+  showsUnknown = false,
 ): Maybe<StateValues | undefined> {
   const now = Date.now();
-  return chain(services.partition.accountState(id), (state) => {
-    if (!state) return undefined;
-    if (state.lockedUntil <= now) return stateValues(state, undefined, now);
-    return valuesWithLock(services, id, state, now, lockoutDuration);
+  return chain(services.partition.accountState(id), (stored) => {
+    const state = stored && withoutEndedLock(stored, now);
+    const lockTime = state && lockTimeOf(state, now);
+    return lockTime
+      ? valuesWithLock(services, id, state, lockTime, showsUnknown)
+      : state && stateValues(state, undefined);
   });
 }
 
@@ -43,8 +52,8 @@ async function valuesWithLock(
   { partition, credentialReader, policies }: StateServices,
   id: Buffer,
   state: AccountState,
-  now: number,
-  defaultDuration: number | undefined,
+  lockTime: Buffer,
+  showsUnknown: boolean,
 ): Promise<StateValues> {
   const entry = await partition.readById(id);
   const credentials = entry && credentialReader.read(entry.row);
@@ -52,8 +61,46 @@ async function valuesWithLock(
   // A lock by an administrator takes precedence while it is in force.
   const hasAdminLock =
     credentials?.lock?.attributeName.toLowerCase() === 'pwdaccountlockedtime' &&
-    isLockInForce(credentials.lock, policy, now);
-  return stateValues(state, hasAdminLock ? undefined : (policy?.lockoutDuration ?? defaultDuration), now);
+    isLockInForce(credentials.lock, policy, Date.now());
+  return stateValues(state, hasAdminLock || !(policy || showsUnknown) ? undefined : lockTime);
+}
+
+/** Returns the values of the state attributes. `lockTime`: that of the lock to show. */
+function stateValues({ failures, graceUses, lastSuccess }: AccountState, lockTime: Buffer | undefined): StateValues {
+  return {
+    pwdFailureTime: formatTimes(failures),
+    pwdGraceUseTime: formatTimes(graceUses),
+    pwdLastSuccess: formatTimes(lastSuccess > 0 ? [lastSuccess] : []),
+    pwdAccountLockedTime: lockTime ? [lockTime] : [],
+  };
+}
+
+/** Formats times in ascending order as distinct values: microseconds number the times of one millisecond. */
+function formatTimes(times: readonly number[]): Buffer[] {
+  const sortedTimes = [...times].sort((a, b) => a - b);
+  let repeatCount = 0;
+  return sortedTimes.map((time, i) => {
+    repeatCount = time === sortedTimes[i - 1] ? repeatCount + 1 : 0;
+    return formatMs(time, String(repeatCount).padStart(3, '0'));
+  });
+}
+
+/**
+ * Returns the values of pwdAccountLockedTime that accounts locked by failed binds show, by entryUUID in Latin-1. Throws
+ * `adminLimitExceeded` if the search may not look at so many entries.
+ */
+export async function readLockTimes({ services, client }: Context, params: SearchParams): Promise<LockTimes> {
+  const ids = await services.partition.lockedAccounts(Date.now());
+  if (ids.length > params.lookLimit) throw lookLimitError();
+  const slice = new TimeSlice(client);
+  const times = new Map<string, Buffer>();
+  for (const id of ids) {
+    const [time] = (await readStateValues(services, id))?.pwdAccountLockedTime ?? [];
+    if (time) times.set(id.toString('latin1'), time);
+    requireTime(params);
+    await slice.yieldIfOver();
+  }
+  return times;
 }
 
 /**

@@ -88,7 +88,7 @@ async function revalidate(services: Services, session: Session, identity: UserId
   // The session may itself be storing these passwords. The identity is updated only after that write has ended.
   if (!isKept) return !identity.application && isBeingStored(session, passwords);
   const state = effectiveState(
-    account,
+    credentials,
     policy?.maxAge ? await services.partition.accountState(identity.id) : undefined,
   );
   if (session.identity !== identity) return true;

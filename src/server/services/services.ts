@@ -46,6 +46,7 @@ export type ServedDirectory = Pick<
   | 'freshAccessVersion'
   | 'groupsOf'
   | 'groupsVersion'
+  | 'lockedAccounts'
   | 'moment'
   | 'readById'
   | 'renewReads'

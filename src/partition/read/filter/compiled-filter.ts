@@ -14,6 +14,8 @@ export const UNDEFINED: Tri = 2;
 
 /** The entry on which a filter is evaluated. The search sets the fields that `FilterInputs` requires. */
 export interface Candidate {
+  /** The entryUUID. Absent where no search of stored entries evaluates the filter. */
+  id?: Buffer;
   /** Packed master row. Lacks attributes by which the viewer may not search. */
   row: Buffer;
   dn: Buffer;
@@ -60,7 +62,7 @@ export interface Chain {
 /** The index rows of a term. Normal forms are not cut yet. */
 export type Lookup =
   | { readonly kind: 'equality'; readonly norm: Buffer }
-  /** The value equals one of at least two normal forms, which are sorted and distinct. */
+  /** The value equals one of several normal forms, which are sorted and distinct. */
   | { readonly kind: 'anyOf'; readonly norms: readonly Buffer[] }
   | { readonly kind: 'presence' }
   | { readonly kind: 'from' | 'upTo'; readonly norm: Buffer }
@@ -111,6 +113,8 @@ export interface FilterInputs {
   needsGroups: boolean;
   /** Like `needsGroups`, without nested groups. */
   needsDirectGroups: boolean;
+  /** Whether the filter tests pwdAccountLockedTime, which account states may have. */
+  needsLockTimes: boolean;
   /** The groups that the filter names (`Dn.norm`, Latin-1). */
   readonly groupNames: string[];
   /** The chains in the filter. Only needed while the filter is Undefined without them. */

@@ -3,12 +3,14 @@ import { isRequestable } from '../../../schema/describer.js';
 import type { Schema } from '../../../schema/schema.js';
 import type { AttributeDescription, AttributeType, MatchingRule } from '../../../schema/schema-types.js';
 import { nextCell } from '../../../store/row.js';
+import { isInAccountState } from '../../model/account-state.js';
 import { isComputed, isMembership } from '../../model/computed.js';
 import type { DescriptionTable } from '../../model/descriptions.js';
 import { groupTypes } from '../../model/group-rows.js';
 import type { NamesContext } from '../../model/present-row.js';
 import { MASTER } from '../../model/tables.js';
 import { isHidden, type Viewer } from '../../model/viewer.js';
+import type { LockTimes } from '../search-params.js';
 import {
   type Candidate,
   type CompiledFilter,
@@ -26,6 +28,7 @@ import {
   cellBytes,
   chainTerm,
   computedTerm,
+  idTerm,
   isSubtypeOf,
   normalizeParts,
   partsLookup,
@@ -77,8 +80,9 @@ export class FilterCompiler {
     viewer: Viewer,
     isLocal = false,
     directGroupsOnly = false,
+    lockTimes?: LockTimes,
   ): { filter: CompiledFilter; inputs: FilterInputs } {
-    const compilation = new Compilation(this.#context, viewer, directGroupsOnly);
+    const compilation = new Compilation(this.#context, viewer, directGroupsOnly, lockTimes);
     const compiledFilter = compilation.compileFilter(filter);
     const { inputs } = compilation;
     return {
@@ -94,6 +98,7 @@ class Compilation {
     needsSubordinates: false,
     needsGroups: false,
     needsDirectGroups: false,
+    needsLockTimes: false,
     groupNames: [],
     chains: [],
     valueTypes: undefined,
@@ -102,13 +107,16 @@ class Compilation {
   readonly #context: CompilerContext;
   readonly #viewer: Viewer;
   readonly #directGroupsOnly: boolean;
+  /** Undefined: a filter on pwdAccountLockedTime only sets `needsLockTimes`. */
+  readonly #lockTimes: LockTimes | undefined;
   readonly #sharedForms: SharedForms;
 
-  constructor(context: CompilerContext, viewer: Viewer, directGroupsOnly: boolean) {
+  constructor(context: CompilerContext, viewer: Viewer, directGroupsOnly: boolean, lockTimes: LockTimes | undefined) {
     this.#schema = context.schema;
     this.#context = context;
     this.#viewer = viewer;
     this.#directGroupsOnly = directGroupsOnly;
+    this.#lockTimes = lockTimes;
     this.#sharedForms = new SharedForms(context.filterDescriptions);
   }
 
@@ -363,7 +371,22 @@ class Compilation {
     const term = isComputed(description.type)
       ? computedTerm(description.type, test, inputs, directGroupsOnly)
       : this.#memberTerm(description, this.#valuesTerm(description, test, lookup, isExact));
-    return this.#viewer.sightOf ? restrictedTerm(term, description) : term;
+    const restricted = (one: Term) => (this.#viewer.sightOf ? restrictedTerm(one, description) : one);
+    if (!isInAccountState(description.type) || description.options.length > 0) return restricted(term);
+    inputs.needsLockTimes = true;
+    if (!this.#lockTimes) return restricted(term);
+    // Lock times take precedence over values in entries.
+    const { type: entryUuid } = this.#schema.requireDescription('entryUUID');
+    const hasLockTime = restricted(idTerm(entryUuid, [...this.#lockTimes.keys()]));
+    const matchingTimes = [...this.#lockTimes].filter(([, time]) => !test || passes(test, time));
+    const storedMatches = { kind: 'and', parts: [restricted(term), { kind: 'not', part: hasLockTime }] } as const;
+    const lockTimeMatches = restricted(
+      idTerm(
+        entryUuid,
+        matchingTimes.map(([id]) => id),
+      ),
+    );
+    return { kind: 'or', parts: [storedMatches, lockTimeMatches] };
   }
 
   /** Extends an equality on `member` to members that the URLs of dynamic groups select. */

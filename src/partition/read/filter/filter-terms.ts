@@ -195,6 +195,14 @@ function membershipTerm(
   return { kind: 'term', types: [type], lookup: undefined, group, isExact: false, evaluate };
 }
 
+/** Returns the term that is True for entries with one of the entryUUIDs (Latin-1). It does not read the row. */
+export function idTerm(entryUuid: AttributeType, ids: readonly string[]): Term {
+  const idSet = new Set(ids);
+  const lookup: Lookup = { kind: 'anyOf', norms: [...ids].sort().map((id) => Buffer.from(id, 'latin1')) };
+  const evaluate = ({ id }: Candidate): Tri => (id && idSet.has(id.toString('latin1')) ? TRUE : FALSE);
+  return { kind: 'term', types: [entryUuid], lookup, isExact: true, evaluate };
+}
+
 /** Returns the term that is True for the entries from which values of an attribute lead to the entry `end`. */
 export function chainTerm(type: AttributeType, end: Buffer, inputs: FilterInputs): Term {
   const chain = { kind: 'chain', type, endDns: [end] } as const;

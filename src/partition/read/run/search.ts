@@ -10,7 +10,7 @@ import type { CompiledFilter } from '../filter/compiled-filter.js';
 import { adviceFor, missingIndexes } from '../plan/advice.js';
 import { type IndexPlan, type PlanContext, planIndexes, type TermReporter } from '../plan/index-plan.js';
 import { type PagePlan, planPages } from '../plan/page-plan.js';
-import type { SearchOutcome, SearchParams } from '../search-params.js';
+import type { LockTimes, SearchOutcome, SearchParams } from '../search-params.js';
 import type { SearchSink } from '../sink.js';
 import { followAliases, sendReferences } from './aliases.js';
 import { type Area, choosePlan, isCheap } from './area.js';
@@ -88,6 +88,7 @@ function prepare(
   context: SearchContext,
   params: SearchParams,
   observer: PlanObserver | undefined,
+  lockTimes?: LockTimes,
 ): Maybe<PreparedSearch> {
   return context.shared.readFresh((early) => {
     const { filter, inputs } = context.compiler.compile(
@@ -95,7 +96,10 @@ function prepare(
       params.viewer,
       params.ofUrl,
       params.directGroupsOnly,
+      lockTimes,
     );
+    if (inputs.needsLockTimes && params.readLockTimes && !lockTimes)
+      return params.readLockTimes(params).then((times) => prepare(context, params, observer, times));
     const chains = inputs.chains.length > 0 ? new Chains(context.findChainIds, params) : undefined;
     const isPlannedEarly = observer !== undefined || (early && params.scope !== 'base' && !params.pageSize);
     const earlyPlan = isPlannedEarly ? planEarly(context, filter, chains, observer) : undefined;

@@ -1,5 +1,7 @@
+import { LdapError } from '../../../ldap/ldap-error.js';
+import { generalizedTimeMs } from '../../../schema/time.js';
 import { chain } from '../../../store/maybe.js';
-import { stateStep } from '../../model/account-state.js';
+import { lockTimeOf, NO_STATE, stateStep } from '../../model/account-state.js';
 import { STATE_TABLE } from '../../model/tables.js';
 import { isUnrestricted, readState, stateAfterPasswordChange, unlockedState } from '../account-state.js';
 import type { Change } from '../change.js';
@@ -23,12 +25,20 @@ export const ACCOUNT_STATE: Rule = {
     const isUnlocked = changesAttribute(context, change, LOCK_ATTRIBUTE);
     if (!isUnlocked && !changesAttribute(context, change, 'userPassword')) return undefined;
     return chain(readState(context, change.id), (stored) => {
+      requireLockTimes(change.lockTimes, stored?.state);
       if (!isUnlocked && (!stored || isUnrestricted(stored.state))) return undefined;
       const state = isUnlocked ? unlockedState(stored?.state) : stateAfterPasswordChange(stored!.state);
       return { steps: [stateStep(change.id, state, stored?.version ?? 0n)] };
     });
   },
 };
+
+/** Throws `noSuchAttribute` if one of the deleted lock times is not that of the lock which failed binds made. */
+function requireLockTimes(lockTimes: readonly Buffer[] = [], state = NO_STATE): void {
+  const lockTime = lockTimeOf(state, Date.now());
+  if (lockTimes.some((value) => !lockTime || generalizedTimeMs(value) !== generalizedTimeMs(lockTime)))
+    throw new LdapError('noSuchAttribute', `the account has no such '${LOCK_ATTRIBUTE}'`);
+}
 
 function changesAttribute({ schema }: WriteContext, { modifications = [] }: Change, name: string): boolean {
   return modifications.some(
