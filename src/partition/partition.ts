@@ -24,6 +24,7 @@ import { CsnClock } from './model/csn.js';
 import { DescriptionTable } from './model/descriptions.js';
 import type {
   Actor,
+  AddOptions,
   Breach,
   CompareOptions,
   DeletedEntry,
@@ -339,7 +340,7 @@ export class Partition implements Directory {
     }
   }
 
-  async add(dn: Dn, attributes: readonly PartialAttribute[], actor: Actor, options?: WriteOptions): Promise<Buffer> {
+  async add(dn: Dn, attributes: readonly PartialAttribute[], actor: Actor, options?: AddOptions): Promise<Buffer> {
     return this.#translate(add(this.context, dn, attributes, actor, options));
   }
 

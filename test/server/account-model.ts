@@ -86,8 +86,10 @@ export class AccountModel {
   /** First seen, or unlocked. */
   #since: number | undefined;
 
-  constructor(password: string) {
+  /** `added`: when the entry was added, in seconds, if that was under a policy (§8.2). */
+  constructor(password: string, added: number | undefined) {
     this.#password = password;
+    this.#changed = added;
   }
 
   get password(): string {

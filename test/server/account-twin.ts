@@ -69,10 +69,11 @@ export class AccountTwin {
       await twin.#setPolicy(cn);
     }
     for (const uid of USERS) {
-      const policy = random.pick(POLICIES);
-      const more = personAttributes(uid, { userPassword: FIRST, pwdPolicySubentry: policyDn(policy) });
+      const policy = random.pick([undefined, ...POLICIES]);
+      const named = policy === undefined ? {} : { pwdPolicySubentry: policyDn(policy) };
+      const more = personAttributes(uid, { userPassword: FIRST, ...named });
       expect((await twin.#admin().request({ op: 'add', dn: personDn(uid), attributes: more })).code).to.equal(0);
-      twin.#accounts.set(uid, { model: new AccountModel(FIRST), policy });
+      twin.#accounts.set(uid, { model: new AccountModel(FIRST, policy === undefined ? undefined : begin), policy });
     }
     return twin;
   }

@@ -98,6 +98,14 @@ export interface WriteOptions {
   readonly refuseLong?: boolean;
 }
 
+export interface AddOptions extends WriteOptions {
+  /**
+   * Checks the complete new entry after the actor's rights, and returns attributes that the server adds unless the entry
+   * has them. Called in each attempt. An error ends the add with nothing done. No entry has the id yet.
+   */
+  readonly completeNew?: ((entry: Target) => Maybe<readonly PartialAttribute[]>) | undefined;
+}
+
 export interface CompareOptions extends WriteOptions {
   /** See `SearchParams`. */
   readonly directGroupsOnly?: boolean;

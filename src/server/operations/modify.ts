@@ -1,7 +1,7 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { Modification } from '../../ldap/ldap-types.js';
 import type { Target } from '../../partition/index.js';
-import { clearText, PasswordMatcher, passwordKind } from '../../password/index.js';
+import { PasswordMatcher } from '../../password/index.js';
 import type { ModifyRequest } from '../../protocol/ldap-messages.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { credentialsAfter, isCredential } from '../passwords/credentials.js';
@@ -11,7 +11,7 @@ import { isPasswordAttribute } from '../passwords/password-hashing.js';
 import { refuseCostlier } from '../passwords/refusals.js';
 import { actorOf, isOwn, OperationSource, requireConfidential, requireRightsFor } from '../request/access.js';
 import type { Context } from '../request/context.js';
-import { passwordChanges, verifyInSession } from '../request/password-change.js';
+import { clearPassword, passwordChanges, verifyInSession } from '../request/password-change.js';
 import { requireOwnPassword, runPasswordChange } from '../request/password-policy.js';
 import { keepBindValid, requireValidBind } from '../request/validity.js';
 import { type Outcome, SUCCESS } from '../words/outcome.js';
@@ -62,10 +62,6 @@ function deletedPasswords({ services: { schema } }: Context, changes: readonly M
 
 function includesValue(values: readonly Buffer[], value: Buffer): boolean {
   return values.some((other) => other.equals(value));
-}
-
-function clearPassword(value: Buffer): Buffer | undefined {
-  return passwordKind(value) === 'clear' ? clearText(value) : undefined;
 }
 
 function changesOnlyPasswords({ services }: Context, { changes }: ModifyRequest): boolean {

@@ -11,6 +11,12 @@ import type { RowCredentials } from './credentials.js';
 type AssigningDirectory = Pick<Partition, 'groupsOf' | 'groupsVersion' | 'readById' | 'schema' | 'treeGeneration'>;
 type PolicyDirectory = AssigningDirectory & Pick<Partition, 'findRow' | 'versionOf'>;
 
+/** A packed row of an entry, with its name. */
+export interface NamedRow {
+  readonly dn: Dn;
+  readonly row: Buffer;
+}
+
 /** Returns the access rules in force; see `AccessControl`. */
 interface RulesInForce {
   rulesInForce(): Maybe<CompiledAccess>;
@@ -62,27 +68,38 @@ export class Policies {
     this.#defaultDn = defaultDn === undefined ? undefined : parseDefaultDn(directory, defaultDn);
   }
 
-  forAccount(id: Buffer, credentials: RowCredentials): Maybe<AccountPolicy | undefined> {
-    return chain(this.choose(id, credentials), (chosen) => withMaxAge(chosen?.policy, credentials.account?.maxAge));
+  /** `newEntry`: the entry, if it is not in the directory yet. */
+  forAccount(id: Buffer, credentials: RowCredentials, newEntry?: NamedRow): Maybe<AccountPolicy | undefined> {
+    const choice = this.choose(id, credentials, newEntry);
+    return chain(choice, (chosen) => withMaxAge(chosen?.policy, credentials.account?.maxAge));
+  }
+
+  /** Whether entries that name no policy may have one. */
+  mayAssign(): Maybe<boolean> {
+    if (this.#defaultDn) return true;
+    return chain(this.#rules.rulesInForce(), ({ passwordPolicies }) => passwordPolicies.rules.length > 0);
   }
 
   /**
    * Returns the policy that the entry names, else a policy that the access rules name, else the default policy. A
    * missing policy is logged, and the next source applies.
    */
-  choose(id: Buffer, credentials: RowCredentials): Maybe<ChosenPolicy | undefined> {
+  choose(id: Buffer, credentials: RowCredentials, newEntry?: NamedRow): Maybe<ChosenPolicy | undefined> {
     const policyDn = credentials.account?.policy;
-    if (policyDn === undefined) return this.#policyByRules(id, credentials);
+    if (policyDn === undefined) return this.#policyByRules(id, credentials, newEntry);
     const policyLookup = this.#findPolicy(this.#directory.schema.parseDn(policyDn));
     return chain(policyLookup, (policy) =>
-      policy ? { policy, dn: policyDn, source: 'entry' as const } : this.#policyByRules(id, credentials),
+      policy ? { policy, dn: policyDn, source: 'entry' as const } : this.#policyByRules(id, credentials, newEntry),
     );
   }
 
-  #policyByRules(id: Buffer, { version }: RowCredentials): Maybe<ChosenPolicy | undefined> {
+  #policyByRules(id: Buffer, { version }: RowCredentials, newEntry?: NamedRow): Maybe<ChosenPolicy | undefined> {
     return chain(this.#rules.rulesInForce(), (access) => {
       if (access.passwordPolicies.rules.length === 0) return this.#defaultPolicy();
-      return chain(this.#assignedPolicies.assignedRule(access, id, version), (source) => {
+      const assigned = newEntry
+        ? this.#assignedPolicies.ruleOf(access, id, newEntry)
+        : this.#assignedPolicies.assignedRule(access, id, version);
+      return chain(assigned, (source) => {
         if (!source) return this.#defaultPolicy();
         const { policy: dn } = source;
         return chain(this.#findPolicy(dn), (policy) =>
@@ -206,13 +223,17 @@ class AssignedPolicies {
     const treeGeneration = this.#directory.treeGeneration;
     const entry = await this.#directory.readById(id);
     if (!entry) return undefined;
-    const dn = this.#directory.schema.parseDn(entry.dn);
-    const groupNames = groupsVersion === undefined ? NO_GROUPS : await this.#directory.groupsOf({ id, dn });
-    const inGroup = (group: { readonly norm: Buffer }) => groupNames.has(group.norm.toString('latin1'));
-    const rule = access.passwordPolicies.policyRuleFor(dn, entry, inGroup);
+    const rule = await this.ruleOf(access, id, { dn: this.#directory.schema.parseDn(entry.dn), row: entry.row });
     const choice = { access, entryVersion: entry.version, treeGeneration, groupsVersion, rule };
     this.#choices.set(id.toString('latin1'), choice);
     return rule;
+  }
+
+  /** Returns the policy rule of an account whose entry was read. The choice is not cached. */
+  async ruleOf({ passwordPolicies }: CompiledAccess, id: Buffer, { dn, row }: NamedRow) {
+    const groupNames = passwordPolicies.usesGroups ? await this.#directory.groupsOf({ id, dn }) : NO_GROUPS;
+    const inGroup = (group: { readonly norm: Buffer }) => groupNames.has(group.norm.toString('latin1'));
+    return passwordPolicies.policyRuleFor(dn, { row }, inGroup);
   }
 }
 

@@ -1,7 +1,9 @@
-import type { Modification } from '../../ldap/ldap-types.js';
-import type { SplitChanges, Target } from '../../partition/model/directory-types.js';
-import type { PasswordMatcher } from '../../password/index.js';
-import { credentialsAfter, type RowCredentials } from '../passwords/credentials.js';
+import type { Modification, PartialAttribute } from '../../ldap/ldap-types.js';
+import { generalizedTime } from '../../partition/model/csn.js';
+import type { AddOptions, SplitChanges, Target } from '../../partition/model/directory-types.js';
+import { clearText, PasswordMatcher, passwordKind } from '../../password/index.js';
+import type { Dn } from '../../schema/schema-types.js';
+import { credentialsAfter, isCredential, type RowCredentials } from '../passwords/credentials.js';
 import { Login } from '../passwords/login.js';
 import { operationalChanges } from '../passwords/operational-changes.js';
 import {
@@ -67,6 +69,50 @@ export async function passwordChanges(
       { isOwn: isOwnEntry, passwordsAfter, setsPasswords, writesReset },
       Date.now(),
     ),
+  };
+}
+
+/** Returns a password that a client sent in the clear; undefined: it is a hash. */
+export function clearPassword(value: Buffer): Buffer | undefined {
+  return passwordKind(value) === 'clear' ? clearText(value) : undefined;
+}
+
+/**
+ * Returns the check of a new entry with passwords by the policy that it will have (draft-behera-10 §8.2). The check adds
+ * pwdChangedTime, unless the entry tells the age of its password. Returns undefined when no policy can apply.
+ */
+export async function newEntryCheck(
+  context: Context,
+  dn: Dn,
+  attributes: readonly PartialAttribute[],
+): Promise<AddOptions['completeNew']> {
+  const { policies, credentialReader, schema, quality, config, hashing } = context.services;
+  const descriptions = attributes.map(({ type }) => schema.describe(type));
+  const clearPasswords = attributes.flatMap(({ values }, i) =>
+    descriptions[i] && isCredential(descriptions[i]) ? values.map(clearPassword) : [],
+  );
+  if (clearPasswords.length === 0) return undefined;
+  const namesPolicy = descriptions.some((description) => description?.type.name === 'pwdPolicySubentry');
+  if (!namesPolicy && !config.passwords.shadow && !(await policies.mayAssign())) return undefined;
+  return async ({ id, row }) => {
+    const credentials = credentialReader.read(row);
+    const policy = await policies.forAccount(id, credentials, { dn, row });
+    if (!policy) return [];
+    if (context.session.identity.kind !== 'admin') {
+      const change = {
+        isOwn: false,
+        clearPasswords,
+        requireOldPassword: undefined,
+        keepsOldPassword: false,
+        personNames: credentialReader.personNames(row),
+        dn: dn.text,
+      };
+      const source = new OperationSource(context);
+      const matcher = new PasswordMatcher(hashing.policy, source);
+      await refuseByPolicy(policy, credentials, change, { matcher, quality, source });
+    }
+    if (credentials.account?.changed !== undefined) return [];
+    return [{ type: 'pwdChangedTime', values: [Buffer.from(generalizedTime(Date.now()))] }];
   };
 }
 

@@ -1,9 +1,11 @@
 import { LdapError } from '../../../ldap/ldap-error.js';
 import type { AttributeType } from '../../../schema/schema-types.js';
+import { chain } from '../../../store/maybe.js';
 import { isComputed } from '../../model/computed.js';
 import { generalizedTime } from '../../model/csn.js';
 import type { Actor } from '../../model/directory-types.js';
 import type { Draft } from '../../model/draft.js';
+import { detachedRow } from '../../model/entry-cells.js';
 import { ENTRY_UUID_OID } from '../../model/index-set.js';
 import { textBytes } from '../../model/texts.js';
 import { uuidTextBytes } from '../../model/uuid.js';
@@ -28,9 +30,16 @@ export const SERVER_KEPT: Rule = {
     return ava && serverKeptError(ava.type.name, 'be chosen by a name');
   },
 
-  checkChange(context, { id, actor, before, after, op }) {
+  checkChange(context, { id, actor, before, after, op, completeNew }) {
     if (!after) return undefined;
-    return { amend: (draft) => (before || op === 'restore' ? stampModify : stampCreate)(context, draft, actor, id) };
+    if (!completeNew)
+      return { amend: (draft) => (before || op === 'restore' ? stampModify : stampCreate)(context, draft, actor, id) };
+    return chain(completeNew({ id, row: detachedRow(after) }), (attributes) => ({
+      amend: (draft) => {
+        stampCreate(context, draft, actor, id);
+        for (const { type, values } of attributes) setDefault(context, draft, type, values[0]!);
+      },
+    }));
   },
 };
 
