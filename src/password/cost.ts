@@ -1,5 +1,5 @@
 import type { Argon2Parameters } from './argon2.js';
-import { SHA_CRYPT_ROUNDS } from './crypt/forms.js';
+import { memoryHardSettings, SHA_CRYPT_ROUNDS } from './crypt/forms.js';
 import { bodyStart, knownScheme } from './schemes.js';
 
 // The cost of verifying a stored value, in units of one KiB of argon2 memory written once. The factors of other schemes
@@ -18,6 +18,8 @@ const SHA_ROUND_COST: Readonly<Record<string, readonly [number, number]>> = { '5
 const MD5_CRYPT_COST = 6500;
 const DES_CRYPT_COST = 2000;
 const BCRYPT_ROUND_COST = 280;
+/** Cost of a KiB of memory, by identifier of the crypt text: of yescrypt, in JavaScript, and of scrypt. */
+const MEMORY_HARD_KIB_COST: Readonly<Record<string, number>> = { y: 40, '7': 8 };
 
 export function argon2Cost(memoryKiB: number, timeCost: number): number {
   return memoryKiB * (timeCost + ARGON2_START_PASSES);
@@ -58,5 +60,7 @@ function cryptTextCost(text: string, passwordBytes: number): number {
   }
   const bcryptMatch = /^\$2[aby]\$(\d\d)/.exec(text);
   if (bcryptMatch) return BCRYPT_ROUND_COST * 2 ** Number(bcryptMatch[1]);
+  const settings = memoryHardSettings(text);
+  if (settings) return settings.memoryKiB * MEMORY_HARD_KIB_COST[text[1]!]!;
   return text.startsWith('$1$') ? MD5_CRYPT_COST : DES_CRYPT_COST;
 }

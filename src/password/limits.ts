@@ -22,5 +22,7 @@ export const ARGON2_LIMITS = {
 export const MAX_PBKDF2_ITERATIONS = 2_000_000;
 /** glibc allows 999,999,999. Tools choose up to about 700,000 by default. */
 export const MAX_SHA_CRYPT_ROUNDS = 1_000_000;
+/** The most memory of yescrypt and scrypt, of all lanes (`p`) together: about two seconds of one core for yescrypt. */
+export const MAX_SCRYPT_KIB = 131_072;
 /** Upper bound of the cost parameter, the binary logarithm of the rounds. */
 export const MAX_BCRYPT_COST = 14;

@@ -105,7 +105,7 @@ const MIN_COST = argon2Cost(8, 1);
 
 /** `Scheme.strength` of the values that the policy makes. */
 const policyStrengths: Readonly<Record<HashScheme, number>> = { argon2id: 4, ssha512: 2 };
-const SLOW_CRYPT_PATTERN = /^\$(?:[56]|2[aby])\$/;
+const SLOW_CRYPT_PATTERN = /^\$(?:[567y]|2[aby])\$/;
 
 /** Returns `Scheme.strength`, for crypt by the kind of the text. Undefined for foreign schemes. */
 function schemeStrength(value: Buffer): number | undefined {

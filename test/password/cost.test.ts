@@ -165,10 +165,17 @@ describe('cost of failed binds', () => {
 
   it('the cost of a stored hash is known without computing it', () => {
     expect(costOf(argon2(19_456, 2))).to.equal(DEFAULT_ARGON2_COST);
+    const yescrypt = (settings: string) => bytes(`{CRYPT}$y$${settings}$abcdefgh$${'A'.repeat(43)}`);
+    expect(costOf(yescrypt('jAT')), 'of twice the memory').to.equal(2 * costOf(yescrypt('j9T')));
+    expect(isAffordable(yescrypt('j9T'), policy), 'what mkpasswd makes').to.equal(true);
+    expect(needsUpgrade(yescrypt('j9T'), policy)).to.equal(true);
+    expect(needsUpgrade(yescrypt('j9T'), { ...policy, scheme: 'ssha512' })).to.equal(false);
     for (const huge of [
       '{ARGON2}$argon2id$v=19$m=4294967295,t=4294967295,p=1$c2FsdHNhbHQ$aGFzaA',
       '{PBKDF2-SHA512}1000000000$c2FsdA$aGFzaA',
       `{CRYPT}$6$rounds=999999999${SHA512_CRYPT}`,
+      `{CRYPT}$y$jjT$abcdefgh$${'A'.repeat(43)}`,
+      `{CRYPT}$7$zU..../....abcdefgh$${'A'.repeat(43)}`,
       '{CRYPT}$2b$31$abcdefghijklmnopqrstuu2l6KOA9D/61qJO06UBoSQCzHabcdeab',
     ])
       expect(isAffordable(bytes(huge), policy), huge).to.equal(false);

@@ -1,6 +1,6 @@
 /**
  * Stored values and their passwords, made by other programs: CPython's hashlib and crypt (libxcrypt), the reference
- * argon2 through argon2-cffi, the C bcrypt, OpenLDAP's slappasswd.
+ * argon2 through argon2-cffi, the C bcrypt, OpenLDAP's slappasswd, and mkpasswd of Debian's whois (yescrypt, scrypt).
  */
 const clear = 'correct hörse';
 const long = 'x'.repeat(80);
@@ -78,6 +78,15 @@ export const slowVectors: readonly (readonly [stored: string, clear: string])[] 
     '{CRYPT}$6$WfgNO3ebK4uR$bcklj6YS4IG3JL6iqL5nsA7luOxUmmSGCU4DAHjdIStxvYNgRe2hW1xiI4FWtj4yd9/fmVFRaTnNPjyjtq9.F0',
     'secret',
   ],
+  // mkpasswd -m yescrypt, with -R 1, 2, 3 and its default.
+  ['{CRYPT}$y$j75$diTGshq0RfqiDr6A59ubi0$1IF5tW6S0pRWpZtS8wckxigEX01mv5Er73EzVDEFY24', 'secret'],
+  ['{CRYPT}$y$j85$tOPErUnAE0E7rATQ5LrIe.$rWEYukZy7AOxL2LlF8d9VfVodRQc4lR/4bwxxQoNoVD', 'secret'],
+  ['{CRYPT}$y$j7T$76oOelG4L3SCDWG1VXV8t.$ZXbdVIbOxf7xJF.BSt9BHVUamUVrcYjPVI5FE1rJHY2', 'secret'],
+  ['{CRYPT}$y$j9T$l1Cr8gdDfVhuX1NZMoIaF.$..TOt1p60VybirX3TaQ0u3rhq2i7zZyShGj33K/Kjm6', 'secret'],
+  ['{CRYPT}$y$j5.$abcdefgh$z7e50d0dXnJXPXxOcln8vDlVAalO0U6ceAmBMgUGRh5', 'secret'],
+  ['{CRYPT}$y$j75$2zdpLoyeotmEX5Ux6CBip/$ijFsEhBQ2y/9Cp0RC2z/P7GFd8y2fbBxP.kWWSEya57', clear],
+  ['{CRYPT}$y$j75$X.lcfimf8O4MMXGJIV1LZ/$PUYvhy95i1R4uXfeQCFTFaMDKarc2gkyaz0E2TRnte4', 'x'.repeat(400)],
+  ['{CRYPT}$7$BU..../....CwGB4NFd70k263XuWFC10/$lQfvEtZRxxc6fgnX7hEPE5/7O9X5h9bGFkxG6vp6ld4', 'secret'],
   ['{CRYPT}abhfCpXqd4GrI', clear],
   ['{CRYPT}./DA5yokVJ1R2', clear],
   ['{CRYPT}$2a$04$abcdefghijklmnopqrstuu6hXClE3y3ppxadbz1kXCSyMGvbkYXqq', clear],
@@ -115,6 +124,15 @@ export const unusable: readonly string[] = [
   '{CRYPT}abhfCpXqd4Gr',
   '{CRYPT}$9$salt$abc',
   '{CRYPT}$2b$05$short',
+  // One GiB of memory, a cost of 2⁶³, other flags, two threads, a salt and a hash that are too short.
+  '{CRYPT}$y$jFT$abcdefgh$IUWJt2doU4Kf6E/JP1UkAT3S5O3Q7SSA8SJirXIlEu9',
+  '{CRYPT}$7$z6..../....abcdefgh$IUWJt2doU4Kf6E/JP1UkAT3S5O3Q7SSA8SJirXIlEu9',
+  '{CRYPT}$y$.9T$abcdefgh$IUWJt2doU4Kf6E/JP1UkAT3S5O3Q7SSA8SJirXIlEu9',
+  '{CRYPT}$y$j9T/.$abcdefgh$IUWJt2doU4Kf6E/JP1UkAT3S5O3Q7SSA8SJirXIlEu9',
+  '{CRYPT}$y$j9T$abcde$IUWJt2doU4Kf6E/JP1UkAT3S5O3Q7SSA8SJirXIlEu9',
+  '{CRYPT}$y$j9T$abcdefgh$IUWJt2doU4Kf6E/JP1UkAT3S5O3Q7SSA8SJirXIlE',
+  // scrypt wants N below 2 to the power of 16 r (RFC 7914 §2).
+  '{CRYPT}$7$E/..../....abcdefgh$IUWJt2doU4Kf6E/JP1UkAT3S5O3Q7SSA8SJirXIlEu9',
 ];
 
 /** Only the worker thread finds out that these are unusable. */

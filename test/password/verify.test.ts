@@ -79,7 +79,7 @@ describe('verifyPassword', () => {
       state = (Math.imul(state, 1103515245) + 12345) & 0x7fffffff;
       return (state >>> 8) % below;
     };
-    const cheap = [...fastVectors, ...slowVectors].filter(([stored]) => !/m=4096|rounds=1[24]|\$[56]\$/.test(stored));
+    const cheap = [...fastVectors, ...slowVectors].filter(([stored]) => !/m=4096|rounds=1[24]|\$[567y]\$/.test(stored));
     for (let i = 0; i < 600; i++) {
       const [stored, clear] = cheap[random(cheap.length)]!;
       const value = bytes(stored);

@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
-import { MAX_BCRYPT_COST, MAX_CRYPT_PASSWORD_BYTES, MAX_SHA_CRYPT_ROUNDS } from '../limits.js';
+import { MAX_BCRYPT_COST, MAX_CRYPT_PASSWORD_BYTES, MAX_SCRYPT_KIB, MAX_SHA_CRYPT_ROUNDS } from '../limits.js';
+import { decode64, digit64 } from './encode64.js';
 
 /** Patterns of the supported formats of crypt(3). The comments name the capture groups. */
 export const cryptPatterns = {
@@ -10,6 +11,10 @@ export const cryptPatterns = {
   /** Group: binary logarithm of the rounds. */
   bcrypt: /^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}$/,
   des: /^[./0-9A-Za-z]{13}$/,
+  /** yescrypt of libxcrypt: its flags, one thread, no ROM. Groups: N, r, salt. */
+  yescrypt: /^\$y\$j([./0-9A-Za-j])([./0-9A-Za-j])\$([./0-9A-Za-z]{0,86})\$[./0-9A-Za-z]{43}$/,
+  /** Groups: N, r, p, salt. */
+  scrypt: /^\$7\$([./0-9A-Za-z])([./0-9A-Za-z]{5})([./0-9A-Za-z]{5})([./0-9A-Za-z]{0,86})\$[./0-9A-Za-z]{43}$/,
 };
 
 /** Number of rounds if a SHA-crypt text does not name any. */
@@ -23,13 +28,38 @@ export function shaRounds(digits: string | undefined): number | undefined {
   return rounds >= MIN_SHA_CRYPT_ROUNDS && rounds <= MAX_SHA_CRYPT_ROUNDS ? rounds : undefined;
 }
 
+/** Settings of yescrypt and scrypt (RFC 7914 §2). */
+export interface MemoryHardSettings {
+  readonly n: number;
+  readonly r: number;
+  readonly p: number;
+  readonly salt: Buffer;
+  /** Memory of all lanes together: n × r × p × 128 bytes. */
+  readonly memoryKiB: number;
+}
+
+/** Returns the settings of a yescrypt or scrypt text, however large; undefined for other texts. */
+export function memoryHardSettings(storedValue: string): MemoryHardSettings | undefined {
+  const yescrypt = cryptPatterns.yescrypt.exec(storedValue);
+  const scrypt = yescrypt ? null : cryptPatterns.scrypt.exec(storedValue);
+  const salt = yescrypt ? decode64(yescrypt[3]!) : scrypt && Buffer.from(scrypt[4]!, 'latin1');
+  if (!salt) return undefined;
+  // yescrypt writes numbers from 1 on, and those up to 48 as one digit. scrypt writes 30 bits, least significant first.
+  const number = (text: string): number => [...text].reduceRight((sum, digit) => sum * 64 + digit64(digit), 0);
+  const [n, r, p]: [number, number, number] = yescrypt
+    ? [2 ** (number(yescrypt[1]!) + 1), number(yescrypt[2]!) + 1, 1]
+    : [2 ** number(scrypt![1]!), number(scrypt![2]!), number(scrypt![3]!)];
+  return n > 2 && Math.log2(n) < 16 * r && p > 0 ? { n, r, p, salt, memoryKiB: (n * r * p) / 8 } : undefined;
+}
+
 /** Whether the text matches one of `cryptPatterns`, with settings within the limits. */
 export function isValidCrypt(storedValue: string): boolean {
   const shaMatch = cryptPatterns.sha.exec(storedValue);
   if (shaMatch) return shaRounds(shaMatch[2]) !== undefined;
   const bcryptMatch = cryptPatterns.bcrypt.exec(storedValue);
   if (bcryptMatch) return Number(bcryptMatch[1]) >= MIN_BCRYPT_COST && Number(bcryptMatch[1]) <= MAX_BCRYPT_COST;
-  return cryptPatterns.md5.test(storedValue) || cryptPatterns.des.test(storedValue);
+  if (cryptPatterns.md5.test(storedValue) || cryptPatterns.des.test(storedValue)) return true;
+  return (memoryHardSettings(storedValue)?.memoryKiB ?? Number.POSITIVE_INFINITY) <= MAX_SCRYPT_KIB;
 }
 
 /**
@@ -39,5 +69,6 @@ export function isValidCrypt(storedValue: string): boolean {
 export function needsComputation(storedValue: string, clear: Buffer): boolean {
   if (clear.includes(0) || !isValidCrypt(storedValue)) return false;
   if (cryptPatterns.bcrypt.test(storedValue)) return isUtf8(clear);
-  return cryptPatterns.des.test(storedValue) || clear.length <= MAX_CRYPT_PASSWORD_BYTES;
+  const isLengthFree = cryptPatterns.des.test(storedValue) || /^\$[y7]/.test(storedValue);
+  return isLengthFree || clear.length <= MAX_CRYPT_PASSWORD_BYTES;
 }
