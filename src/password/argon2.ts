@@ -13,8 +13,8 @@ export interface Argon2Parameters {
 export const DEFAULT_ARGON2: Argon2Parameters = { memoryKiB: 19_456, timeCost: 2, parallelism: 1 };
 
 /**
- * The PHC string `$argon2id$v=19$m=19456,t=2,p=1$salt$hash`, in base64 without padding. Version 1.0 has no `v`. OpenLDAP
- * stores a C string: a NUL and arbitrary bytes may follow.
+ * The PHC string `$argon2id$v=19$m=19456,t=2,p=1$salt$hash`, in base64 without padding. Version 1.0 has no `v`.
+ * OpenLDAP stores a C string: a NUL and arbitrary bytes may follow.
  */
 const phcPattern =
   /^\$argon2(id|i|d)\$(?:v=(16|19)\$)?m=(\d{1,8}),t=(\d{1,4}),p=(\d{1,3})\$([A-Za-z0-9+/]{11,86})\$([A-Za-z0-9+/]{16,172})(?:\0|$)/;

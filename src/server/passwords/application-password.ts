@@ -135,8 +135,8 @@ function parseApplicationPassword(value: Buffer): ApplicationPassword | undefine
 }
 
 /**
- * Returns the application password that `clearPassword` matches, regardless of its restrictions. Hyphens and the case of
- * letters do not matter.
+ * Returns the application password that `clearPassword` matches, regardless of its restrictions. Hyphens and the case
+ * of letters do not matter.
  */
 export function matchingApplication(values: readonly Buffer[], clearPassword: Buffer): ApplicationPassword | undefined {
   if (values.length === 0) return undefined;

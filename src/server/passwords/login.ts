@@ -47,8 +47,8 @@ export class Login {
   }
 
   /**
-   * Records a wrong password. Resolves with false when failures do not count. Failures of an entry whose hashes cannot be
-   * verified never count: its right password fails, too.
+   * Records a wrong password. Resolves with false when failures do not count. Failures of an entry whose hashes cannot
+   * be verified never count: its right password fails, too.
    */
   async recordFailure(hashPolicy: PasswordPolicy): Promise<boolean> {
     if (unverifiableReason(this.#credentials.passwords, hashPolicy) !== undefined) return false;
