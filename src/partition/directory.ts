@@ -1,15 +1,7 @@
 import type { Modification, PartialAttribute } from '../ldap/ldap-types.js';
 import type { Dn } from '../schema/schema-types.js';
 import type { Maybe } from '../store/contract.js';
-import type {
-  Actor,
-  AddOptions,
-  CompareOptions,
-  Entry,
-  Modifier,
-  ModifyOptions,
-  WriteOptions,
-} from './model/directory-types.js';
+import type { Actor, CompareOptions, Entry, Modifier, ModifyOptions, WriteOptions } from './model/directory-types.js';
 import type { Viewer } from './model/viewer.js';
 import type { SearchOutcome, SearchParams } from './read/search-params.js';
 import type { SearchSink } from './read/sink.js';
@@ -22,7 +14,7 @@ export interface Directory {
   readById(id: Buffer): Promise<Entry | undefined>;
   compare(dn: Dn, attribute: string, value: Buffer, viewer: Viewer, options?: CompareOptions): Maybe<boolean>;
   /** Resolves with the entryUUID. */
-  add(dn: Dn, attributes: readonly PartialAttribute[], actor: Actor, options?: AddOptions): Promise<Buffer>;
+  add(dn: Dn, attributes: readonly PartialAttribute[], actor: Actor, options?: WriteOptions): Promise<Buffer>;
   modify(dn: Dn, changes: readonly Modification[] | Modifier, actor: Actor, options?: ModifyOptions): Promise<void>;
   rename(
     dn: Dn,

@@ -24,7 +24,6 @@ import { CsnClock } from './model/csn.js';
 import { DescriptionTable } from './model/descriptions.js';
 import type {
   Actor,
-  AddOptions,
   Breach,
   CompareOptions,
   DeletedEntry,
@@ -340,7 +339,7 @@ export class Partition implements Directory {
     }
   }
 
-  async add(dn: Dn, attributes: readonly PartialAttribute[], actor: Actor, options?: AddOptions): Promise<Buffer> {
+  async add(dn: Dn, attributes: readonly PartialAttribute[], actor: Actor, options?: WriteOptions): Promise<Buffer> {
     return this.#translate(add(this.context, dn, attributes, actor, options));
   }
 

@@ -96,12 +96,9 @@ export interface WriteOptions {
   readonly attached?: AttachedSteps | undefined;
   /** Whether a write of a long entry throws `LongWork` before any change, so that it does not block the event loop. */
   readonly refuseLong?: boolean;
-}
-
-export interface AddOptions extends WriteOptions {
   /**
-   * Checks the complete new entry after the actor's rights, and returns attributes that the server adds unless the entry
-   * has them. Called in each attempt. An error ends the add with nothing done. No entry has the id yet.
+   * Of an add: checks the complete new entry after the actor's rights, and returns attributes that the server adds
+   * unless the entry has them. Called in each attempt. An error ends the add with nothing done.
    */
   readonly completeNew?: ((entry: Target) => Maybe<readonly PartialAttribute[]>) | undefined;
 }

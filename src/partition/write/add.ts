@@ -3,7 +3,7 @@ import type { PartialAttribute } from '../../ldap/ldap-types.js';
 import { utf8Bytes } from '../../ldap/text.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { isPromise } from '../../store/maybe.js';
-import type { Actor, AddOptions, WriteOptions, WriteRequest } from '../model/directory-types.js';
+import type { Actor, WriteOptions, WriteRequest } from '../model/directory-types.js';
 import { type Draft, draftFromAttributes } from '../model/draft.js';
 import type { Node } from '../model/node.js';
 import { cutNorm, MASTER_TABLE, ROOT_ID } from '../model/tables.js';
@@ -24,7 +24,7 @@ export async function add(
   dn: Dn,
   requested: readonly PartialAttribute[],
   actor: Actor,
-  options: AddOptions = {},
+  options: WriteOptions = {},
 ): Promise<Buffer> {
   if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be added');
   const draft = draftFromAttributes(context.schema, requested);
@@ -38,7 +38,7 @@ export async function addDraft(
   draft: Draft,
   dn: Dn,
   asked: WriteRequest,
-  options: AddOptions = {},
+  options: WriteOptions = {},
 ): Promise<Buffer> {
   const largeWriter = new LargeValueWriter(context.store, MASTER_TABLE.name);
   let id: Buffer | undefined;

@@ -2,7 +2,7 @@ import type { LdapError } from '../../ldap/ldap-error.js';
 import type { Modification } from '../../ldap/ldap-types.js';
 import type { AttributeType, Rdn } from '../../schema/schema-types.js';
 import type { ChangeOp } from '../model/change-record.js';
-import type { Actor, AddOptions } from '../model/directory-types.js';
+import type { Actor, WriteOptions } from '../model/directory-types.js';
 import type { Draft } from '../model/draft.js';
 import type { Node } from '../model/node.js';
 import type { MovedValues } from './large-ahead.js';
@@ -26,7 +26,7 @@ export interface Change {
   /** For a modify: deleted values of pwdAccountLockedTime that only the account state may have. */
   readonly lockTimes?: readonly Buffer[];
   /** For an add. */
-  readonly completeNew?: AddOptions['completeNew'];
+  readonly completeNew?: WriteOptions['completeNew'];
   /** For a deletion or restoration: the row in table `deleted`. */
   readonly deletedRow?: DeletedRow;
   /** Why the tree does not allow the change (name taken, children). Only reported to an actor with the rights. */

@@ -44,6 +44,7 @@ function requestedPasswords({ services: { schema } }: Context, { changes }: Modi
       operation === 'delete' ? [] : attribute.values.map(clearPassword),
     ),
     writesReset: changes.some(({ attribute: { type } }) => schema.describe(type)?.type.name === 'pwdReset'),
+    replacesByNothing: passwordChanges.some((c) => c.operation === 'replace' && c.attribute.values.length === 0),
   };
 }
 

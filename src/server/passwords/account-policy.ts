@@ -37,7 +37,7 @@ function policyOfValues(values: ReadonlyMap<string, readonly string[]>) {
     maxLength: number('pwdMaxLength'),
     /** Time before the expiry from which binds get a warning. */
     expireWarning: seconds('pwdExpireWarning'),
-    /** Number of binds that are allowed with an expired password. An entry without the attribute allows none (§5.2.9). */
+    /** Number of binds that are allowed with an expired password; without the attribute none (§5.2.9). */
     graceLimit: number('pwdGraceAuthNLimit'),
     /** Time after the expiry in which these binds are allowed; 0: without limit. */
     graceExpiry: seconds('pwdGraceExpiry'),

@@ -1,8 +1,6 @@
-import type { Modification } from '../../ldap/ldap-types.js';
 import { type PasswordMatcher, type Source, wordsOfNames } from '../../password/index.js';
-import type { Schema } from '../../schema/index.js';
 import type { AccountPolicy } from './account-policy.js';
-import { isCredential, type RowCredentials } from './credentials.js';
+import type { RowCredentials } from './credentials.js';
 import { rememberedPasswords } from './password-history.js';
 import { PolicyRefusal } from './policy-refusal.js';
 import type { Quality } from './quality.js';
@@ -63,20 +61,6 @@ export function refuseHashedByOwner({ clearPasswords }: Pick<PasswordChange, 'cl
     'insufficientPasswordQuality',
     'give your new password itself, not a value that begins with {SCHEME} (setting passwords.allowHashed)',
   );
-}
-
-/** Throws when `changes`, which leave no password, replace the passwords by no value. A deletion says what it does. */
-export function refuseEmptyReplacement(schema: Schema, changes: readonly Modification[]): void {
-  for (const { operation, attribute } of changes)
-    if (
-      operation === 'replace' &&
-      attribute.values.length === 0 &&
-      isCredential(schema.requireDescription(attribute.type))
-    )
-      throw refusal(
-        'insufficientPasswordQuality',
-        'userPassword is replaced by no value; give the new password, or delete the attribute to leave the entry without one',
-      );
 }
 
 function refuseChangeByOwner(

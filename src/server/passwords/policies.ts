@@ -12,10 +12,7 @@ type AssigningDirectory = Pick<Partition, 'groupsOf' | 'groupsVersion' | 'readBy
 type PolicyDirectory = AssigningDirectory & Pick<Partition, 'findRow' | 'versionOf'>;
 
 /** A packed row of an entry, with its name. */
-export interface NamedRow {
-  readonly dn: Dn;
-  readonly row: Buffer;
-}
+type NamedRow = { readonly dn: Dn; readonly row: Buffer };
 
 /** Returns the access rules in force; see `AccessControl`. */
 interface RulesInForce {

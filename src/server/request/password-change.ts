@@ -1,17 +1,13 @@
 import type { Modification, PartialAttribute } from '../../ldap/ldap-types.js';
 import { generalizedTime } from '../../partition/model/csn.js';
-import type { AddOptions, SplitChanges, Target } from '../../partition/model/directory-types.js';
+import type { SplitChanges, Target, WriteOptions } from '../../partition/model/directory-types.js';
 import { clearText, PasswordMatcher, passwordKind } from '../../password/index.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { credentialsAfter, isCredential, type RowCredentials } from '../passwords/credentials.js';
 import { Login } from '../passwords/login.js';
 import { operationalChanges } from '../passwords/operational-changes.js';
-import {
-  type PasswordChange,
-  refuseByPolicy,
-  refuseEmptyReplacement,
-  refuseHashedByOwner,
-} from '../passwords/password-rules.js';
+import { type PasswordChange, refuseByPolicy, refuseHashedByOwner } from '../passwords/password-rules.js';
+import { PolicyRefusal } from '../passwords/policy-refusal.js';
 import { isPromise, type Maybe } from '../words/maybe.js';
 import { isOwn, OperationSource } from './access.js';
 import type { Context } from './context.js';
@@ -20,6 +16,8 @@ import { requireNoReset } from './password-policy.js';
 export interface RequestedPasswords extends Pick<PasswordChange, 'clearPasswords' | 'requireOldPassword'> {
   /** Whether the request itself writes pwdReset. */
   readonly writesReset: boolean;
+  /** Whether the request replaces passwords by no value. */
+  readonly replacesByNothing?: boolean;
 }
 
 /**
@@ -45,8 +43,12 @@ export async function passwordChanges(
   const { clearPasswords, requireOldPassword, writesReset } = requested;
   const passwordsAfter = credentialsAfter(schema, credentials.passwords, changes);
   const keepsOldPassword = credentials.passwords.some((value) => passwordsAfter.some((other) => other.equals(value)));
-  if (policy && credentials.passwords.length > 0 && passwordsAfter.length === 0)
-    refuseEmptyReplacement(schema, changes);
+  if (policy && requested.replacesByNothing && credentials.passwords.length > 0 && passwordsAfter.length === 0)
+    throw new PolicyRefusal(
+      'constraintViolation',
+      'insufficientPasswordQuality',
+      'userPassword is replaced by no value; give the new password, or delete the attribute to leave the entry without one',
+    );
   if (policy && identity.kind !== 'admin') {
     const change = {
       isOwn: isOwnEntry,
@@ -78,14 +80,14 @@ export function clearPassword(value: Buffer): Buffer | undefined {
 }
 
 /**
- * Returns the check of a new entry with passwords by the policy that it will have (draft-behera-10 §8.2). The check adds
- * pwdChangedTime, unless the entry tells the age of its password. Returns undefined when no policy can apply.
+ * Returns the check of a new entry with passwords by the policy that it will have (draft-behera-10 §8.2). The check
+ * adds pwdChangedTime, unless the entry tells the age of its password. Returns undefined when no policy can apply.
  */
 export async function newEntryCheck(
   context: Context,
   dn: Dn,
   attributes: readonly PartialAttribute[],
-): Promise<AddOptions['completeNew']> {
+): Promise<WriteOptions['completeNew']> {
   const { policies, credentialReader, schema, quality, config, hashing } = context.services;
   const descriptions = attributes.map(({ type }) => schema.describe(type));
   const clearPasswords = attributes.flatMap(({ values }, i) =>
@@ -108,8 +110,8 @@ export async function newEntryCheck(
         dn: dn.text,
       };
       const source = new OperationSource(context);
-      const matcher = new PasswordMatcher(hashing.policy, source);
-      await refuseByPolicy(policy, credentials, change, { matcher, quality, source });
+      const checks = { matcher: new PasswordMatcher(hashing.policy, source), quality, source };
+      await refuseByPolicy(policy, credentials, change, checks);
     }
     if (credentials.account?.changed !== undefined) return [];
     return [{ type: 'pwdChangedTime', values: [Buffer.from(generalizedTime(Date.now()))] }];
