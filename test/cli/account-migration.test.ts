@@ -5,7 +5,7 @@ import { ExtendedOid } from '../../src/protocol/oids.js';
 import { SLAPD_ARGON2 } from '../password/vectors.js';
 import { encodePasswordModify } from '../protocol/client-values.js';
 import { RawClient } from '../server/raw-client.js';
-import { ADMIN, PASSWORD, PEOPLE, type RunningServer, rowanDoes, Sandbox, SUFFIX, serve } from './rowan.js';
+import { ADMIN, PASSWORD, PEOPLE, type RunningServer, rowan, rowanDoes, Sandbox, SUFFIX, serve } from './rowan.js';
 
 const POLICY = `cn=policy,${SUFFIX}`;
 const SHADOW = ['--passwords-shadow', 'true'];
@@ -60,6 +60,8 @@ objectClass: pwdPolicy
 objectClass: pwdPolicyChecker
 cn: policy
 pwdCheckModule: check_password.so
+pwdUseCheckModule: TRUE
+pwdCheckModuleArg: minQuality 3
 pwdAttribute: userPassword
 pwdInHistory: 5
 pwdGraceAuthNLimit: 0
@@ -123,6 +125,14 @@ describe('cli: accounts from elsewhere', () => {
     expect(said).not.to.contain('names all of them');
     expect(await bind(dnOf('yescrypt'), 'wrong')).to.equal(49);
     expect(await bind(dnOf('yescrypt'), 'secret')).to.equal(0);
+  });
+
+  it('import refuses a policy whose numbers make no sense', async () => {
+    const file = sandbox.path('policy.ldif');
+    const policy = LDIF.slice(0, LDIF.indexOf('\n\n') + 1).replaceAll('cn=policy', 'cn=other');
+    writeFileSync(file, `${policy.replace('cn: policy', 'cn: other')}pwdMinLength: 9\npwdMaxLength: 8\n`);
+    const { stdout, stderr } = await rowan(['import', file, '--data', sandbox.data]);
+    expect(stdout + stderr).to.contain("constraintViolation: 'pwdMinLength' is 9, more than 'pwdMaxLength'");
   });
 
   it('a password of slapd’s history is refused, another is taken', async () => {

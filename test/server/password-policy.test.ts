@@ -74,6 +74,45 @@ describe('server: password policy', () => {
   const OLD = { pwdChangedTime: '20200101000000Z' };
   const grace = (left: number) => seq(tlv(0xa0, tlv(0x81, [left]))).toString('hex');
 
+  it('numbers of a policy that make no sense are refused at an add and at a modify', async () => {
+    const one = await begin({ pwdMaxLength: '20', pwdMaxAge: '1000' }, {});
+    const client = await RawClient.open(one.port);
+    expect(await client.bind(ADMIN.dn, ADMIN.password)).to.equal(0);
+    const all = { objectClass: ['device', 'rowanPwdPolicy'], cn: 'other', pwdAttribute: 'userPassword' };
+    const add = (values: Readonly<Record<string, string>>) =>
+      client.request({ op: 'add', dn: `cn=other,${SUFFIX}`, attributes: attributes({ ...all, ...values }) });
+    const replace = (type: string, value: string) => {
+      const attribute = { type, values: [Buffer.from(value)] };
+      return client.request({ op: 'modify', dn: POLICY, changes: [{ operation: 'replace', attribute }] });
+    };
+    const { may } = testSchema().objectClass('pwdPolicy')!;
+    const numbers = [...may].filter(({ syntax }) => syntax.oid === '1.3.6.1.4.1.1466.115.121.1.27');
+    expect(numbers.length).to.be.above(10);
+    for (const { name } of numbers) {
+      const { code, final } = await replace(name, '-1');
+      expect([code, final.message]).to.deep.equal([
+        19,
+        `'${name}' of a password policy is a number from 0 to ${name === 'pwdCheckQuality' ? 2 : Number.MAX_SAFE_INTEGER}, not -1`,
+      ]);
+    }
+    const pairs = [
+      ['pwdMinLength', '21', 'pwdMaxLength', '20'],
+      ['pwdMinAge', '1001', 'pwdMaxAge', '1000'],
+      ['pwdMinDelay', '9', 'pwdMaxDelay', '8'],
+    ] as const;
+    for (const [low, lower, high, higher] of pairs) {
+      const { code, final } = await add({ [low]: lower, [high]: higher });
+      const message = `'${low}' is ${lower}, more than '${high}', which is ${higher}; lower it`;
+      expect([code, final.message]).to.deep.equal([19, message]);
+    }
+    expect((await replace('pwdMinLength', '21')).code, 'the maximum is stored').to.equal(19);
+    for (const values of [{ pwdCheckQuality: '3' }, { rowanPwdMinScore: '5' }])
+      expect((await add(values)).code).to.equal(19);
+    expect((await replace('pwdMinLength', '20')).code).to.equal(0);
+    expect((await add({ pwdMinLength: '8', pwdMaxLength: '0', pwdMaxAge: '0', pwdMinAge: '7' })).code).to.equal(0);
+    client.close();
+  });
+
   it('an expired password takes its grace logins, and is refused as expired then', async () => {
     const one = await begin(EXPIRED, { old: OLD, used: { ...OLD, pwdGraceUseTime: '20260101000000Z' } });
     expect(await bind(one, personDn('old'), 'right')).to.include({ code: 0, told: grace(1) });

@@ -4,6 +4,7 @@ import { ACCOUNT_STATE } from './account-state.js';
 import { GROUPS } from './groups.js';
 import { NAMES } from './names.js';
 import { NUMBERS } from './numbers.js';
+import { PASSWORD_POLICY } from './password-policy.js';
 import { REFERENCES } from './references.js';
 import { SCHEMA } from './schema.js';
 import { SECRETS } from './secrets.js';
@@ -21,6 +22,7 @@ export const RULES: readonly Rule[] = [
   NAMES,
   NUMBERS,
   SCHEMA,
+  PASSWORD_POLICY,
   SERVER_KEPT,
   UNIQUE,
   REFERENCES,

@@ -1,0 +1,39 @@
+import { LdapError } from '../../../ldap/ldap-error.js';
+import type { Draft } from '../../model/draft.js';
+import type { Rule } from '../context.js';
+
+/** The numbers of a policy that have a greatest value. */
+const GREATEST: Readonly<Record<string, number>> = { pwdCheckQuality: 2, rowanPwdMinScore: 4 };
+
+/** Of each pair the first is at most the second, unless that is 0, which means no limit. */
+const PAIRS = [
+  ['pwdMinLength', 'pwdMaxLength'],
+  ['pwdMinAge', 'pwdMaxAge'],
+  ['pwdMinDelay', 'pwdMaxDelay'],
+] as const;
+
+const INTEGER_SYNTAX = '1.3.6.1.4.1.1466.115.121.1.27';
+
+/** Refuses numbers that make no sense in an entry of class pwdPolicy (draft-behera-ldap-password-policy-10 §5.2). */
+export const PASSWORD_POLICY: Rule = {
+  name: 'password policy',
+
+  checkChange(_, { after, op, isSettlement }) {
+    if ((op !== 'add' && op !== 'modify') || isSettlement || !after?.firstValue('pwdAttribute')) return undefined;
+    const problem = problemOf(after);
+    return problem === undefined ? undefined : { refuse: new LdapError('constraintViolation', problem) };
+  },
+};
+
+function problemOf(policy: Draft): string | undefined {
+  const number = (name: string): number => Number(policy.valueText(name) ?? 0);
+  for (const { description } of policy.attributes) {
+    const { name, syntax } = description.type;
+    if (syntax.oid !== INTEGER_SYNTAX || !/^(rowanP|p)wd/.test(name)) continue;
+    const greatest = GREATEST[name] ?? Number.MAX_SAFE_INTEGER;
+    if (number(name) < 0 || number(name) > greatest)
+      return `'${name}' of a password policy is a number from 0 to ${greatest}, not ${number(name)}`;
+  }
+  const pair = PAIRS.find(([least, most]) => number(most) > 0 && number(least) > number(most));
+  return pair && `'${pair[0]}' is ${number(pair[0])}, more than '${pair[1]}', which is ${number(pair[1])}; lower it`;
+}
