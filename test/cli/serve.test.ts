@@ -174,7 +174,7 @@ describe('cli: a server with a configuration file', () => {
     const open = await bound(server.url, ADA, 'of ada');
     expect(await account('lock', ADA)).to.equal(`${ADA} is locked\n`);
     expect(await account('lock', ADA)).to.equal(`${ADA} is locked already, by pwdAccountLockedTime\n`);
-    expect(await account('show', ADA)).to.include('locked by pwdAccountLockedTime: 000001010000Z\n');
+    expect(await account('show', ADA)).to.include('locked by pwdAccountLockedTime until it is unlocked\n');
     const ended = async (work: () => Promise<unknown>) =>
       work().then(
         () => undefined,
@@ -214,7 +214,7 @@ describe('cli: a server with a configuration file', () => {
       admin.modify(policy, new Change({ operation: 'replace', modification: new Attribute({ type, values }) }));
     await set('pwdLockout', 'TRUE');
     for (const password of ['no', 'no', 'of ada']) expect(await tries(password)).to.equal(false);
-    expect(await account('show', ADA)).to.include('locked by failed binds until it is unlocked\n');
+    expect(await account('show', ADA)).to.match(/locked by failed binds since \S+ until it is unlocked\n/);
     expect(await account('unlock', ADA)).to.equal(`${ADA} is unlocked\n`);
     expect(await tries('of ada')).to.equal(true);
     expect(await account('show', ADA)).to.match(

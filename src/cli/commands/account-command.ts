@@ -7,14 +7,15 @@ import { addSettingFlags } from '../config/index.js';
 import { CliError } from '../exit.js';
 import { type OpenDirectory, parseDnArgument, withDirectory } from '../open-directory.js';
 import { directoryCommand, resolveSettings } from '../options.js';
-import { type Account, readAccount } from './account-report.js';
+import { readAccount } from './account-report.js';
 
 interface CommandInput {
   readonly options: Readonly<Record<string, unknown>>;
   readonly config: Config;
 }
 
-type AccountWork = (directory: OpenDirectory, dn: Dn, account: Account, input: CommandInput) => Promise<string>;
+type ReadAccount = Awaited<ReturnType<typeof readAccount>>;
+type AccountWork = (directory: OpenDirectory, dn: Dn, account: ReadAccount, input: CommandInput) => Promise<string>;
 
 interface AccountCommandOptions {
   readonly readOnly?: boolean;

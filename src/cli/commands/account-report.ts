@@ -1,29 +1,29 @@
 import type { AccountState } from '../../partition/model/account-state.js';
-import type { Entry, EntryAttribute } from '../../partition/model/directory-types.js';
+import type { EntryAttribute } from '../../partition/model/directory-types.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { isLockInForce, lockPredicate } from '../../server/passwords/account-lock.js';
-import { type AccountPolicy, withMaxAge } from '../../server/passwords/account-policy.js';
+import type { AccountPolicy } from '../../server/passwords/account-policy.js';
 import {
-  changedAt,
   effectiveState,
+  expiryOf,
   isLockedOut,
   isOutsideDates,
   withoutEndedLock,
 } from '../../server/passwords/account-status.js';
 import { CredentialReader, type RowCredentials } from '../../server/passwords/credentials.js';
 import { type ChosenPolicy, Policies } from '../../server/passwords/policies.js';
+import { mustChange } from '../../server/passwords/row-account.js';
 import { AccessControl } from '../../server/services/access-control.js';
 import type { Config } from '../../server/settings/index.js';
 import { pluralize } from '../exit.js';
 import type { OpenDirectory } from '../open-directory.js';
 
 export interface Account {
-  readonly entry: Entry;
+  readonly id: Buffer;
+  readonly dn: string;
   readonly credentials: RowCredentials;
-  readonly locks: readonly EntryAttribute[];
   /** Undefined when the account has no policy, or its policy entry is missing. */
   readonly chosenPolicy: ChosenPolicy | undefined;
-  /** The policy with the overrides of the entry. */
   readonly policy: AccountPolicy | undefined;
   /** DNs of policies that the account refers to but that do not exist. */
   readonly missingPolicies: readonly string[];
@@ -31,25 +31,40 @@ export interface Account {
 }
 
 export async function readAccount(
-  { partition, schema }: OpenDirectory,
+  directory: OpenDirectory,
   dn: Dn,
-  { policy: defaultPolicy, shadow }: Config['passwords'],
-): Promise<Account> {
-  const entry = await partition.read(dn);
-  const credentials = new CredentialReader(partition.descriptions, shadow).read(entry.row);
+  passwords: Config['passwords'],
+): Promise<Account & { readonly locks: readonly EntryAttribute[] }> {
+  const entry = await directory.partition.read(dn);
   const locks = entry.attributes.filter(({ description, values }) => {
-    const isLocking = lockPredicate(schema.requireDescription(description));
+    const isLocking = lockPredicate(directory.schema.requireDescription(description));
     return isLocking && values.some(isLocking);
   });
-  const missingPolicies: string[] = [];
-  const addMissing = ({ dn: missingDn }: { dn: string }): void => void missingPolicies.push(missingDn);
-  const log = { warn: addMissing, error: () => undefined };
-  const policies = new Policies(partition, defaultPolicy, new AccessControl(partition, log), log);
-  const chosenPolicy = await policies.choose(entry.id, credentials);
-  const policy = withMaxAge(chosenPolicy?.policy, credentials.account?.maxAge);
-  const storedState = effectiveState(credentials, await partition.accountState(entry.id));
-  const state = withoutEndedLock(storedState, Date.now());
-  return { entry, credentials, locks, chosenPolicy, policy, missingPolicies, state };
+  const reader = new AccountReader(directory, passwords);
+  return { ...(await reader.read(entry.id, entry.dn, reader.credentials.read(entry.row))), locks };
+}
+
+/** Reads accounts from rows of entries. */
+export class AccountReader {
+  readonly credentials: CredentialReader;
+  readonly #partition: OpenDirectory['partition'];
+  readonly #policies: Policies;
+  #missingPolicies: string[] = [];
+
+  constructor({ partition }: OpenDirectory, { policy: defaultPolicy, shadow }: Config['passwords']) {
+    this.#partition = partition;
+    this.credentials = new CredentialReader(partition.descriptions, shadow);
+    const log = { warn: ({ dn }: { dn: string }) => void this.#missingPolicies.push(dn), error: () => undefined };
+    this.#policies = new Policies(partition, defaultPolicy, new AccessControl(partition, log), log);
+  }
+
+  async read(id: Buffer, dn: string, credentials: RowCredentials): Promise<Account> {
+    const chosenPolicy = await this.#policies.choose(id, credentials);
+    const stored = effectiveState(credentials, await this.#partition.accountState(id));
+    const state = withoutEndedLock(stored, Date.now());
+    const { policy } = chosenPolicy ?? {};
+    return { id, dn, credentials, chosenPolicy, policy, missingPolicies: this.#missingPolicies, state };
+  }
 }
 
 export function formatAccount(account: Account, now: number): string {
@@ -59,7 +74,7 @@ export function formatAccount(account: Account, now: number): string {
   if (account.policy?.secondFactor && !totp)
     obstacles.push('no second factor, which the policy demands: nobody can bind with the password');
   return [
-    account.entry.dn,
+    account.dn,
     ...(obstacles.length > 0 ? obstacles : ['not locked']),
     ...formatPolicy(account, now),
     ...(passwords.length > 0 ? [pluralize(passwords.length, 'password')] : []),
@@ -68,21 +83,26 @@ export function formatAccount(account: Account, now: number): string {
   ].join('\n  ');
 }
 
-function formatLocks({ locks, credentials: { lock, account }, policy, state }: Account, now: number): string[] {
-  const lines = isLockInForce(lock, policy, now)
-    ? locks.map(({ description, values }) => `locked by ${description}: ${values.join(', ')}`)
-    : [];
-  if (lines.length > 0 && lock?.sinceMs !== undefined && policy && policy.lockoutDuration > 0)
-    lines.push(`until ${formatTime(lock.sinceMs + policy.lockoutDuration)}, by the policy`);
+export function formatLocks({ credentials: { lock, account }, policy, state }: Account, now: number): string[] {
+  const lines: string[] = [];
+  if (lock && isLockInForce(lock, policy, now)) {
+    const end =
+      lock.sinceMs !== undefined && policy?.lockoutDuration ? lock.sinceMs + policy.lockoutDuration : undefined;
+    lines.push(`locked by ${lock.attributeName}${formatSpan(lock.sinceMs, end)}`);
+  }
   if (account && isOutsideDates(account, now)) {
     if (account.start !== undefined && now < account.start) lines.push(`no bind before ${formatTime(account.start)}`);
     if (account.end !== undefined && now >= account.end) lines.push(`no bind since ${formatTime(account.end)}`);
   }
   if (state.lockedUntil > now) {
-    const until = Number.isFinite(state.lockedUntil) ? formatTime(state.lockedUntil) : 'it is unlocked';
-    lines.push(`locked by failed binds until ${until}`);
+    lines.push(`locked by failed binds${formatSpan(state.lockedAt || undefined, state.lockedUntil)}`);
   } else if (policy && isLockedOut(policy, account, state, now)) lines.push('locked, as nobody has bound for too long');
   return lines;
+}
+
+function formatSpan(since: number | undefined, until = Number.POSITIVE_INFINITY): string {
+  const end = Number.isFinite(until) ? formatTime(until) : 'it is unlocked';
+  return `${since === undefined ? '' : ` since ${formatTime(since)}`} until ${end}`;
 }
 
 function formatPolicy(
@@ -91,13 +111,10 @@ function formatPolicy(
 ): string[] {
   const lines = missingPolicies.map((dn) => `policy ${dn}, which is not there or no password policy`);
   lines.push(chosenPolicy ? `policy ${chosenPolicy.dn}, by ${describeSource(chosenPolicy)}` : 'no password policy');
-  if (account?.reset) lines.push('the password has to be changed');
-  const changedMs = changedAt(account, state);
+  if (mustChange(account, now)) lines.push('the password has to be changed');
   if (account?.changed !== undefined) lines.push(`password changed ${formatTime(account.changed)}`);
-  if (policy && policy.maxAge > 0 && changedMs !== undefined) {
-    const expiry = changedMs + policy.maxAge;
-    lines.push(`password ${expiry > now ? 'expires' : 'expired'} ${formatTime(expiry)}`);
-  }
+  const expiry = expiryOf(policy, account, state);
+  if (expiry !== undefined) lines.push(`password ${expiry > now ? 'expires' : 'expired'} ${formatTime(expiry)}`);
   const { failures, graceUses, lastSuccess } = state;
   if (failures.length > 0)
     lines.push(`${pluralize(failures.length, 'failed bind')}, the last ${formatTime(failures.at(-1)!)}`);

@@ -49,7 +49,7 @@ export function addAccount(program: Command): void {
   });
 
   add('unlock <dn>', 'remove all locks of the entry', async (directory, dn, report) => {
-    const { entry, locks, credentials, policy, state } = report;
+    const { id, locks, credentials, policy, state } = report;
     const now = Date.now();
     const isLockedByBinds = state.lockedUntil > now || (policy && isLockedOut(policy, credentials.account, state, now));
     if (locks.length === 0 && !isLockedByBinds && state.failures.length === 0) return `${dn.text} is not locked`;
@@ -59,7 +59,7 @@ export function addAccount(program: Command): void {
         dn,
         locks.map(({ description }) => replaceValues(description)),
       );
-    await directory.partition.clearAccountState(entry.id);
+    await directory.partition.clearAccountState(id);
     return `${dn.text} is unlocked`;
   });
 

@@ -22,7 +22,7 @@ Examples:
     rowan deleted purge --all --data data
 `;
 
-function parseDays(text: string): number {
+export function parseDays(text: string): number {
   const days = Number(text);
   if (text.trim() === '' || !(days >= 0 && days <= 1e6)) throw new InvalidArgumentError('is not a number of days');
   return days;

@@ -4,9 +4,9 @@ import type { Hit } from '../../partition/read/sink.js';
 import { Salvage, type SalvageSink } from '../../partition/upkeep/salvage.js';
 import type { Dn } from '../../schema/schema-types.js';
 
-const ANY_ENTRY: Filter = { type: 'present', attribute: 'objectClass' };
+export const ANY_ENTRY: Filter = { type: 'present', attribute: 'objectClass' };
 
-async function search(
+export async function search(
   partition: Partition,
   base: Dn,
   scope: Scope,

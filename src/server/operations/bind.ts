@@ -10,6 +10,7 @@ import { isOutsideDates } from '../passwords/account-status.js';
 import { type ApplicationPassword, isUsable, matchingApplication } from '../passwords/application-password.js';
 import type { RowCredentials } from '../passwords/credentials.js';
 import { Login, recordUse } from '../passwords/login.js';
+import { warningSeconds } from '../passwords/row-account.js';
 import { splitCode } from '../passwords/second-factor.js';
 import { OperationSource, requireConfidential } from '../request/access.js';
 import type { Context } from '../request/context.js';
@@ -289,9 +290,11 @@ function acceptBind(
   const clearPassword = totpSteps ? splitCode(password)!.password : password;
   if (!application)
     context.services.upgrades.enqueueIfWeak(dnText, id, matchedHash, clearPassword, credentials.passwords);
-  return withPolicyControl(
-    context,
-    SUCCESS,
-    identity.mustChange ? { ...policyState, error: 'changeAfterReset' } : policyState,
-  );
+  if (identity.mustChange) return withPolicyControl(context, SUCCESS, { ...policyState, error: 'changeAfterReset' });
+  const expiresIn = application ? undefined : warningSeconds(credentials.account, Date.now());
+  const isSooner = expiresIn !== undefined && policyState.grace === undefined;
+  return withPolicyControl(context, SUCCESS, {
+    ...policyState,
+    ...(isSooner && { expiresIn: Math.min(expiresIn, policyState.expiresIn ?? expiresIn) }),
+  });
 }

@@ -68,17 +68,7 @@ const MAX_SCORE = 4;
 const MAX_HISTORY = 24;
 
 const MINUTE = 60_000;
-/**
- * The policy of an account whose own attributes limit it, such as `shadowMax`, and that no policy entry is about. sssd
- * binds several times to change an expired password, so some grace logins are allowed.
- */
-const NO_POLICY: AccountPolicy = { ...policyOfValues(new Map()), graceLimit: 3 };
-
-/** Returns the policy with the maximum age that the entry sets (ms; undefined: the entry sets none). */
-export function withMaxAge(policy: AccountPolicy | undefined, maxAge: number | undefined): AccountPolicy | undefined {
-  if (maxAge === undefined) return policy;
-  return { ...(policy ?? NO_POLICY), maxAge: Math.min(policy?.maxAge || maxAge, maxAge) };
-}
+const NO_POLICY = policyOfValues(new Map());
 
 /** Returns the policy of an account with a second factor, with a lockout so that the code cannot be guessed. */
 export function withLockout(policy: AccountPolicy = NO_POLICY): AccountPolicy {

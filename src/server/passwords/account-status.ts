@@ -142,6 +142,14 @@ export function changedAt(row: RowAccount | undefined, { since }: AccountState):
   return row?.changed ?? (since > 0 ? since : undefined);
 }
 
+/** Returns when the password expires by the policy or by shadowMax; undefined: never, or not known. */
+export function expiryOf(policy: AccountPolicy | undefined, row: RowAccount | undefined, state: AccountState) {
+  const changedMs = changedAt(row, state);
+  const policyExpiry = policy?.maxAge && changedMs !== undefined ? changedMs + policy.maxAge : Number.POSITIVE_INFINITY;
+  const expiryMs = Math.min(policyExpiry, row?.shadowExpiry ?? Number.POSITIVE_INFINITY);
+  return Number.isFinite(expiryMs) ? expiryMs : undefined;
+}
+
 /** Returns when sessions end: when the password and the time for grace logins have expired; undefined: never. */
 export function sessionExpiry(
   { maxAge, graceLimit, graceExpiry }: AccountPolicy,

@@ -4,8 +4,8 @@ import type { AccountPolicy } from './account-policy.js';
 import type { RowCredentials } from './credentials.js';
 import { historyValue } from './password-history.js';
 
-/** Operational attributes that the server updates when a password changes. */
-export const PASSWORD_ATTRIBUTES = ['pwdChangedTime', 'pwdHistory', 'pwdReset'] as const;
+/** Attributes that the server updates when a password changes. */
+export const PASSWORD_ATTRIBUTES = ['pwdChangedTime', 'pwdHistory', 'pwdReset', 'shadowLastChange'] as const;
 
 /** Returns the changes of operational attributes that go with a change of passwords. They require no right. */
 export function operationalChanges(
@@ -28,13 +28,19 @@ export function operationalChanges(
   const isReset = account?.reset ?? false;
   if (change.setsPasswords && !change.writesReset) {
     if (change.isOwn && isReset) replaceValues('pwdReset', []);
-    else if (!change.isOwn && policy?.mustChange && !isReset) replaceValues('pwdReset', [Buffer.from('TRUE')]);
+    else if (!change.isOwn && policy?.mustChange) replaceValues('pwdReset', [Buffer.from('TRUE')]);
   }
+  if (change.setsPasswords && account?.hasShadow) replaceValues('shadowLastChange', [Buffer.from(daysOf(now))]);
   if (!policy) return changes;
   if (change.setsPasswords) replaceValues('pwdChangedTime', [Buffer.from(generalizedTime(now))]);
   const history = historyAfter(policy, credentials, change.passwordsAfter, now);
   if (history) replaceValues('pwdHistory', history);
   return changes;
+}
+
+/** Returns the value of shadowLastChange for a time (ms since 1970). */
+export function daysOf(ms: number): string {
+  return String(Math.floor(ms / 86_400_000));
 }
 
 /** Returns the new values of pwdHistory; undefined: unchanged. */

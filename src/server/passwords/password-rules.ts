@@ -4,6 +4,7 @@ import type { RowCredentials } from './credentials.js';
 import { rememberedPasswords } from './password-history.js';
 import { PolicyRefusal } from './policy-refusal.js';
 import type { Quality } from './quality.js';
+import type { RowAccount } from './row-account.js';
 
 /** A requested change of the passwords of an entry. */
 export interface PasswordChange {
@@ -81,8 +82,13 @@ function refuseChangeByOwner(
       'mustSupplyOldPassword',
       'a new password needs the old one with it',
     );
+  refuseTooYoung(account, policy.minAge, now);
+}
+
+/** Throws when a user changes the password again before `minAge` (ms) or shadowMin has passed. */
+export function refuseTooYoung(account: RowAccount | undefined, minAge: number, now: number): void {
   if (account?.changed === undefined || account.reset) return;
-  const remainingMs = account.changed + policy.minAge - now;
+  const remainingMs = Math.max(account.changed + minAge, account.shadowMinEnd) - now;
   if (remainingMs > 0)
     throw refusal(
       'passwordTooYoung',

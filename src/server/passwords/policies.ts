@@ -5,7 +5,7 @@ import { BoundedMap } from '../../cache/bounded-map.js';
 import { LdapError } from '../../ldap/ldap-error.js';
 import { chain, type Maybe, type Partition } from '../../partition/index.js';
 import type { Dn } from '../../schema/schema-types.js';
-import { type AccountPolicy, countsFailures, policyOfEntry, withLockout, withMaxAge } from './account-policy.js';
+import { type AccountPolicy, countsFailures, policyOfEntry, withLockout } from './account-policy.js';
 import type { RowCredentials } from './credentials.js';
 
 type AssigningDirectory = Pick<Partition, 'groupsOf' | 'groupsVersion' | 'readById' | 'schema' | 'treeGeneration'>;
@@ -67,8 +67,7 @@ export class Policies {
 
   /** `newEntry`: the entry, if it is not in the directory yet. */
   forAccount(id: Buffer, credentials: RowCredentials, newEntry?: NamedRow): Maybe<AccountPolicy | undefined> {
-    const choice = this.choose(id, credentials, newEntry);
-    return chain(choice, (chosen) => withMaxAge(chosen?.policy, credentials.account?.maxAge));
+    return chain(this.choose(id, credentials, newEntry), (chosen) => chosen?.policy);
   }
 
   /** Whether entries that name no policy may have one. */

@@ -10,10 +10,17 @@ export function emptyAccount() {
     /** DN of the password policy, as stored. */
     policy: undefined as string | undefined,
     changed: undefined as number | undefined,
-    /** Maximum age of the password in milliseconds, in addition to the policy. */
-    maxAge: undefined as number | undefined,
-    /** Whether the password must be changed before other operations. */
+    /** Whether the password was reset and must be changed before other operations. */
     reset: false,
+    /** Whether a change of the password also changes shadowLastChange. */
+    hasShadow: false,
+    /** By shadowMax: when the password must be changed. By shadowWarning: from when binds are warned of that. */
+    shadowExpiry: Number.POSITIVE_INFINITY,
+    shadowWarning: Number.POSITIVE_INFINITY,
+    /** By shadowMin: from when users may change the password. */
+    shadowMinEnd: Number.NEGATIVE_INFINITY,
+    /** By shadowInactive: how long binds are allowed after `shadowExpiry`, in milliseconds. */
+    inactive: undefined as number | undefined,
     /** Start and end of the time in which the account may be used. */
     start: undefined as number | undefined,
     end: undefined as number | undefined,
@@ -40,14 +47,46 @@ const READERS: Readonly<Record<string, AttributeReader>> = {
   pwdlastsuccess: setField('lastSuccess', generalizedTimeMs),
 };
 
-/** Readers of RFC 2307 attributes, used with the setting `passwords.shadow`. */
+/**
+ * Readers of RFC 2307 attributes, used with the setting `passwords.shadow`. As in shadow(5) whole days count, the last
+ * one included. A row has its attributes in the order of their names.
+ */
 const SHADOW_READERS: typeof READERS = {
-  shadowexpire: setEnd(daysToMs),
-  shadowlastchange(account, value) {
-    account.changed ??= daysToMs(value);
+  objectclass(account, value) {
+    account.hasShadow ||= /^(shadowAccount|1\.3\.6\.1\.1\.1\.2\.1)$/i.test(value.toString('latin1'));
   },
-  shadowmax: setField('maxAge', daysToMs),
+  shadowexpire: setEnd((value) => daysToMs(value) || undefined),
+  shadowinactive: setField('inactive', daysToMs),
+  shadowlastchange(account, value) {
+    const changed = daysToMs(value);
+    if (changed === 0) account.reset = true;
+    else account.changed ??= changed;
+  },
+  shadowmax(account, value) {
+    account.hasShadow = true;
+    account.shadowExpiry = dayOfChange(account) + (daysToMs(value) ?? NEVER) + DAY_MS;
+    account.end = Math.min(account.end ?? NEVER, account.shadowExpiry + (account.inactive ?? NEVER));
+  },
+  shadowmin(account, value) {
+    account.shadowMinEnd = dayOfChange(account) + (daysToMs(value) ?? -NEVER);
+  },
+  shadowwarning(account, value) {
+    account.shadowWarning = account.shadowExpiry - (daysToMs(value) ?? -NEVER);
+  },
 };
+
+const DAY_MS = 86_400_000;
+const NEVER = Number.POSITIVE_INFINITY;
+
+/** Returns when the day of the last change began; infinite if it is not known. */
+function dayOfChange({ changed = NEVER }: MutableAccount): number {
+  return Math.floor(changed / DAY_MS) * DAY_MS;
+}
+
+/** Whether the password must be changed before other operations, at `now`. */
+export function mustChange(account: RowAccount | undefined, now: number): boolean {
+  return account !== undefined && (account.reset || now >= account.shadowExpiry);
+}
 
 function setField<Field extends keyof MutableAccount>(
   field: Field,
@@ -73,10 +112,15 @@ function setEnd(parse: (value: Buffer) => number | undefined): AttributeReader {
   };
 }
 
-/** Converts days to milliseconds; undefined for values that mean never: -1, 0, 99999 and more. */
+/** Returns the seconds until the password must be changed by shadowMax, when shadowWarning wants a warning. */
+export function warningSeconds(account: RowAccount | undefined, now: number): number | undefined {
+  return account && now >= account.shadowWarning ? Math.ceil((account.shadowExpiry - now) / 1000) : undefined;
+}
+
+/** Converts days to milliseconds; undefined for values that mean never: negative ones, 99999 and more. */
 function daysToMs(value: Buffer): number | undefined {
   const dayCount = Number(value.toString('latin1'));
-  return dayCount > 0 && dayCount < 99_999 ? dayCount * 86_400_000 : undefined;
+  return dayCount >= 0 && dayCount < 99_999 ? dayCount * DAY_MS : undefined;
 }
 
 /** Whether an attribute belongs to the account. `name`: name in lower case. */

@@ -2,8 +2,9 @@ import type { AccountState } from '../../partition/model/account-state.js';
 import type { AccountUsability } from '../../protocol/controls/account-usability.js';
 import { isLockInForce } from './account-lock.js';
 import type { AccountPolicy } from './account-policy.js';
-import { changedAt, effectiveState, isLockedOut, isOutsideDates } from './account-status.js';
+import { effectiveState, expiryOf, isLockedOut, isOutsideDates } from './account-status.js';
 import type { RowCredentials } from './credentials.js';
+import { mustChange } from './row-account.js';
 
 /** Returns whether a bind with the password of an account can succeed. `now`: milliseconds since 1970. */
 export function usabilityOf(
@@ -17,10 +18,8 @@ export function usabilityOf(
   const lacksCode = policy?.secondFactor === true && !totp;
   const isClosed = lacksCode || isLockInForce(lock, policy, now) || isOutsideDates(account, now);
   const isLocked = policy !== undefined && isLockedOut(policy, account, state, now);
-  const isReset = account?.reset ?? false;
-  const changedMs = changedAt(account, state);
-  const expiryMs =
-    policy && policy.maxAge > 0 && !isReset && changedMs !== undefined ? changedMs + policy.maxAge : undefined;
+  const isReset = mustChange(account, now);
+  const expiryMs = isReset ? undefined : expiryOf(policy, account, state);
   const isExpired = expiryMs !== undefined && expiryMs <= now;
   if (!isClosed && !isLocked && !isReset && !isExpired)
     return { usable: true, expiresIn: expiryMs === undefined ? -1 : Math.ceil((expiryMs - now) / 1000) };

@@ -5,8 +5,13 @@ import { clearText, PasswordMatcher, passwordKind } from '../../password/index.j
 import type { Dn } from '../../schema/schema-types.js';
 import { credentialsAfter, isCredential, type RowCredentials } from '../passwords/credentials.js';
 import { Login } from '../passwords/login.js';
-import { operationalChanges } from '../passwords/operational-changes.js';
-import { type PasswordChange, refuseByPolicy, refuseHashedByOwner } from '../passwords/password-rules.js';
+import { daysOf, operationalChanges } from '../passwords/operational-changes.js';
+import {
+  type PasswordChange,
+  refuseByPolicy,
+  refuseHashedByOwner,
+  refuseTooYoung,
+} from '../passwords/password-rules.js';
 import { PolicyRefusal } from '../passwords/policy-refusal.js';
 import { isPromise, type Maybe } from '../words/maybe.js';
 import { isOwn, OperationSource } from './access.js';
@@ -59,7 +64,10 @@ export async function passwordChanges(
       dn,
     };
     await refuseByPolicy(policy, credentials, change, { matcher, quality, source: new OperationSource(context) });
-  } else await requireOldPassword?.();
+  } else {
+    if (isOwnEntry) refuseTooYoung(credentials.account, 0, Date.now());
+    await requireOldPassword?.();
+  }
   if (isOwnEntry && !services.config.passwords.allowHashed) refuseHashedByOwner(requested);
   // A user who keeps the old password has not changed the password.
   const setsPasswords = clearPasswords.length > 0 && !(isOwnEntry && keepsOldPassword);
@@ -81,7 +89,8 @@ export function clearPassword(value: Buffer): Buffer | undefined {
 
 /**
  * Returns the check of a new entry with passwords by the policy that it will have (draft-behera-10 §8.2). The check
- * adds pwdChangedTime, unless the entry tells the age of its password. Returns undefined when no policy can apply.
+ * adds pwdChangedTime and shadowLastChange, unless the entry tells the age of its password. Returns undefined when
+ * neither a policy nor shadow(5) can apply.
  */
 export async function newEntryCheck(
   context: Context,
@@ -99,8 +108,7 @@ export async function newEntryCheck(
   return async ({ id, row }) => {
     const credentials = credentialReader.read(row);
     const policy = await policies.forAccount(id, credentials, { dn, row });
-    if (!policy) return [];
-    if (context.session.identity.kind !== 'admin') {
+    if (policy && context.session.identity.kind !== 'admin') {
       const change = {
         isOwn: false,
         clearPasswords,
@@ -113,8 +121,14 @@ export async function newEntryCheck(
       const checks = { matcher: new PasswordMatcher(hashing.policy, source), quality, source };
       await refuseByPolicy(policy, credentials, change, checks);
     }
-    if (credentials.account?.changed !== undefined) return [];
-    return [{ type: 'pwdChangedTime', values: [Buffer.from(generalizedTime(Date.now()))] }];
+    const { changed, hasShadow } = credentials.account ?? {};
+    const now = Date.now();
+    const age = policy && changed === undefined ? [{ type: 'pwdChangedTime', values: [generalizedTime(now)] }] : [];
+    const shadowAge = hasShadow ? [{ type: 'shadowLastChange', values: [daysOf(now)] }] : [];
+    return [...age, ...shadowAge].map(({ type, values }) => ({
+      type,
+      values: values.map((text) => Buffer.from(text)),
+    }));
   };
 }
 

@@ -4,6 +4,7 @@ import { isLockInForce } from '../passwords/account-lock.js';
 import { effectiveState, isOutsideDates, sessionExpiry } from '../passwords/account-status.js';
 import { parseApplicationPasswords } from '../passwords/application-password.js';
 import { type RowCredentials, sameValues } from '../passwords/credentials.js';
+import { mustChange } from '../passwords/row-account.js';
 import type { Services } from '../services/services.js';
 import { chain, isPromise, type Maybe } from '../words/maybe.js';
 import type { Identity, Session } from '../words/session.js';
@@ -122,8 +123,13 @@ export function userIdentity(
   const endTimes = [account?.end, application ? parseApplicationPasswords([application])[0]?.expires : sessionEnd];
   const validUntil = Math.min(...endTimes.filter((time) => time !== undefined));
   // An application password may not change the password, so the session is not required to.
-  const mustChange = !application && (account?.reset ?? false);
-  return { ...identityFields, application: application && Buffer.from(application), mustChange, validUntil };
+  const isChangeDue = !application && mustChange(account, Date.now());
+  return {
+    ...identityFields,
+    application: application && Buffer.from(application),
+    mustChange: isChangeDue,
+    validUntil,
+  };
 }
 
 /** Whether attributes of the entry lock its passwords. */

@@ -160,7 +160,7 @@ export const settings = {
   },
   'passwords.shadow': {
     ...boolean(false),
-    help: 'Heed what RFC 2307 has of accounts: nobody binds from the day `shadowExpire` on, and a password expires `shadowMax` days after `pwdChangedTime`, or else `shadowLastChange` (docs/passwords.md).',
+    help: 'Heed what RFC 2307 has of accounts, as pam_unix does: nobody binds from the day `shadowExpire` on, and a password has to be changed when `shadowLastChange` is 0 or more than `shadowMax` days ago; a change writes `shadowLastChange` (docs/passwords.md).',
   },
   'passwords.breached': {
     ...path(),
