@@ -5,7 +5,7 @@ import { ExtendedOid } from '../../src/protocol/oids.js';
 import { SLAPD_ARGON2 } from '../password/vectors.js';
 import { encodePasswordModify } from '../protocol/client-values.js';
 import { RawClient } from '../server/raw-client.js';
-import { ADMIN, PASSWORD, PEOPLE, type RunningServer, rowan, rowanDoes, Sandbox, SUFFIX, serve } from './rowan.js';
+import { ADA, ADMIN, PASSWORD, PEOPLE, type RunningServer, rowan, rowanDoes, Sandbox, SUFFIX, serve } from './rowan.js';
 
 const POLICY = `cn=policy,${SUFFIX}`;
 const SHADOW = ['--passwords-shadow', 'true'];
@@ -94,7 +94,7 @@ userPassword: ${YESCRYPT}
 `;
 
 describe('cli: accounts from elsewhere', () => {
-  const sandbox = new Sandbox();
+  const [sandbox, idle] = [new Sandbox(), new Sandbox()];
   let server: RunningServer;
   let said: string;
   before(async () => {
@@ -107,6 +107,7 @@ describe('cli: accounts from elsewhere', () => {
   after(async () => {
     await server.stop();
     await sandbox.remove();
+    await idle.remove();
   });
 
   async function bind(dn: string, password: string, { port } = server): Promise<number> {
@@ -177,6 +178,72 @@ describe('cli: accounts from elsewhere', () => {
     expect(exported).to.contain(`\npwdHistory: ${former!.slice(0, -2).replace('#105#', '#103#')}\n`);
     await write('delete.ldif', entry(`changetype: modify\ndelete: userPassword\nuserPassword:: ${value}\n-`));
     expect(await bind(dn, SLAPD_ARGON2.clear)).to.equal(49);
+  });
+
+  it('account list tells of whom it is asked, and why', async () => {
+    const list = async (...args: string[]) =>
+      (await rowanDoes(['account', 'list', ...args, ...SHADOW, '--data', sandbox.data])).trim().split('\n').sort();
+    expect(await list('--must-change')).to.deep.equal([
+      `${dnOf('aged')}: the password has to be changed`,
+      `${dnOf('late')}: the password has to be changed`,
+      `${dnOf('reset')}: the password has to be changed`,
+    ]);
+    expect(await list('--unverifiable')).to.deep.equal([`${dnOf('yescrypt')}: {CRYPT}$y$ cannot be verified here`]);
+    const day = (n: number) => `${new Date(n * 86_400_000).toISOString().slice(0, 10)}T00:00:00Z`;
+    expect(await list('--locked', '--expired')).to.deep.equal([
+      `${dnOf('aged')}: no bind since ${day(today - 2)}, password expired ${day(today - 9)}`,
+      `${dnOf('closed')}: no bind since ${day(today)}`,
+      `${dnOf('disabled')}: locked by loginDisabled until it is unlocked`,
+      `${dnOf('late')}: password expired ${day(today)}`,
+    ]);
+  });
+
+  it('account list tells of failed binds and idleness under the policy, and of whom no bind is recorded', async () => {
+    await idle.initSample();
+    const policy = idle.path('policy.ldif');
+    writeFileSync(
+      policy,
+      `dn: ${POLICY}
+objectClass: device
+objectClass: pwdPolicy
+cn: policy
+pwdAttribute: userPassword
+pwdLockout: TRUE
+pwdMaxFailure: 1
+pwdMaxIdle: 100000000
+
+dn: ${ADA}
+changetype: modify
+replace: userPassword
+userPassword: {CLEARTEXT}right
+-
+replace: pwdPolicySubentry
+pwdPolicySubentry: ${POLICY}
+-
+replace: pwdLastSuccess
+pwdLastSuccess: 20260101000000Z
+-
+
+dn: uid=bram,${PEOPLE}
+changetype: modify
+replace: userPassword
+userPassword: {CLEARTEXT}right
+-
+`,
+    );
+    await rowanDoes(['import', policy, '--data', idle.data]);
+    const list = (...args: string[]) => rowan(['account', 'list', ...args, '--data', idle.data]);
+    const { stdout, stderr } = await list('--inactive', '30');
+    expect(stdout).to.equal(`${ADA}: last bind 2026-01-01T00:00:00Z\n`);
+    expect(stderr).to.match(/^rowan: \d+ accounts? under no policy with pwdMaxIdle/);
+    expect((await list()).code, 'of whom?').to.equal(2);
+    const running = await serve(idle.data);
+    expect(await bind(ADA, 'wrong', running)).to.equal(49);
+    // Beside the server that runs.
+    expect((await list('--locked')).stdout).to.match(
+      new RegExp(`^${ADA}: locked by failed binds since 20\\S+Z until it is unlocked\n$`),
+    );
+    await running.stop();
   });
 
   it('loginDisabled locks, until it is unlocked', async () => {

@@ -8,6 +8,7 @@ import { CliError } from '../exit.js';
 import type { OpenDirectory } from '../open-directory.js';
 import { commandGroup } from '../options.js';
 import { accountCommands, modify } from './account-command.js';
+import { addAccountList } from './account-list.js';
 import { addAccountPassword } from './account-password.js';
 import { type Account, formatAccount } from './account-report.js';
 import { addAccountTotp } from './account-totp.js';
@@ -82,6 +83,7 @@ export function addAccount(program: Command): void {
     return `the password of ${dn.text} has to be changed`;
   });
 
+  addAccountList(account);
   addAccountPassword(account);
   addAccountTotp(account);
 }
