@@ -101,20 +101,22 @@ for (const engine of NEAR_ENGINES) {
         const ids = await fixture.partition.lockedAccounts(Date.now());
         return new Map(ids.map((id) => [id.toString('latin1'), Buffer.from('20260101000000.123Z')]));
       };
-      const found = async (filter: string): Promise<string[]> => {
+      const find = async (filter: string, pageSize?: number): Promise<string[]> => {
         const names: string[] = [];
-        const params = {
-          ...UNLIMITED_SEARCH,
-          base: testSchema().parseDn(SUFFIX),
-          scope: 'one',
-          readLockTimes,
-        } as const;
+        const base = testSchema().parseDn(SUFFIX);
+        const params = { ...UNLIMITED_SEARCH, base, scope: 'one', filter: parseFilter(filter), readLockTimes } as const;
         const entry = ({ dn }: Hit) => void names.push(dn.toString().slice(3, 6));
-        await fixture.partition.search(
-          { ...params, filter: parseFilter(filter) },
-          { entry, reference: () => undefined },
-        );
+        let resume: Buffer | undefined;
+        do {
+          const page = { ...params, pageSize, resume };
+          ({ resume } = await fixture.partition.search(page, { entry, reference: () => undefined }));
+        } while (resume);
         return names.sort();
+      };
+      const found = async (filter: string): Promise<string[]> => {
+        const names = await find(filter);
+        expect(await find(filter, 1), `${filter}, in pages`).to.deep.equal(names);
+        return names;
       };
       const expectFound = async (): Promise<void> => {
         expect(await found('(pwdAccountLockedTime=*)')).to.deep.equal(['ann', 'bob']);

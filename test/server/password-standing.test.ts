@@ -155,7 +155,7 @@ describe('how an account stands', () => {
     const account = { account: row, lock: undefined };
     expect(effectiveState(account, undefined)).to.deep.equal(brought);
     expect(effectiveState(account, NO_STATE)).to.equal(NO_STATE);
-    const lock = { attributeName: 'pwdAccountLockedTime', sinceMs: T + 1 };
+    const lock = { attributeName: 'pwdAccountLockedTime', sinceMs: T };
     expect(effectiveState({ ...account, lock }, undefined), 'after the lock').to.deep.equal({
       ...brought,
       failures: [],

@@ -16,9 +16,11 @@ export function effectiveState(
   if (stored) return stored;
   if (!row) return NO_STATE;
   const since = row.changed ?? 0;
+  // slapd writes the time of a lock without the fraction of a second that the failure has.
+  const countedSince = Math.max(since, (lock?.sinceMs ?? 0) + 999);
   return {
     ...NO_STATE,
-    failures: row.failures.filter((time) => time > Math.max(since, lock?.sinceMs ?? 0)),
+    failures: row.failures.filter((time) => time > countedSince),
     graceUses: row.graceUses.filter((time) => time > since),
     lastSuccess: row.lastSuccess ?? 0,
   };
