@@ -1,9 +1,12 @@
 import type { Command } from 'commander';
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { Hit } from '../../partition/read/sink.js';
-import { describeKind, isVerifiable } from '../../password/index.js';
+import { type PasswordPolicy, unverifiableReason } from '../../password/index.js';
 import { expiryOf } from '../../server/passwords/account-status.js';
+import { hashPolicyOf } from '../../server/passwords/hash-policy.js';
 import { mustChange } from '../../server/passwords/row-account.js';
+import type { Config } from '../../server/settings/index.js';
+import { printable } from '../../server/words/printable.js';
 import { addSettingFlags } from '../config/index.js';
 import { pluralize, UsageError } from '../exit.js';
 import { OutputStream } from '../export/output.js';
@@ -24,7 +27,7 @@ type Flag = 'locked' | 'expired' | 'mustChange' | 'unverifiable';
 type Selection = { readonly [Option in Flag]?: true } & { readonly inactive?: number };
 
 /** Returns why the account is selected; none: it is not. */
-function reasonsFor(account: Account, selection: Selection, now: number): string[] {
+function reasonsFor(account: Account, selection: Selection, hashPolicy: PasswordPolicy, now: number): string[] {
   const { policy, state } = account;
   const { passwords, account: row } = account.credentials;
   const reasons = selection.locked ? formatLocks(account, now) : [];
@@ -35,23 +38,27 @@ function reasonsFor(account: Account, selection: Selection, now: number): string
   const lastUse = Math.max(state.lastSuccess, state.since, row?.changed ?? 0);
   if (selection.inactive !== undefined && policy?.maxIdle && now - lastUse >= selection.inactive * 86_400_000)
     reasons.push(state.lastSuccess > 0 ? `last bind ${formatTime(state.lastSuccess)}` : 'no bind recorded');
-  if (selection.unverifiable && passwords.length > 0 && !passwords.some(isVerifiable))
-    reasons.push(`${describeKind(passwords[0]!)} cannot be verified here`);
+  const unverifiable = selection.unverifiable ? unverifiableReason(passwords, hashPolicy) : undefined;
+  if (unverifiable !== undefined) reasons.push(unverifiable);
   return reasons;
 }
 
 /** Number of accounts that are read at the same time. */
 const BATCH = 128;
 
-async function listAccounts({ partition }: OpenDirectory, reader: AccountReader, selection: Selection): Promise<void> {
+async function listAccounts(directory: OpenDirectory, config: Config, selection: Selection): Promise<void> {
+  const { partition } = directory;
+  const reader = new AccountReader(directory, config.passwords);
+  const hashPolicy = hashPolicyOf(config);
   const output = new OutputStream(undefined);
   let unrecordedCount = 0;
   const batch: Parameters<AccountReader['read']>[] = [];
   const writeBatch = async (): Promise<void> => {
     for (const account of await Promise.all(batch.splice(0).map((one) => reader.read(...one)))) {
       if (!account.policy?.maxIdle) unrecordedCount++;
-      const reasons = reasonsFor(account, selection, Date.now());
-      if (reasons.length > 0) await output.write(Buffer.from(`${account.dn}: ${reasons.join(', ')}\n`));
+      const reasons = reasonsFor(account, selection, hashPolicy, Date.now());
+      if (reasons.length > 0)
+        await output.write(Buffer.from(`${printable(account.dn, account.dn.length)}: ${reasons.join(', ')}\n`));
     }
   };
   const visit = async ({ id, dn, row }: Hit): Promise<void> => {
@@ -73,7 +80,7 @@ async function listAccounts({ partition }: OpenDirectory, reader: AccountReader,
 
 export function addAccountList(parent: Command): void {
   const command = directoryCommand(parent, 'list', 'list accounts that fit one of the options, and why', EXAMPLES);
-  addSettingFlags(command, ['passwords.policy', 'passwords.shadow'])
+  addSettingFlags(command, ['passwords.policy', 'passwords.shadow', 'passwords.maxCost'])
     .option('--locked', 'nobody can bind as the entry now')
     .option('--expired', 'the password has expired')
     .option('--must-change', 'the password has to be changed')
@@ -85,7 +92,7 @@ export function addAccountList(parent: Command): void {
         throw new UsageError('give some of --locked, --expired, --must-change, --inactive <days>, --unverifiable');
       const settings = resolveSettings(command);
       await withDirectory(settings, { readOnly: true, inOrder: true }, (directory) =>
-        listAccounts(directory, new AccountReader(directory, settings.config.passwords), options),
+        listAccounts(directory, settings.config, options),
       );
     });
 }
