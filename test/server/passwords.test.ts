@@ -206,6 +206,21 @@ describe('server: passwords', () => {
     session.close();
   });
 
+  it('a second bind that has read the weak one is valid after the upgrade for the first one, too', async () => {
+    await begin({ 'passwords.upgradeAtBind': true });
+    const { upgrades } = running.server.services;
+    const weak = Buffer.from((await stored('p0'))[0]!);
+    const { id } = (await running.partition.findRow(testSchema().parseDn(personDn('p0'))))!;
+    const session = await RawClient.open(running.port);
+    expect(await session.bind(personDn('p0'), 'secret-0')).to.equal(0);
+    await upgrades.waitForUpgrades();
+    // As a bind does that began before the upgrade and ends after it.
+    upgrades.enqueueIfWeak(personDn('p0'), id, weak, Buffer.from('secret-0'), [weak]);
+    await upgrades.waitForUpgrades();
+    expect((await session.search(personDn('p0'))).code).to.equal(0);
+    session.close();
+  });
+
   it('an upgrade loses against a change made meanwhile', async () => {
     await begin({ 'passwords.upgradeAtBind': true });
     const held = hold();

@@ -90,7 +90,7 @@ export class HashUpgrades {
   async #upgrade(key: string, { dn, id, storedHash, clearPassword, siblings }: Upgrade): Promise<void> {
     const newHash = await this.#hashing.hash(clearPassword, siblings, UPGRADE_SOURCE);
     const entry = await this.#partition.readById(id);
-    if (!entry) return;
+    if (!entry?.attributes.some(({ values }) => values.some((value) => value.equals(storedHash)))) return;
     this.#newHashes.set(key, newHash);
     const type = 'userPassword';
     const changes = [
