@@ -51,6 +51,7 @@ const parts = {
     optional: true,
   },
   slapd: { present: () => onPath('slapd') && onPath('slapadd'), remedy: 'apt-get install slapd', optional: true },
+  doveadm: { present: () => onPath('doveadm'), remedy: 'apt-get install dovecot-core', optional: true },
   fail2ban: { present: () => onPath('fail2ban-regex'), remedy: 'apt-get install fail2ban' },
   systemd: { present: () => runs('systemd-notify', '--version'), remedy: 'apt-get install systemd' },
   openssl: { present: () => runs('openssl', 'version'), remedy: 'apt-get install openssl' },
