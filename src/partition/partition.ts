@@ -507,9 +507,9 @@ export class Partition implements Directory {
     return this.#translateMaybe(() => chain(readState(this.context, id), (stored) => stored?.state));
   }
 
-  /** Returns the entryUUIDs of accounts that failed binds have locked until after `now` (ms since 1970). */
-  async lockedAccounts(now: number): Promise<Buffer[]> {
-    return this.#translate(lockedIds(this.context, now));
+  /** Returns the entryUUIDs of accounts that failed binds have locked until after `now` (ms since 1970); see `lockedIds`. */
+  async lockedAccounts(now: number, pause: () => Maybe<void>): Promise<Buffer[]> {
+    return this.#translate(lockedIds(this.context, now, pause));
   }
 
   /** Changes the state of an account atomically; see `changeState`. */

@@ -97,8 +97,11 @@ for (const engine of NEAR_ENGINES) {
       await fixture.person('bob', SUFFIX, { pwdAccountLockedTime: '20250101000000Z' });
       await fixture.person('carl', SUFFIX);
       await set(LOCKED);
-      const readLockTimes = async () => {
-        const ids = await fixture.partition.lockedAccounts(Date.now());
+      let candidates: readonly Buffer[] | undefined;
+      const readLockTimes = async (_: unknown, few: readonly Buffer[] | undefined) => {
+        candidates = few;
+        const locked = await fixture.partition.lockedAccounts(Date.now(), () => undefined);
+        const ids = locked.filter((id) => !few || few.some((candidate) => candidate.equals(id)));
         return new Map(ids.map((id) => [id.toString('latin1'), Buffer.from('20260101000000.123Z')]));
       };
       const find = async (filter: string, pageSize?: number): Promise<string[]> => {
@@ -120,6 +123,12 @@ for (const engine of NEAR_ENGINES) {
       };
       const expectFound = async (): Promise<void> => {
         expect(await found('(pwdAccountLockedTime=*)')).to.deep.equal(['ann', 'bob']);
+        expect(candidates, 'all accounts').to.equal(undefined);
+        expect(await found('(&(cn=ann)(pwdAccountLockedTime=*))')).to.deep.equal(['ann']);
+        expect(candidates, 'one account').to.deep.equal([ann]);
+        expect(await found('(&(cn=carl)(!(pwdAccountLockedTime=*)))')).to.deep.equal(['car']);
+        expect(await found('(&(cn=ann)(!(pwdAccountLockedTime=*)))')).to.deep.equal([]);
+        expect(await found('(|(cn=carl)(&(cn=ann)(pwdAccountLockedTime=*)))')).to.deep.equal(['ann', 'car']);
         expect(await found('(&(cn=*)(!(pwdAccountLockedTime=*)))')).to.deep.equal(['car']);
         expect(await found('(pwdAccountLockedTime>=20250601000000Z)')).to.deep.equal(['ann']);
         expect(await found('(pwdAccountLockedTime<=20250601000000Z)')).to.deep.equal(['bob']);

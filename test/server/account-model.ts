@@ -198,7 +198,7 @@ export class AccountModel {
     const isSame = isModify && next === this.#password;
     if (policy && isSame) return { code: 19, error: ERROR.insufficientPasswordQuality };
     this.#reset &&= isSame;
-    this.#set(policy, next, now);
+    this.#set(policy, next, now, isSame);
     return DONE;
   }
 
@@ -219,7 +219,8 @@ export class AccountModel {
   }
 
   /** §8.2.7. */
-  #set(policy: ModelPolicy | undefined, next: string, now: number): void {
+  #set(policy: ModelPolicy | undefined, next: string, now: number, isSame = false): void {
+    if (!policy && this.#changed !== undefined && !isSame) this.#changed = now;
     if (policy) {
       this.#changed = now;
       if (policy.inHistory === 0) this.#history = [];

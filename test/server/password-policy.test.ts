@@ -110,6 +110,18 @@ describe('server: password policy', () => {
       expect((await add(values)).code).to.equal(19);
     expect((await replace('pwdMinLength', '20')).code).to.equal(0);
     expect((await add({ pwdMinLength: '8', pwdMaxLength: '0', pwdMaxAge: '0', pwdMinAge: '7' })).code).to.equal(0);
+    const late = { objectClass: ['device', 'extensibleObject'], cn: 'late', pwdMinAge: '9', pwdMaxAge: '8' };
+    const dn = `cn=late,${SUFFIX}`;
+    expect((await client.request({ op: 'add', dn, attributes: attributes(late) })).code, 'no policy').to.equal(0);
+    for (const [type, value, code] of [
+      ['pwdAttribute', 'userPassword', 19],
+      ['description', 'no policy', 0],
+    ] as const) {
+      const attribute = { type, values: [Buffer.from(value)] };
+      expect((await client.request({ op: 'modify', dn, changes: [{ operation: 'add', attribute }] })).code).to.equal(
+        code,
+      );
+    }
     client.close();
   });
 

@@ -1,5 +1,7 @@
 import { expect } from 'chai';
 import { parseFilter } from '../../src/ldap/filter-text.js';
+import { NO_STATE } from '../../src/partition/model/account-state.js';
+import { generalizedTimeMs } from '../../src/schema/time.js';
 import {
   ADMIN,
   attributes,
@@ -136,15 +138,33 @@ describe('server: attributes of account states', () => {
     for (const filter of ['(pwdAccountLockedTime=*)', '(!(pwdAccountLockedTime=*))'])
       expect(await find(filter, other), 'of one who may not search by it').to.equal(0);
     other.close();
-    const unlock = async (value: string) => {
-      const attribute = { type: 'pwdAccountLockedTime', values: [Buffer.from(value)] };
+    const unlock = async (value: string, type = 'pwdAccountLockedTime') => {
+      const attribute = { type, values: [Buffer.from(value)] };
       return (await admin.request({ op: 'modify', dn, changes: [{ operation: 'delete', attribute }] })).code;
     };
     expect(await unlock('20260101000000Z')).to.equal(16);
+    expect(await unlock(time!, 'pwdAccountLockedTime;lang-de'), 'with an option').to.equal(16);
     expect(await bind(dn, 'right')).to.equal(49);
     expect(await unlock(time!)).to.equal(0);
     expect(await find('(pwdAccountLockedTime=*)')).to.equal(0);
     expect(await told(dn, 'pwdFailureTime')).to.deep.equal([]);
     expect(await bind(dn, 'right')).to.equal(0);
+  });
+
+  it('a lock of an earlier version, which has an end alone, has a time', async () => {
+    const policy = `cn=quarter of an hour,${SUFFIX}`;
+    const numbers = { pwdLockout: 'TRUE', pwdMaxFailure: '3', pwdLockoutDuration: '900' };
+    await add(policy, {
+      objectClass: ['device', 'pwdPolicy'],
+      cn: 'quarter of an hour',
+      pwdAttribute: 'userPassword',
+      ...numbers,
+    });
+    const dn = await person('earlier', { pwdPolicySubentry: policy });
+    const { id } = (await one.partition.findRow(testSchema().parseDn(dn)))!;
+    const lockedUntil = Date.UTC(2100, 0, 1);
+    await one.partition.changeAccountState(id, () => ({ ...NO_STATE, lockedUntil }));
+    const [time] = await told(dn, 'pwdAccountLockedTime');
+    expect(generalizedTimeMs(Buffer.from(time!))).to.equal(lockedUntil - 900_000);
   });
 });

@@ -1,6 +1,5 @@
 import type { Command } from 'commander';
 import type { Target } from '../../partition/index.js';
-import { generalizedTime } from '../../partition/model/csn.js';
 import { hashPassword } from '../../password/index.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { CredentialReader } from '../../server/passwords/credentials.js';
@@ -53,17 +52,9 @@ async function setPassword(
   const credentials = new CredentialReader(partition.descriptions, passwords.shadow);
   const change = { isOwn: false, passwordsAfter: [storedPassword], setsPasswords: true, writesReset: false };
   const makeChanges = ({ row }: Target) => {
-    const rowCredentials = credentials.read(row);
-    const now = Date.now();
-    const serverChanges = operationalChanges(policy, rowCredentials, change, now);
-    // The server may have a policy unknown to this command. Otherwise the time of the old password would stay.
-    if (!policy && rowCredentials.account?.changed !== undefined) {
-      const values = [Buffer.from(generalizedTime(now))];
-      serverChanges.push({ operation: 'replace', attribute: { type: 'pwdChangedTime', values } });
-    }
     return {
       clientChanges: [{ operation: 'replace', attribute: { type: 'userPassword', values: [storedPassword] } } as const],
-      serverChanges,
+      serverChanges: operationalChanges(policy, credentials.read(row), change, Date.now()),
     };
   };
   return partition.modify(dn, makeChanges, { dn: adminDn });

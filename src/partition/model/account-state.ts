@@ -1,4 +1,4 @@
-import type { AttributeType } from '../../schema/schema-types.js';
+import type { AttributeDescription } from '../../schema/schema-types.js';
 import type { Guard, RowStep, StoreFilter } from '../../store/contract.js';
 import { cellCounter, cellValue } from '../../store/row.js';
 import { StoreError } from '../../store/store-error.js';
@@ -177,11 +177,16 @@ export const LOCKED_PERMANENTLY = '000001010000Z';
 
 /**
  * Returns the value of `pwdAccountLockedTime` for a lock by failed binds that is in force at `now`; undefined: no lock,
- * or a delay. Locks by earlier versions have no time, and no failures.
+ * or a delay. Locks by earlier versions have no time, and no failures: the `duration` (ms) of such a lock tells it.
  */
-export function lockTimeOf({ failures, lockedUntil, lockedAt }: AccountState, now: number): Buffer | undefined {
+export function lockTimeOf(
+  { failures, lockedUntil, lockedAt }: AccountState,
+  now: number,
+  duration = 0,
+): Buffer | undefined {
   if (lockedUntil <= now || (lockedAt === 0 && failures.length > 0)) return undefined;
-  return lockedAt === 0 ? Buffer.from(LOCKED_PERMANENTLY) : formatMs(lockedAt);
+  if (lockedAt > 0) return formatMs(lockedAt);
+  return Number.isFinite(lockedUntil) ? formatMs(lockedUntil - duration) : Buffer.from(LOCKED_PERMANENTLY);
 }
 
 /** Returns a generalizedTime. `micros`: digits after those of milliseconds. */
@@ -191,6 +196,6 @@ export function formatMs(ms: number, micros = ''): Buffer {
 }
 
 /** Whether the account state may have a value of the attribute. Deleting the attribute then also clears the state. */
-export function isInAccountState({ oid }: AttributeType): boolean {
-  return oid === LOCKED_TIME;
+export function isInAccountState({ type, options }: AttributeDescription): boolean {
+  return type.oid === LOCKED_TIME && options.length === 0;
 }

@@ -47,8 +47,13 @@ export interface SearchParams {
   readonly ofUrl?: boolean;
   /** Whether memberOf excludes nested groups. An in-chain match always includes them. */
   readonly directGroupsOnly?: boolean;
-  /** Reads the lock times of accounts that failed binds have locked. Called if the filter has pwdAccountLockedTime. */
-  readonly readLockTimes?: ((params: SearchParams) => Promise<LockTimes>) | undefined;
+  /**
+   * Reads the lock times of accounts that failed binds have locked. Called if the filter has pwdAccountLockedTime.
+   * `candidates`: the only entries that may match, if these are few.
+   */
+  readonly readLockTimes?:
+    | ((params: SearchParams, candidates: readonly Buffer[] | undefined) => Promise<LockTimes>)
+    | undefined;
   /** The cookie from which to resume: `SearchOutcome.resume` of the previous page. */
   readonly resume?: Buffer | undefined;
   readonly pageSize?: number | undefined;

@@ -23,12 +23,21 @@ export function readState({ store, hasStates }: WriteContext, id: Buffer): Maybe
   return chain(store.get(STATE_TABLE.name, id), (row) => row && stateOfRow(row));
 }
 
-/** Returns the ids of the accounts that failed binds have locked until after `now` (ms since 1970). */
-export async function lockedIds({ store, hasStates }: WriteContext, now: number): Promise<Buffer[]> {
+/**
+ * Returns the ids of the accounts that failed binds have locked until after `now` (ms since 1970). Reads the states of all
+ * accounts. `pause` is called between batches of rows, and may throw.
+ */
+export async function lockedIds(
+  { store, hasStates }: WriteContext,
+  now: number,
+  pause: () => Maybe<void>,
+): Promise<Buffer[]> {
   const ids: Buffer[] = [];
   if (!hasStates) return ids;
-  for await (const { keys, rows } of batchesOf(store.scan(STATE_TABLE.name, {}, { filter: HAS_LOCK })))
+  for await (const { keys, rows } of batchesOf(store.scan(STATE_TABLE.name, {}, { filter: HAS_LOCK }))) {
     ids.push(...keys.filter((_, i) => lockTimeOf(stateOfRow(rows[i]!).state, now)));
+    await pause();
+  }
   return ids;
 }
 

@@ -51,10 +51,10 @@ export class DraftEditor {
   #delete(description: AttributeDescription, text: string, values: readonly Buffer[]): void {
     requireEquality(description, text);
     const set = this.#openSet(description);
-    if (!set && !isInAccountState(description.type)) throw absentError(text);
+    if (!set && !isInAccountState(description)) throw absentError(text);
     for (const [name, value] of new Map(values.map((value) => [valueKey(description.type, value), value]))) {
       if (set?.delete(name)) continue;
-      if (isInAccountState(description.type)) this.lockTimes.push(value);
+      if (isInAccountState(description)) this.lockTimes.push(value);
       else throw new LdapError('noSuchAttribute', `attribute '${text}' has no such value`);
     }
     if (!set?.isEmpty) return;
@@ -64,7 +64,7 @@ export class DraftEditor {
 
   #remove(description: AttributeDescription, text: string): void {
     if (this.#draft.get(description)) this.#draft.remove(description);
-    else if (!isInAccountState(description.type)) throw absentError(text);
+    else if (!isInAccountState(description)) throw absentError(text);
   }
 
   /** Removes secrets with options, which older versions allowed, together with the secret itself. */

@@ -292,9 +292,8 @@ function acceptBind(
     context.services.upgrades.enqueueIfWeak(dnText, id, matchedHash, clearPassword, credentials.passwords);
   if (identity.mustChange) return withPolicyControl(context, SUCCESS, { ...policyState, error: 'changeAfterReset' });
   const expiresIn = application ? undefined : warningSeconds(credentials.account, Date.now());
-  const isSooner = expiresIn !== undefined && policyState.grace === undefined;
-  return withPolicyControl(context, SUCCESS, {
-    ...policyState,
-    ...(isSooner && { expiresIn: Math.min(expiresIn, policyState.expiresIn ?? expiresIn) }),
-  });
+  if (expiresIn === undefined || policyState.grace !== undefined)
+    return withPolicyControl(context, SUCCESS, policyState);
+  const soonest = Math.min(expiresIn, policyState.expiresIn ?? expiresIn);
+  return withPolicyControl(context, SUCCESS, { ...policyState, expiresIn: soonest });
 }

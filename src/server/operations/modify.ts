@@ -35,15 +35,17 @@ export async function modify(context: Context, request: ModifyRequest): Promise<
   return SUCCESS;
 }
 
-/** Returns the new clear passwords of a request, and whether it writes pwdReset; undefined: it changes no password. */
+/** Returns the new clear passwords of a request, and what else it writes; undefined: it changes no password. */
 function requestedPasswords({ services: { schema } }: Context, { changes }: ModifyRequest) {
   const passwordChanges = changes.filter(({ attribute: { type } }) => isCredential(schema.requireDescription(type)));
   if (passwordChanges.length === 0) return undefined;
+  const writes = (name: string) => changes.some((c) => schema.describe(c.attribute.type)?.type.name === name);
   return {
     clearPasswords: passwordChanges.flatMap(({ operation, attribute }) =>
       operation === 'delete' ? [] : attribute.values.map(clearPassword),
     ),
-    writesReset: changes.some(({ attribute: { type } }) => schema.describe(type)?.type.name === 'pwdReset'),
+    writesReset: writes('pwdReset'),
+    writesShadow: writes('shadowLastChange'),
     replacesByNothing: passwordChanges.some((c) => c.operation === 'replace' && c.attribute.values.length === 0),
   };
 }

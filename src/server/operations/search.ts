@@ -131,7 +131,7 @@ function searchParams(
     deadline: timeLimitSeconds === 0 ? Number.POSITIVE_INFINITY : performance.now() + timeLimitSeconds * 1000,
     lookLimit: limits.lookLimit === 0 ? Number.POSITIVE_INFINITY : limits.lookLimit,
     signal: context,
-    readLockTimes: (params) => readLockTimes(context, params),
+    readLockTimes: (params, candidates) => readLockTimes(context, params, candidates),
     client: context.client,
     resume: pagePosition?.resumeKey,
     pageSize,

@@ -6,7 +6,7 @@ import type { Schema } from '../../schema/index.js';
 import type { AttributeDescription } from '../../schema/schema-types.js';
 import { type EntryLock, lockPredicate, mergeLock } from './account-lock.js';
 import { APPLICATION_PASSWORD } from './application-password.js';
-import { addValue, isAccountAttribute, type RowAccount } from './row-account.js';
+import { addValue, isAccountAttribute, type RowAccount, withShadow } from './row-account.js';
 import { TOTP_SECRET } from './second-factor.js';
 
 const USER_PASSWORD_OID = '2.5.4.35';
@@ -67,6 +67,7 @@ export class CredentialReader {
         else if (lockPredicate(stored[i]!.description)!(value)) lock = mergeLock(stored[i]!.description, value, lock);
       }
     }
+    if (account && this.#readsShadow) account = withShadow(account);
     return { version: versionOf(row), passwords, applications, totp, lock, account };
   }
 

@@ -15,8 +15,9 @@ export function operationalChanges(
     readonly isOwn: boolean;
     readonly passwordsAfter: readonly Buffer[];
     readonly setsPasswords: boolean;
-    /** Whether the request itself writes pwdReset. */
+    /** Whether the request itself writes pwdReset, and shadowLastChange. */
     readonly writesReset: boolean;
+    readonly writesShadow?: boolean;
   },
   now: number,
 ): Modification[] {
@@ -30,9 +31,12 @@ export function operationalChanges(
     if (change.isOwn && isReset) replaceValues('pwdReset', []);
     else if (!change.isOwn && policy?.mustChange) replaceValues('pwdReset', [Buffer.from('TRUE')]);
   }
-  if (change.setsPasswords && account?.hasShadow) replaceValues('shadowLastChange', [Buffer.from(daysOf(now))]);
+  if (change.setsPasswords && account?.hasShadow && !change.writesShadow)
+    replaceValues('shadowLastChange', [Buffer.from(daysOf(now))]);
+  // Without a policy, too, the time of the old password must not stay.
+  if (change.setsPasswords && (policy || account?.changed !== undefined))
+    replaceValues('pwdChangedTime', [Buffer.from(generalizedTime(now))]);
   if (!policy) return changes;
-  if (change.setsPasswords) replaceValues('pwdChangedTime', [Buffer.from(generalizedTime(now))]);
   const history = historyAfter(policy, credentials, change.passwordsAfter, now);
   if (history) replaceValues('pwdHistory', history);
   return changes;

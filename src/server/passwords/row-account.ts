@@ -1,5 +1,8 @@
 import { generalizedTimeMs } from '../../schema/time.js';
 
+const DAY_MS = 86_400_000;
+const NEVER = Number.POSITIVE_INFINITY;
+
 /** Account attributes in the row of an entry. Times are in milliseconds since 1970. */
 export type RowAccount = Readonly<MutableAccount>;
 
@@ -14,13 +17,13 @@ export function emptyAccount() {
     reset: false,
     /** Whether a change of the password also changes shadowLastChange. */
     hasShadow: false,
+    /** Attributes of shadow(5) in milliseconds; undefined: absent, or never. */
+    shadow: {} as { [Name in 'lastChange' | 'max' | 'min' | 'warning' | 'inactive']?: number | undefined },
     /** By shadowMax: when the password must be changed. By shadowWarning: from when binds are warned of that. */
-    shadowExpiry: Number.POSITIVE_INFINITY,
-    shadowWarning: Number.POSITIVE_INFINITY,
+    shadowExpiry: NEVER,
+    shadowWarning: NEVER,
     /** By shadowMin: from when users may change the password. */
-    shadowMinEnd: Number.NEGATIVE_INFINITY,
-    /** By shadowInactive: how long binds are allowed after `shadowExpiry`, in milliseconds. */
-    inactive: undefined as number | undefined,
+    shadowMinEnd: -NEVER,
     /** Start and end of the time in which the account may be used. */
     start: undefined as number | undefined,
     end: undefined as number | undefined,
@@ -47,40 +50,45 @@ const READERS: Readonly<Record<string, AttributeReader>> = {
   pwdlastsuccess: setField('lastSuccess', generalizedTimeMs),
 };
 
-/**
- * Readers of RFC 2307 attributes, used with the setting `passwords.shadow`. As in shadow(5) whole days count, the last
- * one included. A row has its attributes in the order of their names.
- */
+/** Readers of RFC 2307 attributes, used with the setting `passwords.shadow`. `withShadow` counts what they have read. */
 const SHADOW_READERS: typeof READERS = {
   objectclass(account, value) {
     account.hasShadow ||= /^(shadowAccount|1\.3\.6\.1\.1\.1\.2\.1)$/i.test(value.toString('latin1'));
   },
   shadowexpire: setEnd((value) => daysToMs(value) || undefined),
-  shadowinactive: setField('inactive', daysToMs),
-  shadowlastchange(account, value) {
-    const changed = daysToMs(value);
-    if (changed === 0) account.reset = true;
-    else account.changed ??= changed;
-  },
-  shadowmax(account, value) {
-    account.hasShadow = true;
-    account.shadowExpiry = dayOfChange(account) + (daysToMs(value) ?? NEVER) + DAY_MS;
-    account.end = Math.min(account.end ?? NEVER, account.shadowExpiry + (account.inactive ?? NEVER));
-  },
-  shadowmin(account, value) {
-    account.shadowMinEnd = dayOfChange(account) + (daysToMs(value) ?? -NEVER);
-  },
-  shadowwarning(account, value) {
-    account.shadowWarning = account.shadowExpiry - (daysToMs(value) ?? -NEVER);
-  },
+  shadowinactive: setShadow('inactive'),
+  shadowlastchange: setShadow('lastChange'),
+  shadowmax: setShadow('max'),
+  shadowmin: setShadow('min'),
+  shadowwarning: setShadow('warning'),
 };
 
-const DAY_MS = 86_400_000;
-const NEVER = Number.POSITIVE_INFINITY;
+function setShadow(name: keyof MutableAccount['shadow']): AttributeReader {
+  return (account, value) => {
+    account.shadow[name] = daysToMs(value);
+    account.hasShadow ||= name === 'lastChange';
+  };
+}
 
-/** Returns when the day of the last change began; infinite if it is not known. */
-function dayOfChange({ changed = NEVER }: MutableAccount): number {
-  return Math.floor(changed / DAY_MS) * DAY_MS;
+/**
+ * Returns the account with what the attributes of shadow(5) say together. As there whole days count, the last one
+ * included. Called once, when all values have been added: a row has its attributes in any order.
+ */
+export function withShadow(account: RowAccount): RowAccount {
+  const { lastChange, max = NEVER, min = -NEVER, warning = -NEVER, inactive = NEVER } = account.shadow;
+  const changed = account.changed ?? (lastChange || undefined);
+  const changeDay = changed === undefined ? NEVER : Math.floor(changed / DAY_MS) * DAY_MS;
+  const shadowExpiry = changeDay + max + DAY_MS;
+  const shadowEnd = shadowExpiry + inactive;
+  return {
+    ...account,
+    changed,
+    reset: account.reset || lastChange === 0,
+    shadowExpiry,
+    shadowWarning: shadowExpiry - warning,
+    shadowMinEnd: changed === undefined ? -NEVER : changeDay + min,
+    end: shadowEnd < (account.end ?? NEVER) ? shadowEnd : account.end,
+  };
 }
 
 /** Whether the password must be changed before other operations, at `now`. */

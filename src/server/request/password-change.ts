@@ -21,6 +21,8 @@ import { requireNoReset } from './password-policy.js';
 export interface RequestedPasswords extends Pick<PasswordChange, 'clearPasswords' | 'requireOldPassword'> {
   /** Whether the request itself writes pwdReset. */
   readonly writesReset: boolean;
+  /** Whether the request itself writes shadowLastChange. */
+  readonly writesShadow?: boolean;
   /** Whether the request replaces passwords by no value. */
   readonly replacesByNothing?: boolean;
 }
@@ -45,7 +47,7 @@ export async function passwordChanges(
   if (!isOwnEntry) requireNoReset(identity);
   const policyLookup = policies.forAccount(target.id, credentials);
   const policy = isPromise(policyLookup) ? await policyLookup : policyLookup;
-  const { clearPasswords, requireOldPassword, writesReset } = requested;
+  const { clearPasswords, requireOldPassword, writesReset, writesShadow = false } = requested;
   const passwordsAfter = credentialsAfter(schema, credentials.passwords, changes);
   const keepsOldPassword = credentials.passwords.some((value) => passwordsAfter.some((other) => other.equals(value)));
   if (policy && requested.replacesByNothing && credentials.passwords.length > 0 && passwordsAfter.length === 0)
@@ -76,7 +78,7 @@ export async function passwordChanges(
     serverChanges: operationalChanges(
       policy,
       credentials,
-      { isOwn: isOwnEntry, passwordsAfter, setsPasswords, writesReset },
+      { isOwn: isOwnEntry, passwordsAfter, setsPasswords, writesReset, writesShadow },
       Date.now(),
     ),
   };
@@ -121,9 +123,11 @@ export async function newEntryCheck(
       const checks = { matcher: new PasswordMatcher(hashing.policy, source), quality, source };
       await refuseByPolicy(policy, credentials, change, checks);
     }
-    const { changed, hasShadow } = credentials.account ?? {};
+    const { changed, hasShadow, shadow } = credentials.account ?? {};
     const now = Date.now();
-    const age = policy && changed === undefined ? [{ type: 'pwdChangedTime', values: [generalizedTime(now)] }] : [];
+    // An administrator may tell the age of the password by shadowLastChange, others may not.
+    const isGiven = changed !== undefined && (context.session.isAdmin || shadow?.lastChange === undefined);
+    const age = policy && !isGiven ? [{ type: 'pwdChangedTime', values: [generalizedTime(now)] }] : [];
     const shadowAge = hasShadow ? [{ type: 'shadowLastChange', values: [daysOf(now)] }] : [];
     return [...age, ...shadowAge].map(({ type, values }) => ({
       type,

@@ -41,9 +41,8 @@ export function readStateValues(
   const now = Date.now();
   return chain(services.partition.accountState(id), (stored) => {
     const state = stored && withoutEndedLock(stored, now);
-    const lockTime = state && lockTimeOf(state, now);
-    return lockTime
-      ? valuesWithLock(services, id, state, lockTime, showsUnknown)
+    return state && lockTimeOf(state, now)
+      ? valuesWithLock(services, id, state, now, showsUnknown)
       : state && stateValues(state, undefined);
   });
 }
@@ -52,7 +51,7 @@ async function valuesWithLock(
   { partition, credentialReader, policies }: StateServices,
   id: Buffer,
   state: AccountState,
-  lockTime: Buffer,
+  now: number,
   showsUnknown: boolean,
 ): Promise<StateValues> {
   const entry = await partition.readById(id);
@@ -61,7 +60,8 @@ async function valuesWithLock(
   // A lock by an administrator takes precedence while it is in force.
   const hasAdminLock =
     credentials?.lock?.attributeName.toLowerCase() === 'pwdaccountlockedtime' &&
-    isLockInForce(credentials.lock, policy, Date.now());
+    isLockInForce(credentials.lock, policy, now);
+  const lockTime = lockTimeOf(state, now, policy?.lockoutDuration);
   return stateValues(state, hasAdminLock || !(policy || showsUnknown) ? undefined : lockTime);
 }
 
@@ -86,19 +86,27 @@ function formatTimes(times: readonly number[]): Buffer[] {
 }
 
 /**
- * Returns the values of pwdAccountLockedTime that accounts locked by failed binds show, by entryUUID in Latin-1. Throws
+ * Returns the values of pwdAccountLockedTime that accounts locked by failed binds show, by entryUUID in Latin-1.
+ * `candidates`: the only accounts that matter; undefined: all. Throws
  * `adminLimitExceeded` if the search may not look at so many entries.
  */
-export async function readLockTimes({ services, client }: Context, params: SearchParams): Promise<LockTimes> {
-  const ids = await services.partition.lockedAccounts(Date.now());
-  if (ids.length > params.lookLimit) throw lookLimitError();
+export async function readLockTimes(
+  { services, client }: Context,
+  params: SearchParams,
+  candidates: readonly Buffer[] | undefined,
+): Promise<LockTimes> {
   const slice = new TimeSlice(client);
+  const pause = (): Promise<void> | undefined => {
+    requireTime(params);
+    return slice.yieldIfOver();
+  };
+  const ids = candidates ?? (await services.partition.lockedAccounts(Date.now(), pause));
+  if (ids.length > params.lookLimit) throw lookLimitError();
   const times = new Map<string, Buffer>();
   for (const id of ids) {
     const [time] = (await readStateValues(services, id))?.pwdAccountLockedTime ?? [];
     if (time) times.set(id.toString('latin1'), time);
-    requireTime(params);
-    await slice.yieldIfOver();
+    await pause();
   }
   return times;
 }

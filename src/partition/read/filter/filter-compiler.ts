@@ -80,7 +80,7 @@ export class FilterCompiler {
     viewer: Viewer,
     isLocal = false,
     directGroupsOnly = false,
-    lockTimes?: LockTimes,
+    lockTimes?: LockTimes | 'unread',
   ): { filter: CompiledFilter; inputs: FilterInputs } {
     const compilation = new Compilation(this.#context, viewer, directGroupsOnly, lockTimes);
     const compiledFilter = compilation.compileFilter(filter);
@@ -107,11 +107,16 @@ class Compilation {
   readonly #context: CompilerContext;
   readonly #viewer: Viewer;
   readonly #directGroupsOnly: boolean;
-  /** Undefined: a filter on pwdAccountLockedTime only sets `needsLockTimes`. */
-  readonly #lockTimes: LockTimes | undefined;
+  /** `unread`: a filter on pwdAccountLockedTime sets `needsLockTimes`, and no index answers it. Undefined: none apply. */
+  readonly #lockTimes: LockTimes | 'unread' | undefined;
   readonly #sharedForms: SharedForms;
 
-  constructor(context: CompilerContext, viewer: Viewer, directGroupsOnly: boolean, lockTimes: LockTimes | undefined) {
+  constructor(
+    context: CompilerContext,
+    viewer: Viewer,
+    directGroupsOnly: boolean,
+    lockTimes: LockTimes | 'unread' | undefined,
+  ) {
     this.#schema = context.schema;
     this.#context = context;
     this.#viewer = viewer;
@@ -371,10 +376,12 @@ class Compilation {
     const term = isComputed(description.type)
       ? computedTerm(description.type, test, inputs, directGroupsOnly)
       : this.#memberTerm(description, this.#valuesTerm(description, test, lookup, isExact));
-    const restricted = (one: Term) => (this.#viewer.sightOf ? restrictedTerm(one, description) : one);
-    if (!isInAccountState(description.type) || description.options.length > 0) return restricted(term);
+    const isRestricted = this.#viewer.sightOf !== undefined;
+    if (!this.#lockTimes || !isInAccountState(description))
+      return isRestricted ? restrictedTerm(term, description) : term;
     inputs.needsLockTimes = true;
-    if (!this.#lockTimes) return restricted(term);
+    if (this.#lockTimes === 'unread') return { ...term, lookup: undefined };
+    const restricted = (one: Term) => (isRestricted ? restrictedTerm(one, description) : one);
     // Lock times take precedence over values in entries.
     const { type: entryUuid } = this.#schema.requireDescription('entryUUID');
     const hasLockTime = restricted(idTerm(entryUuid, [...this.#lockTimes.keys()]));

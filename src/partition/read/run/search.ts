@@ -4,12 +4,14 @@ import type { Maybe } from '../../../store/contract.js';
 import { chain, isPromise, markHandled } from '../../../store/maybe.js';
 import { isMissing, StoreError } from '../../../store/store-error.js';
 import { LongWork } from '../../model/long-work.js';
+import { UUID_BYTES } from '../../model/tables.js';
 import { noteMissing } from '../../tree/missing-tables.js';
 import { type Places, type Specials, specialsOf } from '../../tree/specials.js';
-import type { CompiledFilter } from '../filter/compiled-filter.js';
+import type { CompiledFilter, FilterInputs } from '../filter/compiled-filter.js';
 import { adviceFor, missingIndexes } from '../plan/advice.js';
 import { type IndexPlan, type PlanContext, planIndexes, type TermReporter } from '../plan/index-plan.js';
 import { type PagePlan, planPages } from '../plan/page-plan.js';
+import { sourceIds } from '../plan/sources.js';
 import type { LockTimes, SearchOutcome, SearchParams } from '../search-params.js';
 import type { SearchSink } from '../sink.js';
 import { followAliases, sendReferences } from './aliases.js';
@@ -96,10 +98,10 @@ function prepare(
       params.viewer,
       params.ofUrl,
       params.directGroupsOnly,
-      lockTimes,
+      lockTimes ?? (params.readLockTimes && 'unread'),
     );
     if (inputs.needsLockTimes && params.readLockTimes && !lockTimes)
-      return params.readLockTimes(params).then((times) => prepare(context, params, observer, times));
+      return readLockTimes(context, filter, inputs, params).then((times) => prepare(context, params, observer, times));
     const chains = inputs.chains.length > 0 ? new Chains(context.findChainIds, params) : undefined;
     const isPlannedEarly = observer !== undefined || (early && params.scope !== 'base' && !params.pageSize);
     const earlyPlan = isPlannedEarly ? planEarly(context, filter, chains, observer) : undefined;
@@ -116,6 +118,26 @@ function prepare(
       ),
     );
   });
+}
+
+/** A filter on lock times with up to this number of other candidates reads their states, not those of all accounts. */
+const FEW_CANDIDATES = 1000;
+
+async function readLockTimes(
+  { shared, store, membersOf }: SearchContext,
+  filter: CompiledFilter,
+  { chains }: FilterInputs,
+  params: SearchParams,
+): Promise<LockTimes> {
+  // Chains are not followed here, and without them a plan may lack candidates.
+  if (chains.length > 0) return params.readLockTimes!(params, undefined);
+  const plan = await planIndexes(filter, { indexes: shared.indexes, reader: store, membersOf, rangeUse: 'none' });
+  if (!plan || plan.count > FEW_CANDIDATES) return params.readLockTimes!(params, undefined);
+  const lists = await Promise.all(plan.sources.map((source) => sourceIds(source, store, FEW_CANDIDATES + 1)));
+  const ids = lists.flatMap((list) =>
+    Array.from({ length: list.length / UUID_BYTES }, (_, i) => list.subarray(i * UUID_BYTES, (i + 1) * UUID_BYTES)),
+  );
+  return params.readLockTimes!(params, ids);
 }
 
 /** Whether the search needs the positions of aliases (to follow them) or of referrals (to return references). */

@@ -18,7 +18,10 @@ export const ACCOUNT_STATE: Rule = {
   name: 'account state',
 
   checkChange(context, change) {
-    if (!context.hasStates) return undefined;
+    if (!context.hasStates) {
+      requireLockTimes(change.lockTimes);
+      return undefined;
+    }
     if (change.op === 'delete') return { steps: [{ table: STATE_TABLE.name, key: change.id, deleteRow: true }] };
     // Ignore the server itself, an actor without DN: it replaces hashes of unchanged passwords.
     if (change.op !== 'modify' || change.actor.dn === '') return undefined;
@@ -41,8 +44,9 @@ function requireLockTimes(lockTimes: readonly Buffer[] = [], state = NO_STATE): 
 }
 
 function changesAttribute({ schema }: WriteContext, { modifications = [] }: Change, name: string): boolean {
-  return modifications.some(
-    ({ operation, attribute: { type } }) =>
-      schema.describe(type)?.type.name === name && (name !== LOCK_ATTRIBUTE || operation !== 'add'),
-  );
+  return modifications.some(({ operation, attribute: { type } }) => {
+    const description = schema.describe(type);
+    if (description?.type.name !== name) return false;
+    return name !== LOCK_ATTRIBUTE || (operation !== 'add' && description.options.length === 0);
+  });
 }

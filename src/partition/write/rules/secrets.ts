@@ -36,14 +36,15 @@ export const SECRETS: Rule = {
  */
 function administratorsEntryError({ schema, shared }: WriteContext, change: Change): LdapError | undefined {
   const { from, to } = change.place;
-  if (!to) return undefined;
+  const isRename = change.op === 'rename';
+  if (!to || (!isRename && ![...changedTypes(change)].some(({ secret }) => secret))) return undefined;
   const admin = schema.parseDn(shared.settings.adminDn);
   const name = schema.parseDnBytes(to.dn);
-  if (change.op === 'rename') {
+  if (isRename) {
     if (!isAtOrAbove(name, admin) || name.norm.equals(schema.parseDnBytes(from!.dn).norm)) return undefined;
     return onlyAdministrator("give an entry the administrator's DN, or a DN above it");
   }
-  if (!name.norm.equals(admin.norm) || ![...changedTypes(change)].some(({ secret }) => secret)) return undefined;
+  if (!name.norm.equals(admin.norm)) return undefined;
   return onlyAdministrator("write passwords of the entry with the administrator's DN");
 }
 
