@@ -1,7 +1,7 @@
 import { BoundedMap } from '../cache/bounded-map.js';
 import { LdapError } from '../ldap/ldap-error.js';
 import { DESCRIPTOR, NUMERIC_OID } from './definition.js';
-import type { TypeNode } from './nodes.js';
+import { isDerivedFrom, type TypeNode } from './nodes.js';
 import type { Registry } from './parsed.js';
 import type { AttributeDescription } from './schema-types.js';
 
@@ -81,7 +81,7 @@ export function isWellFormed(text: string): boolean {
  * this prefix. `binary` is ignored.
  */
 export function descriptionMatches(requested: AttributeDescription, stored: AttributeDescription): boolean {
-  if (requested.type !== stored.type && !(stored.type as TypeNode).isA(requested.type)) return false;
+  if (requested.type !== stored.type && !isDerivedFrom(stored.type as TypeNode, requested.type)) return false;
   for (const option of requested.options) {
     const range = option.endsWith('-');
     const hasOption = range ? stored.options.some((have) => inRange(have, option)) : stored.options.includes(option);

@@ -1,5 +1,5 @@
 import { formatDefinition } from './definition.js';
-import { ClassNode, type TypeNode } from './nodes.js';
+import type { ClassNode, TypeNode } from './nodes.js';
 import { describe, fail, failUndefined, firstValue, hasKeyword, type ParsedDefinition, Registry } from './parsed.js';
 import type { ObjectClass } from './schema-types.js';
 
@@ -35,17 +35,26 @@ class ClassLinker {
     if (this.beingLinked.has(parsed)) fail(parsed, `${describe(parsed)} is above itself; break the circle of SUP`);
     this.beingLinked.add(parsed);
     const kind = this.kind(parsed);
-    const node = new ClassNode({
+    const superiors = this.superiors(parsed, kind);
+    const must = new Set([...this.attributes(parsed, 'MUST'), ...superiors.flatMap((superior) => [...superior.must])]);
+    const may = new Set([...this.attributes(parsed, 'MAY'), ...superiors.flatMap((superior) => [...superior.may])]);
+    for (const type of must) may.delete(type);
+    const lineage = new Set<ClassNode>();
+    const node: ClassNode = {
       oid: parsed.definition.id,
       names: parsed.names,
+      name: parsed.names[0] ?? parsed.definition.id,
       description: firstValue(parsed, 'DESC'),
       obsolete: hasKeyword(parsed, 'OBSOLETE'),
       kind,
-      superiors: this.superiors(parsed, kind),
-      must: this.attributes(parsed, 'MUST'),
-      may: this.attributes(parsed, 'MAY'),
+      superiors,
+      must,
+      may,
+      lineage,
       definition: formatDefinition(parsed.definition),
-    });
+    };
+    lineage.add(node);
+    for (const superior of superiors) for (const inheritedClass of superior.lineage) lineage.add(inheritedClass);
     this.classes.add(node);
     this.beingLinked.delete(parsed);
     return node;

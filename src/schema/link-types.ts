@@ -1,5 +1,5 @@
 import { formatDefinition } from './definition.js';
-import { isCompatible, type RuleNode, type SyntaxNode, TypeNode } from './nodes.js';
+import { isCompatible, type RuleNode, type SyntaxNode, type TypeNode } from './nodes.js';
 import { describe, fail, failUndefined, firstValue, hasKeyword, type ParsedDefinition, Registry } from './parsed.js';
 import type { MatchingRule, Usage } from './schema-types.js';
 import { didYouMean } from './suggest.js';
@@ -60,13 +60,15 @@ class TypeLinker {
     const superior = this.superior(parsed);
     const { syntax, maxLength } = this.syntax(parsed, superior);
     const usage = this.usage(parsed, superior);
-    const type = new TypeNode({
+    const type: TypeNode = {
       index: this.types.definitions.length,
       oid: parsed.definition.id,
       names: parsed.names,
+      name: parsed.names[0] ?? parsed.definition.id,
       description: firstValue(parsed, 'DESC'),
       obsolete: hasKeyword(parsed, 'OBSOLETE'),
       superior,
+      subtypes: [],
       equality: this.rule(parsed, 'EQUALITY', 'equality') ?? superior?.equality,
       ordering: this.rule(parsed, 'ORDERING', 'ordering') ?? superior?.ordering,
       substrings: this.rule(parsed, 'SUBSTR', 'substrings') ?? superior?.substrings,
@@ -76,9 +78,11 @@ class TypeLinker {
       collective: hasKeyword(parsed, 'COLLECTIVE'),
       noUserModification: hasKeyword(parsed, 'NO-USER-MODIFICATION'),
       usage,
+      operational: usage !== 'userApplications',
       secret: isSecret(parsed) || superior?.secret === true,
       definition: formatDefinition(parsed.definition),
-    });
+    };
+    for (let node: TypeNode | undefined = type; node; node = node.superior) node.subtypes.push(type);
     if (this.isNew) for (const rule of [type.equality, type.ordering]) refuseIncompatible(parsed, rule, syntax);
     this.types.add(type);
     this.beingLinked.delete(parsed);

@@ -1,107 +1,27 @@
-import type { AttributeType, MatchingRule, ObjectClass, Syntax, Usage } from './schema-types.js';
+import type { AttributeType, MatchingRule, ObjectClass, Syntax } from './schema-types.js';
 import { LDAP_SYNTAX } from './syntaxes.js';
 
-/** The internal elements of a schema. They implement the public interfaces, with additional fields for the checks. */
+/** The internal elements of a schema: the public interfaces with additional fields for the checks. */
 
-export class TypeNode implements AttributeType {
+export interface TypeNode extends AttributeType {
   /** Number of the type in this schema, from 0. Index into the tables of the entry check. */
   readonly index: number;
-  readonly oid: string;
-  readonly names: readonly string[];
-  readonly name: string;
-  readonly description: string | undefined;
-  readonly obsolete: boolean;
   readonly superior: TypeNode | undefined;
-  readonly subtypes: TypeNode[] = [];
-  readonly equality: MatchingRule | undefined;
-  readonly ordering: MatchingRule | undefined;
-  readonly substrings: MatchingRule | undefined;
-  readonly syntax: Syntax;
-  readonly maxLength: number | undefined;
-  readonly singleValue: boolean;
-  readonly collective: boolean;
-  readonly noUserModification: boolean;
-  readonly usage: Usage;
-  readonly operational: boolean;
-  readonly secret: boolean;
-  readonly definition: string;
-
-  constructor(
-    fields: Omit<AttributeType, 'name' | 'subtypes' | 'operational' | 'superior'> & {
-      index: number;
-      superior: TypeNode | undefined;
-    },
-  ) {
-    this.index = fields.index;
-    this.oid = fields.oid;
-    this.names = fields.names;
-    this.name = fields.names[0] ?? fields.oid;
-    this.description = fields.description;
-    this.obsolete = fields.obsolete;
-    this.superior = fields.superior;
-    this.equality = fields.equality;
-    this.ordering = fields.ordering;
-    this.substrings = fields.substrings;
-    this.syntax = fields.syntax;
-    this.maxLength = fields.maxLength;
-    this.singleValue = fields.singleValue;
-    this.collective = fields.collective;
-    this.noUserModification = fields.noUserModification;
-    this.usage = fields.usage;
-    this.operational = fields.usage !== 'userApplications';
-    this.secret = fields.secret;
-    this.definition = fields.definition;
-    for (let type: TypeNode | undefined = this; type; type = type.superior) type.subtypes.push(this);
-  }
-
-  isA(ancestor: AttributeType): boolean {
-    for (let type: TypeNode | undefined = this; type; type = type.superior) if (type === ancestor) return true;
-    return false;
-  }
+  readonly subtypes: TypeNode[];
 }
 
-export class ClassNode implements ObjectClass {
-  readonly oid: string;
-  readonly names: readonly string[];
-  readonly name: string;
-  readonly description: string | undefined;
-  readonly obsolete: boolean;
+/** Whether the type is `ancestor` or derived from it. */
+export function isDerivedFrom(type: TypeNode, ancestor: AttributeType): boolean {
+  for (let node: TypeNode | undefined = type; node; node = node.superior) if (node === ancestor) return true;
+  return false;
+}
+
+export interface ClassNode extends ObjectClass {
   readonly superiors: readonly ClassNode[];
-  readonly kind: ObjectClass['kind'];
   readonly must: ReadonlySet<TypeNode>;
   readonly may: ReadonlySet<TypeNode>;
-  readonly definition: string;
   /** This class and all its superiors. */
   readonly lineage: ReadonlySet<ClassNode>;
-
-  constructor(
-    fields: Pick<ObjectClass, 'oid' | 'names' | 'description' | 'obsolete' | 'kind' | 'definition'> & {
-      superiors: readonly ClassNode[];
-      must: readonly TypeNode[];
-      may: readonly TypeNode[];
-    },
-  ) {
-    this.oid = fields.oid;
-    this.names = fields.names;
-    this.name = fields.names[0] ?? fields.oid;
-    this.description = fields.description;
-    this.obsolete = fields.obsolete;
-    this.superiors = fields.superiors;
-    this.kind = fields.kind;
-    this.definition = fields.definition;
-    const lineage = new Set<ClassNode>([this]);
-    const must = new Set(fields.must);
-    const may = new Set(fields.may);
-    for (const superior of fields.superiors) {
-      for (const inheritedClass of superior.lineage) lineage.add(inheritedClass);
-      for (const type of superior.must) must.add(type);
-      for (const type of superior.may) may.add(type);
-    }
-    for (const type of must) may.delete(type);
-    this.lineage = lineage;
-    this.must = must;
-    this.may = may;
-  }
 }
 
 /** A matching rule with its definition and the syntaxes of the attributes that may use it. */
