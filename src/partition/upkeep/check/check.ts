@@ -14,8 +14,7 @@ import { checkLostChunks } from './large-values.js';
 import { rowProblem } from './row-problem.js';
 import { checkSettings } from './stored-values.js';
 import { type BreachReport, type OnPasswords, type OnProgress, type ReportBreach, Survey } from './survey.js';
-import { checkTree } from './tree.js';
-import { checkTreeRows } from './tree-rows.js';
+import { checkTree, checkTreeRows } from './tree.js';
 import { checkUnique } from './unique-values.js';
 
 /** The most breaches that are surveyed again, because concurrent writes may explain them. */
