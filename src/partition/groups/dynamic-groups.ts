@@ -27,8 +27,8 @@ import type { SearchContext } from '../read/run/search-context.js';
 import { countVisibleChildren } from '../read/run/visible-children.js';
 import { parentIdOffset } from '../tree/master-row.js';
 import { suffixRdnIndex } from '../tree/nodes.js';
+import { shortRow } from './group-sight.js';
 import type { Referrers } from './referrers.js';
-import { shortRow } from './short-row.js';
 
 const OBJECT_CLASS_TABLE = indexTable(OBJECT_CLASS_OID).name;
 const IDS_PER_READ = 256;
