@@ -23,13 +23,11 @@ import {
 import { uuidText } from '../../model/uuid.js';
 import { normCellChanges } from '../../write/differences.js';
 import { checkLarge } from './large-values.js';
-import { checkOptions } from './options.js';
+import { checkOptions, checkSecrets } from './options.js';
 import { parseName, placeSteps, uniqueRdn } from './place.js';
 import { rowProblem } from './row-problem.js';
-import { checkSecrets } from './secrets.js';
-import { checkComputed, checkSpelling } from './stored-values.js';
+import { checkComputed, checkSpelling, checkWide } from './stored-values.js';
 import { nextVersion, printable, type Survey } from './survey.js';
-import { checkWide } from './wide-attributes.js';
 
 /** An entry with a readable master row. */
 export interface EntryRow {

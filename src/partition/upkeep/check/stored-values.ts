@@ -1,10 +1,13 @@
 import { LdapError } from '../../../ldap/ldap-error.js';
 import type { Cell, CellName } from '../../../store/contract.js';
+import { cellValue } from '../../../store/row.js';
 import { isComputed } from '../../model/computed.js';
-import type { Draft } from '../../model/draft.js';
+import { type Draft, sortedAttributes, wideAttributeOf } from '../../model/draft.js';
 import { valueQualifier } from '../../model/entry-cells.js';
 import { MASTER, MASTER_TABLE, Q } from '../../model/tables.js';
+import { WIDE_VALUES } from '../../model/thresholds.js';
 import { uuidText } from '../../model/uuid.js';
+import { type WideAttribute, wideAttributes, wideList } from '../../model/wide.js';
 import { settingsStep } from '../../tree/shared-row.js';
 import { nextVersion, printable, type Survey } from './survey.js';
 
@@ -44,6 +47,29 @@ export async function checkSpelling(survey: Survey, id: Buffer, version: Buffer,
     uuidText(id),
     `${put.length === 1 ? 'a value is' : `${put.length} values are`} not in the proper form (DNs as RFC 4514 writes them, DER with nothing behind it), the first is ${firstWrong}; repair writes it so`,
     [...survey.guards(id, version), { table: MASTER_TABLE.name, key: id, put: [...put, versionCell(version)] }],
+  );
+}
+
+/** Checks the list of wide attributes in a row: that value counts are right, and that new values get unused indexes. */
+export async function checkWide(survey: Survey, id: Buffer, row: Buffer, version: Buffer, draft: Draft): Promise<void> {
+  const storedList = cellValue(row, MASTER.treeInfo, Q.wide);
+  if (!storedList) return;
+  const wideByText = new Map(sortedAttributes(draft).map((attribute) => [attribute.text, wideAttributeOf(attribute)]));
+  const listedAttributes = wideAttributes(row);
+  const isRight = ({ text, nextIndex, valueCount: count }: WideAttribute) => {
+    const attribute = wideByText.get(text);
+    return attribute?.valueCount === count && attribute.nextIndex <= nextIndex;
+  };
+  if (listedAttributes.every(isRight) && wideList(listedAttributes).equals(storedList)) return;
+  const wides = [...wideByText.values()].filter(({ valueCount: count }) => count > WIDE_VALUES);
+  const listName = { family: MASTER.treeInfo, qualifier: Q.wide };
+  const put = [versionCell(version)];
+  if (wides.length > 0) put.push({ ...listName, value: wideList(wides) });
+  await survey.report(
+    'wide',
+    uuidText(id),
+    'the list of attributes with very many values is not what the entry has; repair sets it',
+    [...survey.guards(id, version), { table: MASTER_TABLE.name, key: id, delete: [listName], put }],
   );
 }
 
