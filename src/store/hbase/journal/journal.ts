@@ -1,15 +1,19 @@
+import { batchesOf } from '../../batches.js';
 import type { Plan } from '../../contract.js';
+import { cellValue, unpackRow } from '../../row.js';
 import { mayBeApplied, StoreError } from '../../store-error.js';
 import type { Cluster } from '../cluster.js';
 import { Overlay } from '../overlay.js';
-import { waitForDecidedPlans } from './decided-plans.js';
+import { KEY_ONLY } from '../rpc/filters.js';
+import { ID_BYTES } from './codec.js';
+import { JOURNAL, STATE } from './journal-tables.js';
 import { PlanContext } from './row-queue.js';
 import { runPlan } from './run.js';
 import { Session, type SessionOptions } from './session.js';
 import { Sweeper } from './sweeper.js';
 import { Tickets } from './tickets.js';
 import { lowestFloor } from './unfinished-plans.js';
-import { FencedError } from './writer.js';
+import { batchTicket, FencedError } from './writer.js';
 
 export interface JournalOptions extends SessionOptions {
   /** Returns a number that changes whenever HBase answers. */
@@ -18,6 +22,8 @@ export interface JournalOptions extends SessionOptions {
 
 /** Maximum number of sessions in which a plan is started, when each ends before the plan is decided. */
 const MAX_SESSIONS = 5;
+/** Number of leases without progress after which the wait for decided plans fails. */
+const SILENT_LEASES = 6;
 
 /**
  * The journal as one front end uses it. The classes below hold all states in which a plan waits, or is partly visible
@@ -141,11 +147,30 @@ export class Journal {
     return this.#settledTicket;
   }
 
-  /** As `Store.waitUntilQuiet`. */
+  /**
+   * As `Store.waitUntilQuiet`: resolves when every plan that was decided before the call is applied and its counters
+   * are folded, that is, written to their rows. A record stays in the journal until its counters are folded, either by
+   * its front end or, after a crash, by a sweeper. Rejects with `unavailable` when no progress is seen for
+   * `SILENT_LEASES` leases.
+   */
   async waitForDecidedPlans(): Promise<void> {
     const { clock, pace } = this.#options;
     const ticket = await this.tickets.readLastTicket();
-    await waitForDecidedPlans(this.#cluster, ticket, () => this.readSettledTicket(), clock, pace);
+    let records = await listRecords(this.#cluster);
+    let lastProgress = '';
+    for (let progressAt = clock.now(); ; await clock.sleep(pace.foldIntervalMs)) {
+      const unfinishedRecords = await listRecords(this.#cluster);
+      records = records.filter((record) => unfinishedRecords.includes(record));
+      if (records.length === 0 && (await this.readSettledTicket()) >= ticket) return;
+      const progress = await readProgress(this.#cluster, ticket, records);
+      if (progress !== lastProgress) progressAt = clock.now();
+      lastProgress = progress;
+      if (clock.now() - progressAt > SILENT_LEASES * pace.leaseMs)
+        throw new StoreError(
+          'unavailable',
+          'a plan that was decided is not done, and its front end shows no sign of life; start one, which takes it up',
+        );
+    }
   }
 
   /** Waits for running plans and releases all rows, unless HBase stops answering. */
@@ -183,4 +208,33 @@ export class Journal {
       signal.addEventListener('abort', cancelTimer);
     });
   }
+}
+
+/** Returns the records of plans that are decided and not finished, as writer and sequence in latin-1. */
+async function listRecords({ client, journal }: Cluster): Promise<string[]> {
+  const records: string[] = [];
+  const scan = client.scan(journal, {}, { families: [JOURNAL.plan], filter: KEY_ONLY });
+  for await (const { keys, rows } of batchesOf(scan))
+    for (const [i, id] of keys.entries()) {
+      if (id.length !== ID_BYTES) continue;
+      for (const { qualifier } of unpackRow(rows[i]!))
+        if (batchTicket(qualifier) === undefined) records.push(Buffer.concat([id, qualifier]).toString('latin1'));
+    }
+  return records;
+}
+
+/** Returns a text that changes as long as a writer of one of the records, or of an unfinished plan, is alive. */
+async function readProgress({ client, journal }: Cluster, ticket: bigint, records: readonly string[]): Promise<string> {
+  const writers = new Set(records.map((record) => record.slice(0, ID_BYTES)));
+  let progress = '';
+  const scan = client.scan(journal, {}, { families: [JOURNAL.state] });
+  for await (const { keys, rows } of batchesOf(scan))
+    for (const [i, id] of keys.entries()) {
+      const [floor, beat, state] = [STATE.floor, STATE.beat, STATE.state].map((qualifier) =>
+        cellValue(rows[i]!, JOURNAL.state, qualifier),
+      );
+      if (!writers.has(id.toString('latin1')) && floor && floor.readBigInt64BE() >= ticket) continue;
+      progress += `${id.toString('hex')} ${beat?.toString('hex')} ${state}\n`;
+    }
+  return progress;
 }
