@@ -1,8 +1,9 @@
 import { hostname } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { RowStep, Store } from '../store/contract.js';
 import { guardsHold } from '../store/store-error.js';
 import { type Job, JobLost, type JobRun, JobStopped } from './job.js';
-import { beatStep, fenceStep, type JobRow, type JobState, stateStep, takeStep } from './job-rows.js';
+import { beatStep, fenceStep, type JobRow, type JobState, readJob, stateStep, takeStep } from './job-rows.js';
 import { nextStart } from './schedule.js';
 
 /** Milliseconds without a heartbeat, by the clock of the observer, after which a holder counts as dead. */
@@ -11,6 +12,8 @@ export const LEASE_MS = 30_000;
 const HEARTBEATS_PER_LEASE = 3;
 /** Characters of the result of a run that are stored. */
 const MAX_RESULT_LENGTH = 500;
+/** Milliseconds between two checks of the current holder by `runNow`. */
+const POLL_MS = 500;
 
 const PROCESS = `${hostname()}:${process.pid}`;
 
@@ -125,4 +128,38 @@ export class LeaseWatch {
     this.#heartbeats.set(name, { beatMark, sinceMs: now });
     return false;
   }
+}
+
+/**
+ * Runs the job in this process, regardless of its schedule. Resolves with the report of the job. If another process
+ * holds the job, `onWait` is called and the heartbeat of the holder is watched: the call rejects for a living holder,
+ * and takes the job over from a dead one.
+ */
+export async function runNow(
+  store: Store,
+  job: Job,
+  stop: AbortSignal,
+  onWait: (row: JobRow) => void = () => undefined,
+  leaseMs = LEASE_MS,
+): Promise<string> {
+  const watch = new LeaseWatch(leaseMs);
+  for (let firstRow: JobRow | undefined; ; ) {
+    store.renewReads?.();
+    const row = await readJob(store, job.name);
+    if (row.state.holder === undefined || watch.hasDied(row)) {
+      // The user has stopped this run, so no server may resume the job.
+      const lease = await Lease.take(store, job, row, { stop, whenStopped: 'failed', leaseMs });
+      if (lease) return lease.run();
+      continue;
+    }
+    firstRow ??= row;
+    if (row.term !== firstRow.term || row.beatCount !== firstRow.beatCount) throw new Error(runningText(row));
+    if (row === firstRow) onWait(row);
+    if (stop.aborted) throw new JobStopped(job.name);
+    await sleep(POLL_MS);
+  }
+}
+
+function runningText({ name, state: { holder, started } }: JobRow): string {
+  return `job '${name}' is being run by ${holder} since ${new Date(started ?? 0).toISOString()}`;
 }
