@@ -67,8 +67,7 @@ import { NodeCache, ROOT } from './tree/nodes.js';
 import { SHARED_KEY } from './tree/shared-row.js';
 import { SharedState } from './tree/shared-state.js';
 import { errorAsSeen, HiddenEntry, isVisible } from './tree/sight.js';
-import { check } from './upkeep/check/check.js';
-import { type SampleResult, sampleCheck } from './upkeep/check/sample.js';
+import { check, type SampleResult, sampleCheck } from './upkeep/check/check.js';
 import type { OnPasswords } from './upkeep/check/survey.js';
 import { recount } from './upkeep/recount.js';
 import { type OnRepaired, repair } from './upkeep/repair.js';
@@ -85,8 +84,7 @@ import { modify, requireModifyAllowed } from './write/modify.js';
 import { NumberPools } from './write/number-pools.js';
 import { deletedEntries, purge } from './write/purge.js';
 import { type RenameTarget, rename } from './write/rename.js';
-import { restore } from './write/restore.js';
-import { restoreSubtree, type SubtreeRestore } from './write/restore-subtree.js';
+import { restore, restoreSubtree, type SubtreeRestore } from './write/restore.js';
 import { RULES } from './write/rules/index.js';
 
 export interface PartitionOptions {
@@ -497,7 +495,7 @@ export class Partition implements Directory {
     return this.#translate(recount(this.context, piecework));
   }
 
-  /** Checks about `entries` randomly drawn entries. See `upkeep/check/sample.ts`. */
+  /** Checks about `entries` randomly drawn entries. See `upkeep/check/check.ts`. */
   async sampleCheck(entries: number, piecework?: Piecework): Promise<SampleResult> {
     return this.#translate(sampleCheck(this.context, entries, piecework));
   }

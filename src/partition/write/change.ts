@@ -38,7 +38,7 @@ export interface Change {
 }
 
 export interface StoredEntry {
-  /** Packed master row. May lack values of wide attributes that stay unchanged (`open-narrow.ts`). */
+  /** Packed master row. May lack values of wide attributes that stay unchanged (`openNarrow`). */
   readonly row: Buffer;
   /** Large values are pointers, except those of types whose normal forms change. */
   readonly draft: Draft;
