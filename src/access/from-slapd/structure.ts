@@ -2,8 +2,7 @@ import { type RightSet, rightSet } from '../right.js';
 import { CHILDREN, ENTRY } from './attribute-bits.js';
 import type { Element } from './element.js';
 import { intersectPlaces, type Place, parentName } from './place.js';
-import { elementsOnAttributes } from './slapd-elements.js';
-import type { SlapdStep } from './slapd-steps.js';
+import { elementsOnAttributes, type SlapdStep } from './slapd-steps.js';
 import { PRIVILEGES } from './slapd-syntax.js';
 import { intersectWho, simplifyNonEmpty, type WhoSet } from './who-set.js';
 
