@@ -93,12 +93,15 @@ async function createProgram(commandName: string | undefined): Promise<Command> 
 
 /**
  * Ends without an error when the reader of standard output, such as `head`, has closed the pipe. A process that writes
- * finishes its work instead, since it may be in the midst of a commit.
+ * finishes its work instead, since it may be in the midst of a commit. So does one whose standard error is closed.
  */
 function endQuietlyOnClosedPipe(): void {
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE') throw error;
     if (!isWriter()) process.exit(ExitCode.ok);
+  });
+  process.stderr.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error;
   });
 }
 

@@ -505,7 +505,7 @@ export class Partition implements Directory {
     return this.#translateMaybe(() => chain(readState(this.context, id), (stored) => stored?.state));
   }
 
-  /** Returns the entryUUIDs of accounts that failed binds have locked until after `now` (ms since 1970); see `lockedIds`. */
+  /** Returns the entryUUIDs of accounts that failed binds have locked until after `now`; see `lockedIds`. */
   async lockedAccounts(now: number, pause: () => Maybe<void>): Promise<Buffer[]> {
     return this.#translate(lockedIds(this.context, now, pause));
   }

@@ -126,6 +126,7 @@ export const unusable: readonly string[] = [
   '{CRYPT}$2b$05$short',
   // One GiB of memory, a cost of 2⁶³, other flags, two threads, a salt and a hash that are too short.
   '{CRYPT}$y$jFT$abcdefgh$IUWJt2doU4Kf6E/JP1UkAT3S5O3Q7SSA8SJirXIlEu9',
+  '{CRYPT}$7$0U..../....abcdefgh$IUWJt2doU4Kf6E/JP1UkAT3S5O3Q7SSA8SJirXIlEu9',
   '{CRYPT}$7$z6..../....abcdefgh$IUWJt2doU4Kf6E/JP1UkAT3S5O3Q7SSA8SJirXIlEu9',
   '{CRYPT}$y$.9T$abcdefgh$IUWJt2doU4Kf6E/JP1UkAT3S5O3Q7SSA8SJirXIlEu9',
   '{CRYPT}$y$j9T/.$abcdefgh$IUWJt2doU4Kf6E/JP1UkAT3S5O3Q7SSA8SJirXIlEu9',

@@ -1,5 +1,7 @@
 import { expect } from 'chai';
 import { generalizedTime } from '../../src/partition/model/csn.js';
+import { hashPassword } from '../../src/password/index.js';
+import { APPLICATION_PASSWORD, createApplicationPassword } from '../../src/server/passwords/application-password.js';
 import {
   ADMIN,
   attributes,
@@ -119,6 +121,30 @@ describe('server: adds with passwords (draft-behera-ldap-password-policy-10 §8.
       const client = await bound(dn, 'x'.repeat(length));
       client.close();
     });
+
+  it('a session that has bound with an application password makes no account with a password', async () => {
+    const options = { name: 'imap', networks: [], usedBy: undefined, expires: undefined };
+    const made = createApplicationPassword(options, [], Date.now());
+    const attribute = { type: APPLICATION_PASSWORD, values: [made.value] };
+    await one.partition.modify(testSchema().parseDn(personDn('p0')), [{ operation: 'add', attribute }], SYSTEM);
+    const application = await bound(personDn('p0'), made.clearPassword);
+    expect((await add(application, 'made', { userPassword: 'long enough' })).code).to.equal(50);
+    expect((await add(application, 'plain', {})).code, 'without a password').to.equal(0);
+    application.close();
+  });
+
+  it('a wrong old password is told before what is wrong with the new one', async () => {
+    expect(
+      (await add(admin, 'dear', { userPassword: (await hashPassword(Buffer.from('right'))).toString() })).code,
+    ).to.equal(0);
+    const client = await bound(personDn('dear'), 'right');
+    const costly = `{ARGON2}$argon2id$v=19$m=25000,t=63,p=1$${'A'.repeat(22)}$${'A'.repeat(43)}`;
+    const change = (operation: 'delete' | 'add', text: string) =>
+      ({ operation, attribute: { type: 'userPassword', values: [Buffer.from(text)] } }) as const;
+    const changes = [change('delete', 'wrong'), change('add', costly)];
+    expect((await client.request({ op: 'modify', dn: personDn('dear'), changes })).code).to.equal(16);
+    client.close();
+  });
 
   it('length, quality and number of values are asked of everybody but the administrator', async () => {
     await addPolicy('strict', { pwdMaxLength: '20', pwdCheckQuality: '2', rowanPwdMinScore: '3' });

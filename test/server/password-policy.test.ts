@@ -92,7 +92,7 @@ describe('server: password policy', () => {
       const { code, final } = await replace(name, '-1');
       expect([code, final.message]).to.deep.equal([
         19,
-        `'${name}' of a password policy is a number from 0 to ${name === 'pwdCheckQuality' ? 2 : Number.MAX_SAFE_INTEGER}, not -1`,
+        `'${name}' of a password policy is a number from 0 to ${name === 'pwdCheckQuality' ? 2 : 2_147_483_647}, not -1`,
       ]);
     }
     const pairs = [
@@ -121,6 +121,30 @@ describe('server: password policy', () => {
       expect((await client.request({ op: 'modify', dn, changes: [{ operation: 'add', attribute }] })).code).to.equal(
         code,
       );
+    }
+    client.close();
+  });
+
+  it("a reset ends an imported lock by failed binds, and leaves an administrator's", async () => {
+    const failures = { pwdFailureTime: '20260101000000Z' };
+    const one = await begin(
+      { pwdLockout: 'TRUE', pwdMaxFailure: '1' },
+      {
+        guessed: { ...failures, pwdAccountLockedTime: '20260101000000Z' },
+        barred: { ...failures, pwdAccountLockedTime: '000001010000Z' },
+      },
+    );
+    const client = await RawClient.open(one.port);
+    expect(await client.bind(ADMIN.dn, ADMIN.password)).to.equal(0);
+    for (const [uid, code] of [
+      ['guessed', 0],
+      ['barred', 49],
+    ] as const) {
+      expect((await bind(one, personDn(uid), 'right')).code).to.equal(49);
+      const attribute = { type: 'userPassword', values: [Buffer.from('another')] };
+      const change = { operation: 'replace', attribute } as const;
+      expect((await client.request({ op: 'modify', dn: personDn(uid), changes: [change] })).code).to.equal(0);
+      expect((await bind(one, personDn(uid), 'another')).code, uid).to.equal(code);
     }
     client.close();
   });

@@ -178,6 +178,14 @@ describe('server: shadow accounts', () => {
     client.close();
   });
 
+  it('a change in the time to come forbids no other', async () => {
+    const dn = await person('ahead', { userPassword: '{CLEARTEXT}right one', shadowLastChange: String(today + 1000) });
+    const client = await RawClient.open(one.port);
+    expect(await client.bind(dn, 'right one')).to.equal(0);
+    expect((await change(client, 'another one')).code).to.equal(0);
+    client.close();
+  });
+
   it('attributes count in any spelling', async () => {
     const dn = await person('loud', {
       userPassword: '{CLEARTEXT}right one',

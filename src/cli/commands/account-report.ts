@@ -1,9 +1,11 @@
 import type { AccountState } from '../../partition/model/account-state.js';
 import type { EntryAttribute } from '../../partition/model/directory-types.js';
+import { DEFAULT_POLICY, unverifiableReason } from '../../password/index.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { isLockInForce, lockPredicate } from '../../server/passwords/account-lock.js';
 import type { AccountPolicy } from '../../server/passwords/account-policy.js';
 import {
+  admit,
   effectiveState,
   expiryOf,
   isLockedOut,
@@ -70,7 +72,11 @@ export class AccountReader {
 export function formatAccount(account: Account, now: number): string {
   const obstacles = formatLocks(account, now);
   const { passwords, applications, totp } = account.credentials;
+  const unverifiable = unverifiableReason(passwords, DEFAULT_POLICY);
   if (passwords.length + applications.length === 0) obstacles.push('no password: nobody can bind as this entry');
+  if (unverifiable !== undefined) obstacles.push(`${unverifiable}: nobody can bind with the password`);
+  if (account.policy && admit(account.policy, account.credentials.account, account.state, now).isExpired)
+    obstacles.push('the password has expired, and no grace login is left');
   if (account.policy?.secondFactor && !totp)
     obstacles.push('no second factor, which the policy demands: nobody can bind with the password');
   return [

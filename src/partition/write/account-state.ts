@@ -24,8 +24,8 @@ export function readState({ store, hasStates }: WriteContext, id: Buffer): Maybe
 }
 
 /**
- * Returns the ids of the accounts that failed binds have locked until after `now` (ms since 1970). Reads the states of all
- * accounts. `pause` is called between batches of rows, and may throw.
+ * Returns the ids of the accounts that failed binds have locked until after `now` (ms since 1970). Reads the states of
+ * all accounts. `pause` is called between batches of rows, and may throw.
  */
 export async function lockedIds(
   { store, hasStates }: WriteContext,

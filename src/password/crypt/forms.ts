@@ -38,6 +38,9 @@ export interface MemoryHardSettings {
   readonly memoryKiB: number;
 }
 
+/** With a smaller N, what surrounds the filling of the memory would cost more than the cost of the memory tells. */
+const MIN_SCRYPT_N = 64;
+
 /** Returns the settings of a yescrypt or scrypt text, however large; undefined for other texts. */
 export function memoryHardSettings(storedValue: string): MemoryHardSettings | undefined {
   const yescrypt = cryptPatterns.yescrypt.exec(storedValue);
@@ -49,7 +52,9 @@ export function memoryHardSettings(storedValue: string): MemoryHardSettings | un
   const [n, r, p]: [number, number, number] = yescrypt
     ? [2 ** (number(yescrypt[1]!) + 1), number(yescrypt[2]!) + 1, 1]
     : [2 ** number(scrypt![1]!), number(scrypt![2]!), number(scrypt![3]!)];
-  return n > 2 && Math.log2(n) < 16 * r && p > 0 ? { n, r, p, salt, memoryKiB: (n * r * p) / 8 } : undefined;
+  return n >= MIN_SCRYPT_N && Math.log2(n) < 16 * r && p > 0
+    ? { n, r, p, salt, memoryKiB: (n * r * p) / 8 }
+    : undefined;
 }
 
 /** Whether the text matches one of `cryptPatterns`, with settings within the limits. */

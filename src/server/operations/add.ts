@@ -4,7 +4,7 @@ import { isPasswordAttribute } from '../passwords/password-hashing.js';
 import { actorOf, OperationSource, requireConfidential, requireRightsFor } from '../request/access.js';
 import type { Context } from '../request/context.js';
 import { newEntryCheck } from '../request/password-change.js';
-import { runPasswordChange } from '../request/password-policy.js';
+import { requireOwnPassword, runPasswordChange } from '../request/password-policy.js';
 import { type Outcome, SUCCESS } from '../words/outcome.js';
 
 /** Add (RFC 4511 §4.7). */
@@ -21,6 +21,7 @@ export async function add(context: Context, request: AddRequest): Promise<Outcom
   }
   requireConfidential(context);
   return runPasswordChange(context, async () => {
+    requireOwnPassword(context.session.identity);
     const completeNew = await newEntryCheck(context, dn, request.attributes);
     const attributes = await services.hashing.hashAttributes(request.attributes, [], new OperationSource(context));
     await services.partition.add(dn, attributes, actorOf(context), { manageDsaIT, completeNew });

@@ -109,7 +109,6 @@ async function modifyPasswords(context: Context, request: ModifyRequest, dn: Dn)
       await requireValidBind(services, session, requester, { id, credentials });
       const changes = await resolveDeletedPasswords(schema, hashedChanges, storedPasswords, matcher);
       const passwordsAfter = credentialsAfter(schema, storedPasswords, changes);
-      refuseCostlier(storedPasswords, passwordsAfter, hashing.policy);
       const oldPasswords = deletedPasswords(context, changes);
       const requireOldPassword = async () => {
         const areStored = () => oldPasswords.every((value) => includesValue(storedPasswords, value));
@@ -123,6 +122,8 @@ async function modifyPasswords(context: Context, request: ModifyRequest, dn: Dn)
       const changesToStore = fullRequest
         ? await passwordChanges(context, target, dn.text, credentials, fullRequest, changes, matcher)
         : changes;
+      // Refused behind the check of the old password, which counts wrong ones: the answer tells whether it is right.
+      refuseCostlier(storedPasswords, passwordsAfter, hashing.policy);
       if (isOwn(session.identity, id) || hasBoundByEntry(context, dn, storedPasswords))
         willStore(passwordsAfter, version + 1n);
       return changesToStore;

@@ -17,7 +17,7 @@ export type AccountPolicy = Readonly<ReturnType<typeof policyOfValues>>;
 function policyOfValues(values: ReadonlyMap<string, readonly string[]>) {
   const number = (name: string) => {
     const value = Number(values.get(name.toLowerCase())?.[0] ?? 0);
-    return Number.isSafeInteger(value) && value > 0 ? value : 0;
+    return Number.isSafeInteger(value) && value > 0 ? Math.min(value, MAX_INT) : 0;
   };
   const flag = (name: string, defaultValue = false) => {
     const value = values.get(name.toLowerCase())?.[0];
@@ -63,6 +63,8 @@ function policyOfValues(values: ReadonlyMap<string, readonly string[]>) {
   };
 }
 
+/** The greatest number of a policy. Earlier versions stored greater ones. */
+const MAX_INT = 2_147_483_647;
 const MAX_SCORE = 4;
 /** Limit of pwdInHistory. A change of password may verify each remembered password. */
 const MAX_HISTORY = 24;

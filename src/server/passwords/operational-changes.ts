@@ -5,7 +5,14 @@ import type { RowCredentials } from './credentials.js';
 import { historyValue } from './password-history.js';
 
 /** Attributes that the server updates when a password changes. */
-export const PASSWORD_ATTRIBUTES = ['pwdChangedTime', 'pwdHistory', 'pwdReset', 'shadowLastChange'] as const;
+export const PASSWORD_ATTRIBUTES = [
+  'pwdAccountLockedTime',
+  'pwdChangedTime',
+  'pwdFailureTime',
+  'pwdHistory',
+  'pwdReset',
+  'shadowLastChange',
+] as const;
 
 /** Returns the changes of operational attributes that go with a change of passwords. They require no right. */
 export function operationalChanges(
@@ -25,7 +32,7 @@ export function operationalChanges(
   const replaceValues = (type: (typeof PASSWORD_ATTRIBUTES)[number], values: readonly Buffer[]): void => {
     changes.push({ operation: 'replace', attribute: { type, values } });
   };
-  const { account } = credentials;
+  const { account, lock } = credentials;
   const isReset = account?.reset ?? false;
   if (change.setsPasswords && !change.writesReset) {
     if (change.isOwn && isReset) replaceValues('pwdReset', []);
@@ -33,6 +40,11 @@ export function operationalChanges(
   }
   if (change.setsPasswords && account?.hasShadow && !change.writesShadow)
     replaceValues('shadowLastChange', [Buffer.from(daysOf(now))]);
+  // An import brings a lock by failed binds as the lock of an administrator, with the failures beside it.
+  if (change.setsPasswords && lock?.sinceMs !== undefined && account && account.failures.length > 0) {
+    replaceValues('pwdAccountLockedTime', []);
+    replaceValues('pwdFailureTime', []);
+  }
   // Without a policy, too, the time of the old password must not stay.
   if (change.setsPasswords && (policy || account?.changed !== undefined))
     replaceValues('pwdChangedTime', [Buffer.from(generalizedTime(now))]);

@@ -88,7 +88,7 @@ function refuseChangeByOwner(
 /** Throws when a user changes the password again before `minAge` (ms) or shadowMin has passed. */
 export function refuseTooYoung(account: RowAccount | undefined, minAge: number, now: number): void {
   if (account?.changed === undefined || account.reset) return;
-  const remainingMs = Math.max(account.changed + minAge, account.shadowMinEnd) - now;
+  const remainingMs = Math.max(minAge > 0 ? account.changed + minAge : 0, account.shadowMinEnd) - now;
   if (remainingMs > 0)
     throw refusal(
       'passwordTooYoung',

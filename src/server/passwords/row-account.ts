@@ -50,7 +50,7 @@ const READERS: Readonly<Record<string, AttributeReader>> = {
   pwdlastsuccess: setField('lastSuccess', generalizedTimeMs),
 };
 
-/** Readers of RFC 2307 attributes, used with the setting `passwords.shadow`. `withShadow` counts what they have read. */
+/** Readers of RFC 2307 attributes, used with the setting `passwords.shadow`. `withShadow` counts what they read. */
 const SHADOW_READERS: typeof READERS = {
   objectclass(account, value) {
     account.hasShadow ||= /^(shadowAccount|1\.3\.6\.1\.1\.1\.2\.1)$/i.test(value.toString('latin1'));
@@ -86,7 +86,7 @@ export function withShadow(account: RowAccount): RowAccount {
     reset: account.reset || lastChange === 0,
     shadowExpiry,
     shadowWarning: shadowExpiry - warning,
-    shadowMinEnd: changed === undefined ? -NEVER : changeDay + min,
+    shadowMinEnd: changed !== undefined && min > 0 ? changeDay + min : -NEVER,
     end: shadowEnd < (account.end ?? NEVER) ? shadowEnd : account.end,
   };
 }

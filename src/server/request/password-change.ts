@@ -50,11 +50,13 @@ export async function passwordChanges(
   const { clearPasswords, requireOldPassword, writesReset, writesShadow = false } = requested;
   const passwordsAfter = credentialsAfter(schema, credentials.passwords, changes);
   const keepsOldPassword = credentials.passwords.some((value) => passwordsAfter.some((other) => other.equals(value)));
-  if (policy && requested.replacesByNothing && credentials.passwords.length > 0 && passwordsAfter.length === 0)
+  const leavesNone = credentials.passwords.length > 0 && passwordsAfter.length === 0;
+  const isMeant = !requested.replacesByNothing && clearPasswords.length === 0;
+  if (leavesNone && !isMeant && (policy || (identity.kind === 'user' && identity.mustChange)))
     throw new PolicyRefusal(
       'constraintViolation',
       'insufficientPasswordQuality',
-      'userPassword is replaced by no value; give the new password, or delete the attribute to leave the entry without one',
+      'the change leaves no password; give the new one, or delete userPassword alone to leave the entry without one',
     );
   if (policy && identity.kind !== 'admin') {
     const change = {
@@ -72,7 +74,7 @@ export async function passwordChanges(
   }
   if (isOwnEntry && !services.config.passwords.allowHashed) refuseHashedByOwner(requested);
   // A user who keeps the old password has not changed the password.
-  const setsPasswords = clearPasswords.length > 0 && !(isOwnEntry && keepsOldPassword);
+  const setsPasswords = clearPasswords.length > 0 && passwordsAfter.length > 0 && !(isOwnEntry && keepsOldPassword);
   return {
     clientChanges: changes,
     serverChanges: operationalChanges(

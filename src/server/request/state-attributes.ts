@@ -6,7 +6,7 @@ import {
   STATE_ATTRIBUTES,
   type StateAttribute,
 } from '../../partition/model/account-state.js';
-import { type LockTimes, lookLimitError, requireTime, type SearchParams } from '../../partition/read/search-params.js';
+import { type LockTimes, requireTime, type SearchParams } from '../../partition/read/search-params.js';
 import type { Hit } from '../../partition/read/sink.js';
 import { encodeAttribute } from '../../protocol/encode.js';
 import { Writer } from '../../protocol/writer.js';
@@ -101,7 +101,6 @@ export async function readLockTimes(
     return slice.yieldIfOver();
   };
   const ids = candidates ?? (await services.partition.lockedAccounts(Date.now(), pause));
-  if (ids.length > params.lookLimit) throw lookLimitError();
   const times = new Map<string, Buffer>();
   for (const id of ids) {
     const [time] = (await readStateValues(services, id))?.pwdAccountLockedTime ?? [];

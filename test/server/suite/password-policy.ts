@@ -314,8 +314,13 @@ export function passwordPolicySuite(directory: SuiteDirectory): void {
         const refused = await without(reset, 'replace');
         expect([refused.code, refused.final.message]).to.deep.equal([
           19,
-          'userPassword is replaced by no value; give the new password, or delete the attribute to leave the entry without one',
+          'the change leaves no password; give the new one, or delete userPassword alone to leave the entry without one',
         ]);
+        const changes = [
+          { operation: 'add', attribute: { type: 'userPassword', values: [Buffer.from('for a moment')] } },
+          { operation: 'delete', attribute: { type: 'userPassword', values: [] } },
+        ] as const;
+        expect((await reset.request({ op: 'modify', dn, changes })).code, 'added and deleted').to.equal(19);
         expect(await client.bind(dn, 'given out')).to.equal(0);
         expect((await without(directory.admin, 'delete')).code).to.equal(0);
         expect((await without(directory.admin, 'replace')).code, 'there is none').to.equal(0);

@@ -94,7 +94,12 @@ export interface Term {
   readonly group?: Buffer | undefined;
   /** A chain. The term is True for its entries and for the entries of `lookup`. */
   readonly chain?: Chain | undefined;
-  /** Whether the term, apart from `chain`, is True for the entries of `lookup` and False for all others. */
+  /**
+   * Ids of entries, concatenated and sorted, for which the term may be True, beside those of `lookup`, for reasons that
+   * no store filter knows.
+   */
+  readonly moreIds?: Buffer | undefined;
+  /** Whether the term, but for `chain` and `moreIds`, is True for the entries of `lookup` and False for all others. */
   readonly isExact: boolean;
   evaluate(candidate: Candidate): Tri;
 }

@@ -28,8 +28,8 @@ import {
   cellBytes,
   chainTerm,
   computedTerm,
-  idTerm,
   isSubtypeOf,
+  lockTerm,
   normalizeParts,
   partsLookup,
   partsTest,
@@ -107,8 +107,9 @@ class Compilation {
   readonly #context: CompilerContext;
   readonly #viewer: Viewer;
   readonly #directGroupsOnly: boolean;
-  /** `unread`: a filter on pwdAccountLockedTime sets `needsLockTimes`, and no index answers it. Undefined: none apply. */
+  /** `unread`: no index answers a filter on pwdAccountLockedTime. Undefined: no lock times apply. */
   readonly #lockTimes: LockTimes | 'unread' | undefined;
+  #lockedIds: Buffer | undefined;
   readonly #sharedForms: SharedForms;
 
   constructor(
@@ -376,24 +377,17 @@ class Compilation {
     const term = isComputed(description.type)
       ? computedTerm(description.type, test, inputs, directGroupsOnly)
       : this.#memberTerm(description, this.#valuesTerm(description, test, lookup, isExact));
-    const isRestricted = this.#viewer.sightOf !== undefined;
-    if (!this.#lockTimes || !isInAccountState(description))
-      return isRestricted ? restrictedTerm(term, description) : term;
-    inputs.needsLockTimes = true;
-    if (this.#lockTimes === 'unread') return { ...term, lookup: undefined };
-    const restricted = (one: Term) => (isRestricted ? restrictedTerm(one, description) : one);
-    // Lock times take precedence over values in entries.
-    const { type: entryUuid } = this.#schema.requireDescription('entryUUID');
-    const hasLockTime = restricted(idTerm(entryUuid, [...this.#lockTimes.keys()]));
-    const matchingTimes = [...this.#lockTimes].filter(([, time]) => !test || passes(test, time));
-    const storedMatches = { kind: 'and', parts: [restricted(term), { kind: 'not', part: hasLockTime }] } as const;
-    const lockTimeMatches = restricted(
-      idTerm(
-        entryUuid,
-        matchingTimes.map(([id]) => id),
-      ),
-    );
-    return { kind: 'or', parts: [storedMatches, lockTimeMatches] };
+    const told = isInAccountState(description) ? this.#withLockTimes(term, test) : term;
+    return this.#viewer.sightOf ? restrictedTerm(told, description) : told;
+  }
+
+  #withLockTimes(term: Term, test: FormTest | undefined): Term {
+    this.inputs.needsLockTimes = true;
+    const lockTimes = this.#lockTimes;
+    if (lockTimes === 'unread') return { ...term, lookup: undefined };
+    if (!lockTimes || lockTimes.size === 0) return term;
+    this.#lockedIds ??= Buffer.from([...lockTimes.keys()].sort().join(''), 'latin1');
+    return lockTerm(term, test, lockTimes, this.#lockedIds);
   }
 
   /** Extends an equality on `member` to members that the URLs of dynamic groups select. */

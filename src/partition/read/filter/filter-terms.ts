@@ -3,6 +3,7 @@ import { findBytes } from '../../../bytes/find.js';
 import type { AttributeDescription, AttributeType, MatchingRule } from '../../../schema/schema-types.js';
 import { CELL_HEADER, valueStart } from '../../../store/row.js';
 import { isMembership, SUBSCHEMA_DN } from '../../model/computed.js';
+import type { LockTimes } from '../search-params.js';
 import type { Candidate, CompiledFilter, FilterInputs, FormTest, Lookup, Term, Tri } from './compiled-filter.js';
 import { FALSE, TRUE, UNDEFINED } from './compiled-filter.js';
 import { parseSubstrings, type Substrings } from './substring-assertion.js';
@@ -136,6 +137,7 @@ export function restrictedTerm(term: Term, description: AttributeDescription): T
     lookup: term.lookup,
     group: term.group,
     chain: term.chain,
+    moreIds: term.moreIds,
     isExact: term.isExact && description.type.subtypes.length === 1,
     evaluate(candidate) {
       const { sight } = candidate;
@@ -195,12 +197,14 @@ function membershipTerm(
   return { kind: 'term', types: [type], lookup: undefined, group, isExact: false, evaluate };
 }
 
-/** Returns the term that is True for entries with one of the entryUUIDs (Latin-1). It does not read the row. */
-export function idTerm(entryUuid: AttributeType, ids: readonly string[]): Term {
-  const idSet = new Set(ids);
-  const lookup: Lookup = { kind: 'anyOf', norms: [...ids].sort().map((id) => Buffer.from(id, 'latin1')) };
-  const evaluate = ({ id }: Candidate): Tri => (id && idSet.has(id.toString('latin1')) ? TRUE : FALSE);
-  return { kind: 'term', types: [entryUuid], lookup, isExact: true, evaluate };
+/** Returns `term`, which is on pwdAccountLockedTime, with lock times taking precedence over values in entries. */
+export function lockTerm(term: Term, test: FormTest | undefined, times: LockTimes, ids: Buffer): Term {
+  const evaluate = (candidate: Candidate): Tri => {
+    const time = candidate.id && times.get(candidate.id.toString('latin1'));
+    if (time === undefined) return term.evaluate(candidate);
+    return !test || passes(test, time) ? TRUE : FALSE;
+  };
+  return { kind: 'term', types: term.types, lookup: term.lookup, moreIds: ids, isExact: false, evaluate };
 }
 
 /** Returns the term that is True for the entries from which values of an attribute lead to the entry `end`. */

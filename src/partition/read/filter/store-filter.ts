@@ -23,7 +23,9 @@ export function mayBeTrue(filter: CompiledFilter): RowSelection {
     case 'or':
       return union(filter.parts.map(mayBeTrue));
     case 'term':
-      return filter.lookup ? union([termMayBeTrue(filter.types, filter.lookup), ...chainFilters(filter)]) : 'all';
+      return filter.lookup && !filter.moreIds
+        ? union([termMayBeTrue(filter.types, filter.lookup), ...chainFilters(filter)])
+        : 'all';
   }
 }
 
@@ -47,8 +49,8 @@ function chainFilters({ chain }: Term): StoreFilter[] {
   return chain?.type.subtypes.map((type) => termFilter(type, { kind: 'presence' })) ?? [];
 }
 
-function isDecidedByStore({ isExact, lookup, chain, types }: Term): boolean {
-  return isExact && !chain && lookup !== undefined && !hasTooManyColumns(types, lookup);
+function isDecidedByStore({ isExact, lookup, chain, moreIds, types }: Term): boolean {
+  return isExact && !chain && !moreIds && lookup !== undefined && !hasTooManyColumns(types, lookup);
 }
 
 /** The most columns in one OR. With more values, every row that has a value of the types passes. */

@@ -109,7 +109,7 @@ function planEquality(term: Term, context: PlanContext): Maybe<IndexPlan | undef
       ? { sources: [{ table: index.table, prefix }], ids, count, typeNames: type.name }
       : undefined;
   };
-  const chainIds = term.chain && context.inChain?.(term.chain);
+  const chainIds = term.moreIds ?? (term.chain && context.inChain?.(term.chain));
   const ids = context.reader.postings(index.table, prefix, MAX_READ);
   if (!chainIds) return isPromise(ids) ? ids.then((read) => planFor(read) ?? planTerm(term, context)) : planFor(ids);
   return chain(ids, (read) =>
@@ -176,7 +176,7 @@ function planTerm(term: Term, context: PlanContext): Maybe<IndexPlan | undefined
       return sources;
     }),
   );
-  const chainIds = term.chain && context.inChain?.(term.chain);
+  const chainIds = term.moreIds ?? (term.chain && context.inChain?.(term.chain));
   return chain(countedSources, (countedAlternatives) =>
     chain(chainIds, (ids) => {
       if (ids && ids.length > 0) countedAlternatives.push({ source: { ids }, count: ids.length / UUID_BYTES });

@@ -44,7 +44,7 @@ function addRanges(filter: CompiledFilter, indexes: IndexSet, ranges: RangesByIn
     case 'and':
       return addBest(filter.parts, indexes, ranges);
     case 'term':
-      return addTerm(filter, indexes, ranges);
+      return !filter.moreIds && addTerm(filter, indexes, ranges);
   }
 }
 

@@ -4,8 +4,8 @@ import type { Draft } from '../../model/draft.js';
 import { changedTypes } from '../change.js';
 import type { Rule } from '../context.js';
 
-/** The numbers of a policy that have a greatest value. */
-const GREATEST: Readonly<Record<string, number>> = { pwdCheckQuality: 2, rowanPwdMinScore: 4 };
+/** The greatest values of numbers, and of all others, as in slapd: in seconds 68 years. */
+const GREATEST: Readonly<Record<string, number>> = { pwdCheckQuality: 2, rowanPwdMinScore: 4, others: 2_147_483_647 };
 
 /** Of each pair the first is at most the second, unless that is 0, which means no limit. */
 const PAIRS = [
@@ -37,7 +37,7 @@ function problemOf(policy: Draft, changed: ReadonlySet<AttributeType>): string |
   for (const { name, syntax } of judged) {
     if (syntax.oid !== INTEGER_SYNTAX || !/^(rowanP|p)wd/.test(name)) continue;
     judgedNames.push(name);
-    const greatest = GREATEST[name] ?? Number.MAX_SAFE_INTEGER;
+    const greatest = GREATEST[name] ?? GREATEST.others!;
     if (number(name) < 0 || number(name) > greatest)
       return `'${name}' of a password policy is a number from 0 to ${greatest}, not ${number(name)}`;
   }

@@ -1,7 +1,19 @@
+import { LdapError } from '../../../ldap/ldap-error.js';
 import type { CheckedAttribute, Rdn } from '../../../schema/index.js';
 import type { Draft, DraftAttribute } from '../../model/draft.js';
 import { textBytes } from '../../model/texts.js';
 import type { Rule, WriteContext } from '../context.js';
+
+/** Requires that attributes in RDNs have an equality rule: otherwise names cannot be compared. */
+export const NAMES: Rule = {
+  name: 'names',
+
+  checkRequest(_, { rdn }) {
+    const type = rdn?.avas.find((ava) => !ava.type.equality)?.type;
+    if (!type) return undefined;
+    return new LdapError('namingViolation', `attribute '${type.name}' has no equality rule and cannot name an entry`);
+  },
+};
 
 /** Checks the entry against the schema, and sets structuralObjectClass. Restored entries are not checked. */
 export const SCHEMA: Rule = {
